@@ -1,0 +1,102 @@
+# Payonce. `make` alone lists the targets.
+#
+# Nothing here needs settings, Docker or more than Go and make; `make postman` also needs Node. Settings of the programs
+# pass through from the environment.
+
+.DEFAULT_GOAL := help
+# The steps of verify stop at the first failure and belong in order, also under -j.
+.NOTPARALLEL:
+
+GO ?= go
+FUZZTIME ?= 10s
+TEST_TIMEOUT ?= 10m
+
+SQLC = CGO_ENABLED=0 $(GO) tool -modfile=tools/go.mod sqlc
+LINT = $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint run --config "$(CURDIR)/.golangci.yml"
+# Not tools/ and tools/lint: to judge those, go would download what only the tests of a tool's dependencies need.
+MODULES = . deploy/composecheck
+
+# In a checkout that git refuses to read (another owner's, or none at all) the go command cannot stamp the revision.
+BUILD = $(GO) build $(shell git rev-parse --quiet --verify HEAD >/dev/null 2>&1 || echo -buildvcs=false)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: demo
+demo: ## run everything in one process, on a private PostgreSQL; Ctrl-C ends it
+	@$(BUILD) -o bin/demo ./cmd/demo
+	@exec bin/demo
+
+.PHONY: test
+test: ## run all tests, with the race detector where it works
+	$(GO) test $(shell tools/race-flag $(GO)) -shuffle=on -timeout $(TEST_TIMEOUT) ./...
+
+.PHONY: verify
+verify: verify-generated verify-tidy verify-format verify-vet lint verify-compose verify-tree ## check what must hold before every commit
+	@echo "verify: all is well"
+
+.PHONY: generate
+generate: ## write the query code from db/
+	$(SQLC) generate
+
+.PHONY: migrate
+migrate: ## bring the database at DATABASE_URL to the newest schema
+	@$(BUILD) -o bin/api ./cmd/api
+	@exec bin/api migrate
+
+.PHONY: postman
+postman: ## run the Postman collection against a demo of its own
+	@$(BUILD) -o bin/demo ./cmd/demo
+	@tools/postman bin/demo
+
+.PHONY: lint
+lint: ## run the linters
+	@echo "== linters"
+	@$(LINT) ./... && cd deploy/composecheck && $(LINT) ./... || \
+		{ echo "mend: the lines above, or say why not with //nolint:<linter> // <reason>"; exit 1; }
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (10s)
+	@tools/fuzz $(GO) $(FUZZTIME)
+
+.PHONY: build
+build: ## build all commands into bin/
+	$(BUILD) -o bin/ ./cmd/...
+
+.PHONY: clean
+clean: ## remove what the other targets made
+	rm -rf bin postman/node_modules
+
+.PHONY: verify-generated
+verify-generated:
+	@echo "== generated code is what db/ gives"
+	@tools/verify-generated $(SQLC) || { echo "mend: make generate, and delete what it no longer writes"; exit 1; }
+
+.PHONY: verify-tidy
+verify-tidy:
+	@echo "== go.mod files are tidy: $(MODULES)"
+	@for module in $(MODULES); do \
+		(cd $$module && $(GO) mod tidy -diff) || { echo "mend: (cd $$module && go mod tidy)"; exit 1; }; \
+	done
+
+.PHONY: verify-format
+verify-format:
+	@echo "== Go files are formatted"
+	@files=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) && test -z "$$files" || { echo "$$files"; echo "mend: gofmt -w ."; exit 1; }
+
+.PHONY: verify-vet
+verify-vet:
+	@echo "== go vet"
+	@$(GO) vet ./... || { echo "mend: the lines above"; exit 1; }
+
+.PHONY: verify-compose
+verify-compose:
+	@echo "== compose.yaml is hardened"
+	@cd deploy/composecheck && $(GO) vet . && $(GO) test . && $(GO) run . ../../compose.yaml || \
+		{ echo "mend: compose.yaml; deploy/composecheck/hardening.go says what is asked"; exit 1; }
+
+.PHONY: verify-tree
+verify-tree:
+	@echo "== imports, sizes, prose, River's schema, no traces of a machine"
+	@$(GO) test -count=1 ./internal/archtest || { echo "mend: the files named above; internal/archtest says why"; exit 1; }

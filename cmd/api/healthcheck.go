@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"payonce/internal/config"
+)
+
+const healthHelp = `Usage: api healthcheck
+
+Asks /readyz on OPERATOR_ADDR. Exit code 0 when the server is ready. For containers without a shell.
+`
+
+func healthcheck(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) error {
+	if asked, err := wantsHelp(args, stdout, healthHelp); asked || err != nil {
+		return err
+	}
+	settings, err := config.Load(getenv)
+	if err != nil {
+		return err
+	}
+	host, port, err := net.SplitHostPort(settings.OperatorAddr)
+	if err != nil {
+		return fmt.Errorf("OPERATOR_ADDR: %w", err)
+	}
+	if host == "" || host == "0.0.0.0" || host == "::" {
+		host = "127.0.0.1"
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
+	if err != nil {
+		return fmt.Errorf("build request: %w", err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("not ready: %w", err)
+	}
+	defer res.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(res.Body, 4096))
+	_, _ = stdout.Write(body)
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("not ready: status %d", res.StatusCode)
+	}
+	return nil
+}

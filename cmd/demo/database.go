@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/app"
+	"payonce/internal/embeddedpg"
+	"payonce/internal/postgres"
+	"payonce/internal/tenants"
+)
+
+// stopLimit is how long PostgreSQL may take to stop in good order.
+const stopLimit = 20 * time.Second
+
+// database is the one that the demo runs on: a private cluster, or a server that DATABASE_URL names.
+type database struct {
+	url    string
+	dir    string // where the demo's files are
+	about  string
+	server *embeddedpg.Server // nil for a server that is not ours
+}
+
+func startDatabase(ctx context.Context, dir string, getenv func(string) string, log *slog.Logger, say func(string)) (*database, error) {
+	if url := getenv("DATABASE_URL"); url != "" {
+		absolute, err := filepath.Abs(dir)
+		return &database{url: url, dir: absolute, about: "the server of DATABASE_URL"}, err
+	}
+	server, err := embeddedpg.Start(ctx, embeddedpg.Options{
+		DataDir: dir, Durable: true, Install: true, Getenv: getenv, Log: log, Progress: say,
+	})
+	switch {
+	case errors.Is(err, embeddedpg.ErrInUse):
+		return nil, fmt.Errorf("another demo is running: %w; stop it, or set DEMO_DATA_DIR, HTTP_ADDR, OPERATOR_ADDR and MOCKPSP_ADDR to others", err)
+	case err != nil:
+		return nil, err
+	}
+	d := &database{
+		url: server.URL("payonce"), dir: server.DataDir(), server: server,
+		about: "PostgreSQL " + server.Version() + ", private, in " + server.DataDir(),
+	}
+	if err := createDatabase(ctx, server.URL("postgres")); err != nil {
+		d.stop(say)
+		return nil, err
+	}
+	return d, nil
+}
+
+func createDatabase(ctx context.Context, url string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return fmt.Errorf("connect to PostgreSQL: %w", err)
+	}
+	defer conn.Close(ctx)
+	var exists bool
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = 'payonce')").Scan(&exists); err != nil {
+		return fmt.Errorf("look for the database: %w", err)
+	}
+	if exists {
+		return nil
+	}
+	if _, err := conn.Exec(ctx, "CREATE DATABASE payonce"); err != nil {
+		return fmt.Errorf("create the database: %w", err)
+	}
+	return nil
+}
+
+// watch ends the demo when the database ends by itself.
+func (d *database) watch(ctx context.Context) error {
+	if d.server == nil {
+		return nil
+	}
+	select {
+	case <-d.server.Done():
+		return errors.New("PostgreSQL has stopped; start the demo again, nothing is lost")
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+func (d *database) stop(say func(string)) {
+	if d.server == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
+	if err := d.server.Stop(ctx); err != nil {
+		say("stop PostgreSQL: " + err.Error())
+	}
+}
+
+// seed makes the two tenants and the keys that everybody knows, unless they exist.
+func seed(ctx context.Context, url string) error {
+	db, err := postgres.Open(ctx, url, postgres.DefaultLimits())
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	registry := tenants.NewRegistry(db, app.NewID)
+	write := []tenants.Permission{tenants.PaymentsWrite, tenants.PaymentsRead}
+	for _, k := range []struct {
+		tenant, secret string
+		permissions    []tenants.Permission
+	}{
+		{"acme", "demo-acme-key", write},
+		{"acme", "demo-acme-readonly-key", []tenants.Permission{tenants.PaymentsRead}},
+		{"globex", "demo-globex-key", write},
+		{"", "demo-operator-key", []tenants.Permission{tenants.OpsRead, tenants.OpsResolve}},
+	} {
+		if k.tenant != "" {
+			if err := registry.EnsureTenant(ctx, k.tenant); err != nil {
+				return err
+			}
+		}
+		if _, err := registry.AddKey(ctx, k.tenant, k.secret, "demo", k.permissions); err != nil && !errors.Is(err, tenants.ErrSecretInUse) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// asDemo in the environment makes the test binary the demo itself, so that it can be killed.
+const asDemo = "PAYONCE_TEST_AS_DEMO"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asDemo) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func post(t *testing.T, address, key string) (status int, replayed, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/payments",
+		strings.NewReader(`{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer demo-acme-key")
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", key)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, res.Header.Get("Idempotent-Replayed"), string(raw)
+}
+
+const survivor = "a-key-that-survives-0001"
+
+func TestDataSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first := startDemo(t, dir)
+	status, _, body := post(t, first.public, survivor)
+	if status != http.StatusCreated {
+		t.Fatalf("status %d: %s", status, body)
+	}
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	second := startDemo(t, dir)
+	if status, replayed, again := post(t, second.public, survivor); status != http.StatusCreated || replayed != "true" || again != body {
+		t.Fatalf("after a restart: %d replayed %s\n%s\n%s", status, replayed, body, again)
+	}
+}
+
+func TestKilledDemoLeavesNothingThatTheNextTripsOver(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	address := freeAddress(t)
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), asDemo+"=1", "DEMO_DATA_DIR="+dir, "HTTP_ADDR="+address,
+		"OPERATOR_ADDR="+freeAddress(t), "MOCKPSP_ADDR="+freeAddress(t))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	for buffer := make([]byte, 4096); !strings.Contains(said.String(), "Payonce is ready"); {
+		n, err := out.Read(buffer)
+		said.Write(buffer[:n])
+		if err != nil {
+			t.Fatalf("start the demo: %v\n%s", err, &said)
+		}
+	}
+	_, _, body := post(t, address, survivor)
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+
+	next := startDemo(t, dir)
+	if status, replayed, again := post(t, next.public, survivor); status != http.StatusCreated || replayed != "true" || again != body {
+		t.Fatalf("after a kill: %d replayed %s\n%s\n%s", status, replayed, body, again)
+	}
+}
+
+func TestSecondDemoIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	startDemo(t, dir)
+	err := try(t, map[string]string{"DEMO_DATA_DIR": dir})
+	if err == nil || !strings.Contains(err.Error(), "another demo is running") {
+		t.Fatalf("a second demo on the same data: %v", err)
+	}
+}
+
+func TestTakenPortNamesItsSetting(t *testing.T) {
+	t.Parallel()
+	running := startDemo(t, t.TempDir())
+	for setting, taken := range map[string]string{
+		"HTTP_ADDR": running.public, "OPERATOR_ADDR": running.operator, "MOCKPSP_ADDR": running.psp,
+	} {
+		err := try(t, map[string]string{"DEMO_DATA_DIR": t.TempDir(), setting: taken})
+		if err == nil || !strings.Contains(err.Error(), setting+"="+taken) {
+			t.Errorf("%s taken: %v", setting, err)
+		}
+	}
+}
+
+// try runs a demo that is expected to give up by itself.
+func try(t *testing.T, env map[string]string) error {
+	t.Helper()
+	for _, setting := range []string{"HTTP_ADDR", "OPERATOR_ADDR", "MOCKPSP_ADDR"} {
+		if env[setting] == "" {
+			env[setting] = freeAddress(t)
+		}
+	}
+	for _, inherited := range []string{"PATH", "PG_BINDIR", "HOME"} {
+		env[inherited] = os.Getenv(inherited)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return run(ctx, nil, func(name string) string { return env[name] }, io.Discard, io.Discard)
+}
+
+func TestHelpListsTheSettings(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"--help"}, os.Getenv, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, setting := range []string{"DEMO_DATA_DIR", "MOCKPSP_ADDR", "HTTP_ADDR", "LEASE"} {
+		if !strings.Contains(out.String(), setting) {
+			t.Errorf("--help does not name %s", setting)
+		}
+	}
+}

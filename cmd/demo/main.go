@@ -1,0 +1,143 @@
+// Command demo runs everything in one process: PostgreSQL as a private child, the mock PSP and the API. It needs no settings,
+// takes no port for the database, keeps its data between runs, and ends with Ctrl-C.
+//
+// The API keys that it makes are well known. They exist in the demo only.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"payonce/internal/app"
+	"payonce/internal/config"
+	"payonce/internal/gateway/mockpsp"
+	"payonce/internal/postgres"
+	"payonce/internal/telemetry"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// demoOnly are the settings that the API process does not have.
+type demoOnly struct {
+	DataDir     string `env:"DEMO_DATA_DIR" envDefault:".demo" desc:"where the database and the PSP's ledger are kept"`
+	MockPSPAddr string `env:"MOCKPSP_ADDR" envDefault:"127.0.0.1:8082" desc:"address of the mock PSP"`
+}
+
+// demoTerms are shorter than an API's, so that every path of the demo ends within a minute.
+func demoTerms() map[string]string {
+	return map[string]string{
+		"LEASE": "15s", "PSP_TIMEOUT": "5s", "DRAIN_LIMIT": "20s", "LOG_LEVEL": "warn",
+	}
+}
+
+const usage = `Usage: demo
+
+Runs PostgreSQL, the mock PSP and the API until interrupted, and prints what to try. PostgreSQL is found (DATABASE_URL for a server that
+runs already; PG_BINDIR, PATH and the usual places for the programs) or installed.
+
+Settings, as environment variables with their defaults:
+`
+
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+	if len(args) > 0 {
+		fmt.Fprint(stdout, usage)
+		if err := errors.Join(config.Describe(stdout, demoOnly{}), config.Describe(stdout, config.API{})); err != nil {
+			return err
+		}
+		if a := args[0]; a != "--help" && a != "-h" && a != "help" {
+			return fmt.Errorf("argument %q is not known", a)
+		}
+		return nil
+	}
+	began := time.Now()
+	settings, own, err := load(getenv)
+	if err != nil {
+		return err
+	}
+	level, err := settings.Level()
+	if err != nil {
+		return err
+	}
+	log := telemetry.NewLogger(stderr, level)
+	say := func(line string) { fmt.Fprintln(stdout, line) }
+
+	// The port first: who cannot have it should not start a database.
+	pspListener, err := app.Listen(ctx, "MOCKPSP_ADDR", own.MockPSPAddr)
+	if err != nil {
+		return err
+	}
+	defer pspListener.Close()
+
+	database, err := startDatabase(ctx, own.DataDir, getenv, log, say)
+	if err != nil {
+		return err
+	}
+	defer database.stop(say)
+	settings.DatabaseURL = database.url
+	if err := postgres.Migrate(ctx, database.url, log); err != nil {
+		return err
+	}
+	if err := seed(ctx, database.url); err != nil {
+		return err
+	}
+	pspConfig := mockpsp.DefaultConfig()
+	pspConfig.LedgerPath, pspConfig.Secret, pspConfig.Log = filepath.Join(database.dir, "mockpsp-ledger.jsonl"), settings.PSPSecret, log
+	psp, err := mockpsp.New(pspConfig)
+	if err != nil {
+		return fmt.Errorf("open the mock PSP's ledger: %w", err)
+	}
+	settings.PSPURL = "http://" + pspListener.Addr().String()
+	api, err := app.NewAPI(ctx, settings, log)
+	if err != nil {
+		return errors.Join(err, psp.Close())
+	}
+
+	// The API stops before the PSP, so that payments in flight get their answers.
+	pspContext, stopPSP := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopPSP()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return app.ServeMockPSP(pspContext, pspListener, psp, pspConfig.SlowDelay) })
+	group.Go(func() error { return database.watch(ctx) })
+	group.Go(func() error {
+		defer stopPSP()
+		return api.Run(ctx, func() { banner(stdout, settings, database, time.Since(began)) })
+	})
+	return group.Wait()
+}
+
+// load reads the settings, with the demo's own defaults under them.
+func load(getenv func(string) string) (config.API, demoOnly, error) {
+	terms := demoTerms()
+	settings, err := config.Load(func(name string) string {
+		if v := getenv(name); v != "" {
+			return v
+		}
+		return terms[name]
+	})
+	own := demoOnly{DataDir: ".demo", MockPSPAddr: "127.0.0.1:8082"}
+	if v := getenv("DEMO_DATA_DIR"); v != "" {
+		own.DataDir = v
+	}
+	if v := getenv("MOCKPSP_ADDR"); v != "" {
+		own.MockPSPAddr = v
+	}
+	return settings, own, err
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write the tour's answers into the README")
+
+const readme = "../../README.md"
+
+// The README's tour is run as it stands, against the demo as it starts, and its answers must be those that the README shows.
+func TestReadmeTourAnswersAsShown(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"bash", "curl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("the tour needs %s", tool)
+		}
+	}
+	page, err := os.ReadFile(readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tour, _ := block(t, string(page), "tour")
+	shown, at := block(t, string(page), "answers")
+
+	d := startDemo(t, t.TempDir())
+	script := strings.NewReplacer("localhost:8080", d.public, "localhost:8082", d.psp).Replace(tour)
+	out, err := exec.CommandContext(t.Context(), "bash", "-euc", script).CombinedOutput()
+	if err != nil {
+		t.Fatalf("run the tour: %v\n%s", err, out)
+	}
+	got := strings.NewReplacer(d.public, "localhost:8080", d.psp, "localhost:8082").Replace(strings.TrimSpace(string(out)) + "\n")
+	if *update {
+		written := string(page)[:at] + got + string(page)[at+len(shown):]
+		if err := os.WriteFile(readme, []byte(written), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if normal(got) != normal(shown) {
+		t.Errorf("the tour answers\n%s\nthe README shows\n%s\nif the new answers are right: go test ./cmd/demo -run Readme -update", got, shown)
+	}
+}
+
+// block finds the fenced block behind a marker, and where it begins.
+func block(t *testing.T, page, name string) (text string, at int) {
+	t.Helper()
+	match := regexp.MustCompile("(?s)<!-- " + name + " -->\n```[a-z]*\n(.*?)```\n").FindStringSubmatchIndex(page)
+	if match == nil {
+		t.Fatalf("the README has no block %q", name)
+	}
+	return page[match[2]:match[3]], match[2]
+}
+
+// normal takes out what differs between two runs.
+func normal(s string) string {
+	for _, differing := range []string{`(pay|ch|req)_[0-9A-Za-z]+`, `tour-[0-9]+`, `[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z`} {
+		s = regexp.MustCompile(differing).ReplaceAllString(s, "…")
+	}
+	return s
+}
+
+type demo struct {
+	public, operator, psp string
+	stop                  func() error
+	out                   *bytes.Buffer
+}
+
+// startDemo runs the demo on free ports until the test ends, and returns when it is ready.
+func startDemo(t *testing.T, dir string) demo {
+	t.Helper()
+	d := demo{public: freeAddress(t), operator: freeAddress(t), psp: freeAddress(t), out: &bytes.Buffer{}}
+	env := map[string]string{
+		"DEMO_DATA_DIR": dir, "HTTP_ADDR": d.public, "OPERATOR_ADDR": d.operator, "MOCKPSP_ADDR": d.psp,
+		"PUBLIC_URL": "http://localhost:8080", "PATH": os.Getenv("PATH"), "PG_BINDIR": os.Getenv("PG_BINDIR"), "HOME": os.Getenv("HOME"),
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, announce := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := run(ctx, nil, func(name string) string { return env[name] }, announce, os.Stderr)
+		_ = announce.CloseWithError(fmt.Errorf("the demo has ended: %w", orEOF(err)))
+		ended <- err
+	}()
+	stopped := false
+	d.stop = func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(time.Minute):
+			return fmt.Errorf("the demo did not stop")
+		}
+	}
+	t.Cleanup(func() {
+		if err := d.stop(); err != nil {
+			t.Errorf("stop the demo: %v", err)
+		}
+	})
+	buffer := make([]byte, 4096)
+	for !strings.Contains(d.out.String(), "Payonce is ready") {
+		n, err := ready.Read(buffer)
+		d.out.Write(buffer[:n])
+		if err != nil {
+			t.Fatalf("start the demo: %v\n%s", err, d.out)
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, ready) }()
+	return d
+}
+
+func orEOF(err error) error {
+	if err == nil {
+		return io.EOF
+	}
+	return err
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

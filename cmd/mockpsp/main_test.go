@@ -1,0 +1,250 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 20 * time.Second
+
+// started runs the command until stop is called; ended receives what run returned.
+type started struct {
+	url   string
+	stop  context.CancelFunc
+	ended <-chan error
+}
+
+func environment(t *testing.T, further map[string]string) func(string) string {
+	set := map[string]string{"MOCKPSP_ADDR": "127.0.0.1:0", "MOCKPSP_LEDGER": filepath.Join(t.TempDir(), "ledger.jsonl")}
+	for name, value := range further {
+		set[name] = value
+	}
+	return func(name string) string { return set[name] }
+}
+
+func start(t *testing.T, getenv func(string) string) started {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	reader, writer := io.Pipe()
+	go func() {
+		ended <- run(ctx, nil, getenv, writer)
+		_ = writer.Close()
+	}()
+	found := make(chan string, 1)
+	go func() {
+		var seen bytes.Buffer
+		_, _ = io.Copy(io.MultiWriter(&seen, urlFinder{&seen, found}), reader)
+	}()
+	select {
+	case url := <-found:
+		return started{url, stop, ended}
+	case err := <-ended:
+		t.Fatalf("ended: %v", err)
+	case <-time.After(patience):
+		t.Fatal("did not start")
+	}
+	panic("unreachable")
+}
+
+func (s started) end(t *testing.T) {
+	t.Helper()
+	s.stop()
+	if err := <-s.ended; err != nil {
+		t.Errorf("ended: %v", err)
+	}
+}
+
+// urlFinder reports the address once it has been printed.
+type urlFinder struct {
+	seen  *bytes.Buffer
+	found chan string
+}
+
+func (f urlFinder) Write(p []byte) (int, error) {
+	if match := regexp.MustCompile(`url=(\S+)\s`).FindSubmatch(f.seen.Bytes()); match != nil {
+		select {
+		case f.found <- string(match[1]):
+		default:
+		}
+	}
+	return len(p), nil
+}
+
+func post(ctx context.Context, url, method string) (*http.Response, error) {
+	body := fmt.Sprintf(`{"amountCents":1000,"currency":"KRW","paymentMethod":%q,"reference":"pay_1"}`, method)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/charges", strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header = http.Header{
+		"Authorization": {"Bearer demo-psp-secret"}, "Psp-Account": {"acme"},
+		"Idempotency-Key": {"key-" + method}, "Content-Type": {"application/json"},
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	return client.Do(request)
+}
+
+func ledger(t *testing.T, url string) string {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get(url + "/_ledger")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+func TestStopEndsHeldRequestsAndKeepsTheLedger(t *testing.T) {
+	t.Parallel()
+	getenv := environment(t, nil)
+	first := start(t, getenv)
+	hanging := make(chan error, 1)
+	go func() {
+		response, err := post(context.Background(), first.url, "pm_timeout_charged")
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		hanging <- err
+	}()
+	deadline := time.After(patience)
+	for !strings.Contains(ledger(t, first.url), "pm_timeout_charged") {
+		select {
+		case <-deadline:
+			t.Fatal("never charged")
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	first.stop()
+	select {
+	case err := <-first.ended:
+		if err != nil {
+			t.Errorf("stopped with: %v", err)
+		}
+	case <-time.After(shutdownLimit / 2): // a held request would use up the whole limit
+		t.Fatal("did not stop")
+	}
+	if err := <-hanging; err == nil {
+		t.Error("the held request was answered")
+	}
+	second := start(t, getenv)
+	if got := ledger(t, second.url); !strings.Contains(got, "key-pm_timeout_charged") {
+		t.Errorf("after a restart: %s", got)
+	}
+	second.end(t)
+}
+
+func TestTakenPortNamesTheSetting(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	getenv := environment(t, map[string]string{"MOCKPSP_ADDR": listener.Addr().String()})
+	err = run(t.Context(), nil, getenv, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "MOCKPSP_ADDR") || !strings.Contains(err.Error(), listener.Addr().String()) {
+		t.Errorf("got: %v", err)
+	}
+}
+
+func TestTakenLedgerNamesTheSetting(t *testing.T) {
+	t.Parallel()
+	getenv := environment(t, nil)
+	first := start(t, getenv)
+	err := run(t.Context(), nil, getenv, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "MOCKPSP_LEDGER") {
+		t.Errorf("got: %v", err)
+	}
+	first.end(t)
+}
+
+func TestSettingsReachThePSP(t *testing.T) {
+	t.Parallel()
+	running := start(t, environment(t, map[string]string{"MOCKPSP_SECRET": "another", "MOCKPSP_HANG_LIMIT": "1ms"}))
+	response, err := post(t.Context(), running.url, "pm_ok")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the default secret is answered %d", response.StatusCode)
+	}
+	running.end(t)
+}
+
+func TestDefaultsAreThoseOfTheDemo(t *testing.T) {
+	t.Parallel()
+	got, err := readSettings(func(string) string { return "" })
+	if err != nil || got.Seed == 0 {
+		t.Fatalf("seed %d, error %v", got.Seed, err)
+	}
+	got.Seed = 0
+	want := settings{"127.0.0.1:8082", "./mockpsp-ledger.jsonl", "demo-psp-secret", 0, 3 * time.Second, 30 * time.Second, 4 * time.Second}
+	if got != want {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestBadSettingAndArgumentAreNamed(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"soon", "-1s"} {
+		err := run(t.Context(), nil, environment(t, map[string]string{"MOCKPSP_SLOW_DELAY": value}), io.Discard)
+		if err == nil || !strings.Contains(err.Error(), "MOCKPSP_SLOW_DELAY") {
+			t.Errorf("got: %v", err)
+		}
+	}
+	if err := run(t.Context(), []string{"--port"}, environment(t, nil), io.Discard); err == nil || !strings.Contains(err.Error(), "--port") {
+		t.Errorf("got: %v", err)
+	}
+}
+
+func TestHelpListsEverySetting(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"--help"}, environment(t, nil), &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range settingFields() {
+		for _, tag := range []string{"env", "envDefault", "desc"} {
+			if value := field.Tag.Get(tag); value == "" || !strings.Contains(out.String(), value) {
+				t.Errorf("%s: the help lacks its %s %q", field.Name, tag, value)
+			}
+		}
+	}
+}
+
+func TestHealthcheckTellsWhetherThePSPAnswers(t *testing.T) {
+	t.Parallel()
+	running := start(t, environment(t, nil))
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(running.url, "http://"))
+	for _, addr := range []string{"127.0.0.1:" + port, ":" + port, "0.0.0.0:" + port} {
+		getenv := environment(t, map[string]string{"MOCKPSP_ADDR": addr})
+		if err := run(t.Context(), []string{"healthcheck"}, getenv, io.Discard); err != nil {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+	running.end(t)
+	getenv := environment(t, map[string]string{"MOCKPSP_ADDR": "127.0.0.1:" + port})
+	if err := run(t.Context(), []string{"healthcheck"}, getenv, io.Discard); err == nil {
+		t.Error("a stopped PSP is called healthy")
+	}
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"text/tabwriter"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// settings are the environment variables that the command reads. Durations are written like 3s or 500ms.
+type settings struct {
+	Addr      string        `env:"MOCKPSP_ADDR" envDefault:"127.0.0.1:8082" desc:"address to listen on; 0.0.0.0:8082 in a container"`
+	Ledger    string        `env:"MOCKPSP_LEDGER" envDefault:"./mockpsp-ledger.jsonl" desc:"file that keeps every charge and refund"`
+	Secret    string        `env:"MOCKPSP_SECRET" envDefault:"demo-psp-secret" desc:"bearer token that callers of /v1 must send"`
+	Seed      uint64        `env:"MOCKPSP_SEED" envDefault:"0" desc:"seed of the random faults; 0 takes a new one at each start"`
+	SlowDelay time.Duration `env:"MOCKPSP_SLOW_DELAY" envDefault:"3s" desc:"how long pm_slow pauses before it charges"`
+	HangLimit time.Duration `env:"MOCKPSP_HANG_LIMIT" envDefault:"30s" desc:"longest time that an unanswered request is held"`
+	LateDelay time.Duration `env:"MOCKPSP_LATE_DELAY" envDefault:"4s" desc:"how long after the request pm_late_charge lands"`
+}
+
+// readSettings takes an empty variable for one that is not set.
+func readSettings(getenv func(string) string) (settings, error) {
+	given := map[string]string{}
+	for _, field := range settingFields() {
+		if name := field.Tag.Get("env"); getenv(name) != "" {
+			given[name] = getenv(name)
+		}
+	}
+	var s settings
+	if err := env.ParseWithOptions(&s, env.Options{Environment: given}); err != nil {
+		return settings{}, fmt.Errorf("read settings: %w", nameVariable(err))
+	}
+	if s.SlowDelay < 0 || s.HangLimit < 0 || s.LateDelay < 0 {
+		return settings{}, errors.New("read settings: MOCKPSP_SLOW_DELAY, MOCKPSP_HANG_LIMIT and MOCKPSP_LATE_DELAY must not be negative")
+	}
+	if s.Seed == 0 {
+		s.Seed = rand.Uint64()
+	}
+	return s, nil
+}
+
+// nameVariable says which variable is wrong: the library knows the struct's field, which its reader has never seen.
+func nameVariable(err error) error {
+	if wrong, ok := errors.AsType[env.ParseError](err); ok {
+		for _, field := range settingFields() {
+			if field.Name == wrong.Name {
+				return fmt.Errorf("%s: %w", field.Tag.Get("env"), wrong.Err)
+			}
+		}
+	}
+	return err
+}
+
+func settingFields() []reflect.StructField { return reflect.VisibleFields(reflect.TypeFor[settings]()) }
+
+func printHelp(out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprint(table, "mockpsp serves a mock payment provider with a page at /. Its only\n"+
+		"argument is healthcheck, which asks the one that runs on MOCKPSP_ADDR whether it answers.\n\n")
+	fmt.Fprintln(table, "Environment variable\tDefault\tMeaning")
+	for _, field := range settingFields() {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", field.Tag.Get("env"), field.Tag.Get("envDefault"), field.Tag.Get("desc"))
+	}
+	return table.Flush()
+}

@@ -1,0 +1,37 @@
+-- Who may call us: tenants and the API keys that speak for them.
+
+-- +goose Up
+CREATE TABLE tenants (
+    id                  text PRIMARY KEY
+        CONSTRAINT tenants_id_format CHECK (id ~ '^[a-z][a-z0-9-]{0,30}$'),
+    -- The tenant's account at the PSP: its charges and keys are separate there, too.
+    psp_account         text NOT NULL UNIQUE
+        CONSTRAINT tenants_psp_account_format CHECK (psp_account ~ '^[A-Za-z0-9_-]{1,64}$'),
+    requests_per_second integer NOT NULL DEFAULT 50 CHECK (requests_per_second BETWEEN 1 AND 100000),
+    request_burst       integer NOT NULL DEFAULT 100 CHECK (request_burst BETWEEN 1 AND 100000),
+    created_at          timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+CREATE TABLE api_keys (
+    id            uuid PRIMARY KEY,
+    -- NULL for an operator's key, which belongs to no tenant.
+    tenant_id     text REFERENCES tenants (id),
+    -- Only the digest is kept: who reads this table cannot call the API with it.
+    secret_sha256 bytea NOT NULL
+        CONSTRAINT api_keys_secret_unique UNIQUE
+        CONSTRAINT api_keys_secret_is_sha256 CHECK (octet_length(secret_sha256) = 32),
+    scopes        text[] NOT NULL,
+    label         text NOT NULL DEFAULT '' CHECK (char_length(label) <= 100),
+    created_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- NULL: valid until revoked. Rotation gives the old key an end in the future, so that both work meanwhile.
+    expires_at    timestamptz,
+    CONSTRAINT api_keys_scopes_fit_owner CHECK (
+        cardinality(scopes) > 0 AND CASE
+            WHEN tenant_id IS NULL THEN scopes <@ ARRAY['ops:read', 'ops:resolve']
+            ELSE scopes <@ ARRAY['payments:read', 'payments:write']
+        END)
+);
+
+-- +goose Down
+DROP TABLE api_keys;
+DROP TABLE tenants;

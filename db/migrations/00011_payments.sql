@@ -1,0 +1,83 @@
+-- The domain: payments, their refunds. Amounts are counts of the currency's minor unit (ISO 4217).
+
+-- +goose Up
+CREATE TABLE payments (
+    -- UUIDv7: the primary key is also the order of creation.
+    id                uuid PRIMARY KEY,
+    tenant_id         text NOT NULL,
+    idempotency_key   text COLLATE "C" NOT NULL,
+    generation        integer NOT NULL,
+    customer_id       text NOT NULL,
+    amount_minor      bigint NOT NULL
+        CONSTRAINT payments_amount_in_range CHECK (amount_minor BETWEEN 1 AND 999999999999),
+    currency          text NOT NULL CHECK (currency ~ '^[A-Z]{3}$'),
+    payment_method    text NOT NULL,
+    description       text,
+    metadata          jsonb,
+    status            text NOT NULL
+        CONSTRAINT payments_status_known CHECK (status IN ('processing', 'succeeded', 'declined', 'failed')),
+    psp_charge_id     text CONSTRAINT payments_psp_charge_unique UNIQUE,
+    decline_code      text,
+    -- What refunds have claimed, sent or not yet, and what of it the PSP has confirmed. Claiming comes first, so that
+    -- refunds racing each other cannot together exceed the payment.
+    refund_held_minor bigint NOT NULL DEFAULT 0,
+    refunded_minor    bigint NOT NULL DEFAULT 0,
+    created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+
+    CONSTRAINT payments_charge_iff_succeeded CHECK (status <> 'succeeded' OR psp_charge_id IS NOT NULL),
+    CONSTRAINT payments_decline_code_iff_declined CHECK ((status = 'declined') = (decline_code IS NOT NULL)),
+    CONSTRAINT payments_refunds_within_amount
+        CHECK (0 <= refunded_minor AND refunded_minor <= refund_held_minor AND refund_held_minor <= amount_minor),
+    CONSTRAINT payments_refunds_need_success CHECK (refund_held_minor = 0 OR status = 'succeeded')
+) WITH (fillfactor = 90);
+
+CREATE INDEX payments_by_tenant ON payments (tenant_id, id);
+CREATE INDEX payments_by_customer ON payments (tenant_id, customer_id, id);
+
+CREATE TABLE refunds (
+    id              uuid PRIMARY KEY,
+    payment_id      uuid NOT NULL REFERENCES payments (id),
+    tenant_id       text NOT NULL,
+    idempotency_key text COLLATE "C" NOT NULL,
+    generation      integer NOT NULL,
+    amount_minor    bigint NOT NULL
+        CONSTRAINT refunds_amount_positive CHECK (amount_minor > 0),
+    currency        text NOT NULL CHECK (currency ~ '^[A-Z]{3}$'),
+    reason          text,
+    status          text NOT NULL
+        CONSTRAINT refunds_status_known CHECK (status IN ('processing', 'succeeded', 'declined', 'failed')),
+    psp_refund_id   text CONSTRAINT refunds_psp_refund_unique UNIQUE,
+    decline_code    text,
+    created_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+
+    CONSTRAINT refunds_psp_id_iff_succeeded CHECK (status <> 'succeeded' OR psp_refund_id IS NOT NULL),
+    CONSTRAINT refunds_decline_code_iff_declined CHECK ((status = 'declined') = (decline_code IS NOT NULL))
+) WITH (fillfactor = 90);
+
+CREATE INDEX refunds_by_payment ON refunds (payment_id, id);
+
+-- The PSP's verdict on a movement of money is final. `failed` is not one: it means proven never executed, and a retry
+-- with the same key executes again.
+-- +goose StatementBegin
+CREATE FUNCTION movement_verdict_is_final() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'a % row never leaves that status', OLD.status
+        USING ERRCODE = 'check_violation', CONSTRAINT = 'movement_verdict_is_final';
+END $$;
+-- +goose StatementEnd
+
+CREATE TRIGGER payments_verdict_is_final BEFORE UPDATE ON payments FOR EACH ROW
+    WHEN (OLD.status IN ('succeeded', 'declined') AND (NEW.status <> OLD.status
+          OR NEW.psp_charge_id IS DISTINCT FROM OLD.psp_charge_id OR NEW.amount_minor <> OLD.amount_minor
+          OR NEW.currency <> OLD.currency))
+    EXECUTE FUNCTION movement_verdict_is_final();
+CREATE TRIGGER refunds_verdict_is_final BEFORE UPDATE ON refunds FOR EACH ROW
+    WHEN (OLD.status IN ('succeeded', 'declined') AND (NEW.status <> OLD.status
+          OR NEW.psp_refund_id IS DISTINCT FROM OLD.psp_refund_id OR NEW.amount_minor <> OLD.amount_minor
+          OR NEW.currency <> OLD.currency))
+    EXECUTE FUNCTION movement_verdict_is_final();
+
+-- +goose Down
+DROP TABLE refunds;
+DROP TABLE payments;
+DROP FUNCTION movement_verdict_is_final;

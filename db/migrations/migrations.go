@@ -1,0 +1,22 @@
+// Package migrations carries the database schema inside the binary.
+//
+// It owns the order in which the schema comes to be, one goose file per step, and nothing else: who
+// applies the files, under which lock and with which connection is the business of package postgres.
+// River's tables come first (files named *_river_v<n>.sql, one per River schema version, because a new
+// enum value cannot be used in the transaction that adds it), ours follow. Package archtest compares
+// River's files with the River library in go.mod. A file that has been released is never edited; a
+// change is a new file.
+package migrations
+
+import (
+	"embed"
+	"io/fs"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+// FS returns the goose files, all in its root directory.
+func FS() fs.FS {
+	return files
+}

@@ -1,0 +1,31 @@
+-- Tenants and their API keys.
+
+-- name: ListActiveKeys :many
+-- Everything authentication needs, read as a whole and kept for seconds. Expiry is judged by the database's clock.
+SELECT k.id, k.tenant_id, k.secret_sha256, k.scopes, t.psp_account, t.requests_per_second, t.request_burst
+FROM api_keys AS k LEFT JOIN tenants AS t ON t.id = k.tenant_id
+WHERE k.expires_at IS NULL OR k.expires_at > clock_timestamp();
+
+-- name: EnsureTenant :exec
+INSERT INTO tenants (id, psp_account) VALUES (@id, @psp_account) ON CONFLICT (id) DO NOTHING;
+
+-- name: TenantExists :one
+SELECT EXISTS (SELECT FROM tenants WHERE id = @id);
+
+-- name: InsertKey :one
+INSERT INTO api_keys (id, tenant_id, secret_sha256, scopes, label)
+VALUES (@id, sqlc.narg(tenant_id), @secret_sha256, @scopes, @label)
+ON CONFLICT (secret_sha256) DO NOTHING
+RETURNING id, created_at;
+
+-- name: ListKeys :many
+SELECT id, tenant_id, scopes, label, created_at, expires_at,
+       coalesce(expires_at <= clock_timestamp(), false)::boolean AS expired
+FROM api_keys ORDER BY created_at, id LIMIT @max_rows;
+
+-- name: ExpireKey :one
+-- Gives a key an end, never a later one than it has.
+UPDATE api_keys
+SET expires_at = least(coalesce(expires_at, 'infinity'), clock_timestamp() + sqlc.arg(after)::interval)
+WHERE id = @id
+RETURNING expires_at;

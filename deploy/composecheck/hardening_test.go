@@ -1,0 +1,123 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const hardened = `
+name: synthetic
+services:
+  base:
+    image: base:1
+    read_only: true
+    cap_drop: [ALL]
+    security_opt: ["no-new-privileges:true"]
+    user: "999:999"
+    healthcheck: {test: [CMD, probe]}
+  once:
+    image: base:1
+    read_only: true
+    cap_drop: [ALL]
+    security_opt: ["no-new-privileges:true"]
+    user: "999:999"
+    restart: "no"
+  top:
+    image: top:1
+    read_only: true
+    cap_drop: [ALL]
+    security_opt: ["no-new-privileges:true"]
+    user: nobody
+    ports: ["127.0.0.1:80:80"]
+    healthcheck: {test: [CMD, probe]}
+    depends_on:
+      base: {condition: service_healthy}
+      once: {condition: service_completed_successfully}
+`
+
+func TestHardenedFilePasses(t *testing.T) {
+	t.Parallel()
+	if faults := faultsOf(t, hardened); len(faults) > 0 {
+		t.Errorf("faults: %v", faults)
+	}
+}
+
+func TestEachDemandCanFail(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ name, old, new, fault string }{
+		{"writable root", "read_only: true", "read_only: false", "base: read_only"},
+		{"capabilities kept", "cap_drop: [ALL]", "cap_drop: [CHOWN]", "base: cap_drop"},
+		{"capability added", "cap_drop: [ALL]", "cap_drop: [ALL]\n    cap_add: [CHOWN]", "base: cap_add"},
+		{"privileged", "image: top:1", "image: top:1\n    privileged: true", "top: privileged"},
+		{"new privileges", "no-new-privileges:true", "no-new-privileges:false", "base: security_opt"},
+		{"root by name", `user: "999:999"`, "user: root", "base: user"},
+		{"root by number", `user: "999:999"`, `user: "0:999"`, "base: user"},
+		{"root by default", `user: "999:999"`, "tty: false", "base: user"},
+		{"host namespace", "user: nobody", "user: nobody\n    pid: host", "top: it must not share"},
+		{"no health check", "    healthcheck: {test: [CMD, probe]}\n", "", "base: healthcheck is missing"},
+		{"health check disabled", "{test: [CMD, probe]}", "{disable: true}", "base: healthcheck is missing"},
+		{"health check in a shell", "[CMD, probe]", "[CMD-SHELL, probe]", "base: healthcheck must be"},
+		{"one-shot that restarts", `restart: "no"`, "restart: always", "once: it is awaited"},
+		{"waits for the start only", "service_healthy", "service_started", "top: depends_on base"},
+		{"port on every interface", "127.0.0.1:80:80", "80:80", "top: port 80"},
+		{"host directory", "user: nobody", "user: nobody\n    volumes: [\"/etc:/etc\"]", "top: volume /etc"},
+		{"image without version", "image: top:1", "image: top", "top: image"},
+		{"latest image", "image: top:1", "image: top:latest", "top: image"},
+		{"Dockerfile is gone", "image: top:1", "image: top:1\n    build: {context: ., dockerfile: gone}", "top: build.dockerfile"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			broken := strings.Replace(hardened, row.old, row.new, 1)
+			if broken == hardened {
+				t.Fatalf("the synthetic file has no %q", row.old)
+			}
+			faults := faultsOf(t, broken)
+			if len(faults) != 1 || !strings.HasPrefix(faults[0], row.fault) {
+				t.Errorf("faults are %q, want one that starts with %q", faults, row.fault)
+			}
+		})
+	}
+}
+
+func TestFileWithoutServicesIsRefused(t *testing.T) {
+	t.Parallel()
+	if faults := faultsOf(t, "name: synthetic\nservices: {}\n"); len(faults) != 1 {
+		t.Errorf("faults are %q, want one", faults)
+	}
+}
+
+func TestOurFilePasses(t *testing.T) {
+	t.Parallel()
+	var output strings.Builder
+	if err := run(t.Context(), []string{"../../compose.yaml"}, &output); err != nil {
+		t.Errorf("%v\n%s", err, output.String())
+	}
+}
+
+func TestFileWithAnUnknownMemberIsRefused(t *testing.T) {
+	t.Parallel()
+	file := write(t, strings.Replace(hardened, "read_only", "readonly", 1))
+	if err := run(t.Context(), []string{file}, &strings.Builder{}); err == nil {
+		t.Error("a misspelt member passes")
+	}
+}
+
+func faultsOf(t *testing.T, text string) []string {
+	t.Helper()
+	project, err := load(t.Context(), write(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return check(project)
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "compose.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

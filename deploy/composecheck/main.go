@@ -1,0 +1,56 @@
+// Composecheck loads compose.yaml with the library that Docker Compose itself
+// uses and refuses it unless every service is hardened.
+//
+// It owns the list of what hardened means (hardening.go) and knows nothing of
+// what the services do. It reads no setting from the environment, so a pass
+// also says that the file is complete without any. It is a module of its own:
+// the library's dependencies stay out of the application's go.mod.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/types"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "composecheck:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout io.Writer) error {
+	if len(args) != 1 {
+		return fmt.Errorf("usage: composecheck compose.yaml")
+	}
+	project, err := load(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	faults := check(project)
+	for _, fault := range faults {
+		fmt.Fprintln(stdout, fault)
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("%s: %d faults", args[0], len(faults))
+	}
+	fmt.Fprintf(stdout, "%s: %d services, all hardened\n", args[0], len(project.Services))
+	return nil
+}
+
+func load(ctx context.Context, file string) (*types.Project, error) {
+	options, err := cli.NewProjectOptions([]string{file}, cli.WithResolvedPaths(true), cli.WithInterpolation(true))
+	if err != nil {
+		return nil, fmt.Errorf("prepare to load %s: %w", file, err)
+	}
+	project, err := options.LoadProject(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", file, err)
+	}
+	return project, nil
+}

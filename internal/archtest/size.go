@@ -1,0 +1,48 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+)
+
+// Half of each is what we aim at.
+const (
+	maxFileLines     = 300
+	maxFunctionLines = 70
+)
+
+// fileLengthBreaches leaves tests alone: a table of cases reads well at any
+// length.
+func fileLengthBreaches(sources []source) []breach {
+	var breaches []breach
+	for _, file := range sources {
+		if !file.test && !file.generated && file.lines > maxFileLines {
+			breaches = append(breaches, breach{file.path,
+				fmt.Sprintf("has %d lines, of %d at most: split it by the steps it takes", file.lines, maxFileLines)})
+		}
+	}
+	return breaches
+}
+
+// functionLengthBreaches counts from `func` to the closing brace and holds
+// for tests as well: a claim that takes longer is several claims.
+func functionLengthBreaches(sources []source) []breach {
+	var breaches []breach
+	for _, file := range sources {
+		if file.generated {
+			continue
+		}
+		for _, declaration := range file.syntax.Decls {
+			function, ok := declaration.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			lines := file.positions.Position(function.End()).Line - file.line(function.Name) + 1
+			if lines > maxFunctionLines {
+				breaches = append(breaches, breach{file.at(function.Name),
+					fmt.Sprintf("func %s has %d lines, of %d at most", function.Name.Name, lines, maxFunctionLines)})
+			}
+		}
+	}
+	return breaches
+}

@@ -1,0 +1,450 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"payonce/internal/config"
+)
+
+func TestNewKeyIsCharged(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	key := freshKey()
+	r := w.pay(key, "pm_ok")
+	r.expect(t, http.StatusCreated, "")
+	if r.header.Get("Location") != "/payments/"+r.text(t, "paymentId") || r.text(t, "status") != "succeeded" || r.text(t, "amount") != "120.00" {
+		t.Fatalf("unexpected answer: %v %s", r.header, r.body)
+	}
+	if r.header.Get("Idempotency-Key") != key || r.header.Get("Idempotent-Replayed") != "false" || r.header.Get("Idempotency-Key-Expires") == "" {
+		t.Fatalf("headers of a keyed response are missing: %v", r.header)
+	}
+	l := w.ledger("acme", key)
+	if len(l.Charges) != 1 || l.Charges[0].Reference != r.text(t, "paymentId") || l.Charges[0].ID != r.text(t, "pspChargeId") {
+		t.Fatalf("the PSP's ledger has %+v", l)
+	}
+	shown := w.do(call{method: "GET", path: r.header.Get("Location")})
+	if shown.expect(t, http.StatusOK, ""); string(shown.body) != string(r.body) {
+		t.Fatalf("the payment reads %s, its answer %s", shown.body, r.body)
+	}
+}
+
+func TestRefusedChargeIsStoredAndReplayed(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	key := freshKey()
+	first := w.pay(key, "pm_declined")
+	first.expect(t, http.StatusPaymentRequired, "payment_declined")
+	if first.text(t, "declineCode") != "insufficient_funds" || first.text(t, "paymentId") == "" {
+		t.Fatalf("a decline names neither payment nor reason: %s", first.body)
+	}
+	again := w.pay(key, "pm_declined")
+	again.same(t, first)
+	if again.header.Get("Idempotent-Replayed") != "true" || w.pspRequests("acme", key) != 1 {
+		t.Fatalf("the decline was not replayed: %v, PSP asked %d times", again.header, w.pspRequests("acme", key))
+	}
+}
+
+func TestCompletedKeyIsReplayedToTheByte(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	key := freshKey()
+	first := w.pay(key, "pm_ok")
+	for range 3 {
+		again := w.do(call{method: "POST", path: "/payments", key: `"` + key + `"`, body: // the other spelling of key and body
+		`{ "currency":"USD", "amountCents":12000,"metadata":{},"customerId":"cus-1" }`})
+		again.same(t, first)
+		if again.header.Get("Idempotent-Replayed") != "true" {
+			t.Fatal("a replay does not say so")
+		}
+	}
+	if n := w.pspRequests("acme", key); n != 1 {
+		t.Fatalf("PSP asked %d times", n)
+	}
+}
+
+// Every one of these is unknown for us, and must never be executed again, whatever the PSP has really done.
+func TestLostOutcomeIsPendingAndNeverExecutedAgain(t *testing.T) {
+	t.Parallel()
+	for method, charged := range map[string]int{
+		"pm_timeout_charged": 1, "pm_silent_charged": 1, "pm_timeout_not_charged": 0, "pm_500_charged": 1,
+		"pm_500_not_charged": 0, "pm_reset_charged": 1, "pm_late_charge": 1, "pm_wrong_amount": 1, "pm_stuck": 1,
+	} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, func(o *options) {
+				o.settings = func(c *config.API) { c.PSPTotal = 300 * time.Millisecond }
+			})
+			key := freshKey()
+			for range 3 {
+				r := w.pay(key, method)
+				r.expect(t, http.StatusAccepted, "")
+				if r.text(t, "status") != "processing" || r.header.Get("Location") != "/payments/"+r.text(t, "paymentId") || r.header.Get("Retry-After") == "" {
+					t.Fatalf("unexpected answer: %v %s", r.header, r.body)
+				}
+			}
+			if n := w.pspRequests("acme", key); n != 1 {
+				t.Fatalf("PSP asked %d times", n)
+			}
+			if k := w.keyRow(key); k.Status != "unknown" {
+				t.Fatalf("key is %+v", k)
+			}
+			eventually(t, "the ledger's final state", func() bool { return len(w.ledger("acme", key).Charges) == charged })
+		})
+	}
+}
+
+func TestContradictionIsUnknownAndADeadLetter(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	key := freshKey()
+	r := w.pay(key, "pm_wrong_amount")
+	r.expect(t, http.StatusAccepted, "")
+	if n := w.count("SELECT count(*) FROM dead_letters WHERE key = $1 AND kind = 'psp_contradicts_request' AND evidence::text LIKE '%amountCents%'", key); n != 1 {
+		t.Fatalf("%d dead letters, want 1", n)
+	}
+	inspected := w.do(call{method: "GET", path: "/idempotency-keys/" + key})
+	if inspected.expect(t, http.StatusOK, ""); !strings.Contains(string(inspected.body), `"reason":"answer has another amount"`) {
+		t.Fatalf("the timeline does not tell why: %s", inspected.body)
+	}
+}
+
+func TestUnreachablePSPReleasesTheKey(t *testing.T) {
+	t.Parallel()
+	var down string
+	w := setup(t, func(o *options) {
+		o.settings = func(c *config.API) { down, c.PSPURL = c.PSPURL, "http://127.0.0.1:1" }
+	})
+	key := freshKey()
+	r := w.pay(key, "pm_ok")
+	r.expect(t, http.StatusServiceUnavailable, "psp_unavailable")
+	if r.header.Get("Retry-After") == "" || r.member(t, "retryable") != true {
+		t.Fatalf("unexpected answer: %v %s", r.header, r.body)
+	}
+	if k := w.keyRow(key); k.Status != "failed_retryable" || k.Attempt != 1 {
+		t.Fatalf("key is %+v", k)
+	}
+	payment := w.do(call{method: "GET", path: "/payments/" + r.text(t, "paymentId")})
+	if payment.text(t, "status") != "failed" {
+		t.Fatalf("payment is %s", payment.body)
+	}
+
+	// The same key again, when the PSP is back: the next attempt, for the same payment.
+	back := setup(t, func(o *options) {
+		o.url = w.db.Config().ConnString()
+		o.settings = func(c *config.API) { c.PSPURL = down }
+	})
+	again := back.pay(key, "pm_ok")
+	again.expect(t, http.StatusCreated, "")
+	if again.text(t, "paymentId") != r.text(t, "paymentId") {
+		t.Fatalf("a retry made another payment: %s, then %s", r.body, again.body)
+	}
+	if k := w.keyRow(key); k.Status != "completed" || k.Attempt != 2 || k.Generation != 1 {
+		t.Fatalf("key is %+v", k)
+	}
+}
+
+func TestOpenBreakerRefusesBeforeReserving(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(o *options) {
+		o.settings = func(c *config.API) { c.PSPBreakerFailures, c.PSPBreakerOpen = 1, time.Hour }
+	})
+	completed := freshKey()
+	first := w.pay(completed, "pm_ok")
+	w.pay(freshKey(), "pm_500_charged").expect(t, http.StatusAccepted, "")
+
+	key := freshKey()
+	w.pay(key, "pm_ok").expect(t, http.StatusServiceUnavailable, "psp_unavailable")
+	if n := w.count("SELECT count(*) FROM idempotency_keys WHERE key = $1", key); n != 0 {
+		t.Fatal("a key was reserved while the breaker was open")
+	}
+	w.pay(completed, "pm_ok").same(t, first)
+}
+
+func TestOtherPayloadIsAMismatch(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, method := range []string{"pm_ok", "pm_declined", "pm_500_charged"} {
+		key := freshKey()
+		w.pay(key, method)
+		other := strings.Replace(order(method), "12000", "12001", 1)
+		r := w.do(call{method: "POST", path: "/payments", key: key, body: other})
+		r.expect(t, http.StatusUnprocessableEntity, "idempotency_key_reused_with_different_payload")
+		if n := w.pspRequests("acme", key); n != 1 {
+			t.Fatalf("PSP asked %d times", n)
+		}
+	}
+}
+
+func TestInFlightDuplicate(t *testing.T) {
+	t.Parallel()
+	gate := newGate()
+	w := setup(t, func(o *options) { o.between = gate.wrap })
+	key := freshKey()
+	first := make(chan reply, 1)
+	go func() {
+		r, err := w.try(call{method: "POST", path: "/payments", key: key, body: order("pm_ok")})
+		if err != nil {
+			t.Error(err)
+		}
+		first <- r
+	}()
+	gate.awaitArrival(t)
+
+	busy := w.pay(key, "pm_ok")
+	busy.expect(t, http.StatusConflict, "idempotency_key_in_progress")
+	if busy.header.Get("Retry-After") == "" || busy.text(t, "paymentId") == "" {
+		t.Fatalf("unexpected answer: %v %s", busy.header, busy.body)
+	}
+	async := w.do(call{method: "POST", path: "/payments", key: key, body: order("pm_ok"), header: http.Header{"Prefer": {"respond-async"}}})
+	async.expect(t, http.StatusAccepted, "")
+	if async.header.Get("Preference-Applied") != "respond-async" || async.header.Get("Location") == "" {
+		t.Fatalf("unexpected answer: %v", async.header)
+	}
+	tooShort := w.do(call{method: "POST", path: "/payments", key: key, body: order("pm_ok"), header: http.Header{"Prefer": {"wait=1"}}})
+	tooShort.expect(t, http.StatusConflict, "idempotency_key_in_progress")
+
+	waiting := make(chan reply, 1)
+	go func() {
+		r, err := w.try(call{method: "POST", path: "/payments", key: key, body: order("pm_ok"), header: http.Header{"Prefer": {"wait=10"}}})
+		if err != nil {
+			t.Error(err)
+		}
+		waiting <- r
+	}()
+	gate.open()
+	r := <-first
+	r.expect(t, http.StatusCreated, "")
+	(<-waiting).same(t, r)
+	if n := w.pspRequests("acme", key); n != 1 {
+		t.Fatalf("PSP asked %d times", n)
+	}
+}
+
+func TestFailedRetryableIsExecutedAgainOnlyWhileThePSPRemembers(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(o *options) {
+		o.settings = func(c *config.API) { c.PSPURL = "http://127.0.0.1:1" }
+	})
+	key := freshKey()
+	w.pay(key, "pm_ok").expect(t, http.StatusServiceUnavailable, "psp_unavailable")
+	w.pay(key, "pm_ok").expect(t, http.StatusServiceUnavailable, "psp_unavailable")
+	if k := w.keyRow(key); k.Attempt != 2 {
+		t.Fatalf("key is %+v", k)
+	}
+	w.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
+	w.exec("UPDATE idempotency_keys SET reserved_at = reserved_at - interval '25 hours'")
+	w.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
+	w.pay(key, "pm_ok").expect(t, http.StatusGone, "idempotency_key_expired")
+	if k := w.keyRow(key); k.Attempt != 2 || k.Status != "failed_retryable" {
+		t.Fatalf("key is %+v", k)
+	}
+}
+
+func TestExpiredKeyIsANewGeneration(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	key := freshKey()
+	first := w.pay(key, "pm_ok")
+	w.exec("UPDATE idempotency_keys SET status = 'expired' WHERE key = $1", key)
+	w.do(call{method: "GET", path: "/idempotency-keys/" + key}).expect(t, http.StatusGone, "idempotency_key_expired")
+
+	other := strings.Replace(order("pm_ok"), "12000", "500", 1) // any fingerprint
+	second := w.do(call{method: "POST", path: "/payments", key: key, body: other})
+	second.expect(t, http.StatusCreated, "")
+	if second.text(t, "paymentId") == first.text(t, "paymentId") {
+		t.Fatal("a new generation shares the old one's payment")
+	}
+	if k := w.keyRow(key); k.Generation != 2 || k.Attempt != 1 {
+		t.Fatalf("key is %+v", k)
+	}
+	if len(w.ledger("acme", key).Charges) != 1 || len(w.ledger("acme", key+".g2").Charges) != 1 {
+		t.Fatal("the PSP did not see the generations under keys of their own")
+	}
+}
+
+func TestRequestThatMeetsAnExpiredLeaseMakesTheKeyUnknown(t *testing.T) {
+	t.Parallel()
+	gate := newGate()
+	w := setup(t, func(o *options) { o.between = gate.wrap })
+	key := freshKey()
+	first := make(chan reply, 1)
+	go func() {
+		r, err := w.try(call{method: "POST", path: "/payments", key: key, body: order("pm_ok")})
+		if err != nil {
+			t.Error(err)
+		}
+		first <- r
+	}()
+	gate.awaitArrival(t)
+	w.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
+	w.exec("UPDATE idempotency_keys SET locked_until = clock_timestamp() - interval '1 second' WHERE key = $1", key)
+	w.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
+
+	w.pay(key, "pm_ok").expect(t, http.StatusAccepted, "")
+	if k := w.keyRow(key); k.Status != "unknown" {
+		t.Fatalf("key is %+v", k)
+	}
+	// The owner was late, not dead, and holds a success.
+	gate.open()
+	r := <-first
+	r.expect(t, http.StatusCreated, "")
+	w.pay(key, "pm_ok").same(t, r)
+	if n := w.pspRequests("acme", key); n != 1 {
+		t.Fatalf("PSP asked %d times", n)
+	}
+	if n := w.count("SELECT count(*) FROM idempotency_key_events WHERE key = $1 AND reason IN ('lease over', 'late success')", key); n != 2 {
+		t.Fatalf("%d events on the timeline, want 2", n)
+	}
+}
+
+func TestStoreDownNeverReachesThePSP(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.pay(freshKey(), "pm_ok").expect(t, http.StatusCreated, "") // the API key is known from here on
+	broken := setup(t, func(o *options) {
+		o.database = func(string) string { return "postgres://nobody@127.0.0.1:1/none" }
+	})
+	key := freshKey()
+	r := broken.pay(key, "pm_ok")
+	r.expect(t, http.StatusServiceUnavailable, "idempotency_store_unavailable")
+	if r.header.Get("Retry-After") == "" || broken.pspRequests("acme", key) != 0 {
+		t.Fatal("the PSP was asked, or no Retry-After")
+	}
+}
+
+func TestTwoTenantsWithEqualKeys(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	key := freshKey()
+	acme := w.do(call{method: "POST", path: "/payments", key: key, body: order("pm_ok")})
+	globex := w.do(call{method: "POST", path: "/payments", key: key, as: globexKey, body: order("pm_ok")})
+	acme.expect(t, http.StatusCreated, "")
+	globex.expect(t, http.StatusCreated, "")
+	if acme.text(t, "paymentId") == globex.text(t, "paymentId") || globex.header.Get("Idempotent-Replayed") != "false" {
+		t.Fatal("two tenants met in one key")
+	}
+	if len(w.ledger("acme", key).Charges) != 1 || len(w.ledger("globex", key).Charges) != 1 {
+		t.Fatal("the PSP did not charge each tenant's account once")
+	}
+	theirs := w.do(call{method: "GET", path: "/payments/" + acme.text(t, "paymentId"), as: globexKey})
+	none := w.do(call{method: "GET", path: "/payments/pay_00000000000000000000000000", as: globexKey})
+	theirs.expect(t, http.StatusNotFound, "not_found")
+	if theirs.text(t, "detail") != none.text(t, "detail") {
+		t.Fatal("another tenant's payment can be told from none")
+	}
+}
+
+func TestTwoHundredAtOnceAreOneCharge(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	key := freshKey()
+	const racers = 200
+	replies := make(chan reply, racers)
+	for range racers {
+		go func() {
+			r, err := w.try(call{method: "POST", path: "/payments", key: key, body: order("pm_ok"), header: http.Header{"Prefer": {"wait=10"}}})
+			if err != nil {
+				t.Error(err)
+			}
+			replies <- r
+		}()
+	}
+	first := <-replies
+	first.expect(t, http.StatusCreated, "")
+	originals := 0
+	for i := range racers {
+		r := first
+		if i > 0 {
+			r = <-replies
+		}
+		r.same(t, first)
+		if r.header.Get("Idempotent-Replayed") == "false" {
+			originals++
+		}
+	}
+	if l := w.ledger("acme", key); len(l.Charges) != 1 || w.pspRequests("acme", key) != 1 || originals != 1 {
+		t.Fatalf("%d charges, PSP asked %d times, %d answers claim to be the first", len(l.Charges), w.pspRequests("acme", key), originals)
+	}
+}
+
+// No send without a durable reservation before it: the PSP looks into our database when it is asked.
+func TestPSPIsAskedOnlyAfterTheReservationIsCommitted(t *testing.T) {
+	t.Parallel()
+	var w *world
+	seen := make(chan string, 10)
+	w = setup(t, func(o *options) {
+		o.between = func(psp http.Handler) http.Handler {
+			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				var state string
+				err := w.db.QueryRow(r.Context(), `SELECT k.status || ' ' || p.status FROM idempotency_keys k JOIN payments p ON p.id = k.subject
+					WHERE k.key = $1`, r.Header.Get("Idempotency-Key")).Scan(&state)
+				if err != nil {
+					state = err.Error()
+				}
+				seen <- state
+				psp.ServeHTTP(rw, r)
+			})
+		}
+	})
+	w.pay(freshKey(), "pm_ok").expect(t, http.StatusCreated, "")
+	if state := <-seen; state != "in_progress processing" {
+		t.Fatalf("the PSP was asked while the database said: %s", state)
+	}
+}
+
+func TestClientThatHangsUpIsChargedOnceAllTheSame(t *testing.T) {
+	t.Parallel()
+	gate := newGate()
+	w := setup(t, func(o *options) { o.between = gate.wrap })
+	key := freshKey()
+	ctx, hangUp := context.WithCancel(context.Background())
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, err := w.try(call{ctx: ctx, method: "POST", path: "/payments", key: key, body: order("pm_ok")})
+		if err == nil {
+			t.Error("the client was answered before it hung up")
+		}
+	}()
+	gate.awaitArrival(t)
+	hangUp()
+	<-gone
+	gate.open()
+	eventually(t, "completion without a client", func() bool { return w.keyRow(key).Status == "completed" })
+	r := w.pay(key, "pm_ok")
+	r.expect(t, http.StatusCreated, "")
+	if r.header.Get("Idempotent-Replayed") != "true" || len(w.ledger("acme", key).Charges) != 1 {
+		t.Fatal("the hang-up was not invisible")
+	}
+}
+
+// gate stops the first request on its way to the PSP until it is opened.
+type gate struct{ arrived, opened chan struct{} }
+
+func newGate() *gate { return &gate{make(chan struct{}, 100), make(chan struct{})} }
+
+func (g *gate) wrap(psp http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.arrived <- struct{}{}
+		select {
+		case <-g.opened:
+		case <-r.Context().Done():
+		}
+		psp.ServeHTTP(w, r)
+	})
+}
+
+func (g *gate) open() { close(g.opened) }
+
+func (g *gate) awaitArrival(t testing.TB) {
+	t.Helper()
+	select {
+	case <-g.arrived:
+	case <-time.After(patience):
+		t.Fatal("nothing arrived at the PSP")
+	}
+}

@@ -1,0 +1,108 @@
+package embeddedpg
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestKilledInitdbIsRedone(t *testing.T) {
+	t.Parallel()
+	dir := newDir(t)
+	left := filepath.Join(dir, unfinished+"123")
+	if err := os.MkdirAll(filepath.Join(left, "base"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	startIn(t, thisHost(nil), Options{DataDir: dir})
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", left, err)
+	}
+	content, err := os.ReadFile(filepath.Join(clusterIn(t, dir), marker))
+	if err != nil || len(content) == 0 {
+		t.Errorf("marker = %q, %v", content, err)
+	}
+}
+
+func TestClusterWithoutMarkerIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	dir := newDir(t)
+	found, err := FindBinaries(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := filepath.Join(clusterDirectory(dir, found.Major), "precious")
+	if err := os.MkdirAll(filepath.Dir(foreign), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(foreign, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Start(t.Context(), Options{DataDir: dir})
+	if err == nil || !strings.Contains(err.Error(), "move it away") {
+		t.Errorf("error = %v", err)
+	}
+	if _, err := os.Stat(foreign); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestClusterAndSocketAreClosedToOthers(t *testing.T) {
+	t.Parallel()
+	dir := newDir(t)
+	startIn(t, thisHost(nil), Options{DataDir: dir})
+	for _, closed := range []string{clusterIn(t, dir), filepath.Join(dir, "run"), filepath.Join(dir, "run", socketFile)} {
+		info, err := os.Stat(closed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o700 {
+			t.Errorf("%s has mode %v, want 0700", closed, info.Mode().Perm())
+		}
+	}
+}
+
+func TestLongDataDirectoryGetsAShortSocket(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(newDir(t), strings.Repeat("long/", 20), "data")
+	s := startIn(t, thisHost(nil), Options{DataDir: dir})
+	query(t, s.URL("postgres"), "SELECT 1")
+	socket := s.socket.dir
+	if strings.HasPrefix(socket, dir) || !s.socket.temporary {
+		t.Errorf("socket in %s", socket)
+	}
+	stop(t, s)
+	if _, err := os.Stat(socket); !os.IsNotExist(err) {
+		t.Errorf("%s was left behind: %v", socket, err)
+	}
+}
+
+func TestUnusableTemporaryDirectoryIsPassedOver(t *testing.T) {
+	t.Parallel()
+	base := newDir(t)
+	h := thisHost(func(name string) string {
+		if name == "TMPDIR" {
+			return filepath.Join(base, strings.Repeat("deep/", 20))
+		}
+		return os.Getenv(name)
+	})
+	if err := os.MkdirAll(h.getenv("TMPDIR"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := startIn(t, h, Options{DataDir: filepath.Join(base, strings.Repeat("long/", 20), "data")})
+	if filepath.Dir(s.socket.dir) != "/tmp" {
+		t.Errorf("socket in %s, want it below /tmp", s.socket.dir)
+	}
+}
+
+func TestOneLogOfAnEarlierStartIsKept(t *testing.T) {
+	t.Parallel()
+	dir := newCluster(t)
+	for range 3 {
+		stop(t, startIn(t, thisHost(nil), Options{DataDir: dir}))
+	}
+	logs, err := filepath.Glob(filepath.Join(dir, "*.log*"))
+	if err != nil || len(logs) != 2 {
+		t.Errorf("logs = %q, %v; want two", logs, err)
+	}
+}

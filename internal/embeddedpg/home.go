@@ -1,0 +1,131 @@
+package embeddedpg
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// home is where everything is kept, and who runs the server there.
+type home struct {
+	dir string
+	as  account
+}
+
+// chooseHome makes the data directory and finds an account that can enter it.
+// If the account that root changes to can't, as below /root, another directory
+// takes its place; the same one at every start.
+func (h host) chooseHome(ctx context.Context, o Options, major int) (home, error) {
+	err := errNoAccount
+	for _, as := range h.accounts(owner(clusterDirectory(o.DataDir, major))) {
+		if !h.canEnter(ctx, as, "/") {
+			continue
+		}
+		if as.kind != dropped {
+			return home{o.DataDir, as}, os.MkdirAll(o.DataDir, 0o700)
+		}
+		if err = h.makeEnterable(ctx, as, o.DataDir); err == nil {
+			return home{o.DataDir, as}, nil
+		}
+		for _, dir := range h.substitutes(o.DataDir) {
+			if h.makeSubstitute(ctx, as, dir) == nil {
+				o.Progress(fmt.Sprintf("%s cannot enter %s: keeping the database in %s", as.name, o.DataDir, dir))
+				return home{dir, as}, nil
+			}
+		}
+	}
+	if ctx.Err() != nil { // nothing can be tried then, so nothing has been learnt
+		return home{}, context.Cause(ctx)
+	}
+	return home{}, err
+}
+
+// makeEnterable creates dir if the account will be able to enter it. Others may
+// pass through such a directory, but not list it.
+func (h host) makeEnterable(ctx context.Context, as account, dir string) error {
+	if !h.canEnter(ctx, as, nearestExisting(filepath.Dir(dir))) {
+		return fmt.Errorf("%s cannot enter %s", as.name, filepath.Dir(dir))
+	}
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	}
+	if h.canEnter(ctx, as, dir) {
+		return nil
+	}
+	// Only a directory that holds nothing yet is opened: what else is in it may
+	// rely on being out of reach. It is new when umask has closed it.
+	if len(entries) > 0 {
+		return fmt.Errorf("%s cannot enter %s", as.name, dir)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return err
+	}
+	if !h.canEnter(ctx, as, dir) {
+		return fmt.Errorf("%s cannot enter %s", as.name, dir)
+	}
+	return nil
+}
+
+// substitutes lists the directories that may stand in for one that the server's
+// user cannot enter.
+func (h host) substitutes(dataDir string) []string {
+	sum := sha256.Sum256([]byte(dataDir))
+	hash := hex.EncodeToString(sum[:4])
+	return []string{
+		filepath.Join(h.root, "var/lib/payonce", hash),
+		filepath.Join(h.root, "var/tmp", "payonce-"+hash),
+	}
+}
+
+// makeSubstitute refuses a directory that somebody else has put there first:
+// anybody may write to /var/tmp.
+func (h host) makeSubstitute(ctx context.Context, as account, dir string) error {
+	if info, err := os.Lstat(dir); err == nil && !isRoots(info) {
+		return fmt.Errorf("%s is not root's", dir)
+	}
+	if err := h.makeEnterable(ctx, as, dir); err != nil {
+		return err
+	}
+	if info, err := os.Lstat(dir); err != nil || !isRoots(info) {
+		return fmt.Errorf("%s is not root's", dir)
+	}
+	return nil
+}
+
+func isRoots(info os.FileInfo) bool { return info.IsDir() && ownerOf(info) == 0 }
+
+func nearestExisting(dir string) string {
+	for {
+		if _, err := os.Stat(dir); err == nil || filepath.Dir(dir) == dir {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// owner is the user id that path belongs to, 0 if there is no such path.
+func owner(path string) int {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return 0
+	}
+	return ownerOf(info)
+}
+
+func ownerOf(info os.FileInfo) int {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(stat.Uid)
+	}
+	return 0
+}

@@ -1,0 +1,101 @@
+package embeddedpg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ErrInUse says that another process runs this data directory.
+var ErrInUse = errors.New("data directory in use")
+
+// directoryLock is an flock. The system gives it up when its holder dies, so
+// there is no stale lock; the file stays, because removing it would let two
+// starters lock two files of the same name.
+type directoryLock struct{ file *os.File }
+
+// lockDirectory takes the lock of dir, or errors with ErrInUse at once.
+func lockDirectory(dir string) (*directoryLock, error) {
+	path := filepath.Join(dir, "lock")
+	// NOFOLLOW: as root we may be in a directory that somebody else can write to.
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock data directory: %w", err)
+	}
+	if err := flock(file, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer func() { _ = file.Close() }()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%w: %s is run by %s", ErrInUse, dir, holder(file))
+		}
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	held := &directoryLock{file}
+	if err := held.sign(); err != nil {
+		held.release()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return held, nil
+}
+
+// awaitLock takes the lock of dir as soon as it is free.
+func awaitLock(ctx context.Context, dir string) (*directoryLock, error) {
+	for {
+		held, err := lockDirectory(dir)
+		if !errors.Is(err, ErrInUse) {
+			return held, err
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// sign writes our process id into the file, for ErrInUse to name.
+func (l *directoryLock) sign() error {
+	if err := l.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := l.file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	return err
+}
+
+func holder(file *os.File) string {
+	content, err := io.ReadAll(io.LimitReader(file, 32))
+	if pid := strings.TrimSpace(string(content)); err == nil && pid != "" {
+		return "process " + pid
+	}
+	return "another process"
+}
+
+// release unlocks explicitly: closing alone would leave the lock with a child
+// that some other goroutine is just forking, until that child execs.
+func (l *directoryLock) release() {
+	_ = flock(l.file, syscall.LOCK_UN)
+	_ = l.file.Close()
+}
+
+func flock(file *os.File, how int) error {
+	for {
+		err := syscall.Flock(int(file.Fd()), how)
+		if !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+// pause waits for d, or errors when ctx ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}

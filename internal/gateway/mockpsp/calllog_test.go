@@ -1,0 +1,92 @@
+package mockpsp
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+func noted(l *callLog, method, account, key string) {
+	r := httptest.NewRequest(method, "/v1/charges", nil)
+	r.Header.Set("PSP-Account", account)
+	r.Header.Set("Idempotency-Key", key)
+	l.finish(l.begin(r, time.Unix(0, 0)), "answered 200")
+}
+
+func TestCallsAreCountedOnArrivalAndSaidHowTheyEnded(t *testing.T) {
+	t.Parallel()
+	p := setup(t, nil)
+	ended, cancel := p.chargeInBackground("pm_timeout_charged")
+	defer cancel()
+	p.awaitFault("key-1", faultTimeoutCharged)
+	p.get("/v1/charges?idempotencyKey=key-1")
+	p.send(t.Context(), http.MethodGet, "/v1/charges", "", header{"Authorization": ""})
+	cancel()
+	receive(t, ended)
+	await(t, "the send has ended", func() bool { return p.calls("key-1").Requests[0].Outcome != outcomePending })
+
+	view := p.calls("key-1")
+	if view.Count != 2 || view.Posts != 1 || !view.Exact || len(view.Requests) != 2 {
+		t.Fatalf("calls: %+v", view)
+	}
+	send, lookup := view.Requests[0], view.Requests[1]
+	send.At, lookup.At = "", ""
+	if send != (callNote{"POST", "/v1/charges", "acme", "key-1", "", faultTimeoutCharged, "closed without an answer"}) {
+		t.Errorf("send: %+v", send)
+	}
+	if lookup != (callNote{"GET", "/v1/charges", "acme", "key-1", "", "", "answered 200"}) {
+		t.Errorf("lookup: %+v", lookup)
+	}
+	if all := fetch[callView](p, "/_requests"); all.Count != 3 || all.Requests[2].Outcome != "answered 401" {
+		t.Errorf("all: %+v", all)
+	}
+}
+
+func TestCountsAreExactBeyondTheNotes(t *testing.T) {
+	t.Parallel()
+	l := newCallLog()
+	for i := range 3 * maxNotes {
+		noted(l, http.MethodPost, "acme", fmt.Sprintf("key-%d", i%2))
+	}
+	noted(l, http.MethodGet, "acme", "key-0")
+	noted(l, http.MethodPost, "globex", "key-0")
+	for who, want := range map[caller][2]int{
+		{}:                  {3002, 3001},
+		{account: "acme"}:   {3001, 3000},
+		{key: "key-0"}:      {1502, 1501},
+		{"acme", "key-0"}:   {1501, 1500},
+		{"globex", "key-0"}: {1, 1},
+		{"globex", "key-1"}: {0, 0},
+	} {
+		view := l.view(who.account, who.key)
+		if view.Count != want[0] || view.Posts != want[1] || !view.Exact {
+			t.Errorf("%+v: %d calls, %d posts", who, view.Count, view.Posts)
+		}
+	}
+	all := l.view("", "").Requests
+	if len(all) != maxNotes || all[maxNotes-1].Account != "globex" || all[maxNotes-2].Method != http.MethodGet || all[0].Key != "key-0" {
+		t.Errorf("%d notes, the last ones %+v %+v", len(all), all[maxNotes-2], all[maxNotes-1])
+	}
+}
+
+func TestCountsSayWhenTheirMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	l := newCallLog()
+	for i := range maxCallCounts {
+		l.counts[caller{"filler", fmt.Sprint(i)}] = callCount{}
+	}
+	for range 2 {
+		noted(l, http.MethodPost, "acme", "key-1")
+	}
+	if len(l.counts) != maxCallCounts {
+		t.Errorf("%d counts are kept", len(l.counts))
+	}
+	if view := l.view("acme", "key-1"); view.Exact || view.Count != 2 || view.Posts != 2 {
+		t.Errorf("view: %d calls, exact %v", view.Count, view.Exact)
+	}
+	if view := l.view("filler", "7"); !view.Exact {
+		t.Error("what was counted all along is not called exact")
+	}
+}

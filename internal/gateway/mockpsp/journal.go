@@ -1,0 +1,107 @@
+package mockpsp
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/go-json-experiment/json"
+)
+
+// journal is the ledger's file: one JSON line for each record, only ever appended to, locked against a second process.
+type journal struct {
+	file *os.File
+}
+
+// openJournal opens or creates the file and hands each record in it to restore. A torn last line, the trace of a crash
+// in the middle of a write that nobody was told of, is cut off. Any other damage is an error: a ledger that silently
+// forgets charges is worse than none.
+func openJournal(path string, log *slog.Logger, restore func(*record) error) (*journal, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepareJournal(file, log, restore); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
+	}
+	return &journal{file}, nil
+}
+
+func prepareJournal(file *os.File, log *slog.Logger, restore func(*record) error) error {
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return errors.New("another mock PSP is using this ledger")
+		}
+		return fmt.Errorf("lock: %w", err)
+	}
+	intact, err := replay(file, restore)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("stat: %w", err)
+	}
+	if torn := info.Size() - intact; torn > 0 {
+		log.Warn("ledger ends in a torn line, cut off", "bytes", torn)
+		if err := file.Truncate(intact); err != nil {
+			return fmt.Errorf("cut off torn line: %w", err)
+		}
+	}
+	if err := file.Sync(); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	return syncDirectory(filepath.Dir(file.Name()))
+}
+
+// replay reads the file and returns where its last intact line ends.
+func replay(file io.Reader, restore func(*record) error) (intact int64, err error) {
+	reader := bufio.NewReader(file)
+	for number := 1; ; number++ {
+		line, err := reader.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return intact, nil // what follows the last newline was never acknowledged
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read line %d: %w", number, err)
+		}
+		var r record
+		if err := json.Unmarshal(line, &r, json.RejectUnknownMembers(true)); err != nil {
+			if _, end := reader.Peek(1); errors.Is(end, io.EOF) {
+				return intact, nil
+			}
+			return 0, fmt.Errorf("line %d is damaged: %w", number, err)
+		}
+		if err := restore(&r); err != nil {
+			return 0, fmt.Errorf("line %d: %w", number, err)
+		}
+		intact += int64(len(line))
+	}
+}
+
+// syncDirectory makes a new file's name durable.
+func syncDirectory(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("open directory: %w", err)
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// append returns when the lines are on disk. After an error they may be there, in part or whole.
+func (j *journal) append(lines []byte) error {
+	if _, err := j.file.Write(lines); err != nil {
+		return fmt.Errorf("append: %w", err)
+	}
+	if err := j.file.Sync(); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	return nil
+}
+
+func (j *journal) close() error { return j.file.Close() }

@@ -1,0 +1,82 @@
+package mockpsp
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+)
+
+// execute does what a POST with a key asks for, at most once: it replays, refuses, or acts the fault out. The draft
+// says what is wanted and carries the fault that the caller's token picked.
+func (s *Server) execute(c *call, draft *record) (reply, error) {
+	verdict, known := s.ledger.reserve(draft.ref(), draft.BodyHash)
+	switch verdict {
+	case keyMismatch:
+		return reply{}, refusal{http.StatusUnprocessableEntity, "idempotency_mismatch",
+			"this Idempotency-Key was sent before with another body"}
+	case keyBusy:
+		return reply{}, refusal{http.StatusConflict, "idempotency_key_in_use",
+			"a request with this Idempotency-Key is still being executed"}
+	case keyKnown:
+		s.calls.fault(c.note, known.Fault)
+		return known.reply(true), nil
+	case keyReserved: // ours from here on
+	}
+	defer s.ledger.release(draft.ref())
+
+	if known != nil { // charged before, and stuck: it stays silent
+		s.calls.fault(c.note, known.Fault)
+		return s.end(c, endSilence, known), nil
+	}
+	if draft.Fault == faultOK {
+		draft.Fault = s.rates.draw()
+	}
+	s.calls.fault(c.note, draft.Fault)
+	return s.act(c, draft)
+}
+
+// act is the table of faults at work: pause, write, end.
+func (s *Server) act(c *call, draft *record) (reply, error) {
+	does, _ := draft.Fault.behaviour()
+	if does.slow {
+		s.pause(s.config.SlowDelay)
+	}
+	switch {
+	case does.late:
+		if err := s.promiseLate(draft); err != nil {
+			return reply{}, fmt.Errorf("promise late entry: %w", err)
+		}
+	case does.moves:
+		if err := s.ledger.write(draft); err != nil {
+			return reply{}, fmt.Errorf("write entry: %w", err)
+		}
+	}
+	return s.end(c, does.ending, draft), nil
+}
+
+func (s *Server) end(c *call, how ending, written *record) reply {
+	switch how {
+	case endServerError:
+		return errorReply(refusal{http.StatusInternalServerError, "internal_error", "something went wrong"})
+	case endSilence:
+		s.hold(c)
+		return reply{ending: endCut}
+	case endCut, endReset:
+		return reply{ending: how}
+	default:
+		return written.reply(false)
+	}
+}
+
+// hashRequest fingerprints what was asked for, not how it was spelled: it takes the parsed request.
+func hashRequest(request any) (string, error) {
+	canonical, err := json.Marshal(request)
+	if err != nil {
+		return "", fmt.Errorf("render request: %w", err)
+	}
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:]), nil
+}

@@ -1,0 +1,91 @@
+package mockpsp
+
+import (
+	"net/http"
+	"sort"
+)
+
+// lookupFails is what every lookup of a stuck charge is answered.
+func lookupFails() refusal {
+	return refusal{http.StatusInternalServerError, "internal_error", "something went wrong"}
+}
+
+func (s *Server) getOne(object string) func(*call) (reply, error) {
+	return func(c *call) (reply, error) {
+		found := s.ledger.find(object, c.account, c.r.PathValue("id"))
+		if found == nil {
+			return reply{}, refusal{http.StatusNotFound, object + "_not_found", "the account has no such " + object}
+		}
+		if found.lookupsFail() {
+			return reply{}, lookupFails()
+		}
+		return jsonReply(http.StatusOK, &found.Entry), nil
+	}
+}
+
+func (s *Server) listOf(object string) func(*call) (reply, error) {
+	return func(c *call) (reply, error) {
+		q, err := parseListQuery(c.r.URL.RawQuery, object, c.account)
+		if err != nil {
+			return reply{}, err
+		}
+		records, more, err := s.ledger.list(q)
+		if err != nil {
+			return reply{}, err
+		}
+		page := struct {
+			Data       []*entry `json:"data"`
+			HasMore    bool     `json:"hasMore"`
+			NextCursor string   `json:"nextCursor,omitempty"`
+		}{Data: make([]*entry, 0, len(records)), HasMore: more}
+		for _, r := range records {
+			page.Data = append(page.Data, &r.Entry)
+		}
+		if more {
+			page.NextCursor = formatCursor(object, records[len(records)-1].position+1)
+		}
+		return jsonReply(http.StatusOK, &page), nil
+	}
+}
+
+// list returns up to limit matching entries, oldest first, and whether there are more. Stuck charges fail a lookup by
+// key or reference; a page of everything leaves them out, or one of them would end all scans for good.
+func (l *ledger) list(q listQuery) (page []*record, more bool, err error) {
+	for _, r := range l.candidates(q) {
+		if (q.key != "" && r.Entry.IdempotencyKey != q.key) || (q.reference != "" && r.Entry.Reference != q.reference) {
+			continue
+		}
+		if r.lookupsFail() {
+			if q.key != "" || q.reference != "" {
+				return nil, false, lookupFails()
+			}
+			continue
+		}
+		if len(page) == q.limit {
+			return page, true, nil
+		}
+		page = append(page, r)
+	}
+	return page, false, nil
+}
+
+// candidates returns the narrowest indexed list from the query's start on.
+func (l *ledger) candidates(q listQuery) []*record {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	b := l.books[bookRef{q.account, q.object}]
+	if b == nil {
+		return nil
+	}
+	records := b.records
+	switch {
+	case q.key != "":
+		records = b.byKey[q.key]
+	case q.reference != "":
+		records = b.byReference[q.reference]
+	}
+	start := sort.Search(len(records), func(i int) bool {
+		return records[i].position >= q.from && records[i].Entry.CreatedAt > q.createdAfter
+	})
+	return records[start:]
+}

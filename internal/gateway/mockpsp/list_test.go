@@ -1,0 +1,129 @@
+package mockpsp
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPagesNeitherSkipNorRepeatWhileEntriesAreAppended(t *testing.T) {
+	t.Parallel()
+	p := setup(t, nil)
+	const before, limit = 7, 3
+	for i := range before {
+		p.charge(fmt.Sprintf("key-%d", i), "pm_ok")
+	}
+	appended, seen := 0, []string{}
+	for cursor := ""; ; {
+		page := p.list(fmt.Sprintf("/v1/charges?limit=%d&cursor=%s", limit, cursor))
+		for _, e := range page.Data {
+			seen = append(seen, e.IdempotencyKey)
+		}
+		if appended < 4 { // one more between any two pages
+			p.charge(fmt.Sprintf("key-%d", before+appended), "pm_ok")
+			appended++
+		}
+		if !page.HasMore {
+			break
+		}
+		if len(page.Data) != limit || page.NextCursor == "" {
+			t.Fatalf("a page of %d with cursor %q says that there is more", len(page.Data), page.NextCursor)
+		}
+		cursor = page.NextCursor
+	}
+	if len(seen) < before {
+		t.Fatalf("seen: %v", seen)
+	}
+	for i, key := range seen {
+		if key != fmt.Sprintf("key-%d", i) {
+			t.Fatalf("not oldest first, each once: %v", seen)
+		}
+	}
+}
+
+func TestLastPageHasNoCursor(t *testing.T) {
+	t.Parallel()
+	p := setup(t, nil)
+	if got := p.get("/v1/charges").body; got != `{"data":[],"hasMore":false}` {
+		t.Errorf("empty list: %s", got)
+	}
+	p.charge("key-1", "pm_ok")
+	p.charge("key-2", "pm_ok")
+	if page := p.list("/v1/charges?limit=2"); page.HasMore || page.NextCursor != "" || len(page.Data) != 2 {
+		t.Errorf("full last page: %+v", page)
+	}
+}
+
+func TestCreatedAfterIsStrictAlsoWhenTheClockStandsStill(t *testing.T) {
+	t.Parallel()
+	still := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	p := setup(t, func(c *Config) { c.Now = func() time.Time { return still } })
+	for i := range 3 {
+		p.charge(fmt.Sprintf("key-%d", i), "pm_ok")
+	}
+	all := p.list("/v1/charges").Data
+	for i, e := range all {
+		rest := p.list("/v1/charges?createdAfter=" + e.CreatedAt).Data
+		if len(rest) != len(all)-i-1 {
+			t.Errorf("after %s there are %d, want %d", e.CreatedAt, len(rest), len(all)-i-1)
+		}
+	}
+	zoned := url.QueryEscape("2026-11-20T21:00:00.0000005+09:00") // half a microsecond after the first
+	if rest := p.list("/v1/charges?createdAfter=" + zoned).Data; len(rest) != 2 {
+		t.Errorf("after %s there are %d, want 2", zoned, len(rest))
+	}
+}
+
+func TestFiltersCombine(t *testing.T) {
+	t.Parallel()
+	p := setup(t, nil)
+	for _, row := range [][2]string{{"key-1", "pay_1"}, {"key-2", "pay_2"}, {"key-3", "pay_2"}} {
+		body := fmt.Sprintf(`{"amountCents":1,"currency":"KRW","paymentMethod":"pm_ok","reference":%q}`, row[1])
+		p.send(t.Context(), http.MethodPost, "/v1/charges", body, header{"Idempotency-Key": row[0]}).want(t, 201, "")
+	}
+	for query, want := range map[string]string{
+		"":                                                   "key-1 key-2 key-3",
+		"?idempotencyKey=&reference=&cursor=":                "key-1 key-2 key-3",
+		"?idempotencyKey=key-2":                              "key-2",
+		"?reference=pay_2":                                   "key-2 key-3",
+		"?reference=pay_2&idempotencyKey=key3":               "",
+		"?reference=pay_2&idempotencyKey=key-3":              "key-3",
+		"?reference=pay_1&idempotencyKey=key-3":              "",
+		"?reference=pay_2&createdAfter=2999-01-01T00:00:00Z": "",
+	} {
+		var keys []string
+		for _, e := range p.list("/v1/charges" + query).Data {
+			keys = append(keys, e.IdempotencyKey)
+		}
+		if got := strings.Join(keys, " "); got != want {
+			t.Errorf("%q lists %q, want %q", query, got, want)
+		}
+	}
+	if first := p.list("/v1/charges?reference=pay_2&limit=1"); !first.HasMore ||
+		p.list("/v1/charges?reference=pay_2&limit=1&cursor=" + first.NextCursor).Data[0].IdempotencyKey != "key-3" {
+		t.Errorf("filtered pages: %+v", first)
+	}
+}
+
+func TestBadListQueryIsRefused(t *testing.T) {
+	t.Parallel()
+	p := setup(t, nil)
+	for _, query := range []string{
+		"limit=0", "limit=101", "limit=ten", "limit=1&limit=2", "createdAfter=yesterday", "createdafter=2026-11-20T00:00:00Z",
+		"cursor=!!!", "cursor=" + url.QueryEscape(formatCursor(objectRefund, 1)), "cursor=" + formatCursor(objectCharge, -1), "limit=%zz",
+	} {
+		answer := p.get("/v1/charges?" + query)
+		if answer.status != http.StatusBadRequest || answer.code() != "invalid_request" {
+			t.Errorf("%s: %d %s", query, answer.status, answer.body)
+		}
+	}
+	if got := p.get("/v1/charges?limit=100").status; got != http.StatusOK {
+		t.Errorf("limit 100: %d", got)
+	}
+	if got := len(p.list("/v1/charges?cursor=" + formatCursor(objectCharge, 1000)).Data); got != 0 {
+		t.Errorf("a cursor past the end lists %d", got)
+	}
+}

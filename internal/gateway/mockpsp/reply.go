@@ -1,0 +1,110 @@
+package mockpsp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// reply says how a call ends on the wire. Handlers return it and deliver acts on it, so that keys are free and calls
+// are logged before the client can see the end.
+type reply struct {
+	ending   ending
+	status   int
+	body     []byte
+	replayed bool
+}
+
+// outcome is the reply's name in GET /_requests.
+func (p reply) outcome() string {
+	switch {
+	case p.ending == endCut:
+		return "closed without an answer"
+	case p.ending == endReset:
+		return "reset"
+	case p.replayed:
+		return "replayed " + strconv.Itoa(p.status)
+	default:
+		return "answered " + strconv.Itoa(p.status)
+	}
+}
+
+func (p reply) deliver(w http.ResponseWriter) {
+	switch p.ending {
+	case endCut:
+		// The one panic that net/http documents as "close the connection and log nothing".
+		panic(http.ErrAbortHandler)
+	case endReset:
+		reset(w)
+	default:
+		header := w.Header()
+		header.Set("Content-Type", "application/json")
+		header.Set("Content-Length", strconv.Itoa(len(p.body)))
+		if p.replayed {
+			header.Set("Idempotent-Replayed", "true")
+		}
+		if p.status == http.StatusUnauthorized {
+			header.Set("WWW-Authenticate", "Bearer")
+		}
+		w.WriteHeader(p.status)
+		_, _ = w.Write(p.body) // the client may have gone; the ledger knows what happened
+	}
+}
+
+// reset closes the connection so that the client sees a TCP reset: with SO_LINGER 0, close sends RST instead of FIN.
+func reset(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler) // not a plain connection: closing it is as near as we get
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+// refusal is an error that the caller may read.
+type refusal struct {
+	status        int
+	code, message string
+}
+
+func (e refusal) Error() string { return e.code + ": " + e.message }
+
+func invalid(message string) refusal {
+	return refusal{http.StatusBadRequest, "invalid_request", message}
+}
+
+// refuse turns an error into an answer. What is not a refusal is the ledger's trouble: the caller learns nothing but
+// that the outcome is open.
+func (s *Server) refuse(err error) reply {
+	if refused, ok := errors.AsType[refusal](err); ok {
+		return errorReply(refused)
+	}
+	s.config.Log.Error("call failed", "error", err)
+	return errorReply(refusal{http.StatusInternalServerError, "internal_error", "the PSP's ledger is unavailable"})
+}
+
+func errorReply(e refusal) reply {
+	type detail struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
+	return jsonReply(e.status, struct {
+		Error detail `json:"error"`
+	}{detail{e.code, e.message}})
+}
+
+// jsonReply renders a value of this package's own types. Some quote what was sent to us, valid UTF-8 or not.
+func jsonReply(status int, value any) reply {
+	body, err := json.Marshal(value, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
+	if err != nil {
+		panic(fmt.Sprintf("mockpsp: render %T: %v", value, err)) // strings and integers always render
+	}
+	return reply{ending: endAnswered, status: status, body: body}
+}

@@ -1,0 +1,48 @@
+package mockpsp
+
+// keyState is what the PSP remembers of a key. It exists from the first reservation on. Where that had no effect (a
+// fault that does not charge) only memory keeps it: after a restart such a key is as good as new.
+type keyState struct {
+	bodyHash string
+	inFlight bool
+	late     bool // promised to land; until then as good as in flight
+	record   *record
+}
+
+type keyVerdict int
+
+const (
+	keyReserved keyVerdict = iota // the caller executes and must release
+	keyKnown                      // replay the record
+	keyBusy                       // somebody else executes
+	keyMismatch                   // it stood for another request
+)
+
+// reserve takes the right to execute a key, at most one caller at a time. It returns the key's record when there is
+// one: to be replayed with keyKnown; with keyReserved it belongs to a stuck charge, whose repeats hang too.
+func (l *ledger) reserve(ref keyRef, bodyHash string) (keyVerdict, *record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	state := l.keys[ref]
+	switch {
+	case state == nil:
+		l.keys[ref] = &keyState{bodyHash: bodyHash, inFlight: true}
+		return keyReserved, nil
+	case state.bodyHash != bodyHash:
+		return keyMismatch, nil
+	case state.inFlight || state.late:
+		return keyBusy, nil
+	case state.record != nil && !state.record.lookupsFail():
+		return keyKnown, state.record
+	default:
+		state.inFlight = true
+		return keyReserved, state.record
+	}
+}
+
+// release ends a reservation. The key's record, if there is one by now, answers from here on.
+func (l *ledger) release(ref keyRef) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keys[ref].inFlight = false
+}

@@ -1,0 +1,107 @@
+package mockpsp
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"html/template"
+	"net/http"
+	"sync"
+)
+
+// Server is the mock PSP. It is an [http.Handler]; its caller owns the listener.
+type Server struct {
+	config     Config
+	secretHash [sha256.Size]byte
+	handler    http.Handler
+	ledger     *ledger
+	rates      *faultRates
+	calls      *callLog
+	page       *template.Template
+	late       *lateLandings
+
+	closing chan struct{} // closed when Close begins; ends every pause
+
+	mu     sync.Mutex
+	closed bool
+	active sync.WaitGroup // calls that may still write to the ledger
+}
+
+// New opens the ledger, reads it back and resumes the late charges in it. It fails when the config is incomplete,
+// when another process holds the ledger, or when the file has a damaged line other than a torn last one.
+func New(config Config) (*Server, error) {
+	if err := config.check(); err != nil {
+		return nil, fmt.Errorf("check the mock PSP's config: %w", err)
+	}
+	ledger, err := openLedger(config)
+	if err != nil {
+		return nil, fmt.Errorf("open ledger: %w", err)
+	}
+	s := &Server{
+		config:     config,
+		secretHash: sha256.Sum256([]byte(config.Secret)),
+		ledger:     ledger,
+		rates:      newFaultRates(config.Rand),
+		calls:      newCallLog(),
+		page:       parsePage(),
+		closing:    make(chan struct{}),
+	}
+	s.late = newLateLandings(s.landLate)
+	s.handler = http.NewCrossOriginProtection().Handler(s.routes())
+	for _, promise := range ledger.promises() {
+		s.late.schedule(promise, promise.DueAt.Sub(config.Now()))
+	}
+	return s, nil
+}
+
+// Close ends the held requests, waits for calls that are being executed, and closes the ledger. Late charges are on
+// disk since they were promised and land after the next start. Requests under /v1 that come later are answered 503.
+// Close the Server before or beside its http.Server, whose Shutdown would otherwise wait for the held requests.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	already := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if already {
+		return nil
+	}
+	close(s.closing)
+	s.active.Wait()
+	s.late.stop()
+	if err := s.ledger.close(); err != nil {
+		return fmt.Errorf("close ledger: %w", err)
+	}
+	return nil
+}
+
+// enter counts a call in, unless the server is closing. Each entry needs one s.active.Done.
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.active.Add(1)
+	return true
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+func (s *Server) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.Handle("POST /v1/charges", s.v1(s.postCharge))
+	mux.Handle("GET /v1/charges", s.v1(s.listOf(objectCharge)))
+	mux.Handle("GET /v1/charges/{id}", s.v1(s.getOne(objectCharge)))
+	mux.Handle("POST /v1/charges/{id}/refunds", s.v1(s.postRefund))
+	mux.Handle("GET /v1/refunds", s.v1(s.listOf(objectRefund)))
+	mux.Handle("GET /v1/refunds/{id}", s.v1(s.getOne(objectRefund)))
+	mux.Handle("/v1/", s.v1(noSuchEndpoint))
+
+	mux.HandleFunc("GET /_faults", s.getFaults)
+	mux.HandleFunc("PUT /_faults", s.putFaults)
+	mux.HandleFunc("GET /_ledger", s.getLedger)
+	mux.HandleFunc("GET /_requests", s.getRequests)
+	mux.HandleFunc("GET /{$}", s.getPage)
+	mux.HandleFunc("POST /{$}", s.postPage)
+	return mux
+}

@@ -1,0 +1,91 @@
+package httpapi
+
+import (
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"payonce/internal/httpapi/pages"
+	"payonce/internal/idempotency"
+	"payonce/internal/payments"
+	"payonce/internal/problem"
+	"payonce/internal/telemetry"
+	"payonce/internal/tenants"
+)
+
+// Config is what an API is made of.
+type Config struct {
+	Payments  *payments.Service
+	Keys      *idempotency.Keys
+	Directory *tenants.Directory
+	Metrics   *telemetry.Metrics
+	Log       *slog.Logger
+	PublicURL string
+	RequestID func() string // fresh, for each request
+	Now       func() time.Time
+}
+
+// API is the public side.
+type API struct {
+	payments  *payments.Service
+	keys      *idempotency.Keys
+	directory *tenants.Directory
+	metrics   *telemetry.Metrics
+	log       *slog.Logger
+	publicURL string
+	requestID func() string
+	now       func() time.Time
+	limits    *rateLimits
+	draining  atomic.Bool
+	router    http.Handler
+}
+
+// New returns the public API.
+func New(c Config) *API {
+	a := &API{
+		payments: c.Payments, keys: c.Keys, directory: c.Directory, metrics: c.Metrics, log: c.Log,
+		publicURL: c.PublicURL, requestID: c.RequestID, now: c.Now, limits: newRateLimits(),
+	}
+	a.router = a.routes()
+	return a
+}
+
+// ServeHTTP answers a request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.ServeHTTP(w, r) }
+
+// Drain turns new requests away from now on. Those being served are finished.
+func (a *API) Drain() { a.draining.Store(true) }
+
+// Draining reports whether Drain has been called.
+func (a *API) Draining() bool { return a.draining.Load() }
+
+func (a *API) routes() http.Handler {
+	r := chi.NewRouter()
+	r.Use(a.identify, a.observe, a.recoverPanics, a.turnAwayWhenDraining)
+	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		a.refuse(w, r, problem.NotFound, "There is nothing at this path.")
+	})
+	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
+		allow(w, r)
+		a.refuse(w, r, problem.MethodNotAllowed, "This path does not take "+knownMethod(r.Method)+".")
+	})
+
+	reading := a.authenticate(tenants.PaymentsRead)
+	writing := a.authenticate(tenants.PaymentsWrite)
+	r.With(writing).Post("/payments", a.keyed(payments.CreateOperation, a.createPayment))
+	r.With(reading).Get("/payments", a.listPayments)
+	r.With(reading).Get("/payments/{paymentId}", a.getPayment)
+	r.With(writing).Post("/payments/{paymentId}/refunds", a.keyed(payments.RefundOperation, a.createRefund))
+	r.With(reading).Get("/refunds/{refundId}", a.getRefund)
+	r.With(reading).Get("/idempotency-keys/{key}", a.getKey)
+
+	static := pages.Handler(a.publicURL, OpenAPI())
+	for _, path := range []string{"/", "/docs", "/docs/*", "/problems", "/problems/*", "/openapi.yaml"} {
+		r.Method(http.MethodGet, path, static)
+		r.Method(http.MethodHead, path, static)
+	}
+	return r
+}

@@ -1,0 +1,138 @@
+package httpapi
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payonce/internal/problem"
+)
+
+// Limits of a body.
+const (
+	maxBody  = 16 << 10 // bytes
+	maxDepth = 8        // nested objects and arrays
+)
+
+// refusal is why a body was not taken.
+type refusal struct {
+	code   problem.Code
+	detail string
+	errors []problem.Detail
+}
+
+func invalid(errs ...problem.Detail) *refusal {
+	return &refusal{problem.InvalidRequest, "The request is not valid; errors names what to change.", errs}
+}
+
+// readBody reads a strict JSON body into dst: names as they are spelt, each once, none unknown, nothing behind the value,
+// valid UTF-8, integers written as integers.
+func readBody(w http.ResponseWriter, r *http.Request, dst any) *refusal {
+	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	charset, given := params["charset"]
+	if err != nil || mediaType != "application/json" || given && !strings.EqualFold(charset, "utf-8") {
+		return &refusal{code: problem.UnsupportedMediaType, detail: "Send Content-Type: application/json."}
+	}
+	if r.Header.Get("Content-Encoding") != "" {
+		return &refusal{code: problem.UnsupportedMediaType, detail: "Send the body without Content-Encoding."}
+	}
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return &refusal{code: problem.BodyTooLarge, detail: "The body must not exceed 16 KiB."}
+	}
+	if err != nil {
+		return invalid(problem.AtPointer("", "could not be read to its end"))
+	}
+	return decode(raw, dst)
+}
+
+func decode(raw []byte, dst any) *refusal {
+	if bad := checkSyntax(raw); bad != nil {
+		return bad
+	}
+	if err := json.Unmarshal(raw, dst, json.RejectUnknownMembers(true)); err != nil {
+		return invalid(explain(err))
+	}
+	return nil
+}
+
+// checkSyntax walks the text once: a single object, not too deep. It goes first so that nothing is decoded of a text
+// that is refused as a whole.
+func checkSyntax(raw []byte) *refusal {
+	d := jsontext.NewDecoder(bytes.NewReader(raw))
+	if d.PeekKind() != jsontext.KindBeginObject {
+		if len(bytes.TrimSpace(raw)) > 0 {
+			if _, err := d.ReadValue(); err != nil {
+				return invalid(explain(err))
+			}
+		}
+		return invalid(problem.AtPointer("", "must be a JSON object"))
+	}
+	for {
+		token, err := d.ReadToken()
+		switch {
+		case err != nil:
+			return invalid(explain(err))
+		case d.StackDepth() > maxDepth:
+			return invalid(problem.AtPointer("", "must not be nested deeper than 8 levels"))
+		case token.Kind() == jsontext.KindString && strings.ContainsRune(token.String(), 0):
+			return invalid(problem.AtPointer(string(d.StackPointer()), "must not hold the character U+0000"))
+		case d.StackDepth() == 0:
+			if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+				return invalid(problem.AtPointer("", "must end after the object"))
+			}
+			return nil
+		}
+	}
+}
+
+// explain names the member that a JSON error is about, in words of ours: the library's are for programmers, and
+// could repeat what was sent.
+func explain(err error) problem.Detail {
+	var semantic *json.SemanticError
+	if errors.As(err, &semantic) {
+		pointer := string(semantic.JSONPointer)
+		if errors.Is(err, json.ErrUnknownName) {
+			return problem.AtPointer(pointer, "is not a member of this request; names are case-sensitive")
+		}
+		return problem.AtPointer(pointer, expected(semantic.GoType))
+	}
+	var syntactic *jsontext.SyntacticError
+	if errors.As(err, &syntactic) {
+		pointer := string(syntactic.JSONPointer)
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			return problem.AtPointer(pointer, "is given twice")
+		}
+		if strings.Contains(err.Error(), "UTF-8") {
+			return problem.AtPointer(pointer, "must be valid UTF-8")
+		}
+		return problem.AtPointer(pointer, "is not valid JSON")
+	}
+	return problem.AtPointer("", "is not valid JSON")
+}
+
+func expected(t reflect.Type) string {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == nil {
+		return "has the wrong type"
+	}
+	switch t.Kind() { //nolint:exhaustive // the kinds that requests are made of
+	case reflect.Int64:
+		return "must be an integer, written without fraction and exponent"
+	case reflect.String:
+		return "must be a string"
+	case reflect.Map, reflect.Struct:
+		return "must be an object"
+	default:
+		return "has the wrong type"
+	}
+}

@@ -1,0 +1,131 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"payonce/internal/payments"
+	"payonce/internal/problem"
+)
+
+// keyedHandler asks for something that moves money. It returns nil after it has refused the request itself.
+type keyedHandler func(w http.ResponseWriter, r *http.Request, k payments.Keyed) ask
+
+// ask puts the same question each time it is called.
+type ask func(r *http.Request) (payments.Answer, error)
+
+// keyed wraps the operations under an Idempotency-Key: the header first, then the body, then the question.
+func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		key, err := keyOf(r.Header)
+		switch {
+		case errors.Is(err, errKeyMissing):
+			a.refuse(w, r, problem.IdempotencyKeyMissing, "Send one header: Idempotency-Key, with a fresh random value such as a UUID.",
+				problem.Detail{Header: keyHeader, Detail: "is required"})
+			return
+		case err != nil:
+			a.refuse(w, r, problem.IdempotencyKeyInvalid, "The header Idempotency-Key is not valid.",
+				problem.Detail{Header: keyHeader, Detail: err.Error()})
+			return
+		}
+		w.Header().Set(keyHeader, key.String())
+		w.Header().Set("Idempotent-Replayed", "false")
+
+		p := principalOf(r)
+		k := payments.Keyed{Merchant: payments.Merchant{Tenant: p.Tenant, PSPAccount: p.PSPAccount}, Key: key}
+		question := h(w, r, k)
+		if question == nil {
+			return
+		}
+		wish := preferenceOf(r.Header)
+		answer, err := a.put(w, r, operation, k, wish, question)
+		if err != nil {
+			a.fail(w, r, err)
+			return
+		}
+		a.spell(w, r, answer, wish)
+	}
+}
+
+// put asks once, or as long as the client wishes to wait for the request that is in flight.
+func (a *API) put(
+	w http.ResponseWriter, r *http.Request, operation string, k payments.Keyed, wish preference, question ask,
+) (payments.Answer, error) {
+	if wish.wait == 0 {
+		return question(r)
+	}
+	w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wish.wait.Seconds())))
+	return a.payments.WaitFor(r.Context(), k.Merchant.Tenant, operation, k.Key, wish.wait,
+		func() (payments.Answer, error) { return question(r) })
+}
+
+// spell writes an answer in HTTP.
+func (a *API) spell(w http.ResponseWriter, r *http.Request, answer payments.Answer, wish preference) {
+	switch v := answer.(type) {
+	case payments.Final:
+		a.spellFinal(w, v)
+	case payments.Pending:
+		keyExpires(w, v.Expires)
+		a.accepted(w, r, v.Resource, afterUnknown)
+	case payments.InFlight:
+		keyExpires(w, v.Expires)
+		if wish.async {
+			w.Header().Add("Preference-Applied", "respond-async")
+			a.accepted(w, r, v.Resource, afterInFlight)
+			return
+		}
+		retryAfter(w, afterInFlight)
+		a.refuseAbout(w, r, v.Resource, problem.IdempotencyKeyInProgress, "A request with this key is being executed now.")
+	case payments.Mismatch:
+		keyExpires(w, v.Expires)
+		a.refuse(w, r, problem.IdempotencyKeyReusedWithDifferentPayload, "This key was first used for another request.")
+	case payments.NotExecuted:
+		keyExpires(w, v.Expires)
+		retryAfter(w, afterPSPFailure)
+		a.refuseAbout(w, r, v.Resource, problem.PSPUnavailable, "The PSP could not be reached and nothing was charged. Send the same key again.")
+	case payments.Forgotten:
+		keyExpires(w, v.Expires)
+		a.refuse(w, r, problem.IdempotencyKeyExpired, "This key was never executed and is too old to be executed now. Use a new one.")
+	}
+}
+
+func (a *API) spellFinal(w http.ResponseWriter, f payments.Final) {
+	keyExpires(w, f.Expires)
+	if f.Replayed {
+		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	w.Header().Set("Location", f.Response.Location)
+	write(w, f.Response.Status, f.Response.ContentType, f.Response.Body)
+}
+
+// accepted answers 202 with the resource as it stands.
+func (a *API) accepted(w http.ResponseWriter, r *http.Request, resource payments.Resource, after time.Duration) {
+	body, err := resource.MarshalJSON()
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	retryAfter(w, after)
+	w.Header().Set("Location", resource.Location())
+	write(w, http.StatusAccepted, jsonType, append(body, '\n'))
+}
+
+// refuseAbout is refuse for a problem that has a payment or refund to it.
+func (a *API) refuseAbout(w http.ResponseWriter, r *http.Request, about payments.Resource, code problem.Code, detail string) {
+	d := a.problem(r, code, detail)
+	switch v := about.(type) {
+	case payments.Payment:
+		d.PaymentID = v.ID.String()
+	case payments.Refund:
+		d.PaymentID, d.RefundID = v.PaymentID.String(), v.ID.String()
+	}
+	writeProblem(w, d)
+}
+
+func keyExpires(w http.ResponseWriter, at time.Time) {
+	if !at.IsZero() {
+		w.Header().Set("Idempotency-Key-Expires", at.UTC().Format(http.TimeFormat))
+	}
+}

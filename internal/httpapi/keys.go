@@ -1,0 +1,141 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payonce/internal/idempotency"
+	"payonce/internal/payments"
+	"payonce/internal/problem"
+)
+
+// keyView is a key as the API shows it.
+type keyView struct {
+	Key         string             `json:"key"`
+	Operation   string             `json:"operation"`
+	Status      idempotency.Status `json:"status"`
+	Attempt     int32              `json:"attempt"`
+	Generation  int32              `json:"generation"`
+	Fingerprint string             `json:"fingerprint"`
+	CreatedAt   time.Time          `json:"createdAt"`
+	ReservedAt  time.Time          `json:"reservedAt"`
+	LockedUntil *time.Time         `json:"lockedUntil,omitzero"`
+	CompletedAt *time.Time         `json:"completedAt,omitzero"`
+	ExpiresAt   time.Time          `json:"expiresAt"`
+	Resource    string             `json:"resource"`
+	Response    *storedResponse    `json:"response,omitzero"`
+	Timeline    []timelineEntry    `json:"timeline"`
+}
+
+type storedResponse struct {
+	Status      int    `json:"status"`
+	ContentType string `json:"contentType"`
+	Location    string `json:"location,omitempty"`
+	Body        string `json:"body"`
+}
+
+type timelineEntry struct {
+	At         time.Time          `json:"at"`
+	Actor      string             `json:"actor"`
+	From       idempotency.Status `json:"from,omitempty"`
+	To         idempotency.Status `json:"to"`
+	Attempt    int32              `json:"attempt"`
+	Generation int32              `json:"generation"`
+	Reason     string             `json:"reason"`
+	Evidence   jsontext.Value     `json:"evidence,omitzero"`
+}
+
+func (a *API) getKey(w http.ResponseWriter, r *http.Request) {
+	operation, ok := operationOf(r)
+	if !ok {
+		bad := invalid(problem.Detail{Parameter: "operation", Detail: "must be POST /payments or POST /payments/{id}/refunds"})
+		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		return
+	}
+	key, err := keyInPath(r)
+	if err != nil {
+		a.refuse(w, r, problem.NotFound, "There is no such key.")
+		return
+	}
+	ref := idempotency.Ref{Scope: idempotency.ScopeOf(principalOf(r).Tenant, operation), Key: key}
+	record, err := a.keys.Find(r.Context(), ref)
+	switch {
+	case errors.Is(err, idempotency.ErrNoKey):
+		a.refuse(w, r, problem.NotFound, "There is no such key.")
+		return
+	case err != nil:
+		a.fail(w, r, err)
+		return
+	case record.Status == idempotency.ExpiredStatus:
+		a.refuse(w, r, problem.IdempotencyKeyExpired, "This key has expired. A request with it would be a new one.")
+		return
+	}
+	events, err := a.keys.Events(r.Context(), ref)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	a.show(w, r, viewOf(record, operation, events))
+}
+
+func viewOf(k idempotency.Record, operation string, events []idempotency.Event) keyView {
+	v := keyView{
+		Key: k.Ref.Key.String(), Operation: operation, Status: k.Status, Attempt: k.Attempt, Generation: k.Generation,
+		Fingerprint: k.Fingerprint.String(), CreatedAt: k.Created.UTC(), ReservedAt: k.Reserved.UTC(),
+		LockedUntil: utc(k.LockedUntil), ExpiresAt: k.Expires.UTC(), Resource: locationOf(k, operation),
+		Timeline: make([]timelineEntry, 0, len(events)),
+	}
+	if k.Response != nil {
+		v.CompletedAt = utc(k.Finished)
+		v.Response = &storedResponse{k.Response.Status, k.Response.ContentType, k.Response.Location, string(k.Response.Body)}
+	}
+	for _, e := range events {
+		v.Timeline = append(v.Timeline, timelineEntry{
+			At: e.At.UTC(), Actor: e.Actor, From: e.From, To: e.To, Attempt: e.Attempt, Generation: e.Generation,
+			Reason: e.Reason, Evidence: e.Evidence,
+		})
+	}
+	return v
+}
+
+func locationOf(k idempotency.Record, operation string) string {
+	if operation == payments.RefundOperation {
+		return payments.Refund{ID: payments.RefundID(k.Subject)}.Location()
+	}
+	return payments.Payment{ID: payments.PaymentID(k.Subject)}.Location()
+}
+
+func operationOf(r *http.Request) (string, bool) {
+	switch op := r.URL.Query().Get("operation"); op {
+	case "", payments.CreateOperation:
+		return payments.CreateOperation, true
+	case payments.RefundOperation:
+		return op, true
+	}
+	return "", false
+}
+
+// keyInPath undoes the escaping that the router leaves in a path with escaped slashes.
+func keyInPath(r *http.Request) (idempotency.Key, error) {
+	raw := chi.URLParam(r, "key")
+	if r.URL.RawPath != "" {
+		var err error
+		if raw, err = url.PathUnescape(raw); err != nil {
+			return idempotency.Key{}, err
+		}
+	}
+	return idempotency.ParseKey(raw)
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}

@@ -1,0 +1,169 @@
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"payonce/internal/problem"
+	"payonce/internal/tenants"
+)
+
+type contextKey int
+
+const (
+	requestIDKey contextKey = iota
+	principalKey
+	tenantNoteKey
+)
+
+// identify gives the request an id of our own. One that the client sends is not taken over: it would be logged, and it could
+// hold anything.
+func (a *API) identify(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := a.requestID()
+		w.Header().Set("X-Request-Id", id)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestIDKey, id)))
+	})
+}
+
+func requestIDOf(r *http.Request) string {
+	id, _ := r.Context().Value(requestIDKey).(string)
+	return id
+}
+
+// observe counts and logs the request, after it has been answered.
+func (a *API) observe(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := a.now()
+		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+		tenant := new(string)
+		r = r.WithContext(context.WithValue(r.Context(), tenantNoteKey, tenant))
+		defer func() {
+			took := a.now().Sub(began)
+			route := chi.RouteContext(r.Context()).RoutePattern()
+			if route == "" {
+				route = "none"
+			}
+			status := ww.Status()
+			if status == 0 {
+				status = http.StatusOK
+				if r.Context().Err() != nil {
+					status = 499 // nobody was there to be answered; nginx's number for it
+				}
+			}
+			a.metrics.HTTPRequest(route, strconv.Itoa(status), took)
+			a.log.InfoContext(r.Context(), "request", slog.String("method", knownMethod(r.Method)), slog.String("route", route),
+				slog.Int("status", status), slog.Float64("took_ms", float64(took.Microseconds())/1000), slog.String("request_id", requestIDOf(r)),
+				slog.String("tenant", *tenant))
+		}()
+		next.ServeHTTP(ww, r)
+	})
+}
+
+func (a *API) recoverPanics(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			cause := recover()
+			if cause == nil {
+				return
+			}
+			if cause == http.ErrAbortHandler { //nolint:errorlint // recover gives the value itself
+				panic(cause)
+			}
+			// The cause may hold what a client has sent; the stack holds code positions only.
+			a.log.ErrorContext(r.Context(), "panic", slog.String("request_id", requestIDOf(r)), slog.String("stack", string(debug.Stack())))
+			a.refuse(w, r, problem.InternalError, "Something went wrong on our side.")
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (a *API) turnAwayWhenDraining(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.draining.Load() {
+			w.Header().Set("Connection", "close")
+			retryAfter(w, afterStoreFailure)
+			a.refuse(w, r, problem.ShuttingDown, "This process is shutting down. Send the request again.")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// authenticate lets a tenant pass who holds the permission, within its rate.
+func (a *API) authenticate(permission tenants.Permission) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			secret, ok := bearer(r)
+			if !ok {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="payonce"`)
+				a.refuse(w, r, problem.Unauthenticated, "Send one header: Authorization: Bearer <API key>.")
+				return
+			}
+			p, err := a.directory.Authenticate(r.Context(), secret)
+			if err != nil {
+				if isUnauthenticated(err) {
+					w.Header().Set("WWW-Authenticate", `Bearer realm="payonce", error="invalid_token"`)
+				}
+				a.fail(w, r, err)
+				return
+			}
+			if note, ok := r.Context().Value(tenantNoteKey).(*string); ok {
+				*note = p.Tenant
+			}
+			if p.Tenant == "" || !p.May(permission) {
+				a.refuse(w, r, problem.Forbidden, "This API key does not carry the scope "+string(permission)+".")
+				return
+			}
+			if wait, ok := a.limits.allow(p, a.now()); !ok {
+				retryAfter(w, wait)
+				a.refuse(w, r, problem.RateLimited, "Too many requests: "+strconv.Itoa(p.RequestsPerSecond)+" per second are allowed.")
+				return
+			}
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey, p)))
+		})
+	}
+}
+
+func principalOf(r *http.Request) tenants.Principal {
+	p, _ := r.Context().Value(principalKey).(tenants.Principal)
+	return p
+}
+
+// bearer reads the one Authorization header (RFC 6750).
+func bearer(r *http.Request) (string, bool) {
+	values := r.Header.Values("Authorization")
+	if len(values) != 1 {
+		return "", false
+	}
+	scheme, token, ok := strings.Cut(values[0], " ")
+	token = strings.TrimSpace(token)
+	return token, ok && strings.EqualFold(scheme, "Bearer") && token != ""
+}
+
+// knownMethod keeps a made-up method out of logs and answers.
+func knownMethod(m string) string {
+	switch m {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace:
+		return m
+	}
+	return "this method"
+}
+
+// allow names the methods that the path does take (RFC 9110, section 15.5.6).
+func allow(w http.ResponseWriter, r *http.Request) {
+	routes := chi.RouteContext(r.Context()).Routes
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		if routes.Match(chi.NewRouteContext(), method, r.URL.Path) {
+			w.Header().Add("Allow", method)
+		}
+	}
+}

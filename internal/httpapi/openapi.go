@@ -1,0 +1,9 @@
+package httpapi
+
+import _ "embed"
+
+//go:embed openapi.yaml
+var openapi []byte
+
+// OpenAPI is the OpenAPI 3.1 document of the public API.
+func OpenAPI() []byte { return openapi }

@@ -1,0 +1,291 @@
+package pages_test
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"payonce/internal/httpapi/pages"
+	"payonce/internal/problem"
+)
+
+const publicURL = "https://pay.example"
+
+func get(t *testing.T, path string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	return getFrom(t, publicURL, http.MethodGet, path, header...)
+}
+
+func getFrom(t *testing.T, publicURL, method, path string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), method, path, nil)
+	for i := 0; i+1 < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	answer := httptest.NewRecorder()
+	pages.Handler(publicURL, []byte("openapi: 3.1.0\n")).ServeHTTP(answer, request)
+	return answer
+}
+
+func TestEveryProblemTypeHasItsPage(t *testing.T) {
+	t.Parallel()
+	for _, entry := range problem.All() {
+		answer := get(t, "/problems/"+string(entry.Code))
+		if answer.Code != http.StatusOK {
+			t.Errorf("%s: status %d", entry.Code, answer.Code)
+		}
+		text := html.UnescapeString(answer.Body.String())
+		for _, part := range []string{entry.Title, entry.Meaning, entry.WhatToDo, string(entry.Code)} {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s: the page lacks %q", entry.Code, part)
+			}
+		}
+		if strings.Contains(text, "not retryable") == entry.Retryable {
+			t.Errorf("%s: the page is wrong about retryable=%v", entry.Code, entry.Retryable)
+		}
+	}
+}
+
+func TestUnknownCodeIsA404ThatListsTheKnownOnes(t *testing.T) {
+	t.Parallel()
+	answer := get(t, "/problems/no_such_code")
+	if answer.Code != http.StatusNotFound {
+		t.Errorf("status %d, want 404", answer.Code)
+	}
+	if contentType := answer.Header().Get("Content-Type"); !strings.HasPrefix(contentType, "text/html") {
+		t.Errorf("content type %q", contentType)
+	}
+	for _, entry := range problem.All() {
+		if !strings.Contains(answer.Body.String(), `href="/problems/`+string(entry.Code)+`"`) {
+			t.Errorf("%s is not listed", entry.Code)
+		}
+	}
+}
+
+var preformatted = regexp.MustCompile(`(?s)<pre><code>(.*?)</code></pre>`)
+
+func TestEveryCurlLineIsAShellCommandForThisServer(t *testing.T) {
+	t.Parallel()
+	paths := []string{"/"}
+	for _, entry := range problem.All() {
+		paths = append(paths, "/problems/"+string(entry.Code))
+	}
+	for _, path := range paths {
+		commands := preformatted.FindAllStringSubmatch(get(t, path).Body.String(), -1)
+		if len(commands) == 0 {
+			t.Errorf("%s shows no command", path)
+		}
+		for _, command := range commands {
+			line := html.UnescapeString(command[1])
+			if !strings.Contains(line, publicURL+"/") || strings.Contains(line, "$BASE") {
+				t.Errorf("%s: the command is not for this server: %s", path, line)
+			}
+			// A line may be broken at a continuation or after a semicolon; elsewhere it would be two commands.
+			for _, part := range strings.Split(strings.ReplaceAll(line, " \\\n", " "), ";\n") {
+				if strings.Contains(part, "\n") {
+					t.Errorf("%s: the command falls apart at its lines: %s", path, line)
+				}
+			}
+			if message, err := exec.CommandContext(t.Context(), "sh", "-n", "-c", line).CombinedOutput(); err != nil {
+				t.Errorf("%s: the shell refuses %s: %s", path, line, message)
+			}
+		}
+	}
+}
+
+var address = regexp.MustCompile(`(?:href|src|spec-url)="([^"]*)"`)
+
+// Follows every link from the start page, so a page that moves breaks here. The operator's listener and other hosts would
+// not be a path, and fail as well.
+func TestEveryAddressIsOnThisServerAndAnswers(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	queue := []string{"/"}
+	for len(queue) > 0 {
+		path := queue[0]
+		queue = queue[1:]
+		if seen[path] || strings.HasPrefix(path, "data:") {
+			continue
+		}
+		seen[path] = true
+		if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") {
+			t.Errorf("%s is on another server", path)
+			continue
+		}
+		answer := get(t, path)
+		if answer.Code != http.StatusOK {
+			t.Errorf("%s: status %d", path, answer.Code)
+		}
+		if strings.HasPrefix(answer.Header().Get("Content-Type"), "text/html") {
+			for _, found := range address.FindAllStringSubmatch(answer.Body.String(), -1) {
+				queue = append(queue, html.UnescapeString(found[1]))
+			}
+		}
+	}
+	for _, path := range []string{"/docs", "/problems", "/openapi.yaml", "/docs/docs.js", "/problems/not_found"} {
+		if !seen[path] {
+			t.Errorf("%s is not linked from anywhere", path)
+		}
+	}
+}
+
+func TestPolicyAllowsTheStylesheetAndNoScript(t *testing.T) {
+	t.Parallel()
+	style := regexp.MustCompile(`(?s)<style>(.*?)</style>`)
+	for _, path := range []string{"/", "/problems", "/problems/not_found", "/problems/no_such_code"} {
+		answer := get(t, path)
+		sheets := style.FindAllStringSubmatch(answer.Body.String(), -1)
+		if len(sheets) != 1 {
+			t.Fatalf("%s has %d style elements, want 1", path, len(sheets))
+		}
+		hash := sha256.Sum256([]byte(sheets[0][1]))
+		policy := answer.Header().Get("Content-Security-Policy")
+		if want := "style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"; !strings.Contains(policy, want) {
+			t.Errorf("%s: policy %q does not allow its own stylesheet, %s", path, policy, want)
+		}
+		if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "script-src") ||
+			strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: policy %q is too lax", path, policy)
+		}
+	}
+}
+
+func TestReaderRunsScriptsOfThisServerOnly(t *testing.T) {
+	t.Parallel()
+	answer := get(t, "/docs")
+	directives := strings.Split(answer.Header().Get("Content-Security-Policy"), "; ")
+	for _, want := range []string{"default-src 'none'", "script-src 'self'", "connect-src 'self'"} {
+		if !slices.Contains(directives, want) {
+			t.Errorf("the policy %q lacks %q", directives, want)
+		}
+	}
+	if !strings.Contains(answer.Body.String(), `load-fonts="false"`) {
+		t.Error("the reader would load fonts from elsewhere")
+	}
+	if strings.Contains(answer.Body.String(), "<script>") {
+		t.Error("the page has an inline script, which its policy forbids")
+	}
+}
+
+// Pins the file from the npm package rapidoc 9.3.8, dist/rapidoc-min.js.
+func TestVendoredReaderIsTheRelease(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile("rapidoc/rapidoc-min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := sha256.Sum256(content)
+	const release = "affbd173a65e870e18f392cca963113bcdafb6e50e88cd2f6a834a65b22db94d"
+	if got := hex.EncodeToString(hash[:]); got != release {
+		t.Errorf("sha256 is %s, want %s", got, release)
+	}
+	if !strings.Contains(string(content[:200]), "RapiDoc 9.3.8") {
+		t.Error("the file does not say that it is 9.3.8")
+	}
+	licences := get(t, "/docs/rapidoc-min.js.LICENSE.txt").Body.String()
+	for _, part := range []string{"MIT License", "Mrinmoy Majumdar", "Prism", "js-yaml"} {
+		if !strings.Contains(licences, part) {
+			t.Errorf("the licences lack %s", part)
+		}
+	}
+}
+
+func TestUnchangedDocumentIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	for path, cache := range map[string]string{
+		"/openapi.yaml":                "no-cache",
+		"/docs/docs.js":                "no-cache",
+		"/docs/rapidoc-min.js?v=9.3.8": "public, max-age=31536000, immutable",
+	} {
+		first := get(t, path)
+		etag := first.Header().Get("ETag")
+		if first.Code != http.StatusOK || etag == "" || first.Header().Get("Cache-Control") != cache {
+			t.Errorf("%s: status %d, header %v", path, first.Code, first.Header())
+		}
+		again := get(t, path, "If-None-Match", etag)
+		if again.Code != http.StatusNotModified || again.Body.Len() != 0 {
+			t.Errorf("%s again: status %d with %d bytes, want 304 without", path, again.Code, again.Body.Len())
+		}
+		if changed := get(t, path, "If-None-Match", `"another"`); changed.Code != http.StatusOK {
+			t.Errorf("%s with another ETag: status %d, want 200", path, changed.Code)
+		}
+	}
+}
+
+func TestOpenAPIDocumentIsServedAsItIs(t *testing.T) {
+	t.Parallel()
+	answer := get(t, "/openapi.yaml")
+	if got := answer.Body.String(); got != "openapi: 3.1.0\n" {
+		t.Errorf("body %q", got)
+	}
+	if got := answer.Header().Get("Content-Type"); got != "application/yaml" {
+		t.Errorf("content type %q", got)
+	}
+}
+
+func TestHeadAnswersLikeGetWithoutABody(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(pages.Handler(publicURL, nil))
+	t.Cleanup(server.Close)
+	for _, path := range []string{"/", "/docs", "/problems/not_found", "/openapi.yaml"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodHead, server.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := server.Client().Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") == "" {
+			t.Errorf("HEAD %s: status %d, header %v", path, answer.StatusCode, answer.Header)
+		}
+	}
+}
+
+func TestSlashAtTheEndOfThePublicURLIsNotDoubled(t *testing.T) {
+	t.Parallel()
+	body := getFrom(t, publicURL+"/", http.MethodGet, "/").Body.String()
+	if !strings.Contains(body, publicURL+"/payments") {
+		t.Error("the commands do not name /payments on this server")
+	}
+}
+
+func TestUnknownPathIsAPageToo(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/docs/nothing.js", "/problems/not_found/more", "/nothing"} {
+		answer := get(t, path)
+		if answer.Code != http.StatusNotFound || !strings.Contains(answer.Body.String(), `href="/"`) {
+			t.Errorf("%s: status %d: %s", path, answer.Code, answer.Body)
+		}
+	}
+}
+
+func TestPublicURLCannotBreakOutOfAPage(t *testing.T) {
+	t.Parallel()
+	const hostile = `https://x"><script>alert(1)</script>`
+	for _, path := range []string{"/", "/problems/not_found"} {
+		body := getFrom(t, hostile, http.MethodGet, path).Body.String()
+		if strings.Contains(body, "<script") {
+			t.Errorf("%s carries a script from the public URL", path)
+		}
+	}
+}
+
+func TestEveryAnswerForbidsSniffing(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/", "/docs", "/problems", "/openapi.yaml", "/docs/docs.js"} {
+		if got := get(t, path).Header().Get("X-Content-Type-Options"); got != "nosniff" {
+			t.Errorf("%s: X-Content-Type-Options %q", path, got)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json"
+
+	"payonce/internal/payments"
+	"payonce/internal/problem"
+)
+
+const jsonType = "application/json"
+
+// paymentRequest is the body of POST /payments. Pointers tell a member that is absent, or null, from a zero.
+type paymentRequest struct {
+	CustomerID    *string            `json:"customerId"`
+	AmountCents   *int64             `json:"amountCents"`
+	Currency      *string            `json:"currency"`
+	PaymentMethod *string            `json:"paymentMethod"`
+	Description   *string            `json:"description"`
+	Metadata      map[string]*string `json:"metadata"`
+}
+
+func (a *API) createPayment(w http.ResponseWriter, r *http.Request, k payments.Keyed) ask {
+	var body paymentRequest
+	if bad := readBody(w, r, &body); bad != nil {
+		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		return nil
+	}
+	request, bad := body.toDomain()
+	if bad != nil {
+		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		return nil
+	}
+	return func(r *http.Request) (payments.Answer, error) { return a.payments.Create(r.Context(), k, request) }
+}
+
+// toDomain lists all that is wrong at once: what is missing here, what is not allowed in payments.
+func (p paymentRequest) toDomain() (payments.CreateRequest, *refusal) {
+	var bad []problem.Detail
+	require := func(missing bool, pointer string) {
+		if missing {
+			bad = append(bad, problem.AtPointer(pointer, "is required"))
+		}
+	}
+	require(p.CustomerID == nil, "/customerId")
+	require(p.AmountCents == nil, "/amountCents")
+	require(p.Currency == nil, "/currency")
+	request := payments.CreateRequest{
+		CustomerID: deref(p.CustomerID), AmountCents: payments.AmountMinor(deref(p.AmountCents)),
+		Currency: payments.Currency(deref(p.Currency)), PaymentMethod: deref(p.PaymentMethod), Description: deref(p.Description),
+	}
+	if p.PaymentMethod != nil && *p.PaymentMethod == "" {
+		bad = append(bad, problem.AtPointer("/paymentMethod", "must not be empty; leave it out for the default"))
+	}
+	for name, value := range p.Metadata {
+		if value == nil {
+			bad = append(bad, problem.AtPointer("/metadata", "each value must be a string"))
+			break
+		}
+		if request.Metadata == nil {
+			request.Metadata = map[string]string{}
+		}
+		request.Metadata[name] = *value
+	}
+	missing := map[string]bool{}
+	for _, d := range bad {
+		missing[*d.Pointer] = true
+	}
+	for _, i := range request.Validate() {
+		if !missing[i.Pointer] {
+			bad = append(bad, problem.AtPointer(i.Pointer, i.Detail))
+		}
+	}
+	if len(bad) > 0 {
+		return payments.CreateRequest{}, invalid(bad...)
+	}
+	return request, nil
+}
+
+func (a *API) getPayment(w http.ResponseWriter, r *http.Request) {
+	id, err := payments.ParsePaymentID(chi.URLParam(r, "paymentId"))
+	if err != nil {
+		a.fail(w, r, payments.ErrPaymentNotFound)
+		return
+	}
+	p, err := a.payments.Payment(r.Context(), principalOf(r).Tenant, id)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	a.show(w, r, p)
+}
+
+func (a *API) listPayments(w http.ResponseWriter, r *http.Request) {
+	filter, bad := filterOf(r.URL.RawQuery)
+	if bad != nil {
+		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		return
+	}
+	page, err := a.payments.Payments(r.Context(), principalOf(r).Tenant, filter)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	list := struct {
+		Data       []payments.Payment `json:"data"`
+		HasMore    bool               `json:"hasMore"`
+		NextCursor string             `json:"nextCursor,omitempty"`
+	}{Data: page.Payments, HasMore: page.Next != nil}
+	if page.Next != nil {
+		list.NextCursor = page.Next.String()
+	}
+	a.show(w, r, list)
+}
+
+// filterOf reads the query of a list. A parameter that is unknown or repeated is refused: it would silently show
+// something else than was asked for.
+func filterOf(rawQuery string) (payments.Filter, *refusal) {
+	f := payments.Filter{Limit: payments.DefaultPage}
+	query, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return f, invalid(problem.Detail{Parameter: "query", Detail: "is not a valid query string"})
+	}
+	var bad []problem.Detail
+	for name, values := range query {
+		refuse := func(detail string) { bad = append(bad, problem.Detail{Parameter: name, Detail: detail}) }
+		if len(values) > 1 {
+			refuse("is given twice")
+			continue
+		}
+		v := values[0]
+		switch name {
+		case "customerId":
+			if f.CustomerID = v; v == "" || len(v) > 64 {
+				refuse("must be 1 to 64 characters")
+			}
+		case "status":
+			switch f.Status = payments.Status(v); f.Status {
+			case payments.Processing, payments.Success, payments.Refused, payments.Failed:
+			default:
+				refuse("must be processing, succeeded, declined or failed")
+			}
+		case "limit":
+			if f.Limit, err = strconv.Atoi(v); err != nil || f.Limit < 1 || f.Limit > payments.MaxPage {
+				refuse("must be an integer from 1 to 100")
+			}
+		case "cursor":
+			id, err := payments.ParsePaymentID(v)
+			if f.Before = &id; err != nil {
+				refuse("must be the nextCursor of an earlier page")
+			}
+		default:
+			bad = append(bad, problem.Detail{Parameter: "query", Detail: "has a parameter other than customerId, status, limit, cursor"})
+		}
+	}
+	if bad != nil {
+		return f, invalid(bad...)
+	}
+	return f, nil
+}
+
+// show answers 200.
+func (a *API) show(w http.ResponseWriter, r *http.Request, v any) {
+	body, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	write(w, http.StatusOK, jsonType, append(body, '\n'))
+}
+
+func deref[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}

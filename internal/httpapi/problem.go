@@ -1,0 +1,101 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"payonce/internal/payments"
+	"payonce/internal/postgres"
+	"payonce/internal/problem"
+	"payonce/internal/tenants"
+)
+
+// When to come back, by what stands in the way.
+const (
+	afterInFlight     = time.Second
+	afterUnknown      = 2 * time.Second
+	afterPSPFailure   = 2 * time.Second
+	afterStoreFailure = 2 * time.Second
+)
+
+// table maps errors to problems. What it does not list is a 500 without detail.
+func table() []struct {
+	is     func(error) bool
+	code   problem.Code
+	detail string
+	after  time.Duration
+} {
+	is := func(target error) func(error) bool {
+		return func(err error) bool { return errors.Is(err, target) }
+	}
+	return []struct {
+		is     func(error) bool
+		code   problem.Code
+		detail string
+		after  time.Duration
+	}{
+		{isUnauthenticated, problem.Unauthenticated, "This API key is not known, or has ended.", 0},
+		{is(payments.ErrPaymentNotFound), problem.NotFound, "There is no such payment.", 0},
+		{is(payments.ErrRefundNotFound), problem.NotFound, "There is no such refund.", 0},
+		{is(payments.ErrPaymentNotRefundable), problem.PaymentNotRefundable, "Only a payment that has succeeded can be refunded.", 0},
+		{is(payments.ErrRefundExceedsPayment), problem.RefundExceedsPayment, "The refunds of a payment cannot exceed its amount.", 0},
+		{postgres.Unavailable, problem.IdempotencyStoreUnavailable, "The store is not available. Send the same key again.", afterStoreFailure},
+	}
+}
+
+func isUnauthenticated(err error) bool { return errors.Is(err, tenants.ErrUnauthenticated) }
+
+// fail answers an error.
+func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
+		return // nobody listens any more
+	}
+	for _, row := range table() {
+		if row.is(err) {
+			if row.after > 0 {
+				retryAfter(w, row.after)
+				a.log.WarnContext(r.Context(), "refused for now", slog.String("request_id", requestIDOf(r)), slog.Any("error", err))
+			}
+			a.refuse(w, r, row.code, row.detail)
+			return
+		}
+	}
+	a.log.ErrorContext(r.Context(), "request failed", slog.String("request_id", requestIDOf(r)), slog.Any("error", err))
+	retryAfter(w, afterStoreFailure)
+	a.refuse(w, r, problem.InternalError, "Something went wrong on our side. Send the same key again.")
+}
+
+// refuse answers with a problem document.
+func (a *API) refuse(w http.ResponseWriter, r *http.Request, code problem.Code, detail string, errs ...problem.Detail) {
+	d := a.problem(r, code, detail)
+	d.Errors = errs
+	writeProblem(w, d)
+}
+
+func (a *API) problem(r *http.Request, code problem.Code, detail string) problem.Document {
+	return problem.New(a.publicURL, code, detail, r.URL.EscapedPath()+"#"+requestIDOf(r))
+}
+
+func writeProblem(w http.ResponseWriter, d problem.Document) {
+	write(w, d.Status, problem.ContentType, d.JSON())
+}
+
+func write(w http.ResponseWriter, status int, contentType string, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client may have gone; what it missed is stored
+}
+
+// retryAfter is in whole seconds (RFC 9110, section 10.2.3), rounded up.
+func retryAfter(w http.ResponseWriter, d time.Duration) {
+	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(d.Seconds()))))
+}

@@ -1,0 +1,54 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"payonce/internal/payments"
+	"payonce/internal/problem"
+)
+
+// refundRequest is the body of POST /payments/{id}/refunds.
+type refundRequest struct {
+	AmountCents *int64  `json:"amountCents"`
+	Reason      *string `json:"reason"`
+}
+
+func (a *API) createRefund(w http.ResponseWriter, r *http.Request, k payments.Keyed) ask {
+	var body refundRequest
+	if bad := readBody(w, r, &body); bad != nil {
+		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		return nil
+	}
+	request := payments.RefundRequest{AmountCents: payments.AmountMinor(deref(body.AmountCents)), Reason: deref(body.Reason)}
+	if bad := request.Validate(body.AmountCents != nil); bad != nil {
+		details := make([]problem.Detail, len(bad))
+		for i, b := range bad {
+			details[i] = problem.AtPointer(b.Pointer, b.Detail)
+		}
+		refused := invalid(details...)
+		a.refuse(w, r, refused.code, refused.detail, refused.errors...)
+		return nil
+	}
+	id, err := payments.ParsePaymentID(chi.URLParam(r, "paymentId"))
+	if err != nil {
+		a.fail(w, r, payments.ErrPaymentNotFound)
+		return nil
+	}
+	return func(r *http.Request) (payments.Answer, error) { return a.payments.Refund(r.Context(), k, id, request) }
+}
+
+func (a *API) getRefund(w http.ResponseWriter, r *http.Request) {
+	id, err := payments.ParseRefundID(chi.URLParam(r, "refundId"))
+	if err != nil {
+		a.fail(w, r, payments.ErrRefundNotFound)
+		return
+	}
+	refund, err := a.payments.RefundByID(r.Context(), principalOf(r).Tenant, id)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	a.show(w, r, refund)
+}

@@ -1,0 +1,45 @@
+package idempotency
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Fingerprint is the SHA-256 of the canonical form of what was asked. Equal intent gives an equal fingerprint, however the
+// request was spelt.
+type Fingerprint [sha256.Size]byte
+
+// String gives lower-case hexadecimal.
+func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
+
+// FingerprintOf digests a validated request with its method and path. Defaults must have been applied and absent members
+// left out before, since they are part of the intent and not of the spelling.
+func FingerprintOf(method, path string, request any) (Fingerprint, error) {
+	canonical, err := Canonical(method, path, request)
+	if err != nil {
+		return Fingerprint{}, err
+	}
+	return sha256.Sum256(canonical), nil
+}
+
+// Canonical is the form that a fingerprint digests: JSON by RFC 8785 (JCS). Integers beyond 2^53 have no exact form
+// there; the validation before admits none.
+func Canonical(method, path string, request any) ([]byte, error) {
+	raw, err := json.Marshal(struct {
+		Method  string `json:"method"`
+		Path    string `json:"path"`
+		Request any    `json:"request"`
+	}{method, path, request}, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("marshal request: %w", err)
+	}
+	canonical := jsontext.Value(raw)
+	if err := canonical.Canonicalize(); err != nil {
+		return nil, fmt.Errorf("canonicalize request: %w", err)
+	}
+	return canonical, nil
+}

@@ -1,0 +1,89 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/idempotency/internal/dbsqlc"
+)
+
+// maxEvents bounds a timeline. A key takes a handful of transitions in its life; one with more is shown from its start.
+const maxEvents = 200
+
+// ErrNoKey says that the scope has no such key.
+var ErrNoKey = errors.New("no such key")
+
+// Event is a transition off the happy path.
+type Event struct {
+	At         time.Time
+	Actor      string
+	From, To   Status
+	Attempt    int32
+	Generation int32
+	Reason     string
+	Evidence   []byte // JSON, or nil
+}
+
+// Find reads a key's row, or fails with ErrNoKey.
+func (k *Keys) Find(ctx context.Context, ref Ref) (Record, error) {
+	row, err := k.find(ctx, ref)
+	if err != nil {
+		return Record{}, err
+	}
+	return fromRow(ref, row).Record, nil
+}
+
+// Peek decides as a reservation would, without taking the key. After a lost acknowledgement it tells what the claim has come to:
+// Execute when the row carries the claim's own lease. It is nil for a key without a row.
+func (k *Keys) Peek(ctx context.Context, c Claim) (Decision, error) {
+	row, err := k.find(ctx, c.Ref)
+	if errors.Is(err, ErrNoKey) {
+		return nil, nil //nolint:nilnil // no row, no decision: the key is free
+	}
+	if err != nil {
+		return nil, err
+	}
+	return claimed(c, row), nil
+}
+
+// Events reads a key's timeline, oldest first.
+func (k *Keys) Events(ctx context.Context, ref Ref) ([]Event, error) {
+	var events []Event
+	err := k.db.Read(ctx, func(c *pgxpool.Conn) error {
+		rows, err := dbsqlc.New(c).ListEvents(ctx, dbsqlc.ListEventsParams{
+			Scope: string(ref.Scope), Key: ref.Key.value, MaxEvents: maxEvents,
+		})
+		for _, r := range rows {
+			events = append(events, Event{
+				At: r.At, Actor: r.Actor, From: Status(r.FromStatus), To: Status(r.ToStatus),
+				Attempt: r.Attempt, Generation: r.Generation, Reason: r.Reason, Evidence: r.Evidence,
+			})
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read timeline: %w", err)
+	}
+	return events, nil
+}
+
+func (k *Keys) find(ctx context.Context, ref Ref) (dbsqlc.FindKeyRow, error) {
+	var row dbsqlc.FindKeyRow
+	err := k.db.Read(ctx, func(c *pgxpool.Conn) error {
+		var err error
+		row, err = dbsqlc.New(c).FindKey(ctx, dbsqlc.FindKeyParams{Scope: string(ref.Scope), Key: ref.Key.value})
+		return err
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return row, ErrNoKey
+	case err != nil:
+		return row, fmt.Errorf("find key: %w", err)
+	}
+	return row, nil
+}

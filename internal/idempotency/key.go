@@ -1,0 +1,77 @@
+package idempotency
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"payonce/internal/cardnumber"
+)
+
+// Length of a client's key, in bytes. Sixteen characters are the least that can hold enough randomness.
+const (
+	MinKeyLength = 16
+	MaxKeyLength = 255
+)
+
+// Key is a client's Idempotency-Key in its bare form. Only ParseKey makes one.
+type Key struct{ value string }
+
+// String gives the bare form. It must not reach a log.
+func (k Key) String() string { return k.value }
+
+// ErrKeyInvalid is what every refusal of ParseKey wraps. Its text says what to change, and never repeats the value.
+var ErrKeyInvalid = errors.New("idempotency key invalid")
+
+// generationSuffix is what the pass-through key of a later generation ends in. A client's own key may not:
+// it could meet the pass-through key of another one at the PSP.
+var generationSuffix = regexp.MustCompile(`\.g[0-9]+$`)
+
+var emailLike = regexp.MustCompile(`^[^@]+@[^@]+\.[A-Za-z]{2,}$`)
+
+// ParseKey accepts 16 to 255 printable ASCII characters without spaces and commas.
+// Values that look like personal data are refused: keys end up in logs and support tickets of clients.
+func ParseKey(s string) (Key, error) {
+	if len(s) < MinKeyLength || len(s) > MaxKeyLength {
+		return Key{}, fmt.Errorf("%w: it has %d characters, %d to %d are allowed", ErrKeyInvalid, len(s), MinKeyLength, MaxKeyLength)
+	}
+	for i := range len(s) {
+		// A leading quote would make the bare form read as the quoted one.
+		if c := s[i]; c <= ' ' || c > '~' || c == ',' || (i == 0 && c == '"') {
+			return Key{}, fmt.Errorf("%w: the character at position %d is not allowed; "+
+				"use printable ASCII without spaces and commas", ErrKeyInvalid, i+1)
+		}
+	}
+	switch {
+	case emailLike.MatchString(s):
+		return Key{}, fmt.Errorf("%w: it looks like an e-mail address; use a random value such as a UUID", ErrKeyInvalid)
+	case cardnumber.In(s):
+		return Key{}, fmt.Errorf("%w: it holds a card number; use a random value such as a UUID", ErrKeyInvalid)
+	case generationSuffix.MatchString(s):
+		return Key{}, fmt.Errorf("%w: the ending .g and digits is reserved", ErrKeyInvalid)
+	}
+	return Key{value: s}, nil
+}
+
+// Scope is where a key is unique: one tenant and one operation.
+type Scope string
+
+// ScopeOf names the scope of a tenant's operation, such as "acme POST /payments". A tenant's id has no space in it,
+// so two scopes never read the same.
+func ScopeOf(tenant, operation string) Scope { return Scope(tenant + " " + operation) }
+
+// Ref names one key in one scope.
+type Ref struct {
+	Scope Scope
+	Key   Key
+}
+
+// passThrough is the key as the PSP sees it: the client's own for the first generation, so that a repeated send
+// can never execute twice, and another one for each later generation, which is a new operation.
+func passThrough(k Key, generation int32) string {
+	if generation == 1 {
+		return k.value
+	}
+	return k.value + ".g" + strconv.Itoa(int(generation))
+}

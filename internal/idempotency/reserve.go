@@ -1,0 +1,141 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/idempotency/internal/dbsqlc"
+	"payonce/internal/postgres"
+)
+
+// Terms are the spans of time that keys live by. They are counted by the database's clock, except for MaxPause.
+type Terms struct {
+	Lease     time.Duration // the exclusive right to execute
+	Retention time.Duration // how long a key is kept from its reservation on
+	PSPMemory time.Duration // how long the PSP knows a key again; never executed anew beyond it
+}
+
+// MaxPause is the longest time between asking for a lease and sending: an owner that was paused for longer does not send.
+func (t Terms) MaxPause() time.Duration { return t.Lease / 3 }
+
+// Check refuses terms that would let a key be executed twice.
+func (t Terms) Check() error {
+	switch {
+	case t.Lease <= 0 || t.Retention <= 0 || t.PSPMemory <= 0:
+		return errors.New("lease, retention and PSP memory must be positive")
+	case t.Retention < t.PSPMemory:
+		return errors.New("retention must not be shorter than the PSP's memory of a key")
+	case t.Lease >= t.PSPMemory:
+		return errors.New("the lease must be shorter than the PSP's memory of a key")
+	}
+	return nil
+}
+
+// Keys is the store of keys.
+type Keys struct {
+	db    *postgres.DB
+	terms Terms
+	now   func() time.Time
+}
+
+// New returns the store. now is only used to notice that this process has been paused: the database decides leases.
+func New(db *postgres.DB, terms Terms, now func() time.Time) *Keys {
+	return &Keys{db: db, terms: terms, now: now}
+}
+
+// Claim is a request's wish to execute a key. Sent again after a lost acknowledgement, it is still the same claim.
+type Claim struct {
+	Ref         Ref
+	Fingerprint Fingerprint
+	LeaseID     uuid.UUID // fresh and random: tells the lease from a rival's
+	Subject     uuid.UUID // of the domain object to be written, if the key is new
+
+	asked time.Time
+}
+
+// NewClaim begins a claim: from here on the owner's pause counts.
+func (k *Keys) NewClaim(ref Ref, f Fingerprint, leaseID, subject uuid.UUID) Claim {
+	return Claim{Ref: ref, Fingerprint: f, LeaseID: leaseID, Subject: subject, asked: k.now()}
+}
+
+// QueueReserve queues the statement that reserves the key or reads what is in its way, and puts the decision into *out. It leaves nil there
+// when a rival has committed after the statement's snapshot: send again.
+func (k *Keys) QueueReserve(b *pgx.Batch, c Claim, out *Decision) {
+	q := postgres.On(b)
+	_, _ = dbsqlc.New(q).ReserveKey(context.Background(), dbsqlc.ReserveKeyParams{
+		Scope: string(c.Ref.Scope), Key: c.Ref.Key.value, Fingerprint: c.Fingerprint[:],
+		LeaseID: c.LeaseID, Subject: c.Subject, Lease: k.terms.Lease, Retention: k.terms.Retention,
+	})
+	postgres.One(q, func(row *dbsqlc.ReserveKeyRow) error {
+		if row != nil {
+			*out = claimed(c, dbsqlc.FindKeyRow(*row))
+		}
+		return nil
+	})
+}
+
+// QueueRetake queues the statement that takes a free key again, under the claim's lease: the next attempt of a
+// failed_retryable key, or a new generation of an expired one. It leaves *out nil when the key is not free any more, or when the PSP
+// may have forgotten it.
+func (k *Keys) QueueRetake(b *pgx.Batch, c Claim, r Retake, out *Decision) {
+	q := postgres.On(b)
+	if r.Renews() {
+		_, _ = dbsqlc.New(q).RenewKey(context.Background(), dbsqlc.RenewKeyParams{
+			Scope: string(c.Ref.Scope), Key: c.Ref.Key.value, Fingerprint: c.Fingerprint[:],
+			LeaseID: c.LeaseID, Subject: c.Subject, Lease: k.terms.Lease, Retention: k.terms.Retention,
+			Generation: r.seen.Generation,
+		})
+		postgres.One(q, func(row *dbsqlc.RenewKeyRow) error {
+			if row != nil {
+				*out = claimed(c, dbsqlc.FindKeyRow(*row))
+			}
+			return nil
+		})
+		return
+	}
+	_, _ = dbsqlc.New(q).RetakeKey(context.Background(), dbsqlc.RetakeKeyParams{
+		Scope: string(c.Ref.Scope), Key: c.Ref.Key.value, Fingerprint: c.Fingerprint[:],
+		LeaseID: c.LeaseID, Lease: k.terms.Lease, PspMemory: k.terms.PSPMemory,
+		Attempt: r.seen.Attempt, Generation: r.seen.Generation,
+	})
+	postgres.One(q, func(row *dbsqlc.RetakeKeyRow) error {
+		if row != nil {
+			*out = claimed(c, dbsqlc.FindKeyRow(*row))
+		}
+		return nil
+	})
+}
+
+// QueueExpireLease queues the statement that makes a key unknown whose lease is over. Whoever else did it first, or
+// completed the key, has the same right: read again afterwards.
+func (k *Keys) QueueExpireLease(b *pgx.Batch, l LeaseOver) {
+	_, _ = dbsqlc.New(postgres.On(b)).ExpireLease(context.Background(), dbsqlc.ExpireLeaseParams{
+		Scope: string(l.seen.Ref.Scope), Key: l.seen.Ref.Key.value,
+		Attempt: l.seen.Attempt, Generation: l.seen.Generation,
+	})
+}
+
+// Paused reports whether so much time has passed since the lease was asked for that sending would be a risk. Both the
+// monotonic and the wall clock are asked: the first stands still while a machine is suspended.
+func (k *Keys) Paused(l Lease) bool {
+	now := k.now()
+	limit := k.terms.MaxPause()
+	return now.Sub(l.asked) > limit || now.Round(0).Sub(l.asked.Round(0)) > limit
+}
+
+// claimed turns the row that a claim has come back with into a decision. The lease id says whether the row is ours, also when an
+// earlier send of the same claim has committed unnoticed.
+func claimed(c Claim, row dbsqlc.FindKeyRow) Decision {
+	s := fromRow(c.Ref, row)
+	if s.reserved || (s.LeaseID == c.LeaseID && s.Status == InProgressStatus && !s.leaseOver) {
+		return Execute{Lease: Lease{
+			ref: c.Ref, id: c.LeaseID, subject: s.Subject, attempt: s.Attempt, generation: s.Generation,
+			expires: s.Expires, asked: c.asked,
+		}}
+	}
+	return s.decide(c.Fingerprint)
+}

@@ -1,0 +1,34 @@
+package idempotency
+
+// Status is where a key stands.
+type Status string
+
+// The five statuses of a key. A key that was never reserved has no row and no status.
+const (
+	InProgressStatus      Status = "in_progress"
+	CompletedStatus       Status = "completed"
+	FailedRetryableStatus Status = "failed_retryable"
+	UnknownStatus         Status = "unknown"
+	ExpiredStatus         Status = "expired"
+)
+
+// Edge is a legal transition. From is empty for a key without a row.
+type Edge struct{ From, To Status }
+
+// Edges lists every legal transition. The trigger idempotency_keys_guard holds the same list, and a test compares them by
+// trying all pairs on the database.
+func Edges() []Edge {
+	return []Edge{
+		{"", InProgressStatus},
+		{InProgressStatus, CompletedStatus},
+		{InProgressStatus, FailedRetryableStatus},
+		{InProgressStatus, UnknownStatus},
+		{UnknownStatus, CompletedStatus},
+		{UnknownStatus, FailedRetryableStatus},
+		{FailedRetryableStatus, InProgressStatus},
+		{FailedRetryableStatus, CompletedStatus},
+		{FailedRetryableStatus, ExpiredStatus},
+		{CompletedStatus, ExpiredStatus},
+		{ExpiredStatus, InProgressStatus},
+	}
+}

@@ -1,0 +1,106 @@
+package payments
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+	"payonce/internal/payments/internal/dbsqlc"
+	"payonce/internal/postgres"
+	"payonce/internal/problem"
+)
+
+// charge is the movement of a payment.
+type charge struct {
+	service  *Service
+	merchant Merchant
+	asked    CreateRequest
+	payment  *Payment
+}
+
+func (c *charge) onBehalfOf() Merchant { return c.merchant }
+
+func (c *charge) queueBegin(b *pgx.Batch, claim idempotency.Claim) error {
+	var metadata []byte
+	if len(c.asked.Metadata) > 0 {
+		var err error
+		if metadata, err = json.Marshal(c.asked.Metadata, json.Deterministic(true)); err != nil {
+			return fmt.Errorf("marshal metadata: %w", err)
+		}
+	}
+	q := postgres.On(b)
+	_, _ = dbsqlc.New(q).BeginPayment(context.Background(), dbsqlc.BeginPaymentParams{
+		ID: claim.Subject, TenantID: c.merchant.Tenant, IdempotencyKey: claim.Ref.Key.String(),
+		CustomerID: c.asked.CustomerID, AmountMinor: int64(c.asked.AmountCents), Currency: string(c.asked.Currency),
+		PaymentMethod: c.asked.PaymentMethod, Description: nullable(c.asked.Description), Metadata: metadata,
+		Scope: string(claim.Ref.Scope), LeaseID: claim.LeaseID,
+	})
+	postgres.One(q, c.keep)
+	return nil
+}
+
+func (c *charge) queueResume(b *pgx.Batch, claim idempotency.Claim, subject uuid.UUID) {
+	q := postgres.On(b)
+	_, _ = dbsqlc.New(q).ResumePayment(context.Background(), dbsqlc.ResumePaymentParams{
+		ID: subject, Scope: string(claim.Ref.Scope), Key: claim.Ref.Key.String(), LeaseID: claim.LeaseID,
+	})
+	postgres.One(q, c.keep)
+}
+
+func (c *charge) keep(row *dbsqlc.Payment) error {
+	if row == nil {
+		return nil
+	}
+	p, err := paymentOf(*row)
+	c.payment = &p
+	return err
+}
+
+func (c *charge) load(ctx context.Context, subject uuid.UUID) error {
+	p, err := c.service.Payment(ctx, c.merchant.Tenant, PaymentID(subject))
+	if err == nil {
+		c.payment = &p
+	}
+	return err
+}
+
+func (c *charge) resource() Resource {
+	if c.payment == nil {
+		return nil
+	}
+	return *c.payment
+}
+
+func (c *charge) refusal(err error) error { return err }
+
+func (c *charge) send(ctx context.Context, key string) gateway.Outcome {
+	return c.service.psp.Charge(ctx, gateway.Charge{
+		Account: c.merchant.PSPAccount, Key: key, Reference: c.payment.ID.String(),
+		AmountMinor: int64(c.payment.Amount), Currency: string(c.payment.Currency), PaymentMethod: c.payment.PaymentMethod,
+	})
+}
+
+func (c *charge) conclude(v verdict) (Resource, idempotency.Response, error) {
+	p := *c.payment
+	p.Status, p.PSPChargeID, p.DeclineCode = v.status, v.pspID, v.code
+	if v.status == Refused {
+		d := problem.New(c.service.publicURL, problem.PaymentDeclined, "The PSP declined the payment: "+v.code+".", p.Location())
+		d.PaymentID, d.DeclineCode = p.ID.String(), v.code
+		return p, refused(p, d), nil
+	}
+	r, err := created(p)
+	return p, r, err
+}
+
+func (c *charge) queueSettle(b *pgx.Batch, l idempotency.Lease, v verdict, to idempotency.Status) {
+	_, _ = dbsqlc.New(postgres.On(b)).SettlePayment(context.Background(), dbsqlc.SettlePaymentParams{
+		ID: l.Subject(), Status: string(v.status), PspChargeID: nullable(v.pspID), DeclineCode: nullable(v.code),
+		Scope: string(l.Ref().Scope), Key: l.Ref().Key.String(),
+		Generation: l.Generation(), Attempt: l.Attempt(), KeyStatus: string(to),
+	})
+}

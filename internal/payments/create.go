@@ -1,0 +1,147 @@
+package payments
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"unicode/utf8"
+
+	"payonce/internal/cardnumber"
+	"payonce/internal/idempotency"
+)
+
+// The operations that a key can stand for. They are part of the scope.
+const (
+	CreateOperation = "POST /payments"
+	RefundOperation = "POST /payments/{id}/refunds"
+)
+
+// DefaultPaymentMethod is the PSP token that is charged when the request names none.
+const DefaultPaymentMethod = "pm_ok"
+
+// Merchant is on whose behalf money moves.
+type Merchant struct {
+	Tenant     string
+	PSPAccount string
+}
+
+// Keyed is what every request that moves money carries beside its body.
+type Keyed struct {
+	Merchant Merchant
+	Key      idempotency.Key
+}
+
+// CreateRequest asks for a payment. Its JSON form, with the defaults applied, is what the fingerprint digests.
+type CreateRequest struct {
+	CustomerID    string            `json:"customerId"`
+	AmountCents   AmountMinor       `json:"amountCents"`
+	Currency      Currency          `json:"currency"`
+	PaymentMethod string            `json:"paymentMethod"`
+	Description   string            `json:"description,omitempty"`
+	Metadata      map[string]string `json:"metadata,omitempty"`
+}
+
+// Invalid is one reason to refuse a request, with an RFC 6901 pointer to the member. It wraps no value of the client's.
+type Invalid struct{ Pointer, Detail string }
+
+// Limits of a request, in characters and entries.
+const (
+	maxCustomerID    = 64
+	maxDescription   = 500
+	maxReason        = 200
+	maxMetadata      = 20
+	maxMetadataName  = 40
+	maxMetadataValue = 200
+)
+
+var (
+	customerIDForm    = regexp.MustCompile(`^[A-Za-z0-9._:-]+$`)
+	paymentMethodForm = regexp.MustCompile(`^pm_[a-z0-9_]{1,61}$`)
+	metadataNameForm  = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+)
+
+// Validate applies the defaults and lists everything that is wrong with the request.
+func (r *CreateRequest) Validate() []Invalid {
+	if r.PaymentMethod == "" {
+		r.PaymentMethod = DefaultPaymentMethod
+	}
+	var bad []Invalid
+	refuse := func(pointer, detail string) { bad = append(bad, Invalid{pointer, detail}) }
+
+	if n := utf8.RuneCountInString(r.CustomerID); n < 1 || n > maxCustomerID || !customerIDForm.MatchString(r.CustomerID) {
+		refuse("/customerId", "must be 1 to 64 letters, digits or . _ : -")
+	}
+	bad = append(bad, checkAmount(r.AmountCents)...)
+	if _, ok := r.Currency.MinorDigits(); !ok {
+		refuse("/currency", "must be an ISO 4217 code in use, in upper case, such as USD")
+	}
+	if !paymentMethodForm.MatchString(r.PaymentMethod) {
+		refuse("/paymentMethod", "must be a PSP token: pm_ and up to 61 lower-case letters, digits or underscores")
+	}
+	bad = append(bad, checkText("/description", r.Description, maxDescription)...)
+	for _, named := range [][2]string{{"/customerId", r.CustomerID}, {"/paymentMethod", r.PaymentMethod}} {
+		if cardnumber.In(named[1]) {
+			refuse(named[0], noCardNumbers)
+		}
+	}
+	return append(bad, checkMetadata(r.Metadata)...)
+}
+
+const noCardNumbers = "must not hold a card number; send a PSP token as paymentMethod"
+
+func checkAmount(a AmountMinor) []Invalid {
+	if a < MinAmount || a > MaxAmount {
+		return []Invalid{{"/amountCents", fmt.Sprintf("must be an integer from %d to %d, in the currency's minor unit", MinAmount, MaxAmount)}}
+	}
+	return nil
+}
+
+// checkText refuses what is too long for its column or does not belong into text.
+func checkText(pointer, s string, limit int) []Invalid {
+	var bad []Invalid
+	if utf8.RuneCountInString(s) > limit {
+		bad = append(bad, Invalid{pointer, "must be at most " + strconv.Itoa(limit) + " characters"})
+	}
+	for _, c := range s {
+		if c < ' ' && c != '\n' && c != '\t' {
+			bad = append(bad, Invalid{pointer, "must not hold control characters"})
+			break
+		}
+	}
+	if cardnumber.In(s) {
+		bad = append(bad, Invalid{pointer, noCardNumbers})
+	}
+	return bad
+}
+
+func checkMetadata(m map[string]string) []Invalid {
+	if len(m) > maxMetadata {
+		return []Invalid{{"/metadata", "must have at most " + strconv.Itoa(maxMetadata) + " entries"}}
+	}
+	var bad []Invalid
+	for name, value := range m {
+		if len(name) > maxMetadataName || !metadataNameForm.MatchString(name) || cardnumber.In(name) {
+			// The name itself may be what must not be repeated.
+			bad = append(bad, Invalid{"/metadata", "each name must be 1 to 40 letters, digits or . _ -, and no card number"})
+			continue
+		}
+		bad = append(bad, checkText("/metadata/"+name, value, maxMetadataValue)...)
+	}
+	return bad
+}
+
+// Create takes a payment, once for its key. The request must have passed Validate.
+func (s *Service) Create(ctx context.Context, k Keyed, r CreateRequest) (Answer, error) {
+	fingerprint, err := idempotency.FingerprintOf(http.MethodPost, "/payments", r)
+	if err != nil {
+		return nil, fmt.Errorf("fingerprint request: %w", err)
+	}
+	subject, err := s.newID()
+	if err != nil {
+		return nil, fmt.Errorf("make payment id: %w", err)
+	}
+	ref := idempotency.Ref{Scope: idempotency.ScopeOf(k.Merchant.Tenant, CreateOperation), Key: k.Key}
+	return s.execute(ctx, ref, fingerprint, subject, &charge{service: s, merchant: k.Merchant, asked: r})
+}

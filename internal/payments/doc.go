@@ -1,0 +1,15 @@
+// Package payments is the domain: it takes payments and refunds them, each exactly once per idempotency key. It opens the
+// transactions, calls packages idempotency and gateway, and builds the answers that are stored. It knows no
+// HTTP router and no job queue.
+//
+// Read it in this order: create.go (what is asked), execute.go (one payment, two commits), reserve.go (the first), settle.go (the
+// second), answer.go (what comes back). A payment and a refund share that path; what differs between them is behind the
+// interface movement, in charge.go and refund.go.
+//
+// The crash windows, numbered where they are in the code. A crash in
+//
+//	window 1, before the reservation commits, leaves nothing: the client's retry is a new request.
+//	window 2, after it and before the PSP is called, leaves a lease that runs out: unknown, resolved as not executed.
+//	window 3, after the PSP has the request, leaves a lease that runs out: unknown, resolved by what the PSP says.
+//	window 4, after the second commit and before the answer, leaves a completed key: the retry is a replay.
+package payments

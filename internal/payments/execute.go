@@ -1,0 +1,126 @@
+package payments
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+// execute is the path of every movement of money:
+//
+//	tx 1     reserve the key + write the row as processing      commit
+//	         call the PSP with the key; no transaction is open
+//	tx 2     write the verdict to the row + complete the key    commit
+//
+// ctx is the client's. Once the reservation is on its way, its end no longer stops anything: half an execution is worse
+// than one that nobody waits for.
+func (s *Service) execute(
+	ctx context.Context, ref idempotency.Ref, f idempotency.Fingerprint, subject uuid.UUID, m movement,
+) (Answer, error) {
+	leaseID, err := s.newID()
+	if err != nil {
+		return nil, fmt.Errorf("make lease id: %w", err)
+	}
+	claim := s.keys.NewClaim(ref, f, leaseID, subject)
+	if !s.psp.Ready() {
+		return s.withoutPSP(ctx, claim, m)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err // the client has gone: crash window 1 without a crash
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.deadline)
+	defer cancel()
+
+	decision, err := s.reserve(ctx, claim, m)
+	if err != nil {
+		return nil, err
+	}
+	return s.answer(ctx, decision, m)
+}
+
+// withoutPSP answers while the breaker is open: from what is stored where that is an answer, and otherwise without
+// reserving anything.
+func (s *Service) withoutPSP(ctx context.Context, c idempotency.Claim, m movement) (Answer, error) {
+	decision, err := s.keys.Peek(ctx, c)
+	if err != nil {
+		s.metrics.StoreFailed("peek")
+		return nil, err
+	}
+	switch d := decision.(type) {
+	case nil, idempotency.Execute:
+		return NotExecuted{}, nil
+	case idempotency.Retake:
+		return NotExecuted{Expires: d.Expires()}, nil
+	case idempotency.LeaseOver:
+		return s.pending(ctx, m, d.Subject(), d.Expires())
+	case idempotency.Replay, idempotency.InProgress, idempotency.Misuse, idempotency.Unknown:
+	}
+	return s.answer(ctx, decision, m)
+}
+
+// answer does what a decision asks for.
+func (s *Service) answer(ctx context.Context, decision idempotency.Decision, m movement) (Answer, error) {
+	switch d := decision.(type) {
+	case idempotency.Execute:
+		return s.charge(ctx, d.Lease, m)
+	case idempotency.Replay:
+		s.metrics.Reserved("replay")
+		return Final{Response: d.Response, Replayed: true, Expires: d.Expires}, nil
+	case idempotency.InProgress:
+		s.metrics.Reserved("in_progress")
+		if err := m.load(ctx, d.Subject); err != nil {
+			return nil, err
+		}
+		return InFlight{Resource: m.resource(), Expires: d.Expires}, nil
+	case idempotency.Misuse:
+		s.metrics.Reserved("key_misuse")
+		return Mismatch{Expires: d.Expires}, nil
+	case idempotency.Unknown:
+		s.metrics.Reserved("unknown")
+		return s.pending(ctx, m, d.Subject, d.Expires)
+	case idempotency.Retake:
+		return Forgotten{Expires: d.Expires()}, nil
+	case idempotency.LeaseOver:
+		return s.pending(ctx, m, d.Subject(), d.Expires())
+	}
+	return nil, fmt.Errorf("decision %T is not known", decision)
+}
+
+// charge sends the movement once and settles what came of it.
+func (s *Service) charge(ctx context.Context, l idempotency.Lease, m movement) (Answer, error) {
+	defer s.flights.begin(l.Ref())()
+	if l.Attempt() == 1 {
+		s.metrics.Reserved("created")
+	} else {
+		s.metrics.Reserved("failed_retry")
+	}
+	if m.resource() == nil {
+		// The reservation's acknowledgement was lost, and with it what the first transaction has returned.
+		if err := m.load(ctx, l.Subject()); err != nil {
+			return nil, fmt.Errorf("load what was reserved: %w", err)
+		}
+	}
+	// Crash window 2: reserved, not sent.
+	var outcome gateway.Outcome
+	if s.keys.Paused(l) {
+		// The lease may be over before the PSP would answer, and others may have acted on that.
+		outcome = gateway.NotExecuted{Reason: "owner was paused"}
+	} else {
+		outcome = m.send(ctx, l.PassThroughKey())
+	}
+	// Crash window 3: sent, not written.
+	return s.settle(ctx, l, m, outcome)
+}
+
+// pending answers for a subject whose outcome is not known.
+func (s *Service) pending(ctx context.Context, m movement, subject uuid.UUID, expires time.Time) (Answer, error) {
+	if err := m.load(ctx, subject); err != nil {
+		return nil, err
+	}
+	return Pending{Resource: m.resource(), Expires: expires}, nil
+}

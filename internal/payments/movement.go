@@ -1,0 +1,40 @@
+package payments
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+// movement is one movement of money, a charge or a refund: what differs between the two on their common path. The Queue methods put
+// statements behind one of package idempotency on the same batch, and write nothing unless that one has won.
+type movement interface {
+	onBehalfOf() Merchant
+	// queueBegin writes the row that a claim stands for.
+	queueBegin(b *pgx.Batch, c idempotency.Claim) error
+	// queueResume brings a failed row back to processing.
+	queueResume(b *pgx.Batch, c idempotency.Claim, subject uuid.UUID)
+	// load reads the row, after an acknowledgement was lost or for a request that is not the owner.
+	load(ctx context.Context, subject uuid.UUID) error
+	// resource is the row as it was begun, resumed or loaded; nil before.
+	resource() Resource
+	// refusal turns a constraint's violation by queueBegin or queueResume into the domain's error.
+	refusal(err error) error
+	// send asks the PSP to move the money, once.
+	send(ctx context.Context, key string) gateway.Outcome
+	// conclude is the row with a verdict on it, and the response that tells it. It changes nothing.
+	conclude(v verdict) (Resource, idempotency.Response, error)
+	// queueSettle writes a verdict, or Failed, to the row.
+	queueSettle(b *pgx.Batch, l idempotency.Lease, v verdict, to idempotency.Status)
+}
+
+// verdict is the PSP's word on a movement, or the proof that there is none.
+type verdict struct {
+	status Status
+	pspID  string
+	code   string // why it declined
+}

@@ -1,0 +1,95 @@
+package payments
+
+import (
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"payonce/internal/payments/internal/dbsqlc"
+)
+
+// Status is where a movement of money stands.
+type Status string
+
+// The statuses of a payment or refund. Failed is proven never executed: a retry with the same key executes again.
+const (
+	Processing Status = "processing"
+	Success    Status = "succeeded"
+	Refused    Status = "declined"
+	Failed     Status = "failed"
+)
+
+// Payment is a charge of a customer.
+type Payment struct {
+	ID            PaymentID
+	Tenant        string
+	CustomerID    string
+	Amount        AmountMinor
+	Currency      Currency
+	PaymentMethod string
+	Description   string
+	Metadata      map[string]string
+	Status        Status
+	PSPChargeID   string
+	DeclineCode   string
+	Refunded      AmountMinor
+	Created       time.Time
+}
+
+// Refund gives back a part of a payment, or all of it.
+type Refund struct {
+	ID          RefundID
+	PaymentID   PaymentID
+	Amount      AmountMinor
+	Currency    Currency
+	Reason      string
+	Status      Status
+	PSPRefundID string
+	DeclineCode string
+	Created     time.Time
+}
+
+// paymentOf is the one mapper of a payment's row.
+func paymentOf(row dbsqlc.Payment) (Payment, error) {
+	p := Payment{
+		ID: PaymentID(row.ID), Tenant: row.TenantID, CustomerID: row.CustomerID,
+		Amount: AmountMinor(row.AmountMinor), Currency: Currency(row.Currency), PaymentMethod: row.PaymentMethod,
+		Description: value(row.Description), Status: Status(row.Status), PSPChargeID: value(row.PspChargeID),
+		DeclineCode: value(row.DeclineCode), Refunded: AmountMinor(row.RefundedMinor), Created: row.CreatedAt,
+	}
+	if row.Metadata != nil {
+		if err := json.Unmarshal(row.Metadata, &p.Metadata); err != nil {
+			return Payment{}, err
+		}
+	}
+	return p, nil
+}
+
+// refundOf is the one mapper of a refund's row.
+func refundOf(row dbsqlc.Refund) Refund {
+	return Refund{
+		ID: RefundID(row.ID), PaymentID: PaymentID(row.PaymentID), Amount: AmountMinor(row.AmountMinor),
+		Currency: Currency(row.Currency), Reason: value(row.Reason), Status: Status(row.Status),
+		PSPRefundID: value(row.PspRefundID), DeclineCode: value(row.DeclineCode), Created: row.CreatedAt,
+	}
+}
+
+// value reads a nullable column whose absence means the empty string.
+func value(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// nullable is the reverse of value.
+func nullable(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// lastID is above every UUIDv7: the cursor of a first page.
+func lastID() uuid.UUID { return uuid.Max }

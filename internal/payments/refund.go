@@ -1,0 +1,164 @@
+package payments
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+	"payonce/internal/payments/internal/dbsqlc"
+	"payonce/internal/postgres"
+	"payonce/internal/problem"
+)
+
+// RefundRequest asks for money back. AmountCents zero means all that no other refund has claimed.
+type RefundRequest struct {
+	AmountCents AmountMinor `json:"amountCents,omitzero"`
+	Reason      string      `json:"reason,omitempty"`
+}
+
+// Validate lists everything that is wrong with the request. amountGiven tells an explicit zero from no amount.
+func (r *RefundRequest) Validate(amountGiven bool) []Invalid {
+	var bad []Invalid
+	if amountGiven {
+		bad = checkAmount(r.AmountCents)
+	}
+	return append(bad, checkText("/reason", r.Reason, maxReason)...)
+}
+
+// Refund gives back a part of a payment, once for its key. The request must have passed Validate. It fails with ErrPaymentNotFound,
+// ErrPaymentNotRefundable or ErrRefundExceedsPayment, and has not consumed the key then.
+func (s *Service) Refund(ctx context.Context, k Keyed, id PaymentID, r RefundRequest) (Answer, error) {
+	p, err := s.Payment(ctx, k.Merchant.Tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	// Succeeded is final, so this cannot stand between a completed refund and its replay.
+	if p.Status != Success {
+		return nil, ErrPaymentNotRefundable
+	}
+	fingerprint, err := idempotency.FingerprintOf(http.MethodPost, "/payments/"+id.String()+"/refunds", r)
+	if err != nil {
+		return nil, fmt.Errorf("fingerprint request: %w", err)
+	}
+	subject, err := s.newID()
+	if err != nil {
+		return nil, fmt.Errorf("make refund id: %w", err)
+	}
+	ref := idempotency.Ref{Scope: idempotency.ScopeOf(k.Merchant.Tenant, RefundOperation), Key: k.Key}
+	return s.execute(ctx, ref, fingerprint, subject, &giveback{service: s, merchant: k.Merchant, payment: p, asked: r})
+}
+
+// giveback is the movement of a refund. The payment's row is locked before the refund's is written or settled, so that the
+// payment's totals are those of its refunds.
+type giveback struct {
+	service  *Service
+	merchant Merchant
+	payment  Payment
+	asked    RefundRequest
+	refund   *Refund
+}
+
+func (g *giveback) onBehalfOf() Merchant { return g.merchant }
+
+func (g *giveback) queueBegin(b *pgx.Batch, claim idempotency.Claim) error {
+	g.queueLock(b, claim.Ref, claim.LeaseID)
+	var amount *int64
+	if g.asked.AmountCents != 0 {
+		a := int64(g.asked.AmountCents)
+		amount = &a
+	}
+	q := postgres.On(b)
+	_, _ = dbsqlc.New(q).BeginRefund(context.Background(), dbsqlc.BeginRefundParams{
+		ID: claim.Subject, PaymentID: uuid.UUID(g.payment.ID), TenantID: g.merchant.Tenant,
+		IdempotencyKey: claim.Ref.Key.String(), AmountMinor: amount, Reason: nullable(g.asked.Reason),
+		Scope: string(claim.Ref.Scope), LeaseID: claim.LeaseID,
+	})
+	postgres.One(q, g.keep)
+	g.queueTally(b)
+	return nil
+}
+
+func (g *giveback) queueResume(b *pgx.Batch, claim idempotency.Claim, subject uuid.UUID) {
+	g.queueLock(b, claim.Ref, claim.LeaseID)
+	q := postgres.On(b)
+	_, _ = dbsqlc.New(q).ResumeRefund(context.Background(), dbsqlc.ResumeRefundParams{
+		ID: subject, Scope: string(claim.Ref.Scope), Key: claim.Ref.Key.String(), LeaseID: claim.LeaseID,
+	})
+	postgres.One(q, g.keep)
+	g.queueTally(b)
+}
+
+func (g *giveback) queueLock(b *pgx.Batch, ref idempotency.Ref, leaseID uuid.UUID) {
+	_ = dbsqlc.New(postgres.On(b)).LockPayment(context.Background(), dbsqlc.LockPaymentParams{
+		ID: uuid.UUID(g.payment.ID), TenantID: g.merchant.Tenant,
+		Scope: string(ref.Scope), Key: ref.Key.String(), LeaseID: leaseID,
+	})
+}
+
+func (g *giveback) queueTally(b *pgx.Batch) {
+	_ = dbsqlc.New(postgres.On(b)).TallyRefunds(context.Background(), uuid.UUID(g.payment.ID))
+}
+
+func (g *giveback) keep(row *dbsqlc.Refund) error {
+	if row != nil {
+		r := refundOf(*row)
+		g.refund = &r
+	}
+	return nil
+}
+
+func (g *giveback) load(ctx context.Context, subject uuid.UUID) error {
+	r, err := g.service.RefundByID(ctx, g.merchant.Tenant, RefundID(subject))
+	if err == nil {
+		g.refund = &r
+	}
+	return err
+}
+
+func (g *giveback) resource() Resource {
+	if g.refund == nil {
+		return nil
+	}
+	return *g.refund
+}
+
+func (g *giveback) refusal(err error) error {
+	if postgres.Violates(err, "payments_refunds_within_amount") || postgres.Violates(err, "refunds_amount_positive") {
+		return ErrRefundExceedsPayment
+	}
+	return err
+}
+
+func (g *giveback) send(ctx context.Context, key string) gateway.Outcome {
+	return g.service.psp.Refund(ctx, gateway.Refund{
+		Account: g.merchant.PSPAccount, Key: key, Reference: g.refund.ID.String(), ChargeID: g.payment.PSPChargeID,
+		AmountMinor: int64(g.refund.Amount), Currency: string(g.refund.Currency), Reason: g.refund.Reason,
+	})
+}
+
+func (g *giveback) conclude(v verdict) (Resource, idempotency.Response, error) {
+	r := *g.refund
+	r.Status, r.PSPRefundID, r.DeclineCode = v.status, v.pspID, v.code
+	if v.status == Refused {
+		d := problem.New(g.service.publicURL, problem.RefundDeclined, "The PSP declined the refund: "+v.code+".", r.Location())
+		d.PaymentID, d.RefundID, d.DeclineCode = r.PaymentID.String(), r.ID.String(), v.code
+		return r, refused(r, d), nil
+	}
+	response, err := created(r)
+	return r, response, err
+}
+
+func (g *giveback) queueSettle(b *pgx.Batch, l idempotency.Lease, v verdict, to idempotency.Status) {
+	g.queueLock(b, l.Ref(), l.ID())
+	_, _ = dbsqlc.New(postgres.On(b)).SettleRefund(context.Background(), dbsqlc.SettleRefundParams{
+		ID: l.Subject(), Status: string(v.status), PspRefundID: nullable(v.pspID), DeclineCode: nullable(v.code),
+		Scope: string(l.Ref().Scope), Key: l.Ref().Key.String(),
+		Generation: l.Generation(), Attempt: l.Attempt(), KeyStatus: string(to),
+	})
+	g.queueTally(b)
+}

@@ -1,0 +1,104 @@
+package payments
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
+)
+
+// maxReads bounds how often a reservation looks again. Each look follows on a rival's commit, so a second one settles nearly
+// every case.
+const maxReads = 5
+
+// reserve sends tx 1 until there is a decision to act on. It returns Retake only for a key that may not be taken again,
+// and LeaseOver never.
+func (s *Service) reserve(ctx context.Context, c idempotency.Claim, m movement) (idempotency.Decision, error) {
+	refusedRetake := false
+	for range maxReads {
+		decision, err := s.commitClaim(ctx, c, func(b *pgx.Batch, out *idempotency.Decision) error {
+			s.keys.QueueReserve(b, c, out)
+			return m.queueBegin(b, c)
+		}, m)
+		if err != nil {
+			return nil, err
+		}
+		switch d := decision.(type) {
+		case nil:
+			continue // a rival committed after our snapshot
+		case idempotency.LeaseOver:
+			b := &pgx.Batch{}
+			s.keys.QueueExpireLease(b, d)
+			if err := s.db.Send(ctx, b); err != nil {
+				s.metrics.StoreFailed("expire_lease")
+				return nil, fmt.Errorf("expire lease: %w", err)
+			}
+			continue // ours, the sweeper's or the owner's: what it has become is read, not assumed
+		case idempotency.Retake:
+			if refusedRetake {
+				return d, nil // still free, and still not to be had: the PSP may have forgotten it
+			}
+			taken, err := s.retake(ctx, c, d, m)
+			if err != nil || taken != nil {
+				return taken, err
+			}
+			refusedRetake = true
+		case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Misuse, idempotency.Unknown:
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("reserve key: no decision after %d reads", maxReads)
+}
+
+// retake sends tx 1 for a key that is free again. It returns nil when the key was not to be had.
+func (s *Service) retake(
+	ctx context.Context, c idempotency.Claim, r idempotency.Retake, m movement,
+) (idempotency.Decision, error) {
+	return s.commitClaim(ctx, c, func(b *pgx.Batch, out *idempotency.Decision) error {
+		s.keys.QueueRetake(b, c, r, out)
+		if r.Renews() {
+			return m.queueBegin(b, c)
+		}
+		m.queueResume(b, c, r.Subject())
+		return nil
+	}, m)
+}
+
+// commitClaim sends one form of tx 1 and settles a lost acknowledgement by reading: a row that carries our lease is our
+// commit. Where there is none, the commit has not happened, or not yet; the same claim may be sent again, for if the
+// first comes through after all, the second finds it and is the owner all the same.
+func (s *Service) commitClaim(
+	ctx context.Context, c idempotency.Claim, queue func(*pgx.Batch, *idempotency.Decision) error, m movement,
+) (idempotency.Decision, error) {
+	var decision idempotency.Decision
+	b := &pgx.Batch{}
+	if err := queue(b, &decision); err != nil {
+		return nil, err
+	}
+	err := s.db.Send(ctx, b)
+	if err == nil {
+		return decision, nil
+	}
+	if postgres.RolledBack(err) {
+		if refusal := m.refusal(err); refusal != err { //nolint:errorlint // asks whether it was translated, not what it is
+			return nil, refusal
+		}
+		s.metrics.StoreFailed("reserve")
+		return nil, fmt.Errorf("reserve key: %w", err)
+	}
+	s.metrics.CommitAmbiguous()
+	for range maxRecalls {
+		var readErr error
+		if decision, readErr = s.keys.Peek(ctx, c); readErr == nil {
+			return decision, nil
+		}
+		if !pauseBeforeRetry(ctx) {
+			break
+		}
+	}
+	s.metrics.StoreFailed("reserve")
+	return nil, fmt.Errorf("reserve key: %w", err)
+}

@@ -1,0 +1,92 @@
+package payments
+
+import (
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+
+	"payonce/internal/idempotency"
+	"payonce/internal/problem"
+)
+
+// schemaVersion is the version of the stored responses' form. A change of the bodies below counts it up.
+const schemaVersion = 1
+
+// timeForm is RFC 3339 in UTC with microseconds, PostgreSQL's own resolution: the same text from memory and from the
+// table.
+const timeForm = "2006-01-02T15:04:05.000000Z"
+
+// paymentBody is a payment as the API shows it. The order of the fields is the order of the members.
+type paymentBody struct {
+	PaymentID           string            `json:"paymentId"`
+	Status              Status            `json:"status"`
+	CustomerID          string            `json:"customerId"`
+	AmountCents         AmountMinor       `json:"amountCents"`
+	Currency            Currency          `json:"currency"`
+	Amount              string            `json:"amount"`
+	PaymentMethod       string            `json:"paymentMethod"`
+	Description         string            `json:"description,omitempty"`
+	Metadata            map[string]string `json:"metadata,omitempty"`
+	PSPChargeID         string            `json:"pspChargeId,omitempty"`
+	DeclineCode         string            `json:"declineCode,omitempty"`
+	AmountRefundedCents AmountMinor       `json:"amountRefundedCents"`
+	CreatedAt           string            `json:"createdAt"`
+}
+
+type refundBody struct {
+	RefundID    string      `json:"refundId"`
+	PaymentID   string      `json:"paymentId"`
+	Status      Status      `json:"status"`
+	AmountCents AmountMinor `json:"amountCents"`
+	Currency    Currency    `json:"currency"`
+	Amount      string      `json:"amount"`
+	Reason      string      `json:"reason,omitempty"`
+	PSPRefundID string      `json:"pspRefundId,omitempty"`
+	DeclineCode string      `json:"declineCode,omitempty"`
+	CreatedAt   string      `json:"createdAt"`
+}
+
+// MarshalJSON writes the payment as the API shows it.
+func (p Payment) MarshalJSON() ([]byte, error) {
+	return json.Marshal(paymentBody{
+		PaymentID: p.ID.String(), Status: p.Status, CustomerID: p.CustomerID, AmountCents: p.Amount,
+		Currency: p.Currency, Amount: p.Currency.Decimal(p.Amount), PaymentMethod: p.PaymentMethod,
+		Description: p.Description, Metadata: p.Metadata, PSPChargeID: p.PSPChargeID,
+		DeclineCode: p.DeclineCode, AmountRefundedCents: p.Refunded, CreatedAt: p.Created.UTC().Format(timeForm),
+	}, json.Deterministic(true))
+}
+
+// MarshalJSON writes the refund as the API shows it.
+func (r Refund) MarshalJSON() ([]byte, error) {
+	return json.Marshal(refundBody{
+		RefundID: r.ID.String(), PaymentID: r.PaymentID.String(), Status: r.Status, AmountCents: r.Amount,
+		Currency: r.Currency, Amount: r.Currency.Decimal(r.Amount), Reason: r.Reason,
+		PSPRefundID: r.PSPRefundID, DeclineCode: r.DeclineCode, CreatedAt: r.Created.UTC().Format(timeForm),
+	})
+}
+
+// Location is the path of the payment.
+func (p Payment) Location() string { return "/payments/" + p.ID.String() }
+
+// Location is the path of the refund.
+func (r Refund) Location() string { return "/refunds/" + r.ID.String() }
+
+// created is the response that is stored for a success: 201 with the resource.
+func created(r Resource) (idempotency.Response, error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return idempotency.Response{}, err
+	}
+	return idempotency.Response{
+		Status: http.StatusCreated, ContentType: "application/json", Location: r.Location(),
+		SchemaVersion: schemaVersion, Body: append(body, '\n'),
+	}, nil
+}
+
+// refused is the response that is stored for a refusal by the PSP: 402 with a problem document.
+func refused(r Resource, d problem.Document) idempotency.Response {
+	return idempotency.Response{
+		Status: http.StatusPaymentRequired, ContentType: problem.ContentType, Location: r.Location(),
+		SchemaVersion: schemaVersion, Body: d.JSON(),
+	}
+}

@@ -1,0 +1,49 @@
+package payments
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
+	"payonce/internal/telemetry"
+)
+
+// Service takes and refunds payments. It is safe for concurrent use.
+type Service struct {
+	db        *postgres.DB
+	keys      *idempotency.Keys
+	psp       *gateway.Client
+	newID     func() (uuid.UUID, error)
+	metrics   *telemetry.Metrics
+	log       *slog.Logger
+	publicURL string
+	deadline  time.Duration
+	flights   *flights
+}
+
+// Config is what a Service is made of.
+type Config struct {
+	DB      *postgres.DB
+	Keys    *idempotency.Keys
+	PSP     *gateway.Client
+	NewID   func() (uuid.UUID, error) // UUIDv7
+	Metrics *telemetry.Metrics
+	Log     *slog.Logger
+	// PublicURL is the base of the problem types. Every process that settles payments must have the same one: it is part of
+	// the stored bytes.
+	PublicURL string
+	// Deadline bounds one execution from its reservation on, when the client's own hang-up no longer does.
+	Deadline time.Duration
+}
+
+// New returns a Service.
+func New(c Config) *Service {
+	return &Service{
+		db: c.DB, keys: c.Keys, psp: c.PSP, newID: c.NewID, metrics: c.Metrics, log: c.Log,
+		publicURL: c.PublicURL, deadline: c.Deadline, flights: newFlights(),
+	}
+}

@@ -1,0 +1,131 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/embeddedpg"
+	"payonce/internal/postgres"
+)
+
+const (
+	template = "payonce_template"
+	// startTimeout leaves time for an installation.
+	startTimeout     = 5 * time.Minute
+	statementTimeout = time.Minute
+)
+
+// shared is the cluster of this test binary.
+//
+//nolint:gochecknoglobals // a test binary has no other place for what its tests share
+var shared cluster
+
+type cluster struct {
+	once   sync.Once
+	server *embeddedpg.Server
+	err    error
+
+	mu    sync.Mutex // one statement at a time: a template that is being copied can't be copied
+	admin *pgx.Conn
+	next  int
+}
+
+// Server is the cluster that the tests of this binary share, for tests that ask
+// about the server itself. Don't stop it.
+func Server(t testing.TB) *embeddedpg.Server {
+	t.Helper()
+	shared.once.Do(func() { shared.err = shared.open() })
+	if shared.err != nil {
+		t.Fatalf("start PostgreSQL for tests: %v", shared.err)
+	}
+	return shared.server
+}
+
+func (c *cluster) open() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	dir, err := home.newDataDir()
+	if err != nil {
+		return err
+	}
+	if c.server, err = embeddedpg.Start(ctx, options(dir, false)); err != nil {
+		return err
+	}
+	if c.admin, err = pgx.Connect(ctx, c.server.URL("postgres")); err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	if err := migrateNew(ctx, c.server, c.admin, template); err != nil {
+		return err
+	}
+	return c.exec("ALTER DATABASE " + template + " ALLOW_CONNECTIONS false IS_TEMPLATE true")
+}
+
+func (c *cluster) close() error {
+	if c.server == nil {
+		return nil
+	}
+	ctx, cancel := stopContext()
+	defer cancel()
+	return errors.Join(c.server.Stop(ctx), os.RemoveAll(c.server.DataDir()))
+}
+
+// createDatabase clones the template.
+func (c *cluster) createDatabase() (name string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next++
+	name = "test_" + strconv.Itoa(c.next)
+	return name, c.exec("CREATE DATABASE " + name + " TEMPLATE " + template)
+}
+
+// dropDatabase cuts off whoever is still connected.
+func (c *cluster) dropDatabase(name string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.exec("DROP DATABASE " + name + " WITH (FORCE)")
+}
+
+// exec takes no context of a test: one that ends early would take the
+// connection of all the others along.
+func (c *cluster) exec(sql string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
+	defer cancel()
+	_, err := c.admin.Exec(ctx, sql)
+	return err
+}
+
+// migrateNew creates a database and brings it up to the newest schema.
+func migrateNew(ctx context.Context, server *embeddedpg.Server, admin *pgx.Conn, name string) error {
+	if _, err := admin.Exec(ctx, "CREATE DATABASE "+name); err != nil {
+		return fmt.Errorf("create database %s: %w", name, err)
+	}
+	if err := postgres.Migrate(ctx, server.URL(name), slog.New(slog.DiscardHandler)); err != nil {
+		return fmt.Errorf("migrate database %s: %w", name, err)
+	}
+	return nil
+}
+
+func options(dataDir string, durable bool) embeddedpg.Options {
+	return embeddedpg.Options{
+		DataDir: dataDir,
+		Durable: durable,
+		Install: true,
+		// One for all test binaries, so that only the first has to wait for npm.
+		CacheDir: filepath.Join(os.TempDir(), "payonce-postgresql-"+strconv.Itoa(os.Geteuid())),
+		Settings: map[string]string{
+			"max_connections": "300",
+			"shared_buffers":  "32MB", // several clusters run at once
+			"jit":             "off",
+		},
+	}
+}

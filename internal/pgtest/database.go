@@ -1,0 +1,66 @@
+package pgtest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	maxConns = 10
+	// closeTimeout is how long a connection may stay out of the pool after its
+	// test has ended.
+	closeTimeout = 5 * time.Second
+)
+
+// New is a pool on a fresh, migrated database of the test's own. Both go away
+// when the test ends; a test that keeps a connection out of the pool fails.
+func New(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(NewURL(t))
+	if err != nil {
+		t.Fatalf("read connection string: %v", err)
+	}
+	config.MaxConns = maxConns
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		t.Fatalf("open pool: %v", err)
+	}
+	t.Cleanup(func() { closePool(t, pool, closeTimeout) })
+	return pool
+}
+
+// NewURL is the connection string of a fresh, migrated database of the test's
+// own. It is dropped when the test ends, whoever is still connected.
+func NewURL(t testing.TB) string {
+	t.Helper()
+	server := Server(t)
+	name, err := shared.createDatabase()
+	if err != nil {
+		t.Fatalf("create database: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := shared.dropDatabase(name); err != nil {
+			t.Errorf("drop database: %v", err)
+		}
+	})
+	return server.URL(name)
+}
+
+// closePool does not wait for ever, as Close does, for a connection that a test
+// has forgotten to give back.
+func closePool(t testing.TB, pool *pgxpool.Pool, patience time.Duration) {
+	t.Helper()
+	closed := make(chan struct{})
+	go func() {
+		pool.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(patience):
+		t.Errorf("%d connections were not given back to the pool", pool.Stat().AcquiredConns())
+	}
+}

@@ -1,0 +1,16 @@
+// Package pgtest gives tests a real PostgreSQL: each test a database of its own,
+// cloned from a migrated template, in one cluster per test binary.
+//
+// It owns the cluster (started by the first test that asks, stopped by Main),
+// the template, and the names of the databases. It refuses to know what the
+// migrations create, and it never uses a server that exists: not that of
+// TEST_DATABASE_URL or DATABASE_URL, nor one that listens somewhere.
+//
+// Invariants: two tests never share a database; two test binaries never share a
+// cluster, so packages can be tested at the same time; a cluster whose test
+// binary was killed is removed by a later one.
+//
+// A package that uses it says so once:
+//
+//	func TestMain(m *testing.M) { pgtest.Main(m) }
+package pgtest

@@ -1,0 +1,69 @@
+package pgtest
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/embeddedpg"
+)
+
+// ownDatabase is the name of the database that Migrate creates.
+const ownDatabase = "payonce"
+
+// OwnServer is a cluster for one test, which may kill it. It holds no database
+// of ours until Migrate is called.
+func OwnServer(t testing.TB, durable bool) *embeddedpg.Server {
+	t.Helper()
+	dir, err := home.newDataDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run(t, options(dir, durable))
+}
+
+// Restart starts the cluster of a server that has ended once more. Connection
+// strings stay valid.
+func Restart(t testing.TB, ended *embeddedpg.Server, durable bool) *embeddedpg.Server {
+	t.Helper()
+	return run(t, options(ended.DataDir(), durable))
+}
+
+// Migrate creates a migrated database on a server and returns its connection
+// string.
+func Migrate(t testing.TB, server *embeddedpg.Server) string {
+	t.Helper()
+	admin, err := pgx.Connect(t.Context(), server.URL("postgres"))
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	defer func() { _ = admin.Close(context.Background()) }()
+	if err := migrateNew(t.Context(), server, admin, ownDatabase); err != nil {
+		t.Fatal(err)
+	}
+	return server.URL(ownDatabase)
+}
+
+// run starts a server that ends with the test.
+func run(t testing.TB, o embeddedpg.Options) *embeddedpg.Server {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	server, err := embeddedpg.Start(ctx, o)
+	if err != nil {
+		t.Fatalf("start PostgreSQL of a test: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := stopContext()
+		defer cancel()
+		if err := server.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := os.RemoveAll(server.DataDir()); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}

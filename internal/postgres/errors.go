@@ -1,0 +1,109 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// UnavailableError says that the database could not serve and that nothing was written: no connection, no room, no time.
+type UnavailableError struct {
+	Op  string
+	Err error
+}
+
+func (e *UnavailableError) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err) }
+
+// Unwrap gives the cause.
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// AmbiguousError says that a commit was sent, or may have been, and its acknowledgement never came.
+type AmbiguousError struct{ Err error }
+
+func (e *AmbiguousError) Error() string { return fmt.Sprintf("commit outcome not known: %v", e.Err) }
+
+// Unwrap gives the cause.
+func (e *AmbiguousError) Unwrap() error { return e.Err }
+
+// RolledBack reports whether the database itself has said that the transaction did not happen.
+func RolledBack(err error) bool {
+	if errors.Is(err, pgx.ErrTxCommitRollback) {
+		return true
+	}
+	var unavailable *UnavailableError
+	if errors.As(err, &unavailable) {
+		return true
+	}
+	var ambiguous *AmbiguousError
+	if errors.As(err, &ambiguous) {
+		return false
+	}
+	var pg *pgconn.PgError
+	return errors.As(err, &pg)
+}
+
+// Unavailable reports whether err means that the store cannot serve now, as opposed to a refusal of what was asked.
+// An ambiguous commit is one, too, once it could not be settled by reading.
+func Unavailable(err error) bool {
+	var unavailable *UnavailableError
+	var ambiguous *AmbiguousError
+	return errors.As(err, &unavailable) || errors.As(err, &ambiguous)
+}
+
+// Violates reports whether err is the refusal by the named constraint.
+func Violates(err error, constraint string) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.ConstraintName == constraint
+}
+
+// classifyCommit names what is known after a transaction was sent.
+func classifyCommit(err error) error {
+	if err == nil {
+		return nil
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" {
+		// The server has aborted the transaction and said so. A FATAL does not say that: a session that is terminated
+		// while its commit waits for the synchronous standby has committed all the same.
+		if shortOfMeans(pg.Code) {
+			return &UnavailableError{Op: "run transaction", Err: err}
+		}
+		return err
+	}
+	if errors.Is(err, pgx.ErrTxCommitRollback) {
+		return err
+	}
+	return &AmbiguousError{Err: err}
+}
+
+// classifyRead names the failure of statements that write nothing.
+func classifyRead(err error) error {
+	var pg *pgconn.PgError
+	switch {
+	case err == nil, errors.Is(err, pgx.ErrNoRows):
+		return err
+	case errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" && !shortOfMeans(pg.Code):
+		return err
+	default:
+		return &UnavailableError{Op: "read", Err: err}
+	}
+}
+
+// shortOfMeans tells the SQLSTATEs by which PostgreSQL says "not now": connection exceptions (08), transaction
+// rollback for concurrency (40), insufficient resources such as a full disk (53), lock and statement timeouts,
+// a server that starts, stops or only reads (57P, 25006), system errors (58).
+func shortOfMeans(sqlstate string) bool {
+	switch sqlstate {
+	case "55P03", "57014", "25006":
+		return true
+	}
+	for _, class := range []string{"08", "40", "53", "57P", "58"} {
+		if strings.HasPrefix(sqlstate, class) {
+			return true
+		}
+	}
+	return false
+}

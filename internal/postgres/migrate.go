@@ -1,0 +1,86 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io/fs"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"payonce/db/migrations"
+)
+
+// Migrate brings the database at url up to the newest schema. A session lock lets many replicas start at once: one works,
+// the others wait and find nothing to do.
+//
+// Each migration commits together with its line in goose's table, so after a lost acknowledgement a second run sees what
+// really happened and goes on from there.
+func Migrate(ctx context.Context, url string, log *slog.Logger) error {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return fmt.Errorf("parse DATABASE_URL: %w", err)
+	}
+	db := stdlib.OpenDB(*cfg)
+	defer db.Close()
+	provider, err := newProvider(db)
+	if err != nil {
+		return err
+	}
+	results, err := provider.Up(ctx)
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	for _, r := range results {
+		log.DebugContext(ctx, "migrated", slog.Int64("version", r.Source.Version), slog.Duration("took", r.Duration))
+	}
+	log.InfoContext(ctx, "schema is current", slog.Int("applied", len(results)))
+	return nil
+}
+
+func newProvider(db *sql.DB) (*goose.Provider, error) {
+	locker, err := lock.NewPostgresSessionLocker()
+	if err != nil {
+		return nil, fmt.Errorf("prepare migration lock: %w", err)
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS(),
+		goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return nil, fmt.Errorf("load migrations: %w", err)
+	}
+	return provider, nil
+}
+
+// SchemaVersion is the newest migration that this binary carries.
+func SchemaVersion() (int64, error) {
+	names, err := fs.Glob(migrations.FS(), "*.sql")
+	if err != nil {
+		return 0, fmt.Errorf("list migrations: %w", err)
+	}
+	var newest int64
+	for _, name := range names {
+		v, err := goose.NumericComponent(name)
+		if err != nil {
+			return 0, fmt.Errorf("read version of %s: %w", name, err)
+		}
+		newest = max(newest, v)
+	}
+	return newest, nil
+}
+
+// AppliedVersion is the newest migration that the database has.
+func (db *DB) AppliedVersion(ctx context.Context) (int64, error) {
+	var v int64
+	err := db.Read(ctx, func(c *pgxpool.Conn) error {
+		return c.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&v)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read schema version: %w", err)
+	}
+	return v, nil
+}

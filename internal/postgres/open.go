@@ -1,0 +1,79 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Limits bound what one process asks of the database. Zero means no limit of ours.
+type Limits struct {
+	MaxConns         int32
+	Acquire          time.Duration // longest wait for a free connection
+	Connect          time.Duration // longest time to establish one
+	StatementTimeout time.Duration
+	LockTimeout      time.Duration
+	IdleInTx         time.Duration
+}
+
+// DefaultLimits are the figures of the design: about 16 connections per API process on two cores.
+func DefaultLimits() Limits {
+	return Limits{
+		MaxConns:         16,
+		Acquire:          time.Second,
+		Connect:          2 * time.Second,
+		StatementTimeout: 5 * time.Second,
+		LockTimeout:      2 * time.Second,
+		IdleInTx:         10 * time.Second,
+	}
+}
+
+// DB is a bounded pool of connections. It is safe for concurrent use.
+type DB struct {
+	pool    *pgxpool.Pool
+	acquire time.Duration
+}
+
+// Open parses url (a libpq URL or keyword string) and prepares a pool. It does not connect: a process may start before
+// its database does, and says so through /readyz.
+func Open(ctx context.Context, url string, l Limits) (*DB, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("parse DATABASE_URL: %w", err)
+	}
+	if l.MaxConns > 0 {
+		cfg.MaxConns = l.MaxConns
+	}
+	cfg.ConnConfig.ConnectTimeout = l.Connect
+	params := cfg.ConnConfig.RuntimeParams
+	setDefault(params, "application_name", "payonce")
+	setDefault(params, "statement_timeout", milliseconds(l.StatementTimeout))
+	setDefault(params, "lock_timeout", milliseconds(l.LockTimeout))
+	setDefault(params, "idle_in_transaction_session_timeout", milliseconds(l.IdleInTx))
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open pool: %w", err)
+	}
+	return &DB{pool: pool, acquire: l.Acquire}, nil
+}
+
+// Wrap makes a DB of a pool that exists, as tests do.
+func Wrap(pool *pgxpool.Pool, acquire time.Duration) *DB { return &DB{pool: pool, acquire: acquire} }
+
+// Close waits for the connections in use and closes all.
+func (db *DB) Close() { db.pool.Close() }
+
+// Stat tells the state of the pool, for the metrics.
+func (db *DB) Stat() *pgxpool.Stat { return db.pool.Stat() }
+
+func setDefault(params map[string]string, name, value string) {
+	if _, ok := params[name]; !ok {
+		params[name] = value
+	}
+}
+
+// milliseconds is PostgreSQL's unit for these settings; zero switches a timeout off there, too.
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

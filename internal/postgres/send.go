@@ -1,0 +1,57 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Send runs the queued statements as one transaction: one round trip, one commit. The callbacks queued on b have run
+// when it returns nil.
+//
+// Any other error than one that satisfies RolledBack is an AmbiguousError. pgconn.SafeToRetry is not consulted: it speaks of
+// bytes written by this process, not of what the server did.
+func (db *DB) Send(ctx context.Context, b *pgx.Batch) error {
+	conn, err := db.borrow(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return classifyCommit(conn.SendBatch(ctx, b).Close())
+}
+
+// Read runs fn with a connection, outside any transaction. Errors come back classified.
+func (db *DB) Read(ctx context.Context, fn func(*pgxpool.Conn) error) error {
+	conn, err := db.borrow(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return classifyRead(fn(conn))
+}
+
+// borrow takes a connection within the acquire limit. Nothing has been sent when it fails.
+func (db *DB) borrow(ctx context.Context) (*pgxpool.Conn, error) {
+	if db.acquire > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, db.acquire)
+		defer cancel()
+	}
+	conn, err := db.pool.Acquire(ctx)
+	if err != nil {
+		return nil, &UnavailableError{Op: "acquire connection", Err: err}
+	}
+	return conn, nil
+}
+
+// Ping asks the database for a sign of life.
+func (db *DB) Ping(ctx context.Context) error {
+	return db.Read(ctx, func(c *pgxpool.Conn) error {
+		if err := c.Ping(ctx); err != nil {
+			return fmt.Errorf("ping database: %w", err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,208 @@
+package problem
+
+import "slices"
+
+// Entry is what the catalogue says about one code. Title, Status and Retryable go into every document; Meaning, WhatToDo
+// and Curl are for the page behind the document's type URL.
+type Entry struct {
+	Code   Code
+	Status int // the HTTP status that always goes with the code
+	Title  string
+
+	// Retryable says whether the same key may be sent again with the same body.
+	Retryable bool
+
+	Meaning  string
+	WhatToDo string
+
+	// Curl is one shell line that shows the code. $BASE stands for the server's public URL.
+	Curl string
+}
+
+// Lookup returns the catalogue's entry for code, and whether there is one.
+func Lookup(code Code) (Entry, bool) {
+	for _, entry := range catalogue {
+		if entry.Code == code {
+			return entry, true
+		}
+	}
+	return Entry{}, false
+}
+
+// All returns every entry, ordered by status and then by code. The caller owns the slice.
+func All() []Entry {
+	return slices.Clone(catalogue)
+}
+
+// catalogue is in the order that All promises. It is only ever read.
+//
+// The curl lines make their keys from the clock, so that each run is a new operation. $BASE is filled in by the page.
+var catalogue = []Entry{
+	{
+		Code: IdempotencyKeyInvalid, Status: 400, Title: "The Idempotency-Key is malformed",
+		Meaning: "A key has 16 to 255 printable ASCII characters without spaces or commas, bare or as a quoted string, " +
+			"and is sent in one header. Values that look like an e-mail address or a card number are refused, because keys are kept.",
+		WhatToDo: "Send a random value, best a UUID of version 7. The refused request has used up nothing.",
+		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
+			`-H "Idempotency-Key: too-short" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
+	},
+	{
+		Code: IdempotencyKeyMissing, Status: 400, Title: "The Idempotency-Key is missing",
+		Meaning: "Every POST that moves money must carry an Idempotency-Key header. Without one, a retry could not be told " +
+			"from a second payment.",
+		WhatToDo: "Make one key per intended payment before the first attempt, store it with your order, and send the same key on every retry.",
+		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
+			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
+	},
+	{
+		Code: InvalidRequest, Status: 400, Title: "The request is invalid",
+		Meaning: "The body, a query parameter or a header breaks a rule of the OpenAPI document. Bodies are strict JSON: unknown, " +
+			"repeated or differently-cased members, null for a required member, and floats or exponents where an integer belongs are refused.",
+		WhatToDo: "Read errors: each entry names the place by a JSON pointer, a parameter or a header. Mend it and send the request " +
+			"again; the key has not been used.",
+		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
+			`-H "Idempotency-Key: example-$(date +%s)" -d '{"customerId":"cus-1","amountCents":-5,"currency":"KRW"}'`,
+	},
+	{
+		Code: Unauthenticated, Status: 401, Title: "No valid API key",
+		Meaning:  "The Authorization header is missing, is not a Bearer token, or its key is unknown or revoked.",
+		WhatToDo: "Send Authorization: Bearer followed by your API key.",
+		Curl:     `curl -i "$BASE/payments"`,
+	},
+	{
+		Code: PaymentDeclined, Status: 402, Title: "The payment was declined",
+		Meaning: "The payment provider was asked and refused the charge; declineCode says why. The refusal is this key's final " +
+			"answer and is replayed byte for byte.",
+		WhatToDo: "Ask the payer for another payment method, and pay with it under a new key.",
+		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
+			`-H "Idempotency-Key: example-$(date +%s)" ` +
+			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW","paymentMethod":"pm_declined"}'`,
+	},
+	{
+		Code: RefundDeclined, Status: 402, Title: "The refund was declined",
+		Meaning: "The payment provider was asked and refused the refund; declineCode says why. The refusal is this key's final " +
+			"answer and is replayed byte for byte. Nothing was returned to the payer.",
+		WhatToDo: "Settle the refund in another way, or try another one under a new key when the reason has gone.",
+		Curl: `ID=$(curl -s "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
+			`-H "Idempotency-Key: example-$(date +%s)" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}' ` +
+			`| sed 's/.*"paymentId":"\([^"]*\)".*/\1/'); curl -i "$BASE/payments/$ID/refunds" -H "Authorization: Bearer demo-acme-key" ` +
+			`-H "Content-Type: application/json" -H "Idempotency-Key: refund-$(date +%s)" -d '{"reason":"pm_declined"}'`,
+	},
+	{
+		Code: Forbidden, Status: 403, Title: "The API key lacks a scope",
+		Meaning:  "The API key is valid but may not do this. Reading needs payments:read, moving money needs payments:write.",
+		WhatToDo: "Use a key that has the scope, or have one created.",
+		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-readonly-key" -H "Content-Type: application/json" ` +
+			`-H "Idempotency-Key: example-$(date +%s)" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
+	},
+	{
+		Code: NotFound, Status: 404, Title: "Not found",
+		Meaning: "There is no such payment, refund, key or route for your account. What belongs to another account looks exactly " +
+			"the same as what does not exist.",
+		WhatToDo: "Check the id and the API key. A key counts for one operation: pass ?operation= for those of refunds.",
+		Curl:     `curl -i "$BASE/payments/pay_00000000000000000000000000" -H "Authorization: Bearer demo-acme-key"`,
+	},
+	{
+		Code: MethodNotAllowed, Status: 405, Title: "The method is not allowed here",
+		Meaning:  "The path exists but does not answer this method. The Allow header lists the ones that it does.",
+		WhatToDo: "Use a method of the Allow header.",
+		Curl:     `curl -i -X DELETE "$BASE/payments" -H "Authorization: Bearer demo-acme-key"`,
+	},
+	{
+		Code: IdempotencyKeyInProgress, Status: 409, Title: "The first request with this key is still running", Retryable: true,
+		Meaning: "Another request with the same key and body is being executed at this moment. Nothing was done for this one.",
+		WhatToDo: "Wait for as many seconds as Retry-After says and send the same request with the same key. Or send " +
+			"Prefer: wait=10 to wait on the connection, or Prefer: respond-async to get a 202 at once.",
+		Curl: `K=example-$(date +%s); for i in 1 2; do curl -si "$BASE/payments" -H "Authorization: Bearer demo-acme-key" ` +
+			`-H "Content-Type: application/json" -H "Idempotency-Key: $K" ` +
+			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW","paymentMethod":"pm_slow"}' & sleep 0.5; done; wait`,
+	},
+	{
+		Code: PaymentNotRefundable, Status: 409, Title: "The payment cannot be refunded",
+		Meaning:  "Only a payment with the status succeeded can be refunded. This one is still processing, was declined or has failed.",
+		WhatToDo: "If the payment is processing, wait until it has succeeded. Otherwise there is nothing to give back.",
+		Curl: `ID=$(curl -s "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
+			`-H "Idempotency-Key: example-$(date +%s)" ` +
+			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW","paymentMethod":"pm_declined"}' ` +
+			`| sed 's/.*"paymentId":"\([^"]*\)".*/\1/'); curl -i "$BASE/payments/$ID/refunds" -H "Authorization: Bearer demo-acme-key" ` +
+			`-H "Content-Type: application/json" -H "Idempotency-Key: refund-$(date +%s)" -d '{}'`,
+	},
+	{
+		Code: RefundExceedsPayment, Status: 409, Title: "The refund is more than the payment has left",
+		Meaning: "All refunds of a payment together may not exceed what was charged. Refunds that are still processing count too, " +
+			"because they may have reached the payer.",
+		WhatToDo: "Ask for no more than is left: amountCents less amountRefundedCents less what is still processing. Without amountCents, a refund returns the whole rest.",
+		Curl: `ID=$(curl -s "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
+			`-H "Idempotency-Key: example-$(date +%s)" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}' ` +
+			`| sed 's/.*"paymentId":"\([^"]*\)".*/\1/'); curl -i "$BASE/payments/$ID/refunds" -H "Authorization: Bearer demo-acme-key" ` +
+			`-H "Content-Type: application/json" -H "Idempotency-Key: refund-$(date +%s)" -d '{"amountCents":12001}'`,
+	},
+	{
+		Code: IdempotencyKeyExpired, Status: 410, Title: "The key has expired",
+		Meaning: "The key's answer was kept for the retention time and is no longer shown. A POST is told so only when its key was " +
+			"never executed and has grown older than the payment provider's memory of it; otherwise a POST with an expired key is a new operation.",
+		WhatToDo: "Look the payment up by its id. If there is nothing to look up and you still want to pay, use a new key.",
+		Curl:     `curl -i "$BASE/idempotency-keys/a-key-older-than-the-retention" -H "Authorization: Bearer demo-acme-key"`,
+	},
+	{
+		Code: BodyTooLarge, Status: 413, Title: "The request body is too large",
+		Meaning:  "A request body may have 16 KiB at most.",
+		WhatToDo: "Send less: references belong in metadata, documents elsewhere.",
+		Curl: `head -c 20000 /dev/zero | tr '\0' ' ' | curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" ` +
+			`-H "Content-Type: application/json" -H "Idempotency-Key: example-$(date +%s)" --data-binary @-`,
+	},
+	{
+		Code: UnsupportedMediaType, Status: 415, Title: "The request body is not JSON",
+		Meaning:  "Bodies are read as application/json only, encoded as UTF-8 and not compressed.",
+		WhatToDo: "Send Content-Type: application/json.",
+		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: text/plain" ` +
+			`-H "Idempotency-Key: example-$(date +%s)" -d 'customerId=cus-1'`,
+	},
+	{
+		Code: IdempotencyKeyReusedWithDifferentPayload, Status: 422, Title: "The key belongs to another request",
+		Meaning: "This key was already used for a request with another content. Nothing was done: neither the first request's " +
+			"answer nor a new payment would be what you asked for.",
+		WhatToDo: "If this is a new payment, send it under a new key. If it is a retry, send exactly what you sent before. " +
+			"Spelling differences of the JSON do not matter, values do.",
+		Curl: `K=example-$(date +%s); for A in 12000 13000; do curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" ` +
+			`-H "Content-Type: application/json" -H "Idempotency-Key: $K" ` +
+			`-d "{\"customerId\":\"cus-1\",\"amountCents\":$A,\"currency\":\"KRW\"}"; done`,
+	},
+	{
+		Code: RateLimited, Status: 429, Title: "Too many requests", Retryable: true,
+		Meaning:  "Your account has sent more requests than it may in this time. The key was not used.",
+		WhatToDo: "Wait for as many seconds as Retry-After says, then send the same request with the same key.",
+		Curl: `curl -s -Z -o /dev/null -w '%{http_code}\n' -H "Authorization: Bearer demo-acme-key" ` +
+			`"$BASE/payments?limit=1#[1-400]" | sort | uniq -c`,
+	},
+	{
+		Code: InternalError, Status: 500, Title: "Internal error", Retryable: true,
+		Meaning: "Something went wrong that the service did not foresee. What happened to the payment is kept under its key; " +
+			"the answer says nothing about the inside.",
+		WhatToDo: "Send the same request with the same key: it never charges twice. Quote X-Request-Id when you report it.",
+		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
+			`-H "Idempotency-Key: the-key-of-the-failed-request" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
+	},
+	{
+		Code: IdempotencyStoreUnavailable, Status: 503, Title: "The key store is unavailable", Retryable: true,
+		Meaning: "The database that remembers keys cannot be reached or cannot take more. Without it nobody may charge, so " +
+			"the payment provider was not asked.",
+		WhatToDo: "Wait for as many seconds as Retry-After says, then send the same request with the same key.",
+		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
+			`-H "Idempotency-Key: the-key-of-the-failed-request" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
+	},
+	{
+		Code: PSPUnavailable, Status: 503, Title: "The payment provider is unavailable", Retryable: true,
+		Meaning:  "The payment provider could not be reached, and it is certain that it has not charged: the request was never sent.",
+		WhatToDo: "Wait for as many seconds as Retry-After says, then send the same request with the same key. It is executed again.",
+		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
+			`-H "Idempotency-Key: the-key-of-the-failed-request" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
+	},
+	{
+		Code: ShuttingDown, Status: 503, Title: "The server is shutting down", Retryable: true,
+		Meaning:  "This server takes no new work while it finishes what it has begun. Nothing was done for this request.",
+		WhatToDo: "Wait for as many seconds as Retry-After says, then send the same request with the same key: another server, or the same one after its restart, will take it.",
+		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
+			`-H "Idempotency-Key: the-key-of-the-failed-request" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
+	},
+}

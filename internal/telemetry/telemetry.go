@@ -1,0 +1,108 @@
+// Package telemetry owns what Payonce tells of itself: the Prometheus metrics and the logger. It knows no other package, and
+// no metric of it is ever labelled by tenant or key: their number has no bound, and they are nobody else's business.
+//
+// Logs never hold a body, a token, a signature, an Authorization header or a raw key; the code that logs sees
+// to it by naming each attribute, and the end-to-end tests send canaries through everything.
+package telemetry
+
+import (
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// Metrics are the counters of the request path.
+type Metrics struct {
+	reserve         *prometheus.CounterVec
+	storeErrors     *prometheus.CounterVec
+	fencedWrites    prometheus.Counter
+	commitAmbiguous prometheus.Counter
+	pspSeconds      *prometheus.HistogramVec
+	httpSeconds     *prometheus.HistogramVec
+}
+
+// Gauges are figures that are read when they are asked for.
+type Gauges struct {
+	PoolAcquired, PoolIdle, PoolMax, PSPInFlight func() float64
+}
+
+// NewMetrics registers everything on reg.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		reserve: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "payonce_idempotency_reserve_total",
+			Help: "Keyed requests by what their reservation found.",
+		}, []string{"outcome"}),
+		storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "payonce_idempotency_store_errors_total",
+			Help: "Failures of the store, by operation.",
+		}, []string{"op"}),
+		fencedWrites: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "payonce_fenced_writes_total",
+			Help: "Writes of owners that had lost their lease, stopped by the fence.",
+		}),
+		commitAmbiguous: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "payonce_commit_ambiguous_total",
+			Help: "Commits whose acknowledgement was lost.",
+		}),
+		pspSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "payonce_psp_request_duration_seconds", Help: "PSP requests by outcome.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 4, 8, 16},
+		}, []string{"outcome"}),
+		httpSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "payonce_http_request_duration_seconds", Help: "HTTP requests by route and status.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"route", "status"}),
+	}
+	reg.MustRegister(m.reserve, m.storeErrors, m.fencedWrites, m.commitAmbiguous, m.pspSeconds, m.httpSeconds,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, outcome := range []string{"created", "replay", "in_progress", "key_misuse", "failed_retry", "unknown"} {
+		m.reserve.WithLabelValues(outcome)
+	}
+	return m
+}
+
+// RegisterGauges adds figures of the pool and the PSP's queue.
+func RegisterGauges(reg prometheus.Registerer, g Gauges) {
+	for name, fn := range map[string]struct {
+		help string
+		read func() float64
+	}{
+		"payonce_db_pool_acquired_connections": {"Database connections in use.", g.PoolAcquired},
+		"payonce_db_pool_idle_connections":     {"Database connections at rest.", g.PoolIdle},
+		"payonce_db_pool_max_connections":      {"Size of the database pool.", g.PoolMax},
+		"payonce_psp_requests_in_flight":       {"PSP requests under way.", g.PSPInFlight},
+	} {
+		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: fn.help}, fn.read))
+	}
+}
+
+// Reserved counts what a reservation found.
+func (m *Metrics) Reserved(outcome string) { m.reserve.WithLabelValues(outcome).Inc() }
+
+// StoreFailed counts a failure of the store.
+func (m *Metrics) StoreFailed(op string) { m.storeErrors.WithLabelValues(op).Inc() }
+
+// Fenced counts a write that the fence stopped.
+func (m *Metrics) Fenced() { m.fencedWrites.Inc() }
+
+// CommitAmbiguous counts a lost acknowledgement.
+func (m *Metrics) CommitAmbiguous() { m.commitAmbiguous.Inc() }
+
+// PSPRequest records a request to the PSP.
+func (m *Metrics) PSPRequest(outcome string, took time.Duration) {
+	m.pspSeconds.WithLabelValues(outcome).Observe(took.Seconds())
+}
+
+// HTTPRequest records a request to us. route is the pattern, never the path.
+func (m *Metrics) HTTPRequest(route, status string, took time.Duration) {
+	m.httpSeconds.WithLabelValues(route, status).Observe(took.Seconds())
+}
+
+// NewLogger writes JSON lines from level on.
+func NewLogger(w io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+}

@@ -1,0 +1,164 @@
+// Package tenants owns who may call Payonce: tenants, their API keys, and what each key allows. It knows no HTTP.
+//
+// An API key is a random secret that is shown once. The table holds its SHA-256, which is also what a presented key is
+// looked up by: how long a look-up takes says nothing about a secret, and the digests are compared in constant time
+// besides. A key ends at a time of its own, so an old and a new one can overlap.
+package tenants
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/postgres"
+	"payonce/internal/tenants/internal/dbsqlc"
+)
+
+// Permission is what an API key allows; the API calls them scopes, a word that belongs to keys here.
+type Permission string
+
+// The permissions of tenants and of operators. A key holds those of one kind only.
+const (
+	PaymentsWrite Permission = "payments:write"
+	PaymentsRead  Permission = "payments:read"
+	OpsRead       Permission = "ops:read"
+	OpsResolve    Permission = "ops:resolve"
+)
+
+// Refusals of the administration.
+var (
+	ErrNoTenant    = errors.New("no such tenant")
+	ErrNoAPIKey    = errors.New("no such API key")
+	ErrSecretInUse = errors.New("an API key with this secret exists")
+)
+
+// Registry administers tenants and their keys.
+type Registry struct {
+	db    *postgres.DB
+	newID func() (uuid.UUID, error)
+}
+
+// NewRegistry returns a Registry on db.
+func NewRegistry(db *postgres.DB, newID func() (uuid.UUID, error)) *Registry {
+	return &Registry{db: db, newID: newID}
+}
+
+// APIKey is a key's public side.
+type APIKey struct {
+	ID          uuid.UUID
+	Tenant      string // empty for an operator's
+	Permissions []string
+	Label       string
+	Created     time.Time
+	Expires     *time.Time
+	Expired     bool
+}
+
+// NewSecret makes an API key's secret: 32 random bytes behind a prefix that secret scanners can learn.
+func NewSecret(random io.Reader) (string, error) {
+	raw := make([]byte, 32)
+	if _, err := io.ReadFull(random, raw); err != nil {
+		return "", fmt.Errorf("read randomness: %w", err)
+	}
+	return fmt.Sprintf("payonce_%x", raw), nil
+}
+
+// EnsureTenant makes the tenant, with a PSP account of the same name, unless it exists.
+func (r *Registry) EnsureTenant(ctx context.Context, id string) error {
+	err := r.db.Read(ctx, func(c *pgxpool.Conn) error {
+		return dbsqlc.New(c).EnsureTenant(ctx, dbsqlc.EnsureTenantParams{ID: id, PspAccount: id})
+	})
+	if postgres.Violates(err, "tenants_id_format") {
+		return fmt.Errorf("tenant %q: an id is a lower-case letter and up to 30 lower-case letters, digits or hyphens", id)
+	}
+	if err != nil {
+		return fmt.Errorf("make tenant: %w", err)
+	}
+	return nil
+}
+
+// AddKey stores the digest of a secret for a tenant, or for operators if tenant is empty.
+func (r *Registry) AddKey(ctx context.Context, tenant, secret, label string, permissions []Permission) (APIKey, error) {
+	id, err := r.newID()
+	if err != nil {
+		return APIKey{}, fmt.Errorf("make API key id: %w", err)
+	}
+	digest := sha256.Sum256([]byte(secret))
+	names := make([]string, len(permissions))
+	for i, p := range permissions {
+		names[i] = string(p)
+	}
+	slices.Sort(names)
+	var owner *string
+	if tenant != "" {
+		owner = &tenant
+	}
+	var row dbsqlc.InsertKeyRow
+	err = r.db.Read(ctx, func(c *pgxpool.Conn) error {
+		row, err = dbsqlc.New(c).InsertKey(ctx, dbsqlc.InsertKeyParams{
+			ID: id, TenantID: owner, SecretSha256: digest[:], Scopes: names, Label: label,
+		})
+		return err
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return APIKey{}, ErrSecretInUse
+	case postgres.Violates(err, "api_keys_tenant_id_fkey"):
+		return APIKey{}, ErrNoTenant
+	case postgres.Violates(err, "api_keys_scopes_fit_owner"):
+		return APIKey{}, errors.New("a tenant's key takes payments:read and payments:write, an operator's ops:read and ops:resolve")
+	case err != nil:
+		return APIKey{}, fmt.Errorf("store API key: %w", err)
+	}
+	return APIKey{ID: row.ID, Tenant: tenant, Permissions: names, Label: label, Created: row.CreatedAt}, nil
+}
+
+// maxListedKeys bounds the list of keys.
+const maxListedKeys = 1000
+
+// Keys lists the API keys, oldest first, at most 1000.
+func (r *Registry) Keys(ctx context.Context) ([]APIKey, error) {
+	var keys []APIKey
+	err := r.db.Read(ctx, func(c *pgxpool.Conn) error {
+		rows, err := dbsqlc.New(c).ListKeys(ctx, maxListedKeys)
+		for _, k := range rows {
+			key := APIKey{
+				ID: k.ID, Permissions: k.Scopes, Label: k.Label, Created: k.CreatedAt, Expires: k.ExpiresAt, Expired: k.Expired,
+			}
+			if k.TenantID != nil {
+				key.Tenant = *k.TenantID
+			}
+			keys = append(keys, key)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list API keys: %w", err)
+	}
+	return keys, nil
+}
+
+// ExpireKey gives a key an end, after the given time from now by the database's clock. It never prolongs one.
+func (r *Registry) ExpireKey(ctx context.Context, id uuid.UUID, after time.Duration) (time.Time, error) {
+	var at *time.Time
+	err := r.db.Read(ctx, func(c *pgxpool.Conn) error {
+		var err error
+		at, err = dbsqlc.New(c).ExpireKey(ctx, dbsqlc.ExpireKeyParams{ID: id, After: after})
+		return err
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return time.Time{}, ErrNoAPIKey
+	case err != nil:
+		return time.Time{}, fmt.Errorf("expire API key: %w", err)
+	}
+	return *at, nil
+}
