@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"payonce/internal/pgtest"
 )
 
 // asDemo in the environment makes the test binary the demo itself, so that it can be killed.
@@ -21,7 +23,7 @@ func TestMain(m *testing.M) {
 		main()
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	pgtest.Main(m)
 }
 
 func post(t *testing.T, address, key string) (status int, replayed, body string) {
@@ -50,7 +52,7 @@ const survivor = "a-key-that-survives-0001"
 
 func TestDataSurvivesARestart(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := pgtest.DataDir(t)
 	first := startDemo(t, dir)
 	status, _, body := post(t, first.public, survivor)
 	if status != http.StatusCreated {
@@ -67,7 +69,7 @@ func TestDataSurvivesARestart(t *testing.T) {
 
 func TestKilledDemoLeavesNothingThatTheNextTripsOver(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := pgtest.DataDir(t)
 	address := freeAddress(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), asDemo+"=1", "DEMO_DATA_DIR="+dir, "HTTP_ADDR="+address,
@@ -101,7 +103,7 @@ func TestKilledDemoLeavesNothingThatTheNextTripsOver(t *testing.T) {
 
 func TestSecondDemoIsRefused(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := pgtest.DataDir(t)
 	startDemo(t, dir)
 	err := try(t, map[string]string{"DEMO_DATA_DIR": dir})
 	if err == nil || !strings.Contains(err.Error(), "another demo is running") {
@@ -111,11 +113,11 @@ func TestSecondDemoIsRefused(t *testing.T) {
 
 func TestTakenPortNamesItsSetting(t *testing.T) {
 	t.Parallel()
-	running := startDemo(t, t.TempDir())
+	running := startDemo(t, pgtest.DataDir(t))
 	for setting, taken := range map[string]string{
 		"HTTP_ADDR": running.public, "OPERATOR_ADDR": running.operator, "MOCKPSP_ADDR": running.psp,
 	} {
-		err := try(t, map[string]string{"DEMO_DATA_DIR": t.TempDir(), setting: taken})
+		err := try(t, map[string]string{"DEMO_DATA_DIR": pgtest.DataDir(t), setting: taken})
 		if err == nil || !strings.Contains(err.Error(), setting+"="+taken) {
 			t.Errorf("%s taken: %v", setting, err)
 		}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"payonce/internal/pgtest"
 )
 
 var update = flag.Bool("update", false, "write the tour's answers into the README")
@@ -34,7 +36,7 @@ func TestReadmeTourAnswersAsShown(t *testing.T) {
 	tour, _ := block(t, string(page), "tour")
 	shown, at := block(t, string(page), "answers")
 
-	d := startDemo(t, t.TempDir())
+	d := startDemo(t, pgtest.DataDir(t))
 	script := strings.NewReplacer("localhost:8080", d.public, "localhost:8082", d.psp).Replace(tour)
 	out, err := exec.CommandContext(t.Context(), "bash", "-euc", script).CombinedOutput()
 	if err != nil {

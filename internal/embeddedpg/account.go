@@ -67,10 +67,10 @@ func (h host) dropAccounts(clusterOwner int) []account {
 		if err != nil {
 			return
 		}
-		uid, uidErr := strconv.Atoi(found.Uid)
-		gid, gidErr := strconv.Atoi(found.Gid)
+		uid, uidErr := strconv.ParseUint(found.Uid, 10, 32)
+		gid, gidErr := strconv.ParseUint(found.Gid, 10, 32)
 		if uidErr == nil && gidErr == nil && uid != 0 {
-			list = append(list, account{kind: dropped, name: "user " + found.Username, uid: uid, gid: gid})
+			list = append(list, account{kind: dropped, name: "user " + found.Username, uid: int(uid), gid: int(gid)})
 		}
 	}
 	if clusterOwner != 0 {

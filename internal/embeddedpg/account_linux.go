@@ -14,7 +14,7 @@ func (a account) attributes(onOurDeath syscall.Signal) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setsid: true, Pdeathsig: onOurDeath}
 	switch a.kind {
 	case dropped:
-		attr.Credential = &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}
+		attr.Credential = &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)} //nolint:gosec // parsed as 32 bits
 	case namespaced:
 		attr.Cloneflags = syscall.CLONE_NEWUSER
 	}

@@ -74,6 +74,9 @@ func (h host) inspect(ctx context.Context, dir string) (Binaries, error) {
 	if err != nil {
 		return Binaries{}, fmt.Errorf("find postgres in %s: %w", dir, os.ErrNotExist)
 	}
+	if server, err = filepath.Abs(server); err != nil { // the server runs in another directory
+		return Binaries{}, err
+	}
 	found := Binaries{Dir: filepath.Dir(server)}
 	if !executable(found.Path("postgres")) || !executable(found.Path("initdb")) {
 		return Binaries{}, fmt.Errorf("find initdb in %s: %w", found.Dir, os.ErrNotExist)

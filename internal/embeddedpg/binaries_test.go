@@ -144,9 +144,18 @@ func TestUselessProgramsArePassedOver(t *testing.T) {
 	m.program("broken/postgres", "broken")
 	m.postgres("strange", "x")
 	m.program("tools/pg_config", m.path("not/there"))
-	m.env["PATH"] = strings.Join([]string{m.path("no-initdb"), m.path("old"), m.path("broken"), m.path("strange"), m.path("tools")}, ":")
+	m.postgres("relative", "17.3")
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	relative, err := filepath.Rel(here, m.path("relative"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.env["PATH"] = strings.Join([]string{relative, m.path("no-initdb"), m.path("old"), m.path("broken"), m.path("strange"), m.path("tools")}, ":")
 
-	_, err := m.host().findBinaries(t.Context(), nil)
+	_, err = m.host().findBinaries(t.Context(), nil)
 	if !errors.Is(err, ErrNotInstalled) {
 		t.Fatalf("error = %v, want ErrNotInstalled", err)
 	}
@@ -169,6 +178,20 @@ func TestWrongPgBindirIsAnErrorAndNotIgnored(t *testing.T) {
 		}
 		mustContain(t, err.Error(), "PG_BINDIR", m.path(dir), want)
 	}
+}
+
+func TestRelativePgBindirIsMadeAbsolute(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.postgres("chosen", "17.1")
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.env["PG_BINDIR"], err = filepath.Rel(here, m.path("chosen")); err != nil {
+		t.Fatal(err)
+	}
+	m.finds("chosen", "17.1")
 }
 
 func TestThisMachinesPostgreSQLIsFound(t *testing.T) {

@@ -77,6 +77,22 @@ func TestLongDataDirectoryGetsAShortSocket(t *testing.T) {
 	}
 }
 
+func TestSocketPathFitsEverySystem(t *testing.T) {
+	t.Parallel()
+	base, h := newDir(t), thisHost(nil)
+	as := account{kind: ourselves}
+	for length, fits := range map[int]bool{maxSocketPath: true, maxSocketPath + 1: false} {
+		dir := filepath.Join(base, strings.Repeat("x", length-len(filepath.Join(base, "", socketFile))-1))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		err := h.checkSocket(t.Context(), as, socketDirectory{dir: dir})
+		if (err == nil) != fits {
+			t.Errorf("path of %d bytes: %v", length, err)
+		}
+	}
+}
+
 func TestUnusableTemporaryDirectoryIsPassedOver(t *testing.T) {
 	t.Parallel()
 	base := newDir(t)

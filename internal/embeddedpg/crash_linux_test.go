@@ -98,10 +98,10 @@ func TestCrashKeepsWhatWasCommitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = busy.Close(context.Background()) }()
-	ended := make(chan error, 1)
+	ended := make(chan struct{})
 	go func() {
-		_, err := busy.Exec(context.Background(), "SELECT count(*) FROM generate_series(1, 3000000)")
-		ended <- err
+		defer close(ended)
+		_, _ = busy.Exec(context.Background(), "SELECT count(*) FROM generate_series(1, 3000000)")
 	}()
 	await(t, "query runs", func() bool {
 		return query(t, s.URL("postgres"), "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%3000000)' AND state = 'active'") == "1"
@@ -148,6 +148,9 @@ func TestReusedProcessIDDoesNotBlockTheStart(t *testing.T) {
 	}
 	again := startIn(t, thisHost(nil), Options{DataDir: dir})
 	query(t, again.URL("postgres"), "SELECT 1")
+	if again.URL("x") != s.URL("x") {
+		t.Errorf("URL changed from %s to %s", s.URL("x"), again.URL("x"))
+	}
 	if gone(other.Process.Pid) {
 		t.Error("the innocent process was ended")
 	}

@@ -91,19 +91,18 @@ func (h host) substitutes(dataDir string) []string {
 // makeSubstitute refuses a directory that somebody else has put there first:
 // anybody may write to /var/tmp.
 func (h host) makeSubstitute(ctx context.Context, as account, dir string) error {
-	if info, err := os.Lstat(dir); err == nil && !isRoots(info) {
-		return fmt.Errorf("%s is not root's", dir)
-	}
 	if err := h.makeEnterable(ctx, as, dir); err != nil {
 		return err
 	}
-	if info, err := os.Lstat(dir); err != nil || !isRoots(info) {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() || ownerOf(info) != 0 {
 		return fmt.Errorf("%s is not root's", dir)
 	}
 	return nil
 }
-
-func isRoots(info os.FileInfo) bool { return info.IsDir() && ownerOf(info) == 0 }
 
 func nearestExisting(dir string) string {
 	for {

@@ -70,7 +70,7 @@ func executable(path string) bool {
 // serverEnv is the whole environment of initdb and the server. Ours is not
 // passed on: PGDATA, PGPORT, PGTZ or a locale in it would change the cluster.
 func (h host) serverEnv() []string {
-	env := []string{"LC_ALL=C", "TZ=UTC"}
+	env := []string{"LC_ALL=C"}
 	for _, name := range []string{"PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"} {
 		if value := h.getenv(name); value != "" {
 			env = append(env, name+"="+value)

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -152,7 +154,11 @@ func TestStopWithoutTimeQuitsAtOnceAndLosesNothing(t *testing.T) {
 	if err := s.Stop(over); !errors.Is(err, context.Canceled) {
 		t.Errorf("error = %v, want context.Canceled", err)
 	}
-	awaitDone(t, s)
+	select {
+	case <-s.Done():
+	default:
+		t.Error("Stop returned before the server had exited")
+	}
 	again := startIn(t, thisHost(nil), Options{DataDir: dir, Durable: true})
 	if got := query(t, again.URL("postgres"), "SELECT n FROM kept"); got != "42" {
 		t.Errorf("kept = %s, want 42", got)
@@ -195,6 +201,28 @@ func TestUnexpectedEndIsLogged(t *testing.T) {
 	if got := <-logged; got != "PostgreSQL exited" {
 		t.Errorf("logged %q", got)
 	}
+}
+
+// The death signal follows the thread that started the server, and a thread ends
+// with a goroutine that has locked it.
+func TestServerOutlivesTheThreadThatCalledStart(t *testing.T) {
+	t.Parallel()
+	var (
+		dir   = newCluster(t)
+		s     *Server
+		err   error
+		ended sync.WaitGroup
+	)
+	ended.Go(func() {
+		runtime.LockOSThread()
+		s, err = Start(t.Context(), Options{DataDir: dir})
+	})
+	ended.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	query(t, s.URL("postgres"), "SELECT pg_sleep(0.2)")
+	stop(t, s)
 }
 
 func TestServerRunsInItsOwnSession(t *testing.T) {

@@ -53,7 +53,7 @@ func (d *directory) open() error {
 	}
 	d.path = path
 	// As root, the server runs as another user, who must be able to pass.
-	if err := os.Chmod(path, 0o711); err != nil { //nolint:gosec // as said
+	if err := os.Chmod(path, 0o711); err != nil {
 		return err
 	}
 	d.lock, err = os.OpenFile(filepath.Join(path, homeLock), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)

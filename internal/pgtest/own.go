@@ -13,15 +13,28 @@ import (
 // ownDatabase is the name of the database that Migrate creates.
 const ownDatabase = "payonce"
 
-// OwnServer is a cluster for one test, which may kill it. It holds no database
-// of ours until Migrate is called.
-func OwnServer(t testing.TB, durable bool) *embeddedpg.Server {
+// DataDir is a path for the data of one test that starts a cluster by other
+// means, such as the demo. t.TempDir does not do: it is closed to others, and as
+// root the server runs as another user, so the data would end up elsewhere.
+func DataDir(t testing.TB) string {
 	t.Helper()
 	dir, err := home.newDataDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return run(t, options(dir, durable))
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// OwnServer is a cluster for one test, which may kill it. It holds no database
+// of ours until Migrate is called.
+func OwnServer(t testing.TB, durable bool) *embeddedpg.Server {
+	t.Helper()
+	return run(t, options(DataDir(t), durable))
 }
 
 // Restart starts the cluster of a server that has ended once more. Connection
@@ -61,7 +74,7 @@ func run(t testing.TB, o embeddedpg.Options) *embeddedpg.Server {
 		if err := server.Stop(ctx); err != nil {
 			t.Error(err)
 		}
-		if err := os.RemoveAll(server.DataDir()); err != nil {
+		if err := os.RemoveAll(server.DataDir()); err != nil { // which is elsewhere when TMPDIR is closed
 			t.Error(err)
 		}
 	})

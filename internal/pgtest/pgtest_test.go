@@ -127,8 +127,12 @@ func TestOwnServerSurvivesACrashWhenDurable(t *testing.T) {
 
 func TestOwnServerIsNotTheSharedOne(t *testing.T) {
 	t.Parallel()
-	if own := OwnServer(t, false); own.PID() == Server(t).PID() {
+	own := OwnServer(t, false)
+	if own.PID() == Server(t).PID() {
 		t.Error("the same process")
+	}
+	if filepath.Dir(own.DataDir()) != home.path {
+		t.Errorf("data in %s, want it below %s", own.DataDir(), home.path)
 	}
 }
 
