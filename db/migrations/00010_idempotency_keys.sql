@@ -73,6 +73,11 @@ CREATE INDEX idempotency_key_events_by_key ON idempotency_key_events (scope, key
 -- +goose StatementBegin
 CREATE FUNCTION idempotency_keys_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF TG_OP = 'INSERT' THEN
+        RAISE EXCEPTION 'a key begins in progress, as attempt 1 of generation 1'
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'idempotency_keys_begins_in_progress';
+    END IF;
+
     IF TG_OP = 'DELETE' THEN
         IF OLD.status <> 'expired' THEN
             RAISE EXCEPTION 'a key in status % cannot be deleted', OLD.status
@@ -122,7 +127,11 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
--- The happy path's own edge is judged by the WHEN alone: it costs no call into plpgsql.
+-- The happy path's own edges are judged by the WHEN alone: they cost no call into plpgsql.
+CREATE TRIGGER idempotency_keys_guard_insert
+    BEFORE INSERT ON idempotency_keys FOR EACH ROW
+    WHEN (NEW.status <> 'in_progress' OR NEW.attempt <> 1 OR NEW.generation <> 1)
+    EXECUTE FUNCTION idempotency_keys_guard();
 CREATE TRIGGER idempotency_keys_guard_update
     BEFORE UPDATE ON idempotency_keys FOR EACH ROW
     WHEN (NOT (OLD.status = 'in_progress' AND NEW.status = 'completed' AND ROW (

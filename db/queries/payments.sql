@@ -54,7 +54,8 @@ FOR UPDATE OF p;
 
 -- name: BeginRefund :one
 -- Writes the refund that a reservation stands for; without an amount, of all that no refund has claimed. Nothing left makes
--- it zero, which refunds_amount_positive refuses.
+-- it zero, which refunds_amount_positive refuses. A claim that is sent again finds it written, and must not come to look
+-- for what is left once more: ON CONFLICT is judged after the CHECK.
 INSERT INTO refunds (
     id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, reason, status)
 SELECT @id, p.id, p.tenant_id, @idempotency_key, k.generation,
@@ -64,6 +65,7 @@ FROM payments AS p, idempotency_keys AS k
 WHERE p.id = @payment_id AND p.tenant_id = @tenant_id AND p.status = 'succeeded'
   AND k.scope = @scope AND k.key = @idempotency_key AND k.lease_id = @lease_id
   AND k.subject = @id AND k.status = 'in_progress'
+  AND NOT EXISTS (SELECT FROM refunds AS r WHERE r.id = @id)
 ON CONFLICT (id) DO NOTHING
 RETURNING *;
 

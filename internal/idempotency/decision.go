@@ -94,6 +94,11 @@ func (r Retake) Subject() uuid.UUID { return r.seen.Subject }
 // Expires is when the key ends.
 func (r Retake) Expires() time.Time { return r.seen.Expires }
 
+// Same reports whether both have seen the key in the same state: nobody has taken it in between.
+func (r Retake) Same(other Retake) bool {
+	return r.seen.Status == other.seen.Status && r.seen.Generation == other.seen.Generation && r.seen.Attempt == other.seen.Attempt
+}
+
 // LeaseOver: the owner is gone or late; QueueExpireLease makes the key unknown.
 type LeaseOver struct{ seen snapshot }
 

@@ -17,7 +17,7 @@ const maxReads = 5
 // reserve sends tx 1 until there is a decision to act on. It returns Retake only for a key that may not be taken again,
 // and LeaseOver never.
 func (s *Service) reserve(ctx context.Context, c idempotency.Claim, m movement) (idempotency.Decision, error) {
-	refusedRetake := false
+	var refused *idempotency.Retake
 	for range maxReads {
 		decision, err := s.commitClaim(ctx, c, func(b *pgx.Batch, out *idempotency.Decision) error {
 			s.keys.QueueReserve(b, c, out)
@@ -28,29 +28,49 @@ func (s *Service) reserve(ctx context.Context, c idempotency.Claim, m movement) 
 		}
 		switch d := decision.(type) {
 		case nil:
-			continue // a rival committed after our snapshot
+			continue // a rival committed after our snapshot, or our own commit did not arrive
 		case idempotency.LeaseOver:
-			b := &pgx.Batch{}
-			s.keys.QueueExpireLease(b, d)
-			if err := s.db.Send(ctx, b); err != nil {
-				s.metrics.StoreFailed("expire_lease")
-				return nil, fmt.Errorf("expire lease: %w", err)
+			if err := s.expireLease(ctx, d); err != nil {
+				return nil, err
 			}
 			continue // ours, the sweeper's or the owner's: what it has become is read, not assumed
 		case idempotency.Retake:
-			if refusedRetake {
+			if refused != nil && d.Same(*refused) {
 				return d, nil // still free, and still not to be had: the PSP may have forgotten it
 			}
 			taken, err := s.retake(ctx, c, d, m)
-			if err != nil || taken != nil {
-				return taken, err
+			if err != nil {
+				return nil, err
 			}
-			refusedRetake = true
+			switch taken.(type) {
+			case nil:
+				refused = &d
+			case idempotency.Retake, idempotency.LeaseOver: // the commit did not arrive, or not in time
+			case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Misuse, idempotency.Unknown:
+				return taken, nil
+			}
 		case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Misuse, idempotency.Unknown:
 			return d, nil
 		}
 	}
-	return nil, fmt.Errorf("reserve key: no decision after %d reads", maxReads)
+	return nil, &postgres.UnavailableError{Op: "reserve key", Err: fmt.Errorf("no decision after %d reads", maxReads)}
+}
+
+// expireLease makes a key unknown whose lease is over. A lost acknowledgement is as good as a commit here: the caller
+// reads what the key has become.
+func (s *Service) expireLease(ctx context.Context, d idempotency.LeaseOver) error {
+	b := &pgx.Batch{}
+	s.keys.QueueExpireLease(b, d)
+	err := s.db.Send(ctx, b)
+	switch {
+	case err == nil:
+		return nil
+	case !postgres.RolledBack(err):
+		s.metrics.CommitAmbiguous()
+		return nil
+	}
+	s.metrics.StoreFailed("expire_lease")
+	return fmt.Errorf("expire lease: %w", err)
 }
 
 // retake sends tx 1 for a key that is free again. It returns nil when the key was not to be had.

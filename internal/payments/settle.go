@@ -39,7 +39,7 @@ func (s *Service) settle(ctx context.Context, l idempotency.Lease, m movement, o
 			return plan.answer, nil // Crash window 4: written, not answered.
 		case err == nil:
 			return s.fenced(ctx, l, m, o)
-		case postgres.Violates(err, "payments_psp_charge_unique"), postgres.Violates(err, "refunds_psp_refund_unique"):
+		case belongsToAnother(err):
 			return s.settle(ctx, l, m, namedTwice(o))
 		case postgres.RolledBack(err) && !postgres.Unavailable(err):
 			s.metrics.StoreFailed("settle")
@@ -132,9 +132,13 @@ func (s *Service) fenced(ctx context.Context, l idempotency.Lease, m movement, o
 		var won bool
 		b := &pgx.Batch{}
 		late.queue(b, &won)
-		if err := s.db.Send(ctx, b); err == nil && won {
+		err = s.db.Send(ctx, b)
+		switch {
+		case err == nil && won:
 			s.logOutcome(ctx, l, m, o)
 			return late.answer, nil
+		case belongsToAnother(err):
+			return s.settle(ctx, l, m, namedTwice(o)) // no success any more, so it does not come back here
 		}
 	}
 	s.log.WarnContext(ctx, "lease lost", slog.String("outcome", o.Label()), slog.Int("attempt", int(l.Attempt())))
@@ -185,6 +189,11 @@ func (s *Service) letter(l idempotency.Lease, m movement, o gateway.Indeterminat
 		ID: id, Kind: deadletters.PSPContradicts, Tenant: m.onBehalfOf().Tenant, Scope: string(l.Ref().Scope),
 		Key: l.Ref().Key.String(), Generation: l.Generation(), Subject: l.Subject(), Reason: o.Reason, Evidence: evidence,
 	}, nil
+}
+
+// belongsToAnother reports whether a verdict was refused for its id, which another payment or refund of ours has.
+func belongsToAnother(err error) bool {
+	return postgres.Violates(err, "payments_psp_charge_unique") || postgres.Violates(err, "refunds_psp_refund_unique")
 }
 
 // namedTwice is a verdict under an id that already belongs to another payment or refund of ours.

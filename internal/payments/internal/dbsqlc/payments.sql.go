@@ -88,6 +88,7 @@ FROM payments AS p, idempotency_keys AS k
 WHERE p.id = $5 AND p.tenant_id = $6 AND p.status = 'succeeded'
   AND k.scope = $7 AND k.key = $2 AND k.lease_id = $8
   AND k.subject = $1 AND k.status = 'in_progress'
+  AND NOT EXISTS (SELECT FROM refunds AS r WHERE r.id = $1)
 ON CONFLICT (id) DO NOTHING
 RETURNING id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at
 `
@@ -104,7 +105,8 @@ type BeginRefundParams struct {
 }
 
 // Writes the refund that a reservation stands for; without an amount, of all that no refund has claimed. Nothing left makes
-// it zero, which refunds_amount_positive refuses.
+// it zero, which refunds_amount_positive refuses. A claim that is sent again finds it written, and must not come to look
+// for what is left once more: ON CONFLICT is judged after the CHECK.
 func (q *Queries) BeginRefund(ctx context.Context, arg BeginRefundParams) (Refund, error) {
 	row := q.db.QueryRow(ctx, beginRefund,
 		arg.ID,

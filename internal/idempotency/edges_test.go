@@ -1,0 +1,321 @@
+package idempotency
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// move takes a key to the status $1 and sets whatever else such a key must have, so that the trigger alone decides; changes
+// sets columns otherwise.
+func move(changes map[string]string) string {
+	set := map[string]string{
+		"status":          "$1",
+		"locked_until":    "CASE WHEN $1 = 'in_progress' THEN clock_timestamp() + interval '30 seconds' END",
+		"reconcile_after": "CASE WHEN $1 = 'unknown' THEN clock_timestamp() END",
+		"finished_at":     "CASE WHEN $1 NOT IN ('in_progress', 'unknown') THEN coalesce(finished_at, clock_timestamp()) END",
+		"attempt": `CASE WHEN $1 = 'in_progress' AND status = 'failed_retryable' THEN attempt + 1
+			WHEN $1 = 'in_progress' AND status = 'expired' THEN 1 ELSE attempt END`,
+		"generation": "CASE WHEN $1 = 'in_progress' AND status = 'expired' THEN generation + 1 ELSE generation END",
+	}
+	for _, column := range responseColumns() {
+		set[column] = fmt.Sprintf("CASE $1 WHEN 'completed' THEN coalesce(%[1]s, %[2]s) WHEN 'expired' THEN %[1]s END", column, otherValues()[column])
+	}
+	maps.Copy(set, changes)
+	assignments := make([]string, 0, len(set))
+	for _, column := range slices.Sorted(maps.Keys(set)) {
+		assignments = append(assignments, column+" = "+set[column])
+	}
+	return "UPDATE idempotency_keys SET " + strings.Join(assignments, ", ")
+}
+
+// another is move with another value in one column.
+func another(column string) string { return move(map[string]string{column: otherValues()[column]}) }
+
+// born inserts a key in the status $1 with attempt $2 of generation $3, complete in the same way.
+const born = `
+INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at,
+    expires_at, locked_until, reconcile_after, finished_at, response_status, response_content_type, response_location,
+    response_schema_version, response_body)
+SELECT 'acme POST /payments', 'born-000000000001', $1, sha256('apple'), $2, $3, gen_random_uuid(), gen_random_uuid(), now(), now(), now(),
+    CASE WHEN $1 = 'in_progress' THEN now() END, CASE WHEN $1 = 'unknown' THEN now() END,
+    CASE WHEN $1 NOT IN ('in_progress', 'unknown') THEN now() END,
+    CASE WHEN $1 = 'completed' THEN 201 END, CASE WHEN $1 = 'completed' THEN '' END, CASE WHEN $1 = 'completed' THEN '' END,
+    CASE WHEN $1 = 'completed' THEN 1 END, CASE WHEN $1 = 'completed' THEN ''::bytea END`
+
+// All pairs of statuses are tried on the database, behind the application's back. What it lets through is what Edges lists.
+func TestDatabaseAllowsTheListedEdgesAndNoOther(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, to := range statuses() {
+		err := b.tryRolledBack(born, string(to), 1, 1)
+		b.wantEdge(Edge{"", to}, err, "idempotency_keys_begins_in_progress")
+	}
+	for _, from := range statuses() {
+		b := setup(t)
+		b.putInto(from)
+		refusal := "idempotency_keys_edge_is_legal"
+		if from == CompletedStatus {
+			refusal = "idempotency_keys_completed_is_final"
+		}
+		for _, to := range statuses() {
+			if from == to {
+				continue
+			}
+			b.wantEdge(Edge{from, to}, b.tryRolledBack(move(nil), string(to)), refusal)
+		}
+	}
+}
+
+func (b *bench) wantEdge(e Edge, err error, refusal string) {
+	b.t.Helper()
+	got, want := refusedBy(b.t, err), refusal
+	if slices.Contains(Edges(), e) {
+		want = ""
+	}
+	if got != want {
+		b.t.Errorf("%q to %q: refused by %q, want %q", e.From, e.To, got, want)
+	}
+}
+
+// Staying is no transition. Only an unknown key is touched while it stays: the reconciler puts off its next look.
+func TestKeyIsTouchedWhileItStaysOnlyIfUnknown(t *testing.T) {
+	t.Parallel()
+	for _, status := range statuses() {
+		b := setup(t)
+		b.putInto(status)
+		got := refusedBy(t, b.tryRolledBack(`UPDATE idempotency_keys SET lease_id = lease_id`))
+		want := map[Status]string{UnknownStatus: "", CompletedStatus: "idempotency_keys_completed_is_final"}[status]
+		if status != UnknownStatus && status != CompletedStatus {
+			want = "idempotency_keys_edge_is_legal"
+		}
+		if got != want {
+			t.Errorf("%s: refused by %q, want %q", status, got, want)
+		}
+	}
+}
+
+func TestKeyBeginsAsTheFirstAttemptOfTheFirstGeneration(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, c := range []struct {
+		attempt, generation int
+		refusal             string
+	}{{1, 1, ""}, {2, 1, "idempotency_keys_begins_in_progress"}, {1, 2, "idempotency_keys_begins_in_progress"}} {
+		if got := refusedBy(t, b.tryRolledBack(born, "in_progress", c.attempt, c.generation)); got != c.refusal {
+			t.Errorf("attempt %d of generation %d: refused by %q, want %q", c.attempt, c.generation, got, c.refusal)
+		}
+	}
+}
+
+// otherValues gives each column another value than it has, in a way that no CHECK minds.
+func otherValues() map[string]string {
+	return map[string]string{
+		"scope": "'globex POST /payments'", "key": "'order-0000000043'", "fingerprint": "sha256('pear')",
+		"attempt": "attempt + 1", "generation": "generation + 1", "lease_id": "gen_random_uuid()", "subject": "gen_random_uuid()",
+		"created_at": "created_at - interval '1 second'", "reserved_at": "reserved_at - interval '1 second'",
+		"finished_at": "finished_at + interval '1 second'", "expires_at": "expires_at + interval '1 second'",
+		"response_status": "402", "response_content_type": "'text/plain'", "response_location": "'/things/2'",
+		"response_schema_version": "2", "response_body": `'\x00'`,
+	}
+}
+
+func responseColumns() []string {
+	return []string{"response_status", "response_content_type", "response_location", "response_schema_version", "response_body"}
+}
+
+func TestNoColumnOfACompletedKeyChanges(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(CompletedStatus)
+	for column, value := range otherValues() {
+		for _, new := range []string{value, "NULL"} {
+			if new == "NULL" && !slices.Contains(responseColumns(), column) {
+				continue
+			}
+			err := b.tryRolledBack(fmt.Sprintf("UPDATE idempotency_keys SET %s = %s", column, new))
+			if got := refusedBy(t, err); got != "idempotency_keys_completed_is_final" {
+				t.Errorf("%s = %s: refused by %q", column, new, got)
+			}
+		}
+	}
+	if got := refusedBy(t, b.tryRolledBack("DELETE FROM idempotency_keys")); got != "idempotency_keys_delete_only_expired" {
+		t.Errorf("delete: refused by %q", got)
+	}
+}
+
+// Expiry is the one change of a completed key, and takes nothing else along.
+func TestExpiryChangesNothingButTheStatus(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(CompletedStatus)
+	for column, value := range otherValues() {
+		if column == "lease_id" || column == "finished_at" {
+			continue // say nothing about the answer
+		}
+		err := b.tryRolledBack(fmt.Sprintf("UPDATE idempotency_keys SET status = 'expired', %s = %s", column, value))
+		if got := refusedBy(t, err); got != "idempotency_keys_completed_is_final" && got != "idempotency_keys_identity_is_fixed" {
+			t.Errorf("%s: refused by %q", column, got)
+		}
+	}
+	if got := refusedBy(t, b.tryRolledBack("UPDATE idempotency_keys SET status = 'expired', response_body = NULL")); got != "idempotency_keys_completed_is_final" {
+		t.Errorf("without its body: refused by %q", got)
+	}
+	b.expire()
+}
+
+// The happy path's edge does not reach the trigger's function, so its conditions are the guard.
+func TestCompletionChangesNothingThatTheKeyStandsFor(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(InProgressStatus)
+	for _, column := range []string{"scope", "key", "fingerprint", "subject", "attempt", "generation", "created_at", "reserved_at"} {
+		got := refusedBy(t, b.tryRolledBack(another(column), string(CompletedStatus)))
+		if got != "idempotency_keys_identity_is_fixed" && got != "idempotency_keys_attempt_is_a_fence" {
+			t.Errorf("%s: refused by %q", column, got)
+		}
+	}
+}
+
+func TestWhatAKeyStandsForChangesOnlyWithItsGeneration(t *testing.T) {
+	t.Parallel()
+	always := []string{"scope", "key", "created_at"}
+	withGeneration := []string{"fingerprint", "subject", "reserved_at"}
+	for _, c := range []struct {
+		from, to Status
+		fixed    []string
+		free     []string
+	}{
+		{InProgressStatus, UnknownStatus, slices.Concat(always, withGeneration, []string{"generation"}), nil},
+		{UnknownStatus, UnknownStatus, slices.Concat(always, withGeneration, []string{"generation"}), nil},
+		{FailedRetryableStatus, InProgressStatus, slices.Concat(always, withGeneration, []string{"generation"}), nil},
+		{ExpiredStatus, InProgressStatus, always, withGeneration},
+	} {
+		b := setup(t)
+		b.putInto(c.from)
+		for _, column := range c.fixed {
+			if got := refusedBy(t, b.tryRolledBack(another(column), string(c.to))); got != "idempotency_keys_identity_is_fixed" {
+				t.Errorf("%s of a key from %s to %s: refused by %q", column, c.from, c.to, got)
+			}
+		}
+		for _, column := range c.free {
+			if got := refusedBy(t, b.tryRolledBack(another(column), string(c.to))); got != "" {
+				t.Errorf("%s of a key from %s to %s: refused by %q", column, c.from, c.to, got)
+			}
+		}
+	}
+}
+
+func TestFencingTokenMovesByOneAndOnlyWhenTheKeyChangesHands(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		from, to            Status
+		attempt, generation string
+		refusal             string
+	}{
+		{InProgressStatus, UnknownStatus, "attempt", "generation", ""},
+		{InProgressStatus, UnknownStatus, "attempt + 1", "generation", "idempotency_keys_attempt_is_a_fence"},
+		{InProgressStatus, FailedRetryableStatus, "attempt + 1", "generation", "idempotency_keys_attempt_is_a_fence"},
+		{UnknownStatus, FailedRetryableStatus, "attempt + 1", "generation", "idempotency_keys_attempt_is_a_fence"},
+		{FailedRetryableStatus, ExpiredStatus, "attempt + 1", "generation", "idempotency_keys_attempt_is_a_fence"},
+		{FailedRetryableStatus, InProgressStatus, "attempt + 1", "generation", ""},
+		{FailedRetryableStatus, InProgressStatus, "attempt", "generation", "idempotency_keys_attempt_is_a_fence"},
+		{FailedRetryableStatus, InProgressStatus, "attempt + 2", "generation", "idempotency_keys_attempt_is_a_fence"},
+		{ExpiredStatus, InProgressStatus, "1", "generation + 1", ""},
+		{ExpiredStatus, InProgressStatus, "1", "generation", "idempotency_keys_attempt_is_a_fence"},
+		{ExpiredStatus, InProgressStatus, "1", "generation + 2", "idempotency_keys_attempt_is_a_fence"},
+		{ExpiredStatus, InProgressStatus, "2", "generation + 1", "idempotency_keys_attempt_is_a_fence"},
+	} {
+		b := setup(t)
+		b.putInto(c.from)
+		sql := move(map[string]string{"attempt": c.attempt, "generation": c.generation})
+		if got := refusedBy(t, b.tryRolledBack(sql, string(c.to))); got != c.refusal {
+			t.Errorf("%s to %s with attempt = %s, generation = %s: refused by %q, want %q", c.from, c.to, c.attempt, c.generation, got, c.refusal)
+		}
+	}
+}
+
+func TestOnlyAnExpiredKeyIsDeleted(t *testing.T) {
+	t.Parallel()
+	for _, status := range statuses() {
+		b := setup(t)
+		b.putInto(status)
+		got, want := refusedBy(t, b.tryRolledBack("DELETE FROM idempotency_keys")), "idempotency_keys_delete_only_expired"
+		if status == ExpiredStatus {
+			want = ""
+		}
+		if got != want {
+			t.Errorf("%s: refused by %q, want %q", status, got, want)
+		}
+	}
+}
+
+// contradiction is a change that makes a row in a status impossible, and the constraint that says so.
+type contradiction struct {
+	status  Status
+	set, by string
+}
+
+func contradictions() []contradiction {
+	cases := []contradiction{
+		{InProgressStatus, "locked_until = NULL", "idempotency_keys_lease_iff_in_progress"},
+		{CompletedStatus, "locked_until = now()", "idempotency_keys_lease_iff_in_progress"},
+		{FailedRetryableStatus, "locked_until = now()", "idempotency_keys_lease_iff_in_progress"},
+		{UnknownStatus, "locked_until = now()", "idempotency_keys_lease_iff_in_progress"},
+		{ExpiredStatus, "locked_until = now()", "idempotency_keys_lease_iff_in_progress"},
+		{UnknownStatus, "reconcile_after = NULL", "idempotency_keys_reconcile_iff_unknown"},
+		{InProgressStatus, "reconcile_after = now()", "idempotency_keys_reconcile_iff_unknown"},
+		{CompletedStatus, "reconcile_after = now()", "idempotency_keys_reconcile_iff_unknown"},
+		{InProgressStatus, "finished_at = now()", "idempotency_keys_finished_unless_open"},
+		{UnknownStatus, "finished_at = now()", "idempotency_keys_finished_unless_open"},
+		{CompletedStatus, "finished_at = NULL", "idempotency_keys_finished_unless_open"},
+		{FailedRetryableStatus, "finished_at = NULL", "idempotency_keys_finished_unless_open"},
+		{ExpiredStatus, "finished_at = NULL", "idempotency_keys_finished_unless_open"},
+		{InProgressStatus, "status = 'paused', locked_until = NULL, finished_at = now()", "idempotency_keys_status_known"},
+		{InProgressStatus, "fingerprint = 'short'", "idempotency_keys_fingerprint_is_sha256"},
+		{InProgressStatus, "attempt = 0", "idempotency_keys_attempt_check"},
+		{InProgressStatus, "generation = 0", "idempotency_keys_generation_check"},
+	}
+	for _, column := range responseColumns() {
+		for _, status := range []Status{InProgressStatus, UnknownStatus, FailedRetryableStatus} {
+			cases = append(cases, contradiction{status, column + " = " + otherValues()[column], "idempotency_keys_response_only_when_completed"})
+		}
+		cases = append(cases, contradiction{CompletedStatus, column + " = NULL", "idempotency_keys_completed_has_response"})
+	}
+	return cases
+}
+
+// The CHECKs are asked on their own, with the triggers out of the way.
+func TestRowsThatContradictTheirStatusAreRefused(t *testing.T) {
+	t.Parallel()
+	benches := map[Status]*bench{}
+	for _, status := range statuses() {
+		benches[status] = setup(t)
+		benches[status].putInto(status)
+		benches[status].exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
+	}
+	for _, c := range contradictions() {
+		err := benches[c.status].tryRolledBack("UPDATE idempotency_keys SET " + c.set)
+		if got := refusedBy(t, err); got != c.by {
+			t.Errorf("%s with %s: refused by %q, want %q", c.status, c.set, got, c.by)
+		}
+	}
+}
+
+func TestEventsAreBounded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(UnknownStatus)
+	b.exec(`INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
+		SELECT scope, key, 1, 1, 'test', 'unknown', 'unknown', n::text FROM idempotency_keys, generate_series(1, 300) AS n`)
+	events := b.events()
+	if len(events) != maxEvents || events[0].Reason != "no answer" || events[maxEvents-1].Reason != fmt.Sprint(maxEvents-1) {
+		t.Fatalf("%d events, first %+v, last %+v", len(events), events[0], events[len(events)-1])
+	}
+	err := b.tryRolledBack(`UPDATE idempotency_key_events SET reason = repeat('x', 501)`)
+	if got := refusedBy(t, err); got != "idempotency_key_events_reason_check" {
+		t.Fatalf("a reason without bounds: refused by %q", got)
+	}
+}

@@ -1,0 +1,217 @@
+package idempotency
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// writes are the ways for an owner to end, each with the status that it ends in.
+func writes() map[string]struct {
+	do func(*bench, Lease) bool
+	to Status
+} {
+	type write = struct {
+		do func(*bench, Lease) bool
+		to Status
+	}
+	return map[string]write{
+		"complete":      {func(b *bench, l Lease) bool { return b.complete(l, answer("done")) }, CompletedStatus},
+		"release":       {(*bench).release, FailedRetryableStatus},
+		"lose":          {(*bench).lose, UnknownStatus},
+		"complete lost": {func(b *bench, l Lease) bool { return b.completeLost(l, answer("done")) }, CompletedStatus},
+	}
+}
+
+// from is where a write's key must be.
+func from(write string) Status {
+	if write == "complete lost" {
+		return UnknownStatus
+	}
+	return InProgressStatus
+}
+
+// Each write of an owner is tried on a key in each status: it wins from its own, and leaves every other as it was.
+func TestOwnersWritesStartFromTheirOwnStatusAlone(t *testing.T) {
+	t.Parallel()
+	for name, write := range writes() {
+		for _, status := range statuses() {
+			t.Run(name+" of "+string(status), func(t *testing.T) {
+				t.Parallel()
+				b := setup(t)
+				lease := b.putInto(status)
+				before, events := b.row(), len(b.events())
+				won := write.do(b, lease)
+				if status == from(name) {
+					if !won || b.row().Status != write.to {
+						t.Fatalf("won is %t, key is %s", won, b.row().Status)
+					}
+					return
+				}
+				if won {
+					t.Fatal("the write got through")
+				}
+				if diff := cmp.Diff(before, b.row(), cmp.Comparer(sameKey)); diff != "" || len(b.events()) != events {
+					t.Fatalf("a write that lost has written:\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+func TestLateLeaseCannotComplete(t *testing.T) {
+	t.Parallel()
+	wantFenced(t, "complete")
+}
+
+func TestReleaseNeedsTheAttempt(t *testing.T) {
+	t.Parallel()
+	wantFenced(t, "release")
+}
+
+func TestLosingNeedsTheAttempt(t *testing.T) {
+	t.Parallel()
+	wantFenced(t, "lose")
+}
+
+func TestLateSuccessNeedsTheAttempt(t *testing.T) {
+	t.Parallel()
+	wantFenced(t, "complete lost")
+}
+
+// wantFenced has owners of an earlier attempt, of an earlier generation, of the same key in another scope and of another key
+// write to a key that is in the right status but in its owner's hands.
+func wantFenced(t *testing.T, name string) {
+	t.Helper()
+	b := setup(t)
+	b.release(b.own())
+	c := b.claim()
+	owner := is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease
+	b.complete(owner, answer("first generation"))
+	b.expire()
+	c = b.claim()
+	owner = is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease
+	b.release(owner)
+	c = b.claim()
+	owner = is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease
+	if from(name) == UnknownStatus {
+		b.lose(owner)
+	}
+	b.wantStatus(from(name), 2, 2)
+	before, events := b.row(), len(b.events())
+
+	for who, change := range map[string]func(*Lease){
+		"an earlier attempt":    func(l *Lease) { l.attempt = 1 },
+		"an earlier generation": func(l *Lease) { l.generation = 1 },
+		"another scope":         func(l *Lease) { l.ref.Scope = ScopeOf("globex", "POST /payments") },
+		"another key":           func(l *Lease) { l.ref = refOf(t, "acme", "order-0000000043") },
+	} {
+		late := owner
+		change(&late)
+		if writes()[name].do(b, late) {
+			t.Fatalf("%s got through", who)
+		}
+		if diff := cmp.Diff(before, b.row(), cmp.Comparer(sameKey)); diff != "" || len(b.events()) != events {
+			t.Fatalf("%s has written:\n%s", who, diff)
+		}
+	}
+	if !writes()[name].do(b, owner) {
+		t.Fatal("the owner itself was fenced off")
+	}
+}
+
+// The lease may be over: an answer in hand is better than none, as long as nobody has acted on its end.
+func TestOwnerOfAnOverdueLeaseCompletesUntilSomebodyActs(t *testing.T) {
+	t.Parallel()
+	for name, write := range writes() {
+		if from(name) != InProgressStatus {
+			continue
+		}
+		b := setup(t)
+		lease := b.own()
+		b.endLease()
+		if !write.do(b, lease) || b.row().Status != write.to {
+			t.Fatalf("%s: the overdue owner was fenced off; key is %s", name, b.row().Status)
+		}
+	}
+	b := setup(t)
+	lease := b.own()
+	b.endLease()
+	b.expireLease(is[LeaseOver](t, b.reserve(b.claim())))
+	if b.complete(lease, answer("late")) {
+		t.Fatal("an owner completed a key whose lease somebody has ended")
+	}
+	b.wantStatus(UnknownStatus, 1, 1)
+}
+
+func TestLateOwnersSuccessCompletesAnUnknownKey(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	lease := b.own()
+	b.endLease()
+	b.expireLease(is[LeaseOver](t, b.reserve(b.claim())))
+	late := answer("late")
+	if !b.completeLost(lease, late) {
+		t.Fatal("the late owner could not complete")
+	}
+	if diff := cmp.Diff(late, is[Replay](t, b.reserve(b.claim())).Response); diff != "" {
+		t.Fatalf("replay differs:\n%s", diff)
+	}
+	b.wantTimeline("request in_progress>unknown 1/1 lease over", "owner unknown>completed 1/1 late success")
+	if n := b.count("SELECT count(*) FROM idempotency_keys WHERE reconcile_after IS NULL AND finished_at IS NOT NULL"); n != 1 {
+		t.Fatal("a completed key is still waiting to be resolved")
+	}
+}
+
+func TestLostKeyTellsWhyAndWakesTheReconciler(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.lose(b.own())
+	b.wantTimeline("owner in_progress>unknown 1/1 no answer")
+	if e := b.events()[0]; string(e.Evidence) != `{"status": 500}` || e.At.IsZero() {
+		t.Fatalf("event is %+v", e)
+	}
+	if n := b.count("SELECT count(*) FROM idempotency_keys WHERE reconcile_after <= clock_timestamp() AND locked_until IS NULL"); n != 1 {
+		t.Fatal("nobody will look after the unknown key")
+	}
+}
+
+func TestLostKeyNeedsNoEvidence(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	lease := b.own()
+	var won bool
+	b.send(func(batch *batchOf) { b.keys.QueueLose(batch, lease, "no answer", nil, &won) })
+	if !won || b.events()[0].Evidence != nil {
+		t.Fatalf("won is %t, timeline %+v", won, b.events())
+	}
+}
+
+// The caller's transaction is the key's: without its commit nothing has happened.
+func TestTransitionIsPartOfTheCallersTransaction(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	lease := b.own()
+	var won bool
+	batch := newBatch(func(q *batchOf) {
+		b.keys.QueueComplete(q, lease, answer("done"), &won)
+		q.Queue("SELECT 1/0")
+	})
+	if err := b.db.Send(context.Background(), batch); err == nil {
+		t.Fatal("dividing by zero worked")
+	}
+	b.wantStatus(InProgressStatus, 1, 1)
+}
+
+// won must not keep what an earlier try has left there.
+func TestWonIsResetByEachTry(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	lease := b.putInto(CompletedStatus)
+	won := true
+	b.send(func(batch *batchOf) { b.keys.QueueComplete(batch, lease, answer("again"), &won) })
+	if won {
+		t.Fatal("a write that lost says that it won")
+	}
+}

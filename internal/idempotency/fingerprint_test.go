@@ -1,0 +1,273 @@
+package idempotency_test
+
+import (
+	"encoding/hex"
+	stdjson "encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+	"github.com/gowebpki/jcs"
+	"pgregory.net/rapid"
+
+	"payonce/internal/idempotency"
+	"payonce/internal/payments"
+)
+
+const (
+	method = "POST"
+	path   = "/payments"
+)
+
+// requests draws what Validate accepts, with defaults applied.
+func requests() *rapid.Generator[payments.CreateRequest] {
+	text := rapid.StringOf(rapid.OneOf(
+		rapid.RuneFrom([]rune("aZ09 \"\\/\t\n<>&'é한\u007f\u2028\u2029\ufeff\U0001f4b3")), rapid.Rune(),
+	).Filter(func(r rune) bool { return r >= ' ' || r == '\n' || r == '\t' }))
+	return rapid.Custom(func(t *rapid.T) payments.CreateRequest {
+		return normal(payments.CreateRequest{
+			CustomerID: rapid.StringMatching(`[A-Za-z0-9._:-]{1,12}`).Draw(t, "customer"),
+			AmountCents: rapid.OneOf(rapid.Just(payments.MinAmount), rapid.Just(payments.MaxAmount),
+				rapid.Custom(func(t *rapid.T) payments.AmountMinor {
+					return payments.AmountMinor(rapid.Int64Range(1, int64(payments.MaxAmount)).Draw(t, "minor"))
+				})).Draw(t, "amount"),
+			Currency:      rapid.SampledFrom([]payments.Currency{"USD", "KRW", "KWD", "EUR"}).Draw(t, "currency"),
+			PaymentMethod: rapid.SampledFrom([]string{"", "pm_ok", "pm_declined", "pm_x"}).Draw(t, "method"),
+			Description:   text.Draw(t, "description"),
+			Metadata: rapid.MapOfN(rapid.StringMatching(`[A-Za-z0-9_.-]{1,6}`), text, 0, 4).
+				Draw(t, "metadata"),
+		})
+	}).Filter(func(r payments.CreateRequest) bool { return r.Validate() == nil })
+}
+
+// normal applies the defaults, and makes of two ways to say nothing the same one.
+func normal(r payments.CreateRequest) payments.CreateRequest {
+	r.Validate()
+	if len(r.Metadata) == 0 {
+		r.Metadata = nil
+	}
+	return r
+}
+
+// spell draws one of the many texts that ask for r.
+func spell(t *rapid.T, r payments.CreateRequest) string {
+	space := rapid.SampledFrom([]string{"", " ", "\n", "\t", "\r\n  "})
+	str := func(s string) string { return spellString(t, s) }
+	members := []string{
+		str("customerId") + ":" + str(r.CustomerID),
+		str("amountCents") + ":" + fmt.Sprint(r.AmountCents),
+		str("currency") + ":" + str(string(r.Currency)),
+	}
+	// What is the default, or nothing at all, may as well be left out.
+	if r.PaymentMethod != payments.DefaultPaymentMethod || rapid.Bool().Draw(t, "default given") {
+		members = append(members, str("paymentMethod")+":"+str(r.PaymentMethod))
+	}
+	if r.Description != "" || rapid.Bool().Draw(t, "empty description given") {
+		members = append(members, str("description")+":"+str(r.Description))
+	}
+	if len(r.Metadata) > 0 || rapid.Bool().Draw(t, "empty metadata given") {
+		var entries []string
+		for _, name := range slices.Sorted(maps.Keys(r.Metadata)) {
+			entries = append(entries, space.Draw(t, "space")+str(name)+space.Draw(t, "space")+":"+str(r.Metadata[name]))
+		}
+		members = append(members, str("metadata")+":{"+strings.Join(rapid.Permutation(entries).Draw(t, "order of metadata"), ",")+"}")
+	}
+	members = rapid.Permutation(members).Draw(t, "order")
+	for i := range members {
+		members[i] = space.Draw(t, "space") + members[i] + space.Draw(t, "space")
+	}
+	return space.Draw(t, "space") + "{" + strings.Join(members, ",") + "}" + space.Draw(t, "space")
+}
+
+// spellString writes each character plainly, or escaped where JSON lets it be.
+func spellString(t *rapid.T, s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		short := map[rune]string{'"': `\"`, '\\': `\\`, '/': `\/`, '\n': `\n`, '\t': `\t`}[r]
+		how := rapid.IntRange(0, 5).Draw(t, "how")
+		switch {
+		case short != "" && how < 3:
+			b.WriteString(short)
+		case r < ' ' || r == '"' || r == '\\' || how == 5:
+			for _, unit := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&b, rapid.SampledFrom([]string{`\u%04x`, `\u%04X`}).Draw(t, "hex"), unit)
+			}
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String() + `"`
+}
+
+// read takes a text as the API does: strictly, with the defaults applied.
+func read(t *rapid.T, text string) payments.CreateRequest {
+	var r payments.CreateRequest
+	if err := json.Unmarshal([]byte(text), &r, json.RejectUnknownMembers(true)); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	if bad := r.Validate(); bad != nil {
+		t.Fatalf("%s: %v", text, bad)
+	}
+	return r
+}
+
+func fingerprintOf(t *rapid.T, method, path string, r payments.CreateRequest) idempotency.Fingerprint {
+	f, err := idempotency.FingerprintOf(method, path, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestSameIntentHasTheSameFingerprintHoweverItIsSpelt(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		r := requests().Draw(t, "request")
+		want := fingerprintOf(t, method, path, r)
+		for _, text := range []string{spell(t, r), spell(t, r)} {
+			got := read(t, text)
+			if diff := cmp.Diff(r, normal(got)); diff != "" {
+				t.Fatalf("%s is another request:\n%s", text, diff)
+			}
+			if fingerprintOf(t, method, path, got) != want {
+				t.Fatalf("%s has another fingerprint", text)
+			}
+		}
+	})
+}
+
+func TestAnyChangeOfIntentChangesTheFingerprint(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		r := requests().Draw(t, "request")
+		was := fingerprintOf(t, method, path, r)
+		if fingerprintOf(t, "PUT", path, r) == was || fingerprintOf(t, method, path+"/", r) == was {
+			t.Fatal("method or path do not count")
+		}
+		other := r
+		switch rapid.IntRange(0, 7).Draw(t, "change") {
+		case 0:
+			other.CustomerID += "x"
+		case 1:
+			if other.AmountCents++; other.AmountCents > payments.MaxAmount {
+				other.AmountCents -= 2
+			}
+		case 2:
+			other.Currency = map[payments.Currency]payments.Currency{"USD": "CAD", "KRW": "JPY", "KWD": "BHD", "EUR": "CHF"}[r.Currency]
+		case 3:
+			other.PaymentMethod += "y"
+		case 4:
+			other.Description += "z"
+		case 5:
+			other.Metadata = maps.Clone(r.Metadata)
+			if other.Metadata == nil {
+				other.Metadata = map[string]string{}
+			}
+			other.Metadata["added-by-test"] = ""
+		case 6: // what is said in one member is not said in another
+			other.CustomerID, other.PaymentMethod = r.PaymentMethod, r.CustomerID
+		case 7:
+			for name, value := range r.Metadata {
+				other.Metadata = maps.Clone(r.Metadata)
+				other.Metadata[name] = value + "w"
+				break
+			}
+		}
+		if changed := !cmp.Equal(r, other); changed == (fingerprintOf(t, method, path, other) == was) {
+			t.Fatalf("changed is %t, the fingerprint says otherwise: %+v, then %+v", changed, r, other)
+		}
+	})
+}
+
+func TestTwoRequestsShareAFingerprintOnlyIfTheyAreTheSame(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		one, other := requests().Draw(t, "one"), requests().Draw(t, "other")
+		if cmp.Equal(one, other) != (fingerprintOf(t, method, path, one) == fingerprintOf(t, method, path, other)) {
+			t.Fatalf("%+v and %+v", one, other)
+		}
+	})
+}
+
+// jcs is another implementation of RFC 8785, encoding/json another writer of JSON: both must come to the same bytes.
+func TestCanonicalFormIsJCS(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		r := requests().Draw(t, "request")
+		canonical, err := idempotency.Canonical(method, path, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, err := stdjson.Marshal(map[string]any{"path": path, "request": r, "method": method})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range [][]byte{canonical, plain} {
+			oracle, err := jcs.Transform(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(oracle), string(canonical)); diff != "" {
+				t.Fatalf("-jcs +ours:\n%s", diff)
+			}
+		}
+	})
+}
+
+func TestRefundsFingerprintTellsWholeFromPartAndPaymentFromPayment(t *testing.T) {
+	t.Parallel()
+	seen := map[idempotency.Fingerprint]string{}
+	for _, path := range []string{"/payments/pay_1/refunds", "/payments/pay_2/refunds"} {
+		for _, r := range []payments.RefundRequest{{}, {AmountCents: 1}, {AmountCents: 12}, {Reason: "1"}, {AmountCents: 1, Reason: "1"}} {
+			f, err := idempotency.FingerprintOf(method, path, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := fmt.Sprintf("%s %+v", path, r)
+			if twin, ok := seen[f]; ok {
+				t.Errorf("%s and %s share a fingerprint", twin, name)
+			}
+			seen[f] = name
+		}
+	}
+}
+
+// Fingerprints are kept for as long as keys are: one that a deployment changes would turn every replay into a mismatch.
+func TestFingerprintIsTheSameTomorrow(t *testing.T) {
+	t.Parallel()
+	r := payments.CreateRequest{
+		CustomerID: "cus-1", AmountCents: 12000, Currency: "KRW", PaymentMethod: "pm_ok",
+		Description: "caf\u00e9 \"42\" </>", Metadata: map[string]string{"order": "42", "Order": "43"},
+	}
+	canonical, err := idempotency.Canonical(method, path, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"method":"POST","path":"/payments","request":{"amountCents":12000,"currency":"KRW","customerId":"cus-1",` +
+		`"description":"café \"42\" </>","metadata":{"Order":"43","order":"42"},"paymentMethod":"pm_ok"}}`
+	if string(canonical) != want {
+		t.Fatalf("canonical form is\n%s\nwant\n%s", canonical, want)
+	}
+	f, err := idempotency.FingerprintOf(method, path, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.String() != hex.EncodeToString(f[:]) || f.String() != "20c54490f1345b06e584a02541d4a29e80fab4778a46db34e672fba056c05176" {
+		t.Fatalf("fingerprint is %s", f)
+	}
+}
+
+func TestWhatHasNoCanonicalFormHasNoFingerprint(t *testing.T) {
+	t.Parallel()
+	for name, request := range map[string]any{"not JSON": func() {}, "not UTF-8": "\xff"} {
+		if _, err := idempotency.FingerprintOf(method, path, request); err == nil {
+			t.Errorf("%s: has a fingerprint", name)
+		}
+	}
+}

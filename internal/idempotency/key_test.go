@@ -1,0 +1,177 @@
+package idempotency
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"payonce/internal/cardnumber"
+)
+
+func TestKeysThatAreTaken(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{
+		"0193e7a0-5f4e-7c1b-8a53-2f1d0e6b9c4d",
+		"order-0000000042",                        // 16
+		strings.Repeat("k", MaxKeyLength),         // 255
+		`!"#$%&'()*+-./0123456789:;<=>?@AZ[\]^_`,  // everything printable,
+		"`abcdefghijklmnopqrstuvwxyz{|}~",         // without space and comma
+		`key"with"quotes-inside`,                  // only a leading one reads as RFC 8941
+		"key@without-a-domain",                    // no dot and letters behind it
+		"two@signs@example.com",                   // no address
+		"order-42.g2-again",                       // .g2 is not the end
+		"order-00000042.G2",                       // not the suffix
+		"order-00000042.g",                        // no digits
+		"order-00000000g2",                        // no dot
+		"4242424242424241",                        // fails Luhn
+		"00000000000000000000",                    // 20 digits are no card
+		"12345678-1234-4242-8242-424242424242",    // a UUID whose digits group differently
+		"order-0000000042\x7e",                    // ~, the last that is printable
+		"order-0000000042\x21",                    // !, the first
+		"not-an-address@localhost.x",              // a domain ends in two letters at least
+		"https://shop.example/orders/42?try=1#%2", // whatever a client thinks of
+	} {
+		k, err := ParseKey(s)
+		if err != nil {
+			t.Errorf("%q: %v", s, err)
+		} else if k.String() != s {
+			t.Errorf("%q became %q", s, k)
+		}
+	}
+}
+
+func TestKeysThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{
+		"",
+		"order-000000042",                      // 15
+		strings.Repeat("k", MaxKeyLength+1),    // 256
+		"order 0000000042",                     // space
+		"order-0000000042 ",                    // at the end
+		" order-0000000042",                    // at the start
+		"order,0000000042",                     // comma: two values of one header
+		"order\t0000000042",                    // control
+		"order-0000000042\n",                   // newline
+		"order-0000000042\x00",                 // NUL
+		"order-0000000042\x7f",                 // DEL
+		"ördér-0000000042",                     // not ASCII
+		"order-0000000042\xff",                 // not even UTF-8
+		`"order-0000000042`,                    // reads as the quoted form
+		"jane.doe@example.com",                 // an address
+		"x@example-domain.co",                  // another
+		"4242424242424242",                     // a card number
+		"order-4242424242424242",               // one inside
+		"4242-4242-4242-4242",                  // as printed
+		"order-00000042.g2",                    // would meet the second generation of another key
+		"order-00000042.g0",                    // reserved as a whole
+		"order-00000042.g2.g3",                 // the end counts
+		strings.Repeat("k", 250) + ".g9999",    // long
+		"order-00000042.g99999999999999999999", // no matter how many digits
+	} {
+		_, err := ParseKey(s)
+		if !errors.Is(err, ErrKeyInvalid) {
+			t.Errorf("%q: %v", s, err)
+		} else if len(s) >= MinKeyLength && strings.Contains(err.Error(), s) {
+			t.Errorf("the refusal repeats the value: %v", err)
+		}
+	}
+}
+
+func FuzzParseKey(f *testing.F) {
+	f.Add("0193e7a0-5f4e-7c1b-8a53-2f1d0e6b9c4d")
+	f.Fuzz(func(t *testing.T, s string) {
+		k, err := ParseKey(s)
+		if err == nil != allowed(s) {
+			t.Fatalf("%q: %v", s, err)
+		}
+		if err != nil {
+			if !errors.Is(err, ErrKeyInvalid) || k != (Key{}) {
+				t.Fatalf("%q: refused with %v, and key %q", s, err, k)
+			}
+			return
+		}
+		if again, err := ParseKey(k.String()); err != nil || again != k || k.String() != s {
+			t.Fatalf("%q became %q, then %q (%v)", s, k, again, err)
+		}
+		if passThrough(k, 1) != s {
+			t.Fatalf("%q goes to the PSP as %q", s, passThrough(k, 1))
+		}
+	})
+}
+
+// allowed says once more, without regular expressions, what ParseKey does.
+func allowed(s string) bool {
+	if len(s) < 16 || len(s) > 255 || s[0] == '"' || cardnumber.In(s) {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if c < 0x21 || c > 0x7e || c == ',' {
+			return false
+		}
+	}
+	return !endsInGeneration(s) && !readsAsAddress(s)
+}
+
+func endsInGeneration(s string) bool {
+	digits := len(s) - len(strings.TrimRight(s, "0123456789"))
+	return digits > 0 && strings.HasSuffix(s[:len(s)-digits], ".g")
+}
+
+func readsAsAddress(s string) bool {
+	local, domain, found := strings.Cut(s, "@")
+	dot := strings.LastIndexByte(domain, '.')
+	if !found || local == "" || dot < 1 || strings.Contains(domain, "@") {
+		return false
+	}
+	top := domain[dot+1:]
+	return len(top) >= 2 && strings.Trim(strings.ToLower(top), "abcdefghijklmnopqrstuvwxyz") == ""
+}
+
+// Two operations that are not the same must never meet at the PSP under one key: it would take the second for a repetition.
+// Keys are drawn so that they differ by what generations are told apart by.
+func TestPassThroughKeysOfTwoGenerationsNeverCollide(t *testing.T) {
+	t.Parallel()
+	ends := rapid.SampledFrom([]string{"", ".g", ".g1", ".g2", ".g12", ".g2.g", ".g2.", "g2", "2", ".g2x"})
+	keys := rapid.Custom(func(t *rapid.T) Key {
+		parts := rapid.SliceOfN(ends, 0, 3).Draw(t, "ends")
+		return Key{"order-0000000042" + strings.Join(parts, "")}
+	}).Filter(func(k Key) bool {
+		_, err := ParseKey(k.value)
+		return err == nil
+	})
+	generations := rapid.OneOf(rapid.Int32Range(1, 25), rapid.Int32Min(1))
+	rapid.Check(t, func(t *rapid.T) {
+		k1, k2 := keys.Draw(t, "one key"), keys.Draw(t, "other key")
+		g1, g2 := generations.Draw(t, "one generation"), generations.Draw(t, "other generation")
+		p1, p2 := passThrough(k1, g1), passThrough(k2, g2)
+		if (p1 == p2) != (k1 == k2 && g1 == g2) {
+			t.Fatalf("%q generation %d is %q, %q generation %d is %q", k1, g1, p1, k2, g2, p2)
+		}
+	})
+}
+
+// The PSP takes keys of 300 characters at most.
+func TestLongestPassThroughKeyFitsThePSP(t *testing.T) {
+	t.Parallel()
+	k, err := ParseKey(strings.Repeat("k", MaxKeyLength))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(passThrough(k, 1<<31-1)); n > 300 {
+		t.Fatalf("%d characters", n)
+	}
+}
+
+func TestScopesOfTwoTenantsNeverReadTheSame(t *testing.T) {
+	t.Parallel()
+	tenants := rapid.StringMatching(`[a-z][a-z0-9-]{0,30}`)
+	operations := rapid.SampledFrom([]string{"POST /payments", "POST /payments/{id}/refunds"})
+	rapid.Check(t, func(t *rapid.T) {
+		t1, t2, o1, o2 := tenants.Draw(t, "t1"), tenants.Draw(t, "t2"), operations.Draw(t, "o1"), operations.Draw(t, "o2")
+		if (ScopeOf(t1, o1) == ScopeOf(t2, o2)) != (t1 == t2 && o1 == o2) {
+			t.Fatalf("%q and %q", ScopeOf(t1, o1), ScopeOf(t2, o2))
+		}
+	})
+}

@@ -1,0 +1,375 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestNewKeyIsTheReserversToExecute(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	c := b.claim()
+	lease := is[Execute](t, b.reserve(c)).Lease
+	if lease.Ref() != c.Ref || lease.ID() != c.LeaseID || lease.Subject() != c.Subject || lease.Attempt() != 1 || lease.Generation() != 1 {
+		t.Fatalf("the lease is not that of the claim: %+v", lease)
+	}
+	r := b.row()
+	if r.Status != InProgressStatus || r.Fingerprint != c.Fingerprint || r.LeaseID != c.LeaseID || r.Subject != c.Subject || r.Response != nil || r.Finished != nil {
+		t.Fatalf("row is %+v", r)
+	}
+	terms := testTerms()
+	if r.LockedUntil == nil || r.LockedUntil.Sub(r.Reserved) != terms.Lease || r.Expires.Sub(r.Reserved) != terms.Retention || !r.Created.Equal(r.Reserved) {
+		t.Fatalf("lease, retention and creation are not counted from the reservation: %+v", r)
+	}
+	if !lease.Expires().Equal(r.Expires) {
+		t.Fatalf("lease says the key ends at %s, row says %s", lease.Expires(), r.Expires)
+	}
+}
+
+func TestSecondRequestFindsTheKeyInProgress(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	lease := b.own()
+	d := is[InProgress](t, b.reserve(b.claim()))
+	if d.Subject != lease.Subject() || !d.Expires.Equal(lease.Expires()) {
+		t.Fatalf("in progress is %+v, the lease %+v", d, lease)
+	}
+	b.wantStatus(InProgressStatus, 1, 1)
+}
+
+func TestCompletedKeyReplaysWhatWasStored(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	lease := b.own()
+	stored := Response{Status: 402, ContentType: "application/problem+json", Location: "/things/7", SchemaVersion: 3, Body: []byte("{\"b\":1, \"a\":\"\\u00e9\"}\n\x00\xff")}
+	if !b.complete(lease, stored) {
+		t.Fatal("the owner could not complete")
+	}
+	d := is[Replay](t, b.reserve(b.claim()))
+	if diff := cmp.Diff(stored, d.Response); diff != "" || !d.Expires.Equal(lease.Expires()) {
+		t.Fatalf("replay differs (-stored +replayed):\n%s", diff)
+	}
+	if r := b.row(); r.Finished == nil || r.LockedUntil != nil {
+		t.Fatalf("row is %+v", r)
+	}
+	if events := b.events(); len(events) != 0 {
+		t.Fatalf("the happy path wrote a timeline: %+v", events)
+	}
+}
+
+// A key that is live stands for one request, wherever it is in its life. Only an expired one is free for any.
+func TestOtherFingerprintIsMisuseOfEveryLiveKey(t *testing.T) {
+	t.Parallel()
+	for _, status := range statuses() {
+		t.Run(string(status), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.putInto(status)
+			before := b.row()
+			d := b.reserve(b.claimOf("pear"))
+			if status == ExpiredStatus {
+				if !is[Retake](t, d).Renews() {
+					t.Fatal("an expired key is not a new generation")
+				}
+			} else if m := is[Misuse](t, d); !m.Expires.Equal(before.Expires) {
+				t.Fatalf("misuse says the key ends at %s, row says %s", m.Expires, before.Expires)
+			}
+			if diff := cmp.Diff(before, b.row(), cmp.Comparer(sameKey)); diff != "" {
+				t.Fatalf("reading changed the key:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestUnknownKeyIsNeverExecuted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	lease := b.own()
+	if !b.lose(lease) {
+		t.Fatal("the owner could not make its key unknown")
+	}
+	seen := snapshot{Record: b.row()}
+	for range 3 {
+		d := is[Unknown](t, b.reserve(b.claim()))
+		if d.Subject != lease.Subject() || !d.Expires.Equal(lease.Expires()) {
+			t.Fatalf("unknown is %+v", d)
+		}
+	}
+	// Not even a caller who wrongly believes that it was free.
+	for _, status := range []Status{FailedRetryableStatus, ExpiredStatus} {
+		seen.Status = status
+		if d := b.retake(b.claim(), Retake{seen}); d != nil {
+			t.Fatalf("an unknown key was taken as %s: %T", status, d)
+		}
+	}
+	b.wantStatus(UnknownStatus, 1, 1)
+}
+
+func TestReleasedKeyIsExecutedAgainAsTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first := b.own()
+	if !b.release(first) {
+		t.Fatal("the owner could not release")
+	}
+	b.wantStatus(FailedRetryableStatus, 1, 1)
+	released := b.row()
+	if released.Finished == nil || released.LockedUntil != nil {
+		t.Fatalf("row is %+v", released)
+	}
+
+	c := b.claim()
+	free := is[Retake](t, b.reserve(c))
+	if free.Renews() || free.Subject() != first.Subject() || !free.Expires().Equal(first.Expires()) {
+		t.Fatalf("retake is %+v", free)
+	}
+	second := is[Execute](t, b.retake(c, free)).Lease
+	if second.Attempt() != 2 || second.Generation() != 1 || second.ID() != c.LeaseID {
+		t.Fatalf("lease is %+v", second)
+	}
+	if second.Subject() != first.Subject() || second.PassThroughKey() != first.PassThroughKey() {
+		t.Fatal("the second attempt stands for something else, or is another key to the PSP")
+	}
+	r := b.row()
+	if r.Finished != nil || r.LockedUntil == nil || !r.Reserved.Equal(released.Reserved) || !r.Expires.Equal(released.Expires) {
+		t.Fatalf("a retry must renew the lease, and neither the PSP's memory nor the retention: %+v", r)
+	}
+	b.wantTimeline("owner in_progress>failed_retryable 1/1 no connection", "request failed_retryable>in_progress 2/1 retried")
+}
+
+func TestRetakeAsksForTheSameFingerprint(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.release(b.own())
+	free := is[Retake](t, b.reserve(b.claim()))
+	if d := b.retake(b.claimOf("pear"), free); d != nil {
+		t.Fatalf("another request took the key: %T", d)
+	}
+	b.wantStatus(FailedRetryableStatus, 1, 1)
+}
+
+func TestRetakeOfARivalsAttemptWritesNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.release(b.own())
+	mine, rivals := b.claim(), b.claim()
+	free := is[Retake](t, b.reserve(mine))
+	is[Execute](t, b.retake(rivals, free))
+	after := b.row()
+
+	if d := b.retake(mine, free); d != nil {
+		t.Fatalf("two requests took one attempt: %T", d)
+	}
+	if diff := cmp.Diff(after, b.row(), cmp.Comparer(sameKey)); diff != "" {
+		t.Fatalf("the loser wrote:\n%s", diff)
+	}
+	is[InProgress](t, b.reserve(mine))
+
+	// Also when the rival has been and gone: what was seen free is another attempt now.
+	b.release(Lease{ref: b.ref, attempt: 2, generation: 1})
+	if d := b.retake(mine, free); d != nil {
+		t.Fatalf("an attempt was taken that was never seen: %T", d)
+	}
+	b.wantTimeline("owner in_progress>failed_retryable 1/1 no connection",
+		"request failed_retryable>in_progress 2/1 retried", "owner in_progress>failed_retryable 2/1 no connection")
+}
+
+func TestReleasedKeyIsNotExecutedBeyondThePSPsMemory(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.release(b.own())
+	c := b.claim()
+	free := is[Retake](t, b.reserve(c))
+	b.unguarded("UPDATE idempotency_keys SET reserved_at = clock_timestamp() - interval '24 hours'")
+	if d := b.retake(c, free); d != nil {
+		t.Fatalf("a key was executed again that the PSP may have forgotten: %T", d)
+	}
+	b.wantStatus(FailedRetryableStatus, 1, 1)
+	b.unguarded("UPDATE idempotency_keys SET reserved_at = clock_timestamp() - interval '23 hours 59 minutes'")
+	is[Execute](t, b.retake(c, free))
+}
+
+func TestExpiredKeyIsTakenAnewByAnyRequest(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first := b.own()
+	b.complete(first, answer("first"))
+	b.expire()
+	before := b.row()
+	if before.Response == nil {
+		t.Fatal("an expired key has lost its response before the audit window has passed")
+	}
+
+	c := b.claimOf("pear")
+	free := is[Retake](t, b.reserve(c))
+	second := is[Execute](t, b.retake(c, free)).Lease
+	if second.Generation() != 2 || second.Attempt() != 1 || second.Subject() != c.Subject || second.ID() != c.LeaseID {
+		t.Fatalf("lease is %+v", second)
+	}
+	if second.PassThroughKey() == first.PassThroughKey() {
+		t.Fatal("a new generation is an old key to the PSP: it would replay the old charge")
+	}
+	r := b.row()
+	if r.Response != nil || r.Finished != nil || r.Fingerprint != c.Fingerprint {
+		t.Fatalf("the new generation has something of the old one: %+v", r)
+	}
+	terms := testTerms()
+	if !r.Reserved.After(before.Reserved) || r.Expires.Sub(r.Reserved).Round(time.Second) != terms.Retention ||
+		r.LockedUntil.Sub(r.Reserved).Round(time.Second) != terms.Lease || !r.Created.Equal(before.Created) {
+		t.Fatalf("times of the new generation: %+v, before %+v", r, before)
+	}
+	b.wantTimeline("request expired>in_progress 1/2 taken anew")
+}
+
+func TestRenewalOfARivalsGenerationWritesNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.complete(b.own(), answer("first"))
+	b.expire()
+	mine, rivals := b.claim(), b.claim()
+	free := is[Retake](t, b.reserve(mine))
+	second := is[Execute](t, b.retake(rivals, free)).Lease
+	if d := b.retake(mine, free); d != nil {
+		t.Fatalf("two requests began one generation: %T", d)
+	}
+	// Nor does a generation begin that was never seen, once the rival's has expired as well.
+	b.complete(second, answer("second"))
+	b.expire()
+	if d := b.retake(mine, free); d != nil {
+		t.Fatalf("generation 3 was begun by a request that saw 1: %T", d)
+	}
+	b.wantStatus(ExpiredStatus, 1, 2)
+	b.wantTimeline("request expired>in_progress 1/2 taken anew")
+}
+
+// After a lost acknowledgement the same claim is sent again. It must find itself the owner, and not a rival of itself.
+func TestRecalledClaimIsStillTheOwner(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	c := b.claim()
+	first := is[Execute](t, b.reserve(c)).Lease
+	before := b.row()
+	again := is[Execute](t, b.reserve(c)).Lease
+	if again != first {
+		t.Fatalf("lease was %+v, is %+v", first, again)
+	}
+	peeked, err := b.keys.Peek(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is[Execute](t, peeked).Lease != first {
+		t.Fatalf("lease was %+v, is read as %+v", first, peeked)
+	}
+	if diff := cmp.Diff(before, b.row(), cmp.Comparer(sameKey)); diff != "" {
+		t.Fatalf("the repetition wrote:\n%s", diff)
+	}
+	// Only as long as it is the owner.
+	b.lose(first)
+	is[Unknown](t, b.reserve(c))
+}
+
+func TestRecalledRetakeIsStillTheOwner(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.release(b.own())
+	c := b.claim()
+	first := is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease
+	if again := is[Execute](t, b.reserve(c)).Lease; again != first {
+		t.Fatalf("lease was %+v, is %+v", first, again)
+	}
+	// A lease that is over is nobody's, its owner's neither.
+	b.endLease()
+	is[LeaseOver](t, b.reserve(c))
+}
+
+// The loser of the INSERT waits for the winner's commit, which its statement's snapshot then does not show: no row of its
+// own, and none in the way. It has to read again.
+func TestReservationThatSeesNoRowReadsAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	winner, err := b.pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer winner.Rollback(context.Background())
+	var first Decision
+	batch := newBatch(func(q *batchOf) { b.keys.QueueReserve(q, b.claim(), &first) })
+	if err := winner.SendBatch(ctx, batch).Close(); err != nil {
+		t.Fatal(err)
+	}
+	is[Execute](t, first)
+
+	mine := b.claim()
+	var decision Decision
+	done := make(chan error, 1)
+	go func() {
+		done <- b.db.Send(ctx, newBatch(func(q *batchOf) { b.keys.QueueReserve(q, mine, &decision) }))
+	}()
+	b.awaitBlocked(ctx)
+	if err := winner.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if decision != nil {
+		t.Fatalf("decision is %T; the race was not staged", decision)
+	}
+	is[InProgress](t, b.reserve(mine))
+}
+
+// awaitBlocked returns once some statement waits for a lock.
+func (b *bench) awaitBlocked(ctx context.Context) {
+	b.t.Helper()
+	for {
+		var waiting bool
+		err := b.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waiting)
+		if err != nil {
+			b.t.Fatalf("nobody waits: %v", err)
+		}
+		if waiting {
+			return
+		}
+	}
+}
+
+func TestPeekTakesNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d, err := b.keys.Peek(t.Context(), b.claim())
+	if err != nil || d != nil {
+		t.Fatalf("a key without a row peeks as %T, %v", d, err)
+	}
+	if _, err := b.keys.Find(t.Context(), b.ref); !errors.Is(err, ErrNoKey) {
+		t.Fatalf("find: %v", err)
+	}
+	lease := b.own()
+	if d, err = b.keys.Peek(t.Context(), b.claim()); err != nil {
+		t.Fatal(err)
+	}
+	is[InProgress](t, d)
+	b.release(lease)
+	if d, err = b.keys.Peek(t.Context(), b.claim()); err != nil {
+		t.Fatal(err)
+	}
+	is[Retake](t, d)
+	b.wantStatus(FailedRetryableStatus, 1, 1)
+}
+
+func TestScopesAreApart(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.own()
+	other := b.claimOf("pear")
+	other.Ref.Scope = ScopeOf("globex", "POST /payments")
+	is[Execute](t, b.reserve(other))
+	other.Ref = Ref{Scope: ScopeOf("acme", "POST /payments/{id}/refunds"), Key: b.ref.Key}
+	is[Execute](t, b.reserve(other))
+}

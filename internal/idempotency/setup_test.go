@@ -1,0 +1,271 @@
+package idempotency
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// patience bounds every wait for an event. Reaching it is a failure, not a measurement.
+const patience = 20 * time.Second
+
+// bench is a store of keys on a database of the test's own.
+type bench struct {
+	t    *testing.T
+	pool *pgxpool.Pool // straight to the tables
+	db   *postgres.DB
+	keys *Keys
+	ref  Ref // the key that most tests are about
+}
+
+func setup(t *testing.T) *bench {
+	t.Helper()
+	pool := pgtest.New(t)
+	db := postgres.Wrap(pool, patience)
+	b := &bench{t: t, pool: pool, db: db, ref: refOf(t, "acme", "order-0000000042")}
+	b.keys = New(db, testTerms(), time.Now)
+	return b
+}
+
+func testTerms() Terms {
+	return Terms{Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour}
+}
+
+func refOf(t testing.TB, tenant, key string) Ref {
+	t.Helper()
+	k, err := ParseKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Ref{Scope: ScopeOf(tenant, "POST /payments"), Key: k}
+}
+
+// asked is the fingerprint of a request that said this.
+func asked(what string) Fingerprint { return sha256.Sum256([]byte(what)) }
+
+// claim is a fresh claim of the test's key, by a request that asks for an apple.
+func (b *bench) claim() Claim { return b.claimOf("apple") }
+
+func (b *bench) claimOf(what string) Claim {
+	return b.keys.NewClaim(b.ref, asked(what), uuid.New(), uuid.New())
+}
+
+// batchOf keeps the driver's name out of the claims.
+type batchOf = pgx.Batch
+
+func newBatch(queue func(*batchOf)) *batchOf {
+	b := &batchOf{}
+	queue(b)
+	return b
+}
+
+// send runs queued statements as one transaction.
+func (b *bench) send(queue func(*batchOf)) {
+	b.t.Helper()
+	if err := b.db.Send(b.t.Context(), newBatch(queue)); err != nil {
+		b.t.Fatalf("send: %v", err)
+	}
+}
+
+func (b *bench) reserve(c Claim) (d Decision) {
+	b.t.Helper()
+	b.send(func(batch *batchOf) { b.keys.QueueReserve(batch, c, &d) })
+	return d
+}
+
+func (b *bench) retake(c Claim, r Retake) (d Decision) {
+	b.t.Helper()
+	b.send(func(batch *batchOf) { b.keys.QueueRetake(batch, c, r, &d) })
+	return d
+}
+
+func (b *bench) complete(l Lease, r Response) (won bool) {
+	b.t.Helper()
+	b.send(func(batch *batchOf) { b.keys.QueueComplete(batch, l, r, &won) })
+	return won
+}
+
+func (b *bench) completeLost(l Lease, r Response) (won bool) {
+	b.t.Helper()
+	b.send(func(batch *batchOf) { b.keys.QueueCompleteLost(batch, l, r, &won) })
+	return won
+}
+
+func (b *bench) release(l Lease) (won bool) {
+	b.t.Helper()
+	b.send(func(batch *batchOf) { b.keys.QueueRelease(batch, l, "no connection", &won) })
+	return won
+}
+
+func (b *bench) lose(l Lease) (won bool) {
+	b.t.Helper()
+	b.send(func(batch *batchOf) { b.keys.QueueLose(batch, l, "no answer", []byte(`{"status":500}`), &won) })
+	return won
+}
+
+func (b *bench) expireLease(l LeaseOver) {
+	b.t.Helper()
+	b.send(func(batch *batchOf) { b.keys.QueueExpireLease(batch, l) })
+}
+
+// own reserves the test's key for a new owner.
+func (b *bench) own() Lease {
+	b.t.Helper()
+	return is[Execute](b.t, b.reserve(b.claim())).Lease
+}
+
+// is checks which of its cases a decision is.
+func is[D Decision](t testing.TB, d Decision) D {
+	t.Helper()
+	v, ok := d.(D)
+	if !ok {
+		t.Fatalf("decision is %T, want %T", d, v)
+	}
+	return v
+}
+
+func (b *bench) row() Record {
+	b.t.Helper()
+	r, err := b.keys.Find(b.t.Context(), b.ref)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r
+}
+
+func (b *bench) wantStatus(want Status, attempt, generation int32) {
+	b.t.Helper()
+	if r := b.row(); r.Status != want || r.Attempt != attempt || r.Generation != generation {
+		b.t.Fatalf("key is %s, attempt %d, generation %d; want %s, %d, %d", r.Status, r.Attempt, r.Generation, want, attempt, generation)
+	}
+}
+
+func (b *bench) events() []Event {
+	b.t.Helper()
+	events, err := b.keys.Events(b.t.Context(), b.ref)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return events
+}
+
+// wantTimeline compares the key's events, each as "actor from>to attempt/generation reason".
+func (b *bench) wantTimeline(want ...string) {
+	b.t.Helper()
+	var got []string
+	for _, e := range b.events() {
+		got = append(got, fmt.Sprintf("%s %s>%s %d/%d %s", e.Actor, e.From, e.To, e.Attempt, e.Generation, e.Reason))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.t.Fatalf("timeline differs (-want +got):\n%s", diff)
+	}
+}
+
+// sameKey lets cmp look at keys, which show nothing of themselves.
+func sameKey(a, b Key) bool { return a == b }
+
+func statuses() []Status {
+	return []Status{InProgressStatus, CompletedStatus, FailedRetryableStatus, UnknownStatus, ExpiredStatus}
+}
+
+// putInto brings the test's key into a status, on the way that a key takes there. A key that is there has attempt 1 of
+// generation 1.
+func (b *bench) putInto(status Status) Lease {
+	b.t.Helper()
+	lease := b.own()
+	won := true
+	switch status {
+	case InProgressStatus:
+	case CompletedStatus:
+		won = b.complete(lease, answer("done"))
+	case FailedRetryableStatus:
+		won = b.release(lease)
+	case UnknownStatus:
+		won = b.lose(lease)
+	case ExpiredStatus:
+		won = b.complete(lease, answer("done"))
+		b.expire()
+	}
+	if !won {
+		b.t.Fatalf("key did not become %s", status)
+	}
+	return lease
+}
+
+func (b *bench) exec(sql string, args ...any) {
+	b.t.Helper()
+	if _, err := b.pool.Exec(b.t.Context(), sql, args...); err != nil {
+		b.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func (b *bench) count(sql string) (n int) {
+	b.t.Helper()
+	if err := b.pool.QueryRow(b.t.Context(), sql).Scan(&n); err != nil {
+		b.t.Fatalf("%s: %v", sql, err)
+	}
+	return n
+}
+
+// endLease lets the lease of the test's key run out, as time would.
+func (b *bench) endLease() {
+	b.t.Helper()
+	b.unguarded("UPDATE idempotency_keys SET locked_until = clock_timestamp() - interval '1 millisecond'")
+}
+
+// unguarded runs a statement that plays the passing of time, behind the back of the triggers.
+func (b *bench) unguarded(sql string) {
+	b.t.Helper()
+	b.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
+	b.exec(sql)
+	b.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
+}
+
+// expire does what the pruner will: it marks a finished key as over.
+func (b *bench) expire() {
+	b.t.Helper()
+	b.exec("UPDATE idempotency_keys SET status = 'expired'")
+}
+
+func answer(body string) Response {
+	return Response{Status: 201, ContentType: "application/json", Location: "/things/1", SchemaVersion: 1, Body: []byte(body)}
+}
+
+// refusedBy names the constraint that refused a statement; empty if it was done.
+func refusedBy(t testing.TB, err error) string {
+	t.Helper()
+	if err == nil {
+		return ""
+	}
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.ConstraintName == "" {
+		t.Fatalf("refused by no constraint: %v", err)
+	}
+	return pg.ConstraintName
+}
+
+// tryRolledBack runs a statement in a transaction that never commits.
+func (b *bench) tryRolledBack(sql string, args ...any) error {
+	b.t.Helper()
+	tx, err := b.pool.Begin(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	_, err = tx.Exec(b.t.Context(), sql, args...)
+	return err
+}
