@@ -23,13 +23,12 @@ type settings struct {
 	LateDelay time.Duration `env:"MOCKPSP_LATE_DELAY" envDefault:"4s" desc:"how long after the request pm_late_charge lands"`
 }
 
-// readSettings takes an empty variable for one that is not set.
+// readSettings takes an empty variable for one that is not set, as the library does.
 func readSettings(getenv func(string) string) (settings, error) {
 	given := map[string]string{}
 	for _, field := range settingFields() {
-		if name := field.Tag.Get("env"); getenv(name) != "" {
-			given[name] = getenv(name)
-		}
+		name := field.Tag.Get("env")
+		given[name] = getenv(name)
 	}
 	var s settings
 	if err := env.ParseWithOptions(&s, env.Options{Environment: given}); err != nil {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -181,8 +182,11 @@ func (a *API) close() {
 // Listen opens addr, or says which setting names another one.
 func Listen(ctx context.Context, setting, addr string) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s=%s is taken by another process; set %s to a free address, such as 127.0.0.1:18080", setting, addr, setting)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s=%s cannot be used (%w); set %s to another address, such as 127.0.0.1:18080", setting, addr, err, setting)
+		return nil, fmt.Errorf("listen on %s=%s: %w", setting, addr, err)
 	}
 	return l, nil
 }

@@ -160,20 +160,23 @@ func TestDamageBeforeTheLastLineIsRefused(t *testing.T) {
 	path := ledgerPath(t)
 	p := setup(t, onFile(path))
 	p.charge("key-1", "pm_ok")
+	p.charge("key-2", "pm_ok")
 	p.stop()
-	good, err := os.ReadFile(path)
+	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	good, second, _ := strings.Cut(string(whole), "\n")
+	good += "\n"
 	for name, content := range map[string]string{
-		"not JSON":                  "x" + string(good) + string(good),
-		"same entry twice":          string(good) + string(good),
-		"unknown fault":             strings.Replace(string(good), `"fault":"pm_ok"`, `"fault":"pm_new"`, 1),
-		"unknown object":            strings.Replace(string(good), `"object":"charge"`, `"object":"gift"`, 1),
-		"no time":                   strings.Replace(string(good), `"createdAt":"`, `"createdAt":"soon`, 1),
-		"unknown member":            strings.Replace(string(good), `{"entry"`, `{"v":2,"entry"`, 1) + string(good),
-		"entries out of order":      string(good) + strings.NewReplacer("key-1", "key-2", `"createdAt":"2`, `"createdAt":"1`).Replace(string(good)),
-		"promise after its landing": string(good) + strings.Replace(string(good), `"fault":"pm_ok"`, `"fault":"pm_ok","dueAt":"2026-11-20T00:00:00Z"`, 1),
+		"not JSON":                  "x" + good + second,
+		"same entry twice":          good + good,
+		"unknown fault":             strings.Replace(good, `"fault":"pm_ok"`, `"fault":"pm_new"`, 1),
+		"unknown object":            strings.Replace(good, `"object":"charge"`, `"object":"gift"`, 1),
+		"no time":                   strings.Replace(good, `"createdAt":"`, `"createdAt":"soon`, 1),
+		"unknown member":            strings.Replace(good, `{"entry"`, `{"v":2,"entry"`, 1) + second,
+		"entries out of order":      good + strings.NewReplacer(`"createdAt":"2`, `"createdAt":"1`).Replace(second),
+		"promise after its landing": good + strings.Replace(good, `"fault":"pm_ok"`, `"fault":"pm_ok","dueAt":"2026-11-20T00:00:00Z"`, 1),
 	} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
