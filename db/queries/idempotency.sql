@@ -121,12 +121,13 @@ SELECT expires_at FROM lost;
 
 -- name: ExpireLease :execrows
 -- in_progress -> unknown, by a request that meets a lease that is over. Competes with the owner's completion, the sweeper
--- and other requests: the loser finds no row, and reads again.
+-- and other requests: the loser finds no row, and reads again. Without coalesce, PostgreSQL would look for the key through all
+-- leases there are (idempotency_keys_locked_until), with the dead ones, and not by the primary key.
 WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, reconcile_after = clock_timestamp()
     WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
-      AND k.status = 'in_progress' AND k.locked_until <= clock_timestamp()
+      AND k.status = 'in_progress' AND coalesce(k.locked_until <= clock_timestamp(), false)
     RETURNING k.*
 )
 INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)

@@ -33,7 +33,7 @@ func TestOtherDigitsAreLeftAlone(t *testing.T) {
 
 func TestRandomUUIDsAreNoCards(t *testing.T) {
 	t.Parallel()
-	for range 200_000 {
+	for range 20_000 {
 		id, err := uuid.NewRandomFromReader(rand.Reader)
 		if err != nil {
 			t.Fatal(err)

@@ -373,3 +373,30 @@ func TestScopesAreApart(t *testing.T) {
 	other.Ref = Ref{Scope: ScopeOf("acme", "POST /payments/{id}/refunds"), Key: b.ref.Key}
 	is[Execute](t, b.reserve(other))
 }
+
+// A retake that was refused may have lost to a rival or to the PSP's memory. The next look at the key tells which.
+func TestFreeKeyThatWasTakenMeanwhileIsNotTheSame(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.release(b.own())
+	c := b.claim()
+	seen := is[Retake](t, b.reserve(c))
+	if !is[Retake](t, b.reserve(b.claim())).Same(seen) {
+		t.Fatal("nobody has taken the key, and it reads as another")
+	}
+	b.release(is[Execute](t, b.retake(c, seen)).Lease)
+	taken := is[Retake](t, b.reserve(c))
+	if taken.Same(seen) {
+		t.Fatal("the next attempt reads as the same")
+	}
+	b.expire()
+	expired := is[Retake](t, b.reserve(c))
+	if expired.Same(taken) {
+		t.Fatal("an expired key reads as the same")
+	}
+	b.complete(is[Execute](t, b.retake(c, expired)).Lease, answer("done"))
+	b.expire()
+	if is[Retake](t, b.reserve(c)).Same(expired) {
+		t.Fatal("the next generation reads as the same")
+	}
+}

@@ -70,7 +70,7 @@ func (r *CreateRequest) Validate() []Invalid {
 	var bad []Invalid
 	refuse := func(pointer, detail string) { bad = append(bad, Invalid{pointer, detail}) }
 
-	if n := utf8.RuneCountInString(r.CustomerID); n < 1 || n > maxCustomerID || !customerIDForm.MatchString(r.CustomerID) {
+	if !IsCustomerID(r.CustomerID) {
 		refuse("/customerId", "must be 1 to 64 letters, digits or . _ : -")
 	}
 	bad = append(bad, checkAmount(r.AmountCents)...)
@@ -88,6 +88,9 @@ func (r *CreateRequest) Validate() []Invalid {
 	}
 	return append(bad, checkMetadata(r.Metadata)...)
 }
+
+// IsCustomerID reports whether a customer's id can read so.
+func IsCustomerID(s string) bool { return len(s) <= maxCustomerID && customerIDForm.MatchString(s) }
 
 const noCardNumbers = "must not hold a card number; send a PSP token as paymentMethod"
 

@@ -37,20 +37,34 @@ func (s *Service) Refund(ctx context.Context, k Keyed, id PaymentID, r RefundReq
 	if err != nil {
 		return nil, err
 	}
-	// Succeeded is final, so this cannot stand between a completed refund and its replay.
-	if p.Status != Success {
-		return nil, ErrPaymentNotRefundable
-	}
 	fingerprint, err := idempotency.FingerprintOf(http.MethodPost, "/payments/"+id.String()+"/refunds", r)
 	if err != nil {
 		return nil, fmt.Errorf("fingerprint request: %w", err)
+	}
+	ref := idempotency.Ref{Scope: idempotency.ScopeOf(k.Merchant.Tenant, RefundOperation), Key: k.Key}
+	// Succeeded is final, so this cannot stand between a completed refund and its replay.
+	if p.Status != Success {
+		return s.notRefundable(ctx, ref, fingerprint)
 	}
 	subject, err := s.newID()
 	if err != nil {
 		return nil, fmt.Errorf("make refund id: %w", err)
 	}
-	ref := idempotency.Ref{Scope: idempotency.ScopeOf(k.Merchant.Tenant, RefundOperation), Key: k.Key}
 	return s.execute(ctx, ref, fingerprint, subject, &giveback{service: s, merchant: k.Merchant, payment: p, asked: r})
+}
+
+// notRefundable refuses for the payment's state, unless the key stands for another request: the fingerprint is judged first.
+func (s *Service) notRefundable(ctx context.Context, ref idempotency.Ref, f idempotency.Fingerprint) (Answer, error) {
+	decision, err := s.keys.Peek(ctx, idempotency.Claim{Ref: ref, Fingerprint: f})
+	if err != nil {
+		s.metrics.StoreFailed("peek")
+		return nil, err
+	}
+	if misuse, ok := decision.(idempotency.Misuse); ok {
+		s.metrics.Reserved("key_misuse")
+		return Mismatch{Expires: misuse.Expires}, nil
+	}
+	return nil, ErrPaymentNotRefundable
 }
 
 // giveback is the movement of a refund. The payment's row is locked before the refund's is written or settled, so that the

@@ -18,7 +18,7 @@ func (db *DB) Send(ctx context.Context, b *pgx.Batch) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
+	defer db.giveBack(ctx, conn)
 	return classifyCommit(conn.SendBatch(ctx, b).Close())
 }
 
@@ -28,7 +28,7 @@ func (db *DB) Read(ctx context.Context, fn func(*pgxpool.Conn) error) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
+	defer db.giveBack(ctx, conn)
 	return classifyRead(fn(conn))
 }
 
@@ -44,6 +44,16 @@ func (db *DB) borrow(ctx context.Context) (*pgxpool.Conn, error) {
 		return nil, &UnavailableError{Op: "acquire connection", Err: err}
 	}
 	return conn, nil
+}
+
+// giveBack returns a connection to the pool. One that has died under us seldom died alone, and the pool does not look after
+// connections that were in use a moment ago: they go with it, or each of the few tries that are left could meet
+// another dead one. A connection that we have given up ourselves says nothing about the others.
+func (db *DB) giveBack(ctx context.Context, conn *pgxpool.Conn) {
+	if conn.Conn().IsClosed() && ctx.Err() == nil {
+		db.pool.Reset()
+	}
+	conn.Release()
 }
 
 // Ping asks the database for a sign of life.

@@ -72,7 +72,8 @@ func (d *Directory) Authenticate(ctx context.Context, secret string) (Principal,
 	found, known := d.entries[digest]
 	age := d.now().Sub(d.read)
 	if d.read.IsZero() || age > freshFor || (!known && age > missFor) {
-		if err := d.refresh(ctx); err != nil && (d.read.IsZero() || age > staleFor) {
+		// Who is not in a stale reading may be in the table: that is no refusal, but not known.
+		if err := d.refresh(ctx); err != nil && (d.read.IsZero() || age > staleFor || !known) {
 			return Principal{}, err
 		}
 		found, known = d.entries[digest]

@@ -107,7 +107,7 @@ WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, reconcile_after = clock_timestamp()
     WHERE k.scope = $1 AND k.key = $2 AND k.generation = $3 AND k.attempt = $4
-      AND k.status = 'in_progress' AND k.locked_until <= clock_timestamp()
+      AND k.status = 'in_progress' AND coalesce(k.locked_until <= clock_timestamp(), false)
     RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 )
 INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
@@ -122,7 +122,8 @@ type ExpireLeaseParams struct {
 }
 
 // in_progress -> unknown, by a request that meets a lease that is over. Competes with the owner's completion, the sweeper
-// and other requests: the loser finds no row, and reads again.
+// and other requests: the loser finds no row, and reads again. Without coalesce, PostgreSQL would look for the key through all
+// leases there are (idempotency_keys_locked_until), with the dead ones, and not by the primary key.
 func (q *Queries) ExpireLease(ctx context.Context, arg ExpireLeaseParams) (int64, error) {
 	result, err := q.db.Exec(ctx, expireLease,
 		arg.Scope,

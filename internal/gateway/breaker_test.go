@@ -1,0 +1,205 @@
+package gateway_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payonce/internal/gateway"
+)
+
+const failures = 3
+
+func breaker(open time.Duration) func(*gateway.Limits) {
+	return func(l *gateway.Limits) { l.BreakerFailures, l.BreakerOpen = failures, open }
+}
+
+// moody is a PSP that answers with the status of the moment.
+type moody struct {
+	url      string
+	status   atomic.Int32
+	requests atomic.Int32
+}
+
+func newMoody(t *testing.T, status int32) *moody {
+	t.Helper()
+	m := &moody{}
+	m.status.Store(status)
+	m.url = serving(t, func(w http.ResponseWriter, _ *http.Request) {
+		m.requests.Add(1)
+		w.WriteHeader(int(m.status.Load()))
+		_, _ = io.WriteString(w, charged)
+	}).URL
+	return m
+}
+
+func TestBreakerOpensAfterFailuresInARow(t *testing.T) {
+	t.Parallel()
+	m := newMoody(t, http.StatusInternalServerError)
+	c := newClient(t, m.url, breaker(time.Hour))
+	for range failures - 1 {
+		indeterminate(t, c.charge(), "PSP answered 500")
+	}
+	m.status.Store(http.StatusCreated) // one success, and the row begins anew
+	succeeded(t, c.charge())
+	m.status.Store(http.StatusInternalServerError)
+	for range failures {
+		if !c.Ready() {
+			t.Fatal("the breaker opened too early")
+		}
+		indeterminate(t, c.charge(), "PSP answered 500")
+	}
+	if c.Ready() {
+		t.Fatal("the breaker is not open")
+	}
+	before := m.requests.Load()
+	for range 10 {
+		notExecuted(t, c.charge(), "breaker open")
+	}
+	if n := m.requests.Load(); n != before {
+		t.Fatalf("an open breaker let %d requests through", n-before)
+	}
+	if n := c.InFlight(); n != 0 {
+		t.Fatalf("refused requests hold %d places", n)
+	}
+}
+
+func TestOpenBreakerDoesNotDial(t *testing.T) {
+	t.Parallel()
+	l := listen(t, func(*net.TCPConn) {})
+	c := newClient(t, l.url, breaker(time.Hour))
+	for range failures {
+		indeterminate(t, c.charge(), "connection lost")
+	}
+	notExecuted(t, c.charge(), "breaker open")
+	if n := l.arrivals.Load(); n != failures {
+		t.Fatalf("%d connections, want %d", n, failures)
+	}
+}
+
+// What the network does counts like what the PSP answers.
+func TestEveryKindOfFailureOpensTheBreaker(t *testing.T) {
+	t.Parallel()
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = dead.Close()
+	for name, url := range map[string]string{
+		"no connection":     "http://" + dead.Addr().String(),
+		"lost connection":   listen(t, func(c *net.TCPConn) { readRequest(c) }).url,
+		"no answer":         listen(t, func(c *net.TCPConn) { hold(c) }).url,
+		"half an answer":    listen(t, func(c *net.TCPConn) { readRequest(c); write(c, strings.TrimSuffix(response(201, charged), "}")) }).url,
+		"an endless one":    listen(t, func(c *net.TCPConn) { readRequest(c); write(c, "HTTP/1.1 201 Created\r\n\r\n"); endless(c, " ") }).url,
+		"unavailable (503)": answering(t, 503, charged).URL,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newClient(t, url, breaker(time.Hour), total(soon))
+			for range failures {
+				c.charge()
+			}
+			notExecuted(t, c.charge(), "breaker open")
+		})
+	}
+}
+
+// A PSP that says no, or says nonsense, is there.
+func TestAnswersDoNotCountAgainstHealth(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		status int
+		body   string
+	}{
+		"declined": {402, refused}, "contradiction": {201, replace(charged, "12000", "1")}, "malformed": {201, "{"},
+		"bad request": {400, "{}"}, "too many": {429, "{}"}, "in use": {409, "{}"}, "mismatch": {422, "{}"}, "redirect": {307, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := answering(t, row.status, row.body)
+			c := newClient(t, s.URL, breaker(time.Hour))
+			for range failures + 1 {
+				if o, refused := c.charge().(gateway.NotExecuted); refused {
+					t.Fatalf("not executed: %s", o.Reason)
+				}
+			}
+			if !c.Ready() {
+				t.Fatal("the breaker is open")
+			}
+		})
+	}
+}
+
+func TestHalfOpenBreakerLetsOneThroughAndCloses(t *testing.T) {
+	t.Parallel()
+	g := newGated(t)
+	c := newClient(t, g.url, breaker(20*time.Millisecond))
+	open := func() {
+		for range failures {
+			failing := c.inBackground()
+			await(t, "a request", g.arrived)
+			g.release <- http.StatusBadGateway
+			indeterminate(t, await(t, "an outcome", failing), "PSP answered 502")
+		}
+		// It is open now, or has been and is half-open already.
+		eventually(t, "the breaker's second look", c.Ready)
+	}
+	open()
+	probe := c.inBackground()
+	await(t, "the probe", g.arrived)
+	notExecuted(t, c.charge(), "breaker open") // only one
+	g.release <- http.StatusBadGateway
+	indeterminate(t, await(t, "the probe's outcome", probe), "PSP answered 502")
+	// One failure is enough to open it again.
+	eventually(t, "the breaker's third look", c.Ready)
+
+	probe = c.inBackground()
+	await(t, "the second probe", g.arrived)
+	notExecuted(t, c.charge(), "breaker open")
+	g.release <- http.StatusCreated
+	succeeded(t, await(t, "the second probe's outcome", probe))
+
+	// Closed: as many as like to come in.
+	one, two := c.inBackground(), c.inBackground()
+	await(t, "one request", g.arrived)
+	await(t, "two requests", g.arrived)
+	g.release <- http.StatusCreated
+	g.release <- http.StatusCreated
+	succeeded(t, await(t, "one outcome", one))
+	succeeded(t, await(t, "two outcomes", two))
+	if n := g.requests.Load(); n != failures+4 {
+		t.Fatalf("the PSP saw %d requests, want %d", n, failures+4)
+	}
+}
+
+func TestObserverHearsOfEachOutcomeOnce(t *testing.T) {
+	t.Parallel()
+	steps := []struct {
+		status int
+		body   string
+	}{{201, charged}, {402, refused}, {500, ""}, {201, replace(charged, "USD", "KRW")}, {404, ""}, {503, ""}, {503, ""}, {503, ""}}
+	var next atomic.Int32
+	s := serving(t, func(w http.ResponseWriter, _ *http.Request) {
+		step := steps[next.Add(1)-1]
+		w.WriteHeader(step.status)
+		_, _ = io.WriteString(w, step.body)
+	})
+	c := newClient(t, s.URL, breaker(time.Hour))
+	for range len(steps) + 1 {
+		c.charge()
+	}
+	c.checked(c.Refund(t.Context(), aRefund()))
+	want := []string{
+		"succeeded", "declined", "indeterminate", "indeterminate", "indeterminate", "indeterminate", "indeterminate", "indeterminate",
+		"not_executed", "not_executed",
+	}
+	if diff := cmp.Diff(want, c.observed()); diff != "" {
+		t.Fatalf("observed outcomes differ (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,114 @@
+package gateway_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"payonce/internal/gateway"
+)
+
+// gated is a PSP that holds each request until it is let go.
+type gated struct {
+	url      string
+	requests atomic.Int32
+	arrived  chan struct{}
+	release  chan int // the status to answer with
+}
+
+func newGated(t *testing.T) *gated {
+	t.Helper()
+	g := &gated{arrived: make(chan struct{}, 100), release: make(chan int)}
+	over := make(chan struct{})
+	g.url = serving(t, func(w http.ResponseWriter, _ *http.Request) {
+		g.requests.Add(1)
+		g.arrived <- struct{}{}
+		select {
+		case status := <-g.release:
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, charged)
+		case <-over:
+		}
+	}).URL
+	t.Cleanup(func() { close(over) })
+	return g
+}
+
+// inBackground sends a charge that others meet on its way.
+func (c *client) inBackground() <-chan gateway.Outcome {
+	done := make(chan gateway.Outcome, 1)
+	go func() { done <- c.charge() }()
+	return done
+}
+
+func succeeded(t *testing.T, o gateway.Outcome) {
+	t.Helper()
+	if o != (gateway.Succeeded{ID: "ch_1"}) {
+		t.Fatalf("outcome %T %+v", o, o)
+	}
+}
+
+func TestFullBulkheadProvesNonExecution(t *testing.T) {
+	t.Parallel()
+	g := newGated(t)
+	const queue = 50 * time.Millisecond
+	c := newClient(t, g.url, func(l *gateway.Limits) { l.InFlight, l.Queue, l.BreakerFailures = 1, queue, 1 })
+	first := c.inBackground()
+	await(t, "the first request", g.arrived)
+	if n := c.InFlight(); n != 1 {
+		t.Fatalf("%d requests in flight, want 1", n)
+	}
+
+	began := time.Now()
+	notExecuted(t, c.charge(), "too many requests to the PSP in flight")
+	if took := time.Since(began); took < queue {
+		t.Fatalf("gave up after %s, should have queued for %s", took, queue)
+	}
+	if n := g.requests.Load(); n != 1 {
+		t.Fatalf("the PSP saw %d requests, want 1", n)
+	}
+	if !c.Ready() {
+		t.Fatal("our own queue counts against the PSP's health")
+	}
+
+	g.release <- http.StatusCreated
+	succeeded(t, await(t, "the first answer", first))
+	second := c.inBackground()
+	await(t, "a request in the free place", g.arrived)
+	g.release <- http.StatusCreated
+	succeeded(t, await(t, "the second answer", second))
+	eventually(t, "the last place's return", func() bool { return c.InFlight() == 0 })
+}
+
+func TestPlaceInTheQueueIsTakenWhenItFalls(t *testing.T) {
+	t.Parallel()
+	g := newGated(t)
+	c := newClient(t, g.url, func(l *gateway.Limits) { l.InFlight, l.Queue = 1, patience })
+	first := c.inBackground()
+	await(t, "the first request", g.arrived)
+	second := c.inBackground()
+	g.release <- http.StatusCreated
+	succeeded(t, await(t, "the first answer", first))
+	await(t, "the second request", g.arrived)
+	g.release <- http.StatusCreated
+	succeeded(t, await(t, "the second answer", second))
+}
+
+func TestRequestThatEndsInTheQueueWasNotExecuted(t *testing.T) {
+	t.Parallel()
+	g := newGated(t)
+	c := newClient(t, g.url, func(l *gateway.Limits) { l.InFlight, l.Queue = 1, patience })
+	first := c.inBackground()
+	await(t, "the first request", g.arrived)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	notExecuted(t, c.checked(c.Charge(ctx, aCharge())), "ended before it was sent")
+	if n := g.requests.Load(); n != 1 {
+		t.Fatalf("the PSP saw %d requests, want 1", n)
+	}
+	g.release <- http.StatusCreated
+	succeeded(t, await(t, "the first answer", first))
+}

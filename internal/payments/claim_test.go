@@ -1,0 +1,72 @@
+package payments
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/idempotency"
+)
+
+// reserveOnce sends tx 1 of a new key once, as reserve does, and wants it to win.
+func (s *shop) reserveOnce(c idempotency.Claim, m movement) idempotency.Lease {
+	s.t.Helper()
+	d, err := s.service.commitClaim(s.t.Context(), c, func(b *pgx.Batch, out *idempotency.Decision) error {
+		s.keys.QueueReserve(b, c, out)
+		return m.queueBegin(b, c)
+	}, m)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	won, ok := d.(idempotency.Execute)
+	if !ok {
+		s.t.Fatalf("decision is %T", d)
+	}
+	return won.Lease
+}
+
+func (s *shop) claim(operation string, k Keyed) idempotency.Claim {
+	ref := idempotency.Ref{Scope: idempotency.ScopeOf(k.Merchant.Tenant, operation), Key: k.Key}
+	return s.keys.NewClaim(ref, idempotency.Fingerprint{1}, uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()))
+}
+
+// A claim is sent again when nobody knows whether it has come through. Both times may have.
+func TestClaimSentTwiceIsOnePayment(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	k := keyed(t, "order-0000000042")
+	c := s.claim(CreateOperation, k)
+	m := &charge{service: s.service, merchant: k.Merchant, asked: order()}
+	first := s.reserveOnce(c, m)
+	if again := s.reserveOnce(c, m); again != first {
+		t.Fatalf("lease was %+v, is %+v", first, again)
+	}
+	if n := s.count("SELECT count(*) FROM payments"); n != 1 || m.payment == nil {
+		t.Fatalf("%d payments, in hand %v", n, m.payment)
+	}
+}
+
+func TestClaimSentTwiceIsOneRefund(t *testing.T) {
+	t.Parallel()
+	for name, asked := range map[string]RefundRequest{"a part": {AmountCents: 4500}, "the whole rest": {}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := setup(t)
+			k := keyed(t, "refund-000000042")
+			p := s.paid("order-0000000042")
+			c := s.claim(RefundOperation, k)
+			m := &giveback{service: s.service, merchant: k.Merchant, payment: p, asked: asked}
+			first := s.reserveOnce(c, m)
+			if again := s.reserveOnce(c, m); again != first {
+				t.Fatalf("lease was %+v, is %+v", first, again)
+			}
+			if n := s.count("SELECT count(*) FROM refunds"); n != 1 || m.refund == nil {
+				t.Fatalf("%d refunds, in hand %v", n, m.refund)
+			}
+			if held := s.count("SELECT refund_held_minor FROM payments"); held != int(m.refund.Amount) {
+				t.Fatalf("%d are held for a refund of %d", held, m.refund.Amount)
+			}
+		})
+	}
+}

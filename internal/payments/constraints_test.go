@@ -1,0 +1,208 @@
+package payments
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/pgtest"
+)
+
+// What the tables refuse by themselves, whoever writes: our own statements, a script, a person at a psql prompt.
+
+const (
+	paymentUUID = "'01890a5d-ac96-774b-bcce-b302099a8057'"
+	refundUUID  = "'01890a5d-ac96-774b-bcce-b302099a8058'"
+)
+
+// columns are SQL expressions by column.
+type columns map[string]string
+
+func insertInto(table string, c columns) string {
+	names := slices.Sorted(maps.Keys(c))
+	values := make([]string, len(names))
+	for i, name := range names {
+		values[i] = c[name]
+	}
+	return "INSERT INTO " + table + " (" + strings.Join(names, ", ") + ") VALUES (" + strings.Join(values, ", ") + ")"
+}
+
+func paymentRow(changes columns) string {
+	c := columns{
+		"id": paymentUUID, "tenant_id": "'acme'", "idempotency_key": "'order-0000000042'", "generation": "1", "customer_id": "'cus-1'",
+		"amount_minor": "12000", "currency": "'USD'", "payment_method": "'pm_ok'", "status": "'succeeded'", "psp_charge_id": "'ch_1'",
+	}
+	maps.Copy(c, changes)
+	return insertInto("payments", c)
+}
+
+func refundRow(changes columns) string {
+	c := columns{
+		"id": refundUUID, "payment_id": paymentUUID, "tenant_id": "'acme'", "idempotency_key": "'refund-000000042'", "generation": "1",
+		"amount_minor": "4500", "currency": "'USD'", "status": "'succeeded'", "psp_refund_id": "'rf_1'",
+	}
+	maps.Copy(c, changes)
+	return insertInto("refunds", c)
+}
+
+// refusal runs statements in a transaction that never commits, and names the constraint that the last one broke.
+func refusal(t *testing.T, pool *pgxpool.Pool, statements ...string) string {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	for i, sql := range statements {
+		_, err = tx.Exec(t.Context(), sql)
+		if err == nil {
+			continue
+		}
+		var pg *pgconn.PgError
+		if i < len(statements)-1 || !errors.As(err, &pg) || pg.ConstraintName == "" {
+			t.Fatalf("%s: %v", sql, err)
+		}
+		return pg.ConstraintName
+	}
+	return ""
+}
+
+func TestPaymentsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for _, c := range []struct {
+		changes columns
+		by      string
+	}{
+		{columns{}, ""},
+		{columns{"amount_minor": "1"}, ""},
+		{columns{"amount_minor": "999999999999"}, ""},
+		{columns{"amount_minor": "0"}, "payments_amount_in_range"},
+		{columns{"amount_minor": "-1"}, "payments_amount_in_range"},
+		{columns{"amount_minor": "1000000000000"}, "payments_amount_in_range"},
+		{columns{"currency": "'usd'"}, "payments_currency_check"},
+		{columns{"currency": "'USDX'"}, "payments_currency_check"},
+		{columns{"status": "'paid'"}, "payments_status_known"},
+		{columns{"psp_charge_id": "NULL"}, "payments_charge_iff_succeeded"},
+		{columns{"status": "'processing'", "psp_charge_id": "NULL"}, ""},
+		{columns{"status": "'failed'", "psp_charge_id": "NULL"}, ""},
+		{columns{"status": "'declined'", "decline_code": "'no'"}, ""},
+		{columns{"status": "'declined'"}, "payments_decline_code_iff_declined"},
+		{columns{"decline_code": "'no'"}, "payments_decline_code_iff_declined"},
+		{columns{"status": "'failed'", "decline_code": "'no'"}, "payments_decline_code_iff_declined"},
+		{columns{"refund_held_minor": "12000", "refunded_minor": "12000"}, ""},
+		{columns{"refund_held_minor": "12001"}, "payments_refunds_within_amount"},
+		{columns{"refund_held_minor": "100", "refunded_minor": "101"}, "payments_refunds_within_amount"},
+		{columns{"refunded_minor": "1"}, "payments_refunds_within_amount"},
+		{columns{"refund_held_minor": "1", "refunded_minor": "-1"}, "payments_refunds_within_amount"},
+		{columns{"status": "'processing'", "psp_charge_id": "NULL", "refund_held_minor": "1"}, "payments_refunds_need_success"},
+		{columns{"status": "'declined'", "decline_code": "'no'", "refund_held_minor": "1"}, "payments_refunds_need_success"},
+	} {
+		if got := refusal(t, pool, paymentRow(c.changes)); got != c.by {
+			t.Errorf("%v: refused by %q, want %q", c.changes, got, c.by)
+		}
+	}
+	second := paymentRow(columns{"id": "gen_random_uuid()"})
+	if got := refusal(t, pool, paymentRow(nil), second); got != "payments_psp_charge_unique" {
+		t.Errorf("one charge for two payments: refused by %q", got)
+	}
+	if got := refusal(t, pool, paymentRow(nil), paymentRow(columns{"psp_charge_id": "'ch_2'"})); got != "payments_pkey" {
+		t.Errorf("one id for two payments: refused by %q", got)
+	}
+}
+
+func TestRefundsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for _, c := range []struct {
+		changes columns
+		by      string
+	}{
+		{columns{}, ""},
+		{columns{"amount_minor": "0"}, "refunds_amount_positive"},
+		{columns{"amount_minor": "-1"}, "refunds_amount_positive"},
+		{columns{"currency": "'usd'"}, "refunds_currency_check"},
+		{columns{"status": "'paid'"}, "refunds_status_known"},
+		{columns{"psp_refund_id": "NULL"}, "refunds_psp_id_iff_succeeded"},
+		{columns{"status": "'processing'", "psp_refund_id": "NULL"}, ""},
+		{columns{"status": "'declined'", "decline_code": "'no'"}, ""},
+		{columns{"status": "'declined'"}, "refunds_decline_code_iff_declined"},
+		{columns{"decline_code": "'no'"}, "refunds_decline_code_iff_declined"},
+		{columns{"payment_id": "gen_random_uuid()"}, "refunds_payment_id_fkey"},
+	} {
+		got := refusal(t, pool, paymentRow(nil), refundRow(c.changes))
+		if got != c.by {
+			t.Errorf("%v: refused by %q, want %q", c.changes, got, c.by)
+		}
+	}
+	second := refundRow(columns{"id": "gen_random_uuid()"})
+	if got := refusal(t, pool, paymentRow(nil), refundRow(nil), second); got != "refunds_psp_refund_unique" {
+		t.Errorf("one refund of the PSP's for two of ours: refused by %q", got)
+	}
+	if got := refusal(t, pool, paymentRow(nil), refundRow(nil), "DELETE FROM payments"); got != "refunds_payment_id_fkey" {
+		t.Errorf("a payment deleted below its refund: refused by %q", got)
+	}
+}
+
+// verdicts are rows that the PSP has decided, for either table.
+func verdicts() map[string]columns {
+	return map[string]columns{
+		"succeeded": {"status": "'succeeded'"},
+		"declined":  {"status": "'declined'", "decline_code": "'no'"},
+	}
+}
+
+func TestVerdictIsFinal(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for table, row := range map[string]func(columns) string{"payments": paymentRow, "refunds": refundRow} {
+		pspID := map[string]string{"payments": "psp_charge_id", "refunds": "psp_refund_id"}[table]
+		for status, verdict := range verdicts() {
+			before := []string{row(verdict)}
+			if table == "refunds" {
+				before = []string{paymentRow(nil), row(verdict)}
+			}
+			for _, set := range []string{
+				"status = 'processing', decline_code = NULL", "status = 'failed', decline_code = NULL", "amount_minor = amount_minor - 1",
+				"currency = 'EUR'", pspID + " = 'another'", pspID + " = NULL",
+				map[string]string{"succeeded": "status = 'declined', decline_code = 'no'", "declined": "status = 'succeeded', decline_code = NULL"}[status],
+			} {
+				got := refusal(t, pool, append(slices.Clone(before), "UPDATE "+table+" SET "+set)...)
+				if got != "movement_verdict_is_final" {
+					t.Errorf("%s, %s: %s: refused by %q", table, status, set, got)
+				}
+			}
+		}
+	}
+}
+
+// What is no verdict moves on: failed means that nothing was executed, and late evidence may still bring a verdict.
+func TestWhatIsNoVerdictMovesOn(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	open := columns{"status": "'processing'", "psp_charge_id": "NULL"}
+	for _, updates := range [][]string{
+		{"status = 'succeeded', psp_charge_id = 'ch_1'"},
+		{"status = 'declined', decline_code = 'no'"},
+		{"status = 'failed'", "status = 'processing'", "status = 'succeeded', psp_charge_id = 'ch_1'"},
+		{"status = 'failed'", "status = 'succeeded', psp_charge_id = 'ch_1'"},
+	} {
+		statements := []string{paymentRow(open)}
+		for _, set := range updates {
+			statements = append(statements, "UPDATE payments SET "+set)
+		}
+		if got := refusal(t, pool, statements...); got != "" {
+			t.Errorf("%v: refused by %q", updates, got)
+		}
+	}
+	// Refunds claim their share of a payment that has its verdict.
+	if got := refusal(t, pool, paymentRow(nil), "UPDATE payments SET refund_held_minor = 12000, refunded_minor = 4500"); got != "" {
+		t.Errorf("the totals of refunds: refused by %q", got)
+	}
+}

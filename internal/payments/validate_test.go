@@ -1,0 +1,180 @@
+package payments
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const visa = "4242424242424242"
+
+// asking is a request that nothing is wrong with, after a change.
+func asking(change func(*CreateRequest)) CreateRequest {
+	r := CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: "pm_ok"}
+	change(&r)
+	return r
+}
+
+func many(n int) map[string]string {
+	m := map[string]string{}
+	for i := range n {
+		m[fmt.Sprintf("name-%d", i)] = "value"
+	}
+	return m
+}
+
+func accepted() map[string]func(*CreateRequest) {
+	return map[string]func(*CreateRequest){
+		"nothing special":          func(*CreateRequest) {},
+		"smallest amount":          func(r *CreateRequest) { r.AmountCents = 1 },
+		"largest amount":           func(r *CreateRequest) { r.AmountCents = 999_999_999_999 },
+		"currency without minor":   func(r *CreateRequest) { r.Currency = "KRW" },
+		"currency with three":      func(r *CreateRequest) { r.Currency = "KWD" },
+		"no payment method":        func(r *CreateRequest) { r.PaymentMethod = "" },
+		"longest payment method":   func(r *CreateRequest) { r.PaymentMethod = "pm_" + strings.Repeat("x", 61) },
+		"longest customer":         func(r *CreateRequest) { r.CustomerID = strings.Repeat("c", 64) },
+		"all letters of customers": func(r *CreateRequest) { r.CustomerID = "aZ0._:-" },
+		"longest description":      func(r *CreateRequest) { r.Description = strings.Repeat("한", 500) },
+		"lines and tabs":           func(r *CreateRequest) { r.Description = "two\nlines\tand a tab" },
+		"digits that are no card":  func(r *CreateRequest) { r.Description = "4242424242424241" },
+		"most metadata":            func(r *CreateRequest) { r.Metadata = many(20) },
+		"longest metadata": func(r *CreateRequest) {
+			r.Metadata = map[string]string{strings.Repeat("n", 40): strings.Repeat("é", 200)}
+		},
+		"all letters of names": func(r *CreateRequest) { r.Metadata = map[string]string{"aZ0_.-": ""} },
+	}
+}
+
+func TestRequestsThatAreTaken(t *testing.T) {
+	t.Parallel()
+	for name, change := range accepted() {
+		r := asking(change)
+		if bad := r.Validate(); bad != nil {
+			t.Errorf("%s: %v", name, bad)
+		}
+		if r.PaymentMethod == "" {
+			t.Errorf("%s: no default was applied", name)
+		}
+	}
+	r := asking(func(r *CreateRequest) { r.PaymentMethod = "" })
+	if r.Validate(); r.PaymentMethod != DefaultPaymentMethod {
+		t.Errorf("the default is %q", r.PaymentMethod)
+	}
+}
+
+// refusedRequests are grouped by the member that is to blame.
+func refusedRequests() map[string]map[string]func(*CreateRequest) {
+	type changes = map[string]func(*CreateRequest)
+	return map[string]changes{
+		"/customerId": {
+			"none":        func(r *CreateRequest) { r.CustomerID = "" },
+			"65 letters":  func(r *CreateRequest) { r.CustomerID = strings.Repeat("c", 65) },
+			"space":       func(r *CreateRequest) { r.CustomerID = "cus 1" },
+			"slash":       func(r *CreateRequest) { r.CustomerID = "cus/1" },
+			"newline":     func(r *CreateRequest) { r.CustomerID = "cus-1\n" },
+			"not ASCII":   func(r *CreateRequest) { r.CustomerID = "çus" },
+			"card number": func(r *CreateRequest) { r.CustomerID = visa },
+		},
+		"/amountCents": {
+			"zero":           func(r *CreateRequest) { r.AmountCents = 0 },
+			"negative":       func(r *CreateRequest) { r.AmountCents = -1 },
+			"one too many":   func(r *CreateRequest) { r.AmountCents = 1_000_000_000_000 },
+			"largest of all": func(r *CreateRequest) { r.AmountCents = 1<<63 - 1 },
+		},
+		"/currency": {
+			"none":       func(r *CreateRequest) { r.Currency = "" },
+			"lower case": func(r *CreateRequest) { r.Currency = "usd" },
+			"not in use": func(r *CreateRequest) { r.Currency = "DEM" },
+			"metal":      func(r *CreateRequest) { r.Currency = "XAU" },
+		},
+		"/paymentMethod": {
+			"no token":    func(r *CreateRequest) { r.PaymentMethod = "visa" },
+			"prefix only": func(r *CreateRequest) { r.PaymentMethod = "pm_" },
+			"upper case":  func(r *CreateRequest) { r.PaymentMethod = "pm_OK" },
+			"hyphen":      func(r *CreateRequest) { r.PaymentMethod = "pm_a-b" },
+			"too long":    func(r *CreateRequest) { r.PaymentMethod = "pm_" + strings.Repeat("x", 62) },
+			"newline":     func(r *CreateRequest) { r.PaymentMethod = "pm_ok\n" },
+			"card number": func(r *CreateRequest) { r.PaymentMethod = "pm_" + visa },
+		},
+		"/description": {
+			"501 characters": func(r *CreateRequest) { r.Description = strings.Repeat("한", 501) },
+			"control":        func(r *CreateRequest) { r.Description = "bell\a" },
+			"return":         func(r *CreateRequest) { r.Description = "line\r\n" },
+			"NUL":            func(r *CreateRequest) { r.Description = "\x00" },
+			"card number":    func(r *CreateRequest) { r.Description = "card 4242 4242 4242 4242, thanks" },
+		},
+		"/metadata": {
+			"21 entries":          func(r *CreateRequest) { r.Metadata = many(21) },
+			"name too long":       func(r *CreateRequest) { r.Metadata = map[string]string{strings.Repeat("n", 41): ""} },
+			"empty name":          func(r *CreateRequest) { r.Metadata = map[string]string{"": ""} },
+			"name with a slash":   func(r *CreateRequest) { r.Metadata = map[string]string{"a/b": ""} },
+			"name with a tilde":   func(r *CreateRequest) { r.Metadata = map[string]string{"a~b": ""} },
+			"card number as name": func(r *CreateRequest) { r.Metadata = map[string]string{visa: ""} },
+		},
+		"/metadata/order": {
+			"value too long":       func(r *CreateRequest) { r.Metadata = map[string]string{"order": strings.Repeat("é", 201)} },
+			"value with control":   func(r *CreateRequest) { r.Metadata = map[string]string{"order": "\x1b[0m"} },
+			"value with a card in": func(r *CreateRequest) { r.Metadata = map[string]string{"order": "no. " + visa} },
+		},
+	}
+}
+
+func TestRequestsThatAreRefusedNameTheMember(t *testing.T) {
+	t.Parallel()
+	for pointer, cases := range refusedRequests() {
+		for name, change := range cases {
+			r := asking(change)
+			bad := r.Validate()
+			if len(bad) == 0 {
+				t.Errorf("%s, %s: taken", pointer, name)
+			}
+			for _, b := range bad {
+				if b.Pointer != pointer || b.Detail == "" || strings.Contains(b.Detail, visa) {
+					t.Errorf("%s, %s: refused with %+v", pointer, name, b)
+				}
+			}
+		}
+	}
+}
+
+func TestEverythingThatIsWrongIsListed(t *testing.T) {
+	t.Parallel()
+	r := CreateRequest{PaymentMethod: "visa", Description: "\x00", Metadata: map[string]string{"order": "\x00", "a/b": ""}}
+	got := map[string]bool{}
+	for _, b := range r.Validate() {
+		got[b.Pointer] = true
+	}
+	want := []string{"/amountCents", "/currency", "/customerId", "/description", "/metadata", "/metadata/order", "/paymentMethod"}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(got))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRefundRequests(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		r     RefundRequest
+		given bool
+		bad   string
+	}{
+		"whole rest":            {RefundRequest{}, false, ""},
+		"a part":                {RefundRequest{AmountCents: 1}, true, ""},
+		"the largest part":      {RefundRequest{AmountCents: MaxAmount}, true, ""},
+		"with a reason":         {RefundRequest{Reason: strings.Repeat("한", 200)}, false, ""},
+		"an explicit zero":      {RefundRequest{}, true, "/amountCents"},
+		"negative":              {RefundRequest{AmountCents: -1}, true, "/amountCents"},
+		"too much":              {RefundRequest{AmountCents: MaxAmount + 1}, true, "/amountCents"},
+		"a long reason":         {RefundRequest{Reason: strings.Repeat("한", 201)}, false, "/reason"},
+		"control in the reason": {RefundRequest{Reason: "\x00"}, false, "/reason"},
+		"a card in the reason":  {RefundRequest{Reason: visa}, false, "/reason"},
+	} {
+		bad := c.r.Validate(c.given)
+		if (len(bad) == 0) != (c.bad == "") || len(bad) > 0 && bad[0].Pointer != c.bad {
+			t.Errorf("%s: %v", name, bad)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/e2e/pgproxy"
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
+)
+
+// empty is the connection string of a database without anything in it.
+func empty(t *testing.T) string {
+	t.Helper()
+	server := pgtest.Server(t)
+	// Everything of the test's name that a name in SQL cannot have is a hyphen or a slash.
+	name := strings.ToLower(strings.NewReplacer("/", "_", "-", "_").Replace(t.Name()))
+	admin := func(sql string) {
+		conn, err := pgx.Connect(context.Background(), server.URL("postgres"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(context.Background())
+		if _, err := conn.Exec(context.Background(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	admin("CREATE DATABASE " + name)
+	t.Cleanup(func() { admin("DROP DATABASE " + name + " WITH (FORCE)") })
+	return server.URL(name)
+}
+
+func migrate(t *testing.T, url string) error {
+	return postgres.Migrate(t.Context(), url, slog.New(slog.DiscardHandler))
+}
+
+// current checks that the database has every migration once.
+func current(t *testing.T, url string) {
+	t.Helper()
+	newest, err := postgres.SchemaVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := postgres.Open(t.Context(), url, limits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	applied, err := db.AppliedVersion(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if applied != newest || newest == 0 {
+		t.Errorf("schema is at version %d, the newest is %d", applied, newest)
+	}
+	if n := read[int64](t, db, "SELECT count(*) FROM goose_db_version WHERE version_id > 0"); n != newest {
+		t.Errorf("%d migrations were applied, want %d", n, newest)
+	}
+}
+
+func TestManyMayMigrateAtOnce(t *testing.T) {
+	t.Parallel()
+	url := empty(t)
+	failed := make([]error, 4)
+	var all sync.WaitGroup
+	for i := range failed {
+		all.Go(func() { failed[i] = migrate(t, url) })
+	}
+	all.Wait()
+	for i, err := range failed {
+		if err != nil {
+			t.Errorf("replica %d: %v", i, err)
+		}
+	}
+	current(t, url)
+	if err := migrate(t, url); err != nil {
+		t.Errorf("again: %v", err)
+	}
+}
+
+func TestMigrationGoesOnAfterALostAcknowledgement(t *testing.T) {
+	t.Parallel()
+	for name, action := range map[string]pgproxy.Action{"happened": pgproxy.DropAcknowledgement, "did_not": pgproxy.CutBefore} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := empty(t)
+			proxy := pgproxy.Start(t, url)
+			proxy.OnNext(5, "commit", pgproxy.HoldBefore).Release() // after these
+			lost := proxy.On("commit", action)
+			if err := migrate(t, proxy.URL()); err == nil {
+				t.Fatal("a migration without an acknowledgement counts as done")
+			}
+			lost.Await(t)
+			if err := migrate(t, proxy.URL()); err != nil {
+				t.Fatal(err)
+			}
+			current(t, url)
+		})
+	}
+}
+
+func TestDatabaseWithoutASchemaHasNoVersion(t *testing.T) {
+	t.Parallel()
+	db, err := postgres.Open(t.Context(), empty(t), limits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if v, err := db.AppliedVersion(t.Context()); err == nil {
+		t.Fatalf("version %d of nothing", v)
+	}
+}
+
+func TestMigrateSaysWhatFailed(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"postgres://u:secret@host:notaport/db": "parse DATABASE_URL",
+		"postgres://nobody@127.0.0.1:1/none":   "migrate",
+	} {
+		err := migrate(t, url)
+		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(fmt.Sprint(err), "secret") {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}

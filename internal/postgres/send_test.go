@@ -1,0 +1,336 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// limits leave slow machines their time.
+func limits() postgres.Limits {
+	l := postgres.DefaultLimits()
+	l.Acquire = 30 * time.Second
+	return l
+}
+
+// open is a DB with one empty table, notes.
+func open(t *testing.T, l postgres.Limits) *postgres.DB {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), pgtest.NewURL(t), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	run(t, db, `CREATE TABLE notes (
+		n    int CONSTRAINT notes_n_unique UNIQUE CONSTRAINT notes_n_small CHECK (n < 100),
+		late int CONSTRAINT notes_late_unique UNIQUE DEFERRABLE INITIALLY DEFERRED)`)
+	return db
+}
+
+func run(t *testing.T, db *postgres.DB, sql string) {
+	t.Helper()
+	err := db.Read(t.Context(), func(c *pgxpool.Conn) error {
+		_, err := c.Exec(t.Context(), sql)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read[T any](t *testing.T, db *postgres.DB, sql string) T {
+	t.Helper()
+	var value T
+	err := db.Read(t.Context(), func(c *pgxpool.Conn) error { return c.QueryRow(t.Context(), sql).Scan(&value) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func notes(t *testing.T, db *postgres.DB) int {
+	t.Helper()
+	return read[int](t, db, "SELECT count(*) FROM notes")
+}
+
+func batchOf(statements ...string) *pgx.Batch {
+	b := &pgx.Batch{}
+	for _, sql := range statements {
+		b.Queue(sql)
+	}
+	return b
+}
+
+func TestBatchIsOneTransaction(t *testing.T) {
+	t.Parallel()
+	db := open(t, limits())
+	if err := db.Send(t.Context(), batchOf("INSERT INTO notes VALUES (1)", "INSERT INTO notes VALUES (2)")); err != nil {
+		t.Fatal(err)
+	}
+	if n := read[int](t, db, "SELECT count(DISTINCT xmin::text) FROM notes"); n != 1 || notes(t, db) != 2 {
+		t.Fatalf("%d rows of %d transactions", notes(t, db), n)
+	}
+}
+
+func TestErrorInALaterStatementRollsBackTheEarlierOnes(t *testing.T) {
+	t.Parallel()
+	for name, second := range map[string]string{
+		"refused by a constraint": "INSERT INTO notes VALUES (100)",
+		"refused at the commit":   "INSERT INTO notes VALUES (2, 7), (3, 7)",
+		"refused while preparing": "INSERT INTO no_such_table VALUES (1)",
+	} {
+		db := open(t, limits())
+		err := db.Send(t.Context(), batchOf("INSERT INTO notes VALUES (1)", second))
+		if !postgres.RolledBack(err) || postgres.Unavailable(err) {
+			t.Errorf("%s: rolled back %v, unavailable %v: %v", name, postgres.RolledBack(err), postgres.Unavailable(err), err)
+		}
+		if n := notes(t, db); n != 0 {
+			t.Errorf("%s: %d rows are left", name, n)
+		}
+	}
+}
+
+func TestViolatedConstraintHasItsName(t *testing.T) {
+	t.Parallel()
+	db := open(t, limits())
+	err := db.Send(t.Context(), batchOf("INSERT INTO notes VALUES (1)", "INSERT INTO notes VALUES (1)"))
+	if !postgres.Violates(err, "notes_n_unique") || postgres.Violates(err, "notes_n_small") {
+		t.Fatalf("the error is %v", err)
+	}
+}
+
+func TestTimeoutsOfTheServerRollBackAndAreNoRefusal(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		set  func(*postgres.Limits)
+		then string
+		code string
+	}{
+		"statement": {func(l *postgres.Limits) { l.StatementTimeout = 50 * time.Millisecond }, "SELECT pg_sleep(60)", "57014"},
+		"lock":      {func(l *postgres.Limits) { l.LockTimeout = 50 * time.Millisecond }, "SELECT FROM held FOR UPDATE", "55P03"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := limits()
+			l.StatementTimeout, l.LockTimeout = 30*time.Second, 30*time.Second
+			c.set(&l)
+			db := open(t, l)
+			run(t, db, "CREATE TABLE held AS SELECT 1")
+			done := make(chan error, 1)
+			err := db.Read(t.Context(), func(holder *pgxpool.Conn) error {
+				return pgx.BeginFunc(t.Context(), holder, func(tx pgx.Tx) error {
+					_, err := tx.Exec(t.Context(), "SELECT FROM held FOR UPDATE")
+					done <- db.Send(t.Context(), batchOf("INSERT INTO notes VALUES (1)", c.then))
+					return err
+				})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = <-done
+			var pg *pgconn.PgError
+			if !errors.As(err, &pg) || pg.Code != c.code || !postgres.RolledBack(err) || !postgres.Unavailable(err) {
+				t.Fatalf("rolled back %v, unavailable %v: %v", postgres.RolledBack(err), postgres.Unavailable(err), err)
+			}
+			if n := notes(t, db); n != 0 {
+				t.Fatalf("%d rows are left", n)
+			}
+		})
+	}
+}
+
+func TestFatalWordIsAmbiguous(t *testing.T) {
+	t.Parallel()
+	db := open(t, limits())
+	err := db.Send(t.Context(), batchOf("INSERT INTO notes VALUES (1)", "SELECT pg_terminate_backend(pg_backend_pid())"))
+	var ambiguous *postgres.AmbiguousError
+	if !errors.As(err, &ambiguous) || postgres.RolledBack(err) || !postgres.Unavailable(err) {
+		t.Fatalf("the error is %v", err)
+	}
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.SeverityUnlocalized != "FATAL" {
+		t.Fatalf("the cause is %v", err)
+	}
+}
+
+// An error of our own comes after the commit, or before it; who knows.
+func TestErrorOfACallbackIsAmbiguous(t *testing.T) {
+	t.Parallel()
+	db := open(t, limits())
+	b := batchOf("INSERT INTO notes VALUES (1)")
+	unreadable := errors.New("unreadable")
+	postgres.Affected(postgres.On(b), func(int64) error { return unreadable })
+	err := db.Send(t.Context(), b)
+	var ambiguous *postgres.AmbiguousError
+	if !errors.As(err, &ambiguous) || !errors.Is(err, unreadable) || postgres.RolledBack(err) {
+		t.Fatalf("the error is %v", err)
+	}
+	if n := notes(t, db); n != 1 {
+		t.Fatalf("%d rows, want 1", n)
+	}
+}
+
+func TestServerThatIsAwayIsUnavailable(t *testing.T) {
+	t.Parallel()
+	// Open does not connect: a process may start before its database.
+	db, err := postgres.Open(t.Context(), "postgres://nobody@127.0.0.1:1/none", postgres.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for name, err := range map[string]error{
+		"send": db.Send(t.Context(), batchOf("SELECT 1")),
+		"ping": db.Ping(t.Context()),
+	} {
+		if !postgres.Unavailable(err) || !postgres.RolledBack(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestWaitForAConnectionIsBounded(t *testing.T) {
+	t.Parallel()
+	l := limits()
+	l.MaxConns, l.Acquire = 1, 50*time.Millisecond
+	// Connecting may take longer than the wait that is under test.
+	pool := pgtest.New(t)
+	config := pool.Config()
+	config.MaxConns = 1
+	single, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer single.Close()
+	if err := single.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db := postgres.Wrap(single, l.Acquire)
+	err = db.Read(t.Context(), func(*pgxpool.Conn) error {
+		return db.Send(t.Context(), batchOf("SELECT 1"))
+	})
+	if !postgres.Unavailable(err) || !postgres.RolledBack(err) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("the error is %v", err)
+	}
+	if err := db.Ping(t.Context()); err != nil {
+		t.Fatalf("the connection did not come back: %v", err)
+	}
+}
+
+func TestSessionsAreLimitedUnlessTheURLSaysOtherwise(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewURL(t)
+	for suffix, want := range map[string]map[string]string{
+		"": {
+			"application_name": "payonce", "statement_timeout": "5s", "lock_timeout": "2s",
+			"idle_in_transaction_session_timeout": "10s",
+		},
+		"&statement_timeout=7s&application_name=other": {
+			"application_name": "other", "statement_timeout": "7s", "lock_timeout": "2s",
+			"idle_in_transaction_session_timeout": "10s",
+		},
+	} {
+		db, err := postgres.Open(t.Context(), url+suffix, limits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for name := range maps.Keys(want) {
+			got[name] = read[string](t, db, "SELECT current_setting('"+name+"')")
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		if n := db.Stat().MaxConns(); n != 16 {
+			t.Errorf("up to %d connections, want 16", n)
+		}
+		db.Close()
+	}
+}
+
+func TestURLThatIsNoneIsRefused(t *testing.T) {
+	t.Parallel()
+	_, err := postgres.Open(t.Context(), "postgres://u:secret@host:notaport/db", limits())
+	if err == nil || !strings.Contains(err.Error(), "DATABASE_URL") || strings.Contains(err.Error(), "secret") {
+		t.Fatalf("the error is %v", err)
+	}
+}
+
+// backends fills the pool and gives the server's process behind each connection.
+func backends(t *testing.T, db *postgres.DB, n int) map[int]bool {
+	t.Helper()
+	pids := map[int]bool{}
+	var fill func() error
+	fill = func() error {
+		if len(pids) == n {
+			return nil
+		}
+		return db.Read(t.Context(), func(c *pgxpool.Conn) error {
+			var pid int
+			if err := c.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+				return err
+			}
+			pids[pid] = true
+			return fill()
+		})
+	}
+	if err := fill(); err != nil {
+		t.Fatal(err)
+	}
+	return pids
+}
+
+func common(a, b map[int]bool) int {
+	n := 0
+	for pid := range a {
+		if b[pid] {
+			n++
+		}
+	}
+	return n
+}
+
+func TestConnectionThatDiesTakesTheIdleOnesAlong(t *testing.T) {
+	t.Parallel()
+	const n = 4
+	db := open(t, limits())
+	before := backends(t, db, n)
+	if err := db.Send(t.Context(), batchOf("SELECT pg_terminate_backend(pg_backend_pid())")); err == nil {
+		t.Fatal("the session outlived its end")
+	}
+	if left := common(before, backends(t, db, n)); left != 0 {
+		t.Fatalf("%d connections are still there", left)
+	}
+}
+
+// Or else clients that hang up could have the whole pool dialled anew all the time.
+func TestConnectionThatWeGiveUpDoesNot(t *testing.T) {
+	t.Parallel()
+	const n = 4
+	db := open(t, limits())
+	before := backends(t, db, n)
+	ctx, hangUp := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer hangUp()
+	err := db.Read(ctx, func(c *pgxpool.Conn) error {
+		_, err := c.Exec(ctx, "SELECT pg_sleep(60)")
+		return err
+	})
+	if !postgres.Unavailable(err) {
+		t.Fatalf("the error is %v", err)
+	}
+	if left := common(before, backends(t, db, n)); left != n-1 {
+		t.Fatalf("%d connections are still there, want %d", left, n-1)
+	}
+}

@@ -1,0 +1,294 @@
+package tenants
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"payonce/internal/postgres"
+)
+
+func TestSecretSpeaksForItsTenant(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	o.exec("UPDATE tenants SET psp_account = 'ACME-1', requests_per_second = 7, request_burst = 11")
+	if _, err := o.registry.AddKey(t.Context(), "acme", "reads-only", "", []Permission{PaymentsRead}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.registry.AddKey(t.Context(), "", "operates", "", []Permission{OpsRead, OpsResolve}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := o.directory.Authenticate(t.Context(), "reads-only")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Tenant != "acme" || p.PSPAccount != "ACME-1" || p.RequestsPerSecond != 7 || p.Burst != 11 {
+		t.Errorf("principal is %+v", p)
+	}
+	if !p.May(PaymentsRead) || p.May(PaymentsWrite) || p.May(OpsRead) || p.May("") {
+		t.Errorf("a reading key may %v", p.permissions)
+	}
+	p, err = o.directory.Authenticate(t.Context(), "operates")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Tenant != "" || p.PSPAccount != "" || !p.May(OpsRead) || !p.May(OpsResolve) || p.May(PaymentsRead) {
+		t.Errorf("operator is %+v", p)
+	}
+}
+
+func TestUnknownSecretIsUnauthenticated(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	o.hire("payonce_secret")
+	digest := sha256.Sum256([]byte("payonce_secret"))
+	for _, secret := range []string{
+		"", "payonce_secre", "payonce_secret ", "payonce_secret\x00", "Payonce_secret", "acme", string(digest[:]), hex.EncodeToString(digest[:]),
+	} {
+		if o.admits(secret) {
+			t.Errorf("%q is let in", secret)
+		}
+	}
+	if !o.admits("payonce_secret") {
+		t.Error("the secret itself is not")
+	}
+}
+
+func TestNobodyIsAuthenticatedWithoutKeys(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	if o.admits("") || o.admits("anything") {
+		t.Fatal("an empty table lets somebody in")
+	}
+}
+
+// Expiry is the database's: the clock of this process, ten minutes off, neither prolongs a key nor ends it.
+func TestKeyExpiresByTheDatabasesClock(t *testing.T) {
+	t.Parallel()
+	for name, skew := range map[string]time.Duration{"fast": 10 * time.Minute, "slow": -10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := setup(t)
+			o.tenant()
+			o.later(skew)
+			o.hire("over")
+			o.hire("running")
+			o.exec("UPDATE api_keys SET expires_at = clock_timestamp() - interval '1 millisecond' WHERE secret_sha256 = sha256('over')")
+			o.exec("UPDATE api_keys SET expires_at = clock_timestamp() + interval '5 minutes' WHERE secret_sha256 = sha256('running')")
+			if o.admits("over") {
+				t.Error("a key that is over is let in")
+			}
+			if !o.admits("running") {
+				t.Error("a key that is not over is refused")
+			}
+		})
+	}
+}
+
+func TestRotationOverlaps(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	old := o.hire("old")
+	if !o.admits("old") {
+		t.Fatal("the key does not work")
+	}
+	o.hire("new")
+	if _, err := o.registry.ExpireKey(t.Context(), old.ID, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	o.later(missFor + 1)
+	if !o.admits("new") || !o.admits("old") {
+		t.Fatal("both keys must work during the overlap")
+	}
+	o.exec("UPDATE api_keys SET expires_at = expires_at - interval '1 hour 1 second' WHERE expires_at IS NOT NULL")
+	o.later(freshFor + 1)
+	if o.admits("old") || !o.admits("new") {
+		t.Fatal("after the overlap, the new key alone must work")
+	}
+}
+
+func TestRevokedKeyStopsWithinTheTimeOfAReading(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	k := o.hire("secret")
+	if !o.admits("secret") {
+		t.Fatal("the key does not work")
+	}
+	if _, err := o.registry.ExpireKey(t.Context(), k.ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	o.later(freshFor)
+	if !o.admits("secret") || o.readings.Load() != 1 {
+		t.Fatalf("a fresh reading was not believed; %d readings", o.readings.Load())
+	}
+	o.later(1)
+	if o.admits("secret") {
+		t.Fatal("a revoked key is let in")
+	}
+}
+
+func TestAuthenticationCostsNoRoundTrip(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	o.hire("secret")
+	var group sync.WaitGroup
+	for range 50 {
+		group.Go(func() {
+			for range 20 {
+				if _, err := o.directory.Authenticate(t.Context(), "secret"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if n := o.readings.Load(); n != 1 {
+		t.Fatalf("%d readings for a thousand requests", n)
+	}
+}
+
+// Guessing must not become load on the database, nor may it keep a new key out for long.
+func TestUnknownSecretsReadTheTableOnceASecond(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	o.hire("secret")
+	o.admits("secret")
+	o.hire("new")
+	for range 100 {
+		if o.admits("new") || o.admits("guess") {
+			t.Fatal("let in without a reading")
+		}
+	}
+	o.later(missFor)
+	o.admits("guess")
+	if n := o.readings.Load(); n != 1 {
+		t.Fatalf("%d readings within a second", n)
+	}
+	o.later(1)
+	if !o.admits("new") {
+		t.Fatal("a new key does not work after a second")
+	}
+	for range 100 {
+		o.admits("guess")
+	}
+	if n := o.readings.Load(); n != 2 {
+		t.Fatalf("%d readings, want 2", n)
+	}
+}
+
+func TestStaleReadingServesWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	o.hire("secret")
+	o.admits("secret")
+	o.away.Store(true)
+
+	o.later(staleFor)
+	for range 100 {
+		if !o.admits("secret") {
+			t.Fatal("refused although the last reading is still good")
+		}
+	}
+	if n := o.readings.Load(); n != 2 {
+		t.Fatalf("a database that is away was asked %d times, want once", n-1)
+	}
+	o.later(1)
+	for range 100 {
+		_, err := o.directory.Authenticate(t.Context(), "secret")
+		if !postgres.Unavailable(err) || errors.Is(err, ErrUnauthenticated) {
+			t.Fatalf("after the last reading has gone bad: %v", err)
+		}
+	}
+	o.later(missFor)
+	if _, err := o.directory.Authenticate(t.Context(), "secret"); !errors.Is(err, errAway) || o.readings.Load() != 3 {
+		t.Fatalf("%v after %d readings", err, o.readings.Load())
+	}
+	o.away.Store(false)
+	o.later(missFor)
+	if !o.admits("secret") {
+		t.Fatal("refused although the database is back")
+	}
+}
+
+// A key that was made after the last reading must not hear that it is none.
+func TestUnknownSecretIsNotRefusedWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	o.hire("secret")
+	o.admits("secret")
+	o.hire("new")
+	o.away.Store(true)
+	o.later(missFor + 1)
+	for range 10 {
+		_, err := o.directory.Authenticate(t.Context(), "new")
+		if !postgres.Unavailable(err) || errors.Is(err, ErrUnauthenticated) {
+			t.Fatalf("error is %v", err)
+		}
+		if !o.admits("secret") {
+			t.Fatal("a secret that is known was refused")
+		}
+	}
+	if n := o.readings.Load(); n != 2 {
+		t.Fatalf("a database that is away was asked %d times", n-1)
+	}
+}
+
+// Without any reading, nobody can be told from anybody: that is not the client's fault.
+func TestDatabaseThatIsAwayFromTheStartRefusesNobodyForGood(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	o.hire("secret")
+	o.away.Store(true)
+	for range 10 {
+		_, err := o.directory.Authenticate(t.Context(), "secret")
+		if !postgres.Unavailable(err) || errors.Is(err, ErrUnauthenticated) {
+			t.Fatalf("error is %v", err)
+		}
+	}
+	if n := o.readings.Load(); n != 1 {
+		t.Fatalf("a database that is away was asked %d times", n)
+	}
+	o.away.Store(false)
+	o.later(missFor)
+	if !o.admits("secret") {
+		t.Fatal("refused although the database is back")
+	}
+}
+
+// The reading is for everybody, so it does not end with the request that happened to need it.
+func TestClientThatHangsUpDoesNotSpoilTheReading(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	o.hire("secret")
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	if _, err := o.directory.Authenticate(gone, "secret"); err != nil {
+		t.Fatal(err)
+	}
+	if !o.admits("secret") || o.readings.Load() != 1 {
+		t.Fatal("the reading was lost")
+	}
+}
+
+func TestRefusalDoesNotRepeatTheSecret(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	if _, err := o.directory.Authenticate(t.Context(), "payonce_guess"); err == nil || strings.Contains(err.Error(), "guess") {
+		t.Fatalf("error is %v", err)
+	}
+}

@@ -1,0 +1,91 @@
+package tenants
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// office is the administration and a directory, on a database of the test's own, at a time that the test sets.
+type office struct {
+	t         *testing.T
+	pool      *pgxpool.Pool // straight to the tables
+	registry  *Registry
+	directory *Directory
+	clock     atomic.Int64 // of the directory, in nanoseconds from its start
+	away      atomic.Bool  // the database, as the directory sees it
+	readings  atomic.Int64 // that the directory has tried
+}
+
+var errAway = errors.New("the database is away")
+
+func setup(t *testing.T) *office {
+	t.Helper()
+	o := &office{t: t, pool: pgtest.New(t)}
+	o.registry = NewRegistry(postgres.Wrap(o.pool, 0), uuid.NewV7)
+	watched := o.pool.Config()
+	watched.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) {
+		o.readings.Add(1)
+		if o.away.Load() {
+			return true, errAway
+		}
+		return true, nil
+	}
+	pool, err := pgxpool.NewWithConfig(context.Background(), watched)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	start := time.Now()
+	o.directory = NewDirectory(postgres.Wrap(pool, 0), func() time.Time { return start.Add(time.Duration(o.clock.Load())) })
+	return o
+}
+
+// later moves the directory's clock.
+func (o *office) later(d time.Duration) { o.clock.Add(int64(d)) }
+
+// tenant makes acme.
+func (o *office) tenant() {
+	o.t.Helper()
+	if err := o.registry.EnsureTenant(o.t.Context(), "acme"); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// hire gives acme a key that reads and writes.
+func (o *office) hire(secret string) APIKey {
+	o.t.Helper()
+	k, err := o.registry.AddKey(o.t.Context(), "acme", secret, "", []Permission{PaymentsWrite, PaymentsRead})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return k
+}
+
+// admits reports whether a secret authenticates. Anything but a plain no is the end of the test.
+func (o *office) admits(secret string) bool {
+	o.t.Helper()
+	_, err := o.directory.Authenticate(o.t.Context(), secret)
+	if err != nil && !errors.Is(err, ErrUnauthenticated) {
+		o.t.Fatalf("authenticate: %v", err)
+	}
+	return err == nil
+}
+
+func (o *office) exec(sql string, args ...any) {
+	o.t.Helper()
+	if _, err := o.pool.Exec(o.t.Context(), sql, args...); err != nil {
+		o.t.Fatalf("%s: %v", sql, err)
+	}
+}

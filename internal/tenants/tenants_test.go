@@ -1,0 +1,204 @@
+package tenants
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+func TestNewSecretIsAllItsRandomness(t *testing.T) {
+	t.Parallel()
+	raw := make([]byte, 64)
+	for i := range raw {
+		raw[i] = byte(i)
+	}
+	random := iotest.OneByteReader(bytes.NewReader(raw)) // a short read is not the end
+	first, err := NewSecret(random)
+	if err != nil || first != "payonce_000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f" {
+		t.Fatalf("%q, %v", first, err)
+	}
+	second, err := NewSecret(random)
+	if err != nil || second == first {
+		t.Fatalf("%q again, %v", second, err)
+	}
+	if third, err := NewSecret(random); err == nil {
+		t.Fatalf("%q without randomness", third)
+	}
+	if fourth, err := NewSecret(bytes.NewReader(raw[:31])); err == nil {
+		t.Fatalf("%q of 31 bytes", fourth)
+	}
+}
+
+func TestTableHoldsNoSecret(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	const secret = "payonce_c0ffee"
+	o.hire(secret)
+	var row string
+	var digest []byte
+	if err := o.pool.QueryRow(t.Context(), "SELECT k::text, secret_sha256 FROM api_keys AS k").Scan(&row, &digest); err != nil {
+		t.Fatal(err)
+	}
+	if want := sha256.Sum256([]byte(secret)); !bytes.Equal(digest, want[:]) || strings.Contains(row, "c0ffee") {
+		t.Fatalf("row is %s", row)
+	}
+}
+
+func TestTenantIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	for range 2 {
+		o.tenant()
+	}
+	var account string
+	var perSecond, burst int
+	if err := o.pool.QueryRow(t.Context(), "SELECT psp_account, requests_per_second, request_burst FROM tenants").Scan(&account, &perSecond, &burst); err != nil {
+		t.Fatal(err)
+	}
+	if account != "acme" || perSecond != 50 || burst != 100 {
+		t.Fatalf("tenant has account %q, %d requests per second, burst %d", account, perSecond, burst)
+	}
+}
+
+func TestTenantsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	for _, id := range []string{"", "Acme", "1acme", "-acme", "acme corp", "acme/x", "ac\nme", "acme\n", "äcme", strings.Repeat("a", 32)} {
+		if err := o.registry.EnsureTenant(t.Context(), id); err == nil {
+			t.Errorf("%q was made", id)
+		} else if !strings.Contains(err.Error(), "an id is a lower-case letter") {
+			t.Errorf("%q: the refusal does not say what is allowed: %v", id, err)
+		}
+	}
+	for _, id := range []string{"a", "acme-2", strings.Repeat("a", 31)} {
+		if err := o.registry.EnsureTenant(t.Context(), id); err != nil {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	// Two tenants on one account would see each other's keys at the PSP.
+	o.exec("UPDATE tenants SET psp_account = 'globex' WHERE id = 'a'")
+	if err := o.registry.EnsureTenant(t.Context(), "globex"); err == nil {
+		t.Error("two tenants share an account at the PSP")
+	}
+}
+
+func TestKeysThatCannotBe(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	o.hire("taken")
+	for name, c := range map[string]struct {
+		tenant, secret, label string
+		may                   []Permission
+		want                  error
+	}{
+		"unknown tenant":                 {"globex", "s", "", []Permission{PaymentsRead}, ErrNoTenant},
+		"secret in use":                  {"acme", "taken", "", []Permission{PaymentsRead}, ErrSecretInUse},
+		"secret in use, for an operator": {"", "taken", "", []Permission{OpsRead}, ErrSecretInUse},
+		"no permission":                  {"acme", "s", "", nil, nil},
+		"unknown permission":             {"acme", "s", "", []Permission{"payments:all"}, nil},
+		"an operator's for a tenant":     {"acme", "s", "", []Permission{PaymentsRead, OpsRead}, nil},
+		"a tenant's for an operator":     {"", "s", "", []Permission{PaymentsRead}, nil},
+		"both for an operator":           {"", "s", "", []Permission{OpsRead, PaymentsWrite}, nil},
+		"a long label":                   {"acme", "s", strings.Repeat("x", 101), []Permission{PaymentsRead}, nil},
+	} {
+		k, err := o.registry.AddKey(t.Context(), c.tenant, c.secret, c.label, c.may)
+		if err == nil || c.want != nil && !errors.Is(err, c.want) || k.ID != uuid.Nil {
+			t.Errorf("%s: key %v, error %v", name, k.ID, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "taken") {
+			t.Errorf("%s: the refusal repeats the secret: %v", name, err)
+		}
+	}
+	keys, err := o.registry.Keys(t.Context())
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("%d keys, want the first alone: %v", len(keys), err)
+	}
+}
+
+func TestKeyNeedsAnID(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	broken := errors.New("no randomness")
+	o.registry.newID = func() (uuid.UUID, error) { return uuid.UUID{}, broken }
+	if _, err := o.registry.AddKey(t.Context(), "acme", "s", "", []Permission{PaymentsRead}); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+}
+
+func TestKeysAreListedOldestFirst(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	first := o.hire("first")
+	second, err := o.registry.AddKey(t.Context(), "", "second", "on call", []Permission{OpsResolve, OpsRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.hire("third")
+	if _, err := o.registry.ExpireKey(t.Context(), first.ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.registry.ExpireKey(t.Context(), second.ID, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := o.registry.Keys(t.Context())
+	if err != nil || len(keys) != 3 {
+		t.Fatalf("%d keys: %v", len(keys), err)
+	}
+	if keys[0].ID != first.ID || keys[0].Tenant != "acme" || !keys[0].Expired || !slices.Equal(keys[0].Permissions, []string{"payments:read", "payments:write"}) {
+		t.Errorf("first is %+v", keys[0])
+	}
+	if keys[1].ID != second.ID || keys[1].Tenant != "" || keys[1].Label != "on call" || keys[1].Expired || keys[1].Expires == nil {
+		t.Errorf("second is %+v", keys[1])
+	}
+	if keys[2].Expires != nil || keys[2].Expired || !keys[2].Created.After(keys[0].Created) {
+		t.Errorf("third is %+v", keys[2])
+	}
+}
+
+func TestExpiryIsNeverPutOff(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	k := o.hire("secret")
+	soon, err := o.registry.ExpireKey(t.Context(), k.ID, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if later, err := o.registry.ExpireKey(t.Context(), k.ID, time.Hour); err != nil || !later.Equal(soon) {
+		t.Fatalf("the end was put off from %s to %s: %v", soon, later, err)
+	}
+	if sooner, err := o.registry.ExpireKey(t.Context(), k.ID, time.Second); err != nil || !sooner.Before(soon) {
+		t.Fatalf("the end was not brought forward from %s: %s, %v", soon, sooner, err)
+	}
+	if _, err := o.registry.ExpireKey(t.Context(), uuid.New(), 0); !errors.Is(err, ErrNoAPIKey) {
+		t.Fatalf("a key that is none: %v", err)
+	}
+}
+
+func TestRatesAndDigestsAreBounded(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	o.hire("secret")
+	for _, sql := range []string{
+		"UPDATE tenants SET requests_per_second = 0", "UPDATE tenants SET requests_per_second = 100001",
+		"UPDATE tenants SET request_burst = 0", "UPDATE tenants SET request_burst = 100001",
+		"UPDATE tenants SET psp_account = 'two words'", "UPDATE tenants SET psp_account = ''",
+		"UPDATE api_keys SET secret_sha256 = 'plain'", "DELETE FROM tenants",
+	} {
+		if _, err := o.pool.Exec(t.Context(), sql); err == nil {
+			t.Errorf("%s: done", sql)
+		}
+	}
+}
