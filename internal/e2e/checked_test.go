@@ -3,7 +3,11 @@ package e2e
 import (
 	"net/http"
 	"testing"
+
+	"payonce/internal/e2e/contract"
 )
 
 // checked holds every exchange against openapi.yaml.
-func checked(_ testing.TB, base http.RoundTripper) http.RoundTripper { return base }
+func checked(t testing.TB, base http.RoundTripper) http.RoundTripper {
+	return contract.Transport(t, base)
+}

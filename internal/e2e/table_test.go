@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -429,6 +431,9 @@ func newGate() *gate { return &gate{make(chan struct{}, 100), make(chan struct{}
 
 func (g *gate) wrap(psp http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Only a request that has been read to its end hears that its client has gone.
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		g.arrived <- struct{}{}
 		select {
 		case <-g.opened:

@@ -7,11 +7,13 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
+	"regexp"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"payonce/internal/cardnumber"
 	"payonce/internal/problem"
 )
 
@@ -63,8 +65,9 @@ func decode(raw []byte, dst any) *refusal {
 	return nil
 }
 
-// checkSyntax walks the text once: a single object, not too deep. It goes first so that nothing is decoded of a text
-// that is refused as a whole.
+// checkSyntax walks the text once: a single object, not too deep, without null. It goes first so that nothing is decoded of a
+// text that is refused as a whole. A null is no way to leave a member out: it is what becomes of a number that could not be
+// computed, and a refund without an amount returns everything.
 func checkSyntax(raw []byte) *refusal {
 	d := jsontext.NewDecoder(bytes.NewReader(raw))
 	if d.PeekKind() != jsontext.KindBeginObject {
@@ -83,7 +86,9 @@ func checkSyntax(raw []byte) *refusal {
 		case d.StackDepth() > maxDepth:
 			return invalid(problem.AtPointer("", "must not be nested deeper than 8 levels"))
 		case token.Kind() == jsontext.KindString && strings.ContainsRune(token.String(), 0):
-			return invalid(problem.AtPointer(string(d.StackPointer()), "must not hold the character U+0000"))
+			return invalid(problem.AtPointer(place(d.StackPointer()), "must not hold the character U+0000"))
+		case token.Kind() == jsontext.KindNull:
+			return invalid(problem.AtPointer(place(d.StackPointer()), "must not be null; leave out what has no value"))
 		case d.StackDepth() == 0:
 			if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
 				return invalid(problem.AtPointer("", "must end after the object"))
@@ -98,7 +103,7 @@ func checkSyntax(raw []byte) *refusal {
 func explain(err error) problem.Detail {
 	var semantic *json.SemanticError
 	if errors.As(err, &semantic) {
-		pointer := string(semantic.JSONPointer)
+		pointer := place(semantic.JSONPointer)
 		if errors.Is(err, json.ErrUnknownName) {
 			return problem.AtPointer(pointer, "is not a member of this request; names are case-sensitive")
 		}
@@ -106,11 +111,11 @@ func explain(err error) problem.Detail {
 	}
 	var syntactic *jsontext.SyntacticError
 	if errors.As(err, &syntactic) {
-		pointer := string(syntactic.JSONPointer)
+		pointer := place(syntactic.JSONPointer)
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			return problem.AtPointer(pointer, "is given twice")
 		}
-		if strings.Contains(err.Error(), "UTF-8") {
+		if syntactic.Err != nil && notUTF8.MatchString(syntactic.Err.Error()) {
 			return problem.AtPointer(pointer, "must be valid UTF-8")
 		}
 		return problem.AtPointer(pointer, "is not valid JSON")
@@ -118,10 +123,26 @@ func explain(err error) problem.Detail {
 	return problem.AtPointer("", "is not valid JSON")
 }
 
-func expected(t reflect.Type) string {
-	for t != nil && t.Kind() == reflect.Pointer {
-		t = t.Elem()
+// notUTF8 finds what the library says of bytes, and of escapes for halves of characters. It has no error of its own for them.
+var notUTF8 = regexp.MustCompile(`UTF-8|surrogate`)
+
+// memberForm is what the names of members look like, ours and those of metadata.
+var memberForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,40}$`)
+
+// place is a pointer as it may be shown. A name that no member of ours could have ends it: it may be what must not be
+// repeated.
+func place(p jsontext.Pointer) string {
+	var shown jsontext.Pointer
+	for name := range p.Tokens() {
+		if !memberForm.MatchString(name) || cardnumber.In(name) {
+			break
+		}
+		shown = shown.AppendToken(name)
 	}
+	return string(shown)
+}
+
+func expected(t reflect.Type) string {
 	if t == nil {
 		return "has the wrong type"
 	}

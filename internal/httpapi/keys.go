@@ -22,11 +22,11 @@ type keyView struct {
 	Attempt     int32              `json:"attempt"`
 	Generation  int32              `json:"generation"`
 	Fingerprint string             `json:"fingerprint"`
-	CreatedAt   time.Time          `json:"createdAt"`
-	ReservedAt  time.Time          `json:"reservedAt"`
-	LockedUntil *time.Time         `json:"lockedUntil,omitzero"`
-	CompletedAt *time.Time         `json:"completedAt,omitzero"`
-	ExpiresAt   time.Time          `json:"expiresAt"`
+	CreatedAt   string             `json:"createdAt"`
+	ReservedAt  string             `json:"reservedAt"`
+	LockedUntil string             `json:"lockedUntil,omitempty"`
+	CompletedAt string             `json:"completedAt,omitempty"`
+	ExpiresAt   string             `json:"expiresAt"`
 	Resource    string             `json:"resource"`
 	Response    *storedResponse    `json:"response,omitzero"`
 	Timeline    []timelineEntry    `json:"timeline"`
@@ -40,7 +40,7 @@ type storedResponse struct {
 }
 
 type timelineEntry struct {
-	At         time.Time          `json:"at"`
+	At         string             `json:"at"`
 	Actor      string             `json:"actor"`
 	From       idempotency.Status `json:"from,omitempty"`
 	To         idempotency.Status `json:"to"`
@@ -51,9 +51,8 @@ type timelineEntry struct {
 }
 
 func (a *API) getKey(w http.ResponseWriter, r *http.Request) {
-	operation, ok := operationOf(r)
-	if !ok {
-		bad := invalid(problem.Detail{Parameter: "operation", Detail: "must be POST /payments or POST /payments/{id}/refunds"})
+	operation, bad := operationOf(r.URL.RawQuery)
+	if bad != nil {
 		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
 		return
 	}
@@ -86,17 +85,17 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request) {
 func viewOf(k idempotency.Record, operation string, events []idempotency.Event) keyView {
 	v := keyView{
 		Key: k.Ref.Key.String(), Operation: operation, Status: k.Status, Attempt: k.Attempt, Generation: k.Generation,
-		Fingerprint: k.Fingerprint.String(), CreatedAt: k.Created.UTC(), ReservedAt: k.Reserved.UTC(),
-		LockedUntil: utc(k.LockedUntil), ExpiresAt: k.Expires.UTC(), Resource: locationOf(k, operation),
+		Fingerprint: k.Fingerprint.String(), CreatedAt: stamp(&k.Created), ReservedAt: stamp(&k.Reserved),
+		LockedUntil: stamp(k.LockedUntil), ExpiresAt: stamp(&k.Expires), Resource: locationOf(k, operation),
 		Timeline: make([]timelineEntry, 0, len(events)),
 	}
 	if k.Response != nil {
-		v.CompletedAt = utc(k.Finished)
+		v.CompletedAt = stamp(k.Finished)
 		v.Response = &storedResponse{k.Response.Status, k.Response.ContentType, k.Response.Location, string(k.Response.Body)}
 	}
 	for _, e := range events {
 		v.Timeline = append(v.Timeline, timelineEntry{
-			At: e.At.UTC(), Actor: e.Actor, From: e.From, To: e.To, Attempt: e.Attempt, Generation: e.Generation,
+			At: stamp(&e.At), Actor: e.Actor, From: e.From, To: e.To, Attempt: e.Attempt, Generation: e.Generation,
 			Reason: e.Reason, Evidence: e.Evidence,
 		})
 	}
@@ -110,14 +109,22 @@ func locationOf(k idempotency.Record, operation string) string {
 	return payments.Payment{ID: payments.PaymentID(k.Subject)}.Location()
 }
 
-func operationOf(r *http.Request) (string, bool) {
-	switch op := r.URL.Query().Get("operation"); op {
-	case "", payments.CreateOperation:
-		return payments.CreateOperation, true
-	case payments.RefundOperation:
-		return op, true
+func operationOf(rawQuery string) (string, *refusal) {
+	query, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return "", invalid(problem.Detail{Parameter: "query", Detail: "is not a valid query string"})
 	}
-	return "", false
+	if bad := checkQuery(query, "operation"); bad != nil {
+		return "", invalid(bad...)
+	}
+	op := payments.CreateOperation
+	if query.Has("operation") {
+		op = query.Get("operation")
+	}
+	if op != payments.CreateOperation && op != payments.RefundOperation {
+		return "", invalid(problem.Detail{Parameter: "operation", Detail: "must be POST /payments or POST /payments/{id}/refunds"})
+	}
+	return op, nil
 }
 
 // keyInPath undoes the escaping that the router leaves in a path with escaped slashes.
@@ -132,10 +139,10 @@ func keyInPath(r *http.Request) (idempotency.Key, error) {
 	return idempotency.ParseKey(raw)
 }
 
-func utc(t *time.Time) *time.Time {
+// stamp writes a time as the bodies of payments do; none is empty.
+func stamp(t *time.Time) string {
 	if t == nil {
-		return nil
+		return ""
 	}
-	u := t.UTC()
-	return &u
+	return t.UTC().Format(payments.TimeForm)
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -161,8 +162,9 @@ func knownMethod(m string) string {
 // allow names the methods that the path does take (RFC 9110, section 15.5.6).
 func allow(w http.ResponseWriter, r *http.Request) {
 	routes := chi.RouteContext(r.Context()).Routes
+	path := cmp.Or(r.URL.RawPath, r.URL.Path) // as the router does
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
-		if routes.Match(chi.NewRouteContext(), method, r.URL.Path) {
+		if routes.Match(chi.NewRouteContext(), method, path) {
 			w.Header().Add("Allow", method)
 		}
 	}

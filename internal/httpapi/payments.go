@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json"
@@ -14,14 +15,14 @@ import (
 
 const jsonType = "application/json"
 
-// paymentRequest is the body of POST /payments. Pointers tell a member that is absent, or null, from a zero.
+// paymentRequest is the body of POST /payments. Pointers tell a member that is absent from a zero.
 type paymentRequest struct {
-	CustomerID    *string            `json:"customerId"`
-	AmountCents   *int64             `json:"amountCents"`
-	Currency      *string            `json:"currency"`
-	PaymentMethod *string            `json:"paymentMethod"`
-	Description   *string            `json:"description"`
-	Metadata      map[string]*string `json:"metadata"`
+	CustomerID    *string           `json:"customerId"`
+	AmountCents   *int64            `json:"amountCents"`
+	Currency      *string           `json:"currency"`
+	PaymentMethod *string           `json:"paymentMethod"`
+	Description   *string           `json:"description"`
+	Metadata      map[string]string `json:"metadata"`
 }
 
 func (a *API) createPayment(w http.ResponseWriter, r *http.Request, k payments.Keyed) ask {
@@ -52,19 +53,10 @@ func (p paymentRequest) toDomain() (payments.CreateRequest, *refusal) {
 	request := payments.CreateRequest{
 		CustomerID: deref(p.CustomerID), AmountCents: payments.AmountMinor(deref(p.AmountCents)),
 		Currency: payments.Currency(deref(p.Currency)), PaymentMethod: deref(p.PaymentMethod), Description: deref(p.Description),
+		Metadata: p.Metadata,
 	}
 	if p.PaymentMethod != nil && *p.PaymentMethod == "" {
 		bad = append(bad, problem.AtPointer("/paymentMethod", "must not be empty; leave it out for the default"))
-	}
-	for name, value := range p.Metadata {
-		if value == nil {
-			bad = append(bad, problem.AtPointer("/metadata", "each value must be a string"))
-			break
-		}
-		if request.Metadata == nil {
-			request.Metadata = map[string]string{}
-		}
-		request.Metadata[name] = *value
 	}
 	missing := map[string]bool{}
 	for _, d := range bad {
@@ -125,18 +117,14 @@ func filterOf(rawQuery string) (payments.Filter, *refusal) {
 	if err != nil {
 		return f, invalid(problem.Detail{Parameter: "query", Detail: "is not a valid query string"})
 	}
-	var bad []problem.Detail
+	bad := checkQuery(query, "customerId", "status", "limit", "cursor")
 	for name, values := range query {
 		refuse := func(detail string) { bad = append(bad, problem.Detail{Parameter: name, Detail: detail}) }
-		if len(values) > 1 {
-			refuse("is given twice")
-			continue
-		}
 		v := values[0]
 		switch name {
 		case "customerId":
-			if f.CustomerID = v; v == "" || len(v) > 64 {
-				refuse("must be 1 to 64 characters")
+			if f.CustomerID = v; !payments.IsCustomerID(v) {
+				refuse("must be 1 to 64 letters, digits or . _ : -")
 			}
 		case "status":
 			switch f.Status = payments.Status(v); f.Status {
@@ -153,14 +141,31 @@ func filterOf(rawQuery string) (payments.Filter, *refusal) {
 			if f.Before = &id; err != nil {
 				refuse("must be the nextCursor of an earlier page")
 			}
-		default:
-			bad = append(bad, problem.Detail{Parameter: "query", Detail: "has a parameter other than customerId, status, limit, cursor"})
 		}
 	}
 	if bad != nil {
 		return f, invalid(bad...)
 	}
 	return f, nil
+}
+
+// checkQuery refuses parameters that are repeated or none of those allowed; the name of the latter may be what must not be
+// repeated.
+func checkQuery(query url.Values, allowed ...string) []problem.Detail {
+	var bad []problem.Detail
+	known := 0
+	for _, name := range allowed {
+		if values, given := query[name]; given {
+			known++
+			if len(values) > 1 {
+				bad = append(bad, problem.Detail{Parameter: name, Detail: "is given twice"})
+			}
+		}
+	}
+	if known < len(query) {
+		bad = append(bad, problem.Detail{Parameter: "query", Detail: "has a parameter other than " + strings.Join(allowed, ", ")})
+	}
+	return bad
 }
 
 // show answers 200.

@@ -30,7 +30,7 @@ func preferenceOf(h http.Header) preference {
 		case "wait":
 			seconds, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 31)
 			if err == nil && !seenWait {
-				p.wait = min(time.Duration(seconds)*time.Second, maxWait) //nolint:gosec // 31 bits
+				p.wait = min(time.Duration(seconds)*time.Second, maxWait)
 				seenWait = true
 			}
 		}

@@ -178,6 +178,22 @@ func TestRetakeOfARivalsAttemptWritesNothing(t *testing.T) {
 		"request failed_retryable>in_progress 2/1 retried", "owner in_progress>failed_retryable 2/1 no connection")
 }
 
+// The first attempts of two generations have the same number.
+func TestRetakeAsksForTheGenerationThatItSaw(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.release(b.own())
+	free := is[Retake](t, b.reserve(b.claim()))
+	b.expire()
+	c := b.claim()
+	b.release(is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease)
+	b.wantStatus(FailedRetryableStatus, 1, 2)
+	if d := b.retake(b.claim(), free); d != nil {
+		t.Fatalf("the second generation was taken by a request that saw the first: %T", d)
+	}
+	b.wantStatus(FailedRetryableStatus, 1, 2)
+}
+
 func TestReleasedKeyIsNotExecutedBeyondThePSPsMemory(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -12,9 +12,9 @@ import (
 // schemaVersion is the version of the stored responses' form. A change of the bodies below counts it up.
 const schemaVersion = 1
 
-// timeForm is RFC 3339 in UTC with microseconds, PostgreSQL's own resolution: the same text from memory and from the
-// table.
-const timeForm = "2006-01-02T15:04:05.000000Z"
+// TimeForm is RFC 3339 in UTC with microseconds, PostgreSQL's own resolution: the same text from memory and from the
+// table, and of one length, so that it sorts.
+const TimeForm = "2006-01-02T15:04:05.000000Z"
 
 // paymentBody is a payment as the API shows it. The order of the fields is the order of the members.
 type paymentBody struct {
@@ -52,7 +52,7 @@ func (p Payment) MarshalJSON() ([]byte, error) {
 		PaymentID: p.ID.String(), Status: p.Status, CustomerID: p.CustomerID, AmountCents: p.Amount,
 		Currency: p.Currency, Amount: p.Currency.Decimal(p.Amount), PaymentMethod: p.PaymentMethod,
 		Description: p.Description, Metadata: p.Metadata, PSPChargeID: p.PSPChargeID,
-		DeclineCode: p.DeclineCode, AmountRefundedCents: p.Refunded, CreatedAt: p.Created.UTC().Format(timeForm),
+		DeclineCode: p.DeclineCode, AmountRefundedCents: p.Refunded, CreatedAt: p.Created.UTC().Format(TimeForm),
 	}, json.Deterministic(true))
 }
 
@@ -61,7 +61,7 @@ func (r Refund) MarshalJSON() ([]byte, error) {
 	return json.Marshal(refundBody{
 		RefundID: r.ID.String(), PaymentID: r.PaymentID.String(), Status: r.Status, AmountCents: r.Amount,
 		Currency: r.Currency, Amount: r.Currency.Decimal(r.Amount), Reason: r.Reason,
-		PSPRefundID: r.PSPRefundID, DeclineCode: r.DeclineCode, CreatedAt: r.Created.UTC().Format(timeForm),
+		PSPRefundID: r.PSPRefundID, DeclineCode: r.DeclineCode, CreatedAt: r.Created.UTC().Format(TimeForm),
 	})
 }
 

@@ -36,7 +36,7 @@ func All() []Entry {
 
 // catalogue is in the order that All promises. It is only ever read.
 //
-// The curl lines make their keys from the clock, so that each run is a new operation. $BASE is filled in by the page.
+// The curl lines make their keys from the clock, so that each run is a new operation, and each code has its own prefix. $BASE is filled in by the page.
 var catalogue = []Entry{
 	{
 		Code: IdempotencyKeyInvalid, Status: 400, Title: "The Idempotency-Key is malformed",
@@ -61,7 +61,7 @@ var catalogue = []Entry{
 		WhatToDo: "Read errors: each entry names the place by a JSON pointer, a parameter or a header. Mend it and send the request " +
 			"again; the key has not been used.",
 		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
-			`-H "Idempotency-Key: example-$(date +%s)" -d '{"customerId":"cus-1","amountCents":-5,"currency":"KRW"}'`,
+			`-H "Idempotency-Key: invalid-$(date +%s)" -d '{"customerId":"cus-1","amountCents":-5,"currency":"KRW"}'`,
 	},
 	{
 		Code: Unauthenticated, Status: 401, Title: "No valid API key",
@@ -75,7 +75,7 @@ var catalogue = []Entry{
 			"answer and is replayed byte for byte.",
 		WhatToDo: "Ask the payer for another payment method, and pay with it under a new key.",
 		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
-			`-H "Idempotency-Key: example-$(date +%s)" ` +
+			`-H "Idempotency-Key: declined-$(date +%s)" ` +
 			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW","paymentMethod":"pm_declined"}'`,
 	},
 	{
@@ -84,7 +84,7 @@ var catalogue = []Entry{
 			"answer and is replayed byte for byte. Nothing was returned to the payer.",
 		WhatToDo: "Settle the refund in another way, or try another one under a new key when the reason has gone.",
 		Curl: `ID=$(curl -s "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
-			`-H "Idempotency-Key: example-$(date +%s)" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}' ` +
+			`-H "Idempotency-Key: to-refund-$(date +%s)" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}' ` +
 			`| sed 's/.*"paymentId":"\([^"]*\)".*/\1/'); curl -i "$BASE/payments/$ID/refunds" -H "Authorization: Bearer demo-acme-key" ` +
 			`-H "Content-Type: application/json" -H "Idempotency-Key: refund-$(date +%s)" -d '{"reason":"pm_declined"}'`,
 	},
@@ -93,7 +93,7 @@ var catalogue = []Entry{
 		Meaning:  "The API key is valid but may not do this. Reading needs payments:read, moving money needs payments:write.",
 		WhatToDo: "Use a key that has the scope, or have one created.",
 		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-readonly-key" -H "Content-Type: application/json" ` +
-			`-H "Idempotency-Key: example-$(date +%s)" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
+			`-H "Idempotency-Key: forbidden-$(date +%s)" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
 	},
 	{
 		Code: NotFound, Status: 404, Title: "Not found",
@@ -113,7 +113,7 @@ var catalogue = []Entry{
 		Meaning: "Another request with the same key and body is being executed at this moment. Nothing was done for this one.",
 		WhatToDo: "Wait for as many seconds as Retry-After says and send the same request with the same key. Or send " +
 			"Prefer: wait=10 to wait on the connection, or Prefer: respond-async to get a 202 at once.",
-		Curl: `K=example-$(date +%s); for i in 1 2; do curl -si "$BASE/payments" -H "Authorization: Bearer demo-acme-key" ` +
+		Curl: `K=in-flight-$(date +%s); for i in 1 2; do curl -si "$BASE/payments" -H "Authorization: Bearer demo-acme-key" ` +
 			`-H "Content-Type: application/json" -H "Idempotency-Key: $K" ` +
 			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW","paymentMethod":"pm_slow"}' & sleep 0.5; done; wait`,
 	},
@@ -122,10 +122,10 @@ var catalogue = []Entry{
 		Meaning:  "Only a payment with the status succeeded can be refunded. This one is still processing, was declined or has failed.",
 		WhatToDo: "If the payment is processing, wait until it has succeeded. Otherwise there is nothing to give back.",
 		Curl: `ID=$(curl -s "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
-			`-H "Idempotency-Key: example-$(date +%s)" ` +
+			`-H "Idempotency-Key: not-charged-$(date +%s)" ` +
 			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW","paymentMethod":"pm_declined"}' ` +
 			`| sed 's/.*"paymentId":"\([^"]*\)".*/\1/'); curl -i "$BASE/payments/$ID/refunds" -H "Authorization: Bearer demo-acme-key" ` +
-			`-H "Content-Type: application/json" -H "Idempotency-Key: refund-$(date +%s)" -d '{}'`,
+			`-H "Content-Type: application/json" -H "Idempotency-Key: refuse-$(date +%s)" -d '{}'`,
 	},
 	{
 		Code: RefundExceedsPayment, Status: 409, Title: "The refund is more than the payment has left",
@@ -133,9 +133,9 @@ var catalogue = []Entry{
 			"because they may have reached the payer.",
 		WhatToDo: "Ask for no more than is left: amountCents less amountRefundedCents less what is still processing. Without amountCents, a refund returns the whole rest.",
 		Curl: `ID=$(curl -s "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
-			`-H "Idempotency-Key: example-$(date +%s)" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}' ` +
+			`-H "Idempotency-Key: to-exceed-$(date +%s)" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}' ` +
 			`| sed 's/.*"paymentId":"\([^"]*\)".*/\1/'); curl -i "$BASE/payments/$ID/refunds" -H "Authorization: Bearer demo-acme-key" ` +
-			`-H "Content-Type: application/json" -H "Idempotency-Key: refund-$(date +%s)" -d '{"amountCents":12001}'`,
+			`-H "Content-Type: application/json" -H "Idempotency-Key: exceed-$(date +%s)" -d '{"amountCents":12001}'`,
 	},
 	{
 		Code: IdempotencyKeyExpired, Status: 410, Title: "The key has expired",
@@ -149,14 +149,14 @@ var catalogue = []Entry{
 		Meaning:  "A request body may have 16 KiB at most.",
 		WhatToDo: "Send less: references belong in metadata, documents elsewhere.",
 		Curl: `head -c 20000 /dev/zero | tr '\0' ' ' | curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" ` +
-			`-H "Content-Type: application/json" -H "Idempotency-Key: example-$(date +%s)" --data-binary @-`,
+			`-H "Content-Type: application/json" -H "Idempotency-Key: too-large-$(date +%s)" --data-binary @-`,
 	},
 	{
 		Code: UnsupportedMediaType, Status: 415, Title: "The request body is not JSON",
 		Meaning:  "Bodies are read as application/json only, encoded as UTF-8 and not compressed.",
 		WhatToDo: "Send Content-Type: application/json.",
 		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: text/plain" ` +
-			`-H "Idempotency-Key: example-$(date +%s)" -d 'customerId=cus-1'`,
+			`-H "Idempotency-Key: no-json-$(date +%s)" -d 'customerId=cus-1'`,
 	},
 	{
 		Code: IdempotencyKeyReusedWithDifferentPayload, Status: 422, Title: "The key belongs to another request",
@@ -164,7 +164,7 @@ var catalogue = []Entry{
 			"answer nor a new payment would be what you asked for.",
 		WhatToDo: "If this is a new payment, send it under a new key. If it is a retry, send exactly what you sent before. " +
 			"Spelling differences of the JSON do not matter, values do.",
-		Curl: `K=example-$(date +%s); for A in 12000 13000; do curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" ` +
+		Curl: `K=reused-$(date +%s); for A in 12000 13000; do curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" ` +
 			`-H "Content-Type: application/json" -H "Idempotency-Key: $K" ` +
 			`-d "{\"customerId\":\"cus-1\",\"amountCents\":$A,\"currency\":\"KRW\"}"; done`,
 	},

@@ -1,0 +1,82 @@
+package contract
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"payonce/internal/problem"
+)
+
+const problemType = problem.ContentType
+
+// checkProblem holds a problem document against the document's codes and against the catalogue, which the pages behind
+// the types show.
+func checkProblem(described answer, e exchange) []string {
+	if e.method == http.MethodHead || !strings.HasPrefix(e.received.Get("Content-Type"), problemType) {
+		return nil // the first has no body; the media type has been complained about
+	}
+	var p problem.Document
+	if err := json.Unmarshal(e.answer, &p); err != nil {
+		return []string{fmt.Sprintf("read problem document: %v", err)}
+	}
+	var complaints []string
+	complain := func(format string, args ...any) { complaints = append(complaints, fmt.Sprintf(format, args...)) }
+
+	if !slices.Contains(described.codes, string(p.Code)) {
+		complain("code %q is not documented for it, only %v", p.Code, described.codes)
+	}
+	if p.Status != e.status {
+		complain("the problem says status %d", p.Status)
+	}
+	if !strings.HasSuffix(p.Type, "/problems/"+string(p.Code)) {
+		complain("type %q does not lead to the page of %q", p.Type, p.Code)
+	}
+	if entry, known := problem.Lookup(p.Code); !known {
+		complain("code %q is not in the catalogue", p.Code)
+	} else if entry.Title != p.Title || entry.Status != p.Status || entry.Retryable != p.Retryable {
+		complain("title, status or retryable differ from the catalogue's: %q, %d, %v", entry.Title, entry.Status, entry.Retryable)
+	}
+	if !identifies(p, e) {
+		complain("instance %q identifies neither the request nor what was declined", p.Instance)
+	}
+	return complaints
+}
+
+// identifies says whether the instance does its work: a stored refusal names its resource, everything else ends in the
+// request's id.
+func identifies(p problem.Document, e exchange) bool {
+	switch p.Code {
+	case problem.PaymentDeclined:
+		return p.Instance == "/payments/"+p.PaymentID
+	case problem.RefundDeclined:
+		return p.Instance == "/refunds/"+p.RefundID
+	}
+	return strings.HasSuffix(p.Instance, "#"+e.received.Get("X-Request-Id"))
+}
+
+// checkKeyHeaders holds the headers about the key against each other, where a schema cannot.
+func checkKeyHeaders(e exchange) []string {
+	var complaints []string
+	if echo := e.received.Get("Idempotency-Key"); echo != "" {
+		if sent := bare(e.sent.Get("Idempotency-Key")); echo != sent {
+			complaints = append(complaints, fmt.Sprintf("Idempotency-Key is %q, and %q was sent", echo, sent))
+		}
+	}
+	final := e.status == http.StatusCreated || e.status == http.StatusPaymentRequired
+	if e.received.Get("Idempotent-Replayed") == "true" && !final {
+		complaints = append(complaints, "it claims to be a replay, and only final answers are stored")
+	}
+	return complaints
+}
+
+// bare undoes the quoting of RFC 8941, section 3.3.3.
+func bare(key string) string {
+	if len(key) < 2 || key[0] != '"' || key[len(key)-1] != '"' {
+		return key
+	}
+	return strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(key[1 : len(key)-1])
+}

@@ -1,0 +1,107 @@
+package pgproxy
+
+import (
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait. It is generous: reaching it is a failure, not a measurement.
+const patience = 30 * time.Second
+
+// Action is what happens to a round.
+type Action int
+
+// The places where a connection can fail.
+const (
+	// CutBefore closes the connection without passing the round on. It never happens.
+	CutBefore Action = iota + 1
+	// DropAcknowledgement passes the round on, waits for the whole answer, and closes the connection without passing that on. What
+	// the round asked for has been committed, and the client cannot know.
+	DropAcknowledgement
+	// HoldBefore keeps the round from the server until Release.
+	HoldBefore
+	// HoldAfter passes the round on and keeps the answer from the client until Release.
+	HoldAfter
+)
+
+// Event is an action that waits for its rounds.
+type Event struct {
+	query string
+	do    Action
+	left  int // rounds still to be met; guarded by Proxy.mu
+
+	reached  chan struct{} // one for each round met
+	landed   chan struct{} // one for each round held before that the server has answered all the same
+	released chan struct{}
+	once     sync.Once
+
+	mu   sync.Mutex
+	held []*session
+}
+
+// On has the next round in which the query is executed meet the action. Each round meets one event at most: the one that was
+// asked for first.
+func (p *Proxy) On(query string, do Action) *Event { return p.OnNext(1, query, do) }
+
+// OnNext is On for the next n rounds.
+func (p *Proxy) OnNext(n int, query string, do Action) *Event {
+	e := &Event{
+		query: query, do: do, left: n,
+		reached: make(chan struct{}, n), landed: make(chan struct{}, n), released: make(chan struct{}),
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.events = append(p.events, e)
+	return e
+}
+
+// Await waits until one more round is where the action is: cut off, or held.
+func (e *Event) Await(t testing.TB) {
+	t.Helper()
+	await(t, e.reached, e.query+" did not come to the proxy")
+}
+
+// AwaitLanding waits until one more round that was held before the server has been answered by it.
+func (e *Event) AwaitLanding(t testing.TB) {
+	t.Helper()
+	await(t, e.landed, e.query+" was not answered by the server")
+}
+
+// Release lets go what is held, and what would be.
+func (e *Event) Release() { e.once.Do(func() { close(e.released) }) }
+
+// CutClients closes the clients' side of what is held. The server's side stays: a round held before it still lands when it is
+// released, like a packet that was long under way.
+func (e *Event) CutClients() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.held {
+		_ = s.client.Close()
+	}
+}
+
+// hold tells the test, and waits until it lets go. It reports whether the session still stands.
+func (e *Event) hold(s *session) bool {
+	e.mu.Lock()
+	e.held = append(e.held, s)
+	e.mu.Unlock()
+	e.reached <- struct{}{}
+	select {
+	case <-e.released:
+		return true
+	case <-s.done:
+		return false
+	}
+}
+
+func await(t testing.TB, c <-chan struct{}, otherwise string) {
+	t.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-c:
+	case <-timer.C:
+		t.Fatal("pgproxy: " + otherwise)
+	}
+}

@@ -1,0 +1,131 @@
+package httpapi
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"payonce/internal/payments"
+)
+
+// parameters says what is wrong with a query, one line for each mistake.
+func (r *refusal) parameters() []string {
+	if r == nil {
+		return nil
+	}
+	var lines []string
+	for _, e := range r.errors {
+		lines = append(lines, e.Parameter+" "+e.Detail)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+const (
+	noCustomer = "customerId must be 1 to 64 letters, digits or . _ : -"
+	noStatus   = "status must be processing, succeeded, declined or failed"
+	noLimit    = "limit must be an integer from 1 to 100"
+	noCursor   = "cursor must be the nextCursor of an earlier page"
+	noQuery    = "query is not a valid query string"
+	noName     = "query has a parameter other than customerId, status, limit, cursor"
+)
+
+func TestFilterIsReadFromTheQuery(t *testing.T) {
+	t.Parallel()
+	id := payments.PaymentID(uuid.MustParse("0192d6b4-7c41-7c3a-9d0e-5a1f0c9b2d44"))
+	long := strings.Repeat("c", 64)
+	for query, want := range map[string]payments.Filter{
+		"":                      {Limit: 20},
+		"limit=1":               {Limit: 1},
+		"limit=100":             {Limit: 100},
+		"status=processing":     {Limit: 20, Status: payments.Processing},
+		"status=succeeded":      {Limit: 20, Status: payments.Success},
+		"status=declined":       {Limit: 20, Status: payments.Refused},
+		"status=failed":         {Limit: 20, Status: payments.Failed},
+		"customerId=cus%3A1":    {Limit: 20, CustomerID: "cus:1"},
+		"customerId=" + long:    {Limit: 20, CustomerID: long},
+		"cursor=" + id.String(): {Limit: 20, Before: &id},
+		"customerId=a&status=failed&limit=7&cursor=" + id.String(): {Limit: 7, CustomerID: "a", Status: payments.Failed, Before: &id},
+	} {
+		got, bad := filterOf(query)
+		if bad != nil {
+			t.Errorf("%q is refused: %v", query, bad.parameters())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q is read otherwise (-want +got):\n%s", query, diff)
+		}
+	}
+}
+
+func TestFilterThatIsNoneIsRefused(t *testing.T) {
+	t.Parallel()
+	for query, want := range map[string][]string{
+		"customerId=":                           {noCustomer},
+		"customerId":                            {noCustomer},
+		"customerId=" + strings.Repeat("c", 65): {noCustomer},
+		"customerId=a%20b":                      {noCustomer},
+		"customerId=%00":                        {noCustomer},
+		"customerId=%ff":                        {noCustomer},
+		"customerId=caf%C3%A9":                  {noCustomer},
+		"status=":                               {noStatus},
+		"status=Succeeded":                      {noStatus},
+		"status=succeeded,failed":               {noStatus},
+		"limit=0":                               {noLimit},
+		"limit=101":                             {noLimit},
+		"limit=-1":                              {noLimit},
+		"limit=1.0":                             {noLimit},
+		"limit=1e1":                             {noLimit},
+		"limit=":                                {noLimit},
+		"limit=99999999999999999999":            {noLimit},
+		"cursor=":                               {noCursor},
+		"cursor=pay_":                           {noCursor},
+		"cursor=re_00000000000000000000000000":  {noCursor},
+		"cursor=pay_0000000000000000000000000u": {noCursor},
+		"limit=1&limit=1":                       {"limit is given twice"},
+		"status=failed&status=declined":         {"status is given twice"},
+		"customerId=a&customerId=b":             {"customerId is given twice"},
+		"offset=1":                              {noName},
+		"Limit=1":                               {noName},
+		"customerid=a":                          {noName},
+		"=1":                                    {noName},
+		"secret-name=1&secret-name=2":           {noName},
+		"a=1&b=2&c=3":                           {noName},
+		"a;b":                                   {noQuery},
+		"limit=%zz":                             {noQuery},
+		"limit=1&%":                             {noQuery},
+		"limit=0&status=x&customerId=%00&x=1":   {noCustomer, noLimit, noName, noStatus},
+	} {
+		_, bad := filterOf(query)
+		if diff := cmp.Diff(want, bad.parameters()); diff != "" {
+			t.Errorf("%q is refused otherwise (-want +got):\n%s", query, diff)
+		}
+	}
+}
+
+func TestOperationIsReadFromTheQuery(t *testing.T) {
+	t.Parallel()
+	for query, want := range map[string]string{
+		"": payments.CreateOperation, "operation=POST+/payments": payments.CreateOperation, "operation=POST%20%2Fpayments": payments.CreateOperation,
+		"operation=POST%20/payments/%7Bid%7D/refunds": payments.RefundOperation,
+	} {
+		if got, bad := operationOf(query); got != want || bad != nil {
+			t.Errorf("%q is %q, %v", query, got, bad.parameters())
+		}
+	}
+	const form = "operation must be POST /payments or POST /payments/{id}/refunds"
+	for query, want := range map[string][]string{
+		"operation=":              {form},
+		"operation=GET+/payments": {form},
+		"operation=POST+/payments&operation=POST+/payments": {"operation is given twice"},
+		"op=x": {"query has a parameter other than operation"},
+		"%":    {noQuery},
+	} {
+		_, bad := operationOf(query)
+		if diff := cmp.Diff(want, bad.parameters()); diff != "" {
+			t.Errorf("%q is refused otherwise (-want +got):\n%s", query, diff)
+		}
+	}
+}
