@@ -97,7 +97,7 @@ func TestLeaseIsCountedFromTheStatementAndNotFromItsTransaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(t.Context()) //nolint:errcheck // nothing was written
+	defer tx.Rollback(t.Context())
 	var begun, locked time.Time
 	if err := tx.QueryRow(t.Context(), "SELECT now() FROM pg_sleep(0.05)").Scan(&begun); err != nil {
 		t.Fatal(err)

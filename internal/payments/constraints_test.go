@@ -58,7 +58,7 @@ func refusal(t *testing.T, pool *pgxpool.Pool, statements ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.Background()) //nolint:errcheck // that is all it is for
+	defer tx.Rollback(context.Background())
 	for i, sql := range statements {
 		_, err = tx.Exec(t.Context(), sql)
 		if err == nil {
