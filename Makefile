@@ -25,6 +25,7 @@ help: ## list the targets
 
 .PHONY: demo
 demo: ## run everything in one process, on a private PostgreSQL; Ctrl-C ends it
+	@[ -e bin/demo ] || echo "building; the first time takes a minute or two …"
 	@$(BUILD) -o bin/demo ./cmd/demo
 	@exec bin/demo
 

@@ -24,16 +24,13 @@ func healthcheck(ctx context.Context, args []string, getenv func(string) string,
 	if err != nil {
 		return err
 	}
-	host, port, err := net.SplitHostPort(settings.OperatorAddr)
-	if err != nil {
+	// Without a host, or with the unspecified one, this machine is asked: package net sees to it.
+	if _, _, err := net.SplitHostPort(settings.OperatorAddr); err != nil {
 		return fmt.Errorf("OPERATOR_ADDR: %w", err)
-	}
-	if host == "" || host == "0.0.0.0" || host == "::" {
-		host = "127.0.0.1"
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+settings.OperatorAddr+"/readyz", nil)
 	if err != nil {
 		return fmt.Errorf("build request: %w", err)
 	}

@@ -25,7 +25,7 @@ const keysHelp = `Usage:
   api keys list
       lists the keys, without their secrets
   api keys expire --id ID [--after 24h]
-      gives a key an end; to rotate, create the new key first and let the old one overlap
+      gives a key an end, now or after a time; to rotate, create the new key first and let the old one overlap
 `
 
 func keys(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) error {
@@ -64,6 +64,9 @@ func keys(ctx context.Context, args []string, getenv func(string) string, stdout
 		return err
 	}
 	defer db.Close()
+	if _, err := db.AppliedVersion(ctx); err != nil {
+		return fmt.Errorf("%w; if the database is new, run api migrate first", err)
+	}
 	return do(ctx, args, stdout, tenants.NewRegistry(db, app.NewID))
 }
 
@@ -74,8 +77,8 @@ func createKey(ctx context.Context, args []string, stdout io.Writer, registry *t
 	operator := flags.Bool("operator", false, "")
 	scopes := flags.String("scopes", "", "")
 	label := flags.String("label", "", "")
-	if err := flags.Parse(args); err != nil {
-		return fmt.Errorf("%w; see api keys --help", err)
+	if err := parse(flags, args); err != nil {
+		return err
 	}
 	if (*tenant == "") == !*operator {
 		return errors.New("name either --tenant or --operator")
@@ -96,6 +99,17 @@ func createKey(ctx context.Context, args []string, stdout io.Writer, registry *t
 	}
 	_, err = fmt.Fprintf(stdout, "%s\n\nThis is the only time that the key is shown. Its id is %s.\n", secret, key.ID)
 	return err
+}
+
+// parse refuses what is left over: in "--id X 24h" it would be the overlap that somebody meant to give.
+func parse(flags *flag.FlagSet, args []string) error {
+	if err := flags.Parse(args); err != nil {
+		return fmt.Errorf("%w; see api keys --help", err)
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("argument %q is not known; see api keys --help", flags.Arg(0))
+	}
+	return nil
 }
 
 func permissionsOf(scopes string, operator bool) []tenants.Permission {
@@ -143,8 +157,8 @@ func expireKey(ctx context.Context, args []string, stdout io.Writer, registry *t
 	flags.SetOutput(io.Discard)
 	id := flags.String("id", "", "")
 	after := flags.Duration("after", 0, "")
-	if err := flags.Parse(args); err != nil {
-		return fmt.Errorf("%w; see api keys --help", err)
+	if err := parse(flags, args); err != nil {
+		return err
 	}
 	parsed, err := uuid.Parse(*id)
 	if err != nil {

@@ -31,11 +31,11 @@ func main() {
 const usage = `Payonce: charge once, whatever fails.
 
 Usage:
-  api serve                 serve the API until interrupted
-  api migrate               bring the database up to the newest schema
-  api keys create|list|expire   administer tenants and API keys
-  api healthcheck           ask /readyz of a running server; exit code 0 when ready
-  api COMMAND --help        more about a command
+  api serve         serve the API until interrupted
+  api migrate       bring the database up to the newest schema
+  api keys          create, list and expire API keys
+  api healthcheck   ask /readyz of a running server; exit code 0 when ready
+  api COMMAND --help
 
 Settings, as environment variables with their defaults:
 `
@@ -57,15 +57,14 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	case "help", "--help", "-help", "-h":
 		return help(stdout)
 	case "":
-		_ = help(stderr)
-		return errors.New("name a command")
+		return errors.New("name a command: serve, migrate, keys or healthcheck; see api --help")
 	}
 	return fmt.Errorf("command %q is not known; see api --help", command)
 }
 
 func help(w io.Writer) error {
 	fmt.Fprint(w, usage)
-	return config.Describe(w, config.API{})
+	return config.Describe(w, config.API{}, nil)
 }
 
 // wantsHelp prints a command's own text when it is asked for, and refuses arguments that the command does not take.
@@ -93,7 +92,7 @@ Settings, as environment variables with their defaults:
 func serve(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	if asked, err := wantsHelp(args, stdout, serveHelp); asked || err != nil {
 		if asked {
-			return config.Describe(stdout, config.API{})
+			return config.Describe(stdout, config.API{}, nil)
 		}
 		return err
 	}
@@ -104,6 +103,9 @@ func serve(ctx context.Context, args []string, getenv func(string) string, stdou
 	level, err := settings.Level()
 	if err != nil {
 		return err
+	}
+	if settings.PSPSecret == "" {
+		return errors.New("PSP_SECRET is not set; the mock PSP's own default is demo-psp-secret")
 	}
 	api, err := app.NewAPI(ctx, settings, telemetry.NewLogger(stderr, level))
 	if err != nil {

@@ -14,21 +14,21 @@ func banner(w io.Writer, c config.API, d *database, took time.Duration) {
 Payonce is ready (%.1f s). Ctrl-C stops it; the data stays.
 
   API        %s           documentation at /docs
-  Operator   http://%s    /readyz, /metrics
-  Mock PSP   %s           what was really charged, and its faults
+  Operator   http://%s/readyz, /livez, /metrics
+  Mock PSP   %s           its ledger and its faults, by hand
   Database   %s
-  API keys   demo-acme-key, demo-globex-key (tenants); demo-operator-key
+  API keys   demo-acme-key, demo-globex-key, demo-acme-readonly-key; demo-operator-key for operators
 
 Charge once, then send the same again: the same answer, and no second charge.
 
   curl -i %[2]s/payments -H 'Authorization: Bearer demo-acme-key' -H 'Content-Type: application/json' \
-       -H 'Idempotency-Key: my-first-payment-0001' -d '{"customerId":"cus-1","amountCents":12000,"currency":"USD"}'
+       -H "Idempotency-Key: first-${K:=$(date +%%s)}" -d '{"customerId":"cus-1","amountCents":12000,"currency":"USD"}'
 
 An outcome that was lost (202, and never a second charge), and what the PSP really did:
 
   curl -i %[2]s/payments -H 'Authorization: Bearer demo-acme-key' -H 'Content-Type: application/json' \
-       -H 'Idempotency-Key: my-lost-payment-00001' -d '{"customerId":"cus-1","amountCents":500,"currency":"USD","paymentMethod":"pm_500_charged"}'
-  curl '%[4]s/_ledger?account=acme&idempotencyKey=my-lost-payment-00001'
+       -H "Idempotency-Key: losing-$K" -d '{"customerId":"cus-1","amountCents":500,"currency":"USD","paymentMethod":"pm_500_charged"}'
+  curl "%[4]s/_ledger?account=acme&idempotencyKey=losing-$K"
 
 `, took.Seconds(), c.PublicURL, c.OperatorAddr, c.PSPURL, d.about)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -29,8 +30,7 @@ type database struct {
 
 func startDatabase(ctx context.Context, dir string, getenv func(string) string, log *slog.Logger, say func(string)) (*database, error) {
 	if url := getenv("DATABASE_URL"); url != "" {
-		absolute, err := filepath.Abs(dir)
-		return &database{url: url, dir: absolute, about: "the server of DATABASE_URL"}, err
+		return namedDatabase(ctx, dir, url, say)
 	}
 	server, err := embeddedpg.Start(ctx, embeddedpg.Options{
 		DataDir: dir, Durable: true, Install: true, Getenv: getenv, Log: log, Progress: say,
@@ -39,7 +39,7 @@ func startDatabase(ctx context.Context, dir string, getenv func(string) string, 
 	case errors.Is(err, embeddedpg.ErrInUse):
 		return nil, fmt.Errorf("another demo is running: %w; stop it, or set DEMO_DATA_DIR, HTTP_ADDR, OPERATOR_ADDR and MOCKPSP_ADDR to others", err)
 	case err != nil:
-		return nil, err
+		return nil, fmt.Errorf("%w (DEMO_DATA_DIR=%s)", err, dir)
 	}
 	d := &database{
 		url: server.URL("payonce"), dir: server.DataDir(), server: server,
@@ -50,6 +50,40 @@ func startDatabase(ctx context.Context, dir string, getenv func(string) string, 
 		return nil, err
 	}
 	return d, nil
+}
+
+// namedDatabase is a server that runs already. It is refused when the database is somebody's: the demo's API keys are well known, and
+// DATABASE_URL may be left over from another project.
+func namedDatabase(ctx context.Context, dir, url string, say func(string)) (*database, error) {
+	say("using the database of DATABASE_URL; unset it for a private one")
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("connect to DATABASE_URL: %w", err)
+	}
+	defer conn.Close(ctx)
+	var tables int
+	var ours bool
+	err = conn.QueryRow(ctx, `SELECT count(*), coalesce(bool_or(table_name = 'goose_db_version'), false)
+		FROM information_schema.tables WHERE table_schema = 'public'`).Scan(&tables, &ours)
+	if err != nil {
+		return nil, fmt.Errorf("look into the database: %w", err)
+	}
+	var strangers int
+	if ours {
+		err = conn.QueryRow(ctx, "SELECT count(*) FROM tenants WHERE id NOT IN ('acme', 'globex')").Scan(&strangers)
+	}
+	if err != nil || tables > 0 && !ours || strangers > 0 {
+		return nil, errors.New("DATABASE_URL names a database that is in use for something else, and the demo would put well-known API keys into it; " +
+			"unset DATABASE_URL, or name an empty database")
+	}
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("find DEMO_DATA_DIR: %w", err)
+	}
+	if err := os.MkdirAll(absolute, 0o700); err != nil {
+		return nil, fmt.Errorf("make DEMO_DATA_DIR: %w", err)
+	}
+	return &database{url: url, dir: absolute, about: "the server of DATABASE_URL"}, nil
 }
 
 func createDatabase(ctx context.Context, url string) error {
@@ -92,7 +126,9 @@ func (d *database) stop(say func(string)) {
 	defer cancel()
 	if err := d.server.Stop(ctx); err != nil {
 		say("stop PostgreSQL: " + err.Error())
+		return
 	}
+	say("stopped; the data is in " + d.dir)
 }
 
 // seed makes the two tenants and the keys that everybody knows, unless they exist.

@@ -7,10 +7,13 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/pgtest"
 )
@@ -150,5 +153,61 @@ func TestHelpListsTheSettings(t *testing.T) {
 		if !strings.Contains(out.String(), setting) {
 			t.Errorf("--help does not name %s", setting)
 		}
+	}
+}
+
+func TestDatabaseOfSomebodyElseIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	server := pgtest.OwnServer(t, false)
+	conn, err := pgx.Connect(t.Context(), server.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), "CREATE DATABASE theirs"); err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := pgx.Connect(t.Context(), server.URL("theirs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close(t.Context())
+	if _, err := theirs.Exec(t.Context(), "CREATE TABLE users (id int)"); err != nil {
+		t.Fatal(err)
+	}
+	err = try(t, map[string]string{"DATABASE_URL": server.URL("theirs"), "DEMO_DATA_DIR": pgtest.DataDir(t)})
+	if err == nil || !strings.Contains(err.Error(), "in use for something else") {
+		t.Fatalf("a demo on a database with tables of its own: %v", err)
+	}
+	var tables int
+	if err := theirs.QueryRow(t.Context(), "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public'").Scan(&tables); err != nil {
+		t.Fatal(err)
+	}
+	if tables != 1 {
+		t.Fatalf("the demo has left %d tables there", tables-1)
+	}
+}
+
+func TestEmptyDatabaseOfDatabaseURLIsUsed(t *testing.T) {
+	t.Parallel()
+	server := pgtest.OwnServer(t, false)
+	d := startDemo(t, filepath.Join(pgtest.DataDir(t), "new"), "DATABASE_URL="+server.URL("postgres"))
+	if status, _, body := post(t, d.public, survivor); status != http.StatusCreated {
+		t.Fatalf("status %d: %s", status, body)
+	}
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	registered, err := pgx.Connect(t.Context(), server.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer registered.Close(t.Context())
+	if _, err := registered.Exec(t.Context(), "INSERT INTO tenants (id, psp_account) VALUES ('real', 'real')"); err != nil {
+		t.Fatal(err)
+	}
+	err = try(t, map[string]string{"DATABASE_URL": server.URL("postgres"), "DEMO_DATA_DIR": pgtest.DataDir(t)})
+	if err == nil || !strings.Contains(err.Error(), "in use for something else") {
+		t.Fatalf("a demo beside a real tenant: %v", err)
 	}
 }

@@ -37,14 +37,16 @@ func main() {
 
 // demoOnly are the settings that the API process does not have.
 type demoOnly struct {
-	DataDir     string `env:"DEMO_DATA_DIR" envDefault:".demo" desc:"where the database and the PSP's ledger are kept"`
+	DataDir     string `env:"DEMO_DATA_DIR" envDefault:".demo" desc:"where the database and the PSP's ledger are kept; remove it to start afresh"`
 	MockPSPAddr string `env:"MOCKPSP_ADDR" envDefault:"127.0.0.1:8082" desc:"address of the mock PSP"`
 }
 
-// demoTerms are shorter than an API's, so that every path of the demo ends within a minute.
-func demoTerms() map[string]string {
+// demoDefaults differ from an API's. Times are shorter, so that every path of the demo ends within a minute. The API keys are
+// well known, so it listens on loopback. Faults are sent by hand here, and a row of them should not open the breaker.
+func demoDefaults() map[string]string {
 	return map[string]string{
-		"LEASE": "15s", "PSP_TIMEOUT": "5s", "DRAIN_LIMIT": "20s", "LOG_LEVEL": "warn",
+		"HTTP_ADDR": "127.0.0.1:8080", "LEASE": "15s", "PSP_TIMEOUT": "5s", "DRAIN_LIMIT": "20s", "LOG_LEVEL": "warn",
+		"PSP_SECRET": "demo-psp-secret", "PSP_URL": "(the mock PSP)", "PSP_BREAKER_FAILURES": "100",
 	}
 }
 
@@ -58,14 +60,11 @@ Settings, as environment variables with their defaults:
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	if len(args) > 0 {
-		fmt.Fprint(stdout, usage)
-		if err := errors.Join(config.Describe(stdout, demoOnly{}), config.Describe(stdout, config.API{})); err != nil {
-			return err
-		}
 		if a := args[0]; a != "--help" && a != "-h" && a != "help" {
-			return fmt.Errorf("argument %q is not known", a)
+			return fmt.Errorf("argument %q is not known; see demo --help", a)
 		}
-		return nil
+		fmt.Fprint(stdout, usage)
+		return errors.Join(config.Describe(stdout, demoOnly{}, nil), config.Describe(stdout, config.API{}, demoDefaults()))
 	}
 	began := time.Now()
 	settings, own, err := load(getenv)
@@ -79,18 +78,17 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	log := telemetry.NewLogger(stderr, level)
 	say := func(line string) { fmt.Fprintln(stdout, line) }
 
-	// The port first: who cannot have it should not start a database.
-	pspListener, err := app.Listen(ctx, "MOCKPSP_ADDR", own.MockPSPAddr)
-	if err != nil {
-		return err
-	}
-	defer pspListener.Close()
-
+	// The database first: its lock tells a second demo from any other process that has taken a port.
 	database, err := startDatabase(ctx, own.DataDir, getenv, log, say)
 	if err != nil {
 		return err
 	}
 	defer database.stop(say)
+	pspListener, err := app.Listen(ctx, "MOCKPSP_ADDR", own.MockPSPAddr)
+	if err != nil {
+		return err
+	}
+	defer pspListener.Close()
 	settings.DatabaseURL = database.url
 	if err := postgres.Migrate(ctx, database.url, log); err != nil {
 		return err
@@ -113,6 +111,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	// The API stops before the PSP, so that payments in flight get their answers.
 	pspContext, stopPSP := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPSP()
+	context.AfterFunc(ctx, func() { say("stopping: payments in flight are finished first; Ctrl-C again ends at once") })
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return app.ServeMockPSP(pspContext, pspListener, psp, pspConfig.SlowDelay) })
 	group.Go(func() error { return database.watch(ctx) })
@@ -125,12 +124,13 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 
 // load reads the settings, with the demo's own defaults under them.
 func load(getenv func(string) string) (config.API, demoOnly, error) {
-	terms := demoTerms()
+	defaults := demoDefaults()
+	delete(defaults, "PSP_URL") // known once the mock PSP listens
 	settings, err := config.Load(func(name string) string {
 		if v := getenv(name); v != "" {
 			return v
 		}
-		return terms[name]
+		return defaults[name]
 	})
 	own := demoOnly{DataDir: ".demo", MockPSPAddr: "127.0.0.1:8082"}
 	if v := getenv("DEMO_DATA_DIR"); v != "" {

@@ -80,12 +80,16 @@ type demo struct {
 }
 
 // startDemo runs the demo on free ports until the test ends, and returns when it is ready.
-func startDemo(t *testing.T, dir string) demo {
+func startDemo(t *testing.T, dir string, settings ...string) demo {
 	t.Helper()
 	d := demo{public: freeAddress(t), operator: freeAddress(t), psp: freeAddress(t), out: &bytes.Buffer{}}
 	env := map[string]string{
 		"DEMO_DATA_DIR": dir, "HTTP_ADDR": d.public, "OPERATOR_ADDR": d.operator, "MOCKPSP_ADDR": d.psp,
 		"PUBLIC_URL": "http://localhost:8080", "PATH": os.Getenv("PATH"), "PG_BINDIR": os.Getenv("PG_BINDIR"), "HOME": os.Getenv("HOME"),
+	}
+	for _, s := range settings {
+		name, value, _ := strings.Cut(s, "=")
+		env[name] = value
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, announce := io.Pipe()

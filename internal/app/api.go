@@ -38,6 +38,9 @@ type API struct {
 	leaving  atomic.Bool
 }
 
+// answerMargin is what remains of the server's write timeout for the answer, when an execution has used up its deadline.
+const answerMargin = 5 * time.Second
+
 // NewID makes a UUIDv7 from the system's randomness.
 func NewID() (uuid.UUID, error) { return uuid.NewV7FromReader(rand.Reader) }
 
@@ -88,7 +91,7 @@ func (a *API) assemble(registry *prometheus.Registry, metrics *telemetry.Metrics
 	a.public = httpapi.New(httpapi.Config{
 		Payments: payments.New(payments.Config{
 			DB: a.db, Keys: keys, PSP: a.psp, NewID: NewID, Metrics: metrics, Log: a.log,
-			PublicURL: c.PublicURL, Deadline: c.Lease,
+			PublicURL: c.PublicURL, Deadline: min(c.Lease, httpapi.WriteTimeout-answerMargin),
 		}),
 		Keys: keys, Directory: tenants.NewDirectory(a.db, time.Now), Metrics: metrics, Log: a.log,
 		PublicURL: c.PublicURL, RequestID: requestID, Now: time.Now,
@@ -145,12 +148,27 @@ func (a *API) Run(ctx context.Context, ready func()) error {
 	go func() { failed <- operatorServer.Serve(operator) }()
 	a.log.InfoContext(ctx, "serving", slog.String("public", public.Addr().String()), slog.String("operator", operator.Addr().String()))
 	ready()
+	go a.warnUnlessReady(ctx)
 
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
 	}
 	return errors.Join(err, a.drain(context.WithoutCancel(ctx), publicServer, operatorServer))
+}
+
+// warnUnlessReady says at the start what /readyz would say if somebody asked.
+func (a *API) warnUnlessReady(ctx context.Context) {
+	newest, err := postgres.SchemaVersion()
+	if err == nil {
+		err = a.db.Ping(ctx)
+	}
+	if err == nil {
+		err = a.checkSchema(ctx, newest)
+	}
+	if err != nil && ctx.Err() == nil {
+		a.log.WarnContext(ctx, "not ready to take payments", slog.Any("error", err))
+	}
 }
 
 // drain stops in the order that loses nothing: not ready, wait for load balancers to notice, no new requests, the rest

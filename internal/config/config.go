@@ -24,7 +24,7 @@ type API struct {
 	OperatorAddr string `env:"OPERATOR_ADDR" envDefault:"127.0.0.1:8081" desc:"address of /livez, /readyz and /metrics"`
 	PublicURL    string `env:"PUBLIC_URL" desc:"base of the URLs in answers; the same for all processes (default: from HTTP_ADDR)"`
 	PSPURL       string `env:"PSP_URL" envDefault:"http://127.0.0.1:8082" desc:"the payment service provider"`
-	PSPSecret    string `env:"PSP_SECRET" envDefault:"demo-psp-secret" desc:"our secret at the PSP"`
+	PSPSecret    string `env:"PSP_SECRET" desc:"our secret at the PSP; required to serve"`
 	LogLevel     string `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
 
 	Lease     time.Duration `env:"LEASE" envDefault:"30s" desc:"exclusive right to execute a key"`
@@ -56,7 +56,7 @@ func Load(getenv func(string) string) (API, error) {
 		}
 	}
 	if err := env.ParseWithOptions(&c, env.Options{Environment: environment}); err != nil {
-		return API{}, fmt.Errorf("read settings: %w", err)
+		return API{}, named(err, reflect.TypeOf(c), environment)
 	}
 	if c.PublicURL == "" {
 		c.PublicURL = "http://" + localHost(c.HTTPAddr)
@@ -64,6 +64,9 @@ func Load(getenv func(string) string) (API, error) {
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
 	return c, c.Check()
 }
+
+// maxPSPTotal leaves time for both transactions within the server's write timeout.
+const maxPSPTotal = 15 * time.Second
 
 // Check names every setting, and every relation between two, that would make Payonce wrong rather than slow.
 func (c API) Check() error {
@@ -83,8 +86,11 @@ func (c API) Check() error {
 		}
 	}
 	// An owner sends within a third of its lease; the PSP has another third; the rest is for writing what came of it.
-	if c.PSPTotal*3 > c.Lease {
+	if c.PSPTotal > c.Lease/3 {
 		refuse("PSP_TIMEOUT (%s) times 3 must not exceed LEASE (%s): the lease would end while the PSP still works", c.PSPTotal, c.Lease)
+	}
+	if c.PSPTotal > maxPSPTotal {
+		refuse("PSP_TIMEOUT (%s) must not exceed %s: the server ends a response after 30s", c.PSPTotal, maxPSPTotal)
 	}
 	if c.PSPDial > c.PSPTotal {
 		refuse("PSP_DIAL_TIMEOUT (%s) must not exceed PSP_TIMEOUT (%s)", c.PSPDial, c.PSPTotal)
@@ -98,11 +104,19 @@ func (c API) Check() error {
 	if c.DBLockTimeout > c.DBStatementTimeout {
 		refuse("DB_LOCK_TIMEOUT (%s) must not exceed DB_STATEMENT_TIMEOUT (%s)", c.DBLockTimeout, c.DBStatementTimeout)
 	}
+	if c.DrainDelay < 0 {
+		refuse("DRAIN_DELAY is %s, must not be negative", c.DrainDelay)
+	}
 	if c.DrainLimit < c.Lease {
 		refuse("DRAIN_LIMIT (%s) must not be shorter than LEASE (%s): a payment in flight could be cut off", c.DrainLimit, c.Lease)
 	}
 	if c.DBMaxConns < 2 || c.PSPInFlight < 1 || c.PSPBreakerFailures < 1 {
 		refuse("DB_MAX_CONNS must be at least 2, PSP_IN_FLIGHT and PSP_BREAKER_FAILURES at least 1")
+	}
+	for name, addr := range map[string]string{"HTTP_ADDR": c.HTTPAddr, "OPERATOR_ADDR": c.OperatorAddr} {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			refuse("%s is %q, must be host:port or :port, such as :8080", name, addr)
+		}
 	}
 	for name, raw := range map[string]string{"PUBLIC_URL": c.PublicURL, "PSP_URL": c.PSPURL} {
 		if u, err := url.Parse(raw); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
@@ -124,10 +138,13 @@ func (c API) Level() (slog.Level, error) {
 	return l, nil
 }
 
-// Describe writes the settings of a struct, with their defaults, as a table for --help.
-func Describe(w io.Writer, settingsOf any) error {
+// Describe writes the settings of a struct as a table for --help: with the defaults given, or else its own.
+func Describe(w io.Writer, settingsOf any, defaults map[string]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, s := range settings(reflect.TypeOf(settingsOf)) {
+		if d, ok := defaults[s.name]; ok {
+			s.fallback = d
+		}
 		fmt.Fprintf(tw, "  %s\t%s\t%s\n", s.name, s.fallback, s.desc)
 	}
 	return tw.Flush()
@@ -148,7 +165,7 @@ func settings(t reflect.Type) []setting {
 // localHost is how this machine reaches addr.
 func localHost(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
-	if err != nil || host != "" && host != "0.0.0.0" && host != "::" {
+	if ip := net.ParseIP(host); err != nil || host != "" && (ip == nil || !ip.IsUnspecified() && !ip.IsLoopback()) {
 		return addr
 	}
 	return net.JoinHostPort("localhost", port)

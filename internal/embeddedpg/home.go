@@ -21,6 +21,10 @@ type home struct {
 // If the account that root changes to can't, as below /root, another directory
 // takes its place; the same one at every start.
 func (h host) chooseHome(ctx context.Context, o Options, major int) (home, error) {
+	// What can be no directory is not replaced by another one: its name is a mistake, which should be heard of.
+	if existing := nearestExisting(o.DataDir); !isDirectory(existing) {
+		return home{}, fmt.Errorf("%s is not a directory", existing)
+	}
 	err := errNoAccount
 	for _, as := range h.accounts(owner(clusterDirectory(o.DataDir, major))) {
 		if !h.canEnter(ctx, as, "/") {
@@ -102,6 +106,11 @@ func (h host) makeSubstitute(ctx context.Context, as account, dir string) error 
 		return fmt.Errorf("%s is not root's", dir)
 	}
 	return nil
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 func nearestExisting(dir string) string {

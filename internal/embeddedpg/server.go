@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -37,7 +38,9 @@ type Server struct {
 // directory's path is too long for a socket.
 func (s *Server) URL(database string) string {
 	query := url.Values{"host": {s.socket.dir}, "port": {port}, "sslmode": {"disable"}}
-	return "postgres://" + superuser + "@/" + url.PathEscape(database) + "?" + query.Encode()
+	// Encode writes a space as +, the way of forms, which is not undone in a connection string.
+	parameters := strings.ReplaceAll(query.Encode(), "+", "%20")
+	return "postgres://" + superuser + "@/" + url.PathEscape(database) + "?" + parameters
 }
 
 // Version is PostgreSQL's version, such as 15.18.

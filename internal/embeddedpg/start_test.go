@@ -253,3 +253,25 @@ func TestValuesStayOutOfTheServersLog(t *testing.T) {
 		t.Errorf("log holds the value:\n%s", log)
 	}
 }
+
+func TestUnusualCharactersInThePathDoNotMatter(t *testing.T) {
+	t.Parallel()
+	s := startIn(t, thisHost(nil), Options{DataDir: filepath.Join(newDir(t), "a b+c ключ'%20")})
+	if got := query(t, s.URL("postgres"), "SELECT 42"); got != "42" {
+		t.Errorf("got %s, want 42", got)
+	}
+}
+
+func TestFileInPlaceOfTheDirectoryIsAnErrorAndNotReplaced(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(newDir(t), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, filepath.Join(file, "below")} {
+		_, err := start(t.Context(), thisHost(nil), Options{DataDir: dir})
+		if err == nil || !strings.Contains(err.Error(), file+" is not a directory") {
+			t.Errorf("data directory %s: %v", dir, err)
+		}
+	}
+}

@@ -1,0 +1,370 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
+	"payonce/internal/tenants"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const patience = 20 * time.Second
+
+// environment is a getenv that knows these variables only.
+func environment(pairs ...string) func(string) string {
+	env := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		env[pairs[i]] = pairs[i+1]
+	}
+	return func(name string) string { return env[name] }
+}
+
+// command runs the program with args.
+func command(t *testing.T, getenv func(string) string, args ...string) (stdout string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var out, errs bytes.Buffer
+	err = run(ctx, args, getenv, &out, &errs)
+	return out.String(), err
+}
+
+func TestHelpNeedsNoSettings(t *testing.T) {
+	t.Parallel()
+	garbage := func(string) string { return "garbage" }
+	for args, want := range map[string]string{
+		"--help": "api serve", "-h": "api serve", "-help": "api serve", "help": "api serve", "serve --help": "Usage: api serve", "serve -h": "Usage: api serve",
+		"migrate --help": "Usage: api migrate", "migrate -help": "Usage: api migrate", "healthcheck --help": "Usage: api healthcheck", "keys --help": "api keys create",
+		"keys help": "api keys create", "keys create --help": "api keys create", "keys list -h": "api keys create", "keys expire -help": "api keys create",
+	} {
+		out, err := command(t, garbage, strings.Fields(args)...)
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("api %s: %v\n%s", args, err, out)
+		}
+	}
+	for _, args := range []string{"--help", "serve --help"} {
+		out, _ := command(t, garbage, strings.Fields(args)...)
+		for _, setting := range []string{"DATABASE_URL", "HTTP_ADDR", "LEASE", "DRAIN_LIMIT", "127.0.0.1:8081"} {
+			if !strings.Contains(out, setting) {
+				t.Errorf("api %s does not list %s", args, setting)
+			}
+		}
+	}
+}
+
+func TestCommandLineThatIsNoneIsRefused(t *testing.T) {
+	t.Parallel()
+	getenv := environment("DATABASE_URL", pgtest.NewURL(t))
+	id := uuid.NewString()
+	for args, want := range map[string]string{
+		"": "name a command", "frobnicate": `command "frobnicate" is not known`, "Serve": `command "Serve" is not known`, "serve now": `argument "now" is not known`,
+		"migrate --down": `argument "--down" is not known`, "healthcheck x": `argument "x" is not known`, "keys": "say keys create, keys list or keys expire",
+		"keys delete": "say keys create, keys list or keys expire", "keys list all": `argument "all" is not known`, "keys create": "name either --tenant or --operator",
+		"keys create --tenant acme --operator": "name either --tenant or --operator", "keys create --tenant": "flag needs an argument",
+		"keys create --user x": "flag provided but not defined", "keys create --tenant acme x": `argument "x" is not known`,
+		"keys expire": "--id must be an id of api keys list", "keys expire --id x": "--id must be an id of api keys list",
+		"keys expire --id " + id + " --after -1s": "--after must not be negative", "keys expire --id " + id + " --after soon": "invalid value",
+		// Without the flag in between, the key would end now and not in a day.
+		"keys expire --id " + id + " 24h": `argument "24h" is not known`,
+	} {
+		out, err := command(t, getenv, strings.Fields(args)...)
+		if err == nil || !strings.Contains(err.Error(), want) || out != "" {
+			t.Errorf("api %s: %v\n%s", args, err, out)
+		}
+	}
+}
+
+func TestMissingDatabaseIsExplained(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"serve", "migrate", "keys list", "keys create --tenant acme", "keys expire --id " + uuid.NewString()} {
+		if _, err := command(t, environment(), strings.Fields(args)...); err == nil || !strings.HasPrefix(err.Error(), "DATABASE_URL is not set") {
+			t.Errorf("api %s: %v", args, err)
+		}
+		if _, err := command(t, environment("LEASE", "1"), strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), "LEASE") {
+			t.Errorf("api %s with a broken setting: %v", args, err)
+		}
+	}
+}
+
+func TestServeAsksForTheSecretAtThePSP(t *testing.T) {
+	t.Parallel()
+	if _, err := command(t, environment("DATABASE_URL", "postgres://127.0.0.1:1/none"), "serve"); err == nil || !strings.HasPrefix(err.Error(), "PSP_SECRET is not set") {
+		t.Fatal(err)
+	}
+}
+
+func TestKeysWithoutASchemaPointToMigrate(t *testing.T) {
+	t.Parallel()
+	if _, err := command(t, environment("DATABASE_URL", emptyDatabase(t)), "keys", "list"); err == nil || !strings.Contains(err.Error(), "run api migrate first") {
+		t.Fatal(err)
+	}
+}
+
+// emptyDatabase is one without a schema.
+func emptyDatabase(t *testing.T) (url string) {
+	t.Helper()
+	server := pgtest.Server(t)
+	admin, err := pgx.Connect(t.Context(), server.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "empty_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	if _, err := admin.Exec(t.Context(), "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		defer func() { _ = admin.Close(context.Background()) }()
+		if _, err := admin.Exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Error(err)
+		}
+	})
+	return server.URL(name)
+}
+
+func TestMigrateBringsAnEmptyDatabaseUpToDateOnceAndAgain(t *testing.T) {
+	t.Parallel()
+	url := emptyDatabase(t)
+	newest, err := postgres.SchemaVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := make(chan error, 3)
+	for range 3 { // as replicas do that start together
+		go func() {
+			errs <- run(context.Background(), []string{"migrate"}, environment("DATABASE_URL", url), &bytes.Buffer{}, &bytes.Buffer{})
+		}()
+	}
+	for range 3 {
+		if err := <-errs; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := command(t, environment("DATABASE_URL", url), "migrate"); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if applied, err := postgres.Wrap(pool, patience).AppliedVersion(t.Context()); err != nil || applied != newest {
+		t.Fatalf("schema is at %d, %v; want %d", applied, err, newest)
+	}
+}
+
+func TestMigrateWithoutADatabaseFails(t *testing.T) {
+	t.Parallel()
+	_, err := command(t, environment("DATABASE_URL", "postgres://u:canary@127.0.0.1:1/none"), "migrate")
+	if err == nil || strings.Contains(err.Error(), "canary") {
+		t.Fatal(err)
+	}
+}
+
+var (
+	secretForm = regexp.MustCompile(`payonce_[0-9a-f]{64}`)
+	idForm     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
+)
+
+// created makes a key by the command and gives its secret and id.
+func created(t *testing.T, getenv func(string) string, args string) (secret, id string) {
+	t.Helper()
+	out, err := command(t, getenv, strings.Fields("keys create "+args)...)
+	if err != nil {
+		t.Fatalf("keys create %s: %v", args, err)
+	}
+	secret, id = secretForm.FindString(out), idForm.FindString(out)
+	if secret == "" || id == "" || !strings.HasPrefix(out, secret+"\n") {
+		t.Fatalf("keys create %s says %s", args, out)
+	}
+	return secret, id
+}
+
+// directory authenticates as a server does that starts now.
+func directory(t *testing.T, url string) *tenants.Directory {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return tenants.NewDirectory(postgres.Wrap(pool, patience), time.Now)
+}
+
+func TestSecretOfAKeyIsShownOnceAndWorks(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewURL(t)
+	getenv := environment("DATABASE_URL", url)
+	full, fullID := created(t, getenv, "--tenant acme --label shop")
+	reading, readingID := created(t, getenv, "--tenant acme --scopes payments:read")
+	operator, operatorID := created(t, getenv, "--operator")
+	if full == reading || full == operator {
+		t.Fatal("two keys share a secret")
+	}
+	out, err := command(t, getenv, "keys", "list")
+	if err != nil || secretForm.MatchString(out) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for id, want := range map[string]string{
+		fullID: `acme +payments:read,payments:write +\S+ +never +shop`, readingID: `acme +payments:read +\S+ +never`, operatorID: `\(operator\) +ops:read,ops:resolve +\S+ +never`,
+	} {
+		if !regexp.MustCompile(`(?m)^` + id + ` +` + want + ` *$`).MatchString(out) {
+			t.Errorf("no line %s for %s in\n%s", want, id, out)
+		}
+	}
+	d := directory(t, url)
+	for secret, may := range map[string]map[tenants.Permission]bool{
+		full:     {tenants.PaymentsRead: true, tenants.PaymentsWrite: true, tenants.OpsRead: false},
+		reading:  {tenants.PaymentsRead: true, tenants.PaymentsWrite: false},
+		operator: {tenants.OpsRead: true, tenants.OpsResolve: true, tenants.PaymentsRead: false},
+	} {
+		p, err := d.Authenticate(t.Context(), secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for permission, want := range may {
+			if p.May(permission) != want {
+				t.Errorf("%+v may %s: %v", p, permission, p.May(permission))
+			}
+		}
+	}
+}
+
+func TestExpiredKeyEndsAndAnOverlapIsKept(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewURL(t)
+	getenv := environment("DATABASE_URL", url)
+	now, nowID := created(t, getenv, "--tenant acme")
+	later, laterID := created(t, getenv, "--tenant acme")
+	for args, want := range map[string]string{"--id " + nowID: "The key ends at ", "--id " + laterID + " --after 24h": "The key ends at "} {
+		if out, err := command(t, getenv, strings.Fields("keys expire "+args)...); err != nil || !strings.HasPrefix(out, want) {
+			t.Fatalf("keys expire %s: %v %s", args, err, out)
+		}
+	}
+	out, err := command(t, getenv, "keys", "list")
+	if err != nil || !regexp.MustCompile(nowID+`.*Z \(over\)`).MatchString(out) || regexp.MustCompile(laterID+`.*(over|never)`).MatchString(out) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	d := directory(t, url)
+	if _, err := d.Authenticate(t.Context(), now); !errors.Is(err, tenants.ErrUnauthenticated) {
+		t.Fatalf("the key that has ended: %v", err)
+	}
+	if _, err := d.Authenticate(t.Context(), later); err != nil {
+		t.Fatalf("the key that overlaps: %v", err)
+	}
+	if _, err := command(t, getenv, "keys", "expire", "--id", uuid.NewString()); !errors.Is(err, tenants.ErrNoAPIKey) {
+		t.Fatalf("no such key: %v", err)
+	}
+}
+
+func TestKeyThatCannotBeIsRefused(t *testing.T) {
+	t.Parallel()
+	getenv := environment("DATABASE_URL", pgtest.NewURL(t))
+	for args, want := range map[string]string{
+		"--tenant ACME": "an id is a lower-case letter", "--tenant acme --scopes ops:read": "a tenant's key takes", "--operator --scopes payments:read": "an operator's ops:read",
+		"--tenant acme --scopes ,": "a tenant's key takes", "--tenant acme --scopes all": "a tenant's key takes",
+	} {
+		if out, err := command(t, getenv, strings.Fields("keys create "+args)...); err == nil || !strings.Contains(err.Error(), want) || secretForm.MatchString(out) {
+			t.Errorf("keys create %s: %v %s", args, err, out)
+		}
+	}
+}
+
+func TestHealthcheckAsksReadyzOfTheOperatorsListener(t *testing.T) {
+	t.Parallel()
+	status := http.StatusOK
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/readyz" || r.Method != http.MethodGet {
+			t.Errorf("asked for %s %s", r.Method, r.URL.Path)
+		}
+		w.WriteHeader(status)
+		fmt.Fprint(w, `{"ready":true}`)
+	}))
+	defer s.Close()
+	host := s.Listener.Addr().String()
+	_, port, err := net.SplitHostPort(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, addr := range []string{host, ":" + port, "0.0.0.0:" + port, "[::]:" + port} {
+		if out, err := command(t, environment("OPERATOR_ADDR", addr), "healthcheck"); err != nil || out != `{"ready":true}` {
+			t.Errorf("%s: %v %s", addr, err, out)
+		}
+	}
+	status = http.StatusServiceUnavailable
+	if _, err := command(t, environment("OPERATOR_ADDR", host), "healthcheck"); err == nil || err.Error() != "not ready: status 503" {
+		t.Errorf("a server that is not ready: %v", err)
+	}
+	s.Close()
+	if _, err := command(t, environment("OPERATOR_ADDR", host), "healthcheck"); err == nil || !strings.HasPrefix(err.Error(), "not ready: ") {
+		t.Errorf("no server: %v", err)
+	}
+	if _, err := command(t, environment("OPERATOR_ADDR", "nonsense"), "healthcheck"); err == nil || !strings.HasPrefix(err.Error(), "OPERATOR_ADDR") {
+		t.Errorf("no address: %v", err)
+	}
+}
+
+// shout is a log that tells when a line has come.
+type shout struct {
+	mu    sync.Mutex
+	seen  bytes.Buffer
+	await string
+	came  chan string
+}
+
+func (s *shout) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen.Write(p)
+	if strings.Contains(string(p), s.await) {
+		s.came <- string(p)
+	}
+	return len(p), nil
+}
+
+func TestServeServesUntilItIsInterrupted(t *testing.T) {
+	t.Parallel()
+	getenv := environment("DATABASE_URL", pgtest.NewURL(t), "HTTP_ADDR", "127.0.0.1:0", "OPERATOR_ADDR", "127.0.0.1:0", "PSP_SECRET", "s")
+	ctx, interrupt := context.WithCancel(context.Background())
+	defer interrupt()
+	log := &shout{await: `"msg":"serving"`, came: make(chan string, 1)}
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, []string{"serve"}, getenv, &bytes.Buffer{}, log) }()
+	var line string
+	select {
+	case line = <-log.came:
+	case err := <-ended:
+		t.Fatalf("ended: %v", err)
+	case <-time.After(patience):
+		t.Fatal("does not serve")
+	}
+	operator := regexp.MustCompile(`"operator":"([^"]+)"`).FindStringSubmatch(line)[1]
+	if out, err := command(t, environment("OPERATOR_ADDR", operator), "healthcheck"); err != nil {
+		t.Fatalf("not ready: %v %s", err, out)
+	}
+	interrupt()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Fatalf("ended: %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("does not end")
+	}
+}

@@ -1,0 +1,252 @@
+package app_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"payonce/internal/app"
+	"payonce/internal/config"
+	"payonce/internal/gateway/mockpsp"
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
+	"payonce/internal/tenants"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const (
+	patience = 20 * time.Second
+	apiKey   = "test-acme-key"
+)
+
+func settings(t *testing.T, env map[string]string) config.API {
+	t.Helper()
+	c, err := config.Load(func(name string) string { return env[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// pspServed is a mock PSP behind ServeMockPSP. end stops it and waits.
+func pspServed(t *testing.T) (psp *mockpsp.Server, url string, end func() error) {
+	t.Helper()
+	psp, err := mockpsp.New(mockpsp.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- app.ServeMockPSP(ctx, l, psp, time.Second) }()
+	return psp, "http://" + l.Addr().String(), func() error {
+		cancel()
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(patience):
+			t.Fatal("the mock PSP does not end")
+			return nil
+		}
+	}
+}
+
+// This test is not parallel: it counts the goroutines of the whole binary.
+func TestRunLeavesNoGoroutineBehind(t *testing.T) {
+	url := pgtest.NewURL(t)
+	before := goleak.IgnoreCurrent()
+	seed(t, url)
+	_, pspURL, endPSP := pspServed(t)
+
+	logs := &addresses{found: make(chan string, 1)}
+	a, err := app.NewAPI(t.Context(), settings(t, map[string]string{
+		"DATABASE_URL": url, "PSP_URL": pspURL, "PSP_SECRET": mockpsp.DefaultConfig().Secret, "HTTP_ADDR": "127.0.0.1:0", "OPERATOR_ADDR": "127.0.0.1:0",
+	}), slog.New(slog.NewTextHandler(logs, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(context.Background())
+	defer interrupt()
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- a.Run(ctx, func() { close(ready) }) }()
+	<-ready
+	transport := &http.Transport{}
+	client := &http.Client{Transport: transport, Timeout: patience}
+	pay(t, client, "http://"+<-logs.found)
+
+	interrupt()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Fatalf("ended: %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("does not end")
+	}
+	transport.CloseIdleConnections()
+	if err := endPSP(); err != nil {
+		t.Fatalf("the mock PSP ended: %v", err)
+	}
+	goleak.VerifyNone(t, before)
+}
+
+func seed(t *testing.T, url string) {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), url, postgres.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	r := tenants.NewRegistry(db, app.NewID)
+	if err := r.EnsureTenant(t.Context(), "acme"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.AddKey(t.Context(), "acme", apiKey, "", []tenants.Permission{tenants.PaymentsWrite}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func pay(t *testing.T, client *http.Client, base string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/payments", strings.NewReader(`{"customerId":"c","amountCents":1,"currency":"USD"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+apiKey)
+	req.Header.Set("Idempotency-Key", "0123456789abcdef")
+	req.Header.Set("Content-Type", "application/json")
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if body, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusCreated {
+		t.Fatalf("%d %v %s", res.StatusCode, err, body)
+	}
+}
+
+// addresses finds the public address in the log.
+type addresses struct{ found chan string }
+
+func (a *addresses) Write(p []byte) (int, error) {
+	if _, rest, ok := strings.Cut(string(p), "msg=serving public="); ok {
+		address, _, _ := strings.Cut(rest, " ")
+		a.found <- address
+	}
+	return len(p), nil
+}
+
+func TestSettingsThatCannotWorkAreRefusedWithoutTheirSecrets(t *testing.T) {
+	t.Parallel()
+	good := settings(t, map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/none"})
+	for name, row := range map[string]struct {
+		edit func(*config.API)
+		want string
+	}{
+		"database URL":    {func(c *config.API) { c.DatabaseURL = "postgres://u:canary@h:port/d" }, "DATABASE_URL"},
+		"database string": {func(c *config.API) { c.DatabaseURL = "host=h password=canary port=x" }, "DATABASE_URL"},
+		"PSP URL":         {func(c *config.API) { c.PSPURL = "psp" }, "PSP_URL"},
+		"PSP limits":      {func(c *config.API) { c.PSPInFlight = 0 }, "PSP limit"},
+		"terms":           {func(c *config.API) { c.Retention = time.Hour }, "retention"},
+	} {
+		c := good
+		row.edit(&c)
+		if a, err := app.NewAPI(t.Context(), c, slog.New(slog.DiscardHandler)); err == nil {
+			a.Close()
+			t.Errorf("%s: taken", name)
+		} else if !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A process may start before its database does.
+func TestAPIIsMadeWithoutADatabase(t *testing.T) {
+	t.Parallel()
+	a, err := app.NewAPI(t.Context(), settings(t, map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/none"}), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	for path, want := range map[string]int{"/livez": http.StatusOK, "/metrics": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
+		rec := httptest.NewRecorder()
+		if a.Operator().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil)); rec.Code != want {
+			t.Errorf("%s is %d, want %d", path, rec.Code, want)
+		}
+	}
+	rec := httptest.NewRecorder()
+	if a.Public().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/docs", nil)); rec.Code != http.StatusOK {
+		t.Errorf("/docs is %d", rec.Code)
+	}
+}
+
+func TestAddressThatCannotBeUsedIsNamedWithItsSetting(t *testing.T) {
+	t.Parallel()
+	for _, addr := range []string{"nonsense", "127.0.0.1:99999", "203.0.113.1:1"} { // the last is TEST-NET-3 of RFC 5737, nobody's
+		l, err := app.Listen(t.Context(), "HTTP_ADDR", addr)
+		if err == nil {
+			_ = l.Close()
+			t.Errorf("%s: taken", addr)
+		} else if !strings.Contains(err.Error(), "HTTP_ADDR="+addr) {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+}
+
+// The mock holds some requests for ever: its end must not wait for them.
+func TestMockPSPEndsWhileItHoldsRequests(t *testing.T) {
+	t.Parallel()
+	psp, url, end := pspServed(t)
+	answered := make(chan struct{})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/charges",
+		strings.NewReader(`{"amountCents":1,"currency":"USD","paymentMethod":"pm_timeout_charged","reference":"pay_1"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer demo-psp-secret")
+	req.Header.Set("PSP-Account", "acme")
+	req.Header.Set("Idempotency-Key", "held")
+	req.Header.Set("Content-Type", "application/json")
+	go func() {
+		defer close(answered)
+		if res, err := (&http.Client{Timeout: patience}).Do(req); err == nil {
+			_ = res.Body.Close()
+		}
+	}()
+	awaitHeld(t, psp)
+	began := time.Now()
+	if err := end(); err != nil || time.Since(began) > patience/2 {
+		t.Fatalf("ended after %s: %v", time.Since(began), err)
+	}
+	<-answered
+}
+
+func awaitHeld(t *testing.T, psp *mockpsp.Server) {
+	t.Helper()
+	over := time.After(patience)
+	for tick := time.NewTicker(5 * time.Millisecond); ; {
+		rec := httptest.NewRecorder()
+		psp.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/_ledger?account=acme&idempotencyKey=held", nil))
+		if strings.Contains(rec.Body.String(), `"held"`) {
+			tick.Stop()
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-over:
+			t.Fatalf("the request does not arrive: %s", rec.Body)
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func load(env map[string]string) (API, error) {
+	return Load(func(name string) string { return env[name] })
+}
+
+func defaults(t *testing.T) API {
+	t.Helper()
+	c, err := load(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
+	t.Parallel()
+	want := API{
+		HTTPAddr: ":8080", OperatorAddr: "127.0.0.1:8081", PublicURL: "http://localhost:8080", PSPURL: "http://127.0.0.1:8082",
+		LogLevel: "info", Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour,
+		PSPDial: 2 * time.Second, PSPTotal: 8 * time.Second, PSPInFlight: 64, PSPBreakerFailures: 20, PSPBreakerOpen: 5 * time.Second,
+		DBMaxConns: 16, DBAcquire: time.Second, DBStatementTimeout: 5 * time.Second, DBLockTimeout: 2 * time.Second, DrainLimit: 35 * time.Second,
+	}
+	if diff := cmp.Diff(want, defaults(t)); diff != "" {
+		t.Fatalf("defaults differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestEverySettingIsReadFromItsVariable(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{
+		"DATABASE_URL": "postgres://x", "HTTP_ADDR": "a:1", "OPERATOR_ADDR": "b:2", "PUBLIC_URL": "https://pay.example/", "PSP_URL": "https://psp.example",
+		"PSP_SECRET": "s", "LOG_LEVEL": "debug", "LEASE": "60s", "KEY_RETENTION": "99h", "PSP_KEY_MEMORY": "98h", "PSP_DIAL_TIMEOUT": "3s", "PSP_TIMEOUT": "9s",
+		"PSP_IN_FLIGHT": "5", "PSP_BREAKER_FAILURES": "6", "PSP_BREAKER_OPEN": "7s", "DB_MAX_CONNS": "8", "DB_ACQUIRE_TIMEOUT": "9s",
+		"DB_STATEMENT_TIMEOUT": "11s", "DB_LOCK_TIMEOUT": "10s", "DRAIN_DELAY": "12s", "DRAIN_LIMIT": "61s",
+	}
+	want := API{
+		DatabaseURL: "postgres://x", HTTPAddr: "a:1", OperatorAddr: "b:2", PublicURL: "https://pay.example", PSPURL: "https://psp.example",
+		PSPSecret: "s", LogLevel: "debug", Lease: time.Minute, Retention: 99 * time.Hour, PSPMemory: 98 * time.Hour, PSPDial: 3 * time.Second, PSPTotal: 9 * time.Second,
+		PSPInFlight: 5, PSPBreakerFailures: 6, PSPBreakerOpen: 7 * time.Second, DBMaxConns: 8, DBAcquire: 9 * time.Second,
+		DBStatementTimeout: 11 * time.Second, DBLockTimeout: 10 * time.Second, DrainDelay: 12 * time.Second, DrainLimit: 61 * time.Second,
+	}
+	got, err := load(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("settings differ (-want +got):\n%s", diff)
+	}
+	if len(env) != reflect.TypeFor[API]().NumField() {
+		t.Fatalf("%d variables for %d settings", len(env), reflect.TypeFor[API]().NumField())
+	}
+}
+
+// Each row breaks what it names, and nothing else unless it cannot be helped.
+func TestEachRelationIsChecked(t *testing.T) {
+	t.Parallel()
+	const (
+		thrice   = "PSP_TIMEOUT (8s) times 3 must not exceed LEASE (0s): the lease would end while the PSP still works"
+		counts   = "DB_MAX_CONNS must be at least 2, PSP_IN_FLIGHT and PSP_BREAKER_FAILURES at least 1"
+		level    = `LOG_LEVEL is "loud", must be debug, info, warn or error`
+		maxNanos = time.Duration(1<<63 - 1)
+	)
+	for name, row := range map[string]struct {
+		edit func(*API)
+		want []string
+	}{
+		"lease":           {func(c *API) { c.Lease = 0 }, []string{"LEASE is 0s, must be positive", thrice}},
+		"retention":       {func(c *API) { c.Retention = 0 }, []string{"KEY_RETENTION (0s) must not be shorter than PSP_KEY_MEMORY (24h0m0s)", "KEY_RETENTION is 0s, must be positive"}},
+		"memory":          {func(c *API) { c.PSPMemory = 0 }, []string{"LEASE (30s) must be shorter than PSP_KEY_MEMORY (0s)", "PSP_KEY_MEMORY is 0s, must be positive"}},
+		"dial":            {func(c *API) { c.PSPDial = 0 }, []string{"PSP_DIAL_TIMEOUT is 0s, must be positive"}},
+		"total":           {func(c *API) { c.PSPTotal = -time.Second }, []string{"PSP_DIAL_TIMEOUT (2s) must not exceed PSP_TIMEOUT (-1s)", "PSP_TIMEOUT is -1s, must be positive"}},
+		"breaker":         {func(c *API) { c.PSPBreakerOpen = 0 }, []string{"PSP_BREAKER_OPEN is 0s, must be positive"}},
+		"acquire":         {func(c *API) { c.DBAcquire = -1 }, []string{"DB_ACQUIRE_TIMEOUT is -1ns, must be positive"}},
+		"statement":       {func(c *API) { c.DBStatementTimeout = 0 }, []string{"DB_LOCK_TIMEOUT (2s) must not exceed DB_STATEMENT_TIMEOUT (0s)", "DB_STATEMENT_TIMEOUT is 0s, must be positive"}},
+		"lock":            {func(c *API) { c.DBLockTimeout = 0 }, []string{"DB_LOCK_TIMEOUT is 0s, must be positive"}},
+		"drain limit":     {func(c *API) { c.DrainLimit = 0 }, []string{"DRAIN_LIMIT (0s) must not be shorter than LEASE (30s): a payment in flight could be cut off", "DRAIN_LIMIT is 0s, must be positive"}},
+		"drain delay":     {func(c *API) { c.DrainDelay = -time.Second }, []string{"DRAIN_DELAY is -1s, must not be negative"}},
+		"total and lease": {func(c *API) { c.PSPTotal = 10*time.Second + 1 }, []string{"PSP_TIMEOUT (10.000000001s) times 3 must not exceed LEASE (30s): the lease would end while the PSP still works"}},
+		"total and answer": {func(c *API) { c.PSPTotal, c.Lease, c.DrainLimit = 15*time.Second+1, time.Minute, time.Minute },
+			[]string{"PSP_TIMEOUT (15.000000001s) must not exceed 15s: the server ends a response after 30s"}},
+		"overflow":          {func(c *API) { c.PSPTotal = maxNanos / 2 }, []string{"PSP_TIMEOUT (1281023h53m38.427387903s) must not exceed 15s: the server ends a response after 30s", "PSP_TIMEOUT (1281023h53m38.427387903s) times 3 must not exceed LEASE (30s): the lease would end while the PSP still works"}},
+		"dial and total":    {func(c *API) { c.PSPDial = 8*time.Second + 1 }, []string{"PSP_DIAL_TIMEOUT (8.000000001s) must not exceed PSP_TIMEOUT (8s)"}},
+		"retention, memory": {func(c *API) { c.Retention = 24*time.Hour - 1 }, []string{"KEY_RETENTION (23h59m59.999999999s) must not be shorter than PSP_KEY_MEMORY (24h0m0s)"}},
+		"lease and memory": {func(c *API) { c.Lease, c.DrainLimit = 24*time.Hour, 24*time.Hour },
+			[]string{"LEASE (24h0m0s) must be shorter than PSP_KEY_MEMORY (24h0m0s)"}},
+		"public address":     {func(c *API) { c.HTTPAddr = "8080" }, []string{`HTTP_ADDR is "8080", must be host:port or :port, such as :8080`}},
+		"operator's address": {func(c *API) { c.OperatorAddr = "::1:8081" }, []string{`OPERATOR_ADDR is "::1:8081", must be host:port or :port, such as :8080`}},
+		"lock and statement": {func(c *API) { c.DBLockTimeout = 5*time.Second + 1 }, []string{"DB_LOCK_TIMEOUT (5.000000001s) must not exceed DB_STATEMENT_TIMEOUT (5s)"}},
+		"drain and lease":    {func(c *API) { c.DrainLimit = 30*time.Second - 1 }, []string{"DRAIN_LIMIT (29.999999999s) must not be shorter than LEASE (30s): a payment in flight could be cut off"}},
+		"connections":        {func(c *API) { c.DBMaxConns = 1 }, []string{counts}},
+		"in flight":          {func(c *API) { c.PSPInFlight = 0 }, []string{counts}},
+		"breaker failures":   {func(c *API) { c.PSPBreakerFailures = 0 }, []string{counts}},
+		"public URL":         {func(c *API) { c.PublicURL = "pay.example" }, []string{`PUBLIC_URL is "pay.example", must be an http or https URL`}},
+		"public URL scheme":  {func(c *API) { c.PublicURL = "ftp://pay.example" }, []string{`PUBLIC_URL is "ftp://pay.example", must be an http or https URL`}},
+		"PSP URL":            {func(c *API) { c.PSPURL = "http://" }, []string{`PSP_URL is "http://", must be an http or https URL`}},
+		"PSP URL garbage":    {func(c *API) { c.PSPURL = "http://%zz" }, []string{`PSP_URL is "http://%zz", must be an http or https URL`}},
+		"log level":          {func(c *API) { c.LogLevel = "loud" }, []string{level}},
+		"two at once":        {func(c *API) { c.LogLevel, c.DBMaxConns = "loud", 0 }, []string{counts, level}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := defaults(t)
+			row.edit(&c)
+			err := c.Check()
+			if err == nil {
+				t.Fatal("taken")
+			}
+			lines := strings.Split(err.Error(), "\n")
+			slices.Sort(lines)
+			if diff := cmp.Diff(row.want, lines); diff != "" {
+				t.Fatalf("refused otherwise (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestValuesAtTheirLimitAreTaken(t *testing.T) {
+	t.Parallel()
+	c := defaults(t)
+	c.PSPTotal, c.PSPDial = 10*time.Second, 10*time.Second
+	c.Retention = c.PSPMemory
+	c.DBLockTimeout = c.DBStatementTimeout
+	c.DrainLimit = c.Lease
+	c.DBMaxConns, c.PSPInFlight, c.PSPBreakerFailures = 2, 1, 1
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestGarbageIsRefusedByTheSettingsName(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{
+		"LEASE": "30", "KEY_RETENTION": "two days", "PSP_KEY_MEMORY": "1d", "PSP_DIAL_TIMEOUT": "x", "PSP_TIMEOUT": "8 s", "PSP_BREAKER_OPEN": "5sec",
+		"PSP_IN_FLIGHT": "many", "PSP_BREAKER_FAILURES": "-1", "DB_MAX_CONNS": "99999999999", "DB_ACQUIRE_TIMEOUT": "1,5s", "DB_STATEMENT_TIMEOUT": "NaN",
+		"DB_LOCK_TIMEOUT": "-", "DRAIN_DELAY": "soon", "DRAIN_LIMIT": "∞", "LOG_LEVEL": "loud", "PUBLIC_URL": "x", "PSP_URL": "x",
+		"HTTP_ADDR": "x", "OPERATOR_ADDR": "x",
+	} {
+		_, err := load(map[string]string{name: value})
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s=%s: %v", name, value, err)
+		}
+	}
+}
+
+func TestEveryValueThatIsGarbageIsNamedAtOnce(t *testing.T) {
+	t.Parallel()
+	_, err := load(map[string]string{"LEASE": "30", "DB_MAX_CONNS": "all"})
+	want := "LEASE is \"30\", must be a span of time, such as 500ms, 30s or 48h\nDB_MAX_CONNS is \"all\", must be a whole number in its range"
+	if err == nil || err.Error() != want {
+		t.Fatalf("got:\n%v\nwant:\n%s", err, want)
+	}
+}
+
+func TestPublicURLFollowsTheAddress(t *testing.T) {
+	t.Parallel()
+	for addr, want := range map[string]string{
+		":9090": "http://localhost:9090", "0.0.0.0:80": "http://localhost:80", "[::]:80": "http://localhost:80", "127.0.0.1:1": "http://localhost:1", "[::1]:1": "http://localhost:1",
+		"192.0.2.1:80": "http://192.0.2.1:80", "pay.example:80": "http://pay.example:80",
+	} {
+		c, err := load(map[string]string{"HTTP_ADDR": addr})
+		if err != nil || c.PublicURL != want {
+			t.Errorf("HTTP_ADDR=%s: %q, %v", addr, c.PublicURL, err)
+		}
+	}
+}
+
+func TestDescriptionListsEverySettingWithItsDefault(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	if err := Describe(&b, API{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	api := reflect.TypeFor[API]()
+	if len(lines) != api.NumField() {
+		t.Fatalf("%d lines for %d settings", len(lines), api.NumField())
+	}
+	for i, line := range lines {
+		tag := api.Field(i).Tag
+		if tag.Get("env") == "" || tag.Get("desc") == "" {
+			t.Errorf("%s has no name or no description", api.Field(i).Name)
+		}
+		want := strings.Fields(strings.Join([]string{tag.Get("env"), tag.Get("envDefault"), tag.Get("desc")}, " "))
+		if diff := cmp.Diff(want, strings.Fields(line)); diff != "" {
+			t.Errorf("line %d (-want +got):\n%s", i+1, diff)
+		}
+	}
+}
+
+func TestDescriptionShowsOtherDefaultsWhereTheyAreGiven(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	if err := Describe(&b, API{}, map[string]string{"LEASE": "7s", "PSP_SECRET": "demo"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"LEASE 7s exclusive", "PSP_SECRET demo our", "KEY_RETENTION 48h how"} {
+		if !strings.Contains(strings.Join(strings.Fields(b.String()), " "), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// named says of each value that could not be read which setting it is for: the library names fields of ours, which nobody can
+// set.
+func named(err error, settings reflect.Type, environment map[string]string) error {
+	var all env.AggregateError
+	if !errors.As(err, &all) {
+		return fmt.Errorf("read settings: %w", err)
+	}
+	var bad []error
+	for _, e := range all.Errors {
+		var unread env.ParseError
+		if !errors.As(e, &unread) {
+			bad = append(bad, fmt.Errorf("read settings: %w", e))
+			continue
+		}
+		field, _ := settings.FieldByName(unread.Name)
+		name := field.Tag.Get("env")
+		bad = append(bad, fmt.Errorf("%s is %q, must be %s", name, environment[name], form(unread.Type)))
+	}
+	return errors.Join(bad...)
+}
+
+func form(t reflect.Type) string {
+	if t == reflect.TypeFor[time.Duration]() {
+		return "a span of time, such as 500ms, 30s or 48h"
+	}
+	return "a whole number in its range"
+}
