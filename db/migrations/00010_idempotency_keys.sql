@@ -144,7 +144,22 @@ CREATE TRIGGER idempotency_keys_guard_update
 CREATE TRIGGER idempotency_keys_guard_delete
     BEFORE DELETE ON idempotency_keys FOR EACH ROW EXECUTE FUNCTION idempotency_keys_guard();
 
+-- What has happened does not change afterwards.
+-- +goose StatementBegin
+CREATE FUNCTION history_is_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'no % on %', TG_OP, TG_TABLE_NAME
+        USING ERRCODE = 'check_violation', CONSTRAINT = 'history_is_append_only';
+END $$;
+-- +goose StatementEnd
+
+CREATE TRIGGER idempotency_keys_never_truncated
+    BEFORE TRUNCATE ON idempotency_keys EXECUTE FUNCTION history_is_append_only();
+CREATE TRIGGER idempotency_key_events_never_rewritten
+    BEFORE UPDATE OR TRUNCATE ON idempotency_key_events EXECUTE FUNCTION history_is_append_only();
+
 -- +goose Down
 DROP TABLE idempotency_key_events;
 DROP TABLE idempotency_keys;
 DROP FUNCTION idempotency_keys_guard;
+DROP FUNCTION history_is_append_only;

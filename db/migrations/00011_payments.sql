@@ -68,14 +68,30 @@ END $$;
 
 CREATE TRIGGER payments_verdict_is_final BEFORE UPDATE ON payments FOR EACH ROW
     WHEN (OLD.status IN ('succeeded', 'declined') AND (NEW.status <> OLD.status
-          OR NEW.psp_charge_id IS DISTINCT FROM OLD.psp_charge_id OR NEW.amount_minor <> OLD.amount_minor
-          OR NEW.currency <> OLD.currency))
+          OR NEW.psp_charge_id IS DISTINCT FROM OLD.psp_charge_id))
     EXECUTE FUNCTION movement_verdict_is_final();
 CREATE TRIGGER refunds_verdict_is_final BEFORE UPDATE ON refunds FOR EACH ROW
     WHEN (OLD.status IN ('succeeded', 'declined') AND (NEW.status <> OLD.status
-          OR NEW.psp_refund_id IS DISTINCT FROM OLD.psp_refund_id OR NEW.amount_minor <> OLD.amount_minor
-          OR NEW.currency <> OLD.currency))
+          OR NEW.psp_refund_id IS DISTINCT FROM OLD.psp_refund_id))
     EXECUTE FUNCTION movement_verdict_is_final();
+
+-- Who pays what to whom is fixed when it is written, and nothing of it is ever deleted.
+CREATE TRIGGER payments_terms_are_fixed BEFORE UPDATE ON payments FOR EACH ROW
+    WHEN (ROW (NEW.id, NEW.tenant_id, NEW.idempotency_key, NEW.generation, NEW.customer_id, NEW.amount_minor, NEW.currency,
+               NEW.payment_method, NEW.created_at)
+        <> ROW (OLD.id, OLD.tenant_id, OLD.idempotency_key, OLD.generation, OLD.customer_id, OLD.amount_minor, OLD.currency,
+               OLD.payment_method, OLD.created_at))
+    EXECUTE FUNCTION history_is_append_only();
+CREATE TRIGGER refunds_terms_are_fixed BEFORE UPDATE ON refunds FOR EACH ROW
+    WHEN (ROW (NEW.id, NEW.payment_id, NEW.tenant_id, NEW.idempotency_key, NEW.generation, NEW.amount_minor, NEW.currency,
+               NEW.created_at)
+        <> ROW (OLD.id, OLD.payment_id, OLD.tenant_id, OLD.idempotency_key, OLD.generation, OLD.amount_minor, OLD.currency,
+               OLD.created_at))
+    EXECUTE FUNCTION history_is_append_only();
+CREATE TRIGGER payments_never_deleted
+    BEFORE DELETE OR TRUNCATE ON payments EXECUTE FUNCTION history_is_append_only();
+CREATE TRIGGER refunds_never_deleted
+    BEFORE DELETE OR TRUNCATE ON refunds EXECUTE FUNCTION history_is_append_only();
 
 -- +goose Down
 DROP TABLE refunds;

@@ -50,7 +50,7 @@ func QueueOpen(b *pgx.Batch, l Letter) {
 // Open lists the oldest open letters, at most limit.
 func Open(ctx context.Context, db *postgres.DB, limit int32) ([]Letter, error) {
 	var letters []Letter
-	err := db.Read(ctx, func(c *pgxpool.Conn) error {
+	err := db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, err := dbsqlc.New(c).ListOpen(ctx, limit)
 		for _, r := range rows {
 			letters = append(letters, Letter{

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -35,25 +34,20 @@ func setupProxied(t *testing.T, with ...func(*options)) (*world, *pgproxy.Proxy)
 // unreachablePSP is an address where nothing listens.
 const unreachablePSP = "http://127.0.0.1:1"
 
-// failedKey is a key whose first attempt is proven not to have been executed.
-func failedKey(w *world) string {
+// failedKeys are keys whose first attempt is proven not to have been executed.
+func failedKeys(w *world, n int) <-chan string {
 	w.t.Helper()
-	key := freshKey()
 	unreachable := setup(w.t, func(o *options) {
 		o.url = w.db.Config().ConnString()
 		o.settings = func(c *config.API) { c.PSPURL = unreachablePSP }
 	})
-	unreachable.pay(key, "pm_ok").expect(w.t, http.StatusServiceUnavailable, "psp_unavailable")
-	return key
-}
-
-// expiredKey is a key whose first generation is over. It was paid through another PSP than w's.
-func expiredKey(w *world) string {
-	w.t.Helper()
-	key := freshKey()
-	setup(w.t, func(o *options) { o.url = w.db.Config().ConnString() }).pay(key, "pm_ok").expect(w.t, http.StatusCreated, "")
-	w.exec("UPDATE idempotency_keys SET status = 'expired' WHERE key = $1", key)
-	return key
+	keys := make(chan string, n)
+	for range n {
+		key := freshKey()
+		unreachable.pay(key, "pm_ok").expect(w.t, http.StatusServiceUnavailable, "psp_unavailable")
+		keys <- key
+	}
+	return keys
 }
 
 // endLease lets the lease of a key run out, behind the back of the guard, which knows no such edge.
@@ -131,98 +125,99 @@ var interrupted = map[string]pgproxy.Action{
 	"acknowledgement lost":  pgproxy.DropAcknowledgement,
 }
 
+// atBothEnds runs a claim for each of them in one world. In each run the event is met, and counted as one ambiguous commit.
+func atBothEnds(t *testing.T, w *world, proxy *pgproxy.Proxy, query string, claim func(w *world)) {
+	t.Helper()
+	for name, action := range interrupted {
+		t.Run(query+" "+name, func(t *testing.T) {
+			w := w.in(t)
+			before := w.ambiguousCommits()
+			event := proxy.On(query, action)
+			claim(w)
+			event.Await(t)
+			if n := w.ambiguousCommits() - before; n != 1 {
+				t.Fatalf("%d ambiguous commits counted, want 1", n)
+			}
+		})
+	}
+}
+
+// in is the same world, for a part of its test.
+func (w *world) in(t testing.TB) *world {
+	part := *w
+	part.t = t
+	return &part
+}
+
 func TestInterruptedCommitOfAPaymentIsInvisible(t *testing.T) {
 	t.Parallel()
-	for name, action := range interrupted {
-		for _, query := range []string{"ReserveKey", "CompleteKey"} {
-			t.Run(query+" "+name, func(t *testing.T) {
-				t.Parallel()
-				w, proxy := setupProxied(t)
-				key := freshKey()
-				event := proxy.On(query, action)
-				r := w.pay(key, "pm_ok")
-				event.Await(t)
-				if r.header.Get("Idempotent-Replayed") != "false" {
-					t.Fatal("the first answer calls itself a replay")
-				}
-				w.chargedOnce(key, key, r)
-				if n := w.ambiguousCommits(); n != 1 {
-					t.Fatalf("%d ambiguous commits counted, want 1", n)
-				}
-				if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 1, Generation: 1}) {
-					t.Fatalf("key is %+v", k)
-				}
-				if n := w.count("SELECT count(*) FROM payments"); n != 1 {
-					t.Fatalf("%d payments, want 1", n)
-				}
-			})
-		}
+	w, proxy := setupProxied(t)
+	for _, query := range []string{"ReserveKey", "CompleteKey"} {
+		atBothEnds(t, w, proxy, query, func(w *world) {
+			key := freshKey()
+			r := w.pay(key, "pm_ok")
+			if r.header.Get("Idempotent-Replayed") != "false" {
+				w.t.Fatal("the first answer calls itself a replay")
+			}
+			w.chargedOnce(key, key, r)
+			if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 1, Generation: 1}) {
+				w.t.Fatalf("key is %+v", k)
+			}
+			if n := w.count("SELECT count(*) FROM payments WHERE idempotency_key = $1", key); n != 1 {
+				w.t.Fatalf("%d payments, want 1", n)
+			}
+		})
 	}
 }
 
 func TestInterruptedCommitOfADeclineIsInvisible(t *testing.T) {
 	t.Parallel()
-	for name, action := range interrupted {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w, proxy := setupProxied(t)
-			key := freshKey()
-			proxy.On("CompleteKey", action)
-			r := w.pay(key, "pm_declined")
-			r.expect(t, http.StatusPaymentRequired, "payment_declined")
-			w.pay(key, "pm_declined").same(t, r)
-			if n := w.pspRequests("acme", key); n != 1 {
-				t.Fatalf("PSP asked %d times", n)
-			}
-		})
-	}
+	w, proxy := setupProxied(t)
+	atBothEnds(t, w, proxy, "CompleteKey", func(w *world) {
+		key := freshKey()
+		r := w.pay(key, "pm_declined")
+		r.expect(w.t, http.StatusPaymentRequired, "payment_declined")
+		w.pay(key, "pm_declined").same(w.t, r)
+		if n := w.pspRequests("acme", key); n != 1 {
+			w.t.Fatalf("PSP asked %d times", n)
+		}
+	})
 }
 
 func TestInterruptedCommitOfAReleaseIsInvisible(t *testing.T) {
 	t.Parallel()
-	for name, action := range interrupted {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w, proxy := setupProxied(t, func(o *options) {
-				o.settings = func(c *config.API) { c.PSPURL = unreachablePSP }
-			})
-			key := freshKey()
-			event := proxy.On("ReleaseKey", action)
-			r := w.pay(key, "pm_ok")
-			event.Await(t)
-			r.expect(t, http.StatusServiceUnavailable, "psp_unavailable")
-			if k := w.keyRow(key); k.Status != "failed_retryable" || k.Attempt != 1 {
-				t.Fatalf("key is %+v", k)
-			}
-			w.transitions(key, "in_progress failed_retryable")
-			if n := w.count("SELECT count(*) FROM payments WHERE status = 'failed'"); n != 1 || w.ambiguousCommits() != 1 {
-				t.Fatalf("%d failed payments, %d ambiguous commits, want 1 and 1", n, w.ambiguousCommits())
-			}
-		})
-	}
+	w, proxy := setupProxied(t, func(o *options) {
+		o.settings = func(c *config.API) { c.PSPURL = unreachablePSP }
+	})
+	atBothEnds(t, w, proxy, "ReleaseKey", func(w *world) {
+		key := freshKey()
+		r := w.pay(key, "pm_ok")
+		r.expect(w.t, http.StatusServiceUnavailable, "psp_unavailable")
+		if k := w.keyRow(key); k.Status != "failed_retryable" || k.Attempt != 1 {
+			w.t.Fatalf("key is %+v", k)
+		}
+		w.transitions(key, "in_progress failed_retryable")
+		if n := w.count("SELECT count(*) FROM payments WHERE idempotency_key = $1 AND status = 'failed'", key); n != 1 {
+			w.t.Fatalf("%d failed payments, want 1", n)
+		}
+	})
 }
 
 func TestInterruptedCommitOfALossIsInvisible(t *testing.T) {
 	t.Parallel()
-	for name, action := range interrupted {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w, proxy := setupProxied(t)
-			key := freshKey()
-			event := proxy.On("LoseKey", action)
-			// An answer that contradicts its request is also a dead letter, in the same transaction.
-			r := w.pay(key, "pm_wrong_amount")
-			event.Await(t)
-			r.expect(t, http.StatusAccepted, "")
-			if k := w.keyRow(key); k.Status != "unknown" {
-				t.Fatalf("key is %+v", k)
-			}
-			w.transitions(key, "in_progress unknown")
-			if n := w.count("SELECT count(*) FROM dead_letters WHERE key = $1", key); n != 1 || w.ambiguousCommits() != 1 {
-				t.Fatalf("%d dead letters, %d ambiguous commits, want 1 and 1", n, w.ambiguousCommits())
-			}
-		})
-	}
+	w, proxy := setupProxied(t)
+	atBothEnds(t, w, proxy, "LoseKey", func(w *world) {
+		key := freshKey()
+		// An answer that contradicts its request is also a dead letter, in the same transaction.
+		w.pay(key, "pm_wrong_amount").expect(w.t, http.StatusAccepted, "")
+		if k := w.keyRow(key); k.Status != "unknown" {
+			w.t.Fatalf("key is %+v", k)
+		}
+		w.transitions(key, "in_progress unknown")
+		if n := w.count("SELECT count(*) FROM dead_letters WHERE key = $1", key); n != 1 {
+			w.t.Fatalf("%d dead letters, want 1", n)
+		}
+	})
 }
 
 // transitions checks a key's timeline.
@@ -232,14 +227,9 @@ func (w *world) transitions(key string, want ...string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	defer rows.Close()
-	var got []string
-	for rows.Next() {
-		var s string
-		if err := rows.Scan(&s); err != nil {
-			w.t.Fatal(err)
-		}
-		got = append(got, s)
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		w.t.Fatal(err)
 	}
 	if !slices.Equal(got, want) {
 		w.t.Fatalf("timeline is %q, want %q", got, want)
@@ -248,69 +238,63 @@ func (w *world) transitions(key string, want ...string) {
 
 func TestInterruptedCommitOfARetakeIsInvisible(t *testing.T) {
 	t.Parallel()
-	for name, action := range interrupted {
-		t.Run("failed key, "+name, func(t *testing.T) {
-			t.Parallel()
-			w, proxy := setupProxied(t)
-			key := failedKey(w)
-			event := proxy.On("RetakeKey", action)
-			r := w.pay(key, "pm_ok")
-			event.Await(t)
-			w.chargedOnce(key, key, r)
-			if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 2, Generation: 1}) {
-				t.Fatalf("key is %+v", k)
-			}
-			w.transitions(key, "in_progress failed_retryable", "failed_retryable in_progress")
-		})
-		t.Run("expired key, "+name, func(t *testing.T) {
-			t.Parallel()
-			w, proxy := setupProxied(t)
-			key := expiredKey(w)
-			event := proxy.On("RenewKey", action)
-			r := w.pay(key, "pm_ok")
-			event.Await(t)
-			w.chargedOnce(key, key+".g2", r)
-			if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 1, Generation: 2}) {
-				t.Fatalf("key is %+v", k)
-			}
-		})
-	}
+	w, proxy := setupProxied(t)
+	failed := failedKeys(w, len(interrupted))
+	atBothEnds(t, w, proxy, "RetakeKey", func(w *world) {
+		key := <-failed
+		w.chargedOnce(key, key, w.pay(key, "pm_ok"))
+		if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 2, Generation: 1}) {
+			w.t.Fatalf("key is %+v", k)
+		}
+		w.transitions(key, "in_progress failed_retryable", "failed_retryable in_progress")
+	})
+}
+
+func TestInterruptedCommitOfARenewalIsInvisible(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	atBothEnds(t, w, proxy, "RenewKey", func(w *world) {
+		key := freshKey()
+		first := w.pay(key, "pm_ok")
+		w.exec("UPDATE idempotency_keys SET status = 'expired' WHERE key = $1", key)
+		r := w.pay(key, "pm_ok")
+		w.chargedOnce(key, key+".g2", r)
+		if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 1, Generation: 2}) || r.text(w.t, "paymentId") == first.text(w.t, "paymentId") {
+			w.t.Fatalf("key is %+v, answers are %s and %s", k, first.body, r.body)
+		}
+	})
 }
 
 func TestInterruptedCommitOfAnExpiredLeaseIsInvisible(t *testing.T) {
 	t.Parallel()
-	for name, action := range interrupted {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w, proxy := setupProxied(t)
-			key := freshKey()
-			proxy.OnNext(3, "CompleteKey", pgproxy.CutBefore)
-			w.pay(key, "pm_ok").expect(t, http.StatusServiceUnavailable, "idempotency_store_unavailable")
-			w.endLease(key)
-			event := proxy.On("ExpireLease", action)
-			w.pay(key, "pm_ok").expect(t, http.StatusAccepted, "")
-			event.Await(t)
-			w.transitions(key, "in_progress unknown")
-			if n := w.pspRequests("acme", key); n != 1 {
-				t.Fatalf("PSP asked %d times", n)
-			}
-		})
+	w, proxy := setupProxied(t)
+	keys := make(chan string, len(interrupted))
+	for range cap(keys) {
+		key := freshKey()
+		proxy.OnNext(3, "CompleteKey", pgproxy.CutBefore)
+		w.pay(key, "pm_ok").expect(t, http.StatusAccepted, "")
+		w.endLease(key)
+		keys <- key
 	}
+	atBothEnds(t, w, proxy, "ExpireLease", func(w *world) {
+		key := <-keys
+		w.pay(key, "pm_ok").expect(w.t, http.StatusAccepted, "")
+		w.transitions(key, "in_progress unknown")
+		if n := w.pspRequests("acme", key); n != 1 {
+			w.t.Fatalf("PSP asked %d times", n)
+		}
+	})
 }
 
 func TestInterruptedCommitOfARefundIsInvisible(t *testing.T) {
 	t.Parallel()
-	for name, action := range interrupted {
-		for query, body := range map[string]string{"BeginRefund": `{}`, "SettleRefund": `{"amountCents":5000}`} {
-			t.Run(query+" "+name, func(t *testing.T) {
-				t.Parallel()
-				w, proxy := setupProxied(t)
-				payment := w.pay(freshKey(), "pm_ok")
+	w, proxy := setupProxied(t)
+	for _, query := range []string{"BeginRefund", "SettleRefund"} {
+		for _, body := range []string{`{}`, `{"amountCents":5000}`} {
+			atBothEnds(t, w, proxy, query, func(w *world) {
+				payment := w.pay(freshKey(), "pm_ok").text(w.t, "paymentId")
 				key := freshKey()
-				event := proxy.On(query, action)
-				r := w.do(refundOf(payment.text(t, "paymentId"), key, body))
-				event.Await(t)
-				w.refundedOnce(payment.text(t, "paymentId"), key, body, r)
+				w.refundedOnce(payment, key, body, w.do(refundOf(payment, key, body)))
 			})
 		}
 	}
@@ -332,7 +316,7 @@ func (w *world) refundedOnce(paymentID, key, body string, r reply) {
 	if got := shown.member(w.t, "amountRefundedCents"); got != float64(refunds[0].AmountCents) {
 		w.t.Fatalf("%d were refunded, the payment says %v", refunds[0].AmountCents, got)
 	}
-	if n := w.count("SELECT count(*) FROM payments p JOIN refunds r ON r.payment_id = p.id WHERE p.refund_held_minor = r.amount_minor"); n != 1 {
+	if n := w.count("SELECT count(*) FROM payments p JOIN refunds r ON r.payment_id = p.id WHERE p.refund_held_minor = r.amount_minor AND r.idempotency_key = $1", key); n != 1 {
 		w.t.Fatal("what is held for refunds is not the one refund")
 	}
 	w.do(refundOf(paymentID, key, body)).same(w.t, r)
@@ -453,31 +437,29 @@ func (w *world) nothingElseReserved(t *testing.T) {
 
 func TestLateRetakeFindsTheKeyTaken(t *testing.T) {
 	t.Parallel()
-	for _, sentAgainFirst := range []bool{true, false} {
-		t.Run(fmt.Sprint("sent again first: ", sentAgainFirst), func(t *testing.T) {
-			t.Parallel()
-			w, proxy := setupProxied(t)
-			key := failedKey(w)
+	w, proxy := setupProxied(t)
+	failed := failedKeys(w, 2)
+	for _, order := range []string{"sent again, late", "late, sent again"} {
+		t.Run(order, func(t *testing.T) {
+			w := w.in(t)
+			key := <-failed
 			late := proxy.On("RetakeKey", pgproxy.HoldBefore)
 			again := proxy.On("RetakeKey", pgproxy.HoldBefore)
 			answer := w.inBackground(paymentOf(key, "pm_ok"))
 			late.Await(t)
 			late.CutClients()
 			again.Await(t)
-			var r reply
-			if sentAgainFirst {
-				again.Release()
-				r = <-answer
+			if order == "late, sent again" {
 				late.Release()
 				late.AwaitLanding(t)
-			} else {
-				late.Release()
+			}
+			again.Release()
+			r := <-answer
+			late.Release()
+			if order == "sent again, late" {
 				late.AwaitLanding(t)
-				again.Release()
-				r = <-answer
 			}
 			w.chargedOnce(key, key, r)
-			w.nothingElseReserved(t)
 			if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 2, Generation: 1}) {
 				t.Fatalf("key is %+v", k)
 			}
@@ -491,7 +473,8 @@ func TestLateRetakeOfAnEarlierAttemptTakesNothing(t *testing.T) {
 	w, proxy := setupProxied(t, func(o *options) {
 		o.settings = func(c *config.API) { c.PSPURL = unreachablePSP }
 	})
-	key := failedKey(w)
+	key := freshKey()
+	w.pay(key, "pm_ok").expect(t, http.StatusServiceUnavailable, "psp_unavailable")
 	late := proxy.On("RetakeKey", pgproxy.HoldBefore)
 	answer := w.inBackground(paymentOf(key, "pm_ok"))
 	late.Await(t)

@@ -97,7 +97,7 @@ func setup(t testing.TB, with ...func(*options)) *world {
 
 	settings := testSettings(t, o.database(o.url), w.psp.URL)
 	o.settings(&settings)
-	if w.app, err = app.NewAPI(t.Context(), settings, slog.New(slog.NewJSONHandler(w.logs, nil))); err != nil {
+	if w.app, err = app.NewAPI(t.Context(), settings, slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))); err != nil {
 		t.Fatal(err)
 	}
 	w.api = httptest.NewServer(w.app.Public())
@@ -152,7 +152,7 @@ func seedTenants(t testing.TB, url string) {
 		}
 	}
 	// Rate limits have a test of their own.
-	err = db.Read(ctx, func(c *pgxpool.Conn) error {
+	err = db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		_, err := c.Exec(ctx, "UPDATE tenants SET requests_per_second = 100000, request_burst = 100000")
 		return err
 	})

@@ -152,8 +152,11 @@ func evidence(a answer) []byte {
 	return raw
 }
 
+// maxNumber bounds a number that is kept, in characters. PostgreSQL's numeric takes 16 383 digits behind the point.
+const maxNumber = 1000
+
 // storable reports whether PostgreSQL's jsonb takes body: valid JSON, without U+0000 and without a number beyond the range of
-// numeric, which within maxAnswer takes an exponent.
+// numeric.
 func storable(body []byte) bool {
 	if !jsontext.Value(body).IsValid() || bytes.Contains(body, []byte(`\u0000`)) {
 		return false
@@ -164,7 +167,7 @@ func storable(body []byte) bool {
 		if err != nil {
 			return true // its end: it is valid
 		}
-		if token.Kind() == jsontext.KindNumber && strings.ContainsAny(token.String(), "eE") {
+		if token.Kind() == jsontext.KindNumber && (len(token.String()) > maxNumber || strings.ContainsAny(token.String(), "eE")) {
 			return false
 		}
 	}

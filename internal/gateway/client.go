@@ -2,10 +2,10 @@ package gateway
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -48,8 +48,10 @@ type Client struct {
 // New returns a client of the PSP at baseURL. observe is told of every request and its outcome.
 func New(baseURL, secret string, l Limits, now func() time.Time, observe func(string, time.Duration)) (*Client, error) {
 	u, err := url.Parse(baseURL)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, fmt.Errorf("PSP_URL %q is not an http or https URL", baseURL)
+	// The value is not repeated: it may hold a password.
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil ||
+		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("PSP_URL must be http or https, a host and a port, and nothing else")
 	}
 	if l.InFlight < 1 || l.Total <= 0 || l.Dial <= 0 || l.Queue <= 0 || l.BreakerFailures < 1 || l.BreakerOpen <= 0 {
 		return nil, errors.New("every PSP limit must be positive")

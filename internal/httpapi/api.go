@@ -1,12 +1,14 @@
 package httpapi
 
 import (
+	"bytes"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 
 	"payonce/internal/httpapi/pages"
 	"payonce/internal/idempotency"
@@ -64,12 +66,16 @@ func (a *API) Draining() bool { return a.draining.Load() }
 
 func (a *API) routes() http.Handler {
 	r := chi.NewRouter()
-	r.Use(a.identify, a.observe, a.recoverPanics, a.turnAwayWhenDraining)
-	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
+	r.Use(a.identify, a.observe, a.recoverPanics, a.turnAwayWhenDraining, middleware.GetHead)
+	nothing := func(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, problem.NotFound, "There is nothing at this path.")
-	})
+	}
+	r.NotFound(nothing)
 	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		allow(w, r)
+		if !allow(w, r) {
+			nothing(w, r) // the router asks no path about a method that it does not know
+			return
+		}
 		a.refuse(w, r, problem.MethodNotAllowed, "This path does not take "+knownMethod(r.Method)+".")
 	})
 
@@ -82,10 +88,9 @@ func (a *API) routes() http.Handler {
 	r.With(reading).Get("/refunds/{refundId}", a.getRefund)
 	r.With(reading).Get("/idempotency-keys/{key}", a.getKey)
 
-	static := pages.Handler(a.publicURL, OpenAPI())
+	static := pages.Handler(a.publicURL, bytes.ReplaceAll(OpenAPI(), []byte("http://localhost:8080"), []byte(a.publicURL)))
 	for _, path := range []string{"/", "/docs", "/docs/*", "/problems", "/problems/*", "/openapi.yaml"} {
 		r.Method(http.MethodGet, path, static)
-		r.Method(http.MethodHead, path, static)
 	}
 	return r
 }

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
+	"payonce/internal/idempotency"
 	"payonce/internal/payments"
 	"payonce/internal/problem"
 )
@@ -27,7 +29,7 @@ func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 			return
 		case err != nil:
 			a.refuse(w, r, problem.IdempotencyKeyInvalid, "The header Idempotency-Key is not valid.",
-				problem.Detail{Header: keyHeader, Detail: err.Error()})
+				problem.Detail{Header: keyHeader, Detail: strings.TrimPrefix(err.Error(), idempotency.ErrKeyInvalid.Error()+": ")})
 			return
 		}
 		w.Header().Set(keyHeader, key.String())
@@ -77,14 +79,14 @@ func (a *API) spell(w http.ResponseWriter, r *http.Request, answer payments.Answ
 			return
 		}
 		retryAfter(w, afterInFlight)
-		a.refuseAbout(w, r, v.Resource, problem.IdempotencyKeyInProgress, "A request with this key is being executed now.")
+		a.refuseAbout(w, r, v.Resource, problem.IdempotencyKeyInProgress, "A request with this key is being executed now. Ask again after Retry-After, or send Prefer: wait=10.")
 	case payments.Mismatch:
 		keyExpires(w, v.Expires)
-		a.refuse(w, r, problem.IdempotencyKeyReusedWithDifferentPayload, "This key was first used for another request.")
+		a.refuse(w, r, problem.IdempotencyKeyReusedWithDifferentPayload, "This key was first used for another request. Send what was sent first, or use a new key.")
 	case payments.NotExecuted:
 		keyExpires(w, v.Expires)
 		retryAfter(w, afterPSPFailure)
-		a.refuseAbout(w, r, v.Resource, problem.PSPUnavailable, "The PSP could not be reached and nothing was charged. Send the same key again.")
+		a.refuseAbout(w, r, v.Resource, problem.PSPUnavailable, "The PSP could not be asked, so nothing was charged. Send the same key again.")
 	case payments.Forgotten:
 		keyExpires(w, v.Expires)
 		a.refuse(w, r, problem.IdempotencyKeyExpired, "This key was never executed and is too old to be executed now. Use a new one.")

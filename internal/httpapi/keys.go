@@ -50,6 +50,9 @@ type timelineEntry struct {
 	Evidence   jsontext.Value     `json:"evidence,omitzero"`
 }
 
+// noSuchKey is the same for a key that was never used, is somebody else's, or cannot exist.
+const noSuchKey = "There is no such key for this operation; operation=POST /payments is the default."
+
 func (a *API) getKey(w http.ResponseWriter, r *http.Request) {
 	operation, bad := operationOf(r.URL.RawQuery)
 	if bad != nil {
@@ -58,14 +61,14 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request) {
 	}
 	key, err := keyInPath(r)
 	if err != nil {
-		a.refuse(w, r, problem.NotFound, "There is no such key.")
+		a.refuse(w, r, problem.NotFound, noSuchKey)
 		return
 	}
 	ref := idempotency.Ref{Scope: idempotency.ScopeOf(principalOf(r).Tenant, operation), Key: key}
 	record, err := a.keys.Find(r.Context(), ref)
 	switch {
 	case errors.Is(err, idempotency.ErrNoKey):
-		a.refuse(w, r, problem.NotFound, "There is no such key.")
+		a.refuse(w, r, problem.NotFound, noSuchKey)
 		return
 	case err != nil:
 		a.fail(w, r, err)

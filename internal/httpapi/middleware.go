@@ -159,13 +159,15 @@ func knownMethod(m string) string {
 	return "this method"
 }
 
-// allow names the methods that the path does take (RFC 9110, section 15.5.6).
-func allow(w http.ResponseWriter, r *http.Request) {
+// allow names the methods that the path does take (RFC 9110, section 15.5.6), if there are any.
+func allow(w http.ResponseWriter, r *http.Request) bool {
 	routes := chi.RouteContext(r.Context()).Routes
 	path := cmp.Or(r.URL.RawPath, r.URL.Path) // as the router does
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
-		if routes.Match(chi.NewRouteContext(), method, path) {
-			w.Header().Add("Allow", method)
-		}
+	if routes.Match(chi.NewRouteContext(), http.MethodGet, path) {
+		w.Header()["Allow"] = []string{http.MethodGet, http.MethodHead}
 	}
+	if routes.Match(chi.NewRouteContext(), http.MethodPost, path) {
+		w.Header().Add("Allow", http.MethodPost)
+	}
+	return w.Header().Get("Allow") != ""
 }

@@ -19,7 +19,7 @@ import (
 const (
 	afterInFlight     = time.Second
 	afterUnknown      = 2 * time.Second
-	afterPSPFailure   = 2 * time.Second
+	afterPSPFailure   = 5 * time.Second
 	afterStoreFailure = 2 * time.Second
 )
 
@@ -43,7 +43,7 @@ func table() []struct {
 		{is(payments.ErrPaymentNotFound), problem.NotFound, "There is no such payment.", 0},
 		{is(payments.ErrRefundNotFound), problem.NotFound, "There is no such refund.", 0},
 		{is(payments.ErrPaymentNotRefundable), problem.PaymentNotRefundable, "Only a payment that has succeeded can be refunded.", 0},
-		{is(payments.ErrRefundExceedsPayment), problem.RefundExceedsPayment, "The refunds of a payment cannot exceed its amount.", 0},
+		{is(payments.ErrRefundExceedsPayment), problem.RefundExceedsPayment, "All refunds of a payment together cannot exceed its amount; amountRefundedCents of the payment tells what was given back.", 0},
 		{postgres.Unavailable, problem.IdempotencyStoreUnavailable, "The store is not available. Send the same key again.", afterStoreFailure},
 	}
 }
@@ -53,7 +53,8 @@ func isUnauthenticated(err error) bool { return errors.Is(err, tenants.ErrUnauth
 // fail answers an error.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
-		return // nobody listens any more
+		// Nobody listens any more, or the client has only closed its half and still reads: a plain return would tell it 200.
+		panic(http.ErrAbortHandler)
 	}
 	for _, row := range table() {
 		if row.is(err) {

@@ -314,7 +314,8 @@ func TestEventsAreBounded(t *testing.T) {
 	if len(events) != maxEvents || events[0].Reason != "no answer" || events[maxEvents-1].Reason != fmt.Sprint(maxEvents-1) {
 		t.Fatalf("%d events, first %+v, last %+v", len(events), events[0], events[len(events)-1])
 	}
-	err := b.tryRolledBack(`UPDATE idempotency_key_events SET reason = repeat('x', 501)`)
+	err := b.tryRolledBack(`INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
+		VALUES ('s', 'k', 1, 1, 'test', 'unknown', 'unknown', repeat('x', 501))`)
 	if got := refusedBy(t, err); got != "idempotency_key_events_reason_check" {
 		t.Fatalf("a reason without bounds: refused by %q", got)
 	}

@@ -54,7 +54,7 @@ func (k *Keys) Peek(ctx context.Context, c Claim) (Decision, error) {
 // Events reads a key's timeline, oldest first.
 func (k *Keys) Events(ctx context.Context, ref Ref) ([]Event, error) {
 	var events []Event
-	err := k.db.Read(ctx, func(c *pgxpool.Conn) error {
+	err := k.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, err := dbsqlc.New(c).ListEvents(ctx, dbsqlc.ListEventsParams{
 			Scope: string(ref.Scope), Key: ref.Key.value, MaxEvents: maxEvents,
 		})
@@ -74,7 +74,7 @@ func (k *Keys) Events(ctx context.Context, ref Ref) ([]Event, error) {
 
 func (k *Keys) find(ctx context.Context, ref Ref) (dbsqlc.FindKeyRow, error) {
 	var row dbsqlc.FindKeyRow
-	err := k.db.Read(ctx, func(c *pgxpool.Conn) error {
+	err := k.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		var err error
 		row, err = dbsqlc.New(c).FindKey(ctx, dbsqlc.FindKeyParams{Scope: string(ref.Scope), Key: ref.Key.value})
 		return err

@@ -99,7 +99,7 @@ func (k *Keys) QueueRetake(b *pgx.Batch, c Claim, r Retake, out *Decision) {
 	}
 	_, _ = dbsqlc.New(q).RetakeKey(context.Background(), dbsqlc.RetakeKeyParams{
 		Scope: string(c.Ref.Scope), Key: c.Ref.Key.value, Fingerprint: c.Fingerprint[:],
-		LeaseID: c.LeaseID, Lease: k.terms.Lease, PspMemory: k.terms.PSPMemory,
+		LeaseID: c.LeaseID, Lease: k.terms.Lease, PspMemory: k.terms.PSPMemory - k.terms.Lease,
 		Attempt: r.seen.Attempt, Generation: r.seen.Generation,
 	})
 	postgres.One(q, func(row *dbsqlc.RetakeKeyRow) error {

@@ -97,10 +97,15 @@ func (c *charge) conclude(v verdict) (Resource, idempotency.Response, error) {
 	return p, r, err
 }
 
-func (c *charge) queueSettle(b *pgx.Batch, l idempotency.Lease, v verdict, to idempotency.Status) {
-	_, _ = dbsqlc.New(postgres.On(b)).SettlePayment(context.Background(), dbsqlc.SettlePaymentParams{
+func (c *charge) queueSettle(b *pgx.Batch, l idempotency.Lease, v verdict, to idempotency.Status, rows *int64) {
+	q := postgres.On(b)
+	_, _ = dbsqlc.New(q).SettlePayment(context.Background(), dbsqlc.SettlePaymentParams{
 		ID: l.Subject(), Status: string(v.status), PspChargeID: nullable(v.pspID), DeclineCode: nullable(v.code),
 		Scope: string(l.Ref().Scope), Key: l.Ref().Key.String(),
 		Generation: l.Generation(), Attempt: l.Attempt(), KeyStatus: string(to),
+	})
+	postgres.Affected(q, func(n int64) error {
+		*rows = n
+		return nil
 	})
 }

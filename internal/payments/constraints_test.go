@@ -145,7 +145,7 @@ func TestRefundsThatCannotBe(t *testing.T) {
 	if got := refusal(t, pool, paymentRow(nil), refundRow(nil), second); got != "refunds_psp_refund_unique" {
 		t.Errorf("one refund of the PSP's for two of ours: refused by %q", got)
 	}
-	if got := refusal(t, pool, paymentRow(nil), refundRow(nil), "DELETE FROM payments"); got != "refunds_payment_id_fkey" {
+	if got := refusal(t, pool, paymentRow(nil), refundRow(nil), "DELETE FROM payments"); got != "history_is_append_only" {
 		t.Errorf("a payment deleted below its refund: refused by %q", got)
 	}
 }
@@ -169,14 +169,42 @@ func TestVerdictIsFinal(t *testing.T) {
 				before = []string{paymentRow(nil), row(verdict)}
 			}
 			for _, set := range []string{
-				"status = 'processing', decline_code = NULL", "status = 'failed', decline_code = NULL", "amount_minor = amount_minor - 1",
-				"currency = 'EUR'", pspID + " = 'another'", pspID + " = NULL",
+				"status = 'processing', decline_code = NULL", "status = 'failed', decline_code = NULL", pspID + " = 'another'", pspID + " = NULL",
 				map[string]string{"succeeded": "status = 'declined', decline_code = 'no'", "declined": "status = 'succeeded', decline_code = NULL"}[status],
 			} {
 				got := refusal(t, pool, append(slices.Clone(before), "UPDATE "+table+" SET "+set)...)
 				if got != "movement_verdict_is_final" {
 					t.Errorf("%s, %s: %s: refused by %q", table, status, set, got)
 				}
+			}
+		}
+	}
+}
+
+// Who pays what to whom is fixed from the start, whatever the status, and nothing disappears.
+func TestTermsAreFixedAndNothingIsDeleted(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	open := columns{"status": "'processing'", "psp_charge_id": "NULL"}
+	openRefund := columns{"status": "'processing'", "psp_refund_id": "NULL"}
+	for _, statement := range []string{
+		"UPDATE payments SET id = gen_random_uuid()", "UPDATE payments SET tenant_id = 'other'", "UPDATE payments SET idempotency_key = 'other'",
+		"UPDATE payments SET generation = generation + 1", "UPDATE payments SET customer_id = 'other'",
+		"UPDATE payments SET amount_minor = amount_minor - 1", "UPDATE payments SET currency = 'EUR'",
+		"UPDATE payments SET payment_method = 'pm_other'", "UPDATE payments SET created_at = created_at - interval '1 day'",
+		"DELETE FROM payments", "TRUNCATE payments CASCADE",
+		"UPDATE refunds SET id = gen_random_uuid()", "UPDATE refunds SET tenant_id = 'other'", "UPDATE refunds SET idempotency_key = 'other'",
+		"UPDATE refunds SET generation = generation + 1", "UPDATE refunds SET amount_minor = amount_minor - 1",
+		"UPDATE refunds SET currency = 'EUR'", "UPDATE refunds SET created_at = created_at - interval '1 day'",
+		"UPDATE refunds SET payment_id = gen_random_uuid()", "DELETE FROM refunds", "TRUNCATE refunds",
+		"TRUNCATE idempotency_keys", "TRUNCATE idempotency_key_events",
+	} {
+		for _, rows := range [][]string{{paymentRow(nil), refundRow(openRefund)}, {paymentRow(open)}} {
+			if strings.Contains(statement, "refunds") && len(rows) == 1 && !strings.HasPrefix(statement, "TRUNCATE") && !strings.HasPrefix(statement, "DELETE") {
+				continue // no row to change
+			}
+			if got := refusal(t, pool, append(slices.Clone(rows), statement)...); got != "history_is_append_only" {
+				t.Errorf("%s: refused by %q", statement, got)
 			}
 		}
 	}

@@ -55,7 +55,13 @@ func (s *Service) withoutPSP(ctx context.Context, c idempotency.Claim, m movemen
 	case nil, idempotency.Execute:
 		return NotExecuted{}, nil
 	case idempotency.Retake:
-		return NotExecuted{Expires: d.Expires()}, nil
+		if d.Renews() {
+			return NotExecuted{}, nil
+		}
+		if err := m.load(ctx, d.Subject()); err != nil {
+			return nil, err
+		}
+		return NotExecuted{Resource: m.resource(), Expires: d.Expires()}, nil
 	case idempotency.LeaseOver:
 		return s.pending(ctx, m, d.Subject(), d.Expires())
 	case idempotency.Replay, idempotency.InProgress, idempotency.Misuse, idempotency.Unknown:

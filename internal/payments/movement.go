@@ -28,8 +28,8 @@ type movement interface {
 	send(ctx context.Context, key string) gateway.Outcome
 	// conclude is the row with a verdict on it, and the response that tells it. It changes nothing.
 	conclude(v verdict) (Resource, idempotency.Response, error)
-	// queueSettle writes a verdict, or Failed, to the row.
-	queueSettle(b *pgx.Batch, l idempotency.Lease, v verdict, to idempotency.Status)
+	// queueSettle writes a verdict, or Failed, to the row, and tells how many rows that were.
+	queueSettle(b *pgx.Batch, l idempotency.Lease, v verdict, to idempotency.Status, rows *int64)
 }
 
 // verdict is the PSP's word on a movement, or the proof that there is none.

@@ -15,7 +15,7 @@ import (
 // Payment reads one of the tenant's payments. Another tenant's is ErrPaymentNotFound, the same as none.
 func (s *Service) Payment(ctx context.Context, tenant string, id PaymentID) (Payment, error) {
 	var row dbsqlc.Payment
-	err := s.db.Read(ctx, func(c *pgxpool.Conn) error {
+	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		var err error
 		row, err = dbsqlc.New(c).GetPayment(ctx, dbsqlc.GetPaymentParams{ID: uuid.UUID(id), TenantID: tenant})
 		return err
@@ -32,7 +32,7 @@ func (s *Service) Payment(ctx context.Context, tenant string, id PaymentID) (Pay
 // RefundByID reads one of the tenant's refunds. Another tenant's is ErrRefundNotFound, the same as none.
 func (s *Service) RefundByID(ctx context.Context, tenant string, id RefundID) (Refund, error) {
 	var row dbsqlc.Refund
-	err := s.db.Read(ctx, func(c *pgxpool.Conn) error {
+	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		var err error
 		row, err = dbsqlc.New(c).GetRefund(ctx, dbsqlc.GetRefundParams{ID: uuid.UUID(id), TenantID: tenant})
 		return err
@@ -73,7 +73,7 @@ func (s *Service) Payments(ctx context.Context, tenant string, f Filter) (Page, 
 		before = uuid.UUID(*f.Before)
 	}
 	var rows []dbsqlc.Payment
-	err := s.db.Read(ctx, func(c *pgxpool.Conn) error {
+	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		var err error
 		rows, err = dbsqlc.New(c).ListPayments(ctx, dbsqlc.ListPaymentsParams{
 			TenantID: tenant, Before: before, CustomerID: nullable(f.CustomerID), Status: nullable(string(f.Status)),

@@ -167,12 +167,17 @@ func (g *giveback) conclude(v verdict) (Resource, idempotency.Response, error) {
 	return r, response, err
 }
 
-func (g *giveback) queueSettle(b *pgx.Batch, l idempotency.Lease, v verdict, to idempotency.Status) {
+func (g *giveback) queueSettle(b *pgx.Batch, l idempotency.Lease, v verdict, to idempotency.Status, rows *int64) {
 	g.queueLock(b, l.Ref(), l.ID())
-	_, _ = dbsqlc.New(postgres.On(b)).SettleRefund(context.Background(), dbsqlc.SettleRefundParams{
+	q := postgres.On(b)
+	_, _ = dbsqlc.New(q).SettleRefund(context.Background(), dbsqlc.SettleRefundParams{
 		ID: l.Subject(), Status: string(v.status), PspRefundID: nullable(v.pspID), DeclineCode: nullable(v.code),
 		Scope: string(l.Ref().Scope), Key: l.Ref().Key.String(),
 		Generation: l.Generation(), Attempt: l.Attempt(), KeyStatus: string(to),
+	})
+	postgres.Affected(q, func(n int64) error {
+		*rows = n
+		return nil
 	})
 	g.queueTally(b)
 }

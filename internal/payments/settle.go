@@ -30,11 +30,13 @@ func (s *Service) settle(ctx context.Context, l idempotency.Lease, m movement, o
 	}
 	for try := 1; ; try++ {
 		var won bool
+		rows := int64(1)
 		b := &pgx.Batch{}
-		plan.queue(b, &won)
+		plan.queue(b, &won, &rows)
 		err := s.db.Send(ctx, b)
 		switch {
 		case err == nil && won:
+			s.checkRows(ctx, m, rows)
 			s.logOutcome(ctx, l, m, o)
 			return plan.answer, nil // Crash window 4: written, not answered.
 		case err == nil:
@@ -52,16 +54,28 @@ func (s *Service) settle(ctx context.Context, l idempotency.Lease, m movement, o
 			}
 		}
 		if try == maxRecalls || !pauseBeforeRetry(ctx) {
+			// The PSP was asked, the payment is durable, and its outcome is not: that is what unknown means, and 503 would
+			// say that nothing happened.
 			s.metrics.StoreFailed("settle")
-			return nil, fmt.Errorf("settle: %w", err)
+			s.log.ErrorContext(ctx, "outcome not written", slog.String("resource", m.resource().Location()),
+				slog.String("outcome", o.Label()), slog.Any("error", err))
+			return Pending{Resource: m.resource(), Expires: l.Expires()}, nil
 		}
+	}
+}
+
+// checkRows reports a key that has gone on without its payment. It should never be seen; a ledger scan would find it.
+func (s *Service) checkRows(ctx context.Context, m movement, rows int64) {
+	if rows != 1 {
+		s.metrics.StoreFailed("settle_row")
+		s.log.ErrorContext(ctx, "key settled, its row was not", slog.String("resource", m.resource().Location()))
 	}
 }
 
 // plan is a second transaction, ready to be sent, and sent again: the fence makes the repetition harmless.
 type plan struct {
 	to     idempotency.Status
-	queue  func(b *pgx.Batch, won *bool)
+	queue  func(b *pgx.Batch, won *bool, rows *int64)
 	answer Answer
 }
 
@@ -75,9 +89,9 @@ func (s *Service) plan(l idempotency.Lease, m movement, o gateway.Outcome) (plan
 	case gateway.NotExecuted:
 		return plan{
 			to: idempotency.FailedRetryableStatus,
-			queue: func(b *pgx.Batch, won *bool) {
+			queue: func(b *pgx.Batch, won *bool, rows *int64) {
 				s.keys.QueueRelease(b, l, o.Reason, won)
-				m.queueSettle(b, l, verdict{status: Failed}, idempotency.FailedRetryableStatus)
+				m.queueSettle(b, l, verdict{status: Failed}, idempotency.FailedRetryableStatus, rows)
 			},
 			answer: NotExecuted{Resource: m.resource(), Expires: l.Expires()},
 		}, nil
@@ -88,8 +102,8 @@ func (s *Service) plan(l idempotency.Lease, m movement, o gateway.Outcome) (plan
 		}
 		return plan{
 			to: idempotency.UnknownStatus,
-			queue: func(b *pgx.Batch, won *bool) {
-				s.keys.QueueLose(b, l, o.Reason, o.Evidence, won)
+			queue: func(b *pgx.Batch, won *bool, _ *int64) {
+				s.keys.QueueLose(b, l, o.Reason, forTimeline(o), won)
 				if o.Contradiction {
 					// Queued whoever wins: an operator must see it even if the key has changed hands.
 					deadletters.QueueOpen(b, letter)
@@ -99,6 +113,15 @@ func (s *Service) plan(l idempotency.Lease, m movement, o gateway.Outcome) (plan
 		}, nil
 	}
 	return plan{}, fmt.Errorf("outcome %T is not known", o)
+}
+
+// forTimeline is the evidence that the tenant may read. What contradicts the request may be about somebody else: it goes to the
+// dead letter alone.
+func forTimeline(o gateway.Indeterminate) []byte {
+	if o.Contradiction {
+		return nil
+	}
+	return o.Evidence
 }
 
 // planVerdict completes the key with the response that tells the verdict, by the transition that complete queues.
@@ -112,9 +135,9 @@ func (s *Service) planVerdict(
 	}
 	return plan{
 		to: idempotency.CompletedStatus,
-		queue: func(b *pgx.Batch, won *bool) {
+		queue: func(b *pgx.Batch, won *bool, rows *int64) {
 			complete(b, l, response, won)
-			m.queueSettle(b, l, v, idempotency.CompletedStatus)
+			m.queueSettle(b, l, v, idempotency.CompletedStatus, rows)
 		},
 		answer: Final{Response: response, Expires: l.Expires()},
 	}, nil
@@ -130,11 +153,13 @@ func (s *Service) fenced(ctx context.Context, l idempotency.Lease, m movement, o
 			return nil, err
 		}
 		var won bool
+		rows := int64(1)
 		b := &pgx.Batch{}
-		late.queue(b, &won)
+		late.queue(b, &won, &rows)
 		err = s.db.Send(ctx, b)
 		switch {
 		case err == nil && won:
+			s.checkRows(ctx, m, rows)
 			s.logOutcome(ctx, l, m, o)
 			return late.answer, nil
 		case belongsToAnother(err):
@@ -142,21 +167,21 @@ func (s *Service) fenced(ctx context.Context, l idempotency.Lease, m movement, o
 		}
 	}
 	s.log.WarnContext(ctx, "lease lost", slog.String("outcome", o.Label()), slog.Int("attempt", int(l.Attempt())))
-	return s.standing(ctx, l, m)
+	return s.standing(ctx, l, m, o)
 }
 
 // standing answers from what the key has become without us.
-func (s *Service) standing(ctx context.Context, l idempotency.Lease, m movement) (Answer, error) {
+func (s *Service) standing(ctx context.Context, l idempotency.Lease, m movement, o gateway.Outcome) (Answer, error) {
 	row, err := s.keys.Find(ctx, l.Ref())
 	switch {
 	case err != nil:
 		s.metrics.StoreFailed("find")
-		return nil, fmt.Errorf("%w: %w", idempotency.ErrLeaseLost, err)
+		return Pending{Resource: m.resource(), Expires: l.Expires()}, nil //nolint:nilerr // what cannot be read is unknown
 	case row.Generation != l.Generation():
 		return nil, idempotency.ErrLeaseLost
 	case row.Status == idempotency.CompletedStatus:
 		return Final{Response: *row.Response, Replayed: true, Expires: row.Expires}, nil
-	case row.Status == idempotency.FailedRetryableStatus:
+	case row.Status == idempotency.FailedRetryableStatus && o.Label() == gateway.NotExecuted{}.Label():
 		return NotExecuted{Resource: m.resource(), Expires: row.Expires}, nil
 	}
 	return Pending{Resource: m.resource(), Expires: row.Expires}, nil
@@ -168,6 +193,10 @@ func (s *Service) recall(ctx context.Context, l idempotency.Lease, p plan) (answ
 	row, err := s.keys.Find(ctx, l.Ref())
 	if err != nil || row.LeaseID != l.ID() || row.Status != p.to {
 		return nil, false
+	}
+	if p.to == idempotency.CompletedStatus {
+		// Not ours: with the same verdict, another version of this program may have written other bytes.
+		return Final{Response: *row.Response, Expires: row.Expires}, true
 	}
 	return p.answer, true
 }

@@ -94,10 +94,10 @@ func classifyRead(err error) error {
 
 // shortOfMeans tells the SQLSTATEs by which PostgreSQL says "not now": connection exceptions (08), transaction
 // rollback for concurrency (40), insufficient resources such as a full disk (53), lock and statement timeouts,
-// a server that starts, stops or only reads (57P, 25006), system errors (58).
+// a server that starts, stops or only reads (57P, 25006), a schema that is not there yet (42P01), system errors (58).
 func shortOfMeans(sqlstate string) bool {
 	switch sqlstate {
-	case "55P03", "57014", "25006":
+	case "55P03", "57014", "25006", "42P01":
 		return true
 	}
 	for _, class := range []string{"08", "40", "53", "57P", "58"} {

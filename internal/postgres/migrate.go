@@ -44,7 +44,8 @@ func Migrate(ctx context.Context, url string, log *slog.Logger) error {
 }
 
 func newProvider(db *sql.DB) (*goose.Provider, error) {
-	locker, err := lock.NewPostgresSessionLocker()
+	// Those who wait look again every second, for five minutes; by default every five seconds.
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
 	if err != nil {
 		return nil, fmt.Errorf("prepare migration lock: %w", err)
 	}
@@ -76,7 +77,7 @@ func SchemaVersion() (int64, error) {
 // AppliedVersion is the newest migration that the database has.
 func (db *DB) AppliedVersion(ctx context.Context) (int64, error) {
 	var v int64
-	err := db.Read(ctx, func(c *pgxpool.Conn) error {
+	err := db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		return c.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&v)
 	})
 	if err != nil {

@@ -35,6 +35,7 @@ func DefaultLimits() Limits {
 type DB struct {
 	pool    *pgxpool.Pool
 	acquire time.Duration
+	answer  time.Duration // longest wait for the server's answer; zero for ever
 }
 
 // Open parses url (a libpq URL or keyword string) and prepares a pool. It does not connect: a process may start before
@@ -57,7 +58,8 @@ func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open pool: %w", err)
 	}
-	return &DB{pool: pool, acquire: l.Acquire}, nil
+	// The server keeps to statement_timeout by itself. This is for one that does not answer at all.
+	return &DB{pool: pool, acquire: l.Acquire, answer: 2 * l.StatementTimeout}, nil
 }
 
 // Wrap makes a DB of a pool that exists, as tests do.

@@ -14,6 +14,8 @@ import (
 // Any other error than one that satisfies RolledBack is an AmbiguousError. pgconn.SafeToRetry is not consulted: it speaks of
 // bytes written by this process, not of what the server did.
 func (db *DB) Send(ctx context.Context, b *pgx.Batch) error {
+	ctx, cancel := db.bounded(ctx)
+	defer cancel()
 	conn, err := db.borrow(ctx)
 	if err != nil {
 		return err
@@ -22,14 +24,24 @@ func (db *DB) Send(ctx context.Context, b *pgx.Batch) error {
 	return classifyCommit(conn.SendBatch(ctx, b).Close())
 }
 
-// Read runs fn with a connection, outside any transaction. Errors come back classified.
-func (db *DB) Read(ctx context.Context, fn func(*pgxpool.Conn) error) error {
+// Read runs fn with a connection, outside any transaction, under a context that ends in time. Errors come back classified.
+func (db *DB) Read(ctx context.Context, fn func(context.Context, *pgxpool.Conn) error) error {
+	ctx, cancel := db.bounded(ctx)
+	defer cancel()
 	conn, err := db.borrow(ctx)
 	if err != nil {
 		return err
 	}
 	defer db.giveBack(ctx, conn)
-	return classifyRead(fn(conn))
+	return classifyRead(fn(ctx, conn))
+}
+
+// bounded ends a wait for a server that does not answer.
+func (db *DB) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if db.answer <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, db.answer)
 }
 
 // borrow takes a connection within the acquire limit. Nothing has been sent when it fails.
@@ -58,7 +70,7 @@ func (db *DB) giveBack(ctx context.Context, conn *pgxpool.Conn) {
 
 // Ping asks the database for a sign of life.
 func (db *DB) Ping(ctx context.Context) error {
-	return db.Read(ctx, func(c *pgxpool.Conn) error {
+	return db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		if err := c.Ping(ctx); err != nil {
 			return fmt.Errorf("ping database: %w", err)
 		}

@@ -42,7 +42,7 @@ func open(t *testing.T, l postgres.Limits) *postgres.DB {
 
 func run(t *testing.T, db *postgres.DB, sql string) {
 	t.Helper()
-	err := db.Read(t.Context(), func(c *pgxpool.Conn) error {
+	err := db.Read(t.Context(), func(ctx context.Context, c *pgxpool.Conn) error {
 		_, err := c.Exec(t.Context(), sql)
 		return err
 	})
@@ -54,7 +54,7 @@ func run(t *testing.T, db *postgres.DB, sql string) {
 func read[T any](t *testing.T, db *postgres.DB, sql string) T {
 	t.Helper()
 	var value T
-	err := db.Read(t.Context(), func(c *pgxpool.Conn) error { return c.QueryRow(t.Context(), sql).Scan(&value) })
+	err := db.Read(t.Context(), func(ctx context.Context, c *pgxpool.Conn) error { return c.QueryRow(t.Context(), sql).Scan(&value) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestErrorInALaterStatementRollsBackTheEarlierOnes(t *testing.T) {
 	for name, second := range map[string]string{
 		"refused by a constraint": "INSERT INTO notes VALUES (100)",
 		"refused at the commit":   "INSERT INTO notes VALUES (2, 7), (3, 7)",
-		"refused while preparing": "INSERT INTO no_such_table VALUES (1)",
+		"refused while preparing": "INSERT INTO notes (no_such_column) VALUES (1)",
 	} {
 		db := open(t, limits())
 		err := db.Send(t.Context(), batchOf("INSERT INTO notes VALUES (1)", second))
@@ -130,7 +130,7 @@ func TestTimeoutsOfTheServerRollBackAndAreNoRefusal(t *testing.T) {
 			db := open(t, l)
 			run(t, db, "CREATE TABLE held AS SELECT 1")
 			done := make(chan error, 1)
-			err := db.Read(t.Context(), func(holder *pgxpool.Conn) error {
+			err := db.Read(t.Context(), func(ctx context.Context, holder *pgxpool.Conn) error {
 				return pgx.BeginFunc(t.Context(), holder, func(tx pgx.Tx) error {
 					_, err := tx.Exec(t.Context(), "SELECT FROM held FOR UPDATE")
 					done <- db.Send(t.Context(), batchOf("INSERT INTO notes VALUES (1)", c.then))
@@ -218,7 +218,7 @@ func TestWaitForAConnectionIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := postgres.Wrap(single, l.Acquire)
-	err = db.Read(t.Context(), func(*pgxpool.Conn) error {
+	err = db.Read(t.Context(), func(context.Context, *pgxpool.Conn) error {
 		return db.Send(t.Context(), batchOf("SELECT 1"))
 	})
 	if !postgres.Unavailable(err) || !postgres.RolledBack(err) || !errors.Is(err, context.DeadlineExceeded) {
@@ -277,7 +277,7 @@ func backends(t *testing.T, db *postgres.DB, n int) map[int]bool {
 		if len(pids) == n {
 			return nil
 		}
-		return db.Read(t.Context(), func(c *pgxpool.Conn) error {
+		return db.Read(t.Context(), func(ctx context.Context, c *pgxpool.Conn) error {
 			var pid int
 			if err := c.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
 				return err
@@ -323,7 +323,7 @@ func TestConnectionThatWeGiveUpDoesNot(t *testing.T) {
 	before := backends(t, db, n)
 	ctx, hangUp := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer hangUp()
-	err := db.Read(ctx, func(c *pgxpool.Conn) error {
+	err := db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		_, err := c.Exec(ctx, "SELECT pg_sleep(60)")
 		return err
 	})

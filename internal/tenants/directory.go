@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/singleflight"
 
 	"payonce/internal/postgres"
 	"payonce/internal/tenants/internal/dbsqlc"
@@ -41,11 +42,16 @@ func (p Principal) May(permission Permission) bool {
 	return slices.Contains(p.permissions, string(permission))
 }
 
+// longestReading is how long a request waits for a reading. One that takes longer goes on for the benefit of the next.
+const longestReading = 5 * time.Second
+
 // Directory authenticates by what it has read of the table, so that a request costs no round trip for it. It is
 // safe for concurrent use.
 type Directory struct {
 	db  *postgres.DB
 	now func() time.Time
+
+	reading singleflight.Group // one at a time, and nobody holds mu meanwhile
 
 	mu      sync.Mutex
 	entries map[[sha256.Size]byte]entry
@@ -67,16 +73,14 @@ func NewDirectory(db *postgres.DB, now func() time.Time) *Directory {
 // Authenticate finds out whose secret it is, or fails with ErrUnauthenticated.
 func (d *Directory) Authenticate(ctx context.Context, secret string) (Principal, error) {
 	digest := sha256.Sum256([]byte(secret))
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	found, known := d.entries[digest]
-	age := d.now().Sub(d.read)
-	if d.read.IsZero() || age > freshFor || (!known && age > missFor) {
+	found, known, read := d.look(digest)
+	age := d.now().Sub(read)
+	if read.IsZero() || age > freshFor || (!known && age > missFor) {
 		// Who is not in a stale reading may be in the table: that is no refusal, but not known.
-		if err := d.refresh(ctx); err != nil && (d.read.IsZero() || age > staleFor || !known) {
+		if err := d.refresh(ctx); err != nil && (read.IsZero() || age > staleFor || !known) {
 			return Principal{}, err
 		}
-		found, known = d.entries[digest]
+		found, known, _ = d.look(digest)
 	}
 	if !known || subtle.ConstantTimeCompare(found.digest, digest[:]) != 1 {
 		return Principal{}, ErrUnauthenticated
@@ -84,26 +88,57 @@ func (d *Directory) Authenticate(ctx context.Context, secret string) (Principal,
 	return found.principal, nil
 }
 
-// refresh reads all active keys. After a failure it does not try again at once: a database that is away is not asked by
-// every request.
+// look finds a digest in the reading in use, and tells when that was begun.
+func (d *Directory) look(digest [sha256.Size]byte) (found entry, known bool, read time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	found, known = d.entries[digest]
+	return found, known, d.read
+}
+
+// refresh waits for a reading, its own or one that is under way.
 func (d *Directory) refresh(ctx context.Context) error {
-	now := d.now()
-	if !d.tried.IsZero() && now.Sub(d.tried) < missFor {
-		return d.failed
-	}
-	d.tried = now
 	// The reading serves everybody: the end of the request that happened to need it does not stop it.
 	ctx = context.WithoutCancel(ctx)
+	result := d.reading.DoChan("", func() (any, error) { return nil, d.readTable(ctx) })
+	patience := time.NewTimer(longestReading)
+	defer patience.Stop()
+	select {
+	case r := <-result:
+		return r.Err
+	case <-patience.C:
+		return &postgres.UnavailableError{Op: "read API keys", Err: context.DeadlineExceeded}
+	}
+}
+
+// readTable reads all active keys. After a failure it does not try again at once: a database that is away is not asked by every
+// request.
+func (d *Directory) readTable(ctx context.Context) error {
+	now := d.now()
+	d.mu.Lock()
+	tried, failed := d.tried, d.failed
+	d.mu.Unlock()
+	if !tried.IsZero() && now.Sub(tried) < missFor {
+		return failed
+	}
 	var rows []dbsqlc.ListActiveKeysRow
-	err := d.db.Read(ctx, func(c *pgxpool.Conn) error {
+	err := d.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		var err error
 		rows, err = dbsqlc.New(c).ListActiveKeys(ctx)
 		return err
 	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tried, d.failed = now, nil
 	if err != nil {
 		d.failed = fmt.Errorf("read API keys: %w", err)
 		return d.failed
 	}
+	d.entries, d.read = entriesOf(rows), now
+	return nil
+}
+
+func entriesOf(rows []dbsqlc.ListActiveKeysRow) map[[sha256.Size]byte]entry {
 	entries := make(map[[sha256.Size]byte]entry, len(rows))
 	for _, r := range rows {
 		p := Principal{permissions: r.Scopes}
@@ -113,6 +148,5 @@ func (d *Directory) refresh(ctx context.Context) error {
 		}
 		entries[[sha256.Size]byte(r.SecretSha256)] = entry{digest: r.SecretSha256, principal: p}
 	}
-	d.entries, d.read, d.failed = entries, now, nil
-	return nil
+	return entries
 }

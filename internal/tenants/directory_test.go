@@ -292,3 +292,43 @@ func TestRefusalDoesNotRepeatTheSecret(t *testing.T) {
 		t.Fatalf("error is %v", err)
 	}
 }
+
+// A database that neither answers nor fails holds up those who must have a new reading, and them not for ever.
+func TestReadingThatHangsHoldsNobodyUpForLong(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	if _, err := o.registry.AddKey(t.Context(), "acme", "known", "", []Permission{PaymentsRead}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.directory.Authenticate(t.Context(), "known"); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := o.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE api_keys IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	o.later(freshFor + time.Second)
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() {
+			if _, err := o.directory.Authenticate(t.Context(), "known"); err != nil {
+				t.Errorf("known, by a reading that is not too old: %v", err)
+			}
+			if _, err := o.directory.Authenticate(t.Context(), "unknown"); !postgres.Unavailable(err) {
+				t.Errorf("unknown: %v, want unavailable", err)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Fatal("requests hang with the reading")
+	}
+}

@@ -73,7 +73,7 @@ func NewSecret(random io.Reader) (string, error) {
 
 // EnsureTenant makes the tenant, with a PSP account of the same name, unless it exists.
 func (r *Registry) EnsureTenant(ctx context.Context, id string) error {
-	err := r.db.Read(ctx, func(c *pgxpool.Conn) error {
+	err := r.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		return dbsqlc.New(c).EnsureTenant(ctx, dbsqlc.EnsureTenantParams{ID: id, PspAccount: id})
 	})
 	if postgres.Violates(err, "tenants_id_format") {
@@ -102,7 +102,7 @@ func (r *Registry) AddKey(ctx context.Context, tenant, secret, label string, per
 		owner = &tenant
 	}
 	var row dbsqlc.InsertKeyRow
-	err = r.db.Read(ctx, func(c *pgxpool.Conn) error {
+	err = r.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		row, err = dbsqlc.New(c).InsertKey(ctx, dbsqlc.InsertKeyParams{
 			ID: id, TenantID: owner, SecretSha256: digest[:], Scopes: names, Label: label,
 		})
@@ -127,7 +127,7 @@ const maxListedKeys = 1000
 // Keys lists the API keys, oldest first, at most 1000.
 func (r *Registry) Keys(ctx context.Context) ([]APIKey, error) {
 	var keys []APIKey
-	err := r.db.Read(ctx, func(c *pgxpool.Conn) error {
+	err := r.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, err := dbsqlc.New(c).ListKeys(ctx, maxListedKeys)
 		for _, k := range rows {
 			key := APIKey{
@@ -149,7 +149,7 @@ func (r *Registry) Keys(ctx context.Context) ([]APIKey, error) {
 // ExpireKey gives a key an end, after the given time from now by the database's clock. It never prolongs one.
 func (r *Registry) ExpireKey(ctx context.Context, id uuid.UUID, after time.Duration) (time.Time, error) {
 	var at *time.Time
-	err := r.db.Read(ctx, func(c *pgxpool.Conn) error {
+	err := r.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		var err error
 		at, err = dbsqlc.New(c).ExpireKey(ctx, dbsqlc.ExpireKeyParams{ID: id, After: after})
 		return err

@@ -81,17 +81,15 @@ func (e *Event) CutClients() {
 	}
 }
 
-// hold tells the test, and waits until it lets go. It reports whether the session still stands.
-func (e *Event) hold(s *session) bool {
+// hold tells the test, and waits until it lets go or the session ends.
+func (e *Event) hold(s *session) {
 	e.mu.Lock()
 	e.held = append(e.held, s)
 	e.mu.Unlock()
 	e.reached <- struct{}{}
 	select {
 	case <-e.released:
-		return true
 	case <-s.done:
-		return false
 	}
 }
 

@@ -202,6 +202,24 @@ func TestDroppedAcknowledgementIsOfACommit(t *testing.T) {
 	lost.Await(t)
 }
 
+// A long answer begins to arrive before the commit.
+func TestAcknowledgementIsDroppedOnlyAfterItsEnd(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	conn := connect(t, b.proxy.URL())
+	b.proxy.On("Put", pgproxy.DropAcknowledgement)
+	batch := &pgx.Batch{}
+	batch.Queue("SELECT repeat('x', 1000000)")
+	batch.Queue("SELECT pg_sleep(0.1)")
+	batch.Queue(put, 1)
+	if err := conn.SendBatch(t.Context(), batch).Close(); err == nil {
+		t.Fatal("the client was answered")
+	}
+	if n := b.notes(t); n != 1 {
+		t.Fatalf("%d notes, want 1", n)
+	}
+}
+
 func TestExplicitCommitCanBeLostToo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

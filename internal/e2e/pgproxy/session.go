@@ -141,9 +141,7 @@ func (s *session) send(r *round) bool {
 			e.reached <- struct{}{}
 			return false
 		case HoldBefore:
-			if !e.hold(s) {
-				return false
-			}
+			e.hold(s)
 		case DropAcknowledgement, HoldAfter:
 		}
 	}
@@ -198,9 +196,7 @@ func (s *session) answered(r *round, kept []byte) bool {
 	case HoldBefore:
 		e.landed <- struct{}{}
 	case HoldAfter:
-		if !e.hold(s) {
-			return false
-		}
+		e.hold(s)
 		_, _ = s.client.Write(kept)
 	case DropAcknowledgement:
 		s.cut()

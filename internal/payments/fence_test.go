@@ -1,0 +1,313 @@
+package payments
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/idempotency"
+)
+
+// The statements of payments run behind one of package idempotency, in its transaction. They are tried here without it: unless
+// the key stands where that statement would have brought it, they write nothing.
+
+// movements makes one of each kind, with the table that it is written to.
+func (s *shop) movements(k Keyed) map[string]movement {
+	return map[string]movement{
+		"payments": &charge{service: s.service, merchant: k.Merchant, asked: order()},
+		"refunds":  &giveback{service: s.service, merchant: k.Merchant, payment: s.paid("paid-00000000042"), asked: RefundRequest{}},
+	}
+}
+
+func (s *shop) send(queue func(*pgx.Batch) error) error {
+	s.t.Helper()
+	b := &pgx.Batch{}
+	if err := queue(b); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.service.db.Send(s.t.Context(), b)
+}
+
+// mustSend is send for what nothing refuses.
+func (s *shop) mustSend(queue func(*pgx.Batch)) {
+	s.t.Helper()
+	if err := s.send(func(b *pgx.Batch) error { queue(b); return nil }); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// keyAlone reserves a key for nothing.
+func (s *shop) keyAlone(c idempotency.Claim) idempotency.Lease {
+	s.t.Helper()
+	var d idempotency.Decision
+	s.mustSend(func(b *pgx.Batch) { s.keys.QueueReserve(b, c, &d) })
+	won, ok := d.(idempotency.Execute)
+	if !ok {
+		s.t.Fatalf("decision is %T", d)
+	}
+	return won.Lease
+}
+
+// keyAgain retakes a key that was released, or has expired, for nothing.
+func (s *shop) keyAgain(c idempotency.Claim) idempotency.Lease {
+	s.t.Helper()
+	var d idempotency.Decision
+	s.mustSend(func(b *pgx.Batch) { s.keys.QueueReserve(b, c, &d) })
+	free, ok := d.(idempotency.Retake)
+	if !ok {
+		s.t.Fatalf("decision is %T", d)
+	}
+	s.mustSend(func(b *pgx.Batch) { s.keys.QueueRetake(b, c, free, &d) })
+	won, ok := d.(idempotency.Execute)
+	if !ok {
+		s.t.Fatalf("decision is %T", d)
+	}
+	return won.Lease
+}
+
+func (s *shop) release(l idempotency.Lease) {
+	s.t.Helper()
+	var won bool
+	s.mustSend(func(b *pgx.Batch) { s.keys.QueueRelease(b, l, "no connection", &won) })
+	if !won {
+		s.t.Fatal("the key was not released")
+	}
+}
+
+// withStatus counts the rows of the movement's table under the test's key.
+func (s *shop) withStatus(table string, status Status) int {
+	s.t.Helper()
+	return s.count("SELECT count(*) FROM "+table+" WHERE idempotency_key = 'order-0000000042' AND status = $1", string(status))
+}
+
+// otherClaims are what a claim may have wrong: whose lease it is, what for, and of which key.
+func otherClaims(t *testing.T, right idempotency.Claim) map[string]idempotency.Claim {
+	t.Helper()
+	lease, subject, scope, key := right, right, right, right
+	lease.LeaseID = uuid.New()
+	subject.Subject = uuid.New()
+	scope.Ref.Scope = idempotency.ScopeOf("globex", CreateOperation)
+	key.Ref.Key = keyed(t, "order-0000000043").Key
+	return map[string]idempotency.Claim{"lease": lease, "subject": subject, "scope": scope, "key": key}
+}
+
+func TestMovementBeginsOnlyBehindItsReservation(t *testing.T) {
+	t.Parallel()
+	for _, table := range []string{"payments", "refunds"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			s := setup(t)
+			k := keyed(t, "order-0000000042")
+			m := s.movements(k)[table]
+			c := s.claim(CreateOperation, k)
+			lease := s.keyAlone(c)
+			before := s.count("SELECT count(*) FROM " + table)
+			wantNone := func(why string, c idempotency.Claim) {
+				t.Helper()
+				if err := s.send(func(b *pgx.Batch) error { return m.queueBegin(b, c) }); err != nil {
+					t.Fatal(err)
+				}
+				if n := s.count("SELECT count(*) FROM "+table) - before; n != 0 || m.resource() != nil {
+					t.Fatalf("%s: %d rows were written", why, n)
+				}
+			}
+			for what, other := range otherClaims(t, c) {
+				wantNone("another "+what, other)
+			}
+			s.release(lease)
+			wantNone("not in progress", c)
+
+			c = s.claim(CreateOperation, k)
+			c.Subject = s.keyAgain(c).Subject()
+			if err := s.send(func(b *pgx.Batch) error { return m.queueBegin(b, c) }); err != nil {
+				t.Fatal(err)
+			}
+			if s.withStatus(table, Processing) != 1 || m.resource() == nil {
+				t.Fatal("the owner's own row was not written")
+			}
+		})
+	}
+}
+
+func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
+	t.Parallel()
+	for _, table := range []string{"payments", "refunds"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			s := setup(t)
+			k := keyed(t, "order-0000000042")
+			m := s.movements(k)[table]
+			c := s.claim(CreateOperation, k)
+			first := s.reserveOnce(c, m)
+			fail := func(l idempotency.Lease) {
+				t.Helper()
+				s.release(l)
+				s.mustSend(func(b *pgx.Batch) {
+					m.queueSettle(b, l, verdict{status: Failed}, idempotency.FailedRetryableStatus, new(int64))
+				})
+				if s.withStatus(table, Failed) != 1 {
+					t.Fatal("the row did not fail")
+				}
+			}
+			resume := func(why string, c idempotency.Claim, subject uuid.UUID) {
+				t.Helper()
+				s.mustSend(func(b *pgx.Batch) { m.queueResume(b, c, subject) })
+				if s.withStatus(table, Failed) != 1 {
+					t.Fatalf("%s: the row was resumed", why)
+				}
+			}
+			fail(first)
+			resume("not in progress", c, first.Subject())
+			c = s.claim(CreateOperation, k)
+			second := s.keyAgain(c)
+			for what, other := range otherClaims(t, c) {
+				if what != "subject" {
+					resume("another "+what, other, first.Subject())
+				}
+			}
+			resume("another subject", c, uuid.New())
+			s.mustSend(func(b *pgx.Batch) { m.queueResume(b, c, second.Subject()) })
+			if s.withStatus(table, Processing) != 1 {
+				t.Fatal("the owner's own row was not resumed")
+			}
+		})
+	}
+}
+
+// A key's subject is written under that key alone: a row of one key is not resumed or settled by the owner of another.
+func TestMovementOfAnotherKeyIsNotTouched(t *testing.T) {
+	t.Parallel()
+	for _, table := range []string{"payments", "refunds"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			s := setup(t)
+			k, other := keyed(t, "order-0000000042"), keyed(t, "order-0000000043")
+			m := s.movements(k)[table]
+			lease := s.reserveOnce(s.claim(CreateOperation, k), m)
+			c := s.claim(CreateOperation, other)
+			foreign := s.keyAlone(c)
+			var won bool
+			s.mustSend(func(b *pgx.Batch) { s.keys.QueueRelease(b, foreign, "no connection", &won) })
+			s.mustSend(func(b *pgx.Batch) {
+				m.queueSettle(b, foreign, verdict{status: Failed}, idempotency.FailedRetryableStatus, new(int64))
+			})
+			if s.withStatus(table, Processing) != 1 {
+				t.Fatal("the row was settled by the owner of another key")
+			}
+			s.release(lease)
+			s.mustSend(func(b *pgx.Batch) {
+				m.queueSettle(b, lease, verdict{status: Failed}, idempotency.FailedRetryableStatus, new(int64))
+			})
+			c = s.claim(CreateOperation, other)
+			s.keyAgain(c)
+			s.mustSend(func(b *pgx.Batch) { m.queueResume(b, c, lease.Subject()) })
+			if s.withStatus(table, Failed) != 1 {
+				t.Fatal("the row was resumed by the owner of another key")
+			}
+		})
+	}
+}
+
+func TestMovementIsSettledOnlyBehindItsKeysTransition(t *testing.T) {
+	t.Parallel()
+	paid := verdict{status: Success, pspID: "psp_42"}
+	for _, table := range []string{"payments", "refunds"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			s := setup(t)
+			k := keyed(t, "order-0000000042")
+			m := s.movements(k)[table]
+			settle := func(l idempotency.Lease, v verdict, to idempotency.Status) {
+				t.Helper()
+				s.mustSend(func(b *pgx.Batch) { m.queueSettle(b, l, v, to, new(int64)) })
+			}
+			first := s.reserveOnce(s.claim(CreateOperation, k), m)
+			settle(first, paid, idempotency.CompletedStatus)
+			if s.withStatus(table, Processing) != 1 {
+				t.Fatal("the row was settled while its key was in progress")
+			}
+			s.release(first)
+			settle(first, verdict{status: Failed}, idempotency.FailedRetryableStatus)
+			c := s.claim(CreateOperation, k)
+			second := s.keyAgain(c)
+			s.mustSend(func(b *pgx.Batch) { m.queueResume(b, c, second.Subject()) })
+			var won bool
+			s.mustSend(func(b *pgx.Batch) {
+				s.keys.QueueComplete(b, second, idempotency.Response{Status: 201, Body: []byte("{}")}, &won)
+			})
+			settle(first, paid, idempotency.CompletedStatus)
+			if !won || s.withStatus(table, Processing) != 1 {
+				t.Fatal("the row was settled by the owner of an earlier attempt")
+			}
+			settle(second, verdict{status: Failed}, idempotency.FailedRetryableStatus)
+			if s.withStatus(table, Processing) != 1 {
+				t.Fatal("the row failed although its key is completed")
+			}
+			settle(second, paid, idempotency.CompletedStatus)
+			if s.withStatus(table, Success) != 1 {
+				t.Fatal("the owner's own row was not settled")
+			}
+			// Sent again, with another verdict, it finds nothing to settle.
+			settle(second, verdict{status: Refused, code: "no"}, idempotency.CompletedStatus)
+			settle(second, paid, idempotency.CompletedStatus)
+			if s.withStatus(table, Success) != 1 {
+				t.Fatal("a verdict was replaced")
+			}
+		})
+	}
+}
+
+// The second generation of a key has a row of its own; the owner of the first has no hold on it, nor the other way round.
+func TestMovementOfAnEarlierGenerationIsNotTouched(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	k := keyed(t, "order-0000000042")
+	m := s.movements(k)["payments"]
+	first := s.reserveOnce(s.claim(CreateOperation, k), m)
+	s.release(first)
+	if _, err := s.pool.Exec(t.Context(), "UPDATE idempotency_keys SET status = 'expired' WHERE key = 'order-0000000042'"); err != nil {
+		t.Fatal(err)
+	}
+	s.release(s.keyAgain(s.claim(CreateOperation, k)))
+	s.mustSend(func(b *pgx.Batch) {
+		m.queueSettle(b, first, verdict{status: Failed}, idempotency.FailedRetryableStatus, new(int64))
+	})
+	if s.withStatus("payments", Processing) != 1 {
+		t.Fatal("a generation that is over has settled its row behind the next one's transition")
+	}
+}
+
+// The payment may have changed, or belong to somebody else, by the time that its refund is written.
+func TestRefundIsWrittenOnlyForTheTenantsSucceededPayment(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	k := keyed(t, "order-0000000042")
+	m := s.movements(k)["refunds"].(*giveback)
+	c := s.claim(RefundOperation, k)
+	s.keyAlone(c)
+	begin := func() {
+		t.Helper()
+		if err := s.send(func(b *pgx.Batch) error { return m.queueBegin(b, c) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	right := m.payment.ID
+	var open uuid.UUID
+	err := s.pool.QueryRow(t.Context(), paymentRow(columns{"id": "gen_random_uuid()", "status": "'processing'", "psp_charge_id": "NULL"})+" RETURNING id").Scan(&open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.payment.ID = PaymentID(open)
+	begin()
+	m.payment.ID, m.merchant.Tenant = right, "globex"
+	begin()
+	if n := s.count("SELECT count(*) FROM refunds"); n != 0 {
+		t.Fatalf("%d refunds were written", n)
+	}
+	m.merchant.Tenant = "acme"
+	begin()
+	if n := s.count("SELECT count(*) FROM refunds"); n != 1 {
+		t.Fatal("the refund was not written")
+	}
+}
