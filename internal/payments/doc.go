@@ -2,9 +2,9 @@
 // transactions, calls packages idempotency and gateway, and builds the answers that are stored. It knows no
 // HTTP router and no job queue.
 //
-// Read it in this order: create.go (what is asked), execute.go (one payment, two commits), reserve.go (the first), settle.go (the
-// second), answer.go (what comes back). A payment and a refund share that path; what differs between them is behind the
-// interface movement, in charge.go and refund.go.
+// Read it in this order: create.go (what is asked), execute.go (one payment, two commits), reserve.go (the first), plan.go
+// and settle.go (the second), late.go (an owner whom others have overtaken), answer.go (what comes back). A payment and a
+// refund share that path; what differs between them is behind the interface movement, in charge.go and refund.go.
 //
 // The crash windows, numbered where they are in the code. A crash in
 //

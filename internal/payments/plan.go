@@ -1,0 +1,119 @@
+package payments
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
+)
+
+// plan is a second transaction, ready to be sent, and sent again: the fence makes the repetition harmless.
+type plan struct {
+	to     idempotency.Status
+	queue  func(b *pgx.Batch, won *bool, rows *int64)
+	answer Answer
+}
+
+// plan decides what an outcome does to the key and to the row.
+func (s *Service) plan(l idempotency.Lease, m movement, o gateway.Outcome) (plan, error) {
+	switch o := o.(type) {
+	case gateway.Succeeded:
+		return s.planVerdict(l, m, verdict{status: Success, pspID: o.ID}, s.keys.QueueComplete)
+	case gateway.Declined:
+		return s.planVerdict(l, m, verdict{status: Refused, pspID: o.ID, code: o.Code}, s.keys.QueueComplete)
+	case gateway.NotExecuted:
+		return plan{
+			to: idempotency.FailedRetryableStatus,
+			queue: func(b *pgx.Batch, won *bool, rows *int64) {
+				s.keys.QueueRelease(b, l, o.Reason, won)
+				m.queueSettle(b, l, verdict{status: Failed}, idempotency.FailedRetryableStatus, rows)
+			},
+			answer: NotExecuted{Resource: m.resource(), Expires: l.Expires()},
+		}, nil
+	case gateway.Indeterminate:
+		letter, err := s.letter(l, m, o)
+		if err != nil {
+			return plan{}, err
+		}
+		return plan{
+			to: idempotency.UnknownStatus,
+			queue: func(b *pgx.Batch, won *bool, _ *int64) {
+				s.keys.QueueLose(b, l, o.Reason, forTimeline(o), won)
+				if o.Contradiction {
+					// Queued whoever wins: an operator must see it even if the key has changed hands.
+					deadletters.QueueOpen(b, letter)
+				}
+			},
+			answer: Pending{Resource: m.resource(), Expires: l.Expires()},
+		}, nil
+	}
+	return plan{}, fmt.Errorf("outcome %T is not known", o)
+}
+
+// forTimeline is the evidence that the tenant may read. What contradicts the request may be about somebody else: it goes to the
+// dead letter alone.
+func forTimeline(o gateway.Indeterminate) []byte {
+	if o.Contradiction {
+		return nil
+	}
+	return o.Evidence
+}
+
+// planVerdict completes the key with the response that tells the verdict, by the transition that complete queues.
+func (s *Service) planVerdict(
+	l idempotency.Lease, m movement, v verdict,
+	complete func(*pgx.Batch, idempotency.Lease, idempotency.Response, *bool),
+) (plan, error) {
+	_, response, err := m.conclude(v)
+	if err != nil {
+		return plan{}, fmt.Errorf("build response: %w", err)
+	}
+	return plan{
+		to: idempotency.CompletedStatus,
+		queue: func(b *pgx.Batch, won *bool, rows *int64) {
+			complete(b, l, response, won)
+			m.queueSettle(b, l, v, idempotency.CompletedStatus, rows)
+		},
+		answer: Final{Response: response, Expires: l.Expires()},
+	}, nil
+}
+
+// letter is the dead letter of an answer that contradicts its request.
+func (s *Service) letter(l idempotency.Lease, m movement, o gateway.Indeterminate) (deadletters.Letter, error) {
+	if !o.Contradiction {
+		return deadletters.Letter{}, nil
+	}
+	id, err := s.newID()
+	if err != nil {
+		return deadletters.Letter{}, fmt.Errorf("make dead letter id: %w", err)
+	}
+	evidence := o.Evidence
+	if evidence == nil {
+		evidence = []byte(`{}`)
+	}
+	return deadletters.Letter{
+		ID: id, Kind: deadletters.PSPContradicts, Tenant: m.onBehalfOf().Tenant, Scope: string(l.Ref().Scope),
+		Key: l.Ref().Key.String(), Generation: l.Generation(), Subject: l.Subject(), Reason: o.Reason, Evidence: evidence,
+	}, nil
+}
+
+// belongsToAnother reports whether a verdict was refused for its id, which another payment or refund of ours has.
+func belongsToAnother(err error) bool {
+	return postgres.Violates(err, "payments_psp_charge_unique") || postgres.Violates(err, "refunds_psp_refund_unique")
+}
+
+// namedTwice is a verdict under an id that already belongs to another payment or refund of ours.
+func namedTwice(o gateway.Outcome) gateway.Outcome {
+	evidence, err := json.Marshal(o)
+	if err != nil {
+		evidence = nil
+	}
+	return gateway.Indeterminate{
+		Reason: "answer names what the PSP did for another request", Contradiction: true, Evidence: evidence,
+	}
+}
