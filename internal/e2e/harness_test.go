@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,12 @@ import (
 	"payonce/internal/tenants"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asAPI) != "" {
+		serveAsAPI()
+	}
+	pgtest.Main(m)
+}
 
 const (
 	acmeKey     = "test-acme-key"

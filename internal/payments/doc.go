@@ -6,7 +6,7 @@
 // and settle.go (the second), late.go (an owner whom others have overtaken), answer.go (what comes back). A payment and a
 // refund share that path; what differs between them is behind the interface movement, in charge.go and refund.go.
 //
-// The crash windows, numbered where they are in the code. A crash in
+// The crash windows, numbered where they are in the code and in the names of the tests that kill a process there. A crash in
 //
 //	window 1, before the reservation commits, leaves nothing: the client's retry is a new request.
 //	window 2, after it and before the PSP is called, leaves a lease that runs out: unknown, resolved as not executed.
