@@ -487,9 +487,8 @@ func TestEveryAnswerHasARequestIDOfOurs(t *testing.T) {
 		if r.header.Get("Content-Type") == "application/problem+json" && r.text(t, "declineCode") == "" && !strings.HasSuffix(r.text(t, "instance"), "#"+id) {
 			t.Errorf("the problem's instance is %s", r.text(t, "instance"))
 		}
-		if !strings.Contains(w.logs.String(), id) {
-			t.Errorf("the log does not know request %s", id)
-		}
+		// It is logged after it was answered.
+		eventually(t, "the request's line in the log", func() bool { return strings.Contains(w.logs.String(), id) })
 	}
 }
 

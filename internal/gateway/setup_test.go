@@ -125,7 +125,7 @@ func (c *client) checked(o gateway.Outcome) gateway.Outcome {
 	return o
 }
 
-// observed waits for the n-th observation and returns all.
+// observed is all that was observed so far.
 func (c *client) observed() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -106,9 +107,19 @@ func TestDeclinedRefundIsDeclined(t *testing.T) {
 
 func TestClientRefusesSettingsThatCannotWork(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"", "psp", "psp:80", "ftp://psp", "//psp", "http://", "http://%zz", "http:/v1"} {
+	for _, url := range []string{
+		"", "psp", "psp:80", "ftp://psp", "//psp", "http://", "http://%zz", "http:/v1", "http://psp/v1", "http://psp?key=canary", "http://psp#canary",
+		"http://canary@psp", "http://user:canary@psp", "http://user:canary@psp:port",
+	} {
 		if _, err := gateway.New(url, secret, testLimits(), nil, nil); err == nil {
 			t.Errorf("PSP_URL %q is taken", url)
+		} else if strings.Contains(err.Error(), "canary") {
+			t.Errorf("PSP_URL %q is repeated: %v", url, err)
+		}
+	}
+	for _, url := range []string{"http://psp", "https://psp/", "http://[::1]:8082", "http://127.0.0.1:8082"} {
+		if _, err := gateway.New(url, secret, testLimits(), nil, nil); err != nil {
+			t.Errorf("PSP_URL %q: %v", url, err)
 		}
 	}
 	for name, edit := range map[string]func(*gateway.Limits){

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -121,5 +122,24 @@ func TestPreferenceIsReadAsTheRFCSays(t *testing.T) {
 	}
 	if got := preferenceOf(http.Header{"Prefer": {"wait=2", "respond-async", "wait=9"}}); got != (preference{true, 2 * time.Second}) {
 		t.Errorf("several headers are %+v", got)
+	}
+}
+
+func TestBearerTokenIsReadFromOneHeader(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		sent []string
+		want string // empty: there is none
+	}{
+		"ordinary": {[]string{"Bearer abc"}, "abc"}, "another case": {[]string{"bEARER abc"}, "abc"}, "two spaces": {[]string{"Bearer  abc"}, "abc"},
+		"none": {nil, ""}, "empty": {[]string{""}, ""}, "no token": {[]string{"Bearer"}, ""}, "a space for a token": {[]string{"Bearer  "}, ""},
+		"another scheme": {[]string{"Basic abc"}, ""}, "no scheme": {[]string{" abc"}, ""}, "a longer scheme": {[]string{"Bearers abc"}, ""},
+		"repeated": {[]string{"Bearer abc", "Bearer abc"}, ""},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header["Authorization"] = row.sent
+		if got, ok := bearer(r); ok != (row.want != "") || ok && got != row.want {
+			t.Errorf("%s: %q, %v", name, got, ok)
+		}
 	}
 }

@@ -54,8 +54,7 @@ func TestDatabaseAllowsTheListedEdgesAndNoOther(t *testing.T) {
 		b.wantEdge(Edge{"", to}, err, "idempotency_keys_begins_in_progress")
 	}
 	for _, from := range statuses() {
-		b := setup(t)
-		b.putInto(from)
+		b.again().putInto(from)
 		refusal := "idempotency_keys_edge_is_legal"
 		if from == CompletedStatus {
 			refusal = "idempotency_keys_completed_is_final"
@@ -83,9 +82,9 @@ func (b *bench) wantEdge(e Edge, err error, refusal string) {
 // Staying is no transition. Only an unknown key is touched while it stays: the reconciler puts off its next look.
 func TestKeyIsTouchedWhileItStaysOnlyIfUnknown(t *testing.T) {
 	t.Parallel()
+	b := setup(t)
 	for _, status := range statuses() {
-		b := setup(t)
-		b.putInto(status)
+		b.again().putInto(status)
 		got := refusedBy(t, b.tryRolledBack(`UPDATE idempotency_keys SET lease_id = lease_id`))
 		want := map[Status]string{UnknownStatus: "", CompletedStatus: "idempotency_keys_completed_is_final"}[status]
 		if status != UnknownStatus && status != CompletedStatus {
@@ -183,6 +182,7 @@ func TestWhatAKeyStandsForChangesOnlyWithItsGeneration(t *testing.T) {
 	t.Parallel()
 	always := []string{"scope", "key", "created_at"}
 	withGeneration := []string{"fingerprint", "subject", "reserved_at"}
+	b := setup(t)
 	for _, c := range []struct {
 		from, to Status
 		fixed    []string
@@ -193,8 +193,7 @@ func TestWhatAKeyStandsForChangesOnlyWithItsGeneration(t *testing.T) {
 		{FailedRetryableStatus, InProgressStatus, slices.Concat(always, withGeneration, []string{"generation"}), nil},
 		{ExpiredStatus, InProgressStatus, always, withGeneration},
 	} {
-		b := setup(t)
-		b.putInto(c.from)
+		b.again().putInto(c.from)
 		for _, column := range c.fixed {
 			if got := refusedBy(t, b.tryRolledBack(another(column), string(c.to))); got != "idempotency_keys_identity_is_fixed" {
 				t.Errorf("%s of a key from %s to %s: refused by %q", column, c.from, c.to, got)
@@ -210,6 +209,7 @@ func TestWhatAKeyStandsForChangesOnlyWithItsGeneration(t *testing.T) {
 
 func TestFencingTokenMovesByOneAndOnlyWhenTheKeyChangesHands(t *testing.T) {
 	t.Parallel()
+	b := setup(t)
 	for _, c := range []struct {
 		from, to            Status
 		attempt, generation string
@@ -228,8 +228,7 @@ func TestFencingTokenMovesByOneAndOnlyWhenTheKeyChangesHands(t *testing.T) {
 		{ExpiredStatus, InProgressStatus, "1", "generation + 2", "idempotency_keys_attempt_is_a_fence"},
 		{ExpiredStatus, InProgressStatus, "2", "generation + 1", "idempotency_keys_attempt_is_a_fence"},
 	} {
-		b := setup(t)
-		b.putInto(c.from)
+		b.again().putInto(c.from)
 		sql := move(map[string]string{"attempt": c.attempt, "generation": c.generation})
 		if got := refusedBy(t, b.tryRolledBack(sql, string(c.to))); got != c.refusal {
 			t.Errorf("%s to %s with attempt = %s, generation = %s: refused by %q, want %q", c.from, c.to, c.attempt, c.generation, got, c.refusal)
@@ -239,9 +238,9 @@ func TestFencingTokenMovesByOneAndOnlyWhenTheKeyChangesHands(t *testing.T) {
 
 func TestOnlyAnExpiredKeyIsDeleted(t *testing.T) {
 	t.Parallel()
+	b := setup(t)
 	for _, status := range statuses() {
-		b := setup(t)
-		b.putInto(status)
+		b.again().putInto(status)
 		got, want := refusedBy(t, b.tryRolledBack("DELETE FROM idempotency_keys")), "idempotency_keys_delete_only_expired"
 		if status == ExpiredStatus {
 			want = ""
@@ -290,16 +289,25 @@ func contradictions() []contradiction {
 // The CHECKs are asked on their own, with the triggers out of the way.
 func TestRowsThatContradictTheirStatusAreRefused(t *testing.T) {
 	t.Parallel()
-	benches := map[Status]*bench{}
-	for _, status := range statuses() {
-		benches[status] = setup(t)
-		benches[status].putInto(status)
-		benches[status].exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
-	}
+	b := setup(t)
 	for _, c := range contradictions() {
-		err := benches[c.status].tryRolledBack("UPDATE idempotency_keys SET " + c.set)
+		b.again().putInto(c.status)
+		err := b.tryRolledBack("ALTER TABLE idempotency_keys DISABLE TRIGGER USER; UPDATE idempotency_keys SET " + c.set)
 		if got := refusedBy(t, err); got != c.by {
 			t.Errorf("%s with %s: refused by %q, want %q", c.status, c.set, got, c.by)
+		}
+	}
+}
+
+func TestWhatHasHappenedIsNotRewritten(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(UnknownStatus)
+	for _, sql := range []string{
+		"UPDATE idempotency_key_events SET reason = 'another'", "TRUNCATE idempotency_key_events", "TRUNCATE idempotency_keys",
+	} {
+		if got := refusedBy(t, b.tryRolledBack(sql)); got != "history_is_append_only" {
+			t.Errorf("%s: refused by %q", sql, got)
 		}
 	}
 }

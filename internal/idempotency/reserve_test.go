@@ -64,24 +64,21 @@ func TestCompletedKeyReplaysWhatWasStored(t *testing.T) {
 // A key that is live stands for one request, wherever it is in its life. Only an expired one is free for any.
 func TestOtherFingerprintIsMisuseOfEveryLiveKey(t *testing.T) {
 	t.Parallel()
+	b := setup(t)
 	for _, status := range statuses() {
-		t.Run(string(status), func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
-			b.putInto(status)
-			before := b.row()
-			d := b.reserve(b.claimOf("pear"))
-			if status == ExpiredStatus {
-				if !is[Retake](t, d).Renews() {
-					t.Fatal("an expired key is not a new generation")
-				}
-			} else if m := is[Misuse](t, d); !m.Expires.Equal(before.Expires) {
-				t.Fatalf("misuse says the key ends at %s, row says %s", m.Expires, before.Expires)
+		b.again().putInto(status)
+		before := b.row()
+		d := b.reserve(b.claimOf("pear"))
+		if status == ExpiredStatus {
+			if !is[Retake](t, d).Renews() {
+				t.Error("an expired key is not a new generation")
 			}
-			if diff := cmp.Diff(before, b.row(), cmp.Comparer(sameKey)); diff != "" {
-				t.Fatalf("reading changed the key:\n%s", diff)
-			}
-		})
+		} else if m := is[Misuse](t, d); !m.Expires.Equal(before.Expires) {
+			t.Errorf("misuse of a key that is %s says that it ends at %s, row says %s", status, m.Expires, before.Expires)
+		}
+		if diff := cmp.Diff(before, b.row(), cmp.Comparer(sameKey)); diff != "" {
+			t.Errorf("reading changed a key that is %s:\n%s", status, diff)
+		}
 	}
 }
 
@@ -400,19 +397,28 @@ func TestFreeKeyThatWasTakenMeanwhileIsNotTheSame(t *testing.T) {
 	if !is[Retake](t, b.reserve(b.claim())).Same(seen) {
 		t.Fatal("nobody has taken the key, and it reads as another")
 	}
-	b.release(is[Execute](t, b.retake(c, seen)).Lease)
-	taken := is[Retake](t, b.reserve(c))
-	if taken.Same(seen) {
+	expired := seen
+	expired.seen.Status = ExpiredStatus
+	if expired.Same(seen) {
+		t.Fatal("an expired key reads as a released one")
+	}
+	second := is[Execute](t, b.retake(c, seen)).Lease
+	b.release(second)
+	if is[Retake](t, b.reserve(c)).Same(seen) {
 		t.Fatal("the next attempt reads as the same")
 	}
+}
+
+func TestFreeKeyOfTheNextGenerationIsNotTheSame(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.complete(b.own(), answer("done"))
 	b.expire()
-	expired := is[Retake](t, b.reserve(c))
-	if expired.Same(taken) {
-		t.Fatal("an expired key reads as the same")
-	}
-	b.complete(is[Execute](t, b.retake(c, expired)).Lease, answer("done"))
+	c := b.claim()
+	seen := is[Retake](t, b.reserve(c))
+	b.complete(is[Execute](t, b.retake(c, seen)).Lease, answer("done again"))
 	b.expire()
-	if is[Retake](t, b.reserve(c)).Same(expired) {
+	if is[Retake](t, b.reserve(c)).Same(seen) {
 		t.Fatal("the next generation reads as the same")
 	}
 }

@@ -41,6 +41,17 @@ func setup(t *testing.T) *bench {
 	return b
 }
 
+// again takes back all that the test has done, for the next case of a table.
+func (b *bench) again() *bench {
+	b.t.Helper()
+	b.exec(`ALTER TABLE idempotency_keys DISABLE TRIGGER USER;
+		ALTER TABLE idempotency_key_events DISABLE TRIGGER USER;
+		TRUNCATE idempotency_keys, idempotency_key_events;
+		ALTER TABLE idempotency_keys ENABLE TRIGGER USER;
+		ALTER TABLE idempotency_key_events ENABLE TRIGGER USER`)
+	return b
+}
+
 func testTerms() Terms {
 	return Terms{Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour}
 }

@@ -68,7 +68,7 @@ func TestWhatIsNoMoneyIsRefused(t *testing.T) {
 		"metals":     {"XAG", "XAU", "XPD", "XPT"},
 		"no country": {"XDR", "XSU", "XTS", "XUA", "XXX"},
 		"funds":      {"BOV", "CHE", "CHW", "CLF", "COU", "MXV", "USN", "UYI", "UYW"},
-		"misspelt":   {"", "usd", "Usd", "US", "USDX", "US ", " US", "U D", "$$$", "840", "\x00\x00\x00", "한", "BTC"},
+		"misspelt":   {"", "usd", "Usd", "US", "USDX", "US ", " US", "U D", "$$$", "840", "\x00\x00\x00", "한", "BTC", "USD UYU", "AED AFN", " "},
 	} {
 		for _, code := range codes {
 			if digits, ok := Currency(code).MinorDigits(); ok {

@@ -171,6 +171,16 @@ func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
 			if s.withStatus(table, Processing) != 1 {
 				t.Fatal("the owner's own row was not resumed")
 			}
+			// A row with a verdict stays as it is, whatever its key says.
+			sql := map[string]string{"payments": "UPDATE payments SET status = 'succeeded', psp_charge_id = 'ch_42' WHERE id = $1",
+				"refunds": "UPDATE refunds SET status = 'succeeded', psp_refund_id = 'rf_42' WHERE id = $1"}[table]
+			if _, err := s.pool.Exec(t.Context(), sql, second.Subject()); err != nil {
+				t.Fatal(err)
+			}
+			s.mustSend(func(b *pgx.Batch) { m.queueResume(b, c, second.Subject()) })
+			if s.withStatus(table, Success) != 1 {
+				t.Fatal("a verdict was taken back")
+			}
 		})
 	}
 }
