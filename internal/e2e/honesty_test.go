@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -121,5 +122,26 @@ func TestSuccessForAReleasedKeyIsNotCalledUnexecuted(t *testing.T) {
 	w.pay(key, "pm_ok").expect(t, http.StatusCreated, "")
 	if n := len(w.ledger("acme", key).Charges); n != 1 {
 		t.Fatalf("%d charges", n)
+	}
+}
+
+// Whoever has hung up before the reservation wants no payment any more; whoever does it after cannot be told apart from one who
+// waits.
+func TestClientThatIsGoneBeforeTheReservationLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ctx, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	key := freshKey()
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/payments", strings.NewReader(order("pm_ok")))
+	r.Header.Set("Authorization", "Bearer "+acmeKey)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", key)
+	func() {
+		defer func() { _ = recover() }() // the connection is cut
+		w.app.Public().ServeHTTP(httptest.NewRecorder(), r)
+	}()
+	if n := w.count("SELECT count(*) FROM idempotency_keys WHERE key = $1", key); n != 0 || w.pspRequests("acme", key) != 0 {
+		t.Fatalf("%d keys reserved, PSP asked %d times", n, w.pspRequests("acme", key))
 	}
 }
