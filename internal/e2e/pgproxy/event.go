@@ -81,8 +81,9 @@ func (e *Event) CutClients() {
 	}
 }
 
-// hold tells the test, and waits until it lets go or the session ends.
-func (e *Event) hold(s *session) {
+// hold tells the test, and waits until it lets go. It reports whether the session is still there then: what was held goes down
+// with it, even when both happen at once.
+func (e *Event) hold(s *session) bool {
 	e.mu.Lock()
 	e.held = append(e.held, s)
 	e.mu.Unlock()
@@ -90,6 +91,12 @@ func (e *Event) hold(s *session) {
 	select {
 	case <-e.released:
 	case <-s.done:
+	}
+	select {
+	case <-s.done:
+		return false
+	default:
+		return true
 	}
 }
 

@@ -141,7 +141,9 @@ func (s *session) send(r *round) bool {
 			e.reached <- struct{}{}
 			return false
 		case HoldBefore:
-			e.hold(s)
+			if !e.hold(s) {
+				return false
+			}
 		case DropAcknowledgement, HoldAfter:
 		}
 	}
@@ -196,7 +198,9 @@ func (s *session) answered(r *round, kept []byte) bool {
 	case HoldBefore:
 		e.landed <- struct{}{}
 	case HoldAfter:
-		e.hold(s)
+		if !e.hold(s) {
+			return false
+		}
 		_, _ = s.client.Write(kept)
 	case DropAcknowledgement:
 		s.cut()
