@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -118,6 +119,67 @@ func TestLateOwnerWithoutASuccessLeavesTheKeyUnknown(t *testing.T) {
 				t.Fatalf("PSP asked %d times", n)
 			}
 		})
+	}
+}
+
+// resolveAsNotExecuted does to an unknown key what the poll will, once it has its proof.
+func (w *world) resolveAsNotExecuted(key string) {
+	w.t.Helper()
+	w.exec(`WITH resolved AS (
+		UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, finished_at = clock_timestamp() WHERE key = $1 RETURNING subject)
+		UPDATE payments SET status = 'failed' FROM resolved WHERE id = subject`, key)
+}
+
+// An owner may prove that it has not sent, and yet have lost its key: then what the key has become is the answer.
+func TestLateOwnerThatHasNotSentAnswersWhereTheKeyStands(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		meanwhile    func(w *world, key string)
+		status       int
+		code, became string
+	}{
+		"unknown":      {func(*world, string) {}, http.StatusAccepted, "", "unknown"},
+		"not executed": {(*world).resolveAsNotExecuted, http.StatusServiceUnavailable, "psp_unavailable", "failed_retryable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// A connection counts as obtained when TLS is up. It never will be here.
+			l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = l.Close() })
+			w := setup(t, func(o *options) {
+				o.settings = func(s *config.API) { s.PSPURL, s.PSPDial = "https://"+l.Addr().String(), s.PSPTotal }
+			})
+			key := freshKey()
+			owner := w.inBackground(paymentOf(key, "pm_ok"))
+			connecting, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.loseLease(key, "pm_ok")
+			c.meanwhile(w, key)
+			_ = connecting.Close()
+			r := <-owner
+			r.expect(t, c.status, c.code)
+			if k := w.keyRow(key); k.Status != c.became || k.Attempt != 1 {
+				t.Fatalf("key is %+v", k)
+			}
+		})
+	}
+}
+
+// A success that comes after the proof that there was none: nobody may be told that nothing was charged.
+func TestLateSuccessOfAResolvedKeyIsNotDenied(t *testing.T) {
+	t.Parallel()
+	w, gate, key, owner := heldPayment(t, "pm_ok")
+	w.loseLease(key, "pm_ok")
+	w.resolveAsNotExecuted(key)
+	gate.open()
+	(<-owner).expect(t, http.StatusAccepted, "")
+	if k := w.keyRow(key); k.Status != "failed_retryable" || k.Attempt != 1 {
+		t.Fatalf("key is %+v", k)
 	}
 }
 
