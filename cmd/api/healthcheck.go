@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"time"
 
@@ -24,12 +23,9 @@ func healthcheck(ctx context.Context, args []string, getenv func(string) string,
 	if err != nil {
 		return err
 	}
-	// Without a host, or with the unspecified one, this machine is asked: package net sees to it.
-	if _, _, err := net.SplitHostPort(settings.OperatorAddr); err != nil {
-		return fmt.Errorf("OPERATOR_ADDR: %w", err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
+	// Without a host, or with the unspecified one, this machine is asked: package net sees to it.
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+settings.OperatorAddr+"/readyz", nil)
 	if err != nil {
 		return fmt.Errorf("build request: %w", err)

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -47,11 +48,9 @@ func keys(ctx context.Context, args []string, getenv func(string) string, stdout
 	default:
 		return errors.New("say keys create, keys list or keys expire; see api keys --help")
 	}
-	for _, a := range args {
-		if a == "--help" || a == "-help" || a == "-h" {
-			_, err := fmt.Fprint(stdout, keysHelp)
-			return err
-		}
+	if slices.ContainsFunc(args, asksForHelp) {
+		_, err := fmt.Fprint(stdout, keysHelp)
+		return err
 	}
 	settings, err := load(getenv)
 	if err != nil {

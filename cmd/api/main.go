@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"payonce/internal/app"
@@ -67,13 +68,13 @@ func help(w io.Writer) error {
 	return config.Describe(w, config.API{}, nil)
 }
 
+func asksForHelp(arg string) bool { return arg == "--help" || arg == "-help" || arg == "-h" }
+
 // wantsHelp prints a command's own text when it is asked for, and refuses arguments that the command does not take.
 func wantsHelp(args []string, w io.Writer, text string) (bool, error) {
-	for _, a := range args {
-		if a == "--help" || a == "-help" || a == "-h" {
-			fmt.Fprint(w, text)
-			return true, nil
-		}
+	if slices.ContainsFunc(args, asksForHelp) {
+		fmt.Fprint(w, text)
+		return true, nil
 	}
 	if len(args) > 0 {
 		return false, fmt.Errorf("argument %q is not known", args[0])

@@ -35,6 +35,7 @@ type API struct {
 	psp      *gateway.Client
 	public   *httpapi.API
 	operator http.Handler
+	checks   map[string]func(context.Context) error // of readiness
 	leaving  atomic.Bool
 }
 
@@ -96,7 +97,7 @@ func (a *API) assemble(registry *prometheus.Registry, metrics *telemetry.Metrics
 		Keys: keys, Directory: tenants.NewDirectory(a.db, time.Now), Metrics: metrics, Log: a.log,
 		PublicURL: c.PublicURL, RequestID: requestID, Now: time.Now,
 	})
-	a.operator = httpapi.Operator(registry, map[string]func(context.Context) error{
+	a.checks = map[string]func(context.Context) error{
 		"database": a.db.Ping,
 		"schema":   func(ctx context.Context) error { return a.checkSchema(ctx, newest) },
 		"serving": func(context.Context) error {
@@ -105,7 +106,8 @@ func (a *API) assemble(registry *prometheus.Registry, metrics *telemetry.Metrics
 			}
 			return nil
 		},
-	})
+	}
+	a.operator = httpapi.Operator(registry, a.checks)
 	return nil
 }
 
@@ -159,15 +161,10 @@ func (a *API) Run(ctx context.Context, ready func()) error {
 
 // warnUnlessReady says at the start what /readyz would say if somebody asked.
 func (a *API) warnUnlessReady(ctx context.Context) {
-	newest, err := postgres.SchemaVersion()
-	if err == nil {
-		err = a.db.Ping(ctx)
-	}
-	if err == nil {
-		err = a.checkSchema(ctx, newest)
-	}
-	if err != nil && ctx.Err() == nil {
-		a.log.WarnContext(ctx, "not ready to take payments", slog.Any("error", err))
+	for name, check := range a.checks {
+		if err := check(ctx); err != nil && ctx.Err() == nil {
+			a.log.WarnContext(ctx, "not ready to take payments", slog.String("check", name), slog.Any("error", err))
+		}
 	}
 }
 

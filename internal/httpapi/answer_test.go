@@ -152,7 +152,7 @@ func TestAbortedHandlerStaysAborted(t *testing.T) {
 func TestDrainingServerTurnsAwayAndHangsUp(t *testing.T) {
 	t.Parallel()
 	a, _ := newTestAPI()
-	if a.Draining() {
+	if a.draining.Load() {
 		t.Fatal("drains before it is told to")
 	}
 	a.Drain()
@@ -165,7 +165,7 @@ func TestDrainingServerTurnsAwayAndHangsUp(t *testing.T) {
 			t.Fatalf("%s: %+v %v", path, d, rec.Header())
 		}
 	}
-	if !a.Draining() {
+	if !a.draining.Load() {
 		t.Fatal("does not say that it drains")
 	}
 }

@@ -61,9 +61,6 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.Serve
 // Drain turns new requests away from now on. Those being served are finished.
 func (a *API) Drain() { a.draining.Store(true) }
 
-// Draining reports whether Drain has been called.
-func (a *API) Draining() bool { return a.draining.Load() }
-
 func (a *API) routes() http.Handler {
 	r := chi.NewRouter()
 	r.Use(a.identify, a.observe, a.recoverPanics, a.turnAwayWhenDraining, middleware.GetHead)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/jackc/pgx/v5"
-
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 )
@@ -19,15 +17,9 @@ func (s *Service) fenced(ctx context.Context, l idempotency.Lease, m movement, o
 		if err != nil {
 			return nil, err
 		}
-		var won bool
-		rows := int64(1)
-		b := &pgx.Batch{}
-		late.queue(b, &won, &rows)
-		err = s.db.Send(ctx, b)
+		won, err := s.commitPlan(ctx, l, m, o, late)
 		switch {
-		case err == nil && won:
-			s.checkRows(ctx, m, rows)
-			s.logOutcome(ctx, l, m, o)
+		case won:
 			return late.answer, nil
 		case belongsToAnother(err):
 			return s.settle(ctx, l, m, namedTwice(o)) // no success any more, so it does not come back here

@@ -27,15 +27,9 @@ func (s *Service) settle(ctx context.Context, l idempotency.Lease, m movement, o
 		return nil, err
 	}
 	for try := 1; ; try++ {
-		var won bool
-		rows := int64(1)
-		b := &pgx.Batch{}
-		plan.queue(b, &won, &rows)
-		err := s.db.Send(ctx, b)
+		won, err := s.commitPlan(ctx, l, m, o, plan)
 		switch {
-		case err == nil && won:
-			s.checkRows(ctx, m, rows)
-			s.logOutcome(ctx, l, m, o)
+		case won:
 			return plan.answer, nil // Crash window 4: written, not answered.
 		case err == nil:
 			return s.fenced(ctx, l, m, o)
@@ -60,6 +54,19 @@ func (s *Service) settle(ctx context.Context, l idempotency.Lease, m movement, o
 			return Pending{Resource: m.resource(), Expires: l.Expires()}, nil
 		}
 	}
+}
+
+// commitPlan sends one second transaction. won is whether its fence let it through.
+func (s *Service) commitPlan(ctx context.Context, l idempotency.Lease, m movement, o gateway.Outcome, p plan) (won bool, err error) {
+	rows := int64(1)
+	b := &pgx.Batch{}
+	p.queue(b, &won, &rows)
+	if err := s.db.Send(ctx, b); err != nil || !won {
+		return false, err
+	}
+	s.checkRows(ctx, m, rows)
+	s.logOutcome(ctx, l, m, o)
+	return true, nil
 }
 
 // checkRows reports a key that has gone on without its payment. It should never be seen; a ledger scan would find it.
