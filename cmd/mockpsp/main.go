@@ -1,5 +1,5 @@
-// Command mockpsp serves the mock payment provider: its API under /v1, its back doors under /_ledger, /_faults and
-// /_requests, and a page at / for people.
+// Command mockpsp serves the mock payment provider: its API under /v1, its back doors under /_ledger, /_faults,
+// /_requests and /_webhooks, and a page at / for people. It sends its webhooks to MOCKPSP_WEBHOOK_URL.
 //
 // It is wiring only: it owns the settings, the port and the order of stopping. What a provider does, and how it fails,
 // is in internal/gateway/mockpsp. It ends cleanly at Ctrl-C, also while requests are held that never get an answer.
@@ -46,13 +46,17 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 		return healthcheck(ctx, set.Addr)
 	}
 	log := slog.New(slog.NewTextHandler(stdout, nil))
+	config := set.pspConfig(log)
+	if err := config.Check(); err != nil {
+		return fmt.Errorf("check settings: %w; see --help", err)
+	}
 
 	// The port first: whoever cannot have it should not open the ledger.
 	listener, err := app.Listen(ctx, "MOCKPSP_ADDR", set.Addr)
 	if err != nil {
 		return err
 	}
-	psp, err := mockpsp.New(set.pspConfig(log))
+	psp, err := mockpsp.New(config)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start with MOCKPSP_LEDGER=%s: %w", set.Ledger, err), listener.Close())
 	}
@@ -68,5 +72,7 @@ func (s settings) pspConfig(log *slog.Logger) mockpsp.Config {
 	config.Rand = rand.New(rand.NewPCG(s.Seed, s.Seed))
 	config.Log = log
 	config.SlowDelay, config.HangLimit, config.LateDelay = s.SlowDelay, s.HangLimit, s.LateDelay
+	config.WebhookURL, config.WebhookSecret = s.WebhookURL, s.WebhookSecret
+	config.WebhookDelay, config.WebhookSchedule = s.WebhookDelay, s.WebhookSchedule
 	return config
 }

@@ -7,13 +7,17 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"payonce/internal/gateway/mockpsp"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -198,9 +202,57 @@ func TestDefaultsAreThoseOfTheDemo(t *testing.T) {
 		t.Fatalf("seed %d, error %v", got.Seed, err)
 	}
 	got.Seed = 0
-	want := settings{"127.0.0.1:8082", "./mockpsp-ledger.jsonl", "demo-psp-secret", 0, 3 * time.Second, 30 * time.Second, 4 * time.Second}
-	if got != want {
-		t.Errorf("got %+v", got)
+	demo := mockpsp.DefaultConfig()
+	want := settings{
+		Addr: "127.0.0.1:8082", Ledger: "./mockpsp-ledger.jsonl", Secret: demo.Secret,
+		SlowDelay: demo.SlowDelay, HangLimit: demo.HangLimit, LateDelay: demo.LateDelay,
+		WebhookSecret: demo.WebhookSecret, WebhookDelay: demo.WebhookDelay, WebhookSchedule: demo.WebhookSchedule,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestWebhookSettingsReachThePSP(t *testing.T) {
+	t.Parallel()
+	arrived := make(chan string, 10)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- r.Header.Get("Webhook-Id")
+		panic(http.ErrAbortHandler) // no answer, so that the schedule goes on
+	}))
+	defer receiver.Close()
+	running := start(t, environment(t, map[string]string{
+		"MOCKPSP_WEBHOOK_URL": receiver.URL, "MOCKPSP_WEBHOOK_DELAY": "1ms", "MOCKPSP_WEBHOOK_SCHEDULE": "1ms,2ms",
+	}))
+	response, err := post(t.Context(), running.url, "pm_ok")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	for range 3 {
+		select {
+		case id := <-arrived:
+			if !strings.HasPrefix(id, "evt_") {
+				t.Errorf("id %q", id)
+			}
+		case <-time.After(patience):
+			t.Fatal("no webhook")
+		}
+	}
+	running.end(t)
+}
+
+func TestBadWebhookSettingsAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{
+		"MOCKPSP_WEBHOOK_URL": "localhost", "MOCKPSP_WEBHOOK_SECRET": "secret", "MOCKPSP_WEBHOOK_SCHEDULE": "-1s", "MOCKPSP_WEBHOOK_DELAY": "-1s",
+	} {
+		set := map[string]string{"MOCKPSP_WEBHOOK_URL": "http://127.0.0.1:1"}
+		set[name] = value
+		err := run(t.Context(), nil, environment(t, set), io.Discard)
+		if err == nil || !strings.Contains(strings.ToLower(strings.ReplaceAll(err.Error(), " ", "_")), strings.ToLower(strings.TrimPrefix(name, "MOCKPSP_"))) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -225,7 +277,11 @@ func TestHelpListsEverySetting(t *testing.T) {
 	}
 	for _, field := range settingFields() {
 		for _, tag := range []string{"env", "envDefault", "desc"} {
-			if value := field.Tag.Get(tag); value == "" || !strings.Contains(out.String(), value) {
+			value := field.Tag.Get(tag)
+			if mayBeEmpty := tag == "envDefault" && field.Name == "WebhookURL"; value == "" && mayBeEmpty {
+				continue
+			}
+			if value == "" || !strings.Contains(out.String(), value) {
 				t.Errorf("%s: the help lacks its %s %q", field.Name, tag, value)
 			}
 		}

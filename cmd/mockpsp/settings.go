@@ -21,6 +21,11 @@ type settings struct {
 	SlowDelay time.Duration `env:"MOCKPSP_SLOW_DELAY" envDefault:"3s" desc:"how long pm_slow pauses before it charges"`
 	HangLimit time.Duration `env:"MOCKPSP_HANG_LIMIT" envDefault:"30s" desc:"longest time that an unanswered request is held"`
 	LateDelay time.Duration `env:"MOCKPSP_LATE_DELAY" envDefault:"4s" desc:"how long after the request pm_late_charge lands"`
+
+	WebhookURL      string          `env:"MOCKPSP_WEBHOOK_URL" desc:"receiver of the webhooks; none are sent without one"`
+	WebhookSecret   string          `env:"MOCKPSP_WEBHOOK_SECRET" envDefault:"whsec_ZGVtby13ZWJob29rLXNlY3JldC1mb3ItcGF5b25jZSEh" desc:"signs the webhooks: whsec_ and 24 to 64 bytes in base64"`
+	WebhookDelay    time.Duration   `env:"MOCKPSP_WEBHOOK_DELAY" envDefault:"1s" desc:"from the end of a request to its webhook"`
+	WebhookSchedule []time.Duration `env:"MOCKPSP_WEBHOOK_SCHEDULE" envDefault:"1s,2s,5s,10s,30s,1m,5m,30m,2h,5h,10h,14h" desc:"gaps between the tries of a webhook, until it is given up"`
 }
 
 // readSettings takes an empty variable for one that is not set, as the library does.
@@ -34,8 +39,8 @@ func readSettings(getenv func(string) string) (settings, error) {
 	if err := env.ParseWithOptions(&s, env.Options{Environment: given}); err != nil {
 		return settings{}, fmt.Errorf("read settings: %w", nameVariable(err))
 	}
-	if s.SlowDelay < 0 || s.HangLimit < 0 || s.LateDelay < 0 {
-		return settings{}, errors.New("read settings: MOCKPSP_SLOW_DELAY, MOCKPSP_HANG_LIMIT and MOCKPSP_LATE_DELAY must not be negative")
+	if s.SlowDelay < 0 || s.HangLimit < 0 || s.LateDelay < 0 || s.WebhookDelay < 0 {
+		return settings{}, errors.New("read settings: MOCKPSP_SLOW_DELAY, MOCKPSP_HANG_LIMIT, MOCKPSP_LATE_DELAY and MOCKPSP_WEBHOOK_DELAY must not be negative")
 	}
 	if s.Seed == 0 {
 		s.Seed = rand.Uint64()

@@ -16,7 +16,8 @@ type Limits struct {
 	Dial     time.Duration // longest time to connect
 	Total    time.Duration // longest time from sending to the end of the answer
 	Queue    time.Duration // longest wait for a place among those in flight
-	InFlight int           // requests at once
+	InFlight int           // requests at once, reads among them
+	Stall    time.Duration // longest wait for the next bytes of a statement, which has no total
 
 	BreakerFailures uint32        // failures in a row that open the breaker
 	BreakerOpen     time.Duration // how long it stays open before it lets one request try
@@ -25,7 +26,7 @@ type Limits struct {
 // DefaultLimits are the figures of the design.
 func DefaultLimits() Limits {
 	return Limits{
-		Dial: 2 * time.Second, Total: 8 * time.Second, Queue: time.Second, InFlight: 64,
+		Dial: 2 * time.Second, Total: 8 * time.Second, Queue: time.Second, InFlight: 64, Stall: 30 * time.Second,
 		BreakerFailures: 20, BreakerOpen: 5 * time.Second,
 	}
 }
@@ -53,7 +54,8 @@ func New(baseURL, secret string, l Limits, now func() time.Time, observe func(st
 		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("PSP_URL must be http or https, a host and a port, and nothing else")
 	}
-	if l.InFlight < 1 || l.Total <= 0 || l.Dial <= 0 || l.Queue <= 0 || l.BreakerFailures < 1 || l.BreakerOpen <= 0 {
+	if l.InFlight < 1 || l.Total <= 0 || l.Dial <= 0 || l.Queue <= 0 || l.Stall <= 0 ||
+		l.BreakerFailures < 1 || l.BreakerOpen <= 0 {
 		return nil, errors.New("every PSP limit must be positive")
 	}
 	return &Client{

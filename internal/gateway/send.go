@@ -26,16 +26,11 @@ func (c *Client) send(ctx context.Context, account, key, path string, body any, 
 }
 
 func (c *Client) guarded(ctx context.Context, account, key, path string, body any, judge func(answer) Outcome) Outcome {
-	wait := time.NewTimer(c.limits.Queue)
-	defer wait.Stop()
-	select {
-	case c.places <- struct{}{}:
-		defer func() { <-c.places }()
-	case <-wait.C:
-		return NotExecuted{Reason: "too many requests to the PSP in flight"}
-	case <-ctx.Done():
-		return NotExecuted{Reason: "ended before it was sent"}
+	leave, refusal := c.enter(ctx)
+	if refusal != "" {
+		return NotExecuted{Reason: refusal}
 	}
+	defer leave()
 	report, err := c.breaker.Allow()
 	if err != nil {
 		return NotExecuted{Reason: "breaker open"}
@@ -47,6 +42,20 @@ func (c *Client) guarded(ctx context.Context, account, key, path string, body an
 		report(errUnhealthy)
 	}
 	return outcome
+}
+
+// enter takes one of the places in flight, or says why there is none.
+func (c *Client) enter(ctx context.Context) (leave func(), refusal string) {
+	wait := time.NewTimer(c.limits.Queue)
+	defer wait.Stop()
+	select {
+	case c.places <- struct{}{}:
+		return func() { <-c.places }, ""
+	case <-wait.C:
+		return nil, "too many requests to the PSP in flight"
+	case <-ctx.Done():
+		return nil, "ended before it was sent"
+	}
 }
 
 // answer is a complete reply of the PSP.

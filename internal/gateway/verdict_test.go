@@ -126,6 +126,7 @@ func TestClientRefusesSettingsThatCannotWork(t *testing.T) {
 		"dial":     func(l *gateway.Limits) { l.Dial = 0 },
 		"total":    func(l *gateway.Limits) { l.Total = 0 },
 		"queue":    func(l *gateway.Limits) { l.Queue = 0 },
+		"stall":    func(l *gateway.Limits) { l.Stall = 0 },
 		"inFlight": func(l *gateway.Limits) { l.InFlight = 0 },
 		"failures": func(l *gateway.Limits) { l.BreakerFailures = 0 },
 		"open":     func(l *gateway.Limits) { l.BreakerOpen = 0 },

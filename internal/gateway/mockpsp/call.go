@@ -20,25 +20,26 @@ type call struct {
 	r       *http.Request
 	account string
 	note    *callNote
+	tells   *delivery // the webhook of the entry that the call made, if there is one
 }
 
 // v1 wraps what every endpoint of the API does first and last. The reply is delivered after the call was counted out:
 // a client that reads slowly does not keep Close waiting.
 func (s *Server) v1(handle func(*call) (reply, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		note := s.calls.begin(r, s.config.Now())
-		answer, err := s.admit(w, r, note, handle)
+		c := &call{w: w, r: r, note: s.calls.begin(r, s.config.Now())}
+		// Deferred, because some calls end by a panic.
+		defer func() { s.webhooks.release(c.tells) }()
+		answer, err := s.admit(c, handle)
 		if err != nil {
 			answer = s.refuse(err)
 		}
-		s.calls.finish(note, answer.outcome())
+		s.calls.finish(c.note, answer.outcome())
 		answer.deliver(w)
 	})
 }
 
-func (s *Server) admit(
-	w http.ResponseWriter, r *http.Request, note *callNote, handle func(*call) (reply, error),
-) (reply, error) {
+func (s *Server) admit(c *call, handle func(*call) (reply, error)) (reply, error) {
 	if !s.enter() {
 		return reply{}, refusal{http.StatusServiceUnavailable, "shutting_down", "the PSP is shutting down"}
 	}
@@ -46,11 +47,12 @@ func (s *Server) admit(
 	if err := s.ledger.health(); err != nil {
 		return reply{}, err
 	}
-	account, err := s.authenticate(r)
+	account, err := s.authenticate(c.r)
 	if err != nil {
 		return reply{}, err
 	}
-	return handle(&call{w: w, r: r, account: account, note: note})
+	c.account = account
+	return handle(c)
 }
 
 // authenticate checks the secret and returns the account that the call is for. One secret opens all accounts, as a

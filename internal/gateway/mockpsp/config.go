@@ -2,9 +2,16 @@ package mockpsp
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/url"
 	"time"
+)
+
+const (
+	maxWebhookGaps = 100
+	maxWebhookGap  = 30 * 24 * time.Hour
 )
 
 // Config is what a Server needs. Start from [DefaultConfig]: New takes no zero value for a default.
@@ -16,8 +23,8 @@ type Config struct {
 	Secret string
 	// Now dates the entries. Pauses run on the real clock.
 	Now func() time.Time
-	// Rand draws the faults of PUT /_faults, one draw for each request that is eligible, in their order of arrival.
-	// The server is its only user.
+	// Rand draws the faults of PUT /_faults, one draw for each request that is eligible, in their order of arrival, and
+	// seeds the draws for webhooks, which disturb those of the faults in nothing. The server is its only user.
 	Rand *rand.Rand
 	Log  *slog.Logger
 
@@ -27,10 +34,25 @@ type Config struct {
 	HangLimit time.Duration
 	// LateDelay is how long after closing the connection pm_late_charge lands.
 	LateDelay time.Duration
+
+	// WebhookURL is who is told of each entry. Empty tells nobody.
+	WebhookURL string
+	// WebhookSecret signs the webhooks: whsec_ and the base64 of 24 to 64 bytes.
+	WebhookSecret string
+	// WebhookDelay is how long after the end of the call that made the entry its webhook is sent first. A call ends
+	// when it is answered, given up or closed, so that no webhook is ahead of a client that still waits.
+	WebhookDelay time.Duration
+	// WebhookExtraDelay is the further pause of a delayed webhook, and the longest that a reordered one is held.
+	WebhookExtraDelay time.Duration
+	// WebhookTimeout is how long the receiver may take for an answer.
+	WebhookTimeout time.Duration
+	// WebhookSchedule holds the gaps between a failed try and the next; each is stretched by up to a tenth. When the
+	// last try has failed, the webhook is given up. See [Config.WebhookHorizon].
+	WebhookSchedule []time.Duration
 }
 
 // DefaultConfig returns the demo's settings: a ledger in memory, the secret demo-psp-secret, the real clock,
-// unpredictable faults, and no log.
+// unpredictable faults, no log, and webhooks that lack nothing but a URL.
 func DefaultConfig() Config {
 	return Config{
 		Secret:    "demo-psp-secret",
@@ -40,18 +62,64 @@ func DefaultConfig() Config {
 		SlowDelay: 3 * time.Second,
 		HangLimit: 30 * time.Second,
 		LateDelay: 4 * time.Second,
+
+		WebhookSecret:     DemoWebhookSecret,
+		WebhookDelay:      time.Second,
+		WebhookExtraDelay: 5 * time.Second,
+		WebhookTimeout:    5 * time.Second,
+		WebhookSchedule: []time.Duration{
+			time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
+			time.Minute, 5 * time.Minute, 30 * time.Minute,
+			2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour,
+		},
 	}
 }
 
-func (c Config) check() error {
+// WebhookHorizon is the longest time from the first try of a webhook to the end of its last: with the defaults about
+// 35 hours. A receiver that remembers ids for longer meets no forgotten duplicate, except after a restart of the PSP,
+// which begins the schedule of what was not delivered anew.
+func (c Config) WebhookHorizon() time.Duration {
+	horizon := c.WebhookTimeout
+	for _, gap := range c.WebhookSchedule {
+		horizon += gap + gap/webhookJitter + c.WebhookTimeout
+	}
+	return horizon
+}
+
+// Check returns what is wrong with the config. It quotes no secret.
+func (c Config) Check() error {
 	switch {
 	case c.Secret == "":
 		return errors.New("the secret is empty")
 	case c.Now == nil || c.Rand == nil || c.Log == nil:
 		return errors.New("a clock, randomness and a logger are required: start from DefaultConfig")
-	case c.SlowDelay < 0 || c.HangLimit < 0 || c.LateDelay < 0:
+	case c.SlowDelay < 0 || c.HangLimit < 0 || c.LateDelay < 0 || c.WebhookDelay < 0 || c.WebhookExtraDelay < 0:
 		return errors.New("a delay is negative")
-	default:
+	case c.WebhookURL == "":
 		return nil
+	default:
+		return c.checkWebhooks()
 	}
+}
+
+func (c Config) checkWebhooks() error {
+	target, err := url.Parse(c.WebhookURL)
+	if err != nil || (target.Scheme != "http" && target.Scheme != "https") || target.Host == "" {
+		return errors.New("the webhook URL is not an absolute http or https URL") // it may hold a password
+	}
+	if _, err := webhookKey(c.WebhookSecret); err != nil {
+		return err
+	}
+	if c.WebhookTimeout <= 0 {
+		return errors.New("the webhook timeout is not positive")
+	}
+	if len(c.WebhookSchedule) > maxWebhookGaps {
+		return fmt.Errorf("the webhook schedule has more than %d gaps", maxWebhookGaps)
+	}
+	for _, gap := range c.WebhookSchedule {
+		if gap < 0 || gap > maxWebhookGap {
+			return fmt.Errorf("a gap of the webhook schedule is not within 0 and %v", maxWebhookGap)
+		}
+	}
+	return nil
 }

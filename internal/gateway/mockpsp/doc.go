@@ -1,5 +1,6 @@
 // Package mockpsp is a payment service provider (PSP) to practise on: an [http.Handler] that charges and refunds,
-// remembers every idempotency key, and fails on demand in each way in which a real provider fails.
+// remembers every idempotency key, tells of what it did by signed webhooks and settlement files, and fails on demand in
+// each way in which a real provider fails.
 //
 // It owns its ledger, the list of what was really charged and refunded. With a [Config.LedgerPath] the ledger is an
 // append-only file of JSON lines: a line is on disk before anyone can see its charge, and a restart reads it all back.
@@ -17,6 +18,18 @@
 //	late.go       charges that land after their connection was closed
 //	reply.go      the answer, or the silence
 //
+// # What follows from it
+//
+//	webhook.go       what a webhook says, and its signature
+//	disorder.go      what may go wrong on its way
+//	webhooks.go      when it goes, how often it is tried, when it is given up
+//	webhookqueue.go  the ones that wait, by due time
+//	webhooksend.go   a single try
+//	webhookends.go   the file that knows which ones are done
+//	webhooklog.go    GET /_webhooks: counts and the latest tries
+//	webhookresend.go POST /_webhooks/{entryId}: once more, by hand
+//	settlement.go    GET /v1/settlements/{date}.csv: a day's movements of money
+//
 // # Invariants
 //
 //   - A key, meaning (account, path, Idempotency-Key), is reserved before any fault acts, and has one entry at most.
@@ -25,12 +38,12 @@
 //   - Successful refunds never exceed their charge: one goroutine decides all of them.
 //   - After a failed write nobody can tell what is on the disk. The server then answers 500 to everything under /v1
 //     until a restart has read the file: "not found" would be a lie if the line were there after all.
+//   - An entry's webhook has one id for good, and goes at least once, or until it is given up or dropped: what the file
+//     of ended webhooks does not name is sent after the next start. Silent and stuck entries have none.
+//   - No webhook goes before the call that made its entry has ended.
+//   - Each movement of money is in one settlement file: that of the UTC day of its createdAt. Only today's still grows.
 //
-// Bounded are: bodies, keys, pages, held requests (by [Config.HangLimit]), late charges and the log of calls. The
-// ledger itself is not; it lives in memory whole, at well under a kilobyte a charge.
-//
-// # What comes later
-//
-// Whatever follows from an entry (a webhook, a line of a settlement file) belongs behind [ledger.publish], through
-// which every entry goes exactly once when it is durable, on time, late, or again at a restart.
+// Bounded are: bodies, keys, pages, held requests (by [Config.HangLimit]), late charges, the log of calls, and the
+// webhooks that are sent at once. The ledger itself is not, nor the webhooks that wait, one at most for each entry;
+// the ledger lives in memory whole, at well under a kilobyte a charge.
 package mockpsp

@@ -50,11 +50,12 @@ type behaviour struct {
 	declined    bool // … and says that the PSP refused
 	wrongAmount bool // … with another amount than was asked for
 	lookupsFail bool // … and cannot be read through the API
+	noWebhook   bool // … and no webhook tells of it
 	ending      ending
 }
 
-// behaviour returns what f does, and whether there is such a token. Timeout and silent charges look the same on this
-// wire; they differ in the webhook that follows.
+// behaviour returns what f does, and whether there is such a token. Timeout and silent charges look the same to their
+// caller; they differ in the webhook that follows.
 func (f fault) behaviour() (behaviour, bool) {
 	switch f {
 	case faultOK:
@@ -63,8 +64,10 @@ func (f fault) behaviour() (behaviour, bool) {
 		return behaviour{moves: true, declined: true}, true
 	case faultSlow:
 		return behaviour{slow: true, moves: true}, true
-	case faultTimeoutCharged, faultSilentCharged:
+	case faultTimeoutCharged:
 		return behaviour{moves: true, ending: endSilence}, true
+	case faultSilentCharged:
+		return behaviour{moves: true, noWebhook: true, ending: endSilence}, true
 	case faultTimeoutNotCharged:
 		return behaviour{ending: endSilence}, true
 	case fault500Charged:
@@ -78,7 +81,7 @@ func (f fault) behaviour() (behaviour, bool) {
 	case faultWrongAmount:
 		return behaviour{moves: true, wrongAmount: true}, true
 	case faultStuck:
-		return behaviour{moves: true, lookupsFail: true, ending: endSilence}, true
+		return behaviour{moves: true, lookupsFail: true, noWebhook: true, ending: endSilence}, true
 	default:
 		return behaviour{}, false
 	}

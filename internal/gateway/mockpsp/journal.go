@@ -13,7 +13,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// journal is the ledger's file: one JSON line for each record, only ever appended to, locked against a second process.
+// journal is a file of one JSON line for each record, only ever appended to, locked against a second process: the
+// ledger's, and beside it that of the webhooks that are done.
 type journal struct {
 	file *os.File
 }
@@ -21,7 +22,7 @@ type journal struct {
 // openJournal opens or creates the file and hands each record in it to restore. A torn last line, the trace of a crash
 // in the middle of a write that nobody was told of, is cut off. Any other damage is an error: a ledger that silently
 // forgets charges is worse than none.
-func openJournal(path string, log *slog.Logger, restore func(*record) error) (*journal, error) {
+func openJournal[T any](path string, log *slog.Logger, restore func(*T) error) (*journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -32,7 +33,7 @@ func openJournal(path string, log *slog.Logger, restore func(*record) error) (*j
 	return &journal{file}, nil
 }
 
-func prepareJournal(file *os.File, log *slog.Logger, restore func(*record) error) error {
+func prepareJournal[T any](file *os.File, log *slog.Logger, restore func(*T) error) error {
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return errors.New("another mock PSP is using this ledger")
@@ -60,7 +61,7 @@ func prepareJournal(file *os.File, log *slog.Logger, restore func(*record) error
 }
 
 // replay reads the file and returns where its last intact line ends.
-func replay(file io.Reader, restore func(*record) error) (intact int64, err error) {
+func replay[T any](file io.Reader, restore func(*T) error) (intact int64, err error) {
 	reader := bufio.NewReader(file)
 	for number := 1; ; number++ {
 		line, err := reader.ReadBytes('\n')
@@ -70,7 +71,7 @@ func replay(file io.Reader, restore func(*record) error) (intact int64, err erro
 		if err != nil {
 			return 0, fmt.Errorf("read line %d: %w", number, err)
 		}
-		var r record
+		var r T
 		if err := json.Unmarshal(line, &r, json.RejectUnknownMembers(true)); err != nil {
 			if _, end := reader.Peek(1); errors.Is(end, io.EOF) {
 				return intact, nil
@@ -95,11 +96,19 @@ func syncDirectory(path string) error {
 
 // append returns when the lines are on disk. After an error they may be there, in part or whole.
 func (j *journal) append(lines []byte) error {
-	if _, err := j.file.Write(lines); err != nil {
-		return fmt.Errorf("append: %w", err)
+	if err := j.note(lines); err != nil {
+		return err
 	}
 	if err := j.file.Sync(); err != nil {
 		return fmt.Errorf("sync: %w", err)
+	}
+	return nil
+}
+
+// note returns when the lines would survive this process, but not the machine.
+func (j *journal) note(lines []byte) error {
+	if _, err := j.file.Write(lines); err != nil {
+		return fmt.Errorf("append: %w", err)
 	}
 	return nil
 }

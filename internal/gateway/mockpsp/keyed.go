@@ -53,6 +53,7 @@ func (s *Server) act(c *call, draft *record) (reply, error) {
 		if err := s.ledger.write(draft); err != nil {
 			return reply{}, fmt.Errorf("write entry: %w", err)
 		}
+		c.tells = s.webhooks.expect(draft)
 	}
 	return s.end(c, does.ending, draft), nil
 }

@@ -21,7 +21,9 @@ func (s *Server) landLate(promise *record) {
 	landing.DueAt = time.Time{}
 	if err := s.ledger.write(&landing); err != nil {
 		s.config.Log.Error("late entry could not be written", "error", err)
+		return
 	}
+	s.webhooks.release(s.webhooks.expect(&landing)) // its call has ended long ago
 }
 
 // lateLandings are the timers of promised entries. The ledger bounds their number.

@@ -139,6 +139,18 @@ func (l *ledger) find(object, account, id string) *record {
 	return nil
 }
 
+// findAnywhere returns the entry of whatever account and kind, or nil.
+func (l *ledger) findAnywhere(id string) *record {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for _, b := range l.books {
+		if r := b.byID[id]; r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
 // snapshot returns all entries so far, oldest first.
 func (l *ledger) snapshot() []*record {
 	l.mu.RLock()

@@ -17,6 +17,7 @@ var pageSource string
 const (
 	pageEntries = 50
 	pageCalls   = 25
+	pageTries   = 10
 )
 
 func parsePage() *template.Template { return template.Must(template.New("page").Parse(pageSource)) }
@@ -30,54 +31,69 @@ type pageView struct {
 	Late         int
 	Calls        []callNote
 	CallCount    int
-	Rates        []pageRate
+	Rates        pageRates
 	Problem      string // what was wrong with the rates that were sent
+	Webhooks     webhooksView
 }
 
-type pageRate struct{ Name, Value string }
+// pageRates are the fields of the form.
+type pageRates struct{ Faults, Disorders []pageRate }
+
+type pageRate struct{ Field, Name, Value string }
+
+// disorderField tells the fields of disorders from those of faults.
+const disorderField = "webhook_"
 
 func (s *Server) getPage(w http.ResponseWriter, r *http.Request) {
-	rates := make([]pageRate, 0, len(randomFaults()))
-	named := s.rates.named()
-	for _, candidate := range randomFaults() {
-		name := candidate.rateName()
-		rates = append(rates, pageRate{name, strconv.FormatFloat(named[name], 'g', -1, 64)})
+	s.renderPage(w, r, http.StatusOK, pageRates{
+		Faults:    rateFields(faultNames(), "", s.rates.named()),
+		Disorders: rateFields(disorderNames(), disorderField, s.webhooks.disorders.named()),
+	}, "")
+}
+
+func rateFields(names []string, prefix string, rates map[string]float64) []pageRate {
+	fields := make([]pageRate, 0, len(names))
+	for _, name := range names {
+		fields = append(fields, pageRate{prefix + name, name, strconv.FormatFloat(rates[name], 'g', -1, 64)})
 	}
-	s.renderPage(w, r, http.StatusOK, rates, "")
+	return fields
 }
 
 // postPage sets the fault rates from the page's form. Without JavaScript a form can only POST.
 func (s *Server) postPage(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
-	sent := make([]pageRate, 0, len(randomFaults()))
-	rates := map[string]*float64{}
-	problem := ""
-	for _, candidate := range randomFaults() {
-		name := candidate.rateName()
-		text := strings.TrimSpace(r.PostFormValue(name))
-		sent = append(sent, pageRate{name, text})
-		if text == "" {
-			continue
-		}
-		rate, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			problem = fmt.Sprintf("the rate of %s is not a number", name)
-		}
-		rates[name] = &rate
+	faultFields, faults, err := readRates(r, faultNames(), "")
+	disorderFields, disorders, disorderErr := readRates(r, disorderNames(), disorderField)
+	if err = errors.Join(err, disorderErr); err == nil {
+		err = s.setFaults(faults, disorders)
 	}
-	if problem == "" {
-		if refused, ok := errors.AsType[refusal](s.rates.replace(rates)); ok {
-			problem = refused.message
-		}
-	}
-	if problem != "" {
-		s.renderPage(w, r, http.StatusBadRequest, sent, problem)
+	if refused, ok := errors.AsType[refusal](err); ok {
+		s.renderPage(w, r, http.StatusBadRequest, pageRates{faultFields, disorderFields}, refused.message)
 		return
 	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-func (s *Server) renderPage(w http.ResponseWriter, r *http.Request, status int, rates []pageRate, problem string) {
+// readRates returns the form's fields as they were sent, and the rates in them. An empty field is a rate of 0.
+func readRates(r *http.Request, names []string, prefix string) ([]pageRate, map[string]*float64, error) {
+	fields, rates := make([]pageRate, 0, len(names)), map[string]*float64{}
+	var problem error
+	for _, name := range names {
+		text := strings.TrimSpace(r.PostFormValue(prefix + name))
+		fields = append(fields, pageRate{prefix + name, name, text})
+		if text == "" {
+			continue
+		}
+		rate, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			problem = invalid(fmt.Sprintf("the rate of %s is not a number", name))
+		}
+		rates[name] = &rate
+	}
+	return fields, rates, problem
+}
+
+func (s *Server) renderPage(w http.ResponseWriter, r *http.Request, status int, rates pageRates, problem string) {
 	query := r.URL.Query()
 	view := pageView{Account: query.Get("account"), Key: query.Get("idempotencyKey"), Rates: rates, Problem: problem}
 	s.fillPage(&view)
@@ -108,4 +124,6 @@ func (s *Server) fillPage(view *pageView) {
 	calls := s.calls.view(view.Account, view.Key)
 	slices.Reverse(calls.Requests)
 	view.Calls, view.CallCount = calls.Requests[:min(len(calls.Requests), pageCalls)], calls.Count
+	view.Webhooks = s.webhooks.view()
+	view.Webhooks.Tries = view.Webhooks.Tries[:min(len(view.Webhooks.Tries), pageTries)]
 }

@@ -60,6 +60,39 @@ func TestPageSetsTheRates(t *testing.T) {
 	}
 }
 
+func TestPageShowsWebhooksAndSetsTheirDisorder(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, func(arrival) int { return http.StatusTeapot })
+	p := setup(t, toldTo(r))
+	page := p.postForm("webhook_duplicate=1&webhook_drop=", nil)
+	if page.status != http.StatusOK || !strings.Contains(page.body, `name="webhook_duplicate" value="1"`) {
+		t.Errorf("%d %s", page.status, page.body)
+	}
+	p.charge("key-1", "pm_ok")
+	p.awaitWebhooks(0, 0, 1, 0)
+	shown := p.get("/").body
+	for _, want := range []string{"0 pending, 0 delivered, 1 given up, 0 dropped", "evt_", "charge.succeeded", "418 I&#39;m a teapot"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("the page does not show %q", want)
+		}
+	}
+	if strings.Contains(shown, "//") {
+		t.Error("the page has an address outside")
+	}
+	before := p.get("/_faults").body
+	for _, form := range []string{"webhook_drop=2", "webhook_drop=x", "slow=0.5&webhook_drop=NaN", "slow=2&webhook_drop=0.1"} {
+		if page := p.postForm(form, nil); page.status != http.StatusBadRequest || !strings.Contains(page.body, `role="alert"`) {
+			t.Errorf("%s: %d", form, page.status)
+		}
+	}
+	if after := p.get("/_faults").body; after != before {
+		t.Errorf("changed to %s", after)
+	}
+	if unset := setup(t, nil).get("/").body; !strings.Contains(unset, "no receiver is set") {
+		t.Error("the page does not say that there is no receiver")
+	}
+}
+
 func TestOtherSitesCannotSetTheRates(t *testing.T) {
 	t.Parallel()
 	p := setup(t, nil)

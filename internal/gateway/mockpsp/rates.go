@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 )
 
@@ -12,11 +11,7 @@ import (
 type faultRates struct {
 	mu   sync.Mutex
 	rand *rand.Rand
-	of   map[fault]float64 // absent is 0
-}
-
-func newFaultRates(rand *rand.Rand) *faultRates {
-	return &faultRates{rand: rand, of: map[fault]float64{}}
+	of   map[string]float64 // by rateName; absent is 0
 }
 
 // draw returns pm_ok or one of the faults, each with its rate. Nothing is drawn while all rates are 0, so that a run
@@ -29,7 +24,7 @@ func (f *faultRates) draw() fault {
 	}
 	left := f.rand.Float64()
 	for _, candidate := range randomFaults() {
-		rate := f.of[candidate]
+		rate := f.of[candidate.rateName()]
 		if left < rate {
 			return candidate
 		}
@@ -38,23 +33,56 @@ func (f *faultRates) draw() fault {
 	return faultOK
 }
 
+func faultNames() []string {
+	var names []string
+	for _, candidate := range randomFaults() {
+		names = append(names, candidate.rateName())
+	}
+	return names
+}
+
 // named returns all rates by name, also those that are 0.
 func (f *faultRates) named() map[string]float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	named := map[string]float64{}
-	for _, candidate := range randomFaults() {
-		named[candidate.rateName()] = f.of[candidate]
+	for _, name := range faultNames() {
+		named[name] = f.of[name]
 	}
 	return named
 }
 
-// replace sets the named rates and all others to 0. It changes nothing when it returns an error, a [refusal].
-func (f *faultRates) replace(named map[string]*float64) error {
-	unknown := maps.Clone(named)
-	next, sum := map[fault]float64{}, 0.0
-	for _, candidate := range randomFaults() {
-		name := candidate.rateName()
+func (f *faultRates) set(rates map[string]float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.of = rates
+}
+
+// checkFaultRates returns the rates above 0. A request meets one fault at most, so they share the unit interval.
+func checkFaultRates(named map[string]*float64) (map[string]float64, error) {
+	rates, err := checkRates(named, "fault", faultNames())
+	if err != nil {
+		return nil, err
+	}
+	sum := 0.0
+	for _, rate := range rates {
+		sum += rate
+	}
+	if sum > 1+1e-9 { // ten times 0.1 is not exactly 1
+		return nil, invalid(fmt.Sprintf("the rates add up to %g, more than 1", sum))
+	}
+	return rates, nil
+}
+
+// checkDisorderRates returns the rates above 0. A webhook may meet several disorders, so each may be 1.
+func checkDisorderRates(named map[string]*float64) (map[string]float64, error) {
+	return checkRates(named, "webhook disorder", disorderNames())
+}
+
+// checkRates returns the rates above 0. Every error is a [refusal].
+func checkRates(named map[string]*float64, what string, known []string) (map[string]float64, error) {
+	unknown, rates := maps.Clone(named), map[string]float64{}
+	for _, name := range known {
 		rate, given := named[name]
 		delete(unknown, name)
 		if !given {
@@ -62,53 +90,14 @@ func (f *faultRates) replace(named map[string]*float64) error {
 		}
 		// Written so that NaN, which is in no order with anything, is refused too.
 		if rate == nil || !(*rate >= 0 && *rate <= 1) {
-			return invalid(fmt.Sprintf("the rate of %s must be a number from 0 to 1", name))
+			return nil, invalid(fmt.Sprintf("the rate of %s must be a number from 0 to 1", name))
 		}
 		if *rate > 0 {
-			next[candidate] = *rate
-			sum += *rate
+			rates[name] = *rate
 		}
 	}
 	for name := range unknown {
-		return invalid(fmt.Sprintf("there is no fault %q", name))
+		return nil, invalid(fmt.Sprintf("there is no %s %q", what, name))
 	}
-	if sum > 1+1e-9 { // ten times 0.1 is not exactly 1
-		return invalid(fmt.Sprintf("the rates add up to %g, more than 1", sum))
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.of = next
-	return nil
-}
-
-func (s *Server) getFaults(w http.ResponseWriter, _ *http.Request) {
-	jsonReply(http.StatusOK, struct {
-		Rates map[string]float64 `json:"rates"`
-	}{s.rates.named()}).deliver(w)
-}
-
-// putFaults takes any Content-Type: people type this with curl -d.
-func (s *Server) putFaults(w http.ResponseWriter, r *http.Request) {
-	if err := s.replaceFaults(w, r); err != nil {
-		s.refuse(err).deliver(w)
-		return
-	}
-	s.getFaults(w, r)
-}
-
-func (s *Server) replaceFaults(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	var in struct {
-		Rates map[string]*float64 `json:"rates"`
-	}
-	if err := parseStrictly(body, &in); err != nil {
-		return err
-	}
-	if in.Rates == nil {
-		return invalid("rates is required: an object of fault names and their rates")
-	}
-	return s.rates.replace(in.Rates)
+	return rates, nil
 }

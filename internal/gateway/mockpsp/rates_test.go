@@ -70,27 +70,52 @@ func TestRatesSpareWhoeverNamesAFault(t *testing.T) {
 	p.refund(charge.ID, "key-3", "any", 10).want(t, http.StatusCreated, "") // drawn anew, as nothing had happened
 }
 
+const (
+	slowByHalf  = `"rates":{"500_charged":0,"500_not_charged":0,"declined":0,"late_charge":0,"reset_charged":0,"silent_charged":0,"slow":0.5,"stuck":0,"timeout_charged":0,"timeout_not_charged":0,"wrong_amount":0}`
+	inOrder     = `"webhooks":{"delay":0,"drop":0,"duplicate":0,"forge":0,"reorder":0}`
+	allTwice    = `"webhooks":{"delay":0,"drop":0,"duplicate":1,"forge":0,"reorder":0}`
+	droppedMore = `"webhooks":{"delay":0,"drop":0.5,"duplicate":0,"forge":0,"reorder":0}`
+)
+
 func TestPutReplacesAllRates(t *testing.T) {
 	t.Parallel()
 	p := setup(t, nil)
 	p.putFaults(`{"rates":{"timeout_charged":0.1,"stuck":0.2}}`)
 	answer := p.putFaults(`{"rates":{"slow":0.5}}`)
-	want := `{"rates":{"500_charged":0,"500_not_charged":0,"declined":0,"late_charge":0,"reset_charged":0,"silent_charged":0,` +
-		`"slow":0.5,"stuck":0,"timeout_charged":0,"timeout_not_charged":0,"wrong_amount":0}}`
+	want := "{" + slowByHalf + "," + inOrder + "}"
 	if answer.status != http.StatusOK || answer.body != want || p.get("/_faults").body != want {
 		t.Errorf("PUT answers %d %s\nGET answers %s", answer.status, answer.body, p.get("/_faults").body)
+	}
+}
+
+func TestPutLeavesAloneWhatItDoesNotName(t *testing.T) {
+	t.Parallel()
+	p := setup(t, nil)
+	for _, step := range []struct{ put, want string }{
+		{`{"rates":{"slow":0.5}}`, slowByHalf + "," + inOrder},
+		{`{"webhooks":{"duplicate":1}}`, slowByHalf + "," + allTwice},
+		{`{"rates":{"slow":0.5}}`, slowByHalf + "," + allTwice},
+		{`{"webhooks":{"drop":0.5}}`, slowByHalf + "," + droppedMore},
+		{`{"webhooks":{}}`, slowByHalf + "," + inOrder},
+		{`{"rates":{},"webhooks":{"duplicate":1}}`, strings.Replace(slowByHalf, "0.5", "0", 1) + "," + allTwice},
+	} {
+		if answer := p.putFaults(step.put); answer.status != http.StatusOK || answer.body != "{"+step.want+"}" {
+			t.Errorf("%s: %d %s", step.put, answer.status, answer.body)
+		}
 	}
 }
 
 func TestBadRatesAreRefusedAndChangeNothing(t *testing.T) {
 	t.Parallel()
 	p := setup(t, nil)
-	p.putFaults(`{"rates":{"slow":0.5}}`)
+	p.putFaults(`{"rates":{"slow":0.5},"webhooks":{"drop":0.5}}`)
 	before := p.get("/_faults").body
 	for _, body := range []string{
 		``, `{}`, `{"rates":null}`, `{"rates":{"slow":null}}`, `{"rates":{"slow":"0.1"}}`, `{"rates":{"slow":-0.1}}`,
 		`{"rates":{"slow":1.1}}`, `{"rates":{"slow":0.6,"stuck":0.5}}`, `{"rates":{"ok":0.1}}`, `{"rates":{"pm_slow":0.1}}`,
-		`{"rates":{"slow":0.1},"webhooks":{}}`, `{"rates":{"slow":0.1,"slow":0.2}}`,
+		`{"rates":{"slow":0.1},"chaos":{}}`, `null`,
+		`{"rates":{"slow":0.1},"webhooks":null}`, `{"rates":{"slow":0.1},"webhooks":{"drop":2}}`, `{"webhooks":{"drop":null}}`,
+		`{"rates":{"slow":2},"webhooks":{"drop":0.1}}`, `{"webhooks":{"stale":0.1}}`, `{"webhooks":{"drop":0.1,"drop":0.2}}`, `{"rates":{"slow":0.1,"slow":0.2}}`,
 	} {
 		p.putFaults(body).want(t, http.StatusBadRequest, "invalid_request")
 	}

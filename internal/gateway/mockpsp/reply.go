@@ -3,6 +3,7 @@ package mockpsp
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -17,6 +18,7 @@ type reply struct {
 	ending   ending
 	status   int
 	body     []byte
+	csv      func(io.Writer) // written in place of a body, while it is being made
 	replayed bool
 }
 
@@ -42,18 +44,30 @@ func (p reply) deliver(w http.ResponseWriter) {
 	case endReset:
 		reset(w)
 	default:
-		header := w.Header()
-		header.Set("Content-Type", "application/json")
-		header.Set("Content-Length", strconv.Itoa(len(p.body)))
-		if p.replayed {
-			header.Set("Idempotent-Replayed", "true")
-		}
-		if p.status == http.StatusUnauthorized {
-			header.Set("WWW-Authenticate", "Bearer")
-		}
-		w.WriteHeader(p.status)
-		_, _ = w.Write(p.body) // the client may have gone; the ledger knows what happened
+		p.answer(w)
+		// The call ends when the answer is out, and the webhook's delay is counted from there.
+		_ = http.NewResponseController(w).Flush()
 	}
+}
+
+func (p reply) answer(w http.ResponseWriter) {
+	header := w.Header()
+	if p.csv != nil {
+		header.Set("Content-Type", "text/csv; charset=utf-8")
+		w.WriteHeader(p.status)
+		p.csv(w)
+		return
+	}
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(p.body)))
+	if p.replayed {
+		header.Set("Idempotent-Replayed", "true")
+	}
+	if p.status == http.StatusUnauthorized {
+		header.Set("WWW-Authenticate", "Bearer")
+	}
+	w.WriteHeader(p.status)
+	_, _ = w.Write(p.body) // the client may have gone; the ledger knows what happened
 }
 
 // reset closes the connection so that the client sees a TCP reset: with SO_LINGER 0, close sends RST instead of FIN.
@@ -100,11 +114,15 @@ func errorReply(e refusal) reply {
 	}{detail{e.code, e.message}})
 }
 
-// jsonReply renders a value of this package's own types. Some quote what was sent to us, valid UTF-8 or not.
 func jsonReply(status int, value any) reply {
-	body, err := json.Marshal(value, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
+	return reply{ending: endAnswered, status: status, body: render(value)}
+}
+
+// render renders a value of this package's own types. Some quote what was sent to us, valid UTF-8 or not.
+func render(value any) []byte {
+	text, err := json.Marshal(value, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
 	if err != nil {
-		panic(fmt.Sprintf("mockpsp: render %T: %v", value, err)) // strings and integers always render
+		panic(fmt.Sprintf("mockpsp: render %T: %v", value, err)) // strings and numbers always render
 	}
-	return reply{ending: endAnswered, status: status, body: body}
+	return text
 }

@@ -2,6 +2,7 @@ package mockpsp
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -18,6 +19,7 @@ type Server struct {
 	calls      *callLog
 	page       *template.Template
 	late       *lateLandings
+	webhooks   *webhooks
 
 	closing chan struct{} // closed when Close begins; ends every pause
 
@@ -26,23 +28,29 @@ type Server struct {
 	active sync.WaitGroup // calls that may still write to the ledger
 }
 
-// New opens the ledger, reads it back and resumes the late charges in it. It fails when the config is incomplete,
-// when another process holds the ledger, or when the file has a damaged line other than a torn last one.
+// New opens the ledger, reads it back and resumes the late charges and undelivered webhooks in it. It fails when the
+// config is incomplete, when another process holds the ledger, or when a file has a damaged line other than a torn
+// last one.
 func New(config Config) (*Server, error) {
-	if err := config.check(); err != nil {
+	if err := config.Check(); err != nil {
 		return nil, fmt.Errorf("check the mock PSP's config: %w", err)
 	}
 	ledger, err := openLedger(config)
 	if err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
+	hooks, err := newWebhooks(config, ledger.snapshot())
+	if err != nil {
+		return nil, errors.Join(err, ledger.close())
+	}
 	s := &Server{
 		config:     config,
 		secretHash: sha256.Sum256([]byte(config.Secret)),
 		ledger:     ledger,
-		rates:      newFaultRates(config.Rand),
+		rates:      &faultRates{rand: config.Rand},
 		calls:      newCallLog(),
 		page:       parsePage(),
+		webhooks:   hooks,
 		closing:    make(chan struct{}),
 	}
 	s.late = newLateLandings(s.landLate)
@@ -54,7 +62,8 @@ func New(config Config) (*Server, error) {
 }
 
 // Close ends the held requests, waits for calls that are being executed, and closes the ledger. Late charges are on
-// disk since they were promised and land after the next start. Requests under /v1 that come later are answered 503.
+// disk since they were promised and land after the next start, which also sends the webhooks that were not delivered.
+// Requests under /v1 that come later are answered 503.
 // Close the Server before or beside its http.Server, whose Shutdown would otherwise wait for the held requests.
 func (s *Server) Close() error {
 	s.mu.Lock()
@@ -65,9 +74,10 @@ func (s *Server) Close() error {
 		return nil
 	}
 	close(s.closing)
+	webhooksErr := s.webhooks.stop() // first: calls that send by hand end with it
 	s.active.Wait()
 	s.late.stop()
-	if err := s.ledger.close(); err != nil {
+	if err := errors.Join(s.ledger.close(), webhooksErr); err != nil {
 		return fmt.Errorf("close ledger: %w", err)
 	}
 	return nil
@@ -95,12 +105,15 @@ func (s *Server) routes() *http.ServeMux {
 	mux.Handle("POST /v1/charges/{id}/refunds", s.v1(s.postRefund))
 	mux.Handle("GET /v1/refunds", s.v1(s.listOf(objectRefund)))
 	mux.Handle("GET /v1/refunds/{id}", s.v1(s.getOne(objectRefund)))
+	mux.Handle("GET /v1/settlements/{file}", s.v1(s.getSettlement))
 	mux.Handle("/v1/", s.v1(noSuchEndpoint))
 
 	mux.HandleFunc("GET /_faults", s.getFaults)
 	mux.HandleFunc("PUT /_faults", s.putFaults)
 	mux.HandleFunc("GET /_ledger", s.getLedger)
 	mux.HandleFunc("GET /_requests", s.getRequests)
+	mux.HandleFunc("GET /_webhooks", s.getWebhooks)
+	mux.HandleFunc("POST /_webhooks/{entryId}", s.postWebhook)
 	mux.HandleFunc("GET /{$}", s.getPage)
 	mux.HandleFunc("POST /{$}", s.postPage)
 	return mux

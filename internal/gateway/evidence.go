@@ -1,0 +1,46 @@
+package gateway
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// evidence keeps an answer for an operator, if it is JSON.
+func evidence(a answer) []byte {
+	kept := struct {
+		Status int            `json:"status"`
+		Answer jsontext.Value `json:"answer,omitzero"`
+	}{Status: a.status}
+	if Storable(a.body) {
+		kept.Answer = a.body
+	}
+	raw, err := json.Marshal(kept)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// maxNumber bounds a number that is kept, in characters. PostgreSQL's numeric takes 16 383 digits behind the point.
+const maxNumber = 1000
+
+// Storable reports whether PostgreSQL's jsonb takes body: valid JSON, without U+0000 and without a number beyond the range of
+// numeric.
+func Storable(body []byte) bool {
+	if !jsontext.Value(body).IsValid() || bytes.Contains(body, []byte(`\u0000`)) {
+		return false
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(body))
+	for {
+		token, err := d.ReadToken()
+		if err != nil {
+			return true // its end: it is valid
+		}
+		if token.Kind() == jsontext.KindNumber && (len(token.String()) > maxNumber || strings.ContainsAny(token.String(), "eE")) {
+			return false
+		}
+	}
+}

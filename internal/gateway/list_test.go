@@ -1,0 +1,129 @@
+package gateway_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payonce/internal/gateway"
+)
+
+func (c *client) list() (gateway.Page, error) {
+	c.t.Helper()
+	page, err := c.List(c.t.Context(), gateway.ChargeObject, "canary-account", time.Time{}, "")
+	if err != nil {
+		c.checked(gateway.Indeterminate{Reason: err.Error()})
+	}
+	return page, err
+}
+
+func listFailed(t *testing.T, c *client, reason string) {
+	t.Helper()
+	page, err := c.list()
+	if err == nil || err.Error() != "list charges: "+reason || page.Records != nil || page.Next != "" {
+		t.Fatalf("page %+v, error %v; want: %s", page, err, reason)
+	}
+}
+
+func TestListIsSentAsTheContractSays(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 1)
+	s := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		got <- strings.SplitN(requestText(r), "\n", 2)[0]
+		_, _ = io.WriteString(w, nothingHeld)
+	})
+	c := newClient(t, s.URL)
+	seoul := time.FixedZone("KST", 9*60*60)
+	for want, row := range map[string]struct {
+		object gateway.Object
+		after  time.Time
+		cursor string
+	}{
+		"GET /v1/charges?limit=100":              {object: gateway.ChargeObject},
+		"GET /v1/refunds?cursor=a%26b&limit=100": {object: gateway.RefundObject, cursor: "a&b"},
+		"GET /v1/charges?createdAfter=2026-11-20T12%3A00%3A00.000000001Z&cursor=c&limit=100": {gateway.ChargeObject, noon.Add(1).In(seoul), "c"},
+	} {
+		if _, err := c.List(t.Context(), row.object, "canary-account", row.after, row.cursor); err != nil {
+			t.Fatal(err)
+		}
+		if asked := await(t, "the request", got); asked != want {
+			t.Errorf("asked for %s, want %s", asked, want)
+		}
+	}
+}
+
+func TestListReadsOnePage(t *testing.T) {
+	t.Parallel()
+	body := `{"data":[` + chargeHeld + `,` + chargeRefused + `],"hasMore":true,"nextCursor":"there"}`
+	page, err := newClient(t, answering(t, 200, body).URL).list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := gateway.Page{Records: []gateway.Record{parsed(t, chargeHeld), parsed(t, chargeRefused)}, Next: "there"}
+	if diff := cmp.Diff(want, page); diff != "" {
+		t.Fatalf("page differs (-want +got):\n%s", diff)
+	}
+}
+
+// With 255 characters and 500 of a reason, each escaped, and everything else at its longest.
+func TestLongestPageFits(t *testing.T) {
+	t.Parallel()
+	longest := strings.NewReplacer(
+		`"pay_canary"`, `"`+strings.Repeat(`\u0001`, 255)+`"`, `"pm_canary"`, `"`+strings.Repeat(`\u0001`, 500)+`"`,
+		`ch_1`, strings.Repeat("c", 255), `canary-key-0123456789`, strings.Repeat("k", 300),
+	).Replace(chargeHeld)
+	all := make([]string, gateway.MaxPage)
+	for i := range all {
+		all[i] = longest
+	}
+	page, err := newClient(t, answering(t, 200, listing(all...)).URL).list()
+	if err != nil || len(page.Records) != gateway.MaxPage {
+		t.Fatalf("%d records, error %v", len(page.Records), err)
+	}
+	listFailed(t, newClient(t, answering(t, 200, listing(append(all, longest)...)).URL), "answer has more than 100 records")
+}
+
+// Whoever reads on from a wrong page misses money, or never comes to an end.
+func TestPageThatLeadsAstrayIsRefused(t *testing.T) {
+	t.Parallel()
+	page := func(data, rest string) string { return fmt.Sprintf(`{"data":[%s],%s}`, data, rest) }
+	for name, row := range map[string]struct{ reason, body string }{
+		"no hasMore":               {"answer malformed", page(chargeHeld, `"nextCursor":"x"`)},
+		"more without a cursor":    {"answer without a clear end", page(chargeHeld, `"hasMore":true`)},
+		"a cursor without more":    {"answer without a clear end", page(chargeHeld, `"hasMore":false,"nextCursor":"x"`)},
+		"more behind nothing":      {"answer without a clear end", page(``, `"hasMore":true,"nextCursor":"x"`)},
+		"a cursor that is too big": {"answer without a clear end", page(chargeHeld, `"hasMore":true,"nextCursor":"`+strings.Repeat("x", 1025)+`"`)},
+		"newest first":             {"answer is not oldest first", page(chargeRefused+","+chargeHeld, `"hasMore":false`)},
+		"another account":          {"answer has another account", page(replace(chargeHeld, "canary-account", "globex"), `"hasMore":false`)},
+		"another object":           {"answer has another object", page(refundHeld, `"hasMore":false`)},
+		"a record that is none":    {"record with a malformed id", page(chargeHeld+","+replace(chargeHeld, "ch_1", ""), `"hasMore":false`)},
+		"not a list":               {"answer malformed", `{"data":{}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			listFailed(t, newClient(t, answering(t, 200, row.body).URL), row.reason)
+		})
+	}
+	for _, status := range []int{201, 204, 302, 404, 500} {
+		listFailed(t, newClient(t, answering(t, status, nothingHeld).URL), fmt.Sprintf("PSP answered %d", status))
+	}
+}
+
+func TestPageThatLeadsBackToItselfIsRefused(t *testing.T) {
+	t.Parallel()
+	s := answering(t, 200, `{"data":[`+chargeHeld+`],"hasMore":true,"nextCursor":"here"}`)
+	c := newClient(t, s.URL)
+	page, err := c.list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err = c.List(t.Context(), gateway.ChargeObject, "canary-account", time.Time{}, page.Next)
+	if err == nil || err.Error() != "list charges: answer leads back to its own page" || page.Records != nil {
+		t.Fatalf("page %+v, error %v", page, err)
+	}
+}

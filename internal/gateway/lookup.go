@@ -1,0 +1,75 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/url"
+)
+
+// Lookup is what the PSP says of a key: one of Found, NotFound, LookupFailed.
+//
+//sumtype:decl
+type Lookup interface {
+	lookup()
+	// Label names the result in metrics and logs.
+	Label() string
+}
+
+// Found: what the account's ledger holds under the key. At least one record, oldest first; more than one should not be.
+type Found struct{ Records []Record }
+
+// NotFound: the PSP has answered, and has nothing under this key.
+type NotFound struct{}
+
+// LookupFailed: nothing is known.
+type LookupFailed struct{ Reason string }
+
+func (Found) lookup()        {}
+func (NotFound) lookup()     {}
+func (LookupFailed) lookup() {}
+
+// Label is "lookup_found".
+func (Found) Label() string { return "lookup_found" }
+
+// Label is "lookup_not_found".
+func (NotFound) Label() string { return "lookup_not_found" }
+
+// Label is "lookup_failed".
+func (LookupFailed) Label() string { return "lookup_failed" }
+
+// Lookup asks for what the account's ledger holds under a key. NotFound is half of a proof that nothing was charged (the
+// settle window is the other half), so nothing but a well-formed, empty list is one.
+func (c *Client) Lookup(ctx context.Context, o Object, account, key string) Lookup {
+	began := c.now()
+	result := c.lookup(ctx, o, account, key)
+	c.observe(result.Label(), c.now().Sub(began))
+	return result
+}
+
+func (c *Client) lookup(ctx context.Context, o Object, account, key string) Lookup {
+	// A PSP takes an empty filter for none. Of no key at all, nothing would be found, or everything.
+	if key == "" {
+		return LookupFailed{Reason: "no key to look up"}
+	}
+	page, err := c.page(ctx, o, account, url.Values{"idempotencyKey": {key}})
+	if err == nil {
+		err = page.holdsOnly(key)
+	}
+	switch {
+	case err != nil:
+		return LookupFailed{Reason: err.Error()}
+	case len(page.Records) == 0:
+		return NotFound{}
+	}
+	return Found{Records: page.Records}
+}
+
+// holdsOnly fails on a record of another key: a PSP that ignores the filter has not been asked about ours.
+func (p Page) holdsOnly(key string) error {
+	for _, r := range p.Records {
+		if r.Key != key {
+			return errors.New("answer has another key")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package gateway_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payonce/internal/gateway"
+	"payonce/internal/gateway/mockpsp"
+)
+
+// practising is a client of the real mock PSP.
+func practising(t *testing.T) *client {
+	t.Helper()
+	config := mockpsp.DefaultConfig()
+	config.Secret, config.HangLimit, config.LateDelay = secret, time.Millisecond, time.Millisecond
+	config.Now = func() time.Time { return noon } // no test begins on one day and ends on the next
+	mock, err := mockpsp.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(mock)
+	t.Cleanup(func() {
+		if err := mock.Close(); err != nil {
+			t.Error(err)
+		}
+		s.Close()
+	})
+	return newClient(t, s.URL)
+}
+
+// pay charges an amount under a key that no other test has seen.
+func (c *client) pay(key, method string) (gateway.Charge, gateway.Outcome) {
+	ch := aCharge()
+	ch.Key, ch.Reference, ch.PaymentMethod = key, "pay_"+key, method
+	return ch, c.Charge(c.t.Context(), ch)
+}
+
+// onlyRecord is what a lookup holds of a key, if it is one record.
+func (c *client) onlyRecord(o gateway.Object, key string) gateway.Record {
+	c.t.Helper()
+	l := c.Lookup(c.t.Context(), o, aCharge().Account, key)
+	if f, ok := l.(gateway.Found); ok && len(f.Records) == 1 {
+		return f.Records[0]
+	}
+	c.t.Fatalf("lookup %T %+v, want one record", l, l)
+	panic("unreachable")
+}
+
+func TestLookupTellsWhatAnAnswerWouldHave(t *testing.T) {
+	t.Parallel()
+	c := practising(t)
+	for method, executed := range map[string]bool{"pm_ok": true, "pm_declined": false} {
+		ch, o := c.pay("key-of-"+method, method)
+		r := c.onlyRecord(gateway.ChargeObject, ch.Key)
+		if verdict := ch.Judge(r); verdict != o || r.Executed() != executed {
+			t.Errorf("%s: answered %+v, looked up %+v", method, o, verdict)
+		}
+	}
+	ch, o := c.pay("key-of-refund", "pm_ok")
+	refund := gateway.Refund{
+		Account: ch.Account, Key: "key-of-refund", Reference: "re_1", ChargeID: o.(gateway.Succeeded).ID, AmountMinor: 1, Currency: "USD",
+	}
+	o = c.Refund(t.Context(), refund)
+	if verdict := refund.Judge(c.onlyRecord(gateway.RefundObject, refund.Key)); verdict != o {
+		t.Errorf("answered %+v, looked up %+v", o, verdict)
+	}
+}
+
+func TestLookupSettlesWhatWasLost(t *testing.T) {
+	t.Parallel()
+	c := practising(t)
+	for _, method := range []string{"pm_silent_charged", "pm_500_charged", "pm_reset_charged"} {
+		ch, o := c.pay("key-of-"+method, method)
+		if _, lost := o.(gateway.Indeterminate); !lost {
+			t.Fatalf("%s: %T %+v", method, o, o)
+		}
+		if verdict, ok := ch.Judge(c.onlyRecord(gateway.ChargeObject, ch.Key)).(gateway.Succeeded); !ok {
+			t.Errorf("%s: %+v", method, verdict)
+		}
+	}
+	for _, method := range []string{"pm_timeout_not_charged", "pm_500_not_charged"} {
+		ch, _ := c.pay("key-of-"+method, method)
+		if l := c.Lookup(t.Context(), gateway.ChargeObject, ch.Account, ch.Key); l != (gateway.NotFound{}) {
+			t.Errorf("%s: %T %+v", method, l, l)
+		}
+	}
+	late, _ := c.pay("key-of-late", "pm_late_charge")
+	eventually(t, "the late charge", func() bool {
+		_, landed := c.Lookup(t.Context(), gateway.ChargeObject, late.Account, late.Key).(gateway.Found)
+		return landed
+	})
+	wrong, _ := c.pay("key-of-wrong", "pm_wrong_amount")
+	contradiction(t, wrong.Judge(c.onlyRecord(gateway.ChargeObject, wrong.Key)), "record has another amount")
+	stuck, _ := c.pay("key-of-stuck", "pm_stuck")
+	lookupFailed(t, c.Lookup(t.Context(), gateway.ChargeObject, stuck.Account, stuck.Key), "PSP answered 500")
+}
+
+// Equal keys of two accounts, and of a charge and a refund, never meet.
+func TestLookupSeesOneAccountAndOneObject(t *testing.T) {
+	t.Parallel()
+	c := practising(t)
+	ch, _ := c.pay("key-of-one", "pm_ok")
+	for _, l := range []gateway.Lookup{
+		c.Lookup(t.Context(), gateway.ChargeObject, "globex", ch.Key),
+		c.Lookup(t.Context(), gateway.RefundObject, ch.Account, ch.Key),
+		c.Lookup(t.Context(), gateway.ChargeObject, ch.Account, ch.Key+".g2"),
+	} {
+		if l != (gateway.NotFound{}) {
+			t.Errorf("lookup %T %+v", l, l)
+		}
+	}
+}
+
+func TestPagesOfTheLedgerAreWholeAndInOrder(t *testing.T) {
+	t.Parallel()
+	c := practising(t)
+	const n = gateway.MaxPage + 3
+	for i := range n {
+		c.pay(fmt.Sprintf("key-%d", i), "pm_ok")
+	}
+	read := func(after time.Time) (all []gateway.Record) {
+		for cursor := ""; ; {
+			page, err := c.List(t.Context(), gateway.ChargeObject, aCharge().Account, after, cursor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, page.Records...)
+			if cursor = page.Next; cursor == "" {
+				return all
+			}
+		}
+	}
+	all := read(time.Time{})
+	for i, r := range all {
+		if r.Key != fmt.Sprintf("key-%d", i) {
+			t.Fatalf("record %d has the key %s", i, r.Key)
+		}
+	}
+	if rest := read(all[1].Created); len(all) != n || len(rest) != n-2 || rest[0] != all[2] {
+		t.Fatalf("%d records in all, %d after the second", len(all), len(rest))
+	}
+}
+
+// Two systems of the PSP write the list and the file. They name the same movements in the same words.
+func TestStatementHoldsWhatMoved(t *testing.T) {
+	t.Parallel()
+	c := practising(t)
+	ch, o := c.pay("key-1", "pm_ok")
+	c.pay("key-2", "pm_declined")
+	c.pay("key-3", "pm_500_charged")
+	c.Refund(t.Context(), gateway.Refund{
+		Account: ch.Account, Key: "key-4", Reference: "re_4", ChargeID: o.(gateway.Succeeded).ID, AmountMinor: 1, Currency: "USD",
+	})
+	want := []gateway.Record{
+		c.onlyRecord(gateway.ChargeObject, "key-1"), c.onlyRecord(gateway.ChargeObject, "key-3"), c.onlyRecord(gateway.RefundObject, "key-4"),
+	}
+	var got []gateway.Record
+	read := func(day time.Time) error {
+		return c.Statement(t.Context(), ch.Account, day, func(r gateway.Record) error {
+			got = append(got, r)
+			return nil
+		})
+	}
+	if err := read(noon); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("records differ (-want +got):\n%s", diff)
+	}
+	if err := read(noon.AddDate(0, 0, -1)); err != nil || len(got) != len(want) {
+		t.Fatalf("the day before: %d records, error %v", len(got)-len(want), err)
+	}
+	if err := read(noon.AddDate(0, 0, 1)); !errors.Is(err, gateway.ErrNoStatement) {
+		t.Fatalf("the day after: %v", err)
+	}
+}

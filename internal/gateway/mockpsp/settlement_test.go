@@ -1,0 +1,161 @@
+package mockpsp
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// onDays dates entries by a clock that the test sets.
+func onDays(t *testing.T, further ...func(*Config)) (p *running, set func(string)) {
+	t.Helper()
+	var now atomic.Pointer[time.Time]
+	set = func(text string) {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now.Store(&at)
+	}
+	set("2026-03-01T12:00:00Z")
+	return setup(t, func(c *Config) {
+		c.Now = func() time.Time { return *now.Load() }
+		c.HangLimit = time.Millisecond
+		for _, change := range further {
+			change(c)
+		}
+	}), set
+}
+
+func (p *running) settlement(date string) [][]string {
+	p.t.Helper()
+	answer := p.get("/v1/settlements/" + date + ".csv")
+	answer.want(p.t, http.StatusOK, "")
+	if got := answer.header.Get("Content-Type"); got != "text/csv; charset=utf-8" {
+		p.t.Errorf("content type %q", got)
+	}
+	lines, err := csv.NewReader(strings.NewReader(answer.body)).ReadAll()
+	if err != nil {
+		p.t.Fatalf("%s: %v", answer.body, err)
+	}
+	if got := strings.Join(lines[0], ","); got != "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt" {
+		p.t.Errorf("header %q", got)
+	}
+	if want := []string{"total", fmt.Sprint(len(lines) - 2), "", "", "", "", "", "", ""}; !slices.Equal(lines[len(lines)-1], want) {
+		p.t.Errorf("trailer %q", lines[len(lines)-1])
+	}
+	return lines[1 : len(lines)-1]
+}
+
+func (e entry) settled() []string {
+	return []string{
+		e.ID, e.Object, e.IdempotencyKey, e.Reference, e.ChargeID, fmt.Sprint(e.AmountCents), e.Currency, e.Status, e.CreatedAt,
+	}
+}
+
+func TestSettlementListsTheDaysMovementsOldestFirst(t *testing.T) {
+	t.Parallel()
+	p, set := onDays(t)
+	set("2026-03-01T23:59:59Z")
+	yesterday := p.charge("key-0", "pm_ok").entry(t)
+	set("2026-03-02T00:00:00Z")
+	first := p.charge("key-1", "pm_wrong_amount").entry(t)
+	p.charge("key-2", "pm_declined")
+	p.charge("key-3", "pm_stuck")
+	refund := p.refund(yesterday.ID, "key-4", "", 10).entry(t)
+	p.refund(yesterday.ID, "key-5", "", 100_000).want(t, http.StatusPaymentRequired, "")
+	p.send(t.Context(), http.MethodPost, "/v1/charges", chargeBody("pm_ok"), header{"Idempotency-Key": "key-6", "PSP-Account": "globex"})
+	set("2026-03-03T00:00:00Z")
+	tomorrow := p.charge("key-7", "pm_ok").entry(t)
+
+	want := [][]string{first.settled(), p.ledger("key-3").Charges[0].settled(), refund.settled()}
+	if got := p.settlement("2026-03-02"); !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	for date, only := range map[string]entry{"2026-03-01": yesterday, "2026-03-03": tomorrow} {
+		if got := p.settlement(date); len(got) != 1 || !slices.Equal(got[0], only.settled()) {
+			t.Errorf("%s: %q", date, got)
+		}
+	}
+	if got := p.settlement("2026-02-28"); len(got) != 0 {
+		t.Errorf("a day without movements: %q", got)
+	}
+}
+
+func TestSettlementQuotesWhatItMust(t *testing.T) {
+	t.Parallel()
+	p, _ := onDays(t)
+	for i, reference := range []string{`a,b`, `say \"so\"`, `two\nlines`, ` spaces `, `주문`, `\\.`} {
+		body := fmt.Sprintf(`{"amountCents":1,"currency":"KRW","paymentMethod":"pm_ok","reference":"%s"}`, reference)
+		p.send(t.Context(), http.MethodPost, "/v1/charges", body, header{"Idempotency-Key": fmt.Sprintf("key, \"%d\"", i)}).want(t, http.StatusCreated, "")
+	}
+	lines := p.settlement("2026-03-01")
+	for i, charge := range p.ledger("").Charges {
+		if !slices.Equal(lines[i], charge.settled()) {
+			t.Errorf("got %q, want %q", lines[i], charge.settled())
+		}
+	}
+	if raw := p.get("/v1/settlements/2026-03-01.csv").body; !strings.HasSuffix(raw, "\r\ntotal,6,,,,,,,\r\n") || !strings.Contains(raw, "\"two\nlines\"") {
+		t.Errorf("lines end otherwise than RFC 4180 says, or a field was changed: %q", raw)
+	}
+}
+
+func TestSettlementOfADayThatIsNoneIsRefused(t *testing.T) {
+	t.Parallel()
+	p, set := onDays(t)
+	set("2026-03-02T00:30:00+01:00") // still the first, in UTC
+	for path, want := range map[string]struct {
+		status int
+		code   string
+	}{
+		"2026-03-01.csv": {http.StatusOK, ""},
+		"2026-03-02.csv": {http.StatusNotFound, "settlement_not_found"},
+		"2026-02-30.csv": {http.StatusBadRequest, "invalid_request"},
+		"2026-3-1.csv":   {http.StatusBadRequest, "invalid_request"},
+		"today.csv":      {http.StatusBadRequest, "invalid_request"},
+		".csv":           {http.StatusBadRequest, "invalid_request"},
+		"2026-03-01":     {http.StatusNotFound, "not_found"},
+	} {
+		p.get("/v1/settlements/"+path).want(t, want.status, want.code)
+	}
+	p.send(t.Context(), http.MethodGet, "/v1/settlements/2026-03-01.csv", "", header{"Authorization": ""}).want(t, http.StatusUnauthorized, "unauthenticated")
+	p.send(t.Context(), http.MethodGet, "/v1/settlements/2026-03-01.csv", "", header{"PSP-Account": ""}).want(t, http.StatusBadRequest, "invalid_request")
+}
+
+// pieces counts what is written at a time, and goes away after limit.
+type pieces struct {
+	bytes.Buffer
+	largest, count, limit int
+}
+
+func (w *pieces) Write(p []byte) (int, error) {
+	w.largest, w.count = max(w.largest, len(p)), w.count+1
+	if w.count > w.limit {
+		return 0, http.ErrHandlerTimeout
+	}
+	return w.Buffer.Write(p)
+}
+
+func TestSettlementIsWrittenPieceByPiece(t *testing.T) {
+	t.Parallel()
+	records := make([]*record, 10_000)
+	for i := range records {
+		records[i] = &record{Entry: entry{ID: fmt.Sprint("ch_", i), Account: "acme", Status: statusSucceeded}}
+	}
+	whole := &pieces{limit: len(records)}
+	writeSettlement(whole, records, "acme")
+	if whole.largest > 64<<10 || whole.count < 2 || !strings.HasSuffix(whole.String(), "\r\ntotal,10000,,,,,,,\r\n") {
+		t.Errorf("%d bytes in %d pieces", whole.Len(), whole.count)
+	}
+	cut := &pieces{limit: 3}
+	writeSettlement(cut, records, "acme")
+	if cut.count != 4 || strings.Contains(cut.String(), "total") {
+		t.Errorf("written on, %d times, for a reader that has gone", cut.count)
+	}
+}
