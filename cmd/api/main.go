@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 
 func help(w io.Writer) error {
 	fmt.Fprint(w, usage)
-	return config.Describe(w, config.API{}, nil)
+	return config.Describe(w, nil, config.API{})
 }
 
 func asksForHelp(arg string) bool { return arg == "--help" || arg == "-help" || arg == "-h" }
@@ -93,7 +93,7 @@ Settings, as environment variables with their defaults:
 func serve(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	if asked, err := wantsHelp(args, stdout, serveHelp); asked || err != nil {
 		if asked {
-			return config.Describe(stdout, config.API{}, nil)
+			return config.Describe(stdout, nil, config.API{})
 		}
 		return err
 	}

@@ -14,7 +14,7 @@ func banner(w io.Writer, c config.API, d *database, took time.Duration) {
 Payonce is ready (%.1f s). Ctrl-C stops it; the data stays.
 
   API        %s           documentation at /docs
-  Operator   http://%s/readyz, /livez, /metrics
+  Operator   http://%s/operator/summary, /operator/dead-letters, /readyz, /metrics
   Mock PSP   %s           its ledger and its faults, by hand
   Database   %s
   API keys   demo-acme-key, demo-globex-key, demo-acme-readonly-key; demo-operator-key for operators
@@ -24,7 +24,7 @@ Charge once, then send the same again: the same answer, and no second charge.
   curl -i %[2]s/payments -H 'Authorization: Bearer demo-acme-key' -H 'Content-Type: application/json' \
        -H "Idempotency-Key: first-${K:=$(date +%%s)}" -d '{"customerId":"cus-1","amountCents":12000,"currency":"USD"}'
 
-An outcome that was lost (202, and never a second charge), and what the PSP really did:
+An outcome that was lost: 202 now, and never a second charge. The webhook resolves it seconds later; send it again and see:
 
   curl -i %[2]s/payments -H 'Authorization: Bearer demo-acme-key' -H 'Content-Type: application/json' \
        -H "Idempotency-Key: losing-$K" -d '{"customerId":"cus-1","amountCents":500,"currency":"USD","paymentMethod":"pm_500_charged"}'

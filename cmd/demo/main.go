@@ -1,4 +1,4 @@
-// Command demo runs everything in one process: PostgreSQL as a private child, the mock PSP and the API. It needs no settings,
+// Command demo runs everything in one process: PostgreSQL as a private child, the mock PSP, the API and the reconciler. It needs no settings,
 // takes no port for the database, keeps its data between runs, and ends with Ctrl-C.
 //
 // The API keys that it makes are well known. They exist in the demo only.
@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -41,19 +42,24 @@ type demoOnly struct {
 	MockPSPAddr string `env:"MOCKPSP_ADDR" envDefault:"127.0.0.1:8082" desc:"address of the mock PSP"`
 }
 
-// demoDefaults differ from an API's. Times are shorter, so that every path of the demo ends within a minute. The API keys are
-// well known, so it listens on loopback. Faults are sent by hand here, and a row of them should not open the breaker.
+// demoDefaults differ from those of the processes. Times are shorter, so that every path of the demo ends within a minute. The API keys
+// are well known, so it listens on loopback. Faults are sent by hand here, and a row of them should not open the breaker.
 func demoDefaults() map[string]string {
 	return map[string]string{
 		"HTTP_ADDR": "127.0.0.1:8080", "LEASE": "15s", "PSP_TIMEOUT": "5s", "DRAIN_LIMIT": "20s", "LOG_LEVEL": "warn",
 		"PSP_SECRET": "demo-psp-secret", "PSP_URL": "(the mock PSP)", "PSP_BREAKER_FAILURES": "100",
+		"WEBHOOK_SECRETS": mockpsp.DemoWebhookSecret,
+		// A lost outcome waits 5 s for its webhook, then it is looked up; 25 s after it was lost, "not found" is believed.
+		"FIRST_LOOKUP": "5s", "PSP_LATE_LIMIT": "10s", "SWEEP_EVERY": "1s", "CLAIM_EVERY": "1s",
+		"LOOKUP_BUDGET": "4", "LOOKUP_BASE": "1s", "LOOKUP_CAP": "5s", "LOOKUP_RECHECK": "30s",
+		"RECONCILER_ADDR": "(OPERATOR_ADDR)", "SCAN_EVERY": "10s", "SCAN_OVERLAP": "2m", "PRUNE_EVERY": "10s", "STOP_LIMIT": "10s",
 	}
 }
 
 const usage = `Usage: demo
 
-Runs PostgreSQL, the mock PSP and the API until interrupted, and prints what to try. PostgreSQL is found (DATABASE_URL for a server that
-runs already; PG_BINDIR, PATH and the usual places for the programs) or installed.
+Runs PostgreSQL, the mock PSP, the API and the reconciler until interrupted, and prints what to try. PostgreSQL is found (DATABASE_URL for a server
+that runs already; PG_BINDIR, PATH and the usual places for the programs) or installed.
 
 Settings, as environment variables with their defaults:
 `
@@ -64,10 +70,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 			return fmt.Errorf("argument %q is not known; see demo --help", a)
 		}
 		fmt.Fprint(stdout, usage)
-		return errors.Join(config.Describe(stdout, demoOnly{}, nil), config.Describe(stdout, config.API{}, demoDefaults()))
+		return config.Describe(stdout, demoDefaults(), demoOnly{}, config.API{}, config.Reconciler{})
 	}
 	began := time.Now()
-	settings, own, err := load(getenv)
+	settings, reconciling, own, err := load(getenv)
 	if err != nil {
 		return err
 	}
@@ -98,17 +104,19 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	}
 	pspConfig := mockpsp.DefaultConfig()
 	pspConfig.LedgerPath, pspConfig.Secret, pspConfig.Log = filepath.Join(database.dir, "mockpsp-ledger.jsonl"), settings.PSPSecret, log
+	pspConfig.WebhookURL, pspConfig.WebhookSecret = settings.LocalURL()+"/webhooks/psp", settings.WebhookSecrets[0]
 	psp, err := mockpsp.New(pspConfig)
 	if err != nil {
 		return fmt.Errorf("open the mock PSP's ledger: %w", err)
 	}
 	settings.PSPURL = "http://" + pspListener.Addr().String()
-	api, err := app.NewAPI(ctx, settings, log)
+	reconciling.Shared = settings.Shared // the same database, PSP and URLs
+	ours, err := newProcesses(ctx, settings, reconciling, log)
 	if err != nil {
 		return errors.Join(err, psp.Close())
 	}
 
-	// The API stops before the PSP, so that payments in flight get their answers.
+	// The PSP stops last, so that payments and lookups in flight get their answers.
 	pspContext, stopPSP := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPSP()
 	context.AfterFunc(ctx, func() { say("stopping: payments in flight are finished first; Ctrl-C again ends at once") })
@@ -117,21 +125,53 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	group.Go(func() error { return database.watch(ctx) })
 	group.Go(func() error {
 		defer stopPSP()
-		return api.Run(ctx, func() { banner(stdout, settings, database, time.Since(began)) })
+		return ours.run(ctx, func() { banner(stdout, settings, database, time.Since(began)) })
 	})
 	return group.Wait()
 }
 
+// processes are the two of ours that the demo runs in one.
+type processes struct {
+	api        *app.API
+	reconciler *app.Reconciler
+}
+
+func newProcesses(ctx context.Context, settings config.API, reconciling config.Reconciler, log *slog.Logger) (*processes, error) {
+	api, err := app.NewAPI(ctx, settings, log)
+	if err != nil {
+		return nil, err
+	}
+	reconciler, err := app.NewReconciler(ctx, reconciling, log, api.Telemetry())
+	if err != nil {
+		api.Close()
+		return nil, err
+	}
+	return &processes{api, reconciler}, nil
+}
+
+func (p *processes) run(ctx context.Context, ready func()) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.api.Run(ctx, ready) })
+	group.Go(func() error { return p.reconciler.Work(ctx) }) // its figures are on the API's operator side
+	return group.Wait()
+}
+
 // load reads the settings, with the demo's own defaults under them.
-func load(getenv func(string) string) (config.API, demoOnly, error) {
+func load(getenv func(string) string) (config.API, config.Reconciler, demoOnly, error) {
 	defaults := demoDefaults()
 	delete(defaults, "PSP_URL") // known once the mock PSP listens
-	settings, err := config.Load(func(name string) string {
+	delete(defaults, "RECONCILER_ADDR")
+	layered := func(name string) string {
 		if v := getenv(name); v != "" {
 			return v
 		}
 		return defaults[name]
-	})
+	}
+	settings, err := config.Load(layered)
+	reconciling, reconcilingErr := config.LoadReconciler(layered)
+	if err == nil {
+		err = reconcilingErr // what is shared would be said twice
+	}
 	own := demoOnly{DataDir: ".demo", MockPSPAddr: "127.0.0.1:8082"}
 	if v := getenv("DEMO_DATA_DIR"); v != "" {
 		own.DataDir = v
@@ -139,5 +179,5 @@ func load(getenv func(string) string) (config.API, demoOnly, error) {
 	if v := getenv("MOCKPSP_ADDR"); v != "" {
 		own.MockPSPAddr = v
 	}
-	return settings, own, err
+	return settings, reconciling, own, err
 }

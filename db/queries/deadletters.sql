@@ -1,11 +1,69 @@
--- Cases that only an operator can close.
+-- Cases that only an operator can close, and what was done about them.
 
--- name: OpenDeadLetter :exec
--- Seen again, an open finding stays one letter.
-INSERT INTO dead_letters (id, kind, tenant_id, scope, key, generation, subject, reason, evidence)
-VALUES (@id, @kind, @tenant_id, @scope, @key, @generation, @subject, @reason, @evidence)
-ON CONFLICT (scope, key, generation, kind) WHERE status = 'open' DO NOTHING;
+-- name: OpenDeadLetter :execrows
+-- Seen again, an open finding stays one letter; so does one that an operator has judged. Only after a retry is it a new case.
+INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence)
+SELECT @id, @kind, @finding, sqlc.narg(tenant_id)::text, sqlc.narg(scope)::text, sqlc.narg(key)::text,
+       sqlc.narg(generation)::integer, sqlc.narg(subject)::uuid, @reason, @evidence
+WHERE NOT EXISTS (SELECT FROM dead_letters AS d
+                  WHERE d.kind = @kind AND d.finding = @finding AND d.status = 'resolved' AND d.action <> 'retry')
+ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING;
 
--- name: ListOpen :many
-SELECT id, kind, tenant_id, scope, key, generation, subject, reason, evidence, opened_at, version
-FROM dead_letters WHERE status = 'open' ORDER BY opened_at, id LIMIT @max_rows;
+-- name: ListLetters :many
+-- Newest first, along dead_letters_by_status. No cursor is the beginning of the list.
+SELECT id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence, opened_at, version,
+       extract(epoch FROM clock_timestamp() - opened_at)::float8 AS age_seconds,
+       resolved_at, action, actor, resolution_reason
+FROM dead_letters
+WHERE status = @status
+  AND (opened_at, id) < (coalesce(sqlc.narg(before_opened)::timestamptz, 'infinity'),
+                         coalesce(sqlc.narg(before_id)::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+ORDER BY opened_at DESC, id DESC
+LIMIT @max_rows;
+
+-- name: GetLetter :one
+SELECT id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence, opened_at, version,
+       extract(epoch FROM clock_timestamp() - opened_at)::float8 AS age_seconds,
+       resolved_at, action, actor, resolution_reason
+FROM dead_letters WHERE id = @id;
+
+-- name: ResolveLetter :one
+-- open -> resolved, with its audit row in the same statement: neither exists without the other. Competes with other operators: the
+-- loser waits for the winner's commit and then finds another version.
+WITH resolved AS (
+    UPDATE dead_letters AS d
+    SET status = 'resolved', version = d.version + 1, resolved_at = clock_timestamp(),
+        action = sqlc.arg(action)::text, actor = sqlc.arg(actor)::text, resolution_reason = sqlc.arg(reason)::text
+    WHERE d.id = @id AND d.version = @version AND d.status = 'open'
+    RETURNING d.*
+), audited AS (
+    INSERT INTO operator_actions (letter_id, letter_version, actor, action, reason, outcome)
+    SELECT r.id, @version, r.actor, r.action, r.resolution_reason, 'done' FROM resolved AS r
+)
+SELECT id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence, opened_at, version,
+       extract(epoch FROM clock_timestamp() - opened_at)::float8 AS age_seconds,
+       resolved_at, action, actor, resolution_reason
+FROM resolved;
+
+-- name: LetterExists :one
+SELECT EXISTS (SELECT FROM dead_letters WHERE id = @id);
+
+-- name: AuditRefusal :exec
+INSERT INTO operator_actions (letter_id, letter_version, actor, action, reason, outcome, detail)
+VALUES (@letter_id, @letter_version, @actor, @action, @reason, 'refused', @detail);
+
+-- name: ListActions :many
+-- What operators did about a letter, oldest first, bounded.
+SELECT at, letter_version, actor, action, reason, outcome, detail
+FROM operator_actions WHERE letter_id = @letter_id ORDER BY id LIMIT @max_rows;
+
+-- name: OtherOpenLetter :one
+-- The oldest other letter that holds the key.
+SELECT id FROM dead_letters
+WHERE scope = @scope AND key = @key AND generation = @generation AND status = 'open' AND id <> @id
+ORDER BY opened_at, id LIMIT 1;
+
+-- name: CountOpen :many
+SELECT kind, count(*) AS letters,
+       extract(epoch FROM clock_timestamp() - min(opened_at))::float8 AS oldest_seconds
+FROM dead_letters WHERE status = 'open' GROUP BY kind;

@@ -28,11 +28,13 @@ FROM idempotency_keys AS k WHERE k.scope = @scope AND k.key = @key;
 
 -- name: RetakeKey :one
 -- failed_retryable -> in_progress. Competes with other retries (the attempt decides) and with late evidence of a charge.
--- The PSP must still remember the key: beyond its memory a repeated send could charge twice.
+-- The PSP must still remember the key: beyond its memory a repeated send could charge twice. What this attempt comes to is kept
+-- for a whole retention again: a success that expired moments later would be charged once more by the client's next retry.
 WITH taken AS (
     UPDATE idempotency_keys AS k
     SET status = 'in_progress', attempt = k.attempt + 1, lease_id = @lease_id, finished_at = NULL,
-        locked_until = clock_timestamp() + sqlc.arg(lease)::interval
+        locked_until = clock_timestamp() + sqlc.arg(lease)::interval,
+        expires_at = greatest(k.expires_at, clock_timestamp() + sqlc.arg(retention)::interval)
     WHERE k.scope = @scope AND k.key = @key AND k.status = 'failed_retryable' AND k.fingerprint = @fingerprint
       AND k.attempt = @attempt AND k.generation = @generation
       AND k.reserved_at + sqlc.arg(psp_memory)::interval > clock_timestamp()
@@ -50,7 +52,7 @@ WITH taken AS (
     SET status = 'in_progress', attempt = 1, generation = k.generation + 1, fingerprint = @fingerprint,
         lease_id = @lease_id, subject = @subject, finished_at = NULL, reserved_at = clock_timestamp(),
         locked_until = clock_timestamp() + sqlc.arg(lease)::interval,
-        expires_at = clock_timestamp() + sqlc.arg(retention)::interval,
+        expires_at = clock_timestamp() + sqlc.arg(retention)::interval, delete_after = NULL,
         response_status = NULL, response_content_type = NULL, response_location = NULL,
         response_schema_version = NULL, response_body = NULL
     WHERE k.scope = @scope AND k.key = @key AND k.status = 'expired' AND k.generation = @generation
@@ -73,21 +75,27 @@ WHERE scope = @scope AND key = @key AND generation = @generation AND attempt = @
   AND status = 'in_progress'
 RETURNING expires_at;
 
--- name: CompleteLostKey :one
--- unknown -> completed, by the late owner, who holds the PSP's success. Competes with every resolver. Only for
--- a success: what a late owner says about a refusal is left to the poll, which asks the PSP.
+-- name: SettleKey :one
+-- in_progress | unknown | failed_retryable -> completed, by evidence of what the PSP did. Competes with every other writer: the
+-- edge starts from the state that the caller has seen, so whoever moves the key first makes the others look again. A
+-- completion this late keeps the key for a whole retention from now: pruned at once, the client's next retry would be a new
+-- generation, and a second charge.
 WITH completed AS (
     UPDATE idempotency_keys AS k
-    SET status = 'completed', reconcile_after = NULL, finished_at = clock_timestamp(),
+    SET status = 'completed', locked_until = NULL, reconcile_after = NULL, unknown_since = NULL,
+        finished_at = clock_timestamp(),
+        expires_at = greatest(k.expires_at, clock_timestamp() + sqlc.arg(retention)::interval),
         response_status = @response_status, response_content_type = @response_content_type,
         response_location = @response_location, response_schema_version = @response_schema_version,
         response_body = @response_body
-    WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
-      AND k.status = 'unknown'
+    WHERE k.scope = @scope AND k.key = @key AND k.subject = @subject
+      AND k.generation = @generation AND k.attempt = @attempt AND k.status = @seen
+      AND k.status IN ('in_progress', 'unknown', 'failed_retryable')
     RETURNING k.*
 ), noted AS (
-    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.scope, n.key, n.generation, n.attempt, 'owner', 'unknown', 'completed', 'late success' FROM completed AS n
+    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+    SELECT n.scope, n.key, n.generation, n.attempt, @actor, @seen, 'completed', @reason, sqlc.narg(evidence)::jsonb
+    FROM completed AS n
 )
 SELECT expires_at FROM completed;
 
@@ -109,7 +117,8 @@ SELECT expires_at FROM released;
 -- in_progress -> unknown, by the owner, whose send may or may not have executed. Competes with the sweeper.
 WITH lost AS (
     UPDATE idempotency_keys AS k
-    SET status = 'unknown', locked_until = NULL, reconcile_after = clock_timestamp()
+    SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), lookup_failures = 0,
+        reconcile_after = clock_timestamp() + sqlc.arg(first_lookup)::interval
     WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
       AND k.status = 'in_progress'
     RETURNING k.*
@@ -125,13 +134,156 @@ SELECT expires_at FROM lost;
 -- leases there are (idempotency_keys_locked_until), with the dead ones, and not by the primary key.
 WITH lost AS (
     UPDATE idempotency_keys AS k
-    SET status = 'unknown', locked_until = NULL, reconcile_after = clock_timestamp()
+    SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), lookup_failures = 0,
+        reconcile_after = clock_timestamp()
     WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
       AND k.status = 'in_progress' AND coalesce(k.locked_until <= clock_timestamp(), false)
     RETURNING k.*
 )
 INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
 SELECT n.scope, n.key, n.generation, n.attempt, 'request', 'in_progress', 'unknown', 'lease over' FROM lost AS n;
+
+-- name: SweepLeases :many
+-- in_progress -> unknown, for all leases that are over, in one statement. Competes with owners, webhooks, requests and other sweepers:
+-- a row that one of them has locked is left to it. The subselects make the time a constant of the plan, so that the
+-- walk along idempotency_keys_locked_until ends where the living leases begin.
+WITH over AS (
+    SELECT k.scope, k.key FROM idempotency_keys AS k
+    WHERE k.locked_until <= (SELECT clock_timestamp())
+    ORDER BY k.locked_until
+    LIMIT @max_rows
+    FOR UPDATE SKIP LOCKED
+), lost AS (
+    UPDATE idempotency_keys AS k
+    SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), lookup_failures = 0,
+        reconcile_after = clock_timestamp() + sqlc.arg(visibility)::interval
+    FROM over AS o
+    WHERE k.scope = o.scope AND k.key = o.key
+    RETURNING k.scope, k.key, k.generation, k.attempt
+), noted AS (
+    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.scope, n.key, n.generation, n.attempt, 'sweeper', 'in_progress', 'unknown', 'lease over' FROM lost AS n
+)
+SELECT scope, key, generation FROM lost;
+
+-- name: ClaimDue :many
+-- unknown -> unknown: takes the keys whose next lookup is due, oldest first, and puts them out of sight of other claimers for a
+-- while: if the job that follows is lost, they come back. Competes with other claimers and with everything that resolves a key.
+WITH due AS (
+    SELECT k.scope, k.key FROM idempotency_keys AS k
+    WHERE k.reconcile_after <= (SELECT clock_timestamp())
+    ORDER BY k.reconcile_after
+    LIMIT @max_rows
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE idempotency_keys AS k
+SET reconcile_after = clock_timestamp() + sqlc.arg(visibility)::interval
+FROM due AS d
+WHERE k.scope = d.scope AND k.key = d.key
+RETURNING k.scope, k.key, k.generation;
+
+-- name: LookAtKey :one
+-- What a resolver has to know before it asks the PSP. What the answer proves depends on when it was asked for: the settle
+-- window must have been over, and the PSP's memory of the key not, before the question.
+SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failures,
+       clock_timestamp()::timestamptz AS asked_at,
+       coalesce(extract(epoch FROM k.unknown_since + sqlc.arg(settle_window)::interval - clock_timestamp()), 0)::float8 AS window_left,
+       (k.reserved_at + sqlc.arg(psp_memory)::interval <= clock_timestamp())::boolean AS memory_over,
+       EXISTS (SELECT FROM dead_letters AS d
+               WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open') AS dead_lettered
+FROM idempotency_keys AS k WHERE k.scope = @scope AND k.key = @key;
+
+-- name: ReleaseUnknownKey :one
+-- unknown -> failed_retryable, by a lookup that found nothing. Competes with webhooks, the scan, the late owner and operators. The
+-- question must have been asked after the settle window, within the PSP's memory of the key, and no operator may have the case.
+WITH released AS (
+    UPDATE idempotency_keys AS k
+    SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp(),
+        expires_at = greatest(k.expires_at, clock_timestamp() + sqlc.arg(retention)::interval)
+    WHERE k.scope = @scope AND k.key = @key AND k.subject = @subject
+      AND k.generation = @generation AND k.attempt = @attempt AND k.status = 'unknown'
+      AND k.unknown_since + sqlc.arg(settle_window)::interval <= sqlc.arg(asked_at)::timestamptz
+      AND (sqlc.arg(asked_at)::timestamptz < k.reserved_at + sqlc.arg(psp_memory)::interval OR sqlc.arg(by_operator)::boolean)
+      AND NOT EXISTS (SELECT FROM dead_letters AS d
+                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open')
+    RETURNING k.*
+), noted AS (
+    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.scope, n.key, n.generation, n.attempt, @actor, 'unknown', 'failed_retryable', @reason FROM released AS n
+)
+SELECT expires_at FROM released;
+
+-- name: PostponeKey :execrows
+-- unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key.
+WITH postponed AS (
+    UPDATE idempotency_keys AS k
+    SET reconcile_after = clock_timestamp() + sqlc.arg(after)::interval, lookup_failures = @lookup_failures
+    WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
+      AND k.status = 'unknown'
+    RETURNING k.*
+)
+INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
+SELECT n.scope, n.key, n.generation, n.attempt, @actor, 'unknown', 'unknown', @reason FROM postponed AS n;
+
+-- name: NoteEvent :exec
+-- A line of the timeline without a transition: evidence that confirms what is known, as long as the key stands for the same.
+INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+SELECT k.scope, k.key, k.generation, k.attempt, @actor, k.status, k.status, @reason, sqlc.narg(evidence)::jsonb
+FROM idempotency_keys AS k
+WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation;
+
+-- name: ExpireKeys :execrows
+-- completed | failed_retryable -> expired, once the retention is over. Competes with a retry of a failed_retryable key and with late
+-- evidence. What an operator has still to decide about stays.
+WITH over AS (
+    SELECT k.scope, k.key FROM idempotency_keys AS k
+    WHERE k.finished_at IS NOT NULL AND k.delete_after IS NULL AND k.expires_at <= (SELECT clock_timestamp())
+      AND NOT EXISTS (SELECT FROM dead_letters AS d
+                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open')
+    ORDER BY k.expires_at
+    LIMIT @max_rows
+    FOR UPDATE SKIP LOCKED
+), expired AS (
+    UPDATE idempotency_keys AS k
+    SET status = 'expired', delete_after = clock_timestamp() + sqlc.arg(audit)::interval
+    FROM over AS o
+    WHERE k.scope = o.scope AND k.key = o.key AND k.status IN ('completed', 'failed_retryable')
+    RETURNING k.scope, k.key, k.generation, k.attempt, (k.response_body IS NOT NULL) AS had_response
+)
+INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
+SELECT e.scope, e.key, e.generation, e.attempt, 'pruner',
+       CASE WHEN e.had_response THEN 'completed' ELSE 'failed_retryable' END, 'expired', 'retention over'
+FROM expired AS e;
+
+-- name: DeleteKeys :one
+-- Forgets expired keys with their timelines, once the audit window is over. Competes with requests that take one of them anew. A
+-- letter may have been opened after the expiry, of a movement that came to light too late: its key stays, with all that is known.
+WITH over AS (
+    SELECT k.scope, k.key FROM idempotency_keys AS k
+    WHERE k.delete_after <= (SELECT clock_timestamp())
+      AND NOT EXISTS (SELECT FROM dead_letters AS d
+                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open')
+    ORDER BY k.delete_after
+    LIMIT @max_rows
+    FOR UPDATE SKIP LOCKED
+), deleted AS (
+    DELETE FROM idempotency_keys AS k USING over AS o
+    WHERE k.scope = o.scope AND k.key = o.key AND k.status = 'expired'
+    RETURNING k.scope, k.key
+), forgotten AS (
+    DELETE FROM idempotency_key_events AS e USING deleted AS d
+    WHERE e.scope = d.scope AND e.key = d.key
+)
+SELECT count(*) FROM deleted;
+
+-- name: CountKeys :many
+-- How many keys stand where: exactly while the table is small, and for the open ones; a big table's finished ones by estimate.
+SELECT c.status::text AS status, c.keys::bigint AS keys FROM count_idempotency_keys() AS c;
+
+-- name: OldestUnknown :one
+-- The age of the oldest unknown key, in seconds; 0 when there is none.
+SELECT coalesce(extract(epoch FROM clock_timestamp() - min(unknown_since)), 0)::float8 AS seconds
+FROM idempotency_keys WHERE reconcile_after IS NOT NULL;
 
 -- name: ListEvents :many
 -- The key's timeline, oldest first, bounded.

@@ -100,3 +100,52 @@ WHERE p.id = @payment_id AND (p.refund_held_minor, p.refunded_minor) IS DISTINCT
 
 -- name: GetRefund :one
 SELECT * FROM refunds WHERE id = @id AND tenant_id = @tenant_id;
+
+-- name: FindPayment :one
+-- The payment that evidence is about, whoever's it is, with its tenant's account at the PSP.
+SELECT sqlc.embed(p), t.psp_account
+FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
+WHERE p.id = @id;
+
+-- name: FindRefund :one
+-- The refund that evidence is about, with its payment.
+SELECT sqlc.embed(r), sqlc.embed(p), t.psp_account
+FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id JOIN tenants AS t ON t.id = r.tenant_id
+WHERE r.id = @id;
+
+-- name: IsUnknown :one
+-- Whether an execution is still unknown. Behind a postponement in the same transaction, which holds the key's row if it is, the
+-- answer stays true until the commit.
+SELECT EXISTS (SELECT FROM idempotency_keys AS k
+               WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
+                 AND k.status = 'unknown');
+
+-- name: TenantOfAccount :one
+SELECT id FROM tenants WHERE psp_account = @psp_account;
+
+-- name: ListAccounts :many
+-- The PSP accounts of all tenants, in order, in pages.
+SELECT psp_account FROM tenants WHERE psp_account > @after ORDER BY psp_account LIMIT @max_rows;
+
+-- name: BookedPayments :many
+-- What our books say of the payments that a page of the PSP's ledger refers to.
+SELECT p.id, t.psp_account, p.amount_minor, p.currency, p.status, p.psp_charge_id
+FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
+WHERE p.id = ANY (@ids::uuid[]);
+
+-- name: BookedRefunds :many
+-- The same of refunds.
+SELECT r.id, t.psp_account, r.amount_minor, r.currency, r.status, r.psp_refund_id
+FROM refunds AS r JOIN tenants AS t ON t.id = r.tenant_id
+WHERE r.id = ANY (@ids::uuid[]);
+
+-- name: GetWatermark :one
+SELECT scanned_to FROM ledger_watermarks WHERE account = @account AND object = @object;
+
+-- name: RaiseWatermark :exec
+-- Forward only: of two scans of one ledger, the slower one takes nothing back. And never into the future: a single record that the
+-- PSP has dated wrongly would have all those after it skipped.
+INSERT INTO ledger_watermarks (account, object, scanned_to)
+VALUES (@account, @object, least(sqlc.arg(scanned_to)::timestamptz, clock_timestamp()))
+ON CONFLICT (account, object) DO UPDATE
+SET scanned_to = greatest(ledger_watermarks.scanned_to, excluded.scanned_to), updated_at = clock_timestamp();

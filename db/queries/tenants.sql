@@ -2,7 +2,7 @@
 
 -- name: ListActiveKeys :many
 -- Everything authentication needs, read as a whole and kept for seconds. Expiry is judged by the database's clock.
-SELECT k.id, k.tenant_id, k.secret_sha256, k.scopes, t.psp_account, t.requests_per_second, t.request_burst
+SELECT k.id, k.tenant_id, k.secret_sha256, k.scopes, k.label, t.psp_account, t.requests_per_second, t.request_burst
 FROM api_keys AS k LEFT JOIN tenants AS t ON t.id = k.tenant_id
 WHERE k.expires_at IS NULL OR k.expires_at > clock_timestamp();
 

@@ -10,117 +10,78 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
-
 	"payonce/internal/config"
-	"payonce/internal/gateway"
 	"payonce/internal/httpapi"
-	"payonce/internal/idempotency"
-	"payonce/internal/payments"
-	"payonce/internal/postgres"
-	"payonce/internal/telemetry"
-	"payonce/internal/tenants"
+	"payonce/internal/webhooks"
 )
 
 // API is one API process, made but not yet listening.
 type API struct {
+	*parts
+
 	settings config.API
-	log      *slog.Logger
-	db       *postgres.DB
-	psp      *gateway.Client
 	public   *httpapi.API
 	operator http.Handler
 	checks   map[string]func(context.Context) error // of readiness
-	leaving  atomic.Bool
 }
 
 // answerMargin is what remains of the server's write timeout for the answer, when an execution has used up its deadline.
 const answerMargin = 5 * time.Second
+
+// webhookTolerance is how far the clocks of the PSP and of this machine may differ (Standard Webhooks).
+const webhookTolerance = 5 * time.Minute
 
 // NewID makes a UUIDv7 from the system's randomness.
 func NewID() (uuid.UUID, error) { return uuid.NewV7FromReader(rand.Reader) }
 
 // NewAPI makes the parts. It connects to nothing yet.
 func NewAPI(ctx context.Context, c config.API, log *slog.Logger) (*API, error) {
-	limits := postgres.DefaultLimits()
-	limits.MaxConns, limits.Acquire = c.DBMaxConns, c.DBAcquire
-	limits.StatementTimeout, limits.LockTimeout = c.DBStatementTimeout, c.DBLockTimeout
-	db, err := postgres.Open(ctx, c.DatabaseURL, limits)
+	parts, err := newParts(ctx, c.Shared, min(c.Lease, httpapi.WriteTimeout-answerMargin), NewTelemetry(), log)
 	if err != nil {
 		return nil, err
 	}
-	registry := prometheus.NewRegistry()
-	metrics := telemetry.NewMetrics(registry)
-	pspLimits := gateway.DefaultLimits()
-	pspLimits.Dial, pspLimits.Total, pspLimits.InFlight = c.PSPDial, c.PSPTotal, c.PSPInFlight
-	pspLimits.BreakerFailures, pspLimits.BreakerOpen = c.PSPBreakerFailures, c.PSPBreakerOpen
-	psp, err := gateway.New(c.PSPURL, c.PSPSecret, pspLimits, time.Now, metrics.PSPRequest)
-	if err != nil {
-		db.Close()
-		return nil, err
-	}
-	telemetry.RegisterGauges(registry, telemetry.Gauges{
-		PoolAcquired: func() float64 { return float64(db.Stat().AcquiredConns()) },
-		PoolIdle:     func() float64 { return float64(db.Stat().IdleConns()) },
-		PoolMax:      func() float64 { return float64(db.Stat().MaxConns()) },
-		PSPInFlight:  func() float64 { return float64(psp.InFlight()) },
-	})
-	a := &API{settings: c, log: log, db: db, psp: psp}
-	if err := a.assemble(registry, metrics); err != nil {
+	a := &API{parts: parts, settings: c}
+	if err := a.assemble(); err != nil {
 		a.close()
 		return nil, err
 	}
 	return a, nil
 }
 
-func (a *API) assemble(registry *prometheus.Registry, metrics *telemetry.Metrics) error {
+func (a *API) assemble() error {
 	c := a.settings
-	terms := idempotency.Terms{Lease: c.Lease, Retention: c.Retention, PSPMemory: c.PSPMemory}
-	if err := terms.Check(); err != nil {
-		return err
-	}
-	newest, err := postgres.SchemaVersion()
+	receiver, err := a.receiver()
 	if err != nil {
 		return err
 	}
-	keys := idempotency.New(a.db, terms, time.Now)
 	a.public = httpapi.New(httpapi.Config{
-		Payments: payments.New(payments.Config{
-			DB: a.db, Keys: keys, PSP: a.psp, NewID: NewID, Metrics: metrics, Log: a.log,
-			PublicURL: c.PublicURL, Deadline: min(c.Lease, httpapi.WriteTimeout-answerMargin),
-		}),
-		Keys: keys, Directory: tenants.NewDirectory(a.db, time.Now), Metrics: metrics, Log: a.log,
+		Payments: a.payments, Keys: a.keys, Directory: a.directory, Webhooks: receiver, Metrics: a.telemetry.metrics, Log: a.log,
 		PublicURL: c.PublicURL, RequestID: requestID, Now: time.Now,
 	})
-	a.checks = map[string]func(context.Context) error{
-		"database": a.db.Ping,
-		"schema":   func(ctx context.Context) error { return a.checkSchema(ctx, newest) },
-		"serving": func(context.Context) error {
-			if a.leaving.Load() {
-				return errors.New("shutting down")
-			}
-			return nil
-		},
-	}
-	a.operator = httpapi.Operator(registry, a.checks)
+	a.registerGauges()
+	a.checks = a.readiness()
+	a.operator = a.operatorSide(c.PublicURL, a.checks)
 	return nil
 }
 
-func (a *API) checkSchema(ctx context.Context, newest int64) error {
-	applied, err := a.db.AppliedVersion(ctx)
+// receiver takes webhooks in, or is nil where no secret is configured.
+func (a *API) receiver() (*webhooks.Receiver, error) {
+	if len(a.settings.WebhookSecrets) == 0 {
+		return nil, nil //nolint:nilnil // no secret, no receiver
+	}
+	verifier, err := webhooks.NewVerifier(a.settings.WebhookSecrets, webhookTolerance, time.Now)
 	if err != nil {
-		return errors.New("schema version not readable; run api migrate")
+		return nil, fmt.Errorf("WEBHOOK_SECRETS: %w", err)
 	}
-	if applied < newest {
-		return fmt.Errorf("schema is at version %d, this binary needs %d; run api migrate", applied, newest)
-	}
-	return nil
+	return webhooks.NewReceiver(verifier, webhooks.New(a.db, a.queue.WebhookTx)), nil
 }
+
+// Telemetry is the process's registry, for another one in the same program.
+func (a *API) Telemetry() *Telemetry { return a.telemetry }
 
 // Public is the handler of the public API.
 func (a *API) Public() http.Handler { return a.public }
@@ -187,11 +148,6 @@ func (a *API) drain(ctx context.Context, public, operator *http.Server) error {
 	_ = operator.Close()
 	a.log.InfoContext(ctx, "stopped")
 	return err
-}
-
-func (a *API) close() {
-	a.psp.Close()
-	a.db.Close()
 }
 
 // Listen opens addr, or says which setting names another one.

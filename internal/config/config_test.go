@@ -25,13 +25,26 @@ func defaults(t *testing.T) API {
 
 func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 	t.Parallel()
-	want := API{
-		HTTPAddr: ":8080", OperatorAddr: "127.0.0.1:8081", PublicURL: "http://localhost:8080", PSPURL: "http://127.0.0.1:8082",
-		LogLevel: "info", Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour,
+	shared := Shared{
+		PublicURL: "http://localhost:8080", PSPURL: "http://127.0.0.1:8082",
+		LogLevel: "info", Lease: 30 * time.Second, Retention: 48 * time.Hour, Audit: 30 * 24 * time.Hour, PSPMemory: 24 * time.Hour,
+		PSPLate: time.Minute, FirstLookup: 10 * time.Second,
 		PSPDial: 2 * time.Second, PSPTotal: 8 * time.Second, PSPInFlight: 64, PSPBreakerFailures: 20, PSPBreakerOpen: 5 * time.Second,
-		DBMaxConns: 16, DBAcquire: time.Second, DBStatementTimeout: 5 * time.Second, DBLockTimeout: 2 * time.Second, DrainLimit: 35 * time.Second,
+		DBMaxConns: 16, DBAcquire: time.Second, DBStatementTimeout: 5 * time.Second, DBLockTimeout: 2 * time.Second,
 	}
+	want := API{Shared: shared, HTTPAddr: ":8080", OperatorAddr: "127.0.0.1:8081", DrainLimit: 35 * time.Second}
 	if diff := cmp.Diff(want, defaults(t)); diff != "" {
+		t.Fatalf("defaults differ (-want +got):\n%s", diff)
+	}
+	reconciler, err := LoadReconciler(func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Reconciler{
+		Shared: shared, Addr: "127.0.0.1:8083", SweepEvery: 5 * time.Second, ClaimEvery: time.Second, ScanEvery: time.Minute,
+		PruneEvery: time.Minute, ScanOverlap: 10 * time.Minute, WebhookRetention: 7 * 24 * time.Hour, LookupBudget: 12,
+		LookupBase: 5 * time.Second, LookupCap: 10 * time.Minute, LookupRecheck: time.Hour, ResolveWorkers: 50, StopLimit: 20 * time.Second,
+	}, reconciler); diff != "" {
 		t.Fatalf("defaults differ (-want +got):\n%s", diff)
 	}
 }
@@ -43,12 +56,18 @@ func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 		"PSP_SECRET": "s", "LOG_LEVEL": "debug", "LEASE": "60s", "KEY_RETENTION": "99h", "PSP_KEY_MEMORY": "98h", "PSP_DIAL_TIMEOUT": "3s", "PSP_TIMEOUT": "9s",
 		"PSP_IN_FLIGHT": "5", "PSP_BREAKER_FAILURES": "6", "PSP_BREAKER_OPEN": "7s", "DB_MAX_CONNS": "8", "DB_ACQUIRE_TIMEOUT": "9s",
 		"DB_STATEMENT_TIMEOUT": "11s", "DB_LOCK_TIMEOUT": "10s", "DRAIN_DELAY": "12s", "DRAIN_LIMIT": "61s",
+		"KEY_AUDIT": "1h", "PSP_LATE_LIMIT": "61s", "FIRST_LOOKUP": "62s", "DB_POOLER": "true", "WEBHOOK_SECRETS": "whsec_a,whsec_b",
 	}
 	want := API{
-		DatabaseURL: "postgres://x", HTTPAddr: "a:1", OperatorAddr: "b:2", PublicURL: "https://pay.example", PSPURL: "https://psp.example",
-		PSPSecret: "s", LogLevel: "debug", Lease: time.Minute, Retention: 99 * time.Hour, PSPMemory: 98 * time.Hour, PSPDial: 3 * time.Second, PSPTotal: 9 * time.Second,
-		PSPInFlight: 5, PSPBreakerFailures: 6, PSPBreakerOpen: 7 * time.Second, DBMaxConns: 8, DBAcquire: 9 * time.Second,
-		DBStatementTimeout: 11 * time.Second, DBLockTimeout: 10 * time.Second, DrainDelay: 12 * time.Second, DrainLimit: 61 * time.Second,
+		Shared: Shared{
+			DatabaseURL: "postgres://x", PublicURL: "https://pay.example", PSPURL: "https://psp.example",
+			PSPSecret: "s", LogLevel: "debug", Lease: time.Minute, Retention: 99 * time.Hour, Audit: time.Hour, PSPMemory: 98 * time.Hour,
+			PSPLate: 61 * time.Second, FirstLookup: 62 * time.Second, PSPDial: 3 * time.Second, PSPTotal: 9 * time.Second,
+			PSPInFlight: 5, PSPBreakerFailures: 6, PSPBreakerOpen: 7 * time.Second, DBMaxConns: 8, DBAcquire: 9 * time.Second,
+			DBStatementTimeout: 11 * time.Second, DBLockTimeout: 10 * time.Second, DBPooler: true,
+		},
+		HTTPAddr: "a:1", OperatorAddr: "b:2", WebhookSecrets: []string{"whsec_a", "whsec_b"},
+		DrainDelay: 12 * time.Second, DrainLimit: 61 * time.Second,
 	}
 	got, err := load(env)
 	if err != nil {
@@ -57,8 +76,8 @@ func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("settings differ (-want +got):\n%s", diff)
 	}
-	if len(env) != reflect.TypeFor[API]().NumField() {
-		t.Fatalf("%d variables for %d settings", len(env), reflect.TypeFor[API]().NumField())
+	if n := len(settings(reflect.TypeFor[API]())); len(env) != n {
+		t.Fatalf("%d variables for %d settings", len(env), n)
 	}
 }
 
@@ -77,7 +96,7 @@ func TestEachRelationIsChecked(t *testing.T) {
 	}{
 		"lease":           {func(c *API) { c.Lease = 0 }, []string{"LEASE is 0s, must be positive", thrice}},
 		"retention":       {func(c *API) { c.Retention = 0 }, []string{"KEY_RETENTION (0s) must not be shorter than PSP_KEY_MEMORY (24h0m0s)", "KEY_RETENTION is 0s, must be positive"}},
-		"memory":          {func(c *API) { c.PSPMemory = 0 }, []string{"LEASE (30s) must be shorter than PSP_KEY_MEMORY (0s)", "PSP_KEY_MEMORY is 0s, must be positive"}},
+		"memory":          {func(c *API) { c.PSPMemory = 0 }, []string{"LEASE (30s) and PSP_LATE_LIMIT (1m0s) together must be shorter than PSP_KEY_MEMORY (0s)", "PSP_KEY_MEMORY is 0s, must be positive"}},
 		"dial":            {func(c *API) { c.PSPDial = 0 }, []string{"PSP_DIAL_TIMEOUT is 0s, must be positive"}},
 		"total":           {func(c *API) { c.PSPTotal = -time.Second }, []string{"PSP_DIAL_TIMEOUT (2s) must not exceed PSP_TIMEOUT (-1s)", "PSP_TIMEOUT is -1s, must be positive"}},
 		"breaker":         {func(c *API) { c.PSPBreakerOpen = 0 }, []string{"PSP_BREAKER_OPEN is 0s, must be positive"}},
@@ -93,7 +112,7 @@ func TestEachRelationIsChecked(t *testing.T) {
 		"dial and total":    {func(c *API) { c.PSPDial = 8*time.Second + 1 }, []string{"PSP_DIAL_TIMEOUT (8.000000001s) must not exceed PSP_TIMEOUT (8s)"}},
 		"retention, memory": {func(c *API) { c.Retention = 24*time.Hour - 1 }, []string{"KEY_RETENTION (23h59m59.999999999s) must not be shorter than PSP_KEY_MEMORY (24h0m0s)"}},
 		"lease and memory": {func(c *API) { c.Lease, c.DrainLimit = 24*time.Hour, 24*time.Hour },
-			[]string{"LEASE (24h0m0s) must be shorter than PSP_KEY_MEMORY (24h0m0s)"}},
+			[]string{"LEASE (24h0m0s) and PSP_LATE_LIMIT (1m0s) together must be shorter than PSP_KEY_MEMORY (24h0m0s)"}},
 		"public address":     {func(c *API) { c.HTTPAddr = "8080" }, []string{`HTTP_ADDR is "8080", must be host:port or :port, such as :8080`}},
 		"operator's address": {func(c *API) { c.OperatorAddr = "::1:8081" }, []string{`OPERATOR_ADDR is "::1:8081", must be host:port or :port, such as :8080`}},
 		"lock and statement": {func(c *API) { c.DBLockTimeout = 5*time.Second + 1 }, []string{"DB_LOCK_TIMEOUT (5.000000001s) must not exceed DB_STATEMENT_TIMEOUT (5s)"}},
@@ -106,6 +125,9 @@ func TestEachRelationIsChecked(t *testing.T) {
 		"PSP URL":            {func(c *API) { c.PSPURL = "http://" }, []string{`PSP_URL is "http://", must be an http or https URL`}},
 		"PSP URL garbage":    {func(c *API) { c.PSPURL = "http://%zz" }, []string{`PSP_URL is "http://%zz", must be an http or https URL`}},
 		"log level":          {func(c *API) { c.LogLevel = "loud" }, []string{level}},
+		"audit":              {func(c *API) { c.Audit = -1 }, []string{"KEY_AUDIT (-1ns) and FIRST_LOOKUP (10s) must not be negative"}},
+		"first lookup":       {func(c *API) { c.FirstLookup = -1 }, []string{"KEY_AUDIT (720h0m0s) and FIRST_LOOKUP (-1ns) must not be negative"}},
+		"late limit":         {func(c *API) { c.PSPLate = 0 }, []string{"PSP_LATE_LIMIT is 0s, must be positive"}},
 		"two at once":        {func(c *API) { c.LogLevel, c.DBMaxConns = "loud", 0 }, []string{counts, level}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -178,35 +200,60 @@ func TestPublicURLFollowsTheAddress(t *testing.T) {
 func TestDescriptionListsEverySettingWithItsDefault(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	if err := Describe(&b, API{}, nil); err != nil {
+	if err := Describe(&b, nil, API{}, Reconciler{}); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
-	api := reflect.TypeFor[API]()
-	if len(lines) != api.NumField() {
-		t.Fatalf("%d lines for %d settings", len(lines), api.NumField())
+	all := settings(reflect.TypeFor[API]())
+	shared := len(settings(reflect.TypeFor[Shared]()))
+	all = append(all, settings(reflect.TypeFor[Reconciler]())[shared:]...)
+	if len(lines) != len(all) {
+		t.Fatalf("%d lines for %d settings", len(lines), len(all))
 	}
 	for i, line := range lines {
-		tag := api.Field(i).Tag
-		if tag.Get("env") == "" || tag.Get("desc") == "" {
-			t.Errorf("%s has no name or no description", api.Field(i).Name)
+		if all[i].name == "" || all[i].desc == "" {
+			t.Errorf("setting %d has no name or no description", i)
 		}
-		want := strings.Fields(strings.Join([]string{tag.Get("env"), tag.Get("envDefault"), tag.Get("desc")}, " "))
+		want := strings.Fields(strings.Join([]string{all[i].name, all[i].fallback, all[i].desc}, " "))
 		if diff := cmp.Diff(want, strings.Fields(line)); diff != "" {
 			t.Errorf("line %d (-want +got):\n%s", i+1, diff)
 		}
 	}
 }
 
-func TestDescriptionShowsOtherDefaultsWhereTheyAreGiven(t *testing.T) {
+// Each row breaks what it names, and nothing else unless it cannot be helped.
+func TestEachRelationOfTheReconcilerIsChecked(t *testing.T) {
 	t.Parallel()
-	var b strings.Builder
-	if err := Describe(&b, API{}, map[string]string{"LEASE": "7s", "PSP_SECRET": "demo"}); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"LEASE 7s exclusive", "PSP_SECRET demo our", "KEY_RETENTION 48h how"} {
-		if !strings.Contains(strings.Join(strings.Fields(b.String()), " "), want) {
-			t.Errorf("no %q in\n%s", want, b.String())
-		}
+	const counts = "LOOKUP_BUDGET and RESOLVE_WORKERS must be at least 1"
+	for name, row := range map[string]struct {
+		edit func(*Reconciler)
+		want string
+	}{
+		"sweep":     {func(c *Reconciler) { c.SweepEvery = 0 }, "SWEEP_EVERY is 0s, must be positive"},
+		"claim":     {func(c *Reconciler) { c.ClaimEvery = 0 }, "CLAIM_EVERY is 0s, must be positive"},
+		"scan":      {func(c *Reconciler) { c.ScanEvery = 0 }, "SCAN_EVERY is 0s, must be positive"},
+		"prune":     {func(c *Reconciler) { c.PruneEvery = 0 }, "PRUNE_EVERY is 0s, must be positive"},
+		"retention": {func(c *Reconciler) { c.WebhookRetention = 0 }, "WEBHOOK_RETENTION is 0s, must be positive"},
+		"recheck":   {func(c *Reconciler) { c.LookupRecheck = 0 }, "LOOKUP_RECHECK is 0s, must be positive"},
+		"stop":      {func(c *Reconciler) { c.StopLimit = 0 }, "STOP_LIMIT is 0s, must be positive"},
+		"overlap": {func(c *Reconciler) { c.ScanOverlap = 3*time.Minute - 1 },
+			"SCAN_OVERLAP (2m59.999999999s) must be at least twice LEASE plus PSP_LATE_LIMIT plus SCAN_EVERY (3m0s): a movement could slip through"},
+		"cap":     {func(c *Reconciler) { c.LookupCap = 4 * time.Second }, "LOOKUP_CAP (4s) must not be shorter than LOOKUP_BASE (5s)"},
+		"budget":  {func(c *Reconciler) { c.LookupBudget = 0 }, counts},
+		"workers": {func(c *Reconciler) { c.ResolveWorkers = 0 }, counts},
+		"address": {func(c *Reconciler) { c.Addr = "8083" }, `RECONCILER_ADDR is "8083", must be host:port or :port, such as :8080`},
+		"shared":  {func(c *Reconciler) { c.PSPLate = 0 }, "PSP_LATE_LIMIT is 0s, must be positive"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := LoadReconciler(func(string) string { return "" })
+			if err != nil {
+				t.Fatal(err)
+			}
+			row.edit(&c)
+			if err := c.Check(); err == nil || err.Error() != row.want {
+				t.Fatalf("got %v, want %s", err, row.want)
+			}
+		})
 	}
 }

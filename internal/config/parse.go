@@ -9,6 +9,21 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
+// parse reads the settings of a struct through getenv. An empty variable is as good as none.
+func parse(into any, getenv func(string) string) error {
+	t := reflect.TypeOf(into).Elem()
+	environment := map[string]string{}
+	for _, s := range settings(t) {
+		if v := getenv(s.name); v != "" {
+			environment[s.name] = v
+		}
+	}
+	if err := env.ParseWithOptions(into, env.Options{Environment: environment}); err != nil {
+		return named(err, t, environment)
+	}
+	return nil
+}
+
 // named says of each value that could not be read which setting it is for: the library names fields of ours, which nobody can
 // set.
 func named(err error, settings reflect.Type, environment map[string]string) error {
@@ -31,6 +46,9 @@ func named(err error, settings reflect.Type, environment map[string]string) erro
 }
 
 func form(t reflect.Type) string {
+	if t.Kind() == reflect.Bool {
+		return "true or false"
+	}
 	if t == reflect.TypeFor[time.Duration]() {
 		return "a span of time, such as 500ms, 30s or 48h"
 	}

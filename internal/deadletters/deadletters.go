@@ -2,7 +2,12 @@
 // somebody resolves it. Whoever finds such a case queues the letter on the transaction that records the finding, so
 // that neither can exist without the other.
 //
-// It knows keys and subjects by their names and nothing of what they stand for.
+// It knows keys and subjects by their names and nothing of what they stand for: what a resolution does to them is package
+// operator's. What must always hold:
+//
+//   - A letter changes once, by its resolution, under the version that the operator has seen. Of two operators one wins.
+//   - A resolution and its audit row are one statement. What was refused is audited as well.
+//   - Neither letters nor audit rows are ever deleted or rewritten; triggers of migration 14 see to it.
 package deadletters
 
 import (
@@ -12,7 +17,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/deadletters/internal/dbsqlc"
 	"payonce/internal/postgres"
@@ -21,47 +25,78 @@ import (
 // Kind says what was found.
 type Kind string
 
-// PSPContradicts: the PSP answered a request with something that was not asked for.
-const PSPContradicts Kind = "psp_contradicts_request"
+// The kinds of letters.
+const (
+	// PSPContradicts: the PSP answered a request with something that was not asked for.
+	PSPContradicts Kind = "psp_contradicts_request"
+	// ContradictsCompleted: evidence says something else than the result that a client has been told.
+	ContradictsCompleted Kind = "contradicts_completed"
+	// DuplicateMovement: the PSP has moved money twice for one payment or refund of ours.
+	DuplicateMovement Kind = "duplicate_movement"
+	// LookupsExhausted: the PSP does not say what became of a key.
+	LookupsExhausted Kind = "lookups_exhausted"
+	// PSPMemoryOver: the PSP finds nothing, but may have forgotten the key.
+	PSPMemoryOver Kind = "psp_memory_over"
+	// UnknownMovement: the PSP has moved money that nothing of ours asked for.
+	UnknownMovement Kind = "unknown_movement"
+	// OtherAccount: the PSP names a payment of ours under another tenant's account.
+	OtherAccount Kind = "other_account"
+	// LateAfterExpiry: a movement came to light when its key had expired unexecuted.
+	LateAfterExpiry Kind = "late_after_expiry"
+	// RefundExceeds: a refund came to light whose share of the payment another one has claimed.
+	RefundExceeds Kind = "refund_exceeds_payment"
+	// WebhookUnmatched: a genuine webhook that speaks of nothing we know.
+	WebhookUnmatched Kind = "webhook_unmatched"
+	// MissingAtPSP: a payment of ours succeeded, and the PSP's statement does not have it.
+	MissingAtPSP Kind = "missing_at_psp"
+	// JobDiscarded: a job failed for good. The database opens these letters itself, see migration 14.
+	JobDiscarded Kind = "job_discarded"
+)
 
-// Letter is one case.
-type Letter struct {
-	ID         uuid.UUID
-	Kind       Kind
+// About is the key that a letter concerns, by its names.
+type About struct {
 	Tenant     string
 	Scope      string
 	Key        string
 	Generation int32
-	Subject    uuid.UUID
-	Reason     string
-	Evidence   []byte // JSON
+}
+
+// Letter is one case.
+type Letter struct {
+	ID      uuid.UUID
+	Kind    Kind
+	Finding string     // what was found, by name: one finding is one letter
+	About   *About     // nil for what belongs to no key
+	Subject *uuid.UUID // the payment or refund in question, if there is one
+	Reason  string
+	// Evidence is JSON.
+	Evidence []byte
+
+	// What follows is read, and never written by who opens a letter.
 	Opened     time.Time
+	Age        time.Duration // since then, by the database's clock
 	Version    int32
+	Resolution *Resolution // nil while the letter is open
 }
 
-// QueueOpen queues the letter on b. The same finding about the same key, while one is open, adds nothing.
-func QueueOpen(b *pgx.Batch, l Letter) {
-	_ = dbsqlc.New(postgres.On(b)).OpenDeadLetter(context.Background(), dbsqlc.OpenDeadLetterParams{
-		ID: l.ID, Kind: string(l.Kind), TenantID: l.Tenant, Scope: l.Scope, Key: l.Key,
-		Generation: l.Generation, Subject: l.Subject, Reason: l.Reason, Evidence: l.Evidence,
-	})
-}
+// KeyFinding names a finding about a key.
+func (a About) KeyFinding() string { return fmt.Sprintf("key %s %s %d", a.Scope, a.Key, a.Generation) }
 
-// Open lists the oldest open letters, at most limit.
-func Open(ctx context.Context, db *postgres.DB, limit int32) ([]Letter, error) {
-	var letters []Letter
-	err := db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, err := dbsqlc.New(c).ListOpen(ctx, limit)
-		for _, r := range rows {
-			letters = append(letters, Letter{
-				ID: r.ID, Kind: Kind(r.Kind), Tenant: r.TenantID, Scope: r.Scope, Key: r.Key, Generation: r.Generation,
-				Subject: r.Subject, Reason: r.Reason, Evidence: r.Evidence, Opened: r.OpenedAt, Version: r.Version,
-			})
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list open dead letters: %w", err)
+// QueueOpen queues the letter on b. The same finding, while a letter of it is open or judged, adds nothing.
+func QueueOpen(b *pgx.Batch, l Letter) { QueueOpenNew(b, l, new(bool)) }
+
+// QueueOpenNew is QueueOpen, and tells whether the finding is a new one.
+func QueueOpenNew(b *pgx.Batch, l Letter, opened *bool) {
+	p := dbsqlc.OpenDeadLetterParams{
+		ID: l.ID, Kind: string(l.Kind), Finding: l.Finding, Subject: l.Subject, Reason: l.Reason, Evidence: l.Evidence,
 	}
-	return letters, nil
+	if a := l.About; a != nil {
+		p.TenantID, p.Scope, p.Key, p.Generation = &a.Tenant, &a.Scope, &a.Key, &a.Generation
+	}
+	q := postgres.On(b)
+	_, _ = dbsqlc.New(q).OpenDeadLetter(context.Background(), p)
+	postgres.Affected(q, func(rows int64) error {
+		*opened = rows > 0
+		return nil
+	})
 }

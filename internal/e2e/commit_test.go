@@ -256,7 +256,7 @@ func TestInterruptedCommitOfARenewalIsInvisible(t *testing.T) {
 	atBothEnds(t, w, proxy, "RenewKey", func(w *world) {
 		key := freshKey()
 		first := w.pay(key, "pm_ok")
-		w.exec("UPDATE idempotency_keys SET status = 'expired' WHERE key = $1", key)
+		w.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp() + interval '30 days' WHERE key = $1", key)
 		r := w.pay(key, "pm_ok")
 		w.chargedOnce(key, key+".g2", r)
 		if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 1, Generation: 2}) || r.text(w.t, "paymentId") == first.text(w.t, "paymentId") {

@@ -77,7 +77,7 @@ func TestOwnerAnswersWhatWasStoredMeanwhile(t *testing.T) {
 			gate.open()
 			r := <-owner
 			r.expect(t, http.StatusCreated, "")
-			if string(r.body) != stored || r.header.Get("Idempotent-Replayed") != "true" || r.header.Get("Location") != "/payments/"+id {
+			if string(r.body) != stored || r.header.Get("Idempotent-Replayed") != "false" || r.header.Get("Location") != "/payments/"+id {
 				t.Fatalf("the owner answers %v %s", r.header, r.body)
 			}
 			w.pay(key, method).same(t, r)
@@ -126,7 +126,7 @@ func TestLateOwnerWithoutASuccessLeavesTheKeyUnknown(t *testing.T) {
 func (w *world) resolveAsNotExecuted(key string) {
 	w.t.Helper()
 	w.exec(`WITH resolved AS (
-		UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, finished_at = clock_timestamp() WHERE key = $1 RETURNING subject)
+		UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp() WHERE key = $1 RETURNING subject)
 		UPDATE payments SET status = 'failed' FROM resolved WHERE id = subject`, key)
 }
 
@@ -170,17 +170,19 @@ func TestLateOwnerThatHasNotSentAnswersWhereTheKeyStands(t *testing.T) {
 	}
 }
 
-// A success that comes after the proof that there was none: nobody may be told that nothing was charged.
+// A success that comes after the proof that there was none completes the key after all: nobody may be told that nothing was charged.
 func TestLateSuccessOfAResolvedKeyIsNotDenied(t *testing.T) {
 	t.Parallel()
 	w, gate, key, owner := heldPayment(t, "pm_ok")
 	w.loseLease(key, "pm_ok")
 	w.resolveAsNotExecuted(key)
 	gate.open()
-	(<-owner).expect(t, http.StatusAccepted, "")
-	if k := w.keyRow(key); k.Status != "failed_retryable" || k.Attempt != 1 {
+	late := <-owner
+	late.expect(t, http.StatusCreated, "")
+	if k := w.keyRow(key); k.Status != "completed" || k.Attempt != 1 {
 		t.Fatalf("key is %+v", k)
 	}
+	w.pay(key, "pm_ok").same(t, late)
 }
 
 func TestLateOwnersRefundCompletesAnUnknownKey(t *testing.T) {
@@ -350,7 +352,7 @@ func TestPSPSeesOneKeyForAllAttemptsAndAnotherForEachGeneration(t *testing.T) {
 		if l := w.ledger("acme", pspKey); len(l.Charges) != 1 || len(l.Refunds) != 1 {
 			t.Fatalf("the PSP has %+v under %s", l, pspKey)
 		}
-		w.exec("UPDATE idempotency_keys SET status = 'expired' WHERE key = $1", key)
+		w.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp() + interval '30 days' WHERE key = $1", key)
 	}
 	w.wantRefunded(id, 3, 3)
 	if n := w.count("SELECT count(DISTINCT id) FROM payments WHERE idempotency_key = $1 AND status = 'succeeded'", key); n != 3 {
@@ -367,7 +369,7 @@ func keyStates() map[string]struct {
 		method   string
 		timeline int
 	}{
-		"completed": {"pm_ok", 0}, "completed as declined": {"pm_declined", 0}, "unknown": {"pm_500_charged", 1}, "failed_retryable": {"pm_ok", 1},
+		"completed": {"pm_ok", 2}, "completed as declined": {"pm_declined", 2}, "unknown": {"pm_500_charged", 2}, "failed_retryable": {"pm_ok", 2},
 	}
 }
 
@@ -485,7 +487,7 @@ func TestKeyThatIsNotThereIsNotShown(t *testing.T) {
 		t.Errorf("unexpected answer: %s", bad.body)
 	}
 	w.do(call{method: "GET", path: "/idempotency-keys/" + key, as: operatorKey}).expect(t, http.StatusForbidden, "forbidden")
-	w.exec("UPDATE idempotency_keys SET status = 'expired'")
+	w.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp() + interval '30 days'")
 	w.inspect(key, createOperation).expect(t, http.StatusGone, "idempotency_key_expired")
 	w.inspect(refundKey, refundOperation).expect(t, http.StatusGone, "idempotency_key_expired")
 }

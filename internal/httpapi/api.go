@@ -16,6 +16,7 @@ import (
 	"payonce/internal/problem"
 	"payonce/internal/telemetry"
 	"payonce/internal/tenants"
+	"payonce/internal/webhooks"
 )
 
 // Config is what an API is made of.
@@ -23,6 +24,7 @@ type Config struct {
 	Payments  *payments.Service
 	Keys      *idempotency.Keys
 	Directory *tenants.Directory
+	Webhooks  *webhooks.Receiver // nil where no secret is configured: none are taken in
 	Metrics   *telemetry.Metrics
 	Log       *slog.Logger
 	PublicURL string
@@ -35,6 +37,7 @@ type API struct {
 	payments  *payments.Service
 	keys      *idempotency.Keys
 	directory *tenants.Directory
+	webhooks  *webhooks.Receiver
 	metrics   *telemetry.Metrics
 	log       *slog.Logger
 	publicURL string
@@ -48,7 +51,7 @@ type API struct {
 // New returns the public API.
 func New(c Config) *API {
 	a := &API{
-		payments: c.Payments, keys: c.Keys, directory: c.Directory, metrics: c.Metrics, log: c.Log,
+		payments: c.Payments, keys: c.Keys, directory: c.Directory, webhooks: c.Webhooks, metrics: c.Metrics, log: c.Log,
 		publicURL: c.PublicURL, requestID: c.RequestID, now: c.Now, limits: newRateLimits(),
 	}
 	a.router = a.routes()
@@ -84,6 +87,7 @@ func (a *API) routes() http.Handler {
 	r.With(writing).Post("/payments/{paymentId}/refunds", a.keyed(payments.RefundOperation, a.createRefund))
 	r.With(reading).Get("/refunds/{refundId}", a.getRefund)
 	r.With(reading).Get("/idempotency-keys/{key}", a.getKey)
+	r.Post("/webhooks/psp", a.takeWebhook) // its signature is its API key
 
 	static := pages.Handler(a.publicURL, bytes.ReplaceAll(OpenAPI(), []byte("http://localhost:8080"), []byte(a.publicURL)))
 	for _, path := range []string{"/", "/docs", "/docs/*", "/problems", "/problems/*", "/openapi.yaml"} {

@@ -82,7 +82,7 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
-	a.show(w, r, viewOf(record, operation, events))
+	a.show(w, r, viewOf(record, operation, record.Timeline(events)))
 }
 
 func viewOf(k idempotency.Record, operation string, events []idempotency.Event) keyView {

@@ -2,28 +2,128 @@ package httpapi
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/operator"
+	"payonce/internal/postgres"
+	"payonce/internal/problem"
+	"payonce/internal/telemetry"
+	"payonce/internal/tenants"
 )
 
 // readyLimit bounds one readiness check.
 const readyLimit = 2 * time.Second
 
-// Operator is the handler of the operator's listener: /livez looks at the process only, /readyz runs the checks, each
-// under its name.
-func Operator(metrics prometheus.Gatherer, checks map[string]func(context.Context) error) http.Handler {
+// OperatorConfig is what an operator's side is made of.
+type OperatorConfig struct {
+	Desk      *operator.Desk
+	Directory *tenants.Directory
+	Gatherer  prometheus.Gatherer // what /metrics shows
+	// Checks are run by /readyz, each under its name.
+	Checks    map[string]func(context.Context) error
+	Metrics   *telemetry.Metrics
+	Log       *slog.Logger
+	PublicURL string        // the base of the problem types, whose pages are on the public side
+	RequestID func() string // fresh, for each request
+	Now       func() time.Time
+}
+
+// desk is the operator's side. What it has in common with the public one, it takes from there.
+type desk struct {
+	*API
+	operator *operator.Desk
+}
+
+// Operator is the handler of the operator's listener. /livez looks at the process only, /readyz runs the checks, and neither of
+// them nor /metrics asks who is there: they are for machines on a private network. Everything below /operator needs an
+// operator's API key.
+func Operator(c OperatorConfig) http.Handler {
+	d := &desk{operator: c.Desk, API: &API{
+		directory: c.Directory, metrics: c.Metrics, log: c.Log, publicURL: c.PublicURL, requestID: c.RequestID, now: c.Now,
+	}}
 	r := chi.NewRouter()
+	r.Use(middleware.GetHead)
 	r.Get("/livez", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
 	})
-	r.Get("/readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, checks) })
-	r.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	r.Get("/readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, c.Checks) })
+	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(c.Gatherer, promhttp.HandlerOpts{}))
+
+	every := chi.Chain(d.identify, d.observe, d.recoverPanics)
+	r.NotFound(every.HandlerFunc(d.nothing).ServeHTTP)
+	r.MethodNotAllowed(every.HandlerFunc(d.otherMethod).ServeHTTP)
+	r.Group(func(r chi.Router) {
+		r.Use(every...)
+		reading := d.admit(tenants.OpsRead)
+		r.With(reading).Get("/operator/summary", d.summary)
+		r.With(reading).Get("/operator/dead-letters", d.listLetters)
+		r.With(reading).Get("/operator/dead-letters/{letterId}", d.showLetter)
+		r.With(d.admit(tenants.OpsResolve)).Post("/operator/dead-letters/{letterId}/resolve", d.resolveLetter)
+	})
 	return r
+}
+
+func (d *desk) nothing(w http.ResponseWriter, r *http.Request) {
+	d.refuse(w, r, problem.NotFound, "There is nothing at this path.")
+}
+
+func (d *desk) otherMethod(w http.ResponseWriter, r *http.Request) {
+	if !allow(w, r) {
+		d.nothing(w, r)
+		return
+	}
+	d.refuse(w, r, problem.MethodNotAllowed, "This path does not take "+knownMethod(r.Method)+".")
+}
+
+// admit lets an operator pass who holds the permission. A tenant's key, however good, opens nothing here.
+func (d *desk) admit(permission tenants.Permission) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			secret, ok := bearer(r)
+			if !ok {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="payonce"`)
+				d.refuse(w, r, problem.Unauthenticated, "Send one header: Authorization: Bearer <API key>.")
+				return
+			}
+			p, err := d.directory.Authenticate(r.Context(), secret)
+			if err != nil {
+				if isUnauthenticated(err) {
+					w.Header().Set("WWW-Authenticate", `Bearer realm="payonce", error="invalid_token"`)
+				}
+				d.answerError(w, r, err)
+				return
+			}
+			if p.Tenant != "" || !p.May(permission) {
+				d.refuse(w, r, problem.Forbidden, "This API key does not carry the scope "+string(permission)+".")
+				return
+			}
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey, p)))
+		})
+	}
+}
+
+// answerError is fail in words for operators: they have no key to send again.
+func (d *desk) answerError(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, deadletters.ErrNoLetter):
+		d.refuse(w, r, problem.NotFound, noSuchLetter)
+	case postgres.Unavailable(err) && r.Context().Err() == nil:
+		d.log.WarnContext(r.Context(), "refused for now", slog.String("request_id", requestIDOf(r)), slog.Any("error", err))
+		retryAfter(w, afterStoreFailure)
+		d.refuse(w, r, problem.IdempotencyStoreUnavailable, "The store is not available. Ask again; what was decided is decided once.")
+	default:
+		d.fail(w, r, err)
+	}
 }
 
 func ready(w http.ResponseWriter, r *http.Request, checks map[string]func(context.Context) error) {

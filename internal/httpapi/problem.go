@@ -42,7 +42,7 @@ func table() []struct {
 		{isUnauthenticated, problem.Unauthenticated, "This API key is not known, or has ended.", 0},
 		{is(payments.ErrPaymentNotFound), problem.NotFound, "There is no such payment.", 0},
 		{is(payments.ErrRefundNotFound), problem.NotFound, "There is no such refund.", 0},
-		{is(payments.ErrPaymentNotRefundable), problem.PaymentNotRefundable, "Only a payment that has succeeded can be refunded.", 0},
+		{is(payments.ErrPaymentNotRefundable), problem.PaymentNotRefundable, "Only a payment that has succeeded, under an id of the PSP, can be refunded.", 0},
 		{is(payments.ErrRefundExceedsPayment), problem.RefundExceedsPayment, "All refunds of a payment together cannot exceed its amount; amountRefundedCents of the payment tells what was given back.", 0},
 		{postgres.Unavailable, problem.IdempotencyStoreUnavailable, "The store is not available. Send the same key again.", afterStoreFailure},
 	}

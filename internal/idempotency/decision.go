@@ -21,6 +21,18 @@ type Response struct {
 	Body          []byte
 }
 
+// Execution names one execution of a key, past or present. It gives no right to anything: who has read a row can name one.
+type Execution struct {
+	Ref        Ref
+	LeaseID    uuid.UUID
+	Subject    uuid.UUID
+	Attempt    int32
+	Generation int32
+}
+
+// PassThroughKey is the Idempotency-Key that was sent on: the same on every attempt of a generation.
+func (e Execution) PassThroughKey() string { return passThrough(e.Ref.Key, e.Generation) }
+
 // Lease is the exclusive right to execute a key once. Only a winner holds one.
 type Lease struct {
 	ref        Ref
@@ -30,6 +42,11 @@ type Lease struct {
 	generation int32
 	expires    time.Time
 	asked      time.Time
+}
+
+// Execution names what the lease is for.
+func (l Lease) Execution() Execution {
+	return Execution{Ref: l.ref, LeaseID: l.id, Subject: l.subject, Attempt: l.attempt, Generation: l.generation}
 }
 
 // Ref is the key that the lease is for.
@@ -138,6 +155,11 @@ type Record struct {
 	Finished    *time.Time
 	Expires     time.Time
 	Response    *Response
+}
+
+// Execution names the key's latest execution.
+func (r Record) Execution() Execution {
+	return Execution{Ref: r.Ref, LeaseID: r.LeaseID, Subject: r.Subject, Attempt: r.Attempt, Generation: r.Generation}
 }
 
 // decide reads a row for a request with this fingerprint. An expired key is free for any; any other is

@@ -18,13 +18,6 @@ func (k *Keys) QueueComplete(b *pgx.Batch, l Lease, r Response, won *bool) {
 	through(q, won)
 }
 
-// QueueCompleteLost queues unknown → completed for a late owner who holds a success.
-func (k *Keys) QueueCompleteLost(b *pgx.Batch, l Lease, r Response, won *bool) {
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).CompleteLostKey(context.Background(), dbsqlc.CompleteLostKeyParams(completion(l, r)))
-	through(q, won)
-}
-
 // QueueRelease queues in_progress → failed_retryable for an owner who can prove that nothing was executed.
 func (k *Keys) QueueRelease(b *pgx.Batch, l Lease, reason string, won *bool) {
 	q := postgres.On(b)
@@ -41,18 +34,25 @@ func (k *Keys) QueueLose(b *pgx.Batch, l Lease, reason string, evidence []byte, 
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).LoseKey(context.Background(), dbsqlc.LoseKeyParams{
 		Scope: string(l.ref.Scope), Key: l.ref.Key.value, Reason: reason, Evidence: evidence,
-		Attempt: l.attempt, Generation: l.generation,
+		FirstLookup: k.terms.FirstLookup,
+		Attempt:     l.attempt, Generation: l.generation,
 	})
 	through(q, won)
 }
 
+// columns are a response's small numbers as they are stored.
+func (r Response) columns() (status, version *int16) {
+	s, v := int16(r.Status), int16(r.SchemaVersion) //nolint:gosec // HTTP statuses and a small constant
+	return &s, &v
+}
+
 func completion(l Lease, r Response) dbsqlc.CompleteKeyParams {
-	status, version := int16(r.Status), int16(r.SchemaVersion) //nolint:gosec // HTTP statuses and a small constant
+	status, version := r.columns()
 	return dbsqlc.CompleteKeyParams{
 		Scope: string(l.ref.Scope), Key: l.ref.Key.value,
 		Attempt: l.attempt, Generation: l.generation,
-		ResponseStatus: &status, ResponseContentType: &r.ContentType, ResponseLocation: &r.Location,
-		ResponseSchemaVersion: &version, ResponseBody: r.Body,
+		ResponseStatus: status, ResponseContentType: &r.ContentType, ResponseLocation: &r.Location,
+		ResponseSchemaVersion: version, ResponseBody: r.Body,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,6 +28,27 @@ type Event struct {
 	Generation int32
 	Reason     string
 	Evidence   []byte // JSON, or nil
+}
+
+// Timeline is the key's life: what is written down of it, with the two steps of the happy path that are not, since the row itself tells
+// them.
+func (r Record) Timeline(written []Event) []Event {
+	born := Event{
+		At: r.Created, Actor: "request", To: InProgressStatus, Attempt: 1, Generation: 1, Reason: "reserved",
+	}
+	timeline := append([]Event{born}, written...)
+	told := slices.ContainsFunc(written, func(e Event) bool {
+		return e.To == CompletedStatus && e.From != CompletedStatus && e.Generation == r.Generation
+	})
+	if r.Response != nil && !told {
+		timeline = append(timeline, Event{
+			At: *r.Finished, Actor: "owner", From: InProgressStatus, To: CompletedStatus, Attempt: r.Attempt, Generation: r.Generation,
+			Reason: "the PSP answered; the response is stored",
+		})
+		// Confirmations by webhooks come after it, and are written down.
+		slices.SortStableFunc(timeline, func(a, b Event) int { return a.At.Compare(b.At) })
+	}
+	return timeline
 }
 
 // Find reads a key's row, or fails with ErrNoKey.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"payonce/internal/cardnumber"
 )
@@ -65,6 +66,38 @@ func ScopeOf(tenant, operation string) Scope { return Scope(tenant + " " + opera
 type Ref struct {
 	Scope Scope
 	Key   Key
+}
+
+// StoredRef names a key as a row or a job has it. What a client sends goes through ParseKey.
+func StoredRef(scope, key string) Ref { return Ref{Scope: Scope(scope), Key: Key{value: key}} }
+
+// Tenant is the tenant of the scope.
+func (s Scope) Tenant() string {
+	tenant, _, _ := strings.Cut(string(s), " ")
+	return tenant
+}
+
+// Operation is the operation of the scope, such as "POST /payments".
+func (s Scope) Operation() string {
+	_, operation, _ := strings.Cut(string(s), " ")
+	return operation
+}
+
+// ParsePassThrough is the reverse of Execution.PassThroughKey: the client's key and its generation.
+func ParsePassThrough(s string) (Key, int32, error) {
+	generation := int32(1)
+	if suffix := generationSuffix.FindString(s); suffix != "" {
+		n, err := strconv.ParseInt(suffix[len(".g"):], 10, 32)
+		if err != nil || n < 2 || suffix != ".g"+strconv.FormatInt(n, 10) { // nothing of ours ends in .g1 or .g02
+			return Key{}, 0, ErrKeyInvalid
+		}
+		generation, s = int32(n), strings.TrimSuffix(s, suffix)
+	}
+	key, err := ParseKey(s)
+	if err != nil {
+		return Key{}, 0, err
+	}
+	return key, generation, nil
 }
 
 // passThrough is the key as the PSP sees it: the client's own for the first generation, so that a repeated send

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode"
 
 	"pgregory.net/rapid"
 
@@ -153,6 +154,57 @@ func TestPassThroughKeysOfTwoGenerationsNeverCollide(t *testing.T) {
 	})
 }
 
+// What the PSP says about a key finds its way back to the row, whatever the client has called it.
+func TestPassThroughKeyIsReadBackAsWhatItWasMadeOf(t *testing.T) {
+	t.Parallel()
+	printable := rapid.StringOfN(rapid.RuneFrom(nil, &unicode.RangeTable{R16: []unicode.Range16{{Lo: '!', Hi: '~', Stride: 1}}}), MinKeyLength, MaxKeyLength, -1)
+	named := rapid.SampledFrom([]string{
+		"order-0000000042", "order-0000000042.g", "order-0000000042.g2.", "order-000000.g2.gx", "0193e7a0-5f4e-7c1b-8a53-2f1d0e6b9c4d",
+		strings.Repeat("k", MaxKeyLength),
+	})
+	generations := rapid.OneOf(rapid.SampledFrom([]int32{1, 2, 10, 1<<31 - 1}), rapid.Int32Min(1))
+	rapid.Check(t, func(t *rapid.T) {
+		key, err := ParseKey(rapid.OneOf(named, printable).Draw(t, "key"))
+		if err != nil {
+			t.SkipNow()
+		}
+		e := Execution{Ref: Ref{Key: key}, Generation: generations.Draw(t, "generation")}
+		gotKey, gotGeneration, err := ParsePassThrough(e.PassThroughKey())
+		if err != nil || gotKey != key || gotGeneration != e.Generation {
+			t.Fatalf("generation %d of %q goes out as %q, and comes back as %d of %q, %v",
+				e.Generation, key, e.PassThroughKey(), gotGeneration, gotKey, err)
+		}
+	})
+}
+
+func TestLeaseAndRecordNameTheSameExecution(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(ExpiredStatus)
+	c := b.claim()
+	lease := is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease
+	want := Execution{Ref: b.ref, LeaseID: c.LeaseID, Subject: c.Subject, Attempt: 1, Generation: 2}
+	if lease.Execution() != want || b.row().Execution() != want || want.PassThroughKey() != lease.PassThroughKey() {
+		t.Fatalf("the lease names %+v, the row %+v, want %+v", lease.Execution(), b.row().Execution(), want)
+	}
+}
+
+func TestWhatWeNeverSentOnIsNoPassThroughKey(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{
+		"", "short", "jane.doe@example.com", "order 0000000042",
+		"order-0000000042.g0", "order-0000000042.g1", // the first generation has no suffix
+		"order-0000000042.g02", "order-0000000042.g2147483648", "order-0000000042.g99999999999999999999",
+		"order-0000000042.g2.g3", "order-00000.g2", // a client's key neither ends so nor is so short
+		strings.Repeat("k", MaxKeyLength+1), strings.Repeat("k", MaxKeyLength+1) + ".g2",
+	} {
+		key, generation, err := ParsePassThrough(s)
+		if !errors.Is(err, ErrKeyInvalid) || key != (Key{}) || generation != 0 {
+			t.Errorf("%q is generation %d of %q, %v", s, generation, key, err)
+		}
+	}
+}
+
 // The PSP takes keys of 300 characters at most.
 func TestLongestPassThroughKeyFitsThePSP(t *testing.T) {
 	t.Parallel()
@@ -178,4 +230,30 @@ func TestScopesOfTwoTenantsNeverReadTheSame(t *testing.T) {
 			t.Fatalf("%q and %q", ScopeOf(t1, o1), ScopeOf(t2, o2))
 		}
 	})
+}
+
+func TestScopeTellsItsTenantAndItsOperation(t *testing.T) {
+	t.Parallel()
+	tenants := rapid.StringMatching(`[a-z][a-z0-9-]{0,30}`)
+	operations := rapid.SampledFrom([]string{"POST /payments", "POST /payments/{id}/refunds"})
+	rapid.Check(t, func(t *rapid.T) {
+		tenant, operation := tenants.Draw(t, "tenant"), operations.Draw(t, "operation")
+		if s := ScopeOf(tenant, operation); s.Tenant() != tenant || s.Operation() != operation {
+			t.Fatalf("%q is of %q and %q", s, s.Tenant(), s.Operation())
+		}
+	})
+}
+
+// A row or a job names a key by the strings that it was stored with.
+func TestStoredKeyIsTheOneThatWasParsed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.own()
+	var scope, key string
+	if err := b.pool.QueryRow(t.Context(), "SELECT scope, key FROM idempotency_keys").Scan(&scope, &key); err != nil {
+		t.Fatal(err)
+	}
+	if got := StoredRef(scope, key); got != b.ref {
+		t.Fatalf("stored as %+v, want %+v", got, b.ref)
+	}
 }

@@ -189,6 +189,10 @@ func TestTermsThatWouldExecuteTwiceAreRefused(t *testing.T) {
 		"negative":                       func(x *Terms) { x.Lease = -1 },
 		"all zero":                       func(x *Terms) { *x = Terms{} },
 		"negative retention, and memory": func(x *Terms) { x.Retention, x.PSPMemory = -1, -2 },
+		"settled while the owner sends":  func(x *Terms) { x.SettleWindow = x.Lease - 1 },
+		"settled when all is forgotten":  func(x *Terms) { x.SettleWindow = x.PSPMemory },
+		"lookup before the loss":         func(x *Terms) { x.FirstLookup = -1 },
+		"deleted before it expires":      func(x *Terms) { x.Audit = -1 },
 	} {
 		terms := testTerms()
 		spoil(&terms)
@@ -200,5 +204,9 @@ func TestTermsThatWouldExecuteTwiceAreRefused(t *testing.T) {
 	terms.Retention = terms.PSPMemory
 	if err := terms.Check(); err != nil {
 		t.Errorf("kept as long as remembered: %v", err)
+	}
+	terms.SettleWindow, terms.FirstLookup, terms.Audit = terms.Lease, 0, 0
+	if err := terms.Check(); err != nil {
+		t.Errorf("looked up and deleted at once: %v", err)
 	}
 }

@@ -17,6 +17,13 @@ type Terms struct {
 	Lease     time.Duration // the exclusive right to execute
 	Retention time.Duration // how long a key is kept from its reservation on
 	PSPMemory time.Duration // how long the PSP knows a key again; never executed anew beyond it
+
+	// SettleWindow is how long after a key became unknown a lookup that finds nothing becomes proof.
+	SettleWindow time.Duration
+	// FirstLookup is how long a key that its owner has lost waits for a webhook before the PSP is asked.
+	FirstLookup time.Duration
+	// Audit is how long an expired key is kept before it is deleted.
+	Audit time.Duration
 }
 
 // MaxPause is the longest time between asking for a lease and sending: an owner that was paused for longer does not send.
@@ -31,6 +38,12 @@ func (t Terms) Check() error {
 		return errors.New("retention must not be shorter than the PSP's memory of a key")
 	case t.Lease >= t.PSPMemory:
 		return errors.New("the lease must be shorter than the PSP's memory of a key")
+	case t.SettleWindow < t.Lease:
+		return errors.New("the settle window must not be shorter than the lease: an owner could still send")
+	case t.SettleWindow >= t.PSPMemory:
+		return errors.New("the settle window must be shorter than the PSP's memory of a key")
+	case t.FirstLookup < 0 || t.Audit < 0:
+		return errors.New("the first lookup's delay and the audit window must not be negative")
 	}
 	return nil
 }
@@ -99,7 +112,7 @@ func (k *Keys) QueueRetake(b *pgx.Batch, c Claim, r Retake, out *Decision) {
 	}
 	_, _ = dbsqlc.New(q).RetakeKey(context.Background(), dbsqlc.RetakeKeyParams{
 		Scope: string(c.Ref.Scope), Key: c.Ref.Key.value, Fingerprint: c.Fingerprint[:],
-		LeaseID: c.LeaseID, Lease: k.terms.Lease, PspMemory: k.terms.PSPMemory - k.terms.Lease,
+		LeaseID: c.LeaseID, Lease: k.terms.Lease, Retention: k.terms.Retention, PspMemory: k.terms.PSPMemory - k.terms.Lease,
 		Attempt: r.seen.Attempt, Generation: r.seen.Generation,
 	})
 	postgres.One(q, func(row *dbsqlc.RetakeKeyRow) error {

@@ -53,7 +53,10 @@ func (b *bench) again() *bench {
 }
 
 func testTerms() Terms {
-	return Terms{Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour}
+	return Terms{
+		Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour,
+		SettleWindow: 90 * time.Second, FirstLookup: 10 * time.Second, Audit: 30 * 24 * time.Hour,
+	}
 }
 
 func refOf(t testing.TB, tenant, key string) Ref {
@@ -112,8 +115,11 @@ func (b *bench) complete(l Lease, r Response) (won bool) {
 
 func (b *bench) completeLost(l Lease, r Response) (won bool) {
 	b.t.Helper()
-	b.send(func(batch *batchOf) { b.keys.QueueCompleteLost(batch, l, r, &won) })
-	return won
+	var out Passage
+	b.send(func(batch *batchOf) {
+		b.keys.QueueSettle(batch, l.Execution(), UnknownStatus, Note{Actor: "owner", Reason: "late success"}, r, &out)
+	})
+	return out.Through
 }
 
 func (b *bench) release(l Lease) (won bool) {
@@ -239,17 +245,20 @@ func (b *bench) endLease() {
 }
 
 // unguarded runs a statement that plays the passing of time, behind the back of the triggers.
-func (b *bench) unguarded(sql string) {
+func (b *bench) unguarded(sql string, args ...any) {
 	b.t.Helper()
 	b.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
-	b.exec(sql)
+	b.exec(sql, args...)
 	b.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
 }
 
-// expire does what the pruner will: it marks a finished key as over.
+// expire lets the retention of all keys run out, and the pruner come by.
 func (b *bench) expire() {
 	b.t.Helper()
-	b.exec("UPDATE idempotency_keys SET status = 'expired'")
+	b.unguarded("UPDATE idempotency_keys SET expires_at = clock_timestamp() WHERE status <> 'expired'")
+	if _, err := b.keys.Expire(b.t.Context(), 1000); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 func answer(body string) Response {

@@ -79,10 +79,23 @@ func (c *charge) resource() Resource {
 func (c *charge) refusal(err error) error { return err }
 
 func (c *charge) send(ctx context.Context, key string) gateway.Outcome {
-	return c.service.psp.Charge(ctx, gateway.Charge{
+	return c.service.psp.Charge(ctx, c.request(key))
+}
+
+// request is what is asked of the PSP.
+func (c *charge) request(key string) gateway.Charge {
+	return gateway.Charge{
 		Account: c.merchant.PSPAccount, Key: key, Reference: c.payment.ID.String(),
 		AmountMinor: int64(c.payment.Amount), Currency: string(c.payment.Currency), PaymentMethod: c.payment.PaymentMethod,
-	})
+	}
+}
+
+func (c *charge) object() gateway.Object { return gateway.ChargeObject }
+
+func (c *charge) judge(key string, r gateway.Record) gateway.Outcome { return c.request(key).Judge(r) }
+
+func (c *charge) standing() verdict {
+	return verdict{status: c.payment.Status, pspID: c.payment.PSPChargeID, code: c.payment.DeclineCode}
 }
 
 func (c *charge) conclude(v verdict) (Resource, idempotency.Response, error) {
@@ -97,12 +110,12 @@ func (c *charge) conclude(v verdict) (Resource, idempotency.Response, error) {
 	return p, r, err
 }
 
-func (c *charge) queueSettle(b *pgx.Batch, l idempotency.Lease, v verdict, to idempotency.Status, rows *int64) {
+func (c *charge) queueSettle(b *pgx.Batch, e idempotency.Execution, v verdict, to idempotency.Status, rows *int64) {
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).SettlePayment(context.Background(), dbsqlc.SettlePaymentParams{
-		ID: l.Subject(), Status: string(v.status), PspChargeID: nullable(v.pspID), DeclineCode: nullable(v.code),
-		Scope: string(l.Ref().Scope), Key: l.Ref().Key.String(),
-		Generation: l.Generation(), Attempt: l.Attempt(), KeyStatus: string(to),
+		ID: e.Subject, Status: string(v.status), PspChargeID: nullable(v.pspID), DeclineCode: nullable(v.code),
+		Scope: string(e.Ref.Scope), Key: e.Ref.Key.String(),
+		Generation: e.Generation, Attempt: e.Attempt, KeyStatus: string(to),
 	})
 	postgres.Affected(q, func(n int64) error {
 		*rows = n

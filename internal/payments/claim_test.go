@@ -70,3 +70,37 @@ func TestClaimSentTwiceIsOneRefund(t *testing.T) {
 		})
 	}
 }
+
+// The payment may have changed, or belong to somebody else, by the time that its refund is written.
+func TestRefundIsWrittenOnlyForTheTenantsSucceededPayment(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	k := keyed(t, "order-0000000042")
+	m := s.movements(k)["refunds"].(*giveback)
+	c := s.claim(RefundOperation, k)
+	s.keyAlone(c)
+	begin := func() {
+		t.Helper()
+		if err := s.send(func(b *pgx.Batch) error { return m.queueBegin(b, c) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	right := m.payment.ID
+	var open uuid.UUID
+	err := s.pool.QueryRow(t.Context(), paymentRow(columns{"id": "gen_random_uuid()", "status": "'processing'", "psp_charge_id": "NULL"})+" RETURNING id").Scan(&open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.payment.ID = PaymentID(open)
+	begin()
+	m.payment.ID, m.merchant.Tenant = right, "globex"
+	begin()
+	if n := s.count("SELECT count(*) FROM refunds"); n != 0 {
+		t.Fatalf("%d refunds were written", n)
+	}
+	m.merchant.Tenant = "acme"
+	begin()
+	if n := s.count("SELECT count(*) FROM refunds"); n != 1 {
+		t.Fatal("the refund was not written")
+	}
+}

@@ -6,6 +6,10 @@
 // and settle.go (the second), late.go (an owner whom others have overtaken), answer.go (what comes back). A payment and a
 // refund share that path; what differs between them is behind the interface movement, in charge.go and refund.go.
 //
+// What the live path did not learn comes later, as evidence: evidence.go (where all of it ends), locate.go (what it is about), weigh.go (what
+// it comes to), letters.go (what only an operator can decide). It is brought by webhooks, by resolve.go (asks the PSP for one key),
+// scan.go and books.go (walk the PSP's ledger), and ruling.go (an operator).
+//
 // The crash windows, numbered where they are in the code and in the names of the tests that kill a process there. A crash in
 //
 //	window 1, before the reservation commits, leaves nothing: the client's retry is a new request.

@@ -4,29 +4,42 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/go-json-experiment/json"
+
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 )
 
-// fenced is where an owner ends whose key has changed hands. A success is evidence all the same: if the key is
-// unknown, it completes it. Everything else is left to those who took over.
+// fenced is where an owner ends whose key has changed hands. A success is evidence all the same, of the same weight as a
+// webhook's: it completes the key, or confirms it, or goes to an operator. Everything else is left to those who took over.
 func (s *Service) fenced(ctx context.Context, l idempotency.Lease, m movement, o gateway.Outcome) (Answer, error) {
 	s.metrics.Fenced()
+	s.log.WarnContext(ctx, "lease lost", slog.String("outcome", o.Label()), slog.Int("attempt", int(l.Attempt())))
 	if ok, isSuccess := o.(gateway.Succeeded); isSuccess {
-		late, err := s.planVerdict(l, m, verdict{status: Success, pspID: ok.ID}, s.keys.QueueCompleteLost)
+		finding, err := s.settleCase(ctx, &caseFile{movement: m, execution: l.Execution()}, testimony{
+			source: SourceOwner, outcome: ok, evidence: inHand(ok), record: recordFinding(m.onBehalfOf().PSPAccount, ok.ID),
+		})
 		if err != nil {
-			return nil, err
+			s.metrics.StoreFailed("settle")
+			s.log.ErrorContext(ctx, "late success not written", slog.String("resource", m.resource().Location()), slog.Any("error", err))
 		}
-		won, err := s.commitPlan(ctx, l, m, o, late)
-		switch {
-		case won:
-			return late.answer, nil
-		case belongsToAnother(err):
-			return s.settle(ctx, l, m, namedTwice(o)) // no success any more, so it does not come back here
+		if settled, ok := finding.(Settled); ok {
+			return Final{Response: settled.Response, Expires: settled.Expires}, nil
 		}
 	}
-	s.log.WarnContext(ctx, "lease lost", slog.String("outcome", o.Label()), slog.Int("attempt", int(l.Attempt())))
 	return s.standing(ctx, l, m, o)
+}
+
+// inHand is the owner's success as evidence, in the words of the PSP's records.
+func inHand(ok gateway.Succeeded) []byte {
+	raw, err := json.Marshal(struct {
+		ID     string `json:"id"`
+		Status Status `json:"status"`
+	}{ok.ID, Success})
+	if err != nil {
+		return nil // never of an id that passed for one
+	}
+	return raw
 }
 
 // standing answers from what the key has become without us.
@@ -39,7 +52,8 @@ func (s *Service) standing(ctx context.Context, l idempotency.Lease, m movement,
 	case row.Generation != l.Generation():
 		return nil, idempotency.ErrLeaseLost
 	case row.Status == idempotency.CompletedStatus:
-		return Final{Response: *row.Response, Replayed: true, Expires: row.Expires}, nil
+		// Of this very attempt, a webhook was faster than we were: no replay, but the answer to this request.
+		return Final{Response: *row.Response, Replayed: row.Attempt != l.Attempt(), Expires: row.Expires}, nil
 	case row.Status == idempotency.FailedRetryableStatus && o.Label() == gateway.NotExecuted{}.Label():
 		return NotExecuted{Resource: m.resource(), Expires: row.Expires}, nil
 	}

@@ -29,7 +29,13 @@ type movement interface {
 	// conclude is the row with a verdict on it, and the response that tells it. It changes nothing.
 	conclude(v verdict) (Resource, idempotency.Response, error)
 	// queueSettle writes a verdict, or Failed, to the row, and tells how many rows that were.
-	queueSettle(b *pgx.Batch, l idempotency.Lease, v verdict, to idempotency.Status, rows *int64)
+	queueSettle(b *pgx.Batch, e idempotency.Execution, v verdict, to idempotency.Status, rows *int64)
+	// object is the PSP's word for it.
+	object() gateway.Object
+	// judge reads a record of the PSP's ledger as a verdict on what was asked under a key.
+	judge(key string, r gateway.Record) gateway.Outcome
+	// standing is the verdict that the row has by now.
+	standing() verdict
 }
 
 // verdict is the PSP's word on a movement, or the proof that there is none.
@@ -37,4 +43,16 @@ type verdict struct {
 	status Status
 	pspID  string
 	code   string // why it declined
+}
+
+// verdictOf reads an outcome as a verdict, if it is one.
+func verdictOf(o gateway.Outcome) (verdict, bool) {
+	switch o := o.(type) {
+	case gateway.Succeeded:
+		return verdict{status: Success, pspID: o.ID}, true
+	case gateway.Declined:
+		return verdict{status: Refused, pspID: o.ID, code: o.Code}, true
+	case gateway.NotExecuted, gateway.Indeterminate:
+	}
+	return verdict{}, false
 }

@@ -12,7 +12,7 @@ import (
 	"payonce/internal/postgres"
 )
 
-// plan is a second transaction, ready to be sent, and sent again: the fence makes the repetition harmless.
+// plan is a second transaction of the owner, ready to be sent, and sent again: the fence makes the repetition harmless.
 type plan struct {
 	to     idempotency.Status
 	queue  func(b *pgx.Batch, won *bool, rows *int64)
@@ -22,16 +22,26 @@ type plan struct {
 // plan decides what an outcome does to the key and to the row.
 func (s *Service) plan(l idempotency.Lease, m movement, o gateway.Outcome) (plan, error) {
 	switch o := o.(type) {
-	case gateway.Succeeded:
-		return s.planVerdict(l, m, verdict{status: Success, pspID: o.ID}, s.keys.QueueComplete)
-	case gateway.Declined:
-		return s.planVerdict(l, m, verdict{status: Refused, pspID: o.ID, code: o.Code}, s.keys.QueueComplete)
+	case gateway.Succeeded, gateway.Declined:
+		v, _ := verdictOf(o)
+		_, response, err := m.conclude(v)
+		if err != nil {
+			return plan{}, fmt.Errorf("build response: %w", err)
+		}
+		return plan{
+			to: idempotency.CompletedStatus,
+			queue: func(b *pgx.Batch, won *bool, rows *int64) {
+				s.keys.QueueComplete(b, l, response, won)
+				m.queueSettle(b, l.Execution(), v, idempotency.CompletedStatus, rows)
+			},
+			answer: Final{Response: response, Expires: l.Expires()},
+		}, nil
 	case gateway.NotExecuted:
 		return plan{
 			to: idempotency.FailedRetryableStatus,
 			queue: func(b *pgx.Batch, won *bool, rows *int64) {
 				s.keys.QueueRelease(b, l, o.Reason, won)
-				m.queueSettle(b, l, verdict{status: Failed}, idempotency.FailedRetryableStatus, rows)
+				m.queueSettle(b, l.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus, rows)
 			},
 			answer: NotExecuted{Resource: m.resource(), Expires: l.Expires()},
 		}, nil
@@ -64,42 +74,12 @@ func forTimeline(o gateway.Indeterminate) []byte {
 	return o.Evidence
 }
 
-// planVerdict completes the key with the response that tells the verdict, by the transition that complete queues.
-func (s *Service) planVerdict(
-	l idempotency.Lease, m movement, v verdict,
-	complete func(*pgx.Batch, idempotency.Lease, idempotency.Response, *bool),
-) (plan, error) {
-	_, response, err := m.conclude(v)
-	if err != nil {
-		return plan{}, fmt.Errorf("build response: %w", err)
-	}
-	return plan{
-		to: idempotency.CompletedStatus,
-		queue: func(b *pgx.Batch, won *bool, rows *int64) {
-			complete(b, l, response, won)
-			m.queueSettle(b, l, v, idempotency.CompletedStatus, rows)
-		},
-		answer: Final{Response: response, Expires: l.Expires()},
-	}, nil
-}
-
 // letter is the dead letter of an answer that contradicts its request.
 func (s *Service) letter(l idempotency.Lease, m movement, o gateway.Indeterminate) (deadletters.Letter, error) {
 	if !o.Contradiction {
 		return deadletters.Letter{}, nil
 	}
-	id, err := s.newID()
-	if err != nil {
-		return deadletters.Letter{}, fmt.Errorf("make dead letter id: %w", err)
-	}
-	evidence := o.Evidence
-	if evidence == nil {
-		evidence = []byte(`{}`)
-	}
-	return deadletters.Letter{
-		ID: id, Kind: deadletters.PSPContradicts, Tenant: m.onBehalfOf().Tenant, Scope: string(l.Ref().Scope),
-		Key: l.Ref().Key.String(), Generation: l.Generation(), Subject: l.Subject(), Reason: o.Reason, Evidence: evidence,
-	}, nil
+	return s.keyLetter(deadletters.PSPContradicts, l.Execution(), m, o.Reason, o.Evidence)
 }
 
 // belongsToAnother reports whether a verdict was refused for its id, which another payment or refund of ours has.

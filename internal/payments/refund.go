@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -42,8 +43,9 @@ func (s *Service) Refund(ctx context.Context, k Keyed, id PaymentID, r RefundReq
 		return nil, fmt.Errorf("fingerprint request: %w", err)
 	}
 	ref := idempotency.Ref{Scope: idempotency.ScopeOf(k.Merchant.Tenant, RefundOperation), Key: k.Key}
-	// Succeeded is final, so this cannot stand between a completed refund and its replay.
-	if p.Status != Success {
+	// Succeeded is final, and so is the id, so this cannot stand between a completed refund and its replay. A payment for which an
+	// operator has vouched has no charge at the PSP that could be named to it.
+	if p.Status != Success || strings.HasPrefix(p.PSPChargeID, OperatorPSPID) {
 		return s.notRefundable(ctx, ref, fingerprint)
 	}
 	subject, err := s.newID()
@@ -149,10 +151,25 @@ func (g *giveback) refusal(err error) error {
 }
 
 func (g *giveback) send(ctx context.Context, key string) gateway.Outcome {
-	return g.service.psp.Refund(ctx, gateway.Refund{
+	return g.service.psp.Refund(ctx, g.request(key))
+}
+
+// request is what is asked of the PSP.
+func (g *giveback) request(key string) gateway.Refund {
+	return gateway.Refund{
 		Account: g.merchant.PSPAccount, Key: key, Reference: g.refund.ID.String(), ChargeID: g.payment.PSPChargeID,
 		AmountMinor: int64(g.refund.Amount), Currency: string(g.refund.Currency), Reason: g.refund.Reason,
-	})
+	}
+}
+
+func (g *giveback) object() gateway.Object { return gateway.RefundObject }
+
+func (g *giveback) judge(key string, r gateway.Record) gateway.Outcome {
+	return g.request(key).Judge(r)
+}
+
+func (g *giveback) standing() verdict {
+	return verdict{status: g.refund.Status, pspID: g.refund.PSPRefundID, code: g.refund.DeclineCode}
 }
 
 func (g *giveback) conclude(v verdict) (Resource, idempotency.Response, error) {
@@ -167,13 +184,13 @@ func (g *giveback) conclude(v verdict) (Resource, idempotency.Response, error) {
 	return r, response, err
 }
 
-func (g *giveback) queueSettle(b *pgx.Batch, l idempotency.Lease, v verdict, to idempotency.Status, rows *int64) {
-	g.queueLock(b, l.Ref(), l.ID())
+func (g *giveback) queueSettle(b *pgx.Batch, e idempotency.Execution, v verdict, to idempotency.Status, rows *int64) {
+	g.queueLock(b, e.Ref, e.LeaseID)
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).SettleRefund(context.Background(), dbsqlc.SettleRefundParams{
-		ID: l.Subject(), Status: string(v.status), PspRefundID: nullable(v.pspID), DeclineCode: nullable(v.code),
-		Scope: string(l.Ref().Scope), Key: l.Ref().Key.String(),
-		Generation: l.Generation(), Attempt: l.Attempt(), KeyStatus: string(to),
+		ID: e.Subject, Status: string(v.status), PspRefundID: nullable(v.pspID), DeclineCode: nullable(v.code),
+		Scope: string(e.Ref.Scope), Key: e.Ref.Key.String(),
+		Generation: e.Generation, Attempt: e.Attempt, KeyStatus: string(to),
 	})
 	postgres.Affected(q, func(n int64) error {
 		*rows = n

@@ -2,7 +2,9 @@ package payments
 
 import (
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,13 +33,14 @@ type shop struct {
 	pool    *pgxpool.Pool // straight to the tables
 	keys    *idempotency.Keys
 	service *Service
+	pspURL  string
 }
 
+// setup is a shop at the mock PSP, which gives up at once what it leaves without an answer.
 func setup(t *testing.T) *shop {
 	t.Helper()
-	s := &shop{t: t, pool: pgtest.New(t)}
 	config := mockpsp.DefaultConfig()
-	config.Secret = pspSecret
+	config.Secret, config.HangLimit = pspSecret, time.Millisecond
 	mock, err := mockpsp.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -49,17 +52,44 @@ func setup(t *testing.T) *shop {
 		}
 		server.Close()
 	})
+	return setupAt(t, server.URL, time.Now)
+}
+
+// setupOn is a shop at a PSP that the test plays itself.
+func setupOn(t *testing.T, psp http.Handler) *shop {
+	t.Helper()
+	server := httptest.NewServer(psp)
+	t.Cleanup(server.Close)
+	return setupAt(t, server.URL, time.Now)
+}
+
+// terms are those of the design.
+func terms() idempotency.Terms {
+	return idempotency.Terms{
+		Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour,
+		SettleWindow: 90 * time.Second, FirstLookup: 5 * time.Second, Audit: 30 * 24 * time.Hour,
+	}
+}
+
+// setupAt is a shop with two tenants, and with the application's clock as the test has it.
+func setupAt(t *testing.T, pspURL string, now func() time.Time) *shop {
+	t.Helper()
+	s := &shop{t: t, pool: pgtest.New(t), pspURL: pspURL}
+	if err := terms().Check(); err != nil {
+		t.Fatal(err)
+	}
 	db := postgres.Wrap(s.pool, patience)
-	psp, err := gateway.New(server.URL, pspSecret, gateway.DefaultLimits(), time.Now, func(string, time.Duration) {})
+	psp, err := gateway.New(pspURL, pspSecret, gateway.DefaultLimits(), now, func(string, time.Duration) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(psp.Close)
-	s.keys = idempotency.New(db, idempotency.Terms{Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour}, time.Now)
+	s.keys = idempotency.New(db, terms(), now)
 	s.service = New(Config{
 		DB: db, Keys: s.keys, PSP: psp, NewID: uuid.NewV7, Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
 		Log: slog.New(slog.DiscardHandler), PublicURL: "https://pay.example", Deadline: 30 * time.Second,
 	})
+	s.exec("INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acme'), ('globex', 'globex')")
 	return s
 }
 
@@ -77,14 +107,18 @@ func order() CreateRequest {
 	return CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: "pm_ok"}
 }
 
+// orderBy is an order that is paid by a token of the mock PSP.
+func orderBy(method string) CreateRequest {
+	o := order()
+	o.PaymentMethod = method
+	return o
+}
+
 // paid takes a payment and returns it.
 func (s *shop) paid(key string) Payment {
 	s.t.Helper()
-	answer, err := s.service.Create(s.t.Context(), keyed(s.t, key), order())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if f, ok := answer.(Final); !ok || f.Response.Status != 201 {
+	answer := s.create(key, order())
+	if f, ok := answer.(Final); !ok || f.Response.Status != http.StatusCreated {
 		s.t.Fatalf("answer is %T %+v", answer, answer)
 	}
 	page, err := s.service.Payments(s.t.Context(), "acme", Filter{Limit: 1})
@@ -94,10 +128,67 @@ func (s *shop) paid(key string) Payment {
 	return page.Payments[0]
 }
 
+// create asks for a payment as a client does.
+func (s *shop) create(key string, r CreateRequest) Answer {
+	s.t.Helper()
+	answer, err := s.service.Create(s.t.Context(), keyed(s.t, key), r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer
+}
+
 func (s *shop) count(sql string, args ...any) (n int) {
 	s.t.Helper()
 	if err := s.pool.QueryRow(s.t.Context(), sql, args...).Scan(&n); err != nil {
 		s.t.Fatalf("%s: %v", sql, err)
 	}
 	return n
+}
+
+func (s *shop) exec(sql string, args ...any) {
+	s.t.Helper()
+	if _, err := s.pool.Exec(s.t.Context(), sql, args...); err != nil {
+		s.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// timePasses runs a statement that no program of ours would, behind the back of the triggers: it plays what time does.
+func (s *shop) timePasses(sql string, args ...any) {
+	s.t.Helper()
+	tx, err := s.pool.Begin(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer tx.Rollback(s.t.Context())
+	if _, err := tx.Exec(s.t.Context(), "SET LOCAL session_replication_role = replica"); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := tx.Exec(s.t.Context(), sql, args...); err != nil {
+		s.t.Fatalf("%s: %v", sql, err)
+	}
+	if err := tx.Commit(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// is checks which of its cases a value is.
+func is[Case any](t testing.TB, v any) Case {
+	t.Helper()
+	c, ok := v.(Case)
+	if !ok {
+		t.Fatalf("it is %T %+v, want %T", v, v, c)
+	}
+	return c
+}
+
+// atOnce runs fn n times, all at the same time.
+func atOnce(n int, fn func(i int)) {
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		all.Go(func() { <-start; fn(i) })
+	}
+	close(start)
+	all.Wait()
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -17,6 +18,10 @@ type Limits struct {
 	StatementTimeout time.Duration
 	LockTimeout      time.Duration
 	IdleInTx         time.Duration
+	// Pooler: url leads to a pooler in transaction mode, such as PgBouncer. It refuses start-up parameters that it does not track, so
+	// the three timeouts must be set on the role (docs/pooler.md), and it hands out another session for each transaction,
+	// so no statement is prepared by name.
+	Pooler bool
 }
 
 // DefaultLimits are the figures of the design: about 16 connections per API process on two cores.
@@ -51,9 +56,11 @@ func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 	cfg.ConnConfig.ConnectTimeout = l.Connect
 	params := cfg.ConnConfig.RuntimeParams
 	setDefault(params, "application_name", "payonce")
-	setDefault(params, "statement_timeout", milliseconds(l.StatementTimeout))
-	setDefault(params, "lock_timeout", milliseconds(l.LockTimeout))
-	setDefault(params, "idle_in_transaction_session_timeout", milliseconds(l.IdleInTx))
+	if l.Pooler {
+		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	} else {
+		setTimeouts(params, l)
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open pool: %w", err)
@@ -62,11 +69,20 @@ func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 	return &DB{pool: pool, acquire: l.Acquire, answer: 2 * l.StatementTimeout}, nil
 }
 
+func setTimeouts(params map[string]string, l Limits) {
+	setDefault(params, "statement_timeout", milliseconds(l.StatementTimeout))
+	setDefault(params, "lock_timeout", milliseconds(l.LockTimeout))
+	setDefault(params, "idle_in_transaction_session_timeout", milliseconds(l.IdleInTx))
+}
+
 // Wrap makes a DB of a pool that exists, as tests do.
 func Wrap(pool *pgxpool.Pool, acquire time.Duration) *DB { return &DB{pool: pool, acquire: acquire} }
 
 // Close waits for the connections in use and closes all.
 func (db *DB) Close() { db.pool.Close() }
+
+// Pool is the pool itself, for the job queue, which brings its own transactions.
+func (db *DB) Pool() *pgxpool.Pool { return db.pool }
 
 // Stat tells the state of the pool, for the metrics.
 func (db *DB) Stat() *pgxpool.Stat { return db.pool.Stat() }

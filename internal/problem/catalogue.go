@@ -34,6 +34,19 @@ func All() []Entry {
 	return slices.Clone(catalogue)
 }
 
+// The beginnings of the lines that show an operator's problems. The operator's side has an address of its own, which is not known here:
+// theirs is the default.
+const (
+	resolveHeaders = `-H "Authorization: Bearer demo-operator-key" -H "Content-Type: application/json" -d `
+	theLetter      = `curl -s "$BASE/payments/the-payment-of-the-letter" -H "Authorization: Bearer demo-acme-key"; ` +
+		`curl -i "http://localhost:8081/operator/dead-letters/the-id-of-the-letter/resolve" ` + resolveHeaders
+	aLetter = `curl -s "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
+		`-H "Idempotency-Key: wrong-amount-$(date +%s)" ` +
+		`-d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW","paymentMethod":"pm_wrong_amount"}'; ` +
+		`ID=$(curl -s "http://localhost:8081/operator/dead-letters?limit=1" -H "Authorization: Bearer demo-operator-key" ` +
+		`| sed 's/^{"data":\[{"id":"\([^"]*\)".*/\1/'); curl -i "http://localhost:8081/operator/dead-letters/$ID/resolve" ` + resolveHeaders
+)
+
 // catalogue is in the order that All promises. It is only ever read.
 //
 // The curl lines make their keys from the clock, so that each run is a new operation, and each code has its own prefix. $BASE is filled in by the page.
@@ -70,6 +83,16 @@ var catalogue = []Entry{
 		Curl:     `curl -i "$BASE/payments"`,
 	},
 	{
+		Code: WebhookSignatureInvalid, Status: 401, Title: "The webhook is not signed as it must be",
+		Meaning: "A webhook is taken only with the headers webhook-id, webhook-timestamp and webhook-signature of Standard Webhooks: " +
+			"signed with a secret that counts at present, over the body as it came, and sent within five minutes of the " +
+			"server's time. Nothing was stored of this one.",
+		WhatToDo: "Sign id.timestamp.body with HMAC-SHA256 and the secret of this endpoint, and set the clock. " +
+			"Each attempt has a timestamp of its own, and its own signature. Send the same webhook-id again.",
+		Curl: `curl -i "$BASE/webhooks/psp" -H "Content-Type: application/json" -H "webhook-id: evt_forged" ` +
+			`-H "webhook-timestamp: $(date +%s)" -H "webhook-signature: v1,Zm9yZ2Vk" -d '{"type":"charge.succeeded"}'`,
+	},
+	{
 		Code: PaymentDeclined, Status: 402, Title: "The payment was declined",
 		Meaning: "The payment provider was asked and refused the charge; declineCode says why. The refusal is this key's final " +
 			"answer and is replayed byte for byte.",
@@ -90,7 +113,8 @@ var catalogue = []Entry{
 	},
 	{
 		Code: Forbidden, Status: 403, Title: "The API key lacks a scope",
-		Meaning:  "The API key is valid but may not do this. Reading needs payments:read, moving money needs payments:write.",
+		Meaning: "The API key is valid but may not do this. Reading needs payments:read, moving money needs payments:write. Operators " +
+			"have keys of their own, with ops:read and ops:resolve; neither kind opens the other's side.",
 		WhatToDo: "Use a key that has the scope, or have one created.",
 		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-readonly-key" -H "Content-Type: application/json" ` +
 			`-H "Idempotency-Key: forbidden-$(date +%s)" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
@@ -109,6 +133,13 @@ var catalogue = []Entry{
 		Curl:     `curl -i -X DELETE "$BASE/payments" -H "Authorization: Bearer demo-acme-key"`,
 	},
 	{
+		Code: ActionNotApplicable, Status: 409, Title: "The action does not fit the dead letter",
+		Meaning: "An operator's action makes no sense for this letter: executed and not_executed decide about an unknown key, and retry " +
+			"needs something that can be tried again. Nothing has moved.",
+		WhatToDo: "Read the letter with its timeline. When there is nothing left to do, dismiss it.",
+		Curl:     theLetter + `'{"action":"executed","reason":"asked the provider","version":1}'`,
+	},
+	{
 		Code: IdempotencyKeyInProgress, Status: 409, Title: "The first request with this key is still running", Retryable: true,
 		Meaning: "Another request with the same key and body is being executed at this moment. Nothing was done for this one.",
 		WhatToDo: "Wait for as many seconds as Retry-After says and send the same request with the same key. Or send " +
@@ -118,9 +149,32 @@ var catalogue = []Entry{
 			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW","paymentMethod":"pm_slow"}' & sleep 0.5; done; wait`,
 	},
 	{
+		Code: LetterConflict, Status: 409, Title: "The dead letter is not what you have seen",
+		Meaning: "Somebody else has resolved the letter, or its key has moved since the provider was asked. Of two operators exactly one " +
+			"decides; nothing of the other's decision has happened.",
+		WhatToDo: "Read the letter again. If it is still open, decide anew, with the version that it has now.",
+		Curl:     aLetter + `'{"action":"retry","reason":"try again","version":99}'`,
+	},
+	{
+		Code: LetterNeedsDecision, Status: 409, Title: "The dead letter's key is still open",
+		Meaning: "Nobody knows yet what became of the letter's key, so that dismissing the letter would leave a customer without an " +
+			"answer. Nothing has moved.",
+		WhatToDo: "Use retry, which asks the payment provider once more, or decide: executed or not_executed.",
+		Curl:     aLetter + `'{"action":"dismiss","reason":"not my business","version":1}'`,
+	},
+	{
+		Code: OperatorContradictsPSP, Status: 409, Title: "The payment provider says the opposite",
+		Meaning: "The provider was asked just now, and what it says contradicts the decision: it knows the movement that was called not " +
+			"executed, has declined the one that was called executed, or knows it under another id. Nothing has moved.",
+		WhatToDo: "Use retry, which settles what the provider says. If the provider is wrong, it has to be put right there first.",
+		Curl:     aLetter + `'{"action":"not_executed","reason":"the customer says so","version":1}'`,
+	},
+	{
 		Code: PaymentNotRefundable, Status: 409, Title: "The payment cannot be refunded",
-		Meaning:  "Only a payment with the status succeeded can be refunded. This one is still processing, was declined or has failed.",
-		WhatToDo: "If the payment is processing, wait until it has succeeded. Otherwise there is nothing to give back.",
+		Meaning: "Only a payment with the status succeeded can be refunded. This one is still processing, was declined or has failed. " +
+			"Or an operator has vouched for it, and the provider has named no charge that could be given back.",
+		WhatToDo: "If the payment is processing, wait until it has succeeded. If an operator has vouched for it, ask them: the refund is made " +
+			"at the provider. Otherwise there is nothing to give back.",
 		Curl: `ID=$(curl -s "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
 			`-H "Idempotency-Key: not-charged-$(date +%s)" ` +
 			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW","paymentMethod":"pm_declined"}' ` +
@@ -138,6 +192,13 @@ var catalogue = []Entry{
 			`-H "Content-Type: application/json" -H "Idempotency-Key: exceed-$(date +%s)" -d '{"amountCents":12001}'`,
 	},
 	{
+		Code: SettleWindowOpen, Status: 409, Title: "It is too early to call it not executed",
+		Meaning: "The provider knows nothing of the movement yet, but what was sent may still arrive there. Only after the settle window " +
+			"does finding nothing prove anything. Nothing has moved.",
+		WhatToDo: "Decide again after the settle window, which counts from when the key became unknown.",
+		Curl:     theLetter + `'{"action":"not_executed","reason":"the customer says so","version":1}'`,
+	},
+	{
 		Code: IdempotencyKeyExpired, Status: 410, Title: "The key has expired",
 		Meaning: "The key's answer was kept for the retention time and is no longer shown. A POST is told so only when its key was " +
 			"never executed and has grown older than the payment provider's memory of it; otherwise a POST with an expired key is a new operation.",
@@ -146,7 +207,7 @@ var catalogue = []Entry{
 	},
 	{
 		Code: BodyTooLarge, Status: 413, Title: "The request body is too large",
-		Meaning:  "A request body may have 16 KiB at most.",
+		Meaning:  "A request body may have 16 KiB at most, and that of a webhook 64 KiB.",
 		WhatToDo: "Send less: references belong in metadata, documents elsewhere.",
 		Curl: `head -c 20000 /dev/zero | tr '\0' ' ' | curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" ` +
 			`-H "Content-Type: application/json" -H "Idempotency-Key: too-large-$(date +%s)" --data-binary @-`,
@@ -193,7 +254,8 @@ var catalogue = []Entry{
 	},
 	{
 		Code: PSPUnavailable, Status: 503, Title: "The payment provider is unavailable", Retryable: true,
-		Meaning:  "The payment provider could not be reached, and it is certain that it has not charged: the request was never sent.",
+		Meaning: "The payment provider could not be reached, and it is certain that it has not charged: the request was never sent. " +
+			"To an operator it says that the provider did not answer, so that there is no fresh proof.",
 		WhatToDo: "Wait for as many seconds as Retry-After says, then send the same request with the same key. It is executed again.",
 		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
 			`-H "Idempotency-Key: the-key-of-the-failed-request" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
@@ -204,5 +266,13 @@ var catalogue = []Entry{
 		WhatToDo: "Wait for as many seconds as Retry-After says, then send the same request with the same key: another server, or the same one after its restart, will take it.",
 		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
 			`-H "Idempotency-Key: the-key-of-the-failed-request" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
+	},
+	{
+		Code: WebhooksNotConfigured, Status: 503, Title: "Webhooks are not configured", Retryable: true,
+		Meaning: "This server has no webhook secret, so it cannot tell a genuine webhook from a forged one, and takes none. " +
+			"Payments are settled by polling all the same.",
+		WhatToDo: "Send the webhook again later. Whoever runs the server gives it the secret that the payment provider signs with.",
+		Curl: `curl -i "$BASE/webhooks/psp" -H "Content-Type: application/json" -H "webhook-id: evt_early" ` +
+			`-H "webhook-timestamp: $(date +%s)" -H "webhook-signature: v1,Zm9yZ2Vk" -d '{"type":"charge.succeeded"}'`,
 	},
 }

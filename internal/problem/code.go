@@ -18,6 +18,9 @@ const (
 	UnsupportedMediaType  Code = "unsupported_media_type"
 	RateLimited           Code = "rate_limited"
 
+	// A webhook cannot be taken for genuine.
+	WebhookSignatureInvalid Code = "webhook_signature_invalid"
+
 	// The payment provider refused.
 	PaymentDeclined Code = "payment_declined"
 	RefundDeclined  Code = "refund_declined"
@@ -29,9 +32,17 @@ const (
 	RefundExceedsPayment                     Code = "refund_exceeds_payment"
 	PaymentNotRefundable                     Code = "payment_not_refundable"
 
+	// A dead letter, or what is known of its key, stands in an operator's way.
+	ActionNotApplicable    Code = "action_not_applicable"
+	LetterConflict         Code = "letter_conflict"
+	LetterNeedsDecision    Code = "letter_needs_decision"
+	OperatorContradictsPSP Code = "operator_contradicts_psp"
+	SettleWindowOpen       Code = "settle_window_open"
+
 	// The service or something behind it is not able to answer.
 	InternalError               Code = "internal_error"
 	IdempotencyStoreUnavailable Code = "idempotency_store_unavailable"
 	PSPUnavailable              Code = "psp_unavailable"
 	ShuttingDown                Code = "shutting_down"
+	WebhooksNotConfigured       Code = "webhooks_not_configured"
 )

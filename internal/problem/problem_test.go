@@ -131,7 +131,7 @@ func TestOnlyTheseCodesAreRetryable(t *testing.T) {
 	t.Parallel()
 	want := []problem.Code{
 		problem.IdempotencyKeyInProgress, problem.RateLimited, problem.InternalError,
-		problem.IdempotencyStoreUnavailable, problem.PSPUnavailable, problem.ShuttingDown,
+		problem.IdempotencyStoreUnavailable, problem.PSPUnavailable, problem.ShuttingDown, problem.WebhooksNotConfigured,
 	}
 	var got []problem.Code
 	for _, entry := range problem.All() {

@@ -14,8 +14,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Metrics are the counters of the request path.
+// Metrics are the counters of the request path and of the reconciler. Both processes have them all: what one does not do stays at
+// zero.
 type Metrics struct {
+	reconciler
 	reserve         *prometheus.CounterVec
 	storeErrors     *prometheus.CounterVec
 	fencedWrites    prometheus.Counter
@@ -32,6 +34,7 @@ type Gauges struct {
 // NewMetrics registers everything on reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
+		reconciler: newReconciler(reg),
 		reserve: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "payonce_idempotency_reserve_total",
 			Help: "Keyed requests by what their reservation found.",

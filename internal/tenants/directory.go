@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/singleflight"
 
@@ -29,7 +30,9 @@ var ErrUnauthenticated = errors.New("unauthenticated")
 
 // Principal is who a request comes from.
 type Principal struct {
-	Tenant            string // empty for an operator
+	KeyID             uuid.UUID // of the API key
+	KeyLabel          string    // what its administrator calls it; may be empty, and is not unique
+	Tenant            string    // empty for an operator
 	PSPAccount        string
 	RequestsPerSecond int
 	Burst             int
@@ -141,7 +144,7 @@ func (d *Directory) readTable(ctx context.Context) error {
 func entriesOf(rows []dbsqlc.ListActiveKeysRow) map[[sha256.Size]byte]entry {
 	entries := make(map[[sha256.Size]byte]entry, len(rows))
 	for _, r := range rows {
-		p := Principal{permissions: r.Scopes}
+		p := Principal{KeyID: r.ID, KeyLabel: r.Label, permissions: r.Scopes}
 		if r.TenantID != nil {
 			p.Tenant, p.PSPAccount = *r.TenantID, *r.PspAccount
 			p.RequestsPerSecond, p.Burst = int(*r.RequestsPerSecond), int(*r.RequestBurst)

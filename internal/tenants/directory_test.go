@@ -16,8 +16,7 @@ import (
 func TestSecretSpeaksForItsTenant(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	o.tenant()
-	o.exec("UPDATE tenants SET psp_account = 'ACME-1', requests_per_second = 7, request_burst = 11")
+	o.exec("INSERT INTO tenants (id, psp_account, requests_per_second, request_burst) VALUES ('acme', 'ACME-1', 7, 11)")
 	if _, err := o.registry.AddKey(t.Context(), "acme", "reads-only", "", []Permission{PaymentsRead}); err != nil {
 		t.Fatal(err)
 	}

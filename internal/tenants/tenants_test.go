@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"payonce/internal/postgres"
 )
 
 func TestNewSecretIsAllItsRandomness(t *testing.T) {
@@ -84,10 +86,23 @@ func TestTenantsThatCannotBe(t *testing.T) {
 		}
 	}
 	// Two tenants on one account would see each other's keys at the PSP.
-	o.exec("UPDATE tenants SET psp_account = 'globex' WHERE id = 'a'")
+	o.exec("INSERT INTO tenants (id, psp_account) VALUES ('b', 'globex')")
 	if err := o.registry.EnsureTenant(t.Context(), "globex"); err == nil {
 		t.Error("two tenants share an account at the PSP")
 	}
+}
+
+// Under another account, the PSP would know nothing of the keys that are unknown now.
+func TestAccountAtThePSPIsFixed(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.tenant()
+	for _, sql := range []string{"UPDATE tenants SET psp_account = 'elsewhere'", "UPDATE tenants SET id = 'another'"} {
+		if _, err := o.pool.Exec(t.Context(), sql); !postgres.Violates(err, "history_is_append_only") {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+	o.exec("UPDATE tenants SET request_burst = 7")
 }
 
 func TestKeysThatCannotBe(t *testing.T) {
@@ -194,7 +209,7 @@ func TestRatesAndDigestsAreBounded(t *testing.T) {
 	for _, sql := range []string{
 		"UPDATE tenants SET requests_per_second = 0", "UPDATE tenants SET requests_per_second = 100001",
 		"UPDATE tenants SET request_burst = 0", "UPDATE tenants SET request_burst = 100001",
-		"UPDATE tenants SET psp_account = 'two words'", "UPDATE tenants SET psp_account = ''",
+		"INSERT INTO tenants (id, psp_account) VALUES ('b', 'two words')", "INSERT INTO tenants (id, psp_account) VALUES ('b', '')",
 		"UPDATE api_keys SET secret_sha256 = 'plain'", "DELETE FROM tenants",
 	} {
 		if _, err := o.pool.Exec(t.Context(), sql); err == nil {

@@ -12,46 +12,165 @@ import (
 	"github.com/google/uuid"
 )
 
-const listOpen = `-- name: ListOpen :many
-SELECT id, kind, tenant_id, scope, key, generation, subject, reason, evidence, opened_at, version
-FROM dead_letters WHERE status = 'open' ORDER BY opened_at, id LIMIT $1
+const auditRefusal = `-- name: AuditRefusal :exec
+INSERT INTO operator_actions (letter_id, letter_version, actor, action, reason, outcome, detail)
+VALUES ($1, $2, $3, $4, $5, 'refused', $6)
 `
 
-type ListOpenRow struct {
-	ID         uuid.UUID
-	Kind       string
-	TenantID   string
-	Scope      string
-	Key        string
-	Generation int32
-	Subject    uuid.UUID
-	Reason     string
-	Evidence   []byte
-	OpenedAt   time.Time
-	Version    int32
+type AuditRefusalParams struct {
+	LetterID      uuid.UUID
+	LetterVersion int32
+	Actor         string
+	Action        string
+	Reason        string
+	Detail        string
 }
 
-func (q *Queries) ListOpen(ctx context.Context, maxRows int32) ([]ListOpenRow, error) {
-	rows, err := q.db.Query(ctx, listOpen, maxRows)
+func (q *Queries) AuditRefusal(ctx context.Context, arg AuditRefusalParams) error {
+	_, err := q.db.Exec(ctx, auditRefusal,
+		arg.LetterID,
+		arg.LetterVersion,
+		arg.Actor,
+		arg.Action,
+		arg.Reason,
+		arg.Detail,
+	)
+	return err
+}
+
+const countOpen = `-- name: CountOpen :many
+SELECT kind, count(*) AS letters,
+       extract(epoch FROM clock_timestamp() - min(opened_at))::float8 AS oldest_seconds
+FROM dead_letters WHERE status = 'open' GROUP BY kind
+`
+
+type CountOpenRow struct {
+	Kind          string
+	Letters       int64
+	OldestSeconds float64
+}
+
+func (q *Queries) CountOpen(ctx context.Context) ([]CountOpenRow, error) {
+	rows, err := q.db.Query(ctx, countOpen)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ListOpenRow
+	var items []CountOpenRow
 	for rows.Next() {
-		var i ListOpenRow
+		var i CountOpenRow
+		if err := rows.Scan(&i.Kind, &i.Letters, &i.OldestSeconds); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const getLetter = `-- name: GetLetter :one
+SELECT id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence, opened_at, version,
+       extract(epoch FROM clock_timestamp() - opened_at)::float8 AS age_seconds,
+       resolved_at, action, actor, resolution_reason
+FROM dead_letters WHERE id = $1
+`
+
+type GetLetterRow struct {
+	ID               uuid.UUID
+	Kind             string
+	Finding          string
+	TenantID         *string
+	Scope            *string
+	Key              *string
+	Generation       *int32
+	Subject          *uuid.UUID
+	Reason           string
+	Evidence         []byte
+	OpenedAt         time.Time
+	Version          int32
+	AgeSeconds       float64
+	ResolvedAt       *time.Time
+	Action           *string
+	Actor            *string
+	ResolutionReason *string
+}
+
+func (q *Queries) GetLetter(ctx context.Context, id uuid.UUID) (GetLetterRow, error) {
+	row := q.db.QueryRow(ctx, getLetter, id)
+	var i GetLetterRow
+	err := row.Scan(
+		&i.ID,
+		&i.Kind,
+		&i.Finding,
+		&i.TenantID,
+		&i.Scope,
+		&i.Key,
+		&i.Generation,
+		&i.Subject,
+		&i.Reason,
+		&i.Evidence,
+		&i.OpenedAt,
+		&i.Version,
+		&i.AgeSeconds,
+		&i.ResolvedAt,
+		&i.Action,
+		&i.Actor,
+		&i.ResolutionReason,
+	)
+	return i, err
+}
+
+const letterExists = `-- name: LetterExists :one
+SELECT EXISTS (SELECT FROM dead_letters WHERE id = $1)
+`
+
+func (q *Queries) LetterExists(ctx context.Context, id uuid.UUID) (bool, error) {
+	row := q.db.QueryRow(ctx, letterExists, id)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
+const listActions = `-- name: ListActions :many
+SELECT at, letter_version, actor, action, reason, outcome, detail
+FROM operator_actions WHERE letter_id = $1 ORDER BY id LIMIT $2
+`
+
+type ListActionsParams struct {
+	LetterID uuid.UUID
+	MaxRows  int32
+}
+
+type ListActionsRow struct {
+	At            time.Time
+	LetterVersion int32
+	Actor         string
+	Action        string
+	Reason        string
+	Outcome       string
+	Detail        string
+}
+
+// What operators did about a letter, oldest first, bounded.
+func (q *Queries) ListActions(ctx context.Context, arg ListActionsParams) ([]ListActionsRow, error) {
+	rows, err := q.db.Query(ctx, listActions, arg.LetterID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListActionsRow
+	for rows.Next() {
+		var i ListActionsRow
 		if err := rows.Scan(
-			&i.ID,
-			&i.Kind,
-			&i.TenantID,
-			&i.Scope,
-			&i.Key,
-			&i.Generation,
-			&i.Subject,
+			&i.At,
+			&i.LetterVersion,
+			&i.Actor,
+			&i.Action,
 			&i.Reason,
-			&i.Evidence,
-			&i.OpenedAt,
-			&i.Version,
+			&i.Outcome,
+			&i.Detail,
 		); err != nil {
 			return nil, err
 		}
@@ -63,31 +182,119 @@ func (q *Queries) ListOpen(ctx context.Context, maxRows int32) ([]ListOpenRow, e
 	return items, nil
 }
 
-const openDeadLetter = `-- name: OpenDeadLetter :exec
+const listLetters = `-- name: ListLetters :many
+SELECT id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence, opened_at, version,
+       extract(epoch FROM clock_timestamp() - opened_at)::float8 AS age_seconds,
+       resolved_at, action, actor, resolution_reason
+FROM dead_letters
+WHERE status = $1
+  AND (opened_at, id) < (coalesce($2::timestamptz, 'infinity'),
+                         coalesce($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+ORDER BY opened_at DESC, id DESC
+LIMIT $4
+`
 
-INSERT INTO dead_letters (id, kind, tenant_id, scope, key, generation, subject, reason, evidence)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-ON CONFLICT (scope, key, generation, kind) WHERE status = 'open' DO NOTHING
+type ListLettersParams struct {
+	Status       string
+	BeforeOpened *time.Time
+	BeforeID     *uuid.UUID
+	MaxRows      int32
+}
+
+type ListLettersRow struct {
+	ID               uuid.UUID
+	Kind             string
+	Finding          string
+	TenantID         *string
+	Scope            *string
+	Key              *string
+	Generation       *int32
+	Subject          *uuid.UUID
+	Reason           string
+	Evidence         []byte
+	OpenedAt         time.Time
+	Version          int32
+	AgeSeconds       float64
+	ResolvedAt       *time.Time
+	Action           *string
+	Actor            *string
+	ResolutionReason *string
+}
+
+// Newest first, along dead_letters_by_status. No cursor is the beginning of the list.
+func (q *Queries) ListLetters(ctx context.Context, arg ListLettersParams) ([]ListLettersRow, error) {
+	rows, err := q.db.Query(ctx, listLetters,
+		arg.Status,
+		arg.BeforeOpened,
+		arg.BeforeID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListLettersRow
+	for rows.Next() {
+		var i ListLettersRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Kind,
+			&i.Finding,
+			&i.TenantID,
+			&i.Scope,
+			&i.Key,
+			&i.Generation,
+			&i.Subject,
+			&i.Reason,
+			&i.Evidence,
+			&i.OpenedAt,
+			&i.Version,
+			&i.AgeSeconds,
+			&i.ResolvedAt,
+			&i.Action,
+			&i.Actor,
+			&i.ResolutionReason,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const openDeadLetter = `-- name: OpenDeadLetter :execrows
+
+INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence)
+SELECT $1, $2, $3, $4::text, $5::text, $6::text,
+       $7::integer, $8::uuid, $9, $10
+WHERE NOT EXISTS (SELECT FROM dead_letters AS d
+                  WHERE d.kind = $2 AND d.finding = $3 AND d.status = 'resolved' AND d.action <> 'retry')
+ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING
 `
 
 type OpenDeadLetterParams struct {
 	ID         uuid.UUID
 	Kind       string
-	TenantID   string
-	Scope      string
-	Key        string
-	Generation int32
-	Subject    uuid.UUID
+	Finding    string
+	TenantID   *string
+	Scope      *string
+	Key        *string
+	Generation *int32
+	Subject    *uuid.UUID
 	Reason     string
 	Evidence   []byte
 }
 
-// Cases that only an operator can close.
-// Seen again, an open finding stays one letter.
-func (q *Queries) OpenDeadLetter(ctx context.Context, arg OpenDeadLetterParams) error {
-	_, err := q.db.Exec(ctx, openDeadLetter,
+// Cases that only an operator can close, and what was done about them.
+// Seen again, an open finding stays one letter; so does one that an operator has judged. Only after a retry is it a new case.
+func (q *Queries) OpenDeadLetter(ctx context.Context, arg OpenDeadLetterParams) (int64, error) {
+	result, err := q.db.Exec(ctx, openDeadLetter,
 		arg.ID,
 		arg.Kind,
+		arg.Finding,
 		arg.TenantID,
 		arg.Scope,
 		arg.Key,
@@ -96,5 +303,112 @@ func (q *Queries) OpenDeadLetter(ctx context.Context, arg OpenDeadLetterParams) 
 		arg.Reason,
 		arg.Evidence,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const otherOpenLetter = `-- name: OtherOpenLetter :one
+SELECT id FROM dead_letters
+WHERE scope = $1 AND key = $2 AND generation = $3 AND status = 'open' AND id <> $4
+ORDER BY opened_at, id LIMIT 1
+`
+
+type OtherOpenLetterParams struct {
+	Scope      *string
+	Key        *string
+	Generation *int32
+	ID         uuid.UUID
+}
+
+// The oldest other letter that holds the key.
+func (q *Queries) OtherOpenLetter(ctx context.Context, arg OtherOpenLetterParams) (uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, otherOpenLetter,
+		arg.Scope,
+		arg.Key,
+		arg.Generation,
+		arg.ID,
+	)
+	var id uuid.UUID
+	err := row.Scan(&id)
+	return id, err
+}
+
+const resolveLetter = `-- name: ResolveLetter :one
+WITH resolved AS (
+    UPDATE dead_letters AS d
+    SET status = 'resolved', version = d.version + 1, resolved_at = clock_timestamp(),
+        action = $1::text, actor = $2::text, resolution_reason = $3::text
+    WHERE d.id = $4 AND d.version = $5 AND d.status = 'open'
+    RETURNING d.id, d.kind, d.status, d.tenant_id, d.scope, d.key, d.generation, d.subject, d.reason, d.evidence, d.opened_at, d.version, d.finding, d.resolved_at, d.action, d.actor, d.resolution_reason
+), audited AS (
+    INSERT INTO operator_actions (letter_id, letter_version, actor, action, reason, outcome)
+    SELECT r.id, $5, r.actor, r.action, r.resolution_reason, 'done' FROM resolved AS r
+)
+SELECT id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence, opened_at, version,
+       extract(epoch FROM clock_timestamp() - opened_at)::float8 AS age_seconds,
+       resolved_at, action, actor, resolution_reason
+FROM resolved
+`
+
+type ResolveLetterParams struct {
+	Action  string
+	Actor   string
+	Reason  string
+	ID      uuid.UUID
+	Version int32
+}
+
+type ResolveLetterRow struct {
+	ID               uuid.UUID
+	Kind             string
+	Finding          string
+	TenantID         *string
+	Scope            *string
+	Key              *string
+	Generation       *int32
+	Subject          *uuid.UUID
+	Reason           string
+	Evidence         []byte
+	OpenedAt         time.Time
+	Version          int32
+	AgeSeconds       float64
+	ResolvedAt       *time.Time
+	Action           *string
+	Actor            *string
+	ResolutionReason *string
+}
+
+// open -> resolved, with its audit row in the same statement: neither exists without the other. Competes with other operators: the
+// loser waits for the winner's commit and then finds another version.
+func (q *Queries) ResolveLetter(ctx context.Context, arg ResolveLetterParams) (ResolveLetterRow, error) {
+	row := q.db.QueryRow(ctx, resolveLetter,
+		arg.Action,
+		arg.Actor,
+		arg.Reason,
+		arg.ID,
+		arg.Version,
+	)
+	var i ResolveLetterRow
+	err := row.Scan(
+		&i.ID,
+		&i.Kind,
+		&i.Finding,
+		&i.TenantID,
+		&i.Scope,
+		&i.Key,
+		&i.Generation,
+		&i.Subject,
+		&i.Reason,
+		&i.Evidence,
+		&i.OpenedAt,
+		&i.Version,
+		&i.AgeSeconds,
+		&i.ResolvedAt,
+		&i.Action,
+		&i.Actor,
+		&i.ResolutionReason,
+	)
+	return i, err
 }

@@ -12,6 +12,54 @@ import (
 	"github.com/google/uuid"
 )
 
+const claimDue = `-- name: ClaimDue :many
+WITH due AS (
+    SELECT k.scope, k.key FROM idempotency_keys AS k
+    WHERE k.reconcile_after <= (SELECT clock_timestamp())
+    ORDER BY k.reconcile_after
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE idempotency_keys AS k
+SET reconcile_after = clock_timestamp() + $1::interval
+FROM due AS d
+WHERE k.scope = d.scope AND k.key = d.key
+RETURNING k.scope, k.key, k.generation
+`
+
+type ClaimDueParams struct {
+	Visibility time.Duration
+	MaxRows    int32
+}
+
+type ClaimDueRow struct {
+	Scope      string
+	Key        string
+	Generation int32
+}
+
+// unknown -> unknown: takes the keys whose next lookup is due, oldest first, and puts them out of sight of other claimers for a
+// while: if the job that follows is lost, they come back. Competes with other claimers and with everything that resolves a key.
+func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueRow, error) {
+	rows, err := q.db.Query(ctx, claimDue, arg.Visibility, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ClaimDueRow
+	for rows.Next() {
+		var i ClaimDueRow
+		if err := rows.Scan(&i.Scope, &i.Key, &i.Generation); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const completeKey = `-- name: CompleteKey :one
 UPDATE idempotency_keys
 SET status = 'completed', locked_until = NULL, finished_at = clock_timestamp(),
@@ -54,61 +102,110 @@ func (q *Queries) CompleteKey(ctx context.Context, arg CompleteKeyParams) (time.
 	return expires_at, err
 }
 
-const completeLostKey = `-- name: CompleteLostKey :one
-WITH completed AS (
-    UPDATE idempotency_keys AS k
-    SET status = 'completed', reconcile_after = NULL, finished_at = clock_timestamp(),
-        response_status = $1, response_content_type = $2,
-        response_location = $3, response_schema_version = $4,
-        response_body = $5
-    WHERE k.scope = $6 AND k.key = $7 AND k.generation = $8 AND k.attempt = $9
-      AND k.status = 'unknown'
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
-), noted AS (
-    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.scope, n.key, n.generation, n.attempt, 'owner', 'unknown', 'completed', 'late success' FROM completed AS n
-)
-SELECT expires_at FROM completed
+const countKeys = `-- name: CountKeys :many
+SELECT c.status::text AS status, c.keys::bigint AS keys FROM count_idempotency_keys() AS c
 `
 
-type CompleteLostKeyParams struct {
-	ResponseStatus        *int16
-	ResponseContentType   *string
-	ResponseLocation      *string
-	ResponseSchemaVersion *int16
-	ResponseBody          []byte
-	Scope                 string
-	Key                   string
-	Generation            int32
-	Attempt               int32
+type CountKeysRow struct {
+	Status string
+	Keys   int64
 }
 
-// unknown -> completed, by the late owner, who holds the PSP's success. Competes with every resolver. Only for
-// a success: what a late owner says about a refusal is left to the poll, which asks the PSP.
-func (q *Queries) CompleteLostKey(ctx context.Context, arg CompleteLostKeyParams) (time.Time, error) {
-	row := q.db.QueryRow(ctx, completeLostKey,
-		arg.ResponseStatus,
-		arg.ResponseContentType,
-		arg.ResponseLocation,
-		arg.ResponseSchemaVersion,
-		arg.ResponseBody,
-		arg.Scope,
-		arg.Key,
-		arg.Generation,
-		arg.Attempt,
-	)
-	var expires_at time.Time
-	err := row.Scan(&expires_at)
-	return expires_at, err
+// How many keys stand where: exactly while the table is small, and for the open ones; a big table's finished ones by estimate.
+func (q *Queries) CountKeys(ctx context.Context) ([]CountKeysRow, error) {
+	rows, err := q.db.Query(ctx, countKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountKeysRow
+	for rows.Next() {
+		var i CountKeysRow
+		if err := rows.Scan(&i.Status, &i.Keys); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const deleteKeys = `-- name: DeleteKeys :one
+WITH over AS (
+    SELECT k.scope, k.key FROM idempotency_keys AS k
+    WHERE k.delete_after <= (SELECT clock_timestamp())
+      AND NOT EXISTS (SELECT FROM dead_letters AS d
+                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open')
+    ORDER BY k.delete_after
+    LIMIT $1
+    FOR UPDATE SKIP LOCKED
+), deleted AS (
+    DELETE FROM idempotency_keys AS k USING over AS o
+    WHERE k.scope = o.scope AND k.key = o.key AND k.status = 'expired'
+    RETURNING k.scope, k.key
+), forgotten AS (
+    DELETE FROM idempotency_key_events AS e USING deleted AS d
+    WHERE e.scope = d.scope AND e.key = d.key
+)
+SELECT count(*) FROM deleted
+`
+
+// Forgets expired keys with their timelines, once the audit window is over. Competes with requests that take one of them anew. A
+// letter may have been opened after the expiry, of a movement that came to light too late: its key stays, with all that is known.
+func (q *Queries) DeleteKeys(ctx context.Context, maxRows int32) (int64, error) {
+	row := q.db.QueryRow(ctx, deleteKeys, maxRows)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const expireKeys = `-- name: ExpireKeys :execrows
+WITH over AS (
+    SELECT k.scope, k.key FROM idempotency_keys AS k
+    WHERE k.finished_at IS NOT NULL AND k.delete_after IS NULL AND k.expires_at <= (SELECT clock_timestamp())
+      AND NOT EXISTS (SELECT FROM dead_letters AS d
+                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open')
+    ORDER BY k.expires_at
+    LIMIT $1
+    FOR UPDATE SKIP LOCKED
+), expired AS (
+    UPDATE idempotency_keys AS k
+    SET status = 'expired', delete_after = clock_timestamp() + $2::interval
+    FROM over AS o
+    WHERE k.scope = o.scope AND k.key = o.key AND k.status IN ('completed', 'failed_retryable')
+    RETURNING k.scope, k.key, k.generation, k.attempt, (k.response_body IS NOT NULL) AS had_response
+)
+INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
+SELECT e.scope, e.key, e.generation, e.attempt, 'pruner',
+       CASE WHEN e.had_response THEN 'completed' ELSE 'failed_retryable' END, 'expired', 'retention over'
+FROM expired AS e
+`
+
+type ExpireKeysParams struct {
+	MaxRows int32
+	Audit   time.Duration
+}
+
+// completed | failed_retryable -> expired, once the retention is over. Competes with a retry of a failed_retryable key and with late
+// evidence. What an operator has still to decide about stays.
+func (q *Queries) ExpireKeys(ctx context.Context, arg ExpireKeysParams) (int64, error) {
+	result, err := q.db.Exec(ctx, expireKeys, arg.MaxRows, arg.Audit)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const expireLease = `-- name: ExpireLease :execrows
 WITH lost AS (
     UPDATE idempotency_keys AS k
-    SET status = 'unknown', locked_until = NULL, reconcile_after = clock_timestamp()
+    SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), lookup_failures = 0,
+        reconcile_after = clock_timestamp()
     WHERE k.scope = $1 AND k.key = $2 AND k.generation = $3 AND k.attempt = $4
       AND k.status = 'in_progress' AND coalesce(k.locked_until <= clock_timestamp(), false)
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
 )
 INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
 SELECT n.scope, n.key, n.generation, n.attempt, 'request', 'in_progress', 'unknown', 'lease over' FROM lost AS n
@@ -138,7 +235,7 @@ func (q *Queries) ExpireLease(ctx context.Context, arg ExpireLeaseParams) (int64
 }
 
 const findKey = `-- name: FindKey :one
-SELECT false AS reserved, coalesce(k.locked_until <= clock_timestamp(), false)::boolean AS lease_over, k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+SELECT false AS reserved, coalesce(k.locked_until <= clock_timestamp(), false)::boolean AS lease_over, k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
 FROM idempotency_keys AS k WHERE k.scope = $1 AND k.key = $2
 `
 
@@ -169,6 +266,9 @@ type FindKeyRow struct {
 	ResponseLocation      *string
 	ResponseSchemaVersion *int16
 	ResponseBody          []byte
+	UnknownSince          *time.Time
+	LookupFailures        int32
+	DeleteAfter           *time.Time
 }
 
 // Reads only: an inspection, a check before the PSP is known to be there, the truth after a lost acknowledgement.
@@ -197,6 +297,9 @@ func (q *Queries) FindKey(ctx context.Context, arg FindKeyParams) (FindKeyRow, e
 		&i.ResponseLocation,
 		&i.ResponseSchemaVersion,
 		&i.ResponseBody,
+		&i.UnknownSince,
+		&i.LookupFailures,
+		&i.DeleteAfter,
 	)
 	return i, err
 }
@@ -258,32 +361,90 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 	return items, nil
 }
 
+const lookAtKey = `-- name: LookAtKey :one
+SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failures,
+       clock_timestamp()::timestamptz AS asked_at,
+       coalesce(extract(epoch FROM k.unknown_since + $1::interval - clock_timestamp()), 0)::float8 AS window_left,
+       (k.reserved_at + $2::interval <= clock_timestamp())::boolean AS memory_over,
+       EXISTS (SELECT FROM dead_letters AS d
+               WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open') AS dead_lettered
+FROM idempotency_keys AS k WHERE k.scope = $3 AND k.key = $4
+`
+
+type LookAtKeyParams struct {
+	SettleWindow time.Duration
+	PspMemory    time.Duration
+	Scope        string
+	Key          string
+}
+
+type LookAtKeyRow struct {
+	Status         string
+	Subject        uuid.UUID
+	Generation     int32
+	Attempt        int32
+	LeaseID        uuid.UUID
+	LookupFailures int32
+	AskedAt        time.Time
+	WindowLeft     float64
+	MemoryOver     bool
+	DeadLettered   bool
+}
+
+// What a resolver has to know before it asks the PSP. What the answer proves depends on when it was asked for: the settle
+// window must have been over, and the PSP's memory of the key not, before the question.
+func (q *Queries) LookAtKey(ctx context.Context, arg LookAtKeyParams) (LookAtKeyRow, error) {
+	row := q.db.QueryRow(ctx, lookAtKey,
+		arg.SettleWindow,
+		arg.PspMemory,
+		arg.Scope,
+		arg.Key,
+	)
+	var i LookAtKeyRow
+	err := row.Scan(
+		&i.Status,
+		&i.Subject,
+		&i.Generation,
+		&i.Attempt,
+		&i.LeaseID,
+		&i.LookupFailures,
+		&i.AskedAt,
+		&i.WindowLeft,
+		&i.MemoryOver,
+		&i.DeadLettered,
+	)
+	return i, err
+}
+
 const loseKey = `-- name: LoseKey :one
 WITH lost AS (
     UPDATE idempotency_keys AS k
-    SET status = 'unknown', locked_until = NULL, reconcile_after = clock_timestamp()
-    WHERE k.scope = $1 AND k.key = $2 AND k.generation = $3 AND k.attempt = $4
+    SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), lookup_failures = 0,
+        reconcile_after = clock_timestamp() + $1::interval
+    WHERE k.scope = $2 AND k.key = $3 AND k.generation = $4 AND k.attempt = $5
       AND k.status = 'in_progress'
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
-    SELECT n.scope, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'unknown', $5, $6::jsonb FROM lost AS n
+    SELECT n.scope, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'unknown', $6, $7::jsonb FROM lost AS n
 )
 SELECT expires_at FROM lost
 `
 
 type LoseKeyParams struct {
-	Scope      string
-	Key        string
-	Generation int32
-	Attempt    int32
-	Reason     string
-	Evidence   []byte
+	FirstLookup time.Duration
+	Scope       string
+	Key         string
+	Generation  int32
+	Attempt     int32
+	Reason      string
+	Evidence    []byte
 }
 
 // in_progress -> unknown, by the owner, whose send may or may not have executed. Competes with the sweeper.
 func (q *Queries) LoseKey(ctx context.Context, arg LoseKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, loseKey,
+		arg.FirstLookup,
 		arg.Scope,
 		arg.Key,
 		arg.Generation,
@@ -296,13 +457,96 @@ func (q *Queries) LoseKey(ctx context.Context, arg LoseKeyParams) (time.Time, er
 	return expires_at, err
 }
 
+const noteEvent = `-- name: NoteEvent :exec
+INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+SELECT k.scope, k.key, k.generation, k.attempt, $1, k.status, k.status, $2, $3::jsonb
+FROM idempotency_keys AS k
+WHERE k.scope = $4 AND k.key = $5 AND k.generation = $6
+`
+
+type NoteEventParams struct {
+	Actor      string
+	Reason     string
+	Evidence   []byte
+	Scope      string
+	Key        string
+	Generation int32
+}
+
+// A line of the timeline without a transition: evidence that confirms what is known, as long as the key stands for the same.
+func (q *Queries) NoteEvent(ctx context.Context, arg NoteEventParams) error {
+	_, err := q.db.Exec(ctx, noteEvent,
+		arg.Actor,
+		arg.Reason,
+		arg.Evidence,
+		arg.Scope,
+		arg.Key,
+		arg.Generation,
+	)
+	return err
+}
+
+const oldestUnknown = `-- name: OldestUnknown :one
+SELECT coalesce(extract(epoch FROM clock_timestamp() - min(unknown_since)), 0)::float8 AS seconds
+FROM idempotency_keys WHERE reconcile_after IS NOT NULL
+`
+
+// The age of the oldest unknown key, in seconds; 0 when there is none.
+func (q *Queries) OldestUnknown(ctx context.Context) (float64, error) {
+	row := q.db.QueryRow(ctx, oldestUnknown)
+	var seconds float64
+	err := row.Scan(&seconds)
+	return seconds, err
+}
+
+const postponeKey = `-- name: PostponeKey :execrows
+WITH postponed AS (
+    UPDATE idempotency_keys AS k
+    SET reconcile_after = clock_timestamp() + $3::interval, lookup_failures = $4
+    WHERE k.scope = $5 AND k.key = $6 AND k.generation = $7 AND k.attempt = $8
+      AND k.status = 'unknown'
+    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
+)
+INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
+SELECT n.scope, n.key, n.generation, n.attempt, $1, 'unknown', 'unknown', $2 FROM postponed AS n
+`
+
+type PostponeKeyParams struct {
+	Actor          string
+	Reason         string
+	After          time.Duration
+	LookupFailures int32
+	Scope          string
+	Key            string
+	Generation     int32
+	Attempt        int32
+}
+
+// unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key.
+func (q *Queries) PostponeKey(ctx context.Context, arg PostponeKeyParams) (int64, error) {
+	result, err := q.db.Exec(ctx, postponeKey,
+		arg.Actor,
+		arg.Reason,
+		arg.After,
+		arg.LookupFailures,
+		arg.Scope,
+		arg.Key,
+		arg.Generation,
+		arg.Attempt,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const releaseKey = `-- name: ReleaseKey :one
 WITH released AS (
     UPDATE idempotency_keys AS k
     SET status = 'failed_retryable', locked_until = NULL, finished_at = clock_timestamp()
     WHERE k.scope = $1 AND k.key = $2 AND k.generation = $3 AND k.attempt = $4
       AND k.status = 'in_progress'
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.scope, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'failed_retryable', $5 FROM released AS n
@@ -332,22 +576,78 @@ func (q *Queries) ReleaseKey(ctx context.Context, arg ReleaseKeyParams) (time.Ti
 	return expires_at, err
 }
 
+const releaseUnknownKey = `-- name: ReleaseUnknownKey :one
+WITH released AS (
+    UPDATE idempotency_keys AS k
+    SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp(),
+        expires_at = greatest(k.expires_at, clock_timestamp() + $1::interval)
+    WHERE k.scope = $2 AND k.key = $3 AND k.subject = $4
+      AND k.generation = $5 AND k.attempt = $6 AND k.status = 'unknown'
+      AND k.unknown_since + $7::interval <= $8::timestamptz
+      AND ($8::timestamptz < k.reserved_at + $9::interval OR $10::boolean)
+      AND NOT EXISTS (SELECT FROM dead_letters AS d
+                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open')
+    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
+), noted AS (
+    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.scope, n.key, n.generation, n.attempt, $11, 'unknown', 'failed_retryable', $12 FROM released AS n
+)
+SELECT expires_at FROM released
+`
+
+type ReleaseUnknownKeyParams struct {
+	Retention    time.Duration
+	Scope        string
+	Key          string
+	Subject      uuid.UUID
+	Generation   int32
+	Attempt      int32
+	SettleWindow time.Duration
+	AskedAt      time.Time
+	PspMemory    time.Duration
+	ByOperator   bool
+	Actor        string
+	Reason       string
+}
+
+// unknown -> failed_retryable, by a lookup that found nothing. Competes with webhooks, the scan, the late owner and operators. The
+// question must have been asked after the settle window, within the PSP's memory of the key, and no operator may have the case.
+func (q *Queries) ReleaseUnknownKey(ctx context.Context, arg ReleaseUnknownKeyParams) (time.Time, error) {
+	row := q.db.QueryRow(ctx, releaseUnknownKey,
+		arg.Retention,
+		arg.Scope,
+		arg.Key,
+		arg.Subject,
+		arg.Generation,
+		arg.Attempt,
+		arg.SettleWindow,
+		arg.AskedAt,
+		arg.PspMemory,
+		arg.ByOperator,
+		arg.Actor,
+		arg.Reason,
+	)
+	var expires_at time.Time
+	err := row.Scan(&expires_at)
+	return expires_at, err
+}
+
 const renewKey = `-- name: RenewKey :one
 WITH taken AS (
     UPDATE idempotency_keys AS k
     SET status = 'in_progress', attempt = 1, generation = k.generation + 1, fingerprint = $1,
         lease_id = $2, subject = $3, finished_at = NULL, reserved_at = clock_timestamp(),
         locked_until = clock_timestamp() + $4::interval,
-        expires_at = clock_timestamp() + $5::interval,
+        expires_at = clock_timestamp() + $5::interval, delete_after = NULL,
         response_status = NULL, response_content_type = NULL, response_location = NULL,
         response_schema_version = NULL, response_body = NULL
     WHERE k.scope = $6 AND k.key = $7 AND k.status = 'expired' AND k.generation = $8
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.scope, n.key, n.generation, n.attempt, 'request', 'expired', 'in_progress', 'taken anew' FROM taken AS n
 )
-SELECT true AS reserved, false AS lease_over, t.scope, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.finished_at, t.expires_at, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
+SELECT true AS reserved, false AS lease_over, t.scope, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.finished_at, t.expires_at, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body, t.unknown_since, t.lookup_failures, t.delete_after FROM taken AS t
 `
 
 type RenewKeyParams struct {
@@ -383,6 +683,9 @@ type RenewKeyRow struct {
 	ResponseLocation      *string
 	ResponseSchemaVersion *int16
 	ResponseBody          []byte
+	UnknownSince          *time.Time
+	LookupFailures        int32
+	DeleteAfter           *time.Time
 }
 
 // expired -> in_progress, as a new generation. Competes with other requests and with the pruner's DELETE.
@@ -420,6 +723,9 @@ func (q *Queries) RenewKey(ctx context.Context, arg RenewKeyParams) (RenewKeyRow
 		&i.ResponseLocation,
 		&i.ResponseSchemaVersion,
 		&i.ResponseBody,
+		&i.UnknownSince,
+		&i.LookupFailures,
+		&i.DeleteAfter,
 	)
 	return i, err
 }
@@ -434,11 +740,11 @@ WITH reserved AS (
            clock.at, clock.at, clock.at + $6::interval, clock.at + $7::interval
     FROM (SELECT clock_timestamp() AS at) AS clock
     ON CONFLICT (scope, key) DO NOTHING
-    RETURNING scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, reconcile_after, finished_at, expires_at, response_status, response_content_type, response_location, response_schema_version, response_body
+    RETURNING scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, reconcile_after, finished_at, expires_at, response_status, response_content_type, response_location, response_schema_version, response_body, unknown_since, lookup_failures, delete_after
 )
-SELECT true AS reserved, false AS lease_over, r.scope, r.key, r.status, r.fingerprint, r.attempt, r.generation, r.lease_id, r.subject, r.created_at, r.reserved_at, r.locked_until, r.reconcile_after, r.finished_at, r.expires_at, r.response_status, r.response_content_type, r.response_location, r.response_schema_version, r.response_body FROM reserved AS r
+SELECT true AS reserved, false AS lease_over, r.scope, r.key, r.status, r.fingerprint, r.attempt, r.generation, r.lease_id, r.subject, r.created_at, r.reserved_at, r.locked_until, r.reconcile_after, r.finished_at, r.expires_at, r.response_status, r.response_content_type, r.response_location, r.response_schema_version, r.response_body, r.unknown_since, r.lookup_failures, r.delete_after FROM reserved AS r
 UNION ALL
-SELECT false, coalesce(k.locked_until <= clock_timestamp(), false), k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+SELECT false, coalesce(k.locked_until <= clock_timestamp(), false), k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
 FROM idempotency_keys AS k WHERE k.scope = $1 AND k.key = $2
 `
 
@@ -474,6 +780,9 @@ type ReserveKeyRow struct {
 	ResponseLocation      *string
 	ResponseSchemaVersion *int16
 	ResponseBody          []byte
+	UnknownSince          *time.Time
+	LookupFailures        int32
+	DeleteAfter           *time.Time
 }
 
 // The key's state machine. Each query is headed by the edge that it makes and the writer that it competes with.
@@ -515,6 +824,9 @@ func (q *Queries) ReserveKey(ctx context.Context, arg ReserveKeyParams) (Reserve
 		&i.ResponseLocation,
 		&i.ResponseSchemaVersion,
 		&i.ResponseBody,
+		&i.UnknownSince,
+		&i.LookupFailures,
+		&i.DeleteAfter,
 	)
 	return i, err
 }
@@ -523,21 +835,23 @@ const retakeKey = `-- name: RetakeKey :one
 WITH taken AS (
     UPDATE idempotency_keys AS k
     SET status = 'in_progress', attempt = k.attempt + 1, lease_id = $1, finished_at = NULL,
-        locked_until = clock_timestamp() + $2::interval
-    WHERE k.scope = $3 AND k.key = $4 AND k.status = 'failed_retryable' AND k.fingerprint = $5
-      AND k.attempt = $6 AND k.generation = $7
-      AND k.reserved_at + $8::interval > clock_timestamp()
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+        locked_until = clock_timestamp() + $2::interval,
+        expires_at = greatest(k.expires_at, clock_timestamp() + $3::interval)
+    WHERE k.scope = $4 AND k.key = $5 AND k.status = 'failed_retryable' AND k.fingerprint = $6
+      AND k.attempt = $7 AND k.generation = $8
+      AND k.reserved_at + $9::interval > clock_timestamp()
+    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.scope, n.key, n.generation, n.attempt, 'request', 'failed_retryable', 'in_progress', 'retried' FROM taken AS n
 )
-SELECT true AS reserved, false AS lease_over, t.scope, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.finished_at, t.expires_at, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
+SELECT true AS reserved, false AS lease_over, t.scope, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.finished_at, t.expires_at, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body, t.unknown_since, t.lookup_failures, t.delete_after FROM taken AS t
 `
 
 type RetakeKeyParams struct {
 	LeaseID     uuid.UUID
 	Lease       time.Duration
+	Retention   time.Duration
 	Scope       string
 	Key         string
 	Fingerprint []byte
@@ -568,14 +882,19 @@ type RetakeKeyRow struct {
 	ResponseLocation      *string
 	ResponseSchemaVersion *int16
 	ResponseBody          []byte
+	UnknownSince          *time.Time
+	LookupFailures        int32
+	DeleteAfter           *time.Time
 }
 
 // failed_retryable -> in_progress. Competes with other retries (the attempt decides) and with late evidence of a charge.
-// The PSP must still remember the key: beyond its memory a repeated send could charge twice.
+// The PSP must still remember the key: beyond its memory a repeated send could charge twice. What this attempt comes to is kept
+// for a whole retention again: a success that expired moments later would be charged once more by the client's next retry.
 func (q *Queries) RetakeKey(ctx context.Context, arg RetakeKeyParams) (RetakeKeyRow, error) {
 	row := q.db.QueryRow(ctx, retakeKey,
 		arg.LeaseID,
 		arg.Lease,
+		arg.Retention,
 		arg.Scope,
 		arg.Key,
 		arg.Fingerprint,
@@ -606,6 +925,130 @@ func (q *Queries) RetakeKey(ctx context.Context, arg RetakeKeyParams) (RetakeKey
 		&i.ResponseLocation,
 		&i.ResponseSchemaVersion,
 		&i.ResponseBody,
+		&i.UnknownSince,
+		&i.LookupFailures,
+		&i.DeleteAfter,
 	)
 	return i, err
+}
+
+const settleKey = `-- name: SettleKey :one
+WITH completed AS (
+    UPDATE idempotency_keys AS k
+    SET status = 'completed', locked_until = NULL, reconcile_after = NULL, unknown_since = NULL,
+        finished_at = clock_timestamp(),
+        expires_at = greatest(k.expires_at, clock_timestamp() + $1::interval),
+        response_status = $2, response_content_type = $3,
+        response_location = $4, response_schema_version = $5,
+        response_body = $6
+    WHERE k.scope = $7 AND k.key = $8 AND k.subject = $9
+      AND k.generation = $10 AND k.attempt = $11 AND k.status = $12
+      AND k.status IN ('in_progress', 'unknown', 'failed_retryable')
+    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
+), noted AS (
+    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+    SELECT n.scope, n.key, n.generation, n.attempt, $13, $12, 'completed', $14, $15::jsonb
+    FROM completed AS n
+)
+SELECT expires_at FROM completed
+`
+
+type SettleKeyParams struct {
+	Retention             time.Duration
+	ResponseStatus        *int16
+	ResponseContentType   *string
+	ResponseLocation      *string
+	ResponseSchemaVersion *int16
+	ResponseBody          []byte
+	Scope                 string
+	Key                   string
+	Subject               uuid.UUID
+	Generation            int32
+	Attempt               int32
+	Seen                  string
+	Actor                 string
+	Reason                string
+	Evidence              []byte
+}
+
+// in_progress | unknown | failed_retryable -> completed, by evidence of what the PSP did. Competes with every other writer: the
+// edge starts from the state that the caller has seen, so whoever moves the key first makes the others look again. A
+// completion this late keeps the key for a whole retention from now: pruned at once, the client's next retry would be a new
+// generation, and a second charge.
+func (q *Queries) SettleKey(ctx context.Context, arg SettleKeyParams) (time.Time, error) {
+	row := q.db.QueryRow(ctx, settleKey,
+		arg.Retention,
+		arg.ResponseStatus,
+		arg.ResponseContentType,
+		arg.ResponseLocation,
+		arg.ResponseSchemaVersion,
+		arg.ResponseBody,
+		arg.Scope,
+		arg.Key,
+		arg.Subject,
+		arg.Generation,
+		arg.Attempt,
+		arg.Seen,
+		arg.Actor,
+		arg.Reason,
+		arg.Evidence,
+	)
+	var expires_at time.Time
+	err := row.Scan(&expires_at)
+	return expires_at, err
+}
+
+const sweepLeases = `-- name: SweepLeases :many
+WITH over AS (
+    SELECT k.scope, k.key FROM idempotency_keys AS k
+    WHERE k.locked_until <= (SELECT clock_timestamp())
+    ORDER BY k.locked_until
+    LIMIT $1
+    FOR UPDATE SKIP LOCKED
+), lost AS (
+    UPDATE idempotency_keys AS k
+    SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), lookup_failures = 0,
+        reconcile_after = clock_timestamp() + $2::interval
+    FROM over AS o
+    WHERE k.scope = o.scope AND k.key = o.key
+    RETURNING k.scope, k.key, k.generation, k.attempt
+), noted AS (
+    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.scope, n.key, n.generation, n.attempt, 'sweeper', 'in_progress', 'unknown', 'lease over' FROM lost AS n
+)
+SELECT scope, key, generation FROM lost
+`
+
+type SweepLeasesParams struct {
+	MaxRows    int32
+	Visibility time.Duration
+}
+
+type SweepLeasesRow struct {
+	Scope      string
+	Key        string
+	Generation int32
+}
+
+// in_progress -> unknown, for all leases that are over, in one statement. Competes with owners, webhooks, requests and other sweepers:
+// a row that one of them has locked is left to it. The subselects make the time a constant of the plan, so that the
+// walk along idempotency_keys_locked_until ends where the living leases begin.
+func (q *Queries) SweepLeases(ctx context.Context, arg SweepLeasesParams) ([]SweepLeasesRow, error) {
+	rows, err := q.db.Query(ctx, sweepLeases, arg.MaxRows, arg.Visibility)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SweepLeasesRow
+	for rows.Next() {
+		var i SweepLeasesRow
+		if err := rows.Scan(&i.Scope, &i.Key, &i.Generation); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -7,6 +7,7 @@ package dbsqlc
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -136,6 +137,179 @@ func (q *Queries) BeginRefund(ctx context.Context, arg BeginRefundParams) (Refun
 	return i, err
 }
 
+const bookedPayments = `-- name: BookedPayments :many
+SELECT p.id, t.psp_account, p.amount_minor, p.currency, p.status, p.psp_charge_id
+FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
+WHERE p.id = ANY ($1::uuid[])
+`
+
+type BookedPaymentsRow struct {
+	ID          uuid.UUID
+	PspAccount  string
+	AmountMinor int64
+	Currency    string
+	Status      string
+	PspChargeID *string
+}
+
+// What our books say of the payments that a page of the PSP's ledger refers to.
+func (q *Queries) BookedPayments(ctx context.Context, ids []uuid.UUID) ([]BookedPaymentsRow, error) {
+	rows, err := q.db.Query(ctx, bookedPayments, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BookedPaymentsRow
+	for rows.Next() {
+		var i BookedPaymentsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.PspAccount,
+			&i.AmountMinor,
+			&i.Currency,
+			&i.Status,
+			&i.PspChargeID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const bookedRefunds = `-- name: BookedRefunds :many
+SELECT r.id, t.psp_account, r.amount_minor, r.currency, r.status, r.psp_refund_id
+FROM refunds AS r JOIN tenants AS t ON t.id = r.tenant_id
+WHERE r.id = ANY ($1::uuid[])
+`
+
+type BookedRefundsRow struct {
+	ID          uuid.UUID
+	PspAccount  string
+	AmountMinor int64
+	Currency    string
+	Status      string
+	PspRefundID *string
+}
+
+// The same of refunds.
+func (q *Queries) BookedRefunds(ctx context.Context, ids []uuid.UUID) ([]BookedRefundsRow, error) {
+	rows, err := q.db.Query(ctx, bookedRefunds, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BookedRefundsRow
+	for rows.Next() {
+		var i BookedRefundsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.PspAccount,
+			&i.AmountMinor,
+			&i.Currency,
+			&i.Status,
+			&i.PspRefundID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const findPayment = `-- name: FindPayment :one
+SELECT p.id, p.tenant_id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
+FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
+WHERE p.id = $1
+`
+
+type FindPaymentRow struct {
+	Payment    Payment
+	PspAccount string
+}
+
+// The payment that evidence is about, whoever's it is, with its tenant's account at the PSP.
+func (q *Queries) FindPayment(ctx context.Context, id uuid.UUID) (FindPaymentRow, error) {
+	row := q.db.QueryRow(ctx, findPayment, id)
+	var i FindPaymentRow
+	err := row.Scan(
+		&i.Payment.ID,
+		&i.Payment.TenantID,
+		&i.Payment.IdempotencyKey,
+		&i.Payment.Generation,
+		&i.Payment.CustomerID,
+		&i.Payment.AmountMinor,
+		&i.Payment.Currency,
+		&i.Payment.PaymentMethod,
+		&i.Payment.Description,
+		&i.Payment.Metadata,
+		&i.Payment.Status,
+		&i.Payment.PspChargeID,
+		&i.Payment.DeclineCode,
+		&i.Payment.RefundHeldMinor,
+		&i.Payment.RefundedMinor,
+		&i.Payment.CreatedAt,
+		&i.PspAccount,
+	)
+	return i, err
+}
+
+const findRefund = `-- name: FindRefund :one
+SELECT r.id, r.payment_id, r.tenant_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.id, p.tenant_id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
+FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id JOIN tenants AS t ON t.id = r.tenant_id
+WHERE r.id = $1
+`
+
+type FindRefundRow struct {
+	Refund     Refund
+	Payment    Payment
+	PspAccount string
+}
+
+// The refund that evidence is about, with its payment.
+func (q *Queries) FindRefund(ctx context.Context, id uuid.UUID) (FindRefundRow, error) {
+	row := q.db.QueryRow(ctx, findRefund, id)
+	var i FindRefundRow
+	err := row.Scan(
+		&i.Refund.ID,
+		&i.Refund.PaymentID,
+		&i.Refund.TenantID,
+		&i.Refund.IdempotencyKey,
+		&i.Refund.Generation,
+		&i.Refund.AmountMinor,
+		&i.Refund.Currency,
+		&i.Refund.Reason,
+		&i.Refund.Status,
+		&i.Refund.PspRefundID,
+		&i.Refund.DeclineCode,
+		&i.Refund.CreatedAt,
+		&i.Payment.ID,
+		&i.Payment.TenantID,
+		&i.Payment.IdempotencyKey,
+		&i.Payment.Generation,
+		&i.Payment.CustomerID,
+		&i.Payment.AmountMinor,
+		&i.Payment.Currency,
+		&i.Payment.PaymentMethod,
+		&i.Payment.Description,
+		&i.Payment.Metadata,
+		&i.Payment.Status,
+		&i.Payment.PspChargeID,
+		&i.Payment.DeclineCode,
+		&i.Payment.RefundHeldMinor,
+		&i.Payment.RefundedMinor,
+		&i.Payment.CreatedAt,
+		&i.PspAccount,
+	)
+	return i, err
+}
+
 const getPayment = `-- name: GetPayment :one
 SELECT id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at FROM payments WHERE id = $1 AND tenant_id = $2
 `
@@ -196,6 +370,79 @@ func (q *Queries) GetRefund(ctx context.Context, arg GetRefundParams) (Refund, e
 		&i.CreatedAt,
 	)
 	return i, err
+}
+
+const getWatermark = `-- name: GetWatermark :one
+SELECT scanned_to FROM ledger_watermarks WHERE account = $1 AND object = $2
+`
+
+type GetWatermarkParams struct {
+	Account string
+	Object  string
+}
+
+func (q *Queries) GetWatermark(ctx context.Context, arg GetWatermarkParams) (time.Time, error) {
+	row := q.db.QueryRow(ctx, getWatermark, arg.Account, arg.Object)
+	var scanned_to time.Time
+	err := row.Scan(&scanned_to)
+	return scanned_to, err
+}
+
+const isUnknown = `-- name: IsUnknown :one
+SELECT EXISTS (SELECT FROM idempotency_keys AS k
+               WHERE k.scope = $1 AND k.key = $2 AND k.generation = $3 AND k.attempt = $4
+                 AND k.status = 'unknown')
+`
+
+type IsUnknownParams struct {
+	Scope      string
+	Key        string
+	Generation int32
+	Attempt    int32
+}
+
+// Whether an execution is still unknown. Behind a postponement in the same transaction, which holds the key's row if it is, the
+// answer stays true until the commit.
+func (q *Queries) IsUnknown(ctx context.Context, arg IsUnknownParams) (bool, error) {
+	row := q.db.QueryRow(ctx, isUnknown,
+		arg.Scope,
+		arg.Key,
+		arg.Generation,
+		arg.Attempt,
+	)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
+const listAccounts = `-- name: ListAccounts :many
+SELECT psp_account FROM tenants WHERE psp_account > $1 ORDER BY psp_account LIMIT $2
+`
+
+type ListAccountsParams struct {
+	After   string
+	MaxRows int32
+}
+
+// The PSP accounts of all tenants, in order, in pages.
+func (q *Queries) ListAccounts(ctx context.Context, arg ListAccountsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, listAccounts, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var psp_account string
+		if err := rows.Scan(&psp_account); err != nil {
+			return nil, err
+		}
+		items = append(items, psp_account)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const listPayments = `-- name: ListPayments :many
@@ -284,6 +531,26 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) error 
 		arg.Key,
 		arg.LeaseID,
 	)
+	return err
+}
+
+const raiseWatermark = `-- name: RaiseWatermark :exec
+INSERT INTO ledger_watermarks (account, object, scanned_to)
+VALUES ($1, $2, least($3::timestamptz, clock_timestamp()))
+ON CONFLICT (account, object) DO UPDATE
+SET scanned_to = greatest(ledger_watermarks.scanned_to, excluded.scanned_to), updated_at = clock_timestamp()
+`
+
+type RaiseWatermarkParams struct {
+	Account   string
+	Object    string
+	ScannedTo time.Time
+}
+
+// Forward only: of two scans of one ledger, the slower one takes nothing back. And never into the future: a single record that the
+// PSP has dated wrongly would have all those after it skipped.
+func (q *Queries) RaiseWatermark(ctx context.Context, arg RaiseWatermarkParams) error {
+	_, err := q.db.Exec(ctx, raiseWatermark, arg.Account, arg.Object, arg.ScannedTo)
 	return err
 }
 
@@ -470,4 +737,15 @@ WHERE p.id = $1 AND (p.refund_held_minor, p.refunded_minor) IS DISTINCT FROM (t.
 func (q *Queries) TallyRefunds(ctx context.Context, paymentID uuid.UUID) error {
 	_, err := q.db.Exec(ctx, tallyRefunds, paymentID)
 	return err
+}
+
+const tenantOfAccount = `-- name: TenantOfAccount :one
+SELECT id FROM tenants WHERE psp_account = $1
+`
+
+func (q *Queries) TenantOfAccount(ctx context.Context, pspAccount string) (string, error) {
+	row := q.db.QueryRow(ctx, tenantOfAccount, pspAccount)
+	var id string
+	err := row.Scan(&id)
+	return id, err
 }

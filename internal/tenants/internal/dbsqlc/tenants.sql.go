@@ -81,7 +81,7 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (InsertKey
 
 const listActiveKeys = `-- name: ListActiveKeys :many
 
-SELECT k.id, k.tenant_id, k.secret_sha256, k.scopes, t.psp_account, t.requests_per_second, t.request_burst
+SELECT k.id, k.tenant_id, k.secret_sha256, k.scopes, k.label, t.psp_account, t.requests_per_second, t.request_burst
 FROM api_keys AS k LEFT JOIN tenants AS t ON t.id = k.tenant_id
 WHERE k.expires_at IS NULL OR k.expires_at > clock_timestamp()
 `
@@ -91,6 +91,7 @@ type ListActiveKeysRow struct {
 	TenantID          *string
 	SecretSha256      []byte
 	Scopes            []string
+	Label             string
 	PspAccount        *string
 	RequestsPerSecond *int32
 	RequestBurst      *int32
@@ -112,6 +113,7 @@ func (q *Queries) ListActiveKeys(ctx context.Context) ([]ListActiveKeysRow, erro
 			&i.TenantID,
 			&i.SecretSha256,
 			&i.Scopes,
+			&i.Label,
 			&i.PspAccount,
 			&i.RequestsPerSecond,
 			&i.RequestBurst,

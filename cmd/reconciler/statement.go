@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"payonce/internal/statement"
+)
+
+const statementHelp = `Usage: reconciler statement [--date YYYY-MM-DD] [--account NAME] [--format table|csv|json] [--output FILE]
+
+Compares the PSP's settlement statements of one day (UTC) with our payments and refunds, and writes what differs.
+
+  --date     the day; yesterday by default. A day that is not over is judged as far as the PSP has published it
+  --account  a PSP account; give it again for several. All of them by default
+  --format   table for people, with totals by kind, currency and age; csv with a line for each break; json with all of it
+  --output   a file instead of the standard output. It appears when it is complete, and can be read by you alone
+
+Breaks are kept: one that is found again keeps the time at which it was first seen, one that is found no more is gone. So a
+day can be run as often as you like; two runs of one day at once refuse each other. A movement of ours that may be in a
+statement still to come is pending, no break, and is judged by the runs of the days that follow.
+
+  missing_here   the PSP moved money, and we have no such payment or refund, or another tenant has
+  missing_there  ours succeeded, and no statement that can have it does
+  amount, currency, status   both have it, and differ
+  duplicate      a further movement for one of ours, or an id listed twice
+  psp_id         ours succeeded under another id of the PSP
+
+Exit code: 0 no breaks, 1 breaks found, 2 not all that was asked for could be reconciled.
+`
+
+// statementDeps is what the command works with.
+type statementDeps struct {
+	config   statement.Config
+	stdout   io.Writer
+	stderr   io.Writer
+	terminal bool // stderr is one: lines read are shown there, and rewritten in place
+	now      func() time.Time
+}
+
+// statementExit is the exit code for what runStatement returned.
+func statementExit(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, statement.ErrBreaks):
+		return 1
+	}
+	return 2
+}
+
+// runStatement reconciles a day and writes its report. Breaks are statement.ErrBreaks, unless something else failed as well.
+func runStatement(ctx context.Context, args []string, d statementDeps) error {
+	asked, err := parseStatement(args)
+	if errors.Is(err, flag.ErrHelp) {
+		_, err = io.WriteString(d.stdout, statementHelp)
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("%w; see reconciler statement --help", err)
+	}
+	out, err := openReport(asked.output, d.stdout)
+	if err != nil {
+		return err
+	}
+	defer out.discard()
+	line := &progressLine{out: d.stderr, now: d.now}
+	if d.terminal {
+		d.config.Progress = line.show
+	}
+	r, err := statement.New(d.config)
+	if err != nil {
+		return err
+	}
+	day, err := asked.day(ctx, r)
+	if err != nil {
+		return err
+	}
+	report, failure := r.Run(ctx, day, asked.accounts...)
+	line.end()
+	if len(report.Runs) == 0 || ctx.Err() != nil {
+		return failure
+	}
+	if err := r.Write(ctx, out, report, asked.format); err != nil {
+		return errors.Join(failure, err)
+	}
+	if err := out.publish(); err != nil {
+		return errors.Join(failure, err)
+	}
+	if failure != nil {
+		return failure // breaks or not: not all is known
+	}
+	return report.Err()
+}
+
+// statementArgs is what the command line asks for.
+type statementArgs struct {
+	date     time.Time // zero: yesterday
+	accounts []string
+	format   statement.Format
+	output   string
+}
+
+func (a statementArgs) day(ctx context.Context, r *statement.Reconciler) (time.Time, error) {
+	if a.date.IsZero() {
+		return r.Yesterday(ctx)
+	}
+	return a.date, nil
+}
+
+func parseStatement(args []string) (statementArgs, error) {
+	a := statementArgs{format: statement.Table}
+	flags := flag.NewFlagSet("statement", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.Func("date", "", func(s string) (err error) {
+		if a.date, err = time.Parse(time.DateOnly, s); err != nil {
+			return errors.New("want YYYY-MM-DD")
+		}
+		return nil
+	})
+	flags.Func("account", "", func(s string) error {
+		if s == "" {
+			return errors.New("want the name of a PSP account")
+		}
+		a.accounts = append(a.accounts, s)
+		return nil
+	})
+	flags.Func("format", "", func(s string) error {
+		a.format = statement.Format(s)
+		if !slices.Contains([]statement.Format{statement.Table, statement.CSV, statement.JSON}, a.format) {
+			return statement.ErrFormat
+		}
+		return nil
+	})
+	flags.StringVar(&a.output, "output", "", "")
+	if err := flags.Parse(args); err != nil {
+		return a, err
+	}
+	if flags.NArg() > 0 {
+		return a, fmt.Errorf("argument %q is not known", flags.Arg(0))
+	}
+	return a, nil
+}
+
+// progressLine shows how far a statement is read, on one line of a terminal.
+type progressLine struct {
+	out     io.Writer
+	now     func() time.Time
+	current string // the statement that is being read
+	began   time.Time
+	shown   bool
+}
+
+func (l *progressLine) show(p statement.Progress) {
+	name := p.Account + " " + p.Day.Format(time.DateOnly)
+	now := l.now()
+	if name != l.current {
+		l.current, l.began = name, now
+	}
+	rate := ""
+	if took := now.Sub(l.began).Seconds(); took > 0 {
+		rate = fmt.Sprintf(", %.0f lines/s", float64(p.Lines)/took)
+	}
+	state := ""
+	if p.Done {
+		state = "; comparing …"
+		l.current = "" // the same statement, read anew, begins from 0
+	}
+	fmt.Fprintf(l.out, "\r\x1b[K%s: %d lines%s%s", name, p.Lines, rate, state)
+	l.shown = true
+}
+
+// end leaves the line empty for what comes next.
+func (l *progressLine) end() {
+	if l.shown {
+		fmt.Fprint(l.out, "\r\x1b[K")
+	}
+}
+
+// reportFile is where a report goes: a file that gets its name when it is whole, or a stream.
+type reportFile struct {
+	io.Writer
+	temporary *os.File // nil for a stream
+	name      string
+}
+
+func openReport(name string, stdout io.Writer) (*reportFile, error) {
+	if name == "" {
+		return &reportFile{Writer: stdout}, nil
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("--output %s is not a regular file", name)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+	if err != nil {
+		return nil, fmt.Errorf("open --output: %w", err)
+	}
+	return &reportFile{Writer: f, temporary: f, name: name}, nil
+}
+
+// publish gives the file its name.
+func (f *reportFile) publish() error {
+	if f.temporary == nil {
+		return nil
+	}
+	if err := f.temporary.Close(); err != nil {
+		return fmt.Errorf("close report: %w", err)
+	}
+	if err := os.Rename(f.temporary.Name(), f.name); err != nil {
+		return fmt.Errorf("publish report: %w", err)
+	}
+	f.temporary = nil
+	return nil
+}
+
+// discard removes what was not published.
+func (f *reportFile) discard() {
+	if f.temporary != nil {
+		_ = f.temporary.Close()
+		_ = os.Remove(f.temporary.Name())
+	}
+}

@@ -1,0 +1,35 @@
+-- What the operator's desk reads across the tables of others. It writes to none of them.
+
+-- name: HoldKey :one
+-- Keeps a key where it is for the rest of an operator's transaction, and tells where that is. Competes with everything that moves the
+-- key. Locked before the letter, as everybody does who opens letters about a key: in the other order two of them could wait for each
+-- other.
+SELECT status FROM idempotency_keys
+WHERE scope = @scope AND key = @key AND generation = @generation
+FOR UPDATE;
+
+-- name: FindMovements :many
+-- The payments and refunds among these ids, and where they stand.
+SELECT p.id, 'payment'::text AS object, p.status FROM payments AS p WHERE p.id = ANY(@ids::uuid[])
+UNION ALL
+SELECT r.id, 'refund'::text, r.status FROM refunds AS r WHERE r.id = ANY(@ids::uuid[]);
+
+-- name: UnprocessedWebhooks :one
+SELECT count(*) AS events, coalesce(extract(epoch FROM clock_timestamp() - min(received_at)), 0)::float8 AS oldest_seconds
+FROM webhook_events WHERE processed_at IS NULL;
+
+-- name: OverdueLookups :one
+-- Unknown keys whose next lookup should have begun, along idempotency_keys_reconcile_after. A few are always on their way.
+SELECT count(*) AS keys, coalesce(extract(epoch FROM clock_timestamp() - min(reconcile_after)), 0)::float8 AS oldest_seconds
+FROM idempotency_keys WHERE reconcile_after <= (SELECT clock_timestamp());
+
+-- name: ListWatermarks :many
+-- How far each account's ledger has been compared, and how long ago: the one furthest behind first.
+SELECT account, object, scanned_to, extract(epoch FROM clock_timestamp() - updated_at)::float8 AS age_seconds
+FROM ledger_watermarks ORDER BY updated_at, account, object LIMIT @max_rows;
+
+-- name: CountJobs :many
+-- Jobs that are still to be done or to be finished.
+SELECT state::text AS state, count(*) AS jobs
+FROM river_job WHERE state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
+GROUP BY river_job.state;

@@ -1,0 +1,26 @@
+-- The temporary tables of one reconciliation, for sqlc to know them. Package statement creates them in its transaction; a
+-- test holds the two equal.
+
+CREATE TEMP TABLE statement_lines (
+    day          date NOT NULL,
+    line         bigint NOT NULL,
+    object       text NOT NULL,
+    psp_id       text COLLATE "C" NOT NULL,
+    reference    text NOT NULL,
+    subject      uuid,
+    by_psp_id    boolean NOT NULL DEFAULT false,
+    amount_minor bigint NOT NULL,
+    currency     text NOT NULL,
+    executed     boolean NOT NULL,
+    created_at   timestamptz NOT NULL
+) ON COMMIT DROP;
+
+CREATE TEMP TABLE statement_absent (
+    object       text NOT NULL,
+    subject      uuid NOT NULL,
+    psp_id       text COLLATE "C" NOT NULL,
+    amount_minor bigint NOT NULL,
+    currency     text NOT NULL,
+    created_at   timestamptz NOT NULL,
+    latest       timestamptz NOT NULL
+) ON COMMIT DROP;

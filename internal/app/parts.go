@@ -1,0 +1,202 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/riverqueue/river"
+
+	"payonce/internal/config"
+	"payonce/internal/gateway"
+	"payonce/internal/httpapi"
+	"payonce/internal/idempotency"
+	"payonce/internal/operator"
+	"payonce/internal/payments"
+	"payonce/internal/postgres"
+	"payonce/internal/reconcile"
+	"payonce/internal/telemetry"
+	"payonce/internal/tenants"
+	"payonce/internal/webhooks"
+)
+
+// Telemetry is a registry with our metrics on it. Processes that share one, as in the demo, count together.
+type Telemetry struct {
+	registry *prometheus.Registry
+	metrics  *telemetry.Metrics
+}
+
+// NewTelemetry returns an empty registry with our metrics on it.
+func NewTelemetry() *Telemetry {
+	registry := prometheus.NewRegistry()
+	return &Telemetry{registry: registry, metrics: telemetry.NewMetrics(registry)}
+}
+
+// parts are what the API and the reconciler are both made of.
+type parts struct {
+	db        *postgres.DB
+	psp       *gateway.Client
+	keys      *idempotency.Keys
+	payments  *payments.Service
+	desk      *operator.Desk
+	queue     *reconcile.Queue
+	directory *tenants.Directory
+	telemetry *Telemetry
+	log       *slog.Logger
+	newest    int64 // schema version of this binary
+	leaving   atomic.Bool
+}
+
+// newParts makes the parts. They connect to nothing yet.
+func newParts(ctx context.Context, c config.Shared, deadline time.Duration, t *Telemetry, log *slog.Logger) (_ *parts, err error) {
+	terms := idempotency.Terms{
+		Lease: c.Lease, Retention: c.Retention, PSPMemory: c.PSPMemory,
+		SettleWindow: c.SettleWindow(), FirstLookup: c.FirstLookup, Audit: c.Audit,
+	}
+	if err := terms.Check(); err != nil {
+		return nil, err
+	}
+	p := &parts{telemetry: t, log: log}
+	if p.newest, err = postgres.SchemaVersion(); err != nil {
+		return nil, err
+	}
+	if p.queue, err = reconcile.NewQueue(log); err != nil {
+		return nil, err
+	}
+	if p.db, err = openDB(ctx, c); err != nil {
+		return nil, err
+	}
+	if p.psp, err = newPSP(c, t.metrics); err != nil {
+		p.db.Close()
+		return nil, err
+	}
+	p.keys = idempotency.New(p.db, terms, time.Now)
+	p.payments = payments.New(payments.Config{
+		DB: p.db, Keys: p.keys, PSP: p.psp, NewID: NewID, Metrics: t.metrics, Log: log, PublicURL: c.PublicURL, Deadline: deadline,
+	})
+	p.directory = tenants.NewDirectory(p.db, time.Now)
+	p.desk = operator.New(operator.Config{
+		DB: p.db, Keys: p.keys, Payments: p.payments, Log: log,
+		Requeue: p.retryJob, Reprocess: p.reprocess, Reconsider: p.queue.EvidenceTx,
+	})
+	return p, nil
+}
+
+// retryJob has a job run again that was given up.
+func (p *parts) retryJob(ctx context.Context, tx pgx.Tx, id int64) error {
+	err := p.queue.RetryTx(ctx, tx, id)
+	if errors.Is(err, river.ErrNotFound) {
+		return fmt.Errorf("%w: %w", operator.ErrGone, err)
+	}
+	return err
+}
+
+// reprocess has a stored webhook processed again.
+func (p *parts) reprocess(ctx context.Context, tx pgx.Tx, id string) error {
+	err := webhooks.ReopenTx(ctx, tx, id)
+	switch {
+	case errors.Is(err, webhooks.ErrNoEvent):
+		return fmt.Errorf("%w: %w", operator.ErrGone, err)
+	case err != nil:
+		return err
+	}
+	return p.queue.WebhookTx(ctx, tx, id)
+}
+
+func openDB(ctx context.Context, c config.Shared) (*postgres.DB, error) {
+	limits := postgres.DefaultLimits()
+	limits.MaxConns, limits.Acquire = c.DBMaxConns, c.DBAcquire
+	limits.StatementTimeout, limits.LockTimeout = c.DBStatementTimeout, c.DBLockTimeout
+	limits.Pooler = c.DBPooler
+	return postgres.Open(ctx, c.DatabaseURL, limits)
+}
+
+func newPSP(c config.Shared, metrics *telemetry.Metrics) (*gateway.Client, error) {
+	limits := gateway.DefaultLimits()
+	limits.Dial, limits.Total, limits.InFlight = c.PSPDial, c.PSPTotal, c.PSPInFlight
+	limits.BreakerFailures, limits.BreakerOpen = c.PSPBreakerFailures, c.PSPBreakerOpen
+	return gateway.New(c.PSPURL, c.PSPSecret, limits, time.Now, metrics.PSPRequest)
+}
+
+// registerGauges adds the figures that are read when they are asked for.
+func (p *parts) registerGauges() {
+	telemetry.RegisterGauges(p.telemetry.registry, telemetry.Gauges{
+		PoolAcquired: func() float64 { return float64(p.db.Stat().AcquiredConns()) },
+		PoolIdle:     func() float64 { return float64(p.db.Stat().IdleConns()) },
+		PoolMax:      func() float64 { return float64(p.db.Stat().MaxConns()) },
+		PSPInFlight:  func() float64 { return float64(p.psp.InFlight()) },
+	})
+	telemetry.RegisterBacklog(p.telemetry.registry, time.Now, p.backlog)
+}
+
+// backlog is the operator's summary in the words of the metrics.
+func (p *parts) backlog(ctx context.Context) (telemetry.Backlog, error) {
+	s, err := p.desk.Summary(ctx)
+	if err != nil {
+		return telemetry.Backlog{}, err
+	}
+	b := telemetry.Backlog{
+		Keys: map[string]int64{}, OldestUnknown: s.Keys.OldestUnknown,
+		LettersOpen: map[string]int64{}, OldestLetter: s.Letters.Oldest,
+		WebhooksWaiting: s.Webhooks.Count, OldestWebhook: s.Webhooks.Oldest,
+		JobsByState: s.Jobs, LookupsOverdueBy: s.Lookups.Oldest,
+	}
+	for status, n := range s.Keys.ByStatus {
+		b.Keys[string(status)] = n
+	}
+	for kind, n := range s.Letters.Open {
+		b.LettersOpen[string(kind)] = n
+	}
+	for _, w := range s.Ledger {
+		b.OldestWatermark = max(b.OldestWatermark, w.Age)
+	}
+	return b, nil
+}
+
+// readiness is what /readyz asks: the parts, and whether the process is on its way out.
+func (p *parts) readiness() map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"database": p.db.Ping,
+		"schema":   p.checkSchema,
+		"serving": func(context.Context) error {
+			if p.leaving.Load() {
+				return errors.New("shutting down")
+			}
+			return nil
+		},
+	}
+}
+
+// operatorSide is the handler of the operator's listener. Every process has one.
+func (p *parts) operatorSide(publicURL string, checks map[string]func(context.Context) error) http.Handler {
+	return httpapi.Operator(httpapi.OperatorConfig{
+		Desk: p.desk, Directory: p.directory, Gatherer: p.telemetry.registry, Checks: checks,
+		Metrics: p.telemetry.metrics, Log: p.log, PublicURL: publicURL, RequestID: requestID, Now: time.Now,
+	})
+}
+
+func (p *parts) checkSchema(ctx context.Context) error {
+	applied, err := p.db.AppliedVersion(ctx)
+	if err != nil {
+		return errors.New("schema version not readable; run api migrate")
+	}
+	if applied < p.newest {
+		return fmt.Errorf("schema is at version %d, this binary needs %d; run api migrate", applied, p.newest)
+	}
+	return nil
+}
+
+func (p *parts) close() {
+	p.psp.Close()
+	p.db.Close()
+}
+
+// jitter draws from [0, 1).
+func jitter() float64 { return rand.Float64() }

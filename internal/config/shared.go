@@ -1,0 +1,118 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"time"
+)
+
+// Shared are the settings that the API and the reconciler must have alike: both write what the other reads.
+type Shared struct {
+	DatabaseURL string `env:"DATABASE_URL" desc:"PostgreSQL, as a URL or keyword string"`
+	PublicURL   string `env:"PUBLIC_URL" desc:"base of the URLs in answers; the same for all processes (default: from HTTP_ADDR)"`
+	PSPURL      string `env:"PSP_URL" envDefault:"http://127.0.0.1:8082" desc:"the payment service provider"`
+	PSPSecret   string `env:"PSP_SECRET" desc:"our secret at the PSP; required to serve"`
+	LogLevel    string `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
+
+	Lease       time.Duration `env:"LEASE" envDefault:"30s" desc:"exclusive right to execute a key"`
+	Retention   time.Duration `env:"KEY_RETENTION" envDefault:"48h" desc:"how long a key is kept"`
+	Audit       time.Duration `env:"KEY_AUDIT" envDefault:"720h" desc:"how long an expired key is kept before it is deleted"`
+	PSPMemory   time.Duration `env:"PSP_KEY_MEMORY" envDefault:"24h" desc:"how long the PSP knows a key again"`
+	PSPLate     time.Duration `env:"PSP_LATE_LIMIT" envDefault:"60s" desc:"how late the PSP may still execute; with LEASE, the settle window"`
+	FirstLookup time.Duration `env:"FIRST_LOOKUP" envDefault:"10s" desc:"how long a lost outcome waits for a webhook before the PSP is asked"`
+
+	PSPDial            time.Duration `env:"PSP_DIAL_TIMEOUT" envDefault:"2s" desc:"longest time to connect to the PSP"`
+	PSPTotal           time.Duration `env:"PSP_TIMEOUT" envDefault:"8s" desc:"longest time for a PSP request"`
+	PSPInFlight        int           `env:"PSP_IN_FLIGHT" envDefault:"64" desc:"PSP requests at once"`
+	PSPBreakerFailures uint32        `env:"PSP_BREAKER_FAILURES" envDefault:"20" desc:"failures in a row that open the breaker"`
+	PSPBreakerOpen     time.Duration `env:"PSP_BREAKER_OPEN" envDefault:"5s" desc:"how long the breaker stays open"`
+
+	DBMaxConns         int32         `env:"DB_MAX_CONNS" envDefault:"16" desc:"size of the database pool"`
+	DBAcquire          time.Duration `env:"DB_ACQUIRE_TIMEOUT" envDefault:"1s" desc:"longest wait for a connection of the pool"`
+	DBStatementTimeout time.Duration `env:"DB_STATEMENT_TIMEOUT" envDefault:"5s" desc:"longest statement"`
+	DBLockTimeout      time.Duration `env:"DB_LOCK_TIMEOUT" envDefault:"2s" desc:"longest wait for a row lock"`
+	DBPooler           bool          `env:"DB_POOLER" envDefault:"false" desc:"true behind a pooler in transaction mode, such as PgBouncer; see docs/pooler.md"`
+}
+
+// SettleWindow is how long after a key became unknown a lookup that finds nothing becomes proof: an owner may send until its lease is
+// over, and the PSP may be late.
+func (c Shared) SettleWindow() time.Duration { return c.Lease + c.PSPLate }
+
+// maxPSPTotal leaves time for both transactions within the server's write timeout.
+const maxPSPTotal = 15 * time.Second
+
+// refusals collects what is wrong with settings.
+type refusals []error
+
+func (r *refusals) refuse(format string, args ...any) { *r = append(*r, fmt.Errorf(format, args...)) }
+
+// positive refuses spans of time that are not.
+func (r *refusals) positive(spans map[string]time.Duration, order ...string) {
+	for _, name := range order {
+		if spans[name] <= 0 {
+			r.refuse("%s is %s, must be positive", name, spans[name])
+		}
+	}
+}
+
+func (r *refusals) addresses(named map[string]string) {
+	for name, addr := range named {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			r.refuse("%s is %q, must be host:port or :port, such as :8080", name, addr)
+		}
+	}
+}
+
+// check names every setting, and every relation between two, that would make Payonce wrong rather than slow.
+func (c Shared) check(bad *refusals) {
+	bad.positive(map[string]time.Duration{
+		"LEASE": c.Lease, "KEY_RETENTION": c.Retention, "PSP_KEY_MEMORY": c.PSPMemory, "PSP_LATE_LIMIT": c.PSPLate,
+		"PSP_DIAL_TIMEOUT": c.PSPDial, "PSP_TIMEOUT": c.PSPTotal, "PSP_BREAKER_OPEN": c.PSPBreakerOpen,
+		"DB_ACQUIRE_TIMEOUT": c.DBAcquire, "DB_STATEMENT_TIMEOUT": c.DBStatementTimeout, "DB_LOCK_TIMEOUT": c.DBLockTimeout,
+	}, "LEASE", "KEY_RETENTION", "PSP_KEY_MEMORY", "PSP_LATE_LIMIT", "PSP_DIAL_TIMEOUT", "PSP_TIMEOUT", "PSP_BREAKER_OPEN",
+		"DB_ACQUIRE_TIMEOUT", "DB_STATEMENT_TIMEOUT", "DB_LOCK_TIMEOUT")
+	if c.Audit < 0 || c.FirstLookup < 0 {
+		bad.refuse("KEY_AUDIT (%s) and FIRST_LOOKUP (%s) must not be negative", c.Audit, c.FirstLookup)
+	}
+	// An owner sends within a third of its lease; the PSP has another third; the rest is for writing what came of it.
+	if c.PSPTotal > c.Lease/3 {
+		bad.refuse("PSP_TIMEOUT (%s) times 3 must not exceed LEASE (%s): the lease would end while the PSP still works", c.PSPTotal, c.Lease)
+	}
+	if c.PSPTotal > maxPSPTotal {
+		bad.refuse("PSP_TIMEOUT (%s) must not exceed %s: the server ends a response after 30s", c.PSPTotal, maxPSPTotal)
+	}
+	if c.PSPDial > c.PSPTotal {
+		bad.refuse("PSP_DIAL_TIMEOUT (%s) must not exceed PSP_TIMEOUT (%s)", c.PSPDial, c.PSPTotal)
+	}
+	if c.Retention < c.PSPMemory {
+		bad.refuse("KEY_RETENTION (%s) must not be shorter than PSP_KEY_MEMORY (%s)", c.Retention, c.PSPMemory)
+	}
+	if c.SettleWindow() >= c.PSPMemory {
+		bad.refuse("LEASE (%s) and PSP_LATE_LIMIT (%s) together must be shorter than PSP_KEY_MEMORY (%s)", c.Lease, c.PSPLate, c.PSPMemory)
+	}
+	if c.DBLockTimeout > c.DBStatementTimeout {
+		bad.refuse("DB_LOCK_TIMEOUT (%s) must not exceed DB_STATEMENT_TIMEOUT (%s)", c.DBLockTimeout, c.DBStatementTimeout)
+	}
+	if c.DBMaxConns < 2 || c.PSPInFlight < 1 || c.PSPBreakerFailures < 1 {
+		bad.refuse("DB_MAX_CONNS must be at least 2, PSP_IN_FLIGHT and PSP_BREAKER_FAILURES at least 1")
+	}
+	for name, raw := range map[string]string{"PUBLIC_URL": c.PublicURL, "PSP_URL": c.PSPURL} {
+		if u, err := url.Parse(raw); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			bad.refuse("%s is %q, must be an http or https URL", name, raw)
+		}
+	}
+	if _, err := c.Level(); err != nil {
+		*bad = append(*bad, err)
+	}
+}
+
+// Level is the log level.
+func (c Shared) Level() (slog.Level, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		return 0, fmt.Errorf("LOG_LEVEL is %q, must be debug, info, warn or error", c.LogLevel)
+	}
+	return l, nil
+}

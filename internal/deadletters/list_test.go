@@ -1,0 +1,149 @@
+package deadletters
+
+import (
+	"encoding/base64"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+)
+
+func TestPagesAreTheWholeListNewestFirst(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	var want []uuid.UUID
+	for i := range 7 {
+		l := of(int32(i + 1))
+		want = append(want, l.ID)
+		o.put(l)
+	}
+	slices.Reverse(want)
+	for limit := 1; limit <= 8; limit++ {
+		var got []uuid.UUID
+		f := Filter{Status: OpenStatus, Limit: limit}
+		for {
+			page := o.list(f)
+			if len(page.Letters) == 0 || len(page.Letters) > limit {
+				t.Fatalf("a page of %d has %d letters", limit, len(page.Letters))
+			}
+			for _, l := range page.Letters {
+				got = append(got, l.ID)
+			}
+			if len(got) > len(want) {
+				t.Fatalf("pages of %d lead in a circle: %v", limit, got)
+			}
+			if f.Before = page.Next; f.Before == nil {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("pages of %d give %v, want %v", limit, got, want)
+		}
+	}
+}
+
+// Letters opened by one statement may have the same time: the id tells them apart.
+func TestLettersOfOneMomentAreNeitherSkippedNorRepeated(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.exec(`INSERT INTO dead_letters (id, kind, finding, reason, evidence, opened_at)
+		SELECT gen_random_uuid(), 'unknown_movement', 'charge ' || n, '', '{}', '2026-11-20 09:00:00+00' FROM generate_series(1, 9) AS n`)
+	seen := map[uuid.UUID]bool{}
+	f := Filter{Status: OpenStatus, Limit: 2}
+	for {
+		page := o.list(f)
+		for _, l := range page.Letters {
+			if seen[l.ID] {
+				t.Fatalf("%s comes twice", l.ID)
+			}
+			seen[l.ID] = true
+		}
+		if f.Before = page.Next; f.Before == nil {
+			break
+		}
+	}
+	if len(seen) != 9 {
+		t.Fatalf("%d of 9 letters were listed", len(seen))
+	}
+}
+
+func TestPageIsBounded(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.exec(`INSERT INTO dead_letters (id, kind, finding, reason, evidence)
+		SELECT gen_random_uuid(), 'unknown_movement', 'charge ' || n, '', '{}' FROM generate_series(1, $1::int) AS n`, MaxPage+1)
+	for limit, want := range map[int]int{-1: 1, 0: 1, MaxPage: MaxPage, MaxPage + 1: MaxPage, 1 << 40: MaxPage} {
+		if page := o.list(Filter{Status: OpenStatus, Limit: limit}); len(page.Letters) != want || page.Next == nil {
+			t.Errorf("limit %d: %d letters, more %v", limit, len(page.Letters), page.Next != nil)
+		}
+	}
+}
+
+func TestOpenAndResolvedAreTwoLists(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	first, second := of(1), of(2)
+	o.put(first, second)
+	if _, err := o.resolve(first.ID, 1, Dismiss); err != nil {
+		t.Fatal(err)
+	}
+	open, closed := o.open(), o.list(Filter{Status: ResolvedStatus, Limit: 10}).Letters
+	if len(open) != 1 || open[0].ID != second.ID || open[0].Status() != OpenStatus {
+		t.Errorf("open are %+v", open)
+	}
+	if len(closed) != 1 || closed[0].ID != first.ID || closed[0].Status() != ResolvedStatus {
+		t.Errorf("resolved are %+v", closed)
+	}
+}
+
+func TestAgeIsByTheDatabasesClockAndNeverNegative(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.exec(`INSERT INTO dead_letters (id, kind, finding, reason, evidence, opened_at) VALUES
+		(gen_random_uuid(), 'unknown_movement', 'old', '', '{}', clock_timestamp() - interval '3 hours'),
+		(gen_random_uuid(), 'unknown_movement', 'to come', '', '{}', clock_timestamp() + interval '3 hours')`)
+	got := o.open()
+	if len(got) != 2 || got[0].Age != 0 || got[1].Age < 3*time.Hour || got[1].Age > 4*time.Hour {
+		t.Fatalf("letters are %+v", got)
+	}
+}
+
+func TestLetterThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	if _, err := Get(t.Context(), o.db, uuid.Must(uuid.NewV7())); !errors.Is(err, ErrNoLetter) {
+		t.Fatal(err)
+	}
+}
+
+func TestCursorIsReadAsItIsWritten(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		c := Cursor{
+			opened: time.UnixMicro(rapid.Int64Range(0, 253402300799999999).Draw(t, "micros")).UTC(),
+			id:     uuid.UUID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")),
+		}
+		got, err := ParseCursor(c.String())
+		if err != nil || !got.opened.Equal(c.opened) || got.id != c.id {
+			t.Fatalf("%+v became %+v, %v", c, got, err)
+		}
+	})
+}
+
+func TestCursorThatIsNoneIsRefused(t *testing.T) {
+	t.Parallel()
+	good := Cursor{opened: time.UnixMicro(1), id: uuid.Max}.String()
+	for _, s := range []string{
+		"", "x", good + "A", good[1:], good + "=", good[:len(good)-1] + "\n", strings.Repeat("_", len(good)),
+		base64.RawURLEncoding.EncodeToString(append([]byte{0x80, 0, 0, 0, 0, 0, 0, 0}, make([]byte, 16)...)),
+		base64.RawURLEncoding.EncodeToString(append([]byte{0x7f, 0xff, 0, 0, 0, 0, 0, 0}, make([]byte, 16)...)),
+	} {
+		if c, err := ParseCursor(s); !errors.Is(err, ErrCursorMalformed) {
+			t.Errorf("%q is read as %+v, %v", s, c, err)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package deadletters
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+func TestLetterIsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	about := aLetter()
+	alone := aLetter()
+	alone.Kind, alone.Finding, alone.About, alone.Subject = UnknownMovement, "charge ch_1", nil, nil
+	for _, l := range []Letter{about, alone} {
+		o.put(l)
+		got, err := Get(t.Context(), o.db, l.ID)
+		if err != nil || got.Opened.IsZero() {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		l.Version, l.Opened, l.Age = 1, got.Opened, got.Age
+		if diff := cmp.Diff(l, got); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+}
+
+func TestSameFindingIsOneLetter(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	first := aLetter()
+	again := first
+	again.ID, again.Reason = uuid.Must(uuid.NewV7()), "seen once more"
+	o.put(first)
+	o.put(again)
+	if got := o.open(); len(got) != 1 || got[0].ID != first.ID || got[0].Reason != first.Reason {
+		t.Fatalf("letters are %+v", got)
+	}
+}
+
+func TestAnotherFindingIsAnotherLetter(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	other := aLetter()
+	other.Kind = LookupsExhausted
+	for name, l := range map[string]Letter{"first": aLetter(), "another kind": other, "another finding": of(2)} {
+		before := len(o.open())
+		o.put(l)
+		if len(o.open()) != before+1 {
+			t.Errorf("%s was taken for the same", name)
+		}
+	}
+}
+
+func TestFindingNamesTheKeyAndItsGeneration(t *testing.T) {
+	t.Parallel()
+	a := *aLetter().About
+	seen := map[string]bool{}
+	for _, change := range []func(*About){
+		func(*About) {}, func(a *About) { a.Generation = 2 }, func(a *About) { a.Key += "3" },
+		func(a *About) { a.Scope = "globex POST /payments" },
+	} {
+		b := a
+		change(&b)
+		seen[b.KeyFinding()] = true
+	}
+	if len(seen) != 4 {
+		t.Fatalf("findings are %v", seen)
+	}
+}
+
+// A retry says "find out once more", so that what is found then is news. Any other decision is about the finding itself.
+func TestFindingComesBackOnlyAfterARetry(t *testing.T) {
+	t.Parallel()
+	for action, want := range map[Action]int{Retry: 1, Executed: 0, NotExecuted: 0, Dismiss: 0} {
+		t.Run(string(action), func(t *testing.T) {
+			t.Parallel()
+			o := setup(t)
+			l := aLetter()
+			o.put(l)
+			if _, err := o.resolve(l.ID, 1, action); err != nil {
+				t.Fatal(err)
+			}
+			if got := o.open(); len(got) != 0 {
+				t.Fatalf("resolved letters read as open: %+v", got)
+			}
+			o.put(aLetter())
+			if got := o.open(); len(got) != want {
+				t.Fatalf("%d letters are open, want %d", len(got), want)
+			}
+		})
+	}
+}
+
+// Neither the finding nor its letter can exist without the other.
+func TestLetterIsPartOfTheTransactionThatFindsIt(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	b := &pgx.Batch{}
+	QueueOpen(b, aLetter())
+	b.Queue("SELECT 1/0")
+	if err := o.db.Send(context.Background(), b); err == nil {
+		t.Fatal("dividing by zero worked")
+	}
+	if got := o.open(); len(got) != 0 {
+		t.Fatalf("letters are %+v", got)
+	}
+}
+
+func TestLettersThatCannotBe(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	for name, change := range map[string]func(*Letter){
+		"a reason without bounds":  func(l *Letter) { l.Reason = strings.Repeat("x", 501) },
+		"no evidence":              func(l *Letter) { l.Evidence = nil },
+		"evidence that is no JSON": func(l *Letter) { l.Evidence = []byte("<html>") },
+	} {
+		l := aLetter()
+		change(&l)
+		err := o.send(l)
+		var pg *pgconn.PgError
+		if !errors.As(err, &pg) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package deadletters
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/postgres"
+)
+
+func TestResolutionIsKeptWithItsActorReasonAndAuditRow(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := aLetter()
+	o.put(l)
+	resolved, err := o.resolve(l.ID, 1, Executed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := Get(t.Context(), o.db, l.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(resolved, read, cmpopts.IgnoreFields(Letter{}, "Age")); diff != "" {
+		t.Error(diff)
+	}
+	r := read.Resolution
+	if read.Version != 2 || r == nil || r.Action != Executed || r.Actor != "ann" || r.Reason != "seen to it" || r.At.IsZero() {
+		t.Fatalf("letter is %+v, resolution %+v", read, r)
+	}
+	want := []Deed{{Version: 1, Actor: "ann", Action: Executed, Reason: "seen to it", Done: true}}
+	if diff := cmp.Diff(want, o.trail(l.ID), cmpopts.IgnoreFields(Deed{}, "At")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLetterIsNotResolvedTwiceNorUnderAnotherVersion(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := aLetter()
+	o.put(l)
+	for _, version := range []int32{0, 2} {
+		if _, err := o.resolve(l.ID, version, Dismiss); !errors.Is(err, ErrConflict) {
+			t.Errorf("version %d: %v", version, err)
+		}
+	}
+	if _, err := o.resolve(l.ID, 1, Dismiss); err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []int32{1, 2} {
+		if _, err := o.resolve(l.ID, version, Retry); !errors.Is(err, ErrConflict) {
+			t.Errorf("once resolved, version %d: %v", version, err)
+		}
+	}
+	if _, err := o.resolve(uuid.Must(uuid.NewV7()), 1, Dismiss); !errors.Is(err, ErrNoLetter) {
+		t.Errorf("no letter: %v", err)
+	}
+	if trail := o.trail(l.ID); len(trail) != 1 {
+		t.Errorf("%d audit rows for one resolution", len(trail))
+	}
+}
+
+func TestOfManyOperatorsExactlyOneWins(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := aLetter()
+	o.put(l)
+	results := make(chan error, 8)
+	var all sync.WaitGroup
+	for range cap(results) {
+		all.Go(func() {
+			_, err := o.resolve(l.ID, 1, Dismiss)
+			results <- err
+		})
+	}
+	all.Wait()
+	close(results)
+	won := 0
+	for err := range results {
+		switch {
+		case err == nil:
+			won++
+		case !errors.Is(err, ErrConflict):
+			t.Errorf("loser was told %v", err)
+		}
+	}
+	if won != 1 || len(o.trail(l.ID)) != 1 {
+		t.Fatalf("%d have won, %d audit rows", won, len(o.trail(l.ID)))
+	}
+}
+
+func TestResolutionGoesWithItsTransaction(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := aLetter()
+	o.put(l)
+	regret := errors.New("regret")
+	err := o.db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := ResolveTx(ctx, tx, l.ID, 1, Dismiss, "ann", "too early"); err != nil {
+			return err
+		}
+		return regret
+	})
+	if !errors.Is(err, regret) || len(o.open()) != 1 || len(o.trail(l.ID)) != 0 {
+		t.Fatalf("%v, %d open, trail %+v", err, len(o.open()), o.trail(l.ID))
+	}
+}
+
+func TestRefusalIsAuditedAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := aLetter()
+	o.put(l)
+	refuse := func(detail string) error {
+		return o.db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+			return AuditRefusalTx(ctx, tx, Refusal{
+				Letter: l.ID, Version: 7, Action: NotExecuted, Actor: "ann", Reason: "customer says so", Detail: detail,
+			})
+		})
+	}
+	if err := refuse("the PSP knows it"); err != nil {
+		t.Fatal(err)
+	}
+	if err := refuse(strings.Repeat("é", 501)); err != nil {
+		t.Fatal(err)
+	}
+	want := []Deed{
+		{Version: 7, Actor: "ann", Action: NotExecuted, Reason: "customer says so", Detail: "the PSP knows it"},
+		{Version: 7, Actor: "ann", Action: NotExecuted, Reason: "customer says so", Detail: strings.Repeat("é", 500)},
+	}
+	if diff := cmp.Diff(want, o.trail(l.ID), cmpopts.IgnoreFields(Deed{}, "At")); diff != "" {
+		t.Error(diff)
+	}
+	if open := o.open(); len(open) != 1 || open[0].Version != 1 {
+		t.Errorf("open are %+v", open)
+	}
+}
+
+// Not only the program keeps to it: nor can a script or a person at a psql prompt.
+func TestHistoryIsAppendOnly(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l, still := of(1), of(2)
+	o.put(l, still)
+	if _, err := o.resolve(l.ID, 1, Dismiss); err != nil {
+		t.Fatal(err)
+	}
+	const resolved = ` status = 'resolved', resolved_at = now(), action = 'dismiss', actor = 'x', resolution_reason = 'x' `
+	for sql, constraint := range map[string]string{
+		"DELETE FROM dead_letters":                                                                                           "history_is_append_only",
+		"TRUNCATE dead_letters, operator_actions":                                                                            "history_is_append_only",
+		"UPDATE operator_actions SET actor = 'bob'":                                                                          "history_is_append_only",
+		"DELETE FROM operator_actions":                                                                                       "history_is_append_only",
+		"UPDATE dead_letters SET version = version + 1":                                                                      "dead_letters_resolved_once",
+		"UPDATE dead_letters SET actor = 'bob' WHERE status = 'resolved'":                                                    "dead_letters_resolved_once",
+		"UPDATE dead_letters SET " + resolved + " WHERE status = 'open'":                                                     "dead_letters_resolved_once",
+		"UPDATE dead_letters SET version = 3, " + resolved + "WHERE version = 1":                                             "dead_letters_resolved_once",
+		"UPDATE dead_letters SET version = 2, reason = 'x', " + resolved + "WHERE version = 1":                               "dead_letters_resolved_once",
+		"UPDATE dead_letters SET version = 2, key = 'x', " + resolved + "WHERE version = 1":                                  "dead_letters_resolved_once",
+		"UPDATE dead_letters SET version = 2, subject = NULL, " + resolved + "WHERE version = 1":                             "dead_letters_resolved_once",
+		"UPDATE dead_letters SET version = 2, status = 'resolved' WHERE version = 1":                                         "dead_letters_resolution_iff_resolved",
+		"UPDATE dead_letters SET version = 2, " + resolved + ", finding = 'x' WHERE version = 1":                             "dead_letters_resolved_once",
+		"UPDATE dead_letters SET version = 2," + strings.Replace(resolved, "'dismiss'", "'forget'", 1) + "WHERE version = 1": "dead_letters_action_known",
+	} {
+		_, err := o.pool.Exec(t.Context(), sql)
+		if !postgres.Violates(err, constraint) {
+			t.Errorf("%s: %v, want %s", sql, err, constraint)
+		}
+	}
+}
+
+func TestOtherLetterAboutTheSameKeyIsNamed(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	mine, other, elsewhere := of(1), of(1), of(2)
+	other.Kind = LookupsExhausted
+	o.put(mine, elsewhere)
+	ask := func() (id uuid.UUID, found bool) {
+		err := o.db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) (err error) {
+			id, found, err = OtherOpenTx(ctx, tx, mine.ID, *mine.About)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id, found
+	}
+	if id, found := ask(); found {
+		t.Fatalf("%s is about another generation", id)
+	}
+	o.put(other)
+	if id, found := ask(); !found || id != other.ID {
+		t.Fatalf("%s, %v", id, found)
+	}
+	if _, err := o.resolve(other.ID, 1, Dismiss); err != nil {
+		t.Fatal(err)
+	}
+	if id, found := ask(); found {
+		t.Fatalf("%s is resolved", id)
+	}
+}

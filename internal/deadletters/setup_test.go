@@ -1,0 +1,103 @@
+package deadletters
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// office is where letters are kept, on a database of the test's own.
+type office struct {
+	t    *testing.T
+	pool *pgxpool.Pool
+	db   *postgres.DB
+}
+
+func setup(t *testing.T) office {
+	t.Helper()
+	pool := pgtest.New(t)
+	return office{t, pool, postgres.Wrap(pool, 0)}
+}
+
+func aLetter() Letter {
+	about := About{Tenant: "acme", Scope: "acme POST /payments", Key: "order-0000000042", Generation: 1}
+	subject := uuid.Must(uuid.NewV7())
+	return Letter{
+		ID: uuid.Must(uuid.NewV7()), Kind: PSPContradicts, Finding: about.KeyFinding(), About: &about, Subject: &subject,
+		Reason: "answer has another amount", Evidence: []byte(`{"status": 201}`),
+	}
+}
+
+// of is a letter about another generation of the same key.
+func of(generation int32) Letter {
+	l := aLetter()
+	l.About.Generation = generation
+	l.Finding = l.About.KeyFinding()
+	return l
+}
+
+func (o office) send(letters ...Letter) error {
+	o.t.Helper()
+	b := &pgx.Batch{}
+	for _, l := range letters {
+		QueueOpen(b, l)
+	}
+	return o.db.Send(o.t.Context(), b)
+}
+
+func (o office) put(letters ...Letter) {
+	o.t.Helper()
+	if err := o.send(letters...); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+func (o office) list(f Filter) Page {
+	o.t.Helper()
+	page, err := List(o.t.Context(), o.db, f)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return page
+}
+
+func (o office) open() []Letter {
+	o.t.Helper()
+	return o.list(Filter{Status: OpenStatus, Limit: MaxPage}).Letters
+}
+
+// resolve closes a letter in a transaction of its own.
+func (o office) resolve(id uuid.UUID, version int32, action Action) (Letter, error) {
+	o.t.Helper()
+	var resolved Letter
+	err := o.db.Transact(o.t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		resolved, err = ResolveTx(ctx, tx, id, version, action, "ann", "seen to it")
+		return err
+	})
+	return resolved, err
+}
+
+func (o office) trail(id uuid.UUID) []Deed {
+	o.t.Helper()
+	trail, err := Trail(o.t.Context(), o.db, id)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return trail
+}
+
+func (o office) exec(sql string, args ...any) {
+	o.t.Helper()
+	if _, err := o.pool.Exec(o.t.Context(), sql, args...); err != nil {
+		o.t.Fatalf("%s: %v", sql, err)
+	}
+}

@@ -1,0 +1,35 @@
+package deadletters
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/deadletters/internal/dbsqlc"
+	"payonce/internal/postgres"
+)
+
+// Summary is how much lies on the desk.
+type Summary struct {
+	Open   map[Kind]int64 // only kinds that there are
+	Oldest time.Duration  // the age of the oldest open letter; zero without any
+}
+
+// Summarize counts the open letters.
+func Summarize(ctx context.Context, db *postgres.DB) (Summary, error) {
+	s := Summary{Open: map[Kind]int64{}}
+	err := db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, err := dbsqlc.New(c).CountOpen(ctx)
+		for _, r := range rows {
+			s.Open[Kind(r.Kind)] = r.Letters
+			s.Oldest = max(s.Oldest, seconds(r.OldestSeconds))
+		}
+		return err
+	})
+	if err != nil {
+		return Summary{}, fmt.Errorf("count open dead letters: %w", err)
+	}
+	return s, nil
+}

@@ -1,0 +1,115 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"payonce/internal/postgres"
+	"payonce/internal/problem"
+	"payonce/internal/webhooks"
+)
+
+// maxWebhook bounds the body of a webhook, in bytes. PSPs send whole objects.
+const maxWebhook = 64 << 10
+
+// afterUnconfigured is when a webhook may come again that nobody can verify now. Somebody has to do something first.
+const afterUnconfigured = time.Minute
+
+// takeWebhook stores a genuine message of the PSP, whatever it says: what it means is found out later. It answers 204 only when
+// message and job are durable; to everything else the PSP sends again.
+func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request) {
+	if a.webhooks == nil {
+		// Not a 404: the PSP would give up, and what it has to say would be lost before the secret is set.
+		retryAfter(w, afterUnconfigured)
+		a.refuse(w, r, problem.WebhooksNotConfigured, "This server has no webhook secret, so it takes no webhooks.")
+		return
+	}
+	body, bad := readSigned(w, r)
+	if bad != nil {
+		a.metrics.WebhookReceived(unreadable(bad.code))
+		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		return
+	}
+	// A sender that hangs up now sends again. To break off would cost a connection of the pool each time.
+	receipt, err := a.webhooks.Receive(context.WithoutCancel(r.Context()), webhooks.Delivery{
+		ID: header(r, "Webhook-Id"), Timestamp: header(r, "Webhook-Timestamp"), Signature: header(r, "Webhook-Signature"), Body: body,
+	})
+	if err != nil {
+		a.refuseWebhook(w, r, err)
+		return
+	}
+	switch receipt.(type) {
+	case webhooks.Received:
+		a.metrics.WebhookReceived("stored")
+	case webhooks.Duplicate:
+		a.metrics.WebhookReceived("duplicate")
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// refuseWebhook answers why a message was not taken. Which secret was tried, or how close it was, stays here.
+func (a *API) refuseWebhook(w http.ResponseWriter, r *http.Request, err error) {
+	for _, row := range []struct {
+		is             error
+		result, detail string
+	}{
+		{webhooks.ErrHeaderMissing, "malformed", "Send the headers webhook-id, webhook-timestamp and webhook-signature."},
+		{webhooks.ErrMalformed, "malformed", "webhook-id must be 1 to 255 printable ASCII characters without spaces and full stops, webhook-timestamp whole seconds since 1970; each once."},
+		{webhooks.ErrSignature, "bad_signature", "No signature in webhook-signature is one of this webhook."},
+		{webhooks.ErrStale, "stale", "webhook-timestamp is too far from now. Sign each attempt anew, with the time of the attempt."},
+	} {
+		if errors.Is(err, row.is) {
+			a.metrics.WebhookReceived(row.result)
+			// RFC 9110, section 15.5.2, asks for a challenge. There is no registered scheme for signed messages.
+			w.Header().Set("WWW-Authenticate", "StandardWebhooks")
+			a.refuse(w, r, problem.WebhookSignatureInvalid, row.detail)
+			return
+		}
+	}
+	a.metrics.WebhookReceived("store_error")
+	retryAfter(w, afterStoreFailure)
+	if postgres.Unavailable(err) {
+		a.log.WarnContext(r.Context(), "webhook refused for now", slog.String("request_id", requestIDOf(r)), slog.Any("error", err))
+		a.refuse(w, r, problem.IdempotencyStoreUnavailable, "The store is not available. Send the webhook again.")
+		return
+	}
+	a.log.ErrorContext(r.Context(), "webhook failed", slog.String("request_id", requestIDOf(r)), slog.Any("error", err))
+	a.refuse(w, r, problem.InternalError, "Something went wrong on our side. Send the webhook again.")
+}
+
+// readSigned reads a body to the byte, as it was signed.
+func readSigned(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
+	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || mediaType != "application/json" {
+		return nil, &refusal{code: problem.UnsupportedMediaType, detail: "Send Content-Type: application/json."}
+	}
+	if r.Header.Get("Content-Encoding") != "" {
+		return nil, &refusal{code: problem.UnsupportedMediaType, detail: "Send the body without Content-Encoding."}
+	}
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxWebhook))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return nil, &refusal{code: problem.BodyTooLarge, detail: "The body of a webhook must not exceed 64 KiB."}
+	}
+	if err != nil {
+		return nil, invalid(problem.AtPointer("", "could not be read to its end"))
+	}
+	return raw, nil
+}
+
+// unreadable is what the metrics call a message that could not even be read.
+func unreadable(code problem.Code) string {
+	if code == problem.BodyTooLarge {
+		return "too_large"
+	}
+	return "malformed"
+}
+
+// header is the value of a header. One that is repeated becomes a list: that is what signatures are, and nothing else may be.
+func header(r *http.Request, name string) string { return strings.Join(r.Header.Values(name), " ") }

@@ -1,0 +1,229 @@
+package idempotency
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func (b *bench) postpone(e Execution, after time.Duration, failures int32) {
+	b.t.Helper()
+	b.send(func(q *batchOf) {
+		b.keys.QueuePostpone(q, e, after, failures, Note{Actor: "lookup", Reason: "the PSP did not answer"})
+	})
+}
+
+func (b *bench) clock() (now time.Time) {
+	b.t.Helper()
+	if err := b.pool.QueryRow(b.t.Context(), "SELECT clock_timestamp()").Scan(&now); err != nil {
+		b.t.Fatal(err)
+	}
+	return now
+}
+
+func TestSightNamesTheExecutionAndTheMomentOfLooking(t *testing.T) {
+	t.Parallel()
+	for name, skew := range map[string]time.Duration{"fast": 48 * time.Hour, "slow": -48 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.keys = New(b.db, testTerms(), func() time.Time { return time.Now().Add(skew) })
+			lease := b.putInto(UnknownStatus)
+			before := b.clock()
+			s := b.sight()
+			if after := b.clock(); s.Asked.Before(before) || s.Asked.After(after) {
+				t.Fatalf("asked at %s, which is not between %s and %s", s.Asked, before, after)
+			}
+			if diff := cmp.Diff(lease.Execution(), s.Execution, cmp.Comparer(sameKey)); diff != "" {
+				t.Fatalf("execution differs:\n%s", diff)
+			}
+			if s.Status != UnknownStatus || s.LookupFailures != 0 || s.DeadLettered || s.MemoryOver {
+				t.Fatalf("sight is %+v", s)
+			}
+		})
+	}
+}
+
+func TestSightOfAKeyWithoutARowIsAnError(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	if _, err := b.keys.Look(t.Context(), b.ref); !errors.Is(err, ErrNoKey) {
+		t.Fatalf("look: %v", err)
+	}
+}
+
+// The window counts from the loss, and not from the reservation.
+func TestSightTellsHowMuchOfTheSettleWindowIsLeft(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(UnknownStatus)
+	lost, _ := b.dates()
+	first := b.sight()
+	second := b.sight()
+	window := testTerms().SettleWindow
+	// The row's clock is read a moment after Asked.
+	if left := window - first.Asked.Sub(lost); first.WindowLeft > left || first.WindowLeft <= left-patience || first.WindowLeft >= window {
+		t.Fatalf("%s are left, asked %s after the loss", first.WindowLeft, first.Asked.Sub(lost))
+	}
+	if second.WindowLeft >= first.WindowLeft {
+		t.Fatal("the window does not run")
+	}
+	b.loseLongAgo()
+	if left := b.sight().WindowLeft; left > window-time.Hour || left < window-time.Hour-patience {
+		t.Fatalf("%s are left after an hour", left)
+	}
+	for _, status := range statuses() {
+		if status == UnknownStatus {
+			continue
+		}
+		b.again().putInto(status)
+		if s := b.sight(); s.WindowLeft != 0 || s.Status != status {
+			t.Errorf("a key that is %s is seen as %+v", status, s)
+		}
+	}
+}
+
+func TestSightTellsWhenThePSPMayHaveForgottenTheKey(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(UnknownStatus)
+	b.unguarded("UPDATE idempotency_keys SET reserved_at = clock_timestamp() - interval '23 hours 59 minutes'")
+	if b.sight().MemoryOver {
+		t.Fatal("over a minute early")
+	}
+	b.unguarded("UPDATE idempotency_keys SET reserved_at = clock_timestamp() - interval '24 hours'")
+	if !b.sight().MemoryOver {
+		t.Fatal("not over in time")
+	}
+}
+
+// What is seen of a letter, and what the release asks for, is the same.
+func TestSightTellsWhetherAnOperatorHasTheCase(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(UnknownStatus)
+	b.letter(2)
+	b.exec(`INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, reason, evidence) VALUES
+		(gen_random_uuid(), 'a', 'another tenant', 'globex', 'globex POST /payments', 'order-0000000042', 1, 'test', '{}'),
+		(gen_random_uuid(), 'a', 'another key', 'acme', 'acme POST /payments', 'order-0000000043', 1, 'test', '{}'),
+		(gen_random_uuid(), 'a', 'no key', NULL, NULL, NULL, NULL, 'test', '{}')`)
+	if b.sight().DeadLettered {
+		t.Fatal("letters about other things count")
+	}
+	b.letter(1)
+	if !b.sight().DeadLettered {
+		t.Fatal("an open letter does not count")
+	}
+	b.closeLetters()
+	if b.sight().DeadLettered {
+		t.Fatal("a closed letter counts")
+	}
+}
+
+func TestPostponedKeyIsLookedUpLater(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.putInto(UnknownStatus).Execution()
+	lost, _ := b.dates()
+	b.postpone(e, time.Hour, 3)
+	if left := b.count("SELECT round(extract(epoch FROM reconcile_after - clock_timestamp()) / 60)::int FROM idempotency_keys"); left != 60 {
+		t.Fatalf("looked up again in %d min, want 60", left)
+	}
+	if s := b.sight(); s.LookupFailures != 3 || s.Status != UnknownStatus {
+		t.Fatalf("sight is %+v", s)
+	}
+	if after, _ := b.dates(); !after.Equal(lost) {
+		t.Fatal("putting off a lookup began the settle window anew")
+	}
+	b.postpone(e, 0, 0)
+	if n := b.count("SELECT count(*) FROM idempotency_keys WHERE reconcile_after <= clock_timestamp() AND lookup_failures = 0"); n != 1 {
+		t.Fatal("the key was not woken")
+	}
+	b.wantTimeline("owner in_progress>unknown 1/1 no answer",
+		"lookup unknown>unknown 1/1 the PSP did not answer", "lookup unknown>unknown 1/1 the PSP did not answer")
+}
+
+// Its failures are those of this loss: a later one has the whole budget again.
+func TestLossBeginsANewBudget(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for name, lose := range map[string]func(Lease){
+		"by the owner":   func(l Lease) { b.lose(l) },
+		"by a request":   func(Lease) { b.endLease(); b.expireLease(is[LeaseOver](t, b.reserve(b.claim()))) },
+		"by the sweeper": func(Lease) { b.endLease(); b.sweep(1, time.Hour) },
+	} {
+		b.again().postpone(b.putInto(UnknownStatus).Execution(), 0, 3)
+		b.loseLongAgo()
+		b.releaseUnknown(b.sight())
+		c := b.claim()
+		lose(is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease)
+		if s := b.sight(); s.Status != UnknownStatus || s.LookupFailures != 0 || s.WindowLeft <= 0 {
+			t.Errorf("lost %s: sight is %+v", name, s)
+		}
+	}
+}
+
+func TestOnlyTheUnknownExecutionThatWasSeenIsPostponed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, status := range statuses() {
+		e := b.again().putInto(status).Execution()
+		before := b.frozen()
+		others := elsewhere(t, e)
+		delete(others, "another subject") // attempt and generation name it already
+		if status != UnknownStatus {
+			others["itself"] = e
+		}
+		for what, other := range others {
+			b.postpone(other, time.Hour, 7)
+			if after := b.frozen(); after != before {
+				t.Errorf("%s, %s: was %s, is %s", status, what, before, after)
+			}
+		}
+	}
+}
+
+// frozen is all that there is of keys and their timelines.
+func (b *bench) frozen() (all string) {
+	b.t.Helper()
+	err := b.pool.QueryRow(b.t.Context(), `SELECT concat((SELECT jsonb_agg(k ORDER BY k.scope, k.key) FROM idempotency_keys AS k),
+		(SELECT jsonb_agg(e ORDER BY e.id) FROM idempotency_key_events AS e))`).Scan(&all)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return all
+}
+
+// A line without a transition: it stands in the timeline, and the key stays as it is.
+func TestNoteMovesNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, status := range statuses() {
+		e := b.again().putInto(status).Execution()
+		before, events := b.row(), len(b.events())
+		b.send(func(q *batchOf) { b.keys.QueueNote(q, e, found()) })
+		if diff := cmp.Diff(before, b.row(), cmp.Comparer(sameKey)); diff != "" {
+			t.Errorf("a note changed a key that is %s:\n%s", status, diff)
+		}
+		added := b.events()[events:]
+		if len(added) != 1 || added[0].From != status || added[0].To != status || added[0].Actor != "lookup" ||
+			added[0].Attempt != 1 || added[0].Generation != 1 || string(added[0].Evidence) != `{"id": "ch_1"}` {
+			t.Errorf("%s: timeline has %+v more", status, added)
+		}
+	}
+}
+
+func TestNoteAboutAnotherGenerationOrKeyIsNotWritten(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	others := elsewhere(t, b.putInto(UnknownStatus).Execution())
+	for _, name := range []string{"a later generation", "an earlier one", "another key", "another tenant's key"} {
+		before := b.frozen()
+		b.send(func(q *batchOf) { b.keys.QueueNote(q, others[name], found()) })
+		if after := b.frozen(); after != before {
+			t.Errorf("%s: was %s, is %s", name, before, after)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/idempotency/internal/dbsqlc"
+)
+
+// The plans of the background processes, on a big table that has been analysed: each walks an index of its own from what is oldest,
+// and what is about one key finds it by the primary key. On a fresh table any plan is quick, so no test of behaviour would notice.
+// The request path's plans are held by the end-to-end tests.
+
+// manyKeys are 100 000 keys completed in the last two days, as they are written behind the back of the guard, with a thousand more in each
+// other status: some of them due, most not. A few are on an operator's desk.
+const manyKeys = `
+	SET session_replication_role = replica;
+	INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at,
+		locked_until, reconcile_after, unknown_since, finished_at, expires_at, delete_after,
+		response_status, response_content_type, response_location, response_schema_version, response_body)
+	SELECT 'acme POST /payments', 'key-of-row-' || n, status, decode(repeat('ab', 32), 'hex'), 1, 1, id, id, at, at,
+		CASE WHEN status = 'in_progress' THEN soon END, CASE WHEN status = 'unknown' THEN soon END, CASE WHEN status = 'unknown' THEN at END,
+		CASE WHEN status NOT IN ('in_progress', 'unknown') THEN at END, at + interval '48 hours', CASE WHEN status = 'expired' THEN soon END,
+		CASE WHEN done THEN 201 END, CASE WHEN done THEN 'application/json' END, CASE WHEN done THEN '/things/' || id END,
+		CASE WHEN done THEN 1 END, CASE WHEN done THEN convert_to(repeat('x', 300), 'UTF8') END
+	FROM (SELECT n, status, status IN ('completed', 'expired') AS done, lpad(to_hex(n), 32, '0')::uuid AS id,
+			now() - n * interval '1.75 seconds' AS at, now() + (n % 1000 - 200) * interval '1 second' AS soon
+		FROM (SELECT n, CASE WHEN n > 100000 THEN (ARRAY['in_progress', 'unknown', 'failed_retryable', 'expired'])[n % 4 + 1] ELSE 'completed' END AS status
+			FROM generate_series(1, 104000) AS n) AS numbered) AS made;
+	INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
+	SELECT scope, key, 1, 1, 'test', 'in_progress', status, 'test' FROM idempotency_keys WHERE status <> 'completed';
+	INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, reason, evidence)
+	SELECT subject, 'test', key, 'acme', scope, key, 1, 'test', '{}' FROM idempotency_keys WHERE status = 'unknown' ORDER BY key LIMIT 50;
+	RESET session_replication_role;
+	ANALYZE`
+
+// planned is a query with the arguments that it is explained with, in the order of its parameters.
+type planned struct {
+	queue func(*dbsqlc.Queries)
+	args  string
+	scan  string // a regular expression: the index that must be walked, and on the next line the condition
+}
+
+// due is a walk along an index from its beginning to now. A condition that is only a filter would read all of it.
+func due(column string) string {
+	return `Index (?:Only )?Scan using idempotency_keys_` + column + ` .*\n *Index Cond: \(` + column + ` <= `
+}
+
+// byKey finds one row by its whole name.
+const byKey = `Index Scan using idempotency_keys_pkey .*\n *Index Cond: \(\(scope = [^)]+\) AND \(key = [^)]+\)\)`
+
+func plans() map[string]planned {
+	ctx := context.Background()
+	const key, none = "'acme POST /payments', 'key-of-row-50001'", "'00000000-0000-0000-0000-00000000c351'"
+	return map[string]planned{
+		"sweep": {func(q *dbsqlc.Queries) { _, _ = q.SweepLeases(ctx, dbsqlc.SweepLeasesParams{}) },
+			"100, '1 hour'", due("locked_until")},
+		"claim": {func(q *dbsqlc.Queries) { _, _ = q.ClaimDue(ctx, dbsqlc.ClaimDueParams{}) },
+			"'1 hour', 100", due("reconcile_after")},
+		"expire": {func(q *dbsqlc.Queries) { _, _ = q.ExpireKeys(ctx, dbsqlc.ExpireKeysParams{}) },
+			"500, '30 days'", due("expires_at")},
+		"delete": {func(q *dbsqlc.Queries) { _, _ = q.DeleteKeys(ctx, 0) },
+			"500", due("delete_after")},
+		"settlement": {func(q *dbsqlc.Queries) { _, _ = q.SettleKey(ctx, dbsqlc.SettleKeyParams{}) },
+			"'48 h', 201, 'text/plain', '/x', 1, 'x', " + key + ", " + none + ", 1, 1, 'unknown', 'lookup', 'found', NULL", byKey},
+		"release": {func(q *dbsqlc.Queries) { _, _ = q.ReleaseUnknownKey(ctx, dbsqlc.ReleaseUnknownKeyParams{}) },
+			"'48 h', " + key + ", " + none + ", 1, 1, '90 s', now(), '24 h', false, 'lookup', 'not found'", byKey},
+		"postponement": {func(q *dbsqlc.Queries) { _, _ = q.PostponeKey(ctx, dbsqlc.PostponeKeyParams{}) },
+			"'lookup', 'later', '1 min', 1, " + key + ", 1, 1", byKey},
+		"look": {func(q *dbsqlc.Queries) { _, _ = q.LookAtKey(ctx, dbsqlc.LookAtKeyParams{}) },
+			"'90 s', '24 h', " + key, byKey},
+		"note": {func(q *dbsqlc.Queries) { _ = q.NoteEvent(ctx, dbsqlc.NoteEventParams{}) },
+			"'lookup', 'confirmed', NULL, " + key + ", 1", byKey},
+		"age of the oldest": {func(q *dbsqlc.Queries) { _, _ = q.OldestUnknown(ctx) },
+			"", `Scan (?:using|on) idempotency_keys_reconcile_after `},
+	}
+}
+
+// overheard is a connection that keeps what it was asked.
+type overheard struct{ sql string }
+
+func (o *overheard) Exec(_ context.Context, sql string, _ ...any) (pgconn.CommandTag, error) {
+	o.sql = sql
+	return pgconn.CommandTag{}, errors.New("only listening")
+}
+
+func (o *overheard) Query(_ context.Context, sql string, _ ...any) (pgx.Rows, error) {
+	o.sql = sql
+	return nil, errors.New("only listening")
+}
+
+func (o *overheard) QueryRow(_ context.Context, sql string, _ ...any) pgx.Row {
+	o.sql = sql
+	return nobody{}
+}
+
+type nobody struct{}
+
+func (nobody) Scan(...any) error { return errors.New("only listening") }
+
+// spoken is a query as it goes over the wire.
+func (p planned) spoken() string {
+	heard := &overheard{}
+	p.queue(dbsqlc.New(heard))
+	return heard.sql
+}
+
+// planner is a session that asks for plans.
+type planner struct {
+	t    *testing.T
+	conn *pgxpool.Conn
+}
+
+func (p *planner) run(sql string) {
+	p.t.Helper()
+	if _, err := p.conn.Exec(p.t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+		p.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// explain gives the plan that a statement has after it was executed often enough for PostgreSQL to consider a generic plan.
+func (p *planner) explain(sql, args string) string {
+	p.t.Helper()
+	execute := "EXECUTE planned"
+	if args != "" {
+		execute += " (" + args + ")"
+	}
+	p.run("PREPARE planned AS " + sql)
+	defer p.run("DEALLOCATE planned")
+	for range 6 {
+		p.run("BEGIN; " + execute + "; ROLLBACK")
+	}
+	rows, err := p.conn.Query(p.t.Context(), "EXPLAIN "+execute, pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		p.t.Fatalf("explain: %v", err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		p.t.Fatalf("explain: %v", err)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sound reports what is wrong with a plan that should find its rows by this scan.
+func sound(plan, scan string) error {
+	if !regexp.MustCompile(scan).MatchString(plan) {
+		return fmt.Errorf("has no %s", scan)
+	}
+	for _, flaw := range []string{"Seq Scan on idempotency_key", "Sort", " trap "} {
+		if strings.Contains(plan, flaw) {
+			return errors.New("has " + flaw)
+		}
+	}
+	return nil
+}
+
+func TestPlansOnABigAnalysedTable(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	conn, err := b.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	p := &planner{t, conn}
+	p.run(manyKeys)
+	p.wantSound("with many open keys")
+	p.countsWithoutReadingAll()
+	p.run("SET session_replication_role = replica; DELETE FROM idempotency_keys WHERE finished_at IS NULL; RESET session_replication_role")
+	p.run("VACUUM ANALYZE")
+	p.wantSound("with none")
+
+	// What would be wrong is noticed: a clock that is asked anew for each row, and an index on the status.
+	sweep, hasty := plans()["sweep"], "k.locked_until <= clock_timestamp()"
+	unfolded := strings.Replace(sweep.spoken(), "k.locked_until <= (SELECT clock_timestamp())", hasty, 1)
+	if plan := p.explain(unfolded, sweep.args); !strings.Contains(unfolded, hasty) || sound(plan, sweep.scan) == nil {
+		t.Errorf("a clock without its subselect does not spoil the sweep any more; then the query can be simpler:\n%s", plan)
+	}
+	p.run("CREATE INDEX trap ON idempotency_keys (lookup_failures) WHERE status = 'unknown'; ANALYZE idempotency_keys")
+	postponement := plans()["postponement"]
+	if plan := p.explain(postponement.spoken(), postponement.args); sound(plan, postponement.scan) == nil {
+		t.Errorf("an index on the status does not change the postponement's plan any more; then the design can be simpler:\n%s", plan)
+	}
+}
+
+func (p *planner) wantSound(when string) {
+	p.t.Helper()
+	for name, q := range plans() {
+		plan := p.explain(q.spoken(), q.args)
+		if err := sound(plan, q.scan); err != nil {
+			p.t.Errorf("%s, %s: %v\n%s", name, when, err, plan)
+		}
+	}
+}
+
+// countsWithoutReadingAll takes the census, and asks PostgreSQL how it went about it.
+func (p *planner) countsWithoutReadingAll() {
+	p.t.Helper()
+	p.run("BEGIN") // so that nothing is reported, and forgotten, in between
+	defer p.run("ROLLBACK")
+	scans, rows := p.read()
+	keys, err := dbsqlc.New(p.conn).CountKeys(p.t.Context())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	got := map[Status]int64{}
+	for _, k := range keys {
+		got[Status(k.Status)] = k.Keys
+	}
+	if got[InProgressStatus] != 1000 || got[UnknownStatus] != 1000 || got[CompletedStatus] < 90_000 || got[CompletedStatus] > 104_000 {
+		p.t.Errorf("census is %v", got)
+	}
+	scansAfter, rowsAfter := p.read()
+	if scansAfter != scans || rowsAfter-rows > 2000 {
+		p.t.Errorf("the census has read the whole table %d times, %d rows in all", scansAfter-scans, rowsAfter-rows)
+	}
+}
+
+// read is how often this session has read the whole table since it reported last, and how many rows of it.
+func (p *planner) read() (scans, rows int) {
+	p.t.Helper()
+	err := p.conn.QueryRow(p.t.Context(), `SELECT seq_scan, seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
+		WHERE relid = 'idempotency_keys'::regclass`).Scan(&scans, &rows)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return scans, rows
+}

@@ -1,0 +1,69 @@
+package idempotency
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/idempotency/internal/dbsqlc"
+	"payonce/internal/postgres"
+)
+
+// Expire marks up to limit finished keys as expired whose retention is over, and tells how many. A key that is in progress, unknown
+// or on an operator's desk stays whatever its age.
+func (k *Keys) Expire(ctx context.Context, limit int32) (int64, error) {
+	b := &pgx.Batch{}
+	q := postgres.On(b)
+	_, _ = dbsqlc.New(q).ExpireKeys(ctx, dbsqlc.ExpireKeysParams{MaxRows: limit, Audit: k.terms.Audit})
+	var n int64
+	postgres.Affected(q, func(rows int64) error { n = rows; return nil })
+	if err := k.db.Send(ctx, b); err != nil {
+		return 0, fmt.Errorf("expire keys: %w", err)
+	}
+	return n, nil
+}
+
+// Delete forgets up to limit expired keys whose audit window is over, and tells how many. What they stood for stays, and so
+// does a key on an operator's desk.
+func (k *Keys) Delete(ctx context.Context, limit int32) (int64, error) {
+	b := &pgx.Batch{}
+	q := postgres.On(b)
+	_, _ = dbsqlc.New(q).DeleteKeys(ctx, limit)
+	var n int64
+	postgres.Scalar(q, func(deleted *int64) error { n = *deleted; return nil }) // count(*) always has a row
+	if err := k.db.Send(ctx, b); err != nil {
+		return 0, fmt.Errorf("delete keys: %w", err)
+	}
+	return n, nil
+}
+
+// Census is how many keys stand where.
+type Census struct {
+	ByStatus      map[Status]int64 // of a big table, the finished ones by estimate
+	OldestUnknown time.Duration    // the age of the oldest unknown key; zero when there is none
+}
+
+// Census counts the keys.
+func (k *Keys) Census(ctx context.Context) (Census, error) {
+	census := Census{ByStatus: map[Status]int64{}}
+	err := k.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		q := dbsqlc.New(c)
+		rows, err := q.CountKeys(ctx)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			census.ByStatus[Status(r.Status)] = r.Keys
+		}
+		seconds, err := q.OldestUnknown(ctx)
+		census.OldestUnknown = time.Duration(seconds * float64(time.Second))
+		return err
+	})
+	if err != nil {
+		return Census{}, fmt.Errorf("count keys: %w", err)
+	}
+	return census, nil
+}

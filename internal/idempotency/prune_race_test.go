@@ -1,0 +1,128 @@
+package idempotency
+
+import (
+	"testing"
+
+	"payonce/internal/idempotency/internal/dbsqlc"
+)
+
+// The pruner's rivals. Each of these races is staged twice, once for either winner.
+
+// A request takes the expired key anew while the pruner comes by to delete it.
+func TestKeyTakenAnewFirstIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := b.patient()
+	defer cancel()
+	b.putInto(ExpiredStatus)
+	b.outlive()
+	c := b.claim()
+	free := is[Retake](t, b.reserve(c))
+	var d Decision
+	tx := b.open(ctx, func(q *batchOf) { b.keys.QueueRetake(q, c, free, &d) })
+	b.wantDeleted(0)
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.wantDeleted(0)
+	is[Execute](t, d)
+	b.wantStatus(InProgressStatus, 1, 2)
+	if len(b.events()) != 2 {
+		t.Fatalf("timeline is %+v", b.events())
+	}
+}
+
+func TestKeyDeletedFirstIsNotTakenAnew(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := b.patient()
+	defer cancel()
+	b.putInto(ExpiredStatus)
+	b.outlive()
+	c := b.claim()
+	free := is[Retake](t, b.reserve(c))
+	tx := b.open(ctx, func(*batchOf) {})
+	if n, err := dbsqlc.New(tx).DeleteKeys(ctx, 100); err != nil || n != 1 {
+		t.Fatalf("%d deleted, %v", n, err)
+	}
+	var d Decision
+	b.commits(ctx, tx, b.inBackground(ctx, func(q *batchOf) { b.keys.QueueRetake(q, c, free, &d) }))
+	if d != nil || b.exists() {
+		t.Fatalf("a key without a row was taken: %T", d)
+	}
+	b.wantNoEvents()
+	is[Execute](t, b.reserve(c)) // it reads again, and begins it
+}
+
+func (b *bench) wantNoEvents() {
+	b.t.Helper()
+	if events := b.events(); len(events) != 0 {
+		b.t.Fatalf("timeline is %+v", events)
+	}
+}
+
+// Both know of the released key: the request that it may be executed again, the pruner that its time is over.
+func TestRetryAndExpiryOfAReleasedKeyDoNotBothPass(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := b.patient()
+	defer cancel()
+	b.putInto(FailedRetryableStatus)
+	b.outlive()
+	c := b.claim()
+	free := is[Retake](t, b.reserve(c))
+	var d Decision
+	tx := b.open(ctx, func(q *batchOf) { b.keys.QueueRetake(q, c, free, &d) })
+	b.wantExpired(0)
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.wantExpired(0)
+	b.wantStatus(InProgressStatus, 2, 1)
+
+	b.again().putInto(FailedRetryableStatus)
+	b.outlive()
+	d = nil
+	free = is[Retake](t, b.reserve(c))
+	tx = b.open(ctx, func(*batchOf) {})
+	if err := expireTx(ctx, b, tx, 100); err != nil {
+		t.Fatal(err)
+	}
+	b.commits(ctx, tx, b.inBackground(ctx, func(q *batchOf) { b.keys.QueueRetake(q, c, free, &d) }))
+	if d != nil {
+		t.Fatalf("an attempt was begun of a key that had expired: %T", d)
+	}
+	b.wantStatus(ExpiredStatus, 1, 1)
+}
+
+// Evidence is on its way for a released key when the pruner comes by.
+func TestEvidenceThatComesFirstKeepsTheKey(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := b.patient()
+	defer cancel()
+	e := b.putInto(FailedRetryableStatus).Execution()
+	b.outlive()
+	var passed Passage
+	tx := b.open(ctx, func(q *batchOf) { b.keys.QueueSettle(q, e, FailedRetryableStatus, found(), answer("late"), &passed) })
+	b.wantExpired(0)
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.wantExpired(0)
+	b.wantStatus(CompletedStatus, 1, 1)
+
+	e = b.again().putInto(FailedRetryableStatus).Execution()
+	b.outlive()
+	tx = b.open(ctx, func(*batchOf) {})
+	if err := expireTx(ctx, b, tx, 100); err != nil {
+		t.Fatal(err)
+	}
+	behind := b.inBackground(ctx, func(q *batchOf) {
+		b.keys.QueueSettle(q, e, FailedRetryableStatus, found(), answer("too late"), &passed)
+	})
+	b.commits(ctx, tx, behind)
+	if passed.Through {
+		t.Fatal("a key that had expired was completed")
+	}
+}

@@ -1,0 +1,198 @@
+package idempotency
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func (b *bench) wantExpired(want int64) {
+	b.t.Helper()
+	ctx, cancel := b.patient()
+	defer cancel()
+	if n, err := b.keys.Expire(ctx, 100); err != nil || n != want {
+		b.t.Fatalf("%d keys expired, want %d; %v", n, want, err)
+	}
+}
+
+func (b *bench) wantDeleted(want int64) {
+	b.t.Helper()
+	ctx, cancel := b.patient()
+	defer cancel()
+	if n, err := b.keys.Delete(ctx, 100); err != nil || n != want {
+		b.t.Fatalf("%d keys deleted, want %d; %v", n, want, err)
+	}
+}
+
+// outlive lets the retention of all keys and the audit window of the expired ones run out.
+func (b *bench) outlive() {
+	b.t.Helper()
+	b.unguarded(`UPDATE idempotency_keys SET expires_at = clock_timestamp(),
+		delete_after = CASE WHEN status = 'expired' THEN clock_timestamp() END`)
+}
+
+func (b *bench) exists() bool {
+	b.t.Helper()
+	return b.count("SELECT count(*) FROM idempotency_keys") == 1
+}
+
+// What is in progress or unknown stays, however old: without its row the key would be free.
+func TestOnlyFinishedKeysExpire(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, status := range statuses() {
+		b.again().putInto(status)
+		b.outlive()
+		before, events := b.row(), len(b.events())
+		if status != CompletedStatus && status != FailedRetryableStatus {
+			b.wantExpired(0)
+			b.unchanged(string(status), Passage{}, before, events)
+			continue
+		}
+		b.wantExpired(1)
+		b.wantStatus(ExpiredStatus, 1, 1)
+		last := b.events()[events]
+		if last.Actor != "pruner" || last.From != status || last.To != ExpiredStatus || last.Reason != "retention over" {
+			t.Errorf("%s: timeline ends in %+v", status, last)
+		}
+		if !is[Retake](t, b.reserve(b.claim())).Renews() {
+			t.Errorf("%s: an expired key is not free for a new generation", status)
+		}
+	}
+}
+
+func TestOnlyExpiredKeysAreDeleted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, status := range statuses() {
+		b.again().putInto(status)
+		// Behind the CHECK's back: only the status is in the way.
+		b.exec("ALTER TABLE idempotency_keys DROP CONSTRAINT IF EXISTS idempotency_keys_deleted_once_expired")
+		b.unguarded("UPDATE idempotency_keys SET delete_after = clock_timestamp()")
+		if status == ExpiredStatus {
+			b.wantDeleted(1)
+			continue
+		}
+		b.wantDeleted(0)
+		if !b.exists() {
+			t.Errorf("a key that is %s was deleted", status)
+		}
+	}
+}
+
+// The letter's evidence is about this key: whoever decides needs the row, its response and its timeline.
+func TestKeyWithAnOpenDeadLetterNeitherExpiresNorGoes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, status := range []Status{CompletedStatus, FailedRetryableStatus, ExpiredStatus} {
+		b.again().putInto(status)
+		b.exec("ALTER TABLE dead_letters DISABLE TRIGGER USER; DELETE FROM dead_letters; ALTER TABLE dead_letters ENABLE TRIGGER USER")
+		b.letter(1)
+		b.outlive()
+		before := b.frozen()
+		b.wantExpired(0)
+		b.wantDeleted(0)
+		if after := b.frozen(); after != before {
+			t.Errorf("%s: was %s, is %s", status, before, after)
+		}
+		if status != ExpiredStatus {
+			if got := refusedBy(t, b.tryRolledBack(move(nil), string(ExpiredStatus))); got != "idempotency_keys_dead_lettered_stay" {
+				t.Errorf("%s, by a script: refused by %q", status, got)
+			}
+		}
+
+		b.closeLetters()
+		b.letter(2) // not about this generation
+		if status != ExpiredStatus {
+			b.wantExpired(1)
+			b.outlive()
+		}
+		b.wantDeleted(1)
+	}
+}
+
+// It does not hold up the others.
+func TestDeadLetteredKeyIsPassedOver(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(CompletedStatus)
+	b.letter(1)
+	b.ref = refOf(t, "acme", "order-0000000043")
+	b.putInto(CompletedStatus)
+	b.outlive()
+	if n, err := b.keys.Expire(t.Context(), 1); err != nil || n != 1 {
+		t.Fatalf("%d expired, %v", n, err)
+	}
+	b.wantStatus(ExpiredStatus, 1, 1)
+	b.letter(1)
+	b.ref = refOf(t, "acme", "order-0000000044")
+	b.putInto(ExpiredStatus)
+	b.outlive()
+	if n, err := b.keys.Delete(t.Context(), 1); err != nil || n != 1 {
+		t.Fatalf("%d deleted, %v", n, err)
+	}
+	if left := b.count("SELECT count(*) FROM idempotency_keys"); left != 2 {
+		t.Fatalf("%d keys are left, want 2", left)
+	}
+}
+
+func TestExpiredKeyKeepsItsResponseForTheAuditWindow(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(CompletedStatus)
+	b.outlive()
+	before := b.row()
+	b.wantExpired(1)
+	after := b.row()
+	before.Status = ExpiredStatus
+	if diff := cmp.Diff(before, after, cmp.Comparer(sameKey)); diff != "" {
+		t.Fatalf("expiry changed more than the status:\n%s", diff)
+	}
+	if got := string(after.Response.Body); got != "done" {
+		t.Fatalf("the response is %q", got)
+	}
+	left := b.count("SELECT round(extract(epoch FROM delete_after - clock_timestamp()) / 60)::int FROM idempotency_keys")
+	if want := int(testTerms().Audit.Minutes()); left != want {
+		t.Fatalf("deleted in %d min, want %d", left, want)
+	}
+	b.wantDeleted(0)
+}
+
+// The payment is the domain's: only the key and what is told of it go.
+func TestDeletedKeyTakesItsTimelineAlongAndNothingElse(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	lease := b.putInto(ExpiredStatus)
+	b.exec(`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status, psp_charge_id)
+		VALUES ($1, 'acme', $2, 1, 'cus-1', 1, 'USD', 'pm_ok', 'succeeded', 'ch_1')`, lease.Subject(), b.ref.Key.String())
+	for _, ref := range []Ref{refOf(t, "acme", "order-0000000043"), refOf(t, "globex", "order-0000000042")} {
+		b.ref = ref
+		b.putInto(UnknownStatus)
+	}
+	b.unguarded("UPDATE idempotency_keys SET delete_after = clock_timestamp() WHERE status = 'expired'")
+	b.wantDeleted(1)
+	if keys, events := b.count("SELECT count(*) FROM idempotency_keys WHERE status = 'unknown'"),
+		b.count("SELECT count(*) FROM idempotency_key_events WHERE to_status = 'unknown'"); keys != 2 || events != 2 {
+		t.Errorf("of two other keys, %d are left, with %d lines of timeline", keys, events)
+	}
+	if n := b.count("SELECT count(*) FROM idempotency_key_events WHERE to_status <> 'unknown'"); n != 0 {
+		t.Errorf("%d lines of its timeline are left", n)
+	}
+	if n := b.count("SELECT count(*) FROM payments WHERE status = 'succeeded'"); n != 1 {
+		t.Error("the payment is gone with its key")
+	}
+}
+
+// For a request, a key that was deleted is one that never was.
+func TestDeletedKeyBeginsAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(ExpiredStatus)
+	b.outlive()
+	b.wantDeleted(1)
+	lease := b.own()
+	if lease.Attempt() != 1 || lease.Generation() != 1 {
+		t.Fatalf("lease is %+v", lease)
+	}
+	b.wantTimeline()
+}

@@ -1,0 +1,253 @@
+package idempotency
+
+import (
+	"testing"
+	"time"
+)
+
+// sight is the test's key as a resolver sees it now.
+func (b *bench) sight() Sight {
+	b.t.Helper()
+	s, err := b.keys.Look(b.t.Context(), b.ref)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+func nothing() Note { return Note{Actor: "lookup", Reason: "the PSP has nothing"} }
+
+func (b *bench) releaseUnknown(s Sight) (out Passage) {
+	b.t.Helper()
+	b.send(func(q *batchOf) { b.keys.QueueReleaseUnknown(q, s, nothing(), &out) })
+	return out
+}
+
+func (b *bench) releaseByOperator(s Sight) (out Passage) {
+	b.t.Helper()
+	b.send(func(q *batchOf) { b.keys.QueueReleaseByOperator(q, s, nothing(), &out) })
+	return out
+}
+
+// loseLongAgo lets the settle window of the test's key pass, and the PSP still remember it.
+func (b *bench) loseLongAgo() {
+	b.t.Helper()
+	b.unguarded("UPDATE idempotency_keys SET unknown_since = unknown_since - interval '1 hour', reserved_at = reserved_at - interval '1 hour'")
+}
+
+// dates are the two times of a key's row that its release depends on.
+func (b *bench) dates() (lost, reserved time.Time) {
+	b.t.Helper()
+	err := b.pool.QueryRow(b.t.Context(), "SELECT unknown_since, reserved_at FROM idempotency_keys").Scan(&lost, &reserved)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return lost, reserved
+}
+
+// letter opens a dead letter about the test's key.
+func (b *bench) letter(generation int32) {
+	b.t.Helper()
+	b.exec(`INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, reason, evidence)
+		VALUES (gen_random_uuid(), 'contradiction', gen_random_uuid()::text, 'acme', $1, $2, $3, 'test', '{}')`,
+		string(b.ref.Scope), b.ref.Key.String(), generation)
+}
+
+// closeLetters resolves all of them.
+func (b *bench) closeLetters() {
+	b.t.Helper()
+	b.exec(`UPDATE dead_letters SET status = 'resolved', version = version + 1, resolved_at = clock_timestamp(), action = 'dismiss',
+		actor = 'ops', resolution_reason = 'test' WHERE status = 'open'`)
+}
+
+func TestNotFoundAfterTheSettleWindowReleasesTheKey(t *testing.T) {
+	t.Parallel()
+	for name, release := range map[string]func(*bench, Sight) Passage{
+		"lookup": (*bench).releaseUnknown, "operator": (*bench).releaseByOperator,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.putInto(UnknownStatus)
+			b.loseLongAgo()
+			passed := release(b, b.sight())
+			if r := b.row(); !passed.Through || !passed.Expires.Equal(r.Expires) || r.Finished == nil {
+				t.Fatalf("passage is %+v, row %+v", passed, r)
+			}
+			b.wantStatus(FailedRetryableStatus, 1, 1)
+			b.wantTimeline("owner in_progress>unknown 1/1 no answer", "lookup unknown>failed_retryable 1/1 the PSP has nothing")
+			c := b.claim()
+			is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c))))
+		})
+	}
+}
+
+// Before the window's end a send could still be on its way. What counts is when the PSP was asked, and not when its answer
+// is written: here the window is over by the time of writing.
+func TestNotFoundIsNoProofWhenAskedWithinTheSettleWindow(t *testing.T) {
+	t.Parallel()
+	for name, release := range map[string]func(*bench, Sight) Passage{
+		"lookup": (*bench).releaseUnknown, "operator": (*bench).releaseByOperator,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.putInto(UnknownStatus)
+			b.loseLongAgo()
+			lost, _ := b.dates()
+			s := b.sight()
+			before, events := b.row(), len(b.events())
+			end := lost.Add(testTerms().SettleWindow)
+			for _, asked := range []time.Time{lost, end.Add(-time.Second), end.Add(-time.Microsecond)} {
+				s.Asked = asked
+				b.unchanged(end.Sub(asked).String()+" before the end", release(b, s), before, events)
+			}
+			s.Asked = end
+			if !release(b, s).Through {
+				t.Fatal("the window's end is not its end")
+			}
+		})
+	}
+}
+
+// Beyond its memory the PSP finds nothing of what it has executed. Then it takes an operator's word.
+func TestNotFoundIsNoProofBeyondThePSPsMemory(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, c := range []struct {
+		late       time.Duration
+		byOperator bool
+		through    bool
+	}{
+		{-time.Microsecond, false, true},
+		{0, false, false},
+		{time.Hour, false, false},
+		{0, true, true},
+		{time.Hour, true, true},
+	} {
+		b.again().putInto(UnknownStatus)
+		b.unguarded("UPDATE idempotency_keys SET unknown_since = unknown_since - interval '30 hours', reserved_at = reserved_at - interval '30 hours'")
+		_, reserved := b.dates()
+		s := b.sight()
+		s.Asked = reserved.Add(testTerms().PSPMemory + c.late)
+		release := b.releaseUnknown
+		if c.byOperator {
+			release = b.releaseByOperator
+		}
+		before, events := b.row(), len(b.events())
+		if passed := release(s); !c.through {
+			b.unchanged(c.late.String(), passed, before, events)
+		} else if !passed.Through {
+			t.Errorf("asked %s after the memory's end, by operator %t: not released", c.late, c.byOperator)
+		}
+	}
+}
+
+// The query finds no row, so the resolver goes on as it does with any key that has moved. A script that
+// does not ask meets the trigger.
+func TestKeyWithAnOpenDeadLetterIsNotReleased(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(UnknownStatus)
+	b.loseLongAgo()
+	b.letter(2) // says nothing about generation 1
+	b.letter(1)
+	before, events := b.row(), len(b.events())
+	b.unchanged("lookup", b.releaseUnknown(b.sight()), before, events)
+	b.unchanged("operator", b.releaseByOperator(b.sight()), before, events)
+	if got := refusedBy(t, b.tryRolledBack(move(nil), string(FailedRetryableStatus))); got != "idempotency_keys_dead_lettered_stay" {
+		t.Fatalf("a script: refused by %q", got)
+	}
+	// Evidence that it was executed passes all the same.
+	if got := refusedBy(t, b.tryRolledBack(move(nil), string(CompletedStatus))); got != "" {
+		t.Fatalf("completion: refused by %q", got)
+	}
+
+	b.closeLetters()
+	b.letter(2)
+	if !b.releaseUnknown(b.sight()).Through {
+		t.Fatal("a key was not released whose letter is closed")
+	}
+}
+
+// The query looked for a letter when it began. Then it waited for the row, and meanwhile an operator got the case.
+func TestLetterThatIsOpenedWhileTheReleaseWaitsHoldsTheKey(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := b.patient()
+	defer cancel()
+	b.putInto(UnknownStatus)
+	b.loseLongAgo()
+	s := b.sight()
+	tx := b.open(ctx, func(q *batchOf) { q.Queue("SELECT FROM idempotency_keys FOR UPDATE") })
+	var out Passage
+	behind := b.inBackground(ctx, func(q *batchOf) { b.keys.QueueReleaseUnknown(q, s, nothing(), &out) })
+	b.letter(1)
+	if err := tx.Rollback(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := refusedBy(t, <-behind); got != "idempotency_keys_dead_lettered_stay" || out.Through {
+		t.Fatalf("refused by %q, passage is %+v", got, out)
+	}
+	b.wantStatus(UnknownStatus, 1, 1)
+}
+
+func TestReleaseOfAnotherExecutionMovesNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(UnknownStatus)
+	b.loseLongAgo()
+	s := b.sight()
+	before, events := b.row(), len(b.events())
+	for what, e := range elsewhere(t, s.Execution) {
+		other := s
+		other.Execution = e
+		b.unchanged(what, b.releaseUnknown(other), before, events)
+		b.unchanged(what+", by an operator", b.releaseByOperator(other), before, events)
+	}
+}
+
+// An owner may still be sending, whatever the PSP has not found yet.
+func TestNotFoundReleasesNoKeyThatIsNotUnknown(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, status := range statuses() {
+		if status == UnknownStatus {
+			continue
+		}
+		b.again().putInto(status)
+		// Behind the CHECK's back: only the status is in the way.
+		b.exec("ALTER TABLE idempotency_keys DROP CONSTRAINT IF EXISTS idempotency_keys_unknown_since_iff_unknown")
+		b.unguarded("UPDATE idempotency_keys SET unknown_since = reserved_at - interval '1 hour', reserved_at = reserved_at - interval '1 hour'")
+		before, events := b.row(), len(b.events())
+		b.unchanged(string(status), b.releaseUnknown(b.sight()), before, events)
+		b.unchanged(string(status)+", by an operator", b.releaseByOperator(b.sight()), before, events)
+	}
+}
+
+// The late owner's success and the lookup that found nothing: whoever comes first decides, and the other one is told.
+func TestLateSuccessAndReleaseDoNotBothPass(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := b.patient()
+	defer cancel()
+	for name, settlesFirst := range map[string]bool{"success first": true, "release first": false} {
+		lease := b.again().putInto(UnknownStatus)
+		b.loseLongAgo()
+		s := b.sight()
+		var settled, released Passage
+		settle := func(q *batchOf) {
+			b.keys.QueueSettle(q, lease.Execution(), UnknownStatus, found(), answer("late"), &settled)
+		}
+		release := func(q *batchOf) { b.keys.QueueReleaseUnknown(q, s, nothing(), &released) }
+		first, second := release, settle
+		if settlesFirst {
+			first, second = settle, release
+		}
+		tx := b.open(ctx, first)
+		b.commits(ctx, tx, b.inBackground(ctx, second))
+		if settled.Through != settlesFirst || released.Through == settlesFirst {
+			t.Fatalf("%s: settled is %t, released %t", name, settled.Through, released.Through)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package idempotency
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/idempotency/internal/dbsqlc"
+	"payonce/internal/postgres"
+)
+
+// Note is what the key's timeline says of a transition. The tenant can read it.
+type Note struct {
+	Actor    string // who: webhook, lookup, scan, …
+	Reason   string
+	Evidence []byte // JSON, or nil
+}
+
+// Passage is what became of a guarded statement: whether the guard let it through, and when the key expires now.
+type Passage struct {
+	Through bool
+	Expires time.Time
+}
+
+// QueueSettle queues the completion of a key by evidence, from the status in which it was seen. Whoever moves the key in between
+// keeps the statement from passing: look again then.
+func (k *Keys) QueueSettle(b *pgx.Batch, e Execution, seen Status, n Note, r Response, out *Passage) {
+	q := postgres.On(b)
+	status, version := r.columns()
+	_, _ = dbsqlc.New(q).SettleKey(context.Background(), dbsqlc.SettleKeyParams{
+		Scope: string(e.Ref.Scope), Key: e.Ref.Key.value, Subject: e.Subject, Generation: e.Generation, Attempt: e.Attempt,
+		Seen: string(seen), Actor: n.Actor, Reason: n.Reason, Evidence: n.Evidence, Retention: k.terms.Retention,
+		ResponseStatus: status, ResponseContentType: &r.ContentType, ResponseLocation: &r.Location,
+		ResponseSchemaVersion: version, ResponseBody: r.Body,
+	})
+	passage(q, out)
+}
+
+// QueueReleaseUnknown queues unknown → failed_retryable, on the proof that a question asked at s.Asked found nothing. It does not
+// pass unless the settle window was over then, the PSP remembered the key, and no operator has the case.
+func (k *Keys) QueueReleaseUnknown(b *pgx.Batch, s Sight, n Note, out *Passage) {
+	k.queueRelease(b, s, n, false, out)
+}
+
+// QueueReleaseByOperator is QueueReleaseUnknown with an operator's word instead of the PSP's memory.
+func (k *Keys) QueueReleaseByOperator(b *pgx.Batch, s Sight, n Note, out *Passage) {
+	k.queueRelease(b, s, n, true, out)
+}
+
+func (k *Keys) queueRelease(b *pgx.Batch, s Sight, n Note, byOperator bool, out *Passage) {
+	q := postgres.On(b)
+	e := s.Execution
+	_, _ = dbsqlc.New(q).ReleaseUnknownKey(context.Background(), dbsqlc.ReleaseUnknownKeyParams{
+		Scope: string(e.Ref.Scope), Key: e.Ref.Key.value, Subject: e.Subject, Generation: e.Generation, Attempt: e.Attempt,
+		Retention: k.terms.Retention, SettleWindow: k.terms.SettleWindow, PspMemory: k.terms.PSPMemory,
+		AskedAt: s.Asked, ByOperator: byOperator, Actor: n.Actor, Reason: n.Reason,
+	})
+	passage(q, out)
+}
+
+// QueuePostpone queues the next lookup of an unknown key. failures is how many in a row the PSP has not answered.
+func (k *Keys) QueuePostpone(b *pgx.Batch, e Execution, after time.Duration, failures int32, n Note) {
+	_, _ = dbsqlc.New(postgres.On(b)).PostponeKey(context.Background(), dbsqlc.PostponeKeyParams{
+		Scope: string(e.Ref.Scope), Key: e.Ref.Key.value, Generation: e.Generation, Attempt: e.Attempt,
+		After: after, LookupFailures: failures, Actor: n.Actor, Reason: n.Reason,
+	})
+}
+
+// QueueNote queues a line of the timeline that goes with no transition.
+func (k *Keys) QueueNote(b *pgx.Batch, e Execution, n Note) {
+	_ = dbsqlc.New(postgres.On(b)).NoteEvent(context.Background(), dbsqlc.NoteEventParams{
+		Scope: string(e.Ref.Scope), Key: e.Ref.Key.value, Generation: e.Generation,
+		Actor: n.Actor, Reason: n.Reason, Evidence: n.Evidence,
+	})
+}
+
+// passage records whether the statement queued last found the row that its guard asks for.
+func passage(q postgres.Queue, out *Passage) {
+	*out = Passage{}
+	postgres.Scalar(q, func(expires *time.Time) error {
+		if expires != nil {
+			*out = Passage{Through: true, Expires: *expires}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,97 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/idempotency/internal/dbsqlc"
+)
+
+// Due is an unknown key that somebody has to resolve.
+type Due struct {
+	Ref        Ref
+	Generation int32
+}
+
+// SweepTx makes up to limit keys unknown whose leases are over. Other claimers do not see them for the time of visibility: the
+// caller enqueues their resolution in the same transaction.
+func (k *Keys) SweepTx(ctx context.Context, tx pgx.Tx, limit int32, visibility time.Duration) ([]Due, error) {
+	rows, err := dbsqlc.New(tx).SweepLeases(ctx, dbsqlc.SweepLeasesParams{MaxRows: limit, Visibility: visibility})
+	if err != nil {
+		return nil, fmt.Errorf("sweep leases: %w", err)
+	}
+	due := make([]Due, len(rows))
+	for i, r := range rows {
+		due[i] = Due{Ref: StoredRef(r.Scope, r.Key), Generation: r.Generation}
+	}
+	return due, nil
+}
+
+// ClaimDueTx takes up to limit unknown keys whose next lookup is due, and hides them from other claimers for the time of
+// visibility. A key whose job is lost comes back after it.
+func (k *Keys) ClaimDueTx(ctx context.Context, tx pgx.Tx, limit int32, visibility time.Duration) ([]Due, error) {
+	rows, err := dbsqlc.New(tx).ClaimDue(ctx, dbsqlc.ClaimDueParams{MaxRows: limit, Visibility: visibility})
+	if err != nil {
+		return nil, fmt.Errorf("claim due keys: %w", err)
+	}
+	due := make([]Due, len(rows))
+	for i, r := range rows {
+		due[i] = Due{Ref: StoredRef(r.Scope, r.Key), Generation: r.Generation}
+	}
+	return due, nil
+}
+
+// Sight is a key as a resolver sees it before it asks the PSP, by the database's clock.
+type Sight struct {
+	Execution      Execution
+	Status         Status
+	Asked          time.Time     // the moment of looking: what the PSP says later is judged by it
+	WindowLeft     time.Duration // until "not found" becomes proof; not positive when it is
+	MemoryOver     bool          // the PSP may have forgotten the key
+	LookupFailures int32         // in a row
+	DeadLettered   bool          // an operator has the case
+}
+
+// Look sees a key, or fails with ErrNoKey.
+func (k *Keys) Look(ctx context.Context, ref Ref) (Sight, error) {
+	var row dbsqlc.LookAtKeyRow
+	err := k.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		var err error
+		row, err = dbsqlc.New(c).LookAtKey(ctx, k.lookAt(ref))
+		return err
+	})
+	return sightOf(ref, row, err)
+}
+
+// LookTx is Look in the caller's transaction.
+func (k *Keys) LookTx(ctx context.Context, tx pgx.Tx, ref Ref) (Sight, error) {
+	row, err := dbsqlc.New(tx).LookAtKey(ctx, k.lookAt(ref))
+	return sightOf(ref, row, err)
+}
+
+func (k *Keys) lookAt(ref Ref) dbsqlc.LookAtKeyParams {
+	return dbsqlc.LookAtKeyParams{
+		Scope: string(ref.Scope), Key: ref.Key.value, SettleWindow: k.terms.SettleWindow, PspMemory: k.terms.PSPMemory,
+	}
+}
+
+func sightOf(ref Ref, row dbsqlc.LookAtKeyRow, err error) (Sight, error) {
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return Sight{}, ErrNoKey
+	case err != nil:
+		return Sight{}, fmt.Errorf("look at key: %w", err)
+	}
+	return Sight{
+		Execution: Execution{
+			Ref: ref, LeaseID: row.LeaseID, Subject: row.Subject, Attempt: row.Attempt, Generation: row.Generation,
+		},
+		Status: Status(row.Status), Asked: row.AskedAt, WindowLeft: time.Duration(row.WindowLeft * float64(time.Second)),
+		MemoryOver: row.MemoryOver, LookupFailures: row.LookupFailures, DeadLettered: row.DeadLettered,
+	}, nil
+}

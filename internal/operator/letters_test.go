@@ -1,0 +1,76 @@
+package operator
+
+import (
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/idempotency"
+	"payonce/internal/payments"
+)
+
+// lost is an unknown key: the PSP has done what the method says, and its answer was lost. A letter about it lies on the desk.
+func (o *office) lost(method string) deadletters.Letter {
+	o.t.Helper()
+	o.lossy.Store(true)
+	answer := o.pay(method)
+	o.lossy.Store(false)
+	if _, ok := answer.(payments.Pending); !ok {
+		o.t.Fatalf("answer is %T %+v", answer, answer)
+	}
+	return o.put(o.about(deadletters.LookupsExhausted, `{}`))
+}
+
+// lostRefund is lost for a refund of the payment.
+func (o *office) lostRefund(fault string) deadletters.Letter {
+	o.t.Helper()
+	o.pay("pm_ok")
+	key, err := idempotency.ParseKey(clientKey)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	k := payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSPAccount: "acme"}, Key: key}
+	payment := payments.PaymentID(scan[uuid.UUID](o, "SELECT id FROM payments"))
+	o.lossy.Store(true)
+	answer, err := o.service.Refund(o.t.Context(), k, payment, payments.RefundRequest{AmountCents: 2000, Reason: fault})
+	o.lossy.Store(false)
+	if _, ok := answer.(payments.Pending); !ok || err != nil {
+		o.t.Fatalf("answer is %T %+v, %v", answer, answer, err)
+	}
+	about := deadletters.About{Tenant: "acme", Scope: "acme " + payments.RefundOperation, Key: clientKey, Generation: 1}
+	subject := scan[uuid.UUID](o, "SELECT id FROM refunds")
+	return o.put(deadletters.Letter{
+		ID: uuid.Must(uuid.NewV7()), Kind: deadletters.LookupsExhausted, Finding: about.KeyFinding(), About: &about,
+		Subject: &subject, Reason: "the PSP says nothing", Evidence: []byte(`{}`),
+	})
+}
+
+// about is a letter about the client's key.
+func (o *office) about(kind deadletters.Kind, evidence string) deadletters.Letter {
+	o.t.Helper()
+	about := deadletters.About{Tenant: "acme", Scope: scope, Key: clientKey, Generation: 1}
+	var subject uuid.UUID
+	if err := o.pool.QueryRow(o.t.Context(), "SELECT subject FROM idempotency_keys").Scan(&subject); err != nil {
+		o.t.Fatal(err)
+	}
+	return deadletters.Letter{
+		ID: uuid.Must(uuid.NewV7()), Kind: kind, Finding: about.KeyFinding(), About: &about, Subject: &subject,
+		Reason: "the PSP says nothing", Evidence: []byte(evidence),
+	}
+}
+
+// alone is a letter about no key.
+func alone(kind deadletters.Kind, evidence string) deadletters.Letter {
+	id := uuid.Must(uuid.NewV7())
+	return deadletters.Letter{ID: id, Kind: kind, Finding: "finding " + id.String(), Reason: "nobody asked for it", Evidence: []byte(evidence)}
+}
+
+func (o *office) put(l deadletters.Letter) deadletters.Letter {
+	o.t.Helper()
+	b := &pgx.Batch{}
+	deadletters.QueueOpen(b, l)
+	if err := o.db.Send(o.t.Context(), b); err != nil {
+		o.t.Fatal(err)
+	}
+	return l
+}

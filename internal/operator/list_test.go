@@ -1,0 +1,108 @@
+package operator
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/idempotency"
+	"payonce/internal/payments"
+)
+
+func TestListNamesWhatEachLetterIsAbout(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	refund := o.lostRefund("pm_ok")
+	payment := deadletters.Letter{
+		ID: uuid.Must(uuid.NewV7()), Kind: deadletters.MissingAtPSP, Finding: "statement", Evidence: []byte(`{}`),
+	}
+	subject := scan[uuid.UUID](o, "SELECT id FROM payments")
+	payment.Subject = &subject
+	o.put(payment)
+	stray := uuid.Must(uuid.NewV7())
+	lost := alone(deadletters.OtherAccount, `{}`)
+	lost.Subject = &stray
+	o.put(lost)
+	nothing := o.put(alone(deadletters.UnknownMovement, `{}`))
+
+	page, err := o.desk.List(t.Context(), deadletters.Filter{Status: deadletters.OpenStatus, Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[uuid.UUID]string{}
+	for _, e := range page.Entries {
+		raw, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[e.ID] = string(raw)
+	}
+	for id, want := range map[uuid.UUID]string{
+		refund.ID:  `"refundId":"` + payments.RefundID(*refund.Subject).String() + `","tenant":"acme","operation":"POST /payments/{id}/refunds","key":"` + clientKey + `","generation":1,`,
+		payment.ID: `"paymentId":"` + payments.PaymentID(subject).String() + `","evidence":{}`,
+		lost.ID:    `"reason":"nobody asked for it","evidence":{}`,
+		nothing.ID: `"reason":"nobody asked for it","evidence":{}`,
+	} {
+		if !strings.Contains(got[id], want) {
+			t.Errorf("letter is %s, want %s", got[id], want)
+		}
+	}
+	if len(page.Entries) != 4 || page.Next != nil {
+		t.Errorf("%d letters, next %v", len(page.Entries), page.Next)
+	}
+}
+
+func TestListGoesOnFromItsCursor(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	second, first := o.put(alone(deadletters.UnknownMovement, `{}`)), o.put(alone(deadletters.UnknownMovement, `{}`))
+	f := deadletters.Filter{Status: deadletters.OpenStatus, Limit: 1}
+	for _, want := range []uuid.UUID{first.ID, second.ID} {
+		page, err := o.desk.List(t.Context(), f)
+		if err != nil || len(page.Entries) != 1 || page.Entries[0].ID != want {
+			t.Fatalf("%+v, %v; want %s", page, err, want)
+		}
+		f.Before = page.Next
+	}
+	if f.Before != nil {
+		t.Fatal("the last page leads on")
+	}
+}
+
+func TestCaseShowsTheKeyAsItStandsNow(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lost("pm_ok")
+	c := o.show(l.ID)
+	if c.Key != idempotency.UnknownStatus || c.Movement.Status != payments.Processing || len(c.Timeline) != 2 || len(c.Trail) != 0 {
+		t.Fatalf("case is %+v", c)
+	}
+	o.done(decision(l, deadletters.Executed))
+	c = o.show(l.ID)
+	if c.Key != idempotency.CompletedStatus || c.Movement.Status != payments.Success || len(c.Trail) != 1 || len(c.Timeline) != 3 {
+		t.Fatalf("case is %+v", c)
+	}
+}
+
+// The key's status would be that of another request.
+func TestCaseOfAnEarlierGenerationHasNoKeyStatus(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.pay("pm_ok")
+	later := o.about(deadletters.LateAfterExpiry, `{}`)
+	later.About.Generation = 2
+	if c := o.show(o.put(later).ID); c.Key != "" {
+		t.Errorf("key is %s", c.Key)
+	}
+	gone := o.about(deadletters.PSPMemoryOver, `{}`)
+	gone.About.Key = "another-key-000001"
+	if c := o.show(o.put(gone).ID); c.Key != "" || len(c.Timeline) != 0 {
+		t.Errorf("case is %+v", c)
+	}
+	if c := o.show(o.put(alone(deadletters.UnknownMovement, `{}`)).ID); c.Key != "" || len(c.Timeline) != 0 || c.Movement != nil {
+		t.Errorf("case is %+v", c)
+	}
+}

@@ -1,0 +1,266 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
+)
+
+func TestResolvedLetterHasItsAuditRowAndItsLineInTheTimeline(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lost("pm_ok")
+	lines := len(o.show(l.ID).Timeline)
+	entry := o.done(decision(l, deadletters.Executed))
+	if r := entry.Resolution; r == nil || r.Action != deadletters.Executed || r.Actor != "ann" || r.Reason != "seen to it" || entry.Version != 2 {
+		t.Fatalf("entry is %+v, resolution %+v", entry, r)
+	}
+	c := o.show(l.ID)
+	want := []deadletters.Deed{{Version: 1, Actor: "ann", Action: deadletters.Executed, Reason: "seen to it", Done: true}}
+	if diff := cmp.Diff(want, c.Trail, cmpopts.IgnoreFields(deadletters.Deed{}, "At")); diff != "" {
+		t.Error(diff)
+	}
+	if len(c.Timeline) != lines+1 {
+		t.Fatalf("timeline is %+v", c.Timeline)
+	}
+	last := c.Timeline[lines]
+	if last.Actor != "operator" || last.From != idempotency.UnknownStatus || last.To != idempotency.CompletedStatus {
+		t.Errorf("last line is %+v", last)
+	}
+}
+
+func TestOfTwoOperatorsOneWinsAndTheOtherIsTold(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		o := setup(t)
+		l := o.lost("pm_ok")
+		rulings := make(chan Ruling, 4)
+		var all sync.WaitGroup
+		for i, action := range []deadletters.Action{deadletters.Executed, deadletters.Retry, deadletters.Executed, deadletters.Retry} {
+			all.Go(func() {
+				d := decision(l, action)
+				d.Actor = string(rune('a' + i))
+				ruling, err := o.desk.Resolve(t.Context(), d)
+				if err != nil {
+					t.Error(err)
+				}
+				rulings <- ruling
+			})
+		}
+		all.Wait()
+		close(rulings)
+		won := 0
+		for ruling := range rulings {
+			switch r := ruling.(type) {
+			case Done:
+				won++
+			case Refused:
+				if r.Ground != Conflict {
+					t.Errorf("loser was told %+v", r)
+				}
+			}
+		}
+		c := o.show(l.ID)
+		done := 0
+		for _, d := range c.Trail {
+			if d.Done {
+				done++
+			}
+		}
+		want := idempotency.UnknownStatus
+		if c.Resolution.Action == deadletters.Executed {
+			want = idempotency.CompletedStatus
+		}
+		if won != 1 || done != 1 || len(c.Trail) != 4 || c.Key != want {
+			t.Fatalf("%d have won, trail %+v, key %s after %s", won, c.Trail, c.Key, c.Resolution.Action)
+		}
+	}
+}
+
+func TestLetterThatSomebodyElseHasResolvedIsAConflict(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.put(alone(deadletters.MissingAtPSP, `{}`))
+	o.done(decision(l, deadletters.Dismiss))
+	for _, version := range []int32{1, 2} {
+		again := decision(l, deadletters.Dismiss)
+		again.Version = version
+		if detail := o.refused(again, Conflict); !strings.Contains(detail, "ann has resolved this letter before, as dismiss") {
+			t.Errorf("detail is %q", detail)
+		}
+	}
+}
+
+func TestLetterOfAnotherVersionIsAConflict(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	d := decision(o.put(alone(deadletters.MissingAtPSP, `{}`)), deadletters.Dismiss)
+	d.Version = 2
+	o.refused(d, Conflict)
+}
+
+func TestLetterThatIsNotThereIsNotResolved(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	_, err := o.desk.Resolve(t.Context(), Decision{Letter: uuid.Must(uuid.NewV7()), Version: 1, Action: deadletters.Dismiss, Reason: "x", Actor: "ann"})
+	if !errors.Is(err, deadletters.ErrNoLetter) {
+		t.Fatal(err)
+	}
+	if _, err := o.desk.Show(t.Context(), uuid.Must(uuid.NewV7())); !errors.Is(err, deadletters.ErrNoLetter) {
+		t.Fatal(err)
+	}
+}
+
+func TestActionThatThereIsNotIsRefused(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.refused(decision(o.put(alone(deadletters.MissingAtPSP, `{}`)), "forget"), NotApplicable)
+}
+
+// An open key that nobody has a letter about any more would be forgotten.
+func TestLetterOfAnOpenKeyIsNotDismissed(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lost("pm_ok")
+	o.refused(decision(l, deadletters.Dismiss), NeedsDecision)
+
+	// In progress: an earlier attempt has left the letter, and a later one is under way.
+	o.done(decision(l, deadletters.Retry))
+	o.exec("UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp()")
+	o.exec(`UPDATE idempotency_keys SET status = 'in_progress', attempt = 2, finished_at = NULL, locked_until = clock_timestamp() + interval '1 hour'`)
+	l = o.put(o.about(deadletters.PSPContradicts, record))
+	o.refused(decision(l, deadletters.Dismiss), NeedsDecision)
+	h := &hooks{}
+	o.with(h.use).refused(decision(l, deadletters.Retry), NotApplicable)
+}
+
+// A retry that is just being reserved counts: the desk waits for it, and then looks where the key stands.
+func TestDismissalWaitsForWhoeverIsMovingTheKey(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.lost("pm_500_not_charged")
+	o.exec("UPDATE dead_letters SET status = 'resolved', version = 2, resolved_at = clock_timestamp(), action = 'retry', actor = 'x', resolution_reason = 'x'")
+	o.exec("UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp()")
+	l := o.put(o.about(deadletters.PSPContradicts, `{}`))
+	tx, err := o.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(t.Context(), `UPDATE idempotency_keys SET status = 'in_progress', attempt = 2, finished_at = NULL,
+		locked_until = clock_timestamp() + interval '1 hour'`); err != nil {
+		t.Fatal(err)
+	}
+	ruling := make(chan Ruling, 1)
+	go func() {
+		r, err := o.desk.Resolve(t.Context(), decision(l, deadletters.Dismiss))
+		if err != nil {
+			t.Error(err)
+		}
+		ruling <- r
+	}()
+	o.eventually("the desk waits", func() bool {
+		return scan[bool](o, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')") || len(ruling) > 0
+	})
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if no, ok := (<-ruling).(Refused); !ok || no.Ground != NeedsDecision {
+		t.Fatalf("ruling is %+v", no)
+	}
+}
+
+func TestLetterThatHoldsNothingIsDismissed(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.pay("pm_ok")
+	before := o.show(o.put(o.about(deadletters.LookupsExhausted, `{}`)).ID)
+	l := o.put(o.about(deadletters.ContradictsCompleted, `{}`))
+	o.done(decision(l, deadletters.Dismiss))
+	after := o.show(l.ID)
+	if after.Key != idempotency.CompletedStatus || len(after.Timeline) != len(before.Timeline) || after.Status() != deadletters.ResolvedStatus {
+		t.Fatalf("case is %+v", after)
+	}
+
+	// Its key stands for something else by now.
+	later := o.about(deadletters.LateAfterExpiry, `{}`)
+	later.About.Generation = 7
+	o.done(decision(o.put(later), deadletters.Dismiss))
+}
+
+// The winner has completed the key; that is not what keeps the loser from deciding.
+func TestLoserIsToldThatHeIsOne(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lost("pm_ok")
+	var begun atomic.Bool
+	o.asked = func() {
+		if begun.CompareAndSwap(false, true) { // the winner asks the PSP, too
+			first := decision(l, deadletters.Executed)
+			first.Actor = "bob"
+			o.done(first)
+		}
+	}
+	if detail := o.refusedOn(decision(l, deadletters.NotExecuted), Conflict); !strings.Contains(detail, "bob has resolved") {
+		t.Errorf("detail is %q", detail)
+	}
+}
+
+// Who hangs up has decided all the same.
+func TestOperatorWhoHangsUpHasDecided(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lost("pm_ok")
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	ruling, err := o.desk.Resolve(gone, decision(l, deadletters.Executed))
+	if _, ok := ruling.(Done); !ok || err != nil {
+		t.Fatalf("%+v, %v", ruling, err)
+	}
+}
+
+func TestDoubtfulCommitIsSettledByReading(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	lost := &postgres.AmbiguousError{Err: errors.New("connection lost")}
+	l := o.put(alone(deadletters.MissingAtPSP, `{}`))
+	mine := decision(l, deadletters.Dismiss)
+
+	// It has not happened: the version makes it harmless to ask again.
+	if _, err := o.desk.recall(t.Context(), mine, lost); !postgres.Unavailable(err) {
+		t.Errorf("still open: %v", err)
+	}
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	if _, err := o.desk.recall(gone, mine, lost); !postgres.Unavailable(err) {
+		t.Errorf("without an answer: %v", err)
+	}
+	o.done(mine)
+	if got, err := o.desk.recall(t.Context(), mine, lost); err != nil || got.Version != 2 {
+		t.Errorf("happened: %+v, %v", got, err)
+	}
+	for name, change := range map[string]func(*Decision){
+		"another actor":   func(d *Decision) { d.Actor = "bob" },
+		"another reason":  func(d *Decision) { d.Reason = "because" },
+		"another action":  func(d *Decision) { d.Action = deadletters.Retry },
+		"another version": func(d *Decision) { d.Version = 3 },
+	} {
+		d := mine
+		change(&d)
+		var no refusal
+		if _, err := o.desk.recall(t.Context(), d, lost); !errors.As(err, &no) || no.why.Ground != Conflict {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

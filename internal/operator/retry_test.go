@@ -1,0 +1,163 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+const record = `{"id": "ch_7", "object": "charge", "account": "acme", "idempotencyKey": "somebody-elses-key", "reference": "",
+	"amountCents": 700, "currency": "USD", "status": "succeeded", "createdAt": "2026-11-20T09:30:00Z"}`
+
+func TestRetryHasTheKeyLookedUpAtOnceWithAFreshBudget(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lost("pm_ok")
+	o.exec("UPDATE idempotency_keys SET lookup_failures = 12, reconcile_after = clock_timestamp() + interval '1 hour'")
+	o.done(decision(l, deadletters.Retry))
+	if !scan[bool](o, "SELECT lookup_failures = 0 AND reconcile_after <= clock_timestamp() FROM idempotency_keys") {
+		t.Error("the key is not due, or its failures still count")
+	}
+	c := o.show(l.ID)
+	if last := c.Timeline[len(c.Timeline)-1]; c.Key != idempotency.UnknownStatus || last.Actor != "operator" {
+		t.Errorf("key is %s, last line %+v", c.Key, last)
+	}
+}
+
+// hooks keeps what the desk hands on.
+type hooks struct{ calls []string }
+
+func (h *hooks) use(c *Config) {
+	c.Requeue = func(_ context.Context, _ pgx.Tx, id int64) error {
+		h.calls = append(h.calls, fmt.Sprintf("job %d", id))
+		return nil
+	}
+	c.Reprocess = func(_ context.Context, _ pgx.Tx, id string) error {
+		h.calls = append(h.calls, "event "+id)
+		return nil
+	}
+	c.Reconsider = func(_ context.Context, _ pgx.Tx, raw []byte) error {
+		r, err := gateway.ParseRecord(raw)
+		h.calls = append(h.calls, "record "+r.ID)
+		return err
+	}
+}
+
+func TestRetryDoesAgainWhatTheLetterIsAbout(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.pay("pm_ok")
+	h := &hooks{}
+	o.with(h.use)
+	aboutKey := o.about(deadletters.JobDiscarded, `{"jobId": 9007199254740993}`)
+	late := o.about(deadletters.LateAfterExpiry, `{"source": "scan", "record": `+record+`}`)
+	for _, row := range []struct {
+		letter deadletters.Letter
+		want   string
+	}{
+		{alone(deadletters.JobDiscarded, `{"jobId": 42, "kind": "resolve"}`), "job 42"},
+		{aboutKey, "job 9007199254740993"},
+		{alone(deadletters.WebhookUnmatched, `{"eventId": "msg_1"}`), "event msg_1"},
+		{alone(deadletters.UnknownMovement, `{"source": "scan", "record": `+record+`}`), "record ch_7"},
+		{alone(deadletters.OtherAccount, record), "record ch_7"},
+		{late, "record ch_7"},
+	} {
+		h.calls = nil
+		o.done(decision(o.put(row.letter), deadletters.Retry))
+		if diff := cmp.Diff([]string{row.want}, h.calls); diff != "" {
+			t.Errorf("%s: %s", row.letter.Kind, diff)
+		}
+	}
+}
+
+func TestRetryOfAJobAboutAnUnknownKeyRunsTheJob(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.lost("pm_ok")
+	h := &hooks{}
+	o.with(h.use)
+	o.done(decision(o.put(o.about(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry))
+	if diff := cmp.Diff([]string{"job 42"}, h.calls); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// An unknown key is looked up by its key, whatever record brought the letter about.
+func TestRetryOfAnUnknownKeyIsALookup(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.lost("pm_ok")
+	h := &hooks{}
+	o.with(h.use)
+	o.done(decision(o.put(o.about(deadletters.PSPContradicts, record)), deadletters.Retry))
+	if len(h.calls) != 0 || !scan[bool](o, "SELECT reconcile_after <= clock_timestamp() FROM idempotency_keys") {
+		t.Errorf("calls are %q", h.calls)
+	}
+}
+
+func TestRetryWithNothingToTryAgainIsRefused(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.pay("pm_ok")
+	h := &hooks{}
+	completed := o.put(o.about(deadletters.ContradictsCompleted, `{"source": "scan", "record": `+record+`}`))
+	o.refused(decision(completed, deadletters.Retry), NotApplicable) // nobody is there to settle it again
+
+	o.with(h.use)
+	for _, l := range []deadletters.Letter{
+		o.about(deadletters.DuplicateMovement, `{}`),
+		alone(deadletters.JobDiscarded, `{"jobId": "42"}`),
+		alone(deadletters.JobDiscarded, `{}`),
+		alone(deadletters.WebhookUnmatched, `{"eventId": ""}`),
+		alone(deadletters.UnknownMovement, `{"record": {"id": "ch_7"}}`),
+		alone(deadletters.MissingAtPSP, `[1]`),
+	} {
+		o.refused(decision(o.put(l), deadletters.Retry), NotApplicable)
+	}
+	if len(h.calls) != 0 {
+		t.Errorf("calls are %q", h.calls)
+	}
+	o.with(func(*Config) {})
+	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry), NotApplicable)
+	o.refused(decision(o.put(alone(deadletters.WebhookUnmatched, `{"eventId": "msg_1"}`)), deadletters.Retry), NotApplicable)
+}
+
+func TestRetryOfWhatIsGoneIsRefused(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.with(func(c *Config) {
+		c.Requeue = func(context.Context, pgx.Tx, int64) error { return fmt.Errorf("find job: %w", ErrGone) }
+	})
+	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry), NotApplicable)
+}
+
+// What the retry does and the letter's resolution are one transaction.
+func TestRetryThatFailsLeavesTheLetterOpen(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	broken := errors.New("queue is full")
+	o.with(func(c *Config) {
+		c.Requeue = func(ctx context.Context, tx pgx.Tx, _ int64) error {
+			if _, err := tx.Exec(ctx, "UPDATE tenants SET request_burst = 1"); err != nil {
+				return err
+			}
+			return broken
+		}
+	})
+	l := o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`))
+	if _, err := o.desk.Resolve(t.Context(), decision(l, deadletters.Retry)); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	c := o.show(l.ID)
+	if c.Status() != deadletters.OpenStatus || c.Version != 1 || len(c.Trail) != 0 || scan[int](o, "SELECT request_burst FROM tenants") == 1 {
+		t.Fatalf("case is %+v", c)
+	}
+}

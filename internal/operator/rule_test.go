@@ -1,0 +1,267 @@
+package operator
+
+import (
+	"strings"
+	"testing"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/idempotency"
+	"payonce/internal/payments"
+)
+
+func (o *office) pspID() string {
+	o.t.Helper()
+	return scan[string](o, "SELECT coalesce(psp_charge_id, '') FROM payments WHERE idempotency_key = $1", clientKey)
+}
+
+// completed checks that the client is answered with a payment that has succeeded under this id of the PSP's.
+func (o *office) completed(pspID string) {
+	o.t.Helper()
+	answer, ok := o.pay(scan[string](o, "SELECT payment_method FROM payments WHERE idempotency_key = $1", clientKey)).(payments.Final)
+	if !ok || answer.Response.Status != 201 || !answer.Replayed || !strings.Contains(string(answer.Response.Body), `"pspChargeId":"`+pspID+`"`) {
+		o.t.Fatalf("client is answered %+v %s", answer, answer.Response.Body)
+	}
+}
+
+func TestExecutedTakesThePSPsOwnID(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lost("pm_ok")
+	entry := o.done(decision(l, deadletters.Executed))
+	id := o.pspID()
+	if !strings.HasPrefix(id, "ch_") || entry.Movement == nil || entry.Movement.Status != payments.Success {
+		t.Fatalf("id %q, entry %+v", id, entry.Movement)
+	}
+	o.completed(id)
+}
+
+func TestExecutedWithAnotherAmountIsTheOperatorsToDecide(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lost("pm_wrong_amount")
+	o.done(decision(l, deadletters.Executed))
+	if id := o.pspID(); !strings.HasPrefix(id, "ch_") {
+		t.Fatalf("id is %q", id)
+	}
+	o.completed(o.pspID())
+}
+
+func TestExecutedByTheOperatorsWordWhereThePSPIsSilent(t *testing.T) {
+	t.Parallel()
+	const answered = `"account": "acme", "idempotencyKey": "` + clientKey + `", "amountCents": 12000, "status": "succeeded"}`
+	for name, row := range map[string]struct {
+		evidence, named, want string
+	}{
+		"named":                        {`{"answer": {"id": "ch_answer"}}`, "ch_named", "ch_named"},
+		"from the answer":              {`{"status": 201, "answer": {"id": "ch_answer", ` + answered + `, "record": {"id": "ch_record"}}`, "", "ch_answer"},
+		"from the record":              {`{"source": "webhook", "record": {"id": "ch_record"}, "id": "ch_whole"}`, "", "ch_record"},
+		"from the evidence itself":     {`{"id": "ch_whole", "status": "succeeded"}`, "", "ch_whole"},
+		"vouched for":                  {`{}`, "", payments.OperatorPSPID},
+		"evidence of a refusal":        {`{"answer": {"id": "ch_answer", "status": "declined"}}`, "", payments.OperatorPSPID},
+		"evidence of another key":      {`{"record": {"id": "ch_record", "idempotencyKey": "another-key-000001"}}`, "", payments.OperatorPSPID},
+		"evidence of another payment":  {`{"record": {"id": "ch_record", "reference": "pay_00000000000000000000000000"}}`, "", payments.OperatorPSPID},
+		"evidence with no id":          {`{"answer": {"id": "two words"}, "record": {"id": ""}}`, "", payments.OperatorPSPID},
+		"evidence of another form":     {`{"answer": "ch_answer", "record": [], "id": 7}`, "", payments.OperatorPSPID},
+		"evidence that is no object":   {`[{"id": "ch_1"}]`, "", payments.OperatorPSPID},
+		"refused answer, named record": {`{"answer": {"id": "ch_answer", "status": "declined"}, "record": {"id": "ch_record"}}`, "", "ch_record"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := setup(t)
+			o.lost("pm_ok")
+			o.deaf.Store(true)
+			l := o.put(o.about(deadletters.PSPContradicts, row.evidence))
+			d := decision(l, deadletters.Executed)
+			d.PSPID = row.named
+			o.done(d)
+			want := row.want
+			if want == payments.OperatorPSPID {
+				want += l.ID.String()
+			}
+			if id := o.pspID(); id != want {
+				t.Fatalf("id is %q, want %q", id, want)
+			}
+			o.completed(want)
+		})
+	}
+}
+
+// What the PSP does not find may be there all the same: it may have forgotten.
+func TestExecutedByTheOperatorsWordWhereThePSPFindsNothing(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lost("pm_500_not_charged")
+	o.windowOver()
+	o.done(decision(l, deadletters.Executed))
+	o.completed(payments.OperatorPSPID + l.ID.String())
+}
+
+func TestNobodyOverrulesThePSPsRefusal(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lost("pm_declined")
+	o.windowOver()
+	d := decision(l, deadletters.Executed)
+	for _, d.PSPID = range []string{"", "ch_named"} {
+		if detail := o.refused(d, ContradictsPSP); !strings.Contains(detail, "Use retry") {
+			t.Errorf("detail is %q", detail)
+		}
+	}
+	o.refused(decision(l, deadletters.NotExecuted), ContradictsPSP)
+}
+
+func TestExecutedUnderAnotherIDThanThePSPsIsRefused(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	d := decision(o.lost("pm_ok"), deadletters.Executed)
+	d.PSPID = "ch_named"
+	if detail := o.refused(d, ContradictsPSP); !strings.Contains(detail, "not as ch_named") {
+		t.Errorf("detail is %q", detail)
+	}
+}
+
+func TestExecutedUnderTheIDOfAnotherPaymentIsRefused(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	d := decision(o.lost("pm_ok"), deadletters.Executed)
+	o.deaf.Store(true)
+	o.exec(`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status, psp_charge_id)
+		VALUES (gen_random_uuid(), 'acme', 'another-key-000001', 1, 'cus-1', 12000, 'USD', 'pm_ok', 'succeeded', 'ch_taken')`)
+	d.PSPID = "ch_taken"
+	o.refused(d, ContradictsPSP)
+}
+
+func TestNotExecutedFreesTheKey(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lost("pm_500_not_charged")
+	o.windowOver()
+	entry := o.done(decision(l, deadletters.NotExecuted))
+	if entry.Movement == nil || entry.Movement.Status != payments.Failed {
+		t.Fatalf("entry is %+v", entry.Movement)
+	}
+	c := o.show(l.ID)
+	if last := c.Timeline[len(c.Timeline)-1]; c.Key != idempotency.FailedRetryableStatus || last.Actor != "operator" {
+		t.Fatalf("key is %s, last line %+v", c.Key, last)
+	}
+	if answer, ok := o.pay("pm_500_not_charged").(payments.Pending); !ok {
+		t.Fatalf("the client's retry is not executed again: %T", answer)
+	}
+}
+
+func TestNotExecutedIsRefusedWhereThePSPKnowsIt(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"pm_ok", "pm_wrong_amount"} {
+		o := setup(t)
+		l := o.lost(method)
+		o.windowOver()
+		if detail := o.refused(decision(l, deadletters.NotExecuted), ContradictsPSP); !strings.Contains(detail, "ch_") {
+			t.Errorf("detail is %q", detail)
+		}
+	}
+}
+
+func TestNotExecutedNeedsThePSPsWordOfNow(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lost("pm_500_not_charged")
+	o.windowOver()
+	o.deaf.Store(true)
+	o.refused(decision(l, deadletters.NotExecuted), NoFreshProof)
+	o.deaf.Store(false)
+	o.done(decision(l, deadletters.NotExecuted))
+}
+
+func TestNotExecutedNeedsTheSettleWindowToBeOver(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lost("pm_500_not_charged")
+	o.refused(decision(l, deadletters.NotExecuted), WindowOpen)
+	o.windowOver()
+	o.done(decision(l, deadletters.NotExecuted))
+}
+
+// The PSP may have forgotten a key that is this old; an operator may know better.
+func TestNotExecutedWorksBeyondThePSPsMemory(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lost("pm_500_not_charged")
+	o.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
+	o.exec("UPDATE idempotency_keys SET unknown_since = unknown_since - interval '25 hours', reserved_at = reserved_at - interval '25 hours'")
+	o.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
+	o.done(decision(l, deadletters.NotExecuted))
+}
+
+func TestNotExecutedWaitsForTheOtherLettersOfTheKey(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lost("pm_500_not_charged")
+	o.windowOver()
+	other := o.put(o.about(deadletters.PSPMemoryOver, `{}`))
+	if detail := o.refused(decision(l, deadletters.NotExecuted), NotApplicable); !strings.Contains(detail, other.ID.String()) {
+		t.Errorf("detail is %q", detail)
+	}
+	o.done(decision(other, deadletters.Retry))
+	o.done(decision(l, deadletters.NotExecuted))
+}
+
+func TestOnlyAnUnknownKeyCanBeDecidedAbout(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.pay("pm_ok")
+	renewed := o.about(deadletters.LateAfterExpiry, `{}`)
+	renewed.About.Generation = 2
+	gone := o.about(deadletters.PSPMemoryOver, `{}`)
+	gone.About.Key = "another-key-000001"
+	gone.Finding = gone.About.KeyFinding()
+	for name, l := range map[string]deadletters.Letter{
+		"completed":          o.about(deadletters.ContradictsCompleted, `{}`),
+		"another generation": renewed,
+		"gone":               gone,
+		"about none":         alone(deadletters.UnknownMovement, record),
+	} {
+		o.put(l)
+		for _, action := range []deadletters.Action{deadletters.Executed, deadletters.NotExecuted} {
+			t.Log(name, action)
+			o.refused(decision(l, action), NotApplicable)
+		}
+	}
+}
+
+// Between the question and the answer's being written, somebody may have been faster.
+func TestKeyThatMovesMeanwhileIsAConflict(t *testing.T) {
+	t.Parallel()
+	for _, action := range []deadletters.Action{deadletters.Executed, deadletters.NotExecuted} {
+		t.Run(string(action), func(t *testing.T) {
+			t.Parallel()
+			o := setup(t)
+			l := o.lost("pm_500_not_charged")
+			o.windowOver()
+			o.asked = func() {
+				o.exec("UPDATE idempotency_keys SET status = 'completed', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp(), " +
+					"response_status = 201, response_content_type = 'x', response_location = 'x', response_schema_version = 1, response_body = 'x'")
+			}
+			ruling := o.resolve(decision(l, action))
+			if no, ok := ruling.(Refused); !ok || no.Ground != Conflict {
+				t.Fatalf("ruling is %T %+v", ruling, ruling)
+			}
+			if c := o.show(l.ID); c.Status() != deadletters.OpenStatus || len(c.Trail) != 1 || c.Trail[0].Done {
+				t.Fatalf("case is %+v", c)
+			}
+		})
+	}
+}
+
+func TestRefundIsDecidedAboutLikeAPayment(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lostRefund("pm_ok")
+	if c := o.show(l.ID); c.Movement == nil || c.Movement.Object != "refund" || c.Movement.Status != payments.Processing {
+		t.Fatalf("case is %+v", c.Movement)
+	}
+	entry := o.done(decision(l, deadletters.Executed))
+	id := scan[string](o, "SELECT psp_refund_id FROM refunds WHERE status = 'succeeded'")
+	if !strings.HasPrefix(id, "re_") && !strings.HasPrefix(id, "rf_") || entry.Movement.Status != payments.Success {
+		t.Fatalf("id %q, entry %+v", id, entry.Movement)
+	}
+}

@@ -1,0 +1,236 @@
+package operator
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/gateway/mockpsp"
+	"payonce/internal/idempotency"
+	"payonce/internal/payments"
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
+	"payonce/internal/telemetry"
+	"payonce/internal/tenants"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const (
+	patience  = 20 * time.Second
+	pspSecret = "test-psp-secret"
+	clientKey = "order-0000000042"
+	scope     = "acme POST /payments"
+)
+
+// office is a desk with everything behind it, on a database and a PSP of the test's own.
+type office struct {
+	t       *testing.T
+	pool    *pgxpool.Pool // straight to the tables
+	db      *postgres.DB
+	service *payments.Service
+	desk    *Desk
+	config  Config // of the desk, for another one
+
+	lossy atomic.Bool // the PSP does what it is asked for and answers 500
+	deaf  atomic.Bool // the PSP answers no question
+	asked func()      // runs while the PSP is asked a question
+}
+
+func setup(t *testing.T) *office {
+	t.Helper()
+	o := &office{t: t, pool: pgtest.New(t)}
+	o.db = postgres.Wrap(o.pool, patience)
+	if err := tenants.NewRegistry(o.db, uuid.NewV7).EnsureTenant(t.Context(), "acme"); err != nil {
+		t.Fatal(err)
+	}
+	psp, err := gateway.New(o.servePSP(), pspSecret, gateway.DefaultLimits(), time.Now, func(string, time.Duration) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(psp.Close)
+	keys := idempotency.New(o.db, idempotency.Terms{
+		Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour, SettleWindow: 90 * time.Second, FirstLookup: time.Hour,
+	}, time.Now)
+	log := slog.New(slog.DiscardHandler)
+	o.service = payments.New(payments.Config{
+		DB: o.db, Keys: keys, PSP: psp, NewID: uuid.NewV7, Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+		Log: log, PublicURL: "https://pay.example", Deadline: 30 * time.Second,
+	})
+	o.config = Config{DB: o.db, Keys: keys, Payments: o.service, Log: log}
+	o.desk = New(o.config)
+	return o
+}
+
+// servePSP is the mock PSP behind the faults that a test can switch on.
+func (o *office) servePSP() (url string) {
+	config := mockpsp.DefaultConfig()
+	config.Secret = pspSecret
+	mock, err := mockpsp.New(config)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if o.asked != nil && r.Method == http.MethodGet {
+			o.asked()
+		}
+		switch {
+		case o.lossy.Load() && r.Method == http.MethodPost:
+			mock.ServeHTTP(httptest.NewRecorder(), r)
+			w.WriteHeader(http.StatusInternalServerError)
+		case o.deaf.Load():
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			mock.ServeHTTP(w, r)
+		}
+	}))
+	o.t.Cleanup(func() {
+		if err := mock.Close(); err != nil {
+			o.t.Error(err)
+		}
+		server.Close()
+	})
+	return server.URL
+}
+
+// pay asks for 120 dollars under the client's key.
+func (o *office) pay(method string) payments.Answer {
+	o.t.Helper()
+	key, err := idempotency.ParseKey(clientKey)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	answer, err := o.service.Create(o.t.Context(),
+		payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSPAccount: "acme"}, Key: key},
+		payments.CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: method})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return answer
+}
+
+// windowOver lets the settle window of the key pass.
+func (o *office) windowOver() {
+	o.t.Helper()
+	o.exec("UPDATE idempotency_keys SET unknown_since = unknown_since - interval '1 hour'")
+}
+
+func decision(l deadletters.Letter, action deadletters.Action) Decision {
+	return Decision{Letter: l.ID, Version: 1, Action: action, Reason: "seen to it", Actor: "ann"}
+}
+
+func (o *office) resolve(d Decision) Ruling {
+	o.t.Helper()
+	ruling, err := o.desk.Resolve(o.t.Context(), d)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return ruling
+}
+
+// done resolves a letter, which must work.
+func (o *office) done(d Decision) Entry {
+	o.t.Helper()
+	ruling := o.resolve(d)
+	done, ok := ruling.(Done)
+	if !ok {
+		o.t.Fatalf("ruling is %T %+v", ruling, ruling)
+	}
+	return done.Entry
+}
+
+// refused checks that a decision is refused on that ground, that nothing has moved, and that the refusal is on record.
+func (o *office) refused(d Decision, ground Ground) string {
+	o.t.Helper()
+	before := o.picture()
+	detail := o.refusedOn(d, ground)
+	if after := o.picture(); after != before {
+		o.t.Fatalf("%s was refused and has moved:\n%s\n%s", d.Action, before, after)
+	}
+	return detail
+}
+
+// refusedOn is refused, while others are at work.
+func (o *office) refusedOn(d Decision, ground Ground) string {
+	o.t.Helper()
+	ruling := o.resolve(d)
+	no, ok := ruling.(Refused)
+	if !ok || no.Ground != ground || no.Detail == "" {
+		o.t.Fatalf("%s: ruling is %T %+v, want %s", d.Action, ruling, ruling, ground)
+	}
+	trail := o.show(d.Letter).Trail
+	last := trail[len(trail)-1]
+	if last.Done || last.Detail != no.Detail || last.Actor != d.Actor || last.Reason != d.Reason || last.Action != d.Action || last.Version != d.Version {
+		o.t.Fatalf("%s: audit row is %+v", d.Action, last)
+	}
+	return no.Detail
+}
+
+// picture is everything that a refusal must leave as it is.
+func (o *office) picture() (s string) {
+	o.t.Helper()
+	err := o.pool.QueryRow(o.t.Context(), `SELECT coalesce(
+		(SELECT string_agg(k::text, ';') FROM idempotency_keys AS k) || (SELECT string_agg(p::text, ';') FROM payments AS p), '')
+		|| (SELECT count(*) FROM idempotency_key_events) || (SELECT string_agg(d::text, ';' ORDER BY id) FROM dead_letters AS d)`).Scan(&s)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return s
+}
+
+func (o *office) show(id uuid.UUID) Case {
+	o.t.Helper()
+	c, err := o.desk.Show(o.t.Context(), id)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return c
+}
+
+func (o *office) exec(sql string, args ...any) {
+	o.t.Helper()
+	if _, err := o.pool.Exec(o.t.Context(), sql, args...); err != nil {
+		o.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func scan[T any](o *office, sql string, args ...any) (value T) {
+	o.t.Helper()
+	if err := o.pool.QueryRow(o.t.Context(), sql, args...).Scan(&value); err != nil {
+		o.t.Fatalf("%s: %v", sql, err)
+	}
+	return value
+}
+
+// eventually asks until the answer is yes.
+func (o *office) eventually(what string, ask func() bool) {
+	o.t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ask() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			o.t.Fatalf("%s: it does not happen", what)
+		}
+	}
+}
+
+// with is the office with other hooks on its desk.
+func (o *office) with(change func(*Config)) *office {
+	c := o.config
+	change(&c)
+	o.desk = New(c)
+	return o
+}

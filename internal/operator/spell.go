@@ -1,0 +1,142 @@
+package operator
+
+import (
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/idempotency"
+	"payonce/internal/payments"
+)
+
+// letterBody is a letter as the operator's API and the command line show it. The order of the fields is the order of the members.
+type letterBody struct {
+	ID         string             `json:"id"`
+	Kind       deadletters.Kind   `json:"kind"`
+	Status     deadletters.Status `json:"status"`
+	Reason     string             `json:"reason"`
+	PaymentID  string             `json:"paymentId,omitempty"`
+	RefundID   string             `json:"refundId,omitempty"`
+	Tenant     string             `json:"tenant,omitempty"`
+	Operation  string             `json:"operation,omitempty"`
+	Key        string             `json:"key,omitempty"`
+	Generation int32              `json:"generation,omitzero"`
+	Evidence   jsontext.Value     `json:"evidence"`
+	OpenedAt   string             `json:"openedAt"`
+	AgeSeconds int64              `json:"ageSeconds"`
+	Version    int32              `json:"version"`
+	Resolution *resolutionBody    `json:"resolution,omitzero"`
+}
+
+type resolutionBody struct {
+	At     string             `json:"at"`
+	Action deadletters.Action `json:"action"`
+	Actor  string             `json:"actor"`
+	Reason string             `json:"reason"`
+}
+
+// caseBody is a letter with all that belongs to it.
+type caseBody struct {
+	letterBody
+	KeyStatus     idempotency.Status `json:"keyStatus,omitempty"`
+	PaymentStatus payments.Status    `json:"paymentStatus,omitempty"`
+	RefundStatus  payments.Status    `json:"refundStatus,omitempty"`
+	Timeline      []eventBody        `json:"timeline"`
+	Audit         []deedBody         `json:"audit"`
+}
+
+// eventBody is a line of a key's timeline, as the public API shows it.
+type eventBody struct {
+	At         string             `json:"at"`
+	Actor      string             `json:"actor"`
+	From       idempotency.Status `json:"from,omitempty"`
+	To         idempotency.Status `json:"to"`
+	Attempt    int32              `json:"attempt"`
+	Generation int32              `json:"generation"`
+	Reason     string             `json:"reason"`
+	Evidence   jsontext.Value     `json:"evidence,omitzero"`
+}
+
+type deedBody struct {
+	At      string             `json:"at"`
+	Actor   string             `json:"actor"`
+	Action  deadletters.Action `json:"action"`
+	Reason  string             `json:"reason"`
+	Version int32              `json:"version"`
+	Outcome string             `json:"outcome"`
+	Detail  string             `json:"detail,omitempty"`
+}
+
+// MarshalJSON writes the letter as the operator's API shows it.
+func (e Entry) MarshalJSON() ([]byte, error) { return json.Marshal(e.body()) }
+
+func (e Entry) body() letterBody {
+	l := e.Letter
+	b := letterBody{
+		ID: l.ID.String(), Kind: l.Kind, Status: l.Status(), Reason: l.Reason, Evidence: l.Evidence,
+		OpenedAt: stamp(l.Opened), AgeSeconds: int64(l.Age / time.Second), Version: l.Version,
+	}
+	if a := l.About; a != nil {
+		b.Tenant, b.Operation, b.Key, b.Generation = a.Tenant, idempotency.Scope(a.Scope).Operation(), a.Key, a.Generation
+	}
+	if m := e.Movement; m != nil && m.Object == refundObject {
+		b.RefundID = m.ID
+	} else if m != nil {
+		b.PaymentID = m.ID
+	}
+	if r := l.Resolution; r != nil {
+		b.Resolution = &resolutionBody{At: stamp(r.At), Action: r.Action, Actor: r.Actor, Reason: r.Reason}
+	}
+	return b
+}
+
+// MarshalJSON writes the case as the operator's API shows it.
+func (c Case) MarshalJSON() ([]byte, error) {
+	b := caseBody{
+		letterBody: c.body(), KeyStatus: c.Key,
+		Timeline: make([]eventBody, len(c.Timeline)), Audit: make([]deedBody, len(c.Trail)),
+	}
+	if m := c.Movement; m != nil && m.Object == refundObject {
+		b.RefundStatus = m.Status
+	} else if m != nil {
+		b.PaymentStatus = m.Status
+	}
+	for i, e := range c.Timeline {
+		b.Timeline[i] = eventBody{
+			At: stamp(e.At), Actor: e.Actor, From: e.From, To: e.To, Attempt: e.Attempt, Generation: e.Generation,
+			Reason: e.Reason, Evidence: e.Evidence,
+		}
+	}
+	for i, d := range c.Trail {
+		b.Audit[i] = deedBody{
+			At: stamp(d.At), Actor: d.Actor, Action: d.Action, Reason: d.Reason, Version: d.Version,
+			Outcome: outcomeOf(d), Detail: d.Detail,
+		}
+	}
+	return json.Marshal(b)
+}
+
+// MarshalJSON writes the page as the operator's API shows it.
+func (p Page) MarshalJSON() ([]byte, error) {
+	list := struct {
+		Data       []Entry `json:"data"`
+		HasMore    bool    `json:"hasMore"`
+		NextCursor string  `json:"nextCursor,omitempty"`
+	}{Data: p.Entries, HasMore: p.Next != nil}
+	if p.Next != nil {
+		list.NextCursor = p.Next.String()
+	}
+	return json.Marshal(list)
+}
+
+// stamp writes a time as the bodies of payments do.
+func stamp(t time.Time) string { return t.UTC().Format(payments.TimeForm) }
+
+func outcomeOf(d deadletters.Deed) string {
+	if d.Done {
+		return "done"
+	}
+	return "refused"
+}

@@ -1,0 +1,82 @@
+package operator
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/idempotency"
+)
+
+func (o *office) summary() Summary {
+	o.t.Helper()
+	s, err := o.desk.Summary(o.t.Context())
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return s
+}
+
+func TestSummaryOfAnEmptyHouseIsAllZeros(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	raw, err := json.Marshal(o.summary())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"keys":{"completed":0,"expired":0,"failed_retryable":0,"in_progress":0,"unknown":0},"oldestUnknownSeconds":0,` +
+		`"deadLetters":{"open":{},"oldestSeconds":0},"webhooks":{"count":0,"oldestSeconds":0},"lookups":{"count":0,"oldestSeconds":0},` +
+		`"ledger":[],"jobs":{}}`
+	if string(raw) != want {
+		t.Fatalf("summary is %s", raw)
+	}
+}
+
+func TestSummaryTellsWhatWaitsAndForHowLong(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.lost("pm_ok")
+	if s := o.summary(); s.Lookups.Count != 0 {
+		t.Errorf("a lookup that is not due is %+v", s.Lookups)
+	}
+	o.exec(`UPDATE idempotency_keys SET reconcile_after = clock_timestamp() - interval '2 hours', unknown_since = clock_timestamp() - interval '3 hours'`)
+	o.exec(`INSERT INTO webhook_events (id, received_at, sent_at, body, processed_at, result) VALUES
+		('msg_1', clock_timestamp() - interval '4 hours', clock_timestamp(), '{}', NULL, NULL),
+		('msg_2', clock_timestamp(), clock_timestamp(), '{}', NULL, NULL),
+		('msg_3', clock_timestamp() - interval '9 hours', clock_timestamp(), '{}', clock_timestamp(), 'settled')`)
+	// The refunds' ledger was read just now, and has nothing in it.
+	o.exec(`INSERT INTO ledger_watermarks (account, object, scanned_to, updated_at) VALUES
+		('acme', 'refund', '0001-01-01 00:00:00Z', clock_timestamp() + interval '1 hour'),
+		('acme', 'charge', clock_timestamp(), clock_timestamp() - interval '5 hours')`)
+	o.exec(`INSERT INTO river_job (kind, max_attempts, args, state, finalized_at) VALUES
+		('resolve', 5, '{}', 'available', NULL), ('resolve', 5, '{}', 'available', NULL), ('resolve', 5, '{}', 'running', NULL),
+		('resolve', 5, '{}', 'completed', now()), ('resolve', 5, '{}', 'discarded', now())`)
+
+	s := o.summary()
+	near := func(what string, got, want time.Duration) {
+		t.Helper()
+		if got < want || got > want+10*time.Minute {
+			t.Errorf("%s is %s old, want %s", what, got, want)
+		}
+	}
+	near("unknown key", s.Keys.OldestUnknown, 3*time.Hour)
+	near("lookup", s.Lookups.Oldest, 2*time.Hour)
+	near("webhook", s.Webhooks.Oldest, 4*time.Hour)
+	if s.Keys.ByStatus[idempotency.UnknownStatus] != 1 || s.Lookups.Count != 1 || s.Webhooks.Count != 2 || s.Letters.Open[deadletters.LookupsExhausted] != 1 {
+		t.Errorf("summary is %+v", s)
+	}
+	if len(s.Jobs) != 2 || s.Jobs["available"] != 2 || s.Jobs["running"] != 1 {
+		t.Errorf("jobs are %v", s.Jobs)
+	}
+	if len(s.Ledger) != 2 || s.Ledger[0].Object != "charge" || s.Ledger[1].Age != 0 {
+		t.Fatalf("ledger is %+v", s.Ledger)
+	}
+	near("ledger", s.Ledger[0].Age, 5*time.Hour)
+	raw, err := json.Marshal(s)
+	if err != nil || !strings.Contains(string(raw), `"webhooks":{"count":2,"oldestSeconds":14`) || strings.Contains(string(raw), "0001-01-01") {
+		t.Errorf("%s, %v", raw, err)
+	}
+}

@@ -1,0 +1,100 @@
+package payments
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/gateway"
+	"payonce/internal/payments/internal/dbsqlc"
+)
+
+// booked is what our books say of one movement.
+type booked struct {
+	account, currency, status, pspID string
+	amount                           int64
+}
+
+// Unexplained returns the records of one page of the PSP's ledger that our books do not confirm as they are: those are what a scan has to look
+// into. It reads once for the whole page.
+func (s *Service) Unexplained(ctx context.Context, o gateway.Object, page []gateway.Record) ([]gateway.Record, error) {
+	ids := make([]uuid.UUID, 0, len(page))
+	for _, r := range page {
+		if id, ok := subjectOf(r); ok {
+			ids = append(ids, id)
+		}
+	}
+	books, err := s.booked(ctx, o, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read books: %w", err)
+	}
+	var open []gateway.Record
+	for _, r := range page {
+		id, ok := subjectOf(r)
+		want := booked{account: r.Account, currency: r.Currency, status: r.Status, pspID: r.ID, amount: r.AmountMinor}
+		if !ok || books[id] != want {
+			open = append(open, r)
+		}
+	}
+	return open, nil
+}
+
+func (s *Service) booked(ctx context.Context, o gateway.Object, ids []uuid.UUID) (map[uuid.UUID]booked, error) {
+	books := make(map[uuid.UUID]booked, len(ids))
+	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		q := dbsqlc.New(c)
+		if o == gateway.RefundObject {
+			rows, err := q.BookedRefunds(ctx, ids)
+			for _, r := range rows {
+				books[r.ID] = booked{r.PspAccount, r.Currency, r.Status, value(r.PspRefundID), r.AmountMinor}
+			}
+			return err
+		}
+		rows, err := q.BookedPayments(ctx, ids)
+		for _, r := range rows {
+			books[r.ID] = booked{r.PspAccount, r.Currency, r.Status, value(r.PspChargeID), r.AmountMinor}
+		}
+		return err
+	})
+	return books, err
+}
+
+// subjectOf reads a record's reference as an id of ours.
+func subjectOf(r gateway.Record) (uuid.UUID, bool) {
+	if r.Object == gateway.RefundObject {
+		id, err := ParseRefundID(r.Reference)
+		return uuid.UUID(id), err == nil
+	}
+	id, err := ParsePaymentID(r.Reference)
+	return uuid.UUID(id), err == nil
+}
+
+// accountsPage bounds one read of the accounts.
+const accountsPage = 500
+
+// Accounts calls each for the PSP account of every tenant.
+func (s *Service) Accounts(ctx context.Context, each func(account string) error) error {
+	after := ""
+	for {
+		var accounts []string
+		err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+			var err error
+			accounts, err = dbsqlc.New(c).ListAccounts(ctx, dbsqlc.ListAccountsParams{After: after, MaxRows: accountsPage})
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("list accounts: %w", err)
+		}
+		for _, account := range accounts {
+			if err := each(account); err != nil {
+				return err
+			}
+			after = account
+		}
+		if len(accounts) < accountsPage {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package payments
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"payonce/internal/gateway"
+)
+
+// idsOf names records for a comparison.
+func idsOf(records []gateway.Record) []string {
+	ids := []string{}
+	for _, r := range records {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+func (s *shop) wantUnexplained(o gateway.Object, page []gateway.Record, want ...string) {
+	s.t.Helper()
+	open, err := s.service.Unexplained(s.t.Context(), o, page)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if diff := cmp.Diff(append([]string{}, want...), idsOf(open)); diff != "" {
+		s.t.Errorf("unexplained %ss differ (-want +got):\n%s", o, diff)
+	}
+}
+
+// A record is explained when our books have it as it is, in each member, and not before.
+func TestRecordIsExplainedOnlyAsItIs(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000001").paidFor()
+	for o, make := range map[gateway.Object]func(key string) *stage{
+		gateway.ChargeObject: s.charging,
+		gateway.RefundObject: func(key string) *stage { return s.refunding(key, p, 100) },
+	} {
+		name := func(what string) string { return key(string(o), what) }
+		done, refused := make(name("done")).succeeded(), make(name("refused")).declined()
+		refused.record = refusedBy(refused.record, "no_money")
+		s.wantUnexplained(o, []gateway.Record{done.record, refused.record, done.record})
+
+		page, want := []gateway.Record{}, []string{}
+		for _, change := range map[string]func(*gateway.Record){
+			"id":              func(r *gateway.Record) { r.ID += "-2" },
+			"account":         func(r *gateway.Record) { r.Account = "globex" },
+			"amount":          func(r *gateway.Record) { r.AmountMinor++ },
+			"currency":        func(r *gateway.Record) { r.Currency = "EUR" },
+			"status":          func(r *gateway.Record) { r.Status = "declined" },
+			"no reference":    func(r *gateway.Record) { r.Reference = "" },
+			"other reference": func(r *gateway.Record) { r.Reference = PaymentID(uuid.Must(uuid.NewV7())).String() },
+			"of another kind": func(r *gateway.Record) { r.Reference = p.ID.String() + "x" },
+		} {
+			r := done.record
+			change(&r)
+			page, want = append(page, r), append(want, r.ID)
+		}
+		for _, open := range []*stage{
+			make(name("in-progress")), make(name("unknown")).lost(), make(name("failed")).failed(),
+		} {
+			page, want = append(page, open.record), append(want, open.record.ID)
+		}
+		page = append(page, done.record)
+		s.wantUnexplained(o, page, want...)
+	}
+	s.wantUnexplained(gateway.ChargeObject, nil)
+}
+
+func TestAccountsAreAllVisitedOnce(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	for _, n := range []int{2, accountsPage, accountsPage + 1, 2*accountsPage + 1} {
+		s.exec(`INSERT INTO tenants (id, psp_account)
+			SELECT 't' || i, CASE i % 3 WHEN 0 THEN 'A_' WHEN 1 THEN 'b-' ELSE 'c' END || i FROM generate_series(3, $1::int) AS i
+			ON CONFLICT DO NOTHING`, n)
+		var seen []string
+		err := s.service.Accounts(t.Context(), func(account string) error {
+			seen = append(seen, account)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := s.texts("SELECT psp_account FROM tenants")
+		slices.Sort(seen)
+		slices.Sort(all)
+		if diff := cmp.Diff(all, seen); diff != "" || len(all) != n {
+			t.Errorf("%d of %d accounts differ (-there +visited):\n%s", len(all), n, diff)
+		}
+	}
+	stop, calls := errors.New("stop"), 0
+	err := s.service.Accounts(t.Context(), func(string) error { calls++; return stop })
+	if !errors.Is(err, stop) || calls != 1 {
+		t.Errorf("visited %d after an error: %v", calls, err)
+	}
+}

@@ -1,0 +1,192 @@
+package payments
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+// resolveLetter closes the only open letter as an operator does.
+func (s *shop) resolveLetter(action deadletters.Action) {
+	s.t.Helper()
+	var id uuid.UUID
+	var version int32
+	if err := s.pool.QueryRow(s.t.Context(), "SELECT id, version FROM dead_letters WHERE status = 'open'").Scan(&id, &version); err != nil {
+		s.t.Fatal(err)
+	}
+	err := pgx.BeginFunc(s.t.Context(), s.pool, func(tx pgx.Tx) error {
+		_, err := deadletters.ResolveTx(s.t.Context(), tx, id, version, action, "mallory", "looked into it")
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// A record that differs in any member from what was asked for settles nothing, by whatever way it was found.
+func TestRecordThatDiffersInOneMemberIsALetter(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000001").paidFor()
+	payment := s.charging("order-0000000001").lost()
+	refund := s.refunding("refund-000000001", p, 4500).lost()
+	for what, c := range map[string]struct {
+		of   *stage
+		make func(*gateway.Record)
+	}{
+		"amount":                 {payment, func(r *gateway.Record) { r.AmountMinor-- }},
+		"currency":               {payment, func(r *gateway.Record) { r.Currency = "EUR" }},
+		"key":                    {payment, func(r *gateway.Record) { r.Key = "order-0000000002" }},
+		"key of a generation":    {payment, func(r *gateway.Record) { r.Key += ".g2" }},
+		"reference":              {payment, func(r *gateway.Record) { r.Reference = "" }},
+		"charge":                 {payment, func(r *gateway.Record) { r.ChargeID = "ch_2" }},
+		"amount of a refund":     {refund, func(r *gateway.Record) { r.AmountMinor++ }},
+		"currency of a refund":   {refund, func(r *gateway.Record) { r.Currency = "EUR" }},
+		"key of a refund":        {refund, func(r *gateway.Record) { r.Key = "refund-000000002" }},
+		"reference of a refund":  {refund, func(r *gateway.Record) { r.Reference = "" }},
+		"charge that it refunds": {refund, func(r *gateway.Record) { r.ChargeID = "ch_2" }},
+	} {
+		r := c.of.record
+		c.make(&r)
+		before := s.everything()
+		if l := is[Lettered](t, s.settle(SourceWebhook, r)); l.Kind != deadletters.PSPContradicts {
+			t.Errorf("%s: letter %s", what, l.Kind)
+		}
+		if s.everything() != before {
+			t.Errorf("%s: something has moved", what)
+		}
+	}
+	// One case per key, whatever it is seen to differ in.
+	finding := func(g *stage) string {
+		return "psp_contradicts_request key " + string(g.claim.Ref.Scope) + " " + g.key.Key.String() + " 1"
+	}
+	if got := s.count("SELECT count(*) FROM dead_letters WHERE kind || ' ' || finding IN ($1, $2)", finding(payment), finding(refund)); got != 2 {
+		t.Errorf("%d letters about the two keys", got)
+	}
+	if got := s.count("SELECT count(*) FROM dead_letters"); got != 2 {
+		t.Errorf("%d letters in all", got)
+	}
+	is[Settled](t, s.settle(SourceWebhook, payment.record))
+	is[Settled](t, s.settle(SourceWebhook, refund.record))
+}
+
+func TestLetterHoldsTheRecordAndNamesTheKey(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001").lost()
+	is[Lettered](t, s.settle(SourceScan, otherAmount.record(g.windowPasses())))
+	if n := s.count(`SELECT count(*) FROM dead_letters WHERE tenant_id = 'acme' AND scope = 'acme POST /payments'
+		AND key = 'order-0000000001' AND generation = 1 AND subject = $1 AND reason LIKE '%another amount%'
+		AND evidence ->> 'source' = 'scan' AND evidence #>> '{record,amountCents}' = '12001' AND evidence #>> '{record,id}' = $2`,
+		g.lease.Subject(), g.record.ID); n != 1 {
+		t.Fatalf("the letter is %s", s.texts("SELECT d::text FROM dead_letters AS d"))
+	}
+	if strings.Contains(s.everything(), "12001") {
+		t.Fatal("what may be about somebody else is in the key's timeline")
+	}
+}
+
+// What an operator has judged stays judged. Only what he wants to find out once more becomes a new case.
+func TestFindingThatWasJudgedIsNoNewCase(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001").succeeded()
+	again := func(isNew bool) {
+		t.Helper()
+		if l := is[Lettered](t, s.settle(SourceWebhook, executedTwice.record(g))); l.New != isNew {
+			t.Errorf("found as new: %v", l.New)
+		}
+	}
+	finding := "duplicate_movement record acme " + g.record.ID + "-2"
+	again(true)
+	again(false)
+	s.wantLetters(finding)
+	s.resolveLetter(deadletters.Retry)
+	again(true)
+	again(false)
+	s.wantLetters(finding, finding)
+	s.resolveLetter(deadletters.Dismiss)
+	again(false)
+	s.wantLetters(finding, finding)
+	// A third execution is another case.
+	is[Lettered](t, s.settle(SourceWebhook, as("psp_third", g.record)))
+	s.wantLetters(finding, finding, "duplicate_movement record acme psp_third")
+}
+
+// Globex's account names acme's payment. That is neither acme's business nor, by the payment's fields, globex's.
+func TestRecordUnderAnotherTenantsAccountTellsTheTenantNothing(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001").lost()
+	r := g.record
+	r.Account = "globex"
+	before := s.everything()
+	for _, source := range []Source{SourceWebhook, SourceScan} {
+		if l := is[Lettered](t, s.settle(source, r)); l.Kind != deadletters.OtherAccount || s.everything() != before {
+			t.Fatalf("letter %s, something moved: %v", l.Kind, s.everything() != before)
+		}
+	}
+	s.wantLetters("other_account record globex " + r.ID)
+	if n := s.count("SELECT num_nonnulls(tenant_id, scope, key, generation, subject) FROM dead_letters"); n != 0 {
+		t.Fatalf("the letter names %d members of the key", n)
+	}
+	is[Settled](t, s.settle(SourceWebhook, g.record))
+}
+
+func TestRecordOfNothingOfOursIsALetterWithoutAKey(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001").lost()
+	want := []string{}
+	for id, change := range map[string]func(*gateway.Record){
+		"psp_reference":       func(r *gateway.Record) { r.Reference = PaymentID(uuid.Must(uuid.NewV7())).String() },
+		"psp_words":           func(r *gateway.Record) { r.Reference = "order 42" },
+		"psp_other_object":    func(r *gateway.Record) { r.Reference = RefundID(g.lease.Subject()).String() },
+		"psp_no_such_key":     func(r *gateway.Record) { r.Reference, r.Key = "", "order-0000000002" },
+		"psp_no_key":          func(r *gateway.Record) { r.Reference, r.Key = "", "" },
+		"psp_next_generation": func(r *gateway.Record) { r.Reference = ""; r.Key += ".g2" },
+		"psp_first_as_g1":     func(r *gateway.Record) { r.Reference = ""; r.Key += ".g1" },
+		"psp_other_tenant":    func(r *gateway.Record) { r.Reference, r.Account = "", "globex" },
+		"psp_no_tenant":       func(r *gateway.Record) { r.Reference, r.Account = "", "initech" },
+		"psp_other_operation": func(r *gateway.Record) { r.Reference, r.Object = "", gateway.RefundObject },
+	} {
+		r := as(id, g.record)
+		change(&r)
+		if l := is[Lettered](t, s.settle(SourceWebhook, r)); l.Kind != deadletters.UnknownMovement {
+			t.Errorf("%s: letter %s", id, l.Kind)
+		}
+		want = append(want, "unknown_movement record "+r.Account+" "+id)
+	}
+	s.wantLetters(want...)
+	if n := s.count("SELECT count(*) FROM dead_letters WHERE num_nonnulls(tenant_id, scope, key, generation, subject) > 0"); n != 0 {
+		t.Errorf("%d letters name a key", n)
+	}
+	g.wantTimeline("owner in_progress>unknown")
+}
+
+// Without a reference, a record is found by its key. What we ask for always has one: so it is an operator's case, about that key.
+func TestRecordWithoutAReferenceIsFoundByItsKey(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	first := s.charging("order-0000000001").failed()
+	lease := first.expired().reserve(first.again())
+	p := s.charging("paid-00000000001").paidFor()
+	refund := s.refunding("refund-000000001", p, 100).lost()
+	for r, want := range map[gateway.Record]idempotency.Lease{
+		{Object: gateway.ChargeObject, Key: "order-0000000001.g2"}: lease, {Object: gateway.RefundObject, Key: "refund-000000001", ChargeID: p.PSPChargeID}: refund.lease,
+	} {
+		r.ID, r.Account, r.AmountMinor, r.Currency, r.Status = "psp_1", "acme", 100, "USD", "succeeded"
+		if l := is[Lettered](t, s.settle(SourceWebhook, r)); l.Kind != deadletters.PSPContradicts {
+			t.Errorf("%s: letter %s", r.Key, l.Kind)
+		}
+		if n := s.count("SELECT count(*) FROM dead_letters WHERE subject = $1 AND generation = $2", want.Subject(), want.Generation()); n != 1 {
+			t.Errorf("%s: %d letters about it", r.Key, n)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package payments
+
+import (
+	"fmt"
+	"testing"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+// What evidence comes to, by what it says and by what the key has become when it comes. Where a cell is empty, the records says what
+// is known.
+
+// said are the things that a record can say.
+type said string
+
+const (
+	executed      said = "executed"
+	executedTwice said = "executed under another id"
+	refusedSaid   said = "refused"
+	otherAmount   said = "of another amount"
+)
+
+func (w said) record(g *stage) gateway.Record {
+	switch r := g.record; w {
+	case executedTwice:
+		return as(r.ID+"-2", r)
+	case refusedSaid:
+		return refusedBy(r, "no_money")
+	case otherAmount:
+		r.AmountMinor++
+		return r
+	case executed:
+		return r
+	}
+	panic("unreachable")
+}
+
+// cell is what is wanted: the letter, or that the key is completed by it, or else that it is confirmed.
+type cell struct {
+	letter    deadletters.Kind
+	completes bool
+}
+
+// outcomes is the table: what a key has become → what the evidence says → what comes of it.
+func outcomes() map[string]map[said]cell {
+	settles := map[said]cell{
+		executed: {completes: true}, executedTwice: {completes: true}, refusedSaid: {completes: true},
+		otherAmount: {letter: deadletters.PSPContradicts},
+	}
+	known := map[said]cell{
+		executed: {}, executedTwice: {letter: deadletters.DuplicateMovement},
+		refusedSaid: {letter: deadletters.ContradictsCompleted}, otherAmount: {letter: deadletters.ContradictsCompleted},
+	}
+	notExecuted := map[said]cell{
+		executed: {letter: deadletters.LateAfterExpiry}, executedTwice: {letter: deadletters.LateAfterExpiry},
+		refusedSaid: {}, otherAmount: {letter: deadletters.LateAfterExpiry},
+	}
+	return map[string]map[said]cell{
+		"in_progress": settles, "unknown": settles, "failed_retryable": settles,
+		"succeeded": known, "expired succeeded": known, "renewed succeeded": known, "deleted succeeded": known,
+		"expired failed": notExecuted, "renewed failed": notExecuted, "deleted failed": notExecuted,
+		"declined": {
+			executed: {letter: deadletters.ContradictsCompleted}, executedTwice: {letter: deadletters.ContradictsCompleted},
+			refusedSaid: {}, otherAmount: {letter: deadletters.ContradictsCompleted},
+		},
+	}
+}
+
+// bring brings the key to where the table says.
+func (g *stage) bring(to string) {
+	switch to {
+	case "in_progress":
+	case "unknown":
+		g.lost().windowPasses() // the scan leaves it alone before
+	case "failed_retryable":
+		g.failed()
+	case "succeeded":
+		g.succeeded()
+	case "declined":
+		g.declined()
+	case "expired succeeded":
+		g.succeeded().expired()
+	case "expired failed":
+		g.failed().expired()
+	case "renewed succeeded":
+		g.succeeded().renewed()
+	case "renewed failed":
+		g.failed().renewed()
+	case "deleted succeeded":
+		g.succeeded().deleted()
+	case "deleted failed":
+		g.failed().deleted()
+	default:
+		g.t.Fatalf("no way to %s", to)
+	}
+}
+
+func TestEvidenceComesToWhatTheTableSays(t *testing.T) {
+	t.Parallel()
+	for _, source := range []Source{SourceWebhook, SourceLookup, SourceScan} {
+		for _, what := range []gateway.Object{gateway.ChargeObject, gateway.RefundObject} {
+			t.Run(string(source)+" of a "+string(what), func(t *testing.T) {
+				t.Parallel()
+				s := setupOn(t, &actor{})
+				p := s.charging("paid-00000000001").paidFor()
+				n := 0
+				for status, row := range outcomes() {
+					for says, want := range row {
+						n++
+						key := fmt.Sprintf("cell-%08d-%s", n, what)
+						g := s.charging
+						if what == gateway.RefundObject {
+							g = func(key string) *stage { return s.refunding(key, p, 1) }
+						}
+						if source == SourceScan && status == "in_progress" {
+							continue // TestScanLeavesAloneWhatOthersAreAtWorkOn
+						}
+						stage := g(key)
+						stage.bring(status)
+						stage.wantCell(status+", "+string(says), source, says.record(stage), want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// paidFor completes the payment and reads it.
+func (g *stage) paidFor() Payment {
+	g.t.Helper()
+	g.succeeded()
+	p, err := g.service.Payment(g.t.Context(), "acme", PaymentID(g.lease.Subject()))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return p
+}
+
+// wantCell brings one piece of evidence and holds what comes of it against the table.
+func (g *stage) wantCell(name string, source Source, r gateway.Record, want cell) {
+	g.t.Helper()
+	before, letters, lines := g.everything(), g.count("SELECT count(*) FROM dead_letters"), len(g.timeline())
+	finding := g.settle(source, r)
+	letters = g.count("SELECT count(*) FROM dead_letters") - letters
+	switch {
+	case want.completes:
+		settled, ok := finding.(Settled)
+		row := g.row()
+		if !ok || row.Status != idempotency.CompletedStatus || string(row.Response.Body) != string(settled.Response.Body) ||
+			!row.Expires.Equal(settled.Expires) || letters != 0 || len(g.timeline()) != lines+1 {
+			g.t.Fatalf("%s: %T, the key is %s with %d more lines and %d letters", name, finding, row.Status, len(g.timeline())-lines, letters)
+		}
+		g.wantMoved(Status(r.Status), r.ID)
+	case want.letter != "":
+		kind := finding.(Lettered).Kind
+		if kind != want.letter || letters != 1 || g.everything() != before {
+			g.t.Fatalf("%s: letter %s, %d in all, moved: %v", name, kind, letters, g.everything() != before)
+		}
+	default:
+		if _, ok := finding.(Confirmed); !ok || letters != 0 {
+			g.t.Fatalf("%s: %T, and %d letters", name, finding, letters)
+		}
+		// A webhook leaves its trace in the timeline of a key that stands for the same still. Nothing else does.
+		if traced := g.everything() != before; traced != (source == SourceWebhook && (name == "succeeded, executed" || name == "declined, refused")) {
+			g.t.Fatalf("%s: traced %v:\n%s", name, traced, g.timeline())
+		}
+	}
+}
+
+// What is in other hands comes to them: the owner has the PSP's answer soon, the resolver asks for it. A scan that stepped in would
+// only fence the owner.
+func TestScanLeavesAloneWhatOthersAreAtWorkOn(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001")
+	for _, r := range []gateway.Record{g.record, otherAmount.record(g)} {
+		before := s.everything()
+		is[LeftAlone](t, s.settle(SourceScan, r))
+		if s.everything() != before {
+			t.Fatal("the scan has moved a key that is in progress")
+		}
+	}
+	g.lost()
+	is[LeftAlone](t, s.settle(SourceScan, g.record))
+	g.wantStatus(idempotency.UnknownStatus, 1)
+	s.wantLetters()
+	g.windowPasses()
+	is[Settled](t, s.settle(SourceScan, g.record))
+}
+
+// Whoever is at work on the next generation of the key is at work on another payment.
+func TestScanDoesNotLeaveAnEarlierGenerationAlone(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001").failed().renewed()
+	is[Lettered](t, s.settle(SourceScan, g.record))
+	s.wantLetters("late_after_expiry record acme " + g.record.ID)
+}

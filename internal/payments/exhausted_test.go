@@ -1,0 +1,187 @@
+package payments
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+// What lookups cannot decide.
+
+func gatewayLost() gateway.Outcome { return gateway.Indeterminate{Reason: "no answer in time"} }
+
+func TestWaitsGrowAndAreShortenedByChance(t *testing.T) {
+	t.Parallel()
+	for chance, want := range map[float64][]time.Duration{
+		0:    {10 * time.Second, 20 * time.Second, 30 * time.Second, 30 * time.Second},
+		0.5:  {7500 * time.Millisecond, 15 * time.Second, 22500 * time.Millisecond, 22500 * time.Millisecond},
+		0.99: {5050 * time.Millisecond, 10100 * time.Millisecond, 15150 * time.Millisecond, 15150 * time.Millisecond},
+	} {
+		p := patient()
+		p.Jitter = func() float64 { return chance }
+		r := NewResolver(nil, p)
+		for failures, wait := range want {
+			if got := r.shortened(r.backoff(int32(failures))); got != wait {
+				t.Errorf("by %v after %d failures: %v, want %v", chance, failures, got, wait)
+			}
+		}
+		if got := r.backoff(1 << 30); got != p.Cap {
+			t.Errorf("after very many failures: %v", got)
+		}
+	}
+}
+
+// A PSP that does not answer is asked ever more seldom, and at last it is an operator's case. It is still asked after that, and what
+// it says then still counts.
+func TestBudgetOfUnansweredLookupsEndsOnTheDesk(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost().windowPasses()
+	for _, wait := range []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second} {
+		g.resolves(Scheduled)
+		g.wantWait(wait)
+		s.wantLetters()
+	}
+	finding := "lookups_exhausted key acme POST /payments order-0000000001 1"
+	for range 3 {
+		g.resolves(ToOperator)
+		g.wantWait(patient().Recheck)
+		s.wantLetters(finding)
+		g.wantStatus(idempotency.UnknownStatus, 1)
+	}
+	if n := s.count("SELECT count(*) FROM dead_letters WHERE subject = $1 AND reason LIKE '%4 lookups in a row%PSP answered 500'", g.lease.Subject()); n != 1 {
+		t.Errorf("the letter is %s", s.texts("SELECT d::text FROM dead_letters AS d"))
+	}
+	// On the desk, nothing is released behind the operator's back.
+	psp.onLookup(finds())
+	g.resolves(ToOperator)
+	g.wantWait(patient().Recheck)
+	g.wantStatus(idempotency.UnknownStatus, 1)
+
+	psp.onLookup(finds(g.record))
+	g.resolves(Resolved)
+	g.wantMoved(Success, g.record.ID)
+	s.wantLetters(finding)
+}
+
+func TestAnsweredLookupGivesTheBudgetBack(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost()
+	for range 3 {
+		g.resolves(Scheduled)
+	}
+	psp.onLookup(finds())
+	g.resolves(Scheduled)
+	psp.onLookup(nil)
+	for range 3 {
+		g.resolves(Scheduled)
+	}
+	g.resolves(ToOperator)
+}
+
+func TestMalformedAnswersProveNothing(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost().windowPasses()
+	for i, body := range []string{`{"data":null,"hasMore":false}`, `{}`, ``} {
+		psp.onLookup(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(body)) })
+		g.resolves(Scheduled)
+		if n := s.count("SELECT lookup_failures FROM idempotency_keys"); n != i+1 {
+			t.Errorf("%q: %d failures are counted", body, n)
+		}
+	}
+	g.wantStatus(idempotency.UnknownStatus, 1)
+}
+
+// Beyond the PSP's memory, "nothing" may mean "forgotten".
+func TestNothingIsNoProofWhenThePSPMayHaveForgotten(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	psp.onLookup(finds())
+	g := s.charging("order-0000000001").lost().windowPasses()
+	s.timePasses("UPDATE idempotency_keys SET reserved_at = clock_timestamp() - $1::interval", terms().PSPMemory)
+	for range 2 {
+		g.resolves(ToOperator)
+		g.wantWait(patient().Recheck)
+		g.wantStatus(idempotency.UnknownStatus, 1)
+		s.wantLetters("psp_memory_over key acme POST /payments order-0000000001 1")
+	}
+	psp.onLookup(finds(g.record))
+	g.resolves(Resolved)
+}
+
+// What contradicts is a letter, and holds the key: "nothing", later, does not release it. Until the operator has judged.
+func TestOpenLetterHoldsTheKey(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost().windowPasses()
+	is[Lettered](t, s.settle(SourceWebhook, otherAmount.record(g)))
+	// A PSP that does not answer makes no second case of it, however often.
+	for range patient().Budget + 1 {
+		g.resolves(ToOperator)
+		g.wantWait(patient().Recheck)
+	}
+	s.wantLetters("psp_contradicts_request key acme POST /payments order-0000000001 1")
+	psp.onLookup(finds())
+	g.resolves(ToOperator)
+	g.wantWait(patient().Recheck)
+	g.wantStatus(idempotency.UnknownStatus, 1)
+	g.wantMoved(Processing, "")
+	s.resolveLetter(deadletters.Dismiss)
+	g.resolves(Resolved)
+	g.wantStatus(idempotency.FailedRetryableStatus, 1)
+}
+
+// The record lies under the key that was asked for: whatever it refers to, the letter is about this key.
+func TestRecordThatIsFoundAndContradictsIsALetterOfTheKey(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	other := s.charging("order-other-00000").lost()
+	for name, change := range map[string]func(*gateway.Record){
+		"amount":                     func(r *gateway.Record) { r.AmountMinor++ },
+		"reference of nothing":       func(r *gateway.Record) { r.Reference = "order 42" },
+		"no reference":               func(r *gateway.Record) { r.Reference = "" },
+		"reference of another of us": func(r *gateway.Record) { r.Reference = other.record.Reference },
+	} {
+		g := s.charging(key("order", name)).lost().windowPasses()
+		r := g.record
+		change(&r)
+		psp.onLookup(finds(r))
+		for range 2 {
+			g.resolves(ToOperator)
+			g.wantWait(patient().Recheck)
+		}
+		g.wantStatus(idempotency.UnknownStatus, 1)
+		finding := "key acme POST /payments " + g.key.Key.String() + " 1"
+		if n := s.count("SELECT count(*) FROM dead_letters WHERE kind = 'psp_contradicts_request' AND finding = $1", finding); n != 1 {
+			t.Errorf("%s: %d letters of the key", name, n)
+		}
+	}
+	if n := s.count("SELECT count(*) FROM dead_letters"); n != 4 {
+		t.Errorf("%d letters in all", n)
+	}
+}
+
+// Twice under one key is once too often, and the client is told of the first.
+func TestSecondRecordUnderOneKeyIsALetter(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost()
+	psp.onLookup(finds(g.record, executedTwice.record(g)))
+	g.resolves(ToOperator)
+	g.wantStatus(idempotency.CompletedStatus, 1)
+	g.wantMoved(Success, g.record.ID)
+	s.wantLetters("duplicate_movement record acme " + g.record.ID + "-2")
+}

@@ -1,0 +1,226 @@
+package payments
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+// An owner that comes back when others have taken its key over.
+
+// leaseEnds lets the key's lease run out.
+func (g *stage) leaseEnds() *stage {
+	g.t.Helper()
+	g.timePasses("UPDATE idempotency_keys SET locked_until = clock_timestamp() WHERE key = $1", g.key.Key.String())
+	return g
+}
+
+// swept lets the lease run out, and the sweeper pass.
+func (g *stage) swept() *stage {
+	g.t.Helper()
+	g.leaseEnds()
+	err := pgx.BeginFunc(g.t.Context(), g.pool, func(tx pgx.Tx) error {
+		due, err := g.keys.SweepTx(g.t.Context(), tx, 10, time.Minute)
+		if len(due) != 1 || due[0].Ref != g.claim.Ref {
+			g.t.Errorf("swept %v", due)
+		}
+		return err
+	})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return g
+}
+
+// proven has the swept key looked up in vain, after the settle window.
+func (g *stage) proven() *stage {
+	g.t.Helper()
+	g.windowPasses()
+	sight, err := g.keys.Look(g.t.Context(), g.claim.Ref)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	c, err := g.service.caseOf(g.t.Context(), sight.Execution)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	w := g.service.release(c, sight, idempotency.Note{Actor: "lookup", Reason: "nothing"}, g.keys.QueueReleaseUnknown)
+	if passage, err := g.service.write(g.t.Context(), c, w); err != nil || !passage.Through {
+		g.t.Fatalf("released %v: %v", passage.Through, err)
+	}
+	return g
+}
+
+func (g *stage) success() gateway.Succeeded { return gateway.Succeeded{ID: g.record.ID} }
+
+func TestLateSuccessCompletesWhatOthersHaveGivenUp(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000001").paidFor()
+	for name, c := range map[string]struct {
+		bring   func(*stage)
+		attempt int32
+		line    string
+	}{
+		"swept":    {func(g *stage) { g.swept() }, 1, "owner unknown>completed"},
+		"released": {func(g *stage) { g.swept().proven() }, 1, "owner failed_retryable>completed"},
+		"released by a later attempt": {func(g *stage) {
+			m := g.swept().proven().again()
+			g.live(g.reserve(m), m, gateway.NotExecuted{Reason: "no connection"})
+		}, 2, "owner failed_retryable>completed"},
+	} {
+		for kind, g := range map[string]*stage{
+			"payment": s.charging(key("order", name)), "refund": s.refunding(key("refund", name), p, 100),
+		} {
+			c.bring(g)
+			answer := is[Final](t, g.live(g.lease, g.movement, g.success()))
+			row := g.wantStatus(idempotency.CompletedStatus, c.attempt)
+			if answer.Replayed || !cmp.Equal(answer.Response, *row.Response) || !answer.Expires.Equal(row.Expires) {
+				t.Errorf("%s of a %s: answered %+v, stored is %+v", name, kind, answer, row)
+			}
+			g.wantMoved(Success, g.record.ID)
+			if lines := g.timeline(); lines[len(lines)-1] != c.line {
+				t.Errorf("%s of a %s: %s", name, kind, lines)
+			}
+		}
+	}
+	s.wantLetters()
+}
+
+// key makes one of a name.
+func key(prefix, name string) string {
+	k := []byte(prefix + "-0000000000-" + name)
+	for i := range k {
+		if k[i] == ' ' {
+			k[i] = '-'
+		}
+	}
+	return string(k)
+}
+
+// A later attempt is told the same by the PSP. Who has overtaken it has nothing to add.
+func TestLateSuccessLeavesALaterAttemptAlone(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	for name, bring := range map[string]func(g *stage, second idempotency.Lease, m movement){
+		"in progress": func(*stage, idempotency.Lease, movement) {},
+		"unknown": func(g *stage, l idempotency.Lease, m movement) {
+			g.live(l, m, gateway.Indeterminate{Reason: "no answer in time"})
+		},
+	} {
+		g := s.charging(key("order", name)).swept().proven()
+		m := g.again()
+		bring(g, g.reserve(m), m)
+		before := s.everything()
+		is[Pending](t, g.live(g.lease, g.movement, g.success()))
+		if s.everything() != before {
+			t.Errorf("%s: something has moved", name)
+		}
+	}
+	s.wantLetters()
+}
+
+func TestLateSuccessConfirmsTheSameResult(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001").swept()
+	settled := is[Settled](t, s.settle(SourceLookup, g.record))
+	before := s.everything()
+	answer := is[Final](t, g.live(g.lease, g.movement, g.success()))
+	if answer.Replayed || !cmp.Equal(answer.Response, settled.Response) || s.everything() != before {
+		t.Fatalf("answered %+v, moved %v", answer, s.everything() != before)
+	}
+	s.wantLetters()
+}
+
+// What the late owner has in hand is evidence: an operator hears of it, with the PSP's id, and once, whoever else brings it.
+func TestLateSuccessThatContradictsTheResultIsALetter(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	for name, c := range map[string]struct {
+		verdict func(gateway.Record) gateway.Record
+		kind    string
+	}{
+		"executed twice": {func(r gateway.Record) gateway.Record { return as("psp_other", r) }, "duplicate_movement"},
+		"declined":       {func(r gateway.Record) gateway.Record { return refusedBy(r, "no_money") }, "contradicts_completed"},
+	} {
+		g := s.charging(key("order", name)).swept()
+		settled := is[Settled](t, s.settle(SourceLookup, c.verdict(g.record)))
+		before := s.everything()
+		answer := is[Final](t, g.live(g.lease, g.movement, g.success()))
+		if !cmp.Equal(answer.Response, settled.Response) || s.everything() != before {
+			t.Errorf("%s: answered %+v, moved %v", name, answer, s.everything() != before)
+		}
+		is[Lettered](t, s.settle(SourceWebhook, g.record))
+		if n := s.count(`SELECT count(*) FROM dead_letters WHERE kind = $1 AND finding = 'record acme ' || $2::text
+			AND evidence @> jsonb_build_object('source', 'owner', 'record', jsonb_build_object('id', $2::text))`, c.kind, g.record.ID); n != 1 {
+			t.Errorf("%s: %s", name, s.texts("SELECT d::text FROM dead_letters AS d"))
+		}
+	}
+	if n := s.count("SELECT count(*) FROM dead_letters"); n != 2 {
+		t.Errorf("%d letters", n)
+	}
+}
+
+// A payment whose id the PSP has given to two of ours is nobody's.
+func TestLateSuccessUnderTheIDOfAnotherPaymentIsALetter(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	other := s.charging("order-0000000001").succeeded()
+	g := s.charging("order-0000000002").swept()
+	is[Pending](t, g.live(g.lease, g.movement, other.success()))
+	g.wantStatus(idempotency.UnknownStatus, 1)
+	g.wantMoved(Processing, "")
+	s.wantLetters("psp_contradicts_request key acme POST /payments order-0000000002 1")
+	is[Lettered](t, s.settle(SourceWebhook, as(other.record.ID, g.record)))
+	g.wantStatus(idempotency.UnknownStatus, 1)
+}
+
+// Only money that has moved weighs as much as others' proofs: a decline, a doubt, a proof of nothing sent move nothing any more.
+func TestWhatIsLateAndNoSuccessMovesNothing(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	outcomes := map[string]func(*stage) gateway.Outcome{
+		"decline":  func(g *stage) gateway.Outcome { return gateway.Declined{ID: g.record.ID, Code: "no_money"} },
+		"doubt":    func(*stage) gateway.Outcome { return gateway.Indeterminate{Reason: "no answer in time"} },
+		"not sent": func(*stage) gateway.Outcome { return gateway.NotExecuted{Reason: "owner was paused"} },
+	}
+	for name, bring := range map[string]func(*stage){
+		"unknown":          func(g *stage) { g.swept() },
+		"failed retryable": func(g *stage) { g.swept().proven() },
+		"in progress":      func(g *stage) { g.swept().proven().reserve(g.again()) },
+		"completed":        func(g *stage) { g.swept().settle(SourceLookup, as("psp_"+g.key.Key.String(), g.record)) },
+	} {
+		for what, o := range outcomes {
+			g := s.charging(key("order", name+" "+what))
+			bring(g)
+			before := s.everything()
+			answer := g.live(g.lease, g.movement, o(g))
+			_, final := answer.(Final)
+			_, proof := answer.(NotExecuted)
+			if s.everything() != before || final != (name == "completed") || proof != (name == "failed retryable" && what == "not sent") {
+				t.Errorf("%s on %s: answered %T, moved %v", what, name, answer, s.everything() != before)
+			}
+		}
+	}
+	s.wantLetters()
+}
+
+// The next generation is another payment: there is nothing to answer for this one any more.
+func TestLateSuccessOfAnEarlierGenerationIsALetter(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001").swept().proven().renewed()
+	before := s.everything()
+	answer, err := s.service.settle(t.Context(), g.lease, g.movement, g.success())
+	if !errors.Is(err, idempotency.ErrLeaseLost) || answer != nil || s.everything() != before {
+		t.Fatalf("answered %T, error %v, moved %v", answer, err, s.everything() != before)
+	}
+	s.wantLetters("late_after_expiry record acme " + g.record.ID)
+}

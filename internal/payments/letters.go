@@ -1,0 +1,77 @@
+package payments
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/idempotency"
+)
+
+// keyLetter is a dead letter about a key, one per kind.
+func (s *Service) keyLetter(
+	kind deadletters.Kind, e idempotency.Execution, m movement, reason string, evidence []byte,
+) (deadletters.Letter, error) {
+	id, err := s.newID()
+	if err != nil {
+		return deadletters.Letter{}, fmt.Errorf("make dead letter id: %w", err)
+	}
+	if evidence == nil {
+		evidence = []byte(`{}`)
+	}
+	about := deadletters.About{
+		Tenant: m.onBehalfOf().Tenant, Scope: string(e.Ref.Scope), Key: e.Ref.Key.String(), Generation: e.Generation,
+	}
+	return deadletters.Letter{
+		ID: id, Kind: kind, Finding: about.KeyFinding(), About: &about, Subject: &e.Subject,
+		Reason: clip(reason), Evidence: evidence,
+	}, nil
+}
+
+// putAside opens a dead letter for a record that belongs to no key of ours.
+func (s *Service) putAside(ctx context.Context, kind deadletters.Kind, e Evidence, reason string) (Finding, error) {
+	id, err := s.newID()
+	if err != nil {
+		return nil, fmt.Errorf("make dead letter id: %w", err)
+	}
+	var opened bool
+	b := &pgx.Batch{}
+	deadletters.QueueOpenNew(b, deadletters.Letter{
+		ID: id, Kind: kind, Finding: recordFinding(e.Record.Account, e.Record.ID), Reason: clip(reason),
+		Evidence: evidenceOf(testimony{source: e.Source, evidence: e.Record.Evidence()}),
+	}, &opened)
+	if err := s.db.Send(ctx, b); err != nil {
+		return nil, fmt.Errorf("open dead letter: %w", err)
+	}
+	return Lettered{Kind: kind, New: opened}, nil
+}
+
+// recordFinding names a record of the PSP's.
+func recordFinding(account, id string) string { return "record " + account + " " + id }
+
+// evidenceOf is a testimony as a dead letter keeps it.
+func evidenceOf(t testimony) []byte {
+	kept := struct {
+		Source Source         `json:"source"`
+		Record jsontext.Value `json:"record,omitzero"`
+	}{t.source, t.evidence}
+	raw, err := json.Marshal(kept)
+	if err != nil {
+		return []byte(`{}`)
+	}
+	return raw
+}
+
+// maxLetterReason is what the column takes, in characters.
+const maxLetterReason = 500
+
+func clip(s string) string {
+	if r := []rune(s); len(r) > maxLetterReason {
+		return string(r[:maxLetterReason])
+	}
+	return s
+}

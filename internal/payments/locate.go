@@ -1,0 +1,140 @@
+package payments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+	"payonce/internal/payments/internal/dbsqlc"
+)
+
+// errNotOurs says that a record is about nothing that we have.
+var errNotOurs = errors.New("nothing of ours")
+
+// locate finds the movement that a record is about: by our own id, which it carries as its reference, or else by the key that it
+// was made under.
+func (s *Service) locate(ctx context.Context, r gateway.Record) (*caseFile, error) {
+	if r.Object == gateway.RefundObject {
+		if id, err := ParseRefundID(r.Reference); err == nil {
+			return s.refundCase(ctx, uuid.UUID(id))
+		}
+	} else if id, err := ParsePaymentID(r.Reference); err == nil {
+		return s.paymentCase(ctx, uuid.UUID(id))
+	}
+	if r.Reference != "" {
+		return nil, errNotOurs
+	}
+	return s.caseByKey(ctx, r)
+}
+
+// caseByKey finds a movement by the PSP's account and the key that was passed through.
+func (s *Service) caseByKey(ctx context.Context, r gateway.Record) (*caseFile, error) {
+	key, generation, err := idempotency.ParsePassThrough(r.Key)
+	if err != nil {
+		return nil, errNotOurs
+	}
+	var tenant string
+	err = s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		var err error
+		tenant, err = dbsqlc.New(c).TenantOfAccount(ctx, r.Account)
+		return err
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, errNotOurs
+	case err != nil:
+		return nil, fmt.Errorf("find tenant of account: %w", err)
+	}
+	operation := CreateOperation
+	if r.Object == gateway.RefundObject {
+		operation = RefundOperation
+	}
+	row, err := s.keys.Find(ctx, idempotency.Ref{Scope: idempotency.ScopeOf(tenant, operation), Key: key})
+	switch {
+	case errors.Is(err, idempotency.ErrNoKey), err == nil && row.Generation != generation:
+		return nil, errNotOurs
+	case err != nil:
+		return nil, err
+	}
+	return s.caseOf(ctx, row.Execution())
+}
+
+// caseOf loads the movement that an execution stands for.
+func (s *Service) caseOf(ctx context.Context, e idempotency.Execution) (*caseFile, error) {
+	var c *caseFile
+	var err error
+	if e.Ref.Scope.Operation() == RefundOperation {
+		c, err = s.refundCase(ctx, e.Subject)
+	} else {
+		c, err = s.paymentCase(ctx, e.Subject)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.execution = e
+	return c, nil
+}
+
+func (s *Service) paymentCase(ctx context.Context, id uuid.UUID) (*caseFile, error) {
+	var row dbsqlc.FindPaymentRow
+	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		var err error
+		row, err = dbsqlc.New(c).FindPayment(ctx, id)
+		return err
+	})
+	if err != nil {
+		return nil, notOurs(err)
+	}
+	p, err := paymentOf(row.Payment)
+	if err != nil {
+		return nil, err
+	}
+	return &caseFile{
+		movement:  &charge{service: s, merchant: Merchant{Tenant: p.Tenant, PSPAccount: row.PspAccount}, payment: &p},
+		execution: execution(p.Tenant, CreateOperation, row.Payment.IdempotencyKey, id, row.Payment.Generation),
+	}, nil
+}
+
+func (s *Service) refundCase(ctx context.Context, id uuid.UUID) (*caseFile, error) {
+	var row dbsqlc.FindRefundRow
+	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		var err error
+		row, err = dbsqlc.New(c).FindRefund(ctx, id)
+		return err
+	})
+	if err != nil {
+		return nil, notOurs(err)
+	}
+	p, err := paymentOf(row.Payment)
+	if err != nil {
+		return nil, err
+	}
+	r := refundOf(row.Refund)
+	return &caseFile{
+		movement: &giveback{
+			service: s, merchant: Merchant{Tenant: p.Tenant, PSPAccount: row.PspAccount}, payment: p, refund: &r,
+		},
+		execution: execution(p.Tenant, RefundOperation, row.Refund.IdempotencyKey, id, row.Refund.Generation),
+	}, nil
+}
+
+// execution names a movement's generation of its key. Which attempt it is, the key's row says.
+func execution(tenant, operation, key string, subject uuid.UUID, generation int32) idempotency.Execution {
+	return idempotency.Execution{
+		Ref:     idempotency.StoredRef(string(idempotency.ScopeOf(tenant, operation)), key),
+		Subject: subject, Generation: generation,
+	}
+}
+
+func notOurs(err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return errNotOurs
+	}
+	return fmt.Errorf("find movement: %w", err)
+}

@@ -1,0 +1,157 @@
+package payments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+// Patience is how long, and how often, the PSP is asked what became of a key.
+type Patience struct {
+	Budget  int32         // lookups in a row that the PSP does not answer; then it is an operator's case
+	Base    time.Duration // wait after the first of them, doubled by each
+	Cap     time.Duration // the longest wait
+	Recheck time.Duration // wait between lookups of a key that an operator has
+	// Jitter draws from [0, 1): waits are shortened by up to a half, so that keys lost together do not come back together.
+	Jitter func() float64
+}
+
+// Resolver asks the PSP what became of unknown keys.
+type Resolver struct {
+	service  *Service
+	patience Patience
+}
+
+// NewResolver returns a Resolver.
+func NewResolver(s *Service, p Patience) *Resolver { return &Resolver{service: s, patience: p} }
+
+// Resolution is what a lookup came to.
+type Resolution string
+
+// The resolutions.
+const (
+	Resolved   Resolution = "resolved"    // the key is completed, or free to be executed again
+	Scheduled  Resolution = "scheduled"   // it will be asked again
+	ToOperator Resolution = "dead_letter" // it will be asked again, seldom, and an operator has the case
+	Moot       Resolution = "moot"        // somebody else was faster
+)
+
+// Resolve asks the PSP once for a key and writes what that proves. Running it again, at any point and any number of times, does
+// no harm: every write starts from what was seen before the question.
+func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (Resolution, error) {
+	s := r.service
+	sight, err := s.keys.Look(ctx, due.Ref)
+	switch {
+	case errors.Is(err, idempotency.ErrNoKey):
+		return Moot, nil
+	case err != nil:
+		return "", err
+	case sight.Status != idempotency.UnknownStatus || sight.Execution.Generation != due.Generation:
+		return Moot, nil
+	}
+	c, err := s.caseOf(ctx, sight.Execution)
+	if err != nil {
+		return "", fmt.Errorf("load what the key stands for: %w", err)
+	}
+	switch l := s.ask(ctx, c).(type) {
+	case gateway.Found:
+		return r.found(ctx, c, l)
+	case gateway.NotFound:
+		return r.notFound(ctx, c, sight)
+	case gateway.LookupFailed:
+		return r.unanswered(ctx, c, sight, l.Reason)
+	default:
+		return "", fmt.Errorf("lookup %T is not known", l)
+	}
+}
+
+// ask looks the key up under the tenant's own account.
+func (s *Service) ask(ctx context.Context, c *caseFile) gateway.Lookup {
+	return s.psp.Lookup(ctx, c.movement.object(), c.movement.onBehalfOf().PSPAccount, c.execution.PassThroughKey())
+}
+
+// found settles the key with the record: with what lies under its key, whatever that refers to. More than one is one too many, and each
+// further one is evidence of that.
+func (r *Resolver) found(ctx context.Context, c *caseFile, l gateway.Found) (Resolution, error) {
+	resolution := Resolved
+	for _, record := range l.Records {
+		finding, err := r.service.settleCase(ctx, c, c.testify(Evidence{Source: SourceLookup, Record: record}))
+		if err != nil {
+			return "", err
+		}
+		if _, lettered := finding.(Lettered); lettered {
+			resolution = ToOperator
+		}
+	}
+	if resolution == ToOperator {
+		// Also when a letter was there before. A key that has been completed is not moved by this.
+		_, err := r.postpone(ctx, c, ToOperator, r.patience.Recheck, 0, "the PSP's record contradicts the request; an operator has the case", nil)
+		return ToOperator, err
+	}
+	return resolution, nil
+}
+
+// notFound releases the key, if the question was asked when "nothing" had become a proof.
+func (r *Resolver) notFound(ctx context.Context, c *caseFile, sight idempotency.Sight) (Resolution, error) {
+	s := r.service
+	switch {
+	case sight.WindowLeft > 0:
+		wait := max(min(sight.WindowLeft, r.shortened(r.patience.Cap)), time.Millisecond)
+		return r.postpone(ctx, c, Scheduled, wait, 0, "the PSP has nothing, and could still execute it", nil)
+	case sight.DeadLettered:
+		return r.postpone(ctx, c, ToOperator, r.patience.Recheck, 0, "the PSP has nothing; an operator has the case", nil)
+	case sight.MemoryOver:
+		letter, err := s.keyLetter(deadletters.PSPMemoryOver, c.execution, c.movement,
+			"the PSP finds nothing, but the key is older than its memory", nil)
+		if err != nil {
+			return "", err
+		}
+		return r.postpone(ctx, c, ToOperator, r.patience.Recheck, 0, "the PSP may have forgotten the key; an operator has the case", &letter)
+	}
+	passage, err := s.write(ctx, c, s.release(c, sight, idempotency.Note{
+		Actor: string(SourceLookup), Reason: "the PSP has nothing after the settle window: not executed",
+	}, s.keys.QueueReleaseUnknown))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("release key: %w", err)
+	case !passage.Through:
+		return Moot, nil
+	}
+	return Resolved, nil
+}
+
+// release frees the key and takes the row out of processing.
+func (s *Service) release(
+	c *caseFile, sight idempotency.Sight, n idempotency.Note,
+	queue func(*pgx.Batch, idempotency.Sight, idempotency.Note, *idempotency.Passage),
+) weighed {
+	return weighed{label: string(Failed), queue: func(b *pgx.Batch, out *written) {
+		queue(b, sight, n, &out.passage)
+		c.movement.queueSettle(b, sight.Execution, verdict{status: Failed}, idempotency.FailedRetryableStatus, &out.rows)
+	}}
+}
+
+// unanswered waits longer each time, and calls an operator when the budget is spent.
+func (r *Resolver) unanswered(ctx context.Context, c *caseFile, sight idempotency.Sight, reason string) (Resolution, error) {
+	failures := sight.LookupFailures + 1
+	switch {
+	case sight.DeadLettered:
+		return r.postpone(ctx, c, ToOperator, r.patience.Recheck, failures, "the PSP did not answer: "+reason, nil)
+	case failures < r.patience.Budget:
+		wait := r.shortened(r.backoff(sight.LookupFailures))
+		return r.postpone(ctx, c, Scheduled, wait, failures, "the PSP did not answer: "+reason, nil)
+	}
+	letter, err := r.service.keyLetter(deadletters.LookupsExhausted, c.execution, c.movement,
+		fmt.Sprintf("the PSP did not answer %d lookups in a row, at last: %s", failures, reason), nil)
+	if err != nil {
+		return "", err
+	}
+	return r.postpone(ctx, c, ToOperator, r.patience.Recheck, failures, "the PSP did not answer: "+reason+"; an operator has the case", &letter)
+}

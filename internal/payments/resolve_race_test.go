@@ -1,0 +1,146 @@
+package payments
+
+import (
+	"net/http"
+	"testing"
+
+	"payonce/internal/idempotency"
+)
+
+// The PSP takes its time, and the key moves on meanwhile. What the lookup says is then of yesterday.
+
+func TestLookupThatIsOvertakenWritesNothing(t *testing.T) {
+	t.Parallel()
+	broken := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
+	answers := map[string]struct {
+		list http.HandlerFunc
+		set  string // what the key is like when it is asked for
+	}{
+		"nothing":                   {finds(), "reconcile_after = reconcile_after"},
+		"nothing, inside":           {finds(), "unknown_since = clock_timestamp()"},
+		"nothing, beyond memory":    {finds(), "reserved_at = reserved_at - interval '25 hours'"},
+		"no answer":                 {broken, "lookup_failures = 0"},
+		"no answer, budget is over": {broken, "lookup_failures = 3"},
+	}
+	rivals := map[string]func(*stage){
+		"webhook":  func(g *stage) { g.settle(SourceWebhook, g.record) },
+		"resolver": func(g *stage) { g.proven() },
+		"retry":    func(g *stage) { g.proven().reserve(g.again()) },
+		"retry that is lost again": func(g *stage) {
+			m := g.proven().again()
+			g.live(g.reserve(m), m, gatewayLost())
+			g.windowPasses()
+		},
+		"pruner": func(g *stage) { g.proven().deleted() },
+	}
+	for what, c := range answers {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			psp := &actor{}
+			s := setupOn(t, psp)
+			for who, overtakes := range rivals {
+				if what == "nothing, beyond memory" && who != "webhook" {
+					continue // nobody may release it
+				}
+				g := s.charging(key("order", who)).lost().windowPasses()
+				s.timePasses("UPDATE idempotency_keys SET "+c.set+" WHERE key = $1", g.key.Key.String())
+				h := newHeld(t)
+				psp.onLookup(h.before(c.list))
+				var after string
+				got := whileAsked(h, g.asks, func() {
+					overtakes(g)
+					after = s.everything()
+				})
+				if now := s.everything(); got != Moot || now != after {
+					t.Errorf("%s: resolved to %q, and wrote to\n%s\nwhich is now\n%s", who, got, after, now)
+				}
+				s.wantLetters()
+			}
+		})
+	}
+}
+
+// asks is resolves for another goroutine.
+func (g *stage) asks() Resolution {
+	resolution, err := NewResolver(g.service, patient()).Resolve(g.t.Context(), idempotency.Due{Ref: g.claim.Ref, Generation: 1})
+	if err != nil {
+		g.t.Error(err)
+	}
+	return resolution
+}
+
+// It counts when it was asked, not when it was answered: what was sent may have arrived in between.
+func TestQuestionInsideTheWindowProvesNothingAfterIt(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost()
+	h := newHeld(t)
+	psp.onLookup(h.before(finds()))
+	got := whileAsked(h, g.asks, func() { g.windowPasses() })
+	if got != Scheduled {
+		t.Errorf("resolved to %q", got)
+	}
+	g.wantStatus(idempotency.UnknownStatus, 1)
+}
+
+// A letter that comes while the PSP is asked holds the key as well.
+func TestLetterDuringTheQuestionHoldsTheKey(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost().windowPasses()
+	h := newHeld(t)
+	psp.onLookup(h.before(finds()))
+	got := whileAsked(h, g.asks, func() { s.settle(SourceWebhook, otherAmount.record(g)) })
+	if got != Moot {
+		t.Errorf("resolved to %q", got)
+	}
+	g.wantStatus(idempotency.UnknownStatus, 1)
+	g.wantMoved(Processing, "")
+}
+
+// What was found stays found, whatever the key has become meanwhile.
+func TestRecordThatIsFoundCountsWhenTheKeyHasMoved(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		overtakes func(*stage)
+		attempt   int32
+		line      string
+	}{
+		"released": {func(g *stage) { g.proven() }, 1, "lookup failed_retryable>completed"},
+		"retried":  {func(g *stage) { g.proven().reserve(g.again()) }, 2, "lookup in_progress>completed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			psp := &actor{}
+			s := setupOn(t, psp)
+			g := s.charging("order-0000000001").lost().windowPasses()
+			h := newHeld(t)
+			psp.onLookup(h.before(finds(g.record)))
+			got := whileAsked(h, g.asks, func() { c.overtakes(g) })
+			if lines := g.timeline(); got != Resolved || lines[len(lines)-1] != c.line {
+				t.Errorf("resolved to %q: %s", got, lines)
+			}
+			g.wantStatus(idempotency.CompletedStatus, c.attempt)
+			s.wantLetters()
+		})
+	}
+}
+
+// The release that a lookup writes last waits for nobody: evidence that comes after it takes it back.
+func TestEvidenceAfterTheReleaseTakesItBack(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	psp.onLookup(finds())
+	p := s.charging("paid-00000000001").paidFor()
+	for _, g := range []*stage{s.charging("order-0000000001"), s.refunding("refund-000000001", p, 100)} {
+		g.lost().windowPasses().resolves(Resolved)
+		g.wantStatus(idempotency.FailedRetryableStatus, 1)
+		g.wantMoved(Failed, "")
+		is[Settled](t, s.settle(SourceScan, g.record))
+		g.wantMoved(Success, g.record.ID)
+	}
+	s.wantTotals(p, 100, 100)
+}

@@ -1,0 +1,202 @@
+package payments
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+// overlap is what scans read again.
+const overlap = time.Minute
+
+// bookkeeper is a PSP that lists its ledger in pages.
+type bookkeeper struct {
+	records []gateway.Record
+	page    int
+	breakAt int // a page that it fails on, from 1; 0 is none
+	asked   []string
+}
+
+func (k *bookkeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	after, from := r.FormValue("createdAfter"), 0
+	k.asked = append(k.asked, after)
+	records := k.records
+	if after != "" {
+		var since time.Time
+		if err := since.UnmarshalText([]byte(after)); err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		records = slices.DeleteFunc(slices.Clone(records), func(r gateway.Record) bool { return !r.Created.After(since) })
+	}
+	if cursor := r.FormValue("cursor"); cursor != "" {
+		_, _ = fmt.Sscan(cursor, &from)
+	}
+	if k.breakAt > 0 && from/k.page+1 == k.breakAt {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	to := min(from+k.page, len(records))
+	list := struct {
+		Data       []jsontext.Value `json:"data"`
+		HasMore    bool             `json:"hasMore"`
+		NextCursor string           `json:"nextCursor,omitzero"`
+	}{Data: []jsontext.Value{}, HasMore: to < len(records)}
+	if list.HasMore {
+		list.NextCursor = fmt.Sprint(to)
+	}
+	for _, r := range records[from:to] {
+		list.Data = append(list.Data, r.Evidence())
+	}
+	_ = json.MarshalWrite(w, &list)
+}
+
+// ledgerOf has the PSP list what stages would have executed, a second after each other.
+func ledgerOf(stages []*stage) []gateway.Record {
+	var records []gateway.Record
+	for i, g := range stages {
+		r := g.record
+		r.Created = r.Created.Add(time.Duration(i) * time.Second)
+		records = append(records, r)
+	}
+	return records
+}
+
+// lostOnes are n payments whose answers are lost, and whose settle windows are over.
+func (s *shop) lostOnes(n int) []*stage {
+	stages := make([]*stage, n)
+	for i := range stages {
+		stages[i] = s.charging(fmt.Sprintf("order-%010d", i)).lost().windowPasses()
+	}
+	return stages
+}
+
+// scan runs once and tells what it has settled.
+func (s *shop) scan(pages int) (settled int, more bool, err error) {
+	more, err = s.service.Scan(s.t.Context(), gateway.ChargeObject, "acme", overlap, pages, func(f Finding) {
+		if _, ok := f.(Settled); ok {
+			settled++
+		}
+	})
+	return settled, more, err
+}
+
+func (s *shop) wantScan(pages, wantSettled int, wantMore bool) {
+	s.t.Helper()
+	settled, more, err := s.scan(pages)
+	if err != nil || settled != wantSettled || more != wantMore {
+		s.t.Fatalf("settled %d, more %v, error %v; want %d and %v", settled, more, err, wantSettled, wantMore)
+	}
+}
+
+// wantWatermark compares the watermark with the time of a record.
+func (s *shop) wantWatermark(r gateway.Record) {
+	s.t.Helper()
+	if n := s.count("SELECT count(*) FROM ledger_watermarks WHERE account = 'acme' AND object = 'charge' AND scanned_to = $1", r.Created); n != 1 {
+		s.t.Fatalf("the watermark is %s, want %s", s.texts("SELECT scanned_to::text FROM ledger_watermarks"), r.Created)
+	}
+}
+
+func TestScanSettlesWhatOthersHaveMissed(t *testing.T) {
+	t.Parallel()
+	psp := &bookkeeper{page: 2}
+	s := setupOn(t, psp)
+	s.wantScan(9, 0, false) // of an empty ledger
+	stages := s.lostOnes(5)
+	psp.records = ledgerOf(stages)
+	psp.records[4].AmountMinor++
+	s.wantScan(9, 4, false)
+	s.wantWatermark(psp.records[4])
+	s.wantLetters("psp_contradicts_request key acme POST /payments order-0000000004 1")
+	stages[3].wantTimeline("owner in_progress>unknown", "scan unknown>completed")
+	before := s.everything()
+	s.wantScan(9, 0, false)
+	if s.everything() != before {
+		t.Error("the second scan has moved something")
+	}
+	s.wantLetters("psp_contradicts_request key acme POST /payments order-0000000004 1")
+}
+
+// A scan that ends early goes on where it was, behind what is settled.
+func TestScanGoesOnWhereItBroke(t *testing.T) {
+	t.Parallel()
+	psp := &bookkeeper{page: 2, breakAt: 2}
+	s := setupOn(t, psp)
+	psp.records = ledgerOf(s.lostOnes(5))
+	if settled, _, err := s.scan(9); err == nil || settled != 2 {
+		t.Fatalf("settled %d, error %v", settled, err)
+	}
+	s.wantWatermark(psp.records[1])
+	psp.breakAt = 1
+	if _, _, err := s.scan(9); err == nil {
+		t.Fatal("a PSP that is broken was read")
+	}
+	s.wantWatermark(psp.records[1])
+	psp.breakAt = 0
+	s.wantScan(9, 3, false)
+	s.wantWatermark(psp.records[4])
+}
+
+// What was left alone for those at work on it comes by again, as long as the overlap lasts.
+func TestScanReadsTheOverlapAgain(t *testing.T) {
+	t.Parallel()
+	psp := &bookkeeper{page: 100}
+	s := setupOn(t, psp)
+	g, newer := s.charging("order-0000000001"), s.charging("order-0000000002").succeeded()
+	psp.records = ledgerOf([]*stage{g, newer})
+	psp.records[1].Created = psp.records[0].Created.Add(overlap - time.Second)
+	s.wantScan(9, 0, false)
+	g.wantStatus(idempotency.InProgressStatus, 1)
+	g.lost().windowPasses()
+	s.wantScan(9, 1, false)
+	if want := psp.records[1].Created.Add(-overlap).Format(time.RFC3339Nano); psp.asked[0] != "" || psp.asked[1] != want {
+		t.Errorf("asked for what was created after %q, want none and %s", psp.asked, want)
+	}
+}
+
+// Each run reads a bounded number of pages; and however many of them the overlap takes, it gets on.
+func TestScanOfABusyLedgerGetsOn(t *testing.T) {
+	t.Parallel()
+	psp := &bookkeeper{page: 1}
+	s := setupOn(t, psp)
+	psp.records = ledgerOf(s.lostOnes(7)) // all within one overlap
+	for end := 2; end < 7; end += 2 {
+		s.wantScan(2, 2, true)
+		s.wantWatermark(psp.records[end-1])
+	}
+	s.wantScan(2, 1, false)
+	s.wantWatermark(psp.records[6])
+}
+
+// Two scans of one ledger: the slower one takes nothing back.
+func TestWatermarkNeverGoesBack(t *testing.T) {
+	t.Parallel()
+	psp := &bookkeeper{page: 100}
+	s := setupOn(t, psp)
+	psp.records = ledgerOf(s.lostOnes(2))
+	s.wantScan(9, 2, false)
+	if err := s.service.raiseWatermark(t.Context(), gateway.ChargeObject, "acme", psp.records[0].Created); err != nil {
+		t.Fatal(err)
+	}
+	s.wantWatermark(psp.records[1])
+	psp.records = nil
+	s.wantScan(9, 0, false)
+	if n := s.count("SELECT count(*) FROM ledger_watermarks WHERE scanned_to > '2026-01-01'"); n != 1 {
+		t.Error("the watermark went back")
+	}
+	// Another ledger has its own.
+	if more, err := s.service.Scan(t.Context(), gateway.RefundObject, "globex", overlap, 9, func(Finding) {}); err != nil || more {
+		t.Fatal(more, err)
+	}
+	if got := psp.asked[len(psp.asked)-1]; got != "" {
+		t.Errorf("globex's refunds were asked for from %s on", got)
+	}
+}

@@ -1,0 +1,275 @@
+package payments
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+// stage is a key with the movement that it stands for, as some moment of its life has left it.
+type stage struct {
+	*shop
+	t        *testing.T
+	key      Keyed
+	claim    idempotency.Claim
+	lease    idempotency.Lease // of the first attempt
+	movement movement
+	record   gateway.Record // what the PSP's ledger has of it once it is executed
+}
+
+// charging reserves a key for an order.
+func (s *shop) charging(key string) *stage {
+	s.t.Helper()
+	k := keyed(s.t, key)
+	return s.enter(k, CreateOperation, "/payments", order(), &charge{service: s.service, merchant: k.Merchant, asked: order()})
+}
+
+// refunding reserves a key for the refund of a part of a payment.
+func (s *shop) refunding(key string, p Payment, part AmountMinor) *stage {
+	s.t.Helper()
+	k, asked := keyed(s.t, key), RefundRequest{AmountCents: part}
+	return s.enter(k, RefundOperation, "/payments/"+p.ID.String()+"/refunds", asked,
+		&giveback{service: s.service, merchant: k.Merchant, payment: p, asked: asked})
+}
+
+func (s *shop) enter(k Keyed, operation, path string, asked any, m movement) *stage {
+	s.t.Helper()
+	f, err := idempotency.FingerprintOf(http.MethodPost, path, asked)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	g := &stage{shop: s, t: s.t, key: k, claim: s.claim(operation, k), movement: m}
+	g.claim.Fingerprint = f
+	g.lease = g.reserve(m)
+	c, err := s.service.caseOf(s.t.Context(), g.lease.Execution())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	g.record = recordOf(c, "psp_"+g.lease.Subject().String())
+	return g
+}
+
+// reserve runs tx 1 for the stage's key, as a new request.
+func (g *stage) reserve(m movement) idempotency.Lease {
+	g.t.Helper()
+	c := g.keys.NewClaim(g.claim.Ref, g.claim.Fingerprint, uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()))
+	d, err := g.service.reserve(g.t.Context(), c, m)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return is[idempotency.Execute](g.t, d).Lease
+}
+
+// again is the movement of a new request with the stage's key.
+func (g *stage) again() movement {
+	if m, ok := g.movement.(*giveback); ok {
+		return &giveback{service: m.service, merchant: m.merchant, payment: m.payment, asked: m.asked}
+	}
+	m := g.movement.(*charge)
+	return &charge{service: m.service, merchant: m.merchant, asked: m.asked}
+}
+
+// recordOf is a case as the PSP has it that has executed it.
+func recordOf(c *caseFile, id string) gateway.Record {
+	r := gateway.Record{
+		Object: c.movement.object(), ID: id, Account: c.movement.onBehalfOf().PSPAccount, Key: c.execution.PassThroughKey(),
+		Status: "succeeded", Created: time.Date(2026, 11, 20, 9, 5, 0, 0, time.UTC),
+	}
+	switch m := c.movement.(type) {
+	case *charge:
+		r.Reference, r.AmountMinor, r.Currency = m.payment.ID.String(), int64(m.payment.Amount), string(m.payment.Currency)
+	case *giveback:
+		r.Reference, r.AmountMinor, r.Currency = m.refund.ID.String(), int64(m.refund.Amount), string(m.refund.Currency)
+		r.ChargeID = m.payment.PSPChargeID
+	}
+	return r
+}
+
+// refusedBy is the record of a refusal in the place of an execution.
+func refusedBy(r gateway.Record, code string) gateway.Record {
+	r.Status, r.DeclineCode = "declined", code
+	return r
+}
+
+// as gives a record another id.
+func as(id string, r gateway.Record) gateway.Record {
+	r.ID = id
+	return r
+}
+
+// live is the end of the live path: tx 2 with what the PSP has answered.
+func (g *stage) live(l idempotency.Lease, m movement, o gateway.Outcome) Answer {
+	g.t.Helper()
+	answer, err := g.service.settle(g.t.Context(), l, m, o)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return answer
+}
+
+func (g *stage) succeeded() *stage {
+	g.live(g.lease, g.movement, gateway.Succeeded{ID: g.record.ID})
+	return g
+}
+
+func (g *stage) declined() *stage {
+	g.live(g.lease, g.movement, gateway.Declined{ID: g.record.ID, Code: "no_money"})
+	return g
+}
+
+func (g *stage) failed() *stage {
+	g.live(g.lease, g.movement, gateway.NotExecuted{Reason: "no connection"})
+	return g
+}
+
+func (g *stage) lost() *stage {
+	g.live(g.lease, g.movement, gateway.Indeterminate{Reason: "no answer in time"})
+	return g
+}
+
+// expired lets the key's retention pass.
+func (g *stage) expired() *stage {
+	g.t.Helper()
+	g.timePasses("UPDATE idempotency_keys SET expires_at = clock_timestamp() WHERE key = $1", g.key.Key.String())
+	if n, err := g.keys.Expire(g.t.Context(), 10); n != 1 || err != nil {
+		g.t.Fatalf("%d keys expired: %v", n, err)
+	}
+	return g
+}
+
+// renewed has an expired key taken anew, for another payment or refund.
+func (g *stage) renewed() *stage {
+	g.expired().reserve(g.again())
+	return g
+}
+
+// deleted lets the audit window of an expired key pass.
+func (g *stage) deleted() *stage {
+	g.t.Helper()
+	g.expired().timePasses("UPDATE idempotency_keys SET delete_after = clock_timestamp() WHERE key = $1", g.key.Key.String())
+	if n, err := g.keys.Delete(g.t.Context(), 10); n != 1 || err != nil {
+		g.t.Fatalf("%d keys deleted: %v", n, err)
+	}
+	return g
+}
+
+// windowPasses moves the moment at which the key became unknown beyond the settle window.
+func (g *stage) windowPasses() *stage {
+	g.t.Helper()
+	g.timePasses("UPDATE idempotency_keys SET unknown_since = unknown_since - $2::interval WHERE key = $1", g.key.Key.String(), terms().SettleWindow)
+	return g
+}
+
+func (g *stage) row() idempotency.Record {
+	g.t.Helper()
+	row, err := g.keys.Find(g.t.Context(), g.claim.Ref)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return row
+}
+
+func (g *stage) wantStatus(want idempotency.Status, attempt int32) idempotency.Record {
+	g.t.Helper()
+	row := g.row()
+	if row.Status != want || row.Attempt != attempt {
+		g.t.Fatalf("the key is %s, attempt %d; want %s, %d", row.Status, row.Attempt, want, attempt)
+	}
+	return row
+}
+
+// wantMoved checks what became of the payment or refund itself.
+func (g *stage) wantMoved(want Status, pspID string) {
+	g.t.Helper()
+	c, err := g.service.caseOf(g.t.Context(), g.lease.Execution())
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if v := c.movement.standing(); v.status != want || v.pspID != pspID {
+		g.t.Fatalf("the movement is %+v, want %s as %q", v, want, pspID)
+	}
+}
+
+// timeline is the key's, each line as "actor from>to".
+func (g *stage) timeline() []string {
+	g.t.Helper()
+	events, err := g.keys.Events(g.t.Context(), g.claim.Ref)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	lines := []string{}
+	for _, e := range events {
+		lines = append(lines, fmt.Sprintf("%s %s>%s", e.Actor, e.From, e.To))
+	}
+	return lines
+}
+
+func (g *stage) wantTimeline(want ...string) {
+	g.t.Helper()
+	if diff := cmp.Diff(want, g.timeline()); diff != "" {
+		g.t.Fatalf("timeline differs (-want +got):\n%s", diff)
+	}
+}
+
+// settle brings evidence, and wants it to be taken.
+func (s *shop) settle(source Source, r gateway.Record) Finding {
+	s.t.Helper()
+	finding, err := s.service.Settle(s.t.Context(), Evidence{Source: source, Record: r})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return finding
+}
+
+// everything is all that may move: keys, timelines, payments and refunds.
+func (s *shop) everything() string {
+	s.t.Helper()
+	var all []string
+	for _, table := range []string{"idempotency_keys", "idempotency_key_events", "payments", "refunds"} {
+		var rows string
+		err := s.pool.QueryRow(s.t.Context(), "SELECT coalesce(string_agg(t::text, E'\\n' ORDER BY t::text), '') FROM "+table+" AS t").Scan(&rows)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, rows)
+	}
+	return strings.Join(all, "\n\n")
+}
+
+// wantLetters compares all letters there are, each as "kind finding", oldest first.
+func (s *shop) wantLetters(want ...string) {
+	s.t.Helper()
+	if diff := cmp.Diff(append([]string{}, want...), s.texts("SELECT kind || ' ' || finding FROM dead_letters ORDER BY opened_at, id")); diff != "" {
+		s.t.Fatalf("letters differ (-want +got):\n%s", diff)
+	}
+}
+
+// texts reads one column.
+func (s *shop) texts(sql string, args ...any) []string {
+	s.t.Helper()
+	rows, err := s.pool.Query(s.t.Context(), sql, args...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer rows.Close()
+	texts := []string{}
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			s.t.Fatal(err)
+		}
+		texts = append(texts, text)
+	}
+	if rows.Err() != nil {
+		s.t.Fatal(rows.Err())
+	}
+	return texts
+}

@@ -1,0 +1,172 @@
+package payments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
+)
+
+// weighed is what a testimony comes to, given what the key is: what to write, under which condition, and what to say when it is
+// written. Without a queue there is nothing to write.
+type weighed struct {
+	label   string
+	queue   func(b *pgx.Batch, out *written)
+	finding func(idempotency.Passage) Finding
+}
+
+// written is what came of a batch. A batch without a guard passes always.
+type written struct {
+	passage idempotency.Passage
+	rows    int64
+}
+
+// weigh holds a testimony against the key as it is now. row is empty when the key is gone.
+func (s *Service) weigh(ctx context.Context, c *caseFile, row idempotency.Record, t testimony) (weighed, error) {
+	v, isVerdict := verdictOf(t.outcome)
+	ours := row.Generation == c.execution.Generation && row.Subject == c.execution.Subject && row.Status != idempotency.ExpiredStatus
+	switch {
+	case !isVerdict && ours && row.Status != idempotency.CompletedStatus:
+		return s.toOperator(c, deadletters.PSPContradicts, t, "the PSP's record contradicts the request: "+reasonOf(t.outcome))
+	case ours && row.Status != idempotency.CompletedStatus:
+		if t.excess {
+			return s.toOperator(c, deadletters.RefundExceeds, t, "a refund came to light whose share of the payment another one has claimed")
+		}
+		if t.source == SourceOwner && row.Attempt != c.execution.Attempt && row.Status != idempotency.FailedRetryableStatus {
+			return nothing(LeftAlone{}), nil // a later attempt is under way, and the PSP tells it the same
+		}
+		c.execution = row.Execution()
+		return s.settlement(c, row.Status, v, t)
+	}
+
+	// Whatever it was, it is over: the row alone says what came of it.
+	known := c.movement.standing()
+	if known.status != Success && known.status != Refused {
+		if err := c.movement.load(ctx, c.execution.Subject); err != nil {
+			return weighed{}, err
+		}
+		known = c.movement.standing()
+	}
+	switch {
+	case isVerdict && known.confirmedBy(v):
+		return s.confirmation(c, ours, t), nil
+	case isVerdict && v.status == Refused && known.status == Failed:
+		return nothing(Confirmed{}), nil // neither of the two has moved any money
+	case known.status == Success && v.status == Success:
+		return s.toOperator(c, deadletters.DuplicateMovement, t, "the PSP has executed it twice, the second time as "+v.pspID)
+	case known.status == Success || known.status == Refused:
+		return s.toOperator(c, deadletters.ContradictsCompleted, t, "the PSP's record contradicts the result that was answered: "+reasonOf(t.outcome))
+	}
+	return s.toOperator(c, deadletters.LateAfterExpiry, t, "it came to light when its key had expired unexecuted")
+}
+
+// confirmedBy reports whether a verdict says what is known. Where an operator has vouched for an execution without knowing the
+// PSP's id of it, any execution will do.
+func (v verdict) confirmedBy(other verdict) bool {
+	return v.status == other.status && (v.pspID == other.pspID || strings.HasPrefix(v.pspID, OperatorPSPID))
+}
+
+// settlement completes the key, and settles the row, from the status in which the key was seen.
+func (s *Service) settlement(c *caseFile, seen idempotency.Status, v verdict, t testimony) (weighed, error) {
+	resource, response, err := c.movement.conclude(v)
+	if err != nil {
+		return weighed{}, fmt.Errorf("build response: %w", err)
+	}
+	execution := c.execution
+	note := idempotency.Note{Actor: string(t.source), Reason: "the PSP says " + t.outcome.Label(), Evidence: t.evidence}
+	if t.source == SourceOperator && t.record == "" {
+		note.Reason = "an operator says: executed"
+	}
+	return weighed{
+		label: string(v.status),
+		queue: func(b *pgx.Batch, out *written) {
+			s.keys.QueueSettle(b, execution, seen, note, response, &out.passage)
+			c.movement.queueSettle(b, execution, v, idempotency.CompletedStatus, &out.rows)
+		},
+		finding: func(p idempotency.Passage) Finding {
+			return Settled{Resource: resource, Response: response, Expires: p.Expires}
+		},
+	}, nil
+}
+
+// confirmation leaves a trace of a webhook in the key's timeline. A scan would leave one for every movement there is.
+func (s *Service) confirmation(c *caseFile, ours bool, t testimony) weighed {
+	if t.source != SourceWebhook || !ours {
+		return nothing(Confirmed{})
+	}
+	note := idempotency.Note{Actor: string(t.source), Reason: "the PSP confirms: " + t.outcome.Label(), Evidence: t.evidence}
+	return weighed{
+		label:   "confirmed",
+		queue:   func(b *pgx.Batch, _ *written) { s.keys.QueueNote(b, c.execution, note) },
+		finding: func(idempotency.Passage) Finding { return Confirmed{} },
+	}
+}
+
+// toOperator opens a dead letter and moves nothing.
+func (s *Service) toOperator(c *caseFile, kind deadletters.Kind, t testimony, reason string) (weighed, error) {
+	letter, err := s.keyLetter(kind, c.execution, c.movement, reason, evidenceOf(t))
+	if err != nil {
+		return weighed{}, err
+	}
+	if t.record != "" && kind != deadletters.PSPContradicts {
+		letter.Finding = t.record // two records that contradict one result are two cases
+	}
+	var opened bool
+	return weighed{
+		label:   "dead_letter",
+		queue:   func(b *pgx.Batch, _ *written) { deadletters.QueueOpenNew(b, letter, &opened) },
+		finding: func(idempotency.Passage) Finding { return Lettered{Kind: kind, New: opened} },
+	}, nil
+}
+
+func nothing(f Finding) weighed {
+	return weighed{finding: func(idempotency.Passage) Finding { return f }}
+}
+
+// write commits what a testimony was weighed to, in one transaction of its own.
+func (s *Service) write(ctx context.Context, c *caseFile, w weighed) (idempotency.Passage, error) {
+	b := &pgx.Batch{}
+	out := written{passage: idempotency.Passage{Through: true}, rows: 1}
+	w.queue(b, &out)
+	if err := s.db.Send(ctx, b); err != nil {
+		return idempotency.Passage{}, err
+	}
+	if out.passage.Through {
+		s.checkRows(ctx, c.movement, out.rows)
+	}
+	return out.passage, nil
+}
+
+// ErrMoved says that a key has moved since somebody looked at it: look again.
+var ErrMoved = errors.New("the key has moved since")
+
+// writeTx writes in the caller's transaction what was weighed, or fails with ErrMoved.
+func writeTx(ctx context.Context, tx pgx.Tx, c *caseFile, w weighed) error {
+	b := &pgx.Batch{}
+	out := written{passage: idempotency.Passage{Through: true}, rows: 1}
+	w.queue(b, &out)
+	if err := postgres.SendTx(ctx, tx, b); err != nil {
+		return err
+	}
+	if !out.passage.Through {
+		return ErrMoved
+	}
+	if out.rows != 1 {
+		return fmt.Errorf("settle %s: its row did not follow its key", c.movement.resource().Location())
+	}
+	return nil
+}
+
+func reasonOf(o gateway.Outcome) string {
+	if i, ok := o.(gateway.Indeterminate); ok {
+		return i.Reason
+	}
+	return "it says " + o.Label()
+}

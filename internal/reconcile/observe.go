@@ -1,0 +1,79 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+)
+
+// observer times every run of a job.
+type observer struct {
+	river.MiddlewareDefaults
+
+	r *Reconciler
+}
+
+// Work implements rivertype.WorkerMiddleware.
+func (o *observer) Work(ctx context.Context, job *rivertype.JobRow, doInner func(context.Context) error) error {
+	began := o.r.now()
+	err := doInner(ctx)
+	result := "done"
+	var snooze *river.JobSnoozeError // there is more to do, and no failure
+	if err != nil && !errors.As(err, &snooze) {
+		result = "failed"
+	}
+	o.r.metrics.JobRan(job.Kind, result, o.r.now().Sub(began))
+	return err
+}
+
+// stopping drops what River reports as errors while it is being stopped: a statement that was cancelled is what stopping is.
+type stopping struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (h stopping) Handle(ctx context.Context, r slog.Record) error {
+	cancelled := false
+	r.Attrs(func(a slog.Attr) bool {
+		err, isErr := a.Value.Any().(error)
+		cancelled = isErr && errors.Is(err, context.Canceled) ||
+			a.Value.Kind() == slog.KindString && strings.HasSuffix(a.Value.String(), context.Canceled.Error())
+		return !cancelled
+	})
+	if cancelled {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (h stopping) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return stopping{h.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (h stopping) WithGroup(name string) slog.Handler { return stopping{h.Handler.WithGroup(name)} }
+
+// jobErrors logs failed runs, without their arguments: those hold keys. It runs on every attempt; what a job's last one comes to is the
+// business of the trigger that opens the dead letter.
+type jobErrors struct{ log *slog.Logger }
+
+// HandleError implements river.ErrorHandler.
+func (e *jobErrors) HandleError(ctx context.Context, job *rivertype.JobRow, err error) *river.ErrorHandlerResult {
+	level := slog.LevelWarn
+	if job.Attempt >= job.MaxAttempts && job.MaxAttempts > scheduledAttempts {
+		level = slog.LevelError
+	}
+	e.log.Log(ctx, level, "job failed", slog.String("kind", job.Kind), slog.Int64("job", job.ID),
+		slog.Int("attempt", job.Attempt), slog.Any("error", err))
+	return nil
+}
+
+// HandlePanic implements river.ErrorHandler.
+func (e *jobErrors) HandlePanic(ctx context.Context, job *rivertype.JobRow, value any, trace string) *river.ErrorHandlerResult {
+	e.log.ErrorContext(ctx, "job panicked", slog.String("kind", job.Kind), slog.Int64("job", job.ID),
+		slog.Any("value", value), slog.String("trace", trace))
+	return nil
+}

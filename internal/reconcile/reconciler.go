@@ -1,0 +1,186 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
+
+	"payonce/internal/idempotency"
+	"payonce/internal/payments"
+	"payonce/internal/postgres"
+	"payonce/internal/telemetry"
+	"payonce/internal/webhooks"
+)
+
+// Settings are how often and how much.
+type Settings struct {
+	SweepEvery, ClaimEvery, ScanEvery, PruneEvery time.Duration
+
+	ScanOverlap      time.Duration // how much of a ledger is read again each time
+	WebhookRetention time.Duration // how long processed events are kept: longer than the PSP sends them again
+	ResolveWorkers   int           // lookups at once
+	// PollOnly is for a pooler in transaction mode, which carries no LISTEN.
+	PollOnly bool
+	// StopLimit is how long jobs may go on after the end was asked for.
+	StopLimit time.Duration
+}
+
+// Config is what a Reconciler is made of.
+type Config struct {
+	DB       *postgres.DB
+	Keys     *idempotency.Keys
+	Payments *payments.Service
+	Resolver *payments.Resolver
+	Inbox    *webhooks.Inbox
+	// Statement reconciles a day (YYYY-MM-DD, UTC), or yesterday if it is empty.
+	Statement func(ctx context.Context, day string) error
+	NewID     func() (uuid.UUID, error)
+	Now       func() time.Time
+	Jitter    func() float64 // draws from [0, 1)
+	Metrics   *telemetry.Metrics
+	Log       *slog.Logger
+	Settings  Settings
+}
+
+// Reconciler runs the background jobs of one process. Any number of them may run on one database.
+type Reconciler struct {
+	db        *postgres.DB
+	keys      *idempotency.Keys
+	payments  *payments.Service
+	resolver  *payments.Resolver
+	inbox     *webhooks.Inbox
+	statement func(ctx context.Context, day string) error
+	newID     func() (uuid.UUID, error)
+	now       func() time.Time
+	metrics   *telemetry.Metrics
+	log       *slog.Logger
+	settings  Settings
+	client    *river.Client[pgx.Tx]
+}
+
+// New returns a Reconciler that does not run yet.
+func New(c Config) (*Reconciler, error) {
+	r := &Reconciler{
+		db: c.DB, keys: c.Keys, payments: c.Payments, resolver: c.Resolver, inbox: c.Inbox, statement: c.Statement,
+		newID: c.NewID, now: c.Now, metrics: c.Metrics, log: c.Log, settings: c.Settings,
+	}
+	client, err := river.NewClient(riverpgxv5.New(c.DB.Pool()), r.riverConfig(c.Jitter))
+	if err != nil {
+		return nil, fmt.Errorf("make job queue: %w", err)
+	}
+	r.client = client
+	return r, nil
+}
+
+// What River keeps of jobs that are done with. Discarded ones have their dead letter.
+const (
+	keepCompleted = 10 * time.Minute
+	keepDiscarded = 30 * 24 * time.Hour
+)
+
+// River fetches at most MaxWorkers jobs per cooldown: this, and not the machine, would be the ceiling at its default of 100 ms.
+const (
+	fetchCooldown = 5 * time.Millisecond
+	fetchPoll     = time.Second
+	pollOnlyFetch = 100 * time.Millisecond // nobody tells a client that only polls
+)
+
+func (r *Reconciler) riverConfig(jitter func() float64) *river.Config {
+	poll := fetchPoll
+	if r.settings.PollOnly {
+		poll = pollOnlyFetch
+	}
+	return &river.Config{
+		Queues: map[string]river.QueueConfig{
+			scheduleQueue: {MaxWorkers: 10},
+			webhookQueue:  {MaxWorkers: 20},
+			resolveQueue:  {MaxWorkers: r.settings.ResolveWorkers},
+		},
+		Workers:                     r.workers(),
+		PeriodicJobs:                r.periodicJobs(),
+		JobTimeout:                  jobTimeout,
+		RescueStuckJobsAfter:        rescueAfter,
+		RetryPolicy:                 backoff{now: r.now, jitter: jitter},
+		FetchCooldown:               fetchCooldown,
+		FetchPollInterval:           poll,
+		PollOnly:                    r.settings.PollOnly,
+		CompletedJobRetentionPeriod: keepCompleted,
+		DiscardedJobRetentionPeriod: keepDiscarded,
+		SoftStopTimeout:             r.settings.StopLimit,
+		ErrorHandler:                &jobErrors{log: r.log},
+		Middleware:                  []rivertype.Middleware{&observer{r: r}},
+		Logger:                      slog.New(stopping{r.log.Handler()}),
+	}
+}
+
+func (r *Reconciler) workers() *river.Workers {
+	workers := river.NewWorkers()
+	river.AddWorker(workers, &sweep{r: r})
+	river.AddWorker(workers, &claim{r: r})
+	river.AddWorker(workers, &resolve{r: r})
+	river.AddWorker(workers, &webhook{r: r})
+	river.AddWorker(workers, &evidence{r: r})
+	river.AddWorker(workers, &scan{r: r})
+	river.AddWorker(workers, &scanLedger{r: r})
+	river.AddWorker(workers, &statement{r: r})
+	river.AddWorker(workers, &prune{r: r})
+	return workers
+}
+
+// periodicJobs are inserted by whichever process River has elected.
+func (r *Reconciler) periodicJobs() []*river.PeriodicJob {
+	every := func(interval time.Duration, args river.JobArgs) *river.PeriodicJob {
+		return river.NewPeriodicJob(river.PeriodicInterval(interval),
+			func() (river.JobArgs, *river.InsertOpts) { return args, onceEvery(interval) },
+			&river.PeriodicJobOpts{RunOnStart: true})
+	}
+	return []*river.PeriodicJob{
+		every(r.settings.SweepEvery, sweepArgs{}),
+		every(r.settings.ClaimEvery, claimArgs{}),
+		every(r.settings.ScanEvery, scanArgs{}),
+		every(r.settings.PruneEvery, pruneArgs{}),
+		river.NewPeriodicJob(daily{}, func() (river.JobArgs, *river.InsertOpts) { return statementArgs{}, nil },
+			&river.PeriodicJobOpts{RunOnStart: true}),
+	}
+}
+
+// daily is some hours after midnight UTC, when the PSP has written the day's settlement file.
+type daily struct{}
+
+const statementHour = 4
+
+// Next implements river.PeriodicSchedule.
+func (daily) Next(after time.Time) time.Time {
+	after = after.UTC()
+	next := time.Date(after.Year(), after.Month(), after.Day(), statementHour, 0, 0, 0, time.UTC)
+	if !next.After(after) {
+		next = next.AddDate(0, 0, 1)
+	}
+	return next
+}
+
+// Run works until ctx ends; then it takes no new job, and finishes those that it has.
+func (r *Reconciler) Run(ctx context.Context) error {
+	// River's own context ends only when the jobs have: its end would cancel them.
+	if err := r.client.Start(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("start job queue: %w", err)
+	}
+	<-ctx.Done()
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.settings.StopLimit+stopGrace)
+	defer cancel()
+	if err := r.client.Stop(stopping); err != nil {
+		return fmt.Errorf("stop job queue: %w", errors.Join(err, r.client.StopAndCancel(stopping)))
+	}
+	return nil
+}
+
+// stopGrace is for the jobs that were cancelled at the limit.
+const stopGrace = 5 * time.Second

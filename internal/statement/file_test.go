@@ -1,0 +1,189 @@
+package statement
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payonce/internal/gateway"
+)
+
+// persisted is all that runs have written, in a form to compare.
+func (d *desk) persisted() (text string) {
+	d.t.Helper()
+	err := d.pool.QueryRow(d.t.Context(), `SELECT coalesce((SELECT string_agg(b::text, E'\n' ORDER BY id) FROM statement_breaks AS b), '')
+		|| coalesce((SELECT string_agg(r::text, E'\n' ORDER BY id) FROM statement_runs AS r), '')`).Scan(&text)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return text
+}
+
+func TestStatementThatIsNotWholeChangesNothing(t *testing.T) {
+	t.Parallel()
+	many := strings.Repeat("ch_x,charge,key,,,1,EUR,succeeded,2026-03-10T02:00:00Z\r\n", 20_000)
+	for name, file := range map[string]string{
+		"cut":                 header + "ch_x,charge,key,,,1,EUR,succeeded,2026-03-10T02:00:00Z\r\n",
+		"cut after thousands": header + many,
+		"another total":       header + "total,1,,,,,,,\r\n",
+		"another day":         header + "ch_x,charge,key,,,1,EUR,succeeded,2026-03-11T02:00:00Z\r\ntotal,1,,,,,,,\r\n",
+		"no statement":        "<html>\r\n",
+		"nothing at all":      "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := setup(t)
+			told := d.told()
+			d.paid("ch_1", 4)
+			d.publish("acct_acme", d.day)
+			d.run()
+			before := d.persisted()
+			d.files["acct_acme "+d.day.Format(time.DateOnly)] = file
+			report, err := d.reconciler().Run(t.Context(), d.day, "acct_acme")
+			if err == nil || len(report.Runs) != 0 || len(*told) != 1 {
+				t.Fatalf("%v, %+v, told %v", err, report, *told)
+			}
+			if diff := cmp.Diff(before, d.persisted()); diff != "" {
+				t.Fatalf("it has changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The cause is the PSP's, not that of the database which was told of it.
+func TestBrokenStatementIsNamed(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.files["acct_acme "+d.day.Format(time.DateOnly)] = header + "ch_x\r\n"
+	_, err := d.reconciler().Run(t.Context(), d.day, "acct_acme")
+	if err == nil || err.Error() != "account acct_acme, 2026-03-10: read statement: line 2: malformed" {
+		t.Fatal(err)
+	}
+}
+
+// Not even for the neighbour: what it has cannot be told.
+func TestNeighbourThatIsNotWholeDecidesNothing(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.paid("ch_1", minute)
+	d.publish("acct_acme", d.day)
+	d.files["acct_acme "+d.previous().Format(time.DateOnly)] = header
+	if _, err := d.reconciler().Run(t.Context(), d.day, "acct_acme"); err == nil || d.persisted() != "" {
+		t.Fatalf("%v, %s", err, d.persisted())
+	}
+}
+
+func TestDayWithoutStatementIsAnError(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.paid("ch_1", 4)
+	_, err := d.reconciler().Run(t.Context(), d.day, "acct_acme")
+	if !errors.Is(err, gateway.ErrNoStatement) || d.persisted() != "" {
+		t.Fatalf("%v, %s", err, d.persisted())
+	}
+}
+
+func TestEmptyStatementMissesAllOfOurs(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.publish("acct_acme", d.day)
+	if s := d.run(); s.Lines != 0 || s.Breaks != 0 {
+		t.Fatalf("%+v", s)
+	}
+	d.paid("ch_1", 4)
+	d.paid("rf_1", 5, refund)
+	if s := d.run(); s.Breaks != 2 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+func TestOneAccountsFailureDoesNotStopTheOthers(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.publish("acct_globex", d.day)
+	report, err := d.reconciler().Run(t.Context(), d.day)
+	if !errors.Is(err, gateway.ErrNoStatement) || !strings.Contains(err.Error(), "acct_acme") || strings.Contains(err.Error(), "globex") {
+		t.Fatal(err)
+	}
+	if len(report.Runs) != 1 || report.Runs[0].Account != "acct_globex" {
+		t.Fatalf("%+v", report)
+	}
+}
+
+func TestAccountOfNobodyIsRefused(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.publish("acct_acme", d.day)
+	if _, err := d.reconciler().Run(t.Context(), d.day, "acct_acme", "acme"); !errors.Is(err, ErrNoAccount) || len(d.asked) != 0 {
+		t.Fatalf("%v, asked for %v", err, d.asked)
+	}
+}
+
+func TestRunThatIsCalledOffLeavesNothing(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	d.config.PSP = clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(header))
+		_ = http.NewResponseController(w).Flush()
+		cancel()
+		<-r.Context().Done()
+	})
+	if _, err := d.reconciler().Run(ctx, d.day, "acct_acme"); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if d.persisted() != "" {
+		t.Fatal(d.persisted())
+	}
+}
+
+// sqlc reads the temporary tables where Go cannot.
+func TestTemporaryTablesAreWhatSQLCThinks(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile("../../db/statement_lines.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tables, _ := bytes.Cut(file, []byte("\n\n"))
+	if diff := cmp.Diff(createTables, string(tables)); diff != "" {
+		t.Fatalf("db/statement_lines.sql is not createTables (-want +got):\n%s", diff)
+	}
+}
+
+func TestConfigThatCannotBe(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	for name, change := range map[string]func(*Config){
+		"no database": func(c *Config) { c.DB = nil }, "no PSP": func(c *Config) { c.PSP = nil }, "no ids": func(c *Config) { c.NewID = nil },
+		"no skew": func(c *Config) { c.Skew = 0 }, "much skew": func(c *Config) { c.Skew = maxSkew + 1 },
+		"no horizon": func(c *Config) { c.Horizon = 0 }, "a far horizon": func(c *Config) { c.Horizon = maxHorizon + 1 },
+		"no limit": func(c *Config) { c.Limit = 0 }, "no steps": func(c *Config) { c.Every = 0 },
+	} {
+		c := d.config
+		change(&c)
+		if _, err := New(c); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+}
+
+func TestProgressCountsLines(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.config.Every = 2
+	var got []string
+	d.config.Progress = func(p Progress) { got = append(got, fmt.Sprintf("%s %d %v", p.Account, p.Lines, p.Done)) }
+	d.publish("acct_acme", d.day, lineOf(d.paid("ch_1", 1)), lineOf(d.paid("ch_2", 2)), lineOf(d.paid("ch_3", 3)))
+	d.run()
+	if diff := cmp.Diff([]string{"acct_acme 2 false", "acct_acme 3 true"}, got); diff != "" {
+		t.Fatal(diff)
+	}
+}

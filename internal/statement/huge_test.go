@@ -1,0 +1,130 @@
+package statement
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/payments"
+)
+
+// hugeLines is the length of the test's file; STATEMENT_LINES=1000000 tries a real one.
+func hugeLines(t *testing.T) int {
+	t.Helper()
+	n, err := strconv.Atoi(os.Getenv("STATEMENT_LINES"))
+	if err != nil {
+		return 200_000
+	}
+	return n
+}
+
+// maxGrowth is what the heap may gain between the first lines and the last: a line that is kept has 200 bytes at least.
+const maxGrowth = 4 << 20
+
+// linesPerBreak is how many lines there are for each break.
+const linesPerBreak = 5
+
+// Neither the length of a file nor the number of its breaks is felt in memory. Not in parallel: the heap is that
+// of all tests at once.
+func TestMemoryDoesNotDependOnTheLength(t *testing.T) {
+	d := setup(t)
+	lines := hugeLines(t)
+	wanted := lines / linesPerBreak
+	d.bulk(lines - wanted)
+	d.config.PSP = clientOf(t, func(w http.ResponseWriter, _ *http.Request) { d.writeHuge(w, lines) })
+	d.config.Every = int64(lines / 10)
+	var heap watch
+	d.config.Progress = func(Progress) { heap.look() }
+	began := time.Now()
+	s := d.run()
+	if int(s.Lines) != lines || int(s.Breaks) != wanted {
+		t.Fatalf("%+v", s)
+	}
+	heap.check(t, "reading lines")
+	t.Logf("%d lines took %s", lines, time.Since(began).Round(time.Millisecond))
+
+	heap = watch{}
+	read := 0
+	err := d.reconciler().Breaks(t.Context(), s, func(Break) error {
+		if read++; read%(wanted/10) == 0 {
+			heap.look()
+		}
+		return nil
+	})
+	if err != nil || read != wanted {
+		t.Fatalf("%d breaks: %v", read, err)
+	}
+	heap.check(t, "reading breaks")
+}
+
+// watch follows the heap.
+type watch struct{ first, most, looks uint64 }
+
+func (w *watch) look() {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if w.looks++; w.looks == 1 {
+		w.first = m.HeapAlloc
+	}
+	w.most = max(w.most, m.HeapAlloc)
+}
+
+func (w *watch) check(t *testing.T, doing string) {
+	t.Helper()
+	if w.looks < 5 {
+		t.Fatalf("looked %d times", w.looks)
+	}
+	if grown := w.most - w.first; grown > maxGrowth {
+		t.Errorf("%s, the heap grew by %d KiB", doing, grown>>10)
+	}
+}
+
+// hugeID is the id of the n-th payment of a huge day.
+func (d *desk) hugeID(n int) uuid.UUID {
+	id := firstIDOf(d.at(1))
+	id[6], id[8] = 0x70, 0x80
+	for i := 15; i > 11; i, n = i-1, n>>8 {
+		id[i] = byte(n)
+	}
+	return id
+}
+
+// bulk writes payments by the thousands.
+func (d *desk) bulk(n int) {
+	d.t.Helper()
+	columns := []string{"id", "tenant_id", "idempotency_key", "generation", "customer_id", "amount_minor", "currency",
+		"payment_method", "status", "psp_charge_id", "created_at"}
+	_, err := d.pool.CopyFrom(d.t.Context(), pgx.Identifier{"payments"}, columns, pgx.CopyFromSlice(n, func(i int) ([]any, error) {
+		return []any{d.hugeID(i), "acme", "key", 1, "cus-1", 100, "USD", "pm_ok", "succeeded", "ch_" + strconv.Itoa(i), d.at(1)}, nil
+	}))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.exec("ANALYZE payments")
+}
+
+// writeHuge writes a statement in which every fifth line is nothing of ours, and all our payments are.
+func (d *desk) writeHuge(w http.ResponseWriter, lines int) {
+	out := bufio.NewWriter(w)
+	fmt.Fprint(out, header)
+	ours, created := 0, d.at(1).Format(time.RFC3339)
+	for i := range lines {
+		id, reference := "ch_x"+strconv.Itoa(i), "order "+strconv.Itoa(i)
+		if i%linesPerBreak != 0 {
+			id, reference = "ch_"+strconv.Itoa(ours), payments.PaymentID(d.hugeID(ours)).String()
+			ours++
+		}
+		fmt.Fprintf(out, "%s,charge,key,%s,,100,USD,succeeded,%s\r\n", id, reference, created)
+	}
+	fmt.Fprintf(out, "total,%d,,,,,,,\r\n", lines)
+	_ = out.Flush()
+}

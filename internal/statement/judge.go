@@ -1,0 +1,207 @@
+package statement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/gateway"
+	"payonce/internal/statement/internal/dbsqlc"
+)
+
+// judgement is one account's day, in the transaction that judges it.
+type judgement struct {
+	config  Config
+	tx      pgx.Tx
+	q       *dbsqlc.Queries
+	tenant  string
+	account string
+	day     time.Time
+	run     uuid.UUID
+	started time.Time // by the database's clock, before the statement was asked for
+
+	readErr error // how the reading of the last statement ended
+	loaded  int64 // lines of it
+}
+
+// reconcile judges one account's day, all or nothing.
+func (r *Reconciler) reconcile(ctx context.Context, t dbsqlc.FindAccountsRow, day time.Time) (Summary, error) {
+	id, err := r.config.NewID()
+	if err != nil {
+		return Summary{}, fmt.Errorf("make run id: %w", err)
+	}
+	var s Summary
+	err = r.config.DB.TransactFor(ctx, r.config.Limit, func(ctx context.Context, tx pgx.Tx) error {
+		j := &judgement{
+			config: r.config, tx: tx, q: dbsqlc.New(tx), tenant: t.Tenant, account: t.Account, day: day, run: id,
+		}
+		var err error
+		s, err = j.judge(ctx)
+		return err
+	})
+	if err != nil {
+		return Summary{}, err
+	}
+	return s, nil
+}
+
+func (j *judgement) judge(ctx context.Context) (Summary, error) {
+	if err := j.begin(ctx); err != nil {
+		return Summary{}, err
+	}
+	if err := j.load(ctx, j.day); err != nil {
+		return Summary{}, err
+	}
+	s := Summary{ID: j.run, Account: j.account, Day: j.day, Lines: j.loaded, Partial: !j.over(j.day)}
+	found, err := j.q.WriteLineBreaks(ctx, dbsqlc.WriteLineBreaksParams{
+		Account: j.account, Day: dateOf(j.day), SeenAt: j.started, RunID: j.run, TenantID: j.tenant,
+	})
+	if err != nil {
+		return Summary{}, fmt.Errorf("compare lines: %w", err)
+	}
+	missing, pending, err := j.judgeAbsent(ctx)
+	if err != nil {
+		return Summary{}, err
+	}
+	s.Breaks, s.Pending = found+missing, pending
+	return s, j.conclude(ctx, &s)
+}
+
+// begin takes the day for this run and makes room for its lines.
+func (j *judgement) begin(ctx context.Context) error {
+	locked, err := j.q.TryLock(ctx, "statement "+j.account+" "+j.day.Format(time.DateOnly))
+	if err != nil {
+		return fmt.Errorf("lock day: %w", err)
+	}
+	if !locked {
+		return ErrBusy
+	}
+	// A copy takes as long as the PSP does. While it waits for lines the session is not idle in its transaction.
+	if _, err := j.tx.Exec(ctx, "SET LOCAL statement_timeout = 0;"+createTables); err != nil {
+		return fmt.Errorf("make room for lines: %w", err)
+	}
+	if j.started, err = j.q.Clock(ctx); err != nil {
+		return fmt.Errorf("read clock: %w", err)
+	}
+	if !j.day.Before(j.started) {
+		return ErrNotYetDay
+	}
+	return nil
+}
+
+// over reports whether a day's statement can no longer grow.
+func (j *judgement) over(day time.Time) bool { return !day.Add(oneDay).After(j.started) }
+
+// judgeAbsent finds the movements of the day that no statement has. Those that one can have that is not published are
+// pending.
+func (j *judgement) judgeAbsent(ctx context.Context) (missing, pending int64, err error) {
+	known := j.day.Add(oneDay) // statements were read up to here
+	if known.After(j.started) {
+		known = j.started
+	}
+	if err := j.findAbsent(ctx, known); err != nil {
+		return 0, 0, err
+	}
+	absent, err := j.count(ctx, known)
+	if err != nil {
+		return 0, 0, err
+	}
+	if absent.Before > 0 {
+		// A day before one that is published, and without a statement, is one without movements.
+		if err := j.lookInto(ctx, j.day.Add(-oneDay)); err != nil && !errors.Is(err, gateway.ErrNoStatement) {
+			return 0, 0, err
+		}
+		if absent, err = j.count(ctx, known); err != nil {
+			return 0, 0, err
+		}
+	}
+	for absent.After > 0 && j.over(dayOf(known)) {
+		err := j.lookInto(ctx, known)
+		if errors.Is(err, gateway.ErrNoStatement) {
+			break
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		known = known.Add(oneDay)
+		if absent, err = j.count(ctx, known); err != nil {
+			return 0, 0, err
+		}
+	}
+	missing, err = j.q.WriteAbsences(ctx, dbsqlc.WriteAbsencesParams{
+		Account: j.account, Day: dateOf(j.day), SeenAt: j.started, RunID: j.run, Late: known,
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("write absences: %w", err)
+	}
+	return missing, absent.After, nil
+}
+
+// findAbsent looks in the day's own statement.
+func (j *judgement) findAbsent(ctx context.Context, known time.Time) error {
+	from, until := j.day.Add(-j.config.Skew), known.Add(-j.config.Skew)
+	err := j.q.FindAbsent(ctx, dbsqlc.FindAbsentParams{
+		Horizon: j.config.Horizon, Skew: j.config.Skew, TenantID: j.tenant, CreatedFrom: from, CreatedUntil: until,
+		FirstID: firstIDOf(from.Add(-idSlack)), LastID: firstIDOf(until.Add(idSlack)),
+	})
+	if err != nil {
+		return fmt.Errorf("find absent movements: %w", err)
+	}
+	return nil
+}
+
+func (j *judgement) count(ctx context.Context, known time.Time) (dbsqlc.CountAbsentRow, error) {
+	n, err := j.q.CountAbsent(ctx, dbsqlc.CountAbsentParams{Early: j.day.Add(j.config.Skew), Late: known})
+	if err != nil {
+		return n, fmt.Errorf("count absent movements: %w", err)
+	}
+	return n, nil
+}
+
+// lookInto looks for the absent in the statement of another day.
+func (j *judgement) lookInto(ctx context.Context, day time.Time) error {
+	if err := j.load(ctx, day); err != nil {
+		return fmt.Errorf("look into %s: %w", day.Format(time.DateOnly), err)
+	}
+	if err := j.q.ForgetPresent(ctx, dateOf(day)); err != nil {
+		return fmt.Errorf("look for the absent: %w", err)
+	}
+	return nil
+}
+
+// conclude writes the run, and tells of what is new.
+func (j *judgement) conclude(ctx context.Context, s *Summary) (err error) {
+	s.Gone, err = j.q.MarkGone(ctx, dbsqlc.MarkGoneParams{SeenAt: j.started, Account: j.account, Day: dateOf(j.day), RunID: j.run})
+	if err != nil {
+		return fmt.Errorf("mark what has gone: %w", err)
+	}
+	s.New, err = j.q.CountRaised(ctx, dbsqlc.CountRaisedParams{Account: j.account, Day: dateOf(j.day), RunID: j.run})
+	if err != nil {
+		return fmt.Errorf("count new breaks: %w", err)
+	}
+	status := "complete"
+	if s.Partial {
+		status = "partial"
+	}
+	err = j.q.WriteRun(ctx, dbsqlc.WriteRunParams{
+		ID: j.run, Account: j.account, Day: dateOf(j.day), StartedAt: j.started, Status: status, Lines: s.Lines,
+		Breaks: s.Breaks, Pending: s.Pending,
+	})
+	if err != nil {
+		return fmt.Errorf("write run: %w", err)
+	}
+	if j.config.OnBreak == nil {
+		return nil
+	}
+	tell := func(b Break) error {
+		if err := j.config.OnBreak(ctx, j.tx, b); err != nil {
+			return fmt.Errorf("tell of a break: %w", err)
+		}
+		return nil
+	}
+	return pages(*s, &j.run, tell, func(p dbsqlc.OpenBreaksParams) ([]dbsqlc.OpenBreaksRow, error) { return j.q.OpenBreaks(ctx, p) })
+}

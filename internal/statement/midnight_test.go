@@ -1,0 +1,262 @@
+package statement
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payonce/internal/payments"
+)
+
+const minute = 1.0 / 60 // of the hours that tests count in
+
+func dated(at time.Time) func(*line) { return func(l *line) { l.created = at } }
+
+func finishedAt(at time.Time) func(*movement) { return func(m *movement) { m.finished = &at } }
+
+func forgotten(m *movement) { m.finished = nil }
+
+func (d *desk) next() time.Time { return d.day.Add(oneDay) }
+
+func (d *desk) previous() time.Time { return d.day.Add(-oneDay) }
+
+func (d *desk) wantAsked(days ...time.Time) {
+	d.t.Helper()
+	var want []string
+	for _, day := range days {
+		want = append(want, "acct_acme "+day.Format(time.DateOnly))
+	}
+	if diff := cmp.Diff(want, d.asked); diff != "" {
+		d.t.Fatalf("other statements were read (-want +got):\n%s", diff)
+	}
+}
+
+func TestCreatedBeforeMidnightAndDatedAfter(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	m := d.paid("ch_1", 24-minute)
+	d.publish("acct_acme", d.day)
+	d.publish("acct_acme", d.next(), lineOf(m, dated(d.at(24+minute))))
+	d.run()
+	d.want()
+	if s := d.runOf("acct_acme", d.next()); s.Breaks != 0 {
+		t.Fatalf("%+v", s)
+	}
+	d.wantAsked(d.day, d.next())
+}
+
+func TestCreatedAfterMidnightAndDatedBefore(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	m := d.paid("ch_1", minute)
+	d.publish("acct_acme", d.previous(), lineOf(m, dated(d.at(-minute))))
+	d.publish("acct_acme", d.day)
+	if s := d.runOf("acct_acme", d.previous()); s.Breaks != 0 {
+		t.Fatalf("%+v", s)
+	}
+	if s := d.run(); s.Breaks != 0 || s.Pending != 0 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+// Near midnight a movement belongs to one run, and that one misses it.
+func TestWhatNeitherNeighbourHasIsMissingOnce(t *testing.T) {
+	t.Parallel()
+	for name, hour := range map[string]float64{
+		"well inside": 12, "just after midnight": minute, "just before": -minute, "at midnight": 0, "first of the run": -5 * minute,
+		"last of the run": 24 - 5.001*minute,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := setup(t)
+			d.paid("ch_1", hour)
+			for _, day := range []time.Time{d.previous(), d.day, d.next()} {
+				d.publish("acct_acme", day)
+			}
+			for _, day := range []time.Time{d.previous(), d.next()} {
+				if s := d.runOf("acct_acme", day); s.Breaks != 0 || s.Pending != 0 {
+					t.Fatalf("in the neighbour's run: %+v", s)
+				}
+			}
+			d.run()
+			d.want("missing_there ch_1")
+		})
+	}
+}
+
+func TestDayBeforeWithoutStatementIsWithoutMovements(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.paid("ch_1", minute)
+	d.publish("acct_acme", d.day)
+	d.run()
+	d.want("missing_there ch_1")
+	d.wantAsked(d.day, d.previous())
+}
+
+// Reading a file is dear: only what is absent, and can be elsewhere, is looked for elsewhere.
+func TestNoOtherStatementIsReadWithoutNeed(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.paid("ch_missing", 12)
+	d.publish("acct_acme", d.day, lineOf(d.paid("ch_1", minute)), lineOf(d.paid("ch_2", 24-6*minute)))
+	d.run()
+	d.want("missing_there ch_missing")
+	d.wantAsked(d.day)
+}
+
+// The retry of a failed request executes the payment that the first one created.
+func TestExecutedOnALaterDay(t *testing.T) {
+	t.Parallel()
+	for name, edits := range map[string][]func(*movement){
+		"payment": nil, "refund": {refund}, "its key is forgotten": {forgotten}, "its refund's key is": {refund, forgotten},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := setup(t)
+			m := d.paid("ch_1", 10, append([]func(*movement){finishedAt(d.at(34))}, edits...)...)
+			d.publish("acct_acme", d.day)
+			d.publish("acct_acme", d.next(), lineOf(m, dated(d.at(34))))
+			if s := d.run(); s.Breaks != 0 || s.Pending != 0 {
+				t.Fatalf("%+v", s)
+			}
+			if s := d.runOf("acct_acme", d.next()); s.Breaks != 0 {
+				t.Fatalf("%+v", s)
+			}
+		})
+	}
+}
+
+// The PSP's clock is ahead: by ours, the payment was finished before its day was over.
+func TestFinishedBeforeMidnightAndDatedAfter(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	m := d.paid("ch_1", 24-6*minute, finishedAt(d.at(24-3*minute)))
+	d.publish("acct_acme", d.day)
+	d.publish("acct_acme", d.next(), lineOf(m, dated(d.at(24+minute))))
+	if s := d.run(); s.Breaks != 0 || s.Pending != 0 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+func TestAbsentIsPendingUntilTheNextStatementDecides(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		has  bool
+		want []string
+	}{"which has it": {true, nil}, "which has it not": {false, []string{"missing_there ch_1"}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := setup(t)
+			m := d.paid("ch_1", 10, finishedAt(d.at(34)))
+			d.publish("acct_acme", d.day)
+			if s := d.run(); s.Breaks != 0 || s.Pending != 1 {
+				t.Fatalf("%+v", s)
+			}
+			d.publish("acct_acme", d.next())
+			if c.has {
+				d.publish("acct_acme", d.next(), lineOf(m, dated(d.at(34))))
+			}
+			d.asked = nil
+			report, err := d.reconciler().Run(t.Context(), d.next(), "acct_acme")
+			if err != nil || len(report.Runs) != 2 || report.Runs[0].Pending != 0 {
+				t.Fatalf("%+v, %v", report, err)
+			}
+			d.want(c.want...)
+			d.wantAsked(d.day, d.next(), d.next())
+			// Once nothing is pending, the day is left in peace.
+			if report, err = d.reconciler().Run(t.Context(), d.next(), "acct_acme"); err != nil || len(report.Runs) != 1 {
+				t.Fatalf("%+v, %v", report, err)
+			}
+		})
+	}
+}
+
+// An operator may settle a case weeks later. The PSP has dated it no later than it can have executed it.
+func TestNoStatementBeyondTheHorizonIsRead(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.paid("ch_1", 10, finishedAt(d.at(24*20)))
+	for i := range 5 {
+		d.publish("acct_acme", d.day.Add(time.Duration(i)*oneDay))
+	}
+	d.run()
+	d.want("missing_there ch_1")
+	d.wantAsked(d.day, d.next())
+}
+
+func TestDayThatIsNotOverIsJudgedAsFarAsItIs(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.day = dayOf(time.Now())
+	d.config.Skew = time.Millisecond
+	since := time.Since(d.day)
+	d.paid("ch_gone", since.Hours()/2)
+	d.paid("ch_open", since.Hours()/2, finishedAt(d.day.Add(oneDay)))
+	d.paid("ch_new", since.Hours()+1)
+	d.publish("acct_acme", d.day)
+	if s := d.run(); !s.Partial || s.Pending != 1 {
+		t.Fatalf("%+v", s)
+	}
+	d.want("missing_there ch_gone")
+}
+
+// A statement that still grows proves that a movement is there, never that it is not.
+func TestTodaysStatementDoesNotDecideForYesterday(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.day = dayOf(time.Now()).Add(-oneDay)
+	d.paid("ch_1", 12, finishedAt(d.at(36)))
+	d.publish("acct_acme", d.day)
+	d.publish("acct_acme", d.next())
+	if s := d.run(); s.Breaks != 0 || s.Pending != 1 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+// A key that was taken anew stands for another payment, and says nothing of the first.
+func TestKeyOfAnotherPaymentDatesNothing(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	m := d.paid("ch_1", 10)
+	d.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
+	d.exec("UPDATE idempotency_keys SET generation = 2, subject = gen_random_uuid()")
+	d.publish("acct_acme", d.day)
+	d.publish("acct_acme", d.next(), lineOf(m, dated(d.at(34))))
+	if s := d.run(); s.Breaks != 0 || s.Pending != 0 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+func TestDayThatHasNotBegunIsRefused(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	_, err := d.reconciler().Run(t.Context(), time.Now().Add(2*oneDay), "acct_acme")
+	if !errors.Is(err, ErrNotYetDay) || len(d.asked) != 0 {
+		t.Fatalf("%v, asked for %v", err, d.asked)
+	}
+}
+
+func TestYesterdayIsOver(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	before := dayOf(time.Now())
+	day, err := d.reconciler().Yesterday(t.Context())
+	if err != nil || (!day.Equal(before.Add(-oneDay)) && !day.Equal(dayOf(time.Now()).Add(-oneDay))) {
+		t.Fatalf("%s, %v", day, err)
+	}
+}
+
+// The times at which keys are finished are found by the names that payments gives their operations.
+func TestViewNamesTheOperationsOfPayments(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.paid("rf_1", 1, refund)
+	for object, operation := range map[string]string{"charge": payments.CreateOperation, "refund": payments.RefundOperation} {
+		if d.count("SELECT count(*) FROM statement_movements WHERE object = $1 AND scope = 'acme ' || $2", object, operation) != 1 {
+			t.Errorf("no %s has the scope of %s", object, operation)
+		}
+	}
+}

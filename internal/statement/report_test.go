@@ -1,0 +1,200 @@
+package statement
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"payonce/internal/gateway"
+)
+
+// written runs acme's day and returns the report of it.
+func (d *desk) written(f Format) string {
+	d.t.Helper()
+	report, err := d.reconciler().Run(d.t.Context(), d.day, "acct_acme")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := d.reconciler().Write(d.t.Context(), &out, report, f); err != nil {
+		d.t.Fatal(err)
+	}
+	return out.String()
+}
+
+// plant makes one break for each of two currencies, and one that a reader's programs could stumble over.
+func (d *desk) plant() {
+	d.paid("ch_m", 3)
+	d.publish("acct_acme", d.day,
+		lineOf(d.paid("ch_1", 4), func(l *line) { l.amount = 12345 }),
+		line{id: "ch_x", object: gateway.ChargeObject, reference: "\"=1+\n\x1b[2J\"", amount: 700, currency: "KRW", status: "succeeded", created: d.at(5)})
+}
+
+func TestCSVHasALineForEachBreak(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.plant()
+	rows, err := csv.NewReader(strings.NewReader(d.written(CSV))).ReadAll()
+	if err != nil || len(rows) != 4 {
+		t.Fatalf("%d rows: %v", len(rows), err)
+	}
+	for _, row := range rows[1:] {
+		cells := map[string]string{}
+		for i, name := range rows[0] {
+			cells[name] = row[i]
+		}
+		if cells["day"] != "2026-03-10" || cells["account"] != "acct_acme" || cells["ageDays"] != "0" {
+			t.Errorf("%v", cells)
+		}
+		switch cells["kind"] {
+		case "amount":
+			if cells["theirAmountMinor"] != "12345" || cells["ourAmountMinor"] != "12000" || cells["ourStatus"] != "succeeded" {
+				t.Errorf("%v", cells)
+			}
+		case "missing_here":
+			if cells["reference"] != "'=1+\n\x1b[2J" || cells["ourAmountMinor"] != "" || cells["theirCurrency"] != "KRW" {
+				t.Errorf("%q", cells)
+			}
+		case "missing_there":
+			if !strings.HasPrefix(cells["reference"], "pay_") || cells["theirAmountMinor"] != "" || cells["pspId"] != "ch_m" {
+				t.Errorf("%v", cells)
+			}
+		}
+	}
+}
+
+func TestJSONIsOneDocument(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.plant()
+	var got struct {
+		Day    string      `json:"day"`
+		Runs   []jsonRun   `json:"runs"`
+		Totals []jsonTotal `json:"totals"`
+		Breaks []jsonBreak `json:"breaks"`
+	}
+	if err := json.Unmarshal([]byte(d.written(JSON)), &got, json.RejectUnknownMembers(true)); err != nil {
+		t.Fatal(err)
+	}
+	if got.Day != "2026-03-10" || len(got.Runs) != 1 || got.Runs[0].Breaks != 3 || len(got.Breaks) != 3 || len(got.Totals) != 3 {
+		t.Fatalf("%+v", got)
+	}
+	kinds := map[Kind]jsonBreak{}
+	for _, b := range got.Breaks {
+		kinds[b.Kind] = b
+	}
+	if kinds[MissingHere].Ours != nil || kinds[MissingThere].Theirs != nil || kinds[Amount].Theirs.AmountMinor != 12345 {
+		t.Fatalf("%+v", got.Breaks)
+	}
+	for _, total := range got.Totals {
+		stake := map[Kind]string{Amount: "345", MissingHere: "700", MissingThere: "12000"}[total.Kind]
+		if total.AtStakeMinor != stake || total.Breaks != 1 || total.Ages != (jsonAges{ToOneDay: 1}) {
+			t.Errorf("%+v", total)
+		}
+	}
+}
+
+func TestTableIsAlignedAndHarmless(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.plant()
+	table := d.written(Table)
+	if strings.Contains(table, "\x1b") || !strings.Contains(table, "=1+??[2J") {
+		t.Errorf("the terminal obeys a reference:\n%q", table)
+	}
+	column := -1
+	for line := range strings.Lines(table) {
+		if strings.HasPrefix(line, "DAY") {
+			column = strings.Index(line, "PSP ID")
+		}
+		if strings.HasPrefix(line, "2026-03-10") {
+			if !strings.HasPrefix(line[column:], "ch_") || line[column-1] != ' ' {
+				t.Errorf("not in its column: %q", line)
+			}
+		}
+	}
+	for _, want := range []string{"123.45 USD", "120.00 USD", "700 KRW", "3.45"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("no %s in\n%s", want, table)
+		}
+	}
+}
+
+func TestBreaksAgeFromTheirFirstSight(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	for i, age := range []string{"1 hour", "23 hours", "25 hours", "6 days 23 hours", "7 days 1 hour", "90 days"} {
+		d.paid("ch_"+string(rune('a'+i)), float64(i+1))
+		d.publish("acct_acme", d.day)
+		d.run()
+		d.exec("UPDATE statement_breaks SET first_seen = clock_timestamp() - $1::text::interval WHERE psp_id = $2", age, "ch_"+string(rune('a'+i)))
+	}
+	report, err := d.reconciler().Run(t.Context(), d.day, "acct_acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	totals, err := d.reconciler().totals(t.Context(), report)
+	if err != nil || len(totals) != 1 {
+		t.Fatalf("%+v, %v", totals, err)
+	}
+	if got := totals[0]; got.ToOneDay != 2 || got.ToSevenDays != 2 || got.Older != 2 || got.Breaks != 6 || got.AtStakeMinor != "72000" {
+		t.Fatalf("%+v", got)
+	}
+	oldest := d.open("acct_acme", d.day)[5]
+	if int(oldest.Age/oneDay) != 90 || oldest.MovementAge <= 0 || oldest.MovementAge > time.Since(d.day) {
+		t.Fatalf("%+v", oldest)
+	}
+}
+
+func TestReportIsOfItsOwnDays(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.plant()
+	d.run()
+	d.publish("acct_globex", d.day)
+	report, err := d.reconciler().Run(t.Context(), d.day, "acct_globex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err = d.reconciler().Write(t.Context(), &out, report, Table)
+	if err != nil || !strings.Contains(out.String(), "No breaks.") || strings.Contains(out.String(), "ch_") {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+}
+
+func TestFormatThatThereIsNotIsRefused(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	if err := d.reconciler().Write(t.Context(), &bytes.Buffer{}, Report{}, "xml"); !errors.Is(err, ErrFormat) {
+		t.Fatal(err)
+	}
+}
+
+// brokenPipe takes nothing.
+type brokenPipe struct{}
+
+var errPipe = errors.New("pipe broken")
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, errPipe }
+
+func TestReportThatCannotBeWrittenIsAnError(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.plant()
+	report, err := d.reconciler().Run(context.Background(), d.day, "acct_acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []Format{Table, CSV, JSON} {
+		if err := d.reconciler().Write(t.Context(), brokenPipe{}, report, f); !errors.Is(err, errPipe) {
+			t.Errorf("%s: %v", f, err)
+		}
+	}
+}

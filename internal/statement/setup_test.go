@@ -1,0 +1,256 @@
+package statement
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/gateway"
+	"payonce/internal/payments"
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const (
+	patience  = 20 * time.Second
+	pspSecret = "test-psp-secret"
+	header    = "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt\r\n"
+)
+
+// desk is a reconciler on a database of the test's own, and a PSP that publishes what the test has put into its files.
+type desk struct {
+	t      *testing.T
+	pool   *pgxpool.Pool // straight to the tables
+	config Config
+	day    time.Time // long over
+	files  map[string]string
+	asked  []string // files, in order; requests come one at a time
+}
+
+func setup(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{t: t, pool: pgtest.New(t), day: time.Date(2026, 3, 10, 0, 0, 0, 0, time.UTC), files: map[string]string{}}
+	d.exec("INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acct_acme'), ('globex', 'acct_globex')")
+	d.config = DefaultConfig()
+	d.config.DB, d.config.NewID = postgres.Wrap(d.pool, patience), uuid.NewV7
+	d.config.PSP = clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		name := r.Header.Get("PSP-Account") + " " + strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v1/settlements/"), ".csv")
+		d.asked = append(d.asked, name)
+		if file, ok := d.files[name]; ok {
+			_, _ = w.Write([]byte(file))
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+	})
+	return d
+}
+
+// clientOf is a client of a PSP that answers so.
+func clientOf(t *testing.T, h http.HandlerFunc) *gateway.Client {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	psp, err := gateway.New(server.URL, pspSecret, gateway.DefaultLimits(), time.Now, func(string, time.Duration) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(psp.Close)
+	return psp
+}
+
+func (d *desk) reconciler() *Reconciler {
+	d.t.Helper()
+	r, err := New(d.config)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return r
+}
+
+// run reconciles acme's day and wants it to succeed.
+func (d *desk) run() Summary { d.t.Helper(); return d.runOf("acct_acme", d.day) }
+
+func (d *desk) runOf(account string, day time.Time) Summary {
+	d.t.Helper()
+	report, err := d.reconciler().Run(d.t.Context(), day, account)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return report.Runs[len(report.Runs)-1]
+}
+
+// movement is a payment of ours, or a refund.
+type movement struct {
+	object           gateway.Object
+	tenant, currency string
+	amount           int64
+	status, psp      string
+	created          time.Time
+	finished         *time.Time // of its key; nil: the key is forgotten
+	id               uuid.UUID
+}
+
+// paid is a payment of acme's at that time of the day, in hours.
+func (d *desk) paid(psp string, hour float64, edits ...func(*movement)) movement {
+	d.t.Helper()
+	m := movement{
+		object: gateway.ChargeObject, tenant: "acme", currency: "USD", amount: 12000, status: "succeeded", psp: psp,
+		created: d.at(hour),
+	}
+	finished := m.created.Add(time.Second)
+	m.finished = &finished
+	for _, edit := range edits {
+		edit(&m)
+	}
+	return d.write(m)
+}
+
+func (d *desk) at(hour float64) time.Time { return d.day.Add(time.Duration(hour * float64(time.Hour))) }
+
+// write puts a movement into the tables as the request path would have.
+func (d *desk) write(m movement) movement {
+	d.t.Helper()
+	m.id = firstIDOf(m.created)
+	random := uuid.New()
+	copy(m.id[6:], random[6:])
+	m.id[6] = 0x70 | m.id[6]&0x0f
+	key, decline := "key-"+m.id.String(), (*string)(nil)
+	psp := &m.psp
+	if m.psp == "" {
+		psp = nil
+	}
+	if m.status == "declined" {
+		code := "insufficient_funds"
+		decline = &code
+	}
+	operation := payments.CreateOperation
+	if m.object == gateway.RefundObject {
+		operation = payments.RefundOperation
+		charge := d.paid("ch_of_"+m.psp, -240, func(c *movement) { c.tenant, c.currency, c.amount = m.tenant, m.currency, m.amount })
+		d.exec(`INSERT INTO refunds (id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status, psp_refund_id,
+			decline_code, created_at) VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $10)`,
+			m.id, charge.id, m.tenant, key, m.amount, m.currency, m.status, psp, decline, m.created)
+	} else {
+		d.exec(`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method,
+			status, psp_charge_id, decline_code, created_at) VALUES ($1, $2, $3, 1, 'cus-1', $4, $5, 'pm_ok', $6, $7, $8, $9)`,
+			m.id, m.tenant, key, m.amount, m.currency, m.status, psp, decline, m.created)
+	}
+	if m.finished != nil {
+		d.exec(`INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at,
+			reserved_at, locked_until, expires_at) VALUES ($1, $2, 'in_progress', sha256('x'), 1, 1, gen_random_uuid(), $3, $4, $4,
+			$4::timestamptz + interval '30 s', $4::timestamptz + interval '2 days')`,
+			m.tenant+" "+operation, key, m.id, m.created)
+		d.exec(`UPDATE idempotency_keys SET status = 'completed', locked_until = NULL, finished_at = $3, response_status = 201,
+			response_content_type = '', response_location = '', response_schema_version = 1, response_body = ''
+			WHERE scope = $1 AND key = $2`, m.tenant+" "+operation, key, m.finished)
+	}
+	return m
+}
+
+func (m movement) reference() string { return referenceOf(m.object, m.id) }
+
+// line is a line of a statement. It is dated when it was created, unless the test says otherwise.
+type line struct {
+	id, reference, currency, status string
+	object                          gateway.Object
+	amount                          int64
+	created                         time.Time
+}
+
+// lineOf is what an honest PSP writes of a movement.
+func lineOf(m movement, edits ...func(*line)) line {
+	l := line{id: m.psp, reference: m.reference(), currency: m.currency, status: "succeeded", object: m.object, amount: m.amount, created: m.created}
+	for _, edit := range edits {
+		edit(&l)
+	}
+	return l
+}
+
+func (l line) csv() string {
+	charge := ""
+	if l.object == gateway.RefundObject {
+		charge = "ch_of_it"
+	}
+	return fmt.Sprintf("%s,%s,key,%s,%s,%d,%s,%s,%s\r\n",
+		l.id, l.object, l.reference, charge, l.amount, l.currency, l.status, l.created.Format(time.RFC3339Nano))
+}
+
+// publish puts a whole statement of an account's day at the PSP.
+func (d *desk) publish(account string, day time.Time, lines ...line) {
+	slices.SortStableFunc(lines, func(a, b line) int { return a.created.Compare(b.created) })
+	var file bytes.Buffer
+	file.WriteString(header)
+	for _, l := range lines {
+		file.WriteString(l.csv())
+	}
+	fmt.Fprintf(&file, "total,%d,,,,,,,\r\n", len(lines))
+	d.files[account+" "+day.Format(time.DateOnly)] = file.String()
+}
+
+// breaks lists what is open of acme's day, each as "kind psp-id".
+func (d *desk) breaks() []string { d.t.Helper(); return d.breaksOf("acct_acme", d.day) }
+
+func (d *desk) breaksOf(account string, day time.Time) []string {
+	d.t.Helper()
+	list := []string{}
+	for _, b := range d.open(account, day) {
+		list = append(list, string(b.Kind)+" "+b.PSPID)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func (d *desk) open(account string, day time.Time) (all []Break) {
+	d.t.Helper()
+	err := d.reconciler().Breaks(d.t.Context(), Summary{Account: account, Day: day}, func(b Break) error {
+		all = append(all, b)
+		return nil
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return all
+}
+
+// only is the one break that there is.
+func (d *desk) only() Break {
+	d.t.Helper()
+	all := d.open("acct_acme", d.day)
+	if len(all) != 1 {
+		d.t.Fatalf("%d breaks: %+v", len(all), all)
+	}
+	return all[0]
+}
+
+func (d *desk) want(want ...string) {
+	d.t.Helper()
+	if diff := cmp.Diff(append([]string{}, want...), d.breaks()); diff != "" {
+		d.t.Fatalf("breaks differ (-want +got):\n%s", diff)
+	}
+}
+
+func (d *desk) exec(sql string, args ...any) {
+	d.t.Helper()
+	if _, err := d.pool.Exec(d.t.Context(), sql, args...); err != nil {
+		d.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func (d *desk) count(sql string, args ...any) (n int64) {
+	d.t.Helper()
+	if err := d.pool.QueryRow(d.t.Context(), sql, args...).Scan(&n); err != nil {
+		d.t.Fatalf("%s: %v", sql, err)
+	}
+	return n
+}

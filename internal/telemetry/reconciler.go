@@ -1,0 +1,83 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// reconciler counts what happens behind the request path.
+type reconciler struct {
+	zombies       prometheus.Counter
+	pruned        prometheus.Counter
+	reconciled    *prometheus.CounterVec
+	webhooks      *prometheus.CounterVec
+	webhookLag    prometheus.Histogram
+	discrepancies *prometheus.CounterVec
+	jobs          *prometheus.HistogramVec
+}
+
+func newReconciler(reg prometheus.Registerer) reconciler {
+	r := reconciler{
+		zombies: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "payonce_idempotency_zombie_keys_total",
+			Help: "Keys whose lease ran out before their owner wrote an outcome.",
+		}),
+		pruned: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "payonce_idempotency_ttl_pruned_total", Help: "Keys that were expired because their retention was over.",
+		}),
+		reconciled: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "payonce_idempotency_reconcile_total",
+			Help: "What evidence about a key came to, by source: resolved, scheduled for another lookup, or failed and left to an operator.",
+		}, []string{"result", "source"}),
+		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "payonce_webhooks_total", Help: "Webhooks received, by what became of them.",
+		}, []string{"result"}),
+		webhookLag: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "payonce_webhook_lag_seconds", Help: "From the sending of a webhook to the end of its processing.",
+			Buckets: []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600},
+		}),
+		discrepancies: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "payonce_ledger_discrepancies_total", Help: "Differences between the PSP's books and ours, by kind.",
+		}, []string{"kind"}),
+		jobs: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "payonce_job_duration_seconds", Help: "Runs of background jobs by kind and result.",
+			Buckets: []float64{.005, .01, .05, .1, .5, 1, 5, 10, 30},
+		}, []string{"kind", "result"}),
+	}
+	reg.MustRegister(r.zombies, r.pruned, r.reconciled, r.webhooks, r.webhookLag, r.discrepancies, r.jobs)
+	for _, source := range []string{"lookup", "webhook", "scan"} {
+		for _, result := range []string{"resolved", "scheduled", "failed"} {
+			r.reconciled.WithLabelValues(result, source)
+		}
+	}
+	for _, result := range []string{"stored", "duplicate", "bad_signature", "stale", "malformed", "too_large", "store_error"} {
+		r.webhooks.WithLabelValues(result)
+	}
+	return r
+}
+
+// Swept counts keys whose lease ran out.
+func (r *reconciler) Swept(keys int) { r.zombies.Add(float64(keys)) }
+
+// Pruned counts keys that were expired.
+func (r *reconciler) Pruned(keys int64) { r.pruned.Add(float64(keys)) }
+
+// Reconciled counts what evidence came to: resolved, scheduled or failed.
+func (r *reconciler) Reconciled(result, source string) {
+	r.reconciled.WithLabelValues(result, source).Inc()
+}
+
+// WebhookReceived counts a webhook by what became of it.
+func (r *reconciler) WebhookReceived(result string) { r.webhooks.WithLabelValues(result).Inc() }
+
+// WebhookLag records the time from the sending of a webhook to the end of its processing.
+func (r *reconciler) WebhookLag(lag time.Duration) { r.webhookLag.Observe(max(lag, 0).Seconds()) }
+
+// Discrepancy counts a difference between the PSP's books and ours.
+func (r *reconciler) Discrepancy(kind string) { r.discrepancies.WithLabelValues(kind).Inc() }
+
+// JobRan records one run of a background job.
+func (r *reconciler) JobRan(kind, result string, took time.Duration) {
+	r.jobs.WithLabelValues(kind, result).Observe(took.Seconds())
+}

@@ -1,0 +1,102 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/postgres"
+	"payonce/internal/webhooks/internal/dbsqlc"
+)
+
+// ErrNoEvent says that there is no event of that id: it was never stored, or it was processed and has been pruned.
+var ErrNoEvent = errors.New("no such webhook event")
+
+// ErrProcessed says that an event was processed before.
+var ErrProcessed = errors.New("webhook event is processed already")
+
+// Stored is an event as it is kept.
+type Stored struct {
+	ID         string
+	SentAt     time.Time // by the sender's clock
+	ReceivedAt time.Time // by the database's clock
+	Body       []byte    // the bytes that were signed
+	Processed  bool
+}
+
+// Load reads an event, or fails with ErrNoEvent.
+func (i *Inbox) Load(ctx context.Context, id string) (Stored, error) {
+	var s Stored
+	err := i.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		row, err := dbsqlc.New(c).GetEvent(ctx, id)
+		s = Stored{ID: row.ID, SentAt: row.SentAt, ReceivedAt: row.ReceivedAt, Body: row.Body, Processed: row.Processed}
+		return err
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Stored{}, ErrNoEvent
+	}
+	if err != nil {
+		return Stored{}, fmt.Errorf("load webhook: %w", err)
+	}
+	return s, nil
+}
+
+// Waiting is what is stored and not processed.
+type Waiting struct {
+	Events int64
+	Oldest time.Duration // since the oldest of them came in; zero when there is none
+}
+
+// Waiting counts what waits to be processed.
+func (i *Inbox) Waiting(ctx context.Context) (Waiting, error) {
+	var w Waiting
+	err := i.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		row, err := dbsqlc.New(c).CountWaiting(ctx)
+		w = Waiting{Events: row.Events, Oldest: time.Duration(row.OldestSeconds * float64(time.Second))}
+		return err
+	})
+	if err != nil {
+		return Waiting{}, fmt.Errorf("count waiting webhooks: %w", err)
+	}
+	return w, nil
+}
+
+// QueueProcessed queues on b that an event is processed and what came of it, so that this commits together with what the event has
+// changed. Where it was processed before, the first result stays: evidence may be applied twice, and a job may run twice, so
+// that is no failure of the batch.
+func QueueProcessed(b *pgx.Batch, id, result string) {
+	_, _ = dbsqlc.New(postgres.On(b)).MarkProcessed(context.Background(), dbsqlc.MarkProcessedParams{ID: id, Result: result})
+}
+
+// MarkProcessed notes that an event is processed and what came of it, or fails with ErrProcessed. As only processed events are
+// pruned, that is also true of one that has gone since it was loaded.
+func (i *Inbox) MarkProcessed(ctx context.Context, id, result string) error {
+	var marked int64
+	b := &pgx.Batch{}
+	QueueProcessed(b, id, result)
+	postgres.Affected(postgres.On(b), func(rows int64) error { marked = rows; return nil })
+	if err := i.db.Send(ctx, b); err != nil {
+		return fmt.Errorf("mark webhook processed: %w", err)
+	}
+	if marked == 0 {
+		return ErrProcessed
+	}
+	return nil
+}
+
+// ReopenTx has a stored message count as not processed, in the caller's transaction, which enqueues it again. It fails with ErrNoEvent
+// when the message has been pruned.
+func ReopenTx(ctx context.Context, tx pgx.Tx, id string) error {
+	rows, err := dbsqlc.New(tx).ReopenEvent(ctx, id)
+	switch {
+	case err != nil:
+		return fmt.Errorf("reopen event: %w", err)
+	case rows == 0:
+		return ErrNoEvent
+	}
+	return nil
+}

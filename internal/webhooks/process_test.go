@@ -1,0 +1,110 @@
+package webhooks
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/postgres"
+)
+
+const resultOfOne = "SELECT coalesce(result, 'none') FROM webhook_events WHERE id = 'evt_1'"
+
+func TestProcessedEventSaysWhatCameOfItOnce(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.receive("evt_1")
+	d.receive("evt_2")
+	if err := d.inbox.MarkProcessed(t.Context(), "evt_1", "settled"); err != nil {
+		t.Fatal(err)
+	}
+	when := d.text("SELECT processed_at::text FROM webhook_events WHERE id = 'evt_1'")
+	wantErr(t, d.inbox.MarkProcessed(t.Context(), "evt_1", "dead_letter"), ErrProcessed)
+	if got := d.text(resultOfOne); got != "settled" {
+		t.Errorf("the second result is %s", got)
+	}
+	if again := d.text("SELECT processed_at::text FROM webhook_events WHERE id = 'evt_1'"); again != when {
+		t.Errorf("processed at %s, then at %s", when, again)
+	}
+	for id, want := range map[string]bool{"evt_1": true, "evt_2": false} {
+		if s, err := d.inbox.Load(t.Context(), id); err != nil || s.Processed != want {
+			t.Errorf("%s: processed %v, %v", id, s.Processed, err)
+		}
+	}
+}
+
+func TestWaitingAreTheUnprocessedByTheirAge(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	if w, err := d.inbox.Waiting(t.Context()); err != nil || w != (Waiting{}) {
+		t.Fatalf("%+v, %v", w, err)
+	}
+	for _, id := range []string{"evt_1", "evt_2", "evt_3"} {
+		d.receive(id)
+	}
+	d.exec("UPDATE webhook_events SET received_at = clock_timestamp() - interval '1 hour' WHERE id = 'evt_2'")
+	d.exec("UPDATE webhook_events SET received_at = clock_timestamp() - interval '1 day' WHERE id = 'evt_3'")
+	if err := d.inbox.MarkProcessed(t.Context(), "evt_3", "settled"); err != nil {
+		t.Fatal(err)
+	}
+	w, err := d.inbox.Waiting(t.Context())
+	if err != nil || w.Events != 2 || w.Oldest < time.Hour || w.Oldest > time.Hour+patience {
+		t.Fatalf("%+v, %v", w, err)
+	}
+}
+
+func TestEventThatIsNotThereIsNamed(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	_, err := d.inbox.Load(t.Context(), "evt_none")
+	wantErr(t, err, ErrNoEvent)
+	wantErr(t, d.inbox.MarkProcessed(t.Context(), "evt_none", "settled"), ErrProcessed)
+}
+
+func TestProcessingCommitsWithWhatItHasChanged(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.exec("CREATE TABLE money (n int CHECK (n > 0))")
+	d.receive("evt_1")
+	db := postgres.Wrap(d.pool, patience)
+	change := func(n int, result string) error {
+		b := &pgx.Batch{}
+		QueueProcessed(b, "evt_1", result)
+		b.Queue("INSERT INTO money VALUES ($1)", n)
+		return db.Send(t.Context(), b)
+	}
+	if err := change(-1, "settled"); !postgres.RolledBack(err) {
+		t.Fatal(err)
+	}
+	if got := d.text(resultOfOne); got != "none" {
+		t.Fatalf("processed as %s, without its change", got)
+	}
+	for _, result := range []string{"settled", "confirmed"} { // a job may run twice
+		if err := change(1, result); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := d.text(resultOfOne); got != "settled" {
+		t.Fatalf("processed as %s", got)
+	}
+}
+
+func TestStoreThatIsAwayIsNoMissingEvent(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.receive("evt_1")
+	d.proxy.Down()
+	if _, err := d.inbox.Load(t.Context(), "evt_1"); !postgres.Unavailable(err) {
+		t.Error(err)
+	}
+	if err := d.inbox.MarkProcessed(t.Context(), "evt_1", "settled"); !postgres.Unavailable(err) {
+		t.Error(err)
+	}
+	if _, err := d.inbox.Prune(t.Context(), 0, 1); !postgres.Unavailable(err) {
+		t.Error(err)
+	}
+	if _, err := d.inbox.Waiting(t.Context()); !postgres.Unavailable(err) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,169 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"pgregory.net/rapid"
+
+	"payonce/internal/e2e/pgproxy"
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// patience bounds every wait for an event. Reaching it is a failure, not a measurement.
+const patience = 20 * time.Second
+
+// desk is an inbox on a database of the test's own. Its jobs are rows of a table that the test owns.
+type desk struct {
+	t     *testing.T
+	pool  *pgxpool.Pool // straight to the tables
+	proxy *pgproxy.Proxy
+	inbox *Inbox
+	sent  time.Time
+	// enqueue is called before the job is written.
+	enqueue func(eventID string) error
+}
+
+func setup(t *testing.T) *desk {
+	t.Helper()
+	url := pgtest.NewURL(t)
+	d := &desk{
+		t: t, proxy: pgproxy.Start(t, url), sent: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC),
+		enqueue: func(string) error { return nil },
+	}
+	var err error
+	if d.pool, err = pgxpool.New(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.pool.Close)
+	d.exec("CREATE TABLE jobs (event_id text NOT NULL)")
+	d.inbox = d.anotherInbox()
+	return d
+}
+
+// anotherInbox is one in another process, on the same database. It goes through the proxy.
+func (d *desk) anotherInbox() *Inbox {
+	d.t.Helper()
+	db, err := postgres.Open(context.Background(), d.proxy.URL(), postgres.DefaultLimits())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(db.Close)
+	return New(db, func(ctx context.Context, tx pgx.Tx, eventID string) error {
+		if err := d.enqueue(eventID); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "-- name: Enqueue :exec\nINSERT INTO jobs (event_id) VALUES ($1)", eventID)
+		return err
+	})
+}
+
+func (d *desk) event(id string) Event {
+	return Event{ID: id, SentAt: d.sent, Body: []byte(`{"of":"` + id + `"}`)}
+}
+
+func (d *desk) receive(id string) Receipt {
+	d.t.Helper()
+	receipt, err := d.inbox.Receive(d.t.Context(), d.event(id))
+	if err != nil {
+		d.t.Fatalf("receive %s: %v", id, err)
+	}
+	return receipt
+}
+
+// inBackground receives an event, and gives what came of it.
+func (d *desk) inBackground(i *Inbox, id string) <-chan outcome {
+	done := make(chan outcome, 1)
+	go func() {
+		receipt, err := i.Receive(context.Background(), d.event(id))
+		done <- outcome{receipt, err}
+	}()
+	return done
+}
+
+type outcome struct {
+	receipt Receipt
+	err     error
+}
+
+func await[T any](t *testing.T, what string, c <-chan T) T {
+	t.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-timer.C:
+		t.Fatalf("%s did not happen", what)
+		panic("unreachable")
+	}
+}
+
+// awaitLockWait waits until somebody in this database waits for a lock.
+func (d *desk) awaitLockWait() {
+	d.t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for d.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 0 {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			d.t.Fatal("nobody waits for a lock")
+		}
+	}
+}
+
+// want checks how many events and jobs there are.
+func (d *desk) want(events, jobs int) {
+	d.t.Helper()
+	if e, j := d.count("SELECT count(*) FROM webhook_events"), d.count("SELECT count(*) FROM jobs"); e != events || j != jobs {
+		d.t.Fatalf("%d events and %d jobs, want %d and %d", e, j, events, jobs)
+	}
+}
+
+func (d *desk) count(sql string, args ...any) (n int) {
+	d.t.Helper()
+	if err := d.pool.QueryRow(d.t.Context(), sql, args...).Scan(&n); err != nil {
+		d.t.Fatalf("%s: %v", sql, err)
+	}
+	return n
+}
+
+func (d *desk) text(sql string, args ...any) (s string) {
+	d.t.Helper()
+	if err := d.pool.QueryRow(d.t.Context(), sql, args...).Scan(&s); err != nil {
+		d.t.Fatalf("%s: %v", sql, err)
+	}
+	return s
+}
+
+func (d *desk) exec(sql string, args ...any) {
+	d.t.Helper()
+	if _, err := d.pool.Exec(d.t.Context(), sql, args...); err != nil {
+		d.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// wantErr checks that an error is the one, and no other.
+func wantErr(t rapid.TB, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+}
+
+// secretOf is a secret of so many bytes, all the same.
+func secretOf(b byte, bytes int) string {
+	return secretPrefix + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(string(rune(b)), bytes)))
+}

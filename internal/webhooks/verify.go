@@ -1,0 +1,128 @@
+package webhooks
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Why a message is not taken for genuine.
+var (
+	ErrHeaderMissing = errors.New("webhook header is missing")
+	ErrMalformed     = errors.New("webhook header is malformed")
+	ErrSignature     = errors.New("webhook signature does not match")
+	ErrStale         = errors.New("webhook timestamp is too far from now") // the signature is right
+)
+
+// The forms of the headers that are signed. Neither has a full stop, which separates the parts of what is signed: otherwise one
+// signature could stand for two messages. The timestamp is written in one way only, in seconds since 1970.
+var (
+	idForm        = regexp.MustCompile(`^[!-\-/-~]{1,255}$`)
+	timestampForm = regexp.MustCompile(`^[1-9][0-9]{0,11}$`)
+)
+
+// The form of a secret: the prefix, and 24 to 64 bytes in base64.
+const (
+	secretPrefix = "whsec_"
+	minSecret    = 24
+	maxSecret    = 64
+)
+
+// Verifier tells genuine messages from others. It is safe for concurrent use.
+type Verifier struct {
+	secrets   [][]byte
+	tolerance time.Duration
+	now       func() time.Time
+}
+
+// NewVerifier takes the secrets that count at present: two of them while the sender changes from one to the other. Messages
+// whose timestamp is further from now than tolerance, on either side, are stale.
+func NewVerifier(secrets []string, tolerance time.Duration, now func() time.Time) (*Verifier, error) {
+	if len(secrets) == 0 {
+		return nil, errors.New("there is no webhook secret")
+	}
+	if tolerance <= 0 {
+		return nil, fmt.Errorf("webhook tolerance is %s, must be positive", tolerance)
+	}
+	v := &Verifier{tolerance: tolerance, now: now}
+	for i, text := range secrets {
+		secret, err := parseSecret(text)
+		if err != nil {
+			return nil, fmt.Errorf("webhook secret %d of %d %w", i+1, len(secrets), err)
+		}
+		v.secrets = append(v.secrets, secret)
+	}
+	return v, nil
+}
+
+// parseSecret says what is wrong with a secret, and nothing of what it is.
+func parseSecret(text string) ([]byte, error) {
+	encoded, ok := strings.CutPrefix(text, secretPrefix)
+	if !ok {
+		return nil, errors.New("does not begin with " + secretPrefix)
+	}
+	secret, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, errors.New("is not base64 behind " + secretPrefix)
+	}
+	if len(secret) < minSecret || len(secret) > maxSecret {
+		return nil, fmt.Errorf("has %d bytes, must have %d to %d", len(secret), minSecret, maxSecret)
+	}
+	return secret, nil
+}
+
+// Verify takes the values of webhook-id, webhook-timestamp and webhook-signature, and the body as it came: a body that was
+// parsed and written again is another one. It tells when the message was sent, which is this attempt to deliver it.
+//
+// The signature is checked before the time, so that ErrStale speaks of genuine messages only: of one that is replayed, or of
+// clocks that have drifted apart.
+func (v *Verifier) Verify(id, timestamp, signature string, body []byte) (time.Time, error) {
+	switch {
+	case id == "":
+		return time.Time{}, fmt.Errorf("%w: webhook-id", ErrHeaderMissing)
+	case timestamp == "":
+		return time.Time{}, fmt.Errorf("%w: webhook-timestamp", ErrHeaderMissing)
+	case signature == "":
+		return time.Time{}, fmt.Errorf("%w: webhook-signature", ErrHeaderMissing)
+	case !idForm.MatchString(id):
+		return time.Time{}, fmt.Errorf("%w: webhook-id", ErrMalformed)
+	case !timestampForm.MatchString(timestamp):
+		return time.Time{}, fmt.Errorf("%w: webhook-timestamp", ErrMalformed)
+	}
+	seconds, err := strconv.ParseInt(timestamp, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%w: webhook-timestamp", ErrMalformed)
+	}
+	if !v.signed(id, timestamp, signature, body) {
+		return time.Time{}, ErrSignature
+	}
+	sent := time.Unix(seconds, 0).UTC()
+	if age := v.now().Sub(sent); age > v.tolerance || age < -v.tolerance {
+		return time.Time{}, ErrStale
+	}
+	return sent, nil
+}
+
+// signed reports whether one of the signatures, which are separated by spaces, was made with one of our secrets. Versions other
+// than v1 are somebody else's. There are no more signatures than the server's limit for headers lets in.
+func (v *Verifier) signed(id, timestamp, signatures string, body []byte) bool {
+	for _, secret := range v.secrets {
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte(id + "." + timestamp + "."))
+		mac.Write(body)
+		want := []byte(base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+		for given := range strings.SplitSeq(signatures, " ") {
+			// Compared as text: base64 can be decoded from more than one.
+			if text, ok := strings.CutPrefix(given, "v1,"); ok && hmac.Equal([]byte(text), want) {
+				return true
+			}
+		}
+	}
+	return false
+}
