@@ -81,6 +81,14 @@ func TestEachDemandCanFail(t *testing.T) {
 	}
 }
 
+func TestServiceOfAProfileIsCheckedToo(t *testing.T) {
+	t.Parallel()
+	faults := faultsOf(t, strings.Replace(hardened, "user: nobody", "user: root\n    profiles: [on-demand]", 1))
+	if len(faults) != 1 || !strings.HasPrefix(faults[0], "top: user") {
+		t.Errorf("faults are %q, want one of the service in the profile", faults)
+	}
+}
+
 func TestFileWithoutServicesIsRefused(t *testing.T) {
 	t.Parallel()
 	if faults := faultsOf(t, "name: synthetic\nservices: {}\n"); len(faults) != 1 {

@@ -44,7 +44,8 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 }
 
 func load(ctx context.Context, file string) (*types.Project, error) {
-	options, err := cli.NewProjectOptions([]string{file}, cli.WithResolvedPaths(true), cli.WithInterpolation(true))
+	options, err := cli.NewProjectOptions([]string{file}, cli.WithResolvedPaths(true), cli.WithInterpolation(true),
+		cli.WithProfiles([]string{"*"})) // a service that starts on demand is no less exposed
 	if err != nil {
 		return nil, fmt.Errorf("prepare to load %s: %w", file, err)
 	}
