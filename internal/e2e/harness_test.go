@@ -38,6 +38,7 @@ const (
 	readonlyKey = "test-acme-readonly-key"
 	globexKey   = "test-globex-key"
 	operatorKey = "test-operator-key"
+	deskKey     = "test-desk-key" // may resolve dead letters, too
 	pspSecret   = "test-psp-secret"
 
 	// patience bounds every wait for an event. It is generous: reaching it is a failure, not a measurement.
@@ -48,6 +49,7 @@ const (
 type world struct {
 	t    testing.TB
 	api  *httptest.Server
+	own  config.API // the API's settings
 	app  *app.API
 	psp  *httptest.Server
 	mock *mockpsp.Server
@@ -63,6 +65,7 @@ type options struct {
 	// database is the connection string that the API gets for the real one.
 	database func(url string) string
 	psp      func(*mockpsp.Config)
+	webhooks bool   // whether the PSP tells the API what it has done
 	url      string // a database that exists, instead of a fresh one
 }
 
@@ -88,6 +91,10 @@ func setup(t testing.TB, with ...func(*options)) *world {
 
 	mock := mockpsp.DefaultConfig()
 	mock.Secret, mock.SlowDelay, mock.HangLimit, mock.LateDelay = pspSecret, 300*time.Millisecond, patience, 200*time.Millisecond
+	w.api = httptest.NewUnstartedServer(nil) // its address is known to the PSP before there is an API
+	if o.webhooks {
+		mock.WebhookURL, mock.WebhookDelay = "http://"+w.api.Listener.Addr().String()+"/webhooks/psp", 20*time.Millisecond
+	}
 	o.psp(&mock)
 	if w.mock, err = mockpsp.New(mock); err != nil {
 		t.Fatal(err)
@@ -101,12 +108,16 @@ func setup(t testing.TB, with ...func(*options)) *world {
 		w.psp.Close()
 	})
 
-	settings := testSettings(t, o.database(o.url), w.psp.URL)
-	o.settings(&settings)
-	if w.app, err = app.NewAPI(t.Context(), settings, slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))); err != nil {
+	w.own = testSettings(t, o.database(o.url), w.psp.URL)
+	if o.webhooks {
+		w.own.WebhookSecrets = []string{mock.WebhookSecret}
+	}
+	o.settings(&w.own)
+	if w.app, err = app.NewAPI(t.Context(), w.own, slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))); err != nil {
 		t.Fatal(err)
 	}
-	w.api = httptest.NewServer(w.app.Public())
+	w.api.Config.Handler = w.app.Public()
+	w.api.Start()
 	t.Cleanup(func() {
 		w.api.CloseClientConnections()
 		w.api.Close()
@@ -147,6 +158,7 @@ func seedTenants(t testing.TB, url string) {
 		{"acme", readonlyKey, []tenants.Permission{tenants.PaymentsRead}},
 		{"globex", globexKey, []tenants.Permission{tenants.PaymentsRead, tenants.PaymentsWrite}},
 		{"", operatorKey, []tenants.Permission{tenants.OpsRead}},
+		{"", deskKey, []tenants.Permission{tenants.OpsRead, tenants.OpsResolve}},
 	} {
 		if k.tenant != "" {
 			if err := r.EnsureTenant(ctx, k.tenant); err != nil {

@@ -21,13 +21,13 @@ func hugeLines(t *testing.T) int {
 	t.Helper()
 	n, err := strconv.Atoi(os.Getenv("STATEMENT_LINES"))
 	if err != nil {
-		return 200_000
+		return 100_000
 	}
 	return n
 }
 
 // maxGrowth is what the heap may gain between the first lines and the last: a line that is kept has 200 bytes at least.
-const maxGrowth = 4 << 20
+const maxGrowth = 10 << 20
 
 // linesPerBreak is how many lines there are for each break.
 const linesPerBreak = 5

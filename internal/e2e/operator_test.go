@@ -1,0 +1,156 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"payonce/internal/config"
+)
+
+// The operator's side as a whole: from a payment that nobody can decide about to one that somebody has.
+
+func TestOnlyOperatorsSitAtTheDesk(t *testing.T) {
+	t.Parallel()
+	w := setupOpen(t)
+	d := w.openDesk()
+	key := freshKey()
+	w.pay(key, "pm_wrong_amount").expect(t, http.StatusAccepted, "")
+	l := d.find("psp_contradicts_request", key)
+	if l.PaymentID == "" || l.Version != 1 {
+		t.Fatalf("letter is %+v", l)
+	}
+	for _, path := range []string{"/summary", "/dead-letters", "/dead-letters/" + l.ID} {
+		d.ask("GET", path, "", "").expect(t, http.StatusUnauthorized, "unauthenticated")
+		d.ask("GET", path, acmeKey, "").expect(t, http.StatusForbidden, "forbidden")
+		d.ask("GET", path, operatorKey, "").expect(t, http.StatusOK, "")
+	}
+	// One who may read may not decide.
+	d.ask("POST", "/dead-letters/"+l.ID+"/resolve", operatorKey, decision("executed", 1)).expect(t, http.StatusForbidden, "forbidden")
+	d.ask("POST", "/dead-letters/"+l.ID+"/resolve", acmeKey, decision("executed", 1)).expect(t, http.StatusForbidden, "forbidden")
+	d.ask("POST", "/dead-letters/"+l.ID+"/resolve", "", decision("executed", 1)).expect(t, http.StatusUnauthorized, "unauthenticated")
+	if after := d.show(l.ID); after.Status != "open" || len(after.Audit) != 0 {
+		t.Fatalf("letter is %+v", after)
+	}
+}
+
+// stuck is a payment that was charged at a PSP that does not answer for it, with its letter.
+func (w *world) stuck(d *desk) (key string, l letter) {
+	w.t.Helper()
+	key = freshKey()
+	w.pay(key, "pm_stuck").expect(w.t, http.StatusAccepted, "")
+	return key, d.find("lookups_exhausted", key)
+}
+
+func soon(c *config.Shared) { c.FirstLookup = 0 }
+
+func TestOperatorsWordCompletesWhatThePSPIsSilentAbout(t *testing.T) {
+	t.Parallel()
+	w := setupOpen(t, shared(soon))
+	w.reconcile()
+	d := w.openDesk()
+	key, l := w.stuck(d)
+	d.resolve(l, "dismiss").expect(t, http.StatusConflict, "letter_needs_decision")
+	d.ask("POST", "/dead-letters/"+l.ID+"/resolve", deskKey, decision("executed", l.Version+1)).expect(t, http.StatusConflict, "letter_conflict")
+	d.resolve(l, "not_executed").expect(t, http.StatusServiceUnavailable, "psp_unavailable")
+	w.wantMoves(key, "owner: in_progress > unknown")
+
+	d.resolve(l, "executed").expect(t, http.StatusOK, "")
+	d.resolve(l, "executed").expect(t, http.StatusConflict, "letter_conflict")
+	w.becomes(key, "completed")
+	w.wantMoves(key, "owner: in_progress > unknown", "operator: unknown > completed")
+	w.replaysSuccess(key, func() reply { return w.pay(key, "pm_stuck") })
+	shown := d.show(l.ID)
+	if shown.Status != "resolved" || shown.KeyStatus != "completed" || shown.PaymentStatus != "succeeded" {
+		t.Fatalf("letter is %+v", shown)
+	}
+	outcomes := ""
+	for _, deed := range shown.Audit {
+		outcomes += deed.Action + " " + deed.Outcome + ", "
+	}
+	if outcomes != "dismiss refused, executed refused, not_executed refused, executed done, executed refused, " {
+		t.Fatalf("audited is %s", outcomes)
+	}
+	if n := len(shown.Timeline); n == 0 || !strings.Contains(shown.Timeline[n-1].Reason, "operator") {
+		t.Fatalf("the timeline does not tell: %+v", shown.Timeline)
+	}
+}
+
+func TestNotExecutedNeedsThePSPsWordAfterTheWindow(t *testing.T) {
+	t.Parallel()
+	var way way
+	w := setupOpen(t, shared(soon), func(o *options) { o.between = way.wrap })
+	w.disorder(`"drop":1`)
+	w.reconcile()
+	d := w.openDesk()
+	way.deaf.Store(true)
+	charged, free := freshKey(), freshKey()
+	way.loseRequests(free)
+	way.loseAnswers(charged)
+	for _, key := range []string{charged, free} {
+		w.pay(key, "pm_ok").expect(t, http.StatusAccepted, "")
+	}
+	ofCharged, ofFree := d.find("lookups_exhausted", charged), d.find("lookups_exhausted", free)
+	way.deaf.Store(false)
+
+	d.resolve(ofFree, "not_executed").expect(t, http.StatusConflict, "settle_window_open")
+	w.wantMoves(free, "owner: in_progress > unknown")
+	d.resolve(ofCharged, "not_executed").expect(t, http.StatusConflict, "operator_contradicts_psp")
+	eventually(t, "the end of the settle window", func() bool {
+		return w.count("SELECT count(*) FROM idempotency_keys WHERE key = $1 AND unknown_since + $2::interval <= clock_timestamp()", free, settleWindow) == 1
+	})
+	w.wantMoves(free, "owner: in_progress > unknown") // a letter holds it back: looked up or not, it is an operator's
+	d.resolve(ofFree, "not_executed").expect(t, http.StatusOK, "")
+	w.wantMoves(free, "owner: in_progress > unknown", "operator: unknown > failed_retryable")
+
+	way.requests.Delete(free)
+	again := w.pay(free, "pm_ok")
+	again.expect(t, http.StatusCreated, "")
+	if k := w.keyRow(free); k.Attempt != 2 || len(w.ledger("acme", free).Charges) != 1 {
+		t.Fatalf("after the retry the key is %+v", k)
+	}
+	// The lookups go on, seldom: what the PSP knows again settles the other one, and its letter is for the record.
+	w.becomes(charged, "completed")
+	w.replaysSuccess(charged, func() reply { return w.pay(charged, "pm_ok") })
+	d.resolve(ofCharged, "dismiss").expect(t, http.StatusOK, "")
+}
+
+func TestRetryHasTheQuestionAskedAnew(t *testing.T) {
+	t.Parallel()
+	var way way
+	w := setupOpen(t, shared(soon), func(o *options) { o.between = way.wrap })
+	w.disorder(`"drop":1`)
+	w.reconcile(func(c *config.Reconciler) { c.LookupRecheck = never })
+	d := w.openDesk()
+	way.deaf.Store(true)
+	key := freshKey()
+	w.pay(key, "pm_reset_charged").expect(t, http.StatusAccepted, "")
+	l := d.find("lookups_exhausted", key)
+	d.resolve(l, "retry").expect(t, http.StatusOK, "")
+	next := d.find("lookups_exhausted", key) // the same end is a new letter
+	if next.ID == l.ID {
+		t.Fatal("the letter is open still")
+	}
+	way.deaf.Store(false)
+	d.resolve(next, "retry").expect(t, http.StatusOK, "")
+	w.becomes(key, "completed")
+	w.wantMoves(key, "owner: in_progress > unknown", "lookup: unknown > completed")
+	w.replaysSuccess(key, func() reply { return w.pay(key, "pm_reset_charged") })
+
+	// A movement that nobody asked for is weighed again, and is still that.
+	w.signed("evt_orphan", chargeEvent("succeeded", "ch_orphan", "somebody-elses-key", "invoice-7"))
+	orphan := d.find("unknown_movement", "")
+	d.resolve(orphan, "not_executed").expect(t, http.StatusConflict, "action_not_applicable")
+	d.resolve(orphan, "retry").expect(t, http.StatusOK, "")
+	if again := d.find("unknown_movement", ""); again.ID == orphan.ID {
+		t.Fatal("the letter is open still")
+	}
+	w.signed("evt_type", `{"type":"payout.paid","data":{"id":"po_1"}}`)
+	unmatched := d.find("webhook_unmatched", "")
+	d.resolve(unmatched, "dismiss").expect(t, http.StatusOK, "")
+	var summary struct{ DeadLetters struct{ Open map[string]int } }
+	d.read(d.ask("GET", "/summary", operatorKey, ""), &summary)
+	if open := summary.DeadLetters.Open; open["unknown_movement"] != 1 || open["webhook_unmatched"] != 0 || open["lookups_exhausted"] != 0 {
+		t.Fatalf("open are %v", open)
+	}
+}

@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"bytes"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// ending is how a fault of the PSP's ends, once nobody but the reconciler is at work.
+type ending struct {
+	fault string
+	first int // status of the first answer
+	ends  func(w *world, key string, retry func() reply)
+}
+
+// Every way in which an outcome can be lost, by the token that picks it. See DESIGN, section 6.
+func endings() []ending {
+	return []ending{
+		{"pm_ok", http.StatusCreated, live},
+		{"pm_slow", http.StatusCreated, live},
+		{"pm_declined", http.StatusPaymentRequired, live},
+		{"pm_timeout_charged", http.StatusAccepted, settledBy("webhook")},
+		{"pm_silent_charged", http.StatusAccepted, settledBy("lookup")},
+		{"pm_500_charged", http.StatusAccepted, settledBy("webhook")},
+		{"pm_reset_charged", http.StatusAccepted, settledBy("webhook")},
+		{"pm_late_charge", http.StatusAccepted, settledBy("webhook")},
+		{"pm_timeout_not_charged", http.StatusAccepted, released},
+		{"pm_500_not_charged", http.StatusAccepted, released},
+		{"pm_wrong_amount", http.StatusAccepted, leftToOperator("psp_contradicts_request")},
+		{"pm_stuck", http.StatusAccepted, leftToOperator("lookups_exhausted")},
+	}
+}
+
+// live was never lost.
+func live(w *world, key string, retry func() reply) {
+	w.t.Helper()
+	w.wantMoves(key)
+	first := retry()
+	retry().same(w.t, first)
+	if n := w.pspPosts("acme", key); n != 1 {
+		w.t.Fatalf("the PSP was asked %d times", n)
+	}
+}
+
+// settledBy was executed, and this is who brings the evidence.
+func settledBy(actor string) func(*world, string, func() reply) {
+	return func(w *world, key string, retry func() reply) {
+		w.t.Helper()
+		if k := w.becomes(key, "completed"); k.Attempt != 1 {
+			w.t.Fatalf("key is %+v", k)
+		}
+		w.wantMoves(key, "owner: in_progress > unknown", actor+": unknown > completed")
+		w.replaysSuccess(key, retry)
+		if n := w.pspPosts("acme", key); n != 1 {
+			w.t.Fatalf("the PSP was asked %d times", n)
+		}
+	}
+}
+
+// released was not executed: after the settle window, and not before, the key is free for another attempt.
+func released(w *world, key string, retry func() reply) {
+	w.t.Helper()
+	w.becomes(key, "failed_retryable")
+	w.wantMoves(key, "owner: in_progress > unknown", "lookup: unknown > failed_retryable")
+	if n := w.count(`SELECT count(*) FROM idempotency_key_events AS free JOIN idempotency_key_events AS lost USING (scope, key)
+		WHERE key = $1 AND free.to_status = 'failed_retryable' AND lost.from_status = 'in_progress' AND free.at >= lost.at + $2::interval`,
+		key, settleWindow); n != 1 {
+		w.t.Fatal("the key was released before the settle window was over")
+	}
+	shown := w.do(call{method: "GET", path: w.resource(key)})
+	if shown.text(w.t, "status") != "failed" {
+		w.t.Fatalf("shown is %s", shown.body)
+	}
+	if n := w.pspPosts("acme", key); n != 1 {
+		w.t.Fatalf("the PSP was asked %d times before there was a retry", n)
+	}
+	retry().expect(w.t, http.StatusAccepted, "") // with the same fault as before
+	if k := w.keyRow(key); k.Attempt != 2 || k.Generation != 1 || w.pspPosts("acme", key) != 2 {
+		w.t.Fatalf("after a retry the key is %+v, and the PSP was asked %d times", k, w.pspPosts("acme", key))
+	}
+}
+
+// leftToOperator is nothing that can be decided without one. Until then nobody executes it again.
+func leftToOperator(kind string) func(*world, string, func() reply) {
+	return func(w *world, key string, retry func() reply) {
+		w.t.Helper()
+		w.awaitLetter(kind, key)
+		retry().expect(w.t, http.StatusAccepted, "")
+		w.wantMoves(key, "owner: in_progress > unknown")
+		if n := w.pspPosts("acme", key); n != 1 {
+			w.t.Fatalf("the PSP was asked %d times", n)
+		}
+	}
+}
+
+// resource is the path of what a key stands for, as the API tells.
+func (w *world) resource(key string) string {
+	w.t.Helper()
+	operation := createOperation
+	if w.count("SELECT count(*) FROM refunds WHERE idempotency_key = $1", key) == 1 {
+		operation = refundOperation
+	}
+	return w.inspect(key, operation).text(w.t, "resource")
+}
+
+// endByThemselves sends a call for each fault at once, and then looks what becomes of each.
+func endByThemselves(t *testing.T, w *world, of func(key, fault string) call) {
+	t.Helper()
+	cases, keys, firsts := endings(), map[string]string{}, map[string]<-chan reply{}
+	began := time.Now()
+	for _, c := range cases {
+		keys[c.fault] = freshKey()
+		firsts[c.fault] = w.inBackground(of(keys[c.fault], c.fault))
+	}
+	for _, c := range cases {
+		t.Run(c.fault, func(t *testing.T) {
+			w := w.in(t)
+			key := keys[c.fault]
+			(<-firsts[c.fault]).expect(t, c.first, "")
+			c.ends(w, key, func() reply { return w.do(of(key, c.fault)) })
+			var seconds float64
+			err := w.db.QueryRow(t.Context(), `SELECT coalesce(extract(epoch FROM max(e.at) - k.created_at), 0)::float8
+				FROM idempotency_keys AS k LEFT JOIN idempotency_key_events AS e USING (scope, key) WHERE k.key = $1 AND e.attempt = 1 GROUP BY k.created_at`,
+				key).Scan(&seconds)
+			if err == nil {
+				t.Logf("ended after %.2f s", seconds)
+			}
+		})
+	}
+	t.Logf("all ended within %s", time.Since(began).Round(time.Millisecond))
+}
+
+func TestEveryPaymentMethodEndsByItself(t *testing.T) {
+	t.Parallel()
+	w := setupOpen(t)
+	w.reconcile()
+	endByThemselves(t, w, paymentOf)
+}
+
+func TestEveryFaultOfARefundEndsByItself(t *testing.T) {
+	t.Parallel()
+	w := setupOpen(t)
+	w.reconcile()
+	payments := map[string]string{}
+	for _, c := range endings() {
+		payments[c.fault] = w.paid()
+	}
+	endByThemselves(t, w, func(key, fault string) call {
+		return refundOf(payments[fault], key, `{"amountCents":5000,"reason":"`+fault+`"}`)
+	})
+}
+
+func TestDeclineThatWasLostIsAnsweredAsALiveOne(t *testing.T) {
+	t.Parallel()
+	var way way
+	w := setupOpen(t, func(o *options) { o.between = way.wrap })
+	w.reconcile()
+	first := freshKey()
+	livePayment := w.pay(first, "pm_declined")
+	livePayment.expect(t, http.StatusPaymentRequired, "payment_declined")
+
+	keys := map[string]string{"webhook": freshKey(), "lookup": freshKey()}
+	for actor, key := range keys {
+		if actor == "lookup" {
+			w.disorder(`"drop":1`)
+		} else {
+			w.disorder("")
+		}
+		way.loseAnswers(key)
+		w.pay(key, "pm_declined").expect(t, http.StatusAccepted, "")
+		if actor == "webhook" {
+			w.becomes(key, "completed")
+		}
+	}
+	for actor, key := range keys {
+		w.becomes(key, "completed")
+		w.wantMoves(key, "owner: in_progress > unknown", actor+": unknown > completed")
+		r := w.pay(key, "pm_declined")
+		r.expect(t, http.StatusPaymentRequired, "payment_declined")
+		id := r.text(t, "paymentId")
+		if want := bytes.ReplaceAll(livePayment.body, []byte(livePayment.text(t, "paymentId")), []byte(id)); !bytes.Equal(r.body, want) {
+			t.Fatalf("a decline that was found by %s is\n%s\na live one would be\n%s", actor, r.body, want)
+		}
+		if r.header.Get("Idempotent-Replayed") != "true" || r.header.Get("Location") != "/payments/"+id || r.header.Get("Content-Type") != livePayment.header.Get("Content-Type") {
+			t.Fatalf("replayed under %v", r.header)
+		}
+		if n := w.pspPosts("acme", key); n != 1 {
+			t.Fatalf("the PSP was asked %d times", n)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/config"
+)
+
+// endRetention lets the retention of keys run out, behind the back of the guard.
+func (w *world) endRetention(keys ...string) {
+	w.t.Helper()
+	err := pgx.BeginFunc(w.t.Context(), w.db, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(w.t.Context(), "SET LOCAL session_replication_role = replica"); err != nil {
+			return err
+		}
+		_, err := tx.Exec(w.t.Context(), "UPDATE idempotency_keys SET expires_at = clock_timestamp() - interval '1 second' WHERE key = ANY ($1)", keys)
+		return err
+	})
+	if err != nil {
+		w.t.Fatalf("end retention: %v", err)
+	}
+}
+
+// prunedFromNow waits for a run of the pruner that begins after now.
+func (w *world) prunedFromNow() {
+	w.t.Helper()
+	last := w.count("SELECT coalesce(max(id), 0) FROM river_job")
+	eventually(w.t, "a run of the pruner", func() bool {
+		return w.count("SELECT count(*) FROM river_job WHERE kind = 'prune' AND state = 'completed' AND id > $1", last) > 0
+	})
+}
+
+func pruning(c *config.Reconciler) { c.PruneEvery = 200 * time.Millisecond }
+
+func TestExpiredKeysAreNewAndOpenOnesNeverExpire(t *testing.T) {
+	t.Parallel()
+	var way way
+	w := setupOpen(t, shared(noLookups), func(o *options) { o.between = way.wrap })
+	w.disorder(`"drop":1`)
+	w.reconcile(pruning)
+	done, lettered, unknown := freshKey(), freshKey(), freshKey()
+	first := w.pay(done, "pm_ok")
+	w.pay(lettered, "pm_ok").expect(t, http.StatusCreated, "")
+	w.pay(unknown, "pm_reset_charged").expect(t, http.StatusAccepted, "")
+	w.signed("evt_contradicts", chargeEvent("declined", w.ledger("acme", lettered).Charges[0].ID, lettered, w.payment(lettered)))
+	w.awaitLetter("contradicts_completed", lettered)
+	w.endRetention(done, lettered, unknown)
+	w.becomes(done, "expired")
+	w.wantMoves(done, "pruner: completed > expired")
+	w.prunedFromNow()
+	w.wantMoves(lettered)
+	w.wantMoves(unknown, "owner: in_progress > unknown")
+
+	// An expired key is a new one, for us and for the PSP.
+	again := w.pay(done, "pm_ok")
+	again.expect(t, http.StatusCreated, "")
+	if k := w.keyRow(done); k.Generation != 2 || k.Attempt != 1 || again.text(t, "paymentId") == first.text(t, "paymentId") {
+		t.Fatalf("key is %+v, the answers are %s and %s", k, first.body, again.body)
+	}
+	if len(w.ledger("acme", done).Charges) != 1 || len(w.ledger("acme", done+".g2").Charges) != 1 {
+		t.Fatal("the PSP did not see two generations, once each")
+	}
+
+	// What is resolved after its time must still be there for the client to learn.
+	w.makeDue()
+	w.becomes(unknown, "completed")
+	w.prunedFromNow()
+	w.wantMoves(unknown, "owner: in_progress > unknown", "lookup: unknown > completed")
+	w.replaysSuccess(unknown, func() reply { return w.pay(unknown, "pm_reset_charged") })
+}
+
+// A key that failed and expired is a new one, too; what comes to light of its old generation is for an operator.
+func TestMovementOfAnExpiredGenerationIsALetter(t *testing.T) {
+	t.Parallel()
+	var way way
+	w := setupOpen(t, func(o *options) { o.between = way.wrap })
+	w.reconcile(pruning)
+	key := freshKey()
+	way.loseRequests(key)
+	w.pay(key, "pm_ok").expect(t, http.StatusAccepted, "")
+	payment := w.payment(key)
+	w.becomes(key, "failed_retryable")
+	w.endRetention(key)
+	w.becomes(key, "expired")
+	way.requests.Delete(key)
+	w.chargeByHand("acme", key, payment)
+	w.awaitLetter("late_after_expiry", key)
+	second := w.pay(key, "pm_ok")
+	second.expect(t, http.StatusCreated, "")
+	if k := w.keyRow(key); k.Generation != 2 || second.text(t, "paymentId") == payment || len(w.ledger("acme", key+".g2").Charges) != 1 {
+		t.Fatalf("key is %+v, the answer %s", k, second.body)
+	}
+}
+
+// payment is the id of the payment that a key stands for.
+func (w *world) payment(key string) string {
+	w.t.Helper()
+	return w.resource(key)[len("/payments/"):]
+}

@@ -1,0 +1,145 @@
+package e2e
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"payonce/internal/config"
+	"payonce/internal/gateway/mockpsp"
+)
+
+// What webhooks and lookups have missed, the walk along the PSP's own list finds.
+
+// scans counts the walks along the list of acme's charges that have been finished.
+func (w *world) scans() int {
+	w.t.Helper()
+	return w.count(`SELECT count(*) FROM river_job WHERE kind = 'scan_ledger' AND state = 'completed' AND args ->> 'account' = 'acme'
+		AND args ->> 'object' = 'charge'`)
+}
+
+// scannedFrom waits for a walk that has begun after now and ended.
+func (w *world) scannedFromNow() {
+	w.t.Helper()
+	// The next to end may have begun before.
+	before := w.scans()
+	eventually(w.t, "two scans", func() bool { return w.scans() >= before+2 })
+}
+
+// watermark is how far acme's charges have been compared.
+func (w *world) watermark() (at time.Time) {
+	w.t.Helper()
+	if err := w.db.QueryRow(w.t.Context(), "SELECT scanned_to FROM ledger_watermarks WHERE account = 'acme' AND object = 'charge'").Scan(&at); err != nil {
+		w.t.Fatalf("read watermark: %v", err)
+	}
+	return at
+}
+
+// It was believed that there is nothing, and then there is: the PSP was later than it ever should be.
+func TestChargeThatLandsAfterNotFoundWasBelievedIsFoundByTheScan(t *testing.T) {
+	t.Parallel()
+	w := setupOpen(t, func(o *options) {
+		o.psp = func(c *mockpsp.Config) { c.LateDelay = settleWindow + 3*time.Second }
+	})
+	w.disorder(`"drop":1`)
+	w.reconcile(scanning)
+	left, retried := freshKey(), freshKey()
+	for _, key := range []string{left, retried} {
+		w.pay(key, "pm_late_charge").expect(t, http.StatusAccepted, "")
+	}
+	w.becomes(left, "failed_retryable")
+	w.becomes(retried, "failed_retryable")
+	// A second attempt of one of them: under the same key, so that the PSP knows it for the first.
+	w.pay(retried, "pm_late_charge").expect(t, http.StatusAccepted, "")
+	if k := w.keyRow(retried); k.Attempt != 2 {
+		t.Fatalf("key is %+v", k)
+	}
+	w.becomes(left, "completed")
+	w.wantMoves(left, "owner: in_progress > unknown", "lookup: unknown > failed_retryable", "scan: failed_retryable > completed")
+	w.replaysSuccess(left, func() reply { return w.pay(left, "pm_late_charge") })
+
+	w.becomes(retried, "completed")
+	w.wantMoves(retried, "owner: in_progress > unknown", "lookup: unknown > failed_retryable", "request: failed_retryable > in_progress",
+		"owner: in_progress > unknown", "lookup: unknown > completed")
+	w.replaysSuccess(retried, func() reply { return w.pay(retried, "pm_late_charge") })
+}
+
+// Also a key that nobody looks up is settled in the end, but not before those had their time whose business it is.
+func TestScanLeavesAKeyToItsOwnerAndToItsLookups(t *testing.T) {
+	t.Parallel()
+	held := answerGate{newGate()}
+	w := setupOpen(t, unhurriedOwner, shared(noLookups), func(o *options) { o.between = held.wrap })
+	w.disorder(`"drop":1`)
+	w.reconcile(scanning)
+	key := freshKey()
+	owner := w.inBackground(paymentOf(key, "pm_ok"))
+	held.awaitArrival(t)
+	w.scannedFromNow()
+	w.wantMoves(key)
+	if k := w.keyRow(key); k.Status != "in_progress" {
+		t.Fatalf("the scan has taken the key from its owner: %+v", k)
+	}
+	held.open()
+	(<-owner).expect(t, http.StatusCreated, "")
+	w.wantMoves(key)
+
+	lost := freshKey()
+	w.pay(lost, "pm_reset_charged").expect(t, http.StatusAccepted, "")
+	w.becomes(lost, "completed")
+	w.wantMoves(lost, "owner: in_progress > unknown", "scan: unknown > completed")
+	if n := w.count(`SELECT count(*) FROM idempotency_key_events AS found JOIN idempotency_key_events AS lost USING (scope, key)
+		WHERE key = $1 AND found.actor = 'scan' AND lost.actor = 'owner' AND found.at >= lost.at + $2::interval`, lost, settleWindow); n != 1 {
+		t.Fatal("the scan did not wait for the settle window")
+	}
+	w.replaysSuccess(lost, func() reply { return w.pay(lost, "pm_reset_charged") })
+}
+
+// unhurriedOwner lets an owner wait for as long as the test holds its answer, within a settle window of seconds.
+func unhurriedOwner(o *options) {
+	shared(func(c *config.Shared) { c.PSPTotal = patience })(o)
+}
+
+func TestScanGoesOnWhereTheLastOneEnded(t *testing.T) {
+	t.Parallel()
+	var way way
+	w := setupOpen(t, func(o *options) { o.between = way.wrap })
+	w.disorder(`"drop":1`)
+	const overlap = 50 * time.Millisecond
+	narrow := func(c *config.Reconciler) { scanning(c); c.ScanOverlap = overlap }
+	explained := w.pay(freshKey(), "pm_ok")
+	first := w.reconcile(narrow)
+	w.scannedFromNow()
+	before := w.watermark()
+	first.stop()
+
+	// What lands while nobody scans is neither skipped nor is everything read again for it.
+	orphan := w.chargeByHand("acme", "somebody-elses-key", "invoice-7")
+	way.lists.Clear()
+	w.reconcile(narrow)
+	eventually(t, "a letter of the orphan", func() bool {
+		return w.count("SELECT count(*) FROM dead_letters WHERE kind = 'unknown_movement' AND evidence::text LIKE '%' || $1 || '%'", orphan) == 1
+	})
+	w.scannedFromNow()
+	if after := w.watermark(); !after.After(before) {
+		t.Fatalf("the watermark went from %s to %s", before, after)
+	}
+	charges := 0
+	way.lists.Range(func(raw, _ any) bool {
+		query, err := url.ParseQuery(raw.(string))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if from, err := time.Parse(time.RFC3339Nano, query.Get("createdAfter")); err == nil && !from.Before(before.Add(-overlap)) {
+			charges++
+		}
+		return true
+	})
+	if charges == 0 {
+		t.Fatal("the list was not read from the watermark on")
+	}
+	if n := w.count("SELECT count(*) FROM dead_letters"); n != 1 {
+		t.Fatalf("%d letters, and only one movement is not ours", n)
+	}
+	w.wantMoves(explained.header.Get("Idempotency-Key"))
+}

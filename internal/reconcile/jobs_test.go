@@ -1,0 +1,139 @@
+package reconcile
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
+
+	"payonce/internal/idempotency"
+	"payonce/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// crew is a reconciler that enqueues and works nothing, on a database of the test's own.
+type crew struct {
+	t     *testing.T
+	pool  *pgxpool.Pool
+	queue *Queue
+	r     *Reconciler
+}
+
+func setup(t *testing.T) *crew {
+	t.Helper()
+	pool, log := pgtest.New(t), slog.New(slog.DiscardHandler)
+	queue, err := NewQueue(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &crew{t: t, pool: pool, queue: queue, r: &Reconciler{client: client, now: time.Now, log: log}}
+}
+
+func (c *crew) inTx(do func(context.Context, pgx.Tx) error) {
+	c.t.Helper()
+	err := pgx.BeginFunc(c.t.Context(), c.pool, func(tx pgx.Tx) error { return do(c.t.Context(), tx) })
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *crew) exec(sql string) {
+	c.t.Helper()
+	if _, err := c.pool.Exec(c.t.Context(), sql); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *crew) wantJobs(kind string, want int) {
+	c.t.Helper()
+	var n int
+	if err := c.pool.QueryRow(c.t.Context(), "SELECT count(*) FROM river_job WHERE kind = $1", kind).Scan(&n); err != nil || n != want {
+		c.t.Fatalf("%d jobs, want %d: %v", n, want, err)
+	}
+}
+
+// due enqueues the resolution of one key, as a claim does.
+func (c *crew) due() {
+	c.t.Helper()
+	due := []idempotency.Due{{Ref: idempotency.StoredRef("acme POST /payments", "order-0000000042"), Generation: 1}}
+	c.inTx(func(ctx context.Context, tx pgx.Tx) error { return c.r.enqueueTx(ctx, tx, due) })
+}
+
+const finish = "UPDATE river_job SET state = 'completed', finalized_at = now()"
+
+func TestJobOfTheSameArgumentsIsInTheQueueOnce(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	enqueue := func() {
+		c.inTx(func(ctx context.Context, tx pgx.Tx) error { return c.queue.WebhookTx(ctx, tx, "evt_1") })
+	}
+	for _, state := range []string{"available", "retryable", "scheduled", "running"} {
+		enqueue()
+		c.exec("UPDATE river_job SET state = '" + state + "'")
+		enqueue()
+		c.wantJobs("webhook", 1)
+	}
+	// One that has ended is none: an operator may want it again.
+	c.exec(finish)
+	enqueue()
+	c.wantJobs("webhook", 2)
+}
+
+// The claim has hidden the key for a minute. If its last run is said to be running still, since its end is not written yet, the key
+// must have another job all the same: or it would lie there for that minute.
+func TestKeyThatIsDueHasAJobThatHasNotBegun(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	for runs := 1; runs <= 4; runs++ {
+		c.due()
+		c.wantJobs("resolve", runs)
+		c.due() // of those that have not begun, one is enough
+		c.wantJobs("resolve", runs)
+		c.exec("UPDATE river_job SET state = 'running', attempted_at = now(), attempt = 1")
+	}
+	c.exec(finish)
+	c.due()
+	c.wantJobs("resolve", 5)
+}
+
+func TestRunThatWillBeRepeatedIsNotDoubled(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.due()
+	c.exec("UPDATE river_job SET state = 'retryable', attempt = 1, scheduled_at = now() + interval '1 minute'")
+	c.due()
+	c.wantJobs("resolve", 1)
+}
+
+func TestJobThatWasGivenUpRunsAgain(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.due()
+	c.exec("UPDATE river_job SET state = 'discarded', attempt = max_attempts, finalized_at = now()")
+	var id int64
+	err := c.pool.QueryRow(t.Context(), `SELECT (evidence ->> 'jobId')::bigint FROM dead_letters WHERE kind = 'job_discarded' AND tenant_id = 'acme'
+		AND scope = 'acme POST /payments' AND key = 'order-0000000042' AND generation = 1`).Scan(&id)
+	if err != nil {
+		t.Fatalf("find the letter of the job and its key: %v", err)
+	}
+	c.inTx(func(ctx context.Context, tx pgx.Tx) error { return c.queue.RetryTx(ctx, tx, id) })
+	var state rivertype.JobState
+	var left int
+	if err := c.pool.QueryRow(t.Context(), "SELECT state, max_attempts - attempt FROM river_job").Scan(&state, &left); err != nil {
+		t.Fatal(err)
+	}
+	if state != rivertype.JobStateAvailable || left < 1 {
+		t.Fatalf("the job is %s, with %d attempts left", state, left)
+	}
+}
