@@ -30,5 +30,17 @@ An outcome that was lost: 202 now, and never a second charge. The webhook resolv
        -H "Idempotency-Key: losing-$K" -d '{"customerId":"cus-1","amountCents":500,"currency":"USD","paymentMethod":"pm_500_charged"}'
   curl "%[4]s/_ledger?account=acme&idempotencyKey=losing-$K"
 
-`, took.Seconds(), c.PublicURL, c.OperatorAddr, c.PSPURL, d.about)
+For the commands, such as go run ./cmd/reconciler dlq list, or statement --date $(date -u +%%F):
+
+  export DATABASE_URL=%[6]s PSP_URL=%[4]s PSP_SECRET=%[7]s
+
+`, took.Seconds(), c.PublicURL, c.OperatorAddr, c.PSPURL, d.about, d.shellURL(), c.PSPSecret)
+}
+
+// shellURL is the database's address for a shell. One that was given to us may hold a password, and the shell has it already.
+func (d *database) shellURL() string {
+	if d.server == nil {
+		return `"$DATABASE_URL"`
+	}
+	return "'" + d.url + "'"
 }
