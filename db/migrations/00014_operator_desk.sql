@@ -66,12 +66,14 @@ CREATE TRIGGER dead_letters_resolved_once BEFORE UPDATE ON dead_letters FOR EACH
               OLD.reason, OLD.evidence, OLD.opened_at))
     EXECUTE FUNCTION dead_letters_guard();
 
--- What an operator has still to decide about is neither released nor pruned.
+-- What an operator has still to decide about is neither released nor pruned. That a job has failed says nothing about the key, which may
+-- be released by another one.
 -- +goose StatementBegin
 CREATE FUNCTION dead_lettered_keys_stay() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF EXISTS (SELECT FROM dead_letters AS d
-               WHERE d.scope = OLD.scope AND d.key = OLD.key AND d.generation = OLD.generation AND d.status = 'open') THEN
+               WHERE d.scope = OLD.scope AND d.key = OLD.key AND d.generation = OLD.generation AND d.status = 'open'
+                 AND (d.kind <> 'job_discarded' OR NEW.status = 'expired')) THEN
         RAISE EXCEPTION 'a key with an open dead letter does not go from % to %', OLD.status, NEW.status
             USING ERRCODE = 'check_violation', CONSTRAINT = 'idempotency_keys_dead_lettered_stay';
     END IF;
@@ -89,7 +91,10 @@ CREATE TRIGGER idempotency_keys_dead_lettered_stay BEFORE UPDATE ON idempotency_
 CREATE FUNCTION discarded_jobs_become_letters() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, reason, evidence)
-    SELECT gen_random_uuid(), 'job_discarded', 'job ' || NEW.id,
+    SELECT gen_random_uuid(), 'job_discarded',
+           -- The next claim makes another job for the key. Given up as well, it is the same case.
+           CASE WHEN about.a_key THEN format('job %s %s %s %s', NEW.kind, NEW.args ->> 'scope', NEW.args ->> 'key', NEW.args ->> 'generation')
+                ELSE 'job ' || NEW.id END,
            CASE WHEN about.a_key THEN split_part(NEW.args ->> 'scope', ' ', 1) END,
            CASE WHEN about.a_key THEN NEW.args ->> 'scope' END,
            CASE WHEN about.a_key THEN NEW.args ->> 'key' END,

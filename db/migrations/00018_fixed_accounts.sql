@@ -5,6 +5,9 @@
 CREATE TRIGGER tenants_psp_account_is_fixed BEFORE UPDATE ON tenants FOR EACH ROW
     WHEN (NEW.id <> OLD.id OR NEW.psp_account <> OLD.psp_account)
     EXECUTE FUNCTION history_is_append_only();
+-- A tenant that was deleted could come back with another one.
+CREATE TRIGGER tenants_never_deleted BEFORE DELETE OR TRUNCATE ON tenants EXECUTE FUNCTION history_is_append_only();
 
 -- +goose Down
+DROP TRIGGER tenants_never_deleted ON tenants;
 DROP TRIGGER tenants_psp_account_is_fixed ON tenants;

@@ -1,12 +1,15 @@
 -- Cases that only an operator can close, and what was done about them.
 
 -- name: OpenDeadLetter :execrows
--- Seen again, an open finding stays one letter; so does one that an operator has judged. Only after a retry is it a new case.
+-- Seen again, an open finding stays one letter; so does one that an operator has judged. After a retry it is a new case, and so it is
+-- while its key is unknown: then the judgement was about an earlier attempt, and without a letter nobody would look at this one.
 INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence)
 SELECT @id, @kind, @finding, sqlc.narg(tenant_id)::text, sqlc.narg(scope)::text, sqlc.narg(key)::text,
        sqlc.narg(generation)::integer, sqlc.narg(subject)::uuid, @reason, @evidence
 WHERE NOT EXISTS (SELECT FROM dead_letters AS d
                   WHERE d.kind = @kind AND d.finding = @finding AND d.status = 'resolved' AND d.action <> 'retry')
+   OR EXISTS (SELECT FROM idempotency_keys AS k
+              WHERE k.scope = sqlc.narg(scope) AND k.key = sqlc.narg(key) AND k.generation = sqlc.narg(generation) AND k.status = 'unknown')
 ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING;
 
 -- name: ListLetters :many

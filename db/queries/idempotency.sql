@@ -190,12 +190,14 @@ SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failur
        coalesce(extract(epoch FROM k.unknown_since + sqlc.arg(settle_window)::interval - clock_timestamp()), 0)::float8 AS window_left,
        (k.reserved_at + sqlc.arg(psp_memory)::interval <= clock_timestamp())::boolean AS memory_over,
        EXISTS (SELECT FROM dead_letters AS d
-               WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open') AS dead_lettered
+               WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+                 AND d.kind <> 'job_discarded') AS dead_lettered
 FROM idempotency_keys AS k WHERE k.scope = @scope AND k.key = @key;
 
 -- name: ReleaseUnknownKey :one
 -- unknown -> failed_retryable, by a lookup that found nothing. Competes with webhooks, the scan, the late owner and operators. The
--- question must have been asked after the settle window, within the PSP's memory of the key, and no operator may have the case.
+-- question must have been asked after the settle window, within the PSP's memory of the key, and no operator may have the case. That a job
+-- has failed is no case of the key's: another job has come to this.
 WITH released AS (
     UPDATE idempotency_keys AS k
     SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp(),
@@ -205,7 +207,8 @@ WITH released AS (
       AND k.unknown_since + sqlc.arg(settle_window)::interval <= sqlc.arg(asked_at)::timestamptz
       AND (sqlc.arg(asked_at)::timestamptz < k.reserved_at + sqlc.arg(psp_memory)::interval OR sqlc.arg(by_operator)::boolean)
       AND NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open')
+                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+                        AND d.kind <> 'job_discarded')
     RETURNING k.*
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
@@ -214,7 +217,8 @@ WITH released AS (
 SELECT expires_at FROM released;
 
 -- name: PostponeKey :execrows
--- unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key.
+-- unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key. While an operator has the case, it goes on
+-- for days: what it finds is written down when it changes.
 WITH postponed AS (
     UPDATE idempotency_keys AS k
     SET reconcile_after = clock_timestamp() + sqlc.arg(after)::interval, lookup_failures = @lookup_failures
@@ -223,7 +227,12 @@ WITH postponed AS (
     RETURNING k.*
 )
 INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-SELECT n.scope, n.key, n.generation, n.attempt, @actor, 'unknown', 'unknown', @reason FROM postponed AS n;
+SELECT n.scope, n.key, n.generation, n.attempt, @actor, 'unknown', 'unknown', @reason FROM postponed AS n
+WHERE NOT EXISTS (SELECT FROM dead_letters AS d
+                  WHERE d.scope = n.scope AND d.key = n.key AND d.generation = n.generation AND d.status = 'open')
+   OR @actor || ' ' || @reason IS DISTINCT FROM (
+          SELECT e.actor || ' ' || e.reason FROM idempotency_key_events AS e
+          WHERE e.scope = n.scope AND e.key = n.key ORDER BY e.id DESC LIMIT 1);
 
 -- name: NoteEvent :exec
 -- A line of the timeline without a transition: evidence that confirms what is known, as long as the key stands for the same.
@@ -231,6 +240,10 @@ INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from
 SELECT k.scope, k.key, k.generation, k.attempt, @actor, k.status, k.status, @reason, sqlc.narg(evidence)::jsonb
 FROM idempotency_keys AS k
 WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation;
+
+-- name: HoldKey :exec
+-- Keeps a key where it is while a dead letter about it is written: a release that comes at the same time waits, and then sees the letter.
+SELECT k.key FROM idempotency_keys AS k WHERE k.scope = @scope AND k.key = @key FOR NO KEY UPDATE;
 
 -- name: ExpireKeys :execrows
 -- completed | failed_retryable -> expired, once the retention is over. Competes with a retry of a failed_retryable key and with late
@@ -286,9 +299,9 @@ SELECT coalesce(extract(epoch FROM clock_timestamp() - min(unknown_since)), 0)::
 FROM idempotency_keys WHERE reconcile_after IS NOT NULL;
 
 -- name: ListEvents :many
--- The key's timeline, oldest first, bounded.
+-- The end of the key's timeline, newest first, bounded.
 SELECT id, generation, attempt, at, actor, from_status, to_status, reason, evidence
 FROM idempotency_key_events
 WHERE scope = @scope AND key = @key
-ORDER BY id
+ORDER BY id DESC
 LIMIT @max_events;

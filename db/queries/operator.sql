@@ -24,9 +24,13 @@ SELECT count(*) AS keys, coalesce(extract(epoch FROM clock_timestamp() - min(rec
 FROM idempotency_keys WHERE reconcile_after <= (SELECT clock_timestamp());
 
 -- name: ListWatermarks :many
--- How far each account's ledger has been compared, and how long ago: the one furthest behind first.
-SELECT account, object, scanned_to, extract(epoch FROM clock_timestamp() - updated_at)::float8 AS age_seconds
-FROM ledger_watermarks ORDER BY updated_at, account, object LIMIT @max_rows;
+-- How far each tenant's ledger has been compared, and how long ago it was last read to its end: the one furthest behind first. One that never
+-- was counts from the tenant's creation.
+SELECT t.psp_account AS account, o.object::text AS object, w.scanned_to,
+       extract(epoch FROM clock_timestamp() - coalesce(w.updated_at, t.created_at))::float8 AS age_seconds
+FROM tenants AS t CROSS JOIN (VALUES ('charge'), ('refund')) AS o (object)
+LEFT JOIN ledger_watermarks AS w ON w.account = t.psp_account AND w.object = o.object
+ORDER BY coalesce(w.updated_at, t.created_at), t.psp_account, o.object LIMIT @max_rows;
 
 -- name: CountJobs :many
 -- Jobs that are still to be done or to be finished.

@@ -101,6 +101,14 @@ WHERE p.id = @payment_id AND (p.refund_held_minor, p.refunded_minor) IS DISTINCT
 -- name: GetRefund :one
 SELECT * FROM refunds WHERE id = @id AND tenant_id = @tenant_id;
 
+-- name: NamePayment :exec
+-- The PSP tells the id of a charge for which an operator has vouched. Competes with other evidence: the first name stays.
+UPDATE payments SET psp_charge_id = @psp_charge_id WHERE id = @id AND starts_with(psp_charge_id, 'operator:');
+
+-- name: NameRefund :exec
+-- The same of a refund.
+UPDATE refunds SET psp_refund_id = @psp_refund_id WHERE id = @id AND starts_with(psp_refund_id, 'operator:');
+
 -- name: FindPayment :one
 -- The payment that evidence is about, whoever's it is, with its tenant's account at the PSP.
 SELECT sqlc.embed(p), t.psp_account
@@ -139,13 +147,30 @@ SELECT r.id, t.psp_account, r.amount_minor, r.currency, r.status, r.psp_refund_i
 FROM refunds AS r JOIN tenants AS t ON t.id = r.tenant_id
 WHERE r.id = ANY (@ids::uuid[]);
 
--- name: GetWatermark :one
-SELECT scanned_to FROM ledger_watermarks WHERE account = @account AND object = @object;
-
--- name: RaiseWatermark :exec
--- Forward only: of two scans of one ledger, the slower one takes nothing back. And never into the future: a single record that the
--- PSP has dated wrongly would have all those after it skipped.
-INSERT INTO ledger_watermarks (account, object, scanned_to)
-VALUES (@account, @object, least(sqlc.arg(scanned_to)::timestamptz, clock_timestamp()))
+-- name: BeginWalk :one
+-- Goes on with the walk that was not finished, or begins one. Of an account's history before it was ours, nothing is read. A new walk reads
+-- again what the last one has read since shortly before it began, however long that took: what it left alone must come by once more.
+INSERT INTO ledger_watermarks AS w (account, object, scanned_to, updated_at, resume_after, walk_began)
+SELECT t.psp_account, @object, '0001-01-01 00:00:00Z', t.created_at, t.created_at - @overlap::interval, clock_timestamp()
+FROM tenants AS t WHERE t.psp_account = @account
 ON CONFLICT (account, object) DO UPDATE
-SET scanned_to = greatest(ledger_watermarks.scanned_to, excluded.scanned_to), updated_at = clock_timestamp();
+SET resume_after = coalesce(w.resume_after, greatest(least(w.scanned_to, w.walk_began) - @overlap::interval, excluded.resume_after)),
+    walk_began = CASE WHEN w.resume_after IS NULL OR w.walk_began IS NULL THEN excluded.walk_began ELSE w.walk_began END
+RETURNING w.resume_after::timestamptz AS resume_after, w.walk_began::timestamptz AS walk_began;
+
+-- name: AdvanceWalk :exec
+-- Everything up to read_to has been read. Forward only: of two scans of one ledger, the slower one takes nothing back, nor does it move a walk
+-- that is not its own. The watermark never goes into the future: a single record that the PSP has dated wrongly would have all those after it
+-- skipped. The position may: the walk goes along the list.
+-- A microsecond is read again: the records of one instant may lie on two pages.
+UPDATE ledger_watermarks AS w
+SET scanned_to = greatest(w.scanned_to, least(sqlc.arg(read_to)::timestamptz, clock_timestamp())),
+    resume_after = CASE WHEN w.walk_began = sqlc.arg(walk_began)::timestamptz AND w.resume_after IS NOT NULL
+                        THEN greatest(w.resume_after, sqlc.arg(read_to)::timestamptz - interval '1 microsecond')
+                        ELSE w.resume_after END
+WHERE w.account = @account AND w.object = @object;
+
+-- name: EndWalk :exec
+-- The walk has come to the end of the list.
+UPDATE ledger_watermarks AS w SET resume_after = NULL, updated_at = clock_timestamp()
+WHERE w.account = @account AND w.object = @object AND w.walk_began = sqlc.arg(walk_began)::timestamptz;

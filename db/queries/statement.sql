@@ -25,7 +25,8 @@ WHERE l.day = @day AND m.tenant_id = @tenant_id AND m.object = l.object AND m.ps
 
 -- name: WriteLineBreaks :execrows
 -- Every break that a line of the day shows. Of the lines about one movement, the first one under the id that we know it by
--- is compared with ours, and each further id is a duplicate. So is an id that is listed twice, whatever about.
+-- is compared with ours, and each further id is a duplicate. So is an id that is listed twice, whatever about. Where an operator
+-- has vouched for a movement without knowing its id (one of ours begins with own_prefix), the first line about it is that movement.
 INSERT INTO statement_breaks AS b (
     account, day, object, kind, psp_id, subject, reference, other_tenant, lines, their_amount_minor, their_currency,
     our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, raised_by, seen_by)
@@ -50,7 +51,8 @@ CROSS JOIN LATERAL (VALUES
     ('missing_here', x.executed AND x.subject IS NULL AND x.nth_id = 1),
     ('duplicate', x.executed AND (x.nth_about > 1 OR x.nth_id > 1)),
     ('status', x.nth_about = 1 AND x.executed <> (x.our_status = 'succeeded')),
-    ('psp_id', x.nth_about = 1 AND x.executed AND x.our_status = 'succeeded' AND (x.by_psp_id OR x.our_psp_id <> x.psp_id)),
+    ('psp_id', x.nth_about = 1 AND x.executed AND x.our_status = 'succeeded' AND (x.by_psp_id OR (x.our_psp_id <> x.psp_id
+        AND NOT starts_with(x.our_psp_id, sqlc.arg(own_prefix)::text)))),
     ('amount', x.nth_about = 1 AND x.executed AND x.our_amount_minor <> x.amount_minor),
     ('currency', x.nth_about = 1 AND x.executed AND x.our_currency <> x.currency)
 ) AS k (kind, found)
@@ -118,6 +120,16 @@ SELECT last.day FROM (
     ORDER BY r.day, r.started_at DESC
 ) AS last
 WHERE last.pending > 0 ORDER BY last.day;
+
+-- name: MissingDays :many
+-- The days of accounts up to one, newest first, of which no run has judged the whole statement. A day that was judged before it was over
+-- is among them.
+SELECT t.psp_account AS account, d.day::date AS day
+FROM tenants AS t
+CROSS JOIN LATERAL (SELECT sqlc.arg(last_day)::date - n AS day FROM generate_series(0, sqlc.arg(days)::integer - 1) AS n) AS d
+WHERE d.day >= (t.created_at AT TIME ZONE 'UTC')::date
+  AND NOT EXISTS (SELECT FROM statement_runs AS r WHERE r.account = t.psp_account AND r.day = d.day AND r.status = 'complete')
+ORDER BY d.day DESC, t.psp_account;
 
 -- name: CountRaised :one
 SELECT count(*) FROM statement_breaks

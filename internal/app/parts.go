@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/riverqueue/river"
 
 	"payonce/internal/config"
 	"payonce/internal/gateway"
@@ -84,7 +83,7 @@ func newParts(ctx context.Context, c config.Shared, deadline time.Duration, t *T
 	p.directory = tenants.NewDirectory(p.db, time.Now)
 	p.desk = operator.New(operator.Config{
 		DB: p.db, Keys: p.keys, Payments: p.payments, Log: log,
-		Requeue: p.retryJob, Reprocess: p.reprocess, Reconsider: p.queue.EvidenceTx,
+		Requeue: p.retryJob, Reprocess: p.reprocess, Reconsider: p.queue.EvidenceTx, Forget: forgetWebhook,
 	})
 	return p, nil
 }
@@ -92,8 +91,11 @@ func newParts(ctx context.Context, c config.Shared, deadline time.Duration, t *T
 // retryJob has a job run again that was given up.
 func (p *parts) retryJob(ctx context.Context, tx pgx.Tx, id int64) error {
 	err := p.queue.RetryTx(ctx, tx, id)
-	if errors.Is(err, river.ErrNotFound) {
+	switch {
+	case errors.Is(err, reconcile.ErrJobForgotten):
 		return fmt.Errorf("%w: %w", operator.ErrGone, err)
+	case errors.Is(err, reconcile.ErrJobQueued):
+		return fmt.Errorf("%w: %w", operator.ErrQueued, err)
 	}
 	return err
 }
@@ -108,6 +110,13 @@ func (p *parts) reprocess(ctx context.Context, tx pgx.Tx, id string) error {
 		return err
 	}
 	return p.queue.WebhookTx(ctx, tx, id)
+}
+
+// forgetWebhook has a stored webhook count as processed that an operator does not want to hear of again.
+func forgetWebhook(ctx context.Context, tx pgx.Tx, id string) error {
+	b := &pgx.Batch{}
+	webhooks.QueueProcessed(b, id, "dismissed")
+	return postgres.SendTx(ctx, tx, b)
 }
 
 func openDB(ctx context.Context, c config.Shared) (*postgres.DB, error) {

@@ -62,7 +62,7 @@ func (r *Reconciler) assemble(shared bool) error {
 		Resolver: payments.NewResolver(r.payments, payments.Patience{
 			Budget: c.LookupBudget, Base: c.LookupBase, Cap: c.LookupCap, Recheck: c.LookupRecheck, Jitter: jitter,
 		}),
-		Statement: daily(statements), NewID: NewID, Now: time.Now, Jitter: jitter, Metrics: r.telemetry.metrics, Log: r.log,
+		Statements: statements, NewID: NewID, Now: time.Now, Jitter: jitter, Metrics: r.telemetry.metrics, Log: r.log,
 		Settings: reconcile.Settings{
 			SweepEvery: c.SweepEvery, ClaimEvery: c.ClaimEvery, ScanEvery: c.ScanEvery, PruneEvery: c.PruneEvery,
 			ScanOverlap: c.ScanOverlap, WebhookRetention: c.WebhookRetention, ResolveWorkers: c.ResolveWorkers,
@@ -98,18 +98,26 @@ func (r *Reconciler) StatementConfig() statement.Config {
 func (r *Reconciler) onBreak(ctx context.Context, tx pgx.Tx, b statement.Break) error {
 	r.telemetry.metrics.Discrepancy("statement_" + string(b.Kind))
 	letter := deadletters.Letter{Subject: b.Subject}
-	switch b.Kind {
-	case statement.MissingHere:
+	switch {
+	case b.Kind == statement.Status && (b.Ours.Status == string(payments.Refused) || b.Ours.Status == string(payments.Failed)):
+		// What is processing has a key that is being resolved. Of this, nobody would ever hear: the PSP's list may lack the record.
+		letter.Kind, letter.Finding = deadletters.ContradictsCompleted, "record "+b.Account+" "+b.PSPID
+		letter.Reason = "the PSP's statement has moved money for a " + string(b.Object) + " that is " + b.Ours.Status + " here"
+	case b.Kind == statement.MissingHere:
 		letter.Kind, letter.Finding = deadletters.UnknownMovement, "record "+b.Account+" "+b.PSPID
 		letter.Reason = "the PSP's statement has a " + string(b.Object) + " that nothing of ours asked for"
 		if b.OtherTenant {
 			letter.Kind, letter.Subject = deadletters.OtherAccount, nil
 			letter.Reason = "the PSP's statement names one tenant's " + string(b.Object) + " under another's account"
 		}
-	case statement.Duplicate, statement.PSPID:
+	case b.Kind == statement.Duplicate:
 		letter.Kind, letter.Finding = deadletters.DuplicateMovement, "record "+b.Account+" "+b.PSPID
 		letter.Reason = "the PSP's statement has a further " + string(b.Object) + " for one of ours"
-	case statement.MissingThere:
+	case b.Kind == statement.PSPID:
+		// It need not be a further one: to give it back may be to give back the only one.
+		letter.Kind, letter.Finding = deadletters.ContradictsCompleted, "record "+b.Account+" "+b.PSPID
+		letter.Reason = "the PSP's statement has a " + string(b.Object) + " of ours under another id or reference than we know"
+	case b.Kind == statement.MissingThere:
 		letter.Kind, letter.Finding = deadletters.MissingAtPSP, "missing "+b.Account+" "+b.Reference
 		letter.Reason = "our " + string(b.Object) + " succeeded, and the PSP's statement does not have it"
 	default:
@@ -142,30 +150,19 @@ func breakEvidence(b statement.Break) ([]byte, error) {
 		Reference   string `json:"reference"`
 		AmountCents int64  `json:"amountCents,omitzero"`
 		Currency    string `json:"currency,omitzero"`
+		OurPSPID    string `json:"ourPspId,omitzero"`
 	}{Source: "statement", Account: b.Account, Day: b.Day.Format(time.DateOnly), ID: b.PSPID, Object: string(b.Object), Reference: b.Reference}
 	if side != nil {
 		kept.AmountCents, kept.Currency = side.AmountMinor, side.Currency
+	}
+	if b.Ours != nil {
+		kept.OurPSPID = b.Ours.PSPID
 	}
 	raw, err := json.Marshal(kept)
 	if err != nil {
 		return nil, fmt.Errorf("marshal break: %w", err)
 	}
 	return raw, nil
-}
-
-// daily reconciles yesterday, unless a day is named. Breaks are not a failure of the job.
-func daily(s *statement.Reconciler) func(context.Context, string) error {
-	return func(ctx context.Context, day string) error {
-		at, err := s.Yesterday(ctx)
-		if day != "" {
-			at, err = time.Parse(time.DateOnly, day)
-		}
-		if err != nil {
-			return fmt.Errorf("find the day: %w", err)
-		}
-		_, err = s.Run(ctx, at)
-		return err
-	}
 }
 
 // Run works, and serves its readiness and metrics, until ctx ends; then it finishes the jobs that it has. ready is called once the
@@ -196,5 +193,33 @@ func (r *Reconciler) Run(ctx context.Context, ready func()) error {
 func (r *Reconciler) Work(ctx context.Context) error {
 	defer r.close()
 	defer context.AfterFunc(ctx, func() { r.leaving.Store(true) })()
+	if !r.awaitSchema(ctx) {
+		return nil
+	}
 	return r.jobs.Run(ctx)
+}
+
+// schemaPoll is how often a reconciler looks whether its database is ready for it.
+const schemaPoll = time.Second
+
+// awaitSchema waits until the database is there and has the schema of this binary, and says once what it waits for. It reports false
+// when ctx has ended first.
+func (r *Reconciler) awaitSchema(ctx context.Context) bool {
+	poll := time.NewTicker(schemaPoll)
+	defer poll.Stop()
+	for said := false; ; {
+		err := r.checkSchema(ctx)
+		if err == nil {
+			return true
+		}
+		if !said && ctx.Err() == nil {
+			r.log.WarnContext(ctx, "not ready to reconcile", slog.Any("error", err))
+			said = true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-poll.C:
+		}
+	}
 }

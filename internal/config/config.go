@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"strings"
@@ -75,6 +76,12 @@ type Reconciler struct {
 	StopLimit      time.Duration `env:"STOP_LIMIT" envDefault:"20s" desc:"longest time for running jobs to finish at shutdown"`
 }
 
+// What other packages make of the settings: how many jobs read ledgers at once, and how long PSPs repeat a webhook at least.
+const (
+	ledgerReaders       = 6
+	minWebhookRetention = 24 * time.Hour
+)
+
 // LoadReconciler reads the settings of the reconciler through getenv and checks them.
 func LoadReconciler(getenv func(string) string) (Reconciler, error) {
 	var c Reconciler
@@ -82,7 +89,8 @@ func LoadReconciler(getenv func(string) string) (Reconciler, error) {
 		return Reconciler{}, err
 	}
 	if c.PublicURL == "" {
-		c.PublicURL = "http://localhost:8080"
+		// As the API does in the same environment: a decline that is resolved late must read like a live one.
+		c.PublicURL = "http://" + localHost(cmp.Or(getenv("HTTP_ADDR"), ":8080"))
 	}
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
 	return c, c.Check()
@@ -104,6 +112,16 @@ func (c Reconciler) Check() error {
 	}
 	if c.LookupCap < c.LookupBase {
 		bad.refuse("LOOKUP_CAP (%s) must not be shorter than LOOKUP_BASE (%s)", c.LookupCap, c.LookupBase)
+	}
+	if c.LookupCap+c.SettleWindow() >= c.PSPMemory {
+		bad.refuse("LOOKUP_CAP (%s) and the settle window (%s) together must be shorter than PSP_KEY_MEMORY (%s)", c.LookupCap, c.SettleWindow(), c.PSPMemory)
+	}
+	// Otherwise lookups would be turned away by our own limit.
+	if c.ResolveWorkers+ledgerReaders > c.PSPInFlight {
+		bad.refuse("RESOLVE_WORKERS (%d) must be at most PSP_IN_FLIGHT (%d) less %d, which read ledgers", c.ResolveWorkers, c.PSPInFlight, ledgerReaders)
+	}
+	if c.WebhookRetention < minWebhookRetention {
+		bad.refuse("WEBHOOK_RETENTION (%s) must be at least %s: a webhook that is repeated later would be processed again", c.WebhookRetention, minWebhookRetention)
 	}
 	if c.LookupBudget < 1 || c.ResolveWorkers < 1 {
 		bad.refuse("LOOKUP_BUDGET and RESOLVE_WORKERS must be at least 1")

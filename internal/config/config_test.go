@@ -96,7 +96,7 @@ func TestEachRelationIsChecked(t *testing.T) {
 	}{
 		"lease":           {func(c *API) { c.Lease = 0 }, []string{"LEASE is 0s, must be positive", thrice}},
 		"retention":       {func(c *API) { c.Retention = 0 }, []string{"KEY_RETENTION (0s) must not be shorter than PSP_KEY_MEMORY (24h0m0s)", "KEY_RETENTION is 0s, must be positive"}},
-		"memory":          {func(c *API) { c.PSPMemory = 0 }, []string{"LEASE (30s) and PSP_LATE_LIMIT (1m0s) together must be shorter than PSP_KEY_MEMORY (0s)", "PSP_KEY_MEMORY is 0s, must be positive"}},
+		"memory":          {func(c *API) { c.PSPMemory = 0 }, []string{"LEASE (30s), PSP_LATE_LIMIT (1m0s) and FIRST_LOOKUP (10s) together must be shorter than PSP_KEY_MEMORY (0s)", "PSP_KEY_MEMORY is 0s, must be positive"}},
 		"dial":            {func(c *API) { c.PSPDial = 0 }, []string{"PSP_DIAL_TIMEOUT is 0s, must be positive"}},
 		"total":           {func(c *API) { c.PSPTotal = -time.Second }, []string{"PSP_DIAL_TIMEOUT (2s) must not exceed PSP_TIMEOUT (-1s)", "PSP_TIMEOUT is -1s, must be positive"}},
 		"breaker":         {func(c *API) { c.PSPBreakerOpen = 0 }, []string{"PSP_BREAKER_OPEN is 0s, must be positive"}},
@@ -112,7 +112,7 @@ func TestEachRelationIsChecked(t *testing.T) {
 		"dial and total":    {func(c *API) { c.PSPDial = 8*time.Second + 1 }, []string{"PSP_DIAL_TIMEOUT (8.000000001s) must not exceed PSP_TIMEOUT (8s)"}},
 		"retention, memory": {func(c *API) { c.Retention = 24*time.Hour - 1 }, []string{"KEY_RETENTION (23h59m59.999999999s) must not be shorter than PSP_KEY_MEMORY (24h0m0s)"}},
 		"lease and memory": {func(c *API) { c.Lease, c.DrainLimit = 24*time.Hour, 24*time.Hour },
-			[]string{"LEASE (24h0m0s) and PSP_LATE_LIMIT (1m0s) together must be shorter than PSP_KEY_MEMORY (24h0m0s)"}},
+			[]string{"LEASE (24h0m0s), PSP_LATE_LIMIT (1m0s) and FIRST_LOOKUP (10s) together must be shorter than PSP_KEY_MEMORY (24h0m0s)"}},
 		"public address":     {func(c *API) { c.HTTPAddr = "8080" }, []string{`HTTP_ADDR is "8080", must be host:port or :port, such as :8080`}},
 		"operator's address": {func(c *API) { c.OperatorAddr = "::1:8081" }, []string{`OPERATOR_ADDR is "::1:8081", must be host:port or :port, such as :8080`}},
 		"lock and statement": {func(c *API) { c.DBLockTimeout = 5*time.Second + 1 }, []string{"DB_LOCK_TIMEOUT (5.000000001s) must not exceed DB_STATEMENT_TIMEOUT (5s)"}},
@@ -221,6 +221,22 @@ func TestDescriptionListsEverySettingWithItsDefault(t *testing.T) {
 	}
 }
 
+// A decline that is resolved late must read like a live one, its problem type too.
+func TestBothProcessesHaveOnePublicURLInOneEnvironment(t *testing.T) {
+	t.Parallel()
+	for _, env := range []map[string]string{{}, {"HTTP_ADDR": ":9000"}, {"HTTP_ADDR": "pay.example:80"}, {"PUBLIC_URL": "https://pay.example/", "HTTP_ADDR": ":1"}} {
+		getenv := func(name string) string { return env[name] }
+		api, err := Load(getenv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reconciler, err := LoadReconciler(getenv)
+		if err != nil || reconciler.PublicURL != api.PublicURL {
+			t.Errorf("%v: %q and %q, %v", env, api.PublicURL, reconciler.PublicURL, err)
+		}
+	}
+}
+
 // Each row breaks what it names, and nothing else unless it cannot be helped.
 func TestEachRelationOfTheReconcilerIsChecked(t *testing.T) {
 	t.Parallel()
@@ -229,13 +245,20 @@ func TestEachRelationOfTheReconcilerIsChecked(t *testing.T) {
 		edit func(*Reconciler)
 		want string
 	}{
-		"sweep":     {func(c *Reconciler) { c.SweepEvery = 0 }, "SWEEP_EVERY is 0s, must be positive"},
-		"claim":     {func(c *Reconciler) { c.ClaimEvery = 0 }, "CLAIM_EVERY is 0s, must be positive"},
-		"scan":      {func(c *Reconciler) { c.ScanEvery = 0 }, "SCAN_EVERY is 0s, must be positive"},
-		"prune":     {func(c *Reconciler) { c.PruneEvery = 0 }, "PRUNE_EVERY is 0s, must be positive"},
-		"retention": {func(c *Reconciler) { c.WebhookRetention = 0 }, "WEBHOOK_RETENTION is 0s, must be positive"},
-		"recheck":   {func(c *Reconciler) { c.LookupRecheck = 0 }, "LOOKUP_RECHECK is 0s, must be positive"},
-		"stop":      {func(c *Reconciler) { c.StopLimit = 0 }, "STOP_LIMIT is 0s, must be positive"},
+		"sweep": {func(c *Reconciler) { c.SweepEvery = 0 }, "SWEEP_EVERY is 0s, must be positive"},
+		"claim": {func(c *Reconciler) { c.ClaimEvery = 0 }, "CLAIM_EVERY is 0s, must be positive"},
+		"scan":  {func(c *Reconciler) { c.ScanEvery = 0 }, "SCAN_EVERY is 0s, must be positive"},
+		"prune": {func(c *Reconciler) { c.PruneEvery = 0 }, "PRUNE_EVERY is 0s, must be positive"},
+		"retention": {func(c *Reconciler) { c.WebhookRetention = 24*time.Hour - 1 },
+			"WEBHOOK_RETENTION (23h59m59.999999999s) must be at least 24h0m0s: a webhook that is repeated later would be processed again"},
+		"cap and memory": {func(c *Reconciler) { c.LookupCap = 24 * time.Hour },
+			"LOOKUP_CAP (24h0m0s) and the settle window (1m30s) together must be shorter than PSP_KEY_MEMORY (24h0m0s)"},
+		"workers and PSP": {func(c *Reconciler) { c.ResolveWorkers = 59 },
+			"RESOLVE_WORKERS (59) must be at most PSP_IN_FLIGHT (64) less 6, which read ledgers"},
+		"first lookup": {func(c *Reconciler) { c.FirstLookup = 24 * time.Hour },
+			"LEASE (30s), PSP_LATE_LIMIT (1m0s) and FIRST_LOOKUP (24h0m0s) together must be shorter than PSP_KEY_MEMORY (24h0m0s)"},
+		"recheck": {func(c *Reconciler) { c.LookupRecheck = 0 }, "LOOKUP_RECHECK is 0s, must be positive"},
+		"stop":    {func(c *Reconciler) { c.StopLimit = 0 }, "STOP_LIMIT is 0s, must be positive"},
 		"overlap": {func(c *Reconciler) { c.ScanOverlap = 3*time.Minute - 1 },
 			"SCAN_OVERLAP (2m59.999999999s) must be at least twice LEASE plus PSP_LATE_LIMIT plus SCAN_EVERY (3m0s): a movement could slip through"},
 		"cap":     {func(c *Reconciler) { c.LookupCap = 4 * time.Second }, "LOOKUP_CAP (4s) must not be shorter than LOOKUP_BASE (5s)"},

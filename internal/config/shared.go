@@ -89,8 +89,10 @@ func (c Shared) check(bad *refusals) {
 	if c.Retention < c.PSPMemory {
 		bad.refuse("KEY_RETENTION (%s) must not be shorter than PSP_KEY_MEMORY (%s)", c.Retention, c.PSPMemory)
 	}
-	if c.SettleWindow() >= c.PSPMemory {
-		bad.refuse("LEASE (%s) and PSP_LATE_LIMIT (%s) together must be shorter than PSP_KEY_MEMORY (%s)", c.Lease, c.PSPLate, c.PSPMemory)
+	// Later, a lookup that finds nothing proves nothing.
+	if c.SettleWindow()+c.FirstLookup >= c.PSPMemory {
+		bad.refuse("LEASE (%s), PSP_LATE_LIMIT (%s) and FIRST_LOOKUP (%s) together must be shorter than PSP_KEY_MEMORY (%s)",
+			c.Lease, c.PSPLate, c.FirstLookup, c.PSPMemory)
 	}
 	if c.DBLockTimeout > c.DBStatementTimeout {
 		bad.refuse("DB_LOCK_TIMEOUT (%s) must not exceed DB_STATEMENT_TIMEOUT (%s)", c.DBLockTimeout, c.DBStatementTimeout)

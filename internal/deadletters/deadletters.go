@@ -39,6 +39,8 @@ const (
 	PSPMemoryOver Kind = "psp_memory_over"
 	// UnknownMovement: the PSP has moved money that nothing of ours asked for.
 	UnknownMovement Kind = "unknown_movement"
+	// UnreadableRecord: the PSP lists a record that cannot be read, so that nobody knows what it says.
+	UnreadableRecord Kind = "unreadable_record"
 	// OtherAccount: the PSP names a payment of ours under another tenant's account.
 	OtherAccount Kind = "other_account"
 	// LateAfterExpiry: a movement came to light when its key had expired unexecuted.

@@ -26,12 +26,19 @@ const (
 
 // Page is a part of the PSP's ledger, oldest first.
 type Page struct {
-	Records []Record
-	Next    string // the cursor of the page that follows; "" on the last
+	Records    []Record
+	Unreadable []Unreadable // besides the Records: where they lie among them, nobody can tell
+	Next       string       // the cursor of the page that follows; "" on the last
+}
+
+// Unreadable is a record that ParseRecord refuses. One of them must not hide all those behind it.
+type Unreadable struct {
+	Raw    []byte // JSON, within what a page may have
+	Reason string // repeats nothing of it
 }
 
 // List reads one page of the account's charges or refunds created after a time (the zero time: from the beginning), from a
-// cursor on ("" at first). A page that is not the last has records and another cursor, so that reading on comes to an end.
+// cursor on ("" at first). A page that is not the last has records, readable or not, and another cursor, so that reading on comes to an end.
 func (c *Client) List(ctx context.Context, o Object, account string, after time.Time, cursor string) (Page, error) {
 	query := url.Values{}
 	if !after.IsZero() {
@@ -91,14 +98,15 @@ func parsePage(body []byte, o Object, account string) (Page, error) {
 	for _, raw := range *list.Data {
 		r, err := ParseRecord(raw)
 		if err != nil {
-			return Page{}, err
+			page.Unreadable = append(page.Unreadable, Unreadable{Raw: raw, Reason: err.Error()})
+			continue
 		}
 		page.Records = append(page.Records, r)
 	}
 	return page, page.check(o, account)
 }
 
-// check fails on a page that is not what was asked for.
+// check fails on a page that is not what was asked for, as far as it can be read.
 func (p Page) check(o Object, account string) error {
 	for i, r := range p.Records {
 		switch {

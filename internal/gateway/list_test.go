@@ -101,7 +101,6 @@ func TestPageThatLeadsAstrayIsRefused(t *testing.T) {
 		"newest first":             {"answer is not oldest first", page(chargeRefused+","+chargeHeld, `"hasMore":false`)},
 		"another account":          {"answer has another account", page(replace(chargeHeld, "canary-account", "globex"), `"hasMore":false`)},
 		"another object":           {"answer has another object", page(refundHeld, `"hasMore":false`)},
-		"a record that is none":    {"record with a malformed id", page(chargeHeld+","+replace(chargeHeld, "ch_1", ""), `"hasMore":false`)},
 		"not a list":               {"answer malformed", `{"data":{}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,6 +110,38 @@ func TestPageThatLeadsAstrayIsRefused(t *testing.T) {
 	}
 	for _, status := range []int{201, 204, 302, 404, 500} {
 		listFailed(t, newClient(t, answering(t, status, nothingHeld).URL), fmt.Sprintf("PSP answered %d", status))
+	}
+}
+
+// One record that cannot be read must not hide all those behind it; and it is no excuse for a page that leads astray.
+func TestUnreadableRecordsAreReturnedApart(t *testing.T) {
+	t.Parallel()
+	pending := replace(chargeHeld, `"succeeded"`, `"pending"`)
+	body := `{"data":[` + pending + `,` + chargeHeld + `,7,` + chargeRefused + `],"hasMore":true,"nextCursor":"there"}`
+	page, err := newClient(t, answering(t, 200, body).URL).list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := gateway.Page{
+		Records: []gateway.Record{parsed(t, chargeHeld), parsed(t, chargeRefused)},
+		Unreadable: []gateway.Unreadable{
+			{Raw: []byte(pending), Reason: "record with a malformed status"}, {Raw: []byte("7"), Reason: "record is not the JSON of one"},
+		},
+		Next: "there",
+	}
+	if diff := cmp.Diff(want, page); diff != "" {
+		t.Fatalf("page differs (-want +got):\n%s", diff)
+	}
+	astray := listing(chargeRefused, pending, chargeHeld)
+	listFailed(t, newClient(t, answering(t, 200, astray).URL), "answer is not oldest first")
+}
+
+// Without a readable record there is a page that follows all the same.
+func TestPageOfNothingReadableLeadsOn(t *testing.T) {
+	t.Parallel()
+	page, err := newClient(t, answering(t, 200, `{"data":[{}],"hasMore":true,"nextCursor":"there"}`).URL).list()
+	if err != nil || len(page.Unreadable) != 1 || page.Next != "there" {
+		t.Fatalf("page %+v, error %v", page, err)
 	}
 }
 

@@ -22,7 +22,10 @@ type Found struct{ Records []Record }
 type NotFound struct{}
 
 // LookupFailed: nothing is known.
-type LookupFailed struct{ Reason string }
+type LookupFailed struct {
+	Reason   string
+	NotAsked bool // since we had no place for the question: that says nothing of the PSP
+}
 
 func (Found) lookup()        {}
 func (NotFound) lookup()     {}
@@ -57,15 +60,20 @@ func (c *Client) lookup(ctx context.Context, o Object, account, key string) Look
 	}
 	switch {
 	case err != nil:
-		return LookupFailed{Reason: err.Error()}
+		_, notAsked := errors.AsType[noPlaceError](err)
+		return LookupFailed{Reason: err.Error(), NotAsked: notAsked}
 	case len(page.Records) == 0:
 		return NotFound{}
 	}
 	return Found{Records: page.Records}
 }
 
-// holdsOnly fails on a record of another key: a PSP that ignores the filter has not been asked about ours.
+// holdsOnly fails on a record of another key: a PSP that ignores the filter has not been asked about ours. So it does on one that cannot be
+// read: nobody knows what that is.
 func (p Page) holdsOnly(key string) error {
+	if len(p.Unreadable) > 0 {
+		return errors.New(p.Unreadable[0].Reason)
+	}
 	for _, r := range p.Records {
 		if r.Key != key {
 			return errors.New("answer has another key")

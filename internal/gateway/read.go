@@ -16,7 +16,7 @@ import (
 func (c *Client) ask(ctx context.Context, account, pathAndQuery string) (answer, error) {
 	leave, refusal := c.enter(ctx)
 	if refusal != "" {
-		return answer{}, errors.New(refusal)
+		return answer{}, noPlaceError(refusal)
 	}
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, c.limits.Total)
@@ -35,6 +35,12 @@ func (c *Client) ask(ctx context.Context, account, pathAndQuery string) (answer,
 	}
 	return answer{status: res.StatusCode, body: raw}, nil
 }
+
+// noPlaceError says why a read was not even sent: there was no place for it among those in flight.
+type noPlaceError string
+
+// Error is the reason.
+func (e noPlaceError) Error() string { return string(e) }
 
 // get returns an answer whose body the caller reads and closes.
 func (c *Client) get(ctx context.Context, account, pathAndQuery, accept string) (*http.Response, error) {

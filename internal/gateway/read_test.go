@@ -173,7 +173,9 @@ func TestReadsTakeAPlaceAmongThoseInFlight(t *testing.T) {
 		t.Fatalf("%d in flight, want 1", n)
 	}
 	const full = "too many requests to the PSP in flight"
-	lookupFailed(t, c.lookup(), full)
+	if l := c.lookup(); l != (gateway.LookupFailed{Reason: full, NotAsked: true}) {
+		t.Fatalf("lookup %T %+v: it says that the PSP was asked", l, l)
+	}
 	listFailed(t, c, full)
 	if err := c.Statement(t.Context(), "canary-account", noon, discard); err == nil || err.Error() != "read statement: "+full {
 		t.Fatalf("statement: %v", err)

@@ -13,7 +13,7 @@ import (
 	"payonce/internal/idempotency/internal/dbsqlc"
 )
 
-// maxEvents bounds a timeline. A key takes a handful of transitions in its life; one with more is shown from its start.
+// maxEvents bounds a timeline. A key takes a handful of transitions in its life; of one with more, the end is shown.
 const maxEvents = 200
 
 // ErrNoKey says that the scope has no such key.
@@ -37,7 +37,8 @@ func (r Record) Timeline(written []Event) []Event {
 		At: r.Created, Actor: "request", To: InProgressStatus, Attempt: 1, Generation: 1, Reason: "reserved",
 	}
 	timeline := append([]Event{born}, written...)
-	told := slices.ContainsFunc(written, func(e Event) bool {
+	// Of a timeline that was cut short, nobody knows what it would have told.
+	told := len(written) >= maxEvents || slices.ContainsFunc(written, func(e Event) bool {
 		return e.To == CompletedStatus && e.From != CompletedStatus && e.Generation == r.Generation
 	})
 	if r.Response != nil && !told {
@@ -73,7 +74,7 @@ func (k *Keys) Peek(ctx context.Context, c Claim) (Decision, error) {
 	return claimed(c, row), nil
 }
 
-// Events reads a key's timeline, oldest first.
+// Events reads a key's timeline, oldest first, at most the last 200 lines of it.
 func (k *Keys) Events(ctx context.Context, ref Ref) ([]Event, error) {
 	var events []Event
 	err := k.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
@@ -86,6 +87,7 @@ func (k *Keys) Events(ctx context.Context, ref Ref) ([]Event, error) {
 				Attempt: r.Attempt, Generation: r.Generation, Reason: r.Reason, Evidence: r.Evidence,
 			})
 		}
+		slices.Reverse(events)
 		return err
 	})
 	if err != nil {

@@ -227,3 +227,29 @@ func TestNoteAboutAnotherGenerationOrKeyIsNotWritten(t *testing.T) {
 		}
 	}
 }
+
+// While an operator has the case, it is looked up for days, and always to the same end.
+func TestLookupsOfADeadLetteredKeyAreWrittenDownWhenTheyChange(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(UnknownStatus)
+	before := len(b.events())
+	postpone := func(reason string) {
+		b.send(func(batch *batchOf) {
+			b.keys.QueuePostpone(batch, b.sight().Execution, time.Hour, 1, Note{Actor: "lookup", Reason: reason})
+		})
+	}
+	for _, step := range []struct {
+		lettered bool
+		reason   string
+		lines    int
+	}{{false, "no answer", 1}, {false, "no answer", 2}, {true, "no answer", 2}, {true, "another", 3}, {true, "another", 3}, {true, "no answer", 4}} {
+		if step.lettered {
+			b.letter(1)
+		}
+		postpone(step.reason)
+		if n := len(b.events()) - before; n != step.lines {
+			t.Fatalf("%+v: %d lines", step, n)
+		}
+	}
+}

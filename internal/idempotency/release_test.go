@@ -110,6 +110,29 @@ func TestNotFoundIsNoProofWhenAskedWithinTheSettleWindow(t *testing.T) {
 	}
 }
 
+// That a job has failed says nothing about the key, and another job has found out. Pruned is it not, before somebody has seen the letter.
+func TestLetterOfAJobDoesNotHoldTheReleaseAndHoldsTheExpiry(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(UnknownStatus)
+	b.loseLongAgo()
+	b.letter(1)
+	b.exec("ALTER TABLE dead_letters DISABLE TRIGGER dead_letters_resolved_once")
+	b.exec("UPDATE dead_letters SET kind = 'job_discarded'")
+	s := b.sight()
+	if s.DeadLettered || !b.releaseUnknown(s).Through {
+		t.Fatalf("held: %+v", s)
+	}
+	b.unguarded("UPDATE idempotency_keys SET expires_at = clock_timestamp() - interval '1 second'")
+	if n, err := b.keys.Expire(t.Context(), 10); err != nil || n != 0 {
+		t.Fatalf("%d keys expired, %v", n, err)
+	}
+	err := b.tryRolledBack("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp()")
+	if got := refusedBy(t, err); got != "idempotency_keys_dead_lettered_stay" {
+		t.Fatalf("refused by %q", got)
+	}
+}
+
 // Beyond its memory the PSP finds nothing of what it has executed. Then it takes an operator's word.
 func TestNotFoundIsNoProofBeyondThePSPsMemory(t *testing.T) {
 	t.Parallel()

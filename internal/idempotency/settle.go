@@ -75,6 +75,11 @@ func (k *Keys) QueueNote(b *pgx.Batch, e Execution, n Note) {
 	})
 }
 
+// QueueHold queues a lock on the key, for what must not be overtaken by its release. It comes before whatever it protects.
+func (k *Keys) QueueHold(b *pgx.Batch, ref Ref) {
+	_ = dbsqlc.New(postgres.On(b)).HoldKey(context.Background(), dbsqlc.HoldKeyParams{Scope: string(ref.Scope), Key: ref.Key.value})
+}
+
 // passage records whether the statement queued last found the row that its guard asks for.
 func passage(q postgres.Queue, out *Passage) {
 	*out = Passage{}

@@ -115,17 +115,23 @@ func (d *Desk) prepare(ctx context.Context, letter deadletters.Letter, asked Dec
 	case deadletters.NotExecuted:
 		return d.ruleNotExecuted(ctx, letter)
 	case deadletters.Dismiss:
-		return dismiss, nil
+		return d.dismiss(letter), nil
 	}
 	return nil, refuse(NotApplicable, "There is no such action.")
 }
 
-// dismiss moves nothing. It would leave an open key to nobody: a letter holds it back from its release.
-func dismiss(_ context.Context, _ pgx.Tx, key idempotency.Status) error {
-	if key == idempotency.UnknownStatus || key == idempotency.InProgressStatus {
-		return refuse(NeedsDecision, "The letter's key is %s, so that something must be decided: retry, executed or not_executed.", key)
+// dismiss moves nothing. It would leave an open key to nobody: a letter holds it back from its release. A webhook whose job was given
+// up is not waited for any more.
+func (d *Desk) dismiss(letter deadletters.Letter) move {
+	return func(ctx context.Context, tx pgx.Tx, key idempotency.Status) error {
+		if key == idempotency.UnknownStatus || key == idempotency.InProgressStatus {
+			return refuse(NeedsDecision, "The letter's key is %s, so that something must be decided: retry, executed or not_executed.", key)
+		}
+		if event := jobOf(letter).Args.EventID; letter.Kind == deadletters.JobDiscarded && event != "" && d.forget != nil {
+			return wrap("forget webhook", d.forget(ctx, tx, event))
+		}
+		return nil
 	}
-	return nil
 }
 
 // holdTx locks the letter's key for the rest of the transaction.

@@ -18,12 +18,13 @@ import (
 // a new letter.
 func (d *Desk) retry(letter deadletters.Letter) move {
 	return func(ctx context.Context, tx pgx.Tx, key idempotency.Status) error {
-		var e struct {
-			JobID   int64  `json:"jobId"`
-			EventID string `json:"eventId"`
-		}
-		_ = json.Unmarshal(letter.Evidence, &e) // evidence of another form has neither
+		e := jobOf(letter)
 		switch {
+		case letter.Kind == deadletters.JobDiscarded && key == idempotency.UnknownStatus:
+			// A job is made for the key by the claim. The discarded one could meet it in the queue.
+			return d.payments.WakeTx(ctx, tx, *letter.About)
+		case letter.Kind == deadletters.JobDiscarded && e.Args.EventID != "" && d.reprocess != nil:
+			return again("process webhook again", d.reprocess(ctx, tx, e.Args.EventID))
 		case letter.Kind == deadletters.JobDiscarded && e.JobID != 0 && d.requeue != nil:
 			return again("run job again", d.requeue(ctx, tx, e.JobID))
 		case letter.Kind == deadletters.WebhookUnmatched && e.EventID != "" && d.reprocess != nil:
@@ -41,6 +42,20 @@ func (d *Desk) retry(letter deadletters.Letter) move {
 		}
 		return refuse(NotApplicable, "There is nothing in this letter that could be tried again. Dismiss it when you have seen to it.")
 	}
+}
+
+// job is what a letter's evidence says of a job, or of a stored webhook. Evidence of another form has neither.
+type job struct {
+	JobID   int64  `json:"jobId"`
+	EventID string `json:"eventId"`
+	Args    struct {
+		EventID string `json:"eventId"`
+	} `json:"args"`
+}
+
+func jobOf(letter deadletters.Letter) (j job) {
+	_ = json.Unmarshal(letter.Evidence, &j)
+	return j
 }
 
 // recordIn finds the record of the PSP's ledger that a letter's evidence is, or holds as its member record.
@@ -64,6 +79,9 @@ func recordIn(evidence []byte) []byte {
 func again(what string, err error) error {
 	if errors.Is(err, ErrGone) {
 		return refuse(NotApplicable, "What this letter is about is gone, so that it cannot be tried again. Dismiss it when you have seen to it.")
+	}
+	if errors.Is(err, ErrQueued) {
+		return refuse(NotApplicable, "An equal job is in the queue already. Wait for what it comes to.")
 	}
 	return wrap(what, err)
 }

@@ -44,6 +44,10 @@ func (h *hooks) use(c *Config) {
 		h.calls = append(h.calls, "event "+id)
 		return nil
 	}
+	c.Forget = func(_ context.Context, _ pgx.Tx, id string) error {
+		h.calls = append(h.calls, "forgotten "+id)
+		return nil
+	}
 	c.Reconsider = func(_ context.Context, _ pgx.Tx, raw []byte) error {
 		r, err := gateway.ParseRecord(raw)
 		h.calls = append(h.calls, "record "+r.ID)
@@ -78,16 +82,41 @@ func TestRetryDoesAgainWhatTheLetterIsAbout(t *testing.T) {
 	}
 }
 
-func TestRetryOfAJobAboutAnUnknownKeyRunsTheJob(t *testing.T) {
+// The claim makes jobs for an unknown key all the time. The one that was given up could meet another in the queue.
+func TestRetryOfAJobAboutAnUnknownKeyIsALookup(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.lost("pm_ok")
 	h := &hooks{}
 	o.with(h.use)
 	o.done(decision(o.put(o.about(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry))
-	if diff := cmp.Diff([]string{"job 42"}, h.calls); diff != "" {
+	if len(h.calls) != 0 || !scan[bool](o, "SELECT reconcile_after <= clock_timestamp() FROM idempotency_keys") {
+		t.Errorf("calls are %q", h.calls)
+	}
+}
+
+// The event outlives its job in the queue.
+func TestJobOfAWebhookIsRetriedAndDismissedByItsEvent(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	h := &hooks{}
+	o.with(h.use)
+	given := alone(deadletters.JobDiscarded, `{"jobId": 42, "kind": "webhook", "args": {"eventId": "msg_1"}}`)
+	o.done(decision(o.put(given), deadletters.Retry))
+	other := alone(deadletters.JobDiscarded, `{"jobId": 43, "kind": "webhook", "args": {"eventId": "msg_2"}}`)
+	o.done(decision(o.put(other), deadletters.Dismiss))
+	if diff := cmp.Diff([]string{"event msg_1", "forgotten msg_2"}, h.calls); diff != "" {
 		t.Error(diff)
 	}
+}
+
+func TestRetryOfWhatIsQueuedIsRefused(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.with(func(c *Config) {
+		c.Requeue = func(context.Context, pgx.Tx, int64) error { return fmt.Errorf("run job: %w", ErrQueued) }
+	})
+	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry), NotApplicable)
 }
 
 // An unknown key is looked up by its key, whatever record brought the letter about.

@@ -33,8 +33,8 @@ type Lag struct {
 type Watermark struct {
 	Account   string
 	Object    string
-	ScannedTo time.Time     // by the PSP's clock; zero for a ledger with nothing in it
-	Age       time.Duration // since the ledger was last read
+	ScannedTo time.Time     // by the PSP's clock; zero for a ledger with nothing in it, or never read
+	Age       time.Duration // since the ledger was last read to its end, or else since the tenant was created
 }
 
 // maxWatermarks bounds the summary: the accounts furthest behind come first.
@@ -73,7 +73,11 @@ func (s *Summary) readLags(ctx context.Context, q *dbsqlc.Queries) error {
 		return err
 	}
 	for _, m := range marks {
-		s.Ledger = append(s.Ledger, Watermark{m.Account, m.Object, m.ScannedTo, seconds(m.AgeSeconds)})
+		w := Watermark{Account: m.Account, Object: m.Object, Age: seconds(m.AgeSeconds)}
+		if m.ScannedTo != nil {
+			w.ScannedTo = *m.ScannedTo
+		}
+		s.Ledger = append(s.Ledger, w)
 	}
 	jobs, err := q.CountJobs(ctx)
 	if err != nil {

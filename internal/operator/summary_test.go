@@ -23,13 +23,14 @@ func (o *office) summary() Summary {
 func TestSummaryOfAnEmptyHouseIsAllZeros(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
+	o.exec(`UPDATE tenants SET created_at = clock_timestamp() + interval '1 hour'`) // just now, however slow the test is
 	raw, err := json.Marshal(o.summary())
 	if err != nil {
 		t.Fatal(err)
 	}
 	const want = `{"keys":{"completed":0,"expired":0,"failed_retryable":0,"in_progress":0,"unknown":0},"oldestUnknownSeconds":0,` +
 		`"deadLetters":{"open":{},"oldestSeconds":0},"webhooks":{"count":0,"oldestSeconds":0},"lookups":{"count":0,"oldestSeconds":0},` +
-		`"ledger":[],"jobs":{}}`
+		`"ledger":[{"account":"acme","object":"charge","ageSeconds":0},{"account":"acme","object":"refund","ageSeconds":0}],"jobs":{}}`
 	if string(raw) != want {
 		t.Fatalf("summary is %s", raw)
 	}
@@ -78,5 +79,18 @@ func TestSummaryTellsWhatWaitsAndForHowLong(t *testing.T) {
 	raw, err := json.Marshal(s)
 	if err != nil || !strings.Contains(string(raw), `"webhooks":{"count":2,"oldestSeconds":14`) || strings.Contains(string(raw), "0001-01-01") {
 		t.Errorf("%s, %v", raw, err)
+	}
+}
+
+// A ledger that nobody has ever read is behind for as long as there is one.
+func TestLedgerThatWasNeverReadIsAsOldAsItsTenant(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.exec(`UPDATE tenants SET created_at = clock_timestamp() - interval '2 days'`)
+	o.exec(`INSERT INTO ledger_watermarks (account, object, scanned_to, updated_at) VALUES
+		('acme', 'charge', clock_timestamp(), clock_timestamp()), ('nobody', 'charge', clock_timestamp(), clock_timestamp() - interval '9 days')`)
+	ledger := o.summary().Ledger
+	if len(ledger) != 2 || ledger[0].Object != "refund" || ledger[0].Age < 48*time.Hour || ledger[0].Age > 49*time.Hour || ledger[1].Age > time.Hour {
+		t.Fatalf("ledger is %+v", ledger)
 	}
 }

@@ -90,7 +90,15 @@ func (c *charge) request(key string) gateway.Charge {
 	}
 }
 
+func (c *charge) queueName(b *pgx.Batch, pspID string) {
+	_ = dbsqlc.New(postgres.On(b)).NamePayment(context.Background(), dbsqlc.NamePaymentParams{
+		ID: uuid.UUID(c.payment.ID), PspChargeID: nullable(pspID),
+	})
+}
+
 func (c *charge) object() gateway.Object { return gateway.ChargeObject }
+
+func (c *charge) terms() (AmountMinor, Currency) { return c.payment.Amount, c.payment.Currency }
 
 func (c *charge) judge(key string, r gateway.Record) gateway.Outcome { return c.request(key).Judge(r) }
 

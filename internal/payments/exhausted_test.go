@@ -185,3 +185,60 @@ func TestSecondRecordUnderOneKeyIsALetter(t *testing.T) {
 	g.wantMoved(Success, g.record.ID)
 	s.wantLetters("duplicate_movement record acme " + g.record.ID + "-2")
 }
+
+// In whatever order the PSP lists them: a client that is told of a refusal pays elsewhere.
+func TestClientIsNotToldOfARefusalWhenMoneyHasMoved(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost()
+	refused := refusedBy(as("ch_refused", g.record), "no_money")
+	psp.onLookup(finds(refused, g.record))
+	g.resolves(ToOperator)
+	g.wantMoved(Success, g.record.ID)
+	s.wantLetters("contradicts_completed record acme ch_refused")
+
+	// Nor when what has moved is not what was asked for.
+	other := s.charging("order-0000000002").lost()
+	refused = refusedBy(as("ch_refused_too", other.record), "no_money")
+	psp.onLookup(finds(refused, otherAmount.record(other)))
+	other.resolves(ToOperator)
+	other.wantStatus(idempotency.UnknownStatus, 1)
+	other.wantMoved(Processing, "")
+}
+
+// The budget is the PSP's: questions that we had no place for say nothing of it.
+func TestQuestionThatWasNotAskedTakesNothingOfTheBudget(t *testing.T) {
+	t.Parallel()
+	h := newHeld(t)
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost().windowPasses()
+	g.resolves(Scheduled) // a failure of the PSP's own
+
+	limits := gateway.DefaultLimits()
+	limits.InFlight, limits.Queue = 1, time.Millisecond
+	narrow, err := gateway.New(s.pspURL, pspSecret, limits, time.Now, func(string, time.Duration) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(narrow.Close)
+	s.service.psp = narrow
+	psp.onLookup(h.before(finds()))
+	err = whileAsked(h, func() error {
+		_, err := narrow.List(t.Context(), gateway.ChargeObject, "acme", time.Time{}, "")
+		return err
+	}, func() {
+		for range patient().Budget + 1 {
+			g.resolves(Scheduled)
+			g.wantWait(patient().Base)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.count("SELECT lookup_failures FROM idempotency_keys"); n != 1 {
+		t.Errorf("%d failures are counted", n)
+	}
+	s.wantLetters()
+}

@@ -20,8 +20,8 @@ func (s *Service) keyLetter(
 	if err != nil {
 		return deadletters.Letter{}, fmt.Errorf("make dead letter id: %w", err)
 	}
-	if evidence == nil {
-		evidence = []byte(`{}`)
+	if evidence, err = withAsked(evidence, m); err != nil {
+		return deadletters.Letter{}, err
 	}
 	about := deadletters.About{
 		Tenant: m.onBehalfOf().Tenant, Scope: string(e.Ref.Scope), Key: e.Ref.Key.String(), Generation: e.Generation,
@@ -30,6 +30,30 @@ func (s *Service) keyLetter(
 		ID: id, Kind: kind, Finding: about.KeyFinding(), About: &about, Subject: &e.Subject,
 		Reason: clip(reason), Evidence: evidence,
 	}, nil
+}
+
+// withAsked adds to evidence what had been asked for: who decides has to hold one against the other.
+func withAsked(evidence []byte, m movement) ([]byte, error) {
+	kept := map[string]jsontext.Value{}
+	if len(evidence) > 0 {
+		if err := json.Unmarshal(evidence, &kept); err != nil {
+			return nil, fmt.Errorf("read evidence: %w", err)
+		}
+	}
+	amount, currency := m.terms()
+	raw, err := json.Marshal(struct {
+		AmountCents AmountMinor `json:"amountCents"`
+		Currency    Currency    `json:"currency"`
+	}{amount, currency})
+	if err != nil {
+		return nil, fmt.Errorf("marshal what was asked: %w", err)
+	}
+	kept["asked"] = raw
+	whole, err := json.Marshal(kept, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("marshal evidence: %w", err)
+	}
+	return whole, nil
 }
 
 // putAside opens a dead letter for a record that belongs to no key of ours.

@@ -30,8 +30,12 @@ type movement interface {
 	conclude(v verdict) (Resource, idempotency.Response, error)
 	// queueSettle writes a verdict, or Failed, to the row, and tells how many rows that were.
 	queueSettle(b *pgx.Batch, e idempotency.Execution, v verdict, to idempotency.Status, rows *int64)
+	// queueName gives the row the PSP's id, where it has one of an operator's making.
+	queueName(b *pgx.Batch, pspID string)
 	// object is the PSP's word for it.
 	object() gateway.Object
+	// terms are how much it is about.
+	terms() (AmountMinor, Currency)
 	// judge reads a record of the PSP's ledger as a verdict on what was asked under a key.
 	judge(key string, r gateway.Record) gateway.Outcome
 	// standing is the verdict that the row has by now.

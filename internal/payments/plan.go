@@ -71,7 +71,18 @@ func forTimeline(o gateway.Indeterminate) []byte {
 	if o.Contradiction {
 		return nil
 	}
-	return o.Evidence
+	// The status alone: what a PSP writes into its refusals is not meant for our tenants.
+	var kept struct {
+		Status int `json:"status"`
+	}
+	if err := json.Unmarshal(o.Evidence, &kept); err != nil || kept.Status == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(kept)
+	if err != nil {
+		return nil
+	}
+	return raw
 }
 
 // letter is the dead letter of an answer that contradicts its request.

@@ -162,7 +162,15 @@ func (g *giveback) request(key string) gateway.Refund {
 	}
 }
 
+func (g *giveback) queueName(b *pgx.Batch, pspID string) {
+	_ = dbsqlc.New(postgres.On(b)).NameRefund(context.Background(), dbsqlc.NameRefundParams{
+		ID: uuid.UUID(g.refund.ID), PspRefundID: nullable(pspID),
+	})
+}
+
 func (g *giveback) object() gateway.Object { return gateway.RefundObject }
+
+func (g *giveback) terms() (AmountMinor, Currency) { return g.refund.Amount, g.refund.Currency }
 
 func (g *giveback) judge(key string, r gateway.Record) gateway.Outcome {
 	return g.request(key).Judge(r)

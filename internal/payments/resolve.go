@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -66,7 +67,7 @@ func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (Resolution
 	case gateway.NotFound:
 		return r.notFound(ctx, c, sight)
 	case gateway.LookupFailed:
-		return r.unanswered(ctx, c, sight, l.Reason)
+		return r.unanswered(ctx, c, sight, l)
 	default:
 		return "", fmt.Errorf("lookup %T is not known", l)
 	}
@@ -78,16 +79,21 @@ func (s *Service) ask(ctx context.Context, c *caseFile) gateway.Lookup {
 }
 
 // found settles the key with the record: with what lies under its key, whatever that refers to. More than one is one too many, and each
-// further one is evidence of that.
+// further one is evidence of that. What was executed comes first: nobody may be told of a refusal when money has moved.
 func (r *Resolver) found(ctx context.Context, c *caseFile, l gateway.Found) (Resolution, error) {
-	resolution := Resolved
-	for _, record := range l.Records {
+	resolution, known := Resolved, false
+	for _, record := range executedFirst(l.Records) {
+		if resolution == ToOperator && !known && !record.Executed() {
+			break // money has moved, though not as asked
+		}
 		finding, err := r.service.settleCase(ctx, c, c.testify(Evidence{Source: SourceLookup, Record: record}))
 		if err != nil {
 			return "", err
 		}
 		if _, lettered := finding.(Lettered); lettered {
 			resolution = ToOperator
+		} else {
+			known = true
 		}
 	}
 	if resolution == ToOperator {
@@ -96,6 +102,19 @@ func (r *Resolver) found(ctx context.Context, c *caseFile, l gateway.Found) (Res
 		return ToOperator, err
 	}
 	return resolution, nil
+}
+
+// executedFirst keeps the PSP's order otherwise.
+func executedFirst(records []gateway.Record) []gateway.Record {
+	executed := func(r gateway.Record) int {
+		if r.Executed() {
+			return 0
+		}
+		return 1
+	}
+	sorted := slices.Clone(records)
+	slices.SortStableFunc(sorted, func(a, b gateway.Record) int { return executed(a) - executed(b) })
+	return sorted
 }
 
 // notFound releases the key, if the question was asked when "nothing" had become a proof.
@@ -138,10 +157,13 @@ func (s *Service) release(
 	}}
 }
 
-// unanswered waits longer each time, and calls an operator when the budget is spent.
-func (r *Resolver) unanswered(ctx context.Context, c *caseFile, sight idempotency.Sight, reason string) (Resolution, error) {
-	failures := sight.LookupFailures + 1
+// unanswered waits longer each time, and calls an operator when the budget is spent. That is the PSP's budget: a question for which we had no
+// place ourselves takes nothing of it.
+func (r *Resolver) unanswered(ctx context.Context, c *caseFile, sight idempotency.Sight, l gateway.LookupFailed) (Resolution, error) {
+	reason, failures := l.Reason, sight.LookupFailures+1
 	switch {
+	case l.NotAsked:
+		return r.postpone(ctx, c, Scheduled, r.shortened(r.patience.Base), sight.LookupFailures, "the PSP was not asked: "+reason, nil)
 	case sight.DeadLettered:
 		return r.postpone(ctx, c, ToOperator, r.patience.Recheck, failures, "the PSP did not answer: "+reason, nil)
 	case failures < r.patience.Budget:

@@ -54,8 +54,8 @@ func (g *stage) wantWait(want time.Duration) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	// The two times are those of two expressions in one statement.
-	if wait := time.Duration(seconds * float64(time.Second)); wait > want || wait < want-want/10 {
+	// That line was written with it, or a little before: one that would say the same again is left out.
+	if wait := time.Duration(seconds * float64(time.Second)); wait > want+want/10 || wait < want-want/10 {
 		g.t.Fatalf("the next lookup is in %v, want %v", wait, want)
 	}
 }

@@ -118,7 +118,8 @@ func TestRulingExecutedCompletesTheKey(t *testing.T) {
 	}
 }
 
-// Where an operator has vouched without the PSP's id, the PSP's own record confirms him, whatever its id. A refusal does not.
+// Where an operator has vouched without the PSP's id, the first record of the PSP that comes to light confirms him, and names the movement:
+// with its name a second one is noticed, and the payment can be refunded. What was answered stays to the byte. A refusal confirms nothing.
 func TestEvidenceConfirmsWhatAnOperatorVouchesFor(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
@@ -134,9 +135,13 @@ func TestEvidenceConfirmsWhatAnOperatorVouchesFor(t *testing.T) {
 		t.Errorf("the late owner answers %s", f.Response.Body)
 	}
 	s.wantLetters()
-	g.wantMoved(Success, OperatorPSPID+"42")
+	g.wantMoved(Success, g.record.ID)
+	if r := g.row(); string(r.Response.Body) != string(stored.Response.Body) {
+		t.Errorf("the stored response is %s now", r.Response.Body)
+	}
 	is[Lettered](t, s.settle(SourceLookup, refusedBy(g.record, "no_money")))
-	s.wantLetters("contradicts_completed record acme " + g.record.ID)
+	is[Lettered](t, s.settle(SourceScan, as("psp_again", g.record)))
+	s.wantLetters("contradicts_completed record acme "+g.record.ID, "duplicate_movement record acme psp_again")
 }
 
 // ways are how a key moves between an operator's look and his word.

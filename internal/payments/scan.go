@@ -2,6 +2,8 @@ package payments
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -9,55 +11,72 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/payments/internal/dbsqlc"
 )
 
-// Scan walks the PSP's own list of one account's movements, from the durable watermark on, and settles what our books do not confirm.
-// It reads at most pages pages beyond the watermark, and tells whether there is more.
+// Progress is what one run of a scan came to.
+type Progress string
+
+// How a run can end that did not fail.
+const (
+	ReachedEnd Progress = "reached_end" // of the PSP's list
+	GotOn      Progress = "got_on"      // there is more, and the next run begins further on
+	Stalled    Progress = "stalled"     // there is more, and the next run begins where this one did
+)
+
+// Scan walks the PSP's own list of one account's movements and settles what our books do not confirm. A run reads at most pages pages; a
+// walk goes on in the next run where the last one ended, however that was, until it comes to the end of the list.
 //
-// overlap is read again each time: what a scan has left alone, since somebody was at work on it, must come by again after that
-// work should have ended. The watermark is a time of the PSP's own clock, so no other clock is compared with it.
+// A new walk begins overlap before the watermark: what a scan has left alone, since somebody was at work on it, must come by again after
+// that work should have ended. The first one begins overlap before the tenant was created: what was in the account before is not ours.
+// Otherwise the position is a time of the PSP's own clock, so no other clock is compared with it.
 func (s *Service) Scan(
 	ctx context.Context, o gateway.Object, account string, overlap time.Duration, pages int, found func(Finding),
-) (more bool, err error) {
-	mark, err := s.watermark(ctx, o, account)
-	if err != nil {
-		return false, err
+) (Progress, error) {
+	w, err := s.beginWalk(ctx, o, account, overlap)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return ReachedEnd, nil // of an account that is no tenant's
+	case err != nil:
+		return "", err
 	}
-	after := mark
-	if !after.IsZero() {
-		after = after.Add(-overlap)
-	}
-	cursor := ""
-	for read := 0; read < pages; {
-		page, err := s.psp.List(ctx, o, account, after, cursor)
+	cursor, read := "", w.after
+	for range pages {
+		page, err := s.psp.List(ctx, o, account, w.after, cursor)
 		if err != nil {
-			return false, fmt.Errorf("list the PSP's ledger: %w", err)
+			return "", fmt.Errorf("list the PSP's ledger: %w", err)
 		}
-		if err := s.settlePage(ctx, o, page.Records, found); err != nil {
-			return false, err
+		if err := s.settlePage(ctx, w, page, found); err != nil {
+			return "", err
 		}
 		if n := len(page.Records); n > 0 {
 			// Behind the evidence: after a crash in between, the page is read once more.
-			last := page.Records[n-1].Created
-			if err := s.raiseWatermark(ctx, o, account, last); err != nil {
-				return false, err
-			}
-			// Pages of the overlap do not count: were there more of them than that, the scan would never get beyond them.
-			if last.After(mark) {
-				read++
+			read = page.Records[n-1].Created
+			if err := s.advanceWalk(ctx, w, read); err != nil {
+				return "", err
 			}
 		}
 		if cursor = page.Next; cursor == "" {
-			return false, s.raiseWatermark(ctx, o, account, time.Time{})
+			return ReachedEnd, s.endWalk(ctx, w)
 		}
 	}
-	return true, nil
+	if read.Sub(w.after) <= time.Microsecond { // so much is read again
+		return Stalled, nil
+	}
+	return GotOn, nil
 }
 
-func (s *Service) settlePage(ctx context.Context, o gateway.Object, page []gateway.Record, found func(Finding)) error {
-	open, err := s.Unexplained(ctx, o, page)
+func (s *Service) settlePage(ctx context.Context, w walk, page gateway.Page, found func(Finding)) error {
+	for _, u := range page.Unreadable {
+		finding, err := s.putUnreadable(ctx, w, u)
+		if err != nil {
+			return err
+		}
+		found(finding)
+	}
+	open, err := s.Unexplained(ctx, w.object, page.Records)
 	if err != nil {
 		return err
 	}
@@ -71,27 +90,74 @@ func (s *Service) settlePage(ctx context.Context, o gateway.Object, page []gatew
 	return nil
 }
 
-// watermark is zero for a ledger that was never read.
-func (s *Service) watermark(ctx context.Context, o gateway.Object, account string) (time.Time, error) {
-	var at time.Time
-	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		var err error
-		at, err = dbsqlc.New(c).GetWatermark(ctx, dbsqlc.GetWatermarkParams{Account: account, Object: string(o)})
-		return err
-	})
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return time.Time{}, fmt.Errorf("read watermark: %w", err)
+// maxUnreadable bounds what a letter keeps of a record that cannot be read, in bytes.
+const maxUnreadable = 64 << 10
+
+// putUnreadable opens a dead letter for a record that cannot be read: the walk goes on behind it. It is named by its bytes, since any other
+// name in it may be what is wrong.
+func (s *Service) putUnreadable(ctx context.Context, w walk, u gateway.Unreadable) (Finding, error) {
+	id, err := s.newID()
+	if err != nil {
+		return nil, fmt.Errorf("make dead letter id: %w", err)
 	}
-	return at, nil
+	t := testimony{source: SourceScan}
+	if len(u.Raw) <= maxUnreadable && gateway.Storable(u.Raw) {
+		t.evidence = u.Raw
+	}
+	sum := sha256.Sum256(u.Raw)
+	var opened bool
+	b := &pgx.Batch{}
+	deadletters.QueueOpenNew(b, deadletters.Letter{
+		ID: id, Kind: deadletters.UnreadableRecord, Finding: recordFinding(w.account, "sha256:"+hex.EncodeToString(sum[:])),
+		Reason:   clip("the PSP lists a " + string(w.object) + " of account " + w.account + " that cannot be read: " + u.Reason),
+		Evidence: evidenceOf(t),
+	}, &opened)
+	if err := s.db.Send(ctx, b); err != nil {
+		return nil, fmt.Errorf("open dead letter: %w", err)
+	}
+	return Lettered{Kind: deadletters.UnreadableRecord, New: opened}, nil
 }
 
-// raiseWatermark notes that everything up to at has been read; a zero at, that the ledger was read to its end.
-func (s *Service) raiseWatermark(ctx context.Context, o gateway.Object, account string, at time.Time) error {
+// walk is one way along one ledger, from somewhere to its end, in as many runs as it takes.
+type walk struct {
+	account string
+	object  gateway.Object
+	after   time.Time // where this run begins
+	began   time.Time // names the walk
+}
+
+// beginWalk goes on with the walk that was not finished, or begins one. It fails with pgx.ErrNoRows for an account that is no tenant's.
+func (s *Service) beginWalk(ctx context.Context, o gateway.Object, account string, overlap time.Duration) (walk, error) {
+	var row dbsqlc.BeginWalkRow
 	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		return dbsqlc.New(c).RaiseWatermark(ctx, dbsqlc.RaiseWatermarkParams{Account: account, Object: string(o), ScannedTo: at})
+		var err error
+		row, err = dbsqlc.New(c).BeginWalk(ctx, dbsqlc.BeginWalkParams{Account: account, Object: string(o), Overlap: overlap})
+		return err
 	})
 	if err != nil {
-		return fmt.Errorf("raise watermark: %w", err)
+		return walk{}, fmt.Errorf("begin walk: %w", err)
+	}
+	return walk{account: account, object: o, after: row.ResumeAfter, began: row.WalkBegan}, nil
+}
+
+// advanceWalk notes that everything up to a time has been read.
+func (s *Service) advanceWalk(ctx context.Context, w walk, to time.Time) error {
+	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		return dbsqlc.New(c).AdvanceWalk(ctx, dbsqlc.AdvanceWalkParams{Account: w.account, Object: string(w.object), WalkBegan: w.began, ReadTo: to})
+	})
+	if err != nil {
+		return fmt.Errorf("advance walk: %w", err)
+	}
+	return nil
+}
+
+// endWalk notes that the end of the list was reached.
+func (s *Service) endWalk(ctx context.Context, w walk) error {
+	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		return dbsqlc.New(c).EndWalk(ctx, dbsqlc.EndWalkParams{Account: w.account, Object: string(w.object), WalkBegan: w.began})
+	})
+	if err != nil {
+		return fmt.Errorf("end walk: %w", err)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (s *Service) weigh(ctx context.Context, c *caseFile, row idempotency.Record
 	}
 	switch {
 	case isVerdict && known.confirmedBy(v):
-		return s.confirmation(c, ours, t), nil
+		return s.confirmation(c, ours, v, t), nil
 	case isVerdict && v.status == Refused && known.status == Failed:
 		return nothing(Confirmed{}), nil // neither of the two has moved any money
 	case known.status == Success && v.status == Success:
@@ -68,7 +68,7 @@ func (s *Service) weigh(ctx context.Context, c *caseFile, row idempotency.Record
 }
 
 // confirmedBy reports whether a verdict says what is known. Where an operator has vouched for an execution without knowing the
-// PSP's id of it, any execution will do.
+// PSP's id of it, the first execution that comes to light will do.
 func (v verdict) confirmedBy(other verdict) bool {
 	return v.status == other.status && (v.pspID == other.pspID || strings.HasPrefix(v.pspID, OperatorPSPID))
 }
@@ -96,15 +96,25 @@ func (s *Service) settlement(c *caseFile, seen idempotency.Status, v verdict, t 
 	}, nil
 }
 
-// confirmation leaves a trace of a webhook in the key's timeline. A scan would leave one for every movement there is.
-func (s *Service) confirmation(c *caseFile, ours bool, t testimony) weighed {
-	if t.source != SourceWebhook || !ours {
+// confirmation leaves a trace of a webhook in the key's timeline. A scan would leave one for every movement there is. What an operator has
+// vouched for gets the id that the PSP knows it by; the stored response stays as it is.
+func (s *Service) confirmation(c *caseFile, ours bool, v verdict, t testimony) weighed {
+	note := t.source == SourceWebhook && ours
+	name := c.movement.standing().pspID != v.pspID
+	if !note && !name {
 		return nothing(Confirmed{})
 	}
-	note := idempotency.Note{Actor: string(t.source), Reason: "the PSP confirms: " + t.outcome.Label(), Evidence: t.evidence}
+	line := idempotency.Note{Actor: string(t.source), Reason: "the PSP confirms: " + t.outcome.Label(), Evidence: t.evidence}
 	return weighed{
-		label:   "confirmed",
-		queue:   func(b *pgx.Batch, _ *written) { s.keys.QueueNote(b, c.execution, note) },
+		label: "confirmed",
+		queue: func(b *pgx.Batch, _ *written) {
+			if note {
+				s.keys.QueueNote(b, c.execution, line)
+			}
+			if name {
+				c.movement.queueName(b, v.pspID)
+			}
+		},
 		finding: func(idempotency.Passage) Finding { return Confirmed{} },
 	}
 }
@@ -120,8 +130,11 @@ func (s *Service) toOperator(c *caseFile, kind deadletters.Kind, t testimony, re
 	}
 	var opened bool
 	return weighed{
-		label:   "dead_letter",
-		queue:   func(b *pgx.Batch, _ *written) { deadletters.QueueOpenNew(b, letter, &opened) },
+		label: "dead_letter",
+		queue: func(b *pgx.Batch, _ *written) {
+			s.keys.QueueHold(b, c.execution.Ref)
+			deadletters.QueueOpenNew(b, letter, &opened)
+		},
 		finding: func(idempotency.Passage) Finding { return Lettered{Kind: kind, New: opened} },
 	}, nil
 }

@@ -7,7 +7,7 @@
 //	webhook    one stored event           → brings its evidence to the key
 //	scan       one account's ledger       → what webhooks and lookups have missed      every minute or so
 //	evidence   one record                 → weighed again, when an operator says so
-//	statement  one day's settlement file  → a report of breaks                         daily
+//	statement  one account's day      → a report of breaks                         every hour, what no run has judged
 //	prune      what is past its time      → expired, then deleted                      every minute or so
 //
 // A job here decides nothing: package payments does, under guards that make every run harmless, the second one too. A job that is lost is

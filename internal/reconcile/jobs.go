@@ -13,6 +13,8 @@ const (
 	scheduleQueue = river.QueueDefault
 	resolveQueue  = "resolve"
 	webhookQueue  = "webhook"
+	// Two jobs for each tenant, and files of millions of lines: behind them, the sweep would wait its turn.
+	ledgerQueue = "ledger"
 )
 
 // sweepArgs asks for all leases that are over.
@@ -33,6 +35,7 @@ type resolveArgs struct {
 // webhookArgs asks for one stored event.
 type webhookArgs struct {
 	EventID string `json:"eventId" river:"unique"`
+	After   int64  `json:"after,omitzero" river:"unique"` // as of resolveArgs
 }
 
 // scanArgs asks for all ledgers, scanLedgerArgs for one.
@@ -47,11 +50,7 @@ type (
 // evidenceArgs asks for a record to be weighed again.
 type evidenceArgs struct {
 	Record jsontext.Value `json:"record" river:"unique"`
-}
-
-// statementArgs asks for one day's statement, YYYY-MM-DD in UTC. Empty is yesterday.
-type statementArgs struct {
-	Day string `json:"day" river:"unique"`
+	After  int64          `json:"after,omitzero" river:"unique"` // as of resolveArgs
 }
 
 // pruneArgs asks for everything past its time.
@@ -64,7 +63,6 @@ func (webhookArgs) Kind() string    { return "webhook" }
 func (scanArgs) Kind() string       { return "scan" }
 func (scanLedgerArgs) Kind() string { return "scan_ledger" }
 func (evidenceArgs) Kind() string   { return "evidence" }
-func (statementArgs) Kind() string  { return "statement" }
 func (pruneArgs) Kind() string      { return "prune" }
 
 // The schedule makes the next one anyway: a run that fails is not repeated.
@@ -72,17 +70,13 @@ const scheduledAttempts = 1
 
 // InsertOpts implements river.JobArgsWithInsertOpts.
 func (scanLedgerArgs) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{MaxAttempts: scheduledAttempts, Queue: scheduleQueue, UniqueOpts: whileOpen()}
+	return river.InsertOpts{MaxAttempts: scheduledAttempts, Queue: ledgerQueue, UniqueOpts: whileOpen()}
 }
 
-// InsertOpts implements river.JobArgsWithInsertOpts.
-func (statementArgs) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{MaxAttempts: 10, Queue: scheduleQueue, UniqueOpts: whileOpen()}
-}
-
-// InsertOpts implements river.JobArgsWithInsertOpts. A key whose job is given up comes back by the next claim.
+// InsertOpts implements river.JobArgsWithInsertOpts. A key whose job is given up comes back by the next claim. It fails for the database's
+// sake alone, whose troubles are no operator's case before they have lasted for about half an hour.
 func (resolveArgs) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{MaxAttempts: 5, Queue: resolveQueue, UniqueOpts: whileOpen()}
+	return river.InsertOpts{MaxAttempts: 15, Queue: resolveQueue, UniqueOpts: whileOpen()}
 }
 
 // InsertOpts implements river.JobArgsWithInsertOpts.

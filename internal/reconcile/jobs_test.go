@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -78,7 +79,7 @@ func TestJobOfTheSameArgumentsIsInTheQueueOnce(t *testing.T) {
 	enqueue := func() {
 		c.inTx(func(ctx context.Context, tx pgx.Tx) error { return c.queue.WebhookTx(ctx, tx, "evt_1") })
 	}
-	for _, state := range []string{"available", "retryable", "scheduled", "running"} {
+	for _, state := range []string{"available", "retryable", "scheduled"} {
 		enqueue()
 		c.exec("UPDATE river_job SET state = '" + state + "'")
 		enqueue()
@@ -88,6 +89,50 @@ func TestJobOfTheSameArgumentsIsInTheQueueOnce(t *testing.T) {
 	c.exec(finish)
 	enqueue()
 	c.wantJobs("webhook", 2)
+}
+
+// An operator wants an event processed again whose last run has done its work, and whose end is not written yet.
+func TestEventWhoseRunIsNotWrittenOffHasAnotherJob(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	for runs := 1; runs <= 3; runs++ {
+		c.inTx(func(ctx context.Context, tx pgx.Tx) error { return c.queue.WebhookTx(ctx, tx, "evt_1") })
+		c.wantJobs("webhook", runs)
+		c.exec("UPDATE river_job SET state = 'running', attempted_at = now(), attempt = 1")
+	}
+}
+
+// The claim goes on making jobs for a key while the database is in trouble. All of them given up are one case.
+func TestJobsOfOneKeyThatAreGivenUpAreOneLetter(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	for range 3 {
+		c.due()
+		c.exec("UPDATE river_job SET state = 'discarded', attempt = max_attempts, finalized_at = now() WHERE state <> 'discarded'")
+	}
+	c.wantJobs("resolve", 3)
+	var n int
+	if err := c.pool.QueryRow(t.Context(), "SELECT count(*) FROM dead_letters").Scan(&n); err != nil || n != 1 {
+		t.Fatalf("%d letters: %v", n, err)
+	}
+}
+
+func TestRetryOfAJobThatIsQueuedOrForgottenSaysSo(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.due()
+	c.exec("UPDATE river_job SET state = 'discarded', attempt = max_attempts, finalized_at = now()")
+	var id int64
+	if err := c.pool.QueryRow(t.Context(), "SELECT id FROM river_job").Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	c.due()
+	for want, job := range map[error]int64{ErrJobQueued: id, ErrJobForgotten: id + 1000} {
+		err := pgx.BeginFunc(t.Context(), c.pool, func(tx pgx.Tx) error { return c.queue.RetryTx(t.Context(), tx, job) })
+		if !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}
 }
 
 // The claim has hidden the key for a minute. If its last run is said to be running still, since its end is not written yet, the key

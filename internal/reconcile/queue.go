@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -9,6 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
+
+	"payonce/internal/postgres"
 )
 
 // Queue puts jobs into the caller's transactions and works none. The API process and the operator's desk have one.
@@ -25,25 +29,48 @@ func NewQueue(log *slog.Logger) (*Queue, error) {
 
 // WebhookTx has a stored event processed, once the caller's transaction has committed.
 func (q *Queue) WebhookTx(ctx context.Context, tx pgx.Tx, eventID string) error {
-	return q.insert(ctx, tx, webhookArgs{EventID: eventID})
+	return q.insert(ctx, tx, func(after int64) river.JobArgs { return webhookArgs{EventID: eventID, After: after} })
 }
 
 // EvidenceTx has a record of the PSP's weighed again.
 func (q *Queue) EvidenceTx(ctx context.Context, tx pgx.Tx, record []byte) error {
-	return q.insert(ctx, tx, evidenceArgs{Record: jsontext.Value(record)})
+	return q.insert(ctx, tx, func(after int64) river.JobArgs { return evidenceArgs{Record: jsontext.Value(record), After: after} })
 }
+
+// Refusals of RetryTx. The transaction is of no use any more after the second.
+var (
+	ErrJobForgotten = errors.New("the queue has forgotten the job")
+	ErrJobQueued    = errors.New("an equal job is in the queue")
+)
 
 // RetryTx has a job run again that was given up.
 func (q *Queue) RetryTx(ctx context.Context, tx pgx.Tx, jobID int64) error {
-	if _, err := q.client.JobRetryTx(ctx, tx, jobID); err != nil {
+	_, err := q.client.JobRetryTx(ctx, tx, jobID)
+	switch {
+	case errors.Is(err, river.ErrNotFound):
+		return ErrJobForgotten
+	case postgres.Violates(err, "river_job_unique_idx"):
+		return ErrJobQueued
+	case err != nil:
 		return fmt.Errorf("retry job: %w", err)
 	}
 	return nil
 }
 
-func (q *Queue) insert(ctx context.Context, tx pgx.Tx, args river.JobArgs) error {
-	if _, err := q.client.InsertTx(ctx, tx, args, nil); err != nil {
-		return fmt.Errorf("enqueue %s: %w", args.Kind(), err)
+// insert puts a job into the queue unless an equal one waits there. One whose last run counts as running does not wait: its work is done,
+// and its end not written yet.
+func (q *Queue) insert(ctx context.Context, tx pgx.Tx, job func(after int64) river.JobArgs) error {
+	var after int64
+	for range maxRuns {
+		args := job(after)
+		found, err := q.client.InsertTx(ctx, tx, args, nil)
+		switch {
+		case err != nil:
+			return fmt.Errorf("enqueue %s: %w", args.Kind(), err)
+		case !found.UniqueSkippedAsDuplicate || found.Job.State != rivertype.JobStateRunning:
+			return nil
+		}
+		after = found.Job.ID
 	}
 	return nil
 }

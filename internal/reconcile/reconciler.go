@@ -16,6 +16,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
+	"payonce/internal/statement"
 	"payonce/internal/telemetry"
 	"payonce/internal/webhooks"
 )
@@ -40,36 +41,36 @@ type Config struct {
 	Payments *payments.Service
 	Resolver *payments.Resolver
 	Inbox    *webhooks.Inbox
-	// Statement reconciles a day (YYYY-MM-DD, UTC), or yesterday if it is empty.
-	Statement func(ctx context.Context, day string) error
-	NewID     func() (uuid.UUID, error)
-	Now       func() time.Time
-	Jitter    func() float64 // draws from [0, 1)
-	Metrics   *telemetry.Metrics
-	Log       *slog.Logger
-	Settings  Settings
+	// Statements compares settlement files with our books.
+	Statements *statement.Reconciler
+	NewID      func() (uuid.UUID, error)
+	Now        func() time.Time
+	Jitter     func() float64 // draws from [0, 1)
+	Metrics    *telemetry.Metrics
+	Log        *slog.Logger
+	Settings   Settings
 }
 
 // Reconciler runs the background jobs of one process. Any number of them may run on one database.
 type Reconciler struct {
-	db        *postgres.DB
-	keys      *idempotency.Keys
-	payments  *payments.Service
-	resolver  *payments.Resolver
-	inbox     *webhooks.Inbox
-	statement func(ctx context.Context, day string) error
-	newID     func() (uuid.UUID, error)
-	now       func() time.Time
-	metrics   *telemetry.Metrics
-	log       *slog.Logger
-	settings  Settings
-	client    *river.Client[pgx.Tx]
+	db         *postgres.DB
+	keys       *idempotency.Keys
+	payments   *payments.Service
+	resolver   *payments.Resolver
+	inbox      *webhooks.Inbox
+	statements *statement.Reconciler
+	newID      func() (uuid.UUID, error)
+	now        func() time.Time
+	metrics    *telemetry.Metrics
+	log        *slog.Logger
+	settings   Settings
+	client     *river.Client[pgx.Tx]
 }
 
 // New returns a Reconciler that does not run yet.
 func New(c Config) (*Reconciler, error) {
 	r := &Reconciler{
-		db: c.DB, keys: c.Keys, payments: c.Payments, resolver: c.Resolver, inbox: c.Inbox, statement: c.Statement,
+		db: c.DB, keys: c.Keys, payments: c.Payments, resolver: c.Resolver, inbox: c.Inbox, statements: c.Statements,
 		newID: c.NewID, now: c.Now, metrics: c.Metrics, log: c.Log, settings: c.Settings,
 	}
 	client, err := river.NewClient(riverpgxv5.New(c.DB.Pool()), r.riverConfig(c.Jitter))
@@ -83,8 +84,11 @@ func New(c Config) (*Reconciler, error) {
 // What River keeps of jobs that are done with. Discarded ones have their dead letter.
 const (
 	keepCompleted = 10 * time.Minute
-	keepDiscarded = 30 * 24 * time.Hour
+	keepDiscarded = 7 * 24 * time.Hour
 )
+
+// ledgerWorkers is how many ledgers are read at once.
+const ledgerWorkers = 6
 
 // River fetches at most MaxWorkers jobs per cooldown: this, and not the machine, would be the ceiling at its default of 100 ms.
 const (
@@ -100,9 +104,11 @@ func (r *Reconciler) riverConfig(jitter func() float64) *river.Config {
 	}
 	return &river.Config{
 		Queues: map[string]river.QueueConfig{
-			scheduleQueue: {MaxWorkers: 10},
-			webhookQueue:  {MaxWorkers: 20},
-			resolveQueue:  {MaxWorkers: r.settings.ResolveWorkers},
+			scheduleQueue:  {MaxWorkers: 10},
+			webhookQueue:   {MaxWorkers: 20},
+			ledgerQueue:    {MaxWorkers: ledgerWorkers},
+			statementQueue: {MaxWorkers: statementWorkers},
+			resolveQueue:   {MaxWorkers: r.settings.ResolveWorkers},
 		},
 		Workers:                     r.workers(),
 		PeriodicJobs:                r.periodicJobs(),
@@ -130,7 +136,8 @@ func (r *Reconciler) workers() *river.Workers {
 	river.AddWorker(workers, &evidence{r: r})
 	river.AddWorker(workers, &scan{r: r})
 	river.AddWorker(workers, &scanLedger{r: r})
-	river.AddWorker(workers, &statement{r: r})
+	river.AddWorker(workers, &dueStatements{r: r})
+	river.AddWorker(workers, &statementDay{r: r})
 	river.AddWorker(workers, &prune{r: r})
 	return workers
 }
@@ -147,24 +154,8 @@ func (r *Reconciler) periodicJobs() []*river.PeriodicJob {
 		every(r.settings.ClaimEvery, claimArgs{}),
 		every(r.settings.ScanEvery, scanArgs{}),
 		every(r.settings.PruneEvery, pruneArgs{}),
-		river.NewPeriodicJob(daily{}, func() (river.JobArgs, *river.InsertOpts) { return statementArgs{}, nil },
-			&river.PeriodicJobOpts{RunOnStart: true}),
+		every(statementsEvery, dueStatementsArgs{}),
 	}
-}
-
-// daily is some hours after midnight UTC, when the PSP has written the day's settlement file.
-type daily struct{}
-
-const statementHour = 4
-
-// Next implements river.PeriodicSchedule.
-func (daily) Next(after time.Time) time.Time {
-	after = after.UTC()
-	next := time.Date(after.Year(), after.Month(), after.Day(), statementHour, 0, 0, 0, time.UTC)
-	if !next.After(after) {
-		next = next.AddDate(0, 0, 1)
-	}
-	return next
 }
 
 // Run works until ctx ends; then it takes no new job, and finishes those that it has.

@@ -52,12 +52,15 @@ func TestLookupsHaveWorkersOfTheirOwn(t *testing.T) {
 	for _, args := range []interface {
 		river.JobArgs
 		river.JobArgsWithInsertOpts
-	}{resolveArgs{}, webhookArgs{}, evidenceArgs{}, scanLedgerArgs{}, statementArgs{}} {
+	}{resolveArgs{}, webhookArgs{}, evidenceArgs{}, scanLedgerArgs{}, statementDayArgs{}} {
 		queues[args.Kind()] = args.InsertOpts().Queue
 	}
 	for kind, queue := range queues {
 		if (queue == resolveQueue) != (kind == resolveArgs{}.Kind()) {
 			t.Errorf("%s is in queue %s", kind, queue)
+		}
+		if (queue == ledgerQueue) != (kind == scanLedgerArgs{}.Kind()) {
+			t.Errorf("%s is in queue %s", kind, queue) // long readings must not keep the sweep waiting
 		}
 		if _, worked := configured(everyMinute()).Queues[queue]; !worked {
 			t.Errorf("nobody works queue %s", queue)
@@ -74,7 +77,7 @@ func TestOnlyTheScheduleTriesOnce(t *testing.T) {
 	if n := (scanLedgerArgs{}).InsertOpts().MaxAttempts; n != 1 {
 		t.Errorf("scans have %d attempts", n)
 	}
-	for _, args := range []river.JobArgsWithInsertOpts{resolveArgs{}, webhookArgs{}, evidenceArgs{}, statementArgs{}} {
+	for _, args := range []river.JobArgsWithInsertOpts{resolveArgs{}, webhookArgs{}, evidenceArgs{}, statementDayArgs{}} {
 		if n := args.InsertOpts().MaxAttempts; n < 2 {
 			t.Errorf("%T has %d attempts", args, n)
 		}
@@ -102,27 +105,6 @@ func TestFailedJobsWaitLongerEachTimeUpToACap(t *testing.T) {
 			if got := b.NextRetry(job).Sub(at); got != row.want {
 				t.Errorf("after %d failures it waits %s, want %s", failures, got, row.want)
 			}
-		}
-	}
-}
-
-func TestStatementsAreOfDaysThatTheFileIsThereFor(t *testing.T) {
-	t.Parallel()
-	at := func(s string) time.Time {
-		when, err := time.Parse(time.RFC3339, s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return when
-	}
-	for after, want := range map[string]string{
-		"2026-01-02T03:59:59Z":      "2026-01-02T04:00:00Z",
-		"2026-01-02T04:00:00Z":      "2026-01-03T04:00:00Z",
-		"2026-12-31T23:00:00Z":      "2027-01-01T04:00:00Z",
-		"2026-01-02T08:00:00+09:00": "2026-01-02T04:00:00Z",
-	} {
-		if got := (daily{}).Next(at(after)); !got.Equal(at(want)) {
-			t.Errorf("after %s comes %s, want %s", after, got, want)
 		}
 	}
 }

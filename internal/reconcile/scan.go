@@ -13,6 +13,13 @@ import (
 // scanPages bounds one run over one ledger: 5000 records. A ledger that is further behind goes on in the next run.
 const scanPages = 50
 
+// scanTimeout is for scanPages from a PSP that takes almost its whole time for each. River's rescuer heeds it. A run that is cut all the same
+// has not been for nothing: the next one goes on where it was.
+const scanTimeout = 10 * time.Minute
+
+// stalledPause is before a run that would begin where the last one did.
+const stalledPause = 5 * time.Second
+
 // scan enqueues the scan of every account's ledgers. One that is still in the queue is not put there twice.
 type scan struct {
 	river.WorkerDefaults[scanArgs]
@@ -37,29 +44,26 @@ type scanLedger struct {
 	r *Reconciler
 }
 
-func (w *scanLedger) Work(ctx context.Context, job *river.Job[scanLedgerArgs]) error {
-	more, err := w.r.payments.Scan(ctx, gateway.Object(job.Args.Object), job.Args.Account, w.r.settings.ScanOverlap, scanPages,
-		func(f payments.Finding) { w.r.countFinding(f, payments.SourceScan) })
-	if err == nil && more {
-		// Behind by more than one run: go on at once, not at the next turn.
-		return river.JobSnooze(0)
-	}
-	return err
-}
-
-// statement compares a day's settlement files with our books.
-type statement struct {
-	river.WorkerDefaults[statementArgs]
-
-	r *Reconciler
-}
-
-// statementTimeout is for millions of lines. River's rescuer heeds it.
-const statementTimeout = time.Hour
-
 // Timeout implements river.Worker.
-func (w *statement) Timeout(*river.Job[statementArgs]) time.Duration { return statementTimeout }
+func (w *scanLedger) Timeout(*river.Job[scanLedgerArgs]) time.Duration { return scanTimeout }
 
-func (w *statement) Work(ctx context.Context, job *river.Job[statementArgs]) error {
-	return w.r.statement(ctx, job.Args.Day)
+func (w *scanLedger) Work(ctx context.Context, job *river.Job[scanLedgerArgs]) error {
+	progress, err := w.r.payments.Scan(ctx, gateway.Object(job.Args.Object), job.Args.Account, w.r.settings.ScanOverlap, scanPages,
+		func(f payments.Finding) { w.r.countFinding(f, payments.SourceScan) })
+	if err != nil {
+		return err
+	}
+	return nextRun(progress)
+}
+
+// nextRun says when to go on, if there is more to read than one run does.
+func nextRun(p payments.Progress) error {
+	switch p {
+	case payments.GotOn:
+		return river.JobSnooze(0) // behind: at once, not at the next turn
+	case payments.Stalled:
+		return river.JobSnooze(stalledPause)
+	case payments.ReachedEnd:
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -62,9 +63,12 @@ func (w *webhook) unmatched(ctx context.Context, event webhooks.Stored, cause er
 	evidence := struct {
 		EventID string         `json:"eventId"`
 		Body    jsontext.Value `json:"body,omitzero"`
+		Text    string         `json:"text,omitzero"` // the beginning of what is not JSON
 	}{EventID: event.ID}
 	if gateway.Storable(event.Body) {
 		evidence.Body = event.Body
+	} else {
+		evidence.Text = beginning(event.Body)
 	}
 	raw, err := json.Marshal(evidence)
 	if err != nil {
@@ -85,6 +89,15 @@ func (w *webhook) unmatched(ctx context.Context, event webhooks.Stored, cause er
 	}
 	w.r.metrics.WebhookLag(w.r.now().Sub(event.SentAt))
 	return nil
+}
+
+// longestText bounds what a letter keeps of a body that is not JSON, in bytes.
+const longestText = 2000
+
+// beginning is text that PostgreSQL takes.
+func beginning(body []byte) string {
+	text := strings.ToValidUTF8(string(body[:min(len(body), longestText)]), "\uFFFD")
+	return strings.ReplaceAll(text, "\x00", "\uFFFD")
 }
 
 // evidence weighs one record again.

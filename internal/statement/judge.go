@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/gateway"
+	"payonce/internal/payments"
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
@@ -59,6 +60,7 @@ func (j *judgement) judge(ctx context.Context) (Summary, error) {
 	s := Summary{ID: j.run, Account: j.account, Day: j.day, Lines: j.loaded, Partial: !j.over(j.day)}
 	found, err := j.q.WriteLineBreaks(ctx, dbsqlc.WriteLineBreaksParams{
 		Account: j.account, Day: dateOf(j.day), SeenAt: j.started, RunID: j.run, TenantID: j.tenant,
+		OwnPrefix: payments.OperatorPSPID,
 	})
 	if err != nil {
 		return Summary{}, fmt.Errorf("compare lines: %w", err)

@@ -85,15 +85,23 @@ func New(c Config) (*Reconciler, error) {
 
 // Yesterday is the last day that is over, by the database's clock.
 func (r *Reconciler) Yesterday(ctx context.Context) (time.Time, error) {
-	var now time.Time
-	err := r.config.DB.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
+	now, err := r.now(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return dayOf(now).Add(-oneDay), nil
+}
+
+// now is the time by the database's clock.
+func (r *Reconciler) now(ctx context.Context) (now time.Time, err error) {
+	err = r.config.DB.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
 		now, err = dbsqlc.New(c).Clock(ctx)
 		return err
 	})
 	if err != nil {
 		return time.Time{}, fmt.Errorf("read clock: %w", err)
 	}
-	return dayOf(now).Add(-oneDay), nil
+	return now, nil
 }
 
 // Run reconciles a day, UTC, of the named PSP accounts, or of all. Days before it that were left with pending movements are

@@ -97,7 +97,7 @@ func TestAccountAtThePSPIsFixed(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.tenant()
-	for _, sql := range []string{"UPDATE tenants SET psp_account = 'elsewhere'", "UPDATE tenants SET id = 'another'"} {
+	for _, sql := range []string{"UPDATE tenants SET psp_account = 'elsewhere'", "UPDATE tenants SET id = 'another'", "DELETE FROM tenants", "TRUNCATE tenants CASCADE"} {
 		if _, err := o.pool.Exec(t.Context(), sql); !postgres.Violates(err, "history_is_append_only") {
 			t.Errorf("%s: %v", sql, err)
 		}

@@ -272,6 +272,8 @@ SELECT $1, $2, $3, $4::text, $5::text, $6::text,
        $7::integer, $8::uuid, $9, $10
 WHERE NOT EXISTS (SELECT FROM dead_letters AS d
                   WHERE d.kind = $2 AND d.finding = $3 AND d.status = 'resolved' AND d.action <> 'retry')
+   OR EXISTS (SELECT FROM idempotency_keys AS k
+              WHERE k.scope = $5 AND k.key = $6 AND k.generation = $7 AND k.status = 'unknown')
 ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING
 `
 
@@ -289,7 +291,8 @@ type OpenDeadLetterParams struct {
 }
 
 // Cases that only an operator can close, and what was done about them.
-// Seen again, an open finding stays one letter; so does one that an operator has judged. Only after a retry is it a new case.
+// Seen again, an open finding stays one letter; so does one that an operator has judged. After a retry it is a new case, and so it is
+// while its key is unknown: then the judgement was about an earlier attempt, and without a letter nobody would look at this one.
 func (q *Queries) OpenDeadLetter(ctx context.Context, arg OpenDeadLetterParams) (int64, error) {
 	result, err := q.db.Exec(ctx, openDeadLetter,
 		arg.ID,

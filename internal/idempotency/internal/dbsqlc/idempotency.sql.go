@@ -304,11 +304,26 @@ func (q *Queries) FindKey(ctx context.Context, arg FindKeyParams) (FindKeyRow, e
 	return i, err
 }
 
+const holdKey = `-- name: HoldKey :exec
+SELECT k.key FROM idempotency_keys AS k WHERE k.scope = $1 AND k.key = $2 FOR NO KEY UPDATE
+`
+
+type HoldKeyParams struct {
+	Scope string
+	Key   string
+}
+
+// Keeps a key where it is while a dead letter about it is written: a release that comes at the same time waits, and then sees the letter.
+func (q *Queries) HoldKey(ctx context.Context, arg HoldKeyParams) error {
+	_, err := q.db.Exec(ctx, holdKey, arg.Scope, arg.Key)
+	return err
+}
+
 const listEvents = `-- name: ListEvents :many
 SELECT id, generation, attempt, at, actor, from_status, to_status, reason, evidence
 FROM idempotency_key_events
 WHERE scope = $1 AND key = $2
-ORDER BY id
+ORDER BY id DESC
 LIMIT $3
 `
 
@@ -330,7 +345,7 @@ type ListEventsRow struct {
 	Evidence   []byte
 }
 
-// The key's timeline, oldest first, bounded.
+// The end of the key's timeline, newest first, bounded.
 func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListEventsRow, error) {
 	rows, err := q.db.Query(ctx, listEvents, arg.Scope, arg.Key, arg.MaxEvents)
 	if err != nil {
@@ -367,7 +382,8 @@ SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failur
        coalesce(extract(epoch FROM k.unknown_since + $1::interval - clock_timestamp()), 0)::float8 AS window_left,
        (k.reserved_at + $2::interval <= clock_timestamp())::boolean AS memory_over,
        EXISTS (SELECT FROM dead_letters AS d
-               WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open') AS dead_lettered
+               WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+                 AND d.kind <> 'job_discarded') AS dead_lettered
 FROM idempotency_keys AS k WHERE k.scope = $3 AND k.key = $4
 `
 
@@ -509,6 +525,11 @@ WITH postponed AS (
 )
 INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
 SELECT n.scope, n.key, n.generation, n.attempt, $1, 'unknown', 'unknown', $2 FROM postponed AS n
+WHERE NOT EXISTS (SELECT FROM dead_letters AS d
+                  WHERE d.scope = n.scope AND d.key = n.key AND d.generation = n.generation AND d.status = 'open')
+   OR $1 || ' ' || $2 IS DISTINCT FROM (
+          SELECT e.actor || ' ' || e.reason FROM idempotency_key_events AS e
+          WHERE e.scope = n.scope AND e.key = n.key ORDER BY e.id DESC LIMIT 1)
 `
 
 type PostponeKeyParams struct {
@@ -522,7 +543,8 @@ type PostponeKeyParams struct {
 	Attempt        int32
 }
 
-// unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key.
+// unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key. While an operator has the case, it goes on
+// for days: what it finds is written down when it changes.
 func (q *Queries) PostponeKey(ctx context.Context, arg PostponeKeyParams) (int64, error) {
 	result, err := q.db.Exec(ctx, postponeKey,
 		arg.Actor,
@@ -586,7 +608,8 @@ WITH released AS (
       AND k.unknown_since + $7::interval <= $8::timestamptz
       AND ($8::timestamptz < k.reserved_at + $9::interval OR $10::boolean)
       AND NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open')
+                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+                        AND d.kind <> 'job_discarded')
     RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
@@ -611,7 +634,8 @@ type ReleaseUnknownKeyParams struct {
 }
 
 // unknown -> failed_retryable, by a lookup that found nothing. Competes with webhooks, the scan, the late owner and operators. The
-// question must have been asked after the settle window, within the PSP's memory of the key, and no operator may have the case.
+// question must have been asked after the settle window, within the PSP's memory of the key, and no operator may have the case. That a job
+// has failed is no case of the key's: another job has come to this.
 func (q *Queries) ReleaseUnknownKey(ctx context.Context, arg ReleaseUnknownKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, releaseUnknownKey,
 		arg.Retention,

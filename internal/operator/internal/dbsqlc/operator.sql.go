@@ -102,18 +102,22 @@ func (q *Queries) HoldKey(ctx context.Context, arg HoldKeyParams) (string, error
 }
 
 const listWatermarks = `-- name: ListWatermarks :many
-SELECT account, object, scanned_to, extract(epoch FROM clock_timestamp() - updated_at)::float8 AS age_seconds
-FROM ledger_watermarks ORDER BY updated_at, account, object LIMIT $1
+SELECT t.psp_account AS account, o.object::text AS object, w.scanned_to,
+       extract(epoch FROM clock_timestamp() - coalesce(w.updated_at, t.created_at))::float8 AS age_seconds
+FROM tenants AS t CROSS JOIN (VALUES ('charge'), ('refund')) AS o (object)
+LEFT JOIN ledger_watermarks AS w ON w.account = t.psp_account AND w.object = o.object
+ORDER BY coalesce(w.updated_at, t.created_at), t.psp_account, o.object LIMIT $1
 `
 
 type ListWatermarksRow struct {
 	Account    string
 	Object     string
-	ScannedTo  time.Time
+	ScannedTo  *time.Time
 	AgeSeconds float64
 }
 
-// How far each account's ledger has been compared, and how long ago: the one furthest behind first.
+// How far each tenant's ledger has been compared, and how long ago it was last read to its end: the one furthest behind first. One that never
+// was counts from the tenant's creation.
 func (q *Queries) ListWatermarks(ctx context.Context, maxRows int32) ([]ListWatermarksRow, error) {
 	rows, err := q.db.Query(ctx, listWatermarks, maxRows)
 	if err != nil {

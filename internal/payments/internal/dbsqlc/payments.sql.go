@@ -12,6 +12,36 @@ import (
 	"github.com/google/uuid"
 )
 
+const advanceWalk = `-- name: AdvanceWalk :exec
+UPDATE ledger_watermarks AS w
+SET scanned_to = greatest(w.scanned_to, least($1::timestamptz, clock_timestamp())),
+    resume_after = CASE WHEN w.walk_began = $2::timestamptz AND w.resume_after IS NOT NULL
+                        THEN greatest(w.resume_after, $1::timestamptz - interval '1 microsecond')
+                        ELSE w.resume_after END
+WHERE w.account = $3 AND w.object = $4
+`
+
+type AdvanceWalkParams struct {
+	ReadTo    time.Time
+	WalkBegan time.Time
+	Account   string
+	Object    string
+}
+
+// Everything up to read_to has been read. Forward only: of two scans of one ledger, the slower one takes nothing back, nor does it move a walk
+// that is not its own. The watermark never goes into the future: a single record that the PSP has dated wrongly would have all those after it
+// skipped. The position may: the walk goes along the list.
+// A microsecond is read again: the records of one instant may lie on two pages.
+func (q *Queries) AdvanceWalk(ctx context.Context, arg AdvanceWalkParams) error {
+	_, err := q.db.Exec(ctx, advanceWalk,
+		arg.ReadTo,
+		arg.WalkBegan,
+		arg.Account,
+		arg.Object,
+	)
+	return err
+}
+
 const beginPayment = `-- name: BeginPayment :one
 
 INSERT INTO payments (
@@ -137,6 +167,36 @@ func (q *Queries) BeginRefund(ctx context.Context, arg BeginRefundParams) (Refun
 	return i, err
 }
 
+const beginWalk = `-- name: BeginWalk :one
+INSERT INTO ledger_watermarks AS w (account, object, scanned_to, updated_at, resume_after, walk_began)
+SELECT t.psp_account, $1, '0001-01-01 00:00:00Z', t.created_at, t.created_at - $2::interval, clock_timestamp()
+FROM tenants AS t WHERE t.psp_account = $3
+ON CONFLICT (account, object) DO UPDATE
+SET resume_after = coalesce(w.resume_after, greatest(least(w.scanned_to, w.walk_began) - $2::interval, excluded.resume_after)),
+    walk_began = CASE WHEN w.resume_after IS NULL OR w.walk_began IS NULL THEN excluded.walk_began ELSE w.walk_began END
+RETURNING w.resume_after::timestamptz AS resume_after, w.walk_began::timestamptz AS walk_began
+`
+
+type BeginWalkParams struct {
+	Object  string
+	Overlap time.Duration
+	Account string
+}
+
+type BeginWalkRow struct {
+	ResumeAfter time.Time
+	WalkBegan   time.Time
+}
+
+// Goes on with the walk that was not finished, or begins one. Of an account's history before it was ours, nothing is read. A new walk reads
+// again what the last one has read since shortly before it began, however long that took: what it left alone must come by once more.
+func (q *Queries) BeginWalk(ctx context.Context, arg BeginWalkParams) (BeginWalkRow, error) {
+	row := q.db.QueryRow(ctx, beginWalk, arg.Object, arg.Overlap, arg.Account)
+	var i BeginWalkRow
+	err := row.Scan(&i.ResumeAfter, &i.WalkBegan)
+	return i, err
+}
+
 const bookedPayments = `-- name: BookedPayments :many
 SELECT p.id, t.psp_account, p.amount_minor, p.currency, p.status, p.psp_charge_id
 FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
@@ -221,6 +281,23 @@ func (q *Queries) BookedRefunds(ctx context.Context, ids []uuid.UUID) ([]BookedR
 		return nil, err
 	}
 	return items, nil
+}
+
+const endWalk = `-- name: EndWalk :exec
+UPDATE ledger_watermarks AS w SET resume_after = NULL, updated_at = clock_timestamp()
+WHERE w.account = $1 AND w.object = $2 AND w.walk_began = $3::timestamptz
+`
+
+type EndWalkParams struct {
+	Account   string
+	Object    string
+	WalkBegan time.Time
+}
+
+// The walk has come to the end of the list.
+func (q *Queries) EndWalk(ctx context.Context, arg EndWalkParams) error {
+	_, err := q.db.Exec(ctx, endWalk, arg.Account, arg.Object, arg.WalkBegan)
+	return err
 }
 
 const findPayment = `-- name: FindPayment :one
@@ -372,22 +449,6 @@ func (q *Queries) GetRefund(ctx context.Context, arg GetRefundParams) (Refund, e
 	return i, err
 }
 
-const getWatermark = `-- name: GetWatermark :one
-SELECT scanned_to FROM ledger_watermarks WHERE account = $1 AND object = $2
-`
-
-type GetWatermarkParams struct {
-	Account string
-	Object  string
-}
-
-func (q *Queries) GetWatermark(ctx context.Context, arg GetWatermarkParams) (time.Time, error) {
-	row := q.db.QueryRow(ctx, getWatermark, arg.Account, arg.Object)
-	var scanned_to time.Time
-	err := row.Scan(&scanned_to)
-	return scanned_to, err
-}
-
 const isUnknown = `-- name: IsUnknown :one
 SELECT EXISTS (SELECT FROM idempotency_keys AS k
                WHERE k.scope = $1 AND k.key = $2 AND k.generation = $3 AND k.attempt = $4
@@ -534,23 +595,33 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) error 
 	return err
 }
 
-const raiseWatermark = `-- name: RaiseWatermark :exec
-INSERT INTO ledger_watermarks (account, object, scanned_to)
-VALUES ($1, $2, least($3::timestamptz, clock_timestamp()))
-ON CONFLICT (account, object) DO UPDATE
-SET scanned_to = greatest(ledger_watermarks.scanned_to, excluded.scanned_to), updated_at = clock_timestamp()
+const namePayment = `-- name: NamePayment :exec
+UPDATE payments SET psp_charge_id = $1 WHERE id = $2 AND starts_with(psp_charge_id, 'operator:')
 `
 
-type RaiseWatermarkParams struct {
-	Account   string
-	Object    string
-	ScannedTo time.Time
+type NamePaymentParams struct {
+	PspChargeID *string
+	ID          uuid.UUID
 }
 
-// Forward only: of two scans of one ledger, the slower one takes nothing back. And never into the future: a single record that the
-// PSP has dated wrongly would have all those after it skipped.
-func (q *Queries) RaiseWatermark(ctx context.Context, arg RaiseWatermarkParams) error {
-	_, err := q.db.Exec(ctx, raiseWatermark, arg.Account, arg.Object, arg.ScannedTo)
+// The PSP tells the id of a charge for which an operator has vouched. Competes with other evidence: the first name stays.
+func (q *Queries) NamePayment(ctx context.Context, arg NamePaymentParams) error {
+	_, err := q.db.Exec(ctx, namePayment, arg.PspChargeID, arg.ID)
+	return err
+}
+
+const nameRefund = `-- name: NameRefund :exec
+UPDATE refunds SET psp_refund_id = $1 WHERE id = $2 AND starts_with(psp_refund_id, 'operator:')
+`
+
+type NameRefundParams struct {
+	PspRefundID *string
+	ID          uuid.UUID
+}
+
+// The same of a refund.
+func (q *Queries) NameRefund(ctx context.Context, arg NameRefundParams) error {
+	_, err := q.db.Exec(ctx, nameRefund, arg.PspRefundID, arg.ID)
 	return err
 }
 

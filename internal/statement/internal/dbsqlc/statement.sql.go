@@ -196,6 +196,47 @@ func (q *Queries) MarkGone(ctx context.Context, arg MarkGoneParams) (int64, erro
 	return result.RowsAffected(), nil
 }
 
+const missingDays = `-- name: MissingDays :many
+SELECT t.psp_account AS account, d.day::date AS day
+FROM tenants AS t
+CROSS JOIN LATERAL (SELECT $1::date - n AS day FROM generate_series(0, $2::integer - 1) AS n) AS d
+WHERE d.day >= (t.created_at AT TIME ZONE 'UTC')::date
+  AND NOT EXISTS (SELECT FROM statement_runs AS r WHERE r.account = t.psp_account AND r.day = d.day AND r.status = 'complete')
+ORDER BY d.day DESC, t.psp_account
+`
+
+type MissingDaysParams struct {
+	LastDay pgtype.Date
+	Days    int32
+}
+
+type MissingDaysRow struct {
+	Account string
+	Day     pgtype.Date
+}
+
+// The days of accounts up to one, newest first, of which no run has judged the whole statement. A day that was judged before it was over
+// is among them.
+func (q *Queries) MissingDays(ctx context.Context, arg MissingDaysParams) ([]MissingDaysRow, error) {
+	rows, err := q.db.Query(ctx, missingDays, arg.LastDay, arg.Days)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []MissingDaysRow
+	for rows.Next() {
+		var i MissingDaysRow
+		if err := rows.Scan(&i.Account, &i.Day); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const openBreaks = `-- name: OpenBreaks :many
 SELECT id, account, day, object, kind, psp_id, subject, reference, other_tenant, lines, their_amount_minor, their_currency,
        our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen,
@@ -472,7 +513,8 @@ CROSS JOIN LATERAL (VALUES
     ('missing_here', x.executed AND x.subject IS NULL AND x.nth_id = 1),
     ('duplicate', x.executed AND (x.nth_about > 1 OR x.nth_id > 1)),
     ('status', x.nth_about = 1 AND x.executed <> (x.our_status = 'succeeded')),
-    ('psp_id', x.nth_about = 1 AND x.executed AND x.our_status = 'succeeded' AND (x.by_psp_id OR x.our_psp_id <> x.psp_id)),
+    ('psp_id', x.nth_about = 1 AND x.executed AND x.our_status = 'succeeded' AND (x.by_psp_id OR (x.our_psp_id <> x.psp_id
+        AND NOT starts_with(x.our_psp_id, $6::text)))),
     ('amount', x.nth_about = 1 AND x.executed AND x.our_amount_minor <> x.amount_minor),
     ('currency', x.nth_about = 1 AND x.executed AND x.our_currency <> x.currency)
 ) AS k (kind, found)
@@ -487,15 +529,17 @@ SET reference = excluded.reference, other_tenant = excluded.other_tenant, lines 
 `
 
 type WriteLineBreaksParams struct {
-	Account  string
-	Day      pgtype.Date
-	SeenAt   time.Time
-	RunID    uuid.UUID
-	TenantID string
+	Account   string
+	Day       pgtype.Date
+	SeenAt    time.Time
+	RunID     uuid.UUID
+	TenantID  string
+	OwnPrefix string
 }
 
 // Every break that a line of the day shows. Of the lines about one movement, the first one under the id that we know it by
-// is compared with ours, and each further id is a duplicate. So is an id that is listed twice, whatever about.
+// is compared with ours, and each further id is a duplicate. So is an id that is listed twice, whatever about. Where an operator
+// has vouched for a movement without knowing its id (one of ours begins with own_prefix), the first line about it is that movement.
 func (q *Queries) WriteLineBreaks(ctx context.Context, arg WriteLineBreaksParams) (int64, error) {
 	result, err := q.db.Exec(ctx, writeLineBreaks,
 		arg.Account,
@@ -503,6 +547,7 @@ func (q *Queries) WriteLineBreaks(ctx context.Context, arg WriteLineBreaksParams
 		arg.SeenAt,
 		arg.RunID,
 		arg.TenantID,
+		arg.OwnPrefix,
 	)
 	if err != nil {
 		return 0, err

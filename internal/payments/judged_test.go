@@ -1,0 +1,75 @@
+package payments
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+// An operator has judged one attempt of a key. The next one is lost as well: without a letter of its own, nobody would look at it.
+func TestJudgementOfAnAttemptDoesNotCoverTheNext(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost().windowPasses()
+	exhaust := func() {
+		for range 3 {
+			g.resolves(Scheduled)
+		}
+		g.resolves(ToOperator)
+	}
+	exhaust()
+	psp.onLookup(finds())
+	s.notExecuted(g)
+	g.wantStatus(idempotency.FailedRetryableStatus, 1)
+
+	psp.onLookup(nil)
+	is[Pending](t, s.create("order-0000000001", order()))
+	g.wantStatus(idempotency.UnknownStatus, 2)
+	exhaust()
+	if n := s.count("SELECT count(*) FROM dead_letters WHERE status = 'open' AND kind = 'lookups_exhausted'"); n != 1 {
+		t.Fatalf("%d open letters about an unknown key that nobody else will decide about", n)
+	}
+}
+
+// notExecuted resolves the one open letter, about the given key, as an operator's desk does.
+func (s *shop) notExecuted(g *stage) {
+	s.t.Helper()
+	var id uuid.UUID
+	if err := s.pool.QueryRow(s.t.Context(), "SELECT id FROM dead_letters WHERE status = 'open'").Scan(&id); err != nil {
+		s.t.Fatal(err)
+	}
+	inquiry, err := s.service.Inquire(s.t.Context(), deadletters.About{
+		Tenant: "acme", Scope: string(g.claim.Ref.Scope), Key: g.key.Key.String(), Generation: 1,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	err = s.service.db.Transact(s.t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := deadletters.ResolveTx(ctx, tx, id, 1, deadletters.NotExecuted, "ann", "the PSP says no"); err != nil {
+			return err
+		}
+		return s.service.RuleNotExecutedTx(ctx, tx, inquiry)
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// What a PSP writes into a refusal may name our secret or another account. The tenant can read the timeline.
+func TestTimelineKeepsNothingOfARefusalButItsStatus(t *testing.T) {
+	t.Parallel()
+	for evidence, want := range map[string]string{
+		`{"status":401,"answer":{"detail":"secret sk_live_1 of account globex"}}`: `{"status":401}`, `{"answer":{}}`: "", `{`: "", "": "",
+	} {
+		if got := string(forTimeline(gateway.Indeterminate{Evidence: []byte(evidence)})); got != want {
+			t.Errorf("%s: the timeline has %s", evidence, got)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package payments
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+// How a walk along the PSP's list gets to its end, in however many runs.
+
+// Each run reads a bounded number of pages; and however many of them the overlap takes, it gets on.
+func TestScanOfABusyLedgerGetsOn(t *testing.T) {
+	t.Parallel()
+	psp := &bookkeeper{page: 1}
+	s := setupScan(t, psp)
+	psp.records = ledgerOf(s.lostOnes(7)) // all within one overlap
+	s.wantScan(3, 3, GotOn)
+	s.wantWatermark(psp.records[2])
+	s.wantScan(3, 2, GotOn) // and one again, in case that others lie at the same instant
+	s.wantWatermark(psp.records[4])
+	s.wantScan(3, 2, ReachedEnd)
+	s.wantWatermark(psp.records[6])
+}
+
+// hasty ends each run when it asks for its page of that number.
+type hasty struct {
+	*bookkeeper
+	pages int
+	left  int
+	cut   context.CancelFunc
+}
+
+func (h *hasty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.left--; h.left < 0 {
+		h.cut()
+		<-r.Context().Done()
+		return
+	}
+	h.bookkeeper.ServeHTTP(w, r)
+}
+
+// run scans until it is cut, and tells whether it was.
+func (h *hasty) run(s *shop) bool {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	defer cancel()
+	h.left, h.cut = h.pages, cancel
+	_, err := s.service.Scan(ctx, gateway.ChargeObject, "acme", overlap, 50, func(Finding) {})
+	return err != nil
+}
+
+// fresh counts the ledgers that are said to have been read to their end just now.
+func (s *shop) fresh() int {
+	s.t.Helper()
+	return s.count("SELECT count(*) FROM ledger_watermarks WHERE updated_at > clock_timestamp() - interval '1 hour'")
+}
+
+// A run that is cut before the overlap's end, each time: the next one does not begin at the beginning, and nobody believes meanwhile that the
+// ledger has been read.
+func TestScanThatIsAlwaysCutInItsOverlapComesToTheEnd(t *testing.T) {
+	t.Parallel()
+	psp := &hasty{bookkeeper: &bookkeeper{page: 1}, pages: 4}
+	s := setupOn(t, psp)
+	s.exec("UPDATE tenants SET created_at = '2026-11-01'")
+	psp.left = 100
+	all := ledgerOf(s.lostOnes(20)) // all within one overlap
+	psp.records = all[:10]
+	s.wantScan(50, 10, ReachedEnd)
+	s.exec("UPDATE ledger_watermarks SET updated_at = updated_at - interval '2 hours'")
+	psp.records = all
+	for run := 1; psp.run(s); run++ {
+		if s.fresh() != 0 {
+			t.Fatal("a ledger passes for read whose end nobody has seen")
+		}
+		if run > len(all) {
+			t.Fatalf("after %d runs the end is not in sight: %s", run, s.texts("SELECT w::text FROM ledger_watermarks AS w"))
+		}
+	}
+	s.wantWatermark(all[19])
+	if s.fresh() != 1 || s.count("SELECT count(*) FROM payments WHERE status = 'succeeded'") != len(all) {
+		t.Fatal("the end was not reached")
+	}
+}
+
+// However long a walk takes, the next one reads again what was left alone since it began.
+func TestWhatALongWalkHasLeftAloneComesByAgain(t *testing.T) {
+	t.Parallel()
+	psp := &bookkeeper{page: 1, breakAt: 2}
+	s := setupScan(t, psp)
+	g, newer := s.charging("order-0000000001"), s.charging("order-0000000002").succeeded()
+	psp.records = ledgerOf([]*stage{g, newer})
+	began := time.Now().Add(-20 * overlap).UTC().Truncate(time.Second)
+	psp.records[0].Created, psp.records[1].Created = began, began.Add(10*overlap)
+	if _, _, err := s.scan(9); err == nil {
+		t.Fatal("a PSP that is broken was read")
+	}
+	s.exec("UPDATE ledger_watermarks SET walk_began = $1", began)
+	psp.breakAt = 0
+	s.wantScan(9, 0, ReachedEnd)
+	g.wantStatus(idempotency.InProgressStatus, 1)
+	g.lost().windowPasses()
+	s.wantScan(9, 1, ReachedEnd)
+}
+
+// Two scans of one ledger: the slower one takes nothing back.
+func TestWatermarkNeverGoesBack(t *testing.T) {
+	t.Parallel()
+	psp := &bookkeeper{page: 100}
+	s := setupScan(t, psp)
+	slow, err := s.service.beginWalk(t.Context(), gateway.ChargeObject, "acme", overlap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	psp.records = ledgerOf(s.lostOnes(2))
+	s.wantScan(9, 2, ReachedEnd)
+	// The scan has finished that very walk, which is over for both.
+	if err := s.service.advanceWalk(t.Context(), slow, psp.records[0].Created); err != nil {
+		t.Fatal(err)
+	}
+	if s.count("SELECT count(*) FROM ledger_watermarks WHERE resume_after IS NOT NULL") != 0 {
+		t.Error("a walk that was finished goes on")
+	}
+	next, err := s.service.beginWalk(t.Context(), gateway.ChargeObject, "acme", overlap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Nor does it move, or end, a walk that is not its own.
+	before := s.texts("SELECT w::text FROM ledger_watermarks AS w")[0]
+	for _, at := range []time.Time{psp.records[0].Created, psp.records[1].Created} {
+		if err := s.service.advanceWalk(t.Context(), slow, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.service.endWalk(t.Context(), slow); err != nil {
+		t.Fatal(err)
+	}
+	if after := s.texts("SELECT w::text FROM ledger_watermarks AS w")[0]; after != before || !next.began.After(slow.began) {
+		t.Fatalf("the watermark went from %s to %s", before, after)
+	}
+	psp.records = nil
+	s.wantScan(9, 0, ReachedEnd)
+	if n := s.count("SELECT count(*) FROM ledger_watermarks WHERE scanned_to > '2026-11-19'"); n != 1 {
+		t.Error("the watermark went back")
+	}
+}
+
+// Of what was in an account before it became a tenant's, the desk hears nothing. Another ledger has its own watermark, and an account of
+// nobody's has none.
+func TestFirstScanBeginsWhereTheTenantDoes(t *testing.T) {
+	t.Parallel()
+	psp := &bookkeeper{page: 100}
+	s := setupScan(t, psp)
+	old := s.charging("order-0000000001").record
+	old.Reference, old.Created = "shop-1", time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).Add(-overlap)
+	psp.records = []gateway.Record{old}
+	s.wantScan(9, 0, ReachedEnd)
+	s.wantLetters()
+	s.wantScan(9, 0, ReachedEnd) // nor when the first has found nothing at all
+	s.wantLetters()
+	psp.records[0].Created = old.Created.Add(time.Second)
+	s.wantScan(9, 0, ReachedEnd)
+	s.wantLetters("unknown_movement record acme " + old.ID)
+
+	psp.records, psp.asked = nil, nil
+	for account, asks := range map[string]int{"globex": 1, "nobody": 0} {
+		before := len(psp.asked)
+		to, err := s.service.Scan(t.Context(), gateway.RefundObject, account, overlap, 9, func(Finding) {})
+		if err != nil || to != ReachedEnd || len(psp.asked)-before != asks {
+			t.Errorf("%s: %s after %d pages, %v", account, to, len(psp.asked)-before, err)
+		}
+	}
+	if want := old.Created.Format(time.RFC3339Nano); psp.asked[0] != want {
+		t.Errorf("globex's refunds were asked for from %s on, want %s", psp.asked[0], want)
+	}
+}
+
+// A PSP whose clock is ahead is read to the end, and what it lists meanwhile is not skipped.
+func TestScanOfAPSPAheadOfOurTimeComesToTheEnd(t *testing.T) {
+	t.Parallel()
+	psp := &bookkeeper{page: 1}
+	s := setupScan(t, psp)
+	psp.records = ledgerOf(s.lostOnes(5))
+	ahead := time.Now().Add(time.Hour).UTC()
+	for i := range psp.records {
+		psp.records[i].Created = ahead.Add(time.Duration(i) * time.Second)
+	}
+	s.wantScan(3, 3, GotOn)
+	s.wantScan(3, 2, ReachedEnd)
+	if s.count("SELECT count(*) FROM ledger_watermarks WHERE scanned_to > clock_timestamp()") != 0 {
+		t.Error("the watermark is in the future")
+	}
+	late := s.charging("order-late-000001").lost().windowPasses()
+	late.record.Created = time.Now().UTC()
+	psp.records = append([]gateway.Record{late.record}, psp.records...)
+	s.wantScan(9, 1, ReachedEnd)
+}
+
+// A run that reads nothing but one instant would begin where it began: it says so.
+func TestScanThatDoesNotGetOnSaysSo(t *testing.T) {
+	t.Parallel()
+	psp := &bookkeeper{page: 1}
+	s := setupScan(t, psp)
+	psp.records = ledgerOf(s.lostOnes(3))
+	for i := range psp.records {
+		psp.records[i].Created = psp.records[0].Created
+	}
+	s.wantScan(2, 2, GotOn)
+	s.wantScan(2, 0, Stalled)
+	s.wantScan(3, 1, ReachedEnd)
+}
+
+// One record that nobody can read is a case of its own, and hides none of the others.
+func TestScanGoesOnBehindARecordThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	psp := &bookkeeper{page: 2}
+	s := setupScan(t, psp)
+	psp.records = ledgerOf(s.lostOnes(6))
+	psp.pending = psp.records[3].ID
+	var news int
+	for range 2 {
+		_, err := s.service.Scan(t.Context(), gateway.ChargeObject, "acme", overlap, 9, func(f Finding) {
+			if l, ok := f.(Lettered); ok && l.New {
+				news++
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.wantWatermark(psp.records[5])
+	if n := s.count("SELECT count(*) FROM payments WHERE status = 'succeeded'"); n != 5 || news != 1 {
+		t.Errorf("settled %d of 5, opened %d letters", n, news)
+	}
+	if n := s.count(`SELECT count(*) FROM dead_letters WHERE kind = 'unreadable_record' AND tenant_id IS NULL
+		AND finding ~ '^record acme sha256:[0-9a-f]{64}$' AND reason LIKE '%malformed status' AND evidence ->> 'source' = 'scan'
+		AND evidence #>> '{record,id}' = $1`, psp.pending); n != 1 || s.count("SELECT count(*) FROM dead_letters") != 1 {
+		t.Errorf("letters are %s", s.texts("SELECT d::text FROM dead_letters AS d"))
+	}
+	// What the PSP has corrected is read as any other.
+	psp.pending = ""
+	s.wantScan(9, 1, ReachedEnd)
+}
+
+// What PostgreSQL cannot hold, or is too much of it, is a case all the same.
+func TestUnreadableRecordIsALetterWhateverItIs(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	w := walk{account: "acme", object: gateway.ChargeObject}
+	for i, raw := range []string{`7`, `{"id":"\u0000"}`, `1e999999`, `""`, `"` + strings.Repeat("x", maxUnreadable) + `"`} {
+		f, err := s.service.putUnreadable(t.Context(), w, gateway.Unreadable{Raw: []byte(raw), Reason: "no"})
+		if err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+		if !is[Lettered](t, f).New {
+			t.Errorf("%d is no letter of its own", i)
+		}
+	}
+	if n := s.count("SELECT count(*) FROM dead_letters WHERE evidence ? 'record'"); n != 2 {
+		t.Errorf("%d letters hold their record, want 2", n)
+	}
+}

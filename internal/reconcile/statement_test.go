@@ -1,0 +1,139 @@
+package reconcile
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+
+	"payonce/internal/gateway"
+	"payonce/internal/postgres"
+	"payonce/internal/statement"
+)
+
+// setupStatements is a crew of a tenant of two days, and of a PSP that publishes an empty statement for one day alone.
+func setupStatements(t *testing.T, publishedDay string) *crew {
+	t.Helper()
+	c := setup(t)
+	c.exec("INSERT INTO tenants (id, psp_account, created_at) VALUES ('acme', 'acct_acme', clock_timestamp() - interval '52 hours')")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/settlements/"+publishedDay+".csv" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_, _ = w.Write([]byte("id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt\r\ntotal,0,,,,,,,\r\n"))
+	}))
+	t.Cleanup(server.Close)
+	psp, err := gateway.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), time.Now, func(string, time.Duration) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(psp.Close)
+	config := statement.DefaultConfig()
+	config.DB, config.PSP, config.NewID = postgres.Wrap(c.pool, 20*time.Second), psp, uuid.NewV7
+	if c.r.statements, err = statement.New(config); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *crew) lookForStatements() {
+	c.t.Helper()
+	if err := (&dueStatements{r: c.r}).Work(c.t.Context(), nil); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// judges works the job of an account's day, which is so old.
+func (c *crew) judges(day string, age time.Duration) error {
+	return (&statementDay{r: c.r}).Work(c.t.Context(), &river.Job[statementDayArgs]{
+		JobRow: &rivertype.JobRow{CreatedAt: c.r.now().Add(-age)}, Args: statementDayArgs{Account: "acct_acme", Day: day},
+	})
+}
+
+// 52 hours ago and four hours for the file to be written: two days at least, or three.
+func TestDaysOnWhichNothingRanAreMadeUp(t *testing.T) {
+	t.Parallel()
+	c := setupStatements(t, "")
+	c.lookForStatements()
+	var jobs, days int
+	var last string
+	err := c.pool.QueryRow(t.Context(), `SELECT count(*), count(DISTINCT args ->> 'day'), max(args ->> 'day') FROM river_job
+		WHERE kind = 'statement_day' AND args ->> 'account' = 'acct_acme' AND queue = $1`, statementQueue).Scan(&jobs, &days, &last)
+	if err != nil || jobs < 2 || jobs != days {
+		t.Fatalf("%d jobs for %d days: %v", jobs, days, err)
+	}
+	// In the queue, running, or on an operator's desk: it is not begun anew.
+	for _, state := range []string{"scheduled", "running", "retryable", "discarded"} {
+		finalized := "NULL"
+		if state == "discarded" {
+			finalized = "now()"
+		}
+		c.exec("UPDATE river_job SET state = '" + state + "', attempt = 1, finalized_at = " + finalized)
+		c.lookForStatements()
+		c.wantJobs("statement_day", jobs)
+	}
+	c.exec("DELETE FROM river_job")
+	c.exec("INSERT INTO statement_runs (id, account, day, started_at, status, lines, breaks, pending) VALUES (gen_random_uuid(), 'acct_acme', '" +
+		last + "', now(), 'complete', 0, 0, 0)")
+	c.lookForStatements()
+	c.wantJobs("statement_day", jobs-1)
+}
+
+func TestJobOfADayJudgesThatDayWheneverItRuns(t *testing.T) {
+	t.Parallel()
+	c := setupStatements(t, "2026-03-10")
+	if err := c.judges("2026-03-10", 48*time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	var run string
+	if err := c.pool.QueryRow(t.Context(), "SELECT account || ' ' || day FROM statement_runs").Scan(&run); err != nil || run != "acct_acme 2026-03-10" {
+		t.Fatalf("ran %s: %v", run, err)
+	}
+}
+
+// A file that is late is no case. One that is not there after a day is.
+func TestStatementThatIsLateIsWaitedForADay(t *testing.T) {
+	t.Parallel()
+	c := setupStatements(t, "")
+	var snooze *river.JobSnoozeError
+	if err := c.judges("2026-03-10", 23*time.Hour); !errors.As(err, &snooze) || snooze.Duration != time.Hour {
+		t.Fatal(err)
+	}
+	if err := c.judges("2026-03-10", 25*time.Hour); !errors.Is(err, gateway.ErrNoStatement) || errors.As(err, &snooze) {
+		t.Fatal(err)
+	}
+}
+
+// The command line may be reading the day. It will have judged it when this one comes again.
+func TestDayThatAnotherRunHasIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	c := setupStatements(t, "2026-03-10")
+	tx, err := c.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock(hashtextextended('statement acct_acme 2026-03-10', 0))"); err != nil {
+		t.Fatal(err)
+	}
+	var snooze *river.JobSnoozeError
+	if err := c.judges("2026-03-10", 0); !errors.As(err, &snooze) {
+		t.Fatal(err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Weeks of files that have to be made up must not keep the sweep waiting, nor the scan.
+func TestStatementsHaveWorkersOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	if q := (statementDayArgs{}).InsertOpts().Queue; q == scheduleQueue || q == ledgerQueue || configured(everyMinute()).Queues[q].MaxWorkers != statementWorkers {
+		t.Fatalf("they are in queue %s", q)
+	}
+}

@@ -1,0 +1,81 @@
+package statement
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestStatementsAreOfDaysThatTheFileIsThereFor(t *testing.T) {
+	t.Parallel()
+	for now, want := range map[string]string{
+		"2026-01-02T03:59:59Z":      "2025-12-31",
+		"2026-01-02T04:00:00Z":      "2026-01-01",
+		"2026-01-02T23:59:59Z":      "2026-01-01",
+		"2026-01-02T08:00:00+09:00": "2025-12-31",
+	} {
+		at, err := time.Parse(time.RFC3339, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := lastPublished(at).Format(time.DateOnly); got != want {
+			t.Errorf("at %s the last day is %s, want %s", now, got, want)
+		}
+	}
+}
+
+// missing lists what is due of the two days that end with the test's, each as "account date".
+func (d *desk) missing() []string {
+	d.t.Helper()
+	due, err := d.reconciler().missing(d.t.Context(), d.day, 2)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	list := []string{}
+	for _, m := range due {
+		list = append(list, m.Account+" "+m.Day.Format(time.DateOnly))
+	}
+	return list
+}
+
+func TestEachAccountsDayIsMissingUntilARunHasJudgedItWhole(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	wants := func(when string, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(append([]string{}, want...), d.missing()); diff != "" {
+			t.Errorf("%s, other days are missing (-want +got):\n%s", when, diff)
+		}
+	}
+	wants("before there are tenants")
+	d.exec("UPDATE tenants SET created_at = $1", d.at(-24))
+	wants("at first", "acct_acme 2026-03-10", "acct_globex 2026-03-10", "acct_acme 2026-03-09", "acct_globex 2026-03-09")
+	d.exec("UPDATE tenants SET created_at = $1 WHERE id = 'globex'", d.at(0))
+	wants("when one is new", "acct_acme 2026-03-10", "acct_globex 2026-03-10", "acct_acme 2026-03-09")
+
+	d.publish("acct_acme", d.day)
+	if _, err := d.reconciler().Run(t.Context(), d.day); err == nil {
+		t.Fatal("an account without a statement is none that fails")
+	}
+	wants("when one account's run has failed", "acct_globex 2026-03-10", "acct_acme 2026-03-09")
+	d.exec("UPDATE statement_runs SET status = 'partial'")
+	wants("when the day was not over", "acct_acme 2026-03-10", "acct_globex 2026-03-10", "acct_acme 2026-03-09")
+}
+
+func TestDaysAreMissedByTheDatabasesClock(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.exec("UPDATE tenants SET created_at = $1", d.at(0))
+	yesterday, err := d.reconciler().Yesterday(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	due, err := d.reconciler().Missing(t.Context(), 7)
+	if err != nil || len(due) != 14 {
+		t.Fatalf("%+v, %v", due, err)
+	}
+	if late := yesterday.Sub(due[0].Day); late < -oneDay || late > oneDay {
+		t.Fatalf("the last is %s, yesterday %s", due[0].Day, yesterday)
+	}
+}
