@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"net/http"
-	"time"
 
+	"payonce/internal/app"
 	"payonce/internal/config"
 )
 
@@ -23,22 +21,5 @@ func healthcheck(ctx context.Context, args []string, getenv func(string) string,
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	// Without a host, or with the unspecified one, this machine is asked: package net sees to it.
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+settings.OperatorAddr+"/readyz", nil)
-	if err != nil {
-		return fmt.Errorf("build request: %w", err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("not ready: %w", err)
-	}
-	defer res.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(res.Body, 4096))
-	_, _ = stdout.Write(body)
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("not ready: status %d", res.StatusCode)
-	}
-	return nil
+	return app.AskReady(ctx, settings.OperatorAddr, stdout)
 }

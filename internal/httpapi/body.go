@@ -37,22 +37,31 @@ func invalid(errs ...problem.Detail) *refusal {
 // readBody reads a strict JSON body into dst: names as they are spelt, each once, none unknown, nothing behind the value,
 // valid UTF-8, integers written as integers.
 func readBody(w http.ResponseWriter, r *http.Request, dst any) *refusal {
+	raw, bad := readJSON(w, r, maxBody, "The body must not exceed 16 KiB.")
+	if bad != nil {
+		return bad
+	}
+	return decode(raw, dst)
+}
+
+// readJSON reads a body to the byte that calls itself JSON, up to limit bytes.
+func readJSON(w http.ResponseWriter, r *http.Request, limit int64, tooLong string) ([]byte, *refusal) {
 	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	charset, given := params["charset"]
 	if err != nil || mediaType != "application/json" || given && !strings.EqualFold(charset, "utf-8") {
-		return &refusal{code: problem.UnsupportedMediaType, detail: "Send Content-Type: application/json."}
+		return nil, &refusal{code: problem.UnsupportedMediaType, detail: "Send Content-Type: application/json."}
 	}
 	if r.Header.Get("Content-Encoding") != "" {
-		return &refusal{code: problem.UnsupportedMediaType, detail: "Send the body without Content-Encoding."}
+		return nil, &refusal{code: problem.UnsupportedMediaType, detail: "Send the body without Content-Encoding."}
 	}
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return &refusal{code: problem.BodyTooLarge, detail: "The body must not exceed 16 KiB."}
+		return nil, &refusal{code: problem.BodyTooLarge, detail: tooLong}
 	}
 	if err != nil {
-		return invalid(problem.AtPointer("", "could not be read to its end"))
+		return nil, invalid(problem.AtPointer("", "could not be read to its end"))
 	}
-	return decode(raw, dst)
+	return raw, nil
 }
 
 func decode(raw []byte, dst any) *refusal {

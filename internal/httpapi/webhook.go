@@ -3,9 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
-	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -30,7 +28,7 @@ func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, problem.WebhooksNotConfigured, "This server has no webhook secret, so it takes no webhooks.")
 		return
 	}
-	body, bad := readSigned(w, r)
+	body, bad := readJSON(w, r, maxWebhook, "The body of a webhook must not exceed 64 KiB.")
 	if bad != nil {
 		a.metrics.WebhookReceived(unreadable(bad.code))
 		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
@@ -82,25 +80,6 @@ func (a *API) refuseWebhook(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	a.log.ErrorContext(r.Context(), "webhook failed", slog.String("request_id", requestIDOf(r)), slog.Any("error", err))
 	a.refuse(w, r, problem.InternalError, "Something went wrong on our side. Send the webhook again.")
-}
-
-// readSigned reads a body to the byte, as it was signed.
-func readSigned(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
-	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || mediaType != "application/json" {
-		return nil, &refusal{code: problem.UnsupportedMediaType, detail: "Send Content-Type: application/json."}
-	}
-	if r.Header.Get("Content-Encoding") != "" {
-		return nil, &refusal{code: problem.UnsupportedMediaType, detail: "Send the body without Content-Encoding."}
-	}
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxWebhook))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return nil, &refusal{code: problem.BodyTooLarge, detail: "The body of a webhook must not exceed 64 KiB."}
-	}
-	if err != nil {
-		return nil, invalid(problem.AtPointer("", "could not be read to its end"))
-	}
-	return raw, nil
 }
 
 // unreadable is what the metrics call a message that could not even be read.
