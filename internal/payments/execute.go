@@ -40,7 +40,7 @@ func (s *Service) execute(
 	if err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, decision, m)
+	return s.answer(ctx, ref, decision, m)
 }
 
 // withoutPSP answers while the breaker is open: from what is stored where that is an answer, and otherwise without
@@ -63,14 +63,14 @@ func (s *Service) withoutPSP(ctx context.Context, c idempotency.Claim, m movemen
 		}
 		return NotExecuted{Resource: m.resource(), Expires: d.Expires()}, nil
 	case idempotency.LeaseOver:
-		return s.pending(ctx, m, d.Subject(), d.Expires())
+		return s.pending(ctx, c.Ref, m, d.Subject(), d.Expires())
 	case idempotency.Replay, idempotency.InProgress, idempotency.Misuse, idempotency.Unknown:
 	}
-	return s.answer(ctx, decision, m)
+	return s.answer(ctx, c.Ref, decision, m)
 }
 
 // answer does what a decision asks for.
-func (s *Service) answer(ctx context.Context, decision idempotency.Decision, m movement) (Answer, error) {
+func (s *Service) answer(ctx context.Context, ref idempotency.Ref, decision idempotency.Decision, m movement) (Answer, error) {
 	switch d := decision.(type) {
 	case idempotency.Execute:
 		return s.charge(ctx, d.Lease, m)
@@ -79,20 +79,17 @@ func (s *Service) answer(ctx context.Context, decision idempotency.Decision, m m
 		return Final{Response: d.Response, Replayed: true, Expires: d.Expires}, nil
 	case idempotency.InProgress:
 		s.metrics.Reserved("in_progress")
-		if err := m.load(ctx, d.Subject); err != nil {
-			return nil, err
-		}
-		return InFlight{Resource: m.resource(), Expires: d.Expires}, nil
+		return s.unfinished(ctx, ref, m, d.Subject, d.Expires, func() Answer { return InFlight{Resource: m.resource(), Expires: d.Expires} })
 	case idempotency.Misuse:
 		s.metrics.Reserved("key_misuse")
 		return Mismatch{Expires: d.Expires}, nil
 	case idempotency.Unknown:
 		s.metrics.Reserved("unknown")
-		return s.pending(ctx, m, d.Subject, d.Expires)
+		return s.pending(ctx, ref, m, d.Subject, d.Expires)
 	case idempotency.Retake:
 		return Forgotten{Expires: d.Expires()}, nil
 	case idempotency.LeaseOver:
-		return s.pending(ctx, m, d.Subject(), d.Expires())
+		return s.pending(ctx, ref, m, d.Subject(), d.Expires())
 	}
 	return nil, fmt.Errorf("decision %T is not known", decision)
 }
@@ -124,9 +121,32 @@ func (s *Service) charge(ctx context.Context, l idempotency.Lease, m movement) (
 }
 
 // pending answers for a subject whose outcome is not known.
-func (s *Service) pending(ctx context.Context, m movement, subject uuid.UUID, expires time.Time) (Answer, error) {
+func (s *Service) pending(
+	ctx context.Context, ref idempotency.Ref, m movement, subject uuid.UUID, expires time.Time,
+) (Answer, error) {
+	return s.unfinished(ctx, ref, m, subject, expires, func() Answer { return Pending{Resource: m.resource(), Expires: expires} })
+}
+
+// unfinished answers for a key that was not finished when it was read. The row is read after it, and may say that evidence has arrived in
+// between: then that is the answer, and not one that contradicts itself.
+func (s *Service) unfinished(
+	ctx context.Context, ref idempotency.Ref, m movement, subject uuid.UUID, expires time.Time, otherwise func() Answer,
+) (Answer, error) {
 	if err := m.load(ctx, subject); err != nil {
 		return nil, err
 	}
-	return Pending{Resource: m.resource(), Expires: expires}, nil
+	switch m.standing().status {
+	case Success, Refused:
+		row, err := s.keys.Find(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		if row.Status == idempotency.CompletedStatus && row.Subject == subject {
+			return Final{Response: *row.Response, Replayed: true, Expires: row.Expires}, nil
+		}
+	case Failed:
+		return NotExecuted{Resource: m.resource(), Expires: expires}, nil
+	case Processing:
+	}
+	return otherwise(), nil
 }
