@@ -77,6 +77,7 @@ func (e *Event) CutClients() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, s := range e.held {
+		s.left.Store(true)
 		_ = s.client.Close()
 	}
 }

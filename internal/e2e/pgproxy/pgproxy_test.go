@@ -364,3 +364,40 @@ func TestServerThatEndsASessionIsHeard(t *testing.T) {
 		t.Fatalf("the client heard %v", err)
 	}
 }
+
+// The round of a client that was cut off lands whole. That client's own wish to have it cancelled comes at any time, and must not decide.
+func TestRequestToCancelOfAClientThatWasCutOffIsDropped(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	conn := connect(t, b.proxy.URL())
+	key := conn.PgConn()
+	held := b.proxy.On("Put", pgproxy.HoldBefore)
+	done := inBackground(func() error {
+		batch := &pgx.Batch{}
+		batch.Queue(put, 1)
+		batch.Queue("SELECT pg_sleep(0.2)")
+		return conn.SendBatch(context.Background(), batch).Close()
+	})
+	held.Await(t)
+	held.CutClients()
+	if err := await(t, done); err == nil {
+		t.Fatal("the client was not cut off")
+	}
+	held.Release()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for running := 0; running == 0; <-tick.C {
+		err := b.direct.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event = 'PgSleep'`).Scan(&running)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := key.CancelRequest(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	held.AwaitLanding(t)
+	if n := b.notes(t); n != 1 {
+		t.Fatalf("%d notes, want 1: the statement was cancelled", n)
+	}
+}

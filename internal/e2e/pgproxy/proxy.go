@@ -137,6 +137,18 @@ func (p *Proxy) serve(l net.Listener, client net.Conn) {
 	p.mu.Unlock()
 }
 
+// cutOff reports whether a test has cut off the client of the session that a request to cancel names.
+func (p *Proxy) cutOff(cancelKey string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for s := range p.sessions {
+		if key := s.cancelKey.Load(); key != nil && *key == cancelKey {
+			return s.left.Load()
+		}
+	}
+	return false
+}
+
 // Rounds lists the rounds that clients have sent so far, each as the names of the queries executed in it: a round trip each. One
 // that only prepares statements has none.
 func (p *Proxy) Rounds() [][]string {

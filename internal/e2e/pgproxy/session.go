@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // maxRoundsUnanswered bounds how far a client may send ahead of the answers.
@@ -18,6 +19,8 @@ type session struct {
 	unanswered     chan *round // sent to the server, in the order in which it will answer
 	done           chan struct{}
 	once           sync.Once
+	cancelKey      atomic.Pointer[string] // by which a request to cancel names this session
+	left           atomic.Bool            // the client was cut off while its round was held
 }
 
 // round is what a client sends before it waits.
@@ -85,7 +88,11 @@ func (s *session) open(from *bufio.Reader) bool {
 				return false
 			}
 		case codeCancel:
-			// A connection of its own for a request to cancel: no answer but its end.
+			// A connection of its own for a request to cancel: no answer but its end. A client whose connection breaks sends one in its own time. Of
+			// one that was cut off it is dropped: it would hit the round that the test has just released, or miss it, as it happens.
+			if s.proxy.cutOff(string(raw[8:])) {
+				return false
+			}
 			if _, err := s.server.Write(raw); err == nil {
 				_, _ = io.Copy(io.Discard, s.server)
 			}
@@ -167,6 +174,10 @@ func (s *session) forwardAnswers() {
 		m, err := readMessage(from)
 		if err != nil {
 			return
+		}
+		if m.kind == kindBackendKeyData {
+			key := string(m.raw[5:])
+			s.cancelKey.Store(&key)
 		}
 		if current == nil {
 			select {

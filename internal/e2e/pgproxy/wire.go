@@ -19,7 +19,8 @@ const (
 	kindSync     = 'S'
 	kindQuery    = 'Q'
 
-	kindReadyForQuery = 'Z'
+	kindReadyForQuery  = 'Z'
+	kindBackendKeyData = 'K'
 )
 
 // maxMessage bounds a message, in bytes. No test of ours comes near.
