@@ -91,7 +91,7 @@ WITH completed AS (
     WHERE k.scope = @scope AND k.key = @key AND k.subject = @subject
       AND k.generation = @generation AND k.attempt = @attempt AND k.status = @seen
       AND k.status IN ('in_progress', 'unknown', 'failed_retryable')
-    RETURNING k.*
+    RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
     SELECT n.scope, n.key, n.generation, n.attempt, @actor, @seen, 'completed', @reason, sqlc.narg(evidence)::jsonb
@@ -146,19 +146,20 @@ SELECT n.scope, n.key, n.generation, n.attempt, 'request', 'in_progress', 'unkno
 -- name: SweepLeases :many
 -- in_progress -> unknown, for all leases that are over, in one statement. Competes with owners, webhooks, requests and other sweepers:
 -- a row that one of them has locked is left to it. The subselects make the time a constant of the plan, so that the
--- walk along idempotency_keys_locked_until ends where the living leases begin.
-WITH over AS (
-    SELECT k.scope, k.key FROM idempotency_keys AS k
-    WHERE k.locked_until <= (SELECT clock_timestamp())
-    ORDER BY k.locked_until
-    LIMIT @max_rows
-    FOR UPDATE SKIP LOCKED
-), lost AS (
+-- walk along idempotency_keys_locked_until ends where the living leases begin. The rows are found again by where they lie: for a join by
+-- key, of a number that the planner can only guess, it would read the whole table. One that has moved since the statement began stays
+-- for the next.
+WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), lookup_failures = 0,
         reconcile_after = clock_timestamp() + sqlc.arg(visibility)::interval
-    FROM over AS o
-    WHERE k.scope = o.scope AND k.key = o.key
+    WHERE k.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM idempotency_keys AS o
+        WHERE o.locked_until <= (SELECT clock_timestamp())
+        ORDER BY o.locked_until
+        LIMIT @max_rows
+        FOR UPDATE SKIP LOCKED
+    ))
     RETURNING k.scope, k.key, k.generation, k.attempt
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
@@ -168,18 +169,17 @@ SELECT scope, key, generation FROM lost;
 
 -- name: ClaimDue :many
 -- unknown -> unknown: takes the keys whose next lookup is due, oldest first, and puts them out of sight of other claimers for a
--- while: if the job that follows is lost, they come back. Competes with other claimers and with everything that resolves a key.
-WITH due AS (
-    SELECT k.scope, k.key FROM idempotency_keys AS k
-    WHERE k.reconcile_after <= (SELECT clock_timestamp())
-    ORDER BY k.reconcile_after
-    LIMIT @max_rows
-    FOR UPDATE SKIP LOCKED
-)
+-- while: if the job that follows is lost, they come back. Competes with other claimers and with everything that resolves a key. As to ctid,
+-- see SweepLeases.
 UPDATE idempotency_keys AS k
 SET reconcile_after = clock_timestamp() + sqlc.arg(visibility)::interval
-FROM due AS d
-WHERE k.scope = d.scope AND k.key = d.key
+WHERE k.ctid = ANY (ARRAY(
+    SELECT d.ctid FROM idempotency_keys AS d
+    WHERE d.reconcile_after <= (SELECT clock_timestamp())
+    ORDER BY d.reconcile_after
+    LIMIT @max_rows
+    FOR UPDATE SKIP LOCKED
+))
 RETURNING k.scope, k.key, k.generation;
 
 -- name: LookAtKey :one
@@ -209,30 +209,32 @@ WITH released AS (
       AND NOT EXISTS (SELECT FROM dead_letters AS d
                       WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
                         AND d.kind <> 'job_discarded')
-    RETURNING k.*
+    RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.scope, n.key, n.generation, n.attempt, @actor, 'unknown', 'failed_retryable', @reason FROM released AS n
 )
 SELECT expires_at FROM released;
 
--- name: PostponeKey :execrows
--- unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key. While an operator has the case, it goes on
--- for days: what it finds is written down when it changes.
+-- name: PostponeKey :one
+-- unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key: no row says that somebody has. While an
+-- operator has the case, it goes on for days: what it finds is written down when it changes.
 WITH postponed AS (
     UPDATE idempotency_keys AS k
     SET reconcile_after = clock_timestamp() + sqlc.arg(after)::interval, lookup_failures = @lookup_failures
     WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
       AND k.status = 'unknown'
-    RETURNING k.*
+    RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
+), noted AS (
+    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.scope, n.key, n.generation, n.attempt, @actor, 'unknown', 'unknown', @reason FROM postponed AS n
+    WHERE NOT EXISTS (SELECT FROM dead_letters AS d
+                      WHERE d.scope = n.scope AND d.key = n.key AND d.generation = n.generation AND d.status = 'open')
+       OR @actor || ' ' || @reason IS DISTINCT FROM (
+              SELECT e.actor || ' ' || e.reason FROM idempotency_key_events AS e
+              WHERE e.scope = n.scope AND e.key = n.key ORDER BY e.id DESC LIMIT 1)
 )
-INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-SELECT n.scope, n.key, n.generation, n.attempt, @actor, 'unknown', 'unknown', @reason FROM postponed AS n
-WHERE NOT EXISTS (SELECT FROM dead_letters AS d
-                  WHERE d.scope = n.scope AND d.key = n.key AND d.generation = n.generation AND d.status = 'open')
-   OR @actor || ' ' || @reason IS DISTINCT FROM (
-          SELECT e.actor || ' ' || e.reason FROM idempotency_key_events AS e
-          WHERE e.scope = n.scope AND e.key = n.key ORDER BY e.id DESC LIMIT 1);
+SELECT expires_at FROM postponed;
 
 -- name: NoteEvent :exec
 -- A line of the timeline without a transition: evidence that confirms what is known, as long as the key stands for the same.

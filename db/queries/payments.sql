@@ -121,12 +121,18 @@ SELECT sqlc.embed(r), sqlc.embed(p), t.psp_account
 FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id JOIN tenants AS t ON t.id = r.tenant_id
 WHERE r.id = @id;
 
--- name: IsUnknown :one
--- Whether an execution is still unknown. Behind a postponement in the same transaction, which holds the key's row if it is, the
--- answer stays true until the commit.
-SELECT EXISTS (SELECT FROM idempotency_keys AS k
-               WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
-                 AND k.status = 'unknown');
+-- name: PaymentOfKey :one
+-- FindPayment by the key that the payment stands behind, for a batch that reads the key as well.
+SELECT sqlc.embed(p), t.psp_account
+FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject JOIN tenants AS t ON t.id = p.tenant_id
+WHERE k.scope = @scope AND k.key = @key;
+
+-- name: RefundOfKey :one
+-- FindRefund by its key.
+SELECT sqlc.embed(r), sqlc.embed(p), t.psp_account
+FROM idempotency_keys AS k JOIN refunds AS r ON r.id = k.subject JOIN payments AS p ON p.id = r.payment_id
+     JOIN tenants AS t ON t.id = r.tenant_id
+WHERE k.scope = @scope AND k.key = @key;
 
 -- name: TenantOfAccount :one
 SELECT id FROM tenants WHERE psp_account = @psp_account;

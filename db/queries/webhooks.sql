@@ -13,11 +13,6 @@ SELECT EXISTS (SELECT FROM webhook_events WHERE id = @id);
 SELECT id, sent_at, received_at, body, (processed_at IS NOT NULL)::boolean AS processed
 FROM webhook_events WHERE id = @id;
 
--- name: CountWaiting :one
--- The index of what waits (webhook_events_waiting) is as small as the backlog.
-SELECT count(*) AS events, coalesce(extract(epoch FROM clock_timestamp() - min(received_at)), 0)::float8 AS oldest_seconds
-FROM webhook_events WHERE processed_at IS NULL;
-
 -- name: MarkProcessed :execrows
 -- stored -> processed. Competes with another run of the same job: the first result stays.
 UPDATE webhook_events SET processed_at = clock_timestamp(), result = sqlc.arg(result)::text

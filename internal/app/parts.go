@@ -123,7 +123,7 @@ func openDB(ctx context.Context, c config.Shared) (*postgres.DB, error) {
 	limits := postgres.DefaultLimits()
 	limits.MaxConns, limits.Acquire = c.DBMaxConns, c.DBAcquire
 	limits.StatementTimeout, limits.LockTimeout = c.DBStatementTimeout, c.DBLockTimeout
-	limits.Pooler = c.DBPooler
+	limits.Pooler, limits.Sharing.Lanes = c.DBPooler, c.DBLanes
 	return postgres.Open(ctx, c.DatabaseURL, limits)
 }
 
@@ -140,6 +140,8 @@ func (p *parts) registerGauges() {
 		PoolAcquired: func() float64 { return float64(p.db.Stat().AcquiredConns()) },
 		PoolIdle:     func() float64 { return float64(p.db.Stat().IdleConns()) },
 		PoolMax:      func() float64 { return float64(p.db.Stat().MaxConns()) },
+		LanesBusy:    func() float64 { busy, _ := p.db.Lanes(); return float64(busy) },
+		LanesWaiting: func() float64 { _, waiting := p.db.Lanes(); return float64(waiting) },
 		PSPInFlight:  func() float64 { return float64(p.psp.InFlight()) },
 	})
 	telemetry.RegisterBacklog(p.telemetry.registry, time.Now, p.backlog)

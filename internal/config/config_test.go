@@ -30,7 +30,7 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 		LogLevel: "info", Lease: 30 * time.Second, Retention: 48 * time.Hour, Audit: 30 * 24 * time.Hour, PSPMemory: 24 * time.Hour,
 		PSPLate: time.Minute, FirstLookup: 10 * time.Second,
 		PSPDial: 2 * time.Second, PSPTotal: 8 * time.Second, PSPInFlight: 64, PSPBreakerFailures: 20, PSPBreakerOpen: 5 * time.Second,
-		DBMaxConns: 16, DBAcquire: time.Second, DBStatementTimeout: 5 * time.Second, DBLockTimeout: 2 * time.Second,
+		DBMaxConns: 16, DBLanes: 8, DBAcquire: time.Second, DBStatementTimeout: 5 * time.Second, DBLockTimeout: 2 * time.Second,
 	}
 	want := API{Shared: shared, HTTPAddr: ":8080", OperatorAddr: "127.0.0.1:8081", DrainLimit: 35 * time.Second}
 	if diff := cmp.Diff(want, defaults(t)); diff != "" {
@@ -54,7 +54,7 @@ func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 	env := map[string]string{
 		"DATABASE_URL": "postgres://x", "HTTP_ADDR": "a:1", "OPERATOR_ADDR": "b:2", "PUBLIC_URL": "https://pay.example/", "PSP_URL": "https://psp.example",
 		"PSP_SECRET": "s", "LOG_LEVEL": "debug", "LEASE": "60s", "KEY_RETENTION": "99h", "PSP_KEY_MEMORY": "98h", "PSP_DIAL_TIMEOUT": "3s", "PSP_TIMEOUT": "9s",
-		"PSP_IN_FLIGHT": "5", "PSP_BREAKER_FAILURES": "6", "PSP_BREAKER_OPEN": "7s", "DB_MAX_CONNS": "8", "DB_ACQUIRE_TIMEOUT": "9s",
+		"PSP_IN_FLIGHT": "5", "PSP_BREAKER_FAILURES": "6", "PSP_BREAKER_OPEN": "7s", "DB_MAX_CONNS": "8", "DB_LANES": "9", "DB_ACQUIRE_TIMEOUT": "9s",
 		"DB_STATEMENT_TIMEOUT": "11s", "DB_LOCK_TIMEOUT": "10s", "DRAIN_DELAY": "12s", "DRAIN_LIMIT": "61s",
 		"KEY_AUDIT": "1h", "PSP_LATE_LIMIT": "61s", "FIRST_LOOKUP": "62s", "DB_POOLER": "true", "WEBHOOK_SECRETS": "whsec_a,whsec_b",
 	}
@@ -63,7 +63,7 @@ func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 			DatabaseURL: "postgres://x", PublicURL: "https://pay.example", PSPURL: "https://psp.example",
 			PSPSecret: "s", LogLevel: "debug", Lease: time.Minute, Retention: 99 * time.Hour, Audit: time.Hour, PSPMemory: 98 * time.Hour,
 			PSPLate: 61 * time.Second, FirstLookup: 62 * time.Second, PSPDial: 3 * time.Second, PSPTotal: 9 * time.Second,
-			PSPInFlight: 5, PSPBreakerFailures: 6, PSPBreakerOpen: 7 * time.Second, DBMaxConns: 8, DBAcquire: 9 * time.Second,
+			PSPInFlight: 5, PSPBreakerFailures: 6, PSPBreakerOpen: 7 * time.Second, DBMaxConns: 8, DBLanes: 9, DBAcquire: 9 * time.Second,
 			DBStatementTimeout: 11 * time.Second, DBLockTimeout: 10 * time.Second, DBPooler: true,
 		},
 		HTTPAddr: "a:1", OperatorAddr: "b:2", WebhookSecrets: []string{"whsec_a", "whsec_b"},
@@ -128,6 +128,7 @@ func TestEachRelationIsChecked(t *testing.T) {
 		"audit":              {func(c *API) { c.Audit = -1 }, []string{"KEY_AUDIT (-1ns) and FIRST_LOOKUP (10s) must not be negative"}},
 		"first lookup":       {func(c *API) { c.FirstLookup = -1 }, []string{"KEY_AUDIT (720h0m0s) and FIRST_LOOKUP (-1ns) must not be negative"}},
 		"late limit":         {func(c *API) { c.PSPLate = 0 }, []string{"PSP_LATE_LIMIT is 0s, must be positive"}},
+		"lanes":              {func(c *API) { c.DBLanes = -1 }, []string{"DB_LANES is -1, must not be negative"}},
 		"two at once":        {func(c *API) { c.LogLevel, c.DBMaxConns = "loud", 0 }, []string{counts, level}},
 	} {
 		t.Run(name, func(t *testing.T) {

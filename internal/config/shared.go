@@ -33,6 +33,7 @@ type Shared struct {
 	DBAcquire          time.Duration `env:"DB_ACQUIRE_TIMEOUT" envDefault:"1s" desc:"longest wait for a connection of the pool"`
 	DBStatementTimeout time.Duration `env:"DB_STATEMENT_TIMEOUT" envDefault:"5s" desc:"longest statement"`
 	DBLockTimeout      time.Duration `env:"DB_LOCK_TIMEOUT" envDefault:"2s" desc:"longest wait for a row lock"`
+	DBLanes            int           `env:"DB_LANES" envDefault:"8" desc:"payments' transactions under way at once; those who wait share the next one's commit; 0: each has its own"`
 	DBPooler           bool          `env:"DB_POOLER" envDefault:"false" desc:"true behind a pooler in transaction mode, such as PgBouncer; see docs/pooler.md"`
 }
 
@@ -99,6 +100,9 @@ func (c Shared) check(bad *refusals) {
 	}
 	if c.DBMaxConns < 2 || c.PSPInFlight < 1 || c.PSPBreakerFailures < 1 {
 		bad.refuse("DB_MAX_CONNS must be at least 2, PSP_IN_FLIGHT and PSP_BREAKER_FAILURES at least 1")
+	}
+	if c.DBLanes < 0 {
+		bad.refuse("DB_LANES is %d, must not be negative", c.DBLanes)
 	}
 	for name, raw := range map[string]string{"PUBLIC_URL": c.PublicURL, "PSP_URL": c.PSPURL} {
 		if u, err := url.Parse(raw); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {

@@ -46,6 +46,9 @@ func (s *Server) URL(database string) string {
 // Version is PostgreSQL's version, such as 15.18.
 func (s *Server) Version() string { return s.programs.Version }
 
+// Program is the path of one of the programs that came with the server, such as pgbench. It need not exist: packages differ.
+func (s *Server) Program(name string) string { return s.programs.Path(name) }
+
 // PID is the process id of the server (the postmaster).
 func (s *Server) PID() int { return s.process.Pid }
 

@@ -97,6 +97,19 @@ func TestPlaceInTheQueueIsTakenWhenItFalls(t *testing.T) {
 	succeeded(t, await(t, "the second answer", second))
 }
 
+// Nor does it speak against the PSP's health: one failure would open the breaker.
+func TestRequestThatHasEndedBeforeIsNotSent(t *testing.T) {
+	t.Parallel()
+	g := newGated(t)
+	c := newClient(t, g.url, func(l *gateway.Limits) { l.BreakerFailures = 1 })
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	notExecuted(t, c.checked(c.Charge(ctx, aCharge())), "ended before it was sent")
+	if !c.Ready() || g.requests.Load() != 0 {
+		t.Fatalf("ready %t, the PSP saw %d requests", c.Ready(), g.requests.Load())
+	}
+}
+
 func TestRequestThatEndsInTheQueueWasNotExecuted(t *testing.T) {
 	t.Parallel()
 	g := newGated(t)

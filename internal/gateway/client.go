@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"errors"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -72,19 +71,7 @@ func New(baseURL, secret string, l Limits, now func() time.Time, observe func(st
 
 func newHTTP(l Limits) *http.Client {
 	return &http.Client{
-		Transport: &http.Transport{
-			DialContext: (&net.Dialer{Timeout: l.Dial}).DialContext,
-			// As many idle connections as requests in flight: fewer, and every burst dials anew.
-			MaxIdleConns:        l.InFlight,
-			MaxIdleConnsPerHost: l.InFlight,
-			// Well below what servers keep a connection for. One that the server has just closed would turn a payment
-			// unknown for nothing.
-			IdleConnTimeout:     20 * time.Second,
-			TLSHandshakeTimeout: l.Dial,
-			DisableCompression:  true,
-			// The default is 10 MB.
-			MaxResponseHeaderBytes: maxAnswer,
-		},
+		Transport: newTransport(l),
 		// A redirect would send the charge a second time, elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -13,10 +13,19 @@ import (
 // The forms of what we take from the PSP. Ids and codes are stored, indexed and shown: an id that PostgreSQL refuses would
 // keep a verdict from being written.
 var (
-	idForm          = regexp.MustCompile(`^[!-~]{1,255}$`)
 	declineCodeForm = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
 	currencyForm    = regexp.MustCompile(`^[A-Z]{3}$`)
 )
+
+// isID: 1 to 255 printable ASCII characters without spaces.
+func isID(s string) bool {
+	for _, c := range []byte(s) {
+		if c < '!' || c > '~' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 255
+}
 
 // maxText bounds the texts of a record that others may have chosen, in bytes: 255 characters of any script fit.
 const maxText = 1024
@@ -69,7 +78,7 @@ func (e entry) malformed() string {
 	switch {
 	case e.Object.path() == "":
 		return "object"
-	case !idForm.MatchString(e.ID):
+	case !isID(e.ID):
 		return "id"
 	case e.Account == "" || len(e.Account) > maxText:
 		return "account"
@@ -77,7 +86,7 @@ func (e entry) malformed() string {
 		return "idempotencyKey"
 	case len(e.Reference) > maxText:
 		return "reference"
-	case e.ChargeID != "" && !idForm.MatchString(e.ChargeID), e.Object == RefundObject && e.ChargeID == "":
+	case e.ChargeID != "" && !isID(e.ChargeID), e.Object == RefundObject && e.ChargeID == "":
 		return "chargeId"
 	case e.AmountCents == nil || *e.AmountCents < 0:
 		return "amountCents"

@@ -45,7 +45,7 @@ func (e noPlaceError) Error() string { return string(e) }
 // get returns an answer whose body the caller reads and closes.
 func (c *Client) get(ctx context.Context, account, pathAndQuery, accept string) (*http.Response, error) {
 	// Go trims what surrounds a header: the PSP would be asked about another account, and truly have nothing.
-	if !idForm.MatchString(account) {
+	if !isID(account) {
 		return nil, errors.New("no such account")
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+pathAndQuery, http.NoBody)

@@ -88,7 +88,7 @@ func TestMalformedRecordIsRefusedByMember(t *testing.T) {
 	long := strings.Repeat("x", 1025)
 	for member, edits := range map[string][][2]string{
 		"object":         {{`"refund"`, `"payout"`}, {`"object":"refund",`, ``}, {`"refund"`, `"Refund"`}},
-		"id":             {{`"rf_1"`, `""`}, {`"rf_1"`, `"rf 1"`}, {`"rf_1"`, `null`}, {`rf_1`, long}, {`rf_1`, `rf_\u0000`}, {`"id"`, `"ID"`}},
+		"id":             {{`"rf_1"`, `""`}, {`"rf_1"`, `"rf 1"`}, {`"rf_1"`, `null`}, {`rf_1`, long}, {`rf_1`, `rf_\u0000`}, {`rf_1`, `rf_é`}, {`"id"`, `"ID"`}},
 		"account":        {{`"canary-account"`, `""`}, {`canary-account`, long}, {`"account":"canary-account",`, ``}},
 		"idempotencyKey": {{`canary-key-0123456789`, long}},
 		"reference":      {{`re_canary`, long}},

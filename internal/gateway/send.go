@@ -46,11 +46,20 @@ func (c *Client) guarded(ctx context.Context, account, key, path string, body an
 
 // enter takes one of the places in flight, or says why there is none.
 func (c *Client) enter(ctx context.Context) (leave func(), refusal string) {
+	leave = func() { <-c.places }
+	if ctx.Err() != nil {
+		return nil, "ended before it was sent"
+	}
+	select {
+	case c.places <- struct{}{}:
+		return leave, "" // nearly always: a timer is for those who wait
+	default:
+	}
 	wait := time.NewTimer(c.limits.Queue)
 	defer wait.Stop()
 	select {
 	case c.places <- struct{}{}:
-		return func() { <-c.places }, ""
+		return leave, ""
 	case <-wait.C:
 		return nil, "too many requests to the PSP in flight"
 	case <-ctx.Done():

@@ -38,7 +38,7 @@ func (want movement) judge(a answer) Outcome {
 		}
 	}
 	var got movement
-	if err := json.Unmarshal(a.body, &got); err != nil || !idForm.MatchString(got.ID) || got.Status == "" {
+	if err := json.Unmarshal(a.body, &got); err != nil || !isID(got.ID) || got.Status == "" {
 		return Indeterminate{Reason: "answer malformed"}
 	}
 	if member := want.differs(got); member != "" {
@@ -87,7 +87,7 @@ func (want movement) judgeRecord(o Object, r Record) Outcome {
 	switch {
 	case member != "":
 		return Indeterminate{Reason: "record has another " + member, Contradiction: true, Evidence: r.Evidence()}
-	case !idForm.MatchString(r.ID):
+	case !isID(r.ID):
 		return Indeterminate{Reason: "record malformed"}
 	case r.Status == pspSucceeded:
 		return Succeeded{ID: r.ID}

@@ -46,9 +46,7 @@ func readBody(w http.ResponseWriter, r *http.Request, dst any) *refusal {
 
 // readJSON reads a body to the byte that calls itself JSON, up to limit bytes.
 func readJSON(w http.ResponseWriter, r *http.Request, limit int64, tooLong string) ([]byte, *refusal) {
-	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	charset, given := params["charset"]
-	if err != nil || mediaType != "application/json" || given && !strings.EqualFold(charset, "utf-8") {
+	if !isJSON(r.Header.Get("Content-Type")) {
 		return nil, &refusal{code: problem.UnsupportedMediaType, detail: "Send Content-Type: application/json."}
 	}
 	if r.Header.Get("Content-Encoding") != "" {
@@ -62,6 +60,15 @@ func readJSON(w http.ResponseWriter, r *http.Request, limit int64, tooLong strin
 		return nil, invalid(problem.AtPointer("", "could not be read to its end"))
 	}
 	return raw, nil
+}
+
+func isJSON(contentType string) bool {
+	if contentType == jsonType {
+		return true // as nearly everybody writes it
+	}
+	mediaType, params, err := mime.ParseMediaType(contentType)
+	charset, given := params["charset"]
+	return err == nil && mediaType == jsonType && (!given || strings.EqualFold(charset, "utf-8"))
 }
 
 func decode(raw []byte, dst any) *refusal {
@@ -78,7 +85,8 @@ func decode(raw []byte, dst any) *refusal {
 // text that is refused as a whole. A null is no way to leave a member out: it is what becomes of a number that could not be
 // computed, and a refund without an amount returns everything.
 func checkSyntax(raw []byte) *refusal {
-	d := jsontext.NewDecoder(bytes.NewReader(raw))
+	d := jsontext.NewDecoder(bytes.NewBuffer(raw)) // reads a Buffer where it lies
+	mayHoldNUL := bytes.Contains(raw, []byte(`\u0000`))
 	if d.PeekKind() != jsontext.KindBeginObject {
 		if len(bytes.TrimSpace(raw)) > 0 {
 			if _, err := d.ReadValue(); err != nil {
@@ -94,7 +102,7 @@ func checkSyntax(raw []byte) *refusal {
 			return invalid(explain(err))
 		case d.StackDepth() > maxDepth:
 			return invalid(problem.AtPointer("", "must not be nested deeper than 8 levels"))
-		case token.Kind() == jsontext.KindString && strings.ContainsRune(token.String(), 0):
+		case mayHoldNUL && token.Kind() == jsontext.KindString && strings.ContainsRune(token.String(), 0):
 			return invalid(problem.AtPointer(place(d.StackPointer()), "must not hold the character U+0000"))
 		case token.Kind() == jsontext.KindNull:
 			return invalid(problem.AtPointer(place(d.StackPointer()), "must not be null; leave out what has no value"))

@@ -67,6 +67,7 @@ func (a *API) put(
 func (a *API) spell(w http.ResponseWriter, r *http.Request, answer payments.Answer, wish preference) {
 	switch v := answer.(type) {
 	case payments.Final:
+		knownOf(r).resource = v.Response.Location
 		a.spellFinal(w, v)
 	case payments.Pending:
 		keyExpires(w, v.Expires)
@@ -109,6 +110,7 @@ func (a *API) accepted(w http.ResponseWriter, r *http.Request, resource payments
 		a.fail(w, r, err)
 		return
 	}
+	knownOf(r).resource = resource.Location()
 	retryAfter(w, after)
 	w.Header().Set("Location", resource.Location())
 	write(w, http.StatusAccepted, jsonType, append(body, '\n'))
@@ -117,6 +119,9 @@ func (a *API) accepted(w http.ResponseWriter, r *http.Request, resource payments
 // refuseAbout is refuse for a problem that has a payment or refund to it.
 func (a *API) refuseAbout(w http.ResponseWriter, r *http.Request, about payments.Resource, code problem.Code, detail string) {
 	d := a.problem(r, code, detail)
+	if about != nil {
+		knownOf(r).resource = about.Location()
+	}
 	switch v := about.(type) {
 	case payments.Payment:
 		d.PaymentID = v.ID.String()

@@ -16,36 +16,40 @@ import (
 	"payonce/internal/tenants"
 )
 
-type contextKey int
+// known is what has been found out about a request. It is filled in on the way, by the request's own goroutine: one value in
+// the context, where one for each finding would copy the request as often.
+type known struct {
+	requestID string
+	principal tenants.Principal // from authentication on
+	resource  string            // the path of the payment or refund that the answer is about; for the log
+}
 
-const (
-	requestIDKey contextKey = iota
-	principalKey
-	tenantNoteKey
-)
+type knownKey struct{}
+
+func knownOf(r *http.Request) *known {
+	if k, ok := r.Context().Value(knownKey{}).(*known); ok {
+		return k
+	}
+	return &known{}
+}
 
 // identify gives the request an id of our own. One that the client sends is not taken over: it would be logged, and it could
 // hold anything.
 func (a *API) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := a.requestID()
-		w.Header().Set("X-Request-Id", id)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestIDKey, id)))
+		k := &known{requestID: a.requestID()}
+		w.Header().Set("X-Request-Id", k.requestID)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), knownKey{}, k)))
 	})
 }
 
-func requestIDOf(r *http.Request) string {
-	id, _ := r.Context().Value(requestIDKey).(string)
-	return id
-}
+func requestIDOf(r *http.Request) string { return knownOf(r).requestID }
 
 // observe counts and logs the request, after it has been answered.
 func (a *API) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := a.now()
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
-		tenant := new(string)
-		r = r.WithContext(context.WithValue(r.Context(), tenantNoteKey, tenant))
 		defer func() {
 			took := a.now().Sub(began)
 			route := chi.RouteContext(r.Context()).RoutePattern()
@@ -60,9 +64,9 @@ func (a *API) observe(next http.Handler) http.Handler {
 				}
 			}
 			a.metrics.HTTPRequest(route, strconv.Itoa(status), took)
-			a.log.InfoContext(r.Context(), "request", slog.String("method", knownMethod(r.Method)), slog.String("route", route),
+			a.log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("method", knownMethod(r.Method)), slog.String("route", route),
 				slog.Int("status", status), slog.Float64("took_ms", float64(took.Microseconds())/1000), slog.String("request_id", requestIDOf(r)),
-				slog.String("tenant", *tenant))
+				slog.String("tenant", principalOf(r).Tenant), slog.String("resource", knownOf(r).resource))
 		}()
 		next.ServeHTTP(ww, r)
 	})
@@ -116,9 +120,7 @@ func (a *API) authenticate(permission tenants.Permission) func(http.Handler) htt
 				a.fail(w, r, err)
 				return
 			}
-			if note, ok := r.Context().Value(tenantNoteKey).(*string); ok {
-				*note = p.Tenant
-			}
+			knownOf(r).principal = p
 			if p.Tenant == "" || !p.May(permission) {
 				a.refuse(w, r, problem.Forbidden, "This API key does not carry the scope "+string(permission)+".")
 				return
@@ -128,15 +130,12 @@ func (a *API) authenticate(permission tenants.Permission) func(http.Handler) htt
 				a.refuse(w, r, problem.RateLimited, "Too many requests: "+strconv.Itoa(p.RequestsPerSecond)+" per second are allowed.")
 				return
 			}
-			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey, p)))
+			next.ServeHTTP(w, r)
 		})
 	}
 }
 
-func principalOf(r *http.Request) tenants.Principal {
-	p, _ := r.Context().Value(principalKey).(tenants.Principal)
-	return p
-}
+func principalOf(r *http.Request) tenants.Principal { return knownOf(r).principal }
 
 // bearer reads the one Authorization header (RFC 6750).
 func bearer(r *http.Request) (string, bool) {

@@ -107,7 +107,8 @@ func (d *desk) admit(permission tenants.Permission) func(http.Handler) http.Hand
 				d.refuse(w, r, problem.Forbidden, "This API key does not carry the scope "+string(permission)+".")
 				return
 			}
-			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey, p)))
+			knownOf(r).principal = p
+			next.ServeHTTP(w, r)
 		})
 	}
 }

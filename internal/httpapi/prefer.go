@@ -21,7 +21,7 @@ type preference struct {
 func preferenceOf(h http.Header) preference {
 	var p preference
 	seenWait := false
-	for _, wish := range strings.Split(strings.Join(h.Values("Prefer"), ","), ",") {
+	for wish := range strings.SplitSeq(strings.Join(h.Values("Prefer"), ","), ",") {
 		wish, _, _ = strings.Cut(wish, ";")
 		name, value, _ := strings.Cut(wish, "=")
 		switch strings.ToLower(strings.TrimSpace(name)) {

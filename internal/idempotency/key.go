@@ -3,7 +3,6 @@ package idempotency
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -25,11 +24,25 @@ func (k Key) String() string { return k.value }
 // ErrKeyInvalid is what every refusal of ParseKey wraps. Its text says what to change, and never repeats the value.
 var ErrKeyInvalid = errors.New("idempotency key invalid")
 
-// generationSuffix is what the pass-through key of a later generation ends in. A client's own key may not:
-// it could meet the pass-through key of another one at the PSP.
-var generationSuffix = regexp.MustCompile(`\.g[0-9]+$`)
+// cutGeneration cuts off what the pass-through key of a later generation ends in: ".g" and digits. A client's own key may not
+// end so: it could meet the pass-through key of another one at the PSP.
+func cutGeneration(s string) (rest, digits string, found bool) {
+	rest = strings.TrimRight(s, "0123456789")
+	digits = s[len(rest):]
+	rest, found = strings.CutSuffix(rest, ".g")
+	return rest, digits, found && digits != ""
+}
 
-var emailLike = regexp.MustCompile(`^[^@]+@[^@]+\.[A-Za-z]{2,}$`)
+// emailLike: one @ with something before it, and behind it a domain that ends in a dot and two letters or more.
+func emailLike(s string) bool {
+	mailbox, domain, found := strings.Cut(s, "@")
+	dot := strings.LastIndexByte(domain, '.')
+	if !found || mailbox == "" || dot < 1 || strings.Contains(domain, "@") {
+		return false
+	}
+	top := strings.ToLower(domain[dot+1:])
+	return len(top) >= 2 && strings.Trim(top, "abcdefghijklmnopqrstuvwxyz") == ""
+}
 
 // ParseKey accepts 16 to 255 printable ASCII characters without spaces and commas.
 // Values that look like personal data are refused: keys end up in logs and support tickets of clients.
@@ -44,12 +57,13 @@ func ParseKey(s string) (Key, error) {
 				"use printable ASCII without spaces and commas", ErrKeyInvalid, i+1)
 		}
 	}
+	_, _, generation := cutGeneration(s)
 	switch {
-	case emailLike.MatchString(s):
+	case emailLike(s):
 		return Key{}, fmt.Errorf("%w: it looks like an e-mail address; use a random value such as a UUID", ErrKeyInvalid)
 	case cardnumber.In(s):
 		return Key{}, fmt.Errorf("%w: it holds a card number; use a random value such as a UUID", ErrKeyInvalid)
-	case generationSuffix.MatchString(s):
+	case generation:
 		return Key{}, fmt.Errorf("%w: the ending .g and digits is reserved", ErrKeyInvalid)
 	}
 	return Key{value: s}, nil
@@ -86,12 +100,12 @@ func (s Scope) Operation() string {
 // ParsePassThrough is the reverse of Execution.PassThroughKey: the client's key and its generation.
 func ParsePassThrough(s string) (Key, int32, error) {
 	generation := int32(1)
-	if suffix := generationSuffix.FindString(s); suffix != "" {
-		n, err := strconv.ParseInt(suffix[len(".g"):], 10, 32)
-		if err != nil || n < 2 || suffix != ".g"+strconv.FormatInt(n, 10) { // nothing of ours ends in .g1 or .g02
+	if rest, digits, found := cutGeneration(s); found {
+		n, err := strconv.ParseInt(digits, 10, 32)
+		if err != nil || n < 2 || digits != strconv.FormatInt(n, 10) { // nothing of ours ends in .g1 or .g02
 			return Key{}, 0, ErrKeyInvalid
 		}
-		generation, s = int32(n), strings.TrimSuffix(s, suffix)
+		generation, s = int32(n), rest
 	}
 	key, err := ParseKey(s)
 	if err != nil {

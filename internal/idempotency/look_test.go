@@ -11,7 +11,7 @@ import (
 func (b *bench) postpone(e Execution, after time.Duration, failures int32) {
 	b.t.Helper()
 	b.send(func(q *batchOf) {
-		b.keys.QueuePostpone(q, e, after, failures, Note{Actor: "lookup", Reason: "the PSP did not answer"})
+		b.keys.QueuePostpone(q, e, after, failures, Note{Actor: "lookup", Reason: "the PSP did not answer"}, new(Passage))
 	})
 }
 
@@ -51,6 +51,43 @@ func TestSightOfAKeyWithoutARowIsAnError(t *testing.T) {
 	b := setup(t)
 	if _, err := b.keys.Look(t.Context(), b.ref); !errors.Is(err, ErrNoKey) {
 		t.Fatalf("look: %v", err)
+	}
+	queued := Sight{Status: UnknownStatus}
+	b.send(func(q *batchOf) { b.keys.QueueLook(q, b.ref, &queued) })
+	if queued != (Sight{}) {
+		t.Fatalf("on a batch: %+v", queued)
+	}
+}
+
+func TestSightIsTheSameOnABatch(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(UnknownStatus)
+	var queued Sight
+	b.send(func(q *batchOf) { b.keys.QueueLook(q, b.ref, &queued) })
+	alone := b.sight()
+	if !queued.Asked.Before(alone.Asked) || queued.WindowLeft <= alone.WindowLeft {
+		t.Fatalf("asked at %s, and at %s", queued.Asked, alone.Asked)
+	}
+	queued.Asked, queued.WindowLeft = alone.Asked, alone.WindowLeft
+	if queued != alone {
+		t.Fatalf("on a batch: %+v, alone: %+v", queued, alone)
+	}
+}
+
+// Who postpones a key that somebody has resolved must come to know it: no letter goes with it.
+func TestPostponementPassesWhileTheKeyIsUnknown(t *testing.T) {
+	t.Parallel()
+	for _, status := range []Status{InProgressStatus, UnknownStatus, CompletedStatus, FailedRetryableStatus, ExpiredStatus} {
+		b := setup(t)
+		e := b.putInto(status).Execution()
+		passed := Passage{Through: status != UnknownStatus}
+		b.send(func(q *batchOf) {
+			b.keys.QueuePostpone(q, e, time.Hour, 1, Note{Actor: "lookup", Reason: "later"}, &passed)
+		})
+		if passed.Through != (status == UnknownStatus) {
+			t.Errorf("%s: passed %v", status, passed.Through)
+		}
 	}
 }
 
@@ -236,7 +273,7 @@ func TestLookupsOfADeadLetteredKeyAreWrittenDownWhenTheyChange(t *testing.T) {
 	before := len(b.events())
 	postpone := func(reason string) {
 		b.send(func(batch *batchOf) {
-			b.keys.QueuePostpone(batch, b.sight().Execution, time.Hour, 1, Note{Actor: "lookup", Reason: reason})
+			b.keys.QueuePostpone(batch, b.sight().Execution, time.Hour, 1, Note{Actor: "lookup", Reason: reason}, new(Passage))
 		})
 	}
 	for _, step := range []struct {

@@ -62,7 +62,7 @@ func plans() map[string]planned {
 	const key, none = "'acme POST /payments', 'key-of-row-50001'", "'00000000-0000-0000-0000-00000000c351'"
 	return map[string]planned{
 		"sweep": {func(q *dbsqlc.Queries) { _, _ = q.SweepLeases(ctx, dbsqlc.SweepLeasesParams{}) },
-			"100, '1 hour'", due("locked_until")},
+			"'1 hour', 100", due("locked_until")},
 		"claim": {func(q *dbsqlc.Queries) { _, _ = q.ClaimDue(ctx, dbsqlc.ClaimDueParams{}) },
 			"'1 hour', 100", due("reconcile_after")},
 		"expire": {func(q *dbsqlc.Queries) { _, _ = q.ExpireKeys(ctx, dbsqlc.ExpireKeysParams{}) },
@@ -74,7 +74,7 @@ func plans() map[string]planned {
 		"release": {func(q *dbsqlc.Queries) { _, _ = q.ReleaseUnknownKey(ctx, dbsqlc.ReleaseUnknownKeyParams{}) },
 			"'48 h', " + key + ", " + none + ", 1, 1, '90 s', now(), '24 h', false, 'lookup', 'not found'", byKey},
 		"postponement": {func(q *dbsqlc.Queries) { _, _ = q.PostponeKey(ctx, dbsqlc.PostponeKeyParams{}) },
-			"'lookup', 'later', '1 min', 1, " + key + ", 1, 1", byKey},
+			"'1 min', 1, " + key + ", 1, 1, 'lookup', 'later'", byKey},
 		"look": {func(q *dbsqlc.Queries) { _, _ = q.LookAtKey(ctx, dbsqlc.LookAtKeyParams{}) },
 			"'90 s', '24 h', " + key, byKey},
 		"note": {func(q *dbsqlc.Queries) { _ = q.NoteEvent(ctx, dbsqlc.NoteEventParams{}) },
@@ -179,8 +179,8 @@ func TestPlansOnABigAnalysedTable(t *testing.T) {
 	p.wantSound("with none")
 
 	// What would be wrong is noticed: a clock that is asked anew for each row, and an index on the status.
-	sweep, hasty := plans()["sweep"], "k.locked_until <= clock_timestamp()"
-	unfolded := strings.Replace(sweep.spoken(), "k.locked_until <= (SELECT clock_timestamp())", hasty, 1)
+	sweep, hasty := plans()["sweep"], "o.locked_until <= clock_timestamp()"
+	unfolded := strings.Replace(sweep.spoken(), "o.locked_until <= (SELECT clock_timestamp())", hasty, 1)
 	if plan := p.explain(unfolded, sweep.args); !strings.Contains(unfolded, hasty) || sound(plan, sweep.scan) == nil {
 		t.Errorf("a clock without its subselect does not spoil the sweep any more; then the query can be simpler:\n%s", plan)
 	}

@@ -59,12 +59,15 @@ func (k *Keys) queueRelease(b *pgx.Batch, s Sight, n Note, byOperator bool, out 
 	passage(q, out)
 }
 
-// QueuePostpone queues the next lookup of an unknown key. failures is how many in a row the PSP has not answered.
-func (k *Keys) QueuePostpone(b *pgx.Batch, e Execution, after time.Duration, failures int32, n Note) {
-	_, _ = dbsqlc.New(postgres.On(b)).PostponeKey(context.Background(), dbsqlc.PostponeKeyParams{
+// QueuePostpone queues the next lookup of an unknown key. failures is how many in a row the PSP has not answered. It does not pass when
+// the key is not unknown any more; when it does, the key stays unknown until the commit.
+func (k *Keys) QueuePostpone(b *pgx.Batch, e Execution, after time.Duration, failures int32, n Note, out *Passage) {
+	q := postgres.On(b)
+	_, _ = dbsqlc.New(q).PostponeKey(context.Background(), dbsqlc.PostponeKeyParams{
 		Scope: string(e.Ref.Scope), Key: e.Ref.Key.value, Generation: e.Generation, Attempt: e.Attempt,
 		After: after, LookupFailures: failures, Actor: n.Actor, Reason: n.Reason,
 	})
+	passage(q, out)
 }
 
 // QueueNote queues a line of the timeline that goes with no transition.

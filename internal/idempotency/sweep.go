@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/idempotency/internal/dbsqlc"
+	"payonce/internal/postgres"
 )
 
 // Due is an unknown key that somebody has to resolve.
@@ -65,13 +66,26 @@ func (k *Keys) Look(ctx context.Context, ref Ref) (Sight, error) {
 		row, err = dbsqlc.New(c).LookAtKey(ctx, k.lookAt(ref))
 		return err
 	})
-	return sightOf(ref, row, err)
+	return lookedAt(ref, row, err)
+}
+
+// QueueLook is Look on the caller's batch. It leaves *out without a status when there is no such key.
+func (k *Keys) QueueLook(b *pgx.Batch, ref Ref, out *Sight) {
+	q := postgres.On(b)
+	_, _ = dbsqlc.New(q).LookAtKey(context.Background(), k.lookAt(ref))
+	*out = Sight{}
+	postgres.One(q, func(row *dbsqlc.LookAtKeyRow) error {
+		if row != nil {
+			*out = sightOf(ref, *row)
+		}
+		return nil
+	})
 }
 
 // LookTx is Look in the caller's transaction.
 func (k *Keys) LookTx(ctx context.Context, tx pgx.Tx, ref Ref) (Sight, error) {
 	row, err := dbsqlc.New(tx).LookAtKey(ctx, k.lookAt(ref))
-	return sightOf(ref, row, err)
+	return lookedAt(ref, row, err)
 }
 
 func (k *Keys) lookAt(ref Ref) dbsqlc.LookAtKeyParams {
@@ -80,18 +94,22 @@ func (k *Keys) lookAt(ref Ref) dbsqlc.LookAtKeyParams {
 	}
 }
 
-func sightOf(ref Ref, row dbsqlc.LookAtKeyRow, err error) (Sight, error) {
+func lookedAt(ref Ref, row dbsqlc.LookAtKeyRow, err error) (Sight, error) {
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return Sight{}, ErrNoKey
 	case err != nil:
 		return Sight{}, fmt.Errorf("look at key: %w", err)
 	}
+	return sightOf(ref, row), nil
+}
+
+func sightOf(ref Ref, row dbsqlc.LookAtKeyRow) Sight {
 	return Sight{
 		Execution: Execution{
 			Ref: ref, LeaseID: row.LeaseID, Subject: row.Subject, Attempt: row.Attempt, Generation: row.Generation,
 		},
 		Status: Status(row.Status), Asked: row.AskedAt, WindowLeft: time.Duration(row.WindowLeft * float64(time.Second)),
 		MemoryOver: row.MemoryOver, LookupFailures: row.LookupFailures, DeadLettered: row.DeadLettered,
-	}, nil
+	}
 }

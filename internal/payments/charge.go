@@ -20,31 +20,39 @@ type charge struct {
 	service  *Service
 	merchant Merchant
 	asked    CreateRequest
+	metadata []byte // JSON of what was asked, or nil
 	payment  *Payment
+}
+
+func (s *Service) newCharge(m Merchant, r CreateRequest) (*charge, error) {
+	c := &charge{service: s, merchant: m, asked: r}
+	if len(r.Metadata) > 0 {
+		var err error
+		if c.metadata, err = json.Marshal(r.Metadata, json.Deterministic(true)); err != nil {
+			return nil, fmt.Errorf("marshal metadata: %w", err)
+		}
+	}
+	return c, nil
 }
 
 func (c *charge) onBehalfOf() Merchant { return c.merchant }
 
-func (c *charge) queueBegin(b *pgx.Batch, claim idempotency.Claim) error {
-	var metadata []byte
-	if len(c.asked.Metadata) > 0 {
-		var err error
-		if metadata, err = json.Marshal(c.asked.Metadata, json.Deterministic(true)); err != nil {
-			return fmt.Errorf("marshal metadata: %w", err)
-		}
-	}
+func (c *charge) locksOthers() bool { return false }
+
+func (c *charge) queueBegin(b *pgx.Batch, claim idempotency.Claim) {
+	c.payment = nil
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).BeginPayment(context.Background(), dbsqlc.BeginPaymentParams{
 		ID: claim.Subject, TenantID: c.merchant.Tenant, IdempotencyKey: claim.Ref.Key.String(),
 		CustomerID: c.asked.CustomerID, AmountMinor: int64(c.asked.AmountCents), Currency: string(c.asked.Currency),
-		PaymentMethod: c.asked.PaymentMethod, Description: nullable(c.asked.Description), Metadata: metadata,
+		PaymentMethod: c.asked.PaymentMethod, Description: nullable(c.asked.Description), Metadata: c.metadata,
 		Scope: string(claim.Ref.Scope), LeaseID: claim.LeaseID,
 	})
 	postgres.One(q, c.keep)
-	return nil
 }
 
 func (c *charge) queueResume(b *pgx.Batch, claim idempotency.Claim, subject uuid.UUID) {
+	c.payment = nil
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).ResumePayment(context.Background(), dbsqlc.ResumePaymentParams{
 		ID: subject, Scope: string(claim.Ref.Scope), Key: claim.Ref.Key.String(), LeaseID: claim.LeaseID,

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"payonce/internal/cardnumber"
@@ -49,6 +49,7 @@ type Invalid struct{ Pointer, Detail string }
 // Limits of a request, in characters and entries.
 const (
 	maxCustomerID    = 64
+	maxToken         = 61 // behind "pm_"
 	maxDescription   = 500
 	maxReason        = 200
 	maxMetadata      = 20
@@ -56,11 +57,24 @@ const (
 	maxMetadataValue = 200
 )
 
-var (
-	customerIDForm    = regexp.MustCompile(`^[A-Za-z0-9._:-]+$`)
-	paymentMethodForm = regexp.MustCompile(`^pm_[a-z0-9_]{1,61}$`)
-	metadataNameForm  = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+// The characters that texts of one line may have.
+const (
+	lower         = "abcdefghijklmnopqrstuvwxyz"
+	alphanumeric  = lower + "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	customerChars = alphanumeric + "._:-"
+	nameChars     = alphanumeric + "._-"
+	tokenChars    = lower + "0123456789_"
 )
+
+// isOf reports whether s has 1 to limit characters, all of them among chars.
+func isOf(chars, s string, limit int) bool {
+	return s != "" && len(s) <= limit && strings.Trim(s, chars) == ""
+}
+
+func isPaymentMethod(s string) bool {
+	token, ok := strings.CutPrefix(s, "pm_")
+	return ok && isOf(tokenChars, token, maxToken)
+}
 
 // Validate applies the defaults and lists everything that is wrong with the request.
 func (r *CreateRequest) Validate() []Invalid {
@@ -77,7 +91,7 @@ func (r *CreateRequest) Validate() []Invalid {
 	if _, ok := r.Currency.MinorDigits(); !ok {
 		refuse("/currency", "must be an ISO 4217 code in use, in upper case, such as USD")
 	}
-	if !paymentMethodForm.MatchString(r.PaymentMethod) {
+	if !isPaymentMethod(r.PaymentMethod) {
 		refuse("/paymentMethod", "must be a PSP token: pm_ and up to 61 lower-case letters, digits or underscores")
 	}
 	bad = append(bad, checkText("/description", r.Description, maxDescription)...)
@@ -90,7 +104,7 @@ func (r *CreateRequest) Validate() []Invalid {
 }
 
 // IsCustomerID reports whether a customer's id can read so.
-func IsCustomerID(s string) bool { return len(s) <= maxCustomerID && customerIDForm.MatchString(s) }
+func IsCustomerID(s string) bool { return isOf(customerChars, s, maxCustomerID) }
 
 const noCardNumbers = "must not hold a card number; send a PSP token as paymentMethod"
 
@@ -125,7 +139,7 @@ func checkMetadata(m map[string]string) []Invalid {
 	}
 	var bad []Invalid
 	for name, value := range m {
-		if len(name) > maxMetadataName || !metadataNameForm.MatchString(name) || cardnumber.In(name) {
+		if !isOf(nameChars, name, maxMetadataName) || cardnumber.In(name) {
 			// The name itself may be what must not be repeated.
 			bad = append(bad, Invalid{"/metadata", "each name must be 1 to 40 letters, digits or . _ -, and no card number"})
 			continue
@@ -146,5 +160,9 @@ func (s *Service) Create(ctx context.Context, k Keyed, r CreateRequest) (Answer,
 		return nil, fmt.Errorf("make payment id: %w", err)
 	}
 	ref := idempotency.Ref{Scope: idempotency.ScopeOf(k.Merchant.Tenant, CreateOperation), Key: k.Key}
-	return s.execute(ctx, ref, fingerprint, subject, &charge{service: s, merchant: k.Merchant, asked: r})
+	m, err := s.newCharge(k.Merchant, r)
+	if err != nil {
+		return nil, err
+	}
+	return s.execute(ctx, ref, fingerprint, subject, m)
 }

@@ -78,7 +78,7 @@ func (s *Service) Settle(ctx context.Context, e Evidence) (Finding, error) {
 			return LeftAlone{}, err
 		}
 	}
-	return s.settleCase(ctx, c, c.testify(e))
+	return s.settleCase(ctx, c, nil, c.testify(e))
 }
 
 // inOtherHands reports whether the key still has an owner or is being looked up: the scan is for what they have missed.
@@ -120,16 +120,23 @@ func (c *caseFile) testify(e Evidence) testimony {
 }
 
 // settleCase writes what a testimony says, whatever the key has become: it looks, decides, and writes under the condition that
-// nothing has moved in between; otherwise it looks again.
-func (s *Service) settleCase(ctx context.Context, c *caseFile, t testimony) (Finding, error) {
+// nothing has moved in between; otherwise it looks again. before is what the key was a while ago, or nil: that will do for the first try
+// where the condition makes up for its age, and it mostly does.
+func (s *Service) settleCase(ctx context.Context, c *caseFile, before *keyState, t testimony) (Finding, error) {
 	for range maxReads {
-		row, err := s.keys.Find(ctx, c.execution.Ref)
-		if err != nil && !errors.Is(err, idempotency.ErrNoKey) {
-			return nil, err
+		k, aged, err := before, before != nil, error(nil)
+		if before = nil; !aged {
+			k, err = s.keyState(ctx, c.execution.Ref)
 		}
-		w, err := s.weigh(ctx, c, row, t)
 		if err != nil {
 			return nil, err
+		}
+		w, err := s.weigh(ctx, c, *k, t)
+		if err != nil {
+			return nil, err
+		}
+		if aged && !w.guarded {
+			continue
 		}
 		if w.queue == nil {
 			return w.finding(idempotency.Passage{}), nil
@@ -154,4 +161,21 @@ func (s *Service) settleCase(ctx context.Context, c *caseFile, t testimony) (Fin
 		}
 	}
 	return nil, &postgres.UnavailableError{Op: "settle", Err: fmt.Errorf("the key has moved %d times under our eyes", maxReads)}
+}
+
+// keyState is where a key stands, and for which execution. It is empty when the key is gone.
+type keyState struct {
+	execution idempotency.Execution
+	status    idempotency.Status
+}
+
+func (s *Service) keyState(ctx context.Context, ref idempotency.Ref) (*keyState, error) {
+	row, err := s.keys.Find(ctx, ref)
+	switch {
+	case errors.Is(err, idempotency.ErrNoKey):
+		return &keyState{}, nil
+	case err != nil:
+		return nil, err
+	}
+	return &keyState{execution: row.Execution(), status: row.Status}, nil
 }

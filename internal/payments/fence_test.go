@@ -15,24 +15,26 @@ import (
 // movements makes one of each kind, with the table that it is written to.
 func (s *shop) movements(k Keyed) map[string]movement {
 	return map[string]movement{
-		"payments": &charge{service: s.service, merchant: k.Merchant, asked: order()},
+		"payments": s.charge(k),
 		"refunds":  &giveback{service: s.service, merchant: k.Merchant, payment: s.paid("paid-00000000042"), asked: RefundRequest{}},
 	}
 }
 
-func (s *shop) send(queue func(*pgx.Batch) error) error {
+// charge is the movement of an order.
+func (s *shop) charge(k Keyed) *charge {
 	s.t.Helper()
-	b := &pgx.Batch{}
-	if err := queue(b); err != nil {
+	m, err := s.service.newCharge(k.Merchant, order())
+	if err != nil {
 		s.t.Fatal(err)
 	}
-	return s.service.db.Send(s.t.Context(), b)
+	return m
 }
 
-// mustSend is send for what nothing refuses.
 func (s *shop) mustSend(queue func(*pgx.Batch)) {
 	s.t.Helper()
-	if err := s.send(func(b *pgx.Batch) error { queue(b); return nil }); err != nil {
+	b := &pgx.Batch{}
+	queue(b)
+	if err := s.service.db.Send(s.t.Context(), b); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -105,9 +107,7 @@ func TestMovementBeginsOnlyBehindItsReservation(t *testing.T) {
 			before := s.count("SELECT count(*) FROM " + table)
 			wantNone := func(why string, c idempotency.Claim) {
 				t.Helper()
-				if err := s.send(func(b *pgx.Batch) error { return m.queueBegin(b, c) }); err != nil {
-					t.Fatal(err)
-				}
+				s.mustSend(func(b *pgx.Batch) { m.queueBegin(b, c) })
 				if n := s.count("SELECT count(*) FROM "+table) - before; n != 0 || m.resource() != nil {
 					t.Fatalf("%s: %d rows were written", why, n)
 				}
@@ -120,9 +120,7 @@ func TestMovementBeginsOnlyBehindItsReservation(t *testing.T) {
 
 			c = s.claim(CreateOperation, k)
 			c.Subject = s.keyAgain(c).Subject()
-			if err := s.send(func(b *pgx.Batch) error { return m.queueBegin(b, c) }); err != nil {
-				t.Fatal(err)
-			}
+			s.mustSend(func(b *pgx.Batch) { m.queueBegin(b, c) })
 			if s.withStatus(table, Processing) != 1 || m.resource() == nil {
 				t.Fatal("the owner's own row was not written")
 			}

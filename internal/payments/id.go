@@ -1,7 +1,7 @@
 package payments
 
 import (
-	"encoding/base32"
+	"encoding/binary"
 	"errors"
 	"strings"
 
@@ -24,10 +24,10 @@ const (
 var ErrIDMalformed = errors.New("id malformed")
 
 // String gives "pay_" and 26 characters.
-func (id PaymentID) String() string { return paymentPrefix + encode(uuid.UUID(id)) }
+func (id PaymentID) String() string { return encode(paymentPrefix, uuid.UUID(id)) }
 
 // String gives "re_" and 26 characters.
-func (id RefundID) String() string { return refundPrefix + encode(uuid.UUID(id)) }
+func (id RefundID) String() string { return encode(refundPrefix, uuid.UUID(id)) }
 
 // ParsePaymentID reads what PaymentID.String writes, and nothing else.
 func ParsePaymentID(s string) (PaymentID, error) {
@@ -42,27 +42,38 @@ func ParseRefundID(s string) (RefundID, error) {
 }
 
 // crockford is Crockford's alphabet in lower case: no i, l, o, u.
-func crockford() *base32.Encoding {
-	return base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
-}
+const crockford = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// encode writes 128 bits as 26 digits of 5, with two zero bits in front. base32 pads at the end, so the 16 bytes go in
-// behind four zero bytes, and the six digits that those 32-2 bits make are cut off.
-func encode(id uuid.UUID) string {
-	var wide [20]byte
-	copy(wide[4:], id[:])
-	return crockford().EncodeToString(wide[:])[6:]
+// digits is how many of 5 bits write 128, with two zero bits in front.
+const digits = 26
+
+// encode and decode take the id for a number of two words. Package base32 pads at the wrong end, and would have to be made
+// anew for each id.
+func encode(prefix string, id uuid.UUID) string {
+	high, low := binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:])
+	var text [digits]byte
+	for i := digits - 1; i >= 0; i-- {
+		text[i] = crockford[low&31]
+		high, low = high>>5, high<<59|low>>5
+	}
+	return prefix + string(text[:])
 }
 
 func decode(prefix, s string) (uuid.UUID, error) {
-	digits, ok := strings.CutPrefix(s, prefix)
-	if !ok || len(digits) != 26 {
+	text, ok := strings.CutPrefix(s, prefix)
+	if !ok || len(text) != digits || text[0] > '7' { // more than 128 bits
 		return uuid.UUID{}, ErrIDMalformed
 	}
-	wide, err := crockford().DecodeString("000000" + digits)
-	// Newlines count for nothing in package base32: with one among the digits, there are fewer bytes.
-	if err != nil || len(wide) != 20 || wide[3] != 0 {
-		return uuid.UUID{}, ErrIDMalformed
+	var high, low uint64
+	for i := range digits {
+		digit := strings.IndexByte(crockford, text[i])
+		if digit < 0 {
+			return uuid.UUID{}, ErrIDMalformed
+		}
+		high, low = high<<5|low>>59, low<<5|uint64(digit)
 	}
-	return uuid.UUID(wide[4:]), nil
+	var id uuid.UUID
+	binary.BigEndian.PutUint64(id[:8], high)
+	binary.BigEndian.PutUint64(id[8:], low)
+	return id, nil
 }

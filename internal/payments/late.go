@@ -16,7 +16,7 @@ func (s *Service) fenced(ctx context.Context, l idempotency.Lease, m movement, o
 	s.metrics.Fenced()
 	s.log.WarnContext(ctx, "lease lost", slog.String("outcome", o.Label()), slog.Int("attempt", int(l.Attempt())))
 	if ok, isSuccess := o.(gateway.Succeeded); isSuccess {
-		finding, err := s.settleCase(ctx, &caseFile{movement: m, execution: l.Execution()}, testimony{
+		finding, err := s.settleCase(ctx, &caseFile{movement: m, execution: l.Execution()}, nil, testimony{
 			source: SourceOwner, outcome: ok, evidence: inHand(ok), record: recordFinding(m.onBehalfOf().PSPAccount, ok.ID),
 		})
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments/internal/dbsqlc"
+	"payonce/internal/postgres"
 )
 
 // errNotOurs says that a record is about nothing that we have.
@@ -81,6 +82,68 @@ func (s *Service) caseOf(ctx context.Context, e idempotency.Execution) (*caseFil
 	return c, nil
 }
 
+// look sees a key and what it stands for, in one round trip. It fails with idempotency.ErrNoKey when the key is gone, or stands for
+// something else by now. In company: of many lookups at a time, the questions to the database would cost more than those to the PSP.
+func (s *Service) look(ctx context.Context, ref idempotency.Ref, generation int32) (idempotency.Sight, *caseFile, error) {
+	var sight idempotency.Sight
+	var c *caseFile
+	err := s.db.SendShared(ctx, lockOrder(ref), func(b *pgx.Batch) {
+		s.keys.QueueLook(b, ref, &sight)
+		s.queueCaseOf(b, ref, &c)
+	})
+	if err != nil {
+		return sight, nil, fmt.Errorf("look at key: %w", err)
+	}
+	return sight, c, c.seen(sight, generation)
+}
+
+// seen takes over where the key of the case was seen. It fails unless both are the same generation's: each of the two statements that read
+// them sees what was committed by then, and the key may have been taken anew in between.
+func (c *caseFile) seen(sight idempotency.Sight, generation int32) error {
+	switch {
+	case sight.Execution.Generation != generation: // also of no key at all
+		return idempotency.ErrNoKey
+	case c == nil:
+		return fmt.Errorf("load what the key stands for: %w", errNotOurs)
+	case c.execution.Subject != sight.Execution.Subject:
+		return idempotency.ErrNoKey
+	}
+	c.execution = sight.Execution
+	return nil
+}
+
+// queueCaseOf queues the reading of the movement that a key stands for now. It leaves *out nil when there is none.
+func (s *Service) queueCaseOf(b *pgx.Batch, ref idempotency.Ref, out **caseFile) {
+	*out = nil
+	q := postgres.On(b)
+	if ref.Scope.Operation() == RefundOperation {
+		_, _ = dbsqlc.New(q).RefundOfKey(context.Background(), dbsqlc.RefundOfKeyParams{Scope: string(ref.Scope), Key: ref.Key.String()})
+		postgres.One(q, func(row *struct {
+			dbsqlc.Refund
+			dbsqlc.Payment
+			PSPAccount string
+		},
+		) (err error) {
+			if row != nil {
+				*out, err = s.caseOfRefund(row.Refund, row.Payment, row.PSPAccount)
+			}
+			return err
+		})
+		return
+	}
+	_, _ = dbsqlc.New(q).PaymentOfKey(context.Background(), dbsqlc.PaymentOfKeyParams{Scope: string(ref.Scope), Key: ref.Key.String()})
+	postgres.One(q, func(row *struct {
+		dbsqlc.Payment
+		PSPAccount string
+	},
+	) (err error) {
+		if row != nil {
+			*out, err = s.caseOfPayment(row.Payment, row.PSPAccount)
+		}
+		return err
+	})
+}
+
 func (s *Service) paymentCase(ctx context.Context, id uuid.UUID) (*caseFile, error) {
 	var row dbsqlc.FindPaymentRow
 	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
@@ -91,13 +154,17 @@ func (s *Service) paymentCase(ctx context.Context, id uuid.UUID) (*caseFile, err
 	if err != nil {
 		return nil, notOurs(err)
 	}
-	p, err := paymentOf(row.Payment)
+	return s.caseOfPayment(row.Payment, row.PspAccount)
+}
+
+func (s *Service) caseOfPayment(row dbsqlc.Payment, account string) (*caseFile, error) {
+	p, err := paymentOf(row)
 	if err != nil {
 		return nil, err
 	}
 	return &caseFile{
-		movement:  &charge{service: s, merchant: Merchant{Tenant: p.Tenant, PSPAccount: row.PspAccount}, payment: &p},
-		execution: execution(p.Tenant, CreateOperation, row.Payment.IdempotencyKey, id, row.Payment.Generation),
+		movement:  &charge{service: s, merchant: Merchant{Tenant: p.Tenant, PSPAccount: account}, payment: &p},
+		execution: execution(p.Tenant, CreateOperation, row.IdempotencyKey, row.ID, row.Generation),
 	}, nil
 }
 
@@ -111,16 +178,18 @@ func (s *Service) refundCase(ctx context.Context, id uuid.UUID) (*caseFile, erro
 	if err != nil {
 		return nil, notOurs(err)
 	}
-	p, err := paymentOf(row.Payment)
+	return s.caseOfRefund(row.Refund, row.Payment, row.PspAccount)
+}
+
+func (s *Service) caseOfRefund(row dbsqlc.Refund, of dbsqlc.Payment, account string) (*caseFile, error) {
+	p, err := paymentOf(of)
 	if err != nil {
 		return nil, err
 	}
-	r := refundOf(row.Refund)
+	r := refundOf(row)
 	return &caseFile{
-		movement: &giveback{
-			service: s, merchant: Merchant{Tenant: p.Tenant, PSPAccount: row.PspAccount}, payment: p, refund: &r,
-		},
-		execution: execution(p.Tenant, RefundOperation, row.Refund.IdempotencyKey, id, row.Refund.Generation),
+		movement:  &giveback{service: s, merchant: Merchant{Tenant: p.Tenant, PSPAccount: account}, payment: p, refund: &r},
+		execution: execution(p.Tenant, RefundOperation, row.IdempotencyKey, row.ID, row.Generation),
 	}, nil
 }
 

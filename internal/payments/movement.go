@@ -14,9 +14,12 @@ import (
 // statements behind one of package idempotency on the same batch, and write nothing unless that one has won.
 type movement interface {
 	onBehalfOf() Merchant
-	// queueBegin writes the row that a claim stands for.
-	queueBegin(b *pgx.Batch, c idempotency.Claim) error
-	// queueResume brings a failed row back to processing.
+	// locksOthers reports whether the statements lock more than the key and the row that it stands for: then they cannot share a transaction
+	// with those of other keys.
+	locksOthers() bool
+	// queueBegin writes the row that a claim stands for. What an earlier try has kept is forgotten: it may have been rolled back.
+	queueBegin(b *pgx.Batch, c idempotency.Claim)
+	// queueResume brings a failed row back to processing, as queueBegin.
 	queueResume(b *pgx.Batch, c idempotency.Claim, subject uuid.UUID)
 	// load reads the row, after an acknowledgement was lost or for a request that is not the owner.
 	load(ctx context.Context, subject uuid.UUID) error

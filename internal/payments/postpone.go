@@ -9,7 +9,6 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
-	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
 )
 
@@ -18,18 +17,20 @@ import (
 func (r *Resolver) postpone(
 	ctx context.Context, c *caseFile, to Resolution, after time.Duration, failures int32, reason string, letter *deadletters.Letter,
 ) (Resolution, error) {
-	b, unknown := &pgx.Batch{}, false
-	r.service.keys.QueuePostpone(b, c.execution, after, failures, idempotency.Note{Actor: string(SourceLookup), Reason: clip(reason)})
-	queueIsUnknown(b, c.execution, &unknown)
+	s, passage := r.service, idempotency.Passage{}
+	note := idempotency.Note{Actor: string(SourceLookup), Reason: clip(reason)}
+	queue := func(b *pgx.Batch) { s.keys.QueuePostpone(b, c.execution, after, failures, note, &passage) }
 	var err error
 	if letter == nil {
-		err = r.service.db.Send(ctx, b)
+		err = s.commit(ctx, c.execution.Ref, c.movement, queue)
 	} else {
-		err = r.service.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			if err := postgres.SendTx(ctx, tx, b); err != nil || !unknown {
+		err = s.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			b := &pgx.Batch{}
+			queue(b)
+			if err := postgres.SendTx(ctx, tx, b); err != nil || !passage.Through {
 				return err
 			}
-			b := &pgx.Batch{}
+			b = &pgx.Batch{}
 			deadletters.QueueOpen(b, *letter)
 			return postgres.SendTx(ctx, tx, b)
 		})
@@ -37,22 +38,10 @@ func (r *Resolver) postpone(
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("postpone lookup: %w", err)
-	case !unknown:
+	case !passage.Through:
 		return Moot, nil
 	}
 	return to, nil
-}
-
-// queueIsUnknown asks whether the execution is unknown still.
-func queueIsUnknown(b *pgx.Batch, e idempotency.Execution, unknown *bool) {
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).IsUnknown(context.Background(), dbsqlc.IsUnknownParams{
-		Scope: string(e.Ref.Scope), Key: e.Ref.Key.String(), Generation: e.Generation, Attempt: e.Attempt,
-	})
-	postgres.Scalar(q, func(is *bool) error {
-		*unknown = is != nil && *is
-		return nil
-	})
 }
 
 // backoff doubles with each failure, up to the cap.

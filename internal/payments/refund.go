@@ -81,7 +81,11 @@ type giveback struct {
 
 func (g *giveback) onBehalfOf() Merchant { return g.merchant }
 
-func (g *giveback) queueBegin(b *pgx.Batch, claim idempotency.Claim) error {
+// locksOthers: the payment's row is another key's, and two refunds of it would lock it out of turn.
+func (g *giveback) locksOthers() bool { return true }
+
+func (g *giveback) queueBegin(b *pgx.Batch, claim idempotency.Claim) {
+	g.refund = nil
 	g.queueLock(b, claim.Ref, claim.LeaseID)
 	var amount *int64
 	if g.asked.AmountCents != 0 {
@@ -96,10 +100,10 @@ func (g *giveback) queueBegin(b *pgx.Batch, claim idempotency.Claim) error {
 	})
 	postgres.One(q, g.keep)
 	g.queueTally(b)
-	return nil
 }
 
 func (g *giveback) queueResume(b *pgx.Batch, claim idempotency.Claim, subject uuid.UUID) {
+	g.refund = nil
 	g.queueLock(b, claim.Ref, claim.LeaseID)
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).ResumeRefund(context.Background(), dbsqlc.ResumeRefundParams{

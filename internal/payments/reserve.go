@@ -19,9 +19,9 @@ const maxReads = 5
 func (s *Service) reserve(ctx context.Context, c idempotency.Claim, m movement) (idempotency.Decision, error) {
 	var refused *idempotency.Retake
 	for range maxReads {
-		decision, err := s.commitClaim(ctx, c, func(b *pgx.Batch, out *idempotency.Decision) error {
+		decision, err := s.commitClaim(ctx, c, func(b *pgx.Batch, out *idempotency.Decision) {
 			s.keys.QueueReserve(b, c, out)
-			return m.queueBegin(b, c)
+			m.queueBegin(b, c)
 		}, m)
 		if err != nil {
 			return nil, err
@@ -77,13 +77,13 @@ func (s *Service) expireLease(ctx context.Context, d idempotency.LeaseOver) erro
 func (s *Service) retake(
 	ctx context.Context, c idempotency.Claim, r idempotency.Retake, m movement,
 ) (idempotency.Decision, error) {
-	return s.commitClaim(ctx, c, func(b *pgx.Batch, out *idempotency.Decision) error {
+	return s.commitClaim(ctx, c, func(b *pgx.Batch, out *idempotency.Decision) {
 		s.keys.QueueRetake(b, c, r, out)
 		if r.Renews() {
-			return m.queueBegin(b, c)
+			m.queueBegin(b, c)
+		} else {
+			m.queueResume(b, c, r.Subject())
 		}
-		m.queueResume(b, c, r.Subject())
-		return nil
 	}, m)
 }
 
@@ -91,14 +91,13 @@ func (s *Service) retake(
 // commit. Where there is none, the commit has not happened, or not yet; the same claim may be sent again, for if the
 // first comes through after all, the second finds it and is the owner all the same.
 func (s *Service) commitClaim(
-	ctx context.Context, c idempotency.Claim, queue func(*pgx.Batch, *idempotency.Decision) error, m movement,
+	ctx context.Context, c idempotency.Claim, queue func(*pgx.Batch, *idempotency.Decision), m movement,
 ) (idempotency.Decision, error) {
 	var decision idempotency.Decision
-	b := &pgx.Batch{}
-	if err := queue(b, &decision); err != nil {
-		return nil, err
-	}
-	err := s.db.Send(ctx, b)
+	err := s.commit(ctx, c.Ref, m, func(b *pgx.Batch) {
+		decision = nil
+		queue(b, &decision)
+	})
 	if err == nil {
 		return decision, nil
 	}

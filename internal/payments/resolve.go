@@ -48,22 +48,18 @@ const (
 // no harm: every write starts from what was seen before the question.
 func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (Resolution, error) {
 	s := r.service
-	sight, err := s.keys.Look(ctx, due.Ref)
+	sight, c, err := s.look(ctx, due.Ref, due.Generation)
 	switch {
 	case errors.Is(err, idempotency.ErrNoKey):
 		return Moot, nil
 	case err != nil:
 		return "", err
-	case sight.Status != idempotency.UnknownStatus || sight.Execution.Generation != due.Generation:
+	case sight.Status != idempotency.UnknownStatus:
 		return Moot, nil
-	}
-	c, err := s.caseOf(ctx, sight.Execution)
-	if err != nil {
-		return "", fmt.Errorf("load what the key stands for: %w", err)
 	}
 	switch l := s.ask(ctx, c).(type) {
 	case gateway.Found:
-		return r.found(ctx, c, l)
+		return r.found(ctx, c, sight, l)
 	case gateway.NotFound:
 		return r.notFound(ctx, c, sight)
 	case gateway.LookupFailed:
@@ -80,16 +76,18 @@ func (s *Service) ask(ctx context.Context, c *caseFile) gateway.Lookup {
 
 // found settles the key with the record: with what lies under its key, whatever that refers to. More than one is one too many, and each
 // further one is evidence of that. What was executed comes first: nobody may be told of a refusal when money has moved.
-func (r *Resolver) found(ctx context.Context, c *caseFile, l gateway.Found) (Resolution, error) {
+func (r *Resolver) found(ctx context.Context, c *caseFile, sight idempotency.Sight, l gateway.Found) (Resolution, error) {
 	resolution, known := Resolved, false
+	before := &keyState{execution: sight.Execution, status: sight.Status}
 	for _, record := range executedFirst(l.Records) {
 		if resolution == ToOperator && !known && !record.Executed() {
 			break // money has moved, though not as asked
 		}
-		finding, err := r.service.settleCase(ctx, c, c.testify(Evidence{Source: SourceLookup, Record: record}))
+		finding, err := r.service.settleCase(ctx, c, before, c.testify(Evidence{Source: SourceLookup, Record: record}))
 		if err != nil {
 			return "", err
 		}
+		before = nil // the next record meets what this one has come to
 		if _, lettered := finding.(Lettered); lettered {
 			resolution = ToOperator
 		} else {
@@ -151,7 +149,7 @@ func (s *Service) release(
 	c *caseFile, sight idempotency.Sight, n idempotency.Note,
 	queue func(*pgx.Batch, idempotency.Sight, idempotency.Note, *idempotency.Passage),
 ) weighed {
-	return weighed{label: string(Failed), queue: func(b *pgx.Batch, out *written) {
+	return weighed{label: string(Failed), guarded: true, queue: func(b *pgx.Batch, out *written) {
 		queue(b, sight, n, &out.passage)
 		c.movement.queueSettle(b, sight.Execution, verdict{status: Failed}, idempotency.FailedRetryableStatus, &out.rows)
 	}}

@@ -1,9 +1,13 @@
 package payments
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 
+	"github.com/google/uuid"
+
+	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
 )
 
@@ -125,6 +129,51 @@ func TestRecordThatIsFoundCountsWhenTheKeyHasMoved(t *testing.T) {
 			g.wantStatus(idempotency.CompletedStatus, c.attempt)
 			s.wantLetters()
 		})
+	}
+}
+
+// What contradicts the request contradicts the result, too, once there is one: an operator must read what was answered meanwhile.
+func TestContradictionIsHeldAgainstWhatTheKeyHasBecome(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost().windowPasses()
+	h := newHeld(t)
+	other := otherAmount.record(g)
+	psp.onLookup(h.before(finds(other)))
+	if got := whileAsked(h, g.asks, func() { s.settle(SourceWebhook, g.record) }); got != ToOperator && got != Moot {
+		t.Errorf("resolved to %q", got)
+	}
+	g.wantStatus(idempotency.CompletedStatus, 1)
+	s.wantLetters(string(deadletters.ContradictsCompleted) + " " + recordFinding(other.Account, other.ID))
+}
+
+// A key that is taken anew between the two statements that read it and its movement would have one generation's money counted for another.
+func TestKeyAndMovementAreOfOneGeneration(t *testing.T) {
+	t.Parallel()
+	first, second := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
+	at := func(generation int32, subject uuid.UUID) idempotency.Sight {
+		return idempotency.Sight{
+			Status: idempotency.UnknownStatus, Execution: idempotency.Execution{Subject: subject, Generation: generation, Attempt: 3},
+		}
+	}
+	file := func(subject uuid.UUID) *caseFile {
+		return &caseFile{execution: idempotency.Execution{Subject: subject}}
+	}
+	for name, c := range map[string]struct {
+		file  *caseFile
+		sight idempotency.Sight
+		want  error
+	}{
+		"the same":           {file(first), at(1, first), nil},
+		"movement anew":      {file(second), at(1, first), idempotency.ErrNoKey},
+		"both anew":          {file(second), at(2, second), idempotency.ErrNoKey},
+		"no key":             {nil, idempotency.Sight{}, idempotency.ErrNoKey},
+		"no movement at all": {nil, at(1, first), errNotOurs},
+	} {
+		if err := c.file.seen(c.sight, 1); !errors.Is(err, c.want) || err == nil && c.file.execution != c.sight.Execution {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -73,7 +73,7 @@ func (r Refund) Location() string { return "/refunds/" + r.ID.String() }
 
 // created is the response that is stored for a success: 201 with the resource.
 func created(r Resource) (idempotency.Response, error) {
-	body, err := json.Marshal(r)
+	body, err := r.MarshalJSON() // through json.Marshal, it would be parsed once more
 	if err != nil {
 		return idempotency.Response{}, err
 	}

@@ -2,7 +2,6 @@ package payments
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -44,16 +43,9 @@ func (i Inquiry) Verdict() gateway.Outcome {
 // Inquire looks at a key and asks the PSP for it. It fails with idempotency.ErrNoKey when the key is gone, or stands for something else
 // by now.
 func (s *Service) Inquire(ctx context.Context, about deadletters.About) (Inquiry, error) {
-	sight, err := s.keys.Look(ctx, idempotency.StoredRef(about.Scope, about.Key))
+	sight, c, err := s.look(ctx, idempotency.StoredRef(about.Scope, about.Key), about.Generation)
 	if err != nil {
 		return Inquiry{}, err
-	}
-	if sight.Execution.Generation != about.Generation {
-		return Inquiry{}, idempotency.ErrNoKey
-	}
-	c, err := s.caseOf(ctx, sight.Execution)
-	if err != nil {
-		return Inquiry{}, fmt.Errorf("load what the key stands for: %w", err)
 	}
 	return Inquiry{file: c, sight: sight, answer: s.ask(ctx, c)}, nil
 }
@@ -93,6 +85,7 @@ func (s *Service) WakeTx(ctx context.Context, tx pgx.Tx, about deadletters.About
 		return idempotency.ErrNoKey
 	}
 	b := &pgx.Batch{}
-	s.keys.QueuePostpone(b, sight.Execution, 0, 0, idempotency.Note{Actor: string(SourceOperator), Reason: "an operator has it looked up again"})
+	s.keys.QueuePostpone(b, sight.Execution, 0, 0, idempotency.Note{Actor: string(SourceOperator), Reason: "an operator has it looked up again"},
+		new(idempotency.Passage))
 	return postgres.SendTx(ctx, tx, b)
 }

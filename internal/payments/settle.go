@@ -58,16 +58,31 @@ func (s *Service) settle(ctx context.Context, l idempotency.Lease, m movement, o
 
 // commitPlan sends one second transaction. won is whether its fence let it through.
 func (s *Service) commitPlan(ctx context.Context, l idempotency.Lease, m movement, o gateway.Outcome, p plan) (won bool, err error) {
-	rows := int64(1)
-	b := &pgx.Batch{}
-	p.queue(b, &won, &rows)
-	if err := s.db.Send(ctx, b); err != nil || !won {
+	var rows int64
+	err = s.commit(ctx, l.Ref(), m, func(b *pgx.Batch) {
+		won, rows = false, 1
+		p.queue(b, &won, &rows)
+	})
+	if err != nil || !won {
 		return false, err
 	}
 	s.checkRows(ctx, m, rows)
 	s.logOutcome(ctx, l, m, o)
 	return true, nil
 }
+
+// commit sends the statements of one key as one transaction, in company where that is possible. queue may be called more than once.
+func (s *Service) commit(ctx context.Context, ref idempotency.Ref, m movement, queue func(*pgx.Batch)) error {
+	if m.locksOthers() {
+		b := &pgx.Batch{}
+		queue(b)
+		return s.db.Send(ctx, b)
+	}
+	return s.db.SendShared(ctx, lockOrder(ref), queue)
+}
+
+// lockOrder is the order in which those who share a transaction lock their keys.
+func lockOrder(ref idempotency.Ref) string { return string(ref.Scope) + " " + ref.Key.String() }
 
 // checkRows reports a key that has gone on without its payment. It should never be seen; a ledger scan would find it.
 func (s *Service) checkRows(ctx context.Context, m movement, rows int64) {

@@ -29,7 +29,7 @@ type stage struct {
 func (s *shop) charging(key string) *stage {
 	s.t.Helper()
 	k := keyed(s.t, key)
-	return s.enter(k, CreateOperation, "/payments", order(), &charge{service: s.service, merchant: k.Merchant, asked: order()})
+	return s.enter(k, CreateOperation, "/payments", order(), s.charge(k))
 }
 
 // refunding reserves a key for the refund of a part of a payment.
@@ -74,7 +74,7 @@ func (g *stage) again() movement {
 		return &giveback{service: m.service, merchant: m.merchant, payment: m.payment, asked: m.asked}
 	}
 	m := g.movement.(*charge)
-	return &charge{service: m.service, merchant: m.merchant, asked: m.asked}
+	return &charge{service: m.service, merchant: m.merchant, asked: m.asked, metadata: m.metadata}
 }
 
 // recordOf is a case as the PSP has it that has executed it.

@@ -113,6 +113,7 @@ func refusedRequests() map[string]map[string]func(*CreateRequest) {
 			"empty name":          func(r *CreateRequest) { r.Metadata = map[string]string{"": ""} },
 			"name with a slash":   func(r *CreateRequest) { r.Metadata = map[string]string{"a/b": ""} },
 			"name with a tilde":   func(r *CreateRequest) { r.Metadata = map[string]string{"a~b": ""} },
+			"name with a colon":   func(r *CreateRequest) { r.Metadata = map[string]string{"a:b": ""} },
 			"card number as name": func(r *CreateRequest) { r.Metadata = map[string]string{visa: ""} },
 		},
 		"/metadata/order": {

@@ -18,6 +18,7 @@ import (
 // written. Without a queue there is nothing to write.
 type weighed struct {
 	label   string
+	guarded bool // what it writes, it writes only to the key as it was seen
 	queue   func(b *pgx.Batch, out *written)
 	finding func(idempotency.Passage) Finding
 }
@@ -28,22 +29,23 @@ type written struct {
 	rows    int64
 }
 
-// weigh holds a testimony against the key as it is now. row is empty when the key is gone.
-func (s *Service) weigh(ctx context.Context, c *caseFile, row idempotency.Record, t testimony) (weighed, error) {
+// weigh holds a testimony against the key as it was seen.
+func (s *Service) weigh(ctx context.Context, c *caseFile, k keyState, t testimony) (weighed, error) {
 	v, isVerdict := verdictOf(t.outcome)
-	ours := row.Generation == c.execution.Generation && row.Subject == c.execution.Subject && row.Status != idempotency.ExpiredStatus
+	ours := k.execution.Generation == c.execution.Generation && k.execution.Subject == c.execution.Subject &&
+		k.status != idempotency.ExpiredStatus
 	switch {
-	case !isVerdict && ours && row.Status != idempotency.CompletedStatus:
+	case !isVerdict && ours && k.status != idempotency.CompletedStatus:
 		return s.toOperator(c, deadletters.PSPContradicts, t, "the PSP's record contradicts the request: "+reasonOf(t.outcome))
-	case ours && row.Status != idempotency.CompletedStatus:
+	case ours && k.status != idempotency.CompletedStatus:
 		if t.excess {
 			return s.toOperator(c, deadletters.RefundExceeds, t, "a refund came to light whose share of the payment another one has claimed")
 		}
-		if t.source == SourceOwner && row.Attempt != c.execution.Attempt && row.Status != idempotency.FailedRetryableStatus {
+		if t.source == SourceOwner && k.execution.Attempt != c.execution.Attempt && k.status != idempotency.FailedRetryableStatus {
 			return nothing(LeftAlone{}), nil // a later attempt is under way, and the PSP tells it the same
 		}
-		c.execution = row.Execution()
-		return s.settlement(c, row.Status, v, t)
+		c.execution = k.execution
+		return s.settlement(c, k.status, v, t)
 	}
 
 	// Whatever it was, it is over: the row alone says what came of it.
@@ -85,7 +87,7 @@ func (s *Service) settlement(c *caseFile, seen idempotency.Status, v verdict, t 
 		note.Reason = "an operator says: executed"
 	}
 	return weighed{
-		label: string(v.status),
+		label: string(v.status), guarded: true,
 		queue: func(b *pgx.Batch, out *written) {
 			s.keys.QueueSettle(b, execution, seen, note, response, &out.passage)
 			c.movement.queueSettle(b, execution, v, idempotency.CompletedStatus, &out.rows)
@@ -145,10 +147,20 @@ func nothing(f Finding) weighed {
 
 // write commits what a testimony was weighed to, in one transaction of its own.
 func (s *Service) write(ctx context.Context, c *caseFile, w weighed) (idempotency.Passage, error) {
-	b := &pgx.Batch{}
-	out := written{passage: idempotency.Passage{Through: true}, rows: 1}
-	w.queue(b, &out)
-	if err := s.db.Send(ctx, b); err != nil {
+	var out written
+	queue := func(b *pgx.Batch) {
+		out = written{passage: idempotency.Passage{Through: true}, rows: 1}
+		w.queue(b, &out)
+	}
+	var err error
+	if w.guarded {
+		err = s.commit(ctx, c.execution.Ref, c.movement, queue)
+	} else {
+		b := &pgx.Batch{} // alone: two keys may have the same finding
+		queue(b)
+		err = s.db.Send(ctx, b)
+	}
+	if err != nil {
 		return idempotency.Passage{}, err
 	}
 	if out.passage.Through {

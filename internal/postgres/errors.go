@@ -9,6 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
+// opRun is the Op of what the server has refused while it ran it.
+const opRun = "run transaction"
+
 // UnavailableError says that the database could not serve and that nothing was written: no connection, no room, no time.
 type UnavailableError struct {
 	Op  string
@@ -69,7 +72,7 @@ func classifyCommit(err error) error {
 		// The server has aborted the transaction and said so. A FATAL does not say that: a session that is terminated
 		// while its commit waits for the synchronous standby has committed all the same.
 		if shortOfMeans(pg.Code) {
-			return &UnavailableError{Op: "run transaction", Err: err}
+			return &UnavailableError{Op: opRun, Err: err}
 		}
 		return err
 	}

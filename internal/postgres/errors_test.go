@@ -100,3 +100,24 @@ func TestOnlyTheNamedConstraintIsViolated(t *testing.T) {
 		t.Error("the constraint is not told from others")
 	}
 }
+
+// Where there was no connection for one party of a bundle, there is none for each; and what may have been committed must not be sent again.
+func TestOnlyWhatWasRolledBackIsTriedAlone(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"success":            {nil, false},
+		"no connection":      {&UnavailableError{Op: "acquire connection", Err: context.DeadlineExceeded}, false},
+		"a lock's timeout":   {classifyCommit(said("ERROR", "55P03")), true},
+		"a constraint":       {classifyCommit(said("ERROR", "23505")), true},
+		"rolled back":        {classifyCommit(pgx.ErrTxCommitRollback), true},
+		"commit not known":   {classifyCommit(io.ErrUnexpectedEOF), false},
+		"session terminated": {classifyCommit(said("FATAL", "57P01")), false},
+	} {
+		if got := mayBeAnothers(row.err); got != row.want {
+			t.Errorf("%s: %v, want %v", name, got, row.want)
+		}
+	}
+}

@@ -42,7 +42,7 @@ func (db *DB) TransactFor(ctx context.Context, limit time.Duration, fn func(cont
 		rollback, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
 		defer cancel()
 		_ = tx.Rollback(rollback) // a connection that is gone has rolled back
-		return classifyWork("run transaction", err, conn.Conn().IsClosed())
+		return classifyWork(opRun, err, conn.Conn().IsClosed())
 	}
 	return classifyCommit(tx.Commit(ctx))
 }

@@ -28,7 +28,7 @@ type Metrics struct {
 
 // Gauges are figures that are read when they are asked for.
 type Gauges struct {
-	PoolAcquired, PoolIdle, PoolMax, PSPInFlight func() float64
+	PoolAcquired, PoolIdle, PoolMax, LanesBusy, LanesWaiting, PSPInFlight func() float64
 }
 
 // NewMetrics registers everything on reg.
@@ -77,6 +77,8 @@ func RegisterGauges(reg prometheus.Registerer, g Gauges) {
 		"payonce_db_pool_acquired_connections": {"Database connections in use.", g.PoolAcquired},
 		"payonce_db_pool_idle_connections":     {"Database connections at rest.", g.PoolIdle},
 		"payonce_db_pool_max_connections":      {"Size of the database pool.", g.PoolMax},
+		"payonce_db_lanes_busy":                {"Shared transactions under way.", g.LanesBusy},
+		"payonce_db_lanes_waiting":             {"Payments that wait to be taken along by the next shared transaction.", g.LanesWaiting},
 		"payonce_psp_requests_in_flight":       {"PSP requests under way.", g.PSPInFlight},
 	} {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: fn.help}, fn.read))

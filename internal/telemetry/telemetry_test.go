@@ -26,6 +26,7 @@ func TestEachFigureIsCountedUnderItsName(t *testing.T) {
 	m := NewMetrics(reg)
 	RegisterGauges(reg, Gauges{
 		PoolAcquired: func() float64 { return 11 }, PoolIdle: func() float64 { return 12 }, PoolMax: func() float64 { return 13 }, PSPInFlight: func() float64 { return 14 },
+		LanesBusy: func() float64 { return 15 }, LanesWaiting: func() float64 { return 16 },
 	})
 	m.Reserved("created")
 	m.Reserved("created")
@@ -46,6 +47,7 @@ func TestEachFigureIsCountedUnderItsName(t *testing.T) {
 		`payonce_psp_request_duration_seconds_bucket{outcome="succeeded",le="16"} 1`,
 		`payonce_http_request_duration_seconds_sum{route="/payments/{paymentId}",status="200"} 40`,
 		`payonce_db_pool_acquired_connections 11`, `payonce_db_pool_idle_connections 12`, `payonce_db_pool_max_connections 13`, `payonce_psp_requests_in_flight 14`,
+		`payonce_db_lanes_busy 15`, `payonce_db_lanes_waiting 16`,
 	} {
 		if !strings.Contains(page, line+"\n") {
 			t.Errorf("missing: %s", line)

@@ -45,26 +45,6 @@ func (i *Inbox) Load(ctx context.Context, id string) (Stored, error) {
 	return s, nil
 }
 
-// Waiting is what is stored and not processed.
-type Waiting struct {
-	Events int64
-	Oldest time.Duration // since the oldest of them came in; zero when there is none
-}
-
-// Waiting counts what waits to be processed.
-func (i *Inbox) Waiting(ctx context.Context) (Waiting, error) {
-	var w Waiting
-	err := i.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		row, err := dbsqlc.New(c).CountWaiting(ctx)
-		w = Waiting{Events: row.Events, Oldest: time.Duration(row.OldestSeconds * float64(time.Second))}
-		return err
-	})
-	if err != nil {
-		return Waiting{}, fmt.Errorf("count waiting webhooks: %w", err)
-	}
-	return w, nil
-}
-
 // QueueProcessed queues on b that an event is processed and what came of it, so that this commits together with what the event has
 // changed. Where it was processed before, the first result stays: evidence may be applied twice, and a job may run twice, so
 // that is no failure of the batch.

@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -31,26 +30,6 @@ func TestProcessedEventSaysWhatCameOfItOnce(t *testing.T) {
 		if s, err := d.inbox.Load(t.Context(), id); err != nil || s.Processed != want {
 			t.Errorf("%s: processed %v, %v", id, s.Processed, err)
 		}
-	}
-}
-
-func TestWaitingAreTheUnprocessedByTheirAge(t *testing.T) {
-	t.Parallel()
-	d := setup(t)
-	if w, err := d.inbox.Waiting(t.Context()); err != nil || w != (Waiting{}) {
-		t.Fatalf("%+v, %v", w, err)
-	}
-	for _, id := range []string{"evt_1", "evt_2", "evt_3"} {
-		d.receive(id)
-	}
-	d.exec("UPDATE webhook_events SET received_at = clock_timestamp() - interval '1 hour' WHERE id = 'evt_2'")
-	d.exec("UPDATE webhook_events SET received_at = clock_timestamp() - interval '1 day' WHERE id = 'evt_3'")
-	if err := d.inbox.MarkProcessed(t.Context(), "evt_3", "settled"); err != nil {
-		t.Fatal(err)
-	}
-	w, err := d.inbox.Waiting(t.Context())
-	if err != nil || w.Events != 2 || w.Oldest < time.Hour || w.Oldest > time.Hour+patience {
-		t.Fatalf("%+v, %v", w, err)
 	}
 }
 
@@ -102,9 +81,6 @@ func TestStoreThatIsAwayIsNoMissingEvent(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := d.inbox.Prune(t.Context(), 0, 1); !postgres.Unavailable(err) {
-		t.Error(err)
-	}
-	if _, err := d.inbox.Waiting(t.Context()); !postgres.Unavailable(err) {
 		t.Error(err)
 	}
 }

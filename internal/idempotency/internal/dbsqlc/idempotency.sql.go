@@ -13,17 +13,15 @@ import (
 )
 
 const claimDue = `-- name: ClaimDue :many
-WITH due AS (
-    SELECT k.scope, k.key FROM idempotency_keys AS k
-    WHERE k.reconcile_after <= (SELECT clock_timestamp())
-    ORDER BY k.reconcile_after
-    LIMIT $2
-    FOR UPDATE SKIP LOCKED
-)
 UPDATE idempotency_keys AS k
 SET reconcile_after = clock_timestamp() + $1::interval
-FROM due AS d
-WHERE k.scope = d.scope AND k.key = d.key
+WHERE k.ctid = ANY (ARRAY(
+    SELECT d.ctid FROM idempotency_keys AS d
+    WHERE d.reconcile_after <= (SELECT clock_timestamp())
+    ORDER BY d.reconcile_after
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+))
 RETURNING k.scope, k.key, k.generation
 `
 
@@ -39,7 +37,8 @@ type ClaimDueRow struct {
 }
 
 // unknown -> unknown: takes the keys whose next lookup is due, oldest first, and puts them out of sight of other claimers for a
-// while: if the job that follows is lost, they come back. Competes with other claimers and with everything that resolves a key.
+// while: if the job that follows is lost, they come back. Competes with other claimers and with everything that resolves a key. As to ctid,
+// see SweepLeases.
 func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueRow, error) {
 	rows, err := q.db.Query(ctx, claimDue, arg.Visibility, arg.MaxRows)
 	if err != nil {
@@ -515,51 +514,52 @@ func (q *Queries) OldestUnknown(ctx context.Context) (float64, error) {
 	return seconds, err
 }
 
-const postponeKey = `-- name: PostponeKey :execrows
+const postponeKey = `-- name: PostponeKey :one
 WITH postponed AS (
     UPDATE idempotency_keys AS k
-    SET reconcile_after = clock_timestamp() + $3::interval, lookup_failures = $4
-    WHERE k.scope = $5 AND k.key = $6 AND k.generation = $7 AND k.attempt = $8
+    SET reconcile_after = clock_timestamp() + $1::interval, lookup_failures = $2
+    WHERE k.scope = $3 AND k.key = $4 AND k.generation = $5 AND k.attempt = $6
       AND k.status = 'unknown'
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
+    RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
+), noted AS (
+    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.scope, n.key, n.generation, n.attempt, $7, 'unknown', 'unknown', $8 FROM postponed AS n
+    WHERE NOT EXISTS (SELECT FROM dead_letters AS d
+                      WHERE d.scope = n.scope AND d.key = n.key AND d.generation = n.generation AND d.status = 'open')
+       OR $7 || ' ' || $8 IS DISTINCT FROM (
+              SELECT e.actor || ' ' || e.reason FROM idempotency_key_events AS e
+              WHERE e.scope = n.scope AND e.key = n.key ORDER BY e.id DESC LIMIT 1)
 )
-INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-SELECT n.scope, n.key, n.generation, n.attempt, $1, 'unknown', 'unknown', $2 FROM postponed AS n
-WHERE NOT EXISTS (SELECT FROM dead_letters AS d
-                  WHERE d.scope = n.scope AND d.key = n.key AND d.generation = n.generation AND d.status = 'open')
-   OR $1 || ' ' || $2 IS DISTINCT FROM (
-          SELECT e.actor || ' ' || e.reason FROM idempotency_key_events AS e
-          WHERE e.scope = n.scope AND e.key = n.key ORDER BY e.id DESC LIMIT 1)
+SELECT expires_at FROM postponed
 `
 
 type PostponeKeyParams struct {
-	Actor          string
-	Reason         string
 	After          time.Duration
 	LookupFailures int32
 	Scope          string
 	Key            string
 	Generation     int32
 	Attempt        int32
+	Actor          string
+	Reason         string
 }
 
-// unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key. While an operator has the case, it goes on
-// for days: what it finds is written down when it changes.
-func (q *Queries) PostponeKey(ctx context.Context, arg PostponeKeyParams) (int64, error) {
-	result, err := q.db.Exec(ctx, postponeKey,
-		arg.Actor,
-		arg.Reason,
+// unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key: no row says that somebody has. While an
+// operator has the case, it goes on for days: what it finds is written down when it changes.
+func (q *Queries) PostponeKey(ctx context.Context, arg PostponeKeyParams) (time.Time, error) {
+	row := q.db.QueryRow(ctx, postponeKey,
 		arg.After,
 		arg.LookupFailures,
 		arg.Scope,
 		arg.Key,
 		arg.Generation,
 		arg.Attempt,
+		arg.Actor,
+		arg.Reason,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	var expires_at time.Time
+	err := row.Scan(&expires_at)
+	return expires_at, err
 }
 
 const releaseKey = `-- name: ReleaseKey :one
@@ -610,7 +610,7 @@ WITH released AS (
       AND NOT EXISTS (SELECT FROM dead_letters AS d
                       WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
                         AND d.kind <> 'job_discarded')
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
+    RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.scope, n.key, n.generation, n.attempt, $11, 'unknown', 'failed_retryable', $12 FROM released AS n
@@ -968,7 +968,7 @@ WITH completed AS (
     WHERE k.scope = $7 AND k.key = $8 AND k.subject = $9
       AND k.generation = $10 AND k.attempt = $11 AND k.status = $12
       AND k.status IN ('in_progress', 'unknown', 'failed_retryable')
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
+    RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
     SELECT n.scope, n.key, n.generation, n.attempt, $13, $12, 'completed', $14, $15::jsonb
@@ -1023,18 +1023,17 @@ func (q *Queries) SettleKey(ctx context.Context, arg SettleKeyParams) (time.Time
 }
 
 const sweepLeases = `-- name: SweepLeases :many
-WITH over AS (
-    SELECT k.scope, k.key FROM idempotency_keys AS k
-    WHERE k.locked_until <= (SELECT clock_timestamp())
-    ORDER BY k.locked_until
-    LIMIT $1
-    FOR UPDATE SKIP LOCKED
-), lost AS (
+WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), lookup_failures = 0,
-        reconcile_after = clock_timestamp() + $2::interval
-    FROM over AS o
-    WHERE k.scope = o.scope AND k.key = o.key
+        reconcile_after = clock_timestamp() + $1::interval
+    WHERE k.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM idempotency_keys AS o
+        WHERE o.locked_until <= (SELECT clock_timestamp())
+        ORDER BY o.locked_until
+        LIMIT $2
+        FOR UPDATE SKIP LOCKED
+    ))
     RETURNING k.scope, k.key, k.generation, k.attempt
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
@@ -1044,8 +1043,8 @@ SELECT scope, key, generation FROM lost
 `
 
 type SweepLeasesParams struct {
-	MaxRows    int32
 	Visibility time.Duration
+	MaxRows    int32
 }
 
 type SweepLeasesRow struct {
@@ -1056,9 +1055,11 @@ type SweepLeasesRow struct {
 
 // in_progress -> unknown, for all leases that are over, in one statement. Competes with owners, webhooks, requests and other sweepers:
 // a row that one of them has locked is left to it. The subselects make the time a constant of the plan, so that the
-// walk along idempotency_keys_locked_until ends where the living leases begin.
+// walk along idempotency_keys_locked_until ends where the living leases begin. The rows are found again by where they lie: for a join by
+// key, of a number that the planner can only guess, it would read the whole table. One that has moved since the statement began stays
+// for the next.
 func (q *Queries) SweepLeases(ctx context.Context, arg SweepLeasesParams) ([]SweepLeasesRow, error) {
-	rows, err := q.db.Query(ctx, sweepLeases, arg.MaxRows, arg.Visibility)
+	rows, err := q.db.Query(ctx, sweepLeases, arg.Visibility, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}

@@ -449,33 +449,6 @@ func (q *Queries) GetRefund(ctx context.Context, arg GetRefundParams) (Refund, e
 	return i, err
 }
 
-const isUnknown = `-- name: IsUnknown :one
-SELECT EXISTS (SELECT FROM idempotency_keys AS k
-               WHERE k.scope = $1 AND k.key = $2 AND k.generation = $3 AND k.attempt = $4
-                 AND k.status = 'unknown')
-`
-
-type IsUnknownParams struct {
-	Scope      string
-	Key        string
-	Generation int32
-	Attempt    int32
-}
-
-// Whether an execution is still unknown. Behind a postponement in the same transaction, which holds the key's row if it is, the
-// answer stays true until the commit.
-func (q *Queries) IsUnknown(ctx context.Context, arg IsUnknownParams) (bool, error) {
-	row := q.db.QueryRow(ctx, isUnknown,
-		arg.Scope,
-		arg.Key,
-		arg.Generation,
-		arg.Attempt,
-	)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
 const listAccounts = `-- name: ListAccounts :many
 SELECT psp_account FROM tenants WHERE psp_account > $1 ORDER BY psp_account LIMIT $2
 `
@@ -623,6 +596,104 @@ type NameRefundParams struct {
 func (q *Queries) NameRefund(ctx context.Context, arg NameRefundParams) error {
 	_, err := q.db.Exec(ctx, nameRefund, arg.PspRefundID, arg.ID)
 	return err
+}
+
+const paymentOfKey = `-- name: PaymentOfKey :one
+SELECT p.id, p.tenant_id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
+FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject JOIN tenants AS t ON t.id = p.tenant_id
+WHERE k.scope = $1 AND k.key = $2
+`
+
+type PaymentOfKeyParams struct {
+	Scope string
+	Key   string
+}
+
+type PaymentOfKeyRow struct {
+	Payment    Payment
+	PspAccount string
+}
+
+// FindPayment by the key that the payment stands behind, for a batch that reads the key as well.
+func (q *Queries) PaymentOfKey(ctx context.Context, arg PaymentOfKeyParams) (PaymentOfKeyRow, error) {
+	row := q.db.QueryRow(ctx, paymentOfKey, arg.Scope, arg.Key)
+	var i PaymentOfKeyRow
+	err := row.Scan(
+		&i.Payment.ID,
+		&i.Payment.TenantID,
+		&i.Payment.IdempotencyKey,
+		&i.Payment.Generation,
+		&i.Payment.CustomerID,
+		&i.Payment.AmountMinor,
+		&i.Payment.Currency,
+		&i.Payment.PaymentMethod,
+		&i.Payment.Description,
+		&i.Payment.Metadata,
+		&i.Payment.Status,
+		&i.Payment.PspChargeID,
+		&i.Payment.DeclineCode,
+		&i.Payment.RefundHeldMinor,
+		&i.Payment.RefundedMinor,
+		&i.Payment.CreatedAt,
+		&i.PspAccount,
+	)
+	return i, err
+}
+
+const refundOfKey = `-- name: RefundOfKey :one
+SELECT r.id, r.payment_id, r.tenant_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.id, p.tenant_id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
+FROM idempotency_keys AS k JOIN refunds AS r ON r.id = k.subject JOIN payments AS p ON p.id = r.payment_id
+     JOIN tenants AS t ON t.id = r.tenant_id
+WHERE k.scope = $1 AND k.key = $2
+`
+
+type RefundOfKeyParams struct {
+	Scope string
+	Key   string
+}
+
+type RefundOfKeyRow struct {
+	Refund     Refund
+	Payment    Payment
+	PspAccount string
+}
+
+// FindRefund by its key.
+func (q *Queries) RefundOfKey(ctx context.Context, arg RefundOfKeyParams) (RefundOfKeyRow, error) {
+	row := q.db.QueryRow(ctx, refundOfKey, arg.Scope, arg.Key)
+	var i RefundOfKeyRow
+	err := row.Scan(
+		&i.Refund.ID,
+		&i.Refund.PaymentID,
+		&i.Refund.TenantID,
+		&i.Refund.IdempotencyKey,
+		&i.Refund.Generation,
+		&i.Refund.AmountMinor,
+		&i.Refund.Currency,
+		&i.Refund.Reason,
+		&i.Refund.Status,
+		&i.Refund.PspRefundID,
+		&i.Refund.DeclineCode,
+		&i.Refund.CreatedAt,
+		&i.Payment.ID,
+		&i.Payment.TenantID,
+		&i.Payment.IdempotencyKey,
+		&i.Payment.Generation,
+		&i.Payment.CustomerID,
+		&i.Payment.AmountMinor,
+		&i.Payment.Currency,
+		&i.Payment.PaymentMethod,
+		&i.Payment.Description,
+		&i.Payment.Metadata,
+		&i.Payment.Status,
+		&i.Payment.PspChargeID,
+		&i.Payment.DeclineCode,
+		&i.Payment.RefundHeldMinor,
+		&i.Payment.RefundedMinor,
+		&i.Payment.CreatedAt,
+		&i.PspAccount,
+	)
+	return i, err
 }
 
 const resumePayment = `-- name: ResumePayment :one

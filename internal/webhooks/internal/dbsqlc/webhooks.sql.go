@@ -10,24 +10,6 @@ import (
 	"time"
 )
 
-const countWaiting = `-- name: CountWaiting :one
-SELECT count(*) AS events, coalesce(extract(epoch FROM clock_timestamp() - min(received_at)), 0)::float8 AS oldest_seconds
-FROM webhook_events WHERE processed_at IS NULL
-`
-
-type CountWaitingRow struct {
-	Events        int64
-	OldestSeconds float64
-}
-
-// The index of what waits (webhook_events_waiting) is as small as the backlog.
-func (q *Queries) CountWaiting(ctx context.Context) (CountWaitingRow, error) {
-	row := q.db.QueryRow(ctx, countWaiting)
-	var i CountWaitingRow
-	err := row.Scan(&i.Events, &i.OldestSeconds)
-	return i, err
-}
-
 const eventIsStored = `-- name: EventIsStored :one
 SELECT EXISTS (SELECT FROM webhook_events WHERE id = $1)
 `

@@ -1,0 +1,193 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Sharing is how SendShared bundles. The zero value bundles nothing.
+type Sharing struct {
+	// Lanes is how many transactions are under way at once. Up to here everybody has one to himself; beyond, those who wait share the
+	// next.
+	Lanes int
+	// Parties is the most that one transaction carries.
+	Parties int
+}
+
+// DefaultSharing was found by the bench (docs/performance.md): with fewer lanes a few clients wait for each other for nothing, with more
+// the bundles of many clients are too small to help.
+func DefaultSharing() Sharing { return Sharing{Lanes: 8, Parties: 64} }
+
+// lanes lets those who come together share one commit. A commit costs the server more than the two statements that it is for, and it costs
+// the same for ten requests as for one.
+//
+// Nobody waits for company: whoever finds a free lane sends at once. Those who find none wait, and when a lane becomes free the first of
+// them takes all the others along. So there is no timer, and an idle system adds nothing.
+type lanes struct {
+	Sharing
+
+	mu      sync.Mutex
+	busy    int
+	waiting []*party
+}
+
+// party is one caller that waits for a lane.
+type party struct {
+	order string
+	queue func(*pgx.Batch)
+	word  chan word // one, for the life of the party
+}
+
+// word is what a waiting party is told.
+type word struct {
+	lead  bool  // the lane is yours: send, and take the others along
+	alone bool  // the shared transaction has not happened, maybe because of somebody else: send your own
+	err   error // otherwise, what came of it
+}
+
+// SendShared is Send for a transaction that may be bundled with those of other callers into one. It has happened, or not, for itself all
+// the same: when a bundle fails, each of its parties sends alone.
+//
+// queue puts the statements on a batch. It is called again for another try, so it must reset what the callbacks write. The statements
+// may lock rows that belong to order, such as a key and what hangs on it, and no others: bundles lock in this order, so that they never wait for
+// each other in a circle.
+func (db *DB) SendShared(ctx context.Context, order string, queue func(*pgx.Batch)) error {
+	p := &party{order: order, queue: queue, word: make(chan word, 1)}
+	if db.lanes.Lanes < 1 {
+		return db.sendAlone(ctx, p)
+	}
+	if db.lanes.enter(p) {
+		defer db.lanes.leave()
+		return db.sendAlone(ctx, p)
+	}
+	w, err := db.awaitWord(ctx, p)
+	if err != nil {
+		return err
+	}
+	if w.lead {
+		w = db.lead(ctx, p)
+	}
+	if w.alone {
+		return db.sendAlone(ctx, p)
+	}
+	return w.err
+}
+
+func (db *DB) sendAlone(ctx context.Context, p *party) error {
+	b := &pgx.Batch{}
+	p.queue(b)
+	return db.Send(ctx, b)
+}
+
+// awaitWord waits for a lane as long as for a connection. Once the party has been taken along it waits for the end: callbacks may be
+// writing to what the caller holds.
+func (db *DB) awaitWord(ctx context.Context, p *party) (word, error) {
+	var patience <-chan time.Time
+	if db.acquire > 0 {
+		t := time.NewTimer(db.acquire)
+		defer t.Stop()
+		patience = t.C
+	}
+	cause := errors.New("no lane became free")
+	select {
+	case w := <-p.word:
+		return w, nil
+	case <-patience:
+	case <-ctx.Done():
+		cause = ctx.Err()
+	}
+	if db.lanes.withdraw(p) {
+		return word{}, &UnavailableError{Op: "wait for a transaction", Err: cause}
+	}
+	return <-p.word, nil
+}
+
+// lead sends one transaction for p and for those who wait, and tells them what came of it, whatever happens.
+func (db *DB) lead(ctx context.Context, p *party) (w word) {
+	defer db.lanes.leave()
+	parties := db.lanes.board(p)
+	w.err = &AmbiguousError{Err: errors.New("the transaction was abandoned")}
+	defer func() {
+		for _, each := range parties {
+			if each != p {
+				each.word <- w
+			}
+		}
+	}()
+	b := &pgx.Batch{}
+	for _, each := range parties {
+		each.queue(b)
+	}
+	// The bundle must not end with the context of one of its parties. Send has a limit of its own.
+	err := db.Send(context.WithoutCancel(ctx), b)
+	w = word{err: err, alone: len(parties) > 1 && mayBeAnothers(err)}
+	return w
+}
+
+// mayBeAnothers reports whether the statements of a bundle were rolled back by the database: one party is to blame, or has met the lock of
+// somebody outside, and the others are not to suffer for it. When there was no connection, there will not be one for each of them.
+func mayBeAnothers(err error) bool {
+	var unavailable *UnavailableError
+	return err != nil && RolledBack(err) && (!errors.As(err, &unavailable) || unavailable.Op == opRun)
+}
+
+// Lanes tells how many transactions of SendShared are under way, and how many callers wait to be taken along.
+func (db *DB) Lanes() (busy, waiting int) {
+	db.lanes.mu.Lock()
+	defer db.lanes.mu.Unlock()
+	return db.lanes.busy, len(db.lanes.waiting)
+}
+
+// enter takes a free lane, or queues p for one.
+func (l *lanes) enter(p *party) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.busy < l.Lanes {
+		l.busy++
+		return true
+	}
+	l.waiting = append(l.waiting, p)
+	return false
+}
+
+// leave passes the lane on to the first who waits.
+func (l *lanes) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) == 0 {
+		l.busy--
+		return
+	}
+	next := l.waiting[0]
+	l.waiting = slices.Delete(l.waiting, 0, 1)
+	next.word <- word{lead: true}
+}
+
+// board takes along those who wait by now, in the order in which their rows are to be locked.
+func (l *lanes) board(leader *party) []*party {
+	l.mu.Lock()
+	n := min(len(l.waiting), l.Parties-1)
+	parties := append([]*party{leader}, l.waiting[:n]...)
+	l.waiting = slices.Delete(l.waiting, 0, n)
+	l.mu.Unlock()
+	slices.SortStableFunc(parties, func(a, b *party) int { return cmp.Compare(a.order, b.order) })
+	return parties
+}
+
+// withdraw takes p out of the queue, unless somebody has taken it along already.
+func (l *lanes) withdraw(p *party) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.waiting, p)
+	if i < 0 {
+		return false
+	}
+	l.waiting = slices.Delete(l.waiting, i, i+1)
+	return true
+}
