@@ -108,6 +108,7 @@ func serve(ctx context.Context, args []string, getenv func(string) string, stdou
 	if settings.PSPSecret == "" {
 		return errors.New("PSP_SECRET is not set; the mock PSP's own default is demo-psp-secret")
 	}
+	app.TuneMemory(getenv)
 	api, err := app.NewAPI(ctx, settings, telemetry.NewLogger(stderr, level))
 	if err != nil {
 		return err

@@ -106,6 +106,7 @@ func open(ctx context.Context, getenv func(string) string, stderr io.Writer) (*a
 	if err != nil {
 		return nil, err
 	}
+	app.TuneMemory(getenv)
 	return app.NewReconciler(ctx, settings, telemetry.NewLogger(stderr, level), nil)
 }
 

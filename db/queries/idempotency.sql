@@ -5,21 +5,24 @@
 -- name: ReserveKey :one
 -- none -> in_progress, or the row that is in the way. Competes with every other request that carries the same key:
 -- the loser of the INSERT waits for the winner's commit. No row at all means that the winner committed
--- after this statement's snapshot: run it again.
-WITH reserved AS (
+-- after this statement's snapshot: run it again. A row that the snapshot shows is read and not tried against: a replay is nothing but a
+-- look, and an INSERT that comes to nothing costs as much as one that comes to something.
+WITH seen AS MATERIALIZED (
+    SELECT k.* FROM idempotency_keys AS k WHERE k.scope = @scope AND k.key = @key
+), reserved AS (
     INSERT INTO idempotency_keys (
         scope, key, status, fingerprint, attempt, generation, lease_id, subject,
         created_at, reserved_at, locked_until, expires_at)
     SELECT @scope, @key, 'in_progress', @fingerprint, 1, 1, @lease_id, @subject,
            clock.at, clock.at, clock.at + sqlc.arg(lease)::interval, clock.at + sqlc.arg(retention)::interval
     FROM (SELECT clock_timestamp() AS at) AS clock
+    WHERE NOT EXISTS (SELECT FROM seen)
     ON CONFLICT (scope, key) DO NOTHING
     RETURNING *
 )
 SELECT true AS reserved, false AS lease_over, r.* FROM reserved AS r
 UNION ALL
-SELECT false, coalesce(k.locked_until <= clock_timestamp(), false), k.*
-FROM idempotency_keys AS k WHERE k.scope = @scope AND k.key = @key;
+SELECT false, coalesce(s.locked_until <= clock_timestamp(), false), s.* FROM seen AS s;
 
 -- name: FindKey :one
 -- Reads only: an inspection, a check before the PSP is known to be there, the truth after a lost acknowledgement.
@@ -250,19 +253,18 @@ SELECT k.key FROM idempotency_keys AS k WHERE k.scope = @scope AND k.key = @key 
 -- name: ExpireKeys :execrows
 -- completed | failed_retryable -> expired, once the retention is over. Competes with a retry of a failed_retryable key and with late
 -- evidence. What an operator has still to decide about stays.
-WITH over AS (
-    SELECT k.scope, k.key FROM idempotency_keys AS k
-    WHERE k.finished_at IS NOT NULL AND k.delete_after IS NULL AND k.expires_at <= (SELECT clock_timestamp())
-      AND NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open')
-    ORDER BY k.expires_at
-    LIMIT @max_rows
-    FOR UPDATE SKIP LOCKED
-), expired AS (
+WITH expired AS (
     UPDATE idempotency_keys AS k
     SET status = 'expired', delete_after = clock_timestamp() + sqlc.arg(audit)::interval
-    FROM over AS o
-    WHERE k.scope = o.scope AND k.key = o.key AND k.status IN ('completed', 'failed_retryable')
+    WHERE k.status IN ('completed', 'failed_retryable') AND k.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM idempotency_keys AS o
+        WHERE o.finished_at IS NOT NULL AND o.delete_after IS NULL AND o.expires_at <= (SELECT clock_timestamp())
+          AND NOT EXISTS (SELECT FROM dead_letters AS d
+                          WHERE d.scope = o.scope AND d.key = o.key AND d.generation = o.generation AND d.status = 'open')
+        ORDER BY o.expires_at
+        LIMIT @max_rows
+        FOR UPDATE SKIP LOCKED
+    ))
     RETURNING k.scope, k.key, k.generation, k.attempt, (k.response_body IS NOT NULL) AS had_response
 )
 INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
@@ -273,17 +275,17 @@ FROM expired AS e;
 -- name: DeleteKeys :one
 -- Forgets expired keys with their timelines, once the audit window is over. Competes with requests that take one of them anew. A
 -- letter may have been opened after the expiry, of a movement that came to light too late: its key stays, with all that is known.
-WITH over AS (
-    SELECT k.scope, k.key FROM idempotency_keys AS k
-    WHERE k.delete_after <= (SELECT clock_timestamp())
-      AND NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open')
-    ORDER BY k.delete_after
-    LIMIT @max_rows
-    FOR UPDATE SKIP LOCKED
-), deleted AS (
-    DELETE FROM idempotency_keys AS k USING over AS o
-    WHERE k.scope = o.scope AND k.key = o.key AND k.status = 'expired'
+WITH deleted AS (
+    DELETE FROM idempotency_keys AS k
+    WHERE k.status = 'expired' AND k.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM idempotency_keys AS o
+        WHERE o.delete_after <= (SELECT clock_timestamp())
+          AND NOT EXISTS (SELECT FROM dead_letters AS d
+                          WHERE d.scope = o.scope AND d.key = o.key AND d.generation = o.generation AND d.status = 'open')
+        ORDER BY o.delete_after
+        LIMIT @max_rows
+        FOR UPDATE SKIP LOCKED
+    ))
     RETURNING k.scope, k.key
 ), forgotten AS (
     DELETE FROM idempotency_key_events AS e USING deleted AS d

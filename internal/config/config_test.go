@@ -30,7 +30,7 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 		LogLevel: "info", Lease: 30 * time.Second, Retention: 48 * time.Hour, Audit: 30 * 24 * time.Hour, PSPMemory: 24 * time.Hour,
 		PSPLate: time.Minute, FirstLookup: 10 * time.Second,
 		PSPDial: 2 * time.Second, PSPTotal: 8 * time.Second, PSPInFlight: 64, PSPBreakerFailures: 20, PSPBreakerOpen: 5 * time.Second,
-		DBMaxConns: 16, DBLanes: 8, DBAcquire: time.Second, DBStatementTimeout: 5 * time.Second, DBLockTimeout: 2 * time.Second,
+		DBMaxConns: 16, DBLanes: 2, DBAcquire: time.Second, DBStatementTimeout: 5 * time.Second, DBLockTimeout: 2 * time.Second,
 	}
 	want := API{Shared: shared, HTTPAddr: ":8080", OperatorAddr: "127.0.0.1:8081", DrainLimit: 35 * time.Second}
 	if diff := cmp.Diff(want, defaults(t)); diff != "" {

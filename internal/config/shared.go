@@ -33,7 +33,7 @@ type Shared struct {
 	DBAcquire          time.Duration `env:"DB_ACQUIRE_TIMEOUT" envDefault:"1s" desc:"longest wait for a connection of the pool"`
 	DBStatementTimeout time.Duration `env:"DB_STATEMENT_TIMEOUT" envDefault:"5s" desc:"longest statement"`
 	DBLockTimeout      time.Duration `env:"DB_LOCK_TIMEOUT" envDefault:"2s" desc:"longest wait for a row lock"`
-	DBLanes            int           `env:"DB_LANES" envDefault:"8" desc:"payments' transactions under way at once; those who wait share the next one's commit; 0: each has its own"`
+	DBLanes            int           `env:"DB_LANES" envDefault:"2" desc:"payments' transactions under way at once, about one per core of the database; those who wait share the next one's commit; 0: each has its own"`
 	DBPooler           bool          `env:"DB_POOLER" envDefault:"false" desc:"true behind a pooler in transaction mode, such as PgBouncer; see docs/pooler.md"`
 }
 

@@ -66,7 +66,7 @@ func plans() map[string]planned {
 		"claim": {func(q *dbsqlc.Queries) { _, _ = q.ClaimDue(ctx, dbsqlc.ClaimDueParams{}) },
 			"'1 hour', 100", due("reconcile_after")},
 		"expire": {func(q *dbsqlc.Queries) { _, _ = q.ExpireKeys(ctx, dbsqlc.ExpireKeysParams{}) },
-			"500, '30 days'", due("expires_at")},
+			"'30 days', 500", due("expires_at")},
 		"delete": {func(q *dbsqlc.Queries) { _, _ = q.DeleteKeys(ctx, 0) },
 			"500", due("delete_after")},
 		"settlement": {func(q *dbsqlc.Queries) { _, _ = q.SettleKey(ctx, dbsqlc.SettleKeyParams{}) },

@@ -92,7 +92,11 @@ func (s *Service) checkRows(ctx context.Context, m movement, rows int64) {
 	}
 }
 
+// logOutcome tells of every outcome but a verdict: that is in the line of the request, by its status.
 func (s *Service) logOutcome(ctx context.Context, l idempotency.Lease, m movement, o gateway.Outcome) {
+	if _, isVerdict := verdictOf(o); isVerdict {
+		return
+	}
 	s.log.InfoContext(ctx, "settled", slog.String("resource", m.resource().Location()), slog.String("outcome", o.Label()),
 		slog.Int("attempt", int(l.Attempt())), slog.Int("generation", int(l.Generation())))
 }

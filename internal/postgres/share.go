@@ -18,11 +18,16 @@ type Sharing struct {
 	Lanes int
 	// Parties is the most that one transaction carries.
 	Parties int
+	// Overtime is how long a transaction keeps its lane. One that takes longer waits for a lock that somebody else holds, and goes on without: a few
+	// keys that are held up must not hold up all others. Zero is for ever.
+	Overtime time.Duration
 }
 
-// DefaultSharing was found by the bench (docs/performance.md): with fewer lanes a few clients wait for each other for nothing, with more
-// the bundles of many clients are too small to help.
-func DefaultSharing() Sharing { return Sharing{Lanes: 8, Parties: 64} }
+// DefaultSharing was found by the bench (docs/performance.md), on two cores: with one lane the server waits for us between two bundles, with
+// more than it has cores the bundles are too small to help.
+func DefaultSharing() Sharing {
+	return Sharing{Lanes: 2, Parties: 64, Overtime: 100 * time.Millisecond}
+}
 
 // lanes lets those who come together share one commit. A commit costs the server more than the two statements that it is for, and it costs
 // the same for ten requests as for one.
@@ -63,7 +68,7 @@ func (db *DB) SendShared(ctx context.Context, order string, queue func(*pgx.Batc
 		return db.sendAlone(ctx, p)
 	}
 	if db.lanes.enter(p) {
-		defer db.lanes.leave()
+		defer db.lanes.drive()()
 		return db.sendAlone(ctx, p)
 	}
 	w, err := db.awaitWord(ctx, p)
@@ -110,7 +115,7 @@ func (db *DB) awaitWord(ctx context.Context, p *party) (word, error) {
 
 // lead sends one transaction for p and for those who wait, and tells them what came of it, whatever happens.
 func (db *DB) lead(ctx context.Context, p *party) (w word) {
-	defer db.lanes.leave()
+	defer db.lanes.drive()()
 	parties := db.lanes.board(p)
 	w.err = &AmbiguousError{Err: errors.New("the transaction was abandoned")}
 	defer func() {
@@ -154,6 +159,19 @@ func (l *lanes) enter(p *party) bool {
 	}
 	l.waiting = append(l.waiting, p)
 	return false
+}
+
+// drive begins the time for which a lane may be kept. It is given back by the function returned, or in overtime.
+func (l *lanes) drive() func() {
+	if l.Overtime <= 0 {
+		return l.leave
+	}
+	leave := sync.OnceFunc(l.leave)
+	overtime := time.AfterFunc(l.Overtime, leave)
+	return func() {
+		overtime.Stop()
+		leave()
+	}
 }
 
 // leave passes the lane on to the first who waits.

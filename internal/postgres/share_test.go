@@ -155,6 +155,32 @@ func TestWithoutLanesNobodyWaits(t *testing.T) {
 	}
 }
 
+// Somebody holds the rows of a few keys: an operator's session, another program. The payments of all others go on.
+func TestTransactionThatIsHeldUpGivesItsLaneAway(t *testing.T) {
+	t.Parallel()
+	f := crowd(t, func(l *postgres.Limits) { l.Sharing.Overtime = 20 * time.Millisecond })
+	for _, name := range []string{"a", "b", "c"} {
+		if err := f.SendShared(t.Context(), name, seat(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.leave()
+	f.await(func() bool { return f.busy() == 0 })
+	// A bundle, too; and what it gave away it does not give back once more.
+	f.key = f.lock(1)
+	go func() {
+		f.first <- f.SendShared(t.Context(), "", func(b *pgx.Batch) { b.Queue("SELECT pg_advisory_xact_lock(1)") })
+	}()
+	f.await(func() bool { return f.busy() == 1 })
+	if err := f.SendShared(t.Context(), "d", seat("d")); err != nil {
+		t.Fatal(err)
+	}
+	f.leave()
+	if busy, waiting := f.Lanes(); busy != 0 || waiting != 0 {
+		t.Fatalf("%d lanes are taken, %d wait", busy, waiting)
+	}
+}
+
 func TestBundlesAreBounded(t *testing.T) {
 	t.Parallel()
 	f := crowd(t, func(l *postgres.Limits) { l.Sharing.Parties = 2 })

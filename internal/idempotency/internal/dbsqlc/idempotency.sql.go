@@ -132,17 +132,17 @@ func (q *Queries) CountKeys(ctx context.Context) ([]CountKeysRow, error) {
 }
 
 const deleteKeys = `-- name: DeleteKeys :one
-WITH over AS (
-    SELECT k.scope, k.key FROM idempotency_keys AS k
-    WHERE k.delete_after <= (SELECT clock_timestamp())
-      AND NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open')
-    ORDER BY k.delete_after
-    LIMIT $1
-    FOR UPDATE SKIP LOCKED
-), deleted AS (
-    DELETE FROM idempotency_keys AS k USING over AS o
-    WHERE k.scope = o.scope AND k.key = o.key AND k.status = 'expired'
+WITH deleted AS (
+    DELETE FROM idempotency_keys AS k
+    WHERE k.status = 'expired' AND k.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM idempotency_keys AS o
+        WHERE o.delete_after <= (SELECT clock_timestamp())
+          AND NOT EXISTS (SELECT FROM dead_letters AS d
+                          WHERE d.scope = o.scope AND d.key = o.key AND d.generation = o.generation AND d.status = 'open')
+        ORDER BY o.delete_after
+        LIMIT $1
+        FOR UPDATE SKIP LOCKED
+    ))
     RETURNING k.scope, k.key
 ), forgotten AS (
     DELETE FROM idempotency_key_events AS e USING deleted AS d
@@ -161,19 +161,18 @@ func (q *Queries) DeleteKeys(ctx context.Context, maxRows int32) (int64, error) 
 }
 
 const expireKeys = `-- name: ExpireKeys :execrows
-WITH over AS (
-    SELECT k.scope, k.key FROM idempotency_keys AS k
-    WHERE k.finished_at IS NOT NULL AND k.delete_after IS NULL AND k.expires_at <= (SELECT clock_timestamp())
-      AND NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open')
-    ORDER BY k.expires_at
-    LIMIT $1
-    FOR UPDATE SKIP LOCKED
-), expired AS (
+WITH expired AS (
     UPDATE idempotency_keys AS k
-    SET status = 'expired', delete_after = clock_timestamp() + $2::interval
-    FROM over AS o
-    WHERE k.scope = o.scope AND k.key = o.key AND k.status IN ('completed', 'failed_retryable')
+    SET status = 'expired', delete_after = clock_timestamp() + $1::interval
+    WHERE k.status IN ('completed', 'failed_retryable') AND k.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM idempotency_keys AS o
+        WHERE o.finished_at IS NOT NULL AND o.delete_after IS NULL AND o.expires_at <= (SELECT clock_timestamp())
+          AND NOT EXISTS (SELECT FROM dead_letters AS d
+                          WHERE d.scope = o.scope AND d.key = o.key AND d.generation = o.generation AND d.status = 'open')
+        ORDER BY o.expires_at
+        LIMIT $2
+        FOR UPDATE SKIP LOCKED
+    ))
     RETURNING k.scope, k.key, k.generation, k.attempt, (k.response_body IS NOT NULL) AS had_response
 )
 INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
@@ -183,14 +182,14 @@ FROM expired AS e
 `
 
 type ExpireKeysParams struct {
-	MaxRows int32
 	Audit   time.Duration
+	MaxRows int32
 }
 
 // completed | failed_retryable -> expired, once the retention is over. Competes with a retry of a failed_retryable key and with late
 // evidence. What an operator has still to decide about stays.
 func (q *Queries) ExpireKeys(ctx context.Context, arg ExpireKeysParams) (int64, error) {
-	result, err := q.db.Exec(ctx, expireKeys, arg.MaxRows, arg.Audit)
+	result, err := q.db.Exec(ctx, expireKeys, arg.Audit, arg.MaxRows)
 	if err != nil {
 		return 0, err
 	}
@@ -756,20 +755,22 @@ func (q *Queries) RenewKey(ctx context.Context, arg RenewKeyParams) (RenewKeyRow
 
 const reserveKey = `-- name: ReserveKey :one
 
-WITH reserved AS (
+WITH seen AS MATERIALIZED (
+    SELECT k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after FROM idempotency_keys AS k WHERE k.scope = $1 AND k.key = $2
+), reserved AS (
     INSERT INTO idempotency_keys (
         scope, key, status, fingerprint, attempt, generation, lease_id, subject,
         created_at, reserved_at, locked_until, expires_at)
     SELECT $1, $2, 'in_progress', $3, 1, 1, $4, $5,
            clock.at, clock.at, clock.at + $6::interval, clock.at + $7::interval
     FROM (SELECT clock_timestamp() AS at) AS clock
+    WHERE NOT EXISTS (SELECT FROM seen)
     ON CONFLICT (scope, key) DO NOTHING
     RETURNING scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, reconcile_after, finished_at, expires_at, response_status, response_content_type, response_location, response_schema_version, response_body, unknown_since, lookup_failures, delete_after
 )
 SELECT true AS reserved, false AS lease_over, r.scope, r.key, r.status, r.fingerprint, r.attempt, r.generation, r.lease_id, r.subject, r.created_at, r.reserved_at, r.locked_until, r.reconcile_after, r.finished_at, r.expires_at, r.response_status, r.response_content_type, r.response_location, r.response_schema_version, r.response_body, r.unknown_since, r.lookup_failures, r.delete_after FROM reserved AS r
 UNION ALL
-SELECT false, coalesce(k.locked_until <= clock_timestamp(), false), k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
-FROM idempotency_keys AS k WHERE k.scope = $1 AND k.key = $2
+SELECT false, coalesce(s.locked_until <= clock_timestamp(), false), s.scope, s.key, s.status, s.fingerprint, s.attempt, s.generation, s.lease_id, s.subject, s.created_at, s.reserved_at, s.locked_until, s.reconcile_after, s.finished_at, s.expires_at, s.response_status, s.response_content_type, s.response_location, s.response_schema_version, s.response_body, s.unknown_since, s.lookup_failures, s.delete_after FROM seen AS s
 `
 
 type ReserveKeyParams struct {
@@ -814,7 +815,8 @@ type ReserveKeyRow struct {
 // statement has waited for a lock.
 // none -> in_progress, or the row that is in the way. Competes with every other request that carries the same key:
 // the loser of the INSERT waits for the winner's commit. No row at all means that the winner committed
-// after this statement's snapshot: run it again.
+// after this statement's snapshot: run it again. A row that the snapshot shows is read and not tried against: a replay is nothing but a
+// look, and an INSERT that comes to nothing costs as much as one that comes to something.
 func (q *Queries) ReserveKey(ctx context.Context, arg ReserveKeyParams) (ReserveKeyRow, error) {
 	row := q.db.QueryRow(ctx, reserveKey,
 		arg.Scope,
