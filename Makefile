@@ -12,8 +12,10 @@ FUZZTIME ?= 10s
 TEST_TIMEOUT ?= 10m
 
 SQLC = CGO_ENABLED=0 $(GO) tool -modfile=tools/go.mod sqlc
+BENCHSTAT = $(GO) tool -modfile=tools/benchstat/go.mod benchstat
 LINT = $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint run --config "$(CURDIR)/.golangci.yml"
 # Not tools/ and tools/lint: to judge those, go would download what only the tests of a tool's dependencies need.
+# Nor lab/dbos: what the product is judged by must not depend on whether a peer can be had.
 MODULES = . deploy/composecheck
 
 # In a checkout that git refuses to read (another owner's, or none at all) the go command cannot stamp the revision.
@@ -21,7 +23,7 @@ BUILD = $(GO) build $(shell git rev-parse --quiet --verify HEAD >/dev/null 2>&1 
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: ## run everything in one process, on a private PostgreSQL; Ctrl-C ends it
@@ -60,6 +62,19 @@ lint: ## run the linters
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@tools/fuzz $(GO) $(FUZZTIME)
+
+.PHONY: bench
+bench: ## measure against PostgreSQL itself, in about five minutes; QUICK=1 in one
+	@$(BUILD) -o bin/bench ./lab/bench
+	@exec bin/bench
+
+.PHONY: bench-compare
+bench-compare: ## compare two results: make bench-compare OLD=old.json NEW=new.json
+	@test -f "$(OLD)" && test -f "$(NEW)" || { echo "usage: make bench-compare OLD=old.json NEW=new.json"; exit 1; }
+	@$(BUILD) -o bin/bench ./lab/bench
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+		bin/bench convert <"$(OLD)" >"$$dir/old" && bin/bench convert <"$(NEW)" >"$$dir/new" && \
+		$(BENCHSTAT) old="$$dir/old" new="$$dir/new"
 
 .PHONY: build
 build: ## build all commands into bin/

@@ -1,0 +1,114 @@
+package pgbench
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Script is what one pgbench client does over and over.
+type Script struct {
+	Name      string
+	text      string
+	variables map[string]string // beside those of the run
+}
+
+// Sample is what the API has written for a payment like those that are measured. The script writes the same.
+type Sample struct {
+	Scope, Tenant, Currency, CustomerID, PaymentMethod string
+	AmountMinor                                        int64
+	ContentType, Body                                  string
+	SchemaVersion                                      int
+}
+
+// number is what makes a row's key and ids: the order of time in front, as in UUIDv7, and chance behind. A client counts in steps, so that
+// all clients together go through the index from left to right.
+const number = `\set n :n + 1
+\set hi :base + :n * 128 + :client_id
+\set lo random(1, 4611686018427387903)
+`
+
+// hex is a UUID in the hexadecimal form.
+const hex = "(lpad(to_hex(:hi::bigint), 16, '0') || lpad(to_hex(:lo::bigint), 16, '0'))"
+
+// values are the parameters of a payment's four statements, by the names that the generated code has for them.
+func (s Sample) values() map[string]string {
+	id, key := hex+"::uuid", hex+"::uuid::text"
+	return map[string]string{
+		"Scope": ":scope", "Key": key, "IdempotencyKey": key, "Fingerprint": ":fingerprint", "LeaseID": id, "Subject": id, "ID": id,
+		"Lease": ":lease", "Retention": ":retention", "TenantID": ":tenant", "CustomerID": ":customer",
+		"AmountMinor": fmt.Sprint(s.AmountMinor), "Currency": ":currency", "PaymentMethod": ":method", "Description": "NULL", "Metadata": "NULL",
+		"ResponseStatus": "201::smallint", "ResponseContentType": ":contenttype", "ResponseLocation": "('/payments/' || " + hex + ")",
+		"ResponseSchemaVersion": fmt.Sprintf("%d::smallint", s.SchemaVersion), "ResponseBody": ":body",
+		"Generation": "1", "Attempt": "1", "Status": "'succeeded'", "PspChargeID": "('ch_' || " + hex + ")", "DeclineCode": "NULL",
+		"KeyStatus": "'completed'",
+	}
+}
+
+func (s Sample) variables() map[string]string {
+	return map[string]string{
+		"scope": s.Scope, "tenant": s.Tenant, "customer": s.CustomerID, "currency": s.Currency, "method": s.PaymentMethod,
+		"contenttype": s.ContentType, "body": s.Body, "lease": "30 seconds", "retention": "48 hours", "n": "0",
+		"fingerprint": `\x` + strings.Repeat("5a", 32),
+	}
+}
+
+// The statements of a new payment, as the API sends them: the names are those of db/queries.
+var (
+	reserving  = []string{"idempotency.ReserveKey", "payments.BeginPayment"}
+	completing = []string{"idempotency.CompleteKey", "payments.SettlePayment"}
+)
+
+// NewPayment is the API's own way: two transactions, each one round trip.
+func NewPayment(queries map[string]Query, s Sample) (Script, error) {
+	return s.script("new payment", queries, number, "\\startpipeline\n", "\\endpipeline\n", reserving, completing)
+}
+
+// StepByStep is the same SQL in the usual way: BEGIN, statement, statement, COMMIT, each a round trip.
+func StepByStep(queries map[string]Query, s Sample) (Script, error) {
+	return s.script("step by step", queries, number, "BEGIN;\n", "COMMIT;\n", reserving, completing)
+}
+
+// Find is the one SELECT that a replay cannot do without.
+func Find(queries map[string]Query, s Sample, rows int) (Script, error) {
+	return s.replay("SELECT of a key", queries, rows, []string{"idempotency.FindKey"})
+}
+
+// Replay is what the API sends for a replay: the reservation that finds the row.
+func Replay(queries map[string]Query, s Sample, rows int) (Script, error) {
+	return s.replay("replay", queries, rows, reserving)
+}
+
+func (s Sample) replay(name string, queries map[string]Query, rows int, statements []string) (Script, error) {
+	begin := fmt.Sprintf("\\set r random(1, %d)\n\\set hi 0\n\\set lo :r\n", rows)
+	script, err := s.script(name, queries, begin, "\\startpipeline\n", "\\endpipeline\n", statements)
+	script.text = strings.ReplaceAll(script.text, hex+"::uuid::text", LoadedKey(":r"))
+	return script, err
+}
+
+// LoadedKey is the SQL for the key of a loaded row.
+func LoadedKey(n string) string { return "('load-' || lpad((" + n + ")::text, 20, '0'))" }
+
+// script puts groups of statements together, each between an opening and a close.
+func (s Sample) script(name string, queries map[string]Query, begin, open, closing string, groups ...[]string) (Script, error) {
+	var b strings.Builder
+	b.WriteString(begin)
+	for _, group := range groups {
+		b.WriteString(open)
+		for _, query := range group {
+			q, found := queries[query]
+			if !found {
+				return Script{}, fmt.Errorf("there is no query %s any more", query)
+			}
+			text, err := q.with(s.values())
+			if err != nil {
+				return Script{}, err
+			}
+			b.WriteString(text + "\n")
+		}
+		b.WriteString(closing)
+	}
+	return Script{Name: name, text: b.String(), variables: s.variables()}, nil
+}
+
+// Select1 is the cheapest round trip there is.
+func Select1() Script { return Script{Name: "SELECT 1", text: "SELECT 1;\n"} }
