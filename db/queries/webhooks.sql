@@ -1,10 +1,16 @@
 -- Webhooks as they came in.
 
--- name: StoreEvent :execrows
+-- name: StoreEvent :one
 -- none -> stored. Competes with another delivery of the same event: the second waits until the first has ended, and does nothing
--- if that one has committed.
-INSERT INTO webhook_events (id, sent_at, body) VALUES (@id, @sent_at, @body)
-ON CONFLICT (id) DO NOTHING;
+-- if that one has committed. What it has stored, if anything, is noted until the next one or the end of the transaction: what
+-- comes with an event (its job) is written where it is noted. A look at the row would not do: the row is also there for a second
+-- delivery in the same transaction.
+WITH stored AS (
+    INSERT INTO webhook_events (id, sent_at, body) VALUES (@id, @sent_at, @body)
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id
+)
+SELECT (set_config('payonce.stored_event', coalesce((SELECT s.id FROM stored AS s), ''), true) <> '')::boolean AS stored;
 
 -- name: EventIsStored :one
 SELECT EXISTS (SELECT FROM webhook_events WHERE id = @id);

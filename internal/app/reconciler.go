@@ -58,7 +58,7 @@ func (r *Reconciler) assemble(shared bool) error {
 		return err
 	}
 	r.jobs, err = reconcile.New(reconcile.Config{
-		DB: r.db, Keys: r.keys, Payments: r.payments, Inbox: webhooks.New(r.db, r.queue.WebhookTx),
+		DB: r.db, Keys: r.keys, Payments: r.payments, Inbox: webhooks.New(r.db, r.queue.QueueWebhook),
 		Resolver: payments.NewResolver(r.payments, payments.Patience{
 			Budget: c.LookupBudget, Base: c.LookupBase, Cap: c.LookupCap, Recheck: c.LookupRecheck, Jitter: jitter,
 		}),

@@ -62,7 +62,7 @@ type Reconciler struct {
 	SweepEvery time.Duration `env:"SWEEP_EVERY" envDefault:"5s" desc:"how often leases that are over are looked for"`
 	ClaimEvery time.Duration `env:"CLAIM_EVERY" envDefault:"1s" desc:"how often unknown keys are looked for that are due"`
 	ScanEvery  time.Duration `env:"SCAN_EVERY" envDefault:"60s" desc:"how often the PSP's ledger is compared with ours"`
-	PruneEvery time.Duration `env:"PRUNE_EVERY" envDefault:"60s" desc:"how often keys are expired and deleted"`
+	PruneEvery time.Duration `env:"PRUNE_EVERY" envDefault:"10s" desc:"how often keys are expired and deleted"`
 
 	ScanOverlap      time.Duration `env:"SCAN_OVERLAP" envDefault:"10m" desc:"how much of the PSP's ledger is read again by each scan"`
 	WebhookRetention time.Duration `env:"WEBHOOK_RETENTION" envDefault:"168h" desc:"how long processed webhooks are kept; longer than the PSP repeats them"`

@@ -42,7 +42,7 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 	}
 	if diff := cmp.Diff(Reconciler{
 		Shared: shared, Addr: "127.0.0.1:8083", SweepEvery: 5 * time.Second, ClaimEvery: time.Second, ScanEvery: time.Minute,
-		PruneEvery: time.Minute, ScanOverlap: 10 * time.Minute, WebhookRetention: 7 * 24 * time.Hour, LookupBudget: 12,
+		PruneEvery: 10 * time.Second, ScanOverlap: 10 * time.Minute, WebhookRetention: 7 * 24 * time.Hour, LookupBudget: 12,
 		LookupBase: 5 * time.Second, LookupCap: 10 * time.Minute, LookupRecheck: time.Hour, ResolveWorkers: 50, StopLimit: 20 * time.Second,
 	}, reconciler); diff != "" {
 		t.Fatalf("defaults differ (-want +got):\n%s", diff)

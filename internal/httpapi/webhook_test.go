@@ -3,7 +3,6 @@ package httpapi_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -53,8 +52,8 @@ type counter struct {
 	now     time.Time
 	logs    *safeBuffer
 	metrics *prometheus.Registry
-	// enqueue is called before the job is written.
-	enqueue func() error
+	// beforeJob is SQL that runs in the database before the job is written.
+	beforeJob string
 }
 
 func setup(t *testing.T) *counter {
@@ -62,7 +61,7 @@ func setup(t *testing.T) *counter {
 	url := pgtest.NewURL(t)
 	c := &counter{
 		t: t, proxy: pgproxy.Start(t, url), now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), logs: &safeBuffer{},
-		metrics: prometheus.NewRegistry(), enqueue: func() error { return nil },
+		metrics: prometheus.NewRegistry(), beforeJob: "SELECT",
 	}
 	var err error
 	if c.pool, err = pgxpool.New(t.Context(), url); err != nil {
@@ -81,12 +80,9 @@ func setup(t *testing.T) *counter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inbox := webhooks.New(db, func(ctx context.Context, tx pgx.Tx, eventID string) error {
-		if err := c.enqueue(); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, "INSERT INTO jobs (event_id) VALUES ($1)", eventID)
-		return err
+	inbox := webhooks.New(db, func(b *pgx.Batch, eventID string) {
+		b.Queue(c.beforeJob)
+		b.Queue("INSERT INTO jobs (event_id) SELECT $1 WHERE current_setting('payonce.stored_event') = $1", eventID)
 	})
 	c.serve(webhooks.NewReceiver(verifier, inbox))
 	return c
@@ -403,7 +399,7 @@ func TestWebhookComesAgainWhenTheStoreIsAway(t *testing.T) {
 func TestFailureThatNobodyForesawIsToldWithoutItsCause(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
-	c.enqueue = func() error { return errors.New("inside") }
+	c.beforeJob = "SELECT 'inside'::int"
 	a := c.expect(c.signed("evt_1", eventBody), http.StatusInternalServerError, problem.InternalError, "store_error")
 	if strings.Contains(a.body, "inside") || !strings.Contains(c.logs.String(), "inside") || a.retryAfter == "" {
 		t.Errorf("answered %s %s, logged %s", a.body, a.retryAfter, c.logs)
@@ -452,7 +448,7 @@ func TestWebhookLeavesNoSecretInTheLogs(t *testing.T) {
 	genuine := c.signed("evt_logged", eventBody)
 	forged := c.signedBy(otherSecret, "evt_logged", eventBody, c.now)
 	c.expect(forged, http.StatusUnauthorized, problem.WebhookSignatureInvalid, "bad_signature")
-	c.enqueue = func() error { return errors.New("inside") }
+	c.beforeJob = "SELECT 'inside'::int"
 	c.expect(c.signed("evt_logged", eventBody), http.StatusInternalServerError, problem.InternalError, "store_error")
 	c.proxy.Down()
 	c.expect(c.signed("evt_logged", eventBody), http.StatusServiceUnavailable, problem.IdempotencyStoreUnavailable, "store_error")

@@ -13,8 +13,9 @@ import (
 	"payonce/internal/webhooks/internal/dbsqlc"
 )
 
-// Enqueue puts the job that processes an event into the transaction that stores it.
-type Enqueue func(ctx context.Context, tx pgx.Tx, eventID string) error
+// Enqueue queues on b what enqueues the job of an event, right behind the statement that stores it. It must write nothing when that has stored
+// nothing: the setting payonce.stored_event is the id of the event that was stored, and empty for a duplicate.
+type Enqueue func(b *pgx.Batch, eventID string)
 
 // Inbox keeps the events.
 type Inbox struct {
@@ -53,35 +54,42 @@ const (
 	recallPause = 100 * time.Millisecond
 )
 
-// Receive stores an event and enqueues its job, in one transaction. After an error the event may or may not be stored; the sender
-// does not know either, and sends it again.
+// Receive stores an event and enqueues its job, in one transaction and one round trip, which it may share with others that come at the same
+// time. After an error the event may or may not be stored; the sender does not know either, and sends it again.
 //
 // While another delivery of the same event is under way, it waits for that one's commit: at most for the database's
 // lock_timeout.
 func (i *Inbox) Receive(ctx context.Context, e Event) (Receipt, error) {
-	body := append([]byte{}, e.Body...) // none at all would be NULL
-	duplicate := false
-	err := i.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		inserted, err := dbsqlc.New(tx).StoreEvent(ctx, dbsqlc.StoreEventParams{ID: e.ID, SentAt: e.SentAt, Body: body})
-		if err != nil {
-			return err
-		}
-		if duplicate = inserted == 0; duplicate {
-			return nil
-		}
-		if err := i.enqueue(ctx, tx, e.ID); err != nil {
-			return fmt.Errorf("enqueue job: %w", err)
-		}
-		return nil
+	var receipt Receipt // of the last try: an earlier one, of a bundle that was rolled back, has said what is not true any more
+	err := i.db.SendShared(ctx, e.ID, func(b *pgx.Batch) {
+		i.queueStore(b, e, &receipt)
+		i.enqueue(b, e.ID)
 	})
-	if duplicate {
-		return Duplicate{}, nil // another transaction has committed it; ours had nothing to commit
+	if err == nil {
+		return receipt, nil
 	}
-	// Ours, or a rival's after ours was rolled back: an event that is there has its job.
-	if ambiguous := (*postgres.AmbiguousError)(nil); err == nil || errors.As(err, &ambiguous) && i.landed(ctx, e.ID) {
+	// Ours, or a rival's after ours was rolled back: an event that is there has its job. What the receipt says is worth nothing here: what it
+	// calls a duplicate may be one of an event in the same transaction.
+	if ambiguous := (*postgres.AmbiguousError)(nil); errors.As(err, &ambiguous) && i.landed(ctx, e.ID) {
 		return Received{}, nil
 	}
 	return nil, fmt.Errorf("store webhook: %w", err)
+}
+
+func (i *Inbox) queueStore(b *pgx.Batch, e Event, receipt *Receipt) {
+	body := e.Body
+	if body == nil {
+		body = []byte{} // not NULL
+	}
+	q := postgres.On(b)
+	_, _ = dbsqlc.New(q).StoreEvent(context.Background(), dbsqlc.StoreEventParams{ID: e.ID, SentAt: e.SentAt, Body: body})
+	postgres.Scalar(q, func(stored *bool) error {
+		*receipt = Duplicate{}
+		if *stored {
+			*receipt = Received{}
+		}
+		return nil
+	})
 }
 
 // landed reports whether an event is stored, after a commit whose acknowledgement was lost. A no is not final: the commit may

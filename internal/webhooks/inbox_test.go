@@ -3,10 +3,10 @@ package webhooks
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"payonce/internal/e2e/pgproxy"
 	"payonce/internal/postgres"
@@ -68,18 +68,28 @@ func TestRepeatedDeliveryIsOneEventAndOneJob(t *testing.T) {
 	d.want(2, 2)
 }
 
+// fullQueue has the database refuse the job of evt_full.
+const fullQueue = "SELECT 1 / (length($1::text) - length('evt_full'))"
+
+const divisionByZero = "22012"
+
+func refused(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == divisionByZero
+}
+
 func TestEventThatCannotBeEnqueuedIsNotStored(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	full := errors.New("the queue is full")
-	d.enqueue = func(string) error { return full }
-	receipt, err := d.inbox.Receive(t.Context(), d.event("evt_1"))
-	if wantErr(t, err, full); receipt != nil {
-		t.Fatalf("and yet %#v", receipt)
+	goOn := d.beforeJob
+	d.beforeJob = fullQueue
+	receipt, err := d.inbox.Receive(t.Context(), d.event("evt_full"))
+	if !refused(err) || receipt != nil {
+		t.Fatalf("%#v, %v", receipt, err)
 	}
 	d.want(0, 0)
-	d.enqueue = func(string) error { return nil }
-	if receipt := d.receive("evt_1"); receipt != (Received{}) {
+	d.beforeJob = goOn
+	if receipt := d.receive("evt_full"); receipt != (Received{}) {
 		t.Fatalf("sent again, it is %#v", receipt)
 	}
 	d.want(1, 1)
@@ -88,11 +98,11 @@ func TestEventThatCannotBeEnqueuedIsNotStored(t *testing.T) {
 func TestEventIsSeenOnlyTogetherWithItsJob(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	job := d.proxy.On("Enqueue", pgproxy.HoldAfter)
+	release := d.holdJobs()
 	done := d.inBackground(d.inbox, "evt_1")
-	job.Await(t)
+	d.awaitLockWait()
 	d.want(0, 0)
-	job.Release()
+	release()
 	if o := await(t, "the commit", done); o.err != nil {
 		t.Fatal(o.err)
 	}
@@ -101,33 +111,32 @@ func TestEventIsSeenOnlyTogetherWithItsJob(t *testing.T) {
 
 func TestDuplicateThatArrivesMeanwhileWaitsForTheFirst(t *testing.T) {
 	t.Parallel()
-	for name, refused := range map[string]error{"which commits": nil, "which is taken back": errors.New("the queue is full")} {
+	for name, commits := range map[string]bool{"which commits": true, "which is taken back": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := setup(t)
-			stored, goOn := make(chan struct{}), make(chan struct{})
-			var enqueued atomic.Int64
-			d.enqueue = func(string) error {
-				if enqueued.Add(1) > 1 {
-					return nil
-				}
-				close(stored)
-				<-goOn
-				return refused
+			first, err := d.pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
 			}
-			first := d.inBackground(d.inbox, "evt_1")
-			await(t, "the first", stored)
-			second := d.inBackground(d.anotherInbox(), "evt_1")
+			defer func() { _ = first.Rollback(context.Background()) }()
+			if _, err := first.Exec(t.Context(), "INSERT INTO webhook_events (id, sent_at, body) VALUES ('evt_1', now(), '')"); err != nil {
+				t.Fatal(err)
+			}
+			second := d.inBackground(d.inbox, "evt_1")
 			d.awaitLockWait()
-			close(goOn)
-			one, two := await(t, "the end of the first", first), await(t, "the end of the second", second)
-			if !errors.Is(one.err, refused) || two.err != nil {
-				t.Fatalf("%v, %v", one.err, two.err)
+			end, jobs := first.Rollback, 1
+			if commits {
+				end, jobs = first.Commit, 0
 			}
-			if _, duplicate := two.receipt.(Duplicate); duplicate != (refused == nil) {
-				t.Fatalf("the second is %#v", two.receipt)
+			if err := end(t.Context()); err != nil {
+				t.Fatal(err)
 			}
-			d.want(1, 1)
+			o := await(t, "the end of the second", second)
+			if _, duplicate := o.receipt.(Duplicate); o.err != nil || duplicate != commits {
+				t.Fatalf("the second is %#v, %v", o.receipt, o.err)
+			}
+			d.want(1, jobs)
 		})
 	}
 }
@@ -160,7 +169,7 @@ func TestManyDeliveriesAtOnceAreOneEvent(t *testing.T) {
 func TestLostAcknowledgementIsSettledByReading(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	lost := d.proxy.On("commit", pgproxy.DropAcknowledgement)
+	lost := d.proxy.On("StoreEvent", pgproxy.DropAcknowledgement)
 	if receipt := d.receive("evt_1"); receipt != (Received{}) {
 		t.Fatalf("%#v", receipt)
 	}
@@ -177,7 +186,7 @@ func TestReadingIsTriedThreeTimes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := setup(t)
-			d.proxy.On("commit", pgproxy.DropAcknowledgement)
+			d.proxy.On("StoreEvent", pgproxy.DropAcknowledgement)
 			reading := d.proxy.OnNext(row.failures, "EventIsStored", pgproxy.CutBefore)
 			receipt, err := d.inbox.Receive(t.Context(), d.event("evt_1"))
 			for range row.failures {
@@ -201,7 +210,7 @@ func TestReadingIsTriedThreeTimes(t *testing.T) {
 func TestCommitThatNeverArrivedIsAnError(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	d.proxy.On("commit", pgproxy.CutBefore)
+	d.proxy.On("StoreEvent", pgproxy.CutBefore)
 	receipt, err := d.inbox.Receive(t.Context(), d.event("evt_1"))
 	if !postgres.Unavailable(err) || receipt != nil {
 		t.Fatalf("%#v, %v", receipt, err)
@@ -212,18 +221,19 @@ func TestCommitThatNeverArrivedIsAnError(t *testing.T) {
 	d.want(1, 1)
 }
 
-// Nothing of ours was at stake: there is no doubt to settle.
-func TestDuplicateStaysOneWhenItsCommitIsLost(t *testing.T) {
+// What it is a duplicate of may have come in the same transaction.
+func TestDuplicateWhoseAcknowledgementIsLostIsSettledByReading(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	d.receive("evt_1")
-	d.proxy.On("commit", pgproxy.CutBefore)
-	if receipt := d.receive("evt_1"); receipt != (Duplicate{}) {
-		t.Fatalf("%#v", receipt)
+	d.proxy.On("StoreEvent", pgproxy.DropAcknowledgement)
+	if receipt := d.receive("evt_1"); receipt == nil {
+		t.Fatal("there is no receipt")
 	}
-	if n := d.proxy.Sent("EventIsStored"); n != 0 {
+	if n := d.proxy.Sent("EventIsStored"); n != 1 {
 		t.Errorf("%d readings", n)
 	}
+	d.want(1, 1)
 }
 
 func TestStoreThatIsAwayIsSaidToBe(t *testing.T) {
@@ -241,11 +251,22 @@ func TestSenderThatHasGoneLeavesNothingHalfDone(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	ctx, hangUp := context.WithCancel(t.Context())
-	d.enqueue = func(string) error { hangUp(); return nil }
-	if _, err := d.inbox.Receive(ctx, d.event("evt_1")); err == nil {
+	release := d.holdJobs()
+	done := make(chan error, 1)
+	go func() {
+		_, err := d.inbox.Receive(ctx, d.event("evt_1"))
+		done <- err
+	}()
+	d.awaitLockWait()
+	hangUp()
+	if err := await(t, "the end", done); err == nil {
 		t.Fatal("stored without a commit")
 	}
-	d.want(0, 0)
+	release()
+	d.eventually("the end of what was sent", func() bool { return d.lockWaits() == 0 })
+	if e, j := d.count("SELECT count(*) FROM webhook_events"), d.count("SELECT count(*) FROM jobs"); e != j {
+		t.Fatalf("%d events and %d jobs", e, j)
+	}
 }
 
 func TestDatabaseRefusesWhatIsNoEvent(t *testing.T) {

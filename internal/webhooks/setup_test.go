@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,17 +30,14 @@ type desk struct {
 	proxy *pgproxy.Proxy
 	inbox *Inbox
 	sent  time.Time
-	// enqueue is called before the job is written.
-	enqueue func(eventID string) error
+	// beforeJob is SQL that runs in the database before a job is written; $1 is the event's id.
+	beforeJob string
 }
 
 func setup(t *testing.T) *desk {
 	t.Helper()
 	url := pgtest.NewURL(t)
-	d := &desk{
-		t: t, proxy: pgproxy.Start(t, url), sent: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC),
-		enqueue: func(string) error { return nil },
-	}
+	d := &desk{t: t, proxy: pgproxy.Start(t, url), sent: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), beforeJob: "SELECT $1::text"}
 	var err error
 	if d.pool, err = pgxpool.New(t.Context(), url); err != nil {
 		t.Fatal(err)
@@ -50,20 +48,24 @@ func setup(t *testing.T) *desk {
 	return d
 }
 
+// enqueue keeps to what Enqueue asks for.
+const enqueue = `INSERT INTO jobs (event_id) SELECT $1 WHERE current_setting('payonce.stored_event') = $1`
+
 // anotherInbox is one in another process, on the same database. It goes through the proxy.
-func (d *desk) anotherInbox() *Inbox {
+func (d *desk) anotherInbox() *Inbox { return d.inboxSharing(postgres.DefaultSharing()) }
+
+func (d *desk) inboxSharing(s postgres.Sharing) *Inbox {
 	d.t.Helper()
-	db, err := postgres.Open(context.Background(), d.proxy.URL(), postgres.DefaultLimits())
+	limits := postgres.DefaultLimits()
+	limits.Sharing = s
+	db, err := postgres.Open(context.Background(), d.proxy.URL(), limits)
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(db.Close)
-	return New(db, func(ctx context.Context, tx pgx.Tx, eventID string) error {
-		if err := d.enqueue(eventID); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, "-- name: Enqueue :exec\nINSERT INTO jobs (event_id) VALUES ($1)", eventID)
-		return err
+	return New(db, func(b *pgx.Batch, eventID string) {
+		b.Queue(d.beforeJob, eventID)
+		b.Queue(enqueue, eventID)
 	})
 }
 
@@ -111,17 +113,49 @@ func await[T any](t *testing.T, what string, c <-chan T) T {
 // awaitLockWait waits until somebody in this database waits for a lock.
 func (d *desk) awaitLockWait() {
 	d.t.Helper()
+	d.eventually("wait for a lock", func() bool { return d.lockWaits() > 0 })
+}
+
+func (d *desk) lockWaits() int {
+	d.t.Helper()
+	return d.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+}
+
+func (d *desk) eventually(what string, happened func() bool) {
+	d.t.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for d.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 0 {
+	for !happened() {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			d.t.Fatal("nobody waits for a lock")
+			d.t.Fatal("did not happen: " + what)
 		}
 	}
+}
+
+// holdJobs has every job wait, once its event is stored, until release.
+func (d *desk) holdJobs() (release func()) {
+	d.t.Helper()
+	gate, err := d.pool.Acquire(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	const lock, unlock = "SELECT pg_advisory_lock(42)", "SELECT pg_advisory_unlock(42)"
+	if _, err := gate.Exec(d.t.Context(), lock); err != nil {
+		d.t.Fatal(err)
+	}
+	d.beforeJob = "SELECT pg_advisory_xact_lock_shared(42) WHERE $1::text <> ''"
+	release = sync.OnceFunc(func() {
+		defer gate.Release()
+		if _, err := gate.Exec(context.Background(), unlock); err != nil {
+			d.t.Errorf("let the jobs go: %v", err)
+		}
+	})
+	d.t.Cleanup(release)
+	return release
 }
 
 // want checks how many events and jobs there are.

@@ -76,7 +76,11 @@ func (b *bench) fleets(ctx context.Context, s *report.Section) ([]fleet, error) 
 	if err != nil {
 		return nil, err
 	}
-	narrow, err := start(most, "DB_LANES=2")
+	narrow, err := start(most, "DB_LANES=1")
+	if err != nil {
+		return nil, err
+	}
+	wide, err := start(1, "DB_LANES=8")
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +90,7 @@ func (b *bench) fleets(ctx context.Context, s *report.Section) ([]fleet, error) 
 	}
 	fleets := []fleet{
 		{name: "1 process", apis: apis[:1]}, {name: "2 processes", apis: apis[:2]}, {name: "4 processes", apis: apis},
-		{name: "4 processes of 2 lanes", apis: narrow}, {name: "1 process, sharing off", apis: alone},
+		{name: "4 processes of 1 lane", apis: narrow}, {name: "1 process of 8 lanes", apis: wide}, {name: "1 process, sharing off", apis: alone},
 	}
 	pooler, through, err := b.db.Pooler(ctx)
 	if errors.Is(err, rig.ErrNoPooler) {

@@ -105,10 +105,14 @@ func (q *Queries) ReopenEvent(ctx context.Context, id string) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
-const storeEvent = `-- name: StoreEvent :execrows
+const storeEvent = `-- name: StoreEvent :one
 
-INSERT INTO webhook_events (id, sent_at, body) VALUES ($1, $2, $3)
-ON CONFLICT (id) DO NOTHING
+WITH stored AS (
+    INSERT INTO webhook_events (id, sent_at, body) VALUES ($1, $2, $3)
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id
+)
+SELECT (set_config('payonce.stored_event', coalesce((SELECT s.id FROM stored AS s), ''), true) <> '')::boolean AS stored
 `
 
 type StoreEventParams struct {
@@ -119,11 +123,12 @@ type StoreEventParams struct {
 
 // Webhooks as they came in.
 // none -> stored. Competes with another delivery of the same event: the second waits until the first has ended, and does nothing
-// if that one has committed.
-func (q *Queries) StoreEvent(ctx context.Context, arg StoreEventParams) (int64, error) {
-	result, err := q.db.Exec(ctx, storeEvent, arg.ID, arg.SentAt, arg.Body)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+// if that one has committed. What it has stored, if anything, is noted until the next one or the end of the transaction: what
+// comes with an event (its job) is written where it is noted. A look at the row would not do: the row is also there for a second
+// delivery in the same transaction.
+func (q *Queries) StoreEvent(ctx context.Context, arg StoreEventParams) (bool, error) {
+	row := q.db.QueryRow(ctx, storeEvent, arg.ID, arg.SentAt, arg.Body)
+	var stored bool
+	err := row.Scan(&stored)
+	return stored, err
 }
