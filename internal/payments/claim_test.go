@@ -12,7 +12,7 @@ import (
 // reserveOnce sends tx 1 of a new key once, as reserve does, and wants it to win.
 func (s *shop) reserveOnce(c idempotency.Claim, m movement) idempotency.Lease {
 	s.t.Helper()
-	d, err := s.service.commitClaim(s.t.Context(), c, func(b *pgx.Batch, out *idempotency.Decision) {
+	d, err := s.service.commitClaim(s.t.Context(), c, false, func(b *pgx.Batch, out *idempotency.Decision) {
 		s.keys.QueueReserve(b, c, out)
 		m.queueBegin(b, c)
 	}, m)

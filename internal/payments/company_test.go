@@ -24,7 +24,8 @@ import (
 func (s *shop) inCompany() *shop {
 	s.t.Helper()
 	l := postgres.DefaultLimits()
-	l.Acquire, l.LockTimeout, l.StatementTimeout, l.Sharing = patience, patience, patience, postgres.Sharing{Lanes: 1, Parties: 64}
+	l.LockTimeout, l.Sharing = l.StatementTimeout, postgres.Sharing{Lanes: 1, Parties: 64}
+	l.Acquire = l.StatementTimeout // together well within an execution's deadline: who is in a hurry goes alone
 	db, err := postgres.Open(s.t.Context(), s.pool.Config().ConnString(), l)
 	if err != nil {
 		s.t.Fatal(err)
@@ -191,7 +192,7 @@ func TestWhatARolledBackBundleToldIsForgotten(t *testing.T) {
 	decided, won := make(chan idempotency.Decision, 1), make(chan bool, 1)
 	go func() {
 		var reserve func(*pgx.Batch)
-		d, err := s.service.commitClaim(t.Context(), c, func(b *pgx.Batch, out *idempotency.Decision) {
+		d, err := s.service.commitClaim(t.Context(), c, false, func(b *pgx.Batch, out *idempotency.Decision) {
 			if reserve == nil {
 				reserve = again(func(b *pgx.Batch) { s.keys.QueueReserve(b, c, out) })
 			}
@@ -209,7 +210,7 @@ func TestWhatARolledBackBundleToldIsForgotten(t *testing.T) {
 				release = again(func(b *pgx.Batch) { s.keys.QueueRelease(b, lease, "of the test", won) })
 			}
 			release(b)
-		}})
+		}}, false)
 		if err != nil {
 			t.Error(err)
 		}
@@ -223,6 +224,78 @@ func TestWhatARolledBackBundleToldIsForgotten(t *testing.T) {
 	if <-won {
 		t.Error("a completion that was rolled back is answered")
 	}
+}
+
+// A bundle may have failed for its company: the second try goes without.
+func TestSecondTryGoesAlone(t *testing.T) {
+	t.Parallel()
+	s := setup(t).inCompany()
+	lease := s.keyAlone(s.claim(CreateOperation, keyed(t, "order-0000000043")))
+	k := keyed(t, "order-0000000042")
+	holding := make(chan struct{})
+	held, err := s.pool.Begin(t.Context())
+	if err == nil {
+		_, err = held.Exec(t.Context(), "SELECT pg_advisory_xact_lock(1)")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = s.service.db.SendShared(t.Context(), "", func(b *pgx.Batch) { b.Queue("SELECT pg_advisory_xact_lock(1)") })
+		close(holding)
+	}()
+	s.awaitQueue(0)
+	won, err := s.service.commitPlan(t.Context(), lease, s.charge(k), gateway.Succeeded{}, plan{queue: func(b *pgx.Batch, won *bool, _ *int64) {
+		s.keys.QueueRelease(b, lease, "of the test", won)
+	}}, true)
+	if err != nil || !won {
+		t.Errorf("released: %v, %v", won, err)
+	}
+	c := s.claim(CreateOperation, k)
+	d, err := s.service.commitClaim(t.Context(), c, true, func(b *pgx.Batch, out *idempotency.Decision) { s.keys.QueueReserve(b, c, out) }, s.charge(k))
+	if err != nil {
+		t.Error(err)
+	}
+	is[idempotency.Execute](t, d)
+	if err := held.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-holding
+}
+
+// Whoever opens a letter holds the key meanwhile. A release that waits for it has been overtaken by an operator's case.
+func TestReleaseThatWaitedForALetterIsMoot(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost().windowPasses()
+	psp.onLookup(finds())
+	letter, err := s.service.keyLetter(deadletters.PSPContradicts, g.lease.Execution(), g.movement, "of the test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &pgx.Batch{}
+	s.keys.QueueHold(b, g.claim.Ref)
+	deadletters.QueueOpen(b, letter)
+	if err := postgres.SendTx(t.Context(), tx, b); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan Resolution, 1)
+	go func() { got <- g.asks() }()
+	for s.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 0 {
+		runtime.Gosched()
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-got; r != Moot {
+		t.Errorf("came to %q", r)
+	}
+	g.wantStatus(idempotency.UnknownStatus, 1)
 }
 
 func TestMovementThatIsQueuedAgainForgetsItsRow(t *testing.T) {

@@ -123,7 +123,7 @@ func (c *caseFile) testify(e Evidence) testimony {
 // nothing has moved in between; otherwise it looks again. before is what the key was a while ago, or nil: that will do for the first try
 // where the condition makes up for its age, and it mostly does.
 func (s *Service) settleCase(ctx context.Context, c *caseFile, before *keyState, t testimony) (Finding, error) {
-	for range maxReads {
+	for try := range maxReads {
 		k, aged, err := before, before != nil, error(nil)
 		if before = nil; !aged {
 			k, err = s.keyState(ctx, c.execution.Ref)
@@ -141,7 +141,7 @@ func (s *Service) settleCase(ctx context.Context, c *caseFile, before *keyState,
 		if w.queue == nil {
 			return w.finding(idempotency.Passage{}), nil
 		}
-		done, err := s.write(ctx, c, w)
+		done, err := s.write(ctx, c, w, try > 0)
 		switch {
 		case belongsToAnother(err):
 			t.outcome = namedTwice(t.outcome)

@@ -51,7 +51,7 @@ func (g *stage) proven() *stage {
 		g.t.Fatal(err)
 	}
 	w := g.service.release(c, sight, idempotency.Note{Actor: "lookup", Reason: "nothing"}, g.keys.QueueReleaseUnknown)
-	if passage, err := g.service.write(g.t.Context(), c, w); err != nil || !passage.Through {
+	if passage, err := g.service.write(g.t.Context(), c, w, false); err != nil || !passage.Through {
 		g.t.Fatalf("released %v: %v", passage.Through, err)
 	}
 	return g

@@ -22,7 +22,7 @@ func (r *Resolver) postpone(
 	queue := func(b *pgx.Batch) { s.keys.QueuePostpone(b, c.execution, after, failures, note, &passage) }
 	var err error
 	if letter == nil {
-		err = s.commit(ctx, c.execution.Ref, c.movement, queue)
+		err = s.commit(ctx, c.execution.Ref, c.movement, false, queue)
 	} else {
 		err = s.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			b := &pgx.Batch{}

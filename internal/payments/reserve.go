@@ -18,8 +18,8 @@ const maxReads = 5
 // and LeaseOver never.
 func (s *Service) reserve(ctx context.Context, c idempotency.Claim, m movement) (idempotency.Decision, error) {
 	var refused *idempotency.Retake
-	for range maxReads {
-		decision, err := s.commitClaim(ctx, c, func(b *pgx.Batch, out *idempotency.Decision) {
+	for read := range maxReads {
+		decision, err := s.commitClaim(ctx, c, read > 0, func(b *pgx.Batch, out *idempotency.Decision) {
 			s.keys.QueueReserve(b, c, out)
 			m.queueBegin(b, c)
 		}, m)
@@ -77,7 +77,7 @@ func (s *Service) expireLease(ctx context.Context, d idempotency.LeaseOver) erro
 func (s *Service) retake(
 	ctx context.Context, c idempotency.Claim, r idempotency.Retake, m movement,
 ) (idempotency.Decision, error) {
-	return s.commitClaim(ctx, c, func(b *pgx.Batch, out *idempotency.Decision) {
+	return s.commitClaim(ctx, c, true, func(b *pgx.Batch, out *idempotency.Decision) {
 		s.keys.QueueRetake(b, c, r, out)
 		if r.Renews() {
 			m.queueBegin(b, c)
@@ -91,10 +91,10 @@ func (s *Service) retake(
 // commit. Where there is none, the commit has not happened, or not yet; the same claim may be sent again, for if the
 // first comes through after all, the second finds it and is the owner all the same.
 func (s *Service) commitClaim(
-	ctx context.Context, c idempotency.Claim, queue func(*pgx.Batch, *idempotency.Decision), m movement,
+	ctx context.Context, c idempotency.Claim, alone bool, queue func(*pgx.Batch, *idempotency.Decision), m movement,
 ) (idempotency.Decision, error) {
 	var decision idempotency.Decision
-	err := s.commit(ctx, c.Ref, m, func(b *pgx.Batch) {
+	err := s.commit(ctx, c.Ref, m, alone, func(b *pgx.Batch) {
 		decision = nil
 		queue(b, &decision)
 	})

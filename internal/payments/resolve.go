@@ -12,6 +12,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
 )
 
 // Patience is how long, and how often, the PSP is asked what became of a key.
@@ -134,8 +135,10 @@ func (r *Resolver) notFound(ctx context.Context, c *caseFile, sight idempotency.
 	}
 	passage, err := s.write(ctx, c, s.release(c, sight, idempotency.Note{
 		Actor: string(SourceLookup), Reason: "the PSP has nothing after the settle window: not executed",
-	}, s.keys.QueueReleaseUnknown))
+	}, s.keys.QueueReleaseUnknown), false)
 	switch {
+	case postgres.Violates(err, "idempotency_keys_dead_lettered_stay"):
+		return Moot, nil // a letter was opened while we waited for the key's row: it is an operator's now
 	case err != nil:
 		return "", fmt.Errorf("release key: %w", err)
 	case !passage.Through:

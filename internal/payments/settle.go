@@ -27,7 +27,7 @@ func (s *Service) settle(ctx context.Context, l idempotency.Lease, m movement, o
 		return nil, err
 	}
 	for try := 1; ; try++ {
-		won, err := s.commitPlan(ctx, l, m, o, plan)
+		won, err := s.commitPlan(ctx, l, m, o, plan, try > 1)
 		switch {
 		case won:
 			return plan.answer, nil // Crash window 4: written, not answered.
@@ -57,9 +57,11 @@ func (s *Service) settle(ctx context.Context, l idempotency.Lease, m movement, o
 }
 
 // commitPlan sends one second transaction. won is whether its fence let it through.
-func (s *Service) commitPlan(ctx context.Context, l idempotency.Lease, m movement, o gateway.Outcome, p plan) (won bool, err error) {
+func (s *Service) commitPlan(
+	ctx context.Context, l idempotency.Lease, m movement, o gateway.Outcome, p plan, alone bool,
+) (won bool, err error) {
 	var rows int64
-	err = s.commit(ctx, l.Ref(), m, func(b *pgx.Batch) {
+	err = s.commit(ctx, l.Ref(), m, alone, func(b *pgx.Batch) {
 		won, rows = false, 1
 		p.queue(b, &won, &rows)
 	})
@@ -71,9 +73,10 @@ func (s *Service) commitPlan(ctx context.Context, l idempotency.Lease, m movemen
 	return true, nil
 }
 
-// commit sends the statements of one key as one transaction, in company where that is possible. queue may be called more than once.
-func (s *Service) commit(ctx context.Context, ref idempotency.Ref, m movement, queue func(*pgx.Batch)) error {
-	if m.locksOthers() {
+// commit sends the statements of one key as one transaction, in company where that is possible: not when it was tried before, for the company may
+// have been the trouble. queue may be called more than once.
+func (s *Service) commit(ctx context.Context, ref idempotency.Ref, m movement, alone bool, queue func(*pgx.Batch)) error {
+	if alone || m.locksOthers() {
 		b := &pgx.Batch{}
 		queue(b)
 		return s.db.Send(ctx, b)

@@ -145,8 +145,8 @@ func nothing(f Finding) weighed {
 	return weighed{finding: func(idempotency.Passage) Finding { return f }}
 }
 
-// write commits what a testimony was weighed to, in one transaction of its own.
-func (s *Service) write(ctx context.Context, c *caseFile, w weighed) (idempotency.Passage, error) {
+// write commits what a testimony was weighed to, as one transaction.
+func (s *Service) write(ctx context.Context, c *caseFile, w weighed, alone bool) (idempotency.Passage, error) {
 	var out written
 	queue := func(b *pgx.Batch) {
 		out = written{passage: idempotency.Passage{Through: true}, rows: 1}
@@ -154,7 +154,7 @@ func (s *Service) write(ctx context.Context, c *caseFile, w weighed) (idempotenc
 	}
 	var err error
 	if w.guarded {
-		err = s.commit(ctx, c.execution.Ref, c.movement, queue)
+		err = s.commit(ctx, c.execution.Ref, c.movement, alone, queue)
 	} else {
 		b := &pgx.Batch{} // alone: two keys may have the same finding
 		queue(b)

@@ -83,6 +83,11 @@ func setTimeouts(params map[string]string, l Limits) {
 	setDefault(params, "statement_timeout", milliseconds(l.StatementTimeout))
 	setDefault(params, "lock_timeout", milliseconds(l.LockTimeout))
 	setDefault(params, "idle_in_transaction_session_timeout", milliseconds(l.IdleInTx))
+	// A session that waits for the rest of what we are sending is under no timeout, and keeps its locks. If this host is gone, the server should
+	// know before two hours are over. On a unix socket these mean nothing.
+	setDefault(params, "tcp_keepalives_idle", "10")
+	setDefault(params, "tcp_keepalives_interval", "5")
+	setDefault(params, "tcp_keepalives_count", "3")
 }
 
 // Wrap makes a DB of a pool that exists, as tests do. It shares no transaction.

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Sharing is how SendShared bundles. The zero value bundles nothing.
@@ -21,12 +23,15 @@ type Sharing struct {
 	// Overtime is how long a transaction keeps its lane. One that takes longer waits for a lock that somebody else holds, and goes on without: a few
 	// keys that are held up must not hold up all others. Zero is for ever.
 	Overtime time.Duration
+	// LockTimeout is how long one that has several parties waits for a lock at all. Then each of them sends alone, and only the one that it is about
+	// waits for longer. Zero is the session's own.
+	LockTimeout time.Duration
 }
 
 // DefaultSharing was found by the bench (docs/performance.md), on two cores: with one lane the server waits for us between two bundles, with
 // more than it has cores the bundles are too small to help.
 func DefaultSharing() Sharing {
-	return Sharing{Lanes: 2, Parties: 64, Overtime: 100 * time.Millisecond}
+	return Sharing{Lanes: 2, Parties: 32, Overtime: 100 * time.Millisecond, LockTimeout: 200 * time.Millisecond}
 }
 
 // lanes lets those who come together share one commit. A commit costs the server more than the two statements that it is for, and it costs
@@ -59,12 +64,14 @@ type word struct {
 // SendShared is Send for a transaction that may be bundled with those of other callers into one. It has happened, or not, for itself all
 // the same: when a bundle fails, each of its parties sends alone.
 //
+// Who tries again after an AmbiguousError should do so by Send: it is not known whose statements took the bundle's time.
+//
 // queue puts the statements on a batch. It is called again for another try, so it must reset what the callbacks write. The statements
 // may lock rows that belong to order, such as a key and what hangs on it, and no others: bundles lock in this order, so that they never wait for
 // each other in a circle.
 func (db *DB) SendShared(ctx context.Context, order string, queue func(*pgx.Batch)) error {
 	p := &party{order: order, queue: queue, word: make(chan word, 1)}
-	if db.lanes.Lanes < 1 {
+	if db.lanes.Lanes < 1 || db.hurried(ctx) {
 		return db.sendAlone(ctx, p)
 	}
 	if db.lanes.enter(p) {
@@ -82,6 +89,12 @@ func (db *DB) SendShared(ctx context.Context, order string, queue func(*pgx.Batc
 		return db.sendAlone(ctx, p)
 	}
 	return w.err
+}
+
+// hurried reports whether the caller's time may be over before a bundle's. Its callbacks write to what the caller holds, so it would have to wait.
+func (db *DB) hurried(ctx context.Context) bool {
+	deadline, has := ctx.Deadline()
+	return has && time.Until(deadline) < db.acquire+db.answer
 }
 
 func (db *DB) sendAlone(ctx context.Context, p *party) error {
@@ -126,6 +139,9 @@ func (db *DB) lead(ctx context.Context, p *party) (w word) {
 		}
 	}()
 	b := &pgx.Batch{}
+	if limit := db.lanes.LockTimeout; len(parties) > 1 && limit > 0 {
+		b.Queue("SELECT set_config('lock_timeout', $1, true)", milliseconds(limit))
+	}
 	for _, each := range parties {
 		each.queue(b)
 	}
@@ -136,10 +152,20 @@ func (db *DB) lead(ctx context.Context, p *party) (w word) {
 }
 
 // mayBeAnothers reports whether the statements of a bundle were rolled back by the database: one party is to blame, or has met the lock of
-// somebody outside, and the others are not to suffer for it. When there was no connection, there will not be one for each of them.
+// somebody outside, and the others are not to suffer for it. When there was no connection, there will not be one for each of them; and
+// when the server stops, only reads, or has no room, it is so for all.
 func mayBeAnothers(err error) bool {
 	var unavailable *UnavailableError
-	return err != nil && RolledBack(err) && (!errors.As(err, &unavailable) || unavailable.Op == opRun)
+	var pg *pgconn.PgError
+	switch {
+	case err == nil || !RolledBack(err):
+		return false
+	case errors.As(err, &unavailable) && unavailable.Op != opRun:
+		return false
+	case errors.As(err, &pg):
+		return pg.Code != "25006" && !strings.HasPrefix(pg.Code, "53") && !strings.HasPrefix(pg.Code, "57P")
+	}
+	return true
 }
 
 // Lanes tells how many transactions of SendShared are under way, and how many callers wait to be taken along.
@@ -190,7 +216,7 @@ func (l *lanes) leave() {
 // board takes along those who wait by now, in the order in which their rows are to be locked.
 func (l *lanes) board(leader *party) []*party {
 	l.mu.Lock()
-	n := min(len(l.waiting), l.Parties-1)
+	n := max(min(len(l.waiting), l.Parties-1), 0)
 	parties := append([]*party{leader}, l.waiting[:n]...)
 	l.waiting = slices.Delete(l.waiting, 0, n)
 	l.mu.Unlock()

@@ -181,6 +181,45 @@ func TestTransactionThatIsHeldUpGivesItsLaneAway(t *testing.T) {
 	}
 }
 
+// One party's row is held by somebody else. Its company waits for a moment, and it alone for as long as it takes.
+func TestBundleIsNotHeldUpByOnePartysLock(t *testing.T) {
+	t.Parallel()
+	f := crowd(t, func(l *postgres.Limits) { l.StatementTimeout, l.LockTimeout, l.Sharing.LockTimeout = 0, 0, 50*time.Millisecond })
+	elsewhere := f.lock(2)
+	held := f.boards(t.Context(), "a", func(b *pgx.Batch) { b.Queue("SELECT pg_advisory_xact_lock(2)") })
+	other := f.boards(t.Context(), "b", seat("b"))
+	f.leave()
+	if err := <-other; err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-held:
+		t.Fatalf("it did not wait for its lock: %v", err)
+	default:
+	}
+	if err := elsewhere.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-held; err != nil {
+		t.Fatal(err)
+	}
+	if left := read[string](t, f.DB, "SELECT current_setting('lock_timeout')"); left != "0" {
+		t.Fatalf("the session's own limit has become %s", left)
+	}
+}
+
+// Callbacks write to what the caller holds, so it cannot leave a bundle. One whose time is short does not enter it.
+func TestCallerInAHurryGoesAlone(t *testing.T) {
+	t.Parallel()
+	f := crowd(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a bundle may take 30 s for a lane and 10 s for itself
+	defer cancel()
+	if err := f.SendShared(ctx, "a", seat("a")); err != nil {
+		t.Fatal(err)
+	}
+	f.leave()
+}
+
 func TestBundlesAreBounded(t *testing.T) {
 	t.Parallel()
 	f := crowd(t, func(l *postgres.Limits) { l.Sharing.Parties = 2 })
