@@ -94,7 +94,7 @@ func (db *DB) SendShared(ctx context.Context, order string, queue func(*pgx.Batc
 // hurried reports whether the caller's time may be over before a bundle's. Its callbacks write to what the caller holds, so it would have to wait.
 func (db *DB) hurried(ctx context.Context) bool {
 	deadline, has := ctx.Deadline()
-	return has && time.Until(deadline) < db.acquire+db.answer
+	return has && time.Until(deadline) < db.acquire+db.answer //nolint:forbidigo // a deadline is by the clock that ends it
 }
 
 func (db *DB) sendAlone(ctx context.Context, p *party) error {

@@ -43,7 +43,7 @@ func (b *bench) prune(ctx context.Context, s *report.Section) (err error) {
 	rounds := min(b.settings.Rounds, pruneRounds)
 	s.Note = fmt.Sprintf("The pruner's two walks over %d keys each, in batches of %d without a pause, while 8 clients make payments: marking as expired, then "+
 		"deleting what was marked a month ago. Payments are counted by their ids, which tell the time, within the walks and just before and after them. "+
-		"The reconciler itself rests between runs: it prunes 100 000 keys a minute at most.", n, pruneBatch)
+		"The reconciler itself rests between runs: 100 000 keys at most, every PRUNE_EVERY.", n, pruneBatch)
 	b.progress("making %d keys that are due", 2*n)
 	defer func() {
 		ctx := context.WithoutCancel(ctx)
