@@ -184,7 +184,9 @@ func TestTransactionThatIsHeldUpGivesItsLaneAway(t *testing.T) {
 // One party's row is held by somebody else. Its company waits for a moment, and it alone for as long as it takes.
 func TestBundleIsNotHeldUpByOnePartysLock(t *testing.T) {
 	t.Parallel()
-	f := crowd(t, func(l *postgres.Limits) { l.StatementTimeout, l.LockTimeout, l.Sharing.LockTimeout = 0, 0, 50*time.Millisecond })
+	f := crowd(t, func(l *postgres.Limits) {
+		l.StatementTimeout, l.LockTimeout, l.Sharing.LockTimeout = 0, 0, 50*time.Millisecond
+	})
 	elsewhere := f.lock(2)
 	held := f.boards(t.Context(), "a", func(b *pgx.Batch) { b.Queue("SELECT pg_advisory_xact_lock(2)") })
 	other := f.boards(t.Context(), "b", seat("b"))
