@@ -76,6 +76,11 @@ bench-compare: ## compare two results: make bench-compare OLD=old.json NEW=new.j
 		bin/bench convert <"$(OLD)" >"$$dir/old" && bin/bench convert <"$(NEW)" >"$$dir/new" && \
 		$(BENCHSTAT) old="$$dir/old" new="$$dir/new"
 
+.PHONY: model
+model: ## check the key's state machine with Spin, in two minutes; needs spin and gcc
+	@$(BUILD) -o bin/model ./lab/model
+	@exec bin/model
+
 .PHONY: build
 build: ## build all commands into bin/
 	$(BUILD) -o bin/ ./cmd/...

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// quick are the variants with the fewest states. The design itself takes `make model`.
+func quick(t *testing.T) []variant {
+	t.Helper()
+	if err := toolsAreThere(); err != nil {
+		t.Skip(err)
+	}
+	chosen, err := choose(variants(), []string{"no-fence", "no-window"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chosen
+}
+
+func TestWithoutItsGuardAClaimBreaks(t *testing.T) {
+	t.Parallel()
+	for _, v := range quick(t) {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			r, err := check(t.Context(), v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.failed != v.breaks {
+				t.Errorf("breaks %q, want %q", r.failed, v.breaks)
+			}
+			if !slices.Contains(r.steps, "request 0: takes the key as attempt 1") {
+				t.Errorf("the counterexample does not begin with a request:\n%s", r.story())
+			}
+		})
+	}
+}
+
+func TestUnexpectedVerdictIsAnError(t *testing.T) {
+	t.Parallel()
+	v := quick(t)[0]
+	v.breaks = ""
+	var out strings.Builder
+	if err := checkAll(t.Context(), []variant{v}, &out); err == nil {
+		t.Error("a design that does not hold passed")
+	}
+	if !strings.HasPrefix(out.String(), "!! "+v.name) {
+		t.Errorf("the report does not mark it:\n%s", out.String())
+	}
+}
+
+func TestCutSearchIsNoProof(t *testing.T) {
+	t.Parallel()
+	for name, out := range map[string]string{
+		"memory": "pan: reached -DMEMLIM bound\nWarning: Search not completed\nState-vector 116 byte, depth reached 9, errors: 0\n",
+		"depth":  "error: max search depth too small\nState-vector 116 byte, depth reached 9, errors: 1\n",
+		"killed": "",
+	} {
+		if finished(out) {
+			t.Errorf("%s: passed for finished", name)
+		}
+	}
+	if !finished("(Spin Version 6.5.2)\nState-vector 116 byte, depth reached 9, errors: 0\n") {
+		t.Error("a whole search did not pass for one")
+	}
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// counterexample replays the trail that pan has left, and keeps what the model says on the way.
+func counterexample(ctx context.Context, dir string, v variant) ([]string, error) {
+	out, err := command(ctx, dir, "spin", append(defines(v), "-t", "-T", "key.pml")...)
+	if err != nil && out == "" {
+		return nil, err
+	}
+	return stepsIn(out), nil
+}
+
+// stepsIn leaves out what spin says itself, and counts ticks that follow each other.
+func stepsIn(out string) []string {
+	var steps []string
+	ticks := 0
+	flush := func() {
+		if ticks > 0 {
+			steps = append(steps, fmt.Sprintf("clock: %d tick(s)", ticks))
+			ticks = 0
+		}
+	}
+	for line := range strings.Lines(out) {
+		line = strings.TrimRight(line, "\n")
+		if strings.HasPrefix(line, "spin:") || strings.HasPrefix(line, "#processes") {
+			break
+		}
+		if line == "clock: a tick" {
+			ticks++
+			continue
+		}
+		flush()
+		if line != "" {
+			steps = append(steps, line)
+		}
+	}
+	flush()
+	return steps
+}
+
+func (r result) line() string {
+	mark := "  "
+	if !r.asExpected() {
+		mark = "!!"
+	}
+	return fmt.Sprintf("%s %-19s %-52s %-8s expected %-8s %10d states %5.1f s  %s\n",
+		mark, r.variant.name, r.variant.says, verdict(r.failed), verdict(r.variant.breaks), r.states, r.took.Seconds(), r.failed)
+}
+
+func verdict(failed string) string {
+	if failed == "" {
+		return "holds"
+	}
+	return "fails"
+}
+
+// story is the counterexample, for reading. A shortest one, where a failure was expected.
+func (r result) story() string {
+	if r.failed == "" {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s (%s) breaks %s:\n", r.variant.name, r.variant.says, r.failed)
+	for i, step := range r.steps {
+		fmt.Fprintf(&b, "  %2d  %s\n", i+1, step)
+	}
+	return b.String()
+}
