@@ -247,7 +247,8 @@ FROM idempotency_keys AS k
 WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation;
 
 -- name: HoldKey :exec
--- Keeps a key where it is while a dead letter about it is written: a release that comes at the same time waits, and then sees the letter.
+-- Keeps a key where it is while a dead letter about it is written: a release that comes at the same time waits, and is then
+-- refused by the trigger idempotency_keys_dead_lettered_stay (its own look at the letters is older).
 SELECT k.key FROM idempotency_keys AS k WHERE k.scope = @scope AND k.key = @key FOR NO KEY UPDATE;
 
 -- name: ExpireKeys :execrows

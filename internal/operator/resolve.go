@@ -151,11 +151,6 @@ func holdTx(ctx context.Context, tx pgx.Tx, about *deadletters.About) (idempoten
 	return idempotency.Status(status), nil
 }
 
-const (
-	maxRecalls  = 3
-	recallPause = 100 * time.Millisecond
-)
-
 // recall asks, after a lost acknowledgement, whether the transaction has happened. If the database does not say, the first error stands:
 // the version makes it harmless to ask again.
 func (d *Desk) recall(ctx context.Context, asked Decision, doubt error) (deadletters.Letter, error) {
@@ -167,14 +162,7 @@ func (d *Desk) recall(ctx context.Context, asked Decision, doubt error) (deadlet
 			}
 			return letter, refusal{resolvedBefore(letter)}
 		}
-		if try == maxRecalls {
-			return letter, fmt.Errorf("resolve: %w", doubt)
-		}
-		pause := time.NewTimer(recallPause)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
+		if try == postgres.MaxRecalls || !postgres.PauseBeforeRecall(ctx) {
 			return letter, fmt.Errorf("resolve: %w", doubt)
 		}
 	}

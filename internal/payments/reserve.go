@@ -109,12 +109,12 @@ func (s *Service) commitClaim(
 		return nil, fmt.Errorf("reserve key: %w", err)
 	}
 	s.metrics.CommitAmbiguous()
-	for range maxRecalls {
+	for range postgres.MaxRecalls {
 		var readErr error
 		if decision, readErr = s.keys.Peek(ctx, c); readErr == nil {
 			return decision, nil
 		}
-		if !pauseBeforeRetry(ctx) {
+		if !postgres.PauseBeforeRecall(ctx) {
 			break
 		}
 	}

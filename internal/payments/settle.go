@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -12,12 +11,6 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
 )
-
-// maxRecalls bounds how often the outcome of a commit is asked for, and how often a second transaction is tried.
-const maxRecalls = 3
-
-// recallPause is what lies between two of them.
-const recallPause = 100 * time.Millisecond
 
 // settle writes what came of the one PSP call: tx 2. All evidence ends here, so a response is the same bytes whoever
 // brought it.
@@ -45,7 +38,7 @@ func (s *Service) settle(ctx context.Context, l idempotency.Lease, m movement, o
 				return answer, nil
 			}
 		}
-		if try == maxRecalls || !pauseBeforeRetry(ctx) {
+		if try == postgres.MaxRecalls || !postgres.PauseBeforeRecall(ctx) {
 			// The PSP was asked, the payment is durable, and its outcome is not: that is what unknown means, and 503 would
 			// say that nothing happened.
 			s.metrics.StoreFailed("settle")
@@ -102,16 +95,4 @@ func (s *Service) logOutcome(ctx context.Context, l idempotency.Lease, m movemen
 	}
 	s.log.InfoContext(ctx, "settled", slog.String("resource", m.resource().Location()), slog.String("outcome", o.Label()),
 		slog.Int("attempt", int(l.Attempt())), slog.Int("generation", int(l.Generation())))
-}
-
-// pauseBeforeRetry waits a moment, and reports whether there is still time.
-func pauseBeforeRetry(ctx context.Context) bool {
-	t := time.NewTimer(recallPause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

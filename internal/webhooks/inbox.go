@@ -47,13 +47,6 @@ type Duplicate struct{}
 func (Received) receipt()  {}
 func (Duplicate) receipt() {}
 
-const (
-	// maxRecalls bounds how often the outcome of a commit is asked for.
-	maxRecalls = 3
-	// recallPause is what lies between two of them.
-	recallPause = 100 * time.Millisecond
-)
-
 // Receive stores an event and enqueues its job, in one transaction and one round trip, which it may share with others that come at the same
 // time. After an error the event may or may not be stored; the sender does not know either, and sends it again.
 //
@@ -105,19 +98,8 @@ func (i *Inbox) landed(ctx context.Context, id string) bool {
 		if err == nil {
 			return stored
 		}
-		if try == maxRecalls || !pause(ctx) {
+		if try == postgres.MaxRecalls || !postgres.PauseBeforeRecall(ctx) {
 			return false
 		}
-	}
-}
-
-func pause(ctx context.Context) bool {
-	t := time.NewTimer(recallPause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

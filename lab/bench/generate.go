@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 
 	"payonce/lab/bench/load"
+	"payonce/lab/bench/rig"
 )
 
 // generator is the load generator at work, as a process of its own, so that its CPU is told apart.
@@ -34,10 +34,7 @@ func startLoad(ctx context.Context, plan load.Plan, cpus []int) (*generator, err
 	if err != nil {
 		return nil, err
 	}
-	args := []string{self, "load"}
-	if len(cpus) > 0 {
-		args = append([]string{"taskset", "-c", strings.Trim(fmt.Sprint(cpus), "[]")}, args...)
-	}
+	args := rig.OnCores(cpus, self, "load")
 	raw, err := json.Marshal(plan)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"payonce/lab/bench/rig"
 )
 
 // Run says how a script is run.
@@ -48,7 +50,8 @@ func (r Run) Do(ctx context.Context, s Script) (Result, error) {
 	for name, value := range s.variables {
 		args = append(args, "-D", name+"="+value)
 	}
-	cmd := pinned(ctx, r.CPUs, r.Program, append(args, r.URL)...)
+	line := rig.OnCores(r.CPUs, append(append([]string{r.Program}, args...), r.URL)...)
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil {
@@ -61,17 +64,6 @@ func (r Run) Do(ctx context.Context, s Script) (Result, error) {
 
 // base is where the keys of a run begin: the millisecond and the version of a UUIDv7.
 func base(now time.Time) int64 { return now.UnixMilli()<<16 | 7<<12 }
-
-func pinned(ctx context.Context, cpus []int, program string, args ...string) *exec.Cmd {
-	if len(cpus) == 0 {
-		return exec.CommandContext(ctx, program, args...)
-	}
-	list := ""
-	for _, n := range cpus {
-		list += "," + strconv.Itoa(n)
-	}
-	return exec.CommandContext(ctx, "taskset", append([]string{"-c", list[1:], program}, args...)...)
-}
 
 var (
 	tpsLine     = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(without initial connection time\)`)

@@ -49,10 +49,7 @@ func (d *Database) Run(ctx context.Context, s Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{program}, s.Args...)
-	if len(s.CPUs) > 0 {
-		args = append([]string{"taskset", "-c", joined(s.CPUs)}, args...)
-	}
+	args := OnCores(s.CPUs, append([]string{program}, s.Args...)...)
 	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx // it is ended in good order, by Stop
 	cmd.Env = append([]string{
 		"DATABASE_URL=" + d.URL, "HTTP_ADDR=" + public, "ADDR=" + public, "OPERATOR_ADDR=" + operator, "RECONCILER_ADDR=" + operator, "PSP_SECRET=demo-psp-secret",
@@ -143,10 +140,14 @@ func freePorts(ctx context.Context) (string, string, error) {
 	return found[0], found[1], nil
 }
 
-func joined(cpus []int) string {
-	var words []string
-	for _, n := range cpus {
-		words = append(words, strconv.Itoa(n))
+// OnCores is a command line that runs on the cores alone; no cores means wherever.
+func OnCores(cpus []int, line ...string) []string {
+	if len(cpus) == 0 {
+		return line
 	}
-	return strings.Join(words, ",")
+	words := make([]string, len(cpus))
+	for i, n := range cpus {
+		words[i] = strconv.Itoa(n)
+	}
+	return append([]string{"taskset", "-c", strings.Join(words, ",")}, line...)
 }

@@ -311,7 +311,8 @@ type HoldKeyParams struct {
 	Key   string
 }
 
-// Keeps a key where it is while a dead letter about it is written: a release that comes at the same time waits, and then sees the letter.
+// Keeps a key where it is while a dead letter about it is written: a release that comes at the same time waits, and is then
+// refused by the trigger idempotency_keys_dead_lettered_stay (its own look at the letters is older).
 func (q *Queries) HoldKey(ctx context.Context, arg HoldKeyParams) error {
 	_, err := q.db.Exec(ctx, holdKey, arg.Scope, arg.Key)
 	return err
