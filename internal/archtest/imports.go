@@ -94,8 +94,14 @@ var importTable = []importRule{
 		because:  "postgres is a leaf that applies the schema and knows no table",
 	},
 	{
+		except:  append([]string{"lab/..."}, testOnly...),
+		refuses: []string{"payonce/internal/e2e/pgproxy/..."},
+		because: "the proxy is for whoever makes the network fail",
+	},
+	{
 		except:  testOnly,
 		refuses: []string{"payonce/internal/pgtest/...", "payonce/internal/archtest/...", "payonce/internal/e2e/..."},
+		allows:  []string{"payonce/internal/e2e/pgproxy"},
 		because: "test support stays out of the binaries",
 	},
 }

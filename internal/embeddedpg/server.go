@@ -36,11 +36,14 @@ type Server struct {
 // URL is the connection string of a database for the superuser payonce, for
 // pgx as well as libpq. It stays the same over restarts, unless the data
 // directory's path is too long for a socket.
-func (s *Server) URL(database string) string {
+func (s *Server) URL(database string) string { return s.URLAs(superuser, database) }
+
+// URLAs is the same for another role. There are no passwords: whoever reaches the socket may be anybody.
+func (s *Server) URLAs(role, database string) string {
 	query := url.Values{"host": {s.socket.dir}, "port": {port}, "sslmode": {"disable"}}
 	// Encode writes a space as +, the way of forms, which is not undone in a connection string.
 	parameters := strings.ReplaceAll(query.Encode(), "+", "%20")
-	return "postgres://" + superuser + "@/" + url.PathEscape(database) + "?" + parameters
+	return "postgres://" + url.PathEscape(role) + "@/" + url.PathEscape(database) + "?" + parameters
 }
 
 // Version is PostgreSQL's version, such as 15.18.
@@ -89,6 +92,13 @@ func (s *Server) Crash() {
 	defer cancel()
 	for len(attached(ctx, s.cluster, "")) > 0 && pause(ctx, readyRetry) == nil {
 	}
+}
+
+// Abort ends the server at once, as pg_ctl stop -m immediate does: sessions are cut off, nothing is written out, and the next start has to
+// recover. For tests.
+func (s *Server) Abort() {
+	s.stopping.Store(true)
+	s.quit()
 }
 
 // quit stops the server without writing data out.

@@ -1,6 +1,8 @@
 package pgproxy
 
 import (
+	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -14,8 +16,10 @@ type Action int
 
 // The places where a connection can fail.
 const (
+	// Pass does nothing. It is for Choose.
+	Pass Action = iota
 	// CutBefore closes the connection without passing the round on. It never happens.
-	CutBefore Action = iota + 1
+	CutBefore
 	// DropAcknowledgement passes the round on, waits for the whole answer, and closes the connection without passing that on. What
 	// the round asked for has been committed, and the client cannot know.
 	DropAcknowledgement
@@ -60,6 +64,29 @@ func (p *Proxy) OnNext(n int, query string, do Action) *Event {
 func (e *Event) Await(t testing.TB) {
 	t.Helper()
 	await(t, e.reached, e.query+" did not come to the proxy")
+}
+
+// Reached is Await for programs.
+func (e *Event) Reached(ctx context.Context) error {
+	select {
+	case <-e.reached:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s did not come to the proxy: %w", e.query, context.Cause(ctx))
+	}
+}
+
+// Backends are the process ids of the server's sessions that are held, by which PostgreSQL can be asked to end them.
+func (e *Event) Backends() []uint32 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var ids []uint32
+	for _, s := range e.held {
+		if id := s.backend(); id != 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // AwaitLanding waits until one more round that was held before the server has been answered by it.

@@ -3,6 +3,7 @@ package pgproxy_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -399,5 +400,55 @@ func TestRequestToCancelOfAClientThatWasCutOffIsDropped(t *testing.T) {
 	held.AwaitLanding(t)
 	if n := b.notes(t); n != 1 {
 		t.Fatalf("%d notes, want 1: the statement was cancelled", n)
+	}
+}
+
+func TestChosenRoundsFailAndAreNotRemembered(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	turn := 0
+	b.proxy.Choose(func(queries []string) pgproxy.Action {
+		if !slices.Contains(queries, "Put") {
+			return pgproxy.Pass
+		}
+		turn++
+		return []pgproxy.Action{pgproxy.CutBefore, pgproxy.DropAcknowledgement, pgproxy.Pass}[turn-1]
+	})
+	for i, want := range []int{0, 2, 4} {
+		if err := puts(connect(t, b.proxy.URL())); (err == nil) != (i == 2) {
+			t.Fatalf("round %d: %v", i, err)
+		}
+		if n := b.notes(t); n != want {
+			t.Fatalf("%d notes after round %d, want %d", n, i, want)
+		}
+	}
+	if n := b.proxy.RoundTrips(); n != 0 {
+		t.Fatalf("%d rounds are remembered of a run without an end", n)
+	}
+}
+
+func TestHeldRoundNamesTheServersSession(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	conn := connect(t, b.proxy.URL())
+	held := b.proxy.On("Put", pgproxy.HoldBefore)
+	done := inBackground(func() error { return puts(conn) })
+	if err := held.Reached(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(held.Backends()) != 1 {
+		t.Fatalf("%v hold the round", held.Backends())
+	}
+	if _, err := b.direct.Exec(t.Context(), "SELECT pg_terminate_backend($1)", held.Backends()[0]); err != nil {
+		t.Fatal(err)
+	}
+	held.Release()
+	if err := await(t, done); err == nil || b.notes(t) != 0 {
+		t.Fatalf("the client heard %v of %d notes, though its session was ended", err, b.notes(t))
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := held.Reached(over); !errors.Is(err, context.Canceled) {
+		t.Fatalf("a wait that nobody needs ended with %v", err)
 	}
 }

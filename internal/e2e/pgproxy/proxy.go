@@ -2,6 +2,7 @@ package pgproxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -27,6 +28,7 @@ type Proxy struct {
 	listener net.Listener // nil while down
 	sessions map[*session]struct{}
 	events   []*Event // in the order in which they were asked for
+	choose   func(queries []string) Action
 	rounds   [][]string
 	texts    map[string]string
 	running  sync.WaitGroup
@@ -35,14 +37,28 @@ type Proxy struct {
 // Start forwards to the server and database of realURL until the test ends.
 func Start(t testing.TB, realURL string) *Proxy {
 	t.Helper()
+	p, err := Open(realURL)
+	if err != nil {
+		t.Fatalf("pgproxy: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Errorf("pgproxy: %v", err)
+		}
+	})
+	return p
+}
+
+// Open is Start for programs: it forwards until Close.
+func Open(realURL string) (*Proxy, error) {
 	config, err := pgconn.ParseConfig(realURL)
 	if err != nil {
-		t.Fatalf("pgproxy: parse connection string: %v", err)
+		return nil, fmt.Errorf("parse connection string: %w", err)
 	}
-	// Not t.TempDir: a socket's path may have 103 bytes, and that one has the test's name in it.
+	// Not a directory of a test: a socket's path may have 103 bytes, and that one has the test's name in it.
 	dir, err := os.MkdirTemp("", "pgproxy-")
 	if err != nil {
-		t.Fatalf("pgproxy: make directory: %v", err)
+		return nil, fmt.Errorf("make directory: %w", err)
 	}
 	p := &Proxy{dir: dir, sessions: map[*session]struct{}{}, texts: map[string]string{}}
 	p.network, p.upstream = pgconn.NetworkAddress(config.Host, config.Port)
@@ -50,17 +66,25 @@ func Start(t testing.TB, realURL string) *Proxy {
 		Scheme: "postgres", User: url.UserPassword(config.User, config.Password), Path: "/" + config.Database,
 		RawQuery: url.Values{"host": {dir}, "port": {port}, "sslmode": {"disable"}}.Encode(),
 	}).String()
-	if err := p.listen(); err != nil {
-		t.Fatalf("pgproxy: %v", err)
+	if err := p.Restore(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	t.Cleanup(func() {
-		p.Down()
-		p.running.Wait()
-		if err := os.RemoveAll(dir); err != nil {
-			t.Errorf("pgproxy: %v", err)
-		}
-	})
-	return p
+	return p, nil
+}
+
+// Close cuts all connections, and waits until nothing is left of them.
+func (p *Proxy) Close() error {
+	p.Down()
+	p.running.Wait()
+	return os.RemoveAll(p.dir)
+}
+
+// Choose has fn say what happens to each round that meets no event, for runs that fail at random: Pass, CutBefore or
+// DropAcknowledgement. Rounds are not remembered from then on, since such a run can be long.
+func (p *Proxy) Choose(fn func(queries []string) Action) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.choose = fn
 }
 
 // URL is the connection string of the same database, through the proxy.
@@ -83,12 +107,13 @@ func (p *Proxy) Down() {
 // Up accepts connections again.
 func (p *Proxy) Up(t testing.TB) {
 	t.Helper()
-	if err := p.listen(); err != nil {
+	if err := p.Restore(); err != nil {
 		t.Fatalf("pgproxy: %v", err)
 	}
 }
 
-func (p *Proxy) listen() error {
+// Restore is Up for programs.
+func (p *Proxy) Restore() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.listener != nil {
@@ -190,12 +215,20 @@ func (p *Proxy) learned(query, sql string) {
 func (p *Proxy) arrived(queries []string) *Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.rounds = append(p.rounds, queries)
+	if p.choose == nil {
+		p.rounds = append(p.rounds, queries)
+	}
 	for _, e := range p.events {
 		if e.left > 0 && slices.Contains(queries, e.query) {
 			e.left--
 			return e
 		}
+	}
+	if p.choose == nil {
+		return nil
+	}
+	if do := p.choose(queries); do != Pass {
+		return &Event{do: do, reached: make(chan struct{}, 1)} // nobody waits for it
 	}
 	return nil
 }

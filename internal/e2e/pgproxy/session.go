@@ -46,6 +46,15 @@ func (s *session) cut() {
 	})
 }
 
+// backend is the process id of the server's side, or 0 before it is known. The server sends it with the secret that a request to cancel
+// has to name.
+func (s *session) backend() uint32 {
+	if key := s.cancelKey.Load(); key != nil && len(*key) >= 4 {
+		return binary.BigEndian.Uint32([]byte(*key))
+	}
+	return 0
+}
+
 // run returns when both directions have ended.
 func (s *session) run() {
 	from := bufio.NewReader(s.client)

@@ -1,0 +1,157 @@
+package httpproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Options say what a proxy stands before.
+type Options struct {
+	// Upstream gives the service's host:port, anew for each call, so that one proxy can stand before several that take turns. An empty
+	// one means that there is none at the moment: the connection is closed.
+	Upstream func() string
+	// Name says what a call is called. Calls without a name pass.
+	Name func(*http.Request) string
+	// Arrived, if given, sees each call before anything else happens to it.
+	Arrived func(Call)
+}
+
+// Call is a request as it has arrived.
+type Call struct {
+	Name   string
+	Header http.Header
+	Body   []byte
+}
+
+// Proxy forwards calls. It is safe for concurrent use.
+type Proxy struct {
+	options Options
+	address string
+	client  *http.Client
+	over    context.Context // ends what is held
+	end     context.CancelFunc
+
+	mu       sync.Mutex
+	server   *http.Server // nil while down
+	events   []*Event     // in the order in which they were asked for
+	choose   func(Call) Action
+	seen     map[string]int
+	inFlight sync.WaitGroup
+}
+
+// Bounds of what passes.
+const (
+	maxBody  = 1 << 20          // bytes of a call, and of an answer that meets an event
+	landTime = 30 * time.Second // for a call whose sender is gone
+)
+
+// Open listens on a free port of loopback until Close.
+func Open(o Options) (*Proxy, error) {
+	p := &Proxy{
+		options: o, address: "127.0.0.1:0", seen: map[string]int{},
+		client: &http.Client{
+			Transport:     &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+	p.over, p.end = context.WithCancel(context.Background())
+	return p, p.Restore()
+}
+
+// Address is the host:port of the proxy. It stays the same while it is down.
+func (p *Proxy) Address() string { return p.address }
+
+// URL is how to reach the service through the proxy.
+func (p *Proxy) URL() string { return "http://" + p.address }
+
+// Down refuses connections, and cuts off those that there are. The service works off what has reached it.
+func (p *Proxy) Down() {
+	p.mu.Lock()
+	server := p.server
+	p.server = nil
+	p.mu.Unlock()
+	if server != nil {
+		_ = server.Close()
+	}
+}
+
+// Restore accepts connections again.
+func (p *Proxy) Restore() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.server != nil {
+		return nil
+	}
+	l, err := (&net.ListenConfig{}).Listen(p.over, "tcp", p.address)
+	if err != nil {
+		return fmt.Errorf("listen before the service: %w", err)
+	}
+	p.address = l.Addr().String()
+	p.server = &http.Server{Handler: http.HandlerFunc(p.serve), ReadHeaderTimeout: landTime}
+	go func(s *http.Server) { _ = s.Serve(l) }(p.server)
+	return nil
+}
+
+// Close ends everything, also what is held.
+func (p *Proxy) Close() {
+	p.Down()
+	p.end()
+	p.inFlight.Wait()
+	p.client.CloseIdleConnections()
+}
+
+// On has the next call of that name meet the action. Each call meets one event at most: the one that was asked for first.
+func (p *Proxy) On(name string, do Action) *Event {
+	e := newEvent(name, do)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.events = append(p.events, e)
+	return e
+}
+
+// Choose has fn say what happens to each call that meets no event, for runs that fail at random. It may not hold: nobody would release.
+func (p *Proxy) Choose(fn func(Call) Action) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.choose = fn
+}
+
+// Seen counts the calls of that name so far.
+func (p *Proxy) Seen(name string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen[name]
+}
+
+// meet counts a call, and gives the event that it meets, if any.
+func (p *Proxy) meet(c Call) *Event {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen[c.Name]++
+	if c.Name == "" {
+		return nil
+	}
+	for _, e := range p.events {
+		if !e.met && e.name == c.Name {
+			e.met = true
+			return e
+		}
+	}
+	if p.choose == nil {
+		return nil
+	}
+	switch do := p.choose(c); do {
+	case CutBefore, FailBefore, CutAfter, HalfAfter, FailAfter:
+		return newEvent(c.Name, do)
+	case Pass, HoldBefore, HoldAfter:
+	}
+	return nil
+}
+
+// errNoService is for a call that comes while there is none.
+var errNoService = errors.New("there is no service to pass the call on to")

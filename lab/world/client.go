@@ -1,0 +1,84 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Request to an API. Method is POST unless it is given.
+type Request struct {
+	Method, Path string
+	As           string // API key
+	Key          string // Idempotency-Key; empty for none
+	Body         string
+	Header       http.Header
+}
+
+// Answer as the client got it, whole.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+const (
+	clientPatience = 20 * time.Second
+	maxAnswer      = 1 << 20
+)
+
+// Client calls processes directly, without a proxy. It is safe for concurrent use.
+type Client struct{ http *http.Client }
+
+// NewClient has connections of its own.
+func NewClient() *Client {
+	return &Client{&http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: clientPatience}}
+}
+
+// Close gives the idle connections up.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Do sends the request once: nothing is ever sent again by itself, as what happens to a single request is what this is about.
+func (c *Client) Do(ctx context.Context, address string, r Request) (Answer, error) {
+	if r.Method == "" {
+		r.Method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, r.Method, "http://"+address+r.Path, strings.NewReader(r.Body))
+	if err != nil {
+		return Answer{}, err
+	}
+	req.GetBody = nil
+	for name, values := range r.Header {
+		req.Header[name] = values
+	}
+	if r.Body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.As != "" {
+		req.Header.Set("Authorization", "Bearer "+r.As)
+	}
+	if r.Key != "" {
+		req.Header.Set("Idempotency-Key", r.Key)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return Answer{}, fmt.Errorf("read the answer: %w", err)
+	}
+	return Answer{res.StatusCode, res.Header, body}, nil
+}
+
+// Payment is a request for one of 120 dollars.
+func (k Keys) Payment(key, paymentMethod string) Request {
+	return Request{
+		Path: "/payments", As: k.Acme, Key: key,
+		Body: fmt.Sprintf(`{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":%q}`, paymentMethod),
+	}
+}

@@ -1,0 +1,178 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"payonce/internal/e2e/pgproxy"
+	"payonce/lab/httpproxy"
+)
+
+// Process is one of the programs. It keeps its addresses, its log and its proxies over restarts.
+type Process struct {
+	Name     string
+	Address  string // host:port of its public side
+	Operator string // and of the operator's; the same for a program that has one side only
+	Log      string // path
+
+	DB  *pgproxy.Proxy   // before the database; nil for the PSP
+	PSP *httpproxy.Proxy // before the PSP; nil for the PSP
+
+	program string
+	args    []string
+	env     []string
+	probe   string
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// readyLimit is how long a program may take until it answers.
+const readyLimit = 30 * time.Second
+
+// Start runs the program, also again after it has ended, and returns when it answers that it is ready.
+func (p *Process) Start(ctx context.Context) error {
+	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(p.program, p.args...) //nolint:noctx // it is ended by name, in many ways
+	cmd.Env, cmd.Stdout, cmd.Stderr = p.env, log, log
+	cmd.SysProcAttr = childAttributes()
+	done, started := make(chan struct{}), make(chan error)
+	go func() {
+		// The child is told to die with the thread that has started it. So this one stays.
+		runtime.LockOSThread()
+		err := cmd.Start()
+		_ = log.Close()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how it ended is in its log
+			close(done)
+		}
+	}()
+	if err := <-started; err != nil {
+		return fmt.Errorf("start %s: %w", p.Name, err)
+	}
+	p.mu.Lock()
+	p.cmd, p.done = cmd, done
+	p.mu.Unlock()
+	if err := p.awaitReady(ctx, done); err != nil {
+		p.Kill()
+		return fmt.Errorf("start %s: %w\n%s", p.Name, err, p.LastWords())
+	}
+	return nil
+}
+
+// awaitReady asks again and again: from outside there is no event to wait for.
+func (p *Process) awaitReady(ctx context.Context, done <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.probe, http.NoBody)
+		if err != nil {
+			return err
+		}
+		if res, err := client.Do(req); err == nil {
+			_ = res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-done:
+			return errors.New("it ended at once")
+		case <-ctx.Done():
+			return errors.New("it is not ready in time")
+		case <-tick.C:
+		}
+	}
+}
+
+// Kill is kill -9. What the process had under way to the database or the PSP is on the proxies, and theirs to keep or to lose.
+func (p *Process) Kill() { p.end(syscall.SIGKILL, readyLimit) }
+
+// Stop ends the process in good order. One that is paused goes on first.
+func (p *Process) Stop() {
+	p.Resume()
+	p.end(syscall.SIGTERM, stopLimit)
+}
+
+func (p *Process) end(sig syscall.Signal, limit time.Duration) {
+	p.mu.Lock()
+	cmd, done := p.cmd, p.done
+	p.mu.Unlock()
+	if cmd == nil {
+		return
+	}
+	_ = cmd.Process.Signal(sig)
+	select {
+	case <-done:
+	case <-time.After(limit):
+		_ = cmd.Process.Kill()
+		<-done
+	}
+}
+
+// Pause is SIGSTOP: the process keeps all that it has, and does nothing.
+func (p *Process) Pause() { p.signal(syscall.SIGSTOP) }
+
+// Resume is SIGCONT.
+func (p *Process) Resume() { p.signal(syscall.SIGCONT) }
+
+// signal does nothing to a process that has been waited for, so it cannot reach another one of the same id.
+func (p *Process) signal(sig syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd != nil {
+		_ = p.cmd.Process.Signal(sig)
+	}
+}
+
+// Running tells whether the process has not ended.
+func (p *Process) Running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// LastWords is the end of what the program has said.
+func (p *Process) LastWords() string {
+	raw, err := os.ReadFile(p.Log)
+	if err != nil {
+		return err.Error()
+	}
+	const enough = 4000
+	return string(raw[max(0, len(raw)-enough):])
+}
+
+// freeAddress finds one on loopback that nobody listens on.
+func freeAddress(ctx context.Context) (string, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}

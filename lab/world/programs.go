@@ -1,0 +1,79 @@
+package world
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Programs.
+const (
+	API        = "api"
+	Reconciler = "reconciler"
+	MockPSP    = "mockpsp"
+)
+
+// Programs are built ones, in a directory.
+type Programs struct{ dir string }
+
+// Path of one of them.
+func (p Programs) Path(name string) string { return filepath.Join(p.dir, name) }
+
+// Build builds the programs into dir. The overlay replaces source files by others for this build alone, both by their paths; without one
+// the programs are unchanged. A file that would be replaced has to exist: go build would add it without a word.
+func Build(ctx context.Context, root, dir string, overlay map[string]string) (Programs, error) {
+	args := []string{"build", "-buildvcs=false", "-o", dir + string(filepath.Separator)}
+	if len(overlay) > 0 {
+		file, err := writeOverlay(root, dir, overlay)
+		if err != nil {
+			return Programs{}, err
+		}
+		args = append(args, "-overlay", file)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/api", "./cmd/reconciler", "./cmd/mockpsp")...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return Programs{}, fmt.Errorf("build the programs: %w\n%s", err, out)
+	}
+	return Programs{dir}, nil
+}
+
+func writeOverlay(root, dir string, overlay map[string]string) (string, error) {
+	replace := map[string]string{}
+	for old, by := range overlay {
+		if !filepath.IsAbs(old) {
+			old = filepath.Join(root, old)
+		}
+		if _, err := os.Stat(old); err != nil {
+			return "", fmt.Errorf("find what the overlay replaces: %w", err)
+		}
+		replace[old] = by
+	}
+	raw, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "overlay.json")
+	return file, os.WriteFile(file, raw, 0o600)
+}
+
+// Root is the directory of the module that the program is run in.
+func Root(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the source tree: %w", err)
+	}
+	mod := strings.TrimSpace(string(out))
+	if filepath.Base(mod) != "go.mod" {
+		return "", errors.New("find the source tree: run this in a checkout of Payonce")
+	}
+	return filepath.Dir(mod), nil
+}

@@ -1,0 +1,170 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/embeddedpg"
+)
+
+// Options of a site.
+type Options struct {
+	Programs Programs
+	Dir      string            // for everything that is kept; has to exist, and be one that everybody may enter
+	Settings map[string]string // of PostgreSQL, beside ours
+	Durable  bool              // fsync and the like; without it a crash of PostgreSQL loses nothing, one of the machine does
+	Say      func(string)
+}
+
+// Site is one PostgreSQL server.
+type Site struct {
+	Programs Programs
+	Dir      string
+	Say      func(string)
+	Keys     Keys
+
+	options embeddedpg.Options
+
+	mu     sync.Mutex
+	server *embeddedpg.Server
+	next   int
+}
+
+// Keys are the API keys of the template, and so of every world.
+type Keys struct{ Acme, Globex, Operator string }
+
+// template is the database that worlds are cloned from.
+const template = "world_template"
+
+const stopLimit = 20 * time.Second
+
+// Open starts the server and makes the template.
+func Open(ctx context.Context, o Options) (_ *Site, err error) {
+	s := &Site{Programs: o.Programs, Dir: o.Dir, Say: o.Say}
+	settings := map[string]string{
+		"max_connections": "400", "shared_buffers": "128MB", "jit": "off",
+		// Without it, a crash of PostgreSQL forgets what it has acknowledged: a reservation, for which a charge was then made.
+		"synchronous_commit": "on",
+	}
+	maps.Copy(settings, o.Settings)
+	s.options = embeddedpg.Options{
+		DataDir: filepath.Join(o.Dir, "postgres"), Durable: o.Durable, Install: true, Progress: o.Say, Settings: settings,
+	}
+	if s.server, err = embeddedpg.Start(ctx, s.options); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	return s, s.makeTemplate(ctx)
+}
+
+func (s *Site) makeTemplate(ctx context.Context) error {
+	if err := s.admin(ctx, "CREATE DATABASE "+template); err != nil {
+		return err
+	}
+	url := s.server.URL(template)
+	if _, err := s.run(ctx, url, "migrate"); err != nil {
+		return err
+	}
+	for _, k := range []struct {
+		into *string
+		args []string
+	}{
+		{&s.Keys.Acme, []string{"--tenant", "acme"}},
+		{&s.Keys.Globex, []string{"--tenant", "globex"}},
+		{&s.Keys.Operator, []string{"--operator", "--scopes", "ops:read,ops:resolve", "--label", "world"}},
+	} {
+		out, err := s.run(ctx, url, append([]string{"keys", "create"}, k.args...)...)
+		if err != nil {
+			return err
+		}
+		*k.into, _, _ = strings.Cut(out, "\n")
+	}
+	// Limits of requests have tests of their own.
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, "UPDATE tenants SET requests_per_second = 100000, request_burst = 100000")
+	if err := errors.Join(err, conn.Close(ctx)); err != nil {
+		return fmt.Errorf("lift the tenants' limits: %w", err)
+	}
+	return s.admin(ctx, "ALTER DATABASE "+template+" ALLOW_CONNECTIONS false IS_TEMPLATE true")
+}
+
+// run runs a command of the api program to its end.
+func (s *Site) run(ctx context.Context, url string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, s.Programs.Path(API), args...)
+	cmd.Env = []string{"DATABASE_URL=" + url}
+	var problems strings.Builder
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("api %s: %w\n%s", strings.Join(args, " "), err, problems.String())
+	}
+	return string(out), nil
+}
+
+// admin runs one statement as the superuser, beside all databases of ours.
+func (s *Site) admin(ctx context.Context, sql string) error {
+	conn, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, sql)
+	if err := errors.Join(err, conn.Close(ctx)); err != nil {
+		return fmt.Errorf("%s: %w", sql, err)
+	}
+	return nil
+}
+
+// URL is the superuser's connection string of a database, straight to the server.
+func (s *Site) URL(database string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.server.URL(database)
+}
+
+// CrashPostgres ends the server as pg_ctl stop -m immediate does, and starts it again: it recovers from its log.
+func (s *Site) CrashPostgres(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.server.Abort()
+	server, err := embeddedpg.Start(ctx, s.options)
+	if err != nil {
+		return fmt.Errorf("start PostgreSQL after its crash: %w", err)
+	}
+	s.server = server
+	return nil
+}
+
+// clone makes one more database.
+func (s *Site) clone(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	s.next++
+	name := fmt.Sprintf("world_%d", s.next)
+	s.mu.Unlock()
+	return name, s.admin(ctx, "CREATE DATABASE "+name+" TEMPLATE "+template)
+}
+
+// Close ends the server and removes its data.
+func (s *Site) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(s.server.Stop(ctx), os.RemoveAll(s.server.DataDir()))
+}

@@ -1,0 +1,32 @@
+package world
+
+import "time"
+
+// The times of a world, by which a case can be over in seconds. They keep the relations that the programs check at their start.
+const (
+	Lease       = 3 * time.Second
+	PSPTimeout  = 1 * time.Second
+	PSPLate     = 2 * time.Second
+	PSPLandsAt  = 1 * time.Second // a late charge, after its request; within PSPLate
+	FirstLookup = 500 * time.Millisecond
+	// SettleWindow is how long after a key became unknown "not found" becomes proof.
+	SettleWindow = Lease + PSPLate
+)
+
+// Times are the settings of the API and the reconciler.
+func Times() map[string]string {
+	return map[string]string{
+		"LEASE": Lease.String(), "PSP_TIMEOUT": PSPTimeout.String(), "PSP_DIAL_TIMEOUT": "500ms", "PSP_LATE_LIMIT": PSPLate.String(),
+		"FIRST_LOOKUP": FirstLookup.String(), "DRAIN_LIMIT": "5s", "STOP_LIMIT": "5s",
+		"SWEEP_EVERY": "300ms", "CLAIM_EVERY": "200ms", "SCAN_EVERY": "1s", "SCAN_OVERLAP": "30s",
+		"LOOKUP_BASE": "300ms", "LOOKUP_CAP": "2s", "LOOKUP_BUDGET": "12",
+	}
+}
+
+// pspTimes are those of the mock PSP.
+func pspTimes() map[string]string {
+	return map[string]string{
+		"MOCKPSP_SLOW_DELAY": "300ms", "MOCKPSP_HANG_LIMIT": "3s", "MOCKPSP_LATE_DELAY": PSPLandsAt.String(),
+		"MOCKPSP_WEBHOOK_DELAY": "50ms", "MOCKPSP_WEBHOOK_SCHEDULE": "200ms,500ms,1s,1s,2s,2s,5s,5s,10s,10s,20s,20s",
+	}
+}

@@ -1,0 +1,232 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/e2e/pgproxy"
+	"payonce/internal/gateway/mockpsp"
+	"payonce/lab/httpproxy"
+)
+
+// Plan says how a world differs from the ordinary.
+type Plan struct {
+	Env        map[string]string // settings of the API and the reconciler, beside Times
+	PSPEnv     map[string]string // of the mock PSP
+	NoWebhooks bool              // the PSP tells nobody what it has done
+	// Arrived sees each call to the PSP before it is passed on, whoever makes it.
+	Arrived func(httpproxy.Call)
+	// Program replaces the api program, for one that serves the same routes.
+	Program    string
+	ProgramEnv []string
+}
+
+// World is one database and what runs on it.
+type World struct {
+	Name  string
+	URL   string        // of the database, straight, as the superuser
+	DB    *pgxpool.Pool // likewise
+	Keys  Keys
+	PSP   *Process         // the mock PSP itself
+	Front *httpproxy.Proxy // through which webhooks come to the APIs
+
+	site *Site
+	plan Plan
+	dir  string
+
+	mu        sync.Mutex
+	apis      []*Process
+	processes []*Process
+	turn      int
+}
+
+const pspSecret = "world-psp-secret"
+
+// Names of calls at the proxies.
+const (
+	Charge     = "charge"
+	Refund     = "refund"
+	Lookup     = "lookup"
+	List       = "list"
+	Settlement = "settlement"
+	Webhook    = "webhook" // at the Front
+)
+
+// New makes a world with a PSP and nothing else.
+func (s *Site) New(ctx context.Context, plan Plan) (_ *World, err error) {
+	name, err := s.clone(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &World{Name: name, URL: s.URL(name), Keys: s.Keys, site: s, plan: plan, dir: filepath.Join(s.Dir, name)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Close())
+		}
+	}()
+	if err := os.MkdirAll(w.dir, 0o755); err != nil {
+		return nil, err
+	}
+	if w.DB, err = pgxpool.New(ctx, w.URL); err != nil {
+		return nil, err
+	}
+	if w.Front, err = httpproxy.Open(httpproxy.Options{Upstream: w.nextAPI, Name: func(*http.Request) string { return Webhook }}); err != nil {
+		return nil, err
+	}
+	return w, w.startPSP(ctx)
+}
+
+// nextAPI is the API whose turn it is. One that does not run is passed over, as by a load balancer.
+func (w *World) nextAPI() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for range w.apis {
+		w.turn++
+		if p := w.apis[w.turn%len(w.apis)]; p.Running() {
+			return p.Address
+		}
+	}
+	return ""
+}
+
+func (w *World) startPSP(ctx context.Context) error {
+	address, err := freeAddress(ctx)
+	if err != nil {
+		return err
+	}
+	settings := pspTimes()
+	settings["MOCKPSP_ADDR"], settings["MOCKPSP_SECRET"] = address, pspSecret
+	settings["MOCKPSP_LEDGER"] = filepath.Join(w.dir, "ledger.jsonl")
+	if !w.plan.NoWebhooks {
+		settings["MOCKPSP_WEBHOOK_URL"], settings["MOCKPSP_WEBHOOK_SECRET"] = w.Front.URL()+"/webhooks/psp", mockpsp.DemoWebhookSecret
+	}
+	maps.Copy(settings, w.plan.PSPEnv)
+	w.PSP = &Process{
+		Name: MockPSP, Address: address, Operator: address, Log: filepath.Join(w.dir, "mockpsp.log"),
+		program: w.site.Programs.Path(MockPSP), env: environment(settings), probe: "http://" + address + "/_faults",
+	}
+	return w.PSP.Start(ctx)
+}
+
+// StartAPI adds an API process.
+func (w *World) StartAPI(ctx context.Context, name string) (*Process, error) {
+	p, err := w.process(ctx, name, API)
+	if err != nil {
+		return nil, err
+	}
+	if w.plan.Program != "" {
+		p.program, p.args = w.plan.Program, nil
+		p.env = append(p.env, w.plan.ProgramEnv...)
+	}
+	w.mu.Lock()
+	w.apis = append(w.apis, p)
+	w.mu.Unlock()
+	return p, p.Start(ctx)
+}
+
+// StartReconciler adds a reconciler process.
+func (w *World) StartReconciler(ctx context.Context, name string) (*Process, error) {
+	p, err := w.process(ctx, name, Reconciler)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.Start(ctx)
+}
+
+// process is one between two proxies of its own, not started yet.
+func (w *World) process(ctx context.Context, name, program string) (*Process, error) {
+	public, err := freeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	operator, err := freeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{
+		Name: name, Address: public, Operator: operator, Log: filepath.Join(w.dir, name+".log"),
+		program: w.site.Programs.Path(program), args: []string{map[string]string{API: "serve", Reconciler: "run"}[program]},
+		probe: "http://" + operator + "/readyz",
+	}
+	if p.DB, err = pgproxy.Open(w.URL); err != nil {
+		return nil, err
+	}
+	p.PSP, err = httpproxy.Open(httpproxy.Options{Upstream: func() string { return w.PSP.Address }, Name: nameOfCall, Arrived: w.plan.Arrived})
+	if err != nil {
+		return nil, errors.Join(err, p.DB.Close())
+	}
+	settings := Times()
+	maps.Copy(settings, map[string]string{
+		"DATABASE_URL": p.DB.URL(), "PSP_URL": p.PSP.URL(), "PSP_SECRET": pspSecret, "PUBLIC_URL": "http://payonce.test",
+		"WEBHOOK_SECRETS": mockpsp.DemoWebhookSecret, "LOG_LEVEL": "info",
+		"HTTP_ADDR": public, "OPERATOR_ADDR": operator, "RECONCILER_ADDR": operator,
+	})
+	maps.Copy(settings, w.plan.Env)
+	p.env = environment(settings)
+	w.mu.Lock()
+	w.processes = append(w.processes, p)
+	w.mu.Unlock()
+	return p, nil
+}
+
+func nameOfCall(r *http.Request) string {
+	switch post := r.Method == http.MethodPost; {
+	case post && r.URL.Path == "/v1/charges":
+		return Charge
+	case post && strings.HasSuffix(r.URL.Path, "/refunds"):
+		return Refund
+	case r.URL.Query().Has("idempotencyKey"):
+		return Lookup
+	case strings.HasPrefix(r.URL.Path, "/v1/settlements/"):
+		return Settlement
+	case r.URL.Path == "/v1/charges" || r.URL.Path == "/v1/refunds":
+		return List
+	}
+	return ""
+}
+
+func environment(settings map[string]string) []string {
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		env = append(env, name+"="+settings[name])
+	}
+	return env
+}
+
+// Close kills what runs, and drops the database. Logs stay.
+func (w *World) Close() error {
+	w.mu.Lock()
+	processes := slices.Clone(w.processes)
+	w.mu.Unlock()
+	var errs []error
+	for _, p := range processes {
+		p.Kill()
+		p.PSP.Close()
+		errs = append(errs, p.DB.Close())
+	}
+	if w.PSP != nil {
+		w.PSP.Kill()
+	}
+	if w.Front != nil {
+		w.Front.Close()
+	}
+	if w.DB != nil {
+		w.DB.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
+	if err := w.site.admin(ctx, "DROP DATABASE IF EXISTS "+w.Name+" WITH (FORCE)"); err != nil {
+		errs = append(errs, fmt.Errorf("close world: %w", err))
+	}
+	return errors.Join(errs...)
+}
