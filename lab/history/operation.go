@@ -1,0 +1,129 @@
+package history
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+)
+
+// The routes whose keys are checked. Operations on others may be recorded; Check passes them over.
+const (
+	PaymentsRoute = "POST /payments"
+	RefundsRoute  = "POST /payments/{id}/refunds"
+)
+
+// Operation is one request of a client, as the client saw it.
+type Operation struct {
+	Client int    // who asked; one client may ask for several things at a time
+	API    string // which process was asked
+	Tenant string
+	Route  string
+	Key    string // in its bare form
+	// Intent is a digest of what was asked, made by the client from what it meant to ask: two operations have the same one if and only if
+	// they should have the same fingerprint.
+	Intent string
+	Body   []byte // as it was sent
+
+	// Call and Return count from the beginning of the history. Return is 0 for an operation that was never answered as a whole: the client
+	// hung up, the connection was reset, the process was killed.
+	Call, Return time.Duration
+
+	Status  int
+	Header  http.Header // those of keptHeaders
+	Answer  []byte
+	Failure string // why there is no answer
+}
+
+// Answered reports whether the client has heard the end of it.
+func (o Operation) Answered() bool { return o.Return > 0 }
+
+// keptHeaders are those that the contract of a key speaks of.
+var keptHeaders = []string{
+	"Idempotency-Key", "Idempotent-Replayed", "Idempotency-Key-Expires", "Location", "Content-Type", "Retry-After",
+}
+
+func kept(from http.Header) http.Header {
+	to := http.Header{}
+	for _, name := range keptHeaders {
+		if values := from.Values(name); len(values) > 0 {
+			to[name] = values
+		}
+	}
+	return to
+}
+
+// line is an operation as a file has it, for people to read: bytes are text wherever they are UTF-8.
+type line struct {
+	Client  int         `json:"client"`
+	API     string      `json:"api,omitzero"`
+	Tenant  string      `json:"tenant"`
+	Route   string      `json:"route"`
+	Key     string      `json:"key"`
+	Intent  string      `json:"intent"`
+	Body    content     `json:"body,omitzero"`
+	Call    int64       `json:"callNanos"`
+	Return  int64       `json:"returnNanos,omitzero"`
+	Status  int         `json:"status,omitzero"`
+	Header  http.Header `json:"header,omitempty"`
+	Answer  content     `json:"answer,omitzero"`
+	Failure string      `json:"failure,omitzero"`
+}
+
+type content struct {
+	Text   string `json:"text,omitzero"`
+	Binary []byte `json:"base64,omitzero"` // what is not UTF-8
+}
+
+func contentOf(b []byte) content {
+	if utf8.Valid(b) {
+		return content{Text: string(b)}
+	}
+	return content{Binary: b}
+}
+
+func (c content) bytes() []byte {
+	if c.Text != "" {
+		return []byte(c.Text)
+	}
+	return c.Binary
+}
+
+func (o Operation) marshal() ([]byte, error) {
+	raw, err := json.Marshal(line{
+		o.Client, o.API, o.Tenant, o.Route, o.Key, o.Intent, contentOf(o.Body), int64(o.Call), int64(o.Return),
+		o.Status, o.Header, contentOf(o.Answer), o.Failure,
+	}, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("marshal operation: %w", err)
+	}
+	return append(raw, '\n'), nil
+}
+
+// Read reads the lines that a Recorder has written. A last line that was cut short by a crash is an error, with everything before it.
+func Read(r io.Reader) ([]Operation, error) {
+	var operations []Operation
+	lines := bufio.NewReader(r)
+	for number := 1; ; number++ {
+		raw, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) && len(raw) == 0 {
+			return operations, nil
+		}
+		if err != nil {
+			return operations, fmt.Errorf("read line %d: %w", number, errors.Join(err, io.ErrUnexpectedEOF))
+		}
+		var l line
+		if err := json.Unmarshal(raw, &l); err != nil {
+			return operations, fmt.Errorf("parse line %d: %w", number, err)
+		}
+		operations = append(operations, Operation{
+			l.Client, l.API, l.Tenant, l.Route, l.Key, l.Intent, l.Body.bytes(), time.Duration(l.Call), time.Duration(l.Return),
+			l.Status, l.Header, l.Answer.bytes(), l.Failure,
+		})
+	}
+}

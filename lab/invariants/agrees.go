@@ -1,0 +1,130 @@
+package invariants
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/payments"
+)
+
+// difference is between an entry of the PSP's ledger and a row of ours. One of the two may be missing.
+type difference struct {
+	entry   *Entry
+	row     *movementRow
+	what    string
+	excuses []deadletters.Kind // the kinds of letters that such a difference is given to
+	// unsettled: it is of the kind that the scan or a webhook mends by itself.
+	unsettled bool
+}
+
+// ledgerAgrees is I4: all differences that no dead letter excuses.
+func ledgerAgrees(w world) []Violation {
+	var found []Violation
+	for _, d := range differences(w) {
+		if !w.books.excused(d) {
+			found = append(found, Violation{"I4", d.name(), d.what})
+		}
+	}
+	return found
+}
+
+func differences(w world) []difference {
+	var all []difference
+	listed := map[string]*Entry{} // by the tenant's account and the PSP's id
+	for _, entries := range [][]Entry{w.ledger.Charges, w.ledger.Refunds} {
+		for i := range entries {
+			e := &entries[i]
+			listed[e.Account+" "+e.ID] = e
+			if d, differs := w.books.compare(e); differs {
+				all = append(all, d)
+			}
+		}
+	}
+	for _, row := range w.books.subjects {
+		if row.Status != string(payments.Success) && row.Status != string(payments.Refused) {
+			continue // whether the PSP has it nevertheless is seen from the other side
+		}
+		e := listed[w.books.accounts[row.Tenant]+" "+row.PSPID]
+		switch {
+		case strings.HasPrefix(row.PSPID, payments.OperatorPSPID):
+			all = append(all, difference{row: row, what: "an operator has vouched for it, and no letter says so", excuses: anyKeyKind()})
+		case e == nil:
+			all = append(all, difference{
+				row: row, excuses: []deadletters.Kind{deadletters.MissingAtPSP},
+				what: fmt.Sprintf("%s here as %s, which the PSP does not have", row.Status, row.PSPID),
+			})
+		case e.Reference != row.String():
+			all = append(all, difference{row: row, entry: e, what: fmt.Sprintf("%s here as %s, which the PSP has for %s", row.Status, row.PSPID, e.Reference)})
+		}
+	}
+	return all
+}
+
+// compare holds an entry against the row that it names.
+func (b *books) compare(e *Entry) (difference, bool) {
+	row := b.subjectOf(*e)
+	d := difference{entry: e, row: row}
+	switch {
+	case row == nil:
+		d.what, d.excuses = fmt.Sprintf("the PSP has %s (%s) for %q, which is nothing of ours", e.ID, e.Status, e.Reference), []deadletters.Kind{deadletters.UnknownMovement}
+	case b.accounts[row.Tenant] != e.Account:
+		d.what, d.excuses = fmt.Sprintf("the PSP has %s of tenant %s under account %s", row, row.Tenant, e.Account), []deadletters.Kind{deadletters.OtherAccount}
+	case e.AmountCents != row.Amount || e.Currency != row.Currency:
+		d.what = fmt.Sprintf("%d %s at the PSP, %d %s here (%s)", e.AmountCents, e.Currency, row.Amount, row.Currency, row.Status)
+		d.excuses = []deadletters.Kind{deadletters.PSPContradicts, deadletters.ContradictsCompleted, deadletters.LookupsExhausted}
+	case !e.Executed() && row.Status == string(payments.Failed):
+		return d, false // neither says that money has moved
+	case e.Status != row.Status:
+		d.what = fmt.Sprintf("%s at the PSP as %s, %s here", e.Status, e.ID, row.Status)
+		d.unsettled = row.Status == string(payments.Processing) || row.Status == string(payments.Failed)
+		d.excuses = kindsFor(payments.Status(row.Status))
+	case e.ID != row.PSPID:
+		d.what, d.excuses = fmt.Sprintf("%s at the PSP, %s here", e.ID, row.PSPID), []deadletters.Kind{deadletters.DuplicateMovement, deadletters.ContradictsCompleted}
+	case e.DeclineCode != row.Decline:
+		d.what = fmt.Sprintf("declined as %q at the PSP, as %q here", e.DeclineCode, row.Decline)
+	default:
+		return d, false
+	}
+	return d, true
+}
+
+// kindsFor lists the letters that are written when the PSP has a verdict and a row stands so.
+func kindsFor(s payments.Status) []deadletters.Kind {
+	switch s {
+	case payments.Processing:
+		return []deadletters.Kind{deadletters.LookupsExhausted, deadletters.PSPMemoryOver, deadletters.PSPContradicts, deadletters.RefundExceeds}
+	case payments.Failed:
+		return []deadletters.Kind{deadletters.LateAfterExpiry, deadletters.RefundExceeds, deadletters.PSPContradicts}
+	case payments.Success, payments.Refused:
+	}
+	return []deadletters.Kind{deadletters.ContradictsCompleted}
+}
+
+// excused looks for a letter of a fitting kind about the very row, or about the very record.
+func (b *books) excused(d difference) bool {
+	return slices.ContainsFunc(b.letters, func(l letterRow) bool {
+		if !slices.Contains(d.excuses, deadletters.Kind(l.Kind)) {
+			return false
+		}
+		if d.row != nil && strings.HasPrefix(d.row.PSPID, payments.OperatorPSPID) && d.entry == nil && l.Action != "executed" {
+			return false
+		}
+		aboutRow := d.row != nil && l.Subject != nil && *l.Subject == d.row.ID
+		aboutRecord := d.entry != nil && l.Finding == "record "+d.entry.Account+" "+d.entry.ID
+		return aboutRow || aboutRecord
+	})
+}
+
+// anyKeyKind are the kinds of letters about an unknown key, which an operator may close by his word.
+func anyKeyKind() []deadletters.Kind {
+	return []deadletters.Kind{deadletters.LookupsExhausted, deadletters.PSPMemoryOver, deadletters.PSPContradicts}
+}
+
+func (d difference) name() string {
+	if d.row != nil {
+		return d.row.scope() + " " + d.row.Key + " " + d.row.String()
+	}
+	return d.entry.name() + " " + d.entry.ID
+}

@@ -1,0 +1,160 @@
+package invariants
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/payments"
+)
+
+// books is the database at one instant.
+type books struct {
+	accounts map[string]string // of the PSP, by tenant
+	keys     map[keyName]*keyRow
+	subjects map[uuid.UUID]*movementRow // payments and refunds
+	letters  []letterRow
+	events   []eventRow // by key, in order
+	waiting  []string   // what is still to be worked on beside keys
+}
+
+// keyName names a key as its row does.
+type keyName struct{ scope, key string }
+
+func (n keyName) String() string { return n.scope + " " + n.key }
+
+type keyRow struct {
+	Scope, Key          string
+	Status              string
+	Attempt, Generation int32
+	Subject             uuid.UUID
+	ResponseStatus      *int16
+	ResponseContentType *string
+	ResponseLocation    *string
+	ResponseBody        []byte
+	Held                bool // by an open dead letter
+}
+
+func (k *keyRow) name() keyName { return keyName{k.Scope, k.Key} }
+
+// movementRow is a payment or a refund.
+type movementRow struct {
+	ID         uuid.UUID
+	PaymentID  *uuid.UUID // of a refund
+	Tenant     string
+	Key        string
+	Generation int32
+	Amount     int64
+	Currency   string
+	Status     string
+	PSPID      string
+	Decline    string
+}
+
+func (m *movementRow) scope() string {
+	if m.PaymentID != nil {
+		return m.Tenant + " " + payments.RefundOperation
+	}
+	return m.Tenant + " " + payments.CreateOperation
+}
+
+func (m *movementRow) String() string {
+	if m.PaymentID != nil {
+		return payments.RefundID(m.ID).String()
+	}
+	return payments.PaymentID(m.ID).String()
+}
+
+type letterRow struct {
+	Kind    string
+	Finding string
+	Subject *uuid.UUID
+	Status  string
+	Action  string
+}
+
+type eventRow struct {
+	Scope, Key          string
+	Generation, Attempt int32
+	At                  time.Time
+	Actor               string
+	From, To            string
+	Reason              string
+}
+
+const (
+	readKeys = `
+SELECT k.scope, k.key, k.status, k.attempt, k.generation, k.subject,
+       k.response_status, k.response_content_type, k.response_location, k.response_body,
+       EXISTS (SELECT FROM dead_letters AS d WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation
+               AND d.status = 'open' AND d.kind <> 'job_discarded') AS held
+FROM idempotency_keys AS k`
+	readMovements = `
+SELECT id, NULL::uuid AS payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status,
+       coalesce(psp_charge_id, ''), coalesce(decline_code, '') FROM payments
+UNION ALL
+SELECT id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status,
+       coalesce(psp_refund_id, ''), coalesce(decline_code, '') FROM refunds`
+	readLetters = `SELECT kind, finding, subject, status, coalesce(action, '') FROM dead_letters`
+	readEvents  = `
+SELECT scope, key, generation, attempt, at, actor, from_status, to_status, reason
+FROM idempotency_key_events ORDER BY scope, key, id`
+	// A job about a key that an operator has comes again and again: it is no sign of unrest.
+	readWaiting = `
+SELECT 'webhook ' || id FROM webhook_events WHERE processed_at IS NULL
+UNION ALL
+SELECT format('job %s %s, %s', j.kind, j.id, j.state) FROM river_job AS j
+WHERE j.kind IN ('webhook', 'resolve', 'evidence') AND j.state IN ('available', 'running')
+  AND NOT EXISTS (SELECT FROM dead_letters AS d WHERE d.status = 'open' AND d.scope = j.args ->> 'scope' AND d.key = j.args ->> 'key')`
+)
+
+// readBooks reads everything in one snapshot.
+func readBooks(ctx context.Context, db *pgxpool.Pool) (*books, error) {
+	b := &books{accounts: map[string]string{}, keys: map[keyName]*keyRow{}, subjects: map[uuid.UUID]*movementRow{}}
+	err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, "SELECT id, psp_account FROM tenants")
+		if err != nil {
+			return err
+		}
+		var tenant, account string
+		_, err = pgx.ForEachRow(rows, []any{&tenant, &account}, func() error {
+			b.accounts[tenant] = account
+			return nil
+		})
+		keys, keysErr := collect(ctx, tx, readKeys, pgx.RowToStructByPos[keyRow])
+		for _, k := range keys {
+			b.keys[k.name()] = &k
+		}
+		movements, movementsErr := collect(ctx, tx, readMovements, pgx.RowToStructByPos[movementRow])
+		for _, m := range movements {
+			b.subjects[m.ID] = &m
+		}
+		var lettersErr, eventsErr, waitingErr error
+		b.letters, lettersErr = collect(ctx, tx, readLetters, pgx.RowToStructByPos[letterRow])
+		b.events, eventsErr = collect(ctx, tx, readEvents, pgx.RowToStructByPos[eventRow])
+		b.waiting, waitingErr = collect(ctx, tx, readWaiting, pgx.RowTo[string])
+		return errors.Join(err, keysErr, movementsErr, lettersErr, eventsErr, waitingErr)
+	})
+	return b, err
+}
+
+func collect[T any](ctx context.Context, tx pgx.Tx, sql string, to pgx.RowToFunc[T]) ([]T, error) {
+	rows, err := tx.Query(ctx, sql)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, to)
+}
+
+// subjectOf reads an entry's reference as the row that it names, or nil.
+func (b *books) subjectOf(e Entry) *movementRow {
+	id, err := subjectOf(e.Reference)
+	if err != nil {
+		return nil
+	}
+	return b.subjects[id]
+}

@@ -1,0 +1,323 @@
+package invariants
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/payments"
+)
+
+const (
+	paidKey     = "paid-0123456789abcdef"
+	declinedKey = "declined-0123456789ab"
+	lostKey     = "lost-0123456789abcdef"
+	refundKey   = "refund-0123456789abcd"
+)
+
+func paymentID(t testing.TB, id string) string {
+	t.Helper()
+	parsed, err := uuid.Parse(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return payments.PaymentID(parsed).String()
+}
+
+// lived is a shop that has seen a bit of everything, and is quiet.
+func lived(t *testing.T) *shop {
+	t.Helper()
+	s := setup(t)
+	for _, tenant := range []string{"acme", "globex"} {
+		s.pay(tenant, paidKey, "pm_ok")
+		s.pay(tenant, paidKey, "pm_ok")
+	}
+	s.pay("acme", paidKey, "pm_declined") // a mismatch
+	s.pay("acme", declinedKey, "pm_declined")
+	s.pay("acme", lostKey, "pm_500_charged")
+	s.pay("acme", "wrong-0123456789abcdef", "pm_wrong_amount")
+	s.refund("acme", refundKey, paidKey, 5000)
+	s.reconcile()
+	s.pay("acme", lostKey, "pm_500_charged")
+	return s
+}
+
+func TestWorldThatKeepsItsPromisesHasNoViolations(t *testing.T) {
+	t.Parallel()
+	s := lived(t)
+	for _, v := range s.check() {
+		t.Error(v)
+	}
+	if n := s.text("SELECT count(*) FROM idempotency_keys WHERE status = 'completed'"); n != "5" {
+		t.Errorf("%s keys are completed", n)
+	}
+	episodes, err := Convergence(t.Context(), s.evidence())
+	if err != nil {
+		t.Fatal(err)
+	}
+	median, longest := MedianAndMax(episodes)
+	if len(episodes) != 1 || episodes[0].To != "completed" || median <= 0 || median != longest {
+		t.Errorf("episodes: %+v", episodes)
+	}
+}
+
+// Each row is a breach, made behind the guards, and what it is found as.
+func TestBreachIsFound(t *testing.T) {
+	t.Parallel()
+	s := lived(t)
+	restore := s.remember()
+	key := func(set string) string {
+		return "UPDATE idempotency_keys SET " + set + " WHERE scope LIKE 'acme %' AND key = $1"
+	}
+	payment := func(set string) string {
+		return "UPDATE payments SET " + set + " WHERE tenant_id = 'acme' AND idempotency_key = $1"
+	}
+	for name, b := range map[string]struct {
+		sql, key          string
+		invariant, detail string
+	}{
+		"a key that stays in progress": {key(`status = 'in_progress', locked_until = now(), finished_at = NULL, response_status = NULL,
+			response_content_type = NULL, response_location = NULL, response_schema_version = NULL, response_body = NULL`), paidKey, "I2", "still in_progress"},
+		"an event that nobody works on": {"INSERT INTO webhook_events (id, sent_at, body) VALUES ($1, now(), '')", "evt_1", "I2", "still waiting"},
+		"a job that nobody works on": {`INSERT INTO river_job (kind, state, max_attempts, args)
+			VALUES ('resolve', 'available', 1, jsonb_build_object('key', $1::text))`, paidKey, "I2", "still waiting"},
+		"a body that was rewritten":      {key(`response_body = response_body || ' '`), paidKey, "I3", "told otherwise"},
+		"a status that was rewritten":    {key(`response_status = 200`), paidKey, "I3", "status 201, stored is 200"},
+		"a type that was rewritten":      {key(`response_content_type = 'text/html'`), paidKey, "I3", "content type"},
+		"a location that was rewritten":  {key(`response_location = '/'`), paidKey, "I3", "location"},
+		"a key that was forgotten":       {"DELETE FROM idempotency_keys WHERE scope LIKE 'acme %' AND key = $1", paidKey, "I3", "not there"},
+		"another amount":                 {payment("amount_minor = 12001"), paidKey, "I4", "12000 USD at the PSP, 12001 USD here"},
+		"another currency":               {payment("currency = 'EUR'"), paidKey, "I4", "12000 USD at the PSP, 12000 EUR here"},
+		"another charge":                 {payment("psp_charge_id = 'ch_other'"), paidKey, "I4", "which the PSP does not have"},
+		"a decline that was charged":     {payment("status = 'declined', decline_code = 'insufficient_funds'"), lostKey, "I4", "succeeded at the PSP"},
+		"a charge that failed here":      {payment("status = 'failed', psp_charge_id = NULL"), lostKey, "I2", "not noticed yet"},
+		"a success that was declined":    {payment("status = 'succeeded', decline_code = NULL"), declinedKey, "I4", "declined at the PSP"},
+		"another reason of the decline":  {payment("decline_code = 'stolen'"), declinedKey, "I4", "stolen"},
+		"an operator's word of his own":  {payment("psp_charge_id = 'operator:1'"), paidKey, "I4", "vouched"},
+		"a letter about something else":  {"UPDATE dead_letters SET subject = gen_random_uuid() WHERE $1 <> ''", paidKey, "I4", "12001 USD at the PSP, 12000 USD here"},
+		"a letter of another kind":       {"UPDATE dead_letters SET kind = 'webhook_unmatched' WHERE $1 <> ''", paidKey, "I4", "12001 USD at the PSP"},
+		"an attempt that was not made":   {key("attempt = 2"), paidKey, "I8", "the row is completed in attempt 2"},
+		"a generation that never was":    {key("generation = 2"), paidKey, "I8", "of generation 2"},
+		"a timeline that was cut":        {"DELETE FROM idempotency_key_events WHERE key = $1 AND to_status = 'unknown' AND from_status = 'in_progress'", lostKey, "I8", "but it was in_progress"},
+		"a timeline that ends too early": {"DELETE FROM idempotency_key_events WHERE key = $1 AND to_status = 'completed'", lostKey, "I8", "the timeline ends unknown"},
+		"an edge that there is not":      {"UPDATE idempotency_key_events SET to_status = 'expired' WHERE key = $1 AND to_status = 'completed'", lostKey, "I8", "which is no edge"},
+		"an attempt that goes back":      {"UPDATE idempotency_key_events SET attempt = 0 WHERE key = $1", lostKey, "I8", "as attempt 0"},
+		"a key that went on alone":       {payment("status = 'processing', psp_charge_id = NULL"), lostKey, "I8", "is processing"},
+		"a payment without a key":        {"UPDATE payments SET idempotency_key = $1 WHERE idempotency_key = '" + paidKey + "'", "nobody-0123456789ab", "I9", "does not stand for it"},
+		"a key without a payment":        {key("subject = gen_random_uuid()"), paidKey, "I9", "stands for nothing"},
+		"a charge under an unreserved key": {`UPDATE idempotency_keys SET key = $1 WHERE key = '` + paidKey + `'`, "renamed-0123456789abc", "I9",
+			"keys that nobody has reserved"},
+	} {
+		s.breach(b.sql, b.key)
+		t.Log(name)
+		s.finds(b.invariant, b.detail)
+		restore()
+	}
+}
+
+func TestWorldThatWasBroughtBackHasNoViolations(t *testing.T) {
+	t.Parallel()
+	s := lived(t)
+	restore := s.remember()
+	s.breach("DELETE FROM idempotency_keys")
+	restore()
+	for _, v := range s.check() {
+		t.Error(v)
+	}
+}
+
+// charge asks the PSP itself, as a program does that has gone wrong.
+func (s *shop) charge(path, key, body string) {
+	s.t.Helper()
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.psp.URL+"/v1/charges"+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+pspSecret)
+	request.Header.Set("PSP-Account", "acme")
+	request.Header.Set("Idempotency-Key", key)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := s.psp.Client().Do(request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode >= http.StatusBadRequest {
+		s.t.Fatalf("the PSP answered %d", response.StatusCode)
+	}
+}
+
+func (s *shop) reference(key string) string {
+	return paymentID(s.t, s.text("SELECT id FROM payments WHERE tenant_id = 'acme' AND idempotency_key = $1", key))
+}
+
+func TestSecondChargeUnderAFreshKeyIsFoundByItsReference(t *testing.T) {
+	t.Parallel()
+	s := lived(t)
+	s.charge("", "fresh-0123456789abcdef", fmt.Sprintf(`{"amountCents":12000,"currency":"USD","paymentMethod":"pm_ok","reference":%q}`, s.reference(paidKey)))
+	s.finds("I1", "2 successful charges for one reference")
+	s.finds("I4", "at the PSP")
+	s.finds("I9", "under a key that nobody has reserved")
+	s.finds("I9", "1 of ")
+}
+
+func TestChargeOfNobodysIsFound(t *testing.T) {
+	t.Parallel()
+	s := lived(t)
+	s.charge("", "fresh-0123456789abcdef", `{"amountCents":12000,"currency":"USD","paymentMethod":"pm_ok","reference":"order-7"}`)
+	s.finds("I4", "nothing of ours")
+	s.finds("I9", "nothing of ours")
+}
+
+func TestSendWithoutAnAttemptIsFound(t *testing.T) {
+	t.Parallel()
+	s := lived(t)
+	s.charge("", paidKey, fmt.Sprintf(`{"amountCents":12000,"currency":"USD","paymentMethod":"pm_ok","reference":%q}`, s.reference(paidKey)))
+	s.finds("I6", "sent 2 times to the PSP, in 1 attempts that did not deny it")
+}
+
+// A key that was given back and taken again, in the timeline of one that has had neither.
+func TestKeyThatWasGivenBackWithoutAProofIsFound(t *testing.T) {
+	t.Parallel()
+	s := lived(t)
+	restore := s.remember()
+	const (
+		line  = "INSERT INTO idempotency_key_events (scope, key, generation, attempt, at, actor, from_status, to_status, reason) VALUES "
+		scope = "('acme POST /payments', $1, 1, "
+	)
+	retaken := scope + "2, now(), 'request', 'failed_retryable', 'in_progress', '')"
+	lost := scope + "1, now() - interval '3 seconds', 'owner', 'in_progress', 'unknown', ''), "
+	for _, row := range []struct{ sql, invariant, detail string }{
+		{line + scope + "1, now(), 'owner', 'in_progress', 'failed_retryable', ''), " + retaken, "", ""},
+		{line + scope + "1, now(), 'request', 'in_progress', 'failed_retryable', ''), " + retaken, "I8", "request gave it back"},
+		{line + lost + scope + "1, now(), 'lookup', 'unknown', 'failed_retryable', ''), " + retaken, "I8", "gave it back 3s after it became unknown"},
+		{line + lost + scope + "1, now() + interval '2 seconds', 'lookup', 'unknown', 'failed_retryable', ''), " + retaken, "", ""},
+	} {
+		s.breach(row.sql, paidKey)
+		s.breach("UPDATE idempotency_keys SET attempt = 2 WHERE scope LIKE 'acme %' AND key = $1", paidKey)
+		if row.invariant != "" {
+			s.finds(row.invariant, row.detail)
+		} else if found := s.check(); len(found) > 0 {
+			t.Errorf("after %s: %v", row.sql, found)
+		}
+		restore()
+	}
+	// Attempt 2 has sent once, as the PSP knows, and attempt 1 has sworn that it has not. So have both, here.
+	s.breach(line+scope+"1, now(), 'owner', 'in_progress', 'failed_retryable', ''), "+retaken+
+		", "+scope+"2, now(), 'owner', 'in_progress', 'failed_retryable', ''), "+scope+"2, now(), 'webhook', 'failed_retryable', 'completed', '')", paidKey)
+	s.breach("UPDATE idempotency_keys SET attempt = 2 WHERE scope LIKE 'acme %' AND key = $1", paidKey)
+	s.finds("I6", "sent 1 times to the PSP, in 0 attempts")
+}
+
+func TestRefundsBeyondTheirChargeAreFound(t *testing.T) {
+	t.Parallel()
+	charge := Entry{ID: "ch_1", Account: "acme", IdempotencyKey: "k", Reference: "pay_1", AmountCents: 100, Status: "succeeded"}
+	refund := func(key string, amount int64) Entry {
+		return Entry{ID: "rf_" + key, Account: "acme", IdempotencyKey: key, Reference: "re_" + key, ChargeID: "ch_1", AmountCents: amount, Status: "succeeded"}
+	}
+	declined := charge
+	declined.Status = "declined"
+	for name, row := range map[string]struct {
+		ledger Ledger
+		found  int
+	}{
+		"all of it":             {Ledger{[]Entry{charge}, []Entry{refund("a", 60), refund("b", 40)}}, 0},
+		"more than all":         {Ledger{[]Entry{charge}, []Entry{refund("a", 60), refund("b", 41)}}, 1},
+		"of a decline":          {Ledger{[]Entry{declined}, []Entry{refund("a", 1)}}, 1},
+		"of nothing":            {Ledger{nil, []Entry{refund("a", 1)}}, 1},
+		"one under a key twice": {Ledger{[]Entry{charge}, []Entry{refund("a", 1), refund("a", 1)}}, 2},
+	} {
+		if found := chargedOnce(world{ledger: &row.ledger}); len(found) != row.found {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
+}
+
+func TestOtherTenantsPaymentThatShowsIsFound(t *testing.T) {
+	t.Parallel()
+	s := lived(t)
+	leaky := s.evidence()
+	leaky.APIKeys = map[string]string{"acme": apiKey("acme"), "globex": apiKey("acme")} // globex sees what acme sees
+	leaky.History = nil
+	found, err := Check(t.Context(), leaky)
+	if err != nil || len(found) == 0 || found[0].Invariant != "I5" {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
+func TestReplayThatWouldExecuteIsNotSent(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.pay("acme", lostKey, "pm_500_not_charged")
+	before := s.text("SELECT attempt FROM idempotency_keys")
+	s.finds("I2", "still unknown")
+	if after := s.text("SELECT attempt FROM idempotency_keys"); after != before {
+		t.Errorf("attempt %s, before %s", after, before)
+	}
+}
+
+func TestWaitingForQuietTellsWhatStillMoves(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.pay("acme", lostKey, "pm_500_charged")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*pollInterval)
+	defer cancel()
+	err := Quiet(ctx, s.evidence())
+	if !errors.Is(err, ErrMoving) || !strings.Contains(err.Error(), "POST /payments "+lostKey+": still unknown") {
+		t.Errorf("error: %v", err)
+	}
+}
+
+func TestThousandsOfKeysAreCheckedInSeconds(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.breach(`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status)
+		SELECT gen_random_uuid(), 'acme', 'key-0123456789-' || n, 1, 'c', 1, 'USD', 'pm_ok', 'failed' FROM generate_series(1, 5000) AS n`)
+	s.breach(`INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, finished_at, expires_at)
+		SELECT 'acme POST /payments', idempotency_key, 'failed_retryable', sha256(''), 1, 1, id, id, now(), now(), now(), now() FROM payments`)
+	s.breach(`INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
+		SELECT scope, key, 1, 1, 'owner', 'in_progress', 'failed_retryable', '' FROM idempotency_keys`)
+	began := time.Now()
+	if found := s.check(); len(found) > 0 {
+		t.Errorf("%d violations, as %v", len(found), found[0])
+	}
+	t.Logf("5000 keys in %s", time.Since(began))
+}
+
+// The answers of an API that is not to be trusted.
+func TestReplayThatSaysOtherwiseIsFound(t *testing.T) {
+	t.Parallel()
+	s := lived(t)
+	behind, err := url.Parse(s.api.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*http.Response){
+		"it is not called a replay": func(r *http.Response) { r.Header.Set("Idempotent-Replayed", "false") },
+		"location":                  func(r *http.Response) { r.Header.Set("Location", "/") },
+		"none of the requests":      func(r *http.Response) { r.StatusCode = http.StatusUnprocessableEntity },
+	} {
+		proxy := &httputil.ReverseProxy{
+			Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(behind) },
+			ModifyResponse: func(r *http.Response) error { change(r); return nil },
+		}
+		liar := httptest.NewServer(proxy)
+		e := s.evidence()
+		e.APIs = []string{s.api.URL, liar.URL + "/"}
+		found, err := Check(t.Context(), e)
+		liar.Close()
+		// Every other key is asked for at the second API.
+		if err != nil || len(found) != 2 || found[0].Invariant != "I3" || !strings.Contains(found[0].Detail, name) {
+			t.Errorf("%s: %v, %v", name, found, err)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package invariants
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/lab/history"
+)
+
+// Evidence is where to look.
+type Evidence struct {
+	DB      *pgxpool.Pool // straight to the database, as a role that may read everything
+	PSP     string        // base URL of the mock PSP itself, no proxy
+	History []history.Operation
+
+	// APIs are base URLs of API processes. Without them, or for tenants without a key in APIKeys, nothing is asked of the API: no fresh
+	// replays (I3), no look at other tenants (I5).
+	APIs    []string
+	APIKeys map[string]string // by tenant
+
+	// SettleWindow is that of the programs: how long after a key became unknown it may be given back at the earliest. 0: not looked at.
+	SettleWindow time.Duration
+
+	Reservations *Reservations // who watched the sends, or nil
+	HTTP         *http.Client  // nil: one of its own
+	Limit        time.Duration // of the search for an order, for each key; 0: 20 seconds
+}
+
+// Violation is a breach of an invariant.
+type Violation struct {
+	Invariant string // "I1" to "I9"
+	Key       string // scope and key; or the PSP's account and key, or a payment, where there is no key
+	Detail    string
+}
+
+func (v Violation) String() string { return v.Invariant + " " + v.Key + ": " + v.Detail }
+
+const (
+	defaultLimit = 20 * time.Second
+	httpTimeout  = 20 * time.Second
+	// inFlight bounds the requests that a check makes at once.
+	inFlight = 8
+)
+
+// world is all that was read.
+type world struct {
+	books  *books
+	ledger *Ledger
+}
+
+func look(ctx context.Context, e Evidence) (world, error) {
+	ledger, err := ReadLedger(ctx, e.HTTP, e.PSP)
+	if err != nil {
+		return world{}, err
+	}
+	b, err := readBooks(ctx, e.DB)
+	if err != nil {
+		return world{}, fmt.Errorf("read the database: %w", err)
+	}
+	return world{b, ledger}, nil
+}
+
+// Check looks for breaches of every invariant. It comes after Quiet; what is still under way it reports as I2. The violations are in the order of
+// the invariants, then of the keys. An error says that something could not be looked at.
+func Check(ctx context.Context, e Evidence) ([]Violation, error) {
+	e, done := e.withClient()
+	defer done()
+	w, err := look(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	found := slices.Concat(
+		chargedOnce(w), unfinished(w), toldWhatIsStored(w, e.History), ledgerAgrees(w), timelines(w), released(w, e.SettleWindow), reserved(w),
+	)
+	for _, v := range history.Check(e.History, cmp.Or(e.Limit, defaultLimit)) {
+		found = append(found, Violation{v.Invariant, v.Tenant + " " + v.Route + " " + v.Key, v.Detail})
+	}
+	for _, ask := range []func(context.Context, Evidence, world) ([]Violation, error){replays, strangers, sends} {
+		more, err := ask(ctx, e, w)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+	if e.Reservations != nil {
+		more, err := e.Reservations.Violations(ctx)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+	slices.SortStableFunc(found, func(a, b Violation) int {
+		return cmp.Or(cmp.Compare(a.Invariant, b.Invariant), cmp.Compare(a.Key, b.Key))
+	})
+	return found, nil
+}
+
+// withClient is the evidence with an HTTP client, and what closes its connections.
+func (e Evidence) withClient() (Evidence, func()) {
+	if e.HTTP != nil {
+		return e, func() {}
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: inFlight}
+	e.HTTP = &http.Client{Timeout: httpTimeout, Transport: transport}
+	return e, transport.CloseIdleConnections
+}

@@ -1,0 +1,78 @@
+package invariants
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+const (
+	pollInterval = 100 * time.Millisecond
+	maxNamed     = 5 // of what is still moving, in an error
+)
+
+// ErrMoving is what Quiet's error wraps when time is up.
+var ErrMoving = errors.New("not quiet")
+
+// Quiet waits until nothing is under way: no key is in progress or unknown, except where an operator has it; no webhook and no job about one
+// waits; and no movement of the PSP's is still to be noticed here. A database or a PSP that does not answer is not quiet. The error says what was
+// still moving when ctx ended.
+//
+// A charge that the PSP has promised to itself and not yet made is seen by nobody. Who lets the PSP charge late waits for that first.
+func Quiet(ctx context.Context, e Evidence) error {
+	e, done := e.withClient()
+	defer done()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	last := errors.New("not looked at")
+	for {
+		w, err := look(ctx, e)
+		if moving := unfinished(w); err == nil && len(moving) == 0 {
+			return nil
+		} else if err == nil {
+			last = named(moving)
+		} else if ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w: %w", ErrMoving, last, ctx.Err())
+		case <-poll.C:
+		}
+	}
+}
+
+func named(moving []Violation) error {
+	var text []string
+	for _, v := range moving[:min(len(moving), maxNamed)] {
+		text = append(text, v.Key+": "+v.Detail)
+	}
+	if len(moving) > maxNamed {
+		text = append(text, fmt.Sprintf("and %d more", len(moving)-maxNamed))
+	}
+	return errors.New(strings.Join(text, "; "))
+}
+
+// unfinished is I2, at this moment. Of a world that could not be read it is nothing.
+func unfinished(w world) []Violation {
+	if w.books == nil {
+		return nil
+	}
+	var found []Violation
+	for name, k := range w.books.keys {
+		if (k.Status == "in_progress" || k.Status == "unknown") && !k.Held {
+			found = append(found, Violation{"I2", name.String(), "still " + k.Status})
+		}
+	}
+	for _, what := range w.books.waiting {
+		found = append(found, Violation{"I2", what, "still waiting"})
+	}
+	for _, d := range differences(w) {
+		if d.unsettled && !w.books.excused(d) {
+			found = append(found, Violation{"I2", d.name(), "not noticed yet: " + d.what})
+		}
+	}
+	return found
+}

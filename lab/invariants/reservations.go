@@ -1,0 +1,153 @@
+package invariants
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/idempotency"
+	"payonce/internal/payments"
+)
+
+const (
+	watchers = 4
+	// askTimeout bounds how long a send waits for the question about it.
+	askTimeout = 2 * time.Second
+	// tolerance is how far two readings of the machine's clock may lie apart, one of them by the database.
+	tolerance = 50 * time.Millisecond
+)
+
+// Reservations asks the database, at the moment when a request to move money arrives at the PSP, whether it was reserved: committed, and by then. It
+// is called by whatever stands in front of the PSP, and answers before the request goes on.
+type Reservations struct {
+	pool *pgxpool.Pool
+
+	mu         sync.Mutex
+	arrivals   int
+	violations []Violation
+	unasked    []arrival // the database did not answer then
+}
+
+type arrival struct {
+	account, key, reference string
+	at                      time.Time
+}
+
+// WatchReservations opens a small pool of its own: the pools of those who are watched may be exhausted. url leads straight to the database.
+func WatchReservations(ctx context.Context, url string) (*Reservations, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("read connection string: %w", err)
+	}
+	config.MaxConns = watchers
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open pool: %w", err)
+	}
+	return &Reservations{pool: pool}, nil
+}
+
+// Close closes the pool.
+func (o *Reservations) Close() { o.pool.Close() }
+
+// Arrived notes a request that has arrived at the PSP, and has not been let through yet. reference is our id, as the request's body has it. Where
+// the database does not answer, the question is put off: Violations asks it by the times that were written down.
+func (o *Reservations) Arrived(ctx context.Context, account, key, reference string) {
+	a := arrival{account, key, reference, time.Now()}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout) // the sender's end is no reason not to ask
+	defer cancel()
+	why, err := o.missing(ctx, a)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.arrivals++
+	switch {
+	case err != nil:
+		o.unasked = append(o.unasked, a)
+	case why != "":
+		o.violations = append(o.violations, a.violation(why))
+	}
+}
+
+// Arrivals counts those that were noted, and those of them that could not be asked for yet.
+func (o *Reservations) Arrivals() (all, unasked int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.arrivals, len(o.unasked)
+}
+
+// Violations asks what could not be asked before, and lists all sends without a reservation.
+func (o *Reservations) Violations(ctx context.Context) ([]Violation, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.unasked) > 0 {
+		a := o.unasked[0]
+		why, err := o.missing(ctx, a)
+		if err != nil {
+			return nil, fmt.Errorf("ask for a reservation: %w", err)
+		}
+		if why != "" {
+			o.violations = append(o.violations, a.violation(why))
+		}
+		o.unasked = o.unasked[1:]
+	}
+	return slices.Clone(o.violations), nil
+}
+
+func (a arrival) violation(why string) Violation {
+	return Violation{"I9", a.account + " " + a.key, fmt.Sprintf("sent for %q without a reservation: %s", a.reference, why)}
+}
+
+// findReservation asks for the key and for the row that it stands for, which one transaction has written.
+const findReservation = `
+SELECT coalesce(max(extract(epoch FROM r.reserved_at)), 0)::float8
+FROM (SELECT k.reserved_at FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject JOIN tenants AS t ON t.id = p.tenant_id
+      WHERE k.scope = t.id || ' POST /payments' AND k.key = $2 AND k.generation = $3 AND k.subject = $4 AND t.psp_account = $1
+      UNION ALL
+      SELECT k.reserved_at FROM idempotency_keys AS k JOIN refunds AS f ON f.id = k.subject JOIN tenants AS t ON t.id = f.tenant_id
+      WHERE k.scope = t.id || ' POST /payments/{id}/refunds' AND k.key = $2 AND k.generation = $3 AND k.subject = $4 AND t.psp_account = $1) AS r`
+
+// missing says what there was no reservation of, or "".
+func (o *Reservations) missing(ctx context.Context, a arrival) (string, error) {
+	subject, err := subjectOf(a.reference)
+	if err != nil {
+		return "the reference is no id of ours", nil //nolint:nilerr // that is the finding
+	}
+	key, generation, err := idempotency.ParsePassThrough(a.key)
+	if err != nil {
+		return "the key is none that a client may choose", nil //nolint:nilerr // that is the finding
+	}
+	var seconds float64
+	if err := o.pool.QueryRow(ctx, findReservation, a.account, key.String(), generation, subject).Scan(&seconds); err != nil {
+		return "", err
+	}
+	reserved := time.UnixMicro(int64(seconds * 1e6))
+	switch {
+	case seconds == 0:
+		return "no key stands for it", nil
+	case reserved.After(a.at.Add(tolerance)):
+		return fmt.Sprintf("the key was reserved %s later", reserved.Sub(a.at)), nil
+	}
+	return "", nil
+}
+
+var errNoID = errors.New("no id of ours")
+
+// subjectOf reads an id of ours.
+func subjectOf(reference string) (uuid.UUID, error) {
+	switch {
+	case strings.HasPrefix(reference, "pay_"):
+		id, err := payments.ParsePaymentID(reference)
+		return uuid.UUID(id), err
+	case strings.HasPrefix(reference, "re_"):
+		id, err := payments.ParseRefundID(reference)
+		return uuid.UUID(id), err
+	}
+	return uuid.UUID{}, errNoID
+}

@@ -1,0 +1,77 @@
+package invariants
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func watch(t *testing.T, s *shop) *Reservations {
+	t.Helper()
+	o, err := WatchReservations(t.Context(), s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(o.Close)
+	return o
+}
+
+func TestSendBehindItsReservationIsFine(t *testing.T) {
+	t.Parallel()
+	s := lived(t)
+	o := watch(t, s)
+	o.Arrived(t.Context(), "acme", paidKey, s.reference(paidKey))
+	if found, err := o.Violations(t.Context()); err != nil || len(found) > 0 {
+		t.Errorf("%v, %v", found, err)
+	}
+	if all, unasked := o.Arrivals(); all != 1 || unasked != 0 {
+		t.Errorf("%d arrivals, %d unasked", all, unasked)
+	}
+}
+
+func TestSendWithoutAReservationIsFound(t *testing.T) {
+	t.Parallel()
+	s := lived(t)
+	reference := s.reference(paidKey)
+	for name, a := range map[string]arrival{
+		"another key":        {account: "acme", key: "another-0123456789ab", reference: reference},
+		"another account":    {account: "globex", key: paidKey, reference: reference},
+		"another payment":    {account: "acme", key: paidKey, reference: s.reference(lostKey)},
+		"another generation": {account: "acme", key: paidKey + ".g2", reference: reference},
+		"no id of ours":      {account: "acme", key: paidKey, reference: "order-7"},
+		"no key of ours":     {account: "acme", key: "short", reference: reference},
+	} {
+		o := watch(t, s)
+		o.Arrived(t.Context(), a.account, a.key, a.reference)
+		if found, err := o.Violations(t.Context()); err != nil || len(found) != 1 || found[0].Invariant != "I9" {
+			t.Errorf("%s: %v, %v", name, found, err)
+		}
+	}
+}
+
+// The database was away when the request arrived: what has been written by then is asked for later.
+func TestSendWhileTheDatabaseIsAwayIsAskedForLater(t *testing.T) {
+	t.Parallel()
+	s := lived(t)
+	o := watch(t, s)
+	pool := o.pool
+	away, err := WatchReservations(t.Context(), "postgres://nobody@127.0.0.1:1/nowhere") // nothing listens there
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.pool = away.pool
+	o.Arrived(t.Context(), "acme", paidKey, s.reference(paidKey))
+	if _, unasked := o.Arrivals(); unasked != 1 {
+		t.Fatalf("%d unasked", unasked)
+	}
+	if _, err := o.Violations(t.Context()); err == nil {
+		t.Error("no error while the database is away")
+	}
+	away.Close()
+	o.pool = pool
+	o.unasked = append(o.unasked, arrival{"acme", paidKey, s.reference(paidKey), time.Now().Add(-time.Hour)})
+	found, err := o.Violations(t.Context())
+	if err != nil || len(found) != 1 || !strings.Contains(found[0].Detail, "later") {
+		t.Errorf("%v, %v", found, err)
+	}
+}

@@ -1,0 +1,118 @@
+package invariants
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"payonce/internal/idempotency"
+)
+
+// reserved is the part of I9 that is still to be seen afterwards: what the PSP has was reserved at some time, and a payment has its key.
+func reserved(w world) []Violation {
+	var found []Violation
+	for _, entries := range [][]Entry{w.ledger.Charges, w.ledger.Refunds} {
+		for _, e := range entries {
+			switch row := w.books.subjectOf(e); {
+			case row == nil:
+				found = append(found, Violation{"I9", e.name(), fmt.Sprintf("%s is for %q, which is nothing of ours", e.ID, e.Reference)})
+			case w.books.passThrough(row) != pspKey{e.Account, e.IdempotencyKey}:
+				found = append(found, Violation{"I9", e.name(), fmt.Sprintf("%s for %s is under a key that nobody has reserved", e.ID, row)})
+			}
+		}
+	}
+	for _, m := range w.books.subjects {
+		k := w.books.keys[keyName{m.scope(), m.Key}]
+		if k == nil || (k.Generation == m.Generation && k.Subject != m.ID) {
+			found = append(found, Violation{"I9", m.scope() + " " + m.Key, fmt.Sprintf("%s is there, and the key does not stand for it", m)})
+		}
+	}
+	for name, k := range w.books.keys {
+		if w.books.subjects[k.Subject] == nil {
+			found = append(found, Violation{"I9", name.String(), "the key stands for nothing that is there"})
+		}
+	}
+	return found
+}
+
+// pspKey is a key as the PSP sees it.
+type pspKey struct{ account, key string }
+
+// passedThrough lists the keys that we may have sent on, with the attempts that each has had, less those whose owner says that it has not
+// sent. Equal keys of two operations are one at the PSP.
+func (b *books) passedThrough() map[pspKey]int {
+	earlier := map[keyGeneration]int{} // attempts of generations that are over
+	for _, e := range b.events {
+		at := keyGeneration{keyName{e.Scope, e.Key}, e.Generation}
+		earlier[at] = max(earlier[at], int(e.Attempt))
+	}
+	attempts, unsent := map[pspKey]int{}, b.givenBack()
+	for _, m := range b.subjects {
+		name := keyName{m.scope(), m.Key}
+		k := b.keys[name]
+		if k == nil {
+			continue
+		}
+		had := max(earlier[keyGeneration{name, m.Generation}], 1)
+		if k.Generation == m.Generation {
+			had = int(k.Attempt)
+		}
+		attempts[b.passThrough(m)] += had - unsent[keyGeneration{name, m.Generation}]
+	}
+	return attempts
+}
+
+type keyGeneration struct {
+	key        keyName
+	generation int32
+}
+
+// passThrough is the key that a movement was sent under.
+func (b *books) passThrough(m *movementRow) pspKey {
+	e := idempotency.Execution{Ref: idempotency.StoredRef(m.scope(), m.Key), Generation: m.Generation}
+	return pspKey{b.accounts[m.Tenant], e.PassThroughKey()}
+}
+
+// sends is I6: no send without the right to it, which is an attempt. And what was sent under a key of nobody's is I9.
+func sends(ctx context.Context, e Evidence, w world) ([]Violation, error) {
+	attempts := w.books.passedThrough()
+	all, err := readCalls(ctx, e.HTTP, e.PSP, "", "")
+	if err != nil {
+		return nil, err
+	}
+	type counted struct {
+		key   pspKey
+		posts int
+	}
+	counts := make(chan counted, len(attempts))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(inFlight)
+	for k := range attempts {
+		group.Go(func() error {
+			c, err := readCalls(ctx, e.HTTP, e.PSP, k.account, k.key)
+			if err == nil && !c.Exact {
+				err = fmt.Errorf("the PSP has lost count of %s %s", k.account, k.key)
+			}
+			counts <- counted{k, c.Posts}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	close(counts)
+	var found []Violation
+	explained := 0
+	for c := range counts {
+		explained += c.posts
+		if allowed := attempts[c.key]; c.posts > allowed {
+			found = append(found, Violation{"I6", c.key.account + " " + c.key.key, fmt.Sprintf("sent %d times to the PSP, in %d attempts that did not deny it", c.posts, allowed)})
+		}
+	}
+	if all.Posts > explained {
+		found = append(found, Violation{"I9", "all accounts", fmt.Sprintf("%d of %d requests to move money were under keys that nobody has reserved",
+			all.Posts-explained, all.Posts)})
+	}
+	return found, nil
+}

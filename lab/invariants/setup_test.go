@@ -1,0 +1,250 @@
+package invariants
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/app"
+	"payonce/internal/config"
+	"payonce/internal/gateway/mockpsp"
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
+	"payonce/internal/tenants"
+	"payonce/lab/history"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const (
+	patience  = 30 * time.Second
+	pspSecret = "test-psp-secret"
+)
+
+// shop is a whole system of the test's own, with what its clients have heard.
+type shop struct {
+	t        *testing.T
+	url      string
+	db       *pgxpool.Pool
+	psp, api *httptest.Server
+	settings config.API
+	recorder *history.Recorder
+}
+
+func setup(t *testing.T) *shop {
+	t.Helper()
+	s := &shop{t: t, url: pgtest.NewURL(t), recorder: history.New(nil)}
+	var err error
+	if s.db, err = pgxpool.New(context.Background(), s.url); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.db.Close)
+	s.seed()
+	mock := mockpsp.DefaultConfig()
+	mock.Secret, mock.HangLimit = pspSecret, time.Millisecond
+	psp, err := mockpsp.New(mock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.psp = httptest.NewServer(psp)
+	t.Cleanup(func() {
+		if err := psp.Close(); err != nil {
+			t.Error(err)
+		}
+		s.psp.Close()
+	})
+	env := map[string]string{"DATABASE_URL": s.url, "PSP_URL": s.psp.URL, "PSP_SECRET": pspSecret, "PUBLIC_URL": "http://payonce.test"}
+	if s.settings, err = config.Load(func(name string) string { return env[name] }); err != nil {
+		t.Fatal(err)
+	}
+	s.settings.FirstLookup = 0
+	api, err := app.NewAPI(t.Context(), s.settings, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.api = httptest.NewServer(api.Public())
+	t.Cleanup(func() {
+		s.api.Close()
+		api.Close()
+	})
+	return s
+}
+
+func (s *shop) seed() {
+	s.t.Helper()
+	db, err := postgres.Open(s.t.Context(), s.url, postgres.DefaultLimits())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer db.Close()
+	r := tenants.NewRegistry(db, app.NewID)
+	for _, tenant := range []string{"acme", "globex"} {
+		err := r.EnsureTenant(s.t.Context(), tenant)
+		if err == nil {
+			_, err = r.AddKey(s.t.Context(), tenant, apiKey(tenant), "", []tenants.Permission{tenants.PaymentsRead, tenants.PaymentsWrite})
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.exec("UPDATE tenants SET requests_per_second = 100000, request_burst = 100000")
+}
+
+func apiKey(tenant string) string { return "test-" + tenant + "-key" }
+
+func (s *shop) evidence() Evidence {
+	return Evidence{
+		SettleWindow: 4 * time.Second, DB: s.db, PSP: s.psp.URL, History: s.recorder.Operations(), APIs: []string{s.api.URL},
+		APIKeys: map[string]string{"acme": apiKey("acme"), "globex": apiKey("globex")},
+	}
+}
+
+// reconcile runs a reconciler until the world is quiet.
+func (s *shop) reconcile() {
+	s.t.Helper()
+	c, err := config.LoadReconciler(func(string) string { return "" })
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c.Shared = s.settings.Shared
+	c.SweepEvery, c.ClaimEvery, c.ScanEvery = 100*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond
+	r, err := app.NewReconciler(s.t.Context(), c, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	work, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- r.Work(work) }()
+	quiet := Quiet(ctx, s.evidence())
+	stop()
+	err = <-ended
+	cancel()
+	if err := errors.Join(quiet, err); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// pay takes a payment by a token of the mock PSP, and records what the client hears.
+func (s *shop) pay(tenant, key, method string) (status int) {
+	s.t.Helper()
+	return s.ask(tenant, history.PaymentsRoute, "/payments", key, fmt.Sprintf(`{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":%q}`, method))
+}
+
+func (s *shop) refund(tenant, key, of string, amount int) (status int) {
+	s.t.Helper()
+	id := s.text("SELECT id FROM payments WHERE tenant_id = $1 AND idempotency_key = $2", tenant, of)
+	return s.ask(tenant, history.RefundsRoute, "/payments/"+paymentID(s.t, id)+"/refunds", key, fmt.Sprintf(`{"amountCents":%d}`, amount))
+}
+
+func (s *shop) ask(tenant, route, path, key, body string) int {
+	s.t.Helper()
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.api.URL+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+apiKey(tenant))
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Idempotency-Key", key)
+	p := s.recorder.Begin(history.Operation{Tenant: tenant, Route: route, Key: key, Intent: path + body, Body: []byte(body)})
+	response, err := s.api.Client().Do(request) //nolint:bodyclose // Response closes it
+	if _, err := p.Response(response, err); err != nil {
+		s.t.Fatal(err)
+	}
+	return response.StatusCode
+}
+
+func (s *shop) exec(sql string, args ...any) {
+	s.t.Helper()
+	if _, err := s.db.Exec(s.t.Context(), sql, args...); err != nil {
+		s.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func (s *shop) text(sql string, args ...any) (text string) {
+	s.t.Helper()
+	if err := s.db.QueryRow(s.t.Context(), "SELECT ("+sql+")::text", args...).Scan(&text); err != nil {
+		s.t.Fatalf("%s: %v", sql, err)
+	}
+	return text
+}
+
+// breach changes what no program of ours could, behind the back of the triggers.
+func (s *shop) breach(sql string, args ...any) {
+	s.t.Helper()
+	s.unguarded(func(tx pgx.Tx) error {
+		tag, err := tx.Exec(s.t.Context(), sql, args...)
+		if err == nil && tag.RowsAffected() == 0 {
+			err = errors.New("no row")
+		}
+		return err
+	})
+}
+
+func (s *shop) unguarded(do func(pgx.Tx) error) {
+	s.t.Helper()
+	err := pgx.BeginFunc(s.t.Context(), s.db, func(tx pgx.Tx) error {
+		_, err := tx.Exec(s.t.Context(), "SET LOCAL session_replication_role = replica")
+		if err != nil {
+			return err
+		}
+		return do(tx)
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// remember keeps a copy of what breaches are made in, and returns what brings it back.
+func (s *shop) remember() (restore func()) {
+	s.t.Helper()
+	tables := []string{"idempotency_keys", "idempotency_key_events", "payments", "refunds", "dead_letters", "webhook_events", "river_job"}
+	for _, table := range tables {
+		s.exec("CREATE TABLE saved_" + table + " AS TABLE " + table)
+	}
+	return func() {
+		s.t.Helper()
+		s.unguarded(func(tx pgx.Tx) error {
+			for _, table := range tables {
+				_, err := tx.Exec(s.t.Context(), "DELETE FROM "+table)
+				if err == nil {
+					_, err = tx.Exec(s.t.Context(), "INSERT INTO "+table+" OVERRIDING SYSTEM VALUE SELECT * FROM saved_"+table)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+func (s *shop) check() []Violation {
+	s.t.Helper()
+	found, err := Check(s.t.Context(), s.evidence())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return found
+}
+
+// finds checks that a breach is found, and as what.
+func (s *shop) finds(invariant, detail string) {
+	s.t.Helper()
+	found := s.check()
+	for _, v := range found {
+		if v.Invariant == invariant && strings.Contains(v.Detail, detail) {
+			return
+		}
+	}
+	s.t.Errorf("not found as %s %q; found: %v", invariant, detail, found)
+}
