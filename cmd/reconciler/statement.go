@@ -120,8 +120,9 @@ func parseStatement(args []string) (statementArgs, error) {
 	flags := flag.NewFlagSet("statement", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.Func("date", "", func(s string) (err error) {
-		if a.date, err = time.Parse(time.DateOnly, s); err != nil {
-			return errors.New("want YYYY-MM-DD")
+		// The zero time is a day, too, and stands for none here.
+		if a.date, err = time.Parse(time.DateOnly, s); err != nil || a.date.Year() < 1970 {
+			return errors.New("want YYYY-MM-DD, from 1970 on")
 		}
 		return nil
 	})

@@ -21,7 +21,21 @@ func parse(into any, getenv func(string) string) error {
 	if err := env.ParseWithOptions(into, env.Options{Environment: environment}); err != nil {
 		return named(err, t, environment)
 	}
-	return nil
+	return bounded(reflect.ValueOf(into).Elem())
+}
+
+// maxSpan bounds every span of time. The checks compare sums of some: one that goes round would pass for a short one, and a settle window
+// that has gone round for proof at once.
+const maxSpan = 10 * 365 * 24 * time.Hour
+
+func bounded(settings reflect.Value) error {
+	var bad refusals
+	for _, field := range reflect.VisibleFields(settings.Type()) {
+		if span, ok := settings.FieldByIndex(field.Index).Interface().(time.Duration); ok && span.Abs() > maxSpan {
+			bad.refuse("%s is %s, must not exceed %s", field.Tag.Get("env"), span, maxSpan)
+		}
+	}
+	return errors.Join(bad...)
 }
 
 // named says of each value that could not be read which setting it is for: the library names fields of ours, which nobody can

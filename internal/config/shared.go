@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -105,8 +106,11 @@ func (c Shared) check(bad *refusals) {
 		bad.refuse("DB_LANES is %d, must not be negative", c.DBLanes)
 	}
 	for name, raw := range map[string]string{"PUBLIC_URL": c.PublicURL, "PSP_URL": c.PSPURL} {
+		// The values are not repeated: somebody may have put a password into them.
 		if u, err := url.Parse(raw); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			bad.refuse("%s is %q, must be an http or https URL", name, raw)
+			bad.refuse("%s must be an http or https URL, such as https://pay.example", name)
+		} else if u.User != nil || strings.ContainsAny(raw, "?#") {
+			bad.refuse("%s must have neither a user nor a query nor a fragment: paths are added to it, and others read it", name)
 		}
 	}
 	if _, err := c.Level(); err != nil {

@@ -27,8 +27,12 @@ func evidence(a answer) []byte {
 // maxNumber bounds a number that is kept, in characters. PostgreSQL's numeric takes 16 383 digits behind the point.
 const maxNumber = 1000
 
-// Storable reports whether PostgreSQL's jsonb takes body: valid JSON, without U+0000 and without a number beyond the range of
-// numeric.
+// maxNesting bounds how deep what is kept may be nested. PostgreSQL's stack bears more; but what is kept is put into further objects, and at
+// 10 000 levels nobody would write it any more.
+const maxNesting = 1000
+
+// Storable reports whether PostgreSQL's jsonb takes body: valid JSON, not too deep, without U+0000 and without a number beyond
+// the range of numeric.
 func Storable(body []byte) bool {
 	if !jsontext.Value(body).IsValid() || bytes.Contains(body, []byte(`\u0000`)) {
 		return false
@@ -38,6 +42,9 @@ func Storable(body []byte) bool {
 		token, err := d.ReadToken()
 		if err != nil {
 			return true // its end: it is valid
+		}
+		if d.StackDepth() > maxNesting {
+			return false
 		}
 		if token.Kind() == jsontext.KindNumber && (len(token.String()) > maxNumber || strings.ContainsAny(token.String(), "eE")) {
 			return false

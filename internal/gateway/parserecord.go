@@ -60,15 +60,16 @@ func ParseRecord(raw []byte) (Record, error) {
 
 func (e entry) record() (Record, error) {
 	created, ok := parseCreated(e.CreatedAt)
+	// Before they are measured: U+FFFD takes three bytes, and the evidence of a record must be one, too.
+	e.Account, e.IdempotencyKey, e.Reference = storableText(e.Account), storableText(e.IdempotencyKey), storableText(e.Reference)
 	if member := e.malformed(); member != "" {
 		return Record{}, fmt.Errorf("record with a malformed %s", member)
 	} else if !ok {
 		return Record{}, errors.New("record with a malformed createdAt")
 	}
 	return Record{
-		Object: e.Object, ID: e.ID, Account: storableText(e.Account), Key: storableText(e.IdempotencyKey),
-		Reference: storableText(e.Reference), ChargeID: e.ChargeID, AmountMinor: *e.AmountCents, Currency: e.Currency,
-		Status: e.Status, DeclineCode: e.DeclineCode, Created: created,
+		Object: e.Object, ID: e.ID, Account: e.Account, Key: e.IdempotencyKey, Reference: e.Reference, ChargeID: e.ChargeID,
+		AmountMinor: *e.AmountCents, Currency: e.Currency, Status: e.Status, DeclineCode: e.DeclineCode, Created: created,
 	}, nil
 }
 

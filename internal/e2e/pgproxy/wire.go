@@ -56,7 +56,13 @@ func readFramed(from io.Reader, before int) ([]byte, error) {
 	raw := make([]byte, before+int(length))
 	copy(raw, head)
 	_, err := io.ReadFull(from, raw[len(head):])
-	return raw, err
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF // cut right behind its head, it is not the end between two messages
+	}
+	if err != nil {
+		return nil, err
+	}
+	return raw, nil
 }
 
 // names follows a client's prepared statements and portals, to tell which query an Execute is about.

@@ -60,7 +60,11 @@ func (q *listQuery) set(name, value string) error {
 			return invalid("createdAfter must be an RFC 3339 time")
 		}
 		// Cutting off nanoseconds is safe: entries have whole microseconds, and "after" is strict.
-		q.createdAfter = t.UTC().Format(timeLayout)
+		// In years of another width, text order would no longer be time order.
+		if t = t.UTC(); t.Year() < 0 || t.Year() > 9999 {
+			return invalid("createdAfter must be in a year from 0 to 9999")
+		}
+		q.createdAfter = t.Format(timeLayout)
 	case "cursor":
 		from, err := parseCursor(q.object, value)
 		if err != nil {
@@ -87,7 +91,7 @@ func parseCursor(object, cursor string) (int, error) {
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err == nil {
 		number, ok := strings.CutPrefix(string(text), object+":")
-		if position, err := strconv.Atoi(number); ok && err == nil && position >= 0 {
+		if position, err := strconv.Atoi(number); ok && err == nil && position >= 0 && formatCursor(object, position) == cursor {
 			return position, nil
 		}
 	}

@@ -1,0 +1,126 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"testing"
+)
+
+// A verdict is believed of an answer only if another reader finds the same verdict in it, about the same movement. A contradiction
+// comes with evidence that the database takes.
+func FuzzReply(f *testing.F) {
+	const charged = `{"id":"ch_1","account":"acme","idempotencyKey":"key-0123456789ab","reference":"pay_1","amountCents":500,"currency":"USD","status":"succeeded"}`
+	f.Add(201, []byte(charged), false)
+	f.Add(402, []byte(`{"id":"rf_1","account":"acme","idempotencyKey":"key-0123456789ab","reference":"re_1","chargeId":"ch_1","amountCents":500,`+
+		`"currency":"USD","status":"declined","declineCode":"refund_exceeds_charge"}`), true)
+	f.Add(422, []byte(`{"code":"idempotency_mismatch"}`), false)
+	f.Fuzz(func(t *testing.T, status int, body []byte, refund bool) {
+		want := Charge{Account: "acme", Key: "key-0123456789ab", Reference: "pay_1", AmountMinor: 500, Currency: "USD"}.wanted()
+		if refund {
+			want = Refund{Account: "acme", Key: "key-0123456789ab", Reference: "re_1", ChargeID: "ch_1", AmountMinor: 500, Currency: "USD"}.wanted()
+		}
+		switch o := want.judge(answer{status: status, body: body}).(type) {
+		case Succeeded:
+			if !slices.Contains([]int{http.StatusOK, http.StatusCreated}, status) {
+				t.Fatalf("%d is a success", status)
+			}
+			saysOf(t, body, want, "succeeded", o.ID, "")
+		case Declined:
+			if status != http.StatusPaymentRequired {
+				t.Fatalf("%d is a decline", status)
+			}
+			saysOf(t, body, want, "declined", o.ID, o.Code)
+		case NotExecuted:
+			t.Fatal("an answer proves that nothing was executed")
+		case Indeterminate:
+			if o.Reason == "" || o.Contradiction && !json.Valid(o.Evidence) {
+				t.Fatalf("not decided: %q, contradiction %t, evidence %.100q", o.Reason, o.Contradiction, o.Evidence)
+			}
+		}
+	})
+}
+
+// saysOf reads the answer by the standard library, name for name.
+func saysOf(t *testing.T, body []byte, want movement, status, id, code string) {
+	t.Helper()
+	var theirs map[string]any
+	if err := json.Unmarshal(body, &theirs); err != nil {
+		t.Fatalf("believed, and is no JSON: %v", err)
+	}
+	text := func(name string) string { s, _ := theirs[name].(string); return s }
+	amount, _ := theirs["amountCents"].(float64)
+	got := movement{
+		ID: text("id"), Account: text("account"), IdempotencyKey: text("idempotencyKey"), Reference: text("reference"),
+		ChargeID: text("chargeId"), AmountCents: int64(amount), Currency: text("currency"),
+	}
+	want.ID = id
+	if got != want || text("status") != status || code != "" && text("declineCode") != code || id == "" {
+		t.Fatalf("believed as %s %s %s of %+v; it says %s", status, id, code, want, body)
+	}
+}
+
+// Of a page, each record is read or kept as it is; and nothing but a list that is empty, and is stated to be all, finds nothing.
+func FuzzPage(f *testing.F) {
+	const held = `{"id":"ch_1","object":"charge","account":"acme","idempotencyKey":"k","reference":"pay_1","amountCents":500,"currency":"USD",` +
+		`"status":"succeeded","createdAt":"2026-11-20T12:00:00Z"}`
+	f.Add([]byte(`{"data":[` + held + `],"hasMore":false}`))
+	f.Add([]byte(`{"data":[` + held + `,{"id":"ch_2"}],"hasMore":true,"nextCursor":"x"}`))
+	f.Add([]byte(`{"data":[],"hasMore":false}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		page, err := parsePage(body, ChargeObject, "acme")
+		if err != nil {
+			return
+		}
+		var theirs struct {
+			Data    []json.RawMessage
+			HasMore bool
+		}
+		if err := json.Unmarshal(body, &theirs); err != nil {
+			t.Fatalf("taken, and is no list to encoding/json: %v", err)
+		}
+		if n := len(page.Records) + len(page.Unreadable); n != len(theirs.Data) || n > MaxPage {
+			t.Fatalf("%d records in a list of %d", n, len(theirs.Data))
+		}
+		if (page.Next != "") != theirs.HasMore || page.Next != "" && len(theirs.Data) == 0 || len(page.Next) > maxCursor {
+			t.Fatalf("goes on at %q, and says hasMore %t of %d records", page.Next, theirs.HasMore, len(theirs.Data))
+		}
+		for i, r := range page.Records {
+			if r.Object != ChargeObject || r.Account != "acme" || i > 0 && r.Created.Before(page.Records[i-1].Created) {
+				t.Fatalf("record %d is %+v", i, r)
+			}
+		}
+		for _, u := range page.Unreadable {
+			if _, err := ParseRecord(u.Raw); err == nil || u.Reason != err.Error() || !json.Valid(u.Raw) {
+				t.Fatalf("unreadable for %q: %s, %v", u.Reason, u.Raw, err)
+			}
+		}
+		if only := page.holdsOnly("k"); only == nil && len(page.Records) == 0 && len(theirs.Data) > 0 {
+			t.Fatal("a key is proven to be unknown by a list that is not empty")
+		}
+	})
+}
+
+// What is called storable fits into what an operator is shown, however it is nested; and what is not is not kept.
+func FuzzEvidence(f *testing.F) {
+	for _, body := range []string{`{"id":"ch_1"}`, `"\u0000"`, `"\\u0000"`, `1e999`, `0.1`, `{"a":1,"a":2}`, `"\ud800"`, `[[[]]]`, "\xff"} {
+		f.Add(422, []byte(body), 0)
+	}
+	f.Add(422, []byte("[]"), 9999)
+	f.Fuzz(func(t *testing.T, status int, body []byte, depth int) {
+		depth &= 1<<14 - 1
+		body = slices.Concat(bytes.Repeat([]byte("["), depth), body, bytes.Repeat([]byte("]"), depth))
+		var kept struct {
+			Status *int
+			Answer json.RawMessage
+		}
+		raw := evidence(answer{status: status, body: body})
+		if err := json.Unmarshal(raw, &kept); err != nil || kept.Status == nil || *kept.Status != status {
+			t.Fatalf("evidence %.200q: %v", raw, err)
+		}
+		if (kept.Answer != nil) != Storable(body) || bytes.Contains(raw, []byte(`\u0000`)) {
+			t.Fatalf("%.200q is kept as %.200q", body, raw)
+		}
+	})
+}

@@ -1,0 +1,220 @@
+package httpapi
+
+import (
+	"bytes"
+	stdjson "encoding/json"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/payments"
+	"payonce/internal/problem"
+)
+
+// What a refund's body is taken for is what the standard library reads in it; no amount is told from an amount of nothing.
+func FuzzRefundBody(f *testing.F) {
+	f.Add([]byte(`{}`))
+	f.Add([]byte(`{"amountCents":500,"reason":"broken \u00e9\n"}`))
+	f.Add([]byte(`{"amountCents":0}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var body refundRequest
+		if bad := decode(raw, &body); bad != nil {
+			checkRefusal(t, bad)
+			return
+		}
+		var theirs struct {
+			AmountCents *stdjson.Number
+			Reason      *string
+		}
+		if err := stdjson.Unmarshal(raw, &theirs); err != nil {
+			t.Fatalf("accepted, but not by encoding/json: %v", err)
+		}
+		if (body.AmountCents == nil) != (theirs.AmountCents == nil) || deref(body.Reason) != deref(theirs.Reason) {
+			t.Fatalf("%s is read as %+v, by encoding/json as %+v", raw, body, theirs)
+		}
+		if body.AmountCents != nil && theirs.AmountCents.String() != strconv.FormatInt(*body.AmountCents, 10) && *body.AmountCents != 0 {
+			t.Fatalf("%s is read as %d", theirs.AmountCents, *body.AmountCents)
+		}
+		request := payments.RefundRequest{AmountCents: payments.AmountMinor(deref(body.AmountCents)), Reason: deref(body.Reason)}
+		wrong := request.Validate(body.AmountCents != nil)
+		for _, i := range wrong {
+			if !slices.Contains(sentences, i.Detail) || i.Pointer != "/amountCents" && i.Pointer != "/reason" {
+				t.Fatalf("refused with %+v", i)
+			}
+		}
+		if wrong == nil && body.AmountCents != nil && *body.AmountCents < 1 {
+			t.Fatalf("%s gives back the whole rest, which was not asked for", raw)
+		}
+	})
+}
+
+// A decision is taken whole or not at all, means the same when it is written once more, and has a version that a letter can have.
+func FuzzDecisionBody(f *testing.F) {
+	f.Add([]byte(`{"action":"executed","reason":"the PSP's support says so","version":1,"pspId":"ch_1"}`))
+	f.Add([]byte(`{"action":"dismiss","reason":" ","version":4294967297}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var body decisionRequest
+		if bad := decode(raw, &body); bad != nil {
+			checkRefusal(t, bad)
+			return
+		}
+		decision, bad := body.toDomain()
+		if bad != nil {
+			for _, e := range bad.errors {
+				if e.Pointer == nil || !slices.Contains([]string{"/action", "/reason", "/version", "/pspId"}, *e.Pointer) || e.Detail == "" {
+					t.Fatalf("refused with %+v", e)
+				}
+			}
+			return
+		}
+		if v := *body.Version; v != int64(decision.Version) || v < 1 || v > math.MaxInt32 {
+			t.Fatalf("version %d is taken for %d", v, decision.Version)
+		}
+		if decision.Actor != "" || decision.PSPID != "" && decision.Action != deadletters.Executed || strings.TrimSpace(decision.Reason) == "" {
+			t.Fatalf("taken: %+v", decision)
+		}
+		again, err := json.Marshal(body, json.OmitZeroStructFields(true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var second decisionRequest
+		if bad := decode(again, &second); bad != nil {
+			t.Fatalf("taken, and refused when written once more: %v", bad.at())
+		}
+		if twice, bad := second.toDomain(); bad != nil || twice != decision {
+			t.Fatalf("%+v, and when written once more %+v, %v", decision, twice, bad.at())
+		}
+	})
+}
+
+// A body is read whole, as the bytes that were sent, or not at all; and never beyond its limit, whatever length it claims.
+func FuzzReadJSON(f *testing.F) {
+	f.Add("application/json", "", []byte(`{}`), int64(2))
+	f.Add("application/json; charset=UTF-8", "", []byte(strings.Repeat(" ", 65)), int64(-1))
+	f.Add("application/json; charset=latin1", "gzip", []byte{}, int64(0))
+	const limit = 64
+	f.Fuzz(func(t *testing.T, contentType, encoding string, body []byte, claimed int64) {
+		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
+		r.Header["Content-Type"], r.ContentLength = []string{contentType}, claimed
+		if encoding != "" {
+			r.Header["Content-Encoding"] = []string{encoding}
+		}
+		raw, bad := readJSON(httptest.NewRecorder(), r, limit, "too long")
+		lower := strings.ToLower(contentType)
+		switch {
+		case bad == nil:
+			if !bytes.Equal(raw, body) || len(body) > limit || encoding != "" {
+				t.Fatalf("%d bytes in %q are read as %d", len(body), encoding, len(raw))
+			}
+			if !strings.HasPrefix(strings.TrimSpace(lower), "application/json") || strings.Contains(lower, "charset") && !strings.Contains(lower, "utf-8") {
+				t.Fatalf("%q is taken for JSON", contentType)
+			}
+		case bad.code == problem.BodyTooLarge && len(body) > limit:
+		case bad.code == problem.UnsupportedMediaType && (contentType != "application/json" || encoding != ""):
+		default:
+			t.Fatalf("%d bytes of %q in %q are refused as %s", len(body), contentType, encoding, bad.code)
+		}
+	})
+}
+
+// There is one way to write a bearer token: what is taken is what would be sent of it.
+func FuzzBearer(f *testing.F) {
+	f.Add("Bearer demo-acme-key", false)
+	f.Add("bearer  x ", false)
+	f.Add("Basic YTpi", false)
+	f.Add("Bearer a", true)
+	f.Fuzz(func(t *testing.T, sent string, repeated bool) {
+		r := &http.Request{Header: http.Header{"Authorization": {sent}}}
+		if repeated {
+			r.Header.Add("Authorization", sent)
+		}
+		token, ok := bearer(r)
+		if !ok {
+			return
+		}
+		if repeated || token == "" || !strings.HasSuffix(strings.TrimSpace(sent), token) || !strings.EqualFold(sent[:6], "Bearer") {
+			t.Fatalf("%q, repeated %t, is the token %q", sent, repeated, token)
+		}
+		if again, ok := bearer(&http.Request{Header: http.Header{"Authorization": {"Bearer " + token}}}); !ok || again != token {
+			t.Fatalf("%q is the token %q, and that one %q", sent, token, again)
+		}
+	})
+}
+
+// An operator's filter that is taken is another one by no spelling.
+func FuzzLetterFilter(f *testing.F) {
+	f.Add("status=open&limit=7&cursor=AAZC1lVHgAABk0XzbEF8OoCeX1ofDJstRA")
+	f.Add("status=open&status=resolved")
+	f.Add("cursor=%0AAAZC1lVHgAABk0XzbEF8OoCeX1ofDJstRA")
+	f.Fuzz(func(t *testing.T, query string) {
+		got, bad := letterFilterOf(query)
+		if bad != nil {
+			if bad.code != problem.InvalidRequest || len(bad.errors) == 0 || len(bad.errors) > 4 {
+				t.Fatalf("refused with %q", bad.parameters())
+			}
+			return
+		}
+		if got.Limit < 1 || got.Limit > deadletters.MaxPage || got.Status != deadletters.OpenStatus && got.Status != deadletters.ResolvedStatus {
+			t.Fatalf("%q is accepted as %+v", query, got)
+		}
+		again := url.Values{"limit": {strconv.Itoa(got.Limit)}, "status": {string(got.Status)}}
+		if got.Before != nil {
+			again.Set("cursor", got.Before.String())
+			if values, err := url.ParseQuery(query); err != nil || values.Get("cursor") != got.Before.String() {
+				t.Fatalf("%q is read as the cursor %q", query, got.Before)
+			}
+		}
+		second, bad := letterFilterOf(again.Encode())
+		if diff := cmp.Diff(got, second, cmp.AllowUnexported(deadletters.Cursor{})); bad != nil || diff != "" {
+			t.Fatalf("%q is another filter when written once more: %v\n%s", query, bad.parameters(), diff)
+		}
+	})
+}
+
+// A key in a path is one that a header could have had, and is found again under its own escape.
+func FuzzKeyInPath(f *testing.F) {
+	f.Add("/k/0192d6b4-7c41-7c3a-9d0e-5a1f0c9b2d44", "operation=POST+/payments")
+	f.Add("/k/order%2F0000000042%2f", "operation=POST+/payments/%7Bid%7D/refunds")
+	f.Add("/k/order%252F0000000042", "operation=")
+	f.Fuzz(func(t *testing.T, target, query string) {
+		if op, bad := operationOf(query); bad == nil && op != payments.CreateOperation && op != payments.RefundOperation {
+			t.Fatalf("%q asks for %q", query, op)
+		}
+		u, err := url.Parse(target)
+		if err != nil || !strings.HasPrefix(u.EscapedPath(), "/k/") {
+			return
+		}
+		key, found := routed(u)
+		if !found {
+			return
+		}
+		again, err := url.Parse("/k/" + url.PathEscape(key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if second, found := routed(again); !found || second != key {
+			t.Fatalf("%q is the key %q, and escaped by itself %q, %t", target, key, second, found)
+		}
+	})
+}
+
+// routed is the key that the router and we find in a path, if it is one.
+func routed(u *url.URL) (key string, found bool) {
+	router := chi.NewRouter()
+	router.Get("/k/{key}", func(_ http.ResponseWriter, r *http.Request) {
+		k, err := keyInPath(r)
+		key, found = k.String(), err == nil
+	})
+	router.ServeHTTP(httptest.NewRecorder(), &http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}})
+	return key, found
+}
