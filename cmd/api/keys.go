@@ -27,6 +27,8 @@ const keysHelp = `Usage:
       lists the keys, without their secrets
   api keys expire --id ID [--after 24h]
       gives a key an end, now or after a time; to rotate, create the new key first and let the old one overlap
+
+Where there are roles (api roles), this is for payonce_migrator: what serves the API cannot make itself a key.
 `
 
 func keys(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) error {
@@ -66,7 +68,7 @@ func keys(ctx context.Context, args []string, getenv func(string) string, stdout
 	if _, err := db.AppliedVersion(ctx); err != nil {
 		return fmt.Errorf("%w; if the database is new, run api migrate first", err)
 	}
-	return do(ctx, args, stdout, tenants.NewRegistry(db, app.NewID))
+	return lacksRight(do(ctx, args, stdout, tenants.NewRegistry(db, app.NewID)))
 }
 
 func createKey(ctx context.Context, args []string, stdout io.Writer, registry *tenants.Registry) error {

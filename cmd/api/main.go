@@ -1,4 +1,4 @@
-// Command api serves the public API, migrates its database and makes API keys. It is wiring only: what a process is made of
+// Command api serves the public API, makes its database's roles and schema, and makes API keys. It is wiring only: what a process is made of
 // is in internal/app.
 package main
 
@@ -33,6 +33,7 @@ const usage = `Payonce: charge once, whatever fails.
 
 Usage:
   api serve         serve the API until interrupted
+  api roles         make the database roles that the processes log in as
   api migrate       bring the database up to the newest schema
   api keys          create, list and expire API keys
   api healthcheck   ask /readyz of a running server; exit code 0 when ready
@@ -49,6 +50,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	switch command {
 	case "serve":
 		return serve(ctx, args, getenv, stdout, stderr)
+	case "roles":
+		return roles(ctx, args, getenv, stdout, stderr)
 	case "migrate":
 		return migrate(ctx, args, getenv, stdout, stderr)
 	case "keys":
@@ -58,7 +61,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	case "help", "--help", "-help", "-h":
 		return help(stdout)
 	case "":
-		return errors.New("name a command: serve, migrate, keys or healthcheck; see api --help")
+		return errors.New("name a command: serve, roles, migrate, keys or healthcheck; see api --help")
 	}
 	return fmt.Errorf("command %q is not known; see api --help", command)
 }
@@ -118,7 +121,8 @@ func serve(ctx context.Context, args []string, getenv func(string) string, stdou
 
 const migrateHelp = `Usage: api migrate
 
-Brings the database at DATABASE_URL up to the newest schema. Safe to run from many places at once, and again after an interruption.
+Brings the database at DATABASE_URL up to the newest schema, and gives the roles of api roles, if there are any, the rights that it takes. Safe to run from many
+places at once, and again after an interruption.
 `
 
 func migrate(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {

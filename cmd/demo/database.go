@@ -20,9 +20,14 @@ import (
 // stopLimit is how long PostgreSQL may take to stop in good order.
 const stopLimit = 20 * time.Second
 
+// databaseName is the database's in the private cluster.
+const databaseName = "payonce"
+
 // database is the one that the demo runs on: a private cluster, or a server that DATABASE_URL names.
 type database struct {
-	url    string
+	// url is the owner's. The processes have urls of their own; on a server that is not ours, where we make no roles, they are the same.
+	url, migrator, api, reconciler string
+
 	dir    string // where the demo's files are
 	about  string
 	server *embeddedpg.Server // nil for a server that is not ours
@@ -41,11 +46,18 @@ func startDatabase(ctx context.Context, dir string, getenv func(string) string, 
 	case err != nil:
 		return nil, fmt.Errorf("%w (DEMO_DATA_DIR=%s)", err, dir)
 	}
+	as := func(role postgres.Role) string { return server.URLAs(string(role), databaseName) }
 	d := &database{
-		url: server.URL("payonce"), dir: server.DataDir(), server: server,
+		url: server.URL(databaseName), migrator: as(postgres.Migrator), api: as(postgres.API), reconciler: as(postgres.Reconciler),
+		dir: server.DataDir(), server: server,
 		about: "PostgreSQL " + server.Version() + ", private, in " + server.DataDir(),
 	}
-	if err := createDatabase(ctx, server.URL("postgres")); err != nil {
+	err = createDatabase(ctx, server.URL("postgres"))
+	if err == nil {
+		// Also in a database from before there were roles: what is in it goes over to the migrator.
+		err = postgres.CreateRoles(ctx, d.url, nil, log)
+	}
+	if err != nil {
 		d.stop(say)
 		return nil, err
 	}
@@ -83,7 +95,7 @@ func namedDatabase(ctx context.Context, dir, url string, say func(string)) (*dat
 	if err := os.MkdirAll(absolute, 0o700); err != nil {
 		return nil, fmt.Errorf("make DEMO_DATA_DIR: %w", err)
 	}
-	return &database{url: url, dir: absolute, about: "the server of DATABASE_URL"}, nil
+	return &database{url: url, migrator: url, api: url, reconciler: url, dir: absolute, about: "the server of DATABASE_URL"}, nil
 }
 
 func createDatabase(ctx context.Context, url string) error {
@@ -93,13 +105,13 @@ func createDatabase(ctx context.Context, url string) error {
 	}
 	defer conn.Close(ctx)
 	var exists bool
-	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = 'payonce')").Scan(&exists); err != nil {
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", databaseName).Scan(&exists); err != nil {
 		return fmt.Errorf("look for the database: %w", err)
 	}
 	if exists {
 		return nil
 	}
-	if _, err := conn.Exec(ctx, "CREATE DATABASE payonce"); err != nil {
+	if _, err := conn.Exec(ctx, "CREATE DATABASE "+databaseName); err != nil {
 		return fmt.Errorf("create the database: %w", err)
 	}
 	return nil

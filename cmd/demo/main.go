@@ -95,11 +95,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return err
 	}
 	defer pspListener.Close()
-	settings.DatabaseURL = database.url
-	if err := postgres.Migrate(ctx, database.url, log); err != nil {
+	settings.DatabaseURL = database.api
+	if err := postgres.Migrate(ctx, database.migrator, log); err != nil {
 		return err
 	}
-	if err := seed(ctx, database.url); err != nil {
+	if err := seed(ctx, database.migrator); err != nil {
 		return err
 	}
 	pspConfig := mockpsp.DefaultConfig()
@@ -110,7 +110,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return fmt.Errorf("open the mock PSP's ledger: %w", err)
 	}
 	settings.PSPURL = "http://" + pspListener.Addr().String()
-	reconciling.Shared = settings.Shared // the same database, PSP and URLs
+	reconciling.Shared = settings.Shared // the same PSP and URLs
+	reconciling.DatabaseURL = database.reconciler
 	ours, err := newProcesses(ctx, settings, reconciling, log)
 	if err != nil {
 		return errors.Join(err, psp.Close())

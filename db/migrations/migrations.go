@@ -1,7 +1,9 @@
 // Package migrations carries the database schema inside the binary.
 //
-// It owns the order in which the schema comes to be, one goose file per step, and nothing else: who
-// applies the files, under which lock and with which connection is the business of package postgres.
+// It owns the order in which the schema comes to be, one goose file per step, and what each role may do
+// with it (roles/), and nothing else: who applies the files, under which lock and with which connection is
+// the business of package postgres. Rights are no step of a history: the files in roles/ say what holds now, and
+// are applied anew after every migration.
 // River's tables come first (files named *_river_v<n>.sql, one per River schema version, because a new
 // enum value cannot be used in the transaction that adds it), ours follow. Package archtest compares
 // River's files with the River library in go.mod. A file that has been released is never edited; a
@@ -13,10 +15,10 @@ import (
 	"io/fs"
 )
 
-//go:embed *.sql
+//go:embed *.sql roles/*.sql
 var files embed.FS
 
-// FS returns the goose files, all in its root directory.
+// FS returns the goose files, all in its root directory, and those about the roles in roles.
 func FS() fs.FS {
 	return files
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,7 @@ var hardening = []func(*types.Project, types.ServiceConfig) string{
 	waitsForHealth,
 	portsAreLocal,
 	noHostPath,
+	databaseRoleIsItsOwn,
 	imageIsPinned,
 	dockerfileExists,
 }
@@ -139,6 +141,34 @@ func noHostPath(_ *types.Project, s types.ServiceConfig) string {
 		}
 	}
 	return ""
+}
+
+// databaseRoleIsItsOwn because a role that two services share has the rights of both.
+func databaseRoleIsItsOwn(project *types.Project, s types.ServiceConfig) string {
+	user, password := databaseRole(s)
+	if user == "" {
+		return ""
+	}
+	for _, name := range project.ServiceNames() {
+		otherUser, otherPassword := databaseRole(project.Services[name])
+		if name != s.Name && (user == otherUser || password != "" && password == otherPassword) {
+			return "it logs in to the database like " + name + ": give it a role and a password of its own"
+		}
+	}
+	return ""
+}
+
+func databaseRole(s types.ServiceConfig) (user, password string) {
+	value := s.Environment["DATABASE_URL"]
+	if value == nil {
+		return "", ""
+	}
+	u, err := url.Parse(*value)
+	if err != nil {
+		return "", ""
+	}
+	password, _ = u.User.Password()
+	return u.User.Username(), password
 }
 
 func imageIsPinned(_ *types.Project, s types.ServiceConfig) string {

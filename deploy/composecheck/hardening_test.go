@@ -23,6 +23,7 @@ services:
     cap_drop: [ALL]
     security_opt: ["no-new-privileges:true"]
     user: "999:999"
+    environment: {DATABASE_URL: "postgres://two:b@base/x"}
     restart: "no"
   top:
     image: top:1
@@ -30,6 +31,7 @@ services:
     cap_drop: [ALL]
     security_opt: ["no-new-privileges:true"]
     user: nobody
+    environment: {DATABASE_URL: "postgres://one:a@base/x"}
     ports: ["127.0.0.1:80:80"]
     healthcheck: {test: [CMD, probe]}
     depends_on:
@@ -78,6 +80,16 @@ func TestEachDemandCanFail(t *testing.T) {
 				t.Errorf("faults are %q, want one that starts with %q", faults, row.fault)
 			}
 		})
+	}
+}
+
+func TestDatabaseRoleIsSharedByNobody(t *testing.T) {
+	t.Parallel()
+	for _, shared := range []string{"two:a", "one:b"} {
+		faults := faultsOf(t, strings.Replace(hardened, "one:a", shared, 1))
+		if len(faults) != 2 || !strings.HasPrefix(faults[0], "once: it logs in to the database like top") {
+			t.Errorf("%s: faults are %q", shared, faults)
+		}
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"payonce/internal/app"
 	"payonce/internal/config"
 	"payonce/internal/e2e/pgproxy"
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
 )
 
@@ -43,7 +45,7 @@ type victim struct {
 func startVictim(t *testing.T, with ...func(*options)) *victim {
 	t.Helper()
 	v := &victim{world: setup(t, with...), address: freeAddress(t)}
-	v.proxy = pgproxy.Start(t, v.db.Config().ConnString())
+	v.proxy = pgproxy.Start(t, pgtest.As(t, v.db.Config().ConnString(), postgres.API))
 	v.process = exec.CommandContext(t.Context(), os.Args[0])
 	v.process.Env = append(os.Environ(), asAPI+"=1", "DATABASE_URL="+v.proxy.URL(), "PSP_URL="+v.psp.URL, "PSP_SECRET="+pspSecret,
 		"HTTP_ADDR="+v.address, "OPERATOR_ADDR="+freeAddress(t), "LOG_LEVEL=error")

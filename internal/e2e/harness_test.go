@@ -53,7 +53,7 @@ type world struct {
 	app  *app.API
 	psp  *httptest.Server
 	mock *mockpsp.Server
-	db   *pgxpool.Pool // straight to the database, whatever the API goes through
+	db   *pgxpool.Pool // straight to the database, whatever the API goes through, and as superuser
 	logs *lockedBuffer
 	http *http.Client
 }
@@ -108,7 +108,7 @@ func setup(t testing.TB, with ...func(*options)) *world {
 		w.psp.Close()
 	})
 
-	w.own = testSettings(t, o.database(o.url), w.psp.URL)
+	w.own = testSettings(t, o.database(pgtest.As(t, o.url, postgres.API)), w.psp.URL)
 	if o.webhooks {
 		w.own.WebhookSecrets = []string{mock.WebhookSecret}
 	}

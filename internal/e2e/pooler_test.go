@@ -22,6 +22,7 @@ import (
 	"payonce/internal/app"
 	"payonce/internal/config"
 	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
 )
 
 // pooler starts PgBouncer in transaction mode in front of a database, and returns the connection string that leads through it. The
@@ -39,7 +40,7 @@ func pooler(t *testing.T, database string) string {
 		t.Fatal(err)
 	}
 	socketDir, name := u.Query().Get("host"), strings.TrimPrefix(u.Path, "/")
-	setRoleTimeouts(t, database, name)
+	setRoleTimeouts(t, pgtest.As(t, database, "payonce"), name)
 
 	dir := pgtest.DataDir(t)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -50,17 +51,22 @@ func pooler(t *testing.T, database string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	users := filepath.Join(dir, "users.txt")
+	if err := os.WriteFile(users, fmt.Appendf(nil, "\"%s\" \"\"\n\"%s\" \"\"\n", postgres.API, postgres.Reconciler), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	config := fmt.Sprintf(`[databases]
-%s = host=%s port=%s user=%s
+%s = host=%s port=%s
 [pgbouncer]
 listen_addr = %s
 listen_port = %s
 unix_socket_dir =
-auth_type = any
+auth_type = trust
+auth_file = %s
 pool_mode = transaction
 default_pool_size = 20
 max_client_conn = 300
-`, name, socketDir, u.Query().Get("port"), u.User.Username(), host, port)
+`, name, socketDir, u.Query().Get("port"), host, port, users)
 	path := filepath.Join(dir, "pgbouncer.ini")
 	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
 		t.Fatal(err)
@@ -155,7 +161,7 @@ func TestEverythingWorksThroughAPoolerInTransactionMode(t *testing.T) {
 	silent, never := freshKey(), freshKey()
 	w.pay(silent, "pm_silent_charged").expect(t, http.StatusAccepted, "")
 	w.pay(never, "pm_timeout_not_charged").expect(t, http.StatusAccepted, "")
-	reconcileThroughPooler(t, pooled, w.psp.URL)
+	reconcileThroughPooler(t, pgtest.As(t, pooled, postgres.Reconciler), w.psp.URL)
 	w.awaitStatus(silent, "completed")
 	w.pay(silent, "pm_silent_charged").expect(t, http.StatusCreated, "")
 	w.awaitStatus(never, "failed_retryable")

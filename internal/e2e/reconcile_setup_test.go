@@ -19,6 +19,8 @@ import (
 
 	"payonce/internal/app"
 	"payonce/internal/config"
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
 )
 
 // settleWindow is how long "not found" is no proof in these tests.
@@ -78,6 +80,7 @@ func (w *world) reconcile(edit ...func(*config.Reconciler)) *reconciler {
 	c.Shared, c.Addr, c.DBMaxConns = w.own.Shared, "127.0.0.1:0", 12
 	c.SweepEvery, c.ClaimEvery, c.PruneEvery, c.ScanEvery = 200*time.Millisecond, 100*time.Millisecond, never, never
 	c.LookupBudget, c.LookupBase, c.LookupCap, c.LookupRecheck = 3, 100*time.Millisecond, 500*time.Millisecond, time.Second
+	c.DatabaseURL = pgtest.As(w.t, c.DatabaseURL, postgres.Reconciler)
 	for _, e := range edit {
 		e(&c)
 	}

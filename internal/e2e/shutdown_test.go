@@ -17,6 +17,8 @@ import (
 
 	"payonce/internal/app"
 	"payonce/internal/config"
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
 )
 
 // process is an API that runs as the command does: listeners of its own, and an end.
@@ -30,7 +32,7 @@ type process struct {
 // run starts a process on w's database and PSP.
 func (w *world) run(edit func(*config.API)) *process {
 	w.t.Helper()
-	settings := testSettings(w.t, w.db.Config().ConnString(), w.psp.URL)
+	settings := testSettings(w.t, pgtest.As(w.t, w.db.Config().ConnString(), postgres.API), w.psp.URL)
 	settings.HTTPAddr, settings.OperatorAddr = "127.0.0.1:0", "127.0.0.1:0"
 	edit(&settings)
 	logs := &lockedBuffer{}
@@ -279,7 +281,7 @@ func TestPortThatIsTakenIsNamedWithItsSetting(t *testing.T) {
 		"HTTP_ADDR":     func(c *config.API) { c.HTTPAddr, c.OperatorAddr = taken.Addr().String(), "127.0.0.1:0" },
 		"OPERATOR_ADDR": func(c *config.API) { c.HTTPAddr, c.OperatorAddr = public, taken.Addr().String() },
 	} {
-		settings := testSettings(t, w.db.Config().ConnString(), w.psp.URL)
+		settings := testSettings(t, pgtest.As(t, w.db.Config().ConnString(), postgres.API), w.psp.URL)
 		edit(&settings)
 		a, err := app.NewAPI(t.Context(), settings, slog.New(slog.DiscardHandler))
 		if err != nil {

@@ -9,6 +9,8 @@ import (
 	"payonce/internal/config"
 	"payonce/internal/e2e/pgproxy"
 	"payonce/internal/gateway/mockpsp"
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
 )
 
 // What was not answered 204 comes again, and what was is not lost.
@@ -85,7 +87,9 @@ func TestWebhookThatMetNoDatabaseComesAgain(t *testing.T) {
 			return proxy.URL()
 		}
 	})
-	straight := func(c *config.Reconciler) { c.DatabaseURL = w.db.Config().ConnString() }
+	straight := func(c *config.Reconciler) {
+		c.DatabaseURL = pgtest.As(t, w.db.Config().ConnString(), postgres.Reconciler)
+	}
 	w.reconcile(straight)
 	key, charge := w.lost()
 	proxy.Down()

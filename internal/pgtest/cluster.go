@@ -85,7 +85,17 @@ func (c *cluster) createDatabase() (name string, err error) {
 	defer c.mu.Unlock()
 	c.next++
 	name = "test_" + strconv.Itoa(c.next)
-	return name, c.exec("CREATE DATABASE " + name + " TEMPLATE " + template)
+	// A copy has the rights on tables, but not those on the database itself: so much of roles/create.sql once more.
+	for _, sql := range []string{
+		"CREATE DATABASE " + name + " TEMPLATE " + template,
+		"REVOKE TEMPORARY ON DATABASE " + name + " FROM PUBLIC",
+		"GRANT TEMPORARY ON DATABASE " + name + " TO " + string(postgres.Reconciler),
+	} {
+		if err := c.exec(sql); err != nil {
+			return "", err
+		}
+	}
+	return name, nil
 }
 
 // dropDatabase cuts off whoever is still connected.
@@ -104,12 +114,16 @@ func (c *cluster) exec(sql string) error {
 	return err
 }
 
-// migrateNew creates a database and brings it up to the newest schema.
+// migrateNew creates a database with the roles and brings it up to the newest schema, as the migrator.
 func migrateNew(ctx context.Context, server *embeddedpg.Server, admin *pgx.Conn, name string) error {
 	if _, err := admin.Exec(ctx, "CREATE DATABASE "+name); err != nil {
 		return fmt.Errorf("create database %s: %w", name, err)
 	}
-	if err := postgres.Migrate(ctx, server.URL(name), slog.New(slog.DiscardHandler)); err != nil {
+	log := slog.New(slog.DiscardHandler)
+	if err := postgres.CreateRoles(ctx, server.URL(name), nil, log); err != nil {
+		return fmt.Errorf("create roles in database %s: %w", name, err)
+	}
+	if err := postgres.Migrate(ctx, server.URLAs(string(postgres.Migrator), name), log); err != nil {
 		return fmt.Errorf("migrate database %s: %w", name, err)
 	}
 	return nil

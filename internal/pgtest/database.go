@@ -2,10 +2,13 @@ package pgtest
 
 import (
 	"context"
+	"net/url"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/postgres"
 )
 
 const (
@@ -47,6 +50,19 @@ func NewURL(t testing.TB) string {
 		}
 	})
 	return server.URL(name)
+}
+
+// As is a connection string of this package's for another role, such as
+// postgres.API. All of them are the superuser's by themselves: a test looks at
+// everything, what it tests does not.
+func As(t testing.TB, connection string, role postgres.Role) string {
+	t.Helper()
+	u, err := url.Parse(connection)
+	if err != nil {
+		t.Fatalf("read connection string: %v", err)
+	}
+	u.User = url.User(string(role))
+	return u.String()
 }
 
 // closePool does not wait for ever, as Close does, for a connection that a test

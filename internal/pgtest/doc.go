@@ -6,6 +6,9 @@
 // migrations create, and it never uses a server that exists: not that of
 // TEST_DATABASE_URL or DATABASE_URL, nor one that listens somewhere.
 //
+// The databases are migrated as the role payonce_migrator, and the other roles
+// have their rights there (As).
+//
 // Invariants: two tests never share a database; two test binaries never share a
 // cluster, so packages can be tested at the same time; a cluster whose test
 // binary was killed is removed by a later one.

@@ -1,5 +1,5 @@
 // Package postgres owns how Payonce talks to PostgreSQL: the pool and its limits, the one way to send a transaction, the
-// meaning of a database error, and the migrations. It knows no table.
+// meaning of a database error, the migrations, and the roles that processes log in as. It knows no table.
 //
 // A transaction of the request path is one pgx.Batch, sent outside any explicit BEGIN: PostgreSQL runs its statements in one
 // implicit transaction that commits at the end, in a single round trip. Send is the only place where such a commit

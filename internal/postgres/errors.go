@@ -9,6 +9,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
+// errUnreadableURL takes the place of pgx's own error, which repeats the value. It masks a password where it finds it, and that is not in
+// "password = x" nor behind a second @.
+var errUnreadableURL = errors.New("DATABASE_URL cannot be read: it must be like postgres://user:password@host:5432/name, with special characters " +
+	"percent-encoded, or like host=… user=… password=… dbname=…")
+
 // opRun is the Op of what the server has refused while it ran it.
 const opRun = "run transaction"
 
@@ -97,10 +102,10 @@ func classifyRead(err error) error {
 
 // shortOfMeans tells the SQLSTATEs by which PostgreSQL says "not now": connection exceptions (08), transaction
 // rollback for concurrency (40), insufficient resources such as a full disk (53), lock and statement timeouts,
-// a server that starts, stops or only reads (57P, 25006), a schema that is not there yet (42P01), system errors (58).
+// a server that starts, stops or only reads (57P, 25006), a schema or a right that is not there yet (42P01, 42501), system errors (58).
 func shortOfMeans(sqlstate string) bool {
 	switch sqlstate {
-	case "55P03", "57014", "25006", "42P01":
+	case "55P03", "57014", "25006", "42P01", "42501":
 		return true
 	}
 	for _, class := range []string{"08", "40", "53", "57P", "58"} {

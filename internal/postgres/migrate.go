@@ -21,10 +21,12 @@ import (
 //
 // Each migration commits together with its line in goose's table, so after a lost acknowledgement a second run sees what
 // really happened and goes on from there.
+//
+// Where there are Roles, they then have the rights that this schema's processes need, and no others.
 func Migrate(ctx context.Context, url string, log *slog.Logger) error {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		return fmt.Errorf("parse DATABASE_URL: %w", err)
+		return errUnreadableURL
 	}
 	db := stdlib.OpenDB(*cfg)
 	defer db.Close()
@@ -38,6 +40,9 @@ func Migrate(ctx context.Context, url string, log *slog.Logger) error {
 	}
 	for _, r := range results {
 		log.DebugContext(ctx, "migrated", slog.Int64("version", r.Source.Version), slog.Duration("took", r.Duration))
+	}
+	if err := grantRights(ctx, cfg, log); err != nil {
+		return err
 	}
 	log.InfoContext(ctx, "schema is current", slog.Int("applied", len(results)))
 	return nil

@@ -120,7 +120,7 @@ func TestDatabaseWithoutASchemaHasNoVersion(t *testing.T) {
 func TestMigrateSaysWhatFailed(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
-		"postgres://u:secret@host:notaport/db": "parse DATABASE_URL",
+		"postgres://u:secret@host:notaport/db": "DATABASE_URL cannot be read",
 		"postgres://nobody@127.0.0.1:1/none":   "migrate",
 	} {
 		err := migrate(t, url)

@@ -53,7 +53,7 @@ type DB struct {
 func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("parse DATABASE_URL: %w", err)
+		return nil, errUnreadableURL
 	}
 	if l.MaxConns > 0 {
 		cfg.MaxConns = l.MaxConns

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
+)
+
+func TestRolesThenMigrateThenKeysAsTheMigrator(t *testing.T) {
+	t.Parallel()
+	url := emptyDatabase(t)
+	migrator := pgtest.As(t, url, postgres.Migrator)
+	for _, step := range []struct{ args, url string }{
+		{"roles", url}, {"migrate", migrator}, {"roles", url}, {"migrate", migrator}, {"keys create --tenant acme", migrator},
+		{"keys list", pgtest.As(t, url, postgres.API)},
+	} {
+		if _, err := command(t, environment("DATABASE_URL", step.url), strings.Fields(step.args)...); err != nil {
+			t.Fatalf("api %s: %v", step.args, err)
+		}
+	}
+}
+
+func TestKeysAreNotForTheRoleThatServes(t *testing.T) {
+	t.Parallel()
+	getenv := environment("DATABASE_URL", pgtest.As(t, pgtest.NewURL(t), postgres.API))
+	for _, args := range []string{"keys create --tenant acme", "keys create --operator"} {
+		out, err := command(t, getenv, strings.Fields(args)...)
+		if err == nil || !strings.Contains(err.Error(), "DATABASE_URL must be that of payonce_migrator") || out != "" {
+			t.Errorf("api %s as payonce_api: %v\n%s", args, err, out)
+		}
+	}
+}
+
+func TestPasswordOfARoleIsASettingOfRolesAlone(t *testing.T) {
+	t.Parallel()
+	server := pgtest.OwnServer(t, false) // a password is the whole server's
+	settings := []string{"DATABASE_URL", server.URL("postgres"), "API_PASSWORD", "one", "RECONCILER_PASSWORD", "two"}
+	if _, err := command(t, environment(settings...), "roles"); err != nil {
+		t.Fatal(err)
+	}
+	admin, err := pgx.Connect(t.Context(), server.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(t.Context())
+	rows, err := admin.Query(t.Context(), "SELECT rolname::text FROM pg_authid WHERE rolname LIKE 'payonce_%' AND rolpassword IS NOT NULL ORDER BY rolname")
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || strings.Join(with, " ") != "payonce_api payonce_reconciler" {
+		t.Fatalf("passwords were set for %q: %v", with, err)
+	}
+	if out, err := command(t, environment(append(settings, "MIGRATOR_PASSWORD", "schlüssel")...), "roles"); err == nil || strings.Contains(err.Error()+out, "schl") {
+		t.Fatalf("a password that PostgreSQL would have to normalise: %v", err)
+	}
+}

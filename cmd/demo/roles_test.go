@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/embeddedpg"
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
+)
+
+// before makes the data directory of a demo from before there were roles.
+func before(t *testing.T) (dir string) {
+	t.Helper()
+	server, err := embeddedpg.Start(t.Context(), embeddedpg.Options{DataDir: pgtest.DataDir(t), Durable: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := createDatabase(t.Context(), server.URL("postgres")); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Migrate(t.Context(), server.URL(databaseName), slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	return server.DataDir()
+}
+
+func TestDemoRunsAsTheRolesAlsoOnOlderData(t *testing.T) {
+	t.Parallel()
+	dir := before(t)
+	d := startDemo(t, dir)
+	if status, _, body := post(t, d.public, survivor); status != http.StatusCreated {
+		t.Fatalf("status %d: %s", status, body)
+	}
+	admin, err := pgx.Connect(t.Context(), "postgres://payonce@/payonce?sslmode=disable&port=5432&host="+filepath.Join(dir, "run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(context.Background())
+	want := []string{"payonce_api", "payonce_reconciler"}
+	var users []string
+	for deadline := time.Now().Add(time.Minute); !slices.Equal(users, want); {
+		err := admin.QueryRow(t.Context(), `SELECT coalesce(array_agg(DISTINCT usename::text ORDER BY usename::text), '{}') FROM pg_stat_activity
+			WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&users)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("connected are %q, want %q", users, want)
+		}
+	}
+	var owner string
+	if err := admin.QueryRow(t.Context(), "SELECT tableowner FROM pg_tables WHERE tablename = 'payments'").Scan(&owner); err != nil || owner != "payonce_migrator" {
+		t.Fatalf("payments belong to %s: %v", owner, err)
+	}
+}

@@ -1,0 +1,77 @@
+-- The roles, and what of the database itself is theirs. Run by api roles, as an administrator: a superuser, or whoever may create roles and owns
+-- the database. It may run again at any time, and at the same time in several databases of the cluster, which share their roles.
+
+DO $$
+DECLARE
+    ours  constant text[] := ARRAY['payonce_migrator', 'payonce_api', 'payonce_reconciler'];
+    here  constant text := quote_ident(current_schema());
+    it    record;
+    found text;
+BEGIN
+    -- One at a time in this database. What another one does meanwhile is caught below.
+    PERFORM pg_advisory_xact_lock(hashtextextended('payonce roles', 0));
+
+    FOR it IN SELECT name FROM unnest(ours) AS name WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) LOOP
+        BEGIN
+            EXECUTE format('CREATE ROLE %I LOGIN', it.name);
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN
+            NULL; -- in another database somebody was faster
+        END;
+    END LOOP;
+
+    -- Who made them by hand may have meant well. A membership that does not widen what they may do here, such as a cloud's for its way to log in, stays.
+    SELECT string_agg(r.rolname, ', ') INTO found FROM pg_roles AS r
+    WHERE r.rolname = ANY (ours) AND (r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.rolbypassrls
+        OR EXISTS (SELECT FROM pg_roles AS g
+                   WHERE g.rolname <> r.rolname AND pg_has_role(r.oid, g.oid, 'MEMBER')
+                     AND (g.rolsuper OR g.rolname = ANY (ours) OR g.rolname IN ('pg_read_all_data', 'pg_write_all_data')
+                          OR g.oid = (SELECT datdba FROM pg_database WHERE datname = current_database()))));
+    IF found IS NOT NULL THEN
+        RAISE EXCEPTION 'more is granted to % than Payonce''s roles may have: look at its attributes and memberships', found
+            USING ERRCODE = 'invalid_grant_operation';
+    END IF;
+
+    -- What there is becomes the migrator's, if it is the administrator's, or was made by whoever migrated until now. Nothing of an extension's is.
+    FOR it IN
+        WITH former AS (
+            SELECT oid FROM pg_roles WHERE rolname = current_user
+            UNION SELECT relowner FROM pg_class WHERE oid = to_regclass('goose_db_version')
+        ), things AS (
+            SELECT 'pg_class'::regclass AS catalog, c.oid, c.relowner AS owner, c.relnamespace AS namespace,
+                   CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END AS kind, c.oid::regclass::text AS name
+            FROM pg_class AS c WHERE c.relkind IN ('r', 'v')
+            UNION ALL
+            SELECT 'pg_proc'::regclass, p.oid, p.proowner, p.pronamespace, 'ROUTINE', p.oid::regprocedure::text FROM pg_proc AS p
+            UNION ALL
+            SELECT 'pg_type'::regclass, t.oid, t.typowner, t.typnamespace, 'TYPE', t.oid::regtype::text FROM pg_type AS t WHERE t.typtype = 'e'
+        )
+        SELECT t.kind, t.name FROM things AS t
+        WHERE t.namespace = current_schema()::regnamespace AND t.owner IN (SELECT oid FROM former)
+          AND t.owner <> 'payonce_migrator'::regrole
+          AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = t.catalog AND d.objid = t.oid AND d.deptype = 'e')
+          AND to_regclass('goose_db_version') IS NOT NULL
+    LOOP
+        IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
+            GRANT payonce_migrator TO CURRENT_USER; -- only a member can give it something
+        END IF;
+        EXECUTE format('GRANT CREATE ON SCHEMA %s TO payonce_migrator', here); -- only who could have made it can have it
+        EXECUTE format('ALTER %s %s OWNER TO payonce_migrator', it.kind, it.name);
+    END LOOP;
+
+    -- Since PostgreSQL 15 nobody else can make tables in a schema. A temporary table is a name that is looked up before ours are: only statements are
+    -- reconciled with some.
+    EXECUTE format('REVOKE CREATE ON SCHEMA %s FROM PUBLIC', here);
+    EXECUTE format('GRANT USAGE, CREATE ON SCHEMA %s TO payonce_migrator', here);
+    EXECUTE format('GRANT USAGE ON SCHEMA %s TO payonce_api, payonce_reconciler', here);
+    EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
+    EXECUTE format('GRANT CONNECT ON DATABASE %I TO payonce_migrator, payonce_api, payonce_reconciler', current_database());
+    EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO payonce_reconciler', current_database());
+
+    -- What one may not grant or revoke is a warning to PostgreSQL.
+    IF NOT has_schema_privilege('payonce_migrator', current_schema(), 'CREATE') OR has_schema_privilege('payonce_api', current_schema(), 'CREATE')
+       OR has_database_privilege('payonce_api', current_database(), 'TEMPORARY')
+       OR NOT has_database_privilege('payonce_reconciler', current_database(), 'TEMPORARY') THEN
+        RAISE EXCEPTION 'the administrator % must own database % and its schema %', current_user, current_database(), current_schema()
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
+END $$;

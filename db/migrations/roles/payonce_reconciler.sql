@@ -1,0 +1,55 @@
+-- What the reconciler may do: settle what is open, work jobs, keep the statements' books, prune, and serve the operator's desk.
+-- It cannot begin a payment or take a key: what a key stands for and who may execute it is not among its columns. It deletes what is pruned.
+-- A test takes each of these away and expects a statement to fail: there is none to spare.
+
+GRANT SELECT ON goose_db_version, tenants, api_keys TO payonce_reconciler;
+
+GRANT SELECT, DELETE,
+      UPDATE (status, locked_until, reconcile_after, finished_at, expires_at,
+              response_status, response_content_type, response_location, response_schema_version, response_body,
+              unknown_since, lookup_failures, delete_after)
+    ON idempotency_keys TO payonce_reconciler;
+-- The timeline is written once, and goes with its key when the audit window is over.
+GRANT SELECT, DELETE, INSERT (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+    ON idempotency_key_events TO payonce_reconciler;
+
+GRANT SELECT, UPDATE (status, psp_charge_id, decline_code, refund_held_minor, refunded_minor) ON payments TO payonce_reconciler;
+GRANT SELECT, UPDATE (status, psp_refund_id, decline_code) ON refunds TO payonce_reconciler;
+
+GRANT SELECT, DELETE, UPDATE (processed_at, result) ON webhook_events TO payonce_reconciler;
+
+-- A letter begins open and is changed only by its resolution. The trigger on river_job writes letters in the worker's name.
+GRANT SELECT,
+      INSERT (id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence),
+      UPDATE (status, version, resolved_at, action, actor, resolution_reason)
+    ON dead_letters TO payonce_reconciler;
+GRANT SELECT, INSERT (letter_id, letter_version, actor, action, reason, outcome, detail) ON operator_actions TO payonce_reconciler;
+
+GRANT SELECT,
+      INSERT (account, object, scanned_to, updated_at, resume_after, walk_began),
+      UPDATE (scanned_to, updated_at, resume_after, walk_began)
+    ON ledger_watermarks TO payonce_reconciler;
+GRANT SELECT ON statement_movements TO payonce_reconciler;
+GRANT SELECT, INSERT (id, account, day, started_at, status, lines, breaks, pending) ON statement_runs TO payonce_reconciler;
+GRANT SELECT,
+      INSERT (account, day, object, kind, psp_id, subject, reference, other_tenant, lines, their_amount_minor, their_currency,
+              our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, raised_by, seen_by),
+      UPDATE (reference, other_tenant, lines, their_amount_minor, their_currency, our_amount_minor, our_currency, our_status, our_psp_id,
+              moved_at, last_seen, gone_at, raised_by, seen_by)
+    ON statement_breaks TO payonce_reconciler;
+
+-- River's own. What a job is about does not change: args, queue and unique key are written once.
+GRANT SELECT, DELETE,
+      INSERT (id, args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags, unique_key, unique_states),
+      UPDATE (kind, state, attempt, attempted_at, attempted_by, errors, max_attempts, finalized_at, metadata, scheduled_at)
+    ON river_job TO payonce_reconciler;
+GRANT USAGE ON SEQUENCE river_job_id_seq TO payonce_reconciler;
+GRANT SELECT, DELETE, INSERT (leader_id, elected_at, expires_at), UPDATE (expires_at) ON river_leader TO payonce_reconciler;
+GRANT SELECT, DELETE, INSERT (created_at, metadata, name, paused_at, updated_at), UPDATE (updated_at) ON river_queue TO payonce_reconciler;
+-- River rebuilds its indexes every night. Before PostgreSQL 17 only an owner can, and River logs that it was refused.
+DO $$
+BEGIN
+    IF current_setting('server_version_num')::integer >= 170000 THEN
+        GRANT MAINTAIN ON river_job TO payonce_reconciler;
+    END IF;
+END $$;

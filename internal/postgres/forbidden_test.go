@@ -1,0 +1,169 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
+)
+
+// What a process must not be able to do even when somebody else has its password. Each line is one attempt, and its refusal must be that of a right: if the
+// right were given, the attempt would succeed, or fail otherwise.
+
+// forbidden to both.
+var forbidden = []string{
+	// Books, letters and audit are for ever.
+	"DELETE FROM payments", "DELETE FROM refunds", "DELETE FROM dead_letters", "DELETE FROM operator_actions", "DELETE FROM ledger_watermarks",
+	"DELETE FROM statement_runs", "DELETE FROM statement_breaks", "DELETE FROM tenants", "DELETE FROM api_keys", "DELETE FROM goose_db_version",
+	// What has happened has happened as it was written, and then.
+	"UPDATE idempotency_key_events SET at = at", "UPDATE idempotency_key_events SET reason = reason", "UPDATE idempotency_key_events SET actor = actor",
+	"UPDATE operator_actions SET at = at", "UPDATE operator_actions SET actor = actor", "UPDATE operator_actions SET outcome = outcome",
+	`INSERT INTO idempotency_key_events (at, scope, key, generation, attempt, actor, from_status, to_status, reason)
+		VALUES ('2020-01-01', 's', 'k', 1, 1, 'owner', 'unknown', 'completed', 'r')`,
+	`INSERT INTO operator_actions (at, letter_id, letter_version, actor, action, reason, outcome)
+		VALUES ('2020-01-01', gen_random_uuid(), 1, 'a', 'dismiss', 'r', 'done')`,
+	"UPDATE dead_letters SET evidence = '{}'", "UPDATE dead_letters SET kind = kind", "UPDATE dead_letters SET opened_at = opened_at",
+	`INSERT INTO dead_letters (id, kind, finding, reason, evidence, status, resolved_at, action, actor, resolution_reason)
+		VALUES (gen_random_uuid(), 'k', 'f', 'r', '{}', 'resolved', now(), 'dismiss', 'a', 'r')`,
+	// Who pays what to whom is fixed.
+	"UPDATE payments SET amount_minor = amount_minor", "UPDATE payments SET tenant_id = tenant_id", "UPDATE payments SET currency = currency",
+	"UPDATE payments SET created_at = created_at", "UPDATE refunds SET amount_minor = amount_minor", "UPDATE refunds SET payment_id = payment_id",
+	`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status, psp_charge_id)
+		VALUES (gen_random_uuid(), 'acme', 'k', 1, 'c', 1, 'USD', 'pm_ok', 'succeeded', 'ch_1')`,
+	"UPDATE idempotency_keys SET scope = scope", "UPDATE idempotency_keys SET key = key", "UPDATE idempotency_keys SET created_at = created_at",
+	// Who may call us is a person's decision.
+	"INSERT INTO tenants (id, psp_account) VALUES ('evil', 'evil')", "UPDATE tenants SET psp_account = 'evil'", "UPDATE tenants SET requests_per_second = 1",
+	"INSERT INTO api_keys (id, secret_sha256, scopes) VALUES (gen_random_uuid(), sha256('x'), '{ops:resolve}')",
+	"UPDATE api_keys SET expires_at = NULL", "UPDATE api_keys SET scopes = scopes", "UPDATE api_keys SET secret_sha256 = sha256('x')",
+	// What was received was received so, and a job is about what it was about.
+	"UPDATE webhook_events SET body = body", "UPDATE webhook_events SET received_at = received_at",
+	"UPDATE river_job SET args = args", "UPDATE river_job SET unique_key = NULL", "UPDATE river_job SET queue = queue",
+	// The guards stay, and so does the schema.
+	"ALTER TABLE payments DISABLE TRIGGER ALL", "ALTER TABLE idempotency_keys DISABLE TRIGGER idempotency_keys_guard_update",
+	"ALTER TABLE payments DROP CONSTRAINT payments_charge_iff_succeeded", "DROP TRIGGER payments_never_deleted ON payments",
+	"CREATE TRIGGER evil BEFORE UPDATE ON payments FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+	"CREATE OR REPLACE FUNCTION history_is_append_only() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+	"ALTER FUNCTION history_is_append_only() OWNER TO CURRENT_USER", "DROP TABLE operator_actions", "ALTER TABLE payments OWNER TO CURRENT_USER",
+	"CREATE TABLE evil (id integer)", "CREATE SCHEMA evil", "CREATE FUNCTION evil() RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+	"UPDATE goose_db_version SET is_applied = true", "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)",
+	"SET session_replication_role = replica",
+	// Nor is there a way around: another role, more of this one, the server's files and programs.
+	"SET ROLE payonce_migrator", "SET ROLE payonce", "ALTER ROLE CURRENT_USER SUPERUSER", "CREATE ROLE evil", "GRANT payonce_migrator TO CURRENT_USER",
+	"SELECT * FROM pg_authid", "SELECT pg_read_file('PG_VERSION')", "COPY tenants TO PROGRAM 'cat'", "COPY tenants TO '/tmp/tenants'",
+	"SELECT lo_export(1, '/tmp/evil')", "SELECT pg_reload_conf()", "LOCK TABLE payments IN ACCESS EXCLUSIVE MODE",
+	"SELECT * FROM river_migration", "SELECT * FROM river_notification",
+}
+
+// forbiddenToAPI: it only adds and settles. forbiddenToReconciler: it only settles.
+var (
+	forbiddenToAPI = []string{
+		"CREATE TEMP TABLE evil (id integer)", "UPDATE ledger_watermarks SET scanned_to = scanned_to",
+		"INSERT INTO ledger_watermarks (account, object, scanned_to) VALUES ('a', 'charge', now())",
+		"SELECT * FROM statement_runs", "SELECT * FROM statement_breaks", "SELECT * FROM statement_movements", "SELECT * FROM river_leader", "SELECT * FROM river_queue",
+		"UPDATE river_job SET attempt = 0", "UPDATE river_job SET errors = NULL",
+		"INSERT INTO webhook_events (id, received_at, sent_at, body) VALUES ('e', '2020-01-01', now(), '')",
+	}
+	forbiddenToReconciler = []string{
+		`INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, expires_at)
+			VALUES ('acme POST /payments', 'k', 'in_progress', sha256('x'), 1, 1, gen_random_uuid(), gen_random_uuid(), now(), now(), now(), now())`,
+		"UPDATE idempotency_keys SET attempt = attempt", "UPDATE idempotency_keys SET lease_id = lease_id", "UPDATE idempotency_keys SET generation = generation",
+		"UPDATE idempotency_keys SET fingerprint = fingerprint", "UPDATE idempotency_keys SET subject = subject", "UPDATE idempotency_keys SET reserved_at = reserved_at",
+		`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status)
+			VALUES (gen_random_uuid(), 'acme', 'k', 1, 'c', 1, 'USD', 'pm_ok', 'processing')`,
+		`INSERT INTO refunds (id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status)
+			VALUES (gen_random_uuid(), gen_random_uuid(), 'acme', 'k', 1, 1, 'USD', 'processing')`,
+		"INSERT INTO webhook_events (id, sent_at, body) VALUES ('e', now(), '')",
+	}
+)
+
+// login is a connection as a role.
+func login(t *testing.T, url string, role postgres.Role) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), pgtest.As(t, url, role))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// sqlstate of the refusal of a statement that is rolled back if it is not refused.
+func sqlstate(t *testing.T, conn *pgx.Conn, sql string) string {
+	t.Helper()
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol)
+	var refused *pgconn.PgError
+	switch {
+	case err == nil:
+		return "none"
+	case errors.As(err, &refused):
+		return refused.Code + " " + refused.Message
+	}
+	t.Fatalf("%s: %v", sql, err)
+	return ""
+}
+
+func TestForbiddenThingsAreRefused(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewURL(t)
+	tables := []string{
+		"payments", "refunds", "idempotency_keys", "idempotency_key_events", "dead_letters", "operator_actions", "tenants", "api_keys",
+		"webhook_events", "ledger_watermarks", "statement_runs", "statement_breaks", "river_job", "river_leader", "river_queue", "goose_db_version",
+	}
+	for role, more := range map[postgres.Role][]string{postgres.API: forbiddenToAPI, postgres.Reconciler: forbiddenToReconciler} {
+		t.Run(string(role), func(t *testing.T) {
+			t.Parallel()
+			attempts := slices.Concat(forbidden, more)
+			for _, table := range tables {
+				attempts = append(attempts, "TRUNCATE "+table)
+				if role == postgres.API {
+					attempts = append(attempts, "DELETE FROM "+table)
+				}
+			}
+			conn := login(t, url, role)
+			for _, sql := range attempts {
+				if got := sqlstate(t, conn, sql); !strings.HasPrefix(got, "42501 ") {
+					t.Errorf("%s: %s", sql, got)
+				}
+			}
+		})
+	}
+}
+
+// The reconciler may make temporary tables, and a temporary table is found before ours of the same name.
+func TestTemporaryTableDoesNotBlindAGuard(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewURL(t)
+	super := login(t, url, "payonce")
+	for _, sql := range []string{
+		`INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, expires_at)
+			VALUES ('acme POST /payments', 'k', 'in_progress', sha256('x'), 1, 1, gen_random_uuid(), gen_random_uuid(), now(), now(), now(), now())`,
+		"UPDATE idempotency_keys SET status = 'unknown', locked_until = NULL, unknown_since = now(), reconcile_after = now()",
+		`INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, reason, evidence)
+			VALUES (gen_random_uuid(), 'budget', 'f', 'acme', 'acme POST /payments', 'k', 1, 'r', '{}')`,
+	} {
+		if _, err := super.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conn := login(t, url, postgres.Reconciler)
+	if _, err := conn.Exec(t.Context(), "CREATE TEMP TABLE dead_letters AS SELECT * FROM public.dead_letters WHERE false"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := conn.Exec(t.Context(), `UPDATE idempotency_keys
+		SET status = 'failed_retryable', finished_at = now(), unknown_since = NULL, reconcile_after = NULL`)
+	if !postgres.Violates(err, "idempotency_keys_dead_lettered_stay") {
+		t.Fatalf("a key with a letter was released: %v", err)
+	}
+}

@@ -1,0 +1,215 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
+)
+
+// What the roles may do is what the statements of their processes need: no statement is without its rights, and no right is without its statement.
+// PostgreSQL itself says what a statement needs: EXPLAIN is refused like the statement.
+
+func contains(list []string, s string) bool { return slices.Contains(list, s) }
+
+// bench is a connection of the superuser's, in a transaction, with every statement prepared.
+type bench struct {
+	tx    pgx.Tx
+	all   map[string]string // by name
+	takes map[string]int    // parameters
+}
+
+// explains runs EXPLAIN as a role. A statement that is refused for another reason than a right is a fault of the test.
+const explains = `CREATE FUNCTION pg_temp.may(role text, statement text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('role', role, true);
+    EXECUTE statement;
+    PERFORM set_config('role', 'none', true);
+    RETURN true;
+EXCEPTION WHEN insufficient_privilege THEN
+    RETURN false;
+END $$;
+-- As package statement does, and who may make them may use them.
+SET LOCAL ROLE payonce_reconciler;
+CREATE TEMP TABLE statement_lines (day date, line bigint, object text, psp_id text, reference text, subject uuid, by_psp_id boolean,
+    amount_minor bigint, currency text, executed boolean, created_at timestamptz) ON COMMIT DROP;
+CREATE TEMP TABLE statement_absent (object text, subject uuid, psp_id text, amount_minor bigint, currency text, created_at timestamptz,
+    latest timestamptz) ON COMMIT DROP;
+RESET ROLE;
+SELECT set_config('payonce.stored_event', '', true)`
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), pgtest.NewURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	b := &bench{all: statements(t), takes: map[string]int{}}
+	if b.tx, err = conn.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.PgConn().Exec(t.Context(), explains).ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	for name, sql := range b.all {
+		if !runs(postgres.API, name) && !runs(postgres.Reconciler, name) {
+			continue
+		}
+		prepared, err := b.tx.Prepare(t.Context(), name, sql)
+		if err != nil {
+			t.Fatalf("prepare %s: %v", name, err)
+		}
+		b.takes[name] = len(prepared.ParamOIDs)
+	}
+	return b
+}
+
+// may tells whether a role may run a statement.
+func (b *bench) may(t *testing.T, role postgres.Role, name string) (ok bool) {
+	t.Helper()
+	statement := fmt.Sprintf("EXPLAIN EXECUTE %q", name)
+	if n := b.takes[name]; n > 0 {
+		statement += "(NULL" + strings.Repeat(", NULL", n-1) + ")"
+	}
+	if err := b.tx.QueryRow(t.Context(), "SELECT pg_temp.may($1, $2)", role, statement).Scan(&ok); err != nil {
+		t.Fatalf("explain %s as %s: %v", name, role, err)
+	}
+	return ok
+}
+
+func TestEveryStatementHasItsRights(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, list := range [][]string{byNeither, byAPI, byReconciler, ofRiver} {
+		for _, name := range list {
+			if _, ok := b.all[name]; !ok {
+				t.Errorf("%s is no statement of the program's any more", name)
+			}
+		}
+	}
+	for _, role := range []postgres.Role{postgres.API, postgres.Reconciler} {
+		for name := range b.takes {
+			if runs(role, name) && !b.may(t, role, name) {
+				t.Errorf("%s may not run %s", role, name)
+			}
+		}
+	}
+}
+
+// right is one that a role has been given, on a table or on one column of it.
+type right struct{ Table, Column, Privilege string }
+
+func (r right) String() string {
+	if r.Column == "" {
+		return r.Privilege + " ON " + r.Table
+	}
+	return r.Privilege + " (" + r.Column + ") ON " + r.Table
+}
+
+func (b *bench) rights(t *testing.T, role postgres.Role) []right {
+	t.Helper()
+	rows, err := b.tx.Query(t.Context(), `
+		SELECT c.relname::text AS "table", '' AS "column", a.privilege_type AS privilege FROM pg_class AS c, aclexplode(c.relacl) AS a
+		WHERE c.relnamespace = 'public'::regnamespace AND a.grantee = $1::regrole
+		UNION ALL
+		SELECT c.relname, f.attname, a.privilege_type FROM pg_class AS c, pg_attribute AS f, aclexplode(f.attacl) AS a
+		WHERE c.relnamespace = 'public'::regnamespace AND f.attrelid = c.oid AND a.grantee = $1::regrole`, role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[right])
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%s has no rights: %v", role, err)
+	}
+	return all
+}
+
+func TestNoRightIsWithoutItsStatement(t *testing.T) {
+	t.Parallel()
+	for _, role := range []postgres.Role{postgres.API, postgres.Reconciler} {
+		t.Run(string(role), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			for _, r := range b.rights(t, role) {
+				// The sequence is asked when a job is inserted, and EXPLAIN inserts none. To rebuild its indexes is no statement of River's list.
+				if r.Table != "river_job_id_seq" && r.Privilege != "MAINTAIN" && !b.needs(t, role, r) {
+					t.Errorf("%s has %s, and runs no statement that needs it", role, r)
+				}
+			}
+		})
+	}
+}
+
+// needs tells whether a statement that a role runs fails without a right.
+func (b *bench) needs(t *testing.T, role postgres.Role, r right) bool {
+	t.Helper()
+	nested, err := b.tx.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = nested.Rollback(context.Background()) }()
+	revoke := "REVOKE " + r.Privilege
+	if r.Column != "" {
+		revoke += " (" + pgx.Identifier{r.Column}.Sanitize() + ")"
+	}
+	if _, err := nested.Exec(t.Context(), revoke+" ON "+r.Table+" FROM "+string(role)); err != nil {
+		t.Fatal(err)
+	}
+	for name := range b.takes {
+		if runs(role, name) && strings.Contains(b.all[name], r.Table) && !b.may(t, role, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// A table that a later migration adds is nobody's until somebody has said whose. Then it is here no longer.
+func TestTablesOfNobodyAreKnown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	rows, err := b.tx.Query(t.Context(), `SELECT relname::text FROM pg_class
+		WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v', 'm', 'p', 'f') ORDER BY relname`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var given []string
+	for _, role := range []postgres.Role{postgres.API, postgres.Reconciler} {
+		for _, r := range b.rights(t, role) {
+			given = append(given, r.Table)
+		}
+	}
+	left := slices.DeleteFunc(tables, func(table string) bool { return contains(given, table) })
+	if want := []string{"river_migration", "river_notification"}; !slices.Equal(left, want) {
+		t.Errorf("nobody may use %q, want %q: say in db/migrations/roles who may", left, want)
+	}
+}
+
+// What everybody may, the roles may.
+func TestNothingIsEverybodys(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var open []string
+	err := b.tx.QueryRow(t.Context(), `SELECT coalesce(array_agg(c.relname::text), '{}') FROM pg_class AS c
+		WHERE c.relnamespace = 'public'::regnamespace AND (
+			EXISTS (SELECT FROM aclexplode(c.relacl) AS a WHERE a.grantee = 0)
+			OR EXISTS (SELECT FROM pg_attribute AS f, aclexplode(f.attacl) AS a WHERE f.attrelid = c.oid AND a.grantee = 0))`).Scan(&open)
+	if err != nil || len(open) > 0 {
+		t.Errorf("everybody has rights on %q: %v", open, err)
+	}
+	var definers int
+	err = b.tx.QueryRow(t.Context(), "SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef").Scan(&definers)
+	if err != nil || definers > 0 {
+		t.Errorf("%d functions run with the rights of their owner: %v", definers, err)
+	}
+}

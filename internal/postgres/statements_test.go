@@ -1,0 +1,119 @@
+package postgres_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"payonce/internal/postgres"
+)
+
+// Which process runs which statement. A statement that is not named here is run by both.
+
+// byNeither are those of api keys, which a person runs as the migrator.
+var byNeither = []string{"tenants.EnsureTenant", "tenants.TenantExists", "tenants.InsertKey", "tenants.ListKeys", "tenants.ExpireKey"}
+
+var byAPI = []string{
+	"idempotency.ReserveKey", "idempotency.RetakeKey", "idempotency.RenewKey", "payments.BeginPayment", "payments.ResumePayment",
+	"payments.BeginRefund", "payments.ResumeRefund", "webhooks.StoreEvent", "reconcile.EnqueueStored", "reconcile.WakeWorkers",
+}
+
+var byReconciler = []string{
+	"idempotency.SweepLeases", "idempotency.ClaimDue", "idempotency.ExpireKeys", "idempotency.DeleteKeys", "webhooks.PruneEvents",
+	"payments.BeginWalk", "payments.AdvanceWalk", "payments.EndWalk", "payments.ListAccounts",
+	"statement.AdoptByPSPID", "statement.Clock", "statement.CountAbsent", "statement.CountRaised", "statement.FindAbsent", "statement.FindAccounts",
+	"statement.ForgetPresent", "statement.MarkGone", "statement.MissingDays", "statement.OpenBreaks", "statement.PendingDays", "statement.Totals",
+	"statement.TryLock", "statement.Widths", "statement.WriteAbsences", "statement.WriteLineBreaks", "statement.WriteRun",
+	"river.JobDeleteBefore", "river.JobGetAvailable", "river.JobGetCancelRequested", "river.JobGetStuck", "river.JobRescueMany", "river.JobSchedule",
+	"river.JobSetStateIfRunningMany", "river.LeaderAttemptElect", "river.LeaderAttemptReelect", "river.LeaderDeleteExpired", "river.LeaderResign",
+	"river.QueueCreateOrSetUpdatedAt", "river.QueueDeleteExpired", "river.QueueGet",
+}
+
+// ofRiver are River's statements that both processes run. The rest of River's, beside those of the reconciler, nobody does.
+var ofRiver = []string{"river.JobInsertFastMany", "river.JobRetry"}
+
+// byHand are the statements that are not generated.
+var byHand = map[string]string{
+	"postgres.AppliedVersion": "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied",
+}
+
+// statements are all that the program sends, by package and name.
+func statements(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for name, sql := range byHand {
+		all[name] = sql
+	}
+	generated, err := filepath.Glob("../*/internal/dbsqlc/*.sql.go")
+	if err != nil || len(generated) < 8 {
+		t.Fatalf("find generated code: %v, %q", err, generated)
+	}
+	for _, file := range generated {
+		constants(t, file, strings.Split(filepath.ToSlash(file), "/")[1], all)
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/riverqueue/river/riverdriver/riverpgxv5").Output()
+	if err != nil {
+		t.Fatalf("find River: %v", err)
+	}
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), "internal/dbsqlc/*.sql.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("find River's statements: %v, %q", err, files)
+	}
+	for _, file := range files {
+		constants(t, file, "river", all)
+	}
+	return all
+}
+
+var queryName = regexp.MustCompile(`^-- name: (\w+) :`)
+
+// constants adds the statements of a file that sqlc has written.
+func constants(t *testing.T, file, owner string, to map[string]string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
+			return true
+		}
+		if name := queryName.FindStringSubmatch(text(spec.Values[0])); name != nil {
+			// River puts the schema where it says so, also inside a literal.
+			to[owner+"."+name[1]] = strings.ReplaceAll(text(spec.Values[0]), "/* TEMPLATE: schema */", "")
+		}
+		return false
+	})
+}
+
+// text is a string constant: literals, and what + joins.
+func text(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BinaryExpr:
+		return text(e.X) + text(e.Y)
+	case *ast.BasicLit:
+		s, _ := strconv.Unquote(e.Value)
+		return s
+	}
+	return ""
+}
+
+// runs tells whether the process of a role runs a statement.
+func runs(role postgres.Role, name string) bool {
+	switch {
+	case contains(byNeither, name):
+		return false
+	case contains(byAPI, name):
+		return role == postgres.API
+	case contains(byReconciler, name):
+		return role == postgres.Reconciler
+	}
+	return !strings.HasPrefix(name, "river.") || contains(ofRiver, name)
+}
