@@ -106,12 +106,15 @@ func (a *API) Run(ctx context.Context, ready func()) error {
 		return err
 	}
 	publicServer, operatorServer := httpapi.NewServer(a.public, a.log), httpapi.NewServer(a.operator, a.log)
+	public = httpapi.LimitConnections(public, publicServer, maxConnections(a.settings.Shared), a.log, time.Now)
+	operator = httpapi.LimitConnections(operator, operatorServer, httpapi.MaxOperatorConnections, a.log, time.Now)
 	failed := make(chan error, 2)
 	go func() { failed <- publicServer.Serve(public) }()
 	go func() { failed <- operatorServer.Serve(operator) }()
 	a.log.InfoContext(ctx, "serving", slog.String("public", public.Addr().String()), slog.String("operator", operator.Addr().String()))
 	ready()
 	go a.warnUnlessReady(ctx)
+	go a.warnIfForgetful(ctx)
 
 	select {
 	case err = <-failed:

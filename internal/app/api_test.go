@@ -155,11 +155,14 @@ func TestSettingsThatCannotWorkAreRefusedWithoutTheirSecrets(t *testing.T) {
 		edit func(*config.API)
 		want string
 	}{
-		"database URL":    {func(c *config.API) { c.DatabaseURL = "postgres://u:canary@h:port/d" }, "DATABASE_URL"},
-		"database string": {func(c *config.API) { c.DatabaseURL = "host=h password=canary port=x" }, "DATABASE_URL"},
-		"PSP URL":         {func(c *config.API) { c.PSPURL = "psp" }, "PSP_URL"},
-		"PSP limits":      {func(c *config.API) { c.PSPInFlight = 0 }, "PSP limit"},
-		"terms":           {func(c *config.API) { c.Retention = time.Hour }, "retention"},
+		"database URL":                {func(c *config.API) { c.DatabaseURL = "postgres://u:canary@h:port/d" }, "DATABASE_URL"},
+		"database string":             {func(c *config.API) { c.DatabaseURL = "host=h password=canary port=x" }, "DATABASE_URL"},
+		"database string with spaces": {func(c *config.API) { c.DatabaseURL = "host=h password = canary port=x" }, "DATABASE_URL"},
+		"database URL with two @":     {func(c *config.API) { c.DatabaseURL = "postgres://u:pass@canary@h:port/d" }, "DATABASE_URL"},
+		"database secret alone":       {func(c *config.API) { c.DatabaseURL = "canary" }, "DATABASE_URL"},
+		"PSP URL":                     {func(c *config.API) { c.PSPURL = "psp" }, "PSP_URL"},
+		"PSP limits":                  {func(c *config.API) { c.PSPInFlight = 0 }, "PSP limit"},
+		"terms":                       {func(c *config.API) { c.Retention = time.Hour }, "retention"},
 	} {
 		c := good
 		row.edit(&c)

@@ -174,6 +174,7 @@ func (r *Reconciler) Run(ctx context.Context, ready func()) error {
 		return err
 	}
 	server := httpapi.NewServer(r.operator, r.log)
+	l = httpapi.LimitConnections(l, server, httpapi.MaxOperatorConnections, r.log, time.Now)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -196,6 +197,7 @@ func (r *Reconciler) Work(ctx context.Context) error {
 	if !r.awaitSchema(ctx) {
 		return nil
 	}
+	go r.warnIfForgetful(ctx)
 	return r.jobs.Run(ctx)
 }
 

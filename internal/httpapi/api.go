@@ -61,6 +61,21 @@ func New(c Config) *API {
 // ServeHTTP answers a request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.ServeHTTP(w, r) }
 
+// Routes lists what a handler of this package serves, such as "GET /payments/{paymentId}", for whoever compares it with openapi.yaml.
+func Routes(h http.Handler) (served []string) {
+	if a, ok := h.(*API); ok {
+		h = a.router
+	}
+	if router, ok := h.(chi.Routes); ok {
+		// It fails when the function does, and this one does not.
+		_ = chi.Walk(router, func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+			served = append(served, method+" "+route)
+			return nil
+		})
+	}
+	return served
+}
+
 // Drain turns new requests away from now on. Those being served are finished.
 func (a *API) Drain() { a.draining.Store(true) }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"payonce/internal/payments"
@@ -79,7 +80,9 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, code problem.Code, 
 }
 
 func (a *API) problem(r *http.Request, code problem.Code, detail string) problem.Document {
-	return problem.New(a.publicURL, code, detail, r.URL.EscapedPath()+"#"+requestIDOf(r))
+	// A path that begins with two slashes would name another host (RFC 3986, section 4.2).
+	path := "/" + strings.TrimLeft(r.URL.EscapedPath(), "/")
+	return problem.New(a.publicURL, code, detail, path+"#"+requestIDOf(r))
 }
 
 func writeProblem(w http.ResponseWriter, d problem.Document) {

@@ -18,6 +18,8 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 		WriteTimeout:      WriteTimeout,
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		// Otherwise net/http itself answers OPTIONS *: with 200, without a request id, and unseen by the log.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

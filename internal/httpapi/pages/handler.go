@@ -10,6 +10,7 @@ package pages
 import (
 	"embed"
 	"net/http"
+	"path"
 	"strings"
 
 	"payonce/internal/problem"
@@ -26,10 +27,10 @@ const rapidocVersion = "9.3.8"
 func Handler(publicURL string, openapi []byte) http.Handler {
 	publicURL = strings.TrimRight(publicURL, "/")
 	look := newLook()
-
+	nothing := look.page("nothing.html", "Nothing here", http.StatusNotFound, nil)
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", look.page("index.html", "Payonce", http.StatusOK, tryLines(publicURL)))
-	mux.Handle("GET /", look.page("nothing.html", "Nothing here", http.StatusNotFound, nil))
+	mux.Handle("GET /", nothing)
 	mux.Handle("GET /problems", look.page("problems.html", "Problems", http.StatusOK, problem.All()))
 	mux.Handle("GET /problems/{code}", problemPages(look, publicURL))
 	mux.Handle("GET /openapi.yaml", document("application/yaml", revalidate, openapi))
@@ -40,7 +41,14 @@ func Handler(publicURL string, openapi []byte) http.Handler {
 		document("text/javascript; charset=utf-8", keep, embedded("rapidoc/rapidoc-min.js")))
 	mux.Handle("GET /docs/rapidoc-min.js.LICENSE.txt",
 		document("text/plain; charset=utf-8", keep, embedded("rapidoc/rapidoc-min.js.LICENSE.txt")))
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The mux would redirect /docs/../payments to /payments: no page has a second address.
+		if r.URL.Path != path.Clean(r.URL.Path) {
+			nothing.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // problemPages renders one page per code beforehand.
