@@ -2,10 +2,12 @@ package e2e
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"payonce/internal/config"
+	"payonce/internal/e2e/pgproxy"
 )
 
 // The end of a reconciler, in order and out of order, at the worst moment: when lookups are under way.
@@ -83,4 +85,18 @@ func TestJobsOfADeadReconcilerAreRescued(t *testing.T) {
 	held.open()
 	w.reconcile()
 	w.resolvedOnce(keys)
+}
+
+// A supervisor would start it again; but until then nobody sweeps, and a database that restarts takes all reconcilers with it at once.
+func TestDatabaseThatGoesAwayWhileAReconcilerStartsIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	proxy := pgproxy.Start(t, w.db.Config().ConnString())
+	lost := proxy.OnNext(2, "QueueCreateOrSetUpdatedAt", pgproxy.CutBefore)
+	r := w.reconcile(func(c *config.Reconciler) { c.DatabaseURL = proxy.URL() }) // returns when it has swept
+	lost.Await(t)
+	if !strings.Contains(r.logs.String(), "job queue not started") {
+		t.Error("nobody is told of it")
+	}
+	r.stop()
 }

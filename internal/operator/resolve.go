@@ -59,6 +59,7 @@ func (d *Desk) decide(ctx context.Context, letter deadletters.Letter, asked Deci
 	if letter.Version != asked.Version {
 		return letter, refuse(Conflict, "The letter has version %d, not %d.", letter.Version, asked.Version)
 	}
+	// Crash window 21: the PSP is asked, and nothing is written.
 	moving, err := d.prepare(ctx, letter, asked)
 	if err != nil {
 		return letter, err
@@ -73,7 +74,7 @@ func (d *Desk) decide(ctx context.Context, letter deadletters.Letter, asked Deci
 		if err != nil {
 			return err
 		}
-		return moving(ctx, tx, key)
+		return moving(ctx, tx, key) // Crash window 22: resolved and moved, not committed.
 	})
 	var ambiguous *postgres.AmbiguousError
 	switch {
@@ -88,7 +89,7 @@ func (d *Desk) decide(ctx context.Context, letter deadletters.Letter, asked Deci
 	case err != nil:
 		return letter, fmt.Errorf("resolve: %w", err)
 	}
-	return resolved, nil
+	return resolved, nil // Crash window 23: committed, not answered.
 }
 
 // unlessOutrun tells the loser of a race that he is one: what he was refused for may be the winner's doing.

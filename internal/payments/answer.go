@@ -31,6 +31,25 @@ type Pending struct {
 	Expires  time.Time
 }
 
+// pendingFor answers for a movement of which the key has no verdict yet, as far as we know. Its row may have been read on the way, and have one:
+// an answer that shows it would be two answers in one, and 202 is not what the key will answer from now on.
+func pendingFor(m movement, expires time.Time) Pending {
+	return Pending{Resource: undecided(m.resource()), Expires: expires}
+}
+
+// undecided is the resource as it was before any verdict.
+func undecided(r Resource) Resource {
+	switch r := r.(type) {
+	case Payment:
+		r.Status, r.PSPChargeID, r.DeclineCode, r.Refunded = Processing, "", "", 0
+		return r
+	case Refund:
+		r.Status, r.PSPRefundID, r.DeclineCode = Processing, "", ""
+		return r
+	}
+	return r
+}
+
 // InFlight: another request with the key is being executed now.
 type InFlight struct {
 	Resource Resource

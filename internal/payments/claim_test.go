@@ -15,7 +15,7 @@ func (s *shop) reserveOnce(c idempotency.Claim, m movement) idempotency.Lease {
 	d, err := s.service.commitClaim(s.t.Context(), c, false, func(b *pgx.Batch, out *idempotency.Decision) {
 		s.keys.QueueReserve(b, c, out)
 		m.queueBegin(b, c)
-	}, m)
+	}, m, new(bool))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -197,7 +197,7 @@ func TestWhatARolledBackBundleToldIsForgotten(t *testing.T) {
 				reserve = again(func(b *pgx.Batch) { s.keys.QueueReserve(b, c, out) })
 			}
 			reserve(b)
-		}, m)
+		}, m, new(bool))
 		if err != nil {
 			t.Error(err)
 		}
@@ -252,7 +252,7 @@ func TestSecondTryGoesAlone(t *testing.T) {
 		t.Errorf("released: %v, %v", won, err)
 	}
 	c := s.claim(CreateOperation, k)
-	d, err := s.service.commitClaim(t.Context(), c, true, func(b *pgx.Batch, out *idempotency.Decision) { s.keys.QueueReserve(b, c, out) }, s.charge(k))
+	d, err := s.service.commitClaim(t.Context(), c, true, func(b *pgx.Batch, out *idempotency.Decision) { s.keys.QueueReserve(b, c, out) }, s.charge(k), new(bool))
 	if err != nil {
 		t.Error(err)
 	}

@@ -36,6 +36,7 @@ func (s *Service) execute(
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.deadline)
 	defer cancel()
 
+	// Crash window 1: nothing is sent.
 	decision, err := s.reserve(ctx, claim, m)
 	if err != nil {
 		return nil, err
@@ -124,7 +125,7 @@ func (s *Service) charge(ctx context.Context, l idempotency.Lease, m movement) (
 func (s *Service) pending(
 	ctx context.Context, ref idempotency.Ref, m movement, subject uuid.UUID, expires time.Time,
 ) (Answer, error) {
-	return s.unfinished(ctx, ref, m, subject, expires, func() Answer { return Pending{Resource: m.resource(), Expires: expires} })
+	return s.unfinished(ctx, ref, m, subject, expires, func() Answer { return pendingFor(m, expires) })
 }
 
 // unfinished answers for a key that was not finished when it was read. The row is read after it, and may say that evidence has arrived in

@@ -1,7 +1,9 @@
 package payments
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -223,4 +225,30 @@ func TestLateSuccessOfAnEarlierGenerationIsALetter(t *testing.T) {
 		t.Fatalf("answered %T, error %v, moved %v", answer, err, s.everything() != before)
 	}
 	s.wantLetters("late_after_expiry record acme " + g.record.ID)
+}
+
+// The webhook was faster, the row says so, and then the store goes away: 202 is all that can be said, and it shows no verdict.
+func TestOwnerThatCannotReadWhatItsKeyAnswersShowsNoVerdict(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	p := s.charging("paid-00000000002").paidFor()
+	for kind, g := range map[string]*stage{"payment": s.charging("order-0000000009"), "refund": s.refunding("refund-000000009", p, 100)} {
+		g.settle(SourceWebhook, g.record)
+		if err := g.movement.load(t.Context(), g.lease.Subject()); err != nil || g.movement.standing().status != Success {
+			t.Fatalf("%s: the row says %q (%v)", kind, g.movement.standing().status, err)
+		}
+		away, cancel := context.WithCancel(t.Context())
+		cancel()
+		answer, err := g.service.standing(away, g.lease, g.movement, g.success())
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := is[Pending](t, answer).Resource.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(body); !strings.Contains(text, `"status":"processing"`) || strings.Contains(text, g.record.ID) {
+			t.Errorf("%s: answers 202 with %s", kind, text)
+		}
+	}
 }

@@ -59,7 +59,7 @@ func (s *Service) plan(l idempotency.Lease, m movement, o gateway.Outcome) (plan
 					deadletters.QueueOpen(b, letter)
 				}
 			},
-			answer: Pending{Resource: m.resource(), Expires: l.Expires()},
+			answer: pendingFor(m, l.Expires()),
 		}, nil
 	}
 	return plan{}, fmt.Errorf("outcome %T is not known", o)

@@ -32,7 +32,7 @@ func (r *Resolver) postpone(
 			}
 			b = &pgx.Batch{}
 			deadletters.QueueOpen(b, *letter)
-			return postgres.SendTx(ctx, tx, b)
+			return postgres.SendTx(ctx, tx, b) // Crash window 16: postponed and lettered, not committed.
 		})
 	}
 	switch {

@@ -58,7 +58,8 @@ func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (Resolution
 	case sight.Status != idempotency.UnknownStatus:
 		return Moot, nil
 	}
-	switch l := s.ask(ctx, c).(type) {
+	// Crash window 13: seen, not asked.
+	switch l := s.ask(ctx, c).(type) { // Crash window 14: asked, not written.
 	case gateway.Found:
 		return r.found(ctx, c, sight, l)
 	case gateway.NotFound:
@@ -95,6 +96,7 @@ func (r *Resolver) found(ctx context.Context, c *caseFile, sight idempotency.Sig
 			known = true
 		}
 	}
+	// Crash window 15: written, and the job not done. It finds a key that is not unknown.
 	if resolution == ToOperator {
 		// Also when a letter was there before. A key that has been completed is not moved by this.
 		_, err := r.postpone(ctx, c, ToOperator, r.patience.Recheck, 0, "the PSP's record contradicts the request; an operator has the case", nil)

@@ -44,22 +44,24 @@ func (s *Service) Scan(
 	}
 	cursor, read := "", w.after
 	for range pages {
+		// Crash window 17: the walk is begun, and the page not read.
 		page, err := s.psp.List(ctx, o, account, w.after, cursor)
 		if err != nil {
 			return "", fmt.Errorf("list the PSP's ledger: %w", err)
 		}
+		// Crash window 18: read, not settled.
 		if err := s.settlePage(ctx, w, page, found); err != nil {
 			return "", err
 		}
 		if n := len(page.Records); n > 0 {
-			// Behind the evidence: after a crash in between, the page is read once more.
+			// Crash window 19: settled, not advanced. Behind the evidence: the page is read once more.
 			read = page.Records[n-1].Created
 			if err := s.advanceWalk(ctx, w, read); err != nil {
 				return "", err
 			}
 		}
 		if cursor = page.Next; cursor == "" {
-			return ReachedEnd, s.endWalk(ctx, w)
+			return ReachedEnd, s.endWalk(ctx, w) // Crash window 20: at the end, not ended.
 		}
 	}
 	if read.Sub(w.after) <= time.Microsecond { // so much is read again

@@ -34,7 +34,7 @@ func (s *Service) settle(ctx context.Context, l idempotency.Lease, m movement, o
 		}
 		if !postgres.RolledBack(err) {
 			s.metrics.CommitAmbiguous()
-			if answer, settled := s.recall(ctx, l, plan); settled {
+			if answer, settled := s.recall(ctx, l, m, plan); settled {
 				return answer, nil
 			}
 		}
@@ -44,7 +44,7 @@ func (s *Service) settle(ctx context.Context, l idempotency.Lease, m movement, o
 			s.metrics.StoreFailed("settle")
 			s.log.ErrorContext(ctx, "outcome not written", slog.String("resource", m.resource().Location()),
 				slog.String("outcome", o.Label()), slog.Any("error", err))
-			return Pending{Resource: m.resource(), Expires: l.Expires()}, nil
+			return pendingFor(m, l.Expires()), nil
 		}
 	}
 }

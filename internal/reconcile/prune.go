@@ -21,6 +21,7 @@ type prune struct {
 
 func (w *prune) Work(ctx context.Context, _ *river.Job[pruneArgs]) error {
 	err := untilEmpty(ctx, func(ctx context.Context) (int64, error) {
+		// Crash window 24: over, or expired and not known to be.
 		n, err := w.r.keys.Expire(ctx, pruneBatch)
 		w.r.metrics.Pruned(n)
 		return n, err
@@ -28,9 +29,11 @@ func (w *prune) Work(ctx context.Context, _ *river.Job[pruneArgs]) error {
 	if err != nil {
 		return err
 	}
+	// Crash window 25: expired, or deleted and not known to be.
 	if err := untilEmpty(ctx, func(ctx context.Context) (int64, error) { return w.r.keys.Delete(ctx, pruneBatch) }); err != nil {
 		return err
 	}
+	// Crash window 26: the same of webhooks.
 	return untilEmpty(ctx, func(ctx context.Context) (int64, error) {
 		return w.r.inbox.Prune(ctx, w.r.settings.WebhookRetention, pruneBatch)
 	})

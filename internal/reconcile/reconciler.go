@@ -160,9 +160,8 @@ func (r *Reconciler) periodicJobs() []*river.PeriodicJob {
 
 // Run works until ctx ends; then it takes no new job, and finishes those that it has.
 func (r *Reconciler) Run(ctx context.Context) error {
-	// River's own context ends only when the jobs have: its end would cancel them.
-	if err := r.client.Start(context.WithoutCancel(ctx)); err != nil {
-		return fmt.Errorf("start job queue: %w", err)
+	if started, err := r.start(ctx); !started {
+		return err
 	}
 	<-ctx.Done()
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.settings.StopLimit+stopGrace)
@@ -171,6 +170,35 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		return fmt.Errorf("stop job queue: %w", errors.Join(err, r.client.StopAndCancel(stopping)))
 	}
 	return nil
+}
+
+// A database that goes away in the very moment of the start is waited for, as at any other time. What is wrong for longer is not the
+// database's absence alone, and somebody should see it.
+const (
+	startTries = 30
+	startPause = time.Second
+)
+
+// start starts the job queue. It is not started, and there is no error, when ctx has ended first.
+func (r *Reconciler) start(ctx context.Context) (bool, error) {
+	pause := time.NewTicker(startPause)
+	defer pause.Stop()
+	for try := 1; ; try++ {
+		// River's own context ends only when the jobs have: its end would cancel them.
+		err := r.client.Start(context.WithoutCancel(ctx))
+		switch {
+		case err == nil:
+			return true, nil
+		case try == startTries:
+			return false, fmt.Errorf("start job queue: %w", err)
+		}
+		r.log.WarnContext(ctx, "job queue not started", slog.Int("try", try), slog.Any("error", err))
+		select {
+		case <-ctx.Done():
+			return false, nil
+		case <-pause.C:
+		}
+	}
 }
 
 // stopGrace is for the jobs that were cancelled at the limit.

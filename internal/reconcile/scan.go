@@ -10,12 +10,13 @@ import (
 	"payonce/internal/payments"
 )
 
-// scanPages bounds one run over one ledger: 5000 records. A ledger that is further behind goes on in the next run.
-const scanPages = 50
+// scanPages bounds one run over one ledger: 700 records. A ledger that is further behind goes on in the next run, at once.
+const scanPages = 7
 
-// scanTimeout is for scanPages from a PSP that takes almost its whole time for each. River's rescuer heeds it. A run that is cut all the same
-// has not been for nothing: the next one goes on where it was.
-const scanTimeout = 10 * time.Minute
+// scanTimeout is for scanPages from a PSP that takes almost its whole time for each. A run that is cut all the same has not been for nothing: the
+// next one goes on where it was. River's rescuer heeds it, so it is below rescueAfter: a run that has died with its process keeps its place in
+// the queue until it is taken for dead, and nobody else scans the ledger before that.
+const scanTimeout = time.Minute
 
 // stalledPause is before a run that would begin where the last one did.
 const stalledPause = 5 * time.Second

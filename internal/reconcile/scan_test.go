@@ -31,3 +31,11 @@ func TestScanHasTimeForItsPages(t *testing.T) {
 		t.Fatalf("a run of %d pages has %s", scanPages, got)
 	}
 }
+
+// A dead run stands in the way of the next one. With a time of its own that is longer, the rescuer would leave it there for as long.
+func TestScanThatDiedIsTakenForDeadAsSoonAsAnyOtherJob(t *testing.T) {
+	t.Parallel()
+	if got := (&scanLedger{}).Timeout(nil); got >= rescueAfter {
+		t.Fatalf("a scan has %s, and jobs are rescued after %s", got, rescueAfter)
+	}
+}

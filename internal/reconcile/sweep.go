@@ -61,8 +61,9 @@ func (r *Reconciler) inBatches(ctx context.Context, take func(context.Context, p
 			if taken = len(due); err != nil || taken == 0 {
 				return err
 			}
-			return r.enqueueTx(ctx, tx, due)
+			return r.enqueueTx(ctx, tx, due) // Crash window 11: taken and enqueued, not committed.
 		})
+		// Crash window 12: committed, and this process does not know.
 		var ambiguous *postgres.AmbiguousError
 		switch {
 		case errors.As(err, &ambiguous):

@@ -46,16 +46,17 @@ func (w *webhook) Work(ctx context.Context, job *river.Job[webhookArgs]) error {
 	if err != nil {
 		return w.unmatched(ctx, event, err)
 	}
+	// Crash window 8: the job is taken, and the key has not moved.
 	finding, err := w.r.payments.Settle(ctx, payments.Evidence{Source: payments.SourceWebhook, Record: payload.Record})
 	if err != nil {
 		return fmt.Errorf("settle by webhook: %w", err)
 	}
-	// A crash here has the evidence weighed once more, which confirms it.
+	// Crash window 9: settled, not marked. The evidence is weighed once more, which confirms it.
 	if err := w.r.inbox.MarkProcessed(ctx, event.ID, w.r.countFinding(finding, payments.SourceWebhook)); err != nil && !errors.Is(err, webhooks.ErrProcessed) {
 		return err
 	}
 	w.r.metrics.WebhookLag(w.r.now().Sub(event.SentAt))
-	return nil
+	return nil // Crash window 10: marked, and the job not done. It finds the event processed.
 }
 
 // unmatched gives an event to an operator that is genuine and says nothing that we understand.

@@ -53,13 +53,14 @@ func (Duplicate) receipt() {}
 // While another delivery of the same event is under way, it waits for that one's commit: at most for the database's
 // lock_timeout.
 func (i *Inbox) Receive(ctx context.Context, e Event) (Receipt, error) {
+	// Crash window 6: verified, not stored.
 	var receipt Receipt // of the last try: an earlier one, of a bundle that was rolled back, has said what is not true any more
 	err := i.db.SendShared(ctx, e.ID, func(b *pgx.Batch) {
 		i.queueStore(b, e, &receipt)
 		i.enqueue(b, e.ID)
 	})
 	if err == nil {
-		return receipt, nil
+		return receipt, nil // Crash window 7: stored with its job, not acknowledged.
 	}
 	// Ours, or a rival's after ours was rolled back: an event that is there has its job. What the receipt says is worth nothing here: what it
 	// calls a duplicate may be one of an event in the same transaction.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -167,12 +169,24 @@ func (p *Process) LastWords() string {
 	return string(raw[max(0, len(raw)-enough):])
 }
 
+// Ports of processes lie below those that the kernel takes for outgoing connections: one that is free now is still free at the next start.
+const (
+	firstPort = 12_000
+	lastPort  = 32_000
+	portTries = 100
+)
+
 // freeAddress finds one on loopback that nobody listens on.
 func freeAddress(ctx context.Context) (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	var last error
+	for range portTries {
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		if err == nil {
+			return address, l.Close()
+		}
+		last = err
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return "", fmt.Errorf("find a free port: %w", last)
 }

@@ -77,3 +77,17 @@ func Root(ctx context.Context) (string, error) {
 	}
 	return filepath.Dir(mod), nil
 }
+
+// Existing are programs that somebody else has built.
+func Existing(dir string) (Programs, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return Programs{}, err
+	}
+	for _, name := range []string{API, Reconciler, MockPSP} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return Programs{}, fmt.Errorf("find the programs: %w", err)
+		}
+	}
+	return Programs{dir}, nil
+}

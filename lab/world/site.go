@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/embeddedpg"
+	"payonce/internal/postgres"
 )
 
 // Options of a site.
@@ -75,8 +76,12 @@ func (s *Site) makeTemplate(ctx context.Context) error {
 	if err := s.admin(ctx, "CREATE DATABASE "+template); err != nil {
 		return err
 	}
+	// As an administrator would: the roles by himself, the schema by the role that owns it.
 	url := s.server.URL(template)
-	if _, err := s.run(ctx, url, "migrate"); err != nil {
+	if _, err := s.run(ctx, url, "roles"); err != nil {
+		return err
+	}
+	if _, err := s.run(ctx, s.server.URLAs(string(postgres.Migrator), template), "migrate"); err != nil {
 		return err
 	}
 	for _, k := range []struct {
@@ -157,7 +162,24 @@ func (s *Site) clone(ctx context.Context) (string, error) {
 	s.next++
 	name := fmt.Sprintf("world_%d", s.next)
 	s.mu.Unlock()
-	return name, s.admin(ctx, "CREATE DATABASE "+name+" TEMPLATE "+template)
+	// Rights on tables come along with the template, those on the database itself don't.
+	for _, sql := range []string{
+		"CREATE DATABASE " + name + " TEMPLATE " + template,
+		"REVOKE TEMPORARY ON DATABASE " + name + " FROM PUBLIC",
+		"GRANT TEMPORARY ON DATABASE " + name + " TO " + string(postgres.Reconciler),
+	} {
+		if err := s.admin(ctx, sql); err != nil {
+			return name, err
+		}
+	}
+	return name, nil
+}
+
+// urlAs is the connection string of a database for one of the roles that the programs are given.
+func (s *Site) urlAs(role postgres.Role, database string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.server.URLAs(string(role), database)
 }
 
 // Close ends the server and removes its data.

@@ -16,6 +16,7 @@ import (
 
 	"payonce/internal/e2e/pgproxy"
 	"payonce/internal/gateway/mockpsp"
+	"payonce/internal/postgres"
 	"payonce/lab/httpproxy"
 )
 
@@ -26,6 +27,8 @@ type Plan struct {
 	NoWebhooks bool              // the PSP tells nobody what it has done
 	// Arrived sees each call to the PSP before it is passed on, whoever makes it.
 	Arrived func(httpproxy.Call)
+	// Programs replace those of the site.
+	Programs *Programs
 	// Program replaces the api program, for one that serves the same routes.
 	Program    string
 	ProgramEnv []string
@@ -51,6 +54,9 @@ type World struct {
 }
 
 const pspSecret = "world-psp-secret"
+
+// superuser of the embedded server.
+const superuser postgres.Role = "payonce"
 
 // Names of calls at the proxies.
 const (
@@ -113,7 +119,7 @@ func (w *World) startPSP(ctx context.Context) error {
 	maps.Copy(settings, w.plan.PSPEnv)
 	w.PSP = &Process{
 		Name: MockPSP, Address: address, Operator: address, Log: filepath.Join(w.dir, "mockpsp.log"),
-		program: w.site.Programs.Path(MockPSP), env: environment(settings), probe: "http://" + address + "/_faults",
+		program: w.programs().Path(MockPSP), env: environment(settings), probe: "http://" + address + "/_faults",
 	}
 	return w.PSP.Start(ctx)
 }
@@ -136,11 +142,16 @@ func (w *World) StartAPI(ctx context.Context, name string) (*Process, error) {
 
 // StartReconciler adds a reconciler process.
 func (w *World) StartReconciler(ctx context.Context, name string) (*Process, error) {
-	p, err := w.process(ctx, name, Reconciler)
+	p, err := w.AddReconciler(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	return p, p.Start(ctx)
+}
+
+// AddReconciler adds one that does not run yet: its proxies can be told what to do with the first that it sends.
+func (w *World) AddReconciler(ctx context.Context, name string) (*Process, error) {
+	return w.process(ctx, name, Reconciler)
 }
 
 // process is one between two proxies of its own, not started yet.
@@ -155,10 +166,10 @@ func (w *World) process(ctx context.Context, name, program string) (*Process, er
 	}
 	p := &Process{
 		Name: name, Address: public, Operator: operator, Log: filepath.Join(w.dir, name+".log"),
-		program: w.site.Programs.Path(program), args: []string{map[string]string{API: "serve", Reconciler: "run"}[program]},
+		program: w.programs().Path(program), args: []string{map[string]string{API: "serve", Reconciler: "run"}[program]},
 		probe: "http://" + operator + "/readyz",
 	}
-	if p.DB, err = pgproxy.Open(w.URL); err != nil {
+	if p.DB, err = pgproxy.Open(w.site.urlAs(w.role(program), w.Name)); err != nil {
 		return nil, err
 	}
 	p.PSP, err = httpproxy.Open(httpproxy.Options{Upstream: func() string { return w.PSP.Address }, Name: nameOfCall, Arrived: w.plan.Arrived})
@@ -177,6 +188,24 @@ func (w *World) process(ctx context.Context, name, program string) (*Process, er
 	w.processes = append(w.processes, p)
 	w.mu.Unlock()
 	return p, nil
+}
+
+func (w *World) programs() Programs {
+	if w.plan.Programs != nil {
+		return *w.plan.Programs
+	}
+	return w.site.Programs
+}
+
+// role is who a program is to the database. One that is not ours makes its own tables.
+func (w *World) role(program string) postgres.Role {
+	switch {
+	case program == Reconciler:
+		return postgres.Reconciler
+	case w.plan.Program != "":
+		return superuser
+	}
+	return postgres.API
 }
 
 func nameOfCall(r *http.Request) string {

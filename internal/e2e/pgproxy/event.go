@@ -3,6 +3,7 @@ package pgproxy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -33,10 +34,12 @@ const (
 type Event struct {
 	query string
 	do    Action
-	left  int // rounds still to be met; guarded by Proxy.mu
+	left  int    // rounds still to be met; guarded by Proxy.mu
+	of    *Event // only rounds of the sessions that this one holds, or has held; nil for any
 
 	reached  chan struct{} // one for each round met
 	landed   chan struct{} // one for each round held before that the server has answered all the same
+	dropped  chan struct{} // one for each round that its session's end has taken along
 	released chan struct{}
 	once     sync.Once
 
@@ -50,10 +53,24 @@ func (p *Proxy) On(query string, do Action) *Event { return p.OnNext(1, query, d
 
 // OnNext is On for the next n rounds.
 func (p *Proxy) OnNext(n int, query string, do Action) *Event {
-	e := &Event{
+	return p.add(newEvent(n, query, do))
+}
+
+// OnSame is On for a later round of a session that another event holds, such as the commit of the transaction in which a statement was held.
+func (p *Proxy) OnSame(held *Event, query string, do Action) *Event {
+	e := newEvent(1, query, do)
+	e.of = held
+	return p.add(e)
+}
+
+func newEvent(n int, query string, do Action) *Event {
+	return &Event{
 		query: query, do: do, left: n,
-		reached: make(chan struct{}, n), landed: make(chan struct{}, n), released: make(chan struct{}),
+		reached: make(chan struct{}, n), landed: make(chan struct{}, n), dropped: make(chan struct{}, n), released: make(chan struct{}),
 	}
+}
+
+func (p *Proxy) add(e *Event) *Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.events = append(p.events, e)
@@ -95,6 +112,25 @@ func (e *Event) AwaitLanding(t testing.TB) {
 	await(t, e.landed, e.query+" was not answered by the server")
 }
 
+// Landed waits until one more round that was held before the server has been answered by it, or has ended with its session: then it is false.
+func (e *Event) Landed(ctx context.Context) (bool, error) {
+	select {
+	case <-e.landed:
+		return true, nil
+	case <-e.dropped:
+		return false, nil
+	case <-ctx.Done():
+		return false, fmt.Errorf("%s was not answered by the server: %w", e.query, context.Cause(ctx))
+	}
+}
+
+// holds reports whether the event holds the session, or has held it.
+func (e *Event) holds(s *session) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Contains(e.held, s)
+}
+
 // Release lets go what is held, and what would be.
 func (e *Event) Release() { e.once.Do(func() { close(e.released) }) }
 
@@ -122,6 +158,7 @@ func (e *Event) hold(s *session) bool {
 	}
 	select {
 	case <-s.done:
+		e.dropped <- struct{}{}
 		return false
 	default:
 		return true

@@ -212,14 +212,14 @@ func (p *Proxy) learned(query, sql string) {
 }
 
 // arrived counts a round, and gives the event that it meets, if any.
-func (p *Proxy) arrived(queries []string) *Event {
+func (p *Proxy) arrived(from *session, queries []string) *Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.choose == nil {
 		p.rounds = append(p.rounds, queries)
 	}
 	for _, e := range p.events {
-		if e.left > 0 && slices.Contains(queries, e.query) {
+		if e.left > 0 && slices.Contains(queries, e.query) && (e.of == nil || e.of.holds(from)) {
 			e.left--
 			return e
 		}

@@ -75,6 +75,16 @@ func (s *session) run() {
 	}
 	s.cut()
 	answers.Wait()
+	for len(s.unanswered) > 0 {
+		(<-s.unanswered).drop()
+	}
+}
+
+// drop notes that a round which was released will have no answer: the session has ended.
+func (r *round) drop() {
+	if r.event != nil && r.event.do == HoldBefore {
+		r.event.dropped <- struct{}{}
+	}
 }
 
 // Codes of a first message, where other messages have a version.
@@ -149,7 +159,7 @@ func (s *session) forwardRounds(from *bufio.Reader) {
 
 // send passes a round on, unless its event says otherwise.
 func (s *session) send(r *round) bool {
-	r.event = s.proxy.arrived(r.queries)
+	r.event = s.proxy.arrived(s, r.queries)
 	if e := r.event; e != nil {
 		switch e.do {
 		case CutBefore:
@@ -182,6 +192,9 @@ func (s *session) forwardAnswers() {
 	for {
 		m, err := readMessage(from)
 		if err != nil {
+			if current != nil {
+				current.drop()
+			}
 			return
 		}
 		if m.kind == kindBackendKeyData {

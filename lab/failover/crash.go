@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/lab/invariants"
+)
+
+// quietLimit bounds the wait until what was lost is resolved. A job that was running when its process lost the database is taken up again after 90
+// seconds.
+const quietLimit = 3 * time.Minute
+
+// syncCase loses a primary whose commits wait for the standby.
+func syncCase(ctx context.Context, l *lab, o *outcome) (err error) {
+	s, err := l.open(ctx, act{name: o.Name, synchronous: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	lost, err := s.failOver(ctx, o, func() error { return nil })
+	if err != nil {
+		return err
+	}
+	o.tell("first new payment done", "%s after the kill", rounded(s.crowd.firstNewAfter(lost)))
+	if err := s.settle(ctx, o); err != nil {
+		return err
+	}
+	missing, err := s.missing(ctx)
+	if err != nil {
+		return err
+	}
+	o.tell("acknowledged", "%d payments", len(s.crowd.acknowledged()))
+	o.tell("acknowledged and lost", "%d", len(missing))
+	for _, key := range missing {
+		o.broken("%s was acknowledged, and is lost", key)
+	}
+	return s.judge(ctx, o)
+}
+
+// failOver lets the clients pay, loses the primary, and lets them pay on. before is called when the primary is about
+// to be lost. It tells when that was.
+func (s *stage) failOver(ctx context.Context, o *outcome, before func() error) (lost time.Duration, err error) {
+	n := s.lab.settings.payments()
+	s.crowd.start(ctx)
+	if err := s.crowd.awaitMore(ctx, n); err != nil {
+		return 0, fmt.Errorf("before the loss: %w", err)
+	}
+	if err := before(); err != nil {
+		return 0, err
+	}
+	lost = s.lose()
+	if err := s.promote(ctx); err != nil {
+		return 0, err
+	}
+	promoted := s.crowd.recorder.Now()
+	if err := s.crowd.awaitMore(ctx, n); err != nil {
+		return 0, fmt.Errorf("after the failover: %w", err)
+	}
+	s.crowd.stop()
+	o.tell("standby promoted, it says", "%s after the kill", rounded(promoted-lost))
+	o.tell("answers from the kill on", "%s", counted(s.crowd.answersAfter(lost)))
+	return lost, nil
+}
+
+// settle waits until all is resolved.
+func (s *stage) settle(ctx context.Context, o *outcome) error {
+	ctx, cancel := context.WithTimeout(ctx, quietLimit)
+	defer cancel()
+	if err := invariants.Quiet(ctx, s.evidence()); err != nil {
+		o.violations = append(o.violations, violation{"I2", o.Name, err.Error()})
+		return nil
+	}
+	episodes, err := invariants.Convergence(ctx, s.evidence())
+	if err != nil {
+		return err
+	}
+	median, longest := invariants.MedianAndMax(episodes)
+	o.tell("unknown, and resolved", "%d, after %s (median) to %s", len(episodes), rounded(median), rounded(longest))
+	return nil
+}
+
+// missing lists the keys that a client knows as acknowledged, and the database not at all.
+func (s *stage) missing(ctx context.Context) ([]string, error) {
+	rows, err := s.DB.Query(ctx, `SELECT asked FROM unnest($1::text[]) AS asked
+		WHERE NOT EXISTS (SELECT FROM idempotency_keys AS k WHERE k.key = asked) ORDER BY 1`, s.crowd.acknowledged())
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// judge holds the run against all invariants, replays of every key included.
+func (s *stage) judge(ctx context.Context, o *outcome) error {
+	found, err := invariants.Check(ctx, s.evidence())
+	if err != nil {
+		return err
+	}
+	for _, v := range found {
+		o.violations = append(o.violations, violation{v.Invariant, o.Name + " " + v.Key, v.Detail})
+	}
+	if len(found) == 0 {
+		o.tell("invariants", "I1 to I9 hold; every key was replayed, byte for byte")
+	}
+	return nil
+}
+
+func rounded(d time.Duration) string { return d.Round(10 * time.Millisecond).String() }
+
+// counted tells numbers of answers in words.
+func counted(answers map[int]int) string {
+	var parts []string
+	for _, status := range []int{
+		http.StatusCreated, http.StatusPaymentRequired, http.StatusAccepted, http.StatusConflict, http.StatusUnprocessableEntity,
+		http.StatusServiceUnavailable, http.StatusInternalServerError, 0,
+	} {
+		if n := answers[status]; n > 0 && status != 0 {
+			parts = append(parts, fmt.Sprintf("%d × %d", n, status))
+		} else if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d unanswered", n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
