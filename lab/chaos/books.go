@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+
+	"payonce/lab/chaos/plan"
+	"payonce/lab/history"
+	"payonce/lab/invariants"
+)
+
+// books compare what clients wanted and were told with what the PSP has charged. They know nothing of the server, so they can be kept of any
+// server: an order is found in the PSP's ledger by its amount (see package plan).
+type books struct {
+	Orders             int `json:"orders"`             // that clients have sent, each under a key of its own
+	Paid               int `json:"paid"`               // told 201
+	Declined           int `json:"declined"`           // told 402
+	ChargedTwice       int `json:"chargedTwice"`       // orders with more than one successful charge
+	SurplusCharges     int `json:"surplusCharges"`     // charges beyond the first
+	ChargedToldFailed  int `json:"chargedToldFailed"`  // charged, and the client's last word is an error
+	ToldPaidNotCharged int `json:"toldPaidNotCharged"` // told 201, and never charged
+	OthersAnswer       int `json:"othersAnswer"`       // keys under which an order was told 201 that is not the one that was paid
+	DifferentReplays   int `json:"differentReplays"`   // keys that were told two different final answers
+	Lost               int `json:"lost"`               // charged, and the server's list of payments does not have that charge
+}
+
+// orderBook is what is known of one order.
+type orderBook struct {
+	charges  []invariants.Entry // successful ones
+	final    []byte             // the first final answer
+	replayed bool               // with other bytes
+	paid     map[string]bool    // intents that were told 201
+	declined bool
+	last     int // status of the last answer
+}
+
+// keepBooks reads a run. listed are the PSP's ids of the charges that the server itself knows as succeeded.
+func keepBooks(p plan.Plan, operations []history.Operation, ledger *invariants.Ledger, listed map[string]bool) books {
+	orders := map[string]*orderBook{}
+	for _, o := range operations {
+		if o.Route == history.PaymentsRoute {
+			noteAnswer(orders, o)
+		}
+	}
+	for _, e := range ledger.Charges {
+		client, n := plan.OrderAt(plan.NumberOf(e.AmountCents))
+		if client < 0 || client >= p.Clients || !e.Executed() {
+			continue
+		}
+		if book := orders[e.Account+" "+p.Errand(client, n).Key]; book != nil {
+			book.charges = append(book.charges, e)
+		}
+	}
+	var b books
+	for _, book := range orders {
+		b.add(book, listed)
+	}
+	return b
+}
+
+func noteAnswer(orders map[string]*orderBook, o history.Operation) {
+	name := o.Tenant + " " + o.Key
+	book := orders[name]
+	if book == nil {
+		book = &orderBook{paid: map[string]bool{}}
+		orders[name] = book
+	}
+	if !o.Answered() {
+		return
+	}
+	book.last = o.Status
+	if o.Status != http.StatusCreated && o.Status != http.StatusPaymentRequired {
+		return
+	}
+	if o.Status == http.StatusCreated {
+		book.paid[o.Intent] = true
+	} else {
+		book.declined = true
+	}
+	if book.final == nil {
+		book.final = o.Answer
+	} else if !bytes.Equal(book.final, o.Answer) {
+		book.replayed = true
+	}
+}
+
+func (b *books) add(book *orderBook, listed map[string]bool) {
+	b.Orders++
+	b.Paid += one(len(book.paid) > 0)
+	b.Declined += one(book.declined)
+	b.ChargedTwice += one(len(book.charges) > 1)
+	b.SurplusCharges += max(0, len(book.charges)-1)
+	failed := book.last >= http.StatusBadRequest && len(book.paid) == 0 && book.last != http.StatusConflict && book.last != http.StatusTooManyRequests
+	b.ChargedToldFailed += one(len(book.charges) > 0 && failed)
+	b.ToldPaidNotCharged += one(len(book.charges) == 0 && len(book.paid) > 0)
+	b.OthersAnswer += one(len(book.paid) > 1)
+	b.DifferentReplays += one(book.replayed)
+	for _, c := range book.charges {
+		b.Lost += one(!listed[c.ID] && listed != nil)
+	}
+}
+
+// violations are those that need no look inside.
+func (b books) violations() []violation {
+	var found []violation
+	for _, of := range []struct {
+		n               int
+		invariant, what string
+	}{
+		{b.ChargedTwice, "I1", "orders were charged more than once"},
+		{b.ToldPaidNotCharged, "I4", "orders were told 201 and never charged"},
+		{b.OthersAnswer, "I7", "keys have answered 201 to different orders"},
+		{b.DifferentReplays, "I3", "keys were answered differently"},
+	} {
+		if of.n > 0 {
+			found = append(found, violation{of.invariant, "the clients' books", strings.TrimSpace(plural(of.n) + of.what)})
+		}
+	}
+	return found
+}
+
+func one(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}

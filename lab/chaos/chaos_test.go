@@ -1,0 +1,124 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"payonce/lab/chaos/plan"
+	"payonce/lab/history"
+	"payonce/lab/invariants"
+)
+
+func TestUnknownBlowIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, environment := range map[string]map[string]string{
+		"blow": {"ONLY": "kill-api,kill-cat"}, "target": {"TARGET": "nobody"}, "duration": {"DURATION": "1s"}, "clients": {"CLIENTS": "0"},
+	} {
+		if _, err := loadSettings(func(name string) string { return environment[name] }); err == nil {
+			t.Errorf("%s: taken without a word", name)
+		}
+	}
+}
+
+func TestNewSeedIsDrawnAndAGivenOneIsKept(t *testing.T) {
+	t.Parallel()
+	drawn, err := loadSettings(func(string) string { return "" })
+	if err != nil || drawn.Seed == 0 {
+		t.Errorf("drew %d (%v)", drawn.Seed, err)
+	}
+	given, err := loadSettings(func(name string) string { return map[string]string{"SEED": "42"}[name] })
+	if err != nil || given.Seed != 42 {
+		t.Errorf("took %d (%v)", given.Seed, err)
+	}
+}
+
+// A run that has hit everything but one thing fails for that one.
+func TestRunFailsForWhatNeverHappened(t *testing.T) {
+	t.Parallel()
+	must := mustHappen(longRun, nil)
+	for _, missing := range must {
+		counts := map[string]map[string]int{}
+		for _, r := range must {
+			if counts[r.group] == nil {
+				counts[r.group] = map[string]int{}
+			}
+			if r != missing {
+				counts[r.group][r.name] = 1
+			}
+		}
+		found := never(counts, must)
+		if len(found) != 1 || found[0].Invariant != "sometimes" || found[0].Where != missing.group+": "+missing.name {
+			t.Errorf("without %v it finds %v", missing, found)
+		}
+	}
+}
+
+func TestShorterRunMustHitLess(t *testing.T) {
+	t.Parallel()
+	quick, normal, long := len(mustHappen(quickRun, nil)), len(mustHappen(normalRun, nil)), len(mustHappen(longRun, nil))
+	if quick >= normal || normal >= long {
+		t.Errorf("%d, %d and %d things", quick, normal, long)
+	}
+	if n := len(mustHappen(quickRun, []plan.BlowKind{plan.KillReconciler})); n != quick-1 {
+		t.Errorf("a blow that is left out must fall all the same: %d of %d", n, quick)
+	}
+}
+
+func TestCounterWithLabelsIsAHit(t *testing.T) {
+	t.Parallel()
+	group := map[string]int{`commits_total{op="a"}`: 2, `commits_total{op="b"}`: 3, "commits_total_of_others": 5}
+	if n := hits(group, "commits_total"); n != 5 {
+		t.Errorf("%d hits", n)
+	}
+}
+
+// seen are books of one order, with the given charges and answers.
+func seen(t *testing.T, charges int, answers ...history.Operation) books {
+	t.Helper()
+	p := plan.Plan{Seed: 7, Clients: 1}
+	var e plan.Errand
+	for n := 0; e.Kind != plan.Pay; n++ {
+		e = p.Errand(0, n)
+	}
+	var ledger invariants.Ledger
+	for i := range charges {
+		ledger.Charges = append(ledger.Charges, invariants.Entry{
+			ID: strings.Repeat("x", i+1), Account: e.Tenant, AmountCents: e.Order.Amount, Status: "succeeded",
+		})
+	}
+	operations := []history.Operation{{Tenant: e.Tenant, Route: history.PaymentsRoute, Key: e.Key}}
+	for i, o := range answers {
+		o.Tenant, o.Route, o.Key, o.Return = e.Tenant, history.PaymentsRoute, e.Key, time.Duration(i+1)
+		operations = append(operations, o)
+	}
+	return keepBooks(p, operations, &ledger, map[string]bool{"x": true})
+}
+
+func told(status int, body, intent string) history.Operation {
+	return history.Operation{Status: status, Answer: []byte(body), Intent: intent}
+}
+
+func TestBooksTellWhatAClientWouldComplainOf(t *testing.T) {
+	t.Parallel()
+	paid, failed := told(http.StatusCreated, "a", "i"), told(http.StatusBadGateway, "no", "i")
+	for name, c := range map[string]struct {
+		got  books
+		want books
+	}{
+		"all is well":         {seen(t, 1, failed, paid, paid), books{Orders: 1, Paid: 1}},
+		"nothing came of it":  {seen(t, 0, failed), books{Orders: 1}},
+		"declined":            {seen(t, 0, told(http.StatusPaymentRequired, "d", "i")), books{Orders: 1, Declined: 1}},
+		"charged twice":       {seen(t, 3, paid), books{Orders: 1, Paid: 1, ChargedTwice: 1, SurplusCharges: 2, Lost: 2}},
+		"told it had failed":  {seen(t, 1, failed), books{Orders: 1, ChargedToldFailed: 1}},
+		"never charged":       {seen(t, 0, paid), books{Orders: 1, Paid: 1, ToldPaidNotCharged: 1}},
+		"two answers":         {seen(t, 1, paid, told(http.StatusCreated, "b", "i")), books{Orders: 1, Paid: 1, DifferentReplays: 1}},
+		"another's answer":    {seen(t, 1, paid, told(http.StatusCreated, "a", "j")), books{Orders: 1, Paid: 1, OthersAnswer: 1}},
+		"still being decided": {seen(t, 1, told(http.StatusAccepted, "p", "i")), books{Orders: 1}},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %+v, not %+v", name, c.got, c.want)
+		}
+	}
+}

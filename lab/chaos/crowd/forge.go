@@ -1,0 +1,68 @@
+package crowd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"payonce/lab/chaos/plan"
+)
+
+// forge sends webhooks: nobody's own, and by the hand of the PSP forged ones, stale ones, and true ones once more.
+func (c *Crowd) forge(ctx context.Context, e plan.Errand) {
+	of, any := c.known[e.Client].pick(e.Pick)
+	if !any || e.N%5 == 0 {
+		c.expect(ctx, e, request{
+			method: http.MethodPost, path: "/webhooks/psp", tenant: e.Tenant, api: e.N,
+			body: `{"type":"charge.succeeded","timestamp":"2026-01-01T00:00:00Z","data":{"id":"ch_forged"}}`,
+			header: http.Header{
+				"Authorization": nil, "Idempotency-Key": nil, "Webhook-Id": {"evt_" + e.Key}, "Webhook-Signature": {"v1,Zm9yZ2Vk"},
+				"Webhook-Timestamp": {fmt.Sprint(time.Now().Unix())},
+			},
+		}, "forged webhook", http.StatusUnauthorized)
+		return
+	}
+	kinds := []struct {
+		disorder string
+		want     int
+	}{
+		{`{"disorder":"forge"}`, http.StatusUnauthorized}, {`{"disorder":"stale"}`, http.StatusUnauthorized},
+		{`{"disorder":"duplicate"}`, http.StatusNoContent}, {"", http.StatusNoContent},
+	}
+	kind := kinds[e.N%len(kinds)]
+	status := c.resend(ctx, of.ChargeID, kind.disorder)
+	if status != 0 && status != http.StatusServiceUnavailable && status != kind.want {
+		c.complain("webhook", fmt.Sprintf("the webhook of %s with %q was answered %d, not %d", of.ChargeID, kind.disorder, status, kind.want))
+	}
+}
+
+// resend has the PSP send an entry's webhook by hand, and returns what the API has answered, or 0.
+func (c *Crowd) resend(ctx context.Context, entry, disorder string) int {
+	if c.limiter.Wait(ctx) != nil {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestPatience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.o.PSP+"/_webhooks/"+entry, strings.NewReader(disorder))
+	if err != nil {
+		return 0
+	}
+	response, err := c.http.Do(req)
+	if err != nil {
+		return 0
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(response.Body)
+	var told struct {
+		Status int `json:"status"`
+	}
+	if err != nil || response.StatusCode != http.StatusOK || json.Unmarshal(raw, &told) != nil {
+		return 0
+	}
+	return told.Status
+}

@@ -1,0 +1,206 @@
+package crowd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// letter is a dead letter as the operator's API shows it.
+type letter struct {
+	ID         string `json:"id"`
+	Kind       string `json:"kind"`
+	Tenant     string `json:"tenant"`
+	Operation  string `json:"operation"`
+	Key        string `json:"key"`
+	Generation int    `json:"generation"`
+	AgeSeconds int    `json:"ageSeconds"`
+	Version    int    `json:"version"`
+	KeyStatus  string `json:"keyStatus"`
+}
+
+// entry of the PSP's ledger.
+type entry struct {
+	ID     string `json:"id"`
+	Object string `json:"object"`
+	Status string `json:"status"`
+}
+
+const (
+	operatorRound = time.Second
+	refundsOnly   = "POST /payments/{id}/refunds"
+)
+
+// Operate closes open letters now and then, as somebody does who looks at the PSP's own console, until ctx ends. Some letters lie for a while,
+// and some are first tried again.
+func (c *Crowd) Operate(ctx context.Context) {
+	luck := c.o.Plan.Carry(c.o.Plan.Clients, 0)
+	tick := time.NewTicker(operatorRound)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		for _, l := range c.openLetters(ctx, luck) {
+			if luck.IntN(3) > 0 {
+				c.decide(ctx, luck, l)
+			}
+		}
+	}
+}
+
+// CloseLetters closes what is open at the end, round by round, each letter in each round, until ctx ends.
+func (c *Crowd) CloseLetters(ctx context.Context) {
+	luck := c.o.Plan.Carry(c.o.Plan.Clients, 1)
+	tick := time.NewTicker(operatorRound / 2)
+	defer tick.Stop()
+	for {
+		for _, l := range c.openLetters(ctx, luck) {
+			c.decide(ctx, luck, l)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// openLetters are a page of them.
+func (c *Crowd) openLetters(ctx context.Context, luck *rand.Rand) []letter {
+	var page struct {
+		Data []letter `json:"data"`
+	}
+	if status := c.desk(ctx, luck, http.MethodGet, "/operator/dead-letters?status=open&limit=100", nil, &page); status != http.StatusOK {
+		return nil
+	}
+	return page.Data
+}
+
+// decide looks at the letter, at its key, and at the PSP's ledger, and says what fits.
+func (c *Crowd) decide(ctx context.Context, luck *rand.Rand, l letter) {
+	if c.desk(ctx, luck, http.MethodGet, "/operator/dead-letters/"+l.ID, nil, &l) != http.StatusOK {
+		return
+	}
+	action, pspID := "dismiss", ""
+	if l.KeyStatus == "unknown" || l.KeyStatus == "in_progress" {
+		found, err := c.inConsole(ctx, l)
+		if err != nil {
+			return
+		}
+		action, pspID = fitting(found, luck)
+	} else if l.Kind == "job_discarded" {
+		action = "retry"
+	}
+	decision := map[string]any{"action": action, "reason": "seen in the PSP's console", "version": l.Version}
+	if pspID != "" {
+		decision["pspId"] = pspID
+	}
+	status := c.desk(ctx, luck, http.MethodPost, "/operator/dead-letters/"+l.ID+"/resolve", decision, nil)
+	switch {
+	case status == http.StatusOK:
+		c.o.Tally.One("decision", action)
+		c.o.Tally.One("letter closed", l.Kind)
+	case status == http.StatusConflict && action == "retry":
+		// There is nothing to find out any more.
+		decision["action"] = "dismiss"
+		if c.desk(ctx, luck, http.MethodPost, "/operator/dead-letters/"+l.ID+"/resolve", decision, nil) == http.StatusOK {
+			c.o.Tally.One("decision", "dismiss")
+			c.o.Tally.One("letter closed", l.Kind)
+		}
+	case status != 0:
+		c.o.Tally.One("decision refused", fmt.Sprintf("%s %d", action, status))
+	}
+}
+
+// fitting is what the PSP's console leads to. Sometimes the machine is first given another try.
+func fitting(found []entry, luck *rand.Rand) (action, pspID string) {
+	if luck.IntN(4) == 0 {
+		return "retry", ""
+	}
+	for _, e := range found {
+		if e.Status == "succeeded" {
+			return "executed", e.ID
+		}
+	}
+	if len(found) > 0 {
+		return "retry", "" // declined: it settles by itself
+	}
+	return "not_executed", ""
+}
+
+// inConsole asks what the PSP has really done under the letter's key.
+func (c *Crowd) inConsole(ctx context.Context, l letter) ([]entry, error) {
+	key := l.Key
+	if l.Generation > 1 {
+		key += fmt.Sprintf(".g%d", l.Generation)
+	}
+	query := url.Values{"account": {l.Tenant}, "idempotencyKey": {key}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.o.PSP+"/_ledger?"+query.Encode(), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	var ledger struct {
+		Charges []entry `json:"charges"`
+		Refunds []entry `json:"refunds"`
+	}
+	if _, err := c.ask(req, &ledger); err != nil {
+		return nil, err
+	}
+	if l.Operation == refundsOnly {
+		return ledger.Refunds, nil
+	}
+	return ledger.Charges, nil
+}
+
+// desk calls the operator's API, at one of the processes. It returns the status, or 0.
+func (c *Crowd) desk(ctx context.Context, luck *rand.Rand, method, path string, body, into any) int {
+	raw, err := json.Marshal(body)
+	if body == nil {
+		raw = nil
+	}
+	if err != nil {
+		return 0
+	}
+	address := c.o.Operators[luck.IntN(len(c.o.Operators))]
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+address+path, bytes.NewReader(raw))
+	if err != nil {
+		return 0
+	}
+	req.GetBody = nil
+	req.Header.Set("Authorization", "Bearer "+c.o.OperatorKey)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	status, err := c.ask(req, into)
+	if err != nil {
+		return 0
+	}
+	if status == http.StatusInternalServerError {
+		c.complain("operator", fmt.Sprintf("%s %s was answered 500", method, path))
+	}
+	return status
+}
+
+// ask reads the answer into what is given, if it is a 200.
+func (c *Crowd) ask(req *http.Request, into any) (int, error) {
+	response, err := c.http.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK || into == nil {
+		return response.StatusCode, err
+	}
+	return response.StatusCode, json.Unmarshal(raw, into)
+}

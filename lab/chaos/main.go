@@ -1,0 +1,68 @@
+// Command chaos runs Payonce as it is run in earnest, two APIs and two reconcilers on a real PostgreSQL, before a PSP that fails in every way it
+// knows, and does to them what a bad month does, within a minute: kill -9, pauses beyond the lease, crashes of PostgreSQL, lost
+// acknowledgements, exhausted pools, networks that fail in the middle. Meanwhile clients retry, hang up, race, reuse keys and lie. Everything that
+// they ask and hear is recorded. Then it waits for quiet, and checks I1 to I9. `make chaos` runs it.
+//
+// It owns the arc of a run (run.go), the stage (stage.go), what the clients' view of the PSP's ledger is (books.go), the list of what must have
+// happened (sometimes.go), and the report. The packages below it own the means: plan what a seed decides, crowd the clients, nemesis the blows, tally
+// the counting. lab/world is what runs, lab/history and lab/invariants are the judges.
+//
+// A seed replays what the clients want, what is struck when, and how often the PSP fails; not how it interleaves. Keys do not expire in these runs:
+// retention is long, and lab/matrix and the end-to-end tests have it.
+//
+// TARGET=naive sends the same clients through the same storm against lab/naive, which remembers keys after charging, and counts what that costs;
+// TARGET=both puts the two beside each other.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"payonce/internal/config"
+)
+
+const usage = `Usage: chaos
+Runs Payonce through a storm, and checks that nothing was charged twice and nothing was lost. The report goes to stdout, progress to stderr.
+Ends with 1 on a violation, and when something that must sometimes happen did not.
+
+Settings, as environment variables with their defaults:
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "chaos: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+	if len(args) > 0 {
+		switch args[0] {
+		case "help", "--help", "-help", "-h":
+			fmt.Fprint(stdout, usage)
+			return config.Describe(stdout, nil, settings{})
+		}
+		return fmt.Errorf("argument %q is not known; see chaos --help", args[0])
+	}
+	s, err := loadSettings(getenv)
+	if err != nil {
+		return err
+	}
+	reports, err := runAll(ctx, s, stdout, stderr)
+	if ctx.Err() != nil {
+		return errors.New("interrupted: all processes have ended, and nothing was checked")
+	}
+	if err != nil {
+		return err
+	}
+	return verdict(s, reports, stdout)
+}

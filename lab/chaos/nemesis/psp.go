@@ -1,0 +1,75 @@
+package nemesis
+
+import (
+	"context"
+	"time"
+
+	"payonce/lab/httpproxy"
+	"payonce/lab/world"
+)
+
+// mangleShare is how often a call to the PSP is mangled while that lasts.
+const mangleShare = 0.25
+
+var mangled = []struct {
+	do   httpproxy.Action
+	name string
+}{
+	{httpproxy.CutBefore, "cut before"}, {httpproxy.FailBefore, "500 before"}, {httpproxy.CutAfter, "cut after"},
+	{httpproxy.HalfAfter, "half an answer"}, {httpproxy.FailAfter, "500 after"},
+}
+
+// mangleCalls loses calls to the PSP and their answers: those of the process, and those of the first API, since a reconciler may have none to make.
+func (n *Nemesis) mangleCalls(ctx context.Context, p *world.Process, d time.Duration) bool {
+	victims := []*world.Process{p, n.o.APIs[0]}
+	for _, victim := range victims {
+		victim.PSP.Choose(func(httpproxy.Call) httpproxy.Action {
+			if !n.luck.below(mangleShare) {
+				return httpproxy.Pass
+			}
+			how := mangled[n.luck.pick(len(mangled))]
+			n.o.Tally.One("mangled call", how.name)
+			return how.do
+		})
+	}
+	wait(ctx, d)
+	for _, victim := range victims {
+		n.letCallsPass(victim)
+	}
+	return true
+}
+
+func (n *Nemesis) pspAway(ctx context.Context, p *world.Process, d time.Duration) bool {
+	p.PSP.Down()
+	wait(ctx, d)
+	n.must(p.Name, p.PSP.Restore())
+	return true
+}
+
+func (n *Nemesis) frontAway(ctx context.Context, d time.Duration) bool {
+	n.o.World.Front.Down()
+	wait(ctx, d)
+	n.must("front", n.o.World.Front.Restore())
+	return true
+}
+
+// maxHeld is how many charges are held at a time.
+const maxHeld = 8
+
+// holdCharges keeps the next charges on their way for so long that everybody has given them up: by then their keys may have been released as not
+// executed, and clients may have sent them again. The PSP breaks its word thereby that nothing is so late.
+func (n *Nemesis) holdCharges(ctx context.Context, p *world.Process, d time.Duration) bool {
+	coming, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	var all []*httpproxy.Event
+	for range maxHeld {
+		held := p.PSP.On(world.Charge, httpproxy.HoldBefore)
+		defer held.Release()
+		all = append(all, held)
+	}
+	if all[0].Reached(coming) != nil {
+		return false
+	}
+	wait(ctx, d)
+	return true
+}

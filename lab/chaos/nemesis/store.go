@@ -1,0 +1,92 @@
+package nemesis
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"payonce/internal/e2e/pgproxy"
+	"payonce/lab/world"
+)
+
+// How often a round meets it, while a blow lasts.
+const (
+	dropShare = 0.12
+	cutShare  = 0.12
+)
+
+// reads are the rounds whose lost answer loses nothing: they are not counted as acknowledgements.
+var reads = []string{"begin", "select", "SELECT", "ping"}
+
+func (n *Nemesis) crashPostgres(ctx context.Context, _ time.Duration) bool {
+	n.postgres.Lock()
+	defer n.postgres.Unlock()
+	if ctx.Err() != nil {
+		return false
+	}
+	if err := n.o.Site.CrashPostgres(context.WithoutCancel(ctx)); err != nil {
+		n.o.Failed("postgres", err.Error())
+		return false
+	}
+	return true
+}
+
+// endSessions is what a failover looks like to clients: each session is ended in the middle of whatever it is at.
+func (n *Nemesis) endSessions(ctx context.Context, _ time.Duration) bool {
+	_, err := n.o.World.DB.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`)
+	return err == nil
+}
+
+// lockTables holds the tables that everything needs, so that each connection of the pools ends up waiting.
+func (n *Nemesis) lockTables(ctx context.Context, d time.Duration) bool {
+	n.postgres.Lock()
+	defer n.postgres.Unlock()
+	tx, err := n.o.World.DB.Begin(ctx)
+	if err != nil {
+		return false
+	}
+	defer tx.Rollback(context.WithoutCancel(ctx))
+	if _, err := tx.Exec(ctx, "LOCK TABLE idempotency_keys, payments IN ACCESS EXCLUSIVE MODE"); err != nil {
+		return false
+	}
+	wait(ctx, d)
+	return true
+}
+
+// dropAcks has the database do what it is asked, and loses its word.
+func (n *Nemesis) dropAcks(ctx context.Context, p *world.Process, d time.Duration) bool {
+	p.DB.Choose(func(queries []string) pgproxy.Action {
+		if len(queries) == 0 || !n.luck.below(dropShare) {
+			return pgproxy.Pass
+		}
+		if slices.ContainsFunc(queries, func(q string) bool { return !slices.Contains(reads, q) }) {
+			n.o.Tally.One("dropped acknowledgement", queries[len(queries)-1])
+		}
+		return pgproxy.DropAcknowledgement
+	})
+	wait(ctx, d)
+	n.letRoundsPass(p)
+	return true
+}
+
+// cutRounds loses what is sent to the database.
+func (n *Nemesis) cutRounds(ctx context.Context, p *world.Process, d time.Duration) bool {
+	p.DB.Choose(func(queries []string) pgproxy.Action {
+		if len(queries) == 0 || !n.luck.below(cutShare) {
+			return pgproxy.Pass
+		}
+		n.o.Tally.One("cut round", queries[len(queries)-1])
+		return pgproxy.CutBefore
+	})
+	wait(ctx, d)
+	n.letRoundsPass(p)
+	return true
+}
+
+func (n *Nemesis) storeAway(ctx context.Context, p *world.Process, d time.Duration) bool {
+	p.DB.Down()
+	wait(ctx, d)
+	n.must(p.Name, p.DB.Restore())
+	return true
+}

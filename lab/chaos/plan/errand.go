@@ -1,0 +1,139 @@
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Kind is what a client is up to.
+type Kind string
+
+// The kinds of errands. Founders pay for an order of their own; the others come back to an order that there is.
+const (
+	Pay       Kind = "pay"       // and send again until there is a final answer
+	Wait      Kind = "wait"      // the same with Prefer: wait=n
+	Async     Kind = "async"     // the same with Prefer: respond-async
+	HangUp    Kind = "hang-up"   // give up in the middle of it, then send again
+	Race      Kind = "race"      // several at once under the same key, at both APIs
+	Twins     Kind = "twins"     // both tenants at once, under equal keys
+	LieAtOnce Kind = "liar-race" // the order, and at the same time another one under its key
+	Lie       Kind = "liar"      // another order under the key of an earlier one
+	Reuse     Kind = "reuse"     // an earlier order once more
+	Refund    Kind = "refund"    // of an earlier payment
+	Read      Kind = "read"      // payments and keys, also those of the other tenant
+	Forge     Kind = "forge"     // webhooks that are not genuine, or not for the first time
+	Malformed Kind = "malformed" // requests that must be refused
+)
+
+var kinds = []weight[Kind]{
+	{Pay, 34}, {Wait, 6}, {Async, 4}, {HangUp, 10}, {Race, 10}, {Twins, 4}, {LieAtOnce, 4}, {Lie, 6}, {Reuse, 10}, {Refund, 14}, {Read, 8},
+	{Forge, 3}, {Malformed, 4},
+}
+
+// Kinds lists all kinds.
+func Kinds() []Kind {
+	var all []Kind
+	for _, w := range kinds {
+		all = append(all, w.of)
+	}
+	return all
+}
+
+func (k Kind) founds() bool {
+	switch k {
+	case Pay, Wait, Async, HangUp, Race, Twins, LieAtOnce:
+		return true
+	case Lie, Reuse, Refund, Read, Forge, Malformed:
+	}
+	return false
+}
+
+// Errand is one thing that a client wants.
+type Errand struct {
+	Kind      Kind
+	Client, N int
+	Tenant    string
+	Key       string // of the order; of a refund, its own
+	Order     Order
+	Other     Order // a liar's
+	Prefer    string
+	Quoted    bool // the key is sent as a quoted string, which is the same key
+	Racers    int
+	Patience  int             // how often it is sent, at most
+	HangUps   []time.Duration // after which the first tries are given up
+	Pick      uint64          // chooses one of those that are there when it comes to that
+	Share     float64         // of the payment, to be refunded; 0 is the rest of it, more than 1 is too much
+	Reason    string
+}
+
+// Tenants are the two merchants.
+func Tenants() []string { return []string{"acme", "globex"} }
+
+// Errand is the client's n-th. It is the same whenever it is asked for.
+func (p Plan) Errand(client, n int) Errand {
+	r := p.stream(errandStream, client, n)
+	kind := weighted(r, kinds)
+	e := Errand{Kind: kind, Client: client, N: n, Tenant: Tenants()[r.IntN(2)], Key: p.key(client, n), Patience: 6 + r.IntN(8), Pick: r.Uint64()}
+	e.Quoted = r.IntN(10) == 0
+	e.Racers = 2 + r.IntN(4)
+	switch {
+	case kind.founds():
+		e.Order = p.order(r, client, n)
+		e.Other = e.Order.lie(r)
+	case kind == Lie || kind == Reuse:
+		e = p.comeBack(r, e)
+	}
+	e.settle(r)
+	return e
+}
+
+// comeBack takes the order of an earlier errand. A client that has none yet begins with one.
+func (p Plan) comeBack(r *rand.Rand, e Errand) Errand {
+	for m := r.IntN(e.N + 1); m >= 0; m-- {
+		if m == e.N || !p.kind(e.Client, m).founds() {
+			continue
+		}
+		earlier := p.Errand(e.Client, m)
+		e.Tenant, e.Key, e.Order = earlier.Tenant, earlier.Key, earlier.Order
+		e.Other = e.Order.lie(r)
+		return e
+	}
+	e.Kind, e.Order = Pay, p.order(r, e.Client, e.N)
+	return e
+}
+
+func (p Plan) kind(client, n int) Kind { return weighted(p.stream(errandStream, client, n), kinds) }
+
+func (p Plan) key(client, n int) string {
+	return "chaos-" + letters(p.stream(keyStream, client, n), 20)
+}
+
+// settle draws what belongs to the kind.
+func (e *Errand) settle(r *rand.Rand) {
+	switch e.Kind {
+	case Wait:
+		e.Prefer = fmt.Sprintf("wait=%d", 1+r.IntN(3))
+	case Async:
+		e.Prefer = "respond-async"
+	case HangUp:
+		for range 1 + r.IntN(3) {
+			e.HangUps = append(e.HangUps, time.Duration(r.IntN(400))*time.Millisecond*time.Duration(1+r.IntN(3)))
+		}
+	case Refund:
+		e.Share = weighted(r, []weight[float64]{{0, 3}, {0.3, 4}, {0.6, 4}, {1, 2}, {1.5, 2}})
+		e.Reason = weighted(r, reasons)
+	case Pay, Race, Twins, LieAtOnce, Lie, Reuse, Read, Forge, Malformed:
+	}
+}
+
+// reasons of refunds. Those that are a payment method's token pick what goes wrong at the mock PSP.
+var reasons = []weight[string]{
+	{"one item was sold out", 20}, {"", 4}, {"pm_declined", 1}, {"pm_timeout_charged", 2}, {"pm_silent_charged", 1}, {"pm_timeout_not_charged", 2},
+	{"pm_500_charged", 1}, {"pm_500_not_charged", 1}, {"pm_reset_charged", 1}, {"pm_late_charge", 1}, {"pm_slow", 2},
+}
+
+// RefundIntent digests what a refund asks, behind the payment's id. An amount of 0 is the whole rest.
+func RefundIntent(paymentID string, amount int64, reason string) string {
+	return paymentID + " " + digest(fmt.Sprintf("%d %s", amount, reason))
+}

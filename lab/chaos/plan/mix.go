@@ -1,0 +1,44 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+)
+
+// Mix is how often the PSP fails, and its webhooks go astray: shares of 1, by the names that PUT /_faults has.
+type Mix struct {
+	Rates    map[string]float64 `json:"rates"`
+	Webhooks map[string]float64 `json:"webhooks"`
+}
+
+// The middle of each rate. A seed makes it up to half as much more, or less.
+var (
+	middleRates = map[string]float64{
+		"timeout_charged": .015, "timeout_not_charged": .015, "500_charged": .02, "500_not_charged": .02, "reset_charged": .02,
+		"late_charge": .015, "declined": .03, "slow": .03, "wrong_amount": .002, "silent_charged": .01, "stuck": .002,
+	}
+	middleDisorder = map[string]float64{"duplicate": .1, "reorder": .1, "delay": .1, "drop": .1, "forge": .05}
+)
+
+// Mix draws the rates of the seed.
+func (p Plan) Mix() Mix {
+	r := p.stream(mixStream, 0, 0)
+	mix := Mix{Rates: map[string]float64{}, Webhooks: map[string]float64{}}
+	for _, of := range []struct{ from, into map[string]float64 }{{middleRates, mix.Rates}, {middleDisorder, mix.Webhooks}} {
+		for _, name := range slices.Sorted(maps.Keys(of.from)) {
+			of.into[name] = of.from[name] * (0.5 + r.Float64())
+		}
+	}
+	return mix
+}
+
+// Calm is a PSP without faults.
+func Calm() Mix {
+	calm := Mix{Rates: maps.Clone(middleRates), Webhooks: maps.Clone(middleDisorder)}
+	for _, of := range []map[string]float64{calm.Rates, calm.Webhooks} {
+		for name := range of {
+			of[name] = 0
+		}
+	}
+	return calm
+}

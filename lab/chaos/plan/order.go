@@ -1,0 +1,90 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+)
+
+// Order is what a client wants to pay.
+type Order struct {
+	Number   int64 // of the order; one that lies about it has the same
+	Amount   int64 // in minor units
+	Currency string
+	Customer string
+	Method   string
+}
+
+// Amounts lie apart: the PSP may charge one unit more than it was asked to, and a liar asks for half a step more.
+const (
+	amountStep   = 20
+	lieAddition  = amountStep / 2
+	clientStride = 100_000 // errands of a client
+)
+
+// NumberOf reads the number of an order from an amount that was charged for it.
+func NumberOf(amount int64) int64 { return amount / amountStep }
+
+func numberOf(client, n int) int64 { return int64(client+1)*clientStride + int64(n) }
+
+// OrderAt finds the client and the errand that an order's number belongs to.
+func OrderAt(number int64) (client, n int) {
+	return int(number/clientStride) - 1, int(number % clientStride)
+}
+
+func (p Plan) order(r *rand.Rand, client, n int) Order {
+	number := numberOf(client, n)
+	return Order{
+		Number: number, Amount: number * amountStep, Customer: "cus-" + strconv.Itoa(client),
+		Currency: weighted(r, []weight[string]{{"USD", 5}, {"KRW", 2}, {"EUR", 2}, {"JPY", 1}}),
+		Method:   weighted(r, methods),
+	}
+}
+
+// methods are what clients pay with. The faults are also drawn at random by the PSP (Mix); here, each is sure to come.
+var methods = []weight[string]{
+	{"pm_ok", 150}, {"pm_declined", 8}, {"pm_slow", 10}, {"pm_timeout_charged", 4}, {"pm_silent_charged", 4}, {"pm_timeout_not_charged", 4},
+	{"pm_500_charged", 4}, {"pm_500_not_charged", 4}, {"pm_reset_charged", 4}, {"pm_late_charge", 4}, {"pm_wrong_amount", 1}, {"pm_stuck", 1},
+}
+
+// lie is another order under the same number.
+func (o Order) lie(r *rand.Rand) Order {
+	switch r.IntN(4) {
+	case 0:
+		o.Amount += lieAddition
+	case 1:
+		o.Currency = map[bool]string{true: "USD", false: "GBP"}[o.Currency != "USD"]
+	case 2:
+		o.Customer += "-other"
+	default:
+		o.Amount, o.Customer = o.Amount+lieAddition, o.Customer+"-other"
+	}
+	return o
+}
+
+// Intent digests what is asked, whatever its spelling.
+func (o Order) Intent() string {
+	return digest(fmt.Sprintf("%d %s %s %s", o.Amount, o.Currency, o.Customer, o.Method))
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Body spells the order as JSON in one of several ways that mean the same: the order of the members, spaces, and what may be left out.
+func (o Order) Body(spelling int) string {
+	members := []string{
+		fmt.Sprintf(`"customerId":%q`, o.Customer), fmt.Sprintf(`"amountCents":%d`, o.Amount), fmt.Sprintf(`"currency":%q`, o.Currency),
+		fmt.Sprintf(`"metadata":{"order":"%d"}`, o.Number),
+	}
+	if o.Method != "pm_ok" || spelling%2 == 0 {
+		members = append(members, fmt.Sprintf(`"paymentMethod":%q`, o.Method))
+	}
+	first := spelling % len(members)
+	members = append(members[first:], members[:first]...)
+	return "{" + strings.Join(members, strings.Repeat(" ", spelling%3)+","+strings.Repeat("\n", spelling%2)) + "}"
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// violation is what the contract between the lab's programs calls one: I1 to I9, "sometimes", or "case" for what is wrong and none of these.
+type violation struct {
+	Invariant string `json:"invariant"`
+	Where     string `json:"where"`
+	Detail    string `json:"detail"`
+}
+
+// report of one run.
+type report struct {
+	Lab        string      `json:"lab"`
+	Target     string      `json:"target"`
+	Seed       uint64      `json:"seed"`
+	Violations []violation `json:"violations"`
+
+	Seconds           float64                   `json:"seconds"`
+	Requests          int                       `json:"requests"`
+	Keys              int                       `json:"keys"`
+	Charges           int                       `json:"charges"`
+	Refunds           int                       `json:"refunds"`
+	Unknown           int                       `json:"unknownEpisodes"`
+	ConvergenceMedian float64                   `json:"convergenceMedianSeconds"`
+	ConvergenceMax    float64                   `json:"convergenceMaxSeconds"`
+	QuietAfter        float64                   `json:"quietAfterSeconds"`
+	Books             books                     `json:"books"`
+	Counts            map[string]map[string]int `json:"counts"`
+	Kept              string                    `json:"kept,omitzero"`
+}
+
+func (r *report) violate(invariant, where, detail string) {
+	r.Violations = append(r.Violations, violation{invariant, where, detail})
+}
+
+// line is the whole run in one line.
+func (r *report) line() string {
+	sum := func(group string) int {
+		n := 0
+		for _, count := range r.Counts[group] {
+			n += count
+		}
+		return n
+	}
+	words := []string{
+		"chaos", r.Target, "seed=" + strconv.FormatUint(r.Seed, 10), fmt.Sprintf("storm=%.0fs", r.Seconds),
+		fmt.Sprintf("requests=%d", r.Requests), "answers{" + r.short("answer") + "}", "faults{" + r.short("fault") + "}",
+		"webhooks{" + r.short("webhook") + "}", fmt.Sprintf("kills=%d", sum("kill -9")), fmt.Sprintf("pauses=%d", sum("pause")),
+		fmt.Sprintf("crashes=%d", r.Counts["blow"]["crash-postgres"]), fmt.Sprintf("dropped-acks=%d", sum("dropped acknowledgement")),
+		fmt.Sprintf("cut-rounds=%d", sum("cut round")), fmt.Sprintf("mangled-calls=%d", sum("mangled call")),
+		fmt.Sprintf("charges=%d", r.Charges), fmt.Sprintf("refunds=%d", r.Refunds), "letters{" + r.short("letter") + "}",
+		fmt.Sprintf("unknown=%d", r.Unknown), fmt.Sprintf("convergence p50=%.1fs max=%.1fs", r.ConvergenceMedian, r.ConvergenceMax),
+		fmt.Sprintf("quiet-after=%.1fs", r.QuietAfter), fmt.Sprintf("keys=%d", r.Keys), fmt.Sprintf("violations=%d", len(r.Violations)),
+	}
+	return strings.Join(words, " ")
+}
+
+// short is a group in one line, with the codes of problems left out.
+func (r *report) short(group string) string {
+	t := map[string]int{}
+	for name, n := range r.Counts[group] {
+		name, _, _ = strings.Cut(name, " ")
+		t[strings.TrimPrefix(name, "pm_")] += n
+	}
+	return counts(t)
+}
+
+// maxShown bounds how many violations are printed; the report has them all.
+const maxShown = 20
+
+// print writes the line, and what is wrong.
+func (r *report) print(w io.Writer) {
+	fmt.Fprintln(w, r.line())
+	for i, v := range r.Violations {
+		if i == maxShown {
+			fmt.Fprintf(w, "  and %d more, in the report\n", len(r.Violations)-maxShown)
+			break
+		}
+		fmt.Fprintf(w, "  VIOLATION %s %s: %s\n", v.Invariant, v.Where, v.Detail)
+	}
+	if r.Kept != "" {
+		fmt.Fprintf(w, "  kept in %s\n", r.Kept)
+	}
+}
+
+// save writes the report as JSON.
+func (r *report) save(path string) error {
+	if r.Violations == nil {
+		r.Violations = []violation{}
+	}
+	raw, err := json.Marshal(r, json.Deterministic(true), jsontext.WithIndent("  "))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(raw, '\n'), 0o600)
+}
+
+// sideBySide puts two runs beside each other, seen by the clients and the PSP alone.
+func sideBySide(w io.Writer, ours, wrong *report) {
+	fmt.Fprintf(w, "\nThe same clients, the same storm (seed %d):\n\n%-42s %12s %12s\n", ours.Seed, "", ours.Target, wrong.Target)
+	a, b := ours.Books, wrong.Books
+	for _, row := range []struct {
+		what string
+		x, y int
+	}{
+		{"requests", ours.Requests, wrong.Requests},
+		{"orders", a.Orders, b.Orders},
+		{"told paid", a.Paid, b.Paid},
+		{"charged twice or more: orders", a.ChargedTwice, b.ChargedTwice},
+		{"charged twice or more: surplus charges", a.SurplusCharges, b.SurplusCharges},
+		{"charged, but told it has failed", a.ChargedToldFailed, b.ChargedToldFailed},
+		{"told paid, but never charged", a.ToldPaidNotCharged, b.ToldPaidNotCharged},
+		{"another order's answer", a.OthersAnswer, b.OthersAnswer},
+		{"two different final answers", a.DifferentReplays, b.DifferentReplays},
+		{"lost: charged, and the server has no such payment", a.Lost, b.Lost},
+	} {
+		fmt.Fprintf(w, "%-50s %4d %12d\n", row.what, row.x, row.y)
+	}
+}
+
+func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }
+
+func plural(n int) string { return strconv.Itoa(n) + " " }

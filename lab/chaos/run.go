@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"sync"
+	"time"
+
+	"payonce/lab/chaos/crowd"
+	"payonce/lab/chaos/nemesis"
+	"payonce/lab/chaos/plan"
+	"payonce/lab/world"
+)
+
+// runAll runs each target, one after the other.
+func runAll(ctx context.Context, s settings, stdout, stderr io.Writer) ([]*report, error) {
+	targets := []string{s.Target}
+	if s.Target == both {
+		targets = []string{payonce, naive}
+	}
+	var reports []*report
+	for _, target := range targets {
+		r, err := storm(ctx, s, target, stderr)
+		if err != nil {
+			return reports, err
+		}
+		r.print(stdout)
+		reports = append(reports, r)
+	}
+	return reports, nil
+}
+
+// verdict saves the report, and fails where Payonce does. That the wrong way fails is what it is for.
+func verdict(s settings, reports []*report, stdout io.Writer) error {
+	if len(reports) > 1 {
+		sideBySide(stdout, reports[0], reports[1])
+	}
+	if err := reports[0].save(s.Report); err != nil {
+		return err
+	}
+	if reports[0].Target == payonce && len(reports[0].Violations) > 0 {
+		return fmt.Errorf("%d violations; SEED=%d has the same clients, blows and rates again", len(reports[0].Violations), s.Seed)
+	}
+	return nil
+}
+
+// storm is one run: everything up, the storm, the calm, the verdict.
+func storm(ctx context.Context, s settings, target string, stderr io.Writer) (_ *report, err error) {
+	began := time.Now()
+	say := func(line string) { fmt.Fprintf(stderr, "%6.1fs  %s\n", time.Since(began).Seconds(), line) }
+	say(fmt.Sprintf("%s, SEED=%d", target, s.Seed))
+	g, err := open(ctx, s, target, say)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, g.close()) }()
+	without, err := s.without(target)
+	if err != nil {
+		return nil, err
+	}
+	r := &trial{stage: g, settings: s, target: target, without: without, report: &report{Lab: "chaos", Target: target, Seed: s.Seed}}
+	r.prepare()
+	if err := r.storm(ctx); err != nil {
+		return nil, err
+	}
+	r.calm(ctx)
+	if err := r.judge(ctx); err != nil {
+		return nil, err
+	}
+	return r.report, r.cleanUp()
+}
+
+// trial is a storm and what belongs to it.
+type trial struct {
+	stage    *stage
+	settings settings
+	target   string
+	without  []plan.BlowKind
+	crowd    *crowd.Crowd
+	nemesis  *nemesis.Nemesis
+	sampler  *sampler
+	report   *report
+
+	mu sync.Mutex // guards the report's violations until the calm
+}
+
+// complain notes what is none of the invariants, and what the nemesis could not undo.
+func (r *trial) complain(where, detail string) {
+	if r.target == naive {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.violate("case", where, detail)
+}
+
+func (r *trial) prepare() {
+	g, p := r.stage, r.settings.plan()
+	o := crowd.Options{
+		Plan: p, APIs: g.addresses(func(p *world.Process) string { return p.Address }), Keys: g.apiKeys(), PSP: g.world.PSP.Address,
+		PerSecond: r.settings.Rate, Recorder: g.recorder, Tally: g.tally, Complain: r.complain,
+	}
+	if r.target == naive {
+		o.Only = []plan.Kind{plan.Pay, plan.Wait, plan.Async, plan.HangUp, plan.Race, plan.Twins, plan.LieAtOnce, plan.Lie, plan.Reuse}
+	} else {
+		o.Operators, o.OperatorKey = g.addresses(func(p *world.Process) string { return p.Operator }), g.site.Keys.Operator
+	}
+	r.crowd = crowd.New(o)
+	r.nemesis = nemesis.New(nemesis.Options{
+		Plan: p, Site: g.site, World: g.world, APIs: g.apis, Reconcilers: g.reconcilers, Spare: r.settings.Quick,
+		Recorder: g.recorder, Tally: g.tally, Say: g.say, Failed: func(where, detail string) { r.complain(where, detail) },
+	})
+	r.sampler = newSampler(g, p.Mix())
+}
+
+// storm lasts as long as it is set to, and then everything is up again, and the PSP without faults.
+func (r *trial) storm(ctx context.Context) error {
+	if err := r.sampler.setFaults(ctx, r.sampler.mix); err != nil {
+		return err
+	}
+	length := r.settings.Duration
+	blows := r.settings.plan().Blows(length, r.without...)
+	r.stage.say(fmt.Sprintf("the storm: %s, %d blows", length, len(blows)))
+	storming, end := context.WithTimeout(ctx, length)
+	defer end()
+	began := time.Now()
+	var running sync.WaitGroup
+	running.Go(func() { r.crowd.Run(storming) })
+	running.Go(func() { r.nemesis.Run(storming, blows) })
+	running.Go(func() { r.nemesis.Watch(storming) })
+	running.Go(func() { r.sampler.run(storming) })
+	running.Go(func() { r.progress(storming) })
+	if r.target == payonce {
+		running.Go(func() { r.crowd.Operate(storming) })
+	}
+	<-storming.Done()
+	r.nemesis.Heal(context.WithoutCancel(ctx))
+	running.Wait()
+	r.nemesis.Heal(context.WithoutCancel(ctx))
+	r.report.Seconds = seconds(time.Since(began))
+	r.report.Requests = len(r.stage.recorder.Operations())
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := r.sampler.setFaults(ctx, plan.Calm()); err != nil {
+		return err
+	}
+	r.stage.say("the storm is over")
+	return nil
+}
+
+const progressEvery = 10 * time.Second
+
+func (r *trial) progress(ctx context.Context) {
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			t := r.stage.tally
+			r.stage.say(fmt.Sprintf("%d answers, %d of them 201; %d without one; %d blows, %d kills, %d letters closed", t.Sum("answer"),
+				t.Of("answer", "201"), t.Of("answer", "none"), t.Sum("blow"), t.Sum("kill -9"), t.Sum("letter closed")))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// cleanUp keeps what a run has left if it has failed, or if that was asked for.
+func (r *trial) cleanUp() error {
+	if len(r.report.Violations) == 0 && r.settings.Keep == "" {
+		return os.RemoveAll(r.stage.keep)
+	}
+	r.report.Kept = r.stage.keep
+	return r.stage.keepEvidence()
+}
+
+// count takes over what was counted.
+func (r *trial) count() { r.report.Counts = maps.Clone(r.stage.tally.All()) }

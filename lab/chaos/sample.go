@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"payonce/lab/chaos/plan"
+	"payonce/lab/world"
+)
+
+// sampler looks at what the programs tell of themselves while the storm lasts: a process that is killed takes its counters with it.
+type sampler struct {
+	stage *stage
+	mix   plan.Mix
+	http  *http.Client
+
+	seen     map[string]bool    // calls and tries that were counted before
+	counters map[string]float64 // of the metrics, at the last look
+}
+
+const (
+	sampleEvery = time.Second
+	// maxSeen bounds the memory for calls: by then, the PSP has forgotten those that were seen first.
+	maxSeen = 200_000
+)
+
+func newSampler(g *stage, mix plan.Mix) *sampler {
+	return &sampler{stage: g, mix: mix, http: &http.Client{Timeout: 2 * time.Second}, seen: map[string]bool{}, counters: map[string]float64{}}
+}
+
+// run samples until ctx ends, and once more.
+func (s *sampler) run(ctx context.Context) {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		s.once(context.WithoutCancel(ctx))
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			s.once(context.WithoutCancel(ctx))
+			return
+		}
+	}
+}
+
+func (s *sampler) once(ctx context.Context) {
+	_ = s.setFaults(ctx, s.mix) // a PSP that was killed has forgotten them; one that is away gets them next time
+	s.calls(ctx)
+	s.webhooks(ctx)
+	for _, p := range append(append([]*world.Process{}, s.stage.apis...), s.stage.reconcilers...) {
+		s.metrics(ctx, p)
+	}
+}
+
+// setFaults tells the PSP how often to fail.
+func (s *sampler) setFaults(ctx context.Context, mix plan.Mix) error {
+	raw, err := json.Marshal(mix)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://"+s.stage.world.PSP.Address+"/_faults", bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	response, err := s.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		said, err := io.ReadAll(response.Body)
+		return fmt.Errorf("set faults: %d %s (%w)", response.StatusCode, said, err)
+	}
+	return nil
+}
+
+// calls counts the faults that the PSP has acted out.
+func (s *sampler) calls(ctx context.Context) {
+	var view struct {
+		Requests []struct {
+			Method  string `json:"method"`
+			Key     string `json:"key"`
+			At      string `json:"at"`
+			Fault   string `json:"fault"`
+			Outcome string `json:"outcome"`
+		} `json:"requests"`
+	}
+	if s.get(ctx, s.stage.world.PSP.Address, "/_requests", &view) != nil {
+		return
+	}
+	for _, r := range view.Requests {
+		if r.Method == http.MethodPost && r.Fault != "" && s.first("call "+r.Key+r.At) {
+			s.stage.tally.One("fault", r.Fault)
+		}
+	}
+}
+
+// webhooks counts what has happened to them on their way.
+func (s *sampler) webhooks(ctx context.Context) {
+	var view struct {
+		Tries []struct {
+			ID       string `json:"id"`
+			At       string `json:"at"`
+			Try      int    `json:"try"`
+			Status   int    `json:"status"`
+			Disorder string `json:"disorder"`
+		} `json:"tries"`
+	}
+	if s.get(ctx, s.stage.world.PSP.Address, "/_webhooks", &view) != nil {
+		return
+	}
+	for _, t := range view.Tries {
+		if !s.first("try " + t.ID + t.At + t.Disorder) {
+			continue
+		}
+		s.stage.tally.One("webhook answer", strconv.Itoa(t.Status))
+		for name := range strings.SplitSeq(t.Disorder, ",") {
+			if name != "" {
+				s.stage.tally.One("webhook", name)
+			}
+		}
+	}
+}
+
+func (s *sampler) first(name string) bool {
+	if len(s.seen) >= maxSeen {
+		clear(s.seen)
+	}
+	if s.seen[name] {
+		return false
+	}
+	s.seen[name] = true
+	return true
+}
+
+// metrics adds what our own counters have grown by. They begin at zero with each start of a process.
+func (s *sampler) metrics(ctx context.Context, p *world.Process) {
+	raw, err := s.read(ctx, p.Operator, "/metrics")
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(string(raw)) {
+		series, value, found := strings.Cut(strings.TrimSpace(line), " ")
+		name, _, _ := strings.Cut(series, "{")
+		n, err := strconv.ParseFloat(value, 64)
+		if !found || err != nil || !strings.HasPrefix(name, "payonce_") || !strings.HasSuffix(name, "_total") {
+			continue
+		}
+		series = strings.TrimPrefix(series, "payonce_")
+		before := s.counters[p.Name+series]
+		s.counters[p.Name+series] = n
+		if n < before {
+			before = 0
+		}
+		s.stage.tally.Add("metric", series, int(n-before))
+	}
+}
+
+func (s *sampler) get(ctx context.Context, address, path string, into any) error {
+	raw, err := s.read(ctx, address, path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, into)
+}
+
+func (s *sampler) read(ctx context.Context, address, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := s.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	return io.ReadAll(response.Body)
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+
+	"payonce/lab/chaos/plan"
+)
+
+// settings of a run.
+type settings struct {
+	Duration time.Duration `env:"DURATION" envDefault:"60s" desc:"how long the storm lasts, from 5s to 24h"`
+	Seed     uint64        `env:"SEED" desc:"replays the clients, the blows and the rates of a run; 0: a new one, which is printed"`
+	Quick    bool          `env:"QUICK" desc:"1: 45 seconds of storm, without what takes two minutes to heal, and fewer things must have happened"`
+	Clients  int           `env:"CLIENTS" envDefault:"16" desc:"merchants' programs, each with four errands at a time"`
+	Rate     float64       `env:"RATE" envDefault:"200" desc:"requests per second, of all clients together"`
+	Target   string        `env:"TARGET" envDefault:"payonce" desc:"payonce, naive, or both for a comparison"`
+	Programs string        `env:"PROGRAMS" desc:"directory of api, reconciler and mockpsp, instead of building them"`
+	Only     string        `env:"ONLY" desc:"blows to strike, separated by commas; then nothing else must have happened"`
+	Keep     string        `env:"KEEP" desc:"where history, logs and ledger are kept; default: bin/chaos-SEED, and only of a run that fails"`
+	Report   string        `env:"REPORT" envDefault:"bin/chaos.json" desc:"where the report goes, as JSON"`
+}
+
+const (
+	payonce = "payonce"
+	naive   = "naive"
+	both    = "both"
+
+	quickDuration = 45 * time.Second
+	shortest      = 5 * time.Second
+	longest       = 24 * time.Hour
+	maxClients    = 64
+	maxRate       = 5000
+)
+
+func loadSettings(getenv func(string) string) (settings, error) {
+	environment := map[string]string{}
+	for _, name := range []string{"DURATION", "SEED", "QUICK", "CLIENTS", "RATE", "TARGET", "PROGRAMS", "ONLY", "KEEP", "REPORT"} {
+		if v := getenv(name); v != "" {
+			environment[name] = v
+		}
+	}
+	var s settings
+	if err := env.ParseWithOptions(&s, env.Options{Environment: environment}); err != nil {
+		return s, fmt.Errorf("read settings: %w; see chaos --help", err)
+	}
+	if s.Seed == 0 {
+		s.Seed = uint64(rand.Uint32()) // short enough to be typed
+	}
+	if s.Quick && environment["DURATION"] == "" {
+		s.Duration = quickDuration
+	}
+	if s.Duration < shortest || s.Duration > longest {
+		return s, fmt.Errorf("DURATION is %s, must be from %s to %s", s.Duration, shortest, longest)
+	}
+	if s.Clients < 1 || s.Clients > maxClients || s.Rate < 1 || s.Rate > maxRate {
+		return s, fmt.Errorf("CLIENTS must be from 1 to %d, RATE from 1 to %d", maxClients, maxRate)
+	}
+	if !slices.Contains([]string{payonce, naive, both}, s.Target) {
+		return s, fmt.Errorf("TARGET is %q, must be payonce, naive or both", s.Target)
+	}
+	_, err := s.without(payonce)
+	return s, err
+}
+
+// plan is what the seed decides.
+func (s settings) plan() plan.Plan { return plan.Plan{Seed: s.Seed, Clients: s.Clients} }
+
+// without lists the blows that are left out: those that were not chosen, and those that there is nothing for.
+func (s settings) without(target string) ([]plan.BlowKind, error) {
+	var out []plan.BlowKind
+	if s.Only != "" {
+		out = plan.BlowKinds()
+		for name := range strings.SplitSeq(s.Only, ",") {
+			kind := plan.BlowKind(strings.TrimSpace(name))
+			if !slices.Contains(plan.BlowKinds(), kind) {
+				return nil, fmt.Errorf("ONLY has %q, which is no blow; there are %v", kind, plan.BlowKinds())
+			}
+			out = slices.DeleteFunc(out, func(k plan.BlowKind) bool { return k == kind })
+		}
+	}
+	if target == naive {
+		out = append(out, plan.KillReconciler, plan.PauseReconciler, plan.StopReconciler)
+	}
+	if s.Quick && s.Only == "" {
+		// A job that dies with its reconciler is rescued after 90 seconds.
+		out = append(out, plan.KillReconciler)
+	}
+	return out, nil
+}
+
+// keep is where a run leaves what it has found.
+func (s settings) keep(target string) string {
+	dir := s.Keep
+	if dir == "" {
+		dir = filepath.Join("bin", fmt.Sprintf("chaos-%d", s.Seed))
+	}
+	if s.Target == both {
+		dir = filepath.Join(dir, target)
+	}
+	return dir
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"payonce/lab/chaos/plan"
+)
+
+// required is something that a run must have hit at least once, by its counter: a run in which it never happened proves nothing about it.
+type required struct {
+	group, name string
+	since       length
+}
+
+// length is how long a run must be for something to be sure to happen in it.
+type length int
+
+const (
+	quickRun  length = iota // 45 seconds
+	normalRun               // a minute
+	longRun                 // three minutes
+)
+
+// mustHappen lists what a run of that length must hit. The counters have these names in the report.
+func mustHappen(of length, without []plan.BlowKind) []required {
+	var all []required
+	add := func(since length, group string, names ...string) {
+		for _, name := range names {
+			all = append(all, required{group, name, since})
+		}
+	}
+	for _, kind := range plan.Kinds() {
+		add(quickRun, "client", string(kind))
+	}
+	for _, kind := range plan.BlowKinds() {
+		if !slices.Contains(without, kind) {
+			add(quickRun, "blow", string(kind))
+		}
+	}
+	add(quickRun, "fault", "pm_ok", "pm_declined", "pm_slow", "pm_timeout_charged", "pm_silent_charged", "pm_timeout_not_charged", "pm_500_charged",
+		"pm_500_not_charged", "pm_reset_charged", "pm_late_charge", "pm_wrong_amount", "pm_stuck")
+	add(quickRun, "webhook", "duplicate", "reorder", "delay", "drop", "forge", "stale")
+	add(quickRun, "mangled call", "cut before", "500 before", "cut after", "half an answer", "500 after")
+	add(quickRun, "answer", "201", "202", "402 payment_declined", "409 idempotency_key_in_progress",
+		"422 idempotency_key_reused_with_different_payload", "503 psp_unavailable", "503 idempotency_store_unavailable", "400 invalid_request",
+		"400 idempotency_key_invalid", "400 idempotency_key_missing", "401 unauthenticated", "404 not_found", "409 refund_exceeds_payment",
+		"402 refund_declined", "none")
+	add(normalRun, "answer", "413 body_too_large", "415 unsupported_media_type")
+	add(quickRun, "replay", "201", "402 payment_declined")
+	addEdges(add)
+	return slices.DeleteFunc(all, func(r required) bool { return r.since > of })
+}
+
+// addEdges lists the edges of the key's state machine, by who goes along them. Those of expiry are not among them, since keys do not expire in these
+// runs, nor is the owner who comes back to an unknown key before webhook, lookup and scan: a storm hardly ever leaves him the time, and the crash
+// matrix has him.
+func addEdges(add func(since length, group string, names ...string)) {
+	add(quickRun, "edge", "none → in_progress", "in_progress → completed by owner", "in_progress → failed_retryable by owner",
+		"in_progress → unknown by owner", "in_progress → unknown by sweeper", "unknown → completed by webhook", "unknown → completed by lookup",
+		"unknown → failed_retryable by lookup", "failed_retryable → in_progress by request", "unknown → completed by operator")
+	add(normalRun, "edge", "in_progress → completed by webhook", "in_progress → unknown by request")
+	add(longRun, "edge", "unknown → completed by scan", "failed_retryable → completed")
+	add(quickRun, "letter", "psp_contradicts_request")
+	add(normalRun, "letter", "lookups_exhausted")
+	add(normalRun, "metric", "commit_ambiguous_total")
+	add(longRun, "metric", "fenced_writes_total")
+}
+
+// never lists what was required and did not happen.
+func never(counts map[string]map[string]int, must []required) []violation {
+	var found []violation
+	for _, r := range must {
+		if hits(counts[r.group], r.name) == 0 {
+			found = append(found, violation{"sometimes", r.group + ": " + r.name, "it never happened in this run, so nothing is proved about it"})
+		}
+	}
+	return found
+}
+
+// hits counts a name with everything that makes it more precise: the labels of a metric, or who has gone along an edge.
+func hits(group map[string]int, name string) int {
+	sum := 0
+	for counted, n := range group {
+		if counted == name || strings.HasPrefix(counted, name+"{") || strings.HasPrefix(counted, name+" by ") {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// counts writes a group in the order of the names.
+func counts(group map[string]int) string {
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(group)) {
+		words = append(words, fmt.Sprintf("%s:%s", name, strconv.Itoa(group[name])))
+	}
+	return strings.Join(words, " ")
+}

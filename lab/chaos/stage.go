@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"github.com/go-json-experiment/json"
+
+	"payonce/lab/chaos/tally"
+	"payonce/lab/history"
+	"payonce/lab/httpproxy"
+	"payonce/lab/invariants"
+	"payonce/lab/world"
+)
+
+// stage is what a run plays on.
+type stage struct {
+	site        *world.Site
+	world       *world.World
+	apis        []*world.Process
+	reconcilers []*world.Process
+	dir         string // what goes away in the end
+	keep        string // what may stay
+	file        *os.File
+	recorder    *history.Recorder
+	tally       *tally.Tally
+	watched     atomic.Pointer[invariants.Reservations] // who asks for a reservation at each send
+	say         func(string)
+}
+
+// open starts everything. The history goes to a file from the first request on: what a crash of this program leaves can be read.
+func open(ctx context.Context, s settings, target string, say func(string)) (_ *stage, err error) {
+	g := &stage{keep: s.keep(target), tally: tally.New(), say: say}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.close())
+		}
+	}()
+	if g.dir, err = os.MkdirTemp("", "payonce-chaos-"); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(g.dir, 0o755); err != nil { // PostgreSQL runs as another user
+		return nil, err
+	}
+	if err := os.MkdirAll(g.keep, 0o755); err != nil {
+		return nil, err
+	}
+	if g.file, err = os.Create(filepath.Join(g.keep, "history.jsonl")); err != nil {
+		return nil, err
+	}
+	g.recorder = history.New(g.file)
+	programs, err := g.programs(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	say("starting PostgreSQL and the programs")
+	if g.site, err = world.Open(ctx, world.Options{Programs: programs, Dir: g.dir, Say: say}); err != nil {
+		return nil, err
+	}
+	return g, g.start(ctx, s, target)
+}
+
+func (g *stage) programs(ctx context.Context, s settings) (world.Programs, error) {
+	if s.Programs != "" {
+		return world.Existing(s.Programs)
+	}
+	root, err := world.Root(ctx)
+	if err != nil {
+		return world.Programs{}, err
+	}
+	g.say("building the programs")
+	return world.Build(ctx, root, filepath.Join(g.dir, "bin"), nil)
+}
+
+func (g *stage) start(ctx context.Context, s settings, target string) error {
+	p := world.Plan{
+		// A breaker that opens is to close again within the storm, and what the PSP never answers is to become an operator's case.
+		Env:     map[string]string{"PSP_BREAKER_OPEN": "1s", "LOOKUP_BUDGET": "8"},
+		PSPEnv:  map[string]string{"MOCKPSP_SEED": fmt.Sprint(s.Seed%(1<<62) + 1)},
+		Arrived: g.arrived,
+	}
+	if target == naive {
+		program, err := buildNaive(ctx, g.dir)
+		if err != nil {
+			return err
+		}
+		p.Program = program
+		p.ProgramEnv = []string{fmt.Sprintf("API_KEYS=%s=acme,%s=globex", g.site.Keys.Acme, g.site.Keys.Globex)}
+	}
+	var err error
+	if g.world, err = g.site.New(ctx, p); err != nil {
+		return err
+	}
+	for _, name := range []string{"api-1", "api-2"} {
+		api, err := g.world.StartAPI(ctx, name)
+		if err != nil {
+			return err
+		}
+		g.apis = append(g.apis, api)
+	}
+	if target == naive {
+		return nil
+	}
+	for _, name := range []string{"reconciler-1", "reconciler-2"} {
+		reconciler, err := g.world.StartReconciler(ctx, name)
+		if err != nil {
+			return err
+		}
+		g.reconcilers = append(g.reconcilers, reconciler)
+	}
+	watched, err := invariants.WatchReservations(ctx, g.world.URL)
+	if err != nil {
+		return err
+	}
+	g.watched.Store(watched)
+	return nil
+}
+
+// arrived sees each call on its way to the PSP.
+func (g *stage) arrived(c httpproxy.Call) {
+	g.tally.One("psp call", c.Name)
+	watched := g.watched.Load()
+	if watched == nil || (c.Name != world.Charge && c.Name != world.Refund) {
+		return
+	}
+	var body struct {
+		Reference string `json:"reference"`
+	}
+	_ = json.Unmarshal(c.Body, &body) // without one, it is a send that nobody has reserved
+	watched.Arrived(context.Background(), c.Header.Get("PSP-Account"), c.Header.Get("Idempotency-Key"), body.Reference)
+}
+
+// buildNaive builds the wrong implementation.
+func buildNaive(ctx context.Context, dir string) (string, error) {
+	root, err := world.Root(ctx)
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "bin", naive)
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", program, "./lab/naive")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build lab/naive: %w\n%s", err, out)
+	}
+	return program, nil
+}
+
+func (g *stage) addresses(of func(*world.Process) string) []string {
+	var all []string
+	for _, p := range g.apis {
+		all = append(all, of(p))
+	}
+	return all
+}
+
+func (g *stage) apiKeys() map[string]string {
+	return map[string]string{"acme": g.site.Keys.Acme, "globex": g.site.Keys.Globex}
+}
+
+// keepEvidence copies the logs and the PSP's ledger to where the history is.
+func (g *stage) keepEvidence() error {
+	files, err := filepath.Glob(filepath.Join(g.dir, g.world.Name, "*"))
+	if err != nil {
+		return err
+	}
+	for _, from := range files {
+		if err := copyFile(from, filepath.Join(g.keep, filepath.Base(from))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	out, err := os.Create(to)
+	if err != nil {
+		return errors.Join(err, in.Close())
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, in.Close(), out.Close())
+}
+
+// close ends everything.
+func (g *stage) close() error {
+	var errs []error
+	if g.recorder != nil {
+		errs = append(errs, g.recorder.Close())
+	}
+	if g.file != nil {
+		errs = append(errs, g.file.Close())
+	}
+	if watched := g.watched.Load(); watched != nil {
+		watched.Close()
+	}
+	if g.world != nil {
+		errs = append(errs, g.world.Close())
+	}
+	if g.site != nil {
+		errs = append(errs, g.site.Close())
+	}
+	if g.dir != "" && strings.Contains(g.dir, "payonce-chaos-") {
+		errs = append(errs, os.RemoveAll(g.dir))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,119 @@
+// Command mutations proves that the proofs can fail. Each patch in patches plants one bug: it takes away a guard that Payonce has, in a build of
+// its own. Then the crash matrix or the chaos run has to find it. `make mutations` runs them all, and prints which invariant has told.
+//
+// The product has no switch for any of this: a patch is applied to copies of the files that it names, and `go build -overlay` puts the copies
+// in their place. A patch that no longer applies is an error, and so is one that nobody catches: then the suite is wrong, or the guard is not
+// needed.
+//
+// A patch begins with prose: what the bug is, which guard it removes, and lines that name what is tried, in this order, until it is caught:
+//
+//	Catch: matrix payment/2/pause
+//	Catch: chaos
+//
+// It owns the patches and the table. It refuses to know what a violation is: it reads the reports of the others.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+
+	"payonce/internal/config"
+)
+
+const usage = `Usage:
+  mutations              plant each bug, and have it found
+  mutations markdown     a report, as JSON on stdin, to a table
+
+Settings, as environment variables with their defaults:
+`
+
+// settings of a run.
+type settings struct {
+	Quick  bool   `env:"QUICK" desc:"1: a few of them, drawn by the seed"`
+	Few    int    `env:"MUTATIONS" envDefault:"3" desc:"how many a quick run takes"`
+	Seed   uint64 `env:"SEED" desc:"draws those of a quick run, and is passed on to what is run; 0: a new one"`
+	Only   string `env:"ONLY" desc:"names of patches, separated by commas"`
+	Report string `env:"REPORT" envDefault:"bin/mutations.json" desc:"where the report goes, as JSON"`
+}
+
+// limit of what is run for one patch.
+const limit = 5 * time.Minute
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+	err := run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "mutations: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
+	switch strings.Join(args, " ") {
+	case "":
+	case "markdown":
+		return markdown(stdin, stdout)
+	case "help", "--help", "-help", "-h":
+		fmt.Fprint(stdout, usage)
+		return config.Describe(stdout, nil, settings{})
+	default:
+		return fmt.Errorf("argument %q is not known; see mutations --help", strings.Join(args, " "))
+	}
+	s, err := loadSettings(getenv)
+	if err != nil {
+		return err
+	}
+	results, err := plantAll(ctx, s, stderr)
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted after %d bugs; no report was written", len(results))
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(writeReport(s, results), table(stdout, results), judge(results))
+}
+
+func loadSettings(getenv func(string) string) (settings, error) {
+	environment := map[string]string{}
+	for _, name := range []string{"QUICK", "MUTATIONS", "SEED", "ONLY", "REPORT"} {
+		if v := getenv(name); v != "" {
+			environment[name] = v
+		}
+	}
+	var s settings
+	if err := env.ParseWithOptions(&s, env.Options{Environment: environment}); err != nil {
+		return s, fmt.Errorf("read settings: %w; see mutations --help", err)
+	}
+	if s.Few < 1 {
+		return s, fmt.Errorf("MUTATIONS is %d, must be positive", s.Few)
+	}
+	if s.Seed == 0 {
+		s.Seed = uint64(time.Now().UnixNano())
+	}
+	return s, nil
+}
+
+// judge fails when a bug was not caught.
+func judge(results []result) error {
+	var missed []string
+	for _, r := range results {
+		if len(r.Invariants) == 0 {
+			missed = append(missed, r.Name)
+		}
+	}
+	if len(missed) > 0 {
+		return fmt.Errorf("not caught: %s", strings.Join(missed, ", "))
+	}
+	return nil
+}

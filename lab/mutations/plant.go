@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"payonce/lab/world"
+)
+
+// field is where the bugs are planted.
+type field struct {
+	root, dir string
+	seed      uint64
+	say       func(format string, args ...any)
+}
+
+// result of one bug.
+type result struct {
+	Name       string   `json:"name"`
+	Bug        string   `json:"bug"`
+	Removed    string   `json:"removed"`
+	CaughtBy   string   `json:"caughtBy"`   // the run that has told; empty if none has
+	Invariants []string `json:"invariants"` // that were violated
+	First      string   `json:"first"`      // violation
+	Seconds    float64  `json:"seconds"`
+}
+
+// plantAll tries one bug after the other.
+func plantAll(ctx context.Context, s settings, stderr io.Writer) ([]result, error) {
+	root, err := world.Root(ctx)
+	if err != nil {
+		return nil, err
+	}
+	patches, err := readPatches(filepath.Join(root, "lab", "mutations", "patches"))
+	if err != nil {
+		return nil, err
+	}
+	if patches, err = s.choose(patches); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "payonce-mutations-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, err
+	}
+	f := field{root: root, dir: dir, seed: s.Seed, say: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }}
+	f.say("seed %d, %d bugs", s.Seed, len(patches))
+	if err := f.buildLabs(ctx); err != nil {
+		return nil, err
+	}
+	var results []result
+	for i, p := range patches {
+		f.say("[%d/%d] %s: %s", i+1, len(patches), p.name, p.bug)
+		r, err := f.plant(ctx, p)
+		if err != nil {
+			return results, err
+		}
+		f.say("      %s", r.verdict())
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// choose takes those that are asked for.
+func (s settings) choose(patches []patch) ([]patch, error) {
+	if s.Only != "" {
+		var chosen []patch
+		for name := range strings.SplitSeq(s.Only, ",") {
+			i := slices.IndexFunc(patches, func(p patch) bool { return p.name == strings.TrimSpace(name) })
+			if i < 0 {
+				return nil, fmt.Errorf("ONLY has %q, which is no patch", name)
+			}
+			chosen = append(chosen, patches[i])
+		}
+		return chosen, nil
+	}
+	if !s.Quick {
+		return patches, nil
+	}
+	// By the matrix alone: a bug that takes a chaos run is none for a quick one.
+	quick := slices.DeleteFunc(slices.Clone(patches), func(p patch) bool { return p.catches[0].lab != "matrix" })
+	random := rand.New(rand.NewPCG(s.Seed, s.Seed))
+	random.Shuffle(len(quick), func(i, j int) { quick[i], quick[j] = quick[j], quick[i] })
+	return quick[:min(s.Few, len(quick))], nil
+}
+
+// buildLabs builds what will judge: from the tree as it is, without any bug.
+func (f field) buildLabs(ctx context.Context) error {
+	f.say("building the matrix and the chaos run")
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", f.dir+string(filepath.Separator), "./lab/matrix", "./lab/chaos")
+	cmd.Dir = f.root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the labs: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// plant builds the programs with one bug, and has it looked for.
+func (f field) plant(ctx context.Context, p patch) (result, error) {
+	began := time.Now()
+	r := result{Name: p.name, Bug: p.bug, Removed: p.removed}
+	dir := filepath.Join(f.dir, p.name)
+	overlay, err := p.apply(ctx, f.root, filepath.Join(dir, "source"))
+	if err != nil {
+		return r, err
+	}
+	if _, err := world.Build(ctx, f.root, filepath.Join(dir, "bin"), overlay); err != nil {
+		return r, fmt.Errorf("plant %s: %w", p.name, err)
+	}
+	for _, c := range p.catches {
+		violations, err := f.look(ctx, dir, c)
+		if err != nil {
+			return r, fmt.Errorf("look for %s: %w", p.name, err)
+		}
+		if len(violations) == 0 {
+			continue
+		}
+		r.CaughtBy, r.First = c.String(), violations[0].Where+": "+violations[0].Detail
+		for _, v := range violations {
+			if !slices.Contains(r.Invariants, v.Invariant) {
+				r.Invariants = append(r.Invariants, v.Invariant)
+			}
+		}
+		slices.Sort(r.Invariants)
+		break
+	}
+	r.Seconds = time.Since(began).Seconds()
+	return r, os.RemoveAll(dir)
+}
+
+// violation as the labs report it.
+type violation struct {
+	Invariant string `json:"invariant"`
+	Where     string `json:"where"`
+	Detail    string `json:"detail"`
+}
+
+// look runs one lab on the programs with the bug. What an overlay of its own replaces, the lab builds with the bug in it, too.
+func (f field) look(ctx context.Context, dir string, c catch) ([]violation, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	report := filepath.Join(dir, c.lab+".json")
+	cmd := exec.CommandContext(ctx, filepath.Join(f.dir, c.lab))
+	cmd.Dir = f.root
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 30 * time.Second
+	cmd.Env = append(os.Environ(), "QUICK=1", "PROGRAMS="+filepath.Join(dir, "bin"), "OVERLAY="+filepath.Join(dir, "bin", "overlay.json"),
+		"ONLY="+c.only, fmt.Sprintf("SEED=%d", f.seed), "REPORT="+report, "KEEP="+filepath.Join(dir, "kept"))
+	out, runErr := cmd.CombinedOutput()
+	raw, err := os.ReadFile(report)
+	if err != nil {
+		return nil, fmt.Errorf("%s gave no report: %w\n%s", c, errors.Join(runErr, err), lastWords(out))
+	}
+	var told struct{ Violations []violation }
+	if err := json.Unmarshal(raw, &told); err != nil {
+		return nil, fmt.Errorf("read the report of %s: %w", c, err)
+	}
+	// An edge that a short run has missed is no sign of a bug.
+	told.Violations = slices.DeleteFunc(told.Violations, func(v violation) bool { return v.Invariant == "sometimes" })
+	return told.Violations, nil
+}
+
+func lastWords(out []byte) []byte {
+	const enough = 4000
+	return out[max(0, len(out)-enough):]
+}

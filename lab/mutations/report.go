@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+)
+
+// report is the file.
+type report struct {
+	Lab     string   `json:"lab"`
+	Seed    uint64   `json:"seed"`
+	Results []result `json:"results"`
+}
+
+func (r result) verdict() string {
+	if len(r.Invariants) == 0 {
+		return fmt.Sprintf("NOT CAUGHT, in %.0f s", r.Seconds)
+	}
+	return fmt.Sprintf("caught by %s: %s, in %.0f s", r.CaughtBy, strings.Join(r.Invariants, " "), r.Seconds)
+}
+
+func writeReport(s settings, results []result) error {
+	if err := os.MkdirAll(filepath.Dir(s.Report), 0o755); err != nil {
+		return err
+	}
+	file, err := os.Create(s.Report)
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(file)
+	out.SetIndent("", "  ")
+	return errors.Join(out.Encode(report{"mutations", s.Seed, results}), file.Close())
+}
+
+// table prints one line for each bug, and how many were caught.
+func table(out io.Writer, results []result) error {
+	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(columns, "planted bug\tcaught by\tinvariants\tthe first violation")
+	caught := 0
+	for _, r := range results {
+		by := r.CaughtBy
+		if len(r.Invariants) == 0 {
+			by = "NOT CAUGHT"
+		} else {
+			caught++
+		}
+		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\n", r.Name, by, strings.Join(r.Invariants, " "), short(r.First))
+	}
+	fmt.Fprintf(columns, "%d of %d caught\t\t\t\n", caught, len(results))
+	return columns.Flush()
+}
+
+// short is the beginning of a line.
+func short(text string) string {
+	const enough = 100
+	text, _, _ = strings.Cut(text, "\n")
+	if runes := []rune(text); len(runes) > enough {
+		return string(runes[:enough]) + "…"
+	}
+	return text
+}
+
+// markdown turns a report into the table of docs/correctness.md.
+func markdown(in io.Reader, out io.Writer) error {
+	var r report
+	if err := json.NewDecoder(in).Decode(&r); err != nil {
+		return fmt.Errorf("read the report: %w", err)
+	}
+	fmt.Fprint(out, "| planted bug | what it removes | caught by | invariant |\n|---|---|---|---|\n")
+	for _, each := range r.Results {
+		removed := strings.TrimSuffix(each.Removed, ".")
+		fmt.Fprintf(out, "| `%s` | %s | %s | %s |\n", each.Name, removed, each.CaughtBy, strings.Join(each.Invariants, ", "))
+	}
+	return nil
+}
