@@ -76,10 +76,35 @@ bench-compare: ## compare two results: make bench-compare OLD=old.json NEW=new.j
 		bin/bench convert <"$(OLD)" >"$$dir/old" && bin/bench convert <"$(NEW)" >"$$dir/new" && \
 		$(BENCHSTAT) old="$$dir/old" new="$$dir/new"
 
+.PHONY: chaos
+chaos: ## run everything through a storm, and check I1 to I9: make chaos DURATION=10m SEED=7; QUICK=1 for the short one
+	@$(BUILD) -o bin/chaos ./lab/chaos
+	@exec bin/chaos
+
+.PHONY: naive
+naive: ## the same storm for Payonce and for the wrong way, side by side
+	@$(BUILD) -o bin/chaos ./lab/chaos
+	@TARGET=both REPORT=bin/naive.json exec bin/chaos
+
+.PHONY: matrix
+matrix: ## stop at every step and fail there in every way, in four minutes; QUICK=1 in one
+	@$(BUILD) -o bin/matrix ./lab/matrix
+	@exec bin/matrix
+
 .PHONY: model
-model: ## check the key's state machine with Spin, in two minutes; needs spin and gcc
+model: ## check the key's state machine with Spin, in two minutes; needs spin and gcc; VARIANTS="no-fence …" for some
 	@$(BUILD) -o bin/model ./lab/model
-	@exec bin/model
+	@exec bin/model $(VARIANTS)
+
+.PHONY: mutations
+mutations: ## plant bugs, one by one, and have the matrix or the chaos run find each; QUICK=1 for three of them
+	@$(BUILD) -o bin/mutations ./lab/mutations
+	@exec bin/mutations
+
+.PHONY: failover
+failover: ## lose primaries, standbys and disk space under load, in four minutes; ONLY=sync for one case; QUICK=1
+	@$(BUILD) -o bin/failover ./lab/failover
+	@exec bin/failover
 
 .PHONY: build
 build: ## build all commands into bin/

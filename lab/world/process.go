@@ -44,6 +44,12 @@ const readyLimit = 30 * time.Second
 
 // Start runs the program, also again after it has ended, and returns when it answers that it is ready.
 func (p *Process) Start(ctx context.Context) error {
+	// Whoever else is there would answer in its place, and nobody would notice that this one does not run.
+	for _, address := range []string{p.Address, p.Operator} {
+		if err := nobodyAt(ctx, address); err != nil {
+			return fmt.Errorf("start %s: %w", p.Name, err)
+		}
+	}
 	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -91,7 +97,7 @@ func (p *Process) awaitReady(ctx context.Context, done <-chan struct{}) error {
 		if res, err := client.Do(req); err == nil {
 			_ = res.Body.Close()
 			if res.StatusCode == http.StatusOK {
-				return nil
+				return stillThere(done)
 			}
 		}
 		select {
@@ -101,6 +107,16 @@ func (p *Process) awaitReady(ctx context.Context, done <-chan struct{}) error {
 			return errors.New("it is not ready in time")
 		case <-tick.C:
 		}
+	}
+}
+
+// stillThere fails for a program that has ended: then it was another one that answered.
+func stillThere(done <-chan struct{}) error {
+	select {
+	case <-done:
+		return errors.New("it ended, and another program answers at its address")
+	default:
+		return nil
 	}
 }
 
@@ -176,17 +192,31 @@ const (
 	portTries = 100
 )
 
-// freeAddress finds one on loopback that nobody listens on.
-func freeAddress(ctx context.Context) (string, error) {
+// freeAddress finds one on loopback that nobody listens on. None is given twice: a process that was killed comes back to its own.
+func (s *Site) freeAddress(ctx context.Context) (string, error) {
 	var last error
 	for range portTries {
 		port := firstPort + rand.IntN(lastPort-firstPort)
+		s.mu.Lock()
+		given := s.ports[port]
+		s.ports[port] = true
+		s.mu.Unlock()
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-		if err == nil {
-			return address, l.Close()
+		if given {
+			continue
 		}
-		last = err
+		if last = nobodyAt(ctx, address); last == nil {
+			return address, nil
+		}
 	}
 	return "", fmt.Errorf("find a free port: %w", last)
+}
+
+// nobodyAt fails if somebody listens on an address.
+func nobodyAt(ctx context.Context, address string) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return l.Close()
 }

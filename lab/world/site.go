@@ -39,6 +39,7 @@ type Site struct {
 	mu     sync.Mutex
 	server *embeddedpg.Server
 	next   int
+	ports  map[int]bool // that were given to processes
 }
 
 // Keys are the API keys of the template, and so of every world.
@@ -51,7 +52,7 @@ const stopLimit = 20 * time.Second
 
 // Open starts the server and makes the template.
 func Open(ctx context.Context, o Options) (_ *Site, err error) {
-	s := &Site{Programs: o.Programs, Dir: o.Dir, Say: o.Say}
+	s := &Site{Programs: o.Programs, Dir: o.Dir, Say: o.Say, ports: map[int]bool{}}
 	settings := map[string]string{
 		"max_connections": "400", "shared_buffers": "128MB", "jit": "off",
 		// Without it, a crash of PostgreSQL forgets what it has acknowledged: a reservation, for which a charge was then made.

@@ -106,7 +106,7 @@ func (w *World) nextAPI() string {
 }
 
 func (w *World) startPSP(ctx context.Context) error {
-	address, err := freeAddress(ctx)
+	address, err := w.site.freeAddress(ctx)
 	if err != nil {
 		return err
 	}
@@ -156,11 +156,11 @@ func (w *World) AddReconciler(ctx context.Context, name string) (*Process, error
 
 // process is one between two proxies of its own, not started yet.
 func (w *World) process(ctx context.Context, name, program string) (*Process, error) {
-	public, err := freeAddress(ctx)
+	public, err := w.site.freeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
-	operator, err := freeAddress(ctx)
+	operator, err := w.site.freeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+
+	"payonce/lab/httpproxy"
+	"payonce/lab/world"
+)
+
+// operatorFlow is what the API does with an operator's decision about a key that the reconciler has given up.
+func operatorFlow() flow {
+	rows := append(rulingRows("executed", httpproxy.CutAfter), rulingRows("not_executed", httpproxy.CutBefore)...)
+	rows = append(rows, transactionRows("retry", httpproxy.CutAfter)...)
+	for i := range rows {
+		rows[i].noWebhooks = true
+		// The PSP answers nobody's lookups but the operator's, and the ledger is not scanned meanwhile.
+		env := map[string]string{"LOOKUP_BUDGET": "1", "SCAN_EVERY": "1h", "SCAN_OVERLAP": "2h"}
+		maps.Copy(env, rows[i].env)
+		rows[i].env = env
+		rows[i].begin = (*stage).decideInBackground
+		rows[i].finish = finishDecision
+	}
+	return flow{"operator", "operator", rows}
+}
+
+func rulingRows(action string, do httpproxy.Action) []row {
+	rows := []row{
+		{window: 21, step: action + ": key seen | ask the PSP", at: boundary{at: psp, name: world.Lookup, side: before}},
+		{window: 21, step: action + ": asked | the PSP's answer", at: boundary{at: psp, name: world.Lookup, side: after}},
+	}
+	return append(decided(rows, action, do), transactionRows(action, do)...)
+}
+
+func transactionRows(action string, do httpproxy.Action) []row {
+	const query = "ResolveLetter"
+	return decided([]row{
+		{window: 22, step: action + ": letter resolved | move the key", at: boundary{at: database, name: query, side: after, open: true}},
+		{window: 22, step: action + ": key moved | commit", at: boundary{at: database, name: query, side: before, commit: true}},
+		{window: 23, step: action + ": committed | its acknowledgement", at: boundary{at: database, name: query, side: after, commit: true}},
+	}, action, do)
+}
+
+func decided(rows []row, action string, do httpproxy.Action) []row {
+	replayed, env := "true", longWindow()
+	if do == httpproxy.CutBefore {
+		replayed, env = "false", nil // there is nothing that the scan could find, and the window has to be over
+	}
+	for i := range rows {
+		rows[i].env = env
+		rows[i].prepare = func(s *stage) error { return s.lettered(action, do) }
+		rows[i].want = want{posts: [2]int{1, 1}, replayed: replayed, check: func(s *stage) error {
+			return s.expect("the decision was carried out once, and is on record",
+				`SELECT count(*) = 1 AND bool_and(action = $1) FROM operator_actions WHERE outcome = 'done'`, action)
+		}}
+	}
+	return rows
+}
+
+// lettered leaves an unknown key on the operator's desk.
+func (s *stage) lettered(action string, do httpproxy.Action) error {
+	if err := s.lostAndDue(do); err != nil {
+		return err
+	}
+	if err := s.addBlindReconciler(); err != nil {
+		return err
+	}
+	if err := s.startVictim(); err != nil {
+		return err
+	}
+	if err := s.untilHolds("a dead letter", "SELECT count(*) = 1 FROM dead_letters"); err != nil {
+		return err
+	}
+	err := s.w.DB.QueryRow(s.ctx, "SELECT id::text FROM dead_letters").Scan(&s.letter)
+	s.decision = action
+	if action == "not_executed" {
+		err = errors.Join(err, s.settled())
+	}
+	return errors.Join(err, s.healLookups())
+}
+
+// decide has an operator decide once.
+func (s *stage) decide(p *world.Process) (world.Answer, error) {
+	return s.client.Do(s.ctx, p.Operator, world.Request{
+		Path: "/operator/dead-letters/" + s.letter + "/resolve", As: s.w.Keys.Operator,
+		Body: fmt.Sprintf(`{"action":%q,"reason":"the matrix says so","version":1}`, s.decision),
+	})
+}
+
+func (s *stage) decideInBackground() error {
+	s.begin(func() { _, _ = s.decide(s.api) }) // whoever is not answered decides again
+	return nil
+}
+
+// finishDecision is an operator who decides the same again, until he is told that it is done, or was.
+func finishDecision(s *stage) error {
+	if err := s.until("the operator's decision", func() (bool, error) {
+		a, err := s.decide(s.serving())
+		if err != nil {
+			return false, fmt.Errorf("the operator heard: %w", err)
+		}
+		if a.Status == http.StatusOK || a.Status == http.StatusConflict && s.isResolved() {
+			return true, nil
+		}
+		return false, fmt.Errorf("the operator heard %d %s", a.Status, a.Body)
+	}); err != nil {
+		return err
+	}
+	if err := s.named(); err != nil {
+		return err
+	}
+	return s.askUntilFinal()
+}
+
+// named waits for the scan where an operator has vouched for a charge and the PSP could not be asked for its id. The hour until the next scan
+// is not waited for: the last one is forgotten, and the next runs when the reconciler starts.
+func (s *stage) named() error {
+	const vouched = "SELECT bool_or(starts_with(psp_charge_id, 'operator:')) FROM payments"
+	so, err := s.holds(vouched)
+	if err != nil || !so {
+		return err
+	}
+	s.reconciler.Stop()
+	if _, err := s.w.DB.Exec(s.ctx, "DELETE FROM river_job WHERE kind = 'scan'"); err != nil {
+		return err
+	}
+	if err := s.reconciler.Start(s.ctx); err != nil {
+		return err
+	}
+	return s.untilHolds("the PSP's id of the charge", "SELECT NOT ("+vouched+")")
+}
+
+func (s *stage) isResolved() bool {
+	so, err := s.holds("SELECT status = 'resolved' FROM dead_letters WHERE id = $1::uuid", s.letter)
+	return so && err == nil
+}

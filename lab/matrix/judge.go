@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+
+	"payonce/lab/httpproxy"
+	"payonce/lab/invariants"
+	"payonce/lab/world"
+)
+
+// violation as the reports of all labs have it.
+type violation struct {
+	Invariant string `json:"invariant"` // I1 to I9, or case: an expectation of one cell
+	Where     string `json:"where"`
+	Detail    string `json:"detail"`
+}
+
+// caseKind is for what a cell expects beside the invariants.
+const caseKind = "case"
+
+// watch has each request to move money looked at when it arrives at the PSP: was it reserved?
+func (s *stage) watch() (*invariants.Reservations, error) {
+	r, err := invariants.WatchReservations(s.ctx, s.w.URL)
+	if err != nil {
+		return nil, err
+	}
+	s.arrivals.Store(func(c httpproxy.Call) {
+		if c.Name != world.Charge && c.Name != world.Refund {
+			return
+		}
+		var body struct {
+			Reference string `json:"reference"`
+		}
+		_ = json.Unmarshal(c.Body, &body) // without a reference, it has none
+		r.Arrived(s.ctx, c.Header.Get("PSP-Account"), c.Header.Get("Idempotency-Key"), body.Reference)
+	})
+	s.closers = append(s.closers, func() error {
+		r.Close()
+		return nil
+	})
+	return r, nil
+}
+
+// evidence is where the invariants look.
+func (s *stage) evidence(r *invariants.Reservations) invariants.Evidence {
+	return invariants.Evidence{
+		SettleWindow: world.SettleWindow,
+		DB:           s.w.DB, PSP: "http://" + s.w.PSP.Address, History: s.history.Operations(), Reservations: r,
+		APIs:    []string{"http://" + s.serving().Address},
+		APIKeys: map[string]string{"acme": s.w.Keys.Acme, "globex": s.w.Keys.Globex},
+	}
+}
+
+// judge waits for quiet, and holds the world against the invariants and against what the cell expects.
+func (s *stage) judge(r *invariants.Reservations) []violation {
+	for _, wait := range []func() error{s.untilToldOf, s.untilIdle} {
+		if err := wait(); err != nil {
+			return []violation{verdictOn(err)}
+		}
+	}
+	e := s.evidence(r)
+	if err := invariants.Quiet(s.ctx, e); err != nil {
+		return []violation{{"I2", "", err.Error()}}
+	}
+	var found []invariants.Violation
+	var err error
+	if s.row.forgets == keys {
+		found, err = r.Violations(s.ctx)
+	} else {
+		found, err = invariants.Check(s.ctx, e)
+	}
+	if err != nil {
+		return []violation{{caseKind, "", "the invariants could not be checked: " + err.Error()}}
+	}
+	var all []violation
+	for _, v := range found {
+		all = append(all, violation{v.Invariant, v.Key, v.Detail})
+	}
+	w := s.row.wants(s.fault)
+	for _, err := range []error{s.checkPosts(w), s.checkReplayed(w), s.checkBeside(w)} {
+		if err != nil {
+			all = append(all, violation{caseKind, s.asked.key(), err.Error()})
+		}
+	}
+	return all
+}
+
+// untilToldOf waits until the PSP has told of all that it has done: before that, it is quiet for a moment only.
+func (s *stage) untilToldOf() error {
+	if s.row.noWebhooks || s.row.forgets != nothing {
+		return nil
+	}
+	ledger, err := invariants.ReadLedger(s.ctx, http.DefaultClient, "http://"+s.w.PSP.Address)
+	if err != nil {
+		return err
+	}
+	return s.untilHolds("the PSP's webhooks", "SELECT count(*) >= $1 FROM webhook_events", len(ledger.Charges)+len(ledger.Refunds))
+}
+
+// untilIdle waits for jobs, too, that are to be run again later: of a worker that was given up, for example.
+func (s *stage) untilIdle() error {
+	return s.untilHolds("the end of all jobs", `SELECT NOT EXISTS (SELECT FROM river_job
+		WHERE kind IN ('webhook', 'resolve', 'evidence') AND state NOT IN ('completed', 'discarded', 'cancelled'))`)
+}
+
+func (s *stage) checkBeside(w want) error {
+	if w.check == nil {
+		return nil
+	}
+	return w.check(s)
+}
+
+// checkPosts counts what the PSP has got under the key of the generation that is there now.
+func (s *stage) checkPosts(w want) error {
+	key := s.asked.key()
+	generation, err := s.count("SELECT coalesce(max(generation), 1) FROM idempotency_keys WHERE key = $1", key)
+	if err != nil {
+		return err
+	}
+	if generation > 1 {
+		key = fmt.Sprintf("%s.g%d", key, generation)
+	}
+	a, err := s.client.Do(s.ctx, s.w.PSP.Address, world.Request{Method: "GET", Path: "/_requests?account=acme&idempotencyKey=" + key})
+	if err != nil {
+		return err
+	}
+	var calls struct {
+		Posts int `json:"posts"`
+	}
+	if err := json.Unmarshal(a.Body, &calls); err != nil {
+		return fmt.Errorf("read the PSP's calls: %w", err)
+	}
+	if calls.Posts < w.posts[0] || calls.Posts > w.posts[1] {
+		return &caseError{fmt.Sprintf("the PSP was asked to move money %d to %d times under %s: it was %d times", w.posts[0], w.posts[1], key, calls.Posts)}
+	}
+	return nil
+}
+
+func (s *stage) checkReplayed(w want) error {
+	if w.replayed == "" {
+		return nil
+	}
+	first, any := s.firstFinal()
+	if !any {
+		return &caseError{"the client has a final answer"}
+	}
+	if got := first.Header.Get("Idempotent-Replayed"); got != w.replayed {
+		return &caseError{fmt.Sprintf("the first final answer says Idempotent-Replayed: %s; it says %s", w.replayed, got)}
+	}
+	return nil
+}
+
+// verdictOn names what went wrong while a cell was played. A wait that has come to its bound is a breach of I2.
+func verdictOn(err error) violation {
+	var stuck *stuckError
+	if errors.As(err, &stuck) || errors.Is(err, context.DeadlineExceeded) {
+		return violation{"I2", "", err.Error()}
+	}
+	return violation{caseKind, "", err.Error()}
+}

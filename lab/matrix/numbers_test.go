@@ -1,0 +1,71 @@
+package main
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// windowsIn lists the numbers that Go files bear, with how often each is there.
+func windowsIn(t *testing.T, mark *regexp.Regexp, wanted func(path string) bool) map[int]int {
+	t.Helper()
+	found := map[int]int{}
+	root := os.DirFS("../../internal")
+	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || !wanted(path) {
+			return err
+		}
+		source, err := fs.ReadFile(root, path)
+		for _, number := range mark.FindAllSubmatch(source, -1) {
+			n, convErr := strconv.Atoi(string(number[1]))
+			if convErr != nil {
+				return convErr
+			}
+			found[n]++
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestWindowsOfTheMatrixAreThoseThatTheCodeIsMarkedWith(t *testing.T) {
+	t.Parallel()
+	inCode := windowsIn(t, regexp.MustCompile(`// Crash window (\d+): `), func(path string) bool { return !strings.HasSuffix(path, "_test.go") })
+	inMatrix := map[int]int{}
+	for _, f := range flows() {
+		for _, r := range f.rows {
+			inMatrix[r.window] = 1
+		}
+	}
+	for n, times := range inCode {
+		if times != 1 {
+			t.Errorf("crash window %d is marked %d times", n, times)
+		}
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(inMatrix)), slices.Sorted(maps.Keys(inCode))); diff != "" {
+		t.Errorf("the matrix and the code have other windows (-matrix +code):\n%s", diff)
+	}
+	for i, n := range slices.Sorted(maps.Keys(inCode)) {
+		if n != i+1 {
+			t.Fatalf("the windows do not count from 1: %d is in place %d", n, i+1)
+		}
+	}
+}
+
+func TestFirstFourWindowsHaveTestsInTheProcess(t *testing.T) {
+	t.Parallel()
+	tests := windowsIn(t, regexp.MustCompile(`func TestCrashWindow(\d+)`), func(path string) bool { return path == "e2e/crash_test.go" })
+	if diff := cmp.Diff(map[int]int{1: 1, 2: 1, 3: 1, 4: 1}, tests); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,55 @@
+package main
+
+// flow is a group of rows.
+type flow struct {
+	name  string // as a selection calls it
+	title string
+	rows  []row
+}
+
+// row is one boundary of a flow, and what is done around it.
+type row struct {
+	window int    // the number of the crash window
+	step   string // what lies behind the boundary, and what before
+	at     boundary
+	victim string // world.API, unless it is given
+	// noWebhooks: the PSP tells nobody, so that lookups and the scan have to find out.
+	noWebhooks bool
+	forgets    forgotten
+	env        map[string]string
+
+	prepare func(*stage) error // brings the world to where the flow can begin
+	begin   func(*stage) error // begins it; what is held there is not waited for
+	heal    func(*stage) error // mends what prepare has broken, after the fault
+	finish  func(*stage) error // waits for the end, which the world has to come to; may be called again
+	want    want
+	but     map[fault]want
+}
+
+// forgotten is what a row deletes.
+type forgotten int
+
+const (
+	nothing  forgotten = iota
+	webhooks           // they are not counted against the PSP's ledger
+	keys               // there is nothing left to hold against the invariants
+)
+
+// want is what a cell expects beside the invariants.
+type want struct {
+	// posts is how many requests to move money under the case's key the PSP has got, from and to.
+	posts [2]int
+	// replayed is what the first final answer has said of itself; empty for either.
+	replayed string
+	check    func(*stage) error
+}
+
+func (r row) wants(f fault) want {
+	if w, given := r.but[f]; given {
+		if w.check == nil {
+			w.check = r.want.check
+		}
+		return w
+	}
+	return r.want
+}

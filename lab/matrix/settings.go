@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// settings of a run.
+type settings struct {
+	Quick    bool   `env:"QUICK" desc:"1: one cell of each row, drawn by the seed, in a minute"`
+	Seed     uint64 `env:"SEED" desc:"draws the cells of a quick run; 0: a new one, which is printed"`
+	Only     string `env:"ONLY" desc:"cells to play, separated by commas: payment, payment/3, payment/3b or payment/3b/kill"`
+	Workers  int    `env:"WORKERS" envDefault:"10" desc:"cells at once, from 1 to 32"`
+	Programs string `env:"PROGRAMS" desc:"directory of api, reconciler and mockpsp, instead of building them; rows with a star need a build in its directory stops"`
+	Keep     string `env:"KEEP" desc:"where the remains of a cell that fails are kept; default: bin/matrix-SEED"`
+	Report   string `env:"REPORT" envDefault:"bin/matrix.json" desc:"where the report goes, as JSON"`
+}
+
+const maxWorkers = 32
+
+func loadSettings(getenv func(string) string) (settings, error) {
+	environment := map[string]string{}
+	for _, name := range []string{"QUICK", "SEED", "ONLY", "WORKERS", "PROGRAMS", "KEEP", "REPORT"} {
+		if v := getenv(name); v != "" {
+			environment[name] = v
+		}
+	}
+	var s settings
+	if err := env.ParseWithOptions(&s, env.Options{Environment: environment}); err != nil {
+		return s, fmt.Errorf("read settings: %w; see matrix --help", err)
+	}
+	if s.Workers < 1 || s.Workers > maxWorkers {
+		return s, fmt.Errorf("WORKERS is %d, must be from 1 to %d", s.Workers, maxWorkers)
+	}
+	if s.Seed == 0 {
+		s.Seed = uint64(rand.Uint32())
+	}
+	if s.Keep == "" {
+		s.Keep = filepath.Join("bin", fmt.Sprintf("matrix-%d", s.Seed))
+	}
+	_, err := s.choose()
+	return s, err
+}
+
+// choose lists the cells of the run.
+func (s settings) choose() ([]cell, error) {
+	all, err := selected(cells(flows()), s.Only)
+	if err == nil && s.Quick {
+		all = sample(all, s.Seed)
+	}
+	return all, err
+}
+
+// keepIn is the directory of a cell's remains.
+func (s settings) keepIn(cell string) string {
+	return filepath.Join(s.Keep, strings.ReplaceAll(cell, "/", "-"))
+}
