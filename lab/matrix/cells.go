@@ -11,7 +11,7 @@ import (
 func flows() []flow {
 	return []flow{
 		paymentFlow(), silentPaymentFlow(), refundFlow(), otherEndFlow(), ingestFlow(), processFlow(),
-		sweepFlow(), claimFlow(), resolveFlow(), scanFlow(), operatorFlow(), pruneFlow(),
+		sweepFlow(), claimFlow(), resolveFlow(), scanFlow(), operatorFlow(), pruneFlow(), sceneFlow(),
 	}
 }
 
@@ -50,7 +50,7 @@ func cells(all []flow) []cell {
 		names := labels(f.rows)
 		for i, r := range f.rows {
 			for _, column := range faults() {
-				if r.at.senseless(column) == "" {
+				if r.senseless(column) == "" {
 					found = append(found, cell{f.name, r, names[i], column})
 				}
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -31,11 +32,16 @@ func (m movement) key() string { return m.request.Key }
 
 // ask sends a movement once, and records what is heard.
 func (s *stage) ask(p *world.Process, m movement) (world.Answer, error) {
+	return s.askWithin(s.ctx, p, m)
+}
+
+// askWithin is ask for a client that hangs up when ctx ends.
+func (s *stage) askWithin(ctx context.Context, p *world.Process, m movement) (world.Answer, error) {
 	o := s.history.Begin(history.Operation{
-		Client: 1, API: p.Name, Tenant: "acme", Route: m.route, Key: m.key(), Intent: m.request.Path + " " + m.request.Body,
+		Client: 1, API: p.Name, Tenant: s.tenantOf(m), Route: m.route, Key: m.key(), Intent: m.request.Path + " " + m.request.Body,
 		Body: []byte(m.request.Body),
 	})
-	a, err := s.client.Do(s.ctx, p.Address, m.request)
+	a, err := s.client.Do(ctx, p.Address, m.request)
 	if err != nil {
 		o.Fail(err.Error())
 		return a, err
@@ -46,8 +52,17 @@ func (s *stage) ask(p *world.Process, m movement) (world.Answer, error) {
 
 // askInBackground sends what the case is about, and does not wait.
 func (s *stage) askInBackground() error {
-	s.begin(func() { _, _ = s.ask(s.api, s.asked) }) // what is heard is in the history
+	ctx, cancel := context.WithCancel(s.ctx)
+	s.hangUp = cancel
+	s.begin(func() { _, _ = s.askWithin(ctx, s.api, s.asked) }) // what is heard is in the history
 	return nil
+}
+
+func (s *stage) tenantOf(m movement) string {
+	if m.request.As == s.w.Keys.Globex {
+		return "globex"
+	}
+	return "acme"
 }
 
 // begin does something whose end can be awaited.

@@ -17,11 +17,13 @@ const (
 	pspFail fault = "psp-500"  // the PSP answers 500
 	pspCut  fault = "psp-cut"  // the connection to the PSP breaks
 	pspHalf fault = "psp-half" // it breaks in the middle of the answer
+	hangUp  fault = "hang-up"  // the client goes, and does not wait for its answer
+	alone   fault = "scene"    // what goes wrong is in the scene
 )
 
 // faults lists the columns.
 func faults() []fault {
-	return []fault{kill, late, pause, nap, dbEnds, dbCut, ackLost, pspFail, pspCut, pspHalf}
+	return []fault{kill, late, pause, nap, dbEnds, dbCut, ackLost, pspFail, pspCut, pspHalf, hangUp, alone}
 }
 
 // title is the head of a column.
@@ -35,6 +37,10 @@ func (f fault) title() string {
 		return "pause"
 	case nap:
 		return "nap"
+	case hangUp:
+		return "hang-up"
+	case alone:
+		return "scene"
 	case dbEnds:
 		return "session ended"
 	case dbCut:
@@ -83,6 +89,21 @@ type boundary struct {
 }
 
 func (b boundary) count() int { return max(b.times, 1) }
+
+// senseless says why a fault makes no sense in the row, or nothing if it does.
+func (r row) senseless(f fault) string {
+	switch {
+	case r.script != nil && f != alone:
+		return "a scene has a course of its own"
+	case r.script == nil && f == alone:
+		return "no scene"
+	case f == alone || f == hangUp && r.client:
+		return ""
+	case f == hangUp:
+		return "nobody waits for an answer here who could hang up"
+	}
+	return r.at.senseless(f)
+}
 
 // senseless says why a fault makes no sense at the boundary, or nothing if it does.
 func (b boundary) senseless(f fault) string {

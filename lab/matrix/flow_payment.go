@@ -54,7 +54,7 @@ func executed(m string, noWebhooks bool, prepare func(*stage) error, call string
 		},
 	}
 	for i := range rows {
-		rows[i].noWebhooks = noWebhooks
+		rows[i].noWebhooks, rows[i].client = noWebhooks, true
 		rows[i].prepare = prepare
 		rows[i].begin = (*stage).askInBackground
 		rows[i].finish = (*stage).askUntilFinal

@@ -81,9 +81,9 @@ func gridOf(f flow, marks map[string]string) gridFlow {
 	g := gridFlow{Name: f.name, Title: f.title}
 	names := labels(f.rows)
 	for i, r := range f.rows {
-		row := gridRow{Label: names[i], Step: r.step, Boundary: r.at.String(), Stops: r.at.at == inside}
+		row := gridRow{Label: names[i], Step: r.step, Boundary: r.place(), Stops: r.at.at == inside}
 		for _, column := range faults() {
-			why := r.at.senseless(column)
+			why := r.senseless(column)
 			mark, played := marks[cell{f.name, r, names[i], column}.name()]
 			switch {
 			case why != "":

@@ -32,7 +32,7 @@ func TestGridTellsWhatWasPlayedWhatFailedAndWhatMakesNoSense(t *testing.T) {
 			row = strings.Join(strings.Fields(line), " ")
 		}
 	}
-	if want := "4 completed | its acknowledgement FAIL – · – – – ok – – –"; row != want {
+	if want := "4 completed | its acknowledgement FAIL – · – – – ok – – – · –"; row != want {
 		t.Errorf("the row is %q, want %q", row, want)
 	}
 	for _, want := range []string{"I1  payment/4/kill k\n      charged twice\n", "kept: bin/x\n", "seed 7: 2 cells, 1 failed, 1 violations", "2b*"} {

@@ -35,6 +35,7 @@ type stage struct {
 	asked    movement      // what the client wants
 	letter   string        // the dead letter that the row is about
 	decision string        // and what the operator says
+	hangUp   func()        // ends the client's patience with it
 	begun    chan struct{} // closed when what begin has sent was answered, or will not be
 
 	arrivals watcher
@@ -139,7 +140,7 @@ func (e *caseError) Error() string { return "not so: " + e.claim }
 
 // openStage makes the world of a cell, with one API and no reconciler yet.
 func (m *matrix) openStage(ctx context.Context, c cell) (_ *stage, err error) {
-	s := &stage{ctx: ctx, row: c.row, fault: c.fault, client: world.NewClient()}
+	s := &stage{ctx: ctx, hangUp: func() {}, row: c.row, fault: c.fault, client: world.NewClient()}
 	s.history = history.New(&s.recorded)
 	defer func() {
 		if err != nil {

@@ -12,6 +12,10 @@ import (
 
 // play plays a cell up to where everything is over: then it is judged.
 func (s *stage) play() error {
+	if s.row.script != nil {
+		s.victim = s.api
+		return s.row.script(s)
+	}
 	if err := s.row.prepare(s); err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
@@ -69,6 +73,8 @@ func (s *stage) strike(g *grip) error {
 		return s.pause(g)
 	case nap:
 		return s.nap(g)
+	case hangUp:
+		return s.leave(g)
 	case dbEnds:
 		ids, err := g.backends()
 		if err != nil {
@@ -76,7 +82,7 @@ func (s *stage) strike(g *grip) error {
 		}
 		_, err = s.w.DB.Exec(s.ctx, "SELECT pg_terminate_backend(id) FROM unnest($1::int[]) AS id", ids)
 		return s.goOnAfterAnswer(err)
-	case dbCut, ackLost, pspFail, pspCut, pspHalf: // the proxy has done it
+	case dbCut, ackLost, pspFail, pspCut, pspHalf, alone: // the proxy has done it
 	}
 	return s.goOnAfterAnswer(nil)
 }
@@ -142,6 +148,25 @@ func (s *stage) nap(g *grip) error {
 	}
 	return s.expect("the owner that was paused has not sent, and has released the key",
 		"SELECT count(*) = 1 FROM idempotency_key_events WHERE key = $1 AND to_status = 'failed_retryable' AND reason = 'owner was paused'", s.asked.key())
+}
+
+// leave has the client hang up, and then lets everything go on. Its request is past the point where that could stop anything.
+func (s *stage) leave(g *grip) error {
+	s.hangUp()
+	if err := s.awaitBegun(); err != nil {
+		return err
+	}
+	g.release()
+	if err := s.untilHolds("the owner's end", "SELECT status = 'completed' FROM idempotency_keys WHERE key = $1", s.asked.key()); err != nil {
+		return err
+	}
+	return s.goOn(nil)
+}
+
+// ownerFinished: nobody else had to.
+func (s *stage) ownerFinished() error {
+	return s.expect("the owner has finished what its client did not wait for",
+		"SELECT count(*) = 0 FROM idempotency_key_events WHERE key = $1 AND from_status <> to_status", s.asked.key())
 }
 
 // replaceVictim starts one that was killed again.
