@@ -16,7 +16,7 @@ func (p *parts) warnIfForgetful(ctx context.Context) {
 		settings, err := p.db.Forgetful(ctx)
 		if err == nil {
 			if len(settings) > 0 {
-				p.log.WarnContext(ctx, "this PostgreSQL may forget payments that it has acknowledged, when it crashes",
+				p.log.WarnContext(ctx, "this PostgreSQL may forget payments that it has acknowledged, when it crashes or fails over",
 					slog.String("settings", strings.Join(settings, ", ")))
 			}
 			return

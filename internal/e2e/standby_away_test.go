@@ -3,10 +3,12 @@ package e2e
 import (
 	"context"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
 	"payonce/internal/config"
+	"payonce/internal/e2e/pgproxy"
 	"payonce/internal/pgtest"
 )
 
@@ -17,13 +19,13 @@ import (
 func setupWaiting(t *testing.T, with ...func(*options)) (w *world, leave, back func()) {
 	t.Helper()
 	server := pgtest.OwnServer(t, false)
-	w = setup(t, append(with, func(o *options) {
+	w = setup(t, append([]func(*options){func(o *options) {
 		// The durable setting is that of the database: the server's is off, for a fast test.
 		o.url = pgtest.Migrate(t, server)
 		o.settings = func(c *config.API) {
 			c.DBStatementTimeout, c.DBLockTimeout = 400*time.Millisecond, 200*time.Millisecond
 		}
-	})...)
+	}}, with...)...)
 	w.exec("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = on', current_database()); END $$")
 	tell := func(setting string) {
 		w.exec(setting)
@@ -81,9 +83,123 @@ func TestOutcomeThatTheStandbyDoesNotHaveIsNotFinal(t *testing.T) {
 	if k := w.keyRow(key); k.Status != "completed" {
 		t.Fatalf("the server hides what it has committed, so this shows nothing: %+v", k)
 	}
+	if n := w.metric("payonce_fenced_writes_total"); n != 0 {
+		t.Error("the outcome was sent again, and met itself")
+	}
 	back()
 	w.pay(key, "pm_ok").expect(t, http.StatusCreated, "")
 	if n := w.pspRequests("acme", key); n != 1 {
 		t.Fatalf("PSP asked %d times", n)
+	}
+}
+
+// It has shared the transaction of a reservation that waits, maybe. It has nothing to wait for itself.
+func TestReplayNeedsNoStandby(t *testing.T) {
+	t.Parallel()
+	w, leave, back := setupWaiting(t, func(o *options) {
+		settings := o.settings
+		o.settings = func(c *config.API) {
+			settings(c)
+			c.DBLanes = 1
+		}
+	})
+	key := freshKey()
+	first := w.pay(key, "pm_ok")
+	leave()
+	var waiting, replays []<-chan reply
+	for range 4 {
+		waiting = append(waiting, w.inBackground(paymentOf(freshKey(), "pm_ok")))
+		replays = append(replays, w.inBackground(paymentOf(key, "pm_ok")))
+	}
+	for _, replay := range replays {
+		(<-replay).same(t, first)
+	}
+	for _, answer := range waiting {
+		(<-answer).expect(t, http.StatusServiceUnavailable, storeUnavailable)
+	}
+	back()
+}
+
+// The owner was late, and its success has completed what others had given up: written, too, where a failover would not find it.
+func TestLateSuccessThatTheStandbyDoesNotHaveIsNotFinal(t *testing.T) {
+	t.Parallel()
+	gate := newGate()
+	w, leave, back := setupWaiting(t, func(o *options) { o.between = gate.wrap })
+	key := freshKey()
+	answer := w.inBackground(paymentOf(key, "pm_ok"))
+	gate.awaitArrival(t)
+	w.loseLease(key, "pm_ok")
+	leave()
+	gate.open()
+	(<-answer).expect(t, http.StatusAccepted, "")
+	if k := w.keyRow(key); k.Status != "completed" {
+		t.Fatalf("the server hides what it has committed, so this shows nothing: %+v", k)
+	}
+	back()
+	w.pay(key, "pm_ok").expect(t, http.StatusCreated, "")
+}
+
+// Between two transactions, the pool may go over to another server: the second would acknowledge there what only the first has read. So whatever is
+// read after a lost acknowledgement is acknowledged in the same round.
+func TestReadAndItsAcknowledgementAreOneTransaction(t *testing.T) {
+	t.Parallel()
+	gate := newGate()
+	w, proxy := setupProxied(t, func(o *options) { o.between = gate.wrap })
+	wantRound := func(t *testing.T, from int, want ...string) {
+		t.Helper()
+		var read [][]string
+		for _, round := range proxy.Rounds()[from:] {
+			if slices.Contains(round, "Durable") {
+				read = append(read, round)
+			}
+		}
+		if len(read) != 1 || !slices.Equal(read[0], want) {
+			t.Errorf("acknowledged were %q, want %q", read, want)
+		}
+	}
+	t.Run("late success", func(t *testing.T) {
+		w := w.in(t)
+		key := freshKey()
+		answer := w.inBackground(paymentOf(key, "pm_ok"))
+		gate.awaitArrival(t)
+		w.loseLease(key, "pm_ok")
+		from := proxy.RoundTrips()
+		gate.open()
+		w.chargedOnce(key, key, <-answer)
+		wantRound(t, from, "FindKey", "Durable")
+	})
+	for _, query := range []string{"ReserveKey", "CompleteKey"} {
+		t.Run(query, func(t *testing.T) {
+			w := w.in(t)
+			from := proxy.RoundTrips()
+			proxy.On(query, pgproxy.DropAcknowledgement)
+			key := freshKey()
+			w.chargedOnce(key, key, w.pay(key, "pm_ok"))
+			wantRound(t, from, "FindKey", "Durable")
+		})
+	}
+}
+
+// The claim that is sent again may find the row of the first, and then writes nothing that would be acknowledged.
+func TestClaimInDoubtIsAcknowledgedWithWhatItFinds(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	failed := failedKeys(w, 1)
+	for _, c := range []struct {
+		key   string
+		round []string
+	}{
+		{freshKey(), []string{"ReserveKey", "BeginPayment", "Durable"}},
+		{<-failed, []string{"RetakeKey", "ResumePayment", "Durable"}},
+	} {
+		from := proxy.RoundTrips()
+		proxy.On(c.round[0], pgproxy.CutBefore)
+		w.chargedOnce(c.key, c.key, w.pay(c.key, "pm_ok"))
+		if !slices.ContainsFunc(proxy.Rounds()[from:], func(round []string) bool { return slices.Equal(round, c.round) }) {
+			t.Errorf("%q was not sent, but %q", c.round, proxy.Rounds()[from:])
+		}
+		if slices.ContainsFunc(proxy.Rounds()[from:], func(round []string) bool { return slices.Equal(round, []string{"Durable"}) }) {
+			t.Error("an acknowledgement was asked for on its own")
+		}
 	}
 }

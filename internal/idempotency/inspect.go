@@ -61,10 +61,14 @@ func (k *Keys) Find(ctx context.Context, ref Ref) (Record, error) {
 	return fromRow(ref, row).Record, nil
 }
 
-// Peek decides as a reservation would, without taking the key. After a lost acknowledgement it tells what the claim has come to:
-// Execute when the row carries the claim's own lease. It is nil for a key without a row.
+// Peek decides as a reservation would, without taking the key: Execute when the row carries the claim's own lease. It is nil for a key without
+// a row.
 func (k *Keys) Peek(ctx context.Context, c Claim) (Decision, error) {
 	row, err := k.find(ctx, c.Ref)
+	return peeked(c, row, err)
+}
+
+func peeked(c Claim, row dbsqlc.FindKeyRow, err error) (Decision, error) {
 	if errors.Is(err, ErrNoKey) {
 		return nil, nil //nolint:nilnil // no row, no decision: the key is free
 	}

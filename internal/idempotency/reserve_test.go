@@ -276,12 +276,14 @@ func TestRecalledClaimIsStillTheOwner(t *testing.T) {
 	if again != first {
 		t.Fatalf("lease was %+v, is %+v", first, again)
 	}
-	peeked, err := b.keys.Peek(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if is[Execute](t, peeked).Lease != first {
-		t.Fatalf("lease was %+v, is read as %+v", first, peeked)
+	for name, peek := range map[string]func(context.Context, Claim) (Decision, error){"read": b.keys.Peek, "read durably": b.keys.PeekDurably} {
+		peeked, err := peek(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is[Execute](t, peeked).Lease != first {
+			t.Fatalf("lease was %+v, is %s as %+v", first, name, peeked)
+		}
 	}
 	if diff := cmp.Diff(before, b.row(), cmp.Comparer(sameKey)); diff != "" {
 		t.Fatalf("the repetition wrote:\n%s", diff)

@@ -12,12 +12,12 @@ import (
 // reserveOnce sends tx 1 of a new key once, as reserve does, and wants it to win.
 func (s *shop) reserveOnce(c idempotency.Claim, m movement) idempotency.Lease {
 	s.t.Helper()
-	d, err := s.service.commitClaim(s.t.Context(), c, false, func(b *pgx.Batch, out *idempotency.Decision) {
+	d, lost, err := s.service.commitClaim(s.t.Context(), c, m, false, false, func(b *pgx.Batch, out *idempotency.Decision) {
 		s.keys.QueueReserve(b, c, out)
 		m.queueBegin(b, c)
-	}, m, new(bool))
-	if err != nil {
-		s.t.Fatal(err)
+	})
+	if err != nil || lost {
+		s.t.Fatalf("acknowledgement lost: %v, error %v", lost, err)
 	}
 	won, ok := d.(idempotency.Execute)
 	if !ok {

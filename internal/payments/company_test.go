@@ -192,12 +192,12 @@ func TestWhatARolledBackBundleToldIsForgotten(t *testing.T) {
 	decided, won := make(chan idempotency.Decision, 1), make(chan bool, 1)
 	go func() {
 		var reserve func(*pgx.Batch)
-		d, err := s.service.commitClaim(t.Context(), c, false, func(b *pgx.Batch, out *idempotency.Decision) {
+		d, _, err := s.service.commitClaim(t.Context(), c, m, false, false, func(b *pgx.Batch, out *idempotency.Decision) {
 			if reserve == nil {
 				reserve = again(func(b *pgx.Batch) { s.keys.QueueReserve(b, c, out) })
 			}
 			reserve(b)
-		}, m, new(bool))
+		})
 		if err != nil {
 			t.Error(err)
 		}
@@ -252,7 +252,7 @@ func TestSecondTryGoesAlone(t *testing.T) {
 		t.Errorf("released: %v, %v", won, err)
 	}
 	c := s.claim(CreateOperation, k)
-	d, err := s.service.commitClaim(t.Context(), c, true, func(b *pgx.Batch, out *idempotency.Decision) { s.keys.QueueReserve(b, c, out) }, s.charge(k), new(bool))
+	d, _, err := s.service.commitClaim(t.Context(), c, s.charge(k), true, false, func(b *pgx.Batch, out *idempotency.Decision) { s.keys.QueueReserve(b, c, out) })
 	if err != nil {
 		t.Error(err)
 	}

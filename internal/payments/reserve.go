@@ -16,30 +16,17 @@ const maxReads = 5
 
 // reserve takes the key, or tells whose it is. It returns Retake only for a key that may not be taken again, and LeaseOver never.
 func (s *Service) reserve(ctx context.Context, c idempotency.Claim, m movement) (idempotency.Decision, error) {
-	var doubt bool
-	decision, err := s.decide(ctx, c, m, &doubt)
-	if _, ours := decision.(idempotency.Execute); err != nil || !ours || !doubt {
-		return decision, err
-	}
-	// Our lease was read, not acknowledged. A charge for it must not outlive it.
-	if err := s.db.Confirm(ctx); err != nil {
-		s.metrics.StoreFailed("reserve")
-		return nil, fmt.Errorf("confirm reservation: %w", err)
-	}
-	return decision, nil
-}
-
-// decide sends tx 1 until there is a decision to act on. doubt is whether an acknowledgement was lost on the way.
-func (s *Service) decide(ctx context.Context, c idempotency.Claim, m movement, doubt *bool) (idempotency.Decision, error) {
 	var refused *idempotency.Retake
+	var doubt bool // an acknowledgement was lost on the way
 	for read := range maxReads {
-		decision, err := s.commitClaim(ctx, c, read > 0, func(b *pgx.Batch, out *idempotency.Decision) {
+		decision, lost, err := s.commitClaim(ctx, c, m, read > 0, doubt, func(b *pgx.Batch, out *idempotency.Decision) {
 			s.keys.QueueReserve(b, c, out)
 			m.queueBegin(b, c)
-		}, m, doubt)
+		})
 		if err != nil {
 			return nil, err
 		}
+		doubt = doubt || lost
 		switch d := decision.(type) {
 		case nil:
 			continue // a rival committed after our snapshot, or our own commit did not arrive
@@ -53,10 +40,11 @@ func (s *Service) decide(ctx context.Context, c idempotency.Claim, m movement, d
 			if refused != nil && d.Same(*refused) {
 				return d, nil // still free, and still not to be had: the PSP may have forgotten it
 			}
-			taken, err := s.retake(ctx, c, d, m, doubt)
+			taken, lost, err := s.retake(ctx, c, m, d, doubt)
 			if err != nil {
 				return nil, err
 			}
+			doubt = doubt || lost
 			switch taken.(type) {
 			case nil:
 				refused = &d
@@ -90,50 +78,64 @@ func (s *Service) expireLease(ctx context.Context, d idempotency.LeaseOver) erro
 
 // retake sends tx 1 for a key that is free again. It returns nil when the key was not to be had.
 func (s *Service) retake(
-	ctx context.Context, c idempotency.Claim, r idempotency.Retake, m movement, doubt *bool,
-) (idempotency.Decision, error) {
-	return s.commitClaim(ctx, c, true, func(b *pgx.Batch, out *idempotency.Decision) {
+	ctx context.Context, c idempotency.Claim, m movement, r idempotency.Retake, doubt bool,
+) (decision idempotency.Decision, lost bool, err error) {
+	return s.commitClaim(ctx, c, m, true, doubt, func(b *pgx.Batch, out *idempotency.Decision) {
 		s.keys.QueueRetake(b, c, r, out)
 		if r.Renews() {
 			m.queueBegin(b, c)
 		} else {
 			m.queueResume(b, c, r.Subject())
 		}
-	}, m, doubt)
+	})
 }
 
 // commitClaim sends one form of tx 1 and settles a lost acknowledgement by reading: a row that carries our lease is our
 // commit. Where there is none, the commit has not happened, or not yet; the same claim may be sent again, for if the
 // first comes through after all, the second finds it and is the owner all the same.
+//
+// A charge must not outlive its reservation. So a lease that was read counts no more than one that was written: the acknowledgement has to cover it, also when
+// a claim in doubt, one whose earlier acknowledgement was lost, finds it instead of writing it.
 func (s *Service) commitClaim(
-	ctx context.Context, c idempotency.Claim, alone bool, queue func(*pgx.Batch, *idempotency.Decision), m movement, doubt *bool,
-) (idempotency.Decision, error) {
-	var decision idempotency.Decision
-	err := s.commit(ctx, c.Ref, m, alone, func(b *pgx.Batch) {
+	ctx context.Context, c idempotency.Claim, m movement, alone, doubt bool, queue func(*pgx.Batch, *idempotency.Decision),
+) (decision idempotency.Decision, lost bool, err error) {
+	err = s.commit(ctx, c.Ref, m, alone, func(b *pgx.Batch) {
 		decision = nil
 		queue(b, &decision)
+		if doubt {
+			postgres.QueueDurable(b)
+		}
 	})
 	if err == nil {
-		return decision, nil
+		return decision, false, nil
 	}
 	if postgres.RolledBack(err) {
 		if refusal := m.refusal(err); refusal != err { //nolint:errorlint // asks whether it was translated, not what it is
-			return nil, refusal
+			return nil, false, refusal
 		}
 		s.metrics.StoreFailed("reserve")
-		return nil, fmt.Errorf("reserve key: %w", err)
+		return nil, false, fmt.Errorf("reserve key: %w", err)
 	}
 	s.metrics.CommitAmbiguous()
-	*doubt = true
 	for range postgres.MaxRecalls {
-		var readErr error
-		if decision, readErr = s.keys.Peek(ctx, c); readErr == nil {
-			return decision, nil
+		read, readErr := s.recallClaim(ctx, c)
+		if readErr == nil {
+			return read, true, nil
 		}
-		if !postgres.PauseBeforeRecall(ctx) {
+		if postgres.GaveUp(readErr) || !postgres.PauseBeforeRecall(ctx) {
 			break
 		}
 	}
 	s.metrics.StoreFailed("reserve")
-	return nil, fmt.Errorf("reserve key: %w", err)
+	return nil, true, fmt.Errorf("reserve key: %w", err)
+}
+
+// recallClaim reads what a claim has come to. The first look grants nothing: it is for those who are told what is stored, and have been in company of one
+// whose commit waits. They need not wait with it once more.
+func (s *Service) recallClaim(ctx context.Context, c idempotency.Claim) (idempotency.Decision, error) {
+	seen, err := s.keys.Peek(ctx, c)
+	if _, ours := seen.(idempotency.Execute); err != nil || !ours {
+		return seen, err
+	}
+	return s.keys.PeekDurably(ctx, c)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,14 +27,15 @@ const (
 	Stalled    Progress = "stalled"     // there is more, and the next run begins where this one did
 )
 
-// Scan walks the PSP's own list of one account's movements and settles what our books do not confirm. A run reads at most pages pages; a
-// walk goes on in the next run where the last one ended, however that was, until it comes to the end of the list.
+// Scan walks the PSP's own list of one account's movements and settles what our books do not confirm. A run reads at most pages pages, and
+// begins no other one after enough is closed; a walk goes on in the next run where the last one ended, however that was, until it comes to
+// the end of the list.
 //
 // A new walk begins overlap before the watermark: what a scan has left alone, since somebody was at work on it, must come by again after
 // that work should have ended. The first one begins overlap before the tenant was created: what was in the account before is not ours.
 // Otherwise the position is a time of the PSP's own clock, so no other clock is compared with it.
 func (s *Service) Scan(
-	ctx context.Context, o gateway.Object, account string, overlap time.Duration, pages int, found func(Finding),
+	ctx context.Context, o gateway.Object, account string, overlap time.Duration, pages int, enough <-chan struct{}, found func(Finding),
 ) (Progress, error) {
 	w, err := s.beginWalk(ctx, o, account, overlap)
 	switch {
@@ -43,7 +45,7 @@ func (s *Service) Scan(
 		return "", err
 	}
 	cursor, read := "", w.after
-	for range pages {
+	for range untilClosed(pages, enough) {
 		// Crash window 17: the walk is begun, and the page not read.
 		page, err := s.psp.List(ctx, o, account, w.after, cursor)
 		if err != nil {
@@ -68,6 +70,22 @@ func (s *Service) Scan(
 		return Stalled, nil
 	}
 	return GotOn, nil
+}
+
+// untilClosed counts up to most, and no further after enough is closed. It begins in any case: a run has to get on.
+func untilClosed(most int, enough <-chan struct{}) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range most {
+			if !yield(i) {
+				return
+			}
+			select {
+			case <-enough:
+				return
+			default:
+			}
+		}
+	}
 }
 
 func (s *Service) settlePage(ctx context.Context, w walk, page gateway.Page, found func(Finding)) error {

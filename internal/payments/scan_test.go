@@ -93,7 +93,7 @@ func (s *shop) lostOnes(n int) []*stage {
 
 // scan runs once and tells what it has settled.
 func (s *shop) scan(pages int) (settled int, to Progress, err error) {
-	to, err = s.service.Scan(s.t.Context(), gateway.ChargeObject, "acme", overlap, pages, func(f Finding) {
+	to, err = s.service.Scan(s.t.Context(), gateway.ChargeObject, "acme", overlap, pages, nil, func(f Finding) {
 		if _, ok := f.(Settled); ok {
 			settled++
 		}

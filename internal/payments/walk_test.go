@@ -35,6 +35,22 @@ type hasty struct {
 	cut   context.CancelFunc
 }
 
+// A slow PSP must not keep a run alive for as long as fifty pages take: nobody else scans the ledger meanwhile.
+func TestRunThatHasReadForLongEnoughStillGetsOn(t *testing.T) {
+	t.Parallel()
+	psp := &bookkeeper{page: 2}
+	s := setupScan(t, psp)
+	psp.records = ledgerOf(s.lostOnes(4))
+	enough := make(chan struct{})
+	close(enough)
+	for run, want := range []Progress{GotOn, GotOn, ReachedEnd} {
+		to, err := s.service.Scan(t.Context(), gateway.ChargeObject, "acme", overlap, 50, enough, func(Finding) {})
+		if err != nil || to != want {
+			t.Fatalf("run %d: %s, error %v; want %s", run, to, err, want)
+		}
+	}
+}
+
 func (h *hasty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.left--; h.left < 0 {
 		h.cut()
@@ -49,7 +65,7 @@ func (h *hasty) run(s *shop) bool {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
 	h.left, h.cut = h.pages, cancel
-	_, err := s.service.Scan(ctx, gateway.ChargeObject, "acme", overlap, 50, func(Finding) {})
+	_, err := s.service.Scan(ctx, gateway.ChargeObject, "acme", overlap, 50, nil, func(Finding) {})
 	return err != nil
 }
 
@@ -168,7 +184,7 @@ func TestFirstScanBeginsWhereTheTenantDoes(t *testing.T) {
 	psp.records, psp.asked = nil, nil
 	for account, asks := range map[string]int{"globex": 1, "nobody": 0} {
 		before := len(psp.asked)
-		to, err := s.service.Scan(t.Context(), gateway.RefundObject, account, overlap, 9, func(Finding) {})
+		to, err := s.service.Scan(t.Context(), gateway.RefundObject, account, overlap, 9, nil, func(Finding) {})
 		if err != nil || to != ReachedEnd || len(psp.asked)-before != asks {
 			t.Errorf("%s: %s after %d pages, %v", account, to, len(psp.asked)-before, err)
 		}
@@ -222,7 +238,7 @@ func TestScanGoesOnBehindARecordThatCannotBeRead(t *testing.T) {
 	psp.pending = psp.records[3].ID
 	var news int
 	for range 2 {
-		_, err := s.service.Scan(t.Context(), gateway.ChargeObject, "acme", overlap, 9, func(f Finding) {
+		_, err := s.service.Scan(t.Context(), gateway.ChargeObject, "acme", overlap, 9, nil, func(f Finding) {
 			if l, ok := f.(Lettered); ok && l.New {
 				news++
 			}

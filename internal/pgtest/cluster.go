@@ -85,17 +85,10 @@ func (c *cluster) createDatabase() (name string, err error) {
 	defer c.mu.Unlock()
 	c.next++
 	name = "test_" + strconv.Itoa(c.next)
-	// A copy has the rights on tables, but not those on the database itself: so much of roles/create.sql once more.
-	for _, sql := range []string{
-		"CREATE DATABASE " + name + " TEMPLATE " + template,
-		"REVOKE TEMPORARY ON DATABASE " + name + " FROM PUBLIC",
-		"GRANT TEMPORARY ON DATABASE " + name + " TO " + string(postgres.Reconciler),
-	} {
-		if err := c.exec(sql); err != nil {
-			return "", err
-		}
+	if err := c.exec("CREATE DATABASE " + name + " TEMPLATE " + template); err != nil {
+		return "", err
 	}
-	return name, nil
+	return name, c.exec(postgres.DatabaseRights(name))
 }
 
 // dropDatabase cuts off whoever is still connected.

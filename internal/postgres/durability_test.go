@@ -2,8 +2,10 @@ package postgres_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
@@ -14,8 +16,12 @@ func TestSettingsByWhichAServerMayForgetAreListed(t *testing.T) {
 	t.Parallel()
 	url := pgtest.NewURL(t)
 	for parameter, want := range map[string][]string{
-		"":                       {"fsync = off", "full_page_writes = off", "synchronous_commit = off"},
-		"&synchronous_commit=on": {"fsync = off", "full_page_writes = off"},
+		"": {"fsync = off", "full_page_writes = off", "synchronous_commit = off"},
+		// These commits wait for no standby, or not for its disk.
+		"&synchronous_commit=local":        {"fsync = off", "full_page_writes = off", "synchronous_commit = local"},
+		"&synchronous_commit=remote_write": {"fsync = off", "full_page_writes = off", "synchronous_commit = remote_write"},
+		"&synchronous_commit=on":           {"fsync = off", "full_page_writes = off"},
+		"&synchronous_commit=remote_apply": {"fsync = off", "full_page_writes = off"},
 	} {
 		db, err := postgres.Open(t.Context(), url+parameter, limits())
 		if err != nil {
@@ -26,5 +32,45 @@ func TestSettingsByWhichAServerMayForgetAreListed(t *testing.T) {
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%q: %v (-want +got):\n%s", parameter, err, diff)
 		}
+	}
+}
+
+// A transaction that writes nothing is acknowledged without the log.
+func TestReadThatIsToBeDurableHasSomethingToCommit(t *testing.T) {
+	t.Parallel()
+	db := open(t, limits())
+	for _, durable := range []bool{false, true} {
+		b := batchOf("SELECT n FROM notes")
+		if durable {
+			postgres.QueueDurable(b)
+		}
+		var written bool
+		b.Queue("SELECT pg_current_xact_id_if_assigned() IS NOT NULL").QueryRow(func(row pgx.Row) error { return row.Scan(&written) })
+		if err := db.Send(t.Context(), b); err != nil || written != durable {
+			t.Errorf("durable %v: something to commit %v, error %v", durable, written, err)
+		}
+	}
+}
+
+// Only a wait that we have ended ourselves would be as long again. After a broken connection, another one may do.
+func TestAcknowledgementThatWasNotAwaitedIsToldFromALostOne(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewURL(t) + "&statement_timeout=0"
+	l := limits()
+	l.StatementTimeout = 100 * time.Millisecond
+	slow, err := postgres.Open(t.Context(), url, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	if err := slow.Send(t.Context(), batchOf("SELECT pg_sleep(60)")); !postgres.GaveUp(err) || postgres.RolledBack(err) {
+		t.Errorf("of a wait that was given up: %v", err)
+	}
+	db := open(t, limits())
+	if err := db.Send(t.Context(), batchOf("SELECT pg_terminate_backend(pg_backend_pid())")); err == nil || postgres.GaveUp(err) {
+		t.Errorf("of a connection that broke: %v", err)
+	}
+	if err := db.Send(t.Context(), batchOf("SELECT 1/0")); err == nil || postgres.GaveUp(err) || postgres.GaveUp(nil) {
+		t.Errorf("of a refusal: %v", err)
 	}
 }

@@ -22,7 +22,7 @@ import (
 // Each migration commits together with its line in goose's table, so after a lost acknowledgement a second run sees what
 // really happened and goes on from there.
 //
-// Where there are Roles, they then have the rights that this schema's processes need, and no others.
+// The Roles that CreateRoles has let into this database then have the rights that this schema's processes need, and no others.
 func Migrate(ctx context.Context, url string, log *slog.Logger) error {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {

@@ -35,13 +35,6 @@ BEGIN
 EXCEPTION WHEN insufficient_privilege THEN
     RETURN false;
 END $$;
--- As package statement does, and who may make them may use them.
-SET LOCAL ROLE payonce_reconciler;
-CREATE TEMP TABLE statement_lines (day date, line bigint, object text, psp_id text, reference text, subject uuid, by_psp_id boolean,
-    amount_minor bigint, currency text, executed boolean, created_at timestamptz) ON COMMIT DROP;
-CREATE TEMP TABLE statement_absent (object text, subject uuid, psp_id text, amount_minor bigint, currency text, created_at timestamptz,
-    latest timestamptz) ON COMMIT DROP;
-RESET ROLE;
 SELECT set_config('payonce.stored_event', '', true)`
 
 func newBench(t *testing.T) *bench {
@@ -56,6 +49,14 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	if _, err := conn.PgConn().Exec(t.Context(), explains).ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	// Who may make temporary tables may use them.
+	run := "SET LOCAL ROLE payonce_reconciler"
+	for _, name := range utilities {
+		run += ";\n" + b.all[name]
+	}
+	if _, err := conn.PgConn().Exec(t.Context(), run+"; RESET ROLE").ReadAll(); err != nil {
 		t.Fatal(err)
 	}
 	for name, sql := range b.all {
@@ -87,7 +88,7 @@ func (b *bench) may(t *testing.T, role postgres.Role, name string) (ok bool) {
 func TestEveryStatementHasItsRights(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	for _, list := range [][]string{byNeither, byAPI, byReconciler, ofRiver} {
+	for _, list := range [][]string{byNeither, byAPI, byReconciler, ofRiver, utilities} {
 		for _, name := range list {
 			if _, ok := b.all[name]; !ok {
 				t.Errorf("%s is no statement of the program's any more", name)

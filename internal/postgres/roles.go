@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -32,7 +31,7 @@ func Roles() []Role { return []Role{Migrator, API, Reconciler} }
 // A role without a password here keeps the one that it has; a new one has none, and logs in by other means. The server gets to see no password, only what
 // it needs to verify it.
 //
-// The rights on tables come with Migrate.
+// The rights on tables come with Migrate. Whoever owned the tables until now has no more right to them than he has as a member of the Migrator.
 func CreateRoles(ctx context.Context, url string, passwords map[Role]string, log *slog.Logger) error {
 	verifiers := map[Role]string{}
 	for role, password := range passwords {
@@ -63,67 +62,14 @@ func CreateRoles(ctx context.Context, url string, passwords map[Role]string, log
 	return nil
 }
 
-// grantRights gives each role exactly what its file says, if there is such a role: who uses none is none the worse. One transaction, so that no
-// process is without its rights in between.
-func grantRights(ctx context.Context, cfg *pgx.ConnConfig, log *slog.Logger) error {
-	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		// With other migrations, and with CreateRoles: two that change the rights on one table at once are an error.
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('payonce roles', 0))"); err != nil {
-			return err
-		}
-		for _, role := range []Role{API, Reconciler} {
-			if err := grantTo(ctx, tx, role); err != nil {
-				return fmt.Errorf("grant rights to %s: %w", role, err)
-			}
-		}
-		return warnOfOtherOwner(ctx, tx, log)
-	})
-}
-
-func grantTo(ctx context.Context, tx pgx.Tx, role Role) error {
-	var exists bool
-	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", role).Scan(&exists); err != nil || !exists {
-		return err
-	}
-	revoke, err := fs.ReadFile(migrations.FS(), "roles/revoke.sql")
-	if err != nil {
-		return err
-	}
-	rows, err := tx.Query(ctx, string(revoke), role)
-	if err != nil {
-		return err
-	}
-	statements, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return err
-	}
-	for _, s := range statements {
-		if _, err := tx.Exec(ctx, s); err != nil {
-			return err
-		}
-	}
-	return runFile(ctx, tx.Conn(), "roles/"+string(role)+".sql")
-}
-
-// warnOfOtherOwner tells who migrates as somebody else than the Migrator that the Migrator cannot go on from there.
-func warnOfOtherOwner(ctx context.Context, tx pgx.Tx, log *slog.Logger) error {
-	var owner string
-	err := tx.QueryRow(ctx, `SELECT pg_get_userbyid(c.relowner) FROM pg_class AS c
-		WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'v') AND pg_get_userbyid(c.relowner) <> $1
-		  AND pg_has_role(c.relowner, 'USAGE') AND EXISTS (SELECT FROM pg_roles WHERE rolname = $1) LIMIT 1`, Migrator).Scan(&owner)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil
-	}
-	if err == nil {
-		log.WarnContext(ctx, "not everything in the schema is the migrator's; run api roles to hand it over",
-			slog.String("migrator", string(Migrator)), slog.String("owner", owner))
-	}
-	return err
+// DatabaseRights are statements that give the roles what of a database itself is theirs, as CreateRoles does. They are for a copy of a database
+// that has them: what is granted inside of it comes along with a template, what is granted on it does not. Who runs them
+// owns the copy, or is a superuser, and need not be connected to it.
+func DatabaseRights(database string) string {
+	name := pgx.Identifier{database}.Sanitize()
+	return fmt.Sprintf(`REVOKE TEMPORARY ON DATABASE %[1]s FROM PUBLIC;
+		GRANT CONNECT ON DATABASE %[1]s TO %[2]s, %[3]s, %[4]s;
+		GRANT TEMPORARY ON DATABASE %[1]s TO %[4]s`, name, Migrator, API, Reconciler)
 }
 
 func connect(ctx context.Context, url string) (*pgx.Conn, error) {

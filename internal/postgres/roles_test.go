@@ -124,6 +124,12 @@ func TestMigrationBySomebodyElseIsToldAndMended(t *testing.T) {
 		t.Errorf("it said %s", &said)
 	}
 	ask[int](c, "payonce_api", name, "SELECT count(*) FROM payments") // whoever migrates, the rights are there
+	// A superuser could take a right on anything from everybody. What is not of who made our tables is none of its business.
+	c.exec(name, "SET ROLE payonce_migrator", "CREATE VIEW theirs AS SELECT 1 AS one", "GRANT SELECT ON theirs TO PUBLIC")
+	if err := migrate(t, url); err != nil {
+		t.Fatal(err)
+	}
+	ask[int](c, "payonce_api", name, "SELECT one FROM theirs")
 	if err := c.create("payonce", name); err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +204,11 @@ func TestRoleWithMoreThanItsRightsIsRefused(t *testing.T) {
 		"GRANT payonce_migrator TO payonce_api":                                       "REVOKE payonce_migrator FROM payonce_api",
 		"GRANT payonce TO payonce_reconciler":                                         "REVOKE payonce FROM payonce_reconciler",
 		"GRANT pg_write_all_data TO payonce_reconciler":                               "REVOKE pg_write_all_data FROM payonce_reconciler",
+		"GRANT pg_signal_backend TO payonce_api":                                      "REVOKE pg_signal_backend FROM payonce_api",
+		"GRANT pg_write_server_files TO payonce_api":                                  "REVOKE pg_write_server_files FROM payonce_api",
 		"CREATE ROLE lent; GRANT pg_read_all_data TO lent; GRANT lent TO payonce_api": "REVOKE lent FROM payonce_api",
+		"CREATE ROLE copier REPLICATION; GRANT copier TO payonce_api":                 "REVOKE copier FROM payonce_api",
+		"ALTER DATABASE mine OWNER TO payonce_api":                                    "ALTER DATABASE mine OWNER TO payonce",
 	} {
 		c.exec("mine", widen)
 		if err := c.create("payonce", "mine"); err == nil || !strings.Contains(err.Error(), "more is granted to payonce_") {
@@ -210,9 +220,10 @@ func TestRoleWithMoreThanItsRightsIsRefused(t *testing.T) {
 	if err := c.create("payonce", "mine"); err == nil || !strings.Contains(err.Error(), "more is granted to payonce_api") {
 		t.Errorf("a member of the database's owner: %v", err)
 	}
-	c.exec("mine", "REVOKE landlord FROM payonce_api", "CREATE ROLE cloud_login", "GRANT cloud_login TO payonce_api") // such as rds_iam
+	c.exec("mine", "REVOKE landlord FROM payonce_api", "CREATE ROLE cloud_login", "GRANT cloud_login, pg_monitor TO payonce_api", // such as rds_iam
+		"ALTER DATABASE mine OWNER TO payonce_migrator")
 	if err := c.create("payonce", "mine"); err != nil {
-		t.Errorf("a membership that widens nothing: %v", err)
+		t.Errorf("memberships that widen nothing, and a migrator that owns the database: %v", err)
 	}
 }
 
@@ -226,8 +237,11 @@ func TestMigrationTakesBackWhatIsNotInTheFiles(t *testing.T) {
 	}
 	c.ready(name)
 	c.exec(name, "GRANT DELETE ON payments TO payonce_api", "GRANT UPDATE (amount_minor) ON payments TO payonce_api", "GRANT ALL ON tenants TO payonce_reconciler",
-		// Somebody else's, such as an extension's.
-		"CREATE VIEW theirs AS SELECT 1 AS one", "GRANT SELECT ON theirs TO payonce_api")
+		"GRANT SELECT ON api_keys TO PUBLIC", "GRANT UPDATE (amount_minor) ON refunds TO PUBLIC",
+		// Somebody else's; and an extension's, even if it is ours.
+		"CREATE VIEW theirs AS SELECT 1 AS one", "GRANT SELECT ON theirs TO payonce_api, PUBLIC",
+		"SET ROLE payonce_migrator", "CREATE VIEW added AS SELECT 1 AS one", "GRANT SELECT ON added TO payonce_api, PUBLIC", "RESET ROLE",
+		"ALTER EXTENSION plpgsql ADD VIEW added")
 	if err := migrate(t, pgtest.As(t, url, postgres.Migrator)); err != nil {
 		t.Fatal(err)
 	}
@@ -238,6 +252,11 @@ func TestMigrationTakesBackWhatIsNotInTheFiles(t *testing.T) {
 		"SELECT has_table_privilege('payonce_reconciler', 'tenants', 'INSERT')":                  false,
 		"SELECT has_table_privilege('payonce_reconciler', 'tenants', 'SELECT')":                  true,
 		"SELECT has_table_privilege('payonce_api', 'theirs', 'SELECT')":                          true,
+		"SELECT has_table_privilege('payonce_reconciler', 'theirs', 'SELECT')":                   true,
+		"SELECT has_table_privilege('payonce_api', 'added', 'SELECT')":                           true,
+		"SELECT has_table_privilege('payonce_reconciler', 'added', 'SELECT')":                    true,
+		"SELECT has_any_column_privilege('public', 'api_keys', 'SELECT')":                        false,
+		"SELECT has_any_column_privilege('public', 'refunds', 'UPDATE')":                         false,
 		"SELECT has_database_privilege('payonce_api', current_database(), 'TEMPORARY')":          false,
 		"SELECT has_sequence_privilege('payonce_api', 'idempotency_key_events_id_seq', 'USAGE')": false,
 	} {

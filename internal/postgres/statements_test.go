@@ -1,9 +1,11 @@
 package postgres_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -16,8 +18,11 @@ import (
 
 // Which process runs which statement. A statement that is not named here is run by both.
 
-// byNeither are those of api keys, which a person runs as the migrator.
-var byNeither = []string{"tenants.EnsureTenant", "tenants.TenantExists", "tenants.InsertKey", "tenants.ListKeys", "tenants.ExpireKey"}
+// byNeither are those of api keys, which a person runs as the migrator, and of api roles and api migrate.
+var byNeither = []string{
+	"tenants.EnsureTenant", "tenants.TenantExists", "tenants.InsertKey", "tenants.ListKeys", "tenants.ExpireKey",
+	"postgres.CreateRoles", "postgres.DatabaseRights", "postgres.grantRights", "postgres.letIn", "postgres.warnOfOtherOwner",
+}
 
 var byAPI = []string{
 	"idempotency.ReserveKey", "idempotency.RetakeKey", "idempotency.RenewKey", "payments.BeginPayment", "payments.ResumePayment",
@@ -38,18 +43,74 @@ var byReconciler = []string{
 // ofRiver are River's statements that both processes run. The rest of River's, beside those of the reconciler, nobody does.
 var ofRiver = []string{"river.JobInsertFastMany", "river.JobRetry"}
 
-// byHand are the statements that are not generated.
-var byHand = map[string]string{
-	"postgres.AppliedVersion": "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied",
+// utilities are statements that EXPLAIN does not take. The bench runs them as the reconciler, whose they are. It also copies into a table that it
+// has made by them.
+var utilities = []string{"statement.begin", "statement.createTables", "statement.load"}
+
+// beginsLikeSQL finds a statement that is written in Go, by how it begins.
+var beginsLikeSQL = regexp.MustCompile(`^(--.*\s+)?(ALTER|ANALYZE|CALL|COPY|CREATE|DELETE|DO|GRANT|INSERT|LISTEN|LOCK|MERGE|NOTIFY|REVOKE|SELECT|SET|` +
+	`TRUNCATE|UPDATE|VACUUM|WITH)\s`)
+
+// byHand adds the statements that are not generated, by package and the function or constant that has them.
+func byHand(t *testing.T, to map[string]string) {
+	t.Helper()
+	for _, top := range []string{"..", "../../cmd/api", "../../cmd/reconciler"} {
+		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+			switch name := d.Name(); {
+			case err != nil:
+				return err
+			case d.IsDir() && contains([]string{"archtest", "dbsqlc", "e2e", "embeddedpg", "pgtest", "testdata"}, name):
+				return fs.SkipDir // generated, or not of the two processes
+			case filepath.Ext(name) == ".go" && !strings.HasSuffix(name, "_test.go"):
+				literals(t, path, to)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func literals(t *testing.T, file string, to map[string]string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(owner string, in ast.Node) {
+		ast.Inspect(in, func(n ast.Node) bool {
+			e, ok := n.(ast.Expr)
+			if !ok || !beginsLikeSQL.MatchString(text(e)) {
+				return true
+			}
+			name := parsed.Name.Name + "." + owner
+			for i := 2; to[name] != ""; i++ {
+				name = fmt.Sprintf("%s.%s %d", parsed.Name.Name, owner, i)
+			}
+			to[name] = text(e)
+			return false
+		})
+	}
+	for _, d := range parsed.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			add(d.Name.Name, d)
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if values, ok := spec.(*ast.ValueSpec); ok {
+					add(values.Names[0].Name, values)
+				}
+			}
+		}
+	}
 }
 
 // statements are all that the program sends, by package and name.
 func statements(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for name, sql := range byHand {
-		all[name] = sql
-	}
+	byHand(t, all)
 	generated, err := filepath.Glob("../*/internal/dbsqlc/*.sql.go")
 	if err != nil || len(generated) < 8 {
 		t.Fatalf("find generated code: %v, %q", err, generated)
@@ -108,7 +169,7 @@ func text(e ast.Expr) string {
 // runs tells whether the process of a role runs a statement.
 func runs(role postgres.Role, name string) bool {
 	switch {
-	case contains(byNeither, name):
+	case contains(byNeither, name), contains(utilities, name):
 		return false
 	case contains(byAPI, name):
 		return role == postgres.API

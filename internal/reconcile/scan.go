@@ -10,10 +10,14 @@ import (
 	"payonce/internal/payments"
 )
 
-// scanPages bounds one run over one ledger: 700 records. A ledger that is further behind goes on in the next run, at once.
-const scanPages = 7
+// Bounds of one run over one ledger: 5000 records, and no page is begun after the time for reading. A ledger that is further behind goes on in the
+// next run, at once. Records of one and the same time are read in one run or not at all, so it should not be cut short without need.
+const (
+	scanPages = 50
+	scanReads = 40 * time.Second
+)
 
-// scanTimeout is for scanPages from a PSP that takes almost its whole time for each. A run that is cut all the same has not been for nothing: the
+// scanTimeout leaves time for a last page that takes as long as a PSP may. A run that is cut all the same has not been for nothing: the
 // next one goes on where it was. River's rescuer heeds it, so it is below rescueAfter: a run that has died with its process keeps its place in
 // the queue until it is taken for dead, and nobody else scans the ledger before that.
 const scanTimeout = time.Minute
@@ -49,7 +53,9 @@ type scanLedger struct {
 func (w *scanLedger) Timeout(*river.Job[scanLedgerArgs]) time.Duration { return scanTimeout }
 
 func (w *scanLedger) Work(ctx context.Context, job *river.Job[scanLedgerArgs]) error {
-	progress, err := w.r.payments.Scan(ctx, gateway.Object(job.Args.Object), job.Args.Account, w.r.settings.ScanOverlap, scanPages,
+	reading, cancel := context.WithTimeout(ctx, scanReads)
+	defer cancel()
+	progress, err := w.r.payments.Scan(ctx, gateway.Object(job.Args.Object), job.Args.Account, w.r.settings.ScanOverlap, scanPages, reading.Done(),
 		func(f payments.Finding) { w.r.countFinding(f, payments.SourceScan) })
 	if err != nil {
 		return err

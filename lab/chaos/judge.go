@@ -56,14 +56,18 @@ func (r *trial) quiet(ctx context.Context, limit time.Duration, when string) {
 	closingUntil, stop := context.WithCancel(ctx)
 	defer stop()
 	closing.Go(func() { r.crowd.CloseLetters(closingUntil) })
-	for {
+	for emptyBefore := false; ; {
 		if err := r.still(ctx); err != nil {
 			r.report.violate("I2", when, fmt.Sprintf("it did not become quiet within %s: %v", limit, err))
 			return
 		}
 		open, err := r.openLetters(ctx)
-		if err == nil && open == 0 {
+		if err == nil && open == 0 && emptyBefore {
 			return
+		}
+		// Once is not enough: a key whose letter was closed by "retry" moves, and may be back on the desk before anybody looks.
+		if emptyBefore = err == nil && open == 0; emptyBefore {
+			continue
 		}
 		wait(ctx, againEvery)
 		if ctx.Err() != nil {

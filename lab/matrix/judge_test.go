@@ -33,7 +33,7 @@ func open(t *testing.T) (context.Context, *matrix) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &matrix{settings: settings{Keep: filepath.Join(dir, "kept")}, out: t.Output()}
+	m := &matrix{settings: settings{Keep: filepath.Join(dir, "kept"), Limit: time.Minute}, out: t.Output()}
 	if m.site, err = world.Open(ctx, world.Options{Programs: programs, Dir: dir, Say: func(line string) { m.say("%s", line) }}); err != nil {
 		t.Fatal(err)
 	}

@@ -35,9 +35,6 @@ type result struct {
 	Kept       string        `json:"kept,omitzero"` // where its logs are
 }
 
-// cellLimit bounds a cell: what comes to no end by then never will.
-const cellLimit = 75 * time.Second
-
 func (m *matrix) say(format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +119,7 @@ func (m *matrix) sayDone(r result, of int) {
 // run plays one cell, and judges it.
 func (m *matrix) run(ctx context.Context, c cell) result {
 	began := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, cellLimit)
+	bounded, cancel := context.WithTimeout(ctx, m.settings.Limit)
 	defer cancel()
 	r := result{Cell: c.name()}
 	s, err := m.openStage(bounded, c)

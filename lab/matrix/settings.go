@@ -5,26 +5,28 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/caarlos0/env/v11"
 )
 
 // settings of a run.
 type settings struct {
-	Quick    bool   `env:"QUICK" desc:"1: one cell of each row, drawn by the seed, in a minute"`
-	Seed     uint64 `env:"SEED" desc:"draws the cells of a quick run; 0: a new one, which is printed"`
-	Only     string `env:"ONLY" desc:"cells to play, separated by commas: payment, payment/3, payment/3b or payment/3b/kill"`
-	Workers  int    `env:"WORKERS" envDefault:"10" desc:"cells at once, from 1 to 32"`
-	Programs string `env:"PROGRAMS" desc:"directory of api, reconciler and mockpsp, instead of building them; rows with a star need a build in its directory stops"`
-	Keep     string `env:"KEEP" desc:"where the remains of a cell that fails are kept; default: bin/matrix-SEED"`
-	Report   string `env:"REPORT" envDefault:"bin/matrix.json" desc:"where the report goes, as JSON"`
+	Quick    bool          `env:"QUICK" desc:"1: one cell of each row, drawn by the seed, in a minute"`
+	Seed     uint64        `env:"SEED" desc:"draws the cells of a quick run; 0: a new one, which is printed"`
+	Only     string        `env:"ONLY" desc:"cells to play, separated by commas: payment, payment/3, payment/3b or payment/3b/kill"`
+	Workers  int           `env:"WORKERS" envDefault:"10" desc:"cells at once, from 1 to 32"`
+	Limit    time.Duration `env:"LIMIT" envDefault:"75s" desc:"longest time for a cell; what has come to no end by then is taken for stuck"`
+	Programs string        `env:"PROGRAMS" desc:"directory of api, reconciler and mockpsp, instead of building them; rows with a star need a build in its directory stops"`
+	Keep     string        `env:"KEEP" desc:"where the remains of a cell that fails are kept; default: bin/matrix-SEED"`
+	Report   string        `env:"REPORT" envDefault:"bin/matrix.json" desc:"where the report goes, as JSON"`
 }
 
 const maxWorkers = 32
 
 func loadSettings(getenv func(string) string) (settings, error) {
 	environment := map[string]string{}
-	for _, name := range []string{"QUICK", "SEED", "ONLY", "WORKERS", "PROGRAMS", "KEEP", "REPORT"} {
+	for _, name := range []string{"QUICK", "SEED", "ONLY", "WORKERS", "LIMIT", "PROGRAMS", "KEEP", "REPORT"} {
 		if v := getenv(name); v != "" {
 			environment[name] = v
 		}
@@ -35,6 +37,9 @@ func loadSettings(getenv func(string) string) (settings, error) {
 	}
 	if s.Workers < 1 || s.Workers > maxWorkers {
 		return s, fmt.Errorf("WORKERS is %d, must be from 1 to %d", s.Workers, maxWorkers)
+	}
+	if s.Limit <= 0 {
+		return s, fmt.Errorf("LIMIT is %s, must be positive", s.Limit)
 	}
 	if s.Seed == 0 {
 		s.Seed = uint64(rand.Uint32())

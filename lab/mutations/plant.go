@@ -148,7 +148,10 @@ type violation struct {
 	Detail    string `json:"detail"`
 }
 
-// look runs one lab on the programs with the bug. What an overlay of its own replaces, the lab builds with the bug in it, too.
+// cellLimit is for a cell of the matrix: on a bug, many a wait is in vain.
+const cellLimit = 40 * time.Second
+
+// look runs one lab on the programs with the bug.
 func (f field) look(ctx context.Context, dir string, c catch) ([]violation, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -157,7 +160,7 @@ func (f field) look(ctx context.Context, dir string, c catch) ([]violation, erro
 	cmd.Dir = f.root
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 30 * time.Second
-	cmd.Env = append(os.Environ(), "QUICK=1", "PROGRAMS="+filepath.Join(dir, "bin"), "OVERLAY="+filepath.Join(dir, "bin", "overlay.json"),
+	cmd.Env = append(os.Environ(), "QUICK=1", "PROGRAMS="+filepath.Join(dir, "bin"), "LIMIT="+cellLimit.String(),
 		"ONLY="+c.only, fmt.Sprintf("SEED=%d", f.seed), "REPORT="+report, "KEEP="+filepath.Join(dir, "kept"))
 	out, runErr := cmd.CombinedOutput()
 	raw, err := os.ReadFile(report)

@@ -163,17 +163,10 @@ func (s *Site) clone(ctx context.Context) (string, error) {
 	s.next++
 	name := fmt.Sprintf("world_%d", s.next)
 	s.mu.Unlock()
-	// Rights on tables come along with the template, those on the database itself don't.
-	for _, sql := range []string{
-		"CREATE DATABASE " + name + " TEMPLATE " + template,
-		"REVOKE TEMPORARY ON DATABASE " + name + " FROM PUBLIC",
-		"GRANT TEMPORARY ON DATABASE " + name + " TO " + string(postgres.Reconciler),
-	} {
-		if err := s.admin(ctx, sql); err != nil {
-			return name, err
-		}
+	if err := s.admin(ctx, "CREATE DATABASE "+name+" TEMPLATE "+template); err != nil {
+		return name, err
 	}
-	return name, nil
+	return name, s.admin(ctx, postgres.DatabaseRights(name))
 }
 
 // urlAs is the connection string of a database for one of the roles that the programs are given.

@@ -1,0 +1,49 @@
+package idempotency
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/idempotency/internal/dbsqlc"
+	"payonce/internal/postgres"
+)
+
+// What a key has become after a lost acknowledgement. A row that can be read is committed, and may be gone after a failover all the same: these answer
+// only with what a failover cannot undo, and fail otherwise.
+
+// FindDurably is Find, with an acknowledgement of what was read.
+func (k *Keys) FindDurably(ctx context.Context, ref Ref) (Record, error) {
+	row, err := k.findDurably(ctx, ref)
+	if err != nil {
+		return Record{}, err
+	}
+	return fromRow(ref, row).Record, nil
+}
+
+// PeekDurably is Peek, with an acknowledgement of what was read: a lease that it gives is as good as one whose commit was acknowledged.
+func (k *Keys) PeekDurably(ctx context.Context, c Claim) (Decision, error) {
+	row, err := k.findDurably(ctx, c.Ref)
+	return peeked(c, row, err)
+}
+
+// findDurably reads and has it acknowledged in one transaction, so by one server.
+func (k *Keys) findDurably(ctx context.Context, ref Ref) (dbsqlc.FindKeyRow, error) {
+	var found *dbsqlc.FindKeyRow
+	b := &pgx.Batch{}
+	q := postgres.On(b)
+	_, _ = dbsqlc.New(q).FindKey(context.Background(), dbsqlc.FindKeyParams{Scope: string(ref.Scope), Key: ref.Key.value})
+	postgres.One(q, func(row *dbsqlc.FindKeyRow) error {
+		found = row
+		return nil
+	})
+	postgres.QueueDurable(b)
+	if err := k.db.Send(ctx, b); err != nil {
+		return dbsqlc.FindKeyRow{}, fmt.Errorf("find key durably: %w", err)
+	}
+	if found == nil {
+		return dbsqlc.FindKeyRow{}, ErrNoKey
+	}
+	return *found, nil
+}
