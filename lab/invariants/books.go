@@ -53,6 +53,13 @@ type movementRow struct {
 	Status     string
 	PSPID      string
 	Decline    string
+	// Held and Refunded are the totals of a payment: what its refunds have claimed, and what of it they have moved.
+	Held, Refunded int64
+}
+
+// isFinal reports whether the PSP's verdict is in.
+func (m *movementRow) isFinal() bool {
+	return m.Status == string(payments.Success) || m.Status == string(payments.Refused)
 }
 
 func (m *movementRow) scope() string {
@@ -95,10 +102,10 @@ SELECT k.scope, k.key, k.status, k.attempt, k.generation, k.subject,
 FROM idempotency_keys AS k`
 	readMovements = `
 SELECT id, NULL::uuid AS payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status,
-       coalesce(psp_charge_id, ''), coalesce(decline_code, '') FROM payments
+       coalesce(psp_charge_id, ''), coalesce(decline_code, ''), refund_held_minor, refunded_minor FROM payments
 UNION ALL
 SELECT id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status,
-       coalesce(psp_refund_id, ''), coalesce(decline_code, '') FROM refunds`
+       coalesce(psp_refund_id, ''), coalesce(decline_code, ''), 0, 0 FROM refunds`
 	readLetters = `SELECT kind, finding, subject, status, coalesce(action, '') FROM dead_letters`
 	readEvents  = `
 SELECT scope, key, generation, attempt, at, actor, from_status, to_status, reason

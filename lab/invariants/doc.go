@@ -4,17 +4,21 @@
 //
 //	I1  at most one successful charge for each key and each payment, the same of refunds; refunds together never exceed their charge
 //	I2  nothing is under way any more: what Quiet waits for
-//	I3  what a client was told is what is stored, and what a fresh replay says; the histories have an order (history.Check)
-//	I4  our payments and refunds and the PSP's ledger say the same, both ways
-//	I5  another tenant's payment or key looks like one that does not exist
+//	I3  what a client was told is what is stored, which is what the payment or refund says, and what a fresh replay, a GET and a list say; the
+//	    histories have an order (history.Check)
+//	I4  what was asked for is what there is; our payments and refunds and the PSP's ledger say the same, both ways; a payment's totals are those of
+//	    its refunds
+//	I5  another tenant's payment or key looks like one that does not exist, and is in no list
 //	I6  the PSP was sent no more requests for a key than the key has had attempts, but for those that were given back as never sent
-//	I7  who hears 422 (history.Check)
-//	I8  each timeline is a chain of legal edges, from the reservation to the row as it stands; a key and what it stands for agree; and who
-//	    gave a key back had a proof
+//	I7  who hears 422 (history.Check), and of requests that differ only one gets the answer when they are sent again
+//	I8  each timeline is a chain of legal edges, from the reservation to the row as it stands; a key and what it stands for agree; who
+//	    completed a key without a line had the PSP's answer; and who gave a key back had a proof
 //	I9  whatever the PSP has, or was sent, has its key and its payment or refund here; when it was sent, it had them already (Reservations)
 //
-// A difference between the ledger and us is excused by a dead letter, open or resolved, but only by one of a kind that such a difference is
-// given to, and about the very payment or refund, or the very record of the PSP's. Nothing excuses a second charge.
+// A difference between the ledger and us is excused by a dead letter, open or resolved, but only while the payment or refund has not come to
+// its end, only by a letter of a kind that such a difference is given to, and about the very payment or refund, or the very record of the
+// PSP's. Who has told a client the end of it had the PSP's word, and the mock PSP never takes one back: then no letter excuses anything,
+// but for a wrong amount that the PSP has acted out and an operator has called executed. Nothing excuses a second charge.
 //
 // Everything is read once, in one snapshot, and compared in memory: a run has thousands of keys, not millions. What is being written
 // meanwhile would look like a breach, so Quiet comes first. Keys are not expected to expire during a run.

@@ -76,12 +76,12 @@ func Check(ctx context.Context, e Evidence) ([]Violation, error) {
 		return nil, err
 	}
 	found := slices.Concat(
-		chargedOnce(w), unfinished(w), toldWhatIsStored(w, e.History), ledgerAgrees(w), timelines(w), released(w, e.SettleWindow), reserved(w),
+		chargedOnce(w), unfinished(w), toldWhatIsStored(w, e.History), answersFit(w), asked(w, e.History), ledgerAgrees(w), totals(w), timelines(w), silent(w), released(w, e.SettleWindow), reserved(w),
 	)
 	for _, v := range history.Check(e.History, cmp.Or(e.Limit, defaultLimit)) {
 		found = append(found, Violation{v.Invariant, v.Tenant + " " + v.Route + " " + v.Key, v.Detail})
 	}
-	for _, ask := range []func(context.Context, Evidence, world) ([]Violation, error){replays, strangers, sends} {
+	for _, ask := range []func(context.Context, Evidence, world) ([]Violation, error){replays, shown, lists, strangers, sends} {
 		more, err := ask(ctx, e, w)
 		if err != nil {
 			return nil, err

@@ -47,10 +47,29 @@ func ReadLedger(ctx context.Context, client *http.Client, psp string) (*Ledger, 
 	return &l, nil
 }
 
-// calls is how often the PSP was called.
+// calls is how often the PSP was called. Requests are the latest of them, as far as it remembers.
 type calls struct {
-	Posts int  `json:"posts"`
-	Exact bool `json:"exact"`
+	Posts    int  `json:"posts"`
+	Exact    bool `json:"exact"`
+	Requests []struct {
+		Method string `json:"method"`
+		Path   string `json:"path"`
+	} `json:"requests"`
+}
+
+// refunds counts the posts that were about one. known is false when the PSP does not remember all posts.
+func (c calls) refunds() (count int, known bool) {
+	posts := 0
+	for _, r := range c.Requests {
+		if r.Method != http.MethodPost {
+			continue
+		}
+		posts++
+		if strings.HasSuffix(r.Path, "/refunds") {
+			count++
+		}
+	}
+	return count, posts == c.Posts
 }
 
 // readCalls counts the calls for one key of one account, or all of them for empty ones.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +33,7 @@ type Reservations struct {
 	mu         sync.Mutex
 	arrivals   int
 	violations []Violation
+	late       map[string]int
 	unasked    []arrival // the database did not answer then
 }
 
@@ -51,7 +53,7 @@ func WatchReservations(ctx context.Context, url string) (*Reservations, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open pool: %w", err)
 	}
-	return &Reservations{pool: pool}, nil
+	return &Reservations{pool: pool, late: map[string]int{}}, nil
 }
 
 // Close closes the pool.
@@ -63,10 +65,13 @@ func (o *Reservations) Arrived(ctx context.Context, account, key, reference stri
 	a := arrival{account, key, reference, time.Now()}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout) // the sender's end is no reason not to ask
 	defer cancel()
-	why, err := o.missing(ctx, a)
+	why, standing, err := o.missing(ctx, a)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.arrivals++
+	if standing != "" {
+		o.late[standing]++
+	}
 	switch {
 	case err != nil:
 		o.unasked = append(o.unasked, a)
@@ -82,13 +87,22 @@ func (o *Reservations) Arrivals() (all, unasked int) {
 	return o.arrivals, len(o.unasked)
 }
 
+// Late counts the arrivals whose key was nobody's any more, by how it stood: its status, or "lease over". Each was reserved once. It is no
+// violation by itself, since a sender can be stopped between its last look at the clock and its packet, and a packet can be held on the
+// way: where neither was done, there should be none. What could only be asked for later is not counted.
+func (o *Reservations) Late() map[string]int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.late)
+}
+
 // Violations asks what could not be asked before, and lists all sends without a reservation.
 func (o *Reservations) Violations(ctx context.Context) ([]Violation, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(o.unasked) > 0 {
 		a := o.unasked[0]
-		why, err := o.missing(ctx, a)
+		why, _, err := o.missing(ctx, a)
 		if err != nil {
 			return nil, fmt.Errorf("ask for a reservation: %w", err)
 		}
@@ -106,35 +120,36 @@ func (a arrival) violation(why string) Violation {
 
 // findReservation asks for the key and for the row that it stands for, which one transaction has written.
 const findReservation = `
-SELECT coalesce(max(extract(epoch FROM r.reserved_at)), 0)::float8
-FROM (SELECT k.reserved_at FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject JOIN tenants AS t ON t.id = p.tenant_id
+SELECT coalesce(max(extract(epoch FROM r.reserved_at)), 0)::float8,
+       coalesce(max(CASE WHEN r.status <> 'in_progress' THEN r.status WHEN r.locked_until <= clock_timestamp() THEN 'lease over' END), '')
+FROM (SELECT k.reserved_at, k.status, k.locked_until FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject JOIN tenants AS t ON t.id = p.tenant_id
       WHERE k.scope = t.id || ' POST /payments' AND k.key = $2 AND k.generation = $3 AND k.subject = $4 AND t.psp_account = $1
       UNION ALL
-      SELECT k.reserved_at FROM idempotency_keys AS k JOIN refunds AS f ON f.id = k.subject JOIN tenants AS t ON t.id = f.tenant_id
+      SELECT k.reserved_at, k.status, k.locked_until FROM idempotency_keys AS k JOIN refunds AS f ON f.id = k.subject JOIN tenants AS t ON t.id = f.tenant_id
       WHERE k.scope = t.id || ' POST /payments/{id}/refunds' AND k.key = $2 AND k.generation = $3 AND k.subject = $4 AND t.psp_account = $1) AS r`
 
-// missing says what there was no reservation of, or "".
-func (o *Reservations) missing(ctx context.Context, a arrival) (string, error) {
+// missing says what there was no reservation of, or "". standing is how the key stands now, if it is nobody's.
+func (o *Reservations) missing(ctx context.Context, a arrival) (why, standing string, err error) {
 	subject, err := subjectOf(a.reference)
 	if err != nil {
-		return "the reference is no id of ours", nil //nolint:nilerr // that is the finding
+		return "the reference is no id of ours", "", nil //nolint:nilerr // that is the finding
 	}
 	key, generation, err := idempotency.ParsePassThrough(a.key)
 	if err != nil {
-		return "the key is none that a client may choose", nil //nolint:nilerr // that is the finding
+		return "the key is none that a client may choose", "", nil //nolint:nilerr // that is the finding
 	}
 	var seconds float64
-	if err := o.pool.QueryRow(ctx, findReservation, a.account, key.String(), generation, subject).Scan(&seconds); err != nil {
-		return "", err
+	if err := o.pool.QueryRow(ctx, findReservation, a.account, key.String(), generation, subject).Scan(&seconds, &standing); err != nil {
+		return "", "", err
 	}
 	reserved := time.UnixMicro(int64(seconds * 1e6))
 	switch {
 	case seconds == 0:
-		return "no key stands for it", nil
+		return "no key stands for it", "", nil
 	case reserved.After(a.at.Add(tolerance)):
-		return fmt.Sprintf("the key was reserved %s later", reserved.Sub(a.at)), nil
+		return fmt.Sprintf("the key was reserved %s later", reserved.Sub(a.at)), "", nil
 	}
-	return "", nil
+	return "", standing, nil
 }
 
 var errNoID = errors.New("no id of ours")

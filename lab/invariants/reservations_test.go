@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,27 @@ func TestSendWithoutAReservationIsFound(t *testing.T) {
 		if found, err := o.Violations(t.Context()); err != nil || len(found) != 1 || found[0].Invariant != "I9" {
 			t.Errorf("%s: %v, %v", name, found, err)
 		}
+	}
+}
+
+func TestSendOfAKeyThatIsNobodysAnyMoreIsCounted(t *testing.T) {
+	t.Parallel()
+	s := lived(t)
+	o := watch(t, s)
+	const held = `locked_until = now() + interval '1 minute', finished_at = NULL, response_status = NULL, response_content_type = NULL,
+		response_location = NULL, response_schema_version = NULL, response_body = NULL`
+	for _, set := range []string{
+		"status = 'in_progress', " + held, "locked_until = now()", "status = 'unknown', locked_until = NULL, unknown_since = now(), reconcile_after = now()",
+		"status = 'failed_retryable', unknown_since = NULL, reconcile_after = NULL, finished_at = now()",
+	} {
+		s.breach("UPDATE idempotency_keys SET "+set+" WHERE scope LIKE 'acme %' AND key = $1", paidKey)
+		o.Arrived(t.Context(), "acme", paidKey, s.reference(paidKey))
+	}
+	if late := o.Late(); !maps.Equal(late, map[string]int{"lease over": 1, "unknown": 1, "failed_retryable": 1}) {
+		t.Errorf("late: %v", late)
+	}
+	if found, err := o.Violations(t.Context()); err != nil || len(found) > 0 {
+		t.Errorf("%v, %v", found, err)
 	}
 }
 

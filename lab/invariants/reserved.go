@@ -40,14 +40,14 @@ func reserved(w world) []Violation {
 type pspKey struct{ account, key string }
 
 // passedThrough lists the keys that we may have sent on, with the attempts that each has had, less those whose owner says that it has not
-// sent. Equal keys of two operations are one at the PSP.
-func (b *books) passedThrough() map[pspKey]int {
+// sent.
+func (b *books) passedThrough() map[pspKey]allowance {
 	earlier := map[keyGeneration]int{} // attempts of generations that are over
 	for _, e := range b.events {
 		at := keyGeneration{keyName{e.Scope, e.Key}, e.Generation}
 		earlier[at] = max(earlier[at], int(e.Attempt))
 	}
-	attempts, unsent := map[pspKey]int{}, b.givenBack()
+	attempts, unsent := map[pspKey]allowance{}, b.givenBack()
 	for _, m := range b.subjects {
 		name := keyName{m.scope(), m.Key}
 		k := b.keys[name]
@@ -58,9 +58,38 @@ func (b *books) passedThrough() map[pspKey]int {
 		if k.Generation == m.Generation {
 			had = int(k.Attempt)
 		}
-		attempts[b.passThrough(m)] += had - unsent[keyGeneration{name, m.Generation}]
+		had -= unsent[keyGeneration{name, m.Generation}]
+		at := b.passThrough(m)
+		a := attempts[at]
+		if m.PaymentID != nil {
+			a.refunds += had
+		} else {
+			a.charges += had
+		}
+		attempts[at] = a
 	}
 	return attempts
+}
+
+// allowance is how often something may have been sent. Equal keys of a payment and a refund are counted as one by the PSP.
+type allowance struct{ charges, refunds int }
+
+// exceeded says by which of the calls, or "".
+func (a allowance) exceeded(c calls) string {
+	const text = "sent %d times to the PSP, in %d attempts that did not deny it"
+	if c.Posts > a.charges+a.refunds {
+		return fmt.Sprintf(text, c.Posts, a.charges+a.refunds)
+	}
+	refunds, known := c.refunds()
+	switch {
+	case !known:
+		return ""
+	case refunds > a.refunds:
+		return "as a refund " + fmt.Sprintf(text, refunds, a.refunds)
+	case c.Posts-refunds > a.charges:
+		return "as a charge " + fmt.Sprintf(text, c.Posts-refunds, a.charges)
+	}
+	return ""
 }
 
 type keyGeneration struct {
@@ -83,7 +112,7 @@ func sends(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 	}
 	type counted struct {
 		key   pspKey
-		posts int
+		calls calls
 	}
 	counts := make(chan counted, len(attempts))
 	group, ctx := errgroup.WithContext(ctx)
@@ -94,7 +123,7 @@ func sends(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 			if err == nil && !c.Exact {
 				err = fmt.Errorf("the PSP has lost count of %s %s", k.account, k.key)
 			}
-			counts <- counted{k, c.Posts}
+			counts <- counted{k, c}
 			return err
 		})
 	}
@@ -105,9 +134,9 @@ func sends(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 	var found []Violation
 	explained := 0
 	for c := range counts {
-		explained += c.posts
-		if allowed := attempts[c.key]; c.posts > allowed {
-			found = append(found, Violation{"I6", c.key.account + " " + c.key.key, fmt.Sprintf("sent %d times to the PSP, in %d attempts that did not deny it", c.posts, allowed)})
+		explained += c.calls.Posts
+		if why := attempts[c.key].exceeded(c.calls); why != "" {
+			found = append(found, Violation{"I6", c.key.account + " " + c.key.key, why})
 		}
 	}
 	if all.Posts > explained {

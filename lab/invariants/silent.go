@@ -1,0 +1,38 @@
+package invariants
+
+import (
+	"fmt"
+	"slices"
+
+	"payonce/internal/idempotency"
+)
+
+// silenced reports whether the PSP has executed it, and has answered the first request with no verdict.
+func (e Entry) silenced() bool {
+	return slices.Contains([]string{"pm_timeout_charged", "pm_silent_charged", "pm_500_charged", "pm_reset_charged", "pm_late_charge", "pm_stuck"}, e.Fault)
+}
+
+// silent is the part of I8 about a line that is not there. Only the owner completes a key without one, and it needs the PSP's verdict for it. If the
+// only attempt was never given one, somebody else has completed it, and has left no line.
+func silent(w world) []Violation {
+	told := map[keyGeneration]bool{}
+	for _, e := range w.books.events {
+		if e.To == string(idempotency.CompletedStatus) && e.From != e.To {
+			told[keyGeneration{keyName{e.Scope, e.Key}, e.Generation}] = true
+		}
+	}
+	var found []Violation
+	for _, e := range slices.Concat(w.ledger.Charges, w.ledger.Refunds) {
+		m := w.books.subjectOf(e)
+		if m == nil || !e.silenced() {
+			continue
+		}
+		name := keyName{m.scope(), m.Key}
+		k := w.books.keys[name]
+		if k == nil || k.Subject != m.ID || k.Attempt != 1 || k.Status != string(idempotency.CompletedStatus) || told[keyGeneration{name, k.Generation}] {
+			continue
+		}
+		found = append(found, Violation{"I8", name.String(), fmt.Sprintf("completed without a line, and its owner never had the PSP's answer (%s)", e.Fault)})
+	}
+	return found
+}
