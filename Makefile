@@ -10,6 +10,8 @@
 GO ?= go
 FUZZTIME ?= 10s
 TEST_TIMEOUT ?= 10m
+SEED ?= 1
+QUICK_VARIANTS = design no-fence no-window no-scan no-dedup retake-expired
 
 SQLC = CGO_ENABLED=0 $(GO) tool -modfile=tools/go.mod sqlc
 BENCHSTAT = $(GO) tool -modfile=tools/benchstat/go.mod benchstat
@@ -100,6 +102,15 @@ model: ## check the key's state machine with Spin, in two minutes; needs spin an
 mutations: ## plant bugs, one by one, and have the matrix or the chaos run find each; QUICK=1 for three of them
 	@$(BUILD) -o bin/mutations ./lab/mutations
 	@exec bin/mutations
+
+.PHONY: proof
+proof: ## the short version of matrix, chaos, mutations and model, in five minutes, by one seed: make proof SEED=7
+	@$(BUILD) -o bin/ ./lab/matrix ./lab/chaos ./lab/mutations ./lab/model
+	SEED=$(SEED) QUICK=1 bin/matrix
+	SEED=$(SEED) QUICK=1 bin/chaos
+	SEED=$(SEED) QUICK=1 bin/mutations
+	@command -v spin >/dev/null && command -v gcc >/dev/null || { echo "model: skipped, spin or gcc is not installed"; exit 0; }; \
+		set -x; bin/model $(QUICK_VARIANTS)
 
 .PHONY: failover
 failover: ## lose primaries, standbys and disk space under load, in four minutes; ONLY=sync for one case; QUICK=1
