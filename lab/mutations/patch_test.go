@@ -27,9 +27,11 @@ func TestEveryPatchApplies(t *testing.T) {
 	for _, p := range patches {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			if p.path, err = filepath.Abs(p.path); err != nil {
+			path, err := filepath.Abs(p.path)
+			if err != nil {
 				t.Fatal(err)
 			}
+			p.path = path
 			overlay, err := p.apply(t.Context(), root, t.TempDir())
 			if err != nil {
 				t.Fatal(err)
@@ -136,8 +138,8 @@ func TestQuickRunDrawsBySeedAmongThoseOfTheMatrix(t *testing.T) {
 		}
 		return chosen[0].name + chosen[1].name + chosen[2].name
 	}
-	if draw(1) != draw(1) {
-		t.Error("one seed draws differently")
+	if first, again := draw(1), draw(1); first != again {
+		t.Errorf("one seed draws %s, then %s", first, again)
 	}
 	differ := false
 	for seed := range uint64(20) {

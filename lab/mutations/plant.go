@@ -36,7 +36,7 @@ type result struct {
 }
 
 // plantAll tries one bug after the other.
-func plantAll(ctx context.Context, s settings, stderr io.Writer) ([]result, error) {
+func plantAll(ctx context.Context, s settings, stderr io.Writer) (results []result, err error) {
 	root, err := world.Root(ctx)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func plantAll(ctx context.Context, s settings, stderr io.Writer) ([]result, erro
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -61,7 +61,6 @@ func plantAll(ctx context.Context, s settings, stderr io.Writer) ([]result, erro
 	if err := f.buildLabs(ctx); err != nil {
 		return nil, err
 	}
-	var results []result
 	for i, p := range patches {
 		f.say("[%d/%d] %s: %s", i+1, len(patches), p.name, p.bug)
 		r, err := f.plant(ctx, p)
