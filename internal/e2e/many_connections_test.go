@@ -232,14 +232,28 @@ func TestLongestIdleConnectionMakesRoomAndBusyOnesNever(t *testing.T) {
 	}
 	s := httpapi.NewServer(w.app.Public(), slog.New(slog.DiscardHandler))
 	l = httpapi.LimitConnections(l, s, most, slog.New(slog.NewJSONHandler(w.logs, nil)), time.Now)
+	idles := make(chan string, 64) // the clients' addresses, when their connections become idle: a moment after they have their answers
+	moved := s.ConnState
+	s.ConnState = func(c net.Conn, state http.ConnState) {
+		moved(c, state)
+		if state == http.StateIdle {
+			idles <- c.RemoteAddr().String()
+		}
+	}
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close() })
 
 	addr := l.Addr().String()
 	first := idle(t, addr, most)
+	for range most {
+		<-idles
+	}
 	for i, c := range []net.Conn{first[2], first[0], first[3], first[1]} { // the order in which they are used last
 		if err := served(c); err != nil {
 			t.Fatalf("client %d: %v", i, err)
+		}
+		if at := <-idles; at != c.LocalAddr().String() {
+			t.Fatalf("%s is idle, want %s", at, c.LocalAddr())
 		}
 	}
 	newcomer := idle(t, addr, 1)[0]

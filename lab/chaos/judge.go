@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/jackc/pgx/v5"
 
 	"payonce/lab/history"
@@ -36,14 +37,35 @@ func (r *trial) calm(ctx context.Context) {
 		r.crowd.AskAgain(ctx, r.stage.recorder.Operations(), true)
 		return
 	}
+	r.untilToldOf(ctx)
 	r.quiet(ctx, quietLimit, "after the storm")
 	r.report.QuietAfter = seconds(time.Since(began))
 	r.stage.say(fmt.Sprintf("quiet after %.1fs", r.report.QuietAfter))
 	// Some have to be executed only now, and the PSP fails those whose payment method says so. After that, each has its answer.
 	r.crowd.AskAgain(ctx, r.stage.recorder.Operations(), false)
+	r.untilToldOf(ctx)
 	r.quiet(ctx, againLimit, "after everybody has asked again")
 	for where, detail := range r.crowd.AskAgain(ctx, r.stage.recorder.Operations(), false) {
 		r.report.violate("I2", where, detail)
+	}
+}
+
+// untilToldOf waits until the PSP has sent the webhooks that it is going to send, or has had its time for that: one that comes later would disturb the
+// calm in which everything is judged.
+func (r *trial) untilToldOf(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, againLimit)
+	defer cancel()
+	client := world.NewClient()
+	defer client.Close()
+	for ctx.Err() == nil {
+		var told struct {
+			Pending int `json:"pending"`
+		}
+		a, err := client.Do(ctx, r.stage.world.PSP.Address, world.Request{Method: http.MethodGet, Path: "/_webhooks"})
+		if err == nil && json.Unmarshal(a.Body, &told) == nil && a.Status == http.StatusOK && told.Pending == 0 {
+			return
+		}
+		wait(ctx, againEvery)
 	}
 }
 
