@@ -221,6 +221,21 @@ func TestIdleClientsLeaveFilesForTheRest(t *testing.T) {
 	}
 }
 
+// idlesOf tells the clients' addresses when their connections become idle: a moment after they have their answers. Only so many are noticed.
+func idlesOf(s *http.Server) <-chan string {
+	idles, moved := make(chan string, 64), s.ConnState
+	s.ConnState = func(c net.Conn, state http.ConnState) {
+		moved(c, state)
+		if state == http.StateIdle {
+			select {
+			case idles <- c.RemoteAddr().String():
+			default:
+			}
+		}
+	}
+	return idles
+}
+
 func TestLongestIdleConnectionMakesRoomAndBusyOnesNever(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
@@ -232,14 +247,7 @@ func TestLongestIdleConnectionMakesRoomAndBusyOnesNever(t *testing.T) {
 	}
 	s := httpapi.NewServer(w.app.Public(), slog.New(slog.DiscardHandler))
 	l = httpapi.LimitConnections(l, s, most, slog.New(slog.NewJSONHandler(w.logs, nil)), time.Now)
-	idles := make(chan string, 64) // the clients' addresses, when their connections become idle: a moment after they have their answers
-	moved := s.ConnState
-	s.ConnState = func(c net.Conn, state http.ConnState) {
-		moved(c, state)
-		if state == http.StateIdle {
-			idles <- c.RemoteAddr().String()
-		}
-	}
+	idles := idlesOf(s)
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close() })
 
