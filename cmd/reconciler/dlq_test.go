@@ -116,7 +116,7 @@ func (c *operatorCall) lost() string {
 	}
 	about := deadletters.About{Tenant: "acme", Scope: "acme POST /payments", Key: dlqKey, Generation: 1}
 	return c.put(deadletters.Letter{
-		Kind: deadletters.LookupsExhausted, Finding: about.KeyFinding(), About: &about, Subject: &subject, Reason: "the PSP says nothing",
+		Kind: deadletters.LookupsExhausted, Finding: about.KeyFinding(subject), About: &about, Subject: &subject, Reason: "the PSP says nothing",
 	})
 }
 

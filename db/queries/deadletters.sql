@@ -9,7 +9,8 @@ SELECT @id, @kind, @finding, sqlc.narg(tenant_id)::text, sqlc.narg(scope)::text,
 WHERE NOT EXISTS (SELECT FROM dead_letters AS d
                   WHERE d.kind = @kind AND d.finding = @finding AND d.status = 'resolved' AND d.action <> 'retry')
    OR EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.scope = sqlc.narg(scope) AND k.key = sqlc.narg(key) AND k.generation = sqlc.narg(generation) AND k.status = 'unknown')
+              WHERE k.scope = sqlc.narg(scope) AND k.key = sqlc.narg(key) AND k.generation = sqlc.narg(generation)
+                AND (sqlc.narg(subject)::uuid IS NULL OR k.subject = sqlc.narg(subject)::uuid) AND k.status = 'unknown')
 ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING;
 
 -- name: ListLetters :many
@@ -61,10 +62,18 @@ SELECT at, letter_version, actor, action, reason, outcome, detail
 FROM operator_actions WHERE letter_id = @letter_id ORDER BY id LIMIT @max_rows;
 
 -- name: OtherOpenLetter :one
--- The oldest other letter that holds the key.
-SELECT id FROM dead_letters
-WHERE scope = @scope AND key = @key AND generation = @generation AND status = 'open' AND id <> @id
-ORDER BY opened_at, id LIMIT 1;
+-- The oldest other letter that holds the key for what it stands for.
+SELECT d.id FROM dead_letters AS d
+WHERE d.scope = @scope AND d.key = @key AND d.generation = @generation AND d.status = 'open' AND d.id <> @id
+  AND (d.subject IS NULL OR sqlc.narg(subject)::uuid IS NULL OR d.subject = sqlc.narg(subject)::uuid)
+ORDER BY d.opened_at, d.id LIMIT 1;
+
+-- name: SaysCharged :one
+-- Whether an open letter about this execution of a key holds a record, or an answer of the PSP, by which money moved.
+SELECT EXISTS (SELECT FROM dead_letters AS d
+               WHERE d.scope = @scope AND d.key = @key AND d.generation = @generation AND d.status = 'open'
+                 AND (d.subject IS NULL OR d.subject = @subject)
+                 AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}'));
 
 -- name: CountOpen :many
 SELECT kind, count(*) AS letters,

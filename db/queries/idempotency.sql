@@ -6,14 +6,17 @@
 -- none -> in_progress, or the row that is in the way. Competes with every other request that carries the same key:
 -- the loser of the INSERT waits for the winner's commit. No row at all means that the winner committed
 -- after this statement's snapshot: run it again. A row that the snapshot shows is read and not tried against: a replay is nothing but a
--- look, and an INSERT that comes to nothing costs as much as one that comes to something.
+-- look, and an INSERT that comes to nothing costs as much as one that comes to something. A key that was deleted goes on from the generation in its
+-- tombstone: the deletion and the tombstone are one transaction, so this statement sees the row, or the tombstone, or neither.
 WITH seen AS MATERIALIZED (
     SELECT k.* FROM idempotency_keys AS k WHERE k.scope = @scope AND k.key = @key
 ), reserved AS (
     INSERT INTO idempotency_keys (
         scope, key, status, fingerprint, attempt, generation, lease_id, subject,
         created_at, reserved_at, locked_until, expires_at)
-    SELECT @scope, @key, 'in_progress', @fingerprint, 1, 1, @lease_id, @subject,
+    SELECT @scope, @key, 'in_progress', @fingerprint, 1,
+           1 + coalesce((SELECT t.generation FROM idempotency_key_tombstones AS t WHERE t.scope = @scope AND t.key = @key), 0),
+           @lease_id, @subject,
            clock.at, clock.at, clock.at + sqlc.arg(lease)::interval, clock.at + sqlc.arg(retention)::interval
     FROM (SELECT clock_timestamp() AS at) AS clock
     WHERE NOT EXISTS (SELECT FROM seen)
@@ -82,7 +85,8 @@ RETURNING expires_at;
 -- in_progress | unknown | failed_retryable -> completed, by evidence of what the PSP did. Competes with every other writer: the
 -- edge starts from the state that the caller has seen, so whoever moves the key first makes the others look again. A
 -- completion this late keeps the key for a whole retention from now: pruned at once, the client's next retry would be a new
--- generation, and a second charge.
+-- generation, and a second charge. A decline (unless_charged) does not pass while an open dead letter of the key says that money moved: nobody may be
+-- told of a refusal then.
 WITH completed AS (
     UPDATE idempotency_keys AS k
     SET status = 'completed', locked_until = NULL, reconcile_after = NULL, unknown_since = NULL,
@@ -94,6 +98,11 @@ WITH completed AS (
     WHERE k.scope = @scope AND k.key = @key AND k.subject = @subject
       AND k.generation = @generation AND k.attempt = @attempt AND k.status = @seen
       AND k.status IN ('in_progress', 'unknown', 'failed_retryable')
+      AND NOT (sqlc.arg(unless_charged)::boolean AND EXISTS (
+          SELECT FROM dead_letters AS d
+          WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+            AND (d.subject IS NULL OR d.subject = k.subject)
+            AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')))
     RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
@@ -163,12 +172,12 @@ WITH lost AS (
         LIMIT @max_rows
         FOR UPDATE SKIP LOCKED
     ))
-    RETURNING k.scope, k.key, k.generation, k.attempt
+    RETURNING k.scope, k.key, k.generation, k.attempt, k.subject
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.scope, n.key, n.generation, n.attempt, 'sweeper', 'in_progress', 'unknown', 'lease over' FROM lost AS n
 )
-SELECT scope, key, generation FROM lost;
+SELECT scope, key, generation, subject FROM lost;
 
 -- name: ClaimDue :many
 -- unknown -> unknown: takes the keys whose next lookup is due, oldest first, and puts them out of sight of other claimers for a
@@ -183,7 +192,7 @@ WHERE k.ctid = ANY (ARRAY(
     LIMIT @max_rows
     FOR UPDATE SKIP LOCKED
 ))
-RETURNING k.scope, k.key, k.generation;
+RETURNING k.scope, k.key, k.generation, k.subject;
 
 -- name: LookAtKey :one
 -- What a resolver has to know before it asks the PSP. What the answer proves depends on when it was asked for: the settle
@@ -194,7 +203,7 @@ SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failur
        (k.reserved_at + sqlc.arg(psp_memory)::interval <= clock_timestamp())::boolean AS memory_over,
        EXISTS (SELECT FROM dead_letters AS d
                WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
-                 AND d.kind <> 'job_discarded') AS dead_lettered
+                 AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded') AS dead_lettered
 FROM idempotency_keys AS k WHERE k.scope = @scope AND k.key = @key;
 
 -- name: ReleaseUnknownKey :one
@@ -211,7 +220,7 @@ WITH released AS (
       AND (sqlc.arg(asked_at)::timestamptz < k.reserved_at + sqlc.arg(psp_memory)::interval OR sqlc.arg(by_operator)::boolean)
       AND NOT EXISTS (SELECT FROM dead_letters AS d
                       WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
-                        AND d.kind <> 'job_discarded')
+                        AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded')
     RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
@@ -227,12 +236,13 @@ WITH postponed AS (
     SET reconcile_after = clock_timestamp() + sqlc.arg(after)::interval, lookup_failures = @lookup_failures
     WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
       AND k.status = 'unknown'
-    RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
+    RETURNING k.scope, k.key, k.generation, k.attempt, k.subject, k.expires_at
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.scope, n.key, n.generation, n.attempt, @actor, 'unknown', 'unknown', @reason FROM postponed AS n
     WHERE NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.scope = n.scope AND d.key = n.key AND d.generation = n.generation AND d.status = 'open')
+                      WHERE d.scope = n.scope AND d.key = n.key AND d.generation = n.generation AND d.status = 'open'
+                        AND (d.subject IS NULL OR d.subject = n.subject))
        OR @actor || ' ' || @reason IS DISTINCT FROM (
               SELECT e.actor || ' ' || e.reason FROM idempotency_key_events AS e
               WHERE e.scope = n.scope AND e.key = n.key ORDER BY e.id DESC LIMIT 1)
@@ -261,7 +271,8 @@ WITH expired AS (
         SELECT o.ctid FROM idempotency_keys AS o
         WHERE o.finished_at IS NOT NULL AND o.delete_after IS NULL AND o.expires_at <= (SELECT clock_timestamp())
           AND NOT EXISTS (SELECT FROM dead_letters AS d
-                          WHERE d.scope = o.scope AND d.key = o.key AND d.generation = o.generation AND d.status = 'open')
+                          WHERE d.scope = o.scope AND d.key = o.key AND d.generation = o.generation AND d.status = 'open'
+                            AND (d.subject IS NULL OR d.subject = o.subject))
         ORDER BY o.expires_at
         LIMIT @max_rows
         FOR UPDATE SKIP LOCKED
@@ -274,15 +285,16 @@ SELECT e.scope, e.key, e.generation, e.attempt, 'pruner',
 FROM expired AS e;
 
 -- name: DeleteKeys :one
--- Forgets expired keys with their timelines, once the audit window is over. Competes with requests that take one of them anew. A
--- letter may have been opened after the expiry, of a movement that came to light too late: its key stays, with all that is known.
+-- Deletes expired keys with their timelines, once the audit window is over. A trigger leaves a tombstone of each, with its last generation. Competes
+-- with requests that renew one of them. A dead letter may have been opened after the expiry, about a movement that came to light too late, or may be
+-- about an earlier generation, whose lines are in the same timeline: the key stays as long as any letter about it is open.
 WITH deleted AS (
     DELETE FROM idempotency_keys AS k
     WHERE k.status = 'expired' AND k.ctid = ANY (ARRAY(
         SELECT o.ctid FROM idempotency_keys AS o
         WHERE o.delete_after <= (SELECT clock_timestamp())
           AND NOT EXISTS (SELECT FROM dead_letters AS d
-                          WHERE d.scope = o.scope AND d.key = o.key AND d.generation = o.generation AND d.status = 'open')
+                          WHERE d.scope = o.scope AND d.key = o.key AND d.status = 'open')
         ORDER BY o.delete_after
         LIMIT @max_rows
         FOR UPDATE SKIP LOCKED

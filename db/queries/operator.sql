@@ -1,11 +1,12 @@
 -- What the operator's desk reads across the tables of others. It writes to none of them.
 
 -- name: HoldKey :one
--- Keeps a key where it is for the rest of an operator's transaction, and tells where that is. Competes with everything that moves the
+-- Keeps a key where it is for the rest of an operator's transaction, and tells where that is. No row: the key is gone, or stands for something else
+-- than the letter's payment by now. Competes with everything that moves the
 -- key. Locked before the letter, as everybody does who opens letters about a key: in the other order two of them could wait for each
 -- other.
 SELECT status FROM idempotency_keys
-WHERE scope = @scope AND key = @key AND generation = @generation
+WHERE scope = @scope AND key = @key AND generation = @generation AND (sqlc.narg(subject)::uuid IS NULL OR subject = sqlc.narg(subject)::uuid)
 FOR UPDATE;
 
 -- name: FindMovements :many

@@ -134,6 +134,16 @@ FROM idempotency_keys AS k JOIN refunds AS r ON r.id = k.subject JOIN payments A
      JOIN tenants AS t ON t.id = r.tenant_id
 WHERE k.scope = @scope AND k.key = @key;
 
+-- name: OtherPaymentsOfKey :many
+-- Which of these payments once had this key, in the same generation, and are another one than it stands for now.
+SELECT id FROM payments
+WHERE id = ANY (@ids::uuid[]) AND id <> @subject AND tenant_id = @tenant_id AND idempotency_key = @key AND generation = @generation;
+
+-- name: OtherRefundsOfKey :many
+-- The same of refunds.
+SELECT id FROM refunds
+WHERE id = ANY (@ids::uuid[]) AND id <> @subject AND tenant_id = @tenant_id AND idempotency_key = @key AND generation = @generation;
+
 -- name: TenantOfAccount :one
 SELECT id FROM tenants WHERE psp_account = @psp_account;
 

@@ -51,7 +51,7 @@ const (
 	WebhookUnmatched Kind = "webhook_unmatched"
 	// MissingAtPSP: a payment of ours succeeded, and the PSP's statement does not have it.
 	MissingAtPSP Kind = "missing_at_psp"
-	// JobDiscarded: a job failed for good. The database opens these letters itself, see migration 14.
+	// JobDiscarded: a job failed for good. The database opens these letters itself, see migration 23.
 	JobDiscarded Kind = "job_discarded"
 )
 
@@ -81,8 +81,16 @@ type Letter struct {
 	Resolution *Resolution // nil while the letter is open
 }
 
-// KeyFinding names a finding about a key.
-func (a About) KeyFinding() string { return fmt.Sprintf("key %s %s %d", a.Scope, a.Key, a.Generation) }
+// KeyFinding names a finding about a key, while it stands for a subject.
+func (a About) KeyFinding(subject uuid.UUID) string {
+	return fmt.Sprintf("key %s %s %d %s", a.Scope, a.Key, a.Generation, subject)
+}
+
+// Concerns reports whether the letter is about this life of its key: the generation, and the subject if the letter names one. What was found
+// about an earlier payment says nothing about the one that has the key now.
+func (l Letter) Concerns(generation int32, subject uuid.UUID) bool {
+	return l.About != nil && l.About.Generation == generation && (l.Subject == nil || *l.Subject == subject)
+}
 
 // QueueOpen queues the letter on b. The same finding, while a letter of it is open or judged, adds nothing.
 func QueueOpen(b *pgx.Batch, l Letter) { QueueOpenNew(b, l, new(bool)) }

@@ -134,6 +134,21 @@ func Get(ctx context.Context, db *postgres.DB, id uuid.UUID) (Letter, error) {
 	return letterOf(row), nil
 }
 
+// SaysCharged reports whether an open letter about a key, while it stands for a subject, holds a record or an answer of the PSP by which money
+// moved.
+func SaysCharged(ctx context.Context, db *postgres.DB, a About, subject uuid.UUID) (charged bool, err error) {
+	err = db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		charged, err = dbsqlc.New(c).SaysCharged(ctx, dbsqlc.SaysChargedParams{
+			Scope: &a.Scope, Key: &a.Key, Generation: &a.Generation, Subject: &subject,
+		})
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("read dead letters of key: %w", err)
+	}
+	return charged, nil
+}
+
 // letterOf is the one mapper of a letter's row.
 func letterOf(r dbsqlc.GetLetterRow) Letter {
 	l := Letter{

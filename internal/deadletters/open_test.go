@@ -58,19 +58,20 @@ func TestAnotherFindingIsAnotherLetter(t *testing.T) {
 	}
 }
 
-func TestFindingNamesTheKeyAndItsGeneration(t *testing.T) {
+func TestFindingNamesTheKeyItsGenerationAndItsSubject(t *testing.T) {
 	t.Parallel()
-	a := *aLetter().About
-	seen := map[string]bool{}
+	l := aLetter()
+	a := *l.About
+	seen := map[string]bool{a.KeyFinding(uuid.Must(uuid.NewV7())): true}
 	for _, change := range []func(*About){
 		func(*About) {}, func(a *About) { a.Generation = 2 }, func(a *About) { a.Key += "3" },
 		func(a *About) { a.Scope = "globex POST /payments" },
 	} {
 		b := a
 		change(&b)
-		seen[b.KeyFinding()] = true
+		seen[b.KeyFinding(*l.Subject)] = true
 	}
-	if len(seen) != 4 {
+	if len(seen) != 5 {
 		t.Fatalf("findings are %v", seen)
 	}
 }
@@ -90,7 +91,9 @@ func TestFindingComesBackOnlyAfterARetry(t *testing.T) {
 			if got := o.open(); len(got) != 0 {
 				t.Fatalf("resolved letters read as open: %+v", got)
 			}
-			o.put(aLetter())
+			o.put(Letter{
+				ID: uuid.Must(uuid.NewV7()), Kind: l.Kind, Finding: l.Finding, About: l.About, Subject: l.Subject, Reason: l.Reason, Evidence: l.Evidence,
+			})
 			if got := o.open(); len(got) != want {
 				t.Fatalf("%d letters are open, want %d", len(got), want)
 			}

@@ -134,11 +134,11 @@ func Trail(ctx context.Context, db *postgres.DB, id uuid.UUID) ([]Deed, error) {
 	return trail, nil
 }
 
-// OtherOpenTx names another open letter about the same key, if there is one: while it is open, the database does not let the
-// key be released.
-func OtherOpenTx(ctx context.Context, tx pgx.Tx, than uuid.UUID, about About) (id uuid.UUID, found bool, err error) {
+// OtherOpenTx names another open letter about the same key and subject, if there is one: while it is open, the database does not let the
+// key be released. The letter must be about a key.
+func OtherOpenTx(ctx context.Context, tx pgx.Tx, l Letter) (id uuid.UUID, found bool, err error) {
 	id, err = dbsqlc.New(tx).OtherOpenLetter(ctx, dbsqlc.OtherOpenLetterParams{
-		Scope: &about.Scope, Key: &about.Key, Generation: &about.Generation, ID: than,
+		Scope: &l.About.Scope, Key: &l.About.Key, Generation: &l.About.Generation, Subject: l.Subject, ID: l.ID,
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return uuid.UUID{}, false, nil

@@ -179,12 +179,12 @@ func TestHistoryIsAppendOnly(t *testing.T) {
 func TestOtherLetterAboutTheSameKeyIsNamed(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	mine, other, elsewhere := of(1), of(1), of(2)
-	other.Kind = LookupsExhausted
-	o.put(mine, elsewhere)
+	mine, other, elsewhere, earlier := of(1), of(1), of(2), of(1)
+	other.Kind, other.Subject = LookupsExhausted, mine.Subject
+	o.put(mine, elsewhere, earlier)
 	ask := func() (id uuid.UUID, found bool) {
 		err := o.db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) (err error) {
-			id, found, err = OtherOpenTx(ctx, tx, mine.ID, *mine.About)
+			id, found, err = OtherOpenTx(ctx, tx, mine)
 			return err
 		})
 		if err != nil {
@@ -193,7 +193,7 @@ func TestOtherLetterAboutTheSameKeyIsNamed(t *testing.T) {
 		return id, found
 	}
 	if id, found := ask(); found {
-		t.Fatalf("%s is about another generation", id)
+		t.Fatalf("%s is about another generation, or another payment", id)
 	}
 	o.put(other)
 	if id, found := ask(); !found || id != other.ID {

@@ -31,7 +31,7 @@ func aLetter() Letter {
 	about := About{Tenant: "acme", Scope: "acme POST /payments", Key: "order-0000000042", Generation: 1}
 	subject := uuid.Must(uuid.NewV7())
 	return Letter{
-		ID: uuid.Must(uuid.NewV7()), Kind: PSPContradicts, Finding: about.KeyFinding(), About: &about, Subject: &subject,
+		ID: uuid.Must(uuid.NewV7()), Kind: PSPContradicts, Finding: about.KeyFinding(subject), About: &about, Subject: &subject,
 		Reason: "answer has another amount", Evidence: []byte(`{"status": 201}`),
 	}
 }
@@ -40,7 +40,7 @@ func aLetter() Letter {
 func of(generation int32) Letter {
 	l := aLetter()
 	l.About.Generation = generation
-	l.Finding = l.About.KeyFinding()
+	l.Finding = l.About.KeyFinding(*l.Subject)
 	return l
 }
 

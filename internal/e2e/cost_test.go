@@ -131,6 +131,7 @@ const manyRows = `
 	INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status, psp_charge_id, created_at)
 	SELECT subject, split_part(scope, ' ', 1), key, 1, 'cus-' || ('x' || right(subject::text, 8))::bit(32)::int % 1000, 12000, 'USD', 'pm_ok', 'succeeded', 'ch_' || subject, created_at
 	FROM idempotency_keys;
+	INSERT INTO idempotency_key_tombstones (scope, key, generation) SELECT 'acme POST /payments', 'key-long-deleted-' || n, 1 FROM generate_series(1, 100000) AS n;
 	RESET session_replication_role;
 	ANALYZE`
 

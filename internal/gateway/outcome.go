@@ -25,6 +25,7 @@ type Indeterminate struct {
 	// said, as JSON.
 	Contradiction bool
 	Evidence      []byte
+	ID            string // of what a contradiction names, in the PSP's ledger; "" if it names nothing
 }
 
 func (Succeeded) outcome()     {}

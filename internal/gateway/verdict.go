@@ -42,7 +42,7 @@ func (want movement) judge(a answer) Outcome {
 		return Indeterminate{Reason: "answer malformed"}
 	}
 	if member := want.differs(got); member != "" {
-		return Indeterminate{Reason: "answer has another " + member, Contradiction: true, Evidence: evidence(a)}
+		return Indeterminate{Reason: "answer has another " + member, Contradiction: true, Evidence: evidence(a), ID: got.ID}
 	}
 	switch {
 	case got.Status == pspSucceeded && a.status != http.StatusPaymentRequired:
@@ -86,7 +86,7 @@ func (want movement) judgeRecord(o Object, r Record) Outcome {
 	}
 	switch {
 	case member != "":
-		return Indeterminate{Reason: "record has another " + member, Contradiction: true, Evidence: r.Evidence()}
+		return Indeterminate{Reason: "record has another " + member, Contradiction: true, Evidence: r.Evidence(), ID: r.ID}
 	case !isID(r.ID):
 		return Indeterminate{Reason: "record malformed"}
 	case r.Status == pspSucceeded:

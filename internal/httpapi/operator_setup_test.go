@@ -174,7 +174,7 @@ func (c *console) lost(method string) string {
 	}
 	about := deadletters.About{Tenant: "acme", Scope: "acme POST /payments", Key: orderKey, Generation: 1}
 	return c.put(deadletters.Letter{
-		Kind: deadletters.LookupsExhausted, Finding: about.KeyFinding(), About: &about, Subject: &subject,
+		Kind: deadletters.LookupsExhausted, Finding: about.KeyFinding(subject), About: &about, Subject: &subject,
 	})
 }
 

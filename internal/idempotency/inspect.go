@@ -34,7 +34,10 @@ type Event struct {
 // them.
 func (r Record) Timeline(written []Event) []Event {
 	born := Event{
-		At: r.Created, Actor: "request", To: InProgressStatus, Attempt: 1, Generation: 1, Reason: "reserved",
+		At: r.Created, Actor: "request", To: InProgressStatus, Attempt: 1, Generation: r.Generation, Reason: "reserved",
+	}
+	if len(written) > 0 {
+		born.Generation = written[0].Generation // not always 1: a key that was deleted goes on from its last generation
 	}
 	timeline := append([]Event{born}, written...)
 	// Of a timeline that was cut short, nobody knows what it would have told.

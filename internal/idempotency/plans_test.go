@@ -70,7 +70,7 @@ func plans() map[string]planned {
 		"delete": {func(q *dbsqlc.Queries) { _, _ = q.DeleteKeys(ctx, 0) },
 			"500", due("delete_after")},
 		"settlement": {func(q *dbsqlc.Queries) { _, _ = q.SettleKey(ctx, dbsqlc.SettleKeyParams{}) },
-			"'48 h', 201, 'text/plain', '/x', 1, 'x', " + key + ", " + none + ", 1, 1, 'unknown', 'lookup', 'found', NULL", byKey},
+			"'48 h', 201, 'text/plain', '/x', 1, 'x', " + key + ", " + none + ", 1, 1, 'unknown', true, 'lookup', 'found', NULL", byKey},
 		"release": {func(q *dbsqlc.Queries) { _, _ = q.ReleaseUnknownKey(ctx, dbsqlc.ReleaseUnknownKeyParams{}) },
 			"'48 h', " + key + ", " + none + ", 1, 1, '90 s', now(), '24 h', false, 'lookup', 'not found'", byKey},
 		"postponement": {func(q *dbsqlc.Queries) { _, _ = q.PostponeKey(ctx, dbsqlc.PostponeKeyParams{}) },

@@ -26,8 +26,8 @@ func (k *Keys) Expire(ctx context.Context, limit int32) (int64, error) {
 	return n, nil
 }
 
-// Delete forgets up to limit expired keys whose audit window is over, and tells how many. What they stood for stays, and so
-// does a key on an operator's desk.
+// Delete deletes up to limit expired keys whose audit window is over, and tells how many. What they stood for stays, and so does a key about which a
+// dead letter is open. Of each key a tombstone is left: used again, it begins with its next generation.
 func (k *Keys) Delete(ctx context.Context, limit int32) (int64, error) {
 	b := &pgx.Batch{}
 	q := postgres.On(b)

@@ -104,7 +104,9 @@ func TestEvidenceThatComesFirstKeepsTheKey(t *testing.T) {
 	e := b.putInto(FailedRetryableStatus).Execution()
 	b.outlive()
 	var passed Passage
-	tx := b.open(ctx, func(q *batchOf) { b.keys.QueueSettle(q, e, FailedRetryableStatus, found(), answer("late"), &passed) })
+	tx := b.open(ctx, func(q *batchOf) {
+		b.keys.QueueSettle(q, e, FailedRetryableStatus, false, found(), answer("late"), &passed)
+	})
 	b.wantExpired(0)
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)
@@ -119,7 +121,7 @@ func TestEvidenceThatComesFirstKeepsTheKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	behind := b.inBackground(ctx, func(q *batchOf) {
-		b.keys.QueueSettle(q, e, FailedRetryableStatus, found(), answer("too late"), &passed)
+		b.keys.QueueSettle(q, e, FailedRetryableStatus, false, found(), answer("too late"), &passed)
 	})
 	b.commits(ctx, tx, behind)
 	if passed.Through {

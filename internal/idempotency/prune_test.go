@@ -102,11 +102,13 @@ func TestKeyWithAnOpenDeadLetterNeitherExpiresNorGoes(t *testing.T) {
 		}
 
 		b.closeLetters()
-		b.letter(2) // not about this generation
+		b.letter(2) // not about this generation, but its lines are in the same timeline
 		if status != ExpiredStatus {
 			b.wantExpired(1)
 			b.outlive()
 		}
+		b.wantDeleted(0)
+		b.closeLetters()
 		b.wantDeleted(1)
 	}
 }
@@ -183,16 +185,47 @@ func TestDeletedKeyTakesItsTimelineAlongAndNothingElse(t *testing.T) {
 	}
 }
 
-// For a request, a key that was deleted is one that never was.
-func TestDeletedKeyBeginsAgain(t *testing.T) {
+// A key that was deleted goes on from its last generation, however often: no two subjects ever have one generation of one key.
+func TestDeletedKeyGoesOnFromItsLastGeneration(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.putInto(ExpiredStatus)
-	b.outlive()
-	b.wantDeleted(1)
-	lease := b.own()
-	if lease.Attempt() != 1 || lease.Generation() != 1 {
-		t.Fatalf("lease is %+v", lease)
+	for generation := range int32(4) {
+		b.outlive()
+		b.wantDeleted(1)
+		lease := b.own()
+		if lease.Attempt() != 1 || lease.Generation() != generation+2 {
+			t.Fatalf("lease is %+v, want generation %d", lease, generation+2)
+		}
+		b.wantTimeline()
+		if born := b.row().Timeline(nil)[0]; born.Generation != generation+2 {
+			t.Errorf("the timeline begins in generation %d", born.Generation)
+		}
+		b.complete(lease, answer("done"))
+		b.outlive()
+		b.wantExpired(1)
 	}
-	b.wantTimeline()
+	if born := b.row().Timeline(b.events())[0]; born.Generation != 5 {
+		t.Errorf("the timeline begins in generation %d", born.Generation)
+	}
+}
+
+// What the statement promises, the table promises to a script.
+func TestTombstonesAreLeftAndHeeded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(ExpiredStatus)
+	b.exec("DELETE FROM idempotency_keys")
+	if n := b.count("SELECT count(*) FROM idempotency_key_tombstones WHERE generation = 1"); n != 1 {
+		t.Fatalf("%d tombstones", n)
+	}
+	b.exec("INSERT INTO idempotency_key_tombstones (scope, key, generation) VALUES ('acme POST /payments', 'born-000000000001', 1)")
+	for generation, want := range map[int]string{2: "", 3: "idempotency_keys_begins_in_progress"} {
+		if got := refusedBy(t, b.tryRolledBack(born, "in_progress", 1, generation)); got != want {
+			t.Errorf("generation %d: refused by %q, want %q", generation, got, want)
+		}
+	}
+	if got := refusedBy(t, b.tryRolledBack("DELETE FROM idempotency_key_tombstones")); got != "history_is_append_only" {
+		t.Errorf("a tombstone is deleted: refused by %q", got)
+	}
 }

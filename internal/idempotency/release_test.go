@@ -260,7 +260,7 @@ func TestLateSuccessAndReleaseDoNotBothPass(t *testing.T) {
 		s := b.sight()
 		var settled, released Passage
 		settle := func(q *batchOf) {
-			b.keys.QueueSettle(q, lease.Execution(), UnknownStatus, found(), answer("late"), &settled)
+			b.keys.QueueSettle(q, lease.Execution(), UnknownStatus, false, found(), answer("late"), &settled)
 		}
 		release := func(q *batchOf) { b.keys.QueueReleaseUnknown(q, s, nothing(), &released) }
 		first, second := release, settle

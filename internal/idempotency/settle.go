@@ -24,13 +24,14 @@ type Passage struct {
 }
 
 // QueueSettle queues the completion of a key by evidence, from the status in which it was seen. Whoever moves the key in between
-// keeps the statement from passing: look again then.
-func (k *Keys) QueueSettle(b *pgx.Batch, e Execution, seen Status, n Note, r Response, out *Passage) {
+// keeps the statement from passing: look again then. unlessCharged keeps it from passing, too, while an open dead letter of the key says that
+// money moved.
+func (k *Keys) QueueSettle(b *pgx.Batch, e Execution, seen Status, unlessCharged bool, n Note, r Response, out *Passage) {
 	q := postgres.On(b)
 	status, version := r.columns()
 	_, _ = dbsqlc.New(q).SettleKey(context.Background(), dbsqlc.SettleKeyParams{
 		Scope: string(e.Ref.Scope), Key: e.Ref.Key.value, Subject: e.Subject, Generation: e.Generation, Attempt: e.Attempt,
-		Seen: string(seen), Actor: n.Actor, Reason: n.Reason, Evidence: n.Evidence, Retention: k.terms.Retention,
+		Seen: string(seen), UnlessCharged: unlessCharged, Actor: n.Actor, Reason: n.Reason, Evidence: n.Evidence, Retention: k.terms.Retention,
 		ResponseStatus: status, ResponseContentType: &r.ContentType, ResponseLocation: &r.Location,
 		ResponseSchemaVersion: version, ResponseBody: r.Body,
 	})

@@ -19,7 +19,7 @@ func found() Note {
 
 func (b *bench) settle(e Execution, seen Status) (out Passage) {
 	b.t.Helper()
-	b.send(func(batch *batchOf) { b.keys.QueueSettle(batch, e, seen, found(), answer("settled"), &out) })
+	b.send(func(batch *batchOf) { b.keys.QueueSettle(batch, e, seen, false, found(), answer("settled"), &out) })
 	return out
 }
 
@@ -159,8 +159,8 @@ func TestOneOfTwoSettlersPasses(t *testing.T) {
 		e := b.again().putInto(status).Execution()
 		events := len(b.events())
 		var first, second Passage
-		tx := b.open(ctx, func(q *batchOf) { b.keys.QueueSettle(q, e, status, found(), answer("first"), &first) })
-		behind := b.inBackground(ctx, func(q *batchOf) { b.keys.QueueSettle(q, e, status, found(), answer("second"), &second) })
+		tx := b.open(ctx, func(q *batchOf) { b.keys.QueueSettle(q, e, status, false, found(), answer("first"), &first) })
+		behind := b.inBackground(ctx, func(q *batchOf) { b.keys.QueueSettle(q, e, status, false, found(), answer("second"), &second) })
 		b.commits(ctx, tx, behind)
 		if !first.Through || second.Through {
 			t.Fatalf("%s: first is %+v, second %+v", status, first, second)
@@ -231,14 +231,14 @@ func TestPassageIsResetByEachTry(t *testing.T) {
 	e := b.putInto(CompletedStatus).Execution()
 	stale := Passage{Through: true, Expires: time.Unix(1, 0)}
 	out := stale
-	b.send(func(q *batchOf) { b.keys.QueueSettle(q, e, UnknownStatus, found(), answer("again"), &out) })
+	b.send(func(q *batchOf) { b.keys.QueueSettle(q, e, UnknownStatus, false, found(), answer("again"), &out) })
 	if out != (Passage{}) {
 		t.Fatalf("a settlement that did not pass leaves %+v", out)
 	}
 	out = stale
 	batch := newBatch(func(q *batchOf) {
 		q.Queue("SELECT 1/0")
-		b.keys.QueueSettle(q, e, UnknownStatus, found(), answer("again"), &out)
+		b.keys.QueueSettle(q, e, UnknownStatus, false, found(), answer("again"), &out)
 	})
 	if err := b.db.Send(t.Context(), batch); err == nil || out != (Passage{}) {
 		t.Fatalf("a transaction that failed leaves %+v: %v", out, err)

@@ -46,9 +46,11 @@ func (b *bench) again() *bench {
 	b.t.Helper()
 	b.exec(`ALTER TABLE idempotency_keys DISABLE TRIGGER USER;
 		ALTER TABLE idempotency_key_events DISABLE TRIGGER USER;
-		TRUNCATE idempotency_keys, idempotency_key_events;
+		ALTER TABLE idempotency_key_tombstones DISABLE TRIGGER USER;
+		TRUNCATE idempotency_keys, idempotency_key_events, idempotency_key_tombstones;
 		ALTER TABLE idempotency_keys ENABLE TRIGGER USER;
-		ALTER TABLE idempotency_key_events ENABLE TRIGGER USER`)
+		ALTER TABLE idempotency_key_events ENABLE TRIGGER USER;
+		ALTER TABLE idempotency_key_tombstones ENABLE TRIGGER USER`)
 	return b
 }
 
@@ -117,7 +119,7 @@ func (b *bench) completeLost(l Lease, r Response) (won bool) {
 	b.t.Helper()
 	var out Passage
 	b.send(func(batch *batchOf) {
-		b.keys.QueueSettle(batch, l.Execution(), UnknownStatus, Note{Actor: "owner", Reason: "late success"}, r, &out)
+		b.keys.QueueSettle(batch, l.Execution(), UnknownStatus, false, Note{Actor: "owner", Reason: "late success"}, r, &out)
 	})
 	return out.Through
 }

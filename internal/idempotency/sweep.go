@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -17,6 +18,7 @@ import (
 type Due struct {
 	Ref        Ref
 	Generation int32
+	Subject    uuid.UUID // what the key stood for; zero in a job of an earlier version of this program
 }
 
 // SweepTx makes up to limit keys unknown whose leases are over. Other claimers do not see them for the time of visibility: the
@@ -28,7 +30,7 @@ func (k *Keys) SweepTx(ctx context.Context, tx pgx.Tx, limit int32, visibility t
 	}
 	due := make([]Due, len(rows))
 	for i, r := range rows {
-		due[i] = Due{Ref: StoredRef(r.Scope, r.Key), Generation: r.Generation}
+		due[i] = Due{Ref: StoredRef(r.Scope, r.Key), Generation: r.Generation, Subject: r.Subject}
 	}
 	return due, nil
 }
@@ -42,7 +44,7 @@ func (k *Keys) ClaimDueTx(ctx context.Context, tx pgx.Tx, limit int32, visibilit
 	}
 	due := make([]Due, len(rows))
 	for i, r := range rows {
-		due[i] = Due{Ref: StoredRef(r.Scope, r.Key), Generation: r.Generation}
+		due[i] = Due{Ref: StoredRef(r.Scope, r.Key), Generation: r.Generation, Subject: r.Subject}
 	}
 	return due, nil
 }

@@ -40,7 +40,7 @@ func (b *bench) claimDue(limit int32, visibility time.Duration) (due []Due) {
 // wantDue checks that the test's key, in this generation, is what was taken.
 func (b *bench) wantDue(got []Due, generation int32) {
 	b.t.Helper()
-	if diff := cmp.Diff([]Due{{Ref: b.ref, Generation: generation}}, got, cmp.Comparer(sameKey)); diff != "" {
+	if diff := cmp.Diff([]Due{{Ref: b.ref, Generation: generation, Subject: b.row().Subject}}, got, cmp.Comparer(sameKey)); diff != "" {
 		b.t.Fatalf("taken differs:\n%s", diff)
 	}
 }

@@ -9,9 +9,9 @@ import (
 )
 
 // history reads where a letter's key stands, and how it came there. The timeline has all generations; the status is that of the
-// letter's own, and empty when there is another one by now.
-func (d *Desk) history(ctx context.Context, about deadletters.About) (idempotency.Status, []idempotency.Event, error) {
-	ref := idempotency.StoredRef(about.Scope, about.Key)
+// letter's own, and empty when the key stands for something else by now.
+func (d *Desk) history(ctx context.Context, letter deadletters.Letter) (idempotency.Status, []idempotency.Event, error) {
+	ref := idempotency.StoredRef(letter.About.Scope, letter.About.Key)
 	events, err := d.keys.Events(ctx, ref)
 	if err != nil {
 		return "", nil, err
@@ -22,7 +22,7 @@ func (d *Desk) history(ctx context.Context, about deadletters.About) (idempotenc
 		return "", events, nil
 	case err != nil:
 		return "", nil, err
-	case key.Generation != about.Generation:
+	case !letter.Concerns(key.Generation, key.Subject):
 		return "", key.Timeline(events), nil
 	}
 	return key.Status, key.Timeline(events), nil

@@ -40,7 +40,7 @@ func (o *office) lostRefund(fault string) deadletters.Letter {
 	about := deadletters.About{Tenant: "acme", Scope: "acme " + payments.RefundOperation, Key: clientKey, Generation: 1}
 	subject := scan[uuid.UUID](o, "SELECT id FROM refunds")
 	return o.put(deadletters.Letter{
-		ID: uuid.Must(uuid.NewV7()), Kind: deadletters.LookupsExhausted, Finding: about.KeyFinding(), About: &about,
+		ID: uuid.Must(uuid.NewV7()), Kind: deadletters.LookupsExhausted, Finding: about.KeyFinding(subject), About: &about,
 		Subject: &subject, Reason: "the PSP says nothing", Evidence: []byte(`{}`),
 	})
 }
@@ -54,7 +54,7 @@ func (o *office) about(kind deadletters.Kind, evidence string) deadletters.Lette
 		o.t.Fatal(err)
 	}
 	return deadletters.Letter{
-		ID: uuid.Must(uuid.NewV7()), Kind: kind, Finding: about.KeyFinding(), About: &about, Subject: &subject,
+		ID: uuid.Must(uuid.NewV7()), Kind: kind, Finding: about.KeyFinding(subject), About: &about, Subject: &subject,
 		Reason: "the PSP says nothing", Evidence: []byte(evidence),
 	}
 }

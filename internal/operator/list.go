@@ -110,7 +110,7 @@ func (d *Desk) Show(ctx context.Context, id uuid.UUID) (Case, error) {
 		return Case{}, err
 	}
 	if letter.About != nil {
-		if c.Key, c.Timeline, err = d.history(ctx, *letter.About); err != nil {
+		if c.Key, c.Timeline, err = d.history(ctx, letter); err != nil {
 			return Case{}, err
 		}
 	}

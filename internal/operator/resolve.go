@@ -65,7 +65,7 @@ func (d *Desk) decide(ctx context.Context, letter deadletters.Letter, asked Deci
 		return letter, err
 	}
 	err = d.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		key, err := holdTx(ctx, tx, letter.About)
+		key, err := holdTx(ctx, tx, letter)
 		if err != nil {
 			return err
 		}
@@ -136,12 +136,12 @@ func (d *Desk) dismiss(letter deadletters.Letter) move {
 }
 
 // holdTx locks the letter's key for the rest of the transaction.
-func holdTx(ctx context.Context, tx pgx.Tx, about *deadletters.About) (idempotency.Status, error) {
-	if about == nil {
+func holdTx(ctx context.Context, tx pgx.Tx, letter deadletters.Letter) (idempotency.Status, error) {
+	if letter.About == nil {
 		return "", nil
 	}
 	status, err := dbsqlc.New(tx).HoldKey(ctx, dbsqlc.HoldKeyParams{
-		Scope: about.Scope, Key: about.Key, Generation: about.Generation,
+		Scope: letter.About.Scope, Key: letter.About.Key, Generation: letter.About.Generation, Subject: letter.Subject,
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", nil

@@ -22,7 +22,7 @@ func (d *Desk) retry(letter deadletters.Letter) move {
 		switch {
 		case letter.Kind == deadletters.JobDiscarded && key == idempotency.UnknownStatus:
 			// A job is made for the key by the claim. The discarded one could meet it in the queue.
-			return d.payments.WakeTx(ctx, tx, *letter.About)
+			return d.payments.WakeTx(ctx, tx, letter)
 		case letter.Kind == deadletters.JobDiscarded && e.Args.EventID != "" && d.reprocess != nil:
 			return again("process webhook again", d.reprocess(ctx, tx, e.Args.EventID))
 		case letter.Kind == deadletters.JobDiscarded && e.JobID != 0 && d.requeue != nil:
@@ -30,7 +30,7 @@ func (d *Desk) retry(letter deadletters.Letter) move {
 		case letter.Kind == deadletters.WebhookUnmatched && e.EventID != "" && d.reprocess != nil:
 			return again("process webhook again", d.reprocess(ctx, tx, e.EventID))
 		case key == idempotency.UnknownStatus:
-			return d.payments.WakeTx(ctx, tx, *letter.About)
+			return d.payments.WakeTx(ctx, tx, letter)
 		case key == idempotency.InProgressStatus:
 			return refuse(NotApplicable, "The letter's key is being executed at this moment. Wait until that is over.")
 		}

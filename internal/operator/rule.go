@@ -37,9 +37,11 @@ func (d *Desk) ruleNotExecuted(ctx context.Context, letter deadletters.Letter) (
 	if err != nil {
 		return nil, err
 	}
-	switch answer := inquiry.Answer().(type) {
+	switch inquiry.Answer().(type) {
 	case gateway.Found:
-		return nil, refuse(ContradictsPSP, "The PSP knows it, as %s (%s). Use retry, or executed.", answer.Records[0].ID, answer.Records[0].Status)
+		if own := inquiry.Own(); len(own) > 0 {
+			return nil, refuse(ContradictsPSP, "The PSP knows it, as %s (%s). Use retry, or executed.", own[0].ID, own[0].Status)
+		}
 	case gateway.LookupFailed:
 		return nil, refuse(NoFreshProof, "The PSP does not say that it knows nothing of it: no fresh proof. Ask again later.")
 	case gateway.NotFound:
@@ -48,7 +50,7 @@ func (d *Desk) ruleNotExecuted(ctx context.Context, letter deadletters.Letter) (
 		return nil, refuse(WindowOpen, "The PSP knows nothing of it yet, but what was sent may still arrive there. Ask again after the settle window.")
 	}
 	return func(ctx context.Context, tx pgx.Tx, _ idempotency.Status) error {
-		other, found, err := deadletters.OtherOpenTx(ctx, tx, letter.ID, *letter.About)
+		other, found, err := deadletters.OtherOpenTx(ctx, tx, letter)
 		if err != nil {
 			return err
 		}
@@ -64,7 +66,7 @@ func (d *Desk) inquire(ctx context.Context, letter deadletters.Letter) (payments
 	if letter.About == nil {
 		return payments.Inquiry{}, refuse(NotApplicable, "This letter is about no key of ours, so that there is nothing to decide about one.")
 	}
-	inquiry, err := d.payments.Inquire(ctx, *letter.About)
+	inquiry, err := d.payments.Inquire(ctx, letter)
 	switch {
 	case errors.Is(err, idempotency.ErrNoKey):
 		return inquiry, refuse(NotApplicable, "The letter's key is gone, or stands for something else by now.")
@@ -76,17 +78,18 @@ func (d *Desk) inquire(ctx context.Context, letter deadletters.Letter) (payments
 	return inquiry, nil
 }
 
-// executedAs is the PSP's id under which a movement goes down as executed: that of the PSP's own record; else the one that the
-// operator names; else one in the letter's evidence; else the letter's, which says that a human vouches for it.
+// executedAs is the PSP's id under which a movement goes down as executed: that of the PSP's own record of it; else the one that the
+// operator names, unless the PSP says that it is for something else; else one in the letter's evidence; else the letter's, which says that a human vouches for it.
 func executedAs(i payments.Inquiry, letter deadletters.Letter, named string) (string, error) {
-	if found, ok := i.Answer().(gateway.Found); ok {
-		id, err := executedRecord(found.Records, named)
-		if _, declined := i.Verdict().(gateway.Declined); id == "" && err == nil && declined {
-			err = refuse(ContradictsPSP, "The PSP says that it has declined it. Use retry, which settles it as declined.")
-		}
-		if id != "" || err != nil {
-			return id, err
-		}
+	id, err := executedRecord(i.Own(), named)
+	if _, declined := i.Verdict().(gateway.Declined); id == "" && err == nil && declined {
+		err = refuse(ContradictsPSP, "The PSP says that it has declined it. Use retry, which settles it as declined.")
+	}
+	if id != "" || err != nil {
+		return id, err
+	}
+	if reference, foreign := i.Foreign(named); foreign {
+		return "", refuse(ContradictsPSP, "The PSP says that %s is for %s, not for this payment or refund.", named, reference)
 	}
 	if named != "" {
 		return named, nil

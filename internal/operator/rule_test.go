@@ -213,7 +213,7 @@ func TestOnlyAnUnknownKeyCanBeDecidedAbout(t *testing.T) {
 	renewed.About.Generation = 2
 	gone := o.about(deadletters.PSPMemoryOver, `{}`)
 	gone.About.Key = "another-key-000001"
-	gone.Finding = gone.About.KeyFinding()
+	gone.Finding = gone.About.KeyFinding(*gone.Subject)
 	for name, l := range map[string]deadletters.Letter{
 		"completed":          o.about(deadletters.ContradictsCompleted, `{}`),
 		"another generation": renewed,

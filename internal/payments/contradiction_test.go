@@ -10,6 +10,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
 )
 
 // resolveLetter closes the only open letter as an operator does.
@@ -62,10 +63,8 @@ func TestRecordThatDiffersInOneMemberIsALetter(t *testing.T) {
 			t.Errorf("%s: something has moved", what)
 		}
 	}
-	// One case per key, whatever it is seen to differ in.
-	finding := func(g *stage) string {
-		return "psp_contradicts_request key " + string(g.claim.Ref.Scope) + " " + g.key.Key.String() + " 1"
-	}
+	// One case per key and record, whatever it is seen to differ in.
+	finding := func(g *stage) string { return contradicts(g, g.record.ID) }
 	if got := s.count("SELECT count(*) FROM dead_letters WHERE kind || ' ' || finding IN ($1, $2)", finding(payment), finding(refund)); got != 2 {
 		t.Errorf("%d letters about the two keys", got)
 	}
@@ -187,6 +186,102 @@ func TestRecordWithoutAReferenceIsFoundByItsKey(t *testing.T) {
 		}
 		if n := s.count("SELECT count(*) FROM dead_letters WHERE subject = $1 AND generation = $2", want.Subject(), want.Generation()); n != 1 {
 			t.Errorf("%s: %d letters about it", r.Key, n)
+		}
+	}
+}
+
+// A second charge that nobody asked for is money that moved, whatever was decided about the first.
+func TestSecondStrayChargeOfAKeyIsACaseOfItsOwn(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001")
+	psp.onLookup(finds(as("psp_stray_1", otherAmount.record(g))))
+	g.lost().windowPasses().resolves(ToOperator)
+	want := []string{contradicts(g, "psp_stray_1")}
+	for _, source := range []Source{SourceWebhook, SourceScan, SourceLookup} {
+		s.resolveLetter(deadletters.Dismiss)
+		id := "psp_stray_by_" + string(source)
+		if source == SourceLookup {
+			psp.onLookup(finds(as(id, otherAmount.record(g))))
+			g.resolves(ToOperator)
+		} else {
+			is[Lettered](t, s.settle(source, as(id, otherAmount.record(g))))
+		}
+		want = append(want, contradicts(g, id))
+		s.wantLetters(want...)
+	}
+}
+
+// Two keys whose answers name one charge are two cases: each key waits for a decision about itself.
+func TestOneRecordThatContradictsTwoKeysIsTwoCases(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	paid := s.charging("order-0000000001").succeeded()
+	var want []string
+	for _, key := range []string{"order-0000000002", "order-0000000003"} {
+		g := s.charging(key)
+		is[Pending](t, g.live(g.lease, g.movement, paid.success()))
+		if !g.inquire().sight.DeadLettered {
+			t.Errorf("%s waits for no operator", key)
+		}
+		want = append(want, contradicts(g, paid.record.ID))
+	}
+	s.wantLetters(want...)
+}
+
+// While an open letter says that money moved, nobody is told that the payment was declined.
+func TestDeclineBesideMovedMoneyIsForAnOperator(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	for i, source := range []Source{SourceWebhook, SourceScan, SourceLookup} {
+		g := s.charging("order-000000000" + string(rune('1'+i))).lost().windowPasses()
+		is[Lettered](t, s.settle(SourceWebhook, as("psp_stray_"+string(source), otherAmount.record(g))))
+		declined := as("psp_declined_"+string(source), refusedBy(g.record, "no_money"))
+		for range 2 {
+			if source == SourceLookup {
+				psp.onLookup(finds(declined))
+				g.resolves(ToOperator)
+			} else if l := is[Lettered](t, s.settle(source, declined)); l.Kind != deadletters.PSPContradicts {
+				t.Errorf("%s: letter %s", source, l.Kind)
+			}
+		}
+		g.wantStatus(idempotency.UnknownStatus, 1)
+		g.wantMoved(Processing, "")
+		if n := s.count("SELECT count(*) FROM dead_letters WHERE finding = $1 AND evidence #>> '{record,status}' = 'declined'",
+			strings.TrimPrefix(contradicts(g, declined.ID), "psp_contradicts_request ")); n != 1 {
+			t.Errorf("%s: %d letters hold the decline", source, n)
+		}
+		// A retry of the letter about the money says that it is seen to: what is left is the decline.
+		s.exec(`UPDATE dead_letters SET status = 'resolved', version = version + 1, resolved_at = clock_timestamp(), action = 'retry', actor = 'ann',
+			resolution_reason = 'given back' WHERE status = 'open' AND evidence #>> '{record,status}' = 'succeeded'`)
+		is[Settled](t, s.settle(SourceWebhook, declined))
+		g.wantMoved(Refused, declined.ID)
+	}
+}
+
+// A letter that is opened between the look and the write keeps a decline back as well.
+func TestDeclineDoesNotPassALetterThatWasOpenedMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001").lost()
+	is[Lettered](t, s.settle(SourceWebhook, as("psp_stray", otherAmount.record(g))))
+	row := g.row()
+	for unlessCharged, through := range map[bool]bool{true: false, false: true} {
+		tx, err := s.pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out idempotency.Passage
+		b := &pgx.Batch{}
+		s.keys.QueueSettle(b, row.Execution(), idempotency.UnknownStatus, unlessCharged, idempotency.Note{Actor: "webhook", Reason: "declined"},
+			idempotency.Response{Status: 402, Body: []byte("{}")}, &out)
+		if err := postgres.SendTx(t.Context(), tx, b); err != nil || out.Through != through {
+			t.Errorf("unless charged %v: through %v, %v", unlessCharged, out.Through, err)
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

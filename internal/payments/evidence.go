@@ -90,7 +90,7 @@ func (s *Service) inOtherHands(ctx context.Context, c *caseFile) (bool, error) {
 	case err != nil:
 		return false, err
 	}
-	if sight.Execution.Generation != c.execution.Generation {
+	if sight.Execution.Generation != c.execution.Generation || sight.Execution.Subject != c.execution.Subject {
 		return false, nil // they are at work on another payment
 	}
 	return sight.Status == idempotency.InProgressStatus || sight.Status == idempotency.UnknownStatus && sight.WindowLeft > 0, nil
@@ -107,7 +107,7 @@ type testimony struct {
 	source   Source
 	outcome  gateway.Outcome
 	evidence []byte // JSON, or nil
-	record   string // names the PSP's record, as a finding
+	id       string // of the PSP's record; "" if it has none
 	excess   bool   // of a refund: its share of the payment has gone to another one
 }
 
@@ -115,7 +115,7 @@ type testimony struct {
 func (c *caseFile) testify(e Evidence) testimony {
 	return testimony{
 		source: e.Source, outcome: c.movement.judge(c.execution.PassThroughKey(), e.Record), evidence: e.Record.Evidence(),
-		record: recordFinding(e.Record.Account, e.Record.ID),
+		id: e.Record.ID,
 	}
 }
 

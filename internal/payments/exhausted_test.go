@@ -47,7 +47,7 @@ func TestBudgetOfUnansweredLookupsEndsOnTheDesk(t *testing.T) {
 		g.wantWait(wait)
 		s.wantLetters()
 	}
-	finding := "lookups_exhausted key acme POST /payments order-0000000001 1"
+	finding := "lookups_exhausted key acme POST /payments order-0000000001 1 " + g.lease.Subject().String()
 	for range 3 {
 		g.resolves(ToOperator)
 		g.wantWait(patient().Recheck)
@@ -113,7 +113,7 @@ func TestNothingIsNoProofWhenThePSPMayHaveForgotten(t *testing.T) {
 		g.resolves(ToOperator)
 		g.wantWait(patient().Recheck)
 		g.wantStatus(idempotency.UnknownStatus, 1)
-		s.wantLetters("psp_memory_over key acme POST /payments order-0000000001 1")
+		s.wantLetters("psp_memory_over key acme POST /payments order-0000000001 1 " + g.lease.Subject().String())
 	}
 	psp.onLookup(finds(g.record))
 	g.resolves(Resolved)
@@ -131,7 +131,7 @@ func TestOpenLetterHoldsTheKey(t *testing.T) {
 		g.resolves(ToOperator)
 		g.wantWait(patient().Recheck)
 	}
-	s.wantLetters("psp_contradicts_request key acme POST /payments order-0000000001 1")
+	s.wantLetters(contradicts(g, g.record.ID))
 	psp.onLookup(finds())
 	g.resolves(ToOperator)
 	g.wantWait(patient().Recheck)
@@ -163,8 +163,7 @@ func TestRecordThatIsFoundAndContradictsIsALetterOfTheKey(t *testing.T) {
 			g.wantWait(patient().Recheck)
 		}
 		g.wantStatus(idempotency.UnknownStatus, 1)
-		finding := "key acme POST /payments " + g.key.Key.String() + " 1"
-		if n := s.count("SELECT count(*) FROM dead_letters WHERE kind = 'psp_contradicts_request' AND finding = $1", finding); n != 1 {
+		if n := s.count("SELECT count(*) FROM dead_letters WHERE kind || ' ' || finding = $1", contradicts(g, r.ID)); n != 1 {
 			t.Errorf("%s: %d letters of the key", name, n)
 		}
 	}

@@ -45,9 +45,7 @@ func (s *shop) notExecuted(g *stage) {
 	if err := s.pool.QueryRow(s.t.Context(), "SELECT id FROM dead_letters WHERE status = 'open'").Scan(&id); err != nil {
 		s.t.Fatal(err)
 	}
-	inquiry, err := s.service.Inquire(s.t.Context(), deadletters.About{
-		Tenant: "acme", Scope: string(g.claim.Ref.Scope), Key: g.key.Key.String(), Generation: 1,
-	})
+	inquiry, err := s.service.Inquire(s.t.Context(), g.about(1))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func (s *Service) fenced(ctx context.Context, l idempotency.Lease, m movement, o
 	var settled bool
 	if ok, isSuccess := o.(gateway.Succeeded); isSuccess {
 		finding, err := s.settleCase(ctx, &caseFile{movement: m, execution: l.Execution()}, nil, testimony{
-			source: SourceOwner, outcome: ok, evidence: inHand(ok), record: recordFinding(m.onBehalfOf().PSPAccount, ok.ID),
+			source: SourceOwner, outcome: ok, evidence: inHand(ok), id: ok.ID,
 		})
 		if err != nil {
 			s.metrics.StoreFailed("settle")

@@ -179,7 +179,7 @@ func TestLateSuccessUnderTheIDOfAnotherPaymentIsALetter(t *testing.T) {
 	is[Pending](t, g.live(g.lease, g.movement, other.success()))
 	g.wantStatus(idempotency.UnknownStatus, 1)
 	g.wantMoved(Processing, "")
-	s.wantLetters("psp_contradicts_request key acme POST /payments order-0000000002 1")
+	s.wantLetters(contradicts(g, other.record.ID))
 	is[Lettered](t, s.settle(SourceWebhook, as(other.record.ID, g.record)))
 	g.wantStatus(idempotency.UnknownStatus, 1)
 }

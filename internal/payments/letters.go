@@ -23,14 +23,23 @@ func (s *Service) keyLetter(
 	if evidence, err = withAsked(evidence, m); err != nil {
 		return deadletters.Letter{}, err
 	}
-	about := deadletters.About{
-		Tenant: m.onBehalfOf().Tenant, Scope: string(e.Ref.Scope), Key: e.Ref.Key.String(), Generation: e.Generation,
-	}
+	about := aboutKey(m, e)
 	return deadletters.Letter{
-		ID: id, Kind: kind, Finding: about.KeyFinding(), About: &about, Subject: &e.Subject,
+		ID: id, Kind: kind, Finding: about.KeyFinding(e.Subject), About: &about, Subject: &e.Subject,
 		Reason: clip(reason), Evidence: evidence,
 	}, nil
 }
+
+// aboutKey names the key of an execution as a dead letter does.
+func aboutKey(m movement, e idempotency.Execution) deadletters.About {
+	return deadletters.About{
+		Tenant: m.onBehalfOf().Tenant, Scope: string(e.Ref.Scope), Key: e.Ref.Key.String(), Generation: e.Generation,
+	}
+}
+
+// contradictionFinding names a contradiction by the key and the PSP's record. A second record that contradicts the same request is another case. So is
+// the same record under another key: each key needs a letter of its own, which holds it.
+func contradictionFinding(l deadletters.Letter, id string) string { return l.Finding + " record " + id }
 
 // withAsked adds to evidence what had been asked for: who decides has to hold one against the other.
 func withAsked(evidence []byte, m movement) ([]byte, error) {

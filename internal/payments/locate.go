@@ -84,24 +84,26 @@ func (s *Service) caseOf(ctx context.Context, e idempotency.Execution) (*caseFil
 
 // look sees a key and what it stands for, in one round trip. It fails with idempotency.ErrNoKey when the key is gone, or stands for
 // something else by now. In company: of many lookups at a time, the questions to the database would cost more than those to the PSP.
-func (s *Service) look(ctx context.Context, ref idempotency.Ref, generation int32) (idempotency.Sight, *caseFile, error) {
+func (s *Service) look(ctx context.Context, due idempotency.Due) (idempotency.Sight, *caseFile, error) {
 	var sight idempotency.Sight
 	var c *caseFile
-	err := s.db.SendShared(ctx, lockOrder(ref), func(b *pgx.Batch) {
-		s.keys.QueueLook(b, ref, &sight)
-		s.queueCaseOf(b, ref, &c)
+	err := s.db.SendShared(ctx, lockOrder(due.Ref), func(b *pgx.Batch) {
+		s.keys.QueueLook(b, due.Ref, &sight)
+		s.queueCaseOf(b, due.Ref, &c)
 	})
 	if err != nil {
 		return sight, nil, fmt.Errorf("look at key: %w", err)
 	}
-	return sight, c, c.seen(sight, generation)
+	return sight, c, c.seen(sight, due)
 }
 
-// seen takes over where the key of the case was seen. It fails unless both are the same generation's: each of the two statements that read
-// them sees what was committed by then, and the key may have been taken anew in between.
-func (c *caseFile) seen(sight idempotency.Sight, generation int32) error {
+// seen takes over where the key of the case was seen. It fails unless the key still stands for what is due, and the case is of the same
+// generation: each of the two statements that read them sees what was committed by then, and the key may have been renewed in between.
+func (c *caseFile) seen(sight idempotency.Sight, due idempotency.Due) error {
 	switch {
-	case sight.Execution.Generation != generation: // also of no key at all
+	case sight.Execution.Generation != due.Generation: // also of no key at all
+		return idempotency.ErrNoKey
+	case due.Subject != uuid.UUID{} && sight.Execution.Subject != due.Subject:
 		return idempotency.ErrNoKey
 	case c == nil:
 		return fmt.Errorf("load what the key stands for: %w", errNotOurs)

@@ -90,7 +90,11 @@ func (s *Service) letter(l idempotency.Lease, m movement, o gateway.Indeterminat
 	if !o.Contradiction {
 		return deadletters.Letter{}, nil
 	}
-	return s.keyLetter(deadletters.PSPContradicts, l.Execution(), m, o.Reason, o.Evidence)
+	letter, err := s.keyLetter(deadletters.PSPContradicts, l.Execution(), m, o.Reason, o.Evidence)
+	if err == nil && o.ID != "" {
+		letter.Finding = contradictionFinding(letter, o.ID)
+	}
+	return letter, err
 }
 
 // belongsToAnother reports whether a verdict was refused for its id, which another payment or refund of ours has.
@@ -104,7 +108,8 @@ func namedTwice(o gateway.Outcome) gateway.Outcome {
 	if err != nil {
 		evidence = nil
 	}
+	v, _ := verdictOf(o)
 	return gateway.Indeterminate{
-		Reason: "answer names what the PSP did for another request", Contradiction: true, Evidence: evidence,
+		Reason: "answer names what the PSP did for another request", Contradiction: true, ID: v.pspID, Evidence: evidence,
 	}
 }

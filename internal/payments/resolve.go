@@ -49,7 +49,7 @@ const (
 // no harm: every write starts from what was seen before the question.
 func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (Resolution, error) {
 	s := r.service
-	sight, c, err := s.look(ctx, due.Ref, due.Generation)
+	sight, c, err := s.look(ctx, due)
 	switch {
 	case errors.Is(err, idempotency.ErrNoKey):
 		return Moot, nil
@@ -59,7 +59,11 @@ func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (Resolution
 		return Moot, nil
 	}
 	// Crash window 13: seen, not asked.
-	switch l := s.ask(ctx, c).(type) { // Crash window 14: asked, not written.
+	answer, err := s.ask(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	switch l := answer.(type) { // Crash window 14: asked, not written.
 	case gateway.Found:
 		return r.found(ctx, c, sight, l)
 	case gateway.NotFound:
@@ -69,11 +73,6 @@ func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (Resolution
 	default:
 		return "", fmt.Errorf("lookup %T is not known", l)
 	}
-}
-
-// ask looks the key up under the tenant's own account.
-func (s *Service) ask(ctx context.Context, c *caseFile) gateway.Lookup {
-	return s.psp.Lookup(ctx, c.movement.object(), c.movement.onBehalfOf().PSPAccount, c.execution.PassThroughKey())
 }
 
 // found settles the key with the record: with what lies under its key, whatever that refers to. More than one is one too many, and each

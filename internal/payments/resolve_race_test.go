@@ -171,7 +171,7 @@ func TestKeyAndMovementAreOfOneGeneration(t *testing.T) {
 		"no key":             {nil, idempotency.Sight{}, idempotency.ErrNoKey},
 		"no movement at all": {nil, at(1, first), errNotOurs},
 	} {
-		if err := c.file.seen(c.sight, 1); !errors.Is(err, c.want) || err == nil && c.file.execution != c.sight.Execution {
+		if err := c.file.seen(c.sight, idempotency.Due{Generation: 1}); !errors.Is(err, c.want) || err == nil && c.file.execution != c.sight.Execution {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

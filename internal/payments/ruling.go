@@ -2,6 +2,7 @@ package payments
 
 import (
 	"context"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -30,24 +31,52 @@ func (i Inquiry) Answer() gateway.Lookup { return i.answer }
 // WindowOver reports whether the settle window was over when the PSP was asked.
 func (i Inquiry) WindowOver() bool { return i.sight.WindowLeft <= 0 }
 
-// Verdict reads the PSP's record as a verdict: Succeeded, Declined, or Indeterminate for one that contradicts the request. It is nil
-// when there is no record.
-func (i Inquiry) Verdict() gateway.Outcome {
-	found, ok := i.answer.(gateway.Found)
-	if !ok {
-		return nil
-	}
-	return i.file.movement.judge(i.file.execution.PassThroughKey(), found.Records[0])
+// Own are the PSP's records under the key that refer to this movement, or to nothing. A record that refers to something else says nothing of it to
+// an operator, who has to be able to close the case.
+func (i Inquiry) Own() []gateway.Record {
+	found, _ := i.answer.(gateway.Found)
+	return slices.DeleteFunc(slices.Clone(found.Records), i.foreign)
 }
 
-// Inquire looks at a key and asks the PSP for it. It fails with idempotency.ErrNoKey when the key is gone, or stands for something else
-// by now.
-func (s *Service) Inquire(ctx context.Context, about deadletters.About) (Inquiry, error) {
-	sight, c, err := s.look(ctx, idempotency.StoredRef(about.Scope, about.Key), about.Generation)
+func (i Inquiry) foreign(r gateway.Record) bool {
+	id, ok := subjectOf(r)
+	return r.Reference != "" && (!ok || id != i.file.execution.Subject)
+}
+
+// Foreign tells what the PSP's record of that id refers to, if that is something else than this movement.
+func (i Inquiry) Foreign(id string) (reference string, foreign bool) {
+	found, _ := i.answer.(gateway.Found)
+	for _, r := range found.Records {
+		if r.ID == id && i.foreign(r) {
+			return r.Reference, true
+		}
+	}
+	return "", false
+}
+
+// Verdict reads the PSP's own record as a verdict: Succeeded, Declined, or Indeterminate for one that contradicts the request. It is nil
+// when there is no record.
+func (i Inquiry) Verdict() gateway.Outcome {
+	own := i.Own()
+	if len(own) == 0 {
+		return nil
+	}
+	return i.file.movement.judge(i.file.execution.PassThroughKey(), own[0])
+}
+
+// Inquire looks at the key of a letter and asks the PSP for it. It fails with idempotency.ErrNoKey when the key is gone, or stands for something
+// else by now. The letter must be about a key.
+func (s *Service) Inquire(ctx context.Context, about deadletters.Letter) (Inquiry, error) {
+	due := idempotency.Due{Ref: idempotency.StoredRef(about.About.Scope, about.About.Key), Generation: about.About.Generation}
+	if about.Subject != nil {
+		due.Subject = *about.Subject
+	}
+	sight, c, err := s.look(ctx, due)
 	if err != nil {
 		return Inquiry{}, err
 	}
-	return Inquiry{file: c, sight: sight, answer: s.ask(ctx, c)}, nil
+	answer, err := s.ask(ctx, c)
+	return Inquiry{file: c, sight: sight, answer: answer}, err
 }
 
 // RuleExecutedTx completes an unknown key as executed, in the operator's transaction. pspID is the PSP's id of the movement. It fails
@@ -65,23 +94,28 @@ func (s *Service) RuleExecutedTx(ctx context.Context, tx pgx.Tx, i Inquiry, pspI
 	return writeTx(ctx, tx, i.file, w)
 }
 
-// RuleNotExecutedTx releases an unknown key as not executed, in the operator's transaction. The inquiry must have found nothing, after
-// the settle window. It fails with ErrMoved when the key is not unknown any more, or has another open dead letter.
+// RuleNotExecutedTx releases an unknown key as not executed, in the operator's transaction. The inquiry must have found nothing of this movement,
+// after the settle window. It fails with ErrMoved when the key is not unknown any more, or has another open dead letter.
 func (s *Service) RuleNotExecutedTx(ctx context.Context, tx pgx.Tx, i Inquiry) error {
-	if _, nothingThere := i.answer.(gateway.NotFound); !nothingThere {
+	switch i.answer.(type) {
+	case gateway.NotFound, gateway.Found:
+		if len(i.Own()) > 0 {
+			return ErrMoved
+		}
+	default:
 		return ErrMoved
 	}
 	note := idempotency.Note{Actor: string(SourceOperator), Reason: "an operator says, and the PSP with him: not executed"}
 	return writeTx(ctx, tx, i.file, s.release(i.file, i.sight, note, s.keys.QueueReleaseByOperator))
 }
 
-// WakeTx has an unknown key looked up at once, with a fresh budget. A key that is not unknown needs none.
-func (s *Service) WakeTx(ctx context.Context, tx pgx.Tx, about deadletters.About) error {
-	sight, err := s.keys.LookTx(ctx, tx, idempotency.StoredRef(about.Scope, about.Key))
+// WakeTx has the unknown key of a letter looked up at once, with a fresh budget. A key that is not unknown needs none.
+func (s *Service) WakeTx(ctx context.Context, tx pgx.Tx, about deadletters.Letter) error {
+	sight, err := s.keys.LookTx(ctx, tx, idempotency.StoredRef(about.About.Scope, about.About.Key))
 	if err != nil {
 		return err
 	}
-	if sight.Execution.Generation != about.Generation {
+	if !about.Concerns(sight.Execution.Generation, sight.Execution.Subject) {
 		return idempotency.ErrNoKey
 	}
 	b := &pgx.Batch{}

@@ -12,11 +12,12 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// about names the stage's key as a letter does.
-func (g *stage) about(generation int32) deadletters.About {
-	return deadletters.About{
+// about is a letter about what the stage's key stood for at first.
+func (g *stage) about(generation int32) deadletters.Letter {
+	subject := g.lease.Subject()
+	return deadletters.Letter{Subject: &subject, About: &deadletters.About{
 		Tenant: "acme", Scope: string(g.claim.Ref.Scope), Key: g.key.Key.String(), Generation: generation,
-	}
+	}}
 }
 
 func (g *stage) inquire() Inquiry {
@@ -41,7 +42,7 @@ func (s *shop) ruleNotExecuted(i Inquiry) error {
 	return s.inTx(func(ctx context.Context, tx pgx.Tx) error { return s.service.RuleNotExecutedTx(ctx, tx, i) })
 }
 
-func (s *shop) wake(about deadletters.About) error {
+func (s *shop) wake(about deadletters.Letter) error {
 	return s.inTx(func(ctx context.Context, tx pgx.Tx) error { return s.service.WakeTx(ctx, tx, about) })
 }
 
@@ -80,8 +81,9 @@ func TestInquiryHasThePSPsFreshWord(t *testing.T) {
 	if o, ok := g.inquire().Verdict().(gateway.Indeterminate); !ok || !o.Contradiction {
 		t.Errorf("found another amount: %+v", o)
 	}
-	for name, about := range map[string]deadletters.About{
-		"another generation": g.about(2), "another key": {Scope: string(g.claim.Ref.Scope), Key: "order-0000000002", Generation: 1},
+	for name, about := range map[string]deadletters.Letter{
+		"another generation": g.about(2),
+		"another key":        {About: &deadletters.About{Scope: string(g.claim.Ref.Scope), Key: "order-0000000002", Generation: 1}},
 	} {
 		if _, err := s.service.Inquire(t.Context(), about); !errors.Is(err, idempotency.ErrNoKey) {
 			t.Errorf("%s: %v", name, err)

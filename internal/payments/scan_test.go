@@ -127,14 +127,14 @@ func TestScanSettlesWhatOthersHaveMissed(t *testing.T) {
 	psp.records[4].AmountMinor++
 	s.wantScan(9, 4, ReachedEnd)
 	s.wantWatermark(psp.records[4])
-	s.wantLetters("psp_contradicts_request key acme POST /payments order-0000000004 1")
+	s.wantLetters(contradicts(stages[4], psp.records[4].ID))
 	stages[3].wantTimeline("owner in_progress>unknown", "scan unknown>completed")
 	before := s.everything()
 	s.wantScan(9, 0, ReachedEnd)
 	if s.everything() != before {
 		t.Error("the second scan has moved something")
 	}
-	s.wantLetters("psp_contradicts_request key acme POST /payments order-0000000004 1")
+	s.wantLetters(contradicts(stages[4], psp.records[4].ID))
 }
 
 // A scan that ends early goes on where it was, behind what is settled.

@@ -45,6 +45,15 @@ func (s *Service) weigh(ctx context.Context, c *caseFile, k keyState, t testimon
 			return nothing(LeftAlone{}), nil // a later attempt is under way, and the PSP tells it the same
 		}
 		c.execution = k.execution
+		if v.status == Refused {
+			charged, err := deadletters.SaysCharged(ctx, s.db, aboutKey(c.movement, c.execution), c.execution.Subject)
+			if err != nil {
+				return weighed{}, err
+			}
+			if charged {
+				return s.toOperator(c, deadletters.PSPContradicts, t, "the PSP says declined, and an open dead letter of the key says that money moved")
+			}
+		}
 		return s.settlement(c, k.status, v, t)
 	}
 
@@ -83,13 +92,13 @@ func (s *Service) settlement(c *caseFile, seen idempotency.Status, v verdict, t 
 	}
 	execution := c.execution
 	note := idempotency.Note{Actor: string(t.source), Reason: "the PSP says " + t.outcome.Label(), Evidence: t.evidence}
-	if t.source == SourceOperator && t.record == "" {
+	if t.source == SourceOperator && t.id == "" {
 		note.Reason = "an operator says: executed"
 	}
 	return weighed{
 		label: string(v.status), guarded: true,
 		queue: func(b *pgx.Batch, out *written) {
-			s.keys.QueueSettle(b, execution, seen, note, response, &out.passage)
+			s.keys.QueueSettle(b, execution, seen, v.status == Refused, note, response, &out.passage)
 			c.movement.queueSettle(b, execution, v, idempotency.CompletedStatus, &out.rows)
 		},
 		finding: func(p idempotency.Passage) Finding {
@@ -127,8 +136,12 @@ func (s *Service) toOperator(c *caseFile, kind deadletters.Kind, t testimony, re
 	if err != nil {
 		return weighed{}, err
 	}
-	if t.record != "" && kind != deadletters.PSPContradicts {
-		letter.Finding = t.record // two records that contradict one result are two cases
+	switch {
+	case t.id == "":
+	case kind == deadletters.PSPContradicts:
+		letter.Finding = contradictionFinding(letter, t.id)
+	default:
+		letter.Finding = recordFinding(c.movement.onBehalfOf().PSPAccount, t.id) // two records that contradict one result are two cases
 	}
 	var opened bool
 	return weighed{

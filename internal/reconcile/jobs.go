@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 )
@@ -23,11 +24,13 @@ type sweepArgs struct{}
 // claimArgs asks for all unknown keys that are due.
 type claimArgs struct{}
 
-// resolveArgs asks for one key. Migration 14 reads these names in a job that was given up.
+// resolveArgs asks for one key. Migration 23 reads these names in a job that was given up.
 type resolveArgs struct {
 	Scope      string `json:"scope" river:"unique"`
 	Key        string `json:"key" river:"unique"`
 	Generation int32  `json:"generation" river:"unique"`
+	// Subject is the payment or refund that the key stood for. A job of an earlier version has none.
+	Subject uuid.UUID `json:"subject,omitzero" river:"unique"`
 	// After is the job of the run before, if the queue has that as running still. It tells this one from it.
 	After int64 `json:"after,omitzero" river:"unique"`
 }

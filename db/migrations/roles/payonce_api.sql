@@ -2,7 +2,7 @@
 -- It deletes nothing, makes no tenant and no API key, and what it dates by the database's clock it cannot date otherwise.
 -- A test takes each of these away and expects a statement to fail: there is none to spare.
 
-GRANT SELECT ON goose_db_version, tenants, api_keys, ledger_watermarks TO payonce_api;
+GRANT SELECT ON goose_db_version, tenants, api_keys, ledger_watermarks, idempotency_key_tombstones TO payonce_api;
 
 -- All but what names a key and when it came up.
 GRANT SELECT,

@@ -273,7 +273,8 @@ SELECT $1, $2, $3, $4::text, $5::text, $6::text,
 WHERE NOT EXISTS (SELECT FROM dead_letters AS d
                   WHERE d.kind = $2 AND d.finding = $3 AND d.status = 'resolved' AND d.action <> 'retry')
    OR EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.scope = $5 AND k.key = $6 AND k.generation = $7 AND k.status = 'unknown')
+              WHERE k.scope = $5 AND k.key = $6 AND k.generation = $7
+                AND ($8::uuid IS NULL OR k.subject = $8::uuid) AND k.status = 'unknown')
 ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING
 `
 
@@ -313,9 +314,10 @@ func (q *Queries) OpenDeadLetter(ctx context.Context, arg OpenDeadLetterParams) 
 }
 
 const otherOpenLetter = `-- name: OtherOpenLetter :one
-SELECT id FROM dead_letters
-WHERE scope = $1 AND key = $2 AND generation = $3 AND status = 'open' AND id <> $4
-ORDER BY opened_at, id LIMIT 1
+SELECT d.id FROM dead_letters AS d
+WHERE d.scope = $1 AND d.key = $2 AND d.generation = $3 AND d.status = 'open' AND d.id <> $4
+  AND (d.subject IS NULL OR $5::uuid IS NULL OR d.subject = $5::uuid)
+ORDER BY d.opened_at, d.id LIMIT 1
 `
 
 type OtherOpenLetterParams struct {
@@ -323,15 +325,17 @@ type OtherOpenLetterParams struct {
 	Key        *string
 	Generation *int32
 	ID         uuid.UUID
+	Subject    *uuid.UUID
 }
 
-// The oldest other letter that holds the key.
+// The oldest other letter that holds the key for what it stands for.
 func (q *Queries) OtherOpenLetter(ctx context.Context, arg OtherOpenLetterParams) (uuid.UUID, error) {
 	row := q.db.QueryRow(ctx, otherOpenLetter,
 		arg.Scope,
 		arg.Key,
 		arg.Generation,
 		arg.ID,
+		arg.Subject,
 	)
 	var id uuid.UUID
 	err := row.Scan(&id)
@@ -414,4 +418,31 @@ func (q *Queries) ResolveLetter(ctx context.Context, arg ResolveLetterParams) (R
 		&i.ResolutionReason,
 	)
 	return i, err
+}
+
+const saysCharged = `-- name: SaysCharged :one
+SELECT EXISTS (SELECT FROM dead_letters AS d
+               WHERE d.scope = $1 AND d.key = $2 AND d.generation = $3 AND d.status = 'open'
+                 AND (d.subject IS NULL OR d.subject = $4)
+                 AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}'))
+`
+
+type SaysChargedParams struct {
+	Scope      *string
+	Key        *string
+	Generation *int32
+	Subject    *uuid.UUID
+}
+
+// Whether an open letter about this execution of a key holds a record, or an answer of the PSP, by which money moved.
+func (q *Queries) SaysCharged(ctx context.Context, arg SaysChargedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, saysCharged,
+		arg.Scope,
+		arg.Key,
+		arg.Generation,
+		arg.Subject,
+	)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }

@@ -22,7 +22,7 @@ WHERE k.ctid = ANY (ARRAY(
     LIMIT $2
     FOR UPDATE SKIP LOCKED
 ))
-RETURNING k.scope, k.key, k.generation
+RETURNING k.scope, k.key, k.generation, k.subject
 `
 
 type ClaimDueParams struct {
@@ -34,6 +34,7 @@ type ClaimDueRow struct {
 	Scope      string
 	Key        string
 	Generation int32
+	Subject    uuid.UUID
 }
 
 // unknown -> unknown: takes the keys whose next lookup is due, oldest first, and puts them out of sight of other claimers for a
@@ -48,7 +49,12 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 	var items []ClaimDueRow
 	for rows.Next() {
 		var i ClaimDueRow
-		if err := rows.Scan(&i.Scope, &i.Key, &i.Generation); err != nil {
+		if err := rows.Scan(
+			&i.Scope,
+			&i.Key,
+			&i.Generation,
+			&i.Subject,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -138,7 +144,7 @@ WITH deleted AS (
         SELECT o.ctid FROM idempotency_keys AS o
         WHERE o.delete_after <= (SELECT clock_timestamp())
           AND NOT EXISTS (SELECT FROM dead_letters AS d
-                          WHERE d.scope = o.scope AND d.key = o.key AND d.generation = o.generation AND d.status = 'open')
+                          WHERE d.scope = o.scope AND d.key = o.key AND d.status = 'open')
         ORDER BY o.delete_after
         LIMIT $1
         FOR UPDATE SKIP LOCKED
@@ -151,8 +157,9 @@ WITH deleted AS (
 SELECT count(*) FROM deleted
 `
 
-// Forgets expired keys with their timelines, once the audit window is over. Competes with requests that take one of them anew. A
-// letter may have been opened after the expiry, of a movement that came to light too late: its key stays, with all that is known.
+// Deletes expired keys with their timelines, once the audit window is over. A trigger leaves a tombstone of each, with its last generation. Competes
+// with requests that renew one of them. A dead letter may have been opened after the expiry, about a movement that came to light too late, or may be
+// about an earlier generation, whose lines are in the same timeline: the key stays as long as any letter about it is open.
 func (q *Queries) DeleteKeys(ctx context.Context, maxRows int32) (int64, error) {
 	row := q.db.QueryRow(ctx, deleteKeys, maxRows)
 	var count int64
@@ -168,7 +175,8 @@ WITH expired AS (
         SELECT o.ctid FROM idempotency_keys AS o
         WHERE o.finished_at IS NOT NULL AND o.delete_after IS NULL AND o.expires_at <= (SELECT clock_timestamp())
           AND NOT EXISTS (SELECT FROM dead_letters AS d
-                          WHERE d.scope = o.scope AND d.key = o.key AND d.generation = o.generation AND d.status = 'open')
+                          WHERE d.scope = o.scope AND d.key = o.key AND d.generation = o.generation AND d.status = 'open'
+                            AND (d.subject IS NULL OR d.subject = o.subject))
         ORDER BY o.expires_at
         LIMIT $2
         FOR UPDATE SKIP LOCKED
@@ -382,7 +390,7 @@ SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failur
        (k.reserved_at + $2::interval <= clock_timestamp())::boolean AS memory_over,
        EXISTS (SELECT FROM dead_letters AS d
                WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
-                 AND d.kind <> 'job_discarded') AS dead_lettered
+                 AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded') AS dead_lettered
 FROM idempotency_keys AS k WHERE k.scope = $3 AND k.key = $4
 `
 
@@ -520,12 +528,13 @@ WITH postponed AS (
     SET reconcile_after = clock_timestamp() + $1::interval, lookup_failures = $2
     WHERE k.scope = $3 AND k.key = $4 AND k.generation = $5 AND k.attempt = $6
       AND k.status = 'unknown'
-    RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
+    RETURNING k.scope, k.key, k.generation, k.attempt, k.subject, k.expires_at
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.scope, n.key, n.generation, n.attempt, $7, 'unknown', 'unknown', $8 FROM postponed AS n
     WHERE NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.scope = n.scope AND d.key = n.key AND d.generation = n.generation AND d.status = 'open')
+                      WHERE d.scope = n.scope AND d.key = n.key AND d.generation = n.generation AND d.status = 'open'
+                        AND (d.subject IS NULL OR d.subject = n.subject))
        OR $7 || ' ' || $8 IS DISTINCT FROM (
               SELECT e.actor || ' ' || e.reason FROM idempotency_key_events AS e
               WHERE e.scope = n.scope AND e.key = n.key ORDER BY e.id DESC LIMIT 1)
@@ -609,7 +618,7 @@ WITH released AS (
       AND ($8::timestamptz < k.reserved_at + $9::interval OR $10::boolean)
       AND NOT EXISTS (SELECT FROM dead_letters AS d
                       WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
-                        AND d.kind <> 'job_discarded')
+                        AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded')
     RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
@@ -762,7 +771,9 @@ WITH seen AS MATERIALIZED (
     INSERT INTO idempotency_keys (
         scope, key, status, fingerprint, attempt, generation, lease_id, subject,
         created_at, reserved_at, locked_until, expires_at)
-    SELECT $1, $2, 'in_progress', $3, 1, 1, $4, $5,
+    SELECT $1, $2, 'in_progress', $3, 1,
+           1 + coalesce((SELECT t.generation FROM idempotency_key_tombstones AS t WHERE t.scope = $1 AND t.key = $2), 0),
+           $4, $5,
            clock.at, clock.at, clock.at + $6::interval, clock.at + $7::interval
     FROM (SELECT clock_timestamp() AS at) AS clock
     WHERE NOT EXISTS (SELECT FROM seen)
@@ -817,7 +828,8 @@ type ReserveKeyRow struct {
 // none -> in_progress, or the row that is in the way. Competes with every other request that carries the same key:
 // the loser of the INSERT waits for the winner's commit. No row at all means that the winner committed
 // after this statement's snapshot: run it again. A row that the snapshot shows is read and not tried against: a replay is nothing but a
-// look, and an INSERT that comes to nothing costs as much as one that comes to something.
+// look, and an INSERT that comes to nothing costs as much as one that comes to something. A key that was deleted goes on from the generation in its
+// tombstone: the deletion and the tombstone are one transaction, so this statement sees the row, or the tombstone, or neither.
 func (q *Queries) ReserveKey(ctx context.Context, arg ReserveKeyParams) (ReserveKeyRow, error) {
 	row := q.db.QueryRow(ctx, reserveKey,
 		arg.Scope,
@@ -971,10 +983,15 @@ WITH completed AS (
     WHERE k.scope = $7 AND k.key = $8 AND k.subject = $9
       AND k.generation = $10 AND k.attempt = $11 AND k.status = $12
       AND k.status IN ('in_progress', 'unknown', 'failed_retryable')
+      AND NOT ($13::boolean AND EXISTS (
+          SELECT FROM dead_letters AS d
+          WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+            AND (d.subject IS NULL OR d.subject = k.subject)
+            AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')))
     RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
-    SELECT n.scope, n.key, n.generation, n.attempt, $13, $12, 'completed', $14, $15::jsonb
+    SELECT n.scope, n.key, n.generation, n.attempt, $14, $12, 'completed', $15, $16::jsonb
     FROM completed AS n
 )
 SELECT expires_at FROM completed
@@ -993,6 +1010,7 @@ type SettleKeyParams struct {
 	Generation            int32
 	Attempt               int32
 	Seen                  string
+	UnlessCharged         bool
 	Actor                 string
 	Reason                string
 	Evidence              []byte
@@ -1001,7 +1019,8 @@ type SettleKeyParams struct {
 // in_progress | unknown | failed_retryable -> completed, by evidence of what the PSP did. Competes with every other writer: the
 // edge starts from the state that the caller has seen, so whoever moves the key first makes the others look again. A
 // completion this late keeps the key for a whole retention from now: pruned at once, the client's next retry would be a new
-// generation, and a second charge.
+// generation, and a second charge. A decline (unless_charged) does not pass while an open dead letter of the key says that money moved: nobody may be
+// told of a refusal then.
 func (q *Queries) SettleKey(ctx context.Context, arg SettleKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, settleKey,
 		arg.Retention,
@@ -1016,6 +1035,7 @@ func (q *Queries) SettleKey(ctx context.Context, arg SettleKeyParams) (time.Time
 		arg.Generation,
 		arg.Attempt,
 		arg.Seen,
+		arg.UnlessCharged,
 		arg.Actor,
 		arg.Reason,
 		arg.Evidence,
@@ -1037,12 +1057,12 @@ WITH lost AS (
         LIMIT $2
         FOR UPDATE SKIP LOCKED
     ))
-    RETURNING k.scope, k.key, k.generation, k.attempt
+    RETURNING k.scope, k.key, k.generation, k.attempt, k.subject
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.scope, n.key, n.generation, n.attempt, 'sweeper', 'in_progress', 'unknown', 'lease over' FROM lost AS n
 )
-SELECT scope, key, generation FROM lost
+SELECT scope, key, generation, subject FROM lost
 `
 
 type SweepLeasesParams struct {
@@ -1054,6 +1074,7 @@ type SweepLeasesRow struct {
 	Scope      string
 	Key        string
 	Generation int32
+	Subject    uuid.UUID
 }
 
 // in_progress -> unknown, for all leases that are over, in one statement. Competes with owners, webhooks, requests and other sweepers:
@@ -1070,7 +1091,12 @@ func (q *Queries) SweepLeases(ctx context.Context, arg SweepLeasesParams) ([]Swe
 	var items []SweepLeasesRow
 	for rows.Next() {
 		var i SweepLeasesRow
-		if err := rows.Scan(&i.Scope, &i.Key, &i.Generation); err != nil {
+		if err := rows.Scan(
+			&i.Scope,
+			&i.Key,
+			&i.Generation,
+			&i.Subject,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

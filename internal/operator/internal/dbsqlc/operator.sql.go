@@ -80,7 +80,7 @@ func (q *Queries) FindMovements(ctx context.Context, ids []uuid.UUID) ([]FindMov
 const holdKey = `-- name: HoldKey :one
 
 SELECT status FROM idempotency_keys
-WHERE scope = $1 AND key = $2 AND generation = $3
+WHERE scope = $1 AND key = $2 AND generation = $3 AND ($4::uuid IS NULL OR subject = $4::uuid)
 FOR UPDATE
 `
 
@@ -88,14 +88,21 @@ type HoldKeyParams struct {
 	Scope      string
 	Key        string
 	Generation int32
+	Subject    *uuid.UUID
 }
 
 // What the operator's desk reads across the tables of others. It writes to none of them.
-// Keeps a key where it is for the rest of an operator's transaction, and tells where that is. Competes with everything that moves the
+// Keeps a key where it is for the rest of an operator's transaction, and tells where that is. No row: the key is gone, or stands for something else
+// than the letter's payment by now. Competes with everything that moves the
 // key. Locked before the letter, as everybody does who opens letters about a key: in the other order two of them could wait for each
 // other.
 func (q *Queries) HoldKey(ctx context.Context, arg HoldKeyParams) (string, error) {
-	row := q.db.QueryRow(ctx, holdKey, arg.Scope, arg.Key, arg.Generation)
+	row := q.db.QueryRow(ctx, holdKey,
+		arg.Scope,
+		arg.Key,
+		arg.Generation,
+		arg.Subject,
+	)
 	var status string
 	err := row.Scan(&status)
 	return status, err

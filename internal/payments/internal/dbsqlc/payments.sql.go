@@ -598,6 +598,86 @@ func (q *Queries) NameRefund(ctx context.Context, arg NameRefundParams) error {
 	return err
 }
 
+const otherPaymentsOfKey = `-- name: OtherPaymentsOfKey :many
+SELECT id FROM payments
+WHERE id = ANY ($1::uuid[]) AND id <> $2 AND tenant_id = $3 AND idempotency_key = $4 AND generation = $5
+`
+
+type OtherPaymentsOfKeyParams struct {
+	Ids        []uuid.UUID
+	Subject    uuid.UUID
+	TenantID   string
+	Key        string
+	Generation int32
+}
+
+// Which of these payments once had this key, in the same generation, and are another one than it stands for now.
+func (q *Queries) OtherPaymentsOfKey(ctx context.Context, arg OtherPaymentsOfKeyParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, otherPaymentsOfKey,
+		arg.Ids,
+		arg.Subject,
+		arg.TenantID,
+		arg.Key,
+		arg.Generation,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const otherRefundsOfKey = `-- name: OtherRefundsOfKey :many
+SELECT id FROM refunds
+WHERE id = ANY ($1::uuid[]) AND id <> $2 AND tenant_id = $3 AND idempotency_key = $4 AND generation = $5
+`
+
+type OtherRefundsOfKeyParams struct {
+	Ids        []uuid.UUID
+	Subject    uuid.UUID
+	TenantID   string
+	Key        string
+	Generation int32
+}
+
+// The same of refunds.
+func (q *Queries) OtherRefundsOfKey(ctx context.Context, arg OtherRefundsOfKeyParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, otherRefundsOfKey,
+		arg.Ids,
+		arg.Subject,
+		arg.TenantID,
+		arg.Key,
+		arg.Generation,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const paymentOfKey = `-- name: PaymentOfKey :one
 SELECT p.id, p.tenant_id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
 FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject JOIN tenants AS t ON t.id = p.tenant_id

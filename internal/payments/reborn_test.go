@@ -1,0 +1,199 @@
+package payments
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+// contradicts names the letter of a record that contradicts what the stage's key stands for.
+func contradicts(g *stage, id string) string {
+	return "psp_contradicts_request key " + string(g.claim.Ref.Scope) + " " + g.key.Key.String() + " 1 " + g.lease.Subject().String() + " record " + id
+}
+
+// twin is another payment or refund under the same key and the same generation: the key was deleted and used again before there were tombstones.
+func (g *stage) twin() *stage {
+	g.t.Helper()
+	g.deleted().timePasses("DELETE FROM idempotency_key_tombstones")
+	second := *g
+	second.movement = g.again()
+	second.lease = g.reserve(second.movement)
+	c, err := g.service.caseOf(g.t.Context(), second.lease.Execution())
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	second.record = recordOf(c, "psp_"+second.lease.Subject().String())
+	if second.record.Key != g.record.Key || second.lease.Subject() == g.lease.Subject() {
+		g.t.Fatalf("the twin is %+v of %+v", second.record, g.record)
+	}
+	return &second
+}
+
+func TestDeletedKeyIsChargedUnderItsNextGeneration(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	const key = "order-0000000001"
+	g := &stage{shop: s, t: t, key: keyed(t, key)}
+	for i := range 3 {
+		asked := order()
+		asked.AmountCents += AmountMinor(i)
+		if f := is[Final](t, s.create(key, asked)); f.Response.Status != http.StatusCreated || f.Replayed {
+			t.Fatalf("life %d: answer is %+v", i+1, f)
+		}
+		g.deleted()
+	}
+	var keys []string
+	page, err := s.service.psp.List(t.Context(), gateway.ChargeObject, "acme", time.Time{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range page.Records {
+		keys = append(keys, r.Key)
+	}
+	if diff := cmp.Diff([]string{key, key + ".g2", key + ".g3"}, keys); diff != "" {
+		t.Fatalf("the PSP's ledger differs (-want +got):\n%s", diff)
+	}
+	if n := s.count("SELECT count(DISTINCT generation) FROM payments WHERE idempotency_key = $1", key); n != 3 {
+		t.Fatalf("%d generations for 3 payments", n)
+	}
+}
+
+// A letter, or a job, about the payment that had the key before does nothing to the one that has it now.
+func TestWhoeverActsForAnEarlierPaymentLeavesItsKeyAlone(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	p := s.charging("paid-00000000001").paidFor()
+	for _, old := range []*stage{s.charging("order-0000000001").succeeded(), s.refunding("refund-000000001", p, 100).succeeded()} {
+		now := old.twin().lost()
+		due := func(g *stage) idempotency.Due {
+			return idempotency.Due{Ref: g.claim.Ref, Generation: 1, Subject: g.lease.Subject()}
+		}
+		_, asked := psp.seen()
+		if r, err := NewResolver(s.service, patient()).Resolve(t.Context(), due(old)); r != Moot || err != nil {
+			t.Errorf("a job for the old one came to %q: %v", r, err)
+		}
+		if _, err := s.service.Inquire(t.Context(), old.about(1)); !errors.Is(err, idempotency.ErrNoKey) {
+			t.Errorf("inquiry by a letter about the old one: %v", err)
+		}
+		if _, now := psp.seen(); now != asked {
+			t.Error("the PSP was asked for the old one")
+		}
+		s.wantRefused("woken by a letter about the old one", idempotency.ErrNoKey, func() error { return s.wake(old.about(1)) })
+		if err := s.wake(now.about(1)); err != nil {
+			t.Error(err)
+		}
+		if r, err := NewResolver(s.service, patient()).Resolve(t.Context(), due(now)); r != Scheduled || err != nil {
+			t.Errorf("a job for the new one came to %q: %v", r, err)
+		}
+	}
+}
+
+// The PSP still lists what it did for the payment that had this very key before.
+func TestRecordOfAnEarlierPaymentOfTheKeySaysNothing(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	p := s.charging("paid-00000000001").paidFor()
+	for _, old := range []*stage{s.charging("order-0000000001").succeeded(), s.refunding("refund-000000001", p, 100).succeeded()} {
+		now := old.twin().lost()
+		psp.onLookup(finds(old.record))
+		now.resolves(Scheduled)
+		if i := now.inquire(); i.Answer() != (gateway.NotFound{}) {
+			t.Errorf("the answer is %+v", i.Answer())
+		}
+		now.windowPasses().resolves(Resolved)
+		now.wantStatus(idempotency.FailedRetryableStatus, 1)
+
+		// What is ours beside it counts.
+		third := now.twin().lost()
+		psp.onLookup(finds(old.record, third.record))
+		third.resolves(Resolved)
+		third.wantMoved(Success, third.record.ID)
+	}
+	s.wantLetters()
+}
+
+// The key of a generation was never sent for another generation's payment: that the PSP lists one under it is a contradiction.
+func TestRecordOfAnotherGenerationsPaymentIsAContradiction(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	first := s.charging("order-0000000001").failed()
+	m := first.again()
+	lease := first.expired().reserve(m)
+	first.live(lease, m, gateway.Indeterminate{Reason: "no answer in time"})
+	strange := first.record
+	strange.Key = lease.PassThroughKey()
+	psp.onLookup(finds(strange))
+	due := idempotency.Due{Ref: first.claim.Ref, Generation: 2, Subject: lease.Subject()}
+	if r, err := NewResolver(s.service, patient()).Resolve(t.Context(), due); r != ToOperator || err != nil {
+		t.Fatalf("it came to %q: %v", r, err)
+	}
+}
+
+func TestScanIsNotHeldUpByALaterPaymentOfTheKey(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	old := s.charging("order-0000000001").failed()
+	now := old.twin()
+	if l := is[Lettered](t, s.settle(SourceScan, old.record)); l.Kind != deadletters.LateAfterExpiry {
+		t.Fatalf("letter %s", l.Kind)
+	}
+	is[LeftAlone](t, s.settle(SourceScan, now.record))
+}
+
+// An open letter about an earlier payment holds neither the release nor the expiry of the key, and a resolved one keeps no letter back.
+func TestLettersAboutAnEarlierPaymentHoldNothing(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	old := s.charging("order-0000000001").failed()
+	now := old.twin()
+	is[Lettered](t, s.settle(SourceWebhook, old.record)) // it comes to light too late
+	now.lost().windowPasses()
+	psp.onLookup(finds())
+	if i := now.inquire(); i.sight.DeadLettered {
+		t.Error("the letter is taken for one about the new payment")
+	}
+	now.resolves(Resolved)
+	now.expired()
+	if n, err := s.keys.Delete(t.Context(), 10); n != 0 || err != nil {
+		t.Errorf("%d keys deleted: %v", n, err)
+	}
+	now.timePasses("UPDATE idempotency_keys SET delete_after = clock_timestamp()")
+	if n, err := s.keys.Delete(t.Context(), 10); n != 0 || err != nil {
+		t.Errorf("%d keys deleted, with the timeline that an open letter needs: %v", n, err)
+	}
+}
+
+func TestJudgementAboutAnEarlierPaymentSuppressesNoLetter(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	exhaust := func(g *stage) {
+		g.lost()
+		for range patient().Budget {
+			g.timePasses("UPDATE idempotency_keys SET reconcile_after = clock_timestamp()")
+			if _, err := NewResolver(s.service, patient()).Resolve(t.Context(), idempotency.Due{Ref: g.claim.Ref, Generation: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	old := s.charging("order-0000000001")
+	exhaust(old)
+	is[Settled](t, s.settle(SourceWebhook, old.record))
+	s.resolveLetter(deadletters.Dismiss)
+	now := old.twin()
+	exhaust(now)
+	if n := s.count("SELECT count(*) FROM dead_letters WHERE status = 'open' AND subject = $1", now.lease.Subject()); n != 1 {
+		t.Fatalf("%d open letters about the new payment", n)
+	}
+}
