@@ -21,9 +21,10 @@ GROUP BY m.scope, m.key;
 CREATE TRIGGER idempotency_key_tombstones_never_deleted
     BEFORE DELETE OR TRUNCATE ON idempotency_key_tombstones EXECUTE FUNCTION history_is_append_only();
 
--- Whoever deletes a key leaves its tombstone, also a person at a psql prompt.
+-- Every deletion of a key leaves its tombstone, also one by a person at a psql prompt. It is written with the rights of the owner: no role of a process
+-- may write tombstones otherwise.
 -- +goose StatementBegin
-CREATE FUNCTION deleted_keys_leave_tombstones() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION deleted_keys_leave_tombstones() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO idempotency_key_tombstones AS t (scope, key, generation)
     SELECT d.scope, d.key, d.generation FROM deleted AS d

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,18 +11,24 @@ import (
 	"payonce/internal/config"
 )
 
-// endRetention lets the retention of keys run out, behind the back of the guard.
+// endRetention lets the retention of keys run out.
 func (w *world) endRetention(keys ...string) {
+	w.t.Helper()
+	w.behindTheGuard("UPDATE idempotency_keys SET expires_at = clock_timestamp() - interval '1 second' WHERE key = ANY ($1)", keys)
+}
+
+// behindTheGuard plays what time does: the triggers would refuse it to a program.
+func (w *world) behindTheGuard(sql string, args ...any) {
 	w.t.Helper()
 	err := pgx.BeginFunc(w.t.Context(), w.db, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(w.t.Context(), "SET LOCAL session_replication_role = replica"); err != nil {
 			return err
 		}
-		_, err := tx.Exec(w.t.Context(), "UPDATE idempotency_keys SET expires_at = clock_timestamp() - interval '1 second' WHERE key = ANY ($1)", keys)
+		_, err := tx.Exec(w.t.Context(), sql, args...)
 		return err
 	})
 	if err != nil {
-		w.t.Fatalf("end retention: %v", err)
+		w.t.Fatalf("%s: %v", sql, err)
 	}
 }
 
@@ -71,6 +78,32 @@ func TestExpiredKeysAreNewAndOpenOnesNeverExpire(t *testing.T) {
 	w.prunedFromNow()
 	w.wantMoves(unknown, "owner: in_progress > unknown", "lookup: unknown > completed")
 	w.replaysSuccess(unknown, func() reply { return w.pay(unknown, "pm_reset_charged") })
+}
+
+// A deleted key is new to the client. To the PSP it is not: it never forgets, and would refuse the bare key with another body.
+func TestDeletedKeyThatIsUsedAgainIsChargedOnce(t *testing.T) {
+	t.Parallel()
+	w := setupOpen(t, shared(noLookups))
+	w.reconcile(pruning)
+	key := freshKey()
+	first := w.pay(key, "pm_ok")
+	first.expect(t, http.StatusCreated, "")
+	w.endRetention(key)
+	w.becomes(key, "expired")
+	w.behindTheGuard("UPDATE idempotency_keys SET delete_after = clock_timestamp() WHERE key = $1", key)
+	eventually(t, "the key's deletion", func() bool { return w.count("SELECT count(*) FROM idempotency_keys WHERE key = $1", key) == 0 })
+
+	again := w.do(call{method: "POST", path: "/payments", key: key, body: strings.ReplaceAll(order("pm_ok"), "12000", "500000")})
+	again.expect(t, http.StatusCreated, "")
+	if again.text(t, "paymentId") == first.text(t, "paymentId") {
+		t.Fatalf("answered as the first payment: %s", again.body)
+	}
+	if old, now := w.ledger("acme", key).Charges, w.ledger("acme", key+".g2").Charges; len(old) != 1 || len(now) != 1 || now[0].AmountCents != 500000 {
+		t.Fatalf("the PSP has %+v and %+v", old, now)
+	}
+	if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 1, Generation: 2}) {
+		t.Fatalf("key is %+v", k)
+	}
 }
 
 // A key that failed and expired is a new one, too; what comes to light of its old generation is for an operator.

@@ -13,42 +13,43 @@ import (
 )
 
 // ask looks the key up under the tenant's own account. A record that refers to another payment, which had this very key in an earlier life, says
-// nothing about this one, and is passed over. Every other record stays, also one with an empty or a strange reference: money may have moved.
-func (s *Service) ask(ctx context.Context, c *caseFile) (gateway.Lookup, error) {
-	answer := s.psp.Lookup(ctx, c.movement.object(), c.movement.onBehalfOf().PSPAccount, c.execution.PassThroughKey())
+// nothing about this one: it is among the others, and not in the answer. Every other record is in the answer, also one with an empty or a strange
+// reference: money may have moved.
+func (s *Service) ask(ctx context.Context, c *caseFile) (answer gateway.Lookup, others []gateway.Record, err error) {
+	answer = s.psp.Lookup(ctx, c.movement.object(), c.movement.onBehalfOf().PSPAccount, c.execution.PassThroughKey())
 	found, ok := answer.(gateway.Found)
 	if !ok {
-		return answer, nil
+		return answer, nil, nil
 	}
-	records, err := s.withoutEarlierLives(ctx, c, found.Records)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read earlier payments of key: %w", err)
-	case len(records) == 0:
-		return gateway.NotFound{}, nil
+	ids := otherReferences(c, found.Records)
+	if len(ids) == 0 {
+		return answer, nil, nil
 	}
-	return gateway.Found{Records: records}, nil
+	if ids, err = s.otherSubjects(ctx, c, ids); err != nil {
+		return nil, nil, fmt.Errorf("read earlier payments of key: %w", err)
+	}
+	var about []gateway.Record
+	for _, r := range found.Records {
+		if id, ours := subjectOf(r); ours && slices.Contains(ids, id) {
+			others = append(others, r)
+		} else {
+			about = append(about, r)
+		}
+	}
+	if len(about) == 0 {
+		return gateway.NotFound{}, others, nil
+	}
+	return gateway.Found{Records: about}, others, nil
 }
 
-// withoutEarlierLives drops the records that refer to another payment or refund which once had this key. It reads only when there may be one.
-func (s *Service) withoutEarlierLives(ctx context.Context, c *caseFile, records []gateway.Record) ([]gateway.Record, error) {
-	var ids []uuid.UUID
+// otherReferences are the ids of ours to which the records refer, without the one that the key stands for.
+func otherReferences(c *caseFile, records []gateway.Record) (ids []uuid.UUID) {
 	for _, r := range records {
-		if id, ok := subjectOf(r); ok && id != c.execution.Subject {
+		if id, ours := subjectOf(r); ours && id != c.execution.Subject {
 			ids = append(ids, id)
 		}
 	}
-	if len(ids) == 0 {
-		return records, nil
-	}
-	earlier, err := s.otherSubjects(ctx, c, ids)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(slices.Clone(records), func(r gateway.Record) bool {
-		id, ok := subjectOf(r)
-		return ok && slices.Contains(earlier, id)
-	}), nil
+	return ids
 }
 
 // otherSubjects are those of the ids that once had the key of the case in the same generation, and are not what it stands for.

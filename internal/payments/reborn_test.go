@@ -191,8 +191,14 @@ func TestJudgementAboutAnEarlierPaymentSuppressesNoLetter(t *testing.T) {
 	exhaust(old)
 	is[Settled](t, s.settle(SourceWebhook, old.record))
 	s.resolveLetter(deadletters.Dismiss)
+	is[Lettered](t, s.settle(SourceWebhook, executedTwice.record(old)))
+	s.resolveLetter(deadletters.Dismiss)
 	now := old.twin()
 	exhaust(now)
+	// Nor is what was decided about the old one open again, because the key is unknown for the new one.
+	if l := is[Lettered](t, s.settle(SourceWebhook, executedTwice.record(old))); l.New {
+		t.Error("a finding about the old payment that was judged is a new case")
+	}
 	if n := s.count("SELECT count(*) FROM dead_letters WHERE status = 'open' AND subject = $1", now.lease.Subject()); n != 1 {
 		t.Fatalf("%d open letters about the new payment", n)
 	}

@@ -59,7 +59,7 @@ func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (Resolution
 		return Moot, nil
 	}
 	// Crash window 13: seen, not asked.
-	answer, err := s.ask(ctx, c)
+	answer, _, err := s.ask(ctx, c)
 	if err != nil {
 		return "", err
 	}

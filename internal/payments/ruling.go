@@ -20,6 +20,7 @@ type Inquiry struct {
 	file   *caseFile
 	sight  idempotency.Sight
 	answer gateway.Lookup
+	others []gateway.Record // of earlier payments of the key, which say nothing of this one
 }
 
 // Status is where the key stands.
@@ -46,7 +47,7 @@ func (i Inquiry) foreign(r gateway.Record) bool {
 // Foreign tells what the PSP's record of that id refers to, if that is something else than this movement.
 func (i Inquiry) Foreign(id string) (reference string, foreign bool) {
 	found, _ := i.answer.(gateway.Found)
-	for _, r := range found.Records {
+	for _, r := range slices.Concat(found.Records, i.others) {
 		if r.ID == id && i.foreign(r) {
 			return r.Reference, true
 		}
@@ -75,8 +76,8 @@ func (s *Service) Inquire(ctx context.Context, about deadletters.Letter) (Inquir
 	if err != nil {
 		return Inquiry{}, err
 	}
-	answer, err := s.ask(ctx, c)
-	return Inquiry{file: c, sight: sight, answer: answer}, err
+	answer, others, err := s.ask(ctx, c)
+	return Inquiry{file: c, sight: sight, answer: answer, others: others}, err
 }
 
 // RuleExecutedTx completes an unknown key as executed, in the operator's transaction. pspID is the PSP's id of the movement. It fails

@@ -38,6 +38,9 @@ var forbidden = []string{
 	`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status, psp_charge_id)
 		VALUES (gen_random_uuid(), 'acme', 'k', 1, 'c', 1, 'USD', 'pm_ok', 'succeeded', 'ch_1')`,
 	"UPDATE idempotency_keys SET scope = scope", "UPDATE idempotency_keys SET key = key", "UPDATE idempotency_keys SET created_at = created_at",
+	// Without its tombstone, a deleted key would begin with a generation that it has had.
+	"INSERT INTO idempotency_key_tombstones (scope, key, generation) VALUES ('acme POST /payments', 'k', 7)",
+	"UPDATE idempotency_key_tombstones SET generation = 1", "DELETE FROM idempotency_key_tombstones",
 	// Who may call us is a person's decision.
 	"INSERT INTO tenants (id, psp_account) VALUES ('evil', 'evil')", "UPDATE tenants SET psp_account = 'evil'", "UPDATE tenants SET requests_per_second = 1",
 	"INSERT INTO api_keys (id, secret_sha256, scopes) VALUES (gen_random_uuid(), sha256('x'), '{ops:resolve}')",

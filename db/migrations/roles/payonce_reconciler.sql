@@ -13,9 +13,6 @@ GRANT SELECT, DELETE,
 GRANT SELECT, DELETE, INSERT (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
     ON idempotency_key_events TO payonce_reconciler;
 
--- A deleted key leaves a tombstone, by a trigger in the name of who deletes.
-GRANT SELECT, INSERT (scope, key, generation), UPDATE (generation) ON idempotency_key_tombstones TO payonce_reconciler;
-
 GRANT SELECT, UPDATE (status, psp_charge_id, decline_code, refund_held_minor, refunded_minor) ON payments TO payonce_reconciler;
 GRANT SELECT, UPDATE (status, psp_refund_id, decline_code) ON refunds TO payonce_reconciler;
 

@@ -528,13 +528,12 @@ WITH postponed AS (
     SET reconcile_after = clock_timestamp() + $1::interval, lookup_failures = $2
     WHERE k.scope = $3 AND k.key = $4 AND k.generation = $5 AND k.attempt = $6
       AND k.status = 'unknown'
-    RETURNING k.scope, k.key, k.generation, k.attempt, k.subject, k.expires_at
+    RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.scope, n.key, n.generation, n.attempt, $7, 'unknown', 'unknown', $8 FROM postponed AS n
     WHERE NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.scope = n.scope AND d.key = n.key AND d.generation = n.generation AND d.status = 'open'
-                        AND (d.subject IS NULL OR d.subject = n.subject))
+                      WHERE d.scope = n.scope AND d.key = n.key AND d.generation = n.generation AND d.status = 'open')
        OR $7 || ' ' || $8 IS DISTINCT FROM (
               SELECT e.actor || ' ' || e.reason FROM idempotency_key_events AS e
               WHERE e.scope = n.scope AND e.key = n.key ORDER BY e.id DESC LIMIT 1)

@@ -1,0 +1,85 @@
+package operator
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/payments"
+)
+
+// reborn deletes the client's key, and has it pay once more under the same generation: what happened before there were tombstones. Letters about the
+// key may be open.
+func (o *office) reborn(method string) payments.Answer {
+	o.t.Helper()
+	o.exec("SET session_replication_role = replica; DELETE FROM idempotency_keys; DELETE FROM idempotency_key_events; RESET session_replication_role")
+	return o.pay(method)
+}
+
+// secondPayment is the id of the payment that the key stands for now.
+func (o *office) secondPayment() uuid.UUID { return scan[uuid.UUID](o, "SELECT subject FROM idempotency_keys") }
+
+func TestLetterAboutAnEarlierPaymentDecidesNothingAboutTheKey(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	old := o.lost("pm_ok")
+	o.lossy.Store(true)
+	o.reborn("pm_ok")
+	for _, action := range []deadletters.Action{deadletters.Executed, deadletters.NotExecuted, deadletters.Retry} {
+		o.refused(decision(old, action), NotApplicable)
+	}
+	if c := o.show(old.ID); c.Key != "" {
+		t.Errorf("the letter's key is shown as %s", c.Key)
+	}
+	o.done(decision(old, deadletters.Dismiss))
+}
+
+func TestExecutedTakesNoChargeOfAnEarlierPayment(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		booked bool // whether the old payment took its charge
+		named  bool // whether the operator names it
+	}{"booked": {true, false}, "booked, named": {true, true}, "not booked": {false, false}, "not booked, named": {false, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := setup(t)
+			if row.booked {
+				o.pay("pm_ok")
+			} else {
+				o.lost("pm_ok")
+			}
+			first, err := o.service.Inquire(t.Context(), o.about(deadletters.LookupsExhausted, `{}`))
+			if err != nil || len(first.Own()) != 1 {
+				t.Fatalf("the PSP has %+v: %v", first.Own(), err)
+			}
+			charge := first.Own()[0].ID
+			o.reborn("pm_ok") // the PSP knows the key with another reference: unknown
+			letter := o.put(o.about(deadletters.LookupsExhausted, `{}`))
+			d := decision(letter, deadletters.Executed)
+			if row.named {
+				d.PSPID = charge
+				o.refused(d, ContradictsPSP)
+				return
+			}
+			o.done(d)
+			if id := scan[string](o, "SELECT psp_charge_id FROM payments WHERE id = $1", o.secondPayment()); !strings.HasPrefix(id, payments.OperatorPSPID) {
+				t.Fatalf("it has taken %s, the charge was %s", id, charge)
+			}
+		})
+	}
+}
+
+func TestNotExecutedIsNotRefusedForAChargeOfAnEarlierPayment(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.pay("pm_ok")
+	o.reborn("pm_ok")
+	o.windowOver()
+	o.exec("UPDATE dead_letters SET status = 'resolved', version = 2, resolved_at = now(), action = 'retry', actor = 'ann', resolution_reason = 'first'")
+	o.done(decision(o.put(o.about(deadletters.LookupsExhausted, `{}`)), deadletters.NotExecuted))
+	if status := scan[string](o, "SELECT status FROM idempotency_keys"); status != "failed_retryable" {
+		t.Fatalf("the key is %s", status)
+	}
+}
