@@ -91,6 +91,44 @@ func TestInquiryHasThePSPsFreshWord(t *testing.T) {
 	}
 }
 
+// Of the records under the key, those count for a decision that refer to this payment, or to nothing. One that refers to something else is not taken as
+// executed, and does not stand in the way of "not executed": otherwise nothing could be decided.
+func TestRecordThatRefersToSomethingElseDecidesNothing(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	other := s.charging("order-0000000002").failed()
+	g := s.charging("order-0000000001").lost().windowPasses()
+	refersTo := func(id, reference string) gateway.Record {
+		r := as(id, g.record)
+		r.Reference = reference
+		return r
+	}
+	strange, others, none := refersTo("psp_strange", "order 42"), refersTo("psp_others", other.record.Reference), refersTo("psp_none", "")
+	psp.onLookup(finds(strange, others))
+	i := g.inquire()
+	for _, r := range []gateway.Record{strange, others} {
+		if reference, foreign := i.Foreign(r.ID); !foreign || reference != r.Reference {
+			t.Errorf("%s refers to %q, foreign: %v", r.ID, reference, foreign)
+		}
+	}
+	if _, foreign := i.Foreign("psp_else"); foreign || len(i.Own()) != 0 || i.Verdict() != nil {
+		t.Errorf("own records are %+v, verdict %+v", i.Own(), i.Verdict())
+	}
+	for _, r := range []gateway.Record{none, g.record} {
+		psp.onLookup(finds(strange, r))
+		i := g.inquire()
+		if _, foreign := i.Foreign(r.ID); foreign || len(i.Own()) != 1 || i.Own()[0].ID != r.ID {
+			t.Errorf("own records are %+v", i.Own())
+		}
+		s.wantRefused("not executed, and the PSP has one of this payment or of none", ErrMoved, func() error { return s.ruleNotExecuted(i) })
+	}
+	if err := s.ruleNotExecuted(i); err != nil {
+		t.Error(err)
+	}
+	g.wantStatus(idempotency.FailedRetryableStatus, 1)
+}
+
 func TestRulingExecutedCompletesTheKey(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
