@@ -50,12 +50,12 @@ func TestBreakerOpensAfterFailuresInARow(t *testing.T) {
 	succeeded(t, c.charge())
 	m.status.Store(http.StatusInternalServerError)
 	for range failures {
-		if !c.Ready() {
+		if !c.Ready("canary-account") {
 			t.Fatal("the breaker opened too early")
 		}
 		indeterminate(t, c.charge(), "PSP answered 500")
 	}
-	if c.Ready() {
+	if c.Ready("canary-account") {
 		t.Fatal("the breaker is not open")
 	}
 	before := m.requests.Load()
@@ -129,7 +129,7 @@ func TestAnswersDoNotCountAgainstHealth(t *testing.T) {
 					t.Fatalf("not executed: %s", o.Reason)
 				}
 			}
-			if !c.Ready() {
+			if !c.Ready("canary-account") {
 				t.Fatal("the breaker is open")
 			}
 		})
@@ -148,7 +148,7 @@ func TestHalfOpenBreakerLetsOneThroughAndCloses(t *testing.T) {
 			indeterminate(t, await(t, "an outcome", failing), "PSP answered 502")
 		}
 		// It is open now, or has been and is half-open already.
-		eventually(t, "the breaker's second look", c.Ready)
+		eventually(t, "the breaker's second look", func() bool { return c.Ready("canary-account") })
 	}
 	open()
 	probe := c.inBackground()
@@ -157,7 +157,7 @@ func TestHalfOpenBreakerLetsOneThroughAndCloses(t *testing.T) {
 	g.release <- http.StatusBadGateway
 	indeterminate(t, await(t, "the probe's outcome", probe), "PSP answered 502")
 	// One failure is enough to open it again.
-	eventually(t, "the breaker's third look", c.Ready)
+	eventually(t, "the breaker's third look", func() bool { return c.Ready("canary-account") })
 
 	probe = c.inBackground()
 	await(t, "the second probe", g.arrived)
@@ -202,4 +202,27 @@ func TestObserverHearsOfEachOutcomeOnce(t *testing.T) {
 	if diff := cmp.Diff(want, c.observed()); diff != "" {
 		t.Fatalf("observed outcomes differ (-want +got):\n%s", diff)
 	}
+}
+
+// One account's failures are its own.
+func TestBreakerOfOneAccountStopsNoOther(t *testing.T) {
+	t.Parallel()
+	s := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("PSP-Account") == "globex" {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		_, _ = io.WriteString(w, charged)
+	})
+	c := newClient(t, s.URL, breaker(time.Hour))
+	bad := aCharge()
+	bad.Account = "globex"
+	for range failures {
+		succeeded(t, c.charge())
+		indeterminate(t, c.checked(c.Charge(t.Context(), bad)), "PSP answered 500")
+	}
+	if c.Ready("globex") || !c.Ready("canary-account") {
+		t.Fatalf("globex is ready: %t, the other: %t", c.Ready("globex"), c.Ready("canary-account"))
+	}
+	notExecuted(t, c.checked(c.Charge(t.Context(), bad)), "breaker open")
+	succeeded(t, c.charge())
 }

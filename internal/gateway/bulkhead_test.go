@@ -70,7 +70,7 @@ func TestFullBulkheadProvesNonExecution(t *testing.T) {
 	if n := g.requests.Load(); n != 1 {
 		t.Fatalf("the PSP saw %d requests, want 1", n)
 	}
-	if !c.Ready() {
+	if !c.Ready("canary-account") {
 		t.Fatal("our own queue counts against the PSP's health")
 	}
 
@@ -105,8 +105,8 @@ func TestRequestThatHasEndedBeforeIsNotSent(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	end()
 	notExecuted(t, c.checked(c.Charge(ctx, aCharge())), "ended before it was sent")
-	if !c.Ready() || g.requests.Load() != 0 {
-		t.Fatalf("ready %t, the PSP saw %d requests", c.Ready(), g.requests.Load())
+	if !c.Ready("canary-account") || g.requests.Load() != 0 {
+		t.Fatalf("ready %t, the PSP saw %d requests", c.Ready("canary-account"), g.requests.Load())
 	}
 }
 
@@ -124,4 +124,44 @@ func TestRequestThatEndsInTheQueueWasNotExecuted(t *testing.T) {
 	}
 	g.release <- http.StatusCreated
 	succeeded(t, await(t, "the first answer", first))
+}
+
+// An account whose requests hang, charges and reads alike, leaves room for the others.
+func TestAccountThatHangsLeavesRoomForOthers(t *testing.T) {
+	t.Parallel()
+	g := newGated(t)
+	const share = 21 // of 64
+	c := newClient(t, g.url, func(l *gateway.Limits) { l.Queue = 50 * time.Millisecond })
+	bad := aCharge()
+	bad.Account = "globex"
+	outcomes := make(chan string, 64)
+	for i := range 64 {
+		go func() {
+			if i%2 == 0 {
+				outcomes <- c.Charge(t.Context(), bad).Label()
+			} else {
+				outcomes <- c.Lookup(t.Context(), gateway.ChargeObject, bad.Account, bad.Key).Label()
+			}
+		}()
+	}
+	for range 64 - share {
+		if got := await(t, "a refusal", outcomes); got != "not_executed" && got != "lookup_failed" {
+			t.Fatalf("outcome %s", got)
+		}
+	}
+	if n := c.InFlight(); n != share {
+		t.Fatalf("the account holds %d places, want %d", n, share)
+	}
+	for range share {
+		await(t, "a request that hangs", g.arrived)
+	}
+	good := c.inBackground()
+	await(t, "another account's request", g.arrived)
+	for range share + 1 {
+		g.release <- http.StatusCreated
+	}
+	succeeded(t, await(t, "its answer", good))
+	for range share {
+		await(t, "the end of the others", outcomes)
+	}
 }

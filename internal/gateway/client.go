@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"github.com/sony/gobreaker/v2"
 )
 
 // Limits bound what one process asks of the PSP.
@@ -15,10 +13,10 @@ type Limits struct {
 	Dial     time.Duration // longest time to connect
 	Total    time.Duration // longest time from sending to the end of the answer
 	Queue    time.Duration // longest wait for a place among those in flight
-	InFlight int           // requests at once, reads among them
+	InFlight int           // requests at once, reads among them; an account holds at most half of what is free, and never less than one
 	Stall    time.Duration // longest wait for the next bytes of a statement, which has no total
 
-	BreakerFailures uint32        // failures in a row that open the breaker
+	BreakerFailures uint32        // failures in a row that open an account's breaker
 	BreakerOpen     time.Duration // how long it stays open before it lets one request try
 }
 
@@ -35,14 +33,14 @@ const maxAnswer = 64 << 10
 
 // Client talks to one PSP. It is safe for concurrent use.
 type Client struct {
-	base    string
-	secret  string
-	limits  Limits
-	http    *http.Client
-	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
-	places  chan struct{}
-	observe func(outcome string, took time.Duration)
-	now     func() time.Time
+	base     string
+	secret   string
+	limits   Limits
+	http     *http.Client
+	breakers *breakers
+	places   *places
+	observe  func(outcome string, took time.Duration)
+	now      func() time.Time
 }
 
 // New returns a client of the PSP at baseURL. observe is told of every request and its outcome.
@@ -59,13 +57,7 @@ func New(baseURL, secret string, l Limits, now func() time.Time, observe func(st
 	}
 	return &Client{
 		base: u.Scheme + "://" + u.Host, secret: secret, limits: l, http: newHTTP(l),
-		places: make(chan struct{}, l.InFlight), observe: observe, now: now,
-		breaker: gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-			Name:        "psp",
-			MaxRequests: 1,
-			Timeout:     l.BreakerOpen,
-			ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= l.BreakerFailures },
-		}),
+		breakers: newBreakers(l, now, maxBreakers), places: newPlaces(l.InFlight), observe: observe, now: now,
 	}, nil
 }
 
@@ -77,12 +69,12 @@ func newHTTP(l Limits) *http.Client {
 	}
 }
 
-// Ready reports whether a request would be sent now. While the breaker is open it would not: the caller is told before it
-// reserves anything.
-func (c *Client) Ready() bool { return c.breaker.State() != gobreaker.StateOpen }
+// Ready reports whether a request of the account would be sent now. While the account's breaker is open it would not: the caller is told
+// before it reserves anything.
+func (c *Client) Ready(account string) bool { return !c.breakers.open(account) }
 
-// InFlight is the number of requests under way.
-func (c *Client) InFlight() int { return len(c.places) }
+// InFlight is the number of requests under way, of all accounts.
+func (c *Client) InFlight() int { return c.places.taken() }
 
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }

@@ -14,7 +14,7 @@ import (
 //
 // The errors are reasons, without the details of the network: a URL holds a key.
 func (c *Client) ask(ctx context.Context, account, pathAndQuery string) (answer, error) {
-	leave, refusal := c.enter(ctx)
+	leave, refusal := c.places.enter(ctx, account, c.limits.Queue)
 	if refusal != "" {
 		return answer{}, noPlaceError(refusal)
 	}

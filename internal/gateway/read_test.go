@@ -133,7 +133,7 @@ func TestOpenBreakerDoesNotStopReads(t *testing.T) {
 	if err := c.Statement(t.Context(), "canary-account", noon, discard); err != nil {
 		t.Fatal(err)
 	}
-	if c.Ready() {
+	if c.Ready("canary-account") {
 		t.Fatal("reads have closed the breaker")
 	}
 }
@@ -157,7 +157,7 @@ func TestFailedReadsDoNotOpenTheBreaker(t *testing.T) {
 			t.Fatal("a lost statement is whole")
 		}
 	}
-	if !c.Ready() {
+	if !c.Ready("canary-account") {
 		t.Fatal("reads have opened the breaker")
 	}
 }

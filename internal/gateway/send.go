@@ -9,15 +9,11 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-json-experiment/json"
 )
 
-// errUnhealthy is what the breaker is told of an outcome that speaks against the PSP's health.
-var errUnhealthy = errors.New("psp unhealthy")
-
-// send puts one request through bulkhead and breaker, once, and has judge read a complete answer.
+// send puts one request through the account's share of the bulkhead and its breaker, once, and has judge read a complete answer.
 func (c *Client) send(ctx context.Context, account, key, path string, body any, judge func(answer) Outcome) Outcome {
 	began := c.now()
 	outcome := c.guarded(ctx, account, key, path, body, judge)
@@ -26,45 +22,18 @@ func (c *Client) send(ctx context.Context, account, key, path string, body any, 
 }
 
 func (c *Client) guarded(ctx context.Context, account, key, path string, body any, judge func(answer) Outcome) Outcome {
-	leave, refusal := c.enter(ctx)
+	leave, refusal := c.places.enter(ctx, account, c.limits.Queue)
 	if refusal != "" {
 		return NotExecuted{Reason: refusal}
 	}
 	defer leave()
-	report, err := c.breaker.Allow()
-	if err != nil {
+	report, ok := c.breakers.allow(account)
+	if !ok {
 		return NotExecuted{Reason: "breaker open"}
 	}
 	outcome, healthy := c.exchange(ctx, account, key, path, body, judge)
-	if healthy {
-		report(nil)
-	} else {
-		report(errUnhealthy)
-	}
+	report(healthy)
 	return outcome
-}
-
-// enter takes one of the places in flight, or says why there is none.
-func (c *Client) enter(ctx context.Context) (leave func(), refusal string) {
-	leave = func() { <-c.places }
-	if ctx.Err() != nil {
-		return nil, "ended before it was sent"
-	}
-	select {
-	case c.places <- struct{}{}:
-		return leave, "" // nearly always: a timer is for those who wait
-	default:
-	}
-	wait := time.NewTimer(c.limits.Queue)
-	defer wait.Stop()
-	select {
-	case c.places <- struct{}{}:
-		return leave, ""
-	case <-wait.C:
-		return nil, "too many requests to the PSP in flight"
-	case <-ctx.Done():
-		return nil, "ended before it was sent"
-	}
 }
 
 // answer is a complete reply of the PSP.

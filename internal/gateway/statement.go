@@ -34,7 +34,7 @@ func (c *Client) Statement(ctx context.Context, account string, day time.Time, e
 }
 
 func (c *Client) statement(ctx context.Context, account, day string, each func(Record) error) error {
-	leave, refusal := c.enter(ctx)
+	leave, refusal := c.places.enter(ctx, account, c.limits.Queue)
 	if refusal != "" {
 		return errors.New(refusal)
 	}

@@ -27,7 +27,7 @@ func (s *Service) execute(
 		return nil, fmt.Errorf("make lease id: %w", err)
 	}
 	claim := s.keys.NewClaim(ref, f, leaseID, subject)
-	if !s.psp.Ready() {
+	if !s.psp.Ready(m.onBehalfOf().PSPAccount) {
 		return s.withoutPSP(ctx, claim, m)
 	}
 	if err := ctx.Err(); err != nil {
@@ -44,7 +44,7 @@ func (s *Service) execute(
 	return s.answer(ctx, ref, decision, m)
 }
 
-// withoutPSP answers while the breaker is open: from what is stored where that is an answer, and otherwise without
+// withoutPSP answers while the account's breaker is open: from what is stored where that is an answer, and otherwise without
 // reserving anything.
 func (s *Service) withoutPSP(ctx context.Context, c idempotency.Claim, m movement) (Answer, error) {
 	decision, err := s.keys.Peek(ctx, c)
