@@ -1,10 +1,11 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"io"
 	"net/url"
 	"strconv"
 	"time"
@@ -17,11 +18,15 @@ import (
 const MaxPage = 100
 
 const (
-	// maxPageBytes bounds a page. A record has 6 KiB at most, of texts with an escape for each character: whoever pays us
-	// cannot make a page by which a scan of the ledger stops for good.
+	// maxPageBytes bounds a page. A longer one is asked for again with fewer records. A record has 6 KiB at most, of texts with an escape for
+	// each character, unless it has members that we do not read.
 	maxPageBytes = 1 << 20
+	// maxLonePage bounds a page of one record.
+	maxLonePage = 16 << 20
 	// maxCursor bounds a cursor, in bytes.
 	maxCursor = 1024
+	// maxRaw bounds what is kept of a record that cannot be read, in bytes.
+	maxRaw = 64 << 10
 )
 
 // Page is a part of the PSP's ledger, oldest first.
@@ -31,9 +36,12 @@ type Page struct {
 	Next       string       // the cursor of the page that follows; "" on the last
 }
 
-// Unreadable is a record that ParseRecord refuses. One of them must not hide all those behind it.
+// Unreadable is a record that ParseRecord refuses, that is too long, or that is not of the list's account and object. One of them must not
+// hide all those behind it.
 type Unreadable struct {
-	Raw    []byte // JSON, within what a page may have
+	Raw    []byte // its beginning, which need not be JSON
+	Name   string // "sha256:" and the hash of all of it, which is its name where its id is what cannot be read
+	ID     string // what it calls itself, if that can be an id; otherwise ""
 	Reason string // repeats nothing of it
 }
 
@@ -60,64 +68,84 @@ func (c *Client) List(ctx context.Context, o Object, account string, after time.
 	return page, err
 }
 
-// page asks for one page of the account's objects and takes it if it can be one.
+// page asks for one page of the account's objects and takes it if it can be one. A page that is too long is asked for again, with no more
+// records than had come before it was.
 func (c *Client) page(ctx context.Context, o Object, account string, query url.Values) (Page, error) {
 	path := o.path()
 	if path == "" {
 		return Page{}, errors.New("no such object")
 	}
-	query.Set("limit", strconv.Itoa(MaxPage))
-	a, err := c.ask(ctx, account, path+"?"+query.Encode())
-	if err != nil {
-		return Page{}, err
+	for limit, most := MaxPage, int64(maxPageBytes); ; {
+		query.Set("limit", strconv.Itoa(limit))
+		var page Page
+		err := c.ask(ctx, account, path+"?"+query.Encode(), most, func(body io.Reader) (err error) {
+			page, err = parsePage(body, o, account)
+			return err
+		})
+		if _, tooLong := errors.AsType[tooLongError](err); !tooLong || limit == 1 {
+			return page, err
+		}
+		if limit = max(1, min(limit/2, len(page.Records)+len(page.Unreadable))); limit == 1 {
+			most = maxLonePage
+		}
 	}
-	if a.status != http.StatusOK {
-		return Page{}, fmt.Errorf("PSP answered %d", a.status)
-	}
-	return parsePage(a.body, o, account)
 }
 
 // parsePage reads a list. An end that is not stated is none: a list without hasMore, or with data that is null, says nothing
-// of what it leaves out.
-func parsePage(body []byte, o Object, account string) (Page, error) {
-	var list struct {
-		Data       *[]jsontext.Value `json:"data"`
-		HasMore    *bool             `json:"hasMore"`
-		NextCursor string            `json:"nextCursor"`
-	}
-	if err := json.Unmarshal(body, &list); err != nil || list.Data == nil || list.HasMore == nil {
-		return Page{}, errors.New("answer malformed")
-	}
-	switch more := *list.HasMore; {
-	case len(*list.Data) > MaxPage:
-		return Page{}, fmt.Errorf("answer has more than %d records", MaxPage)
-	case more != (list.NextCursor != ""), more && len(*list.Data) == 0, len(list.NextCursor) > maxCursor:
-		return Page{}, errors.New("answer without a clear end")
-	}
-	page := Page{Records: make([]Record, 0, len(*list.Data)), Next: list.NextCursor}
-	for _, raw := range *list.Data {
-		r, err := ParseRecord(raw)
-		if err != nil {
-			page.Unreadable = append(page.Unreadable, Unreadable{Raw: raw, Reason: err.Error()})
-			continue
+// of what it leaves out. Beside an error, the page is what came before it.
+func parsePage(body io.Reader, o Object, account string) (Page, error) {
+	page := Page{Records: []Record{}}
+	astray := "" // the member in which a record is not of the list that was asked for
+	members, err := cutList(body, func(p piece) error {
+		if len(page.Records)+len(page.Unreadable) == MaxPage {
+			return fmt.Errorf("answer has more than %d records", MaxPage)
 		}
-		page.Records = append(page.Records, r)
-	}
-	return page, page.check(o, account)
-}
-
-// check fails on a page that is not what was asked for, as far as it can be read.
-func (p Page) check(o Object, account string) error {
-	for i, r := range p.Records {
-		switch {
-		case r.Object != o:
-			return errors.New("answer has another object")
-		case r.Account != account:
-			return errors.New("answer has another account")
-		case i > 0 && r.Created.Before(p.Records[i-1].Created):
+		r, err := readPiece(p)
+		if err == nil && r.Account != account {
+			astray, err = "account", errors.New("record of another account")
+		}
+		if err == nil && r.Object != o {
+			astray, err = "object", errors.New("record of another object")
+		}
+		if err != nil {
+			raw := p.raw[:min(len(p.raw), maxRaw)]
+			page.Unreadable = append(page.Unreadable, Unreadable{Raw: bytes.Clone(raw), Name: p.name(), ID: idIn(p.raw), Reason: err.Error()})
+			return nil
+		}
+		if n := len(page.Records); n > 0 && r.Created.Before(page.Records[n-1].Created) {
 			// Whoever reads on from the last record of such a page misses some.
 			return errors.New("answer is not oldest first")
 		}
+		page.Records = append(page.Records, r)
+		return nil
+	})
+	if err == nil {
+		page.Next, err = nextOf(members, len(page.Records)+len(page.Unreadable))
 	}
-	return nil
+	if err == nil && astray != "" && len(page.Records) == 0 {
+		err = errors.New("record of another " + astray) // and none that is of this list: nobody has answered the question
+	}
+	return page, err
+}
+
+func readPiece(p piece) (Record, error) {
+	if p.rest != nil {
+		return Record{}, fmt.Errorf("record longer than %d bytes", maxRecord)
+	}
+	return ParseRecord(p.raw)
+}
+
+// nextOf reads from a list's members where it goes on behind its records, if it does.
+func nextOf(members map[string]jsontext.Value, records int) (next string, err error) {
+	more := string(members["hasMore"])
+	if raw := members["nextCursor"]; raw != nil {
+		err = json.Unmarshal(raw, &next)
+	}
+	if _, hasData := members["data"]; err != nil || !hasData || more != "true" && more != "false" {
+		return "", errMalformedList
+	}
+	if more := more == "true"; more != (next != "") || more && records == 0 || len(next) > maxCursor {
+		return "", errors.New("answer without a clear end")
+	}
+	return next, nil
 }

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"net/http"
@@ -99,8 +100,8 @@ func TestPageThatLeadsAstrayIsRefused(t *testing.T) {
 		"more behind nothing":      {"answer without a clear end", page(``, `"hasMore":true,"nextCursor":"x"`)},
 		"a cursor that is too big": {"answer without a clear end", page(chargeHeld, `"hasMore":true,"nextCursor":"`+strings.Repeat("x", 1025)+`"`)},
 		"newest first":             {"answer is not oldest first", page(chargeRefused+","+chargeHeld, `"hasMore":false`)},
-		"another account":          {"answer has another account", page(replace(chargeHeld, "canary-account", "globex"), `"hasMore":false`)},
-		"another object":           {"answer has another object", page(refundHeld, `"hasMore":false`)},
+		"another account":          {"record of another account", page(replace(chargeHeld, "canary-account", "globex"), `"hasMore":false`)},
+		"another object":           {"record of another object", page(refundHeld, `"hasMore":false`)},
 		"not a list":               {"answer malformed", `{"data":{}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,27 +114,65 @@ func TestPageThatLeadsAstrayIsRefused(t *testing.T) {
 	}
 }
 
-// One record that cannot be read must not hide all those behind it; and it is no excuse for a page that leads astray.
+// sumOf names a record by its bytes.
+func sumOf(raw string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(raw))) }
+
+// One record that cannot be read must not hide all those behind it, whatever is wrong with it; and it is no excuse for a page that leads
+// astray.
 func TestUnreadableRecordsAreReturnedApart(t *testing.T) {
 	t.Parallel()
-	pending := replace(chargeHeld, `"succeeded"`, `"pending"`)
-	body := `{"data":[` + pending + `,` + chargeHeld + `,7,` + chargeRefused + `],"hasMore":true,"nextCursor":"there"}`
-	page, err := newClient(t, answering(t, 200, body).URL).list()
-	if err != nil {
-		t.Fatal(err)
+	const noJSON = "record is not the JSON of one"
+	for raw, row := range map[string]struct{ id, reason string }{
+		replace(chargeHeld, `"succeeded"`, `"pending"`): {"ch_1", "record with a malformed status"},
+		`7`:           {"", noJSON},
+		`"}],[{\"\\"`: {"", noJSON},
+		replace(chargeHeld, `{"id"`, `{"note":1,"note":2,"id"`):                               {"ch_1", noJSON},
+		replace(chargeHeld, `pay_canary`, "\xff"):                                             {"ch_1", noJSON},
+		replace(chargeHeld, `"pay_canary"`, "\"\\ud800\""):                                    {"ch_1", noJSON},
+		replace(chargeHeld, `"pay_canary"`, "\"a\nb\""):                                       {"ch_1", noJSON},
+		replace(chargeHeld, `"pay_canary"`, strings.Repeat("[{}", 20_000)):                    {"", ""},
+		replace(chargeHeld, `12000`, strings.Repeat("[", 20_000)+strings.Repeat("]", 20_000)): {"ch_1", noJSON},
+		replace(chargeHeld, "canary-account", "globex"):                                       {"ch_1", "record of another account"},
+		refundHeld: {"rf_1", "record of another object"},
+	} {
+		body := `{"data":[` + chargeHeld + `,` + raw + `,` + chargeRefused + `],"hasMore":true,"nextCursor":"there"}`
+		c := newClient(t, answering(t, 200, body).URL)
+		if row.reason == "" { // its brackets do not close, and nobody knows where it ends
+			listFailed(t, c, "answer malformed")
+			continue
+		}
+		page, err := c.list()
+		if err != nil {
+			t.Fatalf("%.200s: %v", raw, err)
+		}
+		want := gateway.Page{
+			Records:    []gateway.Record{parsed(t, chargeHeld), parsed(t, chargeRefused)},
+			Unreadable: []gateway.Unreadable{{Raw: []byte(raw), Name: sumOf(raw), ID: row.id, Reason: row.reason}},
+			Next:       "there",
+		}
+		if diff := cmp.Diff(want, page); diff != "" {
+			t.Fatalf("page differs (-want +got):\n%s", diff)
+		}
+		lookupFailed(t, c.lookup(), row.reason)
 	}
-	want := gateway.Page{
-		Records: []gateway.Record{parsed(t, chargeHeld), parsed(t, chargeRefused)},
-		Unreadable: []gateway.Unreadable{
-			{Raw: []byte(pending), Reason: "record with a malformed status"}, {Raw: []byte("7"), Reason: "record is not the JSON of one"},
-		},
-		Next: "there",
-	}
-	if diff := cmp.Diff(want, page); diff != "" {
-		t.Fatalf("page differs (-want +got):\n%s", diff)
-	}
-	astray := listing(chargeRefused, pending, chargeHeld)
+	astray := listing(chargeRefused, `{}`, chargeHeld)
 	listFailed(t, newClient(t, answering(t, 200, astray).URL), "answer is not oldest first")
+}
+
+// What is wrong outside of the records is wrong with the answer.
+func TestListItselfIsReadStrictly(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		`{"data":[],"data":[],"hasMore":false}`, `{"data":[],"hasMore":false,"hasMore":false}`, `{"data":[],"hasMore":false,"x":{"a":1,"a":2}}`,
+		"{\"data\":[],\"hasMore\":false,\"x\":\"\xff\"}", `{"data":[],"hasMore":false} x`, `{"data":[,],"hasMore":false}`, `{"data":[{},],"hasMore":false}`,
+		`{"data":[]"hasMore":false}`, `{"data":[],"hasMore":false,}`, `{"data":[],"hasMore":0}`, `{"data":[],"hasMore":false,x:1}`, `[]`, `{}`, ``,
+		`{"data":null,"hasMore":false}`, `{"hasMore":false}`, `{"data":[]}`, `{"data":[],"hasMore":false,"nextCursor":7}`, `{"data":[],"hasMore":false`,
+		`{"data":[{}{}],"hasMore":false}`, `{"data":[7 7],"hasMore":false}`,
+	} {
+		c := newClient(t, answering(t, 200, body).URL)
+		listFailed(t, c, "answer malformed")
+		lookupFailed(t, c.lookup(), "answer malformed")
+	}
 }
 
 // Without a readable record there is a page that follows all the same.

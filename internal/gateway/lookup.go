@@ -54,19 +54,33 @@ func (c *Client) lookup(ctx context.Context, o Object, account, key string) Look
 	if key == "" {
 		return LookupFailed{Reason: "no key to look up"}
 	}
-	page, err := c.page(ctx, o, account, url.Values{"idempotencyKey": {key}})
-	if err == nil {
-		err = page.holdsOnly(key)
+	ctx, cancel := context.WithTimeout(ctx, c.limits.Total)
+	defer cancel()
+	var all []Record
+	for query, pages := (url.Values{"idempotencyKey": {key}}), 1; ; pages++ {
+		page, err := c.page(ctx, o, account, query)
+		if err == nil {
+			err = page.holdsOnly(key)
+		}
+		if all = append(all, page.Records...); err == nil && page.Next != "" && (pages == maxLookupPages || page.Next == query.Get("cursor")) {
+			err = errors.New("answer without an end")
+		}
+		switch {
+		case err != nil:
+			_, notAsked := errors.AsType[noPlaceError](err)
+			return LookupFailed{Reason: err.Error(), NotAsked: notAsked && pages == 1}
+		case page.Next != "":
+			query.Set("cursor", page.Next)
+		case len(all) == 0:
+			return NotFound{}
+		default:
+			return Found{Records: all}
+		}
 	}
-	switch {
-	case err != nil:
-		_, notAsked := errors.AsType[noPlaceError](err)
-		return LookupFailed{Reason: err.Error(), NotAsked: notAsked}
-	case len(page.Records) == 0:
-		return NotFound{}
-	}
-	return Found{Records: page.Records}
 }
+
+// maxLookupPages bounds what is read of one key. There should be one record; pages are short only where records are long.
+const maxLookupPages = 5
 
 // holdsOnly fails on a record of another key: a PSP that ignores the filter has not been asked about ours. So it does on one that cannot be
 // read: nobody knows what that is.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -86,8 +87,32 @@ func TestLookupFindsWhatTheLedgerHolds(t *testing.T) {
 	found(t, newClient(t, answering(t, 200, listing(chargeRefused)).URL).lookup(), declined)
 	// More than one should not be. Whoever asks must see it.
 	found(t, newClient(t, answering(t, 200, listing(chargeHeld, chargeRefused)).URL).lookup(), charge, declined)
-	more := `{"data":[` + chargeHeld + `],"hasMore":true,"nextCursor":"x"}`
-	found(t, newClient(t, answering(t, 200, more).URL).lookup(), charge)
+}
+
+// A page may be short. What lies behind it counts as well, and a PSP that comes to no end has not answered.
+func TestLookupReadsToTheEnd(t *testing.T) {
+	t.Parallel()
+	var pages atomic.Int32
+	s := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		pages.Add(1)
+		if r.FormValue("cursor") == "x" {
+			_, _ = io.WriteString(w, listing(chargeRefused))
+			return
+		}
+		_, _ = io.WriteString(w, `{"data":[`+chargeHeld+`],"hasMore":true,"nextCursor":"x"}`)
+	})
+	found(t, newClient(t, s.URL).lookup(), parsed(t, chargeHeld), parsed(t, chargeRefused))
+
+	pages.Store(0)
+	s = serving(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"data":[%s],"hasMore":true,"nextCursor":"%d"}`, chargeHeld, pages.Add(1))
+	})
+	lookupFailed(t, newClient(t, s.URL).lookup(), "answer without an end")
+	if n := pages.Load(); n != 5 {
+		t.Fatalf("%d pages were read, want 5", n)
+	}
+	same := answering(t, 200, `{"data":[`+chargeHeld+`],"hasMore":true,"nextCursor":"x"}`)
+	lookupFailed(t, newClient(t, same.URL).lookup(), "answer without an end")
 }
 
 func TestOnlyAWellFormedEmptyListIsNotFound(t *testing.T) {
@@ -122,8 +147,8 @@ func TestListOfSomethingElseProvesNothing(t *testing.T) {
 	for name, row := range map[string]struct{ reason, from, to string }{
 		"another key":      {"answer has another key", `"canary-key-0123456789"`, `"canary-key-0123456789.g2"`},
 		"no key":           {"answer has another key", `"idempotencyKey":"canary-key-0123456789",`, ``},
-		"another account":  {"answer has another account", `canary-account`, `canary-globex`},
-		"another object":   {"answer has another object", `"object":"charge"`, `"object":"refund","chargeId":"ch_0"`},
+		"another account":  {"record of another account", `canary-account`, `canary-globex`},
+		"another object":   {"record of another object", `"object":"charge"`, `"object":"refund","chargeId":"ch_0"`},
 		"malformed":        {"record with a malformed amountCents", `12000`, `-1`},
 		"not even JSON of": {"record is not the JSON of one", `"ch_1"`, `1`},
 	} {

@@ -9,32 +9,59 @@ import (
 	"net/http"
 )
 
-// ask sends one GET and reads its whole answer. Reads take a place among those in flight, and heed the same time limits, but
-// pass by the breaker: what charges have done to it must not stop reconciliation, nor a broken list stop charges.
+// ask sends one GET and has read take its answer, of which it gives no more than most bytes. Reads take a place among those in flight, and
+// heed the same time limits, but pass by the breaker: what charges have done to it must not stop reconciliation, nor a broken list stop
+// charges.
 //
 // The errors are reasons, without the details of the network: a URL holds a key.
-func (c *Client) ask(ctx context.Context, account, pathAndQuery string) (answer, error) {
+func (c *Client) ask(ctx context.Context, account, pathAndQuery string, most int64, read func(body io.Reader) error) error {
 	leave, refusal := c.places.enter(ctx, account, c.limits.Queue)
 	if refusal != "" {
-		return answer{}, noPlaceError(refusal)
+		return noPlaceError(refusal)
 	}
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, c.limits.Total)
 	defer cancel()
 	res, err := c.get(ctx, account, pathAndQuery, "application/json")
 	if err != nil {
-		return answer{}, err
+		return err
 	}
 	defer res.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(res.Body, maxPageBytes+1))
-	if err != nil {
-		return answer{}, errors.New(readReason(err))
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("PSP answered %d", res.StatusCode)
 	}
-	if len(raw) > maxPageBytes {
-		return answer{}, fmt.Errorf("answer longer than %d bytes", maxPageBytes)
+	body := &answerBody{LimitedReader: io.LimitedReader{R: res.Body, N: most + 1}}
+	err = read(body)
+	switch {
+	case body.lost != nil:
+		return errors.New(readReason(body.lost))
+	case body.N == 0: // whatever read has made of it
+		return tooLongError(most)
 	}
-	return answer{status: res.StatusCode, body: raw}, nil
+	return err
 }
+
+// answerBody remembers how it was lost, if it was.
+type answerBody struct {
+	io.LimitedReader
+
+	lost error
+}
+
+// Read reads up to the limit.
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.LimitedReader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) && b.lost == nil {
+		b.lost = err
+	}
+	return n, err
+}
+
+// tooLongError says how many bytes an answer may have.
+type tooLongError int64
+
+// Error is the reason.
+func (e tooLongError) Error() string { return fmt.Sprintf("answer longer than %d bytes", int64(e)) }
 
 // noPlaceError says why a read was not even sent: there was no place for it among those in flight.
 type noPlaceError string

@@ -88,15 +88,19 @@ func TestReadThatItsCallerEndsProvesNothing(t *testing.T) {
 	lookupFailed(t, await(t, "the end", done), "ended by the caller")
 }
 
-func TestReadMayHave1MiBAndNoMore(t *testing.T) {
+// A page that is too long is asked for again with a limit of 1, at which it may have more.
+func TestReadMayHave16MiBAndNoMore(t *testing.T) {
 	t.Parallel()
-	fits := nothingHeld + strings.Repeat(" ", 1<<20-len(nothingHeld))
+	fits := nothingHeld + strings.Repeat(" ", 16<<20-len(nothingHeld))
 	if l := newClient(t, answering(t, 200, fits).URL).lookup(); l != (gateway.NotFound{}) {
 		t.Fatalf("lookup %T %+v", l, l)
 	}
-	lookupFailed(t, newClient(t, answering(t, 200, fits+" ").URL).lookup(), "answer longer than 1048576 bytes")
+	lookupFailed(t, newClient(t, answering(t, 200, fits+" ").URL).lookup(), "answer longer than 16777216 bytes")
 	l := listen(t, func(c *net.TCPConn) { readRequest(c); write(c, "HTTP/1.1 200 OK\r\n\r\n"+nothingHeld); endless(c, " ") })
-	lookupFailed(t, newClient(t, l.url).lookup(), "answer longer than 1048576 bytes")
+	lookupFailed(t, newClient(t, l.url).lookup(), "answer longer than 16777216 bytes")
+	if n := l.arrivals.Load(); n != 2 {
+		t.Fatalf("the PSP was asked %d times, want 2", n)
+	}
 }
 
 func TestCompressedReadProvesNothing(t *testing.T) {
