@@ -178,15 +178,27 @@ RETURNING w.resume_after::timestamptz AS resume_after, w.walk_began::timestamptz
 -- Everything up to read_to has been read. Forward only: of two scans of one ledger, the slower one takes nothing back, nor does it move a walk
 -- that is not its own. The watermark never goes into the future: a single record that the PSP has dated wrongly would have all those after it
 -- skipped. The position may: the walk goes along the list.
--- A microsecond is read again: the records of one instant may lie on two pages.
+-- A microsecond is read again: the records of one instant may lie on two pages. A walk that gets on is not failing.
 UPDATE ledger_watermarks AS w
 SET scanned_to = greatest(w.scanned_to, least(sqlc.arg(read_to)::timestamptz, clock_timestamp())),
     resume_after = CASE WHEN w.walk_began = sqlc.arg(walk_began)::timestamptz AND w.resume_after IS NOT NULL
                         THEN greatest(w.resume_after, sqlc.arg(read_to)::timestamptz - interval '1 microsecond')
-                        ELSE w.resume_after END
+                        ELSE w.resume_after END,
+    failed_runs = CASE WHEN w.walk_began = sqlc.arg(walk_began)::timestamptz
+                            AND w.resume_after < sqlc.arg(read_to)::timestamptz - interval '1 microsecond'
+                       THEN 0 ELSE w.failed_runs END
 WHERE w.account = @account AND w.object = @object;
 
 -- name: EndWalk :exec
 -- The walk has come to the end of the list.
-UPDATE ledger_watermarks AS w SET resume_after = NULL, updated_at = clock_timestamp()
+UPDATE ledger_watermarks AS w SET resume_after = NULL, updated_at = clock_timestamp(), failed_runs = 0
 WHERE w.account = @account AND w.object = @object AND w.walk_began = sqlc.arg(walk_began)::timestamptz;
+
+-- name: FailWalk :one
+-- A run of the walk has neither got on nor come to the end. Of an account there is one open letter of this kind, whatever is wrong with it:
+-- this looks into the table of package deadletters.
+UPDATE ledger_watermarks AS w SET failed_runs = least(w.failed_runs, 1000000) + 1
+WHERE w.account = @account AND w.object = @object AND w.walk_began = sqlc.arg(walk_began)::timestamptz AND w.resume_after IS NOT NULL
+RETURNING w.failed_runs, w.resume_after::timestamptz AS resume_after,
+          EXISTS (SELECT FROM dead_letters AS d WHERE d.kind = @kind AND d.status = 'open'
+                  AND starts_with(d.finding, 'ledger ' || w.account || ' ')) AS is_open;

@@ -41,6 +41,8 @@ const (
 	UnknownMovement Kind = "unknown_movement"
 	// UnreadableRecord: the PSP lists a record that cannot be read, so that nobody knows what it says.
 	UnreadableRecord Kind = "unreadable_record"
+	// ScanFailing: the PSP's list of an account cannot be read on, so that nobody knows what lies behind.
+	ScanFailing Kind = "scan_failing"
 	// OtherAccount: the PSP names a payment of ours under another tenant's account.
 	OtherAccount Kind = "other_account"
 	// LateAfterExpiry: a movement came to light when its key had expired unexecuted.

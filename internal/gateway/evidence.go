@@ -51,3 +51,11 @@ func Storable(body []byte) bool {
 		}
 	}
 }
+
+// longestText bounds what is kept of what is not Storable, in bytes.
+const longestText = 2000
+
+// Beginning is the beginning of body as text that PostgreSQL takes, for an operator to look at.
+func Beginning(body []byte) string {
+	return storableText(strings.ToValidUTF8(string(body[:min(len(body), longestText)]), "\uFFFD"))
+}

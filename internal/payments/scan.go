@@ -2,8 +2,6 @@ package payments
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -12,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/payments/internal/dbsqlc"
 )
@@ -44,10 +41,19 @@ func (s *Service) Scan(
 	case err != nil:
 		return "", err
 	}
+	progress, err := s.goAlong(ctx, w, pages, enough, found)
+	// A process that is told to stop says nothing of the ledger.
+	if progress == Stalled || err != nil && !errors.Is(ctx.Err(), context.Canceled) {
+		err = errors.Join(err, s.failWalk(ctx, w, err))
+	}
+	return progress, err
+}
+
+func (s *Service) goAlong(ctx context.Context, w walk, pages int, enough <-chan struct{}, found func(Finding)) (Progress, error) {
 	cursor, read := "", w.after
 	for range untilClosed(pages, enough) {
 		// Crash window 17: the walk is begun, and the page not read.
-		page, err := s.psp.List(ctx, o, account, w.after, cursor)
+		page, err := s.psp.List(ctx, w.object, w.account, w.after, cursor)
 		if err != nil {
 			return "", fmt.Errorf("list the PSP's ledger: %w", err)
 		}
@@ -108,34 +114,6 @@ func (s *Service) settlePage(ctx context.Context, w walk, page gateway.Page, fou
 		found(finding)
 	}
 	return nil
-}
-
-// maxUnreadable bounds what a letter keeps of a record that cannot be read, in bytes.
-const maxUnreadable = 64 << 10
-
-// putUnreadable opens a dead letter for a record that cannot be read: the walk goes on behind it. It is named by its bytes, since any other
-// name in it may be what is wrong.
-func (s *Service) putUnreadable(ctx context.Context, w walk, u gateway.Unreadable) (Finding, error) {
-	id, err := s.newID()
-	if err != nil {
-		return nil, fmt.Errorf("make dead letter id: %w", err)
-	}
-	t := testimony{source: SourceScan}
-	if len(u.Raw) <= maxUnreadable && gateway.Storable(u.Raw) {
-		t.evidence = u.Raw
-	}
-	sum := sha256.Sum256(u.Raw)
-	var opened bool
-	b := &pgx.Batch{}
-	deadletters.QueueOpenNew(b, deadletters.Letter{
-		ID: id, Kind: deadletters.UnreadableRecord, Finding: recordFinding(w.account, "sha256:"+hex.EncodeToString(sum[:])),
-		Reason:   clip("the PSP lists a " + string(w.object) + " of account " + w.account + " that cannot be read: " + u.Reason),
-		Evidence: evidenceOf(t),
-	}, &opened)
-	if err := s.db.Send(ctx, b); err != nil {
-		return nil, fmt.Errorf("open dead letter: %w", err)
-	}
-	return Lettered{Kind: deadletters.UnreadableRecord, New: opened}, nil
 }
 
 // walk is one way along one ledger, from somewhere to its end, in as many runs as it takes.

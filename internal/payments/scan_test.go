@@ -53,7 +53,9 @@ func (k *bookkeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadGateway)
 		return
 	}
-	to := min(from+k.page, len(records))
+	limit := k.page
+	_, _ = fmt.Sscan(r.FormValue("limit"), &limit)
+	to := min(from+min(k.page, limit), len(records))
 	list := struct {
 		Data       []jsontext.Value `json:"data"`
 		HasMore    bool             `json:"hasMore"`

@@ -2,6 +2,7 @@ package payments
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -261,13 +262,14 @@ func TestScanGoesOnBehindARecordThatCannotBeRead(t *testing.T) {
 	s.wantScan(9, 1, ReachedEnd)
 }
 
-// What PostgreSQL cannot hold, or is too much of it, is a case all the same.
+// What PostgreSQL cannot hold is a case all the same.
 func TestUnreadableRecordIsALetterWhateverItIs(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	w := walk{account: "acme", object: gateway.ChargeObject}
-	for i, raw := range []string{`7`, `{"id":"\u0000"}`, `1e999999`, `""`, `"` + strings.Repeat("x", maxUnreadable) + `"`} {
-		f, err := s.service.putUnreadable(t.Context(), w, gateway.Unreadable{Raw: []byte(raw), Reason: "no"})
+	for i, raw := range []string{`7`, `{"id":"\u0000"}`, `1e999999`, `""`, "\xff\x00", strings.Repeat("x", 64<<10)} {
+		u := gateway.Unreadable{Raw: []byte(raw), Name: fmt.Sprint("sha256:", i), Reason: "no"}
+		f, err := s.service.putUnreadable(t.Context(), w, u)
 		if err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
@@ -277,5 +279,8 @@ func TestUnreadableRecordIsALetterWhateverItIs(t *testing.T) {
 	}
 	if n := s.count("SELECT count(*) FROM dead_letters WHERE evidence ? 'record'"); n != 2 {
 		t.Errorf("%d letters hold their record, want 2", n)
+	}
+	if n := s.count("SELECT count(*) FROM dead_letters WHERE length(evidence ->> 'text') BETWEEN 1 AND 2000"); n != 4 {
+		t.Errorf("%d letters hold the beginning of theirs, want 4", n)
 	}
 }

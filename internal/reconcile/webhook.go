@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -69,7 +68,7 @@ func (w *webhook) unmatched(ctx context.Context, event webhooks.Stored, cause er
 	if gateway.Storable(event.Body) {
 		evidence.Body = event.Body
 	} else {
-		evidence.Text = beginning(event.Body)
+		evidence.Text = gateway.Beginning(event.Body)
 	}
 	raw, err := json.Marshal(evidence)
 	if err != nil {
@@ -90,15 +89,6 @@ func (w *webhook) unmatched(ctx context.Context, event webhooks.Stored, cause er
 	}
 	w.r.metrics.WebhookLag(w.r.now().Sub(event.SentAt))
 	return nil
-}
-
-// longestText bounds what a letter keeps of a body that is not JSON, in bytes.
-const longestText = 2000
-
-// beginning is text that PostgreSQL takes.
-func beginning(body []byte) string {
-	text := strings.ToValidUTF8(string(body[:min(len(body), longestText)]), "\uFFFD")
-	return strings.ReplaceAll(text, "\x00", "\uFFFD")
 }
 
 // evidence weighs one record again.

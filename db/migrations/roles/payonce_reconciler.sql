@@ -27,7 +27,7 @@ GRANT SELECT, INSERT (letter_id, letter_version, actor, action, reason, outcome,
 
 GRANT SELECT,
       INSERT (account, object, scanned_to, updated_at, resume_after, walk_began),
-      UPDATE (scanned_to, updated_at, resume_after, walk_began)
+      UPDATE (scanned_to, updated_at, resume_after, walk_began, failed_runs)
     ON ledger_watermarks TO payonce_reconciler;
 GRANT SELECT ON statement_movements TO payonce_reconciler;
 GRANT SELECT, INSERT (id, account, day, started_at, status, lines, breaks, pending) ON statement_runs TO payonce_reconciler;

@@ -17,7 +17,10 @@ UPDATE ledger_watermarks AS w
 SET scanned_to = greatest(w.scanned_to, least($1::timestamptz, clock_timestamp())),
     resume_after = CASE WHEN w.walk_began = $2::timestamptz AND w.resume_after IS NOT NULL
                         THEN greatest(w.resume_after, $1::timestamptz - interval '1 microsecond')
-                        ELSE w.resume_after END
+                        ELSE w.resume_after END,
+    failed_runs = CASE WHEN w.walk_began = $2::timestamptz
+                            AND w.resume_after < $1::timestamptz - interval '1 microsecond'
+                       THEN 0 ELSE w.failed_runs END
 WHERE w.account = $3 AND w.object = $4
 `
 
@@ -31,7 +34,7 @@ type AdvanceWalkParams struct {
 // Everything up to read_to has been read. Forward only: of two scans of one ledger, the slower one takes nothing back, nor does it move a walk
 // that is not its own. The watermark never goes into the future: a single record that the PSP has dated wrongly would have all those after it
 // skipped. The position may: the walk goes along the list.
-// A microsecond is read again: the records of one instant may lie on two pages.
+// A microsecond is read again: the records of one instant may lie on two pages. A walk that gets on is not failing.
 func (q *Queries) AdvanceWalk(ctx context.Context, arg AdvanceWalkParams) error {
 	_, err := q.db.Exec(ctx, advanceWalk,
 		arg.ReadTo,
@@ -284,7 +287,7 @@ func (q *Queries) BookedRefunds(ctx context.Context, ids []uuid.UUID) ([]BookedR
 }
 
 const endWalk = `-- name: EndWalk :exec
-UPDATE ledger_watermarks AS w SET resume_after = NULL, updated_at = clock_timestamp()
+UPDATE ledger_watermarks AS w SET resume_after = NULL, updated_at = clock_timestamp(), failed_runs = 0
 WHERE w.account = $1 AND w.object = $2 AND w.walk_began = $3::timestamptz
 `
 
@@ -298,6 +301,41 @@ type EndWalkParams struct {
 func (q *Queries) EndWalk(ctx context.Context, arg EndWalkParams) error {
 	_, err := q.db.Exec(ctx, endWalk, arg.Account, arg.Object, arg.WalkBegan)
 	return err
+}
+
+const failWalk = `-- name: FailWalk :one
+UPDATE ledger_watermarks AS w SET failed_runs = least(w.failed_runs, 1000000) + 1
+WHERE w.account = $1 AND w.object = $2 AND w.walk_began = $3::timestamptz AND w.resume_after IS NOT NULL
+RETURNING w.failed_runs, w.resume_after::timestamptz AS resume_after,
+          EXISTS (SELECT FROM dead_letters AS d WHERE d.kind = $4 AND d.status = 'open'
+                  AND starts_with(d.finding, 'ledger ' || w.account || ' ')) AS is_open
+`
+
+type FailWalkParams struct {
+	Account   string
+	Object    string
+	WalkBegan time.Time
+	Kind      string
+}
+
+type FailWalkRow struct {
+	FailedRuns  int32
+	ResumeAfter time.Time
+	IsOpen      bool
+}
+
+// A run of the walk has neither got on nor come to the end. Of an account there is one open letter of this kind, whatever is wrong with it:
+// this looks into the table of package deadletters.
+func (q *Queries) FailWalk(ctx context.Context, arg FailWalkParams) (FailWalkRow, error) {
+	row := q.db.QueryRow(ctx, failWalk,
+		arg.Account,
+		arg.Object,
+		arg.WalkBegan,
+		arg.Kind,
+	)
+	var i FailWalkRow
+	err := row.Scan(&i.FailedRuns, &i.ResumeAfter, &i.IsOpen)
+	return i, err
 }
 
 const findPayment = `-- name: FindPayment :one

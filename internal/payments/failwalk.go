@@ -1,0 +1,59 @@
+package payments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/payments/internal/dbsqlc"
+)
+
+// scanBudget is how many runs in a row may fail before an operator hears of it.
+const scanBudget = 12
+
+// failLimit bounds the note of a failure, which must be written also when the run's own time is over.
+const failLimit = 5 * time.Second
+
+// failWalk notes that a run has failed, with cause, or has not got on, without. After scanBudget of them in a row it opens a dead letter,
+// which is named by the walk and its place: once closed, it comes again only when the walk fails elsewhere or later. The watermark stays, and
+// the scan goes on trying.
+func (s *Service) failWalk(ctx context.Context, w walk, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failLimit)
+	defer cancel()
+	var row dbsqlc.FailWalkRow
+	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		var err error
+		row, err = dbsqlc.New(c).FailWalk(ctx, dbsqlc.FailWalkParams{
+			Account: w.account, Object: string(w.object), WalkBegan: w.began, Kind: string(deadletters.ScanFailing),
+		})
+		return err
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil // another run has come to the end meanwhile
+	case err != nil:
+		return fmt.Errorf("note failed run: %w", err)
+	case row.FailedRuns < scanBudget || row.IsOpen:
+		return nil
+	}
+	if cause == nil {
+		cause = errors.New("one run after the other reads as much as it may without getting on")
+	}
+	began, after := w.began.UTC().Format(time.RFC3339Nano), row.ResumeAfter.UTC().Format(time.RFC3339Nano)
+	_, err = s.openLedgerLetter(ctx, deadletters.ScanFailing, fmt.Sprintf("ledger %s %s %s %s", w.account, w.object, began, after),
+		fmt.Sprintf("the PSP's list of %ss of account %s cannot be read on after %s: %v", w.object, w.account, after, cause),
+		struct {
+			Source     Source         `json:"source"`
+			Account    string         `json:"account"`
+			Object     gateway.Object `json:"object"`
+			After      string         `json:"createdAfter"`
+			FailedRuns int32          `json:"failedRuns"`
+		}{SourceScan, w.account, w.object, after, row.FailedRuns})
+	return err
+}

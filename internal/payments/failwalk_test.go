@@ -1,0 +1,173 @@
+package payments
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"payonce/internal/gateway"
+)
+
+// What becomes of a scan that cannot go on, or that meets records that it cannot read.
+
+// runs scans acme's list n times and tells whether all runs have failed.
+func (s *shop) runs(n int, o gateway.Object) (failed bool) {
+	s.t.Helper()
+	failed = true
+	for range n {
+		if _, err := s.service.Scan(s.t.Context(), o, "acme", overlap, 9, nil, func(Finding) {}); err == nil {
+			failed = false
+		}
+	}
+	return failed
+}
+
+func (s *shop) wantFailing(open, failedRuns int) {
+	s.t.Helper()
+	if n := s.count("SELECT count(*) FROM dead_letters WHERE kind = 'scan_failing' AND finding ~ '^ledger acme (charge|refund) ' AND status = 'open'"); n != open {
+		s.t.Fatalf("%d letters, want %d: %s", n, open, s.texts("SELECT d::text FROM dead_letters AS d"))
+	}
+	if n := s.count("SELECT failed_runs FROM ledger_watermarks WHERE account = 'acme' AND object = 'charge'"); n != failedRuns {
+		s.t.Fatalf("%d failed runs are counted, want %d", n, failedRuns)
+	}
+}
+
+// dismiss closes all letters, as an operator does.
+func (s *shop) dismiss() {
+	s.t.Helper()
+	s.exec(`UPDATE dead_letters SET status = 'resolved', version = version + 1, resolved_at = clock_timestamp(), action = 'dismiss', actor = 'a',
+		resolution_reason = 'seen' WHERE status = 'open'`)
+}
+
+// Of an account whose ledger cannot be read an operator hears, once; and the scan goes on trying from the same place.
+func TestScanThatFailsAgainAndAgainIsAnOperatorsCase(t *testing.T) {
+	t.Parallel()
+	psp := &bookkeeper{page: 2, breakAt: 2}
+	s := setupScan(t, psp)
+	psp.records = ledgerOf(s.lostOnes(5))
+	if !s.runs(1, gateway.ChargeObject) { // gets on, and fails
+		t.Fatal("a PSP that is broken was read")
+	}
+	psp.breakAt = 1
+	s.runs(scanBudget-2, gateway.ChargeObject)
+	s.wantFailing(0, scanBudget-1)
+	s.runs(1, gateway.ChargeObject)
+	s.wantFailing(1, scanBudget)
+	s.wantWatermark(psp.records[1])
+	s.runs(2, gateway.ChargeObject)
+	s.runs(scanBudget, gateway.RefundObject) // the account's other list, for the same reason
+	s.wantFailing(1, scanBudget+2)
+
+	s.dismiss()
+	s.runs(scanBudget, gateway.ChargeObject)
+	s.wantFailing(0, 2*scanBudget+2) // it is known
+	psp.breakAt = 0
+	s.wantScan(9, 3, ReachedEnd)
+	s.wantFailing(0, 0)
+	psp.breakAt = 1
+	s.runs(scanBudget, gateway.ChargeObject)
+	s.wantFailing(1, scanBudget) // and this is another time
+}
+
+// A walk that gets on is slow, and no case; one that reads in vain is one.
+func TestRunThatGetsOnIsNoFailure(t *testing.T) {
+	t.Parallel()
+	psp := &bookkeeper{page: 1, breakAt: 3}
+	s := setupScan(t, psp)
+	psp.records = ledgerOf(s.lostOnes(scanBudget + 3))
+	if !s.runs(scanBudget+1, gateway.ChargeObject) {
+		t.Fatal("the list came to an end")
+	}
+	s.wantFailing(0, 1)
+
+	psp.breakAt = 0
+	for i := range psp.records {
+		psp.records[i].Created = psp.records[len(psp.records)-1].Created
+	}
+	for range scanBudget + 1 { // the first gets there
+		if _, _, err := s.scan(2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.wantFailing(1, scanBudget)
+}
+
+// A process that is stopped in a scan says nothing of the ledger; a run whose time is over does.
+func TestRunThatIsStoppedIsNoFailure(t *testing.T) {
+	t.Parallel()
+	psp := &hasty{bookkeeper: &bookkeeper{page: 1}}
+	s := setupOn(t, psp)
+	if !psp.run(s) {
+		t.Fatal("the run was not cut")
+	}
+	s.wantFailing(0, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), patience/100)
+	defer cancel()
+	psp.left, psp.cut = 0, func() {}
+	if _, err := s.service.Scan(ctx, gateway.ChargeObject, "acme", overlap, 9, nil, func(Finding) {}); err == nil {
+		t.Fatal("the run was not cut")
+	}
+	s.wantFailing(0, 1)
+}
+
+// spoiler is a PSP of whose answers a text is replaced.
+type spoiler struct {
+	*bookkeeper
+	honest, spoilt string
+}
+
+func (p *spoiler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	honest := httptest.NewRecorder()
+	p.bookkeeper.ServeHTTP(honest, r)
+	w.WriteHeader(honest.Code)
+	_, _ = io.WriteString(w, strings.ReplaceAll(honest.Body.String(), p.honest, p.spoilt))
+}
+
+// Whatever is wrong with a record, the others of its page are settled, the walk comes to its end, and the record is somebody's case.
+func TestNoRecordEndsTheScan(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string][2]string{
+		"a member twice":    {`"currency"`, `"note":1,"note":2,"currency"`},
+		"invalid UTF-8":     {`order-0000000002`, "order-\xff"},
+		"half a surrogate":  {`order-0000000002`, `order-\ud800`},
+		"nested too deep":   {`"currency"`, `"deep":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `,"currency"`},
+		"far too long":      {`"currency"`, `"long":"` + strings.Repeat("x", 5<<20) + `","currency"`},
+		"another's account": {`"acme"`, `"globex"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			psp := &spoiler{bookkeeper: &bookkeeper{page: 100}}
+			s := setupOn(t, psp)
+			s.exec("UPDATE tenants SET created_at = '2026-11-01'")
+			psp.records = ledgerOf(s.lostOnes(5))
+			psp.honest = string(psp.records[2].Evidence())
+			psp.spoilt = strings.Replace(psp.honest, change[0], change[1], 1)
+			s.wantScan(50, 4, ReachedEnd)
+			s.wantScan(50, 0, ReachedEnd)
+			s.wantWatermark(psp.records[4])
+			if n := s.count(`SELECT count(*) FROM dead_letters WHERE kind = 'unreadable_record' AND finding ~ '^record acme sha256:[0-9a-f]{64}$'
+				AND reason LIKE 'the PSP lists a charge ' || $1 || ' of account acme %' AND evidence ->> 'id' = $1`, psp.records[2].ID); n != 1 || s.count("SELECT count(*) FROM dead_letters") != 1 {
+				t.Errorf("letters are %s", s.texts("SELECT left(d::text, 1000) FROM dead_letters AS d"))
+			}
+			if n := s.count("SELECT count(*) FROM idempotency_keys WHERE key = 'order-0000000002' AND status = 'unknown'"); n != 1 {
+				t.Error("what cannot be read has moved its key")
+			}
+			psp.honest, psp.spoilt = "never", "never"
+			s.wantScan(50, 1, ReachedEnd)
+		})
+	}
+}
+
+// A member that we do not read may be long: the record is evidence as any other, and so are a hundred with much metadata each.
+func TestScanReadsLongRecords(t *testing.T) {
+	t.Parallel()
+	psp := &spoiler{bookkeeper: &bookkeeper{page: 100}, honest: `"currency"`, spoilt: `"metadata":"` + strings.Repeat("x", 300<<10) + `","currency"`}
+	s := setupOn(t, psp)
+	s.exec("UPDATE tenants SET created_at = '2026-11-01'")
+	psp.records = ledgerOf(s.lostOnes(7))
+	s.wantScan(50, 7, ReachedEnd)
+	s.wantLetters()
+}
