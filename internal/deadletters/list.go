@@ -149,6 +149,26 @@ func SaysCharged(ctx context.Context, db *postgres.DB, a About, subject uuid.UUI
 	return charged, nil
 }
 
+// GetDurably is Get, with an acknowledgement of what was read: a failover does not undo it.
+func GetDurably(ctx context.Context, db *postgres.DB, id uuid.UUID) (Letter, error) {
+	var found *dbsqlc.GetLetterRow
+	b := &pgx.Batch{}
+	q := postgres.On(b)
+	_, _ = dbsqlc.New(q).GetLetter(context.Background(), id)
+	postgres.One(q, func(row *dbsqlc.GetLetterRow) error {
+		found = row
+		return nil
+	})
+	postgres.QueueDurable(b)
+	if err := db.Send(ctx, b); err != nil {
+		return Letter{}, fmt.Errorf("read dead letter durably: %w", err)
+	}
+	if found == nil {
+		return Letter{}, ErrNoLetter
+	}
+	return letterOf(*found), nil
+}
+
 // letterOf is the one mapper of a letter's row.
 func letterOf(r dbsqlc.GetLetterRow) Letter {
 	l := Letter{

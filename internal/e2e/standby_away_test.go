@@ -9,6 +9,7 @@ import (
 
 	"payonce/internal/config"
 	"payonce/internal/e2e/pgproxy"
+	"payonce/internal/gateway/mockpsp"
 	"payonce/internal/pgtest"
 )
 
@@ -139,12 +140,64 @@ func TestLateSuccessThatTheStandbyDoesNotHaveIsNotFinal(t *testing.T) {
 	w.pay(key, "pm_ok").expect(t, http.StatusCreated, "")
 }
 
+// The PSP forgets an event that was answered 204. After a failover, nobody would have it.
+func TestWebhookThatTheStandbyDoesNotHaveIsNotTaken(t *testing.T) {
+	t.Parallel()
+	w, leave, back := setupWaiting(t, withWebhooks)
+	stored := func() int { return w.count("SELECT count(*) FROM webhook_events WHERE id = 'evt_1'") }
+	deliver := func() reply {
+		return w.deliver("evt_1", chargeEvent("succeeded", "ch_1", "somebody-elses-key", "invoice-7"))
+	}
+	leave()
+	deliver().expect(t, http.StatusServiceUnavailable, storeUnavailable)
+	if n := stored(); n != 1 {
+		t.Fatalf("the server shows %d events, so this shows nothing", n)
+	}
+	// The second delivery stores nothing: it has to wait for what the first has stored.
+	deliver().expect(t, http.StatusServiceUnavailable, storeUnavailable)
+	back()
+	deliver().expect(t, http.StatusNoContent, "")
+	if n := w.count("SELECT count(*) FROM river_job WHERE kind = 'webhook'"); stored() != 1 || n != 1 {
+		t.Fatalf("%d events with %d jobs", stored(), n)
+	}
+}
+
+// The operator goes on to the next letter. After a failover, this one would be open again.
+func TestDecisionThatTheStandbyDoesNotHaveIsNotDone(t *testing.T) {
+	t.Parallel()
+	w, leave, back := setupWaiting(t)
+	d := w.openDesk()
+	l := contradicted(w, d)
+	leave()
+	d.resolve(l, "retry").expect(t, http.StatusServiceUnavailable, storeUnavailable)
+	if n := w.count("SELECT count(*) FROM dead_letters WHERE status = 'resolved'"); n != 1 {
+		t.Fatalf("the server shows %d resolved letters, so this shows nothing", n)
+	}
+	// Asked again, it is somebody's decision from before: that is not to be relied on either.
+	d.resolve(l, "retry").expect(t, http.StatusServiceUnavailable, storeUnavailable)
+	back()
+	d.resolve(l, "retry").expect(t, http.StatusConflict, "letter_conflict")
+}
+
+func withWebhooks(o *options) { o.webhooks = true }
+
+// contradicted opens a letter that an operator can decide about.
+func contradicted(w *world, d *desk) letter {
+	w.t.Helper()
+	key := freshKey()
+	w.pay(key, "pm_wrong_amount").expect(w.t, http.StatusAccepted, "")
+	return d.find("psp_contradicts_request", key)
+}
+
 // Between two transactions, the pool may go over to another server: the second would acknowledge there what only the first has read. So whatever is
 // read after a lost acknowledgement is acknowledged in the same round.
 func TestReadAndItsAcknowledgementAreOneTransaction(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
-	w, proxy := setupProxied(t, func(o *options) { o.between = gate.wrap })
+	w, proxy := setupProxied(t, withWebhooks, func(o *options) {
+		o.between = gate.wrap
+		o.psp = func(c *mockpsp.Config) { c.WebhookDelay = never } // only those that the test sends
+	})
 	wantRound := func(t *testing.T, from int, want ...string) {
 		t.Helper()
 		var read [][]string
@@ -178,6 +231,22 @@ func TestReadAndItsAcknowledgementAreOneTransaction(t *testing.T) {
 			wantRound(t, from, "FindKey", "Durable")
 		})
 	}
+	t.Run("webhook", func(t *testing.T) {
+		w := w.in(t)
+		from := proxy.RoundTrips()
+		proxy.On("StoreEvent", pgproxy.DropAcknowledgement)
+		w.signed("evt_1", chargeEvent("succeeded", "ch_1", "somebody-elses-key", "invoice-7"))
+		wantRound(t, from, "EventIsStored", "Durable")
+	})
+	t.Run("decision", func(t *testing.T) {
+		w := w.in(t)
+		d := w.openDesk()
+		l := contradicted(w, d)
+		from := proxy.RoundTrips()
+		proxy.On("commit", pgproxy.DropAcknowledgement)
+		d.resolve(l, "retry").expect(t, http.StatusOK, "")
+		wantRound(t, from, "GetLetter", "Durable")
+	})
 }
 
 // The claim that is sent again may find the row of the first, and then writes nothing that would be acknowledged.

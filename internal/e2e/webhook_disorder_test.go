@@ -40,6 +40,12 @@ func (w *world) lost() (key, charge string) {
 // signed posts a webhook of our own making, under the PSP's secret.
 func (w *world) signed(id, body string) {
 	w.t.Helper()
+	w.deliver(id, body).expect(w.t, http.StatusNoContent, "")
+}
+
+// deliver sends a genuine webhook.
+func (w *world) deliver(id, body string) reply {
+	w.t.Helper()
 	secret, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(mockpsp.DemoWebhookSecret, "whsec_"))
 	if err != nil {
 		w.t.Fatal(err)
@@ -47,9 +53,9 @@ func (w *world) signed(id, body string) {
 	stamp := strconv.FormatInt(time.Now().Unix(), 10)
 	mac := hmac.New(sha256.New, secret)
 	fmt.Fprintf(mac, "%s.%s.%s", id, stamp, body)
-	w.do(call{method: "POST", path: "/webhooks/psp", as: "-", body: body, header: http.Header{
+	return w.do(call{method: "POST", path: "/webhooks/psp", as: "-", body: body, header: http.Header{
 		"Webhook-Id": {id}, "Webhook-Timestamp": {stamp}, "Webhook-Signature": {"v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))},
-	}}).expect(w.t, http.StatusNoContent, "")
+	}})
 }
 
 // chargeEvent is the body of a webhook about a charge of acme's.

@@ -152,18 +152,18 @@ func holdTx(ctx context.Context, tx pgx.Tx, letter deadletters.Letter) (idempote
 	return idempotency.Status(status), nil
 }
 
-// recall asks, after a lost acknowledgement, whether the transaction has happened. If the database does not say, the first error stands:
-// the version makes it harmless to ask again.
+// recall asks, after a lost acknowledgement, whether the transaction has happened, such that a failover does not undo it. If the database does
+// not say, the first error stands: the version makes it harmless to ask again.
 func (d *Desk) recall(ctx context.Context, asked Decision, doubt error) (deadletters.Letter, error) {
 	for try := 1; ; try++ {
-		letter, err := deadletters.Get(ctx, d.db, asked.Letter)
+		letter, err := deadletters.GetDurably(ctx, d.db, asked.Letter)
 		if r := letter.Resolution; err == nil && r != nil {
 			if letter.Version == asked.Version+1 && r.Action == asked.Action && r.Actor == asked.Actor && r.Reason == asked.Reason {
 				return letter, nil
 			}
 			return letter, refusal{resolvedBefore(letter)}
 		}
-		if try == postgres.MaxRecalls || !postgres.PauseBeforeRecall(ctx) {
+		if try == postgres.MaxRecalls || postgres.GaveUp(err) || !postgres.PauseBeforeRecall(ctx) {
 			return letter, fmt.Errorf("resolve: %w", doubt)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/postgres"
 	"payonce/internal/webhooks/internal/dbsqlc"
@@ -33,7 +32,7 @@ type Event struct {
 	Body   []byte    // the bytes that were signed
 }
 
-// Receipt says what became of a delivery. In both cases the event is durable, and so is its job.
+// Receipt says what became of a delivery. In both cases the event and its job are where a failover finds them.
 //
 //sumtype:decl
 type Receipt interface{ receipt() }
@@ -41,7 +40,8 @@ type Receipt interface{ receipt() }
 // Received is the first delivery of an event.
 type Received struct{}
 
-// Duplicate is another delivery of an event that is stored already. Its body is not looked at.
+// Duplicate is another delivery of an event that is stored already. Its body is not looked at. The first delivery's commit may still wait for the
+// standby; this one has waited for both.
 type Duplicate struct{}
 
 func (Received) receipt()  {}
@@ -86,21 +86,29 @@ func (i *Inbox) queueStore(b *pgx.Batch, e Event, receipt *Receipt) {
 	})
 }
 
-// landed reports whether an event is stored, after a commit whose acknowledgement was lost. A no is not final: the commit may
-// still be under way.
+// landed reports whether an event is stored where a failover would find it, after a commit whose acknowledgement was lost. A no is not final: the
+// commit may still be under way.
 func (i *Inbox) landed(ctx context.Context, id string) bool {
 	for try := 1; ; try++ {
-		var stored bool
-		err := i.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-			var err error
-			stored, err = dbsqlc.New(c).EventIsStored(ctx, id)
-			return err
-		})
+		stored, err := i.isStoredDurably(ctx, id)
 		if err == nil {
 			return stored
 		}
-		if try == postgres.MaxRecalls || !postgres.PauseBeforeRecall(ctx) {
+		if try == postgres.MaxRecalls || postgres.GaveUp(err) || !postgres.PauseBeforeRecall(ctx) {
 			return false
 		}
 	}
+}
+
+func (i *Inbox) isStoredDurably(ctx context.Context, id string) (stored bool, err error) {
+	b := &pgx.Batch{}
+	q := postgres.On(b)
+	_, _ = dbsqlc.New(q).EventIsStored(context.Background(), id)
+	postgres.Scalar(q, func(is *bool) error {
+		stored = *is
+		return nil
+	})
+	postgres.QueueDurable(b)
+	err = i.db.Send(ctx, b)
+	return stored, err
 }
