@@ -4,10 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"payonce/internal/idempotency"
 )
 
 const visa = "4242424242424242"
@@ -176,6 +180,30 @@ func TestRefundRequests(t *testing.T) {
 		bad := c.r.Validate(c.given)
 		if (len(bad) == 0) != (c.bad == "") || len(bad) > 0 && bad[0].Pointer != c.bad {
 			t.Errorf("%s: %v", name, bad)
+		}
+	}
+}
+
+// A client may name its payments by the time, in whatever form. The first of these instants pass Luhn in milliseconds.
+func TestPaymentsThatAreNamedByTheTimeAreTaken(t *testing.T) {
+	t.Parallel()
+	const hour = 3_600_000
+	for n := range int64(2_000) {
+		at := time.UnixMilli(1_700_000_000_004 + n*hour + n%10).UTC()
+		for _, stamp := range []string{
+			strconv.FormatInt(at.UnixMilli(), 10), strconv.FormatInt(at.UnixMicro(), 10), strconv.FormatInt(at.UnixNano(), 10),
+			at.Format("20060102150405"), at.Format(time.RFC3339Nano),
+		} {
+			if _, err := idempotency.ParseKey("order-" + stamp); err != nil {
+				t.Fatalf("order-%s: %v", stamp, err)
+			}
+			r := asking(func(r *CreateRequest) {
+				r.CustomerID, r.Description = "cus-"+stamp, "ordered "+stamp
+				r.Metadata = map[string]string{"at": stamp, "at-" + strings.ReplaceAll(stamp, ":", ""): "1"}
+			})
+			if bad := r.Validate(); bad != nil {
+				t.Fatalf("%s: %v", stamp, bad)
+			}
 		}
 	}
 }
