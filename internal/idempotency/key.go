@@ -3,6 +3,7 @@ package idempotency
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,10 @@ const (
 	MinKeyLength = 16
 	MaxKeyLength = 255
 )
+
+// minDifferent is how many different characters a key has at least. One with fewer was filled in, not drawn, such as sixteen zeros: the
+// next program that fills a key in would get this one's answer.
+const minDifferent = 4
 
 // Key is a client's Idempotency-Key in its bare form. Only ParseKey makes one.
 type Key struct{ value string }
@@ -44,8 +49,18 @@ func emailLike(s string) bool {
 	return len(top) >= 2 && strings.Trim(top, "abcdefghijklmnopqrstuvwxyz") == ""
 }
 
+// different counts the different characters of s, which is ASCII.
+func different(s string) int {
+	var seen [2]uint64
+	for i := range len(s) {
+		seen[s[i]>>6&1] |= 1 << (s[i] & 63)
+	}
+	return bits.OnesCount64(seen[0]) + bits.OnesCount64(seen[1])
+}
+
 // ParseKey accepts 16 to 255 printable ASCII characters without spaces and commas.
-// Values that look like personal data are refused: keys end up in logs and support tickets of clients.
+// Values that look like personal data are refused: keys end up in logs and support tickets of clients. So are values of fewer than four different
+// characters.
 func ParseKey(s string) (Key, error) {
 	if len(s) < MinKeyLength || len(s) > MaxKeyLength {
 		return Key{}, fmt.Errorf("%w: it has %d characters, %d to %d are allowed", ErrKeyInvalid, len(s), MinKeyLength, MaxKeyLength)
@@ -63,6 +78,8 @@ func ParseKey(s string) (Key, error) {
 		return Key{}, fmt.Errorf("%w: it looks like an e-mail address; use a random value such as a UUID", ErrKeyInvalid)
 	case cardnumber.In(s):
 		return Key{}, fmt.Errorf("%w: it holds a card number; use a random value such as a UUID", ErrKeyInvalid)
+	case different(s) < minDifferent:
+		return Key{}, fmt.Errorf("%w: it has fewer than %d different characters; use a random value such as a UUID", ErrKeyInvalid, minDifferent)
 	case generation:
 		return Key{}, fmt.Errorf("%w: the ending .g and digits is reserved", ErrKeyInvalid)
 	}

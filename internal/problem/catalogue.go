@@ -54,7 +54,8 @@ var catalogue = []Entry{
 	{
 		Code: IdempotencyKeyInvalid, Status: 400, Title: "The Idempotency-Key is malformed",
 		Meaning: "A key has 16 to 255 printable ASCII characters without spaces or commas, bare or as a quoted string, " +
-			"and is sent in one header. Values that look like an e-mail address or a card number are refused, because keys are kept.",
+			"and is sent in one header. Values that look like an e-mail address or a card number are refused, because keys are kept. " +
+			"So are values of fewer than four different characters: another operation could have the same.",
 		WhatToDo: "Send a random value, best a UUID of version 7. The refused request has used up nothing.",
 		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
 			`-H "Idempotency-Key: too-short" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
