@@ -23,6 +23,7 @@ var parsers = map[string]string{
 	"cmd/reconciler.parseAll":          "FuzzLetterArgs",
 	"cmd/reconciler.parseStatement":    "FuzzStatementArgs",
 	"internal/cardnumber.In":           "FuzzIn",
+	"internal/cardnumber.dayFirst":     "FuzzIn",
 	"internal/config.Level":            "FuzzLoad",
 	"internal/config.check":            "FuzzLoad",
 	"internal/config.parse":            "FuzzLoad",
