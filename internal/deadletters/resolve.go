@@ -28,7 +28,7 @@ const (
 // Limits of what an operator writes, in characters.
 const (
 	MaxReason = 500
-	MaxActor  = 100
+	MaxActor  = 150
 	maxDetail = 500
 )
 

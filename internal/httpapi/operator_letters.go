@@ -176,13 +176,14 @@ func (b decisionRequest) toDomain() (operator.Decision, *refusal) {
 	return decision, nil
 }
 
-// actorOf names who decides in the audit trail: the API key by its label, or by its id if it has none.
+// actorOf names who decides in the audit trail: the API key by its id, behind its label if it has one. Two operators may share a label.
 func actorOf(r *http.Request) string {
 	p := principalOf(r)
+	id := "api key " + p.KeyID.String()
 	if p.KeyLabel != "" {
-		return p.KeyLabel
+		return p.KeyLabel + " (" + id + ")"
 	}
-	return "api key " + p.KeyID.String()
+	return id
 }
 
 // spellRuling writes a ruling in HTTP.

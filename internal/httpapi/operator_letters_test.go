@@ -63,11 +63,18 @@ func TestPSPIDOfTheOperatorIsTaken(t *testing.T) {
 func TestAuditNamesTheAPIKey(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t)
-	for key, actor := range map[string]string{annKey: "ann", namelessKey: "api key " + c.nameless.String()} {
+	for key, label := range map[string]string{annKey: "ann", otherAnnKey: "ann", longKey: longLabel, namelessKey: ""} {
+		actor := "api key " + c.ids[key].String()
+		if label != "" {
+			actor = label + " (" + actor + ")"
+		}
 		letter := c.stray()
 		s := c.ask(key, "POST", "/operator/dead-letters/"+letter+"/resolve", `{"action":"dismiss","reason":"seen to it","version":1}`).expect(t, 200, "")
 		if !strings.Contains(s.body, `"actor":"`+actor+`"`) {
 			t.Errorf("letter is %s, want %s", s.body, actor)
+		}
+		if s := c.get("/operator/dead-letters/" + letter); strings.Count(s.body, `"actor":"`+actor+`"`) != 2 {
+			t.Errorf("letter is %s, want %s as who resolved it and in the audit", s.body, actor)
 		}
 	}
 }

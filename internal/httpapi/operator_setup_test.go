@@ -40,12 +40,16 @@ var operatorDocument = sync.OnceValues(func() (*contract.Document, error) {
 
 // The API keys of the operator's tests.
 const (
-	annKey      = "test-ann-key" // labelled ann
+	annKey      = "test-ann-key"       // labelled ann
+	otherAnnKey = "test-other-ann-key" // labelled ann, too
+	longKey     = "test-long-key"      // with the longest label
 	namelessKey = "test-nameless-key"
 	readerKey   = "test-reader-key" // may read only
 	merchantKey = "test-acme-key"   // a tenant's
 	orderKey    = "order-0000000042"
 )
+
+var longLabel = strings.Repeat("é", 100)
 
 // console is an operator's side with everything behind it, on a database and a PSP of the test's own.
 type console struct {
@@ -56,7 +60,7 @@ type console struct {
 	http     *http.Client
 	payments *payments.Service
 	registry *prometheus.Registry
-	nameless uuid.UUID // id of the key without a label
+	ids      map[string]uuid.UUID // of the API keys
 	lossy    atomic.Bool
 	deaf     atomic.Bool
 }
@@ -64,7 +68,7 @@ type console struct {
 func openConsole(t *testing.T) *console {
 	t.Helper()
 	url := pgtest.NewURL(t)
-	c := &console{t: t, registry: prometheus.NewRegistry()}
+	c := &console{t: t, registry: prometheus.NewRegistry(), ids: map[string]uuid.UUID{}}
 	for _, pool := range []**pgxpool.Pool{&c.pool, &c.its} {
 		var err error
 		if *pool, err = pgxpool.New(context.Background(), url); err != nil {
@@ -115,6 +119,8 @@ func (c *console) hire() {
 	}{
 		{"acme", merchantKey, "shop", []tenants.Permission{tenants.PaymentsRead, tenants.PaymentsWrite}},
 		{"", annKey, "ann", []tenants.Permission{tenants.OpsRead, tenants.OpsResolve}},
+		{"", otherAnnKey, "ann", []tenants.Permission{tenants.OpsResolve}},
+		{"", longKey, longLabel, []tenants.Permission{tenants.OpsResolve}},
 		{"", readerKey, "reader", []tenants.Permission{tenants.OpsRead}},
 		{"", namelessKey, "", []tenants.Permission{tenants.OpsResolve}},
 	} {
@@ -122,7 +128,7 @@ func (c *console) hire() {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		c.nameless = key.ID
+		c.ids[k.secret] = key.ID
 	}
 }
 

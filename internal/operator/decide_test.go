@@ -33,7 +33,7 @@ func TestDecisionIsHeldToItsForm(t *testing.T) {
 		"card number":           {func(d *Decision) { d.Reason = "paid by 4242424242424242" }, []string{"/reason"}},
 		"no version":            {func(d *Decision) { d.Version = 0 }, []string{"/version"}},
 		"nobody":                {func(d *Decision) { d.Actor = "" }, []string{"/actor"}},
-		"a long name":           {func(d *Decision) { d.Actor = strings.Repeat("a", 101) }, []string{"/actor"}},
+		"a long name":           {func(d *Decision) { d.Actor = strings.Repeat("a", 151) }, []string{"/actor"}},
 		"id with a space":       {func(d *Decision) { d.PSPID = "ch 1" }, []string{"/pspId"}},
 		"long id":               {func(d *Decision) { d.PSPID = strings.Repeat("a", 256) }, []string{"/pspId"}},
 		"card number for an id": {func(d *Decision) { d.PSPID = "4242424242424242" }, []string{"/pspId"}},
