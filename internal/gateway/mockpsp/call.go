@@ -20,7 +20,7 @@ type call struct {
 	r       *http.Request
 	account string
 	note    *callNote
-	tells   *delivery // the webhook of the entry that the call made, if there is one
+	tells   []*delivery // the webhooks of the entries that the call made; nil for an entry that has none
 }
 
 // v1 wraps what every endpoint of the API does first and last. The reply is delivered after the call was counted out:
@@ -29,7 +29,11 @@ func (s *Server) v1(handle func(*call) (reply, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{w: w, r: r, note: s.calls.begin(r, s.config.Now())}
 		// Deferred, because some calls end by a panic.
-		defer func() { s.webhooks.release(c.tells) }()
+		defer func() {
+			for _, told := range c.tells {
+				s.webhooks.release(told)
+			}
+		}()
 		answer, err := s.admit(c, handle)
 		if err != nil {
 			answer = s.refuse(err)

@@ -15,6 +15,11 @@
 //	reserve.go    the keys: who executes, who replays, who is refused
 //	write.go      the one goroutine that decides, writes and publishes entries, many to an fsync
 //	journal.go    the file below it
+//	fault.go      the test tokens, and what each of them does
+//	wrong.go      movements that are not what was asked for
+//	further.go    a second entry under one key
+//	harm.go       records that are hard to read
+//	forget.go     DELETE /_keys: the keys are forgotten, the ledger stays
 //	late.go       charges that land after their connection was closed
 //	reply.go      the answer, or the silence
 //
@@ -32,8 +37,11 @@
 //
 // # Invariants
 //
-//   - A key, meaning (account, path, Idempotency-Key), is reserved before any fault acts, and has one entry at most.
+//   - A key, meaning (account, path, Idempotency-Key), is reserved before any fault acts, and has one entry at most: but
+//     for the faults that are about having two, and for keys that were forgotten. The ledger names the fault of each entry.
 //   - An entry never changes. Its answer is rendered from it, so that a replay has the status and bytes of the first.
+//   - What is random is drawn from [Config.Rand] alone: one seed and one order of requests give the same faults, and the same
+//     ledger but for its ids and times.
 //   - Entries become visible in the order of the file, with strictly growing createdAt. A cursor therefore misses nothing.
 //   - Successful refunds never exceed their charge: one goroutine decides all of them.
 //   - After a failed write nobody can tell what is on the disk. The server then answers 500 to everything under /v1

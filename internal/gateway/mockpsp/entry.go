@@ -1,6 +1,7 @@
 package mockpsp
 
 import (
+	"cmp"
 	"crypto/rand"
 	"net/http"
 	"strings"
@@ -46,15 +47,31 @@ type record struct {
 	Fault    fault     `json:"fault"`
 	DueAt    time.Time `json:"dueAt,omitzero"`
 
-	position int // among the account's entries of the same object
+	AskedAccount string `json:"askedAccount,omitempty"` // where the entry has another, by a fault
+	AskedKey     string `json:"askedKey,omitempty"`     // likewise
+	AnswerID     string `json:"answerId,omitempty"`     // what the answer says, where that is not the entry's id
+	Further      bool   `json:"further,omitempty"`      // follows the key's own entry
+
+	Outage  bool       `json:"outage,omitempty"`  // no entry, but a note: the key has failed once
+	Forgets *keyFilter `json:"forgets,omitempty"` // no entry, but a note: these keys were forgotten
+
+	forgotten int // how many keys the note has dropped
+	position  int // among the account's entries of the same object
 }
 
 // keyRef identifies an intended operation: keys of other accounts or paths are other keys.
 type keyRef struct{ account, path, key string }
 
-func (r *record) ref() keyRef { return keyRef{r.Entry.Account, r.Path, r.Entry.IdempotencyKey} }
+// ref is the key as it was sent, whatever the entry says.
+func (r *record) ref() keyRef {
+	return keyRef{r.askedAccount(), r.Path, cmp.Or(r.AskedKey, r.Entry.IdempotencyKey)}
+}
+
+func (r *record) askedAccount() string { return cmp.Or(r.AskedAccount, r.Entry.Account) }
 
 func (r *record) isPromise() bool { return !r.DueAt.IsZero() }
+
+func (r *record) isNote() bool { return r.Outage || r.Forgets != nil }
 
 func (r *record) succeeded() bool { return r.Entry.Status == statusSucceeded }
 
@@ -69,10 +86,13 @@ func (r *record) reply(replayed bool) reply {
 	if !r.succeeded() {
 		status = http.StatusPaymentRequired
 	}
-	answer := jsonReply(status, &r.Entry)
-	answer.replayed = replayed
-	return answer
+	shown := r.Entry
+	shown.ID = cmp.Or(r.AnswerID, shown.ID)
+	return reply{ending: endAnswered, status: status, body: r.harmed(shown), replayed: replayed}
 }
+
+// shown is the record as the API's reads show it.
+func (r *record) shown() []byte { return r.harmed(r.Entry) }
 
 // decide completes a draft. refundable is what the charge of a refund has left.
 func (r *record) decide(createdAt time.Time, refundable int64) {
@@ -81,29 +101,19 @@ func (r *record) decide(createdAt time.Time, refundable int64) {
 	e.ID = newID(e.Object)
 	e.CreatedAt = createdAt.Format(timeLayout)
 	e.Status = statusSucceeded
-	if does.wrongAmount {
-		e.AmountCents = wrongAmount(e.Object, e.AmountCents)
-	}
-	if does.declined {
+	if does.declined || r.Further && does.further == furtherDecline {
 		e.Status, e.DeclineCode = statusDeclined, "insufficient_funds"
 	} else if e.Object == objectRefund && e.AmountCents > refundable {
 		e.Status, e.DeclineCode = statusDeclined, "refund_exceeds_charge"
 	}
 }
 
-// wrongAmount is off by one: upwards for a charge, downwards for a refund, which could otherwise exceed its charge.
-func wrongAmount(object string, asked int64) int64 {
-	if object == objectRefund && asked > 1 {
-		return asked - 1
-	}
-	return asked + 1
-}
-
 // newID takes 130 random bits. They come from the system, not from the seed: ids must not repeat after a restart.
-func newID(object string) string {
-	prefix := "ch_"
+func newID(object string) string { return prefixOf(object) + strings.ToLower(rand.Text()) }
+
+func prefixOf(object string) string {
 	if object == objectRefund {
-		prefix = "rf_"
+		return "rf_"
 	}
-	return prefix + strings.ToLower(rand.Text())
+	return "ch_"
 }

@@ -50,12 +50,26 @@ func (s *Server) act(c *call, draft *record) (reply, error) {
 			return reply{}, fmt.Errorf("promise late entry: %w", err)
 		}
 	case does.moves:
-		if err := s.ledger.write(draft); err != nil {
-			return reply{}, fmt.Errorf("write entry: %w", err)
+		second := draft.furtherDraft()
+		if err := s.writeEntry(c, draft); err != nil {
+			return reply{}, err
 		}
-		c.tells = s.webhooks.expect(draft)
+		if second == nil {
+			break
+		}
+		if err := s.writeEntry(c, second); err != nil {
+			return reply{}, err
+		}
 	}
 	return s.end(c, does.ending, draft), nil
+}
+
+func (s *Server) writeEntry(c *call, draft *record) error {
+	if err := s.ledger.write(draft); err != nil {
+		return fmt.Errorf("write entry: %w", err)
+	}
+	c.tells = append(c.tells, s.webhooks.expect(draft))
+	return nil
 }
 
 func (s *Server) end(c *call, how ending, written *record) reply {

@@ -63,15 +63,21 @@ func openLedger(config Config) (*ledger, error) {
 
 // restore takes back a record that was written before, in the order of the file.
 func (l *ledger) restore(r *record) error {
+	if r.Forgets != nil {
+		l.publish(r)
+		return nil
+	}
 	if _, ok := r.Fault.behaviour(); !ok || (r.Entry.Object != objectCharge && r.Entry.Object != objectRefund) {
 		return fmt.Errorf("unknown kind of entry: %q %q", r.Entry.Object, r.Fault)
 	}
 	known := l.keys[r.ref()]
-	if known != nil && (known.record != nil || r.isPromise()) {
+	if known != nil && !r.Further && (known.record != nil || r.isPromise() || r.Outage) {
 		return fmt.Errorf("a second entry for one idempotency key")
 	}
-	if r.isPromise() {
-		l.promised++
+	if r.isPromise() || r.Outage {
+		if r.isPromise() {
+			l.promised++
+		}
 		l.publish(r)
 		return nil
 	}
@@ -83,7 +89,7 @@ func (l *ledger) restore(r *record) error {
 		return fmt.Errorf("createdAt %s is not later than the one before", r.Entry.CreatedAt)
 	}
 	l.lastCreated = createdAt
-	if known != nil {
+	if known != nil && known.late && !r.Further {
 		l.promised--
 	}
 	l.countRefund(r)
@@ -93,20 +99,41 @@ func (l *ledger) restore(r *record) error {
 
 // publish makes a durable record visible. The caller holds l.mu, or is the replay.
 func (l *ledger) publish(r *record) {
-	state := l.keys[r.ref()]
+	if r.Forgets != nil {
+		l.forget(r)
+		return
+	}
+	if !r.Further {
+		l.remember(r)
+	}
+	if !r.isPromise() && !r.isNote() {
+		l.all = append(l.all, r)
+		l.book(r.Entry.Account, r.Entry.Object).add(r)
+	}
+}
+
+// remember keeps what a record means for its key.
+func (l *ledger) remember(r *record) {
+	ref := r.ref()
+	state := l.keys[ref]
 	if state == nil {
 		state = &keyState{bodyHash: r.BodyHash}
-		l.keys[r.ref()] = state
+		l.keys[ref] = state
 	}
-	if r.isPromise() {
+	switch {
+	case r.Outage:
+		state.hasFailed = true
+		return
+	case r.isPromise():
 		state.late = true
-		l.pending[r.ref()] = r
+		l.pending[ref] = r
 		return
 	}
 	state.late, state.record = false, r
-	delete(l.pending, r.ref())
-	l.all = append(l.all, r)
-	l.book(r.Entry.Account, r.Entry.Object).add(r)
+	delete(l.pending, ref)
+	if does, _ := r.Fault.behaviour(); does.forgetsKey {
+		l.drop(ref, state)
+	}
 }
 
 func (l *ledger) book(account, object string) *book {

@@ -1,6 +1,7 @@
 package mockpsp
 
 import (
+	"fmt"
 	"net/http"
 	"sort"
 )
@@ -19,7 +20,7 @@ func (s *Server) getOne(object string) func(*call) (reply, error) {
 		if found.lookupsFail() {
 			return reply{}, lookupFails()
 		}
-		return jsonReply(http.StatusOK, &found.Entry), nil
+		return reply{ending: endAnswered, status: http.StatusOK, body: found.shown()}, nil
 	}
 }
 
@@ -33,19 +34,27 @@ func (s *Server) listOf(object string) func(*call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		page := struct {
-			Data       []*entry `json:"data"`
-			HasMore    bool     `json:"hasMore"`
-			NextCursor string   `json:"nextCursor,omitempty"`
-		}{Data: make([]*entry, 0, len(records)), HasMore: more}
-		for _, r := range records {
-			page.Data = append(page.Data, &r.Entry)
-		}
+		next := ""
 		if more {
-			page.NextCursor = formatCursor(object, records[len(records)-1].position+1)
+			next = formatCursor(object, records[len(records)-1].position+1)
 		}
-		return jsonReply(http.StatusOK, &page), nil
+		return reply{ending: endAnswered, status: http.StatusOK, body: pageOf(records, next)}, nil
 	}
+}
+
+// pageOf puts a page together by hand: what a record is shown as need not be JSON. A page without a cursor is the last.
+func pageOf(records []*record, next string) []byte {
+	body := []byte(`{"data":[`)
+	for i, r := range records {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, r.shown()...)
+	}
+	if next == "" {
+		return append(body, `],"hasMore":false}`...)
+	}
+	return fmt.Appendf(body, `],"hasMore":true,"nextCursor":%q}`, next)
 }
 
 // list returns up to limit matching entries, oldest first, and whether there are more. Stuck charges fail a lookup by

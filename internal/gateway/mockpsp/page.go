@@ -41,6 +41,9 @@ type pageRates struct{ Faults, Disorders []pageRate }
 
 type pageRate struct{ Field, Name, Value string }
 
+// Meaning says what a fault does; disorders have names that say it.
+func (r pageRate) Meaning() string { return meanings[r.Name] }
+
 // disorderField tells the fields of disorders from those of faults.
 const disorderField = "webhook_"
 

@@ -2,6 +2,7 @@ package mockpsp
 
 import (
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 )
@@ -101,5 +102,27 @@ func TestOtherSitesCannotSetTheRates(t *testing.T) {
 	}
 	if strings.Contains(p.get("/_faults").body, "0.25") {
 		t.Error("the rates were set")
+	}
+}
+
+// The page and the README say of each fault what it does.
+func TestEachRandomFaultIsExplained(t *testing.T) {
+	t.Parallel()
+	page := setup(t, nil).get("/").body
+	readme, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range randomFaults() {
+		name := f.rateName()
+		if shown := "<dt><code>" + name + "</code></dt><dd>" + meanings[name] + "</dd>"; meanings[name] == "" || !strings.Contains(page, shown) {
+			t.Errorf("the page does not say what %s does", name)
+		}
+		if !strings.Contains(string(readme), "`"+string(f)+"`") {
+			t.Errorf("the README does not say what %s does", f)
+		}
+	}
+	if len(meanings) != len(randomFaults()) {
+		t.Errorf("%d meanings of %d faults", len(meanings), len(randomFaults()))
 	}
 }

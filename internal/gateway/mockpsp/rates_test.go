@@ -31,11 +31,11 @@ func TestRandomFaultsAreReproducedByTheSeed(t *testing.T) {
 		}
 		rates := make([]string, 0, len(randomFaults()))
 		for _, f := range randomFaults() {
-			rates = append(rates, fmt.Sprintf("%q:0.08", f.rateName()))
+			rates = append(rates, fmt.Sprintf("%q:0.03", f.rateName()))
 		}
 		p.putFaults(`{"rates":{`+strings.Join(rates, ",")+`}}`).want(t, http.StatusOK, "")
 		var faults []fault
-		for i := range 200 {
+		for i := range 400 {
 			key := fmt.Sprintf("key-%d", i)
 			p.charge(key, "pm_ok")
 			faults = append(faults, p.calls(key).Requests[0].Fault)
@@ -71,7 +71,10 @@ func TestRatesSpareWhoeverNamesAFault(t *testing.T) {
 }
 
 const (
-	slowByHalf  = `"rates":{"500_charged":0,"500_not_charged":0,"declined":0,"late_charge":0,"reset_charged":0,"silent_charged":0,"slow":0.5,"stuck":0,"timeout_charged":0,"timeout_not_charged":0,"wrong_amount":0}`
+	slowByHalf = `"rates":{"500_charged":0,"500_not_charged":0,"charged_twice":0,"decline_after_charge":0,"decline_after_wrong_amount":0,` +
+		`"declined":0,"duplicate_member":0,"forgotten_key":0,"huge_member":0,"invalid_utf8":0,"large_metadata":0,"late_charge":0,` +
+		`"no_reference":0,"reset_charged":0,"silent_charged":0,"slow":0.5,"stuck":0,"timeout_charged":0,"timeout_not_charged":0,` +
+		`"unknown_status":0,"wrong_account":0,"wrong_amount":0,"wrong_charge":0,"wrong_currency":0,"wrong_id":0,"wrong_key":0,"wrong_reference":0}`
 	inOrder     = `"webhooks":{"delay":0,"drop":0,"duplicate":0,"forge":0,"reorder":0}`
 	allTwice    = `"webhooks":{"delay":0,"drop":0,"duplicate":1,"forge":0,"reorder":0}`
 	droppedMore = `"webhooks":{"delay":0,"drop":0.5,"duplicate":0,"forge":0,"reorder":0}`

@@ -1,13 +1,18 @@
 package mockpsp
 
 // keyState is what the PSP remembers of a key. It exists from the first reservation on. Where that had no effect (a
-// fault that does not charge) only memory keeps it: after a restart such a key is as good as new.
+// random fault that does not charge) only memory keeps it: after a restart such a key is as good as new.
 type keyState struct {
-	bodyHash string
-	inFlight bool
-	late     bool // promised to land; until then as good as in flight
-	record   *record
+	bodyHash  string
+	inFlight  bool
+	late      bool // promised to land; until then as good as in flight
+	hasFailed bool // by a token that fails once for each key
+	forgotten bool // with the end of the call that executes it
+	record    *record
 }
+
+// hasEnded is false while the key's own request may still write an entry.
+func (s *keyState) hasEnded() bool { return !s.late && (!s.inFlight || s.record != nil) }
 
 type keyVerdict int
 
@@ -45,4 +50,7 @@ func (l *ledger) release(ref keyRef) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.keys[ref].inFlight = false
+	if l.keys[ref].forgotten {
+		delete(l.keys, ref)
+	}
 }

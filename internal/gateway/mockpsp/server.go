@@ -110,6 +110,7 @@ func (s *Server) routes() *http.ServeMux {
 
 	mux.HandleFunc("GET /_faults", s.getFaults)
 	mux.HandleFunc("PUT /_faults", s.putFaults)
+	mux.HandleFunc("DELETE /_keys", s.deleteKeys)
 	mux.HandleFunc("GET /_ledger", s.getLedger)
 	mux.HandleFunc("GET /_requests", s.getRequests)
 	mux.HandleFunc("GET /_webhooks", s.getWebhooks)

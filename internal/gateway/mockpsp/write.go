@@ -100,13 +100,16 @@ func (l *ledger) prepare(draft *record) ([]byte, error) {
 	if l.broken != nil {
 		return nil, l.broken
 	}
-	if draft.isPromise() {
+	switch {
+	case draft.isNote():
+	case draft.isPromise():
 		if l.promised >= maxPromises {
 			return nil, refusal{http.StatusServiceUnavailable, "too_many_late_charges",
 				fmt.Sprintf("%d late charges have not landed yet", maxPromises)}
 		}
 		l.promised++
-	} else {
+	default:
+		l.distort(draft)
 		draft.decide(l.nextCreatedAt(), l.refundable(draft))
 		l.countRefund(draft)
 		if l.pending[draft.ref()] != nil {
@@ -134,7 +137,7 @@ func (l *ledger) nextCreatedAt() time.Time {
 // refundable returns what the charge of a refund has left. The writer is the only one that changes the books, so it
 // may read them without the lock.
 func (l *ledger) refundable(draft *record) int64 {
-	b := l.books[bookRef{draft.Entry.Account, objectCharge}]
+	b := l.books[bookRef{draft.askedAccount(), objectCharge}]
 	if draft.Entry.Object != objectRefund || b == nil {
 		return 0
 	}
