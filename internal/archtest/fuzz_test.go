@@ -46,6 +46,7 @@ var parsers = map[string]string{
 	"internal/gateway.parseCreated":  "FuzzParseRecord",
 	"internal/gateway.parsePage":     "FuzzPage",
 	"internal/gateway.record":        "FuzzSettlement",
+	"internal/gateway.refusedBy":     "FuzzReply",
 
 	"internal/gateway/mockpsp.checkWebhooks":  "- one URL, of who starts it",
 	"internal/gateway/mockpsp.getSettlement":  "- package time alone",

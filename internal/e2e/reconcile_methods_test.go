@@ -25,8 +25,9 @@ func endings() []ending {
 		{"pm_500_charged", http.StatusAccepted, settledBy("webhook")},
 		{"pm_reset_charged", http.StatusAccepted, settledBy("webhook")},
 		{"pm_late_charge", http.StatusAccepted, settledBy("webhook")},
-		{"pm_timeout_not_charged", http.StatusAccepted, released},
-		{"pm_500_not_charged", http.StatusAccepted, released},
+		{"pm_timeout_not_charged", http.StatusAccepted, releasedAndCharged},
+		{"pm_500_not_charged", http.StatusAccepted, releasedAndCharged},
+		{"pm_never", http.StatusAccepted, releasedAndLost},
 		{"pm_wrong_amount", http.StatusAccepted, leftToOperator("psp_contradicts_request")},
 		{"pm_stuck", http.StatusAccepted, leftToOperator("lookups_exhausted")},
 	}
@@ -59,7 +60,7 @@ func settledBy(actor string) func(*world, string, func() reply) {
 }
 
 // released was not executed: after the settle window, and not before, the key is free for another attempt.
-func released(w *world, key string, retry func() reply) {
+func released(w *world, key string) {
 	w.t.Helper()
 	w.becomes(key, "failed_retryable")
 	w.wantMoves(key, "owner: in_progress > unknown", "lookup: unknown > failed_retryable")
@@ -75,9 +76,35 @@ func released(w *world, key string, retry func() reply) {
 	if n := w.pspPosts("acme", key); n != 1 {
 		w.t.Fatalf("the PSP was asked %d times before there was a retry", n)
 	}
-	retry().expect(w.t, http.StatusAccepted, "") // with the same fault as before
-	if k := w.keyRow(key); k.Attempt != 2 || k.Generation != 1 || w.pspPosts("acme", key) != 2 {
-		w.t.Fatalf("after a retry the key is %+v, and the PSP was asked %d times", k, w.pspPosts("acme", key))
+}
+
+// releasedAndCharged: the outage is over when the client repeats its request.
+func releasedAndCharged(w *world, key string, retry func() reply) {
+	w.t.Helper()
+	released(w, key)
+	first := retry()
+	first.expect(w.t, http.StatusCreated, "")
+	retry().same(w.t, first)
+	w.wantAttempts(key, 2)
+	l := w.ledger("acme", key)
+	if moved := append(l.Charges, l.Refunds...); len(moved) != 1 || moved[0].Status != "succeeded" {
+		w.t.Fatalf("the PSP's ledger has %+v", l)
+	}
+}
+
+// releasedAndLost: the same as before happens to the client's next request.
+func releasedAndLost(w *world, key string, retry func() reply) {
+	w.t.Helper()
+	released(w, key)
+	retry().expect(w.t, http.StatusAccepted, "")
+	w.wantAttempts(key, 2)
+}
+
+// wantAttempts is how often a key of the first generation was executed, and so how often the PSP was asked.
+func (w *world) wantAttempts(key string, want int) {
+	w.t.Helper()
+	if k, posts := w.keyRow(key), w.pspPosts("acme", key); k.Attempt != want || k.Generation != 1 || posts != want {
+		w.t.Fatalf("the key is %+v, and the PSP was asked %d times, want %d", k, posts, want)
 	}
 }
 

@@ -422,7 +422,7 @@ func TestLostRefundIsPendingAndKeepsItsShare(t *testing.T) {
 	t.Parallel()
 	for reason, refunded := range map[string]int{
 		"pm_timeout_charged": 1, "pm_silent_charged": 1, "pm_timeout_not_charged": 0, "pm_500_charged": 1,
-		"pm_500_not_charged": 0, "pm_reset_charged": 1, "pm_late_charge": 1, "pm_wrong_amount": 1, "pm_stuck": 1,
+		"pm_500_not_charged": 0, "pm_never": 0, "pm_reset_charged": 1, "pm_late_charge": 1, "pm_wrong_amount": 1, "pm_stuck": 1,
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()

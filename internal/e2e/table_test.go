@@ -50,6 +50,42 @@ func TestRefusedChargeIsStoredAndReplayed(t *testing.T) {
 	}
 }
 
+// The PSP says, in the one way that is documented for it, that nothing has happened and nothing will. It keeps no record of that.
+func TestUnknownPaymentMethodIsDeclinedAndStored(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	key := freshKey()
+	first := w.pay(key, "pm_gold")
+	first.expect(t, http.StatusPaymentRequired, "payment_declined")
+	if first.text(t, "declineCode") != "unknown_payment_method" || first.member(t, "retryable") != false {
+		t.Fatalf("refused with %s", first.body)
+	}
+	for range 2 {
+		again := w.pay(key, "pm_gold")
+		if again.same(t, first); again.header.Get("Idempotent-Replayed") != "true" {
+			t.Fatalf("the refusal was not replayed: %v", again.header)
+		}
+	}
+	w.pay(key, "pm_ok").expect(t, http.StatusUnprocessableEntity, "idempotency_key_reused_with_different_payload")
+	if k := w.keyRow(key); k.Status != "completed" || k.Attempt != 1 || w.pspRequests("acme", key) != 1 {
+		t.Fatalf("key is %+v, PSP asked %d times", k, w.pspRequests("acme", key))
+	}
+	shown := w.do(call{method: "GET", path: first.header.Get("Location")})
+	if shown.text(t, "status") != "declined" || shown.text(t, "declineCode") != "unknown_payment_method" || strings.Contains(string(shown.body), "pspChargeId") {
+		t.Fatalf("the payment reads %s", shown.body)
+	}
+	if l := w.ledger("acme", key); len(l.Charges) != 0 {
+		t.Fatalf("the PSP's ledger has %+v", l)
+	}
+}
+
+// A reason is free text for people: one that looks like a token and is none is a reason like any other.
+func TestRefundWithAnUnknownTokenAsReasonIsAnOrdinaryRefund(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.refund(w.paid(), freshKey(), `{"reason":"pm_gold"}`).expect(t, http.StatusCreated, "")
+}
+
 func TestCompletedKeyIsReplayedToTheByte(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -73,7 +109,7 @@ func TestLostOutcomeIsPendingAndNeverExecutedAgain(t *testing.T) {
 	t.Parallel()
 	for method, charged := range map[string]int{
 		"pm_timeout_charged": 1, "pm_silent_charged": 1, "pm_timeout_not_charged": 0, "pm_500_charged": 1,
-		"pm_500_not_charged": 0, "pm_reset_charged": 1, "pm_late_charge": 1, "pm_wrong_amount": 1, "pm_stuck": 1,
+		"pm_500_not_charged": 0, "pm_never": 0, "pm_reset_charged": 1, "pm_late_charge": 1, "pm_wrong_amount": 1, "pm_stuck": 1,
 	} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()

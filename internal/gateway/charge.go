@@ -34,7 +34,7 @@ func (c *Client) Charge(ctx context.Context, ch Charge) Outcome {
 		PaymentMethod string `json:"paymentMethod"`
 		Reference     string `json:"reference"`
 	}{ch.AmountMinor, ch.Currency, ch.PaymentMethod, ch.Reference}
-	return c.send(ctx, ch.Account, ch.Key, chargesPath, body, ch.wanted().judge)
+	return c.send(ctx, ch.Account, ch.Key, chargesPath, body, ch.judge)
 }
 
 func (ch Charge) wanted() movement {

@@ -7,7 +7,8 @@
 //   - NotExecuted needs proof that the PSP never saw the request. There are two proofs here: the breaker or the
 //     bulkhead stopped it before it was sent, or no connection was ever obtained (httptrace.GotConn never fired).
 //   - Succeeded and Declined need a well-formed answer that matches the request in account, key, reference, amount
-//     and currency.
+//     and currency. Declined is also the one error that is documented to come before any effect, when it echoes account,
+//     key and reference ([Charge], refusal.go).
 //   - Everything else is Indeterminate: a timeout, a reset, a 5xx, a redirect, a 4xx that is no verdict, an answer
 //     too long, malformed, or about something else. One that contradicts the request says so, for an operator.
 //

@@ -83,7 +83,7 @@ func TestLookupSettlesWhatWasLost(t *testing.T) {
 			t.Errorf("%s: %+v", method, verdict)
 		}
 	}
-	for _, method := range []string{"pm_timeout_not_charged", "pm_500_not_charged"} {
+	for _, method := range []string{"pm_timeout_not_charged", "pm_never", "pm_500_not_charged"} {
 		ch, _ := c.pay("key-of-"+method, method)
 		if l := c.Lookup(t.Context(), gateway.ChargeObject, ch.Account, ch.Key); l != (gateway.NotFound{}) {
 			t.Errorf("%s: %T %+v", method, l, l)

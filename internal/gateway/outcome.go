@@ -12,7 +12,7 @@ type Outcome interface {
 // Succeeded: the money moved.
 type Succeeded struct{ ID string }
 
-// Declined: the PSP refused, for good. ID names the refusal in its ledger.
+// Declined: the PSP refused, for good. ID names the refusal in its ledger, and is empty if the PSP has no record of it.
 type Declined struct{ ID, Code string }
 
 // NotExecuted: proven to have had no effect.

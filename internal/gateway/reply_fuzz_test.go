@@ -15,19 +15,27 @@ func FuzzReply(f *testing.F) {
 	f.Add(201, []byte(charged), false)
 	f.Add(402, []byte(`{"id":"rf_1","account":"acme","idempotencyKey":"key-0123456789ab","reference":"re_1","chargeId":"ch_1","amountCents":500,`+
 		`"currency":"USD","status":"declined","declineCode":"refund_exceeds_charge"}`), true)
+	f.Add(400, []byte(`{"error":{"code":"unknown_payment_method","message":"no such method","account":"acme","idempotencyKey":"key-0123456789ab",`+
+		`"reference":"pay_1"}}`), false)
 	f.Add(422, []byte(`{"code":"idempotency_mismatch"}`), false)
 	f.Fuzz(func(t *testing.T, status int, body []byte, refund bool) {
-		want := Charge{Account: "acme", Key: "key-0123456789ab", Reference: "pay_1", AmountMinor: 500, Currency: "USD"}.wanted()
+		charge := Charge{Account: "acme", Key: "key-0123456789ab", Reference: "pay_1", AmountMinor: 500, Currency: "USD"}
+		want, judge := charge.wanted(), charge.judge
 		if refund {
 			want = Refund{Account: "acme", Key: "key-0123456789ab", Reference: "re_1", ChargeID: "ch_1", AmountMinor: 500, Currency: "USD"}.wanted()
+			judge = want.judge
 		}
-		switch o := want.judge(answer{status: status, body: body}).(type) {
+		switch o := judge(answer{status: status, body: body}).(type) {
 		case Succeeded:
 			if !slices.Contains([]int{http.StatusOK, http.StatusCreated}, status) {
 				t.Fatalf("%d is a success", status)
 			}
 			saysOf(t, body, want, "succeeded", o.ID, "")
 		case Declined:
+			if status == http.StatusBadRequest && !refund {
+				refusesOf(t, body, charge)
+				return
+			}
 			if status != http.StatusPaymentRequired {
 				t.Fatalf("%d is a decline", status)
 			}
@@ -58,6 +66,19 @@ func saysOf(t *testing.T, body []byte, want movement, status, id, code string) {
 	want.ID = id
 	if got != want || text("status") != status || code != "" && text("declineCode") != code || id == "" {
 		t.Fatalf("believed as %s %s %s of %+v; it says %s", status, id, code, want, body)
+	}
+}
+
+// refusesOf reads the refusal by the standard library.
+func refusesOf(t *testing.T, body []byte, ch Charge) {
+	t.Helper()
+	var theirs map[string]map[string]string
+	if err := json.Unmarshal(body, &theirs); err != nil || len(theirs) != 1 || len(theirs["error"]) != 5 {
+		t.Fatalf("taken for the documented refusal: %s, %v", body, err)
+	}
+	e := theirs["error"]
+	if e["code"] != unknownPaymentMethod || e["account"] != ch.Account || e["idempotencyKey"] != ch.Key || e["reference"] != ch.Reference {
+		t.Fatalf("taken for the refusal of %+v: %s", ch, body)
 	}
 }
 

@@ -144,7 +144,7 @@ func TestNotExecutedFreesTheKey(t *testing.T) {
 	if last := c.Timeline[len(c.Timeline)-1]; c.Key != idempotency.FailedRetryableStatus || last.Actor != "operator" {
 		t.Fatalf("key is %s, last line %+v", c.Key, last)
 	}
-	if answer, ok := o.pay("pm_500_not_charged").(payments.Pending); !ok {
+	if answer, ok := o.pay("pm_500_not_charged").(payments.Final); !ok || answer.Replayed || answer.Response.Status != 201 {
 		t.Fatalf("the client's retry is not executed again: %T", answer)
 	}
 }

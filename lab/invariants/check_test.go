@@ -72,6 +72,20 @@ func TestWorldThatKeepsItsPromisesHasNoViolations(t *testing.T) {
 }
 
 // Each row is a breach, made behind the guards, and what it is found as.
+// The PSP keeps no record of a payment method that it does not have. Any other decline without a record is a difference.
+func TestDeclineWithoutARecordHasOneReason(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	if status := s.pay("acme", declinedKey, "pm_gold"); status != http.StatusPaymentRequired {
+		t.Fatalf("answered %d", status)
+	}
+	for _, v := range s.check() {
+		t.Error(v)
+	}
+	s.breach("UPDATE payments SET decline_code = 'insufficient_funds'")
+	s.finds("I4", "which the PSP does not have")
+}
+
 func TestBreachIsFound(t *testing.T) {
 	t.Parallel()
 	s := lived(t)

@@ -23,11 +23,26 @@ func parseCharge(body []byte) (chargeRequest, error) {
 	if in.PaymentMethod == "" {
 		return chargeRequest{}, invalid("paymentMethod is required")
 	}
-	if _, ok := fault(in.PaymentMethod).behaviour(); !ok {
-		return chargeRequest{}, refusal{http.StatusBadRequest, "unknown_payment_method",
-			"paymentMethod is none of the test tokens, such as pm_ok"}
-	}
 	return in, nil
+}
+
+// refuseMethod refuses a charge whose payment method does not exist, under a key that was never executed. The refusal
+// comes before any effect, so it is proof that nothing was charged. It names account, key and reference: nobody can take it for
+// the answer to another request.
+func refuseMethod(account, key, reference string) reply {
+	type detail struct {
+		Code           string `json:"code"`
+		Message        string `json:"message"`
+		Account        string `json:"account"`
+		IdempotencyKey string `json:"idempotencyKey"`
+		Reference      string `json:"reference"`
+	}
+	return jsonReply(http.StatusBadRequest, struct {
+		Error detail `json:"error"`
+	}{detail{
+		"unknown_payment_method", "paymentMethod is none of the test tokens, such as pm_ok; nothing was charged",
+		account, key, reference,
+	}})
 }
 
 func (s *Server) postCharge(c *call) (reply, error) {
@@ -38,6 +53,12 @@ func (s *Server) postCharge(c *call) (reply, error) {
 	in, err := parseCharge(body)
 	if err != nil {
 		return reply{}, err
+	}
+	if _, ok := fault(in.PaymentMethod).behaviour(); !ok {
+		if s.ledger.knows(keyRef{c.account, chargesPath, key}) {
+			return reply{}, mismatch() // with whatever method it was sent before
+		}
+		return refuseMethod(c.account, key, in.Reference), nil
 	}
 	bodyHash, err := hashRequest(in)
 	if err != nil {

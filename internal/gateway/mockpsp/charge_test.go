@@ -75,6 +75,32 @@ func TestBadChargeIsRefusedWithoutATrace(t *testing.T) {
 	p.charge("key-1", "pm_ok").want(t, http.StatusCreated, "") // the key was not consumed
 }
 
+// Who reads this refusal knows that nothing was charged, and which request it is about.
+func TestRefusalOfAnUnknownMethodNamesItsRequest(t *testing.T) {
+	t.Parallel()
+	p := setup(t, nil)
+	const want = `{"error":{"code":"unknown_payment_method","message":"paymentMethod is none of the test tokens, such as pm_ok; ` +
+		`nothing was charged","account":"acme","idempotencyKey":"key-1","reference":"pay_1"}}`
+	for range 2 {
+		if got := p.charge("key-1", "pm_gold"); got.status != http.StatusBadRequest || got.body != want {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+	}
+	if got := p.ledger("").Charges; len(got) != 0 {
+		t.Errorf("ledger: %+v", got)
+	}
+}
+
+// Under a key that was executed, "nothing was charged" would be a lie.
+func TestUnknownMethodUnderAKnownKeyIsAMismatch(t *testing.T) {
+	t.Parallel()
+	p := setup(t, nil)
+	p.charge("key-1", "pm_ok").want(t, http.StatusCreated, "")
+	p.charge("key-1", "pm_gold").want(t, http.StatusUnprocessableEntity, "idempotency_mismatch")
+	p.charge("key-2", "pm_500_not_charged").want(t, http.StatusInternalServerError, "internal_error")
+	p.charge("key-2", "pm_gold").want(t, http.StatusUnprocessableEntity, "idempotency_mismatch")
+}
+
 func TestBodyBeyondSixteenKibibytesIsRefused(t *testing.T) {
 	t.Parallel()
 	p := setup(t, nil)
@@ -163,8 +189,8 @@ func FuzzChargeBody(f *testing.F) {
 		if in.AmountCents < 1 || in.AmountCents > maxAmountCents || len(in.Currency) != 3 {
 			t.Fatalf("accepted %+v", in)
 		}
-		if _, known := fault(in.PaymentMethod).behaviour(); !known {
-			t.Fatalf("accepted the method %q", in.PaymentMethod)
+		if in.PaymentMethod == "" {
+			t.Fatal("accepted without a method")
 		}
 		answer := jsonReply(http.StatusOK, &in)
 		again, err := parseCharge(answer.body)

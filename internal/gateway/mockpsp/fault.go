@@ -12,6 +12,7 @@ const (
 	faultTimeoutCharged    fault = "pm_timeout_charged"
 	faultSilentCharged     fault = "pm_silent_charged"
 	faultTimeoutNotCharged fault = "pm_timeout_not_charged"
+	faultNever             fault = "pm_never"
 	fault500Charged        fault = "pm_500_charged"
 	fault500NotCharged     fault = "pm_500_not_charged"
 	faultResetCharged      fault = "pm_reset_charged"
@@ -40,7 +41,8 @@ const (
 	faultUnknownStatus   fault = "pm_unknown_status"
 )
 
-// randomFaults are the faults that can be drawn, in the order in which they share the unit interval.
+// randomFaults are the faults that can be drawn, in the order in which they share the unit interval. A drawn fault says
+// nothing of the key's next request, so pm_never is not one of them.
 func randomFaults() []fault {
 	return []fault{
 		faultTimeoutCharged, faultTimeoutNotCharged, fault500Charged, fault500NotCharged, faultResetCharged,
@@ -67,6 +69,7 @@ const (
 
 // behaviour is what a fault does. The zero value charges nothing and answers.
 type behaviour struct {
+	once        bool    // when a request names it: the next request with the same key is charged and answered
 	slow        bool    // pauses first
 	moves       bool    // an entry reaches the ledger
 	late        bool    // … but only after the call has ended
@@ -95,11 +98,13 @@ func (f fault) behaviour() (behaviour, bool) {
 	case faultSilentCharged:
 		return behaviour{moves: true, noWebhook: true, ending: endSilence}, true
 	case faultTimeoutNotCharged:
+		return behaviour{once: true, ending: endSilence}, true
+	case faultNever:
 		return behaviour{ending: endSilence}, true
 	case fault500Charged:
 		return behaviour{moves: true, ending: endServerError}, true
 	case fault500NotCharged:
-		return behaviour{ending: endServerError}, true
+		return behaviour{once: true, ending: endServerError}, true
 	case faultResetCharged:
 		return behaviour{moves: true, ending: endReset}, true
 	case faultLateCharge:

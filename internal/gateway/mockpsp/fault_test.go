@@ -93,22 +93,54 @@ func TestHeldRequestOutlivesTheReadTimeout(t *testing.T) {
 	}
 }
 
-func TestNotChargedFaultsActAgainOnEveryRepeat(t *testing.T) {
+// As in a real outage, the next request with the same key is charged. A restart of the PSP is no new outage.
+func TestNotChargedFaultsStrikeOncePerKey(t *testing.T) {
+	t.Parallel()
+	for _, restart := range []bool{false, true} {
+		path := ledgerPath(t)
+		quick := func(c *Config) { c.HangLimit = time.Millisecond }
+		p := setup(t, onFile(path, quick))
+		for _, key := range []string{"key-1", "key-2"} {
+			p.charge(key+"-500", "pm_500_not_charged").want(t, http.StatusInternalServerError, "internal_error")
+			if got := p.charge(key+"-hang", "pm_timeout_not_charged"); !errors.Is(got.err, io.EOF) {
+				t.Errorf("got %d %v, want EOF", got.status, got.err)
+			}
+		}
+		if got := p.ledger("").Charges; len(got) != 0 {
+			t.Errorf("charged: %v", got)
+		}
+		if restart {
+			p.stop()
+			p = setup(t, onFile(path, quick))
+		}
+		// A repeat is a repeat: another body under the same key is a misuse here too.
+		p.charge("key-1-500", "pm_ok").want(t, http.StatusUnprocessableEntity, "idempotency_mismatch")
+		p.putFaults(`{"rates":{"declined":1}}`).want(t, http.StatusOK, "") // spares whoever names a fault
+		first := p.charge("key-1-500", "pm_500_not_charged")
+		first.want(t, http.StatusCreated, "")
+		p.charge("key-1-hang", "pm_timeout_not_charged").want(t, http.StatusCreated, "")
+		if again := p.charge("key-1-500", "pm_500_not_charged"); again.body != first.body {
+			t.Errorf("replayed %s", again.body)
+		}
+		held := p.ledger("key-1-500").Charges
+		if len(held) != 1 || held[0].Fault != faultOK || held[0].PaymentMethod != "pm_500_not_charged" || len(p.ledger("").Charges) != 2 {
+			t.Errorf("ledger: %+v", held)
+		}
+		p.forget("?idempotencyKey=key-2-500", `{"forgotten":1}`)
+		p.charge("key-2-500", "pm_500_not_charged").want(t, http.StatusInternalServerError, "internal_error")
+	}
+}
+
+func TestNeverFailsOnEveryAttempt(t *testing.T) {
 	t.Parallel()
 	p := setup(t, func(c *Config) { c.HangLimit = time.Millisecond })
 	for range 3 {
-		p.charge("key-500", "pm_500_not_charged").want(t, http.StatusInternalServerError, "internal_error")
-		if got := p.charge("key-hang", "pm_timeout_not_charged"); !errors.Is(got.err, io.EOF) {
+		if got := p.charge("key-1", "pm_never"); !errors.Is(got.err, io.EOF) {
 			t.Errorf("got %d %v, want EOF", got.status, got.err)
 		}
 	}
-	// A repeat is a repeat: another body under the same key is a misuse here too.
-	p.charge("key-500", "pm_ok").want(t, http.StatusUnprocessableEntity, "idempotency_mismatch")
-	if got := p.ledger("").Charges; len(got) != 0 {
+	if got := p.ledger("").Charges; len(got) != 0 || p.calls("key-1").Posts != 3 {
 		t.Errorf("charged: %v", got)
-	}
-	if calls := p.calls("key-500"); calls.Posts != 4 {
-		t.Errorf("%d sends were counted, want 4", calls.Posts)
 	}
 }
 

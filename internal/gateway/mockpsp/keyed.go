@@ -15,8 +15,7 @@ func (s *Server) execute(c *call, draft *record) (reply, error) {
 	verdict, known := s.ledger.reserve(draft.ref(), draft.BodyHash)
 	switch verdict {
 	case keyMismatch:
-		return reply{}, refusal{http.StatusUnprocessableEntity, "idempotency_mismatch",
-			"this Idempotency-Key was sent before with another body"}
+		return reply{}, mismatch()
 	case keyBusy:
 		return reply{}, refusal{http.StatusConflict, "idempotency_key_in_use",
 			"a request with this Idempotency-Key is still being executed"}
@@ -31,11 +30,22 @@ func (s *Server) execute(c *call, draft *record) (reply, error) {
 		s.calls.fault(c.note, known.Fault)
 		return s.end(c, endSilence, known), nil
 	}
-	if draft.Fault == faultOK {
+	does, _ := draft.Fault.behaviour()
+	switch {
+	case draft.Fault == faultOK:
 		draft.Fault = s.rates.draw()
+	case does.once && s.ledger.hasFailed(draft.ref()):
+		draft.Fault = faultOK // the outage is over
+	default:
+		draft.Outage = does.once
 	}
 	s.calls.fault(c.note, draft.Fault)
 	return s.act(c, draft)
+}
+
+func mismatch() refusal {
+	return refusal{http.StatusUnprocessableEntity, "idempotency_mismatch",
+		"this Idempotency-Key was sent before with another body"}
 }
 
 // act is the table of faults at work: pause, write, end.
@@ -45,6 +55,11 @@ func (s *Server) act(c *call, draft *record) (reply, error) {
 		s.pause(s.config.SlowDelay)
 	}
 	switch {
+	case draft.Outage:
+		// Before the call ends: a restart must not make the key fail once more.
+		if err := s.ledger.write(draft); err != nil {
+			return reply{}, fmt.Errorf("note outage: %w", err)
+		}
 	case does.late:
 		if err := s.promiseLate(draft); err != nil {
 			return reply{}, fmt.Errorf("promise late entry: %w", err)

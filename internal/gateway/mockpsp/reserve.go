@@ -54,3 +54,17 @@ func (l *ledger) release(ref keyRef) {
 		delete(l.keys, ref)
 	}
 }
+
+// knows reports whether the key stands for a request.
+func (l *ledger) knows(ref keyRef) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.keys[ref] != nil
+}
+
+// hasFailed reports whether the key has met a fault that strikes once. The caller holds the reservation.
+func (l *ledger) hasFailed(ref keyRef) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.keys[ref].hasFailed
+}

@@ -73,7 +73,7 @@ func keysOf(operations []history.Operation) map[string]*asked {
 // hopeless reports whether the PSP is told to fail it each time before anything is charged: it stays free to be tried again.
 func (k *asked) hopeless() bool {
 	for _, o := range k.intents {
-		if strings.Contains(string(o.Body), "_not_charged") {
+		if strings.Contains(string(o.Body), `"pm_never"`) {
 			return true
 		}
 	}

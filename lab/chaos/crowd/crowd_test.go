@@ -187,7 +187,7 @@ func TestKeyWithoutAnAnswerIsAskedForAgain(t *testing.T) {
 	}
 	open := b.AskAgain(t.Context(), []history.Operation{
 		operation("answered", http.StatusCreated, "{}"), operation("open", http.StatusAccepted, "{}"), operation("stuck", 0, "{}"),
-		operation("hopeless", 0, `{"paymentMethod":"pm_500_not_charged"}`),
+		operation("hopeless", 0, `{"paymentMethod":"pm_never"}`),
 	}, false)
 	if len(open) != 1 || open["acme POST /payments stuck"] == "" {
 		t.Errorf("open are %v", open)
