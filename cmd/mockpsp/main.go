@@ -32,16 +32,18 @@ func main() {
 	}
 }
 
-// run serves until ctx ends, or does what its one argument says. A clean end returns nil.
+// run serves until ctx ends, or does what its arguments say. A clean end returns nil.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) error {
 	set, err := readSettings(getenv)
 	switch command := strings.Join(args, " "); {
 	case command == "--help" || command == "-h" || command == "help":
 		return printHelp(stdout)
-	case command != "" && command != "healthcheck":
+	case command != "" && command != "healthcheck" && args[0] != "webhook":
 		return fmt.Errorf("unknown argument %q; try --help", command)
 	case err != nil:
 		return err
+	case command != "" && args[0] == "webhook":
+		return webhook(ctx, args[1:], set.Addr, stdout)
 	case command == "healthcheck":
 		return healthcheck(ctx, set.Addr)
 	}

@@ -18,7 +18,10 @@ import (
 var parsers = map[string]string{
 	"cmd/api.expireKey":                "- package uuid alone",
 	"cmd/api.parse":                    "FuzzKeysArgs",
+	"cmd/mockpsp.askPSP":               "- the message of our own mock",
+	"cmd/mockpsp.printTries":           "- the answer of our own mock",
 	"cmd/mockpsp.readSettings":         "FuzzSettings",
+	"cmd/mockpsp.webhook":              "- package flag alone",
 	"cmd/reconciler.letterID":          "FuzzLetterID",
 	"cmd/reconciler.parseAll":          "FuzzLetterArgs",
 	"cmd/reconciler.parseStatement":    "FuzzStatementArgs",
@@ -49,6 +52,7 @@ var parsers = map[string]string{
 	"internal/gateway.refusedBy":     "FuzzReply",
 
 	"internal/gateway/mockpsp.checkWebhooks":  "- one URL, of who starts it",
+	"internal/gateway/mockpsp.curl":           "- what checkWebhooks has taken",
 	"internal/gateway/mockpsp.getSettlement":  "- package time alone",
 	"internal/gateway/mockpsp.keyedBody":      "- package mime alone",
 	"internal/gateway/mockpsp.parseCharge":    "FuzzChargeBody",

@@ -33,6 +33,7 @@
 //	webhookends.go   the file that knows which ones are done
 //	webhooklog.go    GET /_webhooks: counts and the latest tries
 //	webhookresend.go POST /_webhooks/{entryId}: once more, by hand
+//	webhookprint.go  GET /_webhooks/{entryId}: printed as a curl command
 //	settlement.go    GET /v1/settlements/{date}.csv: a day's movements of money
 //
 // # Invariants

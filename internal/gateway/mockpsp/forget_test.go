@@ -96,3 +96,18 @@ func (p *running) forgetRefused() {
 	p.t.Helper()
 	p.send(p.t.Context(), http.MethodDelete, "/_keys", "", nil).want(p.t, http.StatusServiceUnavailable, "shutting_down")
 }
+
+func TestForgottenOutageStrikesOnceMore(t *testing.T) {
+	t.Parallel()
+	p := setup(t, nil)
+	held, cancel := p.chargeInBackground("pm_timeout_not_charged")
+	p.awaitFault("key-1", faultTimeoutNotCharged)
+	p.forget("", `{"forgotten":0}`) // the call is not over
+	cancel()
+	receive(t, held)
+	await(t, "the first call has ended", func() bool { return p.calls("key-1").Requests[0].Outcome != outcomePending })
+	held, cancel = p.chargeInBackground("pm_timeout_not_charged")
+	p.awaitFault("key-1", faultTimeoutNotCharged)
+	cancel()
+	receive(t, held)
+}

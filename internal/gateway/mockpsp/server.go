@@ -114,6 +114,7 @@ func (s *Server) routes() *http.ServeMux {
 	mux.HandleFunc("GET /_ledger", s.getLedger)
 	mux.HandleFunc("GET /_requests", s.getRequests)
 	mux.HandleFunc("GET /_webhooks", s.getWebhooks)
+	mux.HandleFunc("GET /_webhooks/{entryId}", s.getWebhook)
 	mux.HandleFunc("POST /_webhooks/{entryId}", s.postWebhook)
 	mux.HandleFunc("GET /{$}", s.getPage)
 	mux.HandleFunc("POST /{$}", s.postPage)

@@ -35,13 +35,21 @@ func (s *Server) resend(w http.ResponseWriter, r *http.Request) (reply, error) {
 	}
 	found := s.ledger.findAnywhere(r.PathValue("entryId"))
 	if found == nil {
-		return reply{}, refusal{http.StatusNotFound, "entry_not_found", "there is no such charge or refund"}
+		return reply{}, noSuchEntry()
 	}
 	if !s.webhooks.on() {
-		return reply{}, refusal{http.StatusConflict, "webhooks_off", "the PSP was started without a webhook URL"}
+		return reply{}, webhooksOff()
 	}
 	tries := s.webhooks.sendNow(r.Context(), &found.Entry, how)
 	return jsonReply(http.StatusOK, resent{tries[len(tries)-1].Status, tries}), nil
+}
+
+func noSuchEntry() refusal {
+	return refusal{http.StatusNotFound, "entry_not_found", "there is no such charge or refund; GET /_ledger lists them all"}
+}
+
+func webhooksOff() refusal {
+	return refusal{http.StatusConflict, "webhooks_off", "the PSP was started without a webhook URL; set MOCKPSP_WEBHOOK_URL"}
 }
 
 // parseResend returns the disorder that is asked for. No body asks for none.
