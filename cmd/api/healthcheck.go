@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"payonce/internal/app"
+	"payonce/internal/cli"
 	"payonce/internal/config"
 )
 
@@ -14,7 +15,7 @@ Asks /readyz on OPERATOR_ADDR. Exit code 0 when the server is ready. For contain
 `
 
 func healthcheck(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) error {
-	if asked, err := wantsHelp(args, stdout, healthHelp); asked || err != nil {
+	if asked, err := cli.Help(stdout, healthHelp, "api healthcheck", args); asked || err != nil {
 		return err
 	}
 	settings, err := config.Load(getenv)

@@ -4,18 +4,15 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/google/uuid"
 
-	"payonce/internal/app"
-	"payonce/internal/postgres"
+	"payonce/internal/cli"
 	"payonce/internal/tenants"
 )
 
@@ -31,86 +28,50 @@ const keysHelp = `Usage:
 Where there are roles (api roles), this is for payonce_migrator: what serves the API cannot make itself a key.
 `
 
-func keys(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) error {
-	command := ""
-	if len(args) > 0 {
-		command, args = args[0], args[1:]
-	}
-	var do func(context.Context, []string, io.Writer, *tenants.Registry) error
-	switch command {
-	case "create":
-		do = createKey
-	case "list":
-		do = listKeys
-	case "expire":
-		do = expireKey
-	case "--help", "-help", "-h", "help":
-		_, err := fmt.Fprint(stdout, keysHelp)
-		return err
-	default:
-		return errors.New("say keys create, keys list or keys expire; see api keys --help")
-	}
-	if slices.ContainsFunc(args, asksForHelp) {
-		_, err := fmt.Fprint(stdout, keysHelp)
-		return err
-	}
-	settings, err := load(getenv)
-	if err != nil {
-		return err
-	}
-	limits := postgres.DefaultLimits()
-	limits.MaxConns = 2
-	db, err := postgres.Open(ctx, settings.DatabaseURL, limits)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	if _, err := db.AppliedVersion(ctx); err != nil {
-		return fmt.Errorf("%w; if the database is new, run api migrate first", err)
-	}
-	return lacksRight(do(ctx, args, stdout, tenants.NewRegistry(db, app.NewID)))
+func keysGroup() group {
+	return group{name: "api keys", help: keysHelp, choice: "create, list or expire", commands: map[string]func([]string) (action, error){
+		"create": createKey, "list": listKeys, "expire": expireKey,
+	}}
 }
 
-func createKey(ctx context.Context, args []string, stdout io.Writer, registry *tenants.Registry) error {
-	flags := flag.NewFlagSet("keys create", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
+func createKey(args []string) (action, error) {
+	flags := cli.NewFlags("api keys")
 	tenant := flags.String("tenant", "", "")
 	operator := flags.Bool("operator", false, "")
 	scopes := flags.String("scopes", "", "")
 	label := flags.String("label", "", "")
-	if err := parse(flags, args); err != nil {
-		return err
+	if err := cli.Parse(flags, args, 0); err != nil {
+		return nil, err
 	}
 	if (*tenant == "") == !*operator {
-		return errors.New("name either --tenant or --operator")
+		return nil, cli.Usagef("name either --tenant or --operator; see api keys --help")
 	}
 	permissions := permissionsOf(*scopes, *operator)
-	if !*operator {
-		if err := registry.EnsureTenant(ctx, *tenant); err != nil {
+	return func(ctx context.Context, stdout io.Writer, registry *tenants.Registry) error {
+		if !*operator {
+			if err := registry.EnsureTenant(ctx, *tenant); err != nil {
+				return misused(err)
+			}
+		}
+		secret, err := tenants.NewSecret(rand.Reader)
+		if err != nil {
 			return err
 		}
-	}
-	secret, err := tenants.NewSecret(rand.Reader)
-	if err != nil {
+		key, err := registry.AddKey(ctx, *tenant, secret, *label, permissions)
+		if err != nil {
+			return misused(err)
+		}
+		_, err = fmt.Fprintf(stdout, "%s\n\nThis is the only time that the key is shown. Its id is %s.\n", secret, key.ID)
 		return err
-	}
-	key, err := registry.AddKey(ctx, *tenant, secret, *label, permissions)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(stdout, "%s\n\nThis is the only time that the key is shown. Its id is %s.\n", secret, key.ID)
-	return err
+	}, nil
 }
 
-// parse refuses what is left over: in "--id X 24h" it would be the overlap that somebody meant to give.
-func parse(flags *flag.FlagSet, args []string) error {
-	if err := flags.Parse(args); err != nil {
-		return fmt.Errorf("%w; see api keys --help", err)
+// misused tells a value that can never be taken from a failure.
+func misused(err error) error {
+	if errors.Is(err, tenants.ErrMalformed) {
+		return cli.Usagef("%w", err)
 	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("argument %q is not known; see api keys --help", flags.Arg(0))
-	}
-	return nil
+	return err
 }
 
 func permissionsOf(scopes string, operator bool) []tenants.Permission {
@@ -127,10 +88,11 @@ func permissionsOf(scopes string, operator bool) []tenants.Permission {
 	return all
 }
 
-func listKeys(ctx context.Context, args []string, stdout io.Writer, registry *tenants.Registry) error {
-	if len(args) > 0 {
-		return fmt.Errorf("argument %q is not known", args[0])
-	}
+func listKeys(args []string) (action, error) {
+	return printKeys, cli.Parse(cli.NewFlags("api keys"), args, 0)
+}
+
+func printKeys(ctx context.Context, stdout io.Writer, registry *tenants.Registry) error {
 	all, err := registry.Keys(ctx)
 	if err != nil {
 		return err
@@ -153,25 +115,26 @@ func listKeys(ctx context.Context, args []string, stdout io.Writer, registry *te
 	return tw.Flush()
 }
 
-func expireKey(ctx context.Context, args []string, stdout io.Writer, registry *tenants.Registry) error {
-	flags := flag.NewFlagSet("keys expire", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
+func expireKey(args []string) (action, error) {
+	flags := cli.NewFlags("api keys")
 	id := flags.String("id", "", "")
 	after := flags.Duration("after", 0, "")
-	if err := parse(flags, args); err != nil {
-		return err
+	if err := cli.Parse(flags, args, 0); err != nil {
+		return nil, err
 	}
 	parsed, err := uuid.Parse(*id)
 	if err != nil {
-		return errors.New("--id must be an id of api keys list")
+		return nil, cli.Usagef("--id must be an id of api keys list")
 	}
 	if *after < 0 {
-		return errors.New("--after must not be negative")
+		return nil, cli.Usagef("--after must not be negative")
 	}
-	at, err := registry.ExpireKey(ctx, parsed, *after)
-	if err != nil {
+	return func(ctx context.Context, stdout io.Writer, registry *tenants.Registry) error {
+		at, err := registry.ExpireKey(ctx, parsed, *after)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(stdout, "The key ends at %s. Running servers notice within 5 seconds.\n", at.UTC().Format(time.RFC3339))
 		return err
-	}
-	_, err = fmt.Fprintf(stdout, "The key ends at %s. Running servers notice within 5 seconds.\n", at.UTC().Format(time.RFC3339))
-	return err
+	}, nil
 }

@@ -1,12 +1,11 @@
 package main
 
 import (
-	"flag"
-	"io"
 	"slices"
 	"strings"
 	"testing"
 
+	"payonce/internal/cli"
 	"payonce/internal/tenants"
 )
 
@@ -18,11 +17,10 @@ func FuzzKeysArgs(f *testing.F) {
 	f.Add("--after\n24h\nX")
 	f.Fuzz(func(t *testing.T, line string) {
 		args := strings.Split(line, "\n")
-		flags := flag.NewFlagSet("keys create", flag.ContinueOnError)
-		flags.SetOutput(io.Discard)
+		flags := cli.NewFlags("api keys")
 		scopes, operator, after := flags.String("scopes", "", ""), flags.Bool("operator", false, ""), flags.Duration("after", 0, "")
 		flags.String("tenant", "", "")
-		if err := parse(flags, args); err != nil {
+		if err := cli.Parse(flags, args, 0); err != nil {
 			if !strings.HasSuffix(err.Error(), "; see api keys --help") {
 				t.Fatalf("refused with %v", err)
 			}

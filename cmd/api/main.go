@@ -1,4 +1,4 @@
-// Command api serves the public API, makes its database's roles and schema, and makes API keys. It is wiring only: what a process is made of
+// Command api serves the public API, makes its database's roles and schema, and administers tenants and API keys. It is wiring only: what a process is made of
 // is in internal/app.
 package main
 
@@ -7,26 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
-	"os/signal"
-	"slices"
-	"syscall"
 
 	"payonce/internal/app"
+	"payonce/internal/cli"
 	"payonce/internal/config"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "api: %v\n", err)
-		os.Exit(1)
-	}
+	cli.Main("api", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr) })
 }
 
 const usage = `Payonce: charge once, whatever fails.
@@ -36,8 +28,12 @@ Usage:
   api roles         make the database roles that the processes log in as
   api migrate       bring the database up to the newest schema
   api keys          create, list and expire API keys
+  api tenants       list tenants, and set how many requests a second each may make
   api healthcheck   ask /readyz of a running server; exit code 0 when ready
   api COMMAND --help
+  api --version
+
+Exit code: 0 done, 1 failed, 2 the command line is wrong.
 
 Settings, as environment variables with their defaults:
 `
@@ -55,34 +51,20 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	case "migrate":
 		return migrate(ctx, args, getenv, stdout, stderr)
 	case "keys":
-		return keys(ctx, args, getenv, stdout)
+		return administer(ctx, keysGroup(), args, getenv, stdout)
+	case "tenants":
+		return administer(ctx, tenantsGroup(), args, getenv, stdout)
 	case "healthcheck":
 		return healthcheck(ctx, args, getenv, stdout)
 	case "help", "--help", "-help", "-h":
-		return help(stdout)
+		fmt.Fprint(stdout, usage)
+		return config.Describe(stdout, nil, config.API{})
+	case "version", "--version", "-version":
+		return cli.PrintVersion(stdout, "api")
 	case "":
-		return errors.New("name a command: serve, roles, migrate, keys or healthcheck; see api --help")
+		return cli.Usagef("name a command: serve, roles, migrate, keys, tenants or healthcheck; see api --help")
 	}
-	return fmt.Errorf("command %q is not known; see api --help", command)
-}
-
-func help(w io.Writer) error {
-	fmt.Fprint(w, usage)
-	return config.Describe(w, nil, config.API{})
-}
-
-func asksForHelp(arg string) bool { return arg == "--help" || arg == "-help" || arg == "-h" }
-
-// wantsHelp prints a command's own text when it is asked for, and refuses arguments that the command does not take.
-func wantsHelp(args []string, w io.Writer, text string) (bool, error) {
-	if slices.ContainsFunc(args, asksForHelp) {
-		fmt.Fprint(w, text)
-		return true, nil
-	}
-	if len(args) > 0 {
-		return false, fmt.Errorf("argument %q is not known", args[0])
-	}
-	return false, nil
+	return cli.Usagef("command %q is not known; see api --help", command)
 }
 
 const serveHelp = `Usage: api serve
@@ -94,7 +76,7 @@ Settings, as environment variables with their defaults:
 `
 
 func serve(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	if asked, err := wantsHelp(args, stdout, serveHelp); asked || err != nil {
+	if asked, err := cli.Help(stdout, serveHelp, "api serve", args); asked || err != nil {
 		if asked {
 			return config.Describe(stdout, nil, config.API{})
 		}
@@ -126,18 +108,32 @@ places at once, and again after an interruption.
 `
 
 func migrate(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	if asked, err := wantsHelp(args, stdout, migrateHelp); asked || err != nil {
+	if asked, err := cli.Help(stdout, migrateHelp, "api migrate", args); asked || err != nil {
 		return err
 	}
-	settings, err := load(getenv)
+	settings, log, err := loadForTerminal(getenv, stderr)
 	if err != nil {
 		return err
+	}
+	if err := postgres.Migrate(ctx, settings.DatabaseURL, log); err != nil {
+		return err
+	}
+	version, err := postgres.SchemaVersion()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "The schema is at version %d.\n", version)
+	return err
+}
+
+// loadForTerminal is load for a command that a person waits for, with its log.
+func loadForTerminal(getenv func(string) string, stderr io.Writer) (config.API, *slog.Logger, error) {
+	settings, err := load(cli.Quiet(getenv))
+	if err != nil {
+		return config.API{}, nil, err
 	}
 	level, err := settings.Level()
-	if err != nil {
-		return err
-	}
-	return postgres.Migrate(ctx, settings.DatabaseURL, telemetry.NewLogger(stderr, level))
+	return settings, telemetry.NewTextLogger(stderr, level), err
 }
 
 func load(getenv func(string) string) (config.API, error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"payonce/internal/cli"
 	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
 	"payonce/internal/tenants"
@@ -53,6 +54,7 @@ func TestHelpNeedsNoSettings(t *testing.T) {
 		"--help": "api serve", "-h": "api serve", "-help": "api serve", "help": "api serve", "serve --help": "Usage: api serve", "serve -h": "Usage: api serve",
 		"migrate --help": "Usage: api migrate", "migrate -help": "Usage: api migrate", "healthcheck --help": "Usage: api healthcheck", "keys --help": "api keys create",
 		"keys help": "api keys create", "keys create --help": "api keys create", "keys list -h": "api keys create", "keys expire -help": "api keys create",
+		"tenants --help": "api tenants rate", "tenants help": "api tenants rate", "tenants list -h": "api tenants rate", "tenants rate x --help": "api tenants rate",
 	} {
 		out, err := command(t, garbage, strings.Fields(args)...)
 		if err != nil || !strings.Contains(out, want) {
@@ -69,32 +71,58 @@ func TestHelpNeedsNoSettings(t *testing.T) {
 	}
 }
 
+// What is wrong with a command line is said before a setting is asked for: there are none here.
 func TestCommandLineThatIsNoneIsRefused(t *testing.T) {
 	t.Parallel()
-	getenv := environment("DATABASE_URL", pgtest.NewURL(t))
 	id := uuid.NewString()
 	for args, want := range map[string]string{
-		"": "name a command", "frobnicate": `command "frobnicate" is not known`, "Serve": `command "Serve" is not known`, "serve now": `argument "now" is not known`,
-		"migrate --down": `argument "--down" is not known`, "healthcheck x": `argument "x" is not known`, "keys": "say keys create, keys list or keys expire",
-		"keys delete": "say keys create, keys list or keys expire", "keys list all": `argument "all" is not known`, "keys create": "name either --tenant or --operator",
+		"": "name a command", "frobnicate": `command "frobnicate" is not known`, "Serve": `command "Serve" is not known`, "--frob": `command "--frob" is not known`,
+		"serve now": `argument "now" is not known`, "serve --port 1": "flag provided but not defined: -port", "migrate --down": "flag provided but not defined: -down",
+		"roles x": `argument "x" is not known; see api roles --help`, "healthcheck x": `argument "x" is not known`,
+		"keys": "say api keys create, list or expire", "keys delete": "say api keys create, list or expire", "keys list all": `argument "all" is not known`,
+		"keys create":                          "name either --tenant or --operator",
 		"keys create --tenant acme --operator": "name either --tenant or --operator", "keys create --tenant": "flag needs an argument",
 		"keys create --user x": "flag provided but not defined", "keys create --tenant acme x": `argument "x" is not known`,
 		"keys expire": "--id must be an id of api keys list", "keys expire --id x": "--id must be an id of api keys list",
 		"keys expire --id " + id + " --after -1s": "--after must not be negative", "keys expire --id " + id + " --after soon": "invalid value",
 		// Without the flag in between, the key would end now and not in a day.
 		"keys expire --id " + id + " 24h": `argument "24h" is not known`,
+		"tenants":                         "say api tenants list or rate", "tenants limit": "say api tenants list or rate", "tenants list acme": `argument "acme" is not known`,
+		"tenants rate": "name a tenant by --tenant", "tenants rate --tenant acme": "--per-second must be from 1 to 100000",
+		"tenants rate acme --per-second 5":                            `argument "acme" is not known`,
+		"tenants rate --tenant acme --per-second 0":                   "--per-second must be from 1 to 100000",
+		"tenants rate --tenant acme --per-second 100001":              "--per-second must be from 1 to 100000",
+		"tenants rate --tenant acme --per-second many":                "invalid value",
+		"tenants rate --tenant acme --per-second 5 --burst -1":        "--burst must be from 1 to 100000",
+		"tenants rate --tenant acme --per-second 5 --burst 100001":    "--burst must be from 1 to 100000",
+		"tenants rate --tenant acme --per-second 5 --burst 1e3":       "invalid value",
+		"tenants rate --tenant acme --per-second 5 10":                `argument "10" is not known`,
+		"tenants rate --tenant acme --per-second 5 --bursts 10":       "flag provided but not defined",
+		"tenants rate --tenant acme --per-second 9223372036854775807": "--per-second must be from 1 to 100000",
 	} {
-		out, err := command(t, getenv, strings.Fields(args)...)
-		if err == nil || !strings.Contains(err.Error(), want) || out != "" {
-			t.Errorf("api %s: %v\n%s", args, err, out)
+		out, err := command(t, environment(), strings.Fields(args)...)
+		if cli.Code(err) != 2 || !strings.Contains(err.Error(), want) || out != "" {
+			t.Errorf("api %s: exit code %d, %v\n%s", args, cli.Code(err), err, out)
+		}
+	}
+}
+
+func TestVersionNeedsNoSettings(t *testing.T) {
+	t.Parallel()
+	for _, arg := range []string{"--version", "-version", "version"} {
+		if out, err := command(t, environment("LEASE", "garbage"), arg); err != nil || !regexp.MustCompile(`^api \S.*, go\S+\n$`).MatchString(out) {
+			t.Errorf("api %s: %v %q", arg, err, out)
 		}
 	}
 }
 
 func TestMissingDatabaseIsExplained(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"serve", "migrate", "keys list", "keys create --tenant acme", "keys expire --id " + uuid.NewString()} {
-		if _, err := command(t, environment(), strings.Fields(args)...); err == nil || !strings.HasPrefix(err.Error(), "DATABASE_URL is not set") {
+	for _, args := range []string{
+		"serve", "migrate", "roles", "keys list", "keys create --tenant acme", "keys expire --id " + uuid.NewString(), "tenants list",
+		"tenants rate --tenant acme --per-second 1",
+	} {
+		if _, err := command(t, environment(), strings.Fields(args)...); cli.Code(err) != 1 || !strings.HasPrefix(err.Error(), "DATABASE_URL is not set") {
 			t.Errorf("api %s: %v", args, err)
 		}
 		if _, err := command(t, environment("LEASE", "1"), strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), "LEASE") {
@@ -280,7 +308,7 @@ func TestKeyThatCannotBeIsRefused(t *testing.T) {
 		"--tenant ACME": "an id is a lower-case letter", "--tenant acme --scopes ops:read": "a tenant's key takes", "--operator --scopes payments:read": "an operator's ops:read",
 		"--tenant acme --scopes ,": "a tenant's key takes", "--tenant acme --scopes all": "a tenant's key takes",
 	} {
-		if out, err := command(t, getenv, strings.Fields("keys create "+args)...); err == nil || !strings.Contains(err.Error(), want) || secretForm.MatchString(out) {
+		if out, err := command(t, getenv, strings.Fields("keys create "+args)...); cli.Code(err) != 2 || !strings.Contains(err.Error(), want) || secretForm.MatchString(out) {
 			t.Errorf("keys create %s: %v %s", args, err, out)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"payonce/internal/cli"
 	"payonce/internal/postgres"
-	"payonce/internal/telemetry"
 )
 
 const rolesHelp = `Usage: api roles
@@ -30,14 +30,10 @@ Settings, as environment variables:
 `
 
 func roles(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	if asked, err := wantsHelp(args, stdout, rolesHelp); asked || err != nil {
+	if asked, err := cli.Help(stdout, rolesHelp, "api roles", args); asked || err != nil {
 		return err
 	}
-	settings, err := load(getenv)
-	if err != nil {
-		return err
-	}
-	level, err := settings.Level()
+	settings, log, err := loadForTerminal(getenv, stderr)
 	if err != nil {
 		return err
 	}
@@ -50,7 +46,11 @@ func roles(ctx context.Context, args []string, getenv func(string) string, stdou
 			given[role] = password
 		}
 	}
-	return postgres.CreateRoles(ctx, settings.DatabaseURL, given, telemetry.NewLogger(stderr, level))
+	if err := postgres.CreateRoles(ctx, settings.DatabaseURL, given, log); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "The roles are there; passwords set: %d. Next: api migrate, as %s.\n", len(given), postgres.Migrator)
+	return err
 }
 
 // lacksRight explains a refusal of the database's to who runs a command as a role that may not.

@@ -1,18 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os/user"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
+	"payonce/internal/cli"
 	"payonce/internal/deadletters"
 	"payonce/internal/operator"
 	"payonce/internal/postgres"
@@ -34,142 +35,161 @@ const dlqHelp = `Usage:
   --psp-id   with executed: the PSP's id of the movement, if you know it and the PSP does not say
   --actor    who decides, for the audit trail; by default who is logged in
 
-Exit code: 0 done, 2 refused or failed; the message says why.
+Exit code: 0 done, 1 refused or failed, 2 the command line is wrong; the message says why.
 `
 
 // dlqDeps is what the command works with.
 type dlqDeps struct {
-	desk   *operator.Desk
+	open   func() (*operator.Desk, func(), error) // with what closes it again
 	stdout io.Writer
 }
 
-// runDLQ works off dead letters from the command line, on the database and the PSP themselves: it needs no running server.
+// errand is a command whose arguments have been read.
+type errand func(ctx context.Context, desk *operator.Desk, stdout io.Writer) error
+
+// runDLQ works off dead letters from the command line, on the database and the PSP themselves: it needs no running server. What is wrong with
+// the command line is said before anything is opened.
 func runDLQ(ctx context.Context, args []string, d dlqDeps) error {
 	command := ""
 	if len(args) > 0 {
 		command, args = args[0], args[1:]
 	}
-	var do func(context.Context, []string, dlqDeps) error
-	switch command {
-	case "list":
-		do = listLetters
-	case "show":
-		do = showLetter
-	case "resolve":
-		do = resolveLetter
-	case "help", "--help", "-help", "-h":
-		do = nil
-	default:
-		return errors.New("say dlq list, dlq show or dlq resolve; see reconciler dlq --help")
-	}
-	if do == nil || slices.ContainsFunc(args, asksForHelp) {
+	parse := map[string]func([]string) (errand, error){"list": listLetters, "show": showLetter, "resolve": resolveLetter}[command]
+	switch {
+	case command == "help", cli.AsksForHelp([]string{command}), parse != nil && cli.AsksForHelp(args):
 		_, err := io.WriteString(d.stdout, dlqHelp)
 		return err
+	case parse == nil:
+		return cli.Usagef("say dlq list, dlq show or dlq resolve; see reconciler dlq --help")
 	}
-	err := do(ctx, args, d)
+	do, err := parse(args)
+	if err != nil {
+		return err
+	}
+	desk, done, err := d.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	return explainDatabase(do(ctx, desk, d.stdout))
+}
+
+// explainDatabase says what to look at when there is no database.
+func explainDatabase(err error) error {
 	if postgres.Unavailable(err) {
 		return fmt.Errorf("%w; is the database at DATABASE_URL up, and migrated by api migrate?", err)
 	}
 	return err
 }
 
-func listLetters(ctx context.Context, args []string, d dlqDeps) error {
-	flags := newFlags("dlq list")
+func listLetters(args []string) (errand, error) {
+	flags := cli.NewFlags("reconciler dlq")
 	status := flags.String("status", string(deadletters.OpenStatus), "")
 	limit := flags.Int("limit", deadletters.DefaultPage, "")
 	cursor := flags.String("cursor", "", "")
 	asJSON := flags.Bool("json", false, "")
-	if err := parseAll(flags, args, 0); err != nil {
-		return err
+	if err := cli.Parse(flags, args, 0); err != nil {
+		return nil, err
 	}
 	f := deadletters.Filter{Status: deadletters.Status(*status), Limit: *limit}
 	if f.Status != deadletters.OpenStatus && f.Status != deadletters.ResolvedStatus {
-		return errors.New("--status must be open or resolved")
+		return nil, cli.Usagef("--status must be open or resolved")
 	}
 	if f.Limit < 1 || f.Limit > deadletters.MaxPage {
-		return fmt.Errorf("--limit must be from 1 to %d", deadletters.MaxPage)
+		return nil, cli.Usagef("--limit must be from 1 to %d", deadletters.MaxPage)
 	}
 	if *cursor != "" {
 		before, err := deadletters.ParseCursor(*cursor)
 		if f.Before = &before; err != nil {
-			return errors.New("--cursor must be one that an earlier list has ended with")
+			return nil, cli.Usagef("--cursor must be one that an earlier list has ended with")
 		}
 	}
-	page, err := d.desk.List(ctx, f)
-	if err != nil {
-		return err
-	}
-	if *asJSON {
-		return printJSON(d.stdout, page)
-	}
-	return printPage(d.stdout, f.Status, page)
+	return func(ctx context.Context, desk *operator.Desk, stdout io.Writer) error {
+		page, err := desk.List(ctx, f)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(stdout, page)
+		}
+		return printPage(stdout, f.Status, page)
+	}, nil
 }
 
-func showLetter(ctx context.Context, args []string, d dlqDeps) error {
-	flags := newFlags("dlq show")
+func showLetter(args []string) (errand, error) {
+	flags := cli.NewFlags("reconciler dlq")
 	asJSON := flags.Bool("json", false, "")
-	if err := parseAll(flags, args, 1); err != nil {
-		return err
+	if err := cli.Parse(flags, args, 1); err != nil {
+		return nil, err
 	}
 	id, err := letterID(flags.Arg(0))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c, err := d.desk.Show(ctx, id)
-	if err != nil {
-		return explainLetter(id, err)
-	}
-	if *asJSON {
-		return printJSON(d.stdout, c)
-	}
-	return printCase(d.stdout, c)
+	return func(ctx context.Context, desk *operator.Desk, stdout io.Writer) error {
+		c, err := desk.Show(ctx, id)
+		if err != nil {
+			return explainLetter(id, err)
+		}
+		if *asJSON {
+			return printJSON(stdout, c)
+		}
+		return printCase(stdout, c)
+	}, nil
 }
 
-func resolveLetter(ctx context.Context, args []string, d dlqDeps) error {
-	flags := newFlags("dlq resolve")
+func resolveLetter(args []string) (errand, error) {
+	flags := cli.NewFlags("reconciler dlq")
 	action := flags.String("action", "", "")
 	reason := flags.String("reason", "", "")
 	version := flags.Int("version", 0, "")
 	pspID := flags.String("psp-id", "", "")
 	actor := flags.String("actor", "", "")
 	asJSON := flags.Bool("json", false, "")
-	if err := parseAll(flags, args, 1); err != nil {
-		return err
+	if err := cli.Parse(flags, args, 1); err != nil {
+		return nil, err
 	}
 	id, err := letterID(flags.Arg(0))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	asked := operator.Decision{
-		Letter: id, Version: clampVersion(*version), Action: deadletters.Action(*action), Reason: *reason, Actor: *actor, PSPID: *pspID,
-	}
-	if asked.Actor == "" {
-		asked.Actor = loginName()
+		Letter: id, Version: clampVersion(*version), Action: deadletters.Action(*action), Reason: *reason,
+		Actor: cmp.Or(*actor, loginName()), PSPID: *pspID,
 	}
 	given := false
 	flags.Visit(func(f *flag.Flag) { given = given || f.Name == "version" })
 	if !given {
-		c, err := d.desk.Show(ctx, id)
-		if err != nil {
-			return explainLetter(id, err)
-		}
-		asked.Version = c.Version
+		asked.Version = 1 // the least that can be; the one that it has is read later
 	}
 	if err := checkDecision(asked); err != nil {
-		return err
+		return nil, err
 	}
-	ruling, err := d.desk.Resolve(ctx, asked)
+	return func(ctx context.Context, desk *operator.Desk, stdout io.Writer) error {
+		if !given {
+			c, err := desk.Show(ctx, id)
+			if err != nil {
+				return explainLetter(id, err)
+			}
+			asked.Version = c.Version
+		}
+		return decide(ctx, desk, stdout, asked, *asJSON)
+	}, nil
+}
+
+func decide(ctx context.Context, desk *operator.Desk, stdout io.Writer, asked operator.Decision, asJSON bool) error {
+	ruling, err := desk.Resolve(ctx, asked)
 	if err != nil {
-		return explainLetter(id, err)
+		return explainLetter(asked.Letter, err)
 	}
 	switch v := ruling.(type) {
 	case operator.Refused:
-		return fmt.Errorf("refused: %s See reconciler dlq show %s", v.Detail, id)
+		return fmt.Errorf("refused: %s See reconciler dlq show %s", v.Detail, asked.Letter)
 	case operator.Done:
-		if *asJSON {
-			return printJSON(d.stdout, v.Entry)
+		if asJSON {
+			return printJSON(stdout, v.Entry)
 		}
-		_, err = fmt.Fprintf(d.stdout, "Resolved %s as %s, by %s.\n", id, asked.Action, plain(asked.Actor))
+		_, err = fmt.Fprintf(stdout, "Resolved %s as %s, by %s.\n", asked.Letter, asked.Action, plain(asked.Actor))
 	}
 	return err
 }
@@ -187,7 +207,7 @@ func checkDecision(asked operator.Decision) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w; see reconciler dlq --help", errors.Join(wrong...))
+	return cli.Usagef("%w; see reconciler dlq --help", errors.Join(wrong...))
 }
 
 // clampVersion keeps a number that no letter can have one that no letter can have.
@@ -210,7 +230,7 @@ func loginName() string {
 func letterID(s string) (uuid.UUID, error) {
 	id, err := uuid.Parse(s)
 	if err != nil {
-		return uuid.UUID{}, errors.New("name a letter by its id; reconciler dlq list shows them")
+		return uuid.UUID{}, cli.Usagef("name a letter by its id; reconciler dlq list shows them")
 	}
 	return id, nil
 }
@@ -220,31 +240,6 @@ func explainLetter(id uuid.UUID, err error) error {
 		return fmt.Errorf("there is no dead letter %s; reconciler dlq list shows those that there are", id)
 	}
 	return err
-}
-
-func newFlags(name string) *flag.FlagSet {
-	flags := flag.NewFlagSet(name, flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	return flags
-}
-
-// parseAll takes flags before, between and behind the arguments, of which there must be as many as wanted.
-func parseAll(flags *flag.FlagSet, args []string, wanted int) error {
-	var positional []string
-	for {
-		if err := flags.Parse(args); err != nil {
-			return fmt.Errorf("%w; see reconciler dlq --help", err)
-		}
-		if flags.NArg() == 0 {
-			break
-		}
-		positional, args = append(positional, flags.Arg(0)), flags.Args()[1:]
-	}
-	if len(positional) > wanted {
-		return fmt.Errorf("argument %q is not known; see reconciler dlq --help", positional[wanted])
-	}
-	// So that flags.Arg finds them.
-	return flags.Parse(append([]string{"--"}, positional...))
 }
 
 func printJSON(w io.Writer, v any) error {

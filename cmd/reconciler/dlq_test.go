@@ -37,6 +37,7 @@ type operatorCall struct {
 	pool *pgxpool.Pool
 	its  *pgxpool.Pool // the command's own, for closing
 	pay  *payments.Service
+	keys *idempotency.Keys
 	out  bytes.Buffer
 	deps dlqDeps
 	// lossy: the PSP does what it is asked for and answers 500.
@@ -91,7 +92,9 @@ func dlqDesk(t *testing.T) *operatorCall {
 		DB: db, Keys: keys, PSP: psp, NewID: uuid.NewV7, Metrics: telemetry.NewMetrics(prometheus.NewRegistry()), Log: log,
 		PublicURL: "http://payonce.test", Deadline: 30 * time.Second,
 	})
-	c.deps = dlqDeps{stdout: &c.out, desk: operator.New(operator.Config{DB: db, Keys: keys, Payments: c.pay, Log: log})}
+	c.keys = keys
+	desk := operator.New(operator.Config{DB: db, Keys: keys, Payments: c.pay, Log: log})
+	c.deps = dlqDeps{stdout: &c.out, open: func() (*operator.Desk, func(), error) { return desk, func() {}, nil }}
 	return c
 }
 

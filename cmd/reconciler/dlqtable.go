@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -89,13 +90,12 @@ func printTimeline(w io.Writer, events []idempotency.Event) error {
 		return nil
 	}
 	fmt.Fprintln(w, "\nTimeline of the key")
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "AT\tACTOR\tFROM\tTO\tATTEMPT\tGENERATION\tREASON")
+	rows := [][]string{{"AT", "ACTOR", "FROM", "TO", "ATTEMPT", "GENERATION", "REASON"}}
 	for _, e := range events {
-		from := cmp.Or(e.From, "-") // there was no key before
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", clock(e.At), e.Actor, from, e.To, e.Attempt, e.Generation, plain(e.Reason))
+		from := cmp.Or(string(e.From), "-") // there was no key before
+		rows = append(rows, []string{clock(e.At), e.Actor, from, string(e.To), strconv.Itoa(int(e.Attempt)), strconv.Itoa(int(e.Generation)), e.Reason})
 	}
-	return tw.Flush()
+	return printRows(w, rows)
 }
 
 func printTrail(w io.Writer, trail []deadletters.Deed) error {
@@ -103,16 +103,15 @@ func printTrail(w io.Writer, trail []deadletters.Deed) error {
 		return nil
 	}
 	fmt.Fprintln(w, "\nWhat operators did")
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "AT\tACTOR\tACTION\tOUTCOME\tREASON\tDETAIL")
+	rows := [][]string{{"AT", "ACTOR", "ACTION", "OUTCOME", "REASON", "DETAIL"}}
 	for _, d := range trail {
 		outcome := "refused"
 		if d.Done {
 			outcome = "done"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", clock(d.At), plain(d.Actor), d.Action, outcome, plain(d.Reason), plain(d.Detail))
+		rows = append(rows, []string{clock(d.At), d.Actor, string(d.Action), outcome, d.Reason, d.Detail})
 	}
-	return tw.Flush()
+	return printRows(w, rows)
 }
 
 // plain keeps a text from moving the cursor, or anything else that a terminal does when it is told: what others have written

@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"slices"
 
 	"payonce/internal/app"
+	"payonce/internal/cli"
 	"payonce/internal/config"
 )
 
@@ -16,12 +15,8 @@ Asks /readyz on RECONCILER_ADDR. Exit code 0 when the reconciler is ready. For c
 `
 
 func healthcheck(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) error {
-	if slices.ContainsFunc(args, asksForHelp) {
-		_, err := io.WriteString(stdout, healthHelp)
+	if asked, err := cli.Help(stdout, healthHelp, "reconciler healthcheck", args); asked || err != nil {
 		return err
-	}
-	if len(args) > 0 {
-		return fmt.Errorf("argument %q is not known", args[0])
 	}
 	settings, err := config.LoadReconciler(getenv)
 	if err != nil {

@@ -7,26 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
-	"os/signal"
-	"slices"
-	"syscall"
 	"time"
 
 	"payonce/internal/app"
+	"payonce/internal/cli"
 	"payonce/internal/config"
+	"payonce/internal/operator"
+	"payonce/internal/statement"
 	"payonce/internal/telemetry"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "reconciler: %v\n", err)
-		os.Exit(statementExit(err)) // 1 for breaks in the books, 2 for everything else
-	}
+	cli.Main("reconciler", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr) })
 }
 
 const usage = `Payonce's reconciler: no outcome stays unknown.
@@ -35,8 +29,12 @@ Usage:
   reconciler run          work until interrupted: sweep, resolve, webhooks, ledger scan, statements, pruning
   reconciler statement    compare a day's settlement files with our books; exit code 1 when they differ
   reconciler dlq          list, show and resolve dead letters
+  reconciler key          show a key, its payment and its timeline
   reconciler healthcheck  ask /readyz of a running reconciler; exit code 0 when ready
   reconciler COMMAND --help
+  reconciler --version
+
+Exit code: 0 done, 1 failed, 2 the command line is wrong; reconciler statement has more to say by it, see its help.
 
 Settings, as environment variables with their defaults:
 `
@@ -53,18 +51,20 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return compareStatement(ctx, args, getenv, stdout, stderr)
 	case "dlq":
 		return workDesk(ctx, args, getenv, stdout, stderr)
+	case "key":
+		return lookAtKey(ctx, args, getenv, stdout, stderr)
 	case "healthcheck":
 		return healthcheck(ctx, args, getenv, stdout)
 	case "help", "--help", "-help", "-h":
 		fmt.Fprint(stdout, usage)
 		return config.Describe(stdout, nil, config.Reconciler{})
+	case "version", "--version", "-version":
+		return cli.PrintVersion(stdout, "reconciler")
 	case "":
-		return errors.New("name a command: run, statement, dlq or healthcheck; see reconciler --help")
+		return cli.Usagef("name a command: run, statement, dlq, key or healthcheck; see reconciler --help")
 	}
-	return fmt.Errorf("command %q is not known; see reconciler --help", command)
+	return cli.Usagef("command %q is not known; see reconciler --help", command)
 }
-
-func asksForHelp(arg string) bool { return arg == "--help" || arg == "-help" || arg == "-h" }
 
 const runHelp = `Usage: reconciler run
 
@@ -75,14 +75,13 @@ Settings, as environment variables with their defaults:
 `
 
 func work(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	if slices.ContainsFunc(args, asksForHelp) {
-		fmt.Fprint(stdout, runHelp)
-		return config.Describe(stdout, nil, config.Reconciler{})
+	if asked, err := cli.Help(stdout, runHelp, "reconciler run", args); asked || err != nil {
+		if asked {
+			return config.Describe(stdout, nil, config.Reconciler{})
+		}
+		return err
 	}
-	if len(args) > 0 {
-		return fmt.Errorf("argument %q is not known", args[0])
-	}
-	reconciler, err := open(ctx, getenv, stderr)
+	reconciler, err := open(ctx, getenv, func(level slog.Level) *slog.Logger { return telemetry.NewLogger(stderr, level) })
 	if err != nil {
 		return err
 	}
@@ -90,7 +89,7 @@ func work(ctx context.Context, args []string, getenv func(string) string, stdout
 }
 
 // open makes a reconciler of the settings, for its parts or to run it.
-func open(ctx context.Context, getenv func(string) string, stderr io.Writer) (*app.Reconciler, error) {
+func open(ctx context.Context, getenv func(string) string, log func(slog.Level) *slog.Logger) (*app.Reconciler, error) {
 	settings, err := config.LoadReconciler(getenv)
 	if err != nil {
 		return nil, err
@@ -107,21 +106,28 @@ func open(ctx context.Context, getenv func(string) string, stderr io.Writer) (*a
 		return nil, err
 	}
 	app.TuneMemory(getenv)
-	return app.NewReconciler(ctx, settings, telemetry.NewLogger(stderr, level), nil)
+	return app.NewReconciler(ctx, settings, log(level), nil)
+}
+
+// forTerminal opens a reconciler for a command that a person waits for, when the command line has been found to be right.
+func forTerminal(ctx context.Context, getenv func(string) string, stderr io.Writer) func() (*app.Reconciler, error) {
+	return func() (*app.Reconciler, error) {
+		return open(ctx, cli.Quiet(getenv), func(level slog.Level) *slog.Logger { return telemetry.NewTextLogger(stderr, level) })
+	}
 }
 
 func compareStatement(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	deps := statementDeps{stdout: stdout, stderr: stderr, now: time.Now}
-	if slices.ContainsFunc(args, asksForHelp) {
-		return runStatement(ctx, args, deps) // needs no settings
-	}
-	reconciler, err := open(ctx, getenv, stderr)
-	if err != nil {
-		return err
-	}
-	defer reconciler.Close()
-	deps.config, deps.terminal = reconciler.StatementConfig(), isTerminal(stderr)
-	return runStatement(ctx, args, deps)
+	open := forTerminal(ctx, getenv, stderr)
+	return runStatement(ctx, args, statementDeps{
+		open: func() (statement.Config, func(), error) {
+			reconciler, err := open()
+			if err != nil {
+				return statement.Config{}, nil, err
+			}
+			return reconciler.StatementConfig(), reconciler.Close, nil
+		},
+		stdout: stdout, stderr: stderr, terminal: isTerminal(stderr), now: time.Now,
+	})
 }
 
 // isTerminal reports whether w is a terminal, or another device that a line can be rewritten on.
@@ -135,13 +141,23 @@ func isTerminal(w io.Writer) bool {
 }
 
 func workDesk(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	if len(args) == 0 || args[0] == "help" || slices.ContainsFunc(args, asksForHelp) {
-		return runDLQ(ctx, args, dlqDeps{stdout: stdout}) // needs no settings
-	}
-	reconciler, err := open(ctx, getenv, stderr)
-	if err != nil {
-		return err
-	}
-	defer reconciler.Close()
-	return runDLQ(ctx, args, dlqDeps{desk: reconciler.Desk(), stdout: stdout})
+	open := forTerminal(ctx, getenv, stderr)
+	return runDLQ(ctx, args, dlqDeps{stdout: stdout, open: func() (*operator.Desk, func(), error) {
+		reconciler, err := open()
+		if err != nil {
+			return nil, nil, err
+		}
+		return reconciler.Desk(), reconciler.Close, nil
+	}})
+}
+
+func lookAtKey(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+	open := forTerminal(ctx, getenv, stderr)
+	return runKey(ctx, args, keyDeps{stdout: stdout, open: func() (books, func(), error) {
+		reconciler, err := open()
+		if err != nil {
+			return books{}, nil, err
+		}
+		return books{reconciler.Keys(), reconciler.Payments()}, reconciler.Close, nil
+	}})
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -11,16 +10,19 @@ import (
 	"slices"
 	"time"
 
+	"payonce/internal/cli"
 	"payonce/internal/statement"
 )
 
-const statementHelp = `Usage: reconciler statement [--date YYYY-MM-DD] [--account NAME] [--format table|csv|json] [--output FILE]
+const statementHelp = `Usage: reconciler statement [--date DAY] [--account NAME] [--format table|csv|json] [--output FILE]
 
 Compares the PSP's settlement statements of one day (UTC) with our payments and refunds, and writes what differs.
 
-  --date     the day; yesterday by default. A day that is not over is judged as far as the PSP has published it
+  --date     YYYY-MM-DD, today or yesterday; yesterday by default. A day that is not over is judged as far as the PSP has
+             published it
   --account  a PSP account; give it again for several. All of them by default
-  --format   table for people, with totals by kind, currency and age; csv with a line for each break; json with all of it
+  --format   table for people, in 120 columns, with totals by kind, currency and age; csv with a line for each break; json
+             with all of it
   --output   a file instead of the standard output. It appears when it is complete, and can be read by you alone
 
 Breaks are kept: one that is found again keeps the time at which it was first seen, one that is found no more is gone. So a
@@ -33,39 +35,43 @@ statement still to come is pending, no break, and is judged by the runs of the d
   duplicate      a further movement for one of ours, or an id listed twice
   psp_id         ours succeeded under another id of the PSP
 
-Exit code: 0 no breaks, 1 breaks found, 2 not all that was asked for could be reconciled.
+Exit code: 0 no breaks, 1 breaks found, 2 the command line is wrong, or not all that was asked for could be reconciled.
 `
 
 // statementDeps is what the command works with.
 type statementDeps struct {
-	config   statement.Config
+	open     func() (statement.Config, func(), error) // with what closes it again
 	stdout   io.Writer
 	stderr   io.Writer
 	terminal bool // stderr is one: lines read are shown there, and rewritten in place
 	now      func() time.Time
 }
 
-// statementExit is the exit code for what runStatement returned.
-func statementExit(err error) int {
-	switch {
-	case err == nil:
-		return 0
-	case errors.Is(err, statement.ErrBreaks):
-		return 1
-	}
-	return 2
-}
+// notReconciled is the exit code of a comparison that has come to no end: 1 says that there are breaks.
+const notReconciled = 2
 
 // runStatement reconciles a day and writes its report. Breaks are statement.ErrBreaks, unless something else failed as well.
 func runStatement(ctx context.Context, args []string, d statementDeps) error {
-	asked, err := parseStatement(args)
-	if errors.Is(err, flag.ErrHelp) {
-		_, err = io.WriteString(d.stdout, statementHelp)
+	if cli.AsksForHelp(args) {
+		_, err := io.WriteString(d.stdout, statementHelp)
 		return err
 	}
-	if err != nil {
-		return fmt.Errorf("%w; see reconciler statement --help", err)
+	asked, err := parseStatement(args)
+	if err == nil {
+		err = compare(ctx, asked, d)
 	}
+	if errors.Is(err, statement.ErrBreaks) || ctx.Err() != nil {
+		return err
+	}
+	return cli.WithCode(notReconciled, err)
+}
+
+func compare(ctx context.Context, asked statementArgs, d statementDeps) error {
+	config, done, err := d.open()
+	if err != nil {
+		return err
+	}
+	defer done()
 	out, err := openReport(asked.output, d.stdout)
 	if err != nil {
 		return err
@@ -73,9 +79,9 @@ func runStatement(ctx context.Context, args []string, d statementDeps) error {
 	defer out.discard()
 	line := &progressLine{out: d.stderr, now: d.now}
 	if d.terminal {
-		d.config.Progress = line.show
+		config.Progress = line.show
 	}
-	r, err := statement.New(d.config)
+	r, err := statement.New(config)
 	if err != nil {
 		return err
 	}
@@ -102,27 +108,35 @@ func runStatement(ctx context.Context, args []string, d statementDeps) error {
 
 // statementArgs is what the command line asks for.
 type statementArgs struct {
-	date     time.Time // zero: yesterday
+	date     time.Time // zero: yesterday, or today
+	today    bool
 	accounts []string
 	format   statement.Format
 	output   string
 }
 
 func (a statementArgs) day(ctx context.Context, r *statement.Reconciler) (time.Time, error) {
-	if a.date.IsZero() {
-		return r.Yesterday(ctx)
+	if !a.date.IsZero() {
+		return a.date, nil
 	}
-	return a.date, nil
+	day, err := r.Yesterday(ctx)
+	if a.today {
+		day = day.AddDate(0, 0, 1)
+	}
+	return day, err
 }
 
 func parseStatement(args []string) (statementArgs, error) {
 	a := statementArgs{format: statement.Table}
-	flags := flag.NewFlagSet("statement", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
+	flags := cli.NewFlags("reconciler statement")
 	flags.Func("date", "", func(s string) (err error) {
+		a.date, a.today = time.Time{}, s == "today"
+		if a.today || s == "yesterday" {
+			return nil
+		}
 		// The zero time is a day, too, and stands for none here.
 		if a.date, err = time.Parse(time.DateOnly, s); err != nil || a.date.Year() < 1970 {
-			return errors.New("want YYYY-MM-DD, from 1970 on")
+			return errors.New("want today, yesterday, or YYYY-MM-DD from 1970 on")
 		}
 		return nil
 	})
@@ -141,13 +155,7 @@ func parseStatement(args []string) (statementArgs, error) {
 		return nil
 	})
 	flags.StringVar(&a.output, "output", "", "")
-	if err := flags.Parse(args); err != nil {
-		return a, err
-	}
-	if flags.NArg() > 0 {
-		return a, fmt.Errorf("argument %q is not known", flags.Arg(0))
-	}
-	return a, nil
+	return a, cli.Parse(flags, args, 0)
 }
 
 // progressLine shows how far a statement is read, on one line of a terminal.

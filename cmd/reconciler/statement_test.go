@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"payonce/internal/cli"
 	"payonce/internal/gateway"
 	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 type statementCall struct {
 	t           *testing.T
 	deps        statementDeps
+	config      statement.Config
 	out, errors bytes.Buffer
 	mu          sync.Mutex
 	paths       []string
@@ -59,7 +61,11 @@ func statementDesk(t *testing.T, files map[string]string) *statementCall {
 		}
 		w.WriteHeader(http.StatusNotFound)
 	})
-	term.deps = statementDeps{config: config, stdout: &term.out, stderr: &term.errors, now: time.Now}
+	term.config = config
+	term.deps = statementDeps{
+		open:   func() (statement.Config, func(), error) { return term.config, func() {}, nil },
+		stdout: &term.out, stderr: &term.errors, now: time.Now,
+	}
 	return term
 }
 
@@ -93,7 +99,7 @@ func TestStatementExitCodeTellsBreaksFromFailures(t *testing.T) {
 			t.Parallel()
 			term := statementDesk(t, map[string]string{"acme": c.acme, "globex": c.globex})
 			err := term.run("--date", "2026-03-10")
-			if got := statementExit(err); got != c.exit || !strings.Contains(term.out.String(), c.says) {
+			if got := cli.Code(err); got != c.exit || !strings.Contains(term.out.String(), c.says) {
 				t.Fatalf("exit %d, %v\n%s", got, err, term.out.String())
 			}
 			if term.errors.Len() > 0 {
@@ -120,18 +126,35 @@ func TestStatementIsOfYesterdayUnlessTold(t *testing.T) {
 	}
 }
 
+func TestStatementOfTodayAndYesterdayByName(t *testing.T) {
+	t.Parallel()
+	for name, offset := range map[string]int{"today": 0, "yesterday": -1} {
+		term := statementDesk(t, map[string]string{"acme": noBreak})
+		before := time.Now().UTC()
+		if err := term.run("--account", "acme", "--date", name); err != nil {
+			t.Fatal(err)
+		}
+		after := time.Now().UTC()
+		if want := func(at time.Time) string {
+			return "acme /v1/settlements/" + at.AddDate(0, 0, offset).Format(time.DateOnly) + ".csv"
+		}; len(term.paths) != 1 || (term.paths[0] != want(before) && term.paths[0] != want(after)) {
+			t.Errorf("--date %s asked for %v", name, term.paths)
+		}
+	}
+}
+
 func TestStatementArgumentsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	term := statementDesk(t, nil)
 	for _, args := range [][]string{
-		{"--date", "19.11.2026"}, {"--date", "2026-02-30"}, {"--format", "xml"}, {"--account", ""}, {"yesterday"}, {"--since", "1"},
+		{"--date", "19.11.2026"}, {"--date", "2026-02-30"}, {"--date", "Today"}, {"--date", ""}, {"--format", "xml"}, {"--account", ""}, {"yesterday"}, {"--since", "1"},
 		{"--output", filepath.Join(t.TempDir(), "none", "report")}, {"--output", t.TempDir()}, {"--account", "nobody"},
 	} {
 		err := term.run(append(args, "--date=2026-03-10")...)
 		if args[0] == "--date" {
 			err = term.run(args...)
 		}
-		if statementExit(err) != 2 {
+		if cli.Code(err) != 2 {
 			t.Errorf("%v: %v", args, err)
 		}
 	}
@@ -162,7 +185,7 @@ func TestStatementOutputAppearsWhole(t *testing.T) {
 	if err != nil || bytes.Count(report, []byte("\n")) != 2 || term.out.Len() > 0 {
 		t.Fatalf("%v, %q, on the terminal %q", err, report, term.out.String())
 	}
-	if err := term.run("--date", "2026-03-10", "--account", "globex", "--output", name); statementExit(err) != 2 {
+	if err := term.run("--date", "2026-03-10", "--account", "globex", "--output", name); cli.Code(err) != 2 {
 		t.Fatal(err)
 	}
 	if again, err := os.ReadFile(name); err != nil || !bytes.Equal(again, report) {
@@ -177,7 +200,7 @@ func TestStatementProgressIsOneLine(t *testing.T) {
 	t.Parallel()
 	term := statementDesk(t, map[string]string{"acme": oneBreak})
 	term.deps.terminal = true
-	term.deps.config.Every = 1
+	term.config.Every = 1
 	if err := term.run("--date", "2026-03-10", "--account", "acme"); !errors.Is(err, statement.ErrBreaks) {
 		t.Fatal(err)
 	}
@@ -191,12 +214,12 @@ func TestStatementThatIsInterruptedSaysSo(t *testing.T) {
 	t.Parallel()
 	term := statementDesk(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	term.deps.config.PSP = statementPSP(t, func(_ http.ResponseWriter, r *http.Request) {
+	term.config.PSP = statementPSP(t, func(_ http.ResponseWriter, r *http.Request) {
 		cancel()
 		<-r.Context().Done()
 	})
 	err := runStatement(ctx, []string{"--date", "2026-03-10"}, term.deps)
-	if !errors.Is(err, context.Canceled) || statementExit(err) != 2 || term.out.Len() > 0 {
+	if !errors.Is(err, context.Canceled) || term.out.Len() > 0 {
 		t.Fatalf("%v, %q", err, term.out.String())
 	}
 }

@@ -29,3 +29,9 @@ UPDATE api_keys
 SET expires_at = least(coalesce(expires_at, 'infinity'), clock_timestamp() + sqlc.arg(after)::interval)
 WHERE id = @id
 RETURNING expires_at;
+
+-- name: ListTenants :many
+SELECT id, psp_account, requests_per_second, request_burst, created_at FROM tenants ORDER BY id LIMIT @max_rows;
+
+-- name: SetRate :execrows
+UPDATE tenants SET requests_per_second = @requests_per_second, request_burst = @request_burst WHERE id = @id;

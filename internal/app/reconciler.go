@@ -15,6 +15,7 @@ import (
 	"payonce/internal/config"
 	"payonce/internal/deadletters"
 	"payonce/internal/httpapi"
+	"payonce/internal/idempotency"
 	"payonce/internal/operator"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
@@ -81,6 +82,12 @@ func (r *Reconciler) assemble(shared bool) error {
 
 // Desk is where dead letters are worked off.
 func (r *Reconciler) Desk() *operator.Desk { return r.desk }
+
+// Keys reads keys and their timelines.
+func (r *Reconciler) Keys() *idempotency.Keys { return r.keys }
+
+// Payments reads payments and refunds.
+func (r *Reconciler) Payments() *payments.Service { return r.payments }
 
 // Close gives back what NewReconciler has taken. Run does it by itself.
 func (r *Reconciler) Close() { r.close() }

@@ -17,16 +17,16 @@ import (
 // needs none. The rule below keeps it honest: a function that calls one of decoders must be here, and what is here must exist.
 var parsers = map[string]string{
 	"cmd/api.expireKey":                "- package uuid alone",
-	"cmd/api.parse":                    "FuzzKeysArgs",
 	"cmd/mockpsp.askPSP":               "- the message of our own mock",
 	"cmd/mockpsp.printTries":           "- the answer of our own mock",
+	"cmd/api.permissionsOf":            "FuzzKeysArgs",
 	"cmd/mockpsp.readSettings":         "FuzzSettings",
 	"cmd/mockpsp.webhook":              "- package flag alone",
 	"cmd/reconciler.letterID":          "FuzzLetterID",
-	"cmd/reconciler.parseAll":          "FuzzLetterArgs",
 	"cmd/reconciler.parseStatement":    "FuzzStatementArgs",
 	"internal/cardnumber.In":           "FuzzIn",
 	"internal/cardnumber.dayFirst":     "FuzzIn",
+	"internal/cli.Parse":               "FuzzParse",
 	"internal/config.Level":            "FuzzLoad",
 	"internal/config.check":            "FuzzLoad",
 	"internal/config.parse":            "FuzzLoad",

@@ -111,3 +111,8 @@ func (m *Metrics) HTTPRequest(route, status string, took time.Duration) {
 func NewLogger(w io.Writer, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
 }
+
+// NewTextLogger writes lines for a person at a terminal, from level on.
+func NewTextLogger(w io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}

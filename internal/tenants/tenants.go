@@ -38,7 +38,12 @@ var (
 	ErrNoTenant    = errors.New("no such tenant")
 	ErrNoAPIKey    = errors.New("no such API key")
 	ErrSecretInUse = errors.New("an API key with this secret exists")
+	// ErrMalformed comes wrapped in what says how the value must be.
+	ErrMalformed = errors.New("malformed")
 )
+
+// MaxRate is the highest rate limit and burst of a tenant.
+const MaxRate = 100_000
 
 // Registry administers tenants and their keys.
 type Registry struct {
@@ -77,7 +82,7 @@ func (r *Registry) EnsureTenant(ctx context.Context, id string) error {
 		return dbsqlc.New(c).EnsureTenant(ctx, dbsqlc.EnsureTenantParams{ID: id, PspAccount: id})
 	})
 	if postgres.Violates(err, "tenants_id_format") {
-		return fmt.Errorf("tenant %q: an id is a lower-case letter and up to 30 lower-case letters, digits or hyphens", id)
+		return fmt.Errorf("tenant %q is %w: an id is a lower-case letter and up to 30 lower-case letters, digits or hyphens", id, ErrMalformed)
 	}
 	if err != nil {
 		return fmt.Errorf("make tenant: %w", err)
@@ -114,21 +119,21 @@ func (r *Registry) AddKey(ctx context.Context, tenant, secret, label string, per
 	case postgres.Violates(err, "api_keys_tenant_id_fkey"):
 		return APIKey{}, ErrNoTenant
 	case postgres.Violates(err, "api_keys_scopes_fit_owner"):
-		return APIKey{}, errors.New("a tenant's key takes payments:read and payments:write, an operator's ops:read and ops:resolve")
+		return APIKey{}, fmt.Errorf("scopes %w: a tenant's key takes payments:read and payments:write, an operator's ops:read and ops:resolve", ErrMalformed)
 	case err != nil:
 		return APIKey{}, fmt.Errorf("store API key: %w", err)
 	}
 	return APIKey{ID: row.ID, Tenant: tenant, Permissions: names, Label: label, Created: row.CreatedAt}, nil
 }
 
-// maxListedKeys bounds the list of keys.
-const maxListedKeys = 1000
+// maxListed bounds the lists of keys and of tenants.
+const maxListed = 1000
 
 // Keys lists the API keys, oldest first, at most 1000.
 func (r *Registry) Keys(ctx context.Context) ([]APIKey, error) {
 	var keys []APIKey
 	err := r.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, err := dbsqlc.New(c).ListKeys(ctx, maxListedKeys)
+		rows, err := dbsqlc.New(c).ListKeys(ctx, maxListed)
 		for _, k := range rows {
 			key := APIKey{
 				ID: k.ID, Permissions: k.Scopes, Label: k.Label, Created: k.CreatedAt, Expires: k.ExpiresAt, Expired: k.Expired,

@@ -3,3 +3,15 @@
 //   sqlc v1.31.1
 
 package dbsqlc
+
+import (
+	"time"
+)
+
+type Tenant struct {
+	ID                string
+	PspAccount        string
+	RequestsPerSecond int32
+	RequestBurst      int32
+	CreatedAt         time.Time
+}

@@ -172,6 +172,54 @@ func (q *Queries) ListKeys(ctx context.Context, maxRows int32) ([]ListKeysRow, e
 	return items, nil
 }
 
+const listTenants = `-- name: ListTenants :many
+SELECT id, psp_account, requests_per_second, request_burst, created_at FROM tenants ORDER BY id LIMIT $1
+`
+
+func (q *Queries) ListTenants(ctx context.Context, maxRows int32) ([]Tenant, error) {
+	rows, err := q.db.Query(ctx, listTenants, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Tenant
+	for rows.Next() {
+		var i Tenant
+		if err := rows.Scan(
+			&i.ID,
+			&i.PspAccount,
+			&i.RequestsPerSecond,
+			&i.RequestBurst,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const setRate = `-- name: SetRate :execrows
+UPDATE tenants SET requests_per_second = $1, request_burst = $2 WHERE id = $3
+`
+
+type SetRateParams struct {
+	RequestsPerSecond int32
+	RequestBurst      int32
+	ID                string
+}
+
+func (q *Queries) SetRate(ctx context.Context, arg SetRateParams) (int64, error) {
+	result, err := q.db.Exec(ctx, setRate, arg.RequestsPerSecond, arg.RequestBurst, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const tenantExists = `-- name: TenantExists :one
 SELECT EXISTS (SELECT FROM tenants WHERE id = $1)
 `

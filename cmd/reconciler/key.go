@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"payonce/internal/cli"
+	"payonce/internal/idempotency"
+	"payonce/internal/payments"
+)
+
+const keyHelp = `Usage: reconciler key show KEY --tenant NAME [--operation OPERATION]
+
+Shows where a key stands, the payment or refund that it stands for, and everything that has happened to it, oldest first.
+
+  KEY          the client's Idempotency-Key, without quotes
+  --tenant     whose key it is; api tenants list shows them
+  --operation  'POST /payments', the default, or 'POST /payments/{id}/refunds'
+
+Exit code: 0 shown, 1 there is no such key, or it could not be read, 2 the command line is wrong.
+`
+
+// keyDeps is what the command works with.
+type keyDeps struct {
+	open   func() (books, func(), error) // with what closes them again
+	stdout io.Writer
+}
+
+// books are where a key's story is read.
+type books struct {
+	keys     *idempotency.Keys
+	payments *payments.Service
+}
+
+func runKey(ctx context.Context, args []string, d keyDeps) error {
+	command := ""
+	if len(args) > 0 {
+		command, args = args[0], args[1:]
+	}
+	switch {
+	case command == "help", cli.AsksForHelp([]string{command}), command == "show" && cli.AsksForHelp(args):
+		_, err := io.WriteString(d.stdout, keyHelp)
+		return err
+	case command != "show":
+		return cli.Usagef("say key show; see reconciler key --help")
+	}
+	tenant, operation, key, err := parseKeyArgs(args)
+	if err != nil {
+		return err
+	}
+	b, done, err := d.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	s, err := b.story(ctx, tenant, operation, key)
+	if err != nil {
+		return explainDatabase(err)
+	}
+	return s.print(d.stdout)
+}
+
+func parseKeyArgs(args []string) (tenant, operation, key string, err error) {
+	flags := cli.NewFlags("reconciler key")
+	flags.StringVar(&tenant, "tenant", "", "")
+	flags.StringVar(&operation, "operation", payments.CreateOperation, "")
+	if err := cli.Parse(flags, args, 1); err != nil {
+		return "", "", "", err
+	}
+	switch {
+	case flags.Arg(0) == "":
+		return "", "", "", cli.Usagef("name the key: reconciler key show KEY --tenant NAME")
+	case tenant == "":
+		return "", "", "", cli.Usagef("name the tenant by --tenant; api tenants list shows them")
+	case operation != payments.CreateOperation && operation != payments.RefundOperation:
+		return "", "", "", cli.Usagef("--operation must be '%s' or '%s'", payments.CreateOperation, payments.RefundOperation)
+	}
+	return tenant, operation, flags.Arg(0), nil
+}
+
+// story is a key with all that belongs to it.
+type story struct {
+	record   idempotency.Record
+	payment  *payments.Payment // nil when the payment has been deleted
+	refund   *payments.Refund  // nil for a key that is for payments
+	timeline []idempotency.Event
+}
+
+func (b books) story(ctx context.Context, tenant, operation, key string) (s story, err error) {
+	// A key that was taken before the rules for keys became stricter is still there to be shown, so nothing is asked of its form.
+	ref := idempotency.StoredRef(string(idempotency.ScopeOf(tenant, operation)), key)
+	if s.record, err = b.keys.Find(ctx, ref); err != nil {
+		if errors.Is(err, idempotency.ErrNoKey) {
+			return s, b.explainNoKey(ctx, tenant, operation, key)
+		}
+		return s, err
+	}
+	events, err := b.keys.Events(ctx, ref)
+	if err != nil {
+		return s, err
+	}
+	s.timeline = s.record.Timeline(events)
+	id := payments.PaymentID(s.record.Subject)
+	if operation == payments.RefundOperation {
+		refund, err := b.payments.RefundByID(ctx, tenant, payments.RefundID(s.record.Subject))
+		if err != nil {
+			return s, ignoreMissing(err)
+		}
+		s.refund, id = &refund, refund.PaymentID
+	}
+	payment, err := b.payments.Payment(ctx, tenant, id)
+	if err != nil {
+		return s, ignoreMissing(err)
+	}
+	s.payment = &payment
+	return s, nil
+}
+
+// ignoreMissing lets a key be shown whose payment or refund is not there.
+func ignoreMissing(err error) error {
+	if errors.Is(err, payments.ErrPaymentNotFound) || errors.Is(err, payments.ErrRefundNotFound) {
+		return nil
+	}
+	return err
+}
+
+// explainNoKey looks at the other operation, too: a key is unique within one.
+func (b books) explainNoKey(ctx context.Context, tenant, operation, key string) error {
+	other := payments.RefundOperation
+	if operation == other {
+		other = payments.CreateOperation
+	}
+	_, err := b.keys.Find(ctx, idempotency.StoredRef(string(idempotency.ScopeOf(tenant, other)), key))
+	switch {
+	case err == nil:
+		return fmt.Errorf("tenant %q has this key for another operation: add --operation '%s'", tenant, other)
+	case errors.Is(err, idempotency.ErrNoKey):
+		return fmt.Errorf("tenant %q has no key %q: it was never used, or has been deleted; api tenants list shows the tenants", tenant, key)
+	}
+	return err
+}

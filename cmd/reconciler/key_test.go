@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"payonce/internal/cli"
+	"payonce/internal/idempotency"
+	"payonce/internal/payments"
+)
+
+const refundKey = "give-0000000042-back"
+
+func (c *operatorCall) showKey(args ...string) (string, error) {
+	var out bytes.Buffer
+	err := runKey(c.t.Context(), append([]string{"show"}, args...), keyDeps{
+		stdout: &out, open: func() (books, func(), error) { return books{c.keys, c.pay}, func() {}, nil },
+	})
+	return out.String(), err
+}
+
+// charge makes a payment with a long description, and gives its id.
+func (c *operatorCall) charge(key string) payments.PaymentID {
+	c.t.Helper()
+	parsed, err := idempotency.ParseKey(key)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, err = c.pay.Create(c.t.Context(), payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSPAccount: "acme"}, Key: parsed}, payments.CreateRequest{
+		CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: "pm_ok",
+		Description: strings.Repeat("a long story ", 15), Metadata: map[string]string{"order": "42", "shop": "north"},
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	record, err := c.keys.Find(c.t.Context(), idempotency.StoredRef("acme POST /payments", key))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return payments.PaymentID(record.Subject)
+}
+
+func (c *operatorCall) giveBack(id payments.PaymentID) {
+	c.t.Helper()
+	key, err := idempotency.ParseKey(refundKey)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, err = c.pay.Refund(c.t.Context(), payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSPAccount: "acme"}, Key: key}, id,
+		payments.RefundRequest{AmountCents: 500, Reason: "broken on arrival"})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func TestKeyIsShownWithItsPaymentAndTimeline(t *testing.T) {
+	t.Parallel()
+	c := dlqDesk(t)
+	c.lost()
+	id := c.charge("order-0000000043")
+	c.giveBack(id)
+	for _, row := range []struct {
+		args  []string
+		wants []string
+	}{
+		{[]string{dlqKey, "--tenant", "acme"}, []string{
+			`(?m)^key +` + dlqKey + `$`, `tenant +acme`, `operation +POST /payments`, `status +unknown, attempt 1, generation 1`, `expires +\S+Z`,
+			`payment +pay_\w{26}: processing`, `amount +120\.00 USD`, `customer +cus-1`, `method +pm_ok`,
+			`Timeline of the key\nAT +ACTOR`, `request +- +in_progress +1 +1 +reserved`, `owner +in_progress +unknown +1 +1 `,
+		}},
+		{[]string{"--tenant=acme", "order-0000000043", "--operation", "POST /payments"}, []string{
+			`status +completed, attempt 1`, `response +201, application/json, \d+ bytes`, `payment +` + id.String() + `: succeeded`, `charge +ch_\w+`, `refunded +5\.00 USD`,
+			`description +a long story`, `metadata +order=42\nmetadata +shop=north`, `owner +in_progress +completed +1 +1 +the PSP answered;`,
+		}},
+		{[]string{refundKey, "--tenant", "acme", "--operation", payments.RefundOperation}, []string{
+			`operation +POST /payments/\{id\}/refunds`, `refund +re\w*_\w+: succeeded\namount +5\.00 USD`, `reason +broken on arrival`, `payment +` + id.String() + `: succeeded`,
+		}},
+	} {
+		out, err := c.showKey(row.args...)
+		if err != nil {
+			t.Fatalf("key show %q: %v", row.args, err)
+		}
+		for _, want := range row.wants {
+			if !regexp.MustCompile(want).MatchString(out) {
+				t.Errorf("key show %q: %s is missing in\n%s", row.args, want, out)
+			}
+		}
+		fits(t, out)
+	}
+}
+
+// fits checks that a terminal of 120 columns shows it as it was meant.
+func fits(t *testing.T, out string) {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > terminalColumns {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+func TestKeyThatThereIsNotIsExplained(t *testing.T) {
+	t.Parallel()
+	c := dlqDesk(t)
+	c.giveBack(c.charge("order-0000000043"))
+	for _, row := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"order-9", "--tenant", "acme"}, `tenant "acme" has no key "order-9": it was never used, or has been deleted; api tenants list shows the tenants`},
+		{[]string{"order-0000000043", "--tenant", "globex"}, `tenant "globex" has no key "order-0000000043"`},
+		{[]string{refundKey, "--tenant", "acme"}, `has this key for another operation: add --operation 'POST /payments/{id}/refunds'`},
+		{[]string{"order-0000000043", "--tenant", "acme", "--operation", payments.RefundOperation}, "add --operation 'POST /payments'"},
+	} {
+		out, err := c.showKey(row.args...)
+		if cli.Code(err) != 1 || !strings.Contains(err.Error(), row.want) || out != "" {
+			t.Errorf("key show %q: %v\n%s", row.args, err, out)
+		}
+	}
+	c.its.Close()
+	if _, err := c.showKey("order-0000000043", "--tenant", "acme"); cli.Code(err) != 1 || !strings.Contains(err.Error(), "DATABASE_URL") {
+		t.Errorf("without a database: %v", err)
+	}
+}
+
+func TestRowsFitTheTerminalAndLoseNothing(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("word ", 60) + strings.Repeat("x", 300) + " \x1b[2J end"
+	var out bytes.Buffer
+	if err := printRows(&out, [][]string{{"AT", "ACTOR", "REASON"}, {"now", "sweeper", long}, {"then", "über", ""}}); err != nil {
+		t.Fatal(err)
+	}
+	fits(t, out.String())
+	if strings.Contains(out.String(), "\x1b") || strings.Count(out.String(), "word") != 60 || strings.Count(out.String(), "x") != 300 || !strings.Contains(out.String(), "end") {
+		t.Errorf("something is lost:\n%s", out.String())
+	}
+	if !strings.HasSuffix(out.String(), "then  über\n") {
+		t.Errorf("blanks at the end of a line:\n%q", out.String())
+	}
+}

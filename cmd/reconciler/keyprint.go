@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"payonce/internal/payments"
+)
+
+// print writes the story for a person, in 120 columns.
+func (s story) print(w io.Writer) error {
+	if err := printRows(w, s.keyRows()); err != nil {
+		return err
+	}
+	if s.refund != nil {
+		fmt.Fprintln(w)
+		if err := printRows(w, refundRows(*s.refund)); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(w)
+	if s.payment == nil {
+		fmt.Fprintln(w, "There is no payment for it.")
+	} else if err := printRows(w, paymentRows(*s.payment)); err != nil {
+		return err
+	}
+	return printTimeline(w, s.timeline)
+}
+
+func (s story) keyRows() [][]string {
+	r := s.record
+	rows := [][]string{
+		{"key", r.Ref.Key.String()},
+		{"tenant", r.Ref.Scope.Tenant()},
+		{"operation", r.Ref.Scope.Operation()},
+		{"status", fmt.Sprintf("%s, attempt %d, generation %d", r.Status, r.Attempt, r.Generation)},
+		{"fingerprint", r.Fingerprint.String()},
+		{"first used", clock(r.Created)},
+		{"reserved", clock(r.Reserved)},
+	}
+	for _, moment := range []struct {
+		name string
+		at   *time.Time
+	}{{"lease until", r.LockedUntil}, {"finished", r.Finished}, {"expires", &r.Expires}} {
+		if moment.at != nil {
+			rows = append(rows, []string{moment.name, clock(*moment.at)})
+		}
+	}
+	if a := r.Response; a != nil {
+		rows = append(rows, []string{"response", fmt.Sprintf("%d, %s, %d bytes", a.Status, a.ContentType, len(a.Body))})
+	}
+	return rows
+}
+
+func paymentRows(p payments.Payment) [][]string {
+	rows := [][]string{
+		{"payment", fmt.Sprintf("%s: %s", p.ID, p.Status)},
+		{"amount", inMajorUnit(p.Amount, p.Currency)},
+		{"customer", p.CustomerID},
+		{"method", p.PaymentMethod},
+		{"created", clock(p.Created)},
+	}
+	rows = withOptional(rows, "charge", p.PSPChargeID)
+	rows = withOptional(rows, "declined", p.DeclineCode)
+	if p.Refunded > 0 {
+		rows = append(rows, []string{"refunded", inMajorUnit(p.Refunded, p.Currency)})
+	}
+	rows = withOptional(rows, "description", p.Description)
+	for _, name := range slices.Sorted(maps.Keys(p.Metadata)) {
+		rows = append(rows, []string{"metadata", name + "=" + p.Metadata[name]})
+	}
+	return rows
+}
+
+func refundRows(r payments.Refund) [][]string {
+	rows := [][]string{
+		{"refund", fmt.Sprintf("%s: %s", r.ID, r.Status)},
+		{"amount", inMajorUnit(r.Amount, r.Currency)},
+		{"created", clock(r.Created)},
+	}
+	rows = withOptional(rows, "refunded as", r.PSPRefundID)
+	rows = withOptional(rows, "declined", r.DeclineCode)
+	return withOptional(rows, "reason", r.Reason)
+}
+
+func withOptional(rows [][]string, name, value string) [][]string {
+	if value == "" {
+		return rows
+	}
+	return append(rows, []string{name, value})
+}
+
+func inMajorUnit(a payments.AmountMinor, c payments.Currency) string {
+	return c.Decimal(a) + " " + string(c)
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/cli"
+	"payonce/internal/pgtest"
+)
+
+// command runs the program with these settings, as NAME=value, and no others.
+func command(t *testing.T, settings []string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	env := map[string]string{}
+	for _, s := range settings {
+		name, value, _ := strings.Cut(s, "=")
+		env[name] = value
+	}
+	var out, errs bytes.Buffer
+	err = run(t.Context(), args, func(name string) string { return env[name] }, &out, &errs)
+	return out.String(), errs.String(), err
+}
+
+// What is wrong with a command line is said before a setting is asked for: there are none here.
+func TestCommandLineThatIsNoneIsRefused(t *testing.T) {
+	t.Parallel()
+	id := uuid.NewString()
+	for args, want := range map[string]string{
+		"": "name a command", "frobnicate": `command "frobnicate" is not known`, "--frob": `command "--frob" is not known`,
+		"run now": `argument "now" is not known; see reconciler run --help`, "run --fast": "flag provided but not defined: -fast",
+		"healthcheck x": `argument "x" is not known`,
+		"statement x":   `argument "x" is not known`, "statement --since 1": "flag provided but not defined: -since",
+		"statement --date tomorrow": "want today, yesterday, or YYYY-MM-DD", "statement --date": "flag needs an argument", "statement --format xml": "not table, csv or json",
+		"dlq": "say dlq list, dlq show or dlq resolve", "dlq frob": "say dlq list, dlq show or dlq resolve", "dlq list --limit 0": "--limit must be",
+		"dlq list --status all": "--status must be", "dlq list --cursor x": "--cursor must be", "dlq show": "name a letter", "dlq show 7": "name a letter",
+		"dlq resolve " + id: "--action must be", "dlq resolve " + id + " --action retry": "--reason must not be empty",
+		"key": "say key show", "key list": "say key show", "key show": "name the key", "key show --tenant acme": "name the key", "key show k": "name the tenant",
+		"key show k l --tenant acme": `argument "l" is not known`, "key show k --tenant acme --operation refund": "--operation must be",
+	} {
+		out, _, err := command(t, nil, strings.Fields(args)...)
+		if cli.Code(err) != 2 || !strings.Contains(err.Error(), want) || out != "" {
+			t.Errorf("reconciler %s: exit code %d, %v\n%s", args, cli.Code(err), err, out)
+		}
+	}
+}
+
+func TestFailureIsNoUsageError(t *testing.T) {
+	t.Parallel()
+	for args, code := range map[string]int{
+		"run": 1, "dlq list": 1, "dlq show " + uuid.NewString(): 1, "key show k --tenant acme": 1,
+		"statement": 2, // where 1 says that there are breaks
+	} {
+		if _, _, err := command(t, nil, strings.Fields(args)...); cli.Code(err) != code || !strings.HasPrefix(err.Error(), "DATABASE_URL is not set") {
+			t.Errorf("reconciler %s without a database: exit code %d, %v", args, cli.Code(err), err)
+		}
+	}
+}
+
+func TestHelpAndVersionNeedNoSettings(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"--help": "reconciler run ", "help": "reconciler run ", "run --help": "Usage: reconciler run", "statement -h": "Usage: reconciler statement",
+		"dlq help": "reconciler dlq list", "dlq show -help": "reconciler dlq list", "key help": "Usage: reconciler key show", "key --help": "Usage: reconciler key show",
+		"key show k --help": "Usage: reconciler key show", "healthcheck --help": "Usage: reconciler healthcheck", "--version": "reconciler ", "version": "reconciler ",
+	} {
+		if out, _, err := command(t, []string{"LEASE=garbage"}, strings.Fields(args)...); err != nil || !strings.HasPrefix(strings.TrimPrefix(out, "Usage:\n  "), want) &&
+			!strings.Contains(out, "\n  "+want) {
+			t.Errorf("reconciler %s: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// A person reads what these commands say: it is no log.
+func TestCommandsForPeopleWriteNoLogLines(t *testing.T) {
+	t.Parallel()
+	settings := []string{"DATABASE_URL=" + pgtest.NewURL(t), "PSP_SECRET=s", "PSP_URL=http://127.0.0.1:1"}
+	for args, says := range map[string]string{
+		"dlq list": "^There are no open dead letters.\n$", "dlq list --json": `^{"data":\[\],"hasMore":false}\n$`,
+		"key show k --tenant acme": "^$", "statement": "^$",
+	} {
+		out, logged, _ := command(t, settings, strings.Fields(args)...)
+		if !regexp.MustCompile(says).MatchString(out) || strings.Contains(logged, "{") {
+			t.Errorf("reconciler %s:\n%s\n%s", args, out, logged)
+		}
+	}
+}

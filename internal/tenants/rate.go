@@ -1,0 +1,62 @@
+package tenants
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/tenants/internal/dbsqlc"
+)
+
+// Tenant is a tenant as its administrator sees it.
+type Tenant struct {
+	ID                string
+	PSPAccount        string
+	RequestsPerSecond int
+	Burst             int
+	Created           time.Time
+}
+
+// Tenants lists the tenants by their ids, at most 1000.
+func (r *Registry) Tenants(ctx context.Context) ([]Tenant, error) {
+	var all []Tenant
+	err := r.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, err := dbsqlc.New(c).ListTenants(ctx, maxListed)
+		for _, t := range rows {
+			all = append(all, Tenant{
+				ID: t.ID, PSPAccount: t.PspAccount, RequestsPerSecond: int(t.RequestsPerSecond), Burst: int(t.RequestBurst), Created: t.CreatedAt,
+			})
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list tenants: %w", err)
+	}
+	return all, nil
+}
+
+// SetRate sets how many requests a second a tenant may make on each API process, and how many at once after a pause, both from 1 to MaxRate. It
+// fails with ErrNoTenant when there is none of this id. A Directory notices within 5 seconds.
+func (r *Registry) SetRate(ctx context.Context, tenant string, perSecond, burst int) error {
+	for _, n := range []int{perSecond, burst} {
+		if n < 1 || n > MaxRate {
+			return fmt.Errorf("rate limit %d is %w: it must be from 1 to %d", n, ErrMalformed, MaxRate)
+		}
+	}
+	var changed int64
+	err := r.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
+		changed, err = dbsqlc.New(c).SetRate(ctx, dbsqlc.SetRateParams{
+			ID: tenant, RequestsPerSecond: int32(perSecond), RequestBurst: int32(burst), //nolint:gosec // bounded by MaxRate
+		})
+		return err
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("set rate limit: %w", err)
+	case changed == 0:
+		return ErrNoTenant
+	}
+	return nil
+}
