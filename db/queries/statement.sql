@@ -146,13 +146,6 @@ WHERE account = @account AND day = @day AND gone_at IS NULL AND id > @after
   AND (sqlc.narg(raised_by)::uuid IS NULL OR raised_by = sqlc.narg(raised_by))
 ORDER BY id LIMIT @max_rows;
 
--- name: Widths :one
--- How many characters the longest reference and id have among the breaks of the days of some runs: a table is as wide.
-SELECT coalesce(max(char_length(b.reference)), 0)::bigint AS reference, coalesce(max(char_length(b.psp_id)), 0)::bigint AS psp_id
-FROM statement_breaks AS b
-JOIN statement_runs AS r ON r.account = b.account AND r.day = b.day
-WHERE b.gone_at IS NULL AND r.id = ANY (@run_ids::uuid[]);
-
 -- name: Totals :many
 -- The breaks of the days of some runs by kind and currency. What is at stake is the difference where both sides have an amount that differs,
 -- else the amount that moved. Ages are since a break was first seen.

@@ -1,6 +1,7 @@
 package statement
 
 import (
+	"bufio"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -98,9 +99,7 @@ func (r *Reconciler) Write(ctx context.Context, w io.Writer, report Report, f Fo
 	var out writer
 	switch f {
 	case Table:
-		if out, err = r.newTable(ctx, w, report); err != nil {
-			return err
-		}
+		out = &tableWriter{out: bufio.NewWriter(w)}
 	case CSV:
 		out = &csvWriter{csv.NewWriter(w)}
 	case JSON:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 
@@ -110,18 +111,59 @@ func TestTableIsAlignedAndHarmless(t *testing.T) {
 	}
 	column := -1
 	for line := range strings.Lines(table) {
-		if strings.HasPrefix(line, "DAY") {
+		if strings.HasPrefix(line, "KIND ") && strings.Contains(line, "PSP ID") {
 			column = strings.Index(line, "PSP ID")
 		}
-		if strings.HasPrefix(line, "2026-03-10") {
-			if !strings.HasPrefix(line[column:], "ch_") || line[column-1] != ' ' {
+		for _, kind := range []Kind{MissingHere, MissingThere, Amount} {
+			if strings.HasPrefix(line, string(kind)) && strings.Contains(line, "ch_") && (!strings.HasPrefix(line[column:], "ch_") || line[column-1] != ' ') {
 				t.Errorf("not in its column: %q", line)
 			}
 		}
 	}
+	if column < 0 || !strings.Contains(table, "\nBreaks of acct_acme, 2026-03-10\nKIND ") {
+		t.Errorf("no heading in\n%s", table)
+	}
 	for _, want := range []string{"123.45 USD", "120.00 USD", "700 KRW", "3.45"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %s in\n%s", want, table)
+		}
+	}
+}
+
+// A break of each kind, with the longest that each column can meet: a terminal of 120 columns shows a line as a line, and no amount is cut off.
+func TestTableFitsA120ColumnTerminal(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	large := func(m *movement) { m.amount = 999_999_999_999 }
+	long := strings.Repeat("x", 100)
+	again := lineOf(d.paid(long+"1", 4, large))
+	d.paid(long+"2", 5, large, refund)
+	d.publish("acct_acme", d.day,
+		line{id: long + "0", object: gateway.RefundObject, reference: long, amount: 1<<63 - 1, currency: "USD", status: "succeeded", created: d.at(3)},
+		again, again,
+		lineOf(d.paid(long+"3", 6, large), func(l *line) { l.amount-- }),
+		lineOf(d.paid(long+"4", 7, large), func(l *line) { l.currency = "KWD" }),
+		lineOf(d.paid(long+"5", 8, large), func(l *line) { l.id = long + "6" }),
+		lineOf(d.paid("", 9, large, func(m *movement) { m.status, m.finished = "processing", nil }), func(l *line) { l.id = long + "7" }),
+	)
+	d.run()
+	d.exec("UPDATE statement_breaks SET first_seen = clock_timestamp() - interval '999 days'")
+	table := d.written(Table)
+	for text := range strings.Lines(table) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(text, "\n")); n > 120 {
+			t.Errorf("%d columns: %s", n, text)
+		}
+	}
+	for _, want := range []string{
+		"92233720368547758.07 USD", "9999999999.99 USD", "999999999.999 KWD", "2 × this id", "  a refund", "ours is processing", "ours has xxx", "999d",
+	} {
+		if !strings.Contains(table, want) {
+			t.Errorf("no %q in\n%s", want, table)
+		}
+	}
+	for _, kind := range []Kind{MissingHere, MissingThere, Amount, Currency, Status, Duplicate, PSPID} {
+		if !strings.Contains(table, "\n"+string(kind)+" ") {
+			t.Errorf("no break of kind %s in\n%s", kind, table)
 		}
 	}
 }

@@ -2,9 +2,7 @@ package statement
 
 import (
 	"bufio"
-	"context"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -12,45 +10,28 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
+	"payonce/internal/gateway"
 	"payonce/internal/payments"
-	"payonce/internal/statement/internal/dbsqlc"
 )
 
-// maxShown is the longest text of others that the table shows, in characters. The other formats have all of it.
-const maxShown = 40
+// The widths of the columns are fixed: no line waits for the last one, and together they are 120 characters. A reference of ours has 30, an id of the
+// mock PSP's 29, and 17 are enough for the largest amount that Payonce takes. The other formats have all of what is cut off here.
+const (
+	maxReference = 30
+	maxPSPID     = 29
+	maxMoney     = 17
+	maxAccount   = 40 // in the list of what was read
+	maxNoted     = 60 // an id in the notes
+	breakFormat  = "%-13s  %-30s  %-29s  %17s  %17s  %4s\n"
+)
 
-// tableWriter writes for people: what was read, the breaks, their sums. The width of a column is known before its first
-// line, so that no line waits for the last one.
+// tableWriter writes for people: what was read, the breaks of each account's day, their sums.
 type tableWriter struct {
-	out    *bufio.Writer
-	format string
-	totals []Total
-	lines  int64
-}
-
-func (r *Reconciler) newTable(ctx context.Context, w io.Writer, report Report) (*tableWriter, error) {
-	var widths dbsqlc.WidthsRow
-	err := r.config.DB.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
-		widths, err = dbsqlc.New(c).Widths(ctx, report.runIDs())
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("measure breaks: %w", err)
-	}
-	account := len("ACCOUNT")
-	for _, s := range report.Runs {
-		account = max(account, len(s.Account))
-	}
-	// What is missing there has a reference that we write ourselves, 30 characters long.
-	reference := min(max(int(widths.Reference), 30), maxShown)
-	psp := min(max(int(widths.PspID), len("PSP ID")), maxShown)
-	return &tableWriter{
-		out: bufio.NewWriter(w),
-		format: "%-10s  %-" + strconv.Itoa(account) + "s  %-13s  %-6s  %-" + strconv.Itoa(reference) + "s  %-" + strconv.Itoa(psp) +
-			"s  %20s  %20s  %6s  %6s  %s\n",
-	}, nil
+	out     *bufio.Writer
+	totals  []Total
+	account string // of the break before
+	day     time.Time
+	lines   int64
 }
 
 func (w *tableWriter) begin(report Report, totals []Total) error {
@@ -64,19 +45,27 @@ func (w *tableWriter) begin(report Report, totals []Total) error {
 			note = "the day is not over"
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n",
-			s.Account, s.Day.Format(time.DateOnly), s.Lines, s.Breaks, s.New, s.Gone, s.Pending, note)
+			shown(s.Account, maxAccount), s.Day.Format(time.DateOnly), s.Lines, s.Breaks, s.New, s.Gone, s.Pending, note)
 	}
 	return tw.Flush()
 }
 
 func (w *tableWriter) add(b Break) error {
-	if w.lines == 0 {
-		fmt.Fprintf(w.out, "\n"+w.format,
-			"DAY", "ACCOUNT", "KIND", "OBJECT", "REFERENCE", "PSP ID", "THEIRS", "OURS", "AGE", "MOVED", "NOTE")
+	if w.lines == 0 || b.Account != w.account || !b.Day.Equal(w.day) {
+		w.account, w.day = b.Account, b.Day
+		fmt.Fprintf(w.out, "\nBreaks of %s, %s\n", b.Account, b.Day.Format(time.DateOnly))
+		fmt.Fprintf(w.out, breakFormat, "KIND", "REFERENCE", "PSP ID", "THEIRS", "OURS", "AGE")
 	}
 	w.lines++
-	_, err := fmt.Fprintf(w.out, w.format, b.Day.Format(time.DateOnly), b.Account, b.Kind, b.Object, shown(b.Reference),
-		shown(b.PSPID), money(b.Theirs), money(b.Ours), wholeDays(b.Age)+" d", wholeDays(b.MovementAge)+" d", note(b))
+	theirs, n := money(b.Theirs), notes(b)
+	if len(theirs) > maxMoney { // an amount is never cut off
+		theirs, n = "see below", append(n, "theirs is "+theirs)
+	}
+	_, err := fmt.Fprintf(w.out, breakFormat, b.Kind, shown(b.Reference, maxReference), shown(b.PSPID, maxPSPID),
+		theirs, money(b.Ours), wholeDays(b.Age)+"d")
+	if len(n) > 0 {
+		_, err = fmt.Fprintf(w.out, "  %s\n", strings.Join(n, "; "))
+	}
 	return err
 }
 
@@ -98,25 +87,33 @@ func (w *tableWriter) end() error {
 	return w.out.Flush()
 }
 
-// note says what the columns do not.
-func note(b Break) string {
+// notes say what the columns do not, on a line of its own.
+func notes(b Break) []string {
+	var all []string
+	if b.Object == gateway.RefundObject {
+		all = append(all, "a refund")
+	}
+	if b.MovementAge-b.Age > oneDay {
+		all = append(all, "moved "+wholeDays(b.MovementAge)+" days ago")
+	}
 	switch b.Kind {
 	case MissingHere:
 		if b.OtherTenant {
-			return "the reference is another tenant's"
+			all = append(all, "the reference is another tenant's")
 		}
 	case Duplicate:
-		return strconv.FormatInt(b.Lines, 10) + " × this id"
+		all = append(all, strconv.FormatInt(b.Lines, 10)+" × this id")
 	case Status:
-		return "ours is " + b.Ours.Status
+		all = append(all, "ours is "+b.Ours.Status)
 	case PSPID:
 		if b.Ours.PSPID == b.PSPID {
-			return "ours has another reference"
+			all = append(all, "ours has another reference")
+		} else {
+			all = append(all, "ours has "+shown(b.Ours.PSPID, maxNoted))
 		}
-		return "ours has " + shown(b.Ours.PSPID)
 	case MissingThere, Amount, Currency:
 	}
-	return ""
+	return all
 }
 
 func money(s *Side) string {
@@ -135,16 +132,16 @@ func majorOf(currency, minor string) string {
 	return payments.Currency(currency).Decimal(payments.AmountMinor(n))
 }
 
-// shown is a text of others as one line of a terminal, which obeys control characters.
-func shown(s string) string {
+// shown is a text of others as one line of a terminal, which obeys control characters, of at most width characters.
+func shown(s string, width int) string {
 	s = strings.Map(func(c rune) rune {
 		if !unicode.IsGraphic(c) || (unicode.IsSpace(c) && c != ' ') {
 			return '?'
 		}
 		return c
 	}, s)
-	if utf8.RuneCountInString(s) > maxShown {
-		s = string([]rune(s)[:maxShown-1]) + "…"
+	if utf8.RuneCountInString(s) > width {
+		s = string([]rune(s)[:width-1]) + "…"
 	}
 	return s
 }

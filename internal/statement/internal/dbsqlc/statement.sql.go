@@ -432,26 +432,6 @@ func (q *Queries) TryLock(ctx context.Context, name string) (bool, error) {
 	return locked, err
 }
 
-const widths = `-- name: Widths :one
-SELECT coalesce(max(char_length(b.reference)), 0)::bigint AS reference, coalesce(max(char_length(b.psp_id)), 0)::bigint AS psp_id
-FROM statement_breaks AS b
-JOIN statement_runs AS r ON r.account = b.account AND r.day = b.day
-WHERE b.gone_at IS NULL AND r.id = ANY ($1::uuid[])
-`
-
-type WidthsRow struct {
-	Reference int64
-	PspID     int64
-}
-
-// How many characters the longest reference and id have among the breaks of the days of some runs: a table is as wide.
-func (q *Queries) Widths(ctx context.Context, runIds []uuid.UUID) (WidthsRow, error) {
-	row := q.db.QueryRow(ctx, widths, runIds)
-	var i WidthsRow
-	err := row.Scan(&i.Reference, &i.PspID)
-	return i, err
-}
-
 const writeAbsences = `-- name: WriteAbsences :execrows
 INSERT INTO statement_breaks AS b (
     account, day, object, kind, psp_id, subject, reference, other_tenant, lines, our_amount_minor, our_currency,
