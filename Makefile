@@ -23,14 +23,20 @@ MODULES = . deploy/composecheck
 # In a checkout that git refuses to read (another owner's, or none at all) the go command cannot stamp the revision.
 BUILD = $(GO) build $(shell git rev-parse --quiet --verify HEAD >/dev/null 2>&1 || echo -buildvcs=false)
 
+# What everybody runs first says in one line that Go is missing or too old.
+demo test build: need-go
+
+.PHONY: need-go
+need-go:
+	@tools/need-go $(GO)
+
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: ## run everything in one process, on a private PostgreSQL; Ctrl-C ends it
-	@[ -e bin/demo ] || echo "building; the first time takes a minute or two …"
-	@$(BUILD) -o bin/demo ./cmd/demo
+	@tools/build $(BUILD) -o bin/demo ./cmd/demo
 	@exec bin/demo
 
 .PHONY: test

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +17,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"payonce/internal/app"
+	"payonce/internal/cli"
 	"payonce/internal/pgtest"
 )
 
@@ -114,16 +118,55 @@ func TestSecondDemoIsRefused(t *testing.T) {
 	}
 }
 
-func TestTakenPortNamesItsSetting(t *testing.T) {
+// Nothing is started for a demo that cannot listen: of PostgreSQL, there is not even the directory.
+func TestAddressesAreCheckedBeforePostgreSQLStarts(t *testing.T) {
 	t.Parallel()
-	running := startDemo(t, pgtest.DataDir(t))
-	for setting, taken := range map[string]string{
-		"HTTP_ADDR": running.public, "OPERATOR_ADDR": running.operator, "MOCKPSP_ADDR": running.psp,
+	taken, err := app.Listen(t.Context(), app.Address{Setting: "x", Addr: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken[0].Close()
+	addr := taken[0].Addr().String()
+	for _, c := range []struct {
+		env  map[string]string
+		want []string
+	}{
+		{map[string]string{"HTTP_ADDR": addr}, []string{"HTTP_ADDR=" + addr + " is taken"}},
+		{map[string]string{"OPERATOR_ADDR": addr, "MOCKPSP_ADDR": addr}, []string{
+			"OPERATOR_ADDR=" + addr + " is taken", "MOCKPSP_ADDR=" + addr + " is taken", "if another demo is running, stop it",
+		}},
+		{map[string]string{"HTTP_ADDR": ":abc"}, []string{`HTTP_ADDR is ":abc": its port`}},
+		{map[string]string{"HTTP_ADDR": "localhost:"}, []string{`HTTP_ADDR is "localhost:": its port`}},
+		{map[string]string{"MOCKPSP_ADDR": "localhost:", "OPERATOR_ADDR": "8081"}, []string{`MOCKPSP_ADDR is "localhost:": its port`, `OPERATOR_ADDR is "8081"`}},
 	} {
-		err := try(t, map[string]string{"DEMO_DATA_DIR": pgtest.DataDir(t), setting: taken})
-		if err == nil || !strings.Contains(err.Error(), setting+"="+taken) {
-			t.Errorf("%s taken: %v", setting, err)
+		c.env["DEMO_DATA_DIR"] = filepath.Join(t.TempDir(), "data")
+		err := try(t, c.env)
+		if err == nil || strings.Contains(err.Error(), "PUBLIC_URL") {
+			t.Errorf("%v: %v", c.env, err)
+			continue
 		}
+		for _, want := range c.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%v: no %q in %v", c.env, want, err)
+			}
+		}
+		if _, err := os.Stat(c.env["DEMO_DATA_DIR"]); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%v: PostgreSQL was begun with: %v", c.env, err)
+		}
+	}
+}
+
+func TestCommandLineThatIsNoneIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"now", "--port", "--port 1", "help me"} {
+		var out bytes.Buffer
+		if err := run(t.Context(), strings.Fields(args), func(string) string { return "" }, &out, io.Discard); cli.Code(err) != 2 || out.Len() > 0 {
+			t.Errorf("demo %s: exit code %d, %v", args, cli.Code(err), err)
+		}
+	}
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"--version"}, func(string) string { return "garbage" }, &out, io.Discard); err != nil || !strings.HasPrefix(out.String(), "demo ") {
+		t.Errorf("--version: %v %q", err, out.String())
 	}
 }
 

@@ -11,14 +11,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"payonce/internal/app"
+	"payonce/internal/cli"
 	"payonce/internal/config"
 	"payonce/internal/gateway/mockpsp"
 	"payonce/internal/postgres"
@@ -26,14 +26,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
-		os.Exit(1)
-	}
+	cli.Main("demo", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr) })
 }
 
 // demoOnly are the settings that the API process does not have.
@@ -57,6 +50,7 @@ func demoDefaults() map[string]string {
 }
 
 const usage = `Usage: demo
+       demo --version
 
 Runs PostgreSQL, the mock PSP, the API and the reconciler until interrupted, and prints what to try. PostgreSQL is found (DATABASE_URL for a server
 that runs already; PG_BINDIR, PATH and the usual places for the programs) or installed.
@@ -65,12 +59,14 @@ Settings, as environment variables with their defaults:
 `
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	if len(args) > 0 {
-		if a := args[0]; a != "--help" && a != "-h" && a != "help" {
-			return fmt.Errorf("argument %q is not known; see demo --help", a)
-		}
+	switch command := strings.Join(args, " "); {
+	case command == "help" || cli.AsksForHelp(args):
 		fmt.Fprint(stdout, usage)
 		return config.Describe(stdout, demoDefaults(), demoOnly{}, config.API{}, config.Reconciler{})
+	case command == "version" || command == "--version" || command == "-version":
+		return cli.PrintVersion(stdout, "demo")
+	case command != "":
+		return cli.Usagef("argument %q is not known; see demo --help", args[0])
 	}
 	began := time.Now()
 	settings, reconciling, own, err := load(getenv)
@@ -81,20 +77,20 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err != nil {
 		return err
 	}
-	log := telemetry.NewLogger(stderr, level)
+	log := telemetry.NewTextLogger(stderr, level)
 	say := func(line string) { fmt.Fprintln(stdout, line) }
 
-	// The database first: its lock tells a second demo from any other process that has taken a port.
+	// The addresses first, all of them, and for good: PostgreSQL may take a minute to be installed, and nobody should wait for a port that is taken.
+	at, err := listen(ctx, settings, own)
+	if err != nil {
+		return err
+	}
+	defer at.close()
 	database, err := startDatabase(ctx, own.DataDir, getenv, log, say)
 	if err != nil {
 		return err
 	}
 	defer database.stop(say)
-	pspListener, err := app.Listen(ctx, "MOCKPSP_ADDR", own.MockPSPAddr)
-	if err != nil {
-		return err
-	}
-	defer pspListener.Close()
 	settings.DatabaseURL = database.api
 	if err := postgres.Migrate(ctx, database.migrator, log); err != nil {
 		return err
@@ -109,7 +105,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err != nil {
 		return fmt.Errorf("open the mock PSP's ledger: %w", err)
 	}
-	settings.PSPURL = "http://" + pspListener.Addr().String()
+	settings.PSPURL = "http://" + at.psp.Addr().String()
 	reconciling.Shared = settings.Shared // the same PSP and URLs
 	reconciling.DatabaseURL = database.reconciler
 	ours, err := newProcesses(ctx, settings, reconciling, log)
@@ -122,11 +118,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	defer stopPSP()
 	context.AfterFunc(ctx, func() { say("stopping: payments in flight are finished first; Ctrl-C again ends at once") })
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return app.ServeMockPSP(pspContext, pspListener, psp, pspConfig.SlowDelay) })
+	group.Go(func() error { return app.ServeMockPSP(pspContext, at.psp, psp, pspConfig.SlowDelay) })
 	group.Go(func() error { return database.watch(ctx) })
 	group.Go(func() error {
 		defer stopPSP()
-		return ours.run(ctx, func() { banner(stdout, settings, database, time.Since(began)) })
+		return ours.run(ctx, at, func() { banner(stdout, settings, database, time.Since(began)) })
 	})
 	return group.Wait()
 }
@@ -150,9 +146,9 @@ func newProcesses(ctx context.Context, settings config.API, reconciling config.R
 	return &processes{api, reconciler}, nil
 }
 
-func (p *processes) run(ctx context.Context, ready func()) error {
+func (p *processes) run(ctx context.Context, at listeners, ready func()) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return p.api.Run(ctx, ready) })
+	group.Go(func() error { return p.api.Serve(ctx, at.public, at.operator, ready) })
 	group.Go(func() error { return p.reconciler.Work(ctx) }) // its figures are on the API's operator side
 	return group.Wait()
 }
@@ -180,5 +176,5 @@ func load(getenv func(string) string) (config.API, config.Reconciler, demoOnly, 
 	if v := getenv("MOCKPSP_ADDR"); v != "" {
 		own.MockPSPAddr = v
 	}
-	return settings, reconciling, own, err
+	return settings, reconciling, own, errors.Join(err, config.CheckAddress("MOCKPSP_ADDR", own.MockPSPAddr))
 }

@@ -13,37 +13,34 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"payonce/internal/app"
+	"payonce/internal/cli"
 	"payonce/internal/gateway/mockpsp"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "mockpsp:", err)
-		os.Exit(1)
-	}
+	cli.Main("mockpsp", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Getenv, os.Stdout) })
 }
 
 // run serves until ctx ends, or does what its arguments say. A clean end returns nil.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) error {
 	set, err := readSettings(getenv)
 	switch command := strings.Join(args, " "); {
-	case command == "--help" || command == "-h" || command == "help":
+	case command != "" && args[0] == "webhook":
+		if err != nil {
+			return err
+		}
+		return webhook(ctx, args[1:], set.Addr, stdout)
+	case command == "help" || cli.AsksForHelp(args):
 		return printHelp(stdout)
-	case command != "" && command != "healthcheck" && args[0] != "webhook":
-		return fmt.Errorf("unknown argument %q; try --help", command)
+	case command == "version" || command == "--version" || command == "-version":
+		return cli.PrintVersion(stdout, "mockpsp")
+	case command != "" && command != "healthcheck":
+		return cli.Usagef("argument %q is not known; see mockpsp --help", command)
 	case err != nil:
 		return err
-	case command != "" && args[0] == "webhook":
-		return webhook(ctx, args[1:], set.Addr, stdout)
 	case command == "healthcheck":
 		return healthcheck(ctx, set.Addr)
 	}
@@ -54,10 +51,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	}
 
 	// The port first: whoever cannot have it should not open the ledger.
-	listener, err := app.Listen(ctx, "MOCKPSP_ADDR", set.Addr)
+	opened, err := app.Listen(ctx, app.Address{Setting: "MOCKPSP_ADDR", Addr: set.Addr})
 	if err != nil {
 		return err
 	}
+	listener := opened[0]
 	psp, err := mockpsp.New(config)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start with MOCKPSP_LEDGER=%s: %w", set.Ledger, err), listener.Close())

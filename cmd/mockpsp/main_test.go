@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"payonce/internal/cli"
 	"payonce/internal/gateway/mockpsp"
 )
 
@@ -264,8 +265,22 @@ func TestBadSettingAndArgumentAreNamed(t *testing.T) {
 			t.Errorf("got: %v", err)
 		}
 	}
-	if err := run(t.Context(), []string{"--port"}, environment(t, nil), io.Discard); err == nil || !strings.Contains(err.Error(), "--port") {
-		t.Errorf("got: %v", err)
+	for _, args := range [][]string{{"--port"}, {"serve"}, {"healthcheck", "now"}, {"--port", "1"}} {
+		var out bytes.Buffer
+		if err := run(t.Context(), args, environment(t, nil), &out); cli.Code(err) != 2 || !strings.Contains(err.Error(), strings.Join(args, " ")) || out.Len() > 0 {
+			t.Errorf("%q: exit code %d, %v", args, cli.Code(err), err)
+		}
+	}
+}
+
+func TestVersionNeedsNoSettings(t *testing.T) {
+	t.Parallel()
+	for _, arg := range []string{"--version", "-version", "version"} {
+		var out bytes.Buffer
+		getenv := environment(t, map[string]string{"MOCKPSP_SEED": "garbage"})
+		if err := run(t.Context(), []string{arg}, getenv, &out); err != nil || !regexp.MustCompile(`^mockpsp \S.*, go\S+\n$`).MatchString(out.String()) {
+			t.Errorf("%s: %v %q", arg, err, out.String())
+		}
 	}
 }
 

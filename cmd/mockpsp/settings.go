@@ -64,10 +64,12 @@ func settingFields() []reflect.StructField { return reflect.VisibleFields(reflec
 
 func printHelp(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "mockpsp serves a mock payment provider with a page at /.\n\n"+
-		"  mockpsp               serves until interrupted\n"+
-		"  mockpsp healthcheck   asks the one that runs on MOCKPSP_ADDR whether it answers\n"+
-		"  mockpsp webhook       sends the webhook of a charge or refund by hand, or prints it; see mockpsp webhook --help\n\n")
+	fmt.Fprint(table, "Usage:\n"+
+		"  mockpsp              serve a mock payment provider, with a page at /, until interrupted\n"+
+		"  mockpsp healthcheck  ask the one that runs on MOCKPSP_ADDR whether it answers\n"+
+		"  mockpsp webhook      send the webhook of a charge or refund by hand, or print it; see mockpsp webhook --help\n"+
+		"  mockpsp --help, mockpsp --version\n\n"+
+		"Exit code: 0 done, 1 failed, 2 the command line is wrong.\n\n")
 	fmt.Fprintln(table, "Environment variable\tDefault\tMeaning")
 	for _, field := range settingFields() {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", field.Tag.Get("env"), field.Tag.Get("envDefault"), field.Tag.Get("desc"))

@@ -3,16 +3,16 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"payonce/internal/cli"
 )
 
 const webhookHelp = `Usage:
@@ -42,26 +42,23 @@ var webhookModes = map[string]string{"send": "", "resend": "", "duplicate": "dup
 
 // webhook asks the mock PSP on addr to send a webhook, or to print it.
 func webhook(ctx context.Context, args []string, addr string, stdout io.Writer) error {
-	if slices.ContainsFunc(args, func(arg string) bool { return arg == "help" || arg == "--help" || arg == "-help" || arg == "-h" }) {
+	if cli.AsksForHelp(args) {
 		_, err := io.WriteString(stdout, webhookHelp)
 		return err
 	}
-	flags := flag.NewFlagSet("webhook", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
+	flags := cli.NewFlags("mockpsp webhook")
 	id := flags.String("charge", "", "")
 	mode := flags.String("mode", "send", "")
 	flags.StringVar(&addr, "addr", addr, "")
-	if err := flags.Parse(args); err != nil {
-		return fmt.Errorf("%w; see mockpsp webhook --help", err)
+	if err := cli.Parse(flags, args, 0); err != nil {
+		return err
 	}
 	disorder, known := webhookModes[*mode]
 	switch {
-	case flags.NArg() > 0:
-		return fmt.Errorf("unknown argument %q; see mockpsp webhook --help", flags.Arg(0))
 	case *id == "":
-		return errors.New("--charge is required: the PSP's id of a charge or a refund; see mockpsp webhook --help")
+		return cli.Usagef("--charge is required: the PSP's id of a charge or a refund; see mockpsp webhook --help")
 	case !known:
-		return fmt.Errorf("--mode %q is none of send, resend, duplicate, forge, stale and print", *mode)
+		return cli.Usagef("--mode %q is none of send, resend, duplicate, forge, stale and print", *mode)
 	}
 	method, body := http.MethodPost, `{"disorder":"`+disorder+`"}`
 	if *mode == "print" {

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -92,19 +91,20 @@ func (a *API) Operator() http.Handler { return a.operator }
 // Close gives back what NewAPI has taken. Run does it by itself.
 func (a *API) Close() { a.close() }
 
-// Run listens and serves until ctx ends; then it finishes what is in flight, and turns everything else away. ready is called once
-// both listeners are open.
+// Run listens, and serves as Serve does.
 func (a *API) Run(ctx context.Context, ready func()) error {
+	opened, err := Listen(ctx, Address{"HTTP_ADDR", a.settings.HTTPAddr}, Address{"OPERATOR_ADDR", a.settings.OperatorAddr})
+	if err != nil {
+		a.close()
+		return err
+	}
+	return a.Serve(ctx, opened[0], opened[1], ready)
+}
+
+// Serve serves on both listeners until ctx ends; then it finishes what is in flight, and turns everything else away. ready is called once it
+// serves.
+func (a *API) Serve(ctx context.Context, public, operator net.Listener, ready func()) error {
 	defer a.close()
-	public, err := Listen(ctx, "HTTP_ADDR", a.settings.HTTPAddr)
-	if err != nil {
-		return err
-	}
-	operator, err := Listen(ctx, "OPERATOR_ADDR", a.settings.OperatorAddr)
-	if err != nil {
-		_ = public.Close()
-		return err
-	}
 	publicServer, operatorServer := httpapi.NewServer(a.public, a.log), httpapi.NewServer(a.operator, a.log)
 	public = httpapi.LimitConnections(public, publicServer, maxConnections(a.settings.Shared), a.log, time.Now)
 	operator = httpapi.LimitConnections(operator, operatorServer, httpapi.MaxOperatorConnections, a.log, time.Now)
@@ -116,6 +116,7 @@ func (a *API) Run(ctx context.Context, ready func()) error {
 	go a.warnUnlessReady(ctx)
 	go a.warnIfForgetful(ctx)
 
+	var err error
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
@@ -151,18 +152,6 @@ func (a *API) drain(ctx context.Context, public, operator *http.Server) error {
 	_ = operator.Close()
 	a.log.InfoContext(ctx, "stopped")
 	return err
-}
-
-// Listen opens addr, or says which setting names another one.
-func Listen(ctx context.Context, setting, addr string) (net.Listener, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s=%s is taken by another process; set %s to a free address, such as 127.0.0.1:18080", setting, addr, setting)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s=%s: %w", setting, addr, err)
-	}
-	return l, nil
 }
 
 func requestID() string { return "req_" + rand.Text() }

@@ -2,11 +2,13 @@ package app_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -197,15 +199,57 @@ func TestAPIIsMadeWithoutADatabase(t *testing.T) {
 
 func TestAddressThatCannotBeUsedIsNamedWithItsSetting(t *testing.T) {
 	t.Parallel()
-	for _, addr := range []string{"nonsense", "127.0.0.1:99999", "203.0.113.1:1"} { // the last is TEST-NET-3 of RFC 5737, nobody's
-		l, err := app.Listen(t.Context(), "HTTP_ADDR", addr)
-		if err == nil {
-			_ = l.Close()
-			t.Errorf("%s: taken", addr)
-		} else if !strings.Contains(err.Error(), "HTTP_ADDR="+addr) {
+	for addr, want := range map[string]string{
+		"nonsense": `HTTP_ADDR is "nonsense", must be host:port`, "127.0.0.1:99999": `HTTP_ADDR is "127.0.0.1:99999": its port`,
+		"localhost:": `HTTP_ADDR is "localhost:": its port`, "203.0.113.1:1": "listen on HTTP_ADDR=203.0.113.1:1", // TEST-NET-3 of RFC 5737, nobody's
+	} {
+		opened, err := app.Listen(t.Context(), app.Address{Setting: "HTTP_ADDR", Addr: addr})
+		if err == nil || opened != nil || !strings.HasPrefix(err.Error(), want) || errors.Is(err, app.ErrTaken) {
 			t.Errorf("%s: %v", addr, err)
 		}
 	}
+}
+
+// All that is wrong is said at once, so that nobody has to try once for each.
+func TestTakenAddressesAreSaidTogetherWithFreeOnesThatDiffer(t *testing.T) {
+	t.Parallel()
+	taken, err := app.Listen(t.Context(), app.Address{Setting: "x", Addr: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken[0].Close()
+	addr := taken[0].Addr().String()
+	opened, err := app.Listen(t.Context(), app.Address{Setting: "ONE", Addr: addr}, app.Address{Setting: "TWO", Addr: addr},
+		app.Address{Setting: "THREE", Addr: "127.0.0.1:x"}, app.Address{Setting: "FOUR", Addr: "127.0.0.1:0"})
+	if !errors.Is(err, app.ErrTaken) || opened != nil {
+		t.Fatalf("got %v", err)
+	}
+	said := regexp.MustCompile(`(?m)^(\w+)=`+addr+` is taken by another process; set (\w+) to a free address, such as (127\.0\.0\.1:\d+)$`).
+		FindAllStringSubmatch(err.Error(), -1)
+	if len(said) != 2 || !strings.Contains(err.Error(), `THREE is "127.0.0.1:x"`) || strings.Contains(err.Error(), "FOUR") {
+		t.Fatalf("said is\n%v", err)
+	}
+	if said[0][1]+said[0][2]+said[1][1]+said[1][2] != "ONEONETWOTWO" || said[0][3] == said[1][3] || said[0][3] == addr || said[1][3] == addr {
+		t.Errorf("said is\n%v", err)
+	}
+}
+
+func TestOneAddressForTwoSettingsIsBlamedOnUs(t *testing.T) {
+	t.Parallel()
+	for range 20 { // a port that was free a moment ago may be somebody's
+		free, err := app.Listen(t.Context(), app.Address{Setting: "x", Addr: "127.0.0.1:0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := free[0].Addr().String()
+		_ = free[0].Close()
+		_, err = app.Listen(t.Context(), app.Address{Setting: "HTTP_ADDR", Addr: addr}, app.Address{Setting: "OPERATOR_ADDR", Addr: addr})
+		if err != nil && strings.HasPrefix(err.Error(), "OPERATOR_ADDR="+addr+" is taken by HTTP_ADDR; set OPERATOR_ADDR to a free address") {
+			return
+		}
+		t.Log(err)
+	}
+	t.Fatal("never said")
 }
 
 // The mock holds some requests for ever: its end must not wait for them.

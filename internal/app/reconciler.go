@@ -175,13 +175,13 @@ func breakEvidence(b statement.Break) ([]byte, error) {
 // Run works, and serves its readiness and metrics, until ctx ends; then it finishes the jobs that it has. ready is called once the
 // listener is open.
 func (r *Reconciler) Run(ctx context.Context, ready func()) error {
-	l, err := Listen(ctx, "RECONCILER_ADDR", r.settings.Addr)
+	opened, err := Listen(ctx, Address{"RECONCILER_ADDR", r.settings.Addr})
 	if err != nil {
 		r.close()
 		return err
 	}
 	server := httpapi.NewServer(r.operator, r.log)
-	l = httpapi.LimitConnections(l, server, httpapi.MaxOperatorConnections, r.log, time.Now)
+	l := httpapi.LimitConnections(opened[0], server, httpapi.MaxOperatorConnections, r.log, time.Now)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -28,8 +28,10 @@ var parsers = map[string]string{
 	"internal/cardnumber.dayFirst":     "FuzzIn",
 	"internal/cli.Parse":               "FuzzParse",
 	"internal/config.Level":            "FuzzLoad",
-	"internal/config.check":            "FuzzLoad",
+	"internal/config.CheckAddress":     "FuzzLoad",
+	"internal/config.checkBase":        "FuzzLoad",
 	"internal/config.parse":            "FuzzLoad",
+	"internal/config.publicURLFrom":    "FuzzLoad",
 	"internal/deadletters.ParseCursor": "FuzzParseCursor",
 
 	"internal/embeddedpg.attached":     "- names of directories in /proc",

@@ -5,8 +5,6 @@ package config
 import (
 	"cmp"
 	"errors"
-	"net"
-	"strings"
 	"time"
 )
 
@@ -28,15 +26,14 @@ func Load(getenv func(string) string) (API, error) {
 	if err := parse(&c, getenv); err != nil {
 		return API{}, err
 	}
-	if c.PublicURL == "" {
-		c.PublicURL = c.LocalURL()
+	if err := c.publicURLFrom(c.HTTPAddr); err != nil {
+		return API{}, err
 	}
-	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
 	return c, c.Check()
 }
 
 // LocalURL is how this machine reaches the public API.
-func (c API) LocalURL() string { return "http://" + localHost(c.HTTPAddr) }
+func (c API) LocalURL() string { return localURL(c.HTTPAddr) }
 
 // Check names every setting, and every relation between two, that would make Payonce wrong rather than slow.
 func (c API) Check() error {
@@ -88,11 +85,10 @@ func LoadReconciler(getenv func(string) string) (Reconciler, error) {
 	if err := parse(&c, getenv); err != nil {
 		return Reconciler{}, err
 	}
-	if c.PublicURL == "" {
-		// As the API does in the same environment: a decline that is resolved late must read like a live one.
-		c.PublicURL = "http://" + localHost(cmp.Or(getenv("HTTP_ADDR"), ":8080"))
+	// As the API does in the same environment: a decline that is resolved late must read like a live one.
+	if err := c.publicURLFrom(cmp.Or(getenv("HTTP_ADDR"), ":8080")); err != nil {
+		return Reconciler{}, err
 	}
-	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
 	return c, c.Check()
 }
 
@@ -128,13 +124,4 @@ func (c Reconciler) Check() error {
 	}
 	bad.addresses(map[string]string{"RECONCILER_ADDR": c.Addr})
 	return errors.Join(bad...)
-}
-
-// localHost is how this machine reaches addr.
-func localHost(addr string) string {
-	host, port, err := net.SplitHostPort(addr)
-	if ip := net.ParseIP(host); err != nil || host != "" && (ip == nil || !ip.IsUnspecified() && !ip.IsLoopback()) {
-		return addr
-	}
-	return net.JoinHostPort("localhost", port)
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -175,6 +176,39 @@ func TestGarbageIsRefusedByTheSettingsName(t *testing.T) {
 		_, err := load(map[string]string{name: value})
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s=%s: %v", name, value, err)
+		}
+	}
+}
+
+// PUBLIC_URL is made of HTTP_ADDR where nobody has set it, and must not be blamed for it.
+func TestBadAddressIsBlamedOnItsOwnSetting(t *testing.T) {
+	t.Parallel()
+	for addr, want := range map[string]string{
+		":abc": "its port must be a number", "localhost:": "its port must be a number", ":": "its port must be a number", "127.0.0.1:99999": "its port must be a number",
+		":-1": "its port must be a number", ":http": "its port must be a number", "8080": "must be host:port", "::1:8081": "must be host:port", "": "",
+		"127.0.0.1:0": "", ":65535": "", "[::1]:80": "", "pay.example:80": "",
+	} {
+		for setting, read := range map[string]func(func(string) string) error{
+			"HTTP_ADDR":       func(getenv func(string) string) error { _, err := Load(getenv); return err },
+			"OPERATOR_ADDR":   func(getenv func(string) string) error { _, err := Load(getenv); return err },
+			"RECONCILER_ADDR": func(getenv func(string) string) error { _, err := LoadReconciler(getenv); return err },
+		} {
+			err := read(func(name string) string { return map[string]string{setting: addr}[name] })
+			if want == "" && err == nil {
+				continue
+			}
+			if err == nil || want == "" || !strings.HasPrefix(err.Error(), fmt.Sprintf("%s is %q", setting, addr)) || !strings.Contains(err.Error(), want) ||
+				strings.Contains(err.Error(), "PUBLIC_URL") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s=%s: %v", setting, addr, err)
+			}
+		}
+	}
+	for _, addr := range []string{"a b:80", "user@host:80", "host?x:80", "a/b:80"} {
+		if _, err := load(map[string]string{"HTTP_ADDR": addr}); err == nil || !strings.HasPrefix(err.Error(), "HTTP_ADDR is ") {
+			t.Errorf("HTTP_ADDR=%s: %v", addr, err)
+		}
+		if _, err := LoadReconciler(func(name string) string { return map[string]string{"HTTP_ADDR": addr}[name] }); err == nil || !strings.HasPrefix(err.Error(), "HTTP_ADDR is ") {
+			t.Errorf("HTTP_ADDR=%s, of the reconciler: %v", addr, err)
 		}
 	}
 }

@@ -3,9 +3,6 @@ package config
 import (
 	"fmt"
 	"log/slog"
-	"net"
-	"net/url"
-	"strings"
 	"time"
 )
 
@@ -61,8 +58,8 @@ func (r *refusals) positive(spans map[string]time.Duration, order ...string) {
 
 func (r *refusals) addresses(named map[string]string) {
 	for name, addr := range named {
-		if _, _, err := net.SplitHostPort(addr); err != nil {
-			r.refuse("%s is %q, must be host:port or :port, such as :8080", name, addr)
+		if err := CheckAddress(name, addr); err != nil {
+			*r = append(*r, err)
 		}
 	}
 }
@@ -106,11 +103,8 @@ func (c Shared) check(bad *refusals) {
 		bad.refuse("DB_LANES is %d, must not be negative", c.DBLanes)
 	}
 	for name, raw := range map[string]string{"PUBLIC_URL": c.PublicURL, "PSP_URL": c.PSPURL} {
-		// The values are not repeated: somebody may have put a password into them.
-		if u, err := url.Parse(raw); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			bad.refuse("%s must be an http or https URL, such as https://pay.example", name)
-		} else if u.User != nil || strings.ContainsAny(raw, "?#") {
-			bad.refuse("%s must have neither a user nor a query nor a fragment: paths are added to it, and others read it", name)
+		if err := checkBase(name, raw); err != nil {
+			*bad = append(*bad, err)
 		}
 	}
 	if _, err := c.Level(); err != nil {
