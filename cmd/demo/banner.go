@@ -30,7 +30,7 @@ An outcome that was lost: 202 now, and never a second charge. The webhook resolv
        -H "Idempotency-Key: losing-$K" -d '{"customerId":"cus-1","amountCents":500,"currency":"USD","paymentMethod":"pm_500_charged"}'
   curl "%[4]s/_ledger?account=acme&idempotencyKey=losing-$K"
 
-For the commands, such as go run ./cmd/reconciler dlq list, or statement --date $(date -u +%%F):
+For the commands, such as go run ./cmd/reconciler dlq list, statement --date today, or key show losing-$K --tenant acme:
 
   export DATABASE_URL=%[6]s PSP_URL=%[4]s PSP_SECRET=%[7]s
 
