@@ -19,7 +19,9 @@ func (o *office) reborn(method string) payments.Answer {
 }
 
 // secondPayment is the id of the payment that the key stands for now.
-func (o *office) secondPayment() uuid.UUID { return scan[uuid.UUID](o, "SELECT subject FROM idempotency_keys") }
+func (o *office) secondPayment() uuid.UUID {
+	return scan[uuid.UUID](o, "SELECT subject FROM idempotency_keys")
+}
 
 func TestLetterAboutAnEarlierPaymentDecidesNothingAboutTheKey(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,9 @@
 package mockpsp
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -13,22 +15,25 @@ const (
 )
 
 // callNote is what is remembered of one request under /v1, refused ones included. Of a list, the key is the one that
-// was asked for.
+// was asked for. A note of a scan may stand for several calls: see [callLog.fold].
 type callNote struct {
 	Method  string `json:"method"`
 	Path    string `json:"path"`
 	Account string `json:"account"`
 	Key     string `json:"key"`
-	At      string `json:"at"`
+	At      string `json:"at"` // of the latest, where Times is more than 1
 	Fault   fault  `json:"fault,omitempty"`
 	Outcome string `json:"outcome"`
+	Since   string `json:"since,omitempty"` // the first, where Times is more than 1
+	Times   int    `json:"times"`
+
+	scan bool // asks for a page of the ledger, whatever is on it
 }
 
 // callLog counts the calls and keeps the latest, so that a test can say how often the PSP was really called.
 type callLog struct {
 	mu     sync.Mutex
-	latest []*callNote // a ring once it is full
-	next   int         // where the ring goes on
+	latest []*callNote // oldest first
 	counts map[caller]callCount
 }
 
@@ -38,9 +43,9 @@ type caller struct{ account, key string }
 type callCount struct{ all, posts int }
 
 func (c *callCount) add(note *callNote) {
-	c.all++
+	c.all += note.Times
 	if note.Method == http.MethodPost {
-		c.posts++
+		c.posts += note.Times
 	}
 }
 
@@ -59,15 +64,15 @@ func (l *callLog) begin(r *http.Request, now time.Time) *callNote {
 		Key:     clip(key),
 		At:      now.UTC().Format(timeLayout),
 		Outcome: outcomePending,
+		Times:   1,
+		scan:    isScan(r, key),
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.latest) < maxNotes {
-		l.latest = append(l.latest, note)
-	} else {
-		l.latest[l.next] = note
-		l.next = (l.next + 1) % maxNotes
+	if len(l.latest) == maxNotes {
+		l.latest = slices.Delete(l.latest, 0, 1)
 	}
+	l.latest = append(l.latest, note)
 	for _, who := range note.callers() {
 		count, known := l.counts[who]
 		if known || len(l.counts) < maxCallCounts {
@@ -76,6 +81,11 @@ func (l *callLog) begin(r *http.Request, now time.Time) *callNote {
 		}
 	}
 	return note
+}
+
+func isScan(r *http.Request, key string) bool {
+	list := r.URL.Path == "/v1/charges" || r.URL.Path == "/v1/refunds"
+	return r.Method == http.MethodGet && list && key == "" && r.URL.Query().Get("reference") == ""
 }
 
 // callers returns everyone that the call counts for, each once.
@@ -105,6 +115,35 @@ func (l *callLog) finish(note *callNote, outcome string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	note.Outcome = outcome
+	if note.scan {
+		l.fold(note)
+	}
+}
+
+// fold makes one note of two that scans have left, if there is nothing between them but scans. A client reads its whole
+// ledger every few seconds: with a note for each page, the scans would soon have pushed all other calls out.
+func (l *callLog) fold(note *callNote) {
+	start := len(l.latest)
+	for start > 0 && l.latest[start-1].scan {
+		start--
+	}
+	same := func(n *callNote) bool {
+		return n != note && n.Path == note.Path && n.Account == note.Account && n.Outcome == note.Outcome
+	}
+	scans := l.latest[start:]
+	at := slices.IndexFunc(scans, same)
+	if at < 0 || !slices.Contains(scans, note) {
+		return // another call has come since this scan has begun
+	}
+	note.add(scans[at])
+	l.latest = slices.Delete(l.latest, start+at, start+at+1)
+}
+
+// add has a note stand for the calls of another one as well.
+func (n *callNote) add(other *callNote) {
+	n.Since = min(cmp.Or(n.Since, n.At), cmp.Or(other.Since, other.At))
+	n.At = max(n.At, other.At)
+	n.Times += other.Times
 }
 
 // callView is the answer of GET /_requests. Count and Posts cover all calls since the start; where the memory for
@@ -121,8 +160,7 @@ func (l *callLog) view(account, key string) callView {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	notes, noted := []callNote{}, callCount{}
-	for i := range l.latest {
-		note := l.latest[(l.next+i)%len(l.latest)]
+	for _, note := range l.latest {
 		if (account == "" || note.Account == account) && (key == "" || note.Key == key) {
 			notes = append(notes, *note)
 			noted.add(note)

@@ -33,10 +33,10 @@ func TestCallsAreCountedOnArrivalAndSaidHowTheyEnded(t *testing.T) {
 	}
 	send, lookup := view.Requests[0], view.Requests[1]
 	send.At, lookup.At = "", ""
-	if send != (callNote{"POST", "/v1/charges", "acme", "key-1", "", faultTimeoutCharged, "closed without an answer"}) {
+	if send != (callNote{Method: "POST", Path: "/v1/charges", Account: "acme", Key: "key-1", Fault: faultTimeoutCharged, Outcome: "closed without an answer", Times: 1}) {
 		t.Errorf("send: %+v", send)
 	}
-	if lookup != (callNote{"GET", "/v1/charges", "acme", "key-1", "", "", "answered 200"}) {
+	if lookup != (callNote{Method: "GET", Path: "/v1/charges", Account: "acme", Key: "key-1", Outcome: "answered 200", Times: 1}) {
 		t.Errorf("lookup: %+v", lookup)
 	}
 	if all := fetch[callView](p, "/_requests"); all.Count != 3 || all.Requests[2].Outcome != "answered 401" {
@@ -88,5 +88,73 @@ func TestCountsSayWhenTheirMemoryIsFull(t *testing.T) {
 	}
 	if view := l.view("filler", "7"); !view.Exact {
 		t.Error("what was counted all along is not called exact")
+	}
+}
+
+// A reconciler reads the ledger of each account every few seconds. What else was called must stay to be seen.
+func TestScansDoNotPushOtherCallsOut(t *testing.T) {
+	t.Parallel()
+	p := setup(t, nil)
+	p.charge("key-1", "pm_ok")
+	const scans = maxNotes / 3 // times four is more than there is room for
+	for range scans {
+		for _, account := range []string{"acme", "globex"} {
+			for _, path := range []string{"/v1/charges?limit=100", "/v1/refunds?createdAfter=2026-01-01T00:00:00Z"} {
+				p.send(t.Context(), http.MethodGet, path, "", header{"PSP-Account": account})
+			}
+		}
+	}
+	all := fetch[callView](p, "/_requests")
+	if all.Count != 1+4*scans || len(all.Requests) != 5 || all.Requests[0].Key != "key-1" {
+		t.Fatalf("%d calls in %d notes", all.Count, len(all.Requests))
+	}
+	for _, note := range all.Requests[1:] {
+		if note.Times != scans || note.Since == "" || note.Since > note.At {
+			t.Errorf("folded: %+v", note)
+		}
+	}
+	if globex := fetch[callView](p, "/_requests?account=globex"); globex.Count != 2*scans || len(globex.Requests) != 2 {
+		t.Errorf("globex: %+v", globex)
+	}
+}
+
+func TestOnlyScansInARowThatEndedAlikeAreFolded(t *testing.T) {
+	t.Parallel()
+	p := setup(t, nil)
+	list := func(query string, headers header) {
+		p.send(t.Context(), http.MethodGet, "/v1/charges"+query, "", headers)
+	}
+	list("", nil)
+	list("?limit=5", nil)                    // with the first
+	list("", header{"Authorization": ""})    // refused
+	list("", header{"PSP-Account": "other"}) // of another account
+	list("?idempotencyKey=key-1", nil)       // a lookup
+	list("?reference=pay_1", nil)            // likewise
+	p.get("/v1/charges/ch_1")                // likewise
+	list("", nil)                            // no longer in a row with the first
+	times := []int{}
+	for _, note := range fetch[callView](p, "/_requests").Requests {
+		times = append(times, note.Times)
+	}
+	if fmt.Sprint(times) != "[2 1 1 1 1 1 1]" {
+		t.Errorf("notes stand for %v calls", times)
+	}
+}
+
+func TestScanThatEndsAfterAnotherCallIsNotFoldedAcrossIt(t *testing.T) {
+	t.Parallel()
+	l := newCallLog()
+	scan := func() *callNote {
+		return l.begin(httptest.NewRequest(http.MethodGet, "/v1/charges", nil), time.Unix(0, 0))
+	}
+	first := scan()
+	noted(l, http.MethodPost, "acme", "key-1")
+	second, third := scan(), scan()
+	l.finish(third, "answered 200")
+	l.finish(first, "answered 200")
+	l.finish(second, "answered 200")
+	notes := l.view("", "").Requests
+	if len(notes) != 3 || notes[0].Times != 1 || notes[1].Key != "key-1" || notes[2].Times != 2 {
+		t.Errorf("notes: %+v", notes)
 	}
 }

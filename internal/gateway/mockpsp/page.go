@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +20,7 @@ const (
 	pageEntries = 50
 	pageCalls   = 25
 	pageTries   = 10
+	pageNames   = 5 // accounts in one row
 )
 
 func parsePage() *template.Template { return template.Must(template.New("page").Parse(pageSource)) }
@@ -30,7 +33,10 @@ type pageView struct {
 	Refunds      int
 	Late         int
 	Calls        []callNote
-	CallCount    int
+	Counted      callView // how many calls match the filters; without its notes
+	CallCount    int      // of all calls
+	Receiver     string   // where the webhooks go, without its path
+	Linked       bool     // whether a browser that reached this page should reach the receiver
 	Rates        pageRates
 	Problem      string // what was wrong with the rates that were sent
 	Webhooks     webhooksView
@@ -124,9 +130,54 @@ func (s *Server) fillPage(view *pageView) {
 		}
 	}
 	view.Late = len(s.ledger.promises())
-	calls := s.calls.view(view.Account, view.Key)
-	slices.Reverse(calls.Requests)
-	view.Calls, view.CallCount = calls.Requests[:min(len(calls.Requests), pageCalls)], calls.Count
+	view.Counted = s.calls.view(view.Account, view.Key)
+	view.Calls, view.Counted.Requests = shownCalls(view.Counted.Requests), nil
+	view.CallCount = s.calls.view("", "").Count
+	view.Receiver, view.Linked = receiverOf(s.config.WebhookURL)
 	view.Webhooks = s.webhooks.view()
 	view.Webhooks.Tries = view.Webhooks.Tries[:min(len(view.Webhooks.Tries), pageTries)]
+}
+
+// Filtered says whether less than everything is shown.
+func (v pageView) Filtered() bool { return v.Account != "" || v.Key != "" }
+
+// shownCalls returns the newest calls, newest first. What scans have read in a row is one row, whichever accounts and lists they have read.
+func shownCalls(notes []callNote) []callNote {
+	var shown []callNote
+	for _, note := range slices.Backward(notes) {
+		if last := len(shown) - 1; last >= 0 && note.scan && shown[last].scan && note.Outcome == shown[last].Outcome {
+			row := &shown[last]
+			row.add(&note)
+			row.Path, row.Account = listed(row.Path, note.Path), listed(row.Account, note.Account)
+			continue
+		}
+		if len(shown) == pageCalls {
+			break
+		}
+		shown = append(shown, note)
+	}
+	return shown
+}
+
+// listed adds a name to a list of names, unless it is on it.
+func listed(names, name string) string {
+	all := strings.Split(names, ", ")
+	if slices.Contains(all, name) || len(all) > pageNames {
+		return names
+	}
+	if len(all) == pageNames {
+		name = "…"
+	}
+	return names + ", " + name
+}
+
+// receiverOf is where the webhooks go: the scheme and the host alone, since the rest may hold a password. A name inside a network of containers
+// means nothing to a browser; an address of this machine does, to a browser on it.
+func receiverOf(webhookURL string) (origin string, linked bool) {
+	target, err := url.Parse(webhookURL)
+	if err != nil || target.Host == "" {
+		return "", false
+	}
+	host := target.Hostname()
+	return target.Scheme + "://" + target.Host, host == "localhost" || net.ParseIP(host).IsLoopback()
 }

@@ -1,6 +1,7 @@
 package mockpsp
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -77,8 +78,9 @@ func TestPageShowsWebhooksAndSetsTheirDisorder(t *testing.T) {
 			t.Errorf("the page does not show %q", want)
 		}
 	}
-	if strings.Contains(shown, "//") {
-		t.Error("the page has an address outside")
+	receiver := `To <a href="` + r.server.URL + `/">` + r.server.URL + `</a>:`
+	if !strings.Contains(shown, receiver) || strings.Contains(strings.Replace(shown, receiver, "", 1), "//") {
+		t.Error("the page must lead to the receiver, and nowhere else")
 	}
 	before := p.get("/_faults").body
 	for _, form := range []string{"webhook_drop=2", "webhook_drop=x", "slow=0.5&webhook_drop=NaN", "slow=2&webhook_drop=0.1"} {
@@ -124,5 +126,72 @@ func TestEachRandomFaultIsExplained(t *testing.T) {
 	}
 	if len(meanings) != len(randomFaults()) {
 		t.Errorf("%d meanings of %d faults", len(meanings), len(randomFaults()))
+	}
+}
+
+func TestPageLeadsToTheReceiverWhereABrowserMayReachIt(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"http://localhost:8080/webhooks/psp":     `To <a href="http://localhost:8080/">http://localhost:8080</a>:`,
+		"http://127.0.0.1:8080/hooks?token=tell": `To <a href="http://127.0.0.1:8080/">http://127.0.0.1:8080</a>:`,
+		"http://me:tell@[::1]:8080/hooks":        `To <a href="http://[::1]:8080/">http://[::1]:8080</a>:`,
+		"http://api:8080/webhooks/psp":           `To http://api:8080:`,
+		"https://pay.example/tell":               `To https://pay.example:`,
+	} {
+		p := setup(t, func(c *Config) { c.WebhookURL = given })
+		if page := p.get("/").body; !strings.Contains(page, want) || strings.Contains(page, "tell") {
+			t.Errorf("%s: the page lacks %s, or tells the rest", given, want)
+		}
+	}
+}
+
+func TestPageCountsTheCallsUnderAFilter(t *testing.T) {
+	t.Parallel()
+	p := setup(t, nil)
+	for _, part := range []string{"0 calls since the start.", "None yet.", "Nothing yet."} {
+		if !strings.Contains(p.get("/").body, part) {
+			t.Errorf("the empty page does not say %q", part)
+		}
+	}
+	p.charge("key-1", "pm_ok")
+	p.charge("key-2", "pm_ok")
+	p.get("/v1/charges?idempotencyKey=key-1")
+	for path, want := range map[string][]string{
+		"/":                       {"3 calls since the start."},
+		"/?idempotencyKey=key-1":  {"2 of 3 calls since the start match the filter."},
+		"/?account=acme":          {"3 of 3 calls since the start match the filter."},
+		"/?account=globex":        {"0 of 3 calls since the start match the filter.", "None matches the filter.", "Nothing matches the filter."},
+		"/?idempotencyKey=key-77": {"0 of 3 calls since the start match the filter."},
+	} {
+		page := p.get(path).body
+		for _, part := range want {
+			if !strings.Contains(page, part) {
+				t.Errorf("%s does not say %q", path, part)
+			}
+		}
+	}
+}
+
+func TestPageShowsWhatScansReadInARowAsOneRow(t *testing.T) {
+	t.Parallel()
+	p := setup(t, nil)
+	for i := range pageCalls - 1 {
+		p.charge(fmt.Sprintf("key-%d", i), "pm_ok")
+		for range 3 {
+			for _, account := range []string{"acme", "globex"} {
+				p.send(t.Context(), http.MethodGet, "/v1/charges", "", header{"PSP-Account": account})
+				p.send(t.Context(), http.MethodGet, "/v1/refunds", "", header{"PSP-Account": account})
+			}
+		}
+	}
+	_, calls, _ := strings.Cut(p.get("/").body, "Latest calls")
+	if scans, charges := strings.Count(calls, ">12</td>"), strings.Count(calls, "POST /v1/charges"); scans != 13 || charges != 12 {
+		t.Errorf("%d rows of scans and %d of charges, want 13 and 12\n%s", scans, charges, calls)
+	}
+	for i := range 10 {
+		p.send(t.Context(), http.MethodGet, "/v1/charges", "", header{"PSP-Account": fmt.Sprint("account-", i)})
+	}
+	if page := p.get("/").body; !strings.Contains(page, ">22</td>") || strings.Count(page, "account-") > pageNames {
+		t.Error("a row of many accounts is not bounded")
 	}
 }
