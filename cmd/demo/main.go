@@ -109,6 +109,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return fmt.Errorf("open the mock PSP's ledger: %w", err)
 	}
 	settings.PSPURL = "http://" + at.psp.Addr().String()
+	settings.PSPPage = config.LocalURL(at.psp.Addr().String())
 	reconciling.Shared = settings.Shared // the same PSP and URLs
 	reconciling.DatabaseURL = database.reconciler
 	ours, err := newProcesses(ctx, settings, reconciling, log)

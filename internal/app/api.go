@@ -59,11 +59,11 @@ func (a *API) assemble() error {
 	}
 	a.public = httpapi.New(httpapi.Config{
 		Payments: a.payments, Keys: a.keys, Directory: a.directory, Webhooks: receiver, Metrics: a.telemetry.metrics, Log: a.log,
-		PublicURL: c.PublicURL, RequestID: requestID, Now: time.Now,
+		PublicURL: c.PublicURL, OperatorURL: c.OperatorURL(), PSPPage: c.PSPPage, RequestID: requestID, Now: time.Now,
 	})
 	a.registerGauges()
 	a.checks = a.readiness()
-	a.operator = a.operatorSide(c.PublicURL, a.checks)
+	a.operator = a.operatorSide(c.PublicURL, c.OperatorURL(), a.checks)
 	return nil
 }
 

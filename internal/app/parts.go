@@ -186,10 +186,10 @@ func (p *parts) readiness() map[string]func(context.Context) error {
 }
 
 // operatorSide is the handler of the operator's listener. Every process has one.
-func (p *parts) operatorSide(publicURL string, checks map[string]func(context.Context) error) http.Handler {
+func (p *parts) operatorSide(publicURL, ownURL string, checks map[string]func(context.Context) error) http.Handler {
 	return httpapi.Operator(httpapi.OperatorConfig{
 		Desk: p.desk, Directory: p.directory, Gatherer: p.telemetry.registry, Checks: checks,
-		Metrics: p.telemetry.metrics, Log: p.log, PublicURL: publicURL, RequestID: requestID, Now: time.Now,
+		Metrics: p.telemetry.metrics, Log: p.log, PublicURL: publicURL, URL: ownURL, RequestID: requestID, Now: time.Now,
 	})
 }
 

@@ -76,7 +76,7 @@ func (r *Reconciler) assemble(shared bool) error {
 	if !shared {
 		r.registerGauges()
 	}
-	r.operator = r.operatorSide(c.PublicURL, r.readiness())
+	r.operator = r.operatorSide(c.PublicURL, c.LocalURL(), r.readiness())
 	return nil
 }
 

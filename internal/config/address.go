@@ -37,7 +37,7 @@ func (c *Shared) publicURLFrom(httpAddr string) error {
 		if err := CheckAddress("HTTP_ADDR", httpAddr); err != nil {
 			return err
 		}
-		c.PublicURL = localURL(httpAddr)
+		c.PublicURL = LocalURL(httpAddr)
 		u, err := url.Parse(c.PublicURL)
 		if err != nil || u.Host != strings.TrimPrefix(c.PublicURL, "http://") || u.Hostname() == "" {
 			return fmt.Errorf("HTTP_ADDR is %q, which makes no URL: name a host that does, or set PUBLIC_URL", httpAddr)
@@ -47,11 +47,20 @@ func (c *Shared) publicURLFrom(httpAddr string) error {
 	return nil
 }
 
-// localURL is how this machine reaches the server that listens on addr.
-func localURL(addr string) string {
+// LocalURL is how this machine reaches the server that listens on addr.
+func LocalURL(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); err != nil || host != "" && (ip == nil || !ip.IsUnspecified() && !ip.IsLoopback()) {
 		return "http://" + addr
+	}
+	return "http://" + net.JoinHostPort("localhost", port)
+}
+
+// ownURL is how this machine reaches the server that listens on addr, by no host but localhost.
+func ownURL(addr string) string {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return ""
 	}
 	return "http://" + net.JoinHostPort("localhost", port)
 }

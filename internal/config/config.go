@@ -18,6 +18,9 @@ type API struct {
 
 	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"0s" desc:"time between not ready and closing, for load balancers"`
 	DrainLimit time.Duration `env:"DRAIN_LIMIT" envDefault:"35s" desc:"longest time for payments in flight to finish at shutdown"`
+
+	// PSPPage is not a setting: the demo knows that its PSP has a page for people, and that a browser reaches it. The start page leads there.
+	PSPPage string
 }
 
 // Load reads the settings of the API through getenv and checks them.
@@ -33,7 +36,10 @@ func Load(getenv func(string) string) (API, error) {
 }
 
 // LocalURL is how this machine reaches the public API.
-func (c API) LocalURL() string { return localURL(c.HTTPAddr) }
+func (c API) LocalURL() string { return LocalURL(c.HTTPAddr) }
+
+// OperatorURL is how this machine reaches the operator's listener. It has no host but localhost, since public pages show it.
+func (c API) OperatorURL() string { return ownURL(c.OperatorAddr) }
 
 // Check names every setting, and every relation between two, that would make Payonce wrong rather than slow.
 func (c API) Check() error {
@@ -91,6 +97,9 @@ func LoadReconciler(getenv func(string) string) (Reconciler, error) {
 	}
 	return c, c.Check()
 }
+
+// LocalURL is how this machine reaches the reconciler's listener.
+func (c Reconciler) LocalURL() string { return ownURL(c.Addr) }
 
 // Check names every setting, and every relation between two, that would make the reconciler wrong rather than slow.
 func (c Reconciler) Check() error {

@@ -160,6 +160,8 @@ func TestOWASPAPI9ImproperInventoryManagement(t *testing.T) {
 	}
 	// These are for machines on a private network, and in no document for people.
 	written[1] = append(written[1], "GET /livez", "GET /readyz", "GET /metrics")
+	// The reader is on both, and written down once.
+	written[1] = append(written[1], "GET /docs", "GET /docs/*", "GET /openapi.yaml")
 	for side, h := range []http.Handler{s.app.Public(), s.app.Operator()} {
 		served[side] = httpapi.Routes(h)
 		slices.Sort(written[side])
@@ -170,8 +172,15 @@ func TestOWASPAPI9ImproperInventoryManagement(t *testing.T) {
 	}
 	// What is published is this document, for this server.
 	published := s.do(call{method: "GET", path: "/openapi.yaml", as: "-"})
-	if want := bytes.ReplaceAll(httpapi.OpenAPI(), []byte("http://localhost:8080"), []byte(s.own.PublicURL)); !bytes.Equal(published.body, want) {
+	want := strings.NewReplacer("http://localhost:8080", s.own.PublicURL, "http://localhost:8081", s.own.OperatorURL()).Replace(string(httpapi.OpenAPI()))
+	if string(published.body) != want {
 		t.Error("another document is published")
+	}
+	// Operators get the same one, in which the public operations have the public address.
+	const here = "url: /\n    description: The server that you read this on."
+	toOperators := unchecked(s.app.Operator(), call{method: "GET", path: "/openapi.yaml"})
+	if !strings.Contains(want, here) || string(toOperators.body) != strings.Replace(want, here, "url: "+s.own.PublicURL+"\n    description: The public API.", 1) {
+		t.Error("another document is published to operators")
 	}
 	for _, old := range []string{"/v1/payments", "/v0/payments", "/api/payments", "/beta/payments", "/internal/payments", "/graphql", "/payments.json"} {
 		s.do(call{method: "GET", path: old}).expect(t, http.StatusNotFound, "not_found")

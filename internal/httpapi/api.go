@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -28,8 +27,10 @@ type Config struct {
 	Metrics   *telemetry.Metrics
 	Log       *slog.Logger
 	PublicURL string
-	RequestID func() string // fresh, for each request
-	Now       func() time.Time
+	// OperatorURL and PSPPage are for people who read the pages: the operator's listener, and a page of the PSP's, if it has one.
+	OperatorURL, PSPPage string
+	RequestID            func() string // fresh, for each request
+	Now                  func() time.Time
 }
 
 // API is the public side.
@@ -46,6 +47,7 @@ type API struct {
 	limits    *rateLimits
 	draining  atomic.Bool
 	router    http.Handler
+	static    http.Handler // the pages
 }
 
 // New returns the public API.
@@ -54,6 +56,8 @@ func New(c Config) *API {
 		payments: c.Payments, keys: c.Keys, directory: c.Directory, webhooks: c.Webhooks, metrics: c.Metrics, log: c.Log,
 		publicURL: c.PublicURL, requestID: c.RequestID, now: c.Now, limits: newRateLimits(),
 	}
+	at := pages.Addresses{Public: c.PublicURL, Operator: operatorOr(c.OperatorURL), PSP: c.PSPPage}
+	a.static = pages.Handler(at, published(at))
 	a.router = a.routes()
 	return a
 }
@@ -104,9 +108,8 @@ func (a *API) routes() http.Handler {
 	r.With(reading).Get("/idempotency-keys/{key}", a.getKey)
 	r.Post("/webhooks/psp", a.takeWebhook) // its signature is its API key
 
-	static := pages.Handler(a.publicURL, bytes.ReplaceAll(OpenAPI(), []byte("http://localhost:8080"), []byte(a.publicURL)))
 	for _, path := range []string{"/", "/docs", "/docs/*", "/problems", "/problems/*", "/openapi.yaml"} {
-		r.Method(http.MethodGet, path, static)
+		r.Method(http.MethodGet, path, a.static)
 	}
 	return r
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/httpapi/pages"
 	"payonce/internal/operator"
 	"payonce/internal/postgres"
 	"payonce/internal/problem"
@@ -34,6 +35,7 @@ type OperatorConfig struct {
 	Metrics   *telemetry.Metrics
 	Log       *slog.Logger
 	PublicURL string        // the base of the problem types, whose pages are on the public side
+	URL       string        // of this listener, for people who read the pages
 	RequestID func() string // fresh, for each request
 	Now       func() time.Time
 }
@@ -45,8 +47,8 @@ type desk struct {
 }
 
 // Operator is the handler of the operator's listener. /livez looks at the process only, /readyz runs the checks, and neither of
-// them nor /metrics asks who is there: they are for machines on a private network. Everything below /operator needs an
-// operator's API key.
+// them nor /metrics asks who is there: they are for machines on a private network. Nor does /docs, for people there. Everything below
+// /operator needs an operator's API key.
 func Operator(c OperatorConfig) http.Handler {
 	d := &desk{operator: c.Desk, API: &API{
 		directory: c.Directory, metrics: c.Metrics, log: c.Log, publicURL: c.PublicURL, requestID: c.RequestID, now: c.Now,
@@ -69,6 +71,11 @@ func Operator(c OperatorConfig) http.Handler {
 		r.With(reading).Get("/operator/dead-letters", d.listLetters)
 		r.With(reading).Get("/operator/dead-letters/{letterId}", d.showLetter)
 		r.With(d.admit(tenants.OpsResolve)).Post("/operator/dead-letters/{letterId}/resolve", d.resolveLetter)
+		at := pages.Addresses{Public: c.PublicURL, Operator: operatorOr(c.URL)}
+		static := pages.OperatorHandler(at, publishedToOperators(at), http.HandlerFunc(d.nothing))
+		for _, path := range []string{"/docs", "/docs/*", "/openapi.yaml"} {
+			r.Method(http.MethodGet, path, static)
+		}
 	})
 	return r
 }

@@ -186,6 +186,16 @@ func TestSummaryIsShown(t *testing.T) {
 	}
 }
 
+// The won is in the document as a currency without decimals, and in no example: the pages and the README pay in dollars.
+func TestExamplesOfTheDocumentAreInDollars(t *testing.T) {
+	t.Parallel()
+	for line := range strings.Lines(string(httpapi.OpenAPI())) {
+		if strings.Contains(line, "KRW") && !strings.Contains(line, "12000 KRW is ₩12,000") {
+			t.Errorf("in won: %s", line)
+		}
+	}
+}
+
 // The document names the default address of the operator's listener; the tests go elsewhere.
 func TestDocumentNamesTheOperatorsListener(t *testing.T) {
 	t.Parallel()

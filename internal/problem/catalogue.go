@@ -15,8 +15,9 @@ type Entry struct {
 	Meaning  string
 	WhatToDo string
 
-	// Curl is one shell line that shows the code. $BASE stands for the server's public URL.
-	Curl string
+	// Curl is one shell line that shows the code, against the demo. $BASE stands for the server's public URL, $OPERATOR for that of the
+	// operator's listener. Where no line can show the code, it is empty, and Unseen says what would.
+	Curl, Unseen string
 }
 
 // Lookup returns the catalogue's entry for code, and whether there is one.
@@ -34,22 +35,29 @@ func All() []Entry {
 	return slices.Clone(catalogue)
 }
 
-// The beginnings of the lines that show an operator's problems. The operator's side has an address of its own, which is not known here:
-// theirs is the default.
+// What the lines have in common.
 const (
-	resolveHeaders = `-H "Authorization: Bearer demo-operator-key" -H "Content-Type: application/json" -d `
-	theLetter      = `curl -s "$BASE/payments/the-payment-of-the-letter" -H "Authorization: Bearer demo-acme-key"; ` +
-		`curl -i "http://localhost:8081/operator/dead-letters/the-id-of-the-letter/resolve" ` + resolveHeaders
-	aLetter = `curl -s "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
-		`-H "Idempotency-Key: wrong-amount-$(date +%s)" ` +
-		`-d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW","paymentMethod":"pm_wrong_amount"}'; ` +
-		`ID=$(curl -s "http://localhost:8081/operator/dead-letters?limit=1" -H "Authorization: Bearer demo-operator-key" ` +
-		`| sed 's/^{"data":\[{"id":"\([^"]*\)".*/\1/'); curl -i "http://localhost:8081/operator/dead-letters/$ID/resolve" ` + resolveHeaders
+	asAcme  = `-H "Authorization: Bearer demo-acme-key" `
+	asGuest = `-H "Authorization: Bearer demo-globex-key" `
+	asDesk  = `-H "Authorization: Bearer demo-operator-key" `
+	asJSON  = `-H "Content-Type: application/json" `
+	pay     = `"$BASE/payments" ` + asAcme + asJSON
+	order   = `-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD"}'`
+
+	letters = `curl -s "$OPERATOR/operator/dead-letters?limit=1" ` + asDesk
+	latest  = `ID=$(` + letters + `| sed 's/^{"data":\[{"id":"\([^"]*\)".*/\1/'); `
+	resolve = `curl -i "$OPERATOR/operator/dead-letters/$ID/resolve" ` + asDesk + asJSON + `-d `
+	aLetter = `curl -s ` + pay + `-H "Idempotency-Key: wrong-amount-$(date +%s)" ` +
+		`-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":"pm_wrong_amount"}'; ` + latest + resolve
+
+	paymentID = `| sed 's/.*"paymentId":"\([^"]*\)".*/\1/'); `
+	refund    = `curl -i "$BASE/payments/$ID/refunds" ` + asAcme + asJSON
 )
 
 // catalogue is in the order that All promises. It is only ever read.
 //
-// The curl lines make their keys from the clock, so that each run is a new operation, and each code has its own prefix. $BASE is filled in by the page.
+// The curl lines make their keys from the clock, so that each run is a new operation, and each code has its own prefix. A test of
+// cmd/demo runs each of them.
 var catalogue = []Entry{
 	{
 		Code: IdempotencyKeyInvalid, Status: 400, Title: "The Idempotency-Key is malformed",
@@ -57,16 +65,14 @@ var catalogue = []Entry{
 			"and is sent in one header. Values that look like an e-mail address or a card number are refused, because keys are kept. " +
 			"So are values of fewer than four different characters: another operation could have the same.",
 		WhatToDo: "Send a random value, best a UUID of version 7. The refused request has used up nothing.",
-		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
-			`-H "Idempotency-Key: too-short" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
+		Curl:     `curl -i ` + pay + `-H "Idempotency-Key: too-short" ` + order,
 	},
 	{
 		Code: IdempotencyKeyMissing, Status: 400, Title: "The Idempotency-Key is missing",
 		Meaning: "Every POST that moves money must carry an Idempotency-Key header. Without one, a retry could not be told " +
 			"from a second payment.",
 		WhatToDo: "Make one key per intended payment before the first attempt, store it with your order, and send the same key on every retry.",
-		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
-			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
+		Curl:     `curl -i ` + pay + order,
 	},
 	{
 		Code: InvalidRequest, Status: 400, Title: "The request is invalid",
@@ -74,8 +80,7 @@ var catalogue = []Entry{
 			"repeated or differently-cased members, null for a required member, and floats or exponents where an integer belongs are refused.",
 		WhatToDo: "Read errors: each entry names the place by a JSON pointer, a parameter or a header. Mend it and send the request " +
 			"again; the key has not been used.",
-		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
-			`-H "Idempotency-Key: invalid-$(date +%s)" -d '{"customerId":"cus-1","amountCents":-5,"currency":"KRW"}'`,
+		Curl: `curl -i ` + pay + `-H "Idempotency-Key: invalid-$(date +%s)" -d '{"customerId":"cus-1","amountCents":-5,"currency":"USD"}'`,
 	},
 	{
 		Code: Unauthenticated, Status: 401, Title: "No valid API key",
@@ -98,27 +103,24 @@ var catalogue = []Entry{
 		Meaning: "The payment provider was asked and refused the charge; declineCode says why. The refusal is this key's final " +
 			"answer and is replayed byte for byte.",
 		WhatToDo: "Ask the payer for another payment method, and pay with it under a new key.",
-		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
-			`-H "Idempotency-Key: declined-$(date +%s)" ` +
-			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW","paymentMethod":"pm_declined"}'`,
+		Curl: `curl -i ` + pay + `-H "Idempotency-Key: declined-$(date +%s)" ` +
+			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":"pm_declined"}'`,
 	},
 	{
 		Code: RefundDeclined, Status: 402, Title: "The refund was declined",
 		Meaning: "The payment provider was asked and refused the refund; declineCode says why. The refusal is this key's final " +
 			"answer and is replayed byte for byte. Nothing was returned to the payer.",
 		WhatToDo: "Settle the refund in another way, or try another one under a new key when the reason has gone.",
-		Curl: `ID=$(curl -s "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
-			`-H "Idempotency-Key: to-refund-$(date +%s)" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}' ` +
-			`| sed 's/.*"paymentId":"\([^"]*\)".*/\1/'); curl -i "$BASE/payments/$ID/refunds" -H "Authorization: Bearer demo-acme-key" ` +
-			`-H "Content-Type: application/json" -H "Idempotency-Key: refund-$(date +%s)" -d '{"reason":"pm_declined"}'`,
+		Curl: `ID=$(curl -s ` + pay + `-H "Idempotency-Key: to-refund-$(date +%s)" ` + order + ` ` + paymentID +
+			refund + `-H "Idempotency-Key: refund-$(date +%s)" -d '{"reason":"pm_declined"}'`,
 	},
 	{
 		Code: Forbidden, Status: 403, Title: "The API key lacks a scope",
 		Meaning: "The API key is valid but may not do this. Reading needs payments:read, moving money needs payments:write. Operators " +
 			"have keys of their own, with ops:read and ops:resolve; neither kind opens the other's side.",
 		WhatToDo: "Use a key that has the scope, or have one created.",
-		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-readonly-key" -H "Content-Type: application/json" ` +
-			`-H "Idempotency-Key: forbidden-$(date +%s)" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
+		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-readonly-key" ` + asJSON +
+			`-H "Idempotency-Key: forbidden-$(date +%s)" ` + order,
 	},
 	{
 		Code: NotFound, Status: 404, Title: "Not found",
@@ -138,16 +140,17 @@ var catalogue = []Entry{
 		Meaning: "An operator's action makes no sense for this letter: executed and not_executed decide about an unknown key, and retry " +
 			"needs something that can be tried again. Nothing has moved.",
 		WhatToDo: "Read the letter with its timeline. When there is nothing left to do, dismiss it.",
-		Curl:     theLetter + `'{"action":"executed","reason":"asked the provider","version":1}'`,
+		Curl: aLetter + `'{"action":"executed","reason":"asked the provider","version":1}'; ` +
+			`for I in $(seq 30); do ` + letters + `| grep -q contradicts_completed && break; sleep 1; done; ` +
+			latest + resolve + `'{"action":"executed","reason":"asked the provider","version":1}'`,
 	},
 	{
 		Code: IdempotencyKeyInProgress, Status: 409, Title: "The first request with this key is still running", Retryable: true,
 		Meaning: "Another request with the same key and body is being executed at this moment. Nothing was done for this one.",
 		WhatToDo: "Wait for as many seconds as Retry-After says and send the same request with the same key. Or send " +
 			"Prefer: wait=10 to wait on the connection, or Prefer: respond-async to get a 202 at once.",
-		Curl: `K=in-flight-$(date +%s); for i in 1 2; do curl -si "$BASE/payments" -H "Authorization: Bearer demo-acme-key" ` +
-			`-H "Content-Type: application/json" -H "Idempotency-Key: $K" ` +
-			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW","paymentMethod":"pm_slow"}' & sleep 0.5; done; wait`,
+		Curl: `K=in-flight-$(date +%s); for I in 1 2; do curl -si ` + pay + `-H "Idempotency-Key: $K" ` +
+			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":"pm_slow"}' & sleep 0.5; done; wait`,
 	},
 	{
 		Code: LetterConflict, Status: 409, Title: "The dead letter is not what you have seen",
@@ -176,42 +179,40 @@ var catalogue = []Entry{
 			"Or an operator has vouched for it, and the provider has named no charge that could be given back.",
 		WhatToDo: "If the payment is processing, wait until it has succeeded. If an operator has vouched for it, ask them: the refund is made " +
 			"at the provider. Otherwise there is nothing to give back.",
-		Curl: `ID=$(curl -s "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
-			`-H "Idempotency-Key: not-charged-$(date +%s)" ` +
-			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW","paymentMethod":"pm_declined"}' ` +
-			`| sed 's/.*"paymentId":"\([^"]*\)".*/\1/'); curl -i "$BASE/payments/$ID/refunds" -H "Authorization: Bearer demo-acme-key" ` +
-			`-H "Content-Type: application/json" -H "Idempotency-Key: refuse-$(date +%s)" -d '{}'`,
+		Curl: `ID=$(curl -s ` + pay + `-H "Idempotency-Key: not-charged-$(date +%s)" ` +
+			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":"pm_declined"}' ` + paymentID +
+			refund + `-H "Idempotency-Key: refuse-$(date +%s)" -d '{}'`,
 	},
 	{
 		Code: RefundExceedsPayment, Status: 409, Title: "The refund is more than the payment has left",
 		Meaning: "All refunds of a payment together may not exceed what was charged. Refunds that are still processing count too, " +
 			"because they may have reached the payer.",
 		WhatToDo: "Ask for no more than is left: amountCents less amountRefundedCents less what is still processing. Without amountCents, a refund returns the whole rest.",
-		Curl: `ID=$(curl -s "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
-			`-H "Idempotency-Key: to-exceed-$(date +%s)" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}' ` +
-			`| sed 's/.*"paymentId":"\([^"]*\)".*/\1/'); curl -i "$BASE/payments/$ID/refunds" -H "Authorization: Bearer demo-acme-key" ` +
-			`-H "Content-Type: application/json" -H "Idempotency-Key: exceed-$(date +%s)" -d '{"amountCents":12001}'`,
+		Curl: `ID=$(curl -s ` + pay + `-H "Idempotency-Key: to-exceed-$(date +%s)" ` + order + ` ` + paymentID +
+			refund + `-H "Idempotency-Key: exceed-$(date +%s)" -d '{"amountCents":12001}'`,
 	},
 	{
 		Code: SettleWindowOpen, Status: 409, Title: "It is too early to call it not executed",
 		Meaning: "The provider knows nothing of the movement yet, but what was sent may still arrive there. Only after the settle window " +
 			"does finding nothing prove anything. Nothing has moved.",
 		WhatToDo: "Decide again after the settle window, which counts from when the key became unknown.",
-		Curl:     theLetter + `'{"action":"not_executed","reason":"the customer says so","version":1}'`,
+		Unseen: "No test token leads to it. It needs a dead letter about a payment that the provider does not know, " +
+			"and that within the settle window: 25 seconds in the demo.",
 	},
 	{
 		Code: IdempotencyKeyExpired, Status: 410, Title: "The key has expired",
 		Meaning: "The key's answer was kept for the retention time and is no longer shown. A POST is told so only when its key was " +
 			"never executed and has grown older than the payment provider's memory of it; otherwise a POST with an expired key is a new operation.",
 		WhatToDo: "Look the payment up by its id. If there is nothing to look up and you still want to pay, use a new key.",
-		Curl:     `curl -i "$BASE/idempotency-keys/a-key-older-than-the-retention" -H "Authorization: Bearer demo-acme-key"`,
+		Unseen: "The key has to be older than KEY_RETENTION, 48 hours by default. Start the demo with KEY_RETENTION=1m PSP_KEY_MEMORY=1m, pay, " +
+			"and ask two minutes later for GET /idempotency-keys/ and the key.",
 	},
 	{
 		Code: BodyTooLarge, Status: 413, Title: "The request body is too large",
 		Meaning:  "A request body may have 16 KiB at most, and that of a webhook 64 KiB.",
 		WhatToDo: "Send less: references belong in metadata, documents elsewhere.",
-		Curl: `head -c 20000 /dev/zero | tr '\0' ' ' | curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" ` +
-			`-H "Content-Type: application/json" -H "Idempotency-Key: too-large-$(date +%s)" --data-binary @-`,
+		Curl: `head -c 20000 /dev/zero | tr '\0' ' ' | curl -i ` + pay +
+			`-H "Idempotency-Key: too-large-$(date +%s)" --data-binary @-`,
 	},
 	{
 		Code: UnsupportedMediaType, Status: 415, Title: "The request body is not JSON",
@@ -226,54 +227,48 @@ var catalogue = []Entry{
 			"answer nor a new payment would be what you asked for.",
 		WhatToDo: "If this is a new payment, send it under a new key. If it is a retry, send exactly what you sent before. " +
 			"Spelling differences of the JSON do not matter, values do.",
-		Curl: `K=reused-$(date +%s); for A in 12000 13000; do curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" ` +
-			`-H "Content-Type: application/json" -H "Idempotency-Key: $K" ` +
-			`-d "{\"customerId\":\"cus-1\",\"amountCents\":$A,\"currency\":\"KRW\"}"; done`,
+		Curl: `K=reused-$(date +%s); for A in 12000 13000; do curl -i ` + pay + `-H "Idempotency-Key: $K" ` +
+			`-d "{\"customerId\":\"cus-1\",\"amountCents\":$A,\"currency\":\"USD\"}"; done`,
 	},
 	{
 		Code: RateLimited, Status: 429, Title: "Too many requests", Retryable: true,
 		Meaning:  "Your account has sent more requests than it may in this time. The key was not used.",
 		WhatToDo: "Wait for as many seconds as Retry-After says, then send the same request with the same key.",
-		Curl: `curl -s -Z -o /dev/null -w '%{http_code}\n' -H "Authorization: Bearer demo-acme-key" ` +
-			`"$BASE/payments?limit=1#[1-400]" | sort | uniq -c`,
+		Curl:     `curl -s -Z "$BASE/payments?limit=1#[1-400]" ` + asGuest + `| grep rate_limited | head -n 1`,
 	},
 	{
 		Code: InternalError, Status: 500, Title: "Internal error", Retryable: true,
 		Meaning: "Something went wrong that the service did not foresee. What happened to the payment is kept under its key; " +
 			"the answer says nothing about the inside.",
 		WhatToDo: "Send the same request with the same key: it never charges twice. Quote X-Request-Id when you report it.",
-		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
-			`-H "Idempotency-Key: the-key-of-the-failed-request" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
+		Unseen:   "It takes a mistake in the program, and no request is known that meets one.",
 	},
 	{
 		Code: IdempotencyStoreUnavailable, Status: 503, Title: "The key store is unavailable", Retryable: true,
 		Meaning: "The database that remembers keys cannot be reached or cannot take more. Without it nobody may charge, so " +
 			"the payment provider was not asked.",
 		WhatToDo: "Wait for as many seconds as Retry-After says, then send the same request with the same key.",
-		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
-			`-H "Idempotency-Key: the-key-of-the-failed-request" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
+		Unseen:   "It takes a database that is down, full or too slow: no request alone does that. Stop PostgreSQL while the API runs, and pay.",
 	},
 	{
 		Code: PSPUnavailable, Status: 503, Title: "The payment provider is unavailable", Retryable: true,
 		Meaning: "The payment provider could not be reached, and it is certain that it has not charged: the request was never sent. " +
 			"To an operator it says that the provider did not answer, so that there is no fresh proof.",
 		WhatToDo: "Wait for as many seconds as Retry-After says, then send the same request with the same key. It is executed again.",
-		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
-			`-H "Idempotency-Key: the-key-of-the-failed-request" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
+		Curl: `seq 100 | xargs -P 100 -I {} curl -s ` + pay + `-H "Idempotency-Key: crowded-$(date +%s)-{}" ` +
+			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":"pm_slow"}' | grep psp_unavailable | head -n 1`,
 	},
 	{
 		Code: ShuttingDown, Status: 503, Title: "The server is shutting down", Retryable: true,
 		Meaning:  "This server takes no new work while it finishes what it has begun. Nothing was done for this request.",
 		WhatToDo: "Wait for as many seconds as Retry-After says, then send the same request with the same key: another server, or the same one after its restart, will take it.",
-		Curl: `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" ` +
-			`-H "Idempotency-Key: the-key-of-the-failed-request" -d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`,
+		Unseen:   "Only a process that is about to end answers so, on connections that were open before. Stop the API while clients send to it.",
 	},
 	{
 		Code: WebhooksNotConfigured, Status: 503, Title: "Webhooks are not configured", Retryable: true,
 		Meaning: "This server has no webhook secret, so it cannot tell a genuine webhook from a forged one, and takes none. " +
 			"Payments are settled by polling all the same.",
 		WhatToDo: "Send the webhook again later. Whoever runs the server gives it the secret that the payment provider signs with.",
-		Curl: `curl -i "$BASE/webhooks/psp" -H "Content-Type: application/json" -H "webhook-id: evt_early" ` +
-			`-H "webhook-timestamp: $(date +%s)" -H "webhook-signature: v1,Zm9yZ2Vk" -d '{"type":"charge.succeeded"}'`,
+		Unseen:   "The demo has webhook secrets. A server without WEBHOOK_SECRETS answers every POST /webhooks/psp with this problem.",
 	},
 }

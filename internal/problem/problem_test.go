@@ -114,7 +114,10 @@ func TestEveryEntryExplainsItself(t *testing.T) {
 		if entry.Title == "" || entry.Meaning == "" || entry.WhatToDo == "" {
 			t.Errorf("%s lacks an explanation: %+v", entry.Code, entry)
 		}
-		if !strings.Contains(entry.Curl, `curl `) || !strings.Contains(entry.Curl, "$BASE/") || strings.Contains(entry.Curl, "\n") {
+		if (entry.Curl == "") == (entry.Unseen == "") {
+			t.Errorf("%s: needs either a line that shows it or a reason why there is none", entry.Code)
+		}
+		if entry.Curl != "" && (!strings.Contains(entry.Curl, `curl `) || !strings.Contains(entry.Curl, "$BASE/") || strings.Contains(entry.Curl, "\n")) {
 			t.Errorf("%s: the curl example must be one line against $BASE: %s", entry.Code, entry.Curl)
 		}
 		if found, ok := problem.Lookup(entry.Code); !ok || found != entry {

@@ -22,27 +22,55 @@ var files embed.FS
 // rapidocVersion is the release that rapidoc/ holds. The reader's URL carries it, so browsers may keep the file forever.
 const rapidocVersion = "9.3.8"
 
-// Handler serves GET (and HEAD) of /, /docs and below, /problems, /problems/{code} and /openapi.yaml. publicURL is the base
-// of the addresses in the pages' curl lines; openapi is the document's bytes. It panics if an embedded file is broken.
-func Handler(publicURL string, openapi []byte) http.Handler {
-	publicURL = strings.TrimRight(publicURL, "/")
+// Addresses are what the pages lead to and what their curl lines ask. Each is a base, with or without a slash at its end.
+type Addresses struct {
+	Public   string
+	Operator string // the operator's listener, as the machine reaches it on which it listens
+	PSP      string // a page of the payment provider's for people; empty where there is none
+}
+
+func (a Addresses) trimmed() Addresses {
+	return Addresses{strings.TrimRight(a.Public, "/"), strings.TrimRight(a.Operator, "/"), strings.TrimRight(a.PSP, "/")}
+}
+
+// Handler serves GET (and HEAD) of /, /docs and below, /problems, /problems/{code} and /openapi.yaml on the public listener. openapi is
+// the document's bytes. It panics if an embedded file is broken.
+func Handler(at Addresses, openapi []byte) http.Handler {
+	at = at.trimmed()
 	look := newLook()
 	nothing := look.page("nothing.html", "Nothing here", http.StatusNotFound, nil)
 	mux := http.NewServeMux()
-	mux.Handle("GET /{$}", look.page("index.html", "Payonce", http.StatusOK, tryLines(publicURL)))
+	mux.Handle("GET /{$}", look.page("index.html", "Payonce", http.StatusOK, tryLines(at)))
 	mux.Handle("GET /", nothing)
 	mux.Handle("GET /problems", look.page("problems.html", "Problems", http.StatusOK, problem.All()))
-	mux.Handle("GET /problems/{code}", problemPages(look, publicURL))
-	mux.Handle("GET /openapi.yaml", document("application/yaml", revalidate, openapi))
+	mux.Handle("GET /problems/{code}", problemPages(look, at))
+	handleReader(mux, publicReader(at), openapi)
+	return clean(mux, nothing)
+}
 
-	mux.Handle("GET /docs", reader())
+// OperatorHandler serves GET (and HEAD) of /docs and below, and of /openapi.yaml, on the operator's listener, and leaves the rest to nothing.
+// Its reader has the operations of that listener: a browser asks none but the server that it has the page from.
+func OperatorHandler(at Addresses, openapi []byte, nothing http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /", nothing)
+	handleReader(mux, operatorReader(at.trimmed()), openapi)
+	return clean(mux, nothing)
+}
+
+// handleReader adds the reader with its files, and the document that it reads.
+func handleReader(mux *http.ServeMux, reader http.Handler, openapi []byte) {
+	mux.Handle("GET /openapi.yaml", document("application/yaml", revalidate, openapi))
+	mux.Handle("GET /docs", reader)
 	mux.Handle("GET /docs/docs.js", document("text/javascript; charset=utf-8", revalidate, embedded("assets/docs.js")))
 	mux.Handle("GET /docs/rapidoc-min.js",
 		document("text/javascript; charset=utf-8", keep, embedded("rapidoc/rapidoc-min.js")))
 	mux.Handle("GET /docs/rapidoc-min.js.LICENSE.txt",
 		document("text/plain; charset=utf-8", keep, embedded("rapidoc/rapidoc-min.js.LICENSE.txt")))
+}
+
+// clean answers with nothing where the mux would redirect /docs/../payments to /payments: no page has a second address.
+func clean(mux *http.ServeMux, nothing http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The mux would redirect /docs/../payments to /payments: no page has a second address.
 		if r.URL.Path != path.Clean(r.URL.Path) {
 			nothing.ServeHTTP(w, r)
 			return
@@ -52,11 +80,11 @@ func Handler(publicURL string, openapi []byte) http.Handler {
 }
 
 // problemPages renders one page per code beforehand.
-func problemPages(look look, publicURL string) http.Handler {
+func problemPages(look look, at Addresses) http.Handler {
 	unknown := look.page("unknown.html", "No such problem", http.StatusNotFound, problem.All())
 	known := map[string]http.Handler{}
 	for _, entry := range problem.All() {
-		entry.Curl = shown(entry.Curl, publicURL)
+		entry.Curl = shown(entry.Curl, at)
 		known[string(entry.Code)] = look.page("problem.html", entry.Title, http.StatusOK, entry)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -68,21 +96,26 @@ func problemPages(look look, publicURL string) http.Handler {
 	})
 }
 
-// shown is a curl line as the page shows it: with the server's address, and broken where a shell lets it be broken.
-func shown(curl, publicURL string) string {
-	return strings.NewReplacer("$BASE", publicURL, " -H ", " \\\n  -H ", " -d ", " \\\n  -d ", " | sed ", " \\\n  | sed ", "; curl ", ";\ncurl ").Replace(curl)
+// shown is a curl line as the page shows it: with the servers' addresses, and broken where a shell lets it be broken.
+func shown(curl string, at Addresses) string {
+	return strings.NewReplacer("$BASE", at.Public, "$OPERATOR", at.Operator, " -H ", " \\\n  -H ", " -d ", " \\\n  -d ",
+		" | sed ", " \\\n  | sed ", "; curl ", ";\ncurl ", "; ID=", ";\nID=", "; for ", ";\nfor ").Replace(curl)
 }
 
-// try holds the start page's commands.
-type try struct{ Pay, Lose, Inspect string }
+// try holds the start page's commands, and where else it leads.
+type try struct {
+	Addresses
+	Pay, Lose, Inspect string
+}
 
-func tryLines(publicURL string) try {
+func tryLines(at Addresses) try {
 	const post = `curl -i "$BASE/payments" -H "Authorization: Bearer demo-acme-key" -H "Content-Type: application/json" `
 	return try{
+		Addresses: at,
 		Pay: shown(post+`-H "Idempotency-Key: my-first-payment-1" `+
-			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}'`, publicURL),
+			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD"}'`, at),
 		Lose: shown(post+`-H "Idempotency-Key: my-lost-payment-1" `+
-			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"KRW","paymentMethod":"pm_timeout_charged"}'`, publicURL),
-		Inspect: shown(`curl -i "$BASE/idempotency-keys/my-lost-payment-1" -H "Authorization: Bearer demo-acme-key"`, publicURL),
+			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":"pm_timeout_charged"}'`, at),
+		Inspect: shown(`curl -i "$BASE/idempotency-keys/my-lost-payment-1" -H "Authorization: Bearer demo-acme-key"`, at),
 	}
 }

@@ -18,7 +18,11 @@ import (
 	"payonce/internal/problem"
 )
 
-const publicURL = "https://pay.example"
+const (
+	publicURL   = "https://pay.example"
+	operatorURL = "http://localhost:8081"
+	pspURL      = "http://localhost:8082"
+)
 
 func get(t *testing.T, path string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
@@ -32,7 +36,18 @@ func getFrom(t *testing.T, publicURL, method, path string, header ...string) *ht
 		request.Header.Set(header[i], header[i+1])
 	}
 	answer := httptest.NewRecorder()
-	pages.Handler(publicURL, []byte("openapi: 3.1.0\n")).ServeHTTP(answer, request)
+	at := pages.Addresses{Public: publicURL, Operator: operatorURL, PSP: pspURL}
+	pages.Handler(at, []byte("openapi: 3.1.0\n")).ServeHTTP(answer, request)
+	return answer
+}
+
+// getOperators asks the pages of the operator's listener.
+func getOperators(t *testing.T, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	at := pages.Addresses{Public: publicURL + "/", Operator: operatorURL}
+	pages.OperatorHandler(at, []byte("openapi: 3.1.0\n"), http.NotFoundHandler()).
+		ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 	return answer
 }
 
@@ -44,7 +59,7 @@ func TestEveryProblemTypeHasItsPage(t *testing.T) {
 			t.Errorf("%s: status %d", entry.Code, answer.Code)
 		}
 		text := html.UnescapeString(answer.Body.String())
-		for _, part := range []string{entry.Title, entry.Meaning, entry.WhatToDo, string(entry.Code)} {
+		for _, part := range []string{entry.Title, entry.Meaning, entry.WhatToDo, string(entry.Code), entry.Unseen} {
 			if !strings.Contains(text, part) {
 				t.Errorf("%s: the page lacks %q", entry.Code, part)
 			}
@@ -77,7 +92,9 @@ func TestEveryCurlLineIsAShellCommandForThisServer(t *testing.T) {
 	t.Parallel()
 	paths := []string{"/"}
 	for _, entry := range problem.All() {
-		paths = append(paths, "/problems/"+string(entry.Code))
+		if entry.Curl != "" {
+			paths = append(paths, "/problems/"+string(entry.Code))
+		}
 	}
 	for _, path := range paths {
 		commands := preformatted.FindAllStringSubmatch(get(t, path).Body.String(), -1)
@@ -86,8 +103,8 @@ func TestEveryCurlLineIsAShellCommandForThisServer(t *testing.T) {
 		}
 		for _, command := range commands {
 			line := html.UnescapeString(command[1])
-			if !strings.Contains(line, publicURL+"/") || strings.Contains(line, "$BASE") {
-				t.Errorf("%s: the command is not for this server: %s", path, line)
+			if !strings.Contains(line, publicURL+"/") || strings.Contains(line, "$BASE") || strings.Contains(line, "$OPERATOR") || strings.Contains(line, "KRW") {
+				t.Errorf("%s: the command is not for this server, or not in dollars: %s", path, line)
 			}
 			// A line may be broken at a continuation or after a semicolon; elsewhere it would be two commands.
 			for _, part := range strings.Split(strings.ReplaceAll(line, " \\\n", " "), ";\n") {
@@ -104,8 +121,8 @@ func TestEveryCurlLineIsAShellCommandForThisServer(t *testing.T) {
 
 var address = regexp.MustCompile(`(?:href|src|spec-url)="([^"]*)"`)
 
-// Follows every link from the start page, so a page that moves breaks here. The operator's listener and other hosts would
-// not be a path, and fail as well.
+// Follows every link from the start page, so a page that moves breaks here. Of other servers, there are the operator's reference and the
+// provider's page, and nothing else.
 func TestEveryAddressIsOnThisServerAndAnswers(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -117,6 +134,9 @@ func TestEveryAddressIsOnThisServerAndAnswers(t *testing.T) {
 			continue
 		}
 		seen[path] = true
+		if path == operatorURL+"/docs" || path == pspURL+"/" {
+			continue
+		}
 		if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") {
 			t.Errorf("%s is on another server", path)
 			continue
@@ -131,7 +151,9 @@ func TestEveryAddressIsOnThisServerAndAnswers(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/docs", "/problems", "/openapi.yaml", "/docs/docs.js", "/problems/not_found"} {
+	for _, path := range []string{
+		"/docs", "/problems", "/openapi.yaml", "/docs/docs.js", "/problems/not_found", operatorURL + "/docs", pspURL + "/",
+	} {
 		if !seen[path] {
 			t.Errorf("%s is not linked from anywhere", path)
 		}
@@ -161,18 +183,55 @@ func TestPolicyAllowsTheStylesheetAndNoScript(t *testing.T) {
 
 func TestReaderRunsScriptsOfThisServerOnly(t *testing.T) {
 	t.Parallel()
-	answer := get(t, "/docs")
-	directives := strings.Split(answer.Header().Get("Content-Security-Policy"), "; ")
-	for _, want := range []string{"default-src 'none'", "script-src 'self'", "connect-src 'self'"} {
-		if !slices.Contains(directives, want) {
-			t.Errorf("the policy %q lacks %q", directives, want)
+	for _, answer := range []*httptest.ResponseRecorder{get(t, "/docs"), getOperators(t, "/docs")} {
+		directives := strings.Split(answer.Header().Get("Content-Security-Policy"), "; ")
+		for _, want := range []string{"default-src 'none'", "script-src 'self'", "connect-src 'self'"} {
+			if !slices.Contains(directives, want) {
+				t.Errorf("the policy %q lacks %q", directives, want)
+			}
+		}
+		if !strings.Contains(answer.Body.String(), `load-fonts="false"`) {
+			t.Error("the reader would load fonts from elsewhere")
+		}
+		if strings.Contains(answer.Body.String(), "<script>") {
+			t.Error("the page has an inline script, which its policy forbids")
 		}
 	}
-	if !strings.Contains(answer.Body.String(), `load-fonts="false"`) {
-		t.Error("the reader would load fonts from elsewhere")
+}
+
+func TestEachListenerHasAReaderOfItsOwn(t *testing.T) {
+	t.Parallel()
+	public, operators := get(t, "/docs").Body.String(), getOperators(t, "/docs").Body.String()
+	for page, parts := range map[string][]string{
+		public:    {`data-listener="public"`, `data-api-key="demo-acme-key"`, `href="` + operatorURL + `/docs"`},
+		operators: {`data-listener="operator"`, `data-api-key="demo-operator-key"`, `href="` + publicURL + `/docs"`},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(page, part) {
+				t.Errorf("the reader lacks %s:\n%s", part, page)
+			}
+		}
 	}
-	if strings.Contains(answer.Body.String(), "<script>") {
-		t.Error("the page has an inline script, which its policy forbids")
+	// All that the reader loads is on the operator's listener, too. What is not the reader's is not there.
+	for _, found := range regexp.MustCompile(`(?:src|spec-url)="([^"]*)"`).FindAllStringSubmatch(operators, -1) {
+		if answer := getOperators(t, html.UnescapeString(found[1])); answer.Code != http.StatusOK {
+			t.Errorf("%s: status %d", found[1], answer.Code)
+		}
+	}
+	for _, path := range []string{"/", "/problems", "/docs/../operator/summary", "/docs/nothing.js"} {
+		if answer := getOperators(t, path); answer.Code != http.StatusNotFound {
+			t.Errorf("%s: status %d, want 404", path, answer.Code)
+		}
+	}
+}
+
+func TestStartPageNamesNoPageOfAProviderThatHasNone(t *testing.T) {
+	t.Parallel()
+	answer := httptest.NewRecorder()
+	pages.Handler(pages.Addresses{Public: publicURL, Operator: operatorURL}, nil).
+		ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	if strings.Contains(answer.Body.String(), "PSP") {
+		t.Error("the start page leads to a page of the provider's")
 	}
 }
 
@@ -234,7 +293,7 @@ func TestOpenAPIDocumentIsServedAsItIs(t *testing.T) {
 
 func TestHeadAnswersLikeGetWithoutABody(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(pages.Handler(publicURL, nil))
+	server := httptest.NewServer(pages.Handler(pages.Addresses{Public: publicURL}, nil))
 	t.Cleanup(server.Close)
 	for _, path := range []string{"/", "/docs", "/problems/not_found", "/openapi.yaml"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodHead, server.URL+path, nil)

@@ -12,10 +12,30 @@ import (
 const readerPolicy = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-func reader() http.Handler {
+// link is one in the reader's column.
+type link struct{ To, Text string }
+
+func publicReader(at Addresses) http.Handler {
+	return reader("public", "demo-acme-key", []link{
+		{"/", "Start page"}, {"/problems", "Problems"}, {"/openapi.yaml", "OpenAPI"}, {at.Operator + "/docs", "Operator"},
+	})
+}
+
+func operatorReader(at Addresses) http.Handler {
+	return reader("operator", "demo-operator-key", []link{
+		{at.Public + "/", "Start page"}, {at.Public + "/problems", "Problems"}, {"/openapi.yaml", "OpenAPI"}, {at.Public + "/docs", "Public API"},
+	})
+}
+
+// reader is the page for one of the listeners. apiKey is the demo's, to try with.
+func reader(listener, apiKey string, links []link) http.Handler {
 	var html bytes.Buffer
 	docs := template.Must(template.ParseFS(files, "templates/docs.html"))
-	if err := docs.Execute(&html, struct{ Version string }{rapidocVersion}); err != nil {
+	err := docs.Execute(&html, struct {
+		Version, Listener, APIKey string
+		Links                     []link
+	}{rapidocVersion, listener, apiKey, links})
+	if err != nil {
 		panic(fmt.Sprintf("render docs.html: %v", err)) // the template is ours and embedded
 	}
 	return htmlPage(html.Bytes(), http.StatusOK, readerPolicy)

@@ -5,7 +5,16 @@ const reader = document.querySelector("rapi-doc");
 const freshKey = crypto.randomUUID ? crypto.randomUUID() : "try-" + Date.now() + "-" + Math.random().toString(16).slice(2);
 
 reader.addEventListener("before-render", (event) => {
-  const operations = Object.values(event.detail.spec.paths).flatMap((path) => Object.values(path));
+  const spec = event.detail.spec;
+  // In the document, the operator's paths have a server of their own. The page may ask its own server alone, so it shows what that one answers.
+  for (const [path, item] of Object.entries(spec.paths)) {
+    if (Boolean(item.servers) !== (reader.dataset.listener === "operator")) {
+      delete spec.paths[path];
+    }
+    delete item.servers;
+  }
+  spec.servers = [{ url: "/" }];
+  const operations = Object.values(spec.paths).flatMap((path) => Object.values(path));
   for (const parameter of operations.flatMap((operation) => operation.parameters ?? [])) {
     if (parameter.name === "Idempotency-Key") {
       parameter.examples.bare.value = freshKey;
