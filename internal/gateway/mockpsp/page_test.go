@@ -78,7 +78,7 @@ func TestPageShowsWebhooksAndSetsTheirDisorder(t *testing.T) {
 			t.Errorf("the page does not show %q", want)
 		}
 	}
-	receiver := `To <a href="` + r.server.URL + `/">` + r.server.URL + `</a>:`
+	receiver := `Webhooks go to <a href="` + r.server.URL + `/">` + r.server.URL + `</a>.`
 	if !strings.Contains(shown, receiver) || strings.Contains(strings.Replace(shown, receiver, "", 1), "//") {
 		t.Error("the page must lead to the receiver, and nowhere else")
 	}
@@ -132,11 +132,11 @@ func TestEachRandomFaultIsExplained(t *testing.T) {
 func TestPageLeadsToTheReceiverWhereABrowserMayReachIt(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
-		"http://localhost:8080/webhooks/psp":     `To <a href="http://localhost:8080/">http://localhost:8080</a>:`,
-		"http://127.0.0.1:8080/hooks?token=tell": `To <a href="http://127.0.0.1:8080/">http://127.0.0.1:8080</a>:`,
-		"http://me:tell@[::1]:8080/hooks":        `To <a href="http://[::1]:8080/">http://[::1]:8080</a>:`,
-		"http://api:8080/webhooks/psp":           `To http://api:8080:`,
-		"https://pay.example/tell":               `To https://pay.example:`,
+		"http://localhost:8080/webhooks/psp":     `Webhooks go to <a href="http://localhost:8080/">http://localhost:8080</a>.`,
+		"http://127.0.0.1:8080/hooks?token=tell": `Webhooks go to <a href="http://127.0.0.1:8080/">http://127.0.0.1:8080</a>.`,
+		"http://me:tell@[::1]:8080/hooks":        `Webhooks go to <a href="http://[::1]:8080/">http://[::1]:8080</a>.`,
+		"http://api:8080/webhooks/psp":           `Webhooks go to http://api:8080.`,
+		"https://pay.example/tell":               `Webhooks go to https://pay.example.`,
 	} {
 		p := setup(t, func(c *Config) { c.WebhookURL = given })
 		if page := p.get("/").body; !strings.Contains(page, want) || strings.Contains(page, "tell") {
