@@ -57,7 +57,7 @@ migrate: ## bring the database at DATABASE_URL to the newest schema
 	@exec bin/api migrate
 
 .PHONY: postman
-postman: ## run the Postman collection against a demo of its own
+postman: ## run the Postman collection against a demo of its own; EXAMPLES=1 saves the answers in it
 	@$(BUILD) -o bin/demo ./cmd/demo
 	@tools/postman bin/demo
 

@@ -166,9 +166,11 @@ func listed(names, name string) string {
 		return names
 	}
 	if len(all) == pageNames {
-		name = "…"
+		return names + ", …"
 	}
-	return names + ", " + name
+	all = append(all, name)
+	slices.Sort(all)
+	return strings.Join(all, ", ")
 }
 
 // receiverOf is where the webhooks go: the scheme and the host alone, since the rest may hold a password. A name inside a network of containers
