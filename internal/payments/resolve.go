@@ -78,7 +78,7 @@ func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (Resolution
 // found settles the key with the record: with what lies under its key, whatever that refers to. More than one is one too many, and each
 // further one is evidence of that. What was executed comes first: nobody may be told of a refusal when money has moved.
 func (r *Resolver) found(ctx context.Context, c *caseFile, sight idempotency.Sight, l gateway.Found) (Resolution, error) {
-	resolution, known := Resolved, false
+	resolution, known := Moot, false
 	before := &keyState{execution: sight.Execution, status: sight.Status}
 	for _, record := range executedFirst(l.Records) {
 		if resolution == ToOperator && !known && !record.Executed() {
@@ -89,9 +89,15 @@ func (r *Resolver) found(ctx context.Context, c *caseFile, sight idempotency.Sig
 			return "", err
 		}
 		before = nil // the next record meets what this one has come to
-		if _, lettered := finding.(Lettered); lettered {
+		switch finding.(type) {
+		case Lettered:
 			resolution = ToOperator
-		} else {
+		case Settled:
+			known = true
+			if resolution == Moot {
+				resolution = Resolved
+			}
+		case Confirmed, LeftAlone: // another writer was faster, or is at work: this lookup has resolved nothing
 			known = true
 		}
 	}

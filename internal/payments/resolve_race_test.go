@@ -132,6 +132,29 @@ func TestRecordThatIsFoundCountsWhenTheKeyHasMoved(t *testing.T) {
 	}
 }
 
+// A key counts as resolved once: by the lookup that has completed it, not by one that finds it completed.
+func TestLookupThatOnlyConfirmsIsMoot(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	for who, overtakes := range map[string]func(*stage){
+		"webhook": func(g *stage) { g.settle(SourceWebhook, g.record) },
+		"lookup": func(g *stage) {
+			psp.onLookup(finds(g.record))
+			g.resolves(Resolved)
+		},
+	} {
+		g := s.charging(key("order", who)).lost().windowPasses()
+		h := newHeld(t)
+		psp.onLookup(h.before(finds(g.record)))
+		if got := whileAsked(h, g.asks, func() { overtakes(g) }); got != Moot {
+			t.Errorf("%s was faster: resolved to %q", who, got)
+		}
+		g.wantStatus(idempotency.CompletedStatus, 1)
+	}
+	s.wantLetters()
+}
+
 // What contradicts the request contradicts the result, too, once there is one: an operator must read what was answered meanwhile.
 func TestContradictionIsHeldAgainstWhatTheKeyHasBecome(t *testing.T) {
 	t.Parallel()
