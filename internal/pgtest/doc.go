@@ -9,6 +9,9 @@
 // The databases are migrated as the role payonce_migrator, and the other roles
 // have their rights there (As).
 //
+// The clusters are in memory where there is room (/dev/shm), else with the temporary
+// files. TMPDIR names another place.
+//
 // Invariants: two tests never share a database; two test binaries never share a
 // cluster, so packages can be tested at the same time; a cluster whose test
 // binary was killed is removed by a later one.
