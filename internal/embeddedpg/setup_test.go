@@ -61,7 +61,7 @@ func newCluster(t *testing.T) string {
 }
 
 func makePristine() (string, error) {
-	dir, err := os.MkdirTemp("", "epg-")
+	dir, err := os.MkdirTemp(ScratchDir(), "epg-")
 	if err != nil {
 		return "", err
 	}
@@ -112,7 +112,7 @@ func runStarter(dir string) int {
 // closed to others.
 func newDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "epg-")
+	dir, err := os.MkdirTemp(ScratchDir(), "epg-")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,12 +7,13 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"payonce/internal/embeddedpg"
 )
 
 const (
 	homePrefix = "payonce-pgtest-"
 	homeLock   = "owner"
-	memory     = "/dev/shm" // a file system in memory, on Linux
 	// settleTime is how long a directory may be without its lock: its owner is
 	// between two lines of open.
 	settleTime = time.Minute
@@ -47,10 +48,10 @@ func (d *directory) newDataDir() (string, error) {
 }
 
 func (d *directory) open() error {
-	for _, parent := range []string{os.TempDir(), memory} {
+	for _, parent := range embeddedpg.ScratchDirs() {
 		sweep(parent)
 	}
-	path, err := os.MkdirTemp(clusterParent(), homePrefix)
+	path, err := os.MkdirTemp(embeddedpg.ScratchDir(), homePrefix)
 	if err != nil {
 		return err
 	}
@@ -64,17 +65,6 @@ func (d *directory) open() error {
 		return err
 	}
 	return syscall.Flock(int(d.lock.Fd()), syscall.LOCK_EX)
-}
-
-// clusterParent prefers memory, unless TMPDIR names a place. Each test creates and drops a database of 600 files, and ext4 searches for a free inode
-// past all that were freed in the last seconds: on a disk, half of the CPU time of all tests goes there.
-func clusterParent() string {
-	if os.Getenv("TMPDIR") == "" {
-		if dir := inMemory(); dir != "" {
-			return dir
-		}
-	}
-	return os.TempDir()
 }
 
 func (d *directory) close() error {

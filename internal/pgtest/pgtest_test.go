@@ -205,20 +205,3 @@ type failures struct {
 func (f *failures) Errorf(format string, args ...any) {
 	f.reported = append(f.reported, fmt.Sprintf(format, args...))
 }
-
-//nolint:paralleltest // TMPDIR is the process's
-func TestTMPDIRNamesThePlaceOfTheClusters(t *testing.T) {
-	named := t.TempDir()
-	t.Setenv("TMPDIR", named)
-	if got := clusterParent(); got != named {
-		t.Errorf("clusters go to %s, want %s", got, named)
-	}
-	t.Setenv("TMPDIR", "")
-	want := inMemory()
-	if want == "" {
-		want = os.TempDir()
-	}
-	if got := clusterParent(); got != want {
-		t.Errorf("clusters go to %s, want %s", got, want)
-	}
-}

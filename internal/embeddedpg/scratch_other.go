@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package embeddedpg
+
+func memoryHasRoom() bool { return false }
