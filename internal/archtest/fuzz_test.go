@@ -105,8 +105,8 @@ var parsers = map[string]string{
 	"internal/webhooks.parseSecret":         "FuzzSecret",
 }
 
-// testTools read what tests send. The reader of the wire protocol has a target all the same.
-var testTools = []string{"internal/archtest", "internal/e2e", "internal/pgtest"}
+// testTools read what tests send and say. The reader of the wire protocol has a target all the same.
+var testTools = []string{"internal/archtest", "internal/e2e", "internal/pgtest", "internal/testrun"}
 
 // decoders are the calls by which a parser is known; strconv's are found by their prefix.
 var decoders = []string{

@@ -32,6 +32,7 @@ var places = []string{
 	"internal/statement",
 	"internal/telemetry",
 	"internal/tenants",
+	"internal/testrun",
 	"internal/webhooks",
 }
 

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// module is one with tests that end in each way.
+var module = map[string]string{
+	"go.mod":             "module payonce\n\ngo 1.26\n",
+	"well/a_test.go":     "package well\nimport \"testing\"\nfunc TestA(t *testing.T) { t.Log(\"chatter\"); t.Run(\"sub\", func(*testing.T) {}) }\nfunc TestB(t *testing.T) { t.Skip() }\n",
+	"untested/a.go":      "package untested\n",
+	"failing/a_test.go":  "package failing\nimport \"testing\"\nfunc TestC(t *testing.T) { t.Run(\"sub\", func(t *testing.T) { t.Error(\"the reason\") }) }\nfunc TestD(*testing.T) {}\n",
+	"unbuilt/a_test.go":  "package unbuilt\nvar x int = missing\n",
+	"panicked/a_test.go": "package panicked\nimport \"testing\"\nfunc TestE(*testing.T) { panic(\"out of order\") }\n",
+}
+
+func runOn(t *testing.T, packages ...string) (code int, lines []string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range module {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	var out strings.Builder
+	code, err := run(t.Context(), "go", packages, &out, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code, strings.Split(strings.TrimSuffix(regexp.MustCompile(`\d+(\.\d+)? s\b`).ReplaceAllString(out.String(), "N s"), "\n"), "\n")
+}
+
+//nolint:paralleltest // it changes the directory
+func TestWhatIsWellIsALineForEachPackage(t *testing.T) {
+	code, lines := runOn(t, "./well")
+	want := []string{"1/1 packages, N s: ok well (N s)", "1 passed, 0 failed, 1 skipped in 1 of 1 packages, N s"}
+	if code != 0 || !slices.Equal(lines, want) {
+		t.Errorf("exit %d, and\n%s", code, strings.Join(lines, "\n"))
+	}
+}
+
+//nolint:paralleltest // it changes the directory
+func TestFailuresAreToldWholeAtTheEnd(t *testing.T) {
+	code, lines := runOn(t, "./...")
+	if last := lines[len(lines)-1]; code != 1 || last != "2 passed, 3 failed, 1 skipped in 4 of 4 packages, N s" {
+		t.Errorf("exit %d, and the last line is %q", code, last)
+	}
+	all := strings.Join(lines, "\n")
+	progress, failures, _ := strings.Cut(all, "=== FAILED")
+	for _, part := range []string{" ok well (", " FAILED failing (", " FAILED unbuilt (", " FAILED panicked ("} {
+		if !strings.Contains(progress, part) {
+			t.Errorf("no %q in\n%s", part, progress)
+		}
+	}
+	for _, part := range []string{"payonce/failing TestC/sub\n", "the reason", "undefined: missing", "panic: out of order"} {
+		if strings.Count(failures, part) != 1 {
+			t.Errorf("not once %q in\n%s", part, failures)
+		}
+	}
+	if strings.Contains(all, "chatter") {
+		t.Errorf("what is well is not quiet:\n%s", all)
+	}
+}
+
+func TestSilenceIsBrokenNowAndThen(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	now := time.Now()
+	r := newReport(3, &out, func() time.Time { return now })
+	speaks := func(after time.Duration, want string) {
+		t.Helper()
+		out.Reset()
+		now = now.Add(after)
+		r.stillRunning()
+		if out.String() != want {
+			t.Errorf("it says %q, want %q", out.String(), want)
+		}
+	}
+	speaks(silence, "0/3 packages, 15 s: … building\n")
+	r.add(event{Action: "start", Package: "payonce/slow"})
+	r.add(event{Action: "start", Package: "payonce/quick"})
+	speaks(silence, "0/3 packages, 30 s: … quick, slow\n")
+	r.add(event{Action: "pass", Package: "payonce/quick", Elapsed: 1})
+	speaks(silence-1, "")
+	speaks(1, "1/3 packages, 45 s: … slow\n")
+}
