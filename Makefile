@@ -9,7 +9,7 @@
 
 GO ?= go
 FUZZTIME ?= 10s
-TEST_TIMEOUT ?= 10m
+TEST_TIMEOUT ?= 15m
 SEED ?= 1
 QUICK_VARIANTS = design no-fence no-window no-scan no-dedup retake-expired
 
@@ -39,9 +39,17 @@ demo: ## run everything in one process, on a private PostgreSQL; Ctrl-C ends it
 	@tools/build $(BUILD) -o bin/demo ./cmd/demo
 	@exec bin/demo
 
+# What takes long, and what stands for a whole class of cases, asks testing.Short() and is left to test-all. So is the race detector: with it, all
+# takes two to three times as long, and what it finds is the same tomorrow.
 .PHONY: test
-test: ## run all tests, with the race detector where it works
-	$(GO) test $(shell tools/race-flag $(GO)) -shuffle=on -timeout $(TEST_TIMEOUT) ./...
+test: ## run the tests of every package, without the long ones, in three minutes; five the first time
+	@$(BUILD) -o bin/testrun ./internal/testrun
+	@bin/testrun $(GO) -short -count=1 -timeout $(TEST_TIMEOUT) ./...
+
+.PHONY: test-all
+test-all: ## run all tests in random order, with the race detector where it works, in ten minutes; CI does
+	@$(BUILD) -o bin/testrun ./internal/testrun
+	@bin/testrun $(GO) $(shell tools/race-flag $(GO)) -shuffle=on -count=1 -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: verify
 verify: verify-generated verify-tidy verify-format verify-vet lint verify-compose verify-tree ## check what must hold before every commit

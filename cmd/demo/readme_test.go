@@ -28,6 +28,9 @@ const patient = "sleep() { command sleep $(($1 * 3 / 2)); }\n"
 // The README's tour is run as it stands, against the demo as it starts, and its answers must be those that the README shows.
 func TestReadmeTourAnswersAsShown(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: the tour waits for leases, webhooks and lookups")
+	}
 	for _, tool := range []string{"bash", "curl"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("the tour needs %s", tool)

@@ -175,6 +175,9 @@ const rowInTheMiddle = "00000000-0000-0000-0000-00000000c351"
 
 func TestPlansOnABigAnalysedTable(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it fills and analyses big tables")
+	}
 	w, proxy := setupProxied(t)
 	w.prepareEverything(proxy)
 	conn := w.session()

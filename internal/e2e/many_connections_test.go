@@ -163,6 +163,9 @@ func served(c net.Conn) error {
 
 func TestTenThousandIdleConnectionsAreNoBurden(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: ten thousand connections")
+	}
 	w := setup(t)
 	// As it is shipped: what the race detector adds to this test's own binary is no cost of ours.
 	p := w.startProcess(`exec "$0" serve`, filepath.Join(buildPrograms(t), "api"))

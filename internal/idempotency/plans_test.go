@@ -164,6 +164,9 @@ func sound(plan, scan string) error {
 
 func TestPlansOnABigAnalysedTable(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it fills and analyses big tables")
+	}
 	b := setup(t)
 	conn, err := b.pool.Acquire(t.Context())
 	if err != nil {

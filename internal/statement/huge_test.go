@@ -35,6 +35,9 @@ const linesPerBreak = 5
 // Neither the length of a file nor the number of its breaks is felt in memory. Not in parallel: the heap is that
 // of all tests at once.
 func TestMemoryDoesNotDependOnTheLength(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a settlement file of 100 000 lines")
+	}
 	d := setup(t)
 	lines := hugeLines(t)
 	wanted := lines / linesPerBreak

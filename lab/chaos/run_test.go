@@ -13,6 +13,9 @@ import (
 // A whole run, as short as it can be: a few clients, and one API killed under them.
 func TestShortRunHoldsAndReports(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: a chaos run")
+	}
 	dir := t.TempDir()
 	environment := map[string]string{
 		"SEED": "11", "DURATION": "6s", "CLIENTS": "3", "RATE": "60", "ONLY": "kill-api", "KEEP": filepath.Join(dir, "kept"),

@@ -15,6 +15,9 @@ import (
 // One case as a test, the one that matters most. make failover runs the others.
 func TestNothingAcknowledgedIsLostWithThePrimary(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: a failover")
+	}
 	dir := t.TempDir()
 	environment := map[string]string{
 		"ONLY": "sync", "QUICK": "1", "SEED": "1", "REPORT": filepath.Join(dir, "report.json"), "KEEP": filepath.Join(dir, "kept"),

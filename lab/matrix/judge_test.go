@@ -60,6 +60,9 @@ func invariantsOf(found []violation) string {
 // A whole cell: nothing is found. Then something is made wrong, behind everybody's back.
 func TestCellFailsWhenTheWorldIsNotAsItShouldBe(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it builds the programs and plays a cell")
+	}
 	ctx, m := open(t)
 	chosen, err := selected(cells(flows()), "silent/4/ack-lost")
 	if err != nil {
@@ -110,6 +113,9 @@ func TestCellFailsWhenTheWorldIsNotAsItShouldBe(t *testing.T) {
 // What never comes to an end is told as that, with the state, when the time of its cell is over.
 func TestCellThatComesToNoEndIsABreachOfI2(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it builds the programs and plays a cell")
+	}
 	ctx, m := open(t)
 	chosen, err := selected(cells(flows()), "silent/2a/kill")
 	if err != nil {

@@ -40,6 +40,9 @@ func TestWithoutItsGuardAClaimBreaks(t *testing.T) {
 
 func TestUnexpectedVerdictIsAnError(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it searches the model")
+	}
 	v := quick(t)[0]
 	v.breaks = ""
 	var out strings.Builder

@@ -49,6 +49,9 @@ func open(t *testing.T) (context.Context, *world.Site) {
 // One test, since a site is dear: a kill in the middle of a payment, a crash of PostgreSQL, a pause, and what the reconciler makes of it.
 func TestWorldOutlivesWhatIsDoneToIt(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it builds the programs, and kills each of them")
+	}
 	ctx, site := open(t)
 	w, err := site.New(ctx, world.Plan{})
 	if err != nil {

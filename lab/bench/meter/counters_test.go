@@ -93,7 +93,7 @@ func TestCountersAreCompleteOnceTheSessionsAreClosed(t *testing.T) {
 func TestCountersAreCompleteOnceTheSessionsHaveIdledForLong(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("PostgreSQL takes ten seconds for this")
+		t.Skip("long: PostgreSQL takes ten seconds for this")
 	}
 	url, conn := quietServer(t)
 	worker := told(t, url)
