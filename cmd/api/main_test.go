@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // environment is a getenv that knows these variables only.
 func environment(pairs ...string) func(string) string {

@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const (
-	patience = 20 * time.Second
+	patience = time.Minute
 	apiKey   = "test-acme-key"
 )
 
@@ -106,7 +106,7 @@ func TestRunLeavesNoGoroutineBehind(t *testing.T) {
 
 func seed(t *testing.T, url string) {
 	t.Helper()
-	db, err := postgres.Open(t.Context(), url, postgres.DefaultLimits())
+	db, err := postgres.Open(t.Context(), url, pgtest.Limits())
 	if err != nil {
 		t.Fatal(err)
 	}

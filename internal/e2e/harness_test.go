@@ -42,7 +42,7 @@ const (
 	pspSecret   = "test-psp-secret"
 
 	// patience bounds every wait for an event. It is generous: reaching it is a failure, not a measurement.
-	patience = 30 * time.Second
+	patience = time.Minute
 )
 
 // world is everything that one test needs, and nothing that another one has.
@@ -132,7 +132,7 @@ func testSettings(t testing.TB, databaseURL, pspURL string) config.API {
 	t.Helper()
 	env := map[string]string{
 		"DATABASE_URL": databaseURL, "PSP_URL": pspURL, "PSP_SECRET": pspSecret,
-		"PUBLIC_URL": "http://payonce.test", "DB_ACQUIRE_TIMEOUT": "5s",
+		"PUBLIC_URL": "http://payonce.test", "DB_ACQUIRE_TIMEOUT": "30s", "DB_LOCK_TIMEOUT": "20s", "DB_STATEMENT_TIMEOUT": "30s",
 	}
 	settings, err := config.Load(func(name string) string { return env[name] })
 	if err != nil {
@@ -144,7 +144,7 @@ func testSettings(t testing.TB, databaseURL, pspURL string) config.API {
 func seedTenants(t testing.TB, url string) {
 	t.Helper()
 	ctx := t.Context()
-	db, err := postgres.Open(ctx, url, postgres.DefaultLimits())
+	db, err := postgres.Open(ctx, url, pgtest.Limits())
 	if err != nil {
 		t.Fatal(err)
 	}

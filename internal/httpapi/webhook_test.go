@@ -71,7 +71,7 @@ func setup(t *testing.T) *counter {
 	if _, err := c.pool.Exec(t.Context(), "CREATE TABLE jobs (event_id text NOT NULL)"); err != nil {
 		t.Fatal(err)
 	}
-	db, err := postgres.Open(context.Background(), c.proxy.URL(), postgres.DefaultLimits())
+	db, err := postgres.Open(context.Background(), c.proxy.URL(), pgtest.Limits())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const (
-	patience  = 20 * time.Second
+	patience  = time.Minute
 	pspSecret = "test-psp-secret"
 	clientKey = "order-0000000042"
 	scope     = "acme POST /payments"

@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const (
-	patience  = 20 * time.Second
+	patience  = time.Minute
 	pspSecret = "test-psp-secret"
 )
 

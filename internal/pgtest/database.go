@@ -13,9 +13,9 @@ import (
 
 const (
 	maxConns = 10
-	// closeTimeout is how long a connection may stay out of the pool after its
-	// test has ended.
-	closeTimeout = 5 * time.Second
+	// patience is how long a connection may stay out of the pool after its test has
+	// ended, and how long one is waited for.
+	patience = time.Minute
 )
 
 // New is a pool on a fresh, migrated database of the test's own. Both go away
@@ -31,7 +31,7 @@ func New(t testing.TB) *pgxpool.Pool {
 	if err != nil {
 		t.Fatalf("open pool: %v", err)
 	}
-	t.Cleanup(func() { closePool(t, pool, closeTimeout) })
+	t.Cleanup(func() { closePool(t, pool, patience) })
 	return pool
 }
 
@@ -67,7 +67,7 @@ func As(t testing.TB, connection string, role postgres.Role) string {
 
 // closePool does not wait for ever, as Close does, for a connection that a test
 // has forgotten to give back.
-func closePool(t testing.TB, pool *pgxpool.Pool, patience time.Duration) {
+func closePool(t testing.TB, pool *pgxpool.Pool, limit time.Duration) {
 	t.Helper()
 	closed := make(chan struct{})
 	go func() {
@@ -76,7 +76,14 @@ func closePool(t testing.TB, pool *pgxpool.Pool, patience time.Duration) {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(patience):
+	case <-time.After(limit):
 		t.Errorf("%d connections were not given back to the pool", pool.Stat().AcquiredConns())
 	}
+}
+
+// Limits are the defaults, with times that no test meets by accident, however busy its machine is.
+func Limits() postgres.Limits {
+	l := postgres.DefaultLimits()
+	l.Acquire, l.Connect, l.StatementTimeout, l.LockTimeout, l.IdleInTx = patience, patience, patience, patience, patience
+	return l
 }

@@ -19,12 +19,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// limits leave slow machines their time.
-func limits() postgres.Limits {
-	l := postgres.DefaultLimits()
-	l.Acquire = 30 * time.Second
-	return l
-}
+func limits() postgres.Limits { return pgtest.Limits() }
 
 // open is a DB with one empty table, notes.
 func open(t *testing.T, l postgres.Limits) *postgres.DB {
@@ -242,7 +237,7 @@ func TestSessionsAreLimitedUnlessTheURLSaysOtherwise(t *testing.T) {
 			"idle_in_transaction_session_timeout": "10s",
 		},
 	} {
-		db, err := postgres.Open(t.Context(), url+suffix, limits())
+		db, err := postgres.Open(t.Context(), url+suffix, postgres.DefaultLimits())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // patience bounds every wait for an event. Reaching it is a failure, not a measurement.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // desk is an inbox on a database of the test's own. Its jobs are rows of a table that the test owns.
 type desk struct {
@@ -56,7 +56,7 @@ func (d *desk) anotherInbox() *Inbox { return d.inboxSharing(postgres.DefaultSha
 
 func (d *desk) inboxSharing(s postgres.Sharing) *Inbox {
 	d.t.Helper()
-	limits := postgres.DefaultLimits()
+	limits := pgtest.Limits()
 	limits.Sharing = s
 	db, err := postgres.Open(context.Background(), d.proxy.URL(), limits)
 	if err != nil {

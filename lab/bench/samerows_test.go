@@ -59,7 +59,7 @@ func newSide(t *testing.T) side {
 
 func addTenant(t *testing.T, d *rig.Database) {
 	t.Helper()
-	db, err := postgres.Open(t.Context(), d.URL, postgres.DefaultLimits())
+	db, err := postgres.Open(t.Context(), d.URL, pgtest.Limits())
 	if err != nil {
 		t.Fatal(err)
 	}

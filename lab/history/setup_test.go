@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	patience = 20 * time.Second
+	patience = time.Minute
 	theKey   = "key-0123456789abcdef"
 	paymentA = "pay_0000000000000000000000000a"
 	paymentB = "pay_0000000000000000000000000b"

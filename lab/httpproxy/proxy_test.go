@@ -14,7 +14,7 @@ import (
 )
 
 // patience bounds every wait. Reaching it is a failure.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 const told = "the whole answer of the service"
 

@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const (
-	patience  = 30 * time.Second
+	patience  = time.Minute
 	pspSecret = "test-psp-secret"
 )
 
@@ -81,7 +81,7 @@ func setup(t *testing.T) *shop {
 
 func (s *shop) seed() {
 	s.t.Helper()
-	db, err := postgres.Open(s.t.Context(), s.url, postgres.DefaultLimits())
+	db, err := postgres.Open(s.t.Context(), s.url, pgtest.Limits())
 	if err != nil {
 		s.t.Fatal(err)
 	}

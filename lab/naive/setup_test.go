@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	patience = 20 * time.Second
+	patience = time.Minute
 	aKey     = "order-42-attempt-1"
 	aBody    = `{"customerId":"cus-1","amountCents":12000,"currency":"KRW","metadata":{"order":"42"}}`
 )

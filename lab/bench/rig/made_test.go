@@ -24,7 +24,7 @@ func newMade(t *testing.T) made {
 	url := pgtest.NewURL(t)
 	m := made{Database: Existing(url, connect(t, url))}
 	var err error
-	if m.db, err = postgres.Open(t.Context(), url, postgres.DefaultLimits()); err != nil {
+	if m.db, err = postgres.Open(t.Context(), url, pgtest.Limits()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.db.Close)
