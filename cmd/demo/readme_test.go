@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"payonce/internal/pgtest"
+	"payonce/lab/heldport"
 )
 
 var update = flag.Bool("update", false, "write the tour's answers into the README")
@@ -149,11 +149,10 @@ func orEOF(err error) error {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	port, err := heldport.Hold()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Cleanup(port.Close)
+	return port.Address
 }

@@ -85,7 +85,7 @@ func (o *outputs) looksAround() {
 // withoutDatabase runs the API where nobody answers for its database.
 func (o *outputs) withoutDatabase() {
 	o.t.Helper()
-	addr, operator := freePort(o.t), freePort(o.t)
+	addr, operator := freeAddress(o.t), freeAddress(o.t)
 	p := newPrograms(o.t, o.dir)
 	p.start("api", addr, append(slices.Clone(o.environment), "DATABASE_URL=postgres://payonce_api:"+canary("database password")+"@127.0.0.1:1/payonce",
 		"HTTP_ADDR="+addr, "OPERATOR_ADDR="+operator, "DB_ACQUIRE_TIMEOUT=100ms"), "serve")

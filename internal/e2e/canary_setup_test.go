@@ -171,8 +171,8 @@ func (p *programs) fails(name string, environment []string, args ...string) stri
 // run starts the three on w's database, with a canary for each secret.
 func (p *programs) run(w *world) {
 	p.t.Helper()
-	psp := freePort(p.t)
-	p.public, p.operator, p.reconciler = freePort(p.t), freePort(p.t), freePort(p.t)
+	psp := freeAddress(p.t)
+	p.public, p.operator, p.reconciler = freeAddress(p.t), freeAddress(p.t), freeAddress(p.t)
 	database := func(role postgres.Role) string {
 		u, err := url.Parse(pgtest.As(p.t, w.db.Config().ConnString(), role))
 		if err != nil {

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
+	"payonce/lab/heldport"
 )
 
 // asAPI in the environment makes the test binary an API process, so that it can be killed.
@@ -90,14 +90,14 @@ func (v *victim) kill() {
 	v.proxy.Down()
 }
 
-func freeAddress(t *testing.T) string {
+func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	port, err := heldport.Hold()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Cleanup(port.Close)
+	return port.Address
 }
 
 func TestCrashWindow1LeavesNothing(t *testing.T) {

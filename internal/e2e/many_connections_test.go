@@ -42,7 +42,7 @@ type apiProcess struct {
 // startProcess starts an API with a command of a shell, $0 of which is the program.
 func (w *world) startProcess(command, program string) *apiProcess {
 	w.t.Helper()
-	p := &apiProcess{t: w.t, public: freePort(w.t), operator: freePort(w.t)}
+	p := &apiProcess{t: w.t, public: freeAddress(w.t), operator: freeAddress(w.t)}
 	running := exec.CommandContext(w.t.Context(), "sh", "-c", command, program)
 	running.Env = append(os.Environ(), asAPI+"=1", "DATABASE_URL="+w.own.DatabaseURL, "PSP_URL="+w.psp.URL, "PSP_SECRET="+pspSecret,
 		"HTTP_ADDR="+p.public, "OPERATOR_ADDR="+p.operator, "LOG_LEVEL=error", "DB_ACQUIRE_TIMEOUT=5s")
@@ -58,16 +58,6 @@ func (w *world) startProcess(command, program string) *apiProcess {
 		return status == http.StatusOK
 	})
 	return p
-}
-
-func freePort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // figure is a metric of the process's own.
