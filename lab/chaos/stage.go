@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/go-json-experiment/json"
-
 	"payonce/lab/chaos/tally"
 	"payonce/lab/history"
 	"payonce/lab/httpproxy"
@@ -130,11 +128,7 @@ func (g *stage) arrived(c httpproxy.Call) {
 	if watched == nil || (c.Name != world.Charge && c.Name != world.Refund) {
 		return
 	}
-	var body struct {
-		Reference string `json:"reference"`
-	}
-	_ = json.Unmarshal(c.Body, &body) // without one, it is a send that nobody has reserved
-	watched.Arrived(context.Background(), c.Header.Get("PSP-Account"), c.Header.Get("Idempotency-Key"), body.Reference)
+	watched.Arrived(context.Background(), c.Header.Get("PSP-Account"), c.Header.Get("Idempotency-Key"), c.Body)
 }
 
 // buildNaive builds the wrong implementation.

@@ -24,7 +24,9 @@ type Operation struct {
 	API    string // which process was asked
 	Tenant string
 	Route  string
+	Path   string // that was asked, without its query
 	Key    string // in its bare form
+	Prefer string // the header of that name, or ""
 	// Intent is a digest of what was asked, made by the client from what it meant to ask: two operations have the same one if and only if
 	// they should have the same fingerprint.
 	Intent string
@@ -33,6 +35,8 @@ type Operation struct {
 	// Call and Return count from the beginning of the history. Return is 0 for an operation that was never answered as a whole: the client
 	// hung up, the connection was reset, the process was killed.
 	Call, Return time.Duration
+	// At is Call on the machine's clock, by which the PSP dates its ledger.
+	At time.Time
 
 	Status  int
 	Header  http.Header // those of keptHeaders
@@ -43,9 +47,10 @@ type Operation struct {
 // Answered reports whether the client has heard the end of it.
 func (o Operation) Answered() bool { return o.Return > 0 }
 
-// keptHeaders are those that the contract of a key speaks of.
+// keptHeaders are those that the contract promises for an answer.
 var keptHeaders = []string{
 	"Idempotency-Key", "Idempotent-Replayed", "Idempotency-Key-Expires", "Location", "Content-Type", "Retry-After",
+	"Preference-Applied", "X-Request-Id", "Cache-Control",
 }
 
 func kept(from http.Header) http.Header {
@@ -64,11 +69,14 @@ type line struct {
 	API     string      `json:"api,omitzero"`
 	Tenant  string      `json:"tenant"`
 	Route   string      `json:"route"`
+	Path    string      `json:"path,omitzero"`
 	Key     string      `json:"key"`
+	Prefer  string      `json:"prefer,omitzero"`
 	Intent  string      `json:"intent"`
 	Body    content     `json:"body,omitzero"`
 	Call    int64       `json:"callNanos"`
 	Return  int64       `json:"returnNanos,omitzero"`
+	At      time.Time   `json:"at,omitzero"`
 	Status  int         `json:"status,omitzero"`
 	Header  http.Header `json:"header,omitempty"`
 	Answer  content     `json:"answer,omitzero"`
@@ -96,7 +104,7 @@ func (c content) bytes() []byte {
 
 func (o Operation) marshal() ([]byte, error) {
 	raw, err := json.Marshal(line{
-		o.Client, o.API, o.Tenant, o.Route, o.Key, o.Intent, contentOf(o.Body), int64(o.Call), int64(o.Return),
+		o.Client, o.API, o.Tenant, o.Route, o.Path, o.Key, o.Prefer, o.Intent, contentOf(o.Body), int64(o.Call), int64(o.Return), o.At,
 		o.Status, o.Header, contentOf(o.Answer), o.Failure,
 	}, json.Deterministic(true))
 	if err != nil {
@@ -122,7 +130,7 @@ func Read(r io.Reader) ([]Operation, error) {
 			return operations, fmt.Errorf("parse line %d: %w", number, err)
 		}
 		operations = append(operations, Operation{
-			l.Client, l.API, l.Tenant, l.Route, l.Key, l.Intent, l.Body.bytes(), time.Duration(l.Call), time.Duration(l.Return),
+			l.Client, l.API, l.Tenant, l.Route, l.Path, l.Key, l.Prefer, l.Intent, l.Body.bytes(), time.Duration(l.Call), time.Duration(l.Return), l.At,
 			l.Status, l.Header, l.Answer.bytes(), l.Failure,
 		})
 	}

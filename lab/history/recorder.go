@@ -38,7 +38,8 @@ func (r *Recorder) Begin(o Operation) *Pending {
 	o.Return, o.Status, o.Header, o.Answer, o.Failure = 0, 0, nil, nil, ""
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	o.Call = r.Now() // under the lock: the operations lie in the order of their calls
+	o.At = time.Now().Round(0) // without the monotonic clock, as a file has it
+	o.Call = r.Now()           // under the lock: the operations lie in the order of their calls
 	r.operations = append(r.operations, &o)
 	return &Pending{recorder: r, operation: r.operations[len(r.operations)-1]}
 }

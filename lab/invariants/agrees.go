@@ -82,6 +82,10 @@ func (b *books) compare(e *Entry) (difference, bool) {
 		d.what = fmt.Sprintf("the PSP has %s of tenant %s under account %s", row, row.Tenant, e.Account)
 	case e.Currency != row.Currency, e.AmountCents != row.Amount && e.Fault != wrongAmount:
 		d.what = b.otherTerms(e, row)
+	case e.PaymentMethod != row.Method, e.Reason != row.Reason:
+		d.what = fmt.Sprintf("asked of the PSP with %q, and here it is %q", e.PaymentMethod+e.Reason, row.Method+row.Reason)
+	case row.PaymentID != nil && e.ChargeID != b.subjects[*row.PaymentID].pspID():
+		d.what = fmt.Sprintf("a refund of %s at the PSP, here of %s", e.ChargeID, b.subjects[*row.PaymentID].pspID())
 	case e.AmountCents != row.Amount && !row.isFinal():
 		d.what, d.unsettled = b.otherTerms(e, row), true
 		d.excuses = []deadletters.Kind{deadletters.PSPContradicts, deadletters.LookupsExhausted}

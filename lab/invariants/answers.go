@@ -8,66 +8,48 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payonce/internal/payments"
+	"payonce/internal/problem"
 	"payonce/lab/history"
 )
 
-// sheet is a payment or a refund as the API shows it, of both what there is.
-type sheet struct {
-	PaymentID   string `json:"paymentId"`
-	RefundID    string `json:"refundId"`
-	Status      string `json:"status"`
-	AmountCents int64  `json:"amountCents"`
-	Currency    string `json:"currency"`
-	PSPChargeID string `json:"pspChargeId"`
-	PSPRefundID string `json:"pspRefundId"`
-	DeclineCode string `json:"declineCode"`
-	Refunded    int64  `json:"amountRefundedCents"`
-}
-
-// refusalSheet is the problem document of a refusal, of which the status is a number.
-type refusalSheet struct {
-	PaymentID   string `json:"paymentId"`
-	RefundID    string `json:"refundId"`
-	DeclineCode string `json:"declineCode"`
-}
-
-// shows is the row as a sheet.
-func (m *movementRow) shows() sheet {
-	s := sheet{Status: m.Status, AmountCents: m.Amount, Currency: m.Currency, DeclineCode: m.Decline, Refunded: m.Refunded}
+// document is the row as the API shows it, whole.
+func (m *movementRow) document() document {
+	d := document{}
+	d.set("status", m.Status)
+	d.set("amountCents", m.Amount)
+	d.set("currency", m.Currency)
+	d.set("amount", decimal(m.Currency, m.Amount))
+	d.set("declineCode", m.Decline)
+	d.set("createdAt", stampOf(&m.Created))
 	if m.PaymentID != nil {
-		s.PaymentID, s.RefundID, s.PSPRefundID = payments.PaymentID(*m.PaymentID).String(), m.String(), m.PSPID
-	} else {
-		s.PaymentID, s.PSPChargeID = m.String(), m.PSPID
+		d.set("paymentId", payments.PaymentID(*m.PaymentID).String())
+		d.set("refundId", m.String())
+		d.set("pspRefundId", m.PSPID)
+		d.set("reason", m.Reason)
+		return d
 	}
-	return s
+	d.set("paymentId", m.String())
+	d.set("customerId", m.Customer)
+	d.set("paymentMethod", m.Method)
+	d.set("description", m.Description)
+	d.set("metadata", m.metadata())
+	d.set("pspChargeId", m.PSPID)
+	d.set("amountRefundedCents", m.Refunded)
+	return d
+}
+
+// undecided is the row as it was shown while its outcome was not known.
+func (m *movementRow) undecided() document {
+	open := *m
+	open.Status, open.PSPID, open.Decline, open.Refunded = string(payments.Processing), "", "", 0
+	return open.document()
 }
 
 // differs holds a body against the row.
-func (m *movementRow) differs(body []byte) string {
-	want := m.shows()
-	if m.Status == string(payments.Refused) {
-		// Where the PSP has a name for a refusal, it is none of a client's business.
-		want.PSPChargeID, want.PSPRefundID = "", ""
-	}
-	return want.differs(body)
-}
-
-func (s sheet) differs(body []byte) string {
-	var got sheet
-	if err := json.Unmarshal(body, &got); err != nil {
-		return "the answer cannot be read: " + err.Error()
-	}
-	if s.Status == string(payments.Refused) {
-		got.PSPChargeID, got.PSPRefundID = "", ""
-	}
-	if got != s {
-		return fmt.Sprintf("the answer says %+v, the row %+v", got, s)
-	}
-	return ""
-}
+func (m *movementRow) differs(body []byte) string { return m.document().differs(readDocument(body)) }
 
 // answersFit is the part of I3 that looks into the stored answers: each says what its payment or refund says.
-func answersFit(w world) []Violation {
+func answersFit(w world, _ Evidence) []Violation {
 	var found []Violation
 	for name, k := range w.books.keys {
 		m := w.books.subjects[k.Subject]
@@ -82,62 +64,131 @@ func answersFit(w world) []Violation {
 }
 
 func (b *books) storedDiffers(k *keyRow, m *movementRow) string {
-	status, then := int(*k.ResponseStatus), m.shows()
-	then.Refunded = 0 // it was written before any refund of it
+	status, told := int(*k.ResponseStatus), readDocument(k.ResponseBody)
+	kind := "application/json"
+	if status >= http.StatusBadRequest {
+		kind = problem.ContentType
+	}
 	switch {
+	case k.ResponseContentType == nil || *k.ResponseContentType != kind:
+		return fmt.Sprintf("a %d is not of the type %s", status, kind)
+	case k.ResponseLocation == nil || *k.ResponseLocation != m.path():
+		return fmt.Sprintf("a %d does not lead to %s", status, m.path())
 	case status == http.StatusPaymentRequired && m.Status == string(payments.Refused):
-		want := refusalSheet{then.PaymentID, then.RefundID, m.Decline}
-		var got refusalSheet
-		if err := json.Unmarshal(k.ResponseBody, &got); err != nil || got != want {
-			return fmt.Sprintf("%+v instead of %+v (%v)", got, want, err)
-		}
-		return ""
+		return m.refusal().differs(told.without("type", "detail"))
 	case status != http.StatusCreated || m.Status != string(payments.Success):
 		return fmt.Sprintf("status %d of what is %s", status, m.Status)
 	}
-	var told sheet
-	if json.Unmarshal(k.ResponseBody, &told) == nil && strings.HasPrefix(told.PSPChargeID+told.PSPRefundID, payments.OperatorPSPID) && b.ruled(m) {
-		then.PSPChargeID, then.PSPRefundID = told.PSPChargeID, told.PSPRefundID // the PSP's own name for it came later
+	then := *m
+	then.Refunded = 0 // it was written before any refund of it
+	if id := told.text("pspChargeId") + told.text("pspRefundId"); strings.HasPrefix(id, payments.OperatorPSPID) && b.ruled(m) {
+		then.PSPID = id // the PSP's own name for it came later
 	}
-	return then.differs(k.ResponseBody)
+	return then.document().differs(told)
 }
 
-// asked is the part of I4 that begins with the client: what it asked for is what there is. The rest is between the row and the PSP.
-func asked(w world, operations []history.Operation) []Violation {
+// refusal is the problem document of a decline, but for its type and its detail, which are for people.
+func (m *movementRow) refusal() document {
+	code := problem.PaymentDeclined
+	if m.PaymentID != nil {
+		code = problem.RefundDeclined
+	}
+	entry, _ := problem.Lookup(code)
+	d := document{}
+	d.set("title", entry.Title)
+	d.set("status", entry.Status)
+	d.set("instance", m.path())
+	d.set("code", code)
+	d.set("retryable", entry.Retryable)
+	d.set("declineCode", m.Decline)
+	d.set("paymentId", m.document().text("paymentId"))
+	d.set("refundId", m.document().text("refundId"))
+	return d
+}
+
+// asked is the part of I4 that begins with the client: what it asked for is what there is, and what it is shown before the end. The rest is between
+// the row and the PSP.
+func asked(w world, e Evidence) []Violation {
 	var found []Violation
-	for _, o := range operations {
-		accepted := o.Status == http.StatusAccepted && (o.Route == history.PaymentsRoute || o.Route == history.RefundsRoute)
-		if !isFinal(o) && !accepted {
+	for _, o := range e.History {
+		if !keyed(o) || !o.Answered() {
 			continue
 		}
-		k := w.books.keys[nameOf(o)]
-		if k == nil || w.books.subjects[k.Subject] == nil {
-			continue // which is found elsewhere
+		m := w.books.named(o)
+		if m == nil {
+			continue // it names none, or one that is not there, which is found elsewhere
 		}
-		m := w.books.subjects[k.Subject]
-		if differs := m.differsFromAsked(o.Body); differs != "" {
+		differs := m.differsFromAsked(o)
+		if differs == "" && o.Status == http.StatusAccepted {
+			differs = m.undecided().differs(readDocument(o.Answer))
+		}
+		if differs != "" {
 			found = append(found, Violation{"I4", nameOf(o).String(), fmt.Sprintf("client %d was answered %d about %s: %s", o.Client, o.Status, m, differs)})
 		}
 	}
 	return found
 }
 
-func (m *movementRow) differsFromAsked(body []byte) string {
-	var order struct {
-		AmountCents int64  `json:"amountCents"`
-		Currency    string `json:"currency"`
+// named is the payment or refund that an answer names as the key's own.
+func (b *books) named(o history.Operation) *movementRow {
+	member := "paymentId"
+	if o.Route == history.RefundsRoute {
+		member = "refundId"
 	}
-	if err := json.Unmarshal(body, &order); err != nil {
+	id, err := subjectOf(readDocument(o.Answer).text(member))
+	if err != nil {
+		return nil
+	}
+	return b.subjects[id]
+}
+
+// order is all that a client can ask for.
+type order struct {
+	CustomerID    string            `json:"customerId"`
+	AmountCents   int64             `json:"amountCents"`
+	Currency      string            `json:"currency"`
+	PaymentMethod string            `json:"paymentMethod"`
+	Description   string            `json:"description"`
+	Metadata      map[string]string `json:"metadata"`
+	Reason        string            `json:"reason"`
+}
+
+func (m *movementRow) differsFromAsked(o history.Operation) string {
+	var ask order
+	if err := json.Unmarshal(o.Body, &ask); err != nil {
 		return "the request cannot be read: " + err.Error()
 	}
-	if m.PaymentID != nil {
-		order.Currency = m.Currency // that of its payment, which totals looks at
-		if order.AmountCents == 0 {
-			order.AmountCents = m.Amount // all that was left
+	want := document{}
+	want.set("key", o.Tenant+" "+o.Route+" "+o.Key)
+	want.set("reason", ask.Reason)
+	got := document{}
+	got.set("key", m.scope()+" "+m.Key)
+	got.set("reason", m.Reason)
+	if m.PaymentID == nil {
+		if ask.PaymentMethod == "" {
+			ask.PaymentMethod = "pm_ok"
 		}
+		want.set("customerId", ask.CustomerID)
+		want.set("currency", ask.Currency)
+		want.set("paymentMethod", ask.PaymentMethod)
+		want.set("description", ask.Description)
+		want.set("metadata", ask.Metadata)
+		shown := m.document()
+		for _, name := range []string{"customerId", "currency", "paymentMethod", "description", "metadata"} {
+			if value, there := shown[name]; there {
+				got[name] = value
+			}
+		}
+	} else if o.Path != "" {
+		want.set("path", o.Path)
+		got.set("path", "/payments/"+payments.PaymentID(*m.PaymentID).String()+"/refunds")
 	}
-	if order.AmountCents != m.Amount || order.Currency != m.Currency {
-		return fmt.Sprintf("%d %s were asked for, and it is of %d %s", order.AmountCents, order.Currency, m.Amount, m.Currency)
+	if m.PaymentID == nil || ask.AmountCents != 0 { // no amount is all that was left
+		want.set("amountCents", ask.AmountCents)
+		got.set("amountCents", m.Amount)
+	}
+	if differs := want.differs(got); differs != "" {
+		return "it is not what was asked for: " + differs
 	}
 	return ""
 }

@@ -28,15 +28,15 @@ func TestWrongBookIsFoundThoughAllElseAgrees(t *testing.T) {
 		return "UPDATE payments SET " + set + " WHERE tenant_id = 'acme' AND idempotency_key = $1"
 	}
 	for name, b := range map[string]struct{ sql, key, invariant, detail string }{
-		"another amount is answered":       {body(`"amountCents":12000`, `"amountCents":1`), lostKey, "I3", "AmountCents:1 "},
+		"another amount is answered":       {body(`"amountCents":12000`, `"amountCents":1`), lostKey, "I3", "amountCents is 1,"},
 		"another charge is answered":       {body(`"pspChargeId":"[^"]*"`, `"pspChargeId":"ch_of_somebody_else"`), lostKey, "I3", "ch_of_somebody_else"},
 		"an operator is answered":          {body(`"pspChargeId":"[^"]*"`, `"pspChargeId":"operator:1"`), lostKey, "I3", "operator:1"},
 		"another payment is answered":      {body(`"paymentId":"[^"]*"`, `"paymentId":"pay_other"`), lostKey, "I3", "pay_other"},
-		"another status is answered":       {body(`"succeeded"`, `"processing"`), lostKey, "I3", "Status:processing"},
+		"another status is answered":       {body(`"succeeded"`, `"processing"`), lostKey, "I3", `status is "processing"`},
 		"another reason is answered":       {body(`"declineCode":"[^"]*"`, `"declineCode":"stolen"`), declinedKey, "I3", "stolen"},
 		"another refund is answered":       {body(`"refundId":"[^"]*"`, `"refundId":"re_other"`), refundKey, "I3", "re_other"},
-		"more than was asked for":          {payment("amount_minor = 120000"), paidKey, "I4", "12000 USD were asked for"},
-		"more than was asked to refund":    {"UPDATE refunds SET amount_minor = 6000 WHERE idempotency_key = $1", refundKey, "I4", "5000 USD were asked for"},
+		"more than was asked for":          {payment("amount_minor = 120000"), paidKey, "I4", "amountCents is 120000, and has to be 12000"},
+		"more than was asked to refund":    {"UPDATE refunds SET amount_minor = 6000 WHERE idempotency_key = $1", refundKey, "I4", "amountCents is 6000, and has to be 5000"},
 		"a share that is never given back": {payment("refund_held_minor = 7000"), paidKey, "I4", "hold 7000"},
 		"a refund that is not counted":     {payment("refunded_minor = 0"), paidKey, "I4", "have moved 0"},
 		"a refund in another currency":     {"UPDATE refunds SET currency = 'EUR' WHERE idempotency_key = $1", refundKey, "I4", "no refund in the tenant and the currency"},
@@ -100,7 +100,7 @@ func TestPaymentThatIsShownOtherwiseIsFound(t *testing.T) {
 	}
 	for detail, lies := range map[string]func(path string) bool{
 		"is shown otherwise than it is stored": func(path string) bool { return strings.HasPrefix(path, "/payments/") },
-		"its list has 0 payments":              func(path string) bool { return path == "/payments" },
+		"has 0 payments, and it has":           func(path string) bool { return path == "/payments" },
 	} {
 		honest := &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(behind) }}
 		liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

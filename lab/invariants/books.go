@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,9 +18,10 @@ type books struct {
 	accounts map[string]string // of the PSP, by tenant
 	keys     map[keyName]*keyRow
 	subjects map[uuid.UUID]*movementRow // payments and refunds
-	letters  []letterRow
-	events   []eventRow // by key, in order
-	waiting  []string   // what is still to be worked on beside keys
+	letters  []letterRow                // by age
+	deeds    []deedRow                  // what operators did, or were refused, in order
+	events   []eventRow                 // by key, in order
+	waiting  []string                   // what is still to be worked on beside keys
 }
 
 // keyName names a key as its row does.
@@ -36,6 +38,11 @@ type keyRow struct {
 	ResponseContentType *string
 	ResponseLocation    *string
 	ResponseBody        []byte
+	Fingerprint         []byte
+	Created, Reserved   time.Time
+	LockedUntil         *time.Time
+	Finished            *time.Time
+	Expires             time.Time
 	Held                bool // by an open dead letter
 }
 
@@ -55,11 +62,33 @@ type movementRow struct {
 	Decline    string
 	// Held and Refunded are the totals of a payment: what its refunds have claimed, and what of it they have moved.
 	Held, Refunded int64
+	Created        time.Time
+	Customer       string
+	Method         string
+	Description    string
+	Metadata       []byte // JSON, or nil
+	Reason         string // of a refund
+}
+
+// metadata is what the payment has, for a document.
+func (m *movementRow) metadata() jsontext.Value {
+	if m.Metadata == nil {
+		return jsontext.Value("null")
+	}
+	return m.Metadata
 }
 
 // isFinal reports whether the PSP's verdict is in.
 func (m *movementRow) isFinal() bool {
 	return m.Status == string(payments.Success) || m.Status == string(payments.Refused)
+}
+
+// pspID is the PSP's id of a row that may be missing.
+func (m *movementRow) pspID() string {
+	if m == nil {
+		return ""
+	}
+	return m.PSPID
 }
 
 func (m *movementRow) scope() string {
@@ -82,6 +111,25 @@ type letterRow struct {
 	Subject *uuid.UUID
 	Status  string
 	Action  string
+
+	ID            uuid.UUID
+	Tenant, Scope string // "" of a letter about no key, as the three that follow
+	Key           string
+	Generation    int32
+	Reason        string
+	Evidence      []byte
+	Opened        time.Time
+	Version       int32
+	Resolved      *time.Time
+	Actor, Words  string // who resolved it, and why
+}
+
+// deedRow is a line of the operators' audit trail.
+type deedRow struct {
+	Letter                                 uuid.UUID
+	At                                     time.Time
+	Actor, Action, Reason, Outcome, Detail string
+	Version                                int32
 }
 
 type eventRow struct {
@@ -91,24 +139,32 @@ type eventRow struct {
 	Actor               string
 	From, To            string
 	Reason              string
+	Evidence            []byte
 }
 
 const (
 	readKeys = `
 SELECT k.scope, k.key, k.status, k.attempt, k.generation, k.subject,
        k.response_status, k.response_content_type, k.response_location, k.response_body,
+       k.fingerprint, k.created_at, k.reserved_at, k.locked_until, k.finished_at, k.expires_at,
        EXISTS (SELECT FROM dead_letters AS d WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation
                AND d.status = 'open' AND d.kind <> 'job_discarded') AS held
 FROM idempotency_keys AS k`
 	readMovements = `
 SELECT id, NULL::uuid AS payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status,
-       coalesce(psp_charge_id, ''), coalesce(decline_code, ''), refund_held_minor, refunded_minor FROM payments
+       coalesce(psp_charge_id, ''), coalesce(decline_code, ''), refund_held_minor, refunded_minor, created_at,
+       customer_id, payment_method, coalesce(description, ''), metadata, '' FROM payments
 UNION ALL
 SELECT id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status,
-       coalesce(psp_refund_id, ''), coalesce(decline_code, ''), 0, 0 FROM refunds`
-	readLetters = `SELECT kind, finding, subject, status, coalesce(action, '') FROM dead_letters`
-	readEvents  = `
-SELECT scope, key, generation, attempt, at, actor, from_status, to_status, reason
+       coalesce(psp_refund_id, ''), coalesce(decline_code, ''), 0, 0, created_at, '', '', '', NULL, coalesce(reason, '') FROM refunds`
+	readLetters = `
+SELECT kind, finding, subject, status, coalesce(action, ''), id, coalesce(tenant_id, ''), coalesce(scope, ''), coalesce(key, ''),
+       coalesce(generation, 0), reason, evidence, opened_at, version, resolved_at, coalesce(actor, ''), coalesce(resolution_reason, '')
+FROM dead_letters ORDER BY opened_at, id`
+	readDeeds = `
+SELECT letter_id, at, actor, action, reason, outcome, detail, letter_version FROM operator_actions ORDER BY id`
+	readEvents = `
+SELECT scope, key, generation, attempt, at, actor, from_status, to_status, reason, evidence
 FROM idempotency_key_events ORDER BY scope, key, id`
 	// A job about a key that an operator has comes again and again: it is no sign of unrest.
 	readWaiting = `
@@ -140,11 +196,12 @@ func readBooks(ctx context.Context, db *pgxpool.Pool) (*books, error) {
 		for _, m := range movements {
 			b.subjects[m.ID] = &m
 		}
-		var lettersErr, eventsErr, waitingErr error
+		var lettersErr, deedsErr, eventsErr, waitingErr error
 		b.letters, lettersErr = collect(ctx, tx, readLetters, pgx.RowToStructByPos[letterRow])
+		b.deeds, deedsErr = collect(ctx, tx, readDeeds, pgx.RowToStructByPos[deedRow])
 		b.events, eventsErr = collect(ctx, tx, readEvents, pgx.RowToStructByPos[eventRow])
 		b.waiting, waitingErr = collect(ctx, tx, readWaiting, pgx.RowTo[string])
-		return errors.Join(err, keysErr, movementsErr, lettersErr, eventsErr, waitingErr)
+		return errors.Join(err, keysErr, movementsErr, lettersErr, deedsErr, eventsErr, waitingErr)
 	})
 	return b, err
 }

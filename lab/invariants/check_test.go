@@ -222,7 +222,7 @@ func TestKeyThatWasGivenBackWithoutAProofIsFound(t *testing.T) {
 		s.breach("UPDATE idempotency_keys SET attempt = 2 WHERE scope LIKE 'acme %' AND key = $1", paidKey)
 		if row.invariant != "" {
 			s.finds(row.invariant, row.detail)
-		} else if found := s.check(); len(found) > 0 {
+		} else if found := s.checkWith(func(e *Evidence) { e.Retention = 0 }); len(found) > 0 { // the key was not really taken again
 			t.Errorf("after %s: %v", row.sql, found)
 		}
 		restore()
@@ -301,7 +301,7 @@ func TestThousandsOfKeysAreCheckedInSeconds(t *testing.T) {
 	s.breach(`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status)
 		SELECT gen_random_uuid(), 'acme', 'key-0123456789-' || n, 1, 'c', 1, 'USD', 'pm_ok', 'failed' FROM generate_series(1, 5000) AS n`)
 	s.breach(`INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, finished_at, expires_at)
-		SELECT 'acme POST /payments', idempotency_key, 'failed_retryable', sha256(''), 1, 1, id, id, now(), now(), now(), now() FROM payments`)
+		SELECT 'acme POST /payments', idempotency_key, 'failed_retryable', sha256(''), 1, 1, id, id, now(), now(), now(), now() + interval '48 hours' FROM payments`)
 	s.breach(`INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
 		SELECT scope, key, 1, 1, 'owner', 'in_progress', 'failed_retryable', '' FROM idempotency_keys`)
 	began := time.Now()

@@ -24,6 +24,17 @@ type Evidence struct {
 	APIs    []string
 	APIKeys map[string]string // by tenant
 
+	// Operators are base URLs of the operator's sides, and OperatorKey opens them. Without them, nothing is asked there (I5, I8).
+	Operators   []string
+	OperatorKey string
+	Limited     Limited // API keys that may not do everything
+
+	// Statement has the program reconcile a day, as an operator would; nil: no statement is looked at (I4).
+	Statement func(ctx context.Context, day time.Time) (Statement, error)
+
+	// Retention is for how long the programs keep a key. 0: not looked at.
+	Retention time.Duration
+
 	// SettleWindow is that of the programs: how long after a key became unknown it may be given back at the earliest. 0: not looked at.
 	SettleWindow time.Duration
 
@@ -75,13 +86,18 @@ func Check(ctx context.Context, e Evidence) ([]Violation, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := slices.Concat(
-		chargedOnce(w), unfinished(w), toldWhatIsStored(w, e.History), answersFit(w), asked(w, e.History), ledgerAgrees(w), totals(w), timelines(w), silent(w), released(w, e.SettleWindow), reserved(w),
-	)
+	found := slices.Concat(chargedOnce(w), unfinished(w), ledgerAgrees(w), totals(w), timelines(w), silent(w), released(w, e.SettleWindow), reserved(w))
+	for _, compare := range []func(world, Evidence) []Violation{
+		toldWhatIsStored, answersFit, asked, surfaces, kept, denied, refusals, lettersFit,
+	} {
+		found = append(found, compare(w, e)...)
+	}
 	for _, v := range history.Check(e.History, cmp.Or(e.Limit, defaultLimit)) {
 		found = append(found, Violation{v.Invariant, v.Tenant + " " + v.Route + " " + v.Key, v.Detail})
 	}
-	for _, ask := range []func(context.Context, Evidence, world) ([]Violation, error){replays, shown, lists, strangers, sends} {
+	for _, ask := range []func(context.Context, Evidence, world) ([]Violation, error){
+		replays, shown, lists, keyViews, desk, permissions, strangers, sends, statements,
+	} {
 		more, err := ask(ctx, e, w)
 		if err != nil {
 			return nil, err

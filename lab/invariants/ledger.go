@@ -26,6 +26,8 @@ type Entry struct {
 	ChargeID       string `json:"chargeId"` // of a refund
 	AmountCents    int64  `json:"amountCents"`
 	Currency       string `json:"currency"`
+	PaymentMethod  string `json:"paymentMethod"` // of a charge
+	Reason         string `json:"reason"`        // of a refund
 	Status         string `json:"status"`
 	DeclineCode    string `json:"declineCode"`
 	Fault          string `json:"fault"` // that was acted out

@@ -10,7 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/idempotency"
@@ -38,8 +40,18 @@ type Reservations struct {
 }
 
 type arrival struct {
-	account, key, reference string
-	at                      time.Time
+	account, key string
+	sent         sent
+	at           time.Time
+}
+
+// sent is the body of a request to move money, which the PSP gets to see.
+type sent struct {
+	Reference     string `json:"reference"`
+	AmountCents   int64  `json:"amountCents"`
+	Currency      string `json:"currency"`
+	PaymentMethod string `json:"paymentMethod"` // of a charge
+	Reason        string `json:"reason"`        // of a refund
 }
 
 // WatchReservations opens a small pool of its own: the pools of those who are watched may be exhausted. url leads straight to the database.
@@ -59,10 +71,11 @@ func WatchReservations(ctx context.Context, url string) (*Reservations, error) {
 // Close closes the pool.
 func (o *Reservations) Close() { o.pool.Close() }
 
-// Arrived notes a request that has arrived at the PSP, and has not been let through yet. reference is our id, as the request's body has it. Where
-// the database does not answer, the question is put off: Violations asks it by the times that were written down.
-func (o *Reservations) Arrived(ctx context.Context, account, key, reference string) {
-	a := arrival{account, key, reference, time.Now()}
+// Arrived notes a request that has arrived at the PSP, and has not been let through yet. Where the database does not answer, the question is put
+// off: Violations asks it by the times that were written down.
+func (o *Reservations) Arrived(ctx context.Context, account, key string, body []byte) {
+	a := arrival{account: account, key: key, at: time.Now()}
+	_ = json.Unmarshal(body, &a.sent)                                          // without a reference, it is a send that nobody has reserved
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout) // the sender's end is no reason not to ask
 	defer cancel()
 	why, standing, err := o.missing(ctx, a)
@@ -115,22 +128,24 @@ func (o *Reservations) Violations(ctx context.Context) ([]Violation, error) {
 }
 
 func (a arrival) violation(why string) Violation {
-	return Violation{"I9", a.account + " " + a.key, fmt.Sprintf("sent for %q without a reservation: %s", a.reference, why)}
+	return Violation{"I9", a.account + " " + a.key, fmt.Sprintf("sent for %q without a reservation: %s", a.sent.Reference, why)}
 }
 
 // findReservation asks for the key and for the row that it stands for, which one transaction has written.
 const findReservation = `
-SELECT coalesce(max(extract(epoch FROM r.reserved_at)), 0)::float8,
-       coalesce(max(CASE WHEN r.status <> 'in_progress' THEN r.status WHEN r.locked_until <= clock_timestamp() THEN 'lease over' END), '')
-FROM (SELECT k.reserved_at, k.status, k.locked_until FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject JOIN tenants AS t ON t.id = p.tenant_id
+SELECT r.reserved_at, CASE WHEN r.status <> 'in_progress' THEN r.status WHEN r.locked_until <= clock_timestamp() THEN 'lease over' ELSE '' END,
+       r.amount_minor, r.currency, r.payment_method, r.reason
+FROM (SELECT k.reserved_at, k.status, k.locked_until, p.amount_minor, p.currency, p.payment_method, '' AS reason
+      FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject JOIN tenants AS t ON t.id = p.tenant_id
       WHERE k.scope = t.id || ' POST /payments' AND k.key = $2 AND k.generation = $3 AND k.subject = $4 AND t.psp_account = $1
       UNION ALL
-      SELECT k.reserved_at, k.status, k.locked_until FROM idempotency_keys AS k JOIN refunds AS f ON f.id = k.subject JOIN tenants AS t ON t.id = f.tenant_id
+      SELECT k.reserved_at, k.status, k.locked_until, f.amount_minor, f.currency, '', coalesce(f.reason, '')
+      FROM idempotency_keys AS k JOIN refunds AS f ON f.id = k.subject JOIN tenants AS t ON t.id = f.tenant_id
       WHERE k.scope = t.id || ' POST /payments/{id}/refunds' AND k.key = $2 AND k.generation = $3 AND k.subject = $4 AND t.psp_account = $1) AS r`
 
 // missing says what there was no reservation of, or "". standing is how the key stands now, if it is nobody's.
 func (o *Reservations) missing(ctx context.Context, a arrival) (why, standing string, err error) {
-	subject, err := subjectOf(a.reference)
+	subject, err := subjectOf(a.sent.Reference)
 	if err != nil {
 		return "the reference is no id of ours", "", nil //nolint:nilerr // that is the finding
 	}
@@ -138,16 +153,19 @@ func (o *Reservations) missing(ctx context.Context, a arrival) (why, standing st
 	if err != nil {
 		return "the key is none that a client may choose", "", nil //nolint:nilerr // that is the finding
 	}
-	var seconds float64
-	if err := o.pool.QueryRow(ctx, findReservation, a.account, key.String(), generation, subject).Scan(&seconds, &standing); err != nil {
-		return "", "", err
-	}
-	reserved := time.UnixMicro(int64(seconds * 1e6))
+	var reserved time.Time
+	booked := sent{Reference: a.sent.Reference}
+	err = o.pool.QueryRow(ctx, findReservation, a.account, key.String(), generation, subject).
+		Scan(&reserved, &standing, &booked.AmountCents, &booked.Currency, &booked.PaymentMethod, &booked.Reason)
 	switch {
-	case seconds == 0:
+	case errors.Is(err, pgx.ErrNoRows):
 		return "no key stands for it", "", nil
+	case err != nil:
+		return "", "", err
 	case reserved.After(a.at.Add(tolerance)):
 		return fmt.Sprintf("the key was reserved %s later", reserved.Sub(a.at)), "", nil
+	case booked != a.sent:
+		return fmt.Sprintf("what was reserved is %+v, and what was sent %+v", booked, a.sent), standing, nil
 	}
 	return "", standing, nil
 }

@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -17,11 +18,16 @@ func watch(t *testing.T, s *shop) *Reservations {
 	return o
 }
 
+// sentFor is what the API sends for a payment of these tests.
+func sentFor(reference string) []byte {
+	return fmt.Appendf(nil, `{"amountCents":12000,"currency":"USD","paymentMethod":"pm_ok","reference":%q}`, reference)
+}
+
 func TestSendBehindItsReservationIsFine(t *testing.T) {
 	t.Parallel()
 	s := lived(t)
 	o := watch(t, s)
-	o.Arrived(t.Context(), "acme", paidKey, s.reference(paidKey))
+	o.Arrived(t.Context(), "acme", paidKey, sentFor(s.reference(paidKey)))
 	if found, err := o.Violations(t.Context()); err != nil || len(found) > 0 {
 		t.Errorf("%v, %v", found, err)
 	}
@@ -34,16 +40,21 @@ func TestSendWithoutAReservationIsFound(t *testing.T) {
 	t.Parallel()
 	s := lived(t)
 	reference := s.reference(paidKey)
-	for name, a := range map[string]arrival{
-		"another key":        {account: "acme", key: "another-0123456789ab", reference: reference},
-		"another account":    {account: "globex", key: paidKey, reference: reference},
-		"another payment":    {account: "acme", key: paidKey, reference: s.reference(lostKey)},
-		"another generation": {account: "acme", key: paidKey + ".g2", reference: reference},
-		"no id of ours":      {account: "acme", key: paidKey, reference: "order-7"},
-		"no key of ours":     {account: "acme", key: "short", reference: reference},
+	body := string(sentFor(reference))
+	for name, a := range map[string]struct{ account, key, body string }{
+		"another key":        {"acme", "another-0123456789ab", body},
+		"another account":    {"globex", paidKey, body},
+		"another payment":    {"acme", paidKey, string(sentFor(s.reference(lostKey)))},
+		"another generation": {"acme", paidKey + ".g2", body},
+		"no id of ours":      {"acme", paidKey, string(sentFor("order-7"))},
+		"no key of ours":     {"acme", "short", body},
+		"another amount":     {"acme", paidKey, strings.Replace(body, "12000", "12001", 1)},
+		"another currency":   {"acme", paidKey, strings.Replace(body, "USD", "EUR", 1)},
+		"another method":     {"acme", paidKey, strings.Replace(body, "pm_ok", "pm_slow", 1)},
+		"no JSON":            {"acme", paidKey, "{"},
 	} {
 		o := watch(t, s)
-		o.Arrived(t.Context(), a.account, a.key, a.reference)
+		o.Arrived(t.Context(), a.account, a.key, []byte(a.body))
 		if found, err := o.Violations(t.Context()); err != nil || len(found) != 1 || found[0].Invariant != "I9" {
 			t.Errorf("%s: %v, %v", name, found, err)
 		}
@@ -61,7 +72,7 @@ func TestSendOfAKeyThatIsNobodysAnyMoreIsCounted(t *testing.T) {
 		"status = 'failed_retryable', unknown_since = NULL, reconcile_after = NULL, finished_at = now()",
 	} {
 		s.breach("UPDATE idempotency_keys SET "+set+" WHERE scope LIKE 'acme %' AND key = $1", paidKey)
-		o.Arrived(t.Context(), "acme", paidKey, s.reference(paidKey))
+		o.Arrived(t.Context(), "acme", paidKey, sentFor(s.reference(paidKey)))
 	}
 	if late := o.Late(); !maps.Equal(late, map[string]int{"lease over": 1, "unknown": 1, "failed_retryable": 1}) {
 		t.Errorf("late: %v", late)
@@ -82,7 +93,7 @@ func TestSendWhileTheDatabaseIsAwayIsAskedForLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.pool = away.pool
-	o.Arrived(t.Context(), "acme", paidKey, s.reference(paidKey))
+	o.Arrived(t.Context(), "acme", paidKey, sentFor(s.reference(paidKey)))
 	if _, unasked := o.Arrivals(); unasked != 1 {
 		t.Fatalf("%d unasked", unasked)
 	}
@@ -91,7 +102,7 @@ func TestSendWhileTheDatabaseIsAwayIsAskedForLater(t *testing.T) {
 	}
 	away.Close()
 	o.pool = pool
-	o.unasked = append(o.unasked, arrival{"acme", paidKey, s.reference(paidKey), time.Now().Add(-time.Hour)})
+	o.unasked = append(o.unasked, arrival{"acme", paidKey, sent{Reference: s.reference(paidKey)}, time.Now().Add(-time.Hour)})
 	found, err := o.Violations(t.Context())
 	if err != nil || len(found) != 1 || !strings.Contains(found[0].Detail, "later") {
 		t.Errorf("%v, %v", found, err)

@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -19,6 +21,7 @@ import (
 	"payonce/internal/gateway/mockpsp"
 	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
+	"payonce/internal/statement"
 	"payonce/internal/tenants"
 	"payonce/lab/history"
 )
@@ -36,6 +39,8 @@ type shop struct {
 	url      string
 	db       *pgxpool.Pool
 	psp, api *httptest.Server
+	operator *httptest.Server
+	limited  Limited
 	settings config.API
 	recorder *history.Recorder
 }
@@ -71,9 +76,10 @@ func setup(t *testing.T) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.api = httptest.NewServer(api.Public())
+	s.api, s.operator = httptest.NewServer(api.Public()), httptest.NewServer(api.Operator())
 	t.Cleanup(func() {
 		s.api.Close()
+		s.operator.Close()
 		api.Close()
 	})
 	return s
@@ -87,12 +93,28 @@ func (s *shop) seed() {
 	}
 	defer db.Close()
 	r := tenants.NewRegistry(db, app.NewID)
-	for _, tenant := range []string{"acme", "globex"} {
-		err := r.EnsureTenant(s.t.Context(), tenant)
-		if err == nil {
-			_, err = r.AddKey(s.t.Context(), tenant, apiKey(tenant), "", []tenants.Permission{tenants.PaymentsRead, tenants.PaymentsWrite})
-		}
+	add := func(tenant, secret string, may ...tenants.Permission) uuid.UUID {
+		key, err := r.AddKey(s.t.Context(), tenant, secret, "label of "+secret, may)
 		if err != nil {
+			s.t.Fatal(err)
+		}
+		return key.ID
+	}
+	for _, tenant := range []string{"acme", "globex"} {
+		if err := r.EnsureTenant(s.t.Context(), tenant); err != nil {
+			s.t.Fatal(err)
+		}
+		add(tenant, apiKey(tenant), tenants.PaymentsRead, tenants.PaymentsWrite)
+	}
+	s.limited = Limited{Reader: "test-reader", Writer: "test-writer", Ended: "test-ended", OperatorReader: "test-ops-reader", OperatorEnded: "test-ops-ended"}
+	add("acme", s.limited.Reader, tenants.PaymentsRead)
+	add("acme", s.limited.Writer, tenants.PaymentsWrite)
+	add("", apiKey("operator"), tenants.OpsRead, tenants.OpsResolve)
+	add("", s.limited.OperatorReader, tenants.OpsRead)
+	for _, ended := range []uuid.UUID{
+		add("acme", s.limited.Ended, tenants.PaymentsRead, tenants.PaymentsWrite), add("", s.limited.OperatorEnded, tenants.OpsRead, tenants.OpsResolve),
+	} {
+		if _, err := r.ExpireKey(s.t.Context(), ended, 0); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -104,12 +126,38 @@ func apiKey(tenant string) string { return "test-" + tenant + "-key" }
 func (s *shop) evidence() Evidence {
 	return Evidence{
 		SettleWindow: 4 * time.Second, DB: s.db, PSP: s.psp.URL, History: s.recorder.Operations(), APIs: []string{s.api.URL},
-		APIKeys: map[string]string{"acme": apiKey("acme"), "globex": apiKey("globex")},
+		APIKeys:   map[string]string{"acme": apiKey("acme"), "globex": apiKey("globex")},
+		Operators: []string{s.operator.URL}, OperatorKey: apiKey("operator"), Limited: s.limited,
+		Retention: s.settings.Retention, Statement: s.statement,
 	}
 }
 
-// reconcile runs a reconciler until the world is quiet.
-func (s *shop) reconcile() {
+// statement does what the program does.
+func (s *shop) statement(ctx context.Context, day time.Time) (told Statement, err error) {
+	reconciler, err := app.NewReconciler(ctx, s.reconciler(), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		return told, err
+	}
+	defer reconciler.Close()
+	r, err := statement.New(reconciler.StatementConfig())
+	if err != nil {
+		return told, err
+	}
+	report, err := r.Run(ctx, day)
+	if err != nil {
+		return told, err
+	}
+	var out bytes.Buffer
+	err = r.Write(ctx, &out, report, statement.JSON)
+	if report.Err() != nil {
+		told.Exit = 1
+	}
+	told.Report = out.Bytes()
+	return told, err
+}
+
+// reconciler are the settings of one.
+func (s *shop) reconciler() config.Reconciler {
 	s.t.Helper()
 	c, err := config.LoadReconciler(func(string) string { return "" })
 	if err != nil {
@@ -117,7 +165,13 @@ func (s *shop) reconcile() {
 	}
 	c.Shared = s.settings.Shared
 	c.SweepEvery, c.ClaimEvery, c.ScanEvery = 100*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond
-	r, err := app.NewReconciler(s.t.Context(), c, slog.New(slog.DiscardHandler), nil)
+	return c
+}
+
+// reconcile runs a reconciler until the world is quiet.
+func (s *shop) reconcile() {
+	s.t.Helper()
+	r, err := app.NewReconciler(s.t.Context(), s.reconciler(), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -137,13 +191,16 @@ func (s *shop) reconcile() {
 // pay takes a payment by a token of the mock PSP, and records what the client hears.
 func (s *shop) pay(tenant, key, method string) (status int) {
 	s.t.Helper()
-	return s.ask(tenant, history.PaymentsRoute, "/payments", key, fmt.Sprintf(`{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":%q}`, method))
+	return s.ask(tenant, history.PaymentsRoute, "/payments", key, fmt.Sprintf(
+		`{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":%q,"description":%q,"metadata":{"order":%q}}`,
+		method, "ordered as "+key, key))
 }
 
 func (s *shop) refund(tenant, key, of string, amount int) (status int) {
 	s.t.Helper()
 	id := s.text("SELECT id FROM payments WHERE tenant_id = $1 AND idempotency_key = $2", tenant, of)
-	return s.ask(tenant, history.RefundsRoute, "/payments/"+paymentID(s.t, id)+"/refunds", key, fmt.Sprintf(`{"amountCents":%d}`, amount))
+	return s.ask(tenant, history.RefundsRoute, "/payments/"+paymentID(s.t, id)+"/refunds", key,
+		fmt.Sprintf(`{"amountCents":%d,"reason":%q}`, amount, "returned "+key))
 }
 
 func (s *shop) ask(tenant, route, path, key, body string) int {
@@ -155,7 +212,7 @@ func (s *shop) ask(tenant, route, path, key, body string) int {
 	request.Header.Set("Authorization", "Bearer "+apiKey(tenant))
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Idempotency-Key", key)
-	p := s.recorder.Begin(history.Operation{Tenant: tenant, Route: route, Key: key, Intent: path + body, Body: []byte(body)})
+	p := s.recorder.Begin(history.Operation{Tenant: tenant, Route: route, Path: path, Key: key, Intent: path + body, Body: []byte(body)})
 	response, err := s.api.Client().Do(request) //nolint:bodyclose // Response closes it
 	if _, err := p.Response(response, err); err != nil {
 		s.t.Fatal(err)
@@ -207,7 +264,7 @@ func (s *shop) unguarded(do func(pgx.Tx) error) {
 // remember keeps a copy of what breaches are made in, and returns what brings it back.
 func (s *shop) remember() (restore func()) {
 	s.t.Helper()
-	tables := []string{"idempotency_keys", "idempotency_key_events", "payments", "refunds", "dead_letters", "webhook_events", "river_job"}
+	tables := []string{"idempotency_keys", "idempotency_key_events", "payments", "refunds", "dead_letters", "operator_actions", "webhook_events", "river_job"}
 	for _, table := range tables {
 		s.exec("CREATE TABLE saved_" + table + " AS TABLE " + table)
 	}
@@ -230,7 +287,14 @@ func (s *shop) remember() (restore func()) {
 
 func (s *shop) check() []Violation {
 	s.t.Helper()
-	found, err := Check(s.t.Context(), s.evidence())
+	return s.checkWith(func(*Evidence) {})
+}
+
+func (s *shop) checkWith(change func(*Evidence)) []Violation {
+	s.t.Helper()
+	e := s.evidence()
+	change(&e)
+	found, err := Check(s.t.Context(), e)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -240,7 +304,8 @@ func (s *shop) check() []Violation {
 // finds checks that a breach is found, and as what.
 func (s *shop) finds(invariant, detail string) {
 	s.t.Helper()
-	found := s.check()
+	// Statements and permissions have tests of their own.
+	found := s.checkWith(func(e *Evidence) { e.Statement, e.Limited = nil, Limited{} })
 	for _, v := range found {
 		if v.Invariant == invariant && strings.Contains(v.Detail, detail) {
 			return

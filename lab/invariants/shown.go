@@ -1,10 +1,12 @@
 package invariants
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -39,8 +41,8 @@ func shown(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("ask for %s: %w", m, err)
-		case r.status != http.StatusOK:
-			differs = fmt.Sprintf("the answer is %d", r.status)
+		case r.status != http.StatusOK || r.header.Get("Content-Type") != "application/json":
+			differs = fmt.Sprintf("the answer is %d of %s", r.status, r.header.Get("Content-Type"))
 		default:
 			differs = m.differs(r.body)
 		}
@@ -63,80 +65,125 @@ func (e Evidence) get(ctx context.Context, address, tenant string) (reply, error
 	})
 }
 
-// lists reads the newest of each tenant's payments: all of them are its own (I5), and as they are stored (I3); and if it is the whole list, none
-// is missing.
+// lists reads the newest of each tenant's payments, all of them and by each filter: they are its own (I5), as they are stored, newest first, and none
+// is missing or there twice (I3).
 func lists(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 	if len(e.APIs) == 0 {
 		return nil, nil
 	}
 	var found []Violation
 	for _, tenant := range slices.Sorted(maps.Keys(e.APIKeys)) {
-		listed, whole, err := e.list(ctx, tenant)
-		if err != nil {
-			return nil, err
-		}
-		for _, raw := range listed {
-			if v := w.books.listedTo(tenant, raw); v != nil {
+		for _, f := range w.books.filters(tenant) {
+			l, err := e.list(ctx, tenant, f)
+			if err != nil {
+				return nil, err
+			}
+			if v := w.books.listedTo(tenant, f, l); v != nil {
 				found = append(found, *v)
 			}
-		}
-		if there := w.books.paymentsOf(tenant); whole && len(listed) != there {
-			found = append(found, Violation{"I3", tenant, fmt.Sprintf("its list has %d payments, and it has %d", len(listed), there)})
 		}
 	}
 	return found, nil
 }
 
+// filter of a list. An empty member is not asked for.
+type filter struct{ customer, status string }
+
+func (f filter) query() string {
+	query := url.Values{}
+	for name, value := range map[string]string{"customerId": f.customer, "status": f.status} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return query.Encode()
+}
+
+// filters are none, and one of each kind that picks something, and both.
+func (b *books) filters(tenant string) []filter {
+	all := []filter{{}}
+	if of := b.paymentsOf(tenant, filter{}); len(of) > 0 {
+		newest := of[0]
+		all = append(all, filter{customer: newest.Customer}, filter{status: newest.Status}, filter{newest.Customer, newest.Status})
+	}
+	return all
+}
+
+// listing is what was read of a list.
+type listing struct {
+	payments []jsontext.Value
+	whole    bool
+	wrong    string // with a page by itself
+}
+
 // list reads pages, until there is no further one.
-func (e Evidence) list(ctx context.Context, tenant string) (listed []jsontext.Value, whole bool, err error) {
-	first := fmt.Sprintf("%s/payments?limit=%d", base(e.APIs[0]), pageSize)
+func (e Evidence) list(ctx context.Context, tenant string, f filter) (l listing, err error) {
+	first := fmt.Sprintf("%s/payments?limit=%d&%s", base(e.APIs[0]), pageSize, f.query())
 	address := first
 	for range maxPages {
 		r, err := e.get(ctx, address, tenant)
 		if err != nil {
-			return nil, false, fmt.Errorf("list the payments of %s: %w", tenant, err)
+			return l, fmt.Errorf("list the payments of %s: %w", tenant, err)
 		}
 		var page struct {
 			Data       []jsontext.Value `json:"data"`
+			HasMore    bool             `json:"hasMore"`
 			NextCursor string           `json:"nextCursor"`
 		}
-		if err := json.Unmarshal(r.body, &page); err != nil || r.status != http.StatusOK {
-			return nil, false, fmt.Errorf("list the payments of %s: answered %d (%w)", tenant, r.status, err)
-		}
-		listed = append(listed, page.Data...)
-		if page.NextCursor == "" {
-			return listed, true, nil
+		err = json.Unmarshal(r.body, &page)
+		l.payments = append(l.payments, page.Data...)
+		switch {
+		case err != nil || r.status != http.StatusOK:
+			l.wrong = fmt.Sprintf("its list is answered %d %s", r.status, r.body)
+			return l, nil
+		case page.HasMore != (page.NextCursor != ""):
+			l.wrong = fmt.Sprintf("hasMore is %t in its list, and nextCursor %q", page.HasMore, page.NextCursor)
+			return l, nil
+		case page.NextCursor == "":
+			l.whole = true
+			return l, nil
 		}
 		address = first + "&cursor=" + page.NextCursor
 	}
-	return listed, false, nil
+	return l, nil
 }
 
-func (b *books) listedTo(tenant string, raw jsontext.Value) *Violation {
-	var s sheet
-	_ = json.Unmarshal(raw, &s) // without an id, it is none of ours
-	var m *movementRow
-	if id, err := subjectOf(s.PaymentID); err == nil {
-		m = b.subjects[id]
+// listedTo holds a list against what there is, one by one.
+func (b *books) listedTo(tenant string, f filter, l listing) *Violation {
+	there, listed := b.paymentsOf(tenant, f), l.payments
+	if l.wrong != "" {
+		return &Violation{"I3", tenant, l.wrong}
 	}
-	switch {
-	case m == nil:
-		return &Violation{"I3", tenant, fmt.Sprintf("its list has %q, which is not there", s.PaymentID)}
-	case m.Tenant != tenant:
-		return &Violation{"I5", m.scope() + " " + m.Key, fmt.Sprintf("%s of %s is in the list of %s", m, m.Tenant, tenant)}
+	if l.whole && len(listed) != len(there) {
+		return b.listedFirst(tenant, listed, fmt.Sprintf("its list by %+v has %d payments, and it has %d", f, len(listed), len(there)))
 	}
-	if differs := m.differs(raw); differs != "" {
-		return &Violation{"I3", m.scope() + " " + m.Key, fmt.Sprintf("%s is listed otherwise than it is stored: %s", m, differs)}
+	for i, raw := range listed[:min(len(listed), len(there))] {
+		if differs := there[i].document().differs(readDocument(raw)); differs != "" {
+			return b.listedFirst(tenant, listed, fmt.Sprintf("in its list by %+v, %s is listed otherwise than it is stored: %s", f, there[i], differs))
+		}
 	}
 	return nil
 }
 
-func (b *books) paymentsOf(tenant string) int {
-	count := 0
-	for _, m := range b.subjects {
-		if m.PaymentID == nil && m.Tenant == tenant {
-			count++
+// listedFirst says what is worst about a list that is wrong: that it shows somebody else's payment.
+func (b *books) listedFirst(tenant string, listed []jsontext.Value, otherwise string) *Violation {
+	for _, raw := range listed {
+		id, err := subjectOf(readDocument(raw).text("paymentId"))
+		if m := b.subjects[id]; err == nil && m != nil && m.Tenant != tenant {
+			return &Violation{"I5", m.scope() + " " + m.Key, fmt.Sprintf("%s of %s is in the list of %s", m, m.Tenant, tenant)}
 		}
 	}
-	return count
+	return &Violation{"I3", tenant, otherwise}
+}
+
+// paymentsOf are a tenant's payments, newest first: their ids are in the order of time.
+func (b *books) paymentsOf(tenant string, f filter) []*movementRow {
+	var of []*movementRow
+	for _, m := range b.subjects {
+		if m.PaymentID == nil && m.Tenant == tenant && (f.customer == "" || m.Customer == f.customer) && (f.status == "" || m.Status == f.status) {
+			of = append(of, m)
+		}
+	}
+	slices.SortFunc(of, func(a, b *movementRow) int { return bytes.Compare(b.ID[:], a.ID[:]) })
+	return of
 }

@@ -12,6 +12,11 @@ func (e Entry) silenced() bool {
 	return slices.Contains([]string{"pm_timeout_charged", "pm_silent_charged", "pm_500_charged", "pm_reset_charged", "pm_late_charge", "pm_stuck"}, e.Fault)
 }
 
+// honest reports whether the PSP has told of it what its ledger says, to everybody it has told anything.
+func (e Entry) honest() bool {
+	return e.silenced() || slices.Contains([]string{"pm_ok", "pm_declined", "pm_slow", "pm_timeout_not_charged", "pm_500_not_charged", wrongAmount}, e.Fault)
+}
+
 // silent is the part of I8 about a line that is not there. Only the owner completes a key without one, and it needs the PSP's verdict for it. If the
 // only attempt was never given one, somebody else has completed it, and has left no line.
 func silent(w world) []Violation {

@@ -74,12 +74,15 @@ func (m *movementRow) scopeOf(tenant string) string {
 	return other.scope()
 }
 
-func (m *movementRow) keyPath(key string) string {
-	operation := payments.CreateOperation
+func (m *movementRow) operation() string {
 	if m.PaymentID != nil {
-		operation = payments.RefundOperation
+		return payments.RefundOperation
 	}
-	return "/idempotency-keys/" + url.PathEscape(key) + "?" + url.Values{"operation": {operation}}.Encode()
+	return payments.CreateOperation
+}
+
+func (m *movementRow) keyPath(key string) string {
+	return "/idempotency-keys/" + url.PathEscape(key) + "?" + url.Values{"operation": {m.operation()}}.Encode()
 }
 
 // sameAsNone compares the answers, but for what differs between any two requests.

@@ -2,6 +2,7 @@ package invariants
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -20,9 +21,9 @@ import (
 )
 
 // toldWhatIsStored is I3 of the past: each final answer that a client has heard is the stored one.
-func toldWhatIsStored(w world, operations []history.Operation) []Violation {
+func toldWhatIsStored(w world, e Evidence) []Violation {
 	var found []Violation
-	for _, o := range operations {
+	for _, o := range e.History {
 		if !isFinal(o) {
 			continue
 		}
@@ -39,8 +40,7 @@ func toldWhatIsStored(w world, operations []history.Operation) []Violation {
 func nameOf(o history.Operation) keyName { return keyName{o.Tenant + " " + o.Route, o.Key} }
 
 func isFinal(o history.Operation) bool {
-	keyed := o.Route == history.PaymentsRoute || o.Route == history.RefundsRoute
-	return keyed && o.Answered() && (o.Status == http.StatusCreated || o.Status == http.StatusPaymentRequired)
+	return keyed(o) && o.Answered() && (o.Status == http.StatusCreated || o.Status == http.StatusPaymentRequired)
 }
 
 // differs names the first thing in which an answer is not the stored one.
@@ -137,8 +137,12 @@ func (e Evidence) replay(ctx context.Context, api string, w world, asked []histo
 			continue
 		}
 		differs := k.differs(r.status, r.header, r.body)
-		if differs == "" && r.header.Get("Idempotent-Replayed") != "true" {
+		switch again := repeated(o, r); {
+		case differs != "":
+		case r.header.Get("Idempotent-Replayed") != "true":
 			differs = "it is not called a replay"
+		default:
+			differs = cmp.Or(readFace(again).wrong(), k.toldExpiry(again, e.Retention))
 		}
 		if differs != "" {
 			return &Violation{"I3", name.String(), "a replay says otherwise than is stored: " + differs}, nil
@@ -152,6 +156,13 @@ func (e Evidence) replay(ctx context.Context, api string, w world, asked []histo
 		return nil, nil //nolint:nilnil // nothing found
 	}
 	return &Violation{"I7", name.String(), fmt.Sprintf("%d requests that differ get its answer", answered)}, nil
+}
+
+// repeated is an operation with the answer that it has now.
+func repeated(o history.Operation, r reply) history.Operation {
+	o.Status, o.Header, o.Answer, o.Prefer = r.status, r.header, r.body, ""
+	o.Call, o.Return = 0, 1
+	return o
 }
 
 // post sends an operation again, until it is neither turned away at the door nor met by a store that is away.

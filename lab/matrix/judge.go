@@ -33,11 +33,7 @@ func (s *stage) watch() (*invariants.Reservations, error) {
 		if c.Name != world.Charge && c.Name != world.Refund {
 			return
 		}
-		var body struct {
-			Reference string `json:"reference"`
-		}
-		_ = json.Unmarshal(c.Body, &body) // without a reference, it has none
-		r.Arrived(s.ctx, c.Header.Get("PSP-Account"), c.Header.Get("Idempotency-Key"), body.Reference)
+		r.Arrived(s.ctx, c.Header.Get("PSP-Account"), c.Header.Get("Idempotency-Key"), c.Body)
 	})
 	s.closers = append(s.closers, func() error {
 		r.Close()

@@ -1,0 +1,276 @@
+package invariants
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+)
+
+// desk is the part of I8 about what an operator is shown: each letter as it is stored, with the payment, the key's timeline and the audit trail that
+// belong to it, and the summary.
+func desk(ctx context.Context, e Evidence, w world) ([]Violation, error) {
+	if len(e.Operators) == 0 || e.OperatorKey == "" {
+		return nil, nil
+	}
+	var found []Violation
+	wrong := func(where, detail string) {
+		if detail != "" {
+			found = append(found, Violation{"I8", where, "an operator is shown otherwise than it is: " + detail})
+		}
+	}
+	for _, l := range w.books.letters[:min(len(w.books.letters), maxShown)] {
+		r, err := e.operator(ctx, "dead-letters/"+l.ID.String())
+		if err != nil {
+			return nil, err
+		}
+		wrong("letter "+l.ID.String(), w.books.caseOf(l).differs(readDocument(r.body).without("ageSeconds")))
+	}
+	for _, status := range []string{"open", "resolved"} {
+		r, err := e.operator(ctx, fmt.Sprintf("dead-letters?limit=%d&status=%s", pageSize, status))
+		if err != nil {
+			return nil, err
+		}
+		wrong("letters "+status, w.books.listsLetters(status, r.body))
+	}
+	r, err := e.operator(ctx, "summary")
+	if err != nil {
+		return nil, err
+	}
+	wrong("summary", w.books.summary().differs(readDocument(r.body).without("deadLetters", "ledger", "lookups", "jobs", "keys", "oldestUnknownSeconds")))
+	wrong("summary", w.books.openByKind().differs(readDocument(readDocument(readDocument(r.body).member("deadLetters")).member("open"))))
+	return found, nil
+}
+
+func (e Evidence) operator(ctx context.Context, path string) (reply, error) {
+	r, err := e.insist(ctx, func() (*http.Request, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, base(e.Operators[0])+"/operator/"+path, http.NoBody)
+		if err == nil {
+			request.Header.Set("Authorization", "Bearer "+e.OperatorKey)
+		}
+		return request, err
+	})
+	if err != nil {
+		return reply{}, fmt.Errorf("ask the operator's side for %s: %w", path, err)
+	}
+	return r, nil
+}
+
+// letter is a dead letter as the lists show it.
+func (b *books) letter(l letterRow) document {
+	d := document{}
+	d.set("id", l.ID.String())
+	d.set("kind", l.Kind)
+	d.set("status", l.Status)
+	d.set("reason", l.Reason)
+	d.set("evidence", jsontext.Value(l.Evidence))
+	d.set("openedAt", stampOf(&l.Opened))
+	d.set("version", l.Version)
+	if l.Scope != "" {
+		_, operation, _ := strings.Cut(l.Scope, " ")
+		d.set("tenant", l.Tenant)
+		d.set("operation", operation)
+		d.set("key", l.Key)
+		d.set("generation", l.Generation)
+	}
+	if m := b.subjectOfLetter(l); m != nil {
+		member := "paymentId"
+		if m.PaymentID != nil {
+			member = "refundId"
+		}
+		d.set(member, m.String())
+	}
+	if l.Resolved != nil {
+		resolution := document{}
+		resolution.set("at", stampOf(l.Resolved))
+		resolution.set("action", l.Action)
+		resolution.set("actor", l.Actor)
+		resolution.set("reason", l.Words)
+		d.set("resolution", resolution.values())
+	}
+	return d
+}
+
+func (b *books) subjectOfLetter(l letterRow) *movementRow {
+	if l.Subject == nil {
+		return nil
+	}
+	return b.subjects[*l.Subject]
+}
+
+// caseOf is a letter with all that belongs to it.
+func (b *books) caseOf(l letterRow) document {
+	d := b.letter(l)
+	if m := b.subjectOfLetter(l); m != nil {
+		member := "paymentStatus"
+		if m.PaymentID != nil {
+			member = "refundStatus"
+		}
+		d.set(member, m.Status)
+	}
+	trail := []map[string]jsontext.Value{}
+	for _, deed := range b.deeds {
+		if deed.Letter == l.ID {
+			trail = append(trail, deed.document().values())
+		}
+	}
+	d.set("audit", trail)
+	timeline := []map[string]jsontext.Value{}
+	if k := b.keys[keyName{l.Scope, l.Key}]; k != nil {
+		if k.Generation == l.Generation {
+			d.set("keyStatus", k.Status)
+		}
+		timeline = k.timeline(b.eventsOf(k.name()))
+	}
+	d.set("timeline", timeline)
+	return d
+}
+
+func (b *books) eventsOf(name keyName) []eventRow {
+	return slices.DeleteFunc(slices.Clone(b.events), func(e eventRow) bool { return e.Scope != name.scope || e.Key != name.key })
+}
+
+func (r deedRow) document() document {
+	d := document{}
+	d.set("at", stampOf(&r.At))
+	d.set("actor", r.Actor)
+	d.set("action", r.Action)
+	d.set("reason", r.Reason)
+	d.set("version", r.Version)
+	d.set("outcome", r.Outcome)
+	d.set("detail", r.Detail)
+	return d
+}
+
+// listsLetters holds the first page against the newest letters.
+func (b *books) listsLetters(status string, body []byte) string {
+	var page struct {
+		Data []jsontext.Value `json:"data"`
+	}
+	if err := json.Unmarshal(body, &page); err != nil {
+		return err.Error()
+	}
+	var there []letterRow
+	for _, l := range slices.Backward(b.letters) {
+		if l.Status == status && len(there) < pageSize {
+			there = append(there, l)
+		}
+	}
+	if len(there) != len(page.Data) {
+		return fmt.Sprintf("%d letters are listed, and there are %d", len(page.Data), len(there))
+	}
+	for i, raw := range page.Data {
+		if differs := b.letter(there[i]).differs(readDocument(raw).without("ageSeconds")); differs != "" {
+			return differs
+		}
+	}
+	return ""
+}
+
+// summary is how things stand when nothing moves.
+func (b *books) summary() document {
+	d := document{}
+	nothing := document{}
+	nothing.set("count", 0)
+	nothing.set("oldestSeconds", 0)
+	d.set("webhooks", nothing.values())
+	return d
+}
+
+func (b *books) openByKind() document {
+	count := map[string]int{}
+	for _, l := range b.letters {
+		if l.Status == "open" {
+			count[l.Kind]++
+		}
+	}
+	d := document{}
+	for kind, n := range count {
+		d.set(kind, n)
+	}
+	return d
+}
+
+// lettersFit is the part of I8 about the letters themselves: what one says of a payment, of its key and of the PSP's record is so, and what an operator
+// has decided is on record once.
+func lettersFit(w world, _ Evidence) []Violation {
+	var found []Violation
+	done := map[uuid.UUID][]deedRow{}
+	for _, deed := range w.books.deeds {
+		if deed.Outcome == "done" {
+			done[deed.Letter] = append(done[deed.Letter], deed)
+		}
+	}
+	for _, l := range w.books.letters {
+		for _, wrong := range []string{w.books.subjectFits(l), w.recordFits(l), l.decided(done[l.ID])} {
+			if wrong != "" {
+				found = append(found, Violation{"I8", "letter " + l.ID.String() + " " + l.Kind, wrong})
+			}
+		}
+	}
+	return found
+}
+
+func (b *books) subjectFits(l letterRow) string {
+	m := b.subjectOfLetter(l)
+	if m == nil {
+		return ""
+	}
+	if l.Scope != "" && (keyName{m.scope(), m.Key} != keyName{l.Scope, l.Key} || m.Generation != l.Generation || m.Tenant != l.Tenant) {
+		return fmt.Sprintf("it is about %s, and names the key %s %s in generation %d", m, l.Scope, l.Key, l.Generation)
+	}
+	asked := readDocument(readDocument(l.Evidence).member("asked"))
+	if asked == nil {
+		return ""
+	}
+	want := document{}
+	want.set("amountCents", m.Amount)
+	want.set("currency", m.Currency)
+	return want.differs(asked)
+}
+
+// recordFits holds the record that a letter keeps against the PSP's ledger, unless the PSP has lied about it.
+func (w world) recordFits(l letterRow) string {
+	kept := readDocument(readDocument(l.Evidence).member("record"))
+	if kept == nil || kept.text("account") == "" {
+		return ""
+	}
+	for _, e := range slices.Concat(w.ledger.Charges, w.ledger.Refunds) {
+		if e.Account != kept.text("account") || e.ID != kept.text("id") || !e.honest() {
+			continue
+		}
+		want := document{}
+		want.set("reference", e.Reference)
+		want.set("idempotencyKey", e.IdempotencyKey)
+		want.set("amountCents", e.AmountCents)
+		want.set("currency", e.Currency)
+		want.set("status", e.Status)
+		want.set("chargeId", e.ChargeID)
+		want.set("declineCode", e.DeclineCode)
+		return want.differs(kept.without("id", "object", "account", "createdAt"))
+	}
+	return ""
+}
+
+// decided holds how a letter was closed against what is audited as done.
+func (l letterRow) decided(done []deedRow) string {
+	if l.Status == "open" {
+		if len(done) > 0 {
+			return "it is open, and an operator has done " + done[0].Action
+		}
+		return ""
+	}
+	if len(done) != 1 {
+		return fmt.Sprintf("it is resolved, and %d deeds of operators are on record", len(done))
+	}
+	d := done[0]
+	if d.Action != l.Action || d.Actor != l.Actor || d.Reason != l.Words || d.Version != l.Version-1 {
+		return fmt.Sprintf("%s has resolved it as %s (%q), and on record is %s as %s (%q) of version %d", l.Actor, l.Action, l.Words, d.Actor, d.Action, d.Reason, d.Version)
+	}
+	return ""
+}

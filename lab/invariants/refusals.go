@@ -1,0 +1,63 @@
+package invariants
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"payonce/internal/payments"
+	"payonce/internal/problem"
+	"payonce/lab/history"
+)
+
+// refusals is the part of I4 about refunds that were not granted: what is left of a payment can be refunded. All that other refunds have ever
+// claimed of it is more than they held at the moment.
+func refusals(w world, e Evidence) []Violation {
+	claimed := map[uuid.UUID]int64{}
+	byKey := map[keyName]int64{}
+	for _, m := range w.books.subjects {
+		if m.PaymentID != nil {
+			claimed[*m.PaymentID] += m.Amount
+			byKey[keyName{m.scope() + m.PaymentID.String(), m.Key}] += m.Amount
+		}
+	}
+	var found []Violation
+	for _, o := range e.History {
+		code := problem.Code(readDocument(o.Answer).text("code"))
+		if o.Route != history.RefundsRoute || code != problem.RefundExceedsPayment && code != problem.PaymentNotRefundable {
+			continue
+		}
+		p := w.books.paymentAt(o.Path)
+		if p == nil || p.Status != string(payments.Success) {
+			continue
+		}
+		var ask order
+		_ = json.Unmarshal(o.Body, &ask) // what cannot be read asks for nothing
+		left := p.Amount - claimed[p.ID] + byKey[keyName{o.Tenant + " " + o.Route + p.ID.String(), o.Key}]
+		switch vouched := strings.HasPrefix(p.PSPID, payments.OperatorPSPID) || w.books.ruled(p); {
+		case code == problem.PaymentNotRefundable && !vouched && w.books.succeededBefore(p, o):
+			found = append(found, Violation{"I4", nameOf(o).String(), fmt.Sprintf("client %d was refused a refund of %s, which has succeeded", o.Client, p)})
+		case code == problem.RefundExceedsPayment && max(ask.AmountCents, 1) <= left:
+			found = append(found, Violation{"I4", nameOf(o).String(), fmt.Sprintf("client %d was refused %d of %s, and at least %d of %d were left",
+				o.Client, ask.AmountCents, p, left, p.Amount)})
+		}
+	}
+	return found
+}
+
+// paymentAt is the payment that a refund was asked of.
+func (b *books) paymentAt(path string) *movementRow {
+	id, err := subjectOf(strings.TrimSuffix(strings.TrimPrefix(path, "/payments/"), "/refunds"))
+	if err != nil {
+		return nil
+	}
+	return b.subjects[id]
+}
+
+// succeededBefore reports whether the payment was completed when the refund was asked for.
+func (b *books) succeededBefore(p *movementRow, o history.Operation) bool {
+	k := b.keys[keyName{p.scope(), p.Key}]
+	return k != nil && k.Subject == p.ID && k.Finished != nil && k.Finished.Before(o.At.Add(-tolerance))
+}

@@ -1,0 +1,225 @@
+package invariants
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"payonce/internal/payments"
+)
+
+// Statement is what the program tells an operator about a day of all accounts.
+type Statement struct {
+	Report []byte // JSON
+	Exit   int
+}
+
+// dayReport is the report, as far as it can be known from outside.
+type dayReport struct {
+	Runs []struct {
+		Account string `json:"account"`
+		Day     string `json:"day"`
+		Lines   int64  `json:"lines"`
+		Breaks  int64  `json:"breaks"`
+	} `json:"runs"`
+	Breaks []dayBreak `json:"breaks"`
+}
+
+type dayBreak struct {
+	Account   string     `json:"account"`
+	Day       string     `json:"day"`
+	Kind      string     `json:"kind"`
+	Object    string     `json:"object"`
+	Reference string     `json:"reference"`
+	PSPID     string     `json:"pspId"`
+	Theirs    *breakSide `json:"theirs"`
+	Ours      *breakSide `json:"ours"`
+}
+
+type breakSide struct {
+	AmountMinor int64  `json:"amountMinor"`
+	Currency    string `json:"currency"`
+}
+
+func (b dayBreak) String() string {
+	text := strings.Join([]string{b.Day, b.Account, b.Kind, b.Object, b.Reference, b.PSPID}, " ")
+	for _, s := range []struct {
+		name string
+		side *breakSide
+	}{{"theirs", b.Theirs}, {"ours", b.Ours}} {
+		if s.side != nil {
+			text += fmt.Sprintf(" %s %d %s", s.name, s.side.AmountMinor, s.side.Currency)
+		}
+	}
+	return text
+}
+
+const (
+	chargeObject = "charge"
+	refundObject = "refund"
+)
+
+// statements is the part of I4 about settlement: the program is asked to reconcile each day that the PSP's ledger has something of, and finds exactly the
+// breaks that there are between that ledger and our rows.
+func statements(ctx context.Context, e Evidence, w world) ([]Violation, error) {
+	if e.Statement == nil {
+		return nil, nil
+	}
+	var found []Violation
+	for _, day := range w.ledger.days() {
+		told, err := e.Statement(ctx, day)
+		if err != nil {
+			return nil, fmt.Errorf("reconcile %s: %w", day.Format(time.DateOnly), err)
+		}
+		for _, wrong := range w.statementDiffers(day, told) {
+			found = append(found, Violation{"I4", "statement of " + day.Format(time.DateOnly), wrong})
+		}
+	}
+	return found, nil
+}
+
+func (l *Ledger) days() []time.Time {
+	seen := map[time.Time]bool{}
+	for _, e := range slices.Concat(l.Charges, l.Refunds) {
+		if at := e.at(); e.Executed() && !at.IsZero() {
+			seen[at.UTC().Truncate(24*time.Hour)] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(seen), time.Time.Compare)
+}
+
+// statementDiffers holds what was told of a day against both books.
+func (w world) statementDiffers(day time.Time, told Statement) (wrong []string) {
+	var r dayReport
+	if err := json.Unmarshal(told.Report, &r); err != nil {
+		return []string{fmt.Sprintf("exit code %d, and no report: %v", told.Exit, err)}
+	}
+	date := day.Format(time.DateOnly)
+	want, lines := w.breaksOf(date)
+	got := map[string]bool{}
+	for _, b := range r.Breaks {
+		if b.Day == date {
+			got[b.String()] = true
+		}
+	}
+	for _, b := range slices.Sorted(maps.Keys(want)) {
+		if !got[b] {
+			wrong = append(wrong, "a break is not told of: "+b)
+		}
+	}
+	for _, b := range slices.Sorted(maps.Keys(got)) {
+		if !want[b] {
+			wrong = append(wrong, "a break that there is not: "+b)
+		}
+	}
+	judged, breaks := map[string]bool{}, 0
+	for _, run := range r.Runs {
+		if breaks += int(run.Breaks); run.Day != date {
+			continue // an earlier day, judged again
+		}
+		judged[run.Account] = true
+		if run.Lines != lines[run.Account] {
+			wrong = append(wrong, fmt.Sprintf("%d lines of %s were read, and the PSP's ledger has %d", run.Lines, run.Account, lines[run.Account]))
+		}
+	}
+	for _, account := range w.books.accounts {
+		if !judged[account] {
+			wrong = append(wrong, "the account "+account+" was not judged")
+		}
+	}
+	if exit := min(len(r.Breaks), 1); told.Exit != exit || breaks != len(r.Breaks) {
+		wrong = append(wrong, fmt.Sprintf("exit code %d and %d breaks counted, with %d listed", told.Exit, breaks, len(r.Breaks)))
+	}
+	return wrong
+}
+
+// breaksOf compares the PSP's ledger of a day with our rows, and counts the lines that its statement has, by account.
+func (w world) breaksOf(date string) (breaks map[string]bool, lines map[string]int64) {
+	breaks, lines = map[string]bool{}, map[string]int64{}
+	told := map[uuid.UUID]bool{}
+	for _, of := range []struct {
+		object  string
+		entries []Entry
+	}{{chargeObject, w.ledger.Charges}, {refundObject, w.ledger.Refunds}} {
+		for _, e := range of.entries {
+			if !e.Executed() || e.at().UTC().Format(time.DateOnly) != date {
+				continue
+			}
+			lines[e.Account]++
+			for _, b := range w.books.breaks(e, of.object, told) {
+				b.Day = date
+				breaks[b.String()] = true
+			}
+		}
+	}
+	for _, m := range w.books.subjects {
+		if m.Status == string(payments.Success) && !told[m.ID] && m.Created.UTC().Format(time.DateOnly) == date && !w.ledger.has(m) {
+			breaks[m.missing(w.books.accounts[m.Tenant], date).String()] = true
+		}
+	}
+	return breaks, lines
+}
+
+// has reports whether any entry names the row.
+func (l *Ledger) has(m *movementRow) bool {
+	return slices.ContainsFunc(slices.Concat(l.Charges, l.Refunds), func(e Entry) bool { return e.Executed() && e.Reference == m.String() })
+}
+
+func (m *movementRow) missing(account, date string) dayBreak {
+	return dayBreak{
+		Account: account, Day: date, Kind: "missing_there", Object: m.object(), Reference: m.String(), PSPID: m.PSPID,
+		Ours: &breakSide{m.Amount, m.Currency},
+	}
+}
+
+func (m *movementRow) object() string {
+	if m.PaymentID != nil {
+		return refundObject
+	}
+	return chargeObject
+}
+
+// breaks are those of one entry. told are the rows that an entry was compared with before.
+func (b *books) breaks(e Entry, object string, told map[uuid.UUID]bool) (found []dayBreak) {
+	m := b.subjectOf(e)
+	if m != nil && (b.accounts[m.Tenant] != e.Account || m.object() != object) {
+		m = nil
+	}
+	add := func(kind string, so bool) {
+		if !so {
+			return
+		}
+		found = append(found, dayBreak{
+			Account: e.Account, Kind: kind, Object: object, Reference: e.Reference, PSPID: e.ID, Theirs: &breakSide{e.AmountCents, e.Currency},
+			Ours: m.side(),
+		})
+	}
+	add("missing_here", m == nil)
+	if m == nil {
+		return found
+	}
+	if told[m.ID] {
+		add("duplicate", true)
+		return found
+	}
+	told[m.ID] = true
+	succeeded := m.Status == string(payments.Success)
+	add("status", !succeeded)
+	add("psp_id", succeeded && m.PSPID != e.ID && !strings.HasPrefix(m.PSPID, payments.OperatorPSPID))
+	add("amount", m.Amount != e.AmountCents)
+	add("currency", m.Currency != e.Currency)
+	return found
+}
+
+func (m *movementRow) side() *breakSide {
+	if m == nil {
+		return nil
+	}
+	return &breakSide{m.Amount, m.Currency}
+}
