@@ -110,6 +110,7 @@ func (b books) violations() []violation {
 	}{
 		{b.ChargedTwice, "I1", "orders were charged more than once"},
 		{b.ToldPaidNotCharged, "I4", "orders were told 201 and never charged"},
+		{b.ChargedToldFailed, "I4", "orders were charged, and the last that their client has heard is an error"},
 		{b.OthersAnswer, "I7", "keys have answered 201 to different orders"},
 		{b.DifferentReplays, "I3", "keys were answered differently"},
 	} {

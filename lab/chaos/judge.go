@@ -118,13 +118,14 @@ func (r *trial) openLetters(ctx context.Context) (n int, err error) {
 
 func (r *trial) evidence() invariants.Evidence {
 	g := r.stage
-	var apis []string
+	var apis, operators []string
 	for _, p := range g.apis {
-		apis = append(apis, "http://"+p.Address)
+		apis, operators = append(apis, "http://"+p.Address), append(operators, "http://"+p.Operator)
 	}
 	return invariants.Evidence{
-		SettleWindow: world.SettleWindow,
-		DB:           g.world.DB, PSP: "http://" + g.world.PSP.Address, History: g.recorder.Operations(), APIs: apis, APIKeys: g.apiKeys(),
+		SettleWindow: world.SettleWindow, Retention: world.Retention, Statement: g.world.Statement,
+		Operators: operators, OperatorKey: g.site.Keys.Operator, Limited: g.site.Keys.Limited,
+		DB: g.world.DB, PSP: "http://" + g.world.PSP.Address, History: g.recorder.Operations(), APIs: apis, APIKeys: g.apiKeys(),
 		Reservations: g.watched.Load(), HTTP: &http.Client{Timeout: 20 * time.Second},
 	}
 }
@@ -161,6 +162,9 @@ func (r *trial) judge(ctx context.Context) error {
 		return err
 	}
 	r.count()
+	for name, n := range r.report.Counts["forgery taken"] {
+		r.report.violate("I5", "webhooks", fmt.Sprintf("%d of disorder %s were taken for genuine", n, name))
+	}
 	if r.settings.Only == "" {
 		r.report.Violations = append(r.report.Violations, never(r.report.Counts, mustHappen(r.length(), r.without))...)
 	}

@@ -126,6 +126,9 @@ func (s *sampler) webhooks(ctx context.Context) {
 			if name != "" {
 				s.stage.tally.One("webhook", name)
 			}
+			if (name == "forge" || name == "stale") && t.Status == http.StatusNoContent {
+				s.stage.tally.One("forgery taken", name)
+			}
 		}
 	}
 }

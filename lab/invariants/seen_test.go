@@ -97,6 +97,18 @@ func (s *shop) charged(key string) Entry {
 	return ledger.Charges[slices.IndexFunc(ledger.Charges, func(e Entry) bool { return e.IdempotencyKey == key })]
 }
 
+// busyWith makes an answer one of a key that is in progress.
+func busyWith(prefer string, took time.Duration) func(*history.Operation) {
+	return func(o *history.Operation) {
+		o.Status, o.Answer = http.StatusConflict, []byte(`{"type":"http://payonce.test/problems/idempotency_key_in_progress",
+			"title":"The first request with this key is still running","status":409,"detail":"d","instance":"i","code":"idempotency_key_in_progress","retryable":true}`)
+		o.Header.Set("Retry-After", "1")
+		o.Header.Set("Content-Type", "application/problem+json")
+		o.Header.Del("Location")
+		o.Prefer, o.Return = prefer, o.Call+took
+	}
+}
+
 // Each row changes one thing in what a client has heard.
 func TestWrongFaceIsFound(t *testing.T) {
 	t.Parallel()
@@ -113,16 +125,6 @@ func TestWrongFaceIsFound(t *testing.T) {
 	without := func(name string) func(*history.Operation) { return func(o *history.Operation) { o.Header.Del(name) } }
 	body := func(from, to string) func(*history.Operation) {
 		return func(o *history.Operation) { o.Answer = bytes.ReplaceAll(o.Answer, []byte(from), []byte(to)) }
-	}
-	busy := func(prefer string, took time.Duration) func(*history.Operation) {
-		return func(o *history.Operation) {
-			o.Status, o.Answer = http.StatusConflict, []byte(`{"type":"http://payonce.test/problems/idempotency_key_in_progress",
-				"title":"The first request with this key is still running","status":409,"detail":"d","instance":"i","code":"idempotency_key_in_progress","retryable":true}`)
-			o.Header.Set("Retry-After", "1")
-			o.Header.Set("Content-Type", "application/problem+json")
-			o.Header.Del("Location")
-			o.Prefer, o.Return = prefer, o.Call+took
-		}
 	}
 	for name, row := range map[string]struct {
 		of     func(history.Operation) bool
@@ -153,8 +155,8 @@ func TestWrongFaceIsFound(t *testing.T) {
 		"no detail":                  {of(422), body(`"detail":`, `"details":`), "there is no detail"},
 		"a code of nobody's":         {of(422), body(`"code":"`, `"code":"x`), "not in the catalogue"},
 		"a preference of nobody's":   {of(201), set("Preference-Applied", "wait=3"), "Preference-Applied is"},
-		"a wish that is passed over": {of(201), busy("respond-async", time.Second), "has preferred 202"},
-		"a wait that is cut short":   {of(201), busy("wait=2", time.Second), "would have waited 2s"},
+		"a wish that is passed over": {of(201), busyWith("respond-async", time.Second), "has preferred 202"},
+		"a wait that is cut short":   {of(201), busyWith("wait=2", time.Second), "would have waited 2s"},
 		"a wait that is not told":    {of(201), func(o *history.Operation) { o.Prefer = "wait=2" }, "does not say that it has waited"},
 		"something wrong inside":     {of(422), func(o *history.Operation) { o.Status = 500 }, "something is wrong"},
 	} {

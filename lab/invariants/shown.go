@@ -130,10 +130,10 @@ func (e Evidence) list(ctx context.Context, tenant string, f filter) (l listing,
 			HasMore    bool             `json:"hasMore"`
 			NextCursor string           `json:"nextCursor"`
 		}
-		err = json.Unmarshal(r.body, &page)
+		readable := json.Unmarshal(r.body, &page) == nil
 		l.payments = append(l.payments, page.Data...)
 		switch {
-		case err != nil || r.status != http.StatusOK:
+		case !readable || r.status != http.StatusOK:
 			l.wrong = fmt.Sprintf("its list is answered %d %s", r.status, r.body)
 			return l, nil
 		case page.HasMore != (page.NextCursor != ""):

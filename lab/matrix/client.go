@@ -24,7 +24,7 @@ func (s *stage) payment(key string) movement {
 
 func (s *stage) refund(payment, key string) movement {
 	return movement{route: history.RefundsRoute, call: world.Refund, request: world.Request{
-		Path: "/payments/" + payment + "/refunds", As: s.w.Keys.Acme, Key: key, Body: `{"amountCents":5000,"reason":"returned"}`,
+		Path: "/payments/" + payment + "/refunds", As: s.w.Keys.Acme, Key: key, Body: fmt.Sprintf(`{"amountCents":5000,"reason":%q}`, "returned as "+key),
 	}}
 }
 
@@ -38,8 +38,8 @@ func (s *stage) ask(p *world.Process, m movement) (world.Answer, error) {
 // askWithin is ask for a client that hangs up when ctx ends.
 func (s *stage) askWithin(ctx context.Context, p *world.Process, m movement) (world.Answer, error) {
 	o := s.history.Begin(history.Operation{
-		Client: 1, API: p.Name, Tenant: s.tenantOf(m), Route: m.route, Key: m.key(), Intent: m.request.Path + " " + m.request.Body,
-		Body: []byte(m.request.Body),
+		Client: 1, API: p.Name, Tenant: s.tenantOf(m), Route: m.route, Path: m.request.Path, Key: m.key(), Prefer: m.request.Header.Get("Prefer"),
+		Intent: m.request.Path + " " + m.request.Body, Body: []byte(m.request.Body),
 	})
 	a, err := s.client.Do(ctx, p.Address, m.request)
 	if err != nil {

@@ -57,6 +57,23 @@ func sceneFlow() flow {
 			window: 4, step: "evidence comes again and again, behind a refund",
 			script: (*stage).evidenceAgain, want: want{posts: [2]int{1, 1}, replayed: "false"},
 		},
+		{
+			window: 1, step: "one key, and each member in another way: eight mismatches",
+			script: (*stage).otherMembers, want: want{posts: [2]int{1, 1}, replayed: "false"},
+		},
+		{
+			window: 4, step: "all currencies, refunds and a decline: all of it is shown",
+			script: (*stage).everything, want: want{posts: [2]int{1, 1}, replayed: "false"},
+		},
+		{
+			window: 3, step: "asked again in flight, with each preference", noWebhooks: true,
+			env:    map[string]string{"PSP_TIMEOUT": "4s", "LEASE": "12s", "DRAIN_LIMIT": "12s"}, // it is in flight as long as it is held
+			script: (*stage).preferences, want: want{posts: [2]int{1, 1}},
+		},
+		{
+			window: 23, step: "an operator lets a wrong amount pass: the statement tells of it", env: longWindow(),
+			script: (*stage).vouchedAmount, want: want{posts: [2]int{1, 1}, replayed: "true"},
+		},
 	}
 	return flow{"scene", "scenes", rows}
 }

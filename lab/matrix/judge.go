@@ -44,12 +44,17 @@ func (s *stage) watch() (*invariants.Reservations, error) {
 
 // evidence is where the invariants look.
 func (s *stage) evidence(r *invariants.Reservations) invariants.Evidence {
-	return invariants.Evidence{
-		SettleWindow: world.SettleWindow,
-		DB:           s.w.DB, PSP: "http://" + s.w.PSP.Address, History: s.history.Operations(), Reservations: r,
-		APIs:    []string{"http://" + s.serving().Address},
-		APIKeys: map[string]string{"acme": s.w.Keys.Acme, "globex": s.w.Keys.Globex},
+	e := invariants.Evidence{
+		SettleWindow: world.SettleWindow, Retention: world.Retention,
+		DB: s.w.DB, PSP: "http://" + s.w.PSP.Address, History: s.history.Operations(), Reservations: r,
+		APIs:      []string{"http://" + s.serving().Address},
+		APIKeys:   map[string]string{"acme": s.w.Keys.Acme, "globex": s.w.Keys.Globex},
+		Operators: []string{"http://" + s.serving().Operator}, OperatorKey: s.w.Keys.Operator, Limited: s.w.Keys.Limited,
 	}
+	if s.row.script != nil {
+		e.Statement = s.w.Statement // a program for each cell would take longer than it tells
+	}
+	return e
 }
 
 // judge waits for quiet, and holds the world against the invariants and against what the cell expects.

@@ -75,10 +75,11 @@ func (c *Client) Do(ctx context.Context, address string, r Request) (Answer, err
 	return Answer{res.StatusCode, res.Header, body}, nil
 }
 
-// Payment is a request for one of 120 dollars.
+// Payment is a request for one of 120 dollars, with all that can be asked for. What it asks for is the key's own.
 func (k Keys) Payment(key, paymentMethod string) Request {
 	return Request{
 		Path: "/payments", As: k.Acme, Key: key,
-		Body: fmt.Sprintf(`{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":%q}`, paymentMethod),
+		Body: fmt.Sprintf(`{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":%q,"description":%q,"metadata":{"order":%q}}`,
+			paymentMethod, "ordered as "+key, key),
 	}
 }

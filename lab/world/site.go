@@ -16,6 +16,7 @@ import (
 
 	"payonce/internal/embeddedpg"
 	"payonce/internal/postgres"
+	"payonce/lab/invariants"
 )
 
 // Options of a site.
@@ -42,8 +43,11 @@ type Site struct {
 	ports  map[int]bool // that were given to processes
 }
 
-// Keys are the API keys of the template, and so of every world.
-type Keys struct{ Acme, Globex, Operator string }
+// Keys are the API keys of the template, and so of every world. Those of Limited are acme's and an operator's, and may not do everything.
+type Keys struct {
+	Acme, Globex, Operator string
+	Limited                invariants.Limited
+}
 
 // template is the database that worlds are cloned from.
 const template = "world_template"
@@ -85,19 +89,8 @@ func (s *Site) makeTemplate(ctx context.Context) error {
 	if _, err := s.run(ctx, s.server.URLAs(string(postgres.Migrator), template), "migrate"); err != nil {
 		return err
 	}
-	for _, k := range []struct {
-		into *string
-		args []string
-	}{
-		{&s.Keys.Acme, []string{"--tenant", "acme"}},
-		{&s.Keys.Globex, []string{"--tenant", "globex"}},
-		{&s.Keys.Operator, []string{"--operator", "--scopes", "ops:read,ops:resolve", "--label", "world"}},
-	} {
-		out, err := s.run(ctx, url, append([]string{"keys", "create"}, k.args...)...)
-		if err != nil {
-			return err
-		}
-		*k.into, _, _ = strings.Cut(out, "\n")
+	if err := s.makeKeys(ctx, url); err != nil {
+		return err
 	}
 	// Limits of requests have tests of their own.
 	conn, err := pgx.Connect(ctx, url)
@@ -109,6 +102,39 @@ func (s *Site) makeTemplate(ctx context.Context) error {
 		return fmt.Errorf("lift the tenants' limits: %w", err)
 	}
 	return s.admin(ctx, "ALTER DATABASE "+template+" ALLOW_CONNECTIONS false IS_TEMPLATE true")
+}
+
+// makeKeys makes the API keys of all worlds, as an administrator does.
+func (s *Site) makeKeys(ctx context.Context, url string) error {
+	l := &s.Keys.Limited
+	for _, k := range []struct {
+		into  *string
+		ended bool
+		args  string
+	}{
+		{&s.Keys.Acme, false, "--tenant acme"},
+		{&s.Keys.Globex, false, "--tenant globex"},
+		{&s.Keys.Operator, false, "--operator --scopes ops:read,ops:resolve --label world"},
+		{&l.Reader, false, "--tenant acme --scopes payments:read"},
+		{&l.Writer, false, "--tenant acme --scopes payments:write"},
+		{&l.Ended, true, "--tenant acme"},
+		{&l.OperatorReader, false, "--operator --scopes ops:read --label reader"},
+		{&l.OperatorEnded, true, "--operator --label ended"},
+	} {
+		out, err := s.run(ctx, url, append([]string{"keys", "create"}, strings.Fields(k.args)...)...)
+		if err != nil {
+			return err
+		}
+		*k.into, _, _ = strings.Cut(out, "\n")
+		if !k.ended {
+			continue
+		}
+		_, id, _ := strings.Cut(out, "Its id is ")
+		if _, err := s.run(ctx, url, "keys", "expire", "--id", strings.TrimSuffix(strings.TrimSpace(id), ".")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // run runs a command of the api program to its end.

@@ -11,13 +11,15 @@ const (
 	FirstLookup = 500 * time.Millisecond
 	// SettleWindow is how long after a key became unknown "not found" becomes proof.
 	SettleWindow = Lease + PSPLate
+	// Retention is the programs' own default.
+	Retention = 48 * time.Hour
 )
 
 // Times are the settings of the API and the reconciler.
 func Times() map[string]string {
 	return map[string]string{
 		"LEASE": Lease.String(), "PSP_TIMEOUT": PSPTimeout.String(), "PSP_DIAL_TIMEOUT": "500ms", "PSP_LATE_LIMIT": PSPLate.String(),
-		"FIRST_LOOKUP": FirstLookup.String(), "DRAIN_LIMIT": "5s", "STOP_LIMIT": "5s",
+		"FIRST_LOOKUP": FirstLookup.String(), "DRAIN_LIMIT": "5s", "STOP_LIMIT": "5s", "KEY_RETENTION": Retention.String(),
 		"SWEEP_EVERY": "300ms", "CLAIM_EVERY": "200ms", "SCAN_EVERY": "1s", "SCAN_OVERLAP": "30s",
 		"LOOKUP_BASE": "300ms", "LOOKUP_CAP": "2s", "LOOKUP_BUDGET": "12",
 	}

@@ -77,7 +77,7 @@ func (c *Crowd) send(ctx context.Context, client int, r request) answer {
 		return answer{}
 	}
 	pending := c.o.Recorder.Begin(history.Operation{
-		Client: client, API: address, Tenant: r.tenant, Route: r.route, Key: r.key, Intent: r.intent, Body: []byte(r.body),
+		Client: client, API: address, Tenant: r.tenant, Route: r.route, Path: r.path, Key: r.key, Prefer: r.prefer, Intent: r.intent, Body: []byte(r.body),
 	})
 	response, err := c.http.Do(req) //nolint:bodyclose // Response closes it
 	body, failed := pending.Response(response, err)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,6 +17,8 @@ type Order struct {
 	Currency string
 	Customer string
 	Method   string
+	Note     string // the description; may be empty
+	Channel  string // in the metadata, beside the order's number
 }
 
 // Amounts lie apart: the PSP may charge one unit more than it was asked to, and a liar asks for half a step more.
@@ -39,10 +42,15 @@ func (p Plan) order(r *rand.Rand, client, n int) Order {
 	number := numberOf(client, n)
 	return Order{
 		Number: number, Amount: number * amountStep, Customer: "cus-" + strconv.Itoa(client),
-		Currency: weighted(r, []weight[string]{{"USD", 5}, {"KRW", 2}, {"EUR", 2}, {"JPY", 1}}),
+		Currency: weighted(r, []weight[string]{{"USD", 5}, {"KRW", 2}, {"EUR", 2}, {"JPY", 1}, {"KWD", 1}}),
 		Method:   weighted(r, methods),
+		Note:     weighted(r, notes) + map[bool]string{true: " no. " + strconv.FormatInt(number, 10)}[r.IntN(3) > 0],
+		Channel:  weighted(r, []weight[string]{{"shop", 3}, {"téléphone", 1}, {"", 1}}),
 	}
 }
+
+// notes are what orders are called. Some need escapes in JSON, or have characters of more than a byte.
+var notes = []weight[string]{{"", 2}, {"one \"large\" box", 2}, {"für 3 Gäste", 2}, {"two\nlines", 1}, {"주문", 1}}
 
 // methods are what clients pay with. The faults are also drawn at random by the PSP (Mix); here, each is sure to come.
 var methods = []weight[string]{
@@ -53,13 +61,19 @@ var methods = []weight[string]{
 
 // lie is another order under the same number.
 func (o Order) lie(r *rand.Rand) Order {
-	switch r.IntN(4) {
+	switch r.IntN(7) {
 	case 0:
 		o.Amount += lieAddition
 	case 1:
 		o.Currency = map[bool]string{true: "USD", false: "GBP"}[o.Currency != "USD"]
 	case 2:
 		o.Customer += "-other"
+	case 3:
+		o.Note += " or so"
+	case 4:
+		o.Channel += "-other"
+	case 5:
+		o.Method = map[bool]string{true: "pm_ok", false: "pm_slow"}[o.Method != "pm_ok"]
 	default:
 		o.Amount, o.Customer = o.Amount+lieAddition, o.Customer+"-other"
 	}
@@ -68,7 +82,7 @@ func (o Order) lie(r *rand.Rand) Order {
 
 // Intent digests what is asked, whatever its spelling.
 func (o Order) Intent() string {
-	return digest(fmt.Sprintf("%d %s %s %s", o.Amount, o.Currency, o.Customer, o.Method))
+	return digest(fmt.Sprintf("%d %s %s %s %q %q", o.Amount, o.Currency, o.Customer, o.Method, o.Note, o.Channel))
 }
 
 func digest(text string) string {
@@ -76,11 +90,25 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Body spells the order as JSON in one of several ways that mean the same: the order of the members, spaces, and what may be left out.
+// Body spells the order as JSON in one of several ways that mean the same: the order of the members, spaces, escapes, and what may be left out.
 func (o Order) Body(spelling int) string {
+	quote := strconv.Quote
+	if spelling%2 == 1 {
+		quote = strconv.QuoteToASCII
+	}
+	metadata := []string{fmt.Sprintf(`"order":"%d"`, o.Number)}
+	if o.Channel != "" {
+		metadata = append(metadata, `"channel":`+quote(o.Channel))
+	}
+	if spelling%3 == 1 {
+		slices.Reverse(metadata)
+	}
 	members := []string{
 		fmt.Sprintf(`"customerId":%q`, o.Customer), fmt.Sprintf(`"amountCents":%d`, o.Amount), fmt.Sprintf(`"currency":%q`, o.Currency),
-		fmt.Sprintf(`"metadata":{"order":"%d"}`, o.Number),
+		`"metadata":{` + strings.Join(metadata, ",") + "}",
+	}
+	if o.Note != "" || spelling%5 == 0 {
+		members = append(members, `"description":`+quote(o.Note))
 	}
 	if o.Method != "pm_ok" || spelling%2 == 0 {
 		members = append(members, fmt.Sprintf(`"paymentMethod":%q`, o.Method))

@@ -2,7 +2,7 @@ package plan_test
 
 import (
 	"slices"
-	"strings"
+	"strconv"
 	"testing"
 	"time"
 
@@ -98,7 +98,7 @@ func TestLieIsAnotherIntentUnderTheSameKey(t *testing.T) {
 func TestSpellingsOfAnOrderMeanTheSame(t *testing.T) {
 	t.Parallel()
 	o := plan.Plan{Seed: 7, Clients: 1}.Errand(0, 0).Order
-	o.Method = "pm_ok"
+	o.Method, o.Note, o.Channel = "pm_ok", "für \"3\"\nGäste", "téléphone"
 	var spellings []string
 	for spelling := range 12 {
 		body := o.Body(spelling)
@@ -112,7 +112,7 @@ func TestSpellingsOfAnOrderMeanTheSame(t *testing.T) {
 		delete(got, "paymentMethod")
 		want := map[string]any{
 			"customerId": o.Customer, "amountCents": float64(o.Amount), "currency": o.Currency,
-			"metadata": map[string]any{"order": strings.TrimSpace(got["metadata"].(map[string]any)["order"].(string))},
+			"description": o.Note, "metadata": map[string]any{"order": strconv.FormatInt(o.Number, 10), "channel": o.Channel},
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s: %s", body, d)
