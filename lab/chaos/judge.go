@@ -155,7 +155,11 @@ func (r *trial) judge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, v := range found {
+	revoked, err := invariants.Revoked(ctx, e, invariants.RevocationLimit)
+	if err != nil {
+		return err
+	}
+	for _, v := range append(found, revoked...) {
 		r.report.violate(v.Invariant, v.Key, v.Detail)
 	}
 	if err := r.facts(ctx, e); err != nil {

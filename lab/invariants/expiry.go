@@ -12,8 +12,8 @@ import (
 // expiryTolerance is between readings of the database's clock in one statement that has waited for a lock.
 const expiryTolerance = 3 * time.Second
 
-// kept is the part of I3 about how long an answer stands: a key is kept for a whole retention from its last reservation or late completion, and
-// its clients were told so.
+// kept is the part of I3 about how long an answer stands: a key is kept for a whole retention from when it was last reserved, or resolved by
+// evidence, and its clients were told so.
 func kept(w world, e Evidence) []Violation {
 	var found []Violation
 	last := w.books.lastTaken()
@@ -39,7 +39,7 @@ func kept(w world, e Evidence) []Violation {
 	return found
 }
 
-// lastTaken is when each key was last reserved or completed by late evidence, which begins its retention.
+// lastTaken is when each key was last reserved, completed by evidence, or found to be free, which begins its retention.
 func (b *books) lastTaken() map[keyName]time.Time {
 	last := map[keyName]time.Time{}
 	for name, k := range b.keys {
@@ -48,7 +48,8 @@ func (b *books) lastTaken() map[keyName]time.Time {
 	for _, e := range b.events {
 		name := keyName{e.Scope, e.Key}
 		k := b.keys[name]
-		begins := e.To == string(idempotency.InProgressStatus) || e.To == string(idempotency.CompletedStatus)
+		begins := e.To == string(idempotency.InProgressStatus) || e.To == string(idempotency.CompletedStatus) ||
+			e.From == string(idempotency.UnknownStatus) && e.To == string(idempotency.FailedRetryableStatus)
 		if k != nil && e.From != e.To && begins && e.Generation == k.Generation && e.At.After(last[name]) {
 			last[name] = e.At
 		}

@@ -337,6 +337,21 @@ func TestKeyThatMayMoreIsFound(t *testing.T) {
 	}
 }
 
+// An API key that works until its server starts again.
+func TestRevokedKeyThatWorksIsFound(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	if found, err := Revoked(t.Context(), s.evidence(), RevocationLimit); err != nil || len(found) > 0 {
+		t.Errorf("%v, %v", found, err)
+	}
+	e := s.evidence()
+	e.Limited.Reader = s.limited.Writer
+	e.APIs = []string{s.liar(s.api.URL, func(r *http.Response) { r.StatusCode = http.StatusOK })}
+	if found, err := Revoked(t.Context(), e, time.Millisecond); err != nil || len(found) != 1 || found[0].Invariant != "I5" {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
 // What a statement has to tell, and what it tells.
 func TestStatementThatSaysOtherwiseIsFound(t *testing.T) {
 	t.Parallel()

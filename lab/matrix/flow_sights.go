@@ -9,6 +9,7 @@ import (
 
 	"payonce/lab/history"
 	"payonce/lab/httpproxy"
+	"payonce/lab/invariants"
 	"payonce/lab/world"
 )
 
@@ -120,4 +121,13 @@ func (s *stage) vouchedAmount() error {
 	}
 	s.decision = "executed"
 	return finishDecision(s)
+}
+
+// revocation: a key that is in use ends. It comes last, since the key is gone then.
+func (s *stage) revocation() error {
+	found, err := invariants.Revoked(s.ctx, s.evidence(nil), invariants.RevocationLimit)
+	if err == nil && len(found) > 0 {
+		return &caseError{found[0].String()}
+	}
+	return err
 }
