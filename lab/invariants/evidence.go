@@ -96,7 +96,7 @@ func Check(ctx context.Context, e Evidence) ([]Violation, error) {
 		found = append(found, Violation{v.Invariant, v.Tenant + " " + v.Route + " " + v.Key, v.Detail})
 	}
 	for _, ask := range []func(context.Context, Evidence, world) ([]Violation, error){
-		replays, shown, lists, keyViews, desk, permissions, strangers, sends, statements,
+		replays, shown, lists, keyViews, desk, strangers, sends, statements, permissions,
 	} {
 		more, err := ask(ctx, e, w)
 		if err != nil {

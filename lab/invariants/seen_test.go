@@ -3,6 +3,7 @@ package invariants
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -305,6 +306,22 @@ func TestWrongSightIsFound(t *testing.T) {
 		if err != nil || !slices.ContainsFunc(found, func(v Violation) bool { return v.Invariant == row.invariant && strings.Contains(v.Detail, row.detail) }) {
 			t.Errorf("%s: not found as %s %q: %v, %v", name, row.invariant, row.detail, found, err)
 		}
+	}
+}
+
+// While an operator has a key, it is looked up again, also between two looks of ours.
+func TestTimelineOfAHeldKeyGoesOn(t *testing.T) {
+	t.Parallel()
+	then, shown := document{"timeline": `[{"to":"unknown"}]`}, document{"timeline": `[{"to":"unknown"},{"to":"unknown"}]`}
+	held, free := &keyRow{Held: true}, &keyRow{}
+	if differs := then.differs(held.upToThen(then, maps.Clone(shown))); differs != "" {
+		t.Errorf("held: %s", differs)
+	}
+	if then.differs(free.upToThen(then, maps.Clone(shown))) == "" {
+		t.Error("nobody has the key, and its timeline has gone on")
+	}
+	if cut := (document{"timeline": `[]`}); then.differs(held.upToThen(then, cut)) == "" {
+		t.Error("a timeline was cut")
 	}
 }
 
