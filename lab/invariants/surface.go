@@ -127,7 +127,9 @@ func beforeKey(code problem.Code) bool {
 }
 
 func (f face) key() string {
-	if beforeKey(f.code) {
+	// A store that is away is met by authentication, or behind the header.
+	unread := f.code == problem.IdempotencyStoreUnavailable && len(f.Header.Values("Idempotency-Key")) == 0
+	if unread || beforeKey(f.code) {
 		return ""
 	}
 	replayed := f.one("Idempotent-Replayed")
