@@ -4,16 +4,21 @@
 //
 //	I1  at most one successful charge for each key and each payment, the same of refunds; refunds together never exceed their charge
 //	I2  nothing is under way any more: what Quiet waits for
-//	I3  what a client was told is what is stored, which is what the payment or refund says, and what a fresh replay, a GET and a list say; the
-//	    histories have an order (history.Check)
-//	I4  what was asked for is what there is; our payments and refunds and the PSP's ledger say the same, both ways; a payment's totals are those of
-//	    its refunds
-//	I5  another tenant's payment or key looks like one that does not exist, and is in no list
-//	I6  the PSP was sent no more requests for a key than the key has had attempts, but for those that were given back as never sent
+//	I3  what a client was told is what is stored, member by member and header by header, which is what the payment or refund says, and what a fresh
+//	    replay, a GET, each list and the view of its key say; a key is kept for its retention, and its clients know until when; each problem is that
+//	    of the catalogue; the histories have an order (history.Check)
+//	I4  what was asked for is what there is, all of it; our payments and refunds and the PSP's ledger say the same, both ways, and a settlement
+//	    statement tells exactly the breaks between the two; a payment's totals are those of its refunds; what is left of a payment can be refunded
+//	I5  another tenant's payment or key looks like one that does not exist, is in no list, and cannot be refunded; an API key may do what its scopes
+//	    say, and nothing once it has ended (Revoked: nor once it is revoked)
+//	I6  the PSP was sent no more requests for a key than the key has had attempts, but for those that were given back as never sent; and money has
+//	    not moved while each request with the key was told that it has charged nothing
 //	I7  who hears 422 (history.Check), and of requests that differ only one gets the answer when they are sent again
 //	I8  each timeline is a chain of legal edges, from the reservation to the row as it stands; a key and what it stands for agree; who
-//	    completed a key without a line had the PSP's answer; and who gave a key back had a proof
-//	I9  whatever the PSP has, or was sent, has its key and its payment or refund here; when it was sent, it had them already (Reservations)
+//	    completed a key without a line had the PSP's answer; and who gave a key back had a proof; an operator is shown each letter, its audit trail and
+//	    the summary as they are, and a letter says what is so of its payment, its key and the PSP's record
+//	I9  whatever the PSP has, or was sent, has its key and its payment or refund here; when it was sent, it had them already, and they
+//	    are what was sent (Reservations)
 //
 // A difference between the ledger and us is excused by a dead letter, open or resolved, but only while the payment or refund has not come to
 // its end, only by a letter of a kind that such a difference is given to, and about the very payment or refund, or the very record of the
