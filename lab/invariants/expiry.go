@@ -10,7 +10,7 @@ import (
 )
 
 // expiryTolerance is between readings of the database's clock in one statement that has waited for a lock.
-const expiryTolerance = 3 * time.Second
+const expiryTolerance = 2 * time.Second
 
 // kept is the part of I3 about how long an answer stands: a key is kept for a whole retention from when it was last reserved, or resolved by
 // evidence, and its clients were told so.

@@ -2,6 +2,7 @@ package invariants
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"maps"
 	"net/http"
@@ -404,5 +405,36 @@ func TestStatementThatSaysOtherwiseIsFound(t *testing.T) {
 	told.Exit = 0
 	if wrong := w.statementDiffers(day, told); len(wrong) != 1 {
 		t.Errorf("exit code 0: %v", wrong)
+	}
+}
+
+// What has tests of its own above is part of the whole check.
+func TestCheckLooksAtAllOfIt(t *testing.T) {
+	t.Parallel()
+	s := lived(t)
+	s.refund("acme", "refund-too-much-01234", paidKey, 7001)
+	e := s.evidence()
+	for i := range e.History {
+		o := &e.History[i]
+		switch {
+		case o.Status == http.StatusConflict:
+			o.Body = []byte(`{"amountCents":7000}`)
+		case o.Tenant == "globex" && o.Status == http.StatusCreated:
+			o.Status, o.Answer = http.StatusServiceUnavailable, []byte(`{"code":"psp_unavailable"}`)
+		}
+	}
+	e.Limited.Ended = s.limited.Reader
+	e.Statement = func(context.Context, time.Time) (Statement, error) { return Statement{Report: []byte(`{}`)}, nil }
+	found, err := Check(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for of, detail := range map[string]string{
+		"surfaces": "Content-Type is", "denied": "each request with the key was told", "refusals": "at least 7000 of 12000 were left",
+		"permissions": "the answer is 200, not 401", "statements": "the account acme was not judged",
+	} {
+		if !slices.ContainsFunc(found, func(v Violation) bool { return strings.Contains(v.Detail, detail) }) {
+			t.Errorf("%s: %q not found: %v", of, detail, found)
+		}
 	}
 }
