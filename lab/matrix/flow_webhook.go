@@ -59,7 +59,7 @@ func processFlow() flow {
 
 // addBlindReconciler adds one that does not run yet, and whose lookups will fail.
 func (s *stage) addBlindReconciler() (err error) {
-	if s.reconciler, err = s.w.AddReconciler(s.ctx, "reconciler-1"); err == nil {
+	if s.reconciler, err = s.w.AddReconciler("reconciler-1"); err == nil {
 		s.failLookups(s.reconciler)
 	}
 	return err

@@ -44,7 +44,7 @@ func (s *stage) nameVictim() (err error) {
 	s.victim = s.api
 	if s.row.victim == world.Reconciler {
 		if s.reconciler == nil {
-			s.reconciler, err = s.w.AddReconciler(s.ctx, "reconciler-1")
+			s.reconciler, err = s.w.AddReconciler("reconciler-1")
 		}
 		s.victim = s.reconciler
 	}

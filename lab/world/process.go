@@ -4,18 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"payonce/internal/e2e/pgproxy"
+	"payonce/lab/heldport"
 	"payonce/lab/httpproxy"
 )
 
@@ -185,31 +184,16 @@ func (p *Process) LastWords() string {
 	return string(raw[max(0, len(raw)-enough):])
 }
 
-// Ports of processes lie below those that the kernel takes for outgoing connections: one that is free now is still free at the next start.
-const (
-	firstPort = 12_000
-	lastPort  = 32_000
-	portTries = 100
-)
-
-// freeAddress finds one on loopback that nobody listens on. None is given twice: a process that was killed comes back to its own.
-func (s *Site) freeAddress(ctx context.Context) (string, error) {
-	var last error
-	for range portTries {
-		port := firstPort + rand.IntN(lastPort-firstPort)
-		s.mu.Lock()
-		given := s.ports[port]
-		s.ports[port] = true
-		s.mu.Unlock()
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		if given {
-			continue
-		}
-		if last = nobodyAt(ctx, address); last == nil {
-			return address, nil
-		}
+// address is one of loopback for a process, also when it was killed and comes back. The world holds its port until it is closed.
+func (w *World) address() (string, error) {
+	port, err := heldport.Hold()
+	if err != nil {
+		return "", err
 	}
-	return "", fmt.Errorf("find a free port: %w", last)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ports = append(w.ports, port)
+	return port.Address, nil
 }
 
 // nobodyAt fails if somebody listens on an address.

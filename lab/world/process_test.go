@@ -33,15 +33,3 @@ func TestAnswerOfAnotherProgramIsNotTakenForOneThatHasEnded(t *testing.T) {
 		t.Fatal("a program that has ended counts as ready")
 	}
 }
-
-func TestNoAddressIsGivenTwice(t *testing.T) {
-	t.Parallel()
-	s, given := &Site{ports: map[int]bool{}}, map[string]bool{}
-	for range 2000 {
-		address, err := s.freeAddress(t.Context())
-		if err != nil || given[address] {
-			t.Fatalf("%s: %v, given before: %t", address, err, given[address])
-		}
-		given[address] = true
-	}
-}

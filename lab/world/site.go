@@ -40,7 +40,6 @@ type Site struct {
 	mu     sync.Mutex
 	server *embeddedpg.Server
 	next   int
-	ports  map[int]bool // that were given to processes
 }
 
 // Keys are the API keys of the template, and so of every world. Those of Limited are acme's and an operator's, and may not do everything.
@@ -56,7 +55,7 @@ const stopLimit = 20 * time.Second
 
 // Open starts the server and makes the template.
 func Open(ctx context.Context, o Options) (_ *Site, err error) {
-	s := &Site{Programs: o.Programs, Dir: o.Dir, Say: o.Say, ports: map[int]bool{}}
+	s := &Site{Programs: o.Programs, Dir: o.Dir, Say: o.Say}
 	settings := map[string]string{
 		"max_connections": "400", "shared_buffers": "128MB", "jit": "off",
 		// Without it, a crash of PostgreSQL forgets what it has acknowledged: a reservation, for which a charge was then made.

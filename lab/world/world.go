@@ -17,6 +17,7 @@ import (
 	"payonce/internal/e2e/pgproxy"
 	"payonce/internal/gateway/mockpsp"
 	"payonce/internal/postgres"
+	"payonce/lab/heldport"
 	"payonce/lab/httpproxy"
 )
 
@@ -50,6 +51,7 @@ type World struct {
 	mu        sync.Mutex
 	apis      []*Process
 	processes []*Process
+	ports     []*heldport.Port // of the processes
 	turn      int
 }
 
@@ -106,7 +108,7 @@ func (w *World) nextAPI() string {
 }
 
 func (w *World) startPSP(ctx context.Context) error {
-	address, err := w.site.freeAddress(ctx)
+	address, err := w.address()
 	if err != nil {
 		return err
 	}
@@ -126,7 +128,7 @@ func (w *World) startPSP(ctx context.Context) error {
 
 // StartAPI adds an API process.
 func (w *World) StartAPI(ctx context.Context, name string) (*Process, error) {
-	p, err := w.process(ctx, name, API)
+	p, err := w.process(name, API)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +144,7 @@ func (w *World) StartAPI(ctx context.Context, name string) (*Process, error) {
 
 // StartReconciler adds a reconciler process.
 func (w *World) StartReconciler(ctx context.Context, name string) (*Process, error) {
-	p, err := w.AddReconciler(ctx, name)
+	p, err := w.AddReconciler(name)
 	if err != nil {
 		return nil, err
 	}
@@ -150,17 +152,17 @@ func (w *World) StartReconciler(ctx context.Context, name string) (*Process, err
 }
 
 // AddReconciler adds one that does not run yet: its proxies can be told what to do with the first that it sends.
-func (w *World) AddReconciler(ctx context.Context, name string) (*Process, error) {
-	return w.process(ctx, name, Reconciler)
+func (w *World) AddReconciler(name string) (*Process, error) {
+	return w.process(name, Reconciler)
 }
 
 // process is one between two proxies of its own, not started yet.
-func (w *World) process(ctx context.Context, name, program string) (*Process, error) {
-	public, err := w.site.freeAddress(ctx)
+func (w *World) process(name, program string) (*Process, error) {
+	public, err := w.address()
 	if err != nil {
 		return nil, err
 	}
-	operator, err := w.site.freeAddress(ctx)
+	operator, err := w.address()
 	if err != nil {
 		return nil, err
 	}
@@ -248,6 +250,9 @@ func (w *World) Close() error {
 	}
 	if w.Front != nil {
 		w.Front.Close()
+	}
+	for _, port := range w.ports {
+		port.Close()
 	}
 	if w.DB != nil {
 		w.DB.Close()

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"payonce/lab/heldport"
 )
 
 // ErrNoPooler says that PgBouncer is not installed.
@@ -25,10 +27,12 @@ func (d *Database) Pooler(ctx context.Context) (*Process, string, error) {
 			return nil, "", ErrNoPooler
 		}
 	}
-	address, _, err := freePorts(ctx)
+	port, err := heldport.Hold()
 	if err != nil {
 		return nil, "", err
 	}
+	defer port.Close() // PgBouncer listens on it by then
+	address := port.Address
 	u, err := url.Parse(d.URL)
 	if err != nil {
 		return nil, "", err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"payonce/lab/heldport"
 )
 
 // Process is a program of ours that runs.
@@ -40,10 +41,16 @@ const readyLimit = 20 * time.Second
 // Run starts a program on the database and returns when it answers.
 func (d *Database) Run(ctx context.Context, s Spec) (*Process, error) {
 	r := d.rig
-	public, operator, err := freePorts(ctx)
-	if err != nil {
-		return nil, err
+	var ports [2]*heldport.Port // until the program listens on them
+	for i := range ports {
+		port, err := heldport.Hold()
+		if err != nil {
+			return nil, err
+		}
+		defer port.Close()
+		ports[i] = port
 	}
+	public, operator := ports[0].Address, ports[1].Address
 	program := r.Program(s.Program)
 	log, err := os.CreateTemp(r.dir, s.Program+"-*.log")
 	if err != nil {
@@ -124,20 +131,6 @@ func (p *Process) lastWords() string {
 	}
 	const enough = 2000
 	return string(raw[max(0, len(raw)-enough):])
-}
-
-// freePorts finds two addresses on loopback that nobody listens on.
-func freePorts(ctx context.Context) (string, string, error) {
-	var found [2]string
-	for i := range found {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", "", err
-		}
-		defer l.Close()
-		found[i] = l.Addr().String()
-	}
-	return found[0], found[1], nil
 }
 
 // OnCores is a command line that runs on the cores alone; no cores means wherever.
