@@ -38,11 +38,14 @@ func (v Violation) Visualize(path string) error {
 	return nil
 }
 
-// scope names one key.
-type scope struct{ tenant, route, key string }
+// scope names one life of a key.
+type scope struct {
+	tenant, route, key string
+	life               int
+}
 
 func (s scope) compare(o scope) int {
-	return cmp.Or(cmp.Compare(s.tenant, o.tenant), cmp.Compare(s.route, o.route), cmp.Compare(s.key, o.key))
+	return cmp.Or(cmp.Compare(s.tenant, o.tenant), cmp.Compare(s.route, o.route), cmp.Compare(s.key, o.key), cmp.Compare(s.life, o.life))
 }
 
 // Check judges the history of each key by itself, and that no payment or refund is under two of them. limit bounds the search for one key: what is
@@ -51,7 +54,7 @@ func Check(operations []Operation, limit time.Duration) []Violation {
 	keys := map[scope][]Operation{}
 	for _, o := range operations {
 		if o.Route == PaymentsRoute || o.Route == RefundsRoute {
-			s := scope{o.Tenant, o.Route, o.Key}
+			s := scope{o.Tenant, o.Route, o.Key, max(o.Life, 1)}
 			keys[s] = append(keys[s], o)
 		}
 	}
@@ -64,7 +67,7 @@ func Check(operations []Operation, limit time.Duration) []Violation {
 		}
 		for _, r := range k.requests {
 			if owner, seen := subjects[r.subject]; r.subject != "" && seen && owner != s {
-				violations = append(violations, k.violation("I3", fmt.Sprintf("%s is under the key %s, too", r.subject, owner.key)))
+				violations = append(violations, k.violation("I3", fmt.Sprintf("%s is under the key %s in its life %d, too", r.subject, owner.key, owner.life)))
 				break
 			} else if r.subject != "" {
 				subjects[r.subject] = s

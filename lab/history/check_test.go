@@ -29,6 +29,7 @@ func TestHistoriesThatHaveAnOrderPass(t *testing.T) {
 		"mismatch against one that was never heard":           {unheard(1, 1, "B"), span{2, 6}.misuse(2, "A")},
 		"released, then executed":                             {span{1, 2}.released(1, paymentA), span{3, 4}.first(1)},
 		"not even reserved, then executed":                    {span{1, 2}.released(1, ""), span{3, 4}.first(1)},
+		"released, then too old":                              {span{1, 2}.released(1, paymentA), tooOldAt(3, 4)},
 		"released under the eyes of others":                   {span{1, 9}.released(1, paymentA), span{2, 3}.busy(2), span{4, 8}.first(3)},
 		"store away, nothing happened":                        {span{1, 2}.storeAway(1), span{3, 4}.first(1)},
 		"store away, but reserved":                            {span{1, 2}.storeAway(1), span{3, 4}.busy(1), span{5, 6}.accepted(1, "A", paymentA)},
@@ -46,6 +47,10 @@ func TestHistoriesThatHaveAnOrderPass(t *testing.T) {
 	}
 }
 
+func tooOldAt(from, to int) Operation {
+	return span{from, to}.problem(3, "A", http.StatusGone, "idempotency_key_expired", "")
+}
+
 // Each row breaks one rule of the model, and passes when that rule is dropped.
 func TestHistoriesThatNoServerMayHaveAreFound(t *testing.T) {
 	t.Parallel()
@@ -60,6 +65,9 @@ func TestHistoriesThatNoServerMayHaveAreFound(t *testing.T) {
 			span{1, 9}.first(1), span{2, 3}.busy(2).with(func(o *Operation) { o.Intent = "B" }),
 		}},
 		"busy with oneself":                   {"I3", []Operation{span{1, 2}.busy(1)}},
+		"too old, and nobody had it":          {"I3", []Operation{tooOldAt(1, 2)}},
+		"too old, and final":                  {"I3", []Operation{span{1, 2}.first(1), tooOldAt(3, 4)}},
+		"busy after it was too old":           {"I3", []Operation{span{1, 2}.released(1, paymentA), tooOldAt(3, 4), span{5, 6}.busy(2)}},
 		"busy after the release was heard":    {"I3", []Operation{span{1, 2}.released(1, paymentA), span{3, 4}.busy(2)}},
 		"202 after the final answer":          {"I3", []Operation{span{1, 2}.first(1), span{3, 4}.accepted(2, "A", paymentA)}},
 		"202 for another intent":              {"I3", []Operation{span{1, 2}.accepted(1, "A", paymentA), span{3, 4}.accepted(2, "B", paymentA)}},
@@ -111,7 +119,6 @@ func TestAnswersThatTheContractDoesNotHaveAreFound(t *testing.T) {
 	for name, o := range map[string]Operation{
 		"an unknown status":         span{1, 2}.problem(1, "A", 418, "teapot", ""),
 		"a code of another status":  span{1, 2}.problem(1, "A", 409, "idempotency_key_reused_with_different_payload", ""),
-		"an expired key":            span{1, 2}.problem(1, "A", 410, "idempotency_key_expired", ""),
 		"a refund's refusal":        span{1, 2}.problem(1, "A", 409, "refund_exceeds_payment", ""),
 		"no JSON":                   first.with(func(o *Operation) { o.Answer = []byte("<html>") }),
 		"success of what did not":   first.with(func(o *Operation) { o.Answer = []byte(`{"paymentId":"pay_1","status":"declined"}`) }),
@@ -142,6 +149,20 @@ func TestKeysOfTenantsAndRoutesAreKeysOfTheirOwn(t *testing.T) {
 	other.Route = "GET /payments/{id}"
 	for _, v := range check(t, span{1, 2}.first(1), globex, refund, other) {
 		t.Error(v)
+	}
+}
+
+// What is over in one life of a key begins anew in the next, and no payment is in both.
+func TestLivesOfAKeyAreKeysOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	next := func(payment string) Operation {
+		return span{3, 4}.done(2, "B", payment, "ch_2", false).with(func(o *Operation) { o.Life = 2 })
+	}
+	for _, v := range check(t, span{1, 2}.first(1), next(paymentB)) {
+		t.Error(v)
+	}
+	if violations := check(t, span{1, 2}.first(1), next(paymentA)); len(violations) != 1 || !strings.Contains(violations[0].Detail, "in its life 1") {
+		t.Errorf("the same payment in both: %v", violations)
 	}
 }
 

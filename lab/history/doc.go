@@ -6,7 +6,7 @@
 //
 // # The model
 //
-// A key is a register of its own (tenant, route, key), so each is checked alone. It is always in one of four phases:
+// Each life of a key is a register of its own (tenant, route, key, life), so each is checked alone. It is always in one of four phases:
 //
 //	unused    nobody has reserved it
 //	running   somebody executes it now
@@ -24,6 +24,7 @@
 //	409 in progress                running, for another request with this intent
 //	422 mismatch                   bound to another intent, final or not
 //	503 psp_unavailable            bound to this intent and idle from here on, not final; without a payment in it: unused
+//	410 too old                    bound to this intent and idle from here on, not final
 //	409 refund refused             not final; if it is bound, then to this intent and idle from here on
 //	400 401 403 404 413 415 429, 503 shutting_down    nothing: such a request never takes the key
 //	503 store unavailable          nothing is known: it may take the key, also later, but never reaches the PSP
@@ -35,7 +36,7 @@
 //
 // # What the model does not see
 //
-// Retention is far longer than a run, so that no key expires, and a second generation has no place here: 410 is a violation. Unknown and
+// When a key expires is not for the model to say: whoever records a history knows which life of the key a request was sent in. Unknown and
 // released are one phase, since no answer tells them apart for sure. A request that was answered 202 may have left the key running (the database
 // was away when it wanted to write), so a 409 after it is right until the lease is over, which the model does not count. That an answer
 // was never given is no violation here: what is accepted must end, and that is I2.

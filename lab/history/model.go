@@ -153,7 +153,7 @@ func (s state) admits(r *reading) (state, bool) {
 		return s, s.phase == runningPhase && same
 	case misuse:
 		return s, bound && !same
-	case released:
+	case released, tooOld:
 		s.phase = idlePhase
 		return s, open && same
 	case unreserved:

@@ -27,6 +27,8 @@ type Operation struct {
 	Path   string // that was asked, without its query
 	Key    string // in its bare form
 	Prefer string // the header of that name, or ""
+	// Life counts how often the key was used anew after its retention was over; the first is 1, and 0 is the same.
+	Life int
 	// Intent is a digest of what was asked, made by the client from what it meant to ask: two operations have the same one if and only if
 	// they should have the same fingerprint.
 	Intent string
@@ -72,6 +74,7 @@ type line struct {
 	Path    string      `json:"path,omitzero"`
 	Key     string      `json:"key"`
 	Prefer  string      `json:"prefer,omitzero"`
+	Life    int         `json:"life,omitzero"`
 	Intent  string      `json:"intent"`
 	Body    content     `json:"body,omitzero"`
 	Call    int64       `json:"callNanos"`
@@ -104,7 +107,7 @@ func (c content) bytes() []byte {
 
 func (o Operation) marshal() ([]byte, error) {
 	raw, err := json.Marshal(line{
-		o.Client, o.API, o.Tenant, o.Route, o.Path, o.Key, o.Prefer, o.Intent, contentOf(o.Body), int64(o.Call), int64(o.Return), o.At,
+		o.Client, o.API, o.Tenant, o.Route, o.Path, o.Key, o.Prefer, o.Life, o.Intent, contentOf(o.Body), int64(o.Call), int64(o.Return), o.At,
 		o.Status, o.Header, contentOf(o.Answer), o.Failure,
 	}, json.Deterministic(true))
 	if err != nil {
@@ -130,7 +133,7 @@ func Read(r io.Reader) ([]Operation, error) {
 			return operations, fmt.Errorf("parse line %d: %w", number, err)
 		}
 		operations = append(operations, Operation{
-			l.Client, l.API, l.Tenant, l.Route, l.Path, l.Key, l.Prefer, l.Intent, l.Body.bytes(), time.Duration(l.Call), time.Duration(l.Return), l.At,
+			l.Client, l.API, l.Tenant, l.Route, l.Path, l.Key, l.Prefer, l.Life, l.Intent, l.Body.bytes(), time.Duration(l.Call), time.Duration(l.Return), l.At,
 			l.Status, l.Header, l.Answer.bytes(), l.Failure,
 		})
 	}

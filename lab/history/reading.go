@@ -26,6 +26,7 @@ const (
 	released               // 503 psp_unavailable
 	unreserved             // 503 psp_unavailable, and the key was not even reserved
 	refused                // 409 for the payment's state: the key was not reserved
+	tooOld                 // 410: never executed, and not to be executed any more
 )
 
 // reading is an operation as the model takes it.
@@ -103,6 +104,8 @@ func kindOf(o Operation, code problem.Code, subject string) (kind, bool) {
 			return unreserved, true
 		}
 		return released, true
+	case problem.IdempotencyKeyExpired:
+		return tooOld, true
 	case problem.IdempotencyStoreUnavailable:
 		return storeAway, true
 	case problem.InternalError:
@@ -151,7 +154,7 @@ func (r *reading) mayTake() bool {
 	switch r.kind {
 	case lost, storeAway, final, accepted, released:
 		return true
-	case silent, busy, misuse, unreserved, refused:
+	case silent, busy, misuse, unreserved, refused, tooOld:
 	}
 	return false
 }

@@ -51,13 +51,13 @@ func (m *movementRow) differs(body []byte) string { return m.document().differs(
 // answersFit is the part of I3 that looks into the stored answers: each says what its payment or refund says.
 func answersFit(w world, _ Evidence) []Violation {
 	var found []Violation
-	for name, k := range w.books.keys {
+	for _, k := range w.books.lives {
 		m := w.books.subjects[k.Subject]
 		if m == nil || k.ResponseStatus == nil {
 			continue
 		}
 		if differs := w.books.storedDiffers(k, m); differs != "" {
-			found = append(found, Violation{"I3", name.String(), fmt.Sprintf("the stored answer is not about %s as it is: %s", m, differs)})
+			found = append(found, Violation{"I3", k.name().String(), fmt.Sprintf("the stored answer is not about %s as it is: %s", m, differs)})
 		}
 	}
 	return found

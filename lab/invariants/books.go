@@ -22,6 +22,10 @@ type books struct {
 	deeds    []deedRow                  // what operators did, or were refused, in order
 	events   []eventRow                 // by key, in order
 	waiting  []string                   // what is still to be worked on beside keys
+
+	lives    map[uuid.UUID]*keyRow // the key of each payment and refund, also where it has ended
+	ended    []timeline            // of keys that were deleted
+	standing []eventRow            // the events of keys that were not
 }
 
 // keyName names a key as its row does.
@@ -201,7 +205,7 @@ func readBooks(ctx context.Context, db *pgxpool.Pool) (*books, error) {
 		b.deeds, deedsErr = collect(ctx, tx, readDeeds, pgx.RowToStructByPos[deedRow])
 		b.events, eventsErr = collect(ctx, tx, readEvents, pgx.RowToStructByPos[eventRow])
 		b.waiting, waitingErr = collect(ctx, tx, readWaiting, pgx.RowTo[string])
-		return errors.Join(err, keysErr, movementsErr, lettersErr, deedsErr, eventsErr, waitingErr)
+		return errors.Join(err, keysErr, movementsErr, lettersErr, deedsErr, eventsErr, waitingErr, b.readLives(ctx, tx))
 	})
 	return b, err
 }

@@ -129,14 +129,10 @@ func (b *books) caseOf(l letterRow) document {
 		if k.Generation == l.Generation {
 			d.set("keyStatus", k.Status)
 		}
-		timeline = k.timeline(b.eventsOf(k.name()))
+		timeline = k.timeline(b.timelineOf(k))
 	}
 	d.set("timeline", timeline)
 	return d
-}
-
-func (b *books) eventsOf(name keyName) []eventRow {
-	return slices.DeleteFunc(slices.Clone(b.events), func(e eventRow) bool { return e.Scope != name.scope || e.Key != name.key })
 }
 
 func (r deedRow) document() document {

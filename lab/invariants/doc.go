@@ -2,7 +2,7 @@
 // own ledger and the calls that it has counted, and what the clients have heard (package history). It never asks the code under
 // test what is right, except for the list of legal edges and the spelling of ids.
 //
-//	I1  at most one successful charge for each key and each payment, the same of refunds; refunds together never exceed their charge
+//	I1  a key and its generation name one payment or refund; at most one successful charge for each key and each payment, the same of refunds; refunds together never exceed their charge
 //	I2  nothing is under way any more: what Quiet waits for
 //	I3  what a client was told is what is stored, member by member and header by header, which is what the payment or refund says, and what a fresh
 //	    replay, a GET, each list and the view of its key say; a key is kept for its retention, and its clients know until when; each problem is that
@@ -26,5 +26,6 @@
 // but for a wrong amount that the PSP has acted out and an operator has called executed. Nothing excuses a second charge.
 //
 // Everything is read once, in one snapshot, and compared in memory: a run has thousands of keys, not millions. What is being written
-// meanwhile would look like a breach, so Quiet comes first. Keys are not expected to expire during a run.
+// meanwhile would look like a breach, so Quiet comes first. Keys that end during a run are judged
+// if the database has kept what ended (Archive), and if nothing expires any more by then: a replay would begin the next life of its key.
 package invariants

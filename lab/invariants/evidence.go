@@ -86,7 +86,7 @@ func Check(ctx context.Context, e Evidence) ([]Violation, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := slices.Concat(chargedOnce(w), unfinished(w), ledgerAgrees(w), totals(w), timelines(w), silent(w), released(w, e.SettleWindow), reserved(w))
+	found := slices.Concat(chargedOnce(w), namedOnce(w), unfinished(w), ledgerAgrees(w), totals(w), timelines(w), silent(w), released(w, e.SettleWindow), reserved(w))
 	for _, compare := range []func(world, Evidence) []Violation{
 		toldWhatIsStored, answersFit, asked, surfaces, kept, denied, refusals, lettersFit,
 	} {

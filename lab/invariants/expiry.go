@@ -29,7 +29,8 @@ func kept(w world, e Evidence) []Violation {
 			continue
 		}
 		k := w.books.keys[nameOf(o)]
-		if m := w.books.named(o); k == nil || m == nil && o.Status != http.StatusUnprocessableEntity || m != nil && m.ID != k.Subject {
+		m := w.books.named(o)
+		if k == nil || m == nil && (o.Status != http.StatusUnprocessableEntity || o.At.Before(k.Reserved)) || m != nil && m.ID != k.Subject {
 			continue // it is about another generation, or about none
 		}
 		if wrong := k.toldExpiry(o, e.Retention); wrong != "" {

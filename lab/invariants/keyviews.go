@@ -19,7 +19,7 @@ func keyViews(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 		return nil, nil
 	}
 	events := map[keyName][]eventRow{}
-	for _, event := range w.books.events {
+	for _, event := range w.books.standing {
 		name := keyName{event.Scope, event.Key}
 		events[name] = append(events[name], event)
 	}
@@ -46,7 +46,7 @@ func keyViews(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 		case r.status != status:
 			differs = fmt.Sprintf("the answer is %d", r.status)
 		case status == http.StatusOK:
-			want := k.document(m, events[name])
+			want := k.document(m, timeline{k, events[name], w.books.wasDeleted(name)})
 			differs = want.differs(k.upToThen(want, readDocument(r.body)))
 		}
 		if differs != "" {
@@ -56,7 +56,7 @@ func keyViews(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 	return found, nil
 }
 
-func (k *keyRow) document(m *movementRow, events []eventRow) document {
+func (k *keyRow) document(m *movementRow, events timeline) document {
 	d := document{}
 	d.set("key", k.Key)
 	d.set("operation", m.operation())
@@ -92,9 +92,10 @@ func (k *keyRow) upToThen(then, shown document) document {
 }
 
 // timeline is the key's life, with the two steps of the happy path that are not written down.
-func (k *keyRow) timeline(written []eventRow) []map[string]jsontext.Value {
+func (k *keyRow) timeline(t timeline) []map[string]jsontext.Value {
 	const inProgress, completed = string(idempotency.InProgressStatus), string(idempotency.CompletedStatus)
-	events := []eventRow{{At: k.Created, Actor: "request", To: inProgress, Attempt: 1, Generation: 1, Reason: "reserved"}}
+	written := t.events
+	events := []eventRow{{At: k.Created, Actor: "request", To: inProgress, Attempt: 1, Generation: t.first(), Reason: "reserved"}}
 	events = append(events, written...)
 	told := slices.ContainsFunc(written, func(e eventRow) bool { return e.To == completed && e.From != completed && e.Generation == k.Generation })
 	if k.ResponseStatus != nil && !told {

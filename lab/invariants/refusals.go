@@ -58,6 +58,6 @@ func (b *books) paymentAt(path string) *movementRow {
 
 // succeededBefore reports whether the payment was completed when the refund was asked for.
 func (b *books) succeededBefore(p *movementRow, o history.Operation) bool {
-	k := b.keys[keyName{p.scope(), p.Key}]
-	return k != nil && k.Subject == p.ID && k.Finished != nil && k.Finished.Before(o.At.Add(-tolerance))
+	k := b.lives[p.ID]
+	return k != nil && k.Finished != nil && k.Finished.Before(o.At.Add(-tolerance))
 }

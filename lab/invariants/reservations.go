@@ -31,6 +31,7 @@ const (
 // is called by whatever stands in front of the PSP, and answers before the request goes on.
 type Reservations struct {
 	pool *pgxpool.Pool
+	find string // the query
 
 	mu         sync.Mutex
 	arrivals   int
@@ -65,8 +66,17 @@ func WatchReservations(ctx context.Context, url string) (*Reservations, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open pool: %w", err)
 	}
-	return &Reservations{pool: pool, late: map[string]int{}}, nil
+	o := &Reservations{pool: pool, find: findReservation, late: map[string]int{}}
+	var kept bool
+	_ = pool.QueryRow(ctx, hasArchive).Scan(&kept) // a database that is away is asked later, without an archive
+	if kept {                                      // a question that was put off may find its key ended
+		o.find = strings.ReplaceAll(findReservation, "FROM idempotency_keys AS k", "FROM "+everReserved+" AS k")
+	}
+	return o, nil
 }
+
+const everReserved = `(SELECT scope, key, generation, subject, reserved_at, status, locked_until FROM idempotency_keys
+       UNION ALL SELECT scope, key, generation, subject, reserved_at, status, locked_until FROM lab.ended_keys)`
 
 // Close closes the pool.
 func (o *Reservations) Close() { o.pool.Close() }
@@ -155,7 +165,7 @@ func (o *Reservations) missing(ctx context.Context, a arrival) (why, standing st
 	}
 	var reserved time.Time
 	booked := sent{Reference: a.sent.Reference}
-	err = o.pool.QueryRow(ctx, findReservation, a.account, key.String(), generation, subject).
+	err = o.pool.QueryRow(ctx, o.find, a.account, key.String(), generation, subject).
 		Scan(&reserved, &standing, &booked.AmountCents, &booked.Currency, &booked.PaymentMethod, &booked.Reason)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

@@ -23,8 +23,7 @@ func reserved(w world) []Violation {
 		}
 	}
 	for _, m := range w.books.subjects {
-		k := w.books.keys[keyName{m.scope(), m.Key}]
-		if k == nil || (k.Generation == m.Generation && k.Subject != m.ID) {
+		if k := w.books.lives[m.ID]; k == nil || k.name() != (keyName{m.scope(), m.Key}) || k.Generation != m.Generation {
 			found = append(found, Violation{"I9", m.scope() + " " + m.Key, fmt.Sprintf("%s is there, and the key does not stand for it", m)})
 		}
 	}
@@ -42,23 +41,13 @@ type pspKey struct{ account, key string }
 // passedThrough lists the keys that we may have sent on, with the attempts that each has had, less those whose owner says that it has not
 // sent.
 func (b *books) passedThrough() map[pspKey]allowance {
-	earlier := map[keyGeneration]int{} // attempts of generations that are over
-	for _, e := range b.events {
-		at := keyGeneration{keyName{e.Scope, e.Key}, e.Generation}
-		earlier[at] = max(earlier[at], int(e.Attempt))
-	}
 	attempts, unsent := map[pspKey]allowance{}, b.givenBack()
 	for _, m := range b.subjects {
-		name := keyName{m.scope(), m.Key}
-		k := b.keys[name]
-		if k == nil {
+		k := b.lives[m.ID]
+		if k == nil || k.name() != (keyName{m.scope(), m.Key}) {
 			continue
 		}
-		had := max(earlier[keyGeneration{name, m.Generation}], 1)
-		if k.Generation == m.Generation {
-			had = int(k.Attempt)
-		}
-		had -= unsent[keyGeneration{name, m.Generation}]
+		had := int(k.Attempt) - unsent[keyGeneration{k.name(), m.Generation}]
 		at := b.passThrough(m)
 		a := attempts[at]
 		if m.PaymentID != nil {

@@ -9,7 +9,7 @@ import (
 
 // silenced reports whether the PSP has executed it, and has answered the first request with no verdict.
 func (e Entry) silenced() bool {
-	return slices.Contains([]string{"pm_timeout_charged", "pm_silent_charged", "pm_500_charged", "pm_reset_charged", "pm_late_charge", "pm_stuck"}, e.Fault)
+	return slices.Contains([]string{"pm_timeout_charged", "pm_silent_charged", "pm_500_charged", "pm_reset_charged", "pm_late_charge", "pm_stuck", "pm_forgotten_key"}, e.Fault)
 }
 
 // honest reports whether the PSP has told of it what its ledger says, to everybody it has told anything.
@@ -33,7 +33,7 @@ func silent(w world) []Violation {
 			continue
 		}
 		name := keyName{m.scope(), m.Key}
-		k := w.books.keys[name]
+		k := w.books.lives[m.ID]
 		if k == nil || k.Subject != m.ID || k.Attempt != 1 || k.Status != string(idempotency.CompletedStatus) || told[keyGeneration{name, k.Generation}] {
 			continue
 		}

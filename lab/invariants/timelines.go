@@ -12,17 +12,29 @@ import (
 func timelines(w world) []Violation {
 	var found []Violation
 	events := map[keyName][]eventRow{}
-	for _, e := range w.books.events {
+	for _, e := range w.books.standing {
 		name := keyName{e.Scope, e.Key}
 		events[name] = append(events[name], e)
 		if w.books.keys[name] == nil && len(events[name]) == 1 {
 			found = append(found, Violation{"I8", name.String(), "has a timeline and no row"})
 		}
 	}
+	all := slices.Clone(w.books.ended)
 	for name, k := range w.books.keys {
-		if err := walk(events[name], k); err != nil {
-			found = append(found, Violation{"I8", name.String(), err.Error()})
+		all = append(all, timeline{row: k, events: events[name]})
+	}
+	lives := map[keyName]int{}
+	for _, t := range all {
+		lives[t.row.name()]++
+	}
+	for _, t := range all {
+		t.again = lives[t.row.name()] > 1
+		if err := walk(t); err != nil {
+			found = append(found, Violation{"I8", t.row.name().String(), err.Error()})
 		}
+	}
+	for _, k := range w.books.lives {
+		name := k.name()
 		if m := w.books.subjects[k.Subject]; m != nil && !agree(k.Status, m.Status) {
 			found = append(found, Violation{"I8", name.String(), fmt.Sprintf("the key is %s, and %s is %s", k.Status, m, m.Status)})
 		}
@@ -38,8 +50,9 @@ type position struct {
 
 // walk follows a timeline from the reservation to the row as it stands. The two steps of the happy path are not written down: the reservation of an
 // unused key, and the completion by the owner. Whatever else moves a key leaves a line.
-func walk(events []eventRow, k *keyRow) error {
-	at := position{status: string(idempotency.InProgressStatus), attempt: 1, generation: 1}
+func walk(t timeline) error {
+	events, k := t.events, t.row
+	at := position{status: string(idempotency.InProgressStatus), attempt: 1, generation: t.first()}
 	for _, e := range events {
 		if e.From == string(idempotency.CompletedStatus) && at.status == string(idempotency.InProgressStatus) {
 			at.status = e.From // the owner's own completion

@@ -27,7 +27,7 @@ func toldWhatIsStored(w world, e Evidence) []Violation {
 		if !isFinal(o) {
 			continue
 		}
-		k := w.books.keys[nameOf(o)]
+		k := w.books.lifeOf(o)
 		if k == nil {
 			found = append(found, Violation{"I3", nameOf(o).String(), fmt.Sprintf("client %d was told %d of a key that is not there", o.Client, o.Status)})
 		} else if differs := k.differs(o.Status, o.Header, o.Answer); differs != "" {

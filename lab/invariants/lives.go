@@ -1,0 +1,145 @@
+package invariants
+
+import (
+	"bytes"
+	"context"
+	_ "embed" // archive.sql
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/lab/history"
+)
+
+//go:embed archive.sql
+var archive string
+
+// Archive has a database keep what ends in it: keys that are deleted or used for another payment, and their timelines. Without it, a run in which keys
+// end cannot be judged.
+func Archive(ctx context.Context, db *pgxpool.Pool) error {
+	if _, err := db.Exec(ctx, archive); err != nil {
+		return fmt.Errorf("keep what ends: %w", err)
+	}
+	return nil
+}
+
+const hasArchive = `SELECT to_regclass('lab.ended_keys') IS NOT NULL`
+
+// endedKey is the row of a key at the end of a life.
+type endedKey struct {
+	keyRow
+
+	EndedBy     string // "delete", or "update" for a key that stands for another payment by now
+	Transaction string
+}
+
+// endedEvent is a line of a timeline that was deleted with its key.
+type endedEvent struct {
+	eventRow
+
+	Transaction string
+}
+
+// timeline is that of one row, from its INSERT to its DELETE, or to now.
+type timeline struct {
+	row    *keyRow
+	events []eventRow
+	again  bool // the key was deleted, before or since
+}
+
+// first is the generation that it begins with. A key that was deleted and is used again goes on counting, which namedOnce looks at.
+func (t timeline) first() int32 {
+	switch {
+	case !t.again:
+		return 1
+	case len(t.events) > 0:
+		return t.events[0].Generation
+	}
+	return t.row.Generation
+}
+
+// readLives finds the key of each payment and refund, as it stands or as it stood at its end, and the timelines of keys that were deleted. Their
+// lines come before those of a key that was used again.
+func (b *books) readLives(ctx context.Context, tx pgx.Tx) error {
+	b.lives, b.standing = map[uuid.UUID]*keyRow{}, b.events
+	for _, k := range b.keys {
+		b.lives[k.Subject] = k
+	}
+	var kept bool
+	if err := tx.QueryRow(ctx, hasArchive).Scan(&kept); err != nil || !kept {
+		return err
+	}
+	// The same columns as of what stands.
+	readEndedKeys := strings.Replace(readKeys, "FROM idempotency_keys AS k", ", k.ended_by, k.transaction::text FROM lab.ended_keys AS k", 1)
+	keys, err := collect(ctx, tx, readEndedKeys, pgx.RowToStructByPos[endedKey])
+	if err != nil {
+		return err
+	}
+	readEndedEvents := strings.Replace(readEvents, "FROM idempotency_key_events", ", transaction::text FROM lab.ended_events", 1)
+	events, err := collect(ctx, tx, readEndedEvents, pgx.RowToStructByPos[endedEvent])
+	if err != nil {
+		return err
+	}
+	deleted := map[string][]eventRow{}
+	var all []eventRow
+	for _, e := range events {
+		name := keyName{e.Scope, e.Key}.String() + " " + e.Transaction
+		deleted[name] = append(deleted[name], e.eventRow)
+		all = append(all, e.eventRow)
+	}
+	for i := range keys {
+		k := &keys[i]
+		b.lives[k.Subject] = &k.keyRow
+		if k.EndedBy == "delete" {
+			b.ended = append(b.ended, timeline{row: &k.keyRow, events: deleted[k.name().String()+" "+k.Transaction]})
+		}
+	}
+	b.events = append(all, b.events...)
+	return nil
+}
+
+// timelineOf is that of a key that is there.
+func (b *books) timelineOf(k *keyRow) timeline {
+	events := slices.DeleteFunc(slices.Clone(b.standing), func(e eventRow) bool { return e.Scope != k.Scope || e.Key != k.Key })
+	return timeline{k, events, b.wasDeleted(k.name())}
+}
+
+// wasDeleted reports whether an earlier row of the key was deleted.
+func (b *books) wasDeleted(name keyName) bool {
+	return slices.ContainsFunc(b.ended, func(t timeline) bool { return t.row.name() == name })
+}
+
+// lifeOf is the life of a key that a final or an accepting answer is about: the one that stands for what the answer names.
+func (b *books) lifeOf(o history.Operation) *keyRow {
+	if m := b.named(o); m != nil {
+		if k := b.lives[m.ID]; k != nil && k.name() == nameOf(o) {
+			return k
+		}
+	}
+	return b.keys[nameOf(o)]
+}
+
+// namedOnce is I1 of what a key stands for: a key and its generation are one payment or refund, also when the key was deleted in between. Ids grow with
+// time, and so do generations.
+func namedOnce(w world) []Violation {
+	of := map[keyName][]*movementRow{}
+	for _, m := range w.books.subjects {
+		name := keyName{m.scope(), m.Key}
+		of[name] = append(of[name], m)
+	}
+	var found []Violation
+	for name, all := range of {
+		slices.SortFunc(all, func(a, b *movementRow) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+		for i, m := range all[1:] {
+			if before := all[i]; m.Generation <= before.Generation {
+				found = append(found, Violation{"I1", name.String(), fmt.Sprintf("%s is generation %d of the key, and %s before it was generation %d",
+					m, m.Generation, before, before.Generation)})
+			}
+		}
+	}
+	return found
+}
