@@ -46,7 +46,6 @@ func deletionRows() []row {
 	}
 	for i := range rows {
 		rows[i].noWebhooks = true
-		rows[i].forgets = keys
 		rows[i].env = map[string]string{"PRUNE_EVERY": "300ms", "KEY_AUDIT": "0s"}
 		rows[i].prepare = (*stage).overdue
 		rows[i].finish = func(s *stage) error {
@@ -67,7 +66,7 @@ func webhookRows() []row {
 		{window: 26, step: "deleted | its acknowledgement", at: boundary{at: database, name: "PruneEvents", side: after}},
 	}
 	for i := range rows {
-		rows[i].forgets = webhooks
+		rows[i].forgets = true
 		rows[i].env = map[string]string{"PRUNE_EVERY": "300ms"}
 		rows[i].prepare = func(s *stage) error {
 			if err := s.startReconciler(); err != nil {

@@ -75,7 +75,7 @@ func sceneFlow() flow {
 			script: (*stage).vouchedAmount, want: want{posts: [2]int{1, 1}, replayed: "true"},
 		},
 	}
-	return flow{"scene", "scenes", rows}
+	return flow{"scene", "scenes", append(rows, lifeScenes()...)}
 }
 
 // released waits until a key that was lost is free again.

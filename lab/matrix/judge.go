@@ -68,13 +68,7 @@ func (s *stage) judge(r *invariants.Reservations) []violation {
 	if err := invariants.Quiet(s.ctx, e); err != nil {
 		return []violation{{"I2", "", err.Error()}}
 	}
-	var found []invariants.Violation
-	var err error
-	if s.row.forgets == keys {
-		found, err = r.Violations(s.ctx)
-	} else {
-		found, err = invariants.Check(s.ctx, e)
-	}
+	found, err := invariants.Check(s.ctx, e)
 	if err != nil {
 		return []violation{{caseKind, "", "the invariants could not be checked: " + err.Error()}}
 	}
@@ -93,7 +87,7 @@ func (s *stage) judge(r *invariants.Reservations) []violation {
 
 // untilToldOf waits until the PSP has told of all that it has done: before that, it is quiet for a moment only.
 func (s *stage) untilToldOf() error {
-	if s.row.noWebhooks || s.row.forgets != nothing {
+	if s.row.noWebhooks || s.row.forgets {
 		return nil
 	}
 	ledger, err := invariants.ReadLedger(s.ctx, http.DefaultClient, "http://"+s.w.PSP.Address)

@@ -16,7 +16,7 @@ type row struct {
 	// noWebhooks: the PSP tells nobody, so that lookups and the scan have to find out.
 	noWebhooks bool
 	client     bool // who waits for an answer to what begin has sent
-	forgets    forgotten
+	forgets    bool // webhooks, which are not counted against the PSP's ledger then
 	env        map[string]string
 
 	// script is the whole play of a scene, from the beginning to a final answer; it has no boundary.
@@ -29,15 +29,6 @@ type row struct {
 	want    want
 	but     map[fault]want
 }
-
-// forgotten is what a row deletes.
-type forgotten int
-
-const (
-	nothing  forgotten = iota
-	webhooks           // they are not counted against the PSP's ledger
-	keys               // there is nothing left to hold against the invariants
-)
 
 // want is what a cell expects beside the invariants.
 type want struct {

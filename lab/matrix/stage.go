@@ -11,6 +11,7 @@ import (
 
 	"payonce/lab/history"
 	"payonce/lab/httpproxy"
+	"payonce/lab/invariants"
 	"payonce/lab/world"
 )
 
@@ -161,6 +162,9 @@ func (m *matrix) openStage(ctx context.Context, c cell) (_ *stage, err error) {
 		return nil, err
 	}
 	s.closers = append(s.closers, s.w.Close)
+	if err := invariants.Archive(ctx, s.w.DB); err != nil {
+		return nil, err
+	}
 	if s.api, err = s.w.StartAPI(ctx, "api-1"); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"payonce/internal/e2e/pgproxy"
+	"payonce/lab/httpproxy"
+	"payonce/lab/world"
+)
+
+// lifeScenes are about keys that were used before, and about a PSP that has forgotten them.
+func lifeScenes() []row {
+	const pruned = "300ms"
+	forgotten := map[string]string{"PRUNE_EVERY": pruned, "KEY_AUDIT": "0s"}
+	anew := want{posts: [2]int{1, 1}, replayed: "false"}
+	found := want{posts: [2]int{1, 1}, replayed: "true"}
+	return []row{
+		{
+			window: 4, step: "a dead owner's completion lands in the next generation", env: map[string]string{"PRUNE_EVERY": pruned},
+			script: (*stage).completionOfTheGenerationBefore, want: anew,
+		},
+		{window: 1, step: "a deleted key is used again", env: forgotten, script: (*stage).deletedKeyAgain, want: anew},
+		{window: 3, step: "a deleted key is used again, and its answer is lost", env: forgotten, noWebhooks: true, script: (*stage).deletedKeyLost, want: found},
+		{window: 21, step: "executed, says a dead letter about the payment before", env: forgotten, script: (*stage).letterAboutThePaymentBefore, want: anew},
+		{window: 3, step: "charged, answer lost, and the PSP forgets the key", noWebhooks: true, script: (*stage).chargedAndForgotten, want: found},
+	}
+}
+
+// askBefore sends what is no part of the history: the life of the key before the one that the case is about.
+func (s *stage) askBefore() {
+	request := s.asked.request
+	s.begin(func() { _, _ = s.client.Do(s.ctx, s.api.Address, request) })
+}
+
+// askForMore has the client want something else under its key from here on.
+func (s *stage) askForMore() {
+	s.asked.request.Body = strings.Replace(s.asked.request.Body, "12000", "12001", 1)
+}
+
+func (s *stage) retentionOver() error {
+	return s.behindTheGuards("UPDATE idempotency_keys SET expires_at = clock_timestamp() WHERE key = $1", s.asked.key())
+}
+
+func (s *stage) deleted() error {
+	return s.untilHolds("the key's deletion", "SELECT NOT EXISTS (SELECT FROM idempotency_keys WHERE key = $1)", s.asked.key())
+}
+
+// completionOfTheGenerationBefore: an owner dies whose completion is on its way. Others complete the key, it expires, and is used again: in progress, in
+// its first attempt, as it was when the packet was sent.
+func (s *stage) completionOfTheGenerationBefore() error {
+	if err := s.startReconciler(); err != nil {
+		return err
+	}
+	held := s.api.DB.On("CompleteKey", pgproxy.HoldBefore)
+	s.askBefore()
+	if err := held.Reached(s.ctx); err != nil {
+		return err
+	}
+	if err := s.dies(); err != nil {
+		return err
+	}
+	err := s.untilHolds("that the key is completed, and all is told", `SELECT status = 'completed' AND
+		(SELECT count(*) = 1 AND bool_and(processed_at IS NOT NULL) FROM webhook_events) FROM idempotency_keys WHERE key = $1`, s.asked.key())
+	if err != nil {
+		return err
+	}
+	if err := s.retentionOver(); err != nil {
+		return err
+	}
+	if err := s.untilHolds("the key's expiry", "SELECT status = 'expired' FROM idempotency_keys WHERE key = $1", s.asked.key()); err != nil {
+		return err
+	}
+	s.askForMore()
+	sent := s.api.PSP.On(world.Charge, httpproxy.HoldBefore)
+	if err := s.askInBackground(); err != nil {
+		return err
+	}
+	if err := sent.Reached(s.ctx); err != nil {
+		return err
+	}
+	held.Release()
+	if _, err := held.Landed(s.ctx); err != nil {
+		return err
+	}
+	err = s.expect("the next generation is still in progress",
+		"SELECT generation = 2 AND attempt = 1 AND status = 'in_progress' FROM idempotency_keys WHERE key = $1", s.asked.key())
+	sent.Release()
+	return errors.Join(err, s.awaitBegun(), s.askUntilFinal())
+}
+
+// paidAndDeleted leaves a payment whose key was deleted.
+func (s *stage) paidAndDeleted() error {
+	if err := errors.Join(s.startReconciler(), s.overdue(), s.deleted()); err != nil {
+		return err
+	}
+	s.askForMore()
+	return nil
+}
+
+func (s *stage) deletedKeyAgain() error {
+	if err := s.paidAndDeleted(); err != nil {
+		return err
+	}
+	return s.askUntilFinal()
+}
+
+// deletedKeyLost: whoever looks for the charge must find that of this payment, and not that of the one before.
+func (s *stage) deletedKeyLost() error {
+	if err := s.paidAndDeleted(); err != nil {
+		return err
+	}
+	return errors.Join(s.lost(httpproxy.CutAfter), s.askUntilFinal())
+}
+
+// letterAboutThePaymentBefore: a charge lands when its key was given back and deleted, so that an operator has the case. His decision is about that
+// payment, and not about the one that the key stands for by now.
+func (s *stage) letterAboutThePaymentBefore() error {
+	if err := s.startReconciler(); err != nil {
+		return err
+	}
+	sent := s.api.PSP.On(world.Charge, httpproxy.HoldBefore)
+	s.askBefore()
+	if err := sent.Reached(s.ctx); err != nil {
+		return err
+	}
+	if err := errors.Join(s.dies(), s.released(), s.retentionOver(), s.deleted()); err != nil {
+		return err
+	}
+	sent.Release()
+	if err := sent.Landed(s.ctx); err != nil {
+		return err
+	}
+	if err := s.untilHolds("a dead letter about the late charge", "SELECT count(*) = 1 FROM dead_letters WHERE status = 'open'"); err != nil {
+		return err
+	}
+	s.askForMore()
+	s.failLookups(s.reconciler)
+	s.api.PSP.On(world.Charge, httpproxy.CutBefore) // so that there is nothing but the old charge to be found
+	if _, err := s.ask(s.api, s.asked); err != nil {
+		return err
+	}
+	if err := s.refusedAsExecuted(); err != nil {
+		return err
+	}
+	return errors.Join(s.healLookups(), s.askUntilFinal())
+}
+
+// refusedAsExecuted calls the only letter executed, and expects a refusal.
+func (s *stage) refusedAsExecuted() error {
+	s.decision = "executed"
+	if err := s.w.DB.QueryRow(s.ctx, "SELECT id::text FROM dead_letters").Scan(&s.letter); err != nil {
+		return err
+	}
+	a, err := s.decide(s.api)
+	if err != nil {
+		return err
+	}
+	if a.Status != http.StatusConflict {
+		return &caseError{fmt.Sprintf("a decision about the payment before is refused: it was answered %d %s", a.Status, a.Body)}
+	}
+	return s.expect("the key stays as it was", "SELECT status = 'unknown' FROM idempotency_keys WHERE key = $1", s.asked.key())
+}
+
+// chargedAndForgotten: the PSP's records are what is found, and nothing is sent again under a key that it would take for a new one.
+func (s *stage) chargedAndForgotten() error {
+	if err := s.lost(httpproxy.CutAfter); err != nil {
+		return err
+	}
+	a, err := s.client.Do(s.ctx, s.w.PSP.Address, world.Request{Method: http.MethodDelete, Path: "/_keys"})
+	if err == nil && a.Status != http.StatusOK {
+		err = fmt.Errorf("the PSP did not forget: %d %s", a.Status, a.Body)
+	}
+	return errors.Join(err, s.startReconciler(), s.askUntilFinal())
+}
