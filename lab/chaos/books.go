@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"net/http"
+	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json"
 
 	"payonce/lab/chaos/plan"
 	"payonce/lab/history"
@@ -13,14 +16,14 @@ import (
 // books compare what clients wanted and were told with what the PSP has charged. They know nothing of the server, so they can be kept of any
 // server: an order is found in the PSP's ledger by its amount (see package plan).
 type books struct {
-	Orders             int `json:"orders"`             // that clients have sent, each under a key of its own
+	Orders             int `json:"orders"`             // that clients have sent, each in a life of its own of a key
 	Paid               int `json:"paid"`               // told 201
 	Declined           int `json:"declined"`           // told 402
 	ChargedTwice       int `json:"chargedTwice"`       // orders with more than one successful charge
 	SurplusCharges     int `json:"surplusCharges"`     // charges beyond the first
 	ChargedToldFailed  int `json:"chargedToldFailed"`  // charged, and the client's last word is an error
 	ToldPaidNotCharged int `json:"toldPaidNotCharged"` // told 201, and never charged
-	OthersAnswer       int `json:"othersAnswer"`       // keys under which an order was told 201 that is not the one that was paid
+	OthersAnswer       int `json:"othersAnswer"`       // lives of keys in which an order was told 201 that is not the one that was paid
 	DifferentReplays   int `json:"differentReplays"`   // keys that were told two different final answers
 	Lost               int `json:"lost"`               // charged, and the server's list of payments does not have that charge
 }
@@ -36,7 +39,7 @@ type orderBook struct {
 }
 
 // keepBooks reads a run. listed are the PSP's ids of the charges that the server itself knows as succeeded.
-func keepBooks(p plan.Plan, operations []history.Operation, ledger *invariants.Ledger, listed map[string]bool) books {
+func keepBooks(operations []history.Operation, ledger *invariants.Ledger, listed map[string]bool) books {
 	orders := map[string]*orderBook{}
 	for _, o := range operations {
 		if o.Route == history.PaymentsRoute {
@@ -44,11 +47,10 @@ func keepBooks(p plan.Plan, operations []history.Operation, ledger *invariants.L
 		}
 	}
 	for _, e := range ledger.Charges {
-		client, n := plan.OrderAt(plan.NumberOf(e.AmountCents))
-		if client < 0 || client >= p.Clients || !e.Executed() {
+		if !e.Executed() {
 			continue
 		}
-		if book := orders[e.Account+" "+p.Errand(client, n).Key]; book != nil {
+		if book := orders[bookName(e.Account, e.AmountCents)]; book != nil {
 			book.charges = append(book.charges, e)
 		}
 	}
@@ -59,8 +61,17 @@ func keepBooks(p plan.Plan, operations []history.Operation, ledger *invariants.L
 	return b
 }
 
+// bookName names an order by its number: a key may stand for several, one after another.
+func bookName(tenant string, amount int64) string {
+	return tenant + " " + strconv.FormatInt(plan.NumberOf(amount), 10)
+}
+
 func noteAnswer(orders map[string]*orderBook, o history.Operation) {
-	name := o.Tenant + " " + o.Key
+	var asked struct {
+		Amount int64 `json:"amountCents"`
+	}
+	_ = json.Unmarshal(o.Body, &asked) // without one, nothing is charged for it
+	name := bookName(o.Tenant, asked.Amount)
 	book := orders[name]
 	if book == nil {
 		book = &orderBook{paid: map[string]bool{}}

@@ -37,7 +37,7 @@ func TestNewSeedIsDrawnAndAGivenOneIsKept(t *testing.T) {
 // A run that has hit everything but one thing fails for that one.
 func TestRunFailsForWhatNeverHappened(t *testing.T) {
 	t.Parallel()
-	must := mustHappen(longRun, nil)
+	must := mustHappen(longRun, true, nil)
 	for _, missing := range must {
 		counts := map[string]map[string]int{}
 		for _, r := range must {
@@ -57,11 +57,11 @@ func TestRunFailsForWhatNeverHappened(t *testing.T) {
 
 func TestShorterRunMustHitLess(t *testing.T) {
 	t.Parallel()
-	quick, normal, long := len(mustHappen(quickRun, nil)), len(mustHappen(normalRun, nil)), len(mustHappen(longRun, nil))
+	quick, normal, long := len(mustHappen(quickRun, true, nil)), len(mustHappen(normalRun, true, nil)), len(mustHappen(longRun, true, nil))
 	if quick >= normal || normal >= long {
 		t.Errorf("%d, %d and %d things", quick, normal, long)
 	}
-	if n := len(mustHappen(quickRun, []plan.BlowKind{plan.KillReconciler})); n != quick-1 {
+	if n := len(mustHappen(quickRun, true, []plan.BlowKind{plan.KillReconciler})); n != quick-1 {
 		t.Errorf("a blow that is left out must fall all the same: %d of %d", n, quick)
 	}
 }
@@ -88,12 +88,13 @@ func seen(t *testing.T, charges int, answers ...history.Operation) books {
 			ID: strings.Repeat("x", i+1), Account: e.Tenant, AmountCents: e.Order.Amount, Status: "succeeded",
 		})
 	}
-	operations := []history.Operation{{Tenant: e.Tenant, Route: history.PaymentsRoute, Key: e.Key}}
+	body := []byte(e.Order.Body(0))
+	operations := []history.Operation{{Tenant: e.Tenant, Route: history.PaymentsRoute, Key: e.Key, Body: body}}
 	for i, o := range answers {
-		o.Tenant, o.Route, o.Key, o.Return = e.Tenant, history.PaymentsRoute, e.Key, time.Duration(i+1)
+		o.Tenant, o.Route, o.Key, o.Body, o.Return = e.Tenant, history.PaymentsRoute, e.Key, body, time.Duration(i+1)
 		operations = append(operations, o)
 	}
-	return keepBooks(p, operations, &ledger, map[string]bool{"x": true})
+	return keepBooks(operations, &ledger, map[string]bool{"x": true})
 }
 
 func told(status int, body, intent string) history.Operation {

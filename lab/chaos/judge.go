@@ -7,114 +7,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/jackc/pgx/v5"
 
 	"payonce/lab/history"
 	"payonce/lab/invariants"
 	"payonce/lab/world"
 )
-
-// The bounds of the calm. A job that dies with its reconciler, or that a reconciler has taken without hearing so, is rescued after 90
-// seconds, by a rescuer that looks every half minute. A quick run spares reconcilers that, but for crashes of PostgreSQL.
-const (
-	quietLimit = 150 * time.Second
-	againLimit = 45 * time.Second
-	againEvery = 250 * time.Millisecond
-	lookLimit  = 3 * time.Minute
-	sayEvery   = 10 * time.Second
-)
-
-// calm waits until nothing moves any more, with an operator at work, asks for each key that has no final answer once more, and waits again.
-func (r *trial) calm(ctx context.Context) {
-	began := time.Now()
-	wait(ctx, world.PSPLandsAt+time.Second/2) // what the PSP has promised to itself is seen by nobody until it lands
-	if r.target == naive {
-		r.crowd.AskAgain(ctx, r.stage.recorder.Operations(), true)
-		return
-	}
-	r.untilToldOf(ctx)
-	r.quiet(ctx, quietLimit, "after the storm")
-	r.report.QuietAfter = seconds(time.Since(began))
-	r.stage.say(fmt.Sprintf("quiet after %.1fs", r.report.QuietAfter))
-	// Some have to be executed only now, and the PSP fails those whose payment method says so. After that, each has its answer.
-	r.crowd.AskAgain(ctx, r.stage.recorder.Operations(), false)
-	r.untilToldOf(ctx)
-	r.quiet(ctx, againLimit, "after everybody has asked again")
-	for where, detail := range r.crowd.AskAgain(ctx, r.stage.recorder.Operations(), false) {
-		r.report.violate("I2", where, detail)
-	}
-}
-
-// untilToldOf waits until the PSP has sent the webhooks that it is going to send, or has had its time for that: one that comes later would disturb the
-// calm in which everything is judged.
-func (r *trial) untilToldOf(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, againLimit)
-	defer cancel()
-	client := world.NewClient()
-	defer client.Close()
-	for ctx.Err() == nil {
-		var told struct {
-			Pending int `json:"pending"`
-		}
-		a, err := client.Do(ctx, r.stage.world.PSP.Address, world.Request{Method: http.MethodGet, Path: "/_webhooks"})
-		if err == nil && json.Unmarshal(a.Body, &told) == nil && a.Status == http.StatusOK && told.Pending == 0 {
-			return
-		}
-		wait(ctx, againEvery)
-	}
-}
-
-// quiet waits, while the operator closes letters. What he has does not count as moving, so it is over when he has nothing any more.
-func (r *trial) quiet(ctx context.Context, limit time.Duration, when string) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	var closing sync.WaitGroup
-	defer closing.Wait()
-	closingUntil, stop := context.WithCancel(ctx)
-	defer stop()
-	closing.Go(func() { r.crowd.CloseLetters(closingUntil) })
-	for emptyBefore := false; ; {
-		if err := r.still(ctx); err != nil {
-			r.report.violate("I2", when, fmt.Sprintf("it did not become quiet within %s: %v", limit, err))
-			return
-		}
-		open, err := r.openLetters(ctx)
-		if err == nil && open == 0 && emptyBefore {
-			return
-		}
-		// Once is not enough: a key whose letter was closed by "retry" moves, and may be back on the desk before anybody looks.
-		if emptyBefore = err == nil && open == 0; emptyBefore {
-			continue
-		}
-		wait(ctx, againEvery)
-		if ctx.Err() != nil {
-			r.report.violate("I2", when, fmt.Sprintf("%d letters could not be closed within %s (%v)", open, limit, err))
-			return
-		}
-	}
-}
-
-// still waits until nothing moves, and says from time to time what does.
-func (r *trial) still(ctx context.Context) error {
-	for {
-		looking, cancel := context.WithTimeout(ctx, sayEvery)
-		err := invariants.Quiet(looking, r.evidence())
-		cancel()
-		if err == nil || ctx.Err() != nil || !errors.Is(err, invariants.ErrMoving) {
-			return err
-		}
-		r.stage.say(strings.Join([]string{err.Error(), r.stuckJobs(ctx)}, "; "))
-	}
-}
-
-func (r *trial) openLetters(ctx context.Context) (n int, err error) {
-	return n, r.stage.world.DB.QueryRow(ctx, "SELECT count(*) FROM dead_letters WHERE status = 'open'").Scan(&n)
-}
 
 func (r *trial) evidence() invariants.Evidence {
 	g := r.stage
@@ -123,9 +23,9 @@ func (r *trial) evidence() invariants.Evidence {
 		apis, operators = append(apis, "http://"+p.Address), append(operators, "http://"+p.Operator)
 	}
 	return invariants.Evidence{
-		SettleWindow: world.SettleWindow, Retention: world.Retention, Statement: g.world.Statement,
+		SettleWindow: world.SettleWindow, Retention: retention, Statement: g.world.Statement,
 		Operators: operators, OperatorKey: g.site.Keys.Operator, Limited: g.site.Keys.Limited,
-		DB: g.world.DB, PSP: "http://" + g.world.PSP.Address, History: g.recorder.Operations(), APIs: apis, APIKeys: g.apiKeys(),
+		DB: g.world.DB, PSP: "http://" + g.world.PSP.Address, History: g.recorder.Operations(), APIs: apis, APIKeys: g.keys,
 		Reservations: g.watched.Load(), HTTP: &http.Client{Timeout: 20 * time.Second},
 	}
 }
@@ -145,7 +45,7 @@ func (r *trial) judge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.report.Books = keepBooks(r.settings.plan(), e.History, ledger, listed)
+	r.report.Books = keepBooks(e.History, ledger, listed)
 	r.report.Violations = append(r.report.Violations, r.report.Books.violations()...)
 	if r.target == naive {
 		r.count()
@@ -170,7 +70,7 @@ func (r *trial) judge(ctx context.Context) error {
 		r.report.violate("I5", "webhooks", fmt.Sprintf("%d of disorder %s were taken for genuine", n, name))
 	}
 	if r.settings.Only == "" {
-		r.report.Violations = append(r.report.Violations, never(r.report.Counts, mustHappen(r.length(), r.without))...)
+		r.report.Violations = append(r.report.Violations, never(r.report.Counts, mustHappen(r.length(), r.settings.deletes(), r.without))...)
 	}
 	if len(r.report.Violations) == 0 {
 		return nil
@@ -187,9 +87,11 @@ func (r *trial) facts(ctx context.Context, e invariants.Evidence) error {
 	median, slowest := invariants.MedianAndMax(episodes)
 	r.report.Unknown, r.report.ConvergenceMedian, r.report.ConvergenceMax = len(episodes), seconds(median), seconds(slowest)
 	for _, of := range []struct{ group, sql string }{
-		{"edge", `SELECT from_status || ' → ' || to_status || ' by ' || actor, count(*) FROM idempotency_key_events
+		{"edge", `SELECT from_status || ' → ' || to_status || ' by ' || actor, count(*)
+			FROM (SELECT from_status, to_status, actor FROM idempotency_key_events UNION ALL SELECT from_status, to_status, actor FROM lab.ended_events) AS e
 			WHERE from_status <> to_status GROUP BY 1`},
 		{"edge", `SELECT 'none → in_progress', count(*) FROM idempotency_keys`},
+		{"edge", `SELECT 'expired → none by pruner', count(*) FROM lab.ended_keys WHERE ended_by = 'delete'`},
 		{"edge", `SELECT 'in_progress → completed by owner', count(*) FROM idempotency_keys AS k WHERE status = 'completed' AND NOT EXISTS (
 			SELECT FROM idempotency_key_events AS e WHERE (e.scope, e.key) = (k.scope, k.key) AND e.to_status = 'completed' AND e.from_status <> 'completed')`},
 		{"letter", `SELECT kind, count(*) FROM dead_letters GROUP BY 1`},

@@ -7,8 +7,9 @@
 // happened (sometimes.go), and the report. The packages below it own the means: plan what a seed decides, crowd the clients, nemesis the blows, tally
 // the counting. lab/world is what runs, lab/history and lab/invariants are the judges.
 //
-// A seed replays what the clients want, what is struck when, and how often the PSP fails; not how it interleaves. Keys do not expire in these runs:
-// retention is long, and lab/matrix and the end-to-end tests have it.
+// A seed replays what the clients want, what is struck when, and how often the PSP fails; not how it interleaves. Retention and audit are
+// short: keys expire, are deleted, and are used again for another order within a run. A client begins the next life of a key when the server has said
+// that the one before is over (package crowd), and each life is judged by itself. AUDIT=24h has no key deleted.
 //
 // TARGET=naive sends the same clients through the same storm against lab/naive, which remembers keys after charging, and counts what that costs;
 // TARGET=both puts the two beside each other.

@@ -61,6 +61,9 @@ func (r *report) line() string {
 		fmt.Sprintf("crashes=%d", r.Counts["blow"]["crash-postgres"]), fmt.Sprintf("dropped-acks=%d", sum("dropped acknowledgement")),
 		fmt.Sprintf("cut-rounds=%d", sum("cut round")), fmt.Sprintf("mangled-calls=%d", sum("mangled call")),
 		fmt.Sprintf("charges=%d", r.Charges), fmt.Sprintf("refunds=%d", r.Refunds), "letters{" + r.short("letter") + "}",
+		"keys-used-again{" + r.short("key used again") + "}", "after-expired{" + r.short("answer after expired") + "}",
+		"after-deleted{" + r.short("answer after deleted") + "}", "lies-refused{" + counts(r.Counts["lie refused"]) + "}",
+		"statements{" + counts(r.Counts["statement"]) + "}",
 		fmt.Sprintf("unknown=%d", r.Unknown), fmt.Sprintf("convergence p50=%.1fs max=%.1fs", r.ConvergenceMedian, r.ConvergenceMax),
 		fmt.Sprintf("quiet-after=%.1fs", r.QuietAfter), fmt.Sprintf("keys=%d", r.Keys), fmt.Sprintf("violations=%d", len(r.Violations)),
 	}

@@ -101,12 +101,13 @@ func (r *trial) complain(where, detail string) {
 func (r *trial) prepare() {
 	g, p := r.stage, r.settings.plan()
 	o := crowd.Options{
-		Plan: p, APIs: g.addresses(func(p *world.Process) string { return p.Address }), Keys: g.apiKeys(), PSP: g.world.PSP.Address,
+		Plan: p, APIs: g.addresses(func(p *world.Process) string { return p.Address }), Keys: g.keys, PSP: g.world.PSP.Address,
 		PerSecond: r.settings.Rate, Recorder: g.recorder, Tally: g.tally, Complain: r.complain,
 	}
 	if r.target == naive {
 		o.Only = []plan.Kind{plan.Pay, plan.Wait, plan.Async, plan.HangUp, plan.Race, plan.Twins, plan.LieAtOnce, plan.Lie, plan.Reuse}
 	} else {
+		o.Retention = retention
 		o.Operators, o.OperatorKey = g.addresses(func(p *world.Process) string { return p.Operator }), g.site.Keys.Operator
 	}
 	r.crowd = crowd.New(o)
@@ -136,6 +137,8 @@ func (r *trial) storm(ctx context.Context) error {
 	running.Go(func() { r.progress(storming) })
 	if r.target == payonce {
 		running.Go(func() { r.crowd.Operate(storming) })
+		running.Go(func() { r.crowd.LieToDesk(storming) })
+		running.Go(func() { r.settleDays(storming) })
 	}
 	<-storming.Done()
 	r.nemesis.Heal(context.WithoutCancel(ctx))

@@ -20,6 +20,7 @@ type settings struct {
 	Quick    bool          `env:"QUICK" desc:"1: 45 seconds of storm, without what takes two minutes to heal, and fewer things must have happened"`
 	Clients  int           `env:"CLIENTS" envDefault:"16" desc:"merchants' programs, each with four errands at a time"`
 	Rate     float64       `env:"RATE" envDefault:"200" desc:"requests per second, of all clients together"`
+	Audit    time.Duration `env:"AUDIT" envDefault:"4s" desc:"how long an expired key is kept before it is deleted; 24h: none is deleted in a short run"`
 	Target   string        `env:"TARGET" envDefault:"payonce" desc:"payonce, naive, or both for a comparison"`
 	Programs string        `env:"PROGRAMS" desc:"directory of api, reconciler and mockpsp, instead of building them"`
 	Only     string        `env:"ONLY" desc:"blows to strike, separated by commas; then nothing else must have happened"`
@@ -41,7 +42,7 @@ const (
 
 func loadSettings(getenv func(string) string) (settings, error) {
 	environment := map[string]string{}
-	for _, name := range []string{"DURATION", "SEED", "QUICK", "CLIENTS", "RATE", "TARGET", "PROGRAMS", "ONLY", "KEEP", "REPORT"} {
+	for _, name := range []string{"DURATION", "SEED", "QUICK", "CLIENTS", "RATE", "AUDIT", "TARGET", "PROGRAMS", "ONLY", "KEEP", "REPORT"} {
 		if v := getenv(name); v != "" {
 			environment[name] = v
 		}
@@ -68,6 +69,15 @@ func loadSettings(getenv func(string) string) (settings, error) {
 	_, err := s.without(payonce)
 	return s, err
 }
+
+// The times of keys. Clients use a key in the first part of its retention, and again when it is over: see package crowd.
+const (
+	retention = 24 * time.Second
+	pspMemory = 18 * time.Second // not longer than the retention, and longer than the settle window and the longest pause between two lookups
+)
+
+// deletes reports whether a key can be deleted and used again within the run.
+func (s settings) deletes() bool { return s.Audit < s.Duration }
 
 // plan is what the seed decides.
 func (s settings) plan() plan.Plan { return plan.Plan{Seed: s.Seed, Clients: s.Clients} }

@@ -26,7 +26,7 @@ const (
 )
 
 // mustHappen lists what a run of that length must hit. The counters have these names in the report.
-func mustHappen(of length, without []plan.BlowKind) []required {
+func mustHappen(of length, deletes bool, without []plan.BlowKind) []required {
 	var all []required
 	add := func(since length, group string, names ...string) {
 		for _, name := range names {
@@ -42,7 +42,7 @@ func mustHappen(of length, without []plan.BlowKind) []required {
 		}
 	}
 	add(quickRun, "fault", "pm_ok", "pm_declined", "pm_slow", "pm_timeout_charged", "pm_silent_charged", "pm_timeout_not_charged", "pm_500_charged",
-		"pm_500_not_charged", "pm_never", "pm_reset_charged", "pm_late_charge", "pm_wrong_amount", "pm_stuck")
+		"pm_500_not_charged", "pm_never", "pm_reset_charged", "pm_late_charge", "pm_wrong_amount", "pm_stuck", "pm_forgotten_key")
 	add(quickRun, "webhook", "duplicate", "reorder", "delay", "drop", "forge", "stale")
 	add(quickRun, "mangled call", "cut before", "500 before", "cut after", "half an answer", "500 after")
 	add(quickRun, "answer", "201", "202", "402 payment_declined", "409 idempotency_key_in_progress",
@@ -52,11 +52,29 @@ func mustHappen(of length, without []plan.BlowKind) []required {
 	add(normalRun, "answer", "413 body_too_large", "415 unsupported_media_type")
 	add(quickRun, "replay", "201", "402 payment_declined")
 	addEdges(add)
+	addEnds(add, deletes)
 	return slices.DeleteFunc(all, func(r required) bool { return r.since > of })
 }
 
-// addEdges lists the edges of the key's state machine, by who goes along them. Those of expiry are not among them, since keys do not expire in these
-// runs, nor is the owner who comes back to an unknown key before webhook, lookup and scan: a storm hardly ever leaves him the time, and the crash
+// addEnds lists what comes of the ends of keys, webhooks and days, and of lies about letters.
+func addEnds(add func(since length, group string, names ...string), deletes bool) {
+	add(quickRun, "edge", "completed → expired by pruner", "failed_retryable → expired by pruner", "expired → in_progress by request")
+	add(quickRun, "key used again", "expired")
+	add(quickRun, "answer after expired", "201", "202")
+	if deletes {
+		add(normalRun, "edge", "expired → none")
+		add(normalRun, "key used again", "deleted")
+		add(normalRun, "answer after deleted", "201")
+		add(longRun, "answer after deleted", "202")
+	}
+	add(quickRun, "webhook", "grown old", "pruned")
+	add(quickRun, "answer", "429 rate_limited")
+	add(quickRun, "statement", "breaks")
+	add(quickRun, "lie refused", "stale-version", "not-executed")
+	add(normalRun, "lie refused", "another-charge")
+}
+
+// addEdges lists the edges of the key's state machine, by who goes along them. Not among them is the owner who comes back to an unknown key before webhook, lookup and scan: a storm hardly ever leaves him the time, and the crash
 // matrix has him.
 func addEdges(add func(since length, group string, names ...string)) {
 	add(quickRun, "edge", "none → in_progress", "in_progress → completed by owner", "in_progress → failed_retryable by owner",

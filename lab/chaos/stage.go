@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"payonce/lab/chaos/plan"
 	"payonce/lab/chaos/tally"
 	"payonce/lab/history"
 	"payonce/lab/httpproxy"
@@ -29,6 +30,7 @@ type stage struct {
 	file        *os.File
 	recorder    *history.Recorder
 	tally       *tally.Tally
+	keys        map[string]string                       // API key by tenant
 	watched     atomic.Pointer[invariants.Reservations] // who asks for a reservation at each send
 	say         func(string)
 }
@@ -80,7 +82,11 @@ func (g *stage) programs(ctx context.Context, s settings) (world.Programs, error
 func (g *stage) start(ctx context.Context, s settings, target string) error {
 	p := world.Plan{
 		// A breaker that opens is to close again within the storm, and what the PSP never answers is to become an operator's case.
-		Env:     map[string]string{"PSP_BREAKER_OPEN": "1s", "LOOKUP_BUDGET": "8"},
+		// Keys end within the storm, in the relations that the programs demand.
+		Env: map[string]string{
+			"PSP_BREAKER_OPEN": "1s", "LOOKUP_BUDGET": "8", "KEY_RETENTION": retention.String(), "KEY_AUDIT": s.Audit.String(),
+			"PSP_KEY_MEMORY": pspMemory.String(), "PRUNE_EVERY": "1s", "WEBHOOK_RETENTION": "24h",
+		},
 		PSPEnv:  map[string]string{"MOCKPSP_SEED": fmt.Sprint(s.Seed%(1<<62) + 1)},
 		Arrived: g.arrived,
 	}
@@ -94,6 +100,12 @@ func (g *stage) start(ctx context.Context, s settings, target string) error {
 	}
 	var err error
 	if g.world, err = g.site.New(ctx, p); err != nil {
+		return err
+	}
+	if err := g.addTenants(ctx, target); err != nil {
+		return err
+	}
+	if err := invariants.Archive(ctx, g.world.DB); err != nil {
 		return err
 	}
 	for _, name := range []string{"api-1", "api-2"} {
@@ -154,8 +166,69 @@ func (g *stage) addresses(of func(*world.Process) string) []string {
 	return all
 }
 
-func (g *stage) apiKeys() map[string]string {
-	return map[string]string{"acme": g.site.Keys.Acme, "globex": g.site.Keys.Globex}
+// smallLimits are the requests per second of the small tenants, at each API. They are refused as soon as they hurry.
+var smallLimits = []int{3, 2}
+
+const noLimit = 100_000
+
+// addTenants adds the small ones, which the wrong implementation knows nothing of.
+func (g *stage) addTenants(ctx context.Context, target string) error {
+	g.keys = map[string]string{"acme": g.site.Keys.Acme, "globex": g.site.Keys.Globex}
+	if target == naive {
+		return nil
+	}
+	for i, name := range plan.SmallTenants() {
+		key, err := g.world.AddTenant(ctx, name, smallLimits[i])
+		if err != nil {
+			return err
+		}
+		g.keys[name] = key
+	}
+	return nil
+}
+
+// liftLimits is for those who ask for everything once more.
+func (g *stage) liftLimits(ctx context.Context) error {
+	for _, name := range plan.SmallTenants() {
+		if err := g.world.Limit(ctx, name, noLimit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endPruning keeps all keys as they are from here on: whoever asks for one once more must not begin its next life.
+func (g *stage) endPruning(ctx context.Context) error {
+	for _, p := range g.reconcilers {
+		p.Stop()
+		p.Set("PRUNE_EVERY", "24h")
+	}
+	// Those of a reconciler that was killed would be run again later. A new one runs at the start.
+	if _, err := g.world.DB.Exec(ctx, "DELETE FROM river_job WHERE kind = 'prune'"); err != nil {
+		return fmt.Errorf("end pruning: %w", err)
+	}
+	for _, p := range g.reconcilers {
+		if err := p.Start(ctx); err != nil {
+			return err
+		}
+	}
+	return g.untilHolds(ctx, `SELECT count(*) > 0 AND bool_and(state IN ('completed', 'cancelled', 'discarded')) FROM river_job WHERE kind = 'prune'`)
+}
+
+// untilHolds asks the database until it says yes.
+func (g *stage) untilHolds(ctx context.Context, question string) error {
+	ctx, cancel := context.WithTimeout(ctx, againLimit)
+	defer cancel()
+	for {
+		var so bool
+		if err := g.world.DB.QueryRow(ctx, question).Scan(&so); err != nil {
+			return fmt.Errorf("%s: %w", question, err)
+		}
+		if so {
+			return nil
+		}
+		wait(ctx, againEvery)
+	}
 }
 
 // keepEvidence copies the logs and the PSP's ledger to where the history is.

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -157,6 +159,11 @@ func (p *Process) signal(sig syscall.Signal) {
 	if p.cmd != nil {
 		_ = p.cmd.Process.Signal(sig)
 	}
+}
+
+// Set changes a setting from the next start on.
+func (p *Process) Set(name, value string) {
+	p.env = append(slices.DeleteFunc(p.env, func(s string) bool { return strings.HasPrefix(s, name+"=") }), name+"="+value)
 }
 
 // Running tells whether the process has not ended.

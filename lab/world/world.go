@@ -55,7 +55,10 @@ type World struct {
 	turn      int
 }
 
-const pspSecret = "world-psp-secret"
+const (
+	pspSecret = "world-psp-secret"
+	publicURL = "http://payonce.test"
+)
 
 // superuser of the embedded server.
 const superuser postgres.Role = "payonce"
@@ -180,7 +183,7 @@ func (w *World) process(name, program string) (*Process, error) {
 	}
 	settings := Times()
 	maps.Copy(settings, map[string]string{
-		"DATABASE_URL": p.DB.URL(), "PSP_URL": p.PSP.URL(), "PSP_SECRET": pspSecret, "PUBLIC_URL": "http://payonce.test",
+		"DATABASE_URL": p.DB.URL(), "PSP_URL": p.PSP.URL(), "PSP_SECRET": pspSecret, "PUBLIC_URL": publicURL,
 		"WEBHOOK_SECRETS": mockpsp.DemoWebhookSecret, "LOG_LEVEL": "info",
 		"HTTP_ADDR": public, "OPERATOR_ADDR": operator, "RECONCILER_ADDR": operator,
 	})

@@ -20,6 +20,7 @@ const (
 // asked is a key with what it was used for: an operation of each intent, and the one that has a final answer, if any.
 type asked struct {
 	name    string
+	life    int // the latest
 	intents map[string]history.Operation
 	final   string
 }
@@ -56,9 +57,12 @@ func keysOf(operations []history.Operation) map[string]*asked {
 		}
 		name := o.Tenant + " " + o.Route + " " + o.Key
 		key := keys[name]
-		if key == nil {
-			key = &asked{name: name, intents: map[string]history.Operation{}}
+		if key == nil || o.Life > key.life {
+			key = &asked{name: name, life: o.Life, intents: map[string]history.Operation{}}
 			keys[name] = key
+		}
+		if o.Life < key.life {
+			continue
 		}
 		if _, known := key.intents[o.Intent]; !known {
 			key.intents[o.Intent] = o
@@ -81,16 +85,19 @@ func (k *asked) hopeless() bool {
 }
 
 // askFor asks with each intent, if it is not known whose the key is. It returns what the last answer was, unless there was a final one, or none was to be
-// had: a key that no request has got hold of, since all were refused.
+// had: a key that no request has got hold of, since all were refused, or one that was never executed and is too old for that.
 func (c *Crowd) askFor(ctx context.Context, key *asked) string {
 	last := "nothing"
 	settled := false
+	if c.isOver(ctx, key) {
+		return "" // who did not ask in time has missed it
+	}
 	for intent, o := range key.intents {
 		if key.final != "" && intent != key.final {
 			continue
 		}
 		a := c.askAs(ctx, o)
-		settled = settled || a.final() || a.status == http.StatusConflict && !a.again() || a.status == http.StatusUnprocessableEntity && len(key.intents) > 1
+		settled = settled || a.final() || a.status == http.StatusGone || a.status == http.StatusConflict && !a.again() || a.status == http.StatusUnprocessableEntity && len(key.intents) > 1
 		last = fmt.Sprintf("%d %s", a.status, a.body)
 	}
 	if settled {
@@ -99,10 +106,22 @@ func (c *Crowd) askFor(ctx context.Context, key *asked) string {
 	return "all is well again, and it still has no final answer: " + last
 }
 
+// isOver reports whether the key's retention is over. To ask for it would be to pay once more.
+func (c *Crowd) isOver(ctx context.Context, key *asked) bool {
+	if c.o.Retention == 0 {
+		return false
+	}
+	for _, o := range key.intents {
+		return c.ended(ctx, o.Client, request{tenant: o.Tenant, route: o.Route, key: o.Key}) != ""
+	}
+	return false
+}
+
 func (c *Crowd) askAs(ctx context.Context, o history.Operation) answer {
 	luck := c.o.Plan.Carry(c.o.Plan.Clients, 2)
 	r := request{
 		method: http.MethodPost, path: "/payments", tenant: o.Tenant, key: o.Key, route: o.Route, intent: o.Intent, body: string(o.Body),
+		life: max(o.Life, 1),
 	}
 	if o.Route == history.RefundsRoute {
 		r.path = refundPath(o)

@@ -1,5 +1,5 @@
-// Package crowd is the clients of a chaos run: merchants that pay, retry, hang up, race, reuse keys, lie about them, ask for refunds, read and
-// send nonsense; whoever forges webhooks; and an operator who closes dead letters.
+// Package crowd is the clients of a chaos run: merchants that pay, retry, hang up, race, reuse keys, also when these have expired or were deleted, lie
+// about them, ask for refunds, read and send nonsense; whoever forges webhooks; an operator who closes dead letters, and one who lies about them.
 //
 // It owns how an errand of package plan is carried out, and the recording of each request in the history. It refuses to know how the server is
 // doing: no database, no log, nothing but what clients see. What it complains of by itself is only what is wrong whatever has happened before, such
@@ -12,6 +12,7 @@ package crowd
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +33,8 @@ type Options struct {
 	OperatorKey string
 	PSP         string // host:port of the mock itself
 	PerSecond   float64
-	Only        []plan.Kind // what the server can; nil: everything
+	Retention   time.Duration // of keys at the server; 0: none expires in this run
+	Only        []plan.Kind   // what the server can; nil: everything
 	Recorder    *history.Recorder
 	Tally       *tally.Tally
 	// Complain hears of what is wrong whatever has happened before. Nil hears nothing.
@@ -51,12 +53,14 @@ type Crowd struct {
 	http    *http.Client
 	limiter *rate.Limiter
 	known   []*known // by client
+	next    []atomic.Int64
+	lives   *lives
 }
 
 // New makes the clients.
 func New(o Options) *Crowd {
 	c := &Crowd{
-		o: o, limiter: rate.NewLimiter(rate.Limit(o.PerSecond), burst),
+		o: o, next: make([]atomic.Int64, o.Plan.Clients), lives: newLives(o.Retention), limiter: rate.NewLimiter(rate.Limit(o.PerSecond), burst),
 		http: &http.Client{
 			Transport:     &http.Transport{MaxIdleConnsPerHost: 4 * o.Plan.Clients, IdleConnTimeout: 5 * time.Second},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -72,15 +76,18 @@ func New(o Options) *Crowd {
 // Close gives the idle connections up.
 func (c *Crowd) Close() { c.http.CloseIdleConnections() }
 
-// Run has the clients go about their errands until ctx ends. What is sent by then is heard to its end; nothing is sent again after that.
-func (c *Crowd) Run(ctx context.Context) {
+// Run has the clients go about their errands until ctx ends, or only about those of the kinds that are named. What is sent by then is heard to its
+// end; nothing is sent again after that.
+func (c *Crowd) Run(ctx context.Context, only ...plan.Kind) {
 	var running sync.WaitGroup
 	for client := range c.o.Plan.Clients {
-		var next atomic.Int64
 		for range hands {
 			running.Go(func() {
 				for ctx.Err() == nil {
-					c.carryOut(ctx, c.o.Plan.Errand(client, int(next.Add(1)-1)))
+					e := c.o.Plan.Errand(client, int(c.next[client].Add(1)-1))
+					if len(only) == 0 || slices.Contains(only, e.Kind) {
+						c.carryOut(ctx, e)
+					}
 				}
 			})
 		}
@@ -105,6 +112,8 @@ func (c *Crowd) carryOut(ctx context.Context, e plan.Errand) {
 		c.lieAtOnce(ctx, e)
 	case plan.Lie:
 		c.send(ctx, e.Client, c.payment(e, e.Other))
+	case plan.Reborn:
+		c.reborn(ctx, e)
 	case plan.Refund:
 		c.refund(ctx, e)
 	case plan.Read:

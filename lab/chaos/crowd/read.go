@@ -32,7 +32,11 @@ func (c *Crowd) read(ctx context.Context, e plan.Errand) {
 		c.expect(ctx, e, r, "list", http.StatusOK)
 	default:
 		r.path = "/idempotency-keys/" + of.key + "?operation=" + url.QueryEscape("POST /payments")
-		c.expect(ctx, e, r, "key", http.StatusOK)
+		want := []int{http.StatusOK}
+		if !c.lives.lasts(of) {
+			want = append(want, http.StatusGone, http.StatusNotFound)
+		}
+		c.expect(ctx, e, r, "key", want...)
 	}
 }
 
@@ -55,6 +59,9 @@ func (c *Crowd) readPayment(ctx context.Context, e plan.Errand, r request, of pa
 func (c *Crowd) expect(ctx context.Context, e plan.Errand, r request, what string, want ...int) answer {
 	r.route = what
 	a := c.send(ctx, e.Client, r)
+	if a.status == http.StatusTooManyRequests && slices.Contains(plan.SmallTenants(), r.tenant) {
+		return a
+	}
 	if a.status != 0 && a.status != http.StatusServiceUnavailable && a.status != http.StatusInternalServerError && !slices.Contains(want, a.status) {
 		c.complain(what, fmt.Sprintf("%s %s was answered %d, not %v: %s", r.method, r.path, a.status, want, a.body))
 	}

@@ -20,6 +20,8 @@ type request struct {
 	tenant, key  string
 	route        string
 	intent, body string
+	order        int64 // the number of the order that is paid for; 0 of anything else
+	life         int   // of the key; 0: the latest
 	prefer       string
 	quoted       bool
 	api          int
@@ -32,7 +34,9 @@ type answer struct {
 	status   int
 	body     []byte
 	code     string
+	subject  string // the payment or refund that it names
 	replayed bool
+	unsent   bool // the key was not to be used at that time
 }
 
 // final reports whether the answer is the key's for good.
@@ -42,6 +46,9 @@ func (a answer) final() bool {
 
 // again reports whether the same request may be sent again, with a hope of another answer.
 func (a answer) again() bool {
+	if a.unsent {
+		return false
+	}
 	switch a.status {
 	case 0, http.StatusAccepted, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusInternalServerError, http.StatusBadGateway:
 		return true
@@ -54,7 +61,7 @@ func (a answer) again() bool {
 func (c *Crowd) payment(e plan.Errand, o plan.Order) request {
 	return request{
 		method: http.MethodPost, path: "/payments", route: history.PaymentsRoute, tenant: e.Tenant, key: e.Key, intent: o.Intent(),
-		body: o.Body(e.N), prefer: e.Prefer, quoted: e.Quoted, api: e.N,
+		order: o.Number, body: o.Body(e.N), prefer: e.Prefer, quoted: e.Quoted, api: e.N,
 	}
 }
 
@@ -63,6 +70,23 @@ func (c *Crowd) send(ctx context.Context, client int, r request) answer {
 	if c.limiter.Wait(ctx) != nil {
 		return answer{}
 	}
+	if !r.keyed() || r.life > 0 {
+		return c.sendNow(ctx, client, r)
+	}
+	number, how, ok := c.lives.enter(r)
+	if !ok {
+		return answer{unsent: true}
+	}
+	r.life = number
+	a := c.sendNow(ctx, client, r)
+	c.lives.leave(r, a.subject != "")
+	if a.status != 0 && number > 1 {
+		c.o.Tally.One("answer after "+how, fmt.Sprint(a.status))
+	}
+	return a
+}
+
+func (c *Crowd) sendNow(ctx context.Context, client int, r request) answer {
 	// From here on the run's end does not cut it off: only the client itself does.
 	limit := requestPatience
 	if r.giveUp > 0 {
@@ -76,8 +100,10 @@ func (c *Crowd) send(ctx context.Context, client int, r request) answer {
 		c.complain("client", err.Error())
 		return answer{}
 	}
+	path, _, _ := strings.Cut(r.path, "?")
 	pending := c.o.Recorder.Begin(history.Operation{
-		Client: client, API: address, Tenant: r.tenant, Route: r.route, Path: r.path, Key: r.key, Prefer: r.prefer, Intent: r.intent, Body: []byte(r.body),
+		Client: client, API: address, Tenant: r.tenant, Route: r.route, Path: path, Key: r.key, Life: r.life, Prefer: r.prefer,
+		Intent: r.intent, Body: []byte(r.body),
 	})
 	response, err := c.http.Do(req) //nolint:bodyclose // Response closes it
 	body, failed := pending.Response(response, err)
@@ -120,10 +146,12 @@ func (c *Crowd) spell(ctx context.Context, address string, r request) (*http.Req
 
 func (c *Crowd) heard(r request, response *http.Response, body []byte) answer {
 	var told struct {
-		Code string `json:"code"`
+		Code      string `json:"code"`
+		PaymentID string `json:"paymentId"`
+		RefundID  string `json:"refundId"`
 	}
 	_ = json.Unmarshal(body, &told)
-	a := answer{status: response.StatusCode, body: body, code: told.Code, replayed: response.Header.Get("Idempotent-Replayed") == "true"}
+	a := answer{status: response.StatusCode, body: body, code: told.Code, subject: told.PaymentID + told.RefundID, replayed: response.Header.Get("Idempotent-Replayed") == "true"}
 	name := fmt.Sprint(a.status)
 	if a.code != "" {
 		name += " " + a.code

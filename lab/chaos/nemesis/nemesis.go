@@ -46,6 +46,7 @@ type Nemesis struct {
 	o         Options
 	guards    map[*world.Process]*sync.Mutex // held by the blow that has the process
 	postgres  sync.Mutex
+	late      sync.Mutex // held while charges are late
 	luck      *luck
 	processes []*world.Process
 }

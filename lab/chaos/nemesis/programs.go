@@ -36,6 +36,10 @@ func (n *Nemesis) prepare(b plan.Blow) (target string, do deed) {
 		return "postgres", n.endSessions
 	case plan.LockTables:
 		return "postgres", n.lockTables
+	case plan.ForgetKeys:
+		return n.o.World.PSP.Name, n.forgetKeys
+	case plan.AgeWebhooks:
+		return "postgres", n.ageWebhooks
 	case plan.FrontAway:
 		return "front", n.frontAway
 	case plan.DropAcks:

@@ -2,6 +2,7 @@ package nemesis
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"payonce/lab/httpproxy"
@@ -56,9 +57,31 @@ func (n *Nemesis) frontAway(ctx context.Context, d time.Duration) bool {
 // maxHeld is how many charges are held at a time.
 const maxHeld = 8
 
+const forgetEvery = 100 * time.Millisecond
+
+// forgetKeys has the PSP forget its keys at every moment, between a send and what follows on it. Its records stay. It does not while charges are late
+// that it would know by their keys alone: that much a PSP has to promise.
+func (n *Nemesis) forgetKeys(ctx context.Context, d time.Duration) bool {
+	n.late.Lock()
+	defer n.late.Unlock()
+	client := world.NewClient()
+	defer client.Close()
+	did := false
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		a, err := client.Do(ctx, n.o.World.PSP.Address, world.Request{Method: http.MethodDelete, Path: "/_keys"})
+		did = did || err == nil && a.Status == http.StatusOK
+		if !wait(ctx, forgetEvery) {
+			break
+		}
+	}
+	return did
+}
+
 // holdCharges keeps the next charges on their way for so long that everybody has given them up: by then their keys may have been released as not
 // executed, and clients may have sent them again. The PSP breaks its word thereby that nothing is so late.
 func (n *Nemesis) holdCharges(ctx context.Context, p *world.Process, d time.Duration) bool {
+	n.late.Lock()
+	defer n.late.Unlock()
 	coming, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	var all []*httpproxy.Event
@@ -71,5 +94,14 @@ func (n *Nemesis) holdCharges(ctx context.Context, p *world.Process, d time.Dura
 		return false
 	}
 	wait(ctx, d)
+	for _, held := range all {
+		held.Release()
+	}
+	landing, done := context.WithTimeout(context.WithoutCancel(ctx), landLimit)
+	defer done()
+	_ = all[0].Landed(landing) // or its sender was killed meanwhile
 	return true
 }
+
+// landLimit is how long a charge may take to the PSP when it is let go.
+const landLimit = 2 * time.Second

@@ -90,3 +90,25 @@ func (n *Nemesis) storeAway(ctx context.Context, p *world.Process, d time.Durati
 	n.must(p.Name, p.DB.Restore())
 	return true
 }
+
+// ageWebhooks has the retention of processed webhooks pass, which is a day at least: the reconciler forgets them, and the PSP may send them again.
+func (n *Nemesis) ageWebhooks(ctx context.Context, _ time.Duration) bool {
+	const aged = `UPDATE webhook_events SET processed_at = processed_at - interval '25 hours' WHERE processed_at > clock_timestamp() - interval '1 hour'`
+	done, err := n.o.World.DB.Exec(ctx, aged)
+	if err != nil {
+		return false
+	}
+	n.o.Tally.Add("webhook", "grown old", int(done.RowsAffected()))
+	var left int
+	const old = `SELECT count(*) FROM webhook_events WHERE processed_at < clock_timestamp() - interval '1 day'`
+	for wait(ctx, pruneEvery) {
+		if err := n.o.World.DB.QueryRow(ctx, old).Scan(&left); err == nil && left == 0 {
+			n.o.Tally.Add("webhook", "pruned", int(done.RowsAffected()))
+			return true
+		}
+	}
+	return true
+}
+
+// pruneEvery is how often it is looked whether they are gone.
+const pruneEvery = 500 * time.Millisecond

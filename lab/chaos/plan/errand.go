@@ -3,23 +3,25 @@ package plan
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
 // Kind is what a client is up to.
 type Kind string
 
-// The kinds of errands. Founders pay for an order of their own; the others come back to an order that there is.
+// The kinds of errands. Founders pay for an order of their own under a key of their own; the others come back to what there is.
 const (
 	Pay       Kind = "pay"       // and send again until there is a final answer
 	Wait      Kind = "wait"      // the same with Prefer: wait=n
 	Async     Kind = "async"     // the same with Prefer: respond-async
 	HangUp    Kind = "hang-up"   // give up in the middle of it, then send again
 	Race      Kind = "race"      // several at once under the same key, at both APIs
-	Twins     Kind = "twins"     // both tenants at once, under equal keys
+	Twins     Kind = "twins"     // all tenants at once, under equal keys
 	LieAtOnce Kind = "liar-race" // the order, and at the same time another one under its key
 	Lie       Kind = "liar"      // another order under the key of an earlier one
 	Reuse     Kind = "reuse"     // an earlier order once more
+	Reborn    Kind = "reborn"    // an order of its own under an earlier key, whose retention is over
 	Refund    Kind = "refund"    // of an earlier payment
 	Read      Kind = "read"      // payments and keys, also those of the other tenant
 	Forge     Kind = "forge"     // webhooks that are not genuine, or not for the first time
@@ -27,7 +29,7 @@ const (
 )
 
 var kinds = []weight[Kind]{
-	{Pay, 34}, {Wait, 6}, {Async, 4}, {HangUp, 10}, {Race, 10}, {Twins, 4}, {LieAtOnce, 4}, {Lie, 6}, {Reuse, 10}, {Refund, 14}, {Read, 8},
+	{Pay, 34}, {Wait, 6}, {Async, 4}, {HangUp, 10}, {Race, 10}, {Twins, 4}, {LieAtOnce, 4}, {Lie, 6}, {Reuse, 10}, {Reborn, 24}, {Refund, 14}, {Read, 8},
 	{Forge, 3}, {Malformed, 4},
 }
 
@@ -44,10 +46,13 @@ func (k Kind) founds() bool {
 	switch k {
 	case Pay, Wait, Async, HangUp, Race, Twins, LieAtOnce:
 		return true
-	case Lie, Reuse, Refund, Read, Forge, Malformed:
+	case Lie, Reuse, Reborn, Refund, Read, Forge, Malformed:
 	}
 	return false
 }
+
+// pays reports whether the errand has an order of its own.
+func (k Kind) pays() bool { return k.founds() || k == Reborn }
 
 // Errand is one thing that a client wants.
 type Errand struct {
@@ -67,14 +72,33 @@ type Errand struct {
 	Reason    string
 }
 
-// Tenants are the two merchants.
-func Tenants() []string { return []string{"acme", "globex"} }
+// The merchants. Small ones are limited to a few requests per second.
+var (
+	bigTenants   = []string{"acme", "globex"}
+	smallTenants = []string{"initech", "umbrella"}
+)
+
+// Tenants are all merchants.
+func Tenants() []string { return slices.Concat(bigTenants, smallTenants) }
+
+// SmallTenants are those with a limit.
+func SmallTenants() []string { return slices.Clone(smallTenants) }
+
+// smallShare is how many of the errands are the small tenants'.
+const smallShare = 0.06
+
+func tenantOf(r *rand.Rand) string {
+	if r.Float64() < smallShare {
+		return smallTenants[r.IntN(len(smallTenants))]
+	}
+	return bigTenants[r.IntN(len(bigTenants))]
+}
 
 // Errand is the client's n-th. It is the same whenever it is asked for.
 func (p Plan) Errand(client, n int) Errand {
 	r := p.stream(errandStream, client, n)
 	kind := weighted(r, kinds)
-	e := Errand{Kind: kind, Client: client, N: n, Tenant: Tenants()[r.IntN(2)], Key: p.key(client, n), Patience: 6 + r.IntN(8), Pick: r.Uint64()}
+	e := Errand{Kind: kind, Client: client, N: n, Tenant: tenantOf(r), Key: p.key(client, n), Patience: 6 + r.IntN(8), Pick: r.Uint64()}
 	e.Quoted = r.IntN(10) == 0
 	e.Racers = 2 + r.IntN(4)
 	switch {
@@ -83,6 +107,8 @@ func (p Plan) Errand(client, n int) Errand {
 		e.Other = e.Order.lie(r)
 	case kind == Lie || kind == Reuse:
 		e = p.comeBack(r, e)
+	case kind == Reborn:
+		e = p.takeAgain(r, e)
 	}
 	e.settle(r)
 	return e
@@ -91,7 +117,7 @@ func (p Plan) Errand(client, n int) Errand {
 // comeBack takes the order of an earlier errand. A client that has none yet begins with one.
 func (p Plan) comeBack(r *rand.Rand, e Errand) Errand {
 	for m := r.IntN(e.N + 1); m >= 0; m-- {
-		if m == e.N || !p.kind(e.Client, m).founds() {
+		if m == e.N || !p.kind(e.Client, m).pays() {
 			continue
 		}
 		earlier := p.Errand(e.Client, m)
@@ -100,6 +126,25 @@ func (p Plan) comeBack(r *rand.Rand, e Errand) Errand {
 		return e
 	}
 	e.Kind, e.Order = Pay, p.order(r, e.Client, e.N)
+	e.Other = e.Order.lie(r)
+	return e
+}
+
+// oldest is which part of a client's errands Reborn goes back to: of those, the retention may be over.
+const oldest = 3
+
+// takeAgain takes the key of an errand of long ago, for an order of its own.
+func (p Plan) takeAgain(r *rand.Rand, e Errand) Errand {
+	for m := r.IntN(e.N/oldest + 1); m >= 0 && m < e.N; m-- {
+		if !p.kind(e.Client, m).founds() {
+			continue
+		}
+		earlier := p.Errand(e.Client, m)
+		e.Tenant, e.Key = earlier.Tenant, earlier.Key
+		break
+	}
+	e.Order = p.order(r, e.Client, e.N)
+	e.Other = e.Order.lie(r)
 	return e
 }
 
@@ -123,7 +168,7 @@ func (e *Errand) settle(r *rand.Rand) {
 	case Refund:
 		e.Share = weighted(r, []weight[float64]{{0, 3}, {0.3, 4}, {0.6, 4}, {1, 2}, {1.5, 2}})
 		e.Reason = weighted(r, reasons)
-	case Pay, Race, Twins, LieAtOnce, Lie, Reuse, Read, Forge, Malformed:
+	case Pay, Race, Twins, LieAtOnce, Lie, Reuse, Reborn, Read, Forge, Malformed:
 	}
 }
 

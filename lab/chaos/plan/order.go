@@ -56,7 +56,7 @@ var notes = []weight[string]{{"", 2}, {"one \"large\" box", 2}, {"für 3 Gäste"
 var methods = []weight[string]{
 	{"pm_ok", 150}, {"pm_declined", 8}, {"pm_slow", 10}, {"pm_timeout_charged", 4}, {"pm_silent_charged", 4}, {"pm_timeout_not_charged", 4},
 	{"pm_500_charged", 4}, {"pm_500_not_charged", 4}, {"pm_reset_charged", 4}, {"pm_late_charge", 4}, {"pm_wrong_amount", 1}, {"pm_stuck", 1},
-	{"pm_never", 2}, {"pm_gold", 2}, // the PSP has no such method
+	{"pm_forgotten_key", 2}, {"pm_never", 2}, {"pm_gold", 2}, // the PSP has no such method
 }
 
 // lie is another order under the same number.

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"payonce/lab/chaos/plan"
+	"payonce/lab/invariants"
+	"payonce/lab/world"
+)
+
+// The bounds of the calm. A job that dies with its reconciler, or that a reconciler has taken without hearing so, is rescued after 90
+// seconds, by a rescuer that looks every half minute. A quick run spares reconcilers that, but for crashes of PostgreSQL.
+const (
+	quietLimit = 150 * time.Second
+	againLimit = 45 * time.Second
+	againEvery = 250 * time.Millisecond
+	lookLimit  = 3 * time.Minute
+	sayEvery   = 10 * time.Second
+)
+
+// calm waits until nothing moves any more, with an operator at work, asks for each key that has no final answer once more, and waits again.
+func (r *trial) calm(ctx context.Context) {
+	began := time.Now()
+	wait(ctx, world.PSPLandsAt+time.Second/2) // what the PSP has promised to itself is seen by nobody until it lands
+	if r.target == naive {
+		r.crowd.AskAgain(ctx, r.stage.recorder.Operations(), true)
+		return
+	}
+	if r.settings.Only == "" {
+		r.useEndedKeys(ctx)
+	}
+	r.untilToldOf(ctx)
+	if err := errors.Join(r.stage.endPruning(ctx), r.stage.liftLimits(ctx)); err != nil {
+		r.complain("calm", err.Error())
+		return
+	}
+	r.quiet(ctx, quietLimit, "after the storm")
+	r.report.QuietAfter = seconds(time.Since(began))
+	r.stage.say(fmt.Sprintf("quiet after %.1fs", r.report.QuietAfter))
+	// Some have to be executed only now, and the PSP fails those whose payment method says so. After that, each has its answer.
+	r.crowd.AskAgain(ctx, r.stage.recorder.Operations(), false)
+	r.untilToldOf(ctx)
+	r.quiet(ctx, againLimit, "after everybody has asked again")
+	for where, detail := range r.crowd.AskAgain(ctx, r.stage.recorder.Operations(), false) {
+		r.report.violate("I2", where, detail)
+	}
+}
+
+// useEndedKeys has clients use keys again whose retention is over, until each way in which they end has been met: in a short storm, the pruner may have
+// stood still for most of the time.
+func (r *trial) useEndedKeys(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, againLimit)
+	defer cancel()
+	t := r.stage.tally
+	met := func() bool {
+		return t.Of("answer after expired", "201") > 0 && (!r.settings.deletes() || t.Of("answer after deleted", "201") > 0)
+	}
+	var using sync.WaitGroup
+	defer using.Wait()
+	using.Go(func() { r.crowd.Run(ctx, plan.Reborn) })
+	for !met() && ctx.Err() == nil {
+		wait(ctx, againEvery)
+	}
+	cancel()
+}
+
+// untilToldOf waits until the PSP has sent the webhooks that it is going to send, or has had its time for that: one that comes later would disturb the
+// calm in which everything is judged.
+func (r *trial) untilToldOf(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, againLimit)
+	defer cancel()
+	client := world.NewClient()
+	defer client.Close()
+	for ctx.Err() == nil {
+		var told struct {
+			Pending int `json:"pending"`
+		}
+		a, err := client.Do(ctx, r.stage.world.PSP.Address, world.Request{Method: http.MethodGet, Path: "/_webhooks"})
+		if err == nil && json.Unmarshal(a.Body, &told) == nil && a.Status == http.StatusOK && told.Pending == 0 {
+			return
+		}
+		wait(ctx, againEvery)
+	}
+}
+
+// quiet waits, while the operator closes letters. What he has does not count as moving, so it is over when he has nothing any more.
+func (r *trial) quiet(ctx context.Context, limit time.Duration, when string) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var closing sync.WaitGroup
+	defer closing.Wait()
+	closingUntil, stop := context.WithCancel(ctx)
+	defer stop()
+	closing.Go(func() { r.crowd.CloseLetters(closingUntil) })
+	for emptyBefore := false; ; {
+		if err := r.still(ctx); err != nil {
+			r.report.violate("I2", when, fmt.Sprintf("it did not become quiet within %s: %v", limit, err))
+			return
+		}
+		open, err := r.openLetters(ctx)
+		if err == nil && open == 0 && emptyBefore {
+			return
+		}
+		// Once is not enough: a key whose letter was closed by "retry" moves, and may be back on the desk before anybody looks.
+		if emptyBefore = err == nil && open == 0; emptyBefore {
+			continue
+		}
+		wait(ctx, againEvery)
+		if ctx.Err() != nil {
+			r.report.violate("I2", when, fmt.Sprintf("%d letters could not be closed within %s (%v)", open, limit, err))
+			return
+		}
+	}
+}
+
+// still waits until nothing moves, and says from time to time what does.
+func (r *trial) still(ctx context.Context) error {
+	for {
+		looking, cancel := context.WithTimeout(ctx, sayEvery)
+		err := invariants.Quiet(looking, r.evidence())
+		cancel()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, invariants.ErrMoving) {
+			return err
+		}
+		r.stage.say(strings.Join([]string{err.Error(), r.stuckJobs(ctx)}, "; "))
+	}
+}
+
+func (r *trial) openLetters(ctx context.Context) (n int, err error) {
+	return n, r.stage.world.DB.QueryRow(ctx, "SELECT count(*) FROM dead_letters WHERE status = 'open'").Scan(&n)
+}
