@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,40 +26,83 @@ const readme = "../../README.md"
 // a reader's. What is answered after a pause is the same after a longer one.
 const patient = "sleep() { command sleep $(($1 * 3 / 2)); }\n"
 
-// The README's tour is run as it stands, against the demo as it starts, and its answers must be those that the README shows.
+// What the README has to paste is run as it stands, against the demo as it starts, and its answers must be those that the README shows.
 func TestReadmeTourAnswersAsShown(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("long: the tour waits for leases, webhooks and lookups")
+	answersAsShown(t, "tour", "answers", "curl")
+}
+
+func TestReadmeWebhookAnswersAsShown(t *testing.T) {
+	t.Parallel()
+	answersAsShown(t, "webhook", "webhook answers", "curl", "openssl")
+}
+
+// The page of the API has the same recipe.
+func TestDocsHaveTheWebhookOfTheReadme(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(readme)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, tool := range []string{"bash", "curl"} {
+	document, err := os.ReadFile("../../internal/httpapi/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipe, _ := block(t, string(page), "webhook")
+	const margin = "        "
+	if indented := margin + strings.ReplaceAll(strings.TrimSpace(recipe), "\n", "\n"+margin); !strings.Contains(string(document), indented) {
+		t.Errorf("openapi.yaml lacks this, as a part of the webhook's description:\n%s", indented)
+	}
+}
+
+func answersAsShown(t *testing.T, paste, answers string, tools ...string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("long: what the README shows waits for leases, webhooks and lookups")
+	}
+	for _, tool := range append(tools, "bash") {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("the tour needs %s", tool)
+			t.Skipf("the %s needs %s", paste, tool)
 		}
 	}
 	page, err := os.ReadFile(readme)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tour, _ := block(t, string(page), "tour")
-	shown, at := block(t, string(page), "answers")
+	text, _ := block(t, string(page), paste)
+	shown, _ := block(t, string(page), answers)
 
 	d := startDemo(t, pgtest.DataDir(t))
-	script := patient + strings.NewReplacer("localhost:8080", d.public, "localhost:8081", d.operator, "localhost:8082", d.psp).Replace(tour)
+	script := patient + strings.NewReplacer("localhost:8080", d.public, "localhost:8081", d.operator, "localhost:8082", d.psp).Replace(text)
 	out, err := exec.CommandContext(t.Context(), "bash", "-euc", script).CombinedOutput()
 	if err != nil {
-		t.Fatalf("run the tour: %v\n%s", err, out)
+		t.Fatalf("run the %s: %v\n%s", paste, err, out)
 	}
 	got := strings.NewReplacer(d.public, "localhost:8080", d.operator, "localhost:8081", d.psp, "localhost:8082").Replace(strings.TrimSpace(string(out)) + "\n")
 	if *update {
-		written := string(page)[:at] + got + string(page)[at+len(shown):]
-		if err := os.WriteFile(readme, []byte(written), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		show(t, answers, got)
 		return
 	}
 	if normal(got) != normal(shown) {
-		t.Errorf("the tour answers\n%s\nthe README shows\n%s\nif the new answers are right: go test ./cmd/demo -run Readme -update", got, shown)
+		t.Errorf("the %s answers\n%s\nthe README shows\n%s\nif the new answers are right: go test ./cmd/demo -run Readme -update", paste, got, shown)
+	}
+}
+
+// writing lets one test after the other change the README.
+var writing sync.Mutex
+
+// show writes answers into the README.
+func show(t *testing.T, answers, got string) {
+	t.Helper()
+	writing.Lock()
+	defer writing.Unlock()
+	page, err := os.ReadFile(readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, at := block(t, string(page), answers)
+	if err := os.WriteFile(readme, []byte(string(page)[:at]+got+string(page)[at+len(shown):]), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -75,7 +119,7 @@ func block(t *testing.T, page, name string) (text string, at int) {
 // normal takes out what differs between two runs.
 func normal(s string) string {
 	for _, differing := range []string{
-		`(pay|ch|req)_[0-9A-Za-z]+`, `tour-[0-9]+`, `[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z`,
+		`(pay|ch|req)_[0-9A-Za-z]+`, `(tour|by-hand)-[0-9]+`, `[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z`,
 		`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`, `"ageSeconds":[0-9]+`,
 	} {
 		s = regexp.MustCompile(differing).ReplaceAllString(s, "…")
