@@ -1,4 +1,4 @@
-// Command mockpsp serves the mock payment provider: its API under /v1, its back doors under /_ledger, /_faults,
+// Command mockpsp serves the mock payment provider: its API under /v1, its back doors under /_ledger, /_faults, /_keys,
 // /_requests and /_webhooks, and a page at / for people. It sends its webhooks to MOCKPSP_WEBHOOK_URL.
 //
 // It is wiring only: it owns the settings, the port and the order of stopping. What a provider does, and how it fails,
