@@ -18,7 +18,7 @@ Makes the database roles, or finds them, and gives them the database at DATABASE
 whoever may create roles and owns the database. Then api migrate, as payonce_migrator, gives the others what they need. Safe to repeat.
 Processes that still run as the former owner are refused from then on: restart them at once (README, "Run it for real").
 
-  payonce_migrator    api migrate and api keys: the tables are its own
+  payonce_migrator    api migrate, api keys and api tenants: the tables are its own
   payonce_api         api serve
   payonce_reconciler  reconciler
 

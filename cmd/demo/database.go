@@ -43,6 +43,8 @@ func startDatabase(ctx context.Context, dir string, getenv func(string) string, 
 	switch {
 	case errors.Is(err, embeddedpg.ErrInUse):
 		return nil, fmt.Errorf("another demo is running: %w; stop it, or set DEMO_DATA_DIR, HTTP_ADDR, OPERATOR_ADDR and MOCKPSP_ADDR to others", err)
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err() // what an interrupted program of PostgreSQL's has said is no reason
 	case err != nil:
 		return nil, fmt.Errorf("%w (DEMO_DATA_DIR=%s)", err, dir)
 	}

@@ -87,9 +87,6 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	}
 	defer at.close()
 	database, err := startDatabase(ctx, own.DataDir, getenv, log, say)
-	if ctx.Err() != nil && err != nil {
-		return ctx.Err() // what an interrupted program of PostgreSQL's has said is no reason
-	}
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 func script(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "go")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o700); err != nil { //nolint:gosec // it is to be run
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -36,7 +36,7 @@ func TestMakeSaysInOneLineWhichGoItNeeds(t *testing.T) {
 		{"demo", broken, `^Payonce needs Go 1\.26 or newer, and "` + broken + `" does not work as one: `},
 		{"demo", other, `^go: cannot find main module\n`}, // it is new enough, and something else is wrong
 	} {
-		cmd := exec.CommandContext(t.Context(), "make", "-C", "../..", "--no-print-directory", c.target, "GO="+c.command) //nolint:gosec // of the table above
+		cmd := exec.CommandContext(t.Context(), "make", "-C", "../..", "--no-print-directory", c.target, "GO="+c.command)
 		out, err := cmd.CombinedOutput()
 		if err == nil || !regexp.MustCompile(c.want+`make: \*\*\* .*\n$|`+c.want+`.*\nmake: \*\*\* .*\n$`).Match(out) {
 			t.Errorf("make %s GO=%s: %v\n%s", c.target, c.command, err, out)

@@ -20,6 +20,7 @@ var parsers = map[string]string{
 	"cmd/mockpsp.askPSP":               "- the message of our own mock",
 	"cmd/mockpsp.printTries":           "- the answer of our own mock",
 	"cmd/api.permissionsOf":            "FuzzKeysArgs",
+	"internal/app.freeNear":            "- a port that CheckAddress has taken",
 	"cmd/mockpsp.readSettings":         "FuzzSettings",
 	"cmd/mockpsp.webhook":              "- package flag alone",
 	"cmd/reconciler.letterID":          "FuzzLetterID",

@@ -15,10 +15,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
+	"payonce/internal/cli"
 	"payonce/internal/config"
 	"payonce/lab/bench/load"
 	"payonce/lab/bench/psp"
@@ -36,14 +35,9 @@ Settings, as environment variables with their defaults:
 `
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	err := run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
-		os.Exit(1)
-	}
+	cli.Main("bench", func(ctx context.Context) error {
+		return run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
+	})
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
@@ -51,7 +45,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 		return measure(ctx, getenv, stdout, stderr)
 	}
 	if len(args) > 1 {
-		return fmt.Errorf("argument %q is not known; see bench --help", args[1])
+		return cli.Usagef("argument %q is not known; see bench --help", args[1])
 	}
 	switch args[0] {
 	case "load":
@@ -69,8 +63,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	case "help", "--help", "-help", "-h":
 		fmt.Fprint(stdout, usage)
 		return config.Describe(stdout, nil, settings{})
+	case "--version", "version":
+		return cli.PrintVersion(stdout, "bench")
 	}
-	return fmt.Errorf("command %q is not known; see bench --help", args[0])
+	return cli.Usagef("command %q is not known; see bench --help", args[0])
 }
 
 func measure(ctx context.Context, getenv func(string) string, stdout, stderr io.Writer) error {

@@ -21,9 +21,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
+	"payonce/internal/cli"
 	"payonce/internal/config"
 )
 
@@ -35,14 +34,7 @@ Settings, as environment variables with their defaults:
 `
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "chaos: %v\n", err)
-		os.Exit(1)
-	}
+	cli.Main("chaos", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr) })
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
@@ -51,8 +43,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		case "help", "--help", "-help", "-h":
 			fmt.Fprint(stdout, usage)
 			return config.Describe(stdout, nil, settings{})
+		case "--version", "version":
+			return cli.PrintVersion(stdout, "chaos")
 		}
-		return fmt.Errorf("argument %q is not known; see chaos --help", args[0])
+		return cli.Usagef("argument %q is not known; see chaos --help", args[0])
 	}
 	s, err := loadSettings(getenv)
 	if err != nil {

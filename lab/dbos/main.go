@@ -14,25 +14,21 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
+
+	"payonce/internal/cli"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	// A second Ctrl-C ends the program at once.
-	context.AfterFunc(ctx, stop)
-	if err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintf(os.Stderr, "dbos: %v\n", err)
-		os.Exit(1)
-	}
+	cli.Main("dbos", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr) })
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	if len(args) > 0 {
+		if args[0] == "--version" || args[0] == "version" {
+			return cli.PrintVersion(stdout, "dbos")
+		}
 		if a := args[0]; a != "--help" && a != "-h" && a != "help" {
-			return fmt.Errorf("argument %q is not known; see dbos --help", a)
+			return cli.Usagef("argument %q is not known; see dbos --help", a)
 		}
 		fmt.Fprint(stdout, usage)
 		return nil

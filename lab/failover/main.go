@@ -19,10 +19,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
+	"payonce/internal/cli"
 	"payonce/internal/config"
 	"payonce/lab/failover/standby"
 	"payonce/lab/world"
@@ -35,14 +34,7 @@ Settings, as environment variables with their defaults:
 `
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "failover: %v\n", err)
-		os.Exit(1)
-	}
+	cli.Main("failover", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr) })
 }
 
 // testCase is a failure, and what must hold in it.
@@ -78,8 +70,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		case "help", "--help", "-help", "-h":
 			fmt.Fprint(stdout, usage)
 			return config.Describe(stdout, nil, settings{})
+		case "--version", "version":
+			return cli.PrintVersion(stdout, "failover")
 		}
-		return fmt.Errorf("argument %q is not known; see failover --help", args[0])
+		return cli.Usagef("argument %q is not known; see failover --help", args[0])
 	}
 	s, err := loadSettings(getenv)
 	if err != nil {

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
+	"payonce/internal/cli"
 	"payonce/internal/config"
 )
 
@@ -24,14 +23,9 @@ Settings, as environment variables with their defaults:
 `
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	err := run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "matrix: %v\n", err)
-		os.Exit(1)
-	}
+	cli.Main("matrix", func(ctx context.Context) error {
+		return run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
+	})
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
@@ -51,8 +45,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	case "help", "--help", "-help", "-h":
 		fmt.Fprint(stdout, usage)
 		return config.Describe(stdout, nil, settings{})
+	case "--version", "version":
+		return cli.PrintVersion(stdout, "matrix")
 	default:
-		return fmt.Errorf("argument %q is not known; see matrix --help", strings.Join(args, " "))
+		return cli.Usagef("argument %q is not known; see matrix --help", strings.Join(args, " "))
 	}
 	s, err := loadSettings(getenv)
 	if err != nil {

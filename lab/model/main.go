@@ -16,8 +16,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
-	"syscall"
+
+	"payonce/internal/cli"
 )
 
 const usage = `Usage: model [VARIANT …]
@@ -25,14 +25,7 @@ Checks the model of the key with Spin: all variants, or those named. Needs spin 
 `
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	err := run(ctx, os.Args[1:], os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "model: %v\n", err)
-		os.Exit(1)
-	}
+	cli.Main("model", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Stdout) })
 }
 
 func run(ctx context.Context, args []string, stdout io.Writer) error {
@@ -40,11 +33,14 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		fmt.Fprint(stdout, usage)
 		return nil
 	}
-	if err := toolsAreThere(); err != nil {
-		return err
+	if len(args) > 0 && (args[0] == "version" || args[0] == "--version") {
+		return cli.PrintVersion(stdout, "model")
 	}
 	chosen, err := choose(variants(), args)
 	if err != nil {
+		return err
+	}
+	if err := toolsAreThere(); err != nil {
 		return err
 	}
 	return checkAll(ctx, chosen, stdout)

@@ -1,8 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"slices"
+
+	"payonce/internal/cli"
 )
 
 // The claims, as claims.pml names them; circles is pan's own.
@@ -58,7 +59,7 @@ func choose(all []variant, names []string) ([]variant, error) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(v variant) bool { return v.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("variant %q is not known", name)
+			return nil, cli.Usagef("variant %q is not known; see model --help", name)
 		}
 		chosen = append(chosen, all[i])
 	}

@@ -19,13 +19,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/caarlos0/env/v11"
 
+	"payonce/internal/cli"
 	"payonce/internal/config"
 )
 
@@ -49,14 +48,9 @@ type settings struct {
 const limit = 5 * time.Minute
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	err := run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "mutations: %v\n", err)
-		os.Exit(1)
-	}
+	cli.Main("mutations", func(ctx context.Context) error {
+		return run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
+	})
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
@@ -67,8 +61,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	case "help", "--help", "-help", "-h":
 		fmt.Fprint(stdout, usage)
 		return config.Describe(stdout, nil, settings{})
+	case "--version", "version":
+		return cli.PrintVersion(stdout, "mutations")
 	default:
-		return fmt.Errorf("argument %q is not known; see mutations --help", strings.Join(args, " "))
+		return cli.Usagef("argument %q is not known; see mutations --help", strings.Join(args, " "))
 	}
 	s, err := loadSettings(getenv)
 	if err != nil {

@@ -18,11 +18,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 )
 
@@ -33,15 +35,37 @@ func main() {
 	stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "naive: %v\n", err)
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
+}
+
+// errUsage is the fault of whoever typed the command line, which the exit code tells from a failure.
+var errUsage = errors.New("not known")
+
+func exitCode(err error) int {
+	if errors.Is(err, errUsage) {
+		return 2
+	}
+	return 1
+}
+
+func printVersion(stdout io.Writer) error {
+	version := "devel"
+	if build, ok := debug.ReadBuildInfo(); ok {
+		version = build.Main.Version + ", " + build.GoVersion
+	}
+	_, err := fmt.Fprintln(stdout, "naive", version)
+	return err
 }
 
 // run serves until ctx ends. A clean end returns nil.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	if len(args) > 0 {
+		if args[0] == "--version" {
+			return printVersion(stdout)
+		}
 		if a := args[0]; a != "--help" && a != "-h" && a != "help" {
-			return fmt.Errorf("argument %q is not known; see naive --help", a)
+			return fmt.Errorf("argument %q is %w; see naive --help", a, errUsage)
 		}
 		fmt.Fprint(stdout, usage)
 		return nil
