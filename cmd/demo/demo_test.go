@@ -139,7 +139,7 @@ func TestAddressesAreCheckedBeforePostgreSQLStarts(t *testing.T) {
 		{map[string]string{"HTTP_ADDR": "localhost:"}, []string{`HTTP_ADDR is "localhost:": its port`}},
 		{map[string]string{"MOCKPSP_ADDR": "localhost:", "OPERATOR_ADDR": "8081"}, []string{`MOCKPSP_ADDR is "localhost:": its port`, `OPERATOR_ADDR is "8081"`}},
 	} {
-		c.env["DEMO_DATA_DIR"] = filepath.Join(t.TempDir(), "data")
+		c.env["DEMO_DATA_DIR"] = filepath.Join(pgtest.DataDir(t), "data")
 		err := try(t, c.env)
 		if err == nil || strings.Contains(err.Error(), "PUBLIC_URL") {
 			t.Errorf("%v: %v", c.env, err)

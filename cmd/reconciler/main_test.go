@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/cli"
-	"payonce/internal/pgtest"
 )
 
 // command runs the program with these settings, as NAME=value, and no others.
@@ -74,17 +73,20 @@ func TestHelpAndVersionNeedNoSettings(t *testing.T) {
 	}
 }
 
-// A person reads what these commands say: it is no log.
+// A person reads what these commands say: it is no log. One is there for who asks for it, as text.
 func TestCommandsForPeopleWriteNoLogLines(t *testing.T) {
 	t.Parallel()
-	settings := []string{"DATABASE_URL=" + pgtest.NewURL(t), "PSP_SECRET=s", "PSP_URL=http://127.0.0.1:1"}
-	for args, says := range map[string]string{
-		"dlq list": "^There are no open dead letters.\n$", "dlq list --json": `^{"data":\[\],"hasMore":false}\n$`,
-		"key show k --tenant acme": "^$", "statement": "^$",
+	c := dlqDesk(t)
+	settings := []string{"DATABASE_URL=" + c.pool.Config().ConnString(), "PSP_SECRET=s", "PSP_URL=http://127.0.0.1:1"}
+	for _, row := range []struct{ args, level, says, logs string }{
+		{"dlq list --status resolved", "", "^There are no resolved dead letters.\n$", "^$"},
+		{"dlq list --status resolved --json", "", `^{"data":\[\],"hasMore":false}\n$`, "^$"},
+		{"dlq resolve " + c.stray() + " --action dismiss --reason seen --actor ann", "", `^Resolved \S+ as dismiss, by ann\.\n$`, "^$"},
+		{"dlq resolve " + c.stray() + " --action dismiss --reason seen --actor ann", "info", `^Resolved \S+ as dismiss, by ann\.\n$`, `^time=\S+ level=INFO msg=.*\n$`},
 	} {
-		out, logged, _ := command(t, settings, strings.Fields(args)...)
-		if !regexp.MustCompile(says).MatchString(out) || strings.Contains(logged, "{") {
-			t.Errorf("reconciler %s:\n%s\n%s", args, out, logged)
+		out, logged, err := command(t, append(settings, "LOG_LEVEL="+row.level), strings.Fields(row.args)...)
+		if err != nil || !regexp.MustCompile(row.says).MatchString(out) || !regexp.MustCompile(row.logs).MatchString(logged) {
+			t.Errorf("reconciler %s at %q: %v\n%s\n%s", row.args, row.level, err, out, logged)
 		}
 	}
 }
