@@ -66,6 +66,7 @@ var parsers = map[string]string{
 	"internal/gateway/mockpsp.parseResend":    "FuzzResend",
 	"internal/gateway/mockpsp.parseStrictly":  "FuzzChargeBody",
 	"internal/gateway/mockpsp.readRates":      "FuzzRateForm",
+	"internal/gateway/mockpsp.receiverOf":     "- what checkWebhooks has taken",
 	"internal/gateway/mockpsp.replay":         "FuzzWebhookFile",
 	"internal/gateway/mockpsp.restore":        "FuzzLedgerFile",
 	"internal/gateway/mockpsp.set":            "FuzzListQuery",
