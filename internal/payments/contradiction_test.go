@@ -1,6 +1,7 @@
 package payments
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
