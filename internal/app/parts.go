@@ -47,6 +47,7 @@ type parts struct {
 	desk      *operator.Desk
 	queue     *reconcile.Queue
 	directory *tenants.Directory
+	room      *postgres.Room
 	telemetry *Telemetry
 	log       *slog.Logger
 	newest    int64 // schema version of this binary
@@ -81,6 +82,7 @@ func newParts(ctx context.Context, c config.Shared, deadline time.Duration, t *T
 		DB: p.db, Keys: p.keys, PSP: p.psp, NewID: NewID, Metrics: t.metrics, Log: log, PublicURL: c.PublicURL, Deadline: deadline,
 	})
 	p.directory = tenants.NewDirectory(p.db, time.Now)
+	p.room = postgres.NewRoom(p.db, time.Now)
 	p.desk = operator.New(operator.Config{
 		DB: p.db, Keys: p.keys, Payments: p.payments, Log: log,
 		Requeue: p.retryJob, Reprocess: p.reprocess, Reconsider: p.queue.EvidenceTx, Forget: forgetWebhook,
@@ -176,6 +178,7 @@ func (p *parts) readiness() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"database": p.db.Ping,
 		"schema":   p.checkSchema,
+		"disk":     p.room.Check,
 		"serving": func(context.Context) error {
 			if p.leaving.Load() {
 				return errors.New("shutting down")

@@ -767,7 +767,7 @@ func TestLivezLooksAtTheProcessOnlyAndReadyzAtTheRest(t *testing.T) {
 	}
 	r := w.operator("/readyz")
 	r.expect(t, http.StatusOK, "")
-	if want := `{"ready":true,"checks":{"database":"ok","schema":"ok","serving":"ok"}}` + "\n"; string(r.body) != want {
+	if want := `{"ready":true,"checks":{"database":"ok","disk":"ok","schema":"ok","serving":"ok"}}` + "\n"; string(r.body) != want {
 		t.Fatalf("readyz says %s", r.body)
 	}
 	r = away.operator("/readyz")

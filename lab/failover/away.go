@@ -67,7 +67,7 @@ func awayCase(ctx context.Context, l *lab, o *outcome) (err error) {
 
 // withoutStandby cuts the line while one payment is charged and not yet written, and asks for new ones and a replay. It returns the keys.
 func (s *stage) withoutStandby(ctx context.Context, o *outcome, time string) ([]string, error) {
-	done := s.crowd.acknowledged()[0]
+	done := s.crowd.answered(final)[0]
 	const fresh = 6
 	inFlight := "charged-when-the-standby-left-" + time
 	held := s.apis[0].PSP.On(world.Charge, httpproxy.HoldAfter)

@@ -158,9 +158,14 @@ func (c *crowd) stop() {
 
 // acknowledged lists the keys of which a client was told that they are done, or in hand.
 func (c *crowd) acknowledged() []string {
+	return c.answered(func(status int) bool { return final(status) || status == http.StatusAccepted })
+}
+
+// answered lists the keys that have had such an answer.
+func (c *crowd) answered(such func(status int) bool) []string {
 	var keys []string
 	for _, o := range c.recorder.Operations() {
-		if final(o.Status) || o.Status == http.StatusAccepted {
+		if such(o.Status) {
 			keys = append(keys, o.Key)
 		}
 	}

@@ -34,7 +34,7 @@ func fullCase(ctx context.Context, l *lab, o *outcome) (err error) {
 		return err
 	}
 	s.crowd.stop()
-	done := s.crowd.acknowledged()[0]
+	done := s.crowd.answered(final)[0]
 
 	if err := s.inFlight(ctx, o, "disk", small.fill); err != nil {
 		return err
@@ -42,10 +42,16 @@ func fullCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	if err := s.whileFull(ctx, o, done); err != nil {
 		return err
 	}
+	if err := s.sayReady(ctx, o, "disk full: /readyz", http.StatusServiceUnavailable); err != nil {
+		return err
+	}
 	if err := small.clear(); err != nil {
 		return err
 	}
 	room := s.crowd.recorder.Now()
+	if err := s.sayReady(ctx, o, "room again: /readyz", http.StatusOK); err != nil {
+		return err
+	}
 	if err := s.payUntilCharged(ctx, "first-with-room-again"); err != nil {
 		return err
 	}

@@ -27,12 +27,13 @@ const kept = "kept"
 type stage struct {
 	*world.World
 
-	lab     *lab
-	site    *world.Site
-	standby *standby.Standby
-	moved   bool // the standby is the site's server
-	apis    []*world.Process
-	crowd   *crowd
+	lab         *lab
+	site        *world.Site
+	standby     *standby.Standby
+	moved       bool // the standby is the site's server
+	apis        []*world.Process
+	reconcilers []*world.Process
+	crowd       *crowd
 }
 
 // act is how a case differs from the ordinary.
@@ -105,9 +106,11 @@ func (s *stage) startPrograms(ctx context.Context, before func(postgres.Role) er
 		if err := before(postgres.Reconciler); err != nil {
 			return err
 		}
-		if _, err := s.StartReconciler(ctx, fmt.Sprintf("reconciler-%d", i+1)); err != nil {
+		reconciler, err := s.StartReconciler(ctx, fmt.Sprintf("reconciler-%d", i+1))
+		if err != nil {
 			return err
 		}
+		s.reconcilers = append(s.reconcilers, reconciler)
 	}
 	s.crowd = newCrowd(s)
 	return nil
