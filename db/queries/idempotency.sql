@@ -32,6 +32,13 @@ SELECT false, coalesce(s.locked_until <= clock_timestamp(), false), s.* FROM see
 SELECT false AS reserved, coalesce(k.locked_until <= clock_timestamp(), false)::boolean AS lease_over, k.*
 FROM idempotency_keys AS k WHERE k.scope = @scope AND k.key = @key;
 
+-- name: ListInFlight :many
+-- Reads only: which of these keys a request executes now, under a lease that is not over.
+SELECT k.scope, k.key
+FROM (SELECT unnest(@scopes::text[]) AS scope, unnest(@keys::text[]) AS key) AS asked
+JOIN idempotency_keys AS k ON k.scope = asked.scope AND k.key = asked.key
+WHERE k.status = 'in_progress' AND k.locked_until > clock_timestamp();
+
 -- name: RetakeKey :one
 -- failed_retryable -> in_progress. Competes with other retries (the attempt decides) and with late evidence of a charge.
 -- The PSP must still remember the key: beyond its memory a repeated send could charge twice. What this attempt comes to is kept

@@ -81,6 +81,26 @@ func peeked(c Claim, row dbsqlc.FindKeyRow, err error) (Decision, error) {
 	return claimed(c, row), nil
 }
 
+// InFlight tells which of these keys are executed now, under a lease that is not over: in one statement, whatever their number.
+func (k *Keys) InFlight(ctx context.Context, refs []Ref) (map[Ref]bool, error) {
+	p := dbsqlc.ListInFlightParams{Scopes: make([]string, len(refs)), Keys: make([]string, len(refs))}
+	for i, ref := range refs {
+		p.Scopes[i], p.Keys[i] = string(ref.Scope), ref.Key.value
+	}
+	inFlight := make(map[Ref]bool, len(refs))
+	err := k.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, err := dbsqlc.New(c).ListInFlight(ctx, p)
+		for _, r := range rows {
+			inFlight[StoredRef(r.Scope, r.Key)] = true
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look at keys: %w", err)
+	}
+	return inFlight, nil
+}
+
 // Events reads a key's timeline, oldest first, at most the last 200 lines of it.
 func (k *Keys) Events(ctx context.Context, ref Ref) ([]Event, error) {
 	var events []Event

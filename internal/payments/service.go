@@ -23,6 +23,7 @@ type Service struct {
 	publicURL string
 	deadline  time.Duration
 	flights   *flights
+	waits     *waits
 }
 
 // Config is what a Service is made of.
@@ -44,6 +45,6 @@ type Config struct {
 func New(c Config) *Service {
 	return &Service{
 		db: c.DB, keys: c.Keys, psp: c.PSP, newID: c.NewID, metrics: c.Metrics, log: c.Log,
-		publicURL: c.PublicURL, deadline: c.Deadline, flights: newFlights(),
+		publicURL: c.PublicURL, deadline: c.Deadline, flights: newFlights(), waits: newWaits(c.Keys.InFlight),
 	}
 }

@@ -383,6 +383,44 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 	return items, nil
 }
 
+const listInFlight = `-- name: ListInFlight :many
+SELECT k.scope, k.key
+FROM (SELECT unnest($1::text[]) AS scope, unnest($2::text[]) AS key) AS asked
+JOIN idempotency_keys AS k ON k.scope = asked.scope AND k.key = asked.key
+WHERE k.status = 'in_progress' AND k.locked_until > clock_timestamp()
+`
+
+type ListInFlightParams struct {
+	Scopes []string
+	Keys   []string
+}
+
+type ListInFlightRow struct {
+	Scope string
+	Key   string
+}
+
+// Reads only: which of these keys a request executes now, under a lease that is not over.
+func (q *Queries) ListInFlight(ctx context.Context, arg ListInFlightParams) ([]ListInFlightRow, error) {
+	rows, err := q.db.Query(ctx, listInFlight, arg.Scopes, arg.Keys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListInFlightRow
+	for rows.Next() {
+		var i ListInFlightRow
+		if err := rows.Scan(&i.Scope, &i.Key); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lookAtKey = `-- name: LookAtKey :one
 SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failures,
        clock_timestamp()::timestamptz AS asked_at,
