@@ -48,14 +48,14 @@ func fullCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	if err := small.clear(); err != nil {
 		return err
 	}
-	room := s.crowd.recorder.Now()
 	if err := s.sayReady(ctx, o, "room again: /readyz", http.StatusOK); err != nil {
 		return err
 	}
+	room := s.crowd.recorder.Now()
 	if err := s.payUntilCharged(ctx, "first-with-room-again"); err != nil {
 		return err
 	}
-	o.tell("room again: a payment is done", "after %s", rounded(s.crowd.recorder.Now()-room))
+	o.tell("ready again: a payment is done", "after %s", rounded(s.crowd.recorder.Now()-room))
 	if err := s.logFull(ctx, o, small); err != nil {
 		return err
 	}
