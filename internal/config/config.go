@@ -121,7 +121,7 @@ func (c Reconciler) Check() error {
 	if c.LookupCap+c.SettleWindow() >= c.PSPMemory {
 		bad.refuse("LOOKUP_CAP (%s) and the settle window (%s) together must be shorter than PSP_KEY_MEMORY (%s)", c.LookupCap, c.SettleWindow(), c.PSPMemory)
 	}
-	// Otherwise lookups would be turned away by our own limit.
+	// Otherwise lookups would be turned away by our own limit. One account has a share of it alone, and its further lookups wait.
 	if c.ResolveWorkers+ledgerReaders > c.PSPInFlight {
 		bad.refuse("RESOLVE_WORKERS (%d) must be at most PSP_IN_FLIGHT (%d) less %d, which read ledgers", c.ResolveWorkers, c.PSPInFlight, ledgerReaders)
 	}

@@ -23,9 +23,9 @@ type Shared struct {
 
 	PSPDial            time.Duration `env:"PSP_DIAL_TIMEOUT" envDefault:"2s" desc:"longest time to connect to the PSP"`
 	PSPTotal           time.Duration `env:"PSP_TIMEOUT" envDefault:"8s" desc:"longest time for a PSP request"`
-	PSPInFlight        int           `env:"PSP_IN_FLIGHT" envDefault:"64" desc:"PSP requests at once"`
-	PSPBreakerFailures uint32        `env:"PSP_BREAKER_FAILURES" envDefault:"20" desc:"failures in a row that open the breaker"`
-	PSPBreakerOpen     time.Duration `env:"PSP_BREAKER_OPEN" envDefault:"5s" desc:"how long the breaker stays open"`
+	PSPInFlight        int           `env:"PSP_IN_FLIGHT" envDefault:"64" desc:"PSP requests at once; one account holds at most half of what is free: a third, where it is alone"`
+	PSPBreakerFailures uint32        `env:"PSP_BREAKER_FAILURES" envDefault:"20" desc:"failures in a row that open an account's breaker"`
+	PSPBreakerOpen     time.Duration `env:"PSP_BREAKER_OPEN" envDefault:"5s" desc:"how long a breaker stays open"`
 
 	DBMaxConns         int32         `env:"DB_MAX_CONNS" envDefault:"16" desc:"size of the database pool"`
 	DBAcquire          time.Duration `env:"DB_ACQUIRE_TIMEOUT" envDefault:"1s" desc:"longest wait for a connection of the pool"`

@@ -57,7 +57,7 @@ func TestRunOfTheScheduleThatFailsIsNoCase(t *testing.T) {
 	eventually(t, "two scans that are given up", func() bool {
 		return w.count("SELECT count(*) FROM river_job WHERE kind = 'scan_ledger' AND state = 'discarded' AND max_attempts = 1") >= 2
 	})
-	if n := w.count("SELECT count(*) FROM dead_letters"); n != 0 {
+	if n := w.letters("job_discarded", ""); n != 0 {
 		t.Fatalf("%d letters", n)
 	}
 	way.deaf.Store(false)

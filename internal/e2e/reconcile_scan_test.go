@@ -143,3 +143,40 @@ func TestScanGoesOnWhereTheLastOneEnded(t *testing.T) {
 	}
 	w.wantMoves(explained.header.Get("Idempotency-Key"))
 }
+
+// A ledger that cannot be read is an operator's case after twelve runs, also when no process lives for as long. Nothing is skipped: the scan
+// goes on trying, and finds what has moved meanwhile.
+func TestScanThatKeepsFailingIsAnOperatorsCase(t *testing.T) {
+	t.Parallel()
+	var way way
+	w := setupOpen(t, func(o *options) { o.between = way.wrap })
+	w.disorder(`"drop":1`)
+	failed := func() int {
+		return w.count("SELECT coalesce(max(failed_runs), 0) FROM ledger_watermarks WHERE account = 'acme' AND object = 'charge'")
+	}
+	way.deaf.Store(true)
+	r := w.reconcile(scanning)
+	eventually(t, "a failed run", func() bool { return failed() > 0 })
+	r.stop()
+	before := failed()
+	orphan := w.chargeByHand("acme", "somebody-elses-key", "invoice-7")
+	w.reconcile(scanning)
+	eventually(t, "a letter", func() bool { return w.letters("scan_failing", "") >= 2 })
+	if n := failed(); n < 12 || n <= before {
+		t.Fatalf("a letter after %d runs, %d of them before the restart", n, before)
+	}
+	d := w.openDesk()
+	for range 2 { // acme's and globex's
+		l := d.find("scan_failing", "")
+		d.resolve(l, "retry").expect(t, http.StatusConflict, "action_not_applicable")
+		d.resolve(l, "dismiss").expect(t, http.StatusOK, "")
+	}
+	way.deaf.Store(false)
+	eventually(t, "a letter of the orphan", func() bool {
+		return w.count("SELECT count(*) FROM dead_letters WHERE kind = 'unknown_movement' AND evidence::text LIKE '%' || $1 || '%'", orphan) == 1
+	})
+	eventually(t, "the end of the failures", func() bool { return failed() == 0 })
+	if n := w.count("SELECT count(*) FROM dead_letters WHERE kind = 'scan_failing'"); n != 2 {
+		t.Fatalf("%d letters, want one of each account", n)
+	}
+}

@@ -16,7 +16,9 @@ func (b *bench) delayedPSP(ctx context.Context, s *report.Section) error {
 	s.Note = fmt.Sprintf("A PSP that takes %d ms, 64 clients. The open loop sends at half the rate that 64 clients can reach, and counts from when a request was "+
 		"due: the bars are about that one. In the closed loop all clients come back at once, and wait for each other.", ms)
 	const clients = 64
-	api, err := b.start(ctx, b.db, rig.Spec{Program: rig.APIInProcess, Env: []string{fmt.Sprintf("BENCH_PSP_MS=%d", ms)}})
+	api, err := b.start(ctx, b.db, rig.Spec{Program: rig.APIInProcess, Env: []string{
+		fmt.Sprintf("BENCH_PSP_MS=%d", ms), fmt.Sprintf("PSP_IN_FLIGHT=%d", 3*(clients+1)), // one account holds a third
+	}})
 	if err != nil {
 		return err
 	}

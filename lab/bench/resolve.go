@@ -90,7 +90,7 @@ func (b *bench) resolving(ctx context.Context, d *rig.Database, psp *rig.Process
 	}
 	return b.slice(ctx, contender{run: func(ctx context.Context) (effort, error) {
 		reconciler, err := d.Run(ctx, rig.Spec{Program: rig.Reconciler, Args: []string{"run"}, Env: append(seldom(),
-			"PSP_URL=http://"+psp.Address, "RESOLVE_WORKERS=100", "PSP_IN_FLIGHT=128", "CLAIM_EVERY=1s")})
+			"PSP_URL=http://"+psp.Address, "RESOLVE_WORKERS=100", "PSP_IN_FLIGHT=303", "CLAIM_EVERY=1s")})
 		if err != nil {
 			return effort{}, err
 		}
