@@ -194,6 +194,10 @@ WHERE w.account = @account AND w.object = @object;
 UPDATE ledger_watermarks AS w SET resume_after = NULL, updated_at = clock_timestamp(), failed_runs = 0
 WHERE w.account = @account AND w.object = @object AND w.walk_began = sqlc.arg(walk_began)::timestamptz;
 
+-- name: LockLedgers :exec
+-- Two walks of an account that fail at once see each other's letter.
+SELECT FROM ledger_watermarks WHERE account = @account ORDER BY object FOR UPDATE;
+
 -- name: FailWalk :one
 -- A run of the walk has neither got on nor come to the end. Of an account there is one open letter of this kind, whatever is wrong with it:
 -- this looks into the table of package deadletters.

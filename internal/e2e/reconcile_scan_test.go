@@ -161,7 +161,7 @@ func TestScanThatKeepsFailingIsAnOperatorsCase(t *testing.T) {
 	before := failed()
 	orphan := w.chargeByHand("acme", "somebody-elses-key", "invoice-7")
 	w.reconcile(scanning)
-	eventually(t, "a letter", func() bool { return w.letters("scan_failing", "") >= 2 })
+	eventually(t, "a letter of each account", func() bool { return w.letters("scan_failing", "") == 2 })
 	if n := failed(); n < 12 || n <= before {
 		t.Fatalf("a letter after %d runs, %d of them before the restart", n, before)
 	}
@@ -176,7 +176,8 @@ func TestScanThatKeepsFailingIsAnOperatorsCase(t *testing.T) {
 		return w.count("SELECT count(*) FROM dead_letters WHERE kind = 'unknown_movement' AND evidence::text LIKE '%' || $1 || '%'", orphan) == 1
 	})
 	eventually(t, "the end of the failures", func() bool { return failed() == 0 })
-	if n := w.count("SELECT count(*) FROM dead_letters WHERE kind = 'scan_failing'"); n != 2 {
-		t.Fatalf("%d letters, want one of each account", n)
+	// Once the letter about one list is closed, that about the account's other list may follow, and no more.
+	if n := w.count("SELECT count(*) FROM dead_letters WHERE kind = 'scan_failing'"); n > 4 {
+		t.Fatalf("%d letters of four lists", n)
 	}
 }

@@ -19,7 +19,7 @@ func lookingUp(t *testing.T, edit ...func(*config.Reconciler)) (w *world, r *rec
 	w = setupOpen(t, shared(noLookups), func(o *options) {
 		o.webhooks = false
 		o.between = way.wrap
-	}, shared(func(c *config.Shared) { c.PSPTotal = 10 * time.Second }))
+	}, shared(func(c *config.Shared) { c.PSPTotal, c.PSPInFlight = 10*time.Second, 3*64 })) // one account holds a third
 	keys = backlog(30, w)
 	held = way.hold()
 	r = w.reconcile(edit...)

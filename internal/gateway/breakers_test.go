@@ -89,7 +89,7 @@ func TestWhatStopsNobodyMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := testBreakers(3)
 		b.trip(t, "half-open")
-		time.Sleep(2 * b.limits.BreakerOpen) // fake time
+		<-time.After(2 * b.limits.BreakerOpen) // fake time
 		b.trip(t, "open")
 		b.request(t, "closed", false)
 		b.trip(t, "next")

@@ -95,44 +95,54 @@ func (c *Client) page(ctx context.Context, o Object, account string, query url.V
 // of what it leaves out. Beside an error, the page is what came before it.
 func parsePage(body io.Reader, o Object, account string) (Page, error) {
 	page := Page{Records: []Record{}}
-	astray := "" // the member in which a record is not of the list that was asked for
+	astray := "" // how a record is not of the list that was asked for
 	members, err := cutList(body, func(p piece) error {
 		if len(page.Records)+len(page.Unreadable) == MaxPage {
 			return fmt.Errorf("answer has more than %d records", MaxPage)
 		}
-		r, err := readPiece(p)
-		if err == nil && r.Account != account {
-			astray, err = "account", errors.New("record of another account")
-		}
-		if err == nil && r.Object != o {
-			astray, err = "object", errors.New("record of another object")
-		}
-		if err != nil {
-			raw := p.raw[:min(len(p.raw), maxRaw)]
-			page.Unreadable = append(page.Unreadable, Unreadable{Raw: bytes.Clone(raw), Name: p.name(), ID: idIn(p.raw), Reason: err.Error()})
-			return nil
-		}
-		if n := len(page.Records); n > 0 && r.Created.Before(page.Records[n-1].Created) {
+		r, reason := readPiece(p)
+		switch n := len(page.Records); {
+		case reason != "":
+			page.putAside(p, reason)
+		case r.Account != account:
+			astray = "record of another account"
+			page.putAside(p, astray)
+		case r.Object != o:
+			astray = "record of another object"
+			page.putAside(p, astray)
+		case n > 0 && r.Created.Before(page.Records[n-1].Created):
 			// Whoever reads on from the last record of such a page misses some.
 			return errors.New("answer is not oldest first")
+		default:
+			page.Records = append(page.Records, r)
 		}
-		page.Records = append(page.Records, r)
 		return nil
 	})
 	if err == nil {
 		page.Next, err = nextOf(members, len(page.Records)+len(page.Unreadable))
 	}
 	if err == nil && astray != "" && len(page.Records) == 0 {
-		err = errors.New("record of another " + astray) // and none that is of this list: nobody has answered the question
+		err = errors.New(astray) // and none that is of this list: nobody has answered the question
 	}
 	return page, err
 }
 
-func readPiece(p piece) (Record, error) {
+// readPiece reads a record, or says why it cannot be read.
+func readPiece(p piece) (r Record, reason string) {
 	if p.rest != nil {
-		return Record{}, fmt.Errorf("record longer than %d bytes", maxRecord)
+		return Record{}, fmt.Sprintf("record longer than %d bytes", maxRecord)
 	}
-	return ParseRecord(p.raw)
+	r, err := ParseRecord(p.raw)
+	if err != nil {
+		return Record{}, err.Error()
+	}
+	return r, ""
+}
+
+func (p *Page) putAside(record piece, reason string) {
+	p.Unreadable = append(p.Unreadable, Unreadable{
+		Raw: bytes.Clone(record.raw[:min(len(record.raw), maxRaw)]), Name: record.name(), ID: idIn(record.raw), Reason: reason,
+	})
 }
 
 // nextOf reads from a list's members where it goes on behind its records, if it does.

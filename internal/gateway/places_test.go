@@ -96,12 +96,12 @@ func TestNoPlaceIsLost(t *testing.T) {
 				if n := p.taken(); n > 3 {
 					t.Errorf("%d places are taken", n)
 				}
-				time.Sleep(patience / 4) // fake time: it passes when all others wait
+				<-time.After(patience / 4) // fake time: it passes when all others wait
 				leave()
 			}()
 		}
 		synctest.Wait()
-		time.Sleep(300 * patience)
+		<-time.After(300 * patience)
 		if p.taken() != 0 || len(p.accounts) != 0 {
 			t.Fatalf("%d places are taken, and %d accounts known", p.taken(), len(p.accounts))
 		}

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/payments/internal/dbsqlc"
+	"payonce/internal/postgres"
 )
 
 // scanBudget is how many runs in a row may fail before an operator hears of it.
@@ -26,27 +26,32 @@ const failLimit = 5 * time.Second
 func (s *Service) failWalk(ctx context.Context, w walk, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failLimit)
 	defer cancel()
-	var row dbsqlc.FailWalkRow
-	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		var err error
-		row, err = dbsqlc.New(c).FailWalk(ctx, dbsqlc.FailWalkParams{
-			Account: w.account, Object: string(w.object), WalkBegan: w.began, Kind: string(deadletters.ScanFailing),
-		})
+	err := s.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error { return s.failWalkTx(ctx, tx, w, cause) })
+	if err != nil {
+		return fmt.Errorf("note failed run: %w", err)
+	}
+	return nil
+}
+
+func (s *Service) failWalkTx(ctx context.Context, tx pgx.Tx, w walk, cause error) error {
+	q := dbsqlc.New(tx)
+	if err := q.LockLedgers(ctx, w.account); err != nil {
 		return err
+	}
+	row, err := q.FailWalk(ctx, dbsqlc.FailWalkParams{
+		Account: w.account, Object: string(w.object), WalkBegan: w.began, Kind: string(deadletters.ScanFailing),
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil // another run has come to the end meanwhile
-	case err != nil:
-		return fmt.Errorf("note failed run: %w", err)
-	case row.FailedRuns < scanBudget || row.IsOpen:
-		return nil
+	case err != nil || row.FailedRuns < scanBudget || row.IsOpen:
+		return err
 	}
 	if cause == nil {
 		cause = errors.New("one run after the other reads as much as it may without getting on")
 	}
 	began, after := w.began.UTC().Format(time.RFC3339Nano), row.ResumeAfter.UTC().Format(time.RFC3339Nano)
-	_, err = s.openLedgerLetter(ctx, deadletters.ScanFailing, fmt.Sprintf("ledger %s %s %s %s", w.account, w.object, began, after),
+	letter, err := s.ledgerLetter(deadletters.ScanFailing, fmt.Sprintf("ledger %s %s %s %s", w.account, w.object, began, after),
 		fmt.Sprintf("the PSP's list of %ss of account %s cannot be read on after %s: %v", w.object, w.account, after, cause),
 		struct {
 			Source     Source         `json:"source"`
@@ -55,5 +60,10 @@ func (s *Service) failWalk(ctx context.Context, w walk, cause error) error {
 			After      string         `json:"createdAfter"`
 			FailedRuns int32          `json:"failedRuns"`
 		}{SourceScan, w.account, w.object, after, row.FailedRuns})
-	return err
+	if err != nil {
+		return err
+	}
+	b := &pgx.Batch{}
+	deadletters.QueueOpen(b, letter)
+	return postgres.SendTx(ctx, tx, b)
 }

@@ -72,6 +72,32 @@ func TestScanThatFailsAgainAndAgainIsAnOperatorsCase(t *testing.T) {
 	s.wantFailing(1, scanBudget) // and this is another time
 }
 
+// Both lists of an account fail at the same moment, and that is one case.
+func TestListsThatFailAtOnceAreOneCase(t *testing.T) {
+	t.Parallel()
+	psp := &bookkeeper{page: 2, breakAt: 1}
+	s := setupScan(t, psp)
+	objects := []gateway.Object{gateway.ChargeObject, gateway.RefundObject}
+	for range 5 {
+		s.exec("UPDATE ledger_watermarks SET failed_runs = 0, resume_after = NULL")
+		s.dismiss()
+		walks := make([]walk, len(objects))
+		for i, o := range objects {
+			var err error
+			if walks[i], err = s.service.beginWalk(t.Context(), o, "acme", overlap); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.exec("UPDATE ledger_watermarks SET failed_runs = $1", scanBudget)
+		atOnce(len(walks), func(i int) {
+			if err := s.service.failWalk(t.Context(), walks[i], http.ErrServerClosed); err != nil {
+				t.Error(err)
+			}
+		})
+		s.wantFailing(1, scanBudget+1)
+	}
+}
+
 // A walk that gets on is slow, and no case; one that reads in vain is one.
 func TestRunThatGetsOnIsNoFailure(t *testing.T) {
 	t.Parallel()

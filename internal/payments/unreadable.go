@@ -31,29 +31,28 @@ func (s *Service) putUnreadable(ctx context.Context, w walk, u gateway.Unreadabl
 		what += " " + u.ID
 	}
 	reason := "the PSP lists a " + what + " of account " + w.account + " that cannot be read: " + u.Reason
-	opened, err := s.openLedgerLetter(ctx, deadletters.UnreadableRecord, recordFinding(w.account, u.Name), reason, kept)
+	letter, err := s.ledgerLetter(deadletters.UnreadableRecord, recordFinding(w.account, u.Name), reason, kept)
 	if err != nil {
 		return nil, err
 	}
-	return Lettered{Kind: deadletters.UnreadableRecord, New: opened}, nil
+	var opened bool
+	b := &pgx.Batch{}
+	deadletters.QueueOpenNew(b, letter, &opened)
+	if err := s.db.Send(ctx, b); err != nil {
+		return nil, fmt.Errorf("open dead letter: %w", err)
+	}
+	return Lettered{Kind: letter.Kind, New: opened}, nil
 }
 
-// openLedgerLetter opens a dead letter that belongs to no key, and reports whether it is a new one.
-func (s *Service) openLedgerLetter(
-	ctx context.Context, kind deadletters.Kind, finding, reason string, evidence any,
-) (opened bool, err error) {
+// ledgerLetter is a dead letter about the PSP's list, which belongs to no key.
+func (s *Service) ledgerLetter(kind deadletters.Kind, finding, reason string, evidence any) (deadletters.Letter, error) {
 	id, err := s.newID()
 	if err != nil {
-		return false, fmt.Errorf("make dead letter id: %w", err)
+		return deadletters.Letter{}, fmt.Errorf("make dead letter id: %w", err)
 	}
 	raw, err := json.Marshal(evidence)
 	if err != nil {
-		return false, fmt.Errorf("marshal evidence: %w", err)
+		return deadletters.Letter{}, fmt.Errorf("marshal evidence: %w", err)
 	}
-	b := &pgx.Batch{}
-	deadletters.QueueOpenNew(b, deadletters.Letter{ID: id, Kind: kind, Finding: finding, Reason: clip(reason), Evidence: raw}, &opened)
-	if err := s.db.Send(ctx, b); err != nil {
-		return false, fmt.Errorf("open dead letter: %w", err)
-	}
-	return opened, nil
+	return deadletters.Letter{ID: id, Kind: kind, Finding: finding, Reason: clip(reason), Evidence: raw}, nil
 }

@@ -578,6 +578,16 @@ func (q *Queries) ListPayments(ctx context.Context, arg ListPaymentsParams) ([]P
 	return items, nil
 }
 
+const lockLedgers = `-- name: LockLedgers :exec
+SELECT FROM ledger_watermarks WHERE account = $1 ORDER BY object FOR UPDATE
+`
+
+// Two walks of an account that fail at once see each other's letter.
+func (q *Queries) LockLedgers(ctx context.Context, account string) error {
+	_, err := q.db.Exec(ctx, lockLedgers, account)
+	return err
+}
+
 const lockPayment = `-- name: LockPayment :exec
 SELECT p.id FROM payments AS p
 WHERE p.id = $1 AND p.tenant_id = $2
