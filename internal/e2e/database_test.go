@@ -264,7 +264,7 @@ func TestExhaustedPoolIsRefusedBeforeThePSP(t *testing.T) {
 	w := setup(t, func(o *options) {
 		o.settings = func(c *config.API) {
 			patientLocks(c)
-			c.DBMaxConns, c.DBAcquire = 2, 300*time.Millisecond
+			c.DBMaxConns, c.DBAcquire = 2, 2*time.Second // the first two need their connections within it
 		}
 	})
 	w.pay(freshKey(), "pm_ok").expect(t, http.StatusCreated, "")
@@ -367,7 +367,7 @@ func TestTerminatedSessionIsAmbiguous(t *testing.T) {
 // the first time that the lease was asked for.
 func TestOwnerThatWasPausedDoesNotSend(t *testing.T) {
 	t.Parallel()
-	const lease = 3 * time.Second
+	const lease = 9 * time.Second // the retry has a third of it, too, on however busy a machine
 	for name, resume := range map[string]func(*pgproxy.Event){
 		"after the reservation":        (*pgproxy.Event).Release,
 		"before it had to be repeated": (*pgproxy.Event).CutClients,

@@ -148,8 +148,8 @@ func TestEverythingWorksThroughAPoolerInTransactionMode(t *testing.T) {
 		}
 		o.settings = func(c *config.API) {
 			c.DBPooler = true
-			c.PSPTotal, c.PSPDial, c.FirstLookup, c.PSPLate = 500*time.Millisecond, 500*time.Millisecond, 0, time.Second
-			c.Lease, c.DrainLimit = 2*time.Second, 2*time.Second
+			c.PSPTotal, c.PSPDial, c.FirstLookup, c.PSPLate = 2*time.Second, 2*time.Second, 0, time.Second
+			c.Lease, c.DrainLimit = 6*time.Second, 6*time.Second
 		}
 	})
 	key := freshKey()
@@ -172,7 +172,7 @@ func reconcileThroughPooler(t *testing.T, database, psp string) {
 	t.Helper()
 	env := map[string]string{
 		"DATABASE_URL": database, "DB_POOLER": "true", "PSP_URL": psp, "PSP_SECRET": pspSecret, "PUBLIC_URL": "http://payonce.test",
-		"LEASE": "2s", "PSP_TIMEOUT": "500ms", "PSP_DIAL_TIMEOUT": "500ms", "PSP_LATE_LIMIT": "1s", "FIRST_LOOKUP": "1ms",
+		"LEASE": "6s", "PSP_TIMEOUT": "2s", "PSP_DIAL_TIMEOUT": "2s", "PSP_LATE_LIMIT": "1s", "FIRST_LOOKUP": "1ms",
 		"RECONCILER_ADDR": "127.0.0.1:0", "SWEEP_EVERY": "200ms", "CLAIM_EVERY": "200ms", "LOOKUP_BASE": "100ms", "LOOKUP_CAP": "200ms",
 	}
 	settings, err := config.LoadReconciler(func(name string) string { return env[name] })

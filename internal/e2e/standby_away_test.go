@@ -24,7 +24,7 @@ func setupWaiting(t *testing.T, with ...func(*options)) (w *world, leave, back f
 		// The durable setting is that of the database: the server's is off, for a fast test.
 		o.url = pgtest.Migrate(t, server)
 		o.settings = func(c *config.API) {
-			c.DBStatementTimeout, c.DBLockTimeout = 400*time.Millisecond, 200*time.Millisecond
+			c.DBStatementTimeout, c.DBLockTimeout = time.Second, 500*time.Millisecond
 		}
 	}}, with...)...)
 	w.exec("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = on', current_database()); END $$")
@@ -35,12 +35,7 @@ func setupWaiting(t *testing.T, with ...func(*options)) (w *world, leave, back f
 	leave = func() {
 		w.db.Reset() // ours is to be durable, too
 		tell("ALTER SYSTEM SET synchronous_standby_names = 'away'")
-		eventually(t, "a commit that waits", func() bool {
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			defer cancel()
-			_, err := w.db.Exec(ctx, "SELECT pg_logical_emit_message(true, 'test', '')")
-			return err != nil
-		})
+		eventually(t, "a commit that waits", w.commitWaits)
 	}
 	back = func() {
 		tell("ALTER SYSTEM RESET synchronous_standby_names")
@@ -49,6 +44,29 @@ func setupWaiting(t *testing.T, with ...func(*options)) (w *world, leave, back f
 		})
 	}
 	return w, leave, back
+}
+
+// commitWaits reports whether a commit waits for the standby. One that only takes long does not count.
+func (w *world) commitWaits() bool {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	defer cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = w.db.Exec(ctx, "SELECT pg_logical_emit_message(true, 'test', '')")
+	}()
+	for {
+		select {
+		case <-ended:
+			return false
+		default:
+		}
+		if w.count("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") > 0 {
+			cancel()
+			<-ended
+			return true
+		}
+	}
 }
 
 // Crash window 1, by another way: the reservation can be read, and is not where a failover would look for it.

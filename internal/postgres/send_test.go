@@ -114,7 +114,7 @@ func TestTimeoutsOfTheServerRollBackAndAreNoRefusal(t *testing.T) {
 		then string
 		code string
 	}{
-		"statement": {func(l *postgres.Limits) { l.StatementTimeout = 50 * time.Millisecond }, "SELECT pg_sleep(60)", "57014"},
+		"statement": {func(l *postgres.Limits) { l.StatementTimeout = 2 * time.Second }, "SELECT pg_sleep(60)", "57014"},
 		"lock":      {func(l *postgres.Limits) { l.LockTimeout = 50 * time.Millisecond }, "SELECT FROM held FOR UPDATE", "55P03"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -61,7 +60,9 @@ func (f *ferry) lock(n int) pgx.Tx {
 // await returns once something is so.
 func (f *ferry) await(so func() bool) {
 	f.t.Helper()
-	for began := time.Now(); !so(); runtime.Gosched() {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for began := time.Now(); !so(); <-tick.C {
 		if time.Since(began) > 30*time.Second {
 			f.t.Fatal("it did not come about")
 		}
@@ -274,7 +275,7 @@ func TestErrorOfOnePartyIsItsOwn(t *testing.T) {
 
 func TestPartyGivesUpWhenNoLaneBecomesFree(t *testing.T) {
 	t.Parallel()
-	f := crowd(t, func(l *postgres.Limits) { l.Acquire = 50 * time.Millisecond })
+	f := crowd(t, func(l *postgres.Limits) { l.Acquire = time.Second }) // the first party needs its connection within it
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, ctx := range map[string]context.Context{"no lane in time": t.Context(), "its caller has gone": gone} {

@@ -98,7 +98,7 @@ func TestTransactionEndsWithItsLimit(t *testing.T) {
 func TestTransactionWaitsNoLongerForAConnectionThanAllowed(t *testing.T) {
 	t.Parallel()
 	l := limits()
-	l.MaxConns, l.Acquire = 1, 50*time.Millisecond
+	l.MaxConns, l.Acquire = 1, time.Second // the first needs its connection within it, too
 	db := open(t, l)
 	err := db.Transact(t.Context(), func(ctx context.Context, _ pgx.Tx) error {
 		return db.Transact(ctx, func(context.Context, pgx.Tx) error { return nil })
