@@ -31,7 +31,7 @@ var byAPI = []string{
 
 var byReconciler = []string{
 	"idempotency.SweepLeases", "idempotency.ClaimDue", "idempotency.ExpireKeys", "idempotency.DeleteKeys", "webhooks.PruneEvents",
-	"payments.BeginWalk", "payments.AdvanceWalk", "payments.EndWalk", "payments.ListAccounts",
+	"payments.BeginWalk", "payments.AdvanceWalk", "payments.EndWalk", "payments.LockLedgers", "payments.FailWalk", "payments.ListAccounts",
 	"statement.AdoptByPSPID", "statement.Clock", "statement.CountAbsent", "statement.CountRaised", "statement.FindAbsent", "statement.FindAccounts",
 	"statement.ForgetPresent", "statement.MarkGone", "statement.MissingDays", "statement.OpenBreaks", "statement.PendingDays", "statement.Totals",
 	"statement.TryLock", "statement.Widths", "statement.WriteAbsences", "statement.WriteLineBreaks", "statement.WriteRun",
