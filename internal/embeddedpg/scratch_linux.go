@@ -1,10 +1,15 @@
 package embeddedpg
 
-import "syscall"
+import (
+	"runtime"
+	"syscall"
+)
 
 const (
 	tmpfsMagic = 0x01021994
-	room       = 2 << 30 // the clusters of a whole run take less than half of it; containers have 64 MB as a rule
+	// A cluster of a test binary takes 200 MB, and go test runs a binary for each processor. Containers have 64 MB here as a rule.
+	roomPerProcessor = 512 << 20
+	leastRoom        = 2 << 30
 )
 
 func memoryHasRoom() bool {
@@ -13,5 +18,6 @@ func memoryHasRoom() bool {
 		return false
 	}
 	const writeAndEnter = 0o3
-	return fs.Bavail*uint64(fs.Bsize) >= room && syscall.Access(memory, writeAndEnter) == nil //nolint:gosec // a size is positive
+	needed := max(leastRoom, uint64(runtime.NumCPU())*roomPerProcessor)                         //nolint:gosec // positive
+	return fs.Bavail*uint64(fs.Bsize) >= needed && syscall.Access(memory, writeAndEnter) == nil //nolint:gosec // positive
 }
