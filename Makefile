@@ -39,17 +39,16 @@ demo: ## run everything in one process, on a private PostgreSQL; Ctrl-C ends it
 	@tools/build $(BUILD) -o bin/demo ./cmd/demo
 	@exec bin/demo
 
-# What takes long, and what stands for a whole class of cases, asks testing.Short() and is left to test-all. So is the race detector: with it, all
-# takes two to three times as long, and what it finds is the same tomorrow.
+# A test that takes long asks testing.Short() and is left to test-all. So is the race detector: with it, the tests take two to three times the CPU time.
 .PHONY: test
 test: ## run the tests of every package, without the long ones, in three minutes; five the first time
 	@$(BUILD) -o bin/testrun ./internal/testrun
-	@bin/testrun $(GO) -short -count=1 -timeout $(TEST_TIMEOUT) ./...
+	@exec bin/testrun $(GO) -short -count=1 -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: test-all
 test-all: ## run all tests in random order, with the race detector where it works, in ten minutes; CI does
 	@$(BUILD) -o bin/testrun ./internal/testrun
-	@bin/testrun $(GO) $(shell tools/race-flag $(GO)) -shuffle=on -count=1 -timeout $(TEST_TIMEOUT) ./...
+	@exec bin/testrun $(GO) $(shell tools/race-flag $(GO)) -shuffle=on -count=1 -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: verify
 verify: verify-generated verify-tidy verify-format verify-vet lint verify-compose verify-tree ## check what must hold before every commit
