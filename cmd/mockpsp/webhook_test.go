@@ -115,7 +115,7 @@ func TestWebhookCommandSaysWhatIsWrong(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--charge is required":            {},
 		"none of send, resend":            {"--charge", id, "--mode", "resent"},
-		`argument "more" is not known`:   {"--charge", id, "more"},
+		`argument "more" is not known`:    {"--charge", id, "more"},
 		"-refund":                         {"--refund", id},
 		"set MOCKPSP_WEBHOOK_URL":         {"--charge", id},
 		"there is no such charge":         {"--charge", "ch_none"},

@@ -20,7 +20,7 @@ import (
 
 // byNeither are those of api keys, which a person runs as the migrator, and of api roles and api migrate.
 var byNeither = []string{
-	"tenants.EnsureTenant", "tenants.TenantExists", "tenants.InsertKey", "tenants.ListKeys", "tenants.ExpireKey",
+	"tenants.EnsureTenant", "tenants.TenantExists", "tenants.InsertKey", "tenants.ListKeys", "tenants.ExpireKey", "tenants.SetRate",
 	"postgres.CreateRoles", "postgres.DatabaseRights", "postgres.grantRights", "postgres.letIn", "postgres.warnOfOtherOwner",
 }
 
@@ -34,7 +34,7 @@ var byReconciler = []string{
 	"payments.BeginWalk", "payments.AdvanceWalk", "payments.EndWalk", "payments.LockLedgers", "payments.FailWalk", "payments.ListAccounts",
 	"statement.AdoptByPSPID", "statement.Clock", "statement.CountAbsent", "statement.CountRaised", "statement.FindAbsent", "statement.FindAccounts",
 	"statement.ForgetPresent", "statement.MarkGone", "statement.MissingDays", "statement.OpenBreaks", "statement.PendingDays", "statement.Totals",
-	"statement.TryLock", "statement.Widths", "statement.WriteAbsences", "statement.WriteLineBreaks", "statement.WriteRun",
+	"statement.TryLock", "statement.WriteAbsences", "statement.WriteLineBreaks", "statement.WriteRun",
 	"river.JobDeleteBefore", "river.JobGetAvailable", "river.JobGetCancelRequested", "river.JobGetStuck", "river.JobRescueMany", "river.JobSchedule",
 	"river.JobSetStateIfRunningMany", "river.LeaderAttemptElect", "river.LeaderAttemptReelect", "river.LeaderDeleteExpired", "river.LeaderResign",
 	"river.QueueCreateOrSetUpdatedAt", "river.QueueDeleteExpired", "river.QueueGet",
