@@ -12,6 +12,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
+	"payonce/internal/postgres"
 )
 
 // ruleExecuted completes the letter's key as a success. The PSP is asked, and overrules the operator where it knows better; where it is
@@ -26,8 +27,31 @@ func (d *Desk) ruleExecuted(ctx context.Context, letter deadletters.Letter, aske
 		return nil, err
 	}
 	return func(ctx context.Context, tx pgx.Tx, _ idempotency.Status) error {
-		return d.payments.RuleExecutedTx(ctx, tx, inquiry, pspID)
+		err := d.ruleTx(ctx, tx, inquiry, pspID)
+		if isTaken(err) && saysSo(inquiry, pspID) {
+			// The PSP has answered another payment with this one's id. The row cannot have the id, but its key must have an end.
+			err = d.payments.RuleExecutedTx(ctx, tx, inquiry, payments.OperatorPSPID+letter.ID.String())
+		}
+		return err
 	}, nil
+}
+
+// ruleTx completes the key as executed under an id. An id that another row has leaves the transaction as it was.
+func (d *Desk) ruleTx(ctx context.Context, tx pgx.Tx, i payments.Inquiry, pspID string) error {
+	return pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error {
+		return d.payments.RuleExecutedTx(ctx, savepoint, i, pspID)
+	})
+}
+
+// isTaken reports whether an id was refused because another payment or refund of ours has it.
+func isTaken(err error) bool {
+	return postgres.Violates(err, "payments_psp_charge_unique") || postgres.Violates(err, "refunds_psp_refund_unique")
+}
+
+// saysSo reports whether the PSP's own record of that id refers to the letter's payment or refund. One that refers to nothing may be about the row that
+// has its id.
+func saysSo(i payments.Inquiry, id string) bool {
+	return slices.ContainsFunc(i.Own(), func(r gateway.Record) bool { return r.ID == id && r.Executed() && r.Reference != "" })
 }
 
 // ruleNotExecuted releases the letter's key, so that the client may execute it again. Only the PSP's own word, given just now and after

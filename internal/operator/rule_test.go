@@ -265,3 +265,31 @@ func TestRefundIsDecidedAboutLikeAPayment(t *testing.T) {
 		t.Fatalf("id %q, entry %+v", id, entry.Movement)
 	}
 }
+
+// The PSP has answered another payment with the id of this one. Its own record still says that this one was executed.
+func TestExecutedWhereAnotherPaymentHasGoneByItsIDIsVouchedFor(t *testing.T) {
+	t.Parallel()
+	for _, named := range []bool{false, true} {
+		o := setup(t)
+		l := o.lost("pm_ok")
+		own := o.own(l)
+		o.exec(`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status, psp_charge_id)
+			VALUES (gen_random_uuid(), 'acme', 'another-key-000001', 1, 'cus-1', 12000, 'USD', 'pm_wrong_id', 'succeeded', $1)`, own)
+		d := decision(l, deadletters.Executed)
+		if named {
+			d.PSPID = own
+		}
+		o.done(d)
+		o.completed(payments.OperatorPSPID + l.ID.String())
+	}
+}
+
+// own is the PSP's id of the letter's movement.
+func (o *office) own(l deadletters.Letter) string {
+	o.t.Helper()
+	inquiry, err := o.service.Inquire(o.t.Context(), l)
+	if err != nil || len(inquiry.Own()) != 1 {
+		o.t.Fatalf("the PSP has %+v (%v)", inquiry.Own(), err)
+	}
+	return inquiry.Own()[0].ID
+}
