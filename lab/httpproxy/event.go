@@ -25,6 +25,8 @@ const (
 	HalfAfter
 	// FailAfter passes the call on and answers 500 instead of what the service has said.
 	FailAfter
+	// RefuseAfter passes the call on and answers 400 instead of what the service has said.
+	RefuseAfter
 	// HoldAfter passes the call on and keeps the answer from the program until Release.
 	HoldAfter
 )

@@ -146,7 +146,7 @@ func (p *Proxy) meet(c Call) *Event {
 		return nil
 	}
 	switch do := p.choose(c); do {
-	case CutBefore, FailBefore, CutAfter, HalfAfter, FailAfter:
+	case CutBefore, FailBefore, CutAfter, HalfAfter, FailAfter, RefuseAfter:
 		return newEvent(c.Name, do)
 	case Pass, HoldBefore, HoldAfter:
 	}

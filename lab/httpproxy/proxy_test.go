@@ -110,6 +110,7 @@ func TestEachActionFailsAtItsPlace(t *testing.T) {
 		{"cut after", httpproxy.CutAfter, 0, true, 1},
 		{"half after", httpproxy.HalfAfter, http.StatusCreated, true, 1},
 		{"fail after", httpproxy.FailAfter, http.StatusInternalServerError, false, 1},
+		{"refuse after", httpproxy.RefuseAfter, http.StatusBadRequest, false, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -56,7 +56,7 @@ func (p *Proxy) before(w http.ResponseWriter, r *http.Request, body []byte, e *E
 		close(e.landed)
 		answer.deliver(w, len(answer.body))
 		return
-	case Pass, CutBefore, CutAfter, HalfAfter, FailAfter, HoldAfter:
+	case Pass, CutBefore, CutAfter, HalfAfter, FailAfter, RefuseAfter, HoldAfter:
 	}
 	panic(http.ErrAbortHandler)
 }
@@ -73,6 +73,9 @@ func (p *Proxy) after(w http.ResponseWriter, r *http.Request, body []byte, e *Ev
 	switch e.do {
 	case FailAfter:
 		fail(w)
+		return
+	case RefuseAfter:
+		http.Error(w, "400 Bad Request", http.StatusBadRequest)
 		return
 	case HoldAfter:
 		p.held(e)

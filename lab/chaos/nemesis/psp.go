@@ -18,6 +18,7 @@ var mangled = []struct {
 }{
 	{httpproxy.CutBefore, "cut before"}, {httpproxy.FailBefore, "500 before"}, {httpproxy.CutAfter, "cut after"},
 	{httpproxy.HalfAfter, "half an answer"}, {httpproxy.FailAfter, "500 after"},
+	{httpproxy.RefuseAfter, "400 after"},
 }
 
 // mangleCalls loses calls to the PSP and their answers: those of the process, and those of the first API, since a reconciler may have none to make.
