@@ -31,15 +31,19 @@ type books struct {
 // orderBook is what is known of one order.
 type orderBook struct {
 	charges  []invariants.Entry // successful ones
+	astray   bool               // the PSP has charged for it of its own accord, and a dead letter names that charge
 	final    []byte             // the first final answer
 	replayed bool               // with other bytes
 	paid     map[string]bool    // intents that were told 201
 	declined bool
 	last     int // status of the last answer
+	key      string
+	life     int // of the key
 }
 
-// keepBooks reads a run. listed are the PSP's ids of the charges that the server itself knows as succeeded.
-func keepBooks(operations []history.Operation, ledger *invariants.Ledger, listed map[string]bool) books {
+// keepBooks reads a run. listed are the PSP's ids of the charges that the server itself knows as succeeded. strays are what the PSP has done of its own
+// accord: nobody is blamed for them, but they may be what an operator has vouched for, in whatever account they are.
+func keepBooks(operations []history.Operation, ledger *invariants.Ledger, listed, strays, missed map[string]bool) books {
 	orders := map[string]*orderBook{}
 	for _, o := range operations {
 		if o.Route == history.PaymentsRoute {
@@ -50,13 +54,28 @@ func keepBooks(operations []history.Operation, ledger *invariants.Ledger, listed
 		if !e.Executed() {
 			continue
 		}
+		if strays[e.ID] {
+			for _, tenant := range plan.Tenants() {
+				if book := orders[bookName(tenant, e.AmountCents)]; book != nil {
+					book.astray = true
+				}
+			}
+			if !listed[e.ID] || e.Fault == "pm_wrong_account" {
+				continue
+			}
+		}
 		if book := orders[bookName(e.Account, e.AmountCents)]; book != nil {
 			book.charges = append(book.charges, e)
 		}
 	}
+	life := map[string]int{}
+	for _, book := range orders {
+		life[book.key] = max(life[book.key], book.life)
+	}
 	var b books
 	for _, book := range orders {
-		b.add(book, listed)
+		// The last that it heard was to ask again, and nobody has: its key has come to its end.
+		b.add(book, listed, book.last == http.StatusServiceUnavailable && (missed[book.key] || book.life < life[book.key]))
 	}
 	return b
 }
@@ -80,7 +99,7 @@ func noteAnswer(orders map[string]*orderBook, o history.Operation) {
 	if !o.Answered() {
 		return
 	}
-	book.last = o.Status
+	book.last, book.key, book.life = o.Status, o.Tenant+" "+o.Route+" "+o.Key, max(book.life, o.Life)
 	if o.Status != http.StatusCreated && o.Status != http.StatusPaymentRequired {
 		return
 	}
@@ -96,15 +115,15 @@ func noteAnswer(orders map[string]*orderBook, o history.Operation) {
 	}
 }
 
-func (b *books) add(book *orderBook, listed map[string]bool) {
+func (b *books) add(book *orderBook, listed map[string]bool, missed bool) {
 	b.Orders++
 	b.Paid += one(len(book.paid) > 0)
 	b.Declined += one(book.declined)
 	b.ChargedTwice += one(len(book.charges) > 1)
 	b.SurplusCharges += max(0, len(book.charges)-1)
 	failed := book.last >= http.StatusBadRequest && len(book.paid) == 0 && book.last != http.StatusConflict && book.last != http.StatusTooManyRequests
-	b.ChargedToldFailed += one(len(book.charges) > 0 && failed)
-	b.ToldPaidNotCharged += one(len(book.charges) == 0 && len(book.paid) > 0)
+	b.ChargedToldFailed += one(len(book.charges) > 0 && failed && !missed)
+	b.ToldPaidNotCharged += one(len(book.charges) == 0 && len(book.paid) > 0 && !book.astray)
 	b.OthersAnswer += one(len(book.paid) > 1)
 	b.DifferentReplays += one(book.replayed)
 	for _, c := range book.charges {

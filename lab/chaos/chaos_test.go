@@ -94,7 +94,7 @@ func seen(t *testing.T, charges int, answers ...history.Operation) books {
 		o.Tenant, o.Route, o.Key, o.Body, o.Return = e.Tenant, history.PaymentsRoute, e.Key, body, time.Duration(i+1)
 		operations = append(operations, o)
 	}
-	return keepBooks(operations, &ledger, map[string]bool{"x": true})
+	return keepBooks(operations, &ledger, map[string]bool{"x": true}, nil, nil)
 }
 
 func told(status int, body, intent string) history.Operation {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -45,7 +46,19 @@ func (r *trial) judge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.report.Books = keepBooks(e.History, ledger, listed)
+	strays := map[string]bool{}
+	if r.target == payonce {
+		if strays, err = invariants.Strays(ctx, e); err != nil {
+			return err
+		}
+	}
+	for _, entry := range slices.Concat(ledger.Charges, ledger.Refunds) {
+		r.stage.tally.One("entry", entry.Fault)
+		if strays[entry.ID] {
+			r.stage.tally.One("entry with a letter", entry.Fault)
+		}
+	}
+	r.report.Books = keepBooks(e.History, ledger, listed, strays, r.crowd.Missed())
 	r.report.Violations = append(r.report.Violations, r.report.Books.violations()...)
 	if r.target == naive {
 		r.count()

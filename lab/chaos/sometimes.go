@@ -43,8 +43,9 @@ func mustHappen(of length, deletes bool, without []plan.BlowKind) []required {
 	}
 	add(quickRun, "fault", "pm_ok", "pm_declined", "pm_slow", "pm_timeout_charged", "pm_silent_charged", "pm_timeout_not_charged", "pm_500_charged",
 		"pm_500_not_charged", "pm_never", "pm_reset_charged", "pm_late_charge", "pm_wrong_amount", "pm_stuck", "pm_forgotten_key")
+	add(quickRun, "entry", plan.Odd()...)
 	add(quickRun, "webhook", "duplicate", "reorder", "delay", "drop", "forge", "stale")
-	add(quickRun, "mangled call", "cut before", "500 before", "cut after", "half an answer", "500 after")
+	add(quickRun, "mangled call", "cut before", "500 before", "cut after", "half an answer", "500 after", "400 after")
 	add(quickRun, "answer", "201", "202", "402 payment_declined", "409 idempotency_key_in_progress",
 		"422 idempotency_key_reused_with_different_payload", "503 psp_unavailable", "503 idempotency_store_unavailable", "400 invalid_request",
 		"400 idempotency_key_invalid", "400 idempotency_key_missing", "401 unauthenticated", "404 not_found", "409 refund_exceeds_payment",
@@ -82,7 +83,8 @@ func addEdges(add func(since length, group string, names ...string)) {
 		"unknown → failed_retryable by lookup", "failed_retryable → in_progress by request", "unknown → completed by operator")
 	add(normalRun, "edge", "in_progress → completed by webhook", "in_progress → unknown by request")
 	add(longRun, "edge", "unknown → completed by scan", "failed_retryable → completed")
-	add(quickRun, "letter", "psp_contradicts_request")
+	add(quickRun, "letter", "psp_contradicts_request", "contradicts_completed", "duplicate_movement")
+	add(normalRun, "letter", "other_account", "unreadable_record")
 	add(normalRun, "letter", "lookups_exhausted")
 	add(normalRun, "metric", "commit_ambiguous_total")
 	add(longRun, "metric", "fenced_writes_total")

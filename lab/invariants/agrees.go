@@ -26,7 +26,7 @@ const unrecorded = "unknown_payment_method"
 func ledgerAgrees(w world) []Violation {
 	var found []Violation
 	for _, d := range differences(w) {
-		if !w.books.excused(d) {
+		if !w.excused(d) {
 			found = append(found, Violation{"I4", d.name(), d.what})
 		}
 	}
@@ -41,6 +41,7 @@ func differences(w world) []difference {
 			e := &entries[i]
 			listed[e.Account+" "+e.ID] = e
 			if d, differs := w.books.compare(e); differs {
+				d.unsettled = d.unsettled || Errs(e.Fault) // there will be a letter
 				all = append(all, d)
 			}
 		}
@@ -57,6 +58,8 @@ func differences(w world) []difference {
 			if !w.books.ruled(row) {
 				all = append(all, difference{row: row, what: "an operator has vouched for it, and no letter says so"})
 			}
+		case e == nil && w.elsewhere(row):
+			// An operator has taken the id from a letter: that record has the PSP's letters, too.
 		case e == nil:
 			all = append(all, difference{row: row, what: fmt.Sprintf("%s here as %s, which the PSP does not have", row.Status, row.PSPID)})
 		case e.Reference != row.String():
@@ -124,7 +127,18 @@ func kindsFor(s payments.Status) []deadletters.Kind {
 	return nil
 }
 
-// excused looks for a letter of a fitting kind about the very row, or about the very record.
+// excused looks for a letter of a fitting kind about the very row, or about the very record. What the PSP has done of its own accord is excused by a
+// letter that names it, and by nothing else.
+func (w world) excused(d difference) bool {
+	switch {
+	case d.entry != nil && Errs(d.entry.Fault):
+		return w.books.lettered[d.entry.ID]
+	case w.misled(d.row) || w.robbed(d.entry):
+		return true
+	}
+	return w.books.excused(d)
+}
+
 func (b *books) excused(d difference) bool {
 	return slices.ContainsFunc(b.letters, func(l letterRow) bool {
 		aboutRow := d.row != nil && l.Subject != nil && *l.Subject == d.row.ID

@@ -19,6 +19,8 @@ type books struct {
 	keys     map[keyName]*keyRow
 	subjects map[uuid.UUID]*movementRow // payments and refunds
 	letters  []letterRow                // by age
+	byPSPID  map[string]*movementRow    // by the tenant's account and the PSP's id
+	lettered map[string]bool            // the PSP's ids of the records that letters hold or name
 	deeds    []deedRow                  // what operators did, or were refused, in order
 	events   []eventRow                 // by key, in order
 	waiting  []string                   // what is still to be worked on beside keys
@@ -207,6 +209,11 @@ func readBooks(ctx context.Context, db *pgxpool.Pool) (*books, error) {
 		b.waiting, waitingErr = collect(ctx, tx, readWaiting, pgx.RowTo[string])
 		return errors.Join(err, keysErr, movementsErr, lettersErr, deedsErr, eventsErr, waitingErr, b.readLives(ctx, tx))
 	})
+	b.noteNamed()
+	b.byPSPID = map[string]*movementRow{}
+	for _, m := range b.subjects {
+		b.byPSPID[b.accounts[m.Tenant]+" "+m.PSPID] = m
+	}
 	return b, err
 }
 

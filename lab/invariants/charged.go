@@ -9,13 +9,14 @@ import (
 
 // chargedOnce is I1.
 func chargedOnce(w world) []Violation {
-	found := slices.Concat(executedOnce("charge", w.ledger.Charges), executedOnce("refund", w.ledger.Refunds))
+	charges, refunds := w.books.asAsked(w.ledger.Charges), w.books.asAsked(w.ledger.Refunds)
+	found := slices.Concat(executedOnce("charge", charges), executedOnce("refund", refunds))
 	charged := map[string]Entry{}
 	for _, c := range w.ledger.Charges {
 		charged[c.Account+" "+c.ID] = c
 	}
 	returned := map[string]int64{}
-	for _, r := range w.ledger.Refunds {
+	for _, r := range refunds {
 		if r.Executed() {
 			returned[r.Account+" "+r.ChargeID] += r.AmountCents
 		}

@@ -31,7 +31,7 @@ func denied(w world, e Evidence) []Violation {
 	var found []Violation
 	for _, entry := range slices.Concat(w.ledger.Charges, w.ledger.Refunds) {
 		m := w.books.subjectOf(entry)
-		if m == nil || !entry.Executed() {
+		if m == nil || !entry.Executed() || w.books.stray(&entry) {
 			continue
 		}
 		name := keyName{m.scope(), m.Key}

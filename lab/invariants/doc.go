@@ -25,6 +25,9 @@
 // PSP's. Who has told a client the end of it had the PSP's word, and the mock PSP never takes one back: then no letter excuses anything,
 // but for a wrong amount that the PSP has acted out and an operator has called executed. Nothing excuses a second charge.
 //
+// What the PSP does of its own accord (see Errs) is excused by two things together, in I1, I4 and I9: the fault of the very entry, and a dead letter that
+// holds or names the very record. Without the letter it is a breach, whatever other letters there are.
+//
 // Everything is read once, in one snapshot, and compared in memory: a run has thousands of keys, not millions. What is being written
 // meanwhile would look like a breach, so Quiet comes first. Keys that end during a run are judged
 // if the database has kept what ended (Archive), and if nothing expires any more by then: a replay would begin the next life of its key.

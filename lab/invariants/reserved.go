@@ -15,6 +15,7 @@ func reserved(w world) []Violation {
 	for _, entries := range [][]Entry{w.ledger.Charges, w.ledger.Refunds} {
 		for _, e := range entries {
 			switch row := w.books.subjectOf(e); {
+			case w.books.stray(&e):
 			case row == nil:
 				found = append(found, Violation{"I9", e.name(), fmt.Sprintf("%s is for %q, which is nothing of ours", e.ID, e.Reference)})
 			case w.books.passThrough(row) != pspKey{e.Account, e.IdempotencyKey}:

@@ -3,6 +3,7 @@ package crowd
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -90,6 +91,9 @@ func (c *Crowd) askFor(ctx context.Context, key *asked) string {
 	last := "nothing"
 	settled := false
 	if c.isOver(ctx, key) {
+		c.missedBy.Lock()
+		defer c.missedBy.Unlock()
+		c.missed[key.name] = true
 		return "" // who did not ask in time has missed it
 	}
 	for intent, o := range key.intents {
@@ -104,6 +108,13 @@ func (c *Crowd) askFor(ctx context.Context, key *asked) string {
 		return ""
 	}
 	return "all is well again, and it still has no final answer: " + last
+}
+
+// Missed are the keys, by tenant, route and key, that were over before anybody could ask again.
+func (c *Crowd) Missed() map[string]bool {
+	c.missedBy.Lock()
+	defer c.missedBy.Unlock()
+	return maps.Clone(c.missed)
 }
 
 // isOver reports whether the key's retention is over. To ask for it would be to pay once more.

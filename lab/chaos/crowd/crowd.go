@@ -55,12 +55,15 @@ type Crowd struct {
 	known   []*known // by client
 	next    []atomic.Int64
 	lives   *lives
+
+	missedBy sync.Mutex
+	missed   map[string]bool // keys that were over before anybody could ask again
 }
 
 // New makes the clients.
 func New(o Options) *Crowd {
 	c := &Crowd{
-		o: o, next: make([]atomic.Int64, o.Plan.Clients), lives: newLives(o.Retention), limiter: rate.NewLimiter(rate.Limit(o.PerSecond), burst),
+		missed: map[string]bool{}, o: o, next: make([]atomic.Int64, o.Plan.Clients), lives: newLives(o.Retention), limiter: rate.NewLimiter(rate.Limit(o.PerSecond), burst),
 		http: &http.Client{
 			Transport:     &http.Transport{MaxIdleConnsPerHost: 4 * o.Plan.Clients, IdleConnTimeout: 5 * time.Second},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

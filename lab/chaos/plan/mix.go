@@ -3,6 +3,7 @@ package plan
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Mix is how often the PSP fails, and its webhooks go astray: shares of 1, by the names that PUT /_faults has.
@@ -20,11 +21,14 @@ var (
 	middleDisorder = map[string]float64{"duplicate": .1, "reorder": .1, "delay": .1, "drop": .1, "forge": .05}
 )
 
+// oddRate is that of each fault of a PSP that errs (see Odd): they are mostly ordered by clients.
+const oddRate = .0005
+
 // Mix draws the rates of the seed.
 func (p Plan) Mix() Mix {
 	r := p.stream(mixStream, 0, 0)
 	mix := Mix{Rates: map[string]float64{}, Webhooks: map[string]float64{}}
-	for _, of := range []struct{ from, into map[string]float64 }{{middleRates, mix.Rates}, {middleDisorder, mix.Webhooks}} {
+	for _, of := range []struct{ from, into map[string]float64 }{{rates(), mix.Rates}, {middleDisorder, mix.Webhooks}} {
 		for _, name := range slices.Sorted(maps.Keys(of.from)) {
 			of.into[name] = of.from[name] * (0.5 + r.Float64())
 		}
@@ -32,9 +36,18 @@ func (p Plan) Mix() Mix {
 	return mix
 }
 
+// rates are the middle ones, of all faults.
+func rates() map[string]float64 {
+	all := maps.Clone(middleRates)
+	for _, fault := range Odd() {
+		all[strings.TrimPrefix(fault, "pm_")] = oddRate
+	}
+	return all
+}
+
 // Calm is a PSP without faults.
 func Calm() Mix {
-	calm := Mix{Rates: maps.Clone(middleRates), Webhooks: maps.Clone(middleDisorder)}
+	calm := Mix{Rates: rates(), Webhooks: maps.Clone(middleDisorder)}
 	for _, of := range []map[string]float64{calm.Rates, calm.Webhooks} {
 		for name := range of {
 			of[name] = 0

@@ -40,13 +40,17 @@ func OrderAt(number int64) (client, n int) {
 
 func (p Plan) order(r *rand.Rand, client, n int) Order {
 	number := numberOf(client, n)
-	return Order{
+	o := Order{
 		Number: number, Amount: number * amountStep, Customer: "cus-" + strconv.Itoa(client),
 		Currency: weighted(r, []weight[string]{{"USD", 5}, {"KRW", 2}, {"EUR", 2}, {"JPY", 1}, {"KWD", 1}}),
 		Method:   weighted(r, methods),
 		Note:     weighted(r, notes) + map[bool]string{true: " no. " + strconv.FormatInt(number, 10)}[r.IntN(3) > 0],
 		Channel:  weighted(r, []weight[string]{{"shop", 3}, {"téléphone", 1}, {"", 1}}),
 	}
+	if odd, is := oddMethod(client, n); is {
+		o.Method = odd
+	}
+	return o
 }
 
 // notes are what orders are called. Some need escapes in JSON, or have characters of more than a byte.

@@ -1,0 +1,95 @@
+package invariants
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/payments"
+)
+
+// erred are books with one payment, and a ledger with a charge of it by a fault.
+func erred(letters ...letterRow) (world, *movementRow) {
+	m := &movementRow{ID: uuid.New(), Tenant: "acme", Key: "key-1", Generation: 1, Amount: 500, Currency: "USD", Method: "pm_wrong_currency", Status: "succeeded", PSPID: "ch_1"}
+	k := &keyRow{Scope: m.scope(), Key: m.Key, Generation: 1, Status: "completed", Subject: m.ID}
+	b := &books{
+		accounts: map[string]string{"acme": "acme"}, keys: map[keyName]*keyRow{k.name(): k}, subjects: map[uuid.UUID]*movementRow{m.ID: m},
+		lives: map[uuid.UUID]*keyRow{m.ID: k}, letters: letters,
+	}
+	b.noteNamed()
+	e := Entry{
+		ID: "ch_1", Account: "acme", IdempotencyKey: "key-1", Reference: m.String(), AmountCents: 500, Currency: "EUR",
+		PaymentMethod: "pm_wrong_currency", Status: "succeeded", Fault: "pm_wrong_currency",
+	}
+	return world{b, &Ledger{Charges: []Entry{e}}}, m
+}
+
+func TestWhatThePSPDoesOfItsOwnAccordNeedsALetterThatNamesIt(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		letter  letterRow
+		excused bool
+	}{
+		"no letter":                     {letterRow{}, false},
+		"a record that it holds":        {letterRow{Kind: "contradicts_completed", Evidence: []byte(`{"record":{"id":"ch_1"}}`)}, true},
+		"an answer that it holds":       {letterRow{Kind: "psp_contradicts_request", Evidence: []byte(`{"answer":{"id":"ch_1"}}`)}, true},
+		"an id of what cannot be read":  {letterRow{Kind: "unreadable_record", Evidence: []byte(`{"id":"ch_1","text":"…"}`)}, true},
+		"a finding by the record":       {letterRow{Kind: "duplicate_movement", Finding: "record acme ch_1"}, true},
+		"a finding by key and record":   {letterRow{Kind: "psp_contradicts_request", Finding: "key acme POST /payments key-1 1 record ch_1"}, true},
+		"another record of the payment": {letterRow{Kind: "contradicts_completed", Evidence: []byte(`{"record":{"id":"ch_2"}}`)}, false},
+		"a refund of the record":        {letterRow{Kind: "contradicts_completed", Evidence: []byte(`{"record":{"id":"rf_1","chargeId":"ch_1"}}`)}, false},
+		"a letter of another kind":      {letterRow{Kind: "lookups_exhausted", Evidence: []byte(`{"record":{"id":"ch_1"}}`)}, false},
+	} {
+		w, _ := erred(row.letter)
+		if found := ledgerAgrees(w); (len(found) == 0) != row.excused {
+			t.Errorf("%s: I4 finds %v", name, found)
+		}
+		second := w.ledger.Charges[0]
+		second.IdempotencyKey = "key-2"
+		w.ledger.Charges = append(w.ledger.Charges, second)
+		if found := chargedOnce(w); (len(found) == 0) != row.excused {
+			t.Errorf("%s: I1 finds %v", name, found)
+		}
+		if found := reserved(w); (len(found) == 0) != row.excused {
+			t.Errorf("%s: I9 finds %v", name, found)
+		}
+	}
+}
+
+// A letter alone is no excuse: the entry's fault says whether the PSP has erred.
+func TestLetterAboutWhatThePSPHasDoneAsAskedExcusesNothing(t *testing.T) {
+	t.Parallel()
+	w, _ := erred(letterRow{Kind: "contradicts_completed", Finding: "record acme ch_1"})
+	w.ledger.Charges[0].Fault = "pm_ok"
+	if len(ledgerAgrees(w)) == 0 {
+		t.Error("it is excused")
+	}
+}
+
+func TestDeclineBehindALetterThatSaysChargedIsFound(t *testing.T) {
+	t.Parallel()
+	told := time.Now()
+	before, after := told.Add(-time.Second), told.Add(time.Second)
+	const charged, declined = `{"record":{"id":"ch_1","status":"succeeded"}}`, `{"record":{"id":"ch_1","status":"declined"}}`
+	for name, row := range map[string]struct {
+		opened   time.Time
+		resolved *time.Time
+		evidence string
+		found    bool
+	}{
+		"open":                {before, nil, charged, true},
+		"resolved afterwards": {before, &after, charged, true},
+		"resolved before":     {before, &before, charged, false},
+		"opened afterwards":   {after, nil, charged, false},
+		"it says declined":    {before, nil, declined, false},
+	} {
+		w, m := erred()
+		m.Status = string(payments.Refused)
+		w.books.lives[m.ID].Finished = &told
+		w.books.letters = []letterRow{{Kind: "psp_contradicts_request", Subject: &m.ID, Opened: row.opened, Resolved: row.resolved, Evidence: []byte(row.evidence)}}
+		if found := refusedThoughCharged(w, Evidence{}); (len(found) > 0) != row.found {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
+}
