@@ -99,7 +99,10 @@ func noteAnswer(orders map[string]*orderBook, o history.Operation) {
 	if !o.Answered() {
 		return
 	}
-	book.last, book.key, book.life = o.Status, o.Tenant+" "+o.Route+" "+o.Key, max(book.life, o.Life)
+	book.key, book.life = o.Tenant+" "+o.Route+" "+o.Key, max(book.life, o.Life)
+	if o.Status != http.StatusUnprocessableEntity { // that is told to a liar, of the number of somebody's order
+		book.last = o.Status
+	}
 	if o.Status != http.StatusCreated && o.Status != http.StatusPaymentRequired {
 		return
 	}

@@ -11,7 +11,7 @@ func Odd() []string {
 }
 
 // oddEvery is how often an errand of a client pays with one of them.
-const oddEvery = 20
+const oddEvery = 15
 
 // oddMethod is that of a client's n-th errand, if it is its turn. They come in order, and each client begins with another one, so that a short run
 // meets all of them.
