@@ -2,6 +2,9 @@
 -- generation never name two payments, and the PSP never sees one pass-through key for two of them (ADR 0023).
 
 -- +goose Up
+-- No key is deleted between the look at the payments below and the trigger.
+LOCK TABLE idempotency_keys IN SHARE ROW EXCLUSIVE MODE;
+
 CREATE TABLE idempotency_key_tombstones (
     scope      text COLLATE "C" NOT NULL,
     key        text COLLATE "C" NOT NULL,
@@ -32,6 +35,8 @@ BEGIN
     RETURN NULL;
 END $$;
 -- +goose StatementEnd
+-- Nobody else can put a trigger with this function on a table of their own. To fire the trigger below takes no right.
+REVOKE EXECUTE ON FUNCTION deleted_keys_leave_tombstones() FROM PUBLIC;
 CREATE TRIGGER idempotency_keys_leave_tombstones
     AFTER DELETE ON idempotency_keys REFERENCING OLD TABLE AS deleted
     FOR EACH STATEMENT EXECUTE FUNCTION deleted_keys_leave_tombstones();
@@ -56,14 +61,18 @@ CREATE TRIGGER idempotency_keys_guard_insert
     EXECUTE FUNCTION idempotency_keys_begin();
 
 -- A dead letter about an earlier payment of a key does not hold the payment that has the key now. Without a subject a letter is about the key, whatever
--- it stands for.
+-- it stands for. And evidence does not complete a key with a decline while an open letter says that money moved: a statement that has waited for the key's
+-- row does not see a letter that was opened meanwhile, but this does.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION dead_lettered_keys_stay() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF EXISTS (SELECT FROM dead_letters AS d
                WHERE d.scope = OLD.scope AND d.key = OLD.key AND d.generation = OLD.generation AND d.status = 'open'
                  AND (d.subject IS NULL OR d.subject = OLD.subject)
-                 AND (d.kind <> 'job_discarded' OR NEW.status = 'expired')) THEN
+                 AND CASE NEW.status
+                     WHEN 'completed' THEN 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')
+                     WHEN 'expired' THEN true
+                     ELSE d.kind <> 'job_discarded' END) THEN
         RAISE EXCEPTION 'a key with an open dead letter does not go from % to %', OLD.status, NEW.status
             USING ERRCODE = 'check_violation', CONSTRAINT = 'idempotency_keys_dead_lettered_stay';
     END IF;
@@ -71,9 +80,16 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
+DROP TRIGGER idempotency_keys_dead_lettered_stay ON idempotency_keys;
+CREATE TRIGGER idempotency_keys_dead_lettered_stay BEFORE UPDATE ON idempotency_keys FOR EACH ROW
+    WHEN ((OLD.status = 'unknown' AND NEW.status = 'failed_retryable') OR (OLD.status <> 'expired' AND NEW.status = 'expired')
+          OR (OLD.status IN ('unknown', 'failed_retryable') AND NEW.status = 'completed' AND NEW.response_status = 402))
+    EXECUTE FUNCTION dead_lettered_keys_stay();
+
 -- A finding about a key names the payment, too: a resolved letter about an earlier one must not keep a new letter from being opened.
 ALTER TABLE dead_letters DISABLE TRIGGER dead_letters_resolved_once;
-UPDATE dead_letters SET finding = finding || ' ' || subject WHERE starts_with(finding, 'key ') AND subject IS NOT NULL;
+UPDATE dead_letters SET finding = finding || ' ' || subject
+WHERE starts_with(finding, 'key ') AND subject IS NOT NULL AND right(finding, 36) <> subject::text;
 ALTER TABLE dead_letters ENABLE TRIGGER dead_letters_resolved_once;
 
 -- As in migration 14. A job for a key also carries the payment or refund that the key stood for.

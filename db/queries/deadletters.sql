@@ -62,9 +62,9 @@ SELECT at, letter_version, actor, action, reason, outcome, detail
 FROM operator_actions WHERE letter_id = @letter_id ORDER BY id LIMIT @max_rows;
 
 -- name: OtherOpenLetter :one
--- The oldest other letter that holds the key for what it stands for.
+-- The oldest other letter that holds the key for what it stands for. That a job has failed holds nothing.
 SELECT d.id FROM dead_letters AS d
-WHERE d.scope = @scope AND d.key = @key AND d.generation = @generation AND d.status = 'open' AND d.id <> @id
+WHERE d.scope = @scope AND d.key = @key AND d.generation = @generation AND d.status = 'open' AND d.id <> @id AND d.kind <> 'job_discarded'
   AND (d.subject IS NULL OR sqlc.narg(subject)::uuid IS NULL OR d.subject = sqlc.narg(subject)::uuid)
 ORDER BY d.opened_at, d.id LIMIT 1;
 

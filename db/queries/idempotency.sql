@@ -93,7 +93,7 @@ RETURNING expires_at;
 -- edge starts from the state that the caller has seen, so whoever moves the key first makes the others look again. A
 -- completion this late keeps the key for a whole retention from now: pruned at once, the client's next retry would be a new
 -- generation, and a second charge. A decline (unless_charged) does not pass while an open dead letter of the key says that money moved: nobody may be
--- told of a refusal then.
+-- told of a refusal then. One that is opened while this waits for the row is seen by the trigger idempotency_keys_dead_lettered_stay.
 WITH completed AS (
     UPDATE idempotency_keys AS k
     SET status = 'completed', locked_until = NULL, reconcile_after = NULL, unknown_since = NULL,

@@ -85,3 +85,16 @@ func TestNotExecutedIsNotRefusedForAChargeOfAnEarlierPayment(t *testing.T) {
 		t.Fatalf("the key is %s", status)
 	}
 }
+
+// Two letters about one key must not wait for each other: one is closed, and the last one takes the decision.
+func TestLastLetterAboutAnUnknownKeyTakesTheDecision(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	first := o.lost("pm_500_not_charged")
+	o.windowOver()
+	second := o.put(o.about(deadletters.PSPMemoryOver, `{}`))
+	o.refused(decision(first, deadletters.NotExecuted), NotApplicable)
+	o.done(decision(second, deadletters.Dismiss))
+	o.refused(decision(first, deadletters.Dismiss), NeedsDecision)
+	o.done(decision(first, deadletters.NotExecuted))
+}

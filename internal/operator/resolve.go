@@ -125,6 +125,15 @@ func (d *Desk) prepare(ctx context.Context, letter deadletters.Letter, asked Dec
 // up is not waited for any more.
 func (d *Desk) dismiss(letter deadletters.Letter) move {
 	return func(ctx context.Context, tx pgx.Tx, key idempotency.Status) error {
+		if key == idempotency.UnknownStatus {
+			// As long as another letter holds the key, somebody still has to decide about it.
+			switch _, found, err := deadletters.OtherOpenTx(ctx, tx, letter); {
+			case err != nil:
+				return err
+			case found:
+				return nil
+			}
+		}
 		if key == idempotency.UnknownStatus || key == idempotency.InProgressStatus {
 			return refuse(NeedsDecision, "The letter's key is %s, so that something must be decided: retry, executed or not_executed.", key)
 		}

@@ -63,8 +63,8 @@ func (d *Desk) ruleNotExecuted(ctx context.Context, letter deadletters.Letter) (
 	}
 	switch inquiry.Answer().(type) {
 	case gateway.Found:
-		if own := inquiry.Own(); len(own) > 0 {
-			return nil, refuse(ContradictsPSP, "The PSP knows it, as %s (%s). Use retry, or executed.", own[0].ID, own[0].Status)
+		if r, known := inquiry.Knows(); known {
+			return nil, refuse(ContradictsPSP, "The PSP knows it, as %s (%s). Use retry, or executed.", r.ID, r.Status)
 		}
 	case gateway.LookupFailed:
 		return nil, refuse(NoFreshProof, "The PSP does not say that it knows nothing of it: no fresh proof. Ask again later.")
@@ -106,7 +106,8 @@ func (d *Desk) inquire(ctx context.Context, letter deadletters.Letter) (payments
 // operator names, unless the PSP says that it is for something else; else one in the letter's evidence; else the letter's, which says that a human vouches for it.
 func executedAs(i payments.Inquiry, letter deadletters.Letter, named string) (string, error) {
 	id, err := executedRecord(i.Own(), named)
-	if _, declined := i.Verdict().(gateway.Declined); id == "" && err == nil && declined {
+	_, declined := i.Verdict().(gateway.Declined)
+	if _, known := i.Knows(); id == "" && err == nil && declined && known {
 		err = refuse(ContradictsPSP, "The PSP says that it has declined it. Use retry, which settles it as declined.")
 	}
 	if id != "" || err != nil {

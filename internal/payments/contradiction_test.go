@@ -263,27 +263,47 @@ func TestDeclineBesideMovedMoneyIsForAnOperator(t *testing.T) {
 	}
 }
 
-// A letter that is opened between the look and the write keeps a decline back as well.
+// A letter that is opened between the look and the write keeps a decline back as well: the statement sees it, or the trigger, where the statement began
+// before the letter was there.
 func TestDeclineDoesNotPassALetterThatWasOpenedMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").lost()
 	is[Lettered](t, s.settle(SourceWebhook, as("psp_stray", otherAmount.record(g))))
 	row := g.row()
-	for unlessCharged, through := range map[bool]bool{true: false, false: true} {
+	for _, c := range []struct {
+		unlessCharged bool
+		status        int
+		through       bool
+		refusal       string
+	}{{true, 402, false, ""}, {false, 402, false, "idempotency_keys_dead_lettered_stay"}, {false, 201, true, ""}} {
 		tx, err := s.pool.Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		var out idempotency.Passage
 		b := &pgx.Batch{}
-		s.keys.QueueSettle(b, row.Execution(), idempotency.UnknownStatus, unlessCharged, idempotency.Note{Actor: "webhook", Reason: "declined"},
-			idempotency.Response{Status: 402, Body: []byte("{}")}, &out)
-		if err := postgres.SendTx(t.Context(), tx, b); err != nil || out.Through != through {
-			t.Errorf("unless charged %v: through %v, %v", unlessCharged, out.Through, err)
+		s.keys.QueueSettle(b, row.Execution(), idempotency.UnknownStatus, c.unlessCharged, idempotency.Note{Actor: "webhook", Reason: "declined"},
+			idempotency.Response{Status: c.status, Body: []byte("{}")}, &out)
+		err = postgres.SendTx(t.Context(), tx, b)
+		if out.Through != c.through || (err != nil) != (c.refusal != "") || err != nil && !postgres.Violates(err, c.refusal) {
+			t.Errorf("%+v: through %v, %v", c, out.Through, err)
 		}
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// The PSP has answered another payment with the id of this one's decline. That must not keep this one from its answer.
+func TestDeclineUnderTheIDOfAnotherPaymentCountsWithoutIt(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost().windowPasses()
+	other := s.charging("order-0000000002")
+	other.live(other.lease, other.movement, gateway.Succeeded{ID: g.record.ID})
+	psp.onLookup(finds(refusedBy(g.record, "no_money")))
+	g.resolves(Resolved)
+	g.wantMoved(Refused, "")
 }

@@ -144,8 +144,10 @@ func (s *Service) settleCase(ctx context.Context, c *caseFile, before *keyState,
 		done, err := s.write(ctx, c, w, try > 0)
 		switch {
 		case belongsToAnother(err):
-			t.outcome = namedTwice(t.outcome)
+			t.outcome = underAnothersID(t.outcome)
 			continue
+		case postgres.Violates(err, "idempotency_keys_dead_lettered_stay"):
+			continue // a letter was opened that says that money moved: a decline is for an operator now
 		case postgres.Violates(err, "payments_refunds_within_amount"):
 			t.excess = true
 			continue

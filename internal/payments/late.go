@@ -19,7 +19,7 @@ func (s *Service) fenced(ctx context.Context, l idempotency.Lease, m movement, o
 	var settled bool
 	if ok, isSuccess := o.(gateway.Succeeded); isSuccess {
 		finding, err := s.settleCase(ctx, &caseFile{movement: m, execution: l.Execution()}, nil, testimony{
-			source: SourceOwner, outcome: ok, evidence: inHand(ok), id: ok.ID,
+			source: SourceOwner, outcome: ok, evidence: inHand(verdict{status: Success, pspID: ok.ID}), id: ok.ID,
 		})
 		if err != nil {
 			s.metrics.StoreFailed("settle")
@@ -35,12 +35,12 @@ func (s *Service) fenced(ctx context.Context, l idempotency.Lease, m movement, o
 	return answer, err
 }
 
-// inHand is the owner's success as evidence, in the words of the PSP's records.
-func inHand(ok gateway.Succeeded) []byte {
+// inHand is the owner's verdict as evidence, in the words of the PSP's records.
+func inHand(v verdict) []byte {
 	raw, err := json.Marshal(struct {
 		ID     string `json:"id"`
 		Status Status `json:"status"`
-	}{ok.ID, Success})
+	}{v.pspID, v.status})
 	if err != nil {
 		return nil // never of an id that passed for one
 	}

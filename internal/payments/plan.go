@@ -102,13 +102,19 @@ func belongsToAnother(err error) bool {
 	return postgres.Violates(err, "payments_psp_charge_unique") || postgres.Violates(err, "refunds_psp_refund_unique")
 }
 
+// underAnothersID is what evidence says whose id belongs to another payment or refund of ours. A decline moves no money, so it counts without its id:
+// otherwise its key would never have an end.
+func underAnothersID(o gateway.Outcome) gateway.Outcome {
+	if d, declined := o.(gateway.Declined); declined {
+		return gateway.Declined{Code: d.Code}
+	}
+	return namedTwice(o)
+}
+
 // namedTwice is a verdict under an id that already belongs to another payment or refund of ours.
 func namedTwice(o gateway.Outcome) gateway.Outcome {
-	evidence, err := json.Marshal(o)
-	if err != nil {
-		evidence = nil
-	}
 	v, _ := verdictOf(o)
+	evidence := evidenceOf(testimony{source: SourceOwner, evidence: inHand(v)})
 	return gateway.Indeterminate{
 		Reason: "answer names what the PSP did for another request", Contradiction: true, ID: v.pspID, Evidence: evidence,
 	}

@@ -39,6 +39,27 @@ func (i Inquiry) Own() []gateway.Record {
 	return slices.DeleteFunc(slices.Clone(found.Records), i.foreign)
 }
 
+// Knows gives the record by which the PSP says that it knows this movement. What it has declined does not count where it also lists under this key
+// something executed that refers to something else: then it contradicts itself, and an operator has to decide.
+func (i Inquiry) Knows() (r gateway.Record, known bool) {
+	own := i.Own()
+	for _, r := range own {
+		if r.Executed() {
+			return r, true
+		}
+	}
+	if len(own) == 0 || i.executedElsewhere() {
+		return gateway.Record{}, false
+	}
+	return own[0], true
+}
+
+// executedElsewhere reports whether the PSP lists, under this key, money that moved for something else.
+func (i Inquiry) executedElsewhere() bool {
+	found, _ := i.answer.(gateway.Found)
+	return slices.ContainsFunc(found.Records, func(r gateway.Record) bool { return r.Executed() && i.foreign(r) })
+}
+
 func (i Inquiry) foreign(r gateway.Record) bool {
 	id, ok := subjectOf(r)
 	return r.Reference != "" && (!ok || id != i.file.execution.Subject)
@@ -98,12 +119,8 @@ func (s *Service) RuleExecutedTx(ctx context.Context, tx pgx.Tx, i Inquiry, pspI
 // RuleNotExecutedTx releases an unknown key as not executed, in the operator's transaction. The inquiry must have found nothing of this movement,
 // after the settle window. It fails with ErrMoved when the key is not unknown any more, or has another open dead letter.
 func (s *Service) RuleNotExecutedTx(ctx context.Context, tx pgx.Tx, i Inquiry) error {
-	switch i.answer.(type) {
-	case gateway.NotFound, gateway.Found:
-		if len(i.Own()) > 0 {
-			return ErrMoved
-		}
-	default:
+	_, silent := i.answer.(gateway.LookupFailed)
+	if _, known := i.Knows(); known || silent || i.answer == nil {
 		return ErrMoved
 	}
 	note := idempotency.Note{Actor: string(SourceOperator), Reason: "an operator says, and the PSP with him: not executed"}

@@ -123,6 +123,15 @@ func TestRecordThatRefersToSomethingElseDecidesNothing(t *testing.T) {
 		}
 		s.wantRefused("not executed, and the PSP has one of this payment or of none", ErrMoved, func() error { return s.ruleNotExecuted(i) })
 	}
+	psp.onLookup(finds(refusedBy(g.record, "no_money")))
+	if r, known := g.inquire().Knows(); !known || r.ID != g.record.ID {
+		t.Errorf("the PSP's decline is not known: %+v", r)
+	}
+	psp.onLookup(finds(strange, refusedBy(g.record, "no_money")))
+	i = g.inquire()
+	if r, known := i.Knows(); known {
+		t.Errorf("a PSP that contradicts itself knows %+v: nothing could be decided", r)
+	}
 	if err := s.ruleNotExecuted(i); err != nil {
 		t.Error(err)
 	}

@@ -170,3 +170,17 @@ func TestTemporaryTableDoesNotBlindAGuard(t *testing.T) {
 		t.Fatalf("a key with a letter was released: %v", err)
 	}
 }
+
+// With a table of its own behind the trigger's function, the reconciler could write any tombstone.
+func TestTriggerOfTheOwnerServesNoOtherTable(t *testing.T) {
+	t.Parallel()
+	conn := login(t, pgtest.NewURL(t), postgres.Reconciler)
+	if _, err := conn.Exec(t.Context(), "CREATE TEMP TABLE mine (scope text, key text, generation integer)"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := conn.Exec(t.Context(), `CREATE TRIGGER mine AFTER DELETE ON mine REFERENCING OLD TABLE AS deleted
+		FOR EACH STATEMENT EXECUTE FUNCTION public.deleted_keys_leave_tombstones()`)
+	if pg, is := errors.AsType[*pgconn.PgError](err); !is || pg.Code != "42501" {
+		t.Fatalf("it is refused by %v", err)
+	}
+}

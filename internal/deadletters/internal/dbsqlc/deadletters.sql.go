@@ -315,7 +315,7 @@ func (q *Queries) OpenDeadLetter(ctx context.Context, arg OpenDeadLetterParams) 
 
 const otherOpenLetter = `-- name: OtherOpenLetter :one
 SELECT d.id FROM dead_letters AS d
-WHERE d.scope = $1 AND d.key = $2 AND d.generation = $3 AND d.status = 'open' AND d.id <> $4
+WHERE d.scope = $1 AND d.key = $2 AND d.generation = $3 AND d.status = 'open' AND d.id <> $4 AND d.kind <> 'job_discarded'
   AND (d.subject IS NULL OR $5::uuid IS NULL OR d.subject = $5::uuid)
 ORDER BY d.opened_at, d.id LIMIT 1
 `
@@ -328,7 +328,7 @@ type OtherOpenLetterParams struct {
 	Subject    *uuid.UUID
 }
 
-// The oldest other letter that holds the key for what it stands for.
+// The oldest other letter that holds the key for what it stands for. That a job has failed holds nothing.
 func (q *Queries) OtherOpenLetter(ctx context.Context, arg OtherOpenLetterParams) (uuid.UUID, error) {
 	row := q.db.QueryRow(ctx, otherOpenLetter,
 		arg.Scope,

@@ -1057,7 +1057,7 @@ type SettleKeyParams struct {
 // edge starts from the state that the caller has seen, so whoever moves the key first makes the others look again. A
 // completion this late keeps the key for a whole retention from now: pruned at once, the client's next retry would be a new
 // generation, and a second charge. A decline (unless_charged) does not pass while an open dead letter of the key says that money moved: nobody may be
-// told of a refusal then.
+// told of a refusal then. One that is opened while this waits for the row is seen by the trigger idempotency_keys_dead_lettered_stay.
 func (q *Queries) SettleKey(ctx context.Context, arg SettleKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, settleKey,
 		arg.Retention,
