@@ -43,7 +43,7 @@ func mustHappen(of length, deletes bool, without []plan.BlowKind) []required {
 	}
 	add(quickRun, "fault", "pm_ok", "pm_declined", "pm_slow", "pm_timeout_charged", "pm_silent_charged", "pm_timeout_not_charged", "pm_500_charged",
 		"pm_500_not_charged", "pm_never", "pm_reset_charged", "pm_late_charge", "pm_wrong_amount", "pm_stuck", "pm_forgotten_key")
-	add(quickRun, "entry", plan.Odd()...)
+	add(normalRun, "entry", plan.Odd()...)
 	add(quickRun, "webhook", "duplicate", "reorder", "delay", "drop", "forge", "stale")
 	add(quickRun, "mangled call", "cut before", "500 before", "cut after", "half an answer", "500 after", "400 after")
 	add(quickRun, "answer", "201", "202", "402 payment_declined", "409 idempotency_key_in_progress",
@@ -61,7 +61,7 @@ func mustHappen(of length, deletes bool, without []plan.BlowKind) []required {
 func addEnds(add func(since length, group string, names ...string), deletes bool) {
 	add(quickRun, "edge", "completed → expired by pruner", "failed_retryable → expired by pruner", "expired → in_progress by request")
 	add(quickRun, "key used again", "expired")
-	add(quickRun, "answer after expired", "201", "202")
+	add(normalRun, "answer after expired", "201", "202")
 	if deletes {
 		add(normalRun, "edge", "expired → none")
 		add(normalRun, "key used again", "deleted")
@@ -70,8 +70,8 @@ func addEnds(add func(since length, group string, names ...string), deletes bool
 	}
 	add(quickRun, "webhook", "grown old", "pruned")
 	add(quickRun, "answer", "429 rate_limited")
-	add(quickRun, "statement", "breaks")
-	add(quickRun, "lie refused", "stale-version", "not-executed")
+	add(normalRun, "statement", "breaks")
+	add(normalRun, "lie refused", "stale-version", "not-executed")
 	add(normalRun, "lie refused", "another-charge")
 }
 
@@ -83,7 +83,8 @@ func addEdges(add func(since length, group string, names ...string)) {
 		"unknown → failed_retryable by lookup", "failed_retryable → in_progress by request", "unknown → completed by operator")
 	add(normalRun, "edge", "in_progress → completed by webhook", "in_progress → unknown by request")
 	add(longRun, "edge", "unknown → completed by scan", "failed_retryable → completed")
-	add(quickRun, "letter", "psp_contradicts_request", "contradicts_completed", "duplicate_movement")
+	add(quickRun, "letter", "psp_contradicts_request")
+	add(normalRun, "letter", "contradicts_completed", "duplicate_movement")
 	add(normalRun, "letter", "other_account", "unreadable_record")
 	add(normalRun, "letter", "lookups_exhausted")
 	add(normalRun, "metric", "commit_ambiguous_total")

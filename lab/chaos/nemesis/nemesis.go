@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"payonce/internal/e2e/pgproxy"
@@ -46,7 +47,7 @@ type Nemesis struct {
 	o         Options
 	guards    map[*world.Process]*sync.Mutex // held by the blow that has the process
 	postgres  sync.Mutex
-	late      sync.Mutex // held while charges are late
+	mangled   atomic.Uint64 // calls so far
 	luck      *luck
 	processes []*world.Process
 }

@@ -36,8 +36,6 @@ func (n *Nemesis) prepare(b plan.Blow) (target string, do deed) {
 		return "postgres", n.endSessions
 	case plan.LockTables:
 		return "postgres", n.lockTables
-	case plan.ForgetKeys:
-		return n.o.World.PSP.Name, n.forgetKeys
 	case plan.AgeWebhooks:
 		return "postgres", n.ageWebhooks
 	case plan.FrontAway:

@@ -2,7 +2,6 @@ package nemesis
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"payonce/lab/httpproxy"
@@ -29,7 +28,7 @@ func (n *Nemesis) mangleCalls(ctx context.Context, p *world.Process, d time.Dura
 			if !n.luck.below(mangleShare) {
 				return httpproxy.Pass
 			}
-			how := mangled[n.luck.pick(len(mangled))]
+			how := mangled[int(n.mangled.Add(1))%len(mangled)] // in turn: a short run has each of them
 			n.o.Tally.One("mangled call", how.name)
 			return how.do
 		})
@@ -58,31 +57,9 @@ func (n *Nemesis) frontAway(ctx context.Context, d time.Duration) bool {
 // maxHeld is how many charges are held at a time.
 const maxHeld = 8
 
-const forgetEvery = 100 * time.Millisecond
-
-// forgetKeys has the PSP forget its keys at every moment, between a send and what follows on it. Its records stay. It does not while charges are late
-// that it would know by their keys alone: that much a PSP has to promise.
-func (n *Nemesis) forgetKeys(ctx context.Context, d time.Duration) bool {
-	n.late.Lock()
-	defer n.late.Unlock()
-	client := world.NewClient()
-	defer client.Close()
-	did := false
-	for end := time.Now().Add(d); time.Now().Before(end); {
-		a, err := client.Do(ctx, n.o.World.PSP.Address, world.Request{Method: http.MethodDelete, Path: "/_keys"})
-		did = did || err == nil && a.Status == http.StatusOK
-		if !wait(ctx, forgetEvery) {
-			break
-		}
-	}
-	return did
-}
-
 // holdCharges keeps the next charges on their way for so long that everybody has given them up: by then their keys may have been released as not
 // executed, and clients may have sent them again. The PSP breaks its word thereby that nothing is so late.
 func (n *Nemesis) holdCharges(ctx context.Context, p *world.Process, d time.Duration) bool {
-	n.late.Lock()
-	defer n.late.Unlock()
 	coming, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	var all []*httpproxy.Event

@@ -30,7 +30,6 @@ const (
 	FrontAway       BlowKind = "front-away"   // where webhooks come in
 	MangleCalls     BlowKind = "mangle-calls" // to the PSP: cut before, cut after, half an answer, a 500
 	HoldCharges     BlowKind = "hold-charges" // on their way to the PSP, until after the settle window
-	ForgetKeys      BlowKind = "forget-keys"  // the PSP does, all of them, again and again: what is sent again is executed again
 	AgeWebhooks     BlowKind = "age-webhooks" // WEBHOOK_RETENTION has passed for those that are processed
 )
 
@@ -57,7 +56,6 @@ var deck = []struct {
 	{FrontAway, time.Second, 3 * time.Second},
 	{MangleCalls, 2 * time.Second, 4 * time.Second},
 	{HoldCharges, 7 * time.Second, 9 * time.Second},
-	{ForgetKeys, time.Second, 3 * time.Second},
 	{AgeWebhooks, 0, 0},
 }
 
