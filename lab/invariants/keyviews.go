@@ -91,14 +91,21 @@ func (k *keyRow) upToThen(then, shown document) document {
 	return shown
 }
 
+// mostLines is how many lines of a timeline are shown, the newest. Of a longer one, nothing is added that is not written down.
+const mostLines = 200
+
 // timeline is the key's life, with the two steps of the happy path that are not written down.
 func (k *keyRow) timeline(t timeline) []map[string]jsontext.Value {
 	const inProgress, completed = string(idempotency.InProgressStatus), string(idempotency.CompletedStatus)
 	written := t.events
+	whole := len(written) < mostLines
+	if !whole {
+		written = written[len(written)-mostLines:]
+	}
 	events := []eventRow{{At: k.Created, Actor: "request", To: inProgress, Attempt: 1, Generation: t.first(), Reason: "reserved"}}
 	events = append(events, written...)
 	told := slices.ContainsFunc(written, func(e eventRow) bool { return e.To == completed && e.From != completed && e.Generation == k.Generation })
-	if k.ResponseStatus != nil && !told {
+	if k.ResponseStatus != nil && whole && !told {
 		events = append(events, eventRow{
 			At: *k.Finished, Actor: "owner", From: inProgress, To: completed, Attempt: k.Attempt, Generation: k.Generation,
 			Reason: "the PSP answered; the response is stored",
