@@ -109,7 +109,7 @@ func TestClientThatHangsUpIsRecordedWithoutAnAnswer(t *testing.T) {
 		return http.StatusCreated, paidBody
 	})
 	e := b.errand(plan.HangUp)
-	e.HangUps = []time.Duration{time.Millisecond}
+	e.HangUps = []time.Duration{time.Second} // the request has arrived by then
 	b.carryOut(t.Context(), e)
 	operations := b.recorder.Operations()
 	if len(operations) != 2 || operations[0].Answered() || operations[0].Failure == "" || !operations[1].Answered() {
