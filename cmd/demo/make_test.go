@@ -37,6 +37,7 @@ func TestMakeSaysInOneLineWhichGoItNeeds(t *testing.T) {
 		{"demo", other, `^go: cannot find main module\n`}, // it is new enough, and something else is wrong
 	} {
 		cmd := exec.CommandContext(t.Context(), "make", "-C", "../..", "--no-print-directory", c.target, "GO="+c.command)
+		cmd.Env = append(os.Environ(), "MAKELEVEL=0", "MAKEFLAGS=", "MFLAGS=") // the tests may have been started by make
 		out, err := cmd.CombinedOutput()
 		if err == nil || !regexp.MustCompile(c.want+`make: \*\*\* .*\n$|`+c.want+`.*\nmake: \*\*\* .*\n$`).Match(out) {
 			t.Errorf("make %s GO=%s: %v\n%s", c.target, c.command, err, out)

@@ -152,7 +152,7 @@ func TestScanThatKeepsFailingIsAnOperatorsCase(t *testing.T) {
 	w := setupOpen(t, func(o *options) { o.between = way.wrap })
 	w.disorder(`"drop":1`)
 	failed := func() int {
-		return w.count("SELECT coalesce(max(failed_runs), 0) FROM ledger_watermarks WHERE account = 'acme' AND object = 'charge'")
+		return w.count("SELECT coalesce(max(failed_runs), 0) FROM ledger_watermarks WHERE account = 'acme'") // whichever of its lists is ahead
 	}
 	way.deaf.Store(true)
 	r := w.reconcile(scanning)
