@@ -3,6 +3,8 @@ package payments
 import (
 	"context"
 	"errors"
+	"maps"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 // board is what the looks see: which keys are in flight, or that the database is away.
 type board struct {
+	mu       sync.Mutex
 	inFlight map[idempotency.Ref]bool
 	away     error
 	looks    int
@@ -19,9 +22,21 @@ type board struct {
 }
 
 func (b *board) look(_ context.Context, refs []idempotency.Ref) (map[idempotency.Ref]bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.looks++
 	b.asked = len(refs)
-	return b.inFlight, b.away
+	return maps.Clone(b.inFlight), b.away
+}
+
+// becomes is what the next looks see.
+func (b *board) becomes(away error, inFlight ...idempotency.Ref) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.away, b.inFlight = away, map[idempotency.Ref]bool{}
+	for _, ref := range inFlight {
+		b.inFlight[ref] = true
+	}
 }
 
 func over(ended <-chan struct{}) bool {
@@ -37,7 +52,8 @@ func TestOneLookIsForAllWhoWaitAndThereIsNoneForNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		one, two := idempotency.StoredRef("acme POST /payments", "order-0000000001"), idempotency.StoredRef("acme POST /payments", "order-0000000002")
-		b := &board{inFlight: map[idempotency.Ref]bool{one: true, two: true}}
+		b := &board{}
+		b.becomes(nil, one, two)
 		w := newWaits(b.look)
 		passes := func(looks int) {
 			<-time.NewTimer(time.Duration(looks)*lookInterval + lookInterval/2).C
@@ -53,19 +69,18 @@ func TestOneLookIsForAllWhoWaitAndThereIsNoneForNobody(t *testing.T) {
 		if b.looks != 3 || b.asked != 2 {
 			t.Fatalf("%d looks, the last at %d keys", b.looks, b.asked)
 		}
-		b.away = errors.New("away")
-		b.inFlight = nil
+		b.becomes(errors.New("away"))
 		passes(1)
 		if over(ended[0]) {
 			t.Fatal("a look that failed tells an end")
 		}
-		b.away, b.inFlight = nil, map[idempotency.Ref]bool{two: true}
+		b.becomes(nil, two)
 		passes(1)
 		if !over(ended[0]) || !over(ended[2]) || over(ended[3]) {
 			t.Fatal("the end of the first key is not told, or one of the second")
 		}
 		// It is executed once more, and waited for again, before all have left.
-		b.inFlight[one] = true
+		b.becomes(nil, one, two)
 		e, l := w.join(one)
 		for _, each := range leave[:3] {
 			each()
