@@ -190,9 +190,3 @@ func (l *luck) below(share float64) bool {
 	defer l.mu.Unlock()
 	return l.rand.Float64() < share
 }
-
-func (l *luck) pick(n int) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.rand.IntN(n)
-}

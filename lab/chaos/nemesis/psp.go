@@ -28,7 +28,7 @@ func (n *Nemesis) mangleCalls(ctx context.Context, p *world.Process, d time.Dura
 			if !n.luck.below(mangleShare) {
 				return httpproxy.Pass
 			}
-			how := mangled[int(n.mangled.Add(1))%len(mangled)] // in turn: a short run has each of them
+			how := mangled[n.mangled.Add(1)%uint64(len(mangled))] // in turn: a short run has each of them
 			n.o.Tally.One("mangled call", how.name)
 			return how.do
 		})
