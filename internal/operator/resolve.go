@@ -84,7 +84,7 @@ func (d *Desk) decide(ctx context.Context, letter deadletters.Letter, asked Deci
 		return letter, refuse(Conflict, "Somebody else has resolved this letter at the same moment.")
 	case errors.Is(err, payments.ErrMoved), errors.Is(err, idempotency.ErrNoKey):
 		return letter, refuse(Conflict, "The key has moved since the PSP was asked. Look at the letter again.")
-	case isTaken(err):
+	case payments.BelongsToAnother(err):
 		return letter, refuse(ContradictsPSP, "That id of the PSP's belongs to another payment or refund. Name the right one as pspId.")
 	case err != nil:
 		return letter, fmt.Errorf("resolve: %w", err)

@@ -12,7 +12,6 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
-	"payonce/internal/postgres"
 )
 
 // ruleExecuted completes the letter's key as a success. The PSP is asked, and overrules the operator where it knows better; where it is
@@ -28,7 +27,7 @@ func (d *Desk) ruleExecuted(ctx context.Context, letter deadletters.Letter, aske
 	}
 	return func(ctx context.Context, tx pgx.Tx, _ idempotency.Status) error {
 		err := d.ruleTx(ctx, tx, inquiry, pspID)
-		if isTaken(err) && saysSo(inquiry, pspID) {
+		if payments.BelongsToAnother(err) && saysSo(inquiry, pspID) {
 			// The PSP has answered another payment with this one's id. The row cannot have the id, but its key must have an end.
 			err = d.payments.RuleExecutedTx(ctx, tx, inquiry, payments.OperatorPSPID+letter.ID.String())
 		}
@@ -41,11 +40,6 @@ func (d *Desk) ruleTx(ctx context.Context, tx pgx.Tx, i payments.Inquiry, pspID 
 	return pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error {
 		return d.payments.RuleExecutedTx(ctx, savepoint, i, pspID)
 	})
-}
-
-// isTaken reports whether an id was refused because another payment or refund of ours has it.
-func isTaken(err error) bool {
-	return postgres.Violates(err, "payments_psp_charge_unique") || postgres.Violates(err, "refunds_psp_refund_unique")
 }
 
 // saysSo reports whether the PSP's own record of that id refers to the letter's payment or refund. One that refers to nothing may be about the row that

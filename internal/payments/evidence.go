@@ -143,7 +143,7 @@ func (s *Service) settleCase(ctx context.Context, c *caseFile, before *keyState,
 		}
 		done, err := s.write(ctx, c, w, try > 0)
 		switch {
-		case belongsToAnother(err):
+		case BelongsToAnother(err):
 			t.outcome = underAnothersID(t.outcome)
 			continue
 		case postgres.Violates(err, "idempotency_keys_dead_lettered_stay"):

@@ -97,8 +97,8 @@ func (s *Service) letter(l idempotency.Lease, m movement, o gateway.Indeterminat
 	return letter, err
 }
 
-// belongsToAnother reports whether a verdict was refused for its id, which another payment or refund of ours has.
-func belongsToAnother(err error) bool {
+// BelongsToAnother reports whether a verdict was refused for its id, which another payment or refund of ours has.
+func BelongsToAnother(err error) bool {
 	return postgres.Violates(err, "payments_psp_charge_unique") || postgres.Violates(err, "refunds_psp_refund_unique")
 }
 

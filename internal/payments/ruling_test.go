@@ -302,7 +302,7 @@ func TestRulingUnderTheIDOfAnotherPaymentIsRefused(t *testing.T) {
 	other := s.charging("order-0000000001").succeeded()
 	g := s.charging("order-0000000002").lost()
 	before := s.everything()
-	if err := s.ruleExecuted(g.inquire(), other.record.ID); !belongsToAnother(err) || s.everything() != before {
+	if err := s.ruleExecuted(g.inquire(), other.record.ID); !BelongsToAnother(err) || s.everything() != before {
 		t.Fatalf("error %v", err)
 	}
 }

@@ -26,7 +26,7 @@ func (s *Service) settle(ctx context.Context, l idempotency.Lease, m movement, o
 			return plan.answer, nil // Crash window 4: written, not answered.
 		case err == nil:
 			return s.fenced(ctx, l, m, o)
-		case belongsToAnother(err):
+		case BelongsToAnother(err):
 			return s.settle(ctx, l, m, namedTwice(o))
 		case postgres.RolledBack(err) && !postgres.Unavailable(err):
 			s.metrics.StoreFailed("settle")
