@@ -37,6 +37,7 @@ func (a Action) after() bool { return a >= CutAfter }
 // Event is an action that waits for one call.
 type Event struct {
 	name string
+	fits func(Call) bool
 	do   Action
 	met  bool // guarded by Proxy.mu
 

@@ -107,7 +107,13 @@ func (p *Proxy) Close() {
 
 // On has the next call of that name meet the action. Each call meets one event at most: the one that was asked for first.
 func (p *Proxy) On(name string, do Action) *Event {
+	return p.OnWhere(name, func(Call) bool { return true }, do)
+}
+
+// OnWhere is On for the next call of that name that fits.
+func (p *Proxy) OnWhere(name string, fits func(Call) bool, do Action) *Event {
 	e := newEvent(name, do)
+	e.fits = fits
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.events = append(p.events, e)
@@ -137,7 +143,7 @@ func (p *Proxy) meet(c Call) *Event {
 		return nil
 	}
 	for _, e := range p.events {
-		if !e.met && e.name == c.Name {
+		if !e.met && e.name == c.Name && e.fits(c) {
 			e.met = true
 			return e
 		}

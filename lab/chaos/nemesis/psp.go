@@ -1,6 +1,7 @@
 package nemesis
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -64,7 +65,7 @@ func (n *Nemesis) holdCharges(ctx context.Context, p *world.Process, d time.Dura
 	defer cancel()
 	var all []*httpproxy.Event
 	for range maxHeld {
-		held := p.PSP.On(world.Charge, httpproxy.HoldBefore)
+		held := p.PSP.OnWhere(world.Charge, showsLate, httpproxy.HoldBefore)
 		defer held.Release()
 		all = append(all, held)
 	}
@@ -79,6 +80,12 @@ func (n *Nemesis) holdCharges(ctx context.Context, p *world.Process, d time.Dura
 	defer done()
 	_ = all[0].Landed(landing) // or its sender was killed meanwhile
 	return true
+}
+
+// showsLate reports whether Payonce can come to know of a charge that lands when everybody has given it up. A stuck charge is in no list, so that only
+// the settlement file would tell. A PSP that has forgotten the key charges it once more, and that is a fault of its own.
+func showsLate(c httpproxy.Call) bool {
+	return !bytes.Contains(c.Body, []byte(`"pm_stuck"`)) && !bytes.Contains(c.Body, []byte(`"pm_forgotten_key"`))
 }
 
 // landLimit is how long a charge may take to the PSP when it is let go.
