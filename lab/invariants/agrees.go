@@ -54,6 +54,9 @@ func differences(w world) []difference {
 		switch {
 		case row.PSPID == "" && row.Decline == unrecorded:
 			// If it has a record all the same, that is seen from the other side.
+		case row.PSPID == "" && slices.ContainsFunc(w.ledger.Charges, func(e Entry) bool { return w.books.declinedUnderAnothersID(e, row) }),
+			row.PSPID == "" && slices.ContainsFunc(w.ledger.Refunds, func(e Entry) bool { return w.books.declinedUnderAnothersID(e, row) }):
+			// The PSP has declined it under an id that another row has.
 		case strings.HasPrefix(row.PSPID, payments.OperatorPSPID):
 			if !w.books.ruled(row) {
 				all = append(all, difference{row: row, what: "an operator has vouched for it, and no letter says so"})
@@ -100,6 +103,8 @@ func (b *books) compare(e *Entry) (difference, bool) {
 		d.what = fmt.Sprintf("%s at the PSP as %s, %s here", e.Status, e.ID, row.Status)
 		d.unsettled = !row.isFinal()
 		d.excuses = kindsFor(payments.Status(row.Status))
+	case b.declinedUnderAnothersID(*e, row):
+		return d, false
 	case e.ID != row.PSPID:
 		d.what = fmt.Sprintf("%s at the PSP, %s here", e.ID, row.PSPID)
 		d.unsettled = strings.HasPrefix(row.PSPID, payments.OperatorPSPID) // the first record that comes to light gives it its name
@@ -109,6 +114,20 @@ func (b *books) compare(e *Entry) (difference, bool) {
 		return d, false
 	}
 	return d, true
+}
+
+// declinedUnderAnothersID reports whether both sides have declined it, and here it has no id since another row has the PSP's: an operator has taken that id for
+// the other row. A decline moves no money, so it counts without its id.
+func (b *books) declinedUnderAnothersID(e Entry, row *movementRow) bool {
+	if e.Executed() || row.Status != string(payments.Refused) || row.PSPID != "" || e.Reference != row.String() {
+		return false
+	}
+	for _, m := range b.subjects {
+		if m != row && m.PSPID == e.ID {
+			return true
+		}
+	}
+	return false
 }
 
 func (b *books) otherTerms(e *Entry, row *movementRow) string {
