@@ -119,7 +119,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	defer stopPSP()
 	context.AfterFunc(ctx, func() { say("stopping: payments in flight are finished first; Ctrl-C again ends at once") })
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return app.ServeMockPSP(pspContext, at.psp, psp, pspConfig.SlowDelay) })
+	group.Go(func() error { return psp.Serve(pspContext, at.psp) })
 	group.Go(func() error { return database.watch(ctx) })
 	group.Go(func() error {
 		defer stopPSP()

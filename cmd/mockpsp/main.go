@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 		return errors.Join(fmt.Errorf("start with MOCKPSP_LEDGER=%s: %w", set.Ledger, err), listener.Close())
 	}
 	log.Info("mock PSP is ready", "url", "http://"+listener.Addr().String(), "ledger", set.Ledger, "seed", set.Seed)
-	return app.ServeMockPSP(ctx, listener, psp, set.SlowDelay)
+	return psp.Serve(ctx, listener)
 }
 
 // pspConfig turns the settings into the PSP's config.

@@ -39,7 +39,7 @@ func settings(t *testing.T, env map[string]string) config.API {
 	return c
 }
 
-// pspServed is a mock PSP behind ServeMockPSP. end stops it and waits.
+// pspServed is a mock PSP that serves. end stops it and waits.
 func pspServed(t *testing.T) (psp *mockpsp.Server, url string, end func() error) {
 	t.Helper()
 	psp, err := mockpsp.New(mockpsp.DefaultConfig())
@@ -52,7 +52,7 @@ func pspServed(t *testing.T) (psp *mockpsp.Server, url string, end func() error)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- app.ServeMockPSP(ctx, l, psp, time.Second) }()
+	go func() { ended <- psp.Serve(ctx, l) }()
 	return psp, "http://" + l.Addr().String(), func() error {
 		cancel()
 		select {

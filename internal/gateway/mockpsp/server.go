@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Server is the mock PSP. It is an [http.Handler]; its caller owns the listener.
+// Server is the mock PSP. It is an [http.Handler], and [Server.Serve] serves it; its caller opens the listener.
 type Server struct {
 	config     Config
 	secretHash [sha256.Size]byte

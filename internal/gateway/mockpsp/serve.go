@@ -1,4 +1,4 @@
-package app
+package mockpsp
 
 import (
 	"context"
@@ -9,20 +9,18 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"payonce/internal/gateway/mockpsp"
 )
 
-// mockPSPStopLimit is how long answers of the mock PSP that are being sent may take at the end.
-const mockPSPStopLimit = 10 * time.Second
+// stopLimit is how long answers that are being sent may take at the end.
+const stopLimit = 10 * time.Second
 
-// ServeMockPSP serves psp until ctx ends. It ends cleanly, also while requests are held that never get an answer.
-func ServeMockPSP(ctx context.Context, l net.Listener, psp *mockpsp.Server, slowDelay time.Duration) error {
+// Serve serves the PSP until ctx ends, and closes it. It ends cleanly, also while requests are held that never get an answer.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
-		Handler:           psp,
+		Handler:           s,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      60*time.Second + slowDelay,
+		WriteTimeout:      60*time.Second + s.config.SlowDelay,
 		// Longer than a client keeps idle connections (20 s), so that it is never the server that closes one first.
 		IdleTimeout:    120 * time.Second,
 		MaxHeaderBytes: 16 << 10,
@@ -36,17 +34,17 @@ func ServeMockPSP(ctx context.Context, l net.Listener, psp *mockpsp.Server, slow
 	})
 	group.Go(func() error {
 		<-ctx.Done()
-		return stopMockPSP(context.WithoutCancel(ctx), server, psp)
+		return s.stop(context.WithoutCancel(ctx), server)
 	})
 	return group.Wait()
 }
 
-// stopMockPSP closes both at once: Shutdown waits for the requests that only Close ends.
-func stopMockPSP(ctx context.Context, server *http.Server, psp *mockpsp.Server) error {
-	ctx, cancel := context.WithTimeout(ctx, mockPSPStopLimit)
+// stop closes both at once: Shutdown waits for the requests that only Close ends.
+func (s *Server) stop(ctx context.Context, server *http.Server) error {
+	ctx, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
 	var group errgroup.Group
-	group.Go(psp.Close)
+	group.Go(s.Close)
 	group.Go(func() error {
 		if err := server.Shutdown(ctx); err != nil {
 			return fmt.Errorf("shut down mock PSP: %w", errors.Join(err, server.Close()))
