@@ -11,8 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"payonce/demo/embeddedpg"
 	"payonce/internal/app"
-	"payonce/internal/embeddedpg"
 	"payonce/internal/postgres"
 	"payonce/internal/tenants"
 )

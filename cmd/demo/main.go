@@ -17,10 +17,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"payonce/demo/mockpsp"
 	"payonce/internal/app"
 	"payonce/internal/cli"
 	"payonce/internal/config"
-	"payonce/internal/gateway/mockpsp"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/embeddedpg"
+	"payonce/demo/embeddedpg"
 	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
 )

@@ -2,7 +2,7 @@
 // /_requests and /_webhooks, and a page at / for people. It sends its webhooks to MOCKPSP_WEBHOOK_URL.
 //
 // It is wiring only: it owns the settings, the port and the order of stopping. What a provider does, and how it fails,
-// is in internal/gateway/mockpsp. It ends cleanly at Ctrl-C, also while requests are held that never get an answer.
+// is in demo/mockpsp. It ends cleanly at Ctrl-C, also while requests are held that never get an answer.
 package main
 
 import (
@@ -15,9 +15,9 @@ import (
 	"os"
 	"strings"
 
+	"payonce/demo/mockpsp"
 	"payonce/internal/app"
 	"payonce/internal/cli"
-	"payonce/internal/gateway/mockpsp"
 )
 
 func main() {

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"payonce/demo/mockpsp"
 	"payonce/internal/cli"
-	"payonce/internal/gateway/mockpsp"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"payonce/internal/gateway/mockpsp"
+	"payonce/demo/mockpsp"
 )
 
 // verifying answers 204 to what is signed with the demo's secret, and 401 to the rest. Arrived receives its statuses.

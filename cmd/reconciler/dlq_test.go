@@ -17,9 +17,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"payonce/demo/mockpsp"
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
-	"payonce/internal/gateway/mockpsp"
 	"payonce/internal/idempotency"
 	"payonce/internal/operator"
 	"payonce/internal/payments"

@@ -15,9 +15,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"payonce/demo/mockpsp"
 	"payonce/internal/app"
 	"payonce/internal/config"
-	"payonce/internal/gateway/mockpsp"
 	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
 	"payonce/internal/tenants"

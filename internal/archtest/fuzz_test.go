@@ -35,14 +35,33 @@ var parsers = map[string]string{
 	"internal/config.publicURLFrom":    "FuzzLoad",
 	"internal/deadletters.ParseCursor": "FuzzParseCursor",
 
-	"internal/embeddedpg.attached":     "- names of directories in /proc",
-	"internal/embeddedpg.dropAccounts": "- the system's own accounts",
-	"internal/embeddedpg.logTail":      "FuzzLogTail",
-	"internal/embeddedpg.mayDropRoot":  "- /proc/self/status",
-	"internal/embeddedpg.newestFirst":  "- an order of places to look at, whatever they are called",
-	"internal/embeddedpg.parseVersion": "FuzzVersion",
-	"internal/embeddedpg.postmaster":   "FuzzPostmasterPID",
-	"internal/embeddedpg.restoreLinks": "- a file of the pinned package whose programs are run",
+	"demo/embeddedpg.attached":     "- names of directories in /proc",
+	"demo/embeddedpg.dropAccounts": "- the system's own accounts",
+	"demo/embeddedpg.logTail":      "FuzzLogTail",
+	"demo/embeddedpg.mayDropRoot":  "- /proc/self/status",
+	"demo/embeddedpg.newestFirst":  "- an order of places to look at, whatever they are called",
+	"demo/embeddedpg.parseVersion": "FuzzVersion",
+	"demo/embeddedpg.postmaster":   "FuzzPostmasterPID",
+	"demo/embeddedpg.restoreLinks": "- a file of the pinned package whose programs are run",
+
+	"demo/mockpsp.checkWebhooks":  "- one URL, of who starts it",
+	"demo/mockpsp.curl":           "- what checkWebhooks has taken",
+	"demo/mockpsp.getSettlement":  "- package time alone",
+	"demo/mockpsp.keyedBody":      "- package mime alone",
+	"demo/mockpsp.parseCharge":    "FuzzChargeBody",
+	"demo/mockpsp.parseCursor":    "FuzzListQuery",
+	"demo/mockpsp.parseFaults":    "FuzzFaults",
+	"demo/mockpsp.parseListQuery": "FuzzListQuery",
+	"demo/mockpsp.parseRefund":    "FuzzRefundBody",
+	"demo/mockpsp.parseResend":    "FuzzResend",
+	"demo/mockpsp.parseStrictly":  "FuzzChargeBody",
+	"demo/mockpsp.readRates":      "FuzzRateForm",
+	"demo/mockpsp.receiverOf":     "- what checkWebhooks has taken",
+	"demo/mockpsp.replay":         "FuzzWebhookFile",
+	"demo/mockpsp.restore":        "FuzzLedgerFile",
+	"demo/mockpsp.set":            "FuzzListQuery",
+	"demo/mockpsp.view":           "- what checkWebhooks has taken",
+	"demo/mockpsp.webhookKey":     "- one secret, of who starts it",
 
 	"internal/gateway.New":           "- PSP_URL, which is FuzzLoad's",
 	"internal/gateway.ParseRecord":   "FuzzParseRecord",
@@ -56,25 +75,6 @@ var parsers = map[string]string{
 	"internal/gateway.parsePage":     "FuzzPage",
 	"internal/gateway.record":        "FuzzSettlement",
 	"internal/gateway.refusedBy":     "FuzzReply",
-
-	"internal/gateway/mockpsp.checkWebhooks":  "- one URL, of who starts it",
-	"internal/gateway/mockpsp.curl":           "- what checkWebhooks has taken",
-	"internal/gateway/mockpsp.getSettlement":  "- package time alone",
-	"internal/gateway/mockpsp.keyedBody":      "- package mime alone",
-	"internal/gateway/mockpsp.parseCharge":    "FuzzChargeBody",
-	"internal/gateway/mockpsp.parseCursor":    "FuzzListQuery",
-	"internal/gateway/mockpsp.parseFaults":    "FuzzFaults",
-	"internal/gateway/mockpsp.parseListQuery": "FuzzListQuery",
-	"internal/gateway/mockpsp.parseRefund":    "FuzzRefundBody",
-	"internal/gateway/mockpsp.parseResend":    "FuzzResend",
-	"internal/gateway/mockpsp.parseStrictly":  "FuzzChargeBody",
-	"internal/gateway/mockpsp.readRates":      "FuzzRateForm",
-	"internal/gateway/mockpsp.receiverOf":     "- what checkWebhooks has taken",
-	"internal/gateway/mockpsp.replay":         "FuzzWebhookFile",
-	"internal/gateway/mockpsp.restore":        "FuzzLedgerFile",
-	"internal/gateway/mockpsp.set":            "FuzzListQuery",
-	"internal/gateway/mockpsp.view":           "- what checkWebhooks has taken",
-	"internal/gateway/mockpsp.webhookKey":     "- one secret, of who starts it",
 
 	"internal/httpapi.bearer":         "FuzzBearer",
 	"internal/httpapi.checkSyntax":    "FuzzDecodeBody",
@@ -140,7 +140,7 @@ func parserBreaches(sources []source, table map[string]string) []breach {
 	var breaches []breach
 	missing, targets := maps.Clone(table), map[string]bool{}
 	for _, file := range sources {
-		product := (strings.HasPrefix(file.dir, "cmd/") || strings.HasPrefix(file.dir, "internal/")) && !file.generated &&
+		product := (strings.HasPrefix(file.dir, "cmd/") || strings.HasPrefix(file.dir, "demo/") || strings.HasPrefix(file.dir, "internal/")) && !file.generated &&
 			!slices.ContainsFunc(testTools, func(dir string) bool { return file.dir == dir || strings.HasPrefix(file.dir, dir+"/") })
 		for _, declaration := range file.syntax.Decls {
 			function, ok := declaration.(*ast.FuncDecl)

@@ -41,14 +41,15 @@ func TestImportTableLetsTheDesignBe(t *testing.T) {
 	t.Parallel()
 	wantNone(t, importBreaches(parse(t, map[string]string{
 		"cmd/api/a.go":               importing("payonce/internal/app"),
-		"internal/app/a.go":          importing("payonce/internal/gateway/mockpsp") + importing("github.com/riverqueue/river"),
+		"cmd/demo/a.go":              importing("payonce/demo/mockpsp") + importing("payonce/demo/embeddedpg"),
+		"internal/app/a.go":          importing("github.com/riverqueue/river"),
 		"internal/httpapi/a.go":      importing("github.com/go-chi/chi/v5") + importing("payonce/internal/payments"),
 		"internal/payments/a.go":     importing("payonce/internal/idempotency") + importing("payonce/internal/gateway"),
 		"internal/postgres/a.go":     importing("payonce/db/migrations") + importing("github.com/jackc/pgx/v5"),
-		"internal/pgtest/a.go":       importing("payonce/internal/embeddedpg"),
+		"internal/pgtest/a.go":       importing("payonce/demo/embeddedpg"),
 		"internal/e2e/contract/a.go": importing("payonce/internal/app") + importing("payonce/internal/pgtest"),
 		"internal/reconcile/a.go":    importing("github.com/riverqueue/river"),
-		"internal/gateway/a_test.go": importing("payonce/internal/gateway/mockpsp"),
+		"internal/gateway/a_test.go": importing("payonce/demo/mockpsp"),
 	})))
 }
 

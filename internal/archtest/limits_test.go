@@ -53,9 +53,9 @@ func TestSleepIsRefused(t *testing.T) {
 	t.Parallel()
 	sleeping := "import \"time\"\nvar x = time.Sleep\n"
 	wantNone(t, sleepBreaches(parse(t, map[string]string{
-		"internal/gateway/mockpsp/a.go": sleeping,
-		"internal/payments/a_test.go":   sleeping,
-		"internal/payments/b.go":        "import \"example/time\"\nfunc f() { time.Sleep() }\n",
+		"demo/mockpsp/a.go":           sleeping,
+		"internal/payments/a_test.go": sleeping,
+		"internal/payments/b.go":      "import \"example/time\"\nfunc f() { time.Sleep() }\n",
 	})))
 	wantBreach(t, sleepBreaches(parse(t, map[string]string{"internal/payments/a.go": sleeping})), "internal/payments/a.go:3")
 	wantBreach(t, sleepBreaches(parse(t, map[string]string{

@@ -3,7 +3,7 @@ package archtest
 import "go/ast"
 
 // sleepers may call time.Sleep: the mock PSP plays a slow one.
-var sleepers = []string{"internal/gateway/mockpsp/..."}
+var sleepers = []string{"demo/mockpsp/..."}
 
 // sleepBreaches finds each mention of time.Sleep outside of tests, calls and
 // values alike. Whoever sleeps cannot be cancelled; a timer in a select can.

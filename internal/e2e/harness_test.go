@@ -18,9 +18,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"payonce/demo/mockpsp"
 	"payonce/internal/app"
 	"payonce/internal/config"
-	"payonce/internal/gateway/mockpsp"
 	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
 	"payonce/internal/tenants"

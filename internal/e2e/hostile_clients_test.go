@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"payonce/demo/mockpsp"
 	"payonce/internal/config"
-	"payonce/internal/gateway/mockpsp"
 )
 
 // Clients that are slow, or send too much, or never read. Each holds a connection for as long as its limit says; nobody else notices.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"payonce/demo/mockpsp"
 	"payonce/internal/app"
 	"payonce/internal/config"
-	"payonce/internal/gateway/mockpsp"
 	"payonce/internal/postgres"
 	"payonce/internal/tenants"
 )

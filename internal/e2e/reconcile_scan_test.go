@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"payonce/demo/mockpsp"
 	"payonce/internal/config"
-	"payonce/internal/gateway/mockpsp"
 )
 
 // What webhooks and lookups have missed, the walk along the PSP's own list finds.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"payonce/demo/mockpsp"
 	"payonce/internal/config"
 	"payonce/internal/e2e/pgproxy"
-	"payonce/internal/gateway/mockpsp"
 	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
 )

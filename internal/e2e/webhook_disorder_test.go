@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"payonce/demo/mockpsp"
 	"payonce/internal/config"
-	"payonce/internal/gateway/mockpsp"
 )
 
 // What webhooks do to keys when they come twice, late, early, in any order, from anybody and about anything.

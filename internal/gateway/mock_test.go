@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"payonce/demo/mockpsp"
 	"payonce/internal/gateway"
-	"payonce/internal/gateway/mockpsp"
 )
 
 // practising is a client of the real mock PSP.

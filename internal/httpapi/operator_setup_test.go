@@ -19,10 +19,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"payonce/demo/mockpsp"
 	"payonce/internal/deadletters"
 	"payonce/internal/e2e/contract"
 	"payonce/internal/gateway"
-	"payonce/internal/gateway/mockpsp"
 	"payonce/internal/httpapi"
 	"payonce/internal/idempotency"
 	"payonce/internal/operator"

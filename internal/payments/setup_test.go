@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"payonce/demo/mockpsp"
 	"payonce/internal/gateway"
-	"payonce/internal/gateway/mockpsp"
 	"payonce/internal/idempotency"
 	"payonce/internal/pgtest"
 	"payonce/internal/postgres"

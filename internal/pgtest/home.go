@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"payonce/internal/embeddedpg"
+	"payonce/demo/embeddedpg"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/embeddedpg"
+	"payonce/demo/embeddedpg"
 )
 
 // ownDatabase is the name of the database that Migrate creates.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"payonce/demo/mockpsp"
 	"payonce/internal/gateway"
-	"payonce/internal/gateway/mockpsp"
 )
 
 // atMock puts the desk at a real mock PSP, whose clock shows the desk's day.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"payonce/internal/gateway/mockpsp"
+	"payonce/demo/mockpsp"
 	"payonce/lab/bench/load"
 	"payonce/lab/bench/pgbench"
 	"payonce/lab/bench/report"

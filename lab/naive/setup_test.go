@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"payonce/internal/gateway/mockpsp"
+	"payonce/demo/mockpsp"
 	"payonce/internal/pgtest"
 )
 

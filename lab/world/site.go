@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/embeddedpg"
+	"payonce/demo/embeddedpg"
 	"payonce/internal/postgres"
 	"payonce/lab/invariants"
 )

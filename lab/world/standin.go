@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"payonce/internal/embeddedpg"
+	"payonce/demo/embeddedpg"
 )
 
 // ServerOptions are those of the server, for another one that is to take its place.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"payonce/demo/mockpsp"
 	"payonce/internal/e2e/pgproxy"
-	"payonce/internal/gateway/mockpsp"
 	"payonce/internal/postgres"
 	"payonce/lab/heldport"
 	"payonce/lab/httpproxy"

@@ -22,7 +22,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/embeddedpg"
+	"payonce/demo/embeddedpg"
 )
 
 // Tenant and its account at the PSP; no limit of requests slows it down.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/embeddedpg"
+	"payonce/demo/embeddedpg"
 )
 
 // Name is what the primary knows the standby by.

@@ -111,7 +111,7 @@ func TestOtherSitesCannotSetTheRates(t *testing.T) {
 func TestEachRandomFaultIsExplained(t *testing.T) {
 	t.Parallel()
 	page := setup(t, nil).get("/").body
-	readme, err := os.ReadFile("../../../README.md")
+	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
