@@ -42,12 +42,12 @@ demo: ## run everything in one process, on a private PostgreSQL; Ctrl-C ends it
 # A test that takes long asks testing.Short() and is left to test-all. So is the race detector: with it, the tests take two to three times the CPU time.
 .PHONY: test
 test: ## run the tests of every package, without the long ones, in three minutes; five the first time
-	@$(BUILD) -o bin/testrun ./internal/testrun
+	@$(BUILD) -o bin/testrun ./test/testrun
 	@exec bin/testrun $(GO) -short -count=1 -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: test-all
 test-all: ## run all tests in random order, with the race detector where it works, in ten minutes; CI does
-	@$(BUILD) -o bin/testrun ./internal/testrun
+	@$(BUILD) -o bin/testrun ./test/testrun
 	@exec bin/testrun $(GO) $(shell tools/race-flag $(GO)) -shuffle=on -count=1 -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: verify
@@ -169,4 +169,4 @@ verify-compose:
 .PHONY: verify-tree
 verify-tree:
 	@echo "== imports, sizes, prose, River's schema, no traces of a machine"
-	@$(GO) test -count=1 ./internal/archtest || { echo "mend: the files named above; internal/archtest says why"; exit 1; }
+	@$(GO) test -count=1 ./test/archtest || { echo "mend: the files named above; test/archtest says why"; exit 1; }

@@ -19,9 +19,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/cli"
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
 	"payonce/internal/tenants"
+	"payonce/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

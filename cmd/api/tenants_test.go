@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"payonce/internal/cli"
-	"payonce/internal/pgtest"
+	"payonce/test/pgtest"
 )
 
 func TestRateOfATenantIsListedSetAndHeeded(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 
 	"payonce/internal/app"
 	"payonce/internal/cli"
-	"payonce/internal/pgtest"
+	"payonce/test/pgtest"
 )
 
 // asDemo in the environment makes the test binary the demo itself, so that it can be killed.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"payonce/internal/pgtest"
-	"payonce/lab/heldport"
+	"payonce/test/heldport"
+	"payonce/test/pgtest"
 )
 
 var update = flag.Bool("update", false, "write the tour's answers into the README")

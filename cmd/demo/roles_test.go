@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/demo/embeddedpg"
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 // before makes the data directory of a demo from before there were roles.

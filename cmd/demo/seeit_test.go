@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"payonce/internal/pgtest"
 	"payonce/internal/problem"
+	"payonce/test/pgtest"
 )
 
 var shownLine = regexp.MustCompile(`(?s)<h2>See it</h2>.*<pre><code>(.*?)</code></pre>`)

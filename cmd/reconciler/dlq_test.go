@@ -23,10 +23,10 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/operator"
 	"payonce/internal/payments"
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
 	"payonce/internal/tenants"
+	"payonce/test/pgtest"
 )
 
 const dlqKey = "order-0000000042"

@@ -17,9 +17,9 @@ import (
 
 	"payonce/internal/cli"
 	"payonce/internal/gateway"
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
 	"payonce/internal/statement"
+	"payonce/test/pgtest"
 )
 
 const (

@@ -18,9 +18,9 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/internal/app"
 	"payonce/internal/config"
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
 	"payonce/internal/tenants"
+	"payonce/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

@@ -11,8 +11,8 @@ import (
 
 	"payonce/internal/config"
 	"payonce/internal/gateway"
-	"payonce/internal/pgtest"
 	"payonce/internal/statement"
+	"payonce/test/pgtest"
 )
 
 // Only what is proven to be a further movement may be called one: an operator gives that back.

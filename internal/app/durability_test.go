@@ -10,7 +10,7 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/internal/app"
 	"payonce/internal/config"
-	"payonce/internal/pgtest"
+	"payonce/test/pgtest"
 )
 
 // warnings gives the lines of the log that speak of forgetting.

@@ -21,16 +21,16 @@ import (
 
 	"payonce/demo/mockpsp"
 	"payonce/internal/deadletters"
-	"payonce/internal/e2e/contract"
 	"payonce/internal/gateway"
 	"payonce/internal/httpapi"
 	"payonce/internal/idempotency"
 	"payonce/internal/operator"
 	"payonce/internal/payments"
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
 	"payonce/internal/tenants"
+	"payonce/test/contract"
+	"payonce/test/pgtest"
 )
 
 // operatorDocument is openapi.yaml with the operator's paths at whatever address a test gets.

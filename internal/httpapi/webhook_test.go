@@ -21,14 +21,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	reference "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"payonce/internal/e2e/contract"
-	"payonce/internal/e2e/pgproxy"
 	"payonce/internal/httpapi"
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
 	"payonce/internal/problem"
 	"payonce/internal/telemetry"
 	"payonce/internal/webhooks"
+	"payonce/test/contract"
+	"payonce/test/pgproxy"
+	"payonce/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

@@ -10,7 +10,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"payonce/db/migrations"
-	"payonce/internal/pgtest"
+	"payonce/test/pgtest"
 )
 
 // Keys that are there when migration 13 comes get what it asks for, whatever their status. Nobody knows any more how long one

@@ -17,10 +17,10 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
 	"payonce/internal/tenants"
+	"payonce/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"payonce/internal/pgtest"
+	"payonce/test/pgtest"
 )
 
 // What the tables refuse by themselves, whoever writes: our own statements, a script, a person at a psql prompt.

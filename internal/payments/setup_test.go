@@ -15,9 +15,9 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
+	"payonce/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 // What a process must not be able to do even when somebody else has its password. Each line is one attempt, and its refusal must be that of a right: if the

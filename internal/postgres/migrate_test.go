@@ -10,9 +10,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/e2e/pgproxy"
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
+	"payonce/test/pgproxy"
+	"payonce/test/pgtest"
 )
 
 // empty is the connection string of a database without anything in it.

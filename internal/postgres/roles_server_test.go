@@ -8,8 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 // Roles belong to a server, and a server has more than one database, and processes that are running.

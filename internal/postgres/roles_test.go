@@ -16,8 +16,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/demo/embeddedpg"
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 // cluster is a server of the test's own, without roles: those are a server's, not a database's.

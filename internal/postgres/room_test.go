@@ -7,8 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 // What a full disk does to it is for lab/failover, which has one. Here: that the disk is written to, and not asked more often than it must.

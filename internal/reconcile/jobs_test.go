@@ -14,7 +14,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"payonce/internal/idempotency"
-	"payonce/internal/pgtest"
+	"payonce/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

@@ -16,8 +16,8 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/payments"
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

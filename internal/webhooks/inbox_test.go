@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"payonce/internal/e2e/pgproxy"
 	"payonce/internal/postgres"
+	"payonce/test/pgproxy"
 )
 
 func TestEventIsKeptToTheByteWithOneJob(t *testing.T) {

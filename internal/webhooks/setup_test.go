@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
-	"payonce/internal/e2e/pgproxy"
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
+	"payonce/test/pgproxy"
+	"payonce/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

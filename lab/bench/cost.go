@@ -10,7 +10,7 @@ import (
 )
 
 // cost counts what does not depend on the machine: round trips, commits, WAL, HOT updates. The tests hold the same figures
-// (internal/e2e/cost_test.go).
+// (test/e2e/cost_test.go).
 func (b *bench) cost(ctx context.Context, s *report.Section) error {
 	s.Note = "What one payment and one replay cost the database, one client, on warm tables; keys are UUIDs of version 7."
 	counter, err := rig.CountRoundTrips(ctx, b.db.URL)

@@ -13,13 +13,13 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/internal/app"
 	"payonce/internal/config"
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
 	"payonce/internal/tenants"
 	"payonce/lab/bench/load"
 	"payonce/lab/bench/pgbench"
 	"payonce/lab/bench/psp"
 	"payonce/lab/bench/rig"
+	"payonce/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

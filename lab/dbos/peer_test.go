@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"payonce/internal/pgtest"
+	"payonce/test/pgtest"
 )
 
 // eachWay runs a claim for both ways to write.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/pgtest"
+	"payonce/test/pgtest"
 )
 
 func TestMain(m *testing.M) {

@@ -1,5 +1,5 @@
 // Package httpproxy stands between a program and an HTTP service, and holds the world at a named moment: before a call has reached the
-// service, or after the service has done what it was asked and before the program hears of it. It is to HTTP what internal/e2e/pgproxy is
+// service, or after the service has done what it was asked and before the program hears of it. It is to HTTP what test/pgproxy is
 // to PostgreSQL's protocol.
 //
 //	program ──── call ────► service     CutBefore, FailBefore, HoldBefore: nothing has happened

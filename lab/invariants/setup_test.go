@@ -19,11 +19,11 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/internal/app"
 	"payonce/internal/config"
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
 	"payonce/internal/statement"
 	"payonce/internal/tenants"
 	"payonce/lab/history"
+	"payonce/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

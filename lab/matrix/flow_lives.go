@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"strings"
 
-	"payonce/internal/e2e/pgproxy"
 	"payonce/lab/httpproxy"
 	"payonce/lab/world"
+	"payonce/test/pgproxy"
 )
 
 // lifeScenes are about keys that were used before, and about a PSP that has forgotten them.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/e2e/pgproxy"
 	"payonce/lab/httpproxy"
 	"payonce/lab/world"
+	"payonce/test/pgproxy"
 )
 
 // sceneFlow is what takes more than one boundary and one fault: scenes of their own, beside the grid.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"payonce/internal/e2e/pgproxy"
 	"payonce/lab/httpproxy"
 	"payonce/lab/world"
+	"payonce/test/pgproxy"
 )
 
 // grip holds the world at a boundary, or fails it there by itself.

@@ -13,11 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// windowsIn lists the numbers that Go files bear, with how often each is there.
-func windowsIn(t *testing.T, mark *regexp.Regexp, wanted func(path string) bool) map[int]int {
+// windowsIn lists the numbers that Go files below a directory bear, with how often each is there.
+func windowsIn(t *testing.T, dir string, mark *regexp.Regexp, wanted func(path string) bool) map[int]int {
 	t.Helper()
 	found := map[int]int{}
-	root := os.DirFS("../../internal")
+	root := os.DirFS(dir)
 	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || !wanted(path) {
 			return err
@@ -40,7 +40,7 @@ func windowsIn(t *testing.T, mark *regexp.Regexp, wanted func(path string) bool)
 
 func TestWindowsOfTheMatrixAreThoseThatTheCodeIsMarkedWith(t *testing.T) {
 	t.Parallel()
-	inCode := windowsIn(t, regexp.MustCompile(`// Crash window (\d+): `), func(path string) bool { return !strings.HasSuffix(path, "_test.go") })
+	inCode := windowsIn(t, "../../internal", regexp.MustCompile(`// Crash window (\d+): `), func(path string) bool { return !strings.HasSuffix(path, "_test.go") })
 	inMatrix := map[int]int{}
 	for _, f := range flows() {
 		for _, r := range f.rows {
@@ -64,7 +64,7 @@ func TestWindowsOfTheMatrixAreThoseThatTheCodeIsMarkedWith(t *testing.T) {
 
 func TestFirstFourWindowsHaveTestsInTheProcess(t *testing.T) {
 	t.Parallel()
-	tests := windowsIn(t, regexp.MustCompile(`func TestCrashWindow(\d+)`), func(path string) bool { return path == "e2e/crash_test.go" })
+	tests := windowsIn(t, "../../test/e2e", regexp.MustCompile(`func TestCrashWindow(\d+)`), func(path string) bool { return path == "crash_test.go" })
 	if diff := cmp.Diff(map[int]int{1: 1, 2: 1, 3: 1, 4: 1}, tests); diff != "" {
 		t.Error(diff)
 	}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/e2e/pgproxy"
 	"payonce/lab/httpproxy"
 	"payonce/lab/world"
+	"payonce/test/pgproxy"
 )
 
 // What rows begin with. None of it needs the reconciler.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"payonce/internal/pgtest"
+	"payonce/test/pgtest"
 )
 
 // What a demo shows, and a review believes. The faults are in faults_test.go.

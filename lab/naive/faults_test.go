@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/e2e/pgproxy"
+	"payonce/test/pgproxy"
 )
 
 // Each test shows one fault of README.md, in the order of their numbers. One that fails has met a program that was mended.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"payonce/internal/pgtest"
+	"payonce/test/pgtest"
 )
 
 func TestWrongSettingsAreNamed(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"payonce/demo/mockpsp"
-	"payonce/internal/pgtest"
+	"payonce/test/pgtest"
 )
 
 func TestMain(m *testing.M) {

@@ -15,9 +15,9 @@ import (
 	"syscall"
 	"time"
 
-	"payonce/internal/e2e/pgproxy"
-	"payonce/lab/heldport"
 	"payonce/lab/httpproxy"
+	"payonce/test/heldport"
+	"payonce/test/pgproxy"
 )
 
 // Process is one of the programs. It keeps its addresses, its log and its proxies over restarts.

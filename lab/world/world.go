@@ -15,10 +15,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/demo/mockpsp"
-	"payonce/internal/e2e/pgproxy"
 	"payonce/internal/postgres"
-	"payonce/lab/heldport"
 	"payonce/lab/httpproxy"
+	"payonce/test/heldport"
+	"payonce/test/pgproxy"
 )
 
 // Plan says how a world differs from the ordinary.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"payonce/internal/e2e/pgproxy"
 	"payonce/lab/world"
+	"payonce/test/pgproxy"
 )
 
 // patience bounds every wait. Reaching it is a failure.

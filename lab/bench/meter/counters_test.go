@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/pgtest"
+	"payonce/test/pgtest"
 )
 
 // quietServer is one on which nobody writes but us, nor counts; it holds a table.

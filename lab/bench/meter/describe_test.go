@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"payonce/internal/pgtest"
 	"payonce/lab/bench/report"
+	"payonce/test/pgtest"
 )
 
 func TestDescriptionHasTheServersSettingsAndNotOurSessionsNorPlaces(t *testing.T) {

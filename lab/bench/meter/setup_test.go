@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/pgtest"
+	"payonce/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

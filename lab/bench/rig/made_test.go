@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/idempotency"
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 // made is a database with a completed payment to copy, and the store that the programs have.

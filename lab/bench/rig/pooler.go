@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"payonce/lab/heldport"
+	"payonce/test/heldport"
 )
 
 // ErrNoPooler says that PgBouncer is not installed.

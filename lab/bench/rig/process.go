@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"payonce/lab/heldport"
+	"payonce/test/heldport"
 )
 
 // Process is a program of ours that runs.

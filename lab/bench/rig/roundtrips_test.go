@@ -5,7 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"payonce/internal/pgtest"
+	"payonce/test/pgtest"
 )
 
 func TestPipelinedBatchIsOneRoundTrip(t *testing.T) {

@@ -13,12 +13,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"payonce/internal/e2e/pgproxy"
 	"payonce/lab/chaos/plan"
 	"payonce/lab/chaos/tally"
 	"payonce/lab/history"
 	"payonce/lab/httpproxy"
 	"payonce/lab/world"
+	"payonce/test/pgproxy"
 )
 
 // Options say what there is to strike.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"payonce/internal/e2e/pgproxy"
 	"payonce/lab/world"
+	"payonce/test/pgproxy"
 )
 
 // How often a round meets it, while a blow lasts.

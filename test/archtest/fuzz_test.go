@@ -1,0 +1,260 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// parsers are the functions that read what came from outside, and the fuzz target that each of them is reached by; or, behind a dash, why it
+// needs none. The rule below keeps it honest: a function that calls one of decoders must be here, and what is here must exist.
+var parsers = map[string]string{
+	"cmd/api.expireKey":                "- package uuid alone",
+	"cmd/mockpsp.askPSP":               "- the message of our own mock",
+	"cmd/mockpsp.printTries":           "- the answer of our own mock",
+	"cmd/api.permissionsOf":            "FuzzKeysArgs",
+	"internal/app.freeNear":            "- a port that CheckAddress has taken",
+	"cmd/mockpsp.readSettings":         "FuzzSettings",
+	"cmd/mockpsp.webhook":              "- package flag alone",
+	"cmd/reconciler.letterID":          "FuzzLetterID",
+	"cmd/reconciler.parseStatement":    "FuzzStatementArgs",
+	"internal/cardnumber.In":           "FuzzIn",
+	"internal/cardnumber.dayFirst":     "FuzzIn",
+	"internal/cli.Parse":               "FuzzParse",
+	"internal/config.Level":            "FuzzLoad",
+	"internal/config.CheckAddress":     "FuzzLoad",
+	"internal/config.checkBase":        "FuzzLoad",
+	"internal/config.parse":            "FuzzLoad",
+	"internal/config.publicURLFrom":    "FuzzLoad",
+	"internal/deadletters.ParseCursor": "FuzzParseCursor",
+
+	"demo/embeddedpg.attached":     "- names of directories in /proc",
+	"demo/embeddedpg.dropAccounts": "- the system's own accounts",
+	"demo/embeddedpg.logTail":      "FuzzLogTail",
+	"demo/embeddedpg.mayDropRoot":  "- /proc/self/status",
+	"demo/embeddedpg.newestFirst":  "- an order of places to look at, whatever they are called",
+	"demo/embeddedpg.parseVersion": "FuzzVersion",
+	"demo/embeddedpg.postmaster":   "FuzzPostmasterPID",
+	"demo/embeddedpg.restoreLinks": "- a file of the pinned package whose programs are run",
+
+	"demo/mockpsp.checkWebhooks":  "- one URL, of who starts it",
+	"demo/mockpsp.curl":           "- what checkWebhooks has taken",
+	"demo/mockpsp.getSettlement":  "- package time alone",
+	"demo/mockpsp.keyedBody":      "- package mime alone",
+	"demo/mockpsp.parseCharge":    "FuzzChargeBody",
+	"demo/mockpsp.parseCursor":    "FuzzListQuery",
+	"demo/mockpsp.parseFaults":    "FuzzFaults",
+	"demo/mockpsp.parseListQuery": "FuzzListQuery",
+	"demo/mockpsp.parseRefund":    "FuzzRefundBody",
+	"demo/mockpsp.parseResend":    "FuzzResend",
+	"demo/mockpsp.parseStrictly":  "FuzzChargeBody",
+	"demo/mockpsp.readRates":      "FuzzRateForm",
+	"demo/mockpsp.receiverOf":     "- what checkWebhooks has taken",
+	"demo/mockpsp.replay":         "FuzzWebhookFile",
+	"demo/mockpsp.restore":        "FuzzLedgerFile",
+	"demo/mockpsp.set":            "FuzzListQuery",
+	"demo/mockpsp.view":           "- what checkWebhooks has taken",
+	"demo/mockpsp.webhookKey":     "- one secret, of who starts it",
+
+	"internal/gateway.New":           "- PSP_URL, which is FuzzLoad's",
+	"internal/gateway.ParseRecord":   "FuzzParseRecord",
+	"internal/gateway.Storable":      "FuzzEvidence",
+	"internal/gateway.idIn":          "FuzzPage",
+	"internal/gateway.judge":         "FuzzReply",
+	"internal/gateway.newSettlement": "FuzzSettlement",
+	"internal/gateway.nextOf":        "FuzzPage",
+	"internal/gateway.object":        "FuzzPage",
+	"internal/gateway.parseCreated":  "FuzzParseRecord",
+	"internal/gateway.parsePage":     "FuzzPage",
+	"internal/gateway.record":        "FuzzSettlement",
+	"internal/gateway.refusedBy":     "FuzzReply",
+
+	"internal/httpapi.bearer":         "FuzzBearer",
+	"internal/httpapi.checkSyntax":    "FuzzDecodeBody",
+	"internal/httpapi.createRefund":   "FuzzRefundBody",
+	"internal/httpapi.decode":         "FuzzDecodeBody",
+	"internal/httpapi.filterOf":       "FuzzFilter",
+	"internal/httpapi.isJSON":         "FuzzReadJSON",
+	"internal/httpapi.keyInPath":      "FuzzKeyInPath",
+	"internal/httpapi.keyOf":          "FuzzKeyHeader",
+	"internal/httpapi.letterFilterOf": "FuzzLetterFilter",
+	"internal/httpapi.letterIn":       "- package uuid, and the comparison with what it has read",
+	"internal/httpapi.operationOf":    "FuzzKeyInPath",
+	"internal/httpapi.preferenceOf":   "FuzzPrefer",
+	"internal/httpapi.queryOf":        "FuzzLetterFilter",
+	"internal/httpapi.resolveLetter":  "FuzzDecisionBody",
+	"internal/httpapi.takeWebhook":    "FuzzWebhookRoute",
+
+	"internal/idempotency.Canonical":        "FuzzCanonical",
+	"internal/idempotency.ParseKey":         "FuzzParseKey",
+	"internal/idempotency.ParsePassThrough": "FuzzParsePassThrough",
+	"internal/operator.idIn":                "FuzzIDInEvidence",
+	"internal/operator.jobOf":               "- evidence that the database has written",
+	"internal/operator.recordIn":            "- gateway.ParseRecord alone",
+	"internal/payments.ParsePaymentID":      "FuzzParseID",
+	"internal/payments.ParseRefundID":       "FuzzParseID",
+	"internal/payments.forTimeline":         "- evidence that gateway has written",
+	"internal/payments.paymentOf":           "- a row of ours",
+	"internal/payments.withAsked":           "- evidence that gateway has written",
+	"internal/reconcile.Work":               "- a job's arguments, which we have written",
+	"internal/statement.majorOf":            "- an amount that a column has held",
+	"internal/webhooks.ParsePayload":        "FuzzPayload",
+	"internal/webhooks.Verify":              "FuzzVerify",
+	"internal/webhooks.parseSecret":         "FuzzSecret",
+}
+
+// fuzzed are the streets that read what came from outside. What test/ reads is what tests send and say; the reader of the wire protocol has a
+// target all the same.
+var fuzzed = []string{"cmd/...", "demo/...", "internal/..."}
+
+// decoders are the calls by which a parser is known; strconv's are found by their prefix.
+var decoders = []string{
+	"csv.NewReader", "env.ParseWithOptions", "flags.Parse", "httpsfv.UnmarshalItem", "json.NewDecoder", "json.Unmarshal", "json.UnmarshalRead",
+	"jsontext.NewDecoder", "mime.ParseMediaType", "strconv.Atoi", "time.Parse", "url.Parse", "url.ParseQuery", "url.PathUnescape", "uuid.Parse",
+}
+
+const (
+	corpusHead = "go test fuzz v1\n"
+	maxSeed    = 4 << 10 // bytes: a seed is there to be read
+)
+
+func TestEachParserHasAFuzzTargetAndEachTargetACorpus(t *testing.T) {
+	t.Parallel()
+	root := os.DirFS(moduleRoot(t))
+	sources, err := parseTree(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report(t, parserBreaches(sources, parsers))
+	report(t, corpusBreaches(root, sources))
+}
+
+// parserBreaches compares the table with the tree, both ways.
+func parserBreaches(sources []source, table map[string]string) []breach {
+	var breaches []breach
+	missing, targets := maps.Clone(table), map[string]bool{}
+	for _, file := range sources {
+		bound := matchesAny(fuzzed, file.dir) && !file.generated
+		for _, declaration := range file.syntax.Decls {
+			function, ok := declaration.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			name := file.dir + "." + function.Name.Name
+			if file.test {
+				targets[name] = strings.HasPrefix(function.Name.Name, "Fuzz")
+				continue
+			}
+			delete(missing, name)
+			if call := decoderIn(function); bound && call != "" && table[name] == "" {
+				breaches = append(breaches, breach{file.at(function.Name),
+					fmt.Sprintf("func %s calls %s: fuzz it, and say in the table of parsers by which target", function.Name.Name, call)})
+			}
+		}
+	}
+	for name, target := range table {
+		if dir := name[:strings.LastIndexByte(name, '.')]; !strings.HasPrefix(target, "- ") && !targets[dir+"."+target] {
+			breaches = append(breaches, breach{name, "its fuzz target " + target + " is not there"})
+		}
+	}
+	for name := range missing {
+		breaches = append(breaches, breach{name, "is in the table of parsers, and nowhere else"})
+	}
+	return breaches
+}
+
+// decoderIn is the first call in a function by which it is known to parse, or "".
+func decoderIn(function *ast.FuncDecl) (found string) {
+	ast.Inspect(function, func(node ast.Node) bool {
+		call, ok := node.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		selector, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		name := "." + selector.Sel.Name
+		if owner, ok := selector.X.(*ast.Ident); ok {
+			name = owner.Name + name
+		}
+		method := strings.HasSuffix(name, ".DecodeString") || strings.HasSuffix(name, ".UnmarshalText")
+		if found == "" && (method || strings.HasPrefix(name, "strconv.Parse") || slices.Contains(decoders, name)) {
+			found = name
+		}
+		return true
+	})
+	return found
+}
+
+// corpusBreaches finds targets without seeds, seeds without a target, and seeds that go test would not read or nobody would.
+func corpusBreaches(root fs.FS, sources []source) []breach {
+	var breaches []breach
+	known := map[string]bool{}
+	for _, file := range sources {
+		for _, declaration := range file.syntax.Decls {
+			function, ok := declaration.(*ast.FuncDecl)
+			if !ok || !file.test || function.Recv != nil || !strings.HasPrefix(function.Name.Name, "Fuzz") {
+				continue
+			}
+			dir := path.Join(file.dir, "testdata/fuzz", function.Name.Name)
+			known[dir] = true
+			seeds, err := fs.ReadDir(root, dir)
+			if err != nil || len(seeds) == 0 {
+				breaches = append(breaches, breach{file.at(function.Name), "has no seeds in " + dir})
+			}
+			for _, seed := range seeds {
+				name := path.Join(dir, seed.Name())
+				content, err := fs.ReadFile(root, name)
+				if err != nil || !strings.HasPrefix(string(content), corpusHead) || len(content) > maxSeed {
+					breaches = append(breaches, breach{name, fmt.Sprintf("is no seed: %d bytes, of %d at most, that begin with %q", len(content), maxSeed, corpusHead)})
+				}
+			}
+		}
+	}
+	for _, file := range sources {
+		orphans, _ := fs.Glob(root, path.Join(file.dir, "testdata/fuzz/*"))
+		for _, dir := range orphans {
+			if !known[dir] {
+				known[dir] = true
+				breaches = append(breaches, breach{dir, "are seeds of a target that is not there"})
+			}
+		}
+	}
+	return breaches
+}
+
+func TestEachRuleOfFuzzingCanFail(t *testing.T) {
+	t.Parallel()
+	const decoding, target = "import \"x/json\"\nfunc read() { json.Unmarshal(nil, nil) }", "func FuzzRead(f *testing.F) {}"
+	tree := func(product, test string) []source {
+		return parse(t, map[string]string{"internal/gateway/a.go": product, "internal/gateway/a_test.go": test})
+	}
+	table := map[string]string{"internal/gateway.read": "FuzzRead"}
+	wantNone(t, parserBreaches(tree(decoding, target), table))
+	wantNone(t, parserBreaches(tree(decoding, ""), map[string]string{"internal/gateway.read": "- a reason"}))
+	wantBreach(t, parserBreaches(tree(decoding, target), nil), "internal/gateway/a.go:3")
+	wantBreach(t, parserBreaches(tree(decoding, ""), table), "internal/gateway.read")
+	wantBreach(t, parserBreaches(tree("", target), table), "internal/gateway.read")
+
+	const seeds = "internal/gateway/testdata/fuzz/FuzzRead"
+	for content, where := range map[string]string{
+		corpusHead + "string(\"\")\n": "", "string(\"\")\n": seeds + "/empty", corpusHead + strings.Repeat("#", maxSeed): seeds + "/empty",
+	} {
+		breaches := corpusBreaches(fstest.MapFS{seeds + "/empty": {Data: []byte(content)}}, tree("", target))
+		if where == "" {
+			wantNone(t, breaches)
+			continue
+		}
+		wantBreach(t, breaches, where)
+	}
+	wantBreach(t, corpusBreaches(fstest.MapFS{}, tree("", target)), "internal/gateway/a_test.go:2")
+	wantBreach(t, corpusBreaches(fstest.MapFS{seeds + "/empty": {Data: []byte(corpusHead)}}, tree("", "")), seeds)
+}

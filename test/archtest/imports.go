@@ -1,0 +1,182 @@
+package archtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// places lists every package there is. A new one is added here first, which
+// is the moment to ask what it may import.
+var places = []string{
+	"cmd/...", "db/migrations", "demo/embeddedpg", "demo/mockpsp", "deploy", "deploy/composecheck", "lab/...",
+	"internal/app",
+	"internal/cardnumber",
+	"internal/cli",
+	"internal/config",
+	"internal/deadletters",
+	"internal/gateway",
+	"internal/httpapi",
+	"internal/httpapi/pages",
+	"internal/idempotency",
+	"internal/operator",
+	"internal/payments",
+	"internal/postgres",
+	"internal/problem",
+	"internal/reconcile",
+	"internal/statement",
+	"internal/telemetry",
+	"internal/tenants",
+	"internal/webhooks",
+	"test/archtest",
+	"test/contract",
+	"test/e2e",
+	"test/heldport",
+	"test/pgproxy",
+	"test/pgtest",
+	"test/testrun",
+}
+
+// importRule forbids some packages some imports, outside of test files.
+// Patterns are those of the go command: "x/..." is x and all below it.
+type importRule struct {
+	packages []string // directories that the rule binds; none means all
+	except   []string // and among them those it doesn't
+	refuses  []string // import paths
+	allows   []string // and among them those that are fine
+	because  string
+}
+
+// importTable is the one of DESIGN.md, section 7. The layers lean one way:
+// cmd and app wire, httpapi and reconcile drive, payments decides, and what
+// lies below payments has never heard of a payment.
+var importTable = []importRule{
+	{
+		packages: []string{"internal/idempotency/...", "internal/gateway/...", "internal/webhooks/..."},
+		refuses:  []string{"payonce/internal/payments/...", "payonce/internal/httpapi/..."},
+		because:  "keys, the PSP client and webhooks know nothing of payments",
+	},
+	{
+		packages: []string{"internal/gateway/..."},
+		refuses:  []string{"github.com/jackc/...", "database/sql/...", "payonce/internal/postgres/..."},
+		because:  "a PSP call must not be able to happen inside a transaction",
+	},
+	{
+		except:  []string{"internal/reconcile/...", "internal/app/...", "cmd/..."},
+		refuses: []string{"github.com/riverqueue/..."},
+		because: "only reconcile and the wiring know the job queue",
+	},
+	{
+		except:  []string{"internal/httpapi/..."},
+		refuses: []string{"github.com/go-chi/..."},
+		because: "only httpapi knows the router",
+	},
+	{
+		refuses: []string{"payonce/cmd/..."},
+		because: "commands are the end of the line: nothing imports them",
+	},
+	{
+		except:  []string{"cmd/...", "test/..."},
+		refuses: []string{"payonce/internal/app/..."},
+		because: "the composition root sees everything, so only commands and whole-system tests see it",
+	},
+	{
+		packages: []string{"internal/...", "cmd/api/...", "cmd/reconciler/..."},
+		refuses:  []string{"payonce/demo/...", "payonce/test/...", "payonce/lab/..."},
+		because:  "the product stands without what it is shown with, tested with and proved with",
+	},
+	{
+		packages: []string{
+			"internal/config/...", "internal/telemetry/...", "internal/problem/...", "internal/cardnumber/...", "internal/cli/...",
+			"demo/embeddedpg/...", "demo/mockpsp/...",
+		},
+		refuses: []string{"payonce/..."},
+		because: "leaves import no package of ours",
+	},
+	{
+		packages: []string{"internal/postgres/..."},
+		refuses:  []string{"payonce/..."},
+		allows:   []string{"payonce/db/migrations"},
+		because:  "postgres is a leaf that applies the schema and knows no table",
+	},
+	{
+		except:  []string{"lab/..."},
+		refuses: []string{"payonce/lab/..."},
+		because: "the labs are a module of their own, and nothing outside of it needs them",
+	},
+	{
+		except:  []string{"test/..."},
+		refuses: []string{"payonce/test/..."},
+		allows:  []string{"payonce/test/heldport", "payonce/test/pgproxy"},
+		because: "test support stays out of the binaries",
+	},
+	{
+		except:  []string{"lab/...", "test/..."},
+		refuses: []string{"payonce/test/heldport/...", "payonce/test/pgproxy/..."},
+		because: "the proxy and the held ports are for whoever starts the programs and makes the network fail",
+	},
+}
+
+func importBreaches(sources []source) []breach {
+	var breaches []breach
+	for _, file := range sources {
+		if file.test {
+			continue
+		}
+		for _, target := range file.imports() {
+			for _, rule := range importTable {
+				if rule.forbids(file.dir, target) {
+					breaches = append(breaches, breach{file.path, fmt.Sprintf("imports %s: %s", target, rule.because)})
+				}
+			}
+		}
+	}
+	return breaches
+}
+
+func (r importRule) forbids(dir, target string) bool {
+	bound := len(r.packages) == 0 || matchesAny(r.packages, dir)
+	return bound && !matchesAny(r.except, dir) &&
+		matchesAny(r.refuses, target) && !matchesAny(r.allows, target)
+}
+
+// generatedQueries is where sqlc writes, below the package that owns the
+// tables. The compiler stops other trees; this stops the owner's neighbours
+// and children, and counts for tests too.
+const generatedQueries = "/internal/dbsqlc"
+
+func tableOwnerBreaches(sources []source) []breach {
+	var breaches []breach
+	for _, file := range sources {
+		for _, target := range file.imports() {
+			owner, found := strings.CutSuffix(strings.TrimPrefix(target, modulePath+"/"), generatedQueries)
+			if found && file.dir != owner {
+				breaches = append(breaches, breach{file.path, "imports " + target + ": only " + owner + " touches its tables"})
+			}
+		}
+	}
+	return breaches
+}
+
+func placeBreaches(sources []source) []breach {
+	var breaches []breach
+	reported := map[string]bool{}
+	for _, file := range sources {
+		owner := strings.TrimSuffix(file.dir, generatedQueries)
+		if reported[owner] || matchesAny(places, owner) {
+			continue
+		}
+		reported[owner] = true
+		breaches = append(breaches, breach{owner, "the list of packages in test/archtest/imports.go has no place for it"})
+	}
+	return breaches
+}
+
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, name) })
+}
+
+func matches(pattern, name string) bool {
+	prefix, recursive := strings.CutSuffix(pattern, "/...")
+	return name == prefix || recursive && strings.HasPrefix(name, prefix+"/")
+}

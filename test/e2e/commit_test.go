@@ -1,0 +1,520 @@
+package e2e
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/config"
+	"payonce/test/pgproxy"
+)
+
+// What happens when a connection breaks while a commit is under way. The client of the database cannot tell a transaction that
+// never arrived from one whose acknowledgement was lost, nor either from one that is still to land.
+
+// setupProxied is setup with a proxy between the API and its database. What the test itself asks the database goes past it.
+func setupProxied(t *testing.T, with ...func(*options)) (*world, *pgproxy.Proxy) {
+	t.Helper()
+	var proxy *pgproxy.Proxy
+	between := func(o *options) {
+		o.database = func(url string) string {
+			proxy = pgproxy.Start(t, url)
+			return proxy.URL()
+		}
+	}
+	w := setup(t, append(slices.Clone(with), between)...)
+	return w, proxy
+}
+
+// unreachablePSP is an address where nothing listens.
+const unreachablePSP = "http://127.0.0.1:1"
+
+// failedKeys are keys whose first attempt is proven not to have been executed.
+func failedKeys(w *world, n int) <-chan string {
+	w.t.Helper()
+	unreachable := setup(w.t, func(o *options) {
+		o.url = w.db.Config().ConnString()
+		o.settings = func(c *config.API) { c.PSPURL = unreachablePSP }
+	})
+	keys := make(chan string, n)
+	for range n {
+		key := freshKey()
+		unreachable.pay(key, "pm_ok").expect(w.t, http.StatusServiceUnavailable, "psp_unavailable")
+		keys <- key
+	}
+	return keys
+}
+
+// endLease lets the lease of a key run out, behind the back of the guard, which knows no such edge.
+func (w *world) endLease(key string) {
+	w.t.Helper()
+	err := pgx.BeginFunc(w.t.Context(), w.db, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(w.t.Context(), "SET LOCAL session_replication_role = replica"); err != nil {
+			return err
+		}
+		_, err := tx.Exec(w.t.Context(), "UPDATE idempotency_keys SET locked_until = clock_timestamp() - interval '1 second' WHERE key = $1", key)
+		return err
+	})
+	if err != nil {
+		w.t.Fatalf("end lease: %v", err)
+	}
+}
+
+// metric reads one figure of /metrics.
+func (w *world) metric(name string) int {
+	w.t.Helper()
+	rec := httptest.NewRecorder()
+	w.app.Operator().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for line := range strings.Lines(rec.Body.String()) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			n, err := strconv.Atoi(strings.TrimSpace(value))
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			return n
+		}
+	}
+	w.t.Fatalf("no metric %s", name)
+	return 0
+}
+
+func (w *world) ambiguousCommits() int { return w.metric("payonce_commit_ambiguous_total") }
+
+// inBackground sends a payment, and gives its reply when it comes.
+func (w *world) inBackground(c call) <-chan reply {
+	replies := make(chan reply, 1)
+	go func() {
+		r, err := w.try(c)
+		if err != nil {
+			w.t.Error(err)
+		}
+		replies <- r
+	}()
+	return replies
+}
+
+func paymentOf(key, method string) call {
+	return call{method: "POST", path: "/payments", key: key, body: order(method)}
+}
+
+// chargedOnce checks that the key's one payment was charged by one request, and that the answer is replayed from now on.
+func (w *world) chargedOnce(key, pspKey string, r reply) {
+	w.t.Helper()
+	r.expect(w.t, http.StatusCreated, "")
+	if l := w.ledger("acme", pspKey); len(l.Charges) != 1 || l.Charges[0].Reference != r.text(w.t, "paymentId") || w.pspRequests("acme", pspKey) != 1 {
+		w.t.Fatalf("the PSP was asked %d times and has %+v", w.pspRequests("acme", pspKey), l)
+	}
+	again := w.pay(key, "pm_ok")
+	again.same(w.t, r)
+	if again.header.Get("Idempotent-Replayed") != "true" {
+		w.t.Fatal("the replay does not say so")
+	}
+	if n := w.count("SELECT count(*) FROM payments WHERE id = (SELECT subject FROM idempotency_keys WHERE key = $1) AND status = 'succeeded'", key); n != 1 {
+		w.t.Fatal("the key's payment has not succeeded")
+	}
+}
+
+// interrupted are the two ends of a connection at which a commit breaks.
+var interrupted = map[string]pgproxy.Action{
+	"cut before the server": pgproxy.CutBefore,
+	"acknowledgement lost":  pgproxy.DropAcknowledgement,
+}
+
+// atBothEnds runs a claim for each of them in one world. In each run the event is met, and counted as one ambiguous commit.
+func atBothEnds(t *testing.T, w *world, proxy *pgproxy.Proxy, query string, claim func(w *world)) {
+	t.Helper()
+	for name, action := range interrupted {
+		t.Run(query+" "+name, func(t *testing.T) {
+			w := w.in(t)
+			before := w.ambiguousCommits()
+			event := proxy.On(query, action)
+			claim(w)
+			event.Await(t)
+			if n := w.ambiguousCommits() - before; n != 1 {
+				t.Fatalf("%d ambiguous commits counted, want 1", n)
+			}
+		})
+	}
+}
+
+// in is the same world, for a part of its test.
+func (w *world) in(t testing.TB) *world {
+	part := *w
+	part.t = t
+	return &part
+}
+
+func TestInterruptedCommitOfAPaymentIsInvisible(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	for _, query := range []string{"ReserveKey", "CompleteKey"} {
+		atBothEnds(t, w, proxy, query, func(w *world) {
+			key := freshKey()
+			r := w.pay(key, "pm_ok")
+			if r.header.Get("Idempotent-Replayed") != "false" {
+				w.t.Fatal("the first answer calls itself a replay")
+			}
+			w.chargedOnce(key, key, r)
+			if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 1, Generation: 1}) {
+				w.t.Fatalf("key is %+v", k)
+			}
+			if n := w.count("SELECT count(*) FROM payments WHERE idempotency_key = $1", key); n != 1 {
+				w.t.Fatalf("%d payments, want 1", n)
+			}
+		})
+	}
+}
+
+func TestInterruptedCommitOfADeclineIsInvisible(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	atBothEnds(t, w, proxy, "CompleteKey", func(w *world) {
+		key := freshKey()
+		r := w.pay(key, "pm_declined")
+		r.expect(w.t, http.StatusPaymentRequired, "payment_declined")
+		w.pay(key, "pm_declined").same(w.t, r)
+		if n := w.pspRequests("acme", key); n != 1 {
+			w.t.Fatalf("PSP asked %d times", n)
+		}
+	})
+}
+
+func TestInterruptedCommitOfAReleaseIsInvisible(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t, func(o *options) {
+		o.settings = func(c *config.API) { c.PSPURL = unreachablePSP }
+	})
+	atBothEnds(t, w, proxy, "ReleaseKey", func(w *world) {
+		key := freshKey()
+		r := w.pay(key, "pm_ok")
+		r.expect(w.t, http.StatusServiceUnavailable, "psp_unavailable")
+		if k := w.keyRow(key); k.Status != "failed_retryable" || k.Attempt != 1 {
+			w.t.Fatalf("key is %+v", k)
+		}
+		w.transitions(key, "in_progress failed_retryable")
+		if n := w.count("SELECT count(*) FROM payments WHERE idempotency_key = $1 AND status = 'failed'", key); n != 1 {
+			w.t.Fatalf("%d failed payments, want 1", n)
+		}
+	})
+}
+
+func TestInterruptedCommitOfALossIsInvisible(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	atBothEnds(t, w, proxy, "LoseKey", func(w *world) {
+		key := freshKey()
+		// An answer that contradicts its request is also a dead letter, in the same transaction.
+		w.pay(key, "pm_wrong_amount").expect(w.t, http.StatusAccepted, "")
+		if k := w.keyRow(key); k.Status != "unknown" {
+			w.t.Fatalf("key is %+v", k)
+		}
+		w.transitions(key, "in_progress unknown")
+		if n := w.count("SELECT count(*) FROM dead_letters WHERE key = $1", key); n != 1 {
+			w.t.Fatalf("%d dead letters, want 1", n)
+		}
+	})
+}
+
+// transitions checks a key's timeline.
+func (w *world) transitions(key string, want ...string) {
+	w.t.Helper()
+	rows, err := w.db.Query(w.t.Context(), "SELECT from_status || ' ' || to_status FROM idempotency_key_events WHERE key = $1 ORDER BY id", key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if !slices.Equal(got, want) {
+		w.t.Fatalf("timeline is %q, want %q", got, want)
+	}
+}
+
+func TestInterruptedCommitOfARetakeIsInvisible(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	failed := failedKeys(w, len(interrupted))
+	atBothEnds(t, w, proxy, "RetakeKey", func(w *world) {
+		key := <-failed
+		w.chargedOnce(key, key, w.pay(key, "pm_ok"))
+		if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 2, Generation: 1}) {
+			w.t.Fatalf("key is %+v", k)
+		}
+		w.transitions(key, "in_progress failed_retryable", "failed_retryable in_progress")
+	})
+}
+
+func TestInterruptedCommitOfARenewalIsInvisible(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	atBothEnds(t, w, proxy, "RenewKey", func(w *world) {
+		key := freshKey()
+		first := w.pay(key, "pm_ok")
+		w.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp() + interval '30 days' WHERE key = $1", key)
+		r := w.pay(key, "pm_ok")
+		w.chargedOnce(key, key+".g2", r)
+		if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 1, Generation: 2}) || r.text(w.t, "paymentId") == first.text(w.t, "paymentId") {
+			w.t.Fatalf("key is %+v, answers are %s and %s", k, first.body, r.body)
+		}
+	})
+}
+
+func TestInterruptedCommitOfAnExpiredLeaseIsInvisible(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	keys := make(chan string, len(interrupted))
+	for range cap(keys) {
+		key := freshKey()
+		proxy.OnNext(3, "CompleteKey", pgproxy.CutBefore)
+		w.pay(key, "pm_ok").expect(t, http.StatusAccepted, "")
+		w.endLease(key)
+		keys <- key
+	}
+	atBothEnds(t, w, proxy, "ExpireLease", func(w *world) {
+		key := <-keys
+		w.pay(key, "pm_ok").expect(w.t, http.StatusAccepted, "")
+		w.transitions(key, "in_progress unknown")
+		if n := w.pspRequests("acme", key); n != 1 {
+			w.t.Fatalf("PSP asked %d times", n)
+		}
+	})
+}
+
+func TestInterruptedCommitOfARefundIsInvisible(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	for _, query := range []string{"BeginRefund", "SettleRefund"} {
+		for _, body := range []string{`{}`, `{"amountCents":5000}`} {
+			atBothEnds(t, w, proxy, query, func(w *world) {
+				payment := w.pay(freshKey(), "pm_ok").text(w.t, "paymentId")
+				key := freshKey()
+				w.refundedOnce(payment, key, body, w.do(refundOf(payment, key, body)))
+			})
+		}
+	}
+}
+
+func refundOf(paymentID, key, body string) call {
+	return call{method: "POST", path: "/payments/" + paymentID + "/refunds", key: key, body: body}
+}
+
+// refundedOnce checks that the PSP has one refund, that the payment knows of exactly that, and that the answer is replayed.
+func (w *world) refundedOnce(paymentID, key, body string, r reply) {
+	w.t.Helper()
+	r.expect(w.t, http.StatusCreated, "")
+	refunds := w.ledger("acme", key).Refunds
+	if len(refunds) != 1 || w.pspRequests("acme", key) != 1 {
+		w.t.Fatalf("the PSP was asked %d times and has %+v", w.pspRequests("acme", key), refunds)
+	}
+	shown := w.do(call{method: "GET", path: "/payments/" + paymentID})
+	if got := shown.member(w.t, "amountRefundedCents"); got != float64(refunds[0].AmountCents) {
+		w.t.Fatalf("%d were refunded, the payment says %v", refunds[0].AmountCents, got)
+	}
+	if n := w.count("SELECT count(*) FROM payments p JOIN refunds r ON r.payment_id = p.id WHERE p.refund_held_minor = r.amount_minor AND r.idempotency_key = $1", key); n != 1 {
+		w.t.Fatal("what is held for refunds is not the one refund")
+	}
+	w.do(refundOf(paymentID, key, body)).same(w.t, r)
+}
+
+// A transaction that was sent may land long after its client has given it up, and after others have acted on its absence.
+
+func TestLateReservationFindsItsOwnKeyCompleted(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	key := freshKey()
+	late := proxy.On("ReserveKey", pgproxy.HoldBefore)
+	answer := w.inBackground(paymentOf(key, "pm_ok"))
+	late.Await(t)
+	late.CutClients()
+	// The same claim, sent again on another connection.
+	r := <-answer
+	w.chargedOnce(key, key, r)
+
+	late.Release()
+	late.AwaitLanding(t)
+	w.chargedOnce(key, key, r)
+	w.nothingElseReserved(t)
+}
+
+func TestLateReservationLandsWhileThePSPIsAsked(t *testing.T) {
+	t.Parallel()
+	gate := newGate()
+	w, proxy := setupProxied(t, func(o *options) { o.between = gate.wrap })
+	key := freshKey()
+	late := proxy.On("ReserveKey", pgproxy.HoldBefore)
+	answer := w.inBackground(paymentOf(key, "pm_ok"))
+	late.Await(t)
+	late.CutClients()
+	gate.awaitArrival(t)
+
+	late.Release()
+	late.AwaitLanding(t)
+	if k := w.keyRow(key); k != (keyRow{Status: "in_progress", Attempt: 1, Generation: 1}) {
+		t.Fatalf("key is %+v", k)
+	}
+	gate.open()
+	w.chargedOnce(key, key, <-answer)
+	w.nothingElseReserved(t)
+}
+
+func TestLateReservationThatLandsBeforeItIsSentAgainIsTheOwner(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	key := freshKey()
+	late := proxy.On("ReserveKey", pgproxy.HoldBefore)
+	again := proxy.On("ReserveKey", pgproxy.HoldBefore)
+	answer := w.inBackground(paymentOf(key, "pm_ok"))
+	late.Await(t)
+	late.CutClients()
+	again.Await(t)
+
+	late.Release()
+	late.AwaitLanding(t)
+	again.Release()
+	w.chargedOnce(key, key, <-answer)
+	w.nothingElseReserved(t)
+}
+
+// Its request was told that the store is away, the client has retried, and the retry has become the owner.
+func TestLateReservationCannotOustTheOwner(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	key := freshKey()
+	late := w.givenUp(proxy, key)
+	r := w.pay(key, "pm_ok")
+	w.chargedOnce(key, key, r)
+
+	late.Release()
+	late.AwaitLanding(t)
+	w.chargedOnce(key, key, r)
+	w.nothingElseReserved(t)
+}
+
+// Nobody waits for it any more: the key is reserved and never executed, until its lease is over and the PSP has been asked.
+func TestLateReservationWithoutARequestIsNotExecuted(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	key := freshKey()
+	late := w.givenUp(proxy, key)
+	late.Release()
+	late.AwaitLanding(t)
+	w.pay(key, "pm_ok").expect(t, http.StatusConflict, "idempotency_key_in_progress")
+	w.endLease(key)
+	w.pay(key, "pm_ok").expect(t, http.StatusAccepted, "")
+	if n := w.pspRequests("acme", key); n != 0 || w.keyRow(key).Status != "unknown" {
+		t.Fatalf("PSP asked %d times, key is %+v", n, w.keyRow(key))
+	}
+}
+
+// givenUp is a reservation that is still under way when its request has been answered.
+func (w *world) givenUp(proxy *pgproxy.Proxy, key string) *pgproxy.Event {
+	w.t.Helper()
+	late := proxy.On("ReserveKey", pgproxy.HoldBefore)
+	proxy.OnNext(3, "FindKey", pgproxy.CutBefore) // and it cannot be read whether it has landed
+	answer := w.inBackground(paymentOf(key, "pm_ok"))
+	late.Await(w.t)
+	late.CutClients()
+	(<-answer).expect(w.t, http.StatusServiceUnavailable, "idempotency_store_unavailable")
+	if n := w.pspRequests("acme", key); n != 0 {
+		w.t.Fatalf("PSP asked %d times without a reservation", n)
+	}
+	return late
+}
+
+// nothingElseReserved checks that there is one key and one payment.
+func (w *world) nothingElseReserved(t *testing.T) {
+	t.Helper()
+	if n := w.count("SELECT (SELECT count(*) FROM idempotency_keys) * 10 + (SELECT count(*) FROM payments)"); n != 11 {
+		t.Fatalf("%d keys and %d payments, want one of each", n/10, n%10)
+	}
+}
+
+func TestLateRetakeFindsTheKeyTaken(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	failed := failedKeys(w, 2)
+	for _, order := range []string{"sent again, late", "late, sent again"} {
+		t.Run(order, func(t *testing.T) {
+			w := w.in(t)
+			key := <-failed
+			late := proxy.On("RetakeKey", pgproxy.HoldBefore)
+			again := proxy.On("RetakeKey", pgproxy.HoldBefore)
+			answer := w.inBackground(paymentOf(key, "pm_ok"))
+			late.Await(t)
+			late.CutClients()
+			again.Await(t)
+			if order == "late, sent again" {
+				late.Release()
+				late.AwaitLanding(t)
+			}
+			again.Release()
+			r := <-answer
+			late.Release()
+			if order == "sent again, late" {
+				late.AwaitLanding(t)
+			}
+			w.chargedOnce(key, key, r)
+			if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 2, Generation: 1}) {
+				t.Fatalf("key is %+v", k)
+			}
+		})
+	}
+}
+
+// The attempt that it would have begun was begun without it, and is over.
+func TestLateRetakeOfAnEarlierAttemptTakesNothing(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t, func(o *options) {
+		o.settings = func(c *config.API) { c.PSPURL = unreachablePSP }
+	})
+	key := freshKey()
+	w.pay(key, "pm_ok").expect(t, http.StatusServiceUnavailable, "psp_unavailable")
+	late := proxy.On("RetakeKey", pgproxy.HoldBefore)
+	answer := w.inBackground(paymentOf(key, "pm_ok"))
+	late.Await(t)
+	late.CutClients()
+	(<-answer).expect(t, http.StatusServiceUnavailable, "psp_unavailable")
+	late.Release()
+	late.AwaitLanding(t)
+	if k := w.keyRow(key); k != (keyRow{Status: "failed_retryable", Attempt: 2, Generation: 1}) {
+		t.Fatalf("key is %+v", k)
+	}
+}
+
+func TestLateCompletionChangesNothing(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	key := freshKey()
+	late := proxy.On("CompleteKey", pgproxy.HoldBefore)
+	answer := w.inBackground(paymentOf(key, "pm_ok"))
+	late.Await(t)
+	late.CutClients()
+	r := <-answer
+	late.Release()
+	late.AwaitLanding(t)
+	w.chargedOnce(key, key, r)
+}
+
+// The first landing holds all that is left, so that the second would find nothing to give back.
+func TestLateRefundOfTheWholeRestIsTheOwner(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	payment := w.pay(freshKey(), "pm_ok").text(t, "paymentId")
+	key := freshKey()
+	late := proxy.On("BeginRefund", pgproxy.HoldBefore)
+	again := proxy.On("BeginRefund", pgproxy.HoldBefore)
+	answer := w.inBackground(refundOf(payment, key, `{}`))
+	late.Await(t)
+	late.CutClients()
+	again.Await(t)
+	late.Release()
+	late.AwaitLanding(t)
+	again.Release()
+	w.refundedOnce(payment, key, `{}`, <-answer)
+}

@@ -1,0 +1,251 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/test/pgproxy"
+	"payonce/test/pgtest"
+)
+
+// What a payment costs the database, and by which plans: the figures that the design promises. Both can be lost without any
+// test of behaviour noticing.
+
+// quietServer is a server on which nobody writes but us: no autovacuum, no checkpoint for the time being.
+func quietServer(t *testing.T) (url string) {
+	t.Helper()
+	server := pgtest.OwnServer(t, false)
+	url = pgtest.Migrate(t, server)
+	admin, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(context.Background())
+	for _, sql := range []string{
+		"ALTER SYSTEM SET autovacuum = off", "ALTER SYSTEM SET checkpoint_timeout = '1h'",
+		// Otherwise the background writer logs a snapshot of the running transactions, every 15 s after a change.
+		"ALTER SYSTEM SET bgwriter_lru_maxpages = 0", "SELECT pg_reload_conf()", "CHECKPOINT",
+	} {
+		if _, err := admin.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return url
+}
+
+// spent is what the database has been asked for so far.
+type spent struct {
+	rounds  int
+	commits int64 // transactions that have written: each has taken a number
+	wal     int64 // bytes
+}
+
+func (w *world) spent(proxy *pgproxy.Proxy) spent {
+	w.t.Helper()
+	s := spent{rounds: proxy.RoundTrips()}
+	err := w.db.QueryRow(w.t.Context(), `SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
+		(pg_current_wal_insert_lsn() - '0/0')::bigint`).Scan(&s.commits, &s.wal)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// since are the rounds after a moment, without the sign of life that the pool asks of a connection which was idle for a second.
+func since(proxy *pgproxy.Proxy, before spent) [][]string {
+	return slices.DeleteFunc(proxy.Rounds()[before.rounds:], func(queries []string) bool { return slices.Equal(queries, []string{"--"}) })
+}
+
+func TestTwoRoundTripsAndTwoCommitsForANewKeyOneAndNoneForAReplay(t *testing.T) {
+	t.Parallel()
+	url := quietServer(t)
+	w, proxy := setupProxied(t, func(o *options) { o.url = url })
+	payment := w.pay(freshKey(), "pm_ok").text(t, "paymentId")
+	reserve := []string{"ReserveKey", "BeginPayment"}
+	settle := []string{"CompleteKey", "SettlePayment"}
+	t.Run("payment", func(t *testing.T) {
+		w.in(t).costs(proxy, func(key string) call { return paymentOf(key, "pm_ok") }, [][]string{reserve, settle}, [][]string{reserve})
+	})
+	// What a refund is of is read before the key is reserved: another tenant's payment is a 404, and consumes nothing.
+	read := []string{"GetPayment"}
+	reserve = []string{"ReserveKey", "LockPayment", "BeginRefund", "TallyRefunds"}
+	settle = []string{"CompleteKey", "LockPayment", "SettleRefund", "TallyRefunds"}
+	t.Run("refund", func(t *testing.T) {
+		w.in(t).costs(proxy, func(key string) call { return refundOf(payment, key, `{"amountCents":1}`) },
+			[][]string{read, reserve, settle}, [][]string{read, reserve})
+	})
+}
+
+// costs checks the round trips, the commits and the WAL of a movement and of its replay.
+func (w *world) costs(proxy *pgproxy.Proxy, of func(key string) call, wantNew, wantReplay [][]string) {
+	w.t.Helper()
+	warm := freshKey()
+	for range 2 { // the API keys read, the statements prepared
+		w.do(of(warm)).expect(w.t, http.StatusCreated, "")
+	}
+	key := freshKey()
+	before := w.spent(proxy)
+	first := w.do(of(key))
+	first.expect(w.t, http.StatusCreated, "")
+	after := w.spent(proxy)
+	if diff := cmp.Diff(wantNew, since(proxy, before)); diff != "" {
+		w.t.Errorf("round trips of a new key: %s", diff)
+	}
+	if commits := after.commits - before.commits; commits != 2 {
+		w.t.Errorf("%d commits for a new key, want 2", commits)
+	}
+
+	before = after
+	w.do(of(key)).same(w.t, first)
+	after = w.spent(proxy)
+	if diff := cmp.Diff(wantReplay, since(proxy, before)); diff != "" {
+		w.t.Errorf("round trips of a replay: %s", diff)
+	}
+	if commits, wal := after.commits-before.commits, after.wal-before.wal; commits != 0 || wal != 0 {
+		w.t.Errorf("%d commits and %d bytes of WAL for a replay, want none", commits, wal)
+	}
+}
+
+// The plan trap (see the design, section 9): an index WHERE status = 'in_progress' is taken for the completion's UPDATE instead
+// of the primary key, but only on a big table that has been analysed. So the plans are held on such a one.
+
+// manyRows are 100 000 payments that were completed long ago, of two tenants and a thousand customers. They are written as they
+// are, behind the back of the guard, by which a key begins in progress.
+const manyRows = `
+	SET session_replication_role = replica;
+	TRUNCATE idempotency_keys, payments CASCADE;
+	INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at,
+		finished_at, expires_at, response_status, response_content_type, response_location, response_schema_version, response_body)
+	SELECT tenant || ' POST /payments', 'key-of-row-' || n, 'completed', decode(repeat('ab', 32), 'hex'), 1, 1, id, id, at, at,
+		at + interval '1 second', at + interval '48 hours', 201, 'application/json', '/payments/' || id, 1, convert_to(repeat('x', 300), 'UTF8')
+	FROM (SELECT n, CASE WHEN n % 100 = 0 THEN 'globex' ELSE 'acme' END AS tenant, now() - n * interval '1 second' AS at,
+			lpad(to_hex(n), 32, '0')::uuid AS id FROM generate_series(1, 100000) AS n) AS made;
+	INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status, psp_charge_id, created_at)
+	SELECT subject, split_part(scope, ' ', 1), key, 1, 'cus-' || ('x' || right(subject::text, 8))::bit(32)::int % 1000, 12000, 'USD', 'pm_ok', 'succeeded', 'ch_' || subject, created_at
+	FROM idempotency_keys;
+	INSERT INTO idempotency_key_tombstones (scope, key, generation) SELECT 'acme POST /payments', 'key-long-deleted-' || n, 1 FROM generate_series(1, 100000) AS n;
+	RESET session_replication_role;
+	ANALYZE`
+
+// planned is a query with the arguments that it is explained with, in the order of its parameters.
+type planned struct {
+	query   string
+	args    string
+	indexes string // one of these must be walked
+}
+
+// plans are explained with these arguments. They name rows in the middle of the tables.
+var plans = map[string]planned{
+	"completion": {
+		"CompleteKey", `201, 'application/json', '/x', 1, 'x', 'acme POST /payments', 'key-of-row-50001', 1, 1`, "idempotency_keys_pkey",
+	},
+	"reservation and replay": {
+		"ReserveKey", `'acme POST /payments', 'key-of-row-50001', sha256('x'), '%[1]s', '%[1]s', '30 s', '48 h'`, "idempotency_keys_pkey",
+	},
+	"payment of a reservation": {
+		"BeginPayment", `'%[1]s', 'acme', 'key-of-row-50001', 'cus-1', 1, 'USD', 'pm_ok', NULL, NULL, 'acme POST /payments', '%[1]s'`, "idempotency_keys_pkey",
+	},
+	"payment of a completion": {
+		"SettlePayment", `'succeeded', 'ch_1', NULL, '%[1]s', 'acme POST /payments', 'key-of-row-50001', 1, 1, 'completed'`, "payments_pkey",
+	},
+	"lease over":  {"ExpireLease", `'acme POST /payments', 'key-of-row-50001', 1, 1`, "idempotency_keys_pkey"},
+	"key alone":   {"FindKey", `'acme POST /payments', 'key-of-row-50001'`, "idempotency_keys_pkey"},
+	"one payment": {"GetPayment", `'%[1]s', 'acme'`, "payments_pkey payments_by_tenant"},
+	// Where a tenant has a good part of all payments, walking all of them is as short.
+	"payments of a big tenant": {
+		"ListPayments", `'acme', 'ffffffff-ffff-ffff-ffff-ffffffffffff', NULL, NULL, 21`, "payments_by_tenant payments_pkey",
+	},
+	"payments of a small tenant": {
+		"ListPayments", `'globex', 'ffffffff-ffff-ffff-ffff-ffffffffffff', NULL, NULL, 21`, "payments_by_tenant",
+	},
+	"payments of a customer": {
+		"ListPayments", `'acme', 'ffffffff-ffff-ffff-ffff-ffffffffffff', 'cus-7', NULL, 21`, "payments_by_customer",
+	},
+}
+
+const rowInTheMiddle = "00000000-0000-0000-0000-00000000c351"
+
+func TestPlansOnABigAnalysedTable(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it fills and analyses big tables")
+	}
+	w, proxy := setupProxied(t)
+	w.prepareEverything(proxy)
+	conn := w.session()
+	conn.run(manyRows)
+	for name, p := range plans {
+		if proxy.SQL(p.query) == "" {
+			t.Fatalf("%s has not been seen on the wire", p.query)
+		}
+		plan := conn.explain(proxy.SQL(p.query), fmt.Sprintf(p.args+"%.0[1]s", rowInTheMiddle))
+		if err := sound(plan, p.indexes); err != nil {
+			t.Errorf("%s, %s: %v\n%s", name, p.query, err, plan)
+		}
+	}
+
+	// The trap is there, and would be noticed.
+	conn.run("CREATE INDEX trap ON idempotency_keys (locked_until) WHERE status = 'in_progress'; ANALYZE idempotency_keys")
+	completion := plans["completion"]
+	if plan := conn.explain(proxy.SQL("CompleteKey"), completion.args); sound(plan, completion.indexes) == nil {
+		t.Errorf("an index on the status does not change the completion's plan any more; then the design can be simpler:\n%s", plan)
+	}
+}
+
+// prepareEverything has the API prepare each of the planned queries.
+func (w *world) prepareEverything(proxy *pgproxy.Proxy) {
+	w.t.Helper()
+	w.do(call{method: "GET", path: "/payments"}).expect(w.t, http.StatusOK, "")
+	key := freshKey()
+	proxy.OnNext(3, "CompleteKey", pgproxy.CutBefore)
+	w.pay(key, "pm_ok").expect(w.t, http.StatusAccepted, "")
+	w.endLease(key)
+	w.pay(key, "pm_ok").expect(w.t, http.StatusAccepted, "")
+}
+
+// explain gives the plan that a statement has after it was executed often enough for PostgreSQL to consider a generic plan.
+func (s *session) explain(sql, args string) string {
+	s.t.Helper()
+	s.run("PREPARE planned AS " + sql)
+	defer s.run("DEALLOCATE planned")
+	for range 6 {
+		s.run("BEGIN; EXECUTE planned (" + args + "); ROLLBACK")
+	}
+	rows, err := s.conn.Query(s.t.Context(), "EXPLAIN EXECUTE planned ("+args+")", pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		s.t.Fatalf("explain: %v", err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		s.t.Fatalf("explain: %v", err)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sound reports what is wrong with a plan that should walk one of the indexes.
+func sound(plan, indexes string) error {
+	if strings.Contains(plan, "Seq Scan") {
+		return errors.New("reads a whole table")
+	}
+	for _, word := range strings.Fields(plan) {
+		for _, partial := range []string{"idempotency_keys_locked_until", "idempotency_keys_reconcile_after", "idempotency_keys_expires_at", "trap"} {
+			if word == partial {
+				return fmt.Errorf("walks the partial index %s", partial)
+			}
+		}
+	}
+	for index := range strings.FieldsSeq(indexes) {
+		if strings.Contains(plan, " using "+index+" ") {
+			return nil
+		}
+	}
+	return fmt.Errorf("walks none of %s", indexes)
+}

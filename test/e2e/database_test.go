@@ -1,0 +1,441 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/internal/config"
+	"payonce/test/pgproxy"
+	"payonce/test/pgtest"
+)
+
+// What happens when the database is away, or there and of no use, at each point of a payment. Before the reservation, nothing
+// may happen at all; after the PSP was asked, nothing may happen twice.
+
+const storeUnavailable = "idempotency_store_unavailable"
+
+// untouched checks that a request has left no trace: not here, not at the PSP.
+func (w *world) untouched(key string) {
+	w.t.Helper()
+	if n := w.count("SELECT count(*) FROM idempotency_keys WHERE key = $1", key); n != 0 {
+		w.t.Fatal("the key is reserved")
+	}
+	if n := w.pspRequests("acme", key); n != 0 {
+		w.t.Fatalf("PSP asked %d times", n)
+	}
+}
+
+func TestDatabaseDownBeforeTheReservation(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	w.pay(freshKey(), "pm_ok").expect(t, http.StatusCreated, "") // the API keys are known from here on
+	key := freshKey()
+	proxy.Down()
+	r := w.pay(key, "pm_ok")
+	r.expect(t, http.StatusServiceUnavailable, storeUnavailable)
+	if r.header.Get("Retry-After") == "" || r.member(t, "retryable") != true {
+		t.Fatalf("the client is not told to come back: %v %s", r.header, r.body)
+	}
+	w.untouched(key)
+	proxy.Up(t)
+	w.chargedOnce(key, key, w.pay(key, "pm_ok"))
+}
+
+// More often than it is tried, and every time before the server hears of it.
+func TestReservationThatNeverArrivesReservesNothing(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	key := freshKey()
+	proxy.OnNext(100, "ReserveKey", pgproxy.CutBefore)
+	w.pay(key, "pm_ok").expect(t, http.StatusServiceUnavailable, storeUnavailable)
+	w.untouched(key)
+}
+
+// betweenTheTransactions runs do while the PSP is being asked, and gives the reply to the payment.
+func betweenTheTransactions(t *testing.T, do func(w *world, proxy *pgproxy.Proxy)) (w *world, key string, r reply) {
+	t.Helper()
+	gate := newGate()
+	w, proxy := setupProxied(t, func(o *options) { o.between = gate.wrap })
+	key = freshKey()
+	answer := w.inBackground(paymentOf(key, "pm_ok"))
+	gate.awaitArrival(t)
+	do(w, proxy)
+	gate.open()
+	return w, key, <-answer
+}
+
+func TestDatabaseIsBackWhenTheOutcomeIsWritten(t *testing.T) {
+	t.Parallel()
+	w, key, r := betweenTheTransactions(t, func(_ *world, proxy *pgproxy.Proxy) {
+		proxy.Down()
+		proxy.Up(t)
+	})
+	w.chargedOnce(key, key, r)
+}
+
+func TestDatabaseIsBackAtTheLastTry(t *testing.T) {
+	t.Parallel()
+	w, key, r := betweenTheTransactions(t, func(_ *world, proxy *pgproxy.Proxy) {
+		proxy.OnNext(2, "CompleteKey", pgproxy.CutBefore)
+	})
+	w.chargedOnce(key, key, r)
+}
+
+// Every connection of the pool has died, and none of them knows it.
+func TestFullPoolOfDeadConnectionsDoesNotLoseTheOutcome(t *testing.T) {
+	t.Parallel()
+	w, key, r := betweenTheTransactions(t, func(w *world, proxy *pgproxy.Proxy) {
+		w.fillPool(proxy)
+		proxy.Down()
+		proxy.Up(t)
+	})
+	w.chargedOnce(key, key, r)
+}
+
+// fillPool has the API open all its connections.
+func (w *world) fillPool(proxy *pgproxy.Proxy) {
+	w.t.Helper()
+	const connections = 16
+	reads := proxy.OnNext(connections, "GetPayment", pgproxy.HoldBefore)
+	var all sync.WaitGroup
+	for range connections {
+		all.Go(func() {
+			if _, err := w.try(call{method: "GET", path: "/payments/pay_00000000000000000000000000"}); err != nil {
+				w.t.Error(err)
+			}
+		})
+	}
+	for range connections {
+		reads.Await(w.t)
+	}
+	reads.Release()
+	all.Wait()
+}
+
+func TestDatabaseStaysAwayAfterTheCharge(t *testing.T) {
+	t.Parallel()
+	var proxy *pgproxy.Proxy
+	w, key, r := betweenTheTransactions(t, func(_ *world, p *pgproxy.Proxy) {
+		proxy = p
+		proxy.Down()
+	})
+	// Charged, and not written: that is an unknown outcome. 503 would say that nothing happened.
+	r.expect(t, http.StatusAccepted, "")
+	if r.text(t, "status") != "processing" || r.header.Get("Location") == "" {
+		t.Fatalf("unexpected answer: %v %s", r.header, r.body)
+	}
+	proxy.Up(t)
+	if k := w.keyRow(key); k.Status != "in_progress" {
+		t.Fatalf("key is %+v", k)
+	}
+	w.pay(key, "pm_ok").expect(t, http.StatusConflict, "idempotency_key_in_progress")
+	w.endLease(key)
+	for range 2 {
+		w.pay(key, "pm_ok").expect(t, http.StatusAccepted, "")
+	}
+	if k := w.keyRow(key); k.Status != "unknown" {
+		t.Fatalf("key is %+v", k)
+	}
+	if n := w.pspRequests("acme", key); n != 1 {
+		t.Fatalf("PSP asked %d times", n)
+	}
+}
+
+// The reservation is there, but what it stands for cannot be read: not sent, and the lease runs out.
+func TestDatabaseGoesAwayWithTheAcknowledgement(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	key := freshKey()
+	proxy.On("ReserveKey", pgproxy.DropAcknowledgement)
+	proxy.OnNext(100, "FindKey", pgproxy.CutBefore)
+	w.pay(key, "pm_ok").expect(t, http.StatusServiceUnavailable, storeUnavailable)
+	if k := w.keyRow(key); k.Status != "in_progress" || w.pspRequests("acme", key) != 0 {
+		t.Fatalf("key is %+v, PSP asked %d times", k, w.pspRequests("acme", key))
+	}
+}
+
+// refusals are states of a server that answers and does not serve. Each is brought about by SQL, and ended by it.
+var refusals = map[string]struct{ begin, end string }{
+	// For the second statement of each transaction, when the first has been answered already.
+	"disk full": {
+		`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+			BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$;
+		CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON payments EXECUTE FUNCTION refuse()`,
+		`DROP FUNCTION refuse CASCADE`,
+	},
+	"read only": {
+		`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$;
+		SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'payonce'`,
+		`SET default_transaction_read_only = off;
+		DO $$ BEGIN EXECUTE format('ALTER DATABASE %I RESET default_transaction_read_only', current_database()); END $$;
+		SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'payonce'`,
+	},
+}
+
+func TestServerThatDoesNotServeIsAwayForUs(t *testing.T) {
+	t.Parallel()
+	for name, refusal := range refusals {
+		t.Run(name+" at the reservation", func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.pay(freshKey(), "pm_ok").expect(t, http.StatusCreated, "")
+			session := w.session()
+			session.run(refusal.begin)
+			key := freshKey()
+			w.pay(key, "pm_ok").expect(t, http.StatusServiceUnavailable, storeUnavailable)
+			session.run(refusal.end)
+			w.untouched(key)
+			w.chargedOnce(key, key, w.pay(key, "pm_ok"))
+		})
+		t.Run(name+" at the completion", func(t *testing.T) {
+			t.Parallel()
+			gate := newGate()
+			w := setup(t, func(o *options) { o.between = gate.wrap })
+			key := freshKey()
+			answer := w.inBackground(paymentOf(key, "pm_ok"))
+			gate.awaitArrival(t)
+			session := w.session()
+			session.run(refusal.begin)
+			gate.open()
+			(<-answer).expect(t, http.StatusAccepted, "")
+			session.run(refusal.end)
+			if k := w.keyRow(key); k.Status != "in_progress" || w.pspRequests("acme", key) != 1 {
+				t.Fatalf("key is %+v, PSP asked %d times", k, w.pspRequests("acme", key))
+			}
+		})
+	}
+}
+
+// session is a session of the test's own, in the way of the API's.
+type session struct {
+	t    testing.TB
+	conn *pgxpool.Conn
+}
+
+func (w *world) session() *session {
+	w.t.Helper()
+	conn, err := w.db.Acquire(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		// Closed rather than given back: it may hold locks and settings.
+		_ = conn.Conn().Close(context.Background())
+		conn.Release()
+	})
+	return &session{w.t, conn}
+}
+
+func (s *session) run(sql string) {
+	s.t.Helper()
+	if _, err := s.conn.Exec(s.t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+		s.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// awaitBlocked waits until that many of the API's sessions wait for a lock.
+func (w *world) awaitBlocked(sessions int) {
+	w.t.Helper()
+	eventually(w.t, "a wait for the lock", func() bool {
+		return w.count(`SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = 'payonce' AND wait_event_type = 'Lock'`) == sessions
+	})
+}
+
+// patientLocks lets statements wait as long as a test needs.
+func patientLocks(c *config.API) { c.DBLockTimeout, c.DBStatementTimeout = patience, patience }
+
+// Writers wait for these locks and readers do not.
+const lockKeys = "BEGIN; LOCK TABLE idempotency_keys IN EXCLUSIVE MODE"
+
+func lockKey(key string) string {
+	return "BEGIN; SELECT FROM idempotency_keys WHERE key = '" + key + "' FOR UPDATE"
+}
+
+func TestExhaustedPoolIsRefusedBeforeThePSP(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(o *options) {
+		o.settings = func(c *config.API) {
+			patientLocks(c)
+			c.DBMaxConns, c.DBAcquire = 2, 2*time.Second // the first two need their connections within it
+		}
+	})
+	w.pay(freshKey(), "pm_ok").expect(t, http.StatusCreated, "")
+	session := w.session()
+	session.run(lockKeys)
+	keys := []string{freshKey(), freshKey()}
+	first := w.inBackground(paymentOf(keys[0], "pm_ok"))
+	second := w.inBackground(paymentOf(keys[1], "pm_ok"))
+	w.awaitBlocked(2)
+
+	key := freshKey()
+	r := w.pay(key, "pm_ok")
+	r.expect(t, http.StatusServiceUnavailable, storeUnavailable)
+	if r.header.Get("Retry-After") == "" {
+		t.Fatal("no Retry-After")
+	}
+	w.untouched(key)
+	session.run("ROLLBACK")
+	w.chargedOnce(keys[0], keys[0], <-first)
+	w.chargedOnce(keys[1], keys[1], <-second)
+}
+
+func TestLockTimeoutAtTheReservationIsRefusedBeforeThePSP(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(o *options) {
+		o.settings = func(c *config.API) { c.DBLockTimeout = 50 * time.Millisecond }
+	})
+	w.pay(freshKey(), "pm_ok").expect(t, http.StatusCreated, "")
+	session := w.session()
+	session.run(lockKeys)
+	key := freshKey()
+	w.pay(key, "pm_ok").expect(t, http.StatusServiceUnavailable, storeUnavailable)
+	session.run("ROLLBACK")
+	w.untouched(key)
+	w.chargedOnce(key, key, w.pay(key, "pm_ok"))
+}
+
+func TestLockTimeoutAtTheCompletionIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	gate := newGate()
+	w, proxy := setupProxied(t, func(o *options) {
+		o.between = gate.wrap
+		o.settings = func(c *config.API) { c.DBLockTimeout = 50 * time.Millisecond }
+	})
+	key := freshKey()
+	answer := w.inBackground(paymentOf(key, "pm_ok"))
+	gate.awaitArrival(t)
+	session := w.session()
+	session.run(lockKey(key))
+	proxy.OnNext(2, "CompleteKey", pgproxy.HoldBefore).Release() // these two run into the lock
+	last := proxy.On("CompleteKey", pgproxy.HoldBefore)
+	gate.open()
+	last.Await(t)
+	session.run("ROLLBACK")
+	last.Release()
+	w.chargedOnce(key, key, <-answer)
+	if n := w.ambiguousCommits(); n != 0 {
+		t.Fatalf("%d ambiguous commits counted: the server has said that it rolled back", n)
+	}
+}
+
+// A session that is terminated says FATAL, which is no word on the transaction.
+func TestTerminatedSessionIsAmbiguous(t *testing.T) {
+	t.Parallel()
+	terminate := `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name = 'payonce' AND wait_event_type = 'Lock'`
+	t.Run("in the reservation", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t, func(o *options) { o.settings = patientLocks })
+		w.pay(freshKey(), "pm_ok").expect(t, http.StatusCreated, "")
+		session := w.session()
+		session.run(lockKeys)
+		key := freshKey()
+		answer := w.inBackground(paymentOf(key, "pm_ok"))
+		w.awaitBlocked(1)
+		w.exec(terminate)
+		eventually(t, "the count of the ambiguity", func() bool { return w.ambiguousCommits() == 1 })
+		session.run("ROLLBACK")
+		w.chargedOnce(key, key, <-answer)
+	})
+	t.Run("in the completion", func(t *testing.T) {
+		t.Parallel()
+		gate := newGate()
+		w := setup(t, func(o *options) { o.between, o.settings = gate.wrap, patientLocks })
+		key := freshKey()
+		answer := w.inBackground(paymentOf(key, "pm_ok"))
+		gate.awaitArrival(t)
+		session := w.session()
+		session.run(lockKey(key))
+		gate.open()
+		w.awaitBlocked(1)
+		w.exec(terminate)
+		eventually(t, "the count of the ambiguity", func() bool { return w.ambiguousCommits() == 1 })
+		session.run("ROLLBACK")
+		w.chargedOnce(key, key, <-answer)
+	})
+}
+
+// An owner that was stopped for more than a third of its lease does not know what the others think of it. The time counts from
+// the first time that the lease was asked for.
+func TestOwnerThatWasPausedDoesNotSend(t *testing.T) {
+	t.Parallel()
+	const lease = 9 * time.Second // the retry has a third of it, too, on however busy a machine
+	for name, resume := range map[string]func(*pgproxy.Event){
+		"after the reservation":        (*pgproxy.Event).Release,
+		"before it had to be repeated": (*pgproxy.Event).CutClients,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, proxy := setupProxied(t, func(o *options) {
+				o.settings = func(c *config.API) { c.Lease, c.PSPTotal, c.PSPDial = lease, time.Second, time.Second }
+			})
+			key := freshKey()
+			pause := proxy.On("ReserveKey", pgproxy.HoldAfter)
+			answer := w.inBackground(paymentOf(key, "pm_ok"))
+			pause.Await(t)
+			<-time.After(lease/3 + 10*time.Millisecond) // the passing of time is the event
+			resume(pause)
+			r := <-answer
+			r.expect(t, http.StatusServiceUnavailable, "psp_unavailable")
+			if k := w.keyRow(key); k.Status != "failed_retryable" || w.pspRequests("acme", key) != 0 {
+				t.Fatalf("key is %+v, PSP asked %d times", k, w.pspRequests("acme", key))
+			}
+			again := w.pay(key, "pm_ok")
+			w.chargedOnce(key, key, again)
+			if again.text(t, "paymentId") != r.text(t, "paymentId") || w.keyRow(key).Attempt != 2 {
+				t.Fatalf("the retry made another payment, or no attempt of its own: %s, then %s", r.body, again.body)
+			}
+		})
+	}
+}
+
+func TestServerKilledBetweenTheTransactionsLosesNothing(t *testing.T) {
+	t.Parallel()
+	server := pgtest.OwnServer(t, true)
+	gate := newGate()
+	w := setup(t, func(o *options) {
+		o.url = pgtest.Migrate(t, server)
+		o.between = gate.wrap
+	})
+	key := freshKey()
+	answer := w.inBackground(paymentOf(key, "pm_ok"))
+	gate.awaitArrival(t)
+	server.Crash()
+	pgtest.Restart(t, server, true)
+	gate.open()
+	w.chargedOnce(key, key, <-answer)
+}
+
+// Retries of a failed key race for it while the PSP is away. Each is told to come back; none that the key is too old.
+func TestRacingRetriesOfAFailedKeyMayAllComeBack(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(o *options) {
+		o.settings = func(c *config.API) { c.PSPURL, c.PSPBreakerFailures = unreachablePSP, 100_000 }
+	})
+	key := freshKey()
+	w.pay(key, "pm_ok").expect(t, http.StatusServiceUnavailable, "psp_unavailable")
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for range 12 {
+				r, err := w.try(paymentOf(key, "pm_ok"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if r.status != http.StatusServiceUnavailable && r.status != http.StatusConflict {
+					t.Errorf("status %d: %s", r.status, strings.TrimSpace(string(r.body)))
+				}
+			}
+		})
+	}
+	all.Wait()
+}

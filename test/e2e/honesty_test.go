@@ -1,0 +1,148 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"payonce/test/pgproxy"
+)
+
+// What the PSP says about another tenant's charge is evidence for an operator, and nobody else's to read.
+func TestContradictionAboutAnotherTenantStaysOutOfTheTimeline(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var first []byte
+	w := setup(t, func(o *options) {
+		o.between = func(psp http.Handler) http.Handler {
+			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				rec := httptest.NewRecorder()
+				psp.ServeHTTP(rec, r)
+				mu.Lock()
+				defer mu.Unlock()
+				if first == nil {
+					first = rec.Body.Bytes()
+				}
+				rw.WriteHeader(rec.Code)
+				_, _ = rw.Write(first)
+			})
+		}
+	})
+	const theirs = "globex-secret-key-0001"
+	w.do(call{method: "POST", path: "/payments", as: globexKey, key: theirs, body: order("pm_ok")}).expect(t, http.StatusCreated, "")
+	key := freshKey()
+	w.pay(key, "pm_ok").expect(t, http.StatusAccepted, "")
+	if shown := w.inspect(key, ""); strings.Contains(string(shown.body), "globex") {
+		t.Errorf("acme reads of globex: %s", shown.body)
+	}
+	if n := w.count("SELECT count(*) FROM dead_letters WHERE key = $1 AND evidence::text LIKE '%globex%'", key); n != 1 {
+		t.Errorf("%d letters hold the evidence, want 1", n)
+	}
+}
+
+// A client that closes its half of the connection looks gone to the server, and still reads.
+func TestHalfClosedClientIsNotToldThatAllIsWell(t *testing.T) {
+	t.Parallel()
+	w, g, key, owner := heldPayment(t, "pm_ok")
+	for _, prefer := range []string{"wait=2", "respond-async"} {
+		for _, key := range []string{key, freshKey()} {
+			method := "pm_ok"
+			if answer := w.halfClosed(key, prefer, order(method)); strings.HasPrefix(answer, "HTTP/1.1 200") {
+				t.Errorf("a payment was answered %q", answer)
+			}
+		}
+	}
+	g.open()
+	(<-owner).expect(t, http.StatusCreated, "")
+}
+
+// halfClosed sends a payment, closes its half, and reads what comes.
+func (w *world) halfClosed(key, prefer, body string) string {
+	w.t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(w.t.Context(), "tcp", w.api.Listener.Addr().String())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /payments HTTP/1.1\r\nHost: payonce.test\r\nAuthorization: Bearer %s\r\nIdempotency-Key: %s\r\nPrefer: %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", acmeKey, key, prefer, len(body), body)
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		w.t.Fatal(err)
+	}
+	// The payment that is stopped at the PSP is answered later than anybody waits here.
+	_ = conn.SetReadDeadline(time.Now().Add(3 * time.Second))
+	answer, _ := io.ReadAll(conn)
+	return string(answer)
+}
+
+// Another version of the program, with the same verdict, has stored other bytes while our commit was in doubt.
+func TestOwnerOfACommitInDoubtAnswersWhatIsStored(t *testing.T) {
+	t.Parallel()
+	w, proxy := setupProxied(t)
+	key := freshKey()
+	inDoubt := proxy.On("CompleteKey", pgproxy.HoldBefore)
+	answer := w.inBackground(paymentOf(key, "pm_ok"))
+	inDoubt.Await(t)
+	var charge string
+	if err := w.db.QueryRow(t.Context(), "UPDATE payments SET status = 'succeeded', psp_charge_id = 'ch_stored' WHERE idempotency_key = $1 RETURNING id::text", key).
+		Scan(&charge); err != nil {
+		t.Fatal(err)
+	}
+	shown := w.do(call{method: "GET", path: "/payments"})
+	stored := shown.body[bytes.IndexByte(shown.body, '[')+1 : bytes.LastIndexByte(shown.body, ']')]
+	location := "/payments/" + reply{body: stored}.text(t, "paymentId")
+	w.exec(`UPDATE idempotency_keys SET status = 'completed', locked_until = NULL, finished_at = clock_timestamp(), response_status = 201,
+		response_content_type = 'application/json', response_location = $2, response_schema_version = 2, response_body = $3 WHERE key = $1`, key, location, stored)
+	inDoubt.CutClients()
+	live := <-answer
+	live.expect(t, http.StatusCreated, "")
+	w.pay(key, "pm_ok").same(t, live)
+	if !bytes.Equal(live.body, stored) {
+		t.Fatalf("the owner answers %s, stored is %s", live.body, stored)
+	}
+}
+
+// The owner was so late that somebody believed "not found". It holds the PSP's success, and must not say the opposite.
+func TestSuccessForAReleasedKeyIsNotCalledUnexecuted(t *testing.T) {
+	t.Parallel()
+	w, g, key, owner := heldPayment(t, "pm_ok")
+	w.loseLease(key, "pm_ok")
+	w.exec("UPDATE payments SET status = 'failed' WHERE idempotency_key = $1", key)
+	w.exec("UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp() WHERE key = $1", key)
+	g.open()
+	late := <-owner
+	late.expect(t, http.StatusCreated, "")
+	w.pay(key, "pm_ok").same(t, late)
+	if n := len(w.ledger("acme", key).Charges); n != 1 {
+		t.Fatalf("%d charges", n)
+	}
+}
+
+// Whoever has hung up before the reservation wants no payment any more; whoever does it after cannot be told apart from one who
+// waits.
+func TestClientThatIsGoneBeforeTheReservationLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ctx, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	key := freshKey()
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/payments", strings.NewReader(order("pm_ok")))
+	r.Header.Set("Authorization", "Bearer "+acmeKey)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", key)
+	func() {
+		defer func() { _ = recover() }() // the connection is cut
+		w.app.Public().ServeHTTP(httptest.NewRecorder(), r)
+	}()
+	if n := w.count("SELECT count(*) FROM idempotency_keys WHERE key = $1", key); n != 0 || w.pspRequests("acme", key) != 0 {
+		t.Fatalf("%d keys reserved, PSP asked %d times", n, w.pspRequests("acme", key))
+	}
+}

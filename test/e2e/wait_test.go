@@ -1,0 +1,81 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"payonce/test/pgproxy"
+)
+
+// statements counts how often a query was executed. One round may carry those of several requests.
+func statements(proxy *pgproxy.Proxy, query string) (n int) {
+	for _, round := range proxy.Rounds() {
+		for _, executed := range round {
+			if executed == query {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Two processes, and the one that executes the key is one of them. A waiting request reserves when it comes and when the key has come to its end.
+func TestWhoWaitsReservesTwiceHoweverLongItTakes(t *testing.T) {
+	t.Parallel()
+	const waiters, looks, lookEvery = 20, 5, 200 * time.Millisecond
+	gate := newGate()
+	w, proxy := setupProxied(t, func(o *options) { o.between = gate.wrap })
+	other, otherProxy := setupProxied(t, func(o *options) { o.url = w.db.Config().ConnString() })
+	key := freshKey()
+	owner := w.inBackground(paymentOf(key, "pm_ok"))
+	gate.awaitArrival(t)
+
+	began := time.Now()
+	waiting := paymentOf(key, "pm_ok")
+	waiting.header = http.Header{"Prefer": {"wait=10"}}
+	var replies []<-chan reply
+	for range waiters {
+		replies = append(replies, w.inBackground(waiting), other.inBackground(waiting))
+	}
+	eventually(t, "all wait", func() bool {
+		return statements(proxy, "ReserveKey") > waiters && statements(otherProxy, "ReserveKey") >= waiters && statements(otherProxy, "ListInFlight") >= looks
+	})
+	gate.open()
+	first := <-owner
+	first.expect(t, http.StatusCreated, "")
+	for _, r := range replies {
+		(<-r).same(t, first)
+	}
+	took := time.Since(began)
+
+	if own, others := statements(proxy, "ReserveKey"), statements(otherProxy, "ReserveKey"); own != 1+2*waiters || others != 2*waiters {
+		t.Errorf("%d and %d reservations, want %d and %d", own, others, 1+2*waiters, 2*waiters)
+	}
+	for _, p := range []*pgproxy.Proxy{proxy, otherProxy} {
+		if n, most := statements(p, "ListInFlight"), int(took/lookEvery)+1; n > most {
+			t.Errorf("%d looks for %d who wait, in %s: want %d at most", n, waiters, took, most)
+		}
+	}
+	if n := w.pspRequests("acme", key) + other.pspRequests("acme", key); n != 1 {
+		t.Errorf("PSP asked %d times", n)
+	}
+}
+
+// The process that executes the key is gone: the lease says so, and whoever waits finds it out.
+func TestWhoWaitsForAProcessThatIsGoneIsToldSo(t *testing.T) {
+	t.Parallel()
+	gate := newGate()
+	w := setup(t, func(o *options) { o.between = gate.wrap })
+	other := setup(t, func(o *options) { o.url = w.db.Config().ConnString() })
+	key := freshKey()
+	owner := w.inBackground(paymentOf(key, "pm_ok"))
+	gate.awaitArrival(t)
+	waiting := paymentOf(key, "pm_ok")
+	waiting.header = http.Header{"Prefer": {"wait=10"}}
+	answer := other.inBackground(waiting)
+	w.endLease(key)
+	(<-answer).expect(t, http.StatusAccepted, "")
+	gate.open()
+	<-owner
+}

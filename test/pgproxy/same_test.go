@@ -1,0 +1,80 @@
+package pgproxy_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/test/pgproxy"
+)
+
+// inTransaction puts one note in an explicit transaction.
+func inTransaction(conn *pgx.Conn) error {
+	return pgx.BeginFunc(context.Background(), conn, func(tx pgx.Tx) error {
+		_, err := tx.Exec(context.Background(), put, 1)
+		return err
+	})
+}
+
+func TestCommitOfAHeldStatementCanBeToldFromOtherCommits(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	statement, conn := b.proxy.On("Put", pgproxy.HoldAfter), connect(t, b.proxy.URL())
+	done := inBackground(func() error { return inTransaction(conn) })
+	statement.Await(t)
+	commit := b.proxy.OnSame(statement, "commit", pgproxy.HoldBefore)
+	if err := inTransaction(connect(t, b.proxy.URL())); err != nil {
+		t.Fatalf("another session's commit: %v", err)
+	}
+	statement.Release()
+	commit.Await(t)
+	if n := b.notes(t); n != 1 {
+		t.Fatalf("%d notes before the commit, want the other's alone", n)
+	}
+	commit.Release()
+	if landed, err := commit.Landed(t.Context()); err != nil || !landed {
+		t.Fatalf("landed: %t, %v", landed, err)
+	}
+	if err := await(t, done); err != nil || b.notes(t) != 2 {
+		t.Fatalf("%v; %d notes, want 2", err, b.notes(t))
+	}
+}
+
+// Whoever waits for a late packet hears of it, too, when there will be none.
+func TestRoundThatIsDroppedWithItsSessionDoesNotLand(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	held, conn := b.proxy.On("Put", pgproxy.HoldBefore), connect(t, b.proxy.URL())
+	done := inBackground(func() error { return puts(conn) })
+	held.Await(t)
+	if _, err := b.direct.Exec(t.Context(), "SELECT pg_terminate_backend(id) FROM unnest($1::bigint[]::int[]) AS id", held.Backends()); err != nil {
+		t.Fatal(err)
+	}
+	if landed, err := held.Landed(t.Context()); err != nil || landed {
+		t.Fatalf("landed: %t, %v", landed, err)
+	}
+	if err := await(t, done); err == nil || b.notes(t) != 0 {
+		t.Fatalf("the client heard %v of %d notes", err, b.notes(t))
+	}
+}
+
+// It was released, and has reached the server, and yet there is no answer to it.
+func TestRoundWhoseSessionEndsUnderItDoesNotLand(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	held := b.proxy.On("SELECT", pgproxy.HoldBefore)
+	conn := connect(t, b.proxy.URL())
+	done := inBackground(func() error {
+		_, err := conn.Exec(context.Background(), "SELECT pg_terminate_backend(pg_backend_pid())")
+		return err
+	})
+	held.Await(t)
+	held.Release()
+	if landed, err := held.Landed(t.Context()); err != nil || landed {
+		t.Fatalf("landed: %t, %v", landed, err)
+	}
+	if err := await(t, done); err == nil {
+		t.Fatal("the client heard of no error")
+	}
+}

@@ -1,0 +1,102 @@
+// Package main runs go test over all packages and tells how far it is: a line for each package that ends, and one now and then while none does. It
+// is quiet about what is well; what fails is shown whole, at the end, before the closing line, which counts the tests.
+//
+// It owns the output of make test and make test-all, and nothing else: which tests run is said by the flags, which are those of go test. It refuses to
+// run a test again, and its exit code is that of go test.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// silence is the longest time without a line.
+const silence = 15 * time.Second
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: testrun <go command> [flags of go test] ./...")
+		os.Exit(2)
+	}
+	code, err := run(ctx, os.Args[1], os.Args[2:], os.Stdout, time.Now)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testrun:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code) //nolint:gocritic // stop has nothing left to do
+}
+
+// run returns the exit code of go test.
+func run(ctx context.Context, goCommand string, args []string, out io.Writer, now func() time.Time) (int, error) {
+	total, err := count(ctx, goCommand, args[len(args)-1:])
+	if err != nil {
+		return 1, err
+	}
+	cmd := exec.CommandContext(ctx, goCommand, append([]string{"test", "-json", "-parallel=" + strconv.Itoa(parallel(runtime.NumCPU()))}, args...)...)
+	// Ctrl-C reaches go test by the terminal as well. It waits for the tests, so that they can clean up.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return 1, err
+	}
+	r := newReport(total, out, now)
+	if err := cmd.Start(); err != nil {
+		return 1, err
+	}
+	readErr := follow(stdout, r, time.Tick(silence))
+	waitErr := cmd.Wait()
+	r.close()
+	if exit := new(exec.ExitError); errors.As(waitErr, &exit) {
+		return max(exit.ExitCode(), 1), readErr
+	}
+	return 0, errors.Join(readErr, waitErr)
+}
+
+// parallel is how many tests of a package run at once. Most of them wait more than they compute, for a PSP that hangs or a lease that ends, so a small
+// machine may run more of them than it has processors.
+func parallel(processors int) int { return max(processors, min(3*processors, 8)) }
+
+// count is the number of packages with tests.
+func count(ctx context.Context, goCommand string, patterns []string) (int, error) {
+	const withTests = "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}"
+	cmd := exec.CommandContext(ctx, goCommand, append([]string{"list", "-f", withTests}, patterns...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, fmt.Errorf("list packages: %w", err)
+	}
+	return len(strings.Fields(string(out))), nil
+}
+
+// follow reads events until there are no more, and lets the report speak up when it has been silent.
+func follow(events io.Reader, r *report, tick <-chan time.Time) error {
+	read, failed := make(chan event), make(chan error, 1)
+	go func() {
+		defer close(read)
+		failed <- decode(events, read)
+	}()
+	for {
+		select {
+		case e, more := <-read:
+			if !more {
+				return <-failed
+			}
+			r.add(e)
+		case <-tick:
+			r.stillRunning()
+		}
+	}
+}
