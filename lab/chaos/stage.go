@@ -150,8 +150,8 @@ func buildNaive(ctx context.Context, dir string) (string, error) {
 		return "", err
 	}
 	program := filepath.Join(dir, "bin", naive)
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", program, "./lab/naive")
-	cmd.Dir = root
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", program, "./naive")
+	cmd.Dir = filepath.Join(root, "lab")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build lab/naive: %w\n%s", err, out)
 	}

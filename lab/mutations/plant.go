@@ -99,8 +99,8 @@ func (s settings) choose(patches []patch) ([]patch, error) {
 // buildLabs builds what will judge: from the tree as it is, without any bug.
 func (f field) buildLabs(ctx context.Context) error {
 	f.say("building the matrix and the chaos run")
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", f.dir+string(filepath.Separator), "./lab/matrix", "./lab/chaos")
-	cmd.Dir = f.root
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", f.dir+string(filepath.Separator), "./matrix", "./chaos")
+	cmd.Dir = filepath.Join(f.root, "lab")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the labs: %w\n%s", err, out)
 	}

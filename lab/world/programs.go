@@ -65,17 +65,16 @@ func writeOverlay(root, dir string, overlay map[string]string) (string, error) {
 	return file, os.WriteFile(file, raw, 0o600)
 }
 
-// Root is the directory of the module that the program is run in.
+// Root is the directory of the product's module, the root of the checkout. The program may run in any module there that needs the product.
 func Root(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "payonce").Output()
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		return "", fmt.Errorf("find the source tree: run this in a checkout of Payonce: %s", strings.TrimSpace(string(exit.Stderr)))
+	}
 	if err != nil {
 		return "", fmt.Errorf("find the source tree: %w", err)
 	}
-	mod := strings.TrimSpace(string(out))
-	if filepath.Base(mod) != "go.mod" {
-		return "", errors.New("find the source tree: run this in a checkout of Payonce")
-	}
-	return filepath.Dir(mod), nil
+	return strings.TrimSpace(string(out)), nil
 }
 
 // Existing are programs that somebody else has built.

@@ -1,11 +1,13 @@
 // Package main runs go test over all packages and tells how far it is: a line for each package that ends, and one now and then while none does. It
-// is quiet about what is well; what fails is shown whole, at the end, before the closing line, which counts the tests.
+// is quiet about what is well; what fails is shown whole, at the end, before the closing line, which counts the tests. go test knows one module at
+// a time; several of them run one after another, and are counted as one.
 //
 // It owns the output of make test and make test-all, and nothing else: which tests run is said by the flags, which are those of go test. It refuses to
 // run a test again, and its exit code is that of go test.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,11 +28,11 @@ const silence = 15 * time.Second
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: testrun <go command> [flags of go test] ./...")
+	if len(os.Args) < 4 {
+		fmt.Fprintln(os.Stderr, "usage: testrun <go command> <directories of modules, separated by commas> [flags of go test] ./...")
 		os.Exit(2)
 	}
-	code, err := run(ctx, os.Args[1], os.Args[2:], os.Stdout, time.Now)
+	code, err := run(ctx, os.Args[1], strings.Split(os.Args[2], ","), os.Args[3:], os.Stdout, time.Now)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testrun:", err)
 		code = max(code, 1)
@@ -38,13 +40,33 @@ func main() {
 	os.Exit(code) //nolint:gocritic // stop has nothing left to do
 }
 
-// run returns the exit code of go test.
-func run(ctx context.Context, goCommand string, args []string, out io.Writer, now func() time.Time) (int, error) {
-	total, err := count(ctx, goCommand, args[len(args)-1:])
-	if err != nil {
-		return 1, err
+// run returns the exit code of go test: that of the first module in which it is not 0. A module that fails keeps no other one from running.
+func run(ctx context.Context, goCommand string, modules, args []string, out io.Writer, now func() time.Time) (int, error) {
+	total := 0
+	for _, dir := range modules {
+		n, err := count(ctx, goCommand, dir, args[len(args)-1:])
+		if err != nil {
+			return 1, err
+		}
+		total += n
 	}
+	r := newReport(total, out, now)
+	defer r.close()
+	code := 0
+	for _, dir := range modules {
+		ended, err := test(ctx, goCommand, dir, args, r)
+		code = cmp.Or(code, ended)
+		if err != nil || ctx.Err() != nil {
+			return max(code, 1), err
+		}
+	}
+	return code, nil
+}
+
+// test runs go test in a module, and returns its exit code.
+func test(ctx context.Context, goCommand, dir string, args []string, r *report) (int, error) {
 	cmd := exec.CommandContext(ctx, goCommand, append([]string{"test", "-json", "-parallel=" + strconv.Itoa(parallel(runtime.NumCPU()))}, args...)...)
+	cmd.Dir = dir
 	// Ctrl-C reaches go test by the terminal as well. It waits for the tests, so that they can clean up.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Stderr = os.Stderr
@@ -52,13 +74,11 @@ func run(ctx context.Context, goCommand string, args []string, out io.Writer, no
 	if err != nil {
 		return 1, err
 	}
-	r := newReport(total, out, now)
 	if err := cmd.Start(); err != nil {
 		return 1, err
 	}
 	readErr := follow(stdout, r, time.Tick(silence))
 	waitErr := cmd.Wait()
-	r.close()
 	if exit := new(exec.ExitError); errors.As(waitErr, &exit) {
 		return max(exit.ExitCode(), 1), readErr
 	}
@@ -69,10 +89,11 @@ func run(ctx context.Context, goCommand string, args []string, out io.Writer, no
 // machine may run more of them than it has processors.
 func parallel(processors int) int { return max(processors, min(3*processors, 8)) }
 
-// count is the number of packages with tests.
-func count(ctx context.Context, goCommand string, patterns []string) (int, error) {
+// count is the number of packages with tests in a module.
+func count(ctx context.Context, goCommand, dir string, patterns []string) (int, error) {
 	const withTests = "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}"
 	cmd := exec.CommandContext(ctx, goCommand, append([]string{"list", "-f", withTests}, patterns...)...)
+	cmd.Dir = dir
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -10,9 +10,11 @@ import (
 	"time"
 )
 
-// module is one with tests that end in each way.
-var module = map[string]string{
+// modules are one with tests that end in each way, and another below it.
+var modules = map[string]string{
 	"go.mod":             "module payonce\n\ngo 1.26\n",
+	"lab/go.mod":         "module payonce/lab\n\ngo 1.26\n",
+	"lab/also/a_test.go": "package also\nimport \"testing\"\nfunc TestF(*testing.T) {}\n",
 	"well/a_test.go":     "package well\nimport \"testing\"\nfunc TestA(t *testing.T) { t.Log(\"chatter\"); t.Run(\"sub\", func(*testing.T) {}) }\nfunc TestB(t *testing.T) { t.Skip() }\n",
 	"untested/a.go":      "package untested\n",
 	"failing/a_test.go":  "package failing\nimport \"testing\"\nfunc TestC(t *testing.T) { t.Run(\"sub\", func(t *testing.T) { t.Error(\"the reason\") }) }\nfunc TestD(*testing.T) {}\n",
@@ -20,10 +22,10 @@ var module = map[string]string{
 	"panicked/a_test.go": "package panicked\nimport \"testing\"\nfunc TestE(*testing.T) { panic(\"out of order\") }\n",
 }
 
-func runOn(t *testing.T, packages ...string) (code int, lines []string) {
+func runOn(t *testing.T, dirs []string, packages ...string) (code int, lines []string) {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range module {
+	for name, text := range modules {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 			t.Fatal(err)
@@ -34,7 +36,7 @@ func runOn(t *testing.T, packages ...string) (code int, lines []string) {
 	}
 	t.Chdir(dir)
 	var out strings.Builder
-	code, err := run(t.Context(), "go", packages, &out, time.Now)
+	code, err := run(t.Context(), "go", dirs, packages, &out, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +45,7 @@ func runOn(t *testing.T, packages ...string) (code int, lines []string) {
 
 //nolint:paralleltest // it changes the directory
 func TestWhatIsWellIsALineForEachPackage(t *testing.T) {
-	code, lines := runOn(t, "./well")
+	code, lines := runOn(t, []string{"."}, "./well")
 	want := []string{"1/1 packages, N s: ok well (N s)", "1 passed, 0 failed, 1 skipped in 1 of 1 packages, N s"}
 	if code != 0 || !slices.Equal(lines, want) {
 		t.Errorf("exit %d, and\n%s", code, strings.Join(lines, "\n"))
@@ -52,7 +54,7 @@ func TestWhatIsWellIsALineForEachPackage(t *testing.T) {
 
 //nolint:paralleltest // it changes the directory
 func TestFailuresAreToldWholeAtTheEnd(t *testing.T) {
-	code, lines := runOn(t, "./...")
+	code, lines := runOn(t, []string{"."}, "./...")
 	if last := lines[len(lines)-1]; code != 1 || last != "2 passed, 3 failed, 1 skipped in 4 of 4 packages, N s" {
 		t.Errorf("exit %d, and the last line is %q", code, last)
 	}
@@ -70,6 +72,20 @@ func TestFailuresAreToldWholeAtTheEnd(t *testing.T) {
 	}
 	if strings.Contains(all, "chatter") {
 		t.Errorf("what is well is not quiet:\n%s", all)
+	}
+}
+
+//nolint:paralleltest // it changes the directory
+func TestModulesAreCountedAsOne(t *testing.T) {
+	code, lines := runOn(t, []string{".", "lab"}, "./...")
+	if last := lines[len(lines)-1]; code != 1 || last != "3 passed, 3 failed, 1 skipped in 5 of 5 packages, N s" {
+		t.Errorf("exit %d, and the last line is %q", code, last)
+	}
+	if !slices.Contains(lines, "5/5 packages, N s: ok lab/also (N s)") {
+		t.Errorf("the module that comes after one that fails is not run:\n%s", strings.Join(lines, "\n"))
+	}
+	if closings := strings.Count(strings.Join(lines, "\n"), " passed, "); closings != 1 {
+		t.Errorf("there are %d closing lines", closings)
 	}
 }
 

@@ -82,7 +82,7 @@ func TestReportReadsAsTheGoldenFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), got.String()); diff != "" {
-				t.Errorf("if that is right: go test ./lab/bench/report -update\n%s", diff)
+				t.Errorf("if that is right: go test -C lab ./bench/report -update\n%s", diff)
 			}
 		})
 	}
