@@ -68,13 +68,6 @@ WHERE d.scope = @scope AND d.key = @key AND d.generation = @generation AND d.sta
   AND (d.subject IS NULL OR sqlc.narg(subject)::uuid IS NULL OR d.subject = sqlc.narg(subject)::uuid)
 ORDER BY d.opened_at, d.id LIMIT 1;
 
--- name: SaysCharged :one
--- Whether an open letter about this execution of a key holds a record, or an answer of the PSP, by which money moved.
-SELECT EXISTS (SELECT FROM dead_letters AS d
-               WHERE d.scope = @scope AND d.key = @key AND d.generation = @generation AND d.status = 'open'
-                 AND (d.subject IS NULL OR d.subject = @subject)
-                 AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}'));
-
 -- name: CountOpen :many
 SELECT kind, count(*) AS letters,
        extract(epoch FROM clock_timestamp() - min(opened_at))::float8 AS oldest_seconds

@@ -78,15 +78,21 @@ SELECT true AS reserved, false AS lease_over, t.* FROM taken AS t;
 
 -- name: CompleteKey :one
 -- in_progress -> completed, by the owner of the attempt. Competes with the sweeper, webhooks and the scan. The lease may
--- be over: an answer in hand is better than none, as long as nobody has acted on its end.
-UPDATE idempotency_keys
+-- be over: an answer in hand is better than none, as long as nobody has acted on its end. A decline (unless_charged) does not pass while an open
+-- dead letter of the key says that money moved, as in SettleKey.
+UPDATE idempotency_keys AS k
 SET status = 'completed', locked_until = NULL, finished_at = clock_timestamp(),
     response_status = @response_status, response_content_type = @response_content_type,
     response_location = @response_location, response_schema_version = @response_schema_version,
     response_body = @response_body
-WHERE scope = @scope AND key = @key AND generation = @generation AND attempt = @attempt
-  AND status = 'in_progress'
-RETURNING expires_at;
+WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
+  AND k.status = 'in_progress'
+  AND NOT (sqlc.arg(unless_charged)::boolean AND EXISTS (
+      SELECT FROM dead_letters AS d
+      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+        AND (d.subject IS NULL OR d.subject = k.subject)
+        AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')))
+RETURNING k.expires_at;
 
 -- name: SettleKey :one
 -- in_progress | unknown | failed_retryable -> completed, by evidence of what the PSP did. Competes with every other writer: the
@@ -119,12 +125,16 @@ WITH completed AS (
 SELECT expires_at FROM completed;
 
 -- name: ReleaseKey :one
--- in_progress -> failed_retryable, by the owner, who can prove that nothing was executed. Competes with the sweeper.
+-- in_progress -> failed_retryable, by the owner, who can prove that nothing was executed. Competes with the sweeper. What an operator has to decide
+-- about is not released, as in ReleaseUnknownKey.
 WITH released AS (
     UPDATE idempotency_keys AS k
     SET status = 'failed_retryable', locked_until = NULL, finished_at = clock_timestamp()
     WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
       AND k.status = 'in_progress'
+      AND NOT EXISTS (SELECT FROM dead_letters AS d
+                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+                        AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded')
     RETURNING k.*
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
@@ -210,7 +220,11 @@ SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failur
        (k.reserved_at + sqlc.arg(psp_memory)::interval <= clock_timestamp())::boolean AS memory_over,
        EXISTS (SELECT FROM dead_letters AS d
                WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
-                 AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded') AS dead_lettered
+                 AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded') AS dead_lettered,
+       EXISTS (SELECT FROM dead_letters AS d
+               WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+                 AND (d.subject IS NULL OR d.subject = k.subject)
+                 AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')) AS charged
 FROM idempotency_keys AS k WHERE k.scope = @scope AND k.key = @key;
 
 -- name: ReleaseUnknownKey :one

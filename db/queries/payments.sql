@@ -134,15 +134,21 @@ FROM idempotency_keys AS k JOIN refunds AS r ON r.id = k.subject JOIN payments A
      JOIN tenants AS t ON t.id = r.tenant_id
 WHERE k.scope = @scope AND k.key = @key;
 
--- name: OtherPaymentsOfKey :many
--- Which of these payments once had this key, in the same generation, and are another one than it stands for now.
-SELECT id FROM payments
-WHERE id = ANY (@ids::uuid[]) AND id <> @subject AND tenant_id = @tenant_id AND idempotency_key = @key AND generation = @generation;
+-- name: OtherMovementsOfKey :many
+-- Which of these payments, or refunds, once had this key in the same generation, and are another one than it stands for now.
+SELECT p.id FROM payments AS p
+WHERE sqlc.arg(object)::text = 'charge' AND p.id = ANY (@ids::uuid[]) AND p.id <> @subject
+  AND p.tenant_id = @tenant_id AND p.idempotency_key = @key AND p.generation = @generation
+UNION ALL
+SELECT r.id FROM refunds AS r
+WHERE sqlc.arg(object)::text = 'refund' AND r.id = ANY (@ids::uuid[]) AND r.id <> @subject
+  AND r.tenant_id = @tenant_id AND r.idempotency_key = @key AND r.generation = @generation;
 
--- name: OtherRefundsOfKey :many
--- The same of refunds.
-SELECT id FROM refunds
-WHERE id = ANY (@ids::uuid[]) AND id <> @subject AND tenant_id = @tenant_id AND idempotency_key = @key AND generation = @generation;
+-- name: ExecutionOf :one
+-- Whose a payment or refund is, and the key and generation that it was written under.
+SELECT p.tenant_id, p.idempotency_key, p.generation FROM payments AS p WHERE sqlc.arg(object)::text = 'charge' AND p.id = @id
+UNION ALL
+SELECT r.tenant_id, r.idempotency_key, r.generation FROM refunds AS r WHERE sqlc.arg(object)::text = 'refund' AND r.id = @id;
 
 -- name: TenantOfAccount :one
 SELECT id FROM tenants WHERE psp_account = @psp_account;
@@ -153,14 +159,14 @@ SELECT psp_account FROM tenants WHERE psp_account > @after ORDER BY psp_account 
 
 -- name: BookedPayments :many
 -- What our books say of the payments that a page of the PSP's ledger refers to.
-SELECT p.id, t.psp_account, p.amount_minor, p.currency, p.status, p.psp_charge_id
+SELECT p.id, t.psp_account, p.idempotency_key, p.generation, p.amount_minor, p.currency, p.status, p.psp_charge_id
 FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
 WHERE p.id = ANY (@ids::uuid[]);
 
 -- name: BookedRefunds :many
 -- The same of refunds.
-SELECT r.id, t.psp_account, r.amount_minor, r.currency, r.status, r.psp_refund_id
-FROM refunds AS r JOIN tenants AS t ON t.id = r.tenant_id
+SELECT r.id, t.psp_account, r.idempotency_key, r.generation, p.psp_charge_id, r.amount_minor, r.currency, r.status, r.psp_refund_id
+FROM refunds AS r JOIN tenants AS t ON t.id = r.tenant_id JOIN payments AS p ON p.id = r.payment_id
 WHERE r.id = ANY (@ids::uuid[]);
 
 -- name: BeginWalk :one

@@ -8,17 +8,14 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"payonce/internal/config"
-	"payonce/internal/deadletters"
 	"payonce/internal/httpapi"
 	"payonce/internal/idempotency"
 	"payonce/internal/operator"
 	"payonce/internal/payments"
-	"payonce/internal/postgres"
 	"payonce/internal/reconcile"
 	"payonce/internal/statement"
 	"payonce/internal/webhooks"
@@ -100,76 +97,13 @@ func (r *Reconciler) StatementConfig() statement.Config {
 	return c
 }
 
-// onBreak counts a break that is new, and puts it on an operator's desk where money is missing or too much. Differences between two
-// rows that both exist are in the report, and come as evidence by the scan.
+// onBreak counts a break that is new, and has it judged as evidence, in the statement's transaction.
 func (r *Reconciler) onBreak(ctx context.Context, tx pgx.Tx, b statement.Break) error {
 	r.telemetry.metrics.Discrepancy("statement_" + string(b.Kind))
-	letter := deadletters.Letter{Subject: b.Subject}
-	switch {
-	case b.Kind == statement.Status && (b.Ours.Status == string(payments.Refused) || b.Ours.Status == string(payments.Failed)):
-		// What is processing has a key that is being resolved. Of this, nobody would ever hear: the PSP's list may lack the record.
-		letter.Kind, letter.Finding = deadletters.ContradictsCompleted, "record "+b.Account+" "+b.PSPID
-		letter.Reason = "the PSP's statement has moved money for a " + string(b.Object) + " that is " + b.Ours.Status + " here"
-	case b.Kind == statement.MissingHere:
-		letter.Kind, letter.Finding = deadletters.UnknownMovement, "record "+b.Account+" "+b.PSPID
-		letter.Reason = "the PSP's statement has a " + string(b.Object) + " that nothing of ours asked for"
-		if b.OtherTenant {
-			letter.Kind, letter.Subject = deadletters.OtherAccount, nil
-			letter.Reason = "the PSP's statement names one tenant's " + string(b.Object) + " under another's account"
-		}
-	case b.Kind == statement.Duplicate:
-		letter.Kind, letter.Finding = deadletters.DuplicateMovement, "record "+b.Account+" "+b.PSPID
-		letter.Reason = "the PSP's statement has a further " + string(b.Object) + " for one of ours"
-	case b.Kind == statement.PSPID:
-		// It need not be a further one: to give it back may be to give back the only one.
-		letter.Kind, letter.Finding = deadletters.ContradictsCompleted, "record "+b.Account+" "+b.PSPID
-		letter.Reason = "the PSP's statement has a " + string(b.Object) + " of ours under another id or reference than we know"
-	case b.Kind == statement.MissingThere:
-		letter.Kind, letter.Finding = deadletters.MissingAtPSP, "missing "+b.Account+" "+b.Reference
-		letter.Reason = "our " + string(b.Object) + " succeeded, and the PSP's statement does not have it"
-	default:
-		return nil
-	}
-	var err error
-	if letter.ID, err = NewID(); err != nil {
-		return fmt.Errorf("make dead letter id: %w", err)
-	}
-	if letter.Evidence, err = breakEvidence(b); err != nil {
-		return err
-	}
-	batch := &pgx.Batch{}
-	deadletters.QueueOpen(batch, letter)
-	return postgres.SendTx(ctx, tx, batch)
-}
-
-// breakEvidence is a break as a dead letter keeps it.
-func breakEvidence(b statement.Break) ([]byte, error) {
-	side := b.Theirs
-	if side == nil {
-		side = b.Ours
-	}
-	kept := struct {
-		Source      string `json:"source"`
-		Account     string `json:"account"`
-		Day         string `json:"day"`
-		ID          string `json:"id"`
-		Object      string `json:"object"`
-		Reference   string `json:"reference"`
-		AmountCents int64  `json:"amountCents,omitzero"`
-		Currency    string `json:"currency,omitzero"`
-		OurPSPID    string `json:"ourPspId,omitzero"`
-	}{Source: "statement", Account: b.Account, Day: b.Day.Format(time.DateOnly), ID: b.PSPID, Object: string(b.Object), Reference: b.Reference}
-	if side != nil {
-		kept.AmountCents, kept.Currency = side.AmountMinor, side.Currency
-	}
-	if b.Ours != nil {
-		kept.OurPSPID = b.Ours.PSPID
-	}
-	raw, err := json.Marshal(kept)
-	if err != nil {
-		return nil, fmt.Errorf("marshal break: %w", err)
-	}
-	return raw, nil
+	return r.payments.BreakTx(ctx, tx, payments.Break{
+		Kind: payments.BreakKind(b.Kind), Account: b.Account, Day: b.Day, Object: b.Object, PSPID: b.PSPID, Subject: b.Subject, Reference: b.Reference,
+		OtherTenant: b.OtherTenant, Theirs: (*payments.Side)(b.Theirs), Ours: (*payments.Side)(b.Ours), Moved: b.Moved,
+	})
 }
 
 // Run works, and serves its readiness and metrics, until ctx ends; then it finishes the jobs that it has. ready is called once the

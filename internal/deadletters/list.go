@@ -134,21 +134,6 @@ func Get(ctx context.Context, db *postgres.DB, id uuid.UUID) (Letter, error) {
 	return letterOf(row), nil
 }
 
-// SaysCharged reports whether an open letter about a key, while it stands for a subject, holds a record or an answer of the PSP by which money
-// moved.
-func SaysCharged(ctx context.Context, db *postgres.DB, a About, subject uuid.UUID) (charged bool, err error) {
-	err = db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		charged, err = dbsqlc.New(c).SaysCharged(ctx, dbsqlc.SaysChargedParams{
-			Scope: &a.Scope, Key: &a.Key, Generation: &a.Generation, Subject: &subject,
-		})
-		return err
-	})
-	if err != nil {
-		return false, fmt.Errorf("read dead letters of key: %w", err)
-	}
-	return charged, nil
-}
-
 // GetDurably is Get, with an acknowledgement of what was read: a failover does not undo it.
 func GetDurably(ctx context.Context, db *postgres.DB, id uuid.UUID) (Letter, error) {
 	var found *dbsqlc.GetLetterRow

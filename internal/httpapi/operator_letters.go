@@ -11,6 +11,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/operator"
+	"payonce/internal/payments"
 	"payonce/internal/problem"
 )
 
@@ -192,26 +193,26 @@ func (d *desk) spellRuling(w http.ResponseWriter, r *http.Request, ruling operat
 	case operator.Done:
 		d.show(w, r, v.Entry)
 	case operator.Refused:
-		if v.Ground == operator.NoFreshProof {
+		if v.Ground == payments.NoFreshProof {
 			retryAfter(w, afterPSPFailure)
 		}
 		d.refuse(w, r, codeOf(v.Ground), v.Detail)
 	}
 }
 
-func codeOf(g operator.Ground) problem.Code {
+func codeOf(g payments.Ground) problem.Code {
 	switch g {
-	case operator.Conflict:
+	case payments.Conflict:
 		return problem.LetterConflict
-	case operator.ContradictsPSP:
+	case payments.ContradictsPSP:
 		return problem.OperatorContradictsPSP
-	case operator.NoFreshProof:
+	case payments.NoFreshProof:
 		return problem.PSPUnavailable
-	case operator.WindowOpen:
+	case payments.WindowOpen:
 		return problem.SettleWindowOpen
-	case operator.NeedsDecision:
+	case payments.NeedsDecision:
 		return problem.LetterNeedsDecision
-	case operator.NotApplicable:
+	case payments.NotApplicable:
 	}
 	return problem.ActionNotApplicable
 }

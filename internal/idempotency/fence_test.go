@@ -175,10 +175,10 @@ func TestLostKeyNeedsNoEvidence(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	lease := b.own()
-	var won bool
-	b.send(func(batch *batchOf) { b.keys.QueueLose(batch, lease, "no answer", nil, &won) })
-	if !won || b.events()[0].Evidence != nil {
-		t.Fatalf("won is %t, timeline %+v", won, b.events())
+	var out Passage
+	b.send(func(batch *batchOf) { b.keys.QueueLose(batch, lease, "no answer", nil, &out) })
+	if !out.Through || b.events()[0].Evidence != nil {
+		t.Fatalf("through is %t, timeline %+v", out.Through, b.events())
 	}
 }
 
@@ -187,9 +187,8 @@ func TestTransitionIsPartOfTheCallersTransaction(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	lease := b.own()
-	var won bool
 	batch := newBatch(func(q *batchOf) {
-		b.keys.QueueComplete(q, lease, answer("done"), &won)
+		b.keys.QueueComplete(q, lease, false, answer("done"), new(Passage))
 		q.Queue("SELECT 1/0")
 	})
 	if err := b.db.Send(context.Background(), batch); err == nil {
@@ -198,22 +197,22 @@ func TestTransitionIsPartOfTheCallersTransaction(t *testing.T) {
 	b.wantStatus(InProgressStatus, 1, 1)
 }
 
-// won must not keep what an earlier try has left there, also when the transaction fails before it comes to the key.
-func TestWonIsResetByEachTry(t *testing.T) {
+// The passage must not keep what an earlier try has left there, also when the transaction fails before it comes to the key.
+func TestPassageOfAnOwnerIsResetByEachTry(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	lease := b.putInto(CompletedStatus)
-	won := true
-	b.send(func(batch *batchOf) { b.keys.QueueComplete(batch, lease, answer("again"), &won) })
-	if won {
+	out := Passage{Through: true}
+	b.send(func(batch *batchOf) { b.keys.QueueComplete(batch, lease, false, answer("again"), &out) })
+	if out.Through {
 		t.Fatal("a write that lost says that it won")
 	}
-	won = true
+	out.Through = true
 	batch := newBatch(func(q *batchOf) {
 		q.Queue("SELECT 1/0")
-		b.keys.QueueComplete(q, lease, answer("again"), &won)
+		b.keys.QueueComplete(q, lease, false, answer("again"), &out)
 	})
-	if err := b.db.Send(t.Context(), batch); err == nil || won {
-		t.Fatalf("a transaction that failed says that it won is %t: %v", won, err)
+	if err := b.db.Send(t.Context(), batch); err == nil || out.Through {
+		t.Fatalf("a transaction that failed says that it won is %t: %v", out.Through, err)
 	}
 }

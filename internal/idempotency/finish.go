@@ -2,7 +2,6 @@ package idempotency
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -10,34 +9,37 @@ import (
 	"payonce/internal/postgres"
 )
 
-// QueueComplete queues in_progress → completed for the owner of the lease. *won is set when the fence let it through; the
-// caller treats anything else as ErrLeaseLost.
-func (k *Keys) QueueComplete(b *pgx.Batch, l Lease, r Response, won *bool) {
+// QueueComplete queues in_progress → completed for the owner of the lease. It passes where the fence lets it through; the caller treats anything else as
+// ErrLeaseLost. unlessCharged keeps it from passing, too, while an open dead letter of the key says that money moved.
+func (k *Keys) QueueComplete(b *pgx.Batch, l Lease, unlessCharged bool, r Response, out *Passage) {
 	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).CompleteKey(context.Background(), completion(l, r))
-	through(q, won)
+	p := completion(l, r)
+	p.UnlessCharged = unlessCharged
+	_, _ = dbsqlc.New(q).CompleteKey(context.Background(), p)
+	passage(q, out)
 }
 
-// QueueRelease queues in_progress → failed_retryable for an owner who can prove that nothing was executed.
-func (k *Keys) QueueRelease(b *pgx.Batch, l Lease, reason string, won *bool) {
+// QueueRelease queues in_progress → failed_retryable for an owner who can prove that nothing was executed. It does not pass while an open dead letter holds
+// the key.
+func (k *Keys) QueueRelease(b *pgx.Batch, l Lease, reason string, out *Passage) {
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).ReleaseKey(context.Background(), dbsqlc.ReleaseKeyParams{
 		Scope: string(l.ref.Scope), Key: l.ref.Key.value, Reason: reason,
 		Attempt: l.attempt, Generation: l.generation,
 	})
-	through(q, won)
+	passage(q, out)
 }
 
 // QueueLose queues in_progress → unknown for an owner whose send may or may not have been executed. evidence is JSON or
 // nil.
-func (k *Keys) QueueLose(b *pgx.Batch, l Lease, reason string, evidence []byte, won *bool) {
+func (k *Keys) QueueLose(b *pgx.Batch, l Lease, reason string, evidence []byte, out *Passage) {
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).LoseKey(context.Background(), dbsqlc.LoseKeyParams{
 		Scope: string(l.ref.Scope), Key: l.ref.Key.value, Reason: reason, Evidence: evidence,
 		FirstLookup: k.terms.FirstLookup,
 		Attempt:     l.attempt, Generation: l.generation,
 	})
-	through(q, won)
+	passage(q, out)
 }
 
 // columns are a response's small numbers as they are stored.
@@ -54,13 +56,4 @@ func completion(l Lease, r Response) dbsqlc.CompleteKeyParams {
 		ResponseStatus: status, ResponseContentType: &r.ContentType, ResponseLocation: &r.Location,
 		ResponseSchemaVersion: version, ResponseBody: r.Body,
 	}
-}
-
-// through records whether the statement queued last found the row that its fence asks for.
-func through(q postgres.Queue, won *bool) {
-	*won = false
-	postgres.Scalar(q, func(expires *time.Time) error {
-		*won = expires != nil
-		return nil
-	})
 }

@@ -19,13 +19,13 @@ func nothing() Note { return Note{Actor: "lookup", Reason: "the PSP has nothing"
 
 func (b *bench) releaseUnknown(s Sight) (out Passage) {
 	b.t.Helper()
-	b.send(func(q *batchOf) { b.keys.QueueReleaseUnknown(q, s, nothing(), &out) })
+	b.send(func(q *batchOf) { b.keys.QueueReleaseUnknown(q, s.Execution, s.Asked, false, nothing(), &out) })
 	return out
 }
 
 func (b *bench) releaseByOperator(s Sight) (out Passage) {
 	b.t.Helper()
-	b.send(func(q *batchOf) { b.keys.QueueReleaseByOperator(q, s, nothing(), &out) })
+	b.send(func(q *batchOf) { b.keys.QueueReleaseUnknown(q, s.Execution, s.Asked, true, nothing(), &out) })
 	return out
 }
 
@@ -204,7 +204,7 @@ func TestLetterThatIsOpenedWhileTheReleaseWaitsHoldsTheKey(t *testing.T) {
 	s := b.sight()
 	tx := b.open(ctx, func(q *batchOf) { q.Queue("SELECT FROM idempotency_keys FOR UPDATE") })
 	var out Passage
-	behind := b.inBackground(ctx, func(q *batchOf) { b.keys.QueueReleaseUnknown(q, s, nothing(), &out) })
+	behind := b.inBackground(ctx, func(q *batchOf) { b.keys.QueueReleaseUnknown(q, s.Execution, s.Asked, false, nothing(), &out) })
 	b.letter(1)
 	if err := tx.Rollback(ctx); err != nil {
 		t.Fatal(err)
@@ -262,7 +262,7 @@ func TestLateSuccessAndReleaseDoNotBothPass(t *testing.T) {
 		settle := func(q *batchOf) {
 			b.keys.QueueSettle(q, lease.Execution(), UnknownStatus, false, found(), answer("late"), &settled)
 		}
-		release := func(q *batchOf) { b.keys.QueueReleaseUnknown(q, s, nothing(), &released) }
+		release := func(q *batchOf) { b.keys.QueueReleaseUnknown(q, s.Execution, s.Asked, false, nothing(), &released) }
 		first, second := release, settle
 		if settlesFirst {
 			first, second = settle, release

@@ -38,24 +38,15 @@ func (k *Keys) QueueSettle(b *pgx.Batch, e Execution, seen Status, unlessCharged
 	passage(q, out)
 }
 
-// QueueReleaseUnknown queues unknown → failed_retryable, on the proof that a question asked at s.Asked found nothing. It does not
-// pass unless the settle window was over then, the PSP remembered the key, and no operator has the case.
-func (k *Keys) QueueReleaseUnknown(b *pgx.Batch, s Sight, n Note, out *Passage) {
-	k.queueRelease(b, s, n, false, out)
-}
-
-// QueueReleaseByOperator is QueueReleaseUnknown with an operator's word instead of the PSP's memory.
-func (k *Keys) QueueReleaseByOperator(b *pgx.Batch, s Sight, n Note, out *Passage) {
-	k.queueRelease(b, s, n, true, out)
-}
-
-func (k *Keys) queueRelease(b *pgx.Batch, s Sight, n Note, byOperator bool, out *Passage) {
+// QueueReleaseUnknown queues unknown → failed_retryable, on the proof that a question asked at a time found nothing. It does not
+// pass unless the settle window was over then, the PSP remembered the key, and no operator has the case. byOperator puts an operator's word in the place of
+// the PSP's memory.
+func (k *Keys) QueueReleaseUnknown(b *pgx.Batch, e Execution, asked time.Time, byOperator bool, n Note, out *Passage) {
 	q := postgres.On(b)
-	e := s.Execution
 	_, _ = dbsqlc.New(q).ReleaseUnknownKey(context.Background(), dbsqlc.ReleaseUnknownKeyParams{
 		Scope: string(e.Ref.Scope), Key: e.Ref.Key.value, Subject: e.Subject, Generation: e.Generation, Attempt: e.Attempt,
 		Retention: k.terms.Retention, SettleWindow: k.terms.SettleWindow, PspMemory: k.terms.PSPMemory,
-		AskedAt: s.Asked, ByOperator: byOperator, Actor: n.Actor, Reason: n.Reason,
+		AskedAt: asked, ByOperator: byOperator, Actor: n.Actor, Reason: n.Reason,
 	})
 	passage(q, out)
 }

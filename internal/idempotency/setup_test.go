@@ -109,10 +109,11 @@ func (b *bench) retake(c Claim, r Retake) (d Decision) {
 	return d
 }
 
-func (b *bench) complete(l Lease, r Response) (won bool) {
+func (b *bench) complete(l Lease, r Response) bool {
 	b.t.Helper()
-	b.send(func(batch *batchOf) { b.keys.QueueComplete(batch, l, r, &won) })
-	return won
+	var out Passage
+	b.send(func(batch *batchOf) { b.keys.QueueComplete(batch, l, false, r, &out) })
+	return out.Through
 }
 
 func (b *bench) completeLost(l Lease, r Response) (won bool) {
@@ -124,16 +125,18 @@ func (b *bench) completeLost(l Lease, r Response) (won bool) {
 	return out.Through
 }
 
-func (b *bench) release(l Lease) (won bool) {
+func (b *bench) release(l Lease) bool {
 	b.t.Helper()
-	b.send(func(batch *batchOf) { b.keys.QueueRelease(batch, l, "no connection", &won) })
-	return won
+	var out Passage
+	b.send(func(batch *batchOf) { b.keys.QueueRelease(batch, l, "no connection", &out) })
+	return out.Through
 }
 
-func (b *bench) lose(l Lease) (won bool) {
+func (b *bench) lose(l Lease) bool {
 	b.t.Helper()
-	b.send(func(batch *batchOf) { b.keys.QueueLose(batch, l, "no answer", []byte(`{"status":500}`), &won) })
-	return won
+	var out Passage
+	b.send(func(batch *batchOf) { b.keys.QueueLose(batch, l, "no answer", []byte(`{"status":500}`), &out) })
+	return out.Through
 }
 
 func (b *bench) expireLease(l LeaseOver) {

@@ -58,6 +58,7 @@ type Sight struct {
 	MemoryOver     bool          // the PSP may have forgotten the key
 	LookupFailures int32         // in a row
 	DeadLettered   bool          // an operator has the case
+	Charged        bool          // an open dead letter of the key says that money moved
 }
 
 // Look sees a key, or fails with ErrNoKey.
@@ -112,6 +113,6 @@ func sightOf(ref Ref, row dbsqlc.LookAtKeyRow) Sight {
 			Ref: ref, LeaseID: row.LeaseID, Subject: row.Subject, Attempt: row.Attempt, Generation: row.Generation,
 		},
 		Status: Status(row.Status), Asked: row.AskedAt, WindowLeft: time.Duration(row.WindowLeft * float64(time.Second)),
-		MemoryOver: row.MemoryOver, LookupFailures: row.LookupFailures, DeadLettered: row.DeadLettered,
+		MemoryOver: row.MemoryOver, LookupFailures: row.LookupFailures, DeadLettered: row.DeadLettered, Charged: row.Charged,
 	}
 }

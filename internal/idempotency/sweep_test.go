@@ -126,16 +126,16 @@ func TestOwnerWhoCompletesFirstIsNotSwept(t *testing.T) {
 	defer cancel()
 	lease := b.own()
 	b.endLease()
-	var won bool
-	tx := b.open(ctx, func(q *batchOf) { b.keys.QueueComplete(q, lease, answer("just in time"), &won) })
+	var out Passage
+	tx := b.open(ctx, func(q *batchOf) { b.keys.QueueComplete(q, lease, false, answer("just in time"), &out) })
 	if due := b.sweep(10, time.Hour); len(due) != 0 {
 		t.Fatalf("swept under its owner's hands: %+v", due)
 	}
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if due := b.sweep(10, time.Hour); !won || len(due) != 0 {
-		t.Fatalf("won is %t, swept was %+v", won, due)
+	if due := b.sweep(10, time.Hour); !out.Through || len(due) != 0 {
+		t.Fatalf("through is %t, swept was %+v", out.Through, due)
 	}
 	b.wantStatus(CompletedStatus, 1, 1)
 	b.wantTimeline()
@@ -146,10 +146,10 @@ func TestOwnerWhoIsSweptFirstIsFenced(t *testing.T) {
 	b := setup(t)
 	ctx, cancel := b.patient()
 	defer cancel()
-	for name, write := range map[string]func(*batchOf, Lease, *bool){
-		"complete": func(q *batchOf, l Lease, won *bool) { b.keys.QueueComplete(q, l, answer("late"), won) },
-		"release":  func(q *batchOf, l Lease, won *bool) { b.keys.QueueRelease(q, l, "late", won) },
-		"lose":     func(q *batchOf, l Lease, won *bool) { b.keys.QueueLose(q, l, "late", nil, won) },
+	for name, write := range map[string]func(*batchOf, Lease, *Passage){
+		"complete": func(q *batchOf, l Lease, out *Passage) { b.keys.QueueComplete(q, l, false, answer("late"), out) },
+		"release":  func(q *batchOf, l Lease, out *Passage) { b.keys.QueueRelease(q, l, "late", out) },
+		"lose":     func(q *batchOf, l Lease, out *Passage) { b.keys.QueueLose(q, l, "late", nil, out) },
 	} {
 		lease := b.again().own()
 		b.endLease()
@@ -157,9 +157,9 @@ func TestOwnerWhoIsSweptFirstIsFenced(t *testing.T) {
 		if due, err := b.keys.SweepTx(ctx, tx, 10, time.Hour); err != nil || len(due) != 1 {
 			t.Fatalf("%+v, %v", due, err)
 		}
-		won := true
-		b.commits(ctx, tx, b.inBackground(ctx, func(q *batchOf) { write(q, lease, &won) }))
-		if won {
+		out := Passage{Through: true}
+		b.commits(ctx, tx, b.inBackground(ctx, func(q *batchOf) { write(q, lease, &out) }))
+		if out.Through {
 			t.Fatalf("%s: an owner wrote whose lease the sweeper has ended", name)
 		}
 		b.wantStatus(UnknownStatus, 1, 1)

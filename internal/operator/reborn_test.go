@@ -30,7 +30,7 @@ func TestLetterAboutAnEarlierPaymentDecidesNothingAboutTheKey(t *testing.T) {
 	o.lossy.Store(true)
 	o.reborn("pm_ok")
 	for _, action := range []deadletters.Action{deadletters.Executed, deadletters.NotExecuted, deadletters.Retry} {
-		o.refused(decision(old, action), NotApplicable)
+		o.refused(decision(old, action), payments.NotApplicable)
 	}
 	if c := o.show(old.ID); c.Key != "" {
 		t.Errorf("the letter's key is shown as %s", c.Key)
@@ -52,17 +52,13 @@ func TestExecutedTakesNoChargeOfAnEarlierPayment(t *testing.T) {
 			} else {
 				o.lost("pm_ok")
 			}
-			first, err := o.service.Inquire(t.Context(), o.about(deadletters.LookupsExhausted, `{}`))
-			if err != nil || len(first.Own()) != 1 {
-				t.Fatalf("the PSP has %+v: %v", first.Own(), err)
-			}
-			charge := first.Own()[0].ID
+			charge := o.charged()
 			o.reborn("pm_ok") // the PSP knows the key with another reference: unknown
 			letter := o.put(o.about(deadletters.LookupsExhausted, `{}`))
 			d := decision(letter, deadletters.Executed)
 			if row.named {
 				d.PSPID = charge
-				o.refused(d, ContradictsPSP)
+				o.refused(d, payments.ContradictsPSP)
 				return
 			}
 			o.done(d)
@@ -93,8 +89,8 @@ func TestLastLetterAboutAnUnknownKeyTakesTheDecision(t *testing.T) {
 	first := o.lost("pm_500_not_charged")
 	o.windowOver()
 	second := o.put(o.about(deadletters.PSPMemoryOver, `{}`))
-	o.refused(decision(first, deadletters.NotExecuted), NotApplicable)
+	o.refused(decision(first, deadletters.NotExecuted), payments.NotApplicable)
 	o.done(decision(second, deadletters.Dismiss))
-	o.refused(decision(first, deadletters.Dismiss), NeedsDecision)
+	o.refused(decision(first, deadletters.Dismiss), payments.NeedsDecision)
 	o.done(decision(first, deadletters.NotExecuted))
 }

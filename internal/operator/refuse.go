@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/payments"
 )
 
 // Ruling is what became of a decision: one of Done, Refused.
@@ -19,38 +20,19 @@ type Done struct{ Entry Entry }
 
 // Refused: nothing has moved.
 type Refused struct {
-	Ground Ground
+	Ground payments.Ground
 	Detail string // for the operator's eyes
 }
 
 func (Done) ruling()    {}
 func (Refused) ruling() {}
 
-// Ground is why a decision was refused.
-type Ground string
-
-// The grounds of refusals.
-const (
-	// Conflict: the letter, or its key, is not what the operator has seen any more.
-	Conflict Ground = "conflict"
-	// ContradictsPSP: the PSP says the opposite.
-	ContradictsPSP Ground = "contradicts_psp"
-	// NoFreshProof: the PSP does not answer, and the decision needs its word.
-	NoFreshProof Ground = "no_fresh_proof"
-	// WindowOpen: the PSP finds nothing yet, and what was sent may still arrive there.
-	WindowOpen Ground = "settle_window_open"
-	// NeedsDecision: the key is open, so that doing nothing is no answer.
-	NeedsDecision Ground = "needs_decision"
-	// NotApplicable: the action makes no sense for this letter.
-	NotApplicable Ground = "not_applicable"
-)
-
 // refusal carries a Refused through a transaction, which it ends.
 type refusal struct{ why Refused }
 
 func (r refusal) Error() string { return r.why.Detail }
 
-func refuse(g Ground, format string, args ...any) error {
+func refuse(g payments.Ground, format string, args ...any) error {
 	return refusal{Refused{Ground: g, Detail: fmt.Sprintf(format, args...)}}
 }
 

@@ -10,15 +10,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters"
-	"payonce/internal/idempotency"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
 )
-
-// move is what a decision does beside resolving the letter, in the same transaction. key is where the letter's key stands: it is
-// locked, so that it stays there. It is empty for a letter about none, and when the key stands for something else by now.
-type move func(ctx context.Context, tx pgx.Tx, key idempotency.Status) error
 
 // longestDecision bounds one decision, with its question to the PSP. It leaves room in the server's write timeout.
 const longestDecision = 25 * time.Second
@@ -51,45 +46,73 @@ func (d *Desk) Resolve(ctx context.Context, asked Decision) (Ruling, error) {
 	return Done{Entry: entries[0]}, nil
 }
 
-// decide asks whom it has to ask, and then writes everything in one transaction. A refusal is an error of type refusal.
+// decide asks the PSP where the decision needs its word, and then writes everything in one transaction. A refusal is an error of type refusal.
 func (d *Desk) decide(ctx context.Context, letter deadletters.Letter, asked Decision) (resolved deadletters.Letter, err error) {
-	if letter.Resolution != nil {
-		return letter, refusal{resolvedBefore(letter)}
-	}
-	if letter.Version != asked.Version {
-		return letter, refuse(Conflict, "The letter has version %d, not %d.", letter.Version, asked.Version)
-	}
 	// Crash window 21: the PSP is asked, and nothing is written.
-	moving, err := d.prepare(ctx, letter, asked)
+	inquiry, err := d.payments.Inquire(ctx, letter, payments.Decision{Action: asked.Action, Version: asked.Version, PSPID: asked.PSPID})
 	if err != nil {
-		return letter, err
+		return letter, fmt.Errorf("ask for the key: %w", err)
 	}
 	err = d.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		key, err := holdTx(ctx, tx, letter)
-		if err != nil {
+		if err := holdTx(ctx, tx, letter); err != nil {
 			return err
 		}
-		// First of all: the database does not release a key with an open letter.
-		resolved, err = deadletters.ResolveTx(ctx, tx, letter.ID, asked.Version, asked.Action, asked.Actor, asked.Reason)
-		if err != nil {
+		step, err := d.payments.DecideTx(ctx, tx, letter, inquiry, func() (err error) {
+			resolved, err = deadletters.ResolveTx(ctx, tx, letter.ID, asked.Version, asked.Action, asked.Actor, asked.Reason)
 			return err
+		})
+		switch {
+		case err != nil:
+			return err
+		case step.Refuse != nil:
+			return refusal{Refused(*step.Refuse)}
 		}
-		return moving(ctx, tx, key) // Crash window 22: resolved and moved, not committed.
+		return d.followUp(ctx, tx, step) // Crash window 22: resolved and moved, not committed.
 	})
 	var ambiguous *postgres.AmbiguousError
 	switch {
 	case errors.As(err, &ambiguous):
 		return d.recall(ctx, asked, err)
 	case errors.Is(err, deadletters.ErrConflict):
-		return letter, refuse(Conflict, "Somebody else has resolved this letter at the same moment.")
-	case errors.Is(err, payments.ErrMoved), errors.Is(err, idempotency.ErrNoKey):
-		return letter, refuse(Conflict, "The key has moved since the PSP was asked. Look at the letter again.")
-	case payments.BelongsToAnother(err):
-		return letter, refuse(ContradictsPSP, "That id of the PSP's belongs to another payment or refund. Name the right one as pspId.")
+		return letter, refuse(payments.Conflict, "Somebody else has resolved this letter at the same moment.")
+	case errors.Is(err, payments.ErrMoved):
+		return letter, refuse(payments.Conflict, "The key has moved since the PSP was asked. Look at the letter again.")
 	case err != nil:
 		return letter, fmt.Errorf("resolve: %w", err)
 	}
 	return resolved, nil // Crash window 23: committed, not answered.
+}
+
+// followUp does what a step asks of the job queue and of the inbox.
+func (d *Desk) followUp(ctx context.Context, tx pgx.Tx, step payments.Step) error {
+	if step.Forget != "" && d.forget != nil {
+		if err := d.forget(ctx, tx, step.Forget); err != nil {
+			return fmt.Errorf("forget webhook: %w", err)
+		}
+	}
+	again := step.Again
+	var err error
+	switch {
+	case again == nil:
+		return nil
+	case again.EventID != "" && d.reprocess != nil:
+		err = d.reprocess(ctx, tx, again.EventID)
+	case again.JobID != 0 && d.requeue != nil:
+		err = d.requeue(ctx, tx, again.JobID)
+	case again.Record != nil && d.reconsider != nil:
+		err = d.reconsider(ctx, tx, again.Record)
+	default:
+		return refuse(payments.NotApplicable, "There is nothing in this letter that could be tried again. Dismiss it when you have seen to it.")
+	}
+	switch {
+	case errors.Is(err, ErrGone):
+		return refuse(payments.NotApplicable, "What this letter is about is gone, so that it cannot be tried again. Dismiss it when you have seen to it.")
+	case errors.Is(err, ErrQueued):
+		return refuse(payments.NotApplicable, "An equal job is in the queue already. Wait for what it comes to.")
+	case err != nil:
+		return fmt.Errorf("do it again: %w", err)
+	}
+	return nil
 }
 
 // unlessOutrun tells the loser of a race that he is one: what he was refused for may be the winner's doing.
@@ -103,77 +126,36 @@ func (d *Desk) unlessOutrun(ctx context.Context, asked Decision, r Refused) Refu
 
 func resolvedBefore(l deadletters.Letter) Refused {
 	r := l.Resolution
-	return Refused{Ground: Conflict, Detail: fmt.Sprintf("%s has resolved this letter before, as %s.", r.Actor, r.Action)}
+	return Refused{Ground: payments.Conflict, Detail: fmt.Sprintf("%s has resolved this letter before, as %s.", r.Actor, r.Action)}
 }
 
-// prepare finds out what a decision is going to do. It asks the PSP where the decision is about money; no transaction is open.
-func (d *Desk) prepare(ctx context.Context, letter deadletters.Letter, asked Decision) (move, error) {
-	switch asked.Action {
-	case deadletters.Retry:
-		return d.retry(letter), nil
-	case deadletters.Executed:
-		return d.ruleExecuted(ctx, letter, asked)
-	case deadletters.NotExecuted:
-		return d.ruleNotExecuted(ctx, letter)
-	case deadletters.Dismiss:
-		return d.dismiss(letter), nil
-	}
-	return nil, refuse(NotApplicable, "There is no such action.")
-}
-
-// dismiss moves nothing. It would leave an open key to nobody: a letter holds it back from its release. A webhook whose job was given
-// up is not waited for any more.
-func (d *Desk) dismiss(letter deadletters.Letter) move {
-	return func(ctx context.Context, tx pgx.Tx, key idempotency.Status) error {
-		if key == idempotency.UnknownStatus {
-			// As long as another letter holds the key, somebody still has to decide about it.
-			switch _, found, err := deadletters.OtherOpenTx(ctx, tx, letter); {
-			case err != nil:
-				return err
-			case found:
-				return nil
-			}
-		}
-		if key == idempotency.UnknownStatus || key == idempotency.InProgressStatus {
-			return refuse(NeedsDecision, "The letter's key is %s, so that something must be decided: retry, executed or not_executed.", key)
-		}
-		if event := jobOf(letter).Args.EventID; letter.Kind == deadletters.JobDiscarded && event != "" && d.forget != nil {
-			return wrap("forget webhook", d.forget(ctx, tx, event))
-		}
+// holdTx locks the letter's key for the rest of the transaction, where it still stands for what the letter is about.
+func holdTx(ctx context.Context, tx pgx.Tx, letter deadletters.Letter) error {
+	if letter.About == nil {
 		return nil
 	}
-}
-
-// holdTx locks the letter's key for the rest of the transaction.
-func holdTx(ctx context.Context, tx pgx.Tx, letter deadletters.Letter) (idempotency.Status, error) {
-	if letter.About == nil {
-		return "", nil
-	}
-	status, err := dbsqlc.New(tx).HoldKey(ctx, dbsqlc.HoldKeyParams{
+	_, err := dbsqlc.New(tx).HoldKey(ctx, dbsqlc.HoldKeyParams{
 		Scope: letter.About.Scope, Key: letter.About.Key, Generation: letter.About.Generation, Subject: letter.Subject,
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", nil
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("lock key: %w", err)
 	}
-	if err != nil {
-		return "", fmt.Errorf("lock key: %w", err)
-	}
-	return idempotency.Status(status), nil
+	return nil
 }
 
 // recall asks, after a lost acknowledgement, whether the transaction has happened, such that a failover does not undo it. If the database does
 // not say, the first error stands: the version makes it harmless to ask again.
-func (d *Desk) recall(ctx context.Context, asked Decision, doubt error) (deadletters.Letter, error) {
-	for try := 1; ; try++ {
-		letter, err := deadletters.GetDurably(ctx, d.db, asked.Letter)
-		if r := letter.Resolution; err == nil && r != nil {
-			if letter.Version == asked.Version+1 && r.Action == asked.Action && r.Actor == asked.Actor && r.Reason == asked.Reason {
-				return letter, nil
-			}
-			return letter, refusal{resolvedBefore(letter)}
-		}
-		if try == postgres.MaxRecalls || postgres.GaveUp(err) || !postgres.PauseBeforeRecall(ctx) {
-			return letter, fmt.Errorf("resolve: %w", doubt)
-		}
+func (d *Desk) recall(ctx context.Context, asked Decision, doubt error) (letter deadletters.Letter, err error) {
+	postgres.Recall(ctx, func(int) (done bool) {
+		letter, err = deadletters.GetDurably(ctx, d.db, asked.Letter)
+		return err == nil && letter.Resolution != nil || postgres.GaveUp(err)
+	})
+	r := letter.Resolution
+	switch {
+	case err != nil || r == nil:
+		return letter, fmt.Errorf("resolve: %w", doubt)
+	case letter.Version == asked.Version+1 && r.Action == asked.Action && r.Actor == asked.Actor && r.Reason == asked.Reason:
+		return letter, nil
 	}
+	return letter, refusal{resolvedBefore(letter)}
 }

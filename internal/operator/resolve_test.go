@@ -14,6 +14,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
+	"payonce/internal/payments"
 	"payonce/internal/postgres"
 )
 
@@ -66,7 +67,7 @@ func TestOfTwoOperatorsOneWinsAndTheOtherIsTold(t *testing.T) {
 			case Done:
 				won++
 			case Refused:
-				if r.Ground != Conflict {
+				if r.Ground != payments.Conflict {
 					t.Errorf("loser was told %+v", r)
 				}
 			}
@@ -96,7 +97,7 @@ func TestLetterThatSomebodyElseHasResolvedIsAConflict(t *testing.T) {
 	for _, version := range []int32{1, 2} {
 		again := decision(l, deadletters.Dismiss)
 		again.Version = version
-		if detail := o.refused(again, Conflict); !strings.Contains(detail, "ann has resolved this letter before, as dismiss") {
+		if detail := o.refused(again, payments.Conflict); !strings.Contains(detail, "ann has resolved this letter before, as dismiss") {
 			t.Errorf("detail is %q", detail)
 		}
 	}
@@ -107,7 +108,7 @@ func TestLetterOfAnotherVersionIsAConflict(t *testing.T) {
 	o := setup(t)
 	d := decision(o.put(alone(deadletters.MissingAtPSP, `{}`)), deadletters.Dismiss)
 	d.Version = 2
-	o.refused(d, Conflict)
+	o.refused(d, payments.Conflict)
 }
 
 func TestLetterThatIsNotThereIsNotResolved(t *testing.T) {
@@ -125,7 +126,7 @@ func TestLetterThatIsNotThereIsNotResolved(t *testing.T) {
 func TestActionThatThereIsNotIsRefused(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	o.refused(decision(o.put(alone(deadletters.MissingAtPSP, `{}`)), "forget"), NotApplicable)
+	o.refused(decision(o.put(alone(deadletters.MissingAtPSP, `{}`)), "forget"), payments.NotApplicable)
 }
 
 // An open key that nobody has a letter about any more would be forgotten.
@@ -133,16 +134,16 @@ func TestLetterOfAnOpenKeyIsNotDismissed(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	l := o.lost("pm_ok")
-	o.refused(decision(l, deadletters.Dismiss), NeedsDecision)
+	o.refused(decision(l, deadletters.Dismiss), payments.NeedsDecision)
 
 	// In progress: an earlier attempt has left the letter, and a later one is under way.
 	o.done(decision(l, deadletters.Retry))
 	o.exec("UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp()")
 	o.exec(`UPDATE idempotency_keys SET status = 'in_progress', attempt = 2, finished_at = NULL, locked_until = clock_timestamp() + interval '1 hour'`)
 	l = o.put(o.about(deadletters.PSPContradicts, record))
-	o.refused(decision(l, deadletters.Dismiss), NeedsDecision)
+	o.refused(decision(l, deadletters.Dismiss), payments.NeedsDecision)
 	h := &hooks{}
-	o.with(h.use).refused(decision(l, deadletters.Retry), NotApplicable)
+	o.with(h.use).refused(decision(l, deadletters.Retry), payments.NotApplicable)
 }
 
 // A retry that is just being reserved counts: the desk waits for it, and then looks where the key stands.
@@ -176,7 +177,7 @@ func TestDismissalWaitsForWhoeverIsMovingTheKey(t *testing.T) {
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if no, ok := (<-ruling).(Refused); !ok || no.Ground != NeedsDecision {
+	if no, ok := (<-ruling).(Refused); !ok || no.Ground != payments.NeedsDecision {
 		t.Fatalf("ruling is %+v", no)
 	}
 }
@@ -212,7 +213,7 @@ func TestLoserIsToldThatHeIsOne(t *testing.T) {
 			o.done(first)
 		}
 	}
-	if detail := o.refusedOn(decision(l, deadletters.NotExecuted), Conflict); !strings.Contains(detail, "bob has resolved") {
+	if detail := o.refusedOn(decision(l, deadletters.NotExecuted), payments.Conflict); !strings.Contains(detail, "bob has resolved") {
 		t.Errorf("detail is %q", detail)
 	}
 }
@@ -259,7 +260,7 @@ func TestDoubtfulCommitIsSettledByReading(t *testing.T) {
 		d := mine
 		change(&d)
 		var no refusal
-		if _, err := o.desk.recall(t.Context(), d, lost); !errors.As(err, &no) || no.why.Ground != Conflict {
+		if _, err := o.desk.recall(t.Context(), d, lost); !errors.As(err, &no) || no.why.Ground != payments.Conflict {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payments"
 )
 
 const record = `{"id": "ch_7", "object": "charge", "account": "acme", "idempotencyKey": "somebody-elses-key", "reference": "",
@@ -116,7 +117,7 @@ func TestRetryOfWhatIsQueuedIsRefused(t *testing.T) {
 	o.with(func(c *Config) {
 		c.Requeue = func(context.Context, pgx.Tx, int64) error { return fmt.Errorf("run job: %w", ErrQueued) }
 	})
-	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry), NotApplicable)
+	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry), payments.NotApplicable)
 }
 
 // An unknown key is looked up by its key, whatever record brought the letter about.
@@ -138,7 +139,7 @@ func TestRetryWithNothingToTryAgainIsRefused(t *testing.T) {
 	o.pay("pm_ok")
 	h := &hooks{}
 	completed := o.put(o.about(deadletters.ContradictsCompleted, `{"source": "scan", "record": `+record+`}`))
-	o.refused(decision(completed, deadletters.Retry), NotApplicable) // nobody is there to settle it again
+	o.refused(decision(completed, deadletters.Retry), payments.NotApplicable) // nobody is there to settle it again
 
 	o.with(h.use)
 	for _, l := range []deadletters.Letter{
@@ -149,14 +150,14 @@ func TestRetryWithNothingToTryAgainIsRefused(t *testing.T) {
 		alone(deadletters.UnknownMovement, `{"record": {"id": "ch_7"}}`),
 		alone(deadletters.MissingAtPSP, `[1]`),
 	} {
-		o.refused(decision(o.put(l), deadletters.Retry), NotApplicable)
+		o.refused(decision(o.put(l), deadletters.Retry), payments.NotApplicable)
 	}
 	if len(h.calls) != 0 {
 		t.Errorf("calls are %q", h.calls)
 	}
 	o.with(func(*Config) {})
-	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry), NotApplicable)
-	o.refused(decision(o.put(alone(deadletters.WebhookUnmatched, `{"eventId": "msg_1"}`)), deadletters.Retry), NotApplicable)
+	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry), payments.NotApplicable)
+	o.refused(decision(o.put(alone(deadletters.WebhookUnmatched, `{"eventId": "msg_1"}`)), deadletters.Retry), payments.NotApplicable)
 }
 
 func TestRetryOfWhatIsGoneIsRefused(t *testing.T) {
@@ -165,7 +166,7 @@ func TestRetryOfWhatIsGoneIsRefused(t *testing.T) {
 	o.with(func(c *Config) {
 		c.Requeue = func(context.Context, pgx.Tx, int64) error { return fmt.Errorf("find job: %w", ErrGone) }
 	})
-	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry), NotApplicable)
+	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry), payments.NotApplicable)
 }
 
 // What the retry does and the letter's resolution are one transaction.

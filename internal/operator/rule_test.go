@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
 )
@@ -103,11 +104,11 @@ func TestNobodyOverrulesThePSPsRefusal(t *testing.T) {
 	o.windowOver()
 	d := decision(l, deadletters.Executed)
 	for _, d.PSPID = range []string{"", "ch_named"} {
-		if detail := o.refused(d, ContradictsPSP); !strings.Contains(detail, "Use retry") {
+		if detail := o.refused(d, payments.ContradictsPSP); !strings.Contains(detail, "Use retry") {
 			t.Errorf("detail is %q", detail)
 		}
 	}
-	o.refused(decision(l, deadletters.NotExecuted), ContradictsPSP)
+	o.refused(decision(l, deadletters.NotExecuted), payments.ContradictsPSP)
 }
 
 func TestExecutedUnderAnotherIDThanThePSPsIsRefused(t *testing.T) {
@@ -115,7 +116,7 @@ func TestExecutedUnderAnotherIDThanThePSPsIsRefused(t *testing.T) {
 	o := setup(t)
 	d := decision(o.lost("pm_ok"), deadletters.Executed)
 	d.PSPID = "ch_named"
-	if detail := o.refused(d, ContradictsPSP); !strings.Contains(detail, "not as ch_named") {
+	if detail := o.refused(d, payments.ContradictsPSP); !strings.Contains(detail, "not as ch_named") {
 		t.Errorf("detail is %q", detail)
 	}
 }
@@ -128,7 +129,7 @@ func TestExecutedUnderTheIDOfAnotherPaymentIsRefused(t *testing.T) {
 	o.exec(`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status, psp_charge_id)
 		VALUES (gen_random_uuid(), 'acme', 'another-key-000001', 1, 'cus-1', 12000, 'USD', 'pm_ok', 'succeeded', 'ch_taken')`)
 	d.PSPID = "ch_taken"
-	o.refused(d, ContradictsPSP)
+	o.refused(d, payments.ContradictsPSP)
 }
 
 func TestNotExecutedFreesTheKey(t *testing.T) {
@@ -155,7 +156,7 @@ func TestNotExecutedIsRefusedWhereThePSPKnowsIt(t *testing.T) {
 		o := setup(t)
 		l := o.lost(method)
 		o.windowOver()
-		if detail := o.refused(decision(l, deadletters.NotExecuted), ContradictsPSP); !strings.Contains(detail, "ch_") {
+		if detail := o.refused(decision(l, deadletters.NotExecuted), payments.ContradictsPSP); !strings.Contains(detail, "ch_") {
 			t.Errorf("detail is %q", detail)
 		}
 	}
@@ -167,7 +168,7 @@ func TestNotExecutedNeedsThePSPsWordOfNow(t *testing.T) {
 	l := o.lost("pm_500_not_charged")
 	o.windowOver()
 	o.deaf.Store(true)
-	o.refused(decision(l, deadletters.NotExecuted), NoFreshProof)
+	o.refused(decision(l, deadletters.NotExecuted), payments.NoFreshProof)
 	o.deaf.Store(false)
 	o.done(decision(l, deadletters.NotExecuted))
 }
@@ -176,7 +177,7 @@ func TestNotExecutedNeedsTheSettleWindowToBeOver(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	l := o.lost("pm_500_not_charged")
-	o.refused(decision(l, deadletters.NotExecuted), WindowOpen)
+	o.refused(decision(l, deadletters.NotExecuted), payments.WindowOpen)
 	o.windowOver()
 	o.done(decision(l, deadletters.NotExecuted))
 }
@@ -198,7 +199,7 @@ func TestNotExecutedWaitsForTheOtherLettersOfTheKey(t *testing.T) {
 	l := o.lost("pm_500_not_charged")
 	o.windowOver()
 	other := o.put(o.about(deadletters.PSPMemoryOver, `{}`))
-	if detail := o.refused(decision(l, deadletters.NotExecuted), NotApplicable); !strings.Contains(detail, other.ID.String()) {
+	if detail := o.refused(decision(l, deadletters.NotExecuted), payments.NotApplicable); !strings.Contains(detail, other.ID.String()) {
 		t.Errorf("detail is %q", detail)
 	}
 	o.done(decision(other, deadletters.Retry))
@@ -223,7 +224,7 @@ func TestOnlyAnUnknownKeyCanBeDecidedAbout(t *testing.T) {
 		o.put(l)
 		for _, action := range []deadletters.Action{deadletters.Executed, deadletters.NotExecuted} {
 			t.Log(name, action)
-			o.refused(decision(l, action), NotApplicable)
+			o.refused(decision(l, action), payments.NotApplicable)
 		}
 	}
 }
@@ -242,7 +243,7 @@ func TestKeyThatMovesMeanwhileIsAConflict(t *testing.T) {
 					"response_status = 201, response_content_type = 'x', response_location = 'x', response_schema_version = 1, response_body = 'x'")
 			}
 			ruling := o.resolve(decision(l, action))
-			if no, ok := ruling.(Refused); !ok || no.Ground != Conflict {
+			if no, ok := ruling.(Refused); !ok || no.Ground != payments.Conflict {
 				t.Fatalf("ruling is %T %+v", ruling, ruling)
 			}
 			if c := o.show(l.ID); c.Status() != deadletters.OpenStatus || len(c.Trail) != 1 || c.Trail[0].Done {
@@ -287,9 +288,12 @@ func TestExecutedWhereAnotherPaymentHasGoneByItsIDIsVouchedFor(t *testing.T) {
 // own is the PSP's id of the letter's movement.
 func (o *office) own(l deadletters.Letter) string {
 	o.t.Helper()
-	inquiry, err := o.service.Inquire(o.t.Context(), l)
-	if err != nil || len(inquiry.Own()) != 1 {
-		o.t.Fatalf("the PSP has %+v (%v)", inquiry.Own(), err)
+	found, _ := o.psp.Lookup(o.t.Context(), gateway.ChargeObject, "acme", l.About.Key).(gateway.Found)
+	for _, r := range found.Records {
+		if r.Reference == payments.PaymentID(*l.Subject).String() {
+			return r.ID
+		}
 	}
-	return inquiry.Own()[0].ID
+	o.t.Fatalf("the PSP has %+v", found.Records)
+	return ""
 }

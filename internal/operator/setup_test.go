@@ -38,6 +38,7 @@ type office struct {
 	pool    *pgxpool.Pool // straight to the tables
 	db      *postgres.DB
 	service *payments.Service
+	psp     *gateway.Client
 	desk    *Desk
 	config  Config // of the desk, for another one
 
@@ -58,6 +59,7 @@ func setup(t *testing.T) *office {
 		t.Fatal(err)
 	}
 	t.Cleanup(psp.Close)
+	o.psp = psp
 	keys := idempotency.New(o.db, idempotency.Terms{
 		Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour, SettleWindow: 90 * time.Second, FirstLookup: time.Hour,
 	}, time.Now)
@@ -100,6 +102,16 @@ func (o *office) servePSP() (url string) {
 		server.Close()
 	})
 	return server.URL
+}
+
+// charged is the one charge that the PSP has under the client's key.
+func (o *office) charged() (id string) {
+	o.t.Helper()
+	found, _ := o.psp.Lookup(o.t.Context(), gateway.ChargeObject, "acme", clientKey).(gateway.Found)
+	if len(found.Records) != 1 {
+		o.t.Fatalf("the PSP has %+v", found.Records)
+	}
+	return found.Records[0].ID
 }
 
 // pay asks for 120 dollars under the client's key.
@@ -149,7 +161,7 @@ func (o *office) done(d Decision) Entry {
 }
 
 // refused checks that a decision is refused on that ground, that nothing has moved, and that the refusal is on record.
-func (o *office) refused(d Decision, ground Ground) string {
+func (o *office) refused(d Decision, ground payments.Ground) string {
 	o.t.Helper()
 	before := o.picture()
 	detail := o.refusedOn(d, ground)
@@ -160,7 +172,7 @@ func (o *office) refused(d Decision, ground Ground) string {
 }
 
 // refusedOn is refused, while others are at work.
-func (o *office) refusedOn(d Decision, ground Ground) string {
+func (o *office) refusedOn(d Decision, ground payments.Ground) string {
 	o.t.Helper()
 	ruling := o.resolve(d)
 	no, ok := ruling.(Refused)

@@ -11,10 +11,10 @@ import (
 	"payonce/internal/payments/internal/dbsqlc"
 )
 
-// booked is what our books say of one movement.
+// booked is what our books say of one movement, in the PSP's words.
 type booked struct {
-	account, currency, status, pspID string
-	amount                           int64
+	account, key, chargeID, currency, status, pspID string
+	amount                                          int64
 }
 
 // Unexplained returns the records of one page of the PSP's ledger that our books do not confirm as they are: those are what a scan has to look
@@ -33,7 +33,9 @@ func (s *Service) Unexplained(ctx context.Context, o gateway.Object, page []gate
 	var open []gateway.Record
 	for _, r := range page {
 		id, ok := subjectOf(r)
-		want := booked{account: r.Account, currency: r.Currency, status: r.Status, pspID: r.ID, amount: r.AmountMinor}
+		want := booked{
+			account: r.Account, key: r.Key, chargeID: r.ChargeID, currency: r.Currency, status: r.Status, pspID: r.ID, amount: r.AmountMinor,
+		}
 		if !ok || books[id] != want {
 			open = append(open, r)
 		}
@@ -48,13 +50,15 @@ func (s *Service) booked(ctx context.Context, o gateway.Object, ids []uuid.UUID)
 		if o == gateway.RefundObject {
 			rows, err := q.BookedRefunds(ctx, ids)
 			for _, r := range rows {
-				books[r.ID] = booked{r.PspAccount, r.Currency, r.Status, value(r.PspRefundID), r.AmountMinor}
+				key := execution("", RefundOperation, r.IdempotencyKey, r.ID, r.Generation).PassThroughKey()
+				books[r.ID] = booked{r.PspAccount, key, value(r.PspChargeID), r.Currency, r.Status, value(r.PspRefundID), r.AmountMinor}
 			}
 			return err
 		}
 		rows, err := q.BookedPayments(ctx, ids)
 		for _, r := range rows {
-			books[r.ID] = booked{r.PspAccount, r.Currency, r.Status, value(r.PspChargeID), r.AmountMinor}
+			key := execution("", CreateOperation, r.IdempotencyKey, r.ID, r.Generation).PassThroughKey()
+			books[r.ID] = booked{r.PspAccount, key, "", r.Currency, r.Status, value(r.PspChargeID), r.AmountMinor}
 		}
 		return err
 	})

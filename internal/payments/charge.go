@@ -19,13 +19,13 @@ import (
 type charge struct {
 	service  *Service
 	merchant Merchant
-	asked    CreateRequest
+	wanted   CreateRequest
 	metadata []byte // JSON of what was asked, or nil
 	payment  *Payment
 }
 
 func (s *Service) newCharge(m Merchant, r CreateRequest) (*charge, error) {
-	c := &charge{service: s, merchant: m, asked: r}
+	c := &charge{service: s, merchant: m, wanted: r}
 	if len(r.Metadata) > 0 {
 		var err error
 		if c.metadata, err = json.Marshal(r.Metadata, json.Deterministic(true)); err != nil {
@@ -44,8 +44,8 @@ func (c *charge) queueBegin(b *pgx.Batch, claim idempotency.Claim) {
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).BeginPayment(context.Background(), dbsqlc.BeginPaymentParams{
 		ID: claim.Subject, TenantID: c.merchant.Tenant, IdempotencyKey: claim.Ref.Key.String(),
-		CustomerID: c.asked.CustomerID, AmountMinor: int64(c.asked.AmountCents), Currency: string(c.asked.Currency),
-		PaymentMethod: c.asked.PaymentMethod, Description: nullable(c.asked.Description), Metadata: c.metadata,
+		CustomerID: c.wanted.CustomerID, AmountMinor: int64(c.wanted.AmountCents), Currency: string(c.wanted.Currency),
+		PaymentMethod: c.wanted.PaymentMethod, Description: nullable(c.wanted.Description), Metadata: c.metadata,
 		Scope: string(claim.Ref.Scope), LeaseID: claim.LeaseID,
 	})
 	postgres.One(q, c.keep)
@@ -108,7 +108,9 @@ func (c *charge) object() gateway.Object { return gateway.ChargeObject }
 
 func (c *charge) terms() (AmountMinor, Currency) { return c.payment.Amount, c.payment.Currency }
 
-func (c *charge) judge(key string, r gateway.Record) gateway.Outcome { return c.request(key).Judge(r) }
+func (c *charge) asked(key string) Asked { return c.request(key) }
+
+func (c *charge) subject() uuid.UUID { return uuid.UUID(c.payment.ID) }
 
 func (c *charge) standing() verdict {
 	return verdict{status: c.payment.Status, pspID: c.payment.PSPChargeID, code: c.payment.DeclineCode}

@@ -57,7 +57,7 @@ func TestClaimSentTwiceIsOneRefund(t *testing.T) {
 			k := keyed(t, "refund-000000042")
 			p := s.paid("order-0000000042")
 			c := s.claim(RefundOperation, k)
-			m := &giveback{service: s.service, merchant: k.Merchant, payment: p, asked: asked}
+			m := &giveback{service: s.service, merchant: k.Merchant, payment: p, wanted: asked}
 			first := s.reserveOnce(c, m)
 			if again := s.reserveOnce(c, m); again != first {
 				t.Fatalf("lease was %+v, is %+v", first, again)

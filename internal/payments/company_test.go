@@ -178,6 +178,20 @@ func again(first func(*pgx.Batch)) func(*pgx.Batch) {
 	}
 }
 
+// spoiling is a movement that is told of each try to write its row.
+type spoiling struct {
+	movement
+
+	tries int
+	try   func(n int, b *pgx.Batch)
+}
+
+func (m *spoiling) queueSettle(b *pgx.Batch, e idempotency.Execution, v verdict, to idempotency.Status, rows *int64) {
+	m.tries++
+	m.movement.queueSettle(b, e, v, to, rows)
+	m.try(m.tries, b)
+}
+
 // What a rolled-back bundle has told a party never was. To act on it would be to charge without a reservation.
 func TestWhatARolledBackBundleToldIsForgotten(t *testing.T) {
 	t.Parallel()
@@ -204,17 +218,23 @@ func TestWhatARolledBackBundleToldIsForgotten(t *testing.T) {
 		decided <- d
 	}()
 	go func() {
-		var release func(*pgx.Batch)
-		ok, err := s.service.commitPlan(t.Context(), lease, m, gateway.NotExecuted{}, plan{queue: func(b *pgx.Batch, won *bool, _ *int64) {
-			if release == nil {
-				release = again(func(b *pgx.Batch) { s.keys.QueueRelease(b, lease, "of the test", won) })
+		// The movement makes the first try fail that it shares with others, and lets the second one find that the key has moved.
+		g := gatherReserved(lease, &spoiling{movement: &charge{service: s.service, payment: new(aPayment())}, try: func(n int, b *pgx.Batch) {
+			if n == 1 {
+				b.Queue("SELECT 1 / 0")
+				return
 			}
-			release(b)
-		}}, false)
+			_, err := s.pool.Exec(t.Context(), "UPDATE idempotency_keys SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), "+
+				"reconcile_after = clock_timestamp() WHERE key = $1", lease.Ref().Key.String())
+			if err != nil {
+				t.Error(err)
+			}
+		}})
+		applied, err := s.service.apply(t.Context(), g, judge(Patience{}, g.seen, Reply{Attempt: 1, Outcome: gateway.NotExecuted{}}), false)
 		if err != nil {
 			t.Error(err)
 		}
-		won <- ok
+		won <- applied.Through
 	}()
 	s.awaitQueue(2)
 	open()
@@ -245,11 +265,10 @@ func TestSecondTryGoesAlone(t *testing.T) {
 		close(holding)
 	}()
 	s.awaitQueue(0)
-	won, err := s.service.commitPlan(t.Context(), lease, s.charge(k), gateway.Succeeded{}, plan{queue: func(b *pgx.Batch, won *bool, _ *int64) {
-		s.keys.QueueRelease(b, lease, "of the test", won)
-	}}, true)
-	if err != nil || !won {
-		t.Errorf("released: %v, %v", won, err)
+	var released idempotency.Passage
+	err = s.service.commit(t.Context(), lease.Ref(), true, func(b *pgx.Batch) { s.keys.QueueRelease(b, lease, "of the test", &released) })
+	if err != nil || !released.Through {
+		t.Errorf("released: %v, %v", released.Through, err)
 	}
 	c := s.claim(CreateOperation, k)
 	d, _, err := s.service.commitClaim(t.Context(), c, s.charge(k), true, false, func(b *pgx.Batch, out *idempotency.Decision) { s.keys.QueueReserve(b, c, out) })
@@ -270,7 +289,8 @@ func TestReleaseThatWaitedForALetterIsMoot(t *testing.T) {
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").lost().windowPasses()
 	psp.onLookup(finds())
-	letter, err := s.service.keyLetter(deadletters.PSPContradicts, g.lease.Execution(), g.movement, "of the test", nil)
+	reserved := gatherReserved(g.lease, g.movement)
+	letter, err := s.service.letter(reserved, *reserved.seen.byKey(deadletters.PSPContradicts, "of the test", nil))
 	if err != nil {
 		t.Fatal(err)
 	}

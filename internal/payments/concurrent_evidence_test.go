@@ -22,7 +22,7 @@ func TestManyPiecesOfEvidenceAtOnceAreOneTransition(t *testing.T) {
 		lines := len(g.timeline())
 		var settled, confirmed atomic.Int32
 		atOnce(8, func(int) {
-			finding, err := s.service.Settle(t.Context(), Evidence{Source: SourceLookup, Record: g.record})
+			finding, err := s.service.Settle(t.Context(), Record{Source: SourceLookup, Record: g.record})
 			switch finding.(type) {
 			case Settled:
 				settled.Add(1)
@@ -54,7 +54,7 @@ func TestContradictingEvidenceAtOnceIsOneResultAndOneLetter(t *testing.T) {
 		if i%2 == 1 {
 			r = executedTwice.record(g)
 		}
-		if _, err := s.service.Settle(t.Context(), Evidence{Source: SourceLookup, Record: r}); err != nil {
+		if _, err := s.service.Settle(t.Context(), Record{Source: SourceLookup, Record: r}); err != nil {
 			t.Error(err)
 		}
 	})

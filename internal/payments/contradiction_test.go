@@ -224,7 +224,7 @@ func TestOneRecordThatContradictsTwoKeysIsTwoCases(t *testing.T) {
 	for _, key := range []string{"order-0000000002", "order-0000000003"} {
 		g := s.charging(key)
 		is[Pending](t, g.live(g.lease, g.movement, paid.success()))
-		if !g.inquire().sight.DeadLettered {
+		if !g.gathers().seen.Held {
 			t.Errorf("%s waits for no operator", key)
 		}
 		want = append(want, contradicts(g, paid.record.ID))

@@ -2,6 +2,7 @@ package payments
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"payonce/internal/deadletters"
@@ -154,9 +155,15 @@ func (g *stage) wantCell(name string, source Source, r gateway.Record, want cell
 		}
 		g.wantMoved(Status(r.Status), r.ID)
 	case want.letter != "":
-		kind := finding.(Lettered).Kind
-		if kind != want.letter || letters != 1 || g.everything() != before {
-			g.t.Fatalf("%s: letter %s, %d in all, moved: %v", name, kind, letters, g.everything() != before)
+		kind, moved := finding.(Lettered).Kind, g.everything() != before
+		// A lookup writes with it when the PSP is asked next.
+		if asksAgain := source == SourceLookup && strings.HasPrefix(name, "unknown, "); asksAgain && moved {
+			g.wantStatus(idempotency.UnknownStatus, 1)
+			g.wantMoved(Processing, "")
+			moved = false
+		}
+		if kind != want.letter || letters != 1 || moved {
+			g.t.Fatalf("%s: letter %s, %d in all, moved: %v", name, kind, letters, moved)
 		}
 	default:
 		if _, ok := finding.(Confirmed); !ok || letters != 0 {

@@ -41,7 +41,42 @@ func (s *Service) execute(
 	if err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, ref, decision, m)
+	won, ours := decision.(idempotency.Execute)
+	if !ours {
+		return s.answer(ctx, ref, decision, m)
+	}
+	if err := s.begin(ctx, won.Lease, m); err != nil {
+		return nil, err
+	}
+	defer s.flights.begin(ref)()
+
+	return s.conclude(ctx, gatherReserved(won.Lease, m), s.send(ctx, won.Lease, m))
+}
+
+// conclude writes what came of the one PSP call, and answers.
+func (s *Service) conclude(ctx context.Context, g gathered, reply Reply) (Answer, error) {
+	step := judge(Patience{}, g.seen, reply)
+	applied, err := s.apply(ctx, g, step, false)
+	if err != nil || !applied.Through {
+		return s.overtaken(ctx, g, reply, err)
+	}
+	return told(g, step, applied), nil // Crash window 4: written, not answered.
+}
+
+// begin counts the execution. The movement is read where the reservation's acknowledgement was lost, and with it what the first transaction has returned.
+func (s *Service) begin(ctx context.Context, l idempotency.Lease, m movement) error {
+	if l.Attempt() == 1 {
+		s.metrics.Reserved("created")
+	} else {
+		s.metrics.Reserved("failed_retry")
+	}
+	if m.resource() != nil {
+		return nil
+	}
+	if err := m.load(ctx, l.Subject()); err != nil {
+		return fmt.Errorf("load what was reserved: %w", err)
+	}
+	return nil
 }
 
 // withoutPSP answers while the account's breaker is open: from what is stored where that is an answer, and otherwise without
@@ -73,8 +108,6 @@ func (s *Service) withoutPSP(ctx context.Context, c idempotency.Claim, m movemen
 // answer does what a decision asks for.
 func (s *Service) answer(ctx context.Context, ref idempotency.Ref, decision idempotency.Decision, m movement) (Answer, error) {
 	switch d := decision.(type) {
-	case idempotency.Execute:
-		return s.charge(ctx, d.Lease, m)
 	case idempotency.Replay:
 		s.metrics.Reserved("replay")
 		return Final{Response: d.Response, Replayed: true, Expires: d.Expires}, nil
@@ -91,34 +124,34 @@ func (s *Service) answer(ctx context.Context, ref idempotency.Ref, decision idem
 		return Forgotten{Expires: d.Expires()}, nil
 	case idempotency.LeaseOver:
 		return s.pending(ctx, ref, m, d.Subject(), d.Expires())
+	case idempotency.Execute:
 	}
-	return nil, fmt.Errorf("decision %T is not known", decision)
+	return nil, fmt.Errorf("decision %T has no answer of its own", decision)
 }
 
-// charge sends the movement once and settles what came of it.
-func (s *Service) charge(ctx context.Context, l idempotency.Lease, m movement) (Answer, error) {
-	defer s.flights.begin(l.Ref())()
-	if l.Attempt() == 1 {
-		s.metrics.Reserved("created")
-	} else {
-		s.metrics.Reserved("failed_retry")
-	}
-	if m.resource() == nil {
-		// The reservation's acknowledgement was lost, and with it what the first transaction has returned.
-		if err := m.load(ctx, l.Subject()); err != nil {
-			return nil, fmt.Errorf("load what was reserved: %w", err)
-		}
-	}
+// send asks the PSP to move the money, once.
+func (s *Service) send(ctx context.Context, l idempotency.Lease, m movement) Reply {
+	reply := Reply{Attempt: l.Attempt()}
 	// Crash window 2: reserved, not sent.
-	var outcome gateway.Outcome
 	if s.keys.Paused(l) {
 		// The lease may be over before the PSP would answer, and others may have acted on that.
-		outcome = gateway.NotExecuted{Reason: "owner was paused"}
+		reply.Outcome = gateway.NotExecuted{Reason: "owner was paused"}
 	} else {
-		outcome = m.send(ctx, l.PassThroughKey())
+		reply.Outcome = m.send(ctx, l.PassThroughKey())
 	}
-	// Crash window 3: sent, not written.
-	return s.settle(ctx, l, m, outcome)
+	return reply // Crash window 3: sent, not written.
+}
+
+// told is the answer to the request whose own step was written.
+func told(g gathered, step Step, applied Applied) Answer {
+	switch step.To {
+	case idempotency.CompletedStatus:
+		return Final{Response: applied.Response, Expires: applied.Expires}
+	case idempotency.FailedRetryableStatus:
+		return NotExecuted{Resource: g.movement.resource(), Expires: applied.Expires}
+	case idempotency.InProgressStatus, idempotency.UnknownStatus, idempotency.ExpiredStatus:
+	}
+	return pendingFor(g.movement, applied.Expires)
 }
 
 // pending answers for a subject whose outcome is not known.

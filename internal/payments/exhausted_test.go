@@ -22,14 +22,12 @@ func TestWaitsGrowAndAreShortenedByChance(t *testing.T) {
 		0.99: {5050 * time.Millisecond, 10100 * time.Millisecond, 15150 * time.Millisecond, 15150 * time.Millisecond},
 	} {
 		p := patient()
-		p.Jitter = func() float64 { return chance }
-		r := NewResolver(nil, p)
 		for failures, wait := range want {
-			if got := r.shortened(r.backoff(int32(failures))); got != wait {
+			if got := shortened(p.backoff(int32(failures)), chance); got != wait {
 				t.Errorf("by %v after %d failures: %v, want %v", chance, failures, got, wait)
 			}
 		}
-		if got := r.backoff(1 << 30); got != p.Cap {
+		if got := p.backoff(1 << 30); got != p.Cap {
 			t.Errorf("after very many failures: %v", got)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 func (s *shop) movements(k Keyed) map[string]movement {
 	return map[string]movement{
 		"payments": s.charge(k),
-		"refunds":  &giveback{service: s.service, merchant: k.Merchant, payment: s.paid("paid-00000000042"), asked: RefundRequest{}},
+		"refunds":  &giveback{service: s.service, merchant: k.Merchant, payment: s.paid("paid-00000000042"), wanted: RefundRequest{}},
 	}
 }
 
@@ -70,9 +70,9 @@ func (s *shop) keyAgain(c idempotency.Claim) idempotency.Lease {
 
 func (s *shop) release(l idempotency.Lease) {
 	s.t.Helper()
-	var won bool
-	s.mustSend(func(b *pgx.Batch) { s.keys.QueueRelease(b, l, "no connection", &won) })
-	if !won {
+	var out idempotency.Passage
+	s.mustSend(func(b *pgx.Batch) { s.keys.QueueRelease(b, l, "no connection", &out) })
+	if !out.Through {
 		s.t.Fatal("the key was not released")
 	}
 }
@@ -195,8 +195,8 @@ func TestMovementOfAnotherKeyIsNotTouched(t *testing.T) {
 			lease := s.reserveOnce(s.claim(CreateOperation, k), m)
 			c := s.claim(CreateOperation, other)
 			foreign := s.keyAlone(c)
-			var won bool
-			s.mustSend(func(b *pgx.Batch) { s.keys.QueueRelease(b, foreign, "no connection", &won) })
+			var out idempotency.Passage
+			s.mustSend(func(b *pgx.Batch) { s.keys.QueueRelease(b, foreign, "no connection", &out) })
 			s.mustSend(func(b *pgx.Batch) {
 				m.queueSettle(b, foreign.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus, new(int64))
 			})
@@ -240,12 +240,12 @@ func TestMovementIsSettledOnlyBehindItsKeysTransition(t *testing.T) {
 			c := s.claim(CreateOperation, k)
 			second := s.keyAgain(c)
 			s.mustSend(func(b *pgx.Batch) { m.queueResume(b, c, second.Subject()) })
-			var won bool
+			var out idempotency.Passage
 			s.mustSend(func(b *pgx.Batch) {
-				s.keys.QueueComplete(b, second, idempotency.Response{Status: 201, Body: []byte("{}")}, &won)
+				s.keys.QueueComplete(b, second, false, idempotency.Response{Status: 201, Body: []byte("{}")}, &out)
 			})
 			settle(first, paid, idempotency.CompletedStatus)
-			if !won || s.withStatus(table, Processing) != 1 {
+			if !out.Through || s.withStatus(table, Processing) != 1 {
 				t.Fatal("the row was settled by the owner of an earlier attempt")
 			}
 			settle(second, verdict{status: Failed}, idempotency.FailedRetryableStatus)

@@ -45,15 +45,21 @@ func (s *shop) notExecuted(g *stage) {
 	if err := s.pool.QueryRow(s.t.Context(), "SELECT id FROM dead_letters WHERE status = 'open'").Scan(&id); err != nil {
 		s.t.Fatal(err)
 	}
-	inquiry, err := s.service.Inquire(s.t.Context(), g.about(1))
+	letter := g.about(1)
+	letter.ID = id
+	inquiry, err := s.service.Inquire(s.t.Context(), letter, Decision{Action: deadletters.NotExecuted})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	err = s.service.db.Transact(s.t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := deadletters.ResolveTx(ctx, tx, id, 1, deadletters.NotExecuted, "ann", "the PSP says no"); err != nil {
+		step, err := s.service.DecideTx(ctx, tx, letter, inquiry, func() error {
+			_, err := deadletters.ResolveTx(ctx, tx, id, 1, deadletters.NotExecuted, "ann", "the PSP says no")
 			return err
+		})
+		if err == nil && step.Refuse != nil {
+			err = refusedDecision{*step.Refuse}
 		}
-		return s.service.RuleNotExecutedTx(ctx, tx, inquiry)
+		return err
 	})
 	if err != nil {
 		s.t.Fatal(err)

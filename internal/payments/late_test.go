@@ -2,7 +2,6 @@ package payments
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -44,17 +43,13 @@ func (g *stage) swept() *stage {
 func (g *stage) proven() *stage {
 	g.t.Helper()
 	g.windowPasses()
-	sight, err := g.keys.Look(g.t.Context(), g.claim.Ref)
+	seen, err := g.service.gather(g.t.Context(), g.lease.Execution())
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	c, err := g.service.caseOf(g.t.Context(), sight.Execution)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	w := g.service.release(c, sight, idempotency.Note{Actor: "lookup", Reason: "nothing"}, g.keys.QueueReleaseUnknown)
-	if passage, err := g.service.write(g.t.Context(), c, w, false); err != nil || !passage.Through {
-		g.t.Fatalf("released %v: %v", passage.Through, err)
+	applied, err := g.service.apply(g.t.Context(), seen, judge(patient(), seen.seen, Nothing{}), false)
+	if err != nil || !applied.Through || g.row().Status != idempotency.FailedRetryableStatus {
+		g.t.Fatalf("released %v: %v", applied.Through, err)
 	}
 	return g
 }
@@ -220,9 +215,9 @@ func TestLateSuccessOfAnEarlierGenerationIsALetter(t *testing.T) {
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").swept().proven().renewed()
 	before := s.everything()
-	answer, err := s.service.settle(t.Context(), g.lease, g.movement, g.success())
-	if !errors.Is(err, idempotency.ErrLeaseLost) || answer != nil || s.everything() != before {
-		t.Fatalf("answered %T, error %v, moved %v", answer, err, s.everything() != before)
+	is[Pending](t, g.live(g.lease, g.movement, g.success()))
+	if s.everything() != before {
+		t.Fatal("it has moved what another payment stands for")
 	}
 	s.wantLetters("late_after_expiry record acme " + g.record.ID)
 }
@@ -239,10 +234,7 @@ func TestOwnerThatCannotReadWhatItsKeyAnswersShowsNoVerdict(t *testing.T) {
 		}
 		away, cancel := context.WithCancel(t.Context())
 		cancel()
-		answer, err := g.service.standing(away, g.lease, g.movement, g.success())
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := g.service.standing(away, gatherReserved(g.lease, g.movement), g.success())
 		body, err := is[Pending](t, answer).Resource.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)

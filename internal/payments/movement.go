@@ -39,8 +39,10 @@ type movement interface {
 	object() gateway.Object
 	// terms are how much it is about.
 	terms() (AmountMinor, Currency)
-	// judge reads a record of the PSP's ledger as a verdict on what was asked under a key.
-	judge(key string, r gateway.Record) gateway.Outcome
+	// asked is what is asked of the PSP under a key.
+	asked(key string) Asked
+	// subject is the id of the row.
+	subject() uuid.UUID
 	// standing is the verdict that the row has by now.
 	standing() verdict
 }

@@ -1,7 +1,6 @@
 package payments
 
 import (
-	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -25,7 +24,7 @@ func (g *stage) twin() *stage {
 	second := *g
 	second.movement = g.again()
 	second.lease = g.reserve(second.movement)
-	c, err := g.service.caseOf(g.t.Context(), second.lease.Execution())
+	c, err := g.service.gather(g.t.Context(), second.lease.Execution())
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -80,14 +79,14 @@ func TestWhoeverActsForAnEarlierPaymentLeavesItsKeyAlone(t *testing.T) {
 		if r, err := NewResolver(s.service, patient()).Resolve(t.Context(), due(old)); r != Moot || err != nil {
 			t.Errorf("a job for the old one came to %q: %v", r, err)
 		}
-		if _, err := s.service.Inquire(t.Context(), old.about(1)); !errors.Is(err, idempotency.ErrNoKey) {
-			t.Errorf("inquiry by a letter about the old one: %v", err)
+		for _, decides := range []func() error{old.releases, func() error { return old.executes("") }} {
+			s.wantRefused("decided by a letter about the old one", on(NotApplicable), decides)
 		}
 		if _, now := psp.seen(); now != asked {
 			t.Error("the PSP was asked for the old one")
 		}
-		s.wantRefused("woken by a letter about the old one", idempotency.ErrNoKey, func() error { return s.wake(old.about(1)) })
-		if err := s.wake(now.about(1)); err != nil {
+		s.wantRefused("woken by a letter about the old one", on(NotApplicable), func() error { return old.wakes(old.about(1)) })
+		if err := now.wakes(now.about(1)); err != nil {
 			t.Error(err)
 		}
 		if r, err := NewResolver(s.service, patient()).Resolve(t.Context(), due(now)); r != Scheduled || err != nil {
@@ -106,8 +105,8 @@ func TestRecordOfAnEarlierPaymentOfTheKeySaysNothing(t *testing.T) {
 		now := old.twin().lost()
 		psp.onLookup(finds(old.record))
 		now.resolves(Scheduled)
-		if i := now.inquire(); i.Answer() != (gateway.NotFound{}) {
-			t.Errorf("the answer is %+v", i.Answer())
+		if i := now.inquire(deadletters.NotExecuted, ""); i.decision.Answer != (gateway.NotFound{}) {
+			t.Errorf("the answer is %+v", i.decision.Answer)
 		}
 		now.windowPasses().resolves(Resolved)
 		now.wantStatus(idempotency.FailedRetryableStatus, 1)
@@ -160,7 +159,7 @@ func TestLettersAboutAnEarlierPaymentHoldNothing(t *testing.T) {
 	is[Lettered](t, s.settle(SourceWebhook, old.record)) // it comes to light too late
 	now.lost().windowPasses()
 	psp.onLookup(finds())
-	if i := now.inquire(); i.sight.DeadLettered {
+	if now.gathers().seen.Held {
 		t.Error("the letter is taken for one about the new payment")
 	}
 	now.resolves(Resolved)

@@ -52,7 +52,7 @@ func (s *Service) Refund(ctx context.Context, k Keyed, id PaymentID, r RefundReq
 	if err != nil {
 		return nil, fmt.Errorf("make refund id: %w", err)
 	}
-	return s.execute(ctx, ref, fingerprint, subject, &giveback{service: s, merchant: k.Merchant, payment: p, asked: r})
+	return s.execute(ctx, ref, fingerprint, subject, &giveback{service: s, merchant: k.Merchant, payment: p, wanted: r})
 }
 
 // notRefundable refuses for the payment's state, unless the key stands for another request: the fingerprint is judged first.
@@ -75,7 +75,7 @@ type giveback struct {
 	service  *Service
 	merchant Merchant
 	payment  Payment
-	asked    RefundRequest
+	wanted   RefundRequest
 	refund   *Refund
 }
 
@@ -88,14 +88,14 @@ func (g *giveback) queueBegin(b *pgx.Batch, claim idempotency.Claim) {
 	g.refund = nil
 	g.queueLock(b, claim.Ref, claim.LeaseID)
 	var amount *int64
-	if g.asked.AmountCents != 0 {
-		a := int64(g.asked.AmountCents)
+	if g.wanted.AmountCents != 0 {
+		a := int64(g.wanted.AmountCents)
 		amount = &a
 	}
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).BeginRefund(context.Background(), dbsqlc.BeginRefundParams{
 		ID: claim.Subject, PaymentID: uuid.UUID(g.payment.ID), TenantID: g.merchant.Tenant,
-		IdempotencyKey: claim.Ref.Key.String(), AmountMinor: amount, Reason: nullable(g.asked.Reason),
+		IdempotencyKey: claim.Ref.Key.String(), AmountMinor: amount, Reason: nullable(g.wanted.Reason),
 		Scope: string(claim.Ref.Scope), LeaseID: claim.LeaseID,
 	})
 	postgres.One(q, g.keep)
@@ -176,9 +176,9 @@ func (g *giveback) object() gateway.Object { return gateway.RefundObject }
 
 func (g *giveback) terms() (AmountMinor, Currency) { return g.refund.Amount, g.refund.Currency }
 
-func (g *giveback) judge(key string, r gateway.Record) gateway.Outcome {
-	return g.request(key).Judge(r)
-}
+func (g *giveback) asked(key string) Asked { return g.request(key) }
+
+func (g *giveback) subject() uuid.UUID { return uuid.UUID(g.refund.ID) }
 
 func (g *giveback) standing() verdict {
 	return verdict{status: g.refund.Status, pspID: g.refund.PSPRefundID, code: g.refund.DeclineCode}

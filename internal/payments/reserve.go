@@ -99,13 +99,14 @@ func (s *Service) retake(
 func (s *Service) commitClaim(
 	ctx context.Context, c idempotency.Claim, m movement, alone, doubt bool, queue func(*pgx.Batch, *idempotency.Decision),
 ) (decision idempotency.Decision, lost bool, err error) {
-	err = s.commit(ctx, c.Ref, m, alone, func(b *pgx.Batch) {
+	send := func(b *pgx.Batch) {
 		decision = nil
 		queue(b, &decision)
 		if doubt {
 			postgres.QueueDurable(b)
 		}
-	})
+	}
+	err = s.commit(ctx, c.Ref, alone || m.locksOthers(), send)
 	if err == nil {
 		return decision, false, nil
 	}
@@ -117,14 +118,13 @@ func (s *Service) commitClaim(
 		return nil, false, fmt.Errorf("reserve key: %w", err)
 	}
 	s.metrics.CommitAmbiguous()
-	for range postgres.MaxRecalls {
-		read, readErr := s.recallClaim(ctx, c)
-		if readErr == nil {
-			return read, true, nil
-		}
-		if postgres.GaveUp(readErr) || !postgres.PauseBeforeRecall(ctx) {
-			break
-		}
+	var readErr error
+	postgres.Recall(ctx, func(int) (done bool) {
+		decision, readErr = s.recallClaim(ctx, c)
+		return readErr == nil || postgres.GaveUp(readErr)
+	})
+	if readErr == nil {
+		return decision, true, nil
 	}
 	s.metrics.StoreFailed("reserve")
 	return nil, true, fmt.Errorf("reserve key: %w", err)

@@ -180,21 +180,19 @@ func TestKeyAndMovementAreOfOneGeneration(t *testing.T) {
 			Status: idempotency.UnknownStatus, Execution: idempotency.Execution{Subject: subject, Generation: generation, Attempt: 3},
 		}
 	}
-	file := func(subject uuid.UUID) *caseFile {
-		return &caseFile{execution: idempotency.Execution{Subject: subject}}
-	}
+	of := func(subject uuid.UUID) movement { return &charge{payment: &Payment{ID: PaymentID(subject)}} }
 	for name, c := range map[string]struct {
-		file  *caseFile
+		m     movement
 		sight idempotency.Sight
 		want  error
 	}{
-		"the same":           {file(first), at(1, first), nil},
-		"movement anew":      {file(second), at(1, first), idempotency.ErrNoKey},
-		"both anew":          {file(second), at(2, second), idempotency.ErrNoKey},
+		"the same":           {of(first), at(1, first), nil},
+		"movement anew":      {of(second), at(1, first), idempotency.ErrNoKey},
+		"both anew":          {of(second), at(2, second), idempotency.ErrNoKey},
 		"no key":             {nil, idempotency.Sight{}, idempotency.ErrNoKey},
 		"no movement at all": {nil, at(1, first), errNotOurs},
 	} {
-		if err := c.file.seen(c.sight, idempotency.Due{Generation: 1}); !errors.Is(err, c.want) || err == nil && c.file.execution != c.sight.Execution {
+		if err := standsFor(idempotency.Due{Generation: 1}, c.sight, c.m); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

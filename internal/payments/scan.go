@@ -107,7 +107,7 @@ func (s *Service) settlePage(ctx context.Context, w walk, page gateway.Page, fou
 		return err
 	}
 	for _, record := range open {
-		finding, err := s.Settle(ctx, Evidence{Source: SourceScan, Record: record})
+		finding, err := s.Settle(ctx, Record{Source: SourceScan, Record: record})
 		if err != nil {
 			return fmt.Errorf("settle by scan: %w", err)
 		}

@@ -3,96 +3,108 @@ package payments
 import (
 	"context"
 	"fmt"
-	"log/slog"
+	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"payonce/internal/gateway"
+	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
 )
 
-// settle writes what came of the one PSP call: tx 2. All evidence ends here, so a response is the same bytes whoever
-// brought it.
-func (s *Service) settle(ctx context.Context, l idempotency.Lease, m movement, o gateway.Outcome) (Answer, error) {
-	plan, err := s.plan(l, m, o)
+// Finding is what evidence came to: one of Settled, Confirmed, Lettered, LeftAlone.
+//
+//sumtype:decl
+type Finding interface{ finding() }
+
+// Settled: the evidence has completed the key, with the very response that the live request would have been answered.
+type Settled struct {
+	Resource Resource
+	Response idempotency.Response
+	Expires  time.Time
+}
+
+// Confirmed: it is known already, or says nothing that moves anything.
+type Confirmed struct{}
+
+// Lettered: it contradicts what we know. Nothing has moved, and an operator has the case: New the first time that it is seen.
+type Lettered struct {
+	Kind deadletters.Kind
+	New  bool
+}
+
+// LeftAlone: somebody else is at work on the key, who will come to know it.
+type LeftAlone struct{}
+
+func (Settled) finding()   {}
+func (Confirmed) finding() {}
+func (Lettered) finding()  {}
+func (LeftAlone) finding() {}
+
+// Settle brings a record to the payment or refund that it is about. It may come late, early, twice or in any order: a verdict that is known does not
+// move, and what contradicts it becomes a dead letter.
+func (s *Service) Settle(ctx context.Context, e Record) (Finding, error) {
+	g, err := s.gatherFor(ctx, e.Record)
 	if err != nil {
 		return nil, err
 	}
-	for try := 1; ; try++ {
-		won, err := s.commitPlan(ctx, l, m, o, plan, try > 1)
-		switch {
-		case won:
-			return plan.answer, nil // Crash window 4: written, not answered.
-		case err == nil:
-			return s.fenced(ctx, l, m, o)
-		case BelongsToAnother(err):
-			return s.settle(ctx, l, m, namedTwice(o))
-		case postgres.RolledBack(err) && !postgres.Unavailable(err):
-			s.metrics.StoreFailed("settle")
-			return nil, fmt.Errorf("settle: %w", err)
+	_, step, applied, err := s.settle(ctx, Patience{}, g, e)
+	if err != nil {
+		return nil, err
+	}
+	return findingOf(step, applied), nil
+}
+
+func findingOf(step Step, applied Applied) Finding {
+	switch {
+	case step.To == idempotency.CompletedStatus:
+		return Settled{Resource: applied.Resource, Response: applied.Response, Expires: applied.Expires}
+	case step.Open != nil:
+		return Lettered{Kind: step.Open.Kind, New: applied.Opened}
+	case step.LeftAlone:
+		return LeftAlone{}
+	}
+	return Confirmed{}
+}
+
+// settle judges and applies until a step has passed. Where the key has moved in between, or a constraint has refused the step, it gathers again. It returns what
+// the last step was judged from.
+func (s *Service) settle(ctx context.Context, p Patience, g gathered, e Evidence) (gathered, Step, Applied, error) {
+	for try := range maxReads {
+		step := judge(p, g.seen, e)
+		applied, err := s.apply(ctx, g, step, try > 0)
+		if err == nil && applied.Through {
+			return g, step, applied, nil
 		}
-		if !postgres.RolledBack(err) {
-			s.metrics.CommitAmbiguous()
-			if answer, settled := s.recall(ctx, l, m, plan); settled {
-				return answer, nil
-			}
+		if err != nil && !judgeable(err) {
+			return g, step, applied, fmt.Errorf("settle: %w", err)
 		}
-		if try == postgres.MaxRecalls || !postgres.PauseBeforeRecall(ctx) {
-			// The PSP was asked, the payment is durable, and its outcome is not: that is what unknown means, and 503 would
-			// say that nothing happened.
-			s.metrics.StoreFailed("settle")
-			s.log.ErrorContext(ctx, "outcome not written", slog.String("resource", m.resource().Location()),
-				slog.String("outcome", o.Label()), slog.Any("error", err))
-			return pendingFor(m, l.Expires()), nil
+		if g, err = s.gatherAgain(ctx, g, err); err != nil {
+			return g, step, applied, err
 		}
 	}
+	return g, Step{}, Applied{}, &postgres.UnavailableError{Op: "settle", Err: fmt.Errorf("the key has moved %d times under our eyes", maxReads)}
 }
 
-// commitPlan sends one second transaction. won is whether its fence let it through.
-func (s *Service) commitPlan(
-	ctx context.Context, l idempotency.Lease, m movement, o gateway.Outcome, p plan, alone bool,
-) (won bool, err error) {
-	var rows int64
-	err = s.commit(ctx, l.Ref(), m, alone, func(b *pgx.Batch) {
-		won, rows = false, 1
-		p.queue(b, &won, &rows)
-	})
-	if err != nil || !won {
-		return false, err
-	}
-	s.checkRows(ctx, m, rows)
-	s.logOutcome(ctx, l, m, o)
-	return true, nil
+// judgeable reports whether err is the refusal of a step by a constraint that judge can take into account.
+func judgeable(err error) bool {
+	return BelongsToAnother(err) || shareGone(err) || postgres.Violates(err, "idempotency_keys_dead_lettered_stay")
 }
 
-// commit sends the statements of one key as one transaction, in company where that is possible: not when it was tried before, for the company may
-// have been the trouble. queue may be called more than once.
-func (s *Service) commit(ctx context.Context, ref idempotency.Ref, m movement, alone bool, queue func(*pgx.Batch)) error {
-	if alone || m.locksOthers() {
-		b := &pgx.Batch{}
-		queue(b)
-		return s.db.Send(ctx, b)
-	}
-	return s.db.SendShared(ctx, lockOrder(ref), queue)
+// BelongsToAnother reports whether a verdict was refused for its id, which another payment or refund of ours has.
+func BelongsToAnother(err error) bool {
+	return postgres.Violates(err, "payments_psp_charge_unique") || postgres.Violates(err, "refunds_psp_refund_unique")
 }
 
-// lockOrder is the order in which those who share a transaction lock their keys.
-func lockOrder(ref idempotency.Ref) string { return string(ref.Scope) + " " + ref.Key.String() }
+func shareGone(err error) bool { return postgres.Violates(err, "payments_refunds_within_amount") }
 
-// checkRows reports a key that has gone on without its payment. It should never be seen; a ledger scan would find it.
-func (s *Service) checkRows(ctx context.Context, m movement, rows int64) {
-	if rows != 1 {
-		s.metrics.StoreFailed("settle_row")
-		s.log.ErrorContext(ctx, "key settled, its row was not", slog.String("resource", m.resource().Location()))
+// gatherAgain sees what the key has become. The refusal of a step counts for the very Seen that the step was judged from.
+func (s *Service) gatherAgain(ctx context.Context, g gathered, refusal error) (gathered, error) {
+	fresh, err := s.gather(ctx, g.seen.Own)
+	if err != nil {
+		return g, err
 	}
-}
-
-// logOutcome tells of every outcome but a verdict: that is in the line of the request, by its status.
-func (s *Service) logOutcome(ctx context.Context, l idempotency.Lease, m movement, o gateway.Outcome) {
-	if _, isVerdict := verdictOf(o); isVerdict {
-		return
+	fresh.lease = g.lease
+	if fresh.seen.Status == g.seen.Status && fresh.seen.Key == g.seen.Key {
+		fresh.seen.IDTaken, fresh.seen.ShareGone = BelongsToAnother(refusal), shareGone(refusal)
 	}
-	s.log.InfoContext(ctx, "settled", slog.String("resource", m.resource().Location()), slog.String("outcome", o.Label()),
-		slog.Int("attempt", int(l.Attempt())), slog.Int("generation", int(l.Generation())))
+	return fresh, nil
 }

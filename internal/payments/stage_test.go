@@ -37,7 +37,7 @@ func (s *shop) refunding(key string, p Payment, part AmountMinor) *stage {
 	s.t.Helper()
 	k, asked := keyed(s.t, key), RefundRequest{AmountCents: part}
 	return s.enter(k, RefundOperation, "/payments/"+p.ID.String()+"/refunds", asked,
-		&giveback{service: s.service, merchant: k.Merchant, payment: p, asked: asked})
+		&giveback{service: s.service, merchant: k.Merchant, payment: p, wanted: asked})
 }
 
 func (s *shop) enter(k Keyed, operation, path string, asked any, m movement) *stage {
@@ -49,7 +49,7 @@ func (s *shop) enter(k Keyed, operation, path string, asked any, m movement) *st
 	g := &stage{shop: s, t: s.t, key: k, claim: s.claim(operation, k), movement: m}
 	g.claim.Fingerprint = f
 	g.lease = g.reserve(m)
-	c, err := s.service.caseOf(s.t.Context(), g.lease.Execution())
+	c, err := s.service.gather(s.t.Context(), g.lease.Execution())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -71,16 +71,16 @@ func (g *stage) reserve(m movement) idempotency.Lease {
 // again is the movement of a new request with the stage's key.
 func (g *stage) again() movement {
 	if m, ok := g.movement.(*giveback); ok {
-		return &giveback{service: m.service, merchant: m.merchant, payment: m.payment, asked: m.asked}
+		return &giveback{service: m.service, merchant: m.merchant, payment: m.payment, wanted: m.wanted}
 	}
 	m := g.movement.(*charge)
-	return &charge{service: m.service, merchant: m.merchant, asked: m.asked, metadata: m.metadata}
+	return &charge{service: m.service, merchant: m.merchant, wanted: m.wanted, metadata: m.metadata}
 }
 
 // recordOf is a case as the PSP has it that has executed it.
-func recordOf(c *caseFile, id string) gateway.Record {
+func recordOf(c gathered, id string) gateway.Record {
 	r := gateway.Record{
-		Object: c.movement.object(), ID: id, Account: c.movement.onBehalfOf().PSPAccount, Key: c.execution.PassThroughKey(),
+		Object: c.movement.object(), ID: id, Account: c.seen.Account, Key: c.seen.Own.PassThroughKey(),
 		Status: "succeeded", Created: time.Date(2026, 11, 20, 9, 5, 0, 0, time.UTC),
 	}
 	switch m := c.movement.(type) {
@@ -108,11 +108,16 @@ func as(id string, r gateway.Record) gateway.Record {
 // live is the end of the live path: tx 2 with what the PSP has answered.
 func (g *stage) live(l idempotency.Lease, m movement, o gateway.Outcome) Answer {
 	g.t.Helper()
-	answer, err := g.service.settle(g.t.Context(), l, m, o)
+	answer, err := g.ends(l, m, o)
 	if err != nil {
 		g.t.Fatal(err)
 	}
 	return answer
+}
+
+// ends is live for one that may fail.
+func (g *stage) ends(l idempotency.Lease, m movement, o gateway.Outcome) (Answer, error) {
+	return g.service.conclude(g.t.Context(), gatherReserved(l, m), Reply{Attempt: l.Attempt(), Outcome: o})
 }
 
 func (g *stage) succeeded() *stage {
@@ -168,6 +173,16 @@ func (g *stage) windowPasses() *stage {
 	return g
 }
 
+// gathers reads what judge would be asked about.
+func (g *stage) gathers() gathered {
+	g.t.Helper()
+	seen, err := g.service.gather(g.t.Context(), g.lease.Execution())
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return seen
+}
+
 func (g *stage) row() idempotency.Record {
 	g.t.Helper()
 	row, err := g.keys.Find(g.t.Context(), g.claim.Ref)
@@ -189,7 +204,7 @@ func (g *stage) wantStatus(want idempotency.Status, attempt int32) idempotency.R
 // wantMoved checks what became of the payment or refund itself.
 func (g *stage) wantMoved(want Status, pspID string) {
 	g.t.Helper()
-	c, err := g.service.caseOf(g.t.Context(), g.lease.Execution())
+	c, err := g.service.gather(g.t.Context(), g.lease.Execution())
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -222,7 +237,7 @@ func (g *stage) wantTimeline(want ...string) {
 // settle brings evidence, and wants it to be taken.
 func (s *shop) settle(source Source, r gateway.Record) Finding {
 	s.t.Helper()
-	finding, err := s.service.Settle(s.t.Context(), Evidence{Source: source, Record: r})
+	finding, err := s.service.Settle(s.t.Context(), Record{Source: source, Record: r})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -36,6 +36,15 @@ func (db *DB) Read(ctx context.Context, fn func(context.Context, *pgxpool.Conn) 
 	return classifyRead(fn(ctx, conn))
 }
 
+// Read is DB.Read for what comes back with a value.
+func Read[T any](ctx context.Context, db *DB, fn func(context.Context, *pgxpool.Conn) (T, error)) (value T, err error) {
+	err = db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		value, err = fn(ctx, c)
+		return err
+	})
+	return value, err
+}
+
 // bounded ends a wait for a server that does not answer.
 func (db *DB) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if db.answer <= 0 {

@@ -46,7 +46,7 @@ func (w *webhook) Work(ctx context.Context, job *river.Job[webhookArgs]) error {
 		return w.unmatched(ctx, event, err)
 	}
 	// Crash window 8: the job is taken, and the key has not moved.
-	finding, err := w.r.payments.Settle(ctx, payments.Evidence{Source: payments.SourceWebhook, Record: payload.Record})
+	finding, err := w.r.payments.Settle(ctx, payments.Record{Source: payments.SourceWebhook, Record: payload.Record})
 	if err != nil {
 		return fmt.Errorf("settle by webhook: %w", err)
 	}
@@ -103,7 +103,7 @@ func (w *evidence) Work(ctx context.Context, job *river.Job[evidenceArgs]) error
 	if err != nil {
 		return fmt.Errorf("parse record: %w", err)
 	}
-	finding, err := w.r.payments.Settle(ctx, payments.Evidence{Source: payments.SourceOperator, Record: record})
+	finding, err := w.r.payments.Settle(ctx, payments.Record{Source: payments.SourceOperator, Record: record})
 	if err != nil {
 		return fmt.Errorf("settle by record: %w", err)
 	}

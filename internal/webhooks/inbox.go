@@ -89,15 +89,13 @@ func (i *Inbox) queueStore(b *pgx.Batch, e Event, receipt *Receipt) {
 // landed reports whether an event is stored where a failover would find it, after a commit whose acknowledgement was lost. A no is not final: the
 // commit may still be under way.
 func (i *Inbox) landed(ctx context.Context, id string) bool {
-	for try := 1; ; try++ {
-		stored, err := i.isStoredDurably(ctx, id)
-		if err == nil {
-			return stored
-		}
-		if try == postgres.MaxRecalls || postgres.GaveUp(err) || !postgres.PauseBeforeRecall(ctx) {
-			return false
-		}
-	}
+	stored := false
+	postgres.Recall(ctx, func(int) (done bool) {
+		var err error
+		stored, err = i.isStoredDurably(ctx, id)
+		return err == nil || postgres.GaveUp(err)
+	})
+	return stored
 }
 
 func (i *Inbox) isStoredDurably(ctx context.Context, id string) (stored bool, err error) {
@@ -109,6 +107,8 @@ func (i *Inbox) isStoredDurably(ctx context.Context, id string) (stored bool, er
 		return nil
 	})
 	postgres.QueueDurable(b)
-	err = i.db.Send(ctx, b)
-	return stored, err
+	if err := i.db.Send(ctx, b); err != nil {
+		return false, err
+	}
+	return stored, nil
 }

@@ -419,30 +419,3 @@ func (q *Queries) ResolveLetter(ctx context.Context, arg ResolveLetterParams) (R
 	)
 	return i, err
 }
-
-const saysCharged = `-- name: SaysCharged :one
-SELECT EXISTS (SELECT FROM dead_letters AS d
-               WHERE d.scope = $1 AND d.key = $2 AND d.generation = $3 AND d.status = 'open'
-                 AND (d.subject IS NULL OR d.subject = $4)
-                 AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}'))
-`
-
-type SaysChargedParams struct {
-	Scope      *string
-	Key        *string
-	Generation *int32
-	Subject    *uuid.UUID
-}
-
-// Whether an open letter about this execution of a key holds a record, or an answer of the PSP, by which money moved.
-func (q *Queries) SaysCharged(ctx context.Context, arg SaysChargedParams) (bool, error) {
-	row := q.db.QueryRow(ctx, saysCharged,
-		arg.Scope,
-		arg.Key,
-		arg.Generation,
-		arg.Subject,
-	)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}

@@ -66,14 +66,19 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 }
 
 const completeKey = `-- name: CompleteKey :one
-UPDATE idempotency_keys
+UPDATE idempotency_keys AS k
 SET status = 'completed', locked_until = NULL, finished_at = clock_timestamp(),
     response_status = $1, response_content_type = $2,
     response_location = $3, response_schema_version = $4,
     response_body = $5
-WHERE scope = $6 AND key = $7 AND generation = $8 AND attempt = $9
-  AND status = 'in_progress'
-RETURNING expires_at
+WHERE k.scope = $6 AND k.key = $7 AND k.generation = $8 AND k.attempt = $9
+  AND k.status = 'in_progress'
+  AND NOT ($10::boolean AND EXISTS (
+      SELECT FROM dead_letters AS d
+      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+        AND (d.subject IS NULL OR d.subject = k.subject)
+        AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')))
+RETURNING k.expires_at
 `
 
 type CompleteKeyParams struct {
@@ -86,10 +91,12 @@ type CompleteKeyParams struct {
 	Key                   string
 	Generation            int32
 	Attempt               int32
+	UnlessCharged         bool
 }
 
 // in_progress -> completed, by the owner of the attempt. Competes with the sweeper, webhooks and the scan. The lease may
-// be over: an answer in hand is better than none, as long as nobody has acted on its end.
+// be over: an answer in hand is better than none, as long as nobody has acted on its end. A decline (unless_charged) does not pass while an open
+// dead letter of the key says that money moved, as in SettleKey.
 func (q *Queries) CompleteKey(ctx context.Context, arg CompleteKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, completeKey,
 		arg.ResponseStatus,
@@ -101,6 +108,7 @@ func (q *Queries) CompleteKey(ctx context.Context, arg CompleteKeyParams) (time.
 		arg.Key,
 		arg.Generation,
 		arg.Attempt,
+		arg.UnlessCharged,
 	)
 	var expires_at time.Time
 	err := row.Scan(&expires_at)
@@ -428,7 +436,11 @@ SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failur
        (k.reserved_at + $2::interval <= clock_timestamp())::boolean AS memory_over,
        EXISTS (SELECT FROM dead_letters AS d
                WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
-                 AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded') AS dead_lettered
+                 AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded') AS dead_lettered,
+       EXISTS (SELECT FROM dead_letters AS d
+               WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+                 AND (d.subject IS NULL OR d.subject = k.subject)
+                 AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')) AS charged
 FROM idempotency_keys AS k WHERE k.scope = $3 AND k.key = $4
 `
 
@@ -450,6 +462,7 @@ type LookAtKeyRow struct {
 	WindowLeft     float64
 	MemoryOver     bool
 	DeadLettered   bool
+	Charged        bool
 }
 
 // What a resolver has to know before it asks the PSP. What the answer proves depends on when it was asked for: the settle
@@ -473,6 +486,7 @@ func (q *Queries) LookAtKey(ctx context.Context, arg LookAtKeyParams) (LookAtKey
 		&i.WindowLeft,
 		&i.MemoryOver,
 		&i.DeadLettered,
+		&i.Charged,
 	)
 	return i, err
 }
@@ -614,6 +628,9 @@ WITH released AS (
     SET status = 'failed_retryable', locked_until = NULL, finished_at = clock_timestamp()
     WHERE k.scope = $1 AND k.key = $2 AND k.generation = $3 AND k.attempt = $4
       AND k.status = 'in_progress'
+      AND NOT EXISTS (SELECT FROM dead_letters AS d
+                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+                        AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded')
     RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
@@ -630,7 +647,8 @@ type ReleaseKeyParams struct {
 	Reason     string
 }
 
-// in_progress -> failed_retryable, by the owner, who can prove that nothing was executed. Competes with the sweeper.
+// in_progress -> failed_retryable, by the owner, who can prove that nothing was executed. Competes with the sweeper. What an operator has to decide
+// about is not released, as in ReleaseUnknownKey.
 func (q *Queries) ReleaseKey(ctx context.Context, arg ReleaseKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, releaseKey,
 		arg.Scope,

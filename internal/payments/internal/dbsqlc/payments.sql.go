@@ -201,18 +201,20 @@ func (q *Queries) BeginWalk(ctx context.Context, arg BeginWalkParams) (BeginWalk
 }
 
 const bookedPayments = `-- name: BookedPayments :many
-SELECT p.id, t.psp_account, p.amount_minor, p.currency, p.status, p.psp_charge_id
+SELECT p.id, t.psp_account, p.idempotency_key, p.generation, p.amount_minor, p.currency, p.status, p.psp_charge_id
 FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
 WHERE p.id = ANY ($1::uuid[])
 `
 
 type BookedPaymentsRow struct {
-	ID          uuid.UUID
-	PspAccount  string
-	AmountMinor int64
-	Currency    string
-	Status      string
-	PspChargeID *string
+	ID             uuid.UUID
+	PspAccount     string
+	IdempotencyKey string
+	Generation     int32
+	AmountMinor    int64
+	Currency       string
+	Status         string
+	PspChargeID    *string
 }
 
 // What our books say of the payments that a page of the PSP's ledger refers to.
@@ -228,6 +230,8 @@ func (q *Queries) BookedPayments(ctx context.Context, ids []uuid.UUID) ([]Booked
 		if err := rows.Scan(
 			&i.ID,
 			&i.PspAccount,
+			&i.IdempotencyKey,
+			&i.Generation,
 			&i.AmountMinor,
 			&i.Currency,
 			&i.Status,
@@ -244,18 +248,21 @@ func (q *Queries) BookedPayments(ctx context.Context, ids []uuid.UUID) ([]Booked
 }
 
 const bookedRefunds = `-- name: BookedRefunds :many
-SELECT r.id, t.psp_account, r.amount_minor, r.currency, r.status, r.psp_refund_id
-FROM refunds AS r JOIN tenants AS t ON t.id = r.tenant_id
+SELECT r.id, t.psp_account, r.idempotency_key, r.generation, p.psp_charge_id, r.amount_minor, r.currency, r.status, r.psp_refund_id
+FROM refunds AS r JOIN tenants AS t ON t.id = r.tenant_id JOIN payments AS p ON p.id = r.payment_id
 WHERE r.id = ANY ($1::uuid[])
 `
 
 type BookedRefundsRow struct {
-	ID          uuid.UUID
-	PspAccount  string
-	AmountMinor int64
-	Currency    string
-	Status      string
-	PspRefundID *string
+	ID             uuid.UUID
+	PspAccount     string
+	IdempotencyKey string
+	Generation     int32
+	PspChargeID    *string
+	AmountMinor    int64
+	Currency       string
+	Status         string
+	PspRefundID    *string
 }
 
 // The same of refunds.
@@ -271,6 +278,9 @@ func (q *Queries) BookedRefunds(ctx context.Context, ids []uuid.UUID) ([]BookedR
 		if err := rows.Scan(
 			&i.ID,
 			&i.PspAccount,
+			&i.IdempotencyKey,
+			&i.Generation,
+			&i.PspChargeID,
 			&i.AmountMinor,
 			&i.Currency,
 			&i.Status,
@@ -301,6 +311,31 @@ type EndWalkParams struct {
 func (q *Queries) EndWalk(ctx context.Context, arg EndWalkParams) error {
 	_, err := q.db.Exec(ctx, endWalk, arg.Account, arg.Object, arg.WalkBegan)
 	return err
+}
+
+const executionOf = `-- name: ExecutionOf :one
+SELECT p.tenant_id, p.idempotency_key, p.generation FROM payments AS p WHERE $1::text = 'charge' AND p.id = $2
+UNION ALL
+SELECT r.tenant_id, r.idempotency_key, r.generation FROM refunds AS r WHERE $1::text = 'refund' AND r.id = $2
+`
+
+type ExecutionOfParams struct {
+	Object string
+	ID     uuid.UUID
+}
+
+type ExecutionOfRow struct {
+	TenantID       string
+	IdempotencyKey string
+	Generation     int32
+}
+
+// Whose a payment or refund is, and the key and generation that it was written under.
+func (q *Queries) ExecutionOf(ctx context.Context, arg ExecutionOfParams) (ExecutionOfRow, error) {
+	row := q.db.QueryRow(ctx, executionOf, arg.Object, arg.ID)
+	var i ExecutionOfRow
+	err := row.Scan(&i.TenantID, &i.IdempotencyKey, &i.Generation)
+	return i, err
 }
 
 const failWalk = `-- name: FailWalk :one
@@ -646,12 +681,18 @@ func (q *Queries) NameRefund(ctx context.Context, arg NameRefundParams) error {
 	return err
 }
 
-const otherPaymentsOfKey = `-- name: OtherPaymentsOfKey :many
-SELECT id FROM payments
-WHERE id = ANY ($1::uuid[]) AND id <> $2 AND tenant_id = $3 AND idempotency_key = $4 AND generation = $5
+const otherMovementsOfKey = `-- name: OtherMovementsOfKey :many
+SELECT p.id FROM payments AS p
+WHERE $1::text = 'charge' AND p.id = ANY ($2::uuid[]) AND p.id <> $3
+  AND p.tenant_id = $4 AND p.idempotency_key = $5 AND p.generation = $6
+UNION ALL
+SELECT r.id FROM refunds AS r
+WHERE $1::text = 'refund' AND r.id = ANY ($2::uuid[]) AND r.id <> $3
+  AND r.tenant_id = $4 AND r.idempotency_key = $5 AND r.generation = $6
 `
 
-type OtherPaymentsOfKeyParams struct {
+type OtherMovementsOfKeyParams struct {
+	Object     string
 	Ids        []uuid.UUID
 	Subject    uuid.UUID
 	TenantID   string
@@ -659,49 +700,10 @@ type OtherPaymentsOfKeyParams struct {
 	Generation int32
 }
 
-// Which of these payments once had this key, in the same generation, and are another one than it stands for now.
-func (q *Queries) OtherPaymentsOfKey(ctx context.Context, arg OtherPaymentsOfKeyParams) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, otherPaymentsOfKey,
-		arg.Ids,
-		arg.Subject,
-		arg.TenantID,
-		arg.Key,
-		arg.Generation,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []uuid.UUID
-	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const otherRefundsOfKey = `-- name: OtherRefundsOfKey :many
-SELECT id FROM refunds
-WHERE id = ANY ($1::uuid[]) AND id <> $2 AND tenant_id = $3 AND idempotency_key = $4 AND generation = $5
-`
-
-type OtherRefundsOfKeyParams struct {
-	Ids        []uuid.UUID
-	Subject    uuid.UUID
-	TenantID   string
-	Key        string
-	Generation int32
-}
-
-// The same of refunds.
-func (q *Queries) OtherRefundsOfKey(ctx context.Context, arg OtherRefundsOfKeyParams) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, otherRefundsOfKey,
+// Which of these payments, or refunds, once had this key in the same generation, and are another one than it stands for now.
+func (q *Queries) OtherMovementsOfKey(ctx context.Context, arg OtherMovementsOfKeyParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, otherMovementsOfKey,
+		arg.Object,
 		arg.Ids,
 		arg.Subject,
 		arg.TenantID,

@@ -20,30 +20,67 @@ func (g *stage) about(generation int32) deadletters.Letter {
 	}}
 }
 
-func (g *stage) inquire() Inquiry {
+// inTx runs fn in a transaction that commits if fn returns nil.
+func (s *shop) inTx(fn func(context.Context, pgx.Tx) error) error {
+	return s.service.db.Transact(s.t.Context(), fn)
+}
+
+// asks is an operator who decides about what the stage's key stood for at first, and has the PSP asked.
+func (g *stage) inquire(action deadletters.Action, pspID string) Inquiry {
 	g.t.Helper()
-	i, err := g.service.Inquire(g.t.Context(), g.about(1))
+	i, err := g.service.Inquire(g.t.Context(), g.about(1), Decision{Action: action, PSPID: pspID})
 	if err != nil {
 		g.t.Fatal(err)
 	}
 	return i
 }
 
-// inTx runs fn in a transaction that commits if fn returns nil.
-func (s *shop) inTx(fn func(context.Context, pgx.Tx) error) error {
-	return s.service.db.Transact(s.t.Context(), fn)
+// refusedDecision is a decision that was refused.
+type refusedDecision struct{ why Refusal }
+
+func (r refusedDecision) Error() string { return string(r.why.Ground) + ": " + r.why.Detail }
+
+// Is compares grounds.
+func (r refusedDecision) Is(other error) bool {
+	o, ok := errors.AsType[refusedDecision](other)
+	return ok && o.why.Ground == r.why.Ground
 }
 
-func (s *shop) ruleExecuted(i Inquiry, pspID string) error {
-	return s.inTx(func(ctx context.Context, tx pgx.Tx) error { return s.service.RuleExecutedTx(ctx, tx, i, pspID) })
+func on(g Ground) error { return refusedDecision{Refusal{Ground: g}} }
+
+// decideTx carries out what was inquired about.
+func (g *stage) decideTx(ctx context.Context, tx pgx.Tx, i Inquiry) error {
+	step, err := g.service.DecideTx(ctx, tx, g.about(1), i, func() error { return nil })
+	if err == nil && step.Refuse != nil {
+		err = refusedDecision{*step.Refuse}
+	}
+	return err
 }
 
-func (s *shop) ruleNotExecuted(i Inquiry) error {
-	return s.inTx(func(ctx context.Context, tx pgx.Tx) error { return s.service.RuleNotExecutedTx(ctx, tx, i) })
+func (g *stage) decide(i Inquiry) error {
+	return g.inTx(func(ctx context.Context, tx pgx.Tx) error { return g.decideTx(ctx, tx, i) })
 }
 
-func (s *shop) wake(about deadletters.Letter) error {
-	return s.inTx(func(ctx context.Context, tx pgx.Tx) error { return s.service.WakeTx(ctx, tx, about) })
+// executed decides that the money has moved, under an id where the operator names one.
+func (g *stage) executes(pspID string) error { return g.decide(g.inquire(deadletters.Executed, pspID)) }
+
+// notExecuted decides that it has not.
+func (g *stage) releases() error { return g.decide(g.inquire(deadletters.NotExecuted, "")) }
+
+// wakes has the key looked up again.
+func (g *stage) wakes(about deadletters.Letter) error {
+	d := Decision{Action: deadletters.Retry}
+	i, err := g.service.Inquire(g.t.Context(), about, d)
+	if err != nil {
+		return err
+	}
+	return g.inTx(func(ctx context.Context, tx pgx.Tx) error {
+		step, err := g.service.DecideTx(ctx, tx, about, i, func() error { return nil })
+		if err == nil && step.Refuse != nil {
+			err = refusedDecision{*step.Refuse}
+		}
+		return err
+	})
 }
 
 // wantRefused wants a ruling to fail so, and to leave nothing.
@@ -52,42 +89,6 @@ func (s *shop) wantRefused(name string, want error, rule func() error) {
 	before := s.everything()
 	if err := rule(); !errors.Is(err, want) || s.everything() != before {
 		s.t.Errorf("%s: error %v, want %v; moved: %v", name, err, want, s.everything() != before)
-	}
-}
-
-func TestInquiryHasThePSPsFreshWord(t *testing.T) {
-	t.Parallel()
-	psp := &actor{}
-	s := setupOn(t, psp)
-	g := s.charging("order-0000000001").lost()
-	i := g.inquire()
-	if _, failed := i.Answer().(gateway.LookupFailed); !failed || i.WindowOver() || i.Verdict() != nil || i.Status() != idempotency.UnknownStatus {
-		t.Errorf("a PSP that does not answer: %T, over %v, verdict %v, %s", i.Answer(), i.WindowOver(), i.Verdict(), i.Status())
-	}
-	g.windowPasses()
-	psp.onLookup(finds())
-	if i = g.inquire(); i.Answer() != (gateway.NotFound{}) || !i.WindowOver() || i.Verdict() != nil {
-		t.Errorf("nothing found: %T, over %v, verdict %v", i.Answer(), i.WindowOver(), i.Verdict())
-	}
-	for r, want := range map[gateway.Record]gateway.Outcome{
-		g.record: g.success(), refusedBy(g.record, "no_money"): gateway.Declined{ID: g.record.ID, Code: "no_money"},
-	} {
-		psp.onLookup(finds(r))
-		if got := g.inquire().Verdict(); got != want {
-			t.Errorf("found %s: %+v", r.Status, got)
-		}
-	}
-	psp.onLookup(finds(otherAmount.record(g)))
-	if o, ok := g.inquire().Verdict().(gateway.Indeterminate); !ok || !o.Contradiction {
-		t.Errorf("found another amount: %+v", o)
-	}
-	for name, about := range map[string]deadletters.Letter{
-		"another generation": g.about(2),
-		"another key":        {About: &deadletters.About{Scope: string(g.claim.Ref.Scope), Key: "order-0000000002", Generation: 1}},
-	} {
-		if _, err := s.service.Inquire(t.Context(), about); !errors.Is(err, idempotency.ErrNoKey) {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
 
@@ -106,33 +107,22 @@ func TestRecordThatRefersToSomethingElseDecidesNothing(t *testing.T) {
 	}
 	strange, others, none := refersTo("psp_strange", "order 42"), refersTo("psp_others", other.record.Reference), refersTo("psp_none", "")
 	psp.onLookup(finds(strange, others))
-	i := g.inquire()
 	for _, r := range []gateway.Record{strange, others} {
-		if reference, foreign := i.Foreign(r.ID); !foreign || reference != r.Reference {
-			t.Errorf("%s refers to %q, foreign: %v", r.ID, reference, foreign)
-		}
-	}
-	if _, foreign := i.Foreign("psp_else"); foreign || len(i.Own()) != 0 || i.Verdict() != nil {
-		t.Errorf("own records are %+v, verdict %+v", i.Own(), i.Verdict())
+		s.wantRefused("executed, as what is for something else", on(ContradictsPSP), func() error { return g.executes(r.ID) })
 	}
 	for _, r := range []gateway.Record{none, g.record} {
 		psp.onLookup(finds(strange, r))
-		i := g.inquire()
-		if _, foreign := i.Foreign(r.ID); foreign || len(i.Own()) != 1 || i.Own()[0].ID != r.ID {
-			t.Errorf("own records are %+v", i.Own())
-		}
-		s.wantRefused("not executed, and the PSP has one of this payment or of none", ErrMoved, func() error { return s.ruleNotExecuted(i) })
+		s.wantRefused("not executed, and the PSP has one of this payment or of none", on(ContradictsPSP), g.releases)
 	}
 	psp.onLookup(finds(refusedBy(g.record, "no_money")))
-	if r, known := g.inquire().Knows(); !known || r.ID != g.record.ID {
-		t.Errorf("the PSP's decline is not known: %+v", r)
-	}
+	s.wantRefused("not executed, and the PSP has declined it", on(ContradictsPSP), g.releases)
+	s.wantRefused("executed, and the PSP has declined it", on(ContradictsPSP), func() error { return g.executes("") })
+	// The decline need not be the first of the PSP's records.
+	psp.onLookup(finds(refusedBy(as("psp_other", otherAmount.record(g)), "no_money"), refusedBy(g.record, "no_money")))
+	s.wantRefused("executed, and the PSP's second record declines it", on(ContradictsPSP), func() error { return g.executes("") })
+	// A PSP that contradicts itself knows nothing: an operator has to decide.
 	psp.onLookup(finds(strange, refusedBy(g.record, "no_money")))
-	i = g.inquire()
-	if r, known := i.Knows(); known {
-		t.Errorf("a PSP that contradicts itself knows %+v: nothing could be decided", r)
-	}
-	if err := s.ruleNotExecuted(i); err != nil {
+	if err := g.releases(); err != nil {
 		t.Error(err)
 	}
 	g.wantStatus(idempotency.FailedRetryableStatus, 1)
@@ -144,7 +134,7 @@ func TestRulingExecutedCompletesTheKey(t *testing.T) {
 	s := setupOn(t, psp)
 	p := s.charging("paid-00000000001").paidFor()
 	for _, g := range []*stage{s.charging("order-0000000001").lost(), s.refunding("refund-000000001", p, 100).lost()} {
-		if err := s.ruleExecuted(g.inquire(), g.record.ID); err != nil {
+		if err := g.executes(g.record.ID); err != nil {
 			t.Fatal(err)
 		}
 		g.wantStatus(idempotency.CompletedStatus, 1)
@@ -173,7 +163,7 @@ func TestEvidenceConfirmsWhatAnOperatorVouchesFor(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").swept()
-	if err := s.ruleExecuted(g.inquire(), OperatorPSPID+"42"); err != nil {
+	if err := g.executes(OperatorPSPID + "42"); err != nil {
 		t.Fatal(err)
 	}
 	stored := g.row()
@@ -209,20 +199,18 @@ func ways() map[string]func(*stage) {
 	}
 }
 
-func TestRulingOnAKeyThatHasMovedIsRefused(t *testing.T) {
+func TestDecisionAboutAKeyThatHasMovedIsRefused(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)
 	psp.onLookup(finds())
+	actions := []deadletters.Action{deadletters.Executed, deadletters.NotExecuted}
 	for name, moves := range ways() {
-		for what, rule := range map[string]func(Inquiry) error{
-			"executed":     func(i Inquiry) error { return s.ruleExecuted(i, "psp_ruled") },
-			"not executed": s.ruleNotExecuted,
-		} {
-			g := s.charging(key("order", name+" "+what)).lost().windowPasses()
-			i := g.inquire()
+		for _, action := range actions {
+			g := s.charging(key("order", name+" "+string(action))).lost().windowPasses()
+			i := g.inquire(action, "")
 			moves(g)
-			s.wantRefused(name+", "+what, ErrMoved, func() error { return rule(i) })
+			s.wantRefused(name+", "+string(action), ErrMoved, func() error { return g.decide(i) })
 		}
 	}
 	for name, bring := range map[string]func(*stage){
@@ -230,9 +218,9 @@ func TestRulingOnAKeyThatHasMovedIsRefused(t *testing.T) {
 	} {
 		g := s.charging(key("order", name))
 		bring(g)
-		i := g.inquire()
-		s.wantRefused(name+", executed", ErrMoved, func() error { return s.ruleExecuted(i, "psp_ruled") })
-		s.wantRefused(name+", not executed", ErrMoved, func() error { return s.ruleNotExecuted(i) })
+		for _, action := range actions {
+			s.wantRefused(name+", "+string(action), on(NotApplicable), func() error { return g.decide(g.inquire(action, "")) })
+		}
 	}
 }
 
@@ -241,25 +229,24 @@ func TestRulingNotExecutedNeedsTheProof(t *testing.T) {
 	psp := &actor{}
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").lost()
-	rule := func() error { return s.ruleNotExecuted(g.inquire()) }
 	psp.onLookup(finds())
-	s.wantRefused("inside the window", ErrMoved, rule)
+	s.wantRefused("inside the window", on(WindowOpen), g.releases)
 	g.windowPasses()
 	psp.onLookup(nil)
-	s.wantRefused("the PSP does not answer", ErrMoved, rule)
+	s.wantRefused("the PSP does not answer", on(NoFreshProof), g.releases)
 	psp.onLookup(finds(g.record))
-	s.wantRefused("the PSP knows it", ErrMoved, rule)
+	s.wantRefused("the PSP knows it", on(ContradictsPSP), g.releases)
 	psp.onLookup(finds(otherAmount.record(g)))
-	s.wantRefused("the PSP knows something of the kind", ErrMoved, rule)
+	s.wantRefused("the PSP knows something of the kind", on(ContradictsPSP), g.releases)
 	psp.onLookup(finds())
 	s.settle(SourceWebhook, otherAmount.record(g))
-	s.wantRefused("another letter is open", ErrMoved, rule)
-	s.wantRefused("nobody has inquired", ErrMoved, func() error { return s.ruleNotExecuted(Inquiry{}) })
+	s.wantRefused("another letter is open", on(NotApplicable), g.releases)
+	s.wantRefused("nobody has inquired", on(NotApplicable), func() error { return g.decide(Inquiry{}) })
 
 	// An operator stands in for the PSP's memory.
 	s.resolveLetter(deadletters.Dismiss)
 	s.timePasses("UPDATE idempotency_keys SET reserved_at = reserved_at - interval '25 hours'")
-	if err := rule(); err != nil {
+	if err := g.releases(); err != nil {
 		t.Fatal(err)
 	}
 	g.wantStatus(idempotency.FailedRetryableStatus, 1)
@@ -268,43 +255,36 @@ func TestRulingNotExecutedNeedsTheProof(t *testing.T) {
 	is[Forgotten](t, s.create("order-0000000001", order())) // released, and yet never sent again
 }
 
-func TestRulingThatIsRolledBackLeavesNothing(t *testing.T) {
+func TestDecisionThatIsRolledBackLeavesNothing(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)
 	psp.onLookup(finds())
 	g := s.charging("order-0000000001").lost().windowPasses()
-	i := g.inquire()
 	undone := errors.New("undone")
-	for name, rule := range map[string]func(context.Context, pgx.Tx) error{
-		"executed":     func(ctx context.Context, tx pgx.Tx) error { return s.service.RuleExecutedTx(ctx, tx, i, "psp_1") },
-		"not executed": func(ctx context.Context, tx pgx.Tx) error { return s.service.RuleNotExecutedTx(ctx, tx, i) },
-		"woken":        func(ctx context.Context, tx pgx.Tx) error { return s.service.WakeTx(ctx, tx, g.about(1)) },
-	} {
-		s.wantRefused(name, undone, func() error {
+	for _, action := range []deadletters.Action{deadletters.Executed, deadletters.NotExecuted, deadletters.Retry} {
+		i := g.inquire(action, "")
+		s.wantRefused(string(action), undone, func() error {
 			return s.inTx(func(ctx context.Context, tx pgx.Tx) error {
-				if err := rule(ctx, tx); err != nil {
+				if err := g.decideTx(ctx, tx, i); err != nil {
 					return err
 				}
 				return undone
 			})
 		})
 	}
-	if err := s.ruleNotExecuted(i); err != nil {
+	if err := g.releases(); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // The PSP's id of one payment is not taken for another one.
-func TestRulingUnderTheIDOfAnotherPaymentIsRefused(t *testing.T) {
+func TestDecisionUnderTheIDOfAnotherPaymentIsRefused(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	other := s.charging("order-0000000001").succeeded()
 	g := s.charging("order-0000000002").lost()
-	before := s.everything()
-	if err := s.ruleExecuted(g.inquire(), other.record.ID); !BelongsToAnother(err) || s.everything() != before {
-		t.Fatalf("error %v", err)
-	}
+	s.wantRefused("taken", on(ContradictsPSP), func() error { return g.executes(other.record.ID) })
 }
 
 func TestWokenKeyIsDueAtOnceWithAFreshBudget(t *testing.T) {
@@ -318,14 +298,14 @@ func TestWokenKeyIsDueAtOnceWithAFreshBudget(t *testing.T) {
 	if due() != 0 {
 		t.Fatal("the key is due before it was woken")
 	}
-	if err := s.wake(g.about(1)); err != nil || due() != 1 {
+	if err := g.wakes(g.about(1)); err != nil || due() != 1 {
 		t.Fatalf("%d keys are due: %v", due(), err)
 	}
-	s.wantRefused("another generation", idempotency.ErrNoKey, func() error { return s.wake(g.about(2)) })
+	s.wantRefused("another generation", on(NotApplicable), func() error { return g.wakes(g.about(2)) })
 	s.settle(SourceWebhook, g.record)
-	s.wantRefused("not unknown any more", nil, func() error { return s.wake(g.about(1)) })
+	s.wantRefused("not unknown any more", on(NotApplicable), func() error { return g.wakes(g.about(1)) })
 	g.deleted()
-	s.wantRefused("gone", idempotency.ErrNoKey, func() error { return s.wake(g.about(1)) })
+	s.wantRefused("gone", on(NotApplicable), func() error { return g.wakes(g.about(1)) })
 }
 
 // The PSP cannot be told which charge to give back.

@@ -1,4 +1,4 @@
-package operator
+package payments
 
 import (
 	"encoding/json"

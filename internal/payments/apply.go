@@ -1,0 +1,275 @@
+package payments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
+)
+
+// Applied is what came of a step.
+type Applied struct {
+	// Passage tells whether the step is written. It is not when the key has moved since it was seen.
+	idempotency.Passage
+
+	// Resource and Response are those of a key that the step has completed.
+	Resource Resource
+	Response idempotency.Response
+	// Opened: the step's dead letter is new.
+	Opened bool
+}
+
+// ErrMoved says that a key has moved since somebody looked at it: look again.
+var ErrMoved = errors.New("the key has moved since")
+
+// errUnsettled says that the database does not tell whether an owner's step is written.
+var errUnsettled = errors.New("step not known to be written")
+
+// apply commits a step, and only to the key as it was seen. Nothing else commits an outcome, opens a dead letter about a key, or handles the lost
+// acknowledgement of one. The first try may share a transaction with other keys (group commit). A later try is alone: another key's statement may have
+// caused the failure.
+//
+// After a lost acknowledgement an owner asks what has become of its own lease, and sends the step again where nothing has. Everybody else is told that the
+// step has not passed, and looks again: a step that was written is then confirmed.
+func (s *Service) apply(ctx context.Context, g gathered, step Step, alone bool) (applied Applied, err error) {
+	r, err := s.ready(g, step)
+	if err != nil {
+		return Applied{}, err
+	}
+	settled := postgres.Recall(ctx, func(try int) (done bool) {
+		applied, err = s.commitStep(ctx, g, step, r, alone || try > 1)
+		if err == nil {
+			return true
+		}
+		if postgres.RolledBack(err) {
+			return !step.ByOwner || !postgres.Unavailable(err)
+		}
+		s.metrics.CommitAmbiguous()
+		if !step.ByOwner {
+			applied, err = Applied{}, nil
+			return true
+		}
+		done, applied = s.recall(ctx, g, step, r)
+		if done && applied.Through {
+			err = nil
+		}
+		return done
+	})
+	if err != nil && (!settled || !postgres.RolledBack(err)) {
+		err = fmt.Errorf("%w: %w", errUnsettled, err)
+	}
+	return applied, err
+}
+
+// recall asks, after a lost acknowledgement, whether an owner's step is written. done is false where it is not, or not yet: then it is sent again. A
+// database that does not answer in time is not asked again.
+func (s *Service) recall(ctx context.Context, g gathered, step Step, r ready) (done bool, applied Applied) {
+	l, applied := g.lease, r.applied
+	applied.Passage = idempotency.Passage{Through: true, Expires: l.Expires()}
+	if step.To != idempotency.CompletedStatus {
+		row, err := s.keys.Find(ctx, l.Ref()) // nothing final is said: what a failover undoes is resolved
+		return err == nil && row.LeaseID == l.ID() && row.Status == step.To, applied
+	}
+	row, err := s.durably(ctx, l.Ref(), g.movement)
+	switch {
+	case postgres.GaveUp(err):
+		return true, Applied{} // written or not, nothing is acknowledged for now
+	case err != nil || row.LeaseID != l.ID() || row.Status != step.To:
+		return false, Applied{}
+	}
+	// Not ours: with the same verdict, another version of this program may have written other bytes.
+	applied.Response, applied.Expires = *row.Response, row.Expires
+	return true, applied
+}
+
+// durably reads what a key has become, for an answer that is final: a client that was told it must never hear another, so what is read must be such that a
+// failover cannot undo it.
+func (s *Service) durably(ctx context.Context, ref idempotency.Ref, m movement) (idempotency.Record, error) {
+	row, err := s.keys.FindDurably(ctx, ref)
+	if err != nil {
+		s.metrics.StoreFailed("find")
+		s.log.WarnContext(ctx, "outcome not read durably", slog.String("resource", m.resource().Location()), slog.Any("error", err))
+	}
+	return row, err
+}
+
+// applyTx writes a step in the caller's transaction, or fails with ErrMoved. A constraint that refuses the step leaves the transaction as it was.
+func (s *Service) applyTx(ctx context.Context, tx pgx.Tx, g gathered, step Step) (Applied, error) {
+	r, err := s.ready(g, step)
+	if err != nil {
+		return Applied{}, err
+	}
+	applied := r.applied
+	err = pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error { return s.writeTx(ctx, savepoint, g, step, r, &applied) })
+	if err == nil && !applied.Through {
+		err = ErrMoved
+	}
+	return applied, err
+}
+
+// ready is what a step needs that is made before it is sent.
+type ready struct {
+	applied Applied // what came of the step, if it passes
+	letter  *deadletters.Letter
+}
+
+func (s *Service) ready(g gathered, step Step) (r ready, err error) {
+	if step.To == idempotency.CompletedStatus {
+		if r.applied.Resource, r.applied.Response, err = g.movement.conclude(step.Verdict); err != nil {
+			return ready{}, fmt.Errorf("build response: %w", err)
+		}
+	}
+	if step.Open != nil {
+		letter, err := s.letter(g, *step.Open)
+		if err != nil {
+			return ready{}, err
+		}
+		r.letter = &letter
+	}
+	return r, nil
+}
+
+// commitStep sends a step as one transaction.
+func (s *Service) commitStep(ctx context.Context, g gathered, step Step, r ready, alone bool) (Applied, error) {
+	applied := r.applied
+	var rows int64
+	queue := func(b *pgx.Batch) {
+		applied, rows = r.applied, 1
+		s.queueStep(b, g, step, r, &applied, &rows)
+	}
+	var err error
+	switch {
+	case step.writesNothing():
+		applied.Through, rows = true, 1
+	case step.Open != nil && step.guarded():
+		rows = 1
+		err = s.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error { return s.writeTx(ctx, tx, g, step, r, &applied) })
+	default:
+		err = s.commit(ctx, g.seen.Own.Ref, step.Open != nil || alone || g.movement.locksOthers(), queue) // two keys may have the same finding
+	}
+	if err != nil || !applied.Through {
+		return Applied{}, err
+	}
+	s.checkRows(ctx, g.movement, rows)
+	s.logStep(ctx, g, step)
+	return applied, nil
+}
+
+// writeTx writes a step, and its dead letter only where the step has passed.
+func (s *Service) writeTx(ctx context.Context, tx pgx.Tx, g gathered, step Step, r ready, applied *Applied) error {
+	b, rows := &pgx.Batch{}, int64(1)
+	*applied = r.applied
+	s.queueStep(b, g, step, r, applied, &rows)
+	if err := postgres.SendTx(ctx, tx, b); err != nil {
+		return err
+	}
+	switch {
+	case !applied.Through:
+		return nil
+	case rows != 1:
+		return fmt.Errorf("settle %s: its row did not follow its key", g.movement.resource().Location())
+	case r.letter == nil || !step.guarded():
+		return nil
+	}
+	b = &pgx.Batch{}
+	deadletters.QueueOpenNew(b, *r.letter, &applied.Opened)
+	return postgres.SendTx(ctx, tx, b) // Crash window 16: the step and its dead letter are written, not committed.
+}
+
+// queueStep queues the statements of a step. The row of the movement is written behind the key's own statement, and only where that has passed.
+func (s *Service) queueStep(b *pgx.Batch, g gathered, step Step, r ready, applied *Applied, rows *int64) {
+	key, out := g.seen.Key, &applied.Passage
+	var note idempotency.Note
+	if step.Note != nil {
+		note = *step.Note
+	}
+	switch {
+	case step.To == idempotency.CompletedStatus && step.ByOwner:
+		s.keys.QueueComplete(b, g.lease, step.Verdict.status == Refused, r.applied.Response, out)
+	case step.To == idempotency.CompletedStatus:
+		s.keys.QueueSettle(b, key, g.seen.Status, step.Verdict.status == Refused, note, r.applied.Response, out)
+	case step.To == idempotency.FailedRetryableStatus && step.ByOwner:
+		s.keys.QueueRelease(b, g.lease, note.Reason, out)
+	case step.To == idempotency.FailedRetryableStatus:
+		s.keys.QueueReleaseUnknown(b, key, g.seen.At, step.ByOperator, note, out)
+	case step.To == idempotency.UnknownStatus:
+		s.keys.QueueLose(b, g.lease, note.Reason, note.Evidence, out)
+	case step.AskAgain != nil:
+		s.keys.QueuePostpone(b, key, step.AskAgain.After, step.AskAgain.Failures, note, out)
+	default:
+		out.Through = true
+		s.queueRemarks(b, g, step, r, applied)
+	}
+	if step.To == idempotency.CompletedStatus || step.To == idempotency.FailedRetryableStatus {
+		g.movement.queueSettle(b, key, step.Verdict, step.To, rows)
+	}
+}
+
+// queueRemarks queues what leaves the key where it is, and needs no guard.
+func (s *Service) queueRemarks(b *pgx.Batch, g gathered, step Step, r ready, applied *Applied) {
+	if step.Note != nil {
+		s.keys.QueueNote(b, g.seen.Own, *step.Note)
+	}
+	if step.Named != "" {
+		g.movement.queueName(b, step.Named)
+	}
+	if r.letter == nil {
+		return
+	}
+	if step.Open.AboutKey {
+		s.keys.QueueHold(b, g.seen.Own.Ref)
+	}
+	deadletters.QueueOpenNew(b, *r.letter, &applied.Opened)
+}
+
+// guarded reports whether the step passes only where the key is as it was seen.
+func (s Step) guarded() bool { return s.To != "" || s.AskAgain != nil }
+
+func (s Step) writesNothing() bool {
+	return !s.guarded() && s.Note == nil && s.Named == "" && s.Open == nil
+}
+
+// commit sends the statements of one key as one transaction, which it shares with others unless they have to be alone. queue may be called more than once.
+func (s *Service) commit(ctx context.Context, ref idempotency.Ref, alone bool, queue func(*pgx.Batch)) error {
+	if !alone {
+		return s.db.SendShared(ctx, lockOrder(ref), queue)
+	}
+	b := &pgx.Batch{}
+	queue(b)
+	return s.db.Send(ctx, b)
+}
+
+// lockOrder is the order in which those who share a transaction lock their keys.
+func lockOrder(ref idempotency.Ref) string { return string(ref.Scope) + " " + ref.Key.String() }
+
+// checkRows reports a key that has gone on without its payment. It should never be seen; a ledger scan would find it.
+func (s *Service) checkRows(ctx context.Context, m movement, rows int64) {
+	if rows != 1 {
+		s.metrics.StoreFailed("settle_row")
+		s.log.ErrorContext(ctx, "key settled, its row was not", slog.String("resource", m.resource().Location()))
+	}
+}
+
+// logStep tells of every step but an owner's verdict: that is in the line of the request, by its status.
+func (s *Service) logStep(ctx context.Context, g gathered, step Step) {
+	if step.writesNothing() || step.ByOwner && step.To == idempotency.CompletedStatus {
+		return
+	}
+	attributes := []any{slog.String("to", string(step.To)), slog.Int("attempt", int(g.seen.Key.Attempt)), slog.Int("generation", int(g.seen.Key.Generation))}
+	if g.movement != nil {
+		attributes = append(attributes, slog.String("resource", g.movement.resource().Location()))
+	}
+	if step.Note != nil {
+		attributes = append(attributes, slog.String("actor", step.Note.Actor))
+	}
+	if step.Open != nil {
+		attributes = append(attributes, slog.String("dead_letter", string(step.Open.Kind)))
+	}
+	s.log.InfoContext(ctx, "step", attributes...)
+}

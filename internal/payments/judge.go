@@ -1,0 +1,350 @@
+package payments
+
+import (
+	"time"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+// Seen is all that judge may know of a key and of the movement that the evidence is about, as of one moment of the database. A Seen is a value: a
+// caller that learns more makes a new one.
+type Seen struct {
+	// Status is of the key's row: "" where there is no row.
+	Status idempotency.Status
+	// Key is the execution that the key's row belongs to now.
+	Key idempotency.Execution
+	// Own is the execution that the movement belongs to. Its Subject is zero for evidence about no movement of ours.
+	Own    idempotency.Execution
+	Tenant string
+	// Account is the tenant's account at the PSP.
+	Account string
+	// Asked is what was asked of the PSP: it reads a record as the verdict on that.
+	Asked Asked
+	// Row is what the movement's own row says.
+	Row verdict
+
+	// At is the moment: what the PSP says later is judged by it.
+	At time.Time
+	// GraceLeft is the rest of the grace period. "Not found" is proof when it is not positive.
+	GraceLeft time.Duration
+	// MemoryOver: the PSP may have forgotten the key.
+	MemoryOver bool
+	// Failures is how many lookups in a row have had no answer.
+	Failures int32
+	// Held: an open dead letter about this execution keeps the key from its release.
+	Held bool
+	// OtherHeld names an open dead letter that holds the key beside the one that a decision is about; "" if there is none.
+	OtherHeld string
+	// Charged: an open dead letter about this execution holds a record by which money moved.
+	Charged bool
+
+	// IDTaken: the step that was judged from this very Seen was refused, since the PSP's id belongs to another row of ours.
+	IDTaken bool
+	// ShareGone: it was refused, since other refunds hold this one's share of the payment.
+	ShareGone bool
+
+	// Letter is what a decision is about.
+	Letter *LetterSeen
+}
+
+// Asked is what was asked of the PSP under a key: a gateway.Charge or a gateway.Refund.
+type Asked interface {
+	Judge(r gateway.Record) gateway.Outcome
+}
+
+// Evidence is what somebody brings: one of Reply, Record, Nothing, NoAnswer, Decision, Break.
+//
+//sumtype:decl
+type Evidence interface{ evidence() }
+
+// Reply is what came of the request's own call of the PSP, in time or late.
+type Reply struct {
+	Attempt int32
+	Outcome gateway.Outcome
+}
+
+// Record is a record of the PSP's ledger, and who brings it.
+type Record struct {
+	Source Source
+	Record gateway.Record
+}
+
+// Nothing is a lookup that has found no record under the key.
+type Nothing struct{ Chance float64 }
+
+// NoAnswer is a lookup without a usable answer. NotAsked: we had no place ourselves, and the PSP is not to blame.
+type NoAnswer struct {
+	Reason   string
+	NotAsked bool
+	// Chance is drawn from [0, 1): it shortens the wait, so that keys lost together do not come back together.
+	Chance float64
+}
+
+func (Reply) evidence()    {}
+func (Record) evidence()   {}
+func (Nothing) evidence()  {}
+func (NoAnswer) evidence() {}
+func (Decision) evidence() {}
+func (Break) evidence()    {}
+
+// Step is what apply commits: all of it or nothing, and only to the key as it was seen. The zero Step moves nothing.
+type Step struct {
+	// To is where the key goes; "" if it stays.
+	To idempotency.Status
+	// Verdict is written to the movement's row when the key goes to completed or failed_retryable, and told in the response when it goes to completed.
+	Verdict verdict
+	// ByOwner: the request itself takes the step, under its own lease.
+	ByOwner bool
+	// ByOperator: an operator's word stands in for the PSP's memory of the key.
+	ByOperator bool
+	// Named is the PSP's id for a row for which an operator has vouched without one.
+	Named string
+	// Note is the line of the key's timeline. The two steps of the happy path have none: the key's row tells them.
+	Note *idempotency.Note
+	// AskAgain is when the PSP is asked next.
+	AskAgain *Wait
+	// Open is the dead letter that the step opens.
+	Open *Case
+	// LeftAlone: somebody else is at work on the key, and will come to know it.
+	LeftAlone bool
+
+	// The rest is for a decision. A decision that is not refused closes its dead letter.
+	Refuse *Refusal
+	// Ask: the PSP has to be asked first.
+	Ask bool
+	// Again is what has to be done once more.
+	Again *Again
+	// Forget is a stored webhook that nobody waits for any more.
+	Forget string
+}
+
+// Wait is the time until the next lookup.
+type Wait struct {
+	After    time.Duration
+	Failures int32 // lookups in a row without an answer, from now on
+}
+
+// Case is a dead letter that is to be opened.
+type Case struct {
+	Kind     deadletters.Kind
+	Finding  string // one finding is one dead letter
+	AboutKey bool
+	Reason   string
+	Evidence []byte
+}
+
+// judge says what evidence does to a key. It is the only place that does, and pure: no clock, no database, no random number. The table of its rows is
+// docs/reconciliation.md.
+func judge(p Patience, s Seen, e Evidence) Step {
+	switch e := e.(type) {
+	case Reply:
+		return judgeReply(s, e)
+	case Record:
+		return judgeRecord(p, s, e)
+	case Nothing:
+		return judgeNothing(p, s, e)
+	case NoAnswer:
+		return judgeNoAnswer(p, s, e)
+	case Decision:
+		return judgeDecision(s, e)
+	case Break:
+		return judgeBreak(s, e)
+	}
+	return Step{}
+}
+
+// judgeReply is for the request's own reply, while the key still waits for this very attempt. The lease may be over: a reply in hand is better than
+// none, as long as nobody has acted on the lease's end.
+func judgeReply(s Seen, e Reply) Step {
+	if !s.inHand(e) {
+		return judgeLateReply(s, e)
+	}
+	switch o := e.Outcome.(type) {
+	case gateway.Succeeded:
+		if s.IDTaken {
+			return s.lose(namedTwice(o))
+		}
+		return Step{To: idempotency.CompletedStatus, ByOwner: true, Verdict: verdict{status: Success, pspID: o.ID}}
+	case gateway.Declined:
+		if s.Charged {
+			return s.lose(declinedThoughCharged(o))
+		}
+		if s.IDTaken {
+			o.ID = "" // a decline moves no money, so it counts without its id: otherwise the key would never have an end
+		}
+		return Step{To: idempotency.CompletedStatus, ByOwner: true, Verdict: verdict{status: Refused, pspID: o.ID, code: o.Code}}
+	case gateway.NotExecuted:
+		if s.Held {
+			return s.lose(gateway.Indeterminate{Reason: o.Reason + "; an operator has the case"})
+		}
+		return Step{
+			To: idempotency.FailedRetryableStatus, ByOwner: true, Verdict: verdict{status: Failed},
+			Note: &idempotency.Note{Actor: string(SourceOwner), Reason: o.Reason},
+		}
+	case gateway.Indeterminate:
+		return s.lose(o)
+	}
+	return Step{}
+}
+
+// lose is the step of an owner who does not know, or may not say, what came of the send.
+func (s Seen) lose(o gateway.Indeterminate) Step {
+	step := Step{
+		To: idempotency.UnknownStatus, ByOwner: true,
+		Note: &idempotency.Note{Actor: string(SourceOwner), Reason: o.Reason, Evidence: forTimeline(o)},
+	}
+	if o.Contradiction {
+		step.Open = s.contradiction(o.ID, o.Reason, o.Evidence)
+	}
+	return step
+}
+
+// judgeLateReply is for a reply that comes when others have acted on the key. A success is evidence like a record. Everything else but a contradiction
+// is left to those who have taken over.
+func judgeLateReply(s Seen, e Reply) Step {
+	switch o := e.Outcome.(type) {
+	case gateway.Succeeded:
+		if s.open() && s.Status != idempotency.FailedRetryableStatus && s.Key.Attempt != e.Attempt {
+			return Step{LeftAlone: true} // a later attempt is under way, and the PSP tells it the same
+		}
+		return judgeOutcome(s, report{
+			source: SourceOwner, outcome: o, id: o.ID, moved: true, record: inHand(verdict{status: Success, pspID: o.ID}),
+		})
+	case gateway.Indeterminate:
+		if o.Contradiction {
+			return judgeOutcome(s, report{source: SourceOwner, outcome: o, id: o.ID, moved: true, whole: o.Evidence})
+		}
+	case gateway.Declined, gateway.NotExecuted:
+	}
+	return Step{}
+}
+
+// judgeRecord is for a record of the PSP's ledger.
+func judgeRecord(p Patience, s Seen, e Record) Step {
+	r := e.Record
+	t := report{source: e.Source, id: r.ID, moved: r.Executed(), record: r.Evidence()}
+	switch {
+	case !s.known() && !t.moved, s.known() && r.Account != s.Account && !t.moved:
+		return Step{} // a refusal under nobody's name: no money has moved
+	case !s.known():
+		return Step{Open: s.foundRecord(deadletters.UnknownMovement, r.Account, t,
+			"the PSP has a "+string(r.Object)+" that nothing of ours asked for", false)}
+	case r.Account != s.Account:
+		// Nothing of it goes into the tenant's timeline: it is somebody else's.
+		return Step{Open: s.foundRecord(deadletters.OtherAccount, r.Account, t,
+			"the PSP names one tenant's "+string(r.Object)+" under another's account", false)}
+	case e.Source == SourceScan && s.atWork():
+		return Step{LeftAlone: true} // the scan is for what the owner and the lookups have missed
+	}
+	t.outcome = s.Asked.Judge(r)
+	step := judgeOutcome(s, t)
+	if e.Source == SourceLookup && step.Open != nil && s.ours() && s.Status == idempotency.UnknownStatus {
+		step.AskAgain = &Wait{After: p.Recheck}
+		step.Note = lookupNote("the PSP's record contradicts the request; an operator has the case")
+	}
+	return step
+}
+
+// judgeOutcome holds what was said against the key as it was seen: the same for everybody who brings it.
+func judgeOutcome(s Seen, t report) Step {
+	v, isVerdict := verdictOf(t.outcome)
+	if isVerdict && s.IDTaken {
+		if d, declined := t.outcome.(gateway.Declined); declined {
+			v.pspID, t.outcome = "", gateway.Declined{Code: d.Code}
+		} else {
+			t.outcome, isVerdict = namedTwice(t.outcome), false
+		}
+	}
+	switch {
+	case s.open() && !isVerdict:
+		return Step{Open: s.contradiction(t.id, "the PSP's record contradicts the request: "+reasonOf(t.outcome), t.kept())}
+	case s.open() && s.ShareGone:
+		return Step{Open: s.foundRecord(deadletters.RefundExceeds, s.Account, t,
+			"a refund came to light whose share of the payment another one has claimed", true)}
+	case s.open() && v.status == Refused && s.Charged:
+		return Step{Open: s.contradiction(t.id, "the PSP says declined, and an open dead letter of the key says that money moved", t.kept())}
+	case s.open():
+		return Step{To: idempotency.CompletedStatus, Verdict: v, Note: &idempotency.Note{
+			Actor: string(t.source), Reason: "the PSP says " + t.outcome.Label(), Evidence: t.record,
+		}}
+	}
+	return judgeFinished(s, t, v, isVerdict)
+}
+
+// judgeFinished is for a key that is final, or stands for something else by now: the movement's row alone says what came of it.
+func judgeFinished(s Seen, t report, v verdict, isVerdict bool) Step {
+	known := s.Row
+	switch {
+	case isVerdict && known.confirmedBy(v):
+		return s.confirm(t, v)
+	case !t.moved && known.status != Success:
+		return Step{} // nobody has moved any money
+	case known.status == Success && v.status == Success && isVerdict:
+		return Step{Open: s.foundRecord(deadletters.DuplicateMovement, s.Account, t,
+			"the PSP has executed it twice, the second time as "+v.pspID, true)}
+	case known.status == Success || known.status == Refused:
+		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, s.Account, t,
+			"the PSP's record contradicts the result that was answered: "+reasonOf(t.outcome), true)}
+	}
+	return Step{Open: s.foundRecord(deadletters.LateAfterExpiry, s.Account, t, "it came to light when its key had expired unexecuted", true)}
+}
+
+// confirm leaves a trace of a webhook in the key's timeline. A scan would leave one for every movement there is. A row for which an operator has vouched
+// gets the id that the PSP knows it by; the stored response stays as it is.
+func (s Seen) confirm(t report, v verdict) (step Step) {
+	if s.Row.pspID != v.pspID {
+		step.Named = v.pspID
+	}
+	if t.source == SourceWebhook && s.ours() {
+		step.Note = &idempotency.Note{Actor: string(t.source), Reason: "the PSP confirms: " + t.outcome.Label(), Evidence: t.record}
+	}
+	return step
+}
+
+// judgeNothing is for a lookup that has found nothing. It is proof if the question was asked after the grace period, within the PSP's memory.
+func judgeNothing(p Patience, s Seen, e Nothing) Step {
+	switch {
+	case !s.ours() || s.Status != idempotency.UnknownStatus:
+		return Step{}
+	case s.Held:
+		return Step{AskAgain: &Wait{After: p.Recheck}, Note: lookupNote("the PSP has nothing; an operator has the case")}
+	case s.GraceLeft > 0:
+		wait := max(min(s.GraceLeft, shortened(p.Cap, e.Chance)), time.Millisecond)
+		return Step{AskAgain: &Wait{After: wait}, Note: lookupNote("the PSP has nothing, and could still execute it")}
+	case s.MemoryOver:
+		return Step{
+			AskAgain: &Wait{After: p.Recheck}, Note: lookupNote("the PSP may have forgotten the key; an operator has the case"),
+			Open: s.byKey(deadletters.PSPMemoryOver, "the PSP finds nothing, but the key is older than its memory", nil),
+		}
+	}
+	return Step{
+		To: idempotency.FailedRetryableStatus, Verdict: verdict{status: Failed},
+		Note: lookupNote("the PSP has nothing after the settle window: not executed"),
+	}
+}
+
+// judgeNoAnswer waits longer each time, and calls an operator when the budget is spent. The budget is the PSP's: a question for which we had no place
+// ourselves takes nothing of it.
+func judgeNoAnswer(p Patience, s Seen, e NoAnswer) Step {
+	if !s.ours() || s.Status != idempotency.UnknownStatus {
+		return Step{}
+	}
+	reason, failures := "the PSP did not answer: "+e.Reason, s.Failures+1
+	if e.NotAsked {
+		reason, failures = "the PSP was not asked: "+e.Reason, s.Failures
+	}
+	switch {
+	case s.Held:
+		return Step{AskAgain: &Wait{After: p.Recheck, Failures: failures}, Note: lookupNote(reason)}
+	case e.NotAsked:
+		return Step{AskAgain: &Wait{After: shortened(p.Base, e.Chance), Failures: failures}, Note: lookupNote(reason)}
+	case failures < p.Budget:
+		return Step{AskAgain: &Wait{After: shortened(p.backoff(s.Failures), e.Chance), Failures: failures}, Note: lookupNote(reason)}
+	}
+	return Step{
+		AskAgain: &Wait{After: p.Recheck, Failures: failures}, Note: lookupNote(reason + "; an operator has the case"),
+		Open: s.byKey(deadletters.LookupsExhausted, exhausted(failures, e.Reason), nil),
+	}
+}

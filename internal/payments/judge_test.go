@@ -1,0 +1,388 @@
+package payments
+
+import (
+	"fmt"
+	"iter"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+// What must hold of judge for every Seen that the database can show, and for every piece of evidence. No database: a row takes microseconds.
+
+var (
+	ownSubject   = uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8057")
+	otherSubject = uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8058")
+)
+
+func asksAgain() Patience {
+	return Patience{Budget: 4, Base: time.Second, Cap: time.Minute, Recheck: time.Hour}
+}
+
+// own is the execution of the movement that all evidence here is about.
+func own() idempotency.Execution {
+	return idempotency.Execution{
+		Ref:     idempotency.StoredRef("acme POST /payments", "order-0000000001"),
+		Subject: ownSubject, Generation: 1, Attempt: 2,
+	}
+}
+
+func askedForOwn() gateway.Charge {
+	return gateway.Charge{
+		Account: "acme", Key: own().PassThroughKey(), Reference: PaymentID(ownSubject).String(), AmountMinor: 12000, Currency: "USD", PaymentMethod: "pm_ok",
+	}
+}
+
+// allSeen yields every Seen that the database can show of one movement, by its key's status, whose the key is, what its row says, and what else is known.
+func allSeen() iter.Seq[Seen] {
+	rows := map[idempotency.Status][]verdict{
+		idempotency.InProgressStatus:      {{status: Processing}},
+		idempotency.UnknownStatus:         {{status: Processing}},
+		idempotency.FailedRetryableStatus: {{status: Failed}},
+		idempotency.CompletedStatus:       finals(),
+	}
+	gone := append(finals(), verdict{status: Failed})
+	return func(yield func(Seen) bool) {
+		for _, status := range []idempotency.Status{
+			"", idempotency.InProgressStatus, idempotency.UnknownStatus, idempotency.CompletedStatus, idempotency.FailedRetryableStatus, idempotency.ExpiredStatus,
+		} {
+			for _, mine := range []bool{true, false} {
+				possible := rows[status]
+				if !mine || status == "" || status == idempotency.ExpiredStatus {
+					possible = gone
+				}
+				for _, row := range possible {
+					for bits := range 1 << 7 {
+						s := seenWith(status, mine, row, bits)
+						if s.Charged && !s.Held || s.IDTaken && s.ShareGone {
+							continue // a dead letter with a record holds the key; and a step is refused for one thing
+						}
+						if !yield(s) {
+							return
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func finals() []verdict {
+	return []verdict{
+		{status: Success, pspID: "psp_1"}, {status: Success, pspID: OperatorPSPID + "42"}, {status: Refused, pspID: "psp_1", code: "no_money"},
+		{status: Refused, code: "no_money"},
+	}
+}
+
+func seenWith(status idempotency.Status, mine bool, row verdict, bits int) Seen {
+	is := func(bit int) bool { return bits&(1<<bit) != 0 }
+	s := Seen{
+		Status: status, Own: own(), Tenant: "acme", Account: "acme", Asked: askedForOwn(), Row: row,
+		MemoryOver: is(0), Held: is(1), Charged: is(2), IDTaken: is(3), ShareGone: is(4),
+		Letter: &LetterSeen{ID: otherSubject, Kind: deadletters.LookupsExhausted, Version: 1, AboutKey: true},
+	}
+	if is(5) {
+		s.GraceLeft = time.Second
+	}
+	if is(6) {
+		s.Failures = 3
+		s.OtherHeld = "another"
+	}
+	if status != "" {
+		s.Key = s.Own
+		if !mine {
+			s.Key.Subject = otherSubject
+		}
+	}
+	return s
+}
+
+func recordOfOwn(id, status string, amount int64) gateway.Record {
+	r := gateway.Record{
+		Object: gateway.ChargeObject, ID: id, Account: "acme", Key: own().PassThroughKey(), Reference: PaymentID(ownSubject).String(),
+		AmountMinor: amount, Currency: "USD", Status: status, Created: time.Date(2026, 11, 20, 9, 5, 0, 0, time.UTC),
+	}
+	if status == "declined" {
+		r.DeclineCode = "no_money"
+	}
+	return r
+}
+
+func recordsOfOwn() []gateway.Record {
+	var all []gateway.Record
+	for _, id := range []string{"psp_1", "psp_2"} {
+		for _, status := range []string{"succeeded", "declined"} {
+			all = append(all, recordOfOwn(id, status, 12000), recordOfOwn(id, status, 1))
+			elsewhere := recordOfOwn(id, status, 12000)
+			elsewhere.Account = "globex"
+			all = append(all, elsewhere)
+		}
+	}
+	return all
+}
+
+func sources() []Source {
+	return []Source{SourceWebhook, SourceLookup, SourceScan, SourceStatement, SourceOperator}
+}
+
+func replies() []Reply {
+	var all []Reply
+	for _, attempt := range []int32{1, 2} {
+		for _, o := range []gateway.Outcome{
+			gateway.Succeeded{ID: "psp_1"}, gateway.Succeeded{ID: "psp_2"}, gateway.Declined{ID: "psp_1", Code: "no_money"}, gateway.Declined{Code: "no_money"},
+			gateway.NotExecuted{Reason: "no connection"}, gateway.Indeterminate{Reason: "no answer"},
+			gateway.Indeterminate{
+				Reason: "another amount", Contradiction: true, ID: "psp_2", Evidence: []byte(`{"answer":{"id":"psp_2","status":"succeeded"}}`),
+			},
+		} {
+			all = append(all, Reply{Attempt: attempt, Outcome: o})
+		}
+	}
+	return all
+}
+
+func decisions() []Decision {
+	var all []Decision
+	answers := []gateway.Lookup{nil, gateway.NotFound{}, gateway.LookupFailed{Reason: "no answer"}}
+	for _, r := range recordsOfOwn() {
+		answers = append(answers, gateway.Found{Records: []gateway.Record{r}})
+	}
+	for _, action := range []deadletters.Action{deadletters.Retry, deadletters.Executed, deadletters.NotExecuted, deadletters.Dismiss} {
+		for _, answer := range answers {
+			d := Decision{Action: action, Version: 1, Answer: answer}
+			if action == deadletters.Executed {
+				all = append(all, Decision{Action: action, Version: 1, Answer: answer, PSPID: "psp_1"})
+			} else if action != deadletters.NotExecuted && answer != nil {
+				continue // nobody asks the PSP for it
+			}
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+func allEvidence() []Evidence {
+	all := []Evidence{Nothing{}, Nothing{Chance: 0.9}, NoAnswer{Reason: "PSP answered 500"}, NoAnswer{Reason: "no place", NotAsked: true}}
+	for _, r := range replies() {
+		all = append(all, r)
+	}
+	for _, r := range recordsOfOwn() {
+		for _, source := range sources() {
+			all = append(all, Record{Source: source, Record: r})
+		}
+	}
+	for _, d := range decisions() {
+		all = append(all, d)
+	}
+	for _, kind := range []BreakKind{BreakMissingHere, BreakMissingThere, BreakStatus, BreakDuplicate, BreakPSPID, "amount", "currency"} {
+		for _, ours := range []Status{Success, Refused, Failed, Processing} {
+			all = append(all, Break{
+				Kind: kind, Account: "acme", Object: gateway.ChargeObject, PSPID: "psp_1", Reference: PaymentID(ownSubject).String(),
+				Theirs: &Side{AmountMinor: 12000, Currency: "USD"}, Ours: &Side{AmountMinor: 12000, Currency: "USD", Status: string(ours)},
+			})
+		}
+	}
+	return all
+}
+
+// TestWhatMustHoldOfEveryStep judges everything there is.
+func TestWhatMustHoldOfEveryStep(t *testing.T) {
+	t.Parallel()
+	checks := map[string]func(s Seen, e Evidence, step Step) (why string){
+		"every step is an edge of the state machine":                             everyStepIsAnEdge,
+		"the release of an unknown key needs proof":                              releaseNeedsProof,
+		"nothing releases a key that a dead letter holds":                        nothingReleasesAHeldKey,
+		"the same evidence again moves nothing":                                  theSameAgainMovesNothing,
+		"money that moved and completes nothing has a dead letter that names it": movedMoneyIsNamed,
+		"nobody is told of a decline beside moved money":                         noDeclineBesideMovedMoney,
+		"a decline without a success is no case once the key is over":            noCaseWithoutMoney,
+		"a refused decision does nothing":                                        aRefusalDoesNothing,
+	}
+	evidence, pairs := allEvidence(), 0
+	for s := range allSeen() {
+		for _, e := range evidence {
+			pairs++
+			step := judge(asksAgain(), s, e)
+			for what, check := range checks {
+				if why := check(s, e, step); why != "" {
+					t.Fatalf("%s: %s\nseen: %+v\nevidence: %T %+v\nstep: %+v", what, why, s, e, e, step)
+				}
+			}
+		}
+	}
+	t.Logf("%d pairs", pairs)
+}
+
+func everyStepIsAnEdge(s Seen, _ Evidence, step Step) string {
+	switch {
+	case step.To == "":
+		return ""
+	case !s.open():
+		return "it moves a key that is final, or another payment's"
+	case !slices.ContainsFunc(idempotency.Edges(), func(e idempotency.Edge) bool { return e.From == s.Status && e.To == step.To }):
+		return "there is no such edge"
+	}
+	return ""
+}
+
+func releaseNeedsProof(s Seen, e Evidence, step Step) string {
+	if step.To != idempotency.FailedRetryableStatus || s.Status != idempotency.UnknownStatus {
+		return ""
+	}
+	switch e := e.(type) {
+	case Nothing:
+		if s.GraceLeft > 0 || s.Held || s.MemoryOver {
+			return "a lookup releases it without proof"
+		}
+		return ""
+	case Decision:
+		if _, asked := e.Answer.(gateway.LookupFailed); asked || e.Answer == nil || s.GraceLeft > 0 || s.OtherHeld != "" || e.Action != deadletters.NotExecuted {
+			return "an operator releases it without proof"
+		}
+		if found, _ := e.Answer.(gateway.Found); slices.ContainsFunc(found.Records, gateway.Record.Executed) {
+			return "an operator releases what the PSP has executed"
+		}
+		return ""
+	}
+	return "it is released by something else"
+}
+
+func nothingReleasesAHeldKey(s Seen, e Evidence, step Step) string {
+	if _, decision := e.(Decision); s.Held && !decision && step.To == idempotency.FailedRetryableStatus {
+		return "it is released"
+	}
+	return ""
+}
+
+func theSameAgainMovesNothing(s Seen, e Evidence, step Step) string {
+	switch e.(type) {
+	case Reply, Record:
+	default:
+		return "" // a lookup says when it asks again, and a decision is about a dead letter that is closed by now
+	}
+	after := s.after(step)
+	after.IDTaken, after.ShareGone = s.IDTaken, s.ShareGone
+	again := judge(asksAgain(), after, e)
+	switch {
+	case again.To != "":
+		return fmt.Sprintf("it moves the key once more: %+v", again)
+	case again.Open != nil && (step.Open == nil || step.Open.Finding != again.Open.Finding || step.Open.Kind != again.Open.Kind):
+		return fmt.Sprintf("it opens another dead letter: %+v", again.Open)
+	}
+	return ""
+}
+
+func movedMoneyIsNamed(s Seen, e Evidence, step Step) string {
+	id := ""
+	switch e := e.(type) {
+	case Reply:
+		if o, ok := e.Outcome.(gateway.Succeeded); ok {
+			id = o.ID
+		}
+	case Record:
+		if e.Record.Executed() {
+			id = e.Record.ID
+		}
+	}
+	known := s.Row.status == Success && (s.Row.pspID == id || strings.HasPrefix(s.Row.pspID, OperatorPSPID))
+	switch {
+	case id == "", step.LeftAlone, step.To == idempotency.CompletedStatus, known && step.Open == nil:
+		return ""
+	case step.Open == nil || !strings.Contains(step.Open.Finding, id):
+		return "nobody hears of " + id
+	}
+	return ""
+}
+
+func noDeclineBesideMovedMoney(s Seen, _ Evidence, step Step) string {
+	if s.Charged && step.To == idempotency.CompletedStatus && step.Verdict.status == Refused {
+		return "a client would be told that it was declined"
+	}
+	return ""
+}
+
+func noCaseWithoutMoney(s Seen, e Evidence, step Step) string {
+	r, ok := e.(Record)
+	if ok && !r.Record.Executed() && !s.open() && s.Row.status != Success && step.Open != nil {
+		return "a dead letter about money that nobody has moved"
+	}
+	return ""
+}
+
+func aRefusalDoesNothing(_ Seen, e Evidence, step Step) string {
+	if _, decision := e.(Decision); step.Refuse != nil && !decision {
+		return "only a decision can be refused"
+	}
+	if step.Refuse != nil && !reflect.DeepEqual(step, Step{Refuse: step.Refuse}) {
+		return "it is refused, and does something"
+	}
+	return ""
+}
+
+func TestARecordGivesTheSameStepWhoeverBringsIt(t *testing.T) {
+	t.Parallel()
+	for s := range allSeen() {
+		for _, r := range recordsOfOwn() {
+			want := comparable(judge(asksAgain(), s, Record{Source: SourceOperator, Record: r}))
+			for _, source := range sources() {
+				step := judge(asksAgain(), s, Record{Source: source, Record: r})
+				if source == SourceScan && s.atWork() && step.LeftAlone {
+					continue
+				}
+				if got := comparable(step); !reflect.DeepEqual(got, want) {
+					t.Fatalf("by %s: %+v\nby an operator: %+v\nseen: %+v\nrecord: %+v", source, got, want, s, r)
+				}
+			}
+		}
+	}
+}
+
+// comparable is a step without what names the source, and without when the PSP is asked next.
+func comparable(step Step) Step {
+	step.Note, step.AskAgain = nil, nil
+	if step.Open != nil {
+		c := *step.Open
+		c.Evidence = nil
+		step.Open = &c
+	}
+	return step
+}
+
+// Evidence that agrees comes to one end in any order. Evidence that contradicts comes to an open dead letter in any order.
+func TestOrderOfRecordsHidesNothing(t *testing.T) {
+	t.Parallel()
+	ends := func(s Seen, records ...gateway.Record) (Seen, bool) {
+		opened := false
+		for _, r := range records {
+			step := judge(asksAgain(), s, Record{Source: SourceWebhook, Record: r})
+			opened = opened || step.Open != nil
+			s = s.after(step)
+		}
+		return s, opened
+	}
+	for s := range allSeen() {
+		if s.IDTaken || s.ShareGone || s.Charged {
+			continue // facts of one step, or of what came before
+		}
+		for _, a := range recordsOfOwn() {
+			for _, b := range recordsOfOwn() {
+				first, openedFirst := ends(s, a, b)
+				second, openedSecond := ends(s, b, a)
+				if money := a.Executed() || b.Executed(); money && openedFirst != openedSecond {
+					t.Fatalf("a dead letter: %v or %v\nseen: %+v\n%+v\n%+v", openedFirst, openedSecond, s, a, b)
+				}
+				if !openedFirst && !openedSecond && (first.Status != second.Status || first.Row.status != second.Row.status) {
+					t.Fatalf("%s %+v, or %s %+v\nseen: %+v\n%+v\n%+v", first.Status, first.Row, second.Status, second.Row, s, a, b)
+				}
+			}
+		}
+	}
+}
