@@ -1,8 +1,11 @@
 package idempotency
 
 import (
+	"context"
 	"testing"
 	"time"
+
+	"payonce/internal/postgres"
 )
 
 // sight is the test's key as a resolver sees it now.
@@ -271,6 +274,64 @@ func TestLateSuccessAndReleaseDoNotBothPass(t *testing.T) {
 		b.commits(ctx, tx, b.inBackground(ctx, second))
 		if settled.Through != settlesFirst || released.Through == settlesFirst {
 			t.Fatalf("%s: settled is %t, released %t", name, settled.Through, released.Through)
+		}
+	}
+}
+
+// A dead letter holds the key from its owner, too: what the owner can prove is about this attempt, and the dead letter may be about an earlier one.
+func TestOwnerReleasesNoKeyThatADeadLetterHolds(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	lease := b.own()
+	b.letter(1)
+	before, events := b.row(), len(b.events())
+	if b.release(lease) {
+		t.Fatal("released")
+	}
+	b.unchanged("held", Passage{}, before, events)
+	if got := refusedBy(t, b.tryRolledBack(move(nil), string(FailedRetryableStatus))); got != "idempotency_keys_dead_lettered_stay" {
+		t.Fatalf("the database refuses it by %q", got)
+	}
+	b.exec("ALTER TABLE dead_letters DISABLE TRIGGER dead_letters_resolved_once")
+	b.exec("UPDATE dead_letters SET subject = gen_random_uuid()") // another payment's
+	if !b.release(lease) {
+		t.Fatal("held by a dead letter about another payment")
+	}
+}
+
+// A decline does not pass while a dead letter says that money moved. Everything else does.
+func TestOwnerTellsNobodyOfADeclineBesideMovedMoney(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	lease := b.own()
+	b.letter(1)
+	b.exec(`ALTER TABLE dead_letters DISABLE TRIGGER ALL`)
+	declined := answer("declined")
+	declined.Status = 402
+	// tries completes the key, and undoes it.
+	tries := func(unlessCharged bool, r Response) (out Passage, err error) {
+		tx, err := b.pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback(context.Background())
+		err = postgres.SendTx(t.Context(), tx, newBatch(func(q *batchOf) { b.keys.QueueComplete(q, lease, unlessCharged, r, &out) }))
+		return out, err
+	}
+	for evidence, passes := range map[string]bool{
+		`{"record": {"status": "succeeded"}}`: false, `{"answer": {"status": "succeeded"}}`: false,
+		`{"record": {"status": "declined"}}`: true, `{}`: true,
+	} {
+		b.exec("UPDATE dead_letters SET evidence = $1::jsonb", evidence)
+		if out, err := tries(true, declined); err != nil || out.Through != passes {
+			t.Errorf("%s: a decline passes: %v (%v)", evidence, out.Through, err)
+		}
+		if out, err := tries(false, answer("paid")); err != nil || !out.Through {
+			t.Errorf("%s: a success does not pass (%v)", evidence, err)
+		}
+		// The statement may have looked before the dead letter was there. The trigger looks again.
+		if _, err := tries(false, declined); (err == nil) != passes {
+			t.Errorf("%s: the database lets it pass: %v", evidence, err)
 		}
 	}
 }
