@@ -3,6 +3,7 @@ package payments
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -12,6 +13,52 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 )
+
+// Seen is all that judge may know of a key and of the movement that the evidence is about, as of one moment of the database. A Seen is a value: a
+// caller that learns more makes a new one.
+type Seen struct {
+	// Status is of the key's row: "" where there is no row.
+	Status idempotency.Status
+	// Key is the execution that the key's row belongs to now.
+	Key idempotency.Execution
+	// Own is the execution that the movement belongs to. Its Subject is zero for evidence about no movement of ours.
+	Own    idempotency.Execution
+	Tenant string
+	// Account is the tenant's account at the PSP.
+	Account string
+	// Asked is what was asked of the PSP: it reads a record as the verdict on that.
+	Asked Asked
+	// Row is what the movement's own row says.
+	Row verdict
+
+	// At is the moment: what the PSP says later is judged by it.
+	At time.Time
+	// GraceLeft is the rest of the grace period. "Not found" is proof when it is not positive.
+	GraceLeft time.Duration
+	// MemoryOver: the PSP may have forgotten the key.
+	MemoryOver bool
+	// Failures is how many lookups in a row have had no answer.
+	Failures int32
+	// Held: an open dead letter about this execution keeps the key from its release.
+	Held bool
+	// OtherHeld names an open dead letter that holds the key beside the one that a decision is about; "" if there is none.
+	OtherHeld string
+	// Charged: an open dead letter about this execution holds a record by which money moved.
+	Charged bool
+
+	// IDTaken: the step that was judged from this very Seen was refused, since the PSP's id belongs to another row of ours.
+	IDTaken bool
+	// ShareGone: it was refused, since other refunds hold this one's share of the payment.
+	ShareGone bool
+
+	// Letter is what a decision is about.
+	Letter *LetterSeen
+}
+
+// Asked is what was asked of the PSP under a key: a gateway.Charge or a gateway.Refund.
+type Asked interface {
+	Judge(r gateway.Record) gateway.Outcome
+}
 
 // Source is who brings evidence. It is the actor in the key's timeline.
 type Source string
