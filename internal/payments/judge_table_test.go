@@ -1,0 +1,298 @@
+package payments
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+)
+
+// The table of docs/reconciliation.md is what judge says, row by row: -update writes it. A reader of the page reads the code.
+
+// tableRow is one row: a piece of evidence, and one Seen that stands for what the second column says.
+type tableRow struct {
+	evidence, key string
+	e             Evidence
+	seen          Seen
+}
+
+// keyed gives a Seen of our own key.
+func keyIs(status idempotency.Status, row verdict, more ...func(*Seen)) Seen {
+	s := seenWith(status, true, row, 0)
+	for _, m := range more {
+		m(&s)
+	}
+	return s
+}
+
+func processing() verdict { return verdict{status: Processing} }
+func neverRun() verdict   { return verdict{status: Failed} }
+func paidAs(id string) verdict {
+	return verdict{status: Success, pspID: id}
+}
+func refusedAs(id string) verdict { return verdict{status: Refused, pspID: id, code: "no_money"} }
+
+func isHeld(s *Seen)    { s.Held = true }
+func isCharged(s *Seen) { s.Held, s.Charged = true, true }
+func isTaken(s *Seen)   { s.IDTaken = true }
+func isGone(s *Seen)    { s.ShareGone = true }
+func inGrace(s *Seen)   { s.GraceLeft = 30 * time.Second }
+func isOld(s *Seen)     { s.MemoryOver = true }
+func isSpent(s *Seen)   { s.Failures = 3 }
+func otherHolds(s *Seen) {
+	s.OtherHeld = "another"
+}
+
+func sayRecord(source Source, id, status string, amount int64) Evidence {
+	return Record{Source: source, Record: recordOfOwn(id, status, amount)}
+}
+
+// tables are the sections of the page.
+func tables() []struct {
+	title string
+	rows  []tableRow
+} {
+	inProgress, unknown := keyIs(idempotency.InProgressStatus, processing()), keyIs(idempotency.UnknownStatus, processing())
+	mine := func(o gateway.Outcome) Reply { return Reply{Attempt: 2, Outcome: o} }
+	earlier := func(o gateway.Outcome) Reply { return Reply{Attempt: 1, Outcome: o} }
+	contradiction := gateway.Indeterminate{Reason: "answer has another amount", Contradiction: true, ID: "psp_2", Evidence: []byte(`{}`)}
+	ok, no := gateway.Succeeded{ID: "psp_1"}, gateway.Declined{ID: "psp_1", Code: "no_money"}
+	over := func(row verdict) Seen { return keyIs(idempotency.ExpiredStatus, row) }
+	done := func(row verdict, more ...func(*Seen)) Seen { return keyIs(idempotency.CompletedStatus, row, more...) }
+	charged, other := sayRecord(SourceWebhook, "psp_1", "succeeded", 12000), sayRecord(SourceWebhook, "psp_1", "succeeded", 1)
+	declined := sayRecord(SourceWebhook, "psp_1", "declined", 12000)
+	elsewhere := recordOfOwn("psp_1", "succeeded", 12000)
+	elsewhere.Account = "globex"
+	nobody := Seen{}
+	decide := func(a deadletters.Action, answer gateway.Lookup) Decision {
+		return Decision{Action: a, Version: 1, Answer: answer}
+	}
+	has := func(status string, amount int64) gateway.Lookup {
+		return gateway.Found{Records: []gateway.Record{recordOfOwn("psp_1", status, amount)}}
+	}
+	line := func(kind BreakKind, ours Status) Break {
+		return Break{
+			Kind: kind, Account: "acme", Object: gateway.ChargeObject, PSPID: "psp_1", Reference: PaymentID(ownSubject).String(),
+			Theirs: &Side{AmountMinor: 12000, Currency: "USD"}, Ours: &Side{AmountMinor: 12000, Currency: "USD", Status: string(ours)},
+		}
+	}
+	ofOther := line(BreakMissingHere, "")
+	ofOther.OtherTenant = true
+	return []struct {
+		title string
+		rows  []tableRow
+	}{
+		{"The request's own reply, while the key waits for it", []tableRow{
+			{"charged", "in progress", mine(ok), inProgress},
+			{"declined", "in progress", mine(no), inProgress},
+			{"declined", "in progress, and an open dead letter says that money moved", mine(no), keyIs(idempotency.InProgressStatus, processing(), isCharged)},
+			{"never sent", "in progress", mine(gateway.NotExecuted{Reason: "no connection"}), inProgress},
+			{"never sent", "in progress, and a dead letter holds the key", mine(gateway.NotExecuted{Reason: "no connection"}), keyIs(idempotency.InProgressStatus, processing(), isHeld)},
+			{"no answer, a 500, garbage", "in progress", mine(gateway.Indeterminate{Reason: "no answer in time"}), inProgress},
+			{"something else than was asked", "in progress", mine(contradiction), inProgress},
+			{"charged, under an id that another payment has", "in progress", mine(ok), keyIs(idempotency.InProgressStatus, processing(), isTaken)},
+			{"declined, under an id that another payment has", "in progress", mine(no), keyIs(idempotency.InProgressStatus, processing(), isTaken)},
+		}},
+		{"The request's own reply, when others have acted on its key", []tableRow{
+			{"charged", "unknown, of its attempt", mine(ok), unknown},
+			{"charged", "released", earlier(ok), keyIs(idempotency.FailedRetryableStatus, neverRun())},
+			{"charged", "in progress or unknown, of a later attempt", earlier(ok), unknown},
+			{"declined, never sent, or no answer", "any", mine(no), unknown},
+			{"something else than was asked", "unknown", mine(contradiction), unknown},
+			{"something else than was asked", "completed", mine(contradiction), done(paidAs("psp_1"))},
+			{"something else than was asked", "expired, taken again or deleted; the payment failed", mine(contradiction), over(neverRun())},
+		}},
+		{"A record, by webhook, lookup, scan, statement, or an operator's retry", []tableRow{
+			{"charged, and nothing of ours asked for it", "", charged, nobody},
+			{"declined, and nothing of ours asked for it", "", declined, nobody},
+			{"charged, under another tenant's account", "any", Record{Source: SourceWebhook, Record: elsewhere}, inProgress},
+			{"charged as asked", "in progress", charged, inProgress},
+			{"charged as asked", "unknown", charged, unknown},
+			{"charged as asked", "released", charged, keyIs(idempotency.FailedRetryableStatus, neverRun())},
+			{"declined as asked", "in progress, unknown or released", declined, unknown},
+			{"declined as asked", "one of these, and an open dead letter says that money moved", declined, keyIs(idempotency.UnknownStatus, processing(), isCharged)},
+			{"charged under an id that another payment has", "one of these", charged, keyIs(idempotency.UnknownStatus, processing(), isTaken)},
+			{"declined under an id that another payment has", "one of these", declined, keyIs(idempotency.UnknownStatus, processing(), isTaken)},
+			{"a refund whose share of the payment another one has", "released", charged, keyIs(idempotency.FailedRetryableStatus, neverRun(), isGone)},
+			{"something else than was asked", "one of these", other, unknown},
+			{"found by a lookup: something else than was asked", "unknown", sayRecord(SourceLookup, "psp_1", "succeeded", 1), unknown},
+			{"found by the scan", "in progress, or unknown within the grace period", sayRecord(SourceScan, "psp_1", "succeeded", 12000), keyIs(idempotency.UnknownStatus, processing(), inGrace)},
+			{"as we know", "completed", sayRecord(SourceScan, "psp_1", "succeeded", 12000), done(paidAs("psp_1"))},
+			{"as we know, by webhook", "completed", charged, done(paidAs("psp_1"))},
+			{"charged", "completed, and an operator has vouched for it without an id", sayRecord(SourceScan, "psp_1", "succeeded", 12000), done(paidAs(OperatorPSPID + "42"))},
+			{"charged under another id", "completed as a success", sayRecord(SourceWebhook, "psp_2", "succeeded", 12000), done(paidAs("psp_1"))},
+			{"declined", "completed as a success", declined, done(paidAs("psp_1"))},
+			{"charged", "completed as a decline", charged, done(refusedAs("psp_9"))},
+			{"something else than was asked", "completed", other, done(paidAs("psp_1"))},
+			{"declined under another id", "completed as a decline", sayRecord(SourceWebhook, "psp_2", "declined", 12000), done(refusedAs("psp_1"))},
+			{"charged", "expired, taken again or deleted; the payment failed", charged, over(neverRun())},
+			{"declined", "expired, taken again or deleted; the payment failed", declined, over(neverRun())},
+			{"charged under another id", "expired, taken again or deleted; the payment succeeded", sayRecord(SourceWebhook, "psp_2", "succeeded", 12000), over(paidAs("psp_1"))},
+		}},
+		{"A lookup without a record", []tableRow{
+			{"nothing", "unknown, within the grace period", Nothing{}, keyIs(idempotency.UnknownStatus, processing(), inGrace)},
+			{"nothing", "unknown, and a dead letter holds the key", Nothing{}, keyIs(idempotency.UnknownStatus, processing(), isHeld)},
+			{"nothing", "unknown, and older than the PSP's memory", Nothing{}, keyIs(idempotency.UnknownStatus, processing(), isOld)},
+			{"nothing", "unknown", Nothing{}, unknown},
+			{"not asked: we had no place", "unknown", NoAnswer{NotAsked: true}, unknown},
+			{"no answer", "unknown, and a dead letter holds the key", NoAnswer{}, keyIs(idempotency.UnknownStatus, processing(), isHeld)},
+			{"no answer", "unknown", NoAnswer{}, unknown},
+			{"no answer, and the budget is spent", "unknown", NoAnswer{}, keyIs(idempotency.UnknownStatus, processing(), isSpent)},
+		}},
+		{"An operator's decision about a dead letter", []tableRow{
+			{"`executed` or `not_executed`", "not unknown, or gone", decide(deadletters.Executed, nil), done(paidAs("psp_1"))},
+			{"`executed`; the PSP has it as charged", "unknown", decide(deadletters.Executed, has("succeeded", 1)), unknown},
+			{"`executed`; the PSP has declined it", "unknown", decide(deadletters.Executed, has("declined", 12000)), unknown},
+			{"`executed`; the PSP has nothing, or does not answer", "unknown", decide(deadletters.Executed, gateway.NotFound{}), unknown},
+			{"`executed`, under an id that another payment has", "unknown", Decision{Action: deadletters.Executed, Version: 1, PSPID: "psp_9", Answer: gateway.NotFound{}}, keyIs(idempotency.UnknownStatus, processing(), isTaken)},
+			{"`not_executed`; the PSP has a record of it", "unknown", decide(deadletters.NotExecuted, has("declined", 12000)), unknown},
+			{"`not_executed`; the PSP does not answer", "unknown", decide(deadletters.NotExecuted, gateway.LookupFailed{}), unknown},
+			{"`not_executed`; the PSP has nothing", "unknown, within the grace period", decide(deadletters.NotExecuted, gateway.NotFound{}), keyIs(idempotency.UnknownStatus, processing(), inGrace)},
+			{"`not_executed`; the PSP has nothing", "unknown, and another dead letter holds the key", decide(deadletters.NotExecuted, gateway.NotFound{}), keyIs(idempotency.UnknownStatus, processing(), otherHolds)},
+			{"`not_executed`; the PSP has nothing", "unknown", decide(deadletters.NotExecuted, gateway.NotFound{}), unknown},
+			{"`retry`", "unknown", decide(deadletters.Retry, nil), unknown},
+			{"`retry`", "in progress", decide(deadletters.Retry, nil), inProgress},
+			{"`retry` of a dead letter with a record", "neither", decide(deadletters.Retry, nil), done(paidAs("psp_1"), func(s *Seen) { s.Letter.Record = []byte(`{}`) })},
+			{"`retry` of a dead letter about a job or a webhook", "any", decide(deadletters.Retry, nil), done(paidAs("psp_1"), func(s *Seen) {
+				s.Letter.Kind, s.Letter.EventID = deadletters.WebhookUnmatched, "evt_1"
+			})},
+			{"`dismiss`", "in progress, or unknown and held by no other dead letter", decide(deadletters.Dismiss, nil), unknown},
+			{"`dismiss`", "else", decide(deadletters.Dismiss, nil), done(paidAs("psp_1"))},
+		}},
+		{"A line of the PSP's statement", []tableRow{
+			{"charged, and nothing of ours asked for it", "", line(BreakMissingHere, ""), nobody},
+			{"charged, for another tenant's payment", "", ofOther, nobody},
+			{"charged", "the payment is processing", line(BreakStatus, Processing), unknown},
+			{"charged", "the payment failed, and its key is released", line(BreakStatus, Failed), keyIs(idempotency.FailedRetryableStatus, neverRun())},
+			{"charged", "the payment failed, and its key is gone", line(BreakStatus, Failed), over(neverRun())},
+			{"charged", "declined", line(BreakStatus, Refused), done(refusedAs("psp_9"))},
+			{"declined", "succeeded", line(BreakStatus, Success), done(paidAs("psp_1"))},
+			{"a further charge, or an id that is listed twice", "any", line(BreakDuplicate, Success), done(paidAs("psp_9"))},
+			{"under another id or reference than we know", "succeeded", line(BreakPSPID, Success), done(paidAs("psp_9"))},
+			{"not listed", "succeeded", line(BreakMissingThere, Success), done(paidAs("psp_1"))},
+			{"another amount or currency", "any", line("amount", Success), done(paidAs("psp_1"))},
+		}},
+	}
+}
+
+// inWords tells a step as the table does.
+func inWords(s Seen, step Step) string {
+	var words []string
+	switch {
+	case step.Refuse != nil:
+		return "refused: `" + string(step.Refuse.Ground) + "`"
+	case step.To == idempotency.CompletedStatus && step.Verdict.status == Refused:
+		words = append(words, "→ `completed`, with the 402"+without(step.Verdict.pspID == "", ", and without the id"))
+	case step.To == idempotency.CompletedStatus:
+		words = append(words, "→ `completed`, with the 201"+without(strings.HasPrefix(step.Verdict.pspID, OperatorPSPID), ", as `operator:<dead letter>`"))
+	case step.To != "":
+		words = append(words, "→ `"+string(step.To)+"`")
+	case step.LeftAlone:
+		words = append(words, "left to those who are at work on it")
+	case step.Named != "":
+		words = append(words, "the row takes the PSP's id")
+	}
+	if step.Open != nil {
+		words = append(words, "dead letter `"+string(step.Open.Kind)+"`, "+names(s, *step.Open))
+	}
+	if step.Note != nil && step.To == "" && step.AskAgain == nil {
+		words = append(words, "a line in the timeline")
+	}
+	if step.AskAgain != nil {
+		words = append(words, "asked again "+when(*step.AskAgain))
+	}
+	switch {
+	case step.Again != nil && step.Again.Record != nil:
+		words = append(words, "the record is judged again")
+	case step.Again != nil:
+		words = append(words, "it is processed again")
+	}
+	if len(words) == 0 {
+		return "nothing"
+	}
+	return strings.Join(words, "; ")
+}
+
+func without(is bool, words string) string {
+	if is {
+		return words
+	}
+	return ""
+}
+
+// names says how a finding is named: one open dead letter for each name.
+func names(s Seen, c Case) string {
+	key := c.AboutKey && strings.HasPrefix(c.Finding, s.about().KeyFinding(s.Own.Subject))
+	switch record := strings.Contains(c.Finding, "record "); {
+	case key && record:
+		return "one for each key and record"
+	case key:
+		return "one for each key"
+	case record && c.AboutKey:
+		return "one for each record, holds the key"
+	case record:
+		return "one for each record"
+	}
+	return "one for each payment, holds the key"
+}
+
+func when(wait Wait) string {
+	p := asksAgain()
+	switch wait.After {
+	case 0:
+		return "at once"
+	case p.Recheck:
+		return "after `LOOKUP_RECHECK`"
+	case p.Base:
+		if wait.Failures == 0 {
+			return "after `LOOKUP_BASE`, less up to a half"
+		}
+		return "after `LOOKUP_BASE`, doubled by each failure in a row up to `LOOKUP_CAP`, less up to a half"
+	case 30 * time.Second:
+		return "when the grace period is over, and after `LOOKUP_CAP` at the latest"
+	}
+	return fmt.Sprintf("after %v", wait.After)
+}
+
+const (
+	tableBegins = "<!-- The tables are written by the tests of package payments: go test ./internal/payments -run TestTables -update -->\n"
+	tableEnds   = "<!-- End of the tables. -->\n"
+)
+
+func TestTablesOfThePageAreWhatJudgeSays(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for _, table := range tables() {
+		fmt.Fprintf(&b, "\n### %s\n\n| evidence | the key | what it does |\n|---|---|---|\n", table.title)
+		for _, r := range table.rows {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", r.evidence, r.key, inWords(r.seen, judge(asksAgain(), r.seen, r.e)))
+		}
+	}
+	b.WriteString("\n")
+	path := filepath.Join("..", "..", "docs", "reconciliation.md")
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(page), tableBegins)
+	_, after, ended := strings.Cut(rest, tableEnds)
+	if !found || !ended {
+		t.Fatalf("%s has no place for the tables", path)
+	}
+	want := before + tableBegins + b.String() + tableEnds + after
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil { //nolint:gosec // a page of the repository
+			t.Fatal(err)
+		}
+		return
+	}
+	if want != string(page) {
+		t.Errorf("the tables of %s are not what judge says: -update writes them", path)
+	}
+}
