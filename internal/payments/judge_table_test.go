@@ -53,131 +53,173 @@ func sayRecord(source Source, id, status string, amount int64) Evidence {
 	return Record{Source: source, Record: recordOfOwn(id, status, amount)}
 }
 
-// tables are the sections of the page.
-func tables() []struct {
+// section is one table of the page.
+type section struct {
 	title string
 	rows  []tableRow
-} {
-	inProgress, unknown := keyIs(idempotency.InProgressStatus, processing()), keyIs(idempotency.UnknownStatus, processing())
-	mine := func(o gateway.Outcome) Reply { return Reply{Attempt: 2, Outcome: o} }
-	earlier := func(o gateway.Outcome) Reply { return Reply{Attempt: 1, Outcome: o} }
-	contradiction := gateway.Indeterminate{Reason: "answer has another amount", Contradiction: true, ID: "psp_2", Evidence: []byte(`{}`)}
-	ok, no := gateway.Succeeded{ID: "psp_1"}, gateway.Declined{ID: "psp_1", Code: "no_money"}
-	over := func(row verdict) Seen { return keyIs(idempotency.ExpiredStatus, row) }
-	done := func(row verdict, more ...func(*Seen)) Seen { return keyIs(idempotency.CompletedStatus, row, more...) }
+}
+
+// tables are the sections of the page.
+func tables() []section {
+	return []section{
+		{"The request's own reply, while the key waits for it", ownReplies()},
+		{"The request's own reply, when others have acted on its key", lateReplies()},
+		{"A record, by webhook, lookup, scan, statement, or an operator's retry", recordRows()},
+		{"A lookup without a record", lookupRows()},
+		{"An operator's decision about a dead letter", decisionRows()},
+		{"A line of the PSP's statement", statementRows()},
+	}
+}
+
+func anInProgress() Seen              { return keyIs(idempotency.InProgressStatus, processing()) }
+func anUnknown() Seen                 { return keyIs(idempotency.UnknownStatus, processing()) }
+func mine(o gateway.Outcome) Reply    { return Reply{Attempt: 2, Outcome: o} }
+func earlier(o gateway.Outcome) Reply { return Reply{Attempt: 1, Outcome: o} }
+func goneFrom(row verdict) Seen       { return keyIs(idempotency.ExpiredStatus, row) }
+func done(row verdict, more ...func(*Seen)) Seen {
+	return keyIs(idempotency.CompletedStatus, row, more...)
+}
+func yes() gateway.Succeeded { return gateway.Succeeded{ID: "psp_1"} }
+func no() gateway.Declined   { return gateway.Declined{ID: "psp_1", Code: "no_money"} }
+
+func contradicting() gateway.Indeterminate {
+	return gateway.Indeterminate{Reason: "answer has another amount", Contradiction: true, ID: "psp_2", Evidence: []byte(`{}`)}
+}
+
+func underAnotherAccount() Evidence {
+	r := recordOfOwn("psp_1", "succeeded", 12000)
+	r.Account = "globex"
+	return Record{Source: SourceWebhook, Record: r}
+}
+
+func decideOn(a deadletters.Action, answer gateway.Lookup) Decision {
+	return Decision{Action: a, Version: 1, Answer: answer}
+}
+
+func pspHas(status string, amount int64) gateway.Lookup {
+	return gateway.Found{Records: []gateway.Record{recordOfOwn("psp_1", status, amount)}}
+}
+
+func aLine(kind BreakKind, ours Status) Break {
+	return Break{
+		Kind: kind, Account: "acme", Object: gateway.ChargeObject, PSPID: "psp_1", Reference: PaymentID(ownSubject).String(),
+		Theirs: &Side{AmountMinor: 12000, Currency: "USD"}, Ours: &Side{AmountMinor: 12000, Currency: "USD", Status: string(ours)},
+	}
+}
+
+func lineOfOther() Break {
+	b := aLine(BreakMissingHere, "")
+	b.OtherTenant = true
+	return b
+}
+
+func ownReplies() []tableRow {
+	return []tableRow{
+		{"charged", "in progress", mine(yes()), anInProgress()},
+		{"declined", "in progress", mine(no()), anInProgress()},
+		{"declined", "in progress, and an open dead letter says that money moved", mine(no()), keyIs(idempotency.InProgressStatus, processing(), isCharged)},
+		{"never sent", "in progress", mine(gateway.NotExecuted{Reason: "no connection"}), anInProgress()},
+		{"never sent", "in progress, and a dead letter holds the key", mine(gateway.NotExecuted{Reason: "no connection"}), keyIs(idempotency.InProgressStatus, processing(), isHeld)},
+		{"no answer, a 500, garbage", "in progress", mine(gateway.Indeterminate{Reason: "no answer in time"}), anInProgress()},
+		{"something else than was asked", "in progress", mine(contradicting()), anInProgress()},
+		{"charged, under an id that another payment has", "in progress", mine(yes()), keyIs(idempotency.InProgressStatus, processing(), isTaken)},
+		{"declined, under an id that another payment has", "in progress", mine(no()), keyIs(idempotency.InProgressStatus, processing(), isTaken)},
+	}
+}
+
+func lateReplies() []tableRow {
+	return []tableRow{
+		{"charged", "unknown, of its attempt", mine(yes()), anUnknown()},
+		{"charged", "released", earlier(yes()), keyIs(idempotency.FailedRetryableStatus, neverRun())},
+		{"charged", "in progress or unknown, of a later attempt", earlier(yes()), anUnknown()},
+		{"declined, never sent, or no answer", "any", mine(no()), anUnknown()},
+		{"something else than was asked", "unknown", mine(contradicting()), anUnknown()},
+		{"something else than was asked", "completed", mine(contradicting()), done(paidAs("psp_1"))},
+		{"something else than was asked", "expired, taken again or deleted; the payment failed", mine(contradicting()), goneFrom(neverRun())},
+	}
+}
+
+func recordRows() []tableRow {
 	charged, other := sayRecord(SourceWebhook, "psp_1", "succeeded", 12000), sayRecord(SourceWebhook, "psp_1", "succeeded", 1)
 	declined := sayRecord(SourceWebhook, "psp_1", "declined", 12000)
-	elsewhere := recordOfOwn("psp_1", "succeeded", 12000)
-	elsewhere.Account = "globex"
-	nobody := Seen{}
-	decide := func(a deadletters.Action, answer gateway.Lookup) Decision {
-		return Decision{Action: a, Version: 1, Answer: answer}
+	return []tableRow{
+		{"charged, and nothing of ours asked for it", "", charged, Seen{}},
+		{"declined, and nothing of ours asked for it", "", declined, Seen{}},
+		{"charged, under another tenant's account", "any", underAnotherAccount(), anInProgress()},
+		{"charged as asked", "in progress", charged, anInProgress()},
+		{"charged as asked", "unknown", charged, anUnknown()},
+		{"charged as asked", "released", charged, keyIs(idempotency.FailedRetryableStatus, neverRun())},
+		{"declined as asked", "in progress, unknown or released", declined, anUnknown()},
+		{"declined as asked", "one of these, and an open dead letter says that money moved", declined, keyIs(idempotency.UnknownStatus, processing(), isCharged)},
+		{"charged under an id that another payment has", "one of these", charged, keyIs(idempotency.UnknownStatus, processing(), isTaken)},
+		{"declined under an id that another payment has", "one of these", declined, keyIs(idempotency.UnknownStatus, processing(), isTaken)},
+		{"a refund whose share of the payment another one has", "released", charged, keyIs(idempotency.FailedRetryableStatus, neverRun(), isGone)},
+		{"something else than was asked", "one of these", other, anUnknown()},
+		{"found by a lookup: something else than was asked", "unknown", sayRecord(SourceLookup, "psp_1", "succeeded", 1), anUnknown()},
+		{"found by the scan", "in progress, or unknown within the grace period", sayRecord(SourceScan, "psp_1", "succeeded", 12000), keyIs(idempotency.UnknownStatus, processing(), inGrace)},
+		{"as we know", "completed", sayRecord(SourceScan, "psp_1", "succeeded", 12000), done(paidAs("psp_1"))},
+		{"as we know, by webhook", "completed", charged, done(paidAs("psp_1"))},
+		{"charged", "completed, and an operator has vouched for it without an id", sayRecord(SourceScan, "psp_1", "succeeded", 12000), done(paidAs(OperatorPSPID + "42"))},
+		{"charged under another id", "completed as a success", sayRecord(SourceWebhook, "psp_2", "succeeded", 12000), done(paidAs("psp_1"))},
+		{"declined", "completed as a success", declined, done(paidAs("psp_1"))},
+		{"charged", "completed as a decline", charged, done(refusedAs("psp_9"))},
+		{"something else than was asked", "completed", other, done(paidAs("psp_1"))},
+		{"declined under another id", "completed as a decline", sayRecord(SourceWebhook, "psp_2", "declined", 12000), done(refusedAs("psp_1"))},
+		{"charged", "expired, taken again or deleted; the payment failed", charged, goneFrom(neverRun())},
+		{"declined", "expired, taken again or deleted; the payment failed", declined, goneFrom(neverRun())},
+		{"charged under another id", "expired, taken again or deleted; the payment succeeded", sayRecord(SourceWebhook, "psp_2", "succeeded", 12000), goneFrom(paidAs("psp_1"))},
 	}
-	has := func(status string, amount int64) gateway.Lookup {
-		return gateway.Found{Records: []gateway.Record{recordOfOwn("psp_1", status, amount)}}
+}
+
+func lookupRows() []tableRow {
+	return []tableRow{
+		{"nothing", "unknown, within the grace period", Nothing{}, keyIs(idempotency.UnknownStatus, processing(), inGrace)},
+		{"nothing", "unknown, and a dead letter holds the key", Nothing{}, keyIs(idempotency.UnknownStatus, processing(), isHeld)},
+		{"nothing", "unknown, and older than the PSP's memory", Nothing{}, keyIs(idempotency.UnknownStatus, processing(), isOld)},
+		{"nothing", "unknown", Nothing{}, anUnknown()},
+		{"not asked: we had no place", "unknown", NoAnswer{NotAsked: true}, anUnknown()},
+		{"no answer", "unknown, and a dead letter holds the key", NoAnswer{}, keyIs(idempotency.UnknownStatus, processing(), isHeld)},
+		{"no answer", "unknown", NoAnswer{}, anUnknown()},
+		{"no answer, and the budget is spent", "unknown", NoAnswer{}, keyIs(idempotency.UnknownStatus, processing(), isSpent)},
 	}
-	line := func(kind BreakKind, ours Status) Break {
-		return Break{
-			Kind: kind, Account: "acme", Object: gateway.ChargeObject, PSPID: "psp_1", Reference: PaymentID(ownSubject).String(),
-			Theirs: &Side{AmountMinor: 12000, Currency: "USD"}, Ours: &Side{AmountMinor: 12000, Currency: "USD", Status: string(ours)},
-		}
+}
+
+func decisionRows() []tableRow {
+	return []tableRow{
+		{"`executed` or `not_executed`", "not unknown, or gone", decideOn(deadletters.Executed, nil), done(paidAs("psp_1"))},
+		{"`executed`; the PSP has it as charged", "unknown", decideOn(deadletters.Executed, pspHas("succeeded", 1)), anUnknown()},
+		{"`executed`; the PSP has declined it", "unknown", decideOn(deadletters.Executed, pspHas("declined", 12000)), anUnknown()},
+		{"`executed`; the PSP has nothing, or does not answer", "unknown", decideOn(deadletters.Executed, gateway.NotFound{}), anUnknown()},
+		{"`executed`, under an id that another payment has", "unknown", Decision{Action: deadletters.Executed, Version: 1, PSPID: "psp_9", Answer: gateway.NotFound{}}, keyIs(idempotency.UnknownStatus, processing(), isTaken)},
+		{"`not_executed`; the PSP has a record of it", "unknown", decideOn(deadletters.NotExecuted, pspHas("declined", 12000)), anUnknown()},
+		{"`not_executed`; the PSP does not answer", "unknown", decideOn(deadletters.NotExecuted, gateway.LookupFailed{}), anUnknown()},
+		{"`not_executed`; the PSP has nothing", "unknown, within the grace period", decideOn(deadletters.NotExecuted, gateway.NotFound{}), keyIs(idempotency.UnknownStatus, processing(), inGrace)},
+		{"`not_executed`; the PSP has nothing", "unknown, and another dead letter holds the key", decideOn(deadletters.NotExecuted, gateway.NotFound{}), keyIs(idempotency.UnknownStatus, processing(), otherHolds)},
+		{"`not_executed`; the PSP has nothing", "unknown", decideOn(deadletters.NotExecuted, gateway.NotFound{}), anUnknown()},
+		{"`retry`", "unknown", decideOn(deadletters.Retry, nil), anUnknown()},
+		{"`retry`", "in progress", decideOn(deadletters.Retry, nil), anInProgress()},
+		{"`retry` of a dead letter with a record", "neither", decideOn(deadletters.Retry, nil), done(paidAs("psp_1"), func(s *Seen) { s.Letter.Record = []byte(`{}`) })},
+		{"`retry` of a dead letter about a job or a webhook", "any", decideOn(deadletters.Retry, nil), done(paidAs("psp_1"), func(s *Seen) {
+			s.Letter.Kind, s.Letter.EventID = deadletters.WebhookUnmatched, "evt_1"
+		})},
+		{"`dismiss`", "in progress, or unknown and held by no other dead letter", decideOn(deadletters.Dismiss, nil), anUnknown()},
+		{"`dismiss`", "else", decideOn(deadletters.Dismiss, nil), done(paidAs("psp_1"))},
 	}
-	ofOther := line(BreakMissingHere, "")
-	ofOther.OtherTenant = true
-	return []struct {
-		title string
-		rows  []tableRow
-	}{
-		{"The request's own reply, while the key waits for it", []tableRow{
-			{"charged", "in progress", mine(ok), inProgress},
-			{"declined", "in progress", mine(no), inProgress},
-			{"declined", "in progress, and an open dead letter says that money moved", mine(no), keyIs(idempotency.InProgressStatus, processing(), isCharged)},
-			{"never sent", "in progress", mine(gateway.NotExecuted{Reason: "no connection"}), inProgress},
-			{"never sent", "in progress, and a dead letter holds the key", mine(gateway.NotExecuted{Reason: "no connection"}), keyIs(idempotency.InProgressStatus, processing(), isHeld)},
-			{"no answer, a 500, garbage", "in progress", mine(gateway.Indeterminate{Reason: "no answer in time"}), inProgress},
-			{"something else than was asked", "in progress", mine(contradiction), inProgress},
-			{"charged, under an id that another payment has", "in progress", mine(ok), keyIs(idempotency.InProgressStatus, processing(), isTaken)},
-			{"declined, under an id that another payment has", "in progress", mine(no), keyIs(idempotency.InProgressStatus, processing(), isTaken)},
-		}},
-		{"The request's own reply, when others have acted on its key", []tableRow{
-			{"charged", "unknown, of its attempt", mine(ok), unknown},
-			{"charged", "released", earlier(ok), keyIs(idempotency.FailedRetryableStatus, neverRun())},
-			{"charged", "in progress or unknown, of a later attempt", earlier(ok), unknown},
-			{"declined, never sent, or no answer", "any", mine(no), unknown},
-			{"something else than was asked", "unknown", mine(contradiction), unknown},
-			{"something else than was asked", "completed", mine(contradiction), done(paidAs("psp_1"))},
-			{"something else than was asked", "expired, taken again or deleted; the payment failed", mine(contradiction), over(neverRun())},
-		}},
-		{"A record, by webhook, lookup, scan, statement, or an operator's retry", []tableRow{
-			{"charged, and nothing of ours asked for it", "", charged, nobody},
-			{"declined, and nothing of ours asked for it", "", declined, nobody},
-			{"charged, under another tenant's account", "any", Record{Source: SourceWebhook, Record: elsewhere}, inProgress},
-			{"charged as asked", "in progress", charged, inProgress},
-			{"charged as asked", "unknown", charged, unknown},
-			{"charged as asked", "released", charged, keyIs(idempotency.FailedRetryableStatus, neverRun())},
-			{"declined as asked", "in progress, unknown or released", declined, unknown},
-			{"declined as asked", "one of these, and an open dead letter says that money moved", declined, keyIs(idempotency.UnknownStatus, processing(), isCharged)},
-			{"charged under an id that another payment has", "one of these", charged, keyIs(idempotency.UnknownStatus, processing(), isTaken)},
-			{"declined under an id that another payment has", "one of these", declined, keyIs(idempotency.UnknownStatus, processing(), isTaken)},
-			{"a refund whose share of the payment another one has", "released", charged, keyIs(idempotency.FailedRetryableStatus, neverRun(), isGone)},
-			{"something else than was asked", "one of these", other, unknown},
-			{"found by a lookup: something else than was asked", "unknown", sayRecord(SourceLookup, "psp_1", "succeeded", 1), unknown},
-			{"found by the scan", "in progress, or unknown within the grace period", sayRecord(SourceScan, "psp_1", "succeeded", 12000), keyIs(idempotency.UnknownStatus, processing(), inGrace)},
-			{"as we know", "completed", sayRecord(SourceScan, "psp_1", "succeeded", 12000), done(paidAs("psp_1"))},
-			{"as we know, by webhook", "completed", charged, done(paidAs("psp_1"))},
-			{"charged", "completed, and an operator has vouched for it without an id", sayRecord(SourceScan, "psp_1", "succeeded", 12000), done(paidAs(OperatorPSPID + "42"))},
-			{"charged under another id", "completed as a success", sayRecord(SourceWebhook, "psp_2", "succeeded", 12000), done(paidAs("psp_1"))},
-			{"declined", "completed as a success", declined, done(paidAs("psp_1"))},
-			{"charged", "completed as a decline", charged, done(refusedAs("psp_9"))},
-			{"something else than was asked", "completed", other, done(paidAs("psp_1"))},
-			{"declined under another id", "completed as a decline", sayRecord(SourceWebhook, "psp_2", "declined", 12000), done(refusedAs("psp_1"))},
-			{"charged", "expired, taken again or deleted; the payment failed", charged, over(neverRun())},
-			{"declined", "expired, taken again or deleted; the payment failed", declined, over(neverRun())},
-			{"charged under another id", "expired, taken again or deleted; the payment succeeded", sayRecord(SourceWebhook, "psp_2", "succeeded", 12000), over(paidAs("psp_1"))},
-		}},
-		{"A lookup without a record", []tableRow{
-			{"nothing", "unknown, within the grace period", Nothing{}, keyIs(idempotency.UnknownStatus, processing(), inGrace)},
-			{"nothing", "unknown, and a dead letter holds the key", Nothing{}, keyIs(idempotency.UnknownStatus, processing(), isHeld)},
-			{"nothing", "unknown, and older than the PSP's memory", Nothing{}, keyIs(idempotency.UnknownStatus, processing(), isOld)},
-			{"nothing", "unknown", Nothing{}, unknown},
-			{"not asked: we had no place", "unknown", NoAnswer{NotAsked: true}, unknown},
-			{"no answer", "unknown, and a dead letter holds the key", NoAnswer{}, keyIs(idempotency.UnknownStatus, processing(), isHeld)},
-			{"no answer", "unknown", NoAnswer{}, unknown},
-			{"no answer, and the budget is spent", "unknown", NoAnswer{}, keyIs(idempotency.UnknownStatus, processing(), isSpent)},
-		}},
-		{"An operator's decision about a dead letter", []tableRow{
-			{"`executed` or `not_executed`", "not unknown, or gone", decide(deadletters.Executed, nil), done(paidAs("psp_1"))},
-			{"`executed`; the PSP has it as charged", "unknown", decide(deadletters.Executed, has("succeeded", 1)), unknown},
-			{"`executed`; the PSP has declined it", "unknown", decide(deadletters.Executed, has("declined", 12000)), unknown},
-			{"`executed`; the PSP has nothing, or does not answer", "unknown", decide(deadletters.Executed, gateway.NotFound{}), unknown},
-			{"`executed`, under an id that another payment has", "unknown", Decision{Action: deadletters.Executed, Version: 1, PSPID: "psp_9", Answer: gateway.NotFound{}}, keyIs(idempotency.UnknownStatus, processing(), isTaken)},
-			{"`not_executed`; the PSP has a record of it", "unknown", decide(deadletters.NotExecuted, has("declined", 12000)), unknown},
-			{"`not_executed`; the PSP does not answer", "unknown", decide(deadletters.NotExecuted, gateway.LookupFailed{}), unknown},
-			{"`not_executed`; the PSP has nothing", "unknown, within the grace period", decide(deadletters.NotExecuted, gateway.NotFound{}), keyIs(idempotency.UnknownStatus, processing(), inGrace)},
-			{"`not_executed`; the PSP has nothing", "unknown, and another dead letter holds the key", decide(deadletters.NotExecuted, gateway.NotFound{}), keyIs(idempotency.UnknownStatus, processing(), otherHolds)},
-			{"`not_executed`; the PSP has nothing", "unknown", decide(deadletters.NotExecuted, gateway.NotFound{}), unknown},
-			{"`retry`", "unknown", decide(deadletters.Retry, nil), unknown},
-			{"`retry`", "in progress", decide(deadletters.Retry, nil), inProgress},
-			{"`retry` of a dead letter with a record", "neither", decide(deadletters.Retry, nil), done(paidAs("psp_1"), func(s *Seen) { s.Letter.Record = []byte(`{}`) })},
-			{"`retry` of a dead letter about a job or a webhook", "any", decide(deadletters.Retry, nil), done(paidAs("psp_1"), func(s *Seen) {
-				s.Letter.Kind, s.Letter.EventID = deadletters.WebhookUnmatched, "evt_1"
-			})},
-			{"`dismiss`", "in progress, or unknown and held by no other dead letter", decide(deadletters.Dismiss, nil), unknown},
-			{"`dismiss`", "else", decide(deadletters.Dismiss, nil), done(paidAs("psp_1"))},
-		}},
-		{"A line of the PSP's statement", []tableRow{
-			{"charged, and nothing of ours asked for it", "", line(BreakMissingHere, ""), nobody},
-			{"charged, for another tenant's payment", "", ofOther, nobody},
-			{"charged", "the payment is processing", line(BreakStatus, Processing), unknown},
-			{"charged", "the payment failed, and its key is released", line(BreakStatus, Failed), keyIs(idempotency.FailedRetryableStatus, neverRun())},
-			{"charged", "the payment failed, and its key is gone", line(BreakStatus, Failed), over(neverRun())},
-			{"charged", "declined", line(BreakStatus, Refused), done(refusedAs("psp_9"))},
-			{"declined", "succeeded", line(BreakStatus, Success), done(paidAs("psp_1"))},
-			{"a further charge, or an id that is listed twice", "any", line(BreakDuplicate, Success), done(paidAs("psp_9"))},
-			{"under another id or reference than we know", "succeeded", line(BreakPSPID, Success), done(paidAs("psp_9"))},
-			{"not listed", "succeeded", line(BreakMissingThere, Success), done(paidAs("psp_1"))},
-			{"another amount or currency", "any", line("amount", Success), done(paidAs("psp_1"))},
-		}},
+}
+
+func statementRows() []tableRow {
+	return []tableRow{
+		{"charged, and nothing of ours asked for it", "", aLine(BreakMissingHere, ""), Seen{}},
+		{"charged, for another tenant's payment", "", lineOfOther(), Seen{}},
+		{"charged", "the payment is processing", aLine(BreakStatus, Processing), anUnknown()},
+		{"charged", "the payment failed, and its key is released", aLine(BreakStatus, Failed), keyIs(idempotency.FailedRetryableStatus, neverRun())},
+		{"charged", "the payment failed, and its key is gone", aLine(BreakStatus, Failed), goneFrom(neverRun())},
+		{"charged", "declined", aLine(BreakStatus, Refused), done(refusedAs("psp_9"))},
+		{"declined", "succeeded", aLine(BreakStatus, Success), done(paidAs("psp_1"))},
+		{"a further charge, or an id that is listed twice", "any", aLine(BreakDuplicate, Success), done(paidAs("psp_9"))},
+		{"under another id or reference than we know", "succeeded", aLine(BreakPSPID, Success), done(paidAs("psp_9"))},
+		{"not listed", "succeeded", aLine(BreakMissingThere, Success), done(paidAs("psp_1"))},
+		{"another amount or currency", "any", aLine("amount", Success), done(paidAs("psp_1"))},
 	}
 }
 
