@@ -100,17 +100,17 @@ func (s *Service) durably(ctx context.Context, ref idempotency.Ref, m movement) 
 }
 
 // applyTx writes a step in the caller's transaction, or fails with ErrMoved. A constraint that refuses the step leaves the transaction as it was.
-func (s *Service) applyTx(ctx context.Context, tx pgx.Tx, g gathered, step Step) (Applied, error) {
+func (s *Service) applyTx(ctx context.Context, tx pgx.Tx, g gathered, step Step) error {
 	r, err := s.ready(g, step)
 	if err != nil {
-		return Applied{}, err
+		return err
 	}
 	applied := r.applied
 	err = pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error { return s.writeTx(ctx, savepoint, g, step, r, &applied) })
 	if err == nil && !applied.Through {
 		err = ErrMoved
 	}
-	return applied, err
+	return err
 }
 
 // ready is what a step needs that is made before it is sent.

@@ -251,6 +251,7 @@ func releaseNeedsProof(s Seen, e Evidence, step Step) string {
 			return "an operator releases what the PSP has executed"
 		}
 		return ""
+	case Reply, Record, NoAnswer, Break:
 	}
 	return "it is released by something else"
 }
@@ -265,7 +266,7 @@ func nothingReleasesAHeldKey(s Seen, e Evidence, step Step) string {
 func theSameAgainMovesNothing(s Seen, e Evidence, step Step) string {
 	switch e.(type) {
 	case Reply, Record:
-	default:
+	case Nothing, NoAnswer, Decision, Break:
 		return "" // a lookup says when it asks again, and a decision is about a dead letter that is closed by now
 	}
 	after := s.after(step)
@@ -291,6 +292,7 @@ func movedMoneyIsNamed(s Seen, e Evidence, step Step) string {
 		if e.Record.Executed() {
 			id = e.Record.ID
 		}
+	case Nothing, NoAnswer, Decision, Break:
 	}
 	known := s.Row.status == Success && (s.Row.pspID == id || strings.HasPrefix(s.Row.pspID, OperatorPSPID))
 	switch {

@@ -70,13 +70,13 @@ func (s *Service) DecideTx(ctx context.Context, tx pgx.Tx, letter deadletters.Le
 	if err := closing(); err != nil {
 		return Step{}, err
 	}
-	_, err := s.applyTx(ctx, tx, g, step)
+	err := s.applyTx(ctx, tx, g, step)
 	if BelongsToAnother(err) {
 		g.seen.IDTaken = true
 		if step = judge(Patience{}, g.seen, i.decision); step.Refuse != nil {
 			return step, nil
 		}
-		_, err = s.applyTx(ctx, tx, g, step)
+		err = s.applyTx(ctx, tx, g, step)
 	}
 	return step, err
 }

@@ -160,7 +160,7 @@ func (s *Service) BreakTx(ctx context.Context, tx pgx.Tx, b Break) error {
 	}
 	for range maxReads {
 		step := judge(Patience{}, g.seen, b)
-		_, err := s.applyTx(ctx, tx, g, step)
+		err := s.applyTx(ctx, tx, g, step)
 		switch {
 		case err == nil:
 			return nil
