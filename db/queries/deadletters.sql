@@ -2,15 +2,20 @@
 
 -- name: OpenDeadLetter :execrows
 -- Seen again, an open finding stays one letter; so does one that an operator has judged. After a retry it is a new case, and so it is
--- while its key is unknown: then the judgement was about an earlier attempt, and without a letter nobody would look at this one.
+-- while its key is unknown: then the judgement was about an earlier attempt, and without a letter nobody would look at this one. A letter that goes with a
+-- step of its key (while_status) is opened only where the step, a statement before this one in the same transaction, has passed.
 INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence)
 SELECT @id, @kind, @finding, sqlc.narg(tenant_id)::text, sqlc.narg(scope)::text, sqlc.narg(key)::text,
        sqlc.narg(generation)::integer, sqlc.narg(subject)::uuid, @reason, @evidence
-WHERE NOT EXISTS (SELECT FROM dead_letters AS d
-                  WHERE d.kind = @kind AND d.finding = @finding AND d.status = 'resolved' AND d.action <> 'retry')
-   OR EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.scope = sqlc.narg(scope) AND k.key = sqlc.narg(key) AND k.generation = sqlc.narg(generation)
-                AND (sqlc.narg(subject)::uuid IS NULL OR k.subject = sqlc.narg(subject)::uuid) AND k.status = 'unknown')
+WHERE (NOT EXISTS (SELECT FROM dead_letters AS d
+                   WHERE d.kind = @kind AND d.finding = @finding AND d.status = 'resolved' AND d.action <> 'retry')
+       OR EXISTS (SELECT FROM idempotency_keys AS k
+                  WHERE k.scope = sqlc.narg(scope) AND k.key = sqlc.narg(key) AND k.generation = sqlc.narg(generation)
+                    AND (sqlc.narg(subject)::uuid IS NULL OR k.subject = sqlc.narg(subject)::uuid) AND k.status = 'unknown'))
+  AND (sqlc.narg(while_status)::text IS NULL
+       OR EXISTS (SELECT FROM idempotency_keys AS k
+                  WHERE k.scope = sqlc.narg(scope) AND k.key = sqlc.narg(key) AND k.generation = sqlc.narg(generation)
+                    AND k.status = sqlc.narg(while_status)::text AND k.attempt = sqlc.narg(while_attempt)::integer))
 ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING;
 
 -- name: ListLetters :many

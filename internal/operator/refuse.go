@@ -32,7 +32,9 @@ type refusal struct{ why Refused }
 
 func (r refusal) Error() string { return r.why.Detail }
 
-func refuse(g payments.Ground, detail string) error { return refusal{Refused{Ground: g, Detail: detail}} }
+func refuse(g payments.Ground, detail string) error {
+	return refusal{Refused{Ground: g, Detail: detail}}
+}
 
 // audit writes a refused decision down, in a transaction of its own. A refusal that cannot be audited is an error: the operator asks
 // again.

@@ -37,6 +37,18 @@ func pendingFor(m movement, expires time.Time) Pending {
 	return Pending{Resource: undecided(m.resource()), Expires: expires}
 }
 
+// told is the answer to the request whose own step was written.
+func told(g gathered, step Step, applied Applied) Answer {
+	switch step.To {
+	case idempotency.CompletedStatus:
+		return Final{Response: applied.Response, Expires: applied.Expires}
+	case idempotency.FailedRetryableStatus:
+		return NotExecuted{Resource: g.movement.resource(), Expires: applied.Expires}
+	case idempotency.InProgressStatus, idempotency.UnknownStatus, idempotency.ExpiredStatus:
+	}
+	return pendingFor(g.movement, applied.Expires)
+}
+
 // undecided is the resource as it was before any verdict.
 func undecided(r Resource) Resource {
 	switch r := r.(type) {

@@ -130,6 +130,9 @@ func (s *Service) ready(g gathered, step Step) (r ready, err error) {
 		if err != nil {
 			return ready{}, err
 		}
+		if step.guarded() {
+			letter.While = &deadletters.While{Status: string(g.seen.after(step).Status), Attempt: g.seen.Key.Attempt}
+		}
 		r.letter = &letter
 	}
 	return r, nil
@@ -143,16 +146,13 @@ func (s *Service) commitStep(ctx context.Context, g gathered, step Step, r ready
 		applied, rows = r.applied, 1
 		s.queueStep(b, g, step, r, &applied, &rows)
 	}
-	var err error
-	switch {
-	case step.writesNothing():
-		applied.Through, rows = true, 1
-	case step.Open != nil && step.guarded():
-		rows = 1
-		err = s.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error { return s.writeTx(ctx, tx, g, step, r, &applied) })
-	default:
-		err = s.commit(ctx, g.seen.Own.Ref, step.Open != nil || alone || g.movement.locksOthers(), queue) // two keys may have the same finding
+	if step.writesNothing() {
+		applied.Through = true
+		return applied, nil
 	}
+	alone = alone || step.Open != nil || g.movement.locksOthers() // two keys may have the same finding
+	// Crash window 16: judged, neither the step nor its dead letter is written.
+	err := s.commit(ctx, g.seen.Own.Ref, alone, queue)
 	if err != nil || !applied.Through {
 		return Applied{}, err
 	}
@@ -161,7 +161,7 @@ func (s *Service) commitStep(ctx context.Context, g gathered, step Step, r ready
 	return applied, nil
 }
 
-// writeTx writes a step, and its dead letter only where the step has passed.
+// writeTx writes a step in the caller's transaction.
 func (s *Service) writeTx(ctx context.Context, tx pgx.Tx, g gathered, step Step, r ready, applied *Applied) error {
 	b, rows := &pgx.Batch{}, int64(1)
 	*applied = r.applied
@@ -169,17 +169,10 @@ func (s *Service) writeTx(ctx context.Context, tx pgx.Tx, g gathered, step Step,
 	if err := postgres.SendTx(ctx, tx, b); err != nil {
 		return err
 	}
-	switch {
-	case !applied.Through:
-		return nil
-	case rows != 1:
+	if applied.Through && rows != 1 {
 		return fmt.Errorf("settle %s: its row did not follow its key", g.movement.resource().Location())
-	case r.letter == nil || !step.guarded():
-		return nil
 	}
-	b = &pgx.Batch{}
-	deadletters.QueueOpenNew(b, *r.letter, &applied.Opened)
-	return postgres.SendTx(ctx, tx, b) // Crash window 16: the step and its dead letter are written, not committed.
+	return nil
 }
 
 // queueStep queues the statements of a step. The row of the movement is written behind the key's own statement, and only where that has passed.
@@ -204,29 +197,40 @@ func (s *Service) queueStep(b *pgx.Batch, g gathered, step Step, r ready, applie
 		s.keys.QueuePostpone(b, key, step.AskAgain.After, step.AskAgain.Failures, note, out)
 	default:
 		out.Through = true
-		s.queueRemarks(b, g, step, r, applied)
+		s.queueRemarks(b, g, step)
 	}
 	if step.To == idempotency.CompletedStatus || step.To == idempotency.FailedRetryableStatus {
 		g.movement.queueSettle(b, key, step.Verdict, step.To, rows)
 	}
+	if r.letter != nil {
+		deadletters.QueueOpenNew(b, *r.letter, &applied.Opened)
+	}
 }
 
 // queueRemarks queues what leaves the key where it is, and needs no guard.
-func (s *Service) queueRemarks(b *pgx.Batch, g gathered, step Step, r ready, applied *Applied) {
+func (s *Service) queueRemarks(b *pgx.Batch, g gathered, step Step) {
 	if step.Note != nil {
 		s.keys.QueueNote(b, g.seen.Own, *step.Note)
 	}
 	if step.Named != "" {
 		g.movement.queueName(b, step.Named)
 	}
-	if r.letter == nil {
-		return
-	}
-	if step.Open.AboutKey {
+	if step.Open != nil && step.Open.AboutKey {
 		s.keys.QueueHold(b, g.seen.Own.Ref)
 	}
-	deadletters.QueueOpenNew(b, *r.letter, &applied.Opened)
 }
+
+// judgeable reports whether err is the refusal of a step by a constraint that judge can take into account.
+func judgeable(err error) bool {
+	return BelongsToAnother(err) || shareGone(err) || postgres.Violates(err, "idempotency_keys_dead_lettered_stay")
+}
+
+// BelongsToAnother reports whether a verdict was refused for its id, which another payment or refund of ours has.
+func BelongsToAnother(err error) bool {
+	return postgres.Violates(err, "payments_psp_charge_unique") || postgres.Violates(err, "refunds_psp_refund_unique")
+}
+
+func shareGone(err error) bool { return postgres.Violates(err, "payments_refunds_within_amount") }
 
 // guarded reports whether the step passes only where the key is as it was seen.
 func (s Step) guarded() bool { return s.To != "" || s.AskAgain != nil }
@@ -234,19 +238,6 @@ func (s Step) guarded() bool { return s.To != "" || s.AskAgain != nil }
 func (s Step) writesNothing() bool {
 	return !s.guarded() && s.Note == nil && s.Named == "" && s.Open == nil
 }
-
-// commit sends the statements of one key as one transaction, which it shares with others unless they have to be alone. queue may be called more than once.
-func (s *Service) commit(ctx context.Context, ref idempotency.Ref, alone bool, queue func(*pgx.Batch)) error {
-	if !alone {
-		return s.db.SendShared(ctx, lockOrder(ref), queue)
-	}
-	b := &pgx.Batch{}
-	queue(b)
-	return s.db.Send(ctx, b)
-}
-
-// lockOrder is the order in which those who share a transaction lock their keys.
-func lockOrder(ref idempotency.Ref) string { return string(ref.Scope) + " " + ref.Key.String() }
 
 // checkRows reports a key that has gone on without its payment. It should never be seen; a ledger scan would find it.
 func (s *Service) checkRows(ctx context.Context, m movement, rows int64) {

@@ -65,16 +65,6 @@ func (s *Service) booked(ctx context.Context, o gateway.Object, ids []uuid.UUID)
 	return books, err
 }
 
-// subjectOf reads a record's reference as an id of ours.
-func subjectOf(r gateway.Record) (uuid.UUID, bool) {
-	if r.Object == gateway.RefundObject {
-		id, err := ParseRefundID(r.Reference)
-		return uuid.UUID(id), err == nil
-	}
-	id, err := ParsePaymentID(r.Reference)
-	return uuid.UUID(id), err == nil
-}
-
 // accountsPage bounds one read of the accounts.
 const accountsPage = 500
 

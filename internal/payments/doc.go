@@ -2,13 +2,16 @@
 // transactions, calls packages idempotency and gateway, and builds the answers that are stored. It knows no
 // HTTP router and no job queue.
 //
-// Read it in this order: create.go (what is asked), execute.go (one payment, two commits), reserve.go (the first), plan.go
-// and settle.go (the second), late.go (an owner whom others have overtaken), answer.go (what comes back). A payment and a
-// refund share that path; what differs between them is behind the interface movement, in charge.go and refund.go.
+// Read it in this order: create.go and refund.go (what is asked), execute.go (the main road: reserve, send, judge, apply), reserve.go (the
+// first transaction). A payment and a refund share that road; what differs between them is behind the interface movement.
 //
-// What the live path did not learn comes later, as evidence: evidence.go (where all of it ends), locate.go (what it is about), weigh.go (what
-// it comes to), letters.go (what only an operator can decide). It is brought by webhooks, by resolve.go (asks the PSP for one key),
-// scan.go and books.go (walk the PSP's ledger), and ruling.go (an operator).
+// What the live road did not learn comes later, as evidence. Who brings it has a file each: overtaken.go (the request itself, when others have
+// moved its key), lookup.go (asks the PSP for one key), scan.go, failwalk.go, unreadable.go and books.go (walk the PSP's ledger), statement.go (a day's
+// settlement file), operator.go (a decision about a dead letter), settle.go (a webhook, or a record that an operator retries).
+//
+// All of them do the same. They gather what is known (gather.go, row.go), have it judged (judge.go: a pure function; decide.go and breaks.go are
+// its rows about decisions and statements, evidence.go and seen.go its words), and apply the step (apply.go, the second transaction; letters.go).
+// Then answer.go says what comes back. movement.go, charge.go, id.go and the rest are what all of this stands on.
 //
 // The crash windows, numbered where they are in the code and in the names of the tests that kill a process there. A crash in
 //

@@ -142,18 +142,6 @@ func (s *Service) send(ctx context.Context, l idempotency.Lease, m movement) Rep
 	return reply // Crash window 3: sent, not written.
 }
 
-// told is the answer to the request whose own step was written.
-func told(g gathered, step Step, applied Applied) Answer {
-	switch step.To {
-	case idempotency.CompletedStatus:
-		return Final{Response: applied.Response, Expires: applied.Expires}
-	case idempotency.FailedRetryableStatus:
-		return NotExecuted{Resource: g.movement.resource(), Expires: applied.Expires}
-	case idempotency.InProgressStatus, idempotency.UnknownStatus, idempotency.ExpiredStatus:
-	}
-	return pendingFor(g.movement, applied.Expires)
-}
-
 // pending answers for a subject whose outcome is not known.
 func (s *Service) pending(
 	ctx context.Context, ref idempotency.Ref, m movement, subject uuid.UUID, expires time.Time,

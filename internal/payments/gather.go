@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -40,6 +41,19 @@ func (s *Service) gather(ctx context.Context, own idempotency.Execution) (gather
 		return gathered{}, errNotOurs
 	}
 	return gathered{movement: m, seen: seenOf(m, own, sight)}, nil
+}
+
+// gatherAgain sees what the key has become. The refusal of a step counts for the very Seen that the step was judged from.
+func (s *Service) gatherAgain(ctx context.Context, g gathered, refusal error) (gathered, error) {
+	fresh, err := s.gather(ctx, g.seen.Own)
+	if err != nil {
+		return g, err
+	}
+	fresh.lease = g.lease
+	if fresh.seen.Status == g.seen.Status && fresh.seen.Key == g.seen.Key {
+		fresh.seen.IDTaken, fresh.seen.ShareGone = BelongsToAnother(refusal), shareGone(refusal)
+	}
+	return fresh, nil
 }
 
 // seenOf is what one gathering has read.
@@ -190,4 +204,49 @@ func operationOf(o gateway.Object) string {
 		return RefundOperation
 	}
 	return CreateOperation
+}
+
+// ask looks the key up under the tenant's own account. A record that refers to another payment, which had this very key in an earlier life, says
+// nothing about this one: it is among the others, and not in the answer. Every other record is in the answer, also one with an empty or a strange
+// reference: money may have moved.
+func (s *Service) ask(ctx context.Context, g gathered) (answer gateway.Lookup, others []gateway.Record, err error) {
+	answer = s.psp.Lookup(ctx, g.movement.object(), g.seen.Account, g.seen.Own.PassThroughKey())
+	found, ok := answer.(gateway.Found)
+	if !ok {
+		return answer, nil, nil
+	}
+	var ids []uuid.UUID // of ours, to which the records refer, without the one that the key stands for
+	for _, r := range found.Records {
+		if id, ours := subjectOf(r); ours && id != g.seen.Own.Subject {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return answer, nil, nil
+	}
+	if ids, err = s.otherSubjects(ctx, g, ids); err != nil {
+		return nil, nil, fmt.Errorf("read earlier payments of key: %w", err)
+	}
+	var about []gateway.Record
+	for _, r := range found.Records {
+		if id, ours := subjectOf(r); ours && slices.Contains(ids, id) {
+			others = append(others, r)
+		} else {
+			about = append(about, r)
+		}
+	}
+	if len(about) == 0 {
+		return gateway.NotFound{}, others, nil
+	}
+	return gateway.Found{Records: about}, others, nil
+}
+
+// otherSubjects are those of the ids that once had the key in the same generation, and are not what it stands for.
+func (s *Service) otherSubjects(ctx context.Context, g gathered, ids []uuid.UUID) ([]uuid.UUID, error) {
+	return postgres.Read(ctx, s.db, func(ctx context.Context, c *pgxpool.Conn) ([]uuid.UUID, error) {
+		return dbsqlc.New(c).OtherMovementsOfKey(ctx, dbsqlc.OtherMovementsOfKeyParams{
+			Ids: ids, Subject: g.seen.Own.Subject, TenantID: g.seen.Tenant, Key: g.seen.Own.Ref.Key.String(), Generation: g.seen.Own.Generation,
+			Object: string(g.movement.object()),
+		})
+	})
 }

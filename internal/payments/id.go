@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"payonce/internal/gateway"
 )
 
 // PaymentID and RefundID identify what they say. Both are UUIDv7, so their order is the order of creation, and are shown
@@ -76,4 +78,14 @@ func decode(prefix, s string) (uuid.UUID, error) {
 	binary.BigEndian.PutUint64(id[:8], high)
 	binary.BigEndian.PutUint64(id[8:], low)
 	return id, nil
+}
+
+// subjectOf reads a record's reference as an id of ours.
+func subjectOf(r gateway.Record) (uuid.UUID, bool) {
+	if r.Object == gateway.RefundObject {
+		id, err := ParseRefundID(r.Reference)
+		return uuid.UUID(id), err == nil
+	}
+	id, err := ParsePaymentID(r.Reference)
+	return uuid.UUID(id), err == nil
 }

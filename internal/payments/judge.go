@@ -41,11 +41,11 @@ func judgeReply(s Seen, e Reply) Step {
 		}
 		return Step{To: idempotency.CompletedStatus, ByOwner: true, Verdict: verdict{status: Success, pspID: o.ID}}
 	case gateway.Declined:
-		if s.Charged {
+		switch {
+		case s.IDTaken:
+			return s.lose(namedTwice(o))
+		case s.Charged:
 			return s.lose(declinedThoughCharged(o))
-		}
-		if s.IDTaken {
-			o.ID = "" // a decline moves no money, so it counts without its id: otherwise the key would never have an end
 		}
 		return Step{To: idempotency.CompletedStatus, ByOwner: true, Verdict: verdict{status: Refused, pspID: o.ID, code: o.Code}}
 	case gateway.NotExecuted:
@@ -220,4 +220,18 @@ func judgeNoAnswer(p Patience, s Seen, e NoAnswer) Step {
 		AskAgain: &Wait{After: p.Recheck, Failures: failures}, Note: lookupNote(reason + "; an operator has the case"),
 		Open: s.byKey(deadletters.LookupsExhausted, exhausted(failures, e.Reason), nil),
 	}
+}
+
+// backoff doubles with each failure, up to the cap.
+func (p Patience) backoff(failures int32) time.Duration {
+	wait := p.Base
+	for ; failures > 0 && wait < p.Cap; failures-- {
+		wait *= 2
+	}
+	return min(wait, p.Cap)
+}
+
+// shortened takes off up to a half, by a number from [0, 1).
+func shortened(wait time.Duration, chance float64) time.Duration {
+	return wait - time.Duration(chance*float64(wait)/2)
 }

@@ -7,12 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
-	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
 )
 
@@ -24,20 +20,6 @@ type Patience struct {
 	Recheck time.Duration // wait between lookups of a key that an operator has
 	// Jitter draws from [0, 1): waits are shortened by up to a half, so that keys lost together do not come back together.
 	Jitter func() float64
-}
-
-// backoff doubles with each failure, up to the cap.
-func (p Patience) backoff(failures int32) time.Duration {
-	wait := p.Base
-	for ; failures > 0 && wait < p.Cap; failures-- {
-		wait *= 2
-	}
-	return min(wait, p.Cap)
-}
-
-// shortened takes off up to a half, by a number from [0, 1).
-func shortened(wait time.Duration, chance float64) time.Duration {
-	return wait - time.Duration(chance*float64(wait)/2)
 }
 
 // Resolver asks the PSP what became of unknown keys.
@@ -141,49 +123,4 @@ func (r *Resolver) once(ctx context.Context, g gathered, e Evidence) (Resolution
 		return ToOperator, nil
 	}
 	return Scheduled, nil
-}
-
-// ask looks the key up under the tenant's own account. A record that refers to another payment, which had this very key in an earlier life, says
-// nothing about this one: it is among the others, and not in the answer. Every other record is in the answer, also one with an empty or a strange
-// reference: money may have moved.
-func (s *Service) ask(ctx context.Context, g gathered) (answer gateway.Lookup, others []gateway.Record, err error) {
-	answer = s.psp.Lookup(ctx, g.movement.object(), g.seen.Account, g.seen.Own.PassThroughKey())
-	found, ok := answer.(gateway.Found)
-	if !ok {
-		return answer, nil, nil
-	}
-	var ids []uuid.UUID // of ours, to which the records refer, without the one that the key stands for
-	for _, r := range found.Records {
-		if id, ours := subjectOf(r); ours && id != g.seen.Own.Subject {
-			ids = append(ids, id)
-		}
-	}
-	if len(ids) == 0 {
-		return answer, nil, nil
-	}
-	if ids, err = s.otherSubjects(ctx, g, ids); err != nil {
-		return nil, nil, fmt.Errorf("read earlier payments of key: %w", err)
-	}
-	var about []gateway.Record
-	for _, r := range found.Records {
-		if id, ours := subjectOf(r); ours && slices.Contains(ids, id) {
-			others = append(others, r)
-		} else {
-			about = append(about, r)
-		}
-	}
-	if len(about) == 0 {
-		return gateway.NotFound{}, others, nil
-	}
-	return gateway.Found{Records: about}, others, nil
-}
-
-// otherSubjects are those of the ids that once had the key in the same generation, and are not what it stands for.
-func (s *Service) otherSubjects(ctx context.Context, g gathered, ids []uuid.UUID) ([]uuid.UUID, error) {
-	return postgres.Read(ctx, s.db, func(ctx context.Context, c *pgxpool.Conn) ([]uuid.UUID, error) {
-		return dbsqlc.New(c).OtherMovementsOfKey(ctx, dbsqlc.OtherMovementsOfKeyParams{
-			Ids: ids, Subject: g.seen.Own.Subject, TenantID: g.seen.Tenant, Key: g.seen.Own.Ref.Key.String(), Generation: g.seen.Own.Generation,
-			Object: string(g.movement.object()),
-		})
-	})
 }

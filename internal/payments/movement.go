@@ -65,3 +65,16 @@ func verdictOf(o gateway.Outcome) (verdict, bool) {
 	}
 	return verdict{}, false
 }
+
+// commit sends the statements of one key as one transaction, which it shares with others unless they have to be alone. queue may be called more than once.
+func (s *Service) commit(ctx context.Context, ref idempotency.Ref, alone bool, queue func(*pgx.Batch)) error {
+	if !alone {
+		return s.db.SendShared(ctx, lockOrder(ref), queue)
+	}
+	b := &pgx.Batch{}
+	queue(b)
+	return s.db.Send(ctx, b)
+}
+
+// lockOrder is the order in which those who share a transaction lock their keys.
+func lockOrder(ref idempotency.Ref) string { return string(ref.Scope) + " " + ref.Key.String() }

@@ -83,28 +83,3 @@ func (s *Service) settle(ctx context.Context, p Patience, g gathered, e Evidence
 	}
 	return g, Step{}, Applied{}, &postgres.UnavailableError{Op: "settle", Err: fmt.Errorf("the key has moved %d times under our eyes", maxReads)}
 }
-
-// judgeable reports whether err is the refusal of a step by a constraint that judge can take into account.
-func judgeable(err error) bool {
-	return BelongsToAnother(err) || shareGone(err) || postgres.Violates(err, "idempotency_keys_dead_lettered_stay")
-}
-
-// BelongsToAnother reports whether a verdict was refused for its id, which another payment or refund of ours has.
-func BelongsToAnother(err error) bool {
-	return postgres.Violates(err, "payments_psp_charge_unique") || postgres.Violates(err, "refunds_psp_refund_unique")
-}
-
-func shareGone(err error) bool { return postgres.Violates(err, "payments_refunds_within_amount") }
-
-// gatherAgain sees what the key has become. The refusal of a step counts for the very Seen that the step was judged from.
-func (s *Service) gatherAgain(ctx context.Context, g gathered, refusal error) (gathered, error) {
-	fresh, err := s.gather(ctx, g.seen.Own)
-	if err != nil {
-		return g, err
-	}
-	fresh.lease = g.lease
-	if fresh.seen.Status == g.seen.Status && fresh.seen.Key == g.seen.Key {
-		fresh.seen.IDTaken, fresh.seen.ShareGone = BelongsToAnother(refusal), shareGone(refusal)
-	}
-	return fresh, nil
-}

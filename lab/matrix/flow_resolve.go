@@ -61,8 +61,8 @@ func letterRows() []row {
 	}
 	const query = "OpenDeadLetter"
 	rows := []row{
-		{window: 16, step: "postponed, lettered | commit", at: boundary{at: database, name: query, side: before, commit: true}},
-		{window: 15, step: "committed | its acknowledgement", at: boundary{at: database, name: query, side: after, commit: true}},
+		{window: 16, step: "no answer | postpone, open the letter", at: boundary{at: database, name: query, side: before}},
+		{window: 15, step: "committed | its acknowledgement", at: boundary{at: database, name: query, side: after}},
 	}
 	for i := range rows {
 		committed := rows[i].at.side == after

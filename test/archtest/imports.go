@@ -35,6 +35,7 @@ var places = []string{
 	"test/pgproxy",
 	"test/pgtest",
 	"test/testrun",
+	"tools/structure",
 }
 
 // importRule forbids some packages some imports, outside of test files.

@@ -40,7 +40,7 @@ func (s Sample) values() map[string]string {
 		"ResponseStatus": "201::smallint", "ResponseContentType": ":contenttype", "ResponseLocation": "('/payments/' || " + hex + ")",
 		"ResponseSchemaVersion": fmt.Sprintf("%d::smallint", s.SchemaVersion), "ResponseBody": ":body",
 		"Generation": "1", "Attempt": "1", "Status": "'succeeded'", "PspChargeID": "('ch_' || " + hex + ")", "DeclineCode": "NULL",
-		"KeyStatus": "'completed'",
+		"KeyStatus": "'completed'", "UnlessCharged": "false",
 	}
 }
 
