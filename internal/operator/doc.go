@@ -2,7 +2,8 @@
 // one, and carries out what an operator decides.
 //
 // Read it in this order: desk.go (what a desk is made of), list.go (what lies on it), decide.go (what may be asked), resolve.go (one
-// decision, one transaction), retry.go and rule.go (what each decision does), refuse.go (why not), spell.go (how it looks), summary.go.
+// decision, one transaction), refuse.go (what is not done), spell.go (how it looks), summary.go. What each decision does is judged in
+// package payments.
 //
 // It decides nothing about money by itself: keys and payments move by package payments, letters by package deadletters. It knows no
 // HTTP and no job queue; what a letter of the queue's or of a webhook needs is handed to it. What must always hold:
