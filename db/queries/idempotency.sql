@@ -216,6 +216,7 @@ RETURNING k.scope, k.key, k.generation, k.subject;
 -- window must have been over, and the PSP's memory of the key not, before the question.
 SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failures,
        clock_timestamp()::timestamptz AS asked_at,
+       k.reconcile_after,
        coalesce(extract(epoch FROM k.unknown_since + sqlc.arg(settle_window)::interval - clock_timestamp()), 0)::float8 AS window_left,
        (k.reserved_at + sqlc.arg(psp_memory)::interval <= clock_timestamp())::boolean AS memory_over,
        EXISTS (SELECT FROM dead_letters AS d
@@ -250,13 +251,14 @@ WITH released AS (
 SELECT expires_at FROM released;
 
 -- name: PostponeKey :one
--- unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key: no row says that somebody has. While an
+-- unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key: no row says that somebody has. It competes with an operator,
+-- too, who has the key looked up at once while a lookup is under way: whoever changes reconcile_after keeps the others from passing. While an
 -- operator has the case, it goes on for days: what it finds is written down when it changes.
 WITH postponed AS (
     UPDATE idempotency_keys AS k
     SET reconcile_after = clock_timestamp() + sqlc.arg(after)::interval, lookup_failures = @lookup_failures
     WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
-      AND k.status = 'unknown'
+      AND k.status = 'unknown' AND k.reconcile_after = sqlc.arg(seen_due)::timestamptz
     RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)

@@ -11,7 +11,7 @@ import (
 func (b *bench) postpone(e Execution, after time.Duration, failures int32) {
 	b.t.Helper()
 	b.send(func(q *batchOf) {
-		b.keys.QueuePostpone(q, e, after, failures, Note{Actor: "lookup", Reason: "the PSP did not answer"}, new(Passage))
+		b.keys.QueuePostpone(q, e, b.sight().Due, after, failures, Note{Actor: "lookup", Reason: "the PSP did not answer"}, new(Passage))
 	})
 }
 
@@ -83,7 +83,7 @@ func TestPostponementPassesWhileTheKeyIsUnknown(t *testing.T) {
 		e := b.putInto(status).Execution()
 		passed := Passage{Through: status != UnknownStatus}
 		b.send(func(q *batchOf) {
-			b.keys.QueuePostpone(q, e, time.Hour, 1, Note{Actor: "lookup", Reason: "later"}, &passed)
+			b.keys.QueuePostpone(q, e, b.sight().Due, time.Hour, 1, Note{Actor: "lookup", Reason: "later"}, &passed)
 		})
 		if passed.Through != (status == UnknownStatus) {
 			t.Errorf("%s: passed %v", status, passed.Through)
@@ -273,7 +273,7 @@ func TestLookupsOfADeadLetteredKeyAreWrittenDownWhenTheyChange(t *testing.T) {
 	before := len(b.events())
 	postpone := func(reason string) {
 		b.send(func(batch *batchOf) {
-			b.keys.QueuePostpone(batch, b.sight().Execution, time.Hour, 1, Note{Actor: "lookup", Reason: reason}, new(Passage))
+			b.keys.QueuePostpone(batch, b.sight().Execution, b.sight().Due, time.Hour, 1, Note{Actor: "lookup", Reason: reason}, new(Passage))
 		})
 	}
 	for _, step := range []struct {

@@ -51,13 +51,13 @@ func (k *Keys) QueueReleaseUnknown(b *pgx.Batch, e Execution, asked time.Time, b
 	passage(q, out)
 }
 
-// QueuePostpone queues the next lookup of an unknown key. failures is how many in a row the PSP has not answered. It does not pass when
-// the key is not unknown any more; when it does, the key stays unknown until the commit.
-func (k *Keys) QueuePostpone(b *pgx.Batch, e Execution, after time.Duration, failures int32, n Note, out *Passage) {
+// QueuePostpone queues the next lookup of an unknown key, of which due was seen as the time of its next lookup. failures is how many in a row the PSP has not
+// answered. It does not pass when the key is not unknown any more, or due at another time; when it does, the key stays unknown until the commit.
+func (k *Keys) QueuePostpone(b *pgx.Batch, e Execution, due time.Time, after time.Duration, failures int32, n Note, out *Passage) {
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).PostponeKey(context.Background(), dbsqlc.PostponeKeyParams{
 		Scope: string(e.Ref.Scope), Key: e.Ref.Key.value, Generation: e.Generation, Attempt: e.Attempt,
-		After: after, LookupFailures: failures, Actor: n.Actor, Reason: n.Reason,
+		SeenDue: due, After: after, LookupFailures: failures, Actor: n.Actor, Reason: n.Reason,
 	})
 	passage(q, out)
 }

@@ -54,6 +54,7 @@ type Sight struct {
 	Execution      Execution
 	Status         Status
 	Asked          time.Time     // the moment of looking: what the PSP says later is judged by it
+	Due            time.Time     // when the next lookup is due; zero unless the key is unknown
 	WindowLeft     time.Duration // until "not found" becomes proof; not positive when it is
 	MemoryOver     bool          // the PSP may have forgotten the key
 	LookupFailures int32         // in a row
@@ -112,7 +113,14 @@ func sightOf(ref Ref, row dbsqlc.LookAtKeyRow) Sight {
 		Execution: Execution{
 			Ref: ref, LeaseID: row.LeaseID, Subject: row.Subject, Attempt: row.Attempt, Generation: row.Generation,
 		},
-		Status: Status(row.Status), Asked: row.AskedAt, WindowLeft: time.Duration(row.WindowLeft * float64(time.Second)),
+		Status: Status(row.Status), Asked: row.AskedAt, Due: value(row.ReconcileAfter), WindowLeft: time.Duration(row.WindowLeft * float64(time.Second)),
 		MemoryOver: row.MemoryOver, LookupFailures: row.LookupFailures, DeadLettered: row.DeadLettered, Charged: row.Charged,
 	}
+}
+
+func value(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
 }

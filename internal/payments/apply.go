@@ -194,7 +194,7 @@ func (s *Service) queueStep(b *pgx.Batch, g gathered, step Step, r ready, applie
 	case step.To == idempotency.UnknownStatus:
 		s.keys.QueueLose(b, g.lease, note.Reason, note.Evidence, out)
 	case step.AskAgain != nil:
-		s.keys.QueuePostpone(b, key, step.AskAgain.After, step.AskAgain.Failures, note, out)
+		s.keys.QueuePostpone(b, key, g.seen.Due, step.AskAgain.After, step.AskAgain.Failures, note, out)
 	default:
 		out.Through = true
 		s.queueRemarks(b, g, step)

@@ -60,7 +60,7 @@ func (s *Service) gatherAgain(ctx context.Context, g gathered, refusal error) (g
 func seenOf(m movement, own idempotency.Execution, sight idempotency.Sight) Seen {
 	seen := Seen{
 		Status: sight.Status, Key: sight.Execution, Own: own,
-		At: sight.Asked, GraceLeft: sight.WindowLeft, MemoryOver: sight.MemoryOver, Failures: sight.LookupFailures,
+		At: sight.Asked, Due: sight.Due, GraceLeft: sight.WindowLeft, MemoryOver: sight.MemoryOver, Failures: sight.LookupFailures,
 		Held: sight.DeadLettered, Charged: sight.Charged,
 	}
 	if m != nil {

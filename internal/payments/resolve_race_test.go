@@ -104,6 +104,29 @@ func TestLetterDuringTheQuestionHoldsTheKey(t *testing.T) {
 	g.wantMoved(Processing, "")
 }
 
+// An operator has the key looked up again while a lookup is under way. That lookup still knows of the dead letter: what it would write, to ask again in an hour,
+// must not undo the operator's decision.
+func TestLookupUnderWayDoesNotUndoAnOperatorsRetry(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost().windowPasses()
+	s.settle(SourceWebhook, otherAmount.record(g))
+	h := newHeld(t)
+	psp.onLookup(h.before(finds()))
+	got := whileAsked(h, g.asks, func() {
+		s.resolveLetter(deadletters.Retry)
+		if err := g.wakes(g.about(1)); err != nil {
+			t.Error(err)
+		}
+	})
+	if due := s.count("SELECT count(*) FROM idempotency_keys WHERE reconcile_after <= clock_timestamp()"); got != Moot || due != 1 {
+		t.Errorf("came to %q, %d keys are due", got, due)
+	}
+	psp.onLookup(finds())
+	g.resolves(Resolved)
+}
+
 // What was found stays found, whatever the key has become meanwhile.
 func TestRecordThatIsFoundCountsWhenTheKeyHasMoved(t *testing.T) {
 	t.Parallel()

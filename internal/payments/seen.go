@@ -33,6 +33,8 @@ type Seen struct {
 
 	// At is the moment: what the PSP says later is judged by it.
 	At time.Time
+	// Due is when the key's next lookup is due, if it is unknown. Who moves it competes with the others who ask.
+	Due time.Time
 	// GraceLeft is the rest of the grace period. "Not found" is proof when it is not positive.
 	GraceLeft time.Duration
 	// MemoryOver: the PSP may have forgotten the key.

@@ -432,6 +432,7 @@ func (q *Queries) ListInFlight(ctx context.Context, arg ListInFlightParams) ([]L
 const lookAtKey = `-- name: LookAtKey :one
 SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failures,
        clock_timestamp()::timestamptz AS asked_at,
+       k.reconcile_after,
        coalesce(extract(epoch FROM k.unknown_since + $1::interval - clock_timestamp()), 0)::float8 AS window_left,
        (k.reserved_at + $2::interval <= clock_timestamp())::boolean AS memory_over,
        EXISTS (SELECT FROM dead_letters AS d
@@ -459,6 +460,7 @@ type LookAtKeyRow struct {
 	LeaseID        uuid.UUID
 	LookupFailures int32
 	AskedAt        time.Time
+	ReconcileAfter *time.Time
 	WindowLeft     float64
 	MemoryOver     bool
 	DeadLettered   bool
@@ -483,6 +485,7 @@ func (q *Queries) LookAtKey(ctx context.Context, arg LookAtKeyParams) (LookAtKey
 		&i.LeaseID,
 		&i.LookupFailures,
 		&i.AskedAt,
+		&i.ReconcileAfter,
 		&i.WindowLeft,
 		&i.MemoryOver,
 		&i.DeadLettered,
@@ -579,14 +582,14 @@ WITH postponed AS (
     UPDATE idempotency_keys AS k
     SET reconcile_after = clock_timestamp() + $1::interval, lookup_failures = $2
     WHERE k.scope = $3 AND k.key = $4 AND k.generation = $5 AND k.attempt = $6
-      AND k.status = 'unknown'
+      AND k.status = 'unknown' AND k.reconcile_after = $7::timestamptz
     RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.scope, n.key, n.generation, n.attempt, $7, 'unknown', 'unknown', $8 FROM postponed AS n
+    SELECT n.scope, n.key, n.generation, n.attempt, $8, 'unknown', 'unknown', $9 FROM postponed AS n
     WHERE NOT EXISTS (SELECT FROM dead_letters AS d
                       WHERE d.scope = n.scope AND d.key = n.key AND d.generation = n.generation AND d.status = 'open')
-       OR $7 || ' ' || $8 IS DISTINCT FROM (
+       OR $8 || ' ' || $9 IS DISTINCT FROM (
               SELECT e.actor || ' ' || e.reason FROM idempotency_key_events AS e
               WHERE e.scope = n.scope AND e.key = n.key ORDER BY e.id DESC LIMIT 1)
 )
@@ -600,11 +603,13 @@ type PostponeKeyParams struct {
 	Key            string
 	Generation     int32
 	Attempt        int32
+	SeenDue        time.Time
 	Actor          string
 	Reason         string
 }
 
-// unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key: no row says that somebody has. While an
+// unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key: no row says that somebody has. It competes with an operator,
+// too, who has the key looked up at once while a lookup is under way: whoever changes reconcile_after keeps the others from passing. While an
 // operator has the case, it goes on for days: what it finds is written down when it changes.
 func (q *Queries) PostponeKey(ctx context.Context, arg PostponeKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, postponeKey,
@@ -614,6 +619,7 @@ func (q *Queries) PostponeKey(ctx context.Context, arg PostponeKeyParams) (time.
 		arg.Key,
 		arg.Generation,
 		arg.Attempt,
+		arg.SeenDue,
 		arg.Actor,
 		arg.Reason,
 	)
