@@ -114,7 +114,7 @@ func (s Seen) after(step Step) Seen {
 	if step.AskAgain != nil {
 		s.Failures = step.AskAgain.Failures
 	}
-	if c := step.Open; c != nil && c.AboutKey {
+	if c := step.Open; c != nil && c.AboutKey && s.stands() {
 		s.Held = true
 		s.Charged = s.Charged || saysCharged(c.Evidence)
 	}
