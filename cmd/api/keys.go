@@ -59,7 +59,7 @@ func createKey(args []string) (action, error) {
 		}
 		key, err := registry.AddKey(ctx, *tenant, secret, *label, permissions)
 		if err != nil {
-			return misused(err)
+			return inDoubt(misused(err))
 		}
 		_, err = fmt.Fprintf(stdout, "%s\n\nThis is the only time that the key is shown. Its id is %s.\n", secret, key.ID)
 		return err
@@ -70,6 +70,16 @@ func createKey(args []string) (action, error) {
 func misused(err error) error {
 	if errors.Is(err, tenants.ErrMalformed) {
 		return cli.Usagef("%w", err)
+	}
+	return err
+}
+
+// inDoubt tells how to be rid of a key that may have been made, and whose secret nobody has seen.
+func inDoubt(err error) error {
+	var doubt *tenants.KeyInDoubtError
+	if errors.As(err, &doubt) {
+		return fmt.Errorf("%w; the key was not shown: end it by api keys expire --id %s, which says whether there is such a key, and create another",
+			err, doubt.ID)
 	}
 	return err
 }

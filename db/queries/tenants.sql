@@ -9,14 +9,15 @@ WHERE k.expires_at IS NULL OR k.expires_at > clock_timestamp();
 -- name: EnsureTenant :exec
 INSERT INTO tenants (id, psp_account) VALUES (@id, @psp_account) ON CONFLICT (id) DO NOTHING;
 
--- name: TenantExists :one
-SELECT EXISTS (SELECT FROM tenants WHERE id = @id);
-
 -- name: InsertKey :one
 INSERT INTO api_keys (id, tenant_id, secret_sha256, scopes, label)
 VALUES (@id, sqlc.narg(tenant_id), @secret_sha256, @scopes, @label)
 ON CONFLICT (secret_sha256) DO NOTHING
-RETURNING id, created_at;
+RETURNING created_at;
+
+-- name: KeyCreated :one
+-- Asks whether a key is there whose acknowledgement was lost.
+SELECT created_at FROM api_keys WHERE id = @id;
 
 -- name: ListKeys :many
 SELECT id, tenant_id, scopes, label, created_at, expires_at,

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/deadletters/internal/dbsqlc"
 	"payonce/internal/postgres"
@@ -98,16 +97,13 @@ func List(ctx context.Context, db *postgres.DB, f Filter) (Page, error) {
 	if f.Before != nil {
 		p.BeforeOpened, p.BeforeID = &f.Before.opened, &f.Before.id
 	}
-	var page Page
-	err := db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, err := dbsqlc.New(c).ListLetters(ctx, p)
-		for _, r := range rows {
-			page.Letters = append(page.Letters, letterOf(dbsqlc.GetLetterRow(r)))
-		}
-		return err
-	})
+	rows, err := dbsqlc.New(db.Reader()).ListLetters(ctx, p)
 	if err != nil {
 		return Page{}, fmt.Errorf("list dead letters: %w", err)
+	}
+	var page Page
+	for _, r := range rows {
+		page.Letters = append(page.Letters, letterOf(dbsqlc.GetLetterRow(r)))
 	}
 	if len(page.Letters) > limit {
 		page.Letters = page.Letters[:limit]
@@ -119,12 +115,7 @@ func List(ctx context.Context, db *postgres.DB, f Filter) (Page, error) {
 
 // Get reads one letter, or fails with ErrNoLetter.
 func Get(ctx context.Context, db *postgres.DB, id uuid.UUID) (Letter, error) {
-	var row dbsqlc.GetLetterRow
-	err := db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		var err error
-		row, err = dbsqlc.New(c).GetLetter(ctx, id)
-		return err
-	})
+	row, err := dbsqlc.New(db.Reader()).GetLetter(ctx, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Letter{}, ErrNoLetter
 	}

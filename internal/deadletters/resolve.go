@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/deadletters/internal/dbsqlc"
 	"payonce/internal/postgres"
@@ -117,19 +116,16 @@ const maxTrail = 200
 
 // Trail reads what operators did about a letter, and what they were refused, oldest first.
 func Trail(ctx context.Context, db *postgres.DB, id uuid.UUID) ([]Deed, error) {
-	var trail []Deed
-	err := db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, err := dbsqlc.New(c).ListActions(ctx, dbsqlc.ListActionsParams{LetterID: id, MaxRows: maxTrail})
-		for _, r := range rows {
-			trail = append(trail, Deed{
-				At: r.At, Version: r.LetterVersion, Actor: r.Actor, Action: Action(r.Action), Reason: r.Reason,
-				Done: r.Outcome == "done", Detail: r.Detail,
-			})
-		}
-		return err
-	})
+	rows, err := dbsqlc.New(db.Reader()).ListActions(ctx, dbsqlc.ListActionsParams{LetterID: id, MaxRows: maxTrail})
 	if err != nil {
 		return nil, fmt.Errorf("read audit trail: %w", err)
+	}
+	var trail []Deed
+	for _, r := range rows {
+		trail = append(trail, Deed{
+			At: r.At, Version: r.LetterVersion, Actor: r.Actor, Action: Action(r.Action), Reason: r.Reason,
+			Done: r.Outcome == "done", Detail: r.Detail,
+		})
 	}
 	return trail, nil
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"payonce/internal/deadletters/internal/dbsqlc"
 	"payonce/internal/postgres"
 )
@@ -19,17 +17,14 @@ type Summary struct {
 
 // Summarize counts the open letters.
 func Summarize(ctx context.Context, db *postgres.DB) (Summary, error) {
-	s := Summary{Open: map[Kind]int64{}}
-	err := db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, err := dbsqlc.New(c).CountOpen(ctx)
-		for _, r := range rows {
-			s.Open[Kind(r.Kind)] = r.Letters
-			s.Oldest = max(s.Oldest, seconds(r.OldestSeconds))
-		}
-		return err
-	})
+	rows, err := dbsqlc.New(db.Reader()).CountOpen(ctx)
 	if err != nil {
 		return Summary{}, fmt.Errorf("count open dead letters: %w", err)
+	}
+	s := Summary{Open: map[Kind]int64{}}
+	for _, r := range rows {
+		s.Open[Kind(r.Kind)] = r.Letters
+		s.Oldest = max(s.Oldest, seconds(r.OldestSeconds))
 	}
 	return s, nil
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/idempotency/internal/dbsqlc"
 )
@@ -87,49 +86,38 @@ func (k *Keys) InFlight(ctx context.Context, refs []Ref) (map[Ref]bool, error) {
 	for i, ref := range refs {
 		p.Scopes[i], p.Keys[i] = string(ref.Scope), ref.Key.value
 	}
-	inFlight := make(map[Ref]bool, len(refs))
-	err := k.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, err := dbsqlc.New(c).ListInFlight(ctx, p)
-		for _, r := range rows {
-			inFlight[StoredRef(r.Scope, r.Key)] = true
-		}
-		return err
-	})
+	rows, err := dbsqlc.New(k.db.Reader()).ListInFlight(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("look at keys: %w", err)
+	}
+	inFlight := make(map[Ref]bool, len(rows))
+	for _, r := range rows {
+		inFlight[StoredRef(r.Scope, r.Key)] = true
 	}
 	return inFlight, nil
 }
 
 // Events reads a key's timeline, oldest first, at most the last 200 lines of it.
 func (k *Keys) Events(ctx context.Context, ref Ref) ([]Event, error) {
-	var events []Event
-	err := k.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, err := dbsqlc.New(c).ListEvents(ctx, dbsqlc.ListEventsParams{
-			Scope: string(ref.Scope), Key: ref.Key.value, MaxEvents: maxEvents,
-		})
-		for _, r := range rows {
-			events = append(events, Event{
-				At: r.At, Actor: r.Actor, From: Status(r.FromStatus), To: Status(r.ToStatus),
-				Attempt: r.Attempt, Generation: r.Generation, Reason: r.Reason, Evidence: r.Evidence,
-			})
-		}
-		slices.Reverse(events)
-		return err
+	rows, err := dbsqlc.New(k.db.Reader()).ListEvents(ctx, dbsqlc.ListEventsParams{
+		Scope: string(ref.Scope), Key: ref.Key.value, MaxEvents: maxEvents,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read timeline: %w", err)
 	}
+	var events []Event
+	for _, r := range rows {
+		events = append(events, Event{
+			At: r.At, Actor: r.Actor, From: Status(r.FromStatus), To: Status(r.ToStatus),
+			Attempt: r.Attempt, Generation: r.Generation, Reason: r.Reason, Evidence: r.Evidence,
+		})
+	}
+	slices.Reverse(events)
 	return events, nil
 }
 
 func (k *Keys) find(ctx context.Context, ref Ref) (dbsqlc.FindKeyRow, error) {
-	var row dbsqlc.FindKeyRow
-	err := k.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		var err error
-		row, err = dbsqlc.New(c).FindKey(ctx, dbsqlc.FindKeyParams{Scope: string(ref.Scope), Key: ref.Key.value})
-		return err
-	})
+	row, err := dbsqlc.New(k.db.Reader()).FindKey(ctx, dbsqlc.FindKeyParams{Scope: string(ref.Scope), Key: ref.Key.value})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return row, ErrNoKey

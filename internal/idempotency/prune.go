@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/idempotency/internal/dbsqlc"
 	"payonce/internal/postgres"
@@ -48,22 +47,18 @@ type Census struct {
 
 // Census counts the keys.
 func (k *Keys) Census(ctx context.Context) (Census, error) {
-	census := Census{ByStatus: map[Status]int64{}}
-	err := k.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		q := dbsqlc.New(c)
-		rows, err := q.CountKeys(ctx)
-		if err != nil {
-			return err
-		}
-		for _, r := range rows {
-			census.ByStatus[Status(r.Status)] = r.Keys
-		}
-		seconds, err := q.OldestUnknown(ctx)
-		census.OldestUnknown = time.Duration(seconds * float64(time.Second))
-		return err
-	})
+	q := dbsqlc.New(k.db.Reader())
+	rows, err := q.CountKeys(ctx)
 	if err != nil {
 		return Census{}, fmt.Errorf("count keys: %w", err)
+	}
+	seconds, err := q.OldestUnknown(ctx)
+	if err != nil {
+		return Census{}, fmt.Errorf("find oldest unknown key: %w", err)
+	}
+	census := Census{ByStatus: make(map[Status]int64, len(rows)), OldestUnknown: time.Duration(seconds * float64(time.Second))}
+	for _, r := range rows {
+		census.ByStatus[Status(r.Status)] = r.Keys
 	}
 	return census, nil
 }

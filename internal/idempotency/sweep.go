@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/idempotency/internal/dbsqlc"
 	"payonce/internal/postgres"
@@ -64,12 +63,7 @@ type Sight struct {
 
 // Look sees a key, or fails with ErrNoKey.
 func (k *Keys) Look(ctx context.Context, ref Ref) (Sight, error) {
-	var row dbsqlc.LookAtKeyRow
-	err := k.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		var err error
-		row, err = dbsqlc.New(c).LookAtKey(ctx, k.lookAt(ref))
-		return err
-	})
+	row, err := dbsqlc.New(k.db.Reader()).LookAtKey(ctx, k.lookAt(ref))
 	return lookedAt(ref, row, err)
 }
 

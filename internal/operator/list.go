@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
@@ -58,16 +57,13 @@ func (d *Desk) entries(ctx context.Context, letters []deadletters.Letter) ([]Ent
 			ids = append(ids, *l.Subject)
 		}
 	}
-	movements := map[uuid.UUID]*Movement{}
-	err := d.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, err := dbsqlc.New(c).FindMovements(ctx, ids)
-		for _, r := range rows {
-			movements[r.ID] = &Movement{Object: r.Object, ID: publicID(r.Object, r.ID), Status: payments.Status(r.Status)}
-		}
-		return err
-	})
+	rows, err := dbsqlc.New(d.db.Reader()).FindMovements(ctx, ids)
 	if err != nil {
 		return nil, fmt.Errorf("find payments of dead letters: %w", err)
+	}
+	movements := make(map[uuid.UUID]*Movement, len(rows))
+	for _, r := range rows {
+		movements[r.ID] = &Movement{Object: r.Object, ID: publicID(r.Object, r.ID), Status: payments.Status(r.Status)}
 	}
 	entries := make([]Entry, len(letters))
 	for i, l := range letters {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
@@ -50,7 +49,7 @@ func (d *Desk) Summary(ctx context.Context) (Summary, error) {
 	if s.Letters, err = deadletters.Summarize(ctx, d.db); err != nil {
 		return Summary{}, err
 	}
-	err = d.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error { return s.readLags(ctx, dbsqlc.New(c)) })
+	err = s.readLags(ctx, dbsqlc.New(d.db.Reader()))
 	if err != nil {
 		return Summary{}, fmt.Errorf("read lags: %w", err)
 	}

@@ -20,7 +20,9 @@ func TestSeenAfterAStepIsWhatTheDatabaseHas(t *testing.T) {
 				func(g *stage) Evidence { return Record{Source: SourceWebhook, Record: says.record(g)} },
 				func(g *stage) Evidence { return Record{Source: SourceLookup, Record: says.record(g)} },
 				func(g *stage) Evidence { return Reply{Attempt: 1, Outcome: g.success()} },
-				func(g *stage) Evidence { return Reply{Attempt: 1, Outcome: gateway.NotExecuted{Reason: "no connection"}} },
+				func(g *stage) Evidence {
+					return Reply{Attempt: 1, Outcome: gateway.NotExecuted{Reason: "no connection"}}
+				},
 				func(*stage) Evidence { return Nothing{} },
 				func(*stage) Evidence { return NoAnswer{Reason: "PSP answered 500"} },
 			} {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/gateway"
 	"payonce/internal/payments/internal/dbsqlc"
@@ -44,24 +43,21 @@ func (s *Service) Unexplained(ctx context.Context, o gateway.Object, page []gate
 }
 
 func (s *Service) booked(ctx context.Context, o gateway.Object, ids []uuid.UUID) (map[uuid.UUID]booked, error) {
+	q := dbsqlc.New(s.db.Reader())
 	books := make(map[uuid.UUID]booked, len(ids))
-	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		q := dbsqlc.New(c)
-		if o == gateway.RefundObject {
-			rows, err := q.BookedRefunds(ctx, ids)
-			for _, r := range rows {
-				key := execution("", RefundOperation, r.IdempotencyKey, r.ID, r.Generation).PassThroughKey()
-				books[r.ID] = booked{r.PspAccount, key, value(r.PspChargeID), r.Currency, r.Status, value(r.PspRefundID), r.AmountMinor}
-			}
-			return err
-		}
-		rows, err := q.BookedPayments(ctx, ids)
+	if o == gateway.RefundObject {
+		rows, err := q.BookedRefunds(ctx, ids)
 		for _, r := range rows {
-			key := execution("", CreateOperation, r.IdempotencyKey, r.ID, r.Generation).PassThroughKey()
-			books[r.ID] = booked{r.PspAccount, key, "", r.Currency, r.Status, value(r.PspChargeID), r.AmountMinor}
+			key := execution("", RefundOperation, r.IdempotencyKey, r.ID, r.Generation).PassThroughKey()
+			books[r.ID] = booked{r.PspAccount, key, value(r.PspChargeID), r.Currency, r.Status, value(r.PspRefundID), r.AmountMinor}
 		}
-		return err
-	})
+		return books, err
+	}
+	rows, err := q.BookedPayments(ctx, ids)
+	for _, r := range rows {
+		key := execution("", CreateOperation, r.IdempotencyKey, r.ID, r.Generation).PassThroughKey()
+		books[r.ID] = booked{r.PspAccount, key, "", r.Currency, r.Status, value(r.PspChargeID), r.AmountMinor}
+	}
 	return books, err
 }
 
@@ -72,12 +68,7 @@ const accountsPage = 500
 func (s *Service) Accounts(ctx context.Context, each func(account string) error) error {
 	after := ""
 	for {
-		var accounts []string
-		err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-			var err error
-			accounts, err = dbsqlc.New(c).ListAccounts(ctx, dbsqlc.ListAccountsParams{After: after, MaxRows: accountsPage})
-			return err
-		})
+		accounts, err := dbsqlc.New(s.db.Reader()).ListAccounts(ctx, dbsqlc.ListAccountsParams{After: after, MaxRows: accountsPage})
 		if err != nil {
 			return fmt.Errorf("list accounts: %w", err)
 		}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
@@ -97,9 +96,7 @@ func (s *Service) gatherFor(ctx context.Context, r gateway.Record) (gathered, er
 // executionOf finds the execution that a record is about. It fails with errNotOurs.
 func (s *Service) executionOf(ctx context.Context, r gateway.Record) (idempotency.Execution, error) {
 	if id, ok := subjectOf(r); ok {
-		return postgres.Read(ctx, s.db, func(ctx context.Context, c *pgxpool.Conn) (idempotency.Execution, error) {
-			return executionBy(ctx, dbsqlc.New(c), id, r.Object)
-		})
+		return executionBy(ctx, dbsqlc.New(s.db.Reader()), id, r.Object)
 	}
 	if r.Reference != "" {
 		return idempotency.Execution{}, errNotOurs
@@ -122,9 +119,7 @@ func (s *Service) executionOfKey(ctx context.Context, r gateway.Record) (idempot
 	if err != nil {
 		return idempotency.Execution{}, errNotOurs
 	}
-	tenant, err := postgres.Read(ctx, s.db, func(ctx context.Context, c *pgxpool.Conn) (string, error) {
-		return dbsqlc.New(c).TenantOfAccount(ctx, r.Account)
-	})
+	tenant, err := dbsqlc.New(s.db.Reader()).TenantOfAccount(ctx, r.Account)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return idempotency.Execution{}, errNotOurs
@@ -243,10 +238,8 @@ func (s *Service) ask(ctx context.Context, g gathered) (answer gateway.Lookup, o
 
 // otherSubjects are those of the ids that once had the key in the same generation, and are not what it stands for.
 func (s *Service) otherSubjects(ctx context.Context, g gathered, ids []uuid.UUID) ([]uuid.UUID, error) {
-	return postgres.Read(ctx, s.db, func(ctx context.Context, c *pgxpool.Conn) ([]uuid.UUID, error) {
-		return dbsqlc.New(c).OtherMovementsOfKey(ctx, dbsqlc.OtherMovementsOfKeyParams{
-			Ids: ids, Subject: g.seen.Own.Subject, TenantID: g.seen.Tenant, Key: g.seen.Own.Ref.Key.String(), Generation: g.seen.Own.Generation,
-			Object: string(g.movement.object()),
-		})
+	return dbsqlc.New(s.db.Reader()).OtherMovementsOfKey(ctx, dbsqlc.OtherMovementsOfKeyParams{
+		Ids: ids, Subject: g.seen.Own.Subject, TenantID: g.seen.Tenant, Key: g.seen.Own.Ref.Key.String(), Generation: g.seen.Own.Generation,
+		Object: string(g.movement.object()),
 	})
 }

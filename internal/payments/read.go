@@ -7,19 +7,13 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/payments/internal/dbsqlc"
 )
 
 // Payment reads one of the tenant's payments. Another tenant's is ErrPaymentNotFound, the same as none.
 func (s *Service) Payment(ctx context.Context, tenant string, id PaymentID) (Payment, error) {
-	var row dbsqlc.Payment
-	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		var err error
-		row, err = dbsqlc.New(c).GetPayment(ctx, dbsqlc.GetPaymentParams{ID: uuid.UUID(id), TenantID: tenant})
-		return err
-	})
+	row, err := dbsqlc.New(s.db.Reader()).GetPayment(ctx, dbsqlc.GetPaymentParams{ID: uuid.UUID(id), TenantID: tenant})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Payment{}, ErrPaymentNotFound
 	}
@@ -31,12 +25,7 @@ func (s *Service) Payment(ctx context.Context, tenant string, id PaymentID) (Pay
 
 // RefundByID reads one of the tenant's refunds. Another tenant's is ErrRefundNotFound, the same as none.
 func (s *Service) RefundByID(ctx context.Context, tenant string, id RefundID) (Refund, error) {
-	var row dbsqlc.Refund
-	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		var err error
-		row, err = dbsqlc.New(c).GetRefund(ctx, dbsqlc.GetRefundParams{ID: uuid.UUID(id), TenantID: tenant})
-		return err
-	})
+	row, err := dbsqlc.New(s.db.Reader()).GetRefund(ctx, dbsqlc.GetRefundParams{ID: uuid.UUID(id), TenantID: tenant})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Refund{}, ErrRefundNotFound
 	}
@@ -72,14 +61,9 @@ func (s *Service) Payments(ctx context.Context, tenant string, f Filter) (Page, 
 	if f.Before != nil {
 		before = uuid.UUID(*f.Before)
 	}
-	var rows []dbsqlc.Payment
-	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		var err error
-		rows, err = dbsqlc.New(c).ListPayments(ctx, dbsqlc.ListPaymentsParams{
-			TenantID: tenant, Before: before, CustomerID: nullable(f.CustomerID), Status: nullable(string(f.Status)),
-			MaxRows: int32(min(f.Limit, MaxPage) + 1), //nolint:gosec // bounded by MaxPage
-		})
-		return err
+	rows, err := dbsqlc.New(s.db.Reader()).ListPayments(ctx, dbsqlc.ListPaymentsParams{
+		TenantID: tenant, Before: before, CustomerID: nullable(f.CustomerID), Status: nullable(string(f.Status)),
+		MaxRows: int32(min(f.Limit, MaxPage) + 1), //nolint:gosec // bounded by MaxPage
 	})
 	if err != nil {
 		return Page{}, fmt.Errorf("list payments: %w", err)

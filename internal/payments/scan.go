@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/gateway"
 	"payonce/internal/payments/internal/dbsqlc"
+	"payonce/internal/postgres"
 )
 
 // Progress is what one run of a scan came to.
@@ -36,7 +36,7 @@ func (s *Service) Scan(
 ) (Progress, error) {
 	w, err := s.beginWalk(ctx, o, account, overlap)
 	switch {
-	case errors.Is(err, pgx.ErrNoRows):
+	case errors.Is(err, errNoSuchAccount):
 		return ReachedEnd, nil // of an account that is no tenant's
 	case err != nil:
 		return "", err
@@ -116,6 +116,9 @@ func (s *Service) settlePage(ctx context.Context, w walk, page gateway.Page, fou
 	return nil
 }
 
+// errNoSuchAccount says that an account is no tenant's.
+var errNoSuchAccount = errors.New("account of no tenant")
+
 // walk is one way along one ledger, from somewhere to its end, in as many runs as it takes.
 type walk struct {
 	account string
@@ -124,25 +127,37 @@ type walk struct {
 	began   time.Time // names the walk
 }
 
-// beginWalk goes on with the walk that was not finished, or begins one. It fails with pgx.ErrNoRows for an account that is no tenant's.
+// beginWalk goes on with the walk that was not finished, or begins one. It fails with errNoSuchAccount.
+//
+// Of the three writes of a walk, a lost acknowledgement is an error of the run. Each may be written twice: the next run goes on from what is there.
 func (s *Service) beginWalk(ctx context.Context, o gateway.Object, account string, overlap time.Duration) (walk, error) {
-	var row dbsqlc.BeginWalkRow
-	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		var err error
-		row, err = dbsqlc.New(c).BeginWalk(ctx, dbsqlc.BeginWalkParams{Account: account, Object: string(o), Overlap: overlap})
-		return err
+	w, known := walk{account: account, object: o}, false
+	b := &pgx.Batch{}
+	q := postgres.On(b)
+	_, _ = dbsqlc.New(q).BeginWalk(ctx, dbsqlc.BeginWalkParams{Account: account, Object: string(o), Overlap: overlap})
+	postgres.One(q, func(row *dbsqlc.BeginWalkRow) error {
+		if known = row != nil; known {
+			w.after, w.began = row.ResumeAfter, row.WalkBegan
+		}
+		return nil
 	})
-	if err != nil {
+	err := s.db.Send(ctx, b)
+	switch {
+	case err != nil:
 		return walk{}, fmt.Errorf("begin walk: %w", err)
+	case !known:
+		return walk{}, errNoSuchAccount
 	}
-	return walk{account: account, object: o, after: row.ResumeAfter, began: row.WalkBegan}, nil
+	return w, nil
 }
 
 // advanceWalk notes that everything up to a time has been read.
 func (s *Service) advanceWalk(ctx context.Context, w walk, to time.Time) error {
-	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		return dbsqlc.New(c).AdvanceWalk(ctx, dbsqlc.AdvanceWalkParams{Account: w.account, Object: string(w.object), WalkBegan: w.began, ReadTo: to})
+	b := &pgx.Batch{}
+	_ = dbsqlc.New(postgres.On(b)).AdvanceWalk(ctx, dbsqlc.AdvanceWalkParams{
+		Account: w.account, Object: string(w.object), WalkBegan: w.began, ReadTo: to,
 	})
+	err := s.db.Send(ctx, b)
 	if err != nil {
 		return fmt.Errorf("advance walk: %w", err)
 	}
@@ -151,9 +166,9 @@ func (s *Service) advanceWalk(ctx context.Context, w walk, to time.Time) error {
 
 // endWalk notes that the end of the list was reached.
 func (s *Service) endWalk(ctx context.Context, w walk) error {
-	err := s.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		return dbsqlc.New(c).EndWalk(ctx, dbsqlc.EndWalkParams{Account: w.account, Object: string(w.object), WalkBegan: w.began})
-	})
+	b := &pgx.Batch{}
+	_ = dbsqlc.New(postgres.On(b)).EndWalk(ctx, dbsqlc.EndWalkParams{Account: w.account, Object: string(w.object), WalkBegan: w.began})
+	err := s.db.Send(ctx, b)
 	if err != nil {
 		return fmt.Errorf("end walk: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // QueueDurable has the acknowledgement of b cover what the statements of b have read. It is for what a lost acknowledgement left open.
@@ -32,11 +31,9 @@ func GaveUp(err error) bool {
 // wait until the standby has it on disk, in a failover. A reservation that was forgotten leaves a charge behind that nothing of ours asked for.
 func (db *DB) Forgetful(ctx context.Context) ([]string, error) {
 	var found []string
-	err := db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		return c.QueryRow(ctx, `SELECT coalesce(array_agg(name || ' = ' || setting ORDER BY name), '{}') FROM pg_settings
-			WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off'
-			   OR name = 'synchronous_commit' AND setting IN ('local', 'remote_write')`).Scan(&found)
-	})
+	err := db.Reader().QueryRow(ctx, `SELECT coalesce(array_agg(name || ' = ' || setting ORDER BY name), '{}') FROM pg_settings
+		WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off'
+		   OR name = 'synchronous_commit' AND setting IN ('local', 'remote_write')`).Scan(&found)
 	if err != nil {
 		return nil, fmt.Errorf("read durability settings: %w", err)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // errDiskFull is what Room says. It ends by itself once there is room.
@@ -56,10 +55,8 @@ const diskFull = "53100"
 
 // tryDisk makes the server write to its disk: what is more than work_mem goes to a file.
 func (db *DB) tryDisk(ctx context.Context) error {
-	return db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		b := &pgx.Batch{}
-		b.Queue("SELECT set_config('work_mem', '64kB', true)")
-		b.Queue("-- name: TryDisk :one\nWITH page AS MATERIALIZED (SELECT repeat('x', 8192) AS bytes FROM generate_series(1, 128)) SELECT count(bytes) FROM page")
-		return c.SendBatch(ctx, b).Close()
-	})
+	b := &pgx.Batch{}
+	b.Queue("SELECT set_config('work_mem', '64kB', true)")
+	b.Queue("-- name: TryDisk :one\nWITH page AS MATERIALIZED (SELECT repeat('x', 8192) AS bytes FROM generate_series(1, 128)) SELECT count(bytes) FROM page")
+	return db.Send(ctx, b)
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -22,27 +21,6 @@ func (db *DB) Send(ctx context.Context, b *pgx.Batch) error {
 	}
 	defer db.giveBack(ctx, conn)
 	return classifyCommit(conn.SendBatch(ctx, b).Close())
-}
-
-// Read runs fn with a connection, outside any transaction, under a context that ends in time. Errors come back classified.
-func (db *DB) Read(ctx context.Context, fn func(context.Context, *pgxpool.Conn) error) error {
-	ctx, cancel := db.bounded(ctx)
-	defer cancel()
-	conn, err := db.borrow(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.giveBack(ctx, conn)
-	return classifyRead(fn(ctx, conn))
-}
-
-// Read is DB.Read for what comes back with a value.
-func Read[T any](ctx context.Context, db *DB, fn func(context.Context, *pgxpool.Conn) (T, error)) (value T, err error) {
-	err = db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		value, err = fn(ctx, c)
-		return err
-	})
-	return value, err
 }
 
 // bounded ends a wait for a server that does not answer.
@@ -75,14 +53,4 @@ func (db *DB) giveBack(ctx context.Context, conn *pgxpool.Conn) {
 		db.pool.Reset()
 	}
 	conn.Release()
-}
-
-// Ping asks the database for a sign of life.
-func (db *DB) Ping(ctx context.Context) error {
-	return db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		if err := c.Ping(ctx); err != nil {
-			return fmt.Errorf("ping database: %w", err)
-		}
-		return nil
-	})
 }

@@ -37,10 +37,7 @@ func open(t *testing.T, l postgres.Limits) *postgres.DB {
 
 func run(t *testing.T, db *postgres.DB, sql string) {
 	t.Helper()
-	err := db.Read(t.Context(), func(ctx context.Context, c *pgxpool.Conn) error {
-		_, err := c.Exec(t.Context(), sql)
-		return err
-	})
+	_, err := db.Pool().Exec(t.Context(), sql)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +46,7 @@ func run(t *testing.T, db *postgres.DB, sql string) {
 func read[T any](t *testing.T, db *postgres.DB, sql string) T {
 	t.Helper()
 	var value T
-	err := db.Read(t.Context(), func(ctx context.Context, c *pgxpool.Conn) error { return c.QueryRow(t.Context(), sql).Scan(&value) })
+	err := db.Reader().QueryRow(t.Context(), sql).Scan(&value)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,12 +122,10 @@ func TestTimeoutsOfTheServerRollBackAndAreNoRefusal(t *testing.T) {
 			db := open(t, l)
 			run(t, db, "CREATE TABLE held AS SELECT 1")
 			done := make(chan error, 1)
-			err := db.Read(t.Context(), func(ctx context.Context, holder *pgxpool.Conn) error {
-				return pgx.BeginFunc(t.Context(), holder, func(tx pgx.Tx) error {
-					_, err := tx.Exec(t.Context(), "SELECT FROM held FOR UPDATE")
-					done <- db.Send(t.Context(), batchOf("INSERT INTO notes VALUES (1)", c.then))
-					return err
-				})
+			err := pgx.BeginFunc(t.Context(), db.Pool(), func(tx pgx.Tx) error {
+				_, err := tx.Exec(t.Context(), "SELECT FROM held FOR UPDATE")
+				done <- db.Send(t.Context(), batchOf("INSERT INTO notes VALUES (1)", c.then))
+				return err
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -213,9 +208,12 @@ func TestWaitForAConnectionIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := postgres.Wrap(single, l.Acquire)
-	err = db.Read(t.Context(), func(context.Context, *pgxpool.Conn) error {
-		return db.Send(t.Context(), batchOf("SELECT 1"))
-	})
+	held, err := single.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Send(t.Context(), batchOf("SELECT 1"))
+	held.Release()
 	if !postgres.Unavailable(err) || !postgres.RolledBack(err) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("the error is %v", err)
 	}
@@ -267,22 +265,17 @@ func TestURLThatIsNoneIsRefused(t *testing.T) {
 func backends(t *testing.T, db *postgres.DB, n int) map[int]bool {
 	t.Helper()
 	pids := map[int]bool{}
-	var fill func() error
-	fill = func() error {
-		if len(pids) == n {
-			return nil
+	for range n {
+		c, err := db.Pool().Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
 		}
-		return db.Read(t.Context(), func(ctx context.Context, c *pgxpool.Conn) error {
-			var pid int
-			if err := c.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
-				return err
-			}
-			pids[pid] = true
-			return fill()
-		})
-	}
-	if err := fill(); err != nil {
-		t.Fatal(err)
+		defer c.Release()
+		var pid int
+		if err := c.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+			t.Fatal(err)
+		}
+		pids[pid] = true
 	}
 	return pids
 }
@@ -318,10 +311,7 @@ func TestConnectionThatWeGiveUpDoesNot(t *testing.T) {
 	before := backends(t, db, n)
 	ctx, hangUp := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer hangUp()
-	err := db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		_, err := c.Exec(ctx, "SELECT pg_sleep(60)")
-		return err
-	})
+	err := db.Reader().QueryRow(ctx, "SELECT pg_sleep(60)").Scan(nil)
 	if !postgres.Unavailable(err) {
 		t.Fatalf("the error is %v", err)
 	}

@@ -20,7 +20,7 @@ import (
 
 // byNeither are those of api keys, which a person runs as the migrator, and of api roles and api migrate.
 var byNeither = []string{
-	"tenants.EnsureTenant", "tenants.TenantExists", "tenants.InsertKey", "tenants.ListKeys", "tenants.ExpireKey", "tenants.SetRate",
+	"tenants.EnsureTenant", "tenants.InsertKey", "tenants.KeyCreated", "tenants.ListKeys", "tenants.ExpireKey", "tenants.SetRate",
 	"postgres.CreateRoles", "postgres.DatabaseRights", "postgres.grantRights", "postgres.letIn", "postgres.warnOfOtherOwner",
 }
 

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
@@ -32,16 +30,14 @@ func (r *Reconciler) Missing(ctx context.Context, days int32) ([]Due, error) {
 // lastPublished is the last day of which a statement can be expected.
 func lastPublished(now time.Time) time.Time { return dayOf(now.Add(-published)).Add(-oneDay) }
 
-func (r *Reconciler) missing(ctx context.Context, last time.Time, days int32) (due []Due, err error) {
-	err = r.config.DB.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		missing, err := dbsqlc.New(c).MissingDays(ctx, dbsqlc.MissingDaysParams{LastDay: dateOf(last), Days: days})
-		for _, m := range missing {
-			due = append(due, Due{Account: m.Account, Day: m.Day.Time})
-		}
-		return err
-	})
+func (r *Reconciler) missing(ctx context.Context, last time.Time, days int32) ([]Due, error) {
+	missing, err := dbsqlc.New(r.config.DB.Reader()).MissingDays(ctx, dbsqlc.MissingDaysParams{LastDay: dateOf(last), Days: days})
 	if err != nil {
 		return nil, fmt.Errorf("list days without a run: %w", err)
+	}
+	var due []Due
+	for _, m := range missing {
+		due = append(due, Due{Account: m.Account, Day: m.Day.Time})
 	}
 	return due, nil
 }

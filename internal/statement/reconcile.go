@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/gateway"
 	"payonce/internal/postgres"
@@ -93,11 +92,8 @@ func (r *Reconciler) Yesterday(ctx context.Context) (time.Time, error) {
 }
 
 // now is the time by the database's clock.
-func (r *Reconciler) now(ctx context.Context) (now time.Time, err error) {
-	err = r.config.DB.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
-		now, err = dbsqlc.New(c).Clock(ctx)
-		return err
-	})
+func (r *Reconciler) now(ctx context.Context) (time.Time, error) {
+	now, err := dbsqlc.New(r.config.DB.Reader()).Clock(ctx)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("read clock: %w", err)
 	}
@@ -139,11 +135,7 @@ func (r *Reconciler) find(ctx context.Context, accounts []string) ([]dbsqlc.Find
 	if accounts == nil {
 		accounts = []string{}
 	}
-	var found []dbsqlc.FindAccountsRow
-	err := r.config.DB.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
-		found, err = dbsqlc.New(c).FindAccounts(ctx, accounts)
-		return err
-	})
+	found, err := dbsqlc.New(r.config.DB.Reader()).FindAccounts(ctx, accounts)
 	if err != nil {
 		return nil, fmt.Errorf("list accounts: %w", err)
 	}
@@ -160,18 +152,15 @@ func (r *Reconciler) find(ctx context.Context, accounts []string) ([]dbsqlc.Find
 
 // days lists those to be judged, oldest first, day itself last.
 func (r *Reconciler) days(ctx context.Context, account string, day time.Time) ([]time.Time, error) {
-	var days []time.Time
-	err := r.config.DB.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		pending, err := dbsqlc.New(c).PendingDays(ctx, dbsqlc.PendingDaysParams{
-			Account: account, FirstDay: dateOf(dayOf(day.Add(-r.config.Horizon - rejudged))), Before: dateOf(day),
-		})
-		for _, p := range pending {
-			days = append(days, p.Time)
-		}
-		return err
+	pending, err := dbsqlc.New(r.config.DB.Reader()).PendingDays(ctx, dbsqlc.PendingDaysParams{
+		Account: account, FirstDay: dateOf(dayOf(day.Add(-r.config.Horizon - rejudged))), Before: dateOf(day),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list days with pending movements: %w", err)
+	}
+	var days []time.Time
+	for _, p := range pending {
+		days = append(days, p.Time)
 	}
 	return append(days, day), nil
 }

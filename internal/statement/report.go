@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/statement/internal/dbsqlc"
 )
@@ -123,31 +122,24 @@ func (r *Reconciler) Write(ctx context.Context, w io.Writer, report Report, f Fo
 }
 
 func (r *Reconciler) totals(ctx context.Context, report Report) ([]Total, error) {
-	var totals []Total
-	err := r.config.DB.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, err := dbsqlc.New(c).Totals(ctx, report.runIDs())
-		for _, t := range rows {
-			totals = append(totals, Total{
-				Kind: Kind(t.Kind), Currency: t.Currency, Breaks: t.Breaks, AtStakeMinor: t.AtStakeMinor, ToOneDay: t.ToOneDay,
-				ToSevenDays: t.ToSevenDays, Older: t.Older, OldestMovement: time.Duration(t.OldestMovement) * time.Second,
-			})
-		}
-		return err
-	})
+	rows, err := dbsqlc.New(r.config.DB.Reader()).Totals(ctx, report.runIDs())
 	if err != nil {
 		return nil, fmt.Errorf("sum up breaks: %w", err)
+	}
+	var totals []Total
+	for _, t := range rows {
+		totals = append(totals, Total{
+			Kind: Kind(t.Kind), Currency: t.Currency, Breaks: t.Breaks, AtStakeMinor: t.AtStakeMinor, ToOneDay: t.ToOneDay,
+			ToSevenDays: t.ToSevenDays, Older: t.Older, OldestMovement: time.Duration(t.OldestMovement) * time.Second,
+		})
 	}
 	return totals, nil
 }
 
 // Breaks calls each with every break of a run's day, as they are now.
 func (r *Reconciler) Breaks(ctx context.Context, s Summary, each func(Break) error) error {
-	return pages(s, nil, each, func(p dbsqlc.OpenBreaksParams) (page []dbsqlc.OpenBreaksRow, err error) {
-		err = r.config.DB.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
-			page, err = dbsqlc.New(c).OpenBreaks(ctx, p)
-			return err
-		})
-		return page, err
+	return pages(s, nil, each, func(p dbsqlc.OpenBreaksParams) ([]dbsqlc.OpenBreaksRow, error) {
+		return dbsqlc.New(r.config.DB.Reader()).OpenBreaks(ctx, p)
 	})
 }
 

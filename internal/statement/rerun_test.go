@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/gateway"
 	"payonce/internal/postgres"
@@ -179,7 +178,7 @@ func TestStatementTimeoutIsLiftedForTheRunAlone(t *testing.T) {
 	d.paid("ch_1", 4)
 	d.publish("acct_acme", d.day)
 	d.run()
-	err = db.Read(t.Context(), func(ctx context.Context, c *pgxpool.Conn) error { return show(ctx, c, &after) })
+	err = show(t.Context(), db.Reader(), &after)
 	if err != nil || during != "0" || after != "54321ms" {
 		t.Fatalf("%q during, %q after: %v", during, after, err)
 	}

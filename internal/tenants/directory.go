@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/singleflight"
 
 	"payonce/internal/postgres"
@@ -124,12 +123,7 @@ func (d *Directory) readTable(ctx context.Context) error {
 	if !tried.IsZero() && now.Sub(tried) < missFor {
 		return failed
 	}
-	var rows []dbsqlc.ListActiveKeysRow
-	err := d.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		var err error
-		rows, err = dbsqlc.New(c).ListActiveKeys(ctx)
-		return err
-	})
+	rows, err := dbsqlc.New(d.db.Reader()).ListActiveKeys(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tried, d.failed = now, nil

@@ -2,10 +2,11 @@ package tenants
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/tenants/internal/dbsqlc"
 )
@@ -21,18 +22,15 @@ type Tenant struct {
 
 // Tenants lists the tenants by their ids, at most 1000.
 func (r *Registry) Tenants(ctx context.Context) ([]Tenant, error) {
-	var all []Tenant
-	err := r.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, err := dbsqlc.New(c).ListTenants(ctx, maxListed)
-		for _, t := range rows {
-			all = append(all, Tenant{
-				ID: t.ID, PSPAccount: t.PspAccount, RequestsPerSecond: int(t.RequestsPerSecond), Burst: int(t.RequestBurst), Created: t.CreatedAt,
-			})
-		}
-		return err
-	})
+	rows, err := dbsqlc.New(r.db.Reader()).ListTenants(ctx, maxListed)
 	if err != nil {
 		return nil, fmt.Errorf("list tenants: %w", err)
+	}
+	var all []Tenant
+	for _, t := range rows {
+		all = append(all, Tenant{
+			ID: t.ID, PSPAccount: t.PspAccount, RequestsPerSecond: int(t.RequestsPerSecond), Burst: int(t.RequestBurst), Created: t.CreatedAt,
+		})
 	}
 	return all, nil
 }
@@ -45,18 +43,17 @@ func (r *Registry) SetRate(ctx context.Context, tenant string, perSecond, burst 
 			return fmt.Errorf("rate limit %d is %w: it must be from 1 to %d", n, ErrMalformed, MaxRate)
 		}
 	}
-	var changed int64
-	err := r.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
-		changed, err = dbsqlc.New(c).SetRate(ctx, dbsqlc.SetRateParams{
+	err := r.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		changed, err := dbsqlc.New(tx).SetRate(ctx, dbsqlc.SetRateParams{
 			ID: tenant, RequestsPerSecond: int32(perSecond), RequestBurst: int32(burst), //nolint:gosec // bounded by MaxRate
 		})
+		if err == nil && changed == 0 {
+			return ErrNoTenant
+		}
 		return err
 	})
-	switch {
-	case err != nil:
+	if err != nil && !errors.Is(err, ErrNoTenant) {
 		return fmt.Errorf("set rate limit: %w", err)
-	case changed == 0:
-		return ErrNoTenant
 	}
-	return nil
+	return err
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/postgres"
 	"payonce/internal/tenants/internal/dbsqlc"
@@ -78,8 +77,8 @@ func NewSecret(random io.Reader) (string, error) {
 
 // EnsureTenant makes the tenant, with a PSP account of the same name, unless it exists.
 func (r *Registry) EnsureTenant(ctx context.Context, id string) error {
-	err := r.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		return dbsqlc.New(c).EnsureTenant(ctx, dbsqlc.EnsureTenantParams{ID: id, PspAccount: id})
+	err := r.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return dbsqlc.New(tx).EnsureTenant(ctx, dbsqlc.EnsureTenantParams{ID: id, PspAccount: id})
 	})
 	if postgres.Violates(err, "tenants_id_format") {
 		return fmt.Errorf("tenant %q is %w: an id is a lower-case letter and up to 30 lower-case letters, digits or hyphens", id, ErrMalformed)
@@ -90,7 +89,22 @@ func (r *Registry) EnsureTenant(ctx context.Context, id string) error {
 	return nil
 }
 
-// AddKey stores the digest of a secret for a tenant, or for operators if tenant is empty.
+// KeyInDoubtError says that an API key may be stored, and that the database does not tell: its caller must not show the secret. If the key is there, nobody
+// can use it, and ExpireKey ends it.
+type KeyInDoubtError struct {
+	ID  uuid.UUID // of the key
+	Err error     // why it is not known
+}
+
+func (e *KeyInDoubtError) Error() string {
+	return fmt.Sprintf("whether API key %s exists is not known: %v", e.ID, e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *KeyInDoubtError) Unwrap() error { return e.Err }
+
+// AddKey stores the digest of a secret for a tenant, or for operators if tenant is empty. When it returns a key, the key is where a failover
+// finds it. It may fail with a KeyInDoubtError.
 func (r *Registry) AddKey(ctx context.Context, tenant, secret, label string, permissions []Permission) (APIKey, error) {
 	id, err := r.newID()
 	if err != nil {
@@ -106,13 +120,17 @@ func (r *Registry) AddKey(ctx context.Context, tenant, secret, label string, per
 	if tenant != "" {
 		owner = &tenant
 	}
-	var row dbsqlc.InsertKeyRow
-	err = r.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		row, err = dbsqlc.New(c).InsertKey(ctx, dbsqlc.InsertKeyParams{
+	var created time.Time
+	err = r.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		created, err = dbsqlc.New(tx).InsertKey(ctx, dbsqlc.InsertKeyParams{
 			ID: id, TenantID: owner, SecretSha256: digest[:], Scopes: names, Label: label,
 		})
 		return err
 	})
+	if ambiguous := (*postgres.AmbiguousError)(nil); errors.As(err, &ambiguous) {
+		created, err = r.recallKey(ctx, id, err)
+	}
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return APIKey{}, ErrSecretInUse
@@ -123,7 +141,31 @@ func (r *Registry) AddKey(ctx context.Context, tenant, secret, label string, per
 	case err != nil:
 		return APIKey{}, fmt.Errorf("store API key: %w", err)
 	}
-	return APIKey{ID: row.ID, Tenant: tenant, Permissions: names, Label: label, Created: row.CreatedAt}, nil
+	return APIKey{ID: id, Tenant: tenant, Permissions: names, Label: label, Created: created}, nil
+}
+
+// recallKey asks, after a lost acknowledgement, whether the key is stored, such that a failover does not undo it. A no is not final: the commit may
+// still be under way.
+func (r *Registry) recallKey(ctx context.Context, id uuid.UUID, doubt error) (created time.Time, err error) {
+	stored := false
+	postgres.Recall(ctx, func(int) (done bool) {
+		b := &pgx.Batch{}
+		q := postgres.On(b)
+		_, _ = dbsqlc.New(q).KeyCreated(ctx, id)
+		postgres.Scalar(q, func(at *time.Time) error {
+			if stored = at != nil; stored {
+				created = *at
+			}
+			return nil
+		})
+		postgres.QueueDurable(b)
+		err = r.db.Send(ctx, b)
+		return err == nil && stored || postgres.GaveUp(err)
+	})
+	if err != nil || !stored {
+		return time.Time{}, &KeyInDoubtError{ID: id, Err: doubt}
+	}
+	return created, nil
 }
 
 // maxListed bounds the lists of keys and of tenants.
@@ -131,22 +173,19 @@ const maxListed = 1000
 
 // Keys lists the API keys, oldest first, at most 1000.
 func (r *Registry) Keys(ctx context.Context) ([]APIKey, error) {
-	var keys []APIKey
-	err := r.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, err := dbsqlc.New(c).ListKeys(ctx, maxListed)
-		for _, k := range rows {
-			key := APIKey{
-				ID: k.ID, Permissions: k.Scopes, Label: k.Label, Created: k.CreatedAt, Expires: k.ExpiresAt, Expired: k.Expired,
-			}
-			if k.TenantID != nil {
-				key.Tenant = *k.TenantID
-			}
-			keys = append(keys, key)
-		}
-		return err
-	})
+	rows, err := dbsqlc.New(r.db.Reader()).ListKeys(ctx, maxListed)
 	if err != nil {
 		return nil, fmt.Errorf("list API keys: %w", err)
+	}
+	var keys []APIKey
+	for _, k := range rows {
+		key := APIKey{
+			ID: k.ID, Permissions: k.Scopes, Label: k.Label, Created: k.CreatedAt, Expires: k.ExpiresAt, Expired: k.Expired,
+		}
+		if k.TenantID != nil {
+			key.Tenant = *k.TenantID
+		}
+		keys = append(keys, key)
 	}
 	return keys, nil
 }
@@ -154,9 +193,9 @@ func (r *Registry) Keys(ctx context.Context) ([]APIKey, error) {
 // ExpireKey gives a key an end, after the given time from now by the database's clock. It never prolongs one.
 func (r *Registry) ExpireKey(ctx context.Context, id uuid.UUID, after time.Duration) (time.Time, error) {
 	var at *time.Time
-	err := r.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+	err := r.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		at, err = dbsqlc.New(c).ExpireKey(ctx, dbsqlc.ExpireKeyParams{ID: id, After: after})
+		at, err = dbsqlc.New(tx).ExpireKey(ctx, dbsqlc.ExpireKeyParams{ID: id, After: after})
 		return err
 	})
 	switch {

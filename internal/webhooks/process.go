@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/postgres"
 	"payonce/internal/webhooks/internal/dbsqlc"
@@ -30,19 +29,14 @@ type Stored struct {
 
 // Load reads an event, or fails with ErrNoEvent.
 func (i *Inbox) Load(ctx context.Context, id string) (Stored, error) {
-	var s Stored
-	err := i.db.Read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		row, err := dbsqlc.New(c).GetEvent(ctx, id)
-		s = Stored{ID: row.ID, SentAt: row.SentAt, ReceivedAt: row.ReceivedAt, Body: row.Body, Processed: row.Processed}
-		return err
-	})
+	row, err := dbsqlc.New(i.db.Reader()).GetEvent(ctx, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Stored{}, ErrNoEvent
 	}
 	if err != nil {
 		return Stored{}, fmt.Errorf("load webhook: %w", err)
 	}
-	return s, nil
+	return Stored{ID: row.ID, SentAt: row.SentAt, ReceivedAt: row.ReceivedAt, Body: row.Body, Processed: row.Processed}, nil
 }
 
 // QueueProcessed queues on b that an event is processed and what came of it, so that this commits together with what the event has

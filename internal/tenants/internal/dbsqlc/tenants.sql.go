@@ -50,7 +50,7 @@ const insertKey = `-- name: InsertKey :one
 INSERT INTO api_keys (id, tenant_id, secret_sha256, scopes, label)
 VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (secret_sha256) DO NOTHING
-RETURNING id, created_at
+RETURNING created_at
 `
 
 type InsertKeyParams struct {
@@ -61,12 +61,7 @@ type InsertKeyParams struct {
 	Label        string
 }
 
-type InsertKeyRow struct {
-	ID        uuid.UUID
-	CreatedAt time.Time
-}
-
-func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (InsertKeyRow, error) {
+func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, insertKey,
 		arg.ID,
 		arg.TenantID,
@@ -74,9 +69,21 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (InsertKey
 		arg.Scopes,
 		arg.Label,
 	)
-	var i InsertKeyRow
-	err := row.Scan(&i.ID, &i.CreatedAt)
-	return i, err
+	var created_at time.Time
+	err := row.Scan(&created_at)
+	return created_at, err
+}
+
+const keyCreated = `-- name: KeyCreated :one
+SELECT created_at FROM api_keys WHERE id = $1
+`
+
+// Asks whether a key is there whose acknowledgement was lost.
+func (q *Queries) KeyCreated(ctx context.Context, id uuid.UUID) (time.Time, error) {
+	row := q.db.QueryRow(ctx, keyCreated, id)
+	var created_at time.Time
+	err := row.Scan(&created_at)
+	return created_at, err
 }
 
 const listActiveKeys = `-- name: ListActiveKeys :many
@@ -218,15 +225,4 @@ func (q *Queries) SetRate(ctx context.Context, arg SetRateParams) (int64, error)
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const tenantExists = `-- name: TenantExists :one
-SELECT EXISTS (SELECT FROM tenants WHERE id = $1)
-`
-
-func (q *Queries) TenantExists(ctx context.Context, id string) (bool, error) {
-	row := q.db.QueryRow(ctx, tenantExists, id)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
 }

@@ -1,0 +1,47 @@
+package payments
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"payonce/internal/gateway"
+	"payonce/internal/postgres"
+	"payonce/test/pgproxy"
+	"payonce/test/pgtest"
+)
+
+// Each of a walk's three writes is done and never acknowledged. The run says so, and the next run goes on from what is there.
+func TestWalkWhoseAcknowledgementIsLostIsGoneOnWith(t *testing.T) {
+	t.Parallel()
+	for _, write := range []string{"BeginWalk", "AdvanceWalk", "EndWalk"} {
+		t.Run(write, func(t *testing.T) {
+			t.Parallel()
+			psp := &bookkeeper{page: 1}
+			s := setupScan(t, psp)
+			psp.records = ledgerOf(s.lostOnes(3))
+			proxy := pgproxy.Start(t, s.pool.Config().ConnString())
+			db, err := postgres.Open(context.Background(), proxy.URL(), pgtest.Limits())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(db.Close)
+			s.service.db = db
+			lost := proxy.On(write, pgproxy.DropAcknowledgement)
+			_, err = s.service.Scan(t.Context(), gateway.ChargeObject, "acme", overlap, 9, nil, func(Finding) {})
+			lost.Await(t)
+			var ambiguous *postgres.AmbiguousError
+			if !errors.As(err, &ambiguous) || postgres.RolledBack(err) {
+				t.Fatalf("the run ended with %v", err)
+			}
+			_, to, err := s.scan(9)
+			if err != nil || to != ReachedEnd {
+				t.Fatalf("the next run: %s, %v", to, err)
+			}
+			s.wantWatermark(psp.records[2])
+			if n := s.count("SELECT count(*) FROM payments WHERE status = 'succeeded'"); n != 3 {
+				t.Errorf("%d payments are settled", n)
+			}
+		})
+	}
+}
