@@ -1,18 +1,9 @@
 -- Webhooks as they came in.
 
--- name: StoreEvent :one
+-- name: StoreEvent :execrows
 -- none -> stored. Competes with another delivery of the same event: the second waits until the first has ended, and does nothing
--- if that one has committed. What it has stored, if anything, is noted until the next one or the end of the transaction: what
--- comes with an event (its job) is written where it is noted. A look at the row would not do: the row is also there for a second
--- delivery in the same transaction. A delivery that stores nothing writes an empty message for the log instead: without one, its commit would be
--- acknowledged at once, while the first delivery's commit may still wait for the standby (docs/adr/0022).
-WITH stored AS (
-    INSERT INTO webhook_events (id, sent_at, body) VALUES (@id, @sent_at, @body)
-    ON CONFLICT (id) DO NOTHING
-    RETURNING id
-)
-SELECT (CASE WHEN set_config('payonce.stored_event', coalesce((SELECT s.id FROM stored AS s), ''), true) <> '' THEN true
-             ELSE pg_logical_emit_message(true, 'payonce', '') IS NULL END)::boolean AS stored;
+-- if that one has committed.
+INSERT INTO webhook_events (id, sent_at, body) VALUES (@id, @sent_at, @body) ON CONFLICT (id) DO NOTHING;
 
 -- name: EventIsStored :one
 SELECT EXISTS (SELECT FROM webhook_events WHERE id = @id);

@@ -76,7 +76,7 @@ func (a *API) receiver() (*webhooks.Receiver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("WEBHOOK_SECRETS: %w", err)
 	}
-	return webhooks.NewReceiver(verifier, webhooks.New(a.db, a.queue.QueueWebhook)), nil
+	return webhooks.NewReceiver(verifier, webhooks.New(a.db, a.queue.WebhookTx)), nil
 }
 
 // Telemetry is the process's registry, for another one in the same program.

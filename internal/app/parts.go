@@ -67,7 +67,7 @@ func newParts(ctx context.Context, c config.Shared, deadline time.Duration, t *T
 	if p.newest, err = postgres.SchemaVersion(); err != nil {
 		return nil, err
 	}
-	if p.queue, err = reconcile.NewQueue(time.Now, log); err != nil {
+	if p.queue, err = reconcile.NewQueue(log); err != nil {
 		return nil, err
 	}
 	if p.db, err = openDB(ctx, c); err != nil {

@@ -56,7 +56,7 @@ func (r *Reconciler) assemble(shared bool) error {
 		return err
 	}
 	r.jobs, err = reconcile.New(reconcile.Config{
-		DB: r.db, Keys: r.keys, Payments: r.payments, Inbox: webhooks.New(r.db, r.queue.QueueWebhook),
+		DB: r.db, Keys: r.keys, Payments: r.payments, Inbox: webhooks.New(r.db, r.queue.WebhookTx),
 		Resolver: payments.NewResolver(r.payments, payments.Patience{
 			Budget: c.LookupBudget, Base: c.LookupBase, Cap: c.LookupCap, Recheck: c.LookupRecheck, Jitter: jitter,
 		}),

@@ -79,9 +79,11 @@ func setup(t *testing.T) *counter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inbox := webhooks.New(db, func(b *pgx.Batch, eventID string) {
+	inbox := webhooks.New(db, func(ctx context.Context, tx pgx.Tx, eventID string) error {
+		b := &pgx.Batch{}
 		b.Queue(c.beforeJob)
-		b.Queue("INSERT INTO jobs (event_id) SELECT $1 WHERE current_setting('payonce.stored_event') = $1", eventID)
+		b.Queue("INSERT INTO jobs (event_id) VALUES ($1)", eventID)
+		return postgres.SendTx(ctx, tx, b)
 	})
 	c.serve(webhooks.NewReceiver(verifier, inbox))
 	return c

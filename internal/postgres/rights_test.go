@@ -34,8 +34,7 @@ BEGIN
     RETURN true;
 EXCEPTION WHEN insufficient_privilege THEN
     RETURN false;
-END $$;
-SELECT set_config('payonce.stored_event', '', true)`
+END $$`
 
 func newBench(t *testing.T) *bench {
 	t.Helper()

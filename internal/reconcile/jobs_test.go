@@ -30,7 +30,7 @@ type crew struct {
 func setup(t *testing.T) *crew {
 	t.Helper()
 	pool, log := pgtest.New(t), slog.New(slog.DiscardHandler)
-	queue, err := NewQueue(time.Now, log)
+	queue, err := NewQueue(log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/jackc/pgx/v5"
@@ -17,21 +16,18 @@ import (
 )
 
 // Queue puts jobs into the caller's transactions and works none. The API process and the operator's desk have one.
-type Queue struct {
-	client *river.Client[pgx.Tx]
-	wakes  throttle
-}
+type Queue struct{ client *river.Client[pgx.Tx] }
 
 // NewQueue returns a Queue.
-func NewQueue(now func() time.Time, log *slog.Logger) (*Queue, error) {
+func NewQueue(log *slog.Logger) (*Queue, error) {
 	client, err := river.NewClient(riverpgxv5.New(nil), &river.Config{Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("make queue: %w", err)
 	}
-	return &Queue{client: client, wakes: throttle{now: now}}, nil
+	return &Queue{client: client}, nil
 }
 
-// WebhookTx has an event processed that was stored before, once the caller's transaction has committed.
+// WebhookTx has an event processed that is stored, in the caller's transaction or before, once that transaction has committed.
 func (q *Queue) WebhookTx(ctx context.Context, tx pgx.Tx, eventID string) error {
 	return q.insert(ctx, tx, func(after int64) river.JobArgs { return webhookArgs{EventID: eventID, After: after} })
 }

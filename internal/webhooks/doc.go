@@ -2,7 +2,7 @@
 // https://www.standardwebhooks.com), keeps it as it was signed, has it processed, and forgets it in the end. It owns the table
 // webhook_events.
 //
-// It refuses to know what a message means for a payment, which queue the work waits in (Enqueue stands for it), and on which
+// It refuses to know what a message means for a payment, which queue the work waits in (EnqueueTx stands for it), and on which
 // route a message comes in.
 //
 // What must always hold:

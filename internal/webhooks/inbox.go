@@ -12,18 +12,17 @@ import (
 	"payonce/internal/webhooks/internal/dbsqlc"
 )
 
-// Enqueue queues on b what enqueues the job of an event, right behind the statement that stores it. It must write nothing when that has stored
-// nothing: the setting payonce.stored_event is the id of the event that was stored, and empty for a duplicate.
-type Enqueue func(b *pgx.Batch, eventID string)
+// EnqueueTx inserts the job of an event in the caller's transaction, which has just stored the event.
+type EnqueueTx func(ctx context.Context, tx pgx.Tx, eventID string) error
 
 // Inbox keeps the events.
 type Inbox struct {
-	db      *postgres.DB
-	enqueue Enqueue
+	db        *postgres.DB
+	enqueueTx EnqueueTx
 }
 
 // New returns the inbox in db.
-func New(db *postgres.DB, enqueue Enqueue) *Inbox { return &Inbox{db: db, enqueue: enqueue} }
+func New(db *postgres.DB, enqueueTx EnqueueTx) *Inbox { return &Inbox{db: db, enqueueTx: enqueueTx} }
 
 // Event is one verified message. Its body may have 64 KiB.
 type Event struct {
@@ -47,43 +46,45 @@ type Duplicate struct{}
 func (Received) receipt()  {}
 func (Duplicate) receipt() {}
 
-// Receive stores an event and enqueues its job, in one transaction and one round trip, which it may share with others that come at the same
-// time. After an error the event may or may not be stored; the sender does not know either, and sends it again.
+// Receive stores an event and inserts its job, in one transaction. After an error the event may or may not be stored; the sender does not know either,
+// and sends it again.
 //
 // While another delivery of the same event is under way, it waits for that one's commit: at most for the database's
 // lock_timeout.
 func (i *Inbox) Receive(ctx context.Context, e Event) (Receipt, error) {
 	// Crash window 6: verified, not stored.
-	var receipt Receipt // of the last try: an earlier one, of a bundle that was rolled back, has said what is not true any more
-	err := i.db.SendShared(ctx, e.ID, func(b *pgx.Batch) {
-		i.queueStore(b, e, &receipt)
-		i.enqueue(b, e.ID)
+	var receipt Receipt
+	err := i.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		receipt, err = i.storeTx(ctx, tx, e)
+		return err
 	})
 	if err == nil {
 		return receipt, nil // Crash window 7: stored with its job, not acknowledged.
 	}
-	// Ours, or a rival's after ours was rolled back: an event that is there has its job. What the receipt says is worth nothing here: what it
-	// calls a duplicate may be one of an event in the same transaction.
 	if ambiguous := (*postgres.AmbiguousError)(nil); errors.As(err, &ambiguous) && i.landed(ctx, e.ID) {
-		return Received{}, nil
+		return Received{}, nil // by this delivery or by another one: an event that is there has its job
 	}
 	return nil, fmt.Errorf("store webhook: %w", err)
 }
 
-func (i *Inbox) queueStore(b *pgx.Batch, e Event, receipt *Receipt) {
+// storeTx stores an event with its job. A duplicate writes no row, so its commit would be acknowledged at once, while the first delivery's commit may
+// still wait for the standby: it writes something to be acknowledged (docs/adr/0022).
+func (i *Inbox) storeTx(ctx context.Context, tx pgx.Tx, e Event) (Receipt, error) {
 	body := e.Body
 	if body == nil {
 		body = []byte{} // not NULL
 	}
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).StoreEvent(context.Background(), dbsqlc.StoreEventParams{ID: e.ID, SentAt: e.SentAt, Body: body})
-	postgres.Scalar(q, func(stored *bool) error {
-		*receipt = Duplicate{}
-		if *stored {
-			*receipt = Received{}
-		}
-		return nil
-	})
+	stored, err := dbsqlc.New(tx).StoreEvent(ctx, dbsqlc.StoreEventParams{ID: e.ID, SentAt: e.SentAt, Body: body})
+	switch {
+	case err != nil:
+		return nil, err
+	case stored == 0:
+		b := &pgx.Batch{}
+		postgres.QueueDurable(b)
+		return Duplicate{}, postgres.SendTx(ctx, tx, b)
+	}
+	return Received{}, i.enqueueTx(ctx, tx, e.ID)
 }
 
 // landed reports whether an event is stored where a failover would find it, after a commit whose acknowledgement was lost. A no is not final: the

@@ -64,6 +64,9 @@ func TestRepeatedDeliveryIsOneEventAndOneJob(t *testing.T) {
 	if receipt := d.receive("evt_1"); receipt != (Duplicate{}) {
 		t.Fatalf("repeated after it was processed, it is %#v", receipt)
 	}
+	if n := d.proxy.Sent("Durable"); n != 4 {
+		t.Errorf("%d of 4 duplicates have something to be acknowledged", n)
+	}
 	d.receive("evt_2")
 	d.want(2, 2)
 }
@@ -169,7 +172,7 @@ func TestManyDeliveriesAtOnceAreOneEvent(t *testing.T) {
 func TestLostAcknowledgementIsSettledByReading(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	lost := d.proxy.On("StoreEvent", pgproxy.DropAcknowledgement)
+	lost := d.proxy.On("commit", pgproxy.DropAcknowledgement)
 	if receipt := d.receive("evt_1"); receipt != (Received{}) {
 		t.Fatalf("%#v", receipt)
 	}
@@ -186,7 +189,7 @@ func TestReadingIsTriedThreeTimes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := setup(t)
-			d.proxy.On("StoreEvent", pgproxy.DropAcknowledgement)
+			d.proxy.On("commit", pgproxy.DropAcknowledgement)
 			reading := d.proxy.OnNext(row.failures, "EventIsStored", pgproxy.CutBefore)
 			receipt, err := d.inbox.Receive(t.Context(), d.event("evt_1"))
 			for range row.failures {
@@ -210,7 +213,7 @@ func TestReadingIsTriedThreeTimes(t *testing.T) {
 func TestCommitThatNeverArrivedIsAnError(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	d.proxy.On("StoreEvent", pgproxy.CutBefore)
+	d.proxy.On("commit", pgproxy.CutBefore)
 	receipt, err := d.inbox.Receive(t.Context(), d.event("evt_1"))
 	if !postgres.Unavailable(err) || receipt != nil {
 		t.Fatalf("%#v, %v", receipt, err)
@@ -226,7 +229,7 @@ func TestDuplicateWhoseAcknowledgementIsLostIsSettledByReading(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	d.receive("evt_1")
-	d.proxy.On("StoreEvent", pgproxy.DropAcknowledgement)
+	d.proxy.On("commit", pgproxy.DropAcknowledgement)
 	if receipt := d.receive("evt_1"); receipt == nil {
 		t.Fatal("there is no receipt")
 	}

@@ -48,24 +48,19 @@ func setup(t *testing.T) *desk {
 	return d
 }
 
-// enqueue keeps to what Enqueue asks for.
-const enqueue = `INSERT INTO jobs (event_id) SELECT $1 WHERE current_setting('payonce.stored_event') = $1`
-
 // anotherInbox is one in another process, on the same database. It goes through the proxy.
-func (d *desk) anotherInbox() *Inbox { return d.inboxSharing(postgres.DefaultSharing()) }
-
-func (d *desk) inboxSharing(s postgres.Sharing) *Inbox {
+func (d *desk) anotherInbox() *Inbox {
 	d.t.Helper()
-	limits := pgtest.Limits()
-	limits.Sharing = s
-	db, err := postgres.Open(context.Background(), d.proxy.URL(), limits)
+	db, err := postgres.Open(context.Background(), d.proxy.URL(), pgtest.Limits())
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(db.Close)
-	return New(db, func(b *pgx.Batch, eventID string) {
+	return New(db, func(ctx context.Context, tx pgx.Tx, eventID string) error {
+		b := &pgx.Batch{}
 		b.Queue(d.beforeJob, eventID)
-		b.Queue(enqueue, eventID)
+		b.Queue("INSERT INTO jobs (event_id) VALUES ($1)", eventID)
+		return postgres.SendTx(ctx, tx, b)
 	})
 }
 

@@ -5,8 +5,7 @@ import (
 	"maps"
 )
 
-// Event writes a webhook event and nothing else, in a transaction of its own. The SQL is by hand: the API's own also notes what it has stored, for
-// the job, which costs a little more.
+// Event writes a webhook event and nothing else, in a transaction of its own. The SQL is that of the API's StoreEvent.
 func Event(body string) Script {
 	return Script{Name: "event", variables: map[string]string{"body": body, "n": "0"}, text: number + fmt.Sprintf(
 		"INSERT INTO webhook_events (id, sent_at, body) VALUES (%s, %s, :body) ON CONFLICT (id) DO NOTHING;\n", eventID, sentAt)}
@@ -23,29 +22,17 @@ type Job struct {
 	MaxAttempts int
 }
 
-// EventAndJob writes an event and its job with the API's SQL, in one transaction and one round trip. The call that wakes the workers is left out: it
-// is made now and then, not for each job, and with it commits wait for each other.
-func EventAndJob(queries map[string]Query, body string, j Job) (Script, error) {
+// EventAndJob writes an event and its job in one transaction and one round trip. That is the limit, and not the API's own way: there, River inserts the
+// job by a statement for many jobs and wakes the workers now and then, in four or five round trips. What is written is the same (samerows_test.go).
+func EventAndJob(body string, j Job) Script {
 	script := Event(body)
 	script.Name = "event and job"
 	maps.Copy(script.variables, map[string]string{"kind": j.Kind, "queue": j.Queue})
-	values := map[string]string{
-		"ID": eventID, "SentAt": sentAt, "Body": ":body", "EventID": eventID, "Kind": ":kind", "Queue": ":queue",
-		"Args": "jsonb_build_object('eventId', " + eventID + ")", "MaxAttempts": fmt.Sprint(j.MaxAttempts),
-		"UniqueKey": "decode(" + hex + " || " + hex + ", 'hex')",
-	}
-	script.text = number + "\\startpipeline\n"
-	for _, name := range []string{"webhooks.StoreEvent", "reconcile.EnqueueStored"} {
-		q, found := queries[name]
-		if !found {
-			return script, fmt.Errorf("there is no query %s any more", name)
-		}
-		statement, err := q.with(values)
-		if err != nil {
-			return script, err
-		}
-		script.text += statement + "\n"
-	}
-	script.text += "\\endpipeline\n"
-	return script, nil
+	script.text = number + "\\startpipeline\n" + fmt.Sprintf(
+		"INSERT INTO webhook_events (id, sent_at, body) VALUES (%s, %s, :body) ON CONFLICT (id) DO NOTHING;\n", eventID, sentAt) + fmt.Sprintf(
+		"INSERT INTO river_job (kind, args, queue, max_attempts, tags, unique_key, unique_states) VALUES (:kind, jsonb_build_object('eventId', %s), "+
+			":queue, %d, '{}', decode(%s || %s, 'hex'), B'11110001') ON CONFLICT (unique_key) WHERE unique_key IS NOT NULL AND unique_states IS NOT NULL "+
+			"AND river_job_state_in_bitmask(unique_states, state) DO NOTHING;\n", eventID, j.MaxAttempts, hex, hex) +
+		"\\endpipeline\n"
+	return script
 }

@@ -42,9 +42,6 @@ func TestQueryThatIsGoneIsAnError(t *testing.T) {
 	if _, err := NewPayment(map[string]Query{}, Sample{}); err == nil || !strings.Contains(err.Error(), reserving[0]) {
 		t.Errorf("%v, want an error that names the query", err)
 	}
-	if _, err := EventAndJob(map[string]Query{}, "{}", Job{}); err == nil {
-		t.Error("a script for an event and its job without their queries")
-	}
 }
 
 func TestReportWithoutAFigureIsAnError(t *testing.T) {

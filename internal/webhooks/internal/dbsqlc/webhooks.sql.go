@@ -105,15 +105,9 @@ func (q *Queries) ReopenEvent(ctx context.Context, id string) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
-const storeEvent = `-- name: StoreEvent :one
+const storeEvent = `-- name: StoreEvent :execrows
 
-WITH stored AS (
-    INSERT INTO webhook_events (id, sent_at, body) VALUES ($1, $2, $3)
-    ON CONFLICT (id) DO NOTHING
-    RETURNING id
-)
-SELECT (CASE WHEN set_config('payonce.stored_event', coalesce((SELECT s.id FROM stored AS s), ''), true) <> '' THEN true
-             ELSE pg_logical_emit_message(true, 'payonce', '') IS NULL END)::boolean AS stored
+INSERT INTO webhook_events (id, sent_at, body) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING
 `
 
 type StoreEventParams struct {
@@ -124,13 +118,11 @@ type StoreEventParams struct {
 
 // Webhooks as they came in.
 // none -> stored. Competes with another delivery of the same event: the second waits until the first has ended, and does nothing
-// if that one has committed. What it has stored, if anything, is noted until the next one or the end of the transaction: what
-// comes with an event (its job) is written where it is noted. A look at the row would not do: the row is also there for a second
-// delivery in the same transaction. A delivery that stores nothing writes an empty message for the log instead: without one, its commit would be
-// acknowledged at once, while the first delivery's commit may still wait for the standby (docs/adr/0022).
-func (q *Queries) StoreEvent(ctx context.Context, arg StoreEventParams) (bool, error) {
-	row := q.db.QueryRow(ctx, storeEvent, arg.ID, arg.SentAt, arg.Body)
-	var stored bool
-	err := row.Scan(&stored)
-	return stored, err
+// if that one has committed.
+func (q *Queries) StoreEvent(ctx context.Context, arg StoreEventParams) (int64, error) {
+	result, err := q.db.Exec(ctx, storeEvent, arg.ID, arg.SentAt, arg.Body)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

@@ -1,0 +1,63 @@
+package reconcile
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/postgres"
+	"payonce/internal/webhooks"
+)
+
+// receive stores an event as the API does.
+func (c *crew) receive(id string) {
+	c.t.Helper()
+	inbox := webhooks.New(postgres.Wrap(c.pool, time.Second), c.queue.WebhookTx)
+	_, err := inbox.Receive(c.t.Context(), webhooks.Event{ID: id, SentAt: time.Now(), Body: []byte("{}")})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func TestDuplicateHasNoSecondJobAfterTheFirst(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.receive("evt_1")
+	c.receive("evt_1")
+	c.wantJobs("webhook", 1)
+	c.exec(finish)
+	c.receive("evt_1")
+	c.wantJobs("webhook", 1)
+}
+
+// An operator has an event processed again whose first job is open: that one will do it.
+func TestOperatorFindsTheFirstJobOfAnEvent(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.receive("evt_1")
+	c.inTx(func(ctx context.Context, tx pgx.Tx) error { return c.queue.WebhookTx(ctx, tx, "evt_1") })
+	c.wantJobs("webhook", 1)
+}
+
+// The job of an event that was dismissed and pruned can still be open when it comes once more. It will process it.
+func TestEventThatFindsAnOpenJobIsStored(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.receive("evt_1")
+	c.exec("DELETE FROM webhook_events")
+	c.receive("evt_1")
+	c.wantJobs("webhook", 1)
+}
+
+// A job that counts as running may have looked for the event before it came again.
+func TestEventThatFindsARunningJobHasOneOfItsOwn(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.receive("evt_1")
+	c.exec("UPDATE river_job SET state = 'running', attempt = 1, attempted_at = now()")
+	c.exec("DELETE FROM webhook_events")
+	c.receive("evt_1")
+	c.wantJobs("webhook", 2)
+}
