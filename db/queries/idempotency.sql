@@ -272,11 +272,15 @@ WITH postponed AS (
 SELECT expires_at FROM postponed;
 
 -- name: NoteEvent :exec
--- A line of the timeline without a transition: evidence that confirms what is known, as long as the key stands for the same.
+-- A line of the timeline without a transition: evidence that confirms what is known, as long as the key stands for the same. Competes with the pruner: the lock
+-- keeps the line from being written behind that of the key's expiry, as if the key were still completed.
+WITH seen AS (
+    SELECT k.* FROM idempotency_keys AS k
+    WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation
+    FOR SHARE
+)
 INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
-SELECT k.scope, k.key, k.generation, k.attempt, @actor, k.status, k.status, @reason, sqlc.narg(evidence)::jsonb
-FROM idempotency_keys AS k
-WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation;
+SELECT n.scope, n.key, n.generation, n.attempt, @actor, n.status, n.status, @reason, sqlc.narg(evidence)::jsonb FROM seen AS n;
 
 -- name: HoldKey :exec
 -- Keeps a key where it is while a dead letter about it is written: a release that comes at the same time waits, and is then

@@ -290,3 +290,21 @@ func TestLookupsOfADeadLetteredKeyAreWrittenDownWhenTheyChange(t *testing.T) {
 		}
 	}
 }
+
+// A note that waits for the pruner is about what the pruner has made of the key.
+func TestNoteIsNotWrittenBehindAnExpiryAsIfItHadNotHappened(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := b.patient()
+	defer cancel()
+	e := b.putInto(CompletedStatus).Execution()
+	b.unguarded("UPDATE idempotency_keys SET expires_at = clock_timestamp() - interval '1 second'")
+	tx := b.open(ctx, func(q *batchOf) {
+		q.Queue("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp()")
+	})
+	b.commits(ctx, tx, b.inBackground(ctx, func(q *batchOf) { b.keys.QueueNote(q, e, found()) }))
+	events := b.events()
+	if last := events[len(events)-1]; last.From != ExpiredStatus || last.To != ExpiredStatus {
+		t.Fatalf("the last line says %s to %s", last.From, last.To)
+	}
+}

@@ -536,10 +536,13 @@ func (q *Queries) LoseKey(ctx context.Context, arg LoseKeyParams) (time.Time, er
 }
 
 const noteEvent = `-- name: NoteEvent :exec
+WITH seen AS (
+    SELECT k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after FROM idempotency_keys AS k
+    WHERE k.scope = $4 AND k.key = $5 AND k.generation = $6
+    FOR SHARE
+)
 INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
-SELECT k.scope, k.key, k.generation, k.attempt, $1, k.status, k.status, $2, $3::jsonb
-FROM idempotency_keys AS k
-WHERE k.scope = $4 AND k.key = $5 AND k.generation = $6
+SELECT n.scope, n.key, n.generation, n.attempt, $1, n.status, n.status, $2, $3::jsonb FROM seen AS n
 `
 
 type NoteEventParams struct {
@@ -551,7 +554,8 @@ type NoteEventParams struct {
 	Generation int32
 }
 
-// A line of the timeline without a transition: evidence that confirms what is known, as long as the key stands for the same.
+// A line of the timeline without a transition: evidence that confirms what is known, as long as the key stands for the same. Competes with the pruner: the lock
+// keeps the line from being written behind that of the key's expiry, as if the key were still completed.
 func (q *Queries) NoteEvent(ctx context.Context, arg NoteEventParams) error {
 	_, err := q.db.Exec(ctx, noteEvent,
 		arg.Actor,
