@@ -3,7 +3,8 @@
 -- name: OpenDeadLetter :execrows
 -- Seen again, an open finding stays one letter; so does one that an operator has judged. After a retry it is a new case, and so it is
 -- while its key is unknown: then the judgement was about an earlier attempt, and without a letter nobody would look at this one. A letter that goes with a
--- step of its key (while_status) is opened only where the step, a statement before this one in the same transaction, has passed.
+-- step of its key (behind_step) is opened only where the step, a statement before this one in the same transaction, has passed: then the key's row is of this
+-- very transaction.
 INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence)
 SELECT @id, @kind, @finding, sqlc.narg(tenant_id)::text, sqlc.narg(scope)::text, sqlc.narg(key)::text,
        sqlc.narg(generation)::integer, sqlc.narg(subject)::uuid, @reason, @evidence
@@ -12,10 +13,9 @@ WHERE (NOT EXISTS (SELECT FROM dead_letters AS d
        OR EXISTS (SELECT FROM idempotency_keys AS k
                   WHERE k.scope = sqlc.narg(scope) AND k.key = sqlc.narg(key) AND k.generation = sqlc.narg(generation)
                     AND (sqlc.narg(subject)::uuid IS NULL OR k.subject = sqlc.narg(subject)::uuid) AND k.status = 'unknown'))
-  AND (sqlc.narg(while_status)::text IS NULL
+  AND (NOT sqlc.arg(behind_step)::boolean
        OR EXISTS (SELECT FROM idempotency_keys AS k
-                  WHERE k.scope = sqlc.narg(scope) AND k.key = sqlc.narg(key) AND k.generation = sqlc.narg(generation)
-                    AND k.status = sqlc.narg(while_status)::text AND k.attempt = sqlc.narg(while_attempt)::integer))
+                  WHERE k.scope = sqlc.narg(scope) AND k.key = sqlc.narg(key) AND k.xmin = pg_current_xact_id()::xid))
 ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING;
 
 -- name: ListLetters :many

@@ -100,10 +100,14 @@ func (r *Reconciler) StatementConfig() statement.Config {
 // onBreak counts a break that is new, and has it judged as evidence, in the statement's transaction.
 func (r *Reconciler) onBreak(ctx context.Context, tx pgx.Tx, b statement.Break) error {
 	r.telemetry.metrics.Discrepancy("statement_" + string(b.Kind))
-	return r.payments.BreakTx(ctx, tx, payments.Break{
+	settled, err := r.payments.BreakTx(ctx, tx, payments.Break{
 		Kind: payments.BreakKind(b.Kind), Account: b.Account, Day: b.Day, Object: b.Object, PSPID: b.PSPID, Subject: b.Subject, Reference: b.Reference,
 		OtherTenant: b.OtherTenant, Theirs: (*payments.Side)(b.Theirs), Ours: (*payments.Side)(b.Ours), Moved: b.Moved,
 	})
+	if settled {
+		r.telemetry.metrics.Reconciled("resolved", string(payments.SourceStatement))
+	}
+	return err
 }
 
 // Run works, and serves its readiness and metrics, until ctx ends; then it finishes the jobs that it has. ready is called once the

@@ -75,8 +75,9 @@ type Letter struct {
 	Reason  string
 	// Evidence is JSON.
 	Evidence []byte
-	// While, if there is one, is where a step must have brought the key that the letter goes with. It is not stored.
-	While *While
+	// BehindStep: the letter goes with a step of its key, queued before it for the same transaction, and is opened only where the step has passed. It is not
+	// stored. Between the two there is no savepoint.
+	BehindStep bool
 
 	// What follows is read, and never written by who opens a letter.
 	Opened     time.Time
@@ -96,12 +97,6 @@ func (l Letter) Concerns(generation int32, subject uuid.UUID) bool {
 	return l.About != nil && l.About.Generation == generation && (l.Subject == nil || *l.Subject == subject)
 }
 
-// While names a status of a letter's key, and the attempt that is in it.
-type While struct {
-	Status  string
-	Attempt int32
-}
-
 // QueueOpen queues the letter on b. The same finding, while a letter of it is open or judged, adds nothing.
 func QueueOpen(b *pgx.Batch, l Letter) { QueueOpenNew(b, l, new(bool)) }
 
@@ -109,12 +104,10 @@ func QueueOpen(b *pgx.Batch, l Letter) { QueueOpenNew(b, l, new(bool)) }
 func QueueOpenNew(b *pgx.Batch, l Letter, opened *bool) {
 	p := dbsqlc.OpenDeadLetterParams{
 		ID: l.ID, Kind: string(l.Kind), Finding: l.Finding, Subject: l.Subject, Reason: l.Reason, Evidence: l.Evidence,
+		BehindStep: l.BehindStep,
 	}
 	if a := l.About; a != nil {
 		p.TenantID, p.Scope, p.Key, p.Generation = &a.Tenant, &a.Scope, &a.Key, &a.Generation
-	}
-	if l.While != nil {
-		p.WhileStatus, p.WhileAttempt = &l.While.Status, &l.While.Attempt
 	}
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).OpenDeadLetter(context.Background(), p)

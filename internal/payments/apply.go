@@ -23,6 +23,8 @@ type Applied struct {
 	Response idempotency.Response
 	// Opened: the step's dead letter is new.
 	Opened bool
+	// Doubt: the acknowledgement was lost. The step may be written, and a look will tell.
+	Doubt bool
 }
 
 // ErrMoved says that a key has moved since somebody looked at it: look again.
@@ -52,7 +54,7 @@ func (s *Service) apply(ctx context.Context, g gathered, step Step, alone bool) 
 		}
 		s.metrics.CommitAmbiguous()
 		if !step.ByOwner {
-			applied, err = Applied{}, nil
+			applied, err = Applied{Doubt: true}, nil
 			return true
 		}
 		done, applied = s.recall(ctx, g, step, r)
@@ -72,7 +74,10 @@ func (s *Service) apply(ctx context.Context, g gathered, step Step, alone bool) 
 func (s *Service) recall(ctx context.Context, g gathered, step Step, r ready) (done bool, applied Applied) {
 	l, applied := g.lease, r.applied
 	applied.Passage = idempotency.Passage{Through: true, Expires: l.Expires()}
-	if step.To != idempotency.CompletedStatus {
+	switch {
+	case step.Open != nil:
+		return false, Applied{} // others may have brought the key there, without the dead letter
+	case step.To != idempotency.CompletedStatus:
 		row, err := s.keys.Find(ctx, l.Ref()) // nothing final is said: what a failover undoes is resolved
 		return err == nil && row.LeaseID == l.ID() && row.Status == step.To, applied
 	}
@@ -107,10 +112,14 @@ func (s *Service) applyTx(ctx context.Context, tx pgx.Tx, g gathered, step Step)
 	}
 	applied := r.applied
 	err = pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error { return s.writeTx(ctx, savepoint, g, step, r, &applied) })
-	if err == nil && !applied.Through {
-		err = ErrMoved
+	switch {
+	case err != nil:
+		return err
+	case !applied.Through:
+		return ErrMoved
 	}
-	return err
+	s.logStep(ctx, g, step)
+	return nil
 }
 
 // ready is what a step needs that is made before it is sent.
@@ -130,9 +139,7 @@ func (s *Service) ready(g gathered, step Step) (r ready, err error) {
 		if err != nil {
 			return ready{}, err
 		}
-		if step.guarded() {
-			letter.While = &deadletters.While{Status: string(g.seen.after(step).Status), Attempt: g.seen.Key.Attempt}
-		}
+		letter.BehindStep = step.guarded()
 		r.letter = &letter
 	}
 	return r, nil
@@ -190,11 +197,11 @@ func (s *Service) queueStep(b *pgx.Batch, g gathered, step Step, r ready, applie
 	case step.To == idempotency.FailedRetryableStatus && step.ByOwner:
 		s.keys.QueueRelease(b, g.lease, note.Reason, out)
 	case step.To == idempotency.FailedRetryableStatus:
-		s.keys.QueueReleaseUnknown(b, key, g.seen.At, step.ByOperator, note, out)
+		s.keys.QueueReleaseUnknown(b, key, g.asked, step.ByOperator, note, out)
 	case step.To == idempotency.UnknownStatus:
 		s.keys.QueueLose(b, g.lease, note.Reason, note.Evidence, out)
 	case step.AskAgain != nil:
-		s.keys.QueuePostpone(b, key, g.seen.Due, step.AskAgain.After, step.AskAgain.Failures, note, out)
+		s.keys.QueuePostpone(b, key, g.due, step.AskAgain.After, step.AskAgain.Failures, note, out)
 	default:
 		out.Through = true
 		s.queueRemarks(b, g, step)

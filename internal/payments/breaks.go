@@ -9,7 +9,6 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
-	"payonce/internal/idempotency"
 )
 
 // Break is a difference between the PSP's statement of a day and our books.
@@ -82,36 +81,55 @@ func judgeBreak(s Seen, b Break) Step {
 // judgeStatusBreak is for money that moved for what has not succeeded here, or the other way round. A line about a movement of ours counts as any record of it.
 func judgeStatusBreak(s Seen, b Break, t report) Step {
 	switch {
-	case s.open() && s.Status != idempotency.FailedRetryableStatus:
+	case b.Ours != nil && b.Ours.Status == string(Processing):
 		return Step{LeftAlone: true} // the key is being resolved
 	case s.known():
-		return judgeRecord(Patience{}, s, Record{Source: SourceStatement, Record: b.record(s)})
-	case b.Ours != nil && (b.Ours.Status == string(Refused) || b.Ours.Status == string(Failed)):
+		return judgeLine(s, b, t)
+	case b.Ours != nil && b.Ours.Status != string(Success):
 		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, b.Account, t,
 			"the PSP's statement has moved money for a "+string(b.Object)+" that is "+b.Ours.Status+" here", false)}
 	}
 	return Step{}
 }
 
-// record is the statement's line as a record of the PSP's ledger. What package statement does not compare, it has not kept: the key and the refunded charge
-// are taken to be those that we have named.
-func (b Break) record(s Seen) gateway.Record {
-	r := gateway.Record{
-		Object: b.Object, ID: b.PSPID, Account: b.Account, Key: s.Own.PassThroughKey(), Reference: b.Reference, Status: "succeeded", Created: b.Moved,
+// judgeLine judges a line as a record. The file gives a decline no code, so that nothing is compared of one.
+func judgeLine(s Seen, b Break, t report) Step {
+	t.record = b.record(s, false).Evidence()
+	if b.declined() {
+		t.moved, t.outcome = false, gateway.Declined{ID: b.PSPID}
+	} else {
+		t.outcome = s.Asked.Judge(b.record(s, true))
 	}
-	if refund, ok := s.Asked.(gateway.Refund); ok {
-		r.ChargeID = refund.ChargeID
+	return judgeOutcome(s, t)
+}
+
+// declined: the file lists a decline of what has succeeded here.
+func (b Break) declined() bool { return b.Ours != nil && b.Ours.Status == string(Success) }
+
+// record is the line as a record of the PSP's ledger. Package statement has compared neither the key nor the refunded charge, and has not kept them: where they are
+// assumed, they are those that we have named.
+func (b Break) record(s Seen, assumed bool) gateway.Record {
+	r := gateway.Record{
+		Object: b.Object, ID: b.PSPID, Account: b.Account, Reference: b.Reference, Status: "succeeded", Created: b.Moved,
+	}
+	if b.declined() {
+		r.Status = "declined"
 	}
 	if b.Theirs != nil {
 		r.AmountMinor, r.Currency = b.Theirs.AmountMinor, b.Theirs.Currency
 	}
-	if b.Kind == BreakStatus && b.Ours != nil && b.Ours.Status == string(Success) {
-		r.Status = "declined"
+	if !assumed {
+		return r
+	}
+	r.Key = s.Own.PassThroughKey()
+	if refund, ok := s.Asked.(gateway.Refund); ok {
+		r.ChargeID = refund.ChargeID
 	}
 	return r
 }
 
-// kept is a break as a dead letter keeps it: with the line as a record where it is about a movement of ours, so that a retry can judge it again.
+// kept is a break as a dead letter keeps it. A status of a movement of ours comes with a record, so that a retry can judge it again: its assumed members are not the
+// PSP's word.
 func (b Break) kept(s Seen) []byte {
 	side := b.Theirs
 	if side == nil {
@@ -128,6 +146,7 @@ func (b Break) kept(s Seen) []byte {
 		Currency    string         `json:"currency,omitzero"`
 		OurPSPID    string         `json:"ourPspId,omitzero"`
 		Record      jsontext.Value `json:"record,omitzero"`
+		Assumed     []string       `json:"assumed,omitzero"`
 	}{
 		Source: SourceStatement, Account: b.Account, Day: b.Day.Format(time.DateOnly), ID: b.PSPID, Object: b.Object, Reference: b.Reference,
 	}
@@ -137,8 +156,8 @@ func (b Break) kept(s Seen) []byte {
 	if b.Ours != nil {
 		kept.OurPSPID = b.Ours.PSPID
 	}
-	if s.known() && b.Theirs != nil {
-		kept.Record = b.record(s).Evidence()
+	if s.known() && b.Kind == BreakStatus {
+		kept.Record, kept.Assumed = b.record(s, true).Evidence(), []string{"idempotencyKey", "chargeId"}
 	}
 	raw, err := json.Marshal(kept)
 	if err != nil {

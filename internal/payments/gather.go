@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -23,6 +24,8 @@ type gathered struct {
 	movement movement // nil for evidence about nothing of ours
 	seen     Seen
 	lease    idempotency.Lease // of the request itself; else zero
+	asked    time.Time         // the moment of the look: what the PSP says later is judged by it
+	due      time.Time         // of the key's next lookup, if it is unknown. Whoever moves it keeps the others who ask from writing.
 }
 
 // gather reads the key and the movement of an execution in one round trip. The key comes first: the row is then never the older of the two, and what it
@@ -39,7 +42,7 @@ func (s *Service) gather(ctx context.Context, own idempotency.Execution) (gather
 	if m == nil {
 		return gathered{}, errNotOurs
 	}
-	return gathered{movement: m, seen: seenOf(m, own, sight)}, nil
+	return gatheredOf(m, own, sight), nil
 }
 
 // gatherAgain sees what the key has become. The refusal of a step counts for the very Seen that the step was judged from.
@@ -49,17 +52,22 @@ func (s *Service) gatherAgain(ctx context.Context, g gathered, refusal error) (g
 		return g, err
 	}
 	fresh.lease = g.lease
+	fresh.seen.Woken = g.seen.Woken || !fresh.due.Equal(g.due)
 	if fresh.seen.Status == g.seen.Status && fresh.seen.Key == g.seen.Key {
 		fresh.seen.IDTaken, fresh.seen.ShareGone = BelongsToAnother(refusal), shareGone(refusal)
 	}
 	return fresh, nil
 }
 
+func gatheredOf(m movement, own idempotency.Execution, sight idempotency.Sight) gathered {
+	return gathered{movement: m, seen: seenOf(m, own, sight), asked: sight.Asked, due: sight.Due}
+}
+
 // seenOf is what one gathering has read.
 func seenOf(m movement, own idempotency.Execution, sight idempotency.Sight) Seen {
 	seen := Seen{
 		Status: sight.Status, Key: sight.Execution, Own: own,
-		At: sight.Asked, Due: sight.Due, GraceLeft: sight.WindowLeft, MemoryOver: sight.MemoryOver, Failures: sight.LookupFailures,
+		GraceLeft: sight.WindowLeft, MemoryOver: sight.MemoryOver, Failures: sight.LookupFailures,
 		Held: sight.DeadLettered, Charged: sight.Charged,
 	}
 	if m != nil {
@@ -153,7 +161,7 @@ func (s *Service) gatherDue(ctx context.Context, due idempotency.Due) (gathered,
 	if err := standsFor(due, sight, m); err != nil {
 		return gathered{}, err
 	}
-	return gathered{movement: m, seen: seenOf(m, sight.Execution, sight)}, nil
+	return gatheredOf(m, sight.Execution, sight), nil
 }
 
 // standsFor fails unless the key still stands for what is due, and the movement is that of the key: each of the two statements that read them sees
@@ -182,7 +190,7 @@ func (s *Service) gatherTx(ctx context.Context, tx pgx.Tx, own idempotency.Execu
 	if err := postgres.SendTx(ctx, tx, b); err != nil {
 		return gathered{}, fmt.Errorf("gather: %w", err)
 	}
-	return gathered{movement: m, seen: seenOf(m, own, sight)}, nil
+	return gatheredOf(m, own, sight), nil
 }
 
 // execution names a movement's generation of its key. Which attempt it is, the key's row says.

@@ -87,7 +87,7 @@ func judgeLateReply(s Seen, e Reply) Step {
 		})
 	case gateway.Indeterminate:
 		if o.Contradiction {
-			return judgeOutcome(s, report{source: SourceOwner, outcome: o, id: o.ID, moved: true, whole: o.Evidence})
+			return judgeOutcome(s, report{source: SourceOwner, outcome: o, id: o.ID, moved: !tells(o.Evidence, "declined"), whole: o.Evidence})
 		}
 	case gateway.Declined, gateway.NotExecuted:
 	}
@@ -113,7 +113,7 @@ func judgeRecord(p Patience, s Seen, e Record) Step {
 	}
 	t.outcome = s.Asked.Judge(r)
 	step := judgeOutcome(s, t)
-	if e.Source == SourceLookup && step.Open != nil && s.ours() && s.Status == idempotency.UnknownStatus {
+	if e.Source == SourceLookup && step.Open != nil && s.ours() && s.Status == idempotency.UnknownStatus && !s.Woken {
 		step.AskAgain = &Wait{After: p.Recheck}
 		step.Note = lookupNote("the PSP's record contradicts the request; an operator has the case")
 	}

@@ -358,6 +358,16 @@ func comparable(step Step) Step {
 	return step
 }
 
+// A fact of one step is not one of the next.
+func TestWhatAStepWasRefusedForIsForgottenAfterTheNext(t *testing.T) {
+	t.Parallel()
+	for s := range allSeen() {
+		if after := s.after(Step{}); after.IDTaken || after.ShareGone {
+			t.Fatalf("%+v", after)
+		}
+	}
+}
+
 // Evidence that agrees comes to one end in any order. Evidence that contradicts comes to an open dead letter in any order.
 func TestOrderOfRecordsHidesNothing(t *testing.T) {
 	t.Parallel()

@@ -234,7 +234,7 @@ func TestOwnerThatCannotReadWhatItsKeyAnswersShowsNoVerdict(t *testing.T) {
 		}
 		away, cancel := context.WithCancel(t.Context())
 		cancel()
-		answer := g.service.standing(away, gatherReserved(g.lease, g.movement), g.success())
+		answer := g.service.standing(away, gatherReserved(g.lease, g.movement), g.success(), Step{})
 		body, err := is[Pending](t, answer).Resource.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)

@@ -80,8 +80,14 @@ func (r *Resolver) found(ctx context.Context, g gathered, l gateway.Found) (Reso
 		if err != nil {
 			return "", err
 		}
-		g = last
-		g.seen = g.seen.after(step) // the next record meets what this one has come to
+		// The next record meets what this one has come to.
+		if g = last; step.AskAgain != nil {
+			if g, err = r.service.gather(ctx, g.seen.Own); err != nil {
+				return "", err
+			}
+		} else {
+			g.seen = g.seen.after(step)
+		}
 		switch {
 		case step.Open != nil:
 			resolution = ToOperator
@@ -115,6 +121,8 @@ func (r *Resolver) once(ctx context.Context, g gathered, e Evidence) (Resolution
 		return Moot, nil // a dead letter was opened while we waited for the key's row: the key is an operator's now
 	case err != nil:
 		return "", fmt.Errorf("write what the lookup proves: %w", err)
+	case applied.Doubt:
+		return "", errors.New("write what the lookup proves: the acknowledgement was lost; the next lookup will tell")
 	case !applied.Through:
 		return Moot, nil
 	case step.To != "":

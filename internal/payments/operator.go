@@ -18,7 +18,7 @@ import (
 
 // Inquiry is a decision about a dead letter, with what the PSP has said of the key where the decision needs that.
 type Inquiry struct {
-	seen     Seen // before the question
+	gathered gathered // before the question
 	decision Decision
 }
 
@@ -33,11 +33,11 @@ func (s *Service) Inquire(ctx context.Context, letter deadletters.Letter, d Deci
 	}
 	g.seen.Letter = letterSeen(letter)
 	if step := judge(Patience{}, g.seen, d); !step.Ask {
-		return Inquiry{seen: g.seen, decision: d}, nil
+		return Inquiry{gathered: g, decision: d}, nil
 	}
 	var err error
 	d.Answer, d.Others, err = s.ask(ctx, g)
-	return Inquiry{seen: g.seen, decision: d}, err
+	return Inquiry{gathered: g, decision: d}, err
 }
 
 // DecideTx judges a decision, and writes what it comes to in the operator's transaction; closing closes the dead letter there. The key must be locked, so
@@ -53,11 +53,12 @@ func (s *Service) DecideTx(ctx context.Context, tx pgx.Tx, letter deadletters.Le
 	}
 	g.seen.Letter = letterSeen(letter)
 	if i.decision.Answer != nil {
-		if g.seen.Status != i.seen.Status || g.seen.Key != i.seen.Key {
+		before := i.gathered
+		if g.seen.Status != before.seen.Status || g.seen.Key != before.seen.Key {
 			return Step{}, ErrMoved
 		}
 		// What the PSP says counts by what was known before it was asked.
-		g.seen.At, g.seen.GraceLeft, g.seen.MemoryOver = i.seen.At, i.seen.GraceLeft, i.seen.MemoryOver
+		g.asked, g.seen.GraceLeft, g.seen.MemoryOver = before.asked, before.seen.GraceLeft, before.seen.MemoryOver
 	}
 	step := judge(Patience{}, g.seen, i.decision)
 	switch {
@@ -125,7 +126,7 @@ func gatheredAbout(letter deadletters.Letter, sight idempotency.Sight, m movemen
 		}
 		return gathered{seen: Seen{Own: own}}
 	}
-	return gathered{movement: m, seen: seenOf(m, sight.Execution, sight)}
+	return gatheredOf(m, sight.Execution, sight)
 }
 
 // letterSeen is a dead letter with what its evidence names.

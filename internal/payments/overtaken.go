@@ -39,7 +39,7 @@ func (s *Service) overtaken(ctx context.Context, g gathered, reply Reply, cause 
 	case step.ByOwner:
 		return told(after, step, applied), nil
 	}
-	answer := s.standing(ctx, g, reply.Outcome)
+	answer := s.standing(ctx, g, reply.Outcome, step)
 	if final, ok := answer.(Final); ok && step.To == idempotency.CompletedStatus {
 		final.Replayed = false // by our own evidence, whatever attempt the key had come to
 		return final, nil
@@ -57,7 +57,7 @@ func (s *Service) unsettled(ctx context.Context, g gathered, reply Reply, cause 
 }
 
 // standing answers from what the key has become without us.
-func (s *Service) standing(ctx context.Context, g gathered, o gateway.Outcome) Answer {
+func (s *Service) standing(ctx context.Context, g gathered, o gateway.Outcome, step Step) Answer {
 	l, m := g.lease, g.movement
 	row, err := s.durably(ctx, l.Ref(), m)
 	ours := err == nil && row.Generation == l.Generation() && row.Subject == l.Subject()
@@ -73,17 +73,18 @@ func (s *Service) standing(ctx context.Context, g gathered, o gateway.Outcome) A
 	case ours && row.Status != idempotency.ExpiredStatus:
 		return pendingFor(m, row.Expires)
 	}
-	return s.gone(ctx, g, o)
+	return s.gone(ctx, g, step)
 }
 
-// gone answers for a key that has expired, or stands for another payment by now. Its own row may have failed for good: then it is not processing.
-func (s *Service) gone(ctx context.Context, g gathered, o gateway.Outcome) Answer {
+// gone answers for a key that has expired, or stands for another payment by now. Its own row may have failed for good: then it is not processing. Where the late reply
+// says that money has moved, there is a dead letter, and nobody is told that nothing was executed.
+func (s *Service) gone(ctx context.Context, g gathered, step Step) Answer {
 	l, m := g.lease, g.movement
 	if err := m.load(ctx, l.Subject()); err != nil {
 		s.log.WarnContext(ctx, "outcome not read", slog.String("resource", m.resource().Location()), slog.Any("error", err))
 		return pendingFor(m, l.Expires())
 	}
-	if _, charged := o.(gateway.Succeeded); m.standing().status == Failed && !charged {
+	if m.standing().status == Failed && step.Open == nil {
 		return NotExecuted{Resource: m.resource(), Expires: l.Expires()}
 	}
 	return pendingFor(m, l.Expires())

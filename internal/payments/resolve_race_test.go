@@ -127,6 +127,63 @@ func TestLookupUnderWayDoesNotUndoAnOperatorsRetry(t *testing.T) {
 	g.resolves(Resolved)
 }
 
+// The same lookup has spent the budget, and does not know that the operator has given a new one: its dead letter is not opened.
+func TestLookupUnderWayOpensNoDeadLetterBehindAnOperatorsRetry(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost().windowPasses()
+	for range 3 {
+		g.resolves(Scheduled)
+	}
+	h := newHeld(t)
+	psp.onLookup(h.before(nil))
+	got := whileAsked(h, g.asks, func() {
+		if err := g.wakes(g.about(1)); err != nil {
+			t.Error(err)
+		}
+	})
+	if got != Moot {
+		t.Errorf("came to %q", got)
+	}
+	s.wantLetters()
+}
+
+// A contradiction is a dead letter, also for an operator who has just closed one. The operator's retry stands all the same.
+func TestContradictionUnderWayDoesNotUndoAnOperatorsRetry(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost().windowPasses()
+	other := otherAmount.record(g)
+	s.settle(SourceWebhook, other)
+	h := newHeld(t)
+	psp.onLookup(h.before(finds(other)))
+	got := whileAsked(h, g.asks, func() {
+		s.resolveLetter(deadletters.Retry)
+		if err := g.wakes(g.about(1)); err != nil {
+			t.Error(err)
+		}
+	})
+	if due := s.count("SELECT count(*) FROM idempotency_keys WHERE reconcile_after <= clock_timestamp()"); got != ToOperator || due != 1 {
+		t.Errorf("came to %q, %d keys are due", got, due)
+	}
+	s.wantLetters(contradicts(g, other.ID), contradicts(g, other.ID))
+}
+
+// That the id of one record belongs to another payment says nothing about the next record.
+func TestIDThatIsTakenIsAFactOfItsRecordAlone(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	taken := s.charging("order-0000000001").succeeded()
+	g := s.charging("order-0000000002").lost().windowPasses()
+	psp.onLookup(finds(as(taken.record.ID, g.record), g.record))
+	g.resolves(ToOperator)
+	g.wantMoved(Success, g.record.ID)
+	s.wantLetters(contradicts(g, taken.record.ID))
+}
+
 // What was found stays found, whatever the key has become meanwhile.
 func TestRecordThatIsFoundCountsWhenTheKeyHasMoved(t *testing.T) {
 	t.Parallel()

@@ -31,10 +31,6 @@ type Seen struct {
 	// Row is what the movement's own row says.
 	Row verdict
 
-	// At is the moment: what the PSP says later is judged by it.
-	At time.Time
-	// Due is when the key's next lookup is due, if it is unknown. Who moves it competes with the others who ask.
-	Due time.Time
 	// GraceLeft is the rest of the grace period. "Not found" is proof when it is not positive.
 	GraceLeft time.Duration
 	// MemoryOver: the PSP may have forgotten the key.
@@ -52,6 +48,9 @@ type Seen struct {
 	IDTaken bool
 	// ShareGone: it was refused, since other refunds hold this one's share of the payment.
 	ShareGone bool
+
+	// Woken: somebody has asked for the key's next lookup while this one was under way.
+	Woken bool
 
 	// Letter is what a decision is about.
 	Letter *LetterSeen
@@ -99,6 +98,7 @@ func (s Seen) atWork() bool {
 
 // after is what apply leaves of s once the step is written.
 func (s Seen) after(step Step) Seen {
+	s.IDTaken, s.ShareGone = false, false
 	if step.To != "" {
 		s.Status = step.To
 		s.Failures = 0
@@ -121,9 +121,12 @@ func (s Seen) after(step Step) Seen {
 	return s
 }
 
-// saysCharged reports whether the evidence of a dead letter holds a record, or an answer of the PSP, by which money moved. The query SaysCharged asks
-// the same of the table.
-func saysCharged(evidence []byte) bool {
+// saysCharged reports whether the evidence of a dead letter holds a record, or an answer of the PSP, by which money moved. SettleKey, CompleteKey, LookAtKey
+// and the trigger idempotency_keys_dead_lettered_stay ask the same of the table.
+func saysCharged(evidence []byte) bool { return tells(evidence, "succeeded") }
+
+// tells reports whether the record in evidence, or the PSP's answer, has a status.
+func tells(evidence []byte, status string) bool {
 	type told struct {
 		Status jsontext.Value `json:"status"`
 	}
@@ -132,7 +135,8 @@ func saysCharged(evidence []byte) bool {
 		Answer told `json:"answer"`
 	}
 	_ = json.Unmarshal(evidence, &kept)
-	return string(kept.Record.Status) == `"succeeded"` || string(kept.Answer.Status) == `"succeeded"`
+	status = `"` + status + `"`
+	return string(kept.Record.Status) == status || string(kept.Answer.Status) == status
 }
 
 // report is an outcome with what has to be kept of it.

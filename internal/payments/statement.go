@@ -7,33 +7,34 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"payonce/internal/idempotency"
 	"payonce/internal/payments/internal/dbsqlc"
 )
 
-// BreakTx judges a break, and writes what it comes to in the statement's transaction.
-func (s *Service) BreakTx(ctx context.Context, tx pgx.Tx, b Break) error {
+// BreakTx judges a break, and writes what it comes to in the statement's transaction. settled reports whether it has completed a key.
+func (s *Service) BreakTx(ctx context.Context, tx pgx.Tx, b Break) (settled bool, err error) {
 	g, err := s.gatherBreakTx(ctx, tx, b)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for range maxReads {
 		step := judge(Patience{}, g.seen, b)
 		err := s.applyTx(ctx, tx, g, step)
 		switch {
 		case err == nil:
-			return nil
+			return step.To == idempotency.CompletedStatus, nil
 		case judgeable(err) && !g.seen.IDTaken && !g.seen.ShareGone:
 			g.seen.IDTaken, g.seen.ShareGone = BelongsToAnother(err), shareGone(err)
 			g.seen.Charged = g.seen.Charged || !g.seen.IDTaken && !g.seen.ShareGone
 		case errors.Is(err, ErrMoved):
 			if g, err = s.gatherBreakTx(ctx, tx, b); err != nil {
-				return err
+				return false, err
 			}
 		default:
-			return fmt.Errorf("settle by statement: %w", err)
+			return false, fmt.Errorf("settle by statement: %w", err)
 		}
 	}
-	return fmt.Errorf("settle by statement: %w", ErrMoved)
+	return false, fmt.Errorf("settle by statement: %w", ErrMoved)
 }
 
 // gatherBreakTx reads the movement that a break is about, and its key.

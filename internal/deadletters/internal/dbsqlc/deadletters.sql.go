@@ -275,32 +275,31 @@ WHERE (NOT EXISTS (SELECT FROM dead_letters AS d
        OR EXISTS (SELECT FROM idempotency_keys AS k
                   WHERE k.scope = $5 AND k.key = $6 AND k.generation = $7
                     AND ($8::uuid IS NULL OR k.subject = $8::uuid) AND k.status = 'unknown'))
-  AND ($11::text IS NULL
+  AND (NOT $11::boolean
        OR EXISTS (SELECT FROM idempotency_keys AS k
-                  WHERE k.scope = $5 AND k.key = $6 AND k.generation = $7
-                    AND k.status = $11::text AND k.attempt = $12::integer))
+                  WHERE k.scope = $5 AND k.key = $6 AND k.xmin = pg_current_xact_id()::xid))
 ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING
 `
 
 type OpenDeadLetterParams struct {
-	ID           uuid.UUID
-	Kind         string
-	Finding      string
-	TenantID     *string
-	Scope        *string
-	Key          *string
-	Generation   *int32
-	Subject      *uuid.UUID
-	Reason       string
-	Evidence     []byte
-	WhileStatus  *string
-	WhileAttempt *int32
+	ID         uuid.UUID
+	Kind       string
+	Finding    string
+	TenantID   *string
+	Scope      *string
+	Key        *string
+	Generation *int32
+	Subject    *uuid.UUID
+	Reason     string
+	Evidence   []byte
+	BehindStep bool
 }
 
 // Cases that only an operator can close, and what was done about them.
 // Seen again, an open finding stays one letter; so does one that an operator has judged. After a retry it is a new case, and so it is
 // while its key is unknown: then the judgement was about an earlier attempt, and without a letter nobody would look at this one. A letter that goes with a
-// step of its key (while_status) is opened only where the step, a statement before this one in the same transaction, has passed.
+// step of its key (behind_step) is opened only where the step, a statement before this one in the same transaction, has passed: then the key's row is of this
+// very transaction.
 func (q *Queries) OpenDeadLetter(ctx context.Context, arg OpenDeadLetterParams) (int64, error) {
 	result, err := q.db.Exec(ctx, openDeadLetter,
 		arg.ID,
@@ -313,8 +312,7 @@ func (q *Queries) OpenDeadLetter(ctx context.Context, arg OpenDeadLetterParams) 
 		arg.Subject,
 		arg.Reason,
 		arg.Evidence,
-		arg.WhileStatus,
-		arg.WhileAttempt,
+		arg.BehindStep,
 	)
 	if err != nil {
 		return 0, err
