@@ -3,7 +3,6 @@ package tenants
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"slices"
@@ -56,15 +55,10 @@ type Directory struct {
 	reading singleflight.Group // one at a time, and nobody holds mu meanwhile
 
 	mu      sync.Mutex
-	entries map[[sha256.Size]byte]entry
+	entries map[[sha256.Size]byte]Principal // by the digest of the secret
 	read    time.Time // when the reading in use was begun; zero before the first
 	tried   time.Time
 	failed  error // of the last try
-}
-
-type entry struct {
-	digest    []byte
-	principal Principal
 }
 
 // NewDirectory returns a Directory that reads on first use.
@@ -84,14 +78,14 @@ func (d *Directory) Authenticate(ctx context.Context, secret string) (Principal,
 		}
 		found, known, _ = d.look(digest)
 	}
-	if !known || subtle.ConstantTimeCompare(found.digest, digest[:]) != 1 {
+	if !known {
 		return Principal{}, ErrUnauthenticated
 	}
-	return found.principal, nil
+	return found, nil
 }
 
 // look finds a digest in the reading in use, and tells when that was begun.
-func (d *Directory) look(digest [sha256.Size]byte) (found entry, known bool, read time.Time) {
+func (d *Directory) look(digest [sha256.Size]byte) (found Principal, known bool, read time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	found, known = d.entries[digest]
@@ -135,15 +129,15 @@ func (d *Directory) readTable(ctx context.Context) error {
 	return nil
 }
 
-func entriesOf(rows []dbsqlc.ListActiveKeysRow) map[[sha256.Size]byte]entry {
-	entries := make(map[[sha256.Size]byte]entry, len(rows))
+func entriesOf(rows []dbsqlc.ListActiveKeysRow) map[[sha256.Size]byte]Principal {
+	entries := make(map[[sha256.Size]byte]Principal, len(rows))
 	for _, r := range rows {
 		p := Principal{KeyID: r.ID, KeyLabel: r.Label, permissions: r.Scopes}
 		if r.TenantID != nil {
 			p.Tenant, p.PSPAccount = *r.TenantID, *r.PspAccount
 			p.RequestsPerSecond, p.Burst = int(*r.RequestsPerSecond), int(*r.RequestBurst)
 		}
-		entries[[sha256.Size]byte(r.SecretSha256)] = entry{digest: r.SecretSha256, principal: p}
+		entries[[sha256.Size]byte(r.SecretSha256)] = p
 	}
 	return entries
 }

@@ -1,8 +1,8 @@
 // Package tenants owns who may call Payonce: tenants, their API keys, and what each key allows. It knows no HTTP.
 //
 // An API key is a random secret that is shown once. The table holds its SHA-256, which is also what a presented key is
-// looked up by: how long a look-up takes says nothing about a secret, and the digests are compared in constant time
-// besides. A key ends at a time of its own, so an old and a new one can overlap.
+// looked up by. No secret is compared with another: how long a look-up takes may say something about a digest, and nothing about the
+// secret. A key ends at a time of its own, so an old and a new one can overlap.
 package tenants
 
 import (

@@ -87,30 +87,27 @@ func (s *sides) refusesUnsigned() {
 	s.unmoved()
 }
 
-// How long a comparison takes cannot be measured reliably. That the functions which decide use one that takes always the same, can be read.
-func TestSecretsAreComparedInConstantTime(t *testing.T) {
+// How long a comparison takes cannot be measured reliably. That the function which decides uses one that takes always the same, can be read. API keys are
+// not compared: they are looked up by their digests.
+func TestSignaturesAreComparedInConstantTime(t *testing.T) {
 	t.Parallel()
-	for dir, function := range map[string]string{"../../internal/tenants": "Authenticate", "../../internal/webhooks": "signed"} {
-		found := false
-		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-		if err != nil || len(files) == 0 {
-			t.Fatal("no files in ", dir)
+	files, err := filepath.Glob("../../internal/webhooks/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no files")
+	}
+	found := false
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, name := range files {
-			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ast.Inspect(file, func(n ast.Node) bool {
-				if f, ok := n.(*ast.FuncDecl); ok && f.Name.Name == function && comparesInConstantTime(f) {
-					found = true
-				}
-				return !found
-			})
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			found = found || ok && f.Name.Name == "signed" && comparesInConstantTime(f)
 		}
-		if !found {
-			t.Errorf("%s of %s does not compare in constant time", function, dir)
-		}
+	}
+	if !found {
+		t.Error("the function that judges a signature does not compare in constant time")
 	}
 }
 
