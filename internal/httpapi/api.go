@@ -98,14 +98,15 @@ func (a *API) routes() http.Handler {
 		a.refuse(w, r, problem.MethodNotAllowed, "This path does not take "+knownMethod(r.Method)+".")
 	})
 
-	reading := a.authenticate(tenants.PaymentsRead)
-	writing := a.authenticate(tenants.PaymentsWrite)
-	r.With(writing).Post("/payments", a.keyed(payments.CreateOperation, a.createPayment))
-	r.With(reading).Get("/payments", a.listPayments)
-	r.With(reading).Get("/payments/{paymentId}", a.getPayment)
-	r.With(writing).Post("/payments/{paymentId}/refunds", a.keyed(payments.RefundOperation, a.createRefund))
-	r.With(reading).Get("/refunds/{refundId}", a.getRefund)
-	r.With(reading).Get("/idempotency-keys/{key}", a.getKey)
+	isTenant := func(p tenants.Principal) bool { return p.Tenant != "" }
+	reading := chi.Chain(a.admit(tenants.PaymentsRead, isTenant, a.fail), a.limitRate)
+	writing := chi.Chain(a.admit(tenants.PaymentsWrite, isTenant, a.fail), a.limitRate)
+	r.With(writing...).Post("/payments", a.keyed(payments.CreateOperation, a.createPayment))
+	r.With(reading...).Get("/payments", a.listPayments)
+	r.With(reading...).Get("/payments/{paymentId}", a.getPayment)
+	r.With(writing...).Post("/payments/{paymentId}/refunds", a.keyed(payments.RefundOperation, a.createRefund))
+	r.With(reading...).Get("/refunds/{refundId}", a.getRefund)
+	r.With(reading...).Get("/idempotency-keys/{key}", a.getKey)
 	r.Post("/webhooks/psp", a.takeWebhook) // its signature is its API key
 
 	for _, path := range []string{"/", "/docs", "/docs/*", "/problems", "/problems/*", "/openapi.yaml"} {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
@@ -16,20 +15,20 @@ import (
 
 // keyView is a key as the API shows it.
 type keyView struct {
-	Key         string             `json:"key"`
-	Operation   string             `json:"operation"`
-	Status      idempotency.Status `json:"status"`
-	Attempt     int32              `json:"attempt"`
-	Generation  int32              `json:"generation"`
-	Fingerprint string             `json:"fingerprint"`
-	CreatedAt   string             `json:"createdAt"`
-	ReservedAt  string             `json:"reservedAt"`
-	LockedUntil string             `json:"lockedUntil,omitempty"`
-	CompletedAt string             `json:"completedAt,omitempty"`
-	ExpiresAt   string             `json:"expiresAt"`
-	Resource    string             `json:"resource"`
-	Response    *storedResponse    `json:"response,omitzero"`
-	Timeline    []timelineEntry    `json:"timeline"`
+	Key         string                  `json:"key"`
+	Operation   string                  `json:"operation"`
+	Status      idempotency.Status      `json:"status"`
+	Attempt     int32                   `json:"attempt"`
+	Generation  int32                   `json:"generation"`
+	Fingerprint string                  `json:"fingerprint"`
+	CreatedAt   string                  `json:"createdAt"`
+	ReservedAt  string                  `json:"reservedAt"`
+	LockedUntil string                  `json:"lockedUntil,omitempty"`
+	CompletedAt string                  `json:"completedAt,omitempty"`
+	ExpiresAt   string                  `json:"expiresAt"`
+	Resource    string                  `json:"resource"`
+	Response    *storedResponse         `json:"response,omitzero"`
+	Timeline    []payments.TimelineLine `json:"timeline"`
 }
 
 type storedResponse struct {
@@ -37,17 +36,6 @@ type storedResponse struct {
 	ContentType string `json:"contentType"`
 	Location    string `json:"location,omitempty"`
 	Body        string `json:"body"`
-}
-
-type timelineEntry struct {
-	At         string             `json:"at"`
-	Actor      string             `json:"actor"`
-	From       idempotency.Status `json:"from,omitempty"`
-	To         idempotency.Status `json:"to"`
-	Attempt    int32              `json:"attempt"`
-	Generation int32              `json:"generation"`
-	Reason     string             `json:"reason"`
-	Evidence   jsontext.Value     `json:"evidence,omitzero"`
 }
 
 // noSuchKey is the same for a key that was never used, is somebody else's, or cannot exist.
@@ -90,17 +78,11 @@ func viewOf(k idempotency.Record, operation string, events []idempotency.Event) 
 		Key: k.Ref.Key.String(), Operation: operation, Status: k.Status, Attempt: k.Attempt, Generation: k.Generation,
 		Fingerprint: k.Fingerprint.String(), CreatedAt: stamp(&k.Created), ReservedAt: stamp(&k.Reserved),
 		LockedUntil: stamp(k.LockedUntil), ExpiresAt: stamp(&k.Expires), Resource: locationOf(k, operation),
-		Timeline: make([]timelineEntry, 0, len(events)),
+		Timeline: payments.TimelineLines(events),
 	}
 	if k.Response != nil {
 		v.CompletedAt = stamp(k.Finished)
 		v.Response = &storedResponse{k.Response.Status, k.Response.ContentType, k.Response.Location, string(k.Response.Body)}
-	}
-	for _, e := range events {
-		v.Timeline = append(v.Timeline, timelineEntry{
-			At: stamp(&e.At), Actor: e.Actor, From: e.From, To: e.To, Attempt: e.Attempt, Generation: e.Generation,
-			Reason: e.Reason, Evidence: e.Evidence,
-		})
 	}
 	return v
 }
@@ -113,11 +95,8 @@ func locationOf(k idempotency.Record, operation string) string {
 }
 
 func operationOf(rawQuery string) (string, *refusal) {
-	query, err := url.ParseQuery(rawQuery)
-	if err != nil {
-		return "", invalid(problem.Detail{Parameter: "query", Detail: "is not a valid query string"})
-	}
-	if bad := checkQuery(query, "operation"); bad != nil {
+	query, bad := queryOf(rawQuery, "operation")
+	if bad != nil {
 		return "", invalid(bad...)
 	}
 	op := payments.CreateOperation

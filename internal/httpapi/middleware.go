@@ -102,8 +102,10 @@ func (a *API) turnAwayWhenDraining(next http.Handler) http.Handler {
 	})
 }
 
-// authenticate lets a tenant pass who holds the permission, within its rate.
-func (a *API) authenticate(permission tenants.Permission) func(http.Handler) http.Handler {
+// admit lets a principal pass who belongs here and holds the permission. What the directory cannot say, fail answers.
+func (a *API) admit(
+	permission tenants.Permission, belongs func(tenants.Principal) bool, fail func(http.ResponseWriter, *http.Request, error),
+) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			secret, ok := bearer(r)
@@ -117,22 +119,30 @@ func (a *API) authenticate(permission tenants.Permission) func(http.Handler) htt
 				if isUnauthenticated(err) {
 					w.Header().Set("WWW-Authenticate", `Bearer realm="payonce", error="invalid_token"`)
 				}
-				a.fail(w, r, err)
+				fail(w, r, err)
 				return
 			}
 			knownOf(r).principal = p
-			if p.Tenant == "" || !p.May(permission) {
+			if !belongs(p) || !p.May(permission) {
 				a.refuse(w, r, problem.Forbidden, "This API key does not carry the scope "+string(permission)+".")
-				return
-			}
-			if wait, ok := a.limits.allow(p, a.now()); !ok {
-				retryAfter(w, wait)
-				a.refuse(w, r, problem.RateLimited, "Too many requests: "+strconv.Itoa(p.RequestsPerSecond)+" per second are allowed.")
 				return
 			}
 			next.ServeHTTP(w, r)
 		})
 	}
+}
+
+// limitRate lets a tenant pass within its rate.
+func (a *API) limitRate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := principalOf(r)
+		if wait, ok := a.limits.allow(p, a.now()); !ok {
+			retryAfter(w, wait)
+			a.refuse(w, r, problem.RateLimited, "Too many requests: "+strconv.Itoa(p.RequestsPerSecond)+" per second are allowed.")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func principalOf(r *http.Request) tenants.Principal { return knownOf(r).principal }

@@ -66,11 +66,14 @@ func Operator(c OperatorConfig) http.Handler {
 	r.MethodNotAllowed(every.HandlerFunc(d.otherMethod).ServeHTTP)
 	r.Group(func(r chi.Router) {
 		r.Use(every...)
-		reading := d.admit(tenants.OpsRead)
+		// A tenant's key, however good, opens nothing here.
+		isOperator := func(p tenants.Principal) bool { return p.Tenant == "" }
+		reading := d.admit(tenants.OpsRead, isOperator, d.answerError)
+		resolving := d.admit(tenants.OpsResolve, isOperator, d.answerError)
 		r.With(reading).Get("/operator/summary", d.summary)
 		r.With(reading).Get("/operator/dead-letters", d.listLetters)
 		r.With(reading).Get("/operator/dead-letters/{letterId}", d.showLetter)
-		r.With(d.admit(tenants.OpsResolve)).Post("/operator/dead-letters/{letterId}/resolve", d.resolveLetter)
+		r.With(resolving).Post("/operator/dead-letters/{letterId}/resolve", d.resolveLetter)
 		at := pages.Addresses{Public: c.PublicURL, Operator: operatorOr(c.URL)}
 		static := pages.OperatorHandler(at, publishedToOperators(at), http.HandlerFunc(d.nothing))
 		for _, path := range []string{"/docs", "/docs/*", "/openapi.yaml"} {
@@ -90,34 +93,6 @@ func (d *desk) otherMethod(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d.refuse(w, r, problem.MethodNotAllowed, "This path does not take "+knownMethod(r.Method)+".")
-}
-
-// admit lets an operator pass who holds the permission. A tenant's key, however good, opens nothing here.
-func (d *desk) admit(permission tenants.Permission) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			secret, ok := bearer(r)
-			if !ok {
-				w.Header().Set("WWW-Authenticate", `Bearer realm="payonce"`)
-				d.refuse(w, r, problem.Unauthenticated, "Send one header: Authorization: Bearer <API key>.")
-				return
-			}
-			p, err := d.directory.Authenticate(r.Context(), secret)
-			if err != nil {
-				if isUnauthenticated(err) {
-					w.Header().Set("WWW-Authenticate", `Bearer realm="payonce", error="invalid_token"`)
-				}
-				d.answerError(w, r, err)
-				return
-			}
-			if p.Tenant != "" || !p.May(permission) {
-				d.refuse(w, r, problem.Forbidden, "This API key does not carry the scope "+string(permission)+".")
-				return
-			}
-			knownOf(r).principal = p
-			next.ServeHTTP(w, r)
-		})
-	}
 }
 
 // answerError is fail in words for operators: they have no key to send again.

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"math"
 	"net/http"
-	"net/url"
 	"strconv"
 
 	"github.com/go-chi/chi/v5"
@@ -19,7 +18,8 @@ import (
 const noSuchLetter = "There is no such dead letter."
 
 func (d *desk) summary(w http.ResponseWriter, r *http.Request) {
-	if _, bad := queryOf(r.URL.RawQuery); bad != nil {
+	if _, wrong := queryOf(r.URL.RawQuery); wrong != nil {
+		bad := invalid(wrong...)
 		d.refuse(w, r, bad.code, bad.detail, bad.errors...)
 		return
 	}
@@ -69,11 +69,7 @@ func letterIn(r *http.Request) (uuid.UUID, bool) {
 // letterFilterOf reads the query of the list, as strictly as that of payments.
 func letterFilterOf(rawQuery string) (deadletters.Filter, *refusal) {
 	f := deadletters.Filter{Status: deadletters.OpenStatus, Limit: deadletters.DefaultPage}
-	query, bad := queryOf(rawQuery, "status", "limit", "cursor")
-	if bad != nil {
-		return f, bad
-	}
-	var wrong []problem.Detail
+	query, wrong := queryOf(rawQuery, "status", "limit", "cursor")
 	refuse := func(name, detail string) { wrong = append(wrong, problem.Detail{Parameter: name, Detail: detail}) }
 	if query.Has("status") {
 		f.Status = deadletters.Status(query.Get("status"))
@@ -97,18 +93,6 @@ func letterFilterOf(rawQuery string) (deadletters.Filter, *refusal) {
 		return f, invalid(wrong...)
 	}
 	return f, nil
-}
-
-// queryOf reads a query that has no other parameters than those allowed, each once.
-func queryOf(rawQuery string, allowed ...string) (url.Values, *refusal) {
-	query, err := url.ParseQuery(rawQuery)
-	if err != nil {
-		return nil, invalid(problem.Detail{Parameter: "query", Detail: "is not a valid query string"})
-	}
-	if bad := checkQuery(query, allowed...); bad != nil {
-		return nil, invalid(bad...)
-	}
-	return query, nil
 }
 
 // decisionRequest is the body of POST …/resolve. Pointers tell a member that is absent from a zero.

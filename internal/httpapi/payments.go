@@ -2,9 +2,7 @@ package httpapi
 
 import (
 	"net/http"
-	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json"
@@ -113,11 +111,7 @@ func (a *API) listPayments(w http.ResponseWriter, r *http.Request) {
 // something else than was asked for.
 func filterOf(rawQuery string) (payments.Filter, *refusal) {
 	f := payments.Filter{Limit: payments.DefaultPage}
-	query, err := url.ParseQuery(rawQuery)
-	if err != nil {
-		return f, invalid(problem.Detail{Parameter: "query", Detail: "is not a valid query string"})
-	}
-	bad := checkQuery(query, "customerId", "status", "limit", "cursor")
+	query, bad := queryOf(rawQuery, "customerId", "status", "limit", "cursor")
 	for name, values := range query {
 		refuse := func(detail string) { bad = append(bad, problem.Detail{Parameter: name, Detail: detail}) }
 		v := values[0]
@@ -133,6 +127,7 @@ func filterOf(rawQuery string) (payments.Filter, *refusal) {
 				refuse("must be processing, succeeded, declined or failed")
 			}
 		case "limit":
+			var err error
 			if f.Limit, err = strconv.Atoi(v); err != nil || f.Limit < 1 || f.Limit > payments.MaxPage {
 				refuse("must be an integer from 1 to 100")
 			}
@@ -147,25 +142,6 @@ func filterOf(rawQuery string) (payments.Filter, *refusal) {
 		return f, invalid(bad...)
 	}
 	return f, nil
-}
-
-// checkQuery refuses parameters that are repeated or none of those allowed; the name of the latter may be what must not be
-// repeated.
-func checkQuery(query url.Values, allowed ...string) []problem.Detail {
-	var bad []problem.Detail
-	known := 0
-	for _, name := range allowed {
-		if values, given := query[name]; given {
-			known++
-			if len(values) > 1 {
-				bad = append(bad, problem.Detail{Parameter: name, Detail: "is given twice"})
-			}
-		}
-	}
-	if known < len(query) {
-		bad = append(bad, problem.Detail{Parameter: "query", Detail: "has a parameter other than " + strings.Join(allowed, ", ")})
-	}
-	return bad
 }
 
 // show answers 200.

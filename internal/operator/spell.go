@@ -40,23 +40,11 @@ type resolutionBody struct {
 // caseBody is a letter with all that belongs to it.
 type caseBody struct {
 	letterBody
-	KeyStatus     idempotency.Status `json:"keyStatus,omitempty"`
-	PaymentStatus payments.Status    `json:"paymentStatus,omitempty"`
-	RefundStatus  payments.Status    `json:"refundStatus,omitempty"`
-	Timeline      []eventBody        `json:"timeline"`
-	Audit         []deedBody         `json:"audit"`
-}
-
-// eventBody is a line of a key's timeline, as the public API shows it.
-type eventBody struct {
-	At         string             `json:"at"`
-	Actor      string             `json:"actor"`
-	From       idempotency.Status `json:"from,omitempty"`
-	To         idempotency.Status `json:"to"`
-	Attempt    int32              `json:"attempt"`
-	Generation int32              `json:"generation"`
-	Reason     string             `json:"reason"`
-	Evidence   jsontext.Value     `json:"evidence,omitzero"`
+	KeyStatus     idempotency.Status      `json:"keyStatus,omitempty"`
+	PaymentStatus payments.Status         `json:"paymentStatus,omitempty"`
+	RefundStatus  payments.Status         `json:"refundStatus,omitempty"`
+	Timeline      []payments.TimelineLine `json:"timeline"`
+	Audit         []deedBody              `json:"audit"`
 }
 
 type deedBody struct {
@@ -96,18 +84,12 @@ func (e Entry) body() letterBody {
 func (c Case) MarshalJSON() ([]byte, error) {
 	b := caseBody{
 		letterBody: c.body(), KeyStatus: c.Key,
-		Timeline: make([]eventBody, len(c.Timeline)), Audit: make([]deedBody, len(c.Trail)),
+		Timeline: payments.TimelineLines(c.Timeline), Audit: make([]deedBody, len(c.Trail)),
 	}
 	if m := c.Movement; m != nil && m.Object == refundObject {
 		b.RefundStatus = m.Status
 	} else if m != nil {
 		b.PaymentStatus = m.Status
-	}
-	for i, e := range c.Timeline {
-		b.Timeline[i] = eventBody{
-			At: stamp(e.At), Actor: e.Actor, From: e.From, To: e.To, Attempt: e.Attempt, Generation: e.Generation,
-			Reason: e.Reason, Evidence: e.Evidence,
-		}
 	}
 	for i, d := range c.Trail {
 		b.Audit[i] = deedBody{

@@ -56,7 +56,7 @@ type Directory struct {
 
 	mu      sync.Mutex
 	entries map[[sha256.Size]byte]Principal // by the digest of the secret
-	read    time.Time // when the reading in use was begun; zero before the first
+	read    time.Time                       // when the reading in use was begun; zero before the first
 	tried   time.Time
 	failed  error // of the last try
 }
