@@ -15,6 +15,7 @@ import (
 	"payonce/internal/cli"
 	"payonce/internal/config"
 	"payonce/internal/operator"
+	"payonce/internal/operator/commands"
 	"payonce/internal/statement"
 	"payonce/internal/telemetry"
 )
@@ -118,15 +119,15 @@ func forTerminal(ctx context.Context, getenv func(string) string, stderr io.Writ
 
 func compareStatement(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	open := forTerminal(ctx, getenv, stderr)
-	return runStatement(ctx, args, statementDeps{
-		open: func() (statement.Config, func(), error) {
+	return commands.Statement(ctx, args, commands.StatementDeps{
+		Open: func() (statement.Config, func(), error) {
 			reconciler, err := open()
 			if err != nil {
 				return statement.Config{}, nil, err
 			}
 			return reconciler.StatementConfig(), reconciler.Close, nil
 		},
-		stdout: stdout, stderr: stderr, terminal: isTerminal(stderr), now: time.Now,
+		Stdout: stdout, Stderr: stderr, Terminal: isTerminal(stderr), Now: time.Now,
 	})
 }
 
@@ -142,7 +143,7 @@ func isTerminal(w io.Writer) bool {
 
 func workDesk(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	open := forTerminal(ctx, getenv, stderr)
-	return runDLQ(ctx, args, dlqDeps{stdout: stdout, open: func() (*operator.Desk, func(), error) {
+	return commands.DLQ(ctx, args, commands.DLQDeps{Stdout: stdout, Open: func() (*operator.Desk, func(), error) {
 		reconciler, err := open()
 		if err != nil {
 			return nil, nil, err
@@ -153,11 +154,11 @@ func workDesk(ctx context.Context, args []string, getenv func(string) string, st
 
 func lookAtKey(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	open := forTerminal(ctx, getenv, stderr)
-	return runKey(ctx, args, keyDeps{stdout: stdout, open: func() (books, func(), error) {
+	return commands.Key(ctx, args, commands.KeyDeps{Stdout: stdout, Open: func() (commands.Books, func(), error) {
 		reconciler, err := open()
 		if err != nil {
-			return books{}, nil, err
+			return commands.Books{}, nil, err
 		}
-		return books{reconciler.Keys(), reconciler.Payments()}, reconciler.Close, nil
+		return commands.Books{Keys: reconciler.Keys(), Payments: reconciler.Payments()}, reconciler.Close, nil
 	}})
 }

@@ -7,9 +7,15 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/cli"
+	"payonce/internal/deadletters"
+	"payonce/internal/pgtest"
+	"payonce/internal/postgres"
 )
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // command runs the program with these settings, as NAME=value, and no others.
 func command(t *testing.T, settings []string, args ...string) (stdout, stderr string, err error) {
@@ -73,16 +79,35 @@ func TestHelpAndVersionNeedNoSettings(t *testing.T) {
 	}
 }
 
+// stray is the id of a letter about nothing of ours.
+func stray(t *testing.T, url string) string {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), url, pgtest.Limits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	id := uuid.New()
+	b := &pgx.Batch{}
+	deadletters.QueueOpen(b, deadletters.Letter{
+		ID: id, Kind: deadletters.UnknownMovement, Finding: id.String(), Reason: "nobody asked", Evidence: []byte("{}"),
+	})
+	if err := db.Send(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	return id.String()
+}
+
 // A person reads what these commands say: it is no log. One is there for who asks for it, as text.
 func TestCommandsForPeopleWriteNoLogLines(t *testing.T) {
 	t.Parallel()
-	c := dlqDesk(t)
-	settings := []string{"DATABASE_URL=" + c.pool.Config().ConnString(), "PSP_SECRET=s", "PSP_URL=http://127.0.0.1:1"}
+	url := pgtest.NewURL(t)
+	settings := []string{"DATABASE_URL=" + url, "PSP_SECRET=s", "PSP_URL=http://127.0.0.1:1"}
 	for _, row := range []struct{ args, level, says, logs string }{
 		{"dlq list --status resolved", "", "^There are no resolved dead letters.\n$", "^$"},
 		{"dlq list --status resolved --json", "", `^{"data":\[\],"hasMore":false}\n$`, "^$"},
-		{"dlq resolve " + c.stray() + " --action dismiss --reason seen --actor ann", "", `^Resolved \S+ as dismiss, by ann\.\n$`, "^$"},
-		{"dlq resolve " + c.stray() + " --action dismiss --reason seen --actor ann", "info", `^Resolved \S+ as dismiss, by ann\.\n$`, `^time=\S+ level=INFO msg=.*\n$`},
+		{"dlq resolve " + stray(t, url) + " --action dismiss --reason seen --actor ann", "", `^Resolved \S+ as dismiss, by ann\.\n$`, "^$"},
+		{"dlq resolve " + stray(t, url) + " --action dismiss --reason seen --actor ann", "info", `^Resolved \S+ as dismiss, by ann\.\n$`, `^time=\S+ level=INFO msg=.*\n$`},
 	} {
 		out, logged, err := command(t, append(settings, "LOG_LEVEL="+row.level), strings.Fields(row.args)...)
 		if err != nil || !regexp.MustCompile(row.says).MatchString(out) || !regexp.MustCompile(row.logs).MatchString(logged) {

@@ -23,8 +23,6 @@ var parsers = map[string]string{
 	"internal/app.freeNear":            "- a port that CheckAddress has taken",
 	"cmd/mockpsp.readSettings":         "FuzzSettings",
 	"cmd/mockpsp.webhook":              "- package flag alone",
-	"cmd/reconciler.letterID":          "FuzzLetterID",
-	"cmd/reconciler.parseStatement":    "FuzzStatementArgs",
 	"internal/cardnumber.In":           "FuzzIn",
 	"internal/cardnumber.dayFirst":     "FuzzIn",
 	"internal/cli.Parse":               "FuzzParse",
@@ -91,6 +89,9 @@ var parsers = map[string]string{
 	"internal/httpapi.queryOf":        "FuzzLetterFilter",
 	"internal/httpapi.resolveLetter":  "FuzzDecisionBody",
 	"internal/httpapi.takeWebhook":    "FuzzWebhookRoute",
+
+	"internal/operator/commands.letterID":       "FuzzLetterID",
+	"internal/operator/commands.parseStatement": "FuzzStatementArgs",
 
 	"internal/idempotency.Canonical":        "FuzzCanonical",
 	"internal/idempotency.ParseKey":         "FuzzParseKey",

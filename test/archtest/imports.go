@@ -20,6 +20,7 @@ var places = []string{
 	"internal/httpapi/pages",
 	"internal/idempotency",
 	"internal/operator",
+	"internal/operator/commands",
 	"internal/payments",
 	"internal/postgres",
 	"internal/problem",

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -39,7 +39,7 @@ type operatorCall struct {
 	pay  *payments.Service
 	keys *idempotency.Keys
 	out  bytes.Buffer
-	deps dlqDeps
+	deps DLQDeps
 	// lossy: the PSP does what it is asked for and answers 500.
 	lossy atomic.Bool
 }
@@ -94,7 +94,7 @@ func dlqDesk(t *testing.T) *operatorCall {
 	})
 	c.keys = keys
 	desk := operator.New(operator.Config{DB: db, Keys: keys, Payments: c.pay, Log: log})
-	c.deps = dlqDeps{stdout: &c.out, open: func() (*operator.Desk, func(), error) { return desk, func() {}, nil }}
+	c.deps = DLQDeps{Stdout: &c.out, Open: func() (*operator.Desk, func(), error) { return desk, func() {}, nil }}
 	return c
 }
 
@@ -141,7 +141,7 @@ func (c *operatorCall) put(l deadletters.Letter) string {
 // run is the command's output.
 func (c *operatorCall) run(args ...string) (string, error) {
 	c.out.Reset()
-	err := runDLQ(c.t.Context(), args, c.deps)
+	err := DLQ(c.t.Context(), args, c.deps)
 	return c.out.String(), err
 }
 
@@ -274,7 +274,7 @@ func TestDLQHelpNeedsNoDesk(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"--help", "-h", "help", "list --help", "show -h", "resolve -help"} {
 		var out bytes.Buffer
-		if err := runDLQ(t.Context(), strings.Fields(args), dlqDeps{stdout: &out}); err != nil || out.String() != dlqHelp {
+		if err := DLQ(t.Context(), strings.Fields(args), DLQDeps{Stdout: &out}); err != nil || out.String() != dlqHelp {
 			t.Errorf("dlq %s: %v %s", args, err, out.String())
 		}
 	}

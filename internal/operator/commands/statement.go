@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"context"
@@ -38,22 +38,22 @@ statement still to come is pending, no break, and is judged by the runs of the d
 Exit code: 0 no breaks, 1 breaks found, 2 the command line is wrong, or not all that was asked for could be reconciled.
 `
 
-// statementDeps is what the command works with.
-type statementDeps struct {
-	open     func() (statement.Config, func(), error) // with what closes it again
-	stdout   io.Writer
-	stderr   io.Writer
-	terminal bool // stderr is one: lines read are shown there, and rewritten in place
-	now      func() time.Time
+// StatementDeps is what Statement works with.
+type StatementDeps struct {
+	Open     func() (statement.Config, func(), error) // with what closes it again
+	Stdout   io.Writer
+	Stderr   io.Writer
+	Terminal bool // Stderr is one: lines read are shown there, and rewritten in place
+	Now      func() time.Time
 }
 
 // notReconciled is the exit code of a comparison that has come to no end: 1 says that there are breaks.
 const notReconciled = 2
 
-// runStatement reconciles a day and writes its report. Breaks are statement.ErrBreaks, unless something else failed as well.
-func runStatement(ctx context.Context, args []string, d statementDeps) error {
+// Statement reconciles a day and writes its report. Breaks are statement.ErrBreaks, unless something else failed as well.
+func Statement(ctx context.Context, args []string, d StatementDeps) error {
 	if cli.AsksForHelp(args) {
-		_, err := io.WriteString(d.stdout, statementHelp)
+		_, err := io.WriteString(d.Stdout, statementHelp)
 		return err
 	}
 	asked, err := parseStatement(args)
@@ -66,19 +66,19 @@ func runStatement(ctx context.Context, args []string, d statementDeps) error {
 	return cli.WithCode(notReconciled, err)
 }
 
-func compare(ctx context.Context, asked statementArgs, d statementDeps) error {
-	config, done, err := d.open()
+func compare(ctx context.Context, asked statementArgs, d StatementDeps) error {
+	config, done, err := d.Open()
 	if err != nil {
 		return err
 	}
 	defer done()
-	out, err := openReport(asked.output, d.stdout)
+	out, err := openReport(asked.output, d.Stdout)
 	if err != nil {
 		return err
 	}
 	defer out.discard()
-	line := &progressLine{out: d.stderr, now: d.now}
-	if d.terminal {
+	line := &progressLine{out: d.Stderr, now: d.Now}
+	if d.Terminal {
 		config.Progress = line.show
 	}
 	r, err := statement.New(config)

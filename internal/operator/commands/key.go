@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"context"
@@ -22,26 +22,27 @@ Shows where a key stands, the payment or refund that it stands for, and everythi
 Exit code: 0 shown, 1 there is no such key, or it could not be read, 2 the command line is wrong.
 `
 
-// keyDeps is what the command works with.
-type keyDeps struct {
-	open   func() (books, func(), error) // with what closes them again
-	stdout io.Writer
+// KeyDeps is what Key works with.
+type KeyDeps struct {
+	Open   func() (Books, func(), error) // with what closes them again
+	Stdout io.Writer
 }
 
-// books are where a key's story is read.
-type books struct {
-	keys     *idempotency.Keys
-	payments *payments.Service
+// Books are where a key's story is read.
+type Books struct {
+	Keys     *idempotency.Keys
+	Payments *payments.Service
 }
 
-func runKey(ctx context.Context, args []string, d keyDeps) error {
+// Key shows where a key stands and what has happened to it.
+func Key(ctx context.Context, args []string, d KeyDeps) error {
 	command := ""
 	if len(args) > 0 {
 		command, args = args[0], args[1:]
 	}
 	switch {
 	case command == "help", cli.AsksForHelp([]string{command}), command == "show" && cli.AsksForHelp(args):
-		_, err := io.WriteString(d.stdout, keyHelp)
+		_, err := io.WriteString(d.Stdout, keyHelp)
 		return err
 	case command != "show":
 		return cli.Usagef("say key show; see reconciler key --help")
@@ -50,7 +51,7 @@ func runKey(ctx context.Context, args []string, d keyDeps) error {
 	if err != nil {
 		return err
 	}
-	b, done, err := d.open()
+	b, done, err := d.Open()
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func runKey(ctx context.Context, args []string, d keyDeps) error {
 	if err != nil {
 		return explainDatabase(err)
 	}
-	return s.print(d.stdout)
+	return s.print(d.Stdout)
 }
 
 func parseKeyArgs(args []string) (tenant, operation, key string, err error) {
@@ -88,29 +89,29 @@ type story struct {
 	timeline []idempotency.Event
 }
 
-func (b books) story(ctx context.Context, tenant, operation, key string) (s story, err error) {
+func (b Books) story(ctx context.Context, tenant, operation, key string) (s story, err error) {
 	// A key that was taken before the rules for keys became stricter is still there to be shown, so nothing is asked of its form.
 	ref := idempotency.StoredRef(string(idempotency.ScopeOf(tenant, operation)), key)
-	if s.record, err = b.keys.Find(ctx, ref); err != nil {
+	if s.record, err = b.Keys.Find(ctx, ref); err != nil {
 		if errors.Is(err, idempotency.ErrNoKey) {
 			return s, b.explainNoKey(ctx, tenant, operation, key)
 		}
 		return s, err
 	}
-	events, err := b.keys.Events(ctx, ref)
+	events, err := b.Keys.Events(ctx, ref)
 	if err != nil {
 		return s, err
 	}
 	s.timeline = s.record.Timeline(events)
 	id := payments.PaymentID(s.record.Subject)
 	if operation == payments.RefundOperation {
-		refund, err := b.payments.RefundByID(ctx, tenant, payments.RefundID(s.record.Subject))
+		refund, err := b.Payments.RefundByID(ctx, tenant, payments.RefundID(s.record.Subject))
 		if err != nil {
 			return s, ignoreMissing(err)
 		}
 		s.refund, id = &refund, refund.PaymentID
 	}
-	payment, err := b.payments.Payment(ctx, tenant, id)
+	payment, err := b.Payments.Payment(ctx, tenant, id)
 	if err != nil {
 		return s, ignoreMissing(err)
 	}
@@ -127,12 +128,12 @@ func ignoreMissing(err error) error {
 }
 
 // explainNoKey looks at the other operation, too: a key is unique within one.
-func (b books) explainNoKey(ctx context.Context, tenant, operation, key string) error {
+func (b Books) explainNoKey(ctx context.Context, tenant, operation, key string) error {
 	other := payments.RefundOperation
 	if operation == other {
 		other = payments.CreateOperation
 	}
-	_, err := b.keys.Find(ctx, idempotency.StoredRef(string(idempotency.ScopeOf(tenant, other)), key))
+	_, err := b.Keys.Find(ctx, idempotency.StoredRef(string(idempotency.ScopeOf(tenant, other)), key))
 	switch {
 	case err == nil:
 		return fmt.Errorf("tenant %q has this key for another operation: add --operation '%s'", tenant, other)

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // statementCall is the two streams of a person who has called the command.
 type statementCall struct {
 	t           *testing.T
-	deps        statementDeps
+	deps        StatementDeps
 	config      statement.Config
 	out, errors bytes.Buffer
 	mu          sync.Mutex
@@ -62,9 +62,9 @@ func statementDesk(t *testing.T, files map[string]string) *statementCall {
 		w.WriteHeader(http.StatusNotFound)
 	})
 	term.config = config
-	term.deps = statementDeps{
-		open:   func() (statement.Config, func(), error) { return term.config, func() {}, nil },
-		stdout: &term.out, stderr: &term.errors, now: time.Now,
+	term.deps = StatementDeps{
+		Open:   func() (statement.Config, func(), error) { return term.config, func() {}, nil },
+		Stdout: &term.out, Stderr: &term.errors, Now: time.Now,
 	}
 	return term
 }
@@ -81,7 +81,7 @@ func statementPSP(t *testing.T, h http.HandlerFunc) *gateway.Client {
 	return psp
 }
 
-func (c *statementCall) run(args ...string) error { return runStatement(c.t.Context(), args, c.deps) }
+func (c *statementCall) run(args ...string) error { return Statement(c.t.Context(), args, c.deps) }
 
 func TestStatementExitCodeTellsBreaksFromFailures(t *testing.T) {
 	t.Parallel()
@@ -199,7 +199,7 @@ func TestStatementOutputAppearsWhole(t *testing.T) {
 func TestStatementProgressIsOneLine(t *testing.T) {
 	t.Parallel()
 	term := statementDesk(t, map[string]string{"acme": oneBreak})
-	term.deps.terminal = true
+	term.deps.Terminal = true
 	term.config.Every = 1
 	if err := term.run("--date", "2026-03-10", "--account", "acme"); !errors.Is(err, statement.ErrBreaks) {
 		t.Fatal(err)
@@ -218,7 +218,7 @@ func TestStatementThatIsInterruptedSaysSo(t *testing.T) {
 		cancel()
 		<-r.Context().Done()
 	})
-	err := runStatement(ctx, []string{"--date", "2026-03-10"}, term.deps)
+	err := Statement(ctx, []string{"--date", "2026-03-10"}, term.deps)
 	if !errors.Is(err, context.Canceled) || term.out.Len() > 0 {
 		t.Fatalf("%v, %q", err, term.out.String())
 	}

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"cmp"
@@ -38,18 +38,18 @@ const dlqHelp = `Usage:
 Exit code: 0 done, 1 refused or failed, 2 the command line is wrong; the message says why.
 `
 
-// dlqDeps is what the command works with.
-type dlqDeps struct {
-	open   func() (*operator.Desk, func(), error) // with what closes it again
-	stdout io.Writer
+// DLQDeps is what DLQ works with.
+type DLQDeps struct {
+	Open   func() (*operator.Desk, func(), error) // with what closes it again
+	Stdout io.Writer
 }
 
 // errand is a command whose arguments have been read.
 type errand func(ctx context.Context, desk *operator.Desk, stdout io.Writer) error
 
-// runDLQ works off dead letters from the command line, on the database and the PSP themselves: it needs no running server. What is wrong with
+// DLQ works off dead letters from the command line, on the database and the PSP themselves: it needs no running server. What is wrong with
 // the command line is said before anything is opened.
-func runDLQ(ctx context.Context, args []string, d dlqDeps) error {
+func DLQ(ctx context.Context, args []string, d DLQDeps) error {
 	command := ""
 	if len(args) > 0 {
 		command, args = args[0], args[1:]
@@ -57,7 +57,7 @@ func runDLQ(ctx context.Context, args []string, d dlqDeps) error {
 	parse := map[string]func([]string) (errand, error){"list": listLetters, "show": showLetter, "resolve": resolveLetter}[command]
 	switch {
 	case command == "help", cli.AsksForHelp([]string{command}), parse != nil && cli.AsksForHelp(args):
-		_, err := io.WriteString(d.stdout, dlqHelp)
+		_, err := io.WriteString(d.Stdout, dlqHelp)
 		return err
 	case parse == nil:
 		return cli.Usagef("say dlq list, dlq show or dlq resolve; see reconciler dlq --help")
@@ -66,12 +66,12 @@ func runDLQ(ctx context.Context, args []string, d dlqDeps) error {
 	if err != nil {
 		return err
 	}
-	desk, done, err := d.open()
+	desk, done, err := d.Open()
 	if err != nil {
 		return err
 	}
 	defer done()
-	return explainDatabase(do(ctx, desk, d.stdout))
+	return explainDatabase(do(ctx, desk, d.Stdout))
 }
 
 // explainDatabase says what to look at when there is no database.

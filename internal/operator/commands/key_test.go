@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ const refundKey = "give-0000000042-back"
 
 func (c *operatorCall) showKey(args ...string) (string, error) {
 	var out bytes.Buffer
-	err := runKey(c.t.Context(), append([]string{"show"}, args...), keyDeps{
-		stdout: &out, open: func() (books, func(), error) { return books{c.keys, c.pay}, func() {}, nil },
+	err := Key(c.t.Context(), append([]string{"show"}, args...), KeyDeps{
+		Stdout: &out, Open: func() (Books, func(), error) { return Books{c.keys, c.pay}, func() {}, nil },
 	})
 	return out.String(), err
 }
