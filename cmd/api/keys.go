@@ -49,7 +49,8 @@ func createKey(args []string) (action, error) {
 	permissions := permissionsOf(*scopes, *operator)
 	return func(ctx context.Context, stdout io.Writer, registry *tenants.Registry) error {
 		if !*operator {
-			if err := registry.EnsureTenant(ctx, *tenant); err != nil {
+			err := registry.EnsureTenant(ctx, *tenant)
+			if err != nil {
 				return misused(err)
 			}
 		}

@@ -136,7 +136,8 @@ func GetDurably(ctx context.Context, db *postgres.DB, id uuid.UUID) (Letter, err
 		return nil
 	})
 	postgres.QueueDurable(b)
-	if err := db.Send(ctx, b); err != nil {
+	err := db.Send(ctx, b)
+	if err != nil {
 		return Letter{}, fmt.Errorf("read dead letter durably: %w", err)
 	}
 	if found == nil {

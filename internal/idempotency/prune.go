@@ -19,7 +19,8 @@ func (k *Keys) Expire(ctx context.Context, limit int32) (int64, error) {
 	_, _ = dbsqlc.New(q).ExpireKeys(ctx, dbsqlc.ExpireKeysParams{MaxRows: limit, Audit: k.terms.Audit})
 	var n int64
 	postgres.Affected(q, func(rows int64) error { n = rows; return nil })
-	if err := k.db.Send(ctx, b); err != nil {
+	err := k.db.Send(ctx, b)
+	if err != nil {
 		return 0, fmt.Errorf("expire keys: %w", err)
 	}
 	return n, nil
@@ -33,7 +34,8 @@ func (k *Keys) Delete(ctx context.Context, limit int32) (int64, error) {
 	_, _ = dbsqlc.New(q).DeleteKeys(ctx, limit)
 	var n int64
 	postgres.Scalar(q, func(deleted *int64) error { n = *deleted; return nil }) // count(*) always has a row
-	if err := k.db.Send(ctx, b); err != nil {
+	err := k.db.Send(ctx, b)
+	if err != nil {
 		return 0, fmt.Errorf("delete keys: %w", err)
 	}
 	return n, nil

@@ -58,13 +58,15 @@ func (s *Service) goAlong(ctx context.Context, w walk, pages int, enough <-chan 
 			return "", fmt.Errorf("list the PSP's ledger: %w", err)
 		}
 		// Crash window 18: read, not settled.
-		if err := s.settlePage(ctx, w, page, found); err != nil {
+		err = s.settlePage(ctx, w, page, found)
+		if err != nil {
 			return "", err
 		}
 		if n := len(page.Records); n > 0 {
 			// Crash window 19: settled, not advanced. Behind the evidence: the page is read once more.
 			read = page.Records[n-1].Created
-			if err := s.advanceWalk(ctx, w, read); err != nil {
+			err = s.advanceWalk(ctx, w, read)
+			if err != nil {
 				return "", err
 			}
 		}

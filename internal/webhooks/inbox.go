@@ -108,7 +108,8 @@ func (i *Inbox) isStoredDurably(ctx context.Context, id string) (stored bool, er
 		return nil
 	})
 	postgres.QueueDurable(b)
-	if err := i.db.Send(ctx, b); err != nil {
+	err = i.db.Send(ctx, b)
+	if err != nil {
 		return false, err
 	}
 	return stored, nil

@@ -53,7 +53,8 @@ func (i *Inbox) MarkProcessed(ctx context.Context, id, result string) error {
 	b := &pgx.Batch{}
 	QueueProcessed(b, id, result)
 	postgres.Affected(postgres.On(b), func(rows int64) error { marked = rows; return nil })
-	if err := i.db.Send(ctx, b); err != nil {
+	err := i.db.Send(ctx, b)
+	if err != nil {
 		return fmt.Errorf("mark webhook processed: %w", err)
 	}
 	if marked == 0 {

@@ -97,7 +97,8 @@ func compare(ctx context.Context, asked statementArgs, d StatementDeps) error {
 	if err := r.Write(ctx, out, report, asked.format); err != nil {
 		return errors.Join(failure, err)
 	}
-	if err := out.publish(); err != nil {
+	err = out.publish()
+	if err != nil {
 		return errors.Join(failure, err)
 	}
 	if failure != nil {
@@ -219,10 +220,12 @@ func (f *reportFile) publish() error {
 	if f.temporary == nil {
 		return nil
 	}
-	if err := f.temporary.Close(); err != nil {
+	err := f.temporary.Close()
+	if err != nil {
 		return fmt.Errorf("close report: %w", err)
 	}
-	if err := os.Rename(f.temporary.Name(), f.name); err != nil {
+	err = os.Rename(f.temporary.Name(), f.name)
+	if err != nil {
 		return fmt.Errorf("publish report: %w", err)
 	}
 	f.temporary = nil
