@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"payonce/internal/cli"
-	"payonce/internal/e2e/pgproxy"
-	"payonce/internal/pgtest"
+	"payonce/test/pgproxy"
+	"payonce/test/pgtest"
 )
 
 // The key may be there, and its secret was shown to nobody. What is said has to be enough to be rid of it.

@@ -11,8 +11,8 @@ import (
 
 	"payonce/internal/cli"
 	"payonce/internal/deadletters"
-	"payonce/internal/pgtest"
 	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
