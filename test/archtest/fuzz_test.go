@@ -104,7 +104,7 @@ var parsers = map[string]string{
 	"internal/payments.idIn":                "FuzzIDInEvidence",
 	"internal/payments.letterSeen":          "- evidence that the database has written",
 	"internal/payments.recordIn":            "- gateway.ParseRecord alone",
-	"internal/payments.saysCharged":         "- evidence that judge has written",
+	"internal/payments.tells":               "- evidence that judge and gateway have written",
 	"internal/reconcile.Work":               "- a job's arguments, which we have written",
 	"internal/statement.majorOf":            "- an amount that a column has held",
 	"internal/webhooks.ParsePayload":        "FuzzPayload",
