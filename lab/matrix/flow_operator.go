@@ -83,9 +83,13 @@ func (s *stage) lettered(action string, do httpproxy.Action) error {
 
 // decide has an operator decide once.
 func (s *stage) decide(p *world.Process) (world.Answer, error) {
+	pspID := ""
+	if s.vouched != "" {
+		pspID = fmt.Sprintf(`,"pspId":%q`, s.vouched)
+	}
 	return s.client.Do(s.ctx, p.Operator, world.Request{
 		Path: "/operator/dead-letters/" + s.letter + "/resolve", As: s.w.Keys.Operator,
-		Body: fmt.Sprintf(`{"action":%q,"reason":"the matrix says so","version":1}`, s.decision),
+		Body: fmt.Sprintf(`{"action":%q,"reason":"the matrix says so","version":1%s}`, s.decision, pspID),
 	})
 }
 

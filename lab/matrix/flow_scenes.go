@@ -75,7 +75,8 @@ func sceneFlow() flow {
 			script: (*stage).vouchedAmount, want: want{posts: [2]int{1, 1}, replayed: "true"},
 		},
 	}
-	return flow{"scene", "scenes", append(rows, lifeScenes()...)}
+	rows = append(rows, lifeScenes()...)
+	return flow{"scene", "scenes", append(rows, movedScenes()...)}
 }
 
 // released waits until a key that was lost is free again.
@@ -122,6 +123,17 @@ func (s *stage) releaseOfTheDead() error {
 
 // chargeOfTheDead: an owner dies whose charge is on its way; it arrives when the settle window is long over, and the client has not tried again.
 func (s *stage) chargeOfTheDead() error {
+	if err := s.landTooLate(); err != nil {
+		return err
+	}
+	if err := s.untilHolds("that the charge is noticed", "SELECT status = 'completed' FROM idempotency_keys WHERE key = $1", s.asked.key()); err != nil {
+		return err
+	}
+	return s.askUntilFinal()
+}
+
+// landTooLate has a charge land when its key is long given back.
+func (s *stage) landTooLate() error {
 	if err := s.startReconciler(); err != nil {
 		return err
 	}
@@ -136,13 +148,7 @@ func (s *stage) chargeOfTheDead() error {
 		return err
 	}
 	sent.Release()
-	if err := sent.Landed(s.ctx); err != nil {
-		return err
-	}
-	if err := s.untilHolds("that the charge is noticed", "SELECT status = 'completed' FROM idempotency_keys WHERE key = $1", s.asked.key()); err != nil {
-		return err
-	}
-	return s.askUntilFinal()
+	return sent.Landed(s.ctx)
 }
 
 // lockWait is how long attempt 2 waits: less than the database's limit for it.
@@ -225,14 +231,20 @@ func (s *stage) otherAmount() error {
 	return err
 }
 
-// evidenceAgain: the scan reads the same charge anew each second, and the answer stays as it is.
+// evidenceAgain: the webhook of a charge comes when a part of it is refunded, and the scan reads the charge again each second. The answer stays as it is.
 func (s *stage) evidenceAgain() error {
+	told := s.w.Front.On(world.Webhook, httpproxy.HoldBefore)
+	defer told.Release()
 	if err := errors.Join(s.startReconciler(), s.askUntilFinal()); err != nil {
 		return err
 	}
 	heard, _ := s.firstFinal()
 	id := path.Base(heard.Header.Get("Location"))
 	if err := s.askFor(s.refund(id, "refund-"+s.asked.key())); err != nil {
+		return err
+	}
+	told.Release()
+	if err := told.Landed(s.ctx); err != nil {
 		return err
 	}
 	for range 3 {

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"payonce/lab/httpproxy"
+	"payonce/lab/world"
+)
+
+// movedScenes are about money that has moved otherwise than our rows say.
+func movedScenes() []row {
+	return []row{
+		{
+			window: 3, step: "charged when long given back: the statement tells", noWebhooks: true,
+			env:    map[string]string{"SCAN_EVERY": "1h", "SCAN_OVERLAP": "2h"},
+			script: (*stage).chargeInTheStatement, want: want{posts: [2]int{1, 1}, replayed: "true"},
+		},
+		{
+			window: 3, step: "declined, and a dead letter says that money moved",
+			env:    map[string]string{"PSP_TIMEOUT": "4s", "LEASE": "12s", "DRAIN_LIMIT": "12s"}, // the answer is held for a while
+			script: (*stage).declineBesideMovedMoney, want: want{posts: [2]int{1, 1}, check: func(s *stage) error {
+				return s.expect("nobody was told of a decline, and an operator has the case", `SELECT status = 'unknown' AND EXISTS (
+					SELECT FROM dead_letters AS d WHERE d.key = $1 AND d.status = 'open') FROM idempotency_keys WHERE key = $1`, s.asked.key())
+			}},
+		},
+		{
+			window: 18, step: "an operator lets another key pass: the scan tells of it", noWebhooks: true,
+			script: (*stage).vouchedKey, want: want{posts: [2]int{1, 1}, replayed: "true"},
+		},
+	}
+}
+
+// chargeInTheStatement: of a charge that lands when its key is long given back, the statement of the day is the first to tell.
+func (s *stage) chargeInTheStatement() error {
+	if err := s.landTooLate(); err != nil {
+		return err
+	}
+	if _, err := s.w.Statement(s.ctx, time.Now().UTC()); err != nil {
+		return err
+	}
+	if err := s.expect("the statement has completed the key", "SELECT status = 'completed' FROM idempotency_keys WHERE key = $1", s.asked.key()); err != nil {
+		return err
+	}
+	return s.askUntilFinal()
+}
+
+// declineBesideMovedMoney: the PSP declines. Before the owner hears of it, a webhook tells of another payment's charge under the reference of this one.
+func (s *stage) declineBesideMovedMoney() error {
+	if err := s.startReconciler(); err != nil {
+		return err
+	}
+	// The webhook of the decline would be faster than the owner.
+	s.w.Front.Choose(func(c httpproxy.Call) httpproxy.Action {
+		if bytes.Contains(c.Body, []byte(`"declined"`)) {
+			return httpproxy.FailBefore
+		}
+		return httpproxy.Pass
+	})
+	s.asked.request = s.w.Keys.Payment(s.asked.key(), "pm_declined")
+	answered := s.api.PSP.On(world.Charge, httpproxy.HoldAfter)
+	if err := s.askInBackground(); err != nil {
+		return err
+	}
+	if err := answered.Reached(s.ctx); err != nil {
+		return err
+	}
+	other := s.payment("other-" + s.asked.key())
+	other.request = s.w.Keys.Payment(other.key(), "pm_wrong_reference")
+	if _, err := s.ask(s.api, other); err != nil {
+		return err
+	}
+	err := s.untilHolds("a dead letter that says that money moved",
+		"SELECT count(*) = 1 FROM dead_letters WHERE key = $1 AND evidence #>> '{record,status}' = 'succeeded'", s.asked.key())
+	answered.Release()
+	err = errors.Join(err, s.awaitBegun())
+	s.w.Front.Choose(nil)
+	return err
+}
+
+// vouchedKey: an operator calls a charge under another key executed.
+func (s *stage) vouchedKey() error {
+	if err := s.startReconciler(); err != nil {
+		return err
+	}
+	s.asked.request = s.w.Keys.Payment(s.asked.key(), "pm_wrong_key")
+	if _, err := s.ask(s.api, s.asked); err != nil {
+		return err
+	}
+	if err := s.untilHolds("a dead letter", "SELECT count(*) = 1 FROM dead_letters"); err != nil {
+		return err
+	}
+	if err := s.w.DB.QueryRow(s.ctx, "SELECT id::text, evidence #>> '{answer,id}' FROM dead_letters").Scan(&s.letter, &s.vouched); err != nil {
+		return err
+	}
+	s.decision = "executed"
+	if err := finishDecision(s); err != nil {
+		return err
+	}
+	return s.untilHolds("a dead letter of the scan", "SELECT count(*) = 1 FROM dead_letters WHERE kind = 'contradicts_completed' AND status = 'open'")
+}
