@@ -252,13 +252,14 @@ SELECT expires_at FROM released;
 
 -- name: PostponeKey :one
 -- unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key: no row says that somebody has. It competes with an operator,
--- too, who has the key looked up at once while a lookup is under way: whoever changes reconcile_after keeps the others from passing. While an
+-- too, who has the key looked up at once while a lookup is under way: whoever changes reconcile_after keeps the others from passing (coalesce as in
+-- ExpireLease). While an
 -- operator has the case, it goes on for days: what it finds is written down when it changes.
 WITH postponed AS (
     UPDATE idempotency_keys AS k
     SET reconcile_after = clock_timestamp() + sqlc.arg(after)::interval, lookup_failures = @lookup_failures
     WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
-      AND k.status = 'unknown' AND k.reconcile_after = sqlc.arg(seen_due)::timestamptz
+      AND k.status = 'unknown' AND coalesce(k.reconcile_after = sqlc.arg(seen_due)::timestamptz, false)
     RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)

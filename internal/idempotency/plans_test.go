@@ -74,7 +74,7 @@ func plans() map[string]planned {
 		"release": {func(q *dbsqlc.Queries) { _, _ = q.ReleaseUnknownKey(ctx, dbsqlc.ReleaseUnknownKeyParams{}) },
 			"'48 h', " + key + ", " + none + ", 1, 1, '90 s', now(), '24 h', false, 'lookup', 'not found'", byKey},
 		"postponement": {func(q *dbsqlc.Queries) { _, _ = q.PostponeKey(ctx, dbsqlc.PostponeKeyParams{}) },
-			"'1 min', 1, " + key + ", 1, 1, 'lookup', 'later'", byKey},
+			"'1 min', 1, " + key + ", 1, 1, now(), 'lookup', 'later'", byKey},
 		"look": {func(q *dbsqlc.Queries) { _, _ = q.LookAtKey(ctx, dbsqlc.LookAtKeyParams{}) },
 			"'90 s', '24 h', " + key, byKey},
 		"note": {func(q *dbsqlc.Queries) { _ = q.NoteEvent(ctx, dbsqlc.NoteEventParams{}) },

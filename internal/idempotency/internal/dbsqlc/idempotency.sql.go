@@ -586,7 +586,7 @@ WITH postponed AS (
     UPDATE idempotency_keys AS k
     SET reconcile_after = clock_timestamp() + $1::interval, lookup_failures = $2
     WHERE k.scope = $3 AND k.key = $4 AND k.generation = $5 AND k.attempt = $6
-      AND k.status = 'unknown' AND k.reconcile_after = $7::timestamptz
+      AND k.status = 'unknown' AND coalesce(k.reconcile_after = $7::timestamptz, false)
     RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
@@ -613,7 +613,8 @@ type PostponeKeyParams struct {
 }
 
 // unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key: no row says that somebody has. It competes with an operator,
-// too, who has the key looked up at once while a lookup is under way: whoever changes reconcile_after keeps the others from passing. While an
+// too, who has the key looked up at once while a lookup is under way: whoever changes reconcile_after keeps the others from passing (coalesce as in
+// ExpireLease). While an
 // operator has the case, it goes on for days: what it finds is written down when it changes.
 func (q *Queries) PostponeKey(ctx context.Context, arg PostponeKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, postponeKey,
