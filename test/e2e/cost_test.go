@@ -145,7 +145,7 @@ type planned struct {
 // plans are explained with these arguments. They name rows in the middle of the tables.
 var plans = map[string]planned{
 	"completion": {
-		"CompleteKey", `201, 'application/json', '/x', 1, 'x', 'acme POST /payments', 'key-of-row-50001', 1, 1`, "idempotency_keys_pkey",
+		"CompleteKey", `201, 'application/json', '/x', 1, 'x', 'acme POST /payments', 'key-of-row-50001', 1, 1, true`, "idempotency_keys_pkey",
 	},
 	"reservation and replay": {
 		"ReserveKey", `'acme POST /payments', 'key-of-row-50001', sha256('x'), '%[1]s', '%[1]s', '30 s', '48 h'`, "idempotency_keys_pkey",
