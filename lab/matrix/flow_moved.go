@@ -26,6 +26,10 @@ func movedScenes() []row {
 			}},
 		},
 		{
+			window: 4, step: "charged, and something in between answers 400", noWebhooks: true,
+			script: (*stage).refusedInBetween, want: want{posts: [2]int{1, 1}, replayed: "true"},
+		},
+		{
 			window: 18, step: "an operator lets another key pass: the scan tells of it", noWebhooks: true,
 			script: (*stage).vouchedKey, want: want{posts: [2]int{1, 1}, replayed: "true"},
 		},
@@ -77,6 +81,14 @@ func (s *stage) declineBesideMovedMoney() error {
 	err = errors.Join(err, s.awaitBegun())
 	s.w.Front.Choose(nil)
 	return err
+}
+
+// refusedInBetween: an answer of somebody else's is not the PSP's decline.
+func (s *stage) refusedInBetween() error {
+	if err := s.startReconciler(); err != nil {
+		return err
+	}
+	return errors.Join(s.lost(httpproxy.RefuseAfter), s.askUntilFinal())
 }
 
 // vouchedKey: an operator calls a charge under another key executed.
