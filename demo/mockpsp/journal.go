@@ -28,9 +28,15 @@ func openJournal[T any](path string, log *slog.Logger, restore func(*T) error) (
 		return nil, err
 	}
 	if err := prepareJournal(file, log, restore); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), unlockAndClose(file))
 	}
 	return &journal{file}, nil
+}
+
+// unlockAndClose unlocks explicitly: closing alone would leave the lock with a child that some other goroutine is just forking, until that child execs.
+func unlockAndClose(file *os.File) error {
+	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN) // of a file that is closed already, there is nothing to unlock
+	return file.Close()
 }
 
 func prepareJournal[T any](file *os.File, log *slog.Logger, restore func(*T) error) error {
@@ -113,4 +119,4 @@ func (j *journal) note(lines []byte) error {
 	return nil
 }
 
-func (j *journal) close() error { return j.file.Close() }
+func (j *journal) close() error { return unlockAndClose(j.file) }
