@@ -1,16 +1,12 @@
 package idempotency
 
 import (
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
 
 	"payonce/internal/idempotency/internal/dbsqlc"
 )
-
-// ErrLeaseLost says that the key has changed hands since the lease was taken: the fence let nothing through.
-var ErrLeaseLost = errors.New("lease lost")
 
 // Response is what is replayed: everything of an answer that the client can tell apart, to the byte.
 type Response struct {

@@ -7,7 +7,7 @@
 //
 //   - One owner. Reserving is an INSERT that a unique key decides; retaking is an UPDATE that the attempt decides.
 //   - A fence. Every write by an owner names its attempt. When the key has changed hands, it writes nothing and
-//     comes back as ErrLeaseLost.
+//     comes back as a Passage that is not through.
 //   - Unknown is final for requests. A key whose execution may have happened is never executed again from
 //     here; only evidence moves it.
 //   - A completed response never changes, to the byte.

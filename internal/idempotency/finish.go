@@ -9,8 +9,8 @@ import (
 	"payonce/internal/postgres"
 )
 
-// QueueComplete queues in_progress → completed for the owner of the lease. It passes where the fence lets it through; the caller treats anything else as
-// ErrLeaseLost. unlessCharged keeps it from passing, too, while an open dead letter of the key says that money moved.
+// QueueComplete queues in_progress → completed for the owner of the lease. It passes where the fence lets it through: otherwise others have moved
+// the key since. unlessCharged keeps it from passing, too, while an open dead letter of the key says that money moved.
 func (k *Keys) QueueComplete(b *pgx.Batch, l Lease, unlessCharged bool, r Response, out *Passage) {
 	q := postgres.On(b)
 	p := completion(l, r)

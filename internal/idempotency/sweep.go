@@ -80,12 +80,6 @@ func (k *Keys) QueueLook(b *pgx.Batch, ref Ref, out *Sight) {
 	})
 }
 
-// LookTx is Look in the caller's transaction.
-func (k *Keys) LookTx(ctx context.Context, tx pgx.Tx, ref Ref) (Sight, error) {
-	row, err := dbsqlc.New(tx).LookAtKey(ctx, k.lookAt(ref))
-	return lookedAt(ref, row, err)
-}
-
 func (k *Keys) lookAt(ref Ref) dbsqlc.LookAtKeyParams {
 	return dbsqlc.LookAtKeyParams{
 		Scope: string(ref.Scope), Key: ref.Key.value, SettleWindow: k.terms.SettleWindow, PspMemory: k.terms.PSPMemory,

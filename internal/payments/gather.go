@@ -31,12 +31,21 @@ type gathered struct {
 // gather reads the key and the movement of an execution in one round trip. The key comes first: the row is then never the older of the two, and what it
 // says counts where the key is final.
 func (s *Service) gather(ctx context.Context, own idempotency.Execution) (gathered, error) {
+	return s.gatherBy(own, func(b *pgx.Batch) error { return s.db.Send(ctx, b) })
+}
+
+// gatherTx is gather in the caller's transaction.
+func (s *Service) gatherTx(ctx context.Context, tx pgx.Tx, own idempotency.Execution) (gathered, error) {
+	return s.gatherBy(own, func(b *pgx.Batch) error { return postgres.SendTx(ctx, tx, b) })
+}
+
+func (s *Service) gatherBy(own idempotency.Execution, send func(*pgx.Batch) error) (gathered, error) {
 	var sight idempotency.Sight
 	var m movement
 	b := &pgx.Batch{}
 	s.keys.QueueLook(b, own.Ref, &sight)
 	s.queueMovement(b, own, &m)
-	if err := s.db.Send(ctx, b); err != nil {
+	if err := send(b); err != nil {
 		return gathered{}, fmt.Errorf("gather: %w", err)
 	}
 	if m == nil {
@@ -178,19 +187,6 @@ func standsFor(due idempotency.Due, sight idempotency.Sight, m movement) error {
 		return idempotency.ErrNoKey
 	}
 	return nil
-}
-
-// gatherTx is gather in the caller's transaction.
-func (s *Service) gatherTx(ctx context.Context, tx pgx.Tx, own idempotency.Execution) (gathered, error) {
-	var sight idempotency.Sight
-	var m movement
-	b := &pgx.Batch{}
-	s.keys.QueueLook(b, own.Ref, &sight)
-	s.queueMovement(b, own, &m)
-	if err := postgres.SendTx(ctx, tx, b); err != nil {
-		return gathered{}, fmt.Errorf("gather: %w", err)
-	}
-	return gatheredOf(m, own, sight), nil
 }
 
 // execution names a movement's generation of its key. Which attempt it is, the key's row says.
