@@ -15,12 +15,10 @@ import (
 // refusals is the part of I4 about refunds that were not granted: what is left of a payment can be refunded. All that other refunds have ever
 // claimed of it is more than they held at the moment.
 func refusals(w world, e Evidence) []Violation {
-	claimed := map[uuid.UUID]int64{}
-	byKey := map[keyName]int64{}
+	refunds := map[uuid.UUID][]*movementRow{}
 	for _, m := range w.books.subjects {
 		if m.PaymentID != nil {
-			claimed[*m.PaymentID] += m.Amount
-			byKey[keyName{m.scope() + m.PaymentID.String(), m.Key}] += m.Amount
+			refunds[*m.PaymentID] = append(refunds[*m.PaymentID], m)
 		}
 	}
 	var found []Violation
@@ -35,7 +33,12 @@ func refusals(w world, e Evidence) []Violation {
 		}
 		var ask order
 		_ = json.Unmarshal(o.Body, &ask) // what cannot be read asks for nothing
-		left := p.Amount - claimed[p.ID] + byKey[keyName{o.Tenant + " " + o.Route + p.ID.String(), o.Key}]
+		left := p.Amount
+		for _, refund := range refunds[p.ID] {
+			if !madeLater(refund, o) {
+				left -= refund.Amount
+			}
+		}
 		switch vouched := strings.HasPrefix(p.PSPID, payments.OperatorPSPID) || w.books.ruled(p); {
 		case code == problem.PaymentNotRefundable && !vouched && w.books.succeededBefore(p, o):
 			found = append(found, Violation{"I4", nameOf(o).String(), fmt.Sprintf("client %d was refused a refund of %s, which has succeeded", o.Client, p)})
@@ -45,6 +48,12 @@ func refusals(w world, e Evidence) []Violation {
 		}
 	}
 	return found
+}
+
+// madeLater reports whether the refund is what the same key was granted after it had been refused. One that the key was granted in an earlier
+// life of it takes its part like any other's.
+func madeLater(refund *movementRow, o history.Operation) bool {
+	return refund.Tenant == o.Tenant && refund.Key == o.Key && refund.Created.After(o.At)
 }
 
 // paymentAt is the payment that a refund was asked of.

@@ -240,6 +240,17 @@ func TestRefundThatIsRefusedWithoutAReasonIsFound(t *testing.T) {
 			t.Errorf("%s, not refundable: %v", body, found)
 		}
 	}
+
+	e := s.evidence()
+	last := &e.History[len(e.History)-1]
+	last.Key = refundKey // in its second life: what the first one was granted is as gone as if another key had it
+	if found := refusals(s.world(), e); len(found) > 0 {
+		t.Errorf("what the same key was granted before does not come back: %v", found)
+	}
+	last.At = last.At.Add(-time.Hour) // before anything was granted
+	if found := refusals(s.world(), e); len(found) != 1 || !strings.Contains(found[0].Detail, "was refused 7001") {
+		t.Errorf("what was granted to the key afterwards was there to be had: %v", found)
+	}
 }
 
 // liar stands in front of a server and changes its answers.
