@@ -125,25 +125,16 @@ func Get(ctx context.Context, db *postgres.DB, id uuid.UUID) (Letter, error) {
 	return letterOf(row), nil
 }
 
-// GetDurably is Get, with an acknowledgement of what was read: a failover does not undo it.
-func GetDurably(ctx context.Context, db *postgres.DB, id uuid.UUID) (Letter, error) {
-	var found *dbsqlc.GetLetterRow
-	b := &pgx.Batch{}
+// QueueGet queues Get. keep is not called where there is no such letter.
+func QueueGet(b *pgx.Batch, id uuid.UUID, keep func(Letter)) {
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).GetLetter(context.Background(), id)
 	postgres.One(q, func(row *dbsqlc.GetLetterRow) error {
-		found = row
+		if row != nil {
+			keep(letterOf(*row))
+		}
 		return nil
 	})
-	postgres.QueueDurable(b)
-	err := db.Send(ctx, b)
-	if err != nil {
-		return Letter{}, fmt.Errorf("read dead letter durably: %w", err)
-	}
-	if found == nil {
-		return Letter{}, ErrNoLetter
-	}
-	return letterOf(*found), nil
 }
 
 // letterOf is the one mapper of a letter's row.

@@ -12,7 +12,6 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
-	"payonce/internal/postgres"
 )
 
 // longestDecision bounds one decision, with its question to the PSP. It leaves room in the server's write timeout.
@@ -53,7 +52,7 @@ func (d *Desk) decide(ctx context.Context, letter deadletters.Letter, asked Deci
 	if err != nil {
 		return letter, fmt.Errorf("ask for the key: %w", err)
 	}
-	err = d.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = d.db.TransactOrFind(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := holdTx(ctx, tx, letter); err != nil {
 			return err
 		}
@@ -68,19 +67,26 @@ func (d *Desk) decide(ctx context.Context, letter deadletters.Letter, asked Deci
 			return refusal{Refused(*step.Refuse)}
 		}
 		return d.followUp(ctx, tx, step) // Crash window 22: resolved and moved, not committed.
+	}, func(b *pgx.Batch, found *bool) {
+		deadletters.QueueGet(b, letter.ID, func(l deadletters.Letter) { resolved, *found = l, l.Resolution != nil })
 	})
-	var ambiguous *postgres.AmbiguousError
 	switch {
-	case errors.As(err, &ambiguous):
-		return d.recall(ctx, asked, err)
 	case errors.Is(err, deadletters.ErrConflict):
 		return letter, refuse(payments.Conflict, "Somebody else has resolved this letter at the same moment.")
 	case errors.Is(err, payments.ErrMoved):
 		return letter, refuse(payments.Conflict, "The key has moved since the PSP was asked. Look at the letter again.")
 	case err != nil:
-		return letter, fmt.Errorf("resolve: %w", err)
+		return letter, fmt.Errorf("resolve: %w", err) // where an acknowledgement was lost, too: the version makes it harmless to ask again
+	case !asked.is(resolved):
+		return letter, refusal{resolvedBefore(resolved)}
 	}
 	return resolved, nil // Crash window 23: committed, not answered.
+}
+
+// is reports whether a letter is resolved by this decision, as opposed to another one that a lost acknowledgement has uncovered.
+func (asked Decision) is(l deadletters.Letter) bool {
+	r := l.Resolution
+	return l.Version == asked.Version+1 && r.Action == asked.Action && r.Actor == asked.Actor && r.Reason == asked.Reason
 }
 
 // followUp does what a step asks of the job queue and of the inbox.
@@ -141,21 +147,4 @@ func holdTx(ctx context.Context, tx pgx.Tx, letter deadletters.Letter) error {
 		return fmt.Errorf("lock key: %w", err)
 	}
 	return nil
-}
-
-// recall asks, after a lost acknowledgement, whether the transaction has happened, such that a failover does not undo it. If the database does
-// not say, the first error stands: the version makes it harmless to ask again.
-func (d *Desk) recall(ctx context.Context, asked Decision, doubt error) (letter deadletters.Letter, err error) {
-	postgres.Recall(ctx, func(int) (done bool) {
-		letter, err = deadletters.GetDurably(ctx, d.db, asked.Letter)
-		return err == nil && letter.Resolution != nil || postgres.GaveUp(err)
-	})
-	r := letter.Resolution
-	switch {
-	case err != nil || r == nil:
-		return letter, fmt.Errorf("resolve: %w", doubt)
-	case letter.Version == asked.Version+1 && r.Action == asked.Action && r.Actor == asked.Actor && r.Reason == asked.Reason:
-		return letter, nil
-	}
-	return letter, refusal{resolvedBefore(letter)}
 }

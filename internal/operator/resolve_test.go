@@ -16,6 +16,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
+	"payonce/test/pgproxy"
 )
 
 func TestResolvedLetterHasItsAuditRowAndItsLineInTheTimeline(t *testing.T) {
@@ -231,25 +232,68 @@ func TestOperatorWhoHangsUpHasDecided(t *testing.T) {
 	}
 }
 
-func TestDoubtfulCommitIsSettledByReading(t *testing.T) {
+func TestDecisionWhoseAcknowledgementIsLostIsSettledByReading(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		commit pgproxy.Action
+		during func(o *office, mine Decision) // after the commit, before it is asked for
+		check  func(got Ruling, err error) bool
+	}{
+		"it has happened": {
+			commit: pgproxy.DropAcknowledgement,
+			check:  func(got Ruling, err error) bool { d, ok := got.(Done); return ok && err == nil && d.Entry.Version == 2 },
+		},
+		"it has not happened: the version makes it harmless to ask again": {
+			commit: pgproxy.CutBefore,
+			check:  func(_ Ruling, err error) bool { return postgres.Unavailable(err) && !postgres.RolledBack(err) },
+		},
+		"somebody else's has": {
+			commit: pgproxy.CutBefore,
+			during: func(o *office, mine Decision) {
+				mine.Actor = "bob"
+				o.done(mine)
+			},
+			check: func(got Ruling, err error) bool {
+				no, ok := got.(Refused)
+				return ok && err == nil && no.Ground == payments.Conflict && strings.Contains(no.Detail, "bob has resolved")
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := setup(t)
+			mine := decision(o.put(alone(deadletters.MissingAtPSP, `{}`)), deadletters.Dismiss)
+			far, proxy := o.farDesk()
+			lost := proxy.On("commit", row.commit)
+			reading := proxy.On("Durable", pgproxy.HoldBefore)
+			var got Ruling
+			var err error
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				got, err = far.Resolve(t.Context(), mine)
+			}()
+			lost.Await(t)
+			reading.Await(t)
+			if row.during != nil {
+				row.during(o, mine)
+			}
+			reading.Release()
+			<-over
+			if !row.check(got, err) {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestDecisionIsToldFromAnother(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	lost := &postgres.AmbiguousError{Err: errors.New("connection lost")}
-	l := o.put(alone(deadletters.MissingAtPSP, `{}`))
-	mine := decision(l, deadletters.Dismiss)
-
-	// It has not happened: the version makes it harmless to ask again.
-	if _, err := o.desk.recall(t.Context(), mine, lost); !postgres.Unavailable(err) {
-		t.Errorf("still open: %v", err)
-	}
-	gone, hangUp := context.WithCancel(t.Context())
-	hangUp()
-	if _, err := o.desk.recall(gone, mine, lost); !postgres.Unavailable(err) {
-		t.Errorf("without an answer: %v", err)
-	}
-	o.done(mine)
-	if got, err := o.desk.recall(t.Context(), mine, lost); err != nil || got.Version != 2 {
-		t.Errorf("happened: %+v, %v", got, err)
+	mine := decision(o.put(alone(deadletters.MissingAtPSP, `{}`)), deadletters.Dismiss)
+	resolved := o.done(mine).Letter
+	if !mine.is(resolved) {
+		t.Fatalf("%+v is not %+v", mine, resolved)
 	}
 	for name, change := range map[string]func(*Decision){
 		"another actor":   func(d *Decision) { d.Actor = "bob" },
@@ -259,9 +303,8 @@ func TestDoubtfulCommitIsSettledByReading(t *testing.T) {
 	} {
 		d := mine
 		change(&d)
-		var no refusal
-		if _, err := o.desk.recall(t.Context(), d, lost); !errors.As(err, &no) || no.why.Ground != payments.Conflict {
-			t.Errorf("%s: %v", name, err)
+		if d.is(resolved) {
+			t.Errorf("%s: the same", name)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
 	"payonce/internal/tenants"
+	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
 )
 
@@ -71,6 +72,20 @@ func setup(t *testing.T) *office {
 	o.config = Config{DB: o.db, Keys: keys, Payments: o.service, Log: log}
 	o.desk = New(o.config)
 	return o
+}
+
+// farDesk is another desk at the same database, behind a proxy that loses what it is told to lose.
+func (o *office) farDesk() (*Desk, *pgproxy.Proxy) {
+	o.t.Helper()
+	proxy := pgproxy.Start(o.t, o.pool.Config().ConnString())
+	db, err := postgres.Open(o.t.Context(), proxy.URL(), pgtest.Limits())
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.t.Cleanup(db.Close)
+	c := o.config
+	c.DB = db
+	return New(c), proxy
 }
 
 // servePSP is the mock PSP behind the faults that a test can switch on.

@@ -11,11 +11,12 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// execute is the path of every movement of money:
+// execute is the path of every movement of money, and the only one that moves any:
 //
-//	tx 1     reserve the key + write the row as processing      commit
-//	         call the PSP with the key; no transaction is open
-//	tx 2     write the verdict to the row + complete the key    commit
+//	reserve  the key, and write the row as processing           commit (tx 1)
+//	send     the key to the PSP; no transaction is open
+//	judge    what its reply means for the key
+//	apply    the step to the key and the row                    commit (tx 2)
 //
 // ctx is the client's. Once the reservation is on its way, its end no longer stops anything: half an execution is worse
 // than one that nobody waits for.
@@ -45,38 +46,19 @@ func (s *Service) execute(
 	if !ours {
 		return s.answer(ctx, ref, decision, m)
 	}
-	if err := s.begin(ctx, won.Lease, m); err != nil {
-		return nil, err
-	}
 	defer s.flights.begin(ref)()
 
-	return s.conclude(ctx, gatherReserved(won.Lease, m), s.send(ctx, won.Lease, m))
-}
+	// Crash window 2: reserved, not sent.
+	reply := s.send(ctx, won.Lease, m)
 
-// conclude writes what came of the one PSP call, and answers.
-func (s *Service) conclude(ctx context.Context, g gathered, reply Reply) (Answer, error) {
+	// Crash window 3: sent, not written.
+	g := gatherReserved(won.Lease, m)
 	step := judge(Patience{}, g.seen, reply)
 	applied, err := s.apply(ctx, g, step, false)
 	if err != nil || !applied.Through {
 		return s.overtaken(ctx, g, reply, err)
 	}
 	return told(g, step, applied), nil // Crash window 4: written, not answered.
-}
-
-// begin counts the execution. The movement is read where the reservation's acknowledgement was lost, and with it what the first transaction has returned.
-func (s *Service) begin(ctx context.Context, l idempotency.Lease, m movement) error {
-	if l.Attempt() == 1 {
-		s.metrics.Reserved("created")
-	} else {
-		s.metrics.Reserved("failed_retry")
-	}
-	if m.resource() != nil {
-		return nil
-	}
-	if err := m.load(ctx, l.Subject()); err != nil {
-		return fmt.Errorf("load what was reserved: %w", err)
-	}
-	return nil
 }
 
 // withoutPSP answers while the account's breaker is open: from what is stored where that is an answer, and otherwise without
@@ -132,14 +114,13 @@ func (s *Service) answer(ctx context.Context, ref idempotency.Ref, decision idem
 // send asks the PSP to move the money, once.
 func (s *Service) send(ctx context.Context, l idempotency.Lease, m movement) Reply {
 	reply := Reply{Attempt: l.Attempt()}
-	// Crash window 2: reserved, not sent.
 	if s.keys.Paused(l) {
 		// The lease may be over before the PSP would answer, and others may have acted on that.
 		reply.Outcome = gateway.NotExecuted{Reason: "owner was paused"}
 	} else {
 		reply.Outcome = m.send(ctx, l.PassThroughKey())
 	}
-	return reply // Crash window 3: sent, not written.
+	return reply
 }
 
 // pending answers for a subject whose outcome is not known.

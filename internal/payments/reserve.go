@@ -14,8 +14,31 @@ import (
 // every case.
 const maxReads = 5
 
-// reserve takes the key, or tells whose it is. It returns Retake only for a key that may not be taken again, and LeaseOver never.
+// reserve is the first transaction: it takes the key and writes its row, or tells whose the key is. It returns Retake only for a key that may not be taken
+// again, and LeaseOver never.
 func (s *Service) reserve(ctx context.Context, c idempotency.Claim, m movement) (idempotency.Decision, error) {
+	decision, err := s.take(ctx, c, m)
+	won, ours := decision.(idempotency.Execute)
+	if err != nil || !ours {
+		return decision, err
+	}
+	if won.Lease.Attempt() == 1 {
+		s.metrics.Reserved("created")
+	} else {
+		s.metrics.Reserved("failed_retry")
+	}
+	if m.resource() != nil {
+		return won, nil
+	}
+	// The acknowledgement was lost, and with it what the statements have returned.
+	if err := m.load(ctx, won.Lease.Subject()); err != nil {
+		return nil, fmt.Errorf("load what was reserved: %w", err)
+	}
+	return won, nil
+}
+
+// take sends the claim until it is decided.
+func (s *Service) take(ctx context.Context, c idempotency.Claim, m movement) (idempotency.Decision, error) {
 	var refused *idempotency.Retake
 	var doubt bool // an acknowledgement was lost on the way
 	for read := range maxReads {

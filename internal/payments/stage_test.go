@@ -115,9 +115,15 @@ func (g *stage) live(l idempotency.Lease, m movement, o gateway.Outcome) Answer 
 	return answer
 }
 
-// ends is live for one that may fail.
+// ends is live for one that may fail: the second half of execute.
 func (g *stage) ends(l idempotency.Lease, m movement, o gateway.Outcome) (Answer, error) {
-	return g.service.conclude(g.t.Context(), gatherReserved(l, m), Reply{Attempt: l.Attempt(), Outcome: o})
+	s, ctx, c, reply := g.service, g.t.Context(), gatherReserved(l, m), Reply{Attempt: l.Attempt(), Outcome: o}
+	step := judge(Patience{}, c.seen, reply)
+	applied, err := s.apply(ctx, c, step, false)
+	if err != nil || !applied.Through {
+		return s.overtaken(ctx, c, reply, err)
+	}
+	return told(c, step, applied), nil
 }
 
 func (g *stage) succeeded() *stage {

@@ -47,6 +47,33 @@ func (db *DB) TransactFor(ctx context.Context, limit time.Duration, fn func(cont
 	return classifyCommit(tx.Commit(ctx))
 }
 
+// TransactOrFind is Transact for work that can be read afterwards. After a lost acknowledgement, read queues the question whether the work is there, and
+// says so in found; the answer is one that a failover does not undo. TransactOrFind returns nil when the work is there, whoever has done it, and otherwise
+// the AmbiguousError: a no is not final, for the commit may still be under way.
+func (db *DB) TransactOrFind(
+	ctx context.Context, fn func(context.Context, pgx.Tx) error, read func(b *pgx.Batch, found *bool),
+) error {
+	err := db.Transact(ctx, fn)
+	var lost *AmbiguousError
+	if !errors.As(err, &lost) {
+		return err
+	}
+	var found bool
+	Recall(ctx, func(int) (done bool) {
+		b := &pgx.Batch{}
+		found = false
+		read(b, &found)
+		QueueDurable(b)
+		err := db.Send(ctx, b)
+		found = found && err == nil
+		return found || GaveUp(err)
+	})
+	if found {
+		return nil
+	}
+	return err
+}
+
 // rollbackLimit is the longest wait for the server to acknowledge a rollback. After it the connection is dropped.
 const rollbackLimit = time.Second
 

@@ -121,17 +121,25 @@ func (r *Registry) AddKey(ctx context.Context, tenant, secret, label string, per
 		owner = &tenant
 	}
 	var created time.Time
-	err = r.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		var err error
+	err = r.db.TransactOrFind(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		created, err = dbsqlc.New(tx).InsertKey(ctx, dbsqlc.InsertKeyParams{
 			ID: id, TenantID: owner, SecretSha256: digest[:], Scopes: names, Label: label,
 		})
 		return err
+	}, func(b *pgx.Batch, found *bool) {
+		q := postgres.On(b)
+		_, _ = dbsqlc.New(q).KeyCreated(context.Background(), id)
+		postgres.Scalar(q, func(at *time.Time) error {
+			if *found = at != nil; *found {
+				created = *at
+			}
+			return nil
+		})
 	})
-	if ambiguous := (*postgres.AmbiguousError)(nil); errors.As(err, &ambiguous) {
-		created, err = r.recallKey(ctx, id, err)
-	}
+	var doubt *postgres.AmbiguousError
 	switch {
+	case errors.As(err, &doubt):
+		return APIKey{}, &KeyInDoubtError{ID: id, Err: err}
 	case errors.Is(err, pgx.ErrNoRows):
 		return APIKey{}, ErrSecretInUse
 	case postgres.Violates(err, "api_keys_tenant_id_fkey"):
@@ -142,30 +150,6 @@ func (r *Registry) AddKey(ctx context.Context, tenant, secret, label string, per
 		return APIKey{}, fmt.Errorf("store API key: %w", err)
 	}
 	return APIKey{ID: id, Tenant: tenant, Permissions: names, Label: label, Created: created}, nil
-}
-
-// recallKey asks, after a lost acknowledgement, whether the key is stored, such that a failover does not undo it. A no is not final: the commit may
-// still be under way.
-func (r *Registry) recallKey(ctx context.Context, id uuid.UUID, doubt error) (created time.Time, err error) {
-	stored := false
-	postgres.Recall(ctx, func(int) (done bool) {
-		b := &pgx.Batch{}
-		q := postgres.On(b)
-		_, _ = dbsqlc.New(q).KeyCreated(ctx, id)
-		postgres.Scalar(q, func(at *time.Time) error {
-			if stored = at != nil; stored {
-				created = *at
-			}
-			return nil
-		})
-		postgres.QueueDurable(b)
-		err = r.db.Send(ctx, b)
-		return err == nil && stored || postgres.GaveUp(err)
-	})
-	if err != nil || !stored {
-		return time.Time{}, &KeyInDoubtError{ID: id, Err: doubt}
-	}
-	return created, nil
 }
 
 // maxListed bounds the lists of keys and of tenants.

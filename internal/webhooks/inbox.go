@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -54,18 +53,22 @@ func (Duplicate) receipt() {}
 func (i *Inbox) Receive(ctx context.Context, e Event) (Receipt, error) {
 	// Crash window 6: verified, not stored.
 	var receipt Receipt
-	err := i.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		var err error
+	err := i.db.TransactOrFind(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		receipt, err = i.storeTx(ctx, tx, e)
 		return err
+	}, func(b *pgx.Batch, found *bool) {
+		receipt = Received{} // by this delivery or by another one: an event that is there has its job
+		q := postgres.On(b)
+		_, _ = dbsqlc.New(q).EventIsStored(context.Background(), e.ID)
+		postgres.Scalar(q, func(is *bool) error {
+			*found = *is
+			return nil
+		})
 	})
-	if err == nil {
-		return receipt, nil // Crash window 7: stored with its job, not acknowledged.
+	if err != nil {
+		return nil, fmt.Errorf("store webhook: %w", err)
 	}
-	if ambiguous := (*postgres.AmbiguousError)(nil); errors.As(err, &ambiguous) && i.landed(ctx, e.ID) {
-		return Received{}, nil // by this delivery or by another one: an event that is there has its job
-	}
-	return nil, fmt.Errorf("store webhook: %w", err)
+	return receipt, nil // Crash window 7: stored with its job, not acknowledged.
 }
 
 // storeTx stores an event with its job. A duplicate writes no row, so its commit would be acknowledged at once, while the first delivery's commit may
@@ -85,32 +88,4 @@ func (i *Inbox) storeTx(ctx context.Context, tx pgx.Tx, e Event) (Receipt, error
 		return Duplicate{}, postgres.SendTx(ctx, tx, b)
 	}
 	return Received{}, i.enqueueTx(ctx, tx, e.ID)
-}
-
-// landed reports whether an event is stored where a failover would find it, after a commit whose acknowledgement was lost. A no is not final: the
-// commit may still be under way.
-func (i *Inbox) landed(ctx context.Context, id string) bool {
-	stored := false
-	postgres.Recall(ctx, func(int) (done bool) {
-		var err error
-		stored, err = i.isStoredDurably(ctx, id)
-		return err == nil || postgres.GaveUp(err)
-	})
-	return stored
-}
-
-func (i *Inbox) isStoredDurably(ctx context.Context, id string) (stored bool, err error) {
-	b := &pgx.Batch{}
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).EventIsStored(context.Background(), id)
-	postgres.Scalar(q, func(is *bool) error {
-		stored = *is
-		return nil
-	})
-	postgres.QueueDurable(b)
-	err = i.db.Send(ctx, b)
-	if err != nil {
-		return false, err
-	}
-	return stored, nil
 }
