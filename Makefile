@@ -84,7 +84,7 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@tools/fuzz $(GO) $(FUZZTIME)
 
 .PHONY: bench
-bench: ## measure against PostgreSQL itself, in about five minutes; QUICK=1 in one
+bench: ## measure against PostgreSQL itself, in about five minutes; QUICK=1 in one; REF=<commit> against that commit
 	@$(BUILD_LAB) ./bench
 	@exec bin/bench
 

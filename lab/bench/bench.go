@@ -49,9 +49,10 @@ const (
 	quick  depth = iota // in all
 	normal              // not in a quick one
 	long                // in a long one only, or where it is asked for by name
+	named               // only where it is asked for by name
 )
 
-func (d depth) String() string { return [...]string{"quick", "normal", "long"}[d] }
+func (d depth) String() string { return [...]string{"quick", "normal", "long", "named"}[d] }
 
 // sections in the order in which they run.
 func sections() []section {
@@ -71,6 +72,7 @@ func sections() []section {
 		{"size", long, (*bench).size},
 		{"scale", long, (*bench).scale},
 		{"cache", long, (*bench).cache},
+		{againstSection, named, (*bench).against},
 	}
 }
 

@@ -20,6 +20,7 @@ type settings struct {
 	Rounds  int    `env:"BENCH_ROUNDS" envDefault:"5" desc:"slices of each line; fewer where three are enough"`
 	Seconds int    `env:"BENCH_SECONDS" envDefault:"2" desc:"length of a slice"`
 	Only    string `env:"BENCH_ONLY" desc:"sections to run, by the words in brackets that the table shows, separated by commas"`
+	Ref     string `env:"REF" desc:"another commit: its programs are built and take turns with these (section against, and no other)"`
 	JSON    string `env:"BENCH_JSON" envDefault:"bin/bench.json" desc:"where the results go"`
 }
 
@@ -31,7 +32,7 @@ const (
 
 func loadSettings(getenv func(string) string) (settings, error) {
 	environment := map[string]string{}
-	for _, name := range []string{"QUICK", "BENCH_LONG", "BENCH_ROWS", "BENCH_CLIENTS", "BENCH_PSP_MS", "BENCH_ROUNDS", "BENCH_SECONDS", "BENCH_ONLY", "BENCH_JSON"} {
+	for _, name := range []string{"QUICK", "BENCH_LONG", "BENCH_ROWS", "BENCH_CLIENTS", "BENCH_PSP_MS", "BENCH_ROUNDS", "BENCH_SECONDS", "BENCH_ONLY", "REF", "BENCH_JSON"} {
 		if v := getenv(name); v != "" {
 			environment[name] = v
 		}
@@ -57,13 +58,20 @@ func loadSettings(getenv func(string) string) (settings, error) {
 			return s, fmt.Errorf("BENCH_CLIENTS has %d, must be from 1 to %d", n, maxClients)
 		}
 	}
+	if s.Ref != "" && s.Only == "" {
+		s.Only = againstSection
+	}
 	return s, s.checkOnly()
 }
 
 // checkOnly refuses a section that there is not: nothing would be measured, and nobody told.
 func (s settings) checkOnly() error {
 	for name := range strings.SplitSeq(s.Only, ",") {
-		if name = strings.TrimSpace(name); name != "" && !slices.ContainsFunc(sections(), func(known section) bool { return known.name == name }) {
+		name = strings.TrimSpace(name)
+		if name == againstSection && s.Ref == "" {
+			return fmt.Errorf("BENCH_ONLY has %q, which needs REF, the commit to measure against", againstSection)
+		}
+		if name != "" && !slices.ContainsFunc(sections(), func(known section) bool { return known.name == name }) {
 			return fmt.Errorf("BENCH_ONLY has %q, which is no section", name)
 		}
 	}

@@ -40,11 +40,17 @@ func TestRunHasTheSectionsOfItsDepthOrThoseThatAreNamed(t *testing.T) {
 	t.Parallel()
 	brief, usual := included(t, map[string]string{"QUICK": "1"}), included(t, nil)
 	all := included(t, map[string]string{"BENCH_LONG": "1"})
-	if len(brief) == 0 || len(brief) >= len(usual) || len(usual) >= len(all) || len(all) != len(sections()) {
+	if len(brief) == 0 || len(brief) >= len(usual) || len(usual) >= len(all) || len(all) != len(sections())-1 { // against another commit only where one is named
 		t.Errorf("%d, %d and %d sections of %d", len(brief), len(usual), len(all), len(sections()))
 	}
 	if named := included(t, map[string]string{"QUICK": "1", "BENCH_ONLY": "replay, scale"}); !cmp.Equal(named, []string{"replay", "scale"}) {
 		t.Errorf("%v are run, of replay and scale", named)
+	}
+	if named := included(t, map[string]string{"REF": "HEAD"}); !cmp.Equal(named, []string{"against"}) {
+		t.Errorf("%v are run, of against", named)
+	}
+	if named := included(t, map[string]string{"REF": "HEAD", "BENCH_ONLY": "replay,against"}); !cmp.Equal(named, []string{"replay", "against"}) {
+		t.Errorf("%v are run, of replay and against", named)
 	}
 }
 
@@ -66,7 +72,7 @@ func TestSettingOutOfBoundsIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	for setting, values := range map[string][]string{
 		"BENCH_ROWS": {"9999", "10000001", "many"}, "BENCH_CLIENTS": {"0", "8,1001", "x"}, "BENCH_PSP_MS": {"-1", "5001"},
-		"BENCH_ROUNDS": {"0"}, "BENCH_SECONDS": {"0"}, "BENCH_ONLY": {"replya"},
+		"BENCH_ROUNDS": {"0"}, "BENCH_SECONDS": {"0"}, "BENCH_ONLY": {"replya", "against"},
 	} {
 		for _, value := range values {
 			_, err := loaded(map[string]string{setting: value})

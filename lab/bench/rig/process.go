@@ -51,8 +51,8 @@ func (d *Database) Run(ctx context.Context, s Spec) (*Process, error) {
 		ports[i] = port
 	}
 	public, operator := ports[0].Address, ports[1].Address
-	program := r.Program(s.Program)
-	log, err := os.CreateTemp(r.dir, s.Program+"-*.log")
+	program := r.Program(s.Program) + d.of
+	log, err := os.CreateTemp(r.dir, s.Program+d.of+"-*.log")
 	if err != nil {
 		return nil, err
 	}

@@ -50,6 +50,7 @@ type Database struct {
 	APIKey string
 
 	rig *Rig
+	of  string // whose programs run on it: otherMark, or "" for this tree's
 }
 
 // Settings of the server. Durability is PostgreSQL's default: fsync, synchronous_commit and full_page_writes are on. Memory and checkpoints are
@@ -79,7 +80,7 @@ func Start(ctx context.Context, o Options) (_ *Rig, err error) {
 		}
 	}()
 	o.Say("building the programs")
-	if err := r.build(ctx); err != nil {
+	if err := r.build(ctx, r.root, ""); err != nil {
 		return nil, err
 	}
 	o.Say("starting PostgreSQL")
@@ -99,11 +100,12 @@ const (
 	Reconciler   = "reconciler"
 )
 
-func (r *Rig) build(ctx context.Context) error {
-	overlay := filepath.Join(r.dir, "overlay.json")
-	replaced := filepath.Join(r.root, "internal", "gateway", "transport.go")
+// build makes the programs of a source tree. mark is what their names end with.
+func (r *Rig) build(ctx context.Context, root, mark string) error {
+	overlay := filepath.Join(r.dir, "overlay"+mark+".json")
+	replaced := filepath.Join(root, "internal", "gateway", "transport.go")
 	raw, err := json.Marshal(map[string]any{"Replace": map[string]string{
-		replaced: filepath.Join(r.root, "lab", "bench", "testdata", "inprocess.go"),
+		replaced: filepath.Join(root, "lab", "bench", "testdata", "inprocess.go"),
 	}})
 	if err != nil {
 		return err
@@ -116,11 +118,11 @@ func (r *Rig) build(ctx context.Context) error {
 		return err
 	}
 	for _, args := range [][]string{
-		{"-o", r.Program(API), "./cmd/api"},
-		{"-o", r.Program(APIInProcess), "-overlay", overlay, "./cmd/api"},
-		{"-o", r.Program(Reconciler), "./cmd/reconciler"},
+		{"-o", r.Program(API) + mark, "./cmd/api"},
+		{"-o", r.Program(APIInProcess) + mark, "-overlay", overlay, "./cmd/api"},
+		{"-o", r.Program(Reconciler) + mark, "./cmd/reconciler"},
 	} {
-		if err := r.Go(ctx, "", append([]string{"build", "-buildvcs=false"}, args...)...); err != nil {
+		if err := runGo(ctx, root, append([]string{"build", "-buildvcs=false"}, args...)...); err != nil {
 			return err
 		}
 	}
@@ -129,8 +131,12 @@ func (r *Rig) build(ctx context.Context) error {
 
 // Go runs the go command in a directory below the root.
 func (r *Rig) Go(ctx context.Context, dir string, args ...string) error {
+	return runGo(ctx, filepath.Join(r.root, dir), args...)
+}
+
+func runGo(ctx context.Context, dir string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = filepath.Join(r.root, dir)
+	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
@@ -171,6 +177,10 @@ func (r *Rig) Path(name string) string { return filepath.Join(r.dir, name) }
 
 // NewDatabase makes a database with one tenant, by the commands that an operator would use.
 func (r *Rig) NewDatabase(ctx context.Context, name string) (*Database, error) {
+	return r.newDatabase(ctx, name, "")
+}
+
+func (r *Rig) newDatabase(ctx context.Context, name, of string) (*Database, error) {
 	admin, err := pgx.Connect(ctx, r.Server.URL("postgres"))
 	if err != nil {
 		return nil, err
@@ -179,7 +189,7 @@ func (r *Rig) NewDatabase(ctx context.Context, name string) (*Database, error) {
 	if err := errors.Join(err, admin.Close(ctx)); err != nil {
 		return nil, err
 	}
-	d := &Database{URL: r.Server.URL(name), rig: r}
+	d := &Database{URL: r.Server.URL(name), rig: r, of: of}
 	if _, err := d.output(ctx, API, "migrate"); err != nil {
 		return nil, err
 	}
@@ -197,7 +207,7 @@ func (r *Rig) NewDatabase(ctx context.Context, name string) (*Database, error) {
 }
 
 func (d *Database) output(ctx context.Context, program string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, d.rig.Program(program), args...)
+	cmd := exec.CommandContext(ctx, d.rig.Program(program)+d.of, args...)
 	cmd.Env = []string{"DATABASE_URL=" + d.URL}
 	var problems strings.Builder
 	cmd.Stderr = &problems
