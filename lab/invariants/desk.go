@@ -31,7 +31,7 @@ func desk(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 		}
 		want, shown := w.books.caseOf(l), readDocument(r.body).without("ageSeconds")
 		if k := w.books.keys[keyName{l.Scope, l.Key}]; k != nil {
-			shown = k.upToThen(want, shown)
+			shown = upToThen(want, shown)
 		}
 		wrong("letter "+l.ID.String(), want.differs(shown))
 	}

@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payonce/internal/idempotency"
@@ -47,7 +49,7 @@ func keyViews(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 			differs = fmt.Sprintf("the answer is %d", r.status)
 		case status == http.StatusOK:
 			want := k.document(m, timeline{k, events[name], w.books.wasDeleted(name)})
-			differs = want.differs(k.upToThen(want, readDocument(r.body)))
+			differs = want.differs(upToThen(want, readDocument(r.body)))
 		}
 		if differs != "" {
 			found = append(found, Violation{"I3", name.String(), "the key is shown otherwise than it is stored: " + differs})
@@ -82,12 +84,29 @@ func (k *keyRow) document(m *movementRow, events timeline) document {
 	return d
 }
 
-// upToThen is what is shown, without what has been added to the timeline since the database was read: while an operator has a key, it is looked up
-// again and again.
-func (k *keyRow) upToThen(then, shown document) document {
-	if before := strings.TrimSuffix(then["timeline"], "]"); k.Held && strings.HasPrefix(shown["timeline"], before+",") {
-		shown["timeline"] = then["timeline"]
+// upToThen is what is shown, without the remarks that were added to the timeline since the database was read: while an operator has a key, it is looked up
+// again and again, and a worker that was paused may confirm what another one has written meanwhile. A remark moves no key.
+func upToThen(then, shown document) document {
+	before := strings.TrimSuffix(then["timeline"], "]")
+	if !strings.HasPrefix(shown["timeline"], before+",") {
+		return shown
 	}
+	type line struct {
+		At   time.Time `json:"at"`
+		From string    `json:"from"`
+		To   string    `json:"to"`
+	}
+	var stored, lines []line
+	if json.Unmarshal([]byte(then["timeline"]), &stored) != nil || json.Unmarshal([]byte(shown["timeline"]), &lines) != nil {
+		return shown
+	}
+	last := stored[len(stored)-1].At
+	for _, added := range lines[len(stored):] {
+		if added.From != added.To || !added.At.After(last) {
+			return shown
+		}
+	}
+	shown["timeline"] = then["timeline"]
 	return shown
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -321,19 +320,23 @@ func TestWrongSightIsFound(t *testing.T) {
 	}
 }
 
-// While an operator has a key, it is looked up again, also between two looks of ours.
-func TestTimelineOfAHeldKeyGoesOn(t *testing.T) {
+// An operator's key is looked up again, and a worker that was paused confirms what is known, also between two looks of ours.
+func TestTimelineMayGoOnByRemarksAlone(t *testing.T) {
 	t.Parallel()
-	then, shown := document{"timeline": `[{"to":"unknown"}]`}, document{"timeline": `[{"to":"unknown"},{"to":"unknown"}]`}
-	held, free := &keyRow{Held: true}, &keyRow{}
-	if differs := then.differs(held.upToThen(then, maps.Clone(shown))); differs != "" {
-		t.Errorf("held: %s", differs)
-	}
-	if then.differs(free.upToThen(then, maps.Clone(shown))) == "" {
-		t.Error("nobody has the key, and its timeline has gone on")
-	}
-	if cut := (document{"timeline": `[]`}); then.differs(held.upToThen(then, cut)) == "" {
-		t.Error("a timeline was cut")
+	const stored = `{"at":"2026-11-22T15:47:22.5Z","from":"unknown","to":"completed"}`
+	then := document{"timeline": "[" + stored + "]"}
+	for shown, well := range map[string]bool{
+		stored + `,{"at":"2026-11-22T15:47:22.6Z","from":"completed","to":"completed"}`:                                                   true,
+		stored + `,{"at":"2026-11-22T15:47:22.6Z","from":"completed","to":"expired"}`:                                                     false, // the key has moved
+		stored + `,{"at":"2026-11-22T15:47:22.6Z","from":"completed","to":"completed"},{"at":"2026-11-22T15:47:23Z","from":"a","to":"b"}`: false,
+		stored + `,{"at":"2026-11-22T15:47:22.4Z","from":"completed","to":"completed"}`:                                                   false, // it was there before
+		stored + "," + stored: false,
+		``:                    false,
+	} {
+		differs := then.differs(upToThen(then, document{"timeline": "[" + shown + "]"}))
+		if (differs == "") != well {
+			t.Errorf("[%s]: %q", shown, differs)
+		}
 	}
 }
 
