@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// lettersLimit bounds the wait for the scan.
-	lettersLimit = 40 * time.Second
+	// lettersLimit bounds the wait for the scan. The end of one that was under way may be lost, too: then the next waits until River's rescuer has
+	// taken the first for dead, after two minutes or so.
+	lettersLimit = 4 * time.Minute
 	// restLimit bounds the wait for keys that were lost with their outcome.
 	restLimit = 30 * time.Second
 )
