@@ -77,7 +77,7 @@ func (s *stage) awaitLetters(ctx context.Context, o *outcome) error {
 	return err
 }
 
-// orphans lists what letters would say of the charges that are under no payment's key.
+// orphans lists what letters would say of the charges under no payment's key.
 func (s *stage) orphans(ctx context.Context) ([]string, error) {
 	ledger, err := invariants.ReadLedger(ctx, s.http(), "http://"+s.PSP.Address)
 	if err != nil {
@@ -85,6 +85,9 @@ func (s *stage) orphans(ctx context.Context) ([]string, error) {
 	}
 	var records, keys []string
 	for _, c := range ledger.Charges {
+		if !c.Executed() {
+			continue // a decline has moved nothing, and is no case
+		}
 		records, keys = append(records, "record "+c.Account+" "+c.ID), append(keys, c.IdempotencyKey)
 	}
 	rows, err := s.DB.Query(ctx, `SELECT record FROM unnest($1::text[], $2::text[]) AS charge (record, key)
