@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/go-json-experiment/json"
 
 	"payonce/lab/chaos/plan"
 	"payonce/lab/invariants"
@@ -72,23 +69,11 @@ func (r *trial) useEndedKeys(ctx context.Context) {
 	cancel()
 }
 
-// untilToldOf waits until the PSP has sent the webhooks that it is going to send, or has had its time for that: one that comes later would disturb the
-// calm in which everything is judged.
+// untilToldOf waits for the PSP's webhooks.
 func (r *trial) untilToldOf(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, againLimit)
 	defer cancel()
-	client := world.NewClient()
-	defer client.Close()
-	for ctx.Err() == nil {
-		var told struct {
-			Pending int `json:"pending"`
-		}
-		a, err := client.Do(ctx, r.stage.world.PSP.Address, world.Request{Method: http.MethodGet, Path: "/_webhooks"})
-		if err == nil && json.Unmarshal(a.Body, &told) == nil && a.Status == http.StatusOK && told.Pending == 0 {
-			return
-		}
-		wait(ctx, againEvery)
-	}
+	world.AwaitTold(ctx, r.stage.world.PSP.Address)
 }
 
 // quiet waits, while the operator closes letters. What he has does not count as moving, so it is over when he has nothing any more.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/lab/invariants"
+	"payonce/lab/world"
 )
 
 // quietLimit bounds the wait until what was lost is resolved. A job that was running when its process lost the database is taken up again after 90
@@ -73,6 +74,7 @@ func (s *stage) failOver(ctx context.Context, o *outcome, before func() error) (
 func (s *stage) settle(ctx context.Context, o *outcome) error {
 	ctx, cancel := context.WithTimeout(ctx, quietLimit)
 	defer cancel()
+	world.AwaitTold(ctx, s.PSP.Address) // what it could not deliver meanwhile comes now
 	if err := invariants.Quiet(ctx, s.evidence()); err != nil {
 		o.violations = append(o.violations, violation{"I2", o.Name, err.Error()})
 		return nil
