@@ -17,8 +17,6 @@ const (
 	// lettersLimit bounds the wait for the scan. The end of one that was under way may be lost, too: then the next waits until River's rescuer has
 	// taken the first for dead, after two minutes or so.
 	lettersLimit = 4 * time.Minute
-	// restLimit bounds the wait for keys that were lost with their outcome.
-	restLimit = 30 * time.Second
 )
 
 // asyncCase loses a primary that does not wait for the standby, a moment after the line between the two was cut: what was acknowledged in that
@@ -109,7 +107,7 @@ func (s *stage) payAgain(ctx context.Context, o *outcome, keys []string) error {
 		answers[a.Status]++
 	}
 	o.tell("the lost keys, sent again", "%s", counted(answers))
-	limited, cancel := context.WithTimeout(ctx, restLimit)
+	limited, cancel := context.WithTimeout(ctx, quietLimit)
 	defer cancel()
 	if err := invariants.Quiet(limited, s.evidence()); ctx.Err() != nil {
 		return err
