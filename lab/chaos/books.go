@@ -41,9 +41,10 @@ type orderBook struct {
 	life     int // of the key
 }
 
-// keepBooks reads a run. listed are the PSP's ids of the charges that the server itself knows as succeeded. strays are what the PSP has done of its own
-// accord: nobody is blamed for them, but they may be what an operator has vouched for, in whatever account they are.
-func keepBooks(operations []history.Operation, ledger *invariants.Ledger, listed, strays, missed map[string]bool) books {
+// keepBooks reads a run. listed are the PSP's ids of the charges that the server itself knows as succeeded, each with the number of the order that it is
+// listed for. strays are what the PSP has done of its own accord: nobody is blamed for them, but they may be what an operator has vouched for, in whatever
+// account they are. One that is listed for another order is not: the PSP has told its id where it was asked for another charge (pm_wrong_id).
+func keepBooks(operations []history.Operation, ledger *invariants.Ledger, listed map[string]int64, strays, missed map[string]bool) books {
 	orders := map[string]*orderBook{}
 	for _, o := range operations {
 		if o.Route == history.PaymentsRoute {
@@ -60,7 +61,7 @@ func keepBooks(operations []history.Operation, ledger *invariants.Ledger, listed
 					book.astray = true
 				}
 			}
-			if !listed[e.ID] || e.Fault == "pm_wrong_account" {
+			if number, known := listed[e.ID]; !known || number != plan.NumberOf(e.AmountCents) || e.Fault == "pm_wrong_account" {
 				continue
 			}
 		}
@@ -118,7 +119,7 @@ func noteAnswer(orders map[string]*orderBook, o history.Operation) {
 	}
 }
 
-func (b *books) add(book *orderBook, listed map[string]bool, missed bool) {
+func (b *books) add(book *orderBook, listed map[string]int64, missed bool) {
 	b.Orders++
 	b.Paid += one(len(book.paid) > 0)
 	b.Declined += one(book.declined)
@@ -130,7 +131,8 @@ func (b *books) add(book *orderBook, listed map[string]bool, missed bool) {
 	b.OthersAnswer += one(len(book.paid) > 1)
 	b.DifferentReplays += one(book.replayed)
 	for _, c := range book.charges {
-		b.Lost += one(!listed[c.ID] && listed != nil)
+		_, known := listed[c.ID]
+		b.Lost += one(!known && listed != nil)
 	}
 }
 

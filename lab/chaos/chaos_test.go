@@ -94,7 +94,24 @@ func seen(t *testing.T, charges int, answers ...history.Operation) books {
 		o.Tenant, o.Route, o.Key, o.Body, o.Return = e.Tenant, history.PaymentsRoute, e.Key, body, time.Duration(i+1)
 		operations = append(operations, o)
 	}
-	return keepBooks(operations, &ledger, map[string]bool{"x": true}, nil, nil)
+	return keepBooks(operations, &ledger, map[string]int64{"x": e.Order.Number}, nil, nil)
+}
+
+// The PSP may charge twice of its own accord, and tell the id of the second charge where it is asked for another one.
+func TestStrayChargeCountsWhereItsOwnOrderHasIt(t *testing.T) {
+	t.Parallel()
+	const number = 7
+	ledger := invariants.Ledger{Charges: []invariants.Entry{
+		{ID: "first", Account: "acme", AmountCents: number * 20, Status: "succeeded"},
+		{ID: "further", Account: "acme", AmountCents: number * 20, Status: "succeeded", Fault: "pm_charged_twice"},
+	}}
+	asked := []history.Operation{{Tenant: "acme", Route: history.PaymentsRoute, Key: "k", Body: []byte(`{"amountCents":140}`)}}
+	for listedFor, twice := range map[int64]int{number: 1, number + 1: 0} {
+		b := keepBooks(asked, &ledger, map[string]int64{"first": number, "further": listedFor}, map[string]bool{"further": true}, nil)
+		if b.ChargedTwice != twice {
+			t.Errorf("listed for %d: charged twice %d times, want %d", listedFor, b.ChargedTwice, twice)
+		}
+	}
 }
 
 func told(status int, body, intent string) history.Operation {

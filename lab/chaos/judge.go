@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"payonce/lab/chaos/plan"
 	"payonce/lab/history"
 	"payonce/lab/invariants"
 	"payonce/lab/world"
@@ -125,21 +126,23 @@ func (r *trial) facts(ctx context.Context, e invariants.Evidence) error {
 	return nil
 }
 
-// listed are the PSP's ids of the charges that the server knows as succeeded, by its own books.
-func (r *trial) listed(ctx context.Context) (map[string]bool, error) {
-	sql := "SELECT psp_charge_id FROM payments WHERE status = 'succeeded'"
+// listed are the PSP's ids of the charges that the server knows as succeeded, by its own books, with the number of the order that each is for.
+func (r *trial) listed(ctx context.Context) (map[string]int64, error) {
+	sql := "SELECT psp_charge_id, amount_minor FROM payments WHERE status = 'succeeded'"
 	if r.target == naive {
-		sql = "SELECT psp_charge_id FROM naive.payments WHERE status = 'succeeded'"
+		sql = "SELECT psp_charge_id, amount_cents FROM naive.payments WHERE status = 'succeeded'"
 	}
 	rows, err := r.stage.world.DB.Query(ctx, sql)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	listed := map[string]bool{}
-	for _, id := range ids {
-		listed[id] = true
-	}
+	listed := map[string]int64{}
+	var id string
+	var amount int64
+	_, err = pgx.ForEachRow(rows, []any{&id, &amount}, func() error {
+		listed[id] = plan.NumberOf(amount)
+		return nil
+	})
 	return listed, err
 }
 
