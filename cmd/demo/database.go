@@ -100,6 +100,14 @@ func namedDatabase(ctx context.Context, dir, url string, say func(string)) (*dat
 	return &database{url: url, migrator: url, api: url, reconciler: url, dir: absolute, about: "the server of DATABASE_URL"}, nil
 }
 
+func (d *database) migrate(ctx context.Context, log *slog.Logger) error {
+	err := postgres.Migrate(ctx, d.migrator, log)
+	if errors.Is(err, postgres.ErrDevelopmentVersion) && d.server != nil {
+		return fmt.Errorf("the demo's data are of an older development version of Payonce: remove the folder %s and start the demo again", d.dir)
+	}
+	return err
+}
+
 func createDatabase(ctx context.Context, url string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {

@@ -21,7 +21,6 @@ import (
 	"payonce/internal/app"
 	"payonce/internal/cli"
 	"payonce/internal/config"
-	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
 )
 
@@ -92,7 +91,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	}
 	defer database.stop(say)
 	settings.DatabaseURL = database.api
-	if err := postgres.Migrate(ctx, database.migrator, log); err != nil {
+	if err := database.migrate(ctx, log); err != nil {
 		return err
 	}
 	if err := seed(ctx, database.migrator); err != nil {

@@ -16,8 +16,8 @@ import (
 	"payonce/test/pgtest"
 )
 
-// before makes the data directory of a demo from before there were roles.
-func before(t *testing.T) (dir string) {
+// before makes the data directory of a demo from before there were roles, and changes it as statements say.
+func before(t *testing.T, statements ...string) (dir string) {
 	t.Helper()
 	server, err := embeddedpg.Start(t.Context(), embeddedpg.Options{DataDir: pgtest.DataDir(t), Durable: true})
 	if err != nil {
@@ -33,6 +33,18 @@ func before(t *testing.T) (dir string) {
 	}
 	if err := postgres.Migrate(t.Context(), server.URL(databaseName), slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
+	}
+	for _, sql := range statements {
+		conn, err := pgx.Connect(t.Context(), server.URL(databaseName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return server.DataDir()
 }
@@ -64,5 +76,16 @@ func TestDemoRunsAsTheRolesAlsoOnOlderData(t *testing.T) {
 	var owner string
 	if err := admin.QueryRow(t.Context(), "SELECT tableowner FROM pg_tables WHERE tablename = 'payments'").Scan(&owner); err != nil || owner != "payonce_migrator" {
 		t.Fatalf("payments belong to %s: %v", owner, err)
+	}
+}
+
+func TestDataOfADevelopmentVersionNamesTheFolderToRemove(t *testing.T) {
+	t.Parallel()
+	dir := before(t, "DELETE FROM goose_db_version WHERE version_id > 8",
+		"INSERT INTO goose_db_version (version_id, is_applied) SELECT v, true FROM generate_series(9, 26) AS v")
+	err := try(t, map[string]string{"DEMO_DATA_DIR": dir})
+	want := "the demo's data are of an older development version of Payonce: remove the folder " + dir + " and start the demo again"
+	if err == nil || err.Error() != want {
+		t.Fatalf("refused with %v, want %s", err, want)
 	}
 }

@@ -3,11 +3,12 @@
 // It owns the order in which the schema comes to be, one goose file per step, and what each role may do
 // with it (roles/), and nothing else: who applies the files, under which lock and with which connection is
 // the business of package postgres. Rights are no step of a history: the files in roles/ say what holds now, and
-// are applied anew after every migration.
+// are applied again after every migration.
 // River's tables come first (files named *_river_v<n>.sql, one per River schema version, because a new
-// enum value cannot be used in the transaction that adds it), ours follow. Package archtest compares
-// River's files with the River library in go.mod. A file that has been released is never edited; a
-// change is a new file.
+// enum value cannot be used in the transaction that adds it). Package archtest compares
+// River's files with the River library in go.mod. Ours follow, one file for each subject. A file that has been released is
+// never edited; a change is a new file.
+// Ours begin at 101. Development versions used the numbers 9 to 26: a database that has one of them is recognized by it.
 package migrations
 
 import (

@@ -7,7 +7,7 @@
 //
 //   - A letter changes once, by its resolution, under the version that the operator has seen. Of two operators one wins.
 //   - A resolution and its audit row are one statement. What was refused is audited as well.
-//   - Neither letters nor audit rows are ever deleted or rewritten; triggers of migration 14 see to it.
+//   - Neither letters nor audit rows are ever deleted or rewritten; triggers on both tables see to it.
 package deadletters
 
 import (
@@ -53,7 +53,7 @@ const (
 	WebhookUnmatched Kind = "webhook_unmatched"
 	// MissingAtPSP: a payment of ours succeeded, and the PSP's statement does not have it.
 	MissingAtPSP Kind = "missing_at_psp"
-	// JobDiscarded: a job failed for good. The database opens these letters itself, see migration 23.
+	// JobDiscarded: a job failed for good. The database opens these letters itself (discarded_jobs_become_letters).
 	JobDiscarded Kind = "job_discarded"
 )
 

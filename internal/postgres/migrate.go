@@ -3,9 +3,11 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -14,6 +16,10 @@ import (
 
 	"payonce/db/migrations"
 )
+
+// ErrDevelopmentVersion refuses a database whose schema nobody can bring to a released one.
+var ErrDevelopmentVersion = errors.New("the database is of an older development version of Payonce, which cannot be brought to this one: " +
+	"make a new, empty database and name it in DATABASE_URL")
 
 // Migrate brings the database at url up to the newest schema. A session lock lets many replicas start at once: one works,
 // the others wait and find nothing to do.
@@ -33,6 +39,9 @@ func Migrate(ctx context.Context, url string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	if err := refuseDevelopmentVersion(ctx, db, provider); err != nil {
+		return err
+	}
 	results, err := provider.Up(ctx)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
@@ -44,6 +53,28 @@ func Migrate(ctx context.Context, url string, log *slog.Logger) error {
 		return err
 	}
 	log.InfoContext(ctx, "schema is current", slog.Int("applied", len(results)))
+	return nil
+}
+
+// refuseDevelopmentVersion gives ErrDevelopmentVersion for a database that has a migration which this program no longer carries. Numbers
+// beyond our newest are those of a later release, which this program leaves alone.
+func refuseDevelopmentVersion(ctx context.Context, db *sql.DB, provider *goose.Provider) error {
+	ours := []int64{0} // goose's own first line
+	for _, source := range provider.ListSources() {
+		ours = append(ours, source.Version)
+	}
+	var there, strange bool
+	err := db.QueryRowContext(ctx, "SELECT to_regclass('goose_db_version') IS NOT NULL").Scan(&there)
+	if err == nil && there {
+		err = db.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM goose_db_version
+			WHERE version_id < $1 AND version_id <> ALL ($2::bigint[]))`, slices.Max(ours), ours).Scan(&strange)
+	}
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	if strange {
+		return ErrDevelopmentVersion
+	}
 	return nil
 }
 

@@ -2,14 +2,20 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
 
+	"payonce/db/migrations"
 	"payonce/internal/postgres"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
@@ -59,8 +65,12 @@ func current(t *testing.T, url string) {
 	if applied != newest || newest == 0 {
 		t.Errorf("schema is at version %d, the newest is %d", applied, newest)
 	}
-	if n := read[int64](t, db, "SELECT count(*) FROM goose_db_version WHERE version_id > 0"); n != newest {
-		t.Errorf("%d migrations were applied, want %d", n, newest)
+	files, err := fs.Glob(migrations.FS(), "*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := read[int64](t, db, "SELECT count(*) FROM goose_db_version WHERE version_id > 0"); n != int64(len(files)) {
+		t.Errorf("%d migrations were applied, want %d", n, len(files))
 	}
 }
 
@@ -103,6 +113,93 @@ func TestMigrationGoesOnAfterALostAcknowledgement(t *testing.T) {
 			current(t, url)
 		})
 	}
+}
+
+// What the development versions left: River's tables, ours by 18 other files, and goose's list of them.
+func TestDatabaseOfADevelopmentVersionIsRefusedInOneSentence(t *testing.T) {
+	t.Parallel()
+	url := empty(t)
+	if err := migrate(t, url); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	for _, sql := range []string{
+		"DELETE FROM goose_db_version WHERE version_id > 8",
+		"INSERT INTO goose_db_version (version_id, is_applied) SELECT v, true FROM generate_series(9, 26) AS v",
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := migrate(t, url); !errors.Is(err, postgres.ErrDevelopmentVersion) || strings.Contains(err.Error(), "goose") {
+		t.Errorf("refused with %v", err)
+	}
+	if _, err := conn.Exec(t.Context(), "DELETE FROM goose_db_version WHERE version_id > 9"); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrate(t, url); !errors.Is(err, postgres.ErrDevelopmentVersion) {
+		t.Errorf("one that stopped half way is refused with %v", err)
+	}
+}
+
+// A later release adds files behind ours. Its database is left as it is.
+func TestDatabaseOfALaterReleaseIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	url := empty(t)
+	if err := migrate(t, url); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	if _, err := conn.Exec(t.Context(), "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrate(t, url); err != nil {
+		t.Error(err)
+	}
+}
+
+// All the way down leaves nothing of ours, and the way up is open again.
+func TestMigrationsGoDownAndUpAgain(t *testing.T) {
+	t.Parallel()
+	url := empty(t)
+	if err := migrate(t, url); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	db := stdlib.OpenDB(*conn.Config())
+	defer db.Close()
+	schema, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS(), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := schema.DownTo(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	if err := conn.QueryRow(t.Context(), `SELECT array_agg(name ORDER BY name) FROM (
+		SELECT relname::text AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v')
+		UNION ALL SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace) AS things`).Scan(&left); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(left, []string{"goose_db_version"}) {
+		t.Errorf("the way down leaves %q", left)
+	}
+	if err := migrate(t, url); err != nil {
+		t.Error(err)
+	}
+	current(t, url)
 }
 
 func TestDatabaseWithoutASchemaHasNoVersion(t *testing.T) {

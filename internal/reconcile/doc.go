@@ -12,7 +12,7 @@
 //
 // A job here decides nothing: package payments does, under guards that make every run harmless, the second one too. A job that is lost is
 // made again, since what it was made for is a row that is still there. A job that fails for good becomes a dead letter, by a
-// trigger on River's own table (migration 14), in the statement that gives it up.
+// trigger on River's own table (discarded_jobs_become_letters), in the statement that gives it up.
 //
 // This is the only package that knows River, with the wiring in package app.
 package reconcile

@@ -24,7 +24,7 @@ type sweepArgs struct{}
 // claimArgs asks for all unknown keys that are due.
 type claimArgs struct{}
 
-// resolveArgs asks for one key. Migration 23 reads these names in a job that was given up.
+// resolveArgs asks for one key. The trigger discarded_jobs_become_letters reads these names in a job that was given up.
 type resolveArgs struct {
 	Scope      string `json:"scope" river:"unique"`
 	Key        string `json:"key" river:"unique"`

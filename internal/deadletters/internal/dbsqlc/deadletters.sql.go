@@ -355,7 +355,7 @@ WITH resolved AS (
     SET status = 'resolved', version = d.version + 1, resolved_at = clock_timestamp(),
         action = $1::text, actor = $2::text, resolution_reason = $3::text
     WHERE d.id = $4 AND d.version = $5 AND d.status = 'open'
-    RETURNING d.id, d.kind, d.status, d.tenant_id, d.scope, d.key, d.generation, d.subject, d.reason, d.evidence, d.opened_at, d.version, d.finding, d.resolved_at, d.action, d.actor, d.resolution_reason
+    RETURNING d.id, d.kind, d.finding, d.status, d.tenant_id, d.scope, d.key, d.generation, d.subject, d.reason, d.evidence, d.opened_at, d.version, d.resolved_at, d.action, d.actor, d.resolution_reason
 ), audited AS (
     INSERT INTO operator_actions (letter_id, letter_version, actor, action, reason, outcome)
     SELECT r.id, $5, r.actor, r.action, r.resolution_reason, 'done' FROM resolved AS r

@@ -219,7 +219,7 @@ WITH lost AS (
         reconcile_after = clock_timestamp()
     WHERE k.scope = $1 AND k.key = $2 AND k.generation = $3 AND k.attempt = $4
       AND k.status = 'in_progress' AND coalesce(k.locked_until <= clock_timestamp(), false)
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
+    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 )
 INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
 SELECT n.scope, n.key, n.generation, n.attempt, 'request', 'in_progress', 'unknown', 'lease over' FROM lost AS n
@@ -249,7 +249,7 @@ func (q *Queries) ExpireLease(ctx context.Context, arg ExpireLeaseParams) (int64
 }
 
 const findKey = `-- name: FindKey :one
-SELECT false AS reserved, coalesce(k.locked_until <= clock_timestamp(), false)::boolean AS lease_over, k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
+SELECT false AS reserved, coalesce(k.locked_until <= clock_timestamp(), false)::boolean AS lease_over, k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 FROM idempotency_keys AS k WHERE k.scope = $1 AND k.key = $2
 `
 
@@ -273,16 +273,16 @@ type FindKeyRow struct {
 	ReservedAt            time.Time
 	LockedUntil           *time.Time
 	ReconcileAfter        *time.Time
+	UnknownSince          *time.Time
+	LookupFailures        int32
 	FinishedAt            *time.Time
 	ExpiresAt             time.Time
+	DeleteAfter           *time.Time
 	ResponseStatus        *int16
 	ResponseContentType   *string
 	ResponseLocation      *string
 	ResponseSchemaVersion *int16
 	ResponseBody          []byte
-	UnknownSince          *time.Time
-	LookupFailures        int32
-	DeleteAfter           *time.Time
 }
 
 // Reads only: an inspection, a check before the PSP is known to be there, the truth after a lost acknowledgement.
@@ -304,16 +304,16 @@ func (q *Queries) FindKey(ctx context.Context, arg FindKeyParams) (FindKeyRow, e
 		&i.ReservedAt,
 		&i.LockedUntil,
 		&i.ReconcileAfter,
+		&i.UnknownSince,
+		&i.LookupFailures,
 		&i.FinishedAt,
 		&i.ExpiresAt,
+		&i.DeleteAfter,
 		&i.ResponseStatus,
 		&i.ResponseContentType,
 		&i.ResponseLocation,
 		&i.ResponseSchemaVersion,
 		&i.ResponseBody,
-		&i.UnknownSince,
-		&i.LookupFailures,
-		&i.DeleteAfter,
 	)
 	return i, err
 }
@@ -501,7 +501,7 @@ WITH lost AS (
         reconcile_after = clock_timestamp() + $1::interval
     WHERE k.scope = $2 AND k.key = $3 AND k.generation = $4 AND k.attempt = $5
       AND k.status = 'in_progress'
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
+    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
     SELECT n.scope, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'unknown', $6, $7::jsonb FROM lost AS n
@@ -537,7 +537,7 @@ func (q *Queries) LoseKey(ctx context.Context, arg LoseKeyParams) (time.Time, er
 
 const noteEvent = `-- name: NoteEvent :exec
 WITH seen AS (
-    SELECT k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after FROM idempotency_keys AS k
+    SELECT k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body FROM idempotency_keys AS k
     WHERE k.scope = $4 AND k.key = $5 AND k.generation = $6
     FOR SHARE
 )
@@ -642,7 +642,7 @@ WITH released AS (
       AND NOT EXISTS (SELECT FROM dead_letters AS d
                       WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
                         AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded')
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
+    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.scope, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'failed_retryable', $5 FROM released AS n
@@ -741,12 +741,12 @@ WITH taken AS (
         response_status = NULL, response_content_type = NULL, response_location = NULL,
         response_schema_version = NULL, response_body = NULL
     WHERE k.scope = $6 AND k.key = $7 AND k.status = 'expired' AND k.generation = $8
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
+    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.scope, n.key, n.generation, n.attempt, 'request', 'expired', 'in_progress', 'taken anew' FROM taken AS n
 )
-SELECT true AS reserved, false AS lease_over, t.scope, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.finished_at, t.expires_at, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body, t.unknown_since, t.lookup_failures, t.delete_after FROM taken AS t
+SELECT true AS reserved, false AS lease_over, t.scope, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
 `
 
 type RenewKeyParams struct {
@@ -775,16 +775,16 @@ type RenewKeyRow struct {
 	ReservedAt            time.Time
 	LockedUntil           *time.Time
 	ReconcileAfter        *time.Time
+	UnknownSince          *time.Time
+	LookupFailures        int32
 	FinishedAt            *time.Time
 	ExpiresAt             time.Time
+	DeleteAfter           *time.Time
 	ResponseStatus        *int16
 	ResponseContentType   *string
 	ResponseLocation      *string
 	ResponseSchemaVersion *int16
 	ResponseBody          []byte
-	UnknownSince          *time.Time
-	LookupFailures        int32
-	DeleteAfter           *time.Time
 }
 
 // expired -> in_progress, as a new generation. Competes with other requests and with the pruner's DELETE.
@@ -815,16 +815,16 @@ func (q *Queries) RenewKey(ctx context.Context, arg RenewKeyParams) (RenewKeyRow
 		&i.ReservedAt,
 		&i.LockedUntil,
 		&i.ReconcileAfter,
+		&i.UnknownSince,
+		&i.LookupFailures,
 		&i.FinishedAt,
 		&i.ExpiresAt,
+		&i.DeleteAfter,
 		&i.ResponseStatus,
 		&i.ResponseContentType,
 		&i.ResponseLocation,
 		&i.ResponseSchemaVersion,
 		&i.ResponseBody,
-		&i.UnknownSince,
-		&i.LookupFailures,
-		&i.DeleteAfter,
 	)
 	return i, err
 }
@@ -832,7 +832,7 @@ func (q *Queries) RenewKey(ctx context.Context, arg RenewKeyParams) (RenewKeyRow
 const reserveKey = `-- name: ReserveKey :one
 
 WITH seen AS MATERIALIZED (
-    SELECT k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after FROM idempotency_keys AS k WHERE k.scope = $1 AND k.key = $2
+    SELECT k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body FROM idempotency_keys AS k WHERE k.scope = $1 AND k.key = $2
 ), reserved AS (
     INSERT INTO idempotency_keys (
         scope, key, status, fingerprint, attempt, generation, lease_id, subject,
@@ -844,11 +844,11 @@ WITH seen AS MATERIALIZED (
     FROM (SELECT clock_timestamp() AS at) AS clock
     WHERE NOT EXISTS (SELECT FROM seen)
     ON CONFLICT (scope, key) DO NOTHING
-    RETURNING scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, reconcile_after, finished_at, expires_at, response_status, response_content_type, response_location, response_schema_version, response_body, unknown_since, lookup_failures, delete_after
+    RETURNING scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body
 )
-SELECT true AS reserved, false AS lease_over, r.scope, r.key, r.status, r.fingerprint, r.attempt, r.generation, r.lease_id, r.subject, r.created_at, r.reserved_at, r.locked_until, r.reconcile_after, r.finished_at, r.expires_at, r.response_status, r.response_content_type, r.response_location, r.response_schema_version, r.response_body, r.unknown_since, r.lookup_failures, r.delete_after FROM reserved AS r
+SELECT true AS reserved, false AS lease_over, r.scope, r.key, r.status, r.fingerprint, r.attempt, r.generation, r.lease_id, r.subject, r.created_at, r.reserved_at, r.locked_until, r.reconcile_after, r.unknown_since, r.lookup_failures, r.finished_at, r.expires_at, r.delete_after, r.response_status, r.response_content_type, r.response_location, r.response_schema_version, r.response_body FROM reserved AS r
 UNION ALL
-SELECT false, coalesce(s.locked_until <= clock_timestamp(), false), s.scope, s.key, s.status, s.fingerprint, s.attempt, s.generation, s.lease_id, s.subject, s.created_at, s.reserved_at, s.locked_until, s.reconcile_after, s.finished_at, s.expires_at, s.response_status, s.response_content_type, s.response_location, s.response_schema_version, s.response_body, s.unknown_since, s.lookup_failures, s.delete_after FROM seen AS s
+SELECT false, coalesce(s.locked_until <= clock_timestamp(), false), s.scope, s.key, s.status, s.fingerprint, s.attempt, s.generation, s.lease_id, s.subject, s.created_at, s.reserved_at, s.locked_until, s.reconcile_after, s.unknown_since, s.lookup_failures, s.finished_at, s.expires_at, s.delete_after, s.response_status, s.response_content_type, s.response_location, s.response_schema_version, s.response_body FROM seen AS s
 `
 
 type ReserveKeyParams struct {
@@ -876,16 +876,16 @@ type ReserveKeyRow struct {
 	ReservedAt            time.Time
 	LockedUntil           *time.Time
 	ReconcileAfter        *time.Time
+	UnknownSince          *time.Time
+	LookupFailures        int32
 	FinishedAt            *time.Time
 	ExpiresAt             time.Time
+	DeleteAfter           *time.Time
 	ResponseStatus        *int16
 	ResponseContentType   *string
 	ResponseLocation      *string
 	ResponseSchemaVersion *int16
 	ResponseBody          []byte
-	UnknownSince          *time.Time
-	LookupFailures        int32
-	DeleteAfter           *time.Time
 }
 
 // The key's state machine. Each query is headed by the edge that it makes and the writer that it competes with.
@@ -922,16 +922,16 @@ func (q *Queries) ReserveKey(ctx context.Context, arg ReserveKeyParams) (Reserve
 		&i.ReservedAt,
 		&i.LockedUntil,
 		&i.ReconcileAfter,
+		&i.UnknownSince,
+		&i.LookupFailures,
 		&i.FinishedAt,
 		&i.ExpiresAt,
+		&i.DeleteAfter,
 		&i.ResponseStatus,
 		&i.ResponseContentType,
 		&i.ResponseLocation,
 		&i.ResponseSchemaVersion,
 		&i.ResponseBody,
-		&i.UnknownSince,
-		&i.LookupFailures,
-		&i.DeleteAfter,
 	)
 	return i, err
 }
@@ -945,12 +945,12 @@ WITH taken AS (
     WHERE k.scope = $4 AND k.key = $5 AND k.status = 'failed_retryable' AND k.fingerprint = $6
       AND k.attempt = $7 AND k.generation = $8
       AND k.reserved_at + $9::interval > clock_timestamp()
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.finished_at, k.expires_at, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body, k.unknown_since, k.lookup_failures, k.delete_after
+    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
     INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.scope, n.key, n.generation, n.attempt, 'request', 'failed_retryable', 'in_progress', 'retried' FROM taken AS n
 )
-SELECT true AS reserved, false AS lease_over, t.scope, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.finished_at, t.expires_at, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body, t.unknown_since, t.lookup_failures, t.delete_after FROM taken AS t
+SELECT true AS reserved, false AS lease_over, t.scope, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
 `
 
 type RetakeKeyParams struct {
@@ -980,16 +980,16 @@ type RetakeKeyRow struct {
 	ReservedAt            time.Time
 	LockedUntil           *time.Time
 	ReconcileAfter        *time.Time
+	UnknownSince          *time.Time
+	LookupFailures        int32
 	FinishedAt            *time.Time
 	ExpiresAt             time.Time
+	DeleteAfter           *time.Time
 	ResponseStatus        *int16
 	ResponseContentType   *string
 	ResponseLocation      *string
 	ResponseSchemaVersion *int16
 	ResponseBody          []byte
-	UnknownSince          *time.Time
-	LookupFailures        int32
-	DeleteAfter           *time.Time
 }
 
 // failed_retryable -> in_progress. Competes with other retries (the attempt decides) and with late evidence of a charge.
@@ -1023,16 +1023,16 @@ func (q *Queries) RetakeKey(ctx context.Context, arg RetakeKeyParams) (RetakeKey
 		&i.ReservedAt,
 		&i.LockedUntil,
 		&i.ReconcileAfter,
+		&i.UnknownSince,
+		&i.LookupFailures,
 		&i.FinishedAt,
 		&i.ExpiresAt,
+		&i.DeleteAfter,
 		&i.ResponseStatus,
 		&i.ResponseContentType,
 		&i.ResponseLocation,
 		&i.ResponseSchemaVersion,
 		&i.ResponseBody,
-		&i.UnknownSince,
-		&i.LookupFailures,
-		&i.DeleteAfter,
 	)
 	return i, err
 }

@@ -1,31 +1,38 @@
--- The operator's desk: letters about more than keys, what became of each, and who did it.
+-- Cases that only an operator can close, what became of each, and who did it. They stay until someone closes them.
 
 -- +goose Up
-ALTER TABLE dead_letters
-    -- A charge that nobody asked for belongs to no key of ours, a failed job perhaps to nothing at all.
-    ALTER COLUMN tenant_id DROP NOT NULL,
-    ALTER COLUMN scope DROP NOT NULL,
-    ALTER COLUMN key DROP NOT NULL,
-    ALTER COLUMN generation DROP NOT NULL,
-    ALTER COLUMN subject DROP NOT NULL,
+CREATE TABLE dead_letters (
+    id                uuid PRIMARY KEY,
+    kind              text NOT NULL,
     -- What was found, by name: the same finding is one case, however often and by whomever it is seen.
-    ADD COLUMN finding           text COLLATE "C",
-    ADD COLUMN resolved_at       timestamptz,
-    ADD COLUMN action            text
+    finding           text COLLATE "C" NOT NULL,
+    status            text NOT NULL DEFAULT 'open' CHECK (status IN ('open', 'resolved')),
+    -- The key that the letter is about. A charge that nobody asked for belongs to no key of ours, a failed job perhaps to nothing at all.
+    tenant_id         text,
+    scope             text COLLATE "C",
+    key               text COLLATE "C",
+    generation        integer,
+    -- The payment or refund in question.
+    subject           uuid,
+    reason            text NOT NULL CHECK (char_length(reason) <= 500),
+    evidence          jsonb NOT NULL,
+    opened_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- Moves with every change: two operators cannot both resolve one letter.
+    version           integer NOT NULL DEFAULT 1,
+    resolved_at       timestamptz,
+    action            text
         CONSTRAINT dead_letters_action_known CHECK (action IN ('retry', 'executed', 'not_executed', 'dismiss')),
-    ADD COLUMN actor             text CHECK (char_length(actor) BETWEEN 1 AND 100),
-    ADD COLUMN resolution_reason text CHECK (char_length(resolution_reason) BETWEEN 1 AND 500);
+    -- Labels of API keys are not unique. Who decided is named by the label and the key's id, such as
+    -- "ann (api key 01937b2e-7c41-7c3a-9d0e-5a1f0c9b2d44)": a label has 100 characters, and the rest 47.
+    actor             text CHECK (char_length(actor) BETWEEN 1 AND 150),
+    resolution_reason text CHECK (char_length(resolution_reason) BETWEEN 1 AND 500),
 
-UPDATE dead_letters SET finding = format('key %s %s %s', scope, key, generation);
-
-ALTER TABLE dead_letters
-    ALTER COLUMN finding SET NOT NULL,
-    ADD CONSTRAINT dead_letters_key_whole_or_absent
+    CONSTRAINT dead_letters_key_whole_or_absent
         CHECK (num_nulls(tenant_id, scope, key, generation) IN (0, 4)),
-    ADD CONSTRAINT dead_letters_resolution_iff_resolved
-        CHECK (num_nonnulls(resolved_at, action, actor, resolution_reason) = CASE status WHEN 'resolved' THEN 4 ELSE 0 END);
+    CONSTRAINT dead_letters_resolution_iff_resolved
+        CHECK (num_nonnulls(resolved_at, action, actor, resolution_reason) = CASE status WHEN 'resolved' THEN 4 ELSE 0 END)
+);
 
-DROP INDEX dead_letters_one_open_per_finding;
 CREATE UNIQUE INDEX dead_letters_one_open_per_finding ON dead_letters (kind, finding) WHERE status = 'open';
 CREATE INDEX dead_letters_resolved_findings ON dead_letters (kind, finding) WHERE status = 'resolved';
 CREATE INDEX dead_letters_open_by_key ON dead_letters (scope, key) WHERE status = 'open';
@@ -37,7 +44,7 @@ CREATE TABLE operator_actions (
     at             timestamptz NOT NULL DEFAULT clock_timestamp(),
     letter_id      uuid NOT NULL REFERENCES dead_letters (id),
     letter_version integer NOT NULL,
-    actor          text NOT NULL CHECK (char_length(actor) BETWEEN 1 AND 100),
+    actor          text NOT NULL CHECK (char_length(actor) BETWEEN 1 AND 150),
     action         text NOT NULL,
     reason         text NOT NULL CHECK (char_length(reason) BETWEEN 1 AND 500),
     outcome        text NOT NULL CHECK (outcome IN ('done', 'refused')),
@@ -66,14 +73,20 @@ CREATE TRIGGER dead_letters_resolved_once BEFORE UPDATE ON dead_letters FOR EACH
               OLD.reason, OLD.evidence, OLD.opened_at))
     EXECUTE FUNCTION dead_letters_guard();
 
--- What an operator has still to decide about is neither released nor pruned. That a job has failed says nothing about the key, which may
--- be released by another one.
+-- What an operator has still to decide about is neither released nor pruned, and nobody is told of a decline while an open letter of the key says that money
+-- moved. The statements that do these look at the letters themselves; this sees a letter that was opened while they waited for the key's row.
+-- A letter about an earlier payment of a key does not hold the payment that has the key now. Without a subject a letter is about the key, whatever
+-- it stands for. That a job has failed says nothing about the key, which may be released by another job.
 -- +goose StatementBegin
 CREATE FUNCTION dead_lettered_keys_stay() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF EXISTS (SELECT FROM dead_letters AS d
                WHERE d.scope = OLD.scope AND d.key = OLD.key AND d.generation = OLD.generation AND d.status = 'open'
-                 AND (d.kind <> 'job_discarded' OR NEW.status = 'expired')) THEN
+                 AND (d.subject IS NULL OR d.subject = OLD.subject)
+                 AND CASE NEW.status
+                     WHEN 'completed' THEN 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')
+                     WHEN 'expired' THEN true
+                     ELSE d.kind <> 'job_discarded' END) THEN
         RAISE EXCEPTION 'a key with an open dead letter does not go from % to %', OLD.status, NEW.status
             USING ERRCODE = 'check_violation', CONSTRAINT = 'idempotency_keys_dead_lettered_stay';
     END IF;
@@ -81,7 +94,8 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 CREATE TRIGGER idempotency_keys_dead_lettered_stay BEFORE UPDATE ON idempotency_keys FOR EACH ROW
-    WHEN ((OLD.status = 'unknown' AND NEW.status = 'failed_retryable') OR (OLD.status <> 'expired' AND NEW.status = 'expired'))
+    WHEN ((OLD.status IN ('in_progress', 'unknown') AND NEW.status = 'failed_retryable') OR (OLD.status <> 'expired' AND NEW.status = 'expired')
+          OR (OLD.status IN ('in_progress', 'unknown', 'failed_retryable') AND NEW.status = 'completed' AND NEW.response_status = 402))
     EXECUTE FUNCTION dead_lettered_keys_stay();
 
 -- A job that the queue gives up becomes a letter in the very statement that gives it up, whoever that is: the worker after the
@@ -90,15 +104,17 @@ CREATE TRIGGER idempotency_keys_dead_lettered_stay BEFORE UPDATE ON idempotency_
 -- +goose StatementBegin
 CREATE FUNCTION discarded_jobs_become_letters() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, reason, evidence)
+    INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence)
     SELECT gen_random_uuid(), 'job_discarded',
            -- The next claim makes another job for the key. Given up as well, it is the same case.
-           CASE WHEN about.a_key THEN format('job %s %s %s %s', NEW.kind, NEW.args ->> 'scope', NEW.args ->> 'key', NEW.args ->> 'generation')
+           CASE WHEN about.a_key THEN concat_ws(' ', 'job', NEW.kind, NEW.args ->> 'scope', NEW.args ->> 'key', NEW.args ->> 'generation',
+                                                NEW.args ->> 'subject')
                 ELSE 'job ' || NEW.id END,
            CASE WHEN about.a_key THEN split_part(NEW.args ->> 'scope', ' ', 1) END,
            CASE WHEN about.a_key THEN NEW.args ->> 'scope' END,
            CASE WHEN about.a_key THEN NEW.args ->> 'key' END,
            CASE WHEN about.a_key THEN (NEW.args ->> 'generation')::integer END,
+           CASE WHEN about.a_key THEN (NEW.args ->> 'subject')::uuid END,
            left(format('job %s given up after %s attempts', NEW.kind, NEW.attempt), 500),
            jsonb_build_object('jobId', NEW.id, 'kind', NEW.kind, 'args', NEW.args, 'attempts', NEW.attempt,
                'error', left(coalesce(NEW.errors[array_upper(NEW.errors, 1)] ->> 'error', ''), 2000))
@@ -111,20 +127,20 @@ CREATE TRIGGER discarded_jobs_become_letters AFTER UPDATE ON river_job FOR EACH 
     WHEN (NEW.state = 'discarded' AND OLD.state <> 'discarded' AND NEW.max_attempts > 1)
     EXECUTE FUNCTION discarded_jobs_become_letters();
 
+-- As with the guards of keys: both look at our tables, not at a temporary one of the same name.
+-- +goose StatementBegin
+DO $$
+BEGIN
+    EXECUTE format('ALTER FUNCTION dead_lettered_keys_stay() SET search_path = %I, pg_temp', current_schema());
+    EXECUTE format('ALTER FUNCTION discarded_jobs_become_letters() SET search_path = %I, pg_temp', current_schema());
+END $$;
+-- +goose StatementEnd
+
 -- +goose Down
 DROP TRIGGER discarded_jobs_become_letters ON river_job;
 DROP FUNCTION discarded_jobs_become_letters;
 DROP TRIGGER idempotency_keys_dead_lettered_stay ON idempotency_keys;
 DROP FUNCTION dead_lettered_keys_stay;
 DROP TABLE operator_actions;
-DROP TRIGGER dead_letters_resolved_once ON dead_letters;
-DROP TRIGGER dead_letters_never_deleted ON dead_letters;
+DROP TABLE dead_letters;
 DROP FUNCTION dead_letters_guard;
-DROP INDEX dead_letters_one_open_per_finding, dead_letters_resolved_findings, dead_letters_open_by_key, dead_letters_by_status;
-DELETE FROM dead_letters WHERE scope IS NULL OR subject IS NULL;
-ALTER TABLE dead_letters
-    DROP COLUMN finding, DROP COLUMN resolved_at, DROP COLUMN action, DROP COLUMN actor, DROP COLUMN resolution_reason,
-    ALTER COLUMN tenant_id SET NOT NULL, ALTER COLUMN scope SET NOT NULL, ALTER COLUMN key SET NOT NULL,
-    ALTER COLUMN generation SET NOT NULL, ALTER COLUMN subject SET NOT NULL;
-CREATE UNIQUE INDEX dead_letters_one_open_per_finding
-    ON dead_letters (scope, key, generation, kind) WHERE status = 'open';

@@ -1,6 +1,24 @@
--- What the PSP's settlement statements say otherwise than we do, and which of them were read.
+-- How far the PSP's own list has been compared with ours, what its settlement statements say otherwise than we do, and which of them were read.
 
 -- +goose Up
+-- One row for each account and kind of movement. A watermark that went back would only cost time. One that jumped by mistake would lose what lies between.
+CREATE TABLE ledger_watermarks (
+    account      text COLLATE "C" NOT NULL,
+    object       text NOT NULL CHECK (object IN ('charge', 'refund')),
+    -- By the PSP's clock, which dates its list: everything up to here has been read once.
+    scanned_to   timestamptz NOT NULL,
+    -- When the list was last read to its end; before that has ever been, when the tenant was created.
+    updated_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- Where a walk stands that has not come to the list's end, by the PSP's clock: the next run goes on there. NULL: the last walk came to the end.
+    resume_after timestamptz,
+    -- By our clock, when the latest walk began. It names that walk.
+    walk_began   timestamptz,
+    -- Runs in a row that neither got on nor came to the list's end. A ledger whose scan fails again and again is an operator's case: how often it has
+    -- failed must outlive the processes that count.
+    failed_runs  integer NOT NULL DEFAULT 0 CONSTRAINT ledger_watermarks_failed_runs CHECK (failed_runs >= 0),
+    PRIMARY KEY (account, object)
+);
+
 -- Payments and refunds side by side, as a statement lists them.
 CREATE VIEW statement_movements AS
     SELECT 'charge' AS object, id, tenant_id, status, amount_minor, currency, psp_charge_id AS psp_id, created_at,
@@ -70,3 +88,4 @@ CREATE INDEX statement_breaks_open ON statement_breaks (account, day, id) WHERE 
 DROP TABLE statement_breaks;
 DROP TABLE statement_runs;
 DROP VIEW statement_movements;
+DROP TABLE ledger_watermarks;

@@ -1,6 +1,15 @@
 -- Who may call us: tenants and the API keys that speak for them.
 
 -- +goose Up
+-- What has happened does not change afterwards. Tables of every subject have triggers with this function.
+-- +goose StatementBegin
+CREATE FUNCTION history_is_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'no % on %', TG_OP, TG_TABLE_NAME
+        USING ERRCODE = 'check_violation', CONSTRAINT = 'history_is_append_only';
+END $$;
+-- +goose StatementEnd
+
 CREATE TABLE tenants (
     id                  text PRIMARY KEY
         CONSTRAINT tenants_id_format CHECK (id ~ '^[a-z][a-z0-9-]{0,30}$'),
@@ -11,6 +20,14 @@ CREATE TABLE tenants (
     request_burst       integer NOT NULL DEFAULT 100 CHECK (request_burst BETWEEN 1 AND 100000),
     created_at          timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+
+-- The account is where unknown keys of the tenant are looked up. Under another account the PSP would find nothing, which after the grace period is
+-- proof that nothing was charged: the next retry would charge again.
+CREATE TRIGGER tenants_psp_account_is_fixed BEFORE UPDATE ON tenants FOR EACH ROW
+    WHEN (NEW.id <> OLD.id OR NEW.psp_account <> OLD.psp_account)
+    EXECUTE FUNCTION history_is_append_only();
+-- A tenant that was deleted could come back with another account.
+CREATE TRIGGER tenants_never_deleted BEFORE DELETE OR TRUNCATE ON tenants EXECUTE FUNCTION history_is_append_only();
 
 CREATE TABLE api_keys (
     id            uuid PRIMARY KEY,
@@ -35,3 +52,4 @@ CREATE TABLE api_keys (
 -- +goose Down
 DROP TABLE api_keys;
 DROP TABLE tenants;
+DROP FUNCTION history_is_append_only;
