@@ -11,10 +11,11 @@ END $$;
 -- +goose StatementEnd
 
 CREATE TABLE tenants (
-    id                  text PRIMARY KEY
+    -- Compared as bytes, here and wherever another table names a tenant: an index is used only by comparisons of its own collation.
+    id                  text COLLATE "C" PRIMARY KEY
         CONSTRAINT tenants_id_format CHECK (id ~ '^[a-z][a-z0-9-]{0,30}$'),
     -- The tenant's account at the PSP: its charges and keys are separate there, too.
-    psp_account         text NOT NULL UNIQUE
+    psp_account         text COLLATE "C" NOT NULL UNIQUE
         CONSTRAINT tenants_psp_account_format CHECK (psp_account ~ '^[A-Za-z0-9_-]{1,64}$'),
     requests_per_second integer NOT NULL DEFAULT 50 CHECK (requests_per_second BETWEEN 1 AND 100000),
     request_burst       integer NOT NULL DEFAULT 100 CHECK (request_burst BETWEEN 1 AND 100000),
@@ -32,7 +33,7 @@ CREATE TRIGGER tenants_never_deleted BEFORE DELETE OR TRUNCATE ON tenants EXECUT
 CREATE TABLE api_keys (
     id            uuid PRIMARY KEY,
     -- NULL for an operator's key, which belongs to no tenant.
-    tenant_id     text REFERENCES tenants (id),
+    tenant_id     text COLLATE "C" REFERENCES tenants (id),
     -- Only the digest is kept: who reads this table cannot call the API with it.
     secret_sha256 bytea NOT NULL
         CONSTRAINT api_keys_secret_unique UNIQUE

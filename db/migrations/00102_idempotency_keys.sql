@@ -3,7 +3,9 @@
 
 -- +goose Up
 CREATE TABLE idempotency_keys (
-    scope                   text COLLATE "C" NOT NULL,
+    tenant_id               text COLLATE "C" NOT NULL,
+    -- What the key is for, such as POST /payments: a key is unique per tenant and operation.
+    operation               text COLLATE "C" NOT NULL,
     key                     text COLLATE "C" NOT NULL,
     status                  text NOT NULL
         CONSTRAINT idempotency_keys_status_known
@@ -37,7 +39,7 @@ CREATE TABLE idempotency_keys (
     -- The exact bytes sent. jsonb would reorder them.
     response_body           bytea,
 
-    PRIMARY KEY (scope, key),
+    PRIMARY KEY (tenant_id, operation, key),
     CONSTRAINT idempotency_keys_lease_iff_in_progress
         CHECK ((status = 'in_progress') = (locked_until IS NOT NULL)),
     CONSTRAINT idempotency_keys_reconcile_iff_unknown
@@ -70,7 +72,8 @@ CREATE INDEX idempotency_keys_delete_after ON idempotency_keys (delete_after) WH
 -- The key's timeline: one row for every transition off the happy path.
 CREATE TABLE idempotency_key_events (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    scope       text COLLATE "C" NOT NULL,
+    tenant_id   text COLLATE "C" NOT NULL,
+    operation   text COLLATE "C" NOT NULL,
     key         text COLLATE "C" NOT NULL,
     generation  integer NOT NULL,
     attempt     integer NOT NULL,
@@ -81,15 +84,16 @@ CREATE TABLE idempotency_key_events (
     reason      text NOT NULL CHECK (char_length(reason) <= 500),
     evidence    jsonb
 );
-CREATE INDEX idempotency_key_events_by_key ON idempotency_key_events (scope, key, id);
+CREATE INDEX idempotency_key_events_by_key ON idempotency_key_events (tenant_id, operation, key, id);
 
 -- A key that was deleted keeps a tombstone: the number of its last generation. Used again, the key goes on from there. So tenant, operation, key and
 -- generation never name two payments, and the PSP never sees one pass-through key for two of them (ADR 0023).
 CREATE TABLE idempotency_key_tombstones (
-    scope      text COLLATE "C" NOT NULL,
+    tenant_id  text COLLATE "C" NOT NULL,
+    operation  text COLLATE "C" NOT NULL,
     key        text COLLATE "C" NOT NULL,
     generation integer NOT NULL CHECK (generation >= 1),
-    PRIMARY KEY (scope, key)
+    PRIMARY KEY (tenant_id, operation, key)
 );
 
 -- +goose StatementBegin
@@ -97,7 +101,7 @@ CREATE FUNCTION idempotency_keys_begin() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.status = 'in_progress' AND NEW.attempt = 1 AND EXISTS (
             SELECT FROM idempotency_key_tombstones AS t
-            WHERE t.scope = NEW.scope AND t.key = NEW.key AND t.generation = NEW.generation - 1) THEN
+            WHERE t.tenant_id = NEW.tenant_id AND t.operation = NEW.operation AND t.key = NEW.key AND t.generation = NEW.generation - 1) THEN
         RETURN NEW;
     END IF;
     RAISE EXCEPTION 'a key begins in progress, as attempt 1 of generation 1, or of the generation after its last one'
@@ -118,11 +122,11 @@ BEGIN
 
     -- A completed row may expire and nothing else: no column of it changes otherwise.
     IF OLD.status = 'completed' AND (NEW.status <> 'expired' OR ROW (
-            NEW.scope, NEW.key, NEW.fingerprint, NEW.attempt, NEW.generation, NEW.subject, NEW.expires_at,
+            NEW.tenant_id, NEW.operation, NEW.key, NEW.fingerprint, NEW.attempt, NEW.generation, NEW.subject, NEW.expires_at,
             NEW.response_status, NEW.response_content_type, NEW.response_location,
             NEW.response_schema_version, NEW.response_body)
         IS DISTINCT FROM ROW (
-            OLD.scope, OLD.key, OLD.fingerprint, OLD.attempt, OLD.generation, OLD.subject, OLD.expires_at,
+            OLD.tenant_id, OLD.operation, OLD.key, OLD.fingerprint, OLD.attempt, OLD.generation, OLD.subject, OLD.expires_at,
             OLD.response_status, OLD.response_content_type, OLD.response_location,
             OLD.response_schema_version, OLD.response_body)) THEN
         RAISE EXCEPTION 'a completed response never changes'
@@ -138,7 +142,7 @@ BEGIN
             USING ERRCODE = 'check_violation', CONSTRAINT = 'idempotency_keys_edge_is_legal';
     END IF;
 
-    IF NEW.scope <> OLD.scope OR NEW.key <> OLD.key OR NEW.created_at <> OLD.created_at
+    IF NEW.tenant_id <> OLD.tenant_id OR NEW.operation <> OLD.operation OR NEW.key <> OLD.key OR NEW.created_at <> OLD.created_at
        OR (OLD.status <> 'expired' AND (NEW.fingerprint <> OLD.fingerprint OR NEW.subject <> OLD.subject
            OR NEW.generation <> OLD.generation OR NEW.reserved_at <> OLD.reserved_at)) THEN
         RAISE EXCEPTION 'what a key stands for changes only with its generation'
@@ -164,7 +168,7 @@ CREATE TRIGGER idempotency_keys_guard_insert BEFORE INSERT ON idempotency_keys F
     EXECUTE FUNCTION idempotency_keys_begin();
 -- What a key stands for: no statement of the happy path sets any of it.
 CREATE TRIGGER idempotency_keys_guard_identity
-    BEFORE UPDATE OF scope, key, fingerprint, subject, attempt, generation, created_at, reserved_at ON idempotency_keys
+    BEFORE UPDATE OF tenant_id, operation, key, fingerprint, subject, attempt, generation, created_at, reserved_at ON idempotency_keys
     FOR EACH ROW EXECUTE FUNCTION idempotency_keys_guard();
 -- And its status and response, where the edge is not the happy path's.
 CREATE TRIGGER idempotency_keys_guard_update BEFORE UPDATE ON idempotency_keys FOR EACH ROW
@@ -185,9 +189,9 @@ CREATE TRIGGER idempotency_key_tombstones_never_deleted
 -- +goose StatementBegin
 CREATE FUNCTION deleted_keys_leave_tombstones() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-    INSERT INTO idempotency_key_tombstones AS t (scope, key, generation)
-    SELECT d.scope, d.key, d.generation FROM deleted AS d
-    ON CONFLICT (scope, key) DO UPDATE SET generation = greatest(t.generation, excluded.generation);
+    INSERT INTO idempotency_key_tombstones AS t (tenant_id, operation, key, generation)
+    SELECT d.tenant_id, d.operation, d.key, d.generation FROM deleted AS d
+    ON CONFLICT (tenant_id, operation, key) DO UPDATE SET generation = greatest(t.generation, excluded.generation);
     RETURN NULL;
 END $$;
 -- +goose StatementEnd

@@ -4,7 +4,7 @@
 CREATE TABLE payments (
     -- UUIDv7: the primary key is also the order of creation.
     id                uuid PRIMARY KEY,
-    tenant_id         text NOT NULL,
+    tenant_id         text COLLATE "C" NOT NULL,
     idempotency_key   text COLLATE "C" NOT NULL,
     generation        integer NOT NULL,
     customer_id       text NOT NULL,
@@ -37,7 +37,7 @@ CREATE INDEX payments_by_customer ON payments (tenant_id, customer_id, id);
 CREATE TABLE refunds (
     id              uuid PRIMARY KEY,
     payment_id      uuid NOT NULL REFERENCES payments (id),
-    tenant_id       text NOT NULL,
+    tenant_id       text COLLATE "C" NOT NULL,
     idempotency_key text COLLATE "C" NOT NULL,
     generation      integer NOT NULL,
     amount_minor    bigint NOT NULL

@@ -8,8 +8,8 @@ CREATE TABLE dead_letters (
     finding           text COLLATE "C" NOT NULL,
     status            text NOT NULL DEFAULT 'open' CHECK (status IN ('open', 'resolved')),
     -- The key that the letter is about. A charge that nobody asked for belongs to no key of ours, a failed job perhaps to nothing at all.
-    tenant_id         text,
-    scope             text COLLATE "C",
+    tenant_id         text COLLATE "C",
+    operation         text COLLATE "C",
     key               text COLLATE "C",
     generation        integer,
     -- The payment or refund in question.
@@ -28,14 +28,14 @@ CREATE TABLE dead_letters (
     resolution_reason text CHECK (char_length(resolution_reason) BETWEEN 1 AND 500),
 
     CONSTRAINT dead_letters_key_whole_or_absent
-        CHECK (num_nulls(tenant_id, scope, key, generation) IN (0, 4)),
+        CHECK (num_nulls(tenant_id, operation, key, generation) IN (0, 4)),
     CONSTRAINT dead_letters_resolution_iff_resolved
         CHECK (num_nonnulls(resolved_at, action, actor, resolution_reason) = CASE status WHEN 'resolved' THEN 4 ELSE 0 END)
 );
 
 CREATE UNIQUE INDEX dead_letters_one_open_per_finding ON dead_letters (kind, finding) WHERE status = 'open';
 CREATE INDEX dead_letters_resolved_findings ON dead_letters (kind, finding) WHERE status = 'resolved';
-CREATE INDEX dead_letters_open_by_key ON dead_letters (scope, key) WHERE status = 'open';
+CREATE INDEX dead_letters_open_by_key ON dead_letters (tenant_id, operation, key) WHERE status = 'open';
 CREATE INDEX dead_letters_by_status ON dead_letters (status, opened_at, id);
 
 -- Everything that an operator did or was refused.
@@ -67,9 +67,9 @@ END $$;
 -- +goose StatementEnd
 CREATE TRIGGER dead_letters_resolved_once BEFORE UPDATE ON dead_letters FOR EACH ROW
     WHEN (OLD.status = 'resolved' OR NEW.version <> OLD.version + 1 OR NEW.status <> 'resolved'
-          OR (NEW.id, NEW.kind, NEW.finding, NEW.tenant_id, NEW.scope, NEW.key, NEW.generation, NEW.subject, NEW.reason,
+          OR (NEW.id, NEW.kind, NEW.finding, NEW.tenant_id, NEW.operation, NEW.key, NEW.generation, NEW.subject, NEW.reason,
               NEW.evidence, NEW.opened_at)
-             IS DISTINCT FROM (OLD.id, OLD.kind, OLD.finding, OLD.tenant_id, OLD.scope, OLD.key, OLD.generation, OLD.subject,
+             IS DISTINCT FROM (OLD.id, OLD.kind, OLD.finding, OLD.tenant_id, OLD.operation, OLD.key, OLD.generation, OLD.subject,
               OLD.reason, OLD.evidence, OLD.opened_at))
     EXECUTE FUNCTION dead_letters_guard();
 
@@ -81,7 +81,7 @@ CREATE TRIGGER dead_letters_resolved_once BEFORE UPDATE ON dead_letters FOR EACH
 CREATE FUNCTION dead_lettered_keys_stay() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF EXISTS (SELECT FROM dead_letters AS d
-               WHERE d.scope = OLD.scope AND d.key = OLD.key AND d.generation = OLD.generation AND d.status = 'open'
+               WHERE d.tenant_id = OLD.tenant_id AND d.operation = OLD.operation AND d.key = OLD.key AND d.generation = OLD.generation AND d.status = 'open'
                  AND (d.subject IS NULL OR d.subject = OLD.subject)
                  AND CASE NEW.status
                      WHEN 'completed' THEN 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')
@@ -104,21 +104,21 @@ CREATE TRIGGER idempotency_keys_dead_lettered_stay BEFORE UPDATE ON idempotency_
 -- +goose StatementBegin
 CREATE FUNCTION discarded_jobs_become_letters() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence)
+    INSERT INTO dead_letters (id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence)
     SELECT gen_random_uuid(), 'job_discarded',
            -- The next claim makes another job for the key. Given up as well, it is the same case.
-           CASE WHEN about.a_key THEN concat_ws(' ', 'job', NEW.kind, NEW.args ->> 'scope', NEW.args ->> 'key', NEW.args ->> 'generation',
-                                                NEW.args ->> 'subject')
+           CASE WHEN about.a_key THEN concat_ws(' ', 'job', NEW.kind, NEW.args ->> 'tenant', NEW.args ->> 'operation', NEW.args ->> 'key',
+                                                NEW.args ->> 'generation', NEW.args ->> 'subject')
                 ELSE 'job ' || NEW.id END,
-           CASE WHEN about.a_key THEN split_part(NEW.args ->> 'scope', ' ', 1) END,
-           CASE WHEN about.a_key THEN NEW.args ->> 'scope' END,
+           CASE WHEN about.a_key THEN NEW.args ->> 'tenant' END,
+           CASE WHEN about.a_key THEN NEW.args ->> 'operation' END,
            CASE WHEN about.a_key THEN NEW.args ->> 'key' END,
            CASE WHEN about.a_key THEN (NEW.args ->> 'generation')::integer END,
            CASE WHEN about.a_key THEN (NEW.args ->> 'subject')::uuid END,
            left(format('job %s given up after %s attempts', NEW.kind, NEW.attempt), 500),
            jsonb_build_object('jobId', NEW.id, 'kind', NEW.kind, 'args', NEW.args, 'attempts', NEW.attempt,
                'error', left(coalesce(NEW.errors[array_upper(NEW.errors, 1)] ->> 'error', ''), 2000))
-    FROM (SELECT NEW.args ?& ARRAY['scope', 'key', 'generation'] AS a_key) AS about
+    FROM (SELECT NEW.args ?& ARRAY['tenant', 'operation', 'key', 'generation'] AS a_key) AS about
     ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING;
     RETURN NULL;
 END $$;

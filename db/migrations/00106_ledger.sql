@@ -22,11 +22,11 @@ CREATE TABLE ledger_watermarks (
 -- Payments and refunds side by side, as a statement lists them.
 CREATE VIEW statement_movements AS
     SELECT 'charge' AS object, id, tenant_id, status, amount_minor, currency, psp_charge_id AS psp_id, created_at,
-           tenant_id || ' POST /payments' AS scope, idempotency_key
+           'POST /payments' AS operation, idempotency_key
     FROM payments
     UNION ALL
     SELECT 'refund', id, tenant_id, status, amount_minor, currency, psp_refund_id, created_at,
-           tenant_id || ' POST /payments/{id}/refunds', idempotency_key
+           'POST /payments/{id}/refunds', idempotency_key
     FROM refunds;
 
 -- One row for each statement that was read to its end and judged.

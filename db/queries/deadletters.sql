@@ -5,22 +5,22 @@
 -- while its key is unknown: then the judgement was about an earlier attempt, and without a letter nobody would look at this one. A letter that goes with a
 -- step of its key (behind_step) is opened only where the step, a statement before this one in the same transaction, has passed: then the key's row is of this
 -- very transaction.
-INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence)
-SELECT @id, @kind, @finding, sqlc.narg(tenant_id)::text, sqlc.narg(scope)::text, sqlc.narg(key)::text,
+INSERT INTO dead_letters (id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence)
+SELECT @id, @kind, @finding, sqlc.narg(tenant_id)::text, sqlc.narg(operation)::text, sqlc.narg(key)::text,
        sqlc.narg(generation)::integer, sqlc.narg(subject)::uuid, @reason, @evidence
 WHERE (NOT EXISTS (SELECT FROM dead_letters AS d
                    WHERE d.kind = @kind AND d.finding = @finding AND d.status = 'resolved' AND d.action <> 'retry')
        OR EXISTS (SELECT FROM idempotency_keys AS k
-                  WHERE k.scope = sqlc.narg(scope) AND k.key = sqlc.narg(key) AND k.generation = sqlc.narg(generation)
+                  WHERE k.tenant_id = sqlc.narg(tenant_id) AND k.operation = sqlc.narg(operation) AND k.key = sqlc.narg(key) AND k.generation = sqlc.narg(generation)
                     AND (sqlc.narg(subject)::uuid IS NULL OR k.subject = sqlc.narg(subject)::uuid) AND k.status = 'unknown'))
   AND (NOT sqlc.arg(behind_step)::boolean
        OR EXISTS (SELECT FROM idempotency_keys AS k
-                  WHERE k.scope = sqlc.narg(scope) AND k.key = sqlc.narg(key) AND k.xmin = pg_current_xact_id()::xid))
+                  WHERE k.tenant_id = sqlc.narg(tenant_id) AND k.operation = sqlc.narg(operation) AND k.key = sqlc.narg(key) AND k.xmin = pg_current_xact_id()::xid))
 ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING;
 
 -- name: ListLetters :many
 -- Newest first, along dead_letters_by_status. No cursor is the beginning of the list.
-SELECT id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence, opened_at, version,
+SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
        extract(epoch FROM clock_timestamp() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
 FROM dead_letters
@@ -31,7 +31,7 @@ ORDER BY opened_at DESC, id DESC
 LIMIT @max_rows;
 
 -- name: GetLetter :one
-SELECT id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence, opened_at, version,
+SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
        extract(epoch FROM clock_timestamp() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
 FROM dead_letters WHERE id = @id;
@@ -49,7 +49,7 @@ WITH resolved AS (
     INSERT INTO operator_actions (letter_id, letter_version, actor, action, reason, outcome)
     SELECT r.id, @version, r.actor, r.action, r.resolution_reason, 'done' FROM resolved AS r
 )
-SELECT id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence, opened_at, version,
+SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
        extract(epoch FROM clock_timestamp() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
 FROM resolved;
@@ -69,7 +69,7 @@ FROM operator_actions WHERE letter_id = @letter_id ORDER BY id LIMIT @max_rows;
 -- name: OtherOpenLetter :one
 -- The oldest other letter that holds the key for what it stands for. That a job has failed holds nothing.
 SELECT d.id FROM dead_letters AS d
-WHERE d.scope = @scope AND d.key = @key AND d.generation = @generation AND d.status = 'open' AND d.id <> @id AND d.kind <> 'job_discarded'
+WHERE d.tenant_id = @tenant_id AND d.operation = @operation AND d.key = @key AND d.generation = @generation AND d.status = 'open' AND d.id <> @id AND d.kind <> 'job_discarded'
   AND (d.subject IS NULL OR sqlc.narg(subject)::uuid IS NULL OR d.subject = sqlc.narg(subject)::uuid)
 ORDER BY d.opened_at, d.id LIMIT 1;
 

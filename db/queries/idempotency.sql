@@ -9,18 +9,18 @@
 -- look, and an INSERT that comes to nothing costs as much as one that comes to something. A key that was deleted goes on from the generation in its
 -- tombstone: the deletion and the tombstone are one transaction, so this statement sees the row, or the tombstone, or neither.
 WITH seen AS MATERIALIZED (
-    SELECT k.* FROM idempotency_keys AS k WHERE k.scope = @scope AND k.key = @key
+    SELECT k.* FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
 ), reserved AS (
     INSERT INTO idempotency_keys (
-        scope, key, status, fingerprint, attempt, generation, lease_id, subject,
+        tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject,
         created_at, reserved_at, locked_until, expires_at)
-    SELECT @scope, @key, 'in_progress', @fingerprint, 1,
-           1 + coalesce((SELECT t.generation FROM idempotency_key_tombstones AS t WHERE t.scope = @scope AND t.key = @key), 0),
+    SELECT @tenant_id, @operation, @key, 'in_progress', @fingerprint, 1,
+           1 + coalesce((SELECT t.generation FROM idempotency_key_tombstones AS t WHERE t.tenant_id = @tenant_id AND t.operation = @operation AND t.key = @key), 0),
            @lease_id, @subject,
            clock.at, clock.at, clock.at + sqlc.arg(lease)::interval, clock.at + sqlc.arg(retention)::interval
     FROM (SELECT clock_timestamp() AS at) AS clock
     WHERE NOT EXISTS (SELECT FROM seen)
-    ON CONFLICT (scope, key) DO NOTHING
+    ON CONFLICT (tenant_id, operation, key) DO NOTHING
     RETURNING *
 )
 SELECT true AS reserved, false AS lease_over, r.* FROM reserved AS r
@@ -30,13 +30,13 @@ SELECT false, coalesce(s.locked_until <= clock_timestamp(), false), s.* FROM see
 -- name: FindKey :one
 -- Reads only: an inspection, a check before the PSP is known to be there, the truth after a lost acknowledgement.
 SELECT false AS reserved, coalesce(k.locked_until <= clock_timestamp(), false)::boolean AS lease_over, k.*
-FROM idempotency_keys AS k WHERE k.scope = @scope AND k.key = @key;
+FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 
 -- name: ListInFlight :many
 -- Reads only: which of these keys a request executes now, under a lease that is not over.
-SELECT k.scope, k.key
-FROM (SELECT unnest(@scopes::text[]) AS scope, unnest(@keys::text[]) AS key) AS asked
-JOIN idempotency_keys AS k ON k.scope = asked.scope AND k.key = asked.key
+SELECT k.tenant_id, k.operation, k.key
+FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS asked
+JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
 WHERE k.status = 'in_progress' AND k.locked_until > clock_timestamp();
 
 -- name: RetakeKey :one
@@ -48,13 +48,13 @@ WITH taken AS (
     SET status = 'in_progress', attempt = k.attempt + 1, lease_id = @lease_id, finished_at = NULL,
         locked_until = clock_timestamp() + sqlc.arg(lease)::interval,
         expires_at = greatest(k.expires_at, clock_timestamp() + sqlc.arg(retention)::interval)
-    WHERE k.scope = @scope AND k.key = @key AND k.status = 'failed_retryable' AND k.fingerprint = @fingerprint
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.status = 'failed_retryable' AND k.fingerprint = @fingerprint
       AND k.attempt = @attempt AND k.generation = @generation
       AND k.reserved_at + sqlc.arg(psp_memory)::interval > clock_timestamp()
     RETURNING k.*
 ), noted AS (
-    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.scope, n.key, n.generation, n.attempt, 'request', 'failed_retryable', 'in_progress', 'retried' FROM taken AS n
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'failed_retryable', 'in_progress', 'retried' FROM taken AS n
 )
 SELECT true AS reserved, false AS lease_over, t.* FROM taken AS t;
 
@@ -68,11 +68,11 @@ WITH taken AS (
         expires_at = clock_timestamp() + sqlc.arg(retention)::interval, delete_after = NULL,
         response_status = NULL, response_content_type = NULL, response_location = NULL,
         response_schema_version = NULL, response_body = NULL
-    WHERE k.scope = @scope AND k.key = @key AND k.status = 'expired' AND k.generation = @generation
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.status = 'expired' AND k.generation = @generation
     RETURNING k.*
 ), noted AS (
-    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.scope, n.key, n.generation, n.attempt, 'request', 'expired', 'in_progress', 'taken anew' FROM taken AS n
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'expired', 'in_progress', 'taken anew' FROM taken AS n
 )
 SELECT true AS reserved, false AS lease_over, t.* FROM taken AS t;
 
@@ -85,11 +85,11 @@ SET status = 'completed', locked_until = NULL, finished_at = clock_timestamp(),
     response_status = @response_status, response_content_type = @response_content_type,
     response_location = @response_location, response_schema_version = @response_schema_version,
     response_body = @response_body
-WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
+WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
   AND k.status = 'in_progress'
   AND NOT (sqlc.arg(unless_charged)::boolean AND EXISTS (
       SELECT FROM dead_letters AS d
-      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+      WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
         AND (d.subject IS NULL OR d.subject = k.subject)
         AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')))
 RETURNING k.expires_at;
@@ -108,18 +108,18 @@ WITH completed AS (
         response_status = @response_status, response_content_type = @response_content_type,
         response_location = @response_location, response_schema_version = @response_schema_version,
         response_body = @response_body
-    WHERE k.scope = @scope AND k.key = @key AND k.subject = @subject
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.subject = @subject
       AND k.generation = @generation AND k.attempt = @attempt AND k.status = @seen
       AND k.status IN ('in_progress', 'unknown', 'failed_retryable')
       AND NOT (sqlc.arg(unless_charged)::boolean AND EXISTS (
           SELECT FROM dead_letters AS d
-          WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+          WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
             AND (d.subject IS NULL OR d.subject = k.subject)
             AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')))
-    RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
+    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
-    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
-    SELECT n.scope, n.key, n.generation, n.attempt, @actor, @seen, 'completed', @reason, sqlc.narg(evidence)::jsonb
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, @actor, @seen, 'completed', @reason, sqlc.narg(evidence)::jsonb
     FROM completed AS n
 )
 SELECT expires_at FROM completed;
@@ -130,15 +130,15 @@ SELECT expires_at FROM completed;
 WITH released AS (
     UPDATE idempotency_keys AS k
     SET status = 'failed_retryable', locked_until = NULL, finished_at = clock_timestamp()
-    WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
       AND k.status = 'in_progress'
       AND NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+                      WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
                         AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded')
     RETURNING k.*
 ), noted AS (
-    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.scope, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'failed_retryable', @reason FROM released AS n
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'failed_retryable', @reason FROM released AS n
 )
 SELECT expires_at FROM released;
 
@@ -148,12 +148,12 @@ WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), lookup_failures = 0,
         reconcile_after = clock_timestamp() + sqlc.arg(first_lookup)::interval
-    WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
       AND k.status = 'in_progress'
     RETURNING k.*
 ), noted AS (
-    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
-    SELECT n.scope, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'unknown', @reason, sqlc.narg(evidence)::jsonb FROM lost AS n
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'unknown', @reason, sqlc.narg(evidence)::jsonb FROM lost AS n
 )
 SELECT expires_at FROM lost;
 
@@ -165,12 +165,12 @@ WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), lookup_failures = 0,
         reconcile_after = clock_timestamp()
-    WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
       AND k.status = 'in_progress' AND coalesce(k.locked_until <= clock_timestamp(), false)
     RETURNING k.*
 )
-INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-SELECT n.scope, n.key, n.generation, n.attempt, 'request', 'in_progress', 'unknown', 'lease over' FROM lost AS n;
+INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'in_progress', 'unknown', 'lease over' FROM lost AS n;
 
 -- name: SweepLeases :many
 -- in_progress -> unknown, for all leases that are over, in one statement. Competes with owners, webhooks, requests and other sweepers:
@@ -189,12 +189,12 @@ WITH lost AS (
         LIMIT @max_rows
         FOR UPDATE SKIP LOCKED
     ))
-    RETURNING k.scope, k.key, k.generation, k.attempt, k.subject
+    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.subject
 ), noted AS (
-    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.scope, n.key, n.generation, n.attempt, 'sweeper', 'in_progress', 'unknown', 'lease over' FROM lost AS n
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'sweeper', 'in_progress', 'unknown', 'lease over' FROM lost AS n
 )
-SELECT scope, key, generation, subject FROM lost;
+SELECT tenant_id, operation, key, generation, subject FROM lost;
 
 -- name: ClaimDue :many
 -- unknown -> unknown: takes the keys whose next lookup is due, oldest first, and puts them out of sight of other claimers for a
@@ -209,7 +209,7 @@ WHERE k.ctid = ANY (ARRAY(
     LIMIT @max_rows
     FOR UPDATE SKIP LOCKED
 ))
-RETURNING k.scope, k.key, k.generation, k.subject;
+RETURNING k.tenant_id, k.operation, k.key, k.generation, k.subject;
 
 -- name: LookAtKey :one
 -- What a resolver has to know before it asks the PSP. What the answer proves depends on when it was asked for: the settle
@@ -220,13 +220,13 @@ SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failur
        coalesce(extract(epoch FROM k.unknown_since + sqlc.arg(settle_window)::interval - clock_timestamp()), 0)::float8 AS window_left,
        (k.reserved_at + sqlc.arg(psp_memory)::interval <= clock_timestamp())::boolean AS memory_over,
        EXISTS (SELECT FROM dead_letters AS d
-               WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+               WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
                  AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded') AS dead_lettered,
        EXISTS (SELECT FROM dead_letters AS d
-               WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+               WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
                  AND (d.subject IS NULL OR d.subject = k.subject)
                  AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')) AS charged
-FROM idempotency_keys AS k WHERE k.scope = @scope AND k.key = @key;
+FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 
 -- name: ReleaseUnknownKey :one
 -- unknown -> failed_retryable, by a lookup that found nothing. Competes with webhooks, the scan, the late owner and operators. The
@@ -236,17 +236,17 @@ WITH released AS (
     UPDATE idempotency_keys AS k
     SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp(),
         expires_at = greatest(k.expires_at, clock_timestamp() + sqlc.arg(retention)::interval)
-    WHERE k.scope = @scope AND k.key = @key AND k.subject = @subject
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.subject = @subject
       AND k.generation = @generation AND k.attempt = @attempt AND k.status = 'unknown'
       AND k.unknown_since + sqlc.arg(settle_window)::interval <= sqlc.arg(asked_at)::timestamptz
       AND (sqlc.arg(asked_at)::timestamptz < k.reserved_at + sqlc.arg(psp_memory)::interval OR sqlc.arg(by_operator)::boolean)
       AND NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+                      WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
                         AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded')
-    RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
+    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
-    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.scope, n.key, n.generation, n.attempt, @actor, 'unknown', 'failed_retryable', @reason FROM released AS n
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, @actor, 'unknown', 'failed_retryable', @reason FROM released AS n
 )
 SELECT expires_at FROM released;
 
@@ -258,17 +258,17 @@ SELECT expires_at FROM released;
 WITH postponed AS (
     UPDATE idempotency_keys AS k
     SET reconcile_after = clock_timestamp() + sqlc.arg(after)::interval, lookup_failures = @lookup_failures
-    WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
       AND k.status = 'unknown' AND coalesce(k.reconcile_after = sqlc.arg(seen_due)::timestamptz, false)
-    RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
+    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
-    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.scope, n.key, n.generation, n.attempt, @actor, 'unknown', 'unknown', @reason FROM postponed AS n
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, @actor, 'unknown', 'unknown', @reason FROM postponed AS n
     WHERE NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.scope = n.scope AND d.key = n.key AND d.generation = n.generation AND d.status = 'open')
+                      WHERE d.tenant_id = n.tenant_id AND d.operation = n.operation AND d.key = n.key AND d.generation = n.generation AND d.status = 'open')
        OR @actor || ' ' || @reason IS DISTINCT FROM (
               SELECT e.actor || ' ' || e.reason FROM idempotency_key_events AS e
-              WHERE e.scope = n.scope AND e.key = n.key ORDER BY e.id DESC LIMIT 1)
+              WHERE e.tenant_id = n.tenant_id AND e.operation = n.operation AND e.key = n.key ORDER BY e.id DESC LIMIT 1)
 )
 SELECT expires_at FROM postponed;
 
@@ -277,16 +277,16 @@ SELECT expires_at FROM postponed;
 -- keeps the line from being written behind that of the key's expiry, as if the key were still completed.
 WITH seen AS (
     SELECT k.* FROM idempotency_keys AS k
-    WHERE k.scope = @scope AND k.key = @key AND k.generation = @generation
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation
     FOR SHARE
 )
-INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
-SELECT n.scope, n.key, n.generation, n.attempt, @actor, n.status, n.status, @reason, sqlc.narg(evidence)::jsonb FROM seen AS n;
+INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, @actor, n.status, n.status, @reason, sqlc.narg(evidence)::jsonb FROM seen AS n;
 
 -- name: HoldKey :exec
 -- Keeps a key where it is while a dead letter about it is written: a release that comes at the same time waits, and is then
 -- refused by the trigger idempotency_keys_dead_lettered_stay (its own look at the letters is older).
-SELECT k.key FROM idempotency_keys AS k WHERE k.scope = @scope AND k.key = @key FOR NO KEY UPDATE;
+SELECT k.key FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key FOR NO KEY UPDATE;
 
 -- name: ExpireKeys :execrows
 -- completed | failed_retryable -> expired, once the retention is over. Competes with a retry of a failed_retryable key and with late
@@ -298,16 +298,16 @@ WITH expired AS (
         SELECT o.ctid FROM idempotency_keys AS o
         WHERE o.finished_at IS NOT NULL AND o.delete_after IS NULL AND o.expires_at <= (SELECT clock_timestamp())
           AND NOT EXISTS (SELECT FROM dead_letters AS d
-                          WHERE d.scope = o.scope AND d.key = o.key AND d.generation = o.generation AND d.status = 'open'
+                          WHERE d.tenant_id = o.tenant_id AND d.operation = o.operation AND d.key = o.key AND d.generation = o.generation AND d.status = 'open'
                             AND (d.subject IS NULL OR d.subject = o.subject))
         ORDER BY o.expires_at
         LIMIT @max_rows
         FOR UPDATE SKIP LOCKED
     ))
-    RETURNING k.scope, k.key, k.generation, k.attempt, (k.response_body IS NOT NULL) AS had_response
+    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, (k.response_body IS NOT NULL) AS had_response
 )
-INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-SELECT e.scope, e.key, e.generation, e.attempt, 'pruner',
+INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+SELECT e.tenant_id, e.operation, e.key, e.generation, e.attempt, 'pruner',
        CASE WHEN e.had_response THEN 'completed' ELSE 'failed_retryable' END, 'expired', 'retention over'
 FROM expired AS e;
 
@@ -321,15 +321,15 @@ WITH deleted AS (
         SELECT o.ctid FROM idempotency_keys AS o
         WHERE o.delete_after <= (SELECT clock_timestamp())
           AND NOT EXISTS (SELECT FROM dead_letters AS d
-                          WHERE d.scope = o.scope AND d.key = o.key AND d.status = 'open')
+                          WHERE d.tenant_id = o.tenant_id AND d.operation = o.operation AND d.key = o.key AND d.status = 'open')
         ORDER BY o.delete_after
         LIMIT @max_rows
         FOR UPDATE SKIP LOCKED
     ))
-    RETURNING k.scope, k.key
+    RETURNING k.tenant_id, k.operation, k.key
 ), forgotten AS (
     DELETE FROM idempotency_key_events AS e USING deleted AS d
-    WHERE e.scope = d.scope AND e.key = d.key
+    WHERE e.tenant_id = d.tenant_id AND e.operation = d.operation AND e.key = d.key
 )
 SELECT count(*) FROM deleted;
 
@@ -346,6 +346,6 @@ FROM idempotency_keys WHERE reconcile_after IS NOT NULL;
 -- The end of the key's timeline, newest first, bounded.
 SELECT id, generation, attempt, at, actor, from_status, to_status, reason, evidence
 FROM idempotency_key_events
-WHERE scope = @scope AND key = @key
+WHERE tenant_id = @tenant_id AND operation = @operation AND key = @key
 ORDER BY id DESC
 LIMIT @max_events;

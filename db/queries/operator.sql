@@ -6,7 +6,7 @@
 -- key. Locked before the letter, as everybody does who opens letters about a key: in the other order two of them could wait for each
 -- other.
 SELECT status FROM idempotency_keys
-WHERE scope = @scope AND key = @key AND generation = @generation AND (sqlc.narg(subject)::uuid IS NULL OR subject = sqlc.narg(subject)::uuid)
+WHERE tenant_id = @tenant_id AND operation = @operation AND key = @key AND generation = @generation AND (sqlc.narg(subject)::uuid IS NULL OR subject = sqlc.narg(subject)::uuid)
 FOR UPDATE;
 
 -- name: FindMovements :many

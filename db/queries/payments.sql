@@ -9,7 +9,7 @@ INSERT INTO payments (
 SELECT @id, @tenant_id, @idempotency_key, k.generation, @customer_id, @amount_minor, @currency,
        @payment_method, sqlc.narg(description), sqlc.narg(metadata)::jsonb, 'processing'
 FROM idempotency_keys AS k
-WHERE k.scope = @scope AND k.key = @idempotency_key AND k.lease_id = @lease_id
+WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @idempotency_key AND k.lease_id = @lease_id
   AND k.subject = @id AND k.status = 'in_progress'
 ON CONFLICT (id) DO NOTHING
 RETURNING *;
@@ -19,7 +19,7 @@ RETURNING *;
 UPDATE payments AS p SET status = 'processing'
 WHERE p.id = @id AND p.status = 'failed'
   AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.scope = @scope AND k.key = @key AND k.lease_id = @lease_id
+              WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.lease_id = @lease_id
                 AND k.subject = @id AND k.status = 'in_progress')
 RETURNING *;
 
@@ -29,7 +29,7 @@ UPDATE payments AS p
 SET status = @status, psp_charge_id = sqlc.narg(psp_charge_id), decline_code = sqlc.narg(decline_code)
 WHERE p.id = @id AND p.status IN ('processing', 'failed') AND p.status <> @status
   AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.scope = @scope AND k.key = @key AND k.subject = @id
+              WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.subject = @id
                 AND k.generation = @generation AND k.attempt = @attempt AND k.status = @key_status);
 
 -- name: GetPayment :one
@@ -49,7 +49,7 @@ LIMIT @max_rows;
 SELECT p.id FROM payments AS p
 WHERE p.id = @id AND p.tenant_id = @tenant_id
   AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.scope = @scope AND k.key = @key AND k.lease_id = @lease_id)
+              WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.lease_id = @lease_id)
 FOR UPDATE OF p;
 
 -- name: BeginRefund :one
@@ -63,7 +63,7 @@ SELECT @id, p.id, p.tenant_id, @idempotency_key, k.generation,
        sqlc.narg(reason), 'processing'
 FROM payments AS p, idempotency_keys AS k
 WHERE p.id = @payment_id AND p.tenant_id = @tenant_id AND p.status = 'succeeded'
-  AND k.scope = @scope AND k.key = @idempotency_key AND k.lease_id = @lease_id
+  AND k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @idempotency_key AND k.lease_id = @lease_id
   AND k.subject = @id AND k.status = 'in_progress'
   AND NOT EXISTS (SELECT FROM refunds AS r WHERE r.id = @id)
 ON CONFLICT (id) DO NOTHING
@@ -74,7 +74,7 @@ RETURNING *;
 UPDATE refunds AS r SET status = 'processing'
 WHERE r.id = @id AND r.status = 'failed'
   AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.scope = @scope AND k.key = @key AND k.lease_id = @lease_id
+              WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.lease_id = @lease_id
                 AND k.subject = @id AND k.status = 'in_progress')
 RETURNING *;
 
@@ -84,7 +84,7 @@ UPDATE refunds AS r
 SET status = @status, psp_refund_id = sqlc.narg(psp_refund_id), decline_code = sqlc.narg(decline_code)
 WHERE r.id = @id AND r.status IN ('processing', 'failed') AND r.status <> @status
   AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.scope = @scope AND k.key = @key AND k.subject = @id
+              WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.subject = @id
                 AND k.generation = @generation AND k.attempt = @attempt AND k.status = @key_status);
 
 -- name: TallyRefunds :exec
@@ -125,14 +125,14 @@ WHERE r.id = @id;
 -- FindPayment by the key that the payment stands behind, for a batch that reads the key as well.
 SELECT sqlc.embed(p), t.psp_account
 FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject JOIN tenants AS t ON t.id = p.tenant_id
-WHERE k.scope = @scope AND k.key = @key;
+WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 
 -- name: RefundOfKey :one
 -- FindRefund by its key.
 SELECT sqlc.embed(r), sqlc.embed(p), t.psp_account
 FROM idempotency_keys AS k JOIN refunds AS r ON r.id = k.subject JOIN payments AS p ON p.id = r.payment_id
      JOIN tenants AS t ON t.id = r.tenant_id
-WHERE k.scope = @scope AND k.key = @key;
+WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 
 -- name: OtherMovementsOfKey :many
 -- Which of these payments, or refunds, once had this key in the same generation, and are another one than it stands for now.

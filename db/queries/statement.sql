@@ -72,7 +72,7 @@ SET reference = excluded.reference, other_tenant = excluded.other_tenant, lines 
 INSERT INTO statement_absent (object, subject, psp_id, amount_minor, currency, created_at, latest)
 SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.created_at,
        least((SELECT k.finished_at FROM idempotency_keys AS k
-              WHERE k.scope = m.scope AND k.key = m.idempotency_key AND k.subject = m.id),
+              WHERE k.tenant_id = m.tenant_id AND k.operation = m.operation AND k.key = m.idempotency_key AND k.subject = m.id),
              m.created_at + sqlc.arg(horizon)::interval) + sqlc.arg(skew)::interval
 FROM statement_movements AS m
 WHERE m.tenant_id = @tenant_id AND m.status = 'succeeded'

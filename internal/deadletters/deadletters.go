@@ -60,7 +60,7 @@ const (
 // About is the key that a letter concerns, by its names.
 type About struct {
 	Tenant     string
-	Scope      string
+	Operation  string
 	Key        string
 	Generation int32
 }
@@ -88,7 +88,7 @@ type Letter struct {
 
 // KeyFinding names a finding about a key, while it stands for a subject.
 func (a About) KeyFinding(subject uuid.UUID) string {
-	return fmt.Sprintf("key %s %s %d %s", a.Scope, a.Key, a.Generation, subject)
+	return fmt.Sprintf("key %s %s %s %d %s", a.Tenant, a.Operation, a.Key, a.Generation, subject)
 }
 
 // Concerns reports whether the letter is about this life of its key: the generation, and the subject if the letter names one. What was found
@@ -107,7 +107,7 @@ func QueueOpenNew(b *pgx.Batch, l Letter, opened *bool) {
 		BehindStep: l.BehindStep,
 	}
 	if a := l.About; a != nil {
-		p.TenantID, p.Scope, p.Key, p.Generation = &a.Tenant, &a.Scope, &a.Key, &a.Generation
+		p.TenantID, p.Operation, p.Key, p.Generation = &a.Tenant, &a.Operation, &a.Key, &a.Generation
 	}
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).OpenDeadLetter(context.Background(), p)

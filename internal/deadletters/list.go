@@ -143,8 +143,8 @@ func letterOf(r dbsqlc.GetLetterRow) Letter {
 		ID: r.ID, Kind: Kind(r.Kind), Finding: r.Finding, Subject: r.Subject, Reason: r.Reason, Evidence: r.Evidence,
 		Opened: r.OpenedAt, Age: seconds(r.AgeSeconds), Version: r.Version,
 	}
-	if r.Scope != nil {
-		l.About = &About{Tenant: *r.TenantID, Scope: *r.Scope, Key: *r.Key, Generation: *r.Generation}
+	if r.TenantID != nil {
+		l.About = &About{Tenant: *r.TenantID, Operation: *r.Operation, Key: *r.Key, Generation: *r.Generation}
 	}
 	if r.ResolvedAt != nil {
 		l.Resolution = &Resolution{At: *r.ResolvedAt, Action: Action(*r.Action), Actor: *r.Actor, Reason: *r.ResolutionReason}

@@ -65,13 +65,14 @@ func TestFindingNamesTheKeyItsGenerationAndItsSubject(t *testing.T) {
 	seen := map[string]bool{a.KeyFinding(uuid.Must(uuid.NewV7())): true}
 	for _, change := range []func(*About){
 		func(*About) {}, func(a *About) { a.Generation = 2 }, func(a *About) { a.Key += "3" },
-		func(a *About) { a.Scope = "globex POST /payments" },
+		func(a *About) { a.Tenant = "globex" },
+		func(a *About) { a.Operation = "POST /payments/{id}/refunds" },
 	} {
 		b := a
 		change(&b)
 		seen[b.KeyFinding(*l.Subject)] = true
 	}
-	if len(seen) != 5 {
+	if len(seen) != 6 {
 		t.Fatalf("findings are %v", seen)
 	}
 }

@@ -134,7 +134,8 @@ func Trail(ctx context.Context, db *postgres.DB, id uuid.UUID) ([]Deed, error) {
 // key be released. The letter must be about a key.
 func OtherOpenTx(ctx context.Context, tx pgx.Tx, l Letter) (id uuid.UUID, found bool, err error) {
 	id, err = dbsqlc.New(tx).OtherOpenLetter(ctx, dbsqlc.OtherOpenLetterParams{
-		Scope: &l.About.Scope, Key: &l.About.Key, Generation: &l.About.Generation, Subject: l.Subject, ID: l.ID,
+		TenantID: &l.About.Tenant, Operation: &l.About.Operation, Key: &l.About.Key, Generation: &l.About.Generation,
+		Subject: l.Subject, ID: l.ID,
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return uuid.UUID{}, false, nil

@@ -28,7 +28,7 @@ func setup(t *testing.T) office {
 }
 
 func aLetter() Letter {
-	about := About{Tenant: "acme", Scope: "acme POST /payments", Key: "order-0000000042", Generation: 1}
+	about := About{Tenant: "acme", Operation: "POST /payments", Key: "order-0000000042", Generation: 1}
 	subject := uuid.Must(uuid.NewV7())
 	return Letter{
 		ID: uuid.Must(uuid.NewV7()), Kind: PSPContradicts, Finding: about.KeyFinding(subject), About: &about, Subject: &subject,

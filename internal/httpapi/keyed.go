@@ -59,7 +59,7 @@ func (a *API) put(
 		return question(r)
 	}
 	w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wish.wait.Seconds())))
-	return a.payments.WaitFor(r.Context(), k.Merchant.Tenant, operation, k.Key, wish.wait,
+	return a.payments.WaitFor(r.Context(), k.Merchant.Tenant, idempotency.Operation(operation), k.Key, wish.wait,
 		func() (payments.Answer, error) { return question(r) })
 }
 

@@ -52,7 +52,7 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, problem.NotFound, noSuchKey)
 		return
 	}
-	ref := idempotency.Ref{Scope: idempotency.ScopeOf(principalOf(r).Tenant, operation), Key: key}
+	ref := idempotency.Ref{Tenant: principalOf(r).Tenant, Operation: idempotency.Operation(operation), Key: key}
 	record, err := a.keys.Find(r.Context(), ref)
 	switch {
 	case errors.Is(err, idempotency.ErrNoKey):

@@ -81,14 +81,14 @@ func TestEventsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.putInto(UnknownStatus)
-	b.exec(`INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-		SELECT scope, key, 1, 1, 'test', 'unknown', 'unknown', n::text FROM idempotency_keys, generate_series(1, 300) AS n`)
+	b.exec(`INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+		SELECT tenant_id, operation, key, 1, 1, 'test', 'unknown', 'unknown', n::text FROM idempotency_keys, generate_series(1, 300) AS n`)
 	events := b.events()
 	if len(events) != maxEvents || events[0].Reason != fmt.Sprint(300-maxEvents+1) || events[maxEvents-1].Reason != "300" {
 		t.Fatalf("%d events, first %+v, last %+v", len(events), events[0], events[len(events)-1])
 	}
-	err := b.tryRolledBack(`INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-		VALUES ('s', 'k', 1, 1, 'test', 'unknown', 'unknown', repeat('x', 501))`)
+	err := b.tryRolledBack(`INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+		VALUES ('acme', 'o', 'k', 1, 1, 'test', 'unknown', 'unknown', repeat('x', 501))`)
 	if got := refusedBy(t, err); got != "idempotency_key_events_reason_check" {
 		t.Fatalf("a reason without bounds: refused by %q", got)
 	}

@@ -1,5 +1,5 @@
 // Package idempotency owns the life of an Idempotency-Key: who may execute it, what was answered, and what nobody knows.
-// It knows a scope, a key, a fingerprint, a subject and a response. It has never heard of a payment, of HTTP or of a
+// It knows a tenant, an operation, a key, a fingerprint, a subject and a response. It has never heard of a payment, of HTTP or of a
 // PSP.
 //
 // The state machine is in state.go, and once more in the WHERE of each query and in the constraints of the

@@ -38,10 +38,10 @@ func another(column string) string { return move(map[string]string{column: other
 
 // born inserts a key in the status $1 with attempt $2 of generation $3, complete in the same way.
 const born = `
-INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at,
+INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at,
     expires_at, locked_until, reconcile_after, unknown_since, delete_after, finished_at, response_status, response_content_type, response_location,
     response_schema_version, response_body)
-SELECT 'acme POST /payments', 'born-000000000001', $1, sha256('apple'), $2, $3, gen_random_uuid(), gen_random_uuid(), now(), now(), now(),
+SELECT 'acme', 'POST /payments', 'born-000000000001', $1, sha256('apple'), $2, $3, gen_random_uuid(), gen_random_uuid(), now(), now(), now(),
     CASE WHEN $1 = 'in_progress' THEN now() END, CASE WHEN $1 = 'unknown' THEN now() END,
     CASE WHEN $1 = 'unknown' THEN now() END, CASE WHEN $1 = 'expired' THEN now() END,
     CASE WHEN $1 NOT IN ('in_progress', 'unknown') THEN now() END,
@@ -115,7 +115,7 @@ func TestKeyBeginsAsTheFirstAttemptOfTheFirstGeneration(t *testing.T) {
 // otherValues gives each column another value than it has, in a way that no CHECK minds.
 func otherValues() map[string]string {
 	return map[string]string{
-		"scope": "'globex POST /payments'", "key": "'order-0000000043'", "fingerprint": "sha256('pear')",
+		"tenant_id": "'globex'", "operation": "'POST /payments/{id}/refunds'", "key": "'order-0000000043'", "fingerprint": "sha256('pear')",
 		"attempt": "attempt + 1", "generation": "generation + 1", "lease_id": "gen_random_uuid()", "subject": "gen_random_uuid()",
 		"created_at": "created_at - interval '1 second'", "reserved_at": "reserved_at - interval '1 second'",
 		"finished_at": "finished_at + interval '1 second'", "expires_at": "expires_at + interval '1 second'",
@@ -186,7 +186,7 @@ func TestCompletionChangesNothingThatTheKeyStandsFor(t *testing.T) {
 	if err := b.tryRolledBack(complete); err != nil {
 		t.Fatal(err)
 	}
-	for _, column := range []string{"scope", "key", "fingerprint", "subject", "attempt", "generation", "created_at", "reserved_at"} {
+	for _, column := range []string{"tenant_id", "operation", "key", "fingerprint", "subject", "attempt", "generation", "created_at", "reserved_at"} {
 		got := refusedBy(t, b.tryRolledBack(complete+", "+column+" = "+otherValues()[column]))
 		if got != "idempotency_keys_identity_is_fixed" && got != "idempotency_keys_attempt_is_a_fence" {
 			t.Errorf("%s: refused by %q", column, got)
@@ -196,7 +196,7 @@ func TestCompletionChangesNothingThatTheKeyStandsFor(t *testing.T) {
 
 func TestWhatAKeyStandsForChangesOnlyWithItsGeneration(t *testing.T) {
 	t.Parallel()
-	always := []string{"scope", "key", "created_at"}
+	always := []string{"tenant_id", "operation", "key", "created_at"}
 	withGeneration := []string{"fingerprint", "subject", "reserved_at"}
 	b := setup(t)
 	for _, c := range []struct {

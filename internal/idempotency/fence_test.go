@@ -74,7 +74,7 @@ func TestLateSuccessNeedsTheAttempt(t *testing.T) {
 	wantFenced(t, "complete lost")
 }
 
-// wantFenced has owners of an earlier attempt, of an earlier generation, of the same key in another scope and of another key
+// wantFenced has owners of an earlier attempt, of an earlier generation, of the same key of another tenant or for another operation, and of another key
 // write to a key that is in the right status but in its owner's hands.
 func wantFenced(t *testing.T, name string) {
 	t.Helper()
@@ -98,7 +98,8 @@ func wantFenced(t *testing.T, name string) {
 	for who, change := range map[string]func(*Lease){
 		"an earlier attempt":    func(l *Lease) { l.attempt = 1 },
 		"an earlier generation": func(l *Lease) { l.generation = 1 },
-		"another scope":         func(l *Lease) { l.ref.Scope = ScopeOf("globex", "POST /payments") },
+		"another tenant":        func(l *Lease) { l.ref.Tenant = "globex" },
+		"another operation":     func(l *Lease) { l.ref.Operation = "POST /payments/{id}/refunds" },
 		"another key":           func(l *Lease) { l.ref = refOf(t, "acme", "order-0000000043") },
 	} {
 		late := owner

@@ -24,7 +24,7 @@ func (k *Keys) QueueComplete(b *pgx.Batch, l Lease, unlessCharged bool, r Respon
 func (k *Keys) QueueRelease(b *pgx.Batch, l Lease, reason string, out *Passage) {
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).ReleaseKey(context.Background(), dbsqlc.ReleaseKeyParams{
-		Scope: string(l.ref.Scope), Key: l.ref.Key.value, Reason: reason,
+		TenantID: l.ref.Tenant, Operation: string(l.ref.Operation), Key: l.ref.Key.value, Reason: reason,
 		Attempt: l.attempt, Generation: l.generation,
 	})
 	passage(q, out)
@@ -35,7 +35,7 @@ func (k *Keys) QueueRelease(b *pgx.Batch, l Lease, reason string, out *Passage) 
 func (k *Keys) QueueLose(b *pgx.Batch, l Lease, reason string, evidence []byte, out *Passage) {
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).LoseKey(context.Background(), dbsqlc.LoseKeyParams{
-		Scope: string(l.ref.Scope), Key: l.ref.Key.value, Reason: reason, Evidence: evidence,
+		TenantID: l.ref.Tenant, Operation: string(l.ref.Operation), Key: l.ref.Key.value, Reason: reason, Evidence: evidence,
 		FirstLookup: k.terms.FirstLookup,
 		Attempt:     l.attempt, Generation: l.generation,
 	})
@@ -51,7 +51,7 @@ func (r Response) columns() (status, version *int16) {
 func completion(l Lease, r Response) dbsqlc.CompleteKeyParams {
 	status, version := r.columns()
 	return dbsqlc.CompleteKeyParams{
-		Scope: string(l.ref.Scope), Key: l.ref.Key.value,
+		TenantID: l.ref.Tenant, Operation: string(l.ref.Operation), Key: l.ref.Key.value,
 		Attempt: l.attempt, Generation: l.generation,
 		ResponseStatus: status, ResponseContentType: &r.ContentType, ResponseLocation: &r.Location,
 		ResponseSchemaVersion: version, ResponseBody: r.Body,

@@ -15,7 +15,7 @@ import (
 // maxEvents bounds a timeline. A key takes a handful of transitions in its life; of one with more, the end is shown.
 const maxEvents = 200
 
-// ErrNoKey says that the scope has no such key.
+// ErrNoKey says that the tenant has no such key for the operation.
 var ErrNoKey = errors.New("no such key")
 
 // Event is a transition off the happy path.
@@ -82,9 +82,11 @@ func peeked(c Claim, row dbsqlc.FindKeyRow, err error) (Decision, error) {
 
 // InFlight tells which of these keys are executed now, under a lease that is not over: in one statement, whatever their number.
 func (k *Keys) InFlight(ctx context.Context, refs []Ref) (map[Ref]bool, error) {
-	p := dbsqlc.ListInFlightParams{Scopes: make([]string, len(refs)), Keys: make([]string, len(refs))}
+	p := dbsqlc.ListInFlightParams{
+		TenantIds: make([]string, len(refs)), Operations: make([]string, len(refs)), Keys: make([]string, len(refs)),
+	}
 	for i, ref := range refs {
-		p.Scopes[i], p.Keys[i] = string(ref.Scope), ref.Key.value
+		p.TenantIds[i], p.Operations[i], p.Keys[i] = ref.Tenant, string(ref.Operation), ref.Key.value
 	}
 	rows, err := dbsqlc.New(k.db.Reader()).ListInFlight(ctx, p)
 	if err != nil {
@@ -92,7 +94,7 @@ func (k *Keys) InFlight(ctx context.Context, refs []Ref) (map[Ref]bool, error) {
 	}
 	inFlight := make(map[Ref]bool, len(rows))
 	for _, r := range rows {
-		inFlight[StoredRef(r.Scope, r.Key)] = true
+		inFlight[StoredRef(r.TenantID, r.Operation, r.Key)] = true
 	}
 	return inFlight, nil
 }
@@ -100,7 +102,7 @@ func (k *Keys) InFlight(ctx context.Context, refs []Ref) (map[Ref]bool, error) {
 // Events reads a key's timeline, oldest first, at most the last 200 lines of it.
 func (k *Keys) Events(ctx context.Context, ref Ref) ([]Event, error) {
 	rows, err := dbsqlc.New(k.db.Reader()).ListEvents(ctx, dbsqlc.ListEventsParams{
-		Scope: string(ref.Scope), Key: ref.Key.value, MaxEvents: maxEvents,
+		TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value, MaxEvents: maxEvents,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read timeline: %w", err)
@@ -117,7 +119,7 @@ func (k *Keys) Events(ctx context.Context, ref Ref) ([]Event, error) {
 }
 
 func (k *Keys) find(ctx context.Context, ref Ref) (dbsqlc.FindKeyRow, error) {
-	row, err := dbsqlc.New(k.db.Reader()).FindKey(ctx, dbsqlc.FindKeyParams{Scope: string(ref.Scope), Key: ref.Key.value})
+	row, err := dbsqlc.New(k.db.Reader()).FindKey(ctx, dbsqlc.FindKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return row, ErrNoKey

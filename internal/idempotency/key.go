@@ -86,32 +86,19 @@ func ParseKey(s string) (Key, error) {
 	return Key{value: s}, nil
 }
 
-// Scope is where a key is unique: one tenant and one operation.
-type Scope string
+// Operation is what a key is for, such as "POST /payments".
+type Operation string
 
-// ScopeOf names the scope of a tenant's operation, such as "acme POST /payments". A tenant's id has no space in it,
-// so two scopes never read the same.
-func ScopeOf(tenant, operation string) Scope { return Scope(tenant + " " + operation) }
-
-// Ref names one key in one scope.
+// Ref names one key: it is unique per tenant and operation.
 type Ref struct {
-	Scope Scope
-	Key   Key
+	Tenant    string
+	Operation Operation
+	Key       Key
 }
 
 // StoredRef names a key as a row or a job has it. What a client sends goes through ParseKey.
-func StoredRef(scope, key string) Ref { return Ref{Scope: Scope(scope), Key: Key{value: key}} }
-
-// Tenant is the tenant of the scope.
-func (s Scope) Tenant() string {
-	tenant, _, _ := strings.Cut(string(s), " ")
-	return tenant
-}
-
-// Operation is the operation of the scope, such as "POST /payments".
-func (s Scope) Operation() string {
-	_, operation, _ := strings.Cut(string(s), " ")
-	return operation
+func StoredRef(tenant, operation, key string) Ref {
+	return Ref{Tenant: tenant, Operation: Operation(operation), Key: Key{value: key}}
 }
 
 // ParsePassThrough is the reverse of Execution.PassThroughKey: the client's key and its generation.

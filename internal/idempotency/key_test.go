@@ -223,43 +223,16 @@ func TestLongestPassThroughKeyFitsThePSP(t *testing.T) {
 	}
 }
 
-func TestScopesOfTwoTenantsNeverReadTheSame(t *testing.T) {
-	t.Parallel()
-	if got := ScopeOf("acme", "POST /payments"); got != "acme POST /payments" {
-		t.Fatalf("scope is %q", got) // keys that are stored are found by it
-	}
-	tenants := rapid.StringMatching(`[a-z][a-z0-9-]{0,30}`)
-	operations := rapid.SampledFrom([]string{"POST /payments", "POST /payments/{id}/refunds"})
-	rapid.Check(t, func(t *rapid.T) {
-		t1, t2, o1, o2 := tenants.Draw(t, "t1"), tenants.Draw(t, "t2"), operations.Draw(t, "o1"), operations.Draw(t, "o2")
-		if (ScopeOf(t1, o1) == ScopeOf(t2, o2)) != (t1 == t2 && o1 == o2) {
-			t.Fatalf("%q and %q", ScopeOf(t1, o1), ScopeOf(t2, o2))
-		}
-	})
-}
-
-func TestScopeTellsItsTenantAndItsOperation(t *testing.T) {
-	t.Parallel()
-	tenants := rapid.StringMatching(`[a-z][a-z0-9-]{0,30}`)
-	operations := rapid.SampledFrom([]string{"POST /payments", "POST /payments/{id}/refunds"})
-	rapid.Check(t, func(t *rapid.T) {
-		tenant, operation := tenants.Draw(t, "tenant"), operations.Draw(t, "operation")
-		if s := ScopeOf(tenant, operation); s.Tenant() != tenant || s.Operation() != operation {
-			t.Fatalf("%q is of %q and %q", s, s.Tenant(), s.Operation())
-		}
-	})
-}
-
 // A row or a job names a key by the strings that it was stored with.
 func TestStoredKeyIsTheOneThatWasParsed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.own()
-	var scope, key string
-	if err := b.pool.QueryRow(t.Context(), "SELECT scope, key FROM idempotency_keys").Scan(&scope, &key); err != nil {
+	var tenant, operation, key string
+	if err := b.pool.QueryRow(t.Context(), "SELECT tenant_id, operation, key FROM idempotency_keys").Scan(&tenant, &operation, &key); err != nil {
 		t.Fatal(err)
 	}
-	if got := StoredRef(scope, key); got != b.ref {
+	if got := StoredRef(tenant, operation, key); got != b.ref {
 		t.Fatalf("stored as %+v, want %+v", got, b.ref)
 	}
 }

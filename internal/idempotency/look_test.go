@@ -142,9 +142,9 @@ func TestSightTellsWhetherAnOperatorHasTheCase(t *testing.T) {
 	b := setup(t)
 	b.putInto(UnknownStatus)
 	b.letter(2)
-	b.exec(`INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, reason, evidence) VALUES
-		(gen_random_uuid(), 'a', 'another tenant', 'globex', 'globex POST /payments', 'order-0000000042', 1, 'test', '{}'),
-		(gen_random_uuid(), 'a', 'another key', 'acme', 'acme POST /payments', 'order-0000000043', 1, 'test', '{}'),
+	b.exec(`INSERT INTO dead_letters (id, kind, finding, tenant_id, operation, key, generation, reason, evidence) VALUES
+		(gen_random_uuid(), 'a', 'another tenant', 'globex', 'POST /payments', 'order-0000000042', 1, 'test', '{}'),
+		(gen_random_uuid(), 'a', 'another key', 'acme', 'POST /payments', 'order-0000000043', 1, 'test', '{}'),
 		(gen_random_uuid(), 'a', 'no key', NULL, NULL, NULL, NULL, 'test', '{}')`)
 	if b.sight().DeadLettered {
 		t.Fatal("letters about other things count")
@@ -225,7 +225,7 @@ func TestOnlyTheUnknownExecutionThatWasSeenIsPostponed(t *testing.T) {
 // frozen is all that there is of keys and their timelines.
 func (b *bench) frozen() (all string) {
 	b.t.Helper()
-	err := b.pool.QueryRow(b.t.Context(), `SELECT concat((SELECT jsonb_agg(k ORDER BY k.scope, k.key) FROM idempotency_keys AS k),
+	err := b.pool.QueryRow(b.t.Context(), `SELECT concat((SELECT jsonb_agg(k ORDER BY k.tenant_id, k.operation, k.key) FROM idempotency_keys AS k),
 		(SELECT jsonb_agg(e ORDER BY e.id) FROM idempotency_key_events AS e))`).Scan(&all)
 	if err != nil {
 		b.t.Fatal(err)

@@ -23,10 +23,10 @@ import (
 // other status: some of them due, most not. A few are on an operator's desk.
 const manyKeys = `
 	SET session_replication_role = replica;
-	INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at,
+	INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at,
 		locked_until, reconcile_after, unknown_since, finished_at, expires_at, delete_after,
 		response_status, response_content_type, response_location, response_schema_version, response_body)
-	SELECT 'acme POST /payments', 'key-of-row-' || n, status, decode(repeat('ab', 32), 'hex'), 1, 1, id, id, at, at,
+	SELECT 'acme', 'POST /payments', 'key-of-row-' || n, status, decode(repeat('ab', 32), 'hex'), 1, 1, id, id, at, at,
 		CASE WHEN status = 'in_progress' THEN soon END, CASE WHEN status = 'unknown' THEN soon END, CASE WHEN status = 'unknown' THEN at END,
 		CASE WHEN status NOT IN ('in_progress', 'unknown') THEN at END, at + interval '48 hours', CASE WHEN status = 'expired' THEN soon END,
 		CASE WHEN done THEN 201 END, CASE WHEN done THEN 'application/json' END, CASE WHEN done THEN '/things/' || id END,
@@ -35,10 +35,10 @@ const manyKeys = `
 			now() - n * interval '1.75 seconds' AS at, now() + (n % 1000 - 200) * interval '1 second' AS soon
 		FROM (SELECT n, CASE WHEN n > 100000 THEN (ARRAY['in_progress', 'unknown', 'failed_retryable', 'expired'])[n % 4 + 1] ELSE 'completed' END AS status
 			FROM generate_series(1, 104000) AS n) AS numbered) AS made;
-	INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-	SELECT scope, key, 1, 1, 'test', 'in_progress', status, 'test' FROM idempotency_keys WHERE status <> 'completed';
-	INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, reason, evidence)
-	SELECT subject, 'test', key, 'acme', scope, key, 1, 'test', '{}' FROM idempotency_keys WHERE status = 'unknown' ORDER BY key LIMIT 50;
+	INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+	SELECT tenant_id, operation, key, 1, 1, 'test', 'in_progress', status, 'test' FROM idempotency_keys WHERE status <> 'completed';
+	INSERT INTO dead_letters (id, kind, finding, tenant_id, operation, key, generation, reason, evidence)
+	SELECT subject, 'test', key, tenant_id, operation, key, 1, 'test', '{}' FROM idempotency_keys WHERE status = 'unknown' ORDER BY key LIMIT 50;
 	RESET session_replication_role;
 	ANALYZE`
 
@@ -55,11 +55,11 @@ func due(column string) string {
 }
 
 // byKey finds one row by its whole name.
-const byKey = `Index Scan using idempotency_keys_pkey .*\n *Index Cond: \(\(scope = [^)]+\) AND \(key = [^)]+\)\)`
+const byKey = `Index Scan using idempotency_keys_pkey .*\n *Index Cond: \(\(tenant_id = [^)]+\) AND \(operation = [^)]+\) AND \(key = [^)]+\)\)`
 
 func plans() map[string]planned {
 	ctx := context.Background()
-	const key, none = "'acme POST /payments', 'key-of-row-50001'", "'00000000-0000-0000-0000-00000000c351'"
+	const key, none = "'acme', 'POST /payments', 'key-of-row-50001'", "'00000000-0000-0000-0000-00000000c351'"
 	return map[string]planned{
 		"sweep": {func(q *dbsqlc.Queries) { _, _ = q.SweepLeases(ctx, dbsqlc.SweepLeasesParams{}) },
 			"'1 hour', 100", due("locked_until")},

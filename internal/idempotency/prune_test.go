@@ -219,7 +219,7 @@ func TestTombstonesAreLeftAndHeeded(t *testing.T) {
 	if n := b.count("SELECT count(*) FROM idempotency_key_tombstones WHERE generation = 1"); n != 1 {
 		t.Fatalf("%d tombstones", n)
 	}
-	b.exec("INSERT INTO idempotency_key_tombstones (scope, key, generation) VALUES ('acme POST /payments', 'born-000000000001', 1)")
+	b.exec("INSERT INTO idempotency_key_tombstones (tenant_id, operation, key, generation) VALUES ('acme', 'POST /payments', 'born-000000000001', 1)")
 	for generation, want := range map[int]string{2: "", 3: "idempotency_keys_begins_in_progress"} {
 		if got := refusedBy(t, b.tryRolledBack(born, "in_progress", 1, generation)); got != want {
 			t.Errorf("generation %d: refused by %q, want %q", generation, got, want)

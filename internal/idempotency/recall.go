@@ -33,7 +33,7 @@ func (k *Keys) findDurably(ctx context.Context, ref Ref) (dbsqlc.FindKeyRow, err
 	var found *dbsqlc.FindKeyRow
 	b := &pgx.Batch{}
 	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).FindKey(context.Background(), dbsqlc.FindKeyParams{Scope: string(ref.Scope), Key: ref.Key.value})
+	_, _ = dbsqlc.New(q).FindKey(context.Background(), dbsqlc.FindKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value})
 	postgres.One(q, func(row *dbsqlc.FindKeyRow) error {
 		found = row
 		return nil

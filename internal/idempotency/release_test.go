@@ -51,9 +51,9 @@ func (b *bench) dates() (lost, reserved time.Time) {
 // letter opens a dead letter about the test's key.
 func (b *bench) letter(generation int32) {
 	b.t.Helper()
-	b.exec(`INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, reason, evidence)
-		VALUES (gen_random_uuid(), 'contradiction', gen_random_uuid()::text, 'acme', $1, $2, $3, 'test', '{}')`,
-		string(b.ref.Scope), b.ref.Key.String(), generation)
+	b.exec(`INSERT INTO dead_letters (id, kind, finding, tenant_id, operation, key, generation, reason, evidence)
+		VALUES (gen_random_uuid(), 'contradiction', gen_random_uuid()::text, $1, $2, $3, $4, 'test', '{}')`,
+		b.ref.Tenant, string(b.ref.Operation), b.ref.Key.String(), generation)
 }
 
 // closeLetters resolves all of them.

@@ -80,7 +80,7 @@ func (k *Keys) NewClaim(ref Ref, f Fingerprint, leaseID, subject uuid.UUID) Clai
 func (k *Keys) QueueReserve(b *pgx.Batch, c Claim, out *Decision) {
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).ReserveKey(context.Background(), dbsqlc.ReserveKeyParams{
-		Scope: string(c.Ref.Scope), Key: c.Ref.Key.value, Fingerprint: c.Fingerprint[:],
+		TenantID: c.Ref.Tenant, Operation: string(c.Ref.Operation), Key: c.Ref.Key.value, Fingerprint: c.Fingerprint[:],
 		LeaseID: c.LeaseID, Subject: c.Subject, Lease: k.terms.Lease, Retention: k.terms.Retention,
 	})
 	postgres.One(q, func(row *dbsqlc.ReserveKeyRow) error {
@@ -98,7 +98,7 @@ func (k *Keys) QueueRetake(b *pgx.Batch, c Claim, r Retake, out *Decision) {
 	q := postgres.On(b)
 	if r.Renews() {
 		_, _ = dbsqlc.New(q).RenewKey(context.Background(), dbsqlc.RenewKeyParams{
-			Scope: string(c.Ref.Scope), Key: c.Ref.Key.value, Fingerprint: c.Fingerprint[:],
+			TenantID: c.Ref.Tenant, Operation: string(c.Ref.Operation), Key: c.Ref.Key.value, Fingerprint: c.Fingerprint[:],
 			LeaseID: c.LeaseID, Subject: c.Subject, Lease: k.terms.Lease, Retention: k.terms.Retention,
 			Generation: r.seen.Generation,
 		})
@@ -111,7 +111,7 @@ func (k *Keys) QueueRetake(b *pgx.Batch, c Claim, r Retake, out *Decision) {
 		return
 	}
 	_, _ = dbsqlc.New(q).RetakeKey(context.Background(), dbsqlc.RetakeKeyParams{
-		Scope: string(c.Ref.Scope), Key: c.Ref.Key.value, Fingerprint: c.Fingerprint[:],
+		TenantID: c.Ref.Tenant, Operation: string(c.Ref.Operation), Key: c.Ref.Key.value, Fingerprint: c.Fingerprint[:],
 		LeaseID: c.LeaseID, Lease: k.terms.Lease, Retention: k.terms.Retention, PspMemory: k.terms.PSPMemory - k.terms.Lease,
 		Attempt: r.seen.Attempt, Generation: r.seen.Generation,
 	})
@@ -127,7 +127,7 @@ func (k *Keys) QueueRetake(b *pgx.Batch, c Claim, r Retake, out *Decision) {
 // completed the key, has the same right: read again afterwards.
 func (k *Keys) QueueExpireLease(b *pgx.Batch, l LeaseOver) {
 	_, _ = dbsqlc.New(postgres.On(b)).ExpireLease(context.Background(), dbsqlc.ExpireLeaseParams{
-		Scope: string(l.seen.Ref.Scope), Key: l.seen.Ref.Key.value,
+		TenantID: l.seen.Ref.Tenant, Operation: string(l.seen.Ref.Operation), Key: l.seen.Ref.Key.value,
 		Attempt: l.seen.Attempt, Generation: l.seen.Generation,
 	})
 }

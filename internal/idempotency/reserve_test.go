@@ -384,14 +384,14 @@ func TestPeekTakesNothing(t *testing.T) {
 	b.wantStatus(FailedRetryableStatus, 1, 1)
 }
 
-func TestScopesAreApart(t *testing.T) {
+func TestTenantsAndOperationsAreApart(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.own()
 	other := b.claimOf("pear")
-	other.Ref.Scope = ScopeOf("globex", "POST /payments")
+	other.Ref.Tenant = "globex"
 	is[Execute](t, b.reserve(other))
-	other.Ref = Ref{Scope: ScopeOf("acme", "POST /payments/{id}/refunds"), Key: b.ref.Key}
+	other.Ref = Ref{Tenant: "acme", Operation: "POST /payments/{id}/refunds", Key: b.ref.Key}
 	is[Execute](t, b.reserve(other))
 }
 

@@ -30,7 +30,7 @@ func (k *Keys) QueueSettle(b *pgx.Batch, e Execution, seen Status, unlessCharged
 	q := postgres.On(b)
 	status, version := r.columns()
 	_, _ = dbsqlc.New(q).SettleKey(context.Background(), dbsqlc.SettleKeyParams{
-		Scope: string(e.Ref.Scope), Key: e.Ref.Key.value, Subject: e.Subject, Generation: e.Generation, Attempt: e.Attempt,
+		TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.value, Subject: e.Subject, Generation: e.Generation, Attempt: e.Attempt,
 		Seen: string(seen), UnlessCharged: unlessCharged, Actor: n.Actor, Reason: n.Reason, Evidence: n.Evidence, Retention: k.terms.Retention,
 		ResponseStatus: status, ResponseContentType: &r.ContentType, ResponseLocation: &r.Location,
 		ResponseSchemaVersion: version, ResponseBody: r.Body,
@@ -44,7 +44,7 @@ func (k *Keys) QueueSettle(b *pgx.Batch, e Execution, seen Status, unlessCharged
 func (k *Keys) QueueReleaseUnknown(b *pgx.Batch, e Execution, asked time.Time, byOperator bool, n Note, out *Passage) {
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).ReleaseUnknownKey(context.Background(), dbsqlc.ReleaseUnknownKeyParams{
-		Scope: string(e.Ref.Scope), Key: e.Ref.Key.value, Subject: e.Subject, Generation: e.Generation, Attempt: e.Attempt,
+		TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.value, Subject: e.Subject, Generation: e.Generation, Attempt: e.Attempt,
 		Retention: k.terms.Retention, SettleWindow: k.terms.SettleWindow, PspMemory: k.terms.PSPMemory,
 		AskedAt: asked, ByOperator: byOperator, Actor: n.Actor, Reason: n.Reason,
 	})
@@ -56,7 +56,7 @@ func (k *Keys) QueueReleaseUnknown(b *pgx.Batch, e Execution, asked time.Time, b
 func (k *Keys) QueuePostpone(b *pgx.Batch, e Execution, due time.Time, after time.Duration, failures int32, n Note, out *Passage) {
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).PostponeKey(context.Background(), dbsqlc.PostponeKeyParams{
-		Scope: string(e.Ref.Scope), Key: e.Ref.Key.value, Generation: e.Generation, Attempt: e.Attempt,
+		TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.value, Generation: e.Generation, Attempt: e.Attempt,
 		SeenDue: due, After: after, LookupFailures: failures, Actor: n.Actor, Reason: n.Reason,
 	})
 	passage(q, out)
@@ -65,14 +65,14 @@ func (k *Keys) QueuePostpone(b *pgx.Batch, e Execution, due time.Time, after tim
 // QueueNote queues a line of the timeline that goes with no transition.
 func (k *Keys) QueueNote(b *pgx.Batch, e Execution, n Note) {
 	_ = dbsqlc.New(postgres.On(b)).NoteEvent(context.Background(), dbsqlc.NoteEventParams{
-		Scope: string(e.Ref.Scope), Key: e.Ref.Key.value, Generation: e.Generation,
+		TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.value, Generation: e.Generation,
 		Actor: n.Actor, Reason: n.Reason, Evidence: n.Evidence,
 	})
 }
 
 // QueueHold queues a lock on the key, for what must not be overtaken by its release. It comes before whatever it protects.
 func (k *Keys) QueueHold(b *pgx.Batch, ref Ref) {
-	_ = dbsqlc.New(postgres.On(b)).HoldKey(context.Background(), dbsqlc.HoldKeyParams{Scope: string(ref.Scope), Key: ref.Key.value})
+	_ = dbsqlc.New(postgres.On(b)).HoldKey(context.Background(), dbsqlc.HoldKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value})
 }
 
 // passage records whether the statement queued last found the row that its guard asks for.

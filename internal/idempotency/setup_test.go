@@ -67,7 +67,7 @@ func refOf(t testing.TB, tenant, key string) Ref {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Ref{Scope: ScopeOf(tenant, "POST /payments"), Key: k}
+	return Ref{Tenant: tenant, Operation: "POST /payments", Key: k}
 }
 
 // asked is the fingerprint of a request that said this.

@@ -29,7 +29,7 @@ func (k *Keys) SweepTx(ctx context.Context, tx pgx.Tx, limit int32, visibility t
 	}
 	due := make([]Due, len(rows))
 	for i, r := range rows {
-		due[i] = Due{Ref: StoredRef(r.Scope, r.Key), Generation: r.Generation, Subject: r.Subject}
+		due[i] = Due{Ref: StoredRef(r.TenantID, r.Operation, r.Key), Generation: r.Generation, Subject: r.Subject}
 	}
 	return due, nil
 }
@@ -43,7 +43,7 @@ func (k *Keys) ClaimDueTx(ctx context.Context, tx pgx.Tx, limit int32, visibilit
 	}
 	due := make([]Due, len(rows))
 	for i, r := range rows {
-		due[i] = Due{Ref: StoredRef(r.Scope, r.Key), Generation: r.Generation, Subject: r.Subject}
+		due[i] = Due{Ref: StoredRef(r.TenantID, r.Operation, r.Key), Generation: r.Generation, Subject: r.Subject}
 	}
 	return due, nil
 }
@@ -82,7 +82,7 @@ func (k *Keys) QueueLook(b *pgx.Batch, ref Ref, out *Sight) {
 
 func (k *Keys) lookAt(ref Ref) dbsqlc.LookAtKeyParams {
 	return dbsqlc.LookAtKeyParams{
-		Scope: string(ref.Scope), Key: ref.Key.value, SettleWindow: k.terms.SettleWindow, PspMemory: k.terms.PSPMemory,
+		TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value, SettleWindow: k.terms.SettleWindow, PspMemory: k.terms.PSPMemory,
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // history reads where a letter's key stands, and how it came there. The timeline has all generations; the status is that of the
 // letter's own, and empty when the key stands for something else by now.
 func (d *Desk) history(ctx context.Context, letter deadletters.Letter) (idempotency.Status, []idempotency.Event, error) {
-	ref := idempotency.StoredRef(letter.About.Scope, letter.About.Key)
+	ref := idempotency.StoredRef(letter.About.Tenant, letter.About.Operation, letter.About.Key)
 	events, err := d.keys.Events(ctx, ref)
 	if err != nil {
 		return "", nil, err

@@ -37,7 +37,7 @@ func (o *office) lostRefund(fault string) deadletters.Letter {
 	if _, ok := answer.(payments.Pending); !ok || err != nil {
 		o.t.Fatalf("answer is %T %+v, %v", answer, answer, err)
 	}
-	about := deadletters.About{Tenant: "acme", Scope: "acme " + payments.RefundOperation, Key: clientKey, Generation: 1}
+	about := deadletters.About{Tenant: "acme", Operation: payments.RefundOperation, Key: clientKey, Generation: 1}
 	subject := scan[uuid.UUID](o, "SELECT id FROM refunds")
 	return o.put(deadletters.Letter{
 		ID: uuid.Must(uuid.NewV7()), Kind: deadletters.LookupsExhausted, Finding: about.KeyFinding(subject), About: &about,
@@ -48,7 +48,7 @@ func (o *office) lostRefund(fault string) deadletters.Letter {
 // about is a letter about the client's key.
 func (o *office) about(kind deadletters.Kind, evidence string) deadletters.Letter {
 	o.t.Helper()
-	about := deadletters.About{Tenant: "acme", Scope: scope, Key: clientKey, Generation: 1}
+	about := deadletters.About{Tenant: "acme", Operation: payments.CreateOperation, Key: clientKey, Generation: 1}
 	var subject uuid.UUID
 	if err := o.pool.QueryRow(o.t.Context(), "SELECT subject FROM idempotency_keys").Scan(&subject); err != nil {
 		o.t.Fatal(err)

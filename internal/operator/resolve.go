@@ -141,7 +141,8 @@ func holdTx(ctx context.Context, tx pgx.Tx, letter deadletters.Letter) error {
 		return nil
 	}
 	_, err := dbsqlc.New(tx).HoldKey(ctx, dbsqlc.HoldKeyParams{
-		Scope: letter.About.Scope, Key: letter.About.Key, Generation: letter.About.Generation, Subject: letter.Subject,
+		TenantID: letter.About.Tenant, Operation: letter.About.Operation, Key: letter.About.Key,
+		Generation: letter.About.Generation, Subject: letter.Subject,
 	})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("lock key: %w", err)

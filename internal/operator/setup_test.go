@@ -30,7 +30,6 @@ const (
 	patience  = time.Minute
 	pspSecret = "test-psp-secret"
 	clientKey = "order-0000000042"
-	scope     = "acme POST /payments"
 )
 
 // office is a desk with everything behind it, on a database and a PSP of the test's own.

@@ -67,7 +67,7 @@ func (e Entry) body() letterBody {
 		OpenedAt: stamp(l.Opened), AgeSeconds: int64(l.Age / time.Second), Version: l.Version,
 	}
 	if a := l.About; a != nil {
-		b.Tenant, b.Operation, b.Key, b.Generation = a.Tenant, idempotency.Scope(a.Scope).Operation(), a.Key, a.Generation
+		b.Tenant, b.Operation, b.Key, b.Generation = a.Tenant, a.Operation, a.Key, a.Generation
 	}
 	if m := e.Movement; m != nil && m.Object == refundObject {
 		b.RefundID = m.ID

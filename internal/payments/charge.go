@@ -43,10 +43,10 @@ func (c *charge) queueBegin(b *pgx.Batch, claim idempotency.Claim) {
 	c.payment = nil
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).BeginPayment(context.Background(), dbsqlc.BeginPaymentParams{
-		ID: claim.Subject, TenantID: c.merchant.Tenant, IdempotencyKey: claim.Ref.Key.String(),
+		ID: claim.Subject, TenantID: claim.Ref.Tenant, Operation: string(claim.Ref.Operation), IdempotencyKey: claim.Ref.Key.String(),
 		CustomerID: c.wanted.CustomerID, AmountMinor: int64(c.wanted.AmountCents), Currency: string(c.wanted.Currency),
 		PaymentMethod: c.wanted.PaymentMethod, Description: nullable(c.wanted.Description), Metadata: c.metadata,
-		Scope: string(claim.Ref.Scope), LeaseID: claim.LeaseID,
+		LeaseID: claim.LeaseID,
 	})
 	postgres.One(q, c.keep)
 }
@@ -55,7 +55,7 @@ func (c *charge) queueResume(b *pgx.Batch, claim idempotency.Claim, subject uuid
 	c.payment = nil
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).ResumePayment(context.Background(), dbsqlc.ResumePaymentParams{
-		ID: subject, Scope: string(claim.Ref.Scope), Key: claim.Ref.Key.String(), LeaseID: claim.LeaseID,
+		ID: subject, TenantID: claim.Ref.Tenant, Operation: string(claim.Ref.Operation), Key: claim.Ref.Key.String(), LeaseID: claim.LeaseID,
 	})
 	postgres.One(q, c.keep)
 }
@@ -132,7 +132,7 @@ func (c *charge) queueSettle(b *pgx.Batch, e idempotency.Execution, v verdict, t
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).SettlePayment(context.Background(), dbsqlc.SettlePaymentParams{
 		ID: e.Subject, Status: string(v.status), PspChargeID: nullable(v.pspID), DeclineCode: nullable(v.code),
-		Scope: string(e.Ref.Scope), Key: e.Ref.Key.String(),
+		TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.String(),
 		Generation: e.Generation, Attempt: e.Attempt, KeyStatus: string(to),
 	})
 	postgres.Affected(q, func(n int64) error {

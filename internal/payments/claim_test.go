@@ -26,8 +26,8 @@ func (s *shop) reserveOnce(c idempotency.Claim, m movement) idempotency.Lease {
 	return won.Lease
 }
 
-func (s *shop) claim(operation string, k Keyed) idempotency.Claim {
-	ref := idempotency.Ref{Scope: idempotency.ScopeOf(k.Merchant.Tenant, operation), Key: k.Key}
+func (s *shop) claim(operation idempotency.Operation, k Keyed) idempotency.Claim {
+	ref := idempotency.Ref{Tenant: k.Merchant.Tenant, Operation: operation, Key: k.Key}
 	return s.keys.NewClaim(ref, idempotency.Fingerprint{1}, uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()))
 }
 
@@ -85,19 +85,21 @@ func TestRefundIsWrittenOnlyForTheTenantsSucceededPayment(t *testing.T) {
 		s.mustSend(func(b *pgx.Batch) { m.queueBegin(b, c) })
 	}
 	right := m.payment.ID
-	var open uuid.UUID
-	err := s.pool.QueryRow(t.Context(), paymentRow(columns{"id": "gen_random_uuid()", "status": "'processing'", "psp_charge_id": "NULL"})+" RETURNING id").Scan(&open)
-	if err != nil {
-		t.Fatal(err)
+	for _, wrong := range []columns{
+		{"id": "gen_random_uuid()", "status": "'processing'", "psp_charge_id": "NULL"},
+		{"id": "gen_random_uuid()", "tenant_id": "'globex'", "psp_charge_id": "'ch_of_globex'"},
+	} {
+		var id uuid.UUID
+		if err := s.pool.QueryRow(t.Context(), paymentRow(wrong)+" RETURNING id").Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		m.payment.ID = PaymentID(id)
+		begin()
 	}
-	m.payment.ID = PaymentID(open)
-	begin()
-	m.payment.ID, m.merchant.Tenant = right, "globex"
-	begin()
 	if n := s.count("SELECT count(*) FROM refunds"); n != 0 {
 		t.Fatalf("%d refunds were written", n)
 	}
-	m.merchant.Tenant = "acme"
+	m.payment.ID = right
 	begin()
 	if n := s.count("SELECT count(*) FROM refunds"); n != 1 {
 		t.Fatal("the refund was not written")

@@ -81,7 +81,7 @@ func TestLetterHoldsTheRecordAndNamesTheKey(t *testing.T) {
 	g := s.charging("order-0000000001").lost().windowPasses()
 	before := s.everything()
 	is[Lettered](t, s.settle(SourceScan, otherAmount.record(g)))
-	if n := s.count(`SELECT count(*) FROM dead_letters WHERE tenant_id = 'acme' AND scope = 'acme POST /payments'
+	if n := s.count(`SELECT count(*) FROM dead_letters WHERE tenant_id = 'acme' AND tenant_id = 'acme' AND operation = 'POST /payments'
 		AND key = 'order-0000000001' AND generation = 1 AND subject = $1 AND reason LIKE '%another amount%'
 		AND evidence ->> 'source' = 'scan' AND evidence #>> '{record,amountCents}' = '12001' AND evidence #>> '{record,id}' = $2`,
 		g.lease.Subject(), g.record.ID); n != 1 {
@@ -134,7 +134,7 @@ func TestRecordUnderAnotherTenantsAccountTellsTheTenantNothing(t *testing.T) {
 		}
 	}
 	s.wantLetters("other_account record globex " + r.ID)
-	if n := s.count("SELECT num_nonnulls(tenant_id, scope, key, generation, subject) FROM dead_letters"); n != 0 {
+	if n := s.count("SELECT num_nonnulls(tenant_id, operation, key, generation, subject) FROM dead_letters"); n != 0 {
 		t.Fatalf("the letter names %d members of the key", n)
 	}
 	is[Settled](t, s.settle(SourceWebhook, g.record))
@@ -165,7 +165,7 @@ func TestRecordOfNothingOfOursIsALetterWithoutAKey(t *testing.T) {
 		want = append(want, "unknown_movement record "+r.Account+" "+id)
 	}
 	s.wantLetters(want...)
-	if n := s.count("SELECT count(*) FROM dead_letters WHERE num_nonnulls(tenant_id, scope, key, generation, subject) > 0"); n != 0 {
+	if n := s.count("SELECT count(*) FROM dead_letters WHERE num_nonnulls(tenant_id, operation, key, generation, subject) > 0"); n != 0 {
 		t.Errorf("%d letters name a key", n)
 	}
 	g.wantTimeline("owner in_progress>unknown")

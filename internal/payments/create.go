@@ -12,7 +12,7 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// The operations that a key can stand for. They are part of the scope.
+// The operations that a key can be for.
 const (
 	CreateOperation = "POST /payments"
 	RefundOperation = "POST /payments/{id}/refunds"
@@ -159,7 +159,7 @@ func (s *Service) Create(ctx context.Context, k Keyed, r CreateRequest) (Answer,
 	if err != nil {
 		return nil, fmt.Errorf("make payment id: %w", err)
 	}
-	ref := idempotency.Ref{Scope: idempotency.ScopeOf(k.Merchant.Tenant, CreateOperation), Key: k.Key}
+	ref := idempotency.Ref{Tenant: k.Merchant.Tenant, Operation: CreateOperation, Key: k.Key}
 	m, err := s.newCharge(k.Merchant, r)
 	if err != nil {
 		return nil, err

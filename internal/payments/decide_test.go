@@ -16,7 +16,7 @@ import (
 func (g *stage) about(generation int32) deadletters.Letter {
 	subject := g.lease.Subject()
 	return deadletters.Letter{Subject: &subject, About: &deadletters.About{
-		Tenant: "acme", Scope: string(g.claim.Ref.Scope), Key: g.key.Key.String(), Generation: generation,
+		Tenant: g.claim.Ref.Tenant, Operation: string(g.claim.Ref.Operation), Key: g.key.Key.String(), Generation: generation,
 	}}
 }
 

@@ -86,12 +86,13 @@ func (s *shop) withStatus(table string, status Status) int {
 // otherClaims are what a claim may have wrong: whose lease it is, what for, and of which key.
 func otherClaims(t *testing.T, right idempotency.Claim) map[string]idempotency.Claim {
 	t.Helper()
-	lease, subject, scope, key := right, right, right, right
+	lease, subject, tenant, operation, key := right, right, right, right, right
 	lease.LeaseID = uuid.New()
 	subject.Subject = uuid.New()
-	scope.Ref.Scope = idempotency.ScopeOf("globex", CreateOperation)
+	tenant.Ref.Tenant = "globex"
+	operation.Ref.Operation = "POST /elsewhere"
 	key.Ref.Key = keyed(t, "order-0000000043").Key
-	return map[string]idempotency.Claim{"lease": lease, "subject": subject, "scope": scope, "key": key}
+	return map[string]idempotency.Claim{"lease": lease, "subject": subject, "tenant": tenant, "operation": operation, "key": key}
 }
 
 func TestMovementBeginsOnlyBehindItsReservation(t *testing.T) {

@@ -143,7 +143,7 @@ func (s *Service) executionOfKey(ctx context.Context, r gateway.Record) (idempot
 	case err != nil:
 		return idempotency.Execution{}, fmt.Errorf("find tenant of account: %w", err)
 	}
-	row, err := s.keys.Find(ctx, idempotency.Ref{Scope: idempotency.ScopeOf(tenant, operationOf(r.Object)), Key: key})
+	row, err := s.keys.Find(ctx, idempotency.Ref{Tenant: tenant, Operation: operationOf(r.Object), Key: key})
 	switch {
 	case errors.Is(err, idempotency.ErrNoKey), err == nil && row.Generation != generation:
 		return idempotency.Execution{}, errNotOurs
@@ -190,15 +190,15 @@ func standsFor(due idempotency.Due, sight idempotency.Sight, m movement) error {
 }
 
 // execution names a movement's generation of its key. Which attempt it is, the key's row says.
-func execution(tenant, operation, key string, subject uuid.UUID, generation int32) idempotency.Execution {
+func execution(tenant string, operation idempotency.Operation, key string, subject uuid.UUID, generation int32) idempotency.Execution {
 	return idempotency.Execution{
-		Ref:     idempotency.StoredRef(string(idempotency.ScopeOf(tenant, operation)), key),
+		Ref:     idempotency.StoredRef(tenant, string(operation), key),
 		Subject: subject, Generation: generation,
 	}
 }
 
 // operationOf is what a key is for that moves this kind of object.
-func operationOf(o gateway.Object) string {
+func operationOf(o gateway.Object) idempotency.Operation {
 	if o == gateway.RefundObject {
 		return RefundOperation
 	}

@@ -30,7 +30,7 @@ func asksAgain() Patience {
 // own is the execution of the movement that all evidence here is about.
 func own() idempotency.Execution {
 	return idempotency.Execution{
-		Ref:     idempotency.StoredRef("acme POST /payments", "order-0000000001"),
+		Ref:     idempotency.StoredRef("acme", "POST /payments", "order-0000000001"),
 		Subject: ownSubject, Generation: 1, Attempt: 2,
 	}
 }

@@ -17,7 +17,7 @@ func FuzzIDInEvidence(f *testing.F) {
 	f.Add([]byte(`{"record":{"id":"ch_2","status":"declined"},"id":7}`))
 	f.Fuzz(func(t *testing.T, evidence []byte) {
 		letter := deadletters.Letter{
-			Evidence: evidence, About: &deadletters.About{Tenant: "acme", Scope: "acme POST /payments", Key: "order-0000000042", Generation: 1},
+			Evidence: evidence, About: &deadletters.About{Tenant: "acme", Operation: "POST /payments", Key: "order-0000000042", Generation: 1},
 		}
 		id := idIn(letter)
 		if id == "" {

@@ -76,5 +76,8 @@ func (s *Service) commit(ctx context.Context, ref idempotency.Ref, alone bool, q
 	return s.db.Send(ctx, b)
 }
 
-// lockOrder is the order in which those who share a transaction lock their keys.
-func lockOrder(ref idempotency.Ref) string { return string(ref.Scope) + " " + ref.Key.String() }
+// lockOrder is the order in which those who share a transaction lock their keys: tenant, operation, key. Neither a tenant's id nor a key has a space in
+// it, so no two keys have the same place.
+func lockOrder(ref idempotency.Ref) string {
+	return ref.Tenant + " " + string(ref.Operation) + " " + ref.Key.String()
+}

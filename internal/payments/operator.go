@@ -110,7 +110,7 @@ func (s *Service) gatherLetterTx(ctx context.Context, tx pgx.Tx, letter deadlett
 }
 
 func (s *Service) queueLetter(letter deadletters.Letter, sight *idempotency.Sight, m *movement) *pgx.Batch {
-	ref := idempotency.StoredRef(letter.About.Scope, letter.About.Key)
+	ref := idempotency.StoredRef(letter.About.Tenant, letter.About.Operation, letter.About.Key)
 	b := &pgx.Batch{}
 	s.keys.QueueLook(b, ref, sight)
 	s.queueMovementOf(b, ref, m)
@@ -120,7 +120,7 @@ func (s *Service) queueLetter(letter deadletters.Letter, sight *idempotency.Sigh
 // gatheredAbout is what was read for a dead letter. One of an early version of this program names no payment: it is about whatever has its generation of the key.
 func gatheredAbout(letter deadletters.Letter, sight idempotency.Sight, m movement) gathered {
 	if !letter.Concerns(sight.Execution.Generation, sight.Execution.Subject) || m == nil || m.subject() != sight.Execution.Subject {
-		own := idempotency.Execution{Ref: idempotency.StoredRef(letter.About.Scope, letter.About.Key), Generation: letter.About.Generation}
+		own := idempotency.Execution{Ref: idempotency.StoredRef(letter.About.Tenant, letter.About.Operation, letter.About.Key), Generation: letter.About.Generation}
 		if letter.Subject != nil {
 			own.Subject = *letter.Subject
 		}
@@ -205,15 +205,15 @@ var pspIDForm = regexp.MustCompile(`^[!-~]{1,255}$`)
 
 func (t traces) about(letter deadletters.Letter) bool {
 	a := letter.About
-	execution := idempotency.Execution{Ref: idempotency.StoredRef(a.Scope, a.Key), Generation: a.Generation}
+	execution := idempotency.Execution{Ref: idempotency.StoredRef(a.Tenant, a.Operation, a.Key), Generation: a.Generation}
 	ourKey := t.IdempotencyKey == "" || t.IdempotencyKey == execution.PassThroughKey()
-	ourReference := t.Reference == "" || letter.Subject == nil || t.Reference == referenceOf(execution.Ref.Scope, *letter.Subject)
+	ourReference := t.Reference == "" || letter.Subject == nil || t.Reference == referenceOf(execution.Ref.Operation, *letter.Subject)
 	return pspIDForm.MatchString(t.ID) && t.Status != string(Refused) && ourKey && ourReference
 }
 
 // referenceOf is our id of a movement, as the PSP is told it.
-func referenceOf(scope idempotency.Scope, subject uuid.UUID) string {
-	if scope.Operation() == RefundOperation {
+func referenceOf(operation idempotency.Operation, subject uuid.UUID) string {
+	if operation == RefundOperation {
 		return RefundID(subject).String()
 	}
 	return PaymentID(subject).String()

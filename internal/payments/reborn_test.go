@@ -14,7 +14,7 @@ import (
 
 // contradicts names the letter of a record that contradicts what the stage's key stands for.
 func contradicts(g *stage, id string) string {
-	return "psp_contradicts_request key " + string(g.claim.Ref.Scope) + " " + g.key.Key.String() + " 1 " + g.lease.Subject().String() + " record " + id
+	return "psp_contradicts_request key " + lockOrder(g.claim.Ref) + " 1 " + g.lease.Subject().String() + " record " + id
 }
 
 // twin is another payment or refund under the same key and the same generation: the key was deleted and used again before there were tombstones.

@@ -42,7 +42,7 @@ func (s *Service) Refund(ctx context.Context, k Keyed, id PaymentID, r RefundReq
 	if err != nil {
 		return nil, fmt.Errorf("fingerprint request: %w", err)
 	}
-	ref := idempotency.Ref{Scope: idempotency.ScopeOf(k.Merchant.Tenant, RefundOperation), Key: k.Key}
+	ref := idempotency.Ref{Tenant: k.Merchant.Tenant, Operation: RefundOperation, Key: k.Key}
 	// Succeeded is final, and so is the id, so this cannot stand between a completed refund and its replay. A payment for which an
 	// operator has vouched has no charge at the PSP that could be named to it.
 	if p.Status != Success || strings.HasPrefix(p.PSPChargeID, OperatorPSPID) {
@@ -94,9 +94,8 @@ func (g *giveback) queueBegin(b *pgx.Batch, claim idempotency.Claim) {
 	}
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).BeginRefund(context.Background(), dbsqlc.BeginRefundParams{
-		ID: claim.Subject, PaymentID: uuid.UUID(g.payment.ID), TenantID: g.merchant.Tenant,
-		IdempotencyKey: claim.Ref.Key.String(), AmountMinor: amount, Reason: nullable(g.wanted.Reason),
-		Scope: string(claim.Ref.Scope), LeaseID: claim.LeaseID,
+		ID: claim.Subject, PaymentID: uuid.UUID(g.payment.ID), TenantID: claim.Ref.Tenant, Operation: string(claim.Ref.Operation),
+		IdempotencyKey: claim.Ref.Key.String(), AmountMinor: amount, Reason: nullable(g.wanted.Reason), LeaseID: claim.LeaseID,
 	})
 	postgres.One(q, g.keep)
 	g.queueTally(b)
@@ -107,7 +106,7 @@ func (g *giveback) queueResume(b *pgx.Batch, claim idempotency.Claim, subject uu
 	g.queueLock(b, claim.Ref, claim.LeaseID)
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).ResumeRefund(context.Background(), dbsqlc.ResumeRefundParams{
-		ID: subject, Scope: string(claim.Ref.Scope), Key: claim.Ref.Key.String(), LeaseID: claim.LeaseID,
+		ID: subject, TenantID: claim.Ref.Tenant, Operation: string(claim.Ref.Operation), Key: claim.Ref.Key.String(), LeaseID: claim.LeaseID,
 	})
 	postgres.One(q, g.keep)
 	g.queueTally(b)
@@ -115,8 +114,8 @@ func (g *giveback) queueResume(b *pgx.Batch, claim idempotency.Claim, subject uu
 
 func (g *giveback) queueLock(b *pgx.Batch, ref idempotency.Ref, leaseID uuid.UUID) {
 	_ = dbsqlc.New(postgres.On(b)).LockPayment(context.Background(), dbsqlc.LockPaymentParams{
-		ID: uuid.UUID(g.payment.ID), TenantID: g.merchant.Tenant,
-		Scope: string(ref.Scope), Key: ref.Key.String(), LeaseID: leaseID,
+		ID: uuid.UUID(g.payment.ID), TenantID: ref.Tenant,
+		Operation: string(ref.Operation), Key: ref.Key.String(), LeaseID: leaseID,
 	})
 }
 
@@ -201,7 +200,7 @@ func (g *giveback) queueSettle(b *pgx.Batch, e idempotency.Execution, v verdict,
 	q := postgres.On(b)
 	_, _ = dbsqlc.New(q).SettleRefund(context.Background(), dbsqlc.SettleRefundParams{
 		ID: e.Subject, Status: string(v.status), PspRefundID: nullable(v.pspID), DeclineCode: nullable(v.code),
-		Scope: string(e.Ref.Scope), Key: e.Ref.Key.String(),
+		TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.String(),
 		Generation: e.Generation, Attempt: e.Attempt, KeyStatus: string(to),
 	})
 	postgres.Affected(q, func(n int64) error {

@@ -21,9 +21,9 @@ func patient() Patience {
 }
 
 // resolve asks the PSP for a key of generation 1, once.
-func (s *shop) resolve(operation, key string) Resolution {
+func (s *shop) resolve(operation idempotency.Operation, key string) Resolution {
 	s.t.Helper()
-	ref := idempotency.Ref{Scope: idempotency.ScopeOf("acme", operation), Key: keyed(s.t, key).Key}
+	ref := idempotency.Ref{Tenant: "acme", Operation: operation, Key: keyed(s.t, key).Key}
 	resolution, err := NewResolver(s.service, patient()).Resolve(s.t.Context(), idempotency.Due{Ref: ref, Generation: 1})
 	if err != nil {
 		s.t.Fatal(err)
@@ -31,7 +31,7 @@ func (s *shop) resolve(operation, key string) Resolution {
 	return resolution
 }
 
-func (s *shop) wantResolution(want Resolution, operation, key string) {
+func (s *shop) wantResolution(want Resolution, operation idempotency.Operation, key string) {
 	s.t.Helper()
 	if got := s.resolve(operation, key); got != want {
 		s.t.Fatalf("resolved to %q, want %q", got, want)
@@ -41,7 +41,7 @@ func (s *shop) wantResolution(want Resolution, operation, key string) {
 // resolves asks for the stage's key.
 func (g *stage) resolves(want Resolution) {
 	g.t.Helper()
-	g.wantResolution(want, g.claim.Ref.Scope.Operation(), g.key.Key.String())
+	g.wantResolution(want, g.claim.Ref.Operation, g.key.Key.String())
 }
 
 // wantWait compares the time to the next lookup, as it was when the latest line of the timeline was written.
@@ -49,7 +49,7 @@ func (g *stage) wantWait(want time.Duration) {
 	g.t.Helper()
 	var seconds float64
 	err := g.pool.QueryRow(g.t.Context(), `SELECT extract(epoch FROM k.reconcile_after - e.at)
-		FROM idempotency_keys AS k JOIN idempotency_key_events AS e USING (scope, key)
+		FROM idempotency_keys AS k JOIN idempotency_key_events AS e USING (tenant_id, operation, key)
 		WHERE k.key = $1 ORDER BY e.id DESC LIMIT 1`, g.key.Key.String()).Scan(&seconds)
 	if err != nil {
 		g.t.Fatal(err)

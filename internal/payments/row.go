@@ -28,7 +28,7 @@ type foundRefund struct {
 // queueMovement queues the reading of an execution's movement. It leaves *out nil when there is none.
 func (s *Service) queueMovement(b *pgx.Batch, own idempotency.Execution, out *movement) {
 	q := postgres.On(b)
-	if own.Ref.Scope.Operation() == RefundOperation {
+	if own.Ref.Operation == RefundOperation {
 		_, _ = dbsqlc.New(q).FindRefund(context.Background(), own.Subject)
 		s.keepRefund(q, out)
 		return
@@ -40,12 +40,12 @@ func (s *Service) queueMovement(b *pgx.Batch, own idempotency.Execution, out *mo
 // queueMovementOf queues the reading of the movement that a key stands for now. It leaves *out nil when there is none.
 func (s *Service) queueMovementOf(b *pgx.Batch, ref idempotency.Ref, out *movement) {
 	q := postgres.On(b)
-	if ref.Scope.Operation() == RefundOperation {
-		_, _ = dbsqlc.New(q).RefundOfKey(context.Background(), dbsqlc.RefundOfKeyParams{Scope: string(ref.Scope), Key: ref.Key.String()})
+	if ref.Operation == RefundOperation {
+		_, _ = dbsqlc.New(q).RefundOfKey(context.Background(), dbsqlc.RefundOfKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String()})
 		s.keepRefund(q, out)
 		return
 	}
-	_, _ = dbsqlc.New(q).PaymentOfKey(context.Background(), dbsqlc.PaymentOfKeyParams{Scope: string(ref.Scope), Key: ref.Key.String()})
+	_, _ = dbsqlc.New(q).PaymentOfKey(context.Background(), dbsqlc.PaymentOfKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String()})
 	s.keepPayment(q, out)
 }
 

@@ -57,9 +57,9 @@ func refundInPart(ctx context.Context, s *shop, id PaymentID) (Answer, error) {
 	return s.service.Refund(ctx, keyed(s.t, "refund-000000042"), id, RefundRequest{AmountCents: 4500, Reason: "caf\u00e9 <b>"})
 }
 
-func (s *shop) stored(operation, key string) idempotency.Response {
+func (s *shop) stored(operation idempotency.Operation, key string) idempotency.Response {
 	s.t.Helper()
-	row, err := s.keys.Find(s.t.Context(), idempotency.Ref{Scope: idempotency.ScopeOf("acme", operation), Key: keyed(s.t, key).Key})
+	row, err := s.keys.Find(s.t.Context(), idempotency.Ref{Tenant: "acme", Operation: operation, Key: keyed(s.t, key).Key})
 	if err != nil || row.Response == nil {
 		s.t.Fatalf("no response is stored: %v", err)
 	}
@@ -112,7 +112,7 @@ func TestEvidenceStoresTheBytesOfTheLiveAnswer(t *testing.T) {
 }
 
 // wantTwin brings the verdict as evidence to the shop that has lost it, and compares what is stored there with the live shop's.
-func (s *shop) wantTwin(live *shop, operation, key string, answered idempotency.Response, name string, asked gateway.Record) {
+func (s *shop) wantTwin(live *shop, operation idempotency.Operation, key string, answered idempotency.Response, name string, asked gateway.Record) {
 	s.t.Helper()
 	record := as("psp_1", asked)
 	record.Status = "succeeded"
@@ -136,9 +136,9 @@ func (s *shop) wantTwin(live *shop, operation, key string, answered idempotency.
 }
 
 // resource is the payment, or the refund, that a shop has last made.
-func (s *shop) resource(operation string) Resource {
+func (s *shop) resource(operation idempotency.Operation) Resource {
 	s.t.Helper()
-	table := map[string]string{CreateOperation: "payments", RefundOperation: "refunds"}[operation]
+	table := map[idempotency.Operation]string{CreateOperation: "payments", RefundOperation: "refunds"}[operation]
 	var id uuid.UUID
 	if err := s.pool.QueryRow(s.t.Context(), "SELECT id FROM "+table+" ORDER BY id DESC LIMIT 1").Scan(&id); err != nil {
 		s.t.Fatal(err)

@@ -243,7 +243,7 @@ func exhausted(failures int32, reason string) string {
 // about names the key of the movement as a dead letter does.
 func (s Seen) about() deadletters.About {
 	return deadletters.About{
-		Tenant: s.Tenant, Scope: string(s.Own.Ref.Scope), Key: s.Own.Ref.Key.String(), Generation: s.Own.Generation,
+		Tenant: s.Tenant, Operation: string(s.Own.Ref.Operation), Key: s.Own.Ref.Key.String(), Generation: s.Own.Generation,
 	}
 }
 

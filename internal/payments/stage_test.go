@@ -40,7 +40,7 @@ func (s *shop) refunding(key string, p Payment, part AmountMinor) *stage {
 		&giveback{service: s.service, merchant: k.Merchant, payment: p, wanted: asked})
 }
 
-func (s *shop) enter(k Keyed, operation, path string, asked any, m movement) *stage {
+func (s *shop) enter(k Keyed, operation idempotency.Operation, path string, asked any, m movement) *stage {
 	s.t.Helper()
 	f, err := idempotency.FingerprintOf(http.MethodPost, path, asked)
 	if err != nil {

@@ -19,10 +19,10 @@ const lookInterval = 200 * time.Millisecond
 // To ask is a reservation, so it is not repeated in vain. An end in this process is heard of at once, and one in another process, or the end of the
 // lease of a process that is gone, at the next look.
 func (s *Service) WaitFor(
-	ctx context.Context, tenant, operation string, key idempotency.Key, limit time.Duration,
+	ctx context.Context, tenant string, operation idempotency.Operation, key idempotency.Key, limit time.Duration,
 	ask func() (Answer, error),
 ) (Answer, error) {
-	ref := idempotency.Ref{Scope: idempotency.ScopeOf(tenant, operation), Key: key}
+	ref := idempotency.Ref{Tenant: tenant, Operation: operation, Key: key}
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	for {

@@ -51,7 +51,7 @@ func over(ended <-chan struct{}) bool {
 func TestOneLookIsForAllWhoWaitAndThereIsNoneForNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		one, two := idempotency.StoredRef("acme POST /payments", "order-0000000001"), idempotency.StoredRef("acme POST /payments", "order-0000000002")
+		one, two := idempotency.StoredRef("acme", "POST /payments", "order-0000000001"), idempotency.StoredRef("acme", "POST /payments", "order-0000000002")
 		b := &board{}
 		b.becomes(nil, one, two)
 		w := newWaits(b.look)

@@ -25,8 +25,8 @@ var forbidden = []string{
 	// What has happened has happened as it was written, and then.
 	"UPDATE idempotency_key_events SET at = at", "UPDATE idempotency_key_events SET reason = reason", "UPDATE idempotency_key_events SET actor = actor",
 	"UPDATE operator_actions SET at = at", "UPDATE operator_actions SET actor = actor", "UPDATE operator_actions SET outcome = outcome",
-	`INSERT INTO idempotency_key_events (at, scope, key, generation, attempt, actor, from_status, to_status, reason)
-		VALUES ('2020-01-01', 's', 'k', 1, 1, 'owner', 'unknown', 'completed', 'r')`,
+	`INSERT INTO idempotency_key_events (at, tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+		VALUES ('2020-01-01', 'acme', 'o', 'k', 1, 1, 'owner', 'unknown', 'completed', 'r')`,
 	`INSERT INTO operator_actions (at, letter_id, letter_version, actor, action, reason, outcome)
 		VALUES ('2020-01-01', gen_random_uuid(), 1, 'a', 'dismiss', 'r', 'done')`,
 	"UPDATE dead_letters SET evidence = '{}'", "UPDATE dead_letters SET kind = kind", "UPDATE dead_letters SET opened_at = opened_at",
@@ -37,9 +37,10 @@ var forbidden = []string{
 	"UPDATE payments SET created_at = created_at", "UPDATE refunds SET amount_minor = amount_minor", "UPDATE refunds SET payment_id = payment_id",
 	`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status, psp_charge_id)
 		VALUES (gen_random_uuid(), 'acme', 'k', 1, 'c', 1, 'USD', 'pm_ok', 'succeeded', 'ch_1')`,
-	"UPDATE idempotency_keys SET scope = scope", "UPDATE idempotency_keys SET key = key", "UPDATE idempotency_keys SET created_at = created_at",
+	"UPDATE idempotency_keys SET tenant_id = tenant_id", "UPDATE idempotency_keys SET operation = operation", "UPDATE idempotency_keys SET key = key",
+	"UPDATE idempotency_keys SET created_at = created_at",
 	// Without its tombstone, a deleted key would begin with a generation that it has had.
-	"INSERT INTO idempotency_key_tombstones (scope, key, generation) VALUES ('acme POST /payments', 'k', 7)",
+	"INSERT INTO idempotency_key_tombstones (tenant_id, operation, key, generation) VALUES ('acme', 'POST /payments', 'k', 7)",
 	"UPDATE idempotency_key_tombstones SET generation = 1", "DELETE FROM idempotency_key_tombstones",
 	// Who may call us is a person's decision.
 	"INSERT INTO tenants (id, psp_account) VALUES ('evil', 'evil')", "UPDATE tenants SET psp_account = 'evil'", "UPDATE tenants SET requests_per_second = 1",
@@ -74,8 +75,8 @@ var (
 		"INSERT INTO webhook_events (id, received_at, sent_at, body) VALUES ('e', '2020-01-01', now(), '')",
 	}
 	forbiddenToReconciler = []string{
-		`INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, expires_at)
-			VALUES ('acme POST /payments', 'k', 'in_progress', sha256('x'), 1, 1, gen_random_uuid(), gen_random_uuid(), now(), now(), now(), now())`,
+		`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, expires_at)
+			VALUES ('acme', 'POST /payments', 'k', 'in_progress', sha256('x'), 1, 1, gen_random_uuid(), gen_random_uuid(), now(), now(), now(), now())`,
 		"UPDATE idempotency_keys SET attempt = attempt", "UPDATE idempotency_keys SET lease_id = lease_id", "UPDATE idempotency_keys SET generation = generation",
 		"UPDATE idempotency_keys SET fingerprint = fingerprint", "UPDATE idempotency_keys SET subject = subject", "UPDATE idempotency_keys SET reserved_at = reserved_at",
 		`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status)
@@ -150,11 +151,11 @@ func TestTemporaryTableDoesNotBlindAGuard(t *testing.T) {
 	url := pgtest.NewURL(t)
 	super := login(t, url, "payonce")
 	for _, sql := range []string{
-		`INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, expires_at)
-			VALUES ('acme POST /payments', 'k', 'in_progress', sha256('x'), 1, 1, gen_random_uuid(), gen_random_uuid(), now(), now(), now(), now())`,
+		`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, expires_at)
+			VALUES ('acme', 'POST /payments', 'k', 'in_progress', sha256('x'), 1, 1, gen_random_uuid(), gen_random_uuid(), now(), now(), now(), now())`,
 		"UPDATE idempotency_keys SET status = 'unknown', locked_until = NULL, unknown_since = now(), reconcile_after = now()",
-		`INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, reason, evidence)
-			VALUES (gen_random_uuid(), 'budget', 'f', 'acme', 'acme POST /payments', 'k', 1, 'r', '{}')`,
+		`INSERT INTO dead_letters (id, kind, finding, tenant_id, operation, key, generation, reason, evidence)
+			VALUES (gen_random_uuid(), 'budget', 'f', 'acme', 'POST /payments', 'k', 1, 'r', '{}')`,
 	} {
 		if _, err := super.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -175,7 +176,7 @@ func TestTemporaryTableDoesNotBlindAGuard(t *testing.T) {
 func TestTriggerOfTheOwnerServesNoOtherTable(t *testing.T) {
 	t.Parallel()
 	conn := login(t, pgtest.NewURL(t), postgres.Reconciler)
-	if _, err := conn.Exec(t.Context(), "CREATE TEMP TABLE mine (scope text, key text, generation integer)"); err != nil {
+	if _, err := conn.Exec(t.Context(), "CREATE TEMP TABLE mine (tenant_id text, operation text, key text, generation integer)"); err != nil {
 		t.Fatal(err)
 	}
 	_, err := conn.Exec(t.Context(), `CREATE TRIGGER mine AFTER DELETE ON mine REFERENCING OLD TABLE AS deleted

@@ -26,7 +26,8 @@ type claimArgs struct{}
 
 // resolveArgs asks for one key. The trigger discarded_jobs_become_letters reads these names in a job that was given up.
 type resolveArgs struct {
-	Scope      string `json:"scope" river:"unique"`
+	Tenant     string `json:"tenant" river:"unique"`
+	Operation  string `json:"operation" river:"unique"`
 	Key        string `json:"key" river:"unique"`
 	Generation int32  `json:"generation" river:"unique"`
 	// Subject is the payment or refund that the key stood for. A job of an earlier version has none.

@@ -67,7 +67,7 @@ func (c *crew) wantJobs(kind string, want int) {
 // due enqueues the resolution of one key, as a claim does.
 func (c *crew) due() {
 	c.t.Helper()
-	due := []idempotency.Due{{Ref: idempotency.StoredRef("acme POST /payments", "order-0000000042"), Generation: 1}}
+	due := []idempotency.Due{{Ref: idempotency.StoredRef("acme", "POST /payments", "order-0000000042"), Generation: 1}}
 	c.inTx(func(ctx context.Context, tx pgx.Tx) error { return c.r.enqueueTx(ctx, tx, due) })
 }
 
@@ -168,7 +168,7 @@ func TestJobThatWasGivenUpRunsAgain(t *testing.T) {
 	c.exec("UPDATE river_job SET state = 'discarded', attempt = max_attempts, finalized_at = now()")
 	var id int64
 	err := c.pool.QueryRow(t.Context(), `SELECT (evidence ->> 'jobId')::bigint FROM dead_letters WHERE kind = 'job_discarded' AND tenant_id = 'acme'
-		AND scope = 'acme POST /payments' AND key = 'order-0000000042' AND generation = 1`).Scan(&id)
+		AND tenant_id = 'acme' AND operation = 'POST /payments' AND key = 'order-0000000042' AND generation = 1`).Scan(&id)
 	if err != nil {
 		t.Fatalf("find the letter of the job and its key: %v", err)
 	}

@@ -80,7 +80,7 @@ func (r *Reconciler) inBatches(ctx context.Context, take func(context.Context, p
 func (r *Reconciler) enqueueTx(ctx context.Context, tx pgx.Tx, due []idempotency.Due) error {
 	jobs := make([]river.InsertManyParams, len(due))
 	for i, d := range due {
-		jobs[i].Args = resolveArgs{Scope: string(d.Ref.Scope), Key: d.Ref.Key.String(), Generation: d.Generation, Subject: d.Subject}
+		jobs[i].Args = resolveArgs{Tenant: d.Ref.Tenant, Operation: string(d.Ref.Operation), Key: d.Ref.Key.String(), Generation: d.Generation, Subject: d.Subject}
 	}
 	// Not InsertManyFastTx: it would fail on a key whose last job is still in the queue, and with it the whole batch, each time.
 	for range maxRuns {
@@ -120,7 +120,7 @@ type resolve struct {
 
 func (w *resolve) Work(ctx context.Context, job *river.Job[resolveArgs]) error {
 	due := idempotency.Due{
-		Ref: idempotency.StoredRef(job.Args.Scope, job.Args.Key), Generation: job.Args.Generation, Subject: job.Args.Subject,
+		Ref: idempotency.StoredRef(job.Args.Tenant, job.Args.Operation, job.Args.Key), Generation: job.Args.Generation, Subject: job.Args.Subject,
 	}
 	resolution, err := w.r.resolver.Resolve(ctx, due)
 	if err != nil {

@@ -147,13 +147,13 @@ func (d *desk) write(m movement) movement {
 			m.id, m.tenant, key, m.amount, m.currency, m.status, psp, decline, m.created)
 	}
 	if m.finished != nil {
-		d.exec(`INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at,
-			reserved_at, locked_until, expires_at) VALUES ($1, $2, 'in_progress', sha256('x'), 1, 1, gen_random_uuid(), $3, $4, $4,
-			$4::timestamptz + interval '30 s', $4::timestamptz + interval '2 days')`,
-			m.tenant+" "+operation, key, m.id, m.created)
-		d.exec(`UPDATE idempotency_keys SET status = 'completed', locked_until = NULL, finished_at = $3, response_status = 201,
+		d.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at,
+			reserved_at, locked_until, expires_at) VALUES ($1, $2, $3, 'in_progress', sha256('x'), 1, 1, gen_random_uuid(), $4, $5, $5,
+			$5::timestamptz + interval '30 s', $5::timestamptz + interval '2 days')`,
+			m.tenant, operation, key, m.id, m.created)
+		d.exec(`UPDATE idempotency_keys SET status = 'completed', locked_until = NULL, finished_at = $4, response_status = 201,
 			response_content_type = '', response_location = '', response_schema_version = 1, response_body = ''
-			WHERE scope = $1 AND key = $2`, m.tenant+" "+operation, key, m.finished)
+			WHERE tenant_id = $1 AND operation = $2 AND key = $3`, m.tenant, operation, key, m.finished)
 	}
 	return m
 }

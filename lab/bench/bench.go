@@ -174,10 +174,10 @@ func (b *bench) stopAll() {
 // sampleOf reads back what the API has written.
 func sampleOf(ctx context.Context, d *rig.Database) (pgbench.Sample, error) {
 	var s pgbench.Sample
-	err := d.Admin.QueryRow(ctx, `SELECT k.scope, p.tenant_id, p.currency, p.customer_id, p.payment_method, p.amount_minor,
+	err := d.Admin.QueryRow(ctx, `SELECT k.operation, p.tenant_id, p.currency, p.customer_id, p.payment_method, p.amount_minor,
 			k.response_content_type, convert_from(k.response_body, 'UTF8'), k.response_schema_version
 		FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject WHERE k.status = 'completed' LIMIT 1`).
-		Scan(&s.Scope, &s.Tenant, &s.Currency, &s.CustomerID, &s.PaymentMethod, &s.AmountMinor, &s.ContentType, &s.Body, &s.SchemaVersion)
+		Scan(&s.Operation, &s.Tenant, &s.Currency, &s.CustomerID, &s.PaymentMethod, &s.AmountMinor, &s.ContentType, &s.Body, &s.SchemaVersion)
 	if err != nil {
 		return s, fmt.Errorf("read the sample payment: %w", err)
 	}

@@ -107,7 +107,7 @@ func (r *trial) facts(ctx context.Context, e invariants.Evidence) error {
 		{"edge", `SELECT 'none → in_progress', count(*) FROM idempotency_keys`},
 		{"edge", `SELECT 'expired → none by pruner', count(*) FROM lab.ended_keys WHERE ended_by = 'delete'`},
 		{"edge", `SELECT 'in_progress → completed by owner', count(*) FROM idempotency_keys AS k WHERE status = 'completed' AND NOT EXISTS (
-			SELECT FROM idempotency_key_events AS e WHERE (e.scope, e.key) = (k.scope, k.key) AND e.to_status = 'completed' AND e.from_status <> 'completed')`},
+			SELECT FROM idempotency_key_events AS e WHERE (e.tenant_id, e.operation, e.key) = (k.tenant_id, k.operation, k.key) AND e.to_status = 'completed' AND e.from_status <> 'completed')`},
 		{"letter", `SELECT kind, count(*) FROM dead_letters GROUP BY 1`},
 		{"letter open", `SELECT kind, count(*) FROM dead_letters WHERE status = 'open' GROUP BY 1`},
 		{"key", `SELECT status, count(*) FROM idempotency_keys GROUP BY 1`},

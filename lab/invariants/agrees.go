@@ -180,7 +180,7 @@ func (b *books) ruled(row *movementRow) bool {
 
 func (d difference) name() string {
 	if d.row != nil {
-		return d.row.scope() + " " + d.row.Key + " " + d.row.String()
+		return d.row.keyName().String() + " " + d.row.String()
 	}
 	return d.entry.name() + " " + d.entry.ID
 }

@@ -162,7 +162,7 @@ func (m *movementRow) differsFromAsked(o history.Operation) string {
 	want.set("key", o.Tenant+" "+o.Route+" "+o.Key)
 	want.set("reason", ask.Reason)
 	got := document{}
-	got.set("key", m.scope()+" "+m.Key)
+	got.set("key", m.keyName().String())
 	got.set("reason", m.Reason)
 	if m.PaymentID == nil {
 		if ask.PaymentMethod == "" {

@@ -22,7 +22,7 @@ func TestWrongBookIsFoundThoughAllElseAgrees(t *testing.T) {
 	restore := s.remember()
 	body := func(from, to string) string {
 		return fmt.Sprintf(`UPDATE idempotency_keys SET response_body = convert_to(regexp_replace(convert_from(response_body, 'UTF8'), '%s', '%s'), 'UTF8')
-			WHERE scope LIKE 'acme %%' AND key = $1`, from, to)
+			WHERE tenant_id = 'acme' AND key = $1`, from, to)
 	}
 	payment := func(set string) string {
 		return "UPDATE payments SET " + set + " WHERE tenant_id = 'acme' AND idempotency_key = $1"
@@ -148,7 +148,7 @@ func TestSecondSendOfAPaymentIsNotExplainedByARefund(t *testing.T) {
 	for _, v := range s.check() {
 		t.Errorf("the PSP has one of each: %v", v)
 	}
-	s.breach("UPDATE idempotency_keys SET attempt = 2 WHERE scope = 'acme POST /payments/{id}/refunds' AND key = $1", paidKey)
+	s.breach("UPDATE idempotency_keys SET attempt = 2 WHERE tenant_id = 'acme' AND operation = 'POST /payments/{id}/refunds' AND key = $1", paidKey)
 	s.charge("", paidKey, fmt.Sprintf(`{"amountCents":12000,"currency":"USD","paymentMethod":"pm_ok","reference":%q}`, s.reference(paidKey)))
 	s.finds("I6", "as a charge sent 2 times to the PSP, in 1 attempts")
 }

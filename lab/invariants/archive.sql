@@ -3,7 +3,7 @@
 CREATE SCHEMA lab;
 CREATE TABLE lab.ended_keys (LIKE public.idempotency_keys, ended_by text NOT NULL, transaction xid8 NOT NULL);
 CREATE TABLE lab.ended_events (LIKE public.idempotency_key_events, transaction xid8 NOT NULL);
-CREATE INDEX ON lab.ended_keys (scope, key);
+CREATE INDEX ON lab.ended_keys (tenant_id, operation, key);
 
 CREATE FUNCTION lab.keep_key() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
 BEGIN

@@ -31,12 +31,13 @@ type books struct {
 }
 
 // keyName names a key as its row does.
-type keyName struct{ scope, key string }
+type keyName struct{ tenant, operation, key string }
 
-func (n keyName) String() string { return n.scope + " " + n.key }
+func (n keyName) String() string { return n.tenant + " " + n.operation + " " + n.key }
 
 type keyRow struct {
-	Scope, Key          string
+	Tenant, Operation   string
+	Key                 string
 	Status              string
 	Attempt, Generation int32
 	Subject             uuid.UUID
@@ -52,7 +53,7 @@ type keyRow struct {
 	Held                bool // by an open dead letter
 }
 
-func (k *keyRow) name() keyName { return keyName{k.Scope, k.Key} }
+func (k *keyRow) name() keyName { return keyName{k.Tenant, k.Operation, k.Key} }
 
 // movementRow is a payment or a refund.
 type movementRow struct {
@@ -97,12 +98,8 @@ func (m *movementRow) pspID() string {
 	return m.PSPID
 }
 
-func (m *movementRow) scope() string {
-	if m.PaymentID != nil {
-		return m.Tenant + " " + payments.RefundOperation
-	}
-	return m.Tenant + " " + payments.CreateOperation
-}
+// keyName names the key that the movement was written under.
+func (m *movementRow) keyName() keyName { return keyName{m.Tenant, m.operation(), m.Key} }
 
 func (m *movementRow) String() string {
 	if m.PaymentID != nil {
@@ -118,16 +115,17 @@ type letterRow struct {
 	Status  string
 	Action  string
 
-	ID            uuid.UUID
-	Tenant, Scope string // "" of a letter about no key, as the three that follow
-	Key           string
-	Generation    int32
-	Reason        string
-	Evidence      []byte
-	Opened        time.Time
-	Version       int32
-	Resolved      *time.Time
-	Actor, Words  string // who resolved it, and why
+	ID           uuid.UUID
+	Tenant       string // "" of a letter about no key, as the three that follow
+	Operation    string
+	Key          string
+	Generation   int32
+	Reason       string
+	Evidence     []byte
+	Opened       time.Time
+	Version      int32
+	Resolved     *time.Time
+	Actor, Words string // who resolved it, and why
 }
 
 // deedRow is a line of the operators' audit trail.
@@ -139,7 +137,8 @@ type deedRow struct {
 }
 
 type eventRow struct {
-	Scope, Key          string
+	Tenant, Operation   string
+	Key                 string
 	Generation, Attempt int32
 	At                  time.Time
 	Actor               string
@@ -150,10 +149,10 @@ type eventRow struct {
 
 const (
 	readKeys = `
-SELECT k.scope, k.key, k.status, k.attempt, k.generation, k.subject,
+SELECT k.tenant_id, k.operation, k.key, k.status, k.attempt, k.generation, k.subject,
        k.response_status, k.response_content_type, k.response_location, k.response_body,
        k.fingerprint, k.created_at, k.reserved_at, k.locked_until, k.finished_at, k.expires_at,
-       EXISTS (SELECT FROM dead_letters AS d WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation
+       EXISTS (SELECT FROM dead_letters AS d WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation
                AND d.status = 'open' AND d.kind <> 'job_discarded') AS held
 FROM idempotency_keys AS k`
 	readMovements = `
@@ -164,21 +163,22 @@ UNION ALL
 SELECT id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status,
        coalesce(psp_refund_id, ''), coalesce(decline_code, ''), 0, 0, created_at, '', '', '', NULL, coalesce(reason, '') FROM refunds`
 	readLetters = `
-SELECT kind, finding, subject, status, coalesce(action, ''), id, coalesce(tenant_id, ''), coalesce(scope, ''), coalesce(key, ''),
+SELECT kind, finding, subject, status, coalesce(action, ''), id, coalesce(tenant_id, ''), coalesce(operation, ''), coalesce(key, ''),
        coalesce(generation, 0), reason, evidence, opened_at, version, resolved_at, coalesce(actor, ''), coalesce(resolution_reason, '')
 FROM dead_letters ORDER BY opened_at, id`
 	readDeeds = `
 SELECT letter_id, at, actor, action, reason, outcome, detail, letter_version FROM operator_actions ORDER BY id`
 	readEvents = `
-SELECT scope, key, generation, attempt, at, actor, from_status, to_status, reason, evidence
-FROM idempotency_key_events ORDER BY scope, key, id`
+SELECT tenant_id, operation, key, generation, attempt, at, actor, from_status, to_status, reason, evidence
+FROM idempotency_key_events ORDER BY tenant_id, operation, key, id`
 	// A job about a key that an operator has comes again and again: it is no sign of unrest.
 	readWaiting = `
 SELECT 'webhook ' || id FROM webhook_events WHERE processed_at IS NULL
 UNION ALL
 SELECT format('job %s %s, %s', j.kind, j.id, j.state) FROM river_job AS j
 WHERE j.kind IN ('webhook', 'resolve', 'evidence') AND j.state IN ('available', 'running')
-  AND NOT EXISTS (SELECT FROM dead_letters AS d WHERE d.status = 'open' AND d.scope = j.args ->> 'scope' AND d.key = j.args ->> 'key')`
+  AND NOT EXISTS (SELECT FROM dead_letters AS d WHERE d.status = 'open' AND d.tenant_id = j.args ->> 'tenant'
+      AND d.operation = j.args ->> 'operation' AND d.key = j.args ->> 'key')`
 )
 
 // readBooks reads everything in one snapshot.

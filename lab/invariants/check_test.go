@@ -91,7 +91,7 @@ func TestBreachIsFound(t *testing.T) {
 	s := lived(t)
 	restore := s.remember()
 	key := func(set string) string {
-		return "UPDATE idempotency_keys SET " + set + " WHERE scope LIKE 'acme %' AND key = $1"
+		return "UPDATE idempotency_keys SET " + set + " WHERE tenant_id = 'acme' AND key = $1"
 	}
 	payment := func(set string) string {
 		return "UPDATE payments SET " + set + " WHERE tenant_id = 'acme' AND idempotency_key = $1"
@@ -109,7 +109,7 @@ func TestBreachIsFound(t *testing.T) {
 		"a status that was rewritten":    {key(`response_status = 200`), paidKey, "I3", "status 201, stored is 200"},
 		"a type that was rewritten":      {key(`response_content_type = 'text/html'`), paidKey, "I3", "content type"},
 		"a location that was rewritten":  {key(`response_location = '/'`), paidKey, "I3", "location"},
-		"a key that was forgotten":       {"DELETE FROM idempotency_keys WHERE scope LIKE 'acme %' AND key = $1", paidKey, "I3", "not there"},
+		"a key that was forgotten":       {"DELETE FROM idempotency_keys WHERE tenant_id = 'acme' AND key = $1", paidKey, "I3", "not there"},
 		"another amount":                 {payment("amount_minor = 12001"), paidKey, "I4", "12000 USD at the PSP, 12001 USD here"},
 		"another currency":               {payment("currency = 'EUR'"), paidKey, "I4", "12000 USD at the PSP, 12000 EUR here"},
 		"another charge":                 {payment("psp_charge_id = 'ch_other'"), paidKey, "I4", "which the PSP does not have"},
@@ -207,19 +207,19 @@ func TestKeyThatWasGivenBackWithoutAProofIsFound(t *testing.T) {
 	s := lived(t)
 	restore := s.remember()
 	const (
-		line  = "INSERT INTO idempotency_key_events (scope, key, generation, attempt, at, actor, from_status, to_status, reason) VALUES "
-		scope = "('acme POST /payments', $1, 1, "
+		line = "INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, at, actor, from_status, to_status, reason) VALUES "
+		mine = "('acme', 'POST /payments', $1, 1, "
 	)
-	retaken := scope + "2, now(), 'request', 'failed_retryable', 'in_progress', '')"
-	lost := scope + "1, now() - interval '3 seconds', 'owner', 'in_progress', 'unknown', ''), "
+	retaken := mine + "2, now(), 'request', 'failed_retryable', 'in_progress', '')"
+	lost := mine + "1, now() - interval '3 seconds', 'owner', 'in_progress', 'unknown', ''), "
 	for _, row := range []struct{ sql, invariant, detail string }{
-		{line + scope + "1, now(), 'owner', 'in_progress', 'failed_retryable', ''), " + retaken, "", ""},
-		{line + scope + "1, now(), 'request', 'in_progress', 'failed_retryable', ''), " + retaken, "I8", "request gave it back"},
-		{line + lost + scope + "1, now(), 'lookup', 'unknown', 'failed_retryable', ''), " + retaken, "I8", "gave it back 3s after it became unknown"},
-		{line + lost + scope + "1, now() + interval '2 seconds', 'lookup', 'unknown', 'failed_retryable', ''), " + retaken, "", ""},
+		{line + mine + "1, now(), 'owner', 'in_progress', 'failed_retryable', ''), " + retaken, "", ""},
+		{line + mine + "1, now(), 'request', 'in_progress', 'failed_retryable', ''), " + retaken, "I8", "request gave it back"},
+		{line + lost + mine + "1, now(), 'lookup', 'unknown', 'failed_retryable', ''), " + retaken, "I8", "gave it back 3s after it became unknown"},
+		{line + lost + mine + "1, now() + interval '2 seconds', 'lookup', 'unknown', 'failed_retryable', ''), " + retaken, "", ""},
 	} {
 		s.breach(row.sql, paidKey)
-		s.breach("UPDATE idempotency_keys SET attempt = 2 WHERE scope LIKE 'acme %' AND key = $1", paidKey)
+		s.breach("UPDATE idempotency_keys SET attempt = 2 WHERE tenant_id = 'acme' AND key = $1", paidKey)
 		if row.invariant != "" {
 			s.finds(row.invariant, row.detail)
 		} else if found := s.checkWith(func(e *Evidence) { e.Retention = 0 }); len(found) > 0 { // the key was not really taken again
@@ -228,9 +228,9 @@ func TestKeyThatWasGivenBackWithoutAProofIsFound(t *testing.T) {
 		restore()
 	}
 	// Attempt 2 has sent once, as the PSP knows, and attempt 1 has sworn that it has not. So have both, here.
-	s.breach(line+scope+"1, now(), 'owner', 'in_progress', 'failed_retryable', ''), "+retaken+
-		", "+scope+"2, now(), 'owner', 'in_progress', 'failed_retryable', ''), "+scope+"2, now(), 'webhook', 'failed_retryable', 'completed', '')", paidKey)
-	s.breach("UPDATE idempotency_keys SET attempt = 2 WHERE scope LIKE 'acme %' AND key = $1", paidKey)
+	s.breach(line+mine+"1, now(), 'owner', 'in_progress', 'failed_retryable', ''), "+retaken+
+		", "+mine+"2, now(), 'owner', 'in_progress', 'failed_retryable', ''), "+mine+"2, now(), 'webhook', 'failed_retryable', 'completed', '')", paidKey)
+	s.breach("UPDATE idempotency_keys SET attempt = 2 WHERE tenant_id = 'acme' AND key = $1", paidKey)
 	s.finds("I6", "sent 1 times to the PSP, in 0 attempts")
 }
 
@@ -300,10 +300,10 @@ func TestThousandsOfKeysAreCheckedInSeconds(t *testing.T) {
 	s := setup(t)
 	s.breach(`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status)
 		SELECT gen_random_uuid(), 'acme', 'key-0123456789-' || n, 1, 'c', 1, 'USD', 'pm_ok', 'failed' FROM generate_series(1, 5000) AS n`)
-	s.breach(`INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, finished_at, expires_at)
-		SELECT 'acme POST /payments', idempotency_key, 'failed_retryable', sha256(''), 1, 1, id, id, now(), now(), now(), now() + interval '48 hours' FROM payments`)
-	s.breach(`INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-		SELECT scope, key, 1, 1, 'owner', 'in_progress', 'failed_retryable', '' FROM idempotency_keys`)
+	s.breach(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, finished_at, expires_at)
+		SELECT 'acme', 'POST /payments', idempotency_key, 'failed_retryable', sha256(''), 1, 1, id, id, now(), now(), now(), now() + interval '48 hours' FROM payments`)
+	s.breach(`INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+		SELECT tenant_id, operation, key, 1, 1, 'owner', 'in_progress', 'failed_retryable', '' FROM idempotency_keys`)
 	began := time.Now()
 	if found := s.check(); len(found) > 0 {
 		t.Errorf("%d violations, as %v", len(found), found[0])

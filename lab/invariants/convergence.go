@@ -10,7 +10,7 @@ import (
 
 // Episode is how long a key was unknown once, by the database's clock.
 type Episode struct {
-	Key   string // scope and key
+	Key   string // tenant, operation and key
 	Since time.Time
 	Took  time.Duration
 	By    string // who resolved it
@@ -28,7 +28,7 @@ func Convergence(ctx context.Context, e Evidence) ([]Episode, error) {
 	var episodes []Episode
 	lost := map[keyName]eventRow{}
 	for _, event := range b.events {
-		name := keyName{event.Scope, event.Key}
+		name := keyName{event.Tenant, event.Operation, event.Key}
 		switch {
 		case event.To == "unknown" && event.From != "unknown":
 			lost[name] = event

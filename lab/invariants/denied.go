@@ -34,7 +34,7 @@ func denied(w world, e Evidence) []Violation {
 		if m == nil || !entry.Executed() || w.books.stray(&entry) {
 			continue
 		}
-		name := keyName{m.scope(), m.Key}
+		name := m.keyName()
 		k, moved := w.books.keys[name], entry.at()
 		if k == nil || k.Subject != m.ID || !known[name] || moved.IsZero() {
 			continue // what was asked for it is not known

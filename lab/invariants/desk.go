@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -30,7 +29,7 @@ func desk(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 			return nil, err
 		}
 		want, shown := w.books.caseOf(l), readDocument(r.body).without("ageSeconds")
-		if k := w.books.keys[keyName{l.Scope, l.Key}]; k != nil {
+		if k := w.books.keys[keyName{l.Tenant, l.Operation, l.Key}]; k != nil {
 			shown = upToThen(want, shown)
 		}
 		wrong("letter "+l.ID.String(), want.differs(shown))
@@ -75,10 +74,9 @@ func (b *books) letter(l letterRow) document {
 	d.set("evidence", jsontext.Value(l.Evidence))
 	d.set("openedAt", stampOf(&l.Opened))
 	d.set("version", l.Version)
-	if l.Scope != "" {
-		_, operation, _ := strings.Cut(l.Scope, " ")
+	if l.Operation != "" {
 		d.set("tenant", l.Tenant)
-		d.set("operation", operation)
+		d.set("operation", l.Operation)
 		d.set("key", l.Key)
 		d.set("generation", l.Generation)
 	}
@@ -125,7 +123,7 @@ func (b *books) caseOf(l letterRow) document {
 	}
 	d.set("audit", trail)
 	timeline := []map[string]jsontext.Value{}
-	if k := b.keys[keyName{l.Scope, l.Key}]; k != nil {
+	if k := b.keys[keyName{l.Tenant, l.Operation, l.Key}]; k != nil {
 		if k.Generation == l.Generation {
 			d.set("keyStatus", k.Status)
 		}
@@ -221,8 +219,8 @@ func (b *books) subjectFits(l letterRow) string {
 	if m == nil {
 		return ""
 	}
-	if l.Scope != "" && (keyName{m.scope(), m.Key} != keyName{l.Scope, l.Key} || m.Generation != l.Generation || m.Tenant != l.Tenant) {
-		return fmt.Sprintf("it is about %s, and names the key %s %s in generation %d", m, l.Scope, l.Key, l.Generation)
+	if l.Tenant != "" && (m.keyName() != (keyName{l.Tenant, l.Operation, l.Key}) || m.Generation != l.Generation) {
+		return fmt.Sprintf("it is about %s, and names the key %s in generation %d", m, keyName{l.Tenant, l.Operation, l.Key}, l.Generation)
 	}
 	asked := readDocument(readDocument(l.Evidence).member("asked"))
 	if asked == nil {

@@ -123,7 +123,7 @@ func refusedThoughCharged(w world, _ Evidence) []Violation {
 		if k == nil || k.Finished == nil || !l.Opened.Before(*k.Finished) || l.Resolved != nil && l.Resolved.Before(*k.Finished) {
 			continue
 		}
-		found = append(found, Violation{"I4", m.scope() + " " + m.Key, "it was told as declined while the letter " + l.ID.String() + " said that money had moved"})
+		found = append(found, Violation{"I4", m.keyName().String(), "it was told as declined while the letter " + l.ID.String() + " said that money had moved"})
 	}
 	return found
 }

@@ -12,7 +12,7 @@ import (
 // erred are books with one payment, and a ledger with a charge of it by a fault.
 func erred(letters ...letterRow) (world, *movementRow) {
 	m := &movementRow{ID: uuid.New(), Tenant: "acme", Key: "key-1", Generation: 1, Amount: 500, Currency: "USD", Method: "pm_wrong_currency", Status: "succeeded", PSPID: "ch_1"}
-	k := &keyRow{Scope: m.scope(), Key: m.Key, Generation: 1, Status: "completed", Subject: m.ID}
+	k := &keyRow{Tenant: m.Tenant, Operation: m.operation(), Key: m.Key, Generation: 1, Status: "completed", Subject: m.ID}
 	b := &books{
 		accounts: map[string]string{"acme": "acme"}, keys: map[keyName]*keyRow{k.name(): k}, subjects: map[uuid.UUID]*movementRow{m.ID: m},
 		lives: map[uuid.UUID]*keyRow{m.ID: k}, letters: letters,

@@ -46,7 +46,7 @@ type Evidence struct {
 // Violation is a breach of an invariant.
 type Violation struct {
 	Invariant string // "I1" to "I9"
-	Key       string // scope and key; or the PSP's account and key, or a payment, where there is no key
+	Key       string // tenant, operation and key; or the PSP's account and key, or a payment, where there is no key
 	Detail    string
 }
 

@@ -47,7 +47,7 @@ func (b *books) lastTaken() map[keyName]time.Time {
 		last[name] = k.Reserved
 	}
 	for _, e := range b.events {
-		name := keyName{e.Scope, e.Key}
+		name := keyName{e.Tenant, e.Operation, e.Key}
 		k := b.keys[name]
 		begins := e.To == string(idempotency.InProgressStatus) || e.To == string(idempotency.CompletedStatus) ||
 			e.From == string(idempotency.UnknownStatus) && e.To == string(idempotency.FailedRetryableStatus)

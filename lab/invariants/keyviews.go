@@ -22,13 +22,13 @@ func keyViews(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 	}
 	events := map[keyName][]eventRow{}
 	for _, event := range w.books.standing {
-		name := keyName{event.Scope, event.Key}
+		name := keyName{event.Tenant, event.Operation, event.Key}
 		events[name] = append(events[name], event)
 	}
 	var found []Violation
 	asked := 0
 	for _, m := range w.books.subjects {
-		name := keyName{m.scope(), m.Key}
+		name := m.keyName()
 		k := w.books.keys[name]
 		if k == nil || k.Subject != m.ID || e.APIKeys[m.Tenant] == "" {
 			continue

@@ -87,7 +87,7 @@ func (b *books) readLives(ctx context.Context, tx pgx.Tx) error {
 	deleted := map[string][]eventRow{}
 	var all []eventRow
 	for _, e := range events {
-		name := keyName{e.Scope, e.Key}.String() + " " + e.Transaction
+		name := keyName{e.Tenant, e.Operation, e.Key}.String() + " " + e.Transaction
 		deleted[name] = append(deleted[name], e.eventRow)
 		all = append(all, e.eventRow)
 	}
@@ -104,7 +104,7 @@ func (b *books) readLives(ctx context.Context, tx pgx.Tx) error {
 
 // timelineOf is that of a key that is there.
 func (b *books) timelineOf(k *keyRow) timeline {
-	events := slices.DeleteFunc(slices.Clone(b.standing), func(e eventRow) bool { return e.Scope != k.Scope || e.Key != k.Key })
+	events := slices.DeleteFunc(slices.Clone(b.standing), func(e eventRow) bool { return keyName{e.Tenant, e.Operation, e.Key} != k.name() })
 	return timeline{k, events, b.wasDeleted(k.name())}
 }
 
@@ -128,7 +128,7 @@ func (b *books) lifeOf(o history.Operation) *keyRow {
 func namedOnce(w world) []Violation {
 	of := map[keyName][]*movementRow{}
 	for _, m := range w.books.subjects {
-		name := keyName{m.scope(), m.Key}
+		name := m.keyName()
 		of[name] = append(of[name], m)
 	}
 	var found []Violation

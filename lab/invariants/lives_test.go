@@ -9,12 +9,12 @@ func TestDeletedKeyIsJudgedByTheArchive(t *testing.T) {
 	if err := Archive(t.Context(), s.db); err != nil {
 		t.Fatal(err)
 	}
-	const it = " WHERE k.scope = 'acme POST /payments' AND k.key = '" + lostKey + "'"
+	const it = " WHERE k.tenant_id = 'acme' AND k.operation = 'POST /payments' AND k.key = '" + lostKey + "'"
 	s.exec("UPDATE idempotency_keys AS k SET status = 'expired', delete_after = clock_timestamp()" + it)
-	s.exec(`INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-		SELECT scope, key, generation, attempt, 'pruner', 'completed', 'expired', 'retention over' FROM idempotency_keys AS k` + it)
-	s.exec(`WITH gone AS (DELETE FROM idempotency_keys AS k` + it + ` RETURNING scope, key)
-		DELETE FROM idempotency_key_events AS e USING gone AS g WHERE (e.scope, e.key) = (g.scope, g.key)`)
+	s.exec(`INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+		SELECT tenant_id, operation, key, generation, attempt, 'pruner', 'completed', 'expired', 'retention over' FROM idempotency_keys AS k` + it)
+	s.exec(`WITH gone AS (DELETE FROM idempotency_keys AS k` + it + ` RETURNING tenant_id, operation, key)
+		DELETE FROM idempotency_key_events AS e USING gone AS g WHERE (e.tenant_id, e.operation, e.key) = (g.tenant_id, g.operation, g.key)`)
 	for _, v := range s.check() {
 		t.Error(v)
 	}

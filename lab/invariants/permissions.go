@@ -108,7 +108,7 @@ func (e Evidence) strangersRefunds(w world) []attempt {
 func (b *books) anyPayment(e Evidence) *movementRow {
 	var first *movementRow
 	for _, m := range b.subjects {
-		k := b.keys[keyName{m.scope(), m.Key}]
+		k := b.keys[m.keyName()]
 		if m.PaymentID != nil || m.Tenant != e.limitedTenant() || m.Status != "succeeded" || k == nil || k.Subject != m.ID || k.Status != "completed" {
 			continue
 		}

@@ -20,7 +20,7 @@ func released(w world, window time.Duration) []Violation {
 	var found []Violation
 	unknownSince := map[keyName]time.Time{}
 	for _, e := range w.books.events {
-		name := keyName{e.Scope, e.Key}
+		name := keyName{e.Tenant, e.Operation, e.Key}
 		if e.To == string(idempotency.UnknownStatus) && e.From != e.To {
 			unknownSince[name] = e.At
 		}
@@ -44,7 +44,7 @@ func (b *books) givenBack() map[keyGeneration]int {
 	count := map[keyGeneration]int{}
 	for _, e := range b.events {
 		if e.Actor == string(payments.SourceOwner) && e.From == string(idempotency.InProgressStatus) && e.To == string(idempotency.FailedRetryableStatus) {
-			count[keyGeneration{keyName{e.Scope, e.Key}, e.Generation}]++
+			count[keyGeneration{keyName{e.Tenant, e.Operation, e.Key}, e.Generation}]++
 		}
 	}
 	return count

@@ -75,8 +75,8 @@ func WatchReservations(ctx context.Context, url string) (*Reservations, error) {
 	return o, nil
 }
 
-const everReserved = `(SELECT scope, key, generation, subject, reserved_at, status, locked_until FROM idempotency_keys
-       UNION ALL SELECT scope, key, generation, subject, reserved_at, status, locked_until FROM lab.ended_keys)`
+const everReserved = `(SELECT tenant_id, operation, key, generation, subject, reserved_at, status, locked_until FROM idempotency_keys
+       UNION ALL SELECT tenant_id, operation, key, generation, subject, reserved_at, status, locked_until FROM lab.ended_keys)`
 
 // Close closes the pool.
 func (o *Reservations) Close() { o.pool.Close() }
@@ -147,11 +147,11 @@ SELECT r.reserved_at, CASE WHEN r.status <> 'in_progress' THEN r.status WHEN r.l
        r.amount_minor, r.currency, r.payment_method, r.reason
 FROM (SELECT k.reserved_at, k.status, k.locked_until, p.amount_minor, p.currency, p.payment_method, '' AS reason
       FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject JOIN tenants AS t ON t.id = p.tenant_id
-      WHERE k.scope = t.id || ' POST /payments' AND k.key = $2 AND k.generation = $3 AND k.subject = $4 AND t.psp_account = $1
+      WHERE k.tenant_id = t.id AND k.operation = 'POST /payments' AND k.key = $2 AND k.generation = $3 AND k.subject = $4 AND t.psp_account = $1
       UNION ALL
       SELECT k.reserved_at, k.status, k.locked_until, f.amount_minor, f.currency, '', coalesce(f.reason, '')
       FROM idempotency_keys AS k JOIN refunds AS f ON f.id = k.subject JOIN tenants AS t ON t.id = f.tenant_id
-      WHERE k.scope = t.id || ' POST /payments/{id}/refunds' AND k.key = $2 AND k.generation = $3 AND k.subject = $4 AND t.psp_account = $1) AS r`
+      WHERE k.tenant_id = t.id AND k.operation = 'POST /payments/{id}/refunds' AND k.key = $2 AND k.generation = $3 AND k.subject = $4 AND t.psp_account = $1) AS r`
 
 // missing says what there was no reservation of, or "". standing is how the key stands now, if it is nobody's.
 func (o *Reservations) missing(ctx context.Context, a arrival) (why, standing string, err error) {

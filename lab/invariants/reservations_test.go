@@ -71,7 +71,7 @@ func TestSendOfAKeyThatIsNobodysAnyMoreIsCounted(t *testing.T) {
 		"status = 'in_progress', " + held, "locked_until = now()", "status = 'unknown', locked_until = NULL, unknown_since = now(), reconcile_after = now()",
 		"status = 'failed_retryable', unknown_since = NULL, reconcile_after = NULL, finished_at = now()",
 	} {
-		s.breach("UPDATE idempotency_keys SET "+set+" WHERE scope LIKE 'acme %' AND key = $1", paidKey)
+		s.breach("UPDATE idempotency_keys SET "+set+" WHERE tenant_id = 'acme' AND key = $1", paidKey)
 		o.Arrived(t.Context(), "acme", paidKey, sentFor(s.reference(paidKey)))
 	}
 	if late := o.Late(); !maps.Equal(late, map[string]int{"lease over": 1, "unknown": 1, "failed_retryable": 1}) {

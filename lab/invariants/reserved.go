@@ -24,8 +24,8 @@ func reserved(w world) []Violation {
 		}
 	}
 	for _, m := range w.books.subjects {
-		if k := w.books.lives[m.ID]; k == nil || k.name() != (keyName{m.scope(), m.Key}) || k.Generation != m.Generation {
-			found = append(found, Violation{"I9", m.scope() + " " + m.Key, fmt.Sprintf("%s is there, and the key does not stand for it", m)})
+		if k := w.books.lives[m.ID]; k == nil || k.name() != m.keyName() || k.Generation != m.Generation {
+			found = append(found, Violation{"I9", m.keyName().String(), fmt.Sprintf("%s is there, and the key does not stand for it", m)})
 		}
 	}
 	for name, k := range w.books.keys {
@@ -45,7 +45,7 @@ func (b *books) passedThrough() map[pspKey]allowance {
 	attempts, unsent := map[pspKey]allowance{}, b.givenBack()
 	for _, m := range b.subjects {
 		k := b.lives[m.ID]
-		if k == nil || k.name() != (keyName{m.scope(), m.Key}) {
+		if k == nil || k.name() != m.keyName() {
 			continue
 		}
 		had := int(k.Attempt) - unsent[keyGeneration{k.name(), m.Generation}]
@@ -89,7 +89,7 @@ type keyGeneration struct {
 
 // passThrough is the key that a movement was sent under.
 func (b *books) passThrough(m *movementRow) pspKey {
-	e := idempotency.Execution{Ref: idempotency.StoredRef(m.scope(), m.Key), Generation: m.Generation}
+	e := idempotency.Execution{Ref: idempotency.StoredRef(m.Tenant, m.operation(), m.Key), Generation: m.Generation}
 	return pspKey{b.accounts[m.Tenant], e.PassThroughKey()}
 }
 

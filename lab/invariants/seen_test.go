@@ -24,10 +24,10 @@ func TestWrongMemberIsFound(t *testing.T) {
 	s.decideWrongAmount()
 	restore := s.remember()
 	const acme = " WHERE tenant_id = 'acme' AND idempotency_key = '" + paidKey + "'"
-	const key = " WHERE scope LIKE 'acme POST /payments' AND key = '" + paidKey + "'"
+	const key = " WHERE tenant_id = 'acme' AND operation = 'POST /payments' AND key = '" + paidKey + "'"
 	body := func(from, to string) string {
 		return "UPDATE idempotency_keys SET response_body = convert_to(replace(convert_from(response_body, 'UTF8'), '" + from + "', '" + to + "'), 'UTF8')" +
-			" WHERE scope LIKE 'acme %' AND key = "
+			" WHERE tenant_id = 'acme' AND key = "
 	}
 	for name, b := range map[string]struct{ sql, invariant, detail string }{
 		"another customer":                   {"UPDATE payments SET customer_id = 'cus-2'" + acme, "I4", `customerId is "cus-2", and has to be "cus-1"`},

@@ -47,7 +47,7 @@ func shown(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 			differs = m.differs(r.body)
 		}
 		if differs != "" {
-			found = append(found, Violation{"I3", m.scope() + " " + m.Key, fmt.Sprintf("%s is shown otherwise than it is stored: %s", m, differs)})
+			found = append(found, Violation{"I3", m.keyName().String(), fmt.Sprintf("%s is shown otherwise than it is stored: %s", m, differs)})
 		}
 	}
 	return found, nil
@@ -170,7 +170,7 @@ func (b *books) listedFirst(tenant string, listed []jsontext.Value, otherwise st
 	for _, raw := range listed {
 		id, err := subjectOf(readDocument(raw).text("paymentId"))
 		if m := b.subjects[id]; err == nil && m != nil && m.Tenant != tenant {
-			return &Violation{"I5", m.scope() + " " + m.Key, fmt.Sprintf("%s of %s is in the list of %s", m, m.Tenant, tenant)}
+			return &Violation{"I5", m.keyName().String(), fmt.Sprintf("%s of %s is in the list of %s", m, m.Tenant, tenant)}
 		}
 	}
 	return &Violation{"I3", tenant, otherwise}

@@ -23,7 +23,7 @@ func silent(w world) []Violation {
 	told := map[keyGeneration]bool{}
 	for _, e := range w.books.events {
 		if e.To == string(idempotency.CompletedStatus) && e.From != e.To {
-			told[keyGeneration{keyName{e.Scope, e.Key}, e.Generation}] = true
+			told[keyGeneration{keyName{e.Tenant, e.Operation, e.Key}, e.Generation}] = true
 		}
 	}
 	var found []Violation
@@ -32,7 +32,7 @@ func silent(w world) []Violation {
 		if m == nil || !e.silenced() {
 			continue
 		}
-		name := keyName{m.scope(), m.Key}
+		name := m.keyName()
 		k := w.books.lives[m.ID]
 		if k == nil || k.Subject != m.ID || k.Attempt != 1 || k.Status != string(idempotency.CompletedStatus) || told[keyGeneration{name, k.Generation}] {
 			continue

@@ -37,7 +37,7 @@ func strangers(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 		asked++
 		stranger := tenants[(i+1)%len(tenants)]
 		pairs := [][2]string{{m.path(), m.none()}}
-		if w.books.keys[keyName{m.scopeOf(stranger), m.Key}] == nil { // otherwise it is a key of its own, too
+		if w.books.keys[keyName{stranger, m.operation(), m.Key}] == nil { // otherwise it is a key of its own, too
 			pairs = append(pairs, [2]string{m.keyPath(m.Key), m.keyPath("no-such-key-" + uuid.NewString())})
 		}
 		for _, pair := range pairs {
@@ -46,7 +46,7 @@ func strangers(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 				return nil, err
 			}
 			if differs != "" {
-				found = append(found, Violation{"I5", m.scope() + " " + m.Key, fmt.Sprintf("%s of %s, asked for by %s: %s", m, m.Tenant, stranger, differs)})
+				found = append(found, Violation{"I5", m.keyName().String(), fmt.Sprintf("%s of %s, asked for by %s: %s", m, m.Tenant, stranger, differs)})
 			}
 		}
 	}
@@ -66,12 +66,6 @@ func (m *movementRow) none() string {
 		return "/refunds/" + payments.RefundID(uuid.New()).String()
 	}
 	return "/payments/" + payments.PaymentID(uuid.New()).String()
-}
-
-func (m *movementRow) scopeOf(tenant string) string {
-	other := *m
-	other.Tenant = tenant
-	return other.scope()
 }
 
 func (m *movementRow) operation() string {

@@ -13,7 +13,7 @@ func timelines(w world) []Violation {
 	var found []Violation
 	events := map[keyName][]eventRow{}
 	for _, e := range w.books.standing {
-		name := keyName{e.Scope, e.Key}
+		name := keyName{e.Tenant, e.Operation, e.Key}
 		events[name] = append(events[name], e)
 		if w.books.keys[name] == nil && len(events[name]) == 1 {
 			found = append(found, Violation{"I8", name.String(), "has a timeline and no row"})

@@ -37,7 +37,7 @@ func toldWhatIsStored(w world, e Evidence) []Violation {
 	return found
 }
 
-func nameOf(o history.Operation) keyName { return keyName{o.Tenant + " " + o.Route, o.Key} }
+func nameOf(o history.Operation) keyName { return keyName{o.Tenant, o.Route, o.Key} }
 
 func isFinal(o history.Operation) bool {
 	return keyed(o) && o.Answered() && (o.Status == http.StatusCreated || o.Status == http.StatusPaymentRequired)

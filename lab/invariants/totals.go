@@ -18,7 +18,7 @@ func totals(w world) []Violation {
 		}
 		p := w.books.subjects[*m.PaymentID]
 		if p == nil || p.Tenant != m.Tenant || p.Currency != m.Currency {
-			found = append(found, Violation{"I4", m.scope() + " " + m.Key, fmt.Sprintf("%s is no refund in the tenant and the currency of its payment", m)})
+			found = append(found, Violation{"I4", m.keyName().String(), fmt.Sprintf("%s is no refund in the tenant and the currency of its payment", m)})
 			continue
 		}
 		s := of[p.ID]
@@ -32,7 +32,7 @@ func totals(w world) []Violation {
 	}
 	for _, p := range w.books.subjects {
 		if s := of[p.ID]; p.PaymentID == nil && (s.held != p.Held || s.refunded != p.Refunded) {
-			found = append(found, Violation{"I4", p.scope() + " " + p.Key, fmt.Sprintf("%s says that its refunds hold %d and have moved %d; they hold %d and have moved %d",
+			found = append(found, Violation{"I4", p.keyName().String(), fmt.Sprintf("%s says that its refunds hold %d and have moved %d; they hold %d and have moved %d",
 				p, p.Held, p.Refunded, s.held, s.refunded)})
 		}
 	}

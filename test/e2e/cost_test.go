@@ -122,18 +122,18 @@ func (w *world) costs(proxy *pgproxy.Proxy, of func(key string) call, wantNew, w
 const manyRows = `
 	SET session_replication_role = replica;
 	TRUNCATE idempotency_keys, payments CASCADE;
-	INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at,
+	INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at,
 		finished_at, expires_at, response_status, response_content_type, response_location, response_schema_version, response_body)
-	SELECT tenant || ' POST /payments', 'key-of-row-' || n, 'completed', decode(repeat('ab', 32), 'hex'), 1, 1, id, id, at, at,
+	SELECT tenant, 'POST /payments', 'key-of-row-' || n, 'completed', decode(repeat('ab', 32), 'hex'), 1, 1, id, id, at, at,
 		at + interval '1 second', at + interval '48 hours', 201, 'application/json', '/payments/' || id, 1, convert_to(repeat('x', 300), 'UTF8')
 	FROM (SELECT n, CASE WHEN n % 100 = 0 THEN 'globex' ELSE 'acme' END AS tenant, now() - n * interval '1 second' AS at,
 			lpad(to_hex(n), 32, '0')::uuid AS id FROM generate_series(1, 100000) AS n) AS made;
 	INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status, psp_charge_id, created_at)
-	SELECT subject, split_part(scope, ' ', 1), key, 1, 'cus-' || ('x' || right(subject::text, 8))::bit(32)::int % 1000, 12000, 'USD', 'pm_ok', 'succeeded', 'ch_' || subject, created_at
+	SELECT subject, tenant_id, key, 1, 'cus-' || ('x' || right(subject::text, 8))::bit(32)::int % 1000, 12000, 'USD', 'pm_ok', 'succeeded', 'ch_' || subject, created_at
 	FROM idempotency_keys;
-	INSERT INTO idempotency_key_tombstones (scope, key, generation) SELECT 'acme POST /payments', 'key-long-deleted-' || n, 1 FROM generate_series(1, 100000) AS n;
-	INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, reason, evidence)
-	SELECT gen_random_uuid(), 'test', 'finding ' || n, 'acme', 'acme POST /payments', 'key-of-row-' || n, 1, 'test', '{}' FROM generate_series(1, 10000) AS n;
+	INSERT INTO idempotency_key_tombstones (tenant_id, operation, key, generation) SELECT 'acme', 'POST /payments', 'key-long-deleted-' || n, 1 FROM generate_series(1, 100000) AS n;
+	INSERT INTO dead_letters (id, kind, finding, tenant_id, operation, key, generation, reason, evidence)
+	SELECT gen_random_uuid(), 'test', 'finding ' || n, 'acme', 'POST /payments', 'key-of-row-' || n, 1, 'test', '{}' FROM generate_series(1, 10000) AS n;
 	RESET session_replication_role;
 	ANALYZE`
 
@@ -147,19 +147,19 @@ type planned struct {
 // plans are explained with these arguments. They name rows in the middle of the tables.
 var plans = map[string]planned{
 	"completion": {
-		"CompleteKey", `201, 'application/json', '/x', 1, 'x', 'acme POST /payments', 'key-of-row-50001', 1, 1, false`, "idempotency_keys_pkey",
+		"CompleteKey", `201, 'application/json', '/x', 1, 'x', 'acme', 'POST /payments', 'key-of-row-50001', 1, 1, false`, "idempotency_keys_pkey",
 	},
 	"reservation and replay": {
-		"ReserveKey", `'acme POST /payments', 'key-of-row-50001', sha256('x'), '%[1]s', '%[1]s', '30 s', '48 h'`, "idempotency_keys_pkey",
+		"ReserveKey", `'acme', 'POST /payments', 'key-of-row-50001', sha256('x'), '%[1]s', '%[1]s', '30 s', '48 h'`, "idempotency_keys_pkey",
 	},
 	"payment of a reservation": {
-		"BeginPayment", `'%[1]s', 'acme', 'key-of-row-50001', 'cus-1', 1, 'USD', 'pm_ok', NULL, NULL, 'acme POST /payments', '%[1]s'`, "idempotency_keys_pkey",
+		"BeginPayment", `'%[1]s', 'acme', 'key-of-row-50001', 'cus-1', 1, 'USD', 'pm_ok', NULL, NULL, 'POST /payments', '%[1]s'`, "idempotency_keys_pkey",
 	},
 	"payment of a completion": {
-		"SettlePayment", `'succeeded', 'ch_1', NULL, '%[1]s', 'acme POST /payments', 'key-of-row-50001', 1, 1, 'completed'`, "payments_pkey",
+		"SettlePayment", `'succeeded', 'ch_1', NULL, '%[1]s', 'acme', 'POST /payments', 'key-of-row-50001', 1, 1, 'completed'`, "payments_pkey",
 	},
-	"lease over":  {"ExpireLease", `'acme POST /payments', 'key-of-row-50001', 1, 1`, "idempotency_keys_pkey"},
-	"key alone":   {"FindKey", `'acme POST /payments', 'key-of-row-50001'`, "idempotency_keys_pkey"},
+	"lease over":  {"ExpireLease", `'acme', 'POST /payments', 'key-of-row-50001', 1, 1`, "idempotency_keys_pkey"},
+	"key alone":   {"FindKey", `'acme', 'POST /payments', 'key-of-row-50001'`, "idempotency_keys_pkey"},
 	"one payment": {"GetPayment", `'%[1]s', 'acme'`, "payments_pkey payments_by_tenant"},
 	// Where a tenant has a good part of all payments, walking all of them is as short.
 	"payments of a big tenant": {

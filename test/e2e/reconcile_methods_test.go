@@ -64,7 +64,7 @@ func released(w *world, key string) {
 	w.t.Helper()
 	w.becomes(key, "failed_retryable")
 	w.wantMoves(key, "owner: in_progress > unknown", "lookup: unknown > failed_retryable")
-	if n := w.count(`SELECT count(*) FROM idempotency_key_events AS free JOIN idempotency_key_events AS lost USING (scope, key)
+	if n := w.count(`SELECT count(*) FROM idempotency_key_events AS free JOIN idempotency_key_events AS lost USING (tenant_id, operation, key)
 		WHERE key = $1 AND free.to_status = 'failed_retryable' AND lost.from_status = 'in_progress' AND free.at >= lost.at + $2::interval`,
 		key, settleWindow); n != 1 {
 		w.t.Fatal("the key was released before the settle window was over")
@@ -148,7 +148,7 @@ func endByThemselves(t *testing.T, w *world, of func(key, fault string) call) {
 			c.ends(w, key, func() reply { return w.do(of(key, c.fault)) })
 			var seconds float64
 			err := w.db.QueryRow(t.Context(), `SELECT coalesce(extract(epoch FROM max(e.at) - k.created_at), 0)::float8
-				FROM idempotency_keys AS k LEFT JOIN idempotency_key_events AS e USING (scope, key) WHERE k.key = $1 AND e.attempt = 1 GROUP BY k.created_at`,
+				FROM idempotency_keys AS k LEFT JOIN idempotency_key_events AS e USING (tenant_id, operation, key) WHERE k.key = $1 AND e.attempt = 1 GROUP BY k.created_at`,
 				key).Scan(&seconds)
 			if err == nil {
 				t.Logf("ended after %.2f s", seconds)

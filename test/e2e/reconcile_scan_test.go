@@ -88,7 +88,7 @@ func TestScanLeavesAKeyToItsOwnerAndToItsLookups(t *testing.T) {
 	w.pay(lost, "pm_reset_charged").expect(t, http.StatusAccepted, "")
 	w.becomes(lost, "completed")
 	w.wantMoves(lost, "owner: in_progress > unknown", "scan: unknown > completed")
-	if n := w.count(`SELECT count(*) FROM idempotency_key_events AS found JOIN idempotency_key_events AS lost USING (scope, key)
+	if n := w.count(`SELECT count(*) FROM idempotency_key_events AS found JOIN idempotency_key_events AS lost USING (tenant_id, operation, key)
 		WHERE key = $1 AND found.actor = 'scan' AND lost.actor = 'owner' AND found.at >= lost.at + $2::interval`, lost, settleWindow); n != 1 {
 		t.Fatal("the scan did not wait for the settle window")
 	}

@@ -6,12 +6,12 @@ GRANT SELECT ON goose_db_version, tenants, api_keys, ledger_watermarks, idempote
 
 -- All but what names a key and when it came up.
 GRANT SELECT,
-      INSERT (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, expires_at),
+      INSERT (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, expires_at),
       UPDATE (status, fingerprint, attempt, generation, lease_id, subject, reserved_at, locked_until, reconcile_after, finished_at, expires_at,
               response_status, response_content_type, response_location, response_schema_version, response_body,
               unknown_since, lookup_failures, delete_after)
     ON idempotency_keys TO payonce_api;
-GRANT SELECT, INSERT (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence) ON idempotency_key_events TO payonce_api;
+GRANT SELECT, INSERT (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence) ON idempotency_key_events TO payonce_api;
 
 -- A payment begins without a charge, and its terms never change.
 GRANT SELECT,
@@ -27,7 +27,7 @@ GRANT SELECT, INSERT (id, sent_at, body), UPDATE (processed_at, result) ON webho
 
 -- A letter begins open and is changed only by its resolution.
 GRANT SELECT,
-      INSERT (id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence),
+      INSERT (id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence),
       UPDATE (status, version, resolved_at, action, actor, resolution_reason)
     ON dead_letters TO payonce_api;
 GRANT SELECT, INSERT (letter_id, letter_version, actor, action, reason, outcome, detail) ON operator_actions TO payonce_api;

@@ -10,7 +10,7 @@ GRANT SELECT, DELETE,
               unknown_since, lookup_failures, delete_after)
     ON idempotency_keys TO payonce_reconciler;
 -- The timeline is written once, and goes with its key when the audit window is over.
-GRANT SELECT, DELETE, INSERT (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+GRANT SELECT, DELETE, INSERT (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
     ON idempotency_key_events TO payonce_reconciler;
 
 GRANT SELECT, UPDATE (status, psp_charge_id, decline_code, refund_held_minor, refunded_minor) ON payments TO payonce_reconciler;
@@ -20,7 +20,7 @@ GRANT SELECT, DELETE, UPDATE (processed_at, result) ON webhook_events TO payonce
 
 -- A letter begins open and is changed only by its resolution. The trigger on river_job writes letters in the worker's name.
 GRANT SELECT,
-      INSERT (id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence),
+      INSERT (id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence),
       UPDATE (status, version, resolved_at, action, actor, resolution_reason)
     ON dead_letters TO payonce_reconciler;
 GRANT SELECT, INSERT (letter_id, letter_version, actor, action, reason, outcome, detail) ON operator_actions TO payonce_reconciler;

@@ -117,7 +117,7 @@ func (c *operatorCall) lost() string {
 	if err := c.pool.QueryRow(c.t.Context(), "SELECT subject FROM idempotency_keys WHERE status = 'unknown'").Scan(&subject); err != nil {
 		c.t.Fatal(err)
 	}
-	about := deadletters.About{Tenant: "acme", Scope: "acme POST /payments", Key: dlqKey, Generation: 1}
+	about := deadletters.About{Tenant: "acme", Operation: "POST /payments", Key: dlqKey, Generation: 1}
 	return c.put(deadletters.Letter{
 		Kind: deadletters.LookupsExhausted, Finding: about.KeyFinding(subject), About: &about, Subject: &subject, Reason: "the PSP says nothing",
 	})

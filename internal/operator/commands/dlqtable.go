@@ -69,7 +69,7 @@ func printCase(w io.Writer, c operator.Case) error {
 			stands = "gone, or taken anew since"
 		}
 		line("tenant", "%s", a.Tenant)
-		line("operation", "%s", idempotency.Scope(a.Scope).Operation())
+		line("operation", "%s", a.Operation)
 		line("key", "%s, generation %d: %s", a.Key, a.Generation, stands)
 	}
 	if r := c.Resolution; r != nil {

@@ -91,7 +91,7 @@ type story struct {
 
 func (b Books) story(ctx context.Context, tenant, operation, key string) (s story, err error) {
 	// A key that was taken before the rules for keys became stricter is still there to be shown, so nothing is asked of its form.
-	ref := idempotency.StoredRef(string(idempotency.ScopeOf(tenant, operation)), key)
+	ref := idempotency.StoredRef(tenant, operation, key)
 	if s.record, err = b.Keys.Find(ctx, ref); err != nil {
 		if errors.Is(err, idempotency.ErrNoKey) {
 			return s, b.explainNoKey(ctx, tenant, operation, key)
@@ -133,7 +133,7 @@ func (b Books) explainNoKey(ctx context.Context, tenant, operation, key string) 
 	if operation == other {
 		other = payments.CreateOperation
 	}
-	_, err := b.Keys.Find(ctx, idempotency.StoredRef(string(idempotency.ScopeOf(tenant, other)), key))
+	_, err := b.Keys.Find(ctx, idempotency.StoredRef(tenant, other, key))
 	switch {
 	case err == nil:
 		return fmt.Errorf("tenant %q has this key for another operation: add --operation '%s'", tenant, other)

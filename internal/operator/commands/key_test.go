@@ -36,7 +36,7 @@ func (c *operatorCall) charge(key string) payments.PaymentID {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	record, err := c.keys.Find(c.t.Context(), idempotency.StoredRef("acme POST /payments", key))
+	record, err := c.keys.Find(c.t.Context(), idempotency.StoredRef("acme", "POST /payments", key))
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -34,8 +34,8 @@ func (s story) keyRows() [][]string {
 	r := s.record
 	rows := [][]string{
 		{"key", r.Ref.Key.String()},
-		{"tenant", r.Ref.Scope.Tenant()},
-		{"operation", r.Ref.Scope.Operation()},
+		{"tenant", r.Ref.Tenant},
+		{"operation", string(r.Ref.Operation)},
 		{"status", fmt.Sprintf("%s, attempt %d, generation %d", r.Status, r.Attempt, r.Generation)},
 		{"fingerprint", r.Fingerprint.String()},
 		{"first used", clock(r.Created)},

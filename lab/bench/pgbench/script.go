@@ -14,10 +14,10 @@ type Script struct {
 
 // Sample is what the API has written for a payment like those that are measured. The script writes the same.
 type Sample struct {
-	Scope, Tenant, Currency, CustomerID, PaymentMethod string
-	AmountMinor                                        int64
-	ContentType, Body                                  string
-	SchemaVersion                                      int
+	Tenant, Operation, Currency, CustomerID, PaymentMethod string
+	AmountMinor                                            int64
+	ContentType, Body                                      string
+	SchemaVersion                                          int
 }
 
 // number is what makes a row's key and ids: the order of time in front, as in UUIDv7, and chance behind. A client counts in steps, so that
@@ -34,7 +34,7 @@ const hex = "(lpad(to_hex(:hi::bigint), 16, '0') || lpad(to_hex(:lo::bigint), 16
 func (s Sample) values() map[string]string {
 	id, key := hex+"::uuid", hex+"::uuid::text"
 	return map[string]string{
-		"Scope": ":scope", "Key": key, "IdempotencyKey": key, "Fingerprint": ":fingerprint", "LeaseID": id, "Subject": id, "ID": id,
+		"Operation": ":operation", "Key": key, "IdempotencyKey": key, "Fingerprint": ":fingerprint", "LeaseID": id, "Subject": id, "ID": id,
 		"Lease": ":lease", "Retention": ":retention", "TenantID": ":tenant", "CustomerID": ":customer",
 		"AmountMinor": fmt.Sprint(s.AmountMinor), "Currency": ":currency", "PaymentMethod": ":method", "Description": "NULL", "Metadata": "NULL",
 		"ResponseStatus": "201::smallint", "ResponseContentType": ":contenttype", "ResponseLocation": "('/payments/' || " + hex + ")",
@@ -46,7 +46,7 @@ func (s Sample) values() map[string]string {
 
 func (s Sample) variables() map[string]string {
 	return map[string]string{
-		"scope": s.Scope, "tenant": s.Tenant, "customer": s.CustomerID, "currency": s.Currency, "method": s.PaymentMethod,
+		"operation": s.Operation, "tenant": s.Tenant, "customer": s.CustomerID, "currency": s.Currency, "method": s.PaymentMethod,
 		"contenttype": s.ContentType, "body": s.Body, "lease": "30 seconds", "retention": "48 hours", "n": "0",
 		"fingerprint": `\x` + strings.Repeat("5a", 32),
 	}

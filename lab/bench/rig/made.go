@@ -55,8 +55,8 @@ func (d *Database) MakePrunable(ctx context.Context, n int) error {
 // Forget removes the keys that were made under a mark, with their timelines, their payments and the jobs that came of them.
 func (d *Database) Forget(ctx context.Context, mark string) error {
 	return d.behindTheGuard(ctx, "forget keys", `
-WITH gone AS (DELETE FROM idempotency_keys WHERE key ^@ $1::text RETURNING scope, key, subject),
-     lines AS (DELETE FROM idempotency_key_events AS e USING gone AS g WHERE e.scope = g.scope AND e.key = g.key),
+WITH gone AS (DELETE FROM idempotency_keys WHERE key ^@ $1::text RETURNING tenant_id, operation, key, subject),
+     lines AS (DELETE FROM idempotency_key_events AS e USING gone AS g WHERE e.tenant_id = g.tenant_id AND e.operation = g.operation AND e.key = g.key),
      moved AS (DELETE FROM payments AS p USING gone AS g WHERE p.id = g.subject)
 DELETE FROM river_job WHERE kind = 'resolve' AND args ->> 'key' ^@ $1::text`, mark)
 }
@@ -75,15 +75,15 @@ func (d *Database) behindTheGuard(ctx context.Context, what, sql string, args ..
 
 const makeUnknown = `
 WITH sample AS MATERIALIZED (
-    SELECT k.scope, k.fingerprint, p.tenant_id, p.customer_id, p.amount_minor, p.currency, p.payment_method
+    SELECT k.operation, k.fingerprint, p.tenant_id, p.customer_id, p.amount_minor, p.currency, p.payment_method
     FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject
     WHERE k.status = 'completed' LIMIT 1
 ), made AS MATERIALIZED (
     SELECT m.key, m.id, clock_timestamp() AS at FROM unnest($1::text[], $2::uuid[]) AS m (key, id)
 ), keys AS (
-    INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at,
+    INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at,
         unknown_since, reconcile_after, expires_at)
-    SELECT s.scope, m.key, 'unknown', s.fingerprint, 1, 1, m.id, m.id, m.at, m.at, m.at, m.at, m.at + interval '48 hours'
+    SELECT s.tenant_id, s.operation, m.key, 'unknown', s.fingerprint, 1, 1, m.id, m.id, m.at, m.at, m.at, m.at, m.at + interval '48 hours'
     FROM made AS m, sample AS s
 )
 INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status, created_at)
@@ -92,15 +92,15 @@ FROM made AS m, sample AS s`
 
 const makeAbandoned = `
 WITH sample AS MATERIALIZED (
-    SELECT k.scope, k.fingerprint, p.tenant_id, p.customer_id, p.amount_minor, p.currency, p.payment_method
+    SELECT k.operation, k.fingerprint, p.tenant_id, p.customer_id, p.amount_minor, p.currency, p.payment_method
     FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject
     WHERE k.status = 'completed' LIMIT 1
 ), made AS MATERIALIZED (
     SELECT gen_random_uuid() AS id, clock_timestamp() - interval '1 minute' AS at FROM generate_series(1, $1::int)
 ), keys AS (
-    INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at,
+    INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at,
         locked_until, expires_at)
-    SELECT s.scope, '` + AbandonedMark + `' || m.id, 'in_progress', s.fingerprint, 1, 1, m.id, m.id, m.at, m.at,
+    SELECT s.tenant_id, s.operation, '` + AbandonedMark + `' || m.id, 'in_progress', s.fingerprint, 1, 1, m.id, m.id, m.at, m.at,
            m.at + interval '30 seconds', m.at + interval '48 hours'
     FROM made AS m, sample AS s
 )
@@ -114,12 +114,12 @@ made AS MATERIALIZED (
     SELECT lpad(n::text, 20, '0') AS number, gen_random_uuid() AS id, clock_timestamp() - interval '32 days' + n * interval '1 millisecond' AS at
     FROM generate_series($1::bigint, $2::bigint) AS n
 ), keys AS (
-    INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at,
+    INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at,
         finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body)
-    SELECT s.scope, w.mark || m.number, w.status, s.fingerprint, 1, 1, m.id, m.id, m.at, m.at, m.at, m.at + interval '48 hours', w.delete_after,
+    SELECT s.tenant_id, s.operation, w.mark || m.number, w.status, s.fingerprint, 1, 1, m.id, m.id, m.at, m.at, m.at, m.at + interval '48 hours', w.delete_after,
            s.response_status, s.response_content_type, s.response_location, s.response_schema_version, s.response_body
     FROM sample AS s, made AS m,
          LATERAL (VALUES ('` + OverMark + `', 'completed', NULL), ('` + GoneMark + `', 'expired', m.at + interval '31 days')) AS w (mark, status, delete_after)
 )
-INSERT INTO idempotency_key_events (scope, key, generation, attempt, at, actor, from_status, to_status, reason)
-SELECT s.scope, '` + GoneMark + `' || m.number, 1, 1, m.at, 'pruner', 'completed', 'expired', 'retention over' FROM made AS m, sample AS s`
+INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, at, actor, from_status, to_status, reason)
+SELECT s.tenant_id, s.operation, '` + GoneMark + `' || m.number, 1, 1, m.at, 'pruner', 'completed', 'expired', 'retention over' FROM made AS m, sample AS s`

@@ -33,9 +33,9 @@ func newMade(t *testing.T) made {
 	}, time.Now)
 	err = m.behindTheGuard(t.Context(), "make the sample", `
 WITH key AS (
-    INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, finished_at,
+    INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, finished_at,
         expires_at, response_status, response_content_type, response_location, response_schema_version, response_body)
-    SELECT 'bench POST /payments', 'the-sample-itself', 'completed', sha256('x'), 1, 1, gen_random_uuid(), '01890000-0000-7000-8000-000000000000',
+    SELECT 'bench', 'POST /payments', 'the-sample-itself', 'completed', sha256('x'), 1, 1, gen_random_uuid(), '01890000-0000-7000-8000-000000000000',
            now(), now(), now(), now() + interval '2 days', 201, 'application/json', '/payments/x', 1, '{}'
 )
 INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status, psp_charge_id)

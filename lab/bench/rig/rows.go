@@ -42,16 +42,16 @@ func (d *Database) Load(ctx context.Context, rows int) error {
 // loadRows makes rows of the last two days, so that none is due.
 const loadRows = `
 WITH sample AS MATERIALIZED (
-    SELECT k.*, p.tenant_id, p.customer_id, p.amount_minor, p.currency, p.payment_method
+    SELECT k.*, p.customer_id, p.amount_minor, p.currency, p.payment_method
     FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject
     WHERE k.status = 'completed' LIMIT 1
 ), made AS MATERIALIZED (
     SELECT n, 'load-' || lpad(n::text, 20, '0') AS key, lpad(to_hex(n), 32, '0')::uuid AS id, clock_timestamp() - interval '1 day' AS at
     FROM generate_series($1::bigint, $2::bigint) AS n
 ), keys AS (
-    INSERT INTO idempotency_keys (scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at,
+    INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at,
         finished_at, expires_at, response_status, response_content_type, response_location, response_schema_version, response_body)
-    SELECT s.scope, m.key, 'completed', s.fingerprint, 1, 1, m.id, m.id, m.at, m.at, m.at, m.at + interval '48 hours',
+    SELECT s.tenant_id, s.operation, m.key, 'completed', s.fingerprint, 1, 1, m.id, m.id, m.at, m.at, m.at, m.at + interval '48 hours',
            s.response_status, s.response_content_type, s.response_location, s.response_schema_version, s.response_body
     FROM made AS m, sample AS s
 )

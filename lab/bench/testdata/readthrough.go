@@ -49,7 +49,7 @@ var theKeeper = sync.OnceValue(func() keeper {
 func (s *Service) readThrough(
 	ctx context.Context, ref idempotency.Ref, f idempotency.Fingerprint, subject uuid.UUID, m movement,
 ) (Answer, error) {
-	keeper, name := theKeeper(), string(ref.Scope)+" "+ref.Key.String()
+	keeper, name := theKeeper(), lockOrder(ref)
 	if keeper == nil {
 		return s.selectFirst(ctx, ref, f, subject, m)
 	}

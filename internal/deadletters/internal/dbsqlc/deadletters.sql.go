@@ -71,7 +71,7 @@ func (q *Queries) CountOpen(ctx context.Context) ([]CountOpenRow, error) {
 }
 
 const getLetter = `-- name: GetLetter :one
-SELECT id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence, opened_at, version,
+SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
        extract(epoch FROM clock_timestamp() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
 FROM dead_letters WHERE id = $1
@@ -82,7 +82,7 @@ type GetLetterRow struct {
 	Kind             string
 	Finding          string
 	TenantID         *string
-	Scope            *string
+	Operation        *string
 	Key              *string
 	Generation       *int32
 	Subject          *uuid.UUID
@@ -105,7 +105,7 @@ func (q *Queries) GetLetter(ctx context.Context, id uuid.UUID) (GetLetterRow, er
 		&i.Kind,
 		&i.Finding,
 		&i.TenantID,
-		&i.Scope,
+		&i.Operation,
 		&i.Key,
 		&i.Generation,
 		&i.Subject,
@@ -183,7 +183,7 @@ func (q *Queries) ListActions(ctx context.Context, arg ListActionsParams) ([]Lis
 }
 
 const listLetters = `-- name: ListLetters :many
-SELECT id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence, opened_at, version,
+SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
        extract(epoch FROM clock_timestamp() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
 FROM dead_letters
@@ -206,7 +206,7 @@ type ListLettersRow struct {
 	Kind             string
 	Finding          string
 	TenantID         *string
-	Scope            *string
+	Operation        *string
 	Key              *string
 	Generation       *int32
 	Subject          *uuid.UUID
@@ -241,7 +241,7 @@ func (q *Queries) ListLetters(ctx context.Context, arg ListLettersParams) ([]Lis
 			&i.Kind,
 			&i.Finding,
 			&i.TenantID,
-			&i.Scope,
+			&i.Operation,
 			&i.Key,
 			&i.Generation,
 			&i.Subject,
@@ -267,17 +267,17 @@ func (q *Queries) ListLetters(ctx context.Context, arg ListLettersParams) ([]Lis
 
 const openDeadLetter = `-- name: OpenDeadLetter :execrows
 
-INSERT INTO dead_letters (id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence)
+INSERT INTO dead_letters (id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence)
 SELECT $1, $2, $3, $4::text, $5::text, $6::text,
        $7::integer, $8::uuid, $9, $10
 WHERE (NOT EXISTS (SELECT FROM dead_letters AS d
                    WHERE d.kind = $2 AND d.finding = $3 AND d.status = 'resolved' AND d.action <> 'retry')
        OR EXISTS (SELECT FROM idempotency_keys AS k
-                  WHERE k.scope = $5 AND k.key = $6 AND k.generation = $7
+                  WHERE k.tenant_id = $4 AND k.operation = $5 AND k.key = $6 AND k.generation = $7
                     AND ($8::uuid IS NULL OR k.subject = $8::uuid) AND k.status = 'unknown'))
   AND (NOT $11::boolean
        OR EXISTS (SELECT FROM idempotency_keys AS k
-                  WHERE k.scope = $5 AND k.key = $6 AND k.xmin = pg_current_xact_id()::xid))
+                  WHERE k.tenant_id = $4 AND k.operation = $5 AND k.key = $6 AND k.xmin = pg_current_xact_id()::xid))
 ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING
 `
 
@@ -286,7 +286,7 @@ type OpenDeadLetterParams struct {
 	Kind       string
 	Finding    string
 	TenantID   *string
-	Scope      *string
+	Operation  *string
 	Key        *string
 	Generation *int32
 	Subject    *uuid.UUID
@@ -306,7 +306,7 @@ func (q *Queries) OpenDeadLetter(ctx context.Context, arg OpenDeadLetterParams) 
 		arg.Kind,
 		arg.Finding,
 		arg.TenantID,
-		arg.Scope,
+		arg.Operation,
 		arg.Key,
 		arg.Generation,
 		arg.Subject,
@@ -322,13 +322,14 @@ func (q *Queries) OpenDeadLetter(ctx context.Context, arg OpenDeadLetterParams) 
 
 const otherOpenLetter = `-- name: OtherOpenLetter :one
 SELECT d.id FROM dead_letters AS d
-WHERE d.scope = $1 AND d.key = $2 AND d.generation = $3 AND d.status = 'open' AND d.id <> $4 AND d.kind <> 'job_discarded'
-  AND (d.subject IS NULL OR $5::uuid IS NULL OR d.subject = $5::uuid)
+WHERE d.tenant_id = $1 AND d.operation = $2 AND d.key = $3 AND d.generation = $4 AND d.status = 'open' AND d.id <> $5 AND d.kind <> 'job_discarded'
+  AND (d.subject IS NULL OR $6::uuid IS NULL OR d.subject = $6::uuid)
 ORDER BY d.opened_at, d.id LIMIT 1
 `
 
 type OtherOpenLetterParams struct {
-	Scope      *string
+	TenantID   *string
+	Operation  *string
 	Key        *string
 	Generation *int32
 	ID         uuid.UUID
@@ -338,7 +339,8 @@ type OtherOpenLetterParams struct {
 // The oldest other letter that holds the key for what it stands for. That a job has failed holds nothing.
 func (q *Queries) OtherOpenLetter(ctx context.Context, arg OtherOpenLetterParams) (uuid.UUID, error) {
 	row := q.db.QueryRow(ctx, otherOpenLetter,
-		arg.Scope,
+		arg.TenantID,
+		arg.Operation,
 		arg.Key,
 		arg.Generation,
 		arg.ID,
@@ -355,12 +357,12 @@ WITH resolved AS (
     SET status = 'resolved', version = d.version + 1, resolved_at = clock_timestamp(),
         action = $1::text, actor = $2::text, resolution_reason = $3::text
     WHERE d.id = $4 AND d.version = $5 AND d.status = 'open'
-    RETURNING d.id, d.kind, d.finding, d.status, d.tenant_id, d.scope, d.key, d.generation, d.subject, d.reason, d.evidence, d.opened_at, d.version, d.resolved_at, d.action, d.actor, d.resolution_reason
+    RETURNING d.id, d.kind, d.finding, d.status, d.tenant_id, d.operation, d.key, d.generation, d.subject, d.reason, d.evidence, d.opened_at, d.version, d.resolved_at, d.action, d.actor, d.resolution_reason
 ), audited AS (
     INSERT INTO operator_actions (letter_id, letter_version, actor, action, reason, outcome)
     SELECT r.id, $5, r.actor, r.action, r.resolution_reason, 'done' FROM resolved AS r
 )
-SELECT id, kind, finding, tenant_id, scope, key, generation, subject, reason, evidence, opened_at, version,
+SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
        extract(epoch FROM clock_timestamp() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
 FROM resolved
@@ -379,7 +381,7 @@ type ResolveLetterRow struct {
 	Kind             string
 	Finding          string
 	TenantID         *string
-	Scope            *string
+	Operation        *string
 	Key              *string
 	Generation       *int32
 	Subject          *uuid.UUID
@@ -410,7 +412,7 @@ func (q *Queries) ResolveLetter(ctx context.Context, arg ResolveLetterParams) (R
 		&i.Kind,
 		&i.Finding,
 		&i.TenantID,
-		&i.Scope,
+		&i.Operation,
 		&i.Key,
 		&i.Generation,
 		&i.Subject,

@@ -22,7 +22,7 @@ WHERE k.ctid = ANY (ARRAY(
     LIMIT $2
     FOR UPDATE SKIP LOCKED
 ))
-RETURNING k.scope, k.key, k.generation, k.subject
+RETURNING k.tenant_id, k.operation, k.key, k.generation, k.subject
 `
 
 type ClaimDueParams struct {
@@ -31,7 +31,8 @@ type ClaimDueParams struct {
 }
 
 type ClaimDueRow struct {
-	Scope      string
+	TenantID   string
+	Operation  string
 	Key        string
 	Generation int32
 	Subject    uuid.UUID
@@ -50,7 +51,8 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 	for rows.Next() {
 		var i ClaimDueRow
 		if err := rows.Scan(
-			&i.Scope,
+			&i.TenantID,
+			&i.Operation,
 			&i.Key,
 			&i.Generation,
 			&i.Subject,
@@ -71,11 +73,11 @@ SET status = 'completed', locked_until = NULL, finished_at = clock_timestamp(),
     response_status = $1, response_content_type = $2,
     response_location = $3, response_schema_version = $4,
     response_body = $5
-WHERE k.scope = $6 AND k.key = $7 AND k.generation = $8 AND k.attempt = $9
+WHERE k.tenant_id = $6 AND k.operation = $7 AND k.key = $8 AND k.generation = $9 AND k.attempt = $10
   AND k.status = 'in_progress'
-  AND NOT ($10::boolean AND EXISTS (
+  AND NOT ($11::boolean AND EXISTS (
       SELECT FROM dead_letters AS d
-      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+      WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
         AND (d.subject IS NULL OR d.subject = k.subject)
         AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')))
 RETURNING k.expires_at
@@ -87,7 +89,8 @@ type CompleteKeyParams struct {
 	ResponseLocation      *string
 	ResponseSchemaVersion *int16
 	ResponseBody          []byte
-	Scope                 string
+	TenantID              string
+	Operation             string
 	Key                   string
 	Generation            int32
 	Attempt               int32
@@ -104,7 +107,8 @@ func (q *Queries) CompleteKey(ctx context.Context, arg CompleteKeyParams) (time.
 		arg.ResponseLocation,
 		arg.ResponseSchemaVersion,
 		arg.ResponseBody,
-		arg.Scope,
+		arg.TenantID,
+		arg.Operation,
 		arg.Key,
 		arg.Generation,
 		arg.Attempt,
@@ -152,15 +156,15 @@ WITH deleted AS (
         SELECT o.ctid FROM idempotency_keys AS o
         WHERE o.delete_after <= (SELECT clock_timestamp())
           AND NOT EXISTS (SELECT FROM dead_letters AS d
-                          WHERE d.scope = o.scope AND d.key = o.key AND d.status = 'open')
+                          WHERE d.tenant_id = o.tenant_id AND d.operation = o.operation AND d.key = o.key AND d.status = 'open')
         ORDER BY o.delete_after
         LIMIT $1
         FOR UPDATE SKIP LOCKED
     ))
-    RETURNING k.scope, k.key
+    RETURNING k.tenant_id, k.operation, k.key
 ), forgotten AS (
     DELETE FROM idempotency_key_events AS e USING deleted AS d
-    WHERE e.scope = d.scope AND e.key = d.key
+    WHERE e.tenant_id = d.tenant_id AND e.operation = d.operation AND e.key = d.key
 )
 SELECT count(*) FROM deleted
 `
@@ -183,16 +187,16 @@ WITH expired AS (
         SELECT o.ctid FROM idempotency_keys AS o
         WHERE o.finished_at IS NOT NULL AND o.delete_after IS NULL AND o.expires_at <= (SELECT clock_timestamp())
           AND NOT EXISTS (SELECT FROM dead_letters AS d
-                          WHERE d.scope = o.scope AND d.key = o.key AND d.generation = o.generation AND d.status = 'open'
+                          WHERE d.tenant_id = o.tenant_id AND d.operation = o.operation AND d.key = o.key AND d.generation = o.generation AND d.status = 'open'
                             AND (d.subject IS NULL OR d.subject = o.subject))
         ORDER BY o.expires_at
         LIMIT $2
         FOR UPDATE SKIP LOCKED
     ))
-    RETURNING k.scope, k.key, k.generation, k.attempt, (k.response_body IS NOT NULL) AS had_response
+    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, (k.response_body IS NOT NULL) AS had_response
 )
-INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-SELECT e.scope, e.key, e.generation, e.attempt, 'pruner',
+INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+SELECT e.tenant_id, e.operation, e.key, e.generation, e.attempt, 'pruner',
        CASE WHEN e.had_response THEN 'completed' ELSE 'failed_retryable' END, 'expired', 'retention over'
 FROM expired AS e
 `
@@ -217,16 +221,17 @@ WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), lookup_failures = 0,
         reconcile_after = clock_timestamp()
-    WHERE k.scope = $1 AND k.key = $2 AND k.generation = $3 AND k.attempt = $4
+    WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.generation = $4 AND k.attempt = $5
       AND k.status = 'in_progress' AND coalesce(k.locked_until <= clock_timestamp(), false)
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+    RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 )
-INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-SELECT n.scope, n.key, n.generation, n.attempt, 'request', 'in_progress', 'unknown', 'lease over' FROM lost AS n
+INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'in_progress', 'unknown', 'lease over' FROM lost AS n
 `
 
 type ExpireLeaseParams struct {
-	Scope      string
+	TenantID   string
+	Operation  string
 	Key        string
 	Generation int32
 	Attempt    int32
@@ -237,7 +242,8 @@ type ExpireLeaseParams struct {
 // leases there are (idempotency_keys_locked_until), with the dead ones, and not by the primary key.
 func (q *Queries) ExpireLease(ctx context.Context, arg ExpireLeaseParams) (int64, error) {
 	result, err := q.db.Exec(ctx, expireLease,
-		arg.Scope,
+		arg.TenantID,
+		arg.Operation,
 		arg.Key,
 		arg.Generation,
 		arg.Attempt,
@@ -249,19 +255,21 @@ func (q *Queries) ExpireLease(ctx context.Context, arg ExpireLeaseParams) (int64
 }
 
 const findKey = `-- name: FindKey :one
-SELECT false AS reserved, coalesce(k.locked_until <= clock_timestamp(), false)::boolean AS lease_over, k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
-FROM idempotency_keys AS k WHERE k.scope = $1 AND k.key = $2
+SELECT false AS reserved, coalesce(k.locked_until <= clock_timestamp(), false)::boolean AS lease_over, k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+FROM idempotency_keys AS k WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
 `
 
 type FindKeyParams struct {
-	Scope string
-	Key   string
+	TenantID  string
+	Operation string
+	Key       string
 }
 
 type FindKeyRow struct {
 	Reserved              bool
 	LeaseOver             bool
-	Scope                 string
+	TenantID              string
+	Operation             string
 	Key                   string
 	Status                string
 	Fingerprint           []byte
@@ -287,12 +295,13 @@ type FindKeyRow struct {
 
 // Reads only: an inspection, a check before the PSP is known to be there, the truth after a lost acknowledgement.
 func (q *Queries) FindKey(ctx context.Context, arg FindKeyParams) (FindKeyRow, error) {
-	row := q.db.QueryRow(ctx, findKey, arg.Scope, arg.Key)
+	row := q.db.QueryRow(ctx, findKey, arg.TenantID, arg.Operation, arg.Key)
 	var i FindKeyRow
 	err := row.Scan(
 		&i.Reserved,
 		&i.LeaseOver,
-		&i.Scope,
+		&i.TenantID,
+		&i.Operation,
 		&i.Key,
 		&i.Status,
 		&i.Fingerprint,
@@ -319,31 +328,33 @@ func (q *Queries) FindKey(ctx context.Context, arg FindKeyParams) (FindKeyRow, e
 }
 
 const holdKey = `-- name: HoldKey :exec
-SELECT k.key FROM idempotency_keys AS k WHERE k.scope = $1 AND k.key = $2 FOR NO KEY UPDATE
+SELECT k.key FROM idempotency_keys AS k WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 FOR NO KEY UPDATE
 `
 
 type HoldKeyParams struct {
-	Scope string
-	Key   string
+	TenantID  string
+	Operation string
+	Key       string
 }
 
 // Keeps a key where it is while a dead letter about it is written: a release that comes at the same time waits, and is then
 // refused by the trigger idempotency_keys_dead_lettered_stay (its own look at the letters is older).
 func (q *Queries) HoldKey(ctx context.Context, arg HoldKeyParams) error {
-	_, err := q.db.Exec(ctx, holdKey, arg.Scope, arg.Key)
+	_, err := q.db.Exec(ctx, holdKey, arg.TenantID, arg.Operation, arg.Key)
 	return err
 }
 
 const listEvents = `-- name: ListEvents :many
 SELECT id, generation, attempt, at, actor, from_status, to_status, reason, evidence
 FROM idempotency_key_events
-WHERE scope = $1 AND key = $2
+WHERE tenant_id = $1 AND operation = $2 AND key = $3
 ORDER BY id DESC
-LIMIT $3
+LIMIT $4
 `
 
 type ListEventsParams struct {
-	Scope     string
+	TenantID  string
+	Operation string
 	Key       string
 	MaxEvents int32
 }
@@ -362,7 +373,12 @@ type ListEventsRow struct {
 
 // The end of the key's timeline, newest first, bounded.
 func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListEventsRow, error) {
-	rows, err := q.db.Query(ctx, listEvents, arg.Scope, arg.Key, arg.MaxEvents)
+	rows, err := q.db.Query(ctx, listEvents,
+		arg.TenantID,
+		arg.Operation,
+		arg.Key,
+		arg.MaxEvents,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -392,25 +408,27 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const listInFlight = `-- name: ListInFlight :many
-SELECT k.scope, k.key
-FROM (SELECT unnest($1::text[]) AS scope, unnest($2::text[]) AS key) AS asked
-JOIN idempotency_keys AS k ON k.scope = asked.scope AND k.key = asked.key
+SELECT k.tenant_id, k.operation, k.key
+FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::text[]) AS operation, unnest($3::text[]) AS key) AS asked
+JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
 WHERE k.status = 'in_progress' AND k.locked_until > clock_timestamp()
 `
 
 type ListInFlightParams struct {
-	Scopes []string
-	Keys   []string
+	TenantIds  []string
+	Operations []string
+	Keys       []string
 }
 
 type ListInFlightRow struct {
-	Scope string
-	Key   string
+	TenantID  string
+	Operation string
+	Key       string
 }
 
 // Reads only: which of these keys a request executes now, under a lease that is not over.
 func (q *Queries) ListInFlight(ctx context.Context, arg ListInFlightParams) ([]ListInFlightRow, error) {
-	rows, err := q.db.Query(ctx, listInFlight, arg.Scopes, arg.Keys)
+	rows, err := q.db.Query(ctx, listInFlight, arg.TenantIds, arg.Operations, arg.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -418,7 +436,7 @@ func (q *Queries) ListInFlight(ctx context.Context, arg ListInFlightParams) ([]L
 	var items []ListInFlightRow
 	for rows.Next() {
 		var i ListInFlightRow
-		if err := rows.Scan(&i.Scope, &i.Key); err != nil {
+		if err := rows.Scan(&i.TenantID, &i.Operation, &i.Key); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -436,19 +454,20 @@ SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failur
        coalesce(extract(epoch FROM k.unknown_since + $1::interval - clock_timestamp()), 0)::float8 AS window_left,
        (k.reserved_at + $2::interval <= clock_timestamp())::boolean AS memory_over,
        EXISTS (SELECT FROM dead_letters AS d
-               WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+               WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
                  AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded') AS dead_lettered,
        EXISTS (SELECT FROM dead_letters AS d
-               WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+               WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
                  AND (d.subject IS NULL OR d.subject = k.subject)
                  AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')) AS charged
-FROM idempotency_keys AS k WHERE k.scope = $3 AND k.key = $4
+FROM idempotency_keys AS k WHERE k.tenant_id = $3 AND k.operation = $4 AND k.key = $5
 `
 
 type LookAtKeyParams struct {
 	SettleWindow time.Duration
 	PspMemory    time.Duration
-	Scope        string
+	TenantID     string
+	Operation    string
 	Key          string
 }
 
@@ -473,7 +492,8 @@ func (q *Queries) LookAtKey(ctx context.Context, arg LookAtKeyParams) (LookAtKey
 	row := q.db.QueryRow(ctx, lookAtKey,
 		arg.SettleWindow,
 		arg.PspMemory,
-		arg.Scope,
+		arg.TenantID,
+		arg.Operation,
 		arg.Key,
 	)
 	var i LookAtKeyRow
@@ -499,19 +519,20 @@ WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), lookup_failures = 0,
         reconcile_after = clock_timestamp() + $1::interval
-    WHERE k.scope = $2 AND k.key = $3 AND k.generation = $4 AND k.attempt = $5
+    WHERE k.tenant_id = $2 AND k.operation = $3 AND k.key = $4 AND k.generation = $5 AND k.attempt = $6
       AND k.status = 'in_progress'
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+    RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
-    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
-    SELECT n.scope, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'unknown', $6, $7::jsonb FROM lost AS n
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'unknown', $7, $8::jsonb FROM lost AS n
 )
 SELECT expires_at FROM lost
 `
 
 type LoseKeyParams struct {
 	FirstLookup time.Duration
-	Scope       string
+	TenantID    string
+	Operation   string
 	Key         string
 	Generation  int32
 	Attempt     int32
@@ -523,7 +544,8 @@ type LoseKeyParams struct {
 func (q *Queries) LoseKey(ctx context.Context, arg LoseKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, loseKey,
 		arg.FirstLookup,
-		arg.Scope,
+		arg.TenantID,
+		arg.Operation,
 		arg.Key,
 		arg.Generation,
 		arg.Attempt,
@@ -537,19 +559,20 @@ func (q *Queries) LoseKey(ctx context.Context, arg LoseKeyParams) (time.Time, er
 
 const noteEvent = `-- name: NoteEvent :exec
 WITH seen AS (
-    SELECT k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body FROM idempotency_keys AS k
-    WHERE k.scope = $4 AND k.key = $5 AND k.generation = $6
+    SELECT k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body FROM idempotency_keys AS k
+    WHERE k.tenant_id = $4 AND k.operation = $5 AND k.key = $6 AND k.generation = $7
     FOR SHARE
 )
-INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
-SELECT n.scope, n.key, n.generation, n.attempt, $1, n.status, n.status, $2, $3::jsonb FROM seen AS n
+INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, $1, n.status, n.status, $2, $3::jsonb FROM seen AS n
 `
 
 type NoteEventParams struct {
 	Actor      string
 	Reason     string
 	Evidence   []byte
-	Scope      string
+	TenantID   string
+	Operation  string
 	Key        string
 	Generation int32
 }
@@ -561,7 +584,8 @@ func (q *Queries) NoteEvent(ctx context.Context, arg NoteEventParams) error {
 		arg.Actor,
 		arg.Reason,
 		arg.Evidence,
-		arg.Scope,
+		arg.TenantID,
+		arg.Operation,
 		arg.Key,
 		arg.Generation,
 	)
@@ -585,17 +609,17 @@ const postponeKey = `-- name: PostponeKey :one
 WITH postponed AS (
     UPDATE idempotency_keys AS k
     SET reconcile_after = clock_timestamp() + $1::interval, lookup_failures = $2
-    WHERE k.scope = $3 AND k.key = $4 AND k.generation = $5 AND k.attempt = $6
-      AND k.status = 'unknown' AND coalesce(k.reconcile_after = $7::timestamptz, false)
-    RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
+    WHERE k.tenant_id = $3 AND k.operation = $4 AND k.key = $5 AND k.generation = $6 AND k.attempt = $7
+      AND k.status = 'unknown' AND coalesce(k.reconcile_after = $8::timestamptz, false)
+    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
-    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.scope, n.key, n.generation, n.attempt, $8, 'unknown', 'unknown', $9 FROM postponed AS n
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, $9, 'unknown', 'unknown', $10 FROM postponed AS n
     WHERE NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.scope = n.scope AND d.key = n.key AND d.generation = n.generation AND d.status = 'open')
-       OR $8 || ' ' || $9 IS DISTINCT FROM (
+                      WHERE d.tenant_id = n.tenant_id AND d.operation = n.operation AND d.key = n.key AND d.generation = n.generation AND d.status = 'open')
+       OR $9 || ' ' || $10 IS DISTINCT FROM (
               SELECT e.actor || ' ' || e.reason FROM idempotency_key_events AS e
-              WHERE e.scope = n.scope AND e.key = n.key ORDER BY e.id DESC LIMIT 1)
+              WHERE e.tenant_id = n.tenant_id AND e.operation = n.operation AND e.key = n.key ORDER BY e.id DESC LIMIT 1)
 )
 SELECT expires_at FROM postponed
 `
@@ -603,7 +627,8 @@ SELECT expires_at FROM postponed
 type PostponeKeyParams struct {
 	After          time.Duration
 	LookupFailures int32
-	Scope          string
+	TenantID       string
+	Operation      string
 	Key            string
 	Generation     int32
 	Attempt        int32
@@ -620,7 +645,8 @@ func (q *Queries) PostponeKey(ctx context.Context, arg PostponeKeyParams) (time.
 	row := q.db.QueryRow(ctx, postponeKey,
 		arg.After,
 		arg.LookupFailures,
-		arg.Scope,
+		arg.TenantID,
+		arg.Operation,
 		arg.Key,
 		arg.Generation,
 		arg.Attempt,
@@ -637,21 +663,22 @@ const releaseKey = `-- name: ReleaseKey :one
 WITH released AS (
     UPDATE idempotency_keys AS k
     SET status = 'failed_retryable', locked_until = NULL, finished_at = clock_timestamp()
-    WHERE k.scope = $1 AND k.key = $2 AND k.generation = $3 AND k.attempt = $4
+    WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.generation = $4 AND k.attempt = $5
       AND k.status = 'in_progress'
       AND NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+                      WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
                         AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded')
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+    RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
-    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.scope, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'failed_retryable', $5 FROM released AS n
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'failed_retryable', $6 FROM released AS n
 )
 SELECT expires_at FROM released
 `
 
 type ReleaseKeyParams struct {
-	Scope      string
+	TenantID   string
+	Operation  string
 	Key        string
 	Generation int32
 	Attempt    int32
@@ -662,7 +689,8 @@ type ReleaseKeyParams struct {
 // about is not released, as in ReleaseUnknownKey.
 func (q *Queries) ReleaseKey(ctx context.Context, arg ReleaseKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, releaseKey,
-		arg.Scope,
+		arg.TenantID,
+		arg.Operation,
 		arg.Key,
 		arg.Generation,
 		arg.Attempt,
@@ -678,24 +706,25 @@ WITH released AS (
     UPDATE idempotency_keys AS k
     SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp(),
         expires_at = greatest(k.expires_at, clock_timestamp() + $1::interval)
-    WHERE k.scope = $2 AND k.key = $3 AND k.subject = $4
-      AND k.generation = $5 AND k.attempt = $6 AND k.status = 'unknown'
-      AND k.unknown_since + $7::interval <= $8::timestamptz
-      AND ($8::timestamptz < k.reserved_at + $9::interval OR $10::boolean)
+    WHERE k.tenant_id = $2 AND k.operation = $3 AND k.key = $4 AND k.subject = $5
+      AND k.generation = $6 AND k.attempt = $7 AND k.status = 'unknown'
+      AND k.unknown_since + $8::interval <= $9::timestamptz
+      AND ($9::timestamptz < k.reserved_at + $10::interval OR $11::boolean)
       AND NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+                      WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
                         AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded')
-    RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
+    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
-    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.scope, n.key, n.generation, n.attempt, $11, 'unknown', 'failed_retryable', $12 FROM released AS n
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, $12, 'unknown', 'failed_retryable', $13 FROM released AS n
 )
 SELECT expires_at FROM released
 `
 
 type ReleaseUnknownKeyParams struct {
 	Retention    time.Duration
-	Scope        string
+	TenantID     string
+	Operation    string
 	Key          string
 	Subject      uuid.UUID
 	Generation   int32
@@ -714,7 +743,8 @@ type ReleaseUnknownKeyParams struct {
 func (q *Queries) ReleaseUnknownKey(ctx context.Context, arg ReleaseUnknownKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, releaseUnknownKey,
 		arg.Retention,
-		arg.Scope,
+		arg.TenantID,
+		arg.Operation,
 		arg.Key,
 		arg.Subject,
 		arg.Generation,
@@ -740,13 +770,13 @@ WITH taken AS (
         expires_at = clock_timestamp() + $5::interval, delete_after = NULL,
         response_status = NULL, response_content_type = NULL, response_location = NULL,
         response_schema_version = NULL, response_body = NULL
-    WHERE k.scope = $6 AND k.key = $7 AND k.status = 'expired' AND k.generation = $8
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+    WHERE k.tenant_id = $6 AND k.operation = $7 AND k.key = $8 AND k.status = 'expired' AND k.generation = $9
+    RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
-    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.scope, n.key, n.generation, n.attempt, 'request', 'expired', 'in_progress', 'taken anew' FROM taken AS n
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'expired', 'in_progress', 'taken anew' FROM taken AS n
 )
-SELECT true AS reserved, false AS lease_over, t.scope, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
+SELECT true AS reserved, false AS lease_over, t.tenant_id, t.operation, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
 `
 
 type RenewKeyParams struct {
@@ -755,7 +785,8 @@ type RenewKeyParams struct {
 	Subject     uuid.UUID
 	Lease       time.Duration
 	Retention   time.Duration
-	Scope       string
+	TenantID    string
+	Operation   string
 	Key         string
 	Generation  int32
 }
@@ -763,7 +794,8 @@ type RenewKeyParams struct {
 type RenewKeyRow struct {
 	Reserved              bool
 	LeaseOver             bool
-	Scope                 string
+	TenantID              string
+	Operation             string
 	Key                   string
 	Status                string
 	Fingerprint           []byte
@@ -795,7 +827,8 @@ func (q *Queries) RenewKey(ctx context.Context, arg RenewKeyParams) (RenewKeyRow
 		arg.Subject,
 		arg.Lease,
 		arg.Retention,
-		arg.Scope,
+		arg.TenantID,
+		arg.Operation,
 		arg.Key,
 		arg.Generation,
 	)
@@ -803,7 +836,8 @@ func (q *Queries) RenewKey(ctx context.Context, arg RenewKeyParams) (RenewKeyRow
 	err := row.Scan(
 		&i.Reserved,
 		&i.LeaseOver,
-		&i.Scope,
+		&i.TenantID,
+		&i.Operation,
 		&i.Key,
 		&i.Status,
 		&i.Fingerprint,
@@ -832,27 +866,28 @@ func (q *Queries) RenewKey(ctx context.Context, arg RenewKeyParams) (RenewKeyRow
 const reserveKey = `-- name: ReserveKey :one
 
 WITH seen AS MATERIALIZED (
-    SELECT k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body FROM idempotency_keys AS k WHERE k.scope = $1 AND k.key = $2
+    SELECT k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body FROM idempotency_keys AS k WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
 ), reserved AS (
     INSERT INTO idempotency_keys (
-        scope, key, status, fingerprint, attempt, generation, lease_id, subject,
+        tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject,
         created_at, reserved_at, locked_until, expires_at)
-    SELECT $1, $2, 'in_progress', $3, 1,
-           1 + coalesce((SELECT t.generation FROM idempotency_key_tombstones AS t WHERE t.scope = $1 AND t.key = $2), 0),
-           $4, $5,
-           clock.at, clock.at, clock.at + $6::interval, clock.at + $7::interval
+    SELECT $1, $2, $3, 'in_progress', $4, 1,
+           1 + coalesce((SELECT t.generation FROM idempotency_key_tombstones AS t WHERE t.tenant_id = $1 AND t.operation = $2 AND t.key = $3), 0),
+           $5, $6,
+           clock.at, clock.at, clock.at + $7::interval, clock.at + $8::interval
     FROM (SELECT clock_timestamp() AS at) AS clock
     WHERE NOT EXISTS (SELECT FROM seen)
-    ON CONFLICT (scope, key) DO NOTHING
-    RETURNING scope, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body
+    ON CONFLICT (tenant_id, operation, key) DO NOTHING
+    RETURNING tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body
 )
-SELECT true AS reserved, false AS lease_over, r.scope, r.key, r.status, r.fingerprint, r.attempt, r.generation, r.lease_id, r.subject, r.created_at, r.reserved_at, r.locked_until, r.reconcile_after, r.unknown_since, r.lookup_failures, r.finished_at, r.expires_at, r.delete_after, r.response_status, r.response_content_type, r.response_location, r.response_schema_version, r.response_body FROM reserved AS r
+SELECT true AS reserved, false AS lease_over, r.tenant_id, r.operation, r.key, r.status, r.fingerprint, r.attempt, r.generation, r.lease_id, r.subject, r.created_at, r.reserved_at, r.locked_until, r.reconcile_after, r.unknown_since, r.lookup_failures, r.finished_at, r.expires_at, r.delete_after, r.response_status, r.response_content_type, r.response_location, r.response_schema_version, r.response_body FROM reserved AS r
 UNION ALL
-SELECT false, coalesce(s.locked_until <= clock_timestamp(), false), s.scope, s.key, s.status, s.fingerprint, s.attempt, s.generation, s.lease_id, s.subject, s.created_at, s.reserved_at, s.locked_until, s.reconcile_after, s.unknown_since, s.lookup_failures, s.finished_at, s.expires_at, s.delete_after, s.response_status, s.response_content_type, s.response_location, s.response_schema_version, s.response_body FROM seen AS s
+SELECT false, coalesce(s.locked_until <= clock_timestamp(), false), s.tenant_id, s.operation, s.key, s.status, s.fingerprint, s.attempt, s.generation, s.lease_id, s.subject, s.created_at, s.reserved_at, s.locked_until, s.reconcile_after, s.unknown_since, s.lookup_failures, s.finished_at, s.expires_at, s.delete_after, s.response_status, s.response_content_type, s.response_location, s.response_schema_version, s.response_body FROM seen AS s
 `
 
 type ReserveKeyParams struct {
-	Scope       string
+	TenantID    string
+	Operation   string
 	Key         string
 	Fingerprint []byte
 	LeaseID     uuid.UUID
@@ -864,7 +899,8 @@ type ReserveKeyParams struct {
 type ReserveKeyRow struct {
 	Reserved              bool
 	LeaseOver             bool
-	Scope                 string
+	TenantID              string
+	Operation             string
 	Key                   string
 	Status                string
 	Fingerprint           []byte
@@ -898,7 +934,8 @@ type ReserveKeyRow struct {
 // tombstone: the deletion and the tombstone are one transaction, so this statement sees the row, or the tombstone, or neither.
 func (q *Queries) ReserveKey(ctx context.Context, arg ReserveKeyParams) (ReserveKeyRow, error) {
 	row := q.db.QueryRow(ctx, reserveKey,
-		arg.Scope,
+		arg.TenantID,
+		arg.Operation,
 		arg.Key,
 		arg.Fingerprint,
 		arg.LeaseID,
@@ -910,7 +947,8 @@ func (q *Queries) ReserveKey(ctx context.Context, arg ReserveKeyParams) (Reserve
 	err := row.Scan(
 		&i.Reserved,
 		&i.LeaseOver,
-		&i.Scope,
+		&i.TenantID,
+		&i.Operation,
 		&i.Key,
 		&i.Status,
 		&i.Fingerprint,
@@ -942,22 +980,23 @@ WITH taken AS (
     SET status = 'in_progress', attempt = k.attempt + 1, lease_id = $1, finished_at = NULL,
         locked_until = clock_timestamp() + $2::interval,
         expires_at = greatest(k.expires_at, clock_timestamp() + $3::interval)
-    WHERE k.scope = $4 AND k.key = $5 AND k.status = 'failed_retryable' AND k.fingerprint = $6
-      AND k.attempt = $7 AND k.generation = $8
-      AND k.reserved_at + $9::interval > clock_timestamp()
-    RETURNING k.scope, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+    WHERE k.tenant_id = $4 AND k.operation = $5 AND k.key = $6 AND k.status = 'failed_retryable' AND k.fingerprint = $7
+      AND k.attempt = $8 AND k.generation = $9
+      AND k.reserved_at + $10::interval > clock_timestamp()
+    RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
-    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.scope, n.key, n.generation, n.attempt, 'request', 'failed_retryable', 'in_progress', 'retried' FROM taken AS n
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'failed_retryable', 'in_progress', 'retried' FROM taken AS n
 )
-SELECT true AS reserved, false AS lease_over, t.scope, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
+SELECT true AS reserved, false AS lease_over, t.tenant_id, t.operation, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
 `
 
 type RetakeKeyParams struct {
 	LeaseID     uuid.UUID
 	Lease       time.Duration
 	Retention   time.Duration
-	Scope       string
+	TenantID    string
+	Operation   string
 	Key         string
 	Fingerprint []byte
 	Attempt     int32
@@ -968,7 +1007,8 @@ type RetakeKeyParams struct {
 type RetakeKeyRow struct {
 	Reserved              bool
 	LeaseOver             bool
-	Scope                 string
+	TenantID              string
+	Operation             string
 	Key                   string
 	Status                string
 	Fingerprint           []byte
@@ -1000,7 +1040,8 @@ func (q *Queries) RetakeKey(ctx context.Context, arg RetakeKeyParams) (RetakeKey
 		arg.LeaseID,
 		arg.Lease,
 		arg.Retention,
-		arg.Scope,
+		arg.TenantID,
+		arg.Operation,
 		arg.Key,
 		arg.Fingerprint,
 		arg.Attempt,
@@ -1011,7 +1052,8 @@ func (q *Queries) RetakeKey(ctx context.Context, arg RetakeKeyParams) (RetakeKey
 	err := row.Scan(
 		&i.Reserved,
 		&i.LeaseOver,
-		&i.Scope,
+		&i.TenantID,
+		&i.Operation,
 		&i.Key,
 		&i.Status,
 		&i.Fingerprint,
@@ -1046,18 +1088,18 @@ WITH completed AS (
         response_status = $2, response_content_type = $3,
         response_location = $4, response_schema_version = $5,
         response_body = $6
-    WHERE k.scope = $7 AND k.key = $8 AND k.subject = $9
-      AND k.generation = $10 AND k.attempt = $11 AND k.status = $12
+    WHERE k.tenant_id = $7 AND k.operation = $8 AND k.key = $9 AND k.subject = $10
+      AND k.generation = $11 AND k.attempt = $12 AND k.status = $13
       AND k.status IN ('in_progress', 'unknown', 'failed_retryable')
-      AND NOT ($13::boolean AND EXISTS (
+      AND NOT ($14::boolean AND EXISTS (
           SELECT FROM dead_letters AS d
-          WHERE d.scope = k.scope AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
+          WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
             AND (d.subject IS NULL OR d.subject = k.subject)
             AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')))
-    RETURNING k.scope, k.key, k.generation, k.attempt, k.expires_at
+    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
-    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason, evidence)
-    SELECT n.scope, n.key, n.generation, n.attempt, $14, $12, 'completed', $15, $16::jsonb
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, $15, $13, 'completed', $16, $17::jsonb
     FROM completed AS n
 )
 SELECT expires_at FROM completed
@@ -1070,7 +1112,8 @@ type SettleKeyParams struct {
 	ResponseLocation      *string
 	ResponseSchemaVersion *int16
 	ResponseBody          []byte
-	Scope                 string
+	TenantID              string
+	Operation             string
 	Key                   string
 	Subject               uuid.UUID
 	Generation            int32
@@ -1095,7 +1138,8 @@ func (q *Queries) SettleKey(ctx context.Context, arg SettleKeyParams) (time.Time
 		arg.ResponseLocation,
 		arg.ResponseSchemaVersion,
 		arg.ResponseBody,
-		arg.Scope,
+		arg.TenantID,
+		arg.Operation,
 		arg.Key,
 		arg.Subject,
 		arg.Generation,
@@ -1123,12 +1167,12 @@ WITH lost AS (
         LIMIT $2
         FOR UPDATE SKIP LOCKED
     ))
-    RETURNING k.scope, k.key, k.generation, k.attempt, k.subject
+    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.subject
 ), noted AS (
-    INSERT INTO idempotency_key_events (scope, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.scope, n.key, n.generation, n.attempt, 'sweeper', 'in_progress', 'unknown', 'lease over' FROM lost AS n
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'sweeper', 'in_progress', 'unknown', 'lease over' FROM lost AS n
 )
-SELECT scope, key, generation, subject FROM lost
+SELECT tenant_id, operation, key, generation, subject FROM lost
 `
 
 type SweepLeasesParams struct {
@@ -1137,7 +1181,8 @@ type SweepLeasesParams struct {
 }
 
 type SweepLeasesRow struct {
-	Scope      string
+	TenantID   string
+	Operation  string
 	Key        string
 	Generation int32
 	Subject    uuid.UUID
@@ -1158,7 +1203,8 @@ func (q *Queries) SweepLeases(ctx context.Context, arg SweepLeasesParams) ([]Swe
 	for rows.Next() {
 		var i SweepLeasesRow
 		if err := rows.Scan(
-			&i.Scope,
+			&i.TenantID,
+			&i.Operation,
 			&i.Key,
 			&i.Generation,
 			&i.Subject,

@@ -80,12 +80,13 @@ func (q *Queries) FindMovements(ctx context.Context, ids []uuid.UUID) ([]FindMov
 const holdKey = `-- name: HoldKey :one
 
 SELECT status FROM idempotency_keys
-WHERE scope = $1 AND key = $2 AND generation = $3 AND ($4::uuid IS NULL OR subject = $4::uuid)
+WHERE tenant_id = $1 AND operation = $2 AND key = $3 AND generation = $4 AND ($5::uuid IS NULL OR subject = $5::uuid)
 FOR UPDATE
 `
 
 type HoldKeyParams struct {
-	Scope      string
+	TenantID   string
+	Operation  string
 	Key        string
 	Generation int32
 	Subject    *uuid.UUID
@@ -98,7 +99,8 @@ type HoldKeyParams struct {
 // other.
 func (q *Queries) HoldKey(ctx context.Context, arg HoldKeyParams) (string, error) {
 	row := q.db.QueryRow(ctx, holdKey,
-		arg.Scope,
+		arg.TenantID,
+		arg.Operation,
 		arg.Key,
 		arg.Generation,
 		arg.Subject,

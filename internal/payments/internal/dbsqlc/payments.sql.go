@@ -53,7 +53,7 @@ INSERT INTO payments (
 SELECT $1, $2, $3, k.generation, $4, $5, $6,
        $7, $8, $9::jsonb, 'processing'
 FROM idempotency_keys AS k
-WHERE k.scope = $10 AND k.key = $3 AND k.lease_id = $11
+WHERE k.tenant_id = $2 AND k.operation = $10 AND k.key = $3 AND k.lease_id = $11
   AND k.subject = $1 AND k.status = 'in_progress'
 ON CONFLICT (id) DO NOTHING
 RETURNING id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at
@@ -69,7 +69,7 @@ type BeginPaymentParams struct {
 	PaymentMethod  string
 	Description    *string
 	Metadata       []byte
-	Scope          string
+	Operation      string
 	LeaseID        uuid.UUID
 }
 
@@ -87,7 +87,7 @@ func (q *Queries) BeginPayment(ctx context.Context, arg BeginPaymentParams) (Pay
 		arg.PaymentMethod,
 		arg.Description,
 		arg.Metadata,
-		arg.Scope,
+		arg.Operation,
 		arg.LeaseID,
 	)
 	var i Payment
@@ -120,7 +120,7 @@ SELECT $1, p.id, p.tenant_id, $2, k.generation,
        $4, 'processing'
 FROM payments AS p, idempotency_keys AS k
 WHERE p.id = $5 AND p.tenant_id = $6 AND p.status = 'succeeded'
-  AND k.scope = $7 AND k.key = $2 AND k.lease_id = $8
+  AND k.tenant_id = $6 AND k.operation = $7 AND k.key = $2 AND k.lease_id = $8
   AND k.subject = $1 AND k.status = 'in_progress'
   AND NOT EXISTS (SELECT FROM refunds AS r WHERE r.id = $1)
 ON CONFLICT (id) DO NOTHING
@@ -134,7 +134,7 @@ type BeginRefundParams struct {
 	Reason         *string
 	PaymentID      uuid.UUID
 	TenantID       string
-	Scope          string
+	Operation      string
 	LeaseID        uuid.UUID
 }
 
@@ -149,7 +149,7 @@ func (q *Queries) BeginRefund(ctx context.Context, arg BeginRefundParams) (Refun
 		arg.Reason,
 		arg.PaymentID,
 		arg.TenantID,
-		arg.Scope,
+		arg.Operation,
 		arg.LeaseID,
 	)
 	var i Refund
@@ -627,16 +627,16 @@ const lockPayment = `-- name: LockPayment :exec
 SELECT p.id FROM payments AS p
 WHERE p.id = $1 AND p.tenant_id = $2
   AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.scope = $3 AND k.key = $4 AND k.lease_id = $5)
+              WHERE k.tenant_id = $2 AND k.operation = $3 AND k.key = $4 AND k.lease_id = $5)
 FOR UPDATE OF p
 `
 
 type LockPaymentParams struct {
-	ID       uuid.UUID
-	TenantID string
-	Scope    string
-	Key      string
-	LeaseID  uuid.UUID
+	ID        uuid.UUID
+	TenantID  string
+	Operation string
+	Key       string
+	LeaseID   uuid.UUID
 }
 
 // Refunds of one payment claim and return their share one after the other. Only an owner of the key locks: a replay does not.
@@ -644,7 +644,7 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) error 
 	_, err := q.db.Exec(ctx, lockPayment,
 		arg.ID,
 		arg.TenantID,
-		arg.Scope,
+		arg.Operation,
 		arg.Key,
 		arg.LeaseID,
 	)
@@ -731,12 +731,13 @@ func (q *Queries) OtherMovementsOfKey(ctx context.Context, arg OtherMovementsOfK
 const paymentOfKey = `-- name: PaymentOfKey :one
 SELECT p.id, p.tenant_id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
 FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject JOIN tenants AS t ON t.id = p.tenant_id
-WHERE k.scope = $1 AND k.key = $2
+WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
 `
 
 type PaymentOfKeyParams struct {
-	Scope string
-	Key   string
+	TenantID  string
+	Operation string
+	Key       string
 }
 
 type PaymentOfKeyRow struct {
@@ -746,7 +747,7 @@ type PaymentOfKeyRow struct {
 
 // FindPayment by the key that the payment stands behind, for a batch that reads the key as well.
 func (q *Queries) PaymentOfKey(ctx context.Context, arg PaymentOfKeyParams) (PaymentOfKeyRow, error) {
-	row := q.db.QueryRow(ctx, paymentOfKey, arg.Scope, arg.Key)
+	row := q.db.QueryRow(ctx, paymentOfKey, arg.TenantID, arg.Operation, arg.Key)
 	var i PaymentOfKeyRow
 	err := row.Scan(
 		&i.Payment.ID,
@@ -774,12 +775,13 @@ const refundOfKey = `-- name: RefundOfKey :one
 SELECT r.id, r.payment_id, r.tenant_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.id, p.tenant_id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
 FROM idempotency_keys AS k JOIN refunds AS r ON r.id = k.subject JOIN payments AS p ON p.id = r.payment_id
      JOIN tenants AS t ON t.id = r.tenant_id
-WHERE k.scope = $1 AND k.key = $2
+WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
 `
 
 type RefundOfKeyParams struct {
-	Scope string
-	Key   string
+	TenantID  string
+	Operation string
+	Key       string
 }
 
 type RefundOfKeyRow struct {
@@ -790,7 +792,7 @@ type RefundOfKeyRow struct {
 
 // FindRefund by its key.
 func (q *Queries) RefundOfKey(ctx context.Context, arg RefundOfKeyParams) (RefundOfKeyRow, error) {
-	row := q.db.QueryRow(ctx, refundOfKey, arg.Scope, arg.Key)
+	row := q.db.QueryRow(ctx, refundOfKey, arg.TenantID, arg.Operation, arg.Key)
 	var i RefundOfKeyRow
 	err := row.Scan(
 		&i.Refund.ID,
@@ -830,23 +832,25 @@ const resumePayment = `-- name: ResumePayment :one
 UPDATE payments AS p SET status = 'processing'
 WHERE p.id = $1 AND p.status = 'failed'
   AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.scope = $2 AND k.key = $3 AND k.lease_id = $4
+              WHERE k.tenant_id = $2 AND k.operation = $3 AND k.key = $4 AND k.lease_id = $5
                 AND k.subject = $1 AND k.status = 'in_progress')
 RETURNING id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at
 `
 
 type ResumePaymentParams struct {
-	ID      uuid.UUID
-	Scope   string
-	Key     string
-	LeaseID uuid.UUID
+	ID        uuid.UUID
+	TenantID  string
+	Operation string
+	Key       string
+	LeaseID   uuid.UUID
 }
 
 // failed -> processing, behind a retake of the key.
 func (q *Queries) ResumePayment(ctx context.Context, arg ResumePaymentParams) (Payment, error) {
 	row := q.db.QueryRow(ctx, resumePayment,
 		arg.ID,
-		arg.Scope,
+		arg.TenantID,
+		arg.Operation,
 		arg.Key,
 		arg.LeaseID,
 	)
@@ -876,23 +880,25 @@ const resumeRefund = `-- name: ResumeRefund :one
 UPDATE refunds AS r SET status = 'processing'
 WHERE r.id = $1 AND r.status = 'failed'
   AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.scope = $2 AND k.key = $3 AND k.lease_id = $4
+              WHERE k.tenant_id = $2 AND k.operation = $3 AND k.key = $4 AND k.lease_id = $5
                 AND k.subject = $1 AND k.status = 'in_progress')
 RETURNING id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at
 `
 
 type ResumeRefundParams struct {
-	ID      uuid.UUID
-	Scope   string
-	Key     string
-	LeaseID uuid.UUID
+	ID        uuid.UUID
+	TenantID  string
+	Operation string
+	Key       string
+	LeaseID   uuid.UUID
 }
 
 // failed -> processing, behind a retake of the key.
 func (q *Queries) ResumeRefund(ctx context.Context, arg ResumeRefundParams) (Refund, error) {
 	row := q.db.QueryRow(ctx, resumeRefund,
 		arg.ID,
-		arg.Scope,
+		arg.TenantID,
+		arg.Operation,
 		arg.Key,
 		arg.LeaseID,
 	)
@@ -919,8 +925,8 @@ UPDATE payments AS p
 SET status = $1, psp_charge_id = $2, decline_code = $3
 WHERE p.id = $4 AND p.status IN ('processing', 'failed') AND p.status <> $1
   AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.scope = $5 AND k.key = $6 AND k.subject = $4
-                AND k.generation = $7 AND k.attempt = $8 AND k.status = $9)
+              WHERE k.tenant_id = $5 AND k.operation = $6 AND k.key = $7 AND k.subject = $4
+                AND k.generation = $8 AND k.attempt = $9 AND k.status = $10)
 `
 
 type SettlePaymentParams struct {
@@ -928,7 +934,8 @@ type SettlePaymentParams struct {
 	PspChargeID *string
 	DeclineCode *string
 	ID          uuid.UUID
-	Scope       string
+	TenantID    string
+	Operation   string
 	Key         string
 	Generation  int32
 	Attempt     int32
@@ -942,7 +949,8 @@ func (q *Queries) SettlePayment(ctx context.Context, arg SettlePaymentParams) (i
 		arg.PspChargeID,
 		arg.DeclineCode,
 		arg.ID,
-		arg.Scope,
+		arg.TenantID,
+		arg.Operation,
 		arg.Key,
 		arg.Generation,
 		arg.Attempt,
@@ -959,8 +967,8 @@ UPDATE refunds AS r
 SET status = $1, psp_refund_id = $2, decline_code = $3
 WHERE r.id = $4 AND r.status IN ('processing', 'failed') AND r.status <> $1
   AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.scope = $5 AND k.key = $6 AND k.subject = $4
-                AND k.generation = $7 AND k.attempt = $8 AND k.status = $9)
+              WHERE k.tenant_id = $5 AND k.operation = $6 AND k.key = $7 AND k.subject = $4
+                AND k.generation = $8 AND k.attempt = $9 AND k.status = $10)
 `
 
 type SettleRefundParams struct {
@@ -968,7 +976,8 @@ type SettleRefundParams struct {
 	PspRefundID *string
 	DeclineCode *string
 	ID          uuid.UUID
-	Scope       string
+	TenantID    string
+	Operation   string
 	Key         string
 	Generation  int32
 	Attempt     int32
@@ -982,7 +991,8 @@ func (q *Queries) SettleRefund(ctx context.Context, arg SettleRefundParams) (int
 		arg.PspRefundID,
 		arg.DeclineCode,
 		arg.ID,
-		arg.Scope,
+		arg.TenantID,
+		arg.Operation,
 		arg.Key,
 		arg.Generation,
 		arg.Attempt,

@@ -93,7 +93,7 @@ const findAbsent = `-- name: FindAbsent :exec
 INSERT INTO statement_absent (object, subject, psp_id, amount_minor, currency, created_at, latest)
 SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.created_at,
        least((SELECT k.finished_at FROM idempotency_keys AS k
-              WHERE k.scope = m.scope AND k.key = m.idempotency_key AND k.subject = m.id),
+              WHERE k.tenant_id = m.tenant_id AND k.operation = m.operation AND k.key = m.idempotency_key AND k.subject = m.id),
              m.created_at + $1::interval) + $2::interval
 FROM statement_movements AS m
 WHERE m.tenant_id = $3 AND m.status = 'succeeded'
