@@ -1,4 +1,10 @@
 -- Who may call us: tenants and the API keys that speak for them.
+--
+-- Every table of ours either belongs to tenants, and then tenant_id is the first column of each of its primary, unique and foreign keys and stands in every
+-- WHERE on it that is about one tenant, or its file's head says why not. A reference table is read beside every tenant's rows, a local table beside none:
+-- where tables are spread by tenant (docs/scaling.md), the first kind is copied everywhere, and the second stays in one place.
+--
+-- tenants and api_keys are reference tables.
 
 -- +goose Up
 -- What has happened does not change afterwards. Tables of every subject have triggers with this function.

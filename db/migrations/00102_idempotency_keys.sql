@@ -1,5 +1,7 @@
 -- The key's state machine (docs/state_machine.md). The application's guards stand in the WHERE of each query;
 -- what is here makes the same promises against a bug, a script and a person at a psql prompt.
+--
+-- Keys, timelines and tombstones belong to tenants.
 
 -- +goose Up
 CREATE TABLE idempotency_keys (
@@ -71,7 +73,7 @@ CREATE INDEX idempotency_keys_delete_after ON idempotency_keys (delete_after) WH
 
 -- The key's timeline: one row for every transition off the happy path.
 CREATE TABLE idempotency_key_events (
-    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id          bigint GENERATED ALWAYS AS IDENTITY,
     tenant_id   text COLLATE "C" NOT NULL,
     operation   text COLLATE "C" NOT NULL,
     key         text COLLATE "C" NOT NULL,
@@ -82,9 +84,9 @@ CREATE TABLE idempotency_key_events (
     from_status text NOT NULL,
     to_status   text NOT NULL,
     reason      text NOT NULL CHECK (char_length(reason) <= 500),
-    evidence    jsonb
+    evidence    jsonb,
+    PRIMARY KEY (tenant_id, operation, key, id)
 );
-CREATE INDEX idempotency_key_events_by_key ON idempotency_key_events (tenant_id, operation, key, id);
 
 -- A key that was deleted keeps a tombstone: the number of its last generation. Used again, the key goes on from there. So tenant, operation, key and
 -- generation never name two payments, and the PSP never sees one pass-through key for two of them (ADR 0023).

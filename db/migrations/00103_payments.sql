@@ -1,10 +1,12 @@
 -- The domain: payments, their refunds. Amounts are counts of the currency's minor unit (ISO 4217).
+--
+-- Both belong to tenants. No index is on an id alone: evidence names an account, and the account its tenant.
 
 -- +goose Up
 CREATE TABLE payments (
-    -- UUIDv7: the primary key is also the order of creation.
-    id                uuid PRIMARY KEY,
     tenant_id         text COLLATE "C" NOT NULL,
+    -- UUIDv7: a tenant's part of the primary key is also the order of creation.
+    id                uuid NOT NULL,
     idempotency_key   text COLLATE "C" NOT NULL,
     generation        integer NOT NULL,
     customer_id       text NOT NULL,
@@ -16,7 +18,7 @@ CREATE TABLE payments (
     metadata          jsonb,
     status            text NOT NULL
         CONSTRAINT payments_status_known CHECK (status IN ('processing', 'succeeded', 'declined', 'failed')),
-    psp_charge_id     text CONSTRAINT payments_psp_charge_unique UNIQUE,
+    psp_charge_id     text,
     decline_code      text,
     -- What refunds have claimed, sent or not yet, and what of it the PSP has confirmed. Claiming comes first, so that
     -- refunds racing each other cannot together exceed the payment.
@@ -24,6 +26,9 @@ CREATE TABLE payments (
     refunded_minor    bigint NOT NULL DEFAULT 0,
     created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
 
+    PRIMARY KEY (tenant_id, id),
+    -- A tenant has an account of its own at the PSP (tenants.psp_account), where the PSP's ids are unique: so a charge is booked once (ADR 0007).
+    CONSTRAINT payments_psp_charge_unique UNIQUE (tenant_id, psp_charge_id),
     CONSTRAINT payments_charge_iff_succeeded CHECK (status <> 'succeeded' OR psp_charge_id IS NOT NULL),
     CONSTRAINT payments_decline_code_iff_declined CHECK ((status = 'declined') = (decline_code IS NOT NULL)),
     CONSTRAINT payments_refunds_within_amount
@@ -31,13 +36,12 @@ CREATE TABLE payments (
     CONSTRAINT payments_refunds_need_success CHECK (refund_held_minor = 0 OR status = 'succeeded')
 ) WITH (fillfactor = 90);
 
-CREATE INDEX payments_by_tenant ON payments (tenant_id, id);
 CREATE INDEX payments_by_customer ON payments (tenant_id, customer_id, id);
 
 CREATE TABLE refunds (
-    id              uuid PRIMARY KEY,
-    payment_id      uuid NOT NULL REFERENCES payments (id),
     tenant_id       text COLLATE "C" NOT NULL,
+    id              uuid NOT NULL,
+    payment_id      uuid NOT NULL,
     idempotency_key text COLLATE "C" NOT NULL,
     generation      integer NOT NULL,
     amount_minor    bigint NOT NULL
@@ -46,15 +50,18 @@ CREATE TABLE refunds (
     reason          text,
     status          text NOT NULL
         CONSTRAINT refunds_status_known CHECK (status IN ('processing', 'succeeded', 'declined', 'failed')),
-    psp_refund_id   text CONSTRAINT refunds_psp_refund_unique UNIQUE,
+    psp_refund_id   text,
     decline_code    text,
     created_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
 
+    PRIMARY KEY (tenant_id, id),
+    CONSTRAINT refunds_payment_id_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES payments (tenant_id, id),
+    CONSTRAINT refunds_psp_refund_unique UNIQUE (tenant_id, psp_refund_id),
     CONSTRAINT refunds_psp_id_iff_succeeded CHECK (status <> 'succeeded' OR psp_refund_id IS NOT NULL),
     CONSTRAINT refunds_decline_code_iff_declined CHECK ((status = 'declined') = (decline_code IS NOT NULL))
 ) WITH (fillfactor = 90);
 
-CREATE INDEX refunds_by_payment ON refunds (payment_id, id);
+CREATE INDEX refunds_by_payment ON refunds (tenant_id, payment_id, id);
 
 -- The PSP's verdict on a movement of money is final. `failed` is not one: it means proven never executed, and a retry
 -- with the same key executes again. An operator may vouch for an execution whose id the PSP does not tell; the row then has an id of our own making. When

@@ -1,4 +1,7 @@
 -- Cases that only an operator can close, what became of each, and who did it. They stay until someone closes them.
+--
+-- dead_letters and operator_actions are reference tables: a dead letter may be about nobody, operators see those of all tenants in one list, and the
+-- statements of keys look into them. What is about a key is found by tenant, operation and key.
 
 -- +goose Up
 CREATE TABLE dead_letters (

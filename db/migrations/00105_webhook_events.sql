@@ -1,4 +1,6 @@
 -- Webhooks as they came in. The raw body stays: what was signed is the bytes.
+--
+-- webhook_events is a local table: an event is stored before anybody has read whom it is about.
 
 -- +goose Up
 CREATE TABLE webhook_events (

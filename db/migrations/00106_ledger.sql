@@ -1,4 +1,6 @@
 -- How far the PSP's own list has been compared with ours, what its settlement statements say otherwise than we do, and which of them were read.
+--
+-- ledger_watermarks, statement_runs and statement_breaks are local tables: they are about accounts at the PSP, and only background jobs use them.
 
 -- +goose Up
 -- One row for each account and kind of movement. A watermark that went back would only cost time. One that jumped by mistake would lose what lies between.

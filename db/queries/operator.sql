@@ -10,10 +10,14 @@ WHERE tenant_id = @tenant_id AND operation = @operation AND key = @key AND gener
 FOR UPDATE;
 
 -- name: FindMovements :many
--- The payments and refunds among these ids, and where they stand.
-SELECT p.id, 'payment'::text AS object, p.status FROM payments AS p WHERE p.id = ANY(@ids::uuid[])
+-- The payments and refunds among these, and where they stand: the tenant and the id of each.
+SELECT p.id, 'payment'::text AS object, p.status
+FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@ids::uuid[]) AS id) AS asked
+JOIN payments AS p ON p.tenant_id = asked.tenant_id AND p.id = asked.id
 UNION ALL
-SELECT r.id, 'refund'::text, r.status FROM refunds AS r WHERE r.id = ANY(@ids::uuid[]);
+SELECT r.id, 'refund'::text, r.status
+FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@ids::uuid[]) AS id) AS asked
+JOIN refunds AS r ON r.tenant_id = asked.tenant_id AND r.id = asked.id;
 
 -- name: UnprocessedWebhooks :one
 SELECT count(*) AS events, coalesce(extract(epoch FROM clock_timestamp() - min(received_at)), 0)::float8 AS oldest_seconds

@@ -4,20 +4,20 @@
 -- name: BeginPayment :one
 -- Writes the payment that a reservation stands for. A claim that is sent again finds it written.
 INSERT INTO payments (
-    id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency,
+    tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency,
     payment_method, description, metadata, status)
-SELECT @id, @tenant_id, @idempotency_key, k.generation, @customer_id, @amount_minor, @currency,
+SELECT @tenant_id, @id, @idempotency_key, k.generation, @customer_id, @amount_minor, @currency,
        @payment_method, sqlc.narg(description), sqlc.narg(metadata)::jsonb, 'processing'
 FROM idempotency_keys AS k
 WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @idempotency_key AND k.lease_id = @lease_id
   AND k.subject = @id AND k.status = 'in_progress'
-ON CONFLICT (id) DO NOTHING
+ON CONFLICT (tenant_id, id) DO NOTHING
 RETURNING *;
 
 -- name: ResumePayment :one
 -- failed -> processing, behind a retake of the key.
 UPDATE payments AS p SET status = 'processing'
-WHERE p.id = @id AND p.status = 'failed'
+WHERE p.tenant_id = @tenant_id AND p.id = @id AND p.status = 'failed'
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.lease_id = @lease_id
                 AND k.subject = @id AND k.status = 'in_progress')
@@ -27,13 +27,13 @@ RETURNING *;
 -- processing | failed -> succeeded | declined | failed, behind the key's own transition.
 UPDATE payments AS p
 SET status = @status, psp_charge_id = sqlc.narg(psp_charge_id), decline_code = sqlc.narg(decline_code)
-WHERE p.id = @id AND p.status IN ('processing', 'failed') AND p.status <> @status
+WHERE p.tenant_id = @tenant_id AND p.id = @id AND p.status IN ('processing', 'failed') AND p.status <> @status
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.subject = @id
                 AND k.generation = @generation AND k.attempt = @attempt AND k.status = @key_status);
 
 -- name: GetPayment :one
-SELECT * FROM payments WHERE id = @id AND tenant_id = @tenant_id;
+SELECT * FROM payments WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: ListPayments :many
 -- Newest first: ids are UUIDv7. One index walk for all of a tenant's payments, another for one customer's.
@@ -47,7 +47,7 @@ LIMIT @max_rows;
 -- name: LockPayment :exec
 -- Refunds of one payment claim and return their share one after the other. Only an owner of the key locks: a replay does not.
 SELECT p.id FROM payments AS p
-WHERE p.id = @id AND p.tenant_id = @tenant_id
+WHERE p.tenant_id = @tenant_id AND p.id = @id
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.lease_id = @lease_id)
 FOR UPDATE OF p;
@@ -57,22 +57,22 @@ FOR UPDATE OF p;
 -- it zero, which refunds_amount_positive refuses. A claim that is sent again finds it written, and must not come to look
 -- for what is left once more: ON CONFLICT is judged after the CHECK.
 INSERT INTO refunds (
-    id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, reason, status)
-SELECT @id, p.id, p.tenant_id, @idempotency_key, k.generation,
+    tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status)
+SELECT p.tenant_id, @id, p.id, @idempotency_key, k.generation,
        coalesce(sqlc.narg(amount_minor)::bigint, p.amount_minor - p.refund_held_minor), p.currency,
        sqlc.narg(reason), 'processing'
 FROM payments AS p, idempotency_keys AS k
-WHERE p.id = @payment_id AND p.tenant_id = @tenant_id AND p.status = 'succeeded'
+WHERE p.tenant_id = @tenant_id AND p.id = @payment_id AND p.status = 'succeeded'
   AND k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @idempotency_key AND k.lease_id = @lease_id
   AND k.subject = @id AND k.status = 'in_progress'
-  AND NOT EXISTS (SELECT FROM refunds AS r WHERE r.id = @id)
-ON CONFLICT (id) DO NOTHING
+  AND NOT EXISTS (SELECT FROM refunds AS r WHERE r.tenant_id = @tenant_id AND r.id = @id)
+ON CONFLICT (tenant_id, id) DO NOTHING
 RETURNING *;
 
 -- name: ResumeRefund :one
 -- failed -> processing, behind a retake of the key.
 UPDATE refunds AS r SET status = 'processing'
-WHERE r.id = @id AND r.status = 'failed'
+WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.status = 'failed'
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.lease_id = @lease_id
                 AND k.subject = @id AND k.status = 'in_progress')
@@ -82,7 +82,7 @@ RETURNING *;
 -- processing | failed -> succeeded | declined | failed, behind the key's own transition.
 UPDATE refunds AS r
 SET status = @status, psp_refund_id = sqlc.narg(psp_refund_id), decline_code = sqlc.narg(decline_code)
-WHERE r.id = @id AND r.status IN ('processing', 'failed') AND r.status <> @status
+WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.status IN ('processing', 'failed') AND r.status <> @status
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.subject = @id
                 AND k.generation = @generation AND k.attempt = @attempt AND k.status = @key_status);
@@ -95,60 +95,70 @@ UPDATE payments AS p
 SET refund_held_minor = t.held, refunded_minor = t.confirmed
 FROM (SELECT coalesce(sum(amount_minor) FILTER (WHERE status IN ('processing', 'succeeded')), 0)::bigint AS held,
              coalesce(sum(amount_minor) FILTER (WHERE status = 'succeeded'), 0)::bigint AS confirmed
-      FROM refunds WHERE payment_id = @payment_id) AS t
-WHERE p.id = @payment_id AND (p.refund_held_minor, p.refunded_minor) IS DISTINCT FROM (t.held, t.confirmed);
+      FROM refunds WHERE tenant_id = @tenant_id AND payment_id = @payment_id) AS t
+WHERE p.tenant_id = @tenant_id AND p.id = @payment_id AND (p.refund_held_minor, p.refunded_minor) IS DISTINCT FROM (t.held, t.confirmed);
 
 -- name: GetRefund :one
-SELECT * FROM refunds WHERE id = @id AND tenant_id = @tenant_id;
+SELECT * FROM refunds WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: NamePayment :exec
 -- The PSP tells the id of a charge for which an operator has vouched. Competes with other evidence: the first name stays.
-UPDATE payments SET psp_charge_id = @psp_charge_id WHERE id = @id AND starts_with(psp_charge_id, 'operator:');
+UPDATE payments SET psp_charge_id = @psp_charge_id WHERE tenant_id = @tenant_id AND id = @id AND starts_with(psp_charge_id, 'operator:');
 
 -- name: NameRefund :exec
 -- The same of a refund.
-UPDATE refunds SET psp_refund_id = @psp_refund_id WHERE id = @id AND starts_with(psp_refund_id, 'operator:');
+UPDATE refunds SET psp_refund_id = @psp_refund_id WHERE tenant_id = @tenant_id AND id = @id AND starts_with(psp_refund_id, 'operator:');
 
 -- name: FindPayment :one
--- The payment that evidence is about, whoever's it is, with its tenant's account at the PSP.
+-- The payment that evidence is about, with its tenant's account at the PSP.
 SELECT sqlc.embed(p), t.psp_account
 FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
-WHERE p.id = @id;
+WHERE p.tenant_id = @tenant_id AND p.id = @id;
 
 -- name: FindRefund :one
 -- The refund that evidence is about, with its payment.
 SELECT sqlc.embed(r), sqlc.embed(p), t.psp_account
-FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id JOIN tenants AS t ON t.id = r.tenant_id
-WHERE r.id = @id;
+FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id JOIN tenants AS t ON t.id = r.tenant_id
+WHERE r.tenant_id = @tenant_id AND r.id = @id;
 
 -- name: PaymentOfKey :one
 -- FindPayment by the key that the payment stands behind, for a batch that reads the key as well.
 SELECT sqlc.embed(p), t.psp_account
-FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject JOIN tenants AS t ON t.id = p.tenant_id
+FROM idempotency_keys AS k JOIN payments AS p ON p.tenant_id = k.tenant_id AND p.id = k.subject JOIN tenants AS t ON t.id = p.tenant_id
 WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 
 -- name: RefundOfKey :one
 -- FindRefund by its key.
 SELECT sqlc.embed(r), sqlc.embed(p), t.psp_account
-FROM idempotency_keys AS k JOIN refunds AS r ON r.id = k.subject JOIN payments AS p ON p.id = r.payment_id
-     JOIN tenants AS t ON t.id = r.tenant_id
+FROM idempotency_keys AS k JOIN refunds AS r ON r.tenant_id = k.tenant_id AND r.id = k.subject
+     JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id JOIN tenants AS t ON t.id = r.tenant_id
 WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 
 -- name: OtherMovementsOfKey :many
 -- Which of these payments, or refunds, once had this key in the same generation, and are another one than it stands for now.
 SELECT p.id FROM payments AS p
-WHERE sqlc.arg(object)::text = 'charge' AND p.id = ANY (@ids::uuid[]) AND p.id <> @subject
-  AND p.tenant_id = @tenant_id AND p.idempotency_key = @key AND p.generation = @generation
+WHERE sqlc.arg(object)::text = 'charge' AND p.tenant_id = @tenant_id AND p.id = ANY (@ids::uuid[]) AND p.id <> @subject
+  AND p.idempotency_key = @key AND p.generation = @generation
 UNION ALL
 SELECT r.id FROM refunds AS r
-WHERE sqlc.arg(object)::text = 'refund' AND r.id = ANY (@ids::uuid[]) AND r.id <> @subject
-  AND r.tenant_id = @tenant_id AND r.idempotency_key = @key AND r.generation = @generation;
+WHERE sqlc.arg(object)::text = 'refund' AND r.tenant_id = @tenant_id AND r.id = ANY (@ids::uuid[]) AND r.id <> @subject
+  AND r.idempotency_key = @key AND r.generation = @generation;
 
 -- name: ExecutionOf :one
--- Whose a payment or refund is, and the key and generation that it was written under.
-SELECT p.tenant_id, p.idempotency_key, p.generation FROM payments AS p WHERE sqlc.arg(object)::text = 'charge' AND p.id = @id
+-- The key and generation that a payment or refund of an account's tenant was written under.
+SELECT p.tenant_id, p.idempotency_key, p.generation FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = @id
+WHERE t.psp_account = @account AND sqlc.arg(object)::text = 'charge'
 UNION ALL
-SELECT r.tenant_id, r.idempotency_key, r.generation FROM refunds AS r WHERE sqlc.arg(object)::text = 'refund' AND r.id = @id;
+SELECT r.tenant_id, r.idempotency_key, r.generation FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = @id
+WHERE t.psp_account = @account AND sqlc.arg(object)::text = 'refund';
+
+-- name: ExecutionOfAnybody :one
+-- The same, whoever's it is: asked only where ExecutionOf has found nothing. Once for each tenant, so that no index on the id alone is needed.
+SELECT p.tenant_id, p.idempotency_key, p.generation FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = @id
+WHERE sqlc.arg(object)::text = 'charge'
+UNION ALL
+SELECT r.tenant_id, r.idempotency_key, r.generation FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = @id
+WHERE sqlc.arg(object)::text = 'refund';
 
 -- name: TenantOfAccount :one
 SELECT id FROM tenants WHERE psp_account = @psp_account;
@@ -158,16 +168,17 @@ SELECT id FROM tenants WHERE psp_account = @psp_account;
 SELECT psp_account FROM tenants WHERE psp_account > @after ORDER BY psp_account LIMIT @max_rows;
 
 -- name: BookedPayments :many
--- What our books say of the payments that a page of the PSP's ledger refers to.
+-- What our books say of the payments of an account that a page of its ledger refers to.
 SELECT p.id, t.psp_account, p.idempotency_key, p.generation, p.amount_minor, p.currency, p.status, p.psp_charge_id
-FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
-WHERE p.id = ANY (@ids::uuid[]);
+FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = ANY (@ids::uuid[])
+WHERE t.psp_account = @account;
 
 -- name: BookedRefunds :many
 -- The same of refunds.
 SELECT r.id, t.psp_account, r.idempotency_key, r.generation, p.psp_charge_id, r.amount_minor, r.currency, r.status, r.psp_refund_id
-FROM refunds AS r JOIN tenants AS t ON t.id = r.tenant_id JOIN payments AS p ON p.id = r.payment_id
-WHERE r.id = ANY (@ids::uuid[]);
+FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = ANY (@ids::uuid[])
+     JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id
+WHERE t.psp_account = @account;
 
 -- name: BeginWalk :one
 -- Goes on with the walk that was not finished, or begins one. Of an account's history before it was ours, nothing is read. A new walk reads

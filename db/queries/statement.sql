@@ -21,7 +21,7 @@ UPDATE statement_lines AS l SET subject = m.id, by_psp_id = true
 FROM statement_movements AS m
 WHERE l.day = @day AND m.tenant_id = @tenant_id AND m.object = l.object AND m.psp_id = l.psp_id
   AND NOT EXISTS (SELECT FROM statement_movements AS named
-                  WHERE named.id = l.subject AND named.object = l.object AND named.tenant_id = @tenant_id);
+                  WHERE named.tenant_id = @tenant_id AND named.id = l.subject AND named.object = l.object);
 
 -- name: WriteLineBreaks :execrows
 -- Every break that a line of the day shows. Of the lines about one movement, the first one under the id that we know it by
@@ -32,7 +32,7 @@ INSERT INTO statement_breaks AS b (
     our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, raised_by, seen_by)
 SELECT DISTINCT ON (x.object, k.kind, x.psp_id, x.subject)
        @account, @day, x.object, k.kind, x.psp_id, x.subject, x.reference,
-       x.subject IS NULL AND EXISTS (SELECT FROM statement_movements AS o WHERE o.id = x.named AND o.object = x.object),
+       x.subject IS NULL AND EXISTS (SELECT FROM tenants AS t JOIN statement_movements AS o ON o.tenant_id = t.id AND o.id = x.named WHERE o.object = x.object),
        x.lines, x.amount_minor, x.currency, x.our_amount_minor, x.our_currency, x.our_status, x.our_psp_id,
        x.created_at, @seen_at, @seen_at, @run_id, @run_id
 FROM (
@@ -44,7 +44,7 @@ FROM (
            row_number() OVER (PARTITION BY l.object, l.psp_id ORDER BY l.line) AS nth_id,
            count(*) OVER (PARTITION BY l.object, l.psp_id) AS lines
     FROM statement_lines AS l
-    LEFT JOIN statement_movements AS m ON m.id = l.subject AND m.object = l.object AND m.tenant_id = @tenant_id
+    LEFT JOIN statement_movements AS m ON m.tenant_id = @tenant_id AND m.id = l.subject AND m.object = l.object
     WHERE l.day = @day
 ) AS x
 CROSS JOIN LATERAL (VALUES

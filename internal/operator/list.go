@@ -51,13 +51,13 @@ func (d *Desk) List(ctx context.Context, f deadletters.Filter) (Page, error) {
 
 // entries finds what letters are about, in one reading for all of them.
 func (d *Desk) entries(ctx context.Context, letters []deadletters.Letter) ([]Entry, error) {
-	ids := make([]uuid.UUID, 0, len(letters))
+	var asked dbsqlc.FindMovementsParams
 	for _, l := range letters {
-		if l.Subject != nil {
-			ids = append(ids, *l.Subject)
+		if l.About != nil && l.Subject != nil {
+			asked.TenantIds, asked.Ids = append(asked.TenantIds, l.About.Tenant), append(asked.Ids, *l.Subject)
 		}
 	}
-	rows, err := dbsqlc.New(d.db.Reader()).FindMovements(ctx, ids)
+	rows, err := dbsqlc.New(d.db.Reader()).FindMovements(ctx, asked)
 	if err != nil {
 		return nil, fmt.Errorf("find payments of dead letters: %w", err)
 	}

@@ -21,6 +21,7 @@ func TestListNamesWhatEachLetterIsAbout(t *testing.T) {
 	}
 	subject := scan[uuid.UUID](o, "SELECT id FROM payments")
 	payment.Subject = &subject
+	payment.About = &deadletters.About{Tenant: "acme", Operation: payments.CreateOperation, Key: clientKey, Generation: 1}
 	o.put(payment)
 	stray := uuid.Must(uuid.NewV7())
 	lost := alone(deadletters.OtherAccount, `{}`)
@@ -42,7 +43,7 @@ func TestListNamesWhatEachLetterIsAbout(t *testing.T) {
 	}
 	for id, want := range map[uuid.UUID]string{
 		refund.ID:  `"refundId":"` + payments.RefundID(*refund.Subject).String() + `","tenant":"acme","operation":"POST /payments/{id}/refunds","key":"` + clientKey + `","generation":1,`,
-		payment.ID: `"paymentId":"` + payments.PaymentID(subject).String() + `","evidence":{}`,
+		payment.ID: `"paymentId":"` + payments.PaymentID(subject).String() + `","tenant":"acme","operation":"POST /payments","key":"` + clientKey + `","generation":1,`,
 		lost.ID:    `"reason":"nobody asked for it","evidence":{}`,
 		nothing.ID: `"reason":"nobody asked for it","evidence":{}`,
 	} {

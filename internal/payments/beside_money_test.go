@@ -98,7 +98,7 @@ func TestScanComparesTheKeyAndTheRefundedCharge(t *testing.T) {
 	otherKey, otherCharge := charge, refund
 	otherKey.Key, otherCharge.ChargeID = "order-0000000002", "psp_other"
 	for r, want := range map[gateway.Record]int{charge: 0, refund: 0, otherKey: 1, otherCharge: 1} {
-		open, err := s.service.Unexplained(t.Context(), r.Object, []gateway.Record{r})
+		open, err := s.service.Unexplained(t.Context(), r.Object, r.Account, []gateway.Record{r})
 		if err != nil || len(open) != want {
 			t.Errorf("%+v: %d unexplained, %v", r, len(open), err)
 		}

@@ -16,16 +16,16 @@ type booked struct {
 	amount                                          int64
 }
 
-// Unexplained returns the records of one page of the PSP's ledger that our books do not confirm as they are: those are what a scan has to look
-// into. It reads once for the whole page.
-func (s *Service) Unexplained(ctx context.Context, o gateway.Object, page []gateway.Record) ([]gateway.Record, error) {
+// Unexplained returns the records of one page of an account's ledger that the books of its tenant do not confirm as they are: those are what a scan has
+// to look into. It reads once for the whole page.
+func (s *Service) Unexplained(ctx context.Context, o gateway.Object, account string, page []gateway.Record) ([]gateway.Record, error) {
 	ids := make([]uuid.UUID, 0, len(page))
 	for _, r := range page {
 		if id, ok := subjectOf(r); ok {
 			ids = append(ids, id)
 		}
 	}
-	books, err := s.booked(ctx, o, ids)
+	books, err := s.booked(ctx, o, account, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read books: %w", err)
 	}
@@ -42,18 +42,18 @@ func (s *Service) Unexplained(ctx context.Context, o gateway.Object, page []gate
 	return open, nil
 }
 
-func (s *Service) booked(ctx context.Context, o gateway.Object, ids []uuid.UUID) (map[uuid.UUID]booked, error) {
+func (s *Service) booked(ctx context.Context, o gateway.Object, account string, ids []uuid.UUID) (map[uuid.UUID]booked, error) {
 	q := dbsqlc.New(s.db.Reader())
 	books := make(map[uuid.UUID]booked, len(ids))
 	if o == gateway.RefundObject {
-		rows, err := q.BookedRefunds(ctx, ids)
+		rows, err := q.BookedRefunds(ctx, dbsqlc.BookedRefundsParams{Ids: ids, Account: account})
 		for _, r := range rows {
 			key := execution("", RefundOperation, r.IdempotencyKey, r.ID, r.Generation).PassThroughKey()
 			books[r.ID] = booked{r.PspAccount, key, value(r.PspChargeID), r.Currency, r.Status, value(r.PspRefundID), r.AmountMinor}
 		}
 		return books, err
 	}
-	rows, err := q.BookedPayments(ctx, ids)
+	rows, err := q.BookedPayments(ctx, dbsqlc.BookedPaymentsParams{Ids: ids, Account: account})
 	for _, r := range rows {
 		key := execution("", CreateOperation, r.IdempotencyKey, r.ID, r.Generation).PassThroughKey()
 		books[r.ID] = booked{r.PspAccount, key, "", r.Currency, r.Status, value(r.PspChargeID), r.AmountMinor}

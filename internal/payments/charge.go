@@ -100,7 +100,7 @@ func (c *charge) request(key string) gateway.Charge {
 
 func (c *charge) queueName(b *pgx.Batch, pspID string) {
 	_ = dbsqlc.New(postgres.On(b)).NamePayment(context.Background(), dbsqlc.NamePaymentParams{
-		ID: uuid.UUID(c.payment.ID), PspChargeID: nullable(pspID),
+		TenantID: c.payment.Tenant, ID: uuid.UUID(c.payment.ID), PspChargeID: nullable(pspID),
 	})
 }
 

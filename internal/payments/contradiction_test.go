@@ -120,6 +120,35 @@ func TestFindingThatWasJudgedIsNoNewCase(t *testing.T) {
 	s.wantLetters(finding, finding, "duplicate_movement record acme psp_third")
 }
 
+// A charge belongs to one account, and an account to one tenant. Each way of evidence brings acme's charge to a payment of globex that waits for one.
+func TestTwoTenantsCannotBookOneCharge(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	g := s.charging("order-0000000001")
+	charge := g.record
+	g.succeeded()
+	globex := keyed(t, "order-0000000001")
+	globex.Merchant = Merchant{Tenant: "globex", PSPAccount: "globex"}
+	waiting := s.enter(globex, CreateOperation, "/payments", order(), s.charge(globex)).lost()
+	acmes := waiting.record
+	acmes.ID, acmes.Account = charge.ID, charge.Account
+	for _, source := range []Source{SourceWebhook, SourceLookup, SourceScan} {
+		is[Lettered](t, s.settle(source, acmes))
+	}
+	if n := s.count("SELECT count(*) FROM payments WHERE psp_charge_id = $1", charge.ID); n != 1 {
+		t.Errorf("%d payments have acme's charge", n)
+	}
+	for sql, want := range map[string]string{
+		"INSERT INTO tenants (id, psp_account) VALUES ('initech', 'acme')": "tenants_psp_account_key",
+		"UPDATE tenants SET psp_account = 'other' WHERE id = 'globex'":     "history_is_append_only",
+	} {
+		if _, err := s.pool.Exec(t.Context(), sql); !postgres.Violates(err, want) {
+			t.Errorf("%s: refused by %v, want %s", sql, err, want)
+		}
+	}
+	is[Settled](t, s.settle(SourceWebhook, as("ch_of_globex", waiting.record)))
+}
+
 // Globex's account names acme's payment. That is neither acme's business nor, by the payment's fields, globex's.
 func TestRecordUnderAnotherTenantsAccountTellsTheTenantNothing(t *testing.T) {
 	t.Parallel()

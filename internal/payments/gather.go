@@ -110,10 +110,16 @@ func (s *Service) gatherFor(ctx context.Context, r gateway.Record) (gathered, er
 	return gathered{}, fmt.Errorf("find what a record is about: %w", err)
 }
 
-// executionOf finds the execution that a record is about. It fails with errNotOurs.
+// executionOf finds the execution that a record is about. It fails with errNotOurs. A reference is looked for where the record's account says. Only if
+// nothing is there, all tenants are asked: to name the payment of another tenant is a contradiction, which an operator must see.
 func (s *Service) executionOf(ctx context.Context, r gateway.Record) (idempotency.Execution, error) {
 	if id, ok := subjectOf(r); ok {
-		return executionBy(ctx, dbsqlc.New(s.db.Reader()), id, r.Object)
+		own, err := executionBy(ctx, dbsqlc.New(s.db.Reader()), r.Account, id, r.Object)
+		if errors.Is(err, errNotOurs) {
+			row, err := dbsqlc.New(s.db.Reader()).ExecutionOfAnybody(ctx, dbsqlc.ExecutionOfAnybodyParams{ID: id, Object: string(r.Object)})
+			return foundExecution(dbsqlc.ExecutionOfRow(row), err, id, r.Object)
+		}
+		return own, err
 	}
 	if r.Reference != "" {
 		return idempotency.Execution{}, errNotOurs
@@ -121,9 +127,13 @@ func (s *Service) executionOf(ctx context.Context, r gateway.Record) (idempotenc
 	return s.executionOfKey(ctx, r)
 }
 
-// executionBy finds the execution of a movement. It fails with errNotOurs.
-func executionBy(ctx context.Context, q *dbsqlc.Queries, id uuid.UUID, o gateway.Object) (idempotency.Execution, error) {
-	row, err := q.ExecutionOf(ctx, dbsqlc.ExecutionOfParams{ID: id, Object: string(o)})
+// executionBy finds the execution of a movement of the tenant whose account it is. It fails with errNotOurs.
+func executionBy(ctx context.Context, q *dbsqlc.Queries, account string, id uuid.UUID, o gateway.Object) (idempotency.Execution, error) {
+	row, err := q.ExecutionOf(ctx, dbsqlc.ExecutionOfParams{ID: id, Account: account, Object: string(o)})
+	return foundExecution(row, err, id, o)
+}
+
+func foundExecution(row dbsqlc.ExecutionOfRow, err error, id uuid.UUID, o gateway.Object) (idempotency.Execution, error) {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return idempotency.Execution{}, errNotOurs
 	}

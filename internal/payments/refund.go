@@ -120,7 +120,9 @@ func (g *giveback) queueLock(b *pgx.Batch, ref idempotency.Ref, leaseID uuid.UUI
 }
 
 func (g *giveback) queueTally(b *pgx.Batch) {
-	_ = dbsqlc.New(postgres.On(b)).TallyRefunds(context.Background(), uuid.UUID(g.payment.ID))
+	_ = dbsqlc.New(postgres.On(b)).TallyRefunds(context.Background(), dbsqlc.TallyRefundsParams{
+		TenantID: g.payment.Tenant, PaymentID: uuid.UUID(g.payment.ID),
+	})
 }
 
 func (g *giveback) keep(row *dbsqlc.Refund) error {
@@ -167,7 +169,7 @@ func (g *giveback) request(key string) gateway.Refund {
 
 func (g *giveback) queueName(b *pgx.Batch, pspID string) {
 	_ = dbsqlc.New(postgres.On(b)).NameRefund(context.Background(), dbsqlc.NameRefundParams{
-		ID: uuid.UUID(g.refund.ID), PspRefundID: nullable(pspID),
+		TenantID: g.payment.Tenant, ID: uuid.UUID(g.refund.ID), PspRefundID: nullable(pspID),
 	})
 }
 

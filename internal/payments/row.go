@@ -29,11 +29,11 @@ type foundRefund struct {
 func (s *Service) queueMovement(b *pgx.Batch, own idempotency.Execution, out *movement) {
 	q := postgres.On(b)
 	if own.Ref.Operation == RefundOperation {
-		_, _ = dbsqlc.New(q).FindRefund(context.Background(), own.Subject)
+		_, _ = dbsqlc.New(q).FindRefund(context.Background(), dbsqlc.FindRefundParams{TenantID: own.Ref.Tenant, ID: own.Subject})
 		s.keepRefund(q, out)
 		return
 	}
-	_, _ = dbsqlc.New(q).FindPayment(context.Background(), own.Subject)
+	_, _ = dbsqlc.New(q).FindPayment(context.Background(), dbsqlc.FindPaymentParams{TenantID: own.Ref.Tenant, ID: own.Subject})
 	s.keepPayment(q, out)
 }
 

@@ -104,7 +104,7 @@ func (s *Service) settlePage(ctx context.Context, w walk, page gateway.Page, fou
 		}
 		found(finding)
 	}
-	open, err := s.Unexplained(ctx, w.object, page.Records)
+	open, err := s.Unexplained(ctx, w.object, w.account, page.Records)
 	if err != nil {
 		return err
 	}

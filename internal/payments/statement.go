@@ -42,7 +42,7 @@ func (s *Service) gatherBreakTx(ctx context.Context, tx pgx.Tx, b Break) (gather
 	if b.Subject == nil {
 		return gathered{}, nil
 	}
-	own, err := executionBy(ctx, dbsqlc.New(tx), *b.Subject, b.Object)
+	own, err := executionBy(ctx, dbsqlc.New(tx), b.Account, *b.Subject, b.Object)
 	switch {
 	case errors.Is(err, errNotOurs):
 		return gathered{}, nil

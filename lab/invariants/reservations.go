@@ -146,11 +146,11 @@ const findReservation = `
 SELECT r.reserved_at, CASE WHEN r.status <> 'in_progress' THEN r.status WHEN r.locked_until <= clock_timestamp() THEN 'lease over' ELSE '' END,
        r.amount_minor, r.currency, r.payment_method, r.reason
 FROM (SELECT k.reserved_at, k.status, k.locked_until, p.amount_minor, p.currency, p.payment_method, '' AS reason
-      FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject JOIN tenants AS t ON t.id = p.tenant_id
+      FROM idempotency_keys AS k JOIN payments AS p ON p.tenant_id = k.tenant_id AND p.id = k.subject JOIN tenants AS t ON t.id = p.tenant_id
       WHERE k.tenant_id = t.id AND k.operation = 'POST /payments' AND k.key = $2 AND k.generation = $3 AND k.subject = $4 AND t.psp_account = $1
       UNION ALL
       SELECT k.reserved_at, k.status, k.locked_until, f.amount_minor, f.currency, '', coalesce(f.reason, '')
-      FROM idempotency_keys AS k JOIN refunds AS f ON f.id = k.subject JOIN tenants AS t ON t.id = f.tenant_id
+      FROM idempotency_keys AS k JOIN refunds AS f ON f.tenant_id = k.tenant_id AND f.id = k.subject JOIN tenants AS t ON t.id = f.tenant_id
       WHERE k.tenant_id = t.id AND k.operation = 'POST /payments/{id}/refunds' AND k.key = $2 AND k.generation = $3 AND k.subject = $4 AND t.psp_account = $1) AS r`
 
 // missing says what there was no reservation of, or "". standing is how the key stands now, if it is nobody's.

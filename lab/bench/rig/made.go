@@ -57,7 +57,7 @@ func (d *Database) Forget(ctx context.Context, mark string) error {
 	return d.behindTheGuard(ctx, "forget keys", `
 WITH gone AS (DELETE FROM idempotency_keys WHERE key ^@ $1::text RETURNING tenant_id, operation, key, subject),
      lines AS (DELETE FROM idempotency_key_events AS e USING gone AS g WHERE e.tenant_id = g.tenant_id AND e.operation = g.operation AND e.key = g.key),
-     moved AS (DELETE FROM payments AS p USING gone AS g WHERE p.id = g.subject)
+     moved AS (DELETE FROM payments AS p USING gone AS g WHERE p.tenant_id = g.tenant_id AND p.id = g.subject)
 DELETE FROM river_job WHERE kind = 'resolve' AND args ->> 'key' ^@ $1::text`, mark)
 }
 
@@ -76,7 +76,7 @@ func (d *Database) behindTheGuard(ctx context.Context, what, sql string, args ..
 const makeUnknown = `
 WITH sample AS MATERIALIZED (
     SELECT k.operation, k.fingerprint, p.tenant_id, p.customer_id, p.amount_minor, p.currency, p.payment_method
-    FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject
+    FROM idempotency_keys AS k JOIN payments AS p ON p.tenant_id = k.tenant_id AND p.id = k.subject
     WHERE k.status = 'completed' LIMIT 1
 ), made AS MATERIALIZED (
     SELECT m.key, m.id, clock_timestamp() AS at FROM unnest($1::text[], $2::uuid[]) AS m (key, id)
@@ -93,7 +93,7 @@ FROM made AS m, sample AS s`
 const makeAbandoned = `
 WITH sample AS MATERIALIZED (
     SELECT k.operation, k.fingerprint, p.tenant_id, p.customer_id, p.amount_minor, p.currency, p.payment_method
-    FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject
+    FROM idempotency_keys AS k JOIN payments AS p ON p.tenant_id = k.tenant_id AND p.id = k.subject
     WHERE k.status = 'completed' LIMIT 1
 ), made AS MATERIALIZED (
     SELECT gen_random_uuid() AS id, clock_timestamp() - interval '1 minute' AS at FROM generate_series(1, $1::int)

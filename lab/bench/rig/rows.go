@@ -43,7 +43,7 @@ func (d *Database) Load(ctx context.Context, rows int) error {
 const loadRows = `
 WITH sample AS MATERIALIZED (
     SELECT k.*, p.customer_id, p.amount_minor, p.currency, p.payment_method
-    FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject
+    FROM idempotency_keys AS k JOIN payments AS p ON p.tenant_id = k.tenant_id AND p.id = k.subject
     WHERE k.status = 'completed' LIMIT 1
 ), made AS MATERIALIZED (
     SELECT n, 'load-' || lpad(n::text, 20, '0') AS key, lpad(to_hex(n), 32, '0')::uuid AS id, clock_timestamp() - interval '1 day' AS at

@@ -45,10 +45,19 @@ func (q *Queries) CountJobs(ctx context.Context) ([]CountJobsRow, error) {
 }
 
 const findMovements = `-- name: FindMovements :many
-SELECT p.id, 'payment'::text AS object, p.status FROM payments AS p WHERE p.id = ANY($1::uuid[])
+SELECT p.id, 'payment'::text AS object, p.status
+FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::uuid[]) AS id) AS asked
+JOIN payments AS p ON p.tenant_id = asked.tenant_id AND p.id = asked.id
 UNION ALL
-SELECT r.id, 'refund'::text, r.status FROM refunds AS r WHERE r.id = ANY($1::uuid[])
+SELECT r.id, 'refund'::text, r.status
+FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::uuid[]) AS id) AS asked
+JOIN refunds AS r ON r.tenant_id = asked.tenant_id AND r.id = asked.id
 `
+
+type FindMovementsParams struct {
+	TenantIds []string
+	Ids       []uuid.UUID
+}
 
 type FindMovementsRow struct {
 	ID     uuid.UUID
@@ -56,9 +65,9 @@ type FindMovementsRow struct {
 	Status string
 }
 
-// The payments and refunds among these ids, and where they stand.
-func (q *Queries) FindMovements(ctx context.Context, ids []uuid.UUID) ([]FindMovementsRow, error) {
-	rows, err := q.db.Query(ctx, findMovements, ids)
+// The payments and refunds among these, and where they stand: the tenant and the id of each.
+func (q *Queries) FindMovements(ctx context.Context, arg FindMovementsParams) ([]FindMovementsRow, error) {
+	rows, err := q.db.Query(ctx, findMovements, arg.TenantIds, arg.Ids)
 	if err != nil {
 		return nil, err
 	}

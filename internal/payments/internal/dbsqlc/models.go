@@ -11,8 +11,8 @@ import (
 )
 
 type Payment struct {
-	ID              uuid.UUID
 	TenantID        string
+	ID              uuid.UUID
 	IdempotencyKey  string
 	Generation      int32
 	CustomerID      string
@@ -30,9 +30,9 @@ type Payment struct {
 }
 
 type Refund struct {
+	TenantID       string
 	ID             uuid.UUID
 	PaymentID      uuid.UUID
-	TenantID       string
 	IdempotencyKey string
 	Generation     int32
 	AmountMinor    int64

@@ -48,20 +48,20 @@ func (q *Queries) AdvanceWalk(ctx context.Context, arg AdvanceWalkParams) error 
 const beginPayment = `-- name: BeginPayment :one
 
 INSERT INTO payments (
-    id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency,
+    tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency,
     payment_method, description, metadata, status)
 SELECT $1, $2, $3, k.generation, $4, $5, $6,
        $7, $8, $9::jsonb, 'processing'
 FROM idempotency_keys AS k
-WHERE k.tenant_id = $2 AND k.operation = $10 AND k.key = $3 AND k.lease_id = $11
-  AND k.subject = $1 AND k.status = 'in_progress'
-ON CONFLICT (id) DO NOTHING
-RETURNING id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at
+WHERE k.tenant_id = $1 AND k.operation = $10 AND k.key = $3 AND k.lease_id = $11
+  AND k.subject = $2 AND k.status = 'in_progress'
+ON CONFLICT (tenant_id, id) DO NOTHING
+RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at
 `
 
 type BeginPaymentParams struct {
-	ID             uuid.UUID
 	TenantID       string
+	ID             uuid.UUID
 	IdempotencyKey string
 	CustomerID     string
 	AmountMinor    int64
@@ -78,8 +78,8 @@ type BeginPaymentParams struct {
 // Writes the payment that a reservation stands for. A claim that is sent again finds it written.
 func (q *Queries) BeginPayment(ctx context.Context, arg BeginPaymentParams) (Payment, error) {
 	row := q.db.QueryRow(ctx, beginPayment,
-		arg.ID,
 		arg.TenantID,
+		arg.ID,
 		arg.IdempotencyKey,
 		arg.CustomerID,
 		arg.AmountMinor,
@@ -92,8 +92,8 @@ func (q *Queries) BeginPayment(ctx context.Context, arg BeginPaymentParams) (Pay
 	)
 	var i Payment
 	err := row.Scan(
-		&i.ID,
 		&i.TenantID,
+		&i.ID,
 		&i.IdempotencyKey,
 		&i.Generation,
 		&i.CustomerID,
@@ -114,17 +114,17 @@ func (q *Queries) BeginPayment(ctx context.Context, arg BeginPaymentParams) (Pay
 
 const beginRefund = `-- name: BeginRefund :one
 INSERT INTO refunds (
-    id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, reason, status)
-SELECT $1, p.id, p.tenant_id, $2, k.generation,
+    tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status)
+SELECT p.tenant_id, $1, p.id, $2, k.generation,
        coalesce($3::bigint, p.amount_minor - p.refund_held_minor), p.currency,
        $4, 'processing'
 FROM payments AS p, idempotency_keys AS k
-WHERE p.id = $5 AND p.tenant_id = $6 AND p.status = 'succeeded'
-  AND k.tenant_id = $6 AND k.operation = $7 AND k.key = $2 AND k.lease_id = $8
+WHERE p.tenant_id = $5 AND p.id = $6 AND p.status = 'succeeded'
+  AND k.tenant_id = $5 AND k.operation = $7 AND k.key = $2 AND k.lease_id = $8
   AND k.subject = $1 AND k.status = 'in_progress'
-  AND NOT EXISTS (SELECT FROM refunds AS r WHERE r.id = $1)
-ON CONFLICT (id) DO NOTHING
-RETURNING id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at
+  AND NOT EXISTS (SELECT FROM refunds AS r WHERE r.tenant_id = $5 AND r.id = $1)
+ON CONFLICT (tenant_id, id) DO NOTHING
+RETURNING tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at
 `
 
 type BeginRefundParams struct {
@@ -132,8 +132,8 @@ type BeginRefundParams struct {
 	IdempotencyKey string
 	AmountMinor    *int64
 	Reason         *string
-	PaymentID      uuid.UUID
 	TenantID       string
+	PaymentID      uuid.UUID
 	Operation      string
 	LeaseID        uuid.UUID
 }
@@ -147,16 +147,16 @@ func (q *Queries) BeginRefund(ctx context.Context, arg BeginRefundParams) (Refun
 		arg.IdempotencyKey,
 		arg.AmountMinor,
 		arg.Reason,
-		arg.PaymentID,
 		arg.TenantID,
+		arg.PaymentID,
 		arg.Operation,
 		arg.LeaseID,
 	)
 	var i Refund
 	err := row.Scan(
+		&i.TenantID,
 		&i.ID,
 		&i.PaymentID,
-		&i.TenantID,
 		&i.IdempotencyKey,
 		&i.Generation,
 		&i.AmountMinor,
@@ -202,9 +202,14 @@ func (q *Queries) BeginWalk(ctx context.Context, arg BeginWalkParams) (BeginWalk
 
 const bookedPayments = `-- name: BookedPayments :many
 SELECT p.id, t.psp_account, p.idempotency_key, p.generation, p.amount_minor, p.currency, p.status, p.psp_charge_id
-FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
-WHERE p.id = ANY ($1::uuid[])
+FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = ANY ($1::uuid[])
+WHERE t.psp_account = $2
 `
+
+type BookedPaymentsParams struct {
+	Ids     []uuid.UUID
+	Account string
+}
 
 type BookedPaymentsRow struct {
 	ID             uuid.UUID
@@ -217,9 +222,9 @@ type BookedPaymentsRow struct {
 	PspChargeID    *string
 }
 
-// What our books say of the payments that a page of the PSP's ledger refers to.
-func (q *Queries) BookedPayments(ctx context.Context, ids []uuid.UUID) ([]BookedPaymentsRow, error) {
-	rows, err := q.db.Query(ctx, bookedPayments, ids)
+// What our books say of the payments of an account that a page of its ledger refers to.
+func (q *Queries) BookedPayments(ctx context.Context, arg BookedPaymentsParams) ([]BookedPaymentsRow, error) {
+	rows, err := q.db.Query(ctx, bookedPayments, arg.Ids, arg.Account)
 	if err != nil {
 		return nil, err
 	}
@@ -249,9 +254,15 @@ func (q *Queries) BookedPayments(ctx context.Context, ids []uuid.UUID) ([]Booked
 
 const bookedRefunds = `-- name: BookedRefunds :many
 SELECT r.id, t.psp_account, r.idempotency_key, r.generation, p.psp_charge_id, r.amount_minor, r.currency, r.status, r.psp_refund_id
-FROM refunds AS r JOIN tenants AS t ON t.id = r.tenant_id JOIN payments AS p ON p.id = r.payment_id
-WHERE r.id = ANY ($1::uuid[])
+FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = ANY ($1::uuid[])
+     JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id
+WHERE t.psp_account = $2
 `
+
+type BookedRefundsParams struct {
+	Ids     []uuid.UUID
+	Account string
+}
 
 type BookedRefundsRow struct {
 	ID             uuid.UUID
@@ -266,8 +277,8 @@ type BookedRefundsRow struct {
 }
 
 // The same of refunds.
-func (q *Queries) BookedRefunds(ctx context.Context, ids []uuid.UUID) ([]BookedRefundsRow, error) {
-	rows, err := q.db.Query(ctx, bookedRefunds, ids)
+func (q *Queries) BookedRefunds(ctx context.Context, arg BookedRefundsParams) ([]BookedRefundsRow, error) {
+	rows, err := q.db.Query(ctx, bookedRefunds, arg.Ids, arg.Account)
 	if err != nil {
 		return nil, err
 	}
@@ -314,14 +325,17 @@ func (q *Queries) EndWalk(ctx context.Context, arg EndWalkParams) error {
 }
 
 const executionOf = `-- name: ExecutionOf :one
-SELECT p.tenant_id, p.idempotency_key, p.generation FROM payments AS p WHERE $1::text = 'charge' AND p.id = $2
+SELECT p.tenant_id, p.idempotency_key, p.generation FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = $1
+WHERE t.psp_account = $2 AND $3::text = 'charge'
 UNION ALL
-SELECT r.tenant_id, r.idempotency_key, r.generation FROM refunds AS r WHERE $1::text = 'refund' AND r.id = $2
+SELECT r.tenant_id, r.idempotency_key, r.generation FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = $1
+WHERE t.psp_account = $2 AND $3::text = 'refund'
 `
 
 type ExecutionOfParams struct {
-	Object string
-	ID     uuid.UUID
+	ID      uuid.UUID
+	Account string
+	Object  string
 }
 
 type ExecutionOfRow struct {
@@ -330,10 +344,37 @@ type ExecutionOfRow struct {
 	Generation     int32
 }
 
-// Whose a payment or refund is, and the key and generation that it was written under.
+// The key and generation that a payment or refund of an account's tenant was written under.
 func (q *Queries) ExecutionOf(ctx context.Context, arg ExecutionOfParams) (ExecutionOfRow, error) {
-	row := q.db.QueryRow(ctx, executionOf, arg.Object, arg.ID)
+	row := q.db.QueryRow(ctx, executionOf, arg.ID, arg.Account, arg.Object)
 	var i ExecutionOfRow
+	err := row.Scan(&i.TenantID, &i.IdempotencyKey, &i.Generation)
+	return i, err
+}
+
+const executionOfAnybody = `-- name: ExecutionOfAnybody :one
+SELECT p.tenant_id, p.idempotency_key, p.generation FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = $1
+WHERE $2::text = 'charge'
+UNION ALL
+SELECT r.tenant_id, r.idempotency_key, r.generation FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = $1
+WHERE $2::text = 'refund'
+`
+
+type ExecutionOfAnybodyParams struct {
+	ID     uuid.UUID
+	Object string
+}
+
+type ExecutionOfAnybodyRow struct {
+	TenantID       string
+	IdempotencyKey string
+	Generation     int32
+}
+
+// The same, whoever's it is: asked only where ExecutionOf has found nothing. Once for each tenant, so that no index on the id alone is needed.
+func (q *Queries) ExecutionOfAnybody(ctx context.Context, arg ExecutionOfAnybodyParams) (ExecutionOfAnybodyRow, error) {
+	row := q.db.QueryRow(ctx, executionOfAnybody, arg.ID, arg.Object)
+	var i ExecutionOfAnybodyRow
 	err := row.Scan(&i.TenantID, &i.IdempotencyKey, &i.Generation)
 	return i, err
 }
@@ -374,23 +415,28 @@ func (q *Queries) FailWalk(ctx context.Context, arg FailWalkParams) (FailWalkRow
 }
 
 const findPayment = `-- name: FindPayment :one
-SELECT p.id, p.tenant_id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
+SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
 FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
-WHERE p.id = $1
+WHERE p.tenant_id = $1 AND p.id = $2
 `
+
+type FindPaymentParams struct {
+	TenantID string
+	ID       uuid.UUID
+}
 
 type FindPaymentRow struct {
 	Payment    Payment
 	PspAccount string
 }
 
-// The payment that evidence is about, whoever's it is, with its tenant's account at the PSP.
-func (q *Queries) FindPayment(ctx context.Context, id uuid.UUID) (FindPaymentRow, error) {
-	row := q.db.QueryRow(ctx, findPayment, id)
+// The payment that evidence is about, with its tenant's account at the PSP.
+func (q *Queries) FindPayment(ctx context.Context, arg FindPaymentParams) (FindPaymentRow, error) {
+	row := q.db.QueryRow(ctx, findPayment, arg.TenantID, arg.ID)
 	var i FindPaymentRow
 	err := row.Scan(
-		&i.Payment.ID,
 		&i.Payment.TenantID,
+		&i.Payment.ID,
 		&i.Payment.IdempotencyKey,
 		&i.Payment.Generation,
 		&i.Payment.CustomerID,
@@ -411,10 +457,15 @@ func (q *Queries) FindPayment(ctx context.Context, id uuid.UUID) (FindPaymentRow
 }
 
 const findRefund = `-- name: FindRefund :one
-SELECT r.id, r.payment_id, r.tenant_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.id, p.tenant_id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
-FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id JOIN tenants AS t ON t.id = r.tenant_id
-WHERE r.id = $1
+SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
+FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id JOIN tenants AS t ON t.id = r.tenant_id
+WHERE r.tenant_id = $1 AND r.id = $2
 `
+
+type FindRefundParams struct {
+	TenantID string
+	ID       uuid.UUID
+}
 
 type FindRefundRow struct {
 	Refund     Refund
@@ -423,13 +474,13 @@ type FindRefundRow struct {
 }
 
 // The refund that evidence is about, with its payment.
-func (q *Queries) FindRefund(ctx context.Context, id uuid.UUID) (FindRefundRow, error) {
-	row := q.db.QueryRow(ctx, findRefund, id)
+func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRefundRow, error) {
+	row := q.db.QueryRow(ctx, findRefund, arg.TenantID, arg.ID)
 	var i FindRefundRow
 	err := row.Scan(
+		&i.Refund.TenantID,
 		&i.Refund.ID,
 		&i.Refund.PaymentID,
-		&i.Refund.TenantID,
 		&i.Refund.IdempotencyKey,
 		&i.Refund.Generation,
 		&i.Refund.AmountMinor,
@@ -439,8 +490,8 @@ func (q *Queries) FindRefund(ctx context.Context, id uuid.UUID) (FindRefundRow, 
 		&i.Refund.PspRefundID,
 		&i.Refund.DeclineCode,
 		&i.Refund.CreatedAt,
-		&i.Payment.ID,
 		&i.Payment.TenantID,
+		&i.Payment.ID,
 		&i.Payment.IdempotencyKey,
 		&i.Payment.Generation,
 		&i.Payment.CustomerID,
@@ -461,20 +512,20 @@ func (q *Queries) FindRefund(ctx context.Context, id uuid.UUID) (FindRefundRow, 
 }
 
 const getPayment = `-- name: GetPayment :one
-SELECT id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at FROM payments WHERE id = $1 AND tenant_id = $2
+SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at FROM payments WHERE tenant_id = $1 AND id = $2
 `
 
 type GetPaymentParams struct {
-	ID       uuid.UUID
 	TenantID string
+	ID       uuid.UUID
 }
 
 func (q *Queries) GetPayment(ctx context.Context, arg GetPaymentParams) (Payment, error) {
-	row := q.db.QueryRow(ctx, getPayment, arg.ID, arg.TenantID)
+	row := q.db.QueryRow(ctx, getPayment, arg.TenantID, arg.ID)
 	var i Payment
 	err := row.Scan(
-		&i.ID,
 		&i.TenantID,
+		&i.ID,
 		&i.IdempotencyKey,
 		&i.Generation,
 		&i.CustomerID,
@@ -494,21 +545,21 @@ func (q *Queries) GetPayment(ctx context.Context, arg GetPaymentParams) (Payment
 }
 
 const getRefund = `-- name: GetRefund :one
-SELECT id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds WHERE id = $1 AND tenant_id = $2
+SELECT tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds WHERE tenant_id = $1 AND id = $2
 `
 
 type GetRefundParams struct {
-	ID       uuid.UUID
 	TenantID string
+	ID       uuid.UUID
 }
 
 func (q *Queries) GetRefund(ctx context.Context, arg GetRefundParams) (Refund, error) {
-	row := q.db.QueryRow(ctx, getRefund, arg.ID, arg.TenantID)
+	row := q.db.QueryRow(ctx, getRefund, arg.TenantID, arg.ID)
 	var i Refund
 	err := row.Scan(
+		&i.TenantID,
 		&i.ID,
 		&i.PaymentID,
-		&i.TenantID,
 		&i.IdempotencyKey,
 		&i.Generation,
 		&i.AmountMinor,
@@ -553,7 +604,7 @@ func (q *Queries) ListAccounts(ctx context.Context, arg ListAccountsParams) ([]s
 }
 
 const listPayments = `-- name: ListPayments :many
-SELECT id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at FROM payments
+SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at FROM payments
 WHERE tenant_id = $1 AND id < $2
   AND ($3::text IS NULL OR customer_id = $3)
   AND ($4::text IS NULL OR status = $4)
@@ -586,8 +637,8 @@ func (q *Queries) ListPayments(ctx context.Context, arg ListPaymentsParams) ([]P
 	for rows.Next() {
 		var i Payment
 		if err := rows.Scan(
-			&i.ID,
 			&i.TenantID,
+			&i.ID,
 			&i.IdempotencyKey,
 			&i.Generation,
 			&i.CustomerID,
@@ -625,15 +676,15 @@ func (q *Queries) LockLedgers(ctx context.Context, account string) error {
 
 const lockPayment = `-- name: LockPayment :exec
 SELECT p.id FROM payments AS p
-WHERE p.id = $1 AND p.tenant_id = $2
+WHERE p.tenant_id = $1 AND p.id = $2
   AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.tenant_id = $2 AND k.operation = $3 AND k.key = $4 AND k.lease_id = $5)
+              WHERE k.tenant_id = $1 AND k.operation = $3 AND k.key = $4 AND k.lease_id = $5)
 FOR UPDATE OF p
 `
 
 type LockPaymentParams struct {
-	ID        uuid.UUID
 	TenantID  string
+	ID        uuid.UUID
 	Operation string
 	Key       string
 	LeaseID   uuid.UUID
@@ -642,8 +693,8 @@ type LockPaymentParams struct {
 // Refunds of one payment claim and return their share one after the other. Only an owner of the key locks: a replay does not.
 func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) error {
 	_, err := q.db.Exec(ctx, lockPayment,
-		arg.ID,
 		arg.TenantID,
+		arg.ID,
 		arg.Operation,
 		arg.Key,
 		arg.LeaseID,
@@ -652,50 +703,52 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) error 
 }
 
 const namePayment = `-- name: NamePayment :exec
-UPDATE payments SET psp_charge_id = $1 WHERE id = $2 AND starts_with(psp_charge_id, 'operator:')
+UPDATE payments SET psp_charge_id = $1 WHERE tenant_id = $2 AND id = $3 AND starts_with(psp_charge_id, 'operator:')
 `
 
 type NamePaymentParams struct {
 	PspChargeID *string
+	TenantID    string
 	ID          uuid.UUID
 }
 
 // The PSP tells the id of a charge for which an operator has vouched. Competes with other evidence: the first name stays.
 func (q *Queries) NamePayment(ctx context.Context, arg NamePaymentParams) error {
-	_, err := q.db.Exec(ctx, namePayment, arg.PspChargeID, arg.ID)
+	_, err := q.db.Exec(ctx, namePayment, arg.PspChargeID, arg.TenantID, arg.ID)
 	return err
 }
 
 const nameRefund = `-- name: NameRefund :exec
-UPDATE refunds SET psp_refund_id = $1 WHERE id = $2 AND starts_with(psp_refund_id, 'operator:')
+UPDATE refunds SET psp_refund_id = $1 WHERE tenant_id = $2 AND id = $3 AND starts_with(psp_refund_id, 'operator:')
 `
 
 type NameRefundParams struct {
 	PspRefundID *string
+	TenantID    string
 	ID          uuid.UUID
 }
 
 // The same of a refund.
 func (q *Queries) NameRefund(ctx context.Context, arg NameRefundParams) error {
-	_, err := q.db.Exec(ctx, nameRefund, arg.PspRefundID, arg.ID)
+	_, err := q.db.Exec(ctx, nameRefund, arg.PspRefundID, arg.TenantID, arg.ID)
 	return err
 }
 
 const otherMovementsOfKey = `-- name: OtherMovementsOfKey :many
 SELECT p.id FROM payments AS p
-WHERE $1::text = 'charge' AND p.id = ANY ($2::uuid[]) AND p.id <> $3
-  AND p.tenant_id = $4 AND p.idempotency_key = $5 AND p.generation = $6
+WHERE $1::text = 'charge' AND p.tenant_id = $2 AND p.id = ANY ($3::uuid[]) AND p.id <> $4
+  AND p.idempotency_key = $5 AND p.generation = $6
 UNION ALL
 SELECT r.id FROM refunds AS r
-WHERE $1::text = 'refund' AND r.id = ANY ($2::uuid[]) AND r.id <> $3
-  AND r.tenant_id = $4 AND r.idempotency_key = $5 AND r.generation = $6
+WHERE $1::text = 'refund' AND r.tenant_id = $2 AND r.id = ANY ($3::uuid[]) AND r.id <> $4
+  AND r.idempotency_key = $5 AND r.generation = $6
 `
 
 type OtherMovementsOfKeyParams struct {
 	Object     string
+	TenantID   string
 	Ids        []uuid.UUID
 	Subject    uuid.UUID
-	TenantID   string
 	Key        string
 	Generation int32
 }
@@ -704,9 +757,9 @@ type OtherMovementsOfKeyParams struct {
 func (q *Queries) OtherMovementsOfKey(ctx context.Context, arg OtherMovementsOfKeyParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, otherMovementsOfKey,
 		arg.Object,
+		arg.TenantID,
 		arg.Ids,
 		arg.Subject,
-		arg.TenantID,
 		arg.Key,
 		arg.Generation,
 	)
@@ -729,8 +782,8 @@ func (q *Queries) OtherMovementsOfKey(ctx context.Context, arg OtherMovementsOfK
 }
 
 const paymentOfKey = `-- name: PaymentOfKey :one
-SELECT p.id, p.tenant_id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
-FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject JOIN tenants AS t ON t.id = p.tenant_id
+SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
+FROM idempotency_keys AS k JOIN payments AS p ON p.tenant_id = k.tenant_id AND p.id = k.subject JOIN tenants AS t ON t.id = p.tenant_id
 WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
 `
 
@@ -750,8 +803,8 @@ func (q *Queries) PaymentOfKey(ctx context.Context, arg PaymentOfKeyParams) (Pay
 	row := q.db.QueryRow(ctx, paymentOfKey, arg.TenantID, arg.Operation, arg.Key)
 	var i PaymentOfKeyRow
 	err := row.Scan(
-		&i.Payment.ID,
 		&i.Payment.TenantID,
+		&i.Payment.ID,
 		&i.Payment.IdempotencyKey,
 		&i.Payment.Generation,
 		&i.Payment.CustomerID,
@@ -772,9 +825,9 @@ func (q *Queries) PaymentOfKey(ctx context.Context, arg PaymentOfKeyParams) (Pay
 }
 
 const refundOfKey = `-- name: RefundOfKey :one
-SELECT r.id, r.payment_id, r.tenant_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.id, p.tenant_id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
-FROM idempotency_keys AS k JOIN refunds AS r ON r.id = k.subject JOIN payments AS p ON p.id = r.payment_id
-     JOIN tenants AS t ON t.id = r.tenant_id
+SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
+FROM idempotency_keys AS k JOIN refunds AS r ON r.tenant_id = k.tenant_id AND r.id = k.subject
+     JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id JOIN tenants AS t ON t.id = r.tenant_id
 WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
 `
 
@@ -795,9 +848,9 @@ func (q *Queries) RefundOfKey(ctx context.Context, arg RefundOfKeyParams) (Refun
 	row := q.db.QueryRow(ctx, refundOfKey, arg.TenantID, arg.Operation, arg.Key)
 	var i RefundOfKeyRow
 	err := row.Scan(
+		&i.Refund.TenantID,
 		&i.Refund.ID,
 		&i.Refund.PaymentID,
-		&i.Refund.TenantID,
 		&i.Refund.IdempotencyKey,
 		&i.Refund.Generation,
 		&i.Refund.AmountMinor,
@@ -807,8 +860,8 @@ func (q *Queries) RefundOfKey(ctx context.Context, arg RefundOfKeyParams) (Refun
 		&i.Refund.PspRefundID,
 		&i.Refund.DeclineCode,
 		&i.Refund.CreatedAt,
-		&i.Payment.ID,
 		&i.Payment.TenantID,
+		&i.Payment.ID,
 		&i.Payment.IdempotencyKey,
 		&i.Payment.Generation,
 		&i.Payment.CustomerID,
@@ -830,16 +883,16 @@ func (q *Queries) RefundOfKey(ctx context.Context, arg RefundOfKeyParams) (Refun
 
 const resumePayment = `-- name: ResumePayment :one
 UPDATE payments AS p SET status = 'processing'
-WHERE p.id = $1 AND p.status = 'failed'
+WHERE p.tenant_id = $1 AND p.id = $2 AND p.status = 'failed'
   AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.tenant_id = $2 AND k.operation = $3 AND k.key = $4 AND k.lease_id = $5
-                AND k.subject = $1 AND k.status = 'in_progress')
-RETURNING id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at
+              WHERE k.tenant_id = $1 AND k.operation = $3 AND k.key = $4 AND k.lease_id = $5
+                AND k.subject = $2 AND k.status = 'in_progress')
+RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at
 `
 
 type ResumePaymentParams struct {
-	ID        uuid.UUID
 	TenantID  string
+	ID        uuid.UUID
 	Operation string
 	Key       string
 	LeaseID   uuid.UUID
@@ -848,16 +901,16 @@ type ResumePaymentParams struct {
 // failed -> processing, behind a retake of the key.
 func (q *Queries) ResumePayment(ctx context.Context, arg ResumePaymentParams) (Payment, error) {
 	row := q.db.QueryRow(ctx, resumePayment,
-		arg.ID,
 		arg.TenantID,
+		arg.ID,
 		arg.Operation,
 		arg.Key,
 		arg.LeaseID,
 	)
 	var i Payment
 	err := row.Scan(
-		&i.ID,
 		&i.TenantID,
+		&i.ID,
 		&i.IdempotencyKey,
 		&i.Generation,
 		&i.CustomerID,
@@ -878,16 +931,16 @@ func (q *Queries) ResumePayment(ctx context.Context, arg ResumePaymentParams) (P
 
 const resumeRefund = `-- name: ResumeRefund :one
 UPDATE refunds AS r SET status = 'processing'
-WHERE r.id = $1 AND r.status = 'failed'
+WHERE r.tenant_id = $1 AND r.id = $2 AND r.status = 'failed'
   AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.tenant_id = $2 AND k.operation = $3 AND k.key = $4 AND k.lease_id = $5
-                AND k.subject = $1 AND k.status = 'in_progress')
-RETURNING id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at
+              WHERE k.tenant_id = $1 AND k.operation = $3 AND k.key = $4 AND k.lease_id = $5
+                AND k.subject = $2 AND k.status = 'in_progress')
+RETURNING tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at
 `
 
 type ResumeRefundParams struct {
-	ID        uuid.UUID
 	TenantID  string
+	ID        uuid.UUID
 	Operation string
 	Key       string
 	LeaseID   uuid.UUID
@@ -896,17 +949,17 @@ type ResumeRefundParams struct {
 // failed -> processing, behind a retake of the key.
 func (q *Queries) ResumeRefund(ctx context.Context, arg ResumeRefundParams) (Refund, error) {
 	row := q.db.QueryRow(ctx, resumeRefund,
-		arg.ID,
 		arg.TenantID,
+		arg.ID,
 		arg.Operation,
 		arg.Key,
 		arg.LeaseID,
 	)
 	var i Refund
 	err := row.Scan(
+		&i.TenantID,
 		&i.ID,
 		&i.PaymentID,
-		&i.TenantID,
 		&i.IdempotencyKey,
 		&i.Generation,
 		&i.AmountMinor,
@@ -923,9 +976,9 @@ func (q *Queries) ResumeRefund(ctx context.Context, arg ResumeRefundParams) (Ref
 const settlePayment = `-- name: SettlePayment :execrows
 UPDATE payments AS p
 SET status = $1, psp_charge_id = $2, decline_code = $3
-WHERE p.id = $4 AND p.status IN ('processing', 'failed') AND p.status <> $1
+WHERE p.tenant_id = $4 AND p.id = $5 AND p.status IN ('processing', 'failed') AND p.status <> $1
   AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.tenant_id = $5 AND k.operation = $6 AND k.key = $7 AND k.subject = $4
+              WHERE k.tenant_id = $4 AND k.operation = $6 AND k.key = $7 AND k.subject = $5
                 AND k.generation = $8 AND k.attempt = $9 AND k.status = $10)
 `
 
@@ -933,8 +986,8 @@ type SettlePaymentParams struct {
 	Status      string
 	PspChargeID *string
 	DeclineCode *string
-	ID          uuid.UUID
 	TenantID    string
+	ID          uuid.UUID
 	Operation   string
 	Key         string
 	Generation  int32
@@ -948,8 +1001,8 @@ func (q *Queries) SettlePayment(ctx context.Context, arg SettlePaymentParams) (i
 		arg.Status,
 		arg.PspChargeID,
 		arg.DeclineCode,
-		arg.ID,
 		arg.TenantID,
+		arg.ID,
 		arg.Operation,
 		arg.Key,
 		arg.Generation,
@@ -965,9 +1018,9 @@ func (q *Queries) SettlePayment(ctx context.Context, arg SettlePaymentParams) (i
 const settleRefund = `-- name: SettleRefund :execrows
 UPDATE refunds AS r
 SET status = $1, psp_refund_id = $2, decline_code = $3
-WHERE r.id = $4 AND r.status IN ('processing', 'failed') AND r.status <> $1
+WHERE r.tenant_id = $4 AND r.id = $5 AND r.status IN ('processing', 'failed') AND r.status <> $1
   AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.tenant_id = $5 AND k.operation = $6 AND k.key = $7 AND k.subject = $4
+              WHERE k.tenant_id = $4 AND k.operation = $6 AND k.key = $7 AND k.subject = $5
                 AND k.generation = $8 AND k.attempt = $9 AND k.status = $10)
 `
 
@@ -975,8 +1028,8 @@ type SettleRefundParams struct {
 	Status      string
 	PspRefundID *string
 	DeclineCode *string
-	ID          uuid.UUID
 	TenantID    string
+	ID          uuid.UUID
 	Operation   string
 	Key         string
 	Generation  int32
@@ -990,8 +1043,8 @@ func (q *Queries) SettleRefund(ctx context.Context, arg SettleRefundParams) (int
 		arg.Status,
 		arg.PspRefundID,
 		arg.DeclineCode,
-		arg.ID,
 		arg.TenantID,
+		arg.ID,
 		arg.Operation,
 		arg.Key,
 		arg.Generation,
@@ -1009,15 +1062,20 @@ UPDATE payments AS p
 SET refund_held_minor = t.held, refunded_minor = t.confirmed
 FROM (SELECT coalesce(sum(amount_minor) FILTER (WHERE status IN ('processing', 'succeeded')), 0)::bigint AS held,
              coalesce(sum(amount_minor) FILTER (WHERE status = 'succeeded'), 0)::bigint AS confirmed
-      FROM refunds WHERE payment_id = $1) AS t
-WHERE p.id = $1 AND (p.refund_held_minor, p.refunded_minor) IS DISTINCT FROM (t.held, t.confirmed)
+      FROM refunds WHERE tenant_id = $1 AND payment_id = $2) AS t
+WHERE p.tenant_id = $1 AND p.id = $2 AND (p.refund_held_minor, p.refunded_minor) IS DISTINCT FROM (t.held, t.confirmed)
 `
+
+type TallyRefundsParams struct {
+	TenantID  string
+	PaymentID uuid.UUID
+}
 
 // Brings the payment's totals up to date with its refunds, behind a statement that changed one of them. Computed from the rows,
 // not added to, so that running it twice does no harm. payments_refunds_within_amount refuses an excess, and with it the
 // whole transaction. The payment's row must be locked before.
-func (q *Queries) TallyRefunds(ctx context.Context, paymentID uuid.UUID) error {
-	_, err := q.db.Exec(ctx, tallyRefunds, paymentID)
+func (q *Queries) TallyRefunds(ctx context.Context, arg TallyRefundsParams) error {
+	_, err := q.db.Exec(ctx, tallyRefunds, arg.TenantID, arg.PaymentID)
 	return err
 }
 
