@@ -25,7 +25,7 @@ CREATE TABLE tenants (
         CONSTRAINT tenants_psp_account_format CHECK (psp_account ~ '^[A-Za-z0-9_-]{1,64}$'),
     requests_per_second integer NOT NULL DEFAULT 50 CHECK (requests_per_second BETWEEN 1 AND 100000),
     request_burst       integer NOT NULL DEFAULT 100 CHECK (request_burst BETWEEN 1 AND 100000),
-    created_at          timestamptz NOT NULL DEFAULT clock_timestamp()
+    created_at          timestamptz NOT NULL DEFAULT payonce_now()
 );
 
 -- The account is where unknown keys of the tenant are looked up. Under another account the PSP would find nothing, which after the grace period is
@@ -46,7 +46,7 @@ CREATE TABLE api_keys (
         CONSTRAINT api_keys_secret_is_sha256 CHECK (octet_length(secret_sha256) = 32),
     scopes        text[] NOT NULL,
     label         text NOT NULL DEFAULT '' CHECK (char_length(label) <= 100),
-    created_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at    timestamptz NOT NULL DEFAULT payonce_now(),
     -- NULL: valid until revoked. Rotation gives the old key an end in the future, so that both work meanwhile.
     expires_at    timestamptz,
     CONSTRAINT api_keys_scopes_fit_owner CHECK (

@@ -79,7 +79,7 @@ CREATE TABLE idempotency_key_events (
     key         text COLLATE "C" NOT NULL,
     generation  integer NOT NULL,
     attempt     integer NOT NULL,
-    at          timestamptz NOT NULL DEFAULT clock_timestamp(),
+    at          timestamptz NOT NULL DEFAULT payonce_now(),
     actor       text NOT NULL,
     from_status text NOT NULL,
     to_status   text NOT NULL,

@@ -24,7 +24,7 @@ CREATE TABLE payments (
     -- refunds racing each other cannot together exceed the payment.
     refund_held_minor bigint NOT NULL DEFAULT 0,
     refunded_minor    bigint NOT NULL DEFAULT 0,
-    created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at        timestamptz NOT NULL DEFAULT payonce_now(),
 
     PRIMARY KEY (tenant_id, id),
     -- A tenant has an account of its own at the PSP (tenants.psp_account), where the PSP's ids are unique: so a charge is booked once (ADR 0007).
@@ -52,7 +52,7 @@ CREATE TABLE refunds (
         CONSTRAINT refunds_status_known CHECK (status IN ('processing', 'succeeded', 'declined', 'failed')),
     psp_refund_id   text,
     decline_code    text,
-    created_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at      timestamptz NOT NULL DEFAULT payonce_now(),
 
     PRIMARY KEY (tenant_id, id),
     CONSTRAINT refunds_payment_id_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES payments (tenant_id, id),

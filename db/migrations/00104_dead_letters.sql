@@ -19,7 +19,7 @@ CREATE TABLE dead_letters (
     subject           uuid,
     reason            text NOT NULL CHECK (char_length(reason) <= 500),
     evidence          jsonb NOT NULL,
-    opened_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
+    opened_at         timestamptz NOT NULL DEFAULT payonce_now(),
     -- Moves with every change: two operators cannot both resolve one letter.
     version           integer NOT NULL DEFAULT 1,
     resolved_at       timestamptz,
@@ -44,7 +44,7 @@ CREATE INDEX dead_letters_by_status ON dead_letters (status, opened_at, id);
 -- Everything that an operator did or was refused.
 CREATE TABLE operator_actions (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    at             timestamptz NOT NULL DEFAULT clock_timestamp(),
+    at             timestamptz NOT NULL DEFAULT payonce_now(),
     letter_id      uuid NOT NULL REFERENCES dead_letters (id),
     letter_version integer NOT NULL,
     actor          text NOT NULL CHECK (char_length(actor) BETWEEN 1 AND 150),

@@ -6,7 +6,7 @@
 CREATE TABLE webhook_events (
     -- The sender's webhook-id: a second delivery of it is the same event.
     id           text COLLATE "C" PRIMARY KEY CHECK (id ~ '^[!-~]{1,255}$'),
-    received_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    received_at  timestamptz NOT NULL DEFAULT payonce_now(),
     -- The sender's webhook-timestamp.
     sent_at      timestamptz NOT NULL,
     body         bytea NOT NULL CHECK (octet_length(body) <= 65536),

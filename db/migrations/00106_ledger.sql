@@ -10,7 +10,7 @@ CREATE TABLE ledger_watermarks (
     -- By the PSP's clock, which dates its list: everything up to here has been read once.
     scanned_to   timestamptz NOT NULL,
     -- When the list was last read to its end; before that has ever been, when the tenant was created.
-    updated_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at   timestamptz NOT NULL DEFAULT payonce_now(),
     -- Where a walk stands that has not come to the list's end, by the PSP's clock: the next run goes on there. NULL: the last walk came to the end.
     resume_after timestamptz,
     -- By our clock, when the latest walk began. It names that walk.
@@ -37,7 +37,7 @@ CREATE TABLE statement_runs (
     account     text COLLATE "C" NOT NULL,
     day         date NOT NULL,
     started_at  timestamptz NOT NULL,
-    finished_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    finished_at timestamptz NOT NULL DEFAULT payonce_now(),
     -- partial: the day was not over when it was read.
     status      text NOT NULL CHECK (status IN ('complete', 'partial')),
     lines       bigint NOT NULL CHECK (lines >= 0),

@@ -21,7 +21,7 @@ ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING;
 -- name: ListLetters :many
 -- Newest first, along dead_letters_by_status. No cursor is the beginning of the list.
 SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
-       extract(epoch FROM clock_timestamp() - opened_at)::float8 AS age_seconds,
+       extract(epoch FROM payonce_now() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
 FROM dead_letters
 WHERE status = @status
@@ -32,7 +32,7 @@ LIMIT @max_rows;
 
 -- name: GetLetter :one
 SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
-       extract(epoch FROM clock_timestamp() - opened_at)::float8 AS age_seconds,
+       extract(epoch FROM payonce_now() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
 FROM dead_letters WHERE id = @id;
 
@@ -41,7 +41,7 @@ FROM dead_letters WHERE id = @id;
 -- loser waits for the winner's commit and then finds another version.
 WITH resolved AS (
     UPDATE dead_letters AS d
-    SET status = 'resolved', version = d.version + 1, resolved_at = clock_timestamp(),
+    SET status = 'resolved', version = d.version + 1, resolved_at = payonce_now(),
         action = sqlc.arg(action)::text, actor = sqlc.arg(actor)::text, resolution_reason = sqlc.arg(reason)::text
     WHERE d.id = @id AND d.version = @version AND d.status = 'open'
     RETURNING d.*
@@ -50,7 +50,7 @@ WITH resolved AS (
     SELECT r.id, @version, r.actor, r.action, r.resolution_reason, 'done' FROM resolved AS r
 )
 SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
-       extract(epoch FROM clock_timestamp() - opened_at)::float8 AS age_seconds,
+       extract(epoch FROM payonce_now() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
 FROM resolved;
 
@@ -75,5 +75,5 @@ ORDER BY d.opened_at, d.id LIMIT 1;
 
 -- name: CountOpen :many
 SELECT kind, count(*) AS letters,
-       extract(epoch FROM clock_timestamp() - min(opened_at))::float8 AS oldest_seconds
+       extract(epoch FROM payonce_now() - min(opened_at))::float8 AS oldest_seconds
 FROM dead_letters WHERE status = 'open' GROUP BY kind;

@@ -1,6 +1,6 @@
 -- The key's state machine. Each query is headed by the edge that it makes and the writer that it competes with.
--- Time is clock_timestamp() throughout: now() is the start of the transaction, which may be long past when a
--- statement has waited for a lock.
+-- Time is payonce_now() throughout: now() is the start of the transaction, which may be long past when a
+-- statement has waited for a lock. What a wait does to a condition on the time is in docs/adr/0029-one-clock.md.
 
 -- name: ReserveKey :one
 -- none -> in_progress, or the row that is in the way. Competes with every other request that carries the same key:
@@ -18,26 +18,26 @@ WITH seen AS MATERIALIZED (
            1 + coalesce((SELECT t.generation FROM idempotency_key_tombstones AS t WHERE t.tenant_id = @tenant_id AND t.operation = @operation AND t.key = @key), 0),
            @lease_id, @subject,
            clock.at, clock.at, clock.at + sqlc.arg(lease)::interval, clock.at + sqlc.arg(retention)::interval
-    FROM (SELECT clock_timestamp() AS at) AS clock
+    FROM (SELECT payonce_now() AS at OFFSET 0) AS clock
     WHERE NOT EXISTS (SELECT FROM seen)
     ON CONFLICT (tenant_id, operation, key) DO NOTHING
     RETURNING *
 )
 SELECT true AS reserved, false AS lease_over, r.* FROM reserved AS r
 UNION ALL
-SELECT false, coalesce(s.locked_until <= clock_timestamp(), false), s.* FROM seen AS s;
+SELECT false, coalesce(s.locked_until <= payonce_now(), false), s.* FROM seen AS s;
 
 -- name: FindKey :one
 -- Reads only: an inspection, a check before the PSP is known to be there, the truth after a lost acknowledgement.
-SELECT false AS reserved, coalesce(k.locked_until <= clock_timestamp(), false)::boolean AS lease_over, k.*
+SELECT false AS reserved, coalesce(k.locked_until <= payonce_now(), false)::boolean AS lease_over, k.*
 FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 
 -- name: ListInFlight :many
--- Reads only: which of these keys a request executes now, under a lease that is not over.
+-- Reads only: which of these keys a request executes now, under a lease that is not over. Coalesce as in ExpireLease.
 SELECT k.tenant_id, k.operation, k.key
 FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS asked
 JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
-WHERE k.status = 'in_progress' AND k.locked_until > clock_timestamp();
+WHERE k.status = 'in_progress' AND coalesce(k.locked_until > payonce_now(), false);
 
 -- name: RetakeKey :one
 -- failed_retryable -> in_progress. Competes with other retries (the attempt decides) and with late evidence of a charge.
@@ -46,11 +46,11 @@ WHERE k.status = 'in_progress' AND k.locked_until > clock_timestamp();
 WITH taken AS (
     UPDATE idempotency_keys AS k
     SET status = 'in_progress', attempt = k.attempt + 1, lease_id = @lease_id, finished_at = NULL,
-        locked_until = clock_timestamp() + sqlc.arg(lease)::interval,
-        expires_at = greatest(k.expires_at, clock_timestamp() + sqlc.arg(retention)::interval)
+        locked_until = payonce_now() + sqlc.arg(lease)::interval,
+        expires_at = greatest(k.expires_at, payonce_now() + sqlc.arg(retention)::interval)
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.status = 'failed_retryable' AND k.fingerprint = @fingerprint
       AND k.attempt = @attempt AND k.generation = @generation
-      AND k.reserved_at + sqlc.arg(psp_memory)::interval > clock_timestamp()
+      AND k.reserved_at + sqlc.arg(psp_memory)::interval > payonce_now()
     RETURNING k.*
 ), noted AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
@@ -63,9 +63,9 @@ SELECT true AS reserved, false AS lease_over, t.* FROM taken AS t;
 WITH taken AS (
     UPDATE idempotency_keys AS k
     SET status = 'in_progress', attempt = 1, generation = k.generation + 1, fingerprint = @fingerprint,
-        lease_id = @lease_id, subject = @subject, finished_at = NULL, reserved_at = clock_timestamp(),
-        locked_until = clock_timestamp() + sqlc.arg(lease)::interval,
-        expires_at = clock_timestamp() + sqlc.arg(retention)::interval, delete_after = NULL,
+        lease_id = @lease_id, subject = @subject, finished_at = NULL, reserved_at = payonce_now(),
+        locked_until = payonce_now() + sqlc.arg(lease)::interval,
+        expires_at = payonce_now() + sqlc.arg(retention)::interval, delete_after = NULL,
         response_status = NULL, response_content_type = NULL, response_location = NULL,
         response_schema_version = NULL, response_body = NULL
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.status = 'expired' AND k.generation = @generation
@@ -81,7 +81,7 @@ SELECT true AS reserved, false AS lease_over, t.* FROM taken AS t;
 -- be over: an answer in hand is better than none, as long as nobody has acted on its end. A decline (unless_charged) does not pass while an open
 -- dead letter of the key says that money moved, as in SettleKey.
 UPDATE idempotency_keys AS k
-SET status = 'completed', locked_until = NULL, finished_at = clock_timestamp(),
+SET status = 'completed', locked_until = NULL, finished_at = payonce_now(),
     response_status = @response_status, response_content_type = @response_content_type,
     response_location = @response_location, response_schema_version = @response_schema_version,
     response_body = @response_body
@@ -103,8 +103,8 @@ RETURNING k.expires_at;
 WITH completed AS (
     UPDATE idempotency_keys AS k
     SET status = 'completed', locked_until = NULL, reconcile_after = NULL, unknown_since = NULL,
-        finished_at = clock_timestamp(),
-        expires_at = greatest(k.expires_at, clock_timestamp() + sqlc.arg(retention)::interval),
+        finished_at = payonce_now(),
+        expires_at = greatest(k.expires_at, payonce_now() + sqlc.arg(retention)::interval),
         response_status = @response_status, response_content_type = @response_content_type,
         response_location = @response_location, response_schema_version = @response_schema_version,
         response_body = @response_body
@@ -129,7 +129,7 @@ SELECT expires_at FROM completed;
 -- about is not released, as in ReleaseUnknownKey.
 WITH released AS (
     UPDATE idempotency_keys AS k
-    SET status = 'failed_retryable', locked_until = NULL, finished_at = clock_timestamp()
+    SET status = 'failed_retryable', locked_until = NULL, finished_at = payonce_now()
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
       AND k.status = 'in_progress'
       AND NOT EXISTS (SELECT FROM dead_letters AS d
@@ -146,8 +146,8 @@ SELECT expires_at FROM released;
 -- in_progress -> unknown, by the owner, whose send may or may not have executed. Competes with the sweeper.
 WITH lost AS (
     UPDATE idempotency_keys AS k
-    SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), lookup_failures = 0,
-        reconcile_after = clock_timestamp() + sqlc.arg(first_lookup)::interval
+    SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
+        reconcile_after = payonce_now() + sqlc.arg(first_lookup)::interval
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
       AND k.status = 'in_progress'
     RETURNING k.*
@@ -163,10 +163,10 @@ SELECT expires_at FROM lost;
 -- leases there are (idempotency_keys_locked_until), with the dead ones, and not by the primary key.
 WITH lost AS (
     UPDATE idempotency_keys AS k
-    SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), lookup_failures = 0,
-        reconcile_after = clock_timestamp()
+    SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
+        reconcile_after = payonce_now()
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
-      AND k.status = 'in_progress' AND coalesce(k.locked_until <= clock_timestamp(), false)
+      AND k.status = 'in_progress' AND coalesce(k.locked_until <= payonce_now(), false)
     RETURNING k.*
 )
 INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
@@ -174,17 +174,17 @@ SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'in_
 
 -- name: SweepLeases :many
 -- in_progress -> unknown, for all leases that are over, in one statement. Competes with owners, webhooks, requests and other sweepers:
--- a row that one of them has locked is left to it. The subselects make the time a constant of the plan, so that the
+-- a row that one of them has locked is left to it. The time is asked once for each walk along an index, so the
 -- walk along idempotency_keys_locked_until ends where the living leases begin. The rows are found again by where they lie: for a join by
 -- key, of a number that the planner can only guess, it would read the whole table. One that has moved since the statement began stays
 -- for the next.
 WITH lost AS (
     UPDATE idempotency_keys AS k
-    SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), lookup_failures = 0,
-        reconcile_after = clock_timestamp() + sqlc.arg(visibility)::interval
+    SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
+        reconcile_after = payonce_now() + sqlc.arg(visibility)::interval
     WHERE k.ctid = ANY (ARRAY(
         SELECT o.ctid FROM idempotency_keys AS o
-        WHERE o.locked_until <= (SELECT clock_timestamp())
+        WHERE o.locked_until <= payonce_now()
         ORDER BY o.locked_until
         LIMIT @max_rows
         FOR UPDATE SKIP LOCKED
@@ -201,10 +201,10 @@ SELECT tenant_id, operation, key, generation, subject FROM lost;
 -- while: if the job that follows is lost, they come back. Competes with other claimers and with everything that resolves a key. As to ctid,
 -- see SweepLeases.
 UPDATE idempotency_keys AS k
-SET reconcile_after = clock_timestamp() + sqlc.arg(visibility)::interval
+SET reconcile_after = payonce_now() + sqlc.arg(visibility)::interval
 WHERE k.ctid = ANY (ARRAY(
     SELECT d.ctid FROM idempotency_keys AS d
-    WHERE d.reconcile_after <= (SELECT clock_timestamp())
+    WHERE d.reconcile_after <= payonce_now()
     ORDER BY d.reconcile_after
     LIMIT @max_rows
     FOR UPDATE SKIP LOCKED
@@ -215,10 +215,10 @@ RETURNING k.tenant_id, k.operation, k.key, k.generation, k.subject;
 -- What a resolver has to know before it asks the PSP. What the answer proves depends on when it was asked for: the settle
 -- window must have been over, and the PSP's memory of the key not, before the question.
 SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failures,
-       clock_timestamp()::timestamptz AS asked_at,
+       payonce_now()::timestamptz AS asked_at,
        k.reconcile_after,
-       coalesce(extract(epoch FROM k.unknown_since + sqlc.arg(settle_window)::interval - clock_timestamp()), 0)::float8 AS window_left,
-       (k.reserved_at + sqlc.arg(psp_memory)::interval <= clock_timestamp())::boolean AS memory_over,
+       coalesce(extract(epoch FROM k.unknown_since + sqlc.arg(settle_window)::interval - payonce_now()), 0)::float8 AS window_left,
+       (k.reserved_at + sqlc.arg(psp_memory)::interval <= payonce_now())::boolean AS memory_over,
        EXISTS (SELECT FROM dead_letters AS d
                WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
                  AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded') AS dead_lettered,
@@ -234,8 +234,8 @@ FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @ope
 -- has failed is no case of the key's: another job has come to this.
 WITH released AS (
     UPDATE idempotency_keys AS k
-    SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp(),
-        expires_at = greatest(k.expires_at, clock_timestamp() + sqlc.arg(retention)::interval)
+    SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = payonce_now(),
+        expires_at = greatest(k.expires_at, payonce_now() + sqlc.arg(retention)::interval)
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.subject = @subject
       AND k.generation = @generation AND k.attempt = @attempt AND k.status = 'unknown'
       AND k.unknown_since + sqlc.arg(settle_window)::interval <= sqlc.arg(asked_at)::timestamptz
@@ -257,7 +257,7 @@ SELECT expires_at FROM released;
 -- operator has the case, it goes on for days: what it finds is written down when it changes.
 WITH postponed AS (
     UPDATE idempotency_keys AS k
-    SET reconcile_after = clock_timestamp() + sqlc.arg(after)::interval, lookup_failures = @lookup_failures
+    SET reconcile_after = payonce_now() + sqlc.arg(after)::interval, lookup_failures = @lookup_failures
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
       AND k.status = 'unknown' AND coalesce(k.reconcile_after = sqlc.arg(seen_due)::timestamptz, false)
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
@@ -293,10 +293,10 @@ SELECT k.key FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.ope
 -- evidence. What an operator has still to decide about stays.
 WITH expired AS (
     UPDATE idempotency_keys AS k
-    SET status = 'expired', delete_after = clock_timestamp() + sqlc.arg(audit)::interval
+    SET status = 'expired', delete_after = payonce_now() + sqlc.arg(audit)::interval
     WHERE k.status IN ('completed', 'failed_retryable') AND k.ctid = ANY (ARRAY(
         SELECT o.ctid FROM idempotency_keys AS o
-        WHERE o.finished_at IS NOT NULL AND o.delete_after IS NULL AND o.expires_at <= (SELECT clock_timestamp())
+        WHERE o.finished_at IS NOT NULL AND o.delete_after IS NULL AND o.expires_at <= payonce_now()
           AND NOT EXISTS (SELECT FROM dead_letters AS d
                           WHERE d.tenant_id = o.tenant_id AND d.operation = o.operation AND d.key = o.key AND d.generation = o.generation AND d.status = 'open'
                             AND (d.subject IS NULL OR d.subject = o.subject))
@@ -319,7 +319,7 @@ WITH deleted AS (
     DELETE FROM idempotency_keys AS k
     WHERE k.status = 'expired' AND k.ctid = ANY (ARRAY(
         SELECT o.ctid FROM idempotency_keys AS o
-        WHERE o.delete_after <= (SELECT clock_timestamp())
+        WHERE o.delete_after <= payonce_now()
           AND NOT EXISTS (SELECT FROM dead_letters AS d
                           WHERE d.tenant_id = o.tenant_id AND d.operation = o.operation AND d.key = o.key AND d.status = 'open')
         ORDER BY o.delete_after
@@ -339,7 +339,7 @@ SELECT c.status::text AS status, c.keys::bigint AS keys FROM count_idempotency_k
 
 -- name: OldestUnknown :one
 -- The age of the oldest unknown key, in seconds; 0 when there is none.
-SELECT coalesce(extract(epoch FROM clock_timestamp() - min(unknown_since)), 0)::float8 AS seconds
+SELECT coalesce(extract(epoch FROM payonce_now() - min(unknown_since)), 0)::float8 AS seconds
 FROM idempotency_keys WHERE reconcile_after IS NOT NULL;
 
 -- name: ListEvents :many

@@ -20,19 +20,19 @@ FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@ids::uuid[]) AS i
 JOIN refunds AS r ON r.tenant_id = asked.tenant_id AND r.id = asked.id;
 
 -- name: UnprocessedWebhooks :one
-SELECT count(*) AS events, coalesce(extract(epoch FROM clock_timestamp() - min(received_at)), 0)::float8 AS oldest_seconds
+SELECT count(*) AS events, coalesce(extract(epoch FROM payonce_now() - min(received_at)), 0)::float8 AS oldest_seconds
 FROM webhook_events WHERE processed_at IS NULL;
 
 -- name: OverdueLookups :one
 -- Unknown keys whose next lookup should have begun, along idempotency_keys_reconcile_after. A few are always on their way.
-SELECT count(*) AS keys, coalesce(extract(epoch FROM clock_timestamp() - min(reconcile_after)), 0)::float8 AS oldest_seconds
-FROM idempotency_keys WHERE reconcile_after <= (SELECT clock_timestamp());
+SELECT count(*) AS keys, coalesce(extract(epoch FROM payonce_now() - min(reconcile_after)), 0)::float8 AS oldest_seconds
+FROM idempotency_keys WHERE reconcile_after <= payonce_now();
 
 -- name: ListWatermarks :many
 -- How far each tenant's ledger has been compared, and how long ago it was last read to its end: the one furthest behind first. One that never
 -- was counts from the tenant's creation.
 SELECT t.psp_account AS account, o.object::text AS object, w.scanned_to,
-       extract(epoch FROM clock_timestamp() - coalesce(w.updated_at, t.created_at))::float8 AS age_seconds
+       extract(epoch FROM payonce_now() - coalesce(w.updated_at, t.created_at))::float8 AS age_seconds
 FROM tenants AS t CROSS JOIN (VALUES ('charge'), ('refund')) AS o (object)
 LEFT JOIN ledger_watermarks AS w ON w.account = t.psp_account AND w.object = o.object
 ORDER BY coalesce(w.updated_at, t.created_at), t.psp_account, o.object LIMIT @max_rows;

@@ -184,7 +184,7 @@ WHERE t.psp_account = @account;
 -- Goes on with the walk that was not finished, or begins one. Of an account's history before it was ours, nothing is read. A new walk reads
 -- again what the last one has read since shortly before it began, however long that took: what it left alone must come by once more.
 INSERT INTO ledger_watermarks AS w (account, object, scanned_to, updated_at, resume_after, walk_began)
-SELECT t.psp_account, @object, '0001-01-01 00:00:00Z', t.created_at, t.created_at - @overlap::interval, clock_timestamp()
+SELECT t.psp_account, @object, '0001-01-01 00:00:00Z', t.created_at, t.created_at - @overlap::interval, payonce_now()
 FROM tenants AS t WHERE t.psp_account = @account
 ON CONFLICT (account, object) DO UPDATE
 SET resume_after = coalesce(w.resume_after, greatest(least(w.scanned_to, w.walk_began) - @overlap::interval, excluded.resume_after)),
@@ -197,7 +197,7 @@ RETURNING w.resume_after::timestamptz AS resume_after, w.walk_began::timestamptz
 -- skipped. The position may: the walk goes along the list.
 -- A microsecond is read again: the records of one instant may lie on two pages. A walk that gets on is not failing.
 UPDATE ledger_watermarks AS w
-SET scanned_to = greatest(w.scanned_to, least(sqlc.arg(read_to)::timestamptz, clock_timestamp())),
+SET scanned_to = greatest(w.scanned_to, least(sqlc.arg(read_to)::timestamptz, payonce_now())),
     resume_after = CASE WHEN w.walk_began = sqlc.arg(walk_began)::timestamptz AND w.resume_after IS NOT NULL
                         THEN greatest(w.resume_after, sqlc.arg(read_to)::timestamptz - interval '1 microsecond')
                         ELSE w.resume_after END,
@@ -208,7 +208,7 @@ WHERE w.account = @account AND w.object = @object;
 
 -- name: EndWalk :exec
 -- The walk has come to the end of the list.
-UPDATE ledger_watermarks AS w SET resume_after = NULL, updated_at = clock_timestamp(), failed_runs = 0
+UPDATE ledger_watermarks AS w SET resume_after = NULL, updated_at = payonce_now(), failed_runs = 0
 WHERE w.account = @account AND w.object = @object AND w.walk_began = sqlc.arg(walk_began)::timestamptz;
 
 -- name: LockLedgers :exec

@@ -3,7 +3,7 @@
 -- with settling: what is settled after the statement was read is judged by the time of its settling.
 
 -- name: Clock :one
-SELECT clock_timestamp()::timestamptz AS at;
+SELECT payonce_now()::timestamptz AS at;
 
 -- name: FindAccounts :many
 -- All accounts, or those that are named.
@@ -139,8 +139,8 @@ WHERE account = @account AND day = @day AND gone_at IS NULL AND raised_by = sqlc
 -- The breaks of a day, in pages, or only those that a run has found and that were not there before. Ages are in seconds.
 SELECT id, account, day, object, kind, psp_id, subject, reference, other_tenant, lines, their_amount_minor, their_currency,
        our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen,
-       extract(epoch FROM clock_timestamp() - first_seen)::bigint AS age,
-       extract(epoch FROM clock_timestamp() - moved_at)::bigint AS movement_age
+       extract(epoch FROM payonce_now() - first_seen)::bigint AS age,
+       extract(epoch FROM payonce_now() - moved_at)::bigint AS movement_age
 FROM statement_breaks
 WHERE account = @account AND day = @day AND gone_at IS NULL AND id > @after
   AND (sqlc.narg(raised_by)::uuid IS NULL OR raised_by = sqlc.narg(raised_by))
@@ -152,11 +152,11 @@ ORDER BY id LIMIT @max_rows;
 SELECT kind, coalesce(their_currency, our_currency, '')::text AS currency, count(*) AS breaks,
        coalesce(sum(CASE kind WHEN 'amount' THEN abs(their_amount_minor::numeric - our_amount_minor)
                               ELSE coalesce(their_amount_minor, our_amount_minor) END), 0)::text AS at_stake_minor,
-       count(*) FILTER (WHERE first_seen > clock_timestamp() - interval '1 day') AS to_one_day,
-       count(*) FILTER (WHERE first_seen <= clock_timestamp() - interval '1 day'
-                          AND first_seen > clock_timestamp() - interval '7 days') AS to_seven_days,
-       count(*) FILTER (WHERE first_seen <= clock_timestamp() - interval '7 days') AS older,
-       max(extract(epoch FROM clock_timestamp() - moved_at))::bigint AS oldest_movement
+       count(*) FILTER (WHERE first_seen > payonce_now() - interval '1 day') AS to_one_day,
+       count(*) FILTER (WHERE first_seen <= payonce_now() - interval '1 day'
+                          AND first_seen > payonce_now() - interval '7 days') AS to_seven_days,
+       count(*) FILTER (WHERE first_seen <= payonce_now() - interval '7 days') AS older,
+       max(extract(epoch FROM payonce_now() - moved_at))::bigint AS oldest_movement
 FROM statement_breaks AS b
 JOIN statement_runs AS r ON r.account = b.account AND r.day = b.day
 WHERE b.gone_at IS NULL AND r.id = ANY (@run_ids::uuid[])

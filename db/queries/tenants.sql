@@ -4,7 +4,7 @@
 -- Everything authentication needs, read as a whole and kept for seconds. Expiry is judged by the database's clock.
 SELECT k.id, k.tenant_id, k.secret_sha256, k.scopes, k.label, t.psp_account, t.requests_per_second, t.request_burst
 FROM api_keys AS k LEFT JOIN tenants AS t ON t.id = k.tenant_id
-WHERE k.expires_at IS NULL OR k.expires_at > clock_timestamp();
+WHERE k.expires_at IS NULL OR k.expires_at > payonce_now();
 
 -- name: EnsureTenant :exec
 INSERT INTO tenants (id, psp_account) VALUES (@id, @psp_account) ON CONFLICT (id) DO NOTHING;
@@ -21,13 +21,13 @@ SELECT created_at FROM api_keys WHERE id = @id;
 
 -- name: ListKeys :many
 SELECT id, tenant_id, scopes, label, created_at, expires_at,
-       coalesce(expires_at <= clock_timestamp(), false)::boolean AS expired
+       coalesce(expires_at <= payonce_now(), false)::boolean AS expired
 FROM api_keys ORDER BY created_at, id LIMIT @max_rows;
 
 -- name: ExpireKey :one
 -- Gives a key an end, never a later one than it has.
 UPDATE api_keys
-SET expires_at = least(coalesce(expires_at, 'infinity'), clock_timestamp() + sqlc.arg(after)::interval)
+SET expires_at = least(coalesce(expires_at, 'infinity'), payonce_now() + sqlc.arg(after)::interval)
 WHERE id = @id
 RETURNING expires_at;
 

@@ -14,7 +14,7 @@ FROM webhook_events WHERE id = @id;
 
 -- name: MarkProcessed :execrows
 -- stored -> processed. Competes with another run of the same job: the first result stays.
-UPDATE webhook_events SET processed_at = clock_timestamp(), result = sqlc.arg(result)::text
+UPDATE webhook_events SET processed_at = payonce_now(), result = sqlc.arg(result)::text
 WHERE id = @id AND processed_at IS NULL;
 
 -- name: ReopenEvent :execrows
@@ -23,11 +23,11 @@ UPDATE webhook_events SET processed_at = NULL, result = NULL WHERE id = @id;
 
 -- name: PruneEvents :execrows
 -- processed -> none. Competes with another pruner: each leaves to the other what it holds. The array is made once, so that the
--- limit counts once; the clock is read once, so that the index can be searched by it.
+-- limit counts once; the index is searched by the time.
 DELETE FROM webhook_events
 WHERE id = ANY (ARRAY(
     SELECT e.id FROM webhook_events AS e
-    WHERE e.processed_at <= (SELECT clock_timestamp()) - sqlc.arg(older_than)::interval
+    WHERE e.processed_at <= payonce_now() - sqlc.arg(older_than)::interval
     ORDER BY e.processed_at
     LIMIT @max_rows
     FOR UPDATE SKIP LOCKED

@@ -40,7 +40,7 @@ func (q *Queries) AuditRefusal(ctx context.Context, arg AuditRefusalParams) erro
 
 const countOpen = `-- name: CountOpen :many
 SELECT kind, count(*) AS letters,
-       extract(epoch FROM clock_timestamp() - min(opened_at))::float8 AS oldest_seconds
+       extract(epoch FROM payonce_now() - min(opened_at))::float8 AS oldest_seconds
 FROM dead_letters WHERE status = 'open' GROUP BY kind
 `
 
@@ -72,7 +72,7 @@ func (q *Queries) CountOpen(ctx context.Context) ([]CountOpenRow, error) {
 
 const getLetter = `-- name: GetLetter :one
 SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
-       extract(epoch FROM clock_timestamp() - opened_at)::float8 AS age_seconds,
+       extract(epoch FROM payonce_now() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
 FROM dead_letters WHERE id = $1
 `
@@ -184,7 +184,7 @@ func (q *Queries) ListActions(ctx context.Context, arg ListActionsParams) ([]Lis
 
 const listLetters = `-- name: ListLetters :many
 SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
-       extract(epoch FROM clock_timestamp() - opened_at)::float8 AS age_seconds,
+       extract(epoch FROM payonce_now() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
 FROM dead_letters
 WHERE status = $1
@@ -354,7 +354,7 @@ func (q *Queries) OtherOpenLetter(ctx context.Context, arg OtherOpenLetterParams
 const resolveLetter = `-- name: ResolveLetter :one
 WITH resolved AS (
     UPDATE dead_letters AS d
-    SET status = 'resolved', version = d.version + 1, resolved_at = clock_timestamp(),
+    SET status = 'resolved', version = d.version + 1, resolved_at = payonce_now(),
         action = $1::text, actor = $2::text, resolution_reason = $3::text
     WHERE d.id = $4 AND d.version = $5 AND d.status = 'open'
     RETURNING d.id, d.kind, d.finding, d.status, d.tenant_id, d.operation, d.key, d.generation, d.subject, d.reason, d.evidence, d.opened_at, d.version, d.resolved_at, d.action, d.actor, d.resolution_reason
@@ -363,7 +363,7 @@ WITH resolved AS (
     SELECT r.id, $5, r.actor, r.action, r.resolution_reason, 'done' FROM resolved AS r
 )
 SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
-       extract(epoch FROM clock_timestamp() - opened_at)::float8 AS age_seconds,
+       extract(epoch FROM payonce_now() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
 FROM resolved
 `

@@ -14,10 +14,10 @@ import (
 
 const claimDue = `-- name: ClaimDue :many
 UPDATE idempotency_keys AS k
-SET reconcile_after = clock_timestamp() + $1::interval
+SET reconcile_after = payonce_now() + $1::interval
 WHERE k.ctid = ANY (ARRAY(
     SELECT d.ctid FROM idempotency_keys AS d
-    WHERE d.reconcile_after <= (SELECT clock_timestamp())
+    WHERE d.reconcile_after <= payonce_now()
     ORDER BY d.reconcile_after
     LIMIT $2
     FOR UPDATE SKIP LOCKED
@@ -69,7 +69,7 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 
 const completeKey = `-- name: CompleteKey :one
 UPDATE idempotency_keys AS k
-SET status = 'completed', locked_until = NULL, finished_at = clock_timestamp(),
+SET status = 'completed', locked_until = NULL, finished_at = payonce_now(),
     response_status = $1, response_content_type = $2,
     response_location = $3, response_schema_version = $4,
     response_body = $5
@@ -154,7 +154,7 @@ WITH deleted AS (
     DELETE FROM idempotency_keys AS k
     WHERE k.status = 'expired' AND k.ctid = ANY (ARRAY(
         SELECT o.ctid FROM idempotency_keys AS o
-        WHERE o.delete_after <= (SELECT clock_timestamp())
+        WHERE o.delete_after <= payonce_now()
           AND NOT EXISTS (SELECT FROM dead_letters AS d
                           WHERE d.tenant_id = o.tenant_id AND d.operation = o.operation AND d.key = o.key AND d.status = 'open')
         ORDER BY o.delete_after
@@ -182,10 +182,10 @@ func (q *Queries) DeleteKeys(ctx context.Context, maxRows int32) (int64, error) 
 const expireKeys = `-- name: ExpireKeys :execrows
 WITH expired AS (
     UPDATE idempotency_keys AS k
-    SET status = 'expired', delete_after = clock_timestamp() + $1::interval
+    SET status = 'expired', delete_after = payonce_now() + $1::interval
     WHERE k.status IN ('completed', 'failed_retryable') AND k.ctid = ANY (ARRAY(
         SELECT o.ctid FROM idempotency_keys AS o
-        WHERE o.finished_at IS NOT NULL AND o.delete_after IS NULL AND o.expires_at <= (SELECT clock_timestamp())
+        WHERE o.finished_at IS NOT NULL AND o.delete_after IS NULL AND o.expires_at <= payonce_now()
           AND NOT EXISTS (SELECT FROM dead_letters AS d
                           WHERE d.tenant_id = o.tenant_id AND d.operation = o.operation AND d.key = o.key AND d.generation = o.generation AND d.status = 'open'
                             AND (d.subject IS NULL OR d.subject = o.subject))
@@ -219,10 +219,10 @@ func (q *Queries) ExpireKeys(ctx context.Context, arg ExpireKeysParams) (int64, 
 const expireLease = `-- name: ExpireLease :execrows
 WITH lost AS (
     UPDATE idempotency_keys AS k
-    SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), lookup_failures = 0,
-        reconcile_after = clock_timestamp()
+    SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
+        reconcile_after = payonce_now()
     WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.generation = $4 AND k.attempt = $5
-      AND k.status = 'in_progress' AND coalesce(k.locked_until <= clock_timestamp(), false)
+      AND k.status = 'in_progress' AND coalesce(k.locked_until <= payonce_now(), false)
     RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 )
 INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
@@ -255,7 +255,7 @@ func (q *Queries) ExpireLease(ctx context.Context, arg ExpireLeaseParams) (int64
 }
 
 const findKey = `-- name: FindKey :one
-SELECT false AS reserved, coalesce(k.locked_until <= clock_timestamp(), false)::boolean AS lease_over, k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+SELECT false AS reserved, coalesce(k.locked_until <= payonce_now(), false)::boolean AS lease_over, k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 FROM idempotency_keys AS k WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
 `
 
@@ -411,7 +411,7 @@ const listInFlight = `-- name: ListInFlight :many
 SELECT k.tenant_id, k.operation, k.key
 FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::text[]) AS operation, unnest($3::text[]) AS key) AS asked
 JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
-WHERE k.status = 'in_progress' AND k.locked_until > clock_timestamp()
+WHERE k.status = 'in_progress' AND coalesce(k.locked_until > payonce_now(), false)
 `
 
 type ListInFlightParams struct {
@@ -426,7 +426,7 @@ type ListInFlightRow struct {
 	Key       string
 }
 
-// Reads only: which of these keys a request executes now, under a lease that is not over.
+// Reads only: which of these keys a request executes now, under a lease that is not over. Coalesce as in ExpireLease.
 func (q *Queries) ListInFlight(ctx context.Context, arg ListInFlightParams) ([]ListInFlightRow, error) {
 	rows, err := q.db.Query(ctx, listInFlight, arg.TenantIds, arg.Operations, arg.Keys)
 	if err != nil {
@@ -449,10 +449,10 @@ func (q *Queries) ListInFlight(ctx context.Context, arg ListInFlightParams) ([]L
 
 const lookAtKey = `-- name: LookAtKey :one
 SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failures,
-       clock_timestamp()::timestamptz AS asked_at,
+       payonce_now()::timestamptz AS asked_at,
        k.reconcile_after,
-       coalesce(extract(epoch FROM k.unknown_since + $1::interval - clock_timestamp()), 0)::float8 AS window_left,
-       (k.reserved_at + $2::interval <= clock_timestamp())::boolean AS memory_over,
+       coalesce(extract(epoch FROM k.unknown_since + $1::interval - payonce_now()), 0)::float8 AS window_left,
+       (k.reserved_at + $2::interval <= payonce_now())::boolean AS memory_over,
        EXISTS (SELECT FROM dead_letters AS d
                WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
                  AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded') AS dead_lettered,
@@ -517,8 +517,8 @@ func (q *Queries) LookAtKey(ctx context.Context, arg LookAtKeyParams) (LookAtKey
 const loseKey = `-- name: LoseKey :one
 WITH lost AS (
     UPDATE idempotency_keys AS k
-    SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), lookup_failures = 0,
-        reconcile_after = clock_timestamp() + $1::interval
+    SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
+        reconcile_after = payonce_now() + $1::interval
     WHERE k.tenant_id = $2 AND k.operation = $3 AND k.key = $4 AND k.generation = $5 AND k.attempt = $6
       AND k.status = 'in_progress'
     RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
@@ -593,7 +593,7 @@ func (q *Queries) NoteEvent(ctx context.Context, arg NoteEventParams) error {
 }
 
 const oldestUnknown = `-- name: OldestUnknown :one
-SELECT coalesce(extract(epoch FROM clock_timestamp() - min(unknown_since)), 0)::float8 AS seconds
+SELECT coalesce(extract(epoch FROM payonce_now() - min(unknown_since)), 0)::float8 AS seconds
 FROM idempotency_keys WHERE reconcile_after IS NOT NULL
 `
 
@@ -608,7 +608,7 @@ func (q *Queries) OldestUnknown(ctx context.Context) (float64, error) {
 const postponeKey = `-- name: PostponeKey :one
 WITH postponed AS (
     UPDATE idempotency_keys AS k
-    SET reconcile_after = clock_timestamp() + $1::interval, lookup_failures = $2
+    SET reconcile_after = payonce_now() + $1::interval, lookup_failures = $2
     WHERE k.tenant_id = $3 AND k.operation = $4 AND k.key = $5 AND k.generation = $6 AND k.attempt = $7
       AND k.status = 'unknown' AND coalesce(k.reconcile_after = $8::timestamptz, false)
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
@@ -662,7 +662,7 @@ func (q *Queries) PostponeKey(ctx context.Context, arg PostponeKeyParams) (time.
 const releaseKey = `-- name: ReleaseKey :one
 WITH released AS (
     UPDATE idempotency_keys AS k
-    SET status = 'failed_retryable', locked_until = NULL, finished_at = clock_timestamp()
+    SET status = 'failed_retryable', locked_until = NULL, finished_at = payonce_now()
     WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.generation = $4 AND k.attempt = $5
       AND k.status = 'in_progress'
       AND NOT EXISTS (SELECT FROM dead_letters AS d
@@ -704,8 +704,8 @@ func (q *Queries) ReleaseKey(ctx context.Context, arg ReleaseKeyParams) (time.Ti
 const releaseUnknownKey = `-- name: ReleaseUnknownKey :one
 WITH released AS (
     UPDATE idempotency_keys AS k
-    SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp(),
-        expires_at = greatest(k.expires_at, clock_timestamp() + $1::interval)
+    SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = payonce_now(),
+        expires_at = greatest(k.expires_at, payonce_now() + $1::interval)
     WHERE k.tenant_id = $2 AND k.operation = $3 AND k.key = $4 AND k.subject = $5
       AND k.generation = $6 AND k.attempt = $7 AND k.status = 'unknown'
       AND k.unknown_since + $8::interval <= $9::timestamptz
@@ -765,9 +765,9 @@ const renewKey = `-- name: RenewKey :one
 WITH taken AS (
     UPDATE idempotency_keys AS k
     SET status = 'in_progress', attempt = 1, generation = k.generation + 1, fingerprint = $1,
-        lease_id = $2, subject = $3, finished_at = NULL, reserved_at = clock_timestamp(),
-        locked_until = clock_timestamp() + $4::interval,
-        expires_at = clock_timestamp() + $5::interval, delete_after = NULL,
+        lease_id = $2, subject = $3, finished_at = NULL, reserved_at = payonce_now(),
+        locked_until = payonce_now() + $4::interval,
+        expires_at = payonce_now() + $5::interval, delete_after = NULL,
         response_status = NULL, response_content_type = NULL, response_location = NULL,
         response_schema_version = NULL, response_body = NULL
     WHERE k.tenant_id = $6 AND k.operation = $7 AND k.key = $8 AND k.status = 'expired' AND k.generation = $9
@@ -875,14 +875,14 @@ WITH seen AS MATERIALIZED (
            1 + coalesce((SELECT t.generation FROM idempotency_key_tombstones AS t WHERE t.tenant_id = $1 AND t.operation = $2 AND t.key = $3), 0),
            $5, $6,
            clock.at, clock.at, clock.at + $7::interval, clock.at + $8::interval
-    FROM (SELECT clock_timestamp() AS at) AS clock
+    FROM (SELECT payonce_now() AS at OFFSET 0) AS clock
     WHERE NOT EXISTS (SELECT FROM seen)
     ON CONFLICT (tenant_id, operation, key) DO NOTHING
     RETURNING tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body
 )
 SELECT true AS reserved, false AS lease_over, r.tenant_id, r.operation, r.key, r.status, r.fingerprint, r.attempt, r.generation, r.lease_id, r.subject, r.created_at, r.reserved_at, r.locked_until, r.reconcile_after, r.unknown_since, r.lookup_failures, r.finished_at, r.expires_at, r.delete_after, r.response_status, r.response_content_type, r.response_location, r.response_schema_version, r.response_body FROM reserved AS r
 UNION ALL
-SELECT false, coalesce(s.locked_until <= clock_timestamp(), false), s.tenant_id, s.operation, s.key, s.status, s.fingerprint, s.attempt, s.generation, s.lease_id, s.subject, s.created_at, s.reserved_at, s.locked_until, s.reconcile_after, s.unknown_since, s.lookup_failures, s.finished_at, s.expires_at, s.delete_after, s.response_status, s.response_content_type, s.response_location, s.response_schema_version, s.response_body FROM seen AS s
+SELECT false, coalesce(s.locked_until <= payonce_now(), false), s.tenant_id, s.operation, s.key, s.status, s.fingerprint, s.attempt, s.generation, s.lease_id, s.subject, s.created_at, s.reserved_at, s.locked_until, s.reconcile_after, s.unknown_since, s.lookup_failures, s.finished_at, s.expires_at, s.delete_after, s.response_status, s.response_content_type, s.response_location, s.response_schema_version, s.response_body FROM seen AS s
 `
 
 type ReserveKeyParams struct {
@@ -925,8 +925,8 @@ type ReserveKeyRow struct {
 }
 
 // The key's state machine. Each query is headed by the edge that it makes and the writer that it competes with.
-// Time is clock_timestamp() throughout: now() is the start of the transaction, which may be long past when a
-// statement has waited for a lock.
+// Time is payonce_now() throughout: now() is the start of the transaction, which may be long past when a
+// statement has waited for a lock. What a wait does to a condition on the time is in docs/adr/0029-one-clock.md.
 // none -> in_progress, or the row that is in the way. Competes with every other request that carries the same key:
 // the loser of the INSERT waits for the winner's commit. No row at all means that the winner committed
 // after this statement's snapshot: run it again. A row that the snapshot shows is read and not tried against: a replay is nothing but a
@@ -978,11 +978,11 @@ const retakeKey = `-- name: RetakeKey :one
 WITH taken AS (
     UPDATE idempotency_keys AS k
     SET status = 'in_progress', attempt = k.attempt + 1, lease_id = $1, finished_at = NULL,
-        locked_until = clock_timestamp() + $2::interval,
-        expires_at = greatest(k.expires_at, clock_timestamp() + $3::interval)
+        locked_until = payonce_now() + $2::interval,
+        expires_at = greatest(k.expires_at, payonce_now() + $3::interval)
     WHERE k.tenant_id = $4 AND k.operation = $5 AND k.key = $6 AND k.status = 'failed_retryable' AND k.fingerprint = $7
       AND k.attempt = $8 AND k.generation = $9
-      AND k.reserved_at + $10::interval > clock_timestamp()
+      AND k.reserved_at + $10::interval > payonce_now()
     RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
@@ -1083,8 +1083,8 @@ const settleKey = `-- name: SettleKey :one
 WITH completed AS (
     UPDATE idempotency_keys AS k
     SET status = 'completed', locked_until = NULL, reconcile_after = NULL, unknown_since = NULL,
-        finished_at = clock_timestamp(),
-        expires_at = greatest(k.expires_at, clock_timestamp() + $1::interval),
+        finished_at = payonce_now(),
+        expires_at = greatest(k.expires_at, payonce_now() + $1::interval),
         response_status = $2, response_content_type = $3,
         response_location = $4, response_schema_version = $5,
         response_body = $6
@@ -1158,11 +1158,11 @@ func (q *Queries) SettleKey(ctx context.Context, arg SettleKeyParams) (time.Time
 const sweepLeases = `-- name: SweepLeases :many
 WITH lost AS (
     UPDATE idempotency_keys AS k
-    SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), lookup_failures = 0,
-        reconcile_after = clock_timestamp() + $1::interval
+    SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
+        reconcile_after = payonce_now() + $1::interval
     WHERE k.ctid = ANY (ARRAY(
         SELECT o.ctid FROM idempotency_keys AS o
-        WHERE o.locked_until <= (SELECT clock_timestamp())
+        WHERE o.locked_until <= payonce_now()
         ORDER BY o.locked_until
         LIMIT $2
         FOR UPDATE SKIP LOCKED
@@ -1189,7 +1189,7 @@ type SweepLeasesRow struct {
 }
 
 // in_progress -> unknown, for all leases that are over, in one statement. Competes with owners, webhooks, requests and other sweepers:
-// a row that one of them has locked is left to it. The subselects make the time a constant of the plan, so that the
+// a row that one of them has locked is left to it. The time is asked once for each walk along an index, so the
 // walk along idempotency_keys_locked_until ends where the living leases begin. The rows are found again by where they lie: for a join by
 // key, of a number that the planner can only guess, it would read the whole table. One that has moved since the statement began stays
 // for the next.

@@ -121,7 +121,7 @@ func (q *Queries) HoldKey(ctx context.Context, arg HoldKeyParams) (string, error
 
 const listWatermarks = `-- name: ListWatermarks :many
 SELECT t.psp_account AS account, o.object::text AS object, w.scanned_to,
-       extract(epoch FROM clock_timestamp() - coalesce(w.updated_at, t.created_at))::float8 AS age_seconds
+       extract(epoch FROM payonce_now() - coalesce(w.updated_at, t.created_at))::float8 AS age_seconds
 FROM tenants AS t CROSS JOIN (VALUES ('charge'), ('refund')) AS o (object)
 LEFT JOIN ledger_watermarks AS w ON w.account = t.psp_account AND w.object = o.object
 ORDER BY coalesce(w.updated_at, t.created_at), t.psp_account, o.object LIMIT $1
@@ -162,8 +162,8 @@ func (q *Queries) ListWatermarks(ctx context.Context, maxRows int32) ([]ListWate
 }
 
 const overdueLookups = `-- name: OverdueLookups :one
-SELECT count(*) AS keys, coalesce(extract(epoch FROM clock_timestamp() - min(reconcile_after)), 0)::float8 AS oldest_seconds
-FROM idempotency_keys WHERE reconcile_after <= (SELECT clock_timestamp())
+SELECT count(*) AS keys, coalesce(extract(epoch FROM payonce_now() - min(reconcile_after)), 0)::float8 AS oldest_seconds
+FROM idempotency_keys WHERE reconcile_after <= payonce_now()
 `
 
 type OverdueLookupsRow struct {
@@ -180,7 +180,7 @@ func (q *Queries) OverdueLookups(ctx context.Context) (OverdueLookupsRow, error)
 }
 
 const unprocessedWebhooks = `-- name: UnprocessedWebhooks :one
-SELECT count(*) AS events, coalesce(extract(epoch FROM clock_timestamp() - min(received_at)), 0)::float8 AS oldest_seconds
+SELECT count(*) AS events, coalesce(extract(epoch FROM payonce_now() - min(received_at)), 0)::float8 AS oldest_seconds
 FROM webhook_events WHERE processed_at IS NULL
 `
 

@@ -14,7 +14,7 @@ import (
 
 const advanceWalk = `-- name: AdvanceWalk :exec
 UPDATE ledger_watermarks AS w
-SET scanned_to = greatest(w.scanned_to, least($1::timestamptz, clock_timestamp())),
+SET scanned_to = greatest(w.scanned_to, least($1::timestamptz, payonce_now())),
     resume_after = CASE WHEN w.walk_began = $2::timestamptz AND w.resume_after IS NOT NULL
                         THEN greatest(w.resume_after, $1::timestamptz - interval '1 microsecond')
                         ELSE w.resume_after END,
@@ -172,7 +172,7 @@ func (q *Queries) BeginRefund(ctx context.Context, arg BeginRefundParams) (Refun
 
 const beginWalk = `-- name: BeginWalk :one
 INSERT INTO ledger_watermarks AS w (account, object, scanned_to, updated_at, resume_after, walk_began)
-SELECT t.psp_account, $1, '0001-01-01 00:00:00Z', t.created_at, t.created_at - $2::interval, clock_timestamp()
+SELECT t.psp_account, $1, '0001-01-01 00:00:00Z', t.created_at, t.created_at - $2::interval, payonce_now()
 FROM tenants AS t WHERE t.psp_account = $3
 ON CONFLICT (account, object) DO UPDATE
 SET resume_after = coalesce(w.resume_after, greatest(least(w.scanned_to, w.walk_began) - $2::interval, excluded.resume_after)),
@@ -308,7 +308,7 @@ func (q *Queries) BookedRefunds(ctx context.Context, arg BookedRefundsParams) ([
 }
 
 const endWalk = `-- name: EndWalk :exec
-UPDATE ledger_watermarks AS w SET resume_after = NULL, updated_at = clock_timestamp(), failed_runs = 0
+UPDATE ledger_watermarks AS w SET resume_after = NULL, updated_at = payonce_now(), failed_runs = 0
 WHERE w.account = $1 AND w.object = $2 AND w.walk_began = $3::timestamptz
 `
 

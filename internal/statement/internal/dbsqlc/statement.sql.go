@@ -34,7 +34,7 @@ func (q *Queries) AdoptByPSPID(ctx context.Context, arg AdoptByPSPIDParams) erro
 
 const clock = `-- name: Clock :one
 
-SELECT clock_timestamp()::timestamptz AS at
+SELECT payonce_now()::timestamptz AS at
 `
 
 // Statement reconciliation. One transaction per account and day fills statement_lines (statement_lines.sql) by COPY and
@@ -240,8 +240,8 @@ func (q *Queries) MissingDays(ctx context.Context, arg MissingDaysParams) ([]Mis
 const openBreaks = `-- name: OpenBreaks :many
 SELECT id, account, day, object, kind, psp_id, subject, reference, other_tenant, lines, their_amount_minor, their_currency,
        our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen,
-       extract(epoch FROM clock_timestamp() - first_seen)::bigint AS age,
-       extract(epoch FROM clock_timestamp() - moved_at)::bigint AS movement_age
+       extract(epoch FROM payonce_now() - first_seen)::bigint AS age,
+       extract(epoch FROM payonce_now() - moved_at)::bigint AS movement_age
 FROM statement_breaks
 WHERE account = $1 AND day = $2 AND gone_at IS NULL AND id > $3
   AND ($4::uuid IS NULL OR raised_by = $4)
@@ -367,11 +367,11 @@ const totals = `-- name: Totals :many
 SELECT kind, coalesce(their_currency, our_currency, '')::text AS currency, count(*) AS breaks,
        coalesce(sum(CASE kind WHEN 'amount' THEN abs(their_amount_minor::numeric - our_amount_minor)
                               ELSE coalesce(their_amount_minor, our_amount_minor) END), 0)::text AS at_stake_minor,
-       count(*) FILTER (WHERE first_seen > clock_timestamp() - interval '1 day') AS to_one_day,
-       count(*) FILTER (WHERE first_seen <= clock_timestamp() - interval '1 day'
-                          AND first_seen > clock_timestamp() - interval '7 days') AS to_seven_days,
-       count(*) FILTER (WHERE first_seen <= clock_timestamp() - interval '7 days') AS older,
-       max(extract(epoch FROM clock_timestamp() - moved_at))::bigint AS oldest_movement
+       count(*) FILTER (WHERE first_seen > payonce_now() - interval '1 day') AS to_one_day,
+       count(*) FILTER (WHERE first_seen <= payonce_now() - interval '1 day'
+                          AND first_seen > payonce_now() - interval '7 days') AS to_seven_days,
+       count(*) FILTER (WHERE first_seen <= payonce_now() - interval '7 days') AS older,
+       max(extract(epoch FROM payonce_now() - moved_at))::bigint AS oldest_movement
 FROM statement_breaks AS b
 JOIN statement_runs AS r ON r.account = b.account AND r.day = b.day
 WHERE b.gone_at IS NULL AND r.id = ANY ($1::uuid[])

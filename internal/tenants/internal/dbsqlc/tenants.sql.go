@@ -28,7 +28,7 @@ func (q *Queries) EnsureTenant(ctx context.Context, arg EnsureTenantParams) erro
 
 const expireKey = `-- name: ExpireKey :one
 UPDATE api_keys
-SET expires_at = least(coalesce(expires_at, 'infinity'), clock_timestamp() + $1::interval)
+SET expires_at = least(coalesce(expires_at, 'infinity'), payonce_now() + $1::interval)
 WHERE id = $2
 RETURNING expires_at
 `
@@ -90,7 +90,7 @@ const listActiveKeys = `-- name: ListActiveKeys :many
 
 SELECT k.id, k.tenant_id, k.secret_sha256, k.scopes, k.label, t.psp_account, t.requests_per_second, t.request_burst
 FROM api_keys AS k LEFT JOIN tenants AS t ON t.id = k.tenant_id
-WHERE k.expires_at IS NULL OR k.expires_at > clock_timestamp()
+WHERE k.expires_at IS NULL OR k.expires_at > payonce_now()
 `
 
 type ListActiveKeysRow struct {
@@ -137,7 +137,7 @@ func (q *Queries) ListActiveKeys(ctx context.Context) ([]ListActiveKeysRow, erro
 
 const listKeys = `-- name: ListKeys :many
 SELECT id, tenant_id, scopes, label, created_at, expires_at,
-       coalesce(expires_at <= clock_timestamp(), false)::boolean AS expired
+       coalesce(expires_at <= payonce_now(), false)::boolean AS expired
 FROM api_keys ORDER BY created_at, id LIMIT $1
 `
 

@@ -48,7 +48,7 @@ func (q *Queries) GetEvent(ctx context.Context, id string) (GetEventRow, error) 
 }
 
 const markProcessed = `-- name: MarkProcessed :execrows
-UPDATE webhook_events SET processed_at = clock_timestamp(), result = $1::text
+UPDATE webhook_events SET processed_at = payonce_now(), result = $1::text
 WHERE id = $2 AND processed_at IS NULL
 `
 
@@ -70,7 +70,7 @@ const pruneEvents = `-- name: PruneEvents :execrows
 DELETE FROM webhook_events
 WHERE id = ANY (ARRAY(
     SELECT e.id FROM webhook_events AS e
-    WHERE e.processed_at <= (SELECT clock_timestamp()) - $1::interval
+    WHERE e.processed_at <= payonce_now() - $1::interval
     ORDER BY e.processed_at
     LIMIT $2
     FOR UPDATE SKIP LOCKED
@@ -83,7 +83,7 @@ type PruneEventsParams struct {
 }
 
 // processed -> none. Competes with another pruner: each leaves to the other what it holds. The array is made once, so that the
-// limit counts once; the clock is read once, so that the index can be searched by it.
+// limit counts once; the index is searched by the time.
 func (q *Queries) PruneEvents(ctx context.Context, arg PruneEventsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, pruneEvents, arg.OlderThan, arg.MaxRows)
 	if err != nil {
