@@ -84,9 +84,9 @@ func (d *Desk) decide(ctx context.Context, letter deadletters.Letter, asked Deci
 }
 
 // is reports whether a letter is resolved by this decision, as opposed to another one that a lost acknowledgement has uncovered.
-func (asked Decision) is(l deadletters.Letter) bool {
+func (d Decision) is(l deadletters.Letter) bool {
 	r := l.Resolution
-	return l.Version == asked.Version+1 && r.Action == asked.Action && r.Actor == asked.Actor && r.Reason == asked.Reason
+	return l.Version == d.Version+1 && r.Action == d.Action && r.Actor == d.Actor && r.Reason == d.Reason
 }
 
 // followUp does what a step asks of the job queue and of the inbox.
