@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/cli"
 	"payonce/internal/deadletters"
@@ -88,11 +87,8 @@ func stray(t *testing.T, url string) string {
 	}
 	defer db.Close()
 	id := uuid.New()
-	b := &pgx.Batch{}
-	deadletters.QueueOpen(b, deadletters.Letter{
-		ID: id, Kind: deadletters.UnknownMovement, Finding: id.String(), Reason: "nobody asked", Evidence: []byte("{}"),
-	})
-	if err := db.Send(t.Context(), b); err != nil {
+	letter := deadletters.Letter{ID: id, Kind: deadletters.UnknownMovement, Finding: id.String(), Reason: "nobody asked", Evidence: []byte("{}")}
+	if err := db.Pipeline(t.Context(), deadletters.Open(letter)); err != nil {
 		t.Fatal(err)
 	}
 	return id.String()

@@ -116,9 +116,7 @@ func (p *parts) reprocess(ctx context.Context, tx pgx.Tx, id string) error {
 
 // forgetWebhook has a stored webhook count as processed that an operator does not want to hear of again.
 func forgetWebhook(ctx context.Context, tx pgx.Tx, id string) error {
-	b := &pgx.Batch{}
-	webhooks.QueueProcessed(b, id, "dismissed")
-	return postgres.SendTx(ctx, tx, b)
+	return postgres.PipelineTx(ctx, tx, webhooks.Processed(id, "dismissed"))
 }
 
 func openDB(ctx context.Context, c config.Shared) (*postgres.DB, error) {

@@ -97,11 +97,30 @@ func (l Letter) Concerns(generation int32, subject uuid.UUID) bool {
 	return l.About != nil && l.About.Generation == generation && (l.Subject == nil || *l.Subject == subject)
 }
 
-// QueueOpen queues the letter on b. The same finding, while a letter of it is open or judged, adds nothing.
-func QueueOpen(b *pgx.Batch, l Letter) { QueueOpenNew(b, l, new(bool)) }
+// Open is the call that opens the letter. The same finding, while a letter of it is open or judged, adds nothing.
+func Open(l Letter) postgres.Call { return OpenNew(l, new(bool)) }
 
-// QueueOpenNew is QueueOpen, and tells whether the finding is a new one.
+// OpenNew is Open, and tells whether the finding is a new one.
+func OpenNew(l Letter, opened *bool) postgres.Call {
+	p := params(l)
+	return func(ctx context.Context, q postgres.Statement) error {
+		rows, err := dbsqlc.New(q).OpenDeadLetter(ctx, p)
+		*opened = rows > 0
+		return err
+	}
+}
+
+// QueueOpenNew is OpenNew on a batch.
 func QueueOpenNew(b *pgx.Batch, l Letter, opened *bool) {
+	q := postgres.On(b)
+	_, _ = dbsqlc.New(q).OpenDeadLetter(context.Background(), params(l))
+	postgres.Affected(q, func(rows int64) error {
+		*opened = rows > 0
+		return nil
+	})
+}
+
+func params(l Letter) dbsqlc.OpenDeadLetterParams {
 	p := dbsqlc.OpenDeadLetterParams{
 		ID: l.ID, Kind: string(l.Kind), Finding: l.Finding, Subject: l.Subject, Reason: l.Reason, Evidence: l.Evidence,
 		BehindStep: l.BehindStep,
@@ -109,10 +128,5 @@ func QueueOpenNew(b *pgx.Batch, l Letter, opened *bool) {
 	if a := l.About; a != nil {
 		p.TenantID, p.Operation, p.Key, p.Generation = &a.Tenant, &a.Operation, &a.Key, &a.Generation
 	}
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).OpenDeadLetter(context.Background(), p)
-	postgres.Affected(q, func(rows int64) error {
-		*opened = rows > 0
-		return nil
-	})
+	return p
 }

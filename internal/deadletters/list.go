@@ -115,7 +115,16 @@ func List(ctx context.Context, db *postgres.DB, f Filter) (Page, error) {
 
 // Get reads one letter, or fails with ErrNoLetter.
 func Get(ctx context.Context, db *postgres.DB, id uuid.UUID) (Letter, error) {
-	row, err := dbsqlc.New(db.Reader()).GetLetter(ctx, id)
+	return get(ctx, db.Reader(), id)
+}
+
+// GetIn is Get in a call of a pipeline.
+func GetIn(ctx context.Context, q postgres.Statement, id uuid.UUID) (Letter, error) {
+	return get(ctx, q, id)
+}
+
+func get(ctx context.Context, q dbsqlc.DBTX, id uuid.UUID) (Letter, error) {
+	row, err := dbsqlc.New(q).GetLetter(ctx, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Letter{}, ErrNoLetter
 	}
@@ -123,18 +132,6 @@ func Get(ctx context.Context, db *postgres.DB, id uuid.UUID) (Letter, error) {
 		return Letter{}, fmt.Errorf("read dead letter: %w", err)
 	}
 	return letterOf(row), nil
-}
-
-// QueueGet queues Get. keep is not called where there is no such letter.
-func QueueGet(b *pgx.Batch, id uuid.UUID, keep func(Letter)) {
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).GetLetter(context.Background(), id)
-	postgres.One(q, func(row *dbsqlc.GetLetterRow) error {
-		if row != nil {
-			keep(letterOf(*row))
-		}
-		return nil
-	})
 }
 
 // letterOf is the one mapper of a letter's row.

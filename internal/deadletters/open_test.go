@@ -8,8 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"payonce/internal/postgres"
 )
 
 func TestLetterIsReadAsItWasWritten(t *testing.T) {
@@ -106,10 +107,11 @@ func TestFindingComesBackOnlyAfterARetry(t *testing.T) {
 func TestLetterIsPartOfTheTransactionThatFindsIt(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	b := &pgx.Batch{}
-	QueueOpen(b, aLetter())
-	b.Queue("SELECT 1/0")
-	if err := o.db.Send(context.Background(), b); err == nil {
+	err := o.db.Pipeline(t.Context(), Open(aLetter()), func(ctx context.Context, q postgres.Statement) error {
+		_, err := q.Exec(ctx, "SELECT 1/0")
+		return err
+	})
+	if err == nil {
 		t.Fatal("dividing by zero worked")
 	}
 	if got := o.open(); len(got) != 0 {

@@ -46,11 +46,11 @@ func of(generation int32) Letter {
 
 func (o office) send(letters ...Letter) error {
 	o.t.Helper()
-	b := &pgx.Batch{}
+	var calls []postgres.Call
 	for _, l := range letters {
-		QueueOpen(b, l)
+		calls = append(calls, Open(l))
 	}
-	return o.db.Send(o.t.Context(), b)
+	return o.db.Pipeline(o.t.Context(), calls...)
 }
 
 func (o office) put(letters ...Letter) {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -192,9 +191,7 @@ func (c *console) stray() string {
 func (c *console) put(l deadletters.Letter) string {
 	c.t.Helper()
 	l.ID, l.Reason, l.Evidence = uuid.Must(uuid.NewV7()), "found", []byte(`{"id": "ch_1"}`)
-	b := &pgx.Batch{}
-	deadletters.QueueOpen(b, l)
-	if err := postgres.Wrap(c.pool, 0).Send(c.t.Context(), b); err != nil {
+	if err := postgres.Wrap(c.pool, 0).Pipeline(c.t.Context(), deadletters.Open(l)); err != nil {
 		c.t.Fatal(err)
 	}
 	return l.ID.String()

@@ -80,10 +80,11 @@ func setup(t *testing.T) *counter {
 		t.Fatal(err)
 	}
 	inbox := webhooks.New(db, func(ctx context.Context, tx pgx.Tx, eventID string) error {
-		b := &pgx.Batch{}
-		b.Queue(c.beforeJob)
-		b.Queue("INSERT INTO jobs (event_id) VALUES ($1)", eventID)
-		return postgres.SendTx(ctx, tx, b)
+		if _, err := tx.Exec(ctx, c.beforeJob); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "INSERT INTO jobs (event_id) VALUES ($1)", eventID)
+		return err
 	})
 	c.serve(webhooks.NewReceiver(verifier, inbox))
 	return c

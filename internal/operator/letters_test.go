@@ -2,7 +2,6 @@ package operator
 
 import (
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
@@ -67,9 +66,7 @@ func alone(kind deadletters.Kind, evidence string) deadletters.Letter {
 
 func (o *office) put(l deadletters.Letter) deadletters.Letter {
 	o.t.Helper()
-	b := &pgx.Batch{}
-	deadletters.QueueOpen(b, l)
-	if err := o.db.Send(o.t.Context(), b); err != nil {
+	if err := o.db.Pipeline(o.t.Context(), deadletters.Open(l)); err != nil {
 		o.t.Fatal(err)
 	}
 	return l

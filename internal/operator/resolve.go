@@ -12,6 +12,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
+	"payonce/internal/postgres"
 )
 
 // longestDecision bounds one decision, with its question to the PSP. It leaves room in the server's write timeout.
@@ -67,8 +68,9 @@ func (d *Desk) decide(ctx context.Context, letter deadletters.Letter, asked Deci
 			return refusal{Refused(*step.Refuse)}
 		}
 		return d.followUp(ctx, tx, step) // Crash window 22: resolved and moved, not committed.
-	}, func(b *pgx.Batch, found *bool) {
-		deadletters.QueueGet(b, letter.ID, func(l deadletters.Letter) { resolved, *found = l, l.Resolution != nil })
+	}, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
+		resolved, err = deadletters.GetIn(ctx, q, letter.ID)
+		return resolved.Resolution != nil, err
 	})
 	switch {
 	case errors.Is(err, deadletters.ErrConflict):

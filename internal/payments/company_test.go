@@ -300,7 +300,7 @@ func TestReleaseThatWaitedForALetterIsMoot(t *testing.T) {
 	}
 	b := &pgx.Batch{}
 	s.keys.QueueHold(b, g.claim.Ref)
-	deadletters.QueueOpen(b, letter)
+	deadletters.QueueOpenNew(b, letter, new(bool))
 	if err := postgres.SendTx(t.Context(), tx, b); err != nil {
 		t.Fatal(err)
 	}

@@ -64,6 +64,6 @@ func (s *Service) failWalkTx(ctx context.Context, tx pgx.Tx, w walk, cause error
 		return err
 	}
 	b := &pgx.Batch{}
-	deadletters.QueueOpen(b, letter)
+	deadletters.QueueOpenNew(b, letter, new(bool))
 	return postgres.SendTx(ctx, tx, b)
 }

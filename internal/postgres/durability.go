@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// QueueDurable has the acknowledgement of b cover what the statements of b have read. It is for what a lost acknowledgement left open.
+// Durable is a Call that has the acknowledgement of a transaction cover what its statements have read. It is for what a lost acknowledgement left open.
 //
 // That a row can be read proves only that its transaction has committed there. The server says so itself, by what it does to a commit that waits for the
 // synchronous standby: when the wait is cancelled, which pgx asks for as it gives up a connection, the row appears, and the standby need not have it.
@@ -16,8 +16,9 @@ import (
 //
 // The read and this have to be one transaction. Sent one after the other they may go to two servers, the old primary and the new one, and the second
 // would acknowledge what only the first has. The message is for nobody: it is the smallest thing to commit, and costs no row.
-func QueueDurable(b *pgx.Batch) {
-	b.Queue("-- name: Durable :exec\nSELECT pg_logical_emit_message(true, 'payonce', '')")
+func Durable(ctx context.Context, q Statement) error {
+	_, err := q.Exec(ctx, "-- name: Durable :exec\nSELECT pg_logical_emit_message(true, 'payonce', '')")
+	return err
 }
 
 // GaveUp reports whether an acknowledgement is missing because we did not wait for it any longer, as opposed to a connection that broke. It may be that
@@ -38,4 +39,9 @@ func (db *DB) Forgetful(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("read durability settings: %w", err)
 	}
 	return found, nil
+}
+
+// QueueDurable is Durable on a batch.
+func QueueDurable(b *pgx.Batch) {
+	b.Queue("-- name: Durable :exec\nSELECT pg_logical_emit_message(true, 'payonce', '')")
 }

@@ -1,11 +1,11 @@
 package postgres_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/postgres"
 	"payonce/test/pgtest"
@@ -40,13 +40,15 @@ func TestReadThatIsToBeDurableHasSomethingToCommit(t *testing.T) {
 	t.Parallel()
 	db := open(t, limits())
 	for _, durable := range []bool{false, true} {
-		b := batchOf("SELECT n FROM notes")
-		if durable {
-			postgres.QueueDurable(b)
-		}
 		var written bool
-		b.Queue("SELECT pg_current_xact_id_if_assigned() IS NOT NULL").QueryRow(func(row pgx.Row) error { return row.Scan(&written) })
-		if err := db.Send(t.Context(), b); err != nil || written != durable {
+		all := calls("SELECT n FROM notes")
+		if durable {
+			all = append(all, postgres.Durable)
+		}
+		all = append(all, func(ctx context.Context, q postgres.Statement) error {
+			return q.QueryRow(ctx, "SELECT pg_current_xact_id_if_assigned() IS NOT NULL").Scan(&written)
+		})
+		if err := db.Pipeline(t.Context(), all...); err != nil || written != durable {
 			t.Errorf("durable %v: something to commit %v, error %v", durable, written, err)
 		}
 	}
@@ -63,14 +65,14 @@ func TestAcknowledgementThatWasNotAwaitedIsToldFromALostOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer slow.Close()
-	if err := slow.Send(t.Context(), batchOf("SELECT pg_sleep(60)")); !postgres.GaveUp(err) || postgres.RolledBack(err) {
+	if err := slow.Pipeline(t.Context(), execute("SELECT pg_sleep(60)")); !postgres.GaveUp(err) || postgres.RolledBack(err) {
 		t.Errorf("of a wait that was given up: %v", err)
 	}
 	db := open(t, limits())
-	if err := db.Send(t.Context(), batchOf("SELECT pg_terminate_backend(pg_backend_pid())")); err == nil || postgres.GaveUp(err) {
+	if err := db.Pipeline(t.Context(), execute("SELECT pg_terminate_backend(pg_backend_pid())")); err == nil || postgres.GaveUp(err) {
 		t.Errorf("of a connection that broke: %v", err)
 	}
-	if err := db.Send(t.Context(), batchOf("SELECT 1/0")); err == nil || postgres.GaveUp(err) || postgres.GaveUp(nil) {
+	if err := db.Pipeline(t.Context(), execute("SELECT 1/0")); err == nil || postgres.GaveUp(err) || postgres.GaveUp(nil) {
 		t.Errorf("of a refusal: %v", err)
 	}
 }

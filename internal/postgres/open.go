@@ -23,7 +23,8 @@ type Limits struct {
 	// the three timeouts must be set on the role (docs/pooler.md), and it hands out another session for each transaction,
 	// so no statement is prepared by name.
 	Pooler bool
-	// Sharing is how transactions that come together are bundled.
+	// Groups bound the group commits.
+	Groups  GroupLimits
 	Sharing Sharing
 }
 
@@ -36,6 +37,7 @@ func DefaultLimits() Limits {
 		StatementTimeout: 5 * time.Second,
 		LockTimeout:      2 * time.Second,
 		IdleInTx:         10 * time.Second,
+		Groups:           DefaultGroupLimits(),
 		Sharing:          DefaultSharing(),
 	}
 }
@@ -45,6 +47,7 @@ type DB struct {
 	pool    *pgxpool.Pool
 	acquire time.Duration
 	answer  time.Duration // longest wait for the server's answer; zero for ever
+	slots   slots
 	lanes   lanes
 }
 
@@ -76,7 +79,7 @@ func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 		return nil, fmt.Errorf("open pool: %w", err)
 	}
 	// The server keeps to statement_timeout by itself. This is for one that does not answer at all.
-	return &DB{pool: pool, acquire: l.Acquire, answer: 2 * l.StatementTimeout, lanes: lanes{Sharing: l.Sharing}}, nil
+	return &DB{pool: pool, acquire: l.Acquire, answer: 2 * l.StatementTimeout, slots: slots{GroupLimits: l.Groups}, lanes: lanes{Sharing: l.Sharing}}, nil
 }
 
 func setTimeouts(params map[string]string, l Limits) {
@@ -90,7 +93,7 @@ func setTimeouts(params map[string]string, l Limits) {
 	setDefault(params, "tcp_keepalives_count", "3")
 }
 
-// Wrap makes a DB of a pool that exists, as tests do. It shares no transaction.
+// Wrap makes a DB of a pool that exists, as tests do. Its Groups have one member each.
 func Wrap(pool *pgxpool.Pool, acquire time.Duration) *DB { return &DB{pool: pool, acquire: acquire} }
 
 // Close waits for the connections in use and closes all.

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -55,8 +54,8 @@ const diskFull = "53100"
 
 // tryDisk makes the server write to its disk: what is more than work_mem goes to a file.
 func (db *DB) tryDisk(ctx context.Context) error {
-	b := &pgx.Batch{}
-	b.Queue("SELECT set_config('work_mem', '64kB', true)")
-	b.Queue("-- name: TryDisk :one\nWITH page AS MATERIALIZED (SELECT repeat('x', 8192) AS bytes FROM generate_series(1, 128)) SELECT count(bytes) FROM page")
-	return db.Send(ctx, b)
+	return db.Pipeline(ctx,
+		setting("work_mem", "64kB"),
+		execute("-- name: TryDisk :one\nWITH page AS MATERIALIZED (SELECT repeat('x', 8192) AS bytes FROM generate_series(1, 128)) SELECT count(bytes) FROM page"),
+	)
 }

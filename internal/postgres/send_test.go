@@ -58,18 +58,26 @@ func notes(t *testing.T, db *postgres.DB) int {
 	return read[int](t, db, "SELECT count(*) FROM notes")
 }
 
-func batchOf(statements ...string) *pgx.Batch {
-	b := &pgx.Batch{}
-	for _, sql := range statements {
-		b.Queue(sql)
+// execute is a call of a statement without arguments.
+func execute(sql string) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) error {
+		_, err := q.Exec(ctx, sql)
+		return err
 	}
-	return b
+}
+
+func calls(statements ...string) []postgres.Call {
+	var all []postgres.Call
+	for _, sql := range statements {
+		all = append(all, execute(sql))
+	}
+	return all
 }
 
 func TestBatchIsOneTransaction(t *testing.T) {
 	t.Parallel()
 	db := open(t, limits())
-	if err := db.Send(t.Context(), batchOf("INSERT INTO notes VALUES (1)", "INSERT INTO notes VALUES (2)")); err != nil {
+	if err := db.Pipeline(t.Context(), calls("INSERT INTO notes VALUES (1)", "INSERT INTO notes VALUES (2)")...); err != nil {
 		t.Fatal(err)
 	}
 	if n := read[int](t, db, "SELECT count(DISTINCT xmin::text) FROM notes"); n != 1 || notes(t, db) != 2 {
@@ -85,7 +93,7 @@ func TestErrorInALaterStatementRollsBackTheEarlierOnes(t *testing.T) {
 		"refused while preparing": "INSERT INTO notes (no_such_column) VALUES (1)",
 	} {
 		db := open(t, limits())
-		err := db.Send(t.Context(), batchOf("INSERT INTO notes VALUES (1)", second))
+		err := db.Pipeline(t.Context(), calls("INSERT INTO notes VALUES (1)", second)...)
 		if !postgres.RolledBack(err) || postgres.Unavailable(err) {
 			t.Errorf("%s: rolled back %v, unavailable %v: %v", name, postgres.RolledBack(err), postgres.Unavailable(err), err)
 		}
@@ -98,7 +106,7 @@ func TestErrorInALaterStatementRollsBackTheEarlierOnes(t *testing.T) {
 func TestViolatedConstraintHasItsName(t *testing.T) {
 	t.Parallel()
 	db := open(t, limits())
-	err := db.Send(t.Context(), batchOf("INSERT INTO notes VALUES (1)", "INSERT INTO notes VALUES (1)"))
+	err := db.Pipeline(t.Context(), calls("INSERT INTO notes VALUES (1)", "INSERT INTO notes VALUES (1)")...)
 	if !postgres.Violates(err, "notes_n_unique") || postgres.Violates(err, "notes_n_small") {
 		t.Fatalf("the error is %v", err)
 	}
@@ -124,7 +132,7 @@ func TestTimeoutsOfTheServerRollBackAndAreNoRefusal(t *testing.T) {
 			done := make(chan error, 1)
 			err := pgx.BeginFunc(t.Context(), db.Pool(), func(tx pgx.Tx) error {
 				_, err := tx.Exec(t.Context(), "SELECT FROM held FOR UPDATE")
-				done <- db.Send(t.Context(), batchOf("INSERT INTO notes VALUES (1)", c.then))
+				done <- db.Pipeline(t.Context(), calls("INSERT INTO notes VALUES (1)", c.then)...)
 				return err
 			})
 			if err != nil {
@@ -145,7 +153,7 @@ func TestTimeoutsOfTheServerRollBackAndAreNoRefusal(t *testing.T) {
 func TestFatalWordIsAmbiguous(t *testing.T) {
 	t.Parallel()
 	db := open(t, limits())
-	err := db.Send(t.Context(), batchOf("INSERT INTO notes VALUES (1)", "SELECT pg_terminate_backend(pg_backend_pid())"))
+	err := db.Pipeline(t.Context(), calls("INSERT INTO notes VALUES (1)", "SELECT pg_terminate_backend(pg_backend_pid())")...)
 	var ambiguous *postgres.AmbiguousError
 	if !errors.As(err, &ambiguous) || postgres.RolledBack(err) || !postgres.Unavailable(err) {
 		t.Fatalf("the error is %v", err)
@@ -157,13 +165,16 @@ func TestFatalWordIsAmbiguous(t *testing.T) {
 }
 
 // An error of our own comes after the commit, or before it; who knows.
-func TestErrorOfACallbackIsAmbiguous(t *testing.T) {
+func TestErrorOfACallAfterItsStatementIsAmbiguous(t *testing.T) {
 	t.Parallel()
 	db := open(t, limits())
-	b := batchOf("INSERT INTO notes VALUES (1)")
 	unreadable := errors.New("unreadable")
-	postgres.Affected(postgres.On(b), func(int64) error { return unreadable })
-	err := db.Send(t.Context(), b)
+	err := db.Pipeline(t.Context(), func(ctx context.Context, q postgres.Statement) error {
+		if _, err := q.Exec(ctx, "INSERT INTO notes VALUES (1)"); err != nil {
+			return err
+		}
+		return unreadable
+	})
 	var ambiguous *postgres.AmbiguousError
 	if !errors.As(err, &ambiguous) || !errors.Is(err, unreadable) || postgres.RolledBack(err) {
 		t.Fatalf("the error is %v", err)
@@ -182,7 +193,7 @@ func TestServerThatIsAwayIsUnavailable(t *testing.T) {
 	}
 	defer db.Close()
 	for name, err := range map[string]error{
-		"send": db.Send(t.Context(), batchOf("SELECT 1")),
+		"send": db.Pipeline(t.Context(), calls("SELECT 1")...),
 		"ping": db.Ping(t.Context()),
 	} {
 		if !postgres.Unavailable(err) || !postgres.RolledBack(err) {
@@ -212,7 +223,7 @@ func TestWaitForAConnectionIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = db.Send(t.Context(), batchOf("SELECT 1"))
+	err = db.Pipeline(t.Context(), calls("SELECT 1")...)
 	held.Release()
 	if !postgres.Unavailable(err) || !postgres.RolledBack(err) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("the error is %v", err)
@@ -295,7 +306,7 @@ func TestConnectionThatDiesTakesTheIdleOnesAlong(t *testing.T) {
 	const n = 4
 	db := open(t, limits())
 	before := backends(t, db, n)
-	if err := db.Send(t.Context(), batchOf("SELECT pg_terminate_backend(pg_backend_pid())")); err == nil {
+	if err := db.Pipeline(t.Context(), calls("SELECT pg_terminate_backend(pg_backend_pid())")...); err == nil {
 		t.Fatal("the session outlived its end")
 	}
 	if left := common(before, backends(t, db, n)); left != 0 {

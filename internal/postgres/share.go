@@ -170,9 +170,11 @@ func mayBeAnothers(err error) bool {
 
 // Lanes tells how many transactions of SendShared are under way, and how many callers wait to be taken along.
 func (db *DB) Lanes() (busy, waiting int) {
+	db.slots.mu.Lock()
+	defer db.slots.mu.Unlock()
 	db.lanes.mu.Lock()
 	defer db.lanes.mu.Unlock()
-	return db.lanes.busy, len(db.lanes.waiting)
+	return db.slots.taken + db.lanes.busy, db.slots.waiting + len(db.lanes.waiting)
 }
 
 // enter takes a free lane, or queues p for one.

@@ -47,11 +47,11 @@ func (db *DB) TransactFor(ctx context.Context, limit time.Duration, fn func(cont
 	return classifyCommit(tx.Commit(ctx))
 }
 
-// TransactOrFind is Transact for work that can be read afterwards. After a lost acknowledgement, read queues the question whether the work is there, and
-// says so in found; the answer is one that a failover does not undo. TransactOrFind returns nil when the work is there, whoever has done it, and otherwise
+// TransactOrFind is Transact for work that can be read afterwards. After a lost acknowledgement, read is a Call that tells whether the work is there;
+// the answer is one that a failover does not undo. TransactOrFind returns nil when the work is there, whoever has done it, and otherwise
 // the AmbiguousError: a no is not final, for the commit may still be under way.
 func (db *DB) TransactOrFind(
-	ctx context.Context, fn func(context.Context, pgx.Tx) error, read func(b *pgx.Batch, found *bool),
+	ctx context.Context, fn func(context.Context, pgx.Tx) error, read func(ctx context.Context, q Statement) (found bool, err error),
 ) error {
 	err := db.Transact(ctx, fn)
 	var lost *AmbiguousError
@@ -60,11 +60,10 @@ func (db *DB) TransactOrFind(
 	}
 	var found bool
 	Recall(ctx, func(int) (done bool) {
-		b := &pgx.Batch{}
-		found = false
-		read(b, &found)
-		QueueDurable(b)
-		err := db.Send(ctx, b)
+		err := db.Pipeline(ctx, func(ctx context.Context, q Statement) (err error) {
+			found, err = read(ctx, q)
+			return err
+		}, Durable)
 		found = found && err == nil
 		return found || GaveUp(err)
 	})

@@ -12,7 +12,7 @@ import (
 )
 
 func insert(ctx context.Context, tx pgx.Tx, sql string) error {
-	return postgres.SendTx(ctx, tx, batchOf(sql))
+	return postgres.PipelineTx(ctx, tx, execute(sql))
 }
 
 func TestTransactionCommitsWhenItsWorkIsDone(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
 	"payonce/internal/deadletters"
@@ -78,13 +77,12 @@ func (w *webhook) unmatched(ctx context.Context, event webhooks.Stored, cause er
 	if err != nil {
 		return fmt.Errorf("make dead letter id: %w", err)
 	}
-	b := &pgx.Batch{}
-	deadletters.QueueOpen(b, deadletters.Letter{
+	letter := deadletters.Letter{
 		ID: id, Kind: deadletters.WebhookUnmatched, Finding: "webhook " + event.ID, Evidence: raw,
 		Reason: "a genuine webhook that says nothing we understand: " + cause.Error(),
-	})
-	webhooks.QueueProcessed(b, event.ID, resultLettered)
-	if err := w.r.db.Send(ctx, b); err != nil {
+	}
+	err = w.r.db.Pipeline(ctx, deadletters.Open(letter), webhooks.Processed(event.ID, resultLettered))
+	if err != nil {
 		return fmt.Errorf("open dead letter: %w", err)
 	}
 	w.r.metrics.WebhookLag(w.r.now().Sub(event.SentAt))

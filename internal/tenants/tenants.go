@@ -126,15 +126,9 @@ func (r *Registry) AddKey(ctx context.Context, tenant, secret, label string, per
 			ID: id, TenantID: owner, SecretSha256: digest[:], Scopes: names, Label: label,
 		})
 		return err
-	}, func(b *pgx.Batch, found *bool) {
-		q := postgres.On(b)
-		_, _ = dbsqlc.New(q).KeyCreated(context.Background(), id)
-		postgres.Scalar(q, func(at *time.Time) error {
-			if *found = at != nil; *found {
-				created = *at
-			}
-			return nil
-		})
+	}, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
+		created, err = dbsqlc.New(q).KeyCreated(ctx, id)
+		return err == nil, err
 	})
 	var doubt *postgres.AmbiguousError
 	switch {

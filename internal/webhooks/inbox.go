@@ -56,14 +56,9 @@ func (i *Inbox) Receive(ctx context.Context, e Event) (Receipt, error) {
 	err := i.db.TransactOrFind(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		receipt, err = i.storeTx(ctx, tx, e)
 		return err
-	}, func(b *pgx.Batch, found *bool) {
+	}, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
 		receipt = Received{} // by this delivery or by another one: an event that is there has its job
-		q := postgres.On(b)
-		_, _ = dbsqlc.New(q).EventIsStored(context.Background(), e.ID)
-		postgres.Scalar(q, func(is *bool) error {
-			*found = *is
-			return nil
-		})
+		return dbsqlc.New(q).EventIsStored(ctx, e.ID)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("store webhook: %w", err)
@@ -83,9 +78,7 @@ func (i *Inbox) storeTx(ctx context.Context, tx pgx.Tx, e Event) (Receipt, error
 	case err != nil:
 		return nil, err
 	case stored == 0:
-		b := &pgx.Batch{}
-		postgres.QueueDurable(b)
-		return Duplicate{}, postgres.SendTx(ctx, tx, b)
+		return Duplicate{}, postgres.PipelineTx(ctx, tx, postgres.Durable)
 	}
 	return Received{}, i.enqueueTx(ctx, tx, e.ID)
 }

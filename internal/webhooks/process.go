@@ -39,21 +39,23 @@ func (i *Inbox) Load(ctx context.Context, id string) (Stored, error) {
 	return Stored{ID: row.ID, SentAt: row.SentAt, ReceivedAt: row.ReceivedAt, Body: row.Body, Processed: row.Processed}, nil
 }
 
-// QueueProcessed queues on b that an event is processed and what came of it, so that this commits together with what the event has
+// Processed is the call that notes that an event is processed and what came of it, so that this commits together with what the event has
 // changed. Where it was processed before, the first result stays: evidence may be applied twice, and a job may run twice, so
-// that is no failure of the batch.
-func QueueProcessed(b *pgx.Batch, id, result string) {
-	_, _ = dbsqlc.New(postgres.On(b)).MarkProcessed(context.Background(), dbsqlc.MarkProcessedParams{ID: id, Result: result})
+// that is no failure of the transaction.
+func Processed(id, result string) postgres.Call { return processed(id, result, new(int64)) }
+
+func processed(id, result string, marked *int64) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) (err error) {
+		*marked, err = dbsqlc.New(q).MarkProcessed(ctx, dbsqlc.MarkProcessedParams{ID: id, Result: result})
+		return err
+	}
 }
 
 // MarkProcessed notes that an event is processed and what came of it, or fails with ErrProcessed. As only processed events are
 // pruned, that is also true of one that has gone since it was loaded.
 func (i *Inbox) MarkProcessed(ctx context.Context, id, result string) error {
 	var marked int64
-	b := &pgx.Batch{}
-	QueueProcessed(b, id, result)
-	postgres.Affected(postgres.On(b), func(rows int64) error { marked = rows; return nil })
-	err := i.db.Send(ctx, b)
+	err := i.db.Pipeline(ctx, processed(id, result, &marked))
 	if err != nil {
 		return fmt.Errorf("mark webhook processed: %w", err)
 	}

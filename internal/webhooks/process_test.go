@@ -1,9 +1,8 @@
 package webhooks
 
 import (
+	"context"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/postgres"
 )
@@ -48,10 +47,10 @@ func TestProcessingCommitsWithWhatItHasChanged(t *testing.T) {
 	d.receive("evt_1")
 	db := postgres.Wrap(d.pool, patience)
 	change := func(n int, result string) error {
-		b := &pgx.Batch{}
-		QueueProcessed(b, "evt_1", result)
-		b.Queue("INSERT INTO money VALUES ($1)", n)
-		return db.Send(t.Context(), b)
+		return db.Pipeline(t.Context(), Processed("evt_1", result), func(ctx context.Context, q postgres.Statement) error {
+			_, err := q.Exec(ctx, "INSERT INTO money VALUES ($1)", n)
+			return err
+		})
 	}
 	if err := change(-1, "settled"); !postgres.RolledBack(err) {
 		t.Fatal(err)

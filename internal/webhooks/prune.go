@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"payonce/internal/postgres"
 	"payonce/internal/webhooks/internal/dbsqlc"
 )
@@ -15,11 +13,11 @@ import (
 // that is not processed stays whatever its age. olderThan is also how long a repeated delivery is known for what it is.
 func (i *Inbox) Prune(ctx context.Context, olderThan time.Duration, limit int32) (int64, error) {
 	var n int64
-	b := &pgx.Batch{}
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).PruneEvents(ctx, dbsqlc.PruneEventsParams{OlderThan: olderThan, MaxRows: limit})
-	postgres.Affected(q, func(rows int64) error { n = rows; return nil })
-	if err := i.db.Send(ctx, b); err != nil {
+	err := i.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
+		n, err = dbsqlc.New(q).PruneEvents(ctx, dbsqlc.PruneEventsParams{OlderThan: olderThan, MaxRows: limit})
+		return err
+	})
+	if err != nil {
 		return 0, fmt.Errorf("prune webhooks: %w", err)
 	}
 	return n, nil

@@ -57,10 +57,11 @@ func (d *desk) anotherInbox() *Inbox {
 	}
 	d.t.Cleanup(db.Close)
 	return New(db, func(ctx context.Context, tx pgx.Tx, eventID string) error {
-		b := &pgx.Batch{}
-		b.Queue(d.beforeJob, eventID)
-		b.Queue("INSERT INTO jobs (event_id) VALUES ($1)", eventID)
-		return postgres.SendTx(ctx, tx, b)
+		if _, err := tx.Exec(ctx, d.beforeJob, eventID); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "INSERT INTO jobs (event_id) VALUES ($1)", eventID)
+		return err
 	})
 }
 

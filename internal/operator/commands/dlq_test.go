@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -130,9 +129,7 @@ func (c *operatorCall) stray() string {
 func (c *operatorCall) put(l deadletters.Letter) string {
 	c.t.Helper()
 	l.ID, l.Evidence = uuid.Must(uuid.NewV7()), []byte("{\"note\": \"\u009b31m\", \"id\": \"ch_1\"}")
-	b := &pgx.Batch{}
-	deadletters.QueueOpen(b, l)
-	if err := postgres.Wrap(c.pool, 0).Send(c.t.Context(), b); err != nil {
+	if err := postgres.Wrap(c.pool, 0).Pipeline(c.t.Context(), deadletters.Open(l)); err != nil {
 		c.t.Fatal(err)
 	}
 	return l.ID.String()
