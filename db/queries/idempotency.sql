@@ -1,25 +1,36 @@
 -- The key's state machine. Each query is headed by the edge that it makes and the writer that it competes with.
 -- Time is payonce_now() throughout: now() is the start of the transaction, which may be long past when a
 -- statement has waited for a lock. What a wait does to a condition on the time is in docs/adr/0029-one-clock.md.
+--
+-- A step of many keys at once is one statement over arrays, with an element for each key. The caller gives each key once, and in the order in which all
+-- callers lock: that of their bytes. The rows are joined by index one after the other, in that order. `key = key || ''` is always true, and has the planner
+-- expect one row of the arrays. Expecting ten, as it does otherwise, it would read a small table as a whole, and go on so while the table grows
+-- (plans_test.go). For the same reason, what is asked of dead letters is asked about the arrays and not about the rows.
 
--- name: ReserveKey :one
--- none -> in_progress, or the row that is in the way. Competes with every other request that carries the same key:
--- the loser of the INSERT waits for the winner's commit. No row at all means that the winner committed
+-- name: ReserveKeys :many
+-- none -> in_progress, or the row that is in the way, of each key. Competes with every other request that carries the same key:
+-- the loser of the INSERT waits for the winner's commit. No row at all of a key means that the winner committed
 -- after this statement's snapshot: run it again. A row that the snapshot shows is read and not tried against: a replay is nothing but a
 -- look, and an INSERT that comes to nothing costs as much as one that comes to something. A key that was deleted goes on from the generation in its
 -- tombstone: the deletion and the tombstone are one transaction, so this statement sees the row, or the tombstone, or neither.
-WITH seen AS MATERIALIZED (
-    SELECT k.* FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
+WITH asked AS MATERIALIZED (
+    SELECT a.* FROM (
+        SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key,
+               unnest(@fingerprints::bytea[]) AS fingerprint, unnest(@lease_ids::uuid[]) AS lease_id, unnest(@subjects::uuid[]) AS subject
+    ) AS a WHERE a.key = a.key || ''
+), seen AS MATERIALIZED (
+    SELECT k.* FROM asked AS a JOIN idempotency_keys AS k ON k.tenant_id = a.tenant_id AND k.operation = a.operation AND k.key = a.key
 ), reserved AS (
     INSERT INTO idempotency_keys (
         tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject,
         created_at, reserved_at, locked_until, expires_at)
-    SELECT @tenant_id, @operation, @key, 'in_progress', @fingerprint, 1,
-           1 + coalesce((SELECT t.generation FROM idempotency_key_tombstones AS t WHERE t.tenant_id = @tenant_id AND t.operation = @operation AND t.key = @key), 0),
-           @lease_id, @subject,
+    SELECT a.tenant_id, a.operation, a.key, 'in_progress', a.fingerprint, 1,
+           1 + coalesce((SELECT t.generation FROM idempotency_key_tombstones AS t WHERE t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key), 0),
+           a.lease_id, a.subject,
            clock.at, clock.at, clock.at + sqlc.arg(lease)::interval, clock.at + sqlc.arg(retention)::interval
-    FROM (SELECT payonce_now() AS at OFFSET 0) AS clock
-    WHERE NOT EXISTS (SELECT FROM seen)
+    FROM asked AS a, (SELECT payonce_now() AS at OFFSET 0) AS clock
+    WHERE NOT EXISTS (SELECT FROM seen AS s WHERE s.tenant_id = a.tenant_id AND s.operation = a.operation AND s.key = a.key)
+    ORDER BY a.tenant_id COLLATE "C", a.operation COLLATE "C", a.key COLLATE "C"
     ON CONFLICT (tenant_id, operation, key) DO NOTHING
     RETURNING *
 )
@@ -76,25 +87,34 @@ WITH taken AS (
 )
 SELECT true AS reserved, false AS lease_over, t.* FROM taken AS t;
 
--- name: CompleteKey :one
--- in_progress -> completed, by the owner of the attempt. Competes with the sweeper, webhooks and the scan. The lease may
+-- name: CompleteKeys :many
+-- in_progress -> completed, by the owners of the attempts. Competes with the sweeper, webhooks and the scan. The lease may
 -- be over: an answer in hand is better than none, as long as nobody has acted on its end. A decline (unless_charged) does not pass while an open
--- dead letter of the key says that money moved, as in SettleKey.
+-- dead letter of the key says that money moved, as in ResolveKeys. Without a row, the key has moved.
 UPDATE idempotency_keys AS k
 SET status = 'completed', locked_until = NULL, finished_at = payonce_now(),
-    response_status = @response_status, response_content_type = @response_content_type,
-    response_location = @response_location, response_schema_version = @response_schema_version,
-    response_body = @response_body
-WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
+    response_status = c.response_status, response_content_type = c.response_content_type,
+    response_location = c.response_location, response_schema_version = c.response_schema_version,
+    response_body = c.response_body
+FROM (
+    SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key,
+           unnest(@subjects::uuid[]) AS subject,
+           unnest(@generations::integer[]) AS generation, unnest(@attempts::integer[]) AS attempt,
+           unnest(@unless_charged::boolean[]) AS unless_charged,
+           unnest(@response_statuses::smallint[]) AS response_status, unnest(@response_content_types::text[]) AS response_content_type,
+           unnest(@response_locations::text[]) AS response_location, unnest(@response_schema_versions::smallint[]) AS response_schema_version,
+           unnest(@response_bodies::bytea[]) AS response_body
+) AS c
+WHERE c.key = c.key || '' AND k.tenant_id = c.tenant_id AND k.operation = c.operation AND k.key = c.key AND k.generation = c.generation AND k.attempt = c.attempt
   AND k.status = 'in_progress'
-  AND NOT (sqlc.arg(unless_charged)::boolean AND EXISTS (
+  AND NOT (c.unless_charged AND EXISTS (
       SELECT FROM dead_letters AS d
-      WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
-        AND (d.subject IS NULL OR d.subject = k.subject)
+      WHERE d.tenant_id = c.tenant_id AND d.operation = c.operation AND d.key = c.key AND d.generation = c.generation AND d.status = 'open'
+        AND (d.subject IS NULL OR d.subject = c.subject)
         AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')))
-RETURNING k.expires_at;
+RETURNING k.tenant_id, k.operation, k.key, k.expires_at;
 
--- name: SettleKey :one
+-- name: ResolveKeys :many
 -- in_progress | unknown | failed_retryable -> completed, by evidence of what the PSP did. Competes with every other writer: the
 -- edge starts from the state that the caller has seen, so whoever moves the key first makes the others look again. A
 -- completion this late keeps the key for a whole retention from now: pruned at once, the client's next retry would be a new
@@ -105,24 +125,34 @@ WITH completed AS (
     SET status = 'completed', locked_until = NULL, reconcile_after = NULL, unknown_since = NULL,
         finished_at = payonce_now(),
         expires_at = greatest(k.expires_at, payonce_now() + sqlc.arg(retention)::interval),
-        response_status = @response_status, response_content_type = @response_content_type,
-        response_location = @response_location, response_schema_version = @response_schema_version,
-        response_body = @response_body
-    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.subject = @subject
-      AND k.generation = @generation AND k.attempt = @attempt AND k.status = @seen
+        response_status = r.response_status, response_content_type = r.response_content_type,
+        response_location = r.response_location, response_schema_version = r.response_schema_version,
+        response_body = r.response_body
+    FROM (
+        SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key,
+               unnest(@subjects::uuid[]) AS subject,
+               unnest(@generations::integer[]) AS generation, unnest(@attempts::integer[]) AS attempt,
+               unnest(@seen::text[]) AS seen, unnest(@unless_charged::boolean[]) AS unless_charged,
+               unnest(@actors::text[]) AS actor, unnest(@reasons::text[]) AS reason, unnest(@evidence::jsonb[]) AS evidence,
+               unnest(@response_statuses::smallint[]) AS response_status, unnest(@response_content_types::text[]) AS response_content_type,
+               unnest(@response_locations::text[]) AS response_location, unnest(@response_schema_versions::smallint[]) AS response_schema_version,
+               unnest(@response_bodies::bytea[]) AS response_body
+    ) AS r
+    WHERE r.key = r.key || '' AND k.tenant_id = r.tenant_id AND k.operation = r.operation AND k.key = r.key AND k.subject = r.subject
+      AND k.generation = r.generation AND k.attempt = r.attempt AND k.status = r.seen
       AND k.status IN ('in_progress', 'unknown', 'failed_retryable')
-      AND NOT (sqlc.arg(unless_charged)::boolean AND EXISTS (
+      AND NOT (r.unless_charged AND EXISTS (
           SELECT FROM dead_letters AS d
-          WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
-            AND (d.subject IS NULL OR d.subject = k.subject)
+          WHERE d.tenant_id = r.tenant_id AND d.operation = r.operation AND d.key = r.key AND d.generation = r.generation AND d.status = 'open'
+            AND (d.subject IS NULL OR d.subject = r.subject)
             AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')))
-    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
+    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at, r.actor, r.seen, r.reason, r.evidence
 ), noted AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, @actor, @seen, 'completed', @reason, sqlc.narg(evidence)::jsonb
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, n.actor, n.seen, 'completed', n.reason, n.evidence
     FROM completed AS n
 )
-SELECT expires_at FROM completed;
+SELECT tenant_id, operation, key, expires_at FROM completed;
 
 -- name: ReleaseKey :one
 -- in_progress -> failed_retryable, by the owner, who can prove that nothing was executed. Competes with the sweeper. What an operator has to decide

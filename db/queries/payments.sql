@@ -1,16 +1,21 @@
--- Payments and refunds. The statements of the request path run in one batch behind a statement of package idempotency and
--- say so in their WHERE EXISTS: without the key's transition nothing is written.
+-- Payments and refunds. The statements of the request path run in one pipeline behind a statement of package idempotency and
+-- say so in their WHERE EXISTS: without the key's transition nothing is written. Those over arrays are as in idempotency.sql.
 
--- name: BeginPayment :one
--- Writes the payment that a reservation stands for. A claim that is sent again finds it written.
+-- name: BeginPayments :many
+-- Writes the payments that reservations stand for, behind ReserveKeys. A claim that is sent again finds its payment written.
 INSERT INTO payments (
     tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency,
     payment_method, description, metadata, status)
-SELECT @tenant_id, @id, @idempotency_key, k.generation, @customer_id, @amount_minor, @currency,
-       @payment_method, sqlc.narg(description), sqlc.narg(metadata)::jsonb, 'processing'
-FROM idempotency_keys AS k
-WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @idempotency_key AND k.lease_id = @lease_id
-  AND k.subject = @id AND k.status = 'in_progress'
+SELECT b.tenant_id, b.id, b.key, k.generation, b.customer_id, b.amount_minor, b.currency,
+       b.payment_method, nullif(b.description, ''), b.metadata, 'processing'
+FROM (
+    SELECT unnest(@ids::uuid[]) AS id, unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation,
+           unnest(@keys::text[]) AS key, unnest(@lease_ids::uuid[]) AS lease_id,
+           unnest(@customer_ids::text[]) AS customer_id, unnest(@amounts_minor::bigint[]) AS amount_minor,
+           unnest(@currencies::text[]) AS currency, unnest(@payment_methods::text[]) AS payment_method,
+           unnest(@descriptions::text[]) AS description, unnest(@metadata::jsonb[]) AS metadata
+) AS b JOIN idempotency_keys AS k ON k.tenant_id = b.tenant_id AND k.operation = b.operation AND k.key = b.key
+WHERE b.key = b.key || '' AND k.lease_id = b.lease_id AND k.subject = b.id AND k.status = 'in_progress'
 ON CONFLICT (tenant_id, id) DO NOTHING
 RETURNING *;
 
@@ -23,14 +28,21 @@ WHERE p.tenant_id = @tenant_id AND p.id = @id AND p.status = 'failed'
                 AND k.subject = @id AND k.status = 'in_progress')
 RETURNING *;
 
--- name: SettlePayment :execrows
--- processing | failed -> succeeded | declined | failed, behind the key's own transition.
+-- name: RecordPayments :many
+-- processing | failed -> succeeded | declined | failed: writes outcomes, behind the keys' own transitions. Without a row, nothing was written to that payment.
 UPDATE payments AS p
-SET status = @status, psp_charge_id = sqlc.narg(psp_charge_id), decline_code = sqlc.narg(decline_code)
-WHERE p.tenant_id = @tenant_id AND p.id = @id AND p.status IN ('processing', 'failed') AND p.status <> @status
+SET status = o.status, psp_charge_id = nullif(o.psp_charge_id, ''), decline_code = nullif(o.decline_code, '')
+FROM (
+    SELECT unnest(@ids::uuid[]) AS id, unnest(@statuses::text[]) AS status, unnest(@psp_charge_ids::text[]) AS psp_charge_id,
+           unnest(@decline_codes::text[]) AS decline_code, unnest(@tenant_ids::text[]) AS tenant_id,
+           unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key,
+           unnest(@generations::integer[]) AS generation, unnest(@attempts::integer[]) AS attempt, unnest(@key_statuses::text[]) AS key_status
+) AS o
+WHERE o.key = o.key || '' AND p.tenant_id = o.tenant_id AND p.id = o.id AND p.status IN ('processing', 'failed') AND p.status <> o.status
   AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.subject = @id
-                AND k.generation = @generation AND k.attempt = @attempt AND k.status = @key_status);
+              WHERE k.tenant_id = o.tenant_id AND k.operation = o.operation AND k.key = o.key AND k.subject = o.id
+                AND k.generation = o.generation AND k.attempt = o.attempt AND k.status = o.key_status)
+RETURNING p.id;
 
 -- name: GetPayment :one
 SELECT * FROM payments WHERE tenant_id = @tenant_id AND id = @id;
@@ -78,8 +90,8 @@ WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.status = 'failed'
                 AND k.subject = @id AND k.status = 'in_progress')
 RETURNING *;
 
--- name: SettleRefund :execrows
--- processing | failed -> succeeded | declined | failed, behind the key's own transition.
+-- name: RecordRefund :execrows
+-- processing | failed -> succeeded | declined | failed: writes the outcome, behind the key's own transition.
 UPDATE refunds AS r
 SET status = @status, psp_refund_id = sqlc.narg(psp_refund_id), decline_code = sqlc.narg(decline_code)
 WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.status IN ('processing', 'failed') AND r.status <> @status

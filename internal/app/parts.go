@@ -123,7 +123,7 @@ func openDB(ctx context.Context, c config.Shared) (*postgres.DB, error) {
 	limits := postgres.DefaultLimits()
 	limits.MaxConns, limits.Acquire = c.DBMaxConns, c.DBAcquire
 	limits.StatementTimeout, limits.LockTimeout = c.DBStatementTimeout, c.DBLockTimeout
-	limits.Pooler, limits.Sharing.Lanes = c.DBPooler, c.DBLanes
+	limits.Pooler, limits.Groups.AtOnce = c.DBPooler, c.DBLanes
 	return postgres.Open(ctx, c.DatabaseURL, limits)
 }
 

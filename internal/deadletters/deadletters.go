@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters/internal/dbsqlc"
 	"payonce/internal/postgres"
@@ -108,16 +107,6 @@ func OpenNew(l Letter, opened *bool) postgres.Call {
 		*opened = rows > 0
 		return err
 	}
-}
-
-// QueueOpenNew is OpenNew on a batch.
-func QueueOpenNew(b *pgx.Batch, l Letter, opened *bool) {
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).OpenDeadLetter(context.Background(), params(l))
-	postgres.Affected(q, func(rows int64) error {
-		*opened = rows > 0
-		return nil
-	})
 }
 
 func params(l Letter) dbsqlc.OpenDeadLetterParams {

@@ -38,7 +38,7 @@ func TestConditionOnTheTimeAfterAWait(t *testing.T) {
 			b.exec(`CREATE TABLE waits (id integer PRIMARY KEY, until timestamptz, note text);
 				CREATE INDEX waits_until ON waits (until);
 				INSERT INTO waits VALUES (1, payonce_now() + interval '1 second', '')`)
-			tx := b.open(ctx, func(*batchOf) {})
+			tx := b.open(ctx)
 			if _, err := tx.Exec(ctx, "UPDATE waits SET note = 'rival'"); err != nil {
 				t.Fatal(err)
 			}
@@ -97,12 +97,12 @@ func TestRetryWhoseTimeEndsWhileItWaits(t *testing.T) {
 			b.exec("UPDATE idempotency_keys SET reserved_at = payonce_now() - $1::interval + interval '1 second'", memory)
 			claim := b.claim()
 			free := is[Retake](t, b.reserve(claim))
-			tx := b.open(ctx, func(*batchOf) {})
+			tx := b.open(ctx)
 			if _, err := tx.Exec(ctx, "UPDATE idempotency_keys SET lookup_failures = lookup_failures"); err != nil {
 				t.Fatal(err)
 			}
 			var d Decision
-			behind := b.inBackground(ctx, func(q *batchOf) { b.keys.QueueRetake(q, claim, free, &d) })
+			behind := b.inBackground(ctx, b.keys.Retake(claim, free, &d))
 			b.exec("CREATE TABLE released AS SELECT payonce_now() AS at")
 			b.awaitOver(ctx, "SELECT reserved_at + interval '"+memory.String()+"' <= payonce_now() FROM idempotency_keys")
 			if err := c.rivals(tx, ctx); err != nil {

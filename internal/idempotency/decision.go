@@ -95,7 +95,7 @@ type Unknown struct {
 	Expires time.Time
 }
 
-// Retake: the key is free to be executed again, by QueueRetake.
+// Retake: the key is free to be executed again, by Keys.Retake.
 type Retake struct{ seen snapshot }
 
 // Renews reports whether the retake begins a new generation, with a subject of its own.
@@ -112,7 +112,7 @@ func (r Retake) Same(other Retake) bool {
 	return r.seen.Status == other.seen.Status && r.seen.Generation == other.seen.Generation && r.seen.Attempt == other.seen.Attempt
 }
 
-// LeaseOver: the owner is gone or late; QueueExpireLease makes the key unknown.
+// LeaseOver: the owner is gone or late; Keys.ExpireLease makes the key unknown.
 type LeaseOver struct{ seen snapshot }
 
 // Subject is the domain object of the key.

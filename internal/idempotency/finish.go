@@ -2,58 +2,83 @@ package idempotency
 
 import (
 	"context"
-
-	"github.com/jackc/pgx/v5"
+	"time"
 
 	"payonce/internal/idempotency/internal/dbsqlc"
 	"payonce/internal/postgres"
 )
 
-// QueueComplete queues in_progress → completed for the owner of the lease. It passes where the fence lets it through: otherwise others have moved
-// the key since. unlessCharged keeps it from passing, too, while an open dead letter of the key says that money moved.
-func (k *Keys) QueueComplete(b *pgx.Batch, l Lease, unlessCharged bool, r Response, out *Passage) {
-	q := postgres.On(b)
-	p := completion(l, r)
-	p.UnlessCharged = unlessCharged
-	_, _ = dbsqlc.New(q).CompleteKey(context.Background(), p)
-	passage(q, out)
+// Completion is the final response of a key, by the owner of its lease.
+type Completion struct {
+	Lease    Lease
+	Response Response
+	// UnlessCharged: it does not pass while an open dead letter of the key says that money moved.
+	UnlessCharged bool
 }
 
-// QueueRelease queues in_progress → failed_retryable for an owner who can prove that nothing was executed. It does not pass while an open dead letter holds
-// the key.
-func (k *Keys) QueueRelease(b *pgx.Batch, l Lease, reason string, out *Passage) {
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).ReleaseKey(context.Background(), dbsqlc.ReleaseKeyParams{
-		TenantID: l.ref.Tenant, Operation: string(l.ref.Operation), Key: l.ref.Key.value, Reason: reason,
-		Attempt: l.attempt, Generation: l.generation,
+// Complete is the call of in_progress → completed, for the owners of the leases. It gives a passage for each, in order. A completion passes where the
+// fence lets it through: otherwise others have moved the key since. The completions are of different keys.
+func (k *Keys) Complete(completions []Completion, out *[]Passage) postgres.Call {
+	var p dbsqlc.CompleteKeysParams
+	for _, c := range completions {
+		p.TenantIds = append(p.TenantIds, c.Lease.ref.Tenant)
+		p.Operations = append(p.Operations, string(c.Lease.ref.Operation))
+		p.Keys = append(p.Keys, c.Lease.ref.Key.value)
+		p.Subjects = append(p.Subjects, c.Lease.subject)
+		p.Generations = append(p.Generations, c.Lease.generation)
+		p.Attempts = append(p.Attempts, c.Lease.attempt)
+		p.UnlessCharged = append(p.UnlessCharged, c.UnlessCharged)
+		status, version := c.Response.columns()
+		p.ResponseStatuses = append(p.ResponseStatuses, status)
+		p.ResponseContentTypes = append(p.ResponseContentTypes, c.Response.ContentType)
+		p.ResponseLocations = append(p.ResponseLocations, c.Response.Location)
+		p.ResponseSchemaVersions = append(p.ResponseSchemaVersions, version)
+		p.ResponseBodies = append(p.ResponseBodies, c.Response.Body)
+	}
+	return func(ctx context.Context, q postgres.Statement) error {
+		rows, err := dbsqlc.New(q).CompleteKeys(ctx, p)
+		if err != nil {
+			return err
+		}
+		through := make(passages, len(rows))
+		for _, row := range rows {
+			through[StoredRef(row.TenantID, row.Operation, row.Key)] = Passage{Through: true, Expires: row.ExpiresAt}
+		}
+		*out = make([]Passage, len(completions))
+		for i, c := range completions {
+			(*out)[i] = through[c.Lease.ref]
+		}
+		return nil
+	}
+}
+
+// passages are those of the keys that a statement has moved. Any other key's is the zero value: it has not passed.
+type passages map[Ref]Passage
+
+// Release is the call of in_progress → failed_retryable, for an owner who can prove that nothing was executed. It does not pass while an open dead letter
+// holds the key.
+func (k *Keys) Release(l Lease, reason string, out *Passage) postgres.Call {
+	return guarded(out, func(ctx context.Context, q *dbsqlc.Queries) (time.Time, error) {
+		return q.ReleaseKey(ctx, dbsqlc.ReleaseKeyParams{
+			TenantID: l.ref.Tenant, Operation: string(l.ref.Operation), Key: l.ref.Key.value, Reason: reason,
+			Attempt: l.attempt, Generation: l.generation,
+		})
 	})
-	passage(q, out)
 }
 
-// QueueLose queues in_progress → unknown for an owner whose send may or may not have been executed. evidence is JSON or
+// Lose is the call of in_progress → unknown, for an owner whose send may or may not have been executed. evidence is JSON or
 // nil.
-func (k *Keys) QueueLose(b *pgx.Batch, l Lease, reason string, evidence []byte, out *Passage) {
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).LoseKey(context.Background(), dbsqlc.LoseKeyParams{
-		TenantID: l.ref.Tenant, Operation: string(l.ref.Operation), Key: l.ref.Key.value, Reason: reason, Evidence: evidence,
-		FirstLookup: k.terms.FirstLookup,
-		Attempt:     l.attempt, Generation: l.generation,
+func (k *Keys) Lose(l Lease, reason string, evidence []byte, out *Passage) postgres.Call {
+	return guarded(out, func(ctx context.Context, q *dbsqlc.Queries) (time.Time, error) {
+		return q.LoseKey(ctx, dbsqlc.LoseKeyParams{
+			TenantID: l.ref.Tenant, Operation: string(l.ref.Operation), Key: l.ref.Key.value, Reason: reason, Evidence: evidence,
+			FirstLookup: k.terms.FirstLookup,
+			Attempt:     l.attempt, Generation: l.generation,
+		})
 	})
-	passage(q, out)
 }
 
 // columns are a response's small numbers as they are stored.
-func (r Response) columns() (status, version *int16) {
-	s, v := int16(r.Status), int16(r.SchemaVersion) //nolint:gosec // HTTP statuses and a small constant
-	return &s, &v
-}
-
-func completion(l Lease, r Response) dbsqlc.CompleteKeyParams {
-	status, version := r.columns()
-	return dbsqlc.CompleteKeyParams{
-		TenantID: l.ref.Tenant, Operation: string(l.ref.Operation), Key: l.ref.Key.value,
-		Attempt: l.attempt, Generation: l.generation,
-		ResponseStatus: status, ResponseContentType: &r.ContentType, ResponseLocation: &r.Location,
-		ResponseSchemaVersion: version, ResponseBody: r.Body,
-	}
+func (r Response) columns() (status, version int16) {
+	return int16(r.Status), int16(r.SchemaVersion) //nolint:gosec // HTTP statuses and a small constant
 }

@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"github.com/google/uuid"
+
+	"payonce/internal/postgres"
 )
 
 func TestRunningLeaseIsNotOver(t *testing.T) {
@@ -103,8 +105,7 @@ func TestLeaseIsCountedFromTheStatementAndNotFromItsTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	var d Decision
-	batch := newBatch(func(q *batchOf) { b.keys.QueueReserve(q, b.claim(), &d) })
-	if err := tx.SendBatch(t.Context(), batch).Close(); err != nil {
+	if err := postgres.PipelineTx(t.Context(), tx, b.reserving(b.claim(), &d)); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.QueryRow(t.Context(), "SELECT locked_until FROM idempotency_keys").Scan(&locked); err != nil {

@@ -10,9 +10,7 @@ import (
 
 func (b *bench) postpone(e Execution, after time.Duration, failures int32) {
 	b.t.Helper()
-	b.send(func(q *batchOf) {
-		b.keys.QueuePostpone(q, e, b.sight().Due, after, failures, Note{Actor: "lookup", Reason: "the PSP did not answer"}, new(Passage))
-	})
+	b.send(b.keys.Postpone(e, b.sight().Due, after, failures, Note{Actor: "lookup", Reason: "the PSP did not answer"}, new(Passage)))
 }
 
 func (b *bench) clock() (now time.Time) {
@@ -53,25 +51,25 @@ func TestSightOfAKeyWithoutARowIsAnError(t *testing.T) {
 		t.Fatalf("look: %v", err)
 	}
 	queued := Sight{Status: UnknownStatus}
-	b.send(func(q *batchOf) { b.keys.QueueLook(q, b.ref, &queued) })
+	b.send(b.keys.LookIn(b.ref, &queued))
 	if queued != (Sight{}) {
-		t.Fatalf("on a batch: %+v", queued)
+		t.Fatalf("in a pipeline: %+v", queued)
 	}
 }
 
-func TestSightIsTheSameOnABatch(t *testing.T) {
+func TestSightIsTheSameInAPipeline(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.putInto(UnknownStatus)
 	var queued Sight
-	b.send(func(q *batchOf) { b.keys.QueueLook(q, b.ref, &queued) })
+	b.send(b.keys.LookIn(b.ref, &queued))
 	alone := b.sight()
 	if !queued.Asked.Before(alone.Asked) || queued.WindowLeft <= alone.WindowLeft {
 		t.Fatalf("asked at %s, and at %s", queued.Asked, alone.Asked)
 	}
 	queued.Asked, queued.WindowLeft = alone.Asked, alone.WindowLeft
 	if queued != alone {
-		t.Fatalf("on a batch: %+v, alone: %+v", queued, alone)
+		t.Fatalf("in a pipeline: %+v, alone: %+v", queued, alone)
 	}
 }
 
@@ -82,9 +80,7 @@ func TestPostponementPassesWhileTheKeyIsUnknown(t *testing.T) {
 		b := setup(t)
 		e := b.putInto(status).Execution()
 		passed := Passage{Through: status != UnknownStatus}
-		b.send(func(q *batchOf) {
-			b.keys.QueuePostpone(q, e, b.sight().Due, time.Hour, 1, Note{Actor: "lookup", Reason: "later"}, &passed)
-		})
+		b.send(b.keys.Postpone(e, b.sight().Due, time.Hour, 1, Note{Actor: "lookup", Reason: "later"}, &passed))
 		if passed.Through != (status == UnknownStatus) {
 			t.Errorf("%s: passed %v", status, passed.Through)
 		}
@@ -240,7 +236,7 @@ func TestNoteMovesNothing(t *testing.T) {
 	for _, status := range statuses() {
 		e := b.again().putInto(status).Execution()
 		before, events := b.row(), len(b.events())
-		b.send(func(q *batchOf) { b.keys.QueueNote(q, e, found()) })
+		b.send(b.keys.Note(e, found()))
 		if diff := cmp.Diff(before, b.row(), cmp.Comparer(sameKey)); diff != "" {
 			t.Errorf("a note changed a key that is %s:\n%s", status, diff)
 		}
@@ -258,7 +254,7 @@ func TestNoteAboutAnotherGenerationOrKeyIsNotWritten(t *testing.T) {
 	others := elsewhere(t, b.putInto(UnknownStatus).Execution())
 	for _, name := range []string{"a later generation", "an earlier one", "another key", "another tenant's key"} {
 		before := b.frozen()
-		b.send(func(q *batchOf) { b.keys.QueueNote(q, others[name], found()) })
+		b.send(b.keys.Note(others[name], found()))
 		if after := b.frozen(); after != before {
 			t.Errorf("%s: was %s, is %s", name, before, after)
 		}
@@ -272,9 +268,7 @@ func TestLookupsOfADeadLetteredKeyAreWrittenDownWhenTheyChange(t *testing.T) {
 	b.putInto(UnknownStatus)
 	before := len(b.events())
 	postpone := func(reason string) {
-		b.send(func(batch *batchOf) {
-			b.keys.QueuePostpone(batch, b.sight().Execution, b.sight().Due, time.Hour, 1, Note{Actor: "lookup", Reason: reason}, new(Passage))
-		})
+		b.send(b.keys.Postpone(b.sight().Execution, b.sight().Due, time.Hour, 1, Note{Actor: "lookup", Reason: reason}, new(Passage)))
 	}
 	for _, step := range []struct {
 		lettered bool
@@ -299,10 +293,8 @@ func TestNoteIsNotWrittenBehindAnExpiryAsIfItHadNotHappened(t *testing.T) {
 	defer cancel()
 	e := b.putInto(CompletedStatus).Execution()
 	b.unguarded("UPDATE idempotency_keys SET expires_at = clock_timestamp() - interval '1 second'")
-	tx := b.open(ctx, func(q *batchOf) {
-		q.Queue("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp()")
-	})
-	b.commits(ctx, tx, b.inBackground(ctx, func(q *batchOf) { b.keys.QueueNote(q, e, found()) }))
+	tx := b.open(ctx, statement("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp()"))
+	b.commits(ctx, tx, b.inBackground(ctx, b.keys.Note(e, found())))
 	events := b.events()
 	if last := events[len(events)-1]; last.From != ExpiredStatus || last.To != ExpiredStatus {
 		t.Fatalf("the last line says %s to %s", last.From, last.To)

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"payonce/internal/idempotency/internal/dbsqlc"
 	"payonce/internal/postgres"
 )
@@ -14,12 +12,11 @@ import (
 // Expire marks up to limit finished keys as expired whose retention is over, and tells how many. A key that is in progress, unknown
 // or on an operator's desk stays whatever its age.
 func (k *Keys) Expire(ctx context.Context, limit int32) (int64, error) {
-	b := &pgx.Batch{}
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).ExpireKeys(ctx, dbsqlc.ExpireKeysParams{MaxRows: limit, Audit: k.terms.Audit})
 	var n int64
-	postgres.Affected(q, func(rows int64) error { n = rows; return nil })
-	err := k.db.Send(ctx, b)
+	err := k.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
+		n, err = dbsqlc.New(q).ExpireKeys(ctx, dbsqlc.ExpireKeysParams{MaxRows: limit, Audit: k.terms.Audit})
+		return err
+	})
 	if err != nil {
 		return 0, fmt.Errorf("expire keys: %w", err)
 	}
@@ -29,12 +26,11 @@ func (k *Keys) Expire(ctx context.Context, limit int32) (int64, error) {
 // Delete deletes up to limit expired keys whose audit window is over, and tells how many. What they stood for stays, and so does a key about which a
 // dead letter is open. Of each key a tombstone is left: used again, it begins with its next generation.
 func (k *Keys) Delete(ctx context.Context, limit int32) (int64, error) {
-	b := &pgx.Batch{}
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).DeleteKeys(ctx, limit)
 	var n int64
-	postgres.Scalar(q, func(deleted *int64) error { n = *deleted; return nil }) // count(*) always has a row
-	err := k.db.Send(ctx, b)
+	err := k.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
+		n, err = dbsqlc.New(q).DeleteKeys(ctx, limit)
+		return err
+	})
 	if err != nil {
 		return 0, fmt.Errorf("delete keys: %w", err)
 	}

@@ -19,7 +19,7 @@ func TestKeyTakenAnewFirstIsNotDeleted(t *testing.T) {
 	c := b.claim()
 	free := is[Retake](t, b.reserve(c))
 	var d Decision
-	tx := b.open(ctx, func(q *batchOf) { b.keys.QueueRetake(q, c, free, &d) })
+	tx := b.open(ctx, b.keys.Retake(c, free, &d))
 	b.wantDeleted(0)
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)
@@ -41,12 +41,12 @@ func TestKeyDeletedFirstIsNotTakenAnew(t *testing.T) {
 	b.outlive()
 	c := b.claim()
 	free := is[Retake](t, b.reserve(c))
-	tx := b.open(ctx, func(*batchOf) {})
+	tx := b.open(ctx)
 	if n, err := dbsqlc.New(tx).DeleteKeys(ctx, 100); err != nil || n != 1 {
 		t.Fatalf("%d deleted, %v", n, err)
 	}
 	var d Decision
-	b.commits(ctx, tx, b.inBackground(ctx, func(q *batchOf) { b.keys.QueueRetake(q, c, free, &d) }))
+	b.commits(ctx, tx, b.inBackground(ctx, b.keys.Retake(c, free, &d)))
 	if d != nil || b.exists() {
 		t.Fatalf("a key without a row was taken: %T", d)
 	}
@@ -72,7 +72,7 @@ func TestRetryAndExpiryOfAReleasedKeyDoNotBothPass(t *testing.T) {
 	c := b.claim()
 	free := is[Retake](t, b.reserve(c))
 	var d Decision
-	tx := b.open(ctx, func(q *batchOf) { b.keys.QueueRetake(q, c, free, &d) })
+	tx := b.open(ctx, b.keys.Retake(c, free, &d))
 	b.wantExpired(0)
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)
@@ -84,11 +84,11 @@ func TestRetryAndExpiryOfAReleasedKeyDoNotBothPass(t *testing.T) {
 	b.outlive()
 	d = nil
 	free = is[Retake](t, b.reserve(c))
-	tx = b.open(ctx, func(*batchOf) {})
+	tx = b.open(ctx)
 	if err := expireTx(ctx, b, tx, 100); err != nil {
 		t.Fatal(err)
 	}
-	b.commits(ctx, tx, b.inBackground(ctx, func(q *batchOf) { b.keys.QueueRetake(q, c, free, &d) }))
+	b.commits(ctx, tx, b.inBackground(ctx, b.keys.Retake(c, free, &d)))
 	if d != nil {
 		t.Fatalf("an attempt was begun of a key that had expired: %T", d)
 	}
@@ -104,9 +104,7 @@ func TestEvidenceThatComesFirstKeepsTheKey(t *testing.T) {
 	e := b.putInto(FailedRetryableStatus).Execution()
 	b.outlive()
 	var passed Passage
-	tx := b.open(ctx, func(q *batchOf) {
-		b.keys.QueueSettle(q, e, FailedRetryableStatus, false, found(), answer("late"), &passed)
-	})
+	tx := b.open(ctx, b.resolving(e, FailedRetryableStatus, false, found(), answer("late"), &passed))
 	b.wantExpired(0)
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)
@@ -116,13 +114,11 @@ func TestEvidenceThatComesFirstKeepsTheKey(t *testing.T) {
 
 	e = b.again().putInto(FailedRetryableStatus).Execution()
 	b.outlive()
-	tx = b.open(ctx, func(*batchOf) {})
+	tx = b.open(ctx)
 	if err := expireTx(ctx, b, tx, 100); err != nil {
 		t.Fatal(err)
 	}
-	behind := b.inBackground(ctx, func(q *batchOf) {
-		b.keys.QueueSettle(q, e, FailedRetryableStatus, false, found(), answer("too late"), &passed)
-	})
+	behind := b.inBackground(ctx, b.resolving(e, FailedRetryableStatus, false, found(), answer("too late"), &passed))
 	b.commits(ctx, tx, behind)
 	if passed.Through {
 		t.Fatal("a key that had expired was completed")

@@ -2,6 +2,7 @@ package idempotency
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -29,21 +30,20 @@ func (k *Keys) PeekDurably(ctx context.Context, c Claim) (Decision, error) {
 }
 
 // findDurably reads and has it acknowledged in one transaction, so by one server.
-func (k *Keys) findDurably(ctx context.Context, ref Ref) (dbsqlc.FindKeyRow, error) {
-	var found *dbsqlc.FindKeyRow
-	b := &pgx.Batch{}
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).FindKey(context.Background(), dbsqlc.FindKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value})
-	postgres.One(q, func(row *dbsqlc.FindKeyRow) error {
-		found = row
-		return nil
-	})
-	postgres.QueueDurable(b)
-	if err := k.db.Send(ctx, b); err != nil {
+func (k *Keys) findDurably(ctx context.Context, ref Ref) (row dbsqlc.FindKeyRow, err error) {
+	none := false
+	err = k.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
+		row, err = dbsqlc.New(q).FindKey(ctx, dbsqlc.FindKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value})
+		if none = errors.Is(err, pgx.ErrNoRows); none {
+			return nil
+		}
+		return err
+	}, postgres.Durable)
+	switch {
+	case err != nil:
 		return dbsqlc.FindKeyRow{}, fmt.Errorf("find key durably: %w", err)
-	}
-	if found == nil {
+	case none:
 		return dbsqlc.FindKeyRow{}, ErrNoKey
 	}
-	return *found, nil
+	return row, nil
 }

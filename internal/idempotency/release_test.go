@@ -22,13 +22,13 @@ func nothing() Note { return Note{Actor: "lookup", Reason: "the PSP has nothing"
 
 func (b *bench) releaseUnknown(s Sight) (out Passage) {
 	b.t.Helper()
-	b.send(func(q *batchOf) { b.keys.QueueReleaseUnknown(q, s.Execution, s.Asked, false, nothing(), &out) })
+	b.send(b.keys.ReleaseUnknown(s.Execution, s.Asked, false, nothing(), &out))
 	return out
 }
 
 func (b *bench) releaseByOperator(s Sight) (out Passage) {
 	b.t.Helper()
-	b.send(func(q *batchOf) { b.keys.QueueReleaseUnknown(q, s.Execution, s.Asked, true, nothing(), &out) })
+	b.send(b.keys.ReleaseUnknown(s.Execution, s.Asked, true, nothing(), &out))
 	return out
 }
 
@@ -205,9 +205,9 @@ func TestLetterThatIsOpenedWhileTheReleaseWaitsHoldsTheKey(t *testing.T) {
 	b.putInto(UnknownStatus)
 	b.loseLongAgo()
 	s := b.sight()
-	tx := b.open(ctx, func(q *batchOf) { q.Queue("SELECT FROM idempotency_keys FOR UPDATE") })
+	tx := b.open(ctx, statement("SELECT FROM idempotency_keys FOR UPDATE"))
 	var out Passage
-	behind := b.inBackground(ctx, func(q *batchOf) { b.keys.QueueReleaseUnknown(q, s.Execution, s.Asked, false, nothing(), &out) })
+	behind := b.inBackground(ctx, b.keys.ReleaseUnknown(s.Execution, s.Asked, false, nothing(), &out))
 	b.letter(1)
 	if err := tx.Rollback(ctx); err != nil {
 		t.Fatal(err)
@@ -262,10 +262,8 @@ func TestLateSuccessAndReleaseDoNotBothPass(t *testing.T) {
 		b.loseLongAgo()
 		s := b.sight()
 		var settled, released Passage
-		settle := func(q *batchOf) {
-			b.keys.QueueSettle(q, lease.Execution(), UnknownStatus, false, found(), answer("late"), &settled)
-		}
-		release := func(q *batchOf) { b.keys.QueueReleaseUnknown(q, s.Execution, s.Asked, false, nothing(), &released) }
+		settle := b.resolving(lease.Execution(), UnknownStatus, false, found(), answer("late"), &settled)
+		release := b.keys.ReleaseUnknown(s.Execution, s.Asked, false, nothing(), &released)
 		first, second := release, settle
 		if settlesFirst {
 			first, second = settle, release
@@ -315,7 +313,7 @@ func TestOwnerTellsNobodyOfADeclineBesideMovedMoney(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tx.Rollback(context.Background())
-		err = postgres.SendTx(t.Context(), tx, newBatch(func(q *batchOf) { b.keys.QueueComplete(q, lease, unlessCharged, r, &out) }))
+		err = postgres.PipelineTx(t.Context(), tx, b.completing(lease, unlessCharged, r, &out))
 		return out, err
 	}
 	for evidence, passes := range map[string]bool{

@@ -75,61 +75,82 @@ func (k *Keys) NewClaim(ref Ref, f Fingerprint, leaseID, subject uuid.UUID) Clai
 	return Claim{Ref: ref, Fingerprint: f, LeaseID: leaseID, Subject: subject, asked: k.now()}
 }
 
-// QueueReserve queues the statement that reserves the key or reads what is in its way, and puts the decision into *out. It leaves nil there
-// when a rival has committed after the statement's snapshot: send again.
-func (k *Keys) QueueReserve(b *pgx.Batch, c Claim, out *Decision) {
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).ReserveKey(context.Background(), dbsqlc.ReserveKeyParams{
-		TenantID: c.Ref.Tenant, Operation: string(c.Ref.Operation), Key: c.Ref.Key.value, Fingerprint: c.Fingerprint[:],
-		LeaseID: c.LeaseID, Subject: c.Subject, Lease: k.terms.Lease, Retention: k.terms.Retention,
-	})
-	postgres.One(q, func(row *dbsqlc.ReserveKeyRow) error {
-		if row != nil {
-			*out = claimed(c, dbsqlc.FindKeyRow(*row))
+// Reserve is the call that reserves the keys of the claims, or reads what is in their way. It gives a decision for each claim, in order: nil where a rival
+// has committed after the statement's snapshot. Send that claim again. The claims are of different keys.
+func (k *Keys) Reserve(claims []Claim, out *[]Decision) postgres.Call {
+	p := dbsqlc.ReserveKeysParams{Lease: k.terms.Lease, Retention: k.terms.Retention}
+	for _, c := range claims {
+		p.TenantIds = append(p.TenantIds, c.Ref.Tenant)
+		p.Operations = append(p.Operations, string(c.Ref.Operation))
+		p.Keys = append(p.Keys, c.Ref.Key.value)
+		p.Fingerprints = append(p.Fingerprints, c.Fingerprint[:])
+		p.LeaseIds = append(p.LeaseIds, c.LeaseID)
+		p.Subjects = append(p.Subjects, c.Subject)
+	}
+	return func(ctx context.Context, q postgres.Statement) error {
+		rows, err := dbsqlc.New(q).ReserveKeys(ctx, p)
+		if err != nil {
+			return err
+		}
+		found := make(map[Ref]dbsqlc.ReserveKeysRow, len(rows))
+		for _, row := range rows {
+			found[StoredRef(row.TenantID, row.Operation, row.Key)] = row
+		}
+		*out = make([]Decision, len(claims))
+		for i, c := range claims {
+			if row, ok := found[c.Ref]; ok {
+				(*out)[i] = claimed(c, dbsqlc.FindKeyRow(row))
+			}
 		}
 		return nil
-	})
+	}
 }
 
-// QueueRetake queues the statement that takes a free key again, under the claim's lease: the next attempt of a
-// failed_retryable key, or a new generation of an expired one. It leaves *out nil when the key is not free any more, or when the PSP
+// Retake is the call that takes a free key again, under the claim's lease: the next attempt of a
+// failed_retryable key, or a new generation of an expired one. It gives nil when the key is not free any more, or when the PSP
 // may have forgotten it.
-func (k *Keys) QueueRetake(b *pgx.Batch, c Claim, r Retake, out *Decision) {
-	q := postgres.On(b)
+func (k *Keys) Retake(c Claim, r Retake, out *Decision) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) error {
+		row, err := k.retake(ctx, dbsqlc.New(q), c, r)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			*out = nil
+			return nil
+		case err != nil:
+			return err
+		}
+		*out = claimed(c, row)
+		return nil
+	}
+}
+
+func (k *Keys) retake(ctx context.Context, q *dbsqlc.Queries, c Claim, r Retake) (dbsqlc.FindKeyRow, error) {
 	if r.Renews() {
-		_, _ = dbsqlc.New(q).RenewKey(context.Background(), dbsqlc.RenewKeyParams{
+		row, err := q.RenewKey(ctx, dbsqlc.RenewKeyParams{
 			TenantID: c.Ref.Tenant, Operation: string(c.Ref.Operation), Key: c.Ref.Key.value, Fingerprint: c.Fingerprint[:],
 			LeaseID: c.LeaseID, Subject: c.Subject, Lease: k.terms.Lease, Retention: k.terms.Retention,
 			Generation: r.seen.Generation,
 		})
-		postgres.One(q, func(row *dbsqlc.RenewKeyRow) error {
-			if row != nil {
-				*out = claimed(c, dbsqlc.FindKeyRow(*row))
-			}
-			return nil
-		})
-		return
+		return dbsqlc.FindKeyRow(row), err
 	}
-	_, _ = dbsqlc.New(q).RetakeKey(context.Background(), dbsqlc.RetakeKeyParams{
+	row, err := q.RetakeKey(ctx, dbsqlc.RetakeKeyParams{
 		TenantID: c.Ref.Tenant, Operation: string(c.Ref.Operation), Key: c.Ref.Key.value, Fingerprint: c.Fingerprint[:],
 		LeaseID: c.LeaseID, Lease: k.terms.Lease, Retention: k.terms.Retention, PspMemory: k.terms.PSPMemory - k.terms.Lease,
 		Attempt: r.seen.Attempt, Generation: r.seen.Generation,
 	})
-	postgres.One(q, func(row *dbsqlc.RetakeKeyRow) error {
-		if row != nil {
-			*out = claimed(c, dbsqlc.FindKeyRow(*row))
-		}
-		return nil
-	})
+	return dbsqlc.FindKeyRow(row), err
 }
 
-// QueueExpireLease queues the statement that makes a key unknown whose lease is over. Whoever else did it first, or
+// ExpireLease is the call that makes a key unknown whose lease is over. Whoever else did it first, or
 // completed the key, has the same right: read again afterwards.
-func (k *Keys) QueueExpireLease(b *pgx.Batch, l LeaseOver) {
-	_, _ = dbsqlc.New(postgres.On(b)).ExpireLease(context.Background(), dbsqlc.ExpireLeaseParams{
-		TenantID: l.seen.Ref.Tenant, Operation: string(l.seen.Ref.Operation), Key: l.seen.Ref.Key.value,
-		Attempt: l.seen.Attempt, Generation: l.seen.Generation,
-	})
+func (k *Keys) ExpireLease(l LeaseOver) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) error {
+		_, err := dbsqlc.New(q).ExpireLease(ctx, dbsqlc.ExpireLeaseParams{
+			TenantID: l.seen.Ref.Tenant, Operation: string(l.seen.Ref.Operation), Key: l.seen.Ref.Key.value,
+			Attempt: l.seen.Attempt, Generation: l.seen.Generation,
+		})
+		return err
+	}
 }
 
 // Paused reports whether so much time has passed since the lease was asked for that sending would be a risk. Both the

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"payonce/internal/postgres"
 )
 
 func TestNewKeyIsTheReserversToExecute(t *testing.T) {
@@ -320,8 +322,7 @@ func TestReservationThatSeesNoRowReadsAgain(t *testing.T) {
 	}
 	defer winner.Rollback(context.Background())
 	var first Decision
-	batch := newBatch(func(q *batchOf) { b.keys.QueueReserve(q, b.claim(), &first) })
-	if err := winner.SendBatch(ctx, batch).Close(); err != nil {
+	if err := postgres.PipelineTx(ctx, winner, b.reserving(b.claim(), &first)); err != nil {
 		t.Fatal(err)
 	}
 	is[Execute](t, first)
@@ -330,7 +331,7 @@ func TestReservationThatSeesNoRowReadsAgain(t *testing.T) {
 	var decision Decision
 	done := make(chan error, 1)
 	go func() {
-		done <- b.db.Send(ctx, newBatch(func(q *batchOf) { b.keys.QueueReserve(q, mine, &decision) }))
+		done <- b.db.Pipeline(ctx, b.reserving(mine, &decision))
 	}()
 	b.awaitBlocked(ctx)
 	if err := winner.Commit(ctx); err != nil {

@@ -2,6 +2,7 @@ package idempotency
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,65 +24,109 @@ type Passage struct {
 	Expires time.Time
 }
 
-// QueueSettle queues the completion of a key by evidence, from the status in which it was seen. Whoever moves the key in between
-// keeps the statement from passing: look again then. unlessCharged keeps it from passing, too, while an open dead letter of the key says that
-// money moved.
-func (k *Keys) QueueSettle(b *pgx.Batch, e Execution, seen Status, unlessCharged bool, n Note, r Response, out *Passage) {
-	q := postgres.On(b)
-	status, version := r.columns()
-	_, _ = dbsqlc.New(q).SettleKey(context.Background(), dbsqlc.SettleKeyParams{
-		TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.value, Subject: e.Subject, Generation: e.Generation, Attempt: e.Attempt,
-		Seen: string(seen), UnlessCharged: unlessCharged, Actor: n.Actor, Reason: n.Reason, Evidence: n.Evidence, Retention: k.terms.Retention,
-		ResponseStatus: status, ResponseContentType: &r.ContentType, ResponseLocation: &r.Location,
-		ResponseSchemaVersion: version, ResponseBody: r.Body,
-	})
-	passage(q, out)
+// Resolution is the final response of a key, from evidence.
+type Resolution struct {
+	Execution Execution
+	Seen      Status // the key's, when the evidence was held against it
+	Note      Note
+	Response  Response
+	// UnlessCharged: it does not pass while an open dead letter of the key says that money moved.
+	UnlessCharged bool
 }
 
-// QueueReleaseUnknown queues unknown → failed_retryable, on the proof that a question asked at a time found nothing. It does not
-// pass unless the settle window was over then, the PSP remembered the key, and no operator has the case. byOperator puts an operator's word in the place of
-// the PSP's memory.
-func (k *Keys) QueueReleaseUnknown(b *pgx.Batch, e Execution, asked time.Time, byOperator bool, n Note, out *Passage) {
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).ReleaseUnknownKey(context.Background(), dbsqlc.ReleaseUnknownKeyParams{
-		TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.value, Subject: e.Subject, Generation: e.Generation, Attempt: e.Attempt,
-		Retention: k.terms.Retention, SettleWindow: k.terms.SettleWindow, PspMemory: k.terms.PSPMemory,
-		AskedAt: asked, ByOperator: byOperator, Actor: n.Actor, Reason: n.Reason,
-	})
-	passage(q, out)
-}
-
-// QueuePostpone queues the next lookup of an unknown key, of which due was seen as the time of its next lookup. failures is how many in a row the PSP has not
-// answered. It does not pass when the key is not unknown any more, or due at another time; when it does, the key stays unknown until the commit.
-func (k *Keys) QueuePostpone(b *pgx.Batch, e Execution, due time.Time, after time.Duration, failures int32, n Note, out *Passage) {
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).PostponeKey(context.Background(), dbsqlc.PostponeKeyParams{
-		TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.value, Generation: e.Generation, Attempt: e.Attempt,
-		SeenDue: due, After: after, LookupFailures: failures, Actor: n.Actor, Reason: n.Reason,
-	})
-	passage(q, out)
-}
-
-// QueueNote queues a line of the timeline that goes with no transition.
-func (k *Keys) QueueNote(b *pgx.Batch, e Execution, n Note) {
-	_ = dbsqlc.New(postgres.On(b)).NoteEvent(context.Background(), dbsqlc.NoteEventParams{
-		TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.value, Generation: e.Generation,
-		Actor: n.Actor, Reason: n.Reason, Evidence: n.Evidence,
-	})
-}
-
-// QueueHold queues a lock on the key, for what must not be overtaken by its release. It comes before whatever it protects.
-func (k *Keys) QueueHold(b *pgx.Batch, ref Ref) {
-	_ = dbsqlc.New(postgres.On(b)).HoldKey(context.Background(), dbsqlc.HoldKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value})
-}
-
-// passage records whether the statement queued last found the row that its guard asks for.
-func passage(q postgres.Queue, out *Passage) {
-	*out = Passage{}
-	postgres.Scalar(q, func(expires *time.Time) error {
-		if expires != nil {
-			*out = Passage{Through: true, Expires: *expires}
+// Resolve is the call of the completion of keys by evidence, from the statuses in which they were seen. It gives a passage for each, in order. Whoever moves
+// a key in between keeps its resolution from passing: look again then. The resolutions are of different keys.
+func (k *Keys) Resolve(resolutions []Resolution, out *[]Passage) postgres.Call {
+	p := dbsqlc.ResolveKeysParams{Retention: k.terms.Retention}
+	for _, r := range resolutions {
+		p.TenantIds = append(p.TenantIds, r.Execution.Ref.Tenant)
+		p.Operations = append(p.Operations, string(r.Execution.Ref.Operation))
+		p.Keys = append(p.Keys, r.Execution.Ref.Key.value)
+		p.Subjects = append(p.Subjects, r.Execution.Subject)
+		p.Generations = append(p.Generations, r.Execution.Generation)
+		p.Attempts = append(p.Attempts, r.Execution.Attempt)
+		p.Seen = append(p.Seen, string(r.Seen))
+		p.UnlessCharged = append(p.UnlessCharged, r.UnlessCharged)
+		p.Actors = append(p.Actors, r.Note.Actor)
+		p.Reasons = append(p.Reasons, r.Note.Reason)
+		p.Evidence = append(p.Evidence, r.Note.Evidence)
+		status, version := r.Response.columns()
+		p.ResponseStatuses = append(p.ResponseStatuses, status)
+		p.ResponseContentTypes = append(p.ResponseContentTypes, r.Response.ContentType)
+		p.ResponseLocations = append(p.ResponseLocations, r.Response.Location)
+		p.ResponseSchemaVersions = append(p.ResponseSchemaVersions, version)
+		p.ResponseBodies = append(p.ResponseBodies, r.Response.Body)
+	}
+	return func(ctx context.Context, q postgres.Statement) error {
+		rows, err := dbsqlc.New(q).ResolveKeys(ctx, p)
+		if err != nil {
+			return err
+		}
+		through := make(passages, len(rows))
+		for _, row := range rows {
+			through[StoredRef(row.TenantID, row.Operation, row.Key)] = Passage{Through: true, Expires: row.ExpiresAt}
+		}
+		*out = make([]Passage, len(resolutions))
+		for i, r := range resolutions {
+			(*out)[i] = through[r.Execution.Ref]
 		}
 		return nil
+	}
+}
+
+// ReleaseUnknown is the call of unknown → failed_retryable, on the proof that a question asked at a time found nothing. It does not
+// pass unless the settle window was over then, the PSP remembered the key, and no operator has the case. byOperator puts an operator's word in the place of
+// the PSP's memory.
+func (k *Keys) ReleaseUnknown(e Execution, asked time.Time, byOperator bool, n Note, out *Passage) postgres.Call {
+	return guarded(out, func(ctx context.Context, q *dbsqlc.Queries) (time.Time, error) {
+		return q.ReleaseUnknownKey(ctx, dbsqlc.ReleaseUnknownKeyParams{
+			TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.value, Subject: e.Subject, Generation: e.Generation, Attempt: e.Attempt,
+			Retention: k.terms.Retention, SettleWindow: k.terms.SettleWindow, PspMemory: k.terms.PSPMemory,
+			AskedAt: asked, ByOperator: byOperator, Actor: n.Actor, Reason: n.Reason,
+		})
 	})
+}
+
+// Postpone is the call of the next lookup of an unknown key, of which due was seen as the time of its next lookup. failures is how many in a row the PSP has
+// not answered. It does not pass when the key is not unknown any more, or due at another time; when it does, the key stays unknown until the commit.
+func (k *Keys) Postpone(e Execution, due time.Time, after time.Duration, failures int32, n Note, out *Passage) postgres.Call {
+	return guarded(out, func(ctx context.Context, q *dbsqlc.Queries) (time.Time, error) {
+		return q.PostponeKey(ctx, dbsqlc.PostponeKeyParams{
+			TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.value, Generation: e.Generation, Attempt: e.Attempt,
+			SeenDue: due, After: after, LookupFailures: failures, Actor: n.Actor, Reason: n.Reason,
+		})
+	})
+}
+
+// Note is the call of a line of the timeline that goes with no transition.
+func (k *Keys) Note(e Execution, n Note) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) error {
+		return dbsqlc.New(q).NoteEvent(ctx, dbsqlc.NoteEventParams{
+			TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.value, Generation: e.Generation,
+			Actor: n.Actor, Reason: n.Reason, Evidence: n.Evidence,
+		})
+	}
+}
+
+// Hold is the call of a lock on the key, for what must not be overtaken by its release. It comes before whatever it protects.
+func (k *Keys) Hold(ref Ref) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) error {
+		return dbsqlc.New(q).HoldKey(ctx, dbsqlc.HoldKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value})
+	}
+}
+
+// guarded is the call of a statement that gives the key's expiry if its guard has let it through, and no row otherwise.
+func guarded(out *Passage, statement func(context.Context, *dbsqlc.Queries) (expires time.Time, err error)) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) error {
+		expires, err := statement(ctx, dbsqlc.New(q))
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			*out = Passage{}
+			return nil
+		case err != nil:
+			return err
+		}
+		*out = Passage{Through: true, Expires: expires}
+		return nil
+	}
 }

@@ -19,7 +19,7 @@ func found() Note {
 
 func (b *bench) settle(e Execution, seen Status) (out Passage) {
 	b.t.Helper()
-	b.send(func(batch *batchOf) { b.keys.QueueSettle(batch, e, seen, false, found(), answer("settled"), &out) })
+	b.send(b.resolving(e, seen, false, found(), answer("settled"), &out))
 	return out
 }
 
@@ -112,23 +112,23 @@ func TestEvidenceOfAnotherExecutionMovesNothing(t *testing.T) {
 }
 
 // inBackground sends queued statements while another transaction is in their way.
-func (b *bench) inBackground(ctx context.Context, queue func(*batchOf)) <-chan error {
+func (b *bench) inBackground(ctx context.Context, calls ...postgres.Call) <-chan error {
 	b.t.Helper()
 	done := make(chan error, 1)
-	go func() { done <- b.db.Send(ctx, newBatch(queue)) }()
+	go func() { done <- b.db.Pipeline(ctx, calls...) }()
 	b.awaitBlocked(ctx)
 	return done
 }
 
-// open begins a transaction that the test ends by itself, and runs queued statements in it.
-func (b *bench) open(ctx context.Context, queue func(*batchOf)) pgx.Tx {
+// open begins a transaction that the test ends by itself, and runs calls in it.
+func (b *bench) open(ctx context.Context, calls ...postgres.Call) pgx.Tx {
 	b.t.Helper()
 	tx, err := b.pool.Begin(ctx)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
-	if err := postgres.SendTx(ctx, tx, newBatch(queue)); err != nil {
+	if err := postgres.PipelineTx(ctx, tx, calls...); err != nil {
 		b.t.Fatal(err)
 	}
 	return tx
@@ -159,8 +159,8 @@ func TestOneOfTwoSettlersPasses(t *testing.T) {
 		e := b.again().putInto(status).Execution()
 		events := len(b.events())
 		var first, second Passage
-		tx := b.open(ctx, func(q *batchOf) { b.keys.QueueSettle(q, e, status, false, found(), answer("first"), &first) })
-		behind := b.inBackground(ctx, func(q *batchOf) { b.keys.QueueSettle(q, e, status, false, found(), answer("second"), &second) })
+		tx := b.open(ctx, b.resolving(e, status, false, found(), answer("first"), &first))
+		behind := b.inBackground(ctx, b.resolving(e, status, false, found(), answer("second"), &second))
 		b.commits(ctx, tx, behind)
 		if !first.Through || second.Through {
 			t.Fatalf("%s: first is %+v, second %+v", status, first, second)
@@ -224,23 +224,21 @@ func TestResolvingDoesNotShortenALongerExpiry(t *testing.T) {
 	}
 }
 
-// A passage must not keep what an earlier try has left there, also when the transaction fails before it comes to the key.
+// A passage must not keep what an earlier try has left there.
 func TestPassageIsResetByEachTry(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	e := b.putInto(CompletedStatus).Execution()
-	stale := Passage{Through: true, Expires: time.Unix(1, 0)}
-	out := stale
-	b.send(func(q *batchOf) { b.keys.QueueSettle(q, e, UnknownStatus, false, found(), answer("again"), &out) })
-	if out != (Passage{}) {
-		t.Fatalf("a settlement that did not pass leaves %+v", out)
-	}
-	out = stale
-	batch := newBatch(func(q *batchOf) {
-		q.Queue("SELECT 1/0")
-		b.keys.QueueSettle(q, e, UnknownStatus, false, found(), answer("again"), &out)
-	})
-	if err := b.db.Send(t.Context(), batch); err == nil || out != (Passage{}) {
-		t.Fatalf("a transaction that failed leaves %+v: %v", out, err)
+	lease := b.putInto(CompletedStatus)
+	for name, call := range map[string]func(*Passage) postgres.Call{
+		"resolve": func(out *Passage) postgres.Call {
+			return b.resolving(lease.Execution(), UnknownStatus, false, found(), answer("again"), out)
+		},
+		"release": func(out *Passage) postgres.Call { return b.keys.Release(lease, "late", out) },
+	} {
+		out := Passage{Through: true, Expires: time.Unix(1, 0)}
+		b.send(call(&out))
+		if out != (Passage{}) {
+			t.Errorf("%s: a statement that did not pass leaves %+v", name, out)
+		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -80,68 +79,88 @@ func (b *bench) claimOf(what string) Claim {
 	return b.keys.NewClaim(b.ref, asked(what), uuid.New(), uuid.New())
 }
 
-// batchOf keeps the driver's name out of the claims.
-type batchOf = pgx.Batch
-
-func newBatch(queue func(*batchOf)) *batchOf {
-	b := &batchOf{}
-	queue(b)
-	return b
-}
-
-// send runs queued statements as one transaction.
-func (b *bench) send(queue func(*batchOf)) {
+// send runs calls as one transaction.
+func (b *bench) send(calls ...postgres.Call) {
 	b.t.Helper()
-	if err := b.db.Send(b.t.Context(), newBatch(queue)); err != nil {
+	if err := b.db.Pipeline(b.t.Context(), calls...); err != nil {
 		b.t.Fatalf("send: %v", err)
 	}
 }
 
+// statement is the call of a statement without arguments.
+func statement(sql string) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) error {
+		_, err := q.Exec(ctx, sql)
+		return err
+	}
+}
+
+// one is the call of a step over many keys, for one.
+func one[Key, Out any](step func([]Key, *[]Out) postgres.Call, key Key, out *Out) postgres.Call {
+	var all []Out
+	call := step([]Key{key}, &all)
+	return func(ctx context.Context, q postgres.Statement) error {
+		err := call(ctx, q)
+		if err == nil {
+			*out = all[0]
+		}
+		return err
+	}
+}
+
+func (b *bench) reserving(c Claim, out *Decision) postgres.Call { return one(b.keys.Reserve, c, out) }
+
+func (b *bench) completing(l Lease, unlessCharged bool, r Response, out *Passage) postgres.Call {
+	return one(b.keys.Complete, Completion{Lease: l, Response: r, UnlessCharged: unlessCharged}, out)
+}
+
+func (b *bench) resolving(e Execution, seen Status, unlessCharged bool, n Note, r Response, out *Passage) postgres.Call {
+	return one(b.keys.Resolve, Resolution{Execution: e, Seen: seen, Note: n, Response: r, UnlessCharged: unlessCharged}, out)
+}
+
 func (b *bench) reserve(c Claim) (d Decision) {
 	b.t.Helper()
-	b.send(func(batch *batchOf) { b.keys.QueueReserve(batch, c, &d) })
+	b.send(b.reserving(c, &d))
 	return d
 }
 
 func (b *bench) retake(c Claim, r Retake) (d Decision) {
 	b.t.Helper()
-	b.send(func(batch *batchOf) { b.keys.QueueRetake(batch, c, r, &d) })
+	b.send(b.keys.Retake(c, r, &d))
 	return d
 }
 
 func (b *bench) complete(l Lease, r Response) bool {
 	b.t.Helper()
 	var out Passage
-	b.send(func(batch *batchOf) { b.keys.QueueComplete(batch, l, false, r, &out) })
+	b.send(b.completing(l, false, r, &out))
 	return out.Through
 }
 
 func (b *bench) completeLost(l Lease, r Response) (won bool) {
 	b.t.Helper()
 	var out Passage
-	b.send(func(batch *batchOf) {
-		b.keys.QueueSettle(batch, l.Execution(), UnknownStatus, false, Note{Actor: "owner", Reason: "late success"}, r, &out)
-	})
+	b.send(b.resolving(l.Execution(), UnknownStatus, false, Note{Actor: "owner", Reason: "late success"}, r, &out))
 	return out.Through
 }
 
 func (b *bench) release(l Lease) bool {
 	b.t.Helper()
 	var out Passage
-	b.send(func(batch *batchOf) { b.keys.QueueRelease(batch, l, "no connection", &out) })
+	b.send(b.keys.Release(l, "no connection", &out))
 	return out.Through
 }
 
 func (b *bench) lose(l Lease) bool {
 	b.t.Helper()
 	var out Passage
-	b.send(func(batch *batchOf) { b.keys.QueueLose(batch, l, "no answer", []byte(`{"status":500}`), &out) })
+	b.send(b.keys.Lose(l, "no answer", []byte(`{"status":500}`), &out))
 	return out.Through
 }
 
 func (b *bench) expireLease(l LeaseOver) {
 	b.t.Helper()
-	b.send(func(batch *batchOf) { b.keys.QueueExpireLease(batch, l) })
+	b.send(b.keys.ExpireLease(l))
 }
 
 // own reserves the test's key for a new owner.

@@ -67,17 +67,16 @@ func (k *Keys) Look(ctx context.Context, ref Ref) (Sight, error) {
 	return lookedAt(ref, row, err)
 }
 
-// QueueLook is Look on the caller's batch. It leaves *out without a status when there is no such key.
-func (k *Keys) QueueLook(b *pgx.Batch, ref Ref, out *Sight) {
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).LookAtKey(context.Background(), k.lookAt(ref))
-	*out = Sight{}
-	postgres.One(q, func(row *dbsqlc.LookAtKeyRow) error {
-		if row != nil {
-			*out = sightOf(ref, *row)
+// LookIn is Look in a call of a pipeline. It gives a Sight without a status when there is no such key.
+func (k *Keys) LookIn(ref Ref, out *Sight) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) error {
+		row, err := dbsqlc.New(q).LookAtKey(ctx, k.lookAt(ref))
+		*out, err = lookedAt(ref, row, err)
+		if errors.Is(err, ErrNoKey) {
+			return nil
 		}
-		return nil
-	})
+		return err
+	}
 }
 
 func (k *Keys) lookAt(ref Ref) dbsqlc.LookAtKeyParams {

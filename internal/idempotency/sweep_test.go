@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/postgres"
 )
 
 // inTx runs do in a transaction that commits.
@@ -106,7 +108,7 @@ func TestSweepAndClaimArePartOfTheCallersTransaction(t *testing.T) {
 		b.again().putInto(c.from)
 		b.unguarded("UPDATE idempotency_keys SET " + c.column + " = clock_timestamp()")
 		before := b.frozen()
-		tx := b.open(t.Context(), func(*batchOf) {})
+		tx := b.open(t.Context())
 		if due, err := c.take(t.Context(), tx, 10, time.Hour); err != nil || len(due) != 1 {
 			t.Fatalf("%s: %+v, %v", name, due, err)
 		}
@@ -127,7 +129,7 @@ func TestOwnerWhoCompletesFirstIsNotSwept(t *testing.T) {
 	lease := b.own()
 	b.endLease()
 	var out Passage
-	tx := b.open(ctx, func(q *batchOf) { b.keys.QueueComplete(q, lease, false, answer("just in time"), &out) })
+	tx := b.open(ctx, b.completing(lease, false, answer("just in time"), &out))
 	if due := b.sweep(10, time.Hour); len(due) != 0 {
 		t.Fatalf("swept under its owner's hands: %+v", due)
 	}
@@ -146,19 +148,19 @@ func TestOwnerWhoIsSweptFirstIsFenced(t *testing.T) {
 	b := setup(t)
 	ctx, cancel := b.patient()
 	defer cancel()
-	for name, write := range map[string]func(*batchOf, Lease, *Passage){
-		"complete": func(q *batchOf, l Lease, out *Passage) { b.keys.QueueComplete(q, l, false, answer("late"), out) },
-		"release":  func(q *batchOf, l Lease, out *Passage) { b.keys.QueueRelease(q, l, "late", out) },
-		"lose":     func(q *batchOf, l Lease, out *Passage) { b.keys.QueueLose(q, l, "late", nil, out) },
+	for name, write := range map[string]func(Lease, *Passage) postgres.Call{
+		"complete": func(l Lease, out *Passage) postgres.Call { return b.completing(l, false, answer("late"), out) },
+		"release":  func(l Lease, out *Passage) postgres.Call { return b.keys.Release(l, "late", out) },
+		"lose":     func(l Lease, out *Passage) postgres.Call { return b.keys.Lose(l, "late", nil, out) },
 	} {
 		lease := b.again().own()
 		b.endLease()
-		tx := b.open(ctx, func(*batchOf) {})
+		tx := b.open(ctx)
 		if due, err := b.keys.SweepTx(ctx, tx, 10, time.Hour); err != nil || len(due) != 1 {
 			t.Fatalf("%+v, %v", due, err)
 		}
 		out := Passage{Through: true}
-		b.commits(ctx, tx, b.inBackground(ctx, func(q *batchOf) { write(q, lease, &out) }))
+		b.commits(ctx, tx, b.inBackground(ctx, write(lease, &out)))
 		if out.Through {
 			t.Fatalf("%s: an owner wrote whose lease the sweeper has ended", name)
 		}
@@ -180,10 +182,10 @@ func TestRequestAndSweeperEndALeaseOnce(t *testing.T) {
 	b.own()
 	b.endLease()
 	over := is[LeaseOver](t, b.reserve(b.claim()))
-	tx := b.open(ctx, func(*batchOf) {})
+	tx := b.open(ctx)
 	if due, err := b.keys.SweepTx(ctx, tx, 10, time.Hour); err != nil || len(due) != 1 {
 		t.Fatalf("%+v, %v", due, err)
 	}
-	b.commits(ctx, tx, b.inBackground(ctx, func(q *batchOf) { b.keys.QueueExpireLease(q, over) }))
+	b.commits(ctx, tx, b.inBackground(ctx, b.keys.ExpireLease(over)))
 	b.wantTimeline("sweeper in_progress>unknown 1/1 lease over")
 }

@@ -149,9 +149,7 @@ func TestWalkTakesTheOldestUpToItsLimit(t *testing.T) {
 func TestWalkLeavesLockedKeysAndWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	eachWalk(t, func(b *bench, w walk) {
-		tx := b.open(b.t.Context(), func(q *batchOf) {
-			q.Queue("SELECT FROM idempotency_keys WHERE right(key, 1)::int IN (2, 4) FOR UPDATE")
-		})
+		tx := b.open(b.t.Context(), statement("SELECT FROM idempotency_keys WHERE right(key, 1)::int IN (2, 4) FOR UPDATE"))
 		w.goes(b, 1)
 		w.wantWaiting(b, 0, 1, 2, 4)
 		w.goes(b, 100)
@@ -170,7 +168,7 @@ func TestTwoWalkersTakeDifferentKeys(t *testing.T) {
 	eachWalk(t, func(b *bench, w walk) {
 		ctx, cancel := b.patient()
 		defer cancel()
-		walkers := []pgx.Tx{b.open(ctx, func(*batchOf) {}), b.open(ctx, func(*batchOf) {})}
+		walkers := []pgx.Tx{b.open(ctx), b.open(ctx)}
 		for _, tx := range walkers {
 			if err := w.takeTx(ctx, b, tx, 2); err != nil {
 				b.t.Fatal(err)

@@ -145,86 +145,123 @@ func (s *Service) ready(g gathered, step Step) (r ready, err error) {
 	return r, nil
 }
 
-// commitStep sends a step as one transaction.
-func (s *Service) commitStep(ctx context.Context, g gathered, step Step, r ready, alone bool) (Applied, error) {
-	applied := r.applied
-	var rows int64
-	queue := func(b *pgx.Batch) {
-		applied, rows = r.applied, 1
-		s.queueStep(b, g, step, r, &applied, &rows)
-	}
+// commitStep sends a step as one transaction. The completion of a charge may share it with other payments.
+func (s *Service) commitStep(ctx context.Context, g gathered, step Step, r ready, alone bool) (applied Applied, err error) {
 	if step.writesNothing() {
+		applied = r.applied
 		applied.Through = true
 		return applied, nil
 	}
-	alone = alone || step.Open != nil || g.movement.locksOthers() // two keys may have the same finding
+	_, charged := g.movement.(*charge)
+	shared := charged && step.To == idempotency.CompletedStatus && step.Open == nil && !alone // two keys may have the same finding
 	// Crash window 16: judged, neither the step nor its dead letter is written.
-	err := s.commit(ctx, g.seen.Own.Ref, alone, queue)
+	var written bool
+	if shared {
+		applied, written, err = s.commitTogether(ctx, g, step, r)
+	} else {
+		err = s.db.Pipeline(ctx, s.stepCalls(g, step, r, &applied, &written)...)
+	}
 	if err != nil || !applied.Through {
 		return Applied{}, err
 	}
-	s.checkRows(ctx, g.movement, rows)
+	s.checkRow(ctx, g.movement, written)
 	s.logStep(ctx, g, step)
 	return applied, nil
 }
 
+// commitTogether sends the completion of a charge in a group with others.
+func (s *Service) commitTogether(ctx context.Context, g gathered, step Step, r ready) (applied Applied, written bool, err error) {
+	o := outcome{g.seen.Key, step.Verdict, step.To}
+	var came recorded
+	if step.ByOwner {
+		came, err = s.groups.completions.Do(ctx, completion{s.completionOf(g, step, r), o})
+	} else {
+		came, err = s.groups.resolutions.Do(ctx, resolution{s.resolutionOf(g, step, r), o})
+	}
+	applied = r.applied
+	applied.Passage = came.Passage
+	return applied, came.written, err
+}
+
+func (s *Service) completionOf(g gathered, step Step, r ready) idempotency.Completion {
+	return idempotency.Completion{Lease: g.lease, Response: r.applied.Response, UnlessCharged: step.Verdict.status == Refused}
+}
+
+func (s *Service) resolutionOf(g gathered, step Step, r ready) idempotency.Resolution {
+	return idempotency.Resolution{
+		Execution: g.seen.Key, Seen: g.seen.Status, Note: step.note(), Response: r.applied.Response, UnlessCharged: step.Verdict.status == Refused,
+	}
+}
+
 // writeTx writes a step in the caller's transaction.
 func (s *Service) writeTx(ctx context.Context, tx pgx.Tx, g gathered, step Step, r ready, applied *Applied) error {
-	b, rows := &pgx.Batch{}, int64(1)
-	*applied = r.applied
-	s.queueStep(b, g, step, r, applied, &rows)
-	if err := postgres.SendTx(ctx, tx, b); err != nil {
+	var written bool
+	if err := postgres.PipelineTx(ctx, tx, s.stepCalls(g, step, r, applied, &written)...); err != nil {
 		return err
 	}
-	if applied.Through && rows != 1 {
+	if applied.Through && !written {
 		return fmt.Errorf("settle %s: its row did not follow its key", g.movement.resource().Location())
 	}
 	return nil
 }
 
-// queueStep queues the statements of a step. The row of the movement is written behind the key's own statement, and only where that has passed.
-func (s *Service) queueStep(b *pgx.Batch, g gathered, step Step, r ready, applied *Applied, rows *int64) {
-	key, out := g.seen.Key, &applied.Passage
-	var note idempotency.Note
-	if step.Note != nil {
-		note = *step.Note
-	}
+// stepCalls are the calls of a step. The row of the movement is written behind the key's own statement, and only where that has passed; written is true
+// where there is nothing to write.
+func (s *Service) stepCalls(g gathered, step Step, r ready, applied *Applied, written *bool) []postgres.Call {
+	*applied, *written = r.applied, true
+	key, note, out := g.seen.Key, step.note(), &applied.Passage
+	var calls []postgres.Call
 	switch {
 	case step.To == idempotency.CompletedStatus && step.ByOwner:
-		s.keys.QueueComplete(b, g.lease, step.Verdict.status == Refused, r.applied.Response, out)
+		calls = append(calls, onePassage(s.keys.Complete, s.completionOf(g, step, r), out))
 	case step.To == idempotency.CompletedStatus:
-		s.keys.QueueSettle(b, key, g.seen.Status, step.Verdict.status == Refused, note, r.applied.Response, out)
+		calls = append(calls, onePassage(s.keys.Resolve, s.resolutionOf(g, step, r), out))
 	case step.To == idempotency.FailedRetryableStatus && step.ByOwner:
-		s.keys.QueueRelease(b, g.lease, note.Reason, out)
+		calls = append(calls, s.keys.Release(g.lease, note.Reason, out))
 	case step.To == idempotency.FailedRetryableStatus:
-		s.keys.QueueReleaseUnknown(b, key, g.asked, step.ByOperator, note, out)
+		calls = append(calls, s.keys.ReleaseUnknown(key, g.asked, step.ByOperator, note, out))
 	case step.To == idempotency.UnknownStatus:
-		s.keys.QueueLose(b, g.lease, note.Reason, note.Evidence, out)
+		calls = append(calls, s.keys.Lose(g.lease, note.Reason, note.Evidence, out))
 	case step.AskAgain != nil:
-		s.keys.QueuePostpone(b, key, g.due, step.AskAgain.After, step.AskAgain.Failures, note, out)
+		calls = append(calls, s.keys.Postpone(key, g.due, step.AskAgain.After, step.AskAgain.Failures, note, out))
 	default:
 		out.Through = true
-		s.queueRemarks(b, g, step)
+		calls = s.remarks(g, step)
 	}
 	if step.To == idempotency.CompletedStatus || step.To == idempotency.FailedRetryableStatus {
-		g.movement.queueSettle(b, key, step.Verdict, step.To, rows)
+		calls = append(calls, g.movement.record(outcome{key, step.Verdict, step.To}, written)...)
 	}
 	if r.letter != nil {
-		deadletters.QueueOpenNew(b, *r.letter, &applied.Opened)
+		calls = append(calls, deadletters.OpenNew(*r.letter, &applied.Opened))
+	}
+	return calls
+}
+
+// onePassage is the call of a step over many keys, for one.
+func onePassage[Key any](step func([]Key, *[]idempotency.Passage) postgres.Call, key Key, out *idempotency.Passage) postgres.Call {
+	var all []idempotency.Passage
+	call := step([]Key{key}, &all)
+	return func(ctx context.Context, q postgres.Statement) error {
+		err := call(ctx, q)
+		if err == nil {
+			*out = all[0]
+		}
+		return err
 	}
 }
 
-// queueRemarks queues what leaves the key where it is, and needs no guard.
-func (s *Service) queueRemarks(b *pgx.Batch, g gathered, step Step) {
+// remarks are the calls of what leaves the key where it is, and needs no guard.
+func (s *Service) remarks(g gathered, step Step) (calls []postgres.Call) {
 	if step.Note != nil {
-		s.keys.QueueNote(b, g.seen.Own, *step.Note)
+		calls = append(calls, s.keys.Note(g.seen.Own, *step.Note))
 	}
 	if step.Named != "" {
-		g.movement.queueName(b, step.Named)
+		calls = append(calls, g.movement.name(step.Named))
 	}
 	if step.Open != nil && step.Open.AboutKey {
-		s.keys.QueueHold(b, g.seen.Own.Ref)
+		calls = append(calls, s.keys.Hold(g.seen.Own.Ref))
 	}
+	return calls
 }
 
 // judgeable reports whether err is the refusal of a step by a constraint that judge can take into account.
@@ -246,9 +283,17 @@ func (s Step) writesNothing() bool {
 	return !s.guarded() && s.Note == nil && s.Named == "" && s.Open == nil
 }
 
-// checkRows reports a key that has gone on without its payment. It should never be seen; a ledger scan would find it.
-func (s *Service) checkRows(ctx context.Context, m movement, rows int64) {
-	if rows != 1 {
+// note is what the timeline says of the step.
+func (s Step) note() idempotency.Note {
+	if s.Note == nil {
+		return idempotency.Note{}
+	}
+	return *s.Note
+}
+
+// checkRow reports a key that has gone on without its payment. It should never be seen; a ledger scan would find it.
+func (s *Service) checkRow(ctx context.Context, m movement, written bool) {
+	if !written {
 		s.metrics.StoreFailed("settle_row")
 		s.log.ErrorContext(ctx, "key settled, its row was not", slog.String("resource", m.resource().Location()))
 	}

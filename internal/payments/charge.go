@@ -2,6 +2,7 @@ package payments
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
@@ -37,36 +38,35 @@ func (s *Service) newCharge(m Merchant, r CreateRequest) (*charge, error) {
 
 func (c *charge) onBehalfOf() Merchant { return c.merchant }
 
-func (c *charge) locksOthers() bool { return false }
-
-func (c *charge) queueBegin(b *pgx.Batch, claim idempotency.Claim) {
+func (c *charge) begin(claim idempotency.Claim) []postgres.Call {
 	c.payment = nil
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).BeginPayment(context.Background(), dbsqlc.BeginPaymentParams{
-		ID: claim.Subject, TenantID: claim.Ref.Tenant, Operation: string(claim.Ref.Operation), IdempotencyKey: claim.Ref.Key.String(),
-		CustomerID: c.wanted.CustomerID, AmountMinor: int64(c.wanted.AmountCents), Currency: string(c.wanted.Currency),
-		PaymentMethod: c.wanted.PaymentMethod, Description: nullable(c.wanted.Description), Metadata: c.metadata,
-		LeaseID: claim.LeaseID,
-	})
-	postgres.One(q, c.keep)
+	var begun []*Payment
+	begin := beginPayments([]reservation{{claim, c}}, &begun)
+	return []postgres.Call{func(ctx context.Context, q postgres.Statement) error {
+		err := begin(ctx, q)
+		if err == nil {
+			c.payment = begun[0]
+		}
+		return err
+	}}
 }
 
-func (c *charge) queueResume(b *pgx.Batch, claim idempotency.Claim, subject uuid.UUID) {
+func (c *charge) resume(claim idempotency.Claim, subject uuid.UUID) []postgres.Call {
 	c.payment = nil
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).ResumePayment(context.Background(), dbsqlc.ResumePaymentParams{
-		ID: subject, TenantID: claim.Ref.Tenant, Operation: string(claim.Ref.Operation), Key: claim.Ref.Key.String(), LeaseID: claim.LeaseID,
-	})
-	postgres.One(q, c.keep)
-}
-
-func (c *charge) keep(row *dbsqlc.Payment) error {
-	if row == nil {
-		return nil
-	}
-	p, err := paymentOf(*row)
-	c.payment = &p
-	return err
+	return []postgres.Call{func(ctx context.Context, q postgres.Statement) error {
+		row, err := dbsqlc.New(q).ResumePayment(ctx, dbsqlc.ResumePaymentParams{
+			ID: subject, TenantID: claim.Ref.Tenant, Operation: string(claim.Ref.Operation), Key: claim.Ref.Key.String(), LeaseID: claim.LeaseID,
+		})
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p, err := paymentOf(row)
+		c.payment = &p
+		return err
+	}}
 }
 
 func (c *charge) load(ctx context.Context, subject uuid.UUID) error {
@@ -98,10 +98,10 @@ func (c *charge) request(key string) gateway.Charge {
 	}
 }
 
-func (c *charge) queueName(b *pgx.Batch, pspID string) {
-	_ = dbsqlc.New(postgres.On(b)).NamePayment(context.Background(), dbsqlc.NamePaymentParams{
-		TenantID: c.payment.Tenant, ID: uuid.UUID(c.payment.ID), PspChargeID: nullable(pspID),
-	})
+func (c *charge) name(pspID string) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) error {
+		return dbsqlc.New(q).NamePayment(ctx, dbsqlc.NamePaymentParams{TenantID: c.payment.Tenant, ID: uuid.UUID(c.payment.ID), PspChargeID: nullable(pspID)})
+	}
 }
 
 func (c *charge) object() gateway.Object { return gateway.ChargeObject }
@@ -128,15 +128,12 @@ func (c *charge) conclude(v verdict) (Resource, idempotency.Response, error) {
 	return p, r, err
 }
 
-func (c *charge) queueSettle(b *pgx.Batch, e idempotency.Execution, v verdict, to idempotency.Status, rows *int64) {
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).SettlePayment(context.Background(), dbsqlc.SettlePaymentParams{
-		ID: e.Subject, Status: string(v.status), PspChargeID: nullable(v.pspID), DeclineCode: nullable(v.code),
-		TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.String(),
-		Generation: e.Generation, Attempt: e.Attempt, KeyStatus: string(to),
-	})
-	postgres.Affected(q, func(n int64) error {
-		*rows = n
-		return nil
-	})
+func (c *charge) record(o outcome, written *bool) []postgres.Call {
+	var all []bool
+	record := recordPayments([]outcome{o}, &all)
+	return []postgres.Call{func(ctx context.Context, q postgres.Statement) error {
+		err := record(ctx, q)
+		*written = err == nil && all[0]
+		return err
+	}}
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/idempotency"
 )
@@ -12,9 +11,8 @@ import (
 // reserveOnce sends tx 1 of a new key once, as reserve does, and wants it to win.
 func (s *shop) reserveOnce(c idempotency.Claim, m movement) idempotency.Lease {
 	s.t.Helper()
-	d, lost, err := s.service.commitClaim(s.t.Context(), c, m, false, false, func(b *pgx.Batch, out *idempotency.Decision) {
-		s.keys.QueueReserve(b, c, out)
-		m.queueBegin(b, c)
+	d, lost, err := s.service.commitClaim(s.t.Context(), c, m, func() (idempotency.Decision, error) {
+		return s.service.sendClaim(s.t.Context(), c, m, false, false)
 	})
 	if err != nil || lost {
 		s.t.Fatalf("acknowledgement lost: %v, error %v", lost, err)
@@ -82,7 +80,7 @@ func TestRefundIsWrittenOnlyForTheTenantsSucceededPayment(t *testing.T) {
 	s.keyAlone(c)
 	begin := func() {
 		t.Helper()
-		s.mustSend(func(b *pgx.Batch) { m.queueBegin(b, c) })
+		s.mustSend(m.begin(c)...)
 	}
 	right := m.payment.ID
 	for _, wrong := range []columns{

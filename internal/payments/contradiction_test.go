@@ -311,10 +311,10 @@ func TestDeclineDoesNotPassALetterThatWasOpenedMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out idempotency.Passage
-		b := &pgx.Batch{}
-		s.keys.QueueSettle(b, row.Execution(), idempotency.UnknownStatus, c.unlessCharged, idempotency.Note{Actor: "webhook", Reason: "declined"},
-			idempotency.Response{Status: c.status, Body: []byte("{}")}, &out)
-		err = postgres.SendTx(t.Context(), tx, b)
+		err = postgres.PipelineTx(t.Context(), tx, onePassage(s.keys.Resolve, idempotency.Resolution{
+			Execution: row.Execution(), Seen: idempotency.UnknownStatus, Note: idempotency.Note{Actor: "webhook", Reason: "declined"},
+			Response: idempotency.Response{Status: c.status, Body: []byte("{}")}, UnlessCharged: c.unlessCharged,
+		}, &out))
 		if out.Through != c.through || (err != nil) != (c.refusal != "") || err != nil && !postgres.Violates(err, c.refusal) {
 			t.Errorf("%+v: through %v, %v", c, out.Through, err)
 		}

@@ -63,7 +63,5 @@ func (s *Service) failWalkTx(ctx context.Context, tx pgx.Tx, w walk, cause error
 	if err != nil {
 		return err
 	}
-	b := &pgx.Batch{}
-	deadletters.QueueOpenNew(b, letter, new(bool))
-	return postgres.SendTx(ctx, tx, b)
+	return postgres.PipelineTx(ctx, tx, deadletters.Open(letter))
 }

@@ -1,12 +1,13 @@
 package payments
 
 import (
+	"context"
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
 )
 
 // The statements of payments run behind one of package idempotency, in its transaction. They are tried here without it: unless
@@ -30,12 +31,23 @@ func (s *shop) charge(k Keyed) *charge {
 	return m
 }
 
-func (s *shop) mustSend(queue func(*pgx.Batch)) {
+func (s *shop) mustSend(calls ...postgres.Call) {
 	s.t.Helper()
-	b := &pgx.Batch{}
-	queue(b)
-	if err := s.service.db.Send(s.t.Context(), b); err != nil {
+	if err := s.service.db.Pipeline(s.t.Context(), calls...); err != nil {
 		s.t.Fatal(err)
+	}
+}
+
+// reserving is the call that reserves one key.
+func (s *shop) reserving(c idempotency.Claim, out *idempotency.Decision) postgres.Call {
+	var all []idempotency.Decision
+	reserve := s.keys.Reserve([]idempotency.Claim{c}, &all)
+	return func(ctx context.Context, q postgres.Statement) error {
+		err := reserve(ctx, q)
+		if err == nil {
+			*out = all[0]
+		}
+		return err
 	}
 }
 
@@ -43,7 +55,7 @@ func (s *shop) mustSend(queue func(*pgx.Batch)) {
 func (s *shop) keyAlone(c idempotency.Claim) idempotency.Lease {
 	s.t.Helper()
 	var d idempotency.Decision
-	s.mustSend(func(b *pgx.Batch) { s.keys.QueueReserve(b, c, &d) })
+	s.mustSend(s.reserving(c, &d))
 	won, ok := d.(idempotency.Execute)
 	if !ok {
 		s.t.Fatalf("decision is %T", d)
@@ -55,12 +67,12 @@ func (s *shop) keyAlone(c idempotency.Claim) idempotency.Lease {
 func (s *shop) keyAgain(c idempotency.Claim) idempotency.Lease {
 	s.t.Helper()
 	var d idempotency.Decision
-	s.mustSend(func(b *pgx.Batch) { s.keys.QueueReserve(b, c, &d) })
+	s.mustSend(s.reserving(c, &d))
 	free, ok := d.(idempotency.Retake)
 	if !ok {
 		s.t.Fatalf("decision is %T", d)
 	}
-	s.mustSend(func(b *pgx.Batch) { s.keys.QueueRetake(b, c, free, &d) })
+	s.mustSend(s.keys.Retake(c, free, &d))
 	won, ok := d.(idempotency.Execute)
 	if !ok {
 		s.t.Fatalf("decision is %T", d)
@@ -71,7 +83,7 @@ func (s *shop) keyAgain(c idempotency.Claim) idempotency.Lease {
 func (s *shop) release(l idempotency.Lease) {
 	s.t.Helper()
 	var out idempotency.Passage
-	s.mustSend(func(b *pgx.Batch) { s.keys.QueueRelease(b, l, "no connection", &out) })
+	s.mustSend(s.keys.Release(l, "no connection", &out))
 	if !out.Through {
 		s.t.Fatal("the key was not released")
 	}
@@ -108,7 +120,7 @@ func TestMovementBeginsOnlyBehindItsReservation(t *testing.T) {
 			before := s.count("SELECT count(*) FROM " + table)
 			wantNone := func(why string, c idempotency.Claim) {
 				t.Helper()
-				s.mustSend(func(b *pgx.Batch) { m.queueBegin(b, c) })
+				s.mustSend(m.begin(c)...)
 				if n := s.count("SELECT count(*) FROM "+table) - before; n != 0 || m.resource() != nil {
 					t.Fatalf("%s: %d rows were written", why, n)
 				}
@@ -121,7 +133,7 @@ func TestMovementBeginsOnlyBehindItsReservation(t *testing.T) {
 
 			c = s.claim(CreateOperation, k)
 			c.Subject = s.keyAgain(c).Subject()
-			s.mustSend(func(b *pgx.Batch) { m.queueBegin(b, c) })
+			s.mustSend(m.begin(c)...)
 			if s.withStatus(table, Processing) != 1 || m.resource() == nil {
 				t.Fatal("the owner's own row was not written")
 			}
@@ -142,16 +154,14 @@ func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
 			fail := func(l idempotency.Lease) {
 				t.Helper()
 				s.release(l)
-				s.mustSend(func(b *pgx.Batch) {
-					m.queueSettle(b, l.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus, new(int64))
-				})
+				s.mustSend(m.record(outcome{l.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus}, new(bool))...)
 				if s.withStatus(table, Failed) != 1 {
 					t.Fatal("the row did not fail")
 				}
 			}
 			resume := func(why string, c idempotency.Claim, subject uuid.UUID) {
 				t.Helper()
-				s.mustSend(func(b *pgx.Batch) { m.queueResume(b, c, subject) })
+				s.mustSend(m.resume(c, subject)...)
 				if s.withStatus(table, Failed) != 1 {
 					t.Fatalf("%s: the row was resumed", why)
 				}
@@ -166,7 +176,7 @@ func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
 				}
 			}
 			resume("another subject", c, uuid.New())
-			s.mustSend(func(b *pgx.Batch) { m.queueResume(b, c, second.Subject()) })
+			s.mustSend(m.resume(c, second.Subject())...)
 			if s.withStatus(table, Processing) != 1 {
 				t.Fatal("the owner's own row was not resumed")
 			}
@@ -176,7 +186,7 @@ func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
 			if _, err := s.pool.Exec(t.Context(), sql, second.Subject()); err != nil {
 				t.Fatal(err)
 			}
-			s.mustSend(func(b *pgx.Batch) { m.queueResume(b, c, second.Subject()) })
+			s.mustSend(m.resume(c, second.Subject())...)
 			if s.withStatus(table, Success) != 1 {
 				t.Fatal("a verdict was taken back")
 			}
@@ -197,20 +207,16 @@ func TestMovementOfAnotherKeyIsNotTouched(t *testing.T) {
 			c := s.claim(CreateOperation, other)
 			foreign := s.keyAlone(c)
 			var out idempotency.Passage
-			s.mustSend(func(b *pgx.Batch) { s.keys.QueueRelease(b, foreign, "no connection", &out) })
-			s.mustSend(func(b *pgx.Batch) {
-				m.queueSettle(b, foreign.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus, new(int64))
-			})
+			s.mustSend(s.keys.Release(foreign, "no connection", &out))
+			s.mustSend(m.record(outcome{foreign.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus}, new(bool))...)
 			if s.withStatus(table, Processing) != 1 {
 				t.Fatal("the row was settled by the owner of another key")
 			}
 			s.release(lease)
-			s.mustSend(func(b *pgx.Batch) {
-				m.queueSettle(b, lease.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus, new(int64))
-			})
+			s.mustSend(m.record(outcome{lease.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus}, new(bool))...)
 			c = s.claim(CreateOperation, other)
 			s.keyAgain(c)
-			s.mustSend(func(b *pgx.Batch) { m.queueResume(b, c, lease.Subject()) })
+			s.mustSend(m.resume(c, lease.Subject())...)
 			if s.withStatus(table, Failed) != 1 {
 				t.Fatal("the row was resumed by the owner of another key")
 			}
@@ -229,7 +235,7 @@ func TestMovementIsSettledOnlyBehindItsKeysTransition(t *testing.T) {
 			m := s.movements(k)[table]
 			settle := func(l idempotency.Lease, v verdict, to idempotency.Status) {
 				t.Helper()
-				s.mustSend(func(b *pgx.Batch) { m.queueSettle(b, l.Execution(), v, to, new(int64)) })
+				s.mustSend(m.record(outcome{l.Execution(), v, to}, new(bool))...)
 			}
 			first := s.reserveOnce(s.claim(CreateOperation, k), m)
 			settle(first, paid, idempotency.CompletedStatus)
@@ -240,11 +246,9 @@ func TestMovementIsSettledOnlyBehindItsKeysTransition(t *testing.T) {
 			settle(first, verdict{status: Failed}, idempotency.FailedRetryableStatus)
 			c := s.claim(CreateOperation, k)
 			second := s.keyAgain(c)
-			s.mustSend(func(b *pgx.Batch) { m.queueResume(b, c, second.Subject()) })
+			s.mustSend(m.resume(c, second.Subject())...)
 			var out idempotency.Passage
-			s.mustSend(func(b *pgx.Batch) {
-				s.keys.QueueComplete(b, second, false, idempotency.Response{Status: 201, Body: []byte("{}")}, &out)
-			})
+			s.mustSend(onePassage(s.keys.Complete, idempotency.Completion{Lease: second, Response: idempotency.Response{Status: 201, Body: []byte("{}")}}, &out))
 			settle(first, paid, idempotency.CompletedStatus)
 			if !out.Through || s.withStatus(table, Processing) != 1 {
 				t.Fatal("the row was settled by the owner of an earlier attempt")
@@ -277,9 +281,7 @@ func TestMovementOfAnEarlierGenerationIsNotTouched(t *testing.T) {
 	s.release(first)
 	s.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp() WHERE key = 'order-0000000042'")
 	s.release(s.keyAgain(s.claim(CreateOperation, k)))
-	s.mustSend(func(b *pgx.Batch) {
-		m.queueSettle(b, first.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus, new(int64))
-	})
+	s.mustSend(m.record(outcome{first.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus}, new(bool))...)
 	if s.withStatus("payments", Processing) != 1 {
 		t.Fatal("a generation that is over has settled its row behind the next one's transition")
 	}

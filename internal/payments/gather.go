@@ -31,21 +31,18 @@ type gathered struct {
 // gather reads the key and the movement of an execution in one round trip. The key comes first: the row is then never the older of the two, and what it
 // says counts where the key is final.
 func (s *Service) gather(ctx context.Context, own idempotency.Execution) (gathered, error) {
-	return s.gatherBy(own, func(b *pgx.Batch) error { return s.db.Send(ctx, b) })
+	return s.gatherBy(own, func(calls ...postgres.Call) error { return s.db.Pipeline(ctx, calls...) })
 }
 
 // gatherTx is gather in the caller's transaction.
 func (s *Service) gatherTx(ctx context.Context, tx pgx.Tx, own idempotency.Execution) (gathered, error) {
-	return s.gatherBy(own, func(b *pgx.Batch) error { return postgres.SendTx(ctx, tx, b) })
+	return s.gatherBy(own, func(calls ...postgres.Call) error { return postgres.PipelineTx(ctx, tx, calls...) })
 }
 
-func (s *Service) gatherBy(own idempotency.Execution, send func(*pgx.Batch) error) (gathered, error) {
+func (s *Service) gatherBy(own idempotency.Execution, send func(...postgres.Call) error) (gathered, error) {
 	var sight idempotency.Sight
 	var m movement
-	b := &pgx.Batch{}
-	s.keys.QueueLook(b, own.Ref, &sight)
-	s.queueMovement(b, own, &m)
-	if err := send(b); err != nil {
+	if err := send(s.keys.LookIn(own.Ref, &sight), s.findMovement(own, &m)); err != nil {
 		return gathered{}, fmt.Errorf("gather: %w", err)
 	}
 	if m == nil {
@@ -164,23 +161,17 @@ func (s *Service) executionOfKey(ctx context.Context, r gateway.Record) (idempot
 	return execution(tenant, operationOf(r.Object), own.Ref.Key.String(), own.Subject, own.Generation), nil
 }
 
-// gatherDue reads an unknown key that is due, and what it stands for, in one round trip. It shares a transaction with other lookups: of many lookups at a
-// time, the questions to the database would cost more than those to the PSP. It fails with idempotency.ErrNoKey when the key is gone, or stands for
-// something else by now.
+// gatherDue reads an unknown key that is due, and what it stands for, in one round trip, which it shares with other lookups. It fails with
+// idempotency.ErrNoKey when the key is gone, or stands for something else by now.
 func (s *Service) gatherDue(ctx context.Context, due idempotency.Due) (gathered, error) {
-	var sight idempotency.Sight
-	var m movement
-	err := s.db.SendShared(ctx, lockOrder(due.Ref), func(b *pgx.Batch) {
-		s.keys.QueueLook(b, due.Ref, &sight)
-		s.queueMovementOf(b, due.Ref, &m)
-	})
+	l, err := s.groups.lookups.Do(ctx, due)
 	if err != nil {
 		return gathered{}, fmt.Errorf("look at key: %w", err)
 	}
-	if err := standsFor(due, sight, m); err != nil {
+	if err := standsFor(due, l.sight, l.movement); err != nil {
 		return gathered{}, err
 	}
-	return gatheredOf(m, sight.Execution, sight), nil
+	return gatheredOf(l.movement, l.sight.Execution, l.sight), nil
 }
 
 // standsFor fails unless the key still stands for what is due, and the movement is that of the key: each of the two statements that read them sees

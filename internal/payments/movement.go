@@ -4,37 +4,34 @@ import (
 	"context"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
 )
 
-// movement is one movement of money, a charge or a refund: what differs between the two on their common path. The Queue methods put
-// statements behind one of package idempotency on the same batch, and write nothing unless that one has won.
+// movement is one movement of money, a charge or a refund: what differs between the two on their common path. The calls that it makes belong behind one of
+// package idempotency in the same pipeline, and write nothing unless that one has won.
 type movement interface {
 	onBehalfOf() Merchant
-	// locksOthers reports whether the statements lock more than the key and the row that it stands for: then they cannot share a transaction
-	// with those of other keys.
-	locksOthers() bool
-	// queueBegin writes the row that a claim stands for. What an earlier try has kept is forgotten: it may have been rolled back.
-	queueBegin(b *pgx.Batch, c idempotency.Claim)
-	// queueResume brings a failed row back to processing, as queueBegin.
-	queueResume(b *pgx.Batch, c idempotency.Claim, subject uuid.UUID)
+	// begin writes the row that a claim stands for. What an earlier try has kept is forgotten: it may have been rolled back.
+	begin(c idempotency.Claim) []postgres.Call
+	// resume brings a failed row back to processing, as begin.
+	resume(c idempotency.Claim, subject uuid.UUID) []postgres.Call
 	// load reads the row, after an acknowledgement was lost or for a request that is not the owner.
 	load(ctx context.Context, subject uuid.UUID) error
 	// resource is the row as it was begun, resumed or loaded; nil before.
 	resource() Resource
-	// refusal turns a constraint's violation by queueBegin or queueResume into the domain's error.
+	// refusal turns a constraint's violation by begin or resume into the domain's error.
 	refusal(err error) error
 	// send asks the PSP to move the money, once.
 	send(ctx context.Context, key string) gateway.Outcome
 	// conclude is the row with a verdict on it, and the response that tells it. It changes nothing.
 	conclude(v verdict) (Resource, idempotency.Response, error)
-	// queueSettle writes a verdict, or Failed, to the row, and tells how many rows that were.
-	queueSettle(b *pgx.Batch, e idempotency.Execution, v verdict, to idempotency.Status, rows *int64)
-	// queueName gives the row the PSP's id, where it has one of an operator's making.
-	queueName(b *pgx.Batch, pspID string)
+	// record writes an outcome to the row, and tells whether it is written.
+	record(o outcome, written *bool) []postgres.Call
+	// name gives the row the PSP's id, where it has one of an operator's making.
+	name(pspID string) postgres.Call
 	// object is the PSP's word for it.
 	object() gateway.Object
 	// terms are how much it is about.
@@ -66,18 +63,9 @@ func verdictOf(o gateway.Outcome) (verdict, bool) {
 	return verdict{}, false
 }
 
-// commit sends the statements of one key as one transaction, which it shares with others unless they have to be alone. queue may be called more than once.
-func (s *Service) commit(ctx context.Context, ref idempotency.Ref, alone bool, queue func(*pgx.Batch)) error {
-	if !alone {
-		return s.db.SendShared(ctx, lockOrder(ref), queue)
-	}
-	b := &pgx.Batch{}
-	queue(b)
-	return s.db.Send(ctx, b)
-}
-
-// lockOrder is the order in which those who share a transaction lock their keys: tenant, operation, key. Neither a tenant's id nor a key has a space in
-// it, so no two keys have the same place.
-func lockOrder(ref idempotency.Ref) string {
-	return ref.Tenant + " " + string(ref.Operation) + " " + ref.Key.String()
+// outcome is what an execution has come to: a verdict, or Failed, behind the key's transition to a status.
+type outcome struct {
+	own     idempotency.Execution
+	verdict verdict
+	to      idempotency.Status
 }

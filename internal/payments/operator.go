@@ -86,8 +86,7 @@ func (s *Service) DecideTx(ctx context.Context, tx pgx.Tx, letter deadletters.Le
 func (s *Service) gatherLetter(ctx context.Context, letter deadletters.Letter) (gathered, error) {
 	var sight idempotency.Sight
 	var m movement
-	b := s.queueLetter(letter, &sight, &m)
-	if err := s.db.Send(ctx, b); err != nil {
+	if err := s.db.Pipeline(ctx, s.letterCalls(letter, &sight, &m)...); err != nil {
 		return gathered{}, fmt.Errorf("look at key: %w", err)
 	}
 	return gatheredAbout(letter, sight, m), nil
@@ -97,8 +96,7 @@ func (s *Service) gatherLetter(ctx context.Context, letter deadletters.Letter) (
 func (s *Service) gatherLetterTx(ctx context.Context, tx pgx.Tx, letter deadletters.Letter) (gathered, error) {
 	var sight idempotency.Sight
 	var m movement
-	b := s.queueLetter(letter, &sight, &m)
-	if err := postgres.SendTx(ctx, tx, b); err != nil {
+	if err := postgres.PipelineTx(ctx, tx, s.letterCalls(letter, &sight, &m)...); err != nil {
 		return gathered{}, fmt.Errorf("look at key: %w", err)
 	}
 	g := gatheredAbout(letter, sight, m)
@@ -109,12 +107,9 @@ func (s *Service) gatherLetterTx(ctx context.Context, tx pgx.Tx, letter deadlett
 	return g, err
 }
 
-func (s *Service) queueLetter(letter deadletters.Letter, sight *idempotency.Sight, m *movement) *pgx.Batch {
+func (s *Service) letterCalls(letter deadletters.Letter, sight *idempotency.Sight, m *movement) []postgres.Call {
 	ref := idempotency.StoredRef(letter.About.Tenant, letter.About.Operation, letter.About.Key)
-	b := &pgx.Batch{}
-	s.keys.QueueLook(b, ref, sight)
-	s.queueMovementOf(b, ref, m)
-	return b
+	return []postgres.Call{s.keys.LookIn(ref, sight), s.movementOf(ref, m)}
 }
 
 // gatheredAbout is what was read for a dead letter. One of an early version of this program names no payment: it is about whatever has its generation of the key.

@@ -2,6 +2,7 @@ package payments
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -81,56 +82,60 @@ type giveback struct {
 
 func (g *giveback) onBehalfOf() Merchant { return g.merchant }
 
-// locksOthers: the payment's row is another key's, and two refunds of it would lock it out of turn.
-func (g *giveback) locksOthers() bool { return true }
-
-func (g *giveback) queueBegin(b *pgx.Batch, claim idempotency.Claim) {
-	g.refund = nil
-	g.queueLock(b, claim.Ref, claim.LeaseID)
+func (g *giveback) begin(claim idempotency.Claim) []postgres.Call {
 	var amount *int64
 	if g.wanted.AmountCents != 0 {
 		a := int64(g.wanted.AmountCents)
 		amount = &a
 	}
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).BeginRefund(context.Background(), dbsqlc.BeginRefundParams{
-		ID: claim.Subject, PaymentID: uuid.UUID(g.payment.ID), TenantID: claim.Ref.Tenant, Operation: string(claim.Ref.Operation),
-		IdempotencyKey: claim.Ref.Key.String(), AmountMinor: amount, Reason: nullable(g.wanted.Reason), LeaseID: claim.LeaseID,
+	return g.keeping(claim.Ref, claim.LeaseID, func(ctx context.Context, q *dbsqlc.Queries) (dbsqlc.Refund, error) {
+		return q.BeginRefund(ctx, dbsqlc.BeginRefundParams{
+			ID: claim.Subject, PaymentID: uuid.UUID(g.payment.ID),
+			IdempotencyKey: claim.Ref.Key.String(), AmountMinor: amount, Reason: nullable(g.wanted.Reason),
+			TenantID: claim.Ref.Tenant, Operation: string(claim.Ref.Operation), LeaseID: claim.LeaseID,
+		})
 	})
-	postgres.One(q, g.keep)
-	g.queueTally(b)
 }
 
-func (g *giveback) queueResume(b *pgx.Batch, claim idempotency.Claim, subject uuid.UUID) {
+func (g *giveback) resume(claim idempotency.Claim, subject uuid.UUID) []postgres.Call {
+	return g.keeping(claim.Ref, claim.LeaseID, func(ctx context.Context, q *dbsqlc.Queries) (dbsqlc.Refund, error) {
+		return q.ResumeRefund(ctx, dbsqlc.ResumeRefundParams{
+			ID: subject, TenantID: claim.Ref.Tenant, Operation: string(claim.Ref.Operation), Key: claim.Ref.Key.String(), LeaseID: claim.LeaseID,
+		})
+	})
+}
+
+// keeping writes the refund's row between the lock and the tally of its payment, and keeps the row.
+func (g *giveback) keeping(
+	ref idempotency.Ref, leaseID uuid.UUID, write func(context.Context, *dbsqlc.Queries) (dbsqlc.Refund, error),
+) []postgres.Call {
 	g.refund = nil
-	g.queueLock(b, claim.Ref, claim.LeaseID)
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).ResumeRefund(context.Background(), dbsqlc.ResumeRefundParams{
-		ID: subject, TenantID: claim.Ref.Tenant, Operation: string(claim.Ref.Operation), Key: claim.Ref.Key.String(), LeaseID: claim.LeaseID,
-	})
-	postgres.One(q, g.keep)
-	g.queueTally(b)
-}
-
-func (g *giveback) queueLock(b *pgx.Batch, ref idempotency.Ref, leaseID uuid.UUID) {
-	_ = dbsqlc.New(postgres.On(b)).LockPayment(context.Background(), dbsqlc.LockPaymentParams{
-		ID: uuid.UUID(g.payment.ID), TenantID: ref.Tenant,
-		Operation: string(ref.Operation), Key: ref.Key.String(), LeaseID: leaseID,
-	})
-}
-
-func (g *giveback) queueTally(b *pgx.Batch) {
-	_ = dbsqlc.New(postgres.On(b)).TallyRefunds(context.Background(), dbsqlc.TallyRefundsParams{
-		TenantID: g.payment.Tenant, PaymentID: uuid.UUID(g.payment.ID),
-	})
-}
-
-func (g *giveback) keep(row *dbsqlc.Refund) error {
-	if row != nil {
-		r := refundOf(*row)
+	return g.locked(ref, leaseID, func(ctx context.Context, q postgres.Statement) error {
+		row, err := write(ctx, dbsqlc.New(q))
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r := refundOf(row)
 		g.refund = &r
+		return nil
+	})
+}
+
+// locked locks the payment before the refund's row is written, and brings its totals up to date afterwards.
+func (g *giveback) locked(ref idempotency.Ref, leaseID uuid.UUID, write postgres.Call) []postgres.Call {
+	lock := func(ctx context.Context, q postgres.Statement) error {
+		return dbsqlc.New(q).LockPayment(ctx, dbsqlc.LockPaymentParams{
+			ID:       uuid.UUID(g.payment.ID),
+			TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String(), LeaseID: leaseID,
+		})
 	}
-	return nil
+	tally := func(ctx context.Context, q postgres.Statement) error {
+		return dbsqlc.New(q).TallyRefunds(ctx, dbsqlc.TallyRefundsParams{TenantID: g.payment.Tenant, PaymentID: uuid.UUID(g.payment.ID)})
+	}
+	return []postgres.Call{lock, write, tally}
 }
 
 func (g *giveback) load(ctx context.Context, subject uuid.UUID) error {
@@ -167,10 +172,10 @@ func (g *giveback) request(key string) gateway.Refund {
 	}
 }
 
-func (g *giveback) queueName(b *pgx.Batch, pspID string) {
-	_ = dbsqlc.New(postgres.On(b)).NameRefund(context.Background(), dbsqlc.NameRefundParams{
-		TenantID: g.payment.Tenant, ID: uuid.UUID(g.refund.ID), PspRefundID: nullable(pspID),
-	})
+func (g *giveback) name(pspID string) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) error {
+		return dbsqlc.New(q).NameRefund(ctx, dbsqlc.NameRefundParams{TenantID: g.payment.Tenant, ID: uuid.UUID(g.refund.ID), PspRefundID: nullable(pspID)})
+	}
 }
 
 func (g *giveback) object() gateway.Object { return gateway.RefundObject }
@@ -197,17 +202,14 @@ func (g *giveback) conclude(v verdict) (Resource, idempotency.Response, error) {
 	return r, response, err
 }
 
-func (g *giveback) queueSettle(b *pgx.Batch, e idempotency.Execution, v verdict, to idempotency.Status, rows *int64) {
-	g.queueLock(b, e.Ref, e.LeaseID)
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).SettleRefund(context.Background(), dbsqlc.SettleRefundParams{
-		ID: e.Subject, Status: string(v.status), PspRefundID: nullable(v.pspID), DeclineCode: nullable(v.code),
-		TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.String(),
-		Generation: e.Generation, Attempt: e.Attempt, KeyStatus: string(to),
+func (g *giveback) record(o outcome, written *bool) []postgres.Call {
+	return g.locked(o.own.Ref, o.own.LeaseID, func(ctx context.Context, q postgres.Statement) error {
+		rows, err := dbsqlc.New(q).RecordRefund(ctx, dbsqlc.RecordRefundParams{
+			ID: o.own.Subject, Status: string(o.verdict.status), PspRefundID: nullable(o.verdict.pspID), DeclineCode: nullable(o.verdict.code),
+			TenantID: o.own.Ref.Tenant, Operation: string(o.own.Ref.Operation), Key: o.own.Ref.Key.String(),
+			Generation: o.own.Generation, Attempt: o.own.Attempt, KeyStatus: string(o.to),
+		})
+		*written = rows == 1
+		return err
 	})
-	postgres.Affected(q, func(n int64) error {
-		*rows = n
-		return nil
-	})
-	g.queueTally(b)
 }

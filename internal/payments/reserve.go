@@ -3,8 +3,9 @@ package payments
 import (
 	"context"
 	"fmt"
+	"slices"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/google/uuid"
 
 	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
@@ -42,10 +43,7 @@ func (s *Service) take(ctx context.Context, c idempotency.Claim, m movement) (id
 	var refused *idempotency.Retake
 	var doubt bool // an acknowledgement was lost on the way
 	for read := range maxReads {
-		decision, lost, err := s.commitClaim(ctx, c, m, read > 0, doubt, func(b *pgx.Batch, out *idempotency.Decision) {
-			s.keys.QueueReserve(b, c, out)
-			m.queueBegin(b, c)
-		})
+		decision, lost, err := s.commitClaim(ctx, c, m, func() (idempotency.Decision, error) { return s.sendClaim(ctx, c, m, read > 0, doubt) })
 		if err != nil {
 			return nil, err
 		}
@@ -85,9 +83,7 @@ func (s *Service) take(ctx context.Context, c idempotency.Claim, m movement) (id
 // expireLease makes a key unknown whose lease is over. A lost acknowledgement is as good as a commit here: the caller
 // reads what the key has become.
 func (s *Service) expireLease(ctx context.Context, d idempotency.LeaseOver) error {
-	b := &pgx.Batch{}
-	s.keys.QueueExpireLease(b, d)
-	err := s.db.Send(ctx, b)
+	err := s.db.Pipeline(ctx, s.keys.ExpireLease(d))
 	switch {
 	case err == nil:
 		return nil
@@ -103,33 +99,53 @@ func (s *Service) expireLease(ctx context.Context, d idempotency.LeaseOver) erro
 func (s *Service) retake(
 	ctx context.Context, c idempotency.Claim, m movement, r idempotency.Retake, doubt bool,
 ) (decision idempotency.Decision, lost bool, err error) {
-	return s.commitClaim(ctx, c, m, true, doubt, func(b *pgx.Batch, out *idempotency.Decision) {
-		s.keys.QueueRetake(b, c, r, out)
-		if r.Renews() {
-			m.queueBegin(b, c)
-		} else {
-			m.queueResume(b, c, r.Subject())
-		}
+	row := m.resume
+	if r.Renews() {
+		row = func(c idempotency.Claim, _ uuid.UUID) []postgres.Call { return m.begin(c) }
+	}
+	return s.commitClaim(ctx, c, m, func() (decision idempotency.Decision, err error) {
+		err = s.db.Pipeline(ctx, firstTransaction(s.keys.Retake(c, r, &decision), row(c, r.Subject()), doubt)...)
+		return decision, err
 	})
+}
+
+// sendClaim sends tx 1 of a new key. The first try of a charge may share its transaction with other payments.
+func (s *Service) sendClaim(ctx context.Context, c idempotency.Claim, m movement, alone, doubt bool) (idempotency.Decision, error) {
+	if own, is := m.(*charge); is && !alone {
+		own.payment = nil
+		r, err := s.groups.reservations.Do(ctx, reservation{c, own})
+		if err == nil {
+			own.payment = r.payment
+		}
+		return r.decision, err
+	}
+	var decisions []idempotency.Decision
+	err := s.db.Pipeline(ctx, firstTransaction(s.keys.Reserve([]idempotency.Claim{c}, &decisions), m.begin(c), doubt)...)
+	if err != nil {
+		return nil, err
+	}
+	return decisions[0], nil
+}
+
+// firstTransaction is what takes a key, and writes its row behind it.
+//
+// A charge must not outlive its reservation. So a lease that was read counts no more than one that was written: where a claim is in doubt, one whose
+// earlier acknowledgement was lost, the acknowledgement covers what it finds, too.
+func firstTransaction(key postgres.Call, row []postgres.Call, doubt bool) []postgres.Call {
+	calls := slices.Concat([]postgres.Call{key}, row)
+	if doubt {
+		calls = append(calls, postgres.Durable)
+	}
+	return calls
 }
 
 // commitClaim sends one form of tx 1 and settles a lost acknowledgement by reading: a row that carries our lease is our
 // commit. Where there is none, the commit has not happened, or not yet; the same claim may be sent again, for if the
 // first comes through after all, the second finds it and is the owner all the same.
-//
-// A charge must not outlive its reservation. So a lease that was read counts no more than one that was written: the acknowledgement has to cover it, also when
-// a claim in doubt, one whose earlier acknowledgement was lost, finds it instead of writing it.
 func (s *Service) commitClaim(
-	ctx context.Context, c idempotency.Claim, m movement, alone, doubt bool, queue func(*pgx.Batch, *idempotency.Decision),
+	ctx context.Context, c idempotency.Claim, m movement, send func() (idempotency.Decision, error),
 ) (decision idempotency.Decision, lost bool, err error) {
-	send := func(b *pgx.Batch) {
-		decision = nil
-		queue(b, &decision)
-		if doubt {
-			postgres.QueueDurable(b)
-		}
-	}
-	err = s.commit(ctx, c.Ref, alone || m.locksOthers(), send)
+	decision, err = send()
 	if err == nil {
 		return decision, false, nil
 	}
@@ -153,8 +169,8 @@ func (s *Service) commitClaim(
 	return nil, true, fmt.Errorf("reserve key: %w", err)
 }
 
-// recallClaim reads what a claim has come to. The first look grants nothing: it is for those who are told what is stored, and have been in company of one
-// whose commit waits. They need not wait with it once more.
+// recallClaim reads what a claim has come to. The first look grants nothing: it is for those who are told what is stored, and have shared a
+// transaction with one whose commit waits. They need not wait with it once more.
 func (s *Service) recallClaim(ctx context.Context, c idempotency.Claim) (idempotency.Decision, error) {
 	seen, err := s.keys.Peek(ctx, c)
 	if _, ours := seen.(idempotency.Execute); err != nil || !ours {

@@ -2,6 +2,7 @@ package payments
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,65 +12,68 @@ import (
 )
 
 // foundPayment is a payment with its tenant's account at the PSP.
-type foundPayment struct {
-	dbsqlc.Payment
-
-	PSPAccount string
-}
+type foundPayment dbsqlc.FindPaymentRow
 
 // foundRefund is a refund with its payment.
-type foundRefund struct {
-	dbsqlc.Refund
-	dbsqlc.Payment
+type foundRefund dbsqlc.FindRefundRow
 
-	PSPAccount string
-}
-
-// queueMovement queues the reading of an execution's movement. It leaves *out nil when there is none.
-func (s *Service) queueMovement(b *pgx.Batch, own idempotency.Execution, out *movement) {
-	q := postgres.On(b)
+// findMovement is the call that reads an execution's movement. It gives nil when there is none.
+func (s *Service) findMovement(own idempotency.Execution, out *movement) postgres.Call {
 	if own.Ref.Operation == RefundOperation {
-		_, _ = dbsqlc.New(q).FindRefund(context.Background(), dbsqlc.FindRefundParams{TenantID: own.Ref.Tenant, ID: own.Subject})
-		s.keepRefund(q, out)
-		return
+		return s.foundRefund(out, func(ctx context.Context, q *dbsqlc.Queries) (foundRefund, error) {
+			row, err := q.FindRefund(ctx, dbsqlc.FindRefundParams{TenantID: own.Ref.Tenant, ID: own.Subject})
+			return foundRefund(row), err
+		})
 	}
-	_, _ = dbsqlc.New(q).FindPayment(context.Background(), dbsqlc.FindPaymentParams{TenantID: own.Ref.Tenant, ID: own.Subject})
-	s.keepPayment(q, out)
-}
-
-// queueMovementOf queues the reading of the movement that a key stands for now. It leaves *out nil when there is none.
-func (s *Service) queueMovementOf(b *pgx.Batch, ref idempotency.Ref, out *movement) {
-	q := postgres.On(b)
-	if ref.Operation == RefundOperation {
-		_, _ = dbsqlc.New(q).RefundOfKey(context.Background(), dbsqlc.RefundOfKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String()})
-		s.keepRefund(q, out)
-		return
-	}
-	_, _ = dbsqlc.New(q).PaymentOfKey(context.Background(), dbsqlc.PaymentOfKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String()})
-	s.keepPayment(q, out)
-}
-
-func (s *Service) keepPayment(q postgres.Queue, out *movement) {
-	*out = nil
-	postgres.One(q, func(row *foundPayment) error {
-		if row == nil {
-			return nil
-		}
-		p, err := paymentOf(row.Payment)
-		*out = &charge{service: s, merchant: Merchant{Tenant: p.Tenant, PSPAccount: row.PSPAccount}, payment: &p}
-		return err
+	return s.foundPayment(out, func(ctx context.Context, q *dbsqlc.Queries) (foundPayment, error) {
+		row, err := q.FindPayment(ctx, dbsqlc.FindPaymentParams{TenantID: own.Ref.Tenant, ID: own.Subject})
+		return foundPayment(row), err
 	})
 }
 
-func (s *Service) keepRefund(q postgres.Queue, out *movement) {
-	*out = nil
-	postgres.One(q, func(row *foundRefund) error {
-		if row == nil {
+// movementOf is the call that reads the movement that a key stands for now. It gives nil when there is none.
+func (s *Service) movementOf(ref idempotency.Ref, out *movement) postgres.Call {
+	if ref.Operation == RefundOperation {
+		return s.foundRefund(out, func(ctx context.Context, q *dbsqlc.Queries) (foundRefund, error) {
+			row, err := q.RefundOfKey(ctx, dbsqlc.RefundOfKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String()})
+			return foundRefund(row), err
+		})
+	}
+	return s.foundPayment(out, func(ctx context.Context, q *dbsqlc.Queries) (foundPayment, error) {
+		row, err := q.PaymentOfKey(ctx, dbsqlc.PaymentOfKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String()})
+		return foundPayment(row), err
+	})
+}
+
+func (s *Service) foundPayment(out *movement, find func(context.Context, *dbsqlc.Queries) (foundPayment, error)) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) error {
+		*out = nil
+		row, err := find(ctx, dbsqlc.New(q))
+		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p, err := paymentOf(row.Payment)
+		*out = &charge{service: s, merchant: Merchant{Tenant: p.Tenant, PSPAccount: row.PspAccount}, payment: &p}
+		return err
+	}
+}
+
+func (s *Service) foundRefund(out *movement, find func(context.Context, *dbsqlc.Queries) (foundRefund, error)) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) error {
+		*out = nil
+		row, err := find(ctx, dbsqlc.New(q))
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 		p, err := paymentOf(row.Payment)
 		r := refundOf(row.Refund)
-		*out = &giveback{service: s, merchant: Merchant{Tenant: p.Tenant, PSPAccount: row.PSPAccount}, payment: p, refund: &r}
+		*out = &giveback{service: s, merchant: Merchant{Tenant: p.Tenant, PSPAccount: row.PspAccount}, payment: p, refund: &r}
 		return err
-	})
+	}
 }

@@ -133,33 +133,32 @@ type walk struct {
 //
 // Of the three writes of a walk, a lost acknowledgement is an error of the run. Each may be written twice: the next run goes on from what is there.
 func (s *Service) beginWalk(ctx context.Context, o gateway.Object, account string, overlap time.Duration) (walk, error) {
-	w, known := walk{account: account, object: o}, false
-	b := &pgx.Batch{}
-	q := postgres.On(b)
-	_, _ = dbsqlc.New(q).BeginWalk(ctx, dbsqlc.BeginWalkParams{Account: account, Object: string(o), Overlap: overlap})
-	postgres.One(q, func(row *dbsqlc.BeginWalkRow) error {
-		if known = row != nil; known {
-			w.after, w.began = row.ResumeAfter, row.WalkBegan
+	var row dbsqlc.BeginWalkRow
+	known := true
+	err := s.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
+		row, err = dbsqlc.New(q).BeginWalk(ctx, dbsqlc.BeginWalkParams{Account: account, Object: string(o), Overlap: overlap})
+		if errors.Is(err, pgx.ErrNoRows) {
+			known = false
+			return nil
 		}
-		return nil
+		return err
 	})
-	err := s.db.Send(ctx, b)
 	switch {
 	case err != nil:
 		return walk{}, fmt.Errorf("begin walk: %w", err)
 	case !known:
 		return walk{}, errNoSuchAccount
 	}
-	return w, nil
+	return walk{account: account, object: o, after: row.ResumeAfter, began: row.WalkBegan}, nil
 }
 
 // advanceWalk notes that everything up to a time has been read.
 func (s *Service) advanceWalk(ctx context.Context, w walk, to time.Time) error {
-	b := &pgx.Batch{}
-	_ = dbsqlc.New(postgres.On(b)).AdvanceWalk(ctx, dbsqlc.AdvanceWalkParams{
-		Account: w.account, Object: string(w.object), WalkBegan: w.began, ReadTo: to,
+	err := s.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) error {
+		return dbsqlc.New(q).AdvanceWalk(ctx, dbsqlc.AdvanceWalkParams{
+			Account: w.account, Object: string(w.object), WalkBegan: w.began, ReadTo: to,
+		})
 	})
-	err := s.db.Send(ctx, b)
 	if err != nil {
 		return fmt.Errorf("advance walk: %w", err)
 	}
@@ -168,9 +167,9 @@ func (s *Service) advanceWalk(ctx context.Context, w walk, to time.Time) error {
 
 // endWalk notes that the end of the list was reached.
 func (s *Service) endWalk(ctx context.Context, w walk) error {
-	b := &pgx.Batch{}
-	_ = dbsqlc.New(postgres.On(b)).EndWalk(ctx, dbsqlc.EndWalkParams{Account: w.account, Object: string(w.object), WalkBegan: w.began})
-	err := s.db.Send(ctx, b)
+	err := s.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) error {
+		return dbsqlc.New(q).EndWalk(ctx, dbsqlc.EndWalkParams{Account: w.account, Object: string(w.object), WalkBegan: w.began})
+	})
 	if err != nil {
 		return fmt.Errorf("end walk: %w", err)
 	}

@@ -121,7 +121,7 @@ func (s Seen) after(step Step) Seen {
 	return s
 }
 
-// saysCharged reports whether the evidence of a dead letter holds a record, or an answer of the PSP, by which money moved. SettleKey, CompleteKey, LookAtKey
+// saysCharged reports whether the evidence of a dead letter holds a record, or an answer of the PSP, by which money moved. ResolveKeys, CompleteKeys, LookAtKey
 // and the trigger idempotency_keys_dead_lettered_stay ask the same of the table.
 func saysCharged(evidence []byte) bool { return tells(evidence, "succeeded") }
 

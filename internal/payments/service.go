@@ -24,6 +24,7 @@ type Service struct {
 	deadline  time.Duration
 	flights   *flights
 	waits     *waits
+	groups    groups
 }
 
 // Config is what a Service is made of.
@@ -43,8 +44,10 @@ type Config struct {
 
 // New returns a Service.
 func New(c Config) *Service {
-	return &Service{
+	s := &Service{
 		db: c.DB, keys: c.Keys, psp: c.PSP, newID: c.NewID, metrics: c.Metrics, log: c.Log,
 		publicURL: c.PublicURL, deadline: c.Deadline, flights: newFlights(), waits: newWaits(c.Keys.InFlight),
 	}
+	s.groups = s.newGroups()
+	return s
 }

@@ -1,6 +1,8 @@
 package payments
 
-import "testing"
+import (
+	"testing"
+)
 
 func BenchmarkValidate(b *testing.B) {
 	b.ReportAllocs()

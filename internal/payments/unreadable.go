@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
@@ -36,9 +35,7 @@ func (s *Service) putUnreadable(ctx context.Context, w walk, u gateway.Unreadabl
 		return nil, err
 	}
 	var opened bool
-	b := &pgx.Batch{}
-	deadletters.QueueOpenNew(b, letter, &opened)
-	if err := s.db.Send(ctx, b); err != nil {
+	if err := s.db.Pipeline(ctx, deadletters.OpenNew(letter, &opened)); err != nil {
 		return nil, fmt.Errorf("open dead letter: %w", err)
 	}
 	return Lettered{Kind: letter.Kind, New: opened}, nil

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Durable is a Call that has the acknowledgement of a transaction cover what its statements have read. It is for what a lost acknowledgement left open.
@@ -39,9 +37,4 @@ func (db *DB) Forgetful(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("read durability settings: %w", err)
 	}
 	return found, nil
-}
-
-// QueueDurable is Durable on a batch.
-func QueueDurable(b *pgx.Batch) {
-	b.Queue("-- name: Durable :exec\nSELECT pg_logical_emit_message(true, 'payonce', '')")
 }

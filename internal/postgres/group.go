@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Group lets payments that arrive together share one transaction: a group commit. A commit costs the server more than the statements that it is for, and
@@ -227,4 +230,21 @@ func (g *Group[In, Out]) run(members []*member[In, Out]) {
 		err = errResults
 	}
 	told = result[Out]{err: err, alone: len(members) > 1 && mayBeAnothers(err)}
+}
+
+// mayBeAnothers reports whether the database has rolled a group back because of one member: that one has broken a rule, or has met the lock of somebody
+// outside, and the others are not to suffer for it. When there was no connection, there will not be one for each of them; and
+// when the server stops, only reads, or has no room, it is so for all.
+func mayBeAnothers(err error) bool {
+	var unavailable *UnavailableError
+	var pg *pgconn.PgError
+	switch {
+	case err == nil || !RolledBack(err):
+		return false
+	case errors.As(err, &unavailable) && unavailable.Op != opRun:
+		return false
+	case errors.As(err, &pg):
+		return pg.Code != "25006" && !strings.HasPrefix(pg.Code, "53") && !strings.HasPrefix(pg.Code, "57P")
+	}
+	return true
 }

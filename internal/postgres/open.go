@@ -24,8 +24,7 @@ type Limits struct {
 	// so no statement is prepared by name.
 	Pooler bool
 	// Groups bound the group commits.
-	Groups  GroupLimits
-	Sharing Sharing
+	Groups GroupLimits
 }
 
 // DefaultLimits are the figures of the design: about 16 connections per API process on two cores.
@@ -38,7 +37,6 @@ func DefaultLimits() Limits {
 		LockTimeout:      2 * time.Second,
 		IdleInTx:         10 * time.Second,
 		Groups:           DefaultGroupLimits(),
-		Sharing:          DefaultSharing(),
 	}
 }
 
@@ -48,7 +46,6 @@ type DB struct {
 	acquire time.Duration
 	answer  time.Duration // longest wait for the server's answer; zero for ever
 	slots   slots
-	lanes   lanes
 }
 
 // Open parses url (a libpq URL or keyword string) and prepares a pool. It does not connect: a process may start before
@@ -79,7 +76,7 @@ func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 		return nil, fmt.Errorf("open pool: %w", err)
 	}
 	// The server keeps to statement_timeout by itself. This is for one that does not answer at all.
-	return &DB{pool: pool, acquire: l.Acquire, answer: 2 * l.StatementTimeout, slots: slots{GroupLimits: l.Groups}, lanes: lanes{Sharing: l.Sharing}}, nil
+	return &DB{pool: pool, acquire: l.Acquire, answer: 2 * l.StatementTimeout, slots: slots{GroupLimits: l.Groups}}, nil
 }
 
 func setTimeouts(params map[string]string, l Limits) {

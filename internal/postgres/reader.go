@@ -14,14 +14,14 @@ import (
 //
 //	row, err := dbsqlc.New(db.Reader()).GetPayment(ctx, params)
 //
-// What writes must not go through a Reader: a lost acknowledgement would be called "nothing was written". Send and Transact are for that.
+// What writes must not go through a Reader: a lost acknowledgement would be called "nothing was written". Pipeline and Transact are for that.
 type Reader struct{ db *DB }
 
 // Reader reads from db.
 func (db *DB) Reader() Reader { return Reader{db} }
 
 // errReaderExecutes is a mistake of ours, which the first test that comes by it finds.
-var errReaderExecutes = errors.New("a Reader executes nothing: use Send or Transact")
+var errReaderExecutes = errors.New("a Reader executes nothing: use Pipeline or Transact")
 
 // Exec refuses: what gives no rows can only be a write.
 func (Reader) Exec(context.Context, string, ...any) (pgconn.CommandTag, error) {

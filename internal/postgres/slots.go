@@ -73,3 +73,10 @@ func (s *slots) release() {
 	}
 	s.taken--
 }
+
+// Lanes tells how many transactions of Groups are under way, and how many callers wait for one.
+func (db *DB) Lanes() (busy, waiting int) {
+	db.slots.mu.Lock()
+	defer db.slots.mu.Unlock()
+	return db.slots.taken, db.slots.waiting
+}

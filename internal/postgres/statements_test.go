@@ -25,7 +25,7 @@ var byNeither = []string{
 }
 
 var byAPI = []string{
-	"idempotency.ReserveKey", "idempotency.RetakeKey", "idempotency.RenewKey", "payments.BeginPayment", "payments.ResumePayment",
+	"idempotency.ReserveKeys", "idempotency.RetakeKey", "idempotency.RenewKey", "payments.BeginPayments", "payments.ResumePayment",
 	"payments.BeginRefund", "payments.ResumeRefund", "webhooks.StoreEvent",
 }
 

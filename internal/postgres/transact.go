@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -75,15 +74,6 @@ func (db *DB) TransactOrFind(
 
 // rollbackLimit is the longest wait for the server to acknowledge a rollback. After it the connection is dropped.
 const rollbackLimit = time.Second
-
-// SendTx runs the queued statements in the caller's transaction, in one round trip. The callbacks queued on b have run when it
-// returns nil.
-func SendTx(ctx context.Context, tx pgx.Tx, b *pgx.Batch) error {
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("run statements: %w", err)
-	}
-	return nil
-}
 
 // classifyWork names the failure of a transaction that was never committed: there is no doubt that nothing happened, only about
 // whose fault it is. What does not come from the database is the caller's own and stays as it is.

@@ -54,7 +54,7 @@ func (s *stage) completionOfTheGenerationBefore() error {
 	if err := s.startReconciler(); err != nil {
 		return err
 	}
-	held := s.api.DB.On("CompleteKey", pgproxy.HoldBefore)
+	held := s.api.DB.On("CompleteKeys", pgproxy.HoldBefore)
 	s.askBefore()
 	if err := held.Reached(s.ctx); err != nil {
 		return err

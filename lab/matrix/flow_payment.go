@@ -11,13 +11,13 @@ func executed(m string, noWebhooks bool, prepare func(*stage) error, call string
 	rows := []row{
 		{
 			window: 1, step: "nothing sent | tx 1: reserve the key",
-			at:   boundary{at: database, name: "ReserveKey", side: before},
+			at:   boundary{at: database, name: "ReserveKeys", side: before},
 			want: want{posts: [2]int{1, 1}, replayed: "false"},
 			// The understudy takes the key anew, and the paused owner finds that.
 		},
 		{
 			window: 2, step: "reserved | its acknowledgement",
-			at:   boundary{at: database, name: "ReserveKey", side: after, unsent: true},
+			at:   boundary{at: database, name: "ReserveKeys", side: after, unsent: true},
 			want: want{posts: [2]int{1, 1}, replayed: "false"},
 		},
 		{
@@ -41,14 +41,14 @@ func executed(m string, noWebhooks bool, prepare func(*stage) error, call string
 		},
 		{
 			window: 3, step: "answer read | tx 2: complete the key",
-			at:   boundary{at: database, name: "CompleteKey", side: before},
+			at:   boundary{at: database, name: "CompleteKeys", side: before},
 			want: want{posts: [2]int{1, 1}, replayed: "true"},
 			// The owner lives, and writes it once more.
 			but: map[fault]want{dbEnds: {posts: [2]int{1, 1}, replayed: "false"}, dbCut: {posts: [2]int{1, 1}, replayed: "false"}},
 		},
 		{
 			window: 4, step: "completed | its acknowledgement",
-			at:   boundary{at: database, name: "CompleteKey", side: after},
+			at:   boundary{at: database, name: "CompleteKeys", side: after},
 			want: want{posts: [2]int{1, 1}, replayed: "true"},
 			but:  map[fault]want{ackLost: {posts: [2]int{1, 1}, replayed: "false"}},
 		},

@@ -16,8 +16,8 @@ func foundRows() []row {
 		{window: 13, step: "job taken | look at the key", at: boundary{at: database, name: "PaymentOfKey", side: before}},
 		{window: 13, step: "seen | ask the PSP", at: boundary{at: psp, name: world.Lookup, side: before}},
 		{window: 14, step: "found | the PSP's answer", at: boundary{at: psp, name: world.Lookup, side: after}},
-		{window: 14, step: "answer read | complete the key", at: boundary{at: database, name: "SettleKey", side: before}},
-		{window: 15, step: "completed | its acknowledgement", at: boundary{at: database, name: "SettleKey", side: after}},
+		{window: 14, step: "answer read | complete the key", at: boundary{at: database, name: "ResolveKeys", side: before}},
+		{window: 15, step: "completed | its acknowledgement", at: boundary{at: database, name: "ResolveKeys", side: after}},
 	}
 	for i := range rows {
 		rows[i].env = longWindow()

@@ -44,7 +44,7 @@ func (s *stage) settled() error {
 
 // leaseOver leaves a charged key in progress whose owner is dead and whose lease is over. It takes no reconciler, and no webhooks.
 func (s *stage) leaseOver() error {
-	held := s.api.DB.On("CompleteKey", pgproxy.HoldBefore)
+	held := s.api.DB.On("CompleteKeys", pgproxy.HoldBefore)
 	if err := s.askInBackground(); err != nil {
 		return err
 	}

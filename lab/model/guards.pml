@@ -15,7 +15,7 @@
 #define WINDOW (LEASE + LATE)
 #endif
 
-/* The fence: what stands in the WHERE of CompleteKey, ReleaseKey and LoseKey. */
+/* The fence: what stands in the WHERE of CompleteKeys, ReleaseKey and LoseKey. */
 #if defined(NO_FENCE)
 #define FENCE (true)
 #elif defined(NO_ATTEMPT) /* the status alone */

@@ -71,7 +71,7 @@ inline lose() {
     status = unknown; lease_age = 0; unknown_age = 0
 }
 
-/* SettleKey: evidence of what the PSP did. The edge starts from the state as it was seen, and whoever finds it moved looks again: both together
+/* ResolveKeys: evidence of what the PSP did. The edge starts from the state as it was seen, and whoever finds it moved looks again: both together
  * are one step. What contradicts a completed key moves nothing, and becomes a letter. */
 inline settle(v) {
     if
@@ -95,7 +95,7 @@ end_unused:
         :: begun = REQUESTS + 1; goto gone /* the client asks no more */
         fi;
         if
-        :: status == none -> take(_pid); goto check /* ReserveKey */
+        :: status == none -> take(_pid); goto check /* ReserveKeys */
         :: status == failed_retryable -> seen = attempt
         :: status == in_progress && lease_age >= LEASE ->
 #ifdef RETAKE_EXPIRED
@@ -134,7 +134,7 @@ check: /* crash window 2: reserved, not sent */
         :: printf("owner %d: crashes after the send\n", _pid); goto gone
         fi
     }
-write: /* CompleteKey, ReleaseKey, LoseKey */
+write: /* CompleteKeys, ReleaseKey, LoseKey */
     atomic {
         if
         :: printf("owner %d: writes nothing: it crashes, or its guard finds no row\n", _pid)
@@ -227,7 +227,7 @@ end:do
        atomic {
         if
         :: status == unknown && attempt == seen && (found == success || found == declined) ->
-            printf("poller: completes the key: %e\n", found); complete(found) /* SettleKey */
+            printf("poller: completes the key: %e\n", found); complete(found) /* ResolveKeys */
         :: status == unknown && attempt == seen && found == none && PROVEN && !letter ->
             printf("poller: releases the key, nothing was executed\n"); release() /* ReleaseUnknownKey */
         :: else

@@ -77,7 +77,7 @@ func TestWorldOutlivesWhatIsDoneToIt(t *testing.T) {
 	}
 
 	// Killed when it is charged, and nobody has written it.
-	held := api.DB.On("CompleteKey", pgproxy.HoldBefore)
+	held := api.DB.On("CompleteKeys", pgproxy.HoldBefore)
 	go func() { _, _ = pay("key-of-the-killed-one") }()
 	if err := held.Reached(ctx); err != nil {
 		t.Fatal(err)

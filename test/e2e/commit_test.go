@@ -152,7 +152,7 @@ func (w *world) in(t testing.TB) *world {
 func TestInterruptedCommitOfAPaymentIsInvisible(t *testing.T) {
 	t.Parallel()
 	w, proxy := setupProxied(t)
-	for _, query := range []string{"ReserveKey", "CompleteKey"} {
+	for _, query := range []string{"ReserveKeys", "CompleteKeys"} {
 		atBothEnds(t, w, proxy, query, func(w *world) {
 			key := freshKey()
 			r := w.pay(key, "pm_ok")
@@ -173,7 +173,7 @@ func TestInterruptedCommitOfAPaymentIsInvisible(t *testing.T) {
 func TestInterruptedCommitOfADeclineIsInvisible(t *testing.T) {
 	t.Parallel()
 	w, proxy := setupProxied(t)
-	atBothEnds(t, w, proxy, "CompleteKey", func(w *world) {
+	atBothEnds(t, w, proxy, "CompleteKeys", func(w *world) {
 		key := freshKey()
 		r := w.pay(key, "pm_declined")
 		r.expect(w.t, http.StatusPaymentRequired, "payment_declined")
@@ -271,7 +271,7 @@ func TestInterruptedCommitOfAnExpiredLeaseIsInvisible(t *testing.T) {
 	keys := make(chan string, len(interrupted))
 	for range cap(keys) {
 		key := freshKey()
-		proxy.OnNext(3, "CompleteKey", pgproxy.CutBefore)
+		proxy.OnNext(3, "CompleteKeys", pgproxy.CutBefore)
 		w.pay(key, "pm_ok").expect(t, http.StatusAccepted, "")
 		w.endLease(key)
 		keys <- key
@@ -289,7 +289,7 @@ func TestInterruptedCommitOfAnExpiredLeaseIsInvisible(t *testing.T) {
 func TestInterruptedCommitOfARefundIsInvisible(t *testing.T) {
 	t.Parallel()
 	w, proxy := setupProxied(t)
-	for _, query := range []string{"BeginRefund", "SettleRefund"} {
+	for _, query := range []string{"BeginRefund", "RecordRefund"} {
 		for _, body := range []string{`{}`, `{"amountCents":5000}`} {
 			atBothEnds(t, w, proxy, query, func(w *world) {
 				payment := w.pay(freshKey(), "pm_ok").text(w.t, "paymentId")
@@ -328,7 +328,7 @@ func TestLateReservationFindsItsOwnKeyCompleted(t *testing.T) {
 	t.Parallel()
 	w, proxy := setupProxied(t)
 	key := freshKey()
-	late := proxy.On("ReserveKey", pgproxy.HoldBefore)
+	late := proxy.On("ReserveKeys", pgproxy.HoldBefore)
 	answer := w.inBackground(paymentOf(key, "pm_ok"))
 	late.Await(t)
 	late.CutClients()
@@ -347,7 +347,7 @@ func TestLateReservationLandsWhileThePSPIsAsked(t *testing.T) {
 	gate := newGate()
 	w, proxy := setupProxied(t, func(o *options) { o.between = gate.wrap })
 	key := freshKey()
-	late := proxy.On("ReserveKey", pgproxy.HoldBefore)
+	late := proxy.On("ReserveKeys", pgproxy.HoldBefore)
 	answer := w.inBackground(paymentOf(key, "pm_ok"))
 	late.Await(t)
 	late.CutClients()
@@ -367,8 +367,8 @@ func TestLateReservationThatLandsBeforeItIsSentAgainIsTheOwner(t *testing.T) {
 	t.Parallel()
 	w, proxy := setupProxied(t)
 	key := freshKey()
-	late := proxy.On("ReserveKey", pgproxy.HoldBefore)
-	again := proxy.On("ReserveKey", pgproxy.HoldBefore)
+	late := proxy.On("ReserveKeys", pgproxy.HoldBefore)
+	again := proxy.On("ReserveKeys", pgproxy.HoldBefore)
 	answer := w.inBackground(paymentOf(key, "pm_ok"))
 	late.Await(t)
 	late.CutClients()
@@ -415,7 +415,7 @@ func TestLateReservationWithoutARequestIsNotExecuted(t *testing.T) {
 // givenUp is a reservation that is still under way when its request has been answered.
 func (w *world) givenUp(proxy *pgproxy.Proxy, key string) *pgproxy.Event {
 	w.t.Helper()
-	late := proxy.On("ReserveKey", pgproxy.HoldBefore)
+	late := proxy.On("ReserveKeys", pgproxy.HoldBefore)
 	proxy.OnNext(3, "FindKey", pgproxy.CutBefore) // and it cannot be read whether it has landed
 	answer := w.inBackground(paymentOf(key, "pm_ok"))
 	late.Await(w.t)
@@ -491,7 +491,7 @@ func TestLateCompletionChangesNothing(t *testing.T) {
 	t.Parallel()
 	w, proxy := setupProxied(t)
 	key := freshKey()
-	late := proxy.On("CompleteKey", pgproxy.HoldBefore)
+	late := proxy.On("CompleteKeys", pgproxy.HoldBefore)
 	answer := w.inBackground(paymentOf(key, "pm_ok"))
 	late.Await(t)
 	late.CutClients()

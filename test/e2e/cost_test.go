@@ -69,15 +69,15 @@ func TestTwoRoundTripsAndTwoCommitsForANewKeyOneAndNoneForAReplay(t *testing.T) 
 	url := quietServer(t)
 	w, proxy := setupProxied(t, func(o *options) { o.url = url })
 	payment := w.pay(freshKey(), "pm_ok").text(t, "paymentId")
-	reserve := []string{"ReserveKey", "BeginPayment"}
-	settle := []string{"CompleteKey", "SettlePayment"}
+	reserve := []string{"ReserveKeys", "BeginPayments"}
+	settle := []string{"CompleteKeys", "RecordPayments"}
 	t.Run("payment", func(t *testing.T) {
 		w.in(t).costs(proxy, func(key string) call { return paymentOf(key, "pm_ok") }, [][]string{reserve, settle}, [][]string{reserve})
 	})
 	// What a refund is of is read before the key is reserved: another tenant's payment is a 404, and consumes nothing.
 	read := []string{"GetPayment"}
-	reserve = []string{"ReserveKey", "LockPayment", "BeginRefund", "TallyRefunds"}
-	settle = []string{"CompleteKey", "LockPayment", "SettleRefund", "TallyRefunds"}
+	reserve = []string{"ReserveKeys", "LockPayment", "BeginRefund", "TallyRefunds"}
+	settle = []string{"CompleteKeys", "LockPayment", "RecordRefund", "TallyRefunds"}
 	t.Run("refund", func(t *testing.T) {
 		w.in(t).costs(proxy, func(key string) call { return refundOf(payment, key, `{"amountCents":1}`) },
 			[][]string{read, reserve, settle}, [][]string{read, reserve})
@@ -147,16 +147,16 @@ type planned struct {
 // plans are explained with these arguments. They name rows in the middle of the tables.
 var plans = map[string]planned{
 	"completion": {
-		"CompleteKey", `201, 'application/json', '/x', 1, 'x', 'acme', 'POST /payments', 'key-of-row-50001', 1, 1, false`, "idempotency_keys_pkey",
+		"CompleteKeys", `201, 'application/json', '/x', 1, 'x', 'acme', 'POST /payments', 'key-of-row-50001', 1, 1, false`, "idempotency_keys_pkey",
 	},
 	"reservation and replay": {
-		"ReserveKey", `'acme', 'POST /payments', 'key-of-row-50001', sha256('x'), '%[1]s', '%[1]s', '30 s', '48 h'`, "idempotency_keys_pkey",
+		"ReserveKeys", `'acme', 'POST /payments', 'key-of-row-50001', sha256('x'), '%[1]s', '%[1]s', '30 s', '48 h'`, "idempotency_keys_pkey",
 	},
 	"payment of a reservation": {
-		"BeginPayment", `'acme', '%[1]s', 'key-of-row-50001', 'cus-1', 1, 'USD', 'pm_ok', NULL, NULL, 'POST /payments', '%[1]s'`, "idempotency_keys_pkey",
+		"BeginPayments", `'%[1]s', 'acme', 'key-of-row-50001', 'cus-1', 1, 'USD', 'pm_ok', NULL, NULL, 'POST /payments', '%[1]s'`, "idempotency_keys_pkey",
 	},
 	"payment of a completion": {
-		"SettlePayment", `'succeeded', 'ch_1', NULL, 'acme', '%[1]s', 'POST /payments', 'key-of-row-50001', 1, 1, 'completed'`, "payments_pkey",
+		"RecordPayments", `'succeeded', 'ch_1', NULL, '%[1]s', 'acme', 'POST /payments', 'key-of-row-50001', 1, 1, 'completed'`, "payments_pkey",
 	},
 	"lease over":  {"ExpireLease", `'acme', 'POST /payments', 'key-of-row-50001', 1, 1`, "idempotency_keys_pkey"},
 	"key alone":   {"FindKey", `'acme', 'POST /payments', 'key-of-row-50001'`, "idempotency_keys_pkey"},
@@ -196,7 +196,7 @@ func TestPlansOnABigAnalysedTable(t *testing.T) {
 	// The trap is there, and would be noticed.
 	conn.run("CREATE INDEX trap ON idempotency_keys (locked_until) WHERE status = 'in_progress'; ANALYZE idempotency_keys")
 	completion := plans["completion"]
-	if plan := conn.explain(proxy.SQL("CompleteKey"), completion.args); sound(plan, completion.indexes) == nil {
+	if plan := conn.explain(proxy.SQL("CompleteKeys"), completion.args); sound(plan, completion.indexes) == nil {
 		t.Errorf("an index on the status does not change the completion's plan any more; then the design can be simpler:\n%s", plan)
 	}
 }
@@ -206,7 +206,7 @@ func (w *world) prepareEverything(proxy *pgproxy.Proxy) {
 	w.t.Helper()
 	w.do(call{method: "GET", path: "/payments"}).expect(w.t, http.StatusOK, "")
 	key := freshKey()
-	proxy.OnNext(3, "CompleteKey", pgproxy.CutBefore)
+	proxy.OnNext(3, "CompleteKeys", pgproxy.CutBefore)
 	w.pay(key, "pm_ok").expect(w.t, http.StatusAccepted, "")
 	w.endLease(key)
 	w.pay(key, "pm_ok").expect(w.t, http.StatusAccepted, "")

@@ -53,7 +53,7 @@ func TestReservationThatNeverArrivesReservesNothing(t *testing.T) {
 	t.Parallel()
 	w, proxy := setupProxied(t)
 	key := freshKey()
-	proxy.OnNext(100, "ReserveKey", pgproxy.CutBefore)
+	proxy.OnNext(100, "ReserveKeys", pgproxy.CutBefore)
 	w.pay(key, "pm_ok").expect(t, http.StatusServiceUnavailable, storeUnavailable)
 	w.untouched(key)
 }
@@ -83,7 +83,7 @@ func TestDatabaseIsBackWhenTheOutcomeIsWritten(t *testing.T) {
 func TestDatabaseIsBackAtTheLastTry(t *testing.T) {
 	t.Parallel()
 	w, key, r := betweenTheTransactions(t, func(_ *world, proxy *pgproxy.Proxy) {
-		proxy.OnNext(2, "CompleteKey", pgproxy.CutBefore)
+		proxy.OnNext(2, "CompleteKeys", pgproxy.CutBefore)
 	})
 	w.chargedOnce(key, key, r)
 }
@@ -153,7 +153,7 @@ func TestDatabaseGoesAwayWithTheAcknowledgement(t *testing.T) {
 	t.Parallel()
 	w, proxy := setupProxied(t)
 	key := freshKey()
-	proxy.On("ReserveKey", pgproxy.DropAcknowledgement)
+	proxy.On("ReserveKeys", pgproxy.DropAcknowledgement)
 	proxy.OnNext(100, "FindKey", pgproxy.CutBefore)
 	w.pay(key, "pm_ok").expect(t, http.StatusServiceUnavailable, storeUnavailable)
 	if k := w.keyRow(key); k.Status != "in_progress" || w.pspRequests("acme", key) != 0 {
@@ -314,8 +314,8 @@ func TestLockTimeoutAtTheCompletionIsTriedAgain(t *testing.T) {
 	gate.awaitArrival(t)
 	session := w.session()
 	session.run(lockKey(key))
-	proxy.OnNext(2, "CompleteKey", pgproxy.HoldBefore).Release() // these two run into the lock
-	last := proxy.On("CompleteKey", pgproxy.HoldBefore)
+	proxy.OnNext(2, "CompleteKeys", pgproxy.HoldBefore).Release() // these two run into the lock
+	last := proxy.On("CompleteKeys", pgproxy.HoldBefore)
 	gate.open()
 	last.Await(t)
 	session.run("ROLLBACK")
@@ -378,7 +378,7 @@ func TestOwnerThatWasPausedDoesNotSend(t *testing.T) {
 				o.settings = func(c *config.API) { c.Lease, c.PSPTotal, c.PSPDial = lease, time.Second, time.Second }
 			})
 			key := freshKey()
-			pause := proxy.On("ReserveKey", pgproxy.HoldAfter)
+			pause := proxy.On("ReserveKeys", pgproxy.HoldAfter)
 			answer := w.inBackground(paymentOf(key, "pm_ok"))
 			pause.Await(t)
 			<-time.After(lease/3 + 10*time.Millisecond) // the passing of time is the event

@@ -88,7 +88,7 @@ func TestOwnerOfACommitInDoubtAnswersWhatIsStored(t *testing.T) {
 	t.Parallel()
 	w, proxy := setupProxied(t)
 	key := freshKey()
-	inDoubt := proxy.On("CompleteKey", pgproxy.HoldBefore)
+	inDoubt := proxy.On("CompleteKeys", pgproxy.HoldBefore)
 	answer := w.inBackground(paymentOf(key, "pm_ok"))
 	inDoubt.Await(t)
 	var charge string

@@ -239,7 +239,7 @@ func TestReadAndItsAcknowledgementAreOneTransaction(t *testing.T) {
 		w.chargedOnce(key, key, <-answer)
 		wantRound(t, from, "FindKey", "Durable")
 	})
-	for _, query := range []string{"ReserveKey", "CompleteKey"} {
+	for _, query := range []string{"ReserveKeys", "CompleteKeys"} {
 		t.Run(query, func(t *testing.T) {
 			w := w.in(t)
 			from := proxy.RoundTrips()
@@ -276,7 +276,7 @@ func TestClaimInDoubtIsAcknowledgedWithWhatItFinds(t *testing.T) {
 		key   string
 		round []string
 	}{
-		{freshKey(), []string{"ReserveKey", "BeginPayment", "Durable"}},
+		{freshKey(), []string{"ReserveKeys", "BeginPayments", "Durable"}},
 		{<-failed, []string{"RetakeKey", "ResumePayment", "Durable"}},
 	} {
 		from := proxy.RoundTrips()

@@ -39,7 +39,7 @@ func TestWhoWaitsReservesTwiceHoweverLongItTakes(t *testing.T) {
 		replies = append(replies, w.inBackground(waiting), other.inBackground(waiting))
 	}
 	eventually(t, "all wait", func() bool {
-		return statements(proxy, "ReserveKey") > waiters && statements(otherProxy, "ReserveKey") >= waiters && statements(otherProxy, "ListInFlight") >= looks
+		return statements(proxy, "ReserveKeys") > waiters && statements(otherProxy, "ReserveKeys") >= waiters && statements(otherProxy, "ListInFlight") >= looks
 	})
 	gate.open()
 	first := <-owner
@@ -49,7 +49,7 @@ func TestWhoWaitsReservesTwiceHoweverLongItTakes(t *testing.T) {
 	}
 	took := time.Since(began)
 
-	if own, others := statements(proxy, "ReserveKey"), statements(otherProxy, "ReserveKey"); own != 1+2*waiters || others != 2*waiters {
+	if own, others := statements(proxy, "ReserveKeys"), statements(otherProxy, "ReserveKeys"); own != 1+2*waiters || others != 2*waiters {
 		t.Errorf("%d and %d reservations, want %d and %d", own, others, 1+2*waiters, 2*waiters)
 	}
 	for _, p := range []*pgproxy.Proxy{proxy, otherProxy} {

@@ -21,7 +21,7 @@
 // # Names
 //
 // A round is named after the queries that are executed in it. sqlc begins every query with a comment, such as
-// "-- name: ReserveKey :one"; SQL without one goes by its first word as it is written, such as pgx's begin and commit. The
+// "-- name: ReserveKeys :many"; SQL without one goes by its first word as it is written, such as pgx's begin and commit. The
 // text crosses the wire only once in the life of a connection, in Parse, which gives the prepared statement a name. Afterwards
 // Bind names the statement, and Execute the portal that Bind has made of it, so the proxy keeps both maps for each
 // connection. A round that only prepares executes nothing, and cannot be held.
@@ -29,7 +29,7 @@
 // # Use
 //
 //	proxy := pgproxy.Start(t, url)
-//	lost := proxy.On("CompleteKey", pgproxy.DropAcknowledgement)
+//	lost := proxy.On("CompleteKeys", pgproxy.DropAcknowledgement)
 //	… make the program under test use proxy.URL() …
 //	lost.Await(t)
 package pgproxy

@@ -98,7 +98,7 @@ func (n *names) follow(m message) (executed []string, ok bool) {
 	return nil, true
 }
 
-// nameOf reads sqlc's comment, "-- name: ReserveKey :one", or takes the first word.
+// nameOf reads sqlc's comment, "-- name: ReserveKeys :many", or takes the first word.
 func nameOf(sql string) string {
 	if named, ok := strings.CutPrefix(sql, "-- name: "); ok {
 		sql = named

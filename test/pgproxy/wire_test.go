@@ -10,7 +10,7 @@ import (
 func TestQueriesGoBySqlcNameOrFirstWord(t *testing.T) {
 	t.Parallel()
 	for sql, want := range map[string]string{
-		"-- name: ReserveKey :one\nWITH x": "ReserveKey",
+		"-- name: ReserveKeys :many\nWITH x": "ReserveKeys",
 		"-- name: ExpireLease :execrows\n": "ExpireLease",
 		"begin":                            "begin",
 		"COMMIT; ":                         "COMMIT",

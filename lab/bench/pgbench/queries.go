@@ -21,7 +21,7 @@ type Query struct {
 // generated is where sqlc writes, below the module's root.
 const generated = "internal/*/internal/dbsqlc/*.sql.go"
 
-// Queries reads all generated queries of the source tree at root, by their owner and name: "idempotency.ReserveKey".
+// Queries reads all generated queries of the source tree at root, by their owner and name: "idempotency.ReserveKeys".
 func Queries(root string) (map[string]Query, error) {
 	files, err := filepath.Glob(filepath.Join(root, generated))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 // A query that sqlc has written is found with its text, whatever stands in it, and by nobody else's name.
 func FuzzGenerated(f *testing.F) {
-	f.Add("ReserveKey", "INSERT INTO keys (a) VALUES ($1)\n  RETURNING a", "TenantID")
+	f.Add("ReserveKeys", "INSERT INTO keys (a) VALUES ($1)\n  RETURNING a", "TenantID")
 	f.Add("Plain", "-- a comment\nSELECT '`' || '\\' -- not one\n\n", "")
 	f.Fuzz(func(t *testing.T, name, sql, parameter string) {
 		if !token.IsIdentifier(name) || heading.FindString("-- name: "+name+" :") == "" || parameter != "" && (!token.IsIdentifier(parameter) || !token.IsExported(parameter)) {

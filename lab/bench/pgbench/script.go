@@ -30,17 +30,21 @@ const number = `\set n :n + 1
 // hex is a UUID in the hexadecimal form.
 const hex = "(lpad(to_hex(:hi::bigint), 16, '0') || lpad(to_hex(:lo::bigint), 16, '0'))"
 
-// values are the parameters of a payment's four statements, by the names that the generated code has for them.
+// values are the parameters of a payment's four statements, by the names that the generated code has for them. Those are statements over arrays: a payment
+// is an array of one.
 func (s Sample) values() map[string]string {
 	id, key := hex+"::uuid", hex+"::uuid::text"
 	return map[string]string{
-		"Operation": ":operation", "Key": key, "IdempotencyKey": key, "Fingerprint": ":fingerprint", "LeaseID": id, "Subject": id, "ID": id,
-		"Lease": ":lease", "Retention": ":retention", "TenantID": ":tenant", "CustomerID": ":customer",
-		"AmountMinor": fmt.Sprint(s.AmountMinor), "Currency": ":currency", "PaymentMethod": ":method", "Description": "NULL", "Metadata": "NULL",
-		"ResponseStatus": "201::smallint", "ResponseContentType": ":contenttype", "ResponseLocation": "('/payments/' || " + hex + ")",
-		"ResponseSchemaVersion": fmt.Sprintf("%d::smallint", s.SchemaVersion), "ResponseBody": ":body",
-		"Generation": "1", "Attempt": "1", "Status": "'succeeded'", "PspChargeID": "('ch_' || " + hex + ")", "DeclineCode": "NULL",
-		"KeyStatus": "'completed'", "UnlessCharged": "false",
+		"TenantID": ":tenant", "Operation": ":operation", "Key": key, "Lease": ":lease", "Retention": ":retention",
+
+		"TenantIds": "ARRAY[:tenant]", "Operations": "ARRAY[:operation]", "Keys": "ARRAY[" + key + "]", "Fingerprints": "ARRAY[:fingerprint]",
+		"LeaseIds": "ARRAY[" + id + "]", "Subjects": "ARRAY[" + id + "]", "Ids": "ARRAY[" + id + "]", "CustomerIds": "ARRAY[:customer]",
+		"AmountsMinor": fmt.Sprintf("ARRAY[%d]", s.AmountMinor), "Currencies": "ARRAY[:currency]", "PaymentMethods": "ARRAY[:method]",
+		"Descriptions": "ARRAY['']", "Metadata": "ARRAY[NULL]",
+		"ResponseStatuses": "ARRAY[201]", "ResponseContentTypes": "ARRAY[:contenttype]", "ResponseLocations": "ARRAY['/payments/' || " + hex + "]",
+		"ResponseSchemaVersions": fmt.Sprintf("ARRAY[%d]", s.SchemaVersion), "ResponseBodies": "ARRAY[:body]",
+		"Generations": "ARRAY[1]", "Attempts": "ARRAY[1]", "Statuses": "ARRAY['succeeded']", "PspChargeIds": "ARRAY['ch_' || " + hex + "]",
+		"DeclineCodes": "ARRAY['']", "KeyStatuses": "ARRAY['completed']", "UnlessCharged": "ARRAY[false]",
 	}
 }
 
@@ -54,8 +58,8 @@ func (s Sample) variables() map[string]string {
 
 // The statements of a new payment, as the API sends them: the names are those of db/queries.
 var (
-	reserving  = []string{"idempotency.ReserveKey", "payments.BeginPayment"}
-	completing = []string{"idempotency.CompleteKey", "payments.SettlePayment"}
+	reserving  = []string{"idempotency.ReserveKeys", "payments.BeginPayments"}
+	completing = []string{"idempotency.CompleteKeys", "payments.RecordPayments"}
 )
 
 // NewPayment is the API's own way: two transactions, each one round trip.

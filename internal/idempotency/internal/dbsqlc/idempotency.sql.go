@@ -67,56 +67,92 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 	return items, nil
 }
 
-const completeKey = `-- name: CompleteKey :one
+const completeKeys = `-- name: CompleteKeys :many
 UPDATE idempotency_keys AS k
 SET status = 'completed', locked_until = NULL, finished_at = payonce_now(),
-    response_status = $1, response_content_type = $2,
-    response_location = $3, response_schema_version = $4,
-    response_body = $5
-WHERE k.tenant_id = $6 AND k.operation = $7 AND k.key = $8 AND k.generation = $9 AND k.attempt = $10
+    response_status = c.response_status, response_content_type = c.response_content_type,
+    response_location = c.response_location, response_schema_version = c.response_schema_version,
+    response_body = c.response_body
+FROM (
+    SELECT unnest($1::text[]) AS tenant_id, unnest($2::text[]) AS operation, unnest($3::text[]) AS key,
+           unnest($4::uuid[]) AS subject,
+           unnest($5::integer[]) AS generation, unnest($6::integer[]) AS attempt,
+           unnest($7::boolean[]) AS unless_charged,
+           unnest($8::smallint[]) AS response_status, unnest($9::text[]) AS response_content_type,
+           unnest($10::text[]) AS response_location, unnest($11::smallint[]) AS response_schema_version,
+           unnest($12::bytea[]) AS response_body
+) AS c
+WHERE c.key = c.key || '' AND k.tenant_id = c.tenant_id AND k.operation = c.operation AND k.key = c.key AND k.generation = c.generation AND k.attempt = c.attempt
   AND k.status = 'in_progress'
-  AND NOT ($11::boolean AND EXISTS (
+  AND NOT (c.unless_charged AND EXISTS (
       SELECT FROM dead_letters AS d
-      WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
-        AND (d.subject IS NULL OR d.subject = k.subject)
+      WHERE d.tenant_id = c.tenant_id AND d.operation = c.operation AND d.key = c.key AND d.generation = c.generation AND d.status = 'open'
+        AND (d.subject IS NULL OR d.subject = c.subject)
         AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')))
-RETURNING k.expires_at
+RETURNING k.tenant_id, k.operation, k.key, k.expires_at
 `
 
-type CompleteKeyParams struct {
-	ResponseStatus        *int16
-	ResponseContentType   *string
-	ResponseLocation      *string
-	ResponseSchemaVersion *int16
-	ResponseBody          []byte
-	TenantID              string
-	Operation             string
-	Key                   string
-	Generation            int32
-	Attempt               int32
-	UnlessCharged         bool
+type CompleteKeysParams struct {
+	TenantIds              []string
+	Operations             []string
+	Keys                   []string
+	Subjects               []uuid.UUID
+	Generations            []int32
+	Attempts               []int32
+	UnlessCharged          []bool
+	ResponseStatuses       []int16
+	ResponseContentTypes   []string
+	ResponseLocations      []string
+	ResponseSchemaVersions []int16
+	ResponseBodies         [][]byte
 }
 
-// in_progress -> completed, by the owner of the attempt. Competes with the sweeper, webhooks and the scan. The lease may
+type CompleteKeysRow struct {
+	TenantID  string
+	Operation string
+	Key       string
+	ExpiresAt time.Time
+}
+
+// in_progress -> completed, by the owners of the attempts. Competes with the sweeper, webhooks and the scan. The lease may
 // be over: an answer in hand is better than none, as long as nobody has acted on its end. A decline (unless_charged) does not pass while an open
-// dead letter of the key says that money moved, as in SettleKey.
-func (q *Queries) CompleteKey(ctx context.Context, arg CompleteKeyParams) (time.Time, error) {
-	row := q.db.QueryRow(ctx, completeKey,
-		arg.ResponseStatus,
-		arg.ResponseContentType,
-		arg.ResponseLocation,
-		arg.ResponseSchemaVersion,
-		arg.ResponseBody,
-		arg.TenantID,
-		arg.Operation,
-		arg.Key,
-		arg.Generation,
-		arg.Attempt,
+// dead letter of the key says that money moved, as in ResolveKeys. Without a row, the key has moved.
+func (q *Queries) CompleteKeys(ctx context.Context, arg CompleteKeysParams) ([]CompleteKeysRow, error) {
+	rows, err := q.db.Query(ctx, completeKeys,
+		arg.TenantIds,
+		arg.Operations,
+		arg.Keys,
+		arg.Subjects,
+		arg.Generations,
+		arg.Attempts,
 		arg.UnlessCharged,
+		arg.ResponseStatuses,
+		arg.ResponseContentTypes,
+		arg.ResponseLocations,
+		arg.ResponseSchemaVersions,
+		arg.ResponseBodies,
 	)
-	var expires_at time.Time
-	err := row.Scan(&expires_at)
-	return expires_at, err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CompleteKeysRow
+	for rows.Next() {
+		var i CompleteKeysRow
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.Operation,
+			&i.Key,
+			&i.ExpiresAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const countKeys = `-- name: CountKeys :many
@@ -863,20 +899,26 @@ func (q *Queries) RenewKey(ctx context.Context, arg RenewKeyParams) (RenewKeyRow
 	return i, err
 }
 
-const reserveKey = `-- name: ReserveKey :one
+const reserveKeys = `-- name: ReserveKeys :many
 
-WITH seen AS MATERIALIZED (
-    SELECT k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body FROM idempotency_keys AS k WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
+WITH asked AS MATERIALIZED (
+    SELECT a.tenant_id, a.operation, a.key, a.fingerprint, a.lease_id, a.subject FROM (
+        SELECT unnest($1::text[]) AS tenant_id, unnest($2::text[]) AS operation, unnest($3::text[]) AS key,
+               unnest($4::bytea[]) AS fingerprint, unnest($5::uuid[]) AS lease_id, unnest($6::uuid[]) AS subject
+    ) AS a WHERE a.key = a.key || ''
+), seen AS MATERIALIZED (
+    SELECT k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body FROM asked AS a JOIN idempotency_keys AS k ON k.tenant_id = a.tenant_id AND k.operation = a.operation AND k.key = a.key
 ), reserved AS (
     INSERT INTO idempotency_keys (
         tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject,
         created_at, reserved_at, locked_until, expires_at)
-    SELECT $1, $2, $3, 'in_progress', $4, 1,
-           1 + coalesce((SELECT t.generation FROM idempotency_key_tombstones AS t WHERE t.tenant_id = $1 AND t.operation = $2 AND t.key = $3), 0),
-           $5, $6,
+    SELECT a.tenant_id, a.operation, a.key, 'in_progress', a.fingerprint, 1,
+           1 + coalesce((SELECT t.generation FROM idempotency_key_tombstones AS t WHERE t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key), 0),
+           a.lease_id, a.subject,
            clock.at, clock.at, clock.at + $7::interval, clock.at + $8::interval
-    FROM (SELECT payonce_now() AS at OFFSET 0) AS clock
-    WHERE NOT EXISTS (SELECT FROM seen)
+    FROM asked AS a, (SELECT payonce_now() AS at OFFSET 0) AS clock
+    WHERE NOT EXISTS (SELECT FROM seen AS s WHERE s.tenant_id = a.tenant_id AND s.operation = a.operation AND s.key = a.key)
+    ORDER BY a.tenant_id COLLATE "C", a.operation COLLATE "C", a.key COLLATE "C"
     ON CONFLICT (tenant_id, operation, key) DO NOTHING
     RETURNING tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body
 )
@@ -885,18 +927,18 @@ UNION ALL
 SELECT false, coalesce(s.locked_until <= payonce_now(), false), s.tenant_id, s.operation, s.key, s.status, s.fingerprint, s.attempt, s.generation, s.lease_id, s.subject, s.created_at, s.reserved_at, s.locked_until, s.reconcile_after, s.unknown_since, s.lookup_failures, s.finished_at, s.expires_at, s.delete_after, s.response_status, s.response_content_type, s.response_location, s.response_schema_version, s.response_body FROM seen AS s
 `
 
-type ReserveKeyParams struct {
-	TenantID    string
-	Operation   string
-	Key         string
-	Fingerprint []byte
-	LeaseID     uuid.UUID
-	Subject     uuid.UUID
-	Lease       time.Duration
-	Retention   time.Duration
+type ReserveKeysParams struct {
+	TenantIds    []string
+	Operations   []string
+	Keys         []string
+	Fingerprints [][]byte
+	LeaseIds     []uuid.UUID
+	Subjects     []uuid.UUID
+	Lease        time.Duration
+	Retention    time.Duration
 }
 
-type ReserveKeyRow struct {
+type ReserveKeysRow struct {
 	Reserved              bool
 	LeaseOver             bool
 	TenantID              string
@@ -927,51 +969,180 @@ type ReserveKeyRow struct {
 // The key's state machine. Each query is headed by the edge that it makes and the writer that it competes with.
 // Time is payonce_now() throughout: now() is the start of the transaction, which may be long past when a
 // statement has waited for a lock. What a wait does to a condition on the time is in docs/adr/0029-one-clock.md.
-// none -> in_progress, or the row that is in the way. Competes with every other request that carries the same key:
-// the loser of the INSERT waits for the winner's commit. No row at all means that the winner committed
+//
+// A step of many keys at once is one statement over arrays, with an element for each key. The caller gives each key once, and in the order in which all
+// callers lock: that of their bytes. The rows are joined by index one after the other, in that order. `key = key || ”` is always true, and has the planner
+// expect one row of the arrays. Expecting ten, as it does otherwise, it would read a small table as a whole, and go on so while the table grows
+// (plans_test.go). For the same reason, what is asked of dead letters is asked about the arrays and not about the rows.
+// none -> in_progress, or the row that is in the way, of each key. Competes with every other request that carries the same key:
+// the loser of the INSERT waits for the winner's commit. No row at all of a key means that the winner committed
 // after this statement's snapshot: run it again. A row that the snapshot shows is read and not tried against: a replay is nothing but a
 // look, and an INSERT that comes to nothing costs as much as one that comes to something. A key that was deleted goes on from the generation in its
 // tombstone: the deletion and the tombstone are one transaction, so this statement sees the row, or the tombstone, or neither.
-func (q *Queries) ReserveKey(ctx context.Context, arg ReserveKeyParams) (ReserveKeyRow, error) {
-	row := q.db.QueryRow(ctx, reserveKey,
-		arg.TenantID,
-		arg.Operation,
-		arg.Key,
-		arg.Fingerprint,
-		arg.LeaseID,
-		arg.Subject,
+func (q *Queries) ReserveKeys(ctx context.Context, arg ReserveKeysParams) ([]ReserveKeysRow, error) {
+	rows, err := q.db.Query(ctx, reserveKeys,
+		arg.TenantIds,
+		arg.Operations,
+		arg.Keys,
+		arg.Fingerprints,
+		arg.LeaseIds,
+		arg.Subjects,
 		arg.Lease,
 		arg.Retention,
 	)
-	var i ReserveKeyRow
-	err := row.Scan(
-		&i.Reserved,
-		&i.LeaseOver,
-		&i.TenantID,
-		&i.Operation,
-		&i.Key,
-		&i.Status,
-		&i.Fingerprint,
-		&i.Attempt,
-		&i.Generation,
-		&i.LeaseID,
-		&i.Subject,
-		&i.CreatedAt,
-		&i.ReservedAt,
-		&i.LockedUntil,
-		&i.ReconcileAfter,
-		&i.UnknownSince,
-		&i.LookupFailures,
-		&i.FinishedAt,
-		&i.ExpiresAt,
-		&i.DeleteAfter,
-		&i.ResponseStatus,
-		&i.ResponseContentType,
-		&i.ResponseLocation,
-		&i.ResponseSchemaVersion,
-		&i.ResponseBody,
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReserveKeysRow
+	for rows.Next() {
+		var i ReserveKeysRow
+		if err := rows.Scan(
+			&i.Reserved,
+			&i.LeaseOver,
+			&i.TenantID,
+			&i.Operation,
+			&i.Key,
+			&i.Status,
+			&i.Fingerprint,
+			&i.Attempt,
+			&i.Generation,
+			&i.LeaseID,
+			&i.Subject,
+			&i.CreatedAt,
+			&i.ReservedAt,
+			&i.LockedUntil,
+			&i.ReconcileAfter,
+			&i.UnknownSince,
+			&i.LookupFailures,
+			&i.FinishedAt,
+			&i.ExpiresAt,
+			&i.DeleteAfter,
+			&i.ResponseStatus,
+			&i.ResponseContentType,
+			&i.ResponseLocation,
+			&i.ResponseSchemaVersion,
+			&i.ResponseBody,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const resolveKeys = `-- name: ResolveKeys :many
+WITH completed AS (
+    UPDATE idempotency_keys AS k
+    SET status = 'completed', locked_until = NULL, reconcile_after = NULL, unknown_since = NULL,
+        finished_at = payonce_now(),
+        expires_at = greatest(k.expires_at, payonce_now() + $1::interval),
+        response_status = r.response_status, response_content_type = r.response_content_type,
+        response_location = r.response_location, response_schema_version = r.response_schema_version,
+        response_body = r.response_body
+    FROM (
+        SELECT unnest($2::text[]) AS tenant_id, unnest($3::text[]) AS operation, unnest($4::text[]) AS key,
+               unnest($5::uuid[]) AS subject,
+               unnest($6::integer[]) AS generation, unnest($7::integer[]) AS attempt,
+               unnest($8::text[]) AS seen, unnest($9::boolean[]) AS unless_charged,
+               unnest($10::text[]) AS actor, unnest($11::text[]) AS reason, unnest($12::jsonb[]) AS evidence,
+               unnest($13::smallint[]) AS response_status, unnest($14::text[]) AS response_content_type,
+               unnest($15::text[]) AS response_location, unnest($16::smallint[]) AS response_schema_version,
+               unnest($17::bytea[]) AS response_body
+    ) AS r
+    WHERE r.key = r.key || '' AND k.tenant_id = r.tenant_id AND k.operation = r.operation AND k.key = r.key AND k.subject = r.subject
+      AND k.generation = r.generation AND k.attempt = r.attempt AND k.status = r.seen
+      AND k.status IN ('in_progress', 'unknown', 'failed_retryable')
+      AND NOT (r.unless_charged AND EXISTS (
+          SELECT FROM dead_letters AS d
+          WHERE d.tenant_id = r.tenant_id AND d.operation = r.operation AND d.key = r.key AND d.generation = r.generation AND d.status = 'open'
+            AND (d.subject IS NULL OR d.subject = r.subject)
+            AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')))
+    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at, r.actor, r.seen, r.reason, r.evidence
+), noted AS (
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, n.actor, n.seen, 'completed', n.reason, n.evidence
+    FROM completed AS n
+)
+SELECT tenant_id, operation, key, expires_at FROM completed
+`
+
+type ResolveKeysParams struct {
+	Retention              time.Duration
+	TenantIds              []string
+	Operations             []string
+	Keys                   []string
+	Subjects               []uuid.UUID
+	Generations            []int32
+	Attempts               []int32
+	Seen                   []string
+	UnlessCharged          []bool
+	Actors                 []string
+	Reasons                []string
+	Evidence               [][]byte
+	ResponseStatuses       []int16
+	ResponseContentTypes   []string
+	ResponseLocations      []string
+	ResponseSchemaVersions []int16
+	ResponseBodies         [][]byte
+}
+
+type ResolveKeysRow struct {
+	TenantID  string
+	Operation string
+	Key       string
+	ExpiresAt time.Time
+}
+
+// in_progress | unknown | failed_retryable -> completed, by evidence of what the PSP did. Competes with every other writer: the
+// edge starts from the state that the caller has seen, so whoever moves the key first makes the others look again. A
+// completion this late keeps the key for a whole retention from now: pruned at once, the client's next retry would be a new
+// generation, and a second charge. A decline (unless_charged) does not pass while an open dead letter of the key says that money moved: nobody may be
+// told of a refusal then. One that is opened while this waits for the row is seen by the trigger idempotency_keys_dead_lettered_stay.
+func (q *Queries) ResolveKeys(ctx context.Context, arg ResolveKeysParams) ([]ResolveKeysRow, error) {
+	rows, err := q.db.Query(ctx, resolveKeys,
+		arg.Retention,
+		arg.TenantIds,
+		arg.Operations,
+		arg.Keys,
+		arg.Subjects,
+		arg.Generations,
+		arg.Attempts,
+		arg.Seen,
+		arg.UnlessCharged,
+		arg.Actors,
+		arg.Reasons,
+		arg.Evidence,
+		arg.ResponseStatuses,
+		arg.ResponseContentTypes,
+		arg.ResponseLocations,
+		arg.ResponseSchemaVersions,
+		arg.ResponseBodies,
 	)
-	return i, err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ResolveKeysRow
+	for rows.Next() {
+		var i ResolveKeysRow
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.Operation,
+			&i.Key,
+			&i.ExpiresAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const retakeKey = `-- name: RetakeKey :one
@@ -1077,82 +1248,6 @@ func (q *Queries) RetakeKey(ctx context.Context, arg RetakeKeyParams) (RetakeKey
 		&i.ResponseBody,
 	)
 	return i, err
-}
-
-const settleKey = `-- name: SettleKey :one
-WITH completed AS (
-    UPDATE idempotency_keys AS k
-    SET status = 'completed', locked_until = NULL, reconcile_after = NULL, unknown_since = NULL,
-        finished_at = payonce_now(),
-        expires_at = greatest(k.expires_at, payonce_now() + $1::interval),
-        response_status = $2, response_content_type = $3,
-        response_location = $4, response_schema_version = $5,
-        response_body = $6
-    WHERE k.tenant_id = $7 AND k.operation = $8 AND k.key = $9 AND k.subject = $10
-      AND k.generation = $11 AND k.attempt = $12 AND k.status = $13
-      AND k.status IN ('in_progress', 'unknown', 'failed_retryable')
-      AND NOT ($14::boolean AND EXISTS (
-          SELECT FROM dead_letters AS d
-          WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
-            AND (d.subject IS NULL OR d.subject = k.subject)
-            AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')))
-    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
-), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, $15, $13, 'completed', $16, $17::jsonb
-    FROM completed AS n
-)
-SELECT expires_at FROM completed
-`
-
-type SettleKeyParams struct {
-	Retention             time.Duration
-	ResponseStatus        *int16
-	ResponseContentType   *string
-	ResponseLocation      *string
-	ResponseSchemaVersion *int16
-	ResponseBody          []byte
-	TenantID              string
-	Operation             string
-	Key                   string
-	Subject               uuid.UUID
-	Generation            int32
-	Attempt               int32
-	Seen                  string
-	UnlessCharged         bool
-	Actor                 string
-	Reason                string
-	Evidence              []byte
-}
-
-// in_progress | unknown | failed_retryable -> completed, by evidence of what the PSP did. Competes with every other writer: the
-// edge starts from the state that the caller has seen, so whoever moves the key first makes the others look again. A
-// completion this late keeps the key for a whole retention from now: pruned at once, the client's next retry would be a new
-// generation, and a second charge. A decline (unless_charged) does not pass while an open dead letter of the key says that money moved: nobody may be
-// told of a refusal then. One that is opened while this waits for the row is seen by the trigger idempotency_keys_dead_lettered_stay.
-func (q *Queries) SettleKey(ctx context.Context, arg SettleKeyParams) (time.Time, error) {
-	row := q.db.QueryRow(ctx, settleKey,
-		arg.Retention,
-		arg.ResponseStatus,
-		arg.ResponseContentType,
-		arg.ResponseLocation,
-		arg.ResponseSchemaVersion,
-		arg.ResponseBody,
-		arg.TenantID,
-		arg.Operation,
-		arg.Key,
-		arg.Subject,
-		arg.Generation,
-		arg.Attempt,
-		arg.Seen,
-		arg.UnlessCharged,
-		arg.Actor,
-		arg.Reason,
-		arg.Evidence,
-	)
-	var expires_at time.Time
-	err := row.Scan(&expires_at)
-	return expires_at, err
 }
 
 const sweepLeases = `-- name: SweepLeases :many

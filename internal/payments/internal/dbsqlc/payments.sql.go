@@ -45,71 +45,89 @@ func (q *Queries) AdvanceWalk(ctx context.Context, arg AdvanceWalkParams) error 
 	return err
 }
 
-const beginPayment = `-- name: BeginPayment :one
+const beginPayments = `-- name: BeginPayments :many
 
 INSERT INTO payments (
     tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency,
     payment_method, description, metadata, status)
-SELECT $1, $2, $3, k.generation, $4, $5, $6,
-       $7, $8, $9::jsonb, 'processing'
-FROM idempotency_keys AS k
-WHERE k.tenant_id = $1 AND k.operation = $10 AND k.key = $3 AND k.lease_id = $11
-  AND k.subject = $2 AND k.status = 'in_progress'
+SELECT b.tenant_id, b.id, b.key, k.generation, b.customer_id, b.amount_minor, b.currency,
+       b.payment_method, nullif(b.description, ''), b.metadata, 'processing'
+FROM (
+    SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS tenant_id, unnest($3::text[]) AS operation,
+           unnest($4::text[]) AS key, unnest($5::uuid[]) AS lease_id,
+           unnest($6::text[]) AS customer_id, unnest($7::bigint[]) AS amount_minor,
+           unnest($8::text[]) AS currency, unnest($9::text[]) AS payment_method,
+           unnest($10::text[]) AS description, unnest($11::jsonb[]) AS metadata
+) AS b JOIN idempotency_keys AS k ON k.tenant_id = b.tenant_id AND k.operation = b.operation AND k.key = b.key
+WHERE b.key = b.key || '' AND k.lease_id = b.lease_id AND k.subject = b.id AND k.status = 'in_progress'
 ON CONFLICT (tenant_id, id) DO NOTHING
 RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at
 `
 
-type BeginPaymentParams struct {
-	TenantID       string
-	ID             uuid.UUID
-	IdempotencyKey string
-	CustomerID     string
-	AmountMinor    int64
-	Currency       string
-	PaymentMethod  string
-	Description    *string
-	Metadata       []byte
-	Operation      string
-	LeaseID        uuid.UUID
+type BeginPaymentsParams struct {
+	Ids            []uuid.UUID
+	TenantIds      []string
+	Operations     []string
+	Keys           []string
+	LeaseIds       []uuid.UUID
+	CustomerIds    []string
+	AmountsMinor   []int64
+	Currencies     []string
+	PaymentMethods []string
+	Descriptions   []string
+	Metadata       [][]byte
 }
 
-// Payments and refunds. The statements of the request path run in one batch behind a statement of package idempotency and
-// say so in their WHERE EXISTS: without the key's transition nothing is written.
-// Writes the payment that a reservation stands for. A claim that is sent again finds it written.
-func (q *Queries) BeginPayment(ctx context.Context, arg BeginPaymentParams) (Payment, error) {
-	row := q.db.QueryRow(ctx, beginPayment,
-		arg.TenantID,
-		arg.ID,
-		arg.IdempotencyKey,
-		arg.CustomerID,
-		arg.AmountMinor,
-		arg.Currency,
-		arg.PaymentMethod,
-		arg.Description,
+// Payments and refunds. The statements of the request path run in one pipeline behind a statement of package idempotency and
+// say so in their WHERE EXISTS: without the key's transition nothing is written. Those over arrays are as in idempotency.sql.
+// Writes the payments that reservations stand for, behind ReserveKeys. A claim that is sent again finds its payment written.
+func (q *Queries) BeginPayments(ctx context.Context, arg BeginPaymentsParams) ([]Payment, error) {
+	rows, err := q.db.Query(ctx, beginPayments,
+		arg.Ids,
+		arg.TenantIds,
+		arg.Operations,
+		arg.Keys,
+		arg.LeaseIds,
+		arg.CustomerIds,
+		arg.AmountsMinor,
+		arg.Currencies,
+		arg.PaymentMethods,
+		arg.Descriptions,
 		arg.Metadata,
-		arg.Operation,
-		arg.LeaseID,
 	)
-	var i Payment
-	err := row.Scan(
-		&i.TenantID,
-		&i.ID,
-		&i.IdempotencyKey,
-		&i.Generation,
-		&i.CustomerID,
-		&i.AmountMinor,
-		&i.Currency,
-		&i.PaymentMethod,
-		&i.Description,
-		&i.Metadata,
-		&i.Status,
-		&i.PspChargeID,
-		&i.DeclineCode,
-		&i.RefundHeldMinor,
-		&i.RefundedMinor,
-		&i.CreatedAt,
-	)
-	return i, err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Payment
+	for rows.Next() {
+		var i Payment
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.ID,
+			&i.IdempotencyKey,
+			&i.Generation,
+			&i.CustomerID,
+			&i.AmountMinor,
+			&i.Currency,
+			&i.PaymentMethod,
+			&i.Description,
+			&i.Metadata,
+			&i.Status,
+			&i.PspChargeID,
+			&i.DeclineCode,
+			&i.RefundHeldMinor,
+			&i.RefundedMinor,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const beginRefund = `-- name: BeginRefund :one
@@ -824,6 +842,109 @@ func (q *Queries) PaymentOfKey(ctx context.Context, arg PaymentOfKeyParams) (Pay
 	return i, err
 }
 
+const recordPayments = `-- name: RecordPayments :many
+UPDATE payments AS p
+SET status = o.status, psp_charge_id = nullif(o.psp_charge_id, ''), decline_code = nullif(o.decline_code, '')
+FROM (
+    SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS status, unnest($3::text[]) AS psp_charge_id,
+           unnest($4::text[]) AS decline_code, unnest($5::text[]) AS tenant_id,
+           unnest($6::text[]) AS operation, unnest($7::text[]) AS key,
+           unnest($8::integer[]) AS generation, unnest($9::integer[]) AS attempt, unnest($10::text[]) AS key_status
+) AS o
+WHERE o.key = o.key || '' AND p.tenant_id = o.tenant_id AND p.id = o.id AND p.status IN ('processing', 'failed') AND p.status <> o.status
+  AND EXISTS (SELECT FROM idempotency_keys AS k
+              WHERE k.tenant_id = o.tenant_id AND k.operation = o.operation AND k.key = o.key AND k.subject = o.id
+                AND k.generation = o.generation AND k.attempt = o.attempt AND k.status = o.key_status)
+RETURNING p.id
+`
+
+type RecordPaymentsParams struct {
+	Ids          []uuid.UUID
+	Statuses     []string
+	PspChargeIds []string
+	DeclineCodes []string
+	TenantIds    []string
+	Operations   []string
+	Keys         []string
+	Generations  []int32
+	Attempts     []int32
+	KeyStatuses  []string
+}
+
+// processing | failed -> succeeded | declined | failed: writes outcomes, behind the keys' own transitions. Without a row, nothing was written to that payment.
+func (q *Queries) RecordPayments(ctx context.Context, arg RecordPaymentsParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, recordPayments,
+		arg.Ids,
+		arg.Statuses,
+		arg.PspChargeIds,
+		arg.DeclineCodes,
+		arg.TenantIds,
+		arg.Operations,
+		arg.Keys,
+		arg.Generations,
+		arg.Attempts,
+		arg.KeyStatuses,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const recordRefund = `-- name: RecordRefund :execrows
+UPDATE refunds AS r
+SET status = $1, psp_refund_id = $2, decline_code = $3
+WHERE r.tenant_id = $4 AND r.id = $5 AND r.status IN ('processing', 'failed') AND r.status <> $1
+  AND EXISTS (SELECT FROM idempotency_keys AS k
+              WHERE k.tenant_id = $4 AND k.operation = $6 AND k.key = $7 AND k.subject = $5
+                AND k.generation = $8 AND k.attempt = $9 AND k.status = $10)
+`
+
+type RecordRefundParams struct {
+	Status      string
+	PspRefundID *string
+	DeclineCode *string
+	TenantID    string
+	ID          uuid.UUID
+	Operation   string
+	Key         string
+	Generation  int32
+	Attempt     int32
+	KeyStatus   string
+}
+
+// processing | failed -> succeeded | declined | failed: writes the outcome, behind the key's own transition.
+func (q *Queries) RecordRefund(ctx context.Context, arg RecordRefundParams) (int64, error) {
+	result, err := q.db.Exec(ctx, recordRefund,
+		arg.Status,
+		arg.PspRefundID,
+		arg.DeclineCode,
+		arg.TenantID,
+		arg.ID,
+		arg.Operation,
+		arg.Key,
+		arg.Generation,
+		arg.Attempt,
+		arg.KeyStatus,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const refundOfKey = `-- name: RefundOfKey :one
 SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
 FROM idempotency_keys AS k JOIN refunds AS r ON r.tenant_id = k.tenant_id AND r.id = k.subject
@@ -971,90 +1092,6 @@ func (q *Queries) ResumeRefund(ctx context.Context, arg ResumeRefundParams) (Ref
 		&i.CreatedAt,
 	)
 	return i, err
-}
-
-const settlePayment = `-- name: SettlePayment :execrows
-UPDATE payments AS p
-SET status = $1, psp_charge_id = $2, decline_code = $3
-WHERE p.tenant_id = $4 AND p.id = $5 AND p.status IN ('processing', 'failed') AND p.status <> $1
-  AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.tenant_id = $4 AND k.operation = $6 AND k.key = $7 AND k.subject = $5
-                AND k.generation = $8 AND k.attempt = $9 AND k.status = $10)
-`
-
-type SettlePaymentParams struct {
-	Status      string
-	PspChargeID *string
-	DeclineCode *string
-	TenantID    string
-	ID          uuid.UUID
-	Operation   string
-	Key         string
-	Generation  int32
-	Attempt     int32
-	KeyStatus   string
-}
-
-// processing | failed -> succeeded | declined | failed, behind the key's own transition.
-func (q *Queries) SettlePayment(ctx context.Context, arg SettlePaymentParams) (int64, error) {
-	result, err := q.db.Exec(ctx, settlePayment,
-		arg.Status,
-		arg.PspChargeID,
-		arg.DeclineCode,
-		arg.TenantID,
-		arg.ID,
-		arg.Operation,
-		arg.Key,
-		arg.Generation,
-		arg.Attempt,
-		arg.KeyStatus,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const settleRefund = `-- name: SettleRefund :execrows
-UPDATE refunds AS r
-SET status = $1, psp_refund_id = $2, decline_code = $3
-WHERE r.tenant_id = $4 AND r.id = $5 AND r.status IN ('processing', 'failed') AND r.status <> $1
-  AND EXISTS (SELECT FROM idempotency_keys AS k
-              WHERE k.tenant_id = $4 AND k.operation = $6 AND k.key = $7 AND k.subject = $5
-                AND k.generation = $8 AND k.attempt = $9 AND k.status = $10)
-`
-
-type SettleRefundParams struct {
-	Status      string
-	PspRefundID *string
-	DeclineCode *string
-	TenantID    string
-	ID          uuid.UUID
-	Operation   string
-	Key         string
-	Generation  int32
-	Attempt     int32
-	KeyStatus   string
-}
-
-// processing | failed -> succeeded | declined | failed, behind the key's own transition.
-func (q *Queries) SettleRefund(ctx context.Context, arg SettleRefundParams) (int64, error) {
-	result, err := q.db.Exec(ctx, settleRefund,
-		arg.Status,
-		arg.PspRefundID,
-		arg.DeclineCode,
-		arg.TenantID,
-		arg.ID,
-		arg.Operation,
-		arg.Key,
-		arg.Generation,
-		arg.Attempt,
-		arg.KeyStatus,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }
 
 const tallyRefunds = `-- name: TallyRefunds :exec

@@ -3,25 +3,8 @@ package postgres
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
-
-// Send runs the queued statements as one transaction: one round trip, one commit. The callbacks queued on b have run
-// when it returns nil.
-//
-// Any other error than one that satisfies RolledBack is an AmbiguousError. pgconn.SafeToRetry is not consulted: it speaks of
-// bytes written by this process, not of what the server did.
-func (db *DB) Send(ctx context.Context, b *pgx.Batch) error {
-	ctx, cancel := db.bounded(ctx)
-	defer cancel()
-	conn, err := db.borrow(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.giveBack(ctx, conn)
-	return classifyCommit(conn.SendBatch(ctx, b).Close())
-}
 
 // bounded ends a wait for a server that does not answer.
 func (db *DB) bounded(ctx context.Context) (context.Context, context.CancelFunc) {

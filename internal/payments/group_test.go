@@ -1,0 +1,342 @@
+package payments
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
+)
+
+// Payments that arrive together share transactions. What each of them comes to is its own all the same.
+
+// oneSlot has the shop's groups share one slot, so that all but one of the payments that arrive together wait for it.
+func (s *shop) oneSlot() *shop {
+	s.t.Helper()
+	l := postgres.DefaultLimits()
+	l.LockTimeout, l.Groups = l.StatementTimeout, postgres.GroupLimits{AtOnce: 1, Members: 64}
+	l.Acquire = l.StatementTimeout
+	db, err := postgres.Open(s.t.Context(), s.pool.Config().ConnString(), l)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(db.Close)
+	s.keys = idempotency.New(db, terms(), time.Now)
+	s.service.db, s.service.keys = db, s.keys
+	s.service.groups = s.service.newGroups()
+	return s
+}
+
+// closed keeps transactions from writing keys until open is called.
+func (s *shop) closed() (open func()) {
+	s.t.Helper()
+	tx, err := s.pool.Begin(s.t.Context())
+	if err == nil {
+		_, err = tx.Exec(s.t.Context(), "LOCK TABLE idempotency_keys IN EXCLUSIVE MODE")
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	return func() {
+		if err := tx.Rollback(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// awaitQueue returns once the slot is taken and so many wait.
+func (s *shop) awaitQueue(n int) {
+	s.t.Helper()
+	for began := time.Now(); ; runtime.Gosched() {
+		if busy, waiting := s.service.db.Lanes(); busy == 1 && waiting == n {
+			return
+		}
+		if time.Since(began) > patience {
+			s.t.Fatalf("nobody waits")
+		}
+	}
+}
+
+func TestCrowdSharesCommitsAndEachPaymentIsItsOwn(t *testing.T) {
+	t.Parallel()
+	const crowd = 30
+	s := setup(t).oneSlot()
+	open := s.closed()
+	answers := make(chan Answer, crowd)
+	for i := range crowd {
+		go func() {
+			r := order()
+			r.AmountCents = AmountMinor(100 + i)
+			answer, err := s.service.Create(t.Context(), keyed(t, fmt.Sprintf("order-%010d", i)), r)
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- answer
+		}()
+	}
+	s.awaitQueue(crowd - 1)
+	open()
+	for range crowd {
+		if f := is[Final](t, <-answers); f.Response.Status != http.StatusCreated || f.Replayed {
+			t.Fatalf("answer is %+v", f)
+		}
+	}
+	if n := s.count("SELECT count(*) FROM payments WHERE status = 'succeeded' AND amount_minor = 100 + right(idempotency_key, 10)::int"); n != crowd {
+		t.Fatalf("%d of %d payments are what was asked for", n, crowd)
+	}
+	if n := s.count("SELECT count(DISTINCT psp_charge_id) FROM payments"); n != crowd {
+		t.Fatalf("%d charges for %d payments", n, crowd)
+	}
+	if n := s.count("SELECT count(DISTINCT p.created_at) FROM payments AS p"); n != crowd {
+		t.Fatalf("%d times of creation", n)
+	}
+	completed := s.count("SELECT count(DISTINCT xmin::text) FROM idempotency_keys")
+	if completed >= crowd {
+		t.Fatalf("%d completions took %d transactions: nothing was shared", crowd, completed)
+	}
+}
+
+// A PSP that gives one id to two charges contradicts itself. The group in which that comes out is rolled back; only one of the two may pay for it.
+func TestOneMembersContradictionIsItsOwn(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int32
+	arrived, answer := make(chan struct{}, 4), make(chan struct{})
+	s := setupOn(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked map[string]any
+		if err := json.UnmarshalRead(r.Body, &asked); err != nil {
+			t.Error(err)
+		}
+		id := fmt.Sprintf("ch_%d", n.Add(1))
+		if asked["amountCents"] == 666.0 {
+			id = "ch_twin"
+		}
+		arrived <- struct{}{}
+		<-answer
+		asked["id"], asked["status"], asked["account"] = id, "succeeded", r.Header.Get("PSP-Account")
+		asked["idempotencyKey"] = r.Header.Get("Idempotency-Key")
+		w.WriteHeader(http.StatusCreated)
+		if err := json.MarshalWrite(w, asked); err != nil {
+			t.Error(err)
+		}
+	})).oneSlot()
+	answers := make(chan Answer, 4)
+	for i, amount := range []AmountMinor{666, 1, 666, 2} {
+		go func() {
+			r := order()
+			r.AmountCents = amount
+			a, err := s.service.Create(t.Context(), keyed(t, fmt.Sprintf("order-%010d", i)), r)
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- a
+		}()
+	}
+	for range 4 {
+		<-arrived
+	}
+	open := s.closed()
+	close(answer)
+	s.awaitQueue(3)
+	open()
+	final, pending := 0, 0
+	for range 4 {
+		switch a := (<-answers).(type) {
+		case Final:
+			final++
+		case Pending:
+			pending++
+		case InFlight, Mismatch, NotExecuted, Forgotten:
+			t.Errorf("answer is %T", a)
+		}
+	}
+	if final != 3 || pending != 1 {
+		t.Fatalf("%d are paid, %d are unknown", final, pending)
+	}
+	if letters := s.count("SELECT count(*) FROM dead_letters WHERE kind = $1", string(deadletters.PSPContradicts)); letters != 1 {
+		t.Fatalf("%d letters", letters)
+	}
+}
+
+// A group may have failed for another member: the second try goes alone.
+func TestSecondTryGoesAlone(t *testing.T) {
+	t.Parallel()
+	s := setup(t).oneSlot()
+	k := keyed(t, "order-0000000042")
+	g := s.charging("order-0000000043")
+	held, err := s.pool.Begin(t.Context())
+	if err == nil {
+		_, err = held.Exec(t.Context(), "SELECT pg_advisory_xact_lock(1)")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	holding := make(chan error, 1)
+	group := postgres.NewGroup(s.service.db, func(string) string { return "" }, func(ctx context.Context, members []string) ([]string, error) {
+		return members, s.service.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) error {
+			_, err := q.Exec(ctx, "SELECT pg_advisory_xact_lock(1)")
+			return err
+		})
+	})
+	go func() {
+		_, err := group.Do(t.Context(), "")
+		holding <- err
+	}()
+	s.awaitQueue(0)
+	reserved := gatherReserved(g.lease, g.movement)
+	step := judge(Patience{}, reserved.seen, Reply{Attempt: 1, Outcome: gateway.Succeeded{ID: "ch_43"}})
+	applied, err := s.service.apply(t.Context(), reserved, step, true)
+	if err != nil || !applied.Through {
+		t.Errorf("completed: %v, %v", applied.Through, err)
+	}
+	d, err := s.service.sendClaim(t.Context(), s.claim(CreateOperation, k), s.charge(k), true, false)
+	if err != nil {
+		t.Error(err)
+	}
+	is[idempotency.Execute](t, d)
+	if err := held.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-holding; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What the statements of a group have told before it was rolled back never was. To act on it would be to charge without a reservation.
+func TestReservationOfAGroupThatWasRolledBackIsNotActedOn(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	s.exec("ALTER TABLE payments ADD CONSTRAINT no_thirteen CHECK (amount_minor <> 13)")
+	var members []reservation
+	for i, amount := range []AmountMinor{12, 13} {
+		k := keyed(t, fmt.Sprintf("order-%010d", i))
+		m := s.charge(k)
+		m.wanted.AmountCents = amount
+		members = append(members, reservation{s.claim(CreateOperation, k), m})
+	}
+	if out, err := s.service.sendReservations(t.Context(), members); out != nil || !postgres.Violates(err, "no_thirteen") {
+		t.Fatalf("%d members are told of a group that was rolled back: %v", len(out), err)
+	}
+	for _, m := range members {
+		if m.charge.resource() != nil {
+			t.Fatal("a payment is in hand that was rolled back")
+		}
+	}
+}
+
+// Each member is told of its own row: the rows come in any order, and not for every member.
+func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	var members []reservation
+	for i := range 5 {
+		k := keyed(t, fmt.Sprintf("order-%010d", i))
+		m := s.charge(k)
+		m.wanted.AmountCents = AmountMinor(100 + i)
+		members = append(members, reservation{s.claim(CreateOperation, k), m})
+	}
+	taken := members[1].claim
+	taken.LeaseID, taken.Subject = uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
+	s.keyAlone(taken)
+	out, err := s.service.sendReservations(t.Context(), members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var completions []completion
+	for i, o := range out {
+		if i == 1 {
+			if is[idempotency.InProgress](t, o.decision).Subject != taken.Subject || o.payment != nil {
+				t.Fatalf("the key that was taken: %+v", o)
+			}
+			continue
+		}
+		lease := is[idempotency.Execute](t, o.decision).Lease
+		if lease.Ref() != members[i].claim.Ref || o.payment == nil || o.payment.Amount != AmountMinor(100+i) {
+			t.Fatalf("member %d is told of %v, %+v", i, lease.Ref(), o.payment)
+		}
+		completions = append(completions, completion{
+			idempotency.Completion{Lease: lease, Response: idempotency.Response{Status: 201, Body: fmt.Append(nil, i)}},
+			outcome{lease.Execution(), verdict{status: Success, pspID: fmt.Sprint("ch_", i)}, idempotency.CompletedStatus},
+		})
+	}
+	s.exec("UPDATE idempotency_keys SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), reconcile_after = clock_timestamp() "+
+		"WHERE key = $1", completions[1].Lease.Ref().Key.String())
+	done, err := s.service.sendCompletions(t.Context(), completions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, o := range done {
+		if moved := i == 1; o.Through == moved || o.written == moved {
+			t.Errorf("completion %d: %+v", i, o)
+		}
+	}
+	wrong := s.count("SELECT count(*) FROM payments AS p JOIN idempotency_keys AS k ON k.subject = p.id " +
+		"WHERE k.status = 'completed' AND (p.psp_charge_id <> 'ch_' || p.amount_minor - 100 OR convert_from(k.response_body, 'UTF8') <> (p.amount_minor - 100)::text)")
+	if n := s.count("SELECT count(*) FROM idempotency_keys WHERE status = 'completed'"); n != 3 || wrong != 0 {
+		t.Fatalf("%d keys are completed, %d with the outcome of another", n, wrong)
+	}
+}
+
+// Whoever opens a letter holds the key meanwhile. A release that waits for it has been overtaken by an operator's case.
+func TestReleaseThatWaitedForALetterIsMoot(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost().windowPasses()
+	psp.onLookup(finds())
+	reserved := gatherReserved(g.lease, g.movement)
+	letter, err := s.service.letter(reserved, *reserved.seen.byKey(deadletters.PSPContradicts, "of the test", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.PipelineTx(t.Context(), tx, s.keys.Hold(g.claim.Ref), deadletters.Open(letter)); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan Resolution, 1)
+	go func() { got <- g.asks() }()
+	for s.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 0 {
+		runtime.Gosched()
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-got; r != Moot {
+		t.Errorf("came to %q", r)
+	}
+	g.wantStatus(idempotency.UnknownStatus, 1)
+}
+
+func TestMovementThatIsSentAgainForgetsItsRow(t *testing.T) {
+	t.Parallel()
+	for what, again := range map[string]func(movement, idempotency.Claim) []postgres.Call{
+		"begin":  func(m movement, c idempotency.Claim) []postgres.Call { return m.begin(c) },
+		"resume": func(m movement, c idempotency.Claim) []postgres.Call { return m.resume(c, c.Subject) },
+	} {
+		s := setup(t)
+		for table, m := range s.movements(keyed(t, "order-0000000042")) {
+			c := s.claim(CreateOperation, keyed(t, what+"-of-"+table+"-0042"))
+			s.keyAlone(c)
+			s.mustSend(m.begin(c)...)
+			if m.resource() == nil {
+				t.Fatalf("%s: not begun", table)
+			}
+			if again(m, c); m.resource() != nil {
+				t.Errorf("%s, %s: a row is in hand that may have been rolled back", table, what)
+			}
+		}
+	}
+}
