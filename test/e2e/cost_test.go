@@ -146,18 +146,6 @@ type planned struct {
 
 // plans are explained with these arguments. They name rows in the middle of the tables.
 var plans = map[string]planned{
-	"completion": {
-		"CompleteKeys", `201, 'application/json', '/x', 1, 'x', 'acme', 'POST /payments', 'key-of-row-50001', 1, 1, false`, "idempotency_keys_pkey",
-	},
-	"reservation and replay": {
-		"ReserveKeys", `'acme', 'POST /payments', 'key-of-row-50001', sha256('x'), '%[1]s', '%[1]s', '30 s', '48 h'`, "idempotency_keys_pkey",
-	},
-	"payment of a reservation": {
-		"BeginPayments", `'%[1]s', 'acme', 'key-of-row-50001', 'cus-1', 1, 'USD', 'pm_ok', NULL, NULL, 'POST /payments', '%[1]s'`, "idempotency_keys_pkey",
-	},
-	"payment of a completion": {
-		"RecordPayments", `'succeeded', 'ch_1', NULL, '%[1]s', 'acme', 'POST /payments', 'key-of-row-50001', 1, 1, 'completed'`, "payments_pkey",
-	},
 	"lease over":  {"ExpireLease", `'acme', 'POST /payments', 'key-of-row-50001', 1, 1`, "idempotency_keys_pkey"},
 	"key alone":   {"FindKey", `'acme', 'POST /payments', 'key-of-row-50001'`, "idempotency_keys_pkey"},
 	"one payment": {"GetPayment", `'acme', '%[1]s'`, "payments_pkey"},
@@ -172,6 +160,32 @@ var plans = map[string]planned{
 	},
 }
 
+// plansOverArrays are those of statements over arrays, explained with n elements each.
+func plansOverArrays(n int) map[string]planned {
+	all := func(value string) string { return fmt.Sprintf("array_fill(%s, ARRAY[%d])", value, n) }
+	many := func(name func(i int) string) string {
+		var names []string
+		for i := range n {
+			names = append(names, name(50001+i))
+		}
+		return "'{" + strings.Join(names, ",") + "}'"
+	}
+	args := func(each ...string) string { return strings.Join(each, ", ") }
+	text := func(s string) string { return all("'" + s + "'::text") }
+	keys := args(text("acme"), text("POST /payments"), many(func(i int) string { return fmt.Sprint("key-of-row-", i) }))
+	ids := many(func(i int) string { return fmt.Sprintf("%032x", i) })
+	of := fmt.Sprintf(" of %d", n)
+	return map[string]planned{
+		"completion" + of: {"CompleteKeys", args(keys, ids, all("1"), all("1"), all("true"), all("201::int2"), text("application/json"), text("/x"),
+			all("1::int2"), all("'x'::bytea")), "idempotency_keys_pkey"},
+		"reservation and replay" + of: {"ReserveKeys", args(keys, all("sha256('x')"), ids, ids, "'30 s'", "'48 h'"), "idempotency_keys_pkey"},
+		"payment of a reservation" + of: {"BeginPayments", args(ids, keys, ids, text("cus-1"), all("1::int8"), text("USD"), text("pm_ok"), text(""), all("NULL::jsonb")),
+			"idempotency_keys_pkey"},
+		"payment of a completion" + of: {"RecordPayments", args(ids, text("succeeded"), text("ch_1"), text(""), keys, all("1"), all("1"), text("completed")),
+			"payments_pkey"},
+	}
+}
+
 const rowInTheMiddle = "00000000-0000-0000-0000-00000000c351"
 
 func TestPlansOnABigAnalysedTable(t *testing.T) {
@@ -183,21 +197,34 @@ func TestPlansOnABigAnalysedTable(t *testing.T) {
 	w.prepareEverything(proxy)
 	conn := w.session()
 	conn.run(manyRows)
-	for name, p := range plans {
-		if proxy.SQL(p.query) == "" {
-			t.Fatalf("%s has not been seen on the wire", p.query)
-		}
-		plan := conn.explain(proxy.SQL(p.query), fmt.Sprintf(p.args+"%.0[1]s", rowInTheMiddle))
-		if err := sound(plan, p.indexes); err != nil {
-			t.Errorf("%s, %s: %v\n%s", name, p.query, err, plan)
+	conn.wantSound(proxy, "as PostgreSQL chooses", plans)
+	for _, n := range []int{1, 32} {
+		for _, mode := range []string{"auto", "force_generic_plan", "force_custom_plan"} {
+			conn.run("SET plan_cache_mode = " + mode)
+			conn.wantSound(proxy, mode, plansOverArrays(n))
 		}
 	}
 
 	// The trap is there, and would be noticed.
 	conn.run("CREATE INDEX trap ON idempotency_keys (locked_until) WHERE status = 'in_progress'; ANALYZE idempotency_keys")
-	completion := plans["completion"]
+	conn.run("RESET plan_cache_mode")
+	completion := plansOverArrays(1)["completion of 1"]
 	if plan := conn.explain(proxy.SQL("CompleteKeys"), completion.args); sound(plan, completion.indexes) == nil {
 		t.Errorf("an index on the status does not change the completion's plan any more; then the design can be simpler:\n%s", plan)
+	}
+}
+
+// wantSound explains each query as the API has sent it.
+func (s *session) wantSound(proxy *pgproxy.Proxy, mode string, all map[string]planned) {
+	s.t.Helper()
+	for name, p := range all {
+		if proxy.SQL(p.query) == "" {
+			s.t.Fatalf("%s has not been seen on the wire", p.query)
+		}
+		plan := s.explain(proxy.SQL(p.query), fmt.Sprintf(p.args+"%.0[1]s", rowInTheMiddle))
+		if err := sound(plan, p.indexes); err != nil {
+			s.t.Errorf("%s, %s, %s: %v\n%s", name, p.query, mode, err, plan)
+		}
 	}
 }
 

@@ -11,11 +11,11 @@ func TestQueriesGoBySqlcNameOrFirstWord(t *testing.T) {
 	t.Parallel()
 	for sql, want := range map[string]string{
 		"-- name: ReserveKeys :many\nWITH x": "ReserveKeys",
-		"-- name: ExpireLease :execrows\n": "ExpireLease",
-		"begin":                            "begin",
-		"COMMIT; ":                         "COMMIT",
-		"\n select 1":                      "select",
-		"":                                 "",
+		"-- name: ExpireLease :execrows\n":   "ExpireLease",
+		"begin":                              "begin",
+		"COMMIT; ":                           "COMMIT",
+		"\n select 1":                        "select",
+		"":                                   "",
 	} {
 		if got := nameOf(sql); got != want {
 			t.Errorf("%q goes by %q, want %q", sql, got, want)
