@@ -48,6 +48,51 @@ type nobody struct{}
 
 func (nobody) Scan(...any) error { return errOnlyListening }
 
+// Expecting ten elements of each array, PostgreSQL would read a small table as a whole, and go on so while the table grows (internal/idempotency).
+func TestRowsOfAGroupAreFoundByKeyOnAFreshTable(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	conn, err := s.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	ctx := context.Background()
+	const ids, names = "ARRAY[]::uuid[]", "ARRAY[]::text[]"
+	for name, c := range map[string]struct {
+		ask  func(*dbsqlc.Queries)
+		args []string
+	}{
+		"begin": {func(q *dbsqlc.Queries) { _, _ = q.BeginPayments(ctx, dbsqlc.BeginPaymentsParams{}) },
+			[]string{ids, names, names, names, ids, names, "ARRAY[]::int8[]", names, names, names, "ARRAY[]::jsonb[]"}},
+		"record": {func(q *dbsqlc.Queries) { _, _ = q.RecordPayments(ctx, dbsqlc.RecordPaymentsParams{}) },
+			[]string{ids, names, names, names, names, names, names, "ARRAY[]::int4[]", "ARRAY[]::int4[]", names}},
+	} {
+		heard := &overheard{}
+		c.ask(dbsqlc.New(heard))
+		for _, sql := range []string{"SET plan_cache_mode = force_generic_plan", "PREPARE planned AS " + heard.sql} {
+			if _, err := conn.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+				t.Fatalf("%s: %v", sql, err)
+			}
+		}
+		rows, err := conn.Query(t.Context(), "EXPLAIN EXECUTE planned ("+strings.Join(c.args, ", ")+")", pgx.QueryExecModeSimpleProtocol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := strings.Join(lines, "\n")
+		if strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Hash") || !strings.Contains(plan, "idempotency_keys_pkey") {
+			t.Errorf("%s:\n%s", name, plan)
+		}
+		if _, err := conn.Exec(t.Context(), "DEALLOCATE planned", pgx.QueryExecModeSimpleProtocol); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // There is no index on a payment's id alone: each statement that evidence goes by finds its rows by the tenant. The one that asks all tenants does so once
 // for each, where they are few beside the payments.
 func TestEvidenceFindsItsMovementByTheTenant(t *testing.T) {
