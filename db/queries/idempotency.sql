@@ -34,13 +34,13 @@ WITH asked AS MATERIALIZED (
     ON CONFLICT (tenant_id, operation, key) DO NOTHING
     RETURNING *
 )
-SELECT true AS reserved, false AS lease_over, r.* FROM reserved AS r
+SELECT false AS lease_over, r.* FROM reserved AS r
 UNION ALL
-SELECT false, coalesce(s.locked_until <= payonce_now(), false), s.* FROM seen AS s;
+SELECT coalesce(s.locked_until <= payonce_now(), false), s.* FROM seen AS s;
 
 -- name: FindKey :one
 -- Reads only: an inspection, a check before the PSP is known to be there, the truth after a lost acknowledgement.
-SELECT false AS reserved, coalesce(k.locked_until <= payonce_now(), false)::boolean AS lease_over, k.*
+SELECT coalesce(k.locked_until <= payonce_now(), false)::boolean AS lease_over, k.*
 FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 
 -- name: ListInFlight :many
@@ -67,7 +67,7 @@ WITH taken AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'failed_retryable', 'in_progress', 'retried' FROM taken AS n
 )
-SELECT true AS reserved, false AS lease_over, t.* FROM taken AS t;
+SELECT false AS lease_over, t.* FROM taken AS t;
 
 -- name: RenewKey :one
 -- expired -> in_progress, as a new generation. Competes with other requests and with the pruner's DELETE.
@@ -85,7 +85,7 @@ WITH taken AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'expired', 'in_progress', 'taken anew' FROM taken AS n
 )
-SELECT true AS reserved, false AS lease_over, t.* FROM taken AS t;
+SELECT false AS lease_over, t.* FROM taken AS t;
 
 -- name: CompleteKeys :many
 -- in_progress -> completed, by the owners of the attempts. Competes with the sweeper, webhooks and the scan. The lease may

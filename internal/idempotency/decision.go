@@ -132,7 +132,6 @@ func (LeaseOver) decision()  {}
 // snapshot is a row as it was read, with what the database's clock said of its lease.
 type snapshot struct {
 	Record
-	reserved  bool
 	leaseOver bool
 }
 
@@ -185,7 +184,6 @@ func (s snapshot) decide(fingerprint Fingerprint) Decision {
 // fromRow is the one mapper of a key's row.
 func fromRow(ref Ref, row dbsqlc.FindKeyRow) snapshot {
 	s := snapshot{
-		reserved:  row.Reserved,
 		leaseOver: row.LeaseOver,
 		Record: Record{
 			Ref: ref, Status: Status(row.Status), Fingerprint: Fingerprint(row.Fingerprint),

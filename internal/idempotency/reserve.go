@@ -161,11 +161,11 @@ func (k *Keys) Paused(l Lease) bool {
 	return now.Sub(l.asked) > limit || now.Round(0).Sub(l.asked.Round(0)) > limit
 }
 
-// claimed turns the row that a claim has come back with into a decision. The lease id says whether the row is ours, also when an
-// earlier send of the same claim has committed unnoticed.
+// claimed turns the row that a claim has come back with into a decision. The lease id alone says whether the row is ours: also when an
+// earlier send of the same claim has committed unnoticed, and never when the row was reserved by another member of the group.
 func claimed(c Claim, row dbsqlc.FindKeyRow) Decision {
 	s := fromRow(c.Ref, row)
-	if s.reserved || (s.LeaseID == c.LeaseID && s.Status == InProgressStatus && !s.leaseOver) {
+	if s.LeaseID == c.LeaseID && s.Status == InProgressStatus && !s.leaseOver {
 		return Execute{Lease: Lease{
 			ref: c.Ref, id: c.LeaseID, subject: s.Subject, attempt: s.Attempt, generation: s.Generation,
 			expires: s.Expires, asked: c.asked,

@@ -291,7 +291,7 @@ func (q *Queries) ExpireLease(ctx context.Context, arg ExpireLeaseParams) (int64
 }
 
 const findKey = `-- name: FindKey :one
-SELECT false AS reserved, coalesce(k.locked_until <= payonce_now(), false)::boolean AS lease_over, k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+SELECT coalesce(k.locked_until <= payonce_now(), false)::boolean AS lease_over, k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 FROM idempotency_keys AS k WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
 `
 
@@ -302,7 +302,6 @@ type FindKeyParams struct {
 }
 
 type FindKeyRow struct {
-	Reserved              bool
 	LeaseOver             bool
 	TenantID              string
 	Operation             string
@@ -334,7 +333,6 @@ func (q *Queries) FindKey(ctx context.Context, arg FindKeyParams) (FindKeyRow, e
 	row := q.db.QueryRow(ctx, findKey, arg.TenantID, arg.Operation, arg.Key)
 	var i FindKeyRow
 	err := row.Scan(
-		&i.Reserved,
 		&i.LeaseOver,
 		&i.TenantID,
 		&i.Operation,
@@ -812,7 +810,7 @@ WITH taken AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'expired', 'in_progress', 'taken anew' FROM taken AS n
 )
-SELECT true AS reserved, false AS lease_over, t.tenant_id, t.operation, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
+SELECT false AS lease_over, t.tenant_id, t.operation, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
 `
 
 type RenewKeyParams struct {
@@ -828,7 +826,6 @@ type RenewKeyParams struct {
 }
 
 type RenewKeyRow struct {
-	Reserved              bool
 	LeaseOver             bool
 	TenantID              string
 	Operation             string
@@ -870,7 +867,6 @@ func (q *Queries) RenewKey(ctx context.Context, arg RenewKeyParams) (RenewKeyRow
 	)
 	var i RenewKeyRow
 	err := row.Scan(
-		&i.Reserved,
 		&i.LeaseOver,
 		&i.TenantID,
 		&i.Operation,
@@ -922,9 +918,9 @@ WITH asked AS MATERIALIZED (
     ON CONFLICT (tenant_id, operation, key) DO NOTHING
     RETURNING tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body
 )
-SELECT true AS reserved, false AS lease_over, r.tenant_id, r.operation, r.key, r.status, r.fingerprint, r.attempt, r.generation, r.lease_id, r.subject, r.created_at, r.reserved_at, r.locked_until, r.reconcile_after, r.unknown_since, r.lookup_failures, r.finished_at, r.expires_at, r.delete_after, r.response_status, r.response_content_type, r.response_location, r.response_schema_version, r.response_body FROM reserved AS r
+SELECT false AS lease_over, r.tenant_id, r.operation, r.key, r.status, r.fingerprint, r.attempt, r.generation, r.lease_id, r.subject, r.created_at, r.reserved_at, r.locked_until, r.reconcile_after, r.unknown_since, r.lookup_failures, r.finished_at, r.expires_at, r.delete_after, r.response_status, r.response_content_type, r.response_location, r.response_schema_version, r.response_body FROM reserved AS r
 UNION ALL
-SELECT false, coalesce(s.locked_until <= payonce_now(), false), s.tenant_id, s.operation, s.key, s.status, s.fingerprint, s.attempt, s.generation, s.lease_id, s.subject, s.created_at, s.reserved_at, s.locked_until, s.reconcile_after, s.unknown_since, s.lookup_failures, s.finished_at, s.expires_at, s.delete_after, s.response_status, s.response_content_type, s.response_location, s.response_schema_version, s.response_body FROM seen AS s
+SELECT coalesce(s.locked_until <= payonce_now(), false), s.tenant_id, s.operation, s.key, s.status, s.fingerprint, s.attempt, s.generation, s.lease_id, s.subject, s.created_at, s.reserved_at, s.locked_until, s.reconcile_after, s.unknown_since, s.lookup_failures, s.finished_at, s.expires_at, s.delete_after, s.response_status, s.response_content_type, s.response_location, s.response_schema_version, s.response_body FROM seen AS s
 `
 
 type ReserveKeysParams struct {
@@ -939,7 +935,6 @@ type ReserveKeysParams struct {
 }
 
 type ReserveKeysRow struct {
-	Reserved              bool
 	LeaseOver             bool
 	TenantID              string
 	Operation             string
@@ -998,7 +993,6 @@ func (q *Queries) ReserveKeys(ctx context.Context, arg ReserveKeysParams) ([]Res
 	for rows.Next() {
 		var i ReserveKeysRow
 		if err := rows.Scan(
-			&i.Reserved,
 			&i.LeaseOver,
 			&i.TenantID,
 			&i.Operation,
@@ -1159,7 +1153,7 @@ WITH taken AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'failed_retryable', 'in_progress', 'retried' FROM taken AS n
 )
-SELECT true AS reserved, false AS lease_over, t.tenant_id, t.operation, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
+SELECT false AS lease_over, t.tenant_id, t.operation, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
 `
 
 type RetakeKeyParams struct {
@@ -1176,7 +1170,6 @@ type RetakeKeyParams struct {
 }
 
 type RetakeKeyRow struct {
-	Reserved              bool
 	LeaseOver             bool
 	TenantID              string
 	Operation             string
@@ -1221,7 +1214,6 @@ func (q *Queries) RetakeKey(ctx context.Context, arg RetakeKeyParams) (RetakeKey
 	)
 	var i RetakeKeyRow
 	err := row.Scan(
-		&i.Reserved,
 		&i.LeaseOver,
 		&i.TenantID,
 		&i.Operation,
