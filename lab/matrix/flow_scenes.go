@@ -76,7 +76,8 @@ func sceneFlow() flow {
 		},
 	}
 	rows = append(rows, lifeScenes()...)
-	return flow{"scene", "scenes", append(rows, movedScenes()...)}
+	rows = append(rows, movedScenes()...)
+	return flow{"scene", "scenes", append(rows, groupScenes()...)}
 }
 
 // released waits until a key that was lost is free again.
