@@ -169,30 +169,6 @@ func (s *Service) commitStep(ctx context.Context, g gathered, step Step, r ready
 	return applied, nil
 }
 
-// commitTogether sends the completion of a charge in a group with others.
-func (s *Service) commitTogether(ctx context.Context, g gathered, step Step, r ready) (applied Applied, written bool, err error) {
-	o := outcome{g.seen.Key, step.Verdict, step.To}
-	var came recorded
-	if step.ByOwner {
-		came, err = s.groups.completions.Do(ctx, completion{s.completionOf(g, step, r), o})
-	} else {
-		came, err = s.groups.resolutions.Do(ctx, resolution{s.resolutionOf(g, step, r), o})
-	}
-	applied = r.applied
-	applied.Passage = came.Passage
-	return applied, came.written, err
-}
-
-func (s *Service) completionOf(g gathered, step Step, r ready) idempotency.Completion {
-	return idempotency.Completion{Lease: g.lease, Response: r.applied.Response, UnlessCharged: step.Verdict.status == Refused}
-}
-
-func (s *Service) resolutionOf(g gathered, step Step, r ready) idempotency.Resolution {
-	return idempotency.Resolution{
-		Execution: g.seen.Key, Seen: g.seen.Status, Note: step.note(), Response: r.applied.Response, UnlessCharged: step.Verdict.status == Refused,
-	}
-}
-
 // writeTx writes a step in the caller's transaction.
 func (s *Service) writeTx(ctx context.Context, tx pgx.Tx, g gathered, step Step, r ready, applied *Applied) error {
 	var written bool

@@ -129,7 +129,7 @@ func TestCallThatLeavesItsRowsDoesNotShiftThoseOfTheNext(t *testing.T) {
 	db := open(t, limits())
 	var n int
 	err := db.Pipeline(t.Context(), func(ctx context.Context, q postgres.Statement) error {
-		_, err := q.Query(ctx, "SELECT generate_series(1, 3)") //nolint:sqlclosecheck,rowserrcheck // the point of the test
+		_, err := q.Query(ctx, "SELECT generate_series(1, 3)") //nolint:sqlclosecheck // the point of the test
 		return err
 	}, number(&n, "SELECT 7"))
 	if err != nil || n != 7 {
