@@ -8,7 +8,7 @@
 //   - of package payments: files, types, functions, methods of Service, calls between its files, and those of them that run back up, from
 //     a file that is read later to one that is read before, in the order of internal/payments/doc.go;
 //   - deciders: functions of the product that choose which dead letter evidence opens, or which step an operator's decision takes;
-//   - writers: functions that queue the statement by which a key leaves a status;
+//   - writers: functions that send, or queue, the statement by which a key leaves a status;
 //   - handlers of a lost acknowledgement: functions that ask what has become of a commit;
 //   - lines of Go that are no tests, and not generated, by street.
 package main
@@ -72,7 +72,7 @@ func run(root string) error {
 		`UnknownMovement|OtherAccount|LateAfterExpiry|RefundExceeds|MissingAtPSP)\b|refuse\((payments\.)?(ContradictsPSP|NoFreshProof|WindowOpen|NeedsDecision)`)
 	deciders := matching(root, product, lettersOfEvidence)
 	listed(w, "deciders, by file", deciders)
-	listed(w, "writers, by file", matching(root, product, regexp.MustCompile(`\.Queue(Complete|Settle|Release\w*|Lose|Postpone|ExpireLease)\b`)))
+	listed(w, "writers, by file", matching(root, product, regexp.MustCompile(`\.Queue(Complete|Settle|Release\w*|Lose|Postpone|ExpireLease)\b|\bkeys\.(Complete|Resolve|Release\w*|Lose|Postpone|ExpireLease)\(`)))
 	all := slices.Concat(in(files, "internal"), in(files, "cmd"))
 	listed(w, "handlers of a lost acknowledgement, by file", matching(root, all, regexp.MustCompile(`CommitAmbiguous\(\)|PauseBeforeRecall\(|postgres\.Recall\(`)))
 	for _, street := range []string{"cmd", "internal", "demo", "test", "lab", "deploy", "tools"} {
