@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"payonce/test/heldport"
 )
 
 // Options say what a proxy stands before.
@@ -31,6 +33,7 @@ type Call struct {
 // Proxy forwards calls. It is safe for concurrent use.
 type Proxy struct {
 	options Options
+	port    *heldport.Port
 	address string
 	client  *http.Client
 	over    context.Context // ends what is held
@@ -50,10 +53,14 @@ const (
 	landTime = 30 * time.Second // for a call whose sender is gone
 )
 
-// Open listens on a free port of loopback until Close.
+// Open listens on a free port of loopback until Close. The port is held also while the proxy is down: else it could be given to anybody in between.
 func Open(o Options) (*Proxy, error) {
+	port, err := heldport.Hold()
+	if err != nil {
+		return nil, err
+	}
 	p := &Proxy{
-		options: o, address: "127.0.0.1:0", seen: map[string]int{},
+		options: o, port: port, address: port.Address, seen: map[string]int{},
 		client: &http.Client{
 			Transport:     &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -91,7 +98,6 @@ func (p *Proxy) Restore() error {
 	if err != nil {
 		return fmt.Errorf("listen before the service: %w", err)
 	}
-	p.address = l.Addr().String()
 	p.server = &http.Server{Handler: http.HandlerFunc(p.serve), ReadHeaderTimeout: landTime}
 	go func(s *http.Server) { _ = s.Serve(l) }(p.server)
 	return nil
@@ -103,6 +109,7 @@ func (p *Proxy) Close() {
 	p.end()
 	p.inFlight.Wait()
 	p.client.CloseIdleConnections()
+	p.port.Close()
 }
 
 // On has the next call of that name meet the action. Each call meets one event at most: the one that was asked for first.
