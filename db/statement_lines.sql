@@ -24,3 +24,18 @@ CREATE TEMP TABLE statement_absent (
     created_at   timestamptz NOT NULL,
     latest       timestamptz NOT NULL
 ) ON COMMIT DROP;
+
+CREATE TEMP TABLE statement_ours (
+    object       text NOT NULL,
+    id           uuid NOT NULL,
+    psp_id       text COLLATE "C",
+    amount_minor bigint NOT NULL,
+    currency     text NOT NULL,
+    status       text NOT NULL,
+    PRIMARY KEY (object, id)
+) ON COMMIT DROP;
+
+CREATE TEMP TABLE statement_strangers (
+    object text NOT NULL,
+    id     uuid NOT NULL
+) ON COMMIT DROP;

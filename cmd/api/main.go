@@ -101,13 +101,20 @@ func serve(ctx context.Context, args []string, getenv func(string) string, stdou
 	return api.Run(ctx, func() {})
 }
 
-const migrateHelp = `Usage: api migrate
+const migrateHelp = `Usage: api migrate [--distribute]
 
 Brings the database at DATABASE_URL up to the newest schema, and gives the roles of api roles, if there are any, the rights that it takes. Safe to run from many
 places at once, and again after an interruption.
+
+  --distribute   spread the tables of tenants over the workers of Citus, too (docs/scaling.md): DATABASE_URL names the coordinator, and
+                 no api and no reconciler may run. Once distributed, always so: later runs do not need it.
 `
 
 func migrate(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+	do := postgres.Migrate
+	if len(args) == 1 && args[0] == "--distribute" {
+		do, args = postgres.Distribute, nil
+	}
 	if asked, err := cli.Help(stdout, migrateHelp, "api migrate", args); asked || err != nil {
 		return err
 	}
@@ -115,7 +122,7 @@ func migrate(ctx context.Context, args []string, getenv func(string) string, std
 	if err != nil {
 		return err
 	}
-	if err := postgres.Migrate(ctx, settings.DatabaseURL, log); err != nil {
+	if err := do(ctx, settings.DatabaseURL, log); err != nil {
 		return err
 	}
 	version, err := postgres.SchemaVersion()

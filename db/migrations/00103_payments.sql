@@ -10,14 +10,12 @@ CREATE TABLE payments (
     idempotency_key   text COLLATE "C" NOT NULL,
     generation        integer NOT NULL,
     customer_id       text NOT NULL,
-    amount_minor      bigint NOT NULL
-        CONSTRAINT payments_amount_in_range CHECK (amount_minor BETWEEN 1 AND 999999999999),
-    currency          text NOT NULL CHECK (currency ~ '^[A-Z]{3}$'),
+    amount_minor      bigint NOT NULL,
+    currency          text NOT NULL,
     payment_method    text NOT NULL,
     description       text,
     metadata          jsonb,
-    status            text NOT NULL
-        CONSTRAINT payments_status_known CHECK (status IN ('processing', 'succeeded', 'declined', 'failed')),
+    status            text NOT NULL,
     psp_charge_id     text,
     decline_code      text,
     -- What refunds have claimed, sent or not yet, and what of it the PSP has confirmed. Claiming comes first, so that
@@ -28,12 +26,7 @@ CREATE TABLE payments (
 
     PRIMARY KEY (tenant_id, id),
     -- A tenant has an account of its own at the PSP (tenants.psp_account), where the PSP's ids are unique: so a charge is booked once (ADR 0007).
-    CONSTRAINT payments_psp_charge_unique UNIQUE (tenant_id, psp_charge_id),
-    CONSTRAINT payments_charge_iff_succeeded CHECK (status <> 'succeeded' OR psp_charge_id IS NOT NULL),
-    CONSTRAINT payments_decline_code_iff_declined CHECK ((status = 'declined') = (decline_code IS NOT NULL)),
-    CONSTRAINT payments_refunds_within_amount
-        CHECK (0 <= refunded_minor AND refunded_minor <= refund_held_minor AND refund_held_minor <= amount_minor),
-    CONSTRAINT payments_refunds_need_success CHECK (refund_held_minor = 0 OR status = 'succeeded')
+    CONSTRAINT payments_psp_charge_unique UNIQUE (tenant_id, psp_charge_id)
 ) WITH (fillfactor = 90);
 
 CREATE INDEX payments_by_customer ON payments (tenant_id, customer_id, id);
@@ -63,50 +56,91 @@ CREATE TABLE refunds (
 
 CREATE INDEX refunds_by_payment ON refunds (tenant_id, payment_id, id);
 
--- The PSP's verdict on a movement of money is final. `failed` is not one: it means proven never executed, and a retry
--- with the same key executes again. An operator may vouch for an execution whose id the PSP does not tell; the row then has an id of our own making. When
--- the PSP tells it after all, the row takes it: only with it can the movement be refunded, and a second one be noticed.
+-- Who pays what to whom is fixed when it is written, and nothing of it is ever deleted. The PSP's verdict on a movement of money is final. `failed` is not
+-- one: it means proven never executed, and a retry with the same key executes again. An operator may vouch for an execution whose id the PSP does not tell;
+-- the row then has an id of our own making. When the PSP tells it after all, the row takes it: only with it can the movement be refunded, and a second
+-- one be noticed.
+--
+-- All rules about a payment are in its function, as those about a key are in idempotency_keys_guard. Refunds are rarer: what a row of theirs may look like
+-- is said by CHECKs.
 -- +goose StatementBegin
-CREATE FUNCTION movement_verdict_is_final() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION payments_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    broken text; -- the rule that NEW breaks
 BEGIN
-    RAISE EXCEPTION 'a % row never leaves that status', OLD.status
-        USING ERRCODE = 'check_violation', CONSTRAINT = 'movement_verdict_is_final';
+    IF TG_OP = 'DELETE' THEN
+        RAISE EXCEPTION 'no DELETE on payments' USING ERRCODE = 'check_violation', CONSTRAINT = 'history_is_append_only';
+    END IF;
+
+    IF TG_OP = 'INSERT' THEN
+        IF NEW.amount_minor NOT BETWEEN 1 AND 999999999999 THEN
+            broken := 'payments_amount_in_range';
+        ELSIF NEW.currency !~ '^[A-Z]{3}$' THEN
+            broken := 'payments_currency_is_iso_4217';
+        END IF;
+    ELSIF ROW (NEW.tenant_id, NEW.id, NEW.idempotency_key, NEW.generation, NEW.customer_id, NEW.amount_minor, NEW.currency,
+               NEW.payment_method, NEW.created_at)
+        <> ROW (OLD.tenant_id, OLD.id, OLD.idempotency_key, OLD.generation, OLD.customer_id, OLD.amount_minor, OLD.currency,
+               OLD.payment_method, OLD.created_at) THEN
+        broken := 'history_is_append_only';
+    ELSIF OLD.status IN ('succeeded', 'declined') AND (NEW.status <> OLD.status
+          OR (NEW.psp_charge_id IS DISTINCT FROM OLD.psp_charge_id AND starts_with(OLD.psp_charge_id, 'operator:') IS NOT TRUE)) THEN
+        broken := 'movement_verdict_is_final';
+    END IF;
+
+    IF broken IS NULL THEN
+        CASE NEW.status
+        WHEN 'succeeded' THEN
+            IF NEW.psp_charge_id IS NULL OR NEW.decline_code IS NOT NULL THEN
+                broken := 'payments_fits_its_status';
+            ELSIF NOT (0 <= NEW.refunded_minor AND NEW.refunded_minor <= NEW.refund_held_minor AND NEW.refund_held_minor <= NEW.amount_minor) THEN
+                broken := 'payments_refunds_within_amount';
+            END IF;
+        WHEN 'declined' THEN
+            IF NEW.decline_code IS NULL OR NEW.refund_held_minor <> 0 OR NEW.refunded_minor <> 0 THEN
+                broken := 'payments_fits_its_status';
+            END IF;
+        WHEN 'processing', 'failed' THEN
+            IF NEW.decline_code IS NOT NULL OR NEW.refund_held_minor <> 0 OR NEW.refunded_minor <> 0 THEN
+                broken := 'payments_fits_its_status';
+            END IF;
+        ELSE
+            broken := 'payments_status_known';
+        END CASE;
+    END IF;
+    IF broken IS NOT NULL THEN
+        RAISE EXCEPTION 'payment % in status % violates check constraint "%"', NEW.id, NEW.status, broken USING ERRCODE = 'check_violation', CONSTRAINT = broken;
+    END IF;
+    RETURN NEW;
 END $$;
 -- +goose StatementEnd
+CREATE TRIGGER payments_guard BEFORE INSERT OR UPDATE OR DELETE ON payments FOR EACH ROW EXECUTE FUNCTION payments_guard();
+CREATE TRIGGER payments_never_truncated BEFORE TRUNCATE ON payments EXECUTE FUNCTION history_is_append_only();
 
-CREATE TRIGGER payments_verdict_is_final BEFORE UPDATE ON payments FOR EACH ROW
-    WHEN (OLD.status IN ('succeeded', 'declined') AND (NEW.status <> OLD.status
-          OR (NEW.psp_charge_id IS DISTINCT FROM OLD.psp_charge_id AND starts_with(OLD.psp_charge_id, 'operator:') IS NOT TRUE)))
-    EXECUTE FUNCTION movement_verdict_is_final();
-CREATE TRIGGER refunds_verdict_is_final BEFORE UPDATE ON refunds FOR EACH ROW
-    WHEN (OLD.status IN ('succeeded', 'declined') AND (NEW.status <> OLD.status
-          OR (NEW.psp_refund_id IS DISTINCT FROM OLD.psp_refund_id AND starts_with(OLD.psp_refund_id, 'operator:') IS NOT TRUE)))
-    EXECUTE FUNCTION movement_verdict_is_final();
-
--- Who pays what to whom is fixed when it is written, and nothing of it is ever deleted. The columns are named so that a statement that sets none of
--- them passes the trigger over, unparsed.
-CREATE TRIGGER payments_terms_are_fixed
-    BEFORE UPDATE OF id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, created_at ON payments
-    FOR EACH ROW
-    WHEN (ROW (NEW.id, NEW.tenant_id, NEW.idempotency_key, NEW.generation, NEW.customer_id, NEW.amount_minor, NEW.currency,
-               NEW.payment_method, NEW.created_at)
-        <> ROW (OLD.id, OLD.tenant_id, OLD.idempotency_key, OLD.generation, OLD.customer_id, OLD.amount_minor, OLD.currency,
-               OLD.payment_method, OLD.created_at))
-    EXECUTE FUNCTION history_is_append_only();
-CREATE TRIGGER refunds_terms_are_fixed
-    BEFORE UPDATE OF id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, created_at ON refunds
-    FOR EACH ROW
-    WHEN (ROW (NEW.id, NEW.payment_id, NEW.tenant_id, NEW.idempotency_key, NEW.generation, NEW.amount_minor, NEW.currency,
-               NEW.created_at)
-        <> ROW (OLD.id, OLD.payment_id, OLD.tenant_id, OLD.idempotency_key, OLD.generation, OLD.amount_minor, OLD.currency,
-               OLD.created_at))
-    EXECUTE FUNCTION history_is_append_only();
-CREATE TRIGGER payments_never_deleted
-    BEFORE DELETE OR TRUNCATE ON payments EXECUTE FUNCTION history_is_append_only();
-CREATE TRIGGER refunds_never_deleted
-    BEFORE DELETE OR TRUNCATE ON refunds EXECUTE FUNCTION history_is_append_only();
+-- +goose StatementBegin
+CREATE FUNCTION refunds_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        RAISE EXCEPTION 'no DELETE on refunds' USING ERRCODE = 'check_violation', CONSTRAINT = 'history_is_append_only';
+    END IF;
+    IF ROW (NEW.tenant_id, NEW.id, NEW.payment_id, NEW.idempotency_key, NEW.generation, NEW.amount_minor, NEW.currency, NEW.created_at)
+        <> ROW (OLD.tenant_id, OLD.id, OLD.payment_id, OLD.idempotency_key, OLD.generation, OLD.amount_minor, OLD.currency, OLD.created_at) THEN
+        RAISE EXCEPTION 'what refund % gives back is fixed', OLD.id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'history_is_append_only';
+    END IF;
+    IF OLD.status IN ('succeeded', 'declined') AND (NEW.status <> OLD.status
+       OR (NEW.psp_refund_id IS DISTINCT FROM OLD.psp_refund_id AND starts_with(OLD.psp_refund_id, 'operator:') IS NOT TRUE)) THEN
+        RAISE EXCEPTION 'a % refund never leaves that status', OLD.status
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'movement_verdict_is_final';
+    END IF;
+    RETURN NEW;
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER refunds_guard BEFORE UPDATE OR DELETE ON refunds FOR EACH ROW EXECUTE FUNCTION refunds_guard();
+CREATE TRIGGER refunds_never_truncated BEFORE TRUNCATE ON refunds EXECUTE FUNCTION history_is_append_only();
 
 -- +goose Down
 DROP TABLE refunds;
 DROP TABLE payments;
-DROP FUNCTION movement_verdict_is_final;
+DROP FUNCTION payments_guard;
+DROP FUNCTION refunds_guard;

@@ -1,7 +1,7 @@
 -- Cases that only an operator can close, what became of each, and who did it. They stay until someone closes them.
 --
--- dead_letters and operator_actions are reference tables: a dead letter may be about nobody, operators see those of all tenants in one list, and the
--- statements of keys look into them. What is about a key is found by tenant, operation and key.
+-- dead_letters and operator_actions are local tables: a dead letter may be about nobody, and operators see those of all tenants in one list. What is
+-- about a key is found by tenant, operation and key. What it forbids the key is written to the key's own row (dead_letter_hold).
 
 -- +goose Up
 CREATE TABLE dead_letters (
@@ -19,6 +19,11 @@ CREATE TABLE dead_letters (
     subject           uuid,
     reason            text NOT NULL CHECK (char_length(reason) <= 500),
     evidence          jsonb NOT NULL,
+    -- What the letter forbids its key while it is open. That a job has failed says nothing about the key, which may be released by another job.
+    hold              dead_letter_hold NOT NULL GENERATED ALWAYS AS (CASE
+                          WHEN kind = 'job_discarded' THEN 'expiry'::dead_letter_hold
+                          WHEN 'succeeded' IN (evidence #>> '{record,status}', evidence #>> '{answer,status}') THEN 'decline'
+                          ELSE 'release' END) STORED,
     opened_at         timestamptz NOT NULL DEFAULT payonce_now(),
     -- Moves with every change: two operators cannot both resolve one letter.
     version           integer NOT NULL DEFAULT 1,
@@ -64,65 +69,53 @@ CREATE TRIGGER dead_letters_never_deleted
 -- +goose StatementBegin
 CREATE FUNCTION dead_letters_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'letter % changes only once, by its resolution', OLD.id
-        USING ERRCODE = 'check_violation', CONSTRAINT = 'dead_letters_resolved_once';
-END $$;
--- +goose StatementEnd
-CREATE TRIGGER dead_letters_resolved_once BEFORE UPDATE ON dead_letters FOR EACH ROW
-    WHEN (OLD.status = 'resolved' OR NEW.version <> OLD.version + 1 OR NEW.status <> 'resolved'
-          OR (NEW.id, NEW.kind, NEW.finding, NEW.tenant_id, NEW.operation, NEW.key, NEW.generation, NEW.subject, NEW.reason,
-              NEW.evidence, NEW.opened_at)
-             IS DISTINCT FROM (OLD.id, OLD.kind, OLD.finding, OLD.tenant_id, OLD.operation, OLD.key, OLD.generation, OLD.subject,
-              OLD.reason, OLD.evidence, OLD.opened_at))
-    EXECUTE FUNCTION dead_letters_guard();
-
--- What an operator has still to decide about is neither released nor pruned, and nobody is told of a decline while an open letter of the key says that money
--- moved. The statements that do these look at the letters themselves; this sees a letter that was opened while they waited for the key's row.
--- A letter about an earlier payment of a key does not hold the payment that has the key now. Without a subject a letter is about the key, whatever
--- it stands for. That a job has failed says nothing about the key, which may be released by another job.
--- +goose StatementBegin
-CREATE FUNCTION dead_lettered_keys_stay() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF EXISTS (SELECT FROM dead_letters AS d
-               WHERE d.tenant_id = OLD.tenant_id AND d.operation = OLD.operation AND d.key = OLD.key AND d.generation = OLD.generation AND d.status = 'open'
-                 AND (d.subject IS NULL OR d.subject = OLD.subject)
-                 AND CASE NEW.status
-                     WHEN 'completed' THEN 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')
-                     WHEN 'expired' THEN true
-                     ELSE d.kind <> 'job_discarded' END) THEN
-        RAISE EXCEPTION 'a key with an open dead letter does not go from % to %', OLD.status, NEW.status
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'idempotency_keys_dead_lettered_stay';
+    IF OLD.status = 'resolved' OR NEW.version <> OLD.version + 1 OR NEW.status <> 'resolved'
+       OR (NEW.id, NEW.kind, NEW.finding, NEW.tenant_id, NEW.operation, NEW.key, NEW.generation, NEW.subject, NEW.reason,
+           NEW.evidence, NEW.opened_at)
+          IS DISTINCT FROM (OLD.id, OLD.kind, OLD.finding, OLD.tenant_id, OLD.operation, OLD.key, OLD.generation, OLD.subject,
+           OLD.reason, OLD.evidence, OLD.opened_at) THEN
+        RAISE EXCEPTION 'letter % changes only once, by its resolution', OLD.id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'dead_letters_resolved_once';
     END IF;
     RETURN NEW;
 END $$;
 -- +goose StatementEnd
-CREATE TRIGGER idempotency_keys_dead_lettered_stay BEFORE UPDATE ON idempotency_keys FOR EACH ROW
-    WHEN ((OLD.status IN ('in_progress', 'unknown') AND NEW.status = 'failed_retryable') OR (OLD.status <> 'expired' AND NEW.status = 'expired')
-          OR (OLD.status IN ('in_progress', 'unknown', 'failed_retryable') AND NEW.status = 'completed' AND NEW.response_status = 402))
-    EXECUTE FUNCTION dead_lettered_keys_stay();
+CREATE TRIGGER dead_letters_guard BEFORE UPDATE ON dead_letters FOR EACH ROW EXECUTE FUNCTION dead_letters_guard();
 
 -- A job that the queue gives up becomes a letter in the very statement that gives it up, whoever that is: the worker after the
 -- last attempt, or the rescuer of a process that died. The queue itself forgets discarded jobs after some days. Jobs of the
--- schedule have one attempt and are no case: the next one is on its way.
+-- schedule have one attempt and are no case: the next one is on its way. Key, letter and hold as in OpenDeadLetter (db/queries/deadletters.sql): the key's row
+-- is locked first. One statement may give up jobs about several keys, whose rows are then locked in any order. In the rare circle with a group commit, the
+-- group gives up first (its lock_timeout is below deadlock_timeout), and tries its members one by one.
 -- +goose StatementBegin
 CREATE FUNCTION discarded_jobs_become_letters() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO dead_letters (id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence)
-    SELECT gen_random_uuid(), 'job_discarded',
-           -- The next claim makes another job for the key. Given up as well, it is the same case.
-           CASE WHEN about.a_key THEN concat_ws(' ', 'job', NEW.kind, NEW.args ->> 'tenant', NEW.args ->> 'operation', NEW.args ->> 'key',
-                                                NEW.args ->> 'generation', NEW.args ->> 'subject')
-                ELSE 'job ' || NEW.id END,
-           CASE WHEN about.a_key THEN NEW.args ->> 'tenant' END,
-           CASE WHEN about.a_key THEN NEW.args ->> 'operation' END,
-           CASE WHEN about.a_key THEN NEW.args ->> 'key' END,
-           CASE WHEN about.a_key THEN (NEW.args ->> 'generation')::integer END,
-           CASE WHEN about.a_key THEN (NEW.args ->> 'subject')::uuid END,
-           left(format('job %s given up after %s attempts', NEW.kind, NEW.attempt), 500),
-           jsonb_build_object('jobId', NEW.id, 'kind', NEW.kind, 'args', NEW.args, 'attempts', NEW.attempt,
-               'error', left(coalesce(NEW.errors[array_upper(NEW.errors, 1)] ->> 'error', ''), 2000))
-    FROM (SELECT NEW.args ?& ARRAY['tenant', 'operation', 'key', 'generation'] AS a_key) AS about
-    ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING;
+    PERFORM FROM idempotency_keys AS k
+    WHERE k.tenant_id = NEW.args ->> 'tenant' AND k.operation = NEW.args ->> 'operation' AND k.key = NEW.args ->> 'key' FOR NO KEY UPDATE;
+
+    WITH opened AS (
+        INSERT INTO dead_letters (id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence)
+        SELECT gen_random_uuid(), 'job_discarded',
+               -- The next claim makes another job for the key. Given up as well, it is the same case.
+               CASE WHEN about.a_key THEN concat_ws(' ', 'job', NEW.kind, NEW.args ->> 'tenant', NEW.args ->> 'operation', NEW.args ->> 'key',
+                                                    NEW.args ->> 'generation', NEW.args ->> 'subject')
+                    ELSE 'job ' || NEW.id END,
+               CASE WHEN about.a_key THEN NEW.args ->> 'tenant' END,
+               CASE WHEN about.a_key THEN NEW.args ->> 'operation' END,
+               CASE WHEN about.a_key THEN NEW.args ->> 'key' END,
+               CASE WHEN about.a_key THEN (NEW.args ->> 'generation')::integer END,
+               CASE WHEN about.a_key THEN (NEW.args ->> 'subject')::uuid END,
+               left(format('job %s given up after %s attempts', NEW.kind, NEW.attempt), 500),
+               jsonb_build_object('jobId', NEW.id, 'kind', NEW.kind, 'args', NEW.args, 'attempts', NEW.attempt,
+                   'error', left(coalesce(NEW.errors[array_upper(NEW.errors, 1)] ->> 'error', ''), 2000))
+        FROM (SELECT NEW.args ?& ARRAY['tenant', 'operation', 'key', 'generation'] AS a_key) AS about
+        ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING
+        RETURNING tenant_id, operation, key, generation, subject, hold
+    )
+    UPDATE idempotency_keys AS k SET dead_letter_hold = o.hold
+    FROM opened AS o
+    WHERE k.tenant_id = NEW.args ->> 'tenant' AND k.tenant_id = o.tenant_id AND k.operation = o.operation AND k.key = o.key AND k.generation = o.generation
+      AND (o.subject IS NULL OR k.subject = o.subject) AND k.dead_letter_hold < o.hold;
     RETURN NULL;
 END $$;
 -- +goose StatementEnd
@@ -130,11 +123,10 @@ CREATE TRIGGER discarded_jobs_become_letters AFTER UPDATE ON river_job FOR EACH 
     WHEN (NEW.state = 'discarded' AND OLD.state <> 'discarded' AND NEW.max_attempts > 1)
     EXECUTE FUNCTION discarded_jobs_become_letters();
 
--- As with the guards of keys: both look at our tables, not at a temporary one of the same name.
+-- It looks at our tables, not at a temporary one of the same name.
 -- +goose StatementBegin
 DO $$
 BEGIN
-    EXECUTE format('ALTER FUNCTION dead_lettered_keys_stay() SET search_path = %I, pg_temp', current_schema());
     EXECUTE format('ALTER FUNCTION discarded_jobs_become_letters() SET search_path = %I, pg_temp', current_schema());
 END $$;
 -- +goose StatementEnd
@@ -142,8 +134,6 @@ END $$;
 -- +goose Down
 DROP TRIGGER discarded_jobs_become_letters ON river_job;
 DROP FUNCTION discarded_jobs_become_letters;
-DROP TRIGGER idempotency_keys_dead_lettered_stay ON idempotency_keys;
-DROP FUNCTION dead_lettered_keys_stay;
 DROP TABLE operator_actions;
 DROP TABLE dead_letters;
 DROP FUNCTION dead_letters_guard;

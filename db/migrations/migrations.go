@@ -16,10 +16,10 @@ import (
 	"io/fs"
 )
 
-//go:embed *.sql roles/*.sql
+//go:embed *.sql roles/*.sql citus/*.sql
 var files embed.FS
 
-// FS returns the goose files, all in its root directory, and those about the roles in roles.
+// FS returns the goose files, all in its root directory, those about the roles in roles, and what distributes the tables in citus.
 func FS() fs.FS {
 	return files
 }

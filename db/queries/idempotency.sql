@@ -1,36 +1,45 @@
 -- The key's state machine. Each query is headed by the edge that it makes and the writer that it competes with.
+-- The walks of the sweeper, the claimer and the pruner take two statements: one looks at all tenants for what is due, oldest first, and locks nothing; the
+-- other takes what was found of one tenant, and asks again whether it is due. So it is everywhere, though only where tenants lie on several servers
+-- (docs/scaling.md) one statement cannot do both.
+--
 -- Time is payonce_now() throughout: now() is the start of the transaction, which may be long past when a
 -- statement has waited for a lock. What a wait does to a condition on the time is in docs/adr/0029-one-clock.md.
 --
 -- A step of many keys at once is one statement over arrays, with an element for each key. The caller gives each key once, and in the order in which all
 -- callers lock: that of their bytes. The rows are joined by index one after the other, in that order. `key = key || ''` is always true, and has the planner
 -- expect one row of the arrays. Expecting ten, as it does otherwise, it would read a small table as a whole, and go on so while the table grows
--- (plans_test.go). For the same reason, what is asked of dead letters is asked about the arrays and not about the rows.
+-- (plans_test.go).
+--
+-- What the open dead letters about a key forbid stands in its own row, as dead_letter_hold: none < expiry < release < decline (docs/adr/0031-hold-on-the-row.md). Whoever
+-- opens a dead letter has the row locked. A statement that has waited for the lock is held against the row as it is then. The table dead_letters of package
+-- deadletters is read by FindLettered alone.
 
 -- name: ReserveKeys :many
 -- none -> in_progress, or the row that is in the way, of each key. Competes with every other request that carries the same key:
 -- the loser of the INSERT waits for the winner's commit. No row at all of a key means that the winner committed
 -- after this statement's snapshot: run it again. A row that the snapshot shows is read and not tried against: a replay is nothing but a
 -- look, and an INSERT that comes to nothing costs as much as one that comes to something. A key that was deleted goes on from the generation in its
--- tombstone: the deletion and the tombstone are one transaction, so this statement sees the row, or the tombstone, or neither.
+-- tombstone: it is there before the row goes, so this statement sees the row, or the tombstone, or neither.
 WITH asked AS MATERIALIZED (
-    SELECT a.* FROM (
+    SELECT a.*, payonce_now() AS at FROM (
         SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key,
                unnest(@fingerprints::bytea[]) AS fingerprint, unnest(@lease_ids::uuid[]) AS lease_id, unnest(@subjects::uuid[]) AS subject
     ) AS a WHERE a.key = a.key || ''
 ), seen AS MATERIALIZED (
     SELECT k.* FROM asked AS a JOIN idempotency_keys AS k ON k.tenant_id = a.tenant_id AND k.operation = a.operation AND k.key = a.key
+), buried AS MATERIALIZED (
+    SELECT t.* FROM asked AS a JOIN idempotency_key_tombstones AS t ON t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key
 ), reserved AS (
     INSERT INTO idempotency_keys (
         tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject,
         created_at, reserved_at, locked_until, expires_at)
     SELECT a.tenant_id, a.operation, a.key, 'in_progress', a.fingerprint, 1,
-           1 + coalesce((SELECT t.generation FROM idempotency_key_tombstones AS t WHERE t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key), 0),
+           1 + coalesce((SELECT t.generation FROM buried AS t WHERE t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key), 0),
            a.lease_id, a.subject,
-           clock.at, clock.at, clock.at + sqlc.arg(lease)::interval, clock.at + sqlc.arg(retention)::interval
-    FROM asked AS a, (SELECT payonce_now() AS at OFFSET 0) AS clock
+           a.at, a.at, a.at + sqlc.arg(lease)::interval, a.at + sqlc.arg(retention)::interval
+    FROM asked AS a
     WHERE NOT EXISTS (SELECT FROM seen AS s WHERE s.tenant_id = a.tenant_id AND s.operation = a.operation AND s.key = a.key)
-    ORDER BY a.tenant_id COLLATE "C", a.operation COLLATE "C", a.key COLLATE "C"
     ON CONFLICT (tenant_id, operation, key) DO NOTHING
     RETURNING *
 )
@@ -44,11 +53,11 @@ SELECT coalesce(k.locked_until <= payonce_now(), false)::boolean AS lease_over, 
 FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 
 -- name: ListInFlight :many
--- Reads only: which of these keys a request executes now, under a lease that is not over. Coalesce as in ExpireLease.
+-- Reads only: which of these keys a request executes now, under a lease that is not over. IS TRUE as in ExpireLease.
 SELECT k.tenant_id, k.operation, k.key
 FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS asked
 JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
-WHERE k.status = 'in_progress' AND coalesce(k.locked_until > payonce_now(), false);
+WHERE k.status = 'in_progress' AND (k.locked_until > payonce_now()) IS TRUE;
 
 -- name: RetakeKey :one
 -- failed_retryable -> in_progress. Competes with other retries (the attempt decides) and with late evidence of a charge.
@@ -61,7 +70,7 @@ WITH taken AS (
         expires_at = greatest(k.expires_at, payonce_now() + sqlc.arg(retention)::interval)
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.status = 'failed_retryable' AND k.fingerprint = @fingerprint
       AND k.attempt = @attempt AND k.generation = @generation
-      AND k.reserved_at + sqlc.arg(psp_memory)::interval > payonce_now()
+      AND k.reserved_at > payonce_now() - sqlc.arg(psp_memory)::interval
     RETURNING k.*
 ), noted AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
@@ -74,7 +83,7 @@ SELECT false AS lease_over, t.* FROM taken AS t;
 WITH taken AS (
     UPDATE idempotency_keys AS k
     SET status = 'in_progress', attempt = 1, generation = k.generation + 1, fingerprint = @fingerprint,
-        lease_id = @lease_id, subject = @subject, finished_at = NULL, reserved_at = payonce_now(),
+        lease_id = @lease_id, subject = @subject, dead_letter_hold = 'none', finished_at = NULL, reserved_at = payonce_now(),
         locked_until = payonce_now() + sqlc.arg(lease)::interval,
         expires_at = payonce_now() + sqlc.arg(retention)::interval, delete_after = NULL,
         response_status = NULL, response_content_type = NULL, response_location = NULL,
@@ -90,7 +99,7 @@ SELECT false AS lease_over, t.* FROM taken AS t;
 -- name: CompleteKeys :many
 -- in_progress -> completed, by the owners of the attempts. Competes with the sweeper, webhooks and the scan. The lease may
 -- be over: an answer in hand is better than none, as long as nobody has acted on its end. A decline (unless_charged) does not pass while an open
--- dead letter of the key says that money moved, as in ResolveKeys. Without a row, the key has moved.
+-- dead letter of the key says that money moved, as in ResolveKeys. Without a row, the key has moved, or such a letter has been opened.
 UPDATE idempotency_keys AS k
 SET status = 'completed', locked_until = NULL, finished_at = payonce_now(),
     response_status = c.response_status, response_content_type = c.response_content_type,
@@ -98,7 +107,6 @@ SET status = 'completed', locked_until = NULL, finished_at = payonce_now(),
     response_body = c.response_body
 FROM (
     SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key,
-           unnest(@subjects::uuid[]) AS subject,
            unnest(@generations::integer[]) AS generation, unnest(@attempts::integer[]) AS attempt,
            unnest(@unless_charged::boolean[]) AS unless_charged,
            unnest(@response_statuses::smallint[]) AS response_status, unnest(@response_content_types::text[]) AS response_content_type,
@@ -106,12 +114,7 @@ FROM (
            unnest(@response_bodies::bytea[]) AS response_body
 ) AS c
 WHERE c.key = c.key || '' AND k.tenant_id = c.tenant_id AND k.operation = c.operation AND k.key = c.key AND k.generation = c.generation AND k.attempt = c.attempt
-  AND k.status = 'in_progress'
-  AND NOT (c.unless_charged AND EXISTS (
-      SELECT FROM dead_letters AS d
-      WHERE d.tenant_id = c.tenant_id AND d.operation = c.operation AND d.key = c.key AND d.generation = c.generation AND d.status = 'open'
-        AND (d.subject IS NULL OR d.subject = c.subject)
-        AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')))
+  AND k.status = 'in_progress' AND NOT (c.unless_charged AND k.dead_letter_hold >= 'decline')
 RETURNING k.tenant_id, k.operation, k.key, k.expires_at;
 
 -- name: ResolveKeys :many
@@ -119,7 +122,7 @@ RETURNING k.tenant_id, k.operation, k.key, k.expires_at;
 -- edge starts from the state that the caller has seen, so whoever moves the key first makes the others look again. A
 -- completion this late keeps the key for a whole retention from now: pruned at once, the client's next retry would be a new
 -- generation, and a second charge. A decline (unless_charged) does not pass while an open dead letter of the key says that money moved: nobody may be
--- told of a refusal then. One that is opened while this waits for the row is seen by the trigger idempotency_keys_dead_lettered_stay.
+-- told of a refusal then.
 WITH completed AS (
     UPDATE idempotency_keys AS k
     SET status = 'completed', locked_until = NULL, reconcile_after = NULL, unknown_since = NULL,
@@ -140,12 +143,7 @@ WITH completed AS (
     ) AS r
     WHERE r.key = r.key || '' AND k.tenant_id = r.tenant_id AND k.operation = r.operation AND k.key = r.key AND k.subject = r.subject
       AND k.generation = r.generation AND k.attempt = r.attempt AND k.status = r.seen
-      AND k.status IN ('in_progress', 'unknown', 'failed_retryable')
-      AND NOT (r.unless_charged AND EXISTS (
-          SELECT FROM dead_letters AS d
-          WHERE d.tenant_id = r.tenant_id AND d.operation = r.operation AND d.key = r.key AND d.generation = r.generation AND d.status = 'open'
-            AND (d.subject IS NULL OR d.subject = r.subject)
-            AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')))
+      AND k.status IN ('in_progress', 'unknown', 'failed_retryable') AND NOT (r.unless_charged AND k.dead_letter_hold >= 'decline')
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at, r.actor, r.seen, r.reason, r.evidence
 ), noted AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
@@ -161,10 +159,7 @@ WITH released AS (
     UPDATE idempotency_keys AS k
     SET status = 'failed_retryable', locked_until = NULL, finished_at = payonce_now()
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
-      AND k.status = 'in_progress'
-      AND NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
-                        AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded')
+      AND k.status = 'in_progress' AND k.dead_letter_hold < 'release'
     RETURNING k.*
 ), noted AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
@@ -187,37 +182,46 @@ WITH lost AS (
 )
 SELECT expires_at FROM lost;
 
--- name: ExpireLease :execrows
+-- name: ExpireLease :one
 -- in_progress -> unknown, by a request that meets a lease that is over. Competes with the owner's completion, the sweeper
--- and other requests: the loser finds no row, and reads again. Without coalesce, PostgreSQL would look for the key through all
+-- and other requests: the loser finds no row, and reads again. Without IS TRUE, PostgreSQL would look for the key through all
 -- leases there are (idempotency_keys_locked_until), with the dead ones, and not by the primary key.
 WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
         reconcile_after = payonce_now()
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
-      AND k.status = 'in_progress' AND coalesce(k.locked_until <= payonce_now(), false)
+      AND k.status = 'in_progress' AND (k.locked_until <= payonce_now()) IS TRUE
     RETURNING k.*
+), noted AS (
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'in_progress', 'unknown', 'lease over' FROM lost AS n
 )
-INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
-SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'in_progress', 'unknown', 'lease over' FROM lost AS n;
+SELECT count(*) FROM lost;
+
+-- name: FindOverdueLeases :many
+-- Reads only: the keys whose leases are over, oldest first. The time is asked once for each walk along an index, so the walk along
+-- idempotency_keys_locked_until ends where the living leases begin.
+SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
+WHERE k.locked_until <= payonce_now()
+ORDER BY k.locked_until
+LIMIT @max_rows;
 
 -- name: SweepLeases :many
--- in_progress -> unknown, for all leases that are over, in one statement. Competes with owners, webhooks, requests and other sweepers:
--- a row that one of them has locked is left to it. The time is asked once for each walk along an index, so the
--- walk along idempotency_keys_locked_until ends where the living leases begin. The rows are found again by where they lie: for a join by
--- key, of a number that the planner can only guess, it would read the whole table. One that has moved since the statement began stays
--- for the next.
+-- in_progress -> unknown, for those of a tenant's keys whose leases are over. Competes with owners, webhooks, requests and other sweepers:
+-- a row that one of them has locked is left to it. IS TRUE keeps the rows from being looked for through all leases there are. They are found again by where
+-- they lie: for a join by key, of a number that the planner can only guess, it would read the whole table. One that has moved since the statement began
+-- stays for the next.
 WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
         reconcile_after = payonce_now() + sqlc.arg(visibility)::interval
-    WHERE k.ctid = ANY (ARRAY(
-        SELECT o.ctid FROM idempotency_keys AS o
-        WHERE o.locked_until <= payonce_now()
-        ORDER BY o.locked_until
-        LIMIT @max_rows
-        FOR UPDATE SKIP LOCKED
+    WHERE k.tenant_id = @tenant_id AND k.ctid = ANY (ARRAY(
+        SELECT o.ctid
+        FROM (SELECT unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS a
+        JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
+        WHERE a.key = a.key || '' AND o.tenant_id = @tenant_id AND (o.locked_until <= payonce_now()) IS TRUE
+        FOR UPDATE OF o SKIP LOCKED
     ))
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.subject
 ), noted AS (
@@ -226,18 +230,25 @@ WITH lost AS (
 )
 SELECT tenant_id, operation, key, generation, subject FROM lost;
 
+-- name: FindDue :many
+-- Reads only: the unknown keys whose next lookup is due, oldest first.
+SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
+WHERE k.reconcile_after <= payonce_now()
+ORDER BY k.reconcile_after
+LIMIT @max_rows;
+
 -- name: ClaimDue :many
--- unknown -> unknown: takes the keys whose next lookup is due, oldest first, and puts them out of sight of other claimers for a
--- while: if the job that follows is lost, they come back. Competes with other claimers and with everything that resolves a key. As to ctid,
--- see SweepLeases.
+-- unknown -> unknown: takes those of a tenant's keys whose next lookup is due, and puts them out of sight of other claimers for a
+-- while: if the job that follows is lost, they come back. Competes with other claimers and with everything that resolves a key. As to ctid
+-- and IS TRUE, see SweepLeases.
 UPDATE idempotency_keys AS k
 SET reconcile_after = payonce_now() + sqlc.arg(visibility)::interval
-WHERE k.ctid = ANY (ARRAY(
-    SELECT d.ctid FROM idempotency_keys AS d
-    WHERE d.reconcile_after <= payonce_now()
-    ORDER BY d.reconcile_after
-    LIMIT @max_rows
-    FOR UPDATE SKIP LOCKED
+WHERE k.tenant_id = @tenant_id AND k.ctid = ANY (ARRAY(
+    SELECT d.ctid
+    FROM (SELECT unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS a
+    JOIN idempotency_keys AS d ON d.operation = a.operation AND d.key = a.key
+    WHERE a.key = a.key || '' AND d.tenant_id = @tenant_id AND (d.reconcile_after <= payonce_now()) IS TRUE
+    FOR UPDATE OF d SKIP LOCKED
 ))
 RETURNING k.tenant_id, k.operation, k.key, k.generation, k.subject;
 
@@ -249,13 +260,7 @@ SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failur
        k.reconcile_after,
        coalesce(extract(epoch FROM k.unknown_since + sqlc.arg(settle_window)::interval - payonce_now()), 0)::float8 AS window_left,
        (k.reserved_at + sqlc.arg(psp_memory)::interval <= payonce_now())::boolean AS memory_over,
-       EXISTS (SELECT FROM dead_letters AS d
-               WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
-                 AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded') AS dead_lettered,
-       EXISTS (SELECT FROM dead_letters AS d
-               WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
-                 AND (d.subject IS NULL OR d.subject = k.subject)
-                 AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')) AS charged
+       (k.dead_letter_hold >= 'release')::boolean AS dead_lettered, (k.dead_letter_hold >= 'decline')::boolean AS charged
 FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 
 -- name: ReleaseUnknownKey :one
@@ -268,11 +273,9 @@ WITH released AS (
         expires_at = greatest(k.expires_at, payonce_now() + sqlc.arg(retention)::interval)
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.subject = @subject
       AND k.generation = @generation AND k.attempt = @attempt AND k.status = 'unknown'
-      AND k.unknown_since + sqlc.arg(settle_window)::interval <= sqlc.arg(asked_at)::timestamptz
-      AND (sqlc.arg(asked_at)::timestamptz < k.reserved_at + sqlc.arg(psp_memory)::interval OR sqlc.arg(by_operator)::boolean)
-      AND NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
-                        AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded')
+      AND k.unknown_since <= sqlc.arg(asked_at)::timestamptz - sqlc.arg(settle_window)::interval
+      AND (k.reserved_at > sqlc.arg(asked_at)::timestamptz - sqlc.arg(psp_memory)::interval OR sqlc.arg(by_operator)::boolean)
+      AND k.dead_letter_hold < 'release'
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
@@ -282,7 +285,7 @@ SELECT expires_at FROM released;
 
 -- name: PostponeKey :one
 -- unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key: no row says that somebody has. It competes with an operator,
--- too, who has the key looked up at once while a lookup is under way: whoever changes reconcile_after keeps the others from passing (coalesce as in
+-- too, who has the key looked up at once while a lookup is under way: whoever changes reconcile_after keeps the others from passing (coalesce for the same reason as IS TRUE in
 -- ExpireLease). While an
 -- operator has the case, it goes on for days: what it finds is written down when it changes.
 WITH postponed AS (
@@ -290,76 +293,101 @@ WITH postponed AS (
     SET reconcile_after = payonce_now() + sqlc.arg(after)::interval, lookup_failures = @lookup_failures
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
       AND k.status = 'unknown' AND coalesce(k.reconcile_after = sqlc.arg(seen_due)::timestamptz, false)
-    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
+    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at, k.dead_letter_hold
+), latest AS MATERIALIZED (
+    SELECT e.actor || ' ' || e.reason AS line FROM idempotency_key_events AS e
+    WHERE e.tenant_id = @tenant_id AND e.operation = @operation AND e.key = @key ORDER BY e.id DESC LIMIT 1
 ), noted AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, @actor, 'unknown', 'unknown', @reason FROM postponed AS n
-    WHERE NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.tenant_id = n.tenant_id AND d.operation = n.operation AND d.key = n.key AND d.generation = n.generation AND d.status = 'open')
-       OR @actor || ' ' || @reason IS DISTINCT FROM (
-              SELECT e.actor || ' ' || e.reason FROM idempotency_key_events AS e
-              WHERE e.tenant_id = n.tenant_id AND e.operation = n.operation AND e.key = n.key ORDER BY e.id DESC LIMIT 1)
+    WHERE n.dead_letter_hold = 'none' OR @actor || ' ' || @reason IS DISTINCT FROM (SELECT l.line FROM latest AS l)
 )
 SELECT expires_at FROM postponed;
 
 -- name: NoteEvent :exec
 -- A line of the timeline without a transition: evidence that confirms what is known, as long as the key stands for the same. Competes with the pruner: the lock
--- keeps the line from being written behind that of the key's expiry, as if the key were still completed.
+-- keeps the line from being written behind that of the key's expiry, as if the key were still completed. The line is written
+-- by a step of its own, as all lines are: so they are numbered by one server where timelines lie on several, and a timeline is read by those numbers.
 WITH seen AS (
     SELECT k.* FROM idempotency_keys AS k
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation
     FOR SHARE
+), noted AS (
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, @actor, n.status, n.status, @reason, sqlc.narg(evidence)::jsonb FROM seen AS n
 )
-INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
-SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, @actor, n.status, n.status, @reason, sqlc.narg(evidence)::jsonb FROM seen AS n;
+SELECT count(*) FROM seen;
 
 -- name: HoldKey :exec
--- Keeps a key where it is while a dead letter about it is written: a release that comes at the same time waits, and is then
--- refused by the trigger idempotency_keys_dead_lettered_stay (its own look at the letters is older).
+-- Locks a key before a dead letter about it is opened, where no step of the key has done so. Competes with everything that moves the key: the lock
+-- is released by the commit of the dead letter, and with it the others find the hold in the row.
 SELECT k.key FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key FOR NO KEY UPDATE;
 
--- name: ExpireKeys :execrows
--- completed | failed_retryable -> expired, once the retention is over. Competes with a retry of a failed_retryable key and with late
--- evidence. What an operator has still to decide about stays.
+-- name: FindExpired :many
+-- Reads only: the finished keys whose retention is over, oldest first. What an operator has still to decide about stays.
+SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
+WHERE k.finished_at IS NOT NULL AND k.delete_after IS NULL AND k.expires_at <= payonce_now() AND k.dead_letter_hold = 'none'
+ORDER BY k.expires_at
+LIMIT @max_rows;
+
+-- name: ExpireKeys :one
+-- completed | failed_retryable -> expired, once the retention is over, for some of a tenant's keys. Competes with a retry of a failed_retryable key and with
+-- late evidence. Whatever becomes of the key's row now, its tombstone says which generation it was. As to ctid and IS TRUE, see SweepLeases.
 WITH expired AS (
     UPDATE idempotency_keys AS k
     SET status = 'expired', delete_after = payonce_now() + sqlc.arg(audit)::interval
-    WHERE k.status IN ('completed', 'failed_retryable') AND k.ctid = ANY (ARRAY(
-        SELECT o.ctid FROM idempotency_keys AS o
-        WHERE o.finished_at IS NOT NULL AND o.delete_after IS NULL AND o.expires_at <= payonce_now()
-          AND NOT EXISTS (SELECT FROM dead_letters AS d
-                          WHERE d.tenant_id = o.tenant_id AND d.operation = o.operation AND d.key = o.key AND d.generation = o.generation AND d.status = 'open'
-                            AND (d.subject IS NULL OR d.subject = o.subject))
-        ORDER BY o.expires_at
-        LIMIT @max_rows
-        FOR UPDATE SKIP LOCKED
+    WHERE k.tenant_id = @tenant_id AND k.status IN ('completed', 'failed_retryable') AND k.ctid = ANY (ARRAY(
+        SELECT o.ctid
+        FROM (SELECT unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS a
+        JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
+        WHERE a.key = a.key || '' AND o.tenant_id = @tenant_id AND o.finished_at IS NOT NULL AND o.delete_after IS NULL AND o.dead_letter_hold = 'none'
+          AND (o.expires_at <= payonce_now()) IS TRUE
+        FOR UPDATE OF o SKIP LOCKED
     ))
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, (k.response_body IS NOT NULL) AS had_response
+), buried AS (
+    INSERT INTO idempotency_key_tombstones AS t (tenant_id, operation, key, generation)
+    SELECT e.tenant_id, e.operation, e.key, e.generation FROM expired AS e
+    ON CONFLICT (tenant_id, operation, key) DO UPDATE SET generation = excluded.generation WHERE t.generation < excluded.generation
+), noted AS (
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT e.tenant_id, e.operation, e.key, e.generation, e.attempt, 'pruner',
+           CASE WHEN e.had_response THEN 'completed' ELSE 'failed_retryable' END, 'expired', 'retention over'
+    FROM expired AS e
 )
-INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
-SELECT e.tenant_id, e.operation, e.key, e.generation, e.attempt, 'pruner',
-       CASE WHEN e.had_response THEN 'completed' ELSE 'failed_retryable' END, 'expired', 'retention over'
-FROM expired AS e;
+SELECT count(*) FROM expired;
+
+-- name: FindDeletable :many
+-- Reads only: the expired keys whose audit window is over, oldest first. A dead letter may have been opened after the expiry, about a movement that came to
+-- light too late: then the key stays.
+SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
+WHERE k.delete_after <= payonce_now() AND k.dead_letter_hold = 'none'
+ORDER BY k.delete_after
+LIMIT @max_rows;
+
+-- name: FindLettered :many
+-- Reads only: those of a tenant's keys about which a dead letter is open, whatever generation it is about. What the letter of an earlier generation forbids does not stand in
+-- the key's row, and its lines are in the same timeline: the key stays. This looks into the table of package deadletters.
+SELECT a.operation::text AS operation, a.key::text AS key
+FROM (SELECT unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS a
+WHERE EXISTS (SELECT FROM dead_letters AS d WHERE d.tenant_id = @tenant_id::text AND d.operation = a.operation AND d.key = a.key AND d.status = 'open');
 
 -- name: DeleteKeys :one
--- Deletes expired keys with their timelines, once the audit window is over. A trigger leaves a tombstone of each, with its last generation. Competes
--- with requests that renew one of them. A dead letter may have been opened after the expiry, about a movement that came to light too late, or may be
--- about an earlier generation, whose lines are in the same timeline: the key stays as long as any letter about it is open.
+-- Deletes some of a tenant's expired keys with their timelines, once the audit window is over. The tombstone of each is there since it expired. Competes
+-- with requests that renew one of them.
 WITH deleted AS (
     DELETE FROM idempotency_keys AS k
-    WHERE k.status = 'expired' AND k.ctid = ANY (ARRAY(
-        SELECT o.ctid FROM idempotency_keys AS o
-        WHERE o.delete_after <= payonce_now()
-          AND NOT EXISTS (SELECT FROM dead_letters AS d
-                          WHERE d.tenant_id = o.tenant_id AND d.operation = o.operation AND d.key = o.key AND d.status = 'open')
-        ORDER BY o.delete_after
-        LIMIT @max_rows
-        FOR UPDATE SKIP LOCKED
+    WHERE k.tenant_id = @tenant_id AND k.status = 'expired' AND k.ctid = ANY (ARRAY(
+        SELECT o.ctid
+        FROM (SELECT unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS a
+        JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
+        WHERE a.key = a.key || '' AND o.tenant_id = @tenant_id AND o.dead_letter_hold = 'none' AND (o.delete_after <= payonce_now()) IS TRUE
+        FOR UPDATE OF o SKIP LOCKED
     ))
     RETURNING k.tenant_id, k.operation, k.key
 ), forgotten AS (
     DELETE FROM idempotency_key_events AS e USING deleted AS d
-    WHERE e.tenant_id = d.tenant_id AND e.operation = d.operation AND e.key = d.key
+    WHERE e.tenant_id = @tenant_id AND e.tenant_id = d.tenant_id AND e.operation = d.operation AND e.key = d.key
 )
 SELECT count(*) FROM deleted;
 

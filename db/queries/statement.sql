@@ -15,13 +15,39 @@ ORDER BY psp_account;
 -- Until the transaction ends. Whoever comes second does not wait.
 SELECT pg_try_advisory_xact_lock(hashtextextended(@name, 0)) AS locked;
 
+-- name: FetchNamed :exec
+-- Ours of what the day's lines name: from here on, this transaction reads its own tables alone. So it is everywhere, though only where payments lie on several
+-- servers (docs/scaling.md) a statement cannot write here and look there at once.
+INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
+SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
+FROM statement_lines AS l JOIN statement_movements AS m ON m.id = l.subject AND m.object = l.object
+WHERE l.day = @day AND m.tenant_id = @tenant_id
+ON CONFLICT (object, id) DO NOTHING;
+
+-- name: FetchByPSPID :exec
+-- The same of what bears the PSP's id of a line.
+INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
+SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
+FROM statement_lines AS l JOIN statement_movements AS m ON m.psp_id = l.psp_id AND m.object = l.object
+WHERE l.day = @day AND m.tenant_id = @tenant_id
+ON CONFLICT (object, id) DO NOTHING;
+
+-- name: FetchStrangers :exec
+-- Whatever tenant has what a line names and is not ours: no index is on an id alone, so each tenant is asked.
+INSERT INTO statement_strangers (object, id)
+SELECT m.object, m.id
+FROM (SELECT l.object, l.subject FROM statement_lines AS l
+      WHERE l.day = @day AND l.subject IS NOT NULL
+        AND NOT EXISTS (SELECT FROM statement_ours AS o WHERE o.object = l.object AND o.id = l.subject)) AS l
+JOIN tenants AS t ON t.id <> @tenant_id
+JOIN statement_movements AS m ON m.tenant_id = t.id AND m.id = l.subject AND m.object = l.object;
+
 -- name: AdoptByPSPID :exec
 -- A line that names nothing of the tenant's, but bears the PSP's id of a movement that it has, is about that one.
 UPDATE statement_lines AS l SET subject = m.id, by_psp_id = true
-FROM statement_movements AS m
-WHERE l.day = @day AND m.tenant_id = @tenant_id AND m.object = l.object AND m.psp_id = l.psp_id
-  AND NOT EXISTS (SELECT FROM statement_movements AS named
-                  WHERE named.tenant_id = @tenant_id AND named.id = l.subject AND named.object = l.object);
+FROM statement_ours AS m
+WHERE l.day = @day AND m.object = l.object AND m.psp_id = l.psp_id
+  AND NOT EXISTS (SELECT FROM statement_ours AS named WHERE named.id = l.subject AND named.object = l.object);
 
 -- name: WriteLineBreaks :execrows
 -- Every break that a line of the day shows. Of the lines about one movement, the first one under the id that we know it by
@@ -32,7 +58,7 @@ INSERT INTO statement_breaks AS b (
     our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, raised_by, seen_by)
 SELECT DISTINCT ON (x.object, k.kind, x.psp_id, x.subject)
        @account, @day, x.object, k.kind, x.psp_id, x.subject, x.reference,
-       x.subject IS NULL AND EXISTS (SELECT FROM tenants AS t JOIN statement_movements AS o ON o.tenant_id = t.id AND o.id = x.named WHERE o.object = x.object),
+       x.subject IS NULL AND EXISTS (SELECT FROM statement_strangers AS o WHERE o.id = x.named AND o.object = x.object),
        x.lines, x.amount_minor, x.currency, x.our_amount_minor, x.our_currency, x.our_status, x.our_psp_id,
        x.created_at, @seen_at, @seen_at, @run_id, @run_id
 FROM (
@@ -44,7 +70,7 @@ FROM (
            row_number() OVER (PARTITION BY l.object, l.psp_id ORDER BY l.line) AS nth_id,
            count(*) OVER (PARTITION BY l.object, l.psp_id) AS lines
     FROM statement_lines AS l
-    LEFT JOIN statement_movements AS m ON m.tenant_id = @tenant_id AND m.id = l.subject AND m.object = l.object
+    LEFT JOIN statement_ours AS m ON m.id = l.subject AND m.object = l.object
     WHERE l.day = @day
 ) AS x
 CROSS JOIN LATERAL (VALUES
@@ -66,7 +92,7 @@ SET reference = excluded.reference, other_tenant = excluded.other_tenant, lines 
     raised_by = CASE WHEN b.gone_at IS NULL THEN b.raised_by ELSE excluded.raised_by END, seen_by = excluded.seen_by;
 
 -- name: FindAbsent :exec
--- Movements of ours that the statements read so far do not have. The range of ids is what the primary key finds, times decide.
+-- Movements of ours of the day. ForgetPresent then takes out those that the statements read so far have. The range of ids is what the primary key finds, times decide.
 -- latest is when the PSP can have dated it at the latest: no evidence of it was there before the money had moved. Without
 -- the key, which is forgotten in time, only the PSP's own memory of the key bounds it.
 INSERT INTO statement_absent (object, subject, psp_id, amount_minor, currency, created_at, latest)
@@ -77,8 +103,7 @@ SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.created_at,
 FROM statement_movements AS m
 WHERE m.tenant_id = @tenant_id AND m.status = 'succeeded'
   AND m.id >= sqlc.arg(first_id)::uuid AND m.id < sqlc.arg(last_id)::uuid
-  AND m.created_at >= sqlc.arg(created_from)::timestamptz AND m.created_at < sqlc.arg(created_until)::timestamptz
-  AND NOT EXISTS (SELECT FROM statement_lines AS l WHERE l.subject = m.id AND l.object = m.object);
+  AND m.created_at >= sqlc.arg(created_from)::timestamptz AND m.created_at < sqlc.arg(created_until)::timestamptz;
 
 -- name: CountAbsent :one
 -- How many may be in a statement of before, and how many in one of after.
@@ -87,7 +112,7 @@ SELECT count(*) FILTER (WHERE created_at < sqlc.arg(early)::timestamptz) AS befo
 FROM statement_absent;
 
 -- name: ForgetPresent :exec
--- What another day's statement has is not absent.
+-- What a day's statement has is not absent.
 DELETE FROM statement_absent AS a
 USING statement_lines AS l WHERE l.day = @day AND l.subject = a.subject AND l.object = a.object;
 

@@ -62,7 +62,7 @@ func (r *Reconciler) assemble(shared bool) error {
 		}),
 		Statements: statements, NewID: NewID, Now: time.Now, Jitter: jitter, Metrics: r.telemetry.metrics, Log: r.log,
 		Settings: reconcile.Settings{
-			SweepEvery: c.SweepEvery, ClaimEvery: c.ClaimEvery, ScanEvery: c.ScanEvery, PruneEvery: c.PruneEvery,
+			SweepEvery: c.SweepEvery, ClaimEvery: c.ClaimEvery, ScanEvery: c.ScanEvery, PruneEvery: c.PruneEvery, PruneRate: c.PruneRate,
 			ScanOverlap: c.ScanOverlap, WebhookRetention: c.WebhookRetention, ResolveWorkers: c.ResolveWorkers,
 			PollOnly: c.DBPooler, StopLimit: c.StopLimit,
 		},

@@ -53,7 +53,7 @@ var pieces = rapid.Custom(func(t *rapid.T) string {
 func TestFindsAreThoseOfTheDefinition(t *testing.T) {
 	t.Parallel()
 	separators := rapid.SampledFrom([]string{"-", "-", "-", "-", "-", " ", ".", "", "--", "a", "/", "_"})
-	finds := 0
+	drawn, finds := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		var s strings.Builder
 		s.WriteString(rapid.SampledFrom([]string{"", "", "x", "\u00e9", "-"}).Draw(t, "before"))
@@ -61,6 +61,7 @@ func TestFindsAreThoseOfTheDefinition(t *testing.T) {
 			s.WriteString(g + separators.Draw(t, "separator"))
 		}
 		want := defined(s.String())
+		drawn++
 		if In(s.String()) != want {
 			t.Fatalf("In(%q) = %t", s.String(), !want)
 		}
@@ -68,7 +69,7 @@ func TestFindsAreThoseOfTheDefinition(t *testing.T) {
 			finds++
 		}
 	})
-	if finds == 0 {
+	if drawn >= 100 && finds == 0 { // in a short run, none may be drawn
 		t.Fatal("no card number was drawn")
 	}
 }

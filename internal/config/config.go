@@ -66,6 +66,7 @@ type Reconciler struct {
 	ClaimEvery time.Duration `env:"CLAIM_EVERY" envDefault:"1s" desc:"how often unknown keys are looked for that are due"`
 	ScanEvery  time.Duration `env:"SCAN_EVERY" envDefault:"60s" desc:"how often the PSP's ledger is compared with ours"`
 	PruneEvery time.Duration `env:"PRUNE_EVERY" envDefault:"10s" desc:"how often keys are expired and deleted"`
+	PruneRate  int32         `env:"PRUNE_RATE" envDefault:"5000" desc:"keys per second that are expired, and as many that are deleted, at most"`
 
 	ScanOverlap      time.Duration `env:"SCAN_OVERLAP" envDefault:"10m" desc:"how much of the PSP's ledger is read again by each scan"`
 	WebhookRetention time.Duration `env:"WEBHOOK_RETENTION" envDefault:"168h" desc:"how long processed webhooks are kept; longer than the PSP repeats them"`
@@ -114,6 +115,9 @@ func (c Reconciler) Check() error {
 	// What a scan leaves alone, since an owner or a lookup is at work on it, must come by again after they should be done.
 	if needed := c.Lease + c.SettleWindow() + c.ScanEvery; c.ScanOverlap < needed {
 		bad.refuse("SCAN_OVERLAP (%s) must be at least twice LEASE plus PSP_LATE_LIMIT plus SCAN_EVERY (%s): a movement could slip through", c.ScanOverlap, needed)
+	}
+	if c.PruneRate < 1 {
+		bad.refuse("PRUNE_RATE is %d, must be at least 1", c.PruneRate)
 	}
 	if c.LookupCap < c.LookupBase {
 		bad.refuse("LOOKUP_CAP (%s) must not be shorter than LOOKUP_BASE (%s)", c.LookupCap, c.LookupBase)

@@ -43,7 +43,7 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 	}
 	if diff := cmp.Diff(Reconciler{
 		Shared: shared, Addr: "127.0.0.1:8083", SweepEvery: 5 * time.Second, ClaimEvery: time.Second, ScanEvery: time.Minute,
-		PruneEvery: 10 * time.Second, ScanOverlap: 10 * time.Minute, WebhookRetention: 7 * 24 * time.Hour, LookupBudget: 12,
+		PruneEvery: 10 * time.Second, PruneRate: 5000, ScanOverlap: 10 * time.Minute, WebhookRetention: 7 * 24 * time.Hour, LookupBudget: 12,
 		LookupBase: 5 * time.Second, LookupCap: 10 * time.Minute, LookupRecheck: time.Hour, ResolveWorkers: 50, StopLimit: 20 * time.Second,
 	}, reconciler); diff != "" {
 		t.Fatalf("defaults differ (-want +got):\n%s", diff)
@@ -287,6 +287,7 @@ func TestEachRelationOfTheReconcilerIsChecked(t *testing.T) {
 		"claim": {func(c *Reconciler) { c.ClaimEvery = 0 }, "CLAIM_EVERY is 0s, must be positive"},
 		"scan":  {func(c *Reconciler) { c.ScanEvery = 0 }, "SCAN_EVERY is 0s, must be positive"},
 		"prune": {func(c *Reconciler) { c.PruneEvery = 0 }, "PRUNE_EVERY is 0s, must be positive"},
+		"pace":  {func(c *Reconciler) { c.PruneRate = 0 }, "PRUNE_RATE is 0, must be at least 1"},
 		"retention": {func(c *Reconciler) { c.WebhookRetention = 24*time.Hour - 1 },
 			"WEBHOOK_RETENTION (23h59m59.999999999s) must be at least 24h0m0s: a webhook that is repeated later would be processed again"},
 		"cap and memory": {func(c *Reconciler) { c.LookupCap = 24 * time.Hour },

@@ -7,6 +7,8 @@
 //
 //   - A letter changes once, by its resolution, under the version that the operator has seen. Of two operators one wins.
 //   - A resolution and its audit row are one statement. What was refused is audited as well.
+//   - What the open letters about a key forbid stands in the key's own row (dead_letter_hold), and changes with them in one transaction: what moves keys
+//     looks at no other table.
 //   - Neither letters nor audit rows are ever deleted or rewritten; triggers on both tables see to it.
 package deadletters
 
@@ -96,15 +98,16 @@ func (l Letter) Concerns(generation int32, subject uuid.UUID) bool {
 	return l.About != nil && l.About.Generation == generation && (l.Subject == nil || *l.Subject == subject)
 }
 
-// Open is the call that opens the letter. The same finding, while a letter of it is open or judged, adds nothing.
+// Open is the call that opens the letter, and holds its key. The same finding, while a letter of it is open or judged, adds nothing. A letter about a key
+// comes behind a call of the same transaction that locks the key's row: a step of the key, or idempotency.Keys.Hold.
 func Open(l Letter) postgres.Call { return OpenNew(l, new(bool)) }
 
 // OpenNew is Open, and tells whether the finding is a new one.
 func OpenNew(l Letter, opened *bool) postgres.Call {
 	p := params(l)
 	return func(ctx context.Context, q postgres.Statement) error {
-		rows, err := dbsqlc.New(q).OpenDeadLetter(ctx, p)
-		*opened = rows > 0
+		letters, err := dbsqlc.New(q).OpenDeadLetter(ctx, p)
+		*opened = letters > 0
 		return err
 	}
 }

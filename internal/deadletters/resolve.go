@@ -42,8 +42,9 @@ type Resolution struct {
 	Reason string
 }
 
-// ResolveTx closes the letter and writes its audit row in the caller's transaction, or fails with ErrConflict or ErrNoLetter. A rival's
-// open resolution of the same letter is waited for.
+// ResolveTx closes the letter, writes its audit row, and takes from its key what this letter alone forbade, in the caller's transaction. Or it fails with
+// ErrConflict or ErrNoLetter. A rival's open resolution of the same letter is waited for. The caller has locked the letter's key: a letter that somebody
+// opens about the key meanwhile would otherwise be left out.
 func ResolveTx(
 	ctx context.Context, tx pgx.Tx, id uuid.UUID, version int32, action Action, actor, reason string,
 ) (Letter, error) {
@@ -55,7 +56,8 @@ func ResolveTx(
 		if err != nil {
 			return Letter{}, fmt.Errorf("resolve dead letter: %w", err)
 		}
-		return letterOf(dbsqlc.GetLetterRow(row)), nil
+		letter := letterOf(dbsqlc.GetLetterRow(row))
+		return letter, recomputeHold(ctx, q, letter)
 	}
 	exists, err := q.LetterExists(ctx, id)
 	switch {
@@ -65,6 +67,20 @@ func ResolveTx(
 		return Letter{}, ErrNoLetter
 	}
 	return Letter{}, ErrConflict
+}
+
+// recomputeHold writes to the key's row what the letters about it that are still open forbid.
+func recomputeHold(ctx context.Context, q *dbsqlc.Queries, l Letter) error {
+	if l.About == nil {
+		return nil
+	}
+	err := q.RecomputeHold(ctx, dbsqlc.RecomputeHoldParams{
+		TenantID: l.About.Tenant, Operation: l.About.Operation, Key: l.About.Key, Generation: l.About.Generation, Subject: l.Subject,
+	})
+	if err != nil {
+		return fmt.Errorf("recompute hold of key: %w", err)
+	}
+	return nil
 }
 
 // Refusal is an action that was not taken.

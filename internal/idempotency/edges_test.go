@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// move takes a key to the status $1 and sets whatever else such a key must have, so that the trigger alone decides; changes
+// move takes a key to the status $1 and sets whatever else such a key must have, so that the edge alone decides; changes
 // sets columns otherwise.
 func move(changes map[string]string) string {
 	set := map[string]string{
@@ -99,20 +99,27 @@ func TestKeyIsTouchedWhileItStaysOnlyIfUnknown(t *testing.T) {
 	}
 }
 
-func TestKeyBeginsAsTheFirstAttemptOfTheFirstGeneration(t *testing.T) {
+// Which generation begins is for the statement that reserves, which looks at the tombstone.
+func TestKeyBeginsAsTheFirstAttempt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for _, c := range []struct {
 		attempt, generation int
 		refusal             string
-	}{{1, 1, ""}, {2, 1, "idempotency_keys_begins_in_progress"}, {1, 2, "idempotency_keys_begins_in_progress"}} {
+	}{{1, 1, ""}, {2, 1, "idempotency_keys_begins_in_progress"}, {1, 2, ""}, {2, 2, "idempotency_keys_begins_in_progress"}} {
 		if got := refusedBy(t, b.tryRolledBack(born, "in_progress", c.attempt, c.generation)); got != c.refusal {
 			t.Errorf("attempt %d of generation %d: refused by %q, want %q", c.attempt, c.generation, got, c.refusal)
 		}
 	}
+	for column, value := range map[string]string{"dead_letter_hold": "'expiry'", "lookup_failures": "1"} {
+		sql := strings.Replace(strings.Replace(born, "(tenant_id,", "("+column+", tenant_id,", 1), "SELECT 'acme'", "SELECT "+value+", 'acme'", 1)
+		if got := refusedBy(t, b.tryRolledBack(sql, "in_progress", 1, 1)); got != "idempotency_keys_begins_in_progress" {
+			t.Errorf("a key begins with %s = %s: refused by %q", column, value, got)
+		}
+	}
 }
 
-// otherValues gives each column another value than it has, in a way that no CHECK minds.
+// otherValues gives each column another value than it has, in a way that fits its status.
 func otherValues() map[string]string {
 	return map[string]string{
 		"tenant_id": "'globex'", "operation": "'POST /payments/{id}/refunds'", "key": "'order-0000000043'", "fingerprint": "sha256('pear')",
@@ -176,7 +183,7 @@ func TestExpiryChangesNothingButTheStatus(t *testing.T) {
 	b.expire()
 }
 
-// The happy path's edge does not reach the guard's function, unless the statement sets a column that it watches over.
+// The edge that nearly all keys take.
 func TestCompletionChangesNothingThatTheKeyStandsFor(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -24,7 +24,6 @@ func (k *Keys) Complete(completions []Completion, out *[]Passage) postgres.Call 
 		p.TenantIds = append(p.TenantIds, c.Lease.ref.Tenant)
 		p.Operations = append(p.Operations, string(c.Lease.ref.Operation))
 		p.Keys = append(p.Keys, c.Lease.ref.Key.value)
-		p.Subjects = append(p.Subjects, c.Lease.subject)
 		p.Generations = append(p.Generations, c.Lease.generation)
 		p.Attempts = append(p.Attempts, c.Lease.attempt)
 		p.UnlessCharged = append(p.UnlessCharged, c.UnlessCharged)
@@ -40,20 +39,26 @@ func (k *Keys) Complete(completions []Completion, out *[]Passage) postgres.Call 
 		if err != nil {
 			return err
 		}
-		through := make(passages, len(rows))
-		for _, row := range rows {
-			through[StoredRef(row.TenantID, row.Operation, row.Key)] = Passage{Through: true, Expires: row.ExpiresAt}
-		}
-		*out = make([]Passage, len(completions))
-		for i, c := range completions {
-			(*out)[i] = through[c.Lease.ref]
-		}
+		*out = passages(completions, Completion.ref, rows)
 		return nil
 	}
 }
 
-// passages are those of the keys that a statement has moved. Any other key's is the zero value: it has not passed.
-type passages map[Ref]Passage
+func (c Completion) ref() Ref { return c.Lease.ref }
+
+// passages gives each key its passage, in order, by the rows of those that a statement has moved. Any other key's is the zero value: it has not passed.
+func passages[Key any, Row dbsqlc.CompleteKeysRow | dbsqlc.ResolveKeysRow](keys []Key, ref func(Key) Ref, rows []Row) []Passage {
+	through := make(map[Ref]Passage, len(rows))
+	for _, row := range rows {
+		moved := dbsqlc.CompleteKeysRow(row)
+		through[StoredRef(moved.TenantID, moved.Operation, moved.Key)] = Passage{Through: true, Expires: moved.ExpiresAt}
+	}
+	out := make([]Passage, len(keys))
+	for i, key := range keys {
+		out[i] = through[ref(key)]
+	}
+	return out
+}
 
 // Release is the call of in_progress → failed_retryable, for an owner who can prove that nothing was executed. It does not pass while an open dead letter
 // holds the key.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"payonce/internal/deadletters"
 )
 
 func (b *bench) postpone(e Execution, after time.Duration, failures int32) {
@@ -138,10 +140,11 @@ func TestSightTellsWhetherAnOperatorHasTheCase(t *testing.T) {
 	b := setup(t)
 	b.putInto(UnknownStatus)
 	b.letter(2)
-	b.exec(`INSERT INTO dead_letters (id, kind, finding, tenant_id, operation, key, generation, reason, evidence) VALUES
-		(gen_random_uuid(), 'a', 'another tenant', 'globex', 'POST /payments', 'order-0000000042', 1, 'test', '{}'),
-		(gen_random_uuid(), 'a', 'another key', 'acme', 'POST /payments', 'order-0000000043', 1, 'test', '{}'),
-		(gen_random_uuid(), 'a', 'no key', NULL, NULL, NULL, NULL, 'test', '{}')`)
+	tenant, key, none := b.aLetter(1), b.aLetter(1), b.aLetter(1)
+	tenant.About.Tenant, key.About.Key, none.About = "globex", "order-0000000043", nil
+	for _, l := range []deadletters.Letter{tenant, key, none} {
+		b.send(b.opening(l)...)
+	}
 	if b.sight().DeadLettered {
 		t.Fatal("letters about other things count")
 	}

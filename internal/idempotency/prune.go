@@ -3,60 +3,53 @@ package idempotency
 import (
 	"context"
 	"fmt"
-	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/idempotency/internal/dbsqlc"
-	"payonce/internal/postgres"
 )
 
 // Expire marks up to limit finished keys as expired whose retention is over, and tells how many. A key that is in progress, unknown
 // or on an operator's desk stays whatever its age.
 func (k *Keys) Expire(ctx context.Context, limit int32) (int64, error) {
-	var n int64
-	err := k.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
-		n, err = dbsqlc.New(q).ExpireKeys(ctx, dbsqlc.ExpireKeysParams{MaxRows: limit, Audit: k.terms.Audit})
-		return err
+	return k.prune(ctx, "expire keys", func(ctx context.Context, tx pgx.Tx) (int, error) { return k.expireTx(ctx, tx, limit) })
+}
+
+func (k *Keys) expireTx(ctx context.Context, tx pgx.Tx, limit int32) (int, error) {
+	q := dbsqlc.New(tx)
+	return walkTx(ctx, limit, find(q.FindExpired), func(ctx context.Context, tenant string, operations, keys []string) (int, error) {
+		n, err := q.ExpireKeys(ctx, dbsqlc.ExpireKeysParams{TenantID: tenant, Operations: operations, Keys: keys, Audit: k.terms.Audit})
+		return int(n), err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("expire keys: %w", err)
-	}
-	return n, nil
 }
 
 // Delete deletes up to limit expired keys whose audit window is over, and tells how many. What they stood for stays, and so does a key about which a
-// dead letter is open. Of each key a tombstone is left: used again, it begins with its next generation.
+// dead letter is open. Of each key a tombstone has been there since it expired: used again, it begins with its next generation.
 func (k *Keys) Delete(ctx context.Context, limit int32) (int64, error) {
-	var n int64
-	err := k.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
-		n, err = dbsqlc.New(q).DeleteKeys(ctx, limit)
+	return k.prune(ctx, "delete keys", func(ctx context.Context, tx pgx.Tx) (int, error) { return k.deleteTx(ctx, tx, limit) })
+}
+
+func (k *Keys) deleteTx(ctx context.Context, tx pgx.Tx, limit int32) (int, error) {
+	q := dbsqlc.New(tx)
+	return walkTx(ctx, limit, find(q.FindDeletable), func(ctx context.Context, tenant string, operations, keys []string) (int, error) {
+		operations, keys, err := withoutLetters(ctx, q, tenant, operations, keys)
+		if err != nil || len(keys) == 0 {
+			return 0, err
+		}
+		n, err := q.DeleteKeys(ctx, dbsqlc.DeleteKeysParams{TenantID: tenant, Operations: operations, Keys: keys})
+		return int(n), err
+	})
+}
+
+// prune runs one batch in a transaction of its own.
+func (k *Keys) prune(ctx context.Context, what string, batch func(context.Context, pgx.Tx) (int, error)) (int64, error) {
+	var n int
+	err := k.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		n, err = batch(ctx, tx)
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("delete keys: %w", err)
+		return 0, fmt.Errorf("%s: %w", what, err)
 	}
-	return n, nil
-}
-
-// Census is how many keys stand where.
-type Census struct {
-	ByStatus      map[Status]int64 // of a big table, the finished ones by estimate
-	OldestUnknown time.Duration    // the age of the oldest unknown key; zero when there is none
-}
-
-// Census counts the keys.
-func (k *Keys) Census(ctx context.Context) (Census, error) {
-	q := dbsqlc.New(k.db.Reader())
-	rows, err := q.CountKeys(ctx)
-	if err != nil {
-		return Census{}, fmt.Errorf("count keys: %w", err)
-	}
-	seconds, err := q.OldestUnknown(ctx)
-	if err != nil {
-		return Census{}, fmt.Errorf("find oldest unknown key: %w", err)
-	}
-	census := Census{ByStatus: make(map[Status]int64, len(rows)), OldestUnknown: time.Duration(seconds * float64(time.Second))}
-	for _, r := range rows {
-		census.ByStatus[Status(r.Status)] = r.Keys
-	}
-	return census, nil
+	return int64(n), nil
 }

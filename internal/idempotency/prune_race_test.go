@@ -2,8 +2,6 @@ package idempotency
 
 import (
 	"testing"
-
-	"payonce/internal/idempotency/internal/dbsqlc"
 )
 
 // The pruner's rivals. Each of these races is staged twice, once for either winner.
@@ -42,7 +40,7 @@ func TestKeyDeletedFirstIsNotTakenAnew(t *testing.T) {
 	c := b.claim()
 	free := is[Retake](t, b.reserve(c))
 	tx := b.open(ctx)
-	if n, err := dbsqlc.New(tx).DeleteKeys(ctx, 100); err != nil || n != 1 {
+	if n, err := b.keys.deleteTx(ctx, tx, 100); err != nil || n != 1 {
 		t.Fatalf("%d deleted, %v", n, err)
 	}
 	var d Decision

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
+	"payonce/internal/deadletters"
 	"payonce/internal/postgres"
 )
 
@@ -46,21 +49,6 @@ func (b *bench) dates() (lost, reserved time.Time) {
 		b.t.Fatal(err)
 	}
 	return lost, reserved
-}
-
-// letter opens a dead letter about the test's key.
-func (b *bench) letter(generation int32) {
-	b.t.Helper()
-	b.exec(`INSERT INTO dead_letters (id, kind, finding, tenant_id, operation, key, generation, reason, evidence)
-		VALUES (gen_random_uuid(), 'contradiction', gen_random_uuid()::text, $1, $2, $3, $4, 'test', '{}')`,
-		b.ref.Tenant, string(b.ref.Operation), b.ref.Key.String(), generation)
-}
-
-// closeLetters resolves all of them.
-func (b *bench) closeLetters() {
-	b.t.Helper()
-	b.exec(`UPDATE dead_letters SET status = 'resolved', version = version + 1, resolved_at = clock_timestamp(), action = 'dismiss',
-		actor = 'ops', resolution_reason = 'test' WHERE status = 'open'`)
 }
 
 func TestNotFoundAfterTheSettleWindowReleasesTheKey(t *testing.T) {
@@ -119,9 +107,9 @@ func TestLetterOfAJobDoesNotHoldTheReleaseAndHoldsTheExpiry(t *testing.T) {
 	b := setup(t)
 	b.putInto(UnknownStatus)
 	b.loseLongAgo()
-	b.letter(1)
-	b.exec("ALTER TABLE dead_letters DISABLE TRIGGER dead_letters_resolved_once")
-	b.exec("UPDATE dead_letters SET kind = 'job_discarded'")
+	job := b.aLetter(1)
+	job.Kind = deadletters.JobDiscarded
+	b.send(b.opening(job)...)
 	s := b.sight()
 	if s.DeadLettered || !b.releaseUnknown(s).Through {
 		t.Fatalf("held: %+v", s)
@@ -196,28 +184,6 @@ func TestKeyWithAnOpenDeadLetterIsNotReleased(t *testing.T) {
 	}
 }
 
-// The query looked for a letter when it began. Then it waited for the row, and meanwhile an operator got the case.
-func TestLetterThatIsOpenedWhileTheReleaseWaitsHoldsTheKey(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	ctx, cancel := b.patient()
-	defer cancel()
-	b.putInto(UnknownStatus)
-	b.loseLongAgo()
-	s := b.sight()
-	tx := b.open(ctx, statement("SELECT FROM idempotency_keys FOR UPDATE"))
-	var out Passage
-	behind := b.inBackground(ctx, b.keys.ReleaseUnknown(s.Execution, s.Asked, false, nothing(), &out))
-	b.letter(1)
-	if err := tx.Rollback(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if got := refusedBy(t, <-behind); got != "idempotency_keys_dead_lettered_stay" || out.Through {
-		t.Fatalf("refused by %q, passage is %+v", got, out)
-	}
-	b.wantStatus(UnknownStatus, 1, 1)
-}
-
 func TestReleaseOfAnotherExecutionMovesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -242,8 +208,7 @@ func TestNotFoundReleasesNoKeyThatIsNotUnknown(t *testing.T) {
 			continue
 		}
 		b.again().putInto(status)
-		// Behind the CHECK's back: only the status is in the way.
-		b.exec("ALTER TABLE idempotency_keys DROP CONSTRAINT IF EXISTS idempotency_keys_unknown_since_iff_unknown")
+		// Behind the guard's back: only the status is in the way.
 		b.unguarded("UPDATE idempotency_keys SET unknown_since = reserved_at - interval '1 hour', reserved_at = reserved_at - interval '1 hour'")
 		before, events := b.row(), len(b.events())
 		b.unchanged(string(status), b.releaseUnknown(b.sight()), before, events)
@@ -290,8 +255,11 @@ func TestOwnerReleasesNoKeyThatADeadLetterHolds(t *testing.T) {
 	if got := refusedBy(t, b.tryRolledBack(move(nil), string(FailedRetryableStatus))); got != "idempotency_keys_dead_lettered_stay" {
 		t.Fatalf("the database refuses it by %q", got)
 	}
-	b.exec("ALTER TABLE dead_letters DISABLE TRIGGER dead_letters_resolved_once")
-	b.exec("UPDATE dead_letters SET subject = gen_random_uuid()") // another payment's
+	b.closeLetters()
+	another := b.aLetter(1)
+	other := uuid.New()
+	another.Subject = &other
+	b.send(b.opening(another)...)
 	if !b.release(lease) {
 		t.Fatal("held by a dead letter about another payment")
 	}
@@ -302,10 +270,7 @@ func TestOwnerTellsNobodyOfADeclineBesideMovedMoney(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	lease := b.own()
-	b.letter(1)
-	b.exec(`ALTER TABLE dead_letters DISABLE TRIGGER ALL`)
-	declined := answer("declined")
-	declined.Status = 402
+	declined := refusal()
 	// tries completes the key, and undoes it.
 	tries := func(unlessCharged bool, r Response) (out Passage, err error) {
 		tx, err := b.pool.Begin(t.Context())
@@ -320,14 +285,15 @@ func TestOwnerTellsNobodyOfADeclineBesideMovedMoney(t *testing.T) {
 		`{"record": {"status": "succeeded"}}`: false, `{"answer": {"status": "succeeded"}}`: false,
 		`{"record": {"status": "declined"}}`: true, `{}`: true,
 	} {
-		b.exec("UPDATE dead_letters SET evidence = $1::jsonb", evidence)
+		b.closeLetters()
+		b.letterSaying(evidence)
 		if out, err := tries(true, declined); err != nil || out.Through != passes {
 			t.Errorf("%s: a decline passes: %v (%v)", evidence, out.Through, err)
 		}
 		if out, err := tries(false, answer("paid")); err != nil || !out.Through {
 			t.Errorf("%s: a success does not pass (%v)", evidence, err)
 		}
-		// The statement may have looked before the dead letter was there. The trigger looks again.
+		// The database holds a writer to it that does not ask.
 		if _, err := tries(false, declined); (err == nil) != passes {
 			t.Errorf("%s: the database lets it pass: %v", evidence, err)
 		}

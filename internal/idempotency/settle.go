@@ -62,17 +62,12 @@ func (k *Keys) Resolve(resolutions []Resolution, out *[]Passage) postgres.Call {
 		if err != nil {
 			return err
 		}
-		through := make(passages, len(rows))
-		for _, row := range rows {
-			through[StoredRef(row.TenantID, row.Operation, row.Key)] = Passage{Through: true, Expires: row.ExpiresAt}
-		}
-		*out = make([]Passage, len(resolutions))
-		for i, r := range resolutions {
-			(*out)[i] = through[r.Execution.Ref]
-		}
+		*out = passages(resolutions, Resolution.ref, rows)
 		return nil
 	}
 }
+
+func (r Resolution) ref() Ref { return r.Execution.Ref }
 
 // ReleaseUnknown is the call of unknown → failed_retryable, on the proof that a question asked at a time found nothing. It does not
 // pass unless the settle window was over then, the PSP remembered the key, and no operator has the case. byOperator puts an operator's word in the place of

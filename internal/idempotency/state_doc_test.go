@@ -160,7 +160,7 @@ func TestPageExplainsEveryConstraint(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, known := range []string{
-		"idempotency_keys_edge_is_legal", "idempotency_keys_dead_lettered_stay", "history_is_append_only", "idempotency_keys_deleted_once_expired",
+		"idempotency_keys_edge_is_legal", "idempotency_keys_dead_lettered_stay", "history_is_append_only", "idempotency_keys_fits_its_status",
 	} {
 		if !slices.Contains(names, known) {
 			t.Errorf("%s has not been found in the database, only %v", known, names)

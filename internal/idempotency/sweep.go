@@ -23,13 +23,12 @@ type Due struct {
 // SweepTx makes up to limit keys unknown whose leases are over. Other claimers do not see them for the time of visibility: the
 // caller enqueues their resolution in the same transaction.
 func (k *Keys) SweepTx(ctx context.Context, tx pgx.Tx, limit int32, visibility time.Duration) ([]Due, error) {
-	rows, err := dbsqlc.New(tx).SweepLeases(ctx, dbsqlc.SweepLeasesParams{MaxRows: limit, Visibility: visibility})
+	q := dbsqlc.New(tx)
+	due, err := takeDueTx(ctx, limit, find(q.FindOverdueLeases), func(ctx context.Context, tenant string, operations, keys []string) ([]dbsqlc.SweepLeasesRow, error) {
+		return q.SweepLeases(ctx, dbsqlc.SweepLeasesParams{TenantID: tenant, Operations: operations, Keys: keys, Visibility: visibility})
+	})
 	if err != nil {
 		return nil, fmt.Errorf("sweep leases: %w", err)
-	}
-	due := make([]Due, len(rows))
-	for i, r := range rows {
-		due[i] = Due{Ref: StoredRef(r.TenantID, r.Operation, r.Key), Generation: r.Generation, Subject: r.Subject}
 	}
 	return due, nil
 }
@@ -37,15 +36,30 @@ func (k *Keys) SweepTx(ctx context.Context, tx pgx.Tx, limit int32, visibility t
 // ClaimDueTx takes up to limit unknown keys whose next lookup is due, and hides them from other claimers for the time of
 // visibility. A key whose job is lost comes back after it.
 func (k *Keys) ClaimDueTx(ctx context.Context, tx pgx.Tx, limit int32, visibility time.Duration) ([]Due, error) {
-	rows, err := dbsqlc.New(tx).ClaimDue(ctx, dbsqlc.ClaimDueParams{MaxRows: limit, Visibility: visibility})
+	q := dbsqlc.New(tx)
+	due, err := takeDueTx(ctx, limit, find(q.FindDue), func(ctx context.Context, tenant string, operations, keys []string) ([]dbsqlc.ClaimDueRow, error) {
+		return q.ClaimDue(ctx, dbsqlc.ClaimDueParams{TenantID: tenant, Operations: operations, Keys: keys, Visibility: visibility})
+	})
 	if err != nil {
 		return nil, fmt.Errorf("claim due keys: %w", err)
 	}
-	due := make([]Due, len(rows))
-	for i, r := range rows {
-		due[i] = Due{Ref: StoredRef(r.TenantID, r.Operation, r.Key), Generation: r.Generation, Subject: r.Subject}
-	}
 	return due, nil
+}
+
+// takeDueTx is walkTx for a take that tells which keys it has taken.
+func takeDueTx[Row dbsqlc.SweepLeasesRow | dbsqlc.ClaimDueRow](
+	ctx context.Context, limit int32, find func(ctx context.Context, limit int32) ([]candidate, error),
+	take func(ctx context.Context, tenant string, operations, keys []string) ([]Row, error),
+) (due []Due, err error) {
+	_, err = walkTx(ctx, limit, find, func(ctx context.Context, tenant string, operations, keys []string) (int, error) {
+		rows, err := take(ctx, tenant, operations, keys)
+		for _, row := range rows {
+			r := dbsqlc.ClaimDueRow(row)
+			due = append(due, Due{Ref: StoredRef(r.TenantID, r.Operation, r.Key), Generation: r.Generation, Subject: r.Subject})
+		}
+		return len(rows), err
+	})
+	return due, err
 }
 
 // Sight is a key as a resolver sees it before it asks the PSP, by the database's clock.

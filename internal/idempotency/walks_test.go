@@ -8,8 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
-
-	"payonce/internal/idempotency/internal/dbsqlc"
 )
 
 // walk is a background process's way through the keys that are due, oldest first. What four of them have in common is
@@ -54,8 +52,8 @@ func expireKeys(ctx context.Context, b *bench, limit int32) error {
 	return err
 }
 
-func expireTx(ctx context.Context, _ *bench, tx pgx.Tx, limit int32) error {
-	_, err := dbsqlc.New(tx).ExpireKeys(ctx, dbsqlc.ExpireKeysParams{MaxRows: limit, Audit: testTerms().Audit})
+func expireTx(ctx context.Context, b *bench, tx pgx.Tx, limit int32) error {
+	_, err := b.keys.expireTx(ctx, tx, limit)
 	return err
 }
 
@@ -64,8 +62,8 @@ func deleteKeys(ctx context.Context, b *bench, limit int32) error {
 	return err
 }
 
-func deleteTx(ctx context.Context, _ *bench, tx pgx.Tx, limit int32) error {
-	_, err := dbsqlc.New(tx).DeleteKeys(ctx, limit)
+func deleteTx(ctx context.Context, b *bench, tx pgx.Tx, limit int32) error {
+	_, err := b.keys.deleteTx(ctx, tx, limit)
 	return err
 }
 

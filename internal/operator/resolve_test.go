@@ -151,8 +151,7 @@ func TestLetterOfAnOpenKeyIsNotDismissed(t *testing.T) {
 func TestDismissalWaitsForWhoeverIsMovingTheKey(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	o.lost("pm_500_not_charged")
-	o.exec("UPDATE dead_letters SET status = 'resolved', version = 2, resolved_at = clock_timestamp(), action = 'retry', actor = 'x', resolution_reason = 'x'")
+	o.done(decision(o.lost("pm_500_not_charged"), deadletters.Retry))
 	o.exec("UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp()")
 	l := o.put(o.about(deadletters.PSPContradicts, `{}`))
 	tx, err := o.pool.Begin(t.Context())

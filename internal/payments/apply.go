@@ -15,7 +15,7 @@ import (
 
 // Applied is what came of a step.
 type Applied struct {
-	// Passage tells whether the step is written. It is not when the key has moved since it was seen.
+	// Passage tells whether the step is written. It is not when the key has moved since it was seen, nor when a dead letter has been opened that forbids the step.
 	idempotency.Passage
 
 	// Resource and Response are those of a key that the step has completed.
@@ -242,7 +242,7 @@ func (s *Service) remarks(g gathered, step Step) (calls []postgres.Call) {
 
 // judgeable reports whether err is the refusal of a step by a constraint that judge can take into account.
 func judgeable(err error) bool {
-	return BelongsToAnother(err) || shareGone(err) || postgres.Violates(err, "idempotency_keys_dead_lettered_stay")
+	return BelongsToAnother(err) || shareGone(err)
 }
 
 // BelongsToAnother reports whether a verdict was refused for its id, which another payment or refund of ours has.

@@ -313,7 +313,7 @@ func TestPaymentThatAnOperatorVouchedForIsNotRefundedHere(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	p := s.paid("vouched-0000000001")
-	s.exec("ALTER TABLE payments DISABLE TRIGGER payments_verdict_is_final")
+	s.exec("ALTER TABLE payments DISABLE TRIGGER payments_guard")
 	s.exec("UPDATE payments SET psp_charge_id = 'operator:letter'")
 	_, err := s.service.Refund(t.Context(), keyed(t, "refund-00000000001"), p.ID, RefundRequest{})
 	if !errors.Is(err, ErrPaymentNotRefundable) {

@@ -22,10 +22,14 @@ type groups struct {
 
 func (s *Service) newGroups() groups {
 	return groups{
-		reservations: postgres.NewGroup(s.db, func(r reservation) string { return lockOrder(r.claim.Ref) }, s.sendReservations),
-		completions:  postgres.NewGroup(s.db, func(c completion) string { return lockOrder(c.Lease.Ref()) }, s.sendCompletions),
-		resolutions:  postgres.NewGroup(s.db, func(r resolution) string { return lockOrder(r.Execution.Ref) }, s.sendResolutions),
-		lookups:      postgres.NewGroup(s.db, func(d idempotency.Due) string { return lockOrder(d.Ref) }, s.sendLookups),
+		reservations: postgres.NewGroup(s.db, func(r reservation) string { return lockOrder(r.claim.Ref) }, s.sendReservations).
+			ByTenant(func(r reservation) string { return r.claim.Ref.Tenant }),
+		completions: postgres.NewGroup(s.db, func(c completion) string { return lockOrder(c.Lease.Ref()) }, s.sendCompletions).
+			ByTenant(func(c completion) string { return c.Lease.Ref().Tenant }),
+		resolutions: postgres.NewGroup(s.db, func(r resolution) string { return lockOrder(r.Execution.Ref) }, s.sendResolutions).
+			ByTenant(func(r resolution) string { return r.Execution.Ref.Tenant }),
+		lookups: postgres.NewGroup(s.db, func(d idempotency.Due) string { return lockOrder(d.Ref) }, s.sendLookups).
+			ByTenant(func(d idempotency.Due) string { return d.Ref.Tenant }),
 	}
 }
 

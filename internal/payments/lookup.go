@@ -9,7 +9,6 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
-	"payonce/internal/postgres"
 )
 
 // Patience is how long, and how often, the PSP is asked what became of a key.
@@ -117,14 +116,12 @@ func (r *Resolver) once(ctx context.Context, g gathered, e Evidence) (Resolution
 	step := judge(r.patience, g.seen, e)
 	applied, err := r.service.apply(ctx, g, step, false)
 	switch {
-	case postgres.Violates(err, "idempotency_keys_dead_lettered_stay"):
-		return Moot, nil // a dead letter was opened while we waited for the key's row: the key is an operator's now
 	case err != nil:
 		return "", fmt.Errorf("write what the lookup proves: %w", err)
 	case applied.Doubt:
 		return "", errors.New("write what the lookup proves: the acknowledgement was lost; the next lookup will tell")
 	case !applied.Through:
-		return Moot, nil
+		return Moot, nil // the key has moved, or a dead letter about it was opened: then it is an operator's now
 	case step.To != "":
 		return Resolved, nil
 	case step.Open != nil || g.seen.Held:

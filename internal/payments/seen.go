@@ -121,8 +121,8 @@ func (s Seen) after(step Step) Seen {
 	return s
 }
 
-// saysCharged reports whether the evidence of a dead letter holds a record, or an answer of the PSP, by which money moved. ResolveKeys, CompleteKeys, LookAtKey
-// and the trigger idempotency_keys_dead_lettered_stay ask the same of the table.
+// saysCharged reports whether the evidence of a dead letter holds a record, or an answer of the PSP, by which money moved. The column hold
+// of dead_letters says the same of the table's rows.
 func saysCharged(evidence []byte) bool { return tells(evidence, "succeeded") }
 
 // tells reports whether the record in evidence, or the PSP's answer, has a status.

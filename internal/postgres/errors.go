@@ -3,6 +3,7 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -61,10 +62,21 @@ func Unavailable(err error) bool {
 	return errors.As(err, &unavailable) || errors.As(err, &ambiguous)
 }
 
+// ofShard finds the name of a constraint in a message: the last word that is quoted, in whatever way the language of the server quotes.
+var ofShard = regexp.MustCompile(`\bconstraint [^\w\s]+([a-z][a-z_]*?)(?:_[0-9]{6,})?[^\w\s]`)
+
 // Violates reports whether err is the refusal by the named constraint.
 func Violates(err error, constraint string) bool {
 	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.ConstraintName == constraint
+	switch {
+	case !errors.As(err, &pg):
+		return false
+	case pg.ConstraintName == constraint:
+		return true
+	}
+	// Citus passes a worker's refusal on without this field, and puts the number of a shard behind some names.
+	named := ofShard.FindStringSubmatch(pg.Message)
+	return pg.ConstraintName == "" && strings.HasPrefix(pg.Code, "23") && named != nil && named[1] == constraint
 }
 
 // classifyCommit names what is known after a transaction was sent.
@@ -87,6 +99,16 @@ func classifyCommit(err error) error {
 	return &AmbiguousError{Err: err}
 }
 
+// classifyEnd names what is known after a COMMIT of its own was sent. Where tables are distributed, an ERROR does not say that the transaction was rolled
+// back: the coordinator passes the COMMIT on to a worker, and calls it an error when the worker's answer is lost.
+func (db *DB) classifyEnd(err error) error {
+	var pg *pgconn.PgError
+	if db.spread.Load() && errors.As(err, &pg) {
+		return &AmbiguousError{Err: err}
+	}
+	return classifyCommit(err)
+}
+
 // classifyRead names the failure of statements that write nothing.
 func classifyRead(err error) error {
 	var pg *pgconn.PgError
@@ -102,10 +124,11 @@ func classifyRead(err error) error {
 
 // shortOfMeans tells the SQLSTATEs by which PostgreSQL says "not now": connection exceptions (08), transaction
 // rollback for concurrency (40), insufficient resources such as a full disk (53), lock and statement timeouts,
-// a server that starts, stops or only reads (57P, 25006), a schema or a right that is not there yet (42P01, 42501), system errors (58).
+// a server that starts, stops or only reads (57P, 25006), a schema or a right that is not there yet (42P01, 42501), system errors (58), and internal ones
+// (XX000), by which Citus says that a worker is away. Damaged data (XX001, XX002) is none of these: it does not pass.
 func shortOfMeans(sqlstate string) bool {
 	switch sqlstate {
-	case "55P03", "57014", "25006", "42P01", "42501":
+	case "55P03", "57014", "25006", "42P01", "42501", "XX000":
 		return true
 	}
 	for _, class := range []string{"08", "40", "53", "57P", "58"} {

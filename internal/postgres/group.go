@@ -22,9 +22,10 @@ import (
 //
 // To its members the transaction has happened, or not, as if each had sent its own: when a group fails, each member is tried alone.
 type Group[In, Out any] struct {
-	db   *DB
-	key  func(In) string
-	send func(ctx context.Context, members []In) ([]Out, error)
+	db     *DB
+	key    func(In) string
+	tenant func(In) string // or nil
+	send   func(ctx context.Context, members []In) ([]Out, error)
 
 	waiting []*member[In, Out]
 	queued  bool // in slots.next
@@ -54,6 +55,17 @@ type result[Out any] struct {
 // for each member, in the same order.
 func NewGroup[In, Out any](db *DB, key func(In) string, send func(ctx context.Context, members []In) ([]Out, error)) *Group[In, Out] {
 	return &Group[In, Out]{db: db, key: key, send: send}
+}
+
+// ByTenant has each group be of one tenant where tables are distributed: there, a transaction of several tenants is one of several servers.
+func (g *Group[In, Out]) ByTenant(tenant func(In) string) *Group[In, Out] {
+	g.tenant = tenant
+	return g
+}
+
+// together tells whether two members may be of one group.
+func (g *Group[In, Out]) together(a, b In) bool {
+	return g.tenant == nil || !g.db.spread.Load() || g.tenant(a) == g.tenant(b)
 }
 
 // GroupPipeline is Pipeline for a group of n members. With more than one, no statement waits long for a lock.
@@ -184,12 +196,12 @@ func (g *Group[In, Out]) begin() bool {
 }
 
 // take takes the members of the next group out of those who wait, and sorts them by key. Of two with one key the second waits for the group after: a
-// statement over many rows must not meet one row twice. The mutex must be held.
+// statement over many rows must not meet one row twice. Who has waited longest is a member of the next group, whatever its tenant. The mutex must be held.
 func (g *Group[In, Out]) take() []*member[In, Out] {
 	var members, left []*member[In, Out]
 	keys := map[string]bool{}
 	for _, m := range g.waiting {
-		if len(members) >= max(g.db.slots.Members, 1) || keys[m.key] {
+		if len(members) >= max(g.db.slots.Members, 1) || keys[m.key] || (len(members) > 0 && !g.together(members[0].in, m.in)) {
 			left = append(left, m)
 			continue
 		}

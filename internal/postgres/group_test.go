@@ -85,12 +85,15 @@ func (g *groups) hold() {
 	holder := postgres.NewGroup(g.DB, keyOf, func(ctx context.Context, members []row) ([]string, error) {
 		return []string{""}, g.GroupPipeline(ctx, len(members), execute("SELECT pg_advisory_xact_lock(1)"))
 	})
-	busy := g.busy()
 	go func() {
 		_, err := holder.Do(g.t.Context(), row{})
 		g.first <- err
 	}()
-	g.await(func() bool { return g.busy() == busy+1 })
+	// By its slot it could not be seen: where slots are held for a moment only, that may be over before anybody looks.
+	g.await(func() bool {
+		return read[bool](g.t, g.DB, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 1 AND NOT granted
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`)
+	})
 }
 
 // lock takes an advisory lock in a session of its own.

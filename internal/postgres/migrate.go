@@ -33,27 +33,56 @@ func Migrate(ctx context.Context, url string, log *slog.Logger) error {
 	if err != nil {
 		return errUnreadableURL
 	}
+	return migrate(ctx, cfg, false, log)
+}
+
+// migrate is Migrate and Distribute. What is distributed once stays so, and tables that are new become so.
+func migrate(ctx context.Context, cfg *pgx.ConnConfig, distribute bool, log *slog.Logger) error {
 	db := stdlib.OpenDB(*cfg)
 	defer db.Close()
-	provider, err := newProvider(db)
+	spreads, err := isDistributed(ctx, db)
 	if err != nil {
 		return err
 	}
-	if err := refuseDevelopmentVersion(ctx, db, provider); err != nil {
+	if spreads {
+		// Migrations may bring triggers for tables that are distributed.
+		allowed := cfg.Copy()
+		allowed.RuntimeParams["citus.enable_unsafe_triggers"] = "on"
+		db = stdlib.OpenDB(*allowed)
+		defer db.Close()
+	}
+	applied, err := migrateUp(ctx, db, log)
+	if err != nil {
 		return err
 	}
-	results, err := provider.Up(ctx)
-	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	for _, r := range results {
-		log.DebugContext(ctx, "migrated", slog.Int64("version", r.Source.Version), slog.Duration("took", r.Duration))
+	if spreads || distribute {
+		if err := spread(ctx, cfg, log); err != nil {
+			return err
+		}
 	}
 	if err := grantRights(ctx, cfg, log); err != nil {
 		return err
 	}
-	log.InfoContext(ctx, "schema is current", slog.Int("applied", len(results)))
+	log.InfoContext(ctx, "schema is current", slog.Int("applied", applied))
 	return nil
+}
+
+func migrateUp(ctx context.Context, db *sql.DB, log *slog.Logger) (applied int, err error) {
+	provider, err := newProvider(db)
+	if err != nil {
+		return 0, err
+	}
+	if err := refuseDevelopmentVersion(ctx, db, provider); err != nil {
+		return 0, err
+	}
+	results, err := provider.Up(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("migrate: %w", err)
+	}
+	for _, r := range results {
+		log.DebugContext(ctx, "migrated", slog.Int64("version", r.Source.Version), slog.Duration("took", r.Duration))
+	}
+	return len(results), nil
 }
 
 // refuseDevelopmentVersion gives ErrDevelopmentVersion for a database that has a migration which this program no longer carries. Numbers

@@ -25,10 +25,14 @@ func grantRights(ctx context.Context, cfg *pgx.ConnConfig, log *slog.Logger) err
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('payonce roles', 0))"); err != nil {
 			return err
 		}
+		spread, err := isSpread(ctx, tx)
+		if err != nil {
+			return err
+		}
 		for _, role := range []Role{API, Reconciler} {
 			in, err := letIn(ctx, tx, role)
 			if err == nil && in {
-				err = grantTo(ctx, tx, role)
+				err = grantTo(ctx, tx, role, spread)
 			}
 			if err != nil {
 				return fmt.Errorf("grant rights to %s: %w", role, err)
@@ -47,12 +51,42 @@ func letIn(ctx context.Context, tx pgx.Tx, role Role) (in bool, err error) {
 	return in, err
 }
 
-func grantTo(ctx context.Context, tx pgx.Tx, role Role) error {
-	revoke, err := fs.ReadFile(migrations.FS(), "roles/revoke.sql")
+// isSpread asks whether Citus has the tables of tenants. Rights on one table after another then go over one connection to each worker.
+func isSpread(ctx context.Context, tx pgx.Tx) (spread bool, err error) {
+	if err := tx.QueryRow(ctx, distributed).Scan(&spread); err != nil || !spread {
+		return false, err
+	}
+	_, err = tx.Exec(ctx, "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'")
+	return true, err
+}
+
+func grantTo(ctx context.Context, tx pgx.Tx, role Role, spread bool) error {
+	if err := runAnswer(ctx, tx, "roles/revoke.sql", role); err != nil {
+		return err
+	}
+	if !spread {
+		return runFile(ctx, tx.Conn(), "roles/"+string(role)+".sql")
+	}
+	// Citus refuses to hand on rights on columns. So the role's file is run here alone, and its rights are then given again on whole tables, everywhere.
+	if _, err := tx.Exec(ctx, "SET LOCAL citus.enable_ddl_propagation TO off"); err != nil {
+		return err
+	}
+	if err := runFile(ctx, tx.Conn(), "roles/"+string(role)+".sql"); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "SET LOCAL citus.enable_ddl_propagation TO on"); err != nil {
+		return err
+	}
+	return runAnswer(ctx, tx, "citus/widen.sql", role)
+}
+
+// runAnswer runs the statements that a query about a role answers.
+func runAnswer(ctx context.Context, tx pgx.Tx, name string, role Role) error {
+	query, err := fs.ReadFile(migrations.FS(), name)
 	if err != nil {
 		return err
 	}
-	rows, err := tx.Query(ctx, string(revoke), role)
+	rows, err := tx.Query(ctx, string(query), role)
 	if err != nil {
 		return err
 	}
@@ -65,7 +99,7 @@ func grantTo(ctx context.Context, tx pgx.Tx, role Role) error {
 			return err
 		}
 	}
-	return runFile(ctx, tx.Conn(), "roles/"+string(role)+".sql")
+	return nil
 }
 
 // warnOfOtherOwner tells who migrates as somebody else than the Migrator, where that one has been let in, that it cannot go on from there.

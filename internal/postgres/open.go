@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -46,6 +47,7 @@ type DB struct {
 	acquire time.Duration
 	answer  time.Duration // longest wait for the server's answer; zero for ever
 	slots   slots
+	spread  atomic.Bool // the tables of tenants are distributed: some connection has seen it
 }
 
 // Open parses url (a libpq URL or keyword string) and prepares a pool. It does not connect: a process may start before
@@ -66,17 +68,19 @@ func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 	} else {
 		setTimeouts(params, l)
 	}
-	// By itself, pgx sends a uuid.UUID through its text: a third of the allocations of a payment.
-	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
+	// The server keeps to statement_timeout by itself. This is for one that does not answer at all.
+	db := &DB{acquire: l.Acquire, answer: 2 * l.StatementTimeout, slots: slots{GroupLimits: l.Groups}}
+	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		// By itself, pgx sends a uuid.UUID through its text: a third of the allocations of a payment.
 		pgxuuid.Register(c.TypeMap())
-		return nil
+		return db.askWhetherSpread(ctx, c)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open pool: %w", err)
 	}
-	// The server keeps to statement_timeout by itself. This is for one that does not answer at all.
-	return &DB{pool: pool, acquire: l.Acquire, answer: 2 * l.StatementTimeout, slots: slots{GroupLimits: l.Groups}}, nil
+	db.pool = pool
+	return db, nil
 }
 
 func setTimeouts(params map[string]string, l Limits) {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Call runs one statement of sqlc's generated code. Pipeline sends the statements of several calls together:
@@ -43,7 +45,35 @@ func (db *DB) Pipeline(ctx context.Context, calls ...Call) error {
 		return err
 	}
 	defer db.giveBack(ctx, conn)
-	return classifyCommit(p.finish(conn.SendBatch(ctx, p.batch())))
+	if !db.spread.Load() {
+		return classifyCommit(p.finish(conn.SendBatch(ctx, p.batch())))
+	}
+	return db.runBlock(ctx, conn, p)
+}
+
+// runBlock runs a pipeline between BEGIN and COMMIT, in one round trip as well. Citus takes a transaction that is one only because its statements travel together
+// for as many transactions as it has statements, and a worker commits each by itself.
+func (db *DB) runBlock(ctx context.Context, conn *pgxpool.Conn, p pipeline) error {
+	b := &pgx.Batch{}
+	b.Queue("BEGIN")
+	p.queue(b)
+	b.Queue("COMMIT")
+	results := conn.SendBatch(ctx, b)
+	_, err := results.Exec()
+	if err == nil {
+		err = p.hand(results)
+	}
+	if err != nil {
+		_ = results.Close()
+		if !conn.Conn().IsClosed() {
+			// After an error of the server, the COMMIT has rolled back and this does nothing. After one of ours, such as a row that could not be read,
+			// the COMMIT may have passed: then the error is not the server's, and classifyCommit calls it ambiguous.
+			_, _ = conn.Exec(ctx, "ROLLBACK")
+		}
+		return classifyCommit(err)
+	}
+	_, err = results.Exec()
+	return db.classifyEnd(cmp.Or(err, results.Close()))
 }
 
 // PipelineTx runs the statements of the calls in the caller's transaction, in one round trip.
@@ -173,25 +203,31 @@ func (p *pipeline) stop() {
 
 func (p pipeline) batch() *pgx.Batch {
 	b := &pgx.Batch{}
-	for _, c := range p {
-		b.Queue(c.sql, c.args...)
-	}
+	p.queue(b)
 	return b
 }
 
-// finish hands the results to the calls, in order, until one fails. The results are read to their end in any case: the last of them is that of the commit.
-func (p pipeline) finish(results pgx.BatchResults) error {
-	var failed error
+// queue adds the statements to a batch.
+func (p pipeline) queue(b *pgx.Batch) {
 	for _, c := range p {
-		if failed = c.finish(results); failed != nil {
-			break
+		b.Queue(c.sql, c.args...)
+	}
+}
+
+// finish hands the results to the calls. They are read to their end in any case: the last of them is that of the commit.
+func (p pipeline) finish(results pgx.BatchResults) error {
+	failed := p.hand(results)
+	return cmp.Or(failed, results.Close())
+}
+
+// hand hands the results to the calls, in order, until one fails.
+func (p pipeline) hand(results pgx.BatchResults) error {
+	for _, c := range p {
+		if err := c.finish(results); err != nil {
+			return err
 		}
 	}
-	closed := results.Close()
-	if failed != nil {
-		return failed
-	}
-	return closed
+	return nil
 }
 
 // execute is a Call of a statement whose rows nobody needs.

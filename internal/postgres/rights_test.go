@@ -207,11 +207,10 @@ func TestNothingIsEverybodys(t *testing.T) {
 	if err != nil || len(open) > 0 {
 		t.Errorf("everybody has rights on %q: %v", open, err)
 	}
-	// A trigger's function can be called by nobody, and writes only what its trigger hands it.
 	var definers []string
 	err = b.tx.QueryRow(t.Context(), `SELECT coalesce(array_agg(proname || ' returns ' || prorettype::regtype), '{}') FROM pg_proc
 		WHERE pronamespace = 'public'::regnamespace AND prosecdef`).Scan(&definers)
-	if want := []string{"deleted_keys_leave_tombstones returns trigger"}; err != nil || !slices.Equal(definers, want) {
-		t.Errorf("%q run with the rights of their owner, want %q: %v", definers, want, err)
+	if err != nil || len(definers) > 0 {
+		t.Errorf("%q run with the rights of their owner: %v", definers, err)
 	}
 }

@@ -30,9 +30,10 @@ var byAPI = []string{
 }
 
 var byReconciler = []string{
-	"idempotency.SweepLeases", "idempotency.ClaimDue", "idempotency.ExpireKeys", "idempotency.DeleteKeys", "webhooks.PruneEvents",
+	"idempotency.SweepLeases", "idempotency.ClaimDue", "idempotency.ExpireKeys", "idempotency.DeleteKeys", "idempotency.FindOverdueLeases", "idempotency.FindDue",
+	"idempotency.FindExpired", "idempotency.FindDeletable", "idempotency.FindLettered", "webhooks.PruneEvents",
 	"payments.BeginWalk", "payments.AdvanceWalk", "payments.EndWalk", "payments.LockLedgers", "payments.FailWalk", "payments.ListAccounts",
-	"statement.AdoptByPSPID", "statement.Clock", "statement.CountAbsent", "statement.CountRaised", "statement.FindAbsent", "statement.FindAccounts",
+	"statement.AdoptByPSPID", "statement.Clock", "statement.CountAbsent", "statement.CountRaised", "statement.FetchByPSPID", "statement.FetchNamed", "statement.FetchStrangers", "statement.FindAbsent", "statement.FindAccounts",
 	"statement.ForgetPresent", "statement.MarkGone", "statement.MissingDays", "statement.OpenBreaks", "statement.PendingDays", "statement.Totals",
 	"statement.TryLock", "statement.WriteAbsences", "statement.WriteLineBreaks", "statement.WriteRun",
 	"river.JobDeleteBefore", "river.JobGetAvailable", "river.JobGetCancelRequested", "river.JobGetStuck", "river.JobRescueMany", "river.JobSchedule",

@@ -43,7 +43,7 @@ func (db *DB) TransactFor(ctx context.Context, limit time.Duration, fn func(cont
 		_ = tx.Rollback(rollback) // a connection that is gone has rolled back
 		return classifyWork(opRun, err, conn.Conn().IsClosed())
 	}
-	return classifyCommit(tx.Commit(ctx))
+	return db.classifyEnd(tx.Commit(ctx))
 }
 
 // TransactOrFind is Transact for work that can be read afterwards. After a lost acknowledgement, read is a Call that tells whether the work is there;

@@ -24,6 +24,7 @@ import (
 // Settings are how often and how much.
 type Settings struct {
 	SweepEvery, ClaimEvery, ScanEvery, PruneEvery time.Duration
+	PruneRate                                     int32 // keys per second
 
 	ScanOverlap      time.Duration // how much of a ledger is read again each time
 	WebhookRetention time.Duration // how long processed events are kept: longer than the PSP sends them again

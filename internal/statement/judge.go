@@ -59,8 +59,7 @@ func (j *judgement) judge(ctx context.Context) (Summary, error) {
 	}
 	s := Summary{ID: j.run, Account: j.account, Day: j.day, Lines: j.loaded, Partial: !j.over(j.day)}
 	found, err := j.q.WriteLineBreaks(ctx, dbsqlc.WriteLineBreaksParams{
-		Account: j.account, Day: dateOf(j.day), SeenAt: j.started, RunID: j.run, TenantID: j.tenant,
-		OwnPrefix: payments.OperatorPSPID,
+		Account: j.account, Day: dateOf(j.day), SeenAt: j.started, RunID: j.run, OwnPrefix: payments.OperatorPSPID,
 	})
 	if err != nil {
 		return Summary{}, fmt.Errorf("compare lines: %w", err)
@@ -151,7 +150,15 @@ func (j *judgement) findAbsent(ctx context.Context, known time.Time) error {
 		FirstID: firstIDOf(from.Add(-idSlack)), LastID: firstIDOf(until.Add(idSlack)),
 	})
 	if err != nil {
-		return fmt.Errorf("find absent movements: %w", err)
+		return fmt.Errorf("find movements of the day: %w", err)
+	}
+	return j.forgetPresent(ctx, j.day)
+}
+
+// forgetPresent takes out of the absent what a day's statement has.
+func (j *judgement) forgetPresent(ctx context.Context, day time.Time) error {
+	if err := j.q.ForgetPresent(ctx, dateOf(day)); err != nil {
+		return fmt.Errorf("look for the absent: %w", err)
 	}
 	return nil
 }
@@ -169,10 +176,7 @@ func (j *judgement) lookInto(ctx context.Context, day time.Time) error {
 	if err := j.load(ctx, day); err != nil {
 		return fmt.Errorf("look into %s: %w", day.Format(time.DateOnly), err)
 	}
-	if err := j.q.ForgetPresent(ctx, dateOf(day)); err != nil {
-		return fmt.Errorf("look for the absent: %w", err)
-	}
-	return nil
+	return j.forgetPresent(ctx, day)
 }
 
 // conclude writes the run, and tells of what is new.

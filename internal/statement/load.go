@@ -38,6 +38,21 @@ CREATE TEMP TABLE statement_absent (
     created_at   timestamptz NOT NULL,
     latest       timestamptz NOT NULL
 ) ON COMMIT DROP;
+
+CREATE TEMP TABLE statement_ours (
+    object       text NOT NULL,
+    id           uuid NOT NULL,
+    psp_id       text COLLATE "C",
+    amount_minor bigint NOT NULL,
+    currency     text NOT NULL,
+    status       text NOT NULL,
+    PRIMARY KEY (object, id)
+) ON COMMIT DROP;
+
+CREATE TEMP TABLE statement_strangers (
+    object text NOT NULL,
+    id     uuid NOT NULL
+) ON COMMIT DROP;
 `
 
 func columns() []string {
@@ -72,9 +87,25 @@ func (j *judgement) load(ctx context.Context, day time.Time) error {
 	if _, err := j.tx.Exec(ctx, "ANALYZE statement_lines"); err != nil {
 		return fmt.Errorf("analyze lines: %w", err)
 	}
-	err = j.q.AdoptByPSPID(ctx, dbsqlc.AdoptByPSPIDParams{Day: dateOf(day), TenantID: j.tenant})
-	if err != nil {
+	return j.findOurs(ctx, day)
+}
+
+// findOurs finds the movements that the lines of a day are about.
+func (j *judgement) findOurs(ctx context.Context, day time.Time) error {
+	if err := j.q.FetchNamed(ctx, dbsqlc.FetchNamedParams{Day: dateOf(day), TenantID: j.tenant}); err != nil {
+		return fmt.Errorf("find movements: %w", err)
+	}
+	if err := j.q.FetchByPSPID(ctx, dbsqlc.FetchByPSPIDParams{Day: dateOf(day), TenantID: j.tenant}); err != nil {
 		return fmt.Errorf("find movements by the PSP's id: %w", err)
+	}
+	if err := j.q.FetchStrangers(ctx, dbsqlc.FetchStrangersParams{Day: dateOf(day), TenantID: j.tenant}); err != nil {
+		return fmt.Errorf("find movements of other tenants: %w", err)
+	}
+	if _, err := j.tx.Exec(ctx, "ANALYZE statement_ours"); err != nil {
+		return fmt.Errorf("analyze movements: %w", err)
+	}
+	if err := j.q.AdoptByPSPID(ctx, dateOf(day)); err != nil {
+		return fmt.Errorf("take lines for movements by the PSP's id: %w", err)
 	}
 	return nil
 }

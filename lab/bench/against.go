@@ -24,7 +24,7 @@ const againstFirst = "eee957c"
 // againstBars are by clients.
 var againstBars = map[int]struct{ cpu, rate float64 }{1: {0.75, 1.15}, 8: {0.70, 1.2}, 64: {0.50, 1.45}}
 
-// version is one of the two commits.
+// version is one of two that are compared, such as a commit.
 type version struct {
 	name string
 	db   *rig.Database
@@ -91,18 +91,23 @@ func (b *bench) inProcess(ctx context.Context, versions []version) ([]*rig.Proce
 	return apis, nil
 }
 
+// sideBySide has so many clients make new payments with each version, by turns.
+func (b *bench) sideBySide(ctx context.Context, rounds int, versions []version, apis []*rig.Process, clients int) ([][]taken, error) {
+	var contenders []contender
+	for i, each := range versions {
+		contenders = append(contenders, b.loaded(fmt.Sprintf("%s, %d clients", each.name, clients), apis[i],
+			load.Plan{Kind: load.New, Clients: clients, APIKey: each.db.APIKey}))
+	}
+	return b.roundsOf(ctx, rounds, contenders...)
+}
+
 func (b *bench) againstNew(ctx context.Context, s *report.Section, versions []version, first bool) error {
 	apis, err := b.inProcess(ctx, versions)
 	if err != nil {
 		return err
 	}
 	for _, clients := range []int{1, 8, 64} {
-		var contenders []contender
-		for i, each := range versions {
-			contenders = append(contenders, b.loaded(fmt.Sprintf("%s, %d clients", each.name, clients), apis[i],
-				load.Plan{Kind: load.New, Clients: clients, APIKey: each.db.APIKey}))
-		}
-		slices, err := b.rounds(ctx, contenders...)
+		slices, err := b.sideBySide(ctx, b.settings.Rounds, versions, apis, clients)
 		if err != nil {
 			return err
 		}

@@ -60,6 +60,7 @@ func sections() []section {
 		{"cost", quick, (*bench).cost}, // before others have left holes in the tables
 		{"new", quick, (*bench).newPayments},
 		{"pinned", quick, (*bench).pinned},
+		{"guards", normal, (*bench).guards},
 		{"replay", quick, (*bench).replays},
 		{"delay", quick, (*bench).delayedPSP},
 		{"footprint", quick, (*bench).footprint},

@@ -5,20 +5,24 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
+	"payonce/internal/reconcile"
 	"payonce/lab/bench/load"
 	"payonce/lab/bench/report"
 	"payonce/lab/bench/rig"
 )
 
 const (
-	pruneBatch  = 1000 // as in internal/reconcile/prune.go
 	pruneRounds = 4
+	pruneRate   = 5000 // as PRUNE_RATE is
+	pruneRun    = 9 * time.Second
+	pruneSlice  = 1000 // the keys of a round are a multiple of this
 	// payingAtMost is for a pruner that has got stuck.
 	payingAtMost = 600
 	prunedMost   = 1_000_000
@@ -27,11 +31,9 @@ const (
 
 // The figures of a round.
 const (
-	expireTook, deleteTook = "expire", "delete" // seconds for 100 000 keys
-	paidQuiet              = "quiet"            // payments per second
-	paidExpiring           = "while expiring"
-	paidDeleting           = "while deleting"
-	paidPruning            = "while pruning"
+	goneRate    = "gone"  // keys per second that are marked as expired, and as many that are deleted
+	paidQuiet   = "quiet" // payments per second
+	paidPruning = "while pruning"
 )
 
 // prune asks what pruning takes from those who pay meanwhile, and how long it takes under them.
@@ -41,9 +43,8 @@ func (b *bench) prune(ctx context.Context, s *report.Section) (err error) {
 		n = prunedMost
 	}
 	rounds := min(b.settings.Rounds, pruneRounds)
-	s.Note = fmt.Sprintf("The pruner's two walks over %d keys each, in batches of %d without a pause, while 8 clients make payments: marking as expired, then "+
-		"deleting what was marked a month ago. Payments are counted by their ids, which tell the time, within the walks and just before and after them. "+
-		"The reconciler itself rests between runs: 100 000 keys at most, every PRUNE_EVERY.", n, pruneBatch)
+	s.Note = fmt.Sprintf("The pruner's two walks over %d keys each, by turns and at its own pace, while 8 clients make payments: marking as expired, and "+
+		"deleting what was marked a month ago. Payments are counted by their ids, which tell the time, within the walks and just before and after them.", n)
 	b.progress("making %d keys that are due", 2*n)
 	defer func() {
 		ctx := context.WithoutCancel(ctx)
@@ -67,27 +68,24 @@ func (b *bench) prune(ctx context.Context, s *report.Section) (err error) {
 	if err := b.warmUp(ctx, api, b.db); err != nil {
 		return err
 	}
-	slices, err := b.roundsOf(ctx, rounds, contender{name: "pruning while paying", process: api, run: func(ctx context.Context) (effort, error) {
-		return b.pruneWhilePaying(ctx, api, keys, n/rounds/pruneBatch*pruneBatch)
+	rows, err := b.roundsOf(ctx, rounds, contender{name: "pruning while paying", process: api, run: func(ctx context.Context) (effort, error) {
+		return b.pruneWhilePaying(ctx, api, keys, int64(n/rounds/pruneSlice*pruneSlice))
 	}})
 	if err != nil {
 		return err
 	}
-	tellPruning(s, slices[0])
+	tellPruning(s, rows[0])
 	return nil
 }
 
-func tellPruning(s *report.Section, slices []taken) {
-	const per = "s/100000-keys"
-	expire, remove := line("marked as expired", per, report.Lower, by(slices, figure(expireTook))), line("deleted", per, report.Lower, by(slices, figure(deleteTook)))
-	s.Lines = append(s.Lines, expire, remove, line("API, nobody prunes", perSecond, report.Higher, by(slices, figure(paidQuiet))),
-		line("API, while keys are marked", perSecond, report.Higher, by(slices, figure(paidExpiring))),
-		line("API, while keys are deleted", perSecond, report.Higher, by(slices, figure(paidDeleting))))
-	kept := report.PairUp("API while pruning ÷ before and after", by(slices, figure(paidPruning)), by(slices, figure(paidQuiet)))
+func tellPruning(s *report.Section, rounds []taken) {
+	gone := line("keys marked, and as many deleted", "keys/s", report.Higher, by(rounds, figure(goneRate)))
+	s.Lines = append(s.Lines, gone, line("API, nobody prunes", perSecond, report.Higher, by(rounds, figure(paidQuiet))),
+		line("API, while keys go", perSecond, report.Higher, by(rounds, figure(paidPruning))))
+	kept := report.PairUp("API while pruning ÷ before and after", by(rounds, figure(paidPruning)), by(rounds, figure(paidQuiet)))
 	s.Ratios = append(s.Ratios, kept)
 	s.Bars = append(s.Bars,
-		report.Bar{What: "100 000 keys marked as expired while paying", Op: report.AtMost, Value: 0.6, Unit: "s"}.Of(expire.Samples),
-		report.Bar{What: "100 000 keys deleted while paying", Op: report.AtMost, Value: 0.6, Unit: "s"}.Of(remove.Samples),
+		report.Bar{What: "keys that go while others pay", Op: report.AtLeast, Value: 4900, Unit: "keys/s"}.Of(gone.Samples),
 		report.Bar{What: "payments kept while pruning", Op: report.AtLeast, Value: 0.9}.Of(kept.Samples()))
 }
 
@@ -103,55 +101,61 @@ func (b *bench) keys(ctx context.Context) (*idempotency.Keys, func(), error) {
 	}, time.Now), db.Close, nil
 }
 
-// pruneWhilePaying prunes n keys in each way, with a while before, between and after.
-func (b *bench) pruneWhilePaying(ctx context.Context, api *rig.Process, keys *idempotency.Keys, n int) (effort, error) {
-	pause := b.settings.slice() / 4
+// pruneWhilePaying prunes n keys in each way, with a while before and after.
+func (b *bench) pruneWhilePaying(ctx context.Context, api *rig.Process, keys *idempotency.Keys, n int64) (effort, error) {
+	pause := b.settings.slice() / 2
 	loadCtx, kill := context.WithCancel(ctx)
 	defer kill()
 	paying, err := startLoad(loadCtx, load.Plan{Address: api.Address, Kind: load.New, Clients: 8, APIKey: b.db.APIKey, Seconds: payingAtMost}, nil)
 	if err != nil {
 		return effort{}, err
 	}
-	var spans [6]time.Time // the ends of: the start, a pause, expiring, a pause, deleting, a pause
+	var ends [4]time.Time // of: the start, a pause, pruning, a pause
 	for i, step := range []func() error{
 		func() error { return wait(ctx, pause) },
 		func() error { return wait(ctx, pause) },
-		func() error { return inBatches(ctx, n, keys.Expire) },
-		func() error { return wait(ctx, pause) },
-		func() error { return inBatches(ctx, n, keys.Delete) },
+		func() error { return pruned(ctx, n, keys.Expire, keys.Delete) },
 		func() error { return wait(ctx, pause) },
 	} {
 		if err := step(); err != nil {
 			return effort{}, err
 		}
-		spans[i] = time.Now()
+		ends[i] = time.Now()
 	}
 	result, err := paying.stop()
 	if err != nil {
 		return effort{}, err
 	}
-	var paid, seconds [5]float64
+	var paid, seconds [3]float64
 	for i := range paid {
-		seconds[i] = spans[i+1].Sub(spans[i]).Seconds()
-		if paid[i], err = b.paidBetween(ctx, spans[i], spans[i+1]); err != nil {
+		seconds[i] = ends[i+1].Sub(ends[i]).Seconds()
+		if paid[i], err = b.paidBetween(ctx, ends[i], ends[i+1]); err != nil {
 			return effort{}, err
 		}
 	}
-	per100000 := 100_000 / float64(n)
 	return effort{perSecond: result.PerSecond, requests: float64(result.Requests), load: result, figures: map[string]float64{
-		expireTook: seconds[1] * per100000, deleteTook: seconds[3] * per100000,
-		paidExpiring: paid[1] / seconds[1], paidDeleting: paid[3] / seconds[3],
-		paidPruning: (paid[1] + paid[3]) / (seconds[1] + seconds[3]),
-		paidQuiet:   (paid[0] + paid[2] + paid[4]) / (seconds[0] + seconds[2] + seconds[4]),
+		goneRate: float64(n) / seconds[1], paidPruning: paid[1] / seconds[1], paidQuiet: (paid[0] + paid[2]) / (seconds[0] + seconds[2]),
 	}}, nil
 }
 
-func inBatches(ctx context.Context, n int, batch func(context.Context, int32) (int64, error)) error {
-	for done := 0; done < n; done += pruneBatch {
-		if pruned, err := batch(ctx, pruneBatch); err != nil {
+// pruned takes n rows of each walk, run after run.
+func pruned(ctx context.Context, n int64, walks ...reconcile.Walk) error {
+	left := make([]int64, len(walks))
+	bounded := make([]reconcile.Walk, len(walks))
+	for i, walk := range walks {
+		left[i] = n
+		bounded[i] = func(ctx context.Context, limit int32) (int64, error) {
+			gone, err := walk(ctx, int32(min(int64(limit), left[i]))) //nolint:gosec // limit at most
+			if err == nil && gone == 0 && left[i] > 0 {
+				err = fmt.Errorf("walk %d has come to its end, and %d keys are left", i, left[i])
+			}
+			left[i] -= gone
+			return gone, err
+		}
+	}
+	for slices.Max(left) > 0 {
+		if err := reconcile.Paced(ctx, pruneRate, pruneRun, bounded...); err != nil {
 			return err
-		} else if pruned != pruneBatch {
-			return fmt.Errorf("%d keys were pruned of a batch of %d", pruned, pruneBatch)
 		}
 	}
 	return nil

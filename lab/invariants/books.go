@@ -51,6 +51,7 @@ type keyRow struct {
 	Finished            *time.Time
 	Expires             time.Time
 	Held                bool // by an open dead letter
+	Hold                string
 }
 
 func (k *keyRow) name() keyName { return keyName{k.Tenant, k.Operation, k.Key} }
@@ -152,9 +153,11 @@ const (
 SELECT k.tenant_id, k.operation, k.key, k.status, k.attempt, k.generation, k.subject,
        k.response_status, k.response_content_type, k.response_location, k.response_body,
        k.fingerprint, k.created_at, k.reserved_at, k.locked_until, k.finished_at, k.expires_at,
-       EXISTS (SELECT FROM dead_letters AS d WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation
-               AND d.status = 'open' AND d.kind <> 'job_discarded') AS held
-FROM idempotency_keys AS k`
+       coalesce(d.held, false) AS held, k.dead_letter_hold::text
+FROM idempotency_keys AS k
+LEFT JOIN (SELECT DISTINCT tenant_id, operation, key, generation, true AS held FROM dead_letters
+           WHERE status = 'open' AND kind <> 'job_discarded' AND key IS NOT NULL OFFSET 0) AS d
+     ON d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation`
 	readMovements = `
 SELECT id, NULL::uuid AS payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status,
        coalesce(psp_charge_id, ''), coalesce(decline_code, ''), refund_held_minor, refunded_minor, created_at,

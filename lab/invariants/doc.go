@@ -16,7 +16,7 @@
 //	I7  who hears 422 (history.Check), and of requests that differ only one gets the answer when they are sent again
 //	I8  each timeline is a chain of legal edges, from the reservation to the row as it stands; a key and what it stands for agree; who
 //	    completed a key without a line had the PSP's answer; and who gave a key back had a proof; an operator is shown each letter, its audit trail and
-//	    the summary as they are, and a letter says what is so of its payment, its key and the PSP's record
+//	    the summary as they are, and a letter says what is so of its payment, its key and the PSP's record; a key's row says what its open letters hold
 //	I9  whatever the PSP has, or was sent, has its key and its payment or refund here; when it was sent, it had them already, and they
 //	    are what was sent (Reservations)
 //

@@ -88,7 +88,7 @@ func Check(ctx context.Context, e Evidence) ([]Violation, error) {
 	}
 	found := slices.Concat(chargedOnce(w), namedOnce(w), unfinished(w), ledgerAgrees(w), totals(w), timelines(w), silent(w), released(w, e.SettleWindow), reserved(w))
 	for _, compare := range []func(world, Evidence) []Violation{
-		toldWhatIsStored, answersFit, asked, surfaces, kept, denied, refusals, refusedThoughCharged, lettersFit,
+		toldWhatIsStored, answersFit, asked, surfaces, kept, denied, refusals, refusedThoughCharged, lettersFit, holdsFit,
 	} {
 		found = append(found, compare(w, e)...)
 	}

@@ -32,7 +32,7 @@ func Revoked(ctx context.Context, e Evidence, limit time.Duration) ([]Violation,
 			return nil, fmt.Errorf("use the key that is going to be revoked: answered %d (%w)", got, err)
 		}
 	}
-	if _, err := e.DB.Exec(ctx, "UPDATE api_keys SET expires_at = clock_timestamp() WHERE secret_sha256 = sha256(convert_to($1, 'UTF8'))", e.Limited.Reader); err != nil {
+	if _, err := e.DB.Exec(ctx, "UPDATE api_keys SET expires_at = payonce_now() WHERE secret_sha256 = sha256(convert_to($1, 'UTF8'))", e.Limited.Reader); err != nil {
 		return nil, fmt.Errorf("revoke an API key: %w", err)
 	}
 	began := time.Now()

@@ -52,6 +52,8 @@ func TestWrongMemberIsFound(t *testing.T) {
 		"a letter about another key":         {"UPDATE dead_letters SET key = 'another-0123456789abcdef'", "I8", "names the key"},
 		"a letter with other terms":          {`UPDATE dead_letters SET evidence = jsonb_set(evidence, '{asked,amountCents}', '1')`, "I8", "amountCents is 1"},
 		"a letter with another record":       {`UPDATE dead_letters SET evidence = jsonb_set(evidence, '{record,amountCents}', '1')`, "I8", "amountCents is 1"},
+		"a hold of no letter":                {"UPDATE idempotency_keys SET dead_letter_hold = 'release'" + key, "I8", "hold none of it, and its row says release"},
+		"a letter that holds nothing":        {"UPDATE dead_letters SET status = 'open', resolved_at = NULL, action = NULL, actor = NULL, resolution_reason = NULL", "I8", "of it, and its row says none"},
 		"a deed that is not on record":       {"DELETE FROM operator_actions", "I8", "0 deeds"},
 		"a deed of somebody else":            {"UPDATE operator_actions SET actor = 'nobody'", "I8", "and on record is nobody"},
 		"a deed about a letter that is open": {"UPDATE dead_letters SET status = 'open', resolved_at = NULL, action = NULL, actor = NULL, resolution_reason = NULL", "I8", "it is open, and"},

@@ -265,8 +265,12 @@ func (s *shop) unguarded(do func(pgx.Tx) error) {
 func (s *shop) remember() (restore func()) {
 	s.t.Helper()
 	tables := []string{"idempotency_keys", "idempotency_key_events", "payments", "refunds", "dead_letters", "operator_actions", "webhook_events", "river_job"}
+	columns := map[string]string{}
 	for _, table := range tables {
 		s.exec("CREATE TABLE saved_" + table + " AS TABLE " + table)
+		// A generated column is not written.
+		columns[table] = s.text(`SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
+			WHERE attrelid = '` + table + `'::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''`)
 	}
 	return func() {
 		s.t.Helper()
@@ -274,7 +278,7 @@ func (s *shop) remember() (restore func()) {
 			for _, table := range tables {
 				_, err := tx.Exec(s.t.Context(), "DELETE FROM "+table)
 				if err == nil {
-					_, err = tx.Exec(s.t.Context(), "INSERT INTO "+table+" OVERRIDING SYSTEM VALUE SELECT * FROM saved_"+table)
+					_, err = tx.Exec(s.t.Context(), "INSERT INTO "+table+" ("+columns[table]+") OVERRIDING SYSTEM VALUE SELECT "+columns[table]+" FROM saved_"+table)
 				}
 				if err != nil {
 					return err

@@ -32,6 +32,7 @@ var places = []string{
 	"test/archtest",
 	"test/contract",
 	"test/e2e",
+	"test/cituscluster",
 	"test/heldport",
 	"test/pgproxy",
 	"test/pgtest",
@@ -109,12 +110,12 @@ var importTable = []importRule{
 	{
 		except:  []string{"test/..."},
 		refuses: []string{"payonce/test/..."},
-		allows:  []string{"payonce/test/heldport", "payonce/test/pgproxy"},
+		allows:  []string{"payonce/test/cituscluster", "payonce/test/heldport", "payonce/test/pgproxy"},
 		because: "test support stays out of the binaries",
 	},
 	{
 		except:  []string{"lab/...", "test/..."},
-		refuses: []string{"payonce/test/heldport/...", "payonce/test/pgproxy/..."},
+		refuses: []string{"payonce/test/cituscluster/...", "payonce/test/heldport/...", "payonce/test/pgproxy/..."},
 		because: "the proxy and the held ports are for whoever starts the programs and makes the network fail",
 	},
 }

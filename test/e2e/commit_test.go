@@ -57,7 +57,7 @@ func (w *world) endLease(key string) {
 		if _, err := tx.Exec(w.t.Context(), "SET LOCAL session_replication_role = replica"); err != nil {
 			return err
 		}
-		_, err := tx.Exec(w.t.Context(), "UPDATE idempotency_keys SET locked_until = clock_timestamp() - interval '1 second' WHERE key = $1", key)
+		_, err := tx.Exec(w.t.Context(), "UPDATE idempotency_keys SET locked_until = payonce_now() - interval '1 second' WHERE key = $1", key)
 		return err
 	})
 	if err != nil {
@@ -256,7 +256,7 @@ func TestInterruptedCommitOfARenewalIsInvisible(t *testing.T) {
 	atBothEnds(t, w, proxy, "RenewKey", func(w *world) {
 		key := freshKey()
 		first := w.pay(key, "pm_ok")
-		w.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp() + interval '30 days' WHERE key = $1", key)
+		w.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = payonce_now() + interval '30 days' WHERE key = $1", key)
 		r := w.pay(key, "pm_ok")
 		w.chargedOnce(key, key+".g2", r)
 		if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 1, Generation: 2}) || r.text(w.t, "paymentId") == first.text(w.t, "paymentId") {

@@ -70,7 +70,7 @@ func TestOwnerAnswersWhatWasStoredMeanwhile(t *testing.T) {
 			stored := fmt.Sprintf(`{"paymentId":%q,"status":"succeeded","customerId":"cus-1","amountCents":12000,"currency":"USD","amount":"120.00",`+
 				`"paymentMethod":%q,"pspChargeId":"ch_evidence","amountRefundedCents":0,"createdAt":"2026-11-20T00:00:00.000000Z"}`, id, method)
 			w.exec(`WITH completed AS (
-				UPDATE idempotency_keys SET status = 'completed', locked_until = NULL, finished_at = clock_timestamp(), response_status = 201,
+				UPDATE idempotency_keys SET status = 'completed', locked_until = NULL, finished_at = payonce_now(), response_status = 201,
 					response_content_type = 'application/json', response_location = $2, response_schema_version = 1, response_body = $3
 				WHERE key = $1 RETURNING subject)
 				UPDATE payments SET status = 'succeeded', psp_charge_id = 'ch_evidence' FROM completed WHERE id = subject`, key, "/payments/"+id, []byte(stored))
@@ -126,7 +126,7 @@ func TestLateOwnerWithoutASuccessLeavesTheKeyUnknown(t *testing.T) {
 func (w *world) resolveAsNotExecuted(key string) {
 	w.t.Helper()
 	w.exec(`WITH resolved AS (
-		UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp() WHERE key = $1 RETURNING subject)
+		UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = payonce_now() WHERE key = $1 RETURNING subject)
 		UPDATE payments SET status = 'failed' FROM resolved WHERE id = subject`, key)
 }
 
@@ -352,7 +352,7 @@ func TestPSPSeesOneKeyForAllAttemptsAndAnotherForEachGeneration(t *testing.T) {
 		if l := w.ledger("acme", pspKey); len(l.Charges) != 1 || len(l.Refunds) != 1 {
 			t.Fatalf("the PSP has %+v under %s", l, pspKey)
 		}
-		w.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp() + interval '30 days' WHERE key = $1", key)
+		w.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = payonce_now() + interval '30 days' WHERE key = $1", key)
 	}
 	w.wantRefunded(id, 3, 3)
 	if n := w.count("SELECT count(DISTINCT id) FROM payments WHERE idempotency_key = $1 AND status = 'succeeded'", key); n != 3 {
@@ -487,7 +487,7 @@ func TestKeyThatIsNotThereIsNotShown(t *testing.T) {
 		t.Errorf("unexpected answer: %s", bad.body)
 	}
 	w.do(call{method: "GET", path: "/idempotency-keys/" + key, as: operatorKey}).expect(t, http.StatusForbidden, "forbidden")
-	w.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp() + interval '30 days'")
+	w.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = payonce_now() + interval '30 days'")
 	w.inspect(key, createOperation).expect(t, http.StatusGone, "idempotency_key_expired")
 	w.inspect(refundKey, refundOperation).expect(t, http.StatusGone, "idempotency_key_expired")
 }

@@ -99,7 +99,7 @@ func TestOwnerOfACommitInDoubtAnswersWhatIsStored(t *testing.T) {
 	shown := w.do(call{method: "GET", path: "/payments"})
 	stored := shown.body[bytes.IndexByte(shown.body, '[')+1 : bytes.LastIndexByte(shown.body, ']')]
 	location := "/payments/" + reply{body: stored}.text(t, "paymentId")
-	w.exec(`UPDATE idempotency_keys SET status = 'completed', locked_until = NULL, finished_at = clock_timestamp(), response_status = 201,
+	w.exec(`UPDATE idempotency_keys SET status = 'completed', locked_until = NULL, finished_at = payonce_now(), response_status = 201,
 		response_content_type = 'application/json', response_location = $2, response_schema_version = 2, response_body = $3 WHERE key = $1`, key, location, stored)
 	inDoubt.CutClients()
 	live := <-answer
@@ -116,7 +116,7 @@ func TestSuccessForAReleasedKeyIsNotCalledUnexecuted(t *testing.T) {
 	w, g, key, owner := heldPayment(t, "pm_ok")
 	w.loseLease(key, "pm_ok")
 	w.exec("UPDATE payments SET status = 'failed' WHERE idempotency_key = $1", key)
-	w.exec("UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp() WHERE key = $1", key)
+	w.exec("UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = payonce_now() WHERE key = $1", key)
 	g.open()
 	late := <-owner
 	late.expect(t, http.StatusCreated, "")

@@ -110,7 +110,7 @@ func TestNotExecutedNeedsThePSPsWordAfterTheWindow(t *testing.T) {
 		t.Fatalf("after the retry the key is %+v", k)
 	}
 	// The lookups go on, seldom: what the PSP knows again settles the other one, and its letter is for the record.
-	w.exec("UPDATE idempotency_keys SET reconcile_after = clock_timestamp() WHERE key = $1", charged)
+	w.exec("UPDATE idempotency_keys SET reconcile_after = payonce_now() WHERE key = $1", charged)
 	w.becomes(charged, "completed")
 	w.replaysSuccess(charged, func() reply { return w.pay(charged, "pm_ok") })
 	d.resolve(ofCharged, "dismiss").expect(t, http.StatusOK, "")

@@ -14,7 +14,7 @@ import (
 // endRetention lets the retention of keys run out.
 func (w *world) endRetention(keys ...string) {
 	w.t.Helper()
-	w.behindTheGuard("UPDATE idempotency_keys SET expires_at = clock_timestamp() - interval '1 second' WHERE key = ANY ($1)", keys)
+	w.behindTheGuard("UPDATE idempotency_keys SET expires_at = payonce_now() - interval '1 second' WHERE key = ANY ($1)", keys)
 }
 
 // behindTheGuard plays what time does: the triggers would refuse it to a program.
@@ -90,7 +90,7 @@ func TestDeletedKeyThatIsUsedAgainIsChargedOnce(t *testing.T) {
 	first.expect(t, http.StatusCreated, "")
 	w.endRetention(key)
 	w.becomes(key, "expired")
-	w.behindTheGuard("UPDATE idempotency_keys SET delete_after = clock_timestamp() WHERE key = $1", key)
+	w.behindTheGuard("UPDATE idempotency_keys SET delete_after = payonce_now() WHERE key = $1", key)
 	eventually(t, "the key's deletion", func() bool { return w.count("SELECT count(*) FROM idempotency_keys WHERE key = $1", key) == 0 })
 
 	again := w.do(call{method: "POST", path: "/payments", key: key, body: strings.ReplaceAll(order("pm_ok"), "12000", "500000")})

@@ -70,7 +70,7 @@ func backlog(n int, at ...*world) (keys []string) {
 // makeDue has all unknown keys looked up from now on.
 func (w *world) makeDue() {
 	w.t.Helper()
-	w.exec("UPDATE idempotency_keys SET reconcile_after = clock_timestamp() WHERE status = 'unknown'")
+	w.exec("UPDATE idempotency_keys SET reconcile_after = payonce_now() WHERE status = 'unknown'")
 }
 
 // resolvedOnce waits for each key's end, and checks that there was one.
@@ -79,7 +79,7 @@ func (w *world) resolvedOnce(keys []string) {
 	eventually(w.t, "the end of the backlog", func() bool {
 		return w.count("SELECT count(*) FROM idempotency_keys WHERE key = ANY ($1) AND status = 'completed'", keys) == len(keys)
 	})
-	if n := w.count(`SELECT count(*) FROM (SELECT FROM idempotency_key_events WHERE key = ANY ($1) AND to_status = 'completed' AND from_status = 'unknown'
+	if n := w.count(`SELECT count(*) FROM (SELECT 1 FROM idempotency_key_events WHERE key = ANY ($1) AND to_status = 'completed' AND from_status = 'unknown'
 		GROUP BY key HAVING count(*) = 1) AS once`, keys); n != len(keys) {
 		w.t.Fatalf("%d of %d keys have one line for their end", n, len(keys))
 	}

@@ -221,7 +221,7 @@ func TestReadAndItsAcknowledgementAreOneTransaction(t *testing.T) {
 		var read [][]string
 		for _, round := range proxy.Rounds()[from:] {
 			if slices.Contains(round, "Durable") {
-				read = append(read, round)
+				read = append(read, withoutBlock(round))
 			}
 		}
 		if len(read) != 1 || !slices.Equal(read[0], want) {
@@ -282,11 +282,16 @@ func TestClaimInDoubtIsAcknowledgedWithWhatItFinds(t *testing.T) {
 		from := proxy.RoundTrips()
 		proxy.On(c.round[0], pgproxy.CutBefore)
 		w.chargedOnce(c.key, c.key, w.pay(c.key, "pm_ok"))
-		if !slices.ContainsFunc(proxy.Rounds()[from:], func(round []string) bool { return slices.Equal(round, c.round) }) {
+		if !slices.ContainsFunc(proxy.Rounds()[from:], func(round []string) bool { return slices.Equal(withoutBlock(round), c.round) }) {
 			t.Errorf("%q was not sent, but %q", c.round, proxy.Rounds()[from:])
 		}
 		if slices.ContainsFunc(proxy.Rounds()[from:], func(round []string) bool { return slices.Equal(round, []string{"Durable"}) }) {
 			t.Error("an acknowledgement was asked for on its own")
 		}
 	}
+}
+
+// withoutBlock leaves out what frames a pipeline where tables are distributed.
+func withoutBlock(round []string) []string {
+	return slices.DeleteFunc(slices.Clone(round), func(name string) bool { return name == "BEGIN" || name == "COMMIT" })
 }

@@ -274,7 +274,7 @@ func TestFailedRetryableIsExecutedAgainOnlyWhileThePSPRemembers(t *testing.T) {
 		t.Fatalf("key is %+v", k)
 	}
 	w.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
-	w.exec("UPDATE idempotency_keys SET reserved_at = reserved_at - interval '25 hours'")
+	w.exec("UPDATE idempotency_keys SET reserved_at = payonce_now() - interval '25 hours'")
 	w.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
 	w.pay(key, "pm_ok").expect(t, http.StatusGone, "idempotency_key_expired")
 	if k := w.keyRow(key); k.Attempt != 2 || k.Status != "failed_retryable" {
@@ -287,7 +287,7 @@ func TestExpiredKeyIsANewGeneration(t *testing.T) {
 	w := setup(t)
 	key := freshKey()
 	first := w.pay(key, "pm_ok")
-	w.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp() + interval '30 days' WHERE key = $1", key)
+	w.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = payonce_now() + interval '30 days' WHERE key = $1", key)
 	w.do(call{method: "GET", path: "/idempotency-keys/" + key}).expect(t, http.StatusGone, "idempotency_key_expired")
 
 	other := strings.Replace(order("pm_ok"), "12000", "500", 1) // any fingerprint
@@ -319,7 +319,7 @@ func TestRequestThatMeetsAnExpiredLeaseMakesTheKeyUnknown(t *testing.T) {
 	}()
 	gate.awaitArrival(t)
 	w.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
-	w.exec("UPDATE idempotency_keys SET locked_until = clock_timestamp() - interval '1 second' WHERE key = $1", key)
+	w.exec("UPDATE idempotency_keys SET locked_until = payonce_now() - interval '1 second' WHERE key = $1", key)
 	w.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
 
 	w.pay(key, "pm_ok").expect(t, http.StatusAccepted, "")
@@ -418,7 +418,7 @@ func TestPSPIsAskedOnlyAfterTheReservationIsCommitted(t *testing.T) {
 		o.between = func(psp http.Handler) http.Handler {
 			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				var state string
-				err := w.db.QueryRow(r.Context(), `SELECT k.status || ' ' || p.status FROM idempotency_keys k JOIN payments p ON p.id = k.subject
+				err := w.db.QueryRow(r.Context(), `SELECT k.status || ' ' || p.status FROM idempotency_keys k JOIN payments p ON p.tenant_id = k.tenant_id AND p.id = k.subject
 					WHERE k.key = $1`, r.Header.Get("Idempotency-Key")).Scan(&state)
 				if err != nil {
 					state = err.Error()

@@ -16,6 +16,7 @@ import (
 
 	"payonce/demo/embeddedpg"
 	"payonce/internal/postgres"
+	"payonce/test/cituscluster"
 )
 
 const (
@@ -25,6 +26,10 @@ const (
 	statementTimeout = time.Minute
 )
 
+// Citus is the environment variable that has the shared cluster be one of Citus, with a coordinator, two workers, and distributed databases. Tests that
+// start a server of their own are not concerned.
+const Citus = "PGTEST_CITUS"
+
 // shared is the cluster of this test binary.
 //
 //nolint:gochecknoglobals // a test binary has no other place for what its tests share
@@ -33,6 +38,7 @@ var shared cluster
 type cluster struct {
 	once   sync.Once
 	server *embeddedpg.Server
+	citus  *cituscluster.Cluster // or nil: server is its coordinator
 	err    error
 
 	mu    sync.Mutex // one statement at a time: a template that is being copied can't be copied
@@ -59,11 +65,22 @@ func (c *cluster) open() error {
 	if err != nil {
 		return err
 	}
-	if c.server, err = embeddedpg.Start(ctx, options(dir, false)); err != nil {
+	if os.Getenv(Citus) != "" {
+		o := options(dir, false)
+		o.Settings["citus.recover_2pc_interval"] = "-1" // a test decides itself what is in doubt
+		if c.citus, err = cituscluster.Start(ctx, o); err != nil {
+			return err
+		}
+		c.server = c.citus.Coordinator()
+	} else if c.server, err = embeddedpg.Start(ctx, options(dir, false)); err != nil {
 		return err
 	}
 	if c.admin, err = pgx.Connect(ctx, c.server.URL("postgres")); err != nil {
 		return fmt.Errorf("connect: %w", err)
+	}
+	if c.citus != nil {
+		c.clone = " TEMPLATE " + template + " STRATEGY file_copy"
+		return c.distributeTemplate(ctx)
 	}
 	if err := migrateNew(ctx, c.server, c.admin, template); err != nil {
 		return err
@@ -77,12 +94,30 @@ func (c *cluster) open() error {
 	return c.exec("ALTER DATABASE " + template + " ALLOW_CONNECTIONS false IS_TEMPLATE true")
 }
 
+// distributeTemplate is migrateNew on a cluster of Citus.
+func (c *cluster) distributeTemplate(ctx context.Context) error {
+	if err := c.citus.CreateDatabase(ctx, template); err != nil {
+		return err
+	}
+	log := slog.New(slog.DiscardHandler)
+	if err := postgres.CreateRoles(ctx, c.server.URL(template), nil, log); err != nil {
+		return err
+	}
+	if err := postgres.Distribute(ctx, c.server.URLAs(string(postgres.Migrator), template), log); err != nil {
+		return err
+	}
+	return c.citus.Freeze(ctx, template)
+}
+
 func (c *cluster) close() error {
 	if c.server == nil {
 		return nil
 	}
 	ctx, cancel := stopContext()
 	defer cancel()
+	if c.citus != nil {
+		return errors.Join(c.citus.Stop(ctx), c.citus.Remove())
+	}
 	return errors.Join(c.server.Stop(ctx), os.RemoveAll(c.server.DataDir()))
 }
 
@@ -102,7 +137,12 @@ func (c *cluster) createDatabase() (name string, err error) {
 func (c *cluster) dropDatabase(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.exec("DROP DATABASE " + name + " WITH (FORCE)")
+	err := c.exec("DROP DATABASE " + name + " WITH (FORCE)")
+	// Citus' own process comes back to a database that is still there.
+	for tries := 1; err != nil && c.citus != nil && tries < 5; tries++ {
+		err = c.exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)")
+	}
+	return err
 }
 
 // exec takes no context of a test: one that ends early would take the
@@ -110,6 +150,9 @@ func (c *cluster) dropDatabase(name string) error {
 func (c *cluster) exec(sql string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
 	defer cancel()
+	if c.citus != nil {
+		return c.citus.Everywhere(ctx, sql)
+	}
 	_, err := c.admin.Exec(ctx, sql)
 	return err
 }

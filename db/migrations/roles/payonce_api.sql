@@ -9,7 +9,7 @@ GRANT SELECT,
       INSERT (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, expires_at),
       UPDATE (status, fingerprint, attempt, generation, lease_id, subject, reserved_at, locked_until, reconcile_after, finished_at, expires_at,
               response_status, response_content_type, response_location, response_schema_version, response_body,
-              unknown_since, lookup_failures, delete_after)
+              unknown_since, lookup_failures, delete_after, dead_letter_hold)
     ON idempotency_keys TO payonce_api;
 GRANT SELECT, INSERT (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence) ON idempotency_key_events TO payonce_api;
 

@@ -7,11 +7,14 @@ GRANT SELECT ON goose_db_version, tenants, api_keys TO payonce_reconciler;
 GRANT SELECT, DELETE,
       UPDATE (status, locked_until, reconcile_after, finished_at, expires_at,
               response_status, response_content_type, response_location, response_schema_version, response_body,
-              unknown_since, lookup_failures, delete_after)
+              unknown_since, lookup_failures, delete_after, dead_letter_hold)
     ON idempotency_keys TO payonce_reconciler;
 -- The timeline is written once, and goes with its key when the audit window is over.
 GRANT SELECT, DELETE, INSERT (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
     ON idempotency_key_events TO payonce_reconciler;
+
+-- What expires leaves a tombstone, whose generation only grows.
+GRANT SELECT, INSERT (tenant_id, operation, key, generation), UPDATE (generation) ON idempotency_key_tombstones TO payonce_reconciler;
 
 GRANT SELECT, UPDATE (status, psp_charge_id, decline_code, refund_held_minor, refunded_minor) ON payments TO payonce_reconciler;
 GRANT SELECT, UPDATE (status, psp_refund_id, decline_code) ON refunds TO payonce_reconciler;

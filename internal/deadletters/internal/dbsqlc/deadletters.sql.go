@@ -123,7 +123,7 @@ func (q *Queries) GetLetter(ctx context.Context, id uuid.UUID) (GetLetterRow, er
 }
 
 const letterExists = `-- name: LetterExists :one
-SELECT EXISTS (SELECT FROM dead_letters WHERE id = $1)
+SELECT EXISTS (SELECT 1 FROM dead_letters WHERE id = $1)
 `
 
 func (q *Queries) LetterExists(ctx context.Context, id uuid.UUID) (bool, error) {
@@ -265,20 +265,30 @@ func (q *Queries) ListLetters(ctx context.Context, arg ListLettersParams) ([]Lis
 	return items, nil
 }
 
-const openDeadLetter = `-- name: OpenDeadLetter :execrows
+const openDeadLetter = `-- name: OpenDeadLetter :one
 
-INSERT INTO dead_letters (id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence)
-SELECT $1, $2, $3, $4::text, $5::text, $6::text,
-       $7::integer, $8::uuid, $9, $10
-WHERE (NOT EXISTS (SELECT FROM dead_letters AS d
-                   WHERE d.kind = $2 AND d.finding = $3 AND d.status = 'resolved' AND d.action <> 'retry')
-       OR EXISTS (SELECT FROM idempotency_keys AS k
-                  WHERE k.tenant_id = $4 AND k.operation = $5 AND k.key = $6 AND k.generation = $7
-                    AND ($8::uuid IS NULL OR k.subject = $8::uuid) AND k.status = 'unknown'))
-  AND (NOT $11::boolean
-       OR EXISTS (SELECT FROM idempotency_keys AS k
-                  WHERE k.tenant_id = $4 AND k.operation = $5 AND k.key = $6 AND k.xmin = pg_current_xact_id()::xid))
-ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING
+WITH opened AS (
+    INSERT INTO dead_letters (id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence)
+    SELECT $1, $2, $3, $4::text, $5::text, $6::text,
+           $7::integer, $8::uuid, $9, $10
+    WHERE (NOT EXISTS (SELECT 1 FROM dead_letters AS d
+                       WHERE d.kind = $2 AND d.finding = $3 AND d.status = 'resolved' AND d.action <> 'retry')
+           OR EXISTS (SELECT 1 FROM idempotency_keys AS k
+                      WHERE k.tenant_id = coalesce($4::text, '') AND k.operation = $5 AND k.key = $6 AND k.generation = $7
+                        AND ($8::uuid IS NULL OR k.subject = $8::uuid) AND k.status = 'unknown'))
+      AND (NOT $11::boolean
+           OR EXISTS (SELECT 1 FROM idempotency_keys AS k
+                      WHERE k.tenant_id = coalesce($4::text, '') AND k.operation = coalesce($5::text, '')
+                        AND k.key = coalesce($6::text, '') AND k.xmin = pg_current_xact_id()::xid))
+    ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING
+    RETURNING tenant_id, operation, key, generation, subject, hold
+), held AS (
+    UPDATE idempotency_keys AS k SET dead_letter_hold = o.hold
+    FROM opened AS o
+    WHERE k.tenant_id = $4::text AND k.tenant_id = o.tenant_id AND k.operation = o.operation AND k.key = o.key AND k.generation = o.generation
+      AND (o.subject IS NULL OR k.subject = o.subject) AND k.dead_letter_hold < o.hold
+)
+SELECT count(*) FROM opened
 `
 
 type OpenDeadLetterParams struct {
@@ -296,12 +306,23 @@ type OpenDeadLetterParams struct {
 }
 
 // Cases that only an operator can close, and what was done about them.
+//
+// OpenDeadLetter and RecomputeHold write dead_letter_hold of package idempotency's table: what the open dead letters about a key's generation and subject
+// forbid. Before either, in the same transaction, the key's row is locked: by a step of the key, or by one of the two statements HoldKey. So they see every
+// dead letter about the key that was committed, and no other is opened or closed meanwhile. The races:
+//
+//	open and close:  The second to get the lock sees what the first has committed. An open letter is never left out of the hold.
+//	two opens:       They raise the hold one after the other, and it stays the greater one.
+//	open and renew:  Renewed first, the key has another generation, and the letter does not hold it. Opened first, the hold ends with the generation.
+//	open and step:   A release, decline or expiry that waits for the lock is held against the row as it is then (idempotency.sql).
+//
+// The key is locked before the letter is, by everybody, so that no two of them wait for each other.
 // Seen again, an open finding stays one letter; so does one that an operator has judged. After a retry it is a new case, and so it is
 // while its key is unknown: then the judgement was about an earlier attempt, and without a letter nobody would look at this one. A letter that goes with a
 // step of its key (behind_step) is opened only where the step, a statement before this one in the same transaction, has passed: then the key's row is of this
-// very transaction.
+// very transaction. A letter about a key raises the hold on the key's row, which is locked by then. The answer is how many letters were opened.
 func (q *Queries) OpenDeadLetter(ctx context.Context, arg OpenDeadLetterParams) (int64, error) {
-	result, err := q.db.Exec(ctx, openDeadLetter,
+	row := q.db.QueryRow(ctx, openDeadLetter,
 		arg.ID,
 		arg.Kind,
 		arg.Finding,
@@ -314,10 +335,9 @@ func (q *Queries) OpenDeadLetter(ctx context.Context, arg OpenDeadLetterParams) 
 		arg.Evidence,
 		arg.BehindStep,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const otherOpenLetter = `-- name: OtherOpenLetter :one
@@ -351,13 +371,49 @@ func (q *Queries) OtherOpenLetter(ctx context.Context, arg OtherOpenLetterParams
 	return id, err
 }
 
+const recomputeHold = `-- name: RecomputeHold :exec
+WITH due AS (
+    SELECT k.tenant_id, k.operation, k.key, coalesce(max(d.hold), 'none') AS hold
+    FROM idempotency_keys AS k
+    LEFT JOIN dead_letters AS d ON d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation
+        AND d.status = 'open' AND (d.subject IS NULL OR d.subject = k.subject)
+    WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.generation = $4
+      AND ($5::uuid IS NULL OR k.subject = $5::uuid)
+    GROUP BY k.tenant_id, k.operation, k.key
+)
+UPDATE idempotency_keys AS k SET dead_letter_hold = u.hold
+FROM due AS u
+WHERE k.tenant_id = $1 AND k.tenant_id = u.tenant_id AND k.operation = u.operation AND k.key = u.key AND k.dead_letter_hold <> u.hold
+`
+
+type RecomputeHoldParams struct {
+	TenantID   string
+	Operation  string
+	Key        string
+	Generation int32
+	Subject    *uuid.UUID
+}
+
+// Behind ResolveLetter: the hold comes down to what the letters still open forbid, where the key still stands for what the resolved letter is about. It is a
+// statement of its own, since only one that begins under the lock of the key sees every letter that others have opened.
+func (q *Queries) RecomputeHold(ctx context.Context, arg RecomputeHoldParams) error {
+	_, err := q.db.Exec(ctx, recomputeHold,
+		arg.TenantID,
+		arg.Operation,
+		arg.Key,
+		arg.Generation,
+		arg.Subject,
+	)
+	return err
+}
+
 const resolveLetter = `-- name: ResolveLetter :one
 WITH resolved AS (
     UPDATE dead_letters AS d
     SET status = 'resolved', version = d.version + 1, resolved_at = payonce_now(),
         action = $1::text, actor = $2::text, resolution_reason = $3::text
     WHERE d.id = $4 AND d.version = $5 AND d.status = 'open'
-    RETURNING d.id, d.kind, d.finding, d.status, d.tenant_id, d.operation, d.key, d.generation, d.subject, d.reason, d.evidence, d.opened_at, d.version, d.resolved_at, d.action, d.actor, d.resolution_reason
+    RETURNING d.id, d.kind, d.finding, d.status, d.tenant_id, d.operation, d.key, d.generation, d.subject, d.reason, d.evidence, d.hold, d.opened_at, d.version, d.resolved_at, d.action, d.actor, d.resolution_reason
 ), audited AS (
     INSERT INTO operator_actions (letter_id, letter_version, actor, action, reason, outcome)
     SELECT r.id, $5, r.actor, r.action, r.resolution_reason, 'done' FROM resolved AS r

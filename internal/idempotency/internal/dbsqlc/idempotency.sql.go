@@ -15,19 +15,21 @@ import (
 const claimDue = `-- name: ClaimDue :many
 UPDATE idempotency_keys AS k
 SET reconcile_after = payonce_now() + $1::interval
-WHERE k.ctid = ANY (ARRAY(
-    SELECT d.ctid FROM idempotency_keys AS d
-    WHERE d.reconcile_after <= payonce_now()
-    ORDER BY d.reconcile_after
-    LIMIT $2
-    FOR UPDATE SKIP LOCKED
+WHERE k.tenant_id = $2 AND k.ctid = ANY (ARRAY(
+    SELECT d.ctid
+    FROM (SELECT unnest($3::text[]) AS operation, unnest($4::text[]) AS key) AS a
+    JOIN idempotency_keys AS d ON d.operation = a.operation AND d.key = a.key
+    WHERE a.key = a.key || '' AND d.tenant_id = $2 AND (d.reconcile_after <= payonce_now()) IS TRUE
+    FOR UPDATE OF d SKIP LOCKED
 ))
 RETURNING k.tenant_id, k.operation, k.key, k.generation, k.subject
 `
 
 type ClaimDueParams struct {
 	Visibility time.Duration
-	MaxRows    int32
+	TenantID   string
+	Operations []string
+	Keys       []string
 }
 
 type ClaimDueRow struct {
@@ -38,11 +40,16 @@ type ClaimDueRow struct {
 	Subject    uuid.UUID
 }
 
-// unknown -> unknown: takes the keys whose next lookup is due, oldest first, and puts them out of sight of other claimers for a
-// while: if the job that follows is lost, they come back. Competes with other claimers and with everything that resolves a key. As to ctid,
-// see SweepLeases.
+// unknown -> unknown: takes those of a tenant's keys whose next lookup is due, and puts them out of sight of other claimers for a
+// while: if the job that follows is lost, they come back. Competes with other claimers and with everything that resolves a key. As to ctid
+// and IS TRUE, see SweepLeases.
 func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueRow, error) {
-	rows, err := q.db.Query(ctx, claimDue, arg.Visibility, arg.MaxRows)
+	rows, err := q.db.Query(ctx, claimDue,
+		arg.Visibility,
+		arg.TenantID,
+		arg.Operations,
+		arg.Keys,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -75,20 +82,14 @@ SET status = 'completed', locked_until = NULL, finished_at = payonce_now(),
     response_body = c.response_body
 FROM (
     SELECT unnest($1::text[]) AS tenant_id, unnest($2::text[]) AS operation, unnest($3::text[]) AS key,
-           unnest($4::uuid[]) AS subject,
-           unnest($5::integer[]) AS generation, unnest($6::integer[]) AS attempt,
-           unnest($7::boolean[]) AS unless_charged,
-           unnest($8::smallint[]) AS response_status, unnest($9::text[]) AS response_content_type,
-           unnest($10::text[]) AS response_location, unnest($11::smallint[]) AS response_schema_version,
-           unnest($12::bytea[]) AS response_body
+           unnest($4::integer[]) AS generation, unnest($5::integer[]) AS attempt,
+           unnest($6::boolean[]) AS unless_charged,
+           unnest($7::smallint[]) AS response_status, unnest($8::text[]) AS response_content_type,
+           unnest($9::text[]) AS response_location, unnest($10::smallint[]) AS response_schema_version,
+           unnest($11::bytea[]) AS response_body
 ) AS c
 WHERE c.key = c.key || '' AND k.tenant_id = c.tenant_id AND k.operation = c.operation AND k.key = c.key AND k.generation = c.generation AND k.attempt = c.attempt
-  AND k.status = 'in_progress'
-  AND NOT (c.unless_charged AND EXISTS (
-      SELECT FROM dead_letters AS d
-      WHERE d.tenant_id = c.tenant_id AND d.operation = c.operation AND d.key = c.key AND d.generation = c.generation AND d.status = 'open'
-        AND (d.subject IS NULL OR d.subject = c.subject)
-        AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')))
+  AND k.status = 'in_progress' AND NOT (c.unless_charged AND k.dead_letter_hold >= 'decline')
 RETURNING k.tenant_id, k.operation, k.key, k.expires_at
 `
 
@@ -96,7 +97,6 @@ type CompleteKeysParams struct {
 	TenantIds              []string
 	Operations             []string
 	Keys                   []string
-	Subjects               []uuid.UUID
 	Generations            []int32
 	Attempts               []int32
 	UnlessCharged          []bool
@@ -116,13 +116,12 @@ type CompleteKeysRow struct {
 
 // in_progress -> completed, by the owners of the attempts. Competes with the sweeper, webhooks and the scan. The lease may
 // be over: an answer in hand is better than none, as long as nobody has acted on its end. A decline (unless_charged) does not pass while an open
-// dead letter of the key says that money moved, as in ResolveKeys. Without a row, the key has moved.
+// dead letter of the key says that money moved, as in ResolveKeys. Without a row, the key has moved, or such a letter has been opened.
 func (q *Queries) CompleteKeys(ctx context.Context, arg CompleteKeysParams) ([]CompleteKeysRow, error) {
 	rows, err := q.db.Query(ctx, completeKeys,
 		arg.TenantIds,
 		arg.Operations,
 		arg.Keys,
-		arg.Subjects,
 		arg.Generations,
 		arg.Attempts,
 		arg.UnlessCharged,
@@ -188,81 +187,96 @@ func (q *Queries) CountKeys(ctx context.Context) ([]CountKeysRow, error) {
 const deleteKeys = `-- name: DeleteKeys :one
 WITH deleted AS (
     DELETE FROM idempotency_keys AS k
-    WHERE k.status = 'expired' AND k.ctid = ANY (ARRAY(
-        SELECT o.ctid FROM idempotency_keys AS o
-        WHERE o.delete_after <= payonce_now()
-          AND NOT EXISTS (SELECT FROM dead_letters AS d
-                          WHERE d.tenant_id = o.tenant_id AND d.operation = o.operation AND d.key = o.key AND d.status = 'open')
-        ORDER BY o.delete_after
-        LIMIT $1
-        FOR UPDATE SKIP LOCKED
+    WHERE k.tenant_id = $1 AND k.status = 'expired' AND k.ctid = ANY (ARRAY(
+        SELECT o.ctid
+        FROM (SELECT unnest($2::text[]) AS operation, unnest($3::text[]) AS key) AS a
+        JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
+        WHERE a.key = a.key || '' AND o.tenant_id = $1 AND o.dead_letter_hold = 'none' AND (o.delete_after <= payonce_now()) IS TRUE
+        FOR UPDATE OF o SKIP LOCKED
     ))
     RETURNING k.tenant_id, k.operation, k.key
 ), forgotten AS (
     DELETE FROM idempotency_key_events AS e USING deleted AS d
-    WHERE e.tenant_id = d.tenant_id AND e.operation = d.operation AND e.key = d.key
+    WHERE e.tenant_id = $1 AND e.tenant_id = d.tenant_id AND e.operation = d.operation AND e.key = d.key
 )
 SELECT count(*) FROM deleted
 `
 
-// Deletes expired keys with their timelines, once the audit window is over. A trigger leaves a tombstone of each, with its last generation. Competes
-// with requests that renew one of them. A dead letter may have been opened after the expiry, about a movement that came to light too late, or may be
-// about an earlier generation, whose lines are in the same timeline: the key stays as long as any letter about it is open.
-func (q *Queries) DeleteKeys(ctx context.Context, maxRows int32) (int64, error) {
-	row := q.db.QueryRow(ctx, deleteKeys, maxRows)
+type DeleteKeysParams struct {
+	TenantID   string
+	Operations []string
+	Keys       []string
+}
+
+// Deletes some of a tenant's expired keys with their timelines, once the audit window is over. The tombstone of each is there since it expired. Competes
+// with requests that renew one of them.
+func (q *Queries) DeleteKeys(ctx context.Context, arg DeleteKeysParams) (int64, error) {
+	row := q.db.QueryRow(ctx, deleteKeys, arg.TenantID, arg.Operations, arg.Keys)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
 }
 
-const expireKeys = `-- name: ExpireKeys :execrows
+const expireKeys = `-- name: ExpireKeys :one
 WITH expired AS (
     UPDATE idempotency_keys AS k
     SET status = 'expired', delete_after = payonce_now() + $1::interval
-    WHERE k.status IN ('completed', 'failed_retryable') AND k.ctid = ANY (ARRAY(
-        SELECT o.ctid FROM idempotency_keys AS o
-        WHERE o.finished_at IS NOT NULL AND o.delete_after IS NULL AND o.expires_at <= payonce_now()
-          AND NOT EXISTS (SELECT FROM dead_letters AS d
-                          WHERE d.tenant_id = o.tenant_id AND d.operation = o.operation AND d.key = o.key AND d.generation = o.generation AND d.status = 'open'
-                            AND (d.subject IS NULL OR d.subject = o.subject))
-        ORDER BY o.expires_at
-        LIMIT $2
-        FOR UPDATE SKIP LOCKED
+    WHERE k.tenant_id = $2 AND k.status IN ('completed', 'failed_retryable') AND k.ctid = ANY (ARRAY(
+        SELECT o.ctid
+        FROM (SELECT unnest($3::text[]) AS operation, unnest($4::text[]) AS key) AS a
+        JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
+        WHERE a.key = a.key || '' AND o.tenant_id = $2 AND o.finished_at IS NOT NULL AND o.delete_after IS NULL AND o.dead_letter_hold = 'none'
+          AND (o.expires_at <= payonce_now()) IS TRUE
+        FOR UPDATE OF o SKIP LOCKED
     ))
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, (k.response_body IS NOT NULL) AS had_response
+), buried AS (
+    INSERT INTO idempotency_key_tombstones AS t (tenant_id, operation, key, generation)
+    SELECT e.tenant_id, e.operation, e.key, e.generation FROM expired AS e
+    ON CONFLICT (tenant_id, operation, key) DO UPDATE SET generation = excluded.generation WHERE t.generation < excluded.generation
+), noted AS (
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT e.tenant_id, e.operation, e.key, e.generation, e.attempt, 'pruner',
+           CASE WHEN e.had_response THEN 'completed' ELSE 'failed_retryable' END, 'expired', 'retention over'
+    FROM expired AS e
 )
-INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
-SELECT e.tenant_id, e.operation, e.key, e.generation, e.attempt, 'pruner',
-       CASE WHEN e.had_response THEN 'completed' ELSE 'failed_retryable' END, 'expired', 'retention over'
-FROM expired AS e
+SELECT count(*) FROM expired
 `
 
 type ExpireKeysParams struct {
-	Audit   time.Duration
-	MaxRows int32
+	Audit      time.Duration
+	TenantID   string
+	Operations []string
+	Keys       []string
 }
 
-// completed | failed_retryable -> expired, once the retention is over. Competes with a retry of a failed_retryable key and with late
-// evidence. What an operator has still to decide about stays.
+// completed | failed_retryable -> expired, once the retention is over, for some of a tenant's keys. Competes with a retry of a failed_retryable key and with
+// late evidence. Whatever becomes of the key's row now, its tombstone says which generation it was. As to ctid and IS TRUE, see SweepLeases.
 func (q *Queries) ExpireKeys(ctx context.Context, arg ExpireKeysParams) (int64, error) {
-	result, err := q.db.Exec(ctx, expireKeys, arg.Audit, arg.MaxRows)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	row := q.db.QueryRow(ctx, expireKeys,
+		arg.Audit,
+		arg.TenantID,
+		arg.Operations,
+		arg.Keys,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
-const expireLease = `-- name: ExpireLease :execrows
+const expireLease = `-- name: ExpireLease :one
 WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
         reconcile_after = payonce_now()
     WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.generation = $4 AND k.attempt = $5
-      AND k.status = 'in_progress' AND coalesce(k.locked_until <= payonce_now(), false)
-    RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+      AND k.status = 'in_progress' AND (k.locked_until <= payonce_now()) IS TRUE
+    RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+), noted AS (
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'in_progress', 'unknown', 'lease over' FROM lost AS n
 )
-INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
-SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'in_progress', 'unknown', 'lease over' FROM lost AS n
+SELECT count(*) FROM lost
 `
 
 type ExpireLeaseParams struct {
@@ -274,24 +288,126 @@ type ExpireLeaseParams struct {
 }
 
 // in_progress -> unknown, by a request that meets a lease that is over. Competes with the owner's completion, the sweeper
-// and other requests: the loser finds no row, and reads again. Without coalesce, PostgreSQL would look for the key through all
+// and other requests: the loser finds no row, and reads again. Without IS TRUE, PostgreSQL would look for the key through all
 // leases there are (idempotency_keys_locked_until), with the dead ones, and not by the primary key.
 func (q *Queries) ExpireLease(ctx context.Context, arg ExpireLeaseParams) (int64, error) {
-	result, err := q.db.Exec(ctx, expireLease,
+	row := q.db.QueryRow(ctx, expireLease,
 		arg.TenantID,
 		arg.Operation,
 		arg.Key,
 		arg.Generation,
 		arg.Attempt,
 	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const findDeletable = `-- name: FindDeletable :many
+SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
+WHERE k.delete_after <= payonce_now() AND k.dead_letter_hold = 'none'
+ORDER BY k.delete_after
+LIMIT $1
+`
+
+type FindDeletableRow struct {
+	TenantID  string
+	Operation string
+	Key       string
+}
+
+// Reads only: the expired keys whose audit window is over, oldest first. A dead letter may have been opened after the expiry, about a movement that came to
+// light too late: then the key stays.
+func (q *Queries) FindDeletable(ctx context.Context, maxRows int32) ([]FindDeletableRow, error) {
+	rows, err := q.db.Query(ctx, findDeletable, maxRows)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	var items []FindDeletableRow
+	for rows.Next() {
+		var i FindDeletableRow
+		if err := rows.Scan(&i.TenantID, &i.Operation, &i.Key); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const findDue = `-- name: FindDue :many
+SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
+WHERE k.reconcile_after <= payonce_now()
+ORDER BY k.reconcile_after
+LIMIT $1
+`
+
+type FindDueRow struct {
+	TenantID  string
+	Operation string
+	Key       string
+}
+
+// Reads only: the unknown keys whose next lookup is due, oldest first.
+func (q *Queries) FindDue(ctx context.Context, maxRows int32) ([]FindDueRow, error) {
+	rows, err := q.db.Query(ctx, findDue, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindDueRow
+	for rows.Next() {
+		var i FindDueRow
+		if err := rows.Scan(&i.TenantID, &i.Operation, &i.Key); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const findExpired = `-- name: FindExpired :many
+SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
+WHERE k.finished_at IS NOT NULL AND k.delete_after IS NULL AND k.expires_at <= payonce_now() AND k.dead_letter_hold = 'none'
+ORDER BY k.expires_at
+LIMIT $1
+`
+
+type FindExpiredRow struct {
+	TenantID  string
+	Operation string
+	Key       string
+}
+
+// Reads only: the finished keys whose retention is over, oldest first. What an operator has still to decide about stays.
+func (q *Queries) FindExpired(ctx context.Context, maxRows int32) ([]FindExpiredRow, error) {
+	rows, err := q.db.Query(ctx, findExpired, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindExpiredRow
+	for rows.Next() {
+		var i FindExpiredRow
+		if err := rows.Scan(&i.TenantID, &i.Operation, &i.Key); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const findKey = `-- name: FindKey :one
-SELECT coalesce(k.locked_until <= payonce_now(), false)::boolean AS lease_over, k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+SELECT coalesce(k.locked_until <= payonce_now(), false)::boolean AS lease_over, k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 FROM idempotency_keys AS k WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
 `
 
@@ -312,6 +428,7 @@ type FindKeyRow struct {
 	Generation            int32
 	LeaseID               uuid.UUID
 	Subject               uuid.UUID
+	DeadLetterHold        DeadLetterHold
 	CreatedAt             time.Time
 	ReservedAt            time.Time
 	LockedUntil           *time.Time
@@ -343,6 +460,7 @@ func (q *Queries) FindKey(ctx context.Context, arg FindKeyParams) (FindKeyRow, e
 		&i.Generation,
 		&i.LeaseID,
 		&i.Subject,
+		&i.DeadLetterHold,
 		&i.CreatedAt,
 		&i.ReservedAt,
 		&i.LockedUntil,
@@ -361,6 +479,80 @@ func (q *Queries) FindKey(ctx context.Context, arg FindKeyParams) (FindKeyRow, e
 	return i, err
 }
 
+const findLettered = `-- name: FindLettered :many
+SELECT a.operation::text AS operation, a.key::text AS key
+FROM (SELECT unnest($1::text[]) AS operation, unnest($2::text[]) AS key) AS a
+WHERE EXISTS (SELECT FROM dead_letters AS d WHERE d.tenant_id = $3::text AND d.operation = a.operation AND d.key = a.key AND d.status = 'open')
+`
+
+type FindLetteredParams struct {
+	Operations []string
+	Keys       []string
+	TenantID   string
+}
+
+type FindLetteredRow struct {
+	Operation string
+	Key       string
+}
+
+// Reads only: those of a tenant's keys about which a dead letter is open, whatever generation it is about. What the letter of an earlier generation forbids does not stand in
+// the key's row, and its lines are in the same timeline: the key stays. This looks into the table of package deadletters.
+func (q *Queries) FindLettered(ctx context.Context, arg FindLetteredParams) ([]FindLetteredRow, error) {
+	rows, err := q.db.Query(ctx, findLettered, arg.Operations, arg.Keys, arg.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindLetteredRow
+	for rows.Next() {
+		var i FindLetteredRow
+		if err := rows.Scan(&i.Operation, &i.Key); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const findOverdueLeases = `-- name: FindOverdueLeases :many
+SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
+WHERE k.locked_until <= payonce_now()
+ORDER BY k.locked_until
+LIMIT $1
+`
+
+type FindOverdueLeasesRow struct {
+	TenantID  string
+	Operation string
+	Key       string
+}
+
+// Reads only: the keys whose leases are over, oldest first. The time is asked once for each walk along an index, so the walk along
+// idempotency_keys_locked_until ends where the living leases begin.
+func (q *Queries) FindOverdueLeases(ctx context.Context, maxRows int32) ([]FindOverdueLeasesRow, error) {
+	rows, err := q.db.Query(ctx, findOverdueLeases, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindOverdueLeasesRow
+	for rows.Next() {
+		var i FindOverdueLeasesRow
+		if err := rows.Scan(&i.TenantID, &i.Operation, &i.Key); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const holdKey = `-- name: HoldKey :exec
 SELECT k.key FROM idempotency_keys AS k WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 FOR NO KEY UPDATE
 `
@@ -371,8 +563,8 @@ type HoldKeyParams struct {
 	Key       string
 }
 
-// Keeps a key where it is while a dead letter about it is written: a release that comes at the same time waits, and is then
-// refused by the trigger idempotency_keys_dead_lettered_stay (its own look at the letters is older).
+// Locks a key before a dead letter about it is opened, where no step of the key has done so. Competes with everything that moves the key: the lock
+// is released by the commit of the dead letter, and with it the others find the hold in the row.
 func (q *Queries) HoldKey(ctx context.Context, arg HoldKeyParams) error {
 	_, err := q.db.Exec(ctx, holdKey, arg.TenantID, arg.Operation, arg.Key)
 	return err
@@ -445,7 +637,7 @@ const listInFlight = `-- name: ListInFlight :many
 SELECT k.tenant_id, k.operation, k.key
 FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::text[]) AS operation, unnest($3::text[]) AS key) AS asked
 JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
-WHERE k.status = 'in_progress' AND coalesce(k.locked_until > payonce_now(), false)
+WHERE k.status = 'in_progress' AND (k.locked_until > payonce_now()) IS TRUE
 `
 
 type ListInFlightParams struct {
@@ -460,7 +652,7 @@ type ListInFlightRow struct {
 	Key       string
 }
 
-// Reads only: which of these keys a request executes now, under a lease that is not over. Coalesce as in ExpireLease.
+// Reads only: which of these keys a request executes now, under a lease that is not over. IS TRUE as in ExpireLease.
 func (q *Queries) ListInFlight(ctx context.Context, arg ListInFlightParams) ([]ListInFlightRow, error) {
 	rows, err := q.db.Query(ctx, listInFlight, arg.TenantIds, arg.Operations, arg.Keys)
 	if err != nil {
@@ -487,13 +679,7 @@ SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failur
        k.reconcile_after,
        coalesce(extract(epoch FROM k.unknown_since + $1::interval - payonce_now()), 0)::float8 AS window_left,
        (k.reserved_at + $2::interval <= payonce_now())::boolean AS memory_over,
-       EXISTS (SELECT FROM dead_letters AS d
-               WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
-                 AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded') AS dead_lettered,
-       EXISTS (SELECT FROM dead_letters AS d
-               WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
-                 AND (d.subject IS NULL OR d.subject = k.subject)
-                 AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')) AS charged
+       (k.dead_letter_hold >= 'release')::boolean AS dead_lettered, (k.dead_letter_hold >= 'decline')::boolean AS charged
 FROM idempotency_keys AS k WHERE k.tenant_id = $3 AND k.operation = $4 AND k.key = $5
 `
 
@@ -555,7 +741,7 @@ WITH lost AS (
         reconcile_after = payonce_now() + $1::interval
     WHERE k.tenant_id = $2 AND k.operation = $3 AND k.key = $4 AND k.generation = $5 AND k.attempt = $6
       AND k.status = 'in_progress'
-    RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+    RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'unknown', $7, $8::jsonb FROM lost AS n
@@ -593,35 +779,38 @@ func (q *Queries) LoseKey(ctx context.Context, arg LoseKeyParams) (time.Time, er
 
 const noteEvent = `-- name: NoteEvent :exec
 WITH seen AS (
-    SELECT k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body FROM idempotency_keys AS k
-    WHERE k.tenant_id = $4 AND k.operation = $5 AND k.key = $6 AND k.generation = $7
+    SELECT k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body FROM idempotency_keys AS k
+    WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.generation = $4
     FOR SHARE
+), noted AS (
+    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, $5, n.status, n.status, $6, $7::jsonb FROM seen AS n
 )
-INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
-SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, $1, n.status, n.status, $2, $3::jsonb FROM seen AS n
+SELECT count(*) FROM seen
 `
 
 type NoteEventParams struct {
-	Actor      string
-	Reason     string
-	Evidence   []byte
 	TenantID   string
 	Operation  string
 	Key        string
 	Generation int32
+	Actor      string
+	Reason     string
+	Evidence   []byte
 }
 
 // A line of the timeline without a transition: evidence that confirms what is known, as long as the key stands for the same. Competes with the pruner: the lock
-// keeps the line from being written behind that of the key's expiry, as if the key were still completed.
+// keeps the line from being written behind that of the key's expiry, as if the key were still completed. The line is written
+// by a step of its own, as all lines are: so they are numbered by one server where timelines lie on several, and a timeline is read by those numbers.
 func (q *Queries) NoteEvent(ctx context.Context, arg NoteEventParams) error {
 	_, err := q.db.Exec(ctx, noteEvent,
-		arg.Actor,
-		arg.Reason,
-		arg.Evidence,
 		arg.TenantID,
 		arg.Operation,
 		arg.Key,
 		arg.Generation,
+		arg.Actor,
+		arg.Reason,
+		arg.Evidence,
 	)
 	return err
 }
@@ -645,15 +834,14 @@ WITH postponed AS (
     SET reconcile_after = payonce_now() + $1::interval, lookup_failures = $2
     WHERE k.tenant_id = $3 AND k.operation = $4 AND k.key = $5 AND k.generation = $6 AND k.attempt = $7
       AND k.status = 'unknown' AND coalesce(k.reconcile_after = $8::timestamptz, false)
-    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
+    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at, k.dead_letter_hold
+), latest AS MATERIALIZED (
+    SELECT e.actor || ' ' || e.reason AS line FROM idempotency_key_events AS e
+    WHERE e.tenant_id = $3 AND e.operation = $4 AND e.key = $5 ORDER BY e.id DESC LIMIT 1
 ), noted AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, $9, 'unknown', 'unknown', $10 FROM postponed AS n
-    WHERE NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.tenant_id = n.tenant_id AND d.operation = n.operation AND d.key = n.key AND d.generation = n.generation AND d.status = 'open')
-       OR $9 || ' ' || $10 IS DISTINCT FROM (
-              SELECT e.actor || ' ' || e.reason FROM idempotency_key_events AS e
-              WHERE e.tenant_id = n.tenant_id AND e.operation = n.operation AND e.key = n.key ORDER BY e.id DESC LIMIT 1)
+    WHERE n.dead_letter_hold = 'none' OR $9 || ' ' || $10 IS DISTINCT FROM (SELECT l.line FROM latest AS l)
 )
 SELECT expires_at FROM postponed
 `
@@ -672,7 +860,7 @@ type PostponeKeyParams struct {
 }
 
 // unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key: no row says that somebody has. It competes with an operator,
-// too, who has the key looked up at once while a lookup is under way: whoever changes reconcile_after keeps the others from passing (coalesce as in
+// too, who has the key looked up at once while a lookup is under way: whoever changes reconcile_after keeps the others from passing (coalesce for the same reason as IS TRUE in
 // ExpireLease). While an
 // operator has the case, it goes on for days: what it finds is written down when it changes.
 func (q *Queries) PostponeKey(ctx context.Context, arg PostponeKeyParams) (time.Time, error) {
@@ -698,11 +886,8 @@ WITH released AS (
     UPDATE idempotency_keys AS k
     SET status = 'failed_retryable', locked_until = NULL, finished_at = payonce_now()
     WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.generation = $4 AND k.attempt = $5
-      AND k.status = 'in_progress'
-      AND NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
-                        AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded')
-    RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+      AND k.status = 'in_progress' AND k.dead_letter_hold < 'release'
+    RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'failed_retryable', $6 FROM released AS n
@@ -742,11 +927,9 @@ WITH released AS (
         expires_at = greatest(k.expires_at, payonce_now() + $1::interval)
     WHERE k.tenant_id = $2 AND k.operation = $3 AND k.key = $4 AND k.subject = $5
       AND k.generation = $6 AND k.attempt = $7 AND k.status = 'unknown'
-      AND k.unknown_since + $8::interval <= $9::timestamptz
-      AND ($9::timestamptz < k.reserved_at + $10::interval OR $11::boolean)
-      AND NOT EXISTS (SELECT FROM dead_letters AS d
-                      WHERE d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation AND d.status = 'open'
-                        AND (d.subject IS NULL OR d.subject = k.subject) AND d.kind <> 'job_discarded')
+      AND k.unknown_since <= $8::timestamptz - $9::interval
+      AND (k.reserved_at > $8::timestamptz - $10::interval OR $11::boolean)
+      AND k.dead_letter_hold < 'release'
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
@@ -763,8 +946,8 @@ type ReleaseUnknownKeyParams struct {
 	Subject      uuid.UUID
 	Generation   int32
 	Attempt      int32
-	SettleWindow time.Duration
 	AskedAt      time.Time
+	SettleWindow time.Duration
 	PspMemory    time.Duration
 	ByOperator   bool
 	Actor        string
@@ -783,8 +966,8 @@ func (q *Queries) ReleaseUnknownKey(ctx context.Context, arg ReleaseUnknownKeyPa
 		arg.Subject,
 		arg.Generation,
 		arg.Attempt,
-		arg.SettleWindow,
 		arg.AskedAt,
+		arg.SettleWindow,
 		arg.PspMemory,
 		arg.ByOperator,
 		arg.Actor,
@@ -799,18 +982,18 @@ const renewKey = `-- name: RenewKey :one
 WITH taken AS (
     UPDATE idempotency_keys AS k
     SET status = 'in_progress', attempt = 1, generation = k.generation + 1, fingerprint = $1,
-        lease_id = $2, subject = $3, finished_at = NULL, reserved_at = payonce_now(),
+        lease_id = $2, subject = $3, dead_letter_hold = 'none', finished_at = NULL, reserved_at = payonce_now(),
         locked_until = payonce_now() + $4::interval,
         expires_at = payonce_now() + $5::interval, delete_after = NULL,
         response_status = NULL, response_content_type = NULL, response_location = NULL,
         response_schema_version = NULL, response_body = NULL
     WHERE k.tenant_id = $6 AND k.operation = $7 AND k.key = $8 AND k.status = 'expired' AND k.generation = $9
-    RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+    RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'expired', 'in_progress', 'taken anew' FROM taken AS n
 )
-SELECT false AS lease_over, t.tenant_id, t.operation, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
+SELECT false AS lease_over, t.tenant_id, t.operation, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.dead_letter_hold, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
 `
 
 type RenewKeyParams struct {
@@ -836,6 +1019,7 @@ type RenewKeyRow struct {
 	Generation            int32
 	LeaseID               uuid.UUID
 	Subject               uuid.UUID
+	DeadLetterHold        DeadLetterHold
 	CreatedAt             time.Time
 	ReservedAt            time.Time
 	LockedUntil           *time.Time
@@ -877,6 +1061,7 @@ func (q *Queries) RenewKey(ctx context.Context, arg RenewKeyParams) (RenewKeyRow
 		&i.Generation,
 		&i.LeaseID,
 		&i.Subject,
+		&i.DeadLetterHold,
 		&i.CreatedAt,
 		&i.ReservedAt,
 		&i.LockedUntil,
@@ -898,29 +1083,30 @@ func (q *Queries) RenewKey(ctx context.Context, arg RenewKeyParams) (RenewKeyRow
 const reserveKeys = `-- name: ReserveKeys :many
 
 WITH asked AS MATERIALIZED (
-    SELECT a.tenant_id, a.operation, a.key, a.fingerprint, a.lease_id, a.subject FROM (
+    SELECT a.tenant_id, a.operation, a.key, a.fingerprint, a.lease_id, a.subject, payonce_now() AS at FROM (
         SELECT unnest($1::text[]) AS tenant_id, unnest($2::text[]) AS operation, unnest($3::text[]) AS key,
                unnest($4::bytea[]) AS fingerprint, unnest($5::uuid[]) AS lease_id, unnest($6::uuid[]) AS subject
     ) AS a WHERE a.key = a.key || ''
 ), seen AS MATERIALIZED (
-    SELECT k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body FROM asked AS a JOIN idempotency_keys AS k ON k.tenant_id = a.tenant_id AND k.operation = a.operation AND k.key = a.key
+    SELECT k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body FROM asked AS a JOIN idempotency_keys AS k ON k.tenant_id = a.tenant_id AND k.operation = a.operation AND k.key = a.key
+), buried AS MATERIALIZED (
+    SELECT t.tenant_id, t.operation, t.key, t.generation FROM asked AS a JOIN idempotency_key_tombstones AS t ON t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key
 ), reserved AS (
     INSERT INTO idempotency_keys (
         tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject,
         created_at, reserved_at, locked_until, expires_at)
     SELECT a.tenant_id, a.operation, a.key, 'in_progress', a.fingerprint, 1,
-           1 + coalesce((SELECT t.generation FROM idempotency_key_tombstones AS t WHERE t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key), 0),
+           1 + coalesce((SELECT t.generation FROM buried AS t WHERE t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key), 0),
            a.lease_id, a.subject,
-           clock.at, clock.at, clock.at + $7::interval, clock.at + $8::interval
-    FROM asked AS a, (SELECT payonce_now() AS at OFFSET 0) AS clock
+           a.at, a.at, a.at + $7::interval, a.at + $8::interval
+    FROM asked AS a
     WHERE NOT EXISTS (SELECT FROM seen AS s WHERE s.tenant_id = a.tenant_id AND s.operation = a.operation AND s.key = a.key)
-    ORDER BY a.tenant_id COLLATE "C", a.operation COLLATE "C", a.key COLLATE "C"
     ON CONFLICT (tenant_id, operation, key) DO NOTHING
-    RETURNING tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body
+    RETURNING tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, dead_letter_hold, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body
 )
-SELECT false AS lease_over, r.tenant_id, r.operation, r.key, r.status, r.fingerprint, r.attempt, r.generation, r.lease_id, r.subject, r.created_at, r.reserved_at, r.locked_until, r.reconcile_after, r.unknown_since, r.lookup_failures, r.finished_at, r.expires_at, r.delete_after, r.response_status, r.response_content_type, r.response_location, r.response_schema_version, r.response_body FROM reserved AS r
+SELECT false AS lease_over, r.tenant_id, r.operation, r.key, r.status, r.fingerprint, r.attempt, r.generation, r.lease_id, r.subject, r.dead_letter_hold, r.created_at, r.reserved_at, r.locked_until, r.reconcile_after, r.unknown_since, r.lookup_failures, r.finished_at, r.expires_at, r.delete_after, r.response_status, r.response_content_type, r.response_location, r.response_schema_version, r.response_body FROM reserved AS r
 UNION ALL
-SELECT coalesce(s.locked_until <= payonce_now(), false), s.tenant_id, s.operation, s.key, s.status, s.fingerprint, s.attempt, s.generation, s.lease_id, s.subject, s.created_at, s.reserved_at, s.locked_until, s.reconcile_after, s.unknown_since, s.lookup_failures, s.finished_at, s.expires_at, s.delete_after, s.response_status, s.response_content_type, s.response_location, s.response_schema_version, s.response_body FROM seen AS s
+SELECT coalesce(s.locked_until <= payonce_now(), false), s.tenant_id, s.operation, s.key, s.status, s.fingerprint, s.attempt, s.generation, s.lease_id, s.subject, s.dead_letter_hold, s.created_at, s.reserved_at, s.locked_until, s.reconcile_after, s.unknown_since, s.lookup_failures, s.finished_at, s.expires_at, s.delete_after, s.response_status, s.response_content_type, s.response_location, s.response_schema_version, s.response_body FROM seen AS s
 `
 
 type ReserveKeysParams struct {
@@ -945,6 +1131,7 @@ type ReserveKeysRow struct {
 	Generation            int32
 	LeaseID               uuid.UUID
 	Subject               uuid.UUID
+	DeadLetterHold        DeadLetterHold
 	CreatedAt             time.Time
 	ReservedAt            time.Time
 	LockedUntil           *time.Time
@@ -962,18 +1149,26 @@ type ReserveKeysRow struct {
 }
 
 // The key's state machine. Each query is headed by the edge that it makes and the writer that it competes with.
+// The walks of the sweeper, the claimer and the pruner take two statements: one looks at all tenants for what is due, oldest first, and locks nothing; the
+// other takes what was found of one tenant, and asks again whether it is due. So it is everywhere, though only where tenants lie on several servers
+// (docs/scaling.md) one statement cannot do both.
+//
 // Time is payonce_now() throughout: now() is the start of the transaction, which may be long past when a
 // statement has waited for a lock. What a wait does to a condition on the time is in docs/adr/0029-one-clock.md.
 //
 // A step of many keys at once is one statement over arrays, with an element for each key. The caller gives each key once, and in the order in which all
 // callers lock: that of their bytes. The rows are joined by index one after the other, in that order. `key = key || ”` is always true, and has the planner
 // expect one row of the arrays. Expecting ten, as it does otherwise, it would read a small table as a whole, and go on so while the table grows
-// (plans_test.go). For the same reason, what is asked of dead letters is asked about the arrays and not about the rows.
+// (plans_test.go).
+//
+// What the open dead letters about a key forbid stands in its own row, as dead_letter_hold: none < expiry < release < decline (docs/adr/0031-hold-on-the-row.md). Whoever
+// opens a dead letter has the row locked. A statement that has waited for the lock is held against the row as it is then. The table dead_letters of package
+// deadletters is read by FindLettered alone.
 // none -> in_progress, or the row that is in the way, of each key. Competes with every other request that carries the same key:
 // the loser of the INSERT waits for the winner's commit. No row at all of a key means that the winner committed
 // after this statement's snapshot: run it again. A row that the snapshot shows is read and not tried against: a replay is nothing but a
 // look, and an INSERT that comes to nothing costs as much as one that comes to something. A key that was deleted goes on from the generation in its
-// tombstone: the deletion and the tombstone are one transaction, so this statement sees the row, or the tombstone, or neither.
+// tombstone: it is there before the row goes, so this statement sees the row, or the tombstone, or neither.
 func (q *Queries) ReserveKeys(ctx context.Context, arg ReserveKeysParams) ([]ReserveKeysRow, error) {
 	rows, err := q.db.Query(ctx, reserveKeys,
 		arg.TenantIds,
@@ -1003,6 +1198,7 @@ func (q *Queries) ReserveKeys(ctx context.Context, arg ReserveKeysParams) ([]Res
 			&i.Generation,
 			&i.LeaseID,
 			&i.Subject,
+			&i.DeadLetterHold,
 			&i.CreatedAt,
 			&i.ReservedAt,
 			&i.LockedUntil,
@@ -1049,12 +1245,7 @@ WITH completed AS (
     ) AS r
     WHERE r.key = r.key || '' AND k.tenant_id = r.tenant_id AND k.operation = r.operation AND k.key = r.key AND k.subject = r.subject
       AND k.generation = r.generation AND k.attempt = r.attempt AND k.status = r.seen
-      AND k.status IN ('in_progress', 'unknown', 'failed_retryable')
-      AND NOT (r.unless_charged AND EXISTS (
-          SELECT FROM dead_letters AS d
-          WHERE d.tenant_id = r.tenant_id AND d.operation = r.operation AND d.key = r.key AND d.generation = r.generation AND d.status = 'open'
-            AND (d.subject IS NULL OR d.subject = r.subject)
-            AND 'succeeded' IN (d.evidence #>> '{record,status}', d.evidence #>> '{answer,status}')))
+      AND k.status IN ('in_progress', 'unknown', 'failed_retryable') AND NOT (r.unless_charged AND k.dead_letter_hold >= 'decline')
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at, r.actor, r.seen, r.reason, r.evidence
 ), noted AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
@@ -1095,7 +1286,7 @@ type ResolveKeysRow struct {
 // edge starts from the state that the caller has seen, so whoever moves the key first makes the others look again. A
 // completion this late keeps the key for a whole retention from now: pruned at once, the client's next retry would be a new
 // generation, and a second charge. A decline (unless_charged) does not pass while an open dead letter of the key says that money moved: nobody may be
-// told of a refusal then. One that is opened while this waits for the row is seen by the trigger idempotency_keys_dead_lettered_stay.
+// told of a refusal then.
 func (q *Queries) ResolveKeys(ctx context.Context, arg ResolveKeysParams) ([]ResolveKeysRow, error) {
 	rows, err := q.db.Query(ctx, resolveKeys,
 		arg.Retention,
@@ -1147,13 +1338,13 @@ WITH taken AS (
         expires_at = greatest(k.expires_at, payonce_now() + $3::interval)
     WHERE k.tenant_id = $4 AND k.operation = $5 AND k.key = $6 AND k.status = 'failed_retryable' AND k.fingerprint = $7
       AND k.attempt = $8 AND k.generation = $9
-      AND k.reserved_at + $10::interval > payonce_now()
-    RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
+      AND k.reserved_at > payonce_now() - $10::interval
+    RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'failed_retryable', 'in_progress', 'retried' FROM taken AS n
 )
-SELECT false AS lease_over, t.tenant_id, t.operation, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
+SELECT false AS lease_over, t.tenant_id, t.operation, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.dead_letter_hold, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
 `
 
 type RetakeKeyParams struct {
@@ -1180,6 +1371,7 @@ type RetakeKeyRow struct {
 	Generation            int32
 	LeaseID               uuid.UUID
 	Subject               uuid.UUID
+	DeadLetterHold        DeadLetterHold
 	CreatedAt             time.Time
 	ReservedAt            time.Time
 	LockedUntil           *time.Time
@@ -1224,6 +1416,7 @@ func (q *Queries) RetakeKey(ctx context.Context, arg RetakeKeyParams) (RetakeKey
 		&i.Generation,
 		&i.LeaseID,
 		&i.Subject,
+		&i.DeadLetterHold,
 		&i.CreatedAt,
 		&i.ReservedAt,
 		&i.LockedUntil,
@@ -1247,12 +1440,12 @@ WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
         reconcile_after = payonce_now() + $1::interval
-    WHERE k.ctid = ANY (ARRAY(
-        SELECT o.ctid FROM idempotency_keys AS o
-        WHERE o.locked_until <= payonce_now()
-        ORDER BY o.locked_until
-        LIMIT $2
-        FOR UPDATE SKIP LOCKED
+    WHERE k.tenant_id = $2 AND k.ctid = ANY (ARRAY(
+        SELECT o.ctid
+        FROM (SELECT unnest($3::text[]) AS operation, unnest($4::text[]) AS key) AS a
+        JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
+        WHERE a.key = a.key || '' AND o.tenant_id = $2 AND (o.locked_until <= payonce_now()) IS TRUE
+        FOR UPDATE OF o SKIP LOCKED
     ))
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.subject
 ), noted AS (
@@ -1264,7 +1457,9 @@ SELECT tenant_id, operation, key, generation, subject FROM lost
 
 type SweepLeasesParams struct {
 	Visibility time.Duration
-	MaxRows    int32
+	TenantID   string
+	Operations []string
+	Keys       []string
 }
 
 type SweepLeasesRow struct {
@@ -1275,13 +1470,17 @@ type SweepLeasesRow struct {
 	Subject    uuid.UUID
 }
 
-// in_progress -> unknown, for all leases that are over, in one statement. Competes with owners, webhooks, requests and other sweepers:
-// a row that one of them has locked is left to it. The time is asked once for each walk along an index, so the
-// walk along idempotency_keys_locked_until ends where the living leases begin. The rows are found again by where they lie: for a join by
-// key, of a number that the planner can only guess, it would read the whole table. One that has moved since the statement began stays
-// for the next.
+// in_progress -> unknown, for those of a tenant's keys whose leases are over. Competes with owners, webhooks, requests and other sweepers:
+// a row that one of them has locked is left to it. IS TRUE keeps the rows from being looked for through all leases there are. They are found again by where
+// they lie: for a join by key, of a number that the planner can only guess, it would read the whole table. One that has moved since the statement began
+// stays for the next.
 func (q *Queries) SweepLeases(ctx context.Context, arg SweepLeasesParams) ([]SweepLeasesRow, error) {
-	rows, err := q.db.Query(ctx, sweepLeases, arg.Visibility, arg.MaxRows)
+	rows, err := q.db.Query(ctx, sweepLeases,
+		arg.Visibility,
+		arg.TenantID,
+		arg.Operations,
+		arg.Keys,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -3,3 +3,52 @@
 //   sqlc v1.31.1
 
 package dbsqlc
+
+import (
+	"database/sql/driver"
+	"fmt"
+)
+
+type DeadLetterHold string
+
+const (
+	DeadLetterHoldNone    DeadLetterHold = "none"
+	DeadLetterHoldExpiry  DeadLetterHold = "expiry"
+	DeadLetterHoldRelease DeadLetterHold = "release"
+	DeadLetterHoldDecline DeadLetterHold = "decline"
+)
+
+func (e *DeadLetterHold) Scan(src interface{}) error {
+	switch s := src.(type) {
+	case []byte:
+		*e = DeadLetterHold(s)
+	case string:
+		*e = DeadLetterHold(s)
+	default:
+		return fmt.Errorf("unsupported scan type for DeadLetterHold: %T", src)
+	}
+	return nil
+}
+
+type NullDeadLetterHold struct {
+	DeadLetterHold DeadLetterHold
+	Valid          bool // Valid is true if DeadLetterHold is not NULL
+}
+
+// Scan implements the Scanner interface.
+func (ns *NullDeadLetterHold) Scan(value interface{}) error {
+	if value == nil {
+		ns.DeadLetterHold, ns.Valid = "", false
+		return nil
+	}
+	ns.Valid = true
+	return ns.DeadLetterHold.Scan(value)
+}
+
+// Value implements the driver Valuer interface.
+func (ns NullDeadLetterHold) Value() (driver.Value, error) {
+	if !ns.Valid {
+		return nil, nil
+	}
+	return string(ns.DeadLetterHold), nil
+}

@@ -15,20 +15,14 @@ import (
 
 const adoptByPSPID = `-- name: AdoptByPSPID :exec
 UPDATE statement_lines AS l SET subject = m.id, by_psp_id = true
-FROM statement_movements AS m
-WHERE l.day = $1 AND m.tenant_id = $2 AND m.object = l.object AND m.psp_id = l.psp_id
-  AND NOT EXISTS (SELECT FROM statement_movements AS named
-                  WHERE named.tenant_id = $2 AND named.id = l.subject AND named.object = l.object)
+FROM statement_ours AS m
+WHERE l.day = $1 AND m.object = l.object AND m.psp_id = l.psp_id
+  AND NOT EXISTS (SELECT FROM statement_ours AS named WHERE named.id = l.subject AND named.object = l.object)
 `
 
-type AdoptByPSPIDParams struct {
-	Day      pgtype.Date
-	TenantID string
-}
-
 // A line that names nothing of the tenant's, but bears the PSP's id of a movement that it has, is about that one.
-func (q *Queries) AdoptByPSPID(ctx context.Context, arg AdoptByPSPIDParams) error {
-	_, err := q.db.Exec(ctx, adoptByPSPID, arg.Day, arg.TenantID)
+func (q *Queries) AdoptByPSPID(ctx context.Context, day pgtype.Date) error {
+	_, err := q.db.Exec(ctx, adoptByPSPID, day)
 	return err
 }
 
@@ -89,6 +83,66 @@ func (q *Queries) CountRaised(ctx context.Context, arg CountRaisedParams) (int64
 	return count, err
 }
 
+const fetchByPSPID = `-- name: FetchByPSPID :exec
+INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
+SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
+FROM statement_lines AS l JOIN statement_movements AS m ON m.psp_id = l.psp_id AND m.object = l.object
+WHERE l.day = $1 AND m.tenant_id = $2
+ON CONFLICT (object, id) DO NOTHING
+`
+
+type FetchByPSPIDParams struct {
+	Day      pgtype.Date
+	TenantID string
+}
+
+// The same of what bears the PSP's id of a line.
+func (q *Queries) FetchByPSPID(ctx context.Context, arg FetchByPSPIDParams) error {
+	_, err := q.db.Exec(ctx, fetchByPSPID, arg.Day, arg.TenantID)
+	return err
+}
+
+const fetchNamed = `-- name: FetchNamed :exec
+INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
+SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
+FROM statement_lines AS l JOIN statement_movements AS m ON m.id = l.subject AND m.object = l.object
+WHERE l.day = $1 AND m.tenant_id = $2
+ON CONFLICT (object, id) DO NOTHING
+`
+
+type FetchNamedParams struct {
+	Day      pgtype.Date
+	TenantID string
+}
+
+// Ours of what the day's lines name: from here on, this transaction reads its own tables alone. So it is everywhere, though only where payments lie on several
+// servers (docs/scaling.md) a statement cannot write here and look there at once.
+func (q *Queries) FetchNamed(ctx context.Context, arg FetchNamedParams) error {
+	_, err := q.db.Exec(ctx, fetchNamed, arg.Day, arg.TenantID)
+	return err
+}
+
+const fetchStrangers = `-- name: FetchStrangers :exec
+INSERT INTO statement_strangers (object, id)
+SELECT m.object, m.id
+FROM (SELECT l.object, l.subject FROM statement_lines AS l
+      WHERE l.day = $1 AND l.subject IS NOT NULL
+        AND NOT EXISTS (SELECT FROM statement_ours AS o WHERE o.object = l.object AND o.id = l.subject)) AS l
+JOIN tenants AS t ON t.id <> $2
+JOIN statement_movements AS m ON m.tenant_id = t.id AND m.id = l.subject AND m.object = l.object
+`
+
+type FetchStrangersParams struct {
+	Day      pgtype.Date
+	TenantID string
+}
+
+// Whatever tenant has what a line names and is not ours: no index is on an id alone, so each tenant is asked.
+func (q *Queries) FetchStrangers(ctx context.Context, arg FetchStrangersParams) error {
+	_, err := q.db.Exec(ctx, fetchStrangers, arg.Day, arg.TenantID)
+	return err
+}
+
 const findAbsent = `-- name: FindAbsent :exec
 INSERT INTO statement_absent (object, subject, psp_id, amount_minor, currency, created_at, latest)
 SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.created_at,
@@ -99,7 +153,6 @@ FROM statement_movements AS m
 WHERE m.tenant_id = $3 AND m.status = 'succeeded'
   AND m.id >= $4::uuid AND m.id < $5::uuid
   AND m.created_at >= $6::timestamptz AND m.created_at < $7::timestamptz
-  AND NOT EXISTS (SELECT FROM statement_lines AS l WHERE l.subject = m.id AND l.object = m.object)
 `
 
 type FindAbsentParams struct {
@@ -112,7 +165,7 @@ type FindAbsentParams struct {
 	CreatedUntil time.Time
 }
 
-// Movements of ours that the statements read so far do not have. The range of ids is what the primary key finds, times decide.
+// Movements of ours of the day. ForgetPresent then takes out those that the statements read so far have. The range of ids is what the primary key finds, times decide.
 // latest is when the PSP can have dated it at the latest: no evidence of it was there before the money had moved. Without
 // the key, which is forgotten in time, only the PSP's own memory of the key bounds it.
 func (q *Queries) FindAbsent(ctx context.Context, arg FindAbsentParams) error {
@@ -165,7 +218,7 @@ DELETE FROM statement_absent AS a
 USING statement_lines AS l WHERE l.day = $1 AND l.subject = a.subject AND l.object = a.object
 `
 
-// What another day's statement has is not absent.
+// What a day's statement has is not absent.
 func (q *Queries) ForgetPresent(ctx context.Context, day pgtype.Date) error {
 	_, err := q.db.Exec(ctx, forgetPresent, day)
 	return err
@@ -474,7 +527,7 @@ INSERT INTO statement_breaks AS b (
     our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, raised_by, seen_by)
 SELECT DISTINCT ON (x.object, k.kind, x.psp_id, x.subject)
        $1, $2, x.object, k.kind, x.psp_id, x.subject, x.reference,
-       x.subject IS NULL AND EXISTS (SELECT FROM tenants AS t JOIN statement_movements AS o ON o.tenant_id = t.id AND o.id = x.named WHERE o.object = x.object),
+       x.subject IS NULL AND EXISTS (SELECT FROM statement_strangers AS o WHERE o.id = x.named AND o.object = x.object),
        x.lines, x.amount_minor, x.currency, x.our_amount_minor, x.our_currency, x.our_status, x.our_psp_id,
        x.created_at, $3, $3, $4, $4
 FROM (
@@ -486,7 +539,7 @@ FROM (
            row_number() OVER (PARTITION BY l.object, l.psp_id ORDER BY l.line) AS nth_id,
            count(*) OVER (PARTITION BY l.object, l.psp_id) AS lines
     FROM statement_lines AS l
-    LEFT JOIN statement_movements AS m ON m.tenant_id = $5 AND m.id = l.subject AND m.object = l.object
+    LEFT JOIN statement_ours AS m ON m.id = l.subject AND m.object = l.object
     WHERE l.day = $2
 ) AS x
 CROSS JOIN LATERAL (VALUES
@@ -494,7 +547,7 @@ CROSS JOIN LATERAL (VALUES
     ('duplicate', x.executed AND (x.nth_about > 1 OR x.nth_id > 1)),
     ('status', x.nth_about = 1 AND x.executed <> (x.our_status = 'succeeded')),
     ('psp_id', x.nth_about = 1 AND x.executed AND x.our_status = 'succeeded' AND (x.by_psp_id OR (x.our_psp_id <> x.psp_id
-        AND NOT starts_with(x.our_psp_id, $6::text)))),
+        AND NOT starts_with(x.our_psp_id, $5::text)))),
     ('amount', x.nth_about = 1 AND x.executed AND x.our_amount_minor <> x.amount_minor),
     ('currency', x.nth_about = 1 AND x.executed AND x.our_currency <> x.currency)
 ) AS k (kind, found)
@@ -513,7 +566,6 @@ type WriteLineBreaksParams struct {
 	Day       pgtype.Date
 	SeenAt    time.Time
 	RunID     uuid.UUID
-	TenantID  string
 	OwnPrefix string
 }
 
@@ -526,7 +578,6 @@ func (q *Queries) WriteLineBreaks(ctx context.Context, arg WriteLineBreaksParams
 		arg.Day,
 		arg.SeenAt,
 		arg.RunID,
-		arg.TenantID,
 		arg.OwnPrefix,
 	)
 	if err != nil {

@@ -1,0 +1,37 @@
+-- Spreads the tables over the workers of Citus: run by api migrate --distribute, and again after every later migration. The heads of the migrations say
+-- which table is of which kind. What is not named here stays on the coordinator, as River's tables do.
+
+DO $$
+DECLARE
+    it text;
+BEGIN
+    -- One at a time.
+    PERFORM pg_advisory_xact_lock(hashtextextended('payonce roles', 0));
+    IF to_regclass('pg_dist_node') IS NULL OR NOT EXISTS (SELECT FROM pg_dist_node WHERE isactive AND shouldhaveshards AND noderole = 'primary') THEN
+        RAISE EXCEPTION 'there is nothing to distribute over: the database needs the extension citus, and workers that citus_add_node has made known'
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'idempotency_keys'::regclass) AND EXISTS (
+            SELECT FROM pg_stat_activity WHERE datname = current_database() AND usename IN ('payonce_api', 'payonce_reconciler')) THEN
+        RAISE EXCEPTION 'processes of this installation are connected: stop every api and reconciler, distribute, and start them again'
+            USING ERRCODE = 'object_in_use';
+    END IF;
+
+    -- One transaction for all, over one connection to each worker.
+    SET LOCAL citus.multi_shard_modify_mode TO 'sequential';
+    -- Guards are triggers. They look at their own row and at nothing else, so it does not matter where the row lies.
+    SET LOCAL citus.enable_unsafe_triggers TO on;
+
+    -- Citus has noted api_keys as soon as tenants is copied, for its foreign key; only then it is copied, too.
+    FOREACH it IN ARRAY ARRAY['tenants', 'api_keys'] LOOP
+        IF NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = it::regclass AND repmodel = 't') THEN
+            PERFORM create_reference_table(it);
+        END IF;
+    END LOOP;
+    -- All rows of a tenant are on one worker: the shards are colocated.
+    FOREACH it IN ARRAY ARRAY['idempotency_keys', 'idempotency_key_events', 'idempotency_key_tombstones', 'payments', 'refunds'] LOOP
+        IF NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = it::regclass) THEN
+            PERFORM create_distributed_table(it, 'tenant_id', colocate_with => CASE it WHEN 'idempotency_keys' THEN 'none' ELSE 'idempotency_keys' END);
+        END IF;
+    END LOOP;
+END $$;

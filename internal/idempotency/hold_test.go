@@ -1,0 +1,336 @@
+package idempotency
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/postgres"
+)
+
+// moved is the evidence of a dead letter by which money moved.
+const moved = `{"record": {"status": "succeeded"}}`
+
+// aLetter is a dead letter about the test's key, whatever it stands for.
+func (b *bench) aLetter(generation int32) deadletters.Letter {
+	id := uuid.New()
+	return deadletters.Letter{
+		ID: id, Kind: deadletters.PSPContradicts, Finding: id.String(), Reason: "test", Evidence: []byte(`{}`),
+		About: &deadletters.About{Tenant: b.ref.Tenant, Operation: string(b.ref.Operation), Key: b.ref.Key.String(), Generation: generation},
+	}
+}
+
+// opening are the calls by which everybody opens a dead letter: the key's row is locked first.
+func (b *bench) opening(l deadletters.Letter) []postgres.Call {
+	return []postgres.Call{b.keys.Hold(b.ref), deadletters.Open(l)}
+}
+
+// letter opens a dead letter about the test's key.
+func (b *bench) letter(generation int32) deadletters.Letter {
+	b.t.Helper()
+	l := b.aLetter(generation)
+	b.send(b.opening(l)...)
+	return l
+}
+
+// letterSaying opens one about the first generation, with evidence.
+func (b *bench) letterSaying(evidence string) deadletters.Letter {
+	b.t.Helper()
+	l := b.aLetter(1)
+	l.Evidence = []byte(evidence)
+	b.send(b.opening(l)...)
+	return l
+}
+
+// closeTx resolves a dead letter about the test's key as an operator does.
+func (b *bench) closeTx(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
+	if err := postgres.PipelineTx(ctx, tx, b.keys.Hold(b.ref)); err != nil {
+		return err
+	}
+	_, err := deadletters.ResolveTx(ctx, tx, id, 1, deadletters.Dismiss, "ops", "test")
+	return err
+}
+
+func (b *bench) closeLetter(id uuid.UUID) {
+	b.t.Helper()
+	if err := b.db.Transact(b.t.Context(), func(ctx context.Context, tx pgx.Tx) error { return b.closeTx(ctx, tx, id) }); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// closeLetters resolves all of them.
+func (b *bench) closeLetters() {
+	b.t.Helper()
+	page, err := deadletters.List(b.t.Context(), b.db, deadletters.Filter{Status: deadletters.OpenStatus, Limit: deadletters.MaxPage})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, l := range page.Letters {
+		b.closeLetter(l.ID)
+	}
+}
+
+func (b *bench) wantHold(want string) {
+	b.t.Helper()
+	var got string
+	if err := b.pool.QueryRow(b.t.Context(), "SELECT dead_letter_hold FROM idempotency_keys").Scan(&got); err != nil {
+		b.t.Fatal(err)
+	}
+	if got != want {
+		b.t.Fatalf("held is %q, want %q", got, want)
+	}
+}
+
+func refusal() Response {
+	r := answer("declined")
+	r.Status = 402
+	return r
+}
+
+// What two letters forbid is what the stronger one does. Of two, closing one leaves what the other forbids.
+func TestKeyIsHeldByTheStrongestOfItsOpenLetters(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(CompletedStatus) // a key gets dead letters in any status
+	b.wantHold("none")
+	job := b.aLetter(1)
+	job.Kind = deadletters.JobDiscarded
+	b.send(b.opening(job)...)
+	b.wantHold("expiry")
+	charged := b.letterSaying(moved)
+	b.wantHold("decline")
+	letter := b.letterSaying(`{"answer": {"status": "declined"}}`)
+	b.wantHold("decline")
+	b.closeLetter(charged.ID)
+	b.wantHold("release")
+	b.closeLetter(letter.ID)
+	b.wantHold("expiry")
+	b.outlive()
+	b.wantExpired(0)
+	b.closeLetter(job.ID)
+	b.wantHold("none")
+	b.wantExpired(1)
+}
+
+func TestLetterAboutAnotherLifeOfTheKeyDoesNotHoldIt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(ExpiredStatus)
+	first := b.row().Subject
+	early := b.letter(1)
+	b.wantHold("release")
+	c := b.claim()
+	now := is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease
+	b.wantHold("none") // its letter is open, and about an earlier generation
+
+	late, other, another := b.letter(1), b.aLetter(2), b.aLetter(2)
+	other.Subject = &first
+	b.send(b.opening(other)...)
+	b.wantHold("none")
+	subject := now.Subject()
+	another.Subject = &subject
+	b.send(b.opening(another)...)
+	b.wantHold("release")
+	for _, l := range []deadletters.Letter{early, late, other} {
+		b.closeLetter(l.ID)
+		b.wantHold("release")
+	}
+	b.closeLetter(another.ID)
+	b.wantHold("none")
+}
+
+// Whoever opens a letter has the key's row. A step that waits for it is held against the row as it is then, and does not pass.
+func TestLetterThatIsOpenedWhileAStepWaitsHoldsTheKey(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := b.patient()
+	defer cancel()
+	for name, c := range map[string]struct {
+		from     Status
+		evidence string
+		step     func(Lease, *Passage) postgres.Call
+	}{
+		"an owner's release": {InProgressStatus, `{}`, func(l Lease, out *Passage) postgres.Call { return b.keys.Release(l, "never sent", out) }},
+		"a release": {UnknownStatus, `{}`, func(l Lease, out *Passage) postgres.Call {
+			b.loseLongAgo()
+			return b.keys.ReleaseUnknown(l.Execution(), b.sight().Asked, false, nothing(), out)
+		}},
+		"an owner's decline": {InProgressStatus, moved, func(l Lease, out *Passage) postgres.Call { return b.completing(l, true, refusal(), out) }},
+		"a decline": {UnknownStatus, moved, func(l Lease, out *Passage) postgres.Call {
+			return b.resolving(l.Execution(), UnknownStatus, true, found(), refusal(), out)
+		}},
+		"a late decline": {FailedRetryableStatus, moved, func(l Lease, out *Passage) postgres.Call {
+			return b.resolving(l.Execution(), FailedRetryableStatus, true, found(), refusal(), out)
+		}},
+	} {
+		lease := b.again().putInto(c.from)
+		var out Passage
+		step := c.step(lease, &out)
+		letter := b.aLetter(1)
+		letter.Evidence = []byte(c.evidence)
+		tx := b.open(ctx, b.opening(letter)...)
+		b.commits(ctx, tx, b.inBackground(ctx, step))
+		if out.Through {
+			t.Errorf("%s has passed a dead letter that was opened while it waited", name)
+		}
+		b.wantStatus(c.from, 1, 1)
+	}
+}
+
+// The pruner waits for nobody: it leaves a key alone about which a letter is being opened. A script that waits meets the guard.
+func TestKeyDoesNotExpireWhileALetterIsOpened(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := b.patient()
+	defer cancel()
+	b.putInto(CompletedStatus)
+	b.outlive()
+	tx := b.open(ctx, b.opening(b.aLetter(1))...)
+	b.wantExpired(0)
+	script := b.inBackground(ctx, statement("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp()"))
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := refusedBy(t, <-script); got != "idempotency_keys_dead_lettered_stay" {
+		t.Fatalf("refused by %q", got)
+	}
+	b.wantExpired(0)
+	b.wantStatus(CompletedStatus, 1, 1)
+}
+
+// One letter is closed while another is opened. Whoever is second sees what the first has done.
+func TestLetterThatIsOpenedBesideAClosingIsNotLeftOut(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := b.patient()
+	defer cancel()
+
+	b.putInto(UnknownStatus)
+	first, second := b.letterSaying(moved), b.aLetter(1)
+	tx := b.open(ctx)
+	if err := b.closeTx(ctx, tx, first.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.commits(ctx, tx, b.inBackground(ctx, b.opening(second)...))
+	b.wantHold("release")
+
+	tx = b.open(ctx, b.opening(b.aLetter(1))...)
+	closed := make(chan error, 1)
+	go func() {
+		closed <- b.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error { return b.closeTx(ctx, tx, second.ID) })
+	}()
+	b.awaitBlocked(ctx)
+	b.commits(ctx, tx, closed)
+	b.wantHold("release")
+	b.closeLetters()
+	b.wantHold("none")
+}
+
+func TestTwoLettersThatAreOpenedAtOnceBothHold(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := b.patient()
+	defer cancel()
+	weak, strong := b.aLetter(1), b.aLetter(1)
+	strong.Evidence = []byte(moved)
+	for _, pair := range [][2]deadletters.Letter{{weak, strong}, {strong, weak}} {
+		b.again().putInto(UnknownStatus)
+		for i := range pair {
+			pair[i].ID = uuid.New()
+			pair[i].Finding = pair[i].ID.String()
+		}
+		tx := b.open(ctx, b.opening(pair[0])...)
+		b.commits(ctx, tx, b.inBackground(ctx, b.opening(pair[1])...))
+		b.wantHold("decline")
+		b.closeLetter(pair[0].ID)
+		b.closeLetter(pair[1].ID)
+		b.wantHold("none")
+	}
+}
+
+// A letter comes to an expired key while a request renews it. It holds the generation that it is about, and no other.
+func TestLetterAndRenewalAtOnceLeaveTheNewGenerationFree(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := b.patient()
+	defer cancel()
+	for name, opensFirst := range map[string]bool{"letter first": true, "renewal first": false} {
+		b.again().putInto(ExpiredStatus)
+		c := b.claim()
+		var d Decision
+		opening, renewing := b.opening(b.aLetter(1)), []postgres.Call{b.keys.Retake(c, is[Retake](t, b.reserve(c)), &d)}
+		first, second := renewing, opening
+		if opensFirst {
+			first, second = opening, renewing
+		}
+		tx := b.open(ctx, first...)
+		b.commits(ctx, tx, b.inBackground(ctx, second...))
+		is[Execute](t, d)
+		b.wantStatus(InProgressStatus, 1, 2)
+		if n := b.count("SELECT count(*) FROM idempotency_keys WHERE dead_letter_hold = 'none'"); n != 1 {
+			t.Errorf("%s: the new generation is held", name)
+		}
+	}
+}
+
+// The queue writes letters, too, in its own statement.
+func TestJobThatIsGivenUpHoldsItsKey(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	lease := b.putInto(CompletedStatus)
+	b.exec(`INSERT INTO river_job (args, kind, max_attempts, state, attempt)
+		SELECT jsonb_build_object('tenant', $1::text, 'operation', $2::text, 'key', $3::text, 'generation', g, 'subject', s), 'resolve', 3, 'running', 3
+		FROM (VALUES (1, $4::text), (2, $4::text), (1, gen_random_uuid()::text)) AS of (g, s)`,
+		b.ref.Tenant, string(b.ref.Operation), b.ref.Key.String(), lease.Subject().String())
+	const givenUp = "UPDATE river_job SET state = 'discarded', finalized_at = now() "
+	b.exec(givenUp+"WHERE args ->> 'generation' = '2' OR args ->> 'subject' <> $1", lease.Subject().String())
+	b.wantHold("none") // about another generation, and another payment
+	b.exec(givenUp + "WHERE state <> 'discarded'")
+	b.wantHold("expiry")
+	b.closeLetters()
+	b.wantHold("none")
+}
+
+func TestHoldChangesAloneAndInAnyStatus(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, status := range statuses() {
+		b.again().putInto(status)
+		if got := refusedBy(t, b.tryRolledBack("UPDATE idempotency_keys SET dead_letter_hold = 'decline'")); got != "" {
+			t.Errorf("%s: refused by %q", status, got)
+		}
+		for _, also := range []string{"lease_id = gen_random_uuid()", "expires_at = expires_at + interval '1 hour'", "lookup_failures = 7", "response_body = 'x'"} {
+			err := b.tryRolledBack("UPDATE idempotency_keys SET dead_letter_hold = 'decline', " + also)
+			if got := refusedBy(t, err); got != "idempotency_keys_hold_changes_alone" {
+				t.Errorf("%s, with %s: refused by %q", status, also, got)
+			}
+		}
+	}
+	for _, e := range Edges() {
+		if e.From == "" {
+			continue
+		}
+		b.again().putInto(e.From)
+		changes := map[string]string{"dead_letter_hold": "'release'"}
+		if got := refusedBy(t, b.tryRolledBack(move(changes), string(e.To))); got != "idempotency_keys_hold_changes_alone" {
+			t.Errorf("%s to %s, held by the way: refused by %q", e.From, e.To, got)
+		}
+		b.letter(1)
+		changes["dead_letter_hold"] = "'none'"
+		got, want := refusedBy(t, b.tryRolledBack(move(changes), string(e.To))), "idempotency_keys_hold_changes_alone"
+		if e.From == ExpiredStatus {
+			want = "" // a new generation
+		}
+		if got != want {
+			t.Errorf("%s to %s, freed by the way: refused by %q, want %q", e.From, e.To, got, want)
+		}
+	}
+	b.again().putInto(ExpiredStatus)
+	b.letter(1)
+	if got := refusedBy(t, b.tryRolledBack(move(nil), string(InProgressStatus))); got != "idempotency_keys_hold_changes_alone" {
+		t.Errorf("a new generation that is held: refused by %q", got)
+	}
+}

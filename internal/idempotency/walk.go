@@ -1,0 +1,97 @@
+package idempotency
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"payonce/internal/idempotency/internal/dbsqlc"
+)
+
+// candidate is a key that a walk has found.
+type candidate struct{ TenantID, Operation, Key string }
+
+// maxLooks bounds how often a walk looks further when it could not take what it found: others have it in hand, or an open dead letter about an earlier
+// generation keeps it (withoutLetters). Those stay at the head of the queue, so a few looks would not do.
+const maxLooks = 20
+
+// walkTx takes up to limit keys that are due, oldest first, and returns how many. find looks at all tenants and locks nothing. take takes what was found of one
+// tenant, and leaves a key that somebody else has locked, or has moved meanwhile: then the walk looks further. So one walk never waits for another.
+func walkTx(
+	ctx context.Context, limit int32, find func(ctx context.Context, limit int32) ([]candidate, error),
+	take func(ctx context.Context, tenant string, operations, keys []string) (int, error),
+) (int, error) {
+	tried := map[candidate]bool{}
+	taken := 0
+	for range maxLooks {
+		seen, err := find(ctx, limit-int32(taken)+int32(len(tried))) //nolint:gosec // maxLooks times the limit at most
+		if err != nil {
+			return taken, err
+		}
+		fresh := slices.DeleteFunc(slices.Clone(seen), func(f candidate) bool { return tried[f] })
+		fresh = fresh[:min(len(fresh), int(limit)-taken)]
+		for _, f := range fresh {
+			tried[f] = true
+		}
+		n, err := takeByTenant(ctx, fresh, take)
+		if taken += n; err != nil || len(fresh) == 0 || n == len(fresh) {
+			return taken, err
+		}
+	}
+	return taken, nil
+}
+
+// takeByTenant takes keys, one tenant after the other: a statement of one tenant is one server's (docs/scaling.md).
+func takeByTenant(
+	ctx context.Context, all []candidate, take func(ctx context.Context, tenant string, operations, keys []string) (int, error),
+) (taken int, err error) {
+	slices.SortFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.TenantID, b.TenantID), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Key, b.Key))
+	})
+	for len(all) > 0 {
+		tenant := all[0].TenantID
+		var operations, keys []string
+		for len(all) > 0 && all[0].TenantID == tenant {
+			operations, keys = append(operations, all[0].Operation), append(keys, all[0].Key)
+			all = all[1:]
+		}
+		n, err := take(ctx, tenant, operations, keys)
+		if taken += n; err != nil {
+			return taken, err
+		}
+	}
+	return taken, nil
+}
+
+// find makes walkTx's find of a generated query.
+func find[Row dbsqlc.FindOverdueLeasesRow | dbsqlc.FindDueRow | dbsqlc.FindExpiredRow | dbsqlc.FindDeletableRow](
+	query func(context.Context, int32) ([]Row, error),
+) func(context.Context, int32) ([]candidate, error) {
+	return func(ctx context.Context, limit int32) ([]candidate, error) {
+		rows, err := query(ctx, limit)
+		all := make([]candidate, len(rows))
+		for i, r := range rows {
+			all[i] = candidate(r)
+		}
+		return all, err
+	}
+}
+
+// withoutLetters leaves out keys of a tenant about which a dead letter is open.
+func withoutLetters(ctx context.Context, q *dbsqlc.Queries, tenant string, operations, keys []string) (_, _ []string, err error) {
+	rows, err := q.FindLettered(ctx, dbsqlc.FindLetteredParams{TenantID: tenant, Operations: operations, Keys: keys})
+	if err != nil || len(rows) == 0 {
+		return operations, keys, err
+	}
+	lettered := map[dbsqlc.FindLetteredRow]bool{}
+	for _, r := range rows {
+		lettered[r] = true
+	}
+	var leftOperations, left []string
+	for i, key := range keys {
+		if !lettered[dbsqlc.FindLetteredRow{Operation: operations[i], Key: key}] {
+			leftOperations, left = append(leftOperations, operations[i]), append(left, key)
+		}
+	}
+	return leftOperations, left, nil
+}
