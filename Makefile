@@ -135,6 +135,11 @@ failover: ## lose primaries, standbys and disk space under load, in four minutes
 	@$(BUILD_LAB) ./failover
 	@exec bin/failover
 
+.PHONY: citus
+citus: ## run the end-to-end tests and a storm on a coordinator and two workers; PG_BINDIR names a PostgreSQL that has Citus
+	@$(BUILD_LAB) ./citus ./chaos
+	@exec bin/citus
+
 .PHONY: build
 build: ## build all commands into bin/
 	$(BUILD) -o bin/ ./cmd/...
@@ -169,8 +174,8 @@ verify-vet:
 
 .PHONY: verify-compose
 verify-compose:
-	@echo "== compose.yaml is hardened"
-	@cd deploy/composecheck && $(GO) test . && $(GO) run . ../../compose.yaml || \
+	@echo "== compose.yaml and compose.citus.yaml are hardened"
+	@cd deploy/composecheck && $(GO) test . && $(GO) run . ../../compose.yaml && $(GO) run . ../../compose.citus.yaml || \
 		{ echo "mend: compose.yaml; deploy/composecheck/hardening.go says what is asked"; exit 1; }
 
 .PHONY: verify-tree

@@ -32,7 +32,7 @@ func (r *trial) calm(ctx context.Context) {
 		r.crowd.AskAgain(ctx, r.stage.recorder.Operations(), true)
 		return
 	}
-	if r.settings.Only == "" {
+	if r.settings.Only == "" && !r.settings.Citus {
 		r.useEndedKeys(ctx)
 	}
 	r.untilToldOf(ctx)

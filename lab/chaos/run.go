@@ -107,7 +107,9 @@ func (r *trial) prepare() {
 	if r.target == naive {
 		o.Only = []plan.Kind{plan.Pay, plan.Wait, plan.Async, plan.HangUp, plan.Race, plan.Twins, plan.LieAtOnce, plan.Lie, plan.Reuse}
 	} else {
-		o.Retention = retention
+		if !r.settings.Citus {
+			o.Retention = retention
+		}
 		o.Operators, o.OperatorKey = g.addresses(func(p *world.Process) string { return p.Operator }), g.site.Keys.Operator
 	}
 	r.crowd = crowd.New(o)

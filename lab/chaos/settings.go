@@ -11,6 +11,7 @@ import (
 	"github.com/caarlos0/env/v11"
 
 	"payonce/lab/chaos/plan"
+	"payonce/lab/world"
 )
 
 // settings of a run.
@@ -22,6 +23,7 @@ type settings struct {
 	Rate     float64       `env:"RATE" envDefault:"200" desc:"requests per second, of all clients together"`
 	Audit    time.Duration `env:"AUDIT" envDefault:"4s" desc:"how long an expired key is kept before it is deleted; 24h: none is deleted in a short run"`
 	Target   string        `env:"TARGET" envDefault:"payonce" desc:"payonce, naive, or both for a comparison"`
+	Citus    bool          `env:"CITUS" desc:"1: on a coordinator and two workers of Citus, which PG_BINDIR has; no key ends in the storm then"`
 	Programs string        `env:"PROGRAMS" desc:"directory of api, reconciler and mockpsp, instead of building them"`
 	Only     string        `env:"ONLY" desc:"blows to strike, separated by commas; then nothing else must have happened"`
 	Keep     string        `env:"KEEP" desc:"where history, logs and ledger are kept; default: bin/chaos-SEED, and only of a run that fails"`
@@ -42,7 +44,7 @@ const (
 
 func loadSettings(getenv func(string) string) (settings, error) {
 	environment := map[string]string{}
-	for _, name := range []string{"DURATION", "SEED", "QUICK", "CLIENTS", "RATE", "AUDIT", "TARGET", "PROGRAMS", "ONLY", "KEEP", "REPORT"} {
+	for _, name := range []string{"DURATION", "SEED", "QUICK", "CLIENTS", "RATE", "AUDIT", "TARGET", "CITUS", "PROGRAMS", "ONLY", "KEEP", "REPORT"} {
 		if v := getenv(name); v != "" {
 			environment[name] = v
 		}
@@ -76,6 +78,46 @@ const (
 	pspMemory = 18 * time.Second // not longer than the retention, and longer than the settle window and the longest pause between two lookups
 )
 
+// lasting is the retention where no key is to end: what ends is kept for the verdict by triggers that write to a table (invariants.Archive), and on a worker
+// they cannot.
+const lasting = 48 * time.Hour
+
+// retention is how long a key is kept.
+func (s settings) retention() time.Duration {
+	if s.Citus {
+		return lasting
+	}
+	return retention
+}
+
+// memory is how long the PSP remembers a key.
+func (s settings) memory() time.Duration {
+	if s.Citus {
+		return lasting / 2
+	}
+	return pspMemory
+}
+
+// slowest is how long a statement may take between the two readings of the clock that a line of a timeline is judged by. One that goes to several servers
+// writes a key's row first, and its line some round trips later.
+const slowest = 1500 * time.Millisecond
+
+// toldRetention is what expiries are judged by. By lines of timelines they cannot be where those come later than the rows.
+func (s settings) toldRetention() time.Duration {
+	if s.Citus {
+		return 0
+	}
+	return retention
+}
+
+// window is the least time between the lines of a key that became unknown and was given back.
+func (s settings) window() time.Duration {
+	if s.Citus {
+		return world.SettleWindow - slowest
+	}
+	return world.SettleWindow
+}
+
 // deletes reports whether a key can be deleted and used again within the run.
 func (s settings) deletes() bool { return s.Audit < s.Duration }
 
@@ -94,6 +136,9 @@ func (s settings) without(target string) ([]plan.BlowKind, error) {
 			}
 			out = slices.DeleteFunc(out, func(k plan.BlowKind) bool { return k == kind })
 		}
+	}
+	if !s.Citus {
+		out = append(out, plan.OfCitus()...)
 	}
 	if target == naive {
 		out = append(out, plan.KillReconciler, plan.PauseReconciler, plan.StopReconciler)

@@ -17,6 +17,7 @@ import (
 	"payonce/demo/embeddedpg"
 	"payonce/internal/postgres"
 	"payonce/lab/invariants"
+	"payonce/test/cituscluster"
 )
 
 // Options of a site.
@@ -25,10 +26,11 @@ type Options struct {
 	Dir      string            // for everything that is kept; has to exist, and be one that everybody may enter
 	Settings map[string]string // of PostgreSQL, beside ours
 	Durable  bool              // fsync and the like; without it a crash of PostgreSQL loses nothing, one of the machine does
+	Citus    bool              // the site is a coordinator of Citus with two workers, and its databases are distributed
 	Say      func(string)
 }
 
-// Site is one PostgreSQL server.
+// Site is one PostgreSQL server, or a cluster of Citus.
 type Site struct {
 	Programs Programs
 	Dir      string
@@ -39,6 +41,7 @@ type Site struct {
 
 	mu     sync.Mutex
 	server *embeddedpg.Server
+	citus  *cituscluster.Cluster // or nil: server is its coordinator
 	next   int
 }
 
@@ -65,7 +68,12 @@ func Open(ctx context.Context, o Options) (_ *Site, err error) {
 	s.options = embeddedpg.Options{
 		DataDir: filepath.Join(o.Dir, "postgres"), Durable: o.Durable, Install: true, Progress: o.Say, Settings: settings,
 	}
-	if s.server, err = embeddedpg.Start(ctx, s.options); err != nil {
+	if o.Citus {
+		if s.citus, err = cituscluster.Start(ctx, s.options); err != nil {
+			return nil, err
+		}
+		s.server = s.citus.Coordinator()
+	} else if s.server, err = embeddedpg.Start(ctx, s.options); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -77,7 +85,7 @@ func Open(ctx context.Context, o Options) (_ *Site, err error) {
 }
 
 func (s *Site) makeTemplate(ctx context.Context) error {
-	if err := s.admin(ctx, "CREATE DATABASE "+template); err != nil {
+	if err := s.createTemplate(ctx); err != nil {
 		return err
 	}
 	// As an administrator would: the roles by himself, the schema by the role that owns it.
@@ -85,7 +93,11 @@ func (s *Site) makeTemplate(ctx context.Context) error {
 	if _, err := s.run(ctx, url, "roles"); err != nil {
 		return err
 	}
-	if _, err := s.run(ctx, s.server.URLAs(string(postgres.Migrator), template), "migrate"); err != nil {
+	migrate := []string{"migrate"}
+	if s.citus != nil {
+		migrate = append(migrate, "--distribute")
+	}
+	if _, err := s.run(ctx, s.server.URLAs(string(postgres.Migrator), template), migrate...); err != nil {
 		return err
 	}
 	if err := s.makeKeys(ctx, url); err != nil {
@@ -100,7 +112,17 @@ func (s *Site) makeTemplate(ctx context.Context) error {
 	if err := errors.Join(err, conn.Close(ctx)); err != nil {
 		return fmt.Errorf("lift the tenants' limits: %w", err)
 	}
+	if s.citus != nil {
+		return s.citus.Freeze(ctx, template)
+	}
 	return s.admin(ctx, "ALTER DATABASE "+template+" ALLOW_CONNECTIONS false IS_TEMPLATE true")
+}
+
+func (s *Site) createTemplate(ctx context.Context) error {
+	if s.citus != nil {
+		return s.citus.CreateDatabase(ctx, template)
+	}
+	return s.admin(ctx, "CREATE DATABASE "+template)
 }
 
 // makeKeys makes the API keys of all worlds, as an administrator does.
@@ -151,6 +173,9 @@ func (s *Site) run(ctx context.Context, url string, args ...string) (string, err
 
 // admin runs one statement as the superuser, beside all databases of ours.
 func (s *Site) admin(ctx context.Context, sql string) error {
+	if s.citus != nil {
+		return s.citus.Everywhere(ctx, sql)
+	}
 	conn, err := pgx.Connect(ctx, s.URL("postgres"))
 	if err != nil {
 		return err
@@ -173,6 +198,11 @@ func (s *Site) URL(database string) string {
 func (s *Site) CrashPostgres(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.citus != nil {
+		err := s.citus.Crash(ctx, 0)
+		s.server = s.citus.Coordinator()
+		return err
+	}
 	s.server.Abort()
 	server, err := embeddedpg.Start(ctx, s.options)
 	if err != nil {
@@ -207,5 +237,8 @@ func (s *Site) Close() error {
 	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.citus != nil {
+		return errors.Join(s.citus.Stop(ctx), s.citus.Remove())
+	}
 	return errors.Join(s.server.Stop(ctx), os.RemoveAll(s.server.DataDir()))
 }

@@ -38,6 +38,10 @@ func (n *Nemesis) prepare(b plan.Blow) (target string, do deed) {
 		return "postgres", n.lockTables
 	case plan.AgeWebhooks:
 		return "postgres", n.ageWebhooks
+	case plan.CrashWorker:
+		return "worker", func(ctx context.Context, _ time.Duration) bool { return n.crashWorker(ctx, b.Target) }
+	case plan.MoveTenant:
+		return "worker", func(ctx context.Context, _ time.Duration) bool { return n.moveTenant(ctx, b.Target) }
 	case plan.FrontAway:
 		return "front", n.frontAway
 	case plan.DropAcks:

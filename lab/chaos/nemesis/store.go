@@ -31,6 +31,40 @@ func (n *Nemesis) crashPostgres(ctx context.Context, _ time.Duration) bool {
 	return true
 }
 
+// crashWorker leaves the coordinator with sessions that are gone, and with transactions of which it does not know what has become.
+func (n *Nemesis) crashWorker(ctx context.Context, target int) bool {
+	n.postgres.Lock()
+	defer n.postgres.Unlock()
+	if ctx.Err() != nil {
+		return false
+	}
+	if err := n.o.Site.CrashWorker(context.WithoutCancel(ctx), target); err != nil {
+		n.o.Failed("worker", err.Error())
+		return false
+	}
+	return true
+}
+
+// moveLimit bounds a move. It waits for transactions that hold what it needs, at the end.
+const moveLimit = 30 * time.Second
+
+// moveTenant takes a tenant to another worker. A move that a blow ends leaves the tenant where it was, and Citus cleans up behind it.
+func (n *Nemesis) moveTenant(ctx context.Context, target int) bool {
+	ctx, cancel := context.WithTimeout(ctx, moveLimit)
+	defer cancel()
+	tenants := []string{"acme", "globex"}
+	for {
+		err := n.o.World.MoveTenant(ctx, tenants[target%len(tenants)])
+		if err == nil {
+			return true
+		}
+		n.o.Tally.One("move that failed", err.Error())
+		if !wait(ctx, time.Second) {
+			return false
+		}
+	}
+}
+
 // endSessions is what a failover looks like to clients: each session is ended in the middle of whatever it is at.
 func (n *Nemesis) endSessions(ctx context.Context, _ time.Duration) bool {
 	_, err := n.o.World.DB.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity

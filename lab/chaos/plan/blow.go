@@ -31,7 +31,12 @@ const (
 	MangleCalls     BlowKind = "mangle-calls" // to the PSP: cut before, cut after, half an answer, a 500
 	HoldCharges     BlowKind = "hold-charges" // on their way to the PSP, until after the settle window
 	AgeWebhooks     BlowKind = "age-webhooks" // WEBHOOK_RETENTION has passed for those that are processed
+	CrashWorker     BlowKind = "crash-worker" // of Citus
+	MoveTenant      BlowKind = "move-tenant"  // to another worker of Citus
 )
+
+// OfCitus are the blows that need a cluster.
+func OfCitus() []BlowKind { return []BlowKind{CrashWorker, MoveTenant} }
 
 // deck is every kind once, with the shortest and the longest that it lasts.
 var deck = []struct {
@@ -57,6 +62,8 @@ var deck = []struct {
 	{MangleCalls, 2 * time.Second, 4 * time.Second},
 	{HoldCharges, 7 * time.Second, 9 * time.Second},
 	{AgeWebhooks, 0, 0},
+	{CrashWorker, 0, 0},
+	{MoveTenant, 0, 0},
 }
 
 // BlowKinds lists all kinds.

@@ -1,0 +1,115 @@
+// Command citus runs what Payonce promises on Citus: PostgreSQL with the tables of tenants spread over workers. `make citus` runs it.
+//
+// It owns the order of the parts, and the one line for a PostgreSQL that has no Citus. The parts are not its own: the end-to-end tests with distributed
+// databases (test/pgtest), and the storm of lab/chaos on a coordinator and two workers, with crashes of each and tenants that move under load. It refuses to
+// know what is right: the tests and lab/invariants say so.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"payonce/demo/embeddedpg"
+	"payonce/internal/cli"
+	"payonce/lab/world"
+	"payonce/test/cituscluster"
+)
+
+const usage = `Usage:
+  citus           run the end-to-end tests and the storm on Citus; PG_BINDIR names a PostgreSQL that has it
+  citus PART…     only these parts: tests, chaos
+
+Settings, as environment variables: those of chaos; DURATION is 3m by default.
+`
+
+func main() {
+	cli.Main("citus", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr) })
+}
+
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+	parts := []string{"tests", "chaos"}
+	if len(args) > 0 {
+		parts = args
+	}
+	for _, part := range parts {
+		switch part {
+		case "help", "--help", "-help", "-h":
+			_, err := io.WriteString(stdout, usage)
+			return err
+		case "tests", "chaos":
+		default:
+			return cli.Usagef("part %q is not known; see citus --help", part)
+		}
+	}
+	err := hasCitus(ctx)
+	if errors.Is(err, cituscluster.ErrNoCitus) || errors.Is(err, embeddedpg.ErrNotInstalled) {
+		_, err := fmt.Fprintf(stdout, "citus: SKIPPED, nothing was run: %v\n", cituscluster.ErrNoCitus)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	root, err := world.Root(ctx)
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if err := play(ctx, root, part, getenv, stdout, stderr); err != nil {
+			return fmt.Errorf("%s on Citus: %w", part, err)
+		}
+	}
+	return nil
+}
+
+// hasCitus starts a cluster: whether the extension can be loaded is known only then.
+func hasCitus(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "payonce-citus-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL runs as another user
+		return err
+	}
+	c, err := cituscluster.Start(ctx, embeddedpg.Options{DataDir: filepath.Join(dir, "trial")})
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.CreateDatabase(ctx, "trial"), c.Stop(ctx), c.Remove())
+}
+
+const (
+	testTimeout = "40m"
+	stopLimit   = time.Minute
+)
+
+// play runs one part as a program of its own.
+func play(ctx context.Context, root, part string, getenv func(string) string, stdout, stderr io.Writer) error {
+	command := []string{"go", "test", "-count=1", "-timeout", testTimeout, "-run", getenv("RUN"), "./internal/postgres", "./internal/statement", "./test/cituscluster", "./test/e2e"}
+	env := []string{"PGTEST_CITUS=1"} // as test/pgtest calls it
+	if part == "chaos" {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		command, env = []string{filepath.Join(filepath.Dir(self), "chaos")}, []string{"CITUS=1"}
+		for name, value := range map[string]string{"DURATION": "3m", "RATE": "30", "REPORT": "bin/citus.json"} {
+			if getenv(name) == "" {
+				env = append(env, name+"="+value)
+			}
+		}
+	}
+	fmt.Fprintf(stderr, "citus: %s\n", strings.Join(command, " "))
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = root, append(os.Environ(), env...), stdout, stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = stopLimit
+	return cmd.Run()
+}

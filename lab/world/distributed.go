@@ -1,0 +1,29 @@
+package world
+
+import (
+	"context"
+	"fmt"
+
+	"payonce/test/cituscluster"
+)
+
+// CrashWorker does to one of the workers of a cluster of Citus what CrashPostgres does to its coordinator.
+func (s *Site) CrashWorker(ctx context.Context, n int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.citus.Crash(ctx, 1+n%cituscluster.Workers)
+}
+
+// move moves the shards that a tenant's rows are in to the other worker, with those of whoever else is in them, while they are in use.
+const move = `SELECT citus_move_shard_placement(p.shardid, p.nodename, p.nodeport, n.nodename, n.nodeport, 'force_logical')
+	FROM citus_shards AS p, pg_dist_node AS n
+	WHERE p.shardid = get_shard_id_for_distribution_column('idempotency_keys', $1::text) AND n.shouldhaveshards
+	  AND (n.nodename, n.nodeport) <> (p.nodename, p.nodeport)`
+
+// MoveTenant has a tenant rebalanced under load: all that it has goes to another worker.
+func (w *World) MoveTenant(ctx context.Context, tenant string) error {
+	if _, err := w.DB.Exec(ctx, move, tenant); err != nil {
+		return fmt.Errorf("move tenant %s: %w", tenant, err)
+	}
+	return nil
+}

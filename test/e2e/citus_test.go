@@ -1,0 +1,74 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/postgres"
+	"payonce/test/cituscluster"
+	"payonce/test/pgtest"
+)
+
+// The coordinator died between PREPARE and COMMIT PREPARED: what it has decided, the worker does not know yet. Staged on the shard itself, by the names that
+// Citus gives to such transactions.
+func TestInDoubtAReaderSeesTheOldRowAndAWriterWaits(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(pgtest.Citus) == "" {
+		t.Skip("for make citus: " + pgtest.Citus + " is not set")
+	}
+	w := setup(t)
+	ctx := t.Context()
+	const gid = "citus_0_4242_4242_4242"
+	var node, database string
+	var shard, group int
+	err := w.db.QueryRow(ctx, `SELECT s.nodename, s.shardid, n.groupid, current_database()::text FROM citus_shards AS s JOIN pg_dist_node AS n USING (nodename, nodeport)
+		WHERE s.shardid = get_shard_id_for_distribution_column('idempotency_keys', 'acme'::text)`).Scan(&node, &shard, &group, &database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, expires_at)
+		VALUES ('acme', 'POST /payments', 'key-in-doubt-000', 'in_progress', sha256('x'), 1, 1, gen_random_uuid(), gen_random_uuid(), now(), now(), now(), now())`)
+	onWorker := fmt.Sprintf("postgres://payonce@/%s?host=%s&port=5432&sslmode=disable", database, node)
+	const unknown = "SET status = 'unknown', locked_until = NULL, unknown_since = now(), reconcile_after = now() WHERE key = 'key-in-doubt-000'"
+	if err := cituscluster.Run(ctx, onWorker, "BEGIN", fmt.Sprintf("UPDATE idempotency_keys_%d %s", shard, unknown), "PREPARE TRANSACTION '"+gid+"'"); err != nil {
+		t.Fatal(err)
+	}
+	status := func() (s string) {
+		if err := w.db.QueryRow(ctx, "SELECT status FROM idempotency_keys WHERE tenant_id = 'acme' AND operation = 'POST /payments' AND key = 'key-in-doubt-000'").Scan(&s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if got := status(); got != "in_progress" {
+		t.Errorf("a reader sees %s before it is decided", got)
+	}
+	if err := w.writeInDoubt(ctx); err == nil || !strings.Contains(err.Error(), "57014") {
+		t.Errorf("a writer did not wait: %v", err)
+	}
+	// The coordinator's own word, which survived its crash, decides.
+	w.exec(fmt.Sprintf("INSERT INTO pg_dist_transaction (groupid, gid) VALUES (%d, '%s')", group, gid))
+	w.exec("SELECT recover_prepared_transactions()")
+	if got := status(); got != "unknown" {
+		t.Errorf("a reader sees %s after it was decided", got)
+	}
+	if err := w.writeInDoubt(ctx); !postgres.Violates(err, "idempotency_keys_edge_is_legal") && (err == nil || !strings.Contains(err.Error(), "cannot go from unknown")) {
+		t.Errorf("a writer that comes after it meets %v", err)
+	}
+}
+
+// writeInDoubt tries to take the key that is in doubt, as a writer with little patience.
+func (w *world) writeInDoubt(ctx context.Context) error {
+	return pgx.BeginFunc(ctx, w.db, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = '500ms'"); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `UPDATE idempotency_keys SET status = 'expired', delete_after = payonce_now(), finished_at = payonce_now(), reconcile_after = NULL, unknown_since = NULL, locked_until = NULL
+			WHERE tenant_id = 'acme' AND operation = 'POST /payments' AND key = 'key-in-doubt-000'`)
+		return err
+	})
+}
