@@ -8,8 +8,11 @@
 --
 -- A step of many keys at once is one statement over arrays, with an element for each key. The caller gives each key once, and in the order in which all
 -- callers lock: that of their bytes. The rows are joined by index one after the other, in that order. `key = key || ''` is always true, and has the planner
--- expect one row of the arrays. Expecting ten, as it does otherwise, it would read a small table as a whole, and go on so while the table grows
--- (plans_test.go).
+-- expect one row of the arrays. Expecting one for each element, it would read a small table as a whole, in the table's order (plans_test.go).
+--
+-- only_tenant is NULL on one server. Where tables are distributed it is the tenant that all rows of the arrays are of: Citus, which cannot see that in an array, sends the
+-- statement to one worker, and not to all. It does so where the planner concludes from the join what k.tenant_id is, which needs the column's own
+-- collation (docs/adr/0033-citus.md).
 --
 -- What the open dead letters about a key forbid stands in its own row, as dead_letter_hold: none < expiry < release < decline (docs/adr/0031-hold-on-the-row.md). Whoever
 -- opens a dead letter has the row locked. A statement that has waited for the lock is held against the row as it is then. The table dead_letters of package
@@ -28,8 +31,10 @@ WITH asked AS MATERIALIZED (
     ) AS a WHERE a.key = a.key || ''
 ), seen AS MATERIALIZED (
     SELECT k.* FROM asked AS a JOIN idempotency_keys AS k ON k.tenant_id = a.tenant_id AND k.operation = a.operation AND k.key = a.key
+    WHERE (sqlc.narg(only_tenant)::text IS NULL OR a.tenant_id COLLATE "C" = sqlc.narg(only_tenant))
 ), buried AS MATERIALIZED (
     SELECT t.* FROM asked AS a JOIN idempotency_key_tombstones AS t ON t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key
+    WHERE (sqlc.narg(only_tenant)::text IS NULL OR a.tenant_id COLLATE "C" = sqlc.narg(only_tenant))
 ), reserved AS (
     INSERT INTO idempotency_keys (
         tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject,
@@ -115,6 +120,7 @@ FROM (
 ) AS c
 WHERE c.key = c.key || '' AND k.tenant_id = c.tenant_id AND k.operation = c.operation AND k.key = c.key AND k.generation = c.generation AND k.attempt = c.attempt
   AND k.status = 'in_progress' AND NOT (c.unless_charged AND k.dead_letter_hold >= 'decline')
+  AND (sqlc.narg(only_tenant)::text IS NULL OR c.tenant_id COLLATE "C" = sqlc.narg(only_tenant))
 RETURNING k.tenant_id, k.operation, k.key, k.expires_at;
 
 -- name: ResolveKeys :many
@@ -144,6 +150,7 @@ WITH completed AS (
     WHERE r.key = r.key || '' AND k.tenant_id = r.tenant_id AND k.operation = r.operation AND k.key = r.key AND k.subject = r.subject
       AND k.generation = r.generation AND k.attempt = r.attempt AND k.status = r.seen
       AND k.status IN ('in_progress', 'unknown', 'failed_retryable') AND NOT (r.unless_charged AND k.dead_letter_hold >= 'decline')
+      AND (sqlc.narg(only_tenant)::text IS NULL OR r.tenant_id COLLATE "C" = sqlc.narg(only_tenant))
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at, r.actor, r.seen, r.reason, r.evidence
 ), noted AS (
     INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)

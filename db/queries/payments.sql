@@ -6,7 +6,7 @@
 INSERT INTO payments (
     tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency,
     payment_method, description, metadata, status)
-SELECT b.tenant_id, b.id, b.key, k.generation, b.customer_id, b.amount_minor, b.currency,
+SELECT k.tenant_id, b.id, b.key, k.generation, b.customer_id, b.amount_minor, b.currency,
        b.payment_method, nullif(b.description, ''), b.metadata, 'processing'
 FROM (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation,
@@ -16,6 +16,7 @@ FROM (
            unnest(@descriptions::text[]) AS description, unnest(@metadata::jsonb[]) AS metadata
 ) AS b JOIN idempotency_keys AS k ON k.tenant_id = b.tenant_id AND k.operation = b.operation AND k.key = b.key
 WHERE b.key = b.key || '' AND k.lease_id = b.lease_id AND k.subject = b.id AND k.status = 'in_progress'
+  AND (sqlc.narg(only_tenant)::text IS NULL OR b.tenant_id COLLATE "C" = sqlc.narg(only_tenant))
 ON CONFLICT (tenant_id, id) DO NOTHING
 RETURNING *;
 
@@ -42,6 +43,7 @@ WHERE o.key = o.key || '' AND p.tenant_id = o.tenant_id AND p.id = o.id AND p.st
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = o.tenant_id AND k.operation = o.operation AND k.key = o.key AND k.subject = o.id
                 AND k.generation = o.generation AND k.attempt = o.attempt AND k.status = o.key_status)
+  AND (sqlc.narg(only_tenant)::text IS NULL OR o.tenant_id COLLATE "C" = sqlc.narg(only_tenant))
 RETURNING p.id;
 
 -- name: GetPayment :one

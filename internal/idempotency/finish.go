@@ -34,6 +34,7 @@ func (k *Keys) Complete(completions []Completion, out *[]Passage) postgres.Call 
 		p.ResponseSchemaVersions = append(p.ResponseSchemaVersions, version)
 		p.ResponseBodies = append(p.ResponseBodies, c.Response.Body)
 	}
+	p.OnlyTenant = k.db.OnlyTenant(p.TenantIds)
 	return func(ctx context.Context, q postgres.Statement) error {
 		rows, err := dbsqlc.New(q).CompleteKeys(ctx, p)
 		if err != nil {

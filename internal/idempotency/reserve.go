@@ -87,6 +87,7 @@ func (k *Keys) Reserve(claims []Claim, out *[]Decision) postgres.Call {
 		p.LeaseIds = append(p.LeaseIds, c.LeaseID)
 		p.Subjects = append(p.Subjects, c.Subject)
 	}
+	p.OnlyTenant = k.db.OnlyTenant(p.TenantIds)
 	return func(ctx context.Context, q postgres.Statement) error {
 		rows, err := dbsqlc.New(q).ReserveKeys(ctx, p)
 		if err != nil {

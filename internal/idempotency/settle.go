@@ -57,6 +57,7 @@ func (k *Keys) Resolve(resolutions []Resolution, out *[]Passage) postgres.Call {
 		p.ResponseSchemaVersions = append(p.ResponseSchemaVersions, version)
 		p.ResponseBodies = append(p.ResponseBodies, r.Response.Body)
 	}
+	p.OnlyTenant = k.db.OnlyTenant(p.TenantIds)
 	return func(ctx context.Context, q postgres.Statement) error {
 		rows, err := dbsqlc.New(q).ResolveKeys(ctx, p)
 		if err != nil {

@@ -41,7 +41,7 @@ func (c *charge) onBehalfOf() Merchant { return c.merchant }
 func (c *charge) begin(claim idempotency.Claim) []postgres.Call {
 	c.payment = nil
 	var begun []*Payment
-	begin := beginPayments([]reservation{{claim, c}}, &begun)
+	begin := c.service.beginPayments([]reservation{{claim, c}}, &begun)
 	return []postgres.Call{func(ctx context.Context, q postgres.Statement) error {
 		err := begin(ctx, q)
 		if err == nil {
@@ -130,7 +130,7 @@ func (c *charge) conclude(v verdict) (Resource, idempotency.Response, error) {
 
 func (c *charge) record(o outcome, written *bool) []postgres.Call {
 	var all []bool
-	record := recordPayments([]outcome{o}, &all)
+	record := c.service.recordPayments([]outcome{o}, &all)
 	return []postgres.Call{func(ctx context.Context, q postgres.Statement) error {
 		err := record(ctx, q)
 		*written = err == nil && all[0]

@@ -58,7 +58,7 @@ func (s *Service) sendReservations(ctx context.Context, members []reservation) (
 	}
 	var decisions []idempotency.Decision
 	var begun []*Payment
-	if err := s.db.GroupPipeline(ctx, len(members), s.keys.Reserve(claims, &decisions), beginPayments(members, &begun)); err != nil {
+	if err := s.db.GroupPipeline(ctx, len(members), s.keys.Reserve(claims, &decisions), s.beginPayments(members, &begun)); err != nil {
 		return nil, err
 	}
 	out := make([]reserved, len(members))
@@ -70,7 +70,7 @@ func (s *Service) sendReservations(ctx context.Context, members []reservation) (
 
 // beginPayments is the call that writes the payments which claims stand for, behind the reservation of their keys. It gives each, in order, and nil for one
 // that is not written.
-func beginPayments(members []reservation, out *[]*Payment) postgres.Call {
+func (s *Service) beginPayments(members []reservation, out *[]*Payment) postgres.Call {
 	var p dbsqlc.BeginPaymentsParams
 	for _, m := range members {
 		p.Ids = append(p.Ids, m.claim.Subject)
@@ -86,6 +86,7 @@ func beginPayments(members []reservation, out *[]*Payment) postgres.Call {
 		p.Descriptions = append(p.Descriptions, wanted.Description)
 		p.Metadata = append(p.Metadata, m.charge.metadata)
 	}
+	p.OnlyTenant = s.db.OnlyTenant(p.TenantIds)
 	return func(ctx context.Context, q postgres.Statement) error {
 		rows, err := dbsqlc.New(q).BeginPayments(ctx, p)
 		if err != nil {
@@ -172,7 +173,7 @@ func (s *Service) sendOutcomes(
 	ctx context.Context, keys postgres.Call, passages *[]idempotency.Passage, outcomes []outcome,
 ) ([]recorded, error) {
 	var written []bool
-	if err := s.db.GroupPipeline(ctx, len(outcomes), keys, recordPayments(outcomes, &written)); err != nil {
+	if err := s.db.GroupPipeline(ctx, len(outcomes), keys, s.recordPayments(outcomes, &written)); err != nil {
 		return nil, err
 	}
 	out := make([]recorded, len(outcomes))
@@ -183,7 +184,7 @@ func (s *Service) sendOutcomes(
 }
 
 // recordPayments is the call that writes outcomes to payments, behind the transitions of their keys. It tells of each, in order, whether it is written.
-func recordPayments(outcomes []outcome, out *[]bool) postgres.Call {
+func (s *Service) recordPayments(outcomes []outcome, out *[]bool) postgres.Call {
 	var p dbsqlc.RecordPaymentsParams
 	for _, o := range outcomes {
 		p.Ids = append(p.Ids, o.own.Subject)
@@ -197,6 +198,7 @@ func recordPayments(outcomes []outcome, out *[]bool) postgres.Call {
 		p.Attempts = append(p.Attempts, o.own.Attempt)
 		p.KeyStatuses = append(p.KeyStatuses, string(o.to))
 	}
+	p.OnlyTenant = s.db.OnlyTenant(p.TenantIds)
 	return func(ctx context.Context, q postgres.Statement) error {
 		ids, err := dbsqlc.New(q).RecordPayments(ctx, p)
 		if err != nil {

@@ -64,9 +64,9 @@ func TestRowsOfAGroupAreFoundByKeyOnAFreshTable(t *testing.T) {
 		args []string
 	}{
 		"begin": {func(q *dbsqlc.Queries) { _, _ = q.BeginPayments(ctx, dbsqlc.BeginPaymentsParams{}) },
-			[]string{ids, names, names, names, ids, names, "ARRAY[]::int8[]", names, names, names, "ARRAY[]::jsonb[]"}},
+			[]string{ids, names, names, names, ids, names, "ARRAY[]::int8[]", names, names, names, "ARRAY[]::jsonb[]", "NULL"}},
 		"record": {func(q *dbsqlc.Queries) { _, _ = q.RecordPayments(ctx, dbsqlc.RecordPaymentsParams{}) },
-			[]string{ids, names, names, names, names, names, names, "ARRAY[]::int4[]", "ARRAY[]::int4[]", names}},
+			[]string{"NULL", ids, names, names, names, names, names, names, "ARRAY[]::int4[]", "ARRAY[]::int4[]", names}},
 	} {
 		heard := &overheard{}
 		c.ask(dbsqlc.New(heard))

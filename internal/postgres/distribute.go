@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Distribute is Migrate, and then spreads the tables of tenants over the workers of Citus. url names the coordinator. Which table becomes what, and what is
@@ -40,6 +42,28 @@ func (db *DB) askWhetherSpread(ctx context.Context, c *pgx.Conn) error {
 		db.spread.Store(true)
 	}
 	return nil
+}
+
+// OnlyTenant is what a statement over arrays is told of the tenants in them: the one that there is, where tables are distributed. Citus cannot see it in an
+// array, and would send the statement to all workers. nil says nothing: on one server, and of several tenants.
+func (db *DB) OnlyTenant(tenants []string) *string {
+	if !db.spread.Load() || len(tenants) == 0 || slices.ContainsFunc(tenants, func(t string) bool { return t != tenants[0] }) {
+		return nil
+	}
+	return &tenants[0]
+}
+
+// planByValues comes first in each transaction where tables are distributed. PostgreSQL's plan for any values, which it makes after some executions, is one for all
+// workers: Citus finds the one worker by the values.
+const planByValues = "SET LOCAL plan_cache_mode = force_custom_plan"
+
+// begin begins a transaction.
+func (db *DB) begin(ctx context.Context, conn *pgxpool.Conn) (pgx.Tx, error) {
+	var o pgx.TxOptions
+	if db.spread.Load() {
+		o.BeginQuery = "BEGIN; " + planByValues
+	}
+	return conn.BeginTx(ctx, o)
 }
 
 // spread distributes what is not distributed yet.

@@ -50,7 +50,7 @@ const beginPayments = `-- name: BeginPayments :many
 INSERT INTO payments (
     tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency,
     payment_method, description, metadata, status)
-SELECT b.tenant_id, b.id, b.key, k.generation, b.customer_id, b.amount_minor, b.currency,
+SELECT k.tenant_id, b.id, b.key, k.generation, b.customer_id, b.amount_minor, b.currency,
        b.payment_method, nullif(b.description, ''), b.metadata, 'processing'
 FROM (
     SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS tenant_id, unnest($3::text[]) AS operation,
@@ -60,6 +60,7 @@ FROM (
            unnest($10::text[]) AS description, unnest($11::jsonb[]) AS metadata
 ) AS b JOIN idempotency_keys AS k ON k.tenant_id = b.tenant_id AND k.operation = b.operation AND k.key = b.key
 WHERE b.key = b.key || '' AND k.lease_id = b.lease_id AND k.subject = b.id AND k.status = 'in_progress'
+  AND ($12::text IS NULL OR b.tenant_id COLLATE "C" = $12)
 ON CONFLICT (tenant_id, id) DO NOTHING
 RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at
 `
@@ -76,6 +77,7 @@ type BeginPaymentsParams struct {
 	PaymentMethods []string
 	Descriptions   []string
 	Metadata       [][]byte
+	OnlyTenant     *string
 }
 
 // Payments and refunds. The statements of the request path run in one pipeline behind a statement of package idempotency and
@@ -94,6 +96,7 @@ func (q *Queries) BeginPayments(ctx context.Context, arg BeginPaymentsParams) ([
 		arg.PaymentMethods,
 		arg.Descriptions,
 		arg.Metadata,
+		arg.OnlyTenant,
 	)
 	if err != nil {
 		return nil, err
@@ -846,19 +849,21 @@ const recordPayments = `-- name: RecordPayments :many
 UPDATE payments AS p
 SET status = o.status, psp_charge_id = nullif(o.psp_charge_id, ''), decline_code = nullif(o.decline_code, '')
 FROM (
-    SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS status, unnest($3::text[]) AS psp_charge_id,
-           unnest($4::text[]) AS decline_code, unnest($5::text[]) AS tenant_id,
-           unnest($6::text[]) AS operation, unnest($7::text[]) AS key,
-           unnest($8::integer[]) AS generation, unnest($9::integer[]) AS attempt, unnest($10::text[]) AS key_status
+    SELECT unnest($2::uuid[]) AS id, unnest($3::text[]) AS status, unnest($4::text[]) AS psp_charge_id,
+           unnest($5::text[]) AS decline_code, unnest($6::text[]) AS tenant_id,
+           unnest($7::text[]) AS operation, unnest($8::text[]) AS key,
+           unnest($9::integer[]) AS generation, unnest($10::integer[]) AS attempt, unnest($11::text[]) AS key_status
 ) AS o
 WHERE o.key = o.key || '' AND p.tenant_id = o.tenant_id AND p.id = o.id AND p.status IN ('processing', 'failed') AND p.status <> o.status
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = o.tenant_id AND k.operation = o.operation AND k.key = o.key AND k.subject = o.id
                 AND k.generation = o.generation AND k.attempt = o.attempt AND k.status = o.key_status)
+  AND ($1::text IS NULL OR o.tenant_id COLLATE "C" = $1)
 RETURNING p.id
 `
 
 type RecordPaymentsParams struct {
+	OnlyTenant   *string
 	Ids          []uuid.UUID
 	Statuses     []string
 	PspChargeIds []string
@@ -874,6 +879,7 @@ type RecordPaymentsParams struct {
 // processing | failed -> succeeded | declined | failed: writes outcomes, behind the keys' own transitions. Without a row, nothing was written to that payment.
 func (q *Queries) RecordPayments(ctx context.Context, arg RecordPaymentsParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, recordPayments,
+		arg.OnlyTenant,
 		arg.Ids,
 		arg.Statuses,
 		arg.PspChargeIds,
