@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -80,9 +79,13 @@ func spread(ctx context.Context, cfg *pgx.ConnConfig, log *slog.Logger) error {
 	return nil
 }
 
-// isDistributed asks the same over the connections of goose.
-func isDistributed(ctx context.Context, db *sql.DB) (yes bool, err error) {
-	if err := db.QueryRowContext(ctx, distributed).Scan(&yes); err != nil {
+// isDistributed asks the same for a migration.
+func isDistributed(ctx context.Context, cfg *pgx.ConnConfig) (yes bool, err error) {
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return false, fmt.Errorf("migrate: %w", err)
+	}
+	if err := errors.Join(conn.QueryRow(ctx, distributed).Scan(&yes), conn.Close(context.WithoutCancel(ctx))); err != nil {
 		return false, fmt.Errorf("migrate: %w", err)
 	}
 	return yes, nil

@@ -38,20 +38,16 @@ func Migrate(ctx context.Context, url string, log *slog.Logger) error {
 
 // migrate is Migrate and Distribute. What is distributed once stays so, and tables that are new become so.
 func migrate(ctx context.Context, cfg *pgx.ConnConfig, distribute bool, log *slog.Logger) error {
-	db := stdlib.OpenDB(*cfg)
-	defer db.Close()
-	spreads, err := isDistributed(ctx, db)
+	spreads, err := isDistributed(ctx, cfg)
 	if err != nil {
 		return err
 	}
+	own := cfg.Copy()
 	if spreads {
 		// Migrations may bring triggers for tables that are distributed.
-		allowed := cfg.Copy()
-		allowed.RuntimeParams["citus.enable_unsafe_triggers"] = "on"
-		db = stdlib.OpenDB(*allowed)
-		defer db.Close()
+		own.RuntimeParams["citus.enable_unsafe_triggers"] = "on"
 	}
-	applied, err := migrateUp(ctx, db, log)
+	applied, err := migrateUp(ctx, own, log)
 	if err != nil {
 		return err
 	}
@@ -67,7 +63,9 @@ func migrate(ctx context.Context, cfg *pgx.ConnConfig, distribute bool, log *slo
 	return nil
 }
 
-func migrateUp(ctx context.Context, db *sql.DB, log *slog.Logger) (applied int, err error) {
+func migrateUp(ctx context.Context, cfg *pgx.ConnConfig, log *slog.Logger) (applied int, err error) {
+	db := stdlib.OpenDB(*cfg)
+	defer db.Close()
 	provider, err := newProvider(db)
 	if err != nil {
 		return 0, err

@@ -90,10 +90,10 @@ func (s settings) retention() time.Duration {
 	return retention
 }
 
-// memory is how long the PSP remembers a key.
+// memory is how long the PSP remembers a key. It must end for one whose record comes under another key each time it is sent.
 func (s settings) memory() time.Duration {
 	if s.Citus {
-		return lasting / 2
+		return 2 * pspMemory
 	}
 	return pspMemory
 }

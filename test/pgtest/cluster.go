@@ -66,9 +66,7 @@ func (c *cluster) open() error {
 		return err
 	}
 	if os.Getenv(Citus) != "" {
-		o := options(dir, false)
-		o.Settings["citus.recover_2pc_interval"] = "-1" // a test decides itself what is in doubt
-		if c.citus, err = cituscluster.Start(ctx, o); err != nil {
+		if c.citus, err = cituscluster.Start(ctx, inDoubt(options(dir, false))); err != nil {
 			return err
 		}
 		c.server = c.citus.Coordinator()
@@ -80,7 +78,13 @@ func (c *cluster) open() error {
 	}
 	if c.citus != nil {
 		c.clone = " TEMPLATE " + template + " STRATEGY file_copy"
-		return c.distributeTemplate(ctx)
+		if err := createOnCitus(ctx, c.citus, template); err != nil {
+			return err
+		}
+		if err := postgres.Distribute(ctx, c.server.URLAs(string(postgres.Migrator), template), slog.New(slog.DiscardHandler)); err != nil {
+			return err
+		}
+		return c.citus.Freeze(ctx, template)
 	}
 	if err := migrateNew(ctx, c.server, c.admin, template); err != nil {
 		return err
@@ -94,19 +98,12 @@ func (c *cluster) open() error {
 	return c.exec("ALTER DATABASE " + template + " ALLOW_CONNECTIONS false IS_TEMPLATE true")
 }
 
-// distributeTemplate is migrateNew on a cluster of Citus.
-func (c *cluster) distributeTemplate(ctx context.Context) error {
-	if err := c.citus.CreateDatabase(ctx, template); err != nil {
+// createOnCitus creates an empty database with the roles on a cluster of Citus.
+func createOnCitus(ctx context.Context, c *cituscluster.Cluster, name string) error {
+	if err := c.CreateDatabase(ctx, name); err != nil {
 		return err
 	}
-	log := slog.New(slog.DiscardHandler)
-	if err := postgres.CreateRoles(ctx, c.server.URL(template), nil, log); err != nil {
-		return err
-	}
-	if err := postgres.Distribute(ctx, c.server.URLAs(string(postgres.Migrator), template), log); err != nil {
-		return err
-	}
-	return c.citus.Freeze(ctx, template)
+	return postgres.CreateRoles(ctx, c.Coordinator().URL(name), nil, slog.New(slog.DiscardHandler))
 }
 
 func (c *cluster) close() error {

@@ -4,6 +4,10 @@
 DO $$
 DECLARE
     it text;
+    guard record;
+    guards text[] := '{}';
+    others text;
+    first constant boolean := to_regclass('pg_dist_partition') IS NULL OR NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'idempotency_keys'::regclass);
 BEGIN
     -- One at a time.
     PERFORM pg_advisory_xact_lock(hashtextextended('payonce roles', 0));
@@ -11,12 +15,6 @@ BEGIN
         RAISE EXCEPTION 'there is nothing to distribute over: the database needs the extension citus, and workers that citus_add_node has made known'
             USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
-    IF NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'idempotency_keys'::regclass) AND EXISTS (
-            SELECT FROM pg_stat_activity WHERE datname = current_database() AND usename IN ('payonce_api', 'payonce_reconciler')) THEN
-        RAISE EXCEPTION 'processes of this installation are connected: stop every api and reconciler, distribute, and start them again'
-            USING ERRCODE = 'object_in_use';
-    END IF;
-
     -- One transaction for all, over one connection to each worker.
     SET LOCAL citus.multi_shard_modify_mode TO 'sequential';
     -- Guards are triggers. They look at their own row and at nothing else, so it does not matter where the row lies.
@@ -28,10 +26,28 @@ BEGIN
             PERFORM create_reference_table(it);
         END IF;
     END LOOP;
-    -- All rows of a tenant are on one worker: the shards are colocated.
+    -- All rows of a tenant are on one worker: the shards are colocated. Guards refuse rows that do not begin as they should, and copies of rows are written that have
+    -- long begun. So guards go first, and come back when all is copied; nobody else sees the tables without them.
     FOREACH it IN ARRAY ARRAY['idempotency_keys', 'idempotency_key_events', 'idempotency_key_tombstones', 'payments', 'refunds'] LOOP
         IF NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = it::regclass) THEN
+            FOR guard IN SELECT t.tgname, pg_get_triggerdef(t.oid) AS definition FROM pg_trigger AS t WHERE t.tgrelid = it::regclass AND NOT t.tgisinternal LOOP
+                guards := guards || guard.definition;
+                EXECUTE format('DROP TRIGGER %I ON %I', guard.tgname, it);
+            END LOOP;
             PERFORM create_distributed_table(it, 'tenant_id', colocate_with => CASE it WHEN 'idempotency_keys' THEN 'none' ELSE 'idempotency_keys' END);
         END IF;
     END LOOP;
+    FOREACH it IN ARRAY guards LOOP
+        EXECUTE it;
+    END LOOP;
+
+    -- Asked last, so that nobody has come meanwhile. Whoever connected before does not know that each of its transactions has to say BEGIN from now on. Citus' own
+    -- sessions name themselves.
+    SELECT string_agg(format('%s (process %s)', a.usename, a.pid), ', ' ORDER BY a.pid) INTO others
+    FROM pg_stat_activity AS a
+    WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.usename IS NOT NULL AND a.application_name NOT ILIKE 'citus%';
+    IF first AND others IS NOT NULL THEN
+        RAISE EXCEPTION 'others are connected to this database: %; stop every api and reconciler, end all other sessions, distribute, and start them again', others
+            USING ERRCODE = 'object_in_use';
+    END IF;
 END $$;
