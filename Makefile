@@ -136,8 +136,8 @@ failover: ## lose primaries, standbys and disk space under load, in four minutes
 	@exec bin/failover
 
 .PHONY: citus
-citus: ## run the end-to-end tests and a storm on a coordinator and two workers; PG_BINDIR names a PostgreSQL that has Citus
-	@$(BUILD_LAB) ./citus ./chaos
+citus: ## run the end-to-end tests, crashes and a storm on a coordinator and two workers; PG_BINDIR names a PostgreSQL that has Citus
+	@$(BUILD_LAB) ./citus ./matrix ./chaos
 	@exec bin/citus
 
 .PHONY: build

@@ -1,8 +1,8 @@
 // Command citus runs what Payonce promises on Citus: PostgreSQL with the tables of tenants spread over workers. `make citus` runs it.
 //
 // It owns the order of the parts, and the one line for a PostgreSQL that has no Citus. The parts are not its own: the end-to-end tests with distributed
-// databases (test/pgtest), and the storm of lab/chaos on a coordinator and two workers, with crashes of each and tenants that move under load. It refuses to
-// know what is right: the tests and lab/invariants say so.
+// databases (test/pgtest), one cell of each row of the crash matrix, and the storm of lab/chaos on a coordinator and two workers, with crashes of each and tenants
+// that move under load. It refuses to know what is right: the tests and lab/invariants say so.
 package main
 
 import (
@@ -23,10 +23,10 @@ import (
 )
 
 const usage = `Usage:
-  citus           run the end-to-end tests and the storm on Citus; PG_BINDIR names a PostgreSQL that has it
-  citus PART…     only these parts: tests, chaos
+  citus           run the end-to-end tests, a short crash matrix and the storm on Citus; PG_BINDIR names a PostgreSQL that has it
+  citus PART…     only these parts: tests, matrix, chaos
 
-Settings, as environment variables: those of chaos; DURATION is 3m by default.
+Settings, as environment variables: those of matrix and chaos; DURATION is 3m by default.
 `
 
 func main() {
@@ -34,7 +34,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	parts := []string{"tests", "chaos"}
+	parts := []string{"tests", "matrix", "chaos"}
 	if len(args) > 0 {
 		parts = args
 	}
@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		case "help", "--help", "-help", "-h":
 			_, err := io.WriteString(stdout, usage)
 			return err
-		case "tests", "chaos":
+		case "tests", "matrix", "chaos":
 		default:
 			return cli.Usagef("part %q is not known; see citus --help", part)
 		}
@@ -92,23 +92,31 @@ const (
 
 // play runs one part as a program of its own.
 func play(ctx context.Context, root, part string, getenv func(string) string, stdout, stderr io.Writer) error {
-	command := []string{"go", "test", "-count=1", "-timeout", testTimeout, "-run", getenv("RUN"), "./internal/postgres", "./internal/statement", "./test/cituscluster", "./test/e2e"}
-	env := []string{"PGTEST_CITUS=1"} // as test/pgtest calls it
-	if part == "chaos" {
-		self, err := os.Executable()
-		if err != nil {
-			return err
-		}
-		command, env = []string{filepath.Join(filepath.Dir(self), "chaos")}, []string{"CITUS=1"}
-		for name, value := range map[string]string{"DURATION": "3m", "RATE": "30", "REPORT": "bin/citus.json"} {
-			if getenv(name) == "" {
-				env = append(env, name+"="+value)
-			}
-		}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	beside := func(program string) []string { return []string{filepath.Join(filepath.Dir(self), program)} }
+	var command []string
+	var env map[string]string
+	switch part {
+	case "tests":
+		command = []string{"go", "test", "-count=1", "-timeout", testTimeout, "-run", getenv("RUN"), "./internal/postgres", "./internal/statement", "./test/cituscluster", "./test/e2e"}
+		env = map[string]string{"PGTEST_CITUS": "1"} // as test/pgtest calls it
+	case "matrix":
+		command, env = beside("matrix"), map[string]string{"CITUS": "1", "QUICK": "1", "WORKERS": "3", "REPORT": "bin/citus-matrix.json"}
+	case "chaos":
+		command, env = beside("chaos"), map[string]string{"CITUS": "1", "DURATION": "3m", "RATE": "30", "REPORT": "bin/citus-chaos.json"}
 	}
 	fmt.Fprintf(stderr, "citus: %s\n", strings.Join(command, " "))
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = root, append(os.Environ(), env...), stdout, stderr
+	cmd.Env = os.Environ()
+	for name, value := range env {
+		if getenv(name) == "" {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	cmd.Dir, cmd.Stdout, cmd.Stderr = root, stdout, stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = stopLimit
 	return cmd.Run()

@@ -26,6 +26,9 @@ type cell struct {
 // name is what a selection calls the cell.
 func (c cell) name() string { return c.flow + "/" + c.label + "/" + string(c.fault) }
 
+// endsAKey reports whether a key expires in the cell: the pruner comes more often than it does by itself.
+func (c cell) endsAKey() bool { return c.row.env["PRUNE_EVERY"] != "" }
+
 // labels name the rows of a flow.
 func labels(rows []row) []string {
 	of, seen := map[int]int{}, map[int]int{}

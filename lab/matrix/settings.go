@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ type settings struct {
 	Only     string        `env:"ONLY" desc:"cells to play, separated by commas: payment, payment/3, payment/3b or payment/3b/kill"`
 	Workers  int           `env:"WORKERS" envDefault:"10" desc:"cells at once, from 1 to 32"`
 	Limit    time.Duration `env:"LIMIT" envDefault:"75s" desc:"longest time for a cell; what has come to no end by then is taken for stuck"`
+	Citus    bool          `env:"CITUS" desc:"1: on a coordinator and two workers of Citus, which PG_BINDIR has; without the rows in which a key ends"`
 	Programs string        `env:"PROGRAMS" desc:"directory of api, reconciler and mockpsp, instead of building them; rows with a star need a build in its directory stops"`
 	Keep     string        `env:"KEEP" desc:"where the remains of a cell that fails are kept; default: bin/matrix-SEED"`
 	Report   string        `env:"REPORT" envDefault:"bin/matrix.json" desc:"where the report goes, as JSON"`
@@ -26,7 +28,7 @@ const maxWorkers = 32
 
 func loadSettings(getenv func(string) string) (settings, error) {
 	environment := map[string]string{}
-	for _, name := range []string{"QUICK", "SEED", "ONLY", "WORKERS", "LIMIT", "PROGRAMS", "KEEP", "REPORT"} {
+	for _, name := range []string{"QUICK", "SEED", "ONLY", "WORKERS", "LIMIT", "CITUS", "PROGRAMS", "KEEP", "REPORT"} {
 		if v := getenv(name); v != "" {
 			environment[name] = v
 		}
@@ -53,7 +55,11 @@ func loadSettings(getenv func(string) string) (settings, error) {
 
 // choose lists the cells of the run.
 func (s settings) choose() ([]cell, error) {
-	all, err := selected(cells(flows()), s.Only)
+	played := cells(flows())
+	if s.Citus {
+		played = slices.DeleteFunc(played, cell.endsAKey)
+	}
+	all, err := selected(played, s.Only)
 	if err == nil && s.Quick {
 		all = sample(all, s.Seed)
 	}
