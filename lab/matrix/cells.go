@@ -26,8 +26,9 @@ type cell struct {
 // name is what a selection calls the cell.
 func (c cell) name() string { return c.flow + "/" + c.label + "/" + string(c.fault) }
 
-// endsAKey reports whether a key expires in the cell: the pruner comes more often than it does by itself.
-func (c cell) endsAKey() bool { return c.row.env["PRUNE_EVERY"] != "" }
+// notOnCitus reports whether the cell can be played on one server only. Where a key expires, the pruner comes more often than it does by itself; what becomes of such keys is
+// kept by triggers that write to a table, which on a worker they cannot.
+func (c cell) notOnCitus() bool { return c.row.oneServer || c.row.env["PRUNE_EVERY"] != "" }
 
 // labels name the rows of a flow.
 func labels(rows []row) []string {

@@ -51,7 +51,7 @@ func movedScenes() []row {
 // undecided expects that nobody but an operator will say what became of the key.
 func (s *stage) undecided() error {
 	return s.expect("the key is unknown, and an operator has it", `SELECT k.status = 'unknown' AND EXISTS (
-		SELECT FROM dead_letters AS d WHERE d.key = $1 AND d.status = 'open') FROM idempotency_keys AS k WHERE k.key = $1`, s.asked.key())
+		SELECT 1 FROM dead_letters AS d WHERE d.key = $1 AND d.status = 'open') FROM idempotency_keys AS k WHERE k.key = $1`, s.asked.key())
 }
 
 // chargeInTheStatement: of a charge that lands when its key is long given back, the statement of the day is the first to tell.
@@ -122,7 +122,7 @@ func (s *stage) unreadable() error {
 		return err
 	}
 	return s.untilHolds("what the lookups come to", `SELECT k.status = 'failed_retryable' OR EXISTS (
-		SELECT FROM dead_letters AS d WHERE d.key = $1 AND d.status = 'open') FROM idempotency_keys AS k WHERE k.key = $1`, s.asked.key())
+		SELECT 1 FROM dead_letters AS d WHERE d.key = $1 AND d.status = 'open') FROM idempotency_keys AS k WHERE k.key = $1`, s.asked.key())
 }
 
 // behindTheUnreadable: what the PSP lists behind a record that nobody can read is found all the same.

@@ -57,7 +57,7 @@ func loadSettings(getenv func(string) string) (settings, error) {
 func (s settings) choose() ([]cell, error) {
 	played := cells(flows())
 	if s.Citus {
-		played = slices.DeleteFunc(played, cell.endsAKey)
+		played = slices.DeleteFunc(played, cell.notOnCitus)
 	}
 	all, err := selected(played, s.Only)
 	if err == nil && s.Quick {
