@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +25,7 @@ var ofType = map[string]string{
 
 // Citus refuses some statements when it plans them, whatever is in the tables.
 func TestCitusPlansEveryStatement(t *testing.T) {
-	if os.Getenv(pgtest.Citus) == "" {
+	if !pgtest.OnCitus() {
 		t.Skip("for make citus: " + pgtest.Citus + " is not set")
 	}
 	conn, err := pgx.Connect(t.Context(), pgtest.NewURL(t))

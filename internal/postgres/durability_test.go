@@ -65,6 +65,9 @@ func TestAcknowledgementThatWasNotAwaitedIsToldFromALostOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer slow.Close()
+	if err := slow.Pool().Ping(t.Context()); err != nil { // to connect takes some of the time, too
+		t.Fatal(err)
+	}
 	if err := slow.Pipeline(t.Context(), execute("SELECT pg_sleep(60)")); !postgres.GaveUp(err) || postgres.RolledBack(err) {
 		t.Errorf("of a wait that was given up: %v", err)
 	}

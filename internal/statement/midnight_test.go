@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"payonce/internal/payments"
 )
@@ -222,7 +223,7 @@ func TestKeyOfAnotherPaymentDatesNothing(t *testing.T) {
 	d := setup(t)
 	m := d.paid("ch_1", 10)
 	d.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
-	d.exec("UPDATE idempotency_keys SET generation = 2, subject = gen_random_uuid()")
+	d.exec("UPDATE idempotency_keys SET generation = 2, subject = $1", uuid.New())
 	d.publish("acct_acme", d.day)
 	d.publish("acct_acme", d.next(), lineOf(m, dated(d.at(34))))
 	if s := d.run(); s.Breaks != 0 || s.Pending != 0 {

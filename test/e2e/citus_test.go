@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -18,7 +17,7 @@ import (
 // Citus gives to such transactions.
 func TestInDoubtAReaderSeesTheOldRowAndAWriterWaits(t *testing.T) {
 	t.Parallel()
-	if os.Getenv(pgtest.Citus) == "" {
+	if !pgtest.OnCitus() {
 		t.Skip("for make citus: " + pgtest.Citus + " is not set")
 	}
 	w := setup(t)

@@ -30,6 +30,9 @@ const (
 // start a server of their own are not concerned.
 const Citus = "PGTEST_CITUS"
 
+// OnCitus tells whether the shared cluster is one of Citus.
+func OnCitus() bool { return os.Getenv(Citus) != "" }
+
 // shared is the cluster of this test binary.
 //
 //nolint:gochecknoglobals // a test binary has no other place for what its tests share
@@ -65,7 +68,7 @@ func (c *cluster) open() error {
 	if err != nil {
 		return err
 	}
-	if os.Getenv(Citus) != "" {
+	if OnCitus() {
 		if c.citus, err = cituscluster.Start(ctx, inDoubt(options(dir, false))); err != nil {
 			return err
 		}
