@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/config"
+	"payonce/test/cituscluster"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
 )
@@ -162,20 +164,22 @@ func TestDatabaseGoesAwayWithTheAcknowledgement(t *testing.T) {
 }
 
 // refusals are states of a server that answers and does not serve. Each is brought about by SQL, and ended by it.
-var refusals = map[string]struct{ begin, end string }{
+var refusals = map[string]struct{ begin, end []string }{
 	// For the second statement of each transaction, when the first has been answered already.
 	"disk full": {
-		`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-			BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$;
-		CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON payments EXECUTE FUNCTION refuse()`,
-		`DROP FUNCTION refuse CASCADE`,
+		[]string{
+			`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+			BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$`,
+			`CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON payments EXECUTE FUNCTION refuse()`,
+		},
+		[]string{`DROP TRIGGER refuse ON payments`},
 	},
 	"read only": {
-		`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$;
-		SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'payonce'`,
-		`SET default_transaction_read_only = off;
+		[]string{`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$;
+		SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'payonce'`},
+		[]string{`SET default_transaction_read_only = off;
 		DO $$ BEGIN EXECUTE format('ALTER DATABASE %I RESET default_transaction_read_only', current_database()); END $$;
-		SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'payonce'`,
+		SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'payonce'`},
 	},
 }
 
@@ -187,10 +191,10 @@ func TestServerThatDoesNotServeIsAwayForUs(t *testing.T) {
 			w := setup(t)
 			w.pay(freshKey(), "pm_ok").expect(t, http.StatusCreated, "")
 			session := w.session()
-			session.run(refusal.begin)
+			session.run(refusal.begin...)
 			key := freshKey()
 			w.pay(key, "pm_ok").expect(t, http.StatusServiceUnavailable, storeUnavailable)
-			session.run(refusal.end)
+			session.run(refusal.end...)
 			w.untouched(key)
 			w.chargedOnce(key, key, w.pay(key, "pm_ok"))
 		})
@@ -202,10 +206,10 @@ func TestServerThatDoesNotServeIsAwayForUs(t *testing.T) {
 			answer := w.inBackground(paymentOf(key, "pm_ok"))
 			gate.awaitArrival(t)
 			session := w.session()
-			session.run(refusal.begin)
+			session.run(refusal.begin...)
 			gate.open()
 			(<-answer).expect(t, http.StatusAccepted, "")
-			session.run(refusal.end)
+			session.run(refusal.end...)
 			if k := w.keyRow(key); k.Status != "in_progress" || w.pspRequests("acme", key) != 1 {
 				t.Fatalf("key is %+v, PSP asked %d times", k, w.pspRequests("acme", key))
 			}
@@ -233,19 +237,29 @@ func (w *world) session() *session {
 	return &session{w.t, conn}
 }
 
-func (s *session) run(sql string) {
+func (s *session) run(statements ...string) {
 	s.t.Helper()
-	if _, err := s.conn.Exec(s.t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
-		s.t.Fatalf("%s: %v", sql, err)
+	for _, sql := range statements {
+		if _, err := s.conn.Exec(s.t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+			s.t.Fatalf("%s: %v", sql, err)
+		}
 	}
+}
+
+// blocked finds the API's sessions that wait for a lock, in pg_stat_activity. Of Citus', it is the session on a worker that waits.
+func blocked() string {
+	lock := "wait_event_type = 'Lock'"
+	if pgtest.OnCitus() {
+		lock = "(" + lock + " OR pid IN (SELECT citus_pid_for_gpid(waiting_gpid) FROM citus_lock_waits))"
+	}
+	return "datname = current_database() AND application_name = 'payonce' AND " + lock
 }
 
 // awaitBlocked waits until that many of the API's sessions wait for a lock.
 func (w *world) awaitBlocked(sessions int) {
 	w.t.Helper()
 	eventually(w.t, "a wait for the lock", func() bool {
-		return w.count(`SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND application_name = 'payonce' AND wait_event_type = 'Lock'`) == sessions
+		return w.count("SELECT count(*) FROM pg_stat_activity WHERE "+blocked()) == sessions
 	})
 }
 
@@ -256,7 +270,7 @@ func patientLocks(c *config.API) { c.DBLockTimeout, c.DBStatementTimeout = patie
 const lockKeys = "BEGIN; LOCK TABLE idempotency_keys IN EXCLUSIVE MODE"
 
 func lockKey(key string) string {
-	return "BEGIN; SELECT FROM idempotency_keys WHERE key = '" + key + "' FOR UPDATE"
+	return "BEGIN; SELECT 1 FROM idempotency_keys WHERE tenant_id = 'acme' AND operation = 'POST /payments' AND key = '" + key + "' FOR UPDATE"
 }
 
 func TestExhaustedPoolIsRefusedBeforeThePSP(t *testing.T) {
@@ -302,11 +316,25 @@ func TestLockTimeoutAtTheReservationIsRefusedBeforeThePSP(t *testing.T) {
 	w.chargedOnce(key, key, w.pay(key, "pm_ok"))
 }
 
+// timeOutOnWorkers gives the API's role a lock timeout on all nodes.
+func timeOutOnWorkers(t *testing.T, url, timeout string) {
+	t.Helper()
+	const alter = `DO $$ BEGIN EXECUTE format('ALTER ROLE payonce_api IN DATABASE %%I SET lock_timeout = %%L', current_database(), %s); END $$`
+	if err := cituscluster.Run(t.Context(), url, fmt.Sprintf(alter, "'"+timeout+"'")); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestLockTimeoutAtTheCompletionIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
+	url := pgtest.NewURL(t)
+	if pgtest.OnCitus() {
+		// A session's own timeout is not handed on to the workers.
+		timeOutOnWorkers(t, url, "50ms")
+	}
 	w, proxy := setupProxied(t, func(o *options) {
-		o.between = gate.wrap
+		o.between, o.url = gate.wrap, url
 		o.settings = func(c *config.API) { c.DBLockTimeout = 50 * time.Millisecond }
 	})
 	key := freshKey()
@@ -329,8 +357,7 @@ func TestLockTimeoutAtTheCompletionIsTriedAgain(t *testing.T) {
 // A session that is terminated says FATAL, which is no word on the transaction.
 func TestTerminatedSessionIsAmbiguous(t *testing.T) {
 	t.Parallel()
-	terminate := `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-		WHERE datname = current_database() AND application_name = 'payonce' AND wait_event_type = 'Lock'`
+	terminate := "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE " + blocked()
 	t.Run("in the reservation", func(t *testing.T) {
 		t.Parallel()
 		w := setup(t, func(o *options) { o.settings = patientLocks })

@@ -55,7 +55,7 @@ func (c call) authorized(values ...string) call {
 func TestRequestWithoutAnActiveAPIKeyIsUnauthenticated(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.exec("UPDATE api_keys SET expires_at = clock_timestamp() WHERE tenant_id = 'globex'")
+	w.exec("UPDATE api_keys SET expires_at = now() WHERE tenant_id = 'globex'")
 	key := freshKey()
 	for name, values := range map[string][]string{
 		"none":               nil,

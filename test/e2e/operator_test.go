@@ -97,7 +97,7 @@ func TestNotExecutedNeedsThePSPsWordAfterTheWindow(t *testing.T) {
 	w.wantMoves(free, "owner: in_progress > unknown")
 	d.resolve(ofCharged, "not_executed").expect(t, http.StatusConflict, "operator_contradicts_psp")
 	eventually(t, "the end of the settle window", func() bool {
-		return w.count("SELECT count(*) FROM idempotency_keys WHERE key = $1 AND unknown_since + $2::interval <= clock_timestamp()", free, settleWindow) == 1
+		return w.count("SELECT count(*) FROM idempotency_keys WHERE key = $1 AND unknown_since + $2::interval <= clock_timestamp()", free, settleWindow()) == 1
 	})
 	w.wantMoves(free, "owner: in_progress > unknown") // a letter holds it back: looked up or not, it is an operator's
 	d.resolve(ofFree, "not_executed").expect(t, http.StatusOK, "")

@@ -28,7 +28,7 @@ func TestOWASPAPI2BrokenAuthentication(t *testing.T) {
 	s.addKey("", endedDesk, tenants.OpsRead, tenants.OpsResolve)
 	for _, ended := range []string{oldKey, endedDesk} {
 		digest := sha256.Sum256([]byte(ended))
-		s.exec("UPDATE api_keys SET expires_at = clock_timestamp() WHERE secret_sha256 = $1", digest[:])
+		s.exec("UPDATE api_keys SET expires_at = now() WHERE secret_sha256 = $1", digest[:])
 	}
 	s.furnish()
 	for _, o := range documented(t, needsKey) {

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"net/http"
-	"os"
 	"payonce/test/pgtest"
 	"testing"
 	"time"
@@ -69,7 +68,7 @@ func released(w *world, key string) {
 	w.wantMoves(key, "owner: in_progress > unknown", "lookup: unknown > failed_retryable")
 	if n := w.count(`SELECT count(*) FROM idempotency_key_events AS free JOIN idempotency_key_events AS lost USING (tenant_id, operation, key)
 		WHERE key = $1 AND free.to_status = 'failed_retryable' AND lost.from_status = 'in_progress' AND free.at >= lost.at + $2::interval`,
-		key, settleWindow-linesLate()); n != 1 {
+		key, settleWindow()-linesLate()); n != 1 {
 		w.t.Fatal("the key was released before the settle window was over")
 	}
 	shown := w.do(call{method: "GET", path: w.resource(key)})
@@ -222,8 +221,8 @@ func TestDeclineThatWasLostIsAnsweredAsALiveOne(t *testing.T) {
 }
 
 func linesLate() time.Duration {
-	if os.Getenv(pgtest.Citus) == "" {
+	if !pgtest.OnCitus() {
 		return 0
 	}
-	return settleWindow / 2
+	return 2 * time.Second
 }

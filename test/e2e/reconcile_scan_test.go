@@ -40,7 +40,7 @@ func (w *world) watermark() (at time.Time) {
 func TestChargeThatLandsAfterNotFoundWasBelievedIsFoundByTheScan(t *testing.T) {
 	t.Parallel()
 	w := setupOpen(t, func(o *options) {
-		o.psp = func(c *mockpsp.Config) { c.LateDelay = settleWindow + 3*time.Second }
+		o.psp = func(c *mockpsp.Config) { c.LateDelay = settleWindow() + 3*time.Second }
 	})
 	w.disorder(`"drop":1`)
 	w.reconcile(scanning)
@@ -89,7 +89,7 @@ func TestScanLeavesAKeyToItsOwnerAndToItsLookups(t *testing.T) {
 	w.becomes(lost, "completed")
 	w.wantMoves(lost, "owner: in_progress > unknown", "scan: unknown > completed")
 	if n := w.count(`SELECT count(*) FROM idempotency_key_events AS found JOIN idempotency_key_events AS lost USING (tenant_id, operation, key)
-		WHERE key = $1 AND found.actor = 'scan' AND lost.actor = 'owner' AND found.at >= lost.at + $2::interval`, lost, settleWindow); n != 1 {
+		WHERE key = $1 AND found.actor = 'scan' AND lost.actor = 'owner' AND found.at >= lost.at + $2::interval`, lost, settleWindow()-linesLate()); n != 1 {
 		t.Fatal("the scan did not wait for the settle window")
 	}
 	w.replaysSuccess(lost, func() reply { return w.pay(lost, "pm_reset_charged") })

@@ -30,6 +30,7 @@ type Proxy struct {
 	events   []*Event // in the order in which they were asked for
 	choose   func(queries []string) Action
 	rounds   [][]string
+	answered [][]string
 	texts    map[string]string
 	running  sync.WaitGroup
 }
@@ -180,6 +181,21 @@ func (p *Proxy) Rounds() [][]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.rounds)
+}
+
+// Answered lists those of them that the server has answered.
+func (p *Proxy) Answered() [][]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.answered)
+}
+
+func (p *Proxy) noteAnswer(r *round) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.choose == nil {
+		p.answered = append(p.answered, r.queries)
+	}
 }
 
 // RoundTrips counts the Syncs and simple Queries that clients have sent so far.

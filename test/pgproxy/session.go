@@ -223,6 +223,7 @@ func (s *session) forwardAnswers() {
 
 // answered ends a round: the server has said all that it has to say, so whatever was to be committed is.
 func (s *session) answered(r *round, kept []byte) bool {
+	s.proxy.noteAnswer(r)
 	e := r.event
 	if e == nil {
 		return true
