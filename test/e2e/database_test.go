@@ -317,25 +317,26 @@ func TestLockTimeoutAtTheReservationIsRefusedBeforeThePSP(t *testing.T) {
 }
 
 // timeOutOnWorkers gives the API's role a lock timeout on all nodes.
-func timeOutOnWorkers(t *testing.T, url, timeout string) {
+func timeOutOnWorkers(t *testing.T, url string, timeout time.Duration) {
 	t.Helper()
-	const alter = `DO $$ BEGIN EXECUTE format('ALTER ROLE payonce_api IN DATABASE %%I SET lock_timeout = %%L', current_database(), %s); END $$`
-	if err := cituscluster.Run(t.Context(), url, fmt.Sprintf(alter, "'"+timeout+"'")); err != nil {
+	const alter = "DO $$ BEGIN EXECUTE format('ALTER ROLE payonce_api IN DATABASE %%I SET lock_timeout = %d', current_database()); END $$"
+	if err := cituscluster.Run(t.Context(), url, fmt.Sprintf(alter, timeout.Milliseconds())); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestLockTimeoutAtTheCompletionIsTriedAgain(t *testing.T) {
 	t.Parallel()
+	const lockTimeout = 50 * time.Millisecond
 	gate := newGate()
 	url := pgtest.NewURL(t)
 	if pgtest.OnCitus() {
 		// A session's own timeout is not handed on to the workers.
-		timeOutOnWorkers(t, url, "50ms")
+		timeOutOnWorkers(t, url, lockTimeout)
 	}
 	w, proxy := setupProxied(t, func(o *options) {
 		o.between, o.url = gate.wrap, url
-		o.settings = func(c *config.API) { c.DBLockTimeout = 50 * time.Millisecond }
+		o.settings = func(c *config.API) { c.DBLockTimeout = lockTimeout }
 	})
 	key := freshKey()
 	answer := w.inBackground(paymentOf(key, "pm_ok"))

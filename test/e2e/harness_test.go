@@ -93,7 +93,7 @@ func setup(t testing.TB, with ...func(*options)) *world {
 	mock.Secret, mock.SlowDelay, mock.HangLimit, mock.LateDelay = pspSecret, 300*time.Millisecond, patience, 200*time.Millisecond
 	w.api = httptest.NewUnstartedServer(nil) // its address is known to the PSP before there is an API
 	if o.webhooks {
-		mock.WebhookURL, mock.WebhookDelay = "http://"+w.api.Listener.Addr().String()+"/webhooks/psp", 20*time.Millisecond
+		mock.WebhookURL, mock.WebhookDelay = "http://"+w.api.Listener.Addr().String()+"/webhooks/psp", webhookDelay()
 	}
 	o.psp(&mock)
 	if w.mock, err = mockpsp.New(mock); err != nil {
@@ -125,6 +125,14 @@ func setup(t testing.TB, with ...func(*options)) *world {
 	})
 	w.http = &http.Client{Transport: checked(t, &http.Transport{MaxIdleConnsPerHost: 256}), Timeout: patience}
 	return w
+}
+
+// webhookDelay is how long an owner has to write down that its outcome is lost, before it hears of it.
+func webhookDelay() time.Duration {
+	if pgtest.OnCitus() {
+		return 500 * time.Millisecond
+	}
+	return 20 * time.Millisecond
 }
 
 // testSettings are the defaults, with times short enough for tests and limits that no test meets by accident.

@@ -40,7 +40,7 @@ func (w *world) watermark() (at time.Time) {
 func TestChargeThatLandsAfterNotFoundWasBelievedIsFoundByTheScan(t *testing.T) {
 	t.Parallel()
 	w := setupOpen(t, func(o *options) {
-		o.psp = func(c *mockpsp.Config) { c.LateDelay = settleWindow() + 3*time.Second }
+		o.psp = func(c *mockpsp.Config) { c.LateDelay = settleWindow() + lease() }
 	})
 	w.disorder(`"drop":1`)
 	w.reconcile(scanning)

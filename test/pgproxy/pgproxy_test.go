@@ -242,15 +242,17 @@ func TestRoundHeldBeforeTheServerLandsWhenReleased(t *testing.T) {
 	held := b.proxy.On("Put", pgproxy.HoldBefore)
 	done := inBackground(func() error { return puts(conn) })
 	held.Await(t)
-	if n := b.notes(t); n != 0 {
-		t.Fatalf("%d notes while the round is held", n)
+	isPut := func(round []string) bool { return slices.Contains(round, "Put") }
+	if n := b.notes(t); n != 0 || !slices.ContainsFunc(b.proxy.Rounds(), isPut) || slices.ContainsFunc(b.proxy.Answered(), isPut) {
+		t.Fatalf("%d notes while the round is held, answered are %q", n, b.proxy.Answered())
 	}
 	held.Release()
+	held.AwaitLanding(t)
 	if err := await(t, done); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.notes(t); n != 2 {
-		t.Fatalf("%d notes, want 2", n)
+	if n := b.notes(t); n != 2 || !slices.ContainsFunc(b.proxy.Answered(), isPut) {
+		t.Fatalf("%d notes, want 2, answered are %q", n, b.proxy.Answered())
 	}
 }
 
