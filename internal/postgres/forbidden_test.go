@@ -72,7 +72,8 @@ var (
 	}
 	forbiddenByColumnToReconciler = []string{
 		"UPDATE idempotency_keys SET attempt = attempt", "UPDATE idempotency_keys SET lease_id = lease_id", "UPDATE idempotency_keys SET generation = generation",
-		"UPDATE idempotency_keys SET fingerprint = fingerprint", "UPDATE idempotency_keys SET subject = subject", "UPDATE idempotency_keys SET reserved_at = reserved_at",
+		"UPDATE idempotency_keys SET fingerprint = fingerprint", "UPDATE idempotency_keys SET subject = subject",
+		"UPDATE idempotency_keys SET reserved_at = reserved_at",
 	}
 )
 

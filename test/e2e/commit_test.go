@@ -316,7 +316,8 @@ func (w *world) refundedOnce(paymentID, key, body string, r reply) {
 	if got := shown.member(w.t, "amountRefundedCents"); got != float64(refunds[0].AmountCents) {
 		w.t.Fatalf("%d were refunded, the payment says %v", refunds[0].AmountCents, got)
 	}
-	if n := w.count("SELECT count(*) FROM payments p JOIN refunds r ON r.tenant_id = p.tenant_id AND r.payment_id = p.id WHERE p.refund_held_minor = r.amount_minor AND r.idempotency_key = $1", key); n != 1 {
+	if n := w.count(`SELECT count(*) FROM payments p JOIN refunds r ON r.tenant_id = p.tenant_id AND r.payment_id = p.id
+		WHERE p.refund_held_minor = r.amount_minor AND r.idempotency_key = $1`, key); n != 1 {
 		w.t.Fatal("what is held for refunds is not the one refund")
 	}
 	w.do(refundOf(paymentID, key, body)).same(w.t, r)
