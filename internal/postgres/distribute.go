@@ -52,15 +52,15 @@ func (db *DB) OnlyTenant(tenants []string) *string {
 	return &tenants[0]
 }
 
-// ofCitus comes first in each transaction where tables are distributed. PostgreSQL's plan for any values, which it makes after some executions, is one for all
-// workers: Citus finds the one worker by the values. And a SET LOCAL that follows holds on the workers, too.
-const ofCitus = "SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('citus.propagate_set_commands', 'local', true)"
+// planByValues comes first in each transaction where tables are distributed. PostgreSQL's plan for any values, which it makes after some executions, is one for all
+// workers: Citus finds the one worker by the values.
+const planByValues = "SET LOCAL plan_cache_mode = force_custom_plan"
 
 // begin begins a transaction.
 func (db *DB) begin(ctx context.Context, conn *pgxpool.Conn) (pgx.Tx, error) {
 	var o pgx.TxOptions
 	if db.spread.Load() {
-		o.BeginQuery = "BEGIN; " + ofCitus
+		o.BeginQuery = "BEGIN; " + planByValues
 	}
 	return conn.BeginTx(ctx, o)
 }

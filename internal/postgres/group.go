@@ -71,7 +71,11 @@ func (g *Group[In, Out]) together(a, b In) bool {
 // GroupPipeline is Pipeline for a group of n members. With more than one, no statement waits long for a lock.
 func (db *DB) GroupPipeline(ctx context.Context, n int, calls ...Call) error {
 	if limit := db.slots.LockTimeout; n > 1 && limit > 0 {
-		calls = slices.Concat([]Call{setting("lock_timeout", milliseconds(limit))}, calls)
+		settings := []Call{setting("lock_timeout", milliseconds(limit))}
+		if db.spread.Load() {
+			settings = []Call{setting("citus.propagate_set_commands", "local"), settings[0]} // the rows are the workers'
+		}
+		calls = slices.Concat(settings, calls)
 	}
 	return db.Pipeline(ctx, calls...)
 }

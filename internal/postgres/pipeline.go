@@ -56,7 +56,7 @@ func (db *DB) Pipeline(ctx context.Context, calls ...Call) error {
 func (db *DB) runBlock(ctx context.Context, conn *pgxpool.Conn, p pipeline) error {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
-	b.Queue(ofCitus)
+	b.Queue(planByValues)
 	p.queue(b)
 	b.Queue("COMMIT")
 	results := conn.SendBatch(ctx, b)
@@ -242,6 +242,6 @@ func execute(sql string, args ...any) Call {
 	}
 }
 
-// setting is a Call that sets a parameter for the rest of the transaction.
-// Citus hands it on to its workers, which it would not do with set_config. Neither argument may come from outside.
+// setting is a Call that sets a parameter for the rest of the transaction. Citus may hand it on to its workers, which it never does with set_config. Neither argument
+// may come from outside.
 func setting(name, value string) Call { return execute("SET LOCAL " + name + " = '" + value + "'") }
