@@ -3,6 +3,8 @@ package invariants
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -235,4 +237,14 @@ func (b *books) subjectOf(e Entry) *movementRow {
 		return nil
 	}
 	return b.subjects[id]
+}
+
+// letterVersions tells one state of all letters from another.
+func (b *books) letterVersions() []string {
+	versions := make([]string, 0, len(b.letters))
+	for _, l := range b.letters {
+		versions = append(versions, fmt.Sprintf("%s %d", l.ID, l.Version))
+	}
+	slices.Sort(versions)
+	return versions
 }

@@ -34,16 +34,6 @@ func desk(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 	return []Violation{{"I8", "letters", fmt.Sprintf("they change all the time: %d looks, and each time there were others", deskLooks)}}, nil
 }
 
-// letterVersions tells one state of all letters from another.
-func (b *books) letterVersions() []string {
-	versions := make([]string, 0, len(b.letters))
-	for _, l := range b.letters {
-		versions = append(versions, fmt.Sprintf("%s %d", l.ID, l.Version))
-	}
-	slices.Sort(versions)
-	return versions
-}
-
 func deskOnce(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 	var found []Violation
 	wrong := func(where, detail string) {
