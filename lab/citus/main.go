@@ -24,7 +24,7 @@ import (
 
 const usage = `Usage:
   citus           run the end-to-end tests, a short crash matrix and the storm on Citus; PG_BINDIR names a PostgreSQL that has it
-  citus PART…     only these parts: tests, matrix, chaos
+  citus PART…     only these parts: tests, matrix, chaos; or cost, which says what a payment takes, on one server and on Citus
 
 Settings, as environment variables: those of matrix and chaos; DURATION is 3m by default.
 `
@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		case "help", "--help", "-help", "-h":
 			_, err := io.WriteString(stdout, usage)
 			return err
-		case "tests", "matrix", "chaos":
+		case "tests", "matrix", "chaos", "cost":
 		default:
 			return cli.Usagef("part %q is not known; see citus --help", part)
 		}
@@ -92,6 +92,9 @@ const (
 
 // play runs one part as a program of its own.
 func play(ctx context.Context, root, part string, getenv func(string) string, stdout, stderr io.Writer) error {
+	if part == "cost" {
+		return cost(ctx, root, stdout, stderr)
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return err

@@ -27,3 +27,17 @@ func (w *World) MoveTenant(ctx context.Context, tenant string) error {
 	}
 	return nil
 }
+
+// Servers are the process ids of the PostgreSQL servers, by name.
+func (s *Site) Servers() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.citus == nil {
+		return map[string]int{"server": s.server.PID()}
+	}
+	pids := map[string]int{"coordinator": s.server.PID()}
+	for n := range cituscluster.Workers {
+		pids[fmt.Sprintf("worker %d", 1+n)] = s.citus.Node(1 + n).PID()
+	}
+	return pids
+}
