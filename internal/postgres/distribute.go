@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Distribute is Migrate, and then spreads the tables of tenants over the workers of Citus. url names the coordinator. Which table becomes what, and what is
@@ -50,19 +49,6 @@ func (db *DB) OnlyTenant(tenants []string) *string {
 		return nil
 	}
 	return &tenants[0]
-}
-
-// planByValues comes first in each transaction where tables are distributed. PostgreSQL's plan for any values, which it makes after some executions, is one for all
-// workers: Citus finds the one worker by the values.
-const planByValues = "SET LOCAL plan_cache_mode = force_custom_plan"
-
-// begin begins a transaction.
-func (db *DB) begin(ctx context.Context, conn *pgxpool.Conn) (pgx.Tx, error) {
-	var o pgx.TxOptions
-	if db.spread.Load() {
-		o.BeginQuery = "BEGIN; " + planByValues
-	}
-	return conn.BeginTx(ctx, o)
 }
 
 // spread distributes what is not distributed yet.

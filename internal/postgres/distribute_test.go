@@ -50,6 +50,24 @@ func TestTwoTenantsNeverShareAGroupWhereTablesAreDistributed(t *testing.T) {
 	}
 }
 
+// A statement that names a tenant passes over rows of any other.
+func TestTenantIsNamedOnlyWhereThereIsNoOther(t *testing.T) {
+	t.Parallel()
+	db := &DB{}
+	if got := db.OnlyTenant([]string{"acme"}); got != nil {
+		t.Errorf("on one server: %s", *got)
+	}
+	db.spread.Store(true)
+	if got := db.OnlyTenant([]string{"acme", "acme"}); got == nil || *got != "acme" {
+		t.Error("the only tenant is not named")
+	}
+	for _, tenants := range [][]string{{"acme", "globex"}, {"acme", "acme", "globex"}, nil} {
+		if got := db.OnlyTenant(tenants); got != nil {
+			t.Errorf("%v: %s", tenants, *got)
+		}
+	}
+}
+
 // A coordinator that has lost the worker's answer to a COMMIT calls it an error.
 func TestErrorOfACommitIsNoRollbackWhereTablesAreDistributed(t *testing.T) {
 	t.Parallel()

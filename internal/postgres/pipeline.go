@@ -56,14 +56,10 @@ func (db *DB) Pipeline(ctx context.Context, calls ...Call) error {
 func (db *DB) runBlock(ctx context.Context, conn *pgxpool.Conn, p pipeline) error {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
-	b.Queue(planByValues)
 	p.queue(b)
 	b.Queue("COMMIT")
 	results := conn.SendBatch(ctx, b)
 	_, err := results.Exec()
-	if err == nil {
-		_, err = results.Exec()
-	}
 	if err == nil {
 		err = p.hand(results)
 	}

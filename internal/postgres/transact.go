@@ -32,7 +32,7 @@ func (db *DB) TransactFor(ctx context.Context, limit time.Duration, fn func(cont
 		return err
 	}
 	defer db.giveBack(ctx, conn)
-	tx, err := db.begin(ctx, conn)
+	tx, err := conn.Begin(ctx)
 	if err != nil {
 		return &UnavailableError{Op: "begin transaction", Err: err}
 	}

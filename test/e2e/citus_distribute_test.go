@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
@@ -12,7 +11,7 @@ import (
 // An installation that has paid is distributed: no process may be there, and then all that was there is there as before.
 func TestInstallationThatHasPaidIsDistributed(t *testing.T) {
 	t.Parallel()
-	if os.Getenv(pgtest.Citus) == "" {
+	if !pgtest.OnCitus() {
 		t.Skip("for make citus: " + pgtest.Citus + " is not set")
 	}
 	c, url := pgtest.OwnCitus(t)

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"net/http"
-	"os"
 	"testing"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 // synchronous standby that is away holds it at that point.
 func TestReservationOfACoordinatorThatDiesBetweenPrepareAndCommit(t *testing.T) {
 	t.Parallel()
-	if os.Getenv(pgtest.Citus) == "" {
+	if !pgtest.OnCitus() {
 		t.Skip("for make citus: " + pgtest.Citus + " is not set")
 	}
 	c, url := pgtest.OwnCitus(t)

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -70,4 +71,28 @@ func (w *world) writeInDoubt(ctx context.Context) error {
 			WHERE tenant_id = 'acme' AND operation = 'POST /payments' AND key = 'key-in-doubt-000'`)
 		return err
 	})
+}
+
+// The statements of a payment are about one tenant, and go to its shard alone, also when they have run so often that PostgreSQL thinks of a plan for any values.
+func TestPaymentTouchesTheShardsOfItsTenantOnly(t *testing.T) {
+	t.Parallel()
+	if !pgtest.OnCitus() {
+		t.Skip("for make citus: " + pgtest.Citus + " is not set")
+	}
+	w := setup(t)
+	const payments = 40
+	for range payments {
+		w.pay(freshKey(), "pm_ok").expect(t, http.StatusCreated, "")
+	}
+	for _, table := range []string{"idempotency_keys", "payments"} {
+		scans := func(whose string) int {
+			return w.count(`SELECT coalesce(sum(result::int), 0) FROM run_command_on_shards('`+table+`', $$
+				SELECT coalesce(idx_scan, 0) + coalesce(seq_scan, 0) FROM pg_stat_all_tables WHERE relid = '%s'::regclass $$) AS s
+				WHERE s.shardid `+whose+` get_shard_id_for_distribution_column($1::regclass, 'acme'::text)`, table)
+		}
+		eventually(t, "the tenant's own shard is counted", func() bool { return scans("=") >= payments })
+		if n := scans("<>"); n != 0 {
+			t.Errorf("%s: shards of other tenants were read %d times", table, n)
+		}
+	}
 }
