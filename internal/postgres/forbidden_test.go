@@ -55,8 +55,8 @@ var forbidden = []string{
 	"SELECT * FROM river_migration", "SELECT * FROM river_notification",
 }
 
-// forbiddenByColumn, and forbiddenByColumnToReconciler, are refused by rights on columns. Citus hands on none, so there the guards alone are in the way, and of
-// dates, of a payment's first status and of a lock nothing is.
+// forbiddenByColumn, and forbiddenByColumnToReconciler, are refused by rights on columns. Citus hands on none, so there the guards alone are in the way, and
+// nothing protects dates and a payment's first status, or against LOCK TABLE.
 var (
 	forbiddenByColumn = []string{
 		`INSERT INTO idempotency_key_events (at, tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)

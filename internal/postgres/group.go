@@ -73,7 +73,8 @@ func (db *DB) GroupPipeline(ctx context.Context, n int, calls ...Call) error {
 	if limit := db.slots.LockTimeout; n > 1 && limit > 0 {
 		settings := []Call{setting("lock_timeout", milliseconds(limit))}
 		if db.spread.Load() {
-			settings = []Call{setting("citus.propagate_set_commands", "local"), settings[0]} // the rows are the workers'
+			// The rows are the workers'. What Citus hands on to them is SET LOCAL, which takes no parameters, and not set_config.
+			settings = []Call{execute("SET LOCAL citus.propagate_set_commands = 'local'"), execute("SET LOCAL lock_timeout = '" + milliseconds(limit) + "'")}
 		}
 		calls = slices.Concat(settings, calls)
 	}

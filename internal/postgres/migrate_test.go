@@ -226,3 +226,14 @@ func TestMigrateSaysWhatFailed(t *testing.T) {
 		}
 	}
 }
+
+func TestOneServerIsNotDistributed(t *testing.T) {
+	t.Parallel()
+	if pgtest.OnCitus() {
+		t.Skip("it is several")
+	}
+	err := postgres.Distribute(t.Context(), pgtest.NewURL(t), slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "there is nothing to distribute over") {
+		t.Error(err)
+	}
+}

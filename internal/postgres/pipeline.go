@@ -238,6 +238,5 @@ func execute(sql string, args ...any) Call {
 	}
 }
 
-// setting is a Call that sets a parameter for the rest of the transaction. Citus may hand it on to its workers, which it never does with set_config. Neither argument
-// may come from outside.
-func setting(name, value string) Call { return execute("SET LOCAL " + name + " = '" + value + "'") }
+// setting is a Call that sets a parameter for the rest of the transaction.
+func setting(name, value string) Call { return execute("SELECT set_config($1, $2, true)", name, value) }

@@ -90,7 +90,7 @@ func (s settings) retention() time.Duration {
 	return retention
 }
 
-// memory is how long the PSP remembers a key. It must end for one whose record comes under another key each time it is sent.
+// memory is how long the PSP remembers a key. It must end within the run: a key whose record at the PSP always names another key is settled only then.
 func (s settings) memory() time.Duration {
 	if s.Citus {
 		return 2 * pspMemory

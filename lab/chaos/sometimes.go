@@ -66,7 +66,7 @@ func mustHappenOnCitus() (all []required) {
 	for _, kind := range append(plan.OfCitus(), plan.CrashPostgres, plan.KillAPI, plan.DropAcks) {
 		all = append(all, required{"blow", string(kind), quickRun})
 	}
-	return append(all, required{"answer", "201", quickRun}, required{"edge", "unknown → completed", quickRun})
+	return append(all, required{"answer", "201", quickRun}, required{"edge", "unknown → completed", quickRun}, required{"edge", "unknown → failed_retryable by lookup", quickRun})
 }
 
 // addEnds lists what comes of the ends of keys, webhooks and days, and of lies about letters.

@@ -20,8 +20,10 @@ func desk(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 	if len(e.Operators) == 0 || e.OperatorKey == "" {
 		return nil, nil
 	}
+	var found []Violation
 	for range deskLooks {
-		found, err := deskOnce(ctx, e, w)
+		var err error
+		found, err = deskOnce(ctx, e, w)
 		if err != nil || len(found) == 0 {
 			return nil, err
 		}
@@ -31,7 +33,7 @@ func desk(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 		}
 		w = now
 	}
-	return []Violation{{"I8", "letters", fmt.Sprintf("they change all the time: %d looks, and each time there were others", deskLooks)}}, nil
+	return append(found, Violation{"I8", "letters", fmt.Sprintf("they change all the time: %d looks, and each time there were others", deskLooks)}), nil
 }
 
 func deskOnce(ctx context.Context, e Evidence, w world) ([]Violation, error) {

@@ -26,8 +26,8 @@ type cell struct {
 // name is what a selection calls the cell.
 func (c cell) name() string { return c.flow + "/" + c.label + "/" + string(c.fault) }
 
-// notOnCitus reports whether the cell can be played on one server only. Where a key expires, the pruner comes more often than it does by itself; what becomes of such keys is
-// kept by triggers that write to a table, which on a worker they cannot.
+// notOnCitus reports whether the cell can be played on one server only. So it is where keys or webhooks end, for which the pruner comes more often than it does by itself: what becomes
+// of such keys is kept by triggers that write to a table, which on a worker they cannot.
 func (c cell) notOnCitus() bool { return c.row.oneServer || c.row.env["PRUNE_EVERY"] != "" }
 
 // labels name the rows of a flow.

@@ -16,7 +16,7 @@ type row struct {
 	// noWebhooks: the PSP tells nobody, so that lookups and the scan have to find out.
 	noWebhooks bool
 	client     bool // who waits for an answer to what begin has sent
-	oneServer  bool // it looks at who waits for a lock, which a coordinator of Citus does not show
+	oneServer  bool // it looks at who waits for a lock, which on Citus is to be asked in another way
 	forgets    bool // webhooks, which are not counted against the PSP's ledger then
 	env        map[string]string
 

@@ -18,7 +18,7 @@ type settings struct {
 	Only     string        `env:"ONLY" desc:"cells to play, separated by commas: payment, payment/3, payment/3b or payment/3b/kill"`
 	Workers  int           `env:"WORKERS" envDefault:"10" desc:"cells at once, from 1 to 32"`
 	Limit    time.Duration `env:"LIMIT" envDefault:"75s" desc:"longest time for a cell; what has come to no end by then is taken for stuck"`
-	Citus    bool          `env:"CITUS" desc:"1: on a coordinator and two workers of Citus, which PG_BINDIR has; without the rows in which a key ends"`
+	Citus    bool          `env:"CITUS" desc:"1: on a coordinator and two workers of Citus, which PG_BINDIR has; without the rows in which a key ends, or that look at locks"`
 	Programs string        `env:"PROGRAMS" desc:"directory of api, reconciler and mockpsp, instead of building them; rows with a star need a build in its directory stops"`
 	Keep     string        `env:"KEEP" desc:"where the remains of a cell that fails are kept; default: bin/matrix-SEED"`
 	Report   string        `env:"REPORT" envDefault:"bin/matrix.json" desc:"where the report goes, as JSON"`

@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"payonce/test/cituscluster"
@@ -22,7 +23,11 @@ const move = `SELECT citus_move_shard_placement(p.shardid, p.nodename, p.nodepor
 
 // MoveTenant has a tenant rebalanced under load: all that it has goes to another worker.
 func (w *World) MoveTenant(ctx context.Context, tenant string) error {
-	if _, err := w.DB.Exec(ctx, move, tenant); err != nil {
+	tag, err := w.DB.Exec(ctx, move, tenant)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = errors.New("there is nowhere to move to")
+	}
+	if err != nil {
 		return fmt.Errorf("move tenant %s: %w", tenant, err)
 	}
 	return nil

@@ -84,7 +84,7 @@ func TestPaymentTouchesTheShardsOfItsTenantOnly(t *testing.T) {
 	for range payments {
 		w.pay(freshKey(), "pm_ok").expect(t, http.StatusCreated, "")
 	}
-	for _, table := range []string{"idempotency_keys", "payments"} {
+	for _, table := range []string{"idempotency_keys", "idempotency_key_tombstones", "payments"} {
 		scans := func(whose string) int {
 			return w.count(`SELECT coalesce(sum(result::int), 0) FROM run_command_on_shards('`+table+`', $$
 				SELECT coalesce(idx_scan, 0) + coalesce(seq_scan, 0) FROM pg_stat_all_tables WHERE relid = '%s'::regclass $$) AS s

@@ -16,7 +16,7 @@ const (
 )
 
 // reads are the rounds whose lost answer loses nothing: they are not counted as acknowledgements.
-var reads = []string{"begin", "select", "SELECT", "ping"}
+var reads = []string{"begin", "BEGIN", "select", "SELECT", "ping"}
 
 func (n *Nemesis) crashPostgres(ctx context.Context, _ time.Duration) bool {
 	n.postgres.Lock()
