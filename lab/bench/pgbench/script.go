@@ -45,6 +45,7 @@ func (s Sample) values() map[string]string {
 		"ResponseSchemaVersions": fmt.Sprintf("ARRAY[%d]", s.SchemaVersion), "ResponseBodies": "ARRAY[:body]",
 		"Generations": "ARRAY[1]", "Attempts": "ARRAY[1]", "Statuses": "ARRAY['succeeded']", "PspChargeIds": "ARRAY['ch_' || " + hex + "]",
 		"DeclineCodes": "ARRAY['']", "KeyStatuses": "ARRAY['completed']", "UnlessCharged": "ARRAY[false]",
+		"OnlyTenant": "NULL",
 	}
 }
 
