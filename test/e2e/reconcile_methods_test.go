@@ -37,7 +37,7 @@ func endings() []ending {
 // live was never lost.
 func live(w *world, key string, retry func() reply) {
 	w.t.Helper()
-	w.wantMoves(key)
+	w.wantNeverLost(key)
 	first := retry()
 	retry().same(w.t, first)
 	if n := w.pspPosts("acme", key); n != 1 {
