@@ -69,7 +69,7 @@ func (b *bench) resolve(ctx context.Context, s *report.Section) error {
 		line("PSP", cpuMicros, report.Lower, by(resolved, func(t taken) float64 { return t.each[psp.PID] })))
 	s.Ratios = append(s.Ratios, ratio)
 	s.Bars = append(s.Bars, report.Bar{
-		What: "unknown → final ÷ pgbench's new payments, 1 client", Op: report.AtLeast, Value: 1.5,
+		What: "unknown → final ÷ pgbench's new payments, 1 client", Op: report.AtLeast, Value: 2.3,
 	}.Of(ratio.Samples()))
 	return nil
 }
