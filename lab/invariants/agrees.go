@@ -152,7 +152,7 @@ func (w world) excused(d difference) bool {
 	switch {
 	case d.entry != nil && Errs(d.entry.Fault):
 		return w.books.lettered[d.entry.ID]
-	case w.misled(d.row) || w.robbed(d.entry):
+	case w.misled(d.row) || w.robbed(d.entry, d.row):
 		return true
 	}
 	return w.books.excused(d)

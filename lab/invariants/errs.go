@@ -98,9 +98,10 @@ func (w world) elsewhere(row *movementRow) bool {
 	})
 }
 
-// robbed reports whether the id of an entry has gone to a row that was misled. The entry must have a letter, too.
-func (w world) robbed(e *Entry) bool {
-	if e == nil || !w.books.lettered[e.ID] {
+// robbed reports whether the id of an entry has gone to a row that was misled. The entry must have a letter, too; or an operator has called its own row
+// executed, which is all that can be done about a charge that neither a lookup nor a list shows.
+func (w world) robbed(e *Entry, own *movementRow) bool {
+	if e == nil || !w.books.lettered[e.ID] && (own == nil || !w.books.ruled(own)) {
 		return false
 	}
 	for _, m := range w.books.subjects {

@@ -67,6 +67,47 @@ func TestLetterAboutWhatThePSPHasDoneAsAskedExcusesNothing(t *testing.T) {
 	}
 }
 
+// The PSP has answered one payment with the id of another one's charge, which it then shows to nobody. An operator who vouches for that other payment
+// cannot name it.
+func TestChargeWhoseIDWasGivenAwayIsExcusedByAnOperatorsWord(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		action string
+		fault  string // of the payment that has the id
+		named  bool   // its own record has a letter
+		fine   bool
+	}{
+		"called executed":               {"executed", wrongID, true, true},
+		"tried again":                   {"retry", wrongID, true, false},
+		"the id was not given away":     {"executed", "pm_ok", true, false},
+		"nobody knows of the other one": {"executed", wrongID, false, false},
+		"nobody has decided about it":   {"", wrongID, true, false},
+	} {
+		w, other := erred(letterRow{Kind: "contradicts_completed", Finding: "record acme ch_2"})
+		own := &movementRow{ID: uuid.New(), Tenant: "acme", Key: "key-2", Generation: 1, Amount: 700, Currency: "USD", Method: "pm_stuck", Status: "succeeded", PSPID: "operator:1"}
+		w.books.subjects[own.ID] = own
+		k := &keyRow{Tenant: own.Tenant, Operation: own.operation(), Key: own.Key, Generation: 1, Status: "completed", Subject: own.ID}
+		w.books.keys[k.name()], w.books.lives[own.ID] = k, k
+		w.books.letters = append(w.books.letters, letterRow{Kind: "lookups_exhausted", Subject: &own.ID, Action: row.action})
+		if !row.named {
+			w.books.lettered = nil
+		}
+		stuck, taker := w.ledger.Charges[0], w.ledger.Charges[0]
+		stuck.IdempotencyKey, stuck.Reference, stuck.AmountCents, stuck.Currency = "key-2", own.String(), 700, "USD"
+		stuck.PaymentMethod, stuck.Fault = "pm_stuck", "pm_stuck"
+		taker.ID, taker.Currency, taker.PaymentMethod, taker.Fault = "ch_2", "USD", row.fault, row.fault
+		other.Method = row.fault
+		w.ledger.Charges = []Entry{stuck, taker}
+		excused := true
+		for _, d := range differences(w) {
+			excused = excused && (d.row != own || w.excused(d))
+		}
+		if excused != row.fine {
+			t.Errorf("%s: excused is %t, want %t", name, excused, row.fine)
+		}
+	}
+}
+
 func TestDeclineBehindALetterThatSaysChargedIsFound(t *testing.T) {
 	t.Parallel()
 	told := time.Now()
