@@ -182,3 +182,4 @@ verify-compose:
 verify-tree:
 	@echo "== imports, sizes, prose, River's schema, no traces of a machine"
 	@$(GO) test -count=1 ./test/archtest || { echo "mend: the files named above; test/archtest says why"; exit 1; }
+	@$(GO) run -C tools ./readingpath

@@ -1,5 +1,5 @@
--- The temporary tables of one reconciliation, for sqlc to know them. Package statement creates them in its transaction; a
--- test holds the two equal.
+-- The temporary tables of one reconciliation. sqlc reads them here. Package statement creates them in its transaction,
+-- and a test keeps the two copies equal.
 
 CREATE TEMP TABLE statement_lines (
     day          date NOT NULL,

@@ -122,7 +122,8 @@ func TestAlertsNameKindsThatThereAre(t *testing.T) {
 	t.Parallel()
 	known, named := kinds(t), 0
 	for _, a := range alerts(t) {
-		for _, match := range regexp.MustCompile(`payonce_dead_letters_open\{kind=~"([^"]*)"`).FindAllStringSubmatch(a.Expr, -1) {
+		for _, match := range regexp.MustCompile(`payonce_dead_letters_open\{kind=~"([^"]*)"`).FindAllStringSubmatch(
+			a.Expr, -1) {
 			for kind := range strings.SplitSeq(match[1], "|") {
 				named++
 				if !slices.Contains(known, kind) {

@@ -37,7 +37,8 @@ func (r registered) Register(c prometheus.Collector) error {
 		}
 		switch c.(type) {
 		case *prometheus.HistogramVec, prometheus.Histogram:
-			r[match[1]+"_bucket"], r[match[1]+"_count"], r[match[1]+"_sum"] = append(slices.Clone(labels), "le"), labels, labels
+			r[match[1]+"_bucket"], r[match[1]+"_count"], r[match[1]+"_sum"] = append(slices.Clone(labels), "le"),
+				labels, labels
 		default:
 			r[match[1]] = labels
 		}
@@ -60,8 +61,10 @@ func metrics(t *testing.T) registered {
 	r := registered{}
 	telemetry.NewMetrics(r)
 	telemetry.RegisterGauges(r, telemetry.Gauges{})
-	telemetry.RegisterBacklog(r, time.Now, func(context.Context) (telemetry.Backlog, error) { return telemetry.Backlog{}, nil })
-	if len(r) < 20 || r["payonce_fenced_writes_total"] != nil || !slices.Equal(r["payonce_dead_letters_open"], []string{"kind"}) {
+	none := func(context.Context) (telemetry.Backlog, error) { return telemetry.Backlog{}, nil }
+	telemetry.RegisterBacklog(r, time.Now, none)
+	if len(r) < 20 || r["payonce_fenced_writes_total"] != nil ||
+		!slices.Equal(r["payonce_dead_letters_open"], []string{"kind"}) {
 		t.Fatalf("the registry was misread: %v", r)
 	}
 	return r
@@ -104,14 +107,15 @@ func TestMisnamedMetricsAndLabelsAreFound(t *testing.T) {
 	t.Parallel()
 	have := metrics(t)
 	for expr, want := range map[string]int{
-		`sum(rate(payonce_webhooks_total{result="stored"}[5m]))`:                              0,
-		`payonce_http_request_duration_seconds_count{route="/a/{b}",status="201"}`:            0,
-		`payonce_http_request_duration_seconds_count{route="/a/{b}",state="201"}`:             1,
-		`sum by (kind) (payonce_webhooks_total)`:                                              1,
-		`payonce_webhook_total`:                                                               1,
-		`payonce_webhook_lag_seconds`:                                                         1, // a histogram has no such series
+		`sum(rate(payonce_webhooks_total{result="stored"}[5m]))`:                   0,
+		`payonce_http_request_duration_seconds_count{route="/a/{b}",status="201"}`: 0,
+		`payonce_http_request_duration_seconds_count{route="/a/{b}",state="201"}`:  1,
+		`sum by (kind) (payonce_webhooks_total)`:                                   1,
+		`payonce_webhook_total`:                                                    1,
+		// a histogram has no such series
+		`payonce_webhook_lag_seconds`: 1,
 		`histogram_quantile(0.9, sum by (le) (rate(payonce_webhook_lag_seconds_bucket[5m])))`: 0,
-		`payonce_jobs{kind="scan"}`:                                                           1,
+		`payonce_jobs{kind="scan"}`: 1,
 	} {
 		if got := misnamed(expr, have); len(got) != want {
 			t.Errorf("%s: found %v, want %d", expr, got, want)

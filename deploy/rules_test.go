@@ -1,7 +1,8 @@
-// Package deploy_test reads what operators go by, and holds it against the program: the alerts and their runbooks, the dashboard, and the
-// tables of the documentation. It owns no code that runs anywhere. What must hold: every alert has a runbook and every
-// runbook an alert; no rule and no panel asks for a metric or a label that nobody registers; no table names a setting or a kind that
-// does not exist, or leaves one out. It doesn't know whether an expression is a good idea.
+// Package deploy_test reads what operators go by, and holds it against the program: the alerts and their runbooks, the
+// dashboard, and the tables of the documentation. It owns no code that runs anywhere. What must hold: every alert has a
+// runbook and every runbook an alert; no rule and no panel asks for a metric or a label that nobody registers; no table
+// names a setting or a kind that does not exist, or leaves one out. It doesn't know whether an expression is a good
+// idea.
 package deploy_test
 
 import (
@@ -115,7 +116,8 @@ func TestEveryAlertHasARunbookAndEveryRunbookAnAlert(t *testing.T) {
 	}
 	index := read(t, runbooks+"/README.md")
 	for _, a := range alerts(t) {
-		if row := "| [" + a.Alert + "](" + a.Alert + ".md) | " + a.Labels["severity"] + " |"; !strings.Contains(index, row) {
+		if row := "| [" + a.Alert + "](" + a.Alert + ".md) | " + a.Labels["severity"] +
+			" |"; !strings.Contains(index, row) {
 			t.Errorf("the list of runbooks has no row %s", row)
 		}
 	}
@@ -126,7 +128,8 @@ func TestEveryRunbookSaysWhatToLookAtAndWhatNeverToDo(t *testing.T) {
 	for _, a := range alerts(t) {
 		page := read(t, runbooks+"/"+a.Alert+".md")
 		at := 0
-		for _, heading := range []string{"# " + a.Alert + "\n", "\n## What it means for money\n", "\n## Look\n", "\n## Do\n", "\n## Never\n"} {
+		for _, heading := range []string{"# " + a.Alert + "\n", "\n## What it means for money\n", "\n## Look\n",
+			"\n## Do\n", "\n## Never\n"} {
 			next := strings.Index(page[at:], heading)
 			if next < 0 {
 				t.Errorf("%s has no %q, or not in its place", a.Alert, strings.TrimSpace(heading))
@@ -164,7 +167,8 @@ func TestPrometheusReadsTheRulesAndAsksTheProcesses(t *testing.T) {
 			jobs[job.Job] = strings.Join(static.Targets, " ")
 		}
 	}
-	if jobs["payonce-api"] != "api:8081" || jobs["payonce-reconciler"] != "reconciler:8083" || len(file.RuleFiles) == 0 {
+	if jobs["payonce-api"] != "api:8081" || jobs["payonce-reconciler"] != "reconciler:8083" ||
+		len(file.RuleFiles) == 0 {
 		t.Errorf("rules %v, targets %v", file.RuleFiles, jobs)
 	}
 }

@@ -22,7 +22,8 @@ type group struct {
 // action is a command whose arguments have been read.
 type action func(ctx context.Context, stdout io.Writer, registry *tenants.Registry) error
 
-// administer reads the whole command line before it asks for settings or a database: what is wrong with it is said first.
+// administer reads the whole command line before it asks for settings or a database: what is wrong with it is said
+// first.
 func administer(ctx context.Context, g group, args []string, getenv func(string) string, stdout io.Writer) error {
 	command := ""
 	if len(args) > 0 {

@@ -29,9 +29,10 @@ Where there are roles (api roles), this is for payonce_migrator: what serves the
 `
 
 func keysGroup() group {
-	return group{name: "api keys", help: keysHelp, choice: "create, list or expire", commands: map[string]func([]string) (action, error){
-		"create": createKey, "list": listKeys, "expire": expireKey,
-	}}
+	return group{name: "api keys", help: keysHelp, choice: "create, list or expire",
+		commands: map[string]func([]string) (action, error){
+			"create": createKey, "list": listKeys, "expire": expireKey,
+		}}
 }
 
 func createKey(args []string) (action, error) {
@@ -62,7 +63,8 @@ func createKey(args []string) (action, error) {
 		if err != nil {
 			return inDoubt(misused(err))
 		}
-		_, err = fmt.Fprintf(stdout, "%s\n\nThis is the only time that the key is shown. Its id is %s.\n", secret, key.ID)
+		_, err = fmt.Fprintf(stdout, "%s\n\nThis is the only time that the key is shown. Its id is %s.\n", secret,
+			key.ID)
 		return err
 	}, nil
 }
@@ -121,7 +123,8 @@ func printKeys(ctx context.Context, stdout io.Writer, registry *tenants.Registry
 		if k.Expired {
 			ends += " (over)"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, owner, strings.Join(k.Permissions, ","), k.Created.UTC().Format(time.RFC3339), ends, k.Label)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, owner, strings.Join(k.Permissions, ","),
+			k.Created.UTC().Format(time.RFC3339), ends, k.Label)
 	}
 	return tw.Flush()
 }
@@ -145,7 +148,8 @@ func expireKey(args []string) (action, error) {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(stdout, "The key ends at %s. Running servers notice within 5 seconds.\n", at.UTC().Format(time.RFC3339))
+		_, err = fmt.Fprintf(stdout, "The key ends at %s. Running servers notice within 5 seconds.\n",
+			at.UTC().Format(time.RFC3339))
 		return err
 	}, nil
 }

@@ -9,8 +9,8 @@ import (
 	"payonce/internal/tenants"
 )
 
-// The arguments of a command line are separated by line ends here. Nothing that is left over is silently dropped, and a list of scopes
-// holds what was written, without the space around it.
+// The arguments of a command line are separated by line ends here. Nothing that is left over is silently dropped, and a
+// list of scopes holds what was written, without the space around it.
 func FuzzKeysArgs(f *testing.F) {
 	f.Add("--tenant\nacme\n--scopes\npayments:read, payments:write")
 	f.Add("--operator\n--scopes=")
@@ -18,7 +18,8 @@ func FuzzKeysArgs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string) {
 		args := strings.Split(line, "\n")
 		flags := cli.NewFlags("api keys")
-		scopes, operator, after := flags.String("scopes", "", ""), flags.Bool("operator", false, ""), flags.Duration("after", 0, "")
+		scopes, operator, after := flags.String("scopes", "", ""), flags.Bool("operator", false, ""),
+			flags.Duration("after", 0, "")
 		flags.String("tenant", "", "")
 		if err := cli.Parse(flags, args, 0); err != nil {
 			if !strings.HasSuffix(err.Error(), "; see api keys --help") {

@@ -1,5 +1,5 @@
-// Command api serves the public API, makes its database's roles and schema, and administers tenants and API keys. It is wiring only: what a process is made of
-// is in internal/app.
+// Command api serves the public API, makes its database's roles and schema, and administers tenants and API keys. It is
+// wiring only: what a process is made of is in internal/app.
 package main
 
 import (

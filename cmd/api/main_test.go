@@ -51,10 +51,15 @@ func TestHelpNeedsNoSettings(t *testing.T) {
 	t.Parallel()
 	garbage := func(string) string { return "garbage" }
 	for args, want := range map[string]string{
-		"--help": "api serve", "-h": "api serve", "-help": "api serve", "help": "api serve", "serve --help": "Usage: api serve", "serve -h": "Usage: api serve",
-		"migrate --help": "Usage: api migrate", "migrate -help": "Usage: api migrate", "healthcheck --help": "Usage: api healthcheck", "keys --help": "api keys create",
-		"keys help": "api keys create", "keys create --help": "api keys create", "keys list -h": "api keys create", "keys expire -help": "api keys create",
-		"tenants --help": "api tenants rate", "tenants help": "api tenants rate", "tenants list -h": "api tenants rate", "tenants rate x --help": "api tenants rate",
+		"--help": "api serve", "-h": "api serve", "-help": "api serve", "help": "api serve",
+		"serve --help": "Usage: api serve", "serve -h": "Usage: api serve",
+		"migrate --help": "Usage: api migrate", "migrate -help": "Usage: api migrate",
+		"healthcheck --help": "Usage: api healthcheck", "keys --help": "api keys create",
+		"keys help": "api keys create", "keys create --help": "api keys create", "keys list -h": "api keys create",
+		"keys expire -help": "api keys create",
+		"tenants --help":    "api tenants rate", "tenants help": "api tenants rate",
+		"tenants list -h":       "api tenants rate",
+		"tenants rate x --help": "api tenants rate",
 	} {
 		out, err := command(t, garbage, strings.Fields(args)...)
 		if err != nil || !strings.Contains(out, want) {
@@ -76,19 +81,30 @@ func TestCommandLineThatIsNoneIsRefused(t *testing.T) {
 	t.Parallel()
 	id := uuid.NewString()
 	for args, want := range map[string]string{
-		"": "name a command", "frobnicate": `command "frobnicate" is not known`, "Serve": `command "Serve" is not known`, "--frob": `command "--frob" is not known`,
-		"serve now": `argument "now" is not known`, "serve --port 1": "flag provided but not defined: -port", "migrate --down": "flag provided but not defined: -down",
-		"roles x": `argument "x" is not known; see api roles --help`, "healthcheck x": `argument "x" is not known`,
-		"keys": "say api keys create, list or expire", "keys delete": "say api keys create, list or expire", "keys list all": `argument "all" is not known`,
-		"keys create":                          "name either --tenant or --operator",
-		"keys create --tenant acme --operator": "name either --tenant or --operator", "keys create --tenant": "flag needs an argument",
-		"keys create --user x": "flag provided but not defined", "keys create --tenant acme x": `argument "x" is not known`,
-		"keys expire": "--id must be an id of api keys list", "keys expire --id x": "--id must be an id of api keys list",
-		"keys expire --id " + id + " --after -1s": "--after must not be negative", "keys expire --id " + id + " --after soon": "invalid value",
+		"": "name a command", "frobnicate": `command "frobnicate" is not known`,
+		"Serve": `command "Serve" is not known`, "--frob": `command "--frob" is not known`,
+		"serve now": `argument "now" is not known`, "serve --port 1": "flag provided but not defined: -port",
+		"migrate --down": "flag provided but not defined: -down",
+		"roles x":        `argument "x" is not known; see api roles --help`,
+		"healthcheck x":  `argument "x" is not known`,
+		"keys":           "say api keys create, list or expire", "keys delete": "say api keys create, list or expire",
+		"keys list all":                           `argument "all" is not known`,
+		"keys create":                             "name either --tenant or --operator",
+		"keys create --tenant acme --operator":    "name either --tenant or --operator",
+		"keys create --tenant":                    "flag needs an argument",
+		"keys create --user x":                    "flag provided but not defined",
+		"keys create --tenant acme x":             `argument "x" is not known`,
+		"keys expire":                             "--id must be an id of api keys list",
+		"keys expire --id x":                      "--id must be an id of api keys list",
+		"keys expire --id " + id + " --after -1s": "--after must not be negative", "keys expire --id " + id +
+			" --after soon": "invalid value",
 		// Without the flag in between, the key would end now and not in a day.
-		"keys expire --id " + id + " 24h": `argument "24h" is not known`,
-		"tenants":                         "say api tenants list or rate", "tenants limit": "say api tenants list or rate", "tenants list acme": `argument "acme" is not known`,
-		"tenants rate": "name a tenant by --tenant", "tenants rate --tenant acme": "--per-second must be from 1 to 100000",
+		"keys expire --id " + id + " 24h":                             `argument "24h" is not known`,
+		"tenants":                                                     "say api tenants list or rate",
+		"tenants limit":                                               "say api tenants list or rate",
+		"tenants list acme":                                           `argument "acme" is not known`,
+		"tenants rate":                                                "name a tenant by --tenant",
+		"tenants rate --tenant acme":                                  "--per-second must be from 1 to 100000",
 		"tenants rate acme --per-second 5":                            `argument "acme" is not known`,
 		"tenants rate --tenant acme --per-second 0":                   "--per-second must be from 1 to 100000",
 		"tenants rate --tenant acme --per-second 100001":              "--per-second must be from 1 to 100000",
@@ -110,7 +126,8 @@ func TestCommandLineThatIsNoneIsRefused(t *testing.T) {
 func TestVersionNeedsNoSettings(t *testing.T) {
 	t.Parallel()
 	for _, arg := range []string{"--version", "-version", "version"} {
-		if out, err := command(t, environment("LEASE", "garbage"), arg); err != nil || !regexp.MustCompile(`^api \S.*, go\S+\n$`).MatchString(out) {
+		if out, err := command(t, environment("LEASE", "garbage"), arg); err != nil ||
+			!regexp.MustCompile(`^api \S.*, go\S+\n$`).MatchString(out) {
 			t.Errorf("api %s: %v %q", arg, err, out)
 		}
 	}
@@ -119,13 +136,16 @@ func TestVersionNeedsNoSettings(t *testing.T) {
 func TestMissingDatabaseIsExplained(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
-		"serve", "migrate", "roles", "keys list", "keys create --tenant acme", "keys expire --id " + uuid.NewString(), "tenants list",
+		"serve", "migrate", "roles", "keys list", "keys create --tenant acme", "keys expire --id " + uuid.NewString(),
+		"tenants list",
 		"tenants rate --tenant acme --per-second 1",
 	} {
-		if _, err := command(t, environment(), strings.Fields(args)...); cli.Code(err) != 1 || !strings.HasPrefix(err.Error(), "DATABASE_URL is not set") {
+		if _, err := command(t, environment(), strings.Fields(args)...); cli.Code(err) != 1 ||
+			!strings.HasPrefix(err.Error(), "DATABASE_URL is not set") {
 			t.Errorf("api %s: %v", args, err)
 		}
-		if _, err := command(t, environment("LEASE", "1"), strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), "LEASE") {
+		if _, err := command(t, environment("LEASE", "1"), strings.Fields(args)...); err == nil ||
+			!strings.Contains(err.Error(), "LEASE") {
 			t.Errorf("api %s with a broken setting: %v", args, err)
 		}
 	}
@@ -133,14 +153,16 @@ func TestMissingDatabaseIsExplained(t *testing.T) {
 
 func TestServeAsksForTheSecretAtThePSP(t *testing.T) {
 	t.Parallel()
-	if _, err := command(t, environment("DATABASE_URL", "postgres://127.0.0.1:1/none"), "serve"); err == nil || !strings.HasPrefix(err.Error(), "PSP_SECRET is not set") {
+	if _, err := command(t, environment("DATABASE_URL", "postgres://127.0.0.1:1/none"), "serve"); err == nil ||
+		!strings.HasPrefix(err.Error(), "PSP_SECRET is not set") {
 		t.Fatal(err)
 	}
 }
 
 func TestKeysWithoutASchemaPointToMigrate(t *testing.T) {
 	t.Parallel()
-	if _, err := command(t, environment("DATABASE_URL", emptyDatabase(t)), "keys", "list"); err == nil || !strings.Contains(err.Error(), "run api migrate first") {
+	if _, err := command(t, environment("DATABASE_URL", emptyDatabase(t)), "keys", "list"); err == nil ||
+		!strings.Contains(err.Error(), "run api migrate first") {
 		t.Fatal(err)
 	}
 }
@@ -176,7 +198,8 @@ func TestMigrateBringsAnEmptyDatabaseUpToDateOnceAndAgain(t *testing.T) {
 	errs := make(chan error, 3)
 	for range 3 { // as replicas do that start together
 		go func() {
-			errs <- run(context.Background(), []string{"migrate"}, environment("DATABASE_URL", url), &bytes.Buffer{}, &bytes.Buffer{})
+			errs <- run(context.Background(), []string{"migrate"}, environment("DATABASE_URL", url), &bytes.Buffer{},
+				&bytes.Buffer{})
 		}()
 	}
 	for range 3 {
@@ -250,7 +273,8 @@ func TestSecretOfAKeyIsShownOnceAndWorks(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for id, want := range map[string]string{
-		fullID: `acme +payments:read,payments:write +\S+ +never +shop`, readingID: `acme +payments:read +\S+ +never`, operatorID: `\(operator\) +ops:read,ops:resolve +\S+ +never`,
+		fullID: `acme +payments:read,payments:write +\S+ +never +shop`, readingID: `acme +payments:read +\S+ +never`,
+		operatorID: `\(operator\) +ops:read,ops:resolve +\S+ +never`,
 	} {
 		if !regexp.MustCompile(`(?m)^` + id + ` +` + want + ` *$`).MatchString(out) {
 			t.Errorf("no line %s for %s in\n%s", want, id, out)
@@ -280,13 +304,16 @@ func TestExpiredKeyEndsAndAnOverlapIsKept(t *testing.T) {
 	getenv := environment("DATABASE_URL", url)
 	now, nowID := created(t, getenv, "--tenant acme")
 	later, laterID := created(t, getenv, "--tenant acme")
-	for args, want := range map[string]string{"--id " + nowID: "The key ends at ", "--id " + laterID + " --after 24h": "The key ends at "} {
-		if out, err := command(t, getenv, strings.Fields("keys expire "+args)...); err != nil || !strings.HasPrefix(out, want) {
+	for args, want := range map[string]string{"--id " + nowID: "The key ends at ", "--id " + laterID +
+		" --after 24h": "The key ends at "} {
+		if out, err := command(t, getenv, strings.Fields("keys expire "+args)...); err != nil ||
+			!strings.HasPrefix(out, want) {
 			t.Fatalf("keys expire %s: %v %s", args, err, out)
 		}
 	}
 	out, err := command(t, getenv, "keys", "list")
-	if err != nil || !regexp.MustCompile(nowID+`.*Z \(over\)`).MatchString(out) || regexp.MustCompile(laterID+`.*(over|never)`).MatchString(out) {
+	if err != nil || !regexp.MustCompile(nowID+`.*Z \(over\)`).MatchString(out) ||
+		regexp.MustCompile(laterID+`.*(over|never)`).MatchString(out) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	d := directory(t, url)
@@ -305,10 +332,13 @@ func TestKeyThatCannotBeIsRefused(t *testing.T) {
 	t.Parallel()
 	getenv := environment("DATABASE_URL", pgtest.NewURL(t))
 	for args, want := range map[string]string{
-		"--tenant ACME": "an id is a lower-case letter", "--tenant acme --scopes ops:read": "a tenant's key takes", "--operator --scopes payments:read": "an operator's ops:read",
-		"--tenant acme --scopes ,": "a tenant's key takes", "--tenant acme --scopes all": "a tenant's key takes",
+		"--tenant ACME": "an id is a lower-case letter", "--tenant acme --scopes ops:read": "a tenant's key takes",
+		"--operator --scopes payments:read": "an operator's ops:read",
+		"--tenant acme --scopes ,":          "a tenant's key takes",
+		"--tenant acme --scopes all":        "a tenant's key takes",
 	} {
-		if out, err := command(t, getenv, strings.Fields("keys create "+args)...); cli.Code(err) != 2 || !strings.Contains(err.Error(), want) || secretForm.MatchString(out) {
+		if out, err := command(t, getenv, strings.Fields("keys create "+args)...); cli.Code(err) != 2 ||
+			!strings.Contains(err.Error(), want) || secretForm.MatchString(out) {
 			t.Errorf("keys create %s: %v %s", args, err, out)
 		}
 	}
@@ -331,19 +361,23 @@ func TestHealthcheckAsksReadyzOfTheOperatorsListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, addr := range []string{host, ":" + port, "0.0.0.0:" + port, "[::]:" + port} {
-		if out, err := command(t, environment("OPERATOR_ADDR", addr), "healthcheck"); err != nil || out != `{"ready":true}` {
+		if out, err := command(t, environment("OPERATOR_ADDR", addr), "healthcheck"); err != nil ||
+			out != `{"ready":true}` {
 			t.Errorf("%s: %v %s", addr, err, out)
 		}
 	}
 	status = http.StatusServiceUnavailable
-	if _, err := command(t, environment("OPERATOR_ADDR", host), "healthcheck"); err == nil || err.Error() != "not ready: status 503" {
+	if _, err := command(t, environment("OPERATOR_ADDR", host), "healthcheck"); err == nil ||
+		err.Error() != "not ready: status 503" {
 		t.Errorf("a server that is not ready: %v", err)
 	}
 	s.Close()
-	if _, err := command(t, environment("OPERATOR_ADDR", host), "healthcheck"); err == nil || !strings.HasPrefix(err.Error(), "not ready: ") {
+	if _, err := command(t, environment("OPERATOR_ADDR", host), "healthcheck"); err == nil ||
+		!strings.HasPrefix(err.Error(), "not ready: ") {
 		t.Errorf("no server: %v", err)
 	}
-	if _, err := command(t, environment("OPERATOR_ADDR", "nonsense"), "healthcheck"); err == nil || !strings.HasPrefix(err.Error(), "OPERATOR_ADDR") {
+	if _, err := command(t, environment("OPERATOR_ADDR", "nonsense"), "healthcheck"); err == nil ||
+		!strings.HasPrefix(err.Error(), "OPERATOR_ADDR") {
 		t.Errorf("no address: %v", err)
 	}
 }
@@ -368,7 +402,8 @@ func (s *shout) Write(p []byte) (int, error) {
 
 func TestServeServesUntilItIsInterrupted(t *testing.T) {
 	t.Parallel()
-	getenv := environment("DATABASE_URL", pgtest.NewURL(t), "HTTP_ADDR", "127.0.0.1:0", "OPERATOR_ADDR", "127.0.0.1:0", "PSP_SECRET", "s")
+	getenv := environment("DATABASE_URL", pgtest.NewURL(t), "HTTP_ADDR", "127.0.0.1:0", "OPERATOR_ADDR", "127.0.0.1:0",
+		"PSP_SECRET", "s")
 	ctx, interrupt := context.WithCancel(context.Background())
 	defer interrupt()
 	log := &shout{await: `"msg":"serving"`, came: make(chan string, 1)}

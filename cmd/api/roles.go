@@ -40,7 +40,8 @@ func roles(ctx context.Context, args []string, getenv func(string) string, stdou
 	// Settings of this command alone: no process that serves gets to see them.
 	given := map[postgres.Role]string{}
 	for role, name := range map[postgres.Role]string{
-		postgres.Migrator: "MIGRATOR_PASSWORD", postgres.API: "API_PASSWORD", postgres.Reconciler: "RECONCILER_PASSWORD",
+		postgres.Migrator: "MIGRATOR_PASSWORD", postgres.API: "API_PASSWORD",
+		postgres.Reconciler: "RECONCILER_PASSWORD",
 	} {
 		if password := getenv(name); password != "" {
 			given[role] = password
@@ -49,7 +50,8 @@ func roles(ctx context.Context, args []string, getenv func(string) string, stdou
 	if err := postgres.CreateRoles(ctx, settings.DatabaseURL, given, log); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "The roles are there; passwords set: %d. Next: api migrate, as %s.\n", len(given), postgres.Migrator)
+	_, err = fmt.Fprintf(stdout, "The roles are there; passwords set: %d. Next: api migrate, as %s.\n", len(given),
+		postgres.Migrator)
 	return err
 }
 

@@ -15,7 +15,8 @@ func TestRolesThenMigrateThenKeysAsTheMigrator(t *testing.T) {
 	url := emptyDatabase(t)
 	migrator := pgtest.As(t, url, postgres.Migrator)
 	for _, step := range []struct{ args, url string }{
-		{"roles", url}, {"migrate", migrator}, {"roles", url}, {"migrate", migrator}, {"keys create --tenant acme", migrator},
+		{"roles", url}, {"migrate", migrator}, {"roles", url}, {"migrate", migrator},
+		{"keys create --tenant acme", migrator},
 		{"keys list", pgtest.As(t, url, postgres.API)},
 	} {
 		if _, err := command(t, environment("DATABASE_URL", step.url), strings.Fields(step.args)...); err != nil {
@@ -47,7 +48,8 @@ func TestPasswordOfARoleIsASettingOfRolesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer admin.Close(t.Context())
-	rows, err := admin.Query(t.Context(), "SELECT rolname::text FROM pg_authid WHERE rolname LIKE 'payonce_%' AND rolpassword IS NOT NULL ORDER BY rolname")
+	rows, err := admin.Query(t.Context(),
+		"SELECT rolname::text FROM pg_authid WHERE rolname LIKE 'payonce_%' AND rolpassword IS NOT NULL ORDER BY rolname")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +57,8 @@ func TestPasswordOfARoleIsASettingOfRolesAlone(t *testing.T) {
 	if err != nil || strings.Join(with, " ") != "payonce_api payonce_reconciler" {
 		t.Fatalf("passwords were set for %q: %v", with, err)
 	}
-	if out, err := command(t, environment(append(settings, "MIGRATOR_PASSWORD", "schlüssel")...), "roles"); err == nil || strings.Contains(err.Error()+out, "schl") {
+	if out, err := command(t, environment(append(settings, "MIGRATOR_PASSWORD", "schlüssel")...),
+		"roles"); err == nil || strings.Contains(err.Error()+out, "schl") {
 		t.Fatalf("a password that PostgreSQL would have to normalise: %v", err)
 	}
 }

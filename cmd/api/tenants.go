@@ -22,9 +22,10 @@ A new tenant has 50 requests a second, and 100 at once. api keys create makes te
 `
 
 func tenantsGroup() group {
-	return group{name: "api tenants", help: tenantsHelp, choice: "list or rate", commands: map[string]func([]string) (action, error){
-		"list": listTenants, "rate": limitTenant,
-	}}
+	return group{name: "api tenants", help: tenantsHelp, choice: "list or rate",
+		commands: map[string]func([]string) (action, error){
+			"list": listTenants, "rate": limitTenant,
+		}}
 }
 
 func listTenants(args []string) (action, error) {
@@ -39,7 +40,8 @@ func printTenants(ctx context.Context, stdout io.Writer, registry *tenants.Regis
 	tw := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "TENANT\tPSP ACCOUNT\tPER SECOND\tBURST\tCREATED")
 	for _, t := range all {
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%s\n", t.ID, t.PSPAccount, t.RequestsPerSecond, t.Burst, t.Created.UTC().Format(time.RFC3339))
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%s\n", t.ID, t.PSPAccount, t.RequestsPerSecond, t.Burst,
+			t.Created.UTC().Format(time.RFC3339))
 	}
 	return tw.Flush()
 }
@@ -67,7 +69,8 @@ func limitTenant(args []string) (action, error) {
 		if err := registry.SetRate(ctx, *tenant, *perSecond, *burst); err != nil {
 			return fmt.Errorf("tenant %q: %w; api tenants list shows them", *tenant, err)
 		}
-		_, err := fmt.Fprintf(stdout, "%s may make %d requests a second, and %d at once. Running servers notice within 5 seconds.\n",
+		_, err := fmt.Fprintf(stdout,
+			"%s may make %d requests a second, and %d at once. Running servers notice within 5 seconds.\n",
 			*tenant, *perSecond, *burst)
 		return err
 	}, nil

@@ -30,14 +30,16 @@ func TestRateOfATenantIsListedSetAndHeeded(t *testing.T) {
 	for _, c := range []struct{ args, says, listed string }{
 		{"--per-second 5", "acme may make 5 requests a second, and 10 at once.", "acme +acme +5 +10 "},
 		{"--burst 7 --per-second 6", "acme may make 6 requests a second, and 7 at once.", "acme +acme +6 +7 "},
-		{"--per-second 100000", "acme may make 100000 requests a second, and 100000 at once.", "acme +acme +100000 +100000 "},
+		{"--per-second 100000", "acme may make 100000 requests a second, and 100000 at once.",
+			"acme +acme +100000 +100000 "},
 		{"--per-second 9 --burst 1", "acme may make 9 requests a second, and 1 at once.", "acme +acme +9 +1 "},
 	} {
 		out, err := command(t, getenv, strings.Fields("tenants rate --tenant acme "+c.args)...)
 		if err != nil || !strings.HasPrefix(out, c.says) {
 			t.Fatalf("rate %s: %v %s", c.args, err, out)
 		}
-		if out := list(); !regexp.MustCompile(`(?m)^`+c.listed).MatchString(out) || !regexp.MustCompile(`(?m)^globex +globex +50 +100 `).MatchString(out) {
+		if out := list(); !regexp.MustCompile(`(?m)^`+c.listed).MatchString(out) ||
+			!regexp.MustCompile(`(?m)^globex +globex +50 +100 `).MatchString(out) {
 			t.Fatalf("after rate %s\n%s", c.args, out)
 		}
 	}

@@ -37,7 +37,8 @@ For the commands, such as go run ./cmd/reconciler dlq list, statement --date tod
 `, took.Seconds(), c.PublicURL, c.OperatorAddr, c.PSPURL, d.about, d.shellURL(), c.PSPSecret)
 }
 
-// shellURL is the database's address for a shell. One that was given to us may hold a password, and the shell has it already.
+// shellURL is the database's address for a shell. One that was given to us may hold a password, and the shell has it
+// already.
 func (d *database) shellURL() string {
 	if d.server == nil {
 		return `"$DATABASE_URL"`

@@ -25,7 +25,8 @@ const databaseName = "payonce"
 
 // database is the one that the demo runs on: a private cluster, or a server that DATABASE_URL names.
 type database struct {
-	// url is the owner's. The processes have urls of their own; on a server that is not ours, where we make no roles, they are the same.
+	// url is the owner's. The processes have urls of their own; on a server that is not ours, where we make no roles,
+	// they are the same.
 	url, migrator, api, reconciler string
 
 	dir    string // where the demo's files are
@@ -33,7 +34,9 @@ type database struct {
 	server *embeddedpg.Server // nil for a server that is not ours
 }
 
-func startDatabase(ctx context.Context, dir string, getenv func(string) string, log *slog.Logger, say func(string)) (*database, error) {
+func startDatabase(
+	ctx context.Context, dir string, getenv func(string) string, log *slog.Logger, say func(string),
+) (*database, error) {
 	if url := getenv("DATABASE_URL"); url != "" {
 		return namedDatabase(ctx, dir, url, say)
 	}
@@ -50,8 +53,9 @@ func startDatabase(ctx context.Context, dir string, getenv func(string) string, 
 	}
 	as := func(role postgres.Role) string { return server.URLAs(string(role), databaseName) }
 	d := &database{
-		url: server.URL(databaseName), migrator: as(postgres.Migrator), api: as(postgres.API), reconciler: as(postgres.Reconciler),
-		dir: server.DataDir(), server: server,
+		url: server.URL(databaseName), migrator: as(postgres.Migrator), api: as(postgres.API),
+		reconciler: as(postgres.Reconciler),
+		dir:        server.DataDir(), server: server,
 		about: "PostgreSQL " + server.Version() + ", private, in " + server.DataDir(),
 	}
 	err = createDatabase(ctx, server.URL("postgres"))
@@ -66,8 +70,8 @@ func startDatabase(ctx context.Context, dir string, getenv func(string) string, 
 	return d, nil
 }
 
-// namedDatabase is a server that runs already. It is refused when the database is somebody's: the demo's API keys are well known, and
-// DATABASE_URL may be left over from another project.
+// namedDatabase is a server that runs already. It is refused when the database is somebody's: the demo's API keys are
+// well known, and DATABASE_URL may be left over from another project.
 func namedDatabase(ctx context.Context, dir, url string, say func(string)) (*database, error) {
 	say("using the database of DATABASE_URL; unset it for a private one")
 	conn, err := pgx.Connect(ctx, url)
@@ -97,7 +101,8 @@ func namedDatabase(ctx context.Context, dir, url string, say func(string)) (*dat
 	if err := os.MkdirAll(absolute, 0o700); err != nil {
 		return nil, fmt.Errorf("make DEMO_DATA_DIR: %w", err)
 	}
-	return &database{url: url, migrator: url, api: url, reconciler: url, dir: absolute, about: "the server of DATABASE_URL"}, nil
+	return &database{url: url, migrator: url, api: url, reconciler: url, dir: absolute,
+		about: "the server of DATABASE_URL"}, nil
 }
 
 func (d *database) migrate(ctx context.Context, log *slog.Logger) error {
@@ -115,7 +120,8 @@ func createDatabase(ctx context.Context, url string) error {
 	}
 	defer conn.Close(ctx)
 	var exists bool
-	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", databaseName).Scan(&exists); err != nil {
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)",
+		databaseName).Scan(&exists); err != nil {
 		return fmt.Errorf("look for the database: %w", err)
 	}
 	if exists {
@@ -176,7 +182,8 @@ func seed(ctx context.Context, url string) error {
 				return err
 			}
 		}
-		if _, err := registry.AddKey(ctx, k.tenant, k.secret, "demo", k.permissions); err != nil && !errors.Is(err, tenants.ErrSecretInUse) {
+		if _, err := registry.AddKey(ctx, k.tenant, k.secret, "demo", k.permissions); err != nil &&
+			!errors.Is(err, tenants.ErrSecretInUse) {
 			return err
 		}
 	}

@@ -69,7 +69,8 @@ func TestDataSurvivesARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := startDemo(t, dir)
-	if status, replayed, again := post(t, second.public, survivor); status != http.StatusCreated || replayed != "true" || again != body {
+	if status, replayed, again := post(t, second.public, survivor); status != http.StatusCreated ||
+		replayed != "true" || again != body {
 		t.Fatalf("after a restart: %d replayed %s\n%s\n%s", status, replayed, body, again)
 	}
 }
@@ -103,7 +104,8 @@ func TestKilledDemoLeavesNothingThatTheNextTripsOver(t *testing.T) {
 	_ = cmd.Wait()
 
 	next := startDemo(t, dir)
-	if status, replayed, again := post(t, next.public, survivor); status != http.StatusCreated || replayed != "true" || again != body {
+	if status, replayed, again := post(t, next.public, survivor); status != http.StatusCreated || replayed != "true" ||
+		again != body {
 		t.Fatalf("after a kill: %d replayed %s\n%s\n%s", status, replayed, body, again)
 	}
 }
@@ -133,11 +135,13 @@ func TestAddressesAreCheckedBeforePostgreSQLStarts(t *testing.T) {
 	}{
 		{map[string]string{"HTTP_ADDR": addr}, []string{"HTTP_ADDR=" + addr + " is taken"}},
 		{map[string]string{"OPERATOR_ADDR": addr, "MOCKPSP_ADDR": addr}, []string{
-			"OPERATOR_ADDR=" + addr + " is taken", "MOCKPSP_ADDR=" + addr + " is taken", "if another demo is running, stop it",
+			"OPERATOR_ADDR=" + addr + " is taken", "MOCKPSP_ADDR=" + addr + " is taken",
+			"if another demo is running, stop it",
 		}},
 		{map[string]string{"HTTP_ADDR": ":abc"}, []string{`HTTP_ADDR is ":abc": its port`}},
 		{map[string]string{"HTTP_ADDR": "localhost:"}, []string{`HTTP_ADDR is "localhost:": its port`}},
-		{map[string]string{"MOCKPSP_ADDR": "localhost:", "OPERATOR_ADDR": "8081"}, []string{`MOCKPSP_ADDR is "localhost:": its port`, `OPERATOR_ADDR is "8081"`}},
+		{map[string]string{"MOCKPSP_ADDR": "localhost:", "OPERATOR_ADDR": "8081"},
+			[]string{`MOCKPSP_ADDR is "localhost:": its port`, `OPERATOR_ADDR is "8081"`}},
 	} {
 		c.env["DEMO_DATA_DIR"] = filepath.Join(pgtest.DataDir(t), "data")
 		err := try(t, c.env)
@@ -160,12 +164,14 @@ func TestCommandLineThatIsNoneIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"now", "--port", "--port 1", "help me"} {
 		var out bytes.Buffer
-		if err := run(t.Context(), strings.Fields(args), func(string) string { return "" }, &out, io.Discard); cli.Code(err) != 2 || out.Len() > 0 {
+		if err := run(t.Context(), strings.Fields(args), func(string) string { return "" }, &out,
+			io.Discard); cli.Code(err) != 2 || out.Len() > 0 {
 			t.Errorf("demo %s: exit code %d, %v", args, cli.Code(err), err)
 		}
 	}
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"--version"}, func(string) string { return "garbage" }, &out, io.Discard); err != nil || !strings.HasPrefix(out.String(), "demo ") {
+	if err := run(t.Context(), []string{"--version"}, func(string) string { return "garbage" }, &out,
+		io.Discard); err != nil || !strings.HasPrefix(out.String(), "demo ") {
 		t.Errorf("--version: %v %q", err, out.String())
 	}
 }
@@ -223,7 +229,8 @@ func TestDatabaseOfSomebodyElseIsLeftAlone(t *testing.T) {
 		t.Fatalf("a demo on a database with tables of its own: %v", err)
 	}
 	var tables int
-	if err := theirs.QueryRow(t.Context(), "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public'").Scan(&tables); err != nil {
+	if err := theirs.QueryRow(t.Context(),
+		"SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public'").Scan(&tables); err != nil {
 		t.Fatal(err)
 	}
 	if tables != 1 {
@@ -246,7 +253,8 @@ func TestEmptyDatabaseOfDatabaseURLIsUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer registered.Close(t.Context())
-	if _, err := registered.Exec(t.Context(), "INSERT INTO tenants (id, psp_account) VALUES ('real', 'real')"); err != nil {
+	if _, err := registered.Exec(t.Context(),
+		"INSERT INTO tenants (id, psp_account) VALUES ('real', 'real')"); err != nil {
 		t.Fatal(err)
 	}
 	err = try(t, map[string]string{"DATABASE_URL": server.URL("postgres"), "DEMO_DATA_DIR": pgtest.DataDir(t)})

@@ -1,5 +1,5 @@
-// Command demo runs everything in one process: PostgreSQL as a private child, the mock PSP, the API and the reconciler. It needs no settings,
-// takes no port for the database, keeps its data between runs, and ends with Ctrl-C.
+// Command demo runs everything in one process: PostgreSQL as a private child, the mock PSP, the API and the reconciler.
+// It needs no settings, takes no port for the database, keeps its data between runs, and ends with Ctrl-C.
 //
 // The API keys that it makes are well known. They exist in the demo only.
 package main
@@ -34,17 +34,20 @@ type demoOnly struct {
 	MockPSPAddr string `env:"MOCKPSP_ADDR" envDefault:"127.0.0.1:8082" desc:"address of the mock PSP"`
 }
 
-// demoDefaults differ from those of the processes. Times are shorter, so that every path of the demo ends within a minute. The API keys
-// are well known, so it listens on loopback. Faults are sent by hand here, and a row of them should not open the breaker.
+// demoDefaults differ from those of the processes. Times are shorter, so that every path of the demo ends within a
+// minute. The API keys are well known, so it listens on loopback. Faults are sent by hand here, and a row of them
+// should not open the breaker.
 func demoDefaults() map[string]string {
 	return map[string]string{
 		"HTTP_ADDR": "127.0.0.1:8080", "LEASE": "15s", "PSP_TIMEOUT": "5s", "DRAIN_LIMIT": "20s", "LOG_LEVEL": "warn",
 		"PSP_SECRET": "demo-psp-secret", "PSP_URL": "(the mock PSP)", "PSP_BREAKER_FAILURES": "100",
 		"WEBHOOK_SECRETS": mockpsp.DemoWebhookSecret,
-		// A lost outcome waits 5 s for its webhook, then it is looked up; 25 s after it was lost, "not found" is believed.
+		// A lost outcome waits 5 s for its webhook, then it is looked up; 25 s after it was lost, "not found" is
+		// believed.
 		"FIRST_LOOKUP": "5s", "PSP_LATE_LIMIT": "10s", "SWEEP_EVERY": "1s", "CLAIM_EVERY": "1s",
 		"LOOKUP_BUDGET": "4", "LOOKUP_BASE": "1s", "LOOKUP_CAP": "5s", "LOOKUP_RECHECK": "30s",
-		"RECONCILER_ADDR": "(OPERATOR_ADDR)", "SCAN_EVERY": "10s", "SCAN_OVERLAP": "2m", "PRUNE_EVERY": "10s", "STOP_LIMIT": "10s",
+		"RECONCILER_ADDR": "(OPERATOR_ADDR)", "SCAN_EVERY": "10s", "SCAN_OVERLAP": "2m", "PRUNE_EVERY": "10s",
+		"STOP_LIMIT": "10s",
 	}
 }
 
@@ -79,7 +82,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	log := telemetry.NewTextLogger(stderr, level)
 	say := func(line string) { fmt.Fprintln(stdout, line) }
 
-	// The addresses first, all of them, and for good: PostgreSQL may take a minute to be installed, and nobody should wait for a port that is taken.
+	// The addresses first, all of them, and for good: PostgreSQL may take a minute to be installed, and nobody should
+	// wait for a port that is taken.
 	at, err := listen(ctx, settings, own)
 	if err != nil {
 		return err
@@ -90,7 +94,6 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return err
 	}
 	defer database.stop(say)
-	settings.DatabaseURL = database.api
 	if err := database.migrate(ctx, log); err != nil {
 		return err
 	}
@@ -98,13 +101,14 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return err
 	}
 	pspConfig := mockpsp.DefaultConfig()
-	pspConfig.LedgerPath, pspConfig.Secret, pspConfig.Log = filepath.Join(database.dir, "mockpsp-ledger.jsonl"), settings.PSPSecret, log
+	pspConfig.LedgerPath = filepath.Join(database.dir, "mockpsp-ledger.jsonl")
+	pspConfig.Secret, pspConfig.Log = settings.PSPSecret, log
 	pspConfig.WebhookURL, pspConfig.WebhookSecret = settings.LocalURL()+"/webhooks/psp", settings.WebhookSecrets[0]
 	psp, err := mockpsp.New(pspConfig)
 	if err != nil {
 		return fmt.Errorf("open the mock PSP's ledger: %w", err)
 	}
-	settings.PSPURL = "http://" + at.psp.Addr().String()
+	settings.DatabaseURL, settings.PSPURL = database.api, "http://"+at.psp.Addr().String()
 	settings.PSPPage = config.LocalURL(at.psp.Addr().String())
 	reconciling.Shared = settings.Shared // the same PSP and URLs
 	reconciling.DatabaseURL = database.reconciler
@@ -133,7 +137,9 @@ type processes struct {
 	reconciler *app.Reconciler
 }
 
-func newProcesses(ctx context.Context, settings config.API, reconciling config.Reconciler, log *slog.Logger) (*processes, error) {
+func newProcesses(
+	ctx context.Context, settings config.API, reconciling config.Reconciler, log *slog.Logger,
+) (*processes, error) {
 	api, err := app.NewAPI(ctx, settings, log)
 	if err != nil {
 		return nil, err

@@ -25,19 +25,24 @@ func TestMakeSaysInOneLineWhichGoItNeeds(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("needs make")
 	}
-	old := script(t, `case $1 in version) echo "go version go1.9.7 linux/amd64" ;; *) echo "go: errors parsing go.mod" >&2; exit 1 ;; esac`)
+	old := script(t,
+		`case $1 in version) echo "go version go1.9.7 linux/amd64" ;; *) echo "go: errors parsing go.mod" >&2; exit 1 ;; esac`)
 	broken := script(t, `echo "no such thing" >&2; exit 1`)
-	other := script(t, `case $1 in version) echo "go version go1.26.1 linux/amd64" ;; *) echo "go: cannot find main module" >&2; exit 1 ;; esac`)
+	other := script(t,
+		`case $1 in version) echo "go version go1.26.1 linux/amd64" ;; *) echo "go: cannot find main module" >&2; exit 1 ;; esac`)
 	for _, c := range []struct{ target, command, want string }{
-		{"demo", "/nowhere/go", `^Payonce needs Go 1\.26 or newer, and there is no command "/nowhere/go": https://go\.dev/dl, then make again\n`},
+		{"demo", "/nowhere/go",
+			`^Payonce needs Go 1\.26 or newer, and there is no command "/nowhere/go": https://go\.dev/dl, then make again\n`},
 		{"test", "/nowhere/go", `^Payonce needs Go 1\.26 or newer, and there is no command`},
 		{"demo", old, `^Payonce needs Go 1\.26 or newer, and "` + old + `" is Go 1\.9\.7: `},
 		{"test", old, `^Payonce needs Go 1\.26 or newer, and "` + old + `" is Go 1\.9\.7: `},
 		{"demo", broken, `^Payonce needs Go 1\.26 or newer, and "` + broken + `" does not work as one: `},
 		{"demo", other, `^go: cannot find main module\n`}, // it is new enough, and something else is wrong
 	} {
-		cmd := exec.CommandContext(t.Context(), "make", "-C", "../..", "--no-print-directory", c.target, "GO="+c.command)
-		cmd.Env = append(os.Environ(), "MAKELEVEL=0", "MAKEFLAGS=", "MFLAGS=") // the tests may have been started by make
+		cmd := exec.CommandContext(t.Context(), "make", "-C", "../..", "--no-print-directory", c.target, "GO="+
+			c.command)
+		// the tests may have been started by make
+		cmd.Env = append(os.Environ(), "MAKELEVEL=0", "MAKEFLAGS=", "MFLAGS=")
 		out, err := cmd.CombinedOutput()
 		if err == nil || !regexp.MustCompile(c.want+`make: \*\*\* .*\n$|`+c.want+`.*\nmake: \*\*\* .*\n$`).Match(out) {
 			t.Errorf("make %s GO=%s: %v\n%s", c.target, c.command, err, out)
@@ -56,7 +61,9 @@ func TestBuildThatTakesLongShowsLife(t *testing.T) {
 		while read -r line; do echo "$line"; case $line in *"for 2 s"*) echo >"$0" ;; esac; done`, fifo)
 	slow.Dir, slow.Env = "../..", append(os.Environ(), "BUILD_FIRST_WORD=1", "BUILD_NEXT_WORD=1")
 	out, err := slow.CombinedOutput()
-	if err != nil || !strings.HasPrefix(string(out), "building; the first time takes a minute or two …\nbuilding, for 2 s …\n") || !strings.HasSuffix(string(out), "built\n") {
+	if err != nil || !strings.HasPrefix(string(out),
+		"building; the first time takes a minute or two …\nbuilding, for 2 s …\n") ||
+		!strings.HasSuffix(string(out), "built\n") {
 		t.Errorf("a slow build: %v\n%s", err, out)
 	}
 	quick := exec.CommandContext(t.Context(), "tools/build", "sh", "-c", "echo built; exit 3")

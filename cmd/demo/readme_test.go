@@ -22,11 +22,12 @@ var update = flag.Bool("update", false, "write the tour's answers into the READM
 
 const readme = "../../README.md"
 
-// patient makes the tour's pauses longer by a half: they are for the reconciler, and a machine that runs all tests at once is slower than
-// a reader's. What is answered after a pause is the same after a longer one.
+// patient makes the tour's pauses longer by a half: they are for the reconciler, and a machine that runs all tests at
+// once is slower than a reader's. What is answered after a pause is the same after a longer one.
 const patient = "sleep() { command sleep $(($1 * 3 / 2)); }\n"
 
-// What the README has to paste is run as it stands, against the demo as it starts, and its answers must be those that the README shows.
+// What the README has to paste is run as it stands, against the demo as it starts, and its answers must be those that
+// the README shows.
 func TestReadmeTourAnswersAsShown(t *testing.T) {
 	t.Parallel()
 	answersAsShown(t, "tour", "answers", "curl")
@@ -50,7 +51,8 @@ func TestDocsHaveTheWebhookOfTheReadme(t *testing.T) {
 	}
 	recipe, _ := block(t, string(page), "webhook")
 	const margin = "        "
-	if indented := margin + strings.ReplaceAll(strings.TrimSpace(recipe), "\n", "\n"+margin); !strings.Contains(string(document), indented) {
+	if indented := margin + strings.ReplaceAll(strings.TrimSpace(recipe), "\n", "\n"+
+		margin); !strings.Contains(string(document), indented) {
 		t.Errorf("openapi.yaml lacks this, as a part of the webhook's description:\n%s", indented)
 	}
 }
@@ -73,12 +75,14 @@ func answersAsShown(t *testing.T, paste, answers string, tools ...string) {
 	shown, _ := block(t, string(page), answers)
 
 	d := startDemo(t, pgtest.DataDir(t))
-	script := patient + strings.NewReplacer("localhost:8080", d.public, "localhost:8081", d.operator, "localhost:8082", d.psp).Replace(text)
+	script := patient + strings.NewReplacer("localhost:8080", d.public, "localhost:8081", d.operator, "localhost:8082",
+		d.psp).Replace(text)
 	out, err := exec.CommandContext(t.Context(), "bash", "-euc", script).CombinedOutput()
 	if err != nil {
 		t.Fatalf("run the %s: %v\n%s", paste, err, out)
 	}
-	got := strings.NewReplacer(d.public, "localhost:8080", d.operator, "localhost:8081", d.psp, "localhost:8082").Replace(strings.TrimSpace(string(out)) + "\n")
+	got := strings.NewReplacer(d.public, "localhost:8080", d.operator, "localhost:8081", d.psp,
+		"localhost:8082").Replace(strings.TrimSpace(string(out)) + "\n")
 	if *update {
 		show(t, answers, got)
 		return
@@ -139,7 +143,8 @@ func startDemo(t *testing.T, dir string, settings ...string) demo {
 	d := demo{public: freeAddress(t), operator: freeAddress(t), psp: freeAddress(t), out: &bytes.Buffer{}}
 	env := map[string]string{
 		"DEMO_DATA_DIR": dir, "HTTP_ADDR": d.public, "OPERATOR_ADDR": d.operator, "MOCKPSP_ADDR": d.psp,
-		"PUBLIC_URL": "http://localhost:8080", "PATH": os.Getenv("PATH"), "PG_BINDIR": os.Getenv("PG_BINDIR"), "HOME": os.Getenv("HOME"),
+		"PUBLIC_URL": "http://localhost:8080", "PATH": os.Getenv("PATH"), "PG_BINDIR": os.Getenv("PG_BINDIR"),
+		"HOME": os.Getenv("HOME"),
 	}
 	for _, s := range settings {
 		name, value, _ := strings.Cut(s, "=")

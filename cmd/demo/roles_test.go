@@ -56,7 +56,8 @@ func TestDemoRunsAsTheRolesAlsoOnOlderData(t *testing.T) {
 	if status, _, body := post(t, d.public, survivor); status != http.StatusCreated {
 		t.Fatalf("status %d: %s", status, body)
 	}
-	admin, err := pgx.Connect(t.Context(), "postgres://payonce@/payonce?sslmode=disable&port=5432&host="+filepath.Join(dir, "run"))
+	admin, err := pgx.Connect(t.Context(), "postgres://payonce@/payonce?sslmode=disable&port=5432&host="+
+		filepath.Join(dir, "run"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,9 @@ func TestDemoRunsAsTheRolesAlsoOnOlderData(t *testing.T) {
 		}
 	}
 	var owner string
-	if err := admin.QueryRow(t.Context(), "SELECT tableowner FROM pg_tables WHERE tablename = 'payments'").Scan(&owner); err != nil || owner != "payonce_migrator" {
+	if err := admin.QueryRow(t.Context(),
+		"SELECT tableowner FROM pg_tables WHERE tablename = 'payments'").Scan(&owner); err != nil ||
+		owner != "payonce_migrator" {
 		t.Fatalf("payments belong to %s: %v", owner, err)
 	}
 }
@@ -84,7 +87,8 @@ func TestDataOfADevelopmentVersionNamesTheFolderToRemove(t *testing.T) {
 	dir := before(t, "DELETE FROM goose_db_version WHERE version_id > 8",
 		"INSERT INTO goose_db_version (version_id, is_applied) SELECT v, true FROM generate_series(9, 26) AS v")
 	err := try(t, map[string]string{"DEMO_DATA_DIR": dir})
-	want := "the demo's data are of an older development version of Payonce: remove the folder " + dir + " and start the demo again"
+	want := "the demo's data are of an older development version of Payonce: remove the folder " + dir +
+		" and start the demo again"
 	if err == nil || err.Error() != want {
 		t.Fatalf("refused with %v, want %s", err, want)
 	}

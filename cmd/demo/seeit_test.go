@@ -17,8 +17,8 @@ import (
 
 var shownLine = regexp.MustCompile(`(?s)<h2>See it</h2>.*<pre><code>(.*?)</code></pre>`)
 
-// Each line under "See it" is run as the page shows it, against the demo as it starts, and must be answered with the problem of its page.
-// One after the other: a line about dead letters takes the newest one.
+// Each line under "See it" is run as the page shows it, against the demo as it starts, and must be answered with the
+// problem of its page. One after the other: a line about dead letters takes the newest one.
 func TestEveryProblemPageShowsItsProblem(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"sh", "curl", "sed", "seq", "xargs"} {
@@ -26,8 +26,9 @@ func TestEveryProblemPageShowsItsProblem(t *testing.T) {
 			t.Skipf("the lines need %s", tool)
 		}
 	}
-	// An empty PUBLIC_URL is as good as none: the pages have the address that the demo has found for itself. A hundred requests at once exceed
-	// the places for requests to the PSP. There are fewer places here than in the demo, because a busy machine starts a hundred curls slowly.
+	// An empty PUBLIC_URL is as good as none: the pages have the address that the demo has found for itself. A hundred
+	// requests at once exceed the places for requests to the PSP. There are fewer places here than in the demo, because
+	// a busy machine starts a hundred curls slowly.
 	d := startDemo(t, pgtest.DataDir(t), "PUBLIC_URL=", "PSP_IN_FLIGHT=16", "RESOLVE_WORKERS=8")
 	shown := 0
 	for _, entry := range problem.All() {
@@ -51,7 +52,8 @@ func TestEveryProblemPageShowsItsProblem(t *testing.T) {
 // seeIt is the line on the page of a problem, or nothing.
 func seeIt(t *testing.T, d demo, code problem.Code) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+d.public+"/problems/"+string(code), nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+d.public+"/problems/"+string(code),
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +73,8 @@ func seeIt(t *testing.T, d demo, code problem.Code) string {
 	return html.UnescapeString(string(found[1]))
 }
 
-// sh runs a line as a reader would. What its last command returns does not matter: curl's exit code says nothing of the answer.
+// sh runs a line as a reader would. What its last command returns does not matter: curl's exit code says nothing of the
+// answer.
 func sh(t *testing.T, line string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

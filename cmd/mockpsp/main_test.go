@@ -33,7 +33,8 @@ type started struct {
 }
 
 func environment(t *testing.T, further map[string]string) func(string) string {
-	set := map[string]string{"MOCKPSP_ADDR": "127.0.0.1:0", "MOCKPSP_LEDGER": filepath.Join(t.TempDir(), "ledger.jsonl")}
+	set := map[string]string{"MOCKPSP_ADDR": "127.0.0.1:0",
+		"MOCKPSP_LEDGER": filepath.Join(t.TempDir(), "ledger.jsonl")}
 	for name, value := range further {
 		set[name] = value
 	}
@@ -166,7 +167,8 @@ func TestTakenPortNamesTheSetting(t *testing.T) {
 	defer func() { _ = listener.Close() }()
 	getenv := environment(t, map[string]string{"MOCKPSP_ADDR": listener.Addr().String()})
 	err = run(t.Context(), nil, getenv, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "is taken by another process; set MOCKPSP_ADDR") || !strings.Contains(err.Error(), listener.Addr().String()) {
+	if err == nil || !strings.Contains(err.Error(), "is taken by another process; set MOCKPSP_ADDR") ||
+		!strings.Contains(err.Error(), listener.Addr().String()) {
 		t.Errorf("got: %v", err)
 	}
 }
@@ -246,12 +248,14 @@ func TestWebhookSettingsReachThePSP(t *testing.T) {
 func TestBadWebhookSettingsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{
-		"MOCKPSP_WEBHOOK_URL": "localhost", "MOCKPSP_WEBHOOK_SECRET": "secret", "MOCKPSP_WEBHOOK_SCHEDULE": "-1s", "MOCKPSP_WEBHOOK_DELAY": "-1s",
+		"MOCKPSP_WEBHOOK_URL": "localhost", "MOCKPSP_WEBHOOK_SECRET": "secret", "MOCKPSP_WEBHOOK_SCHEDULE": "-1s",
+		"MOCKPSP_WEBHOOK_DELAY": "-1s",
 	} {
 		set := map[string]string{"MOCKPSP_WEBHOOK_URL": "http://127.0.0.1:1"}
 		set[name] = value
 		err := run(t.Context(), nil, environment(t, set), io.Discard)
-		if err == nil || !strings.Contains(strings.ToLower(strings.ReplaceAll(err.Error(), " ", "_")), strings.ToLower(strings.TrimPrefix(name, "MOCKPSP_"))) {
+		if err == nil || !strings.Contains(strings.ToLower(strings.ReplaceAll(err.Error(), " ", "_")),
+			strings.ToLower(strings.TrimPrefix(name, "MOCKPSP_"))) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -267,7 +271,8 @@ func TestBadSettingAndArgumentAreNamed(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--port"}, {"serve"}, {"healthcheck", "now"}, {"--port", "1"}} {
 		var out bytes.Buffer
-		if err := run(t.Context(), args, environment(t, nil), &out); cli.Code(err) != 2 || !strings.Contains(err.Error(), strings.Join(args, " ")) || out.Len() > 0 {
+		if err := run(t.Context(), args, environment(t, nil), &out); cli.Code(err) != 2 ||
+			!strings.Contains(err.Error(), strings.Join(args, " ")) || out.Len() > 0 {
 			t.Errorf("%q: exit code %d, %v", args, cli.Code(err), err)
 		}
 	}
@@ -278,7 +283,8 @@ func TestVersionNeedsNoSettings(t *testing.T) {
 	for _, arg := range []string{"--version", "-version", "version"} {
 		var out bytes.Buffer
 		getenv := environment(t, map[string]string{"MOCKPSP_SEED": "garbage"})
-		if err := run(t.Context(), []string{arg}, getenv, &out); err != nil || !regexp.MustCompile(`^mockpsp \S.*, go\S+\n$`).MatchString(out.String()) {
+		if err := run(t.Context(), []string{arg}, getenv, &out); err != nil ||
+			!regexp.MustCompile(`^mockpsp \S.*, go\S+\n$`).MatchString(out.String()) {
 			t.Errorf("%s: %v %q", arg, err, out.String())
 		}
 	}

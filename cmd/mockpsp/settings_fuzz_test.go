@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Settings that are read have no negative pause, and those that are not name the variable that is wrong and no field of ours.
+// Settings that are read have no negative pause, and those that are not name the variable that is wrong and no field of
+// ours.
 func FuzzSettings(f *testing.F) {
 	f.Add("MOCKPSP_SEED", "7", "MOCKPSP_WEBHOOK_SCHEDULE", "1s,2s")
 	f.Add("MOCKPSP_SLOW_DELAY", "-1s", "MOCKPSP_LATE_DELAY", "soon")
@@ -19,7 +20,8 @@ func FuzzSettings(f *testing.F) {
 			}
 			return
 		}
-		if s.SlowDelay < 0 || s.HangLimit < 0 || s.LateDelay < 0 || s.WebhookDelay < 0 || s.Seed == 0 || len(s.WebhookSchedule) == 0 {
+		if s.SlowDelay < 0 || s.HangLimit < 0 || s.LateDelay < 0 || s.WebhookDelay < 0 || s.Seed == 0 ||
+			len(s.WebhookSchedule) == 0 {
 			t.Fatalf("%q is taken as %+v", environment, s)
 		}
 	})

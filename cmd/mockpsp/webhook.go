@@ -38,7 +38,8 @@ const webhookPatience = 15 * time.Second
 const maxAnswer = 1 << 20
 
 // webhookModes names the disorder that each mode asks for.
-var webhookModes = map[string]string{"send": "", "resend": "", "duplicate": "duplicate", "forge": "forge", "stale": "stale", "print": ""}
+var webhookModes = map[string]string{"send": "", "resend": "", "duplicate": "duplicate", "forge": "forge",
+	"stale": "stale", "print": ""}
 
 // webhook asks the mock PSP on addr to send a webhook, or to print it.
 func webhook(ctx context.Context, args []string, addr string, stdout io.Writer) error {

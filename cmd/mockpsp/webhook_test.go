@@ -94,14 +94,16 @@ func TestPrintedWebhookArrivesWhenAShellRunsIt(t *testing.T) {
 	running := start(t, environment(t, map[string]string{"MOCKPSP_WEBHOOK_URL": receiver, "MOCKPSP_HANG_LIMIT": "1ms"}))
 	defer running.end(t)
 	var out bytes.Buffer
-	args := []string{"webhook", "--charge", running.silentCharge(t), "--mode", "print", "--addr", strings.TrimPrefix(running.url, "http://")}
+	args := []string{"webhook", "--charge", running.silentCharge(t), "--mode", "print", "--addr",
+		strings.TrimPrefix(running.url, "http://")}
 	if err := run(t.Context(), args, environment(t, nil), &out); err != nil {
 		t.Fatal(err)
 	}
 	if len(arrived) != 0 {
 		t.Error("printing has sent it")
 	}
-	if said, err := exec.CommandContext(t.Context(), "sh", "-euc", out.String()).CombinedOutput(); err != nil || len(arrived) != 1 || <-arrived != 204 {
+	if said, err := exec.CommandContext(t.Context(), "sh", "-euc", out.String()).CombinedOutput(); err != nil ||
+		len(arrived) != 1 || <-arrived != 204 {
 		t.Errorf("%v\n%s\n%s", err, out.String(), said)
 	}
 }
@@ -111,18 +113,21 @@ func TestWebhookCommandSaysWhatIsWrong(t *testing.T) {
 	running := start(t, environment(t, map[string]string{"MOCKPSP_HANG_LIMIT": "1ms"})) // no receiver
 	id := running.silentCharge(t)
 	getenv := environment(t, map[string]string{"MOCKPSP_ADDR": strings.TrimPrefix(running.url, "http://")})
-	deaf := start(t, environment(t, map[string]string{"MOCKPSP_HANG_LIMIT": "1ms", "MOCKPSP_WEBHOOK_URL": "http://127.0.0.1:1"}))
+	deaf := start(t, environment(t, map[string]string{"MOCKPSP_HANG_LIMIT": "1ms",
+		"MOCKPSP_WEBHOOK_URL": "http://127.0.0.1:1"}))
 	for want, args := range map[string][]string{
-		"--charge is required":            {},
-		"none of send, resend":            {"--charge", id, "--mode", "resent"},
-		`argument "more" is not known`:    {"--charge", id, "more"},
-		"-refund":                         {"--refund", id},
-		"set MOCKPSP_WEBHOOK_URL":         {"--charge", id},
-		"there is no such charge":         {"--charge", "ch_none"},
-		"is the mock PSP running there?":  {"--charge", id, "--addr", "127.0.0.1:1"},
-		"the receiver did not answer evt": {"--charge", deaf.silentCharge(t), "--addr", strings.TrimPrefix(deaf.url, "http://")},
+		"--charge is required":           {},
+		"none of send, resend":           {"--charge", id, "--mode", "resent"},
+		`argument "more" is not known`:   {"--charge", id, "more"},
+		"-refund":                        {"--refund", id},
+		"set MOCKPSP_WEBHOOK_URL":        {"--charge", id},
+		"there is no such charge":        {"--charge", "ch_none"},
+		"is the mock PSP running there?": {"--charge", id, "--addr", "127.0.0.1:1"},
+		"the receiver did not answer evt": {"--charge", deaf.silentCharge(t), "--addr",
+			strings.TrimPrefix(deaf.url, "http://")},
 	} {
-		if err := run(t.Context(), append([]string{"webhook"}, args...), getenv, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+		if err := run(t.Context(), append([]string{"webhook"}, args...), getenv, io.Discard); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", args, err, want)
 		}
 	}

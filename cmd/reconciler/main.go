@@ -1,5 +1,5 @@
-// Command reconciler works off what the request path left open, and gives operators their tools. It is wiring only: what a process
-// is made of is in internal/app.
+// Command reconciler works off what the request path left open, and gives operators their tools. It is wiring only:
+// what a process is made of is in internal/app.
 package main
 
 import (
@@ -21,7 +21,10 @@ import (
 )
 
 func main() {
-	cli.Main("reconciler", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr) })
+	cli.Main("reconciler", func(ctx context.Context) error {
+		return run(ctx, os.Args[1:], os.Getenv, os.Stdout,
+			os.Stderr)
+	})
 }
 
 const usage = `Payonce's reconciler: no outcome stays unknown.
@@ -51,7 +54,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	case "statement":
 		return compareStatement(ctx, args, getenv, stdout, stderr)
 	case "dlq":
-		return workDesk(ctx, args, getenv, stdout, stderr)
+		return actAsOperators(ctx, args, getenv, stdout, stderr)
 	case "key":
 		return lookAtKey(ctx, args, getenv, stdout, stderr)
 	case "healthcheck":
@@ -82,7 +85,10 @@ func work(ctx context.Context, args []string, getenv func(string) string, stdout
 		}
 		return err
 	}
-	reconciler, err := open(ctx, getenv, func(level slog.Level) *slog.Logger { return telemetry.NewLogger(stderr, level) })
+	reconciler, err := open(ctx, getenv, func(level slog.Level) *slog.Logger {
+		return telemetry.NewLogger(stderr,
+			level)
+	})
 	if err != nil {
 		return err
 	}
@@ -110,10 +116,14 @@ func open(ctx context.Context, getenv func(string) string, log func(slog.Level) 
 	return app.NewReconciler(ctx, settings, log(level), nil)
 }
 
-// forTerminal opens a reconciler for a command that a person waits for, when the command line has been found to be right.
+// forTerminal opens a reconciler for a command that a person waits for, when the command line has been found to be
+// right.
 func forTerminal(ctx context.Context, getenv func(string) string, stderr io.Writer) func() (*app.Reconciler, error) {
 	return func() (*app.Reconciler, error) {
-		return open(ctx, cli.Quiet(getenv), func(level slog.Level) *slog.Logger { return telemetry.NewTextLogger(stderr, level) })
+		return open(ctx, cli.Quiet(getenv), func(level slog.Level) *slog.Logger {
+			return telemetry.NewTextLogger(stderr,
+				level)
+		})
 	}
 }
 
@@ -141,14 +151,14 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-func workDesk(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+func actAsOperators(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	open := forTerminal(ctx, getenv, stderr)
-	return commands.DLQ(ctx, args, commands.DLQDeps{Stdout: stdout, Open: func() (*operator.Desk, func(), error) {
+	return commands.DLQ(ctx, args, commands.DLQDeps{Stdout: stdout, Open: func() (*operator.Service, func(), error) {
 		reconciler, err := open()
 		if err != nil {
 			return nil, nil, err
 		}
-		return reconciler.Desk(), reconciler.Close, nil
+		return reconciler.Operators(), reconciler.Close, nil
 	}})
 }
 

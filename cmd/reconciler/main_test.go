@@ -34,16 +34,23 @@ func TestCommandLineThatIsNoneIsRefused(t *testing.T) {
 	t.Parallel()
 	id := uuid.NewString()
 	for args, want := range map[string]string{
-		"": "name a command", "frobnicate": `command "frobnicate" is not known`, "--frob": `command "--frob" is not known`,
-		"run now": `argument "now" is not known; see reconciler run --help`, "run --fast": "flag provided but not defined: -fast",
+		"": "name a command", "frobnicate": `command "frobnicate" is not known`,
+		"--frob":        `command "--frob" is not known`,
+		"run now":       `argument "now" is not known; see reconciler run --help`,
+		"run --fast":    "flag provided but not defined: -fast",
 		"healthcheck x": `argument "x" is not known`,
 		"statement x":   `argument "x" is not known`, "statement --since 1": "flag provided but not defined: -since",
-		"statement --date tomorrow": "want today, yesterday, or YYYY-MM-DD", "statement --date": "flag needs an argument", "statement --format xml": "not table, csv or json",
-		"dlq": "say dlq list, dlq show or dlq resolve", "dlq frob": "say dlq list, dlq show or dlq resolve", "dlq list --limit 0": "--limit must be",
-		"dlq list --status all": "--status must be", "dlq list --cursor x": "--cursor must be", "dlq show": "name a letter", "dlq show 7": "name a letter",
+		"statement --date tomorrow": "want today, yesterday, or YYYY-MM-DD",
+		"statement --date":          "flag needs an argument", "statement --format xml": "not table, csv or json",
+		"dlq": "say dlq list, dlq show or dlq resolve", "dlq frob": "say dlq list, dlq show or dlq resolve",
+		"dlq list --limit 0":    "--limit must be",
+		"dlq list --status all": "--status must be", "dlq list --cursor x": "--cursor must be",
+		"dlq show": "name a dead letter", "dlq show 7": "name a dead letter",
 		"dlq resolve " + id: "--action must be", "dlq resolve " + id + " --action retry": "--reason must not be empty",
-		"key": "say key show", "key list": "say key show", "key show": "name the key", "key show --tenant acme": "name the key", "key show k": "name the tenant",
-		"key show k l --tenant acme": `argument "l" is not known`, "key show k --tenant acme --operation refund": "--operation must be",
+		"key": "say key show", "key list": "say key show", "key show": "name the key",
+		"key show --tenant acme": "name the key", "key show k": "name the tenant",
+		"key show k l --tenant acme":                  `argument "l" is not known`,
+		"key show k --tenant acme --operation refund": "--operation must be",
 	} {
 		out, _, err := command(t, nil, strings.Fields(args)...)
 		if cli.Code(err) != 2 || !strings.Contains(err.Error(), want) || out != "" {
@@ -58,7 +65,8 @@ func TestFailureIsNoUsageError(t *testing.T) {
 		"run": 1, "dlq list": 1, "dlq show " + uuid.NewString(): 1, "key show k --tenant acme": 1,
 		"statement": 2, // where 1 says that there are breaks
 	} {
-		if _, _, err := command(t, nil, strings.Fields(args)...); cli.Code(err) != code || !strings.HasPrefix(err.Error(), "DATABASE_URL is not set") {
+		if _, _, err := command(t, nil, strings.Fields(args)...); cli.Code(err) != code ||
+			!strings.HasPrefix(err.Error(), "DATABASE_URL is not set") {
 			t.Errorf("reconciler %s without a database: exit code %d, %v", args, cli.Code(err), err)
 		}
 	}
@@ -67,18 +75,22 @@ func TestFailureIsNoUsageError(t *testing.T) {
 func TestHelpAndVersionNeedNoSettings(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"--help": "reconciler run ", "help": "reconciler run ", "run --help": "Usage: reconciler run", "statement -h": "Usage: reconciler statement",
-		"dlq help": "reconciler dlq list", "dlq show -help": "reconciler dlq list", "key help": "Usage: reconciler key show", "key --help": "Usage: reconciler key show",
-		"key show k --help": "Usage: reconciler key show", "healthcheck --help": "Usage: reconciler healthcheck", "--version": "reconciler ", "version": "reconciler ",
+		"--help": "reconciler run ", "help": "reconciler run ", "run --help": "Usage: reconciler run",
+		"statement -h": "Usage: reconciler statement",
+		"dlq help":     "reconciler dlq list", "dlq show -help": "reconciler dlq list",
+		"key help": "Usage: reconciler key show", "key --help": "Usage: reconciler key show",
+		"key show k --help": "Usage: reconciler key show", "healthcheck --help": "Usage: reconciler healthcheck",
+		"--version": "reconciler ", "version": "reconciler ",
 	} {
-		if out, _, err := command(t, []string{"LEASE=garbage"}, strings.Fields(args)...); err != nil || !strings.HasPrefix(strings.TrimPrefix(out, "Usage:\n  "), want) &&
-			!strings.Contains(out, "\n  "+want) {
+		if out, _, err := command(t, []string{"LEASE=garbage"}, strings.Fields(args)...); err != nil ||
+			!strings.HasPrefix(strings.TrimPrefix(out, "Usage:\n  "), want) &&
+				!strings.Contains(out, "\n  "+want) {
 			t.Errorf("reconciler %s: %v\n%s", args, err, out)
 		}
 	}
 }
 
-// stray is the id of a letter about nothing of ours.
+// stray is the id of a dead letter about nothing of ours.
 func stray(t *testing.T, url string) string {
 	t.Helper()
 	db, err := postgres.Open(t.Context(), url, pgtest.Limits())
@@ -87,8 +99,9 @@ func stray(t *testing.T, url string) string {
 	}
 	defer db.Close()
 	id := uuid.New()
-	letter := deadletters.Letter{ID: id, Kind: deadletters.UnknownMovement, Finding: id.String(), Reason: "nobody asked", Evidence: []byte("{}")}
-	if err := db.Pipeline(t.Context(), deadletters.Open(letter)); err != nil {
+	deadLetter := deadletters.DeadLetter{ID: id, Kind: deadletters.UnknownMovement, Finding: id.String(),
+		Reason: "nobody asked", Evidence: []byte("{}")}
+	if err := db.Pipeline(t.Context(), deadletters.Open(deadLetter)); err != nil {
 		t.Fatal(err)
 	}
 	return id.String()
@@ -102,11 +115,14 @@ func TestCommandsForPeopleWriteNoLogLines(t *testing.T) {
 	for _, row := range []struct{ args, level, says, logs string }{
 		{"dlq list --status resolved", "", "^There are no resolved dead letters.\n$", "^$"},
 		{"dlq list --status resolved --json", "", `^{"data":\[\],"hasMore":false}\n$`, "^$"},
-		{"dlq resolve " + stray(t, url) + " --action dismiss --reason seen --actor ann", "", `^Resolved \S+ as dismiss, by ann\.\n$`, "^$"},
-		{"dlq resolve " + stray(t, url) + " --action dismiss --reason seen --actor ann", "info", `^Resolved \S+ as dismiss, by ann\.\n$`, `^time=\S+ level=INFO msg=.*\n$`},
+		{"dlq resolve " + stray(t, url) + " --action dismiss --reason seen --actor ann", "",
+			`^Resolved \S+ as dismiss, by ann\.\n$`, "^$"},
+		{"dlq resolve " + stray(t, url) + " --action dismiss --reason seen --actor ann", "info",
+			`^Resolved \S+ as dismiss, by ann\.\n$`, `^time=\S+ level=INFO msg=.*\n$`},
 	} {
 		out, logged, err := command(t, append(settings, "LOG_LEVEL="+row.level), strings.Fields(row.args)...)
-		if err != nil || !regexp.MustCompile(row.says).MatchString(out) || !regexp.MustCompile(row.logs).MatchString(logged) {
+		if err != nil || !regexp.MustCompile(row.says).MatchString(out) ||
+			!regexp.MustCompile(row.logs).MatchString(logged) {
 			t.Errorf("reconciler %s at %q: %v\n%s\n%s", row.args, row.level, err, out, logged)
 		}
 	}

@@ -1,13 +1,14 @@
--- Who may call us: tenants and the API keys that speak for them.
+-- Who may call the API: tenants and their API keys.
 --
--- Every table of ours either belongs to tenants, and then tenant_id is the first column of each of its primary, unique and foreign keys and stands in every
--- WHERE on it that is about one tenant, or its file's head says why not. A reference table is read beside every tenant's rows, a local table beside none:
--- where tables are spread by tenant (docs/scaling.md), the first kind is copied everywhere, and the second stays in one place.
---
--- tenants and api_keys are reference tables.
+-- There are three kinds of tables. With Citus (docs/scaling.md), each kind lies in another place:
+--   A table belongs to tenants: tenant_id is the first column of each primary, unique and foreign key, and is in each
+--     WHERE about one tenant. Its rows are distributed by tenant.
+--   A reference table is joined with the rows of all tenants. Every node has a copy.
+--   A local table is joined with neither. It stays on one node.
+-- The first comment of each file says which kind its tables are. tenants and api_keys are reference tables.
 
 -- +goose Up
--- What has happened does not change afterwards. Tables of every subject have triggers with this function.
+-- Refuses to change what has happened. Tables of several migrations have triggers that call this function.
 -- +goose StatementBegin
 CREATE FUNCTION history_is_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -17,10 +18,11 @@ END $$;
 -- +goose StatementEnd
 
 CREATE TABLE tenants (
-    -- Compared as bytes, here and wherever another table names a tenant: an index is used only by comparisons of its own collation.
+    -- Compared as bytes. Each column that names a tenant has this collation: PostgreSQL uses an index only for
+    -- comparisons in the collation of the index.
     id                  text COLLATE "C" PRIMARY KEY
         CONSTRAINT tenants_id_format CHECK (id ~ '^[a-z][a-z0-9-]{0,30}$'),
-    -- The tenant's account at the PSP: its charges and keys are separate there, too.
+    -- The tenant's account at the PSP. Charges and keys of two accounts are separate there.
     psp_account         text COLLATE "C" NOT NULL UNIQUE
         CONSTRAINT tenants_psp_account_format CHECK (psp_account ~ '^[A-Za-z0-9_-]{1,64}$'),
     requests_per_second integer NOT NULL DEFAULT 50 CHECK (requests_per_second BETWEEN 1 AND 100000),
@@ -28,26 +30,26 @@ CREATE TABLE tenants (
     created_at          timestamptz NOT NULL DEFAULT payonce_now()
 );
 
--- The account is where unknown keys of the tenant are looked up. Under another account the PSP would find nothing, which after the grace period is
--- proof that nothing was charged: the next retry would charge again.
+-- Unknown keys of a tenant are looked up under its account. Under another account the PSP would find nothing. After the
+-- grace period that would be proof that nothing was charged, and the next retry would charge again.
 CREATE TRIGGER tenants_psp_account_is_fixed BEFORE UPDATE ON tenants FOR EACH ROW
     WHEN (NEW.id <> OLD.id OR NEW.psp_account <> OLD.psp_account)
     EXECUTE FUNCTION history_is_append_only();
--- A tenant that was deleted could come back with another account.
+-- A deleted tenant could be created again with another account.
 CREATE TRIGGER tenants_never_deleted BEFORE DELETE OR TRUNCATE ON tenants EXECUTE FUNCTION history_is_append_only();
 
 CREATE TABLE api_keys (
     id            uuid PRIMARY KEY,
     -- NULL for an operator's key, which belongs to no tenant.
     tenant_id     text COLLATE "C" REFERENCES tenants (id),
-    -- Only the digest is kept: who reads this table cannot call the API with it.
+    -- Only the digest is stored, so nobody who reads this table can call the API with it.
     secret_sha256 bytea NOT NULL
         CONSTRAINT api_keys_secret_unique UNIQUE
         CONSTRAINT api_keys_secret_is_sha256 CHECK (octet_length(secret_sha256) = 32),
     scopes        text[] NOT NULL,
     label         text NOT NULL DEFAULT '' CHECK (char_length(label) <= 100),
     created_at    timestamptz NOT NULL DEFAULT payonce_now(),
-    -- NULL: valid until revoked. Rotation gives the old key an end in the future, so that both work meanwhile.
+    -- NULL means that the key has no end. Rotation gives the old key an end in the future: until then both keys work.
     expires_at    timestamptz,
     CONSTRAINT api_keys_scopes_fit_owner CHECK (
         cardinality(scopes) > 0 AND CASE

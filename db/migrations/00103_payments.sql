@@ -1,11 +1,11 @@
--- The domain: payments, their refunds. Amounts are counts of the currency's minor unit (ISO 4217).
+-- Payments and their refunds. An amount is a count of the currency's minor unit (ISO 4217).
 --
--- Both belong to tenants. No index is on an id alone: evidence names an account, and the account its tenant.
+-- Both tables belong to tenants. No index is on an id alone: evidence names an account, and an account has one tenant.
 
 -- +goose Up
 CREATE TABLE payments (
     tenant_id         text COLLATE "C" NOT NULL,
-    -- UUIDv7: a tenant's part of the primary key is also the order of creation.
+    -- UUIDv7: within a tenant, the primary key is also the order of creation.
     id                uuid NOT NULL,
     idempotency_key   text COLLATE "C" NOT NULL,
     generation        integer NOT NULL,
@@ -18,14 +18,14 @@ CREATE TABLE payments (
     status            text NOT NULL,
     psp_charge_id     text,
     decline_code      text,
-    -- What refunds have claimed, sent or not yet, and what of it the PSP has confirmed. Claiming comes first, so that
-    -- refunds racing each other cannot together exceed the payment.
+    -- The sum of the refunds that are processing or succeeded, and the sum of those that succeeded. A refund is added
+    -- to the first before it is sent, so concurrent refunds cannot together exceed the payment.
     refund_held_minor bigint NOT NULL DEFAULT 0,
     refunded_minor    bigint NOT NULL DEFAULT 0,
     created_at        timestamptz NOT NULL DEFAULT payonce_now(),
-
     PRIMARY KEY (tenant_id, id),
-    -- A tenant has an account of its own at the PSP (tenants.psp_account), where the PSP's ids are unique: so a charge is booked once (ADR 0007).
+    -- A charge belongs to one payment (ADR 0007). Each tenant has its own account at the PSP, and the PSP's ids are
+    -- unique in an account.
     CONSTRAINT payments_psp_charge_unique UNIQUE (tenant_id, psp_charge_id)
 ) WITH (fillfactor = 90);
 
@@ -46,7 +46,6 @@ CREATE TABLE refunds (
     psp_refund_id   text,
     decline_code    text,
     created_at      timestamptz NOT NULL DEFAULT payonce_now(),
-
     PRIMARY KEY (tenant_id, id),
     CONSTRAINT refunds_payment_id_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES payments (tenant_id, id),
     CONSTRAINT refunds_psp_refund_unique UNIQUE (tenant_id, psp_refund_id),
@@ -56,35 +55,34 @@ CREATE TABLE refunds (
 
 CREATE INDEX refunds_by_payment ON refunds (tenant_id, payment_id, id);
 
--- Who pays what to whom is fixed when it is written, and nothing of it is ever deleted. The PSP's verdict on a movement of money is final. `failed` is not
--- one: it means proven never executed, and a retry with the same key executes again. An operator may vouch for an execution whose id the PSP does not tell;
--- the row then has an id of our own making. When the PSP tells it after all, the row takes it: only with it can the movement be refunded, and a second
--- one be noticed.
+-- Who pays, how much and how is fixed when the row is written, and no row is ever deleted. `succeeded` and `declined`
+-- are final. `failed` is not: it means proven not executed, and a retry with the same key executes again. An operator
+-- may confirm a charge without knowing the PSP's id. The row then has an id of our own ('operator:…'). When the PSP
+-- tells its id, the row takes it: only by this id can the payment be refunded and a second charge be noticed.
 --
--- All rules about a payment are in its function, as those about a key are in idempotency_keys_guard. Refunds are rarer: what a row of theirs may look like
--- is said by CHECKs.
+-- All rules about a payment are in one function (ADR 0032). Refunds are rarer, and keep CHECKs for the form of a row.
 -- +goose StatementBegin
 CREATE FUNCTION payments_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     broken text; -- the rule that NEW breaks
 BEGIN
     IF TG_OP = 'DELETE' THEN
-        RAISE EXCEPTION 'no DELETE on payments' USING ERRCODE = 'check_violation', CONSTRAINT = 'history_is_append_only';
+        RAISE EXCEPTION 'no DELETE on payments'
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'history_is_append_only';
     END IF;
 
     IF TG_OP = 'INSERT' THEN
-        IF NEW.amount_minor NOT BETWEEN 1 AND 999999999999 THEN
-            broken := 'payments_amount_in_range';
-        ELSIF NEW.currency !~ '^[A-Z]{3}$' THEN
-            broken := 'payments_currency_is_iso_4217';
+        IF NEW.amount_minor NOT BETWEEN 1 AND 999999999999 THEN broken := 'payments_amount_in_range';
+        ELSIF NEW.currency !~ '^[A-Z]{3}$' THEN broken := 'payments_currency_is_iso_4217';
         END IF;
-    ELSIF ROW (NEW.tenant_id, NEW.id, NEW.idempotency_key, NEW.generation, NEW.customer_id, NEW.amount_minor, NEW.currency,
-               NEW.payment_method, NEW.created_at)
-        <> ROW (OLD.tenant_id, OLD.id, OLD.idempotency_key, OLD.generation, OLD.customer_id, OLD.amount_minor, OLD.currency,
-               OLD.payment_method, OLD.created_at) THEN
+    ELSIF ROW (NEW.tenant_id, NEW.id, NEW.idempotency_key, NEW.generation, NEW.customer_id, NEW.amount_minor,
+               NEW.currency, NEW.payment_method, NEW.created_at)
+        <> ROW (OLD.tenant_id, OLD.id, OLD.idempotency_key, OLD.generation, OLD.customer_id, OLD.amount_minor,
+               OLD.currency, OLD.payment_method, OLD.created_at) THEN
         broken := 'history_is_append_only';
     ELSIF OLD.status IN ('succeeded', 'declined') AND (NEW.status <> OLD.status
-          OR (NEW.psp_charge_id IS DISTINCT FROM OLD.psp_charge_id AND starts_with(OLD.psp_charge_id, 'operator:') IS NOT TRUE)) THEN
+          OR (NEW.psp_charge_id IS DISTINCT FROM OLD.psp_charge_id
+              AND starts_with(OLD.psp_charge_id, 'operator:') IS NOT TRUE)) THEN
         broken := 'movement_verdict_is_final';
     END IF;
 
@@ -93,28 +91,28 @@ BEGIN
         WHEN 'succeeded' THEN
             IF NEW.psp_charge_id IS NULL OR NEW.decline_code IS NOT NULL THEN
                 broken := 'payments_fits_its_status';
-            ELSIF NOT (0 <= NEW.refunded_minor AND NEW.refunded_minor <= NEW.refund_held_minor AND NEW.refund_held_minor <= NEW.amount_minor) THEN
+            ELSIF NOT (0 <= NEW.refunded_minor AND NEW.refunded_minor <= NEW.refund_held_minor
+                       AND NEW.refund_held_minor <= NEW.amount_minor) THEN
                 broken := 'payments_refunds_within_amount';
             END IF;
         WHEN 'declined' THEN
-            IF NEW.decline_code IS NULL OR NEW.refund_held_minor <> 0 OR NEW.refunded_minor <> 0 THEN
-                broken := 'payments_fits_its_status';
-            END IF;
+            IF NEW.decline_code IS NULL OR NEW.refund_held_minor <> 0 OR NEW.refunded_minor <> 0
+            THEN broken := 'payments_fits_its_status'; END IF;
         WHEN 'processing', 'failed' THEN
-            IF NEW.decline_code IS NOT NULL OR NEW.refund_held_minor <> 0 OR NEW.refunded_minor <> 0 THEN
-                broken := 'payments_fits_its_status';
-            END IF;
-        ELSE
-            broken := 'payments_status_known';
+            IF NEW.decline_code IS NOT NULL OR NEW.refund_held_minor <> 0 OR NEW.refunded_minor <> 0
+            THEN broken := 'payments_fits_its_status'; END IF;
+        ELSE broken := 'payments_status_known';
         END CASE;
     END IF;
     IF broken IS NOT NULL THEN
-        RAISE EXCEPTION 'payment % in status % violates check constraint "%"', NEW.id, NEW.status, broken USING ERRCODE = 'check_violation', CONSTRAINT = broken;
+        RAISE EXCEPTION 'payment % in status % violates check constraint "%"', NEW.id, NEW.status, broken
+            USING ERRCODE = 'check_violation', CONSTRAINT = broken;
     END IF;
     RETURN NEW;
 END $$;
 -- +goose StatementEnd
-CREATE TRIGGER payments_guard BEFORE INSERT OR UPDATE OR DELETE ON payments FOR EACH ROW EXECUTE FUNCTION payments_guard();
+CREATE TRIGGER payments_guard BEFORE INSERT OR UPDATE OR DELETE ON payments
+    FOR EACH ROW EXECUTE FUNCTION payments_guard();
 CREATE TRIGGER payments_never_truncated BEFORE TRUNCATE ON payments EXECUTE FUNCTION history_is_append_only();
 
 -- +goose StatementBegin
@@ -123,13 +121,16 @@ BEGIN
     IF TG_OP = 'DELETE' THEN
         RAISE EXCEPTION 'no DELETE on refunds' USING ERRCODE = 'check_violation', CONSTRAINT = 'history_is_append_only';
     END IF;
-    IF ROW (NEW.tenant_id, NEW.id, NEW.payment_id, NEW.idempotency_key, NEW.generation, NEW.amount_minor, NEW.currency, NEW.created_at)
-        <> ROW (OLD.tenant_id, OLD.id, OLD.payment_id, OLD.idempotency_key, OLD.generation, OLD.amount_minor, OLD.currency, OLD.created_at) THEN
+    IF ROW (NEW.tenant_id, NEW.id, NEW.payment_id, NEW.idempotency_key, NEW.generation, NEW.amount_minor, NEW.currency,
+            NEW.created_at)
+        <> ROW (OLD.tenant_id, OLD.id, OLD.payment_id, OLD.idempotency_key, OLD.generation, OLD.amount_minor,
+            OLD.currency, OLD.created_at) THEN
         RAISE EXCEPTION 'what refund % gives back is fixed', OLD.id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'history_is_append_only';
     END IF;
     IF OLD.status IN ('succeeded', 'declined') AND (NEW.status <> OLD.status
-       OR (NEW.psp_refund_id IS DISTINCT FROM OLD.psp_refund_id AND starts_with(OLD.psp_refund_id, 'operator:') IS NOT TRUE)) THEN
+       OR (NEW.psp_refund_id IS DISTINCT FROM OLD.psp_refund_id
+           AND starts_with(OLD.psp_refund_id, 'operator:') IS NOT TRUE)) THEN
         RAISE EXCEPTION 'a % refund never leaves that status', OLD.status
             USING ERRCODE = 'check_violation', CONSTRAINT = 'movement_verdict_is_final';
     END IF;
@@ -140,7 +141,5 @@ CREATE TRIGGER refunds_guard BEFORE UPDATE OR DELETE ON refunds FOR EACH ROW EXE
 CREATE TRIGGER refunds_never_truncated BEFORE TRUNCATE ON refunds EXECUTE FUNCTION history_is_append_only();
 
 -- +goose Down
-DROP TABLE refunds;
-DROP TABLE payments;
-DROP FUNCTION payments_guard;
-DROP FUNCTION refunds_guard;
+DROP TABLE refunds, payments;
+DROP FUNCTION payments_guard, refunds_guard;

@@ -1,27 +1,30 @@
--- How far the PSP's own list has been compared with ours, what its settlement statements say otherwise than we do, and which of them were read.
+-- How far the PSP's ledger has been scanned, which settlement files were read, and how they differ from our books.
 --
--- ledger_watermarks, statement_runs and statement_breaks are local tables: they are about accounts at the PSP, and only background jobs use them.
+-- ledger_watermarks, statement_runs and statement_breaks are local tables: they are about accounts at the PSP, and no
+-- request for a payment or refund uses them.
 
 -- +goose Up
--- One row for each account and kind of movement. A watermark that went back would only cost time. One that jumped by mistake would lose what lies between.
+-- One row for each account and kind of movement. A watermark that went back would only cost time. A watermark that
+-- jumped forward by mistake would skip records.
 CREATE TABLE ledger_watermarks (
     account      text COLLATE "C" NOT NULL,
     object       text NOT NULL CHECK (object IN ('charge', 'refund')),
-    -- By the PSP's clock, which dates its list: everything up to here has been read once.
+    -- Every record up to this time has been read once. It is a time of the PSP's clock, which dates the records.
     scanned_to   timestamptz NOT NULL,
-    -- When the list was last read to its end; before that has ever been, when the tenant was created.
+    -- When the list was last read to its end, or when the tenant was created if it never was.
     updated_at   timestamptz NOT NULL DEFAULT payonce_now(),
-    -- Where a walk stands that has not come to the list's end, by the PSP's clock: the next run goes on there. NULL: the last walk came to the end.
+    -- Where the next run continues a walk that has not reached the end of the list, by the PSP's clock. NULL: the last
+    -- walk reached the end.
     resume_after timestamptz,
-    -- By our clock, when the latest walk began. It names that walk.
+    -- When the latest walk began, by our clock. It identifies the walk.
     walk_began   timestamptz,
-    -- Runs in a row that neither got on nor came to the list's end. A ledger whose scan fails again and again is an operator's case: how often it has
-    -- failed must outlive the processes that count.
+    -- How many runs in a row made no progress and did not reach the end. After several failures the ledger becomes an
+    -- operator's case. The count is stored, because it must survive the process.
     failed_runs  integer NOT NULL DEFAULT 0 CONSTRAINT ledger_watermarks_failed_runs CHECK (failed_runs >= 0),
     PRIMARY KEY (account, object)
 );
 
--- Payments and refunds side by side, as a statement lists them.
+-- Payments and refunds in one list, like a settlement file.
 CREATE VIEW statement_movements AS
     SELECT 'charge' AS object, id, tenant_id, status, amount_minor, currency, psp_charge_id AS psp_id, created_at,
            'POST /payments' AS operation, idempotency_key
@@ -31,18 +34,18 @@ CREATE VIEW statement_movements AS
            'POST /payments/{id}/refunds', idempotency_key
     FROM refunds;
 
--- One row for each statement that was read to its end and judged.
+-- One row for each run that read a settlement file to its end and compared it.
 CREATE TABLE statement_runs (
     id          uuid PRIMARY KEY,
     account     text COLLATE "C" NOT NULL,
     day         date NOT NULL,
     started_at  timestamptz NOT NULL,
     finished_at timestamptz NOT NULL DEFAULT payonce_now(),
-    -- partial: the day was not over when it was read.
+    -- partial: the day was not over when the file was read.
     status      text NOT NULL CHECK (status IN ('complete', 'partial')),
     lines       bigint NOT NULL CHECK (lines >= 0),
     breaks      bigint NOT NULL CHECK (breaks >= 0),
-    -- Movements of ours that are missing so far, and may be in a statement that does not exist yet.
+    -- How many movements of ours are missing so far, but may be in a later day's file.
     pending     bigint NOT NULL CHECK (pending >= 0)
 );
 CREATE INDEX statement_runs_by_day ON statement_runs (account, day, started_at);
@@ -54,15 +57,15 @@ CREATE TABLE statement_breaks (
     object             text NOT NULL CHECK (object IN ('charge', 'refund')),
     kind               text NOT NULL CONSTRAINT statement_breaks_kind_known CHECK (kind IN
         ('missing_here', 'missing_there', 'amount', 'currency', 'status', 'duplicate', 'psp_id')),
-    -- The PSP's id by the statement; of what is missing there, by us.
+    -- The PSP's id in the file. For a movement that is missing there, the id in our books.
     psp_id             text COLLATE "C" NOT NULL,
-    -- The payment or refund of ours, if there is one.
+    -- Our payment or refund, if there is one.
     subject            uuid,
-    -- What the statement gives as our id, as it is written there.
+    -- Our id as the file writes it.
     reference          text NOT NULL,
-    -- The reference is that of another tenant.
+    -- The reference is the id of another tenant's movement.
     other_tenant       boolean NOT NULL,
-    -- Lines of the statement with this id.
+    -- How many lines of the file have this id.
     lines              bigint NOT NULL,
     their_amount_minor bigint,
     their_currency     text,
@@ -70,18 +73,18 @@ CREATE TABLE statement_breaks (
     our_currency       text,
     our_status         text,
     our_psp_id         text,
-    -- When the money moved by the PSP's clock; of what is missing there, when we created it.
+    -- When the money moved, by the PSP's clock. For a movement that is missing there, when we created it.
     moved_at           timestamptz NOT NULL,
     first_seen         timestamptz NOT NULL,
     last_seen          timestamptz NOT NULL,
-    -- When a later run of the day found it no more.
+    -- When a later run of the same day no longer found the break.
     gone_at            timestamptz,
-    -- The run that found it when there was none, and the one that found it last. No foreign keys: a million checks would
-    -- prove what one transaction writes.
+    -- The run that found the break first, or again after it was gone, and the run that found it last. There are no
+    -- foreign keys: one transaction writes the breaks and the run, so a million checks would prove nothing.
     raised_by          uuid NOT NULL,
     seen_by            uuid NOT NULL
 );
--- The same break, however often it is found, is one row.
+-- A break is one row, however often it is found.
 CREATE UNIQUE INDEX statement_breaks_once ON statement_breaks
     (account, day, object, kind, psp_id, coalesce(subject, '00000000-0000-0000-0000-000000000000'));
 CREATE INDEX statement_breaks_open ON statement_breaks (account, day, id) WHERE gone_at IS NULL;

@@ -1,14 +1,13 @@
 // Package migrations carries the database schema inside the binary.
 //
-// It owns the order in which the schema comes to be, one goose file per step, and what each role may do
-// with it (roles/), and nothing else: who applies the files, under which lock and with which connection is
-// the business of package postgres. Rights are no step of a history: the files in roles/ say what holds now, and
-// are applied again after every migration.
-// River's tables come first (files named *_river_v<n>.sql, one per River schema version, because a new
-// enum value cannot be used in the transaction that adds it). Package archtest compares
-// River's files with the River library in go.mod. Ours follow, one file for each subject. A file that has been released is
-// never edited; a change is a new file.
-// Ours begin at 101. Development versions used the numbers 9 to 26: a database that has one of them is recognized by it.
+// It owns the order in which the schema comes to be, one goose file per step, and what each role may do with it
+// (roles/), and nothing else: who applies the files, under which lock and with which connection is the business of
+// package postgres. Rights are no step of a history: the files in roles/ say what holds now, and are applied again
+// after every migration. River's tables come first (files named *_river_v<n>.sql, one per River schema version, because
+// a new enum value cannot be used in the transaction that adds it). Package archtest compares River's files with the
+// River library in go.mod. Ours follow, one file for each subject. A file that has been released is never edited; a
+// change is a new file. Ours begin at 101. Development versions used the numbers 9 to 26: a database that has one of
+// them is recognized by it.
 package migrations
 
 import (
@@ -19,7 +18,8 @@ import (
 //go:embed *.sql roles/*.sql citus/*.sql
 var files embed.FS
 
-// FS returns the goose files, all in its root directory, those about the roles in roles, and what distributes the tables in citus.
+// FS returns the goose files, all in its root directory, those about the roles in roles, and what distributes the
+// tables in citus.
 func FS() fs.FS {
 	return files
 }

@@ -1,19 +1,26 @@
--- Cases that only an operator can close, and what was done about them.
+-- Dead letters, and what operators did about them.
 --
--- OpenDeadLetter and RecomputeHold write dead_letter_hold of package idempotency's table: what the open dead letters about a key's generation and subject
--- forbid. Before either, in the same transaction, the key's row is locked: by a step of the key, or by one of the two statements HoldKey. So they see every
--- dead letter about the key that was committed, and no other is opened or closed meanwhile. The races:
---   open and close:  The second to get the lock sees what the first has committed. An open letter is never left out of the hold.
---   two opens:       They raise the hold one after the other, and it stays the greater one.
---   open and renew:  Renewed first, the key has another generation, and the letter does not hold it. Opened first, the hold ends with the generation.
---   open and step:   A release, decline or expiry that waits for the lock is held against the row as it is then (idempotency.sql).
--- The key is locked before the letter is, by everybody, so that no two of them wait for each other.
+-- OpenDeadLetter and RecomputeHold write dead_letter_hold in the table of package idempotency: what the open dead
+-- letters about the key's generation and subject forbid. An earlier statement of the same transaction has locked the
+-- key's row: a step of the key, or HoldKey of idempotency.sql or operator.sql. So both statements see every committed
+-- dead letter about the key, and no other transaction opens or closes one meanwhile. The races:
+--   open and close:  The second transaction gets the lock when the first has committed, and sees its result. The hold
+--                    never leaves out an open dead letter.
+--   two opens:       They raise the hold one after the other. The greater hold stays.
+--   open and renew:  After a renewal the key has another generation, and the dead letter does not hold it. A renewal
+--                    after the opening sets the hold to none.
+--   open and step:   A release, decline or expiry that waited for the lock is checked against the new row.
+-- Every transaction locks the key before the dead letter, so no two of them deadlock.
 
 -- name: OpenDeadLetter :one
--- Seen again, an open finding stays one letter; so does one that an operator has judged. After a retry it is a new case, and so it is
--- while its key is unknown: then the judgement was about an earlier attempt, and without a letter nobody would look at this one. A letter that goes with a
--- step of its key (behind_step) is opened only where the step, a statement before this one in the same transaction, has passed: then the key's row is of this
--- very transaction. A letter about a key raises the hold on the key's row, which is locked by then. The answer is how many letters were opened.
+-- none -> open, and raises the hold of the key. Returns how many dead letters were opened: 0 or 1.
+--
+-- A finding that is open, or that an operator has resolved, opens no second dead letter. There are two exceptions.
+-- After the action retry it is a new case. It is also a new case while its key is unknown: the operator decided about
+-- an earlier attempt, and without a dead letter nobody would look at this attempt.
+--
+-- With behind_step, the dead letter is opened only if an earlier statement of this transaction has moved the key. Then
+-- this transaction has written the key's row (xmin).
 WITH opened AS (
     INSERT INTO dead_letters (id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence)
     SELECT @id, @kind, @finding, sqlc.narg(tenant_id)::text, sqlc.narg(operation)::text, sqlc.narg(key)::text,
@@ -21,24 +28,29 @@ WITH opened AS (
     WHERE (NOT EXISTS (SELECT 1 FROM dead_letters AS d
                        WHERE d.kind = @kind AND d.finding = @finding AND d.status = 'resolved' AND d.action <> 'retry')
            OR EXISTS (SELECT 1 FROM idempotency_keys AS k
-                      WHERE k.tenant_id = coalesce(sqlc.narg(tenant_id)::text, '') AND k.operation = sqlc.narg(operation) AND k.key = sqlc.narg(key) AND k.generation = sqlc.narg(generation)
-                        AND (sqlc.narg(subject)::uuid IS NULL OR k.subject = sqlc.narg(subject)::uuid) AND k.status = 'unknown'))
+                      WHERE k.tenant_id = coalesce(sqlc.narg(tenant_id)::text, '')
+                        AND k.operation = sqlc.narg(operation) AND k.key = sqlc.narg(key)
+                        AND k.generation = sqlc.narg(generation)
+                        AND (sqlc.narg(subject)::uuid IS NULL OR k.subject = sqlc.narg(subject)::uuid)
+                        AND k.status = 'unknown'))
       AND (NOT sqlc.arg(behind_step)::boolean
            OR EXISTS (SELECT 1 FROM idempotency_keys AS k
-                      WHERE k.tenant_id = coalesce(sqlc.narg(tenant_id)::text, '') AND k.operation = coalesce(sqlc.narg(operation)::text, '')
+                      WHERE k.tenant_id = coalesce(sqlc.narg(tenant_id)::text, '')
+                        AND k.operation = coalesce(sqlc.narg(operation)::text, '')
                         AND k.key = coalesce(sqlc.narg(key)::text, '') AND k.xmin = pg_current_xact_id()::xid))
     ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING
     RETURNING tenant_id, operation, key, generation, subject, hold
 ), held AS (
     UPDATE idempotency_keys AS k SET dead_letter_hold = o.hold
     FROM opened AS o
-    WHERE k.tenant_id = sqlc.narg(tenant_id)::text AND k.tenant_id = o.tenant_id AND k.operation = o.operation AND k.key = o.key AND k.generation = o.generation
+    WHERE k.tenant_id = sqlc.narg(tenant_id)::text AND k.tenant_id = o.tenant_id AND k.operation = o.operation
+      AND k.key = o.key AND k.generation = o.generation
       AND (o.subject IS NULL OR k.subject = o.subject) AND k.dead_letter_hold < o.hold
 )
 SELECT count(*) FROM opened;
 
--- name: ListLetters :many
--- Newest first, along dead_letters_by_status. No cursor is the beginning of the list.
+-- name: ListDeadLetters :many
+-- Newest first, by the index dead_letters_by_status. Without a cursor, the list begins with the newest one.
 SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
        extract(epoch FROM payonce_now() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
@@ -49,15 +61,15 @@ WHERE status = @status
 ORDER BY opened_at DESC, id DESC
 LIMIT @max_rows;
 
--- name: GetLetter :one
+-- name: GetDeadLetter :one
 SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
        extract(epoch FROM payonce_now() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
 FROM dead_letters WHERE id = @id;
 
--- name: ResolveLetter :one
--- open -> resolved, with its audit row in the same statement: neither exists without the other. Competes with other operators: the
--- loser waits for the winner's commit and then finds another version.
+-- name: ResolveDeadLetter :one
+-- open -> resolved, with its audit row: one statement writes both, so neither exists without the other. Competes with
+-- other operators: the loser waits for the winner's commit, and then finds another version.
 WITH resolved AS (
     UPDATE dead_letters AS d
     SET status = 'resolved', version = d.version + 1, resolved_at = payonce_now(),
@@ -65,7 +77,7 @@ WITH resolved AS (
     WHERE d.id = @id AND d.version = @version AND d.status = 'open'
     RETURNING d.*
 ), audited AS (
-    INSERT INTO operator_actions (letter_id, letter_version, actor, action, reason, outcome)
+    INSERT INTO operator_actions (dead_letter_id, dead_letter_version, actor, action, reason, outcome)
     SELECT r.id, @version, r.actor, r.action, r.resolution_reason, 'done' FROM resolved AS r
 )
 SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
@@ -74,12 +86,14 @@ SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason
 FROM resolved;
 
 -- name: RecomputeHold :exec
--- Behind ResolveLetter: the hold comes down to what the letters still open forbid, where the key still stands for what the resolved letter is about. It is a
--- statement of its own, since only one that begins under the lock of the key sees every letter that others have opened.
+-- Follows ResolveDeadLetter. It sets the hold to what the dead letters that are still open forbid, if the key still has
+-- the generation and subject of the resolved dead letter. It is a separate statement: only a statement that begins
+-- after the key was locked sees every dead letter that other transactions have opened.
 WITH due AS (
     SELECT k.tenant_id, k.operation, k.key, coalesce(max(d.hold), 'none') AS hold
     FROM idempotency_keys AS k
-    LEFT JOIN dead_letters AS d ON d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation
+    LEFT JOIN dead_letters AS d ON d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key
+        AND d.generation = k.generation
         AND d.status = 'open' AND (d.subject IS NULL OR d.subject = k.subject)
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation
       AND (sqlc.narg(subject)::uuid IS NULL OR k.subject = sqlc.narg(subject)::uuid)
@@ -87,28 +101,31 @@ WITH due AS (
 )
 UPDATE idempotency_keys AS k SET dead_letter_hold = u.hold
 FROM due AS u
-WHERE k.tenant_id = @tenant_id AND k.tenant_id = u.tenant_id AND k.operation = u.operation AND k.key = u.key AND k.dead_letter_hold <> u.hold;
+WHERE k.tenant_id = @tenant_id AND k.tenant_id = u.tenant_id AND k.operation = u.operation AND k.key = u.key
+  AND k.dead_letter_hold <> u.hold;
 
--- name: LetterExists :one
+-- name: DeadLetterExists :one
 SELECT EXISTS (SELECT 1 FROM dead_letters WHERE id = @id);
 
--- name: AuditRefusal :exec
-INSERT INTO operator_actions (letter_id, letter_version, actor, action, reason, outcome, detail)
-VALUES (@letter_id, @letter_version, @actor, @action, @reason, 'refused', @detail);
+-- name: AuditRefused :exec
+INSERT INTO operator_actions (dead_letter_id, dead_letter_version, actor, action, reason, outcome, detail)
+VALUES (@dead_letter_id, @dead_letter_version, @actor, @action, @reason, 'refused', @detail);
 
 -- name: ListActions :many
--- What operators did about a letter, oldest first, bounded.
-SELECT at, letter_version, actor, action, reason, outcome, detail
-FROM operator_actions WHERE letter_id = @letter_id ORDER BY id LIMIT @max_rows;
+-- The first decisions of operators about a dead letter, oldest first.
+SELECT at, dead_letter_version, actor, action, reason, outcome, detail
+FROM operator_actions WHERE dead_letter_id = @dead_letter_id ORDER BY id LIMIT @max_rows;
 
--- name: OtherOpenLetter :one
--- The oldest other letter that holds the key for what it stands for. That a job has failed holds nothing.
+-- name: OtherOpenDeadLetter :one
+-- The oldest other open dead letter that needs a decision about the same generation and subject of the key. A failed
+-- job (job_discarded) needs none: it forbids only the expiry.
 SELECT d.id FROM dead_letters AS d
-WHERE d.tenant_id = @tenant_id AND d.operation = @operation AND d.key = @key AND d.generation = @generation AND d.status = 'open' AND d.id <> @id AND d.kind <> 'job_discarded'
+WHERE d.tenant_id = @tenant_id AND d.operation = @operation AND d.key = @key AND d.generation = @generation
+  AND d.status = 'open' AND d.id <> @id AND d.kind <> 'job_discarded'
   AND (d.subject IS NULL OR sqlc.narg(subject)::uuid IS NULL OR d.subject = sqlc.narg(subject)::uuid)
 ORDER BY d.opened_at, d.id LIMIT 1;
 
 -- name: CountOpen :many
-SELECT kind, count(*) AS letters,
+SELECT kind, count(*) AS dead_letters,
        extract(epoch FROM payonce_now() - min(opened_at))::float8 AS oldest_seconds
 FROM dead_letters WHERE status = 'open' GROUP BY kind;

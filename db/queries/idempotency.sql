@@ -1,50 +1,52 @@
--- The key's state machine. Each query is headed by the edge that it makes and the writer that it competes with.
--- The walks of the sweeper, the claimer and the pruner take two statements: one looks at all tenants for what is due, oldest first, and locks nothing; the
--- other takes what was found of one tenant, and asks again whether it is due. So it is everywhere, though only where tenants lie on several servers
--- (docs/scaling.md) one statement cannot do both.
+-- The statements on keys. Each statement that moves a key names its transition, and the writers that it competes with.
+-- The main road comes first; the reads, the sweeper and the pruner follow.
 --
--- Time is payonce_now() throughout: now() is the start of the transaction, which may be long past when a
--- statement has waited for a lock. What a wait does to a condition on the time is in docs/adr/0029-one-clock.md.
+-- Each statement asks payonce_now() for the time. now() is the start of the transaction: it may be long past when a
+-- statement has waited for a lock. docs/adr/0029-one-clock.md tells what a wait does to a condition on the time.
 --
--- A step of many keys at once is one statement over arrays, with an element for each key. The caller gives each key once, and in the order in which all
--- callers lock: that of their bytes. The rows are joined by index one after the other, in that order. `key = key || ''` is always true, and has the planner
--- expect one row of the arrays. Expecting one for each element, it would read a small table as a whole, in the table's order (plans_test.go).
+-- A statement for many keys takes arrays with one element for each key. The caller gives each key once, sorted by
+-- bytes. All callers lock in this order, so no two of them deadlock. The join must keep this order: it reads the rows
+-- by index, one by one. `key = key || ''` is always true, and makes the planner expect one row of the arrays. Otherwise
+-- the planner would read a small table as a whole, in the order of the table (plans_test.go).
 --
--- only_tenant is NULL on one server. Where tables are distributed it is the tenant that all rows of the arrays are of: Citus, which cannot see that in an array, sends the
--- statement to one worker, and not to all. It does so where the planner concludes from the join what k.tenant_id is, which needs the column's own
--- collation (docs/adr/0033-citus.md).
+-- only_tenant is NULL on one server. With Citus it is the tenant of all rows of the arrays: Citus cannot see the tenant
+-- in an array, and would ask every worker. The comparison needs the column's collation (docs/adr/0033-citus.md).
 --
--- What the open dead letters about a key forbid stands in its own row, as dead_letter_hold: none < expiry < release < decline (docs/adr/0031-hold-on-the-row.md). Whoever
--- opens a dead letter has the row locked. A statement that has waited for the lock is held against the row as it is then. The table dead_letters of package
--- deadletters is read by FindLettered alone.
+-- dead_letter_hold says what the open dead letters about a key forbid: none < expiry < release < decline. A dead letter
+-- about a key is opened under the lock of the key's row. So a statement that waited for this lock sees the new hold
+-- (docs/adr/0031-hold-on-the-row.md).
 
 -- name: ReserveKeys :many
--- none -> in_progress, or the row that is in the way, of each key. Competes with every other request that carries the same key:
--- the loser of the INSERT waits for the winner's commit. No row at all of a key means that the winner committed
--- after this statement's snapshot: run it again. A row that the snapshot shows is read and not tried against: a replay is nothing but a
--- look, and an INSERT that comes to nothing costs as much as one that comes to something. A key that was deleted goes on from the generation in its
--- tombstone: it is there before the row goes, so this statement sees the row, or the tombstone, or neither.
+-- none -> in_progress for each key, or the row that is already there. Competes with every request that has the same
+-- key: the loser's INSERT waits for the winner's commit. No row at all means that the winner committed after the
+-- snapshot of this statement: send it again. For a row in the snapshot no INSERT is tried: a replay only reads, and an
+-- INSERT that conflicts costs as much as one that succeeds. A deleted key continues from the generation in its
+-- tombstone. The tombstone is committed before the row is deleted, so no snapshot misses both.
 WITH asked AS MATERIALIZED (
     SELECT a.*, payonce_now() AS at FROM (
-        SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key,
-               unnest(@fingerprints::bytea[]) AS fingerprint, unnest(@lease_ids::uuid[]) AS lease_id, unnest(@subjects::uuid[]) AS subject
+        SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation,
+               unnest(@keys::text[]) AS key, unnest(@fingerprints::bytea[]) AS fingerprint,
+               unnest(@lease_ids::uuid[]) AS lease_id, unnest(@subjects::uuid[]) AS subject
     ) AS a WHERE a.key = a.key || ''
 ), seen AS MATERIALIZED (
-    SELECT k.* FROM asked AS a JOIN idempotency_keys AS k ON k.tenant_id = a.tenant_id AND k.operation = a.operation AND k.key = a.key
+    SELECT k.* FROM asked AS a
+    JOIN idempotency_keys AS k ON k.tenant_id = a.tenant_id AND k.operation = a.operation AND k.key = a.key
     WHERE (sqlc.narg(only_tenant)::text IS NULL OR a.tenant_id COLLATE "C" = sqlc.narg(only_tenant))
-), buried AS MATERIALIZED (
-    SELECT t.* FROM asked AS a JOIN idempotency_key_tombstones AS t ON t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key
+), tombstones AS MATERIALIZED (
+    SELECT t.* FROM asked AS a
+    JOIN idempotency_key_tombstones AS t ON t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key
     WHERE (sqlc.narg(only_tenant)::text IS NULL OR a.tenant_id COLLATE "C" = sqlc.narg(only_tenant))
 ), reserved AS (
     INSERT INTO idempotency_keys (
         tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject,
         created_at, reserved_at, locked_until, expires_at)
     SELECT a.tenant_id, a.operation, a.key, 'in_progress', a.fingerprint, 1,
-           1 + coalesce((SELECT t.generation FROM buried AS t WHERE t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key), 0),
-           a.lease_id, a.subject,
-           a.at, a.at, a.at + sqlc.arg(lease)::interval, a.at + sqlc.arg(retention)::interval
+           1 + coalesce((SELECT t.generation FROM tombstones AS t
+                         WHERE t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key), 0),
+           a.lease_id, a.subject, a.at, a.at, a.at + sqlc.arg(lease)::interval, a.at + sqlc.arg(retention)::interval
     FROM asked AS a
-    WHERE NOT EXISTS (SELECT FROM seen AS s WHERE s.tenant_id = a.tenant_id AND s.operation = a.operation AND s.key = a.key)
+    WHERE NOT EXISTS (SELECT FROM seen AS s
+                      WHERE s.tenant_id = a.tenant_id AND s.operation = a.operation AND s.key = a.key)
     ON CONFLICT (tenant_id, operation, key) DO NOTHING
     RETURNING *
 )
@@ -52,34 +54,26 @@ SELECT false AS lease_over, r.* FROM reserved AS r
 UNION ALL
 SELECT coalesce(s.locked_until <= payonce_now(), false), s.* FROM seen AS s;
 
--- name: FindKey :one
--- Reads only: an inspection, a check before the PSP is known to be there, the truth after a lost acknowledgement.
-SELECT coalesce(k.locked_until <= payonce_now(), false)::boolean AS lease_over, k.*
-FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
-
--- name: ListInFlight :many
--- Reads only: which of these keys a request executes now, under a lease that is not over. IS TRUE as in ExpireLease.
-SELECT k.tenant_id, k.operation, k.key
-FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS asked
-JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
-WHERE k.status = 'in_progress' AND (k.locked_until > payonce_now()) IS TRUE;
-
 -- name: RetakeKey :one
--- failed_retryable -> in_progress. Competes with other retries (the attempt decides) and with late evidence of a charge.
--- The PSP must still remember the key: beyond its memory a repeated send could charge twice. What this attempt comes to is kept
--- for a whole retention again: a success that expired moments later would be charged once more by the client's next retry.
+-- failed_retryable -> in_progress. Competes with other retries, which the attempt decides, and with late evidence of a
+-- charge. The PSP must still remember the key: after that, a second send could charge twice. psp_memory leaves a whole
+-- lease for the send. The key is kept for a whole retention again: a result that expired moments later would be
+-- charged once more by the client's next retry.
 WITH taken AS (
     UPDATE idempotency_keys AS k
     SET status = 'in_progress', attempt = k.attempt + 1, lease_id = @lease_id, finished_at = NULL,
         locked_until = payonce_now() + sqlc.arg(lease)::interval,
         expires_at = greatest(k.expires_at, payonce_now() + sqlc.arg(retention)::interval)
-    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.status = 'failed_retryable' AND k.fingerprint = @fingerprint
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
+      AND k.status = 'failed_retryable' AND k.fingerprint = @fingerprint
       AND k.attempt = @attempt AND k.generation = @generation
       AND k.reserved_at > payonce_now() - sqlc.arg(psp_memory)::interval
     RETURNING k.*
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'failed_retryable', 'in_progress', 'retried' FROM taken AS n
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
+           'request', 'failed_retryable', 'in_progress', 'retried' FROM taken AS n
 )
 SELECT false AS lease_over, t.* FROM taken AS t;
 
@@ -88,47 +82,88 @@ SELECT false AS lease_over, t.* FROM taken AS t;
 WITH taken AS (
     UPDATE idempotency_keys AS k
     SET status = 'in_progress', attempt = 1, generation = k.generation + 1, fingerprint = @fingerprint,
-        lease_id = @lease_id, subject = @subject, dead_letter_hold = 'none', finished_at = NULL, reserved_at = payonce_now(),
-        locked_until = payonce_now() + sqlc.arg(lease)::interval,
+        lease_id = @lease_id, subject = @subject, dead_letter_hold = 'none', finished_at = NULL,
+        reserved_at = payonce_now(), locked_until = payonce_now() + sqlc.arg(lease)::interval,
         expires_at = payonce_now() + sqlc.arg(retention)::interval, delete_after = NULL,
         response_status = NULL, response_content_type = NULL, response_location = NULL,
         response_schema_version = NULL, response_body = NULL
-    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.status = 'expired' AND k.generation = @generation
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
+      AND k.status = 'expired' AND k.generation = @generation
     RETURNING k.*
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'expired', 'in_progress', 'taken anew' FROM taken AS n
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
+           'request', 'expired', 'in_progress', 'taken anew' FROM taken AS n
 )
 SELECT false AS lease_over, t.* FROM taken AS t;
 
 -- name: CompleteKeys :many
--- in_progress -> completed, by the owners of the attempts. Competes with the sweeper, webhooks and the scan. The lease may
--- be over: an answer in hand is better than none, as long as nobody has acted on its end. A decline (unless_charged) does not pass while an open
--- dead letter of the key says that money moved, as in ResolveKeys. Without a row, the key has moved, or such a letter has been opened.
+-- in_progress -> completed, by the owners of the leases. Competes with the sweeper, requests that meet a lease that is
+-- over, and evidence. An owner may complete after the end of its lease, as long as nobody has moved the key: its answer
+-- is final. A decline (unless_charged) is not stored while an open dead letter says that money moved. A key that is not
+-- returned has moved, or such a dead letter is open.
 UPDATE idempotency_keys AS k
 SET status = 'completed', locked_until = NULL, finished_at = payonce_now(),
     response_status = c.response_status, response_content_type = c.response_content_type,
     response_location = c.response_location, response_schema_version = c.response_schema_version,
     response_body = c.response_body
 FROM (
-    SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key,
-           unnest(@generations::integer[]) AS generation, unnest(@attempts::integer[]) AS attempt,
-           unnest(@unless_charged::boolean[]) AS unless_charged,
-           unnest(@response_statuses::smallint[]) AS response_status, unnest(@response_content_types::text[]) AS response_content_type,
-           unnest(@response_locations::text[]) AS response_location, unnest(@response_schema_versions::smallint[]) AS response_schema_version,
+    SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation,
+           unnest(@keys::text[]) AS key, unnest(@generations::integer[]) AS generation,
+           unnest(@attempts::integer[]) AS attempt, unnest(@unless_charged::boolean[]) AS unless_charged,
+           unnest(@response_statuses::smallint[]) AS response_status,
+           unnest(@response_content_types::text[]) AS response_content_type,
+           unnest(@response_locations::text[]) AS response_location,
+           unnest(@response_schema_versions::smallint[]) AS response_schema_version,
            unnest(@response_bodies::bytea[]) AS response_body
 ) AS c
-WHERE c.key = c.key || '' AND k.tenant_id = c.tenant_id AND k.operation = c.operation AND k.key = c.key AND k.generation = c.generation AND k.attempt = c.attempt
+WHERE c.key = c.key || '' AND k.tenant_id = c.tenant_id AND k.operation = c.operation AND k.key = c.key
+  AND k.generation = c.generation AND k.attempt = c.attempt
   AND k.status = 'in_progress' AND NOT (c.unless_charged AND k.dead_letter_hold >= 'decline')
   AND (sqlc.narg(only_tenant)::text IS NULL OR c.tenant_id COLLATE "C" = sqlc.narg(only_tenant))
 RETURNING k.tenant_id, k.operation, k.key, k.expires_at;
 
+-- name: ReleaseKey :one
+-- in_progress -> failed_retryable, by the owner, with proof that nothing was executed. Competes as CompleteKeys does.
+-- A key is not released while an operator has to decide about it.
+WITH released AS (
+    UPDATE idempotency_keys AS k
+    SET status = 'failed_retryable', locked_until = NULL, finished_at = payonce_now()
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
+      AND k.generation = @generation AND k.attempt = @attempt
+      AND k.status = 'in_progress' AND k.dead_letter_hold < 'release'
+    RETURNING k.*
+), noted AS (
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
+           'owner', 'in_progress', 'failed_retryable', @reason FROM released AS n
+)
+SELECT expires_at FROM released;
+
+-- name: LoseKey :one
+-- in_progress -> unknown, by the owner, whose send may or may not have been executed. Competes as CompleteKeys does.
+WITH lost AS (
+    UPDATE idempotency_keys AS k
+    SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
+        reconcile_after = payonce_now() + sqlc.arg(first_lookup)::interval
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
+      AND k.generation = @generation AND k.attempt = @attempt AND k.status = 'in_progress'
+    RETURNING k.*
+), noted AS (
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
+           'owner', 'in_progress', 'unknown', @reason, sqlc.narg(evidence)::jsonb FROM lost AS n
+)
+SELECT expires_at FROM lost;
+
 -- name: ResolveKeys :many
--- in_progress | unknown | failed_retryable -> completed, by evidence of what the PSP did. Competes with every other writer: the
--- edge starts from the state that the caller has seen, so whoever moves the key first makes the others look again. A
--- completion this late keeps the key for a whole retention from now: pruned at once, the client's next retry would be a new
--- generation, and a second charge. A decline (unless_charged) does not pass while an open dead letter of the key says that money moved: nobody may be
--- told of a refusal then.
+-- in_progress | unknown | failed_retryable -> completed, by evidence of what the PSP did. Competes with every other
+-- writer. The key must still be in the status that the caller has seen, so only the first writer passes, and the others
+-- look again. The key is kept for a whole retention from now: if it expired soon after, the client's next retry would
+-- be a new generation, and a second charge. unless_charged is as in CompleteKeys.
 WITH completed AS (
     UPDATE idempotency_keys AS k
     SET status = 'completed', locked_until = NULL, reconcile_after = NULL, unknown_since = NULL,
@@ -138,87 +173,119 @@ WITH completed AS (
         response_location = r.response_location, response_schema_version = r.response_schema_version,
         response_body = r.response_body
     FROM (
-        SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key,
-               unnest(@subjects::uuid[]) AS subject,
+        SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation,
+               unnest(@keys::text[]) AS key, unnest(@subjects::uuid[]) AS subject,
                unnest(@generations::integer[]) AS generation, unnest(@attempts::integer[]) AS attempt,
                unnest(@seen::text[]) AS seen, unnest(@unless_charged::boolean[]) AS unless_charged,
-               unnest(@actors::text[]) AS actor, unnest(@reasons::text[]) AS reason, unnest(@evidence::jsonb[]) AS evidence,
-               unnest(@response_statuses::smallint[]) AS response_status, unnest(@response_content_types::text[]) AS response_content_type,
-               unnest(@response_locations::text[]) AS response_location, unnest(@response_schema_versions::smallint[]) AS response_schema_version,
+               unnest(@actors::text[]) AS actor, unnest(@reasons::text[]) AS reason,
+               unnest(@evidence::jsonb[]) AS evidence, unnest(@response_statuses::smallint[]) AS response_status,
+               unnest(@response_content_types::text[]) AS response_content_type,
+               unnest(@response_locations::text[]) AS response_location,
+               unnest(@response_schema_versions::smallint[]) AS response_schema_version,
                unnest(@response_bodies::bytea[]) AS response_body
     ) AS r
-    WHERE r.key = r.key || '' AND k.tenant_id = r.tenant_id AND k.operation = r.operation AND k.key = r.key AND k.subject = r.subject
-      AND k.generation = r.generation AND k.attempt = r.attempt AND k.status = r.seen
-      AND k.status IN ('in_progress', 'unknown', 'failed_retryable') AND NOT (r.unless_charged AND k.dead_letter_hold >= 'decline')
+    WHERE r.key = r.key || '' AND k.tenant_id = r.tenant_id AND k.operation = r.operation AND k.key = r.key
+      AND k.subject = r.subject AND k.generation = r.generation AND k.attempt = r.attempt AND k.status = r.seen
+      AND k.status IN ('in_progress', 'unknown', 'failed_retryable')
+      AND NOT (r.unless_charged AND k.dead_letter_hold >= 'decline')
       AND (sqlc.narg(only_tenant)::text IS NULL OR r.tenant_id COLLATE "C" = sqlc.narg(only_tenant))
-    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at, r.actor, r.seen, r.reason, r.evidence
+    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at,
+              r.actor, r.seen, r.reason, r.evidence
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, n.actor, n.seen, 'completed', n.reason, n.evidence
     FROM completed AS n
 )
 SELECT tenant_id, operation, key, expires_at FROM completed;
 
--- name: ReleaseKey :one
--- in_progress -> failed_retryable, by the owner, who can prove that nothing was executed. Competes with the sweeper. What an operator has to decide
--- about is not released, as in ReleaseUnknownKey.
+-- name: ReleaseUnknownKey :one
+-- unknown -> failed_retryable, by a lookup that found nothing, or by an operator. Competes with evidence and operators.
+-- The PSP must have been asked after the grace period and within its memory of the key; an operator may decide beyond
+-- that memory. No open dead letter may need a decision. A failed job (hold expiry) does not stop the release.
 WITH released AS (
     UPDATE idempotency_keys AS k
-    SET status = 'failed_retryable', locked_until = NULL, finished_at = payonce_now()
-    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
-      AND k.status = 'in_progress' AND k.dead_letter_hold < 'release'
-    RETURNING k.*
+    SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = payonce_now(),
+        expires_at = greatest(k.expires_at, payonce_now() + sqlc.arg(retention)::interval)
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.subject = @subject
+      AND k.generation = @generation AND k.attempt = @attempt AND k.status = 'unknown'
+      AND k.unknown_since <= sqlc.arg(asked_at)::timestamptz - sqlc.arg(grace_period)::interval
+      AND (k.reserved_at > sqlc.arg(asked_at)::timestamptz - sqlc.arg(psp_memory)::interval
+           OR sqlc.arg(by_operator)::boolean)
+      AND k.dead_letter_hold < 'release'
+    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'failed_retryable', @reason FROM released AS n
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
+           @actor, 'unknown', 'failed_retryable', @reason FROM released AS n
 )
 SELECT expires_at FROM released;
 
--- name: LoseKey :one
--- in_progress -> unknown, by the owner, whose send may or may not have executed. Competes with the sweeper.
-WITH lost AS (
-    UPDATE idempotency_keys AS k
-    SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
-        reconcile_after = payonce_now() + sqlc.arg(first_lookup)::interval
-    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
-      AND k.status = 'in_progress'
-    RETURNING k.*
-), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'unknown', @reason, sqlc.narg(evidence)::jsonb FROM lost AS n
-)
-SELECT expires_at FROM lost;
+-- name: FindKey :one
+-- Reads only: for an inspection, for a check before the PSP is known to be up, and after a lost acknowledgement.
+SELECT coalesce(k.locked_until <= payonce_now(), false)::boolean AS lease_over, k.*
+FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
+
+-- name: ListInFlight :many
+-- Reads only: which of these keys are in flight, under a lease that is not over. ExpireLease explains IS TRUE.
+SELECT k.tenant_id, k.operation, k.key
+FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation,
+             unnest(@keys::text[]) AS key) AS asked
+JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
+WHERE k.status = 'in_progress' AND (k.locked_until > payonce_now()) IS TRUE;
+
+-- name: LookAtKey :one
+-- Reads only: what a resolver must know before it asks the PSP. What the PSP's answer proves depends on asked_at, the
+-- time before the question: the grace period must be over by then, and the PSP's memory of the key must not be.
+SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failures,
+       payonce_now()::timestamptz AS asked_at,
+       k.reconcile_after,
+       coalesce(extract(epoch FROM k.unknown_since + sqlc.arg(grace_period)::interval - payonce_now()), 0)::float8
+           AS grace_left,
+       (k.reserved_at + sqlc.arg(psp_memory)::interval <= payonce_now())::boolean AS memory_over,
+       (k.dead_letter_hold >= 'release')::boolean AS dead_lettered,
+       (k.dead_letter_hold >= 'decline')::boolean AS charged
+FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 
 -- name: ExpireLease :one
--- in_progress -> unknown, by a request that meets a lease that is over. Competes with the owner's completion, the sweeper
--- and other requests: the loser finds no row, and reads again. Without IS TRUE, PostgreSQL would look for the key through all
--- leases there are (idempotency_keys_locked_until), with the dead ones, and not by the primary key.
+-- in_progress -> unknown, by a request that finds a lease that is over. Competes with the owner's completion, evidence,
+-- the sweeper and other requests. The loser finds no row, and reads the key again. Without IS TRUE, PostgreSQL could
+-- search the index idempotency_keys_locked_until, with all leases and many dead entries, and not the primary key.
 WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
         reconcile_after = payonce_now()
-    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
+      AND k.generation = @generation AND k.attempt = @attempt
       AND k.status = 'in_progress' AND (k.locked_until <= payonce_now()) IS TRUE
     RETURNING k.*
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'in_progress', 'unknown', 'lease over' FROM lost AS n
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
+           'request', 'in_progress', 'unknown', 'lease over' FROM lost AS n
 )
 SELECT count(*) FROM lost;
 
 -- name: FindOverdueLeases :many
--- Reads only: the keys whose leases are over, oldest first. The time is asked once for each walk along an index, so the walk along
--- idempotency_keys_locked_until ends where the living leases begin.
+-- Reads only: the keys whose leases are over, oldest first.
+--
+-- The sweeper, the job that claims due lookups and the pruner need two statements each. The first one reads the keys of
+-- all tenants that are due, and locks nothing. The second one takes the keys of one tenant, and checks again that they
+-- are due. Only with Citus this cannot be one statement (docs/scaling.md), but the SQL is the same everywhere.
 SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
 WHERE k.locked_until <= payonce_now()
 ORDER BY k.locked_until
 LIMIT @max_rows;
 
 -- name: SweepLeases :many
--- in_progress -> unknown, for those of a tenant's keys whose leases are over. Competes with owners, webhooks, requests and other sweepers:
--- a row that one of them has locked is left to it. IS TRUE keeps the rows from being looked for through all leases there are. They are found again by where
--- they lie: for a join by key, of a number that the planner can only guess, it would read the whole table. One that has moved since the statement began
--- stays for the next.
+-- in_progress -> unknown, for the keys of one tenant whose leases are over. Competes with owners, evidence, requests
+-- and other sweepers. It skips a row that another writer has locked. ExpireLease explains IS TRUE.
+--
+-- The rows are found again by their place in the table (ctid). For a join by key the planner would have to guess the
+-- number of rows, and would read the whole table. A row that has moved since the statement began waits for the next
+-- sweep.
 WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
@@ -232,8 +299,10 @@ WITH lost AS (
     ))
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.subject
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'sweeper', 'in_progress', 'unknown', 'lease over' FROM lost AS n
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
+           'sweeper', 'in_progress', 'unknown', 'lease over' FROM lost AS n
 )
 SELECT tenant_id, operation, key, generation, subject FROM lost;
 
@@ -245,9 +314,9 @@ ORDER BY k.reconcile_after
 LIMIT @max_rows;
 
 -- name: ClaimDue :many
--- unknown -> unknown: takes those of a tenant's keys whose next lookup is due, and puts them out of sight of other claimers for a
--- while: if the job that follows is lost, they come back. Competes with other claimers and with everything that resolves a key. As to ctid
--- and IS TRUE, see SweepLeases.
+-- unknown -> unknown: takes the keys of one tenant whose next lookup is due, and hides them from other claimers for the
+-- time of visibility. If the job that follows is lost, the keys are due again after it. Competes with other claimers
+-- and with everything that resolves a key. SweepLeases explains ctid, and ExpireLease IS TRUE.
 UPDATE idempotency_keys AS k
 SET reconcile_after = payonce_now() + sqlc.arg(visibility)::interval
 WHERE k.tenant_id = @tenant_id AND k.ctid = ANY (ARRAY(
@@ -259,87 +328,69 @@ WHERE k.tenant_id = @tenant_id AND k.ctid = ANY (ARRAY(
 ))
 RETURNING k.tenant_id, k.operation, k.key, k.generation, k.subject;
 
--- name: LookAtKey :one
--- What a resolver has to know before it asks the PSP. What the answer proves depends on when it was asked for: the settle
--- window must have been over, and the PSP's memory of the key not, before the question.
-SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failures,
-       payonce_now()::timestamptz AS asked_at,
-       k.reconcile_after,
-       coalesce(extract(epoch FROM k.unknown_since + sqlc.arg(settle_window)::interval - payonce_now()), 0)::float8 AS window_left,
-       (k.reserved_at + sqlc.arg(psp_memory)::interval <= payonce_now())::boolean AS memory_over,
-       (k.dead_letter_hold >= 'release')::boolean AS dead_lettered, (k.dead_letter_hold >= 'decline')::boolean AS charged
-FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
-
--- name: ReleaseUnknownKey :one
--- unknown -> failed_retryable, by a lookup that found nothing. Competes with webhooks, the scan, the late owner and operators. The
--- question must have been asked after the settle window, within the PSP's memory of the key, and no operator may have the case. That a job
--- has failed is no case of the key's: another job has come to this.
-WITH released AS (
-    UPDATE idempotency_keys AS k
-    SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = payonce_now(),
-        expires_at = greatest(k.expires_at, payonce_now() + sqlc.arg(retention)::interval)
-    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.subject = @subject
-      AND k.generation = @generation AND k.attempt = @attempt AND k.status = 'unknown'
-      AND k.unknown_since <= sqlc.arg(asked_at)::timestamptz - sqlc.arg(settle_window)::interval
-      AND (k.reserved_at > sqlc.arg(asked_at)::timestamptz - sqlc.arg(psp_memory)::interval OR sqlc.arg(by_operator)::boolean)
-      AND k.dead_letter_hold < 'release'
-    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
-), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, @actor, 'unknown', 'failed_retryable', @reason FROM released AS n
-)
-SELECT expires_at FROM released;
-
 -- name: PostponeKey :one
--- unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key: no row says that somebody has. It competes with an operator,
--- too, who has the key looked up at once while a lookup is under way: whoever changes reconcile_after keeps the others from passing (coalesce for the same reason as IS TRUE in
--- ExpireLease). While an
--- operator has the case, it goes on for days: what it finds is written down when it changes.
+-- unknown -> unknown, by a lookup that decided nothing. Competes with everything that resolves the key: no row means
+-- that the key was resolved. It also competes with an operator who has the key looked up at once: only the first of two
+-- writers that have seen the same reconcile_after passes. coalesce is there for the reason of IS TRUE in ExpireLease.
+--
+-- While an operator has the case, lookups go on for days. Then a line of the timeline is written only when the result
+-- changes.
 WITH postponed AS (
     UPDATE idempotency_keys AS k
     SET reconcile_after = payonce_now() + sqlc.arg(after)::interval, lookup_failures = @lookup_failures
-    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation AND k.attempt = @attempt
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
+      AND k.generation = @generation AND k.attempt = @attempt
       AND k.status = 'unknown' AND coalesce(k.reconcile_after = sqlc.arg(seen_due)::timestamptz, false)
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at, k.dead_letter_hold
 ), latest AS MATERIALIZED (
     SELECT e.actor || ' ' || e.reason AS line FROM idempotency_key_events AS e
     WHERE e.tenant_id = @tenant_id AND e.operation = @operation AND e.key = @key ORDER BY e.id DESC LIMIT 1
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, @actor, 'unknown', 'unknown', @reason FROM postponed AS n
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
+           @actor, 'unknown', 'unknown', @reason FROM postponed AS n
     WHERE n.dead_letter_hold = 'none' OR @actor || ' ' || @reason IS DISTINCT FROM (SELECT l.line FROM latest AS l)
 )
 SELECT expires_at FROM postponed;
 
 -- name: NoteEvent :exec
--- A line of the timeline without a transition: evidence that confirms what is known, as long as the key stands for the same. Competes with the pruner: the lock
--- keeps the line from being written behind that of the key's expiry, as if the key were still completed. The line is written
--- by a step of its own, as all lines are: so they are numbered by one server where timelines lie on several, and a timeline is read by those numbers.
+-- Writes a line of the timeline without a transition: evidence confirms what is known, and the key is still of the same
+-- generation. Competes with the pruner: without the lock, the line could be written after the line of the expiry, as if
+-- the key were still completed. The INSERT is a step of its own, as for all lines. So with Citus one server numbers the
+-- lines, and their numbers are their order.
 WITH seen AS (
     SELECT k.* FROM idempotency_keys AS k
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation
     FOR SHARE
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, @actor, n.status, n.status, @reason, sqlc.narg(evidence)::jsonb FROM seen AS n
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
+           @actor, n.status, n.status, @reason, sqlc.narg(evidence)::jsonb FROM seen AS n
 )
 SELECT count(*) FROM seen;
 
 -- name: HoldKey :exec
--- Locks a key before a dead letter about it is opened, where no step of the key has done so. Competes with everything that moves the key: the lock
--- is released by the commit of the dead letter, and with it the others find the hold in the row.
-SELECT k.key FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key FOR NO KEY UPDATE;
+-- Locks a key before a dead letter about it is opened, if no step of the key has locked it in this transaction.
+-- Competes with everything that moves the key. The commit of the dead letter ends the lock, and the next writer finds
+-- the hold in the row.
+SELECT k.key FROM idempotency_keys AS k
+WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key FOR NO KEY UPDATE;
 
 -- name: FindExpired :many
--- Reads only: the finished keys whose retention is over, oldest first. What an operator has still to decide about stays.
+-- Reads only: the finished keys whose retention is over, oldest first. A key with an open dead letter is not among
+-- them.
 SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
-WHERE k.finished_at IS NOT NULL AND k.delete_after IS NULL AND k.expires_at <= payonce_now() AND k.dead_letter_hold = 'none'
+WHERE k.finished_at IS NOT NULL AND k.delete_after IS NULL AND k.expires_at <= payonce_now()
+  AND k.dead_letter_hold = 'none'
 ORDER BY k.expires_at
 LIMIT @max_rows;
 
 -- name: ExpireKeys :one
--- completed | failed_retryable -> expired, once the retention is over, for some of a tenant's keys. Competes with a retry of a failed_retryable key and with
--- late evidence. Whatever becomes of the key's row now, its tombstone says which generation it was. As to ctid and IS TRUE, see SweepLeases.
+-- completed | failed_retryable -> expired, once the retention is over, for some keys of one tenant. Competes with a
+-- retry of a failed_retryable key and with late evidence. The tombstone keeps the generation, whatever happens to the
+-- row afterwards. SweepLeases explains ctid, and ExpireLease IS TRUE.
 WITH expired AS (
     UPDATE idempotency_keys AS k
     SET status = 'expired', delete_after = payonce_now() + sqlc.arg(audit)::interval
@@ -347,17 +398,19 @@ WITH expired AS (
         SELECT o.ctid
         FROM (SELECT unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS a
         JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
-        WHERE a.key = a.key || '' AND o.tenant_id = @tenant_id AND o.finished_at IS NOT NULL AND o.delete_after IS NULL AND o.dead_letter_hold = 'none'
-          AND (o.expires_at <= payonce_now()) IS TRUE
+        WHERE a.key = a.key || '' AND o.tenant_id = @tenant_id AND o.finished_at IS NOT NULL
+          AND o.delete_after IS NULL AND o.dead_letter_hold = 'none' AND (o.expires_at <= payonce_now()) IS TRUE
         FOR UPDATE OF o SKIP LOCKED
     ))
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, (k.response_body IS NOT NULL) AS had_response
-), buried AS (
+), tombstones AS (
     INSERT INTO idempotency_key_tombstones AS t (tenant_id, operation, key, generation)
     SELECT e.tenant_id, e.operation, e.key, e.generation FROM expired AS e
-    ON CONFLICT (tenant_id, operation, key) DO UPDATE SET generation = excluded.generation WHERE t.generation < excluded.generation
+    ON CONFLICT (tenant_id, operation, key) DO UPDATE SET generation = excluded.generation
+    WHERE t.generation < excluded.generation
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT e.tenant_id, e.operation, e.key, e.generation, e.attempt, 'pruner',
            CASE WHEN e.had_response THEN 'completed' ELSE 'failed_retryable' END, 'expired', 'retention over'
     FROM expired AS e
@@ -365,50 +418,54 @@ WITH expired AS (
 SELECT count(*) FROM expired;
 
 -- name: FindDeletable :many
--- Reads only: the expired keys whose audit window is over, oldest first. A dead letter may have been opened after the expiry, about a movement that came to
--- light too late: then the key stays.
+-- Reads only: the expired keys whose audit window is over, oldest first. A dead letter may have been opened after the
+-- expiry, about a charge or refund that was found too late. Then the key stays.
 SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
 WHERE k.delete_after <= payonce_now() AND k.dead_letter_hold = 'none'
 ORDER BY k.delete_after
 LIMIT @max_rows;
 
--- name: FindLettered :many
--- Reads only: those of a tenant's keys about which a dead letter is open, whatever generation it is about. What the letter of an earlier generation forbids does not stand in
--- the key's row, and its lines are in the same timeline: the key stays. This looks into the table of package deadletters.
+-- name: FindDeadLettered :many
+-- Reads only: the keys of one tenant with an open dead letter about any generation. Such a key is not deleted: the row
+-- holds only what the dead letters about the newest generation forbid, but the timeline has the lines of all
+-- generations. This is the only statement here that reads dead_letters, the table of package deadletters.
 SELECT a.operation::text AS operation, a.key::text AS key
 FROM (SELECT unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS a
-WHERE EXISTS (SELECT FROM dead_letters AS d WHERE d.tenant_id = @tenant_id::text AND d.operation = a.operation AND d.key = a.key AND d.status = 'open');
+WHERE EXISTS (SELECT FROM dead_letters AS d
+              WHERE d.tenant_id = @tenant_id::text AND d.operation = a.operation AND d.key = a.key
+                AND d.status = 'open');
 
 -- name: DeleteKeys :one
--- Deletes some of a tenant's expired keys with their timelines, once the audit window is over. The tombstone of each is there since it expired. Competes
--- with requests that renew one of them.
+-- Deletes some expired keys of one tenant with their timelines, once the audit window is over. Their tombstones stay.
+-- Competes with requests that renew one of the keys.
 WITH deleted AS (
     DELETE FROM idempotency_keys AS k
     WHERE k.tenant_id = @tenant_id AND k.status = 'expired' AND k.ctid = ANY (ARRAY(
         SELECT o.ctid
         FROM (SELECT unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS a
         JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
-        WHERE a.key = a.key || '' AND o.tenant_id = @tenant_id AND o.dead_letter_hold = 'none' AND (o.delete_after <= payonce_now()) IS TRUE
+        WHERE a.key = a.key || '' AND o.tenant_id = @tenant_id AND o.dead_letter_hold = 'none'
+          AND (o.delete_after <= payonce_now()) IS TRUE
         FOR UPDATE OF o SKIP LOCKED
     ))
     RETURNING k.tenant_id, k.operation, k.key
-), forgotten AS (
+), deleted_events AS (
     DELETE FROM idempotency_key_events AS e USING deleted AS d
     WHERE e.tenant_id = @tenant_id AND e.tenant_id = d.tenant_id AND e.operation = d.operation AND e.key = d.key
 )
 SELECT count(*) FROM deleted;
 
 -- name: CountKeys :many
--- How many keys stand where: exactly while the table is small, and for the open ones; a big table's finished ones by estimate.
+-- How many keys are in each status. The open keys are counted. The finished keys of a big table are estimated.
 SELECT c.status::text AS status, c.keys::bigint AS keys FROM count_idempotency_keys() AS c;
 
 -- name: OldestUnknown :one
--- The age of the oldest unknown key, in seconds; 0 when there is none.
+-- The age of the oldest unknown key in seconds, or 0 without one.
 SELECT coalesce(extract(epoch FROM payonce_now() - min(unknown_since)), 0)::float8 AS seconds
 FROM idempotency_keys WHERE reconcile_after IS NOT NULL;
 
 -- name: ListEvents :many
--- The end of the key's timeline, newest first, bounded.
+-- The last lines of the key's timeline, newest first.
 SELECT id, generation, attempt, at, actor, from_status, to_status, reason, evidence
 FROM idempotency_key_events
 WHERE tenant_id = @tenant_id AND operation = @operation AND key = @key

@@ -1,23 +1,25 @@
--- Statement reconciliation. One transaction per account and day fills statement_lines (statement_lines.sql) by COPY and
--- compares it as a whole with statement_movements. It only reads what belongs to payments, tenants and keys. It competes
--- with settling: what is settled after the statement was read is judged by the time of its settling.
+-- Reconciliation of the PSP's settlement files. One transaction for each account and day fills statement_lines by COPY
+-- (db/statement_lines.sql), and compares the lines with statement_movements. It only reads payments, refunds, tenants
+-- and keys. It competes with transactions that resolve keys: for a payment that is resolved after the file was read,
+-- the time of the resolution decides (FindAbsent).
 
 -- name: Clock :one
 SELECT payonce_now()::timestamptz AS at;
 
 -- name: FindAccounts :many
--- All accounts, or those that are named.
+-- The accounts that are named, or all accounts if none is named.
 SELECT id AS tenant, psp_account AS account FROM tenants
 WHERE cardinality(@accounts::text[]) = 0 OR psp_account = ANY (@accounts::text[])
 ORDER BY psp_account;
 
 -- name: TryLock :one
--- Until the transaction ends. Whoever comes second does not wait.
+-- Takes a lock until the transaction ends. A second transaction does not wait: it gets false.
 SELECT pg_try_advisory_xact_lock(hashtextextended(@name, 0)) AS locked;
 
 -- name: FetchNamed :exec
--- Ours of what the day's lines name: from here on, this transaction reads its own tables alone. So it is everywhere, though only where payments lie on several
--- servers (docs/scaling.md) a statement cannot write here and look there at once.
+-- Copies our movements that the day's lines refer to into statement_ours. The comparison then reads only the temporary
+-- tables: with Citus (docs/scaling.md), one statement cannot write a local table and read a distributed one for each
+-- row. The SQL is the same on one server.
 INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
 SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
 FROM statement_lines AS l JOIN statement_movements AS m ON m.id = l.subject AND m.object = l.object
@@ -25,7 +27,7 @@ WHERE l.day = @day AND m.tenant_id = @tenant_id
 ON CONFLICT (object, id) DO NOTHING;
 
 -- name: FetchByPSPID :exec
--- The same of what bears the PSP's id of a line.
+-- Copies our movements that have the PSP's id of a line.
 INSERT INTO statement_ours (object, id, psp_id, amount_minor, currency, status)
 SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.status
 FROM statement_lines AS l JOIN statement_movements AS m ON m.psp_id = l.psp_id AND m.object = l.object
@@ -33,7 +35,8 @@ WHERE l.day = @day AND m.tenant_id = @tenant_id
 ON CONFLICT (object, id) DO NOTHING;
 
 -- name: FetchStrangers :exec
--- Whatever tenant has what a line names and is not ours: no index is on an id alone, so each tenant is asked.
+-- Copies the ids of other tenants' movements that a line refers to. No index is on an id alone, so each tenant is
+-- searched by the primary key.
 INSERT INTO statement_strangers (object, id)
 SELECT m.object, m.id
 FROM (SELECT l.object, l.subject FROM statement_lines AS l
@@ -43,16 +46,17 @@ JOIN tenants AS t ON t.id <> @tenant_id
 JOIN statement_movements AS m ON m.tenant_id = t.id AND m.id = l.subject AND m.object = l.object;
 
 -- name: AdoptByPSPID :exec
--- A line that names nothing of the tenant's, but bears the PSP's id of a movement that it has, is about that one.
+-- A line may refer to no movement of the tenant, but have the PSP's id of one. Then the line is about that movement.
 UPDATE statement_lines AS l SET subject = m.id, by_psp_id = true
 FROM statement_ours AS m
 WHERE l.day = @day AND m.object = l.object AND m.psp_id = l.psp_id
   AND NOT EXISTS (SELECT FROM statement_ours AS named WHERE named.id = l.subject AND named.object = l.object);
 
 -- name: WriteLineBreaks :execrows
--- Every break that a line of the day shows. Of the lines about one movement, the first one under the id that we know it by
--- is compared with ours, and each further id is a duplicate. So is an id that is listed twice, whatever about. Where an operator
--- has vouched for a movement without knowing its id (one of ours begins with own_prefix), the first line about it is that movement.
+-- Writes every break that a line of the day shows. Of several lines about one movement, one line is compared with our
+-- books: a line with the PSP's id that we know, if there is one, and otherwise the first line. Each further line is a
+-- duplicate, and so is each further line with the same PSP's id. An operator may have confirmed a movement without
+-- knowing the PSP's id: our id then begins with own_prefix, and it is no break that the line has another id.
 INSERT INTO statement_breaks AS b (
     account, day, object, kind, psp_id, subject, reference, other_tenant, lines, their_amount_minor, their_currency,
     our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, raised_by, seen_by)
@@ -77,8 +81,8 @@ CROSS JOIN LATERAL (VALUES
     ('missing_here', x.executed AND x.subject IS NULL AND x.nth_id = 1),
     ('duplicate', x.executed AND (x.nth_about > 1 OR x.nth_id > 1)),
     ('status', x.nth_about = 1 AND x.executed <> (x.our_status = 'succeeded')),
-    ('psp_id', x.nth_about = 1 AND x.executed AND x.our_status = 'succeeded' AND (x.by_psp_id OR (x.our_psp_id <> x.psp_id
-        AND NOT starts_with(x.our_psp_id, sqlc.arg(own_prefix)::text)))),
+    ('psp_id', x.nth_about = 1 AND x.executed AND x.our_status = 'succeeded'
+        AND (x.by_psp_id OR (x.our_psp_id <> x.psp_id AND NOT starts_with(x.our_psp_id, sqlc.arg(own_prefix)::text)))),
     ('amount', x.nth_about = 1 AND x.executed AND x.our_amount_minor <> x.amount_minor),
     ('currency', x.nth_about = 1 AND x.executed AND x.our_currency <> x.currency)
 ) AS k (kind, found)
@@ -87,18 +91,21 @@ ORDER BY x.object, k.kind, x.psp_id, x.subject, x.nth_id
 ON CONFLICT (account, day, object, kind, psp_id, coalesce(subject, '00000000-0000-0000-0000-000000000000')) DO UPDATE
 SET reference = excluded.reference, other_tenant = excluded.other_tenant, lines = excluded.lines,
     their_amount_minor = excluded.their_amount_minor, their_currency = excluded.their_currency,
-    our_amount_minor = excluded.our_amount_minor, our_currency = excluded.our_currency, our_status = excluded.our_status,
-    our_psp_id = excluded.our_psp_id, moved_at = excluded.moved_at, last_seen = excluded.last_seen, gone_at = NULL,
+    our_amount_minor = excluded.our_amount_minor, our_currency = excluded.our_currency,
+    our_status = excluded.our_status, our_psp_id = excluded.our_psp_id, moved_at = excluded.moved_at,
+    last_seen = excluded.last_seen, gone_at = NULL,
     raised_by = CASE WHEN b.gone_at IS NULL THEN b.raised_by ELSE excluded.raised_by END, seen_by = excluded.seen_by;
 
 -- name: FindAbsent :exec
--- Movements of ours of the day. ForgetPresent then takes out those that the statements read so far have. The range of ids is what the primary key finds, times decide.
--- latest is when the PSP can have dated it at the latest: no evidence of it was there before the money had moved. Without
--- the key, which is forgotten in time, only the PSP's own memory of the key bounds it.
+-- Copies our movements of the day. ForgetPresent then deletes the movements that are in the files read so far. The
+-- range of ids lets PostgreSQL use the primary key, and created_at decides. latest is the latest time that the PSP can
+-- have given the movement: the money moved before there was evidence of it, so before the key was finished. If the key
+-- was deleted, only the PSP's memory of the key (horizon) limits the time.
 INSERT INTO statement_absent (object, subject, psp_id, amount_minor, currency, created_at, latest)
 SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.created_at,
        least((SELECT k.finished_at FROM idempotency_keys AS k
-              WHERE k.tenant_id = m.tenant_id AND k.operation = m.operation AND k.key = m.idempotency_key AND k.subject = m.id),
+              WHERE k.tenant_id = m.tenant_id AND k.operation = m.operation AND k.key = m.idempotency_key
+                AND k.subject = m.id),
              m.created_at + sqlc.arg(horizon)::interval) + sqlc.arg(skew)::interval
 FROM statement_movements AS m
 WHERE m.tenant_id = @tenant_id AND m.status = 'succeeded'
@@ -106,18 +113,18 @@ WHERE m.tenant_id = @tenant_id AND m.status = 'succeeded'
   AND m.created_at >= sqlc.arg(created_from)::timestamptz AND m.created_at < sqlc.arg(created_until)::timestamptz;
 
 -- name: CountAbsent :one
--- How many may be in a statement of before, and how many in one of after.
+-- How many of these movements may be in an earlier day's file, and how many in a later day's file.
 SELECT count(*) FILTER (WHERE created_at < sqlc.arg(early)::timestamptz) AS before,
        count(*) FILTER (WHERE latest > sqlc.arg(late)::timestamptz) AS after
 FROM statement_absent;
 
 -- name: ForgetPresent :exec
--- What a day's statement has is not absent.
+-- Deletes the movements that the file of a day has: they are not absent.
 DELETE FROM statement_absent AS a
 USING statement_lines AS l WHERE l.day = @day AND l.subject = a.subject AND l.object = a.object;
 
 -- name: WriteAbsences :execrows
--- The absent that no statement still to come can have.
+-- Writes a break for each absent movement that no later file can have.
 INSERT INTO statement_breaks AS b (
     account, day, object, kind, psp_id, subject, reference, other_tenant, lines, our_amount_minor, our_currency,
     our_status, our_psp_id, moved_at, first_seen, last_seen, raised_by, seen_by)
@@ -130,6 +137,7 @@ SET last_seen = excluded.last_seen, gone_at = NULL,
     raised_by = CASE WHEN b.gone_at IS NULL THEN b.raised_by ELSE excluded.raised_by END, seen_by = excluded.seen_by;
 
 -- name: MarkGone :execrows
+-- Marks the breaks of the day that this run has not found.
 UPDATE statement_breaks SET gone_at = sqlc.arg(seen_at)::timestamptz
 WHERE account = @account AND day = @day AND gone_at IS NULL AND seen_by <> @run_id;
 
@@ -138,7 +146,7 @@ INSERT INTO statement_runs (id, account, day, started_at, status, lines, breaks,
 VALUES (@id, @account, @day, @started_at, @status, @lines, @breaks, @pending);
 
 -- name: PendingDays :many
--- Days whose last run left movements pending.
+-- The days whose last run left movements pending.
 SELECT last.day FROM (
     SELECT DISTINCT ON (r.day) r.day, r.pending FROM statement_runs AS r
     WHERE r.account = @account AND r.day >= sqlc.arg(first_day)::date AND r.day < sqlc.arg(before)::date
@@ -147,13 +155,15 @@ SELECT last.day FROM (
 WHERE last.pending > 0 ORDER BY last.day;
 
 -- name: MissingDays :many
--- The days of accounts up to one, newest first, of which no run has judged the whole statement. A day that was judged before it was over
--- is among them.
+-- The days up to last_day, newest first, without a run that compared the whole file. A day whose runs all began before
+-- the day was over (partial) is among them.
 SELECT t.psp_account AS account, d.day::date AS day
 FROM tenants AS t
-CROSS JOIN LATERAL (SELECT sqlc.arg(last_day)::date - n AS day FROM generate_series(0, sqlc.arg(days)::integer - 1) AS n) AS d
+CROSS JOIN LATERAL (
+    SELECT sqlc.arg(last_day)::date - n AS day FROM generate_series(0, sqlc.arg(days)::integer - 1) AS n) AS d
 WHERE d.day >= (t.created_at AT TIME ZONE 'UTC')::date
-  AND NOT EXISTS (SELECT FROM statement_runs AS r WHERE r.account = t.psp_account AND r.day = d.day AND r.status = 'complete')
+  AND NOT EXISTS (SELECT FROM statement_runs AS r
+                  WHERE r.account = t.psp_account AND r.day = d.day AND r.status = 'complete')
 ORDER BY d.day DESC, t.psp_account;
 
 -- name: CountRaised :one
@@ -161,9 +171,10 @@ SELECT count(*) FROM statement_breaks
 WHERE account = @account AND day = @day AND gone_at IS NULL AND raised_by = sqlc.arg(run_id)::uuid;
 
 -- name: OpenBreaks :many
--- The breaks of a day, in pages, or only those that a run has found and that were not there before. Ages are in seconds.
-SELECT id, account, day, object, kind, psp_id, subject, reference, other_tenant, lines, their_amount_minor, their_currency,
-       our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen,
+-- The breaks of a day in pages. With raised_by, only the breaks that this run has found and the run before has not.
+-- Ages are in seconds.
+SELECT id, account, day, object, kind, psp_id, subject, reference, other_tenant, lines,
+       their_amount_minor, their_currency, our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen,
        extract(epoch FROM payonce_now() - first_seen)::bigint AS age,
        extract(epoch FROM payonce_now() - moved_at)::bigint AS movement_age
 FROM statement_breaks
@@ -172,8 +183,8 @@ WHERE account = @account AND day = @day AND gone_at IS NULL AND id > @after
 ORDER BY id LIMIT @max_rows;
 
 -- name: Totals :many
--- The breaks of the days of some runs by kind and currency. What is at stake is the difference where both sides have an amount that differs,
--- else the amount that moved. Ages are since a break was first seen.
+-- The breaks of the days of some runs, by kind and currency. For the kind amount, the difference is at stake; for every
+-- other kind, the amount that moved. The ages of breaks count from when they were first seen.
 SELECT kind, coalesce(their_currency, our_currency, '')::text AS currency, count(*) AS breaks,
        coalesce(sum(CASE kind WHEN 'amount' THEN abs(their_amount_minor::numeric - our_amount_minor)
                               ELSE coalesce(their_amount_minor, our_amount_minor) END), 0)::text AS at_stake_minor,

@@ -1,7 +1,8 @@
 -- Tenants and their API keys.
 
 -- name: ListActiveKeys :many
--- Everything authentication needs, read as a whole and kept for seconds. Expiry is judged by the database's clock.
+-- All that authentication needs. The API reads it as a whole and caches it for seconds. Keys expire by the database's
+-- clock.
 SELECT k.id, k.tenant_id, k.secret_sha256, k.scopes, k.label, t.psp_account, t.requests_per_second, t.request_burst
 FROM api_keys AS k LEFT JOIN tenants AS t ON t.id = k.tenant_id
 WHERE k.expires_at IS NULL OR k.expires_at > payonce_now();
@@ -16,7 +17,7 @@ ON CONFLICT (secret_sha256) DO NOTHING
 RETURNING created_at;
 
 -- name: KeyCreated :one
--- Asks whether a key is there whose acknowledgement was lost.
+-- Reads back a key after the acknowledgement of InsertKey was lost.
 SELECT created_at FROM api_keys WHERE id = @id;
 
 -- name: ListKeys :many
@@ -25,7 +26,7 @@ SELECT id, tenant_id, scopes, label, created_at, expires_at,
 FROM api_keys ORDER BY created_at, id LIMIT @max_rows;
 
 -- name: ExpireKey :one
--- Gives a key an end, never a later one than it has.
+-- Sets the end of a key, but never a later end than the key has.
 UPDATE api_keys
 SET expires_at = least(coalesce(expires_at, 'infinity'), payonce_now() + sqlc.arg(after)::interval)
 WHERE id = @id

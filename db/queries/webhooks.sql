@@ -1,8 +1,8 @@
--- Webhooks as they came in.
+-- Webhooks as they were received.
 
 -- name: StoreEvent :execrows
--- none -> stored. Competes with another delivery of the same event: the second waits until the first has ended, and does nothing
--- if that one has committed.
+-- none -> stored. Competes with another delivery of the same event: the second INSERT waits for the first transaction,
+-- and does nothing if that one has committed.
 INSERT INTO webhook_events (id, sent_at, body) VALUES (@id, @sent_at, @body) ON CONFLICT (id) DO NOTHING;
 
 -- name: EventIsStored :one
@@ -18,12 +18,12 @@ UPDATE webhook_events SET processed_at = payonce_now(), result = sqlc.arg(result
 WHERE id = @id AND processed_at IS NULL;
 
 -- name: ReopenEvent :execrows
--- processed -> stored, when an operator wants it processed again. Competes with the pruner.
+-- processed -> stored, when an operator wants the event processed again. Competes with the pruner.
 UPDATE webhook_events SET processed_at = NULL, result = NULL WHERE id = @id;
 
 -- name: PruneEvents :execrows
--- processed -> none. Competes with another pruner: each leaves to the other what it holds. The array is made once, so that the
--- limit counts once; the index is searched by the time.
+-- processed -> none. Competes with another pruner: each skips the rows that the other one has locked. The subquery is
+-- in an ARRAY, so it is evaluated once and its LIMIT counts once. It searches the index by the time.
 DELETE FROM webhook_events
 WHERE id = ANY (ARRAY(
     SELECT e.id FROM webhook_events AS e

@@ -14,7 +14,8 @@ func (a account) attributes(onOurDeath syscall.Signal) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setsid: true, Pdeathsig: onOurDeath}
 	switch a.kind {
 	case dropped:
-		attr.Credential = &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)} //nolint:gosec // parsed as 32 bits
+		uid, gid := uint32(a.uid), uint32(a.gid) //nolint:gosec // parsed as 32 bits
+		attr.Credential = &syscall.Credential{Uid: uid, Gid: gid}
 	case namespaced:
 		attr.Cloneflags = syscall.CLONE_NEWUSER
 	}

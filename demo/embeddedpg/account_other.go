@@ -11,7 +11,8 @@ func (a account) attributes(syscall.Signal) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setsid: true}
 	switch a.kind {
 	case dropped:
-		attr.Credential = &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)} //nolint:gosec // parsed as 32 bits
+		uid, gid := uint32(a.uid), uint32(a.gid) //nolint:gosec // parsed as 32 bits
+		attr.Credential = &syscall.Credential{Uid: uid, Gid: gid}
 	case namespaced:
 		// No user namespaces here. Asking for root's own credentials again would
 		// run, and PostgreSQL would refuse root: make the attempt fail instead.

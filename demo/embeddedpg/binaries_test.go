@@ -153,13 +153,15 @@ func TestUselessProgramsArePassedOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.env["PATH"] = strings.Join([]string{relative, m.path("no-initdb"), m.path("old"), m.path("broken"), m.path("strange"), m.path("tools")}, ":")
+	m.env["PATH"] = strings.Join([]string{relative, m.path("no-initdb"), m.path("old"), m.path("broken"),
+		m.path("strange"), m.path("tools")}, ":")
 
 	_, err = m.host().findBinaries(t.Context(), nil)
 	if !errors.Is(err, ErrNotInstalled) {
 		t.Fatalf("error = %v, want ErrNotInstalled", err)
 	}
-	mustContain(t, err.Error(), "PostgreSQL 13.20 in "+m.path("old")+" is too old: 14 or newer is needed", "does not run")
+	mustContain(t, err.Error(), "PostgreSQL 13.20 in "+m.path("old")+" is too old: 14 or newer is needed",
+		"does not run")
 
 	m.postgres("usr/lib/postgresql/18/bin", "18beta1")
 	m.finds("usr/lib/postgresql/18/bin", "18beta1")

@@ -51,7 +51,8 @@ func TestClusterAndSocketAreClosedToOthers(t *testing.T) {
 	t.Parallel()
 	dir := newDir(t)
 	startIn(t, thisHost(nil), Options{DataDir: dir})
-	for _, closed := range []string{clusterIn(t, dir), filepath.Join(dir, "run"), filepath.Join(dir, "run", socketFile)} {
+	for _, closed := range []string{clusterIn(t, dir), filepath.Join(dir, "run"),
+		filepath.Join(dir, "run", socketFile)} {
 		info, err := os.Stat(closed)
 		if err != nil {
 			t.Fatal(err)

@@ -104,7 +104,8 @@ func TestCrashKeepsWhatWasCommitted(t *testing.T) {
 		_, _ = busy.Exec(context.Background(), "SELECT count(*) FROM generate_series(1, 3000000)")
 	}()
 	await(t, "query runs", func() bool {
-		return query(t, s.URL("postgres"), "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%3000000)' AND state = 'active'") == "1"
+		return query(t, s.URL("postgres"),
+			"SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%3000000)' AND state = 'active'") == "1"
 	})
 	if err := syscall.Kill(s.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)

@@ -37,7 +37,8 @@ func FuzzVersion(f *testing.F) {
 			return
 		}
 		digits := version[:len(version)-len(strings.TrimLeft(version, "0123456789"))]
-		if n, err := strconv.Atoi(digits); err != nil || n != major || !strings.Contains(out, ") "+version) || strings.ContainsAny(version, " \n") {
+		if n, err := strconv.Atoi(digits); err != nil || n != major || !strings.Contains(out, ") "+version) ||
+			strings.ContainsAny(version, " \n") {
 			t.Fatalf("%q is version %q, major %d, %v", out, version, major, err)
 		}
 	})

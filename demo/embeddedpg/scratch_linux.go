@@ -7,7 +7,8 @@ import (
 
 const (
 	tmpfsMagic = 0x01021994
-	// A cluster of a test binary takes 200 MB, and go test runs a binary for each processor. Containers have 64 MB here as a rule.
+	// A cluster of a test binary takes 200 MB, and go test runs a binary for each processor. Containers have 64 MB here
+	// as a rule.
 	roomPerProcessor = 512 << 20
 	leastRoom        = 2 << 30
 )
@@ -18,6 +19,7 @@ func memoryHasRoom() bool {
 		return false
 	}
 	const writeAndEnter = 0o3
-	needed := max(leastRoom, uint64(runtime.NumCPU())*roomPerProcessor)                         //nolint:gosec // positive
-	return fs.Bavail*uint64(fs.Bsize) >= needed && syscall.Access(memory, writeAndEnter) == nil //nolint:gosec // positive
+	needed := max(leastRoom, uint64(runtime.NumCPU())*roomPerProcessor) //nolint:gosec // positive
+	free := fs.Bavail * uint64(fs.Bsize)                                //nolint:gosec // positive
+	return free >= needed && syscall.Access(memory, writeAndEnter) == nil
 }

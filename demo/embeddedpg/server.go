@@ -49,7 +49,8 @@ func (s *Server) URLAs(role, database string) string {
 // Version is PostgreSQL's version, such as 15.18.
 func (s *Server) Version() string { return s.programs.Version }
 
-// Program is the path of one of the programs that came with the server, such as pgbench. It need not exist: packages differ.
+// Program is the path of one of the programs that came with the server, such as pgbench. It need not exist: packages
+// differ.
 func (s *Server) Program(name string) string { return s.programs.Path(name) }
 
 // PID is the process id of the server (the postmaster).
@@ -94,8 +95,8 @@ func (s *Server) Crash() {
 	}
 }
 
-// Abort ends the server at once, as pg_ctl stop -m immediate does: sessions are cut off, nothing is written out, and the next start has to
-// recover. For tests.
+// Abort ends the server at once, as pg_ctl stop -m immediate does: sessions are cut off, nothing is written out, and
+// the next start has to recover. For tests.
 func (s *Server) Abort() {
 	s.stopping.Store(true)
 	s.quit()

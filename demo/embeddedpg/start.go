@@ -67,7 +67,9 @@ func start(ctx context.Context, h host, o Options) (*Server, error) {
 
 // startLocked is the part that one starter at a time goes through. It passes
 // the lock on to the server, but leaves releasing it to the caller on error.
-func startLocked(ctx context.Context, h host, o Options, programs Binaries, at home, held *directoryLock) (*Server, error) {
+func startLocked(
+	ctx context.Context, h host, o Options, programs Binaries, at home, held *directoryLock,
+) (*Server, error) {
 	var err error
 	if programs.Dir == "" {
 		if programs, err = h.installFromNPM(ctx, o.cacheIn(at.dir), o.Progress); err != nil {

@@ -75,7 +75,8 @@ func TestServerHasThePromisedSettings(t *testing.T) {
 			if got := query(t, s.URL("postgres"), template); got != "payonce UTF8 C C" {
 				t.Errorf("user and locale = %s", got)
 			}
-			if pid := query(t, s.URL("postgres"), "SELECT pg_read_file('postmaster.pid')"); !strings.HasPrefix(pid, strconv.Itoa(s.PID())+"\n") {
+			if pid := query(t, s.URL("postgres"), "SELECT pg_read_file('postmaster.pid')"); !strings.HasPrefix(pid,
+				strconv.Itoa(s.PID())+"\n") {
 				t.Errorf("PID() = %d, postmaster.pid says %q", s.PID(), pid)
 			}
 		})
@@ -94,7 +95,8 @@ func TestDatabaseNamesAreEscapedInTheURL(t *testing.T) {
 func TestSettingsThatOpenTheServerAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, name := range reserved {
-		_, err := Start(t.Context(), Options{DataDir: t.TempDir(), Settings: map[string]string{strings.ToUpper(name): "x"}})
+		_, err := Start(t.Context(), Options{DataDir: t.TempDir(),
+			Settings: map[string]string{strings.ToUpper(name): "x"}})
 		if err == nil || !strings.Contains(err.Error(), "cannot be chosen") {
 			t.Errorf("%s: error = %v", name, err)
 		}

@@ -36,7 +36,7 @@ func (c *call) keyedBody() (key string, body []byte, err error) {
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return nil, refusal{http.StatusRequestEntityTooLarge, "body_too_large",
+		return nil, apiError{http.StatusRequestEntityTooLarge, "body_too_large",
 			fmt.Sprintf("the body is larger than %d bytes", maxBodyBytes)}
 	}
 	if err != nil {

@@ -45,7 +45,7 @@ func (s *Server) v1(handle func(*call) (reply, error)) http.Handler {
 
 func (s *Server) admit(c *call, handle func(*call) (reply, error)) (reply, error) {
 	if !s.enter() {
-		return reply{}, refusal{http.StatusServiceUnavailable, "shutting_down", "the PSP is shutting down"}
+		return reply{}, apiError{http.StatusServiceUnavailable, "shutting_down", "the PSP is shutting down"}
 	}
 	defer s.active.Done()
 	if err := s.ledger.health(); err != nil {
@@ -65,7 +65,7 @@ func (s *Server) authenticate(r *http.Request) (string, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	given := sha256.Sum256([]byte(token))
 	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(given[:], s.secretHash[:]) != 1 {
-		return "", refusal{http.StatusUnauthorized, "unauthenticated", "the bearer token is not the PSP's secret"}
+		return "", apiError{http.StatusUnauthorized, "unauthenticated", "the bearer token is not the PSP's secret"}
 	}
 	account, err := singleHeader(r, "PSP-Account", maxAccountLength)
 	if err != nil {
@@ -78,7 +78,8 @@ func (s *Server) authenticate(r *http.Request) (string, error) {
 func singleHeader(r *http.Request, name string, max int) (string, error) {
 	values := r.Header.Values(name)
 	if len(values) != 1 || !isPrintableASCII(values[0], max) {
-		return "", invalid(fmt.Sprintf("the header %s must be sent once, as 1 to %d printable ASCII characters", name, max))
+		return "", invalid(fmt.Sprintf("the header %s must be sent once, as 1 to %d printable ASCII characters", name,
+			max))
 	}
 	return values[0], nil
 }
@@ -120,5 +121,5 @@ func (s *Server) pause(d time.Duration) {
 }
 
 func noSuchEndpoint(c *call) (reply, error) {
-	return reply{}, refusal{http.StatusNotFound, "not_found", "there is no " + c.r.Method + " " + c.r.URL.Path}
+	return reply{}, apiError{http.StatusNotFound, "not_found", "there is no " + c.r.Method + " " + c.r.URL.Path}
 }

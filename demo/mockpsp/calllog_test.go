@@ -33,10 +33,12 @@ func TestCallsAreCountedOnArrivalAndSaidHowTheyEnded(t *testing.T) {
 	}
 	send, lookup := view.Requests[0], view.Requests[1]
 	send.At, lookup.At = "", ""
-	if send != (callNote{Method: "POST", Path: "/v1/charges", Account: "acme", Key: "key-1", Fault: faultTimeoutCharged, Outcome: "closed without an answer", Times: 1}) {
+	if send != (callNote{Method: "POST", Path: "/v1/charges", Account: "acme", Key: "key-1", Fault: faultTimeoutCharged,
+		Outcome: "closed without an answer", Times: 1}) {
 		t.Errorf("send: %+v", send)
 	}
-	if lookup != (callNote{Method: "GET", Path: "/v1/charges", Account: "acme", Key: "key-1", Outcome: "answered 200", Times: 1}) {
+	if lookup != (callNote{Method: "GET", Path: "/v1/charges", Account: "acme", Key: "key-1", Outcome: "answered 200",
+		Times: 1}) {
 		t.Errorf("lookup: %+v", lookup)
 	}
 	if all := fetch[callView](p, "/_requests"); all.Count != 3 || all.Requests[2].Outcome != "answered 401" {
@@ -66,7 +68,8 @@ func TestCountsAreExactBeyondTheNotes(t *testing.T) {
 		}
 	}
 	all := l.view("", "").Requests
-	if len(all) != maxNotes || all[maxNotes-1].Account != "globex" || all[maxNotes-2].Method != http.MethodGet || all[0].Key != "key-0" {
+	if len(all) != maxNotes || all[maxNotes-1].Account != "globex" || all[maxNotes-2].Method != http.MethodGet ||
+		all[0].Key != "key-0" {
 		t.Errorf("%d notes, the last ones %+v %+v", len(all), all[maxNotes-2], all[maxNotes-1])
 	}
 }

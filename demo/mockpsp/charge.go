@@ -27,8 +27,8 @@ func parseCharge(body []byte) (chargeRequest, error) {
 }
 
 // refuseMethod refuses a charge whose payment method does not exist, under a key that was never executed. The refusal
-// comes before any effect, so it is proof that nothing was charged. It names account, key and reference: nobody can take it for
-// the answer to another request.
+// comes before any effect, so it is proof that nothing was charged. It names account, key and reference: nobody can
+// take it for the answer to another request.
 func refuseMethod(account, key, reference string) reply {
 	type detail struct {
 		Code           string `json:"code"`

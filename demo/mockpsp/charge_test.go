@@ -19,8 +19,9 @@ func TestChargeIsAnsweredReadBackAndInTheLedger(t *testing.T) {
 	answer.want(t, http.StatusCreated, "")
 	charge := answer.entry(t)
 	want := entry{
-		ID: charge.ID, Object: "charge", Account: "acme", IdempotencyKey: "key-1", Reference: "pay_1", AmountCents: 1000,
-		Currency: "KRW", PaymentMethod: "pm_ok", Status: "succeeded", CreatedAt: "2026-11-20T00:00:00.123456Z",
+		ID: charge.ID, Object: "charge", Account: "acme", IdempotencyKey: "key-1", Reference: "pay_1",
+		AmountCents: 1000,
+		Currency:    "KRW", PaymentMethod: "pm_ok", Status: "succeeded", CreatedAt: "2026-11-20T00:00:00.123456Z",
 	}
 	if diff := cmp.Diff(want, charge); diff != "" || !strings.HasPrefix(charge.ID, "ch_") {
 		t.Errorf("charge %s (-want +got):\n%s", charge.ID, diff)
@@ -32,7 +33,8 @@ func TestChargeIsAnsweredReadBackAndInTheLedger(t *testing.T) {
 		t.Errorf("read back: %d %s", got.status, got.body)
 	}
 	entries := p.ledger("key-1")
-	if diff := cmp.Diff(truth{Charges: []ledgerView{{want, faultOK}}}, entries, cmpopts.EquateEmpty(), cmp.AllowUnexported(ledgerView{})); diff != "" {
+	if diff := cmp.Diff(truth{Charges: []ledgerView{{want, faultOK}}}, entries, cmpopts.EquateEmpty(),
+		cmp.AllowUnexported(ledgerView{})); diff != "" {
 		t.Errorf("ledger (-want +got):\n%s", diff)
 	}
 }
@@ -45,12 +47,13 @@ func TestBadChargeIsRefusedWithoutATrace(t *testing.T) {
 		body string
 		code string
 	}{
-		"no JSON":              {`charge me`, "invalid_request"},
-		"nothing":              {``, "invalid_request"},
-		"trailing data":        {good + `{}`, "invalid_request"},
-		"unknown member":       {strings.Replace(good, `"currency"`, `"tip":1,"currency"`, 1), "invalid_request"},
-		"other case":           {strings.Replace(good, `"currency"`, `"Currency"`, 1), "invalid_request"},
-		"duplicate member":     {strings.Replace(good, `"currency"`, `"amountCents":1,"currency"`, 1), "invalid_request"},
+		"no JSON":        {`charge me`, "invalid_request"},
+		"nothing":        {``, "invalid_request"},
+		"trailing data":  {good + `{}`, "invalid_request"},
+		"unknown member": {strings.Replace(good, `"currency"`, `"tip":1,"currency"`, 1), "invalid_request"},
+		"other case":     {strings.Replace(good, `"currency"`, `"Currency"`, 1), "invalid_request"},
+		"duplicate member": {strings.Replace(good, `"currency"`, `"amountCents":1,"currency"`, 1),
+			"invalid_request"},
 		"amount 0":             {strings.Replace(good, "1000", "0", 1), "invalid_request"},
 		"amount negative":      {strings.Replace(good, "1000", "-1", 1), "invalid_request"},
 		"amount too large":     {strings.Replace(good, "1000", "1000000000000", 1), "invalid_request"},
@@ -181,7 +184,7 @@ func FuzzChargeBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		in, err := parseCharge(body)
 		if err != nil {
-			if _, ok := errors.AsType[refusal](err); !ok {
+			if _, ok := errors.AsType[apiError](err); !ok {
 				t.Fatalf("not a refusal: %v", err)
 			}
 			return

@@ -66,7 +66,8 @@ func TestPasswordInTheWebhookURLIsShownNowhere(t *testing.T) {
 	if view := p.awaitWebhooks(0, 0, 1, 0); strings.Contains(view.Tries[0].Error, "//") {
 		t.Errorf("the error repeats the URL: %s", view.Tries[0].Error)
 	}
-	if shown := p.get("/_webhooks").body + p.get("/").body; strings.Contains(shown, "hush-hush") || !strings.Contains(shown, "refused") {
+	if shown := p.get("/_webhooks").body + p.get("/").body; strings.Contains(shown, "hush-hush") ||
+		!strings.Contains(shown, "refused") {
 		t.Errorf("shown: %s", shown)
 	}
 }

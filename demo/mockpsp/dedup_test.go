@@ -81,11 +81,14 @@ func TestAccountsShareNothing(t *testing.T) {
 	globex := header{"PSP-Account": "globex", "Idempotency-Key": "key-1"}
 	answer := p.send(t.Context(), http.MethodPost, "/v1/charges", chargeBody("pm_wrong_amount"), globex)
 	answer.want(t, http.StatusCreated, "")
-	if e := answer.entry(t); e.ID == acme.ID || e.Account != "globex" || answer.header.Get("Idempotent-Replayed") != "" {
+	if e := answer.entry(t); e.ID == acme.ID || e.Account != "globex" ||
+		answer.header.Get("Idempotent-Replayed") != "" {
 		t.Errorf("globex was given %+v", e)
 	}
-	p.send(t.Context(), http.MethodGet, "/v1/charges/"+acme.ID, "", globex).want(t, http.StatusNotFound, "charge_not_found")
-	p.send(t.Context(), http.MethodPost, "/v1/charges/"+acme.ID+"/refunds", `{"amountCents":1,"currency":"KRW"}`, globex).
+	p.send(t.Context(), http.MethodGet, "/v1/charges/"+acme.ID, "", globex).want(t, http.StatusNotFound,
+		"charge_not_found")
+	p.send(t.Context(), http.MethodPost, "/v1/charges/"+acme.ID+"/refunds", `{"amountCents":1,"currency":"KRW"}`,
+		globex).
 		want(t, http.StatusNotFound, "charge_not_found")
 	for _, query := range []string{"", "?idempotencyKey=key-1", "?reference=pay_1"} {
 		page := p.list("/v1/charges" + query)
@@ -96,7 +99,8 @@ func TestAccountsShareNothing(t *testing.T) {
 	if got := p.get("/_ledger?account=globex"); got.status != 200 || got.body == "" {
 		t.Error("no ledger for globex")
 	}
-	if got := fetch[truth](p, "/_ledger?account=globex&idempotencyKey=key-1").Charges; len(got) != 1 || got[0].Account != "globex" {
+	if got := fetch[truth](p, "/_ledger?account=globex&idempotencyKey=key-1").Charges; len(got) != 1 ||
+		got[0].Account != "globex" {
 		t.Errorf("ledger of globex: %+v", got)
 	}
 }

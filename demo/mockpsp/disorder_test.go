@@ -66,7 +66,8 @@ func TestReorderedWebhookIsHeldUntilALaterOneIsSent(t *testing.T) {
 func TestHeldAndDelayedWebhooksGoAfterABoundedTime(t *testing.T) {
 	t.Parallel()
 	const pause = 30 * time.Millisecond
-	for rates, pauses := range map[string]time.Duration{`"reorder":1`: pause, `"delay":1`: pause, `"reorder":1,"delay":1`: 2 * pause} {
+	for rates, pauses := range map[string]time.Duration{`"reorder":1`: pause, `"delay":1`: pause,
+		`"reorder":1,"delay":1`: 2 * pause} {
 		r := newReceiver(t, receive204)
 		p := setup(t, toldTo(r, func(c *Config) { c.WebhookExtraDelay = pause }))
 		p.setDisorder(rates)

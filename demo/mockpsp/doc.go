@@ -38,12 +38,14 @@
 //
 // # Invariants
 //
-//   - A key, meaning (account, path, Idempotency-Key), is reserved before any fault acts, and has one entry at most: but
-//     for the faults that are about having two, and for keys that were forgotten. The ledger names the fault of each entry.
+//   - A key, meaning (account, path, Idempotency-Key), is reserved before any fault acts, and has one entry at most:
+//     but for the faults that are about having two, and for keys that were forgotten. The ledger names the fault of
+//     each entry.
 //   - An entry never changes. Its answer is rendered from it, so that a replay has the status and bytes of the first.
-//   - What is random is drawn from [Config.Rand] alone: one seed and one order of requests give the same faults, and the same
-//     ledger but for its ids and times.
-//   - Entries become visible in the order of the file, with strictly growing createdAt. A cursor therefore misses nothing.
+//   - What is random is drawn from [Config.Rand] alone: one seed and one order of requests give the same faults, and
+//     the same ledger but for its ids and times.
+//   - Entries become visible in the order of the file, with strictly growing createdAt. A cursor therefore misses
+//     nothing.
 //   - Successful refunds never exceed their charge: one goroutine decides all of them.
 //   - After a failed write nobody can tell what is on the disk. The server then answers 500 to everything under /v1
 //     until a restart has read the file: "not found" would be a lie if the line were there after all.

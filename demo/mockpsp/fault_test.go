@@ -123,7 +123,8 @@ func TestNotChargedFaultsStrikeOncePerKey(t *testing.T) {
 			t.Errorf("replayed %s", again.body)
 		}
 		held := p.ledger("key-1-500").Charges
-		if len(held) != 1 || held[0].Fault != faultOK || held[0].PaymentMethod != "pm_500_not_charged" || len(p.ledger("").Charges) != 2 {
+		if len(held) != 1 || held[0].Fault != faultOK || held[0].PaymentMethod != "pm_500_not_charged" ||
+			len(p.ledger("").Charges) != 2 {
 			t.Errorf("ledger: %+v", held)
 		}
 		p.forget("?idempotencyKey=key-2-500", `{"forgotten":1}`)
@@ -150,7 +151,8 @@ func TestServerErrorAfterChargingIsReplayedAsTheCharge(t *testing.T) {
 	p.charge("key-1", "pm_500_charged").want(t, http.StatusInternalServerError, "internal_error")
 	again := p.charge("key-1", "pm_500_charged")
 	again.want(t, http.StatusCreated, "")
-	if e := again.entry(t); e.ID != p.ledger("key-1").Charges[0].ID || again.header.Get("Idempotent-Replayed") != "true" {
+	if e := again.entry(t); e.ID != p.ledger("key-1").Charges[0].ID ||
+		again.header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("not a replay: %+v", e)
 	}
 }
@@ -187,7 +189,8 @@ func TestLateChargeLandsAndIsReplayed(t *testing.T) {
 	again := p.charge("key-1", "pm_late_charge")
 	again.want(t, http.StatusCreated, "")
 	p.stop() // the writer, who owns the count, has returned
-	if again.header.Get("Idempotent-Replayed") != "true" || len(p.psp.ledger.promises()) != 0 || p.psp.ledger.promised != 0 {
+	if again.header.Get("Idempotent-Replayed") != "true" || len(p.psp.ledger.promises()) != 0 ||
+		p.psp.ledger.promised != 0 {
 		t.Error("the promise was not kept")
 	}
 }
@@ -228,7 +231,8 @@ func TestDeclineIsAResult(t *testing.T) {
 		t.Errorf("answered %+v", e)
 	}
 	again := p.charge("key-1", "pm_declined")
-	if again.status != http.StatusPaymentRequired || again.body != first.body || again.header.Get("Idempotent-Replayed") != "true" {
+	if again.status != http.StatusPaymentRequired || again.body != first.body ||
+		again.header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("replayed %d %s", again.status, again.body)
 	}
 	if got := p.ledger("key-1").Charges; len(got) != 1 || got[0].Status != "declined" {

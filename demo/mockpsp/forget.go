@@ -8,12 +8,12 @@ type keyFilter struct {
 	Key     string `json:"idempotencyKey"`
 }
 
-// deleteKeys forgets the keys of an account and Idempotency-Key, where empty means all: the next request with such a key
-// is executed as a new one. The ledger stays. Keys that are being executed are forgotten when the call has ended, if
-// they had an entry by now; late charges keep theirs until they land.
+// deleteKeys forgets the keys of an account and Idempotency-Key, where empty means all: the next request with such a
+// key is executed as a new one. The ledger stays. Keys that are being executed are forgotten when the call has ended,
+// if they had an entry by now; late charges keep theirs until they land.
 func (s *Server) deleteKeys(w http.ResponseWriter, r *http.Request) {
 	if !s.enter() {
-		s.refuse(refusal{http.StatusServiceUnavailable, "shutting_down", "the PSP is shutting down"}).deliver(w)
+		s.refuse(apiError{http.StatusServiceUnavailable, "shutting_down", "the PSP is shutting down"}).deliver(w)
 		return
 	}
 	defer s.active.Done()

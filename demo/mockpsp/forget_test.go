@@ -36,7 +36,8 @@ func TestForgottenKeysAreChargedOnceMore(t *testing.T) {
 	p.charge("key-3", "pm_ok").want(t, http.StatusCreated, "")
 	p.charge("key-1", "pm_ok").want(t, http.StatusUnprocessableEntity, "idempotency_mismatch")
 	p.chargeAs("globex", "key-1", "pay_1", "pm_ok").want(t, http.StatusCreated, "")
-	if one, two, three := p.ledger("key-1").Charges, p.ledger("key-2").Charges, p.ledger("key-3").Charges; len(one) != 3 || len(two) != 2 || len(three) != 1 {
+	one, two, three := p.ledger("key-1").Charges, p.ledger("key-2").Charges, p.ledger("key-3").Charges
+	if len(one) != 3 || len(two) != 2 || len(three) != 1 {
 		t.Errorf("charged %d, %d and %d times", len(one), len(two), len(three))
 	}
 	p.forget("", `{"forgotten":4}`)
@@ -81,7 +82,10 @@ func TestKeysAreForgottenWhenTheirCallEnds(t *testing.T) {
 	p.charge("key-late", "pm_late_charge").want(t, http.StatusConflict, "idempotency_key_in_use")
 	cancelHeld()
 	receive(t, held)
-	await(t, "the key is free and unknown", func() bool { return p.charge("key-1", "pm_ok").status == http.StatusCreated })
+	await(t, "the key is free and unknown", func() bool {
+		return p.charge("key-1",
+			"pm_ok").status == http.StatusCreated
+	})
 	if got := p.ledger("key-1").Charges; len(got) != 2 {
 		t.Errorf("charged %d times", len(got))
 	}
@@ -94,7 +98,8 @@ func TestKeysAreForgottenWhenTheirCallEnds(t *testing.T) {
 
 func (p *running) forgetRefused() {
 	p.t.Helper()
-	p.send(p.t.Context(), http.MethodDelete, "/_keys", "", nil).want(p.t, http.StatusServiceUnavailable, "shutting_down")
+	p.send(p.t.Context(), http.MethodDelete, "/_keys", "", nil).want(p.t, http.StatusServiceUnavailable,
+		"shutting_down")
 }
 
 func TestForgottenOutageStrikesOnceMore(t *testing.T) {

@@ -6,7 +6,8 @@ import (
 )
 
 // harm is what makes a record hard to read in an answer, a lookup and a list. The ledger view, the webhook and the
-// settlement file have the plain record: what happened is known, and a receiver that limits bodies is not called for days.
+// settlement file have the plain record: what happened is known, and a receiver that limits bodies is not called for
+// days.
 type harm int
 
 const (

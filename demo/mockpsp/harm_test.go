@@ -18,12 +18,16 @@ func TestHarmfulRecordsAreHardToReadAndWellKnown(t *testing.T) {
 	}
 	for f, hurts := range map[fault]func(body string) bool{
 		faultDuplicateMember: func(body string) bool {
-			return !parses(body) && strings.Contains(body, `"status":"succeeded"`) && strings.Contains(body, `"status":"declined"`)
+			return !parses(body) && strings.Contains(body, `"status":"succeeded"`) &&
+				strings.Contains(body, `"status":"declined"`)
 		},
 		faultInvalidUTF8:   func(body string) bool { return !parses(body) && !utf8.ValidString(body) },
 		faultHugeMember:    func(body string) bool { return parses(body) && len(body) > 1<<20 },
 		faultLargeMetadata: func(body string) bool { return parses(body) && len(body) > 27<<10 && len(body) < 28<<10 },
-		faultUnknownStatus: func(body string) bool { return parses(body) && strings.Contains(body, `"status":"captured"`) },
+		faultUnknownStatus: func(body string) bool {
+			return parses(body) &&
+				strings.Contains(body, `"status":"captured"`)
+		},
 	} {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
@@ -37,18 +41,22 @@ func TestHarmfulRecordsAreHardToReadAndWellKnown(t *testing.T) {
 			}
 			list := p.get("/v1/charges")
 			for name, got := range map[string]result{
-				"answer": first, "replay": p.charge("key-1", string(f)), "read": p.get("/v1/charges/" + held[0].ID), "list": list,
+				"answer": first, "replay": p.charge("key-1", string(f)), "read": p.get("/v1/charges/" + held[0].ID),
+				"list": list,
 			} {
-				if got.err != nil || got.status/100 != 2 || !hurts(got.body) || !strings.Contains(got.body, held[0].ID) {
+				if got.err != nil || got.status/100 != 2 || !hurts(got.body) ||
+					!strings.Contains(got.body, held[0].ID) {
 					t.Errorf("%s: %d %.300s", name, got.status, got.body)
 				}
 			}
-			if !strings.Contains(list.body, `"idempotencyKey":"key-0"`) || !strings.HasSuffix(list.body, `],"hasMore":false}`) {
+			if !strings.Contains(list.body, `"idempotencyKey":"key-0"`) ||
+				!strings.HasSuffix(list.body, `],"hasMore":false}`) {
 				t.Errorf("the list has lost what is beside the record: %.300s", list.body)
 			}
 			p.charge("key-2", "pm_declined").want(t, http.StatusPaymentRequired, "")
 			for range 3 {
-				if hook := r.next(); !parses(hook.body) || len(hook.body) > 1000 || strings.Contains(hook.body, "captured") {
+				if hook := r.next(); !parses(hook.body) || len(hook.body) > 1000 ||
+					strings.Contains(hook.body, "captured") {
 					t.Errorf("webhook: %.300s", hook.body)
 				}
 			}

@@ -33,7 +33,8 @@ func openJournal[T any](path string, log *slog.Logger, restore func(*T) error) (
 	return &journal{file}, nil
 }
 
-// unlockAndClose unlocks explicitly: closing alone would leave the lock with a child that some other goroutine is just forking, until that child execs.
+// unlockAndClose unlocks explicitly: closing alone would leave the lock with a child that some other goroutine is just
+// forking, until that child execs.
 func unlockAndClose(file *os.File) error {
 	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN) // of a file that is closed already, there is nothing to unlock
 	return file.Close()

@@ -88,7 +88,8 @@ func TestRestartKeepsTheLedger(t *testing.T) {
 	if later.CreatedAt <= refund.entry(t).CreatedAt {
 		t.Errorf("created at %s, before what was there", later.CreatedAt)
 	}
-	if rest := p.list("/v1/charges?cursor=" + cursor).Data; len(rest) != 2 || rest[0].IdempotencyKey != "key-2" || rest[1].ID != later.ID {
+	if rest := p.list("/v1/charges?cursor=" + cursor).Data; len(rest) != 2 || rest[0].IdempotencyKey != "key-2" ||
+		rest[1].ID != later.ID {
 		t.Errorf("the old cursor lists %+v", rest)
 	}
 }
@@ -127,7 +128,8 @@ func TestRestartLandsLateCharges(t *testing.T) {
 func TestTornLastLineIsCutOffAndLogged(t *testing.T) {
 	t.Parallel()
 	for name, torn := range map[string]string{
-		"half a line": `{"entry":{"id":"ch_half","obj`, "with newline": `{"entry":{"id":"ch_ha` + "\n", "zeros": "\x00\x00\x00",
+		"half a line": `{"entry":{"id":"ch_half","obj`, "with newline": `{"entry":{"id":"ch_ha` + "\n",
+		"zeros": "\x00\x00\x00",
 	} {
 		path := ledgerPath(t)
 		p := setup(t, onFile(path))
@@ -169,14 +171,15 @@ func TestDamageBeforeTheLastLineIsRefused(t *testing.T) {
 	good, second, _ := strings.Cut(string(whole), "\n")
 	good += "\n"
 	for name, content := range map[string]string{
-		"not JSON":                  "x" + good + second,
-		"same entry twice":          good + good,
-		"unknown fault":             strings.Replace(good, `"fault":"pm_ok"`, `"fault":"pm_new"`, 1),
-		"unknown object":            strings.Replace(good, `"object":"charge"`, `"object":"gift"`, 1),
-		"no time":                   strings.Replace(good, `"createdAt":"`, `"createdAt":"soon`, 1),
-		"unknown member":            strings.Replace(good, `{"entry"`, `{"v":2,"entry"`, 1) + second,
-		"entries out of order":      good + strings.NewReplacer(`"createdAt":"2`, `"createdAt":"1`).Replace(second),
-		"promise after its landing": good + strings.Replace(good, `"fault":"pm_ok"`, `"fault":"pm_ok","dueAt":"2026-11-20T00:00:00Z"`, 1),
+		"not JSON":             "x" + good + second,
+		"same entry twice":     good + good,
+		"unknown fault":        strings.Replace(good, `"fault":"pm_ok"`, `"fault":"pm_new"`, 1),
+		"unknown object":       strings.Replace(good, `"object":"charge"`, `"object":"gift"`, 1),
+		"no time":              strings.Replace(good, `"createdAt":"`, `"createdAt":"soon`, 1),
+		"unknown member":       strings.Replace(good, `{"entry"`, `{"v":2,"entry"`, 1) + second,
+		"entries out of order": good + strings.NewReplacer(`"createdAt":"2`, `"createdAt":"1`).Replace(second),
+		"promise after its landing": good + strings.Replace(good, `"fault":"pm_ok"`,
+			`"fault":"pm_ok","dueAt":"2026-11-20T00:00:00Z"`, 1),
 	} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -256,7 +259,8 @@ func TestConcurrentChargesAreAllOnDisk(t *testing.T) {
 		group.Go(func() {
 			answer := p.charge("key-"+string(rune('a'+i%26))+strings.Repeat("x", i/26), "pm_ok")
 			content, err := os.ReadFile(path)
-			if err != nil || answer.status != http.StatusCreated || !bytes.Contains(content, []byte(answer.entry(t).ID)) {
+			if err != nil || answer.status != http.StatusCreated ||
+				!bytes.Contains(content, []byte(answer.entry(t).ID)) {
 				t.Errorf("answered %d before it was in the file (%v)", answer.status, err)
 			}
 		})

@@ -17,7 +17,7 @@ func (s *Server) execute(c *call, draft *record) (reply, error) {
 	case keyMismatch:
 		return reply{}, mismatch()
 	case keyBusy:
-		return reply{}, refusal{http.StatusConflict, "idempotency_key_in_use",
+		return reply{}, apiError{http.StatusConflict, "idempotency_key_in_use",
 			"a request with this Idempotency-Key is still being executed"}
 	case keyKnown:
 		s.calls.fault(c.note, known.Fault)
@@ -43,8 +43,8 @@ func (s *Server) execute(c *call, draft *record) (reply, error) {
 	return s.act(c, draft)
 }
 
-func mismatch() refusal {
-	return refusal{http.StatusUnprocessableEntity, "idempotency_mismatch",
+func mismatch() apiError {
+	return apiError{http.StatusUnprocessableEntity, "idempotency_mismatch",
 		"this Idempotency-Key was sent before with another body"}
 }
 
@@ -90,7 +90,7 @@ func (s *Server) writeEntry(c *call, draft *record) error {
 func (s *Server) end(c *call, how ending, written *record) reply {
 	switch how {
 	case endServerError:
-		return errorReply(refusal{http.StatusInternalServerError, "internal_error", "something went wrong"})
+		return errorReply(apiError{http.StatusInternalServerError, "internal_error", "something went wrong"})
 	case endSilence:
 		s.hold(c)
 		return reply{ending: endCut}

@@ -7,15 +7,15 @@ import (
 )
 
 // lookupFails is what every lookup of a stuck charge is answered.
-func lookupFails() refusal {
-	return refusal{http.StatusInternalServerError, "internal_error", "something went wrong"}
+func lookupFails() apiError {
+	return apiError{http.StatusInternalServerError, "internal_error", "something went wrong"}
 }
 
 func (s *Server) getOne(object string) func(*call) (reply, error) {
 	return func(c *call) (reply, error) {
 		found := s.ledger.find(object, c.account, c.r.PathValue("id"))
 		if found == nil {
-			return reply{}, refusal{http.StatusNotFound, object + "_not_found", "the account has no such " + object}
+			return reply{}, apiError{http.StatusNotFound, object + "_not_found", "the account has no such " + object}
 		}
 		if found.lookupsFail() {
 			return reply{}, lookupFails()

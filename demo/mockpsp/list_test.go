@@ -112,8 +112,10 @@ func TestBadListQueryIsRefused(t *testing.T) {
 	t.Parallel()
 	p := setup(t, nil)
 	for _, query := range []string{
-		"limit=0", "limit=101", "limit=ten", "limit=1&limit=2", "createdAfter=yesterday", "createdafter=2026-11-20T00:00:00Z",
-		"cursor=!!!", "cursor=" + url.QueryEscape(formatCursor(objectRefund, 1)), "cursor=" + formatCursor(objectCharge, -1), "cursor=NQ", "limit=%zz",
+		"limit=0", "limit=101", "limit=ten", "limit=1&limit=2", "createdAfter=yesterday",
+		"createdafter=2026-11-20T00:00:00Z",
+		"cursor=!!!", "cursor=" + url.QueryEscape(formatCursor(objectRefund, 1)), "cursor=" +
+			formatCursor(objectCharge, -1), "cursor=NQ", "limit=%zz",
 	} {
 		answer := p.get("/v1/charges?" + query)
 		if answer.status != http.StatusBadRequest || answer.code() != "invalid_request" {

@@ -91,7 +91,8 @@ func parseCursor(object, cursor string) (int, error) {
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err == nil {
 		number, ok := strings.CutPrefix(string(text), object+":")
-		if position, err := strconv.Atoi(number); ok && err == nil && position >= 0 && formatCursor(object, position) == cursor {
+		if position, err := strconv.Atoi(number); ok && err == nil && position >= 0 &&
+			formatCursor(object, position) == cursor {
 			return position, nil
 		}
 	}

@@ -76,7 +76,7 @@ func (s *Server) postPage(w http.ResponseWriter, r *http.Request) {
 	if err = errors.Join(err, disorderErr); err == nil {
 		err = s.setFaults(faults, disorders)
 	}
-	if refused, ok := errors.AsType[refusal](err); ok {
+	if refused, ok := errors.AsType[apiError](err); ok {
 		s.renderPage(w, r, http.StatusBadRequest, pageRates{faultFields, disorderFields}, refused.message)
 		return
 	}
@@ -141,7 +141,8 @@ func (s *Server) fillPage(view *pageView) {
 // Filtered says whether less than everything is shown.
 func (v pageView) Filtered() bool { return v.Account != "" || v.Key != "" }
 
-// shownCalls returns the newest calls, newest first. What scans have read in a row is one row, whichever accounts and lists they have read.
+// shownCalls returns the newest calls, newest first. What scans have read in a row is one row, whichever accounts and
+// lists they have read.
 func shownCalls(notes []callNote) []callNote {
 	var shown []callNote
 	for _, note := range slices.Backward(notes) {
@@ -173,8 +174,8 @@ func listed(names, name string) string {
 	return strings.Join(all, ", ")
 }
 
-// receiverOf is where the webhooks go: the scheme and the host alone, since the rest may hold a password. A name inside a network of containers
-// means nothing to a browser; an address of this machine does, to a browser on it.
+// receiverOf is where the webhooks go: the scheme and the host alone, since the rest may hold a password. A name inside
+// a network of containers means nothing to a browser; an address of this machine does, to a browser on it.
 func receiverOf(webhookURL string) (origin string, linked bool) {
 	target, err := url.Parse(webhookURL)
 	if err != nil || target.Host == "" {

@@ -23,15 +23,18 @@ func TestPageShowsTheLedgerAndTheCalls(t *testing.T) {
 	p.refund(charge.ID, "key-2", "", 1)
 	p.charge("key-3", "pm_late_charge")
 	page := p.get("/")
-	for _, want := range []string{charge.ID, "key-&lt;1&gt;", "1 charges, 1 refunds, 1 late", "closed without an answer", "rf_"} {
+	for _, want := range []string{charge.ID, "key-&lt;1&gt;", "1 charges, 1 refunds, 1 late",
+		"closed without an answer", "rf_"} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("the page does not show %q", want)
 		}
 	}
-	if strings.Contains(page.body, "key-<1>") || strings.Contains(page.body, "<script") || strings.Contains(page.body, "//") {
+	if strings.Contains(page.body, "key-<1>") || strings.Contains(page.body, "<script") ||
+		strings.Contains(page.body, "//") {
 		t.Error("the page has raw markup, a script, or an address outside")
 	}
-	if filtered := p.get("/?idempotencyKey=key-2").body; strings.Contains(filtered, "key-&lt;1&gt;") || !strings.Contains(filtered, "rf_") {
+	if filtered := p.get("/?idempotencyKey=key-2").body; strings.Contains(filtered, "key-&lt;1&gt;") ||
+		!strings.Contains(filtered, "rf_") {
 		t.Error("the filter does not filter")
 	}
 	if csp := page.header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'") {
@@ -50,10 +53,12 @@ func TestPageSetsTheRates(t *testing.T) {
 		t.Errorf("rates: %s", p.get("/_faults").body)
 	}
 	for form, want := range map[string]string{
-		"slow=a%3Cb": "not a number", "slow=2": "from 0 to 1", "slow=NaN": "from 0 to 1", "slow=0.7&stuck=0.7": "more than 1",
+		"slow=a%3Cb": "not a number", "slow=2": "from 0 to 1", "slow=NaN": "from 0 to 1",
+		"slow=0.7&stuck=0.7": "more than 1",
 	} {
 		page := p.postForm(form, nil)
-		if page.status != http.StatusBadRequest || !strings.Contains(page.body, want) || strings.Contains(page.body, "a<b") {
+		if page.status != http.StatusBadRequest || !strings.Contains(page.body, want) ||
+			strings.Contains(page.body, "a<b") {
 			t.Errorf("%s: %d", form, page.status)
 		}
 	}
@@ -73,7 +78,8 @@ func TestPageShowsWebhooksAndSetsTheirDisorder(t *testing.T) {
 	p.charge("key-1", "pm_ok")
 	p.awaitWebhooks(0, 0, 1, 0)
 	shown := p.get("/").body
-	for _, want := range []string{"0 pending, 0 delivered, 1 given up, 0 dropped", "evt_", "charge.succeeded", "418 I&#39;m a teapot"} {
+	for _, want := range []string{"0 pending, 0 delivered, 1 given up, 0 dropped", "evt_", "charge.succeeded",
+		"418 I&#39;m a teapot"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("the page does not show %q", want)
 		}
@@ -83,8 +89,10 @@ func TestPageShowsWebhooksAndSetsTheirDisorder(t *testing.T) {
 		t.Error("the page must lead to the receiver, and nowhere else")
 	}
 	before := p.get("/_faults").body
-	for _, form := range []string{"webhook_drop=2", "webhook_drop=x", "slow=0.5&webhook_drop=NaN", "slow=2&webhook_drop=0.1"} {
-		if page := p.postForm(form, nil); page.status != http.StatusBadRequest || !strings.Contains(page.body, `role="alert"`) {
+	for _, form := range []string{"webhook_drop=2", "webhook_drop=x", "slow=0.5&webhook_drop=NaN",
+		"slow=2&webhook_drop=0.1"} {
+		if page := p.postForm(form, nil); page.status != http.StatusBadRequest ||
+			!strings.Contains(page.body, `role="alert"`) {
 			t.Errorf("%s: %d", form, page.status)
 		}
 	}
@@ -117,7 +125,8 @@ func TestEachRandomFaultIsExplained(t *testing.T) {
 	}
 	for _, f := range randomFaults() {
 		name := f.rateName()
-		if shown := "<dt><code>" + name + "</code></dt><dd>" + meanings[name] + "</dd>"; meanings[name] == "" || !strings.Contains(page, shown) {
+		if shown := "<dt><code>" + name + "</code></dt><dd>" + meanings[name] + "</dd>"; meanings[name] == "" ||
+			!strings.Contains(page, shown) {
 			t.Errorf("the page does not say what %s does", name)
 		}
 		if !strings.Contains(string(readme), "`"+string(f)+"`") {
@@ -157,10 +166,11 @@ func TestPageCountsTheCallsUnderAFilter(t *testing.T) {
 	p.charge("key-2", "pm_ok")
 	p.get("/v1/charges?idempotencyKey=key-1")
 	for path, want := range map[string][]string{
-		"/":                       {"3 calls since the start."},
-		"/?idempotencyKey=key-1":  {"2 of 3 calls since the start match the filter."},
-		"/?account=acme":          {"3 of 3 calls since the start match the filter."},
-		"/?account=globex":        {"0 of 3 calls since the start match the filter.", "None matches the filter.", "Nothing matches the filter."},
+		"/":                      {"3 calls since the start."},
+		"/?idempotencyKey=key-1": {"2 of 3 calls since the start match the filter."},
+		"/?account=acme":         {"3 of 3 calls since the start match the filter."},
+		"/?account=globex": {"0 of 3 calls since the start match the filter.", "None matches the filter.",
+			"Nothing matches the filter."},
 		"/?idempotencyKey=key-77": {"0 of 3 calls since the start match the filter."},
 	} {
 		page := p.get(path).body
@@ -185,7 +195,8 @@ func TestPageShowsWhatScansReadInARowAsOneRow(t *testing.T) {
 		}
 	}
 	_, calls, _ := strings.Cut(p.get("/").body, "Latest calls")
-	if scans, charges := strings.Count(calls, ">12</td>"), strings.Count(calls, "POST /v1/charges"); scans != 13 || charges != 12 {
+	if scans, charges := strings.Count(calls, ">12</td>"), strings.Count(calls, "POST /v1/charges"); scans != 13 ||
+		charges != 12 {
 		t.Errorf("%d rows of scans and %d of charges, want 13 and 12\n%s", scans, charges, calls)
 	}
 	for i := range 10 {

@@ -20,7 +20,7 @@ import (
 // refusedOr fails on an error that a client could not be told.
 func refusedOr(t *testing.T, err error) (refused bool) {
 	t.Helper()
-	if _, ok := errors.AsType[refusal](err); err != nil && !ok {
+	if _, ok := errors.AsType[apiError](err); err != nil && !ok {
 		t.Fatalf("not a refusal: %v", err)
 	}
 	return err != nil
@@ -33,7 +33,8 @@ func FuzzRefundBody(f *testing.F) {
 		if refusedOr(t, err) {
 			return
 		}
-		if in.AmountCents < 1 || in.AmountCents > maxAmountCents || len(in.Currency) != 3 || utf8.RuneCountInString(in.Reason) > maxReasonRunes {
+		if in.AmountCents < 1 || in.AmountCents > maxAmountCents || len(in.Currency) != 3 ||
+			utf8.RuneCountInString(in.Reason) > maxReasonRunes {
 			t.Fatalf("accepted %+v", in)
 		}
 		if _, known := in.fault().behaviour(); !known {
@@ -52,7 +53,8 @@ func FuzzRefundBody(f *testing.F) {
 
 // A query that is taken selects the same when it is written once more, and a cursor is one that the list has given out.
 func FuzzListQuery(f *testing.F) {
-	f.Add("idempotencyKey=k&reference=pay_1&createdAfter=2026-11-20T12:00:00.5%2B01:00&limit=7&cursor=" + formatCursor(objectCharge, 12))
+	f.Add("idempotencyKey=k&reference=pay_1&createdAfter=2026-11-20T12:00:00.5%2B01:00&limit=7&cursor=" +
+		formatCursor(objectCharge, 12))
 	f.Add("limit=1&limit=2")
 	f.Add("createdAfter=9999-12-31T23:59:59-01:00")
 	f.Fuzz(func(t *testing.T, query string) {
@@ -70,7 +72,8 @@ func FuzzListQuery(f *testing.F) {
 		if cursor := values.Get("cursor"); cursor != "" && cursor != formatCursor(objectCharge, q.from) {
 			t.Fatalf("%q is taken for position %d", cursor, q.from)
 		}
-		again := url.Values{"limit": {fmt.Sprint(q.limit)}, "idempotencyKey": {q.key}, "reference": {q.reference}, "cursor": {formatCursor(objectCharge, q.from)}}
+		again := url.Values{"limit": {fmt.Sprint(q.limit)}, "idempotencyKey": {q.key}, "reference": {q.reference},
+			"cursor": {formatCursor(objectCharge, q.from)}}
 		if after := values.Get("createdAfter"); after != "" {
 			asked, err := time.Parse(time.RFC3339Nano, after)
 			kept, keptErr := time.Parse(timeLayout, q.createdAfter)
@@ -113,7 +116,8 @@ func FuzzFaults(f *testing.F) {
 		if err != nil {
 			return
 		}
-		answer := jsonReply(http.StatusOK, map[string]map[string]float64{faultsMember: rates, disordersMember: disorders})
+		answer := jsonReply(http.StatusOK, map[string]map[string]float64{faultsMember: rates,
+			disordersMember: disorders})
 		if err := s.parseFaults(answer.body); err != nil {
 			t.Fatalf("what is shown is not taken: %s, %v", answer.body, err)
 		}
@@ -183,8 +187,8 @@ func FuzzResend(f *testing.F) {
 	})
 }
 
-// What a file is replayed as is what its intact part is replayed as, and further lines can follow that. Damage before its end is an
-// error: a ledger never forgets in silence.
+// What a file is replayed as is what its intact part is replayed as, and further lines can follow that. Damage before
+// its end is an error: a ledger never forgets in silence.
 func FuzzLedgerFile(f *testing.F) {
 	const line = `{"entry":{"id":"ch_1","object":"charge","account":"acme","idempotencyKey":"k","reference":"pay_1","amountCents":5,"currency":"USD",` +
 		`"status":"succeeded","createdAt":"2026-11-20T12:00:00.000001Z"},"path":"/v1/charges","bodyHash":"00","fault":"pm_ok"}` + "\n"
@@ -194,7 +198,8 @@ func FuzzLedgerFile(f *testing.F) {
 	f.Add([]byte("{}\n" + line))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		open := func(file []byte) (*ledger, int64, error) {
-			l := &ledger{refunded: map[string]int64{}, keys: map[keyRef]*keyState{}, books: map[bookRef]*book{}, pending: map[keyRef]*record{}}
+			l := &ledger{refunded: map[string]int64{}, keys: map[keyRef]*keyState{}, books: map[bookRef]*book{},
+				pending: map[keyRef]*record{}}
 			intact, err := replay(bytes.NewReader(file), l.restore)
 			return l, intact, err
 		}
@@ -207,7 +212,8 @@ func FuzzLedgerFile(f *testing.F) {
 			t.Fatalf("lines behind byte %d of %d are forgotten", intact, len(file))
 		}
 		if intact > 0 && file[intact-1] != '\n' || l.promised != len(l.pending) || len(l.all)+len(l.pending) > lines {
-			t.Fatalf("%d lines are %d entries and %d promises, counted as %d", lines, len(l.all), len(l.pending), l.promised)
+			t.Fatalf("%d lines are %d entries and %d promises, counted as %d", lines, len(l.all), len(l.pending),
+				l.promised)
 		}
 		again, same, err := open(file[:intact])
 		if err != nil || same != intact || len(again.all) != len(l.all) {

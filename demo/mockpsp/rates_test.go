@@ -11,7 +11,8 @@ import (
 )
 
 func (p *running) putFaults(body string) result {
-	return p.send(p.t.Context(), http.MethodPut, "/_faults", body, header{"Authorization": "", "Content-Type": "application/x-www-form-urlencoded"})
+	return p.send(p.t.Context(), http.MethodPut, "/_faults", body,
+		header{"Authorization": "", "Content-Type": "application/x-www-form-urlencoded"})
 }
 
 // impatient lets every fault end at once, and seeds the draws.
@@ -115,10 +116,13 @@ func TestBadRatesAreRefusedAndChangeNothing(t *testing.T) {
 	before := p.get("/_faults").body
 	for _, body := range []string{
 		``, `{}`, `{"rates":null}`, `{"rates":{"slow":null}}`, `{"rates":{"slow":"0.1"}}`, `{"rates":{"slow":-0.1}}`,
-		`{"rates":{"slow":1.1}}`, `{"rates":{"slow":0.6,"stuck":0.5}}`, `{"rates":{"ok":0.1}}`, `{"rates":{"pm_slow":0.1}}`,
+		`{"rates":{"slow":1.1}}`, `{"rates":{"slow":0.6,"stuck":0.5}}`, `{"rates":{"ok":0.1}}`,
+		`{"rates":{"pm_slow":0.1}}`,
 		`{"rates":{"slow":0.1},"chaos":{}}`, `null`,
-		`{"rates":{"slow":0.1},"webhooks":null}`, `{"rates":{"slow":0.1},"webhooks":{"drop":2}}`, `{"webhooks":{"drop":null}}`,
-		`{"rates":{"slow":2},"webhooks":{"drop":0.1}}`, `{"webhooks":{"stale":0.1}}`, `{"webhooks":{"drop":0.1,"drop":0.2}}`, `{"rates":{"slow":0.1,"slow":0.2}}`,
+		`{"rates":{"slow":0.1},"webhooks":null}`, `{"rates":{"slow":0.1},"webhooks":{"drop":2}}`,
+		`{"webhooks":{"drop":null}}`,
+		`{"rates":{"slow":2},"webhooks":{"drop":0.1}}`, `{"webhooks":{"stale":0.1}}`,
+		`{"webhooks":{"drop":0.1,"drop":0.2}}`, `{"rates":{"slow":0.1,"slow":0.2}}`,
 	} {
 		p.putFaults(body).want(t, http.StatusBadRequest, "invalid_request")
 	}
@@ -126,5 +130,6 @@ func TestBadRatesAreRefusedAndChangeNothing(t *testing.T) {
 		t.Errorf("changed to %s", after)
 	}
 	p.putFaults(`{"rates":{"timeout_charged":0.1,"timeout_not_charged":0.1,"500_charged":0.1,"500_not_charged":0.1,"reset_charged":0.1,`+
-		`"late_charge":0.1,"declined":0.1,"slow":0.1,"wrong_amount":0.1,"silent_charged":0.1}}`).want(t, http.StatusOK, "")
+		`"late_charge":0.1,"declined":0.1,"slow":0.1,"wrong_amount":0.1,"silent_charged":0.1}}`).want(
+		t, http.StatusOK, "")
 }

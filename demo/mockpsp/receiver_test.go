@@ -122,9 +122,10 @@ func (p *running) awaitWebhooks(pending, delivered, givenUp, dropped int) webhoo
 			p.t.Logf("webhooks: %+v", view)
 		}
 	}()
-	await(p.t, "the webhooks are settled", func() bool {
+	await(p.t, "the webhooks are resolved", func() bool {
 		view = p.webhooks()
-		return view.Pending == pending && view.Delivered == delivered && view.GivenUp == givenUp && view.Dropped == dropped
+		return view.Pending == pending && view.Delivered == delivered && view.GivenUp == givenUp &&
+			view.Dropped == dropped
 	})
 	return view
 }

@@ -47,7 +47,7 @@ func (s *Server) postRefund(c *call) (reply, error) {
 	}
 	charge := s.ledger.find(objectCharge, c.account, c.r.PathValue("id"))
 	if charge == nil {
-		return reply{}, refusal{http.StatusNotFound, "charge_not_found", "the account has no such charge"}
+		return reply{}, apiError{http.StatusNotFound, "charge_not_found", "the account has no such charge"}
 	}
 	if in.Currency != charge.Entry.Currency {
 		return reply{}, invalid("currency must be that of the charge")

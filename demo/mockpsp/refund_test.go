@@ -21,7 +21,8 @@ func TestRefundIsAnsweredReadBackAndInTheLedger(t *testing.T) {
 	answer.want(t, http.StatusCreated, "")
 	refund := answer.entry(t)
 	want := entry{
-		ID: refund.ID, Object: "refund", Account: "acme", IdempotencyKey: "key-1", Reference: "re_1", ChargeID: charge.ID,
+		ID: refund.ID, Object: "refund", Account: "acme", IdempotencyKey: "key-1", Reference: "re_1",
+		ChargeID:    charge.ID,
 		AmountCents: 400, Currency: "KRW", Reason: "too small", Status: "succeeded", CreatedAt: refund.CreatedAt,
 	}
 	if diff := cmp.Diff(want, refund); diff != "" || !strings.HasPrefix(refund.ID, "rf_") {
@@ -33,10 +34,12 @@ func TestRefundIsAnsweredReadBackAndInTheLedger(t *testing.T) {
 	if page := p.list("/v1/refunds?idempotencyKey=key-1&reference=re_1"); len(page.Data) != 1 || page.Data[0] != want {
 		t.Errorf("listed: %+v", page.Data)
 	}
-	if entries := p.ledger("key-1"); len(entries.Charges) != 1 || len(entries.Refunds) != 1 || entries.Refunds[0].entry != want {
+	if entries := p.ledger("key-1"); len(entries.Charges) != 1 || len(entries.Refunds) != 1 ||
+		entries.Refunds[0].entry != want {
 		t.Errorf("ledger: %+v", entries)
 	}
-	if again := p.refund(charge.ID, "key-1", "too small", 400); again.body != answer.body || again.header.Get("Idempotent-Replayed") != "true" {
+	if again := p.refund(charge.ID, "key-1", "too small", 400); again.body != answer.body ||
+		again.header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("replayed: %s", again.body)
 	}
 	p.refund(charge.ID, "key-1", "too small", 401).want(t, http.StatusUnprocessableEntity, "idempotency_mismatch")
@@ -92,7 +95,8 @@ func TestBadRefundIsRefusedWithoutATrace(t *testing.T) {
 		"unknown member":  `{"amountCents":1,"currency":"KRW","paymentMethod":"pm_ok"}`,
 		"reason too long": `{"amountCents":1,"currency":"KRW","reason":"` + strings.Repeat("x", 501) + `"}`,
 	} {
-		answer := p.send(t.Context(), http.MethodPost, "/v1/charges/"+charge.ID+"/refunds", body, header{"Idempotency-Key": "key-1"})
+		answer := p.send(t.Context(), http.MethodPost, "/v1/charges/"+charge.ID+"/refunds", body,
+			header{"Idempotency-Key": "key-1"})
 		if answer.status != http.StatusBadRequest || answer.code() != "invalid_request" {
 			t.Errorf("%s: %d %s", name, answer.status, answer.body)
 		}

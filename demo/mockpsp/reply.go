@@ -83,28 +83,28 @@ func reset(w http.ResponseWriter) {
 }
 
 // refusal is an error that the caller may read.
-type refusal struct {
+type apiError struct {
 	status        int
 	code, message string
 }
 
-func (e refusal) Error() string { return e.code + ": " + e.message }
+func (e apiError) Error() string { return e.code + ": " + e.message }
 
-func invalid(message string) refusal {
-	return refusal{http.StatusBadRequest, "invalid_request", message}
+func invalid(message string) apiError {
+	return apiError{http.StatusBadRequest, "invalid_request", message}
 }
 
 // refuse turns an error into an answer. What is not a refusal is the ledger's trouble: the caller learns nothing but
 // that the outcome is open.
 func (s *Server) refuse(err error) reply {
-	if refused, ok := errors.AsType[refusal](err); ok {
+	if refused, ok := errors.AsType[apiError](err); ok {
 		return errorReply(refused)
 	}
 	s.config.Log.Error("call failed", "error", err)
-	return errorReply(refusal{http.StatusInternalServerError, "internal_error", "the PSP's ledger is unavailable"})
+	return errorReply(apiError{http.StatusInternalServerError, "internal_error", "the PSP's ledger is unavailable"})
 }
 
-func errorReply(e refusal) reply {
+func errorReply(e apiError) reply {
 	type detail struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`

@@ -14,7 +14,8 @@ import (
 // stopLimit is how long answers that are being sent may take at the end.
 const stopLimit = 10 * time.Second
 
-// Serve serves the PSP until ctx ends, and closes it. It ends cleanly, also while requests are held that never get an answer.
+// Serve serves the PSP until ctx ends, and closes it. It ends cleanly, also while requests are held that never get an
+// answer.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler:           s,

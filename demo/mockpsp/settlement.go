@@ -14,9 +14,9 @@ import (
 const settlementHeader = "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt\r\n"
 
 // getSettlement streams an account's movements of one UTC day, oldest first, as CSV (RFC 4180). Declined entries moved
-// nothing and are not in it; stuck charges are, for another system makes such files. The last line is a trailer with the
-// number of lines before it, the header not counted, so that a reader knows when something is missing. Today's file has
-// what there is so far.
+// nothing and are not in it; stuck charges are, for another system makes such files. The last line is a trailer with
+// the number of lines before it, the header not counted, so that a reader knows when something is missing. Today's file
+// has what there is so far.
 func (s *Server) getSettlement(c *call) (reply, error) {
 	date, ok := strings.CutSuffix(c.r.PathValue("file"), ".csv")
 	if !ok {
@@ -26,7 +26,7 @@ func (s *Server) getSettlement(c *call) (reply, error) {
 		return reply{}, invalid("the date must be written YYYY-MM-DD")
 	}
 	if date > s.config.Now().UTC().Format(time.DateOnly) {
-		return reply{}, refusal{http.StatusNotFound, "settlement_not_found", "the day has not begun, in UTC"}
+		return reply{}, apiError{http.StatusNotFound, "settlement_not_found", "the day has not begun, in UTC"}
 	}
 	records := ofDay(s.ledger.snapshot(), date)
 	return reply{

@@ -44,18 +44,21 @@ func (p *running) settlement(date string) [][]string {
 	if err != nil {
 		p.t.Fatalf("%s: %v", answer.body, err)
 	}
-	if got := strings.Join(lines[0], ","); got != "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt" {
+	if got := strings.Join(lines[0],
+		","); got != "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt" {
 		p.t.Errorf("header %q", got)
 	}
-	if want := []string{"total", fmt.Sprint(len(lines) - 2), "", "", "", "", "", "", ""}; !slices.Equal(lines[len(lines)-1], want) {
+	if want := []string{"total", fmt.Sprint(len(lines) - 2), "", "", "", "", "", "",
+		""}; !slices.Equal(lines[len(lines)-1], want) {
 		p.t.Errorf("trailer %q", lines[len(lines)-1])
 	}
 	return lines[1 : len(lines)-1]
 }
 
-func (e entry) settled() []string {
+func (e entry) line() []string {
 	return []string{
-		e.ID, e.Object, e.IdempotencyKey, e.Reference, e.ChargeID, fmt.Sprint(e.AmountCents), e.Currency, e.Status, e.CreatedAt,
+		e.ID, e.Object, e.IdempotencyKey, e.Reference, e.ChargeID, fmt.Sprint(e.AmountCents), e.Currency, e.Status,
+		e.CreatedAt,
 	}
 }
 
@@ -70,16 +73,17 @@ func TestSettlementListsTheDaysMovementsOldestFirst(t *testing.T) {
 	p.charge("key-3", "pm_stuck")
 	refund := p.refund(yesterday.ID, "key-4", "", 10).entry(t)
 	p.refund(yesterday.ID, "key-5", "", 100_000).want(t, http.StatusPaymentRequired, "")
-	p.send(t.Context(), http.MethodPost, "/v1/charges", chargeBody("pm_ok"), header{"Idempotency-Key": "key-6", "PSP-Account": "globex"})
+	p.send(t.Context(), http.MethodPost, "/v1/charges", chargeBody("pm_ok"),
+		header{"Idempotency-Key": "key-6", "PSP-Account": "globex"})
 	set("2026-03-03T00:00:00Z")
 	tomorrow := p.charge("key-7", "pm_ok").entry(t)
 
-	want := [][]string{first.settled(), p.ledger("key-3").Charges[0].settled(), refund.settled()}
+	want := [][]string{first.line(), p.ledger("key-3").Charges[0].line(), refund.line()}
 	if got := p.settlement("2026-03-02"); !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	for date, only := range map[string]entry{"2026-03-01": yesterday, "2026-03-03": tomorrow} {
-		if got := p.settlement(date); len(got) != 1 || !slices.Equal(got[0], only.settled()) {
+		if got := p.settlement(date); len(got) != 1 || !slices.Equal(got[0], only.line()) {
 			t.Errorf("%s: %q", date, got)
 		}
 	}
@@ -93,15 +97,17 @@ func TestSettlementQuotesWhatItMust(t *testing.T) {
 	p, _ := onDays(t)
 	for i, reference := range []string{`a,b`, `say \"so\"`, `two\nlines`, ` spaces `, `주문`, `\\.`} {
 		body := fmt.Sprintf(`{"amountCents":1,"currency":"KRW","paymentMethod":"pm_ok","reference":"%s"}`, reference)
-		p.send(t.Context(), http.MethodPost, "/v1/charges", body, header{"Idempotency-Key": fmt.Sprintf("key, \"%d\"", i)}).want(t, http.StatusCreated, "")
+		p.send(t.Context(), http.MethodPost, "/v1/charges", body,
+			header{"Idempotency-Key": fmt.Sprintf("key, \"%d\"", i)}).want(t, http.StatusCreated, "")
 	}
 	lines := p.settlement("2026-03-01")
 	for i, charge := range p.ledger("").Charges {
-		if !slices.Equal(lines[i], charge.settled()) {
-			t.Errorf("got %q, want %q", lines[i], charge.settled())
+		if !slices.Equal(lines[i], charge.line()) {
+			t.Errorf("got %q, want %q", lines[i], charge.line())
 		}
 	}
-	if raw := p.get("/v1/settlements/2026-03-01.csv").body; !strings.HasSuffix(raw, "\r\ntotal,6,,,,,,,\r\n") || !strings.Contains(raw, "\"two\nlines\"") {
+	if raw := p.get("/v1/settlements/2026-03-01.csv").body; !strings.HasSuffix(raw, "\r\ntotal,6,,,,,,,\r\n") ||
+		!strings.Contains(raw, "\"two\nlines\"") {
 		t.Errorf("lines end otherwise than RFC 4180 says, or a field was changed: %q", raw)
 	}
 }
@@ -124,8 +130,10 @@ func TestSettlementOfADayThatIsNoneIsRefused(t *testing.T) {
 	} {
 		p.get("/v1/settlements/"+path).want(t, want.status, want.code)
 	}
-	p.send(t.Context(), http.MethodGet, "/v1/settlements/2026-03-01.csv", "", header{"Authorization": ""}).want(t, http.StatusUnauthorized, "unauthenticated")
-	p.send(t.Context(), http.MethodGet, "/v1/settlements/2026-03-01.csv", "", header{"PSP-Account": ""}).want(t, http.StatusBadRequest, "invalid_request")
+	p.send(t.Context(), http.MethodGet, "/v1/settlements/2026-03-01.csv", "", header{"Authorization": ""}).want(t,
+		http.StatusUnauthorized, "unauthenticated")
+	p.send(t.Context(), http.MethodGet, "/v1/settlements/2026-03-01.csv", "", header{"PSP-Account": ""}).want(t,
+		http.StatusBadRequest, "invalid_request")
 }
 
 // pieces counts what is written at a time, and goes away after limit.

@@ -215,7 +215,8 @@ func fetch[T any](p *running, path string) T {
 	p.t.Helper()
 	answer := p.get(path)
 	var value T
-	if err := json.Unmarshal([]byte(answer.body), &value, json.RejectUnknownMembers(true)); err != nil || answer.status != 200 {
+	if err := json.Unmarshal([]byte(answer.body), &value, json.RejectUnknownMembers(true)); err != nil ||
+		answer.status != 200 {
 		p.t.Fatalf("GET %s: %d %q: %v", path, answer.status, answer.body, err)
 	}
 	return value

@@ -30,7 +30,10 @@ func TestUndeliveredWebhooksOutliveAKill(t *testing.T) {
 	t.Parallel()
 	path := ledgerPath(t)
 	r := newReceiver(t, receive204)
-	p := setup(t, onFile(path, toldTo(r, func(c *Config) { c.HangLimit, c.WebhookSchedule = time.Hour, []time.Duration{time.Hour} })))
+	p := setup(t, onFile(path, toldTo(r, func(c *Config) {
+		c.HangLimit, c.WebhookSchedule = time.Hour,
+			[]time.Duration{time.Hour}
+	})))
 	p.charge("key-delivered", "pm_ok")
 	r.next()
 	p.awaitWebhooks(0, 1, 0, 0)

@@ -23,7 +23,8 @@ func TestPrintedWebhookIsTheOneThatIsSent(t *testing.T) {
 	if printed.status != http.StatusOK || !strings.HasPrefix(printed.body, "curl -i 'http://") {
 		t.Fatalf("%d %s", printed.status, printed.body)
 	}
-	if out, err := exec.CommandContext(t.Context(), "sh", "-euc", printed.body).CombinedOutput(); err != nil || !strings.Contains(string(out), "204") {
+	if out, err := exec.CommandContext(t.Context(), "sh", "-euc", printed.body).CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), "204") {
 		t.Fatalf("%v\n%s\n%s", err, printed.body, out)
 	}
 	if again := r.next(); again.id() != sent.id() || again.body != sent.body || again.verify(t) != nil {

@@ -26,7 +26,7 @@ func (s *Server) postWebhook(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) resend(w http.ResponseWriter, r *http.Request) (reply, error) {
 	if !s.enter() {
-		return reply{}, refusal{http.StatusServiceUnavailable, "shutting_down", "the PSP is shutting down"}
+		return reply{}, apiError{http.StatusServiceUnavailable, "shutting_down", "the PSP is shutting down"}
 	}
 	defer s.active.Done()
 	how, err := parseResend(w, r)
@@ -44,12 +44,14 @@ func (s *Server) resend(w http.ResponseWriter, r *http.Request) (reply, error) {
 	return jsonReply(http.StatusOK, resent{tries[len(tries)-1].Status, tries}), nil
 }
 
-func noSuchEntry() refusal {
-	return refusal{http.StatusNotFound, "entry_not_found", "there is no such charge or refund; GET /_ledger lists them all"}
+func noSuchEntry() apiError {
+	return apiError{http.StatusNotFound, "entry_not_found",
+		"there is no such charge or refund; GET /_ledger lists them all"}
 }
 
-func webhooksOff() refusal {
-	return refusal{http.StatusConflict, "webhooks_off", "the PSP was started without a webhook URL; set MOCKPSP_WEBHOOK_URL"}
+func webhooksOff() apiError {
+	return apiError{http.StatusConflict, "webhooks_off",
+		"the PSP was started without a webhook URL; set MOCKPSP_WEBHOOK_URL"}
 }
 
 // parseResend returns the disorder that is asked for. No body asks for none.
@@ -68,7 +70,8 @@ func parseResend(w http.ResponseWriter, r *http.Request) (disorder, error) {
 	case "", disorderDuplicate, disorderForge, disorderStale:
 		return in.Disorder, nil
 	default:
-		return "", invalid(fmt.Sprintf("by hand there is no webhook disorder %q, but duplicate, forge and stale", in.Disorder))
+		return "", invalid(fmt.Sprintf("by hand there is no webhook disorder %q, but duplicate, forge and stale",
+			in.Disorder))
 	}
 }
 

@@ -10,13 +10,15 @@ import (
 )
 
 func (p *running) resend(entryID, body string) result {
-	return p.send(p.t.Context(), http.MethodPost, "/_webhooks/"+entryID, body, header{"Authorization": "", "Content-Type": ""})
+	return p.send(p.t.Context(), http.MethodPost, "/_webhooks/"+entryID, body,
+		header{"Authorization": "", "Content-Type": ""})
 }
 
 func (r result) resent(t *testing.T) resent {
 	t.Helper()
 	var answer resent
-	if err := json.Unmarshal([]byte(r.body), &answer, json.RejectUnknownMembers(true)); err != nil || r.status != http.StatusOK {
+	if err := json.Unmarshal([]byte(r.body), &answer, json.RejectUnknownMembers(true)); err != nil ||
+		r.status != http.StatusOK {
 		t.Fatalf("answered %d %q: %v", r.status, r.body, err)
 	}
 	return answer
@@ -56,20 +58,23 @@ func TestForgedAndStaleWebhooksCanBeSentByHand(t *testing.T) {
 	p := setup(t, toldTo(r))
 	id := p.charge("key-1", "pm_ok").entry(t).ID
 	first := r.next()
-	if answer := p.resend(id, `{"disorder":"forge"}`).resent(t); answer.Status != 401 || answer.Tries[0].Disorder != disorderForge {
+	if answer := p.resend(id, `{"disorder":"forge"}`).resent(t); answer.Status != 401 ||
+		answer.Tries[0].Disorder != disorderForge {
 		t.Errorf("answered %+v", answer)
 	}
 	oracle, err := standardwebhooks.NewWebhook(DemoWebhookSecret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if forged := r.next(); forged.id() != first.id() || oracle.VerifyIgnoringTimestamp([]byte(forged.body), forged.header) == nil {
+	if forged := r.next(); forged.id() != first.id() ||
+		oracle.VerifyIgnoringTimestamp([]byte(forged.body), forged.header) == nil {
 		t.Errorf("forged: %+v", forged)
 	}
 	if answer := p.resend(id, `{"disorder":"stale"}`).resent(t); answer.Status != 401 {
 		t.Errorf("answered %+v", answer)
 	}
-	if stale := r.next(); stale.body != first.body || oracle.VerifyIgnoringTimestamp([]byte(stale.body), stale.header) != nil {
+	if stale := r.next(); stale.body != first.body ||
+		oracle.VerifyIgnoringTimestamp([]byte(stale.body), stale.header) != nil {
 		t.Errorf("stale: %+v", stale)
 	}
 }

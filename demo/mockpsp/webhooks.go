@@ -171,11 +171,11 @@ func (w *webhooks) attempt(d *delivery) {
 	} else if d.tries == 1 && d.drawn[disorderForge] {
 		w.sender.send(w.ctx, &d.record.Entry, disorderForge, d.tries)
 	}
-	w.settle(d, w.sender.send(w.ctx, &d.record.Entry, how, d.tries))
+	w.afterTry(d, w.sender.send(w.ctx, &d.record.Entry, how, d.tries))
 }
 
-// settle decides what a try's end means for its webhook.
-func (w *webhooks) settle(d *delivery, done try) {
+// resolve decides what a try's end means for its webhook.
+func (w *webhooks) afterTry(d *delivery, done try) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.queue.sent(d.order)

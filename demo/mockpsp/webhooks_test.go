@@ -27,7 +27,8 @@ func TestWebhookIsVerifiedByAnotherLibraryAndShowsTheEntryAsTheAPIDoes(t *testin
 	}
 	view := p.awaitWebhooks(0, 1, 0, 0)
 	if len(view.Tries) != 1 || view.Tries[0].ID != got.id() || view.Tries[0].Status != 204 || view.Tries[0].Try != 1 ||
-		view.Tries[0].EntryID != charge.entry(t).ID || view.Tries[0].Type != "charge.succeeded" || view.Tries[0].Disorder != "" {
+		view.Tries[0].EntryID != charge.entry(t).ID || view.Tries[0].Type != "charge.succeeded" ||
+		view.Tries[0].Disorder != "" {
 		t.Errorf("tries: %+v", view.Tries)
 	}
 }
@@ -61,7 +62,8 @@ func TestFailedWebhookIsTriedAgainOnScheduleUnderTheSameID(t *testing.T) {
 	r := newReceiver(t, func(arrival) int {
 		return []int{500, 302, 0, 404, 200}[tries.Add(1)-1]
 	})
-	gaps := []time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 30 * time.Millisecond, 40 * time.Millisecond, time.Hour}
+	gaps := []time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 30 * time.Millisecond, 40 * time.Millisecond,
+		time.Hour}
 	p := setup(t, toldTo(r, func(c *Config) { c.WebhookSchedule = gaps }))
 	p.charge("key-1", "pm_ok")
 	first := r.next()
@@ -77,7 +79,8 @@ func TestFailedWebhookIsTriedAgainOnScheduleUnderTheSameID(t *testing.T) {
 		before = next
 	}
 	view := p.awaitWebhooks(0, 1, 0, 0)
-	if len(view.Tries) != 5 || view.Tries[0].Try != 5 || view.Tries[0].Status != 200 || view.Tries[2].Error == "" || view.Tries[3].Status != 302 {
+	if len(view.Tries) != 5 || view.Tries[0].Try != 5 || view.Tries[0].Status != 200 || view.Tries[2].Error == "" ||
+		view.Tries[3].Status != 302 {
 		t.Errorf("tries: %+v", view.Tries)
 	}
 }
@@ -231,7 +234,8 @@ func TestWithoutAURLNothingIsSent(t *testing.T) {
 	id := p.charge("key-1", "pm_ok").entry(t).ID
 	p.putFaults(`{"webhooks":{"drop":1,"forge":1}}`).want(t, http.StatusOK, "")
 	p.charge("key-2", "pm_ok").want(t, http.StatusCreated, "")
-	if view := p.webhooks(); view.URL != "" || view.Pending+view.Delivered+view.GivenUp+view.Dropped+len(view.Tries) != 0 {
+	if view := p.webhooks(); view.URL != "" || view.Pending+view.Delivered+view.GivenUp+view.Dropped+
+		len(view.Tries) != 0 {
 		t.Errorf("webhooks: %+v", view)
 	}
 	p.send(t.Context(), http.MethodPost, "/_webhooks/"+id, "", nil).want(t, http.StatusConflict, "webhooks_off")

@@ -104,7 +104,7 @@ func (l *ledger) prepare(draft *record) ([]byte, error) {
 	case draft.isNote():
 	case draft.isPromise():
 		if l.promised >= maxPromises {
-			return nil, refusal{http.StatusServiceUnavailable, "too_many_late_charges",
+			return nil, apiError{http.StatusServiceUnavailable, "too_many_late_charges",
 				fmt.Sprintf("%d late charges have not landed yet", maxPromises)}
 		}
 		l.promised++

@@ -11,7 +11,8 @@ import (
 // chargeAs sends a charge of 1000 KRW for an account and a reference.
 func (p *running) chargeAs(account, key, reference, method string) result {
 	body := strings.Replace(chargeBody(method), "pay_1", reference, 1)
-	return p.send(p.t.Context(), http.MethodPost, "/v1/charges", body, header{"Idempotency-Key": key, "PSP-Account": account})
+	return p.send(p.t.Context(), http.MethodPost, "/v1/charges", body,
+		header{"Idempotency-Key": key, "PSP-Account": account})
 }
 
 // twoAccounts has one charge of globex and one of acme, pay_0 under key-0.
@@ -44,13 +45,16 @@ func TestEachMemberCanBeWrong(t *testing.T) {
 			held := charges[len(charges)-1]
 			want := entry{
 				ID: held.ID, Object: objectCharge, Account: "acme", IdempotencyKey: "key-1", Reference: "pay_1",
-				AmountCents: 1000, Currency: "KRW", PaymentMethod: string(f), Status: "succeeded", CreatedAt: held.CreatedAt,
+				AmountCents: 1000, Currency: "KRW", PaymentMethod: string(f), Status: "succeeded",
+				CreatedAt: held.CreatedAt,
 			}
 			change(&want, before)
-			if diff := cmp.Diff(ledgerView{want, f}, held, cmp.AllowUnexported(ledgerView{})); diff != "" || len(charges) != 3 {
+			if diff := cmp.Diff(ledgerView{want, f}, held, cmp.AllowUnexported(ledgerView{})); diff != "" ||
+				len(charges) != 3 {
 				t.Errorf("%d charges (-want +got):\n%s", len(charges), diff)
 			}
-			listed := p.send(t.Context(), http.MethodGet, "/v1/charges/"+held.ID, "", header{"PSP-Account": want.Account})
+			listed := p.send(t.Context(), http.MethodGet, "/v1/charges/"+held.ID, "",
+				header{"PSP-Account": want.Account})
 			if diff := cmp.Diff(want, listed.entry(t)); diff != "" {
 				t.Errorf("read (-want +got):\n%s", diff)
 			}
@@ -73,7 +77,8 @@ func TestFirstMovementOfAllCanBeWrongToo(t *testing.T) {
 	for _, f := range []fault{faultWrongReference, faultWrongKey, faultWrongCharge, faultWrongID} {
 		account := "of-" + string(f)
 		got := p.chargeAs(account, "key-1", "pay_1", string(f)).entry(t)
-		if got.Reference != another && got.IdempotencyKey != another && got.ChargeID != "ch_another" && got.ID != "ch_another" {
+		if got.Reference != another && got.IdempotencyKey != another && got.ChargeID != "ch_another" &&
+			got.ID != "ch_another" {
 			t.Errorf("%s: %+v", f, got)
 		}
 	}
@@ -86,7 +91,8 @@ func TestRefundOfAnotherChargeTakesItsMoney(t *testing.T) {
 	t.Parallel()
 	p, before := twoAccounts(t, nil)
 	asked := p.charge("key-1", "pm_ok").entry(t)
-	if got := p.refund(asked.ID, "key-2", "pm_wrong_charge", 600).entry(t); got.ChargeID != before.ID || got.Status != "succeeded" {
+	if got := p.refund(asked.ID, "key-2", "pm_wrong_charge", 600).entry(t); got.ChargeID != before.ID ||
+		got.Status != "succeeded" {
 		t.Errorf("refunded %+v", got)
 	}
 	p.refund(before.ID, "key-3", "", 401).want(t, http.StatusPaymentRequired, "")

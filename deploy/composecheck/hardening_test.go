@@ -67,7 +67,8 @@ func TestEachDemandCanFail(t *testing.T) {
 		{"host directory", "user: nobody", "user: nobody\n    volumes: [\"/etc:/etc\"]", "top: volume /etc"},
 		{"image without version", "image: top:1", "image: top", "top: image"},
 		{"latest image", "image: top:1", "image: top:latest", "top: image"},
-		{"Dockerfile is gone", "image: top:1", "image: top:1\n    build: {context: ., dockerfile: gone}", "top: build.dockerfile"},
+		{"Dockerfile is gone", "image: top:1", "image: top:1\n    build: {context: ., dockerfile: gone}",
+			"top: build.dockerfile"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()

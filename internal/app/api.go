@@ -1,5 +1,5 @@
-// Package app puts the processes together: it makes the parts, hands each its dependencies, and owns the order of starting
-// and stopping. cmd/api and cmd/demo run the same processes from here. It holds no logic of any part.
+// Package app puts the processes together: it makes the parts, hands each its dependencies, and owns the order of
+// starting and stopping. cmd/api and cmd/demo run the same processes from here. It holds no logic of any part.
 package app
 
 import (
@@ -28,7 +28,8 @@ type API struct {
 	checks   map[string]func(context.Context) error // of readiness
 }
 
-// answerMargin is what remains of the server's write timeout for the answer, when an execution has used up its deadline.
+// answerMargin is what remains of the server's write timeout for the answer, when an execution has used up its
+// deadline.
 const answerMargin = 5 * time.Second
 
 // webhookTolerance is how far the clocks of the PSP and of this machine may differ (Standard Webhooks).
@@ -58,7 +59,8 @@ func (a *API) assemble() error {
 		return err
 	}
 	a.public = httpapi.New(httpapi.Config{
-		Payments: a.payments, Keys: a.keys, Directory: a.directory, Webhooks: receiver, Metrics: a.telemetry.metrics, Log: a.log,
+		Payments: a.payments, Keys: a.keys, Directory: a.directory, Webhooks: receiver, Metrics: a.telemetry.metrics,
+		Log:       a.log,
 		PublicURL: c.PublicURL, OperatorURL: c.OperatorURL(), PSPPage: c.PSPPage, RequestID: requestID, Now: time.Now,
 	})
 	a.registerGauges()
@@ -93,7 +95,8 @@ func (a *API) Close() { a.close() }
 
 // Run listens, and serves as Serve does.
 func (a *API) Run(ctx context.Context, ready func()) error {
-	opened, err := Listen(ctx, Address{"HTTP_ADDR", a.settings.HTTPAddr}, Address{"OPERATOR_ADDR", a.settings.OperatorAddr})
+	opened, err := Listen(ctx, Address{"HTTP_ADDR", a.settings.HTTPAddr},
+		Address{"OPERATOR_ADDR", a.settings.OperatorAddr})
 	if err != nil {
 		a.close()
 		return err
@@ -101,8 +104,8 @@ func (a *API) Run(ctx context.Context, ready func()) error {
 	return a.Serve(ctx, opened[0], opened[1], ready)
 }
 
-// Serve serves on both listeners until ctx ends; then it finishes what is in flight, and turns everything else away. ready is called once it
-// serves.
+// Serve serves on both listeners until ctx ends; then it finishes what is in flight, and turns everything else away.
+// ready is called once it serves.
 func (a *API) Serve(ctx context.Context, public, operator net.Listener, ready func()) error {
 	defer a.close()
 	publicServer, operatorServer := httpapi.NewServer(a.public, a.log), httpapi.NewServer(a.operator, a.log)
@@ -111,7 +114,8 @@ func (a *API) Serve(ctx context.Context, public, operator net.Listener, ready fu
 	failed := make(chan error, 2)
 	go func() { failed <- publicServer.Serve(public) }()
 	go func() { failed <- operatorServer.Serve(operator) }()
-	a.log.InfoContext(ctx, "serving", slog.String("public", public.Addr().String()), slog.String("operator", operator.Addr().String()))
+	a.log.InfoContext(ctx, "serving", slog.String("public", public.Addr().String()),
+		slog.String("operator", operator.Addr().String()))
 	ready()
 	go a.warnUnlessReady(ctx)
 	go a.warnIfForgetful(ctx)

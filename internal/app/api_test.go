@@ -74,7 +74,8 @@ func TestRunLeavesNoGoroutineBehind(t *testing.T) {
 
 	logs := &addresses{found: make(chan string, 1)}
 	a, err := app.NewAPI(t.Context(), settings(t, map[string]string{
-		"DATABASE_URL": url, "PSP_URL": pspURL, "PSP_SECRET": mockpsp.DefaultConfig().Secret, "HTTP_ADDR": "127.0.0.1:0", "OPERATOR_ADDR": "127.0.0.1:0",
+		"DATABASE_URL": url, "PSP_URL": pspURL, "PSP_SECRET": mockpsp.DefaultConfig().Secret,
+		"HTTP_ADDR": "127.0.0.1:0", "OPERATOR_ADDR": "127.0.0.1:0",
 	}), slog.New(slog.NewTextHandler(logs, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +123,8 @@ func seed(t *testing.T, url string) {
 
 func pay(t *testing.T, client *http.Client, base string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/payments", strings.NewReader(`{"customerId":"c","amountCents":1,"currency":"USD"}`))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/payments",
+		strings.NewReader(`{"customerId":"c","amountCents":1,"currency":"USD"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,14 +159,18 @@ func TestSettingsThatCannotWorkAreRefusedWithoutTheirSecrets(t *testing.T) {
 		edit func(*config.API)
 		want string
 	}{
-		"database URL":                {func(c *config.API) { c.DatabaseURL = "postgres://u:canary@h:port/d" }, "DATABASE_URL"},
-		"database string":             {func(c *config.API) { c.DatabaseURL = "host=h password=canary port=x" }, "DATABASE_URL"},
-		"database string with spaces": {func(c *config.API) { c.DatabaseURL = "host=h password = canary port=x" }, "DATABASE_URL"},
-		"database URL with two @":     {func(c *config.API) { c.DatabaseURL = "postgres://u:pass@canary@h:port/d" }, "DATABASE_URL"},
-		"database secret alone":       {func(c *config.API) { c.DatabaseURL = "canary" }, "DATABASE_URL"},
-		"PSP URL":                     {func(c *config.API) { c.PSPURL = "psp" }, "PSP_URL"},
-		"PSP limits":                  {func(c *config.API) { c.PSPInFlight = 0 }, "PSP limit"},
-		"terms":                       {func(c *config.API) { c.Retention = time.Hour }, "retention"},
+		"database URL": {func(c *config.API) { c.DatabaseURL = "postgres://u:canary@h:port/d" },
+			"DATABASE_URL"},
+		"database string": {func(c *config.API) { c.DatabaseURL = "host=h password=canary port=x" },
+			"DATABASE_URL"},
+		"database string with spaces": {func(c *config.API) { c.DatabaseURL = "host=h password = canary port=x" },
+			"DATABASE_URL"},
+		"database URL with two @": {func(c *config.API) { c.DatabaseURL = "postgres://u:pass@canary@h:port/d" },
+			"DATABASE_URL"},
+		"database secret alone": {func(c *config.API) { c.DatabaseURL = "canary" }, "DATABASE_URL"},
+		"PSP URL":               {func(c *config.API) { c.PSPURL = "psp" }, "PSP_URL"},
+		"PSP limits":            {func(c *config.API) { c.PSPInFlight = 0 }, "PSP limit"},
+		"terms":                 {func(c *config.API) { c.Retention = time.Hour }, "retention"},
 	} {
 		c := good
 		row.edit(&c)
@@ -180,12 +186,14 @@ func TestSettingsThatCannotWorkAreRefusedWithoutTheirSecrets(t *testing.T) {
 // A process may start before its database does.
 func TestAPIIsMadeWithoutADatabase(t *testing.T) {
 	t.Parallel()
-	a, err := app.NewAPI(t.Context(), settings(t, map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/none"}), slog.New(slog.DiscardHandler))
+	a, err := app.NewAPI(t.Context(), settings(t, map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/none"}),
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	for path, want := range map[string]int{"/livez": http.StatusOK, "/metrics": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
+	for path, want := range map[string]int{"/livez": http.StatusOK, "/metrics": http.StatusOK,
+		"/readyz": http.StatusServiceUnavailable} {
 		rec := httptest.NewRecorder()
 		if a.Operator().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil)); rec.Code != want {
 			t.Errorf("%s is %d, want %d", path, rec.Code, want)
@@ -200,8 +208,10 @@ func TestAPIIsMadeWithoutADatabase(t *testing.T) {
 func TestAddressThatCannotBeUsedIsNamedWithItsSetting(t *testing.T) {
 	t.Parallel()
 	for addr, want := range map[string]string{
-		"nonsense": `HTTP_ADDR is "nonsense", must be host:port`, "127.0.0.1:99999": `HTTP_ADDR is "127.0.0.1:99999": its port`,
-		"localhost:": `HTTP_ADDR is "localhost:": its port`, "203.0.113.1:1": "listen on HTTP_ADDR=203.0.113.1:1", // TEST-NET-3 of RFC 5737, nobody's
+		"nonsense":        `HTTP_ADDR is "nonsense", must be host:port`,
+		"127.0.0.1:99999": `HTTP_ADDR is "127.0.0.1:99999": its port`,
+		// TEST-NET-3 of RFC 5737, nobody's
+		"localhost:": `HTTP_ADDR is "localhost:": its port`, "203.0.113.1:1": "listen on HTTP_ADDR=203.0.113.1:1",
 	} {
 		opened, err := app.Listen(t.Context(), app.Address{Setting: "HTTP_ADDR", Addr: addr})
 		if err == nil || opened != nil || !strings.HasPrefix(err.Error(), want) || errors.Is(err, app.ErrTaken) {
@@ -219,17 +229,21 @@ func TestTakenAddressesAreSaidTogetherWithFreeOnesThatDiffer(t *testing.T) {
 	}
 	defer taken[0].Close()
 	addr := taken[0].Addr().String()
-	opened, err := app.Listen(t.Context(), app.Address{Setting: "ONE", Addr: addr}, app.Address{Setting: "TWO", Addr: addr},
+	opened, err := app.Listen(t.Context(), app.Address{Setting: "ONE", Addr: addr},
+		app.Address{Setting: "TWO", Addr: addr},
 		app.Address{Setting: "THREE", Addr: "127.0.0.1:x"}, app.Address{Setting: "FOUR", Addr: "127.0.0.1:0"})
 	if !errors.Is(err, app.ErrTaken) || opened != nil {
 		t.Fatalf("got %v", err)
 	}
-	said := regexp.MustCompile(`(?m)^(\w+)=`+addr+` is taken by another process; set (\w+) to a free address, such as (127\.0\.0\.1:\d+)$`).
+	said := regexp.MustCompile(`(?m)^(\w+)=`+addr+
+		` is taken by another process; set (\w+) to a free address, such as (127\.0\.0\.1:\d+)$`).
 		FindAllStringSubmatch(err.Error(), -1)
-	if len(said) != 2 || !strings.Contains(err.Error(), `THREE is "127.0.0.1:x"`) || strings.Contains(err.Error(), "FOUR") {
+	if len(said) != 2 || !strings.Contains(err.Error(), `THREE is "127.0.0.1:x"`) ||
+		strings.Contains(err.Error(), "FOUR") {
 		t.Fatalf("said is\n%v", err)
 	}
-	if said[0][1]+said[0][2]+said[1][1]+said[1][2] != "ONEONETWOTWO" || said[0][3] == said[1][3] || said[0][3] == addr || said[1][3] == addr {
+	if said[0][1]+said[0][2]+said[1][1]+said[1][2] != "ONEONETWOTWO" || said[0][3] == said[1][3] ||
+		said[0][3] == addr || said[1][3] == addr {
 		t.Errorf("said is\n%v", err)
 	}
 }
@@ -243,8 +257,10 @@ func TestOneAddressForTwoSettingsIsBlamedOnUs(t *testing.T) {
 		}
 		addr := free[0].Addr().String()
 		_ = free[0].Close()
-		_, err = app.Listen(t.Context(), app.Address{Setting: "HTTP_ADDR", Addr: addr}, app.Address{Setting: "OPERATOR_ADDR", Addr: addr})
-		if err != nil && strings.HasPrefix(err.Error(), "OPERATOR_ADDR="+addr+" is taken by HTTP_ADDR; set OPERATOR_ADDR to a free address") {
+		_, err = app.Listen(t.Context(), app.Address{Setting: "HTTP_ADDR", Addr: addr},
+			app.Address{Setting: "OPERATOR_ADDR", Addr: addr})
+		if err != nil && strings.HasPrefix(err.Error(), "OPERATOR_ADDR="+addr+
+			" is taken by HTTP_ADDR; set OPERATOR_ADDR to a free address") {
 			return
 		}
 		t.Log(err)

@@ -16,7 +16,7 @@ import (
 )
 
 // Only what is proven to be a further movement may be called one: an operator gives that back.
-func TestEachBreakOfMoneyHasALetterThatSaysWhatToDo(t *testing.T) {
+func TestEachBreakOfMoneyHasADeadLetterThatSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[statement.Kind]string{
 		statement.MissingHere: "unknown_movement", statement.MissingThere: "missing_at_psp",
@@ -25,11 +25,12 @@ func TestEachBreakOfMoneyHasALetterThatSaysWhatToDo(t *testing.T) {
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			got, evidence := letterOf(t, kind, "succeeded")
+			got, evidence := deadLetterOf(t, kind, "succeeded")
 			if got != want {
-				t.Fatalf("the letter is %q, want %q", got, want)
+				t.Fatalf("the dead letter is %q, want %q", got, want)
 			}
-			if kind == statement.PSPID && (!strings.Contains(evidence, `"ch_theirs"`) || !strings.Contains(evidence, `"ch_ours"`)) {
+			if kind == statement.PSPID && (!strings.Contains(evidence, `"ch_theirs"`) ||
+				!strings.Contains(evidence, `"ch_ours"`)) {
 				t.Fatalf("the evidence lacks an id: %s", evidence)
 			}
 		})
@@ -37,20 +38,21 @@ func TestEachBreakOfMoneyHasALetterThatSaysWhatToDo(t *testing.T) {
 }
 
 // What is processing is being resolved. Of money that moved for a refusal, nobody else would hear.
-func TestMoneyThatMovedForARefusalHasALetter(t *testing.T) {
+func TestMoneyThatMovedForARefusalHasADeadLetter(t *testing.T) {
 	t.Parallel()
-	for ours, want := range map[string]string{"declined": "contradicts_completed", "failed": "contradicts_completed", "processing": "", "succeeded": ""} {
+	for ours, want := range map[string]string{"declined": "contradicts_completed", "failed": "contradicts_completed",
+		"processing": "", "succeeded": ""} {
 		t.Run(ours, func(t *testing.T) {
 			t.Parallel()
-			if got, _ := letterOf(t, statement.Status, ours); got != want {
-				t.Fatalf("the letter is %q, want %q", got, want)
+			if got, _ := deadLetterOf(t, statement.Status, ours); got != want {
+				t.Fatalf("the dead letter is %q, want %q", got, want)
 			}
 		})
 	}
 }
 
-// letterOf tells a reconciler of a break, and reads the letter that this opens, if it does.
-func letterOf(t *testing.T, kind statement.Kind, ours string) (letter, evidence string) {
+// deadLetterOf tells a reconciler of a break, and reads the dead letter that this opens, if it does.
+func deadLetterOf(t *testing.T, kind statement.Kind, ours string) (deadLetter, evidence string) {
 	t.Helper()
 	env := map[string]string{"DATABASE_URL": pgtest.NewURL(t), "PSP_SECRET": strings.Repeat("x", 24)}
 	c, err := config.LoadReconciler(func(name string) string { return env[name] })
@@ -71,16 +73,19 @@ func letterOf(t *testing.T, kind statement.Kind, ours string) (letter, evidence 
 	}
 	err = r.db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		return r.onBreak(ctx, tx, statement.Break{
-			Account: "acme", Day: time.Now(), Object: gateway.ChargeObject, Kind: kind, PSPID: "ch_theirs", Subject: &subject,
+			Account: "acme", Day: time.Now(), Object: gateway.ChargeObject, Kind: kind, PSPID: "ch_theirs",
+			Subject:   &subject,
 			Reference: "pay_x", Theirs: side(""), Ours: side("ch_ours"),
 		})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = r.db.Pool().QueryRow(t.Context(), "SELECT coalesce(min(kind), ''), coalesce(min(evidence::text), '') FROM dead_letters").Scan(&letter, &evidence)
+	err = r.db.Pool().QueryRow(t.Context(),
+		"SELECT coalesce(min(kind), ''), coalesce(min(evidence::text), '') FROM dead_letters").Scan(
+		&deadLetter, &evidence)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return letter, evidence
+	return deadLetter, evidence
 }

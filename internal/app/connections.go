@@ -11,8 +11,8 @@ import (
 // spareFiles are for what is open besides connections, with room for more.
 const spareFiles = 64
 
-// maxConnections is how many clients may be connected: as many as the design says, or what the system's limit of open files leaves when
-// the database, the PSP and the operator have what they may need.
+// maxConnections is how many clients may be connected: as many as the design says, or what the system's limit of open
+// files leaves when the database, the PSP and the operator have what they may need.
 func maxConnections(c config.Shared) int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {

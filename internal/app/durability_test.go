@@ -27,7 +27,8 @@ func (w warnings) Write(p []byte) (int, error) {
 func TestBothProcessesWarnOfAServerThatMayForget(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{
-		"DATABASE_URL": pgtest.NewURL(t), "PSP_SECRET": mockpsp.DefaultConfig().Secret, "HTTP_ADDR": "127.0.0.1:0", "OPERATOR_ADDR": "127.0.0.1:0",
+		"DATABASE_URL": pgtest.NewURL(t), "PSP_SECRET": mockpsp.DefaultConfig().Secret, "HTTP_ADDR": "127.0.0.1:0",
+		"OPERATOR_ADDR": "127.0.0.1:0",
 	}
 	for name, start := range map[string]func(context.Context, *slog.Logger) func() error{
 		"api": func(ctx context.Context, log *slog.Logger) func() error {

@@ -23,8 +23,8 @@ type takenError struct{ text string }
 func (e takenError) Error() string        { return e.text }
 func (e takenError) Is(target error) bool { return target == ErrTaken }
 
-// Listen opens all addresses, or none. It names the setting of each that cannot be opened, and for those that are taken, free ones that differ
-// from each other.
+// Listen opens all addresses, or none. It names the setting of each that cannot be opened, and for those that are
+// taken, free ones that differ from each other.
 func Listen(ctx context.Context, addresses ...Address) ([]net.Listener, error) {
 	listeners := make([]net.Listener, 0, len(addresses))
 	held := map[string]string{} // our own settings by their ports
@@ -63,7 +63,8 @@ func open(ctx context.Context, a Address) (net.Listener, error) {
 	return l, nil
 }
 
-// explain says of each address who has it, and which one is free. Those are held until the last one is found, so that no two are the same.
+// explain says of each address who has it, and which one is free. Those are held until the last one is found, so that
+// no two are the same.
 func explain(ctx context.Context, taken []Address, held map[string]string) []error {
 	var all []error
 	for _, a := range taken {
@@ -98,7 +99,8 @@ func freeNear(ctx context.Context, addr string) net.Listener {
 		if candidate > highestTry {
 			candidate -= 2 * portStep
 		}
-		if l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(candidate))); err == nil {
+		if l, err := (&net.ListenConfig{}).Listen(ctx, "tcp",
+			net.JoinHostPort(host, strconv.Itoa(candidate))); err == nil {
 			return l
 		}
 	}

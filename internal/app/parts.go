@@ -44,7 +44,7 @@ type parts struct {
 	psp       *gateway.Client
 	keys      *idempotency.Keys
 	payments  *payments.Service
-	desk      *operator.Desk
+	ops       *operator.Service
 	queue     *reconcile.Queue
 	directory *tenants.Directory
 	room      *postgres.Room
@@ -55,10 +55,12 @@ type parts struct {
 }
 
 // newParts makes the parts. They connect to nothing yet.
-func newParts(ctx context.Context, c config.Shared, deadline time.Duration, t *Telemetry, log *slog.Logger) (_ *parts, err error) {
+func newParts(
+	ctx context.Context, c config.Shared, deadline time.Duration, t *Telemetry, log *slog.Logger,
+) (_ *parts, err error) {
 	terms := idempotency.Terms{
 		Lease: c.Lease, Retention: c.Retention, PSPMemory: c.PSPMemory,
-		SettleWindow: c.SettleWindow(), FirstLookup: c.FirstLookup, Audit: c.Audit,
+		GracePeriod: c.GracePeriod(), FirstLookup: c.FirstLookup, Audit: c.Audit,
 	}
 	if err := terms.Check(); err != nil {
 		return nil, err
@@ -79,11 +81,12 @@ func newParts(ctx context.Context, c config.Shared, deadline time.Duration, t *T
 	}
 	p.keys = idempotency.New(p.db, terms, time.Now)
 	p.payments = payments.New(payments.Config{
-		DB: p.db, Keys: p.keys, PSP: p.psp, NewID: NewID, Metrics: t.metrics, Log: log, PublicURL: c.PublicURL, Deadline: deadline,
+		DB: p.db, Keys: p.keys, PSP: p.psp, NewID: NewID, Metrics: t.metrics, Log: log, PublicURL: c.PublicURL,
+		Deadline: deadline,
 	})
 	p.directory = tenants.NewDirectory(p.db, time.Now)
 	p.room = postgres.NewRoom(p.db, time.Now)
-	p.desk = operator.New(operator.Config{
+	p.ops = operator.New(operator.Config{
 		DB: p.db, Keys: p.keys, Payments: p.payments, Log: log,
 		Requeue: p.retryJob, Reprocess: p.reprocess, Reconsider: p.queue.EvidenceTx, Forget: forgetWebhook,
 	})
@@ -123,7 +126,7 @@ func openDB(ctx context.Context, c config.Shared) (*postgres.DB, error) {
 	limits := postgres.DefaultLimits()
 	limits.MaxConns, limits.Acquire = c.DBMaxConns, c.DBAcquire
 	limits.StatementTimeout, limits.LockTimeout = c.DBStatementTimeout, c.DBLockTimeout
-	limits.Pooler, limits.Groups.AtOnce = c.DBPooler, c.DBLanes
+	limits.Pooler, limits.Groups.AtOnce = c.DBPooler, c.DBCommitSlots
 	return postgres.Open(ctx, c.DatabaseURL, limits)
 }
 
@@ -137,33 +140,33 @@ func newPSP(c config.Shared, metrics *telemetry.Metrics) (*gateway.Client, error
 // registerGauges adds the figures that are read when they are asked for.
 func (p *parts) registerGauges() {
 	telemetry.RegisterGauges(p.telemetry.registry, telemetry.Gauges{
-		PoolAcquired: func() float64 { return float64(p.db.Stat().AcquiredConns()) },
-		PoolIdle:     func() float64 { return float64(p.db.Stat().IdleConns()) },
-		PoolMax:      func() float64 { return float64(p.db.Stat().MaxConns()) },
-		LanesBusy:    func() float64 { busy, _ := p.db.Lanes(); return float64(busy) },
-		LanesWaiting: func() float64 { _, waiting := p.db.Lanes(); return float64(waiting) },
-		PSPInFlight:  func() float64 { return float64(p.psp.InFlight()) },
+		PoolAcquired:       func() float64 { return float64(p.db.Stat().AcquiredConns()) },
+		PoolIdle:           func() float64 { return float64(p.db.Stat().IdleConns()) },
+		PoolMax:            func() float64 { return float64(p.db.Stat().MaxConns()) },
+		CommitSlotsBusy:    func() float64 { busy, _ := p.db.CommitSlots(); return float64(busy) },
+		CommitSlotsWaiting: func() float64 { _, waiting := p.db.CommitSlots(); return float64(waiting) },
+		PSPInFlight:        func() float64 { return float64(p.psp.InFlight()) },
 	})
 	telemetry.RegisterBacklog(p.telemetry.registry, time.Now, p.backlog)
 }
 
 // backlog is the operator's summary in the words of the metrics.
 func (p *parts) backlog(ctx context.Context) (telemetry.Backlog, error) {
-	s, err := p.desk.Summary(ctx)
+	s, err := p.ops.Summary(ctx)
 	if err != nil {
 		return telemetry.Backlog{}, err
 	}
 	b := telemetry.Backlog{
 		Keys: map[string]int64{}, OldestUnknown: s.Keys.OldestUnknown,
-		LettersOpen: map[string]int64{}, OldestLetter: s.Letters.Oldest,
+		DeadLettersOpen: map[string]int64{}, OldestDeadLetter: s.DeadLetters.Oldest,
 		WebhooksWaiting: s.Webhooks.Count, OldestWebhook: s.Webhooks.Oldest,
 		JobsByState: s.Jobs, LookupsOverdueBy: s.Lookups.Oldest,
 	}
 	for status, n := range s.Keys.ByStatus {
 		b.Keys[string(status)] = n
 	}
-	for kind, n := range s.Letters.Open {
-		b.LettersOpen[string(kind)] = n
+	for kind, n := range s.DeadLetters.Open {
+		b.DeadLettersOpen[string(kind)] = n
 	}
 	for _, w := range s.Ledger {
 		b.OldestWatermark = max(b.OldestWatermark, w.Age)
@@ -189,8 +192,9 @@ func (p *parts) readiness() map[string]func(context.Context) error {
 // operatorSide is the handler of the operator's listener. Every process has one.
 func (p *parts) operatorSide(publicURL, ownURL string, checks map[string]func(context.Context) error) http.Handler {
 	return httpapi.Operator(httpapi.OperatorConfig{
-		Desk: p.desk, Directory: p.directory, Gatherer: p.telemetry.registry, Checks: checks,
-		Metrics: p.telemetry.metrics, Log: p.log, PublicURL: publicURL, URL: ownURL, RequestID: requestID, Now: time.Now,
+		Operators: p.ops, Directory: p.directory, Gatherer: p.telemetry.registry, Checks: checks,
+		Metrics: p.telemetry.metrics, Log: p.log, PublicURL: publicURL, URL: ownURL, RequestID: requestID,
+		Now: time.Now,
 	})
 }
 

@@ -30,8 +30,8 @@ type Reconciler struct {
 	operator http.Handler
 }
 
-// NewReconciler makes the parts. It connects to nothing yet. In a program that runs an API as well, t is that one's telemetry;
-// otherwise it is nil.
+// NewReconciler makes the parts. It connects to nothing yet. In a program that runs an API as well, t is that one's
+// telemetry; otherwise it is nil.
 func NewReconciler(ctx context.Context, c config.Reconciler, log *slog.Logger, t *Telemetry) (*Reconciler, error) {
 	shared := t != nil
 	if !shared {
@@ -57,12 +57,13 @@ func (r *Reconciler) assemble(shared bool) error {
 	}
 	r.jobs, err = reconcile.New(reconcile.Config{
 		DB: r.db, Keys: r.keys, Payments: r.payments, Inbox: webhooks.New(r.db, r.queue.WebhookTx),
-		Resolver: payments.NewResolver(r.payments, payments.Patience{
+		Resolver: payments.NewResolver(r.payments, payments.LookupPolicy{
 			Budget: c.LookupBudget, Base: c.LookupBase, Cap: c.LookupCap, Recheck: c.LookupRecheck, Jitter: jitter,
 		}),
 		Statements: statements, NewID: NewID, Now: time.Now, Jitter: jitter, Metrics: r.telemetry.metrics, Log: r.log,
 		Settings: reconcile.Settings{
-			SweepEvery: c.SweepEvery, ClaimEvery: c.ClaimEvery, ScanEvery: c.ScanEvery, PruneEvery: c.PruneEvery, PruneRate: c.PruneRate,
+			SweepEvery: c.SweepEvery, ClaimEvery: c.ClaimEvery, ScanEvery: c.ScanEvery, PruneEvery: c.PruneEvery,
+			PruneRate:   c.PruneRate,
 			ScanOverlap: c.ScanOverlap, WebhookRetention: c.WebhookRetention, ResolveWorkers: c.ResolveWorkers,
 			PollOnly: c.DBPooler, StopLimit: c.StopLimit,
 		},
@@ -77,8 +78,8 @@ func (r *Reconciler) assemble(shared bool) error {
 	return nil
 }
 
-// Desk is where dead letters are worked off.
-func (r *Reconciler) Desk() *operator.Desk { return r.desk }
+// Operators is the service by which operators resolve dead letters.
+func (r *Reconciler) Operators() *operator.Service { return r.ops }
 
 // Keys reads keys and their timelines.
 func (r *Reconciler) Keys() *idempotency.Keys { return r.keys }
@@ -100,18 +101,19 @@ func (r *Reconciler) StatementConfig() statement.Config {
 // onBreak counts a break that is new, and has it judged as evidence, in the statement's transaction.
 func (r *Reconciler) onBreak(ctx context.Context, tx pgx.Tx, b statement.Break) error {
 	r.telemetry.metrics.Discrepancy("statement_" + string(b.Kind))
-	settled, err := r.payments.BreakTx(ctx, tx, payments.Break{
-		Kind: payments.BreakKind(b.Kind), Account: b.Account, Day: b.Day, Object: b.Object, PSPID: b.PSPID, Subject: b.Subject, Reference: b.Reference,
+	completed, err := r.payments.BreakTx(ctx, tx, payments.Break{
+		Kind: payments.BreakKind(b.Kind), Account: b.Account, Day: b.Day, Object: b.Object, PSPID: b.PSPID,
+		Subject: b.Subject, Reference: b.Reference,
 		OtherTenant: b.OtherTenant, Theirs: (*payments.Side)(b.Theirs), Ours: (*payments.Side)(b.Ours), Moved: b.Moved,
 	})
-	if settled {
+	if completed {
 		r.telemetry.metrics.Reconciled("resolved", string(payments.SourceStatement))
 	}
 	return err
 }
 
-// Run works, and serves its readiness and metrics, until ctx ends; then it finishes the jobs that it has. ready is called once the
-// listener is open.
+// Run works, and serves its readiness and metrics, until ctx ends; then it finishes the jobs that it has. ready is
+// called once the listener is open.
 func (r *Reconciler) Run(ctx context.Context, ready func()) error {
 	opened, err := Listen(ctx, Address{"RECONCILER_ADDR", r.settings.Addr})
 	if err != nil {
@@ -149,8 +151,8 @@ func (r *Reconciler) Work(ctx context.Context) error {
 // schemaPoll is how often a reconciler looks whether its database is ready for it.
 const schemaPoll = time.Second
 
-// awaitSchema waits until the database is there and has the schema of this binary, and says once what it waits for. It reports false
-// when ctx has ended first.
+// awaitSchema waits until the database is there and has the schema of this binary, and says once what it waits for. It
+// reports false when ctx has ended first.
 func (r *Reconciler) awaitSchema(ctx context.Context) bool {
 	poll := time.NewTicker(schemaPoll)
 	defer poll.Stop()

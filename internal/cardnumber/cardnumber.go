@@ -1,13 +1,15 @@
-// Package cardnumber finds what looks like a payment card number in text, so that none is ever stored or logged: Payonce
-// deals in PSP tokens alone, and who sends a card number has made a mistake that is better refused than kept.
+// Package cardnumber finds what looks like a payment card number in text, so that none is ever stored or logged:
+// Payonce deals in PSP tokens alone, and who sends a card number has made a mistake that is better refused than kept.
 //
-// A find is a number that stands alone, has the first digits and the length of an issuer's numbers, and passes the Luhn check
-// (ISO/IEC 7812-1). It is written in one piece or in the groups printed on cards, with single spaces, hyphens or full stops between them. A number
-// that goes on in letters does not stand alone. Nine of ten random numbers fail Luhn, which is not enough: good keys are UUIDs and timestamps, and
-// hardly one of a million may be refused. A UUID has no card's groups, and without hyphens it has letters in it. Unix time in milliseconds,
-// microseconds or nanoseconds begins with 1 until 2033, as no card does.
+// A find is a number that stands alone, has the first digits and the length of an issuer's numbers, and passes the Luhn
+// check (ISO/IEC 7812-1). It is written in one piece or in the groups printed on cards, with single spaces, hyphens or
+// full stops between them. A number that goes on in letters does not stand alone. Nine of ten random numbers fail Luhn,
+// which is not enough: good keys are UUIDs and timestamps, and hardly one of a million may be refused. A UUID has no
+// card's groups, and without hyphens it has letters in it. Unix time in milliseconds, microseconds or nanoseconds
+// begins with 1 until 2033, as no card does.
 //
-// Every text of every request is looked through, so it is read once, byte by byte; regular expressions took thirty times as long.
+// Every text of every request is looked through, so it is read once, byte by byte; regular expressions took thirty
+// times as long.
 package cardnumber
 
 import (
@@ -65,8 +67,8 @@ func adjoins(s string, a, b group) bool {
 
 const separators = " .-"
 
-// endInCard reports whether the last few of some neighbours make a card number: an expiry date, a security code or an order
-// number may stand next to it.
+// endInCard reports whether the last few of some neighbours make a card number: an expiry date, a security code or an
+// order number may stand next to it.
 func endInCard(s string, neighbours []group) bool {
 	for n := 1; n <= len(neighbours); n++ {
 		groups := neighbours[len(neighbours)-n:]
@@ -78,7 +80,8 @@ func endInCard(s string, neighbours []group) bool {
 	return false
 }
 
-// printedOnCards reports whether groups have the sizes of those on cards: one piece, 4-6-5 and 4-6-4, or fours with a rest.
+// printedOnCards reports whether groups have the sizes of those on cards: one piece, 4-6-5 and 4-6-4, or fours with a
+// rest.
 func printedOnCards(groups []group) bool {
 	n := len(groups)
 	first, last := groups[:n-1], groups[n-1].size()
@@ -88,7 +91,8 @@ func printedOnCards(groups []group) bool {
 	case 3:
 		return first[0].size() == 4 && first[1].size() == 6 && (last == 4 || last == 5)
 	case 4, 5:
-		return last <= 4 && 4*len(first)+last <= most && !slices.ContainsFunc(first, func(g group) bool { return g.size() != 4 })
+		return last <= 4 && 4*len(first)+last <= most &&
+			!slices.ContainsFunc(first, func(g group) bool { return g.size() != 4 })
 	}
 	return false
 }

@@ -42,11 +42,13 @@ var pieces = rapid.Custom(func(t *rapid.T) string {
 		return rapid.StringOfN(rapid.RuneFrom([]rune("0123456789")), size, size, -1).Draw(t, "digits")
 	}
 	first := rapid.SampledFrom([]string{
-		"4", "51", "55", "56", "2220", "2221", "2720", "2721", "2204", "34", "37", "300", "305", "306", "3095", "36", "39", "3527", "3528", "3589",
+		"4", "51", "55", "56", "2220", "2221", "2720", "2721", "2204", "34", "37", "300", "305", "306", "3095", "36",
+		"39", "3527", "3528", "3589",
 		"60", "61", "62", "65", "66", "81", "83", "50", "63", "67", "9792", "1", "20", "301120261542",
 	}).Draw(t, "first")
 	number := filled(first, rapid.IntRange(13, 19).Draw(t, "length"))
-	sizes := rapid.SampledFrom([][]int{{19}, {4}, {4, 6, 5}, {4, 6, 4}, {8}, {4, 4, 4, 7}, {3, 4}, {4, 4, 5}}).Draw(t, "sizes")
+	sizes := rapid.SampledFrom([][]int{{19}, {4}, {4, 6, 5}, {4, 6, 4}, {8}, {4, 4, 4, 7}, {3, 4}, {4, 4, 5}}).Draw(t,
+		"sizes")
 	return inGroups(number, rapid.SampledFrom([]string{" ", "-", "."}).Draw(t, "in it"), sizes...)
 })
 
@@ -75,7 +77,8 @@ func TestFindsAreThoseOfTheDefinition(t *testing.T) {
 }
 
 func FuzzIn(f *testing.F) {
-	for _, s := range []string{"4242-4242-4242-4242", "3782 822463 10005", "x4111111111111111y", "6304 0000 0000 0000 000", "1 4111.1111.1111.1111a"} {
+	for _, s := range []string{"4242-4242-4242-4242", "3782 822463 10005", "x4111111111111111y",
+		"6304 0000 0000 0000 000", "1 4111.1111.1111.1111a"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -44,8 +44,8 @@ func issued(digits string) bool {
 	})
 }
 
-// dayFirst reports whether the digits are a day of these decades and a time of it, the day first. On the 30th of each month, these begin as
-// the numbers of Diners Club do.
+// dayFirst reports whether the digits are a day of these decades and a time of it, the day first. On the 30th of each
+// month, these begin as the numbers of Diners Club do.
 func dayFirst(digits string) bool {
 	at, err := time.Parse("02012006150405", digits)
 	return err == nil && at.Year() >= 1970 && at.Year() < 2100

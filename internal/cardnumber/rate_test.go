@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Good keys are UUIDs and timestamps. Of those, at most one in a million may be refused: by the rule of three, none of three million says so with 95 %
-// certainty. The numbers are the same in each run, so the tests cannot fail by chance.
+// Good keys are UUIDs and timestamps. Of those, at most one in a million may be refused: by the rule of three, none of
+// three million says so with 95 % certainty. The numbers are the same in each run, so the tests cannot fail by chance.
 const tries = 3_000_000
 
 func source() *rand.ChaCha8 { return rand.NewChaCha8([32]byte{}) }

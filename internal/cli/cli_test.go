@@ -20,11 +20,12 @@ func TestExitCodeSaysWhoseFaultItIs(t *testing.T) {
 		code    int
 		says    string
 	}{
-		"done":                     {nil, false, 0, ""},
-		"done, then interrupted":   {nil, true, 0, ""},
-		"failed":                   {failure, false, 1, "api: no database\n"},
-		"usage":                    {Usagef("flag %q", "x"), false, 2, "api: flag \"x\"\n"},
-		"usage, wrapped":           {fmt.Errorf("keys: %w", Usagef("flag %w", failure)), false, 2, "api: keys: flag no database\n"},
+		"done":                   {nil, false, 0, ""},
+		"done, then interrupted": {nil, true, 0, ""},
+		"failed":                 {failure, false, 1, "api: no database\n"},
+		"usage":                  {Usagef("flag %q", "x"), false, 2, "api: flag \"x\"\n"},
+		"usage, wrapped": {fmt.Errorf("keys: %w", Usagef("flag %w", failure)), false, 2,
+			"api: keys: flag no database\n"},
 		"its own code":             {WithCode(7, failure), false, 7, "api: no database\n"},
 		"interrupted":              {fmt.Errorf("read: %w", context.Canceled), true, 130, "api: interrupted\n"},
 		"called off by itself":     {context.Canceled, false, 1, "api: context canceled\n"},
@@ -48,12 +49,14 @@ func TestFlagsMayStandAnywhere(t *testing.T) {
 	for _, line := range []string{"--n 3 a b", "a --n 3 b", "a b --n=3"} {
 		flags := NewFlags("api keys")
 		n := flags.Int("n", 0, "")
-		if err := Parse(flags, strings.Fields(line), 2); err != nil || *n != 3 || strings.Join(flags.Args(), " ") != "a b" {
+		if err := Parse(flags, strings.Fields(line), 2); err != nil || *n != 3 ||
+			strings.Join(flags.Args(), " ") != "a b" {
 			t.Errorf("%s: %v, n is %d, arguments %q", line, err, *n, flags.Args())
 		}
 	}
 	for line, want := range map[string]string{
-		"--m": "flag provided but not defined: -m; see api keys --help", "--n": "flag needs an argument: -n; see api keys --help",
+		"--m":   "flag provided but not defined: -m; see api keys --help",
+		"--n":   "flag needs an argument: -n; see api keys --help",
 		"--n x": "invalid value", "a b c": `argument "c" is not known; see api keys --help`,
 	} {
 		flags := NewFlags("api keys")
@@ -68,7 +71,8 @@ func TestHelpOfACommandWithoutArguments(t *testing.T) {
 	t.Parallel()
 	for _, arg := range []string{"-h", "-help", "--help"} {
 		var out bytes.Buffer
-		if asked, err := Help(&out, "text", "api serve", []string{"x", arg}); !asked || err != nil || out.String() != "text" {
+		if asked, err := Help(&out, "text", "api serve", []string{"x", arg}); !asked || err != nil ||
+			out.String() != "text" {
 			t.Errorf("%s: %v, %v, %q", arg, asked, err, out.String())
 		}
 	}
@@ -102,7 +106,8 @@ func TestVersionTellsWhatTheBuildKnows(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := PrintVersion(&out, "api"); err != nil || !strings.HasPrefix(out.String(), "api ") || !strings.HasSuffix(out.String(), "\n") {
+	if err := PrintVersion(&out, "api"); err != nil || !strings.HasPrefix(out.String(), "api ") ||
+		!strings.HasSuffix(out.String(), "\n") {
 		t.Errorf("%v, %q", err, out.String())
 	}
 }

@@ -1,5 +1,5 @@
-// Package cli is what the command lines of all programs have alike: how a program ends and with which exit code, how flags are read, and which
-// build it is. It owns these conventions and knows no command.
+// Package cli is what the command lines of all programs have alike: how a program ends and with which exit code, how
+// flags are read, and which build it is. It owns these conventions and knows no command.
 //
 //	0    done, or help was asked for
 //	1    it could not be done; the message says why
@@ -57,7 +57,8 @@ func Code(err error) int {
 	return failed
 }
 
-// Main runs a program and exits. The first Ctrl-C, or SIGTERM, ends ctx, and run should return soon; the second ends the process at once.
+// Main runs a program and exits. The first Ctrl-C, or SIGTERM, ends ctx, and run should return soon; the second ends
+// the process at once.
 func Main(name string, run func(ctx context.Context) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)

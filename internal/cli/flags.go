@@ -11,15 +11,16 @@ func AsksForHelp(args []string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool { return arg == "--help" || arg == "-help" || arg == "-h" })
 }
 
-// NewFlags is an empty set of flags of a command, which is named as its help is asked for: "api keys". It prints nothing by itself.
+// NewFlags is an empty set of flags of a command, which is named as its help is asked for: "api keys". It prints
+// nothing by itself.
 func NewFlags(command string) *flag.FlagSet {
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	return flags
 }
 
-// Parse takes flags before, between and behind the arguments, of which there may be as many as wanted; flags.Arg has them. One argument too many
-// is refused: it may be the value of a flag that somebody forgot to write.
+// Parse takes flags before, between and behind the arguments, of which there may be as many as wanted; flags.Arg has
+// them. One argument too many is refused: it may be the value of a flag that somebody forgot to write.
 func Parse(flags *flag.FlagSet, args []string, wanted int) error {
 	var positional []string
 	for {
@@ -47,7 +48,8 @@ func Help(stdout io.Writer, text, command string, args []string) (asked bool, er
 	return false, Parse(NewFlags(command), args, 0)
 }
 
-// Quiet is getenv for a command that a person waits for: it logs what is wrong, and more only when LOG_LEVEL asks for it.
+// Quiet is getenv for a command that a person waits for: it logs what is wrong, and more only when LOG_LEVEL asks for
+// it.
 func Quiet(getenv func(string) string) func(string) string {
 	return func(name string) string {
 		value := getenv(name)

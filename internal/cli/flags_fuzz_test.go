@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The arguments of a command line are separated by line ends here. Flags mean the same wherever they stand, and there are as many arguments as
-// were asked for: none is lost, none appears.
+// The arguments of a command line are separated by line ends here. Flags mean the same wherever they stand, and there
+// are as many arguments as were asked for: none is lost, none appears.
 func FuzzParse(f *testing.F) {
 	f.Add("0192d6b4-7c41-7c3a-9d0e-5a1f0c9b2d44\n--action=retry\n--version\n3", 1)
 	f.Add("--reason\n--\n--\n--json\nx", 2)
@@ -20,7 +20,8 @@ func FuzzParse(f *testing.F) {
 			flags.Int("version", 0, "")
 			flags.Bool("json", false, "")
 			err = Parse(flags, args, wanted)
-			return flags.Args(), [4]string{*action, *reason, flags.Lookup("version").Value.String(), flags.Lookup("json").Value.String()}, err
+			return flags.Args(), [4]string{*action, *reason, flags.Lookup("version").Value.String(),
+				flags.Lookup("json").Value.String()}, err
 		}
 		arguments, said, err := parsed(strings.Split(line, "\n"))
 		if err != nil {
@@ -36,7 +37,8 @@ func FuzzParse(f *testing.F) {
 		if slices.ContainsFunc(arguments, func(arg string) bool { return strings.HasPrefix(arg, "-") }) {
 			return
 		}
-		again := append([]string{"-action=" + said[0], "-reason=" + said[1], "-version=" + said[2], "-json=" + said[3], "--"}, arguments...)
+		again := append([]string{"-action=" + said[0], "-reason=" + said[1], "-version=" + said[2], "-json=" + said[3],
+			"--"}, arguments...)
 		second, saidAgain, err := parsed(again)
 		if err != nil || saidAgain != said || !slices.Equal(second, arguments) {
 			t.Fatalf("%q is %q %q, and written once more %q %q, %v", line, said, arguments, saidAgain, second, err)

@@ -18,7 +18,8 @@ func PrintVersion(stdout io.Writer, name string) error {
 // revisionShown is how many digits of a revision tell it from all others.
 const revisionShown = 12
 
-// versionLine is made of what the go command has stamped: a version for a released module, a revision for a checkout, else neither.
+// versionLine is made of what the go command has stamped: a version for a released module, a revision for a checkout,
+// else neither.
 func versionLine(name string, build *debug.BuildInfo) string {
 	if build == nil {
 		build = &debug.BuildInfo{}

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// CheckAddress refuses what is no address to listen on, by the name of its setting. A port is a number, and must be there: package net would take
-// "localhost:" for any free port.
+// CheckAddress refuses what is no address to listen on, by the name of its setting. A port is a number, and must be
+// there: package net would take "localhost:" for any free port.
 func CheckAddress(setting, addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -21,7 +21,8 @@ func CheckAddress(setting, addr string) error {
 	return nil
 }
 
-// checkBase refuses a URL that paths cannot be added to. The value is not repeated: somebody may have put a password into it.
+// checkBase refuses a URL that paths cannot be added to. The value is not repeated: somebody may have put a password
+// into it.
 func checkBase(setting, raw string) error {
 	if u, err := url.Parse(raw); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return fmt.Errorf("%s must be an http or https URL, such as https://pay.example", setting)
@@ -31,7 +32,8 @@ func checkBase(setting, raw string) error {
 	return nil
 }
 
-// publicURLFrom fills in PUBLIC_URL from HTTP_ADDR. What is wrong then is wrong with HTTP_ADDR: nobody has set the other.
+// publicURLFrom fills in PUBLIC_URL from HTTP_ADDR. What is wrong then is wrong with HTTP_ADDR: nobody has set the
+// other.
 func (c *Shared) publicURLFrom(httpAddr string) error {
 	if c.PublicURL == "" {
 		if err := CheckAddress("HTTP_ADDR", httpAddr); err != nil {

@@ -19,7 +19,8 @@ type API struct {
 	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"0s" desc:"time between not ready and closing, for load balancers"`
 	DrainLimit time.Duration `env:"DRAIN_LIMIT" envDefault:"35s" desc:"longest time for payments in flight to finish at shutdown"`
 
-	// PSPPage is not a setting: the demo knows that its PSP has a page for people, and that a browser reaches it. The start page leads there.
+	// PSPPage is not a setting: the demo knows that its PSP has a page for people, and that a browser reaches it. The
+	// start page leads there.
 	PSPPage string
 }
 
@@ -38,7 +39,8 @@ func Load(getenv func(string) string) (API, error) {
 // LocalURL is how this machine reaches the public API.
 func (c API) LocalURL() string { return LocalURL(c.HTTPAddr) }
 
-// OperatorURL is how this machine reaches the operator's listener. It has no host but localhost, since public pages show it.
+// OperatorURL is how this machine reaches the operator's listener. It has no host but localhost, since public pages
+// show it.
 func (c API) OperatorURL() string { return ownURL(c.OperatorAddr) }
 
 // Check names every setting, and every relation between two, that would make Payonce wrong rather than slow.
@@ -50,7 +52,8 @@ func (c API) Check() error {
 		bad.refuse("DRAIN_DELAY is %s, must not be negative", c.DrainDelay)
 	}
 	if c.DrainLimit < c.Lease {
-		bad.refuse("DRAIN_LIMIT (%s) must not be shorter than LEASE (%s): a payment in flight could be cut off", c.DrainLimit, c.Lease)
+		bad.refuse("DRAIN_LIMIT (%s) must not be shorter than LEASE (%s): a payment in flight could be cut off",
+			c.DrainLimit, c.Lease)
 	}
 	bad.addresses(map[string]string{"HTTP_ADDR": c.HTTPAddr, "OPERATOR_ADDR": c.OperatorAddr})
 	return errors.Join(bad...)
@@ -80,7 +83,8 @@ type Reconciler struct {
 	StopLimit      time.Duration `env:"STOP_LIMIT" envDefault:"20s" desc:"longest time for running jobs to finish at shutdown"`
 }
 
-// What other packages make of the settings: how many jobs read ledgers at once, and how long PSPs repeat a webhook at least.
+// What other packages make of the settings: how many jobs read ledgers at once, and how long PSPs repeat a webhook at
+// least.
 const (
 	ledgerReaders       = 6
 	minWebhookRetention = 24 * time.Hour
@@ -107,13 +111,15 @@ func (c Reconciler) Check() error {
 	var bad refusals
 	c.check(&bad)
 	bad.positive(map[string]time.Duration{
-		"SWEEP_EVERY": c.SweepEvery, "CLAIM_EVERY": c.ClaimEvery, "SCAN_EVERY": c.ScanEvery, "PRUNE_EVERY": c.PruneEvery,
+		"SWEEP_EVERY": c.SweepEvery, "CLAIM_EVERY": c.ClaimEvery, "SCAN_EVERY": c.ScanEvery,
+		"PRUNE_EVERY":  c.PruneEvery,
 		"SCAN_OVERLAP": c.ScanOverlap, "WEBHOOK_RETENTION": c.WebhookRetention, "LOOKUP_BASE": c.LookupBase,
 		"LOOKUP_CAP": c.LookupCap, "LOOKUP_RECHECK": c.LookupRecheck, "STOP_LIMIT": c.StopLimit,
 	}, "SWEEP_EVERY", "CLAIM_EVERY", "SCAN_EVERY", "PRUNE_EVERY", "SCAN_OVERLAP", "WEBHOOK_RETENTION", "LOOKUP_BASE",
 		"LOOKUP_CAP", "LOOKUP_RECHECK", "STOP_LIMIT")
-	// What a scan leaves alone, since an owner or a lookup is at work on it, must come by again after they should be done.
-	if needed := c.Lease + c.SettleWindow() + c.ScanEvery; c.ScanOverlap < needed {
+	// What a scan leaves alone, since an owner or a lookup is at work on it, must come by again after they should be
+	// done.
+	if needed := c.Lease + c.GracePeriod() + c.ScanEvery; c.ScanOverlap < needed {
 		bad.refuse("SCAN_OVERLAP (%s) must be at least twice LEASE plus PSP_LATE_LIMIT plus SCAN_EVERY (%s): a movement could slip through", c.ScanOverlap, needed)
 	}
 	if c.PruneRate < 1 {
@@ -122,12 +128,15 @@ func (c Reconciler) Check() error {
 	if c.LookupCap < c.LookupBase {
 		bad.refuse("LOOKUP_CAP (%s) must not be shorter than LOOKUP_BASE (%s)", c.LookupCap, c.LookupBase)
 	}
-	if c.LookupCap+c.SettleWindow() >= c.PSPMemory {
-		bad.refuse("LOOKUP_CAP (%s) and the settle window (%s) together must be shorter than PSP_KEY_MEMORY (%s)", c.LookupCap, c.SettleWindow(), c.PSPMemory)
+	if c.LookupCap+c.GracePeriod() >= c.PSPMemory {
+		bad.refuse("LOOKUP_CAP (%s) and the grace period (%s) together must be shorter than PSP_KEY_MEMORY (%s)",
+			c.LookupCap, c.GracePeriod(), c.PSPMemory)
 	}
-	// Otherwise lookups would be turned away by our own limit. One account has a share of it alone, and its further lookups wait.
+	// Otherwise lookups would be turned away by our own limit. One account has a share of it alone, and its further
+	// lookups wait.
 	if c.ResolveWorkers+ledgerReaders > c.PSPInFlight {
-		bad.refuse("RESOLVE_WORKERS (%d) must be at most PSP_IN_FLIGHT (%d) less %d, which read ledgers", c.ResolveWorkers, c.PSPInFlight, ledgerReaders)
+		bad.refuse("RESOLVE_WORKERS (%d) must be at most PSP_IN_FLIGHT (%d) less %d, which read ledgers",
+			c.ResolveWorkers, c.PSPInFlight, ledgerReaders)
 	}
 	if c.WebhookRetention < minWebhookRetention {
 		bad.refuse("WEBHOOK_RETENTION (%s) must be at least %s: a webhook that is repeated later would be processed again", c.WebhookRetention, minWebhookRetention)

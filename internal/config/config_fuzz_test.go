@@ -18,8 +18,8 @@ func sum(spans ...time.Duration) *big.Int {
 	return total
 }
 
-// Settings that are accepted keep the relations that DESIGN.md asks for, however they were written, and give URLs to which paths can be
-// added. Those that are refused are refused by name.
+// Settings that are accepted keep the relations that docs/reconciliation.md asks for, however they were written, and
+// give URLs to which paths can be added. Those that are refused are refused by name.
 func FuzzLoad(f *testing.F) {
 	f.Add("LEASE", "45s", "PSP_LATE_LIMIT", "2m", "PUBLIC_URL", "https://pay.example/base/")
 	f.Add("PSP_LATE_LIMIT", "2562047h47m16s", "LEASE", "x", "HTTP_ADDR", "8080")
@@ -43,7 +43,8 @@ func FuzzLoad(f *testing.F) {
 		keepsRelations(t, c.Shared)
 		if sum(c.ScanOverlap).Cmp(sum(c.Lease, c.Lease, c.PSPLate, c.ScanEvery)) < 0 ||
 			sum(c.LookupCap, c.Lease, c.PSPLate).Cmp(sum(c.PSPMemory)) >= 0 ||
-			c.LookupCap < c.LookupBase || c.LookupBase <= 0 || c.ResolveWorkers < 1 || c.ResolveWorkers >= c.PSPInFlight {
+			c.LookupCap < c.LookupBase || c.LookupBase <= 0 || c.ResolveWorkers < 1 ||
+			c.ResolveWorkers >= c.PSPInFlight {
 			t.Fatalf("taken: %+v", c)
 		}
 	})
@@ -51,9 +52,11 @@ func FuzzLoad(f *testing.F) {
 
 func keepsRelations(t *testing.T, c Shared) {
 	t.Helper()
-	if sum(c.PSPTotal, c.PSPTotal, c.PSPTotal).Cmp(sum(c.Lease)) > 0 || c.Lease <= 0 || c.PSPTotal <= 0 || c.PSPDial > c.PSPTotal ||
-		c.Retention < c.PSPMemory || sum(c.Lease, c.PSPLate, c.FirstLookup).Cmp(sum(c.PSPMemory)) >= 0 || c.SettleWindow() <= c.Lease ||
-		c.DBLockTimeout > c.DBStatementTimeout || c.DBMaxConns < 2 || c.DBLanes < 0 {
+	if sum(c.PSPTotal, c.PSPTotal, c.PSPTotal).Cmp(sum(c.Lease)) > 0 || c.Lease <= 0 || c.PSPTotal <= 0 ||
+		c.PSPDial > c.PSPTotal ||
+		c.Retention < c.PSPMemory || sum(c.Lease, c.PSPLate, c.FirstLookup).Cmp(sum(c.PSPMemory)) >= 0 ||
+		c.GracePeriod() <= c.Lease ||
+		c.DBLockTimeout > c.DBStatementTimeout || c.DBMaxConns < 2 || c.DBCommitSlots < 0 {
 		t.Fatalf("taken: %+v", c)
 	}
 	for _, base := range []string{c.PSPURL, c.PublicURL} {
@@ -75,7 +78,8 @@ func namesSetting(t *testing.T, err error, environment map[string]string) {
 		}
 	}
 	for _, name := range []string{"PSP_SECRET", "DATABASE_URL", "WEBHOOK_SECRETS"} {
-		if secret := environment[name]; len(secret) > 20 && !strings.Contains(environment["PSP_URL"], secret) && strings.Contains(err.Error(), secret) {
+		if secret := environment[name]; len(secret) > 20 && !strings.Contains(environment["PSP_URL"], secret) &&
+			strings.Contains(err.Error(), secret) {
 			t.Fatalf("%s is repeated: %v", name, err)
 		}
 	}

@@ -28,10 +28,13 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 	t.Parallel()
 	shared := Shared{
 		PublicURL: "http://localhost:8080", PSPURL: "http://127.0.0.1:8082",
-		LogLevel: "info", Lease: 30 * time.Second, Retention: 48 * time.Hour, Audit: 30 * 24 * time.Hour, PSPMemory: 24 * time.Hour,
-		PSPLate: time.Minute, FirstLookup: 10 * time.Second,
-		PSPDial: 2 * time.Second, PSPTotal: 8 * time.Second, PSPInFlight: 64, PSPBreakerFailures: 20, PSPBreakerOpen: 5 * time.Second,
-		DBMaxConns: 16, DBLanes: 2, DBAcquire: time.Second, DBStatementTimeout: 5 * time.Second, DBLockTimeout: 2 * time.Second,
+		LogLevel: "info", Lease: 30 * time.Second, Retention: 48 * time.Hour, Audit: 30 * 24 * time.Hour,
+		PSPMemory: 24 * time.Hour,
+		PSPLate:   time.Minute, FirstLookup: 10 * time.Second,
+		PSPDial: 2 * time.Second, PSPTotal: 8 * time.Second, PSPInFlight: 64, PSPBreakerFailures: 20,
+		PSPBreakerOpen: 5 * time.Second,
+		DBMaxConns:     16, DBCommitSlots: 2, DBAcquire: time.Second, DBStatementTimeout: 5 * time.Second,
+		DBLockTimeout: 2 * time.Second,
 	}
 	want := API{Shared: shared, HTTPAddr: ":8080", OperatorAddr: "127.0.0.1:8081", DrainLimit: 35 * time.Second}
 	if diff := cmp.Diff(want, defaults(t)); diff != "" {
@@ -42,9 +45,12 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(Reconciler{
-		Shared: shared, Addr: "127.0.0.1:8083", SweepEvery: 5 * time.Second, ClaimEvery: time.Second, ScanEvery: time.Minute,
-		PruneEvery: 10 * time.Second, PruneRate: 5000, ScanOverlap: 10 * time.Minute, WebhookRetention: 7 * 24 * time.Hour, LookupBudget: 12,
-		LookupBase: 5 * time.Second, LookupCap: 10 * time.Minute, LookupRecheck: time.Hour, ResolveWorkers: 50, StopLimit: 20 * time.Second,
+		Shared: shared, Addr: "127.0.0.1:8083", SweepEvery: 5 * time.Second, ClaimEvery: time.Second,
+		ScanEvery:  time.Minute,
+		PruneEvery: 10 * time.Second, PruneRate: 5000, ScanOverlap: 10 * time.Minute,
+		WebhookRetention: 7 * 24 * time.Hour, LookupBudget: 12,
+		LookupBase: 5 * time.Second, LookupCap: 10 * time.Minute, LookupRecheck: time.Hour, ResolveWorkers: 50,
+		StopLimit: 20 * time.Second,
 	}, reconciler); diff != "" {
 		t.Fatalf("defaults differ (-want +got):\n%s", diff)
 	}
@@ -53,18 +59,25 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{
-		"DATABASE_URL": "postgres://x", "HTTP_ADDR": "a:1", "OPERATOR_ADDR": "b:2", "PUBLIC_URL": "https://pay.example/", "PSP_URL": "https://psp.example",
-		"PSP_SECRET": "s", "LOG_LEVEL": "debug", "LEASE": "60s", "KEY_RETENTION": "99h", "PSP_KEY_MEMORY": "98h", "PSP_DIAL_TIMEOUT": "3s", "PSP_TIMEOUT": "9s",
-		"PSP_IN_FLIGHT": "5", "PSP_BREAKER_FAILURES": "6", "PSP_BREAKER_OPEN": "7s", "DB_MAX_CONNS": "8", "DB_LANES": "9", "DB_ACQUIRE_TIMEOUT": "9s",
+		"DATABASE_URL": "postgres://x", "HTTP_ADDR": "a:1", "OPERATOR_ADDR": "b:2",
+		"PUBLIC_URL": "https://pay.example/", "PSP_URL": "https://psp.example",
+		"PSP_SECRET": "s", "LOG_LEVEL": "debug", "LEASE": "60s", "KEY_RETENTION": "99h", "PSP_KEY_MEMORY": "98h",
+		"PSP_DIAL_TIMEOUT": "3s", "PSP_TIMEOUT": "9s",
+		"PSP_IN_FLIGHT": "5", "PSP_BREAKER_FAILURES": "6", "PSP_BREAKER_OPEN": "7s", "DB_MAX_CONNS": "8",
+		"DB_COMMIT_SLOTS": "9", "DB_ACQUIRE_TIMEOUT": "9s",
 		"DB_STATEMENT_TIMEOUT": "11s", "DB_LOCK_TIMEOUT": "10s", "DRAIN_DELAY": "12s", "DRAIN_LIMIT": "61s",
-		"KEY_AUDIT": "1h", "PSP_LATE_LIMIT": "61s", "FIRST_LOOKUP": "62s", "DB_POOLER": "true", "WEBHOOK_SECRETS": "whsec_a,whsec_b",
+		"KEY_AUDIT": "1h", "PSP_LATE_LIMIT": "61s", "FIRST_LOOKUP": "62s", "DB_POOLER": "true",
+		"WEBHOOK_SECRETS": "whsec_a,whsec_b",
 	}
 	want := API{
 		Shared: Shared{
 			DatabaseURL: "postgres://x", PublicURL: "https://pay.example", PSPURL: "https://psp.example",
-			PSPSecret: "s", LogLevel: "debug", Lease: time.Minute, Retention: 99 * time.Hour, Audit: time.Hour, PSPMemory: 98 * time.Hour,
-			PSPLate: 61 * time.Second, FirstLookup: 62 * time.Second, PSPDial: 3 * time.Second, PSPTotal: 9 * time.Second,
-			PSPInFlight: 5, PSPBreakerFailures: 6, PSPBreakerOpen: 7 * time.Second, DBMaxConns: 8, DBLanes: 9, DBAcquire: 9 * time.Second,
+			PSPSecret: "s", LogLevel: "debug", Lease: time.Minute, Retention: 99 * time.Hour, Audit: time.Hour,
+			PSPMemory: 98 * time.Hour,
+			PSPLate:   61 * time.Second, FirstLookup: 62 * time.Second, PSPDial: 3 * time.Second,
+			PSPTotal:    9 * time.Second,
+			PSPInFlight: 5, PSPBreakerFailures: 6, PSPBreakerOpen: 7 * time.Second, DBMaxConns: 8, DBCommitSlots: 9,
+			DBAcquire:          9 * time.Second,
 			DBStatementTimeout: 11 * time.Second, DBLockTimeout: 10 * time.Second, DBPooler: true,
 		},
 		HTTPAddr: "a:1", OperatorAddr: "b:2", WebhookSecrets: []string{"whsec_a", "whsec_b"},
@@ -95,45 +108,79 @@ func TestEachRelationIsChecked(t *testing.T) {
 		edit func(*API)
 		want []string
 	}{
-		"lease":           {func(c *API) { c.Lease = 0 }, []string{"LEASE is 0s, must be positive", thrice}},
-		"retention":       {func(c *API) { c.Retention = 0 }, []string{"KEY_RETENTION (0s) must not be shorter than PSP_KEY_MEMORY (24h0m0s)", "KEY_RETENTION is 0s, must be positive"}},
-		"memory":          {func(c *API) { c.PSPMemory = 0 }, []string{"LEASE (30s), PSP_LATE_LIMIT (1m0s) and FIRST_LOOKUP (10s) together must be shorter than PSP_KEY_MEMORY (0s)", "PSP_KEY_MEMORY is 0s, must be positive"}},
-		"dial":            {func(c *API) { c.PSPDial = 0 }, []string{"PSP_DIAL_TIMEOUT is 0s, must be positive"}},
-		"total":           {func(c *API) { c.PSPTotal = -time.Second }, []string{"PSP_DIAL_TIMEOUT (2s) must not exceed PSP_TIMEOUT (-1s)", "PSP_TIMEOUT is -1s, must be positive"}},
-		"breaker":         {func(c *API) { c.PSPBreakerOpen = 0 }, []string{"PSP_BREAKER_OPEN is 0s, must be positive"}},
-		"acquire":         {func(c *API) { c.DBAcquire = -1 }, []string{"DB_ACQUIRE_TIMEOUT is -1ns, must be positive"}},
-		"statement":       {func(c *API) { c.DBStatementTimeout = 0 }, []string{"DB_LOCK_TIMEOUT (2s) must not exceed DB_STATEMENT_TIMEOUT (0s)", "DB_STATEMENT_TIMEOUT is 0s, must be positive"}},
-		"lock":            {func(c *API) { c.DBLockTimeout = 0 }, []string{"DB_LOCK_TIMEOUT is 0s, must be positive"}},
-		"drain limit":     {func(c *API) { c.DrainLimit = 0 }, []string{"DRAIN_LIMIT (0s) must not be shorter than LEASE (30s): a payment in flight could be cut off", "DRAIN_LIMIT is 0s, must be positive"}},
-		"drain delay":     {func(c *API) { c.DrainDelay = -time.Second }, []string{"DRAIN_DELAY is -1s, must not be negative"}},
-		"total and lease": {func(c *API) { c.PSPTotal = 10*time.Second + 1 }, []string{"PSP_TIMEOUT (10.000000001s) times 3 must not exceed LEASE (30s): the lease would end while the PSP still works"}},
-		"total and answer": {func(c *API) { c.PSPTotal, c.Lease, c.DrainLimit = 15*time.Second+1, time.Minute, time.Minute },
+		"lease": {func(c *API) { c.Lease = 0 }, []string{"LEASE is 0s, must be positive", thrice}},
+		"retention": {func(c *API) { c.Retention = 0 },
+			[]string{"KEY_RETENTION (0s) must not be shorter than PSP_KEY_MEMORY (24h0m0s)",
+				"KEY_RETENTION is 0s, must be positive"}},
+		"memory": {func(c *API) { c.PSPMemory = 0 },
+			[]string{"LEASE (30s), PSP_LATE_LIMIT (1m0s) and FIRST_LOOKUP (10s) together must be shorter than PSP_KEY_MEMORY (0s)", "PSP_KEY_MEMORY is 0s, must be positive"}},
+		"dial": {func(c *API) { c.PSPDial = 0 }, []string{"PSP_DIAL_TIMEOUT is 0s, must be positive"}},
+		"total": {func(c *API) { c.PSPTotal = -time.Second },
+			[]string{"PSP_DIAL_TIMEOUT (2s) must not exceed PSP_TIMEOUT (-1s)",
+				"PSP_TIMEOUT is -1s, must be positive"}},
+		"breaker": {func(c *API) { c.PSPBreakerOpen = 0 },
+			[]string{"PSP_BREAKER_OPEN is 0s, must be positive"}},
+		"acquire": {func(c *API) { c.DBAcquire = -1 },
+			[]string{"DB_ACQUIRE_TIMEOUT is -1ns, must be positive"}},
+		"statement": {func(c *API) { c.DBStatementTimeout = 0 },
+			[]string{"DB_LOCK_TIMEOUT (2s) must not exceed DB_STATEMENT_TIMEOUT (0s)",
+				"DB_STATEMENT_TIMEOUT is 0s, must be positive"}},
+		"lock": {func(c *API) { c.DBLockTimeout = 0 }, []string{"DB_LOCK_TIMEOUT is 0s, must be positive"}},
+		"drain limit": {func(c *API) { c.DrainLimit = 0 },
+			[]string{"DRAIN_LIMIT (0s) must not be shorter than LEASE (30s): a payment in flight could be cut off",
+				"DRAIN_LIMIT is 0s, must be positive"}},
+		"drain delay": {func(c *API) { c.DrainDelay = -time.Second },
+			[]string{"DRAIN_DELAY is -1s, must not be negative"}},
+		"total and lease": {func(c *API) { c.PSPTotal = 10*time.Second + 1 },
+			[]string{"PSP_TIMEOUT (10.000000001s) times 3 must not exceed LEASE (30s): the lease would end while the PSP still works"}},
+		"total and answer": {func(c *API) {
+			c.PSPTotal, c.Lease, c.DrainLimit = 15*time.Second+1, time.Minute,
+				time.Minute
+		},
 			[]string{"PSP_TIMEOUT (15.000000001s) must not exceed 15s: the server ends a response after 30s"}},
-		"overflow":          {func(c *API) { c.PSPTotal = maxNanos / 2 }, []string{"PSP_TIMEOUT (1281023h53m38.427387903s) must not exceed 15s: the server ends a response after 30s", "PSP_TIMEOUT (1281023h53m38.427387903s) times 3 must not exceed LEASE (30s): the lease would end while the PSP still works"}},
-		"dial and total":    {func(c *API) { c.PSPDial = 8*time.Second + 1 }, []string{"PSP_DIAL_TIMEOUT (8.000000001s) must not exceed PSP_TIMEOUT (8s)"}},
-		"retention, memory": {func(c *API) { c.Retention = 24*time.Hour - 1 }, []string{"KEY_RETENTION (23h59m59.999999999s) must not be shorter than PSP_KEY_MEMORY (24h0m0s)"}},
+		"overflow": {func(c *API) { c.PSPTotal = maxNanos / 2 },
+			[]string{"PSP_TIMEOUT (1281023h53m38.427387903s) must not exceed 15s: the server ends a response after 30s",
+				"PSP_TIMEOUT (1281023h53m38.427387903s) times 3 must not exceed LEASE (30s): the lease would end while the PSP still works"}},
+		"dial and total": {func(c *API) { c.PSPDial = 8*time.Second + 1 },
+			[]string{"PSP_DIAL_TIMEOUT (8.000000001s) must not exceed PSP_TIMEOUT (8s)"}},
+		"retention, memory": {func(c *API) { c.Retention = 24*time.Hour - 1 },
+			[]string{"KEY_RETENTION (23h59m59.999999999s) must not be shorter than PSP_KEY_MEMORY (24h0m0s)"}},
 		"lease and memory": {func(c *API) { c.Lease, c.DrainLimit = 24*time.Hour, 24*time.Hour },
 			[]string{"LEASE (24h0m0s), PSP_LATE_LIMIT (1m0s) and FIRST_LOOKUP (10s) together must be shorter than PSP_KEY_MEMORY (24h0m0s)"}},
-		"public address":     {func(c *API) { c.HTTPAddr = "8080" }, []string{`HTTP_ADDR is "8080", must be host:port or :port, such as :8080`}},
-		"operator's address": {func(c *API) { c.OperatorAddr = "::1:8081" }, []string{`OPERATOR_ADDR is "::1:8081", must be host:port or :port, such as :8080`}},
-		"lock and statement": {func(c *API) { c.DBLockTimeout = 5*time.Second + 1 }, []string{"DB_LOCK_TIMEOUT (5.000000001s) must not exceed DB_STATEMENT_TIMEOUT (5s)"}},
-		"drain and lease":    {func(c *API) { c.DrainLimit = 30*time.Second - 1 }, []string{"DRAIN_LIMIT (29.999999999s) must not be shorter than LEASE (30s): a payment in flight could be cut off"}},
-		"connections":        {func(c *API) { c.DBMaxConns = 1 }, []string{counts}},
-		"in flight":          {func(c *API) { c.PSPInFlight = 0 }, []string{counts}},
-		"breaker failures":   {func(c *API) { c.PSPBreakerFailures = 0 }, []string{counts}},
-		"public URL":         {func(c *API) { c.PublicURL = "pay.example" }, []string{"PUBLIC_URL must be an http or https URL, such as https://pay.example"}},
-		"public URL scheme":  {func(c *API) { c.PublicURL = "ftp://pay.example" }, []string{"PUBLIC_URL must be an http or https URL, such as https://pay.example"}},
-		"PSP URL":            {func(c *API) { c.PSPURL = "http://" }, []string{"PSP_URL must be an http or https URL, such as https://pay.example"}},
-		"PSP URL garbage":    {func(c *API) { c.PSPURL = "http://%zz" }, []string{"PSP_URL must be an http or https URL, such as https://pay.example"}},
-		"PSP URL password":   {func(c *API) { c.PSPURL = "http://user:secret@psp.example" }, []string{"PSP_URL must have neither a user nor a query nor a fragment: paths are added to it, and others read it"}},
-		"public URL user":    {func(c *API) { c.PublicURL = "http://user@pay.example" }, []string{"PUBLIC_URL must have neither a user nor a query nor a fragment: paths are added to it, and others read it"}},
-		"public URL query":   {func(c *API) { c.PublicURL = "http://pay.example?a=b" }, []string{"PUBLIC_URL must have neither a user nor a query nor a fragment: paths are added to it, and others read it"}},
-		"log level":          {func(c *API) { c.LogLevel = "loud" }, []string{level}},
-		"audit":              {func(c *API) { c.Audit = -1 }, []string{"KEY_AUDIT (-1ns) and FIRST_LOOKUP (10s) must not be negative"}},
-		"first lookup":       {func(c *API) { c.FirstLookup = -1 }, []string{"KEY_AUDIT (720h0m0s) and FIRST_LOOKUP (-1ns) must not be negative"}},
-		"late limit":         {func(c *API) { c.PSPLate = 0 }, []string{"PSP_LATE_LIMIT is 0s, must be positive"}},
-		"lanes":              {func(c *API) { c.DBLanes = -1 }, []string{"DB_LANES is -1, must not be negative"}},
-		"two at once":        {func(c *API) { c.LogLevel, c.DBMaxConns = "loud", 0 }, []string{counts, level}},
+		"public address": {func(c *API) { c.HTTPAddr = "8080" },
+			[]string{`HTTP_ADDR is "8080", must be host:port or :port, such as :8080`}},
+		"operator's address": {func(c *API) { c.OperatorAddr = "::1:8081" },
+			[]string{`OPERATOR_ADDR is "::1:8081", must be host:port or :port, such as :8080`}},
+		"lock and statement": {func(c *API) { c.DBLockTimeout = 5*time.Second + 1 },
+			[]string{"DB_LOCK_TIMEOUT (5.000000001s) must not exceed DB_STATEMENT_TIMEOUT (5s)"}},
+		"drain and lease": {func(c *API) { c.DrainLimit = 30*time.Second - 1 },
+			[]string{"DRAIN_LIMIT (29.999999999s) must not be shorter than LEASE (30s): a payment in flight could be cut off"}},
+		"connections":      {func(c *API) { c.DBMaxConns = 1 }, []string{counts}},
+		"in flight":        {func(c *API) { c.PSPInFlight = 0 }, []string{counts}},
+		"breaker failures": {func(c *API) { c.PSPBreakerFailures = 0 }, []string{counts}},
+		"public URL": {func(c *API) { c.PublicURL = "pay.example" },
+			[]string{"PUBLIC_URL must be an http or https URL, such as https://pay.example"}},
+		"public URL scheme": {func(c *API) { c.PublicURL = "ftp://pay.example" },
+			[]string{"PUBLIC_URL must be an http or https URL, such as https://pay.example"}},
+		"PSP URL": {func(c *API) { c.PSPURL = "http://" },
+			[]string{"PSP_URL must be an http or https URL, such as https://pay.example"}},
+		"PSP URL garbage": {func(c *API) { c.PSPURL = "http://%zz" },
+			[]string{"PSP_URL must be an http or https URL, such as https://pay.example"}},
+		"PSP URL password": {func(c *API) { c.PSPURL = "http://user:secret@psp.example" },
+			[]string{"PSP_URL must have neither a user nor a query nor a fragment: paths are added to it, and others read it"}},
+		"public URL user": {func(c *API) { c.PublicURL = "http://user@pay.example" },
+			[]string{"PUBLIC_URL must have neither a user nor a query nor a fragment: paths are added to it, and others read it"}},
+		"public URL query": {func(c *API) { c.PublicURL = "http://pay.example?a=b" },
+			[]string{"PUBLIC_URL must have neither a user nor a query nor a fragment: paths are added to it, and others read it"}},
+		"log level": {func(c *API) { c.LogLevel = "loud" }, []string{level}},
+		"audit": {func(c *API) { c.Audit = -1 },
+			[]string{"KEY_AUDIT (-1ns) and FIRST_LOOKUP (10s) must not be negative"}},
+		"first lookup": {func(c *API) { c.FirstLookup = -1 },
+			[]string{"KEY_AUDIT (720h0m0s) and FIRST_LOOKUP (-1ns) must not be negative"}},
+		"late limit": {func(c *API) { c.PSPLate = 0 }, []string{"PSP_LATE_LIMIT is 0s, must be positive"}},
+		"lanes": {func(c *API) { c.DBCommitSlots = -1 },
+			[]string{"DB_COMMIT_SLOTS is -1, must not be negative"}},
+		"two at once": {func(c *API) { c.LogLevel, c.DBMaxConns = "loud", 0 }, []string{counts, level}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -168,9 +215,12 @@ func TestValuesAtTheirLimitAreTaken(t *testing.T) {
 func TestGarbageIsRefusedByTheSettingsName(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{
-		"LEASE": "30", "KEY_RETENTION": "two days", "PSP_KEY_MEMORY": "1d", "PSP_DIAL_TIMEOUT": "x", "PSP_TIMEOUT": "8 s", "PSP_BREAKER_OPEN": "5sec",
-		"PSP_IN_FLIGHT": "many", "PSP_BREAKER_FAILURES": "-1", "DB_MAX_CONNS": "99999999999", "DB_ACQUIRE_TIMEOUT": "1,5s", "DB_STATEMENT_TIMEOUT": "NaN",
-		"DB_LOCK_TIMEOUT": "-", "DRAIN_DELAY": "soon", "DRAIN_LIMIT": "∞", "LOG_LEVEL": "loud", "PUBLIC_URL": "x", "PSP_URL": "x",
+		"LEASE": "30", "KEY_RETENTION": "two days", "PSP_KEY_MEMORY": "1d", "PSP_DIAL_TIMEOUT": "x",
+		"PSP_TIMEOUT": "8 s", "PSP_BREAKER_OPEN": "5sec",
+		"PSP_IN_FLIGHT": "many", "PSP_BREAKER_FAILURES": "-1", "DB_MAX_CONNS": "99999999999",
+		"DB_ACQUIRE_TIMEOUT": "1,5s", "DB_STATEMENT_TIMEOUT": "NaN",
+		"DB_LOCK_TIMEOUT": "-", "DRAIN_DELAY": "soon", "DRAIN_LIMIT": "∞", "LOG_LEVEL": "loud", "PUBLIC_URL": "x",
+		"PSP_URL":   "x",
 		"HTTP_ADDR": "x", "OPERATOR_ADDR": "x",
 	} {
 		_, err := load(map[string]string{name: value})
@@ -184,8 +234,10 @@ func TestGarbageIsRefusedByTheSettingsName(t *testing.T) {
 func TestBadAddressIsBlamedOnItsOwnSetting(t *testing.T) {
 	t.Parallel()
 	for addr, want := range map[string]string{
-		":abc": "its port must be a number", "localhost:": "its port must be a number", ":": "its port must be a number", "127.0.0.1:99999": "its port must be a number",
-		":-1": "its port must be a number", ":http": "its port must be a number", "8080": "must be host:port", "::1:8081": "must be host:port", "": "",
+		":abc": "its port must be a number", "localhost:": "its port must be a number",
+		":": "its port must be a number", "127.0.0.1:99999": "its port must be a number",
+		":-1": "its port must be a number", ":http": "its port must be a number", "8080": "must be host:port",
+		"::1:8081": "must be host:port", "": "",
 		"127.0.0.1:0": "", ":65535": "", "[::1]:80": "", "pay.example:80": "",
 	} {
 		for setting, read := range map[string]func(func(string) string) error{
@@ -197,17 +249,20 @@ func TestBadAddressIsBlamedOnItsOwnSetting(t *testing.T) {
 			if want == "" && err == nil {
 				continue
 			}
-			if err == nil || want == "" || !strings.HasPrefix(err.Error(), fmt.Sprintf("%s is %q", setting, addr)) || !strings.Contains(err.Error(), want) ||
+			if err == nil || want == "" || !strings.HasPrefix(err.Error(), fmt.Sprintf("%s is %q", setting, addr)) ||
+				!strings.Contains(err.Error(), want) ||
 				strings.Contains(err.Error(), "PUBLIC_URL") || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s=%s: %v", setting, addr, err)
 			}
 		}
 	}
 	for _, addr := range []string{"a b:80", "user@host:80", "host?x:80", "a/b:80"} {
-		if _, err := load(map[string]string{"HTTP_ADDR": addr}); err == nil || !strings.HasPrefix(err.Error(), "HTTP_ADDR is ") {
+		if _, err := load(map[string]string{"HTTP_ADDR": addr}); err == nil ||
+			!strings.HasPrefix(err.Error(), "HTTP_ADDR is ") {
 			t.Errorf("HTTP_ADDR=%s: %v", addr, err)
 		}
-		if _, err := LoadReconciler(func(name string) string { return map[string]string{"HTTP_ADDR": addr}[name] }); err == nil || !strings.HasPrefix(err.Error(), "HTTP_ADDR is ") {
+		_, err := LoadReconciler(func(name string) string { return map[string]string{"HTTP_ADDR": addr}[name] })
+		if err == nil || !strings.HasPrefix(err.Error(), "HTTP_ADDR is ") {
 			t.Errorf("HTTP_ADDR=%s, of the reconciler: %v", addr, err)
 		}
 	}
@@ -225,7 +280,8 @@ func TestEveryValueThatIsGarbageIsNamedAtOnce(t *testing.T) {
 func TestPublicURLFollowsTheAddress(t *testing.T) {
 	t.Parallel()
 	for addr, want := range map[string]string{
-		":9090": "http://localhost:9090", "0.0.0.0:80": "http://localhost:80", "[::]:80": "http://localhost:80", "127.0.0.1:1": "http://localhost:1", "[::1]:1": "http://localhost:1",
+		":9090": "http://localhost:9090", "0.0.0.0:80": "http://localhost:80", "[::]:80": "http://localhost:80",
+		"127.0.0.1:1": "http://localhost:1", "[::1]:1": "http://localhost:1",
 		"192.0.2.1:80": "http://192.0.2.1:80", "pay.example:80": "http://pay.example:80",
 	} {
 		c, err := load(map[string]string{"HTTP_ADDR": addr})
@@ -262,7 +318,8 @@ func TestDescriptionListsEverySettingWithItsDefault(t *testing.T) {
 // A decline that is resolved late must read like a live one, its problem type too.
 func TestBothProcessesHaveOnePublicURLInOneEnvironment(t *testing.T) {
 	t.Parallel()
-	for _, env := range []map[string]string{{}, {"HTTP_ADDR": ":9000"}, {"HTTP_ADDR": "pay.example:80"}, {"PUBLIC_URL": "https://pay.example/", "HTTP_ADDR": ":1"}} {
+	for _, env := range []map[string]string{{}, {"HTTP_ADDR": ":9000"}, {"HTTP_ADDR": "pay.example:80"},
+		{"PUBLIC_URL": "https://pay.example/", "HTTP_ADDR": ":1"}} {
 		getenv := func(name string) string { return env[name] }
 		api, err := Load(getenv)
 		if err != nil {
@@ -291,7 +348,7 @@ func TestEachRelationOfTheReconcilerIsChecked(t *testing.T) {
 		"retention": {func(c *Reconciler) { c.WebhookRetention = 24*time.Hour - 1 },
 			"WEBHOOK_RETENTION (23h59m59.999999999s) must be at least 24h0m0s: a webhook that is repeated later would be processed again"},
 		"cap and memory": {func(c *Reconciler) { c.LookupCap = 24 * time.Hour },
-			"LOOKUP_CAP (24h0m0s) and the settle window (1m30s) together must be shorter than PSP_KEY_MEMORY (24h0m0s)"},
+			"LOOKUP_CAP (24h0m0s) and the grace period (1m30s) together must be shorter than PSP_KEY_MEMORY (24h0m0s)"},
 		"workers and PSP": {func(c *Reconciler) { c.ResolveWorkers = 59 },
 			"RESOLVE_WORKERS (59) must be at most PSP_IN_FLIGHT (64) less 6, which read ledgers"},
 		"first lookup": {func(c *Reconciler) { c.FirstLookup = 24 * time.Hour },
@@ -300,11 +357,13 @@ func TestEachRelationOfTheReconcilerIsChecked(t *testing.T) {
 		"stop":    {func(c *Reconciler) { c.StopLimit = 0 }, "STOP_LIMIT is 0s, must be positive"},
 		"overlap": {func(c *Reconciler) { c.ScanOverlap = 3*time.Minute - 1 },
 			"SCAN_OVERLAP (2m59.999999999s) must be at least twice LEASE plus PSP_LATE_LIMIT plus SCAN_EVERY (3m0s): a movement could slip through"},
-		"cap":     {func(c *Reconciler) { c.LookupCap = 4 * time.Second }, "LOOKUP_CAP (4s) must not be shorter than LOOKUP_BASE (5s)"},
+		"cap": {func(c *Reconciler) { c.LookupCap = 4 * time.Second },
+			"LOOKUP_CAP (4s) must not be shorter than LOOKUP_BASE (5s)"},
 		"budget":  {func(c *Reconciler) { c.LookupBudget = 0 }, counts},
 		"workers": {func(c *Reconciler) { c.ResolveWorkers = 0 }, counts},
-		"address": {func(c *Reconciler) { c.Addr = "8083" }, `RECONCILER_ADDR is "8083", must be host:port or :port, such as :8080`},
-		"shared":  {func(c *Reconciler) { c.PSPLate = 0 }, "PSP_LATE_LIMIT is 0s, must be positive"},
+		"address": {func(c *Reconciler) { c.Addr = "8083" },
+			`RECONCILER_ADDR is "8083", must be host:port or :port, such as :8080`},
+		"shared": {func(c *Reconciler) { c.PSPLate = 0 }, "PSP_LATE_LIMIT is 0s, must be positive"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

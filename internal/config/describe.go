@@ -7,7 +7,8 @@ import (
 	"text/tabwriter"
 )
 
-// Describe writes the settings of structs as one table for --help, each setting once: with the defaults given, or else its own.
+// Describe writes the settings of structs as one table for --help, each setting once: with the defaults given, or else
+// its own.
 func Describe(w io.Writer, defaults map[string]string, settingsOf ...any) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	described := map[string]bool{}

@@ -24,8 +24,8 @@ func parse(into any, getenv func(string) string) error {
 	return bounded(reflect.ValueOf(into).Elem())
 }
 
-// maxSpan bounds every span of time. The checks compare sums of some: one that goes round would pass for a short one, and a settle window
-// that has gone round for proof at once.
+// maxSpan bounds every span of time. The checks compare sums of some: one that goes round would pass for a short one,
+// and a grace period that has gone round for proof at once.
 const maxSpan = 10 * 365 * 24 * time.Hour
 
 func bounded(settings reflect.Value) error {
@@ -38,8 +38,8 @@ func bounded(settings reflect.Value) error {
 	return errors.Join(bad...)
 }
 
-// named says of each value that could not be read which setting it is for: the library names fields of ours, which nobody can
-// set.
+// named says of each value that could not be read which setting it is for: the library names fields of ours, which
+// nobody can set.
 func named(err error, settings reflect.Type, environment map[string]string) error {
 	var all env.AggregateError
 	if !errors.As(err, &all) {

@@ -18,7 +18,7 @@ type Shared struct {
 	Retention   time.Duration `env:"KEY_RETENTION" envDefault:"48h" desc:"how long a key is kept"`
 	Audit       time.Duration `env:"KEY_AUDIT" envDefault:"720h" desc:"how long an expired key is kept before it is deleted"`
 	PSPMemory   time.Duration `env:"PSP_KEY_MEMORY" envDefault:"24h" desc:"how long the PSP knows a key again"`
-	PSPLate     time.Duration `env:"PSP_LATE_LIMIT" envDefault:"60s" desc:"how late the PSP may still execute; with LEASE, the settle window"`
+	PSPLate     time.Duration `env:"PSP_LATE_LIMIT" envDefault:"60s" desc:"how late the PSP may still execute; with LEASE, the grace period"`
 	FirstLookup time.Duration `env:"FIRST_LOOKUP" envDefault:"10s" desc:"how long a lost outcome waits for a webhook before the PSP is asked"`
 
 	PSPDial            time.Duration `env:"PSP_DIAL_TIMEOUT" envDefault:"2s" desc:"longest time to connect to the PSP"`
@@ -31,13 +31,13 @@ type Shared struct {
 	DBAcquire          time.Duration `env:"DB_ACQUIRE_TIMEOUT" envDefault:"1s" desc:"longest wait for a connection of the pool"`
 	DBStatementTimeout time.Duration `env:"DB_STATEMENT_TIMEOUT" envDefault:"5s" desc:"longest statement"`
 	DBLockTimeout      time.Duration `env:"DB_LOCK_TIMEOUT" envDefault:"2s" desc:"longest wait for a row lock"`
-	DBLanes            int           `env:"DB_LANES" envDefault:"2" desc:"payments' transactions under way at once, about one per core of the database; those who wait share the next one's commit; 0: each has its own"`
+	DBCommitSlots      int           `env:"DB_COMMIT_SLOTS" envDefault:"2" desc:"payments' transactions under way at once, about one per core of the database; those who wait share the next one's commit; 0: each has its own"`
 	DBPooler           bool          `env:"DB_POOLER" envDefault:"false" desc:"true behind a pooler in transaction mode, such as PgBouncer; see docs/pooler.md"`
 }
 
-// SettleWindow is how long after a key became unknown a lookup that finds nothing becomes proof: an owner may send until its lease is
-// over, and the PSP may be late.
-func (c Shared) SettleWindow() time.Duration { return c.Lease + c.PSPLate }
+// GracePeriod is how long after a key became unknown a lookup that finds nothing becomes proof: an owner may send until
+// its lease is over, and the PSP may be late.
+func (c Shared) GracePeriod() time.Duration { return c.Lease + c.PSPLate }
 
 // maxPSPTotal leaves time for both transactions within the server's write timeout.
 const maxPSPTotal = 15 * time.Second
@@ -69,15 +69,18 @@ func (c Shared) check(bad *refusals) {
 	bad.positive(map[string]time.Duration{
 		"LEASE": c.Lease, "KEY_RETENTION": c.Retention, "PSP_KEY_MEMORY": c.PSPMemory, "PSP_LATE_LIMIT": c.PSPLate,
 		"PSP_DIAL_TIMEOUT": c.PSPDial, "PSP_TIMEOUT": c.PSPTotal, "PSP_BREAKER_OPEN": c.PSPBreakerOpen,
-		"DB_ACQUIRE_TIMEOUT": c.DBAcquire, "DB_STATEMENT_TIMEOUT": c.DBStatementTimeout, "DB_LOCK_TIMEOUT": c.DBLockTimeout,
-	}, "LEASE", "KEY_RETENTION", "PSP_KEY_MEMORY", "PSP_LATE_LIMIT", "PSP_DIAL_TIMEOUT", "PSP_TIMEOUT", "PSP_BREAKER_OPEN",
+		"DB_ACQUIRE_TIMEOUT": c.DBAcquire, "DB_STATEMENT_TIMEOUT": c.DBStatementTimeout,
+		"DB_LOCK_TIMEOUT": c.DBLockTimeout,
+	}, "LEASE", "KEY_RETENTION", "PSP_KEY_MEMORY", "PSP_LATE_LIMIT", "PSP_DIAL_TIMEOUT", "PSP_TIMEOUT",
+		"PSP_BREAKER_OPEN",
 		"DB_ACQUIRE_TIMEOUT", "DB_STATEMENT_TIMEOUT", "DB_LOCK_TIMEOUT")
 	if c.Audit < 0 || c.FirstLookup < 0 {
 		bad.refuse("KEY_AUDIT (%s) and FIRST_LOOKUP (%s) must not be negative", c.Audit, c.FirstLookup)
 	}
 	// An owner sends within a third of its lease; the PSP has another third; the rest is for writing what came of it.
 	if c.PSPTotal > c.Lease/3 {
-		bad.refuse("PSP_TIMEOUT (%s) times 3 must not exceed LEASE (%s): the lease would end while the PSP still works", c.PSPTotal, c.Lease)
+		bad.refuse("PSP_TIMEOUT (%s) times 3 must not exceed LEASE (%s): the lease would end while the PSP still works",
+			c.PSPTotal, c.Lease)
 	}
 	if c.PSPTotal > maxPSPTotal {
 		bad.refuse("PSP_TIMEOUT (%s) must not exceed %s: the server ends a response after 30s", c.PSPTotal, maxPSPTotal)
@@ -89,18 +92,19 @@ func (c Shared) check(bad *refusals) {
 		bad.refuse("KEY_RETENTION (%s) must not be shorter than PSP_KEY_MEMORY (%s)", c.Retention, c.PSPMemory)
 	}
 	// Later, a lookup that finds nothing proves nothing.
-	if c.SettleWindow()+c.FirstLookup >= c.PSPMemory {
+	if c.GracePeriod()+c.FirstLookup >= c.PSPMemory {
 		bad.refuse("LEASE (%s), PSP_LATE_LIMIT (%s) and FIRST_LOOKUP (%s) together must be shorter than PSP_KEY_MEMORY (%s)",
 			c.Lease, c.PSPLate, c.FirstLookup, c.PSPMemory)
 	}
 	if c.DBLockTimeout > c.DBStatementTimeout {
-		bad.refuse("DB_LOCK_TIMEOUT (%s) must not exceed DB_STATEMENT_TIMEOUT (%s)", c.DBLockTimeout, c.DBStatementTimeout)
+		bad.refuse("DB_LOCK_TIMEOUT (%s) must not exceed DB_STATEMENT_TIMEOUT (%s)", c.DBLockTimeout,
+			c.DBStatementTimeout)
 	}
 	if c.DBMaxConns < 2 || c.PSPInFlight < 1 || c.PSPBreakerFailures < 1 {
 		bad.refuse("DB_MAX_CONNS must be at least 2, PSP_IN_FLIGHT and PSP_BREAKER_FAILURES at least 1")
 	}
-	if c.DBLanes < 0 {
-		bad.refuse("DB_LANES is %d, must not be negative", c.DBLanes)
+	if c.DBCommitSlots < 0 {
+		bad.refuse("DB_COMMIT_SLOTS is %d, must not be negative", c.DBCommitSlots)
 	}
 	for name, raw := range map[string]string{"PUBLIC_URL": c.PublicURL, "PSP_URL": c.PSPURL} {
 		if err := checkBase(name, raw); err != nil {

@@ -1,15 +1,16 @@
-// Package deadletters owns the cases that only an operator can close. A letter holds the evidence and stays open until
-// somebody resolves it. Whoever finds such a case queues the letter on the transaction that records the finding, so
-// that neither can exist without the other.
+// Package deadletters owns the cases that only an operator can close. A dead letter holds the evidence, and is open
+// until an operator resolves it. The code that finds such a case opens the dead letter in the transaction that records
+// the finding, so neither exists without the other.
 //
-// It knows keys and subjects by their names and nothing of what they stand for: what a resolution does to them is package
-// operator's. What must always hold:
+// This package knows the names of keys and subjects, and not what they stand for. Package operator carries out what a
+// resolution does to them. What must always hold:
 //
-//   - A letter changes once, by its resolution, under the version that the operator has seen. Of two operators one wins.
-//   - A resolution and its audit row are one statement. What was refused is audited as well.
-//   - What the open letters about a key forbid stands in the key's own row (dead_letter_hold), and changes with them in one transaction: what moves keys
-//     looks at no other table.
-//   - Neither letters nor audit rows are ever deleted or rewritten; triggers on both tables see to it.
+//   - A dead letter changes once, by its resolution, under the version that the operator has seen. If two operators
+//     decide, one wins.
+//   - A resolution and its audit row are one statement. A refused decision is audited as well.
+//   - The key's own row has what the open dead letters about the key forbid (dead_letter_hold). It changes in the same
+//     transaction as the dead letters. So a statement that moves a key reads no other table.
+//   - Dead letters and audit rows are never deleted or rewritten. Triggers on both tables prevent it.
 package deadletters
 
 import (
@@ -26,39 +27,40 @@ import (
 // Kind says what was found.
 type Kind string
 
-// The kinds of letters.
+// The kinds of dead letters.
 const (
-	// PSPContradicts: the PSP answered a request with something that was not asked for.
+	// PSPContradicts: the PSP's answer or record contradicts the request.
 	PSPContradicts Kind = "psp_contradicts_request"
-	// ContradictsCompleted: evidence says something else than the result that a client has been told.
+	// ContradictsCompleted: evidence contradicts the result that a client has got.
 	ContradictsCompleted Kind = "contradicts_completed"
 	// DuplicateMovement: the PSP has moved money twice for one payment or refund of ours.
 	DuplicateMovement Kind = "duplicate_movement"
-	// LookupsExhausted: the PSP does not say what became of a key.
+	// LookupsExhausted: the PSP did not answer many lookups of a key in a row.
 	LookupsExhausted Kind = "lookups_exhausted"
 	// PSPMemoryOver: the PSP finds nothing, but may have forgotten the key.
 	PSPMemoryOver Kind = "psp_memory_over"
-	// UnknownMovement: the PSP has moved money that nothing of ours asked for.
+	// UnknownMovement: the PSP has moved money for which we have no request.
 	UnknownMovement Kind = "unknown_movement"
-	// UnreadableRecord: the PSP lists a record that cannot be read, so that nobody knows what it says.
+	// UnreadableRecord: the PSP's list has a record that cannot be read.
 	UnreadableRecord Kind = "unreadable_record"
-	// ScanFailing: the PSP's list of an account cannot be read on, so that nobody knows what lies behind.
+	// ScanFailing: the scan of an account's list fails again and again, so the records after that place are not known.
 	ScanFailing Kind = "scan_failing"
-	// OtherAccount: the PSP names a payment of ours under another tenant's account.
+	// OtherAccount: the PSP has a payment of ours under another tenant's account.
 	OtherAccount Kind = "other_account"
-	// LateAfterExpiry: a movement came to light when its key had expired unexecuted.
+	// LateAfterExpiry: a movement was found after its key had expired as not executed.
 	LateAfterExpiry Kind = "late_after_expiry"
-	// RefundExceeds: a refund came to light whose share of the payment another one has claimed.
+	// RefundExceeds: a refund was found whose share of the payment other refunds have reserved.
 	RefundExceeds Kind = "refund_exceeds_payment"
-	// WebhookUnmatched: a genuine webhook that speaks of nothing we know.
+	// WebhookUnmatched: a genuine webhook that we cannot understand.
 	WebhookUnmatched Kind = "webhook_unmatched"
-	// MissingAtPSP: a payment of ours succeeded, and the PSP's statement does not have it.
+	// MissingAtPSP: a payment of ours has succeeded, and the PSP's statement does not have it.
 	MissingAtPSP Kind = "missing_at_psp"
-	// JobDiscarded: a job failed for good. The database opens these letters itself (discarded_jobs_become_letters).
+	// JobDiscarded: a job has failed for the last time. A trigger of the database opens these dead letters
+	// (discarded_jobs_become_dead_letters).
 	JobDiscarded Kind = "job_discarded"
 )
 
-// About is the key that a letter concerns, by its names.
+// About is the key that a dead letter is about.
 type About struct {
 	Tenant     string
 	Operation  string
@@ -66,53 +68,56 @@ type About struct {
 	Generation int32
 }
 
-// Letter is one case.
-type Letter struct {
+// DeadLetter is one case.
+type DeadLetter struct {
 	ID      uuid.UUID
 	Kind    Kind
-	Finding string     // what was found, by name: one finding is one letter
-	About   *About     // nil for what belongs to no key
-	Subject *uuid.UUID // the payment or refund in question, if there is one
+	Finding string     // the name of what was found; the same finding is the same dead letter
+	About   *About     // nil if the dead letter is about no key
+	Subject *uuid.UUID // the payment or refund that it is about, if there is one
 	Reason  string
 	// Evidence is JSON.
 	Evidence []byte
-	// BehindStep: the letter goes with a step of its key, queued before it for the same transaction, and is opened only where the step has passed. It is not
-	// stored. Between the two there is no savepoint.
+	// BehindStep says that the dead letter belongs to a step of its key. The step is sent before the dead letter, in
+	// the same transaction and without a savepoint in between. The dead letter is opened only if the step has passed.
+	// BehindStep is not stored.
 	BehindStep bool
 
-	// What follows is read, and never written by who opens a letter.
+	// The following fields are set when a dead letter is read. They are ignored when it is opened.
 	Opened     time.Time
-	Age        time.Duration // since then, by the database's clock
+	Age        time.Duration // since Opened, by the database's clock
 	Version    int32
-	Resolution *Resolution // nil while the letter is open
+	Resolution *Resolution // nil while the dead letter is open
 }
 
-// KeyFinding names a finding about a key, while it stands for a subject.
+// KeyFinding is the name of a finding about a key, while the key stands for a subject.
 func (a About) KeyFinding(subject uuid.UUID) string {
 	return fmt.Sprintf("key %s %s %s %d %s", a.Tenant, a.Operation, a.Key, a.Generation, subject)
 }
 
-// Concerns reports whether the letter is about this life of its key: the generation, and the subject if the letter names one. What was found
-// about an earlier payment says nothing about the one that has the key now.
-func (l Letter) Concerns(generation int32, subject uuid.UUID) bool {
+// Concerns reports whether the dead letter is about this generation of its key, and about this subject if the dead
+// letter names one. A finding about an earlier payment says nothing about the payment that has the key now.
+func (l DeadLetter) Concerns(generation int32, subject uuid.UUID) bool {
 	return l.About != nil && l.About.Generation == generation && (l.Subject == nil || *l.Subject == subject)
 }
 
-// Open is the call that opens the letter, and holds its key. The same finding, while a letter of it is open or judged, adds nothing. A letter about a key
-// comes behind a call of the same transaction that locks the key's row: a step of the key, or idempotency.Keys.Hold.
-func Open(l Letter) postgres.Call { return OpenNew(l, new(bool)) }
+// Open is the call that opens the dead letter, and writes its hold to the key's row. It does nothing if a dead letter
+// of the same finding is open, or if an operator has decided about the finding. A retry is not such a decision, and
+// neither is a decision about an earlier attempt while the key is unknown again. For a dead letter about a key, an
+// earlier call of the same transaction must lock the key's row: a step of the key, or idempotency.Keys.Hold.
+func Open(l DeadLetter) postgres.Call { return OpenNew(l, new(bool)) }
 
-// OpenNew is Open, and tells whether the finding is a new one.
-func OpenNew(l Letter, opened *bool) postgres.Call {
+// OpenNew is Open, and says whether it has opened the dead letter.
+func OpenNew(l DeadLetter, opened *bool) postgres.Call {
 	p := params(l)
 	return func(ctx context.Context, q postgres.Statement) error {
-		letters, err := dbsqlc.New(q).OpenDeadLetter(ctx, p)
-		*opened = letters > 0
+		deadLetters, err := dbsqlc.New(q).OpenDeadLetter(ctx, p)
+		*opened = deadLetters > 0
 		return err
 	}
 }
 
-func params(l Letter) dbsqlc.OpenDeadLetterParams {
+func params(l DeadLetter) dbsqlc.OpenDeadLetterParams {
 	p := dbsqlc.OpenDeadLetterParams{
 		ID: l.ID, Kind: string(l.Kind), Finding: l.Finding, Subject: l.Subject, Reason: l.Reason, Evidence: l.Evidence,
 		BehindStep: l.BehindStep,

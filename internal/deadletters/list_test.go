@@ -27,10 +27,10 @@ func TestPagesAreTheWholeListNewestFirst(t *testing.T) {
 		f := Filter{Status: OpenStatus, Limit: limit}
 		for {
 			page := o.list(f)
-			if len(page.Letters) == 0 || len(page.Letters) > limit {
-				t.Fatalf("a page of %d has %d letters", limit, len(page.Letters))
+			if len(page.DeadLetters) == 0 || len(page.DeadLetters) > limit {
+				t.Fatalf("a page of %d has %d dead letters", limit, len(page.DeadLetters))
 			}
-			for _, l := range page.Letters {
+			for _, l := range page.DeadLetters {
 				got = append(got, l.ID)
 			}
 			if len(got) > len(want) {
@@ -46,8 +46,8 @@ func TestPagesAreTheWholeListNewestFirst(t *testing.T) {
 	}
 }
 
-// Letters opened by one statement may have the same time: the id tells them apart.
-func TestLettersOfOneMomentAreNeitherSkippedNorRepeated(t *testing.T) {
+// Dead letters opened by one statement may have the same time: the id tells them apart.
+func TestDeadLettersOfOneMomentAreNeitherSkippedNorRepeated(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.exec(`INSERT INTO dead_letters (id, kind, finding, reason, evidence, opened_at)
@@ -56,7 +56,7 @@ func TestLettersOfOneMomentAreNeitherSkippedNorRepeated(t *testing.T) {
 	f := Filter{Status: OpenStatus, Limit: 2}
 	for {
 		page := o.list(f)
-		for _, l := range page.Letters {
+		for _, l := range page.DeadLetters {
 			if seen[l.ID] {
 				t.Fatalf("%s comes twice", l.ID)
 			}
@@ -67,7 +67,7 @@ func TestLettersOfOneMomentAreNeitherSkippedNorRepeated(t *testing.T) {
 		}
 	}
 	if len(seen) != 9 {
-		t.Fatalf("%d of 9 letters were listed", len(seen))
+		t.Fatalf("%d of 9 dead letters were listed", len(seen))
 	}
 }
 
@@ -77,8 +77,8 @@ func TestPageIsBounded(t *testing.T) {
 	o.exec(`INSERT INTO dead_letters (id, kind, finding, reason, evidence)
 		SELECT gen_random_uuid(), 'unknown_movement', 'charge ' || n, '', '{}' FROM generate_series(1, $1::int) AS n`, MaxPage+1)
 	for limit, want := range map[int]int{-1: 1, 0: 1, MaxPage: MaxPage, MaxPage + 1: MaxPage, 1 << 40: MaxPage} {
-		if page := o.list(Filter{Status: OpenStatus, Limit: limit}); len(page.Letters) != want || page.Next == nil {
-			t.Errorf("limit %d: %d letters, more %v", limit, len(page.Letters), page.Next != nil)
+		if page := o.list(Filter{Status: OpenStatus, Limit: limit}); len(page.DeadLetters) != want || page.Next == nil {
+			t.Errorf("limit %d: %d dead letters, more %v", limit, len(page.DeadLetters), page.Next != nil)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestOpenAndResolvedAreTwoLists(t *testing.T) {
 	if _, err := o.resolve(first.ID, 1, Dismiss); err != nil {
 		t.Fatal(err)
 	}
-	open, closed := o.open(), o.list(Filter{Status: ResolvedStatus, Limit: 10}).Letters
+	open, closed := o.open(), o.list(Filter{Status: ResolvedStatus, Limit: 10}).DeadLetters
 	if len(open) != 1 || open[0].ID != second.ID || open[0].Status() != OpenStatus {
 		t.Errorf("open are %+v", open)
 	}
@@ -108,14 +108,14 @@ func TestAgeIsByTheDatabasesClockAndNeverNegative(t *testing.T) {
 		(gen_random_uuid(), 'unknown_movement', 'to come', '', '{}', clock_timestamp() + interval '3 hours')`)
 	got := o.open()
 	if len(got) != 2 || got[0].Age != 0 || got[1].Age < 3*time.Hour || got[1].Age > 4*time.Hour {
-		t.Fatalf("letters are %+v", got)
+		t.Fatalf("dead letters are %+v", got)
 	}
 }
 
-func TestLetterThatIsNotThere(t *testing.T) {
+func TestDeadLetterThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	if _, err := Get(t.Context(), o.db, uuid.Must(uuid.NewV7())); !errors.Is(err, ErrNoLetter) {
+	if _, err := Get(t.Context(), o.db, uuid.Must(uuid.NewV7())); !errors.Is(err, ErrNoDeadLetter) {
 		t.Fatal(err)
 	}
 }

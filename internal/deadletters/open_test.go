@@ -13,13 +13,13 @@ import (
 	"payonce/internal/postgres"
 )
 
-func TestLetterIsReadAsItWasWritten(t *testing.T) {
+func TestDeadLetterIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	about := aLetter()
-	alone := aLetter()
+	about := aDeadLetter()
+	alone := aDeadLetter()
 	alone.Kind, alone.Finding, alone.About, alone.Subject = UnknownMovement, "charge ch_1", nil, nil
-	for _, l := range []Letter{about, alone} {
+	for _, l := range []DeadLetter{about, alone} {
 		o.put(l)
 		got, err := Get(t.Context(), o.db, l.ID)
 		if err != nil || got.Opened.IsZero() {
@@ -32,25 +32,26 @@ func TestLetterIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestSameFindingIsOneLetter(t *testing.T) {
+func TestSameFindingIsOneDeadLetter(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	first := aLetter()
+	first := aDeadLetter()
 	again := first
 	again.ID, again.Reason = uuid.Must(uuid.NewV7()), "seen once more"
 	o.put(first)
 	o.put(again)
 	if got := o.open(); len(got) != 1 || got[0].ID != first.ID || got[0].Reason != first.Reason {
-		t.Fatalf("letters are %+v", got)
+		t.Fatalf("dead letters are %+v", got)
 	}
 }
 
-func TestAnotherFindingIsAnotherLetter(t *testing.T) {
+func TestAnotherFindingIsAnotherDeadLetter(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	other := aLetter()
+	other := aDeadLetter()
 	other.Kind = LookupsExhausted
-	for name, l := range map[string]Letter{"first": aLetter(), "another kind": other, "another finding": of(2)} {
+	for name, l := range map[string]DeadLetter{"first": aDeadLetter(), "another kind": other,
+		"another finding": of(2)} {
 		before := len(o.open())
 		o.put(l)
 		if len(o.open()) != before+1 {
@@ -61,7 +62,7 @@ func TestAnotherFindingIsAnotherLetter(t *testing.T) {
 
 func TestFindingNamesTheKeyItsGenerationAndItsSubject(t *testing.T) {
 	t.Parallel()
-	l := aLetter()
+	l := aDeadLetter()
 	a := *l.About
 	seen := map[string]bool{a.KeyFinding(uuid.Must(uuid.NewV7())): true}
 	for _, change := range []func(*About){
@@ -78,36 +79,38 @@ func TestFindingNamesTheKeyItsGenerationAndItsSubject(t *testing.T) {
 	}
 }
 
-// A retry says "find out once more", so that what is found then is news. Any other decision is about the finding itself.
+// A retry says "find out once more", so that what is found then is news. Any other decision is about the finding
+// itself.
 func TestFindingComesBackOnlyAfterARetry(t *testing.T) {
 	t.Parallel()
 	for action, want := range map[Action]int{Retry: 1, Executed: 0, NotExecuted: 0, Dismiss: 0} {
 		t.Run(string(action), func(t *testing.T) {
 			t.Parallel()
 			o := setup(t)
-			l := aLetter()
+			l := aDeadLetter()
 			o.put(l)
 			if _, err := o.resolve(l.ID, 1, action); err != nil {
 				t.Fatal(err)
 			}
 			if got := o.open(); len(got) != 0 {
-				t.Fatalf("resolved letters read as open: %+v", got)
+				t.Fatalf("resolved dead letters read as open: %+v", got)
 			}
-			o.put(Letter{
-				ID: uuid.Must(uuid.NewV7()), Kind: l.Kind, Finding: l.Finding, About: l.About, Subject: l.Subject, Reason: l.Reason, Evidence: l.Evidence,
+			o.put(DeadLetter{
+				ID: uuid.Must(uuid.NewV7()), Kind: l.Kind, Finding: l.Finding, About: l.About, Subject: l.Subject,
+				Reason: l.Reason, Evidence: l.Evidence,
 			})
 			if got := o.open(); len(got) != want {
-				t.Fatalf("%d letters are open, want %d", len(got), want)
+				t.Fatalf("%d dead letters are open, want %d", len(got), want)
 			}
 		})
 	}
 }
 
-// Neither the finding nor its letter can exist without the other.
-func TestLetterIsPartOfTheTransactionThatFindsIt(t *testing.T) {
+// Neither the finding nor its dead letter can exist without the other.
+func TestDeadLetterIsPartOfTheTransactionThatFindsIt(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	err := o.db.Pipeline(t.Context(), Open(aLetter()), func(ctx context.Context, q postgres.Statement) error {
+	err := o.db.Pipeline(t.Context(), Open(aDeadLetter()), func(ctx context.Context, q postgres.Statement) error {
 		_, err := q.Exec(ctx, "SELECT 1/0")
 		return err
 	})
@@ -115,19 +118,19 @@ func TestLetterIsPartOfTheTransactionThatFindsIt(t *testing.T) {
 		t.Fatal("dividing by zero worked")
 	}
 	if got := o.open(); len(got) != 0 {
-		t.Fatalf("letters are %+v", got)
+		t.Fatalf("dead letters are %+v", got)
 	}
 }
 
-func TestLettersThatCannotBe(t *testing.T) {
+func TestDeadLettersThatCannotBe(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	for name, change := range map[string]func(*Letter){
-		"a reason without bounds":  func(l *Letter) { l.Reason = strings.Repeat("x", 501) },
-		"no evidence":              func(l *Letter) { l.Evidence = nil },
-		"evidence that is no JSON": func(l *Letter) { l.Evidence = []byte("<html>") },
+	for name, change := range map[string]func(*DeadLetter){
+		"a reason without bounds":  func(l *DeadLetter) { l.Reason = strings.Repeat("x", 501) },
+		"no evidence":              func(l *DeadLetter) { l.Evidence = nil },
+		"evidence that is no JSON": func(l *DeadLetter) { l.Evidence = []byte("<html>") },
 	} {
-		l := aLetter()
+		l := aDeadLetter()
 		change(&l)
 		err := o.send(l)
 		var pg *pgconn.PgError

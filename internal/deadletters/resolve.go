@@ -18,9 +18,9 @@ type Action string
 
 // The four decisions.
 const (
-	Retry       Action = "retry"        // find out once more
+	Retry       Action = "retry"        // find out again
 	Executed    Action = "executed"     // the money has moved
-	NotExecuted Action = "not_executed" // it has not, and the client may try again
+	NotExecuted Action = "not_executed" // the money has not moved, and the client may try again
 	Dismiss     Action = "dismiss"      // there is nothing to do
 )
 
@@ -31,10 +31,10 @@ const (
 	maxDetail = 500
 )
 
-// ErrConflict says that a letter was resolved, or is of another version than the operator has seen: somebody else was first.
+// ErrConflict says that a dead letter was resolved in the meantime, or has another version than the operator has seen.
 var ErrConflict = errors.New("dead letter has another version")
 
-// Resolution is how a letter was closed.
+// Resolution is how a dead letter was closed.
 type Resolution struct {
 	At     time.Time
 	Action Action
@@ -42,40 +42,42 @@ type Resolution struct {
 	Reason string
 }
 
-// ResolveTx closes the letter, writes its audit row, and takes from its key what this letter alone forbade, in the caller's transaction. Or it fails with
-// ErrConflict or ErrNoLetter. A rival's open resolution of the same letter is waited for. The caller has locked the letter's key: a letter that somebody
-// opens about the key meanwhile would otherwise be left out.
+// ResolveTx closes the dead letter, writes its audit row, and recomputes the hold of its key, in the caller's
+// transaction. It fails with ErrConflict or ErrNoDeadLetter. If another operator is resolving the same dead letter, it
+// waits for that transaction. The caller must have locked the row of the dead letter's key. Otherwise a dead letter
+// that is opened about the key meanwhile would be missing in the hold.
 func ResolveTx(
 	ctx context.Context, tx pgx.Tx, id uuid.UUID, version int32, action Action, actor, reason string,
-) (Letter, error) {
+) (DeadLetter, error) {
 	q := dbsqlc.New(tx)
-	row, err := q.ResolveLetter(ctx, dbsqlc.ResolveLetterParams{
+	row, err := q.ResolveDeadLetter(ctx, dbsqlc.ResolveDeadLetterParams{
 		ID: id, Version: version, Action: string(action), Actor: actor, Reason: reason,
 	})
 	if !errors.Is(err, pgx.ErrNoRows) {
 		if err != nil {
-			return Letter{}, fmt.Errorf("resolve dead letter: %w", err)
+			return DeadLetter{}, fmt.Errorf("resolve dead letter: %w", err)
 		}
-		letter := letterOf(dbsqlc.GetLetterRow(row))
-		return letter, recomputeHold(ctx, q, letter)
+		deadLetter := deadLetterOf(dbsqlc.GetDeadLetterRow(row))
+		return deadLetter, recomputeHold(ctx, q, deadLetter)
 	}
-	exists, err := q.LetterExists(ctx, id)
+	exists, err := q.DeadLetterExists(ctx, id)
 	switch {
 	case err != nil:
-		return Letter{}, fmt.Errorf("find dead letter: %w", err)
+		return DeadLetter{}, fmt.Errorf("find dead letter: %w", err)
 	case !exists:
-		return Letter{}, ErrNoLetter
+		return DeadLetter{}, ErrNoDeadLetter
 	}
-	return Letter{}, ErrConflict
+	return DeadLetter{}, ErrConflict
 }
 
-// recomputeHold writes to the key's row what the letters about it that are still open forbid.
-func recomputeHold(ctx context.Context, q *dbsqlc.Queries, l Letter) error {
+// recomputeHold writes to the key's row what its open dead letters forbid now.
+func recomputeHold(ctx context.Context, q *dbsqlc.Queries, l DeadLetter) error {
 	if l.About == nil {
 		return nil
 	}
 	err := q.RecomputeHold(ctx, dbsqlc.RecomputeHoldParams{
-		TenantID: l.About.Tenant, Operation: l.About.Operation, Key: l.About.Key, Generation: l.About.Generation, Subject: l.Subject,
+		TenantID: l.About.Tenant, Operation: l.About.Operation, Key: l.About.Key, Generation: l.About.Generation,
+		Subject: l.Subject,
 	})
 	if err != nil {
 		return fmt.Errorf("recompute hold of key: %w", err)
@@ -83,20 +85,21 @@ func recomputeHold(ctx context.Context, q *dbsqlc.Queries, l Letter) error {
 	return nil
 }
 
-// Refusal is an action that was not taken.
-type Refusal struct {
-	Letter  uuid.UUID
-	Version int32 // the one that the operator named
-	Action  Action
-	Actor   string
-	Reason  string // the operator's
-	Detail  string // why not; cut at 500 characters
+// RefusedDecision is a decision that was not carried out.
+type RefusedDecision struct {
+	DeadLetter uuid.UUID
+	Version    int32 // the version that the operator has sent
+	Action     Action
+	Actor      string
+	Reason     string // the operator's reason
+	Detail     string // why it was refused; cut at 500 characters
 }
 
-// AuditRefusalTx writes a refused action to the letter's audit trail. The letter must exist.
-func AuditRefusalTx(ctx context.Context, tx pgx.Tx, r Refusal) error {
-	err := dbsqlc.New(tx).AuditRefusal(ctx, dbsqlc.AuditRefusalParams{
-		LetterID: r.Letter, LetterVersion: r.Version, Actor: r.Actor, Action: string(r.Action), Reason: r.Reason,
+// AuditRefusedTx writes a refused decision to the dead letter's audit trail. The dead letter must exist.
+func AuditRefusedTx(ctx context.Context, tx pgx.Tx, r RefusedDecision) error {
+	err := dbsqlc.New(tx).AuditRefused(ctx, dbsqlc.AuditRefusedParams{
+		DeadLetterID: r.DeadLetter, DeadLetterVersion: r.Version, Actor: r.Actor, Action: string(r.Action),
+		Reason: r.Reason,
 		Detail: cut(r.Detail, maxDetail),
 	})
 	if err != nil {
@@ -116,40 +119,41 @@ func cut(s string, limit int) string {
 	return s
 }
 
-// Deed is one row of a letter's audit trail.
-type Deed struct {
+// AuditEntry is one row of a dead letter's audit trail.
+type AuditEntry struct {
 	At      time.Time
-	Version int32 // of the letter, as the operator named it
+	Version int32 // the version of the dead letter that the operator has sent
 	Actor   string
 	Action  Action
 	Reason  string
-	Done    bool   // or refused
+	Done    bool   // true if it was carried out, false if it was refused
 	Detail  string // why it was refused
 }
 
-// maxTrail bounds an audit trail. One that is longer is shown from its start.
-const maxTrail = 200
+// maxAuditTrail bounds the entries that are read. Of a longer audit trail, the oldest entries are read.
+const maxAuditTrail = 200
 
-// Trail reads what operators did about a letter, and what they were refused, oldest first.
-func Trail(ctx context.Context, db *postgres.DB, id uuid.UUID) ([]Deed, error) {
-	rows, err := dbsqlc.New(db.Reader()).ListActions(ctx, dbsqlc.ListActionsParams{LetterID: id, MaxRows: maxTrail})
+// AuditTrail reads the operators' decisions about a dead letter, with those that were refused, oldest first.
+func AuditTrail(ctx context.Context, db *postgres.DB, id uuid.UUID) ([]AuditEntry, error) {
+	rows, err := dbsqlc.New(db.Reader()).ListActions(ctx,
+		dbsqlc.ListActionsParams{DeadLetterID: id, MaxRows: maxAuditTrail})
 	if err != nil {
 		return nil, fmt.Errorf("read audit trail: %w", err)
 	}
-	var trail []Deed
+	var trail []AuditEntry
 	for _, r := range rows {
-		trail = append(trail, Deed{
-			At: r.At, Version: r.LetterVersion, Actor: r.Actor, Action: Action(r.Action), Reason: r.Reason,
+		trail = append(trail, AuditEntry{
+			At: r.At, Version: r.DeadLetterVersion, Actor: r.Actor, Action: Action(r.Action), Reason: r.Reason,
 			Done: r.Outcome == "done", Detail: r.Detail,
 		})
 	}
 	return trail, nil
 }
 
-// OtherOpenTx names another open letter about the same key and subject, if there is one: while it is open, the database does not let the
-// key be released. The letter must be about a key.
-func OtherOpenTx(ctx context.Context, tx pgx.Tx, l Letter) (id uuid.UUID, found bool, err error) {
-	id, err = dbsqlc.New(tx).OtherOpenLetter(ctx, dbsqlc.OtherOpenLetterParams{
+// OtherOpenTx returns the id of another open dead letter that holds the same key and subject, if there is one. While it
+// is open, the database does not release the key. The dead letter l must be about a key.
+func OtherOpenTx(ctx context.Context, tx pgx.Tx, l DeadLetter) (id uuid.UUID, found bool, err error) {
+	id, err = dbsqlc.New(tx).OtherOpenDeadLetter(ctx, dbsqlc.OtherOpenDeadLetterParams{
 		TenantID: &l.About.Tenant, Operation: &l.About.Operation, Key: &l.About.Key, Generation: &l.About.Generation,
 		Subject: l.Subject, ID: l.ID,
 	})

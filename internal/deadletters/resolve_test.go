@@ -18,7 +18,7 @@ import (
 func TestResolutionIsKeptWithItsActorReasonAndAuditRow(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	l := aLetter()
+	l := aDeadLetter()
 	o.put(l)
 	resolved, err := o.resolve(l.ID, 1, Executed)
 	if err != nil {
@@ -28,23 +28,24 @@ func TestResolutionIsKeptWithItsActorReasonAndAuditRow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(resolved, read, cmpopts.IgnoreFields(Letter{}, "Age")); diff != "" {
+	if diff := cmp.Diff(resolved, read, cmpopts.IgnoreFields(DeadLetter{}, "Age")); diff != "" {
 		t.Error(diff)
 	}
 	r := read.Resolution
-	if read.Version != 2 || r == nil || r.Action != Executed || r.Actor != "ann" || r.Reason != "seen to it" || r.At.IsZero() {
-		t.Fatalf("letter is %+v, resolution %+v", read, r)
+	if read.Version != 2 || r == nil || r.Action != Executed || r.Actor != "ann" || r.Reason != "seen to it" ||
+		r.At.IsZero() {
+		t.Fatalf("dead letter is %+v, resolution %+v", read, r)
 	}
-	want := []Deed{{Version: 1, Actor: "ann", Action: Executed, Reason: "seen to it", Done: true}}
-	if diff := cmp.Diff(want, o.trail(l.ID), cmpopts.IgnoreFields(Deed{}, "At")); diff != "" {
+	want := []AuditEntry{{Version: 1, Actor: "ann", Action: Executed, Reason: "seen to it", Done: true}}
+	if diff := cmp.Diff(want, o.trail(l.ID), cmpopts.IgnoreFields(AuditEntry{}, "At")); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestLetterIsNotResolvedTwiceNorUnderAnotherVersion(t *testing.T) {
+func TestDeadLetterIsNotResolvedTwiceNorUnderAnotherVersion(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	l := aLetter()
+	l := aDeadLetter()
 	o.put(l)
 	for _, version := range []int32{0, 2} {
 		if _, err := o.resolve(l.ID, version, Dismiss); !errors.Is(err, ErrConflict) {
@@ -59,8 +60,8 @@ func TestLetterIsNotResolvedTwiceNorUnderAnotherVersion(t *testing.T) {
 			t.Errorf("once resolved, version %d: %v", version, err)
 		}
 	}
-	if _, err := o.resolve(uuid.Must(uuid.NewV7()), 1, Dismiss); !errors.Is(err, ErrNoLetter) {
-		t.Errorf("no letter: %v", err)
+	if _, err := o.resolve(uuid.Must(uuid.NewV7()), 1, Dismiss); !errors.Is(err, ErrNoDeadLetter) {
+		t.Errorf("no dead letter: %v", err)
 	}
 	if trail := o.trail(l.ID); len(trail) != 1 {
 		t.Errorf("%d audit rows for one resolution", len(trail))
@@ -70,7 +71,7 @@ func TestLetterIsNotResolvedTwiceNorUnderAnotherVersion(t *testing.T) {
 func TestOfManyOperatorsExactlyOneWins(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	l := aLetter()
+	l := aDeadLetter()
 	o.put(l)
 	results := make(chan error, 8)
 	var all sync.WaitGroup
@@ -99,7 +100,7 @@ func TestOfManyOperatorsExactlyOneWins(t *testing.T) {
 func TestResolutionGoesWithItsTransaction(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	l := aLetter()
+	l := aDeadLetter()
 	o.put(l)
 	regret := errors.New("regret")
 	err := o.db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
@@ -116,12 +117,13 @@ func TestResolutionGoesWithItsTransaction(t *testing.T) {
 func TestRefusalIsAuditedAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	l := aLetter()
+	l := aDeadLetter()
 	o.put(l)
 	refuse := func(detail string) error {
 		return o.db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-			return AuditRefusalTx(ctx, tx, Refusal{
-				Letter: l.ID, Version: 7, Action: NotExecuted, Actor: "ann", Reason: "customer says so", Detail: detail,
+			return AuditRefusedTx(ctx, tx, RefusedDecision{
+				DeadLetter: l.ID, Version: 7, Action: NotExecuted, Actor: "ann", Reason: "customer says so",
+				Detail: detail,
 			})
 		})
 	}
@@ -131,11 +133,11 @@ func TestRefusalIsAuditedAndChangesNothing(t *testing.T) {
 	if err := refuse(strings.Repeat("é", 501)); err != nil {
 		t.Fatal(err)
 	}
-	want := []Deed{
+	want := []AuditEntry{
 		{Version: 7, Actor: "ann", Action: NotExecuted, Reason: "customer says so", Detail: "the PSP knows it"},
 		{Version: 7, Actor: "ann", Action: NotExecuted, Reason: "customer says so", Detail: strings.Repeat("é", 500)},
 	}
-	if diff := cmp.Diff(want, o.trail(l.ID), cmpopts.IgnoreFields(Deed{}, "At")); diff != "" {
+	if diff := cmp.Diff(want, o.trail(l.ID), cmpopts.IgnoreFields(AuditEntry{}, "At")); diff != "" {
 		t.Error(diff)
 	}
 	if open := o.open(); len(open) != 1 || open[0].Version != 1 {
@@ -154,20 +156,26 @@ func TestHistoryIsAppendOnly(t *testing.T) {
 	}
 	const resolved = ` status = 'resolved', resolved_at = now(), action = 'dismiss', actor = 'x', resolution_reason = 'x' `
 	for sql, constraint := range map[string]string{
-		"DELETE FROM dead_letters":                                                                                           "history_is_append_only",
-		"TRUNCATE dead_letters, operator_actions":                                                                            "history_is_append_only",
-		"UPDATE operator_actions SET actor = 'bob'":                                                                          "history_is_append_only",
-		"DELETE FROM operator_actions":                                                                                       "history_is_append_only",
-		"UPDATE dead_letters SET version = version + 1":                                                                      "dead_letters_resolved_once",
-		"UPDATE dead_letters SET actor = 'bob' WHERE status = 'resolved'":                                                    "dead_letters_resolved_once",
-		"UPDATE dead_letters SET " + resolved + " WHERE status = 'open'":                                                     "dead_letters_resolved_once",
-		"UPDATE dead_letters SET version = 3, " + resolved + "WHERE version = 1":                                             "dead_letters_resolved_once",
-		"UPDATE dead_letters SET version = 2, reason = 'x', " + resolved + "WHERE version = 1":                               "dead_letters_resolved_once",
-		"UPDATE dead_letters SET version = 2, key = 'x', " + resolved + "WHERE version = 1":                                  "dead_letters_resolved_once",
-		"UPDATE dead_letters SET version = 2, subject = NULL, " + resolved + "WHERE version = 1":                             "dead_letters_resolved_once",
-		"UPDATE dead_letters SET version = 2, status = 'resolved' WHERE version = 1":                                         "dead_letters_resolution_iff_resolved",
-		"UPDATE dead_letters SET version = 2, " + resolved + ", finding = 'x' WHERE version = 1":                             "dead_letters_resolved_once",
-		"UPDATE dead_letters SET version = 2," + strings.Replace(resolved, "'dismiss'", "'forget'", 1) + "WHERE version = 1": "dead_letters_action_known",
+		"DELETE FROM dead_letters":                                        "history_is_append_only",
+		"TRUNCATE dead_letters, operator_actions":                         "history_is_append_only",
+		"UPDATE operator_actions SET actor = 'bob'":                       "history_is_append_only",
+		"DELETE FROM operator_actions":                                    "history_is_append_only",
+		"UPDATE dead_letters SET version = version + 1":                   "dead_letters_resolved_once",
+		"UPDATE dead_letters SET actor = 'bob' WHERE status = 'resolved'": "dead_letters_resolved_once",
+		"UPDATE dead_letters SET " + resolved + " WHERE status = 'open'":  "dead_letters_resolved_once",
+		"UPDATE dead_letters SET version = 3, " + resolved +
+			"WHERE version = 1": "dead_letters_resolved_once",
+		"UPDATE dead_letters SET version = 2, reason = 'x', " + resolved +
+			"WHERE version = 1": "dead_letters_resolved_once",
+		"UPDATE dead_letters SET version = 2, key = 'x', " + resolved +
+			"WHERE version = 1": "dead_letters_resolved_once",
+		"UPDATE dead_letters SET version = 2, subject = NULL, " + resolved +
+			"WHERE version = 1": "dead_letters_resolved_once",
+		"UPDATE dead_letters SET version = 2, status = 'resolved' WHERE version = 1": "dead_letters_resolution_iff_resolved",
+		"UPDATE dead_letters SET version = 2, " + resolved +
+			", finding = 'x' WHERE version = 1": "dead_letters_resolved_once",
+		"UPDATE dead_letters SET version = 2," + strings.Replace(resolved, "'dismiss'", "'forget'", 1) +
+			"WHERE version = 1": "dead_letters_action_known",
 	} {
 		_, err := o.pool.Exec(t.Context(), sql)
 		if !postgres.Violates(err, constraint) {
@@ -176,7 +184,7 @@ func TestHistoryIsAppendOnly(t *testing.T) {
 	}
 }
 
-func TestOtherLetterAboutTheSameKeyIsNamed(t *testing.T) {
+func TestOtherDeadLetterAboutTheSameKeyIsNamed(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	mine, other, elsewhere, earlier := of(1), of(1), of(2), of(1)

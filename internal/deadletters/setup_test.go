@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// office is where letters are kept, on a database of the test's own.
+// office is where dead letters are kept, on a database of the test's own.
 type office struct {
 	t    *testing.T
 	pool *pgxpool.Pool
@@ -27,35 +27,36 @@ func setup(t *testing.T) office {
 	return office{t, pool, postgres.Wrap(pool, 0)}
 }
 
-func aLetter() Letter {
+func aDeadLetter() DeadLetter {
 	about := About{Tenant: "acme", Operation: "POST /payments", Key: "order-0000000042", Generation: 1}
 	subject := uuid.Must(uuid.NewV7())
-	return Letter{
-		ID: uuid.Must(uuid.NewV7()), Kind: PSPContradicts, Finding: about.KeyFinding(subject), About: &about, Subject: &subject,
-		Reason: "answer has another amount", Evidence: []byte(`{"status": 201}`),
+	return DeadLetter{
+		ID: uuid.Must(uuid.NewV7()), Kind: PSPContradicts, Finding: about.KeyFinding(subject), About: &about,
+		Subject: &subject,
+		Reason:  "answer has another amount", Evidence: []byte(`{"status": 201}`),
 	}
 }
 
-// of is a letter about another generation of the same key.
-func of(generation int32) Letter {
-	l := aLetter()
+// of is a dead letter about another generation of the same key.
+func of(generation int32) DeadLetter {
+	l := aDeadLetter()
 	l.About.Generation = generation
 	l.Finding = l.About.KeyFinding(*l.Subject)
 	return l
 }
 
-func (o office) send(letters ...Letter) error {
+func (o office) send(deadLetters ...DeadLetter) error {
 	o.t.Helper()
 	var calls []postgres.Call
-	for _, l := range letters {
+	for _, l := range deadLetters {
 		calls = append(calls, Open(l))
 	}
 	return o.db.Pipeline(o.t.Context(), calls...)
 }
 
-func (o office) put(letters ...Letter) {
+func (o office) put(deadLetters ...DeadLetter) {
 	o.t.Helper()
-	if err := o.send(letters...); err != nil {
+	if err := o.send(deadLetters...); err != nil {
 		o.t.Fatal(err)
 	}
 }
@@ -69,15 +70,15 @@ func (o office) list(f Filter) Page {
 	return page
 }
 
-func (o office) open() []Letter {
+func (o office) open() []DeadLetter {
 	o.t.Helper()
-	return o.list(Filter{Status: OpenStatus, Limit: MaxPage}).Letters
+	return o.list(Filter{Status: OpenStatus, Limit: MaxPage}).DeadLetters
 }
 
-// resolve closes a letter in a transaction of its own.
-func (o office) resolve(id uuid.UUID, version int32, action Action) (Letter, error) {
+// resolve closes a dead letter in a transaction of its own.
+func (o office) resolve(id uuid.UUID, version int32, action Action) (DeadLetter, error) {
 	o.t.Helper()
-	var resolved Letter
+	var resolved DeadLetter
 	err := o.db.Transact(o.t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		var err error
 		resolved, err = ResolveTx(ctx, tx, id, version, action, "ann", "seen to it")
@@ -86,9 +87,9 @@ func (o office) resolve(id uuid.UUID, version int32, action Action) (Letter, err
 	return resolved, err
 }
 
-func (o office) trail(id uuid.UUID) []Deed {
+func (o office) trail(id uuid.UUID) []AuditEntry {
 	o.t.Helper()
-	trail, err := Trail(o.t.Context(), o.db, id)
+	trail, err := AuditTrail(o.t.Context(), o.db, id)
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -9,13 +9,13 @@ import (
 	"payonce/internal/postgres"
 )
 
-// Summary is how much lies on the desk.
+// Summary counts the open dead letters.
 type Summary struct {
-	Open   map[Kind]int64 // only kinds that there are
-	Oldest time.Duration  // the age of the oldest open letter; zero without any
+	Open   map[Kind]int64 // only kinds with an open dead letter
+	Oldest time.Duration  // the age of the oldest open dead letter; zero if there is none
 }
 
-// Summarize counts the open letters.
+// Summarize counts the open dead letters.
 func Summarize(ctx context.Context, db *postgres.DB) (Summary, error) {
 	rows, err := dbsqlc.New(db.Reader()).CountOpen(ctx)
 	if err != nil {
@@ -23,7 +23,7 @@ func Summarize(ctx context.Context, db *postgres.DB) (Summary, error) {
 	}
 	s := Summary{Open: map[Kind]int64{}}
 	for _, r := range rows {
-		s.Open[Kind(r.Kind)] = r.Letters
+		s.Open[Kind(r.Kind)] = r.DeadLetters
 		s.Oldest = max(s.Oldest, seconds(r.OldestSeconds))
 	}
 	return s, nil

@@ -42,7 +42,8 @@ func TestStatusThatIsNoVerdictIsIndeterminate(t *testing.T) {
 // Another request was sent under our key, by somebody.
 func TestReusedKeyIsAContradiction(t *testing.T) {
 	t.Parallel()
-	s := answering(t, http.StatusUnprocessableEntity, `{"error":{"code":"idempotency_mismatch","message":"other body"}}`)
+	s := answering(t, http.StatusUnprocessableEntity,
+		`{"error":{"code":"idempotency_mismatch","message":"other body"}}`)
 	evidence := contradiction(t, newClient(t, s.URL).charge(), "PSP answered 422")
 	if want := `{"status":422,"answer":{"error":{"code":"idempotency_mismatch","message":"other body"}}}`; string(evidence) != want {
 		t.Fatalf("evidence %s, want %s", evidence, want)
@@ -53,9 +54,10 @@ func TestAnswerAboutSomethingElseIsAContradiction(t *testing.T) {
 	t.Parallel()
 	refund := replace(refunded, `"status":"succeeded"`, `"status":"declined","declineCode":"x"`)
 	for name, row := range map[string]struct{ member, from, to string }{
-		"another account":         {"account", `"account":"canary-account"`, `"account":"globex"`},
-		"no account":              {"account", `"account":"canary-account",`, ``},
-		"another key":             {"key", `"idempotencyKey":"canary-key-0123456789"`, `"idempotencyKey":"canary-key-0123456789.g2"`},
+		"another account": {"account", `"account":"canary-account"`, `"account":"globex"`},
+		"no account":      {"account", `"account":"canary-account",`, ``},
+		"another key": {"key", `"idempotencyKey":"canary-key-0123456789"`,
+			`"idempotencyKey":"canary-key-0123456789.g2"`},
 		"the key in another case": {"key", `"canary-key-0123456789"`, `"CANARY-KEY-0123456789"`},
 		"no key":                  {"key", `"idempotencyKey":"canary-key-0123456789",`, ``},
 		"another reference":       {"reference", `"reference":"`, `"reference":"x`},
@@ -73,7 +75,8 @@ func TestAnswerAboutSomethingElseIsAContradiction(t *testing.T) {
 				body = replace(body, row.from, row.to)
 				s := answering(t, status, body)
 				c := newClient(t, s.URL)
-				evidence := contradiction(t, c.checked(c.Refund(t.Context(), aRefund())), "answer has another "+row.member)
+				evidence := contradiction(t, c.checked(c.Refund(t.Context(), aRefund())), "answer has another "+
+					row.member)
 				if want := fmt.Sprintf(`{"status":%d,"answer":%s}`, status, body); string(evidence) != want {
 					t.Fatalf("evidence %s, want %s", evidence, want)
 				}
@@ -101,16 +104,19 @@ func TestEvidenceIsAlwaysJSONThatTheDatabaseTakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := answering(t, 201, body)
-			if evidence := contradiction(t, newClient(t, s.URL).charge(), "answer has another amount"); string(evidence) != `{"status":201}` {
+			if evidence := contradiction(t, newClient(t, s.URL).charge(),
+				"answer has another amount"); string(evidence) != `{"status":201}` {
 				t.Fatalf("evidence %s", evidence)
 			}
 		})
 	}
-	for name, body := range map[string]string{"HTML": "<html>", "nothing": "", "bad UTF-8": "\"\xff\"", "too deep": strings.Repeat("[", 20000)} {
+	for name, body := range map[string]string{"HTML": "<html>", "nothing": "", "bad UTF-8": "\"\xff\"",
+		"too deep": strings.Repeat("[", 20000)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := answering(t, 422, body)
-			if evidence := contradiction(t, newClient(t, s.URL).charge(), "PSP answered 422"); string(evidence) != `{"status":422}` {
+			if evidence := contradiction(t, newClient(t, s.URL).charge(),
+				"PSP answered 422"); string(evidence) != `{"status":422}` {
 				t.Fatalf("evidence %s", evidence)
 			}
 		})
@@ -121,7 +127,8 @@ func TestMalformedAnswerIsIndeterminate(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
 		"empty": "", "null": "null", "array": "[" + charged + "]", "string": `"ok"`, "HTML": "<html>ok</html>",
-		"truncated": charged[:len(charged)-1], "more behind": charged + "{}", "two": charged + charged, "BOM": "\ufeff" + charged,
+		"truncated": charged[:len(charged)-1], "more behind": charged + "{}", "two": charged + charged,
+		"BOM":                    "\ufeff" + charged,
 		"duplicate member":       replace(charged, `{`, `{"status":"succeeded",`),
 		"duplicate unknown":      replace(charged, `{`, `{"x":1,"x":2,`),
 		"duplicate by an escape": replace(charged, `{`, `{"\u0073tatus":"succeeded",`),

@@ -92,11 +92,20 @@ func TestEveryKindOfFailureOpensTheBreaker(t *testing.T) {
 	}
 	_ = dead.Close()
 	for name, url := range map[string]string{
-		"no connection":     "http://" + dead.Addr().String(),
-		"lost connection":   listen(t, func(c *net.TCPConn) { readRequest(c) }).url,
-		"no answer":         listen(t, func(c *net.TCPConn) { hold(c) }).url,
-		"half an answer":    listen(t, func(c *net.TCPConn) { readRequest(c); write(c, strings.TrimSuffix(response(201, charged), "}")) }).url,
-		"an endless one":    listen(t, func(c *net.TCPConn) { readRequest(c); write(c, "HTTP/1.1 201 Created\r\n\r\n"); endless(c, " ") }).url,
+		"no connection":   "http://" + dead.Addr().String(),
+		"lost connection": listen(t, func(c *net.TCPConn) { readRequest(c) }).url,
+		"no answer":       listen(t, func(c *net.TCPConn) { hold(c) }).url,
+		"half an answer": listen(t, func(c *net.TCPConn) {
+			readRequest(c)
+			write(c,
+				strings.TrimSuffix(response(201, charged), "}"))
+		}).url,
+		"an endless one": listen(t, func(c *net.TCPConn) {
+			readRequest(c)
+			write(c,
+				"HTTP/1.1 201 Created\r\n\r\n")
+			endless(c, " ")
+		}).url,
 		"unavailable (503)": answering(t, 503, charged).URL,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +127,8 @@ func TestAnswersDoNotCountAgainstHealth(t *testing.T) {
 		body   string
 	}{
 		"declined": {402, refused}, "contradiction": {201, replace(charged, "12000", "1")}, "malformed": {201, "{"},
-		"bad request": {400, "{}"}, "too many": {429, "{}"}, "in use": {409, "{}"}, "mismatch": {422, "{}"}, "redirect": {307, ""},
+		"bad request": {400, "{}"}, "too many": {429, "{}"}, "in use": {409, "{}"}, "mismatch": {422, "{}"},
+		"redirect": {307, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -183,7 +193,8 @@ func TestObserverHearsOfEachOutcomeOnce(t *testing.T) {
 	steps := []struct {
 		status int
 		body   string
-	}{{201, charged}, {402, refused}, {500, ""}, {201, replace(charged, "USD", "KRW")}, {404, ""}, {503, ""}, {503, ""}, {503, ""}}
+	}{{201, charged}, {402, refused}, {500, ""}, {201, replace(charged, "USD", "KRW")}, {404, ""}, {503, ""}, {503, ""},
+		{503, ""}}
 	var next atomic.Int32
 	s := serving(t, func(w http.ResponseWriter, _ *http.Request) {
 		step := steps[next.Add(1)-1]
@@ -196,7 +207,8 @@ func TestObserverHearsOfEachOutcomeOnce(t *testing.T) {
 	}
 	c.checked(c.Refund(t.Context(), aRefund()))
 	want := []string{
-		"succeeded", "declined", "indeterminate", "indeterminate", "indeterminate", "indeterminate", "indeterminate", "indeterminate",
+		"succeeded", "declined", "indeterminate", "indeterminate", "indeterminate", "indeterminate", "indeterminate",
+		"indeterminate",
 		"not_executed", "not_executed",
 	}
 	if diff := cmp.Diff(want, c.observed()); diff != "" {

@@ -8,15 +8,17 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// maxBreakers bounds the accounts that have failures at once. An account without failures has no breaker: a new one knows as much.
+// maxBreakers bounds how many accounts have a breaker at the same time. An account without failures needs none: a new
+// breaker has the same state.
 const maxBreakers = 1024
 
-// breakers are one circuit breaker for each account whose last requests failed. One account's failures stop nobody else's payments.
+// breakers are the circuit breakers of the accounts whose last requests failed, one for each account. So the failures
+// of one account stop no other account's payments.
 //
-// When there are maxBreakers of them, a further account takes the place of one that stops nobody: one that is closed, or else one whose time
-// is over, and of those the one that was used longest ago. What is lost is its count of failures. An open breaker keeps its place: otherwise
-// whoever has failures in many accounts could close it. When all are open, a further account has no breaker until there is room, and only its
-// share of the places limits it.
+// If there are maxBreakers of them, a further account replaces a breaker that refuses no requests. A closed one is
+// replaced first, then a half-open one, and among these the one that was used longest ago. The replaced account loses
+// its count of failures. An open breaker is never replaced: otherwise somebody with failures in many accounts could
+// close it. If all are open, a further account has no breaker for now, and only its share of the places limits it.
 type breakers struct {
 	limits Limits
 	now    func() time.Time
@@ -26,13 +28,13 @@ type breakers struct {
 	byAccount map[string]*breaker
 }
 
-// errUnhealthy is what a breaker is told of an outcome that speaks against the PSP's health.
+// errUnhealthy tells a breaker that an outcome is a sign of an unhealthy PSP.
 var errUnhealthy = errors.New("psp unhealthy")
 
-// breaker is that of one account.
+// breaker is the circuit breaker of one account.
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[struct{}]
-	users int // requests under way that will report to it
+	users int // requests in flight that will report to it
 	used  time.Time
 }
 
@@ -48,7 +50,7 @@ func (b *breakers) open(account string) bool {
 	return own != nil && own.State() == gobreaker.StateOpen
 }
 
-// allow reports whether the account may send a request. What came of the request is to be reported once.
+// allow reports whether the account may send a request. If it may, the caller must call report once, with the result.
 func (b *breakers) allow(account string) (report func(healthy bool), ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,13 +76,14 @@ func (b *breakers) allow(account string) (report func(healthy bool), ok bool) {
 		} else {
 			done(errUnhealthy)
 		}
-		if own.users--; own.users == 0 && own.State() == gobreaker.StateClosed && own.Counts().ConsecutiveFailures == 0 {
+		if own.users--; own.users == 0 && own.State() == gobreaker.StateClosed &&
+			own.Counts().ConsecutiveFailures == 0 {
 			delete(b.byAccount, account)
 		}
 	}, true
 }
 
-// evict makes room for one account, if it can.
+// evict removes one breaker that can be replaced. It returns false if there is none.
 func (b *breakers) evict() bool {
 	var victim string
 	var least *breaker

@@ -60,7 +60,8 @@ func TestBreakerThatIsInUseIsKept(t *testing.T) {
 	}
 }
 
-// However many accounts fail, an open breaker stays open, and the map stays small. Who finds no room is not refused for it.
+// However many accounts fail, an open breaker stays open, and the map stays small. Who finds no room is not refused for
+// it.
 func TestOpenBreakerIsNeverEvicted(t *testing.T) {
 	t.Parallel()
 	b := testBreakers(3)

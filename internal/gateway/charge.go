@@ -8,7 +8,7 @@ import (
 // Charge is a request to take money. AmountMinor counts the currency's minor unit.
 type Charge struct {
 	Account       string // the tenant's own account at the PSP
-	Key           string // passed through as Idempotency-Key
+	Key           string // sent as Idempotency-Key
 	Reference     string // our payment id
 	AmountMinor   int64
 	Currency      string
@@ -37,8 +37,8 @@ func (c *Client) Charge(ctx context.Context, ch Charge) Outcome {
 	return c.send(ctx, ch.Account, ch.Key, chargesPath, body, ch.judge)
 }
 
-func (ch Charge) wanted() movement {
-	return movement{
+func (ch Charge) wanted() terms {
+	return terms{
 		Account: ch.Account, IdempotencyKey: ch.Key, Reference: ch.Reference,
 		AmountCents: ch.AmountMinor, Currency: ch.Currency,
 	}
@@ -55,8 +55,8 @@ func (c *Client) Refund(ctx context.Context, r Refund) Outcome {
 	return c.send(ctx, r.Account, r.Key, chargesPath+"/"+url.PathEscape(r.ChargeID)+"/refunds", body, r.wanted().judge)
 }
 
-func (r Refund) wanted() movement {
-	return movement{
+func (r Refund) wanted() terms {
+	return terms{
 		Account: r.Account, IdempotencyKey: r.Key, Reference: r.Reference, ChargeID: r.ChargeID,
 		AmountCents: r.AmountMinor, Currency: r.Currency,
 	}

@@ -8,19 +8,21 @@ import (
 	"time"
 )
 
-// Limits bound what one process asks of the PSP.
+// Limits bound what one process uses of the PSP.
 type Limits struct {
-	Dial     time.Duration // longest time to connect
-	Total    time.Duration // longest time from sending to the end of the answer
-	Queue    time.Duration // longest wait for a place among those in flight
-	InFlight int           // requests at once, reads among them; an account holds at most half of what is free, and never less than one
-	Stall    time.Duration // longest wait for the next bytes of a statement, which has no total
+	Dial  time.Duration // longest time to connect
+	Total time.Duration // longest time from sending to the end of the answer
+	Queue time.Duration // longest wait for a place for the request
+	// InFlight is how many requests may be in flight, with reads. An account may hold half of the free places, and
+	// always one.
+	InFlight int
+	Stall    time.Duration // longest wait for the next bytes of a statement, to which Total does not apply
 
-	BreakerFailures uint32        // failures in a row that open an account's breaker
-	BreakerOpen     time.Duration // how long it stays open before it lets one request try
+	BreakerFailures uint32        // so many failures in a row open an account's breaker
+	BreakerOpen     time.Duration // how long the breaker stays open before it lets one request pass
 }
 
-// DefaultLimits are the figures of the design.
+// DefaultLimits are the values of the design.
 func DefaultLimits() Limits {
 	return Limits{
 		Dial: 2 * time.Second, Total: 8 * time.Second, Queue: time.Second, InFlight: 64, Stall: 30 * time.Second,
@@ -43,10 +45,10 @@ type Client struct {
 	now      func() time.Time
 }
 
-// New returns a client of the PSP at baseURL. observe is told of every request and its outcome.
+// New returns a client of the PSP at baseURL. observe is called after every request, with its outcome.
 func New(baseURL, secret string, l Limits, now func() time.Time, observe func(string, time.Duration)) (*Client, error) {
 	u, err := url.Parse(baseURL)
-	// The value is not repeated: it may hold a password.
+	// The error does not repeat the URL, because it may hold a password.
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil ||
 		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("PSP_URL must be http or https, a host and a port, and nothing else")
@@ -64,16 +66,16 @@ func New(baseURL, secret string, l Limits, now func() time.Time, observe func(st
 func newHTTP(l Limits) *http.Client {
 	return &http.Client{
 		Transport: newTransport(l),
-		// A redirect would send the charge a second time, elsewhere.
+		// A redirect would send the charge a second time, to another address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// Ready reports whether a request of the account would be sent now. While the account's breaker is open it would not: the caller is told
-// before it reserves anything.
+// Ready reports whether a request of the account would be sent now. It would not while the account's breaker is open.
+// The caller asks before it reserves anything.
 func (c *Client) Ready(account string) bool { return !c.breakers.open(account) }
 
-// InFlight is the number of requests under way, of all accounts.
+// InFlight is the number of requests in flight, of all accounts.
 func (c *Client) InFlight() int { return c.places.taken() }
 
 // Close drops idle connections.

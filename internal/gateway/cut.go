@@ -14,25 +14,25 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A list is cut into its records by quotes and brackets alone. A JSON reader would refuse the whole list for one record that has a member
-// twice, or invalid UTF-8, or is nested too deep, and nobody would see the records behind that one. Each record is then read strictly, by
-// ParseRecord, and so is all that is not in a record.
+// A list is split into its records by quotes and brackets only. A JSON reader would refuse the whole list because of
+// one record that has a member twice, or invalid UTF-8, or is nested too deep. Then no later record could be read.
+// After the split, ParseRecord reads each record strictly. The other members of the list are read strictly, too.
 
-// maxRecord is how much of a record is held in memory. A longer one is passed over.
+// maxRecord is how much of a record is kept in memory, in bytes. A longer record is skipped.
 const maxRecord = 4 << 20
 
-// maxMember bounds a name, and each member of a list that is not its records, in bytes.
+// maxMember bounds a name, and each member of a list other than its records, in bytes.
 const maxMember = 64 << 10
 
 var errMalformedList = errors.New("answer malformed")
 
-// piece is a value as it came.
+// piece is the text of one value, as it arrived.
 type piece struct {
 	raw  []byte    // the value, or its beginning
 	rest hash.Hash // SHA-256 of the whole value if raw is only its beginning; otherwise nil
 }
 
-// name names the value by its bytes.
+// name identifies the value by the hash of its bytes.
 func (p piece) name() string {
 	sum := sha256.Sum256(p.raw)
 	if p.rest != nil {
@@ -41,13 +41,13 @@ func (p piece) name() string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// cutter takes values off a text without understanding them.
+// cutter splits a text into values without interpreting them.
 type cutter struct {
 	*bufio.Reader
-	buffer []byte // of the last piece
+	buffer []byte // the memory of the last piece
 }
 
-// cutList gives each record of the list's member data to record, and returns the other members.
+// cutList calls record with each record in the list's member data, and returns the other members.
 func cutList(body io.Reader, record func(piece) error) (map[string]jsontext.Value, error) {
 	c := &cutter{Reader: bufio.NewReader(body)}
 	members := map[string]jsontext.Value{}
@@ -76,10 +76,10 @@ func cutList(body io.Reader, record func(piece) error) (map[string]jsontext.Valu
 	return members, nil
 }
 
-// idIn is the id that a record calls itself by, as far as anybody can tell, or "".
+// idIn is the record's own id, or "" if it cannot be found.
 func idIn(raw []byte) (id string) {
 	c := &cutter{Reader: bufio.NewReader(bytes.NewReader(raw))}
-	// The beginning of a record ends with an error, behind what it tells.
+	// If raw is only the beginning of a record, the reading ends with an error. The id was found before that.
 	_ = c.object(func(name string) error {
 		return c.value(maxMember, func(p piece) error {
 			var text string
@@ -92,7 +92,7 @@ func idIn(raw []byte) (id string) {
 	return id
 }
 
-// object calls member with each name of an object. member takes the value.
+// object calls member with each name of an object. member must read the value.
 func (c *cutter) object(member func(name string) error) error {
 	return c.items('{', '}', func() error {
 		var name string
@@ -112,7 +112,7 @@ func (c *cutter) object(member func(name string) error) error {
 	})
 }
 
-// items has item take each of the items between two brackets.
+// items calls item for each of the items between two brackets. item must read the item.
 func (c *cutter) items(opening, closing byte, item func() error) error {
 	if err := c.take(opening); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (c *cutter) items(opening, closing byte, item func() error) error {
 	}
 }
 
-// take takes one byte, which must be the next that is no space.
+// take reads one byte after spaces. It must be want.
 func (c *cutter) take(want byte) error {
 	b, err := c.next()
 	if err != nil || b != want {
@@ -143,7 +143,7 @@ func (c *cutter) take(want byte) error {
 	return err
 }
 
-// next looks at the next byte that is no space.
+// next returns the next byte that is not a space, without reading it.
 func (c *cutter) next() (byte, error) {
 	for {
 		b, err := c.ReadByte()
@@ -156,7 +156,8 @@ func (c *cutter) next() (byte, error) {
 	}
 }
 
-// value takes one value, of which it keeps no more than a number of bytes. The piece lasts until the next one is taken.
+// value reads one value and calls take with it. It keeps at most keep bytes of the value. The piece is valid until the
+// next call.
 func (c *cutter) value(keep int, take func(piece) error) error {
 	first, err := c.next()
 	if err != nil || strings.IndexByte(",:]}", first) >= 0 {
@@ -181,7 +182,7 @@ func (c *cutter) value(keep int, take func(piece) error) error {
 			_ = rest.WriteByte(b)
 		}
 		if ended = within.endsWith(b); isWord {
-			// A number or a word ends before whatever is no part of it.
+			// A number or a word ends before the first byte that cannot belong to it.
 			following, err := c.Peek(1)
 			ended = err != nil || strings.IndexByte(" \t\r\n,:\"{}[]", following[0]) >= 0
 		}
@@ -193,7 +194,7 @@ func (c *cutter) value(keep int, take func(piece) error) error {
 	return take(p)
 }
 
-// extent follows a text, an object or an array to its end.
+// extent finds the end of a string, an object or an array.
 type extent struct {
 	depth           int
 	quoted, escaped bool

@@ -1,37 +1,41 @@
-// Package gateway is the client of the payment service provider (PSP). It sends one request, once, and says what can be
-// known of its effect; and it reads what the PSP says has happened, by key, as a ledger, and as a settlement file. It has no
-// memory, opens no transaction and does not import a database: a PSP call can therefore never happen inside one.
+// Package gateway is the client of the payment service provider (PSP). It sends a request once, and says what is known
+// of its effect. It also reads what the PSP says has happened: by key, as a ledger, and as a settlement file. It stores
+// nothing, opens no transaction and does not import a database. So a call of the PSP never happens inside a
+// transaction.
 //
-// An Outcome is a value, never an error. The rule that decides between two of them is the heart of the package:
+// An Outcome is a value, never an error. These rules decide which Outcome an answer is:
 //
-//   - NotExecuted needs proof that the PSP never saw the request. There are two proofs here: the account's breaker or
-//     the bulkhead stopped it before it was sent, or no connection was ever obtained (httptrace.GotConn never fired).
-//   - Succeeded and Declined need a well-formed answer that matches the request in account, key, reference, amount
-//     and currency. Declined is also the one error that is documented to come before any effect, when it echoes account,
+//   - NotExecuted needs proof that the PSP never saw the request. There are two proofs: the account's breaker or the
+//     bulkhead stopped the request before it was sent, or there was never a connection (httptrace.GotConn did not
+//     fire).
+//   - Succeeded and Declined need a well-formed answer that matches the request in account, key, reference, amount and
+//     currency. Declined is also the one error that is documented to come before any effect, if it repeats account,
 //     key and reference ([Charge], refusal.go).
-//   - Everything else is Indeterminate: a timeout, a reset, a 5xx, a redirect, a 4xx that is no verdict, an answer
-//     too long, malformed, or about something else. One that contradicts the request says so, for an operator.
+//   - Everything else is Indeterminate: a timeout, a reset, a 5xx, a redirect, a 4xx that is no verdict, and an answer
+//     that is too long, malformed, or about something else. An answer that contradicts the request is marked as a
+//     contradiction, for an operator.
 //
 // # Reading
 //
-// A [Record] is what the PSP's ledger says of one charge or refund. Judge makes an Outcome of it, by the comparison that live
-// answers go through. Reads have no effect, so they may be repeated, and fail without consequence. Three rules keep a bad
-// answer from becoming a conclusion:
+// A [Record] is what the PSP's ledger says about one charge or refund. Judge compares it with the request, as it
+// compares an answer, and makes an Outcome of it. Reads have no effect, so they may fail and be repeated. Three rules
+// prevent wrong conclusions from a bad answer:
 //
-//   - NotFound is a well-formed, empty list that states its end. Records of another account, key or object mean that the PSP
-//     has not answered our question: LookupFailed.
-//   - A page of [Client.List] is oldest first and says whether more follow, with a cursor that leads on, or it is an error.
-//   - A statement is whole only with the trailer that counts its lines. [Client.Statement] delivers while it reads, and
-//     what is missing in it is known to be missing only when it has returned nil.
+//   - NotFound is a well-formed, empty list that says that it is complete. If a list has records of another account,
+//     key or object, the PSP has not answered our question, and the lookup is LookupFailed.
+//   - A page of [Client.List] is oldest first, says whether more pages follow, and has a new cursor if they do.
+//     Otherwise it is an error.
+//   - A statement is complete only if its trailer has the number of its lines. [Client.Statement] passes on the lines
+//     while it reads. Only when it has returned nil is it known which lines the statement does not have.
 //
-// A list is cut into its records by quotes and brackets, and each record is read strictly: one that is wrong or too long is
-// returned as [Unreadable] and hides no other. A lookup that meets one has failed.
+// A list is split into its records by quotes and brackets, and each record is read strictly. A record that is wrong or
+// too long is returned as [Unreadable], and hides no other record. A lookup with such a record is LookupFailed.
 //
-// A lookup says nothing of a request that is still on its way: how long to wait for that (the settle window) is for the
-// caller to decide. Reads pass by the breaker, and neither open it nor heed it.
+// A lookup does not see a request that is still on its way to the PSP. The caller decides how long to wait for such a
+// request (the grace period). Reads do not use the breakers: they neither open them nor are stopped by them.
 //
 // # One account and the others
 //
-// The requests of an account, reads among them, hold at most half of the places that are free when it asks, and each account has a
-// breaker of its own. So an account whose requests hang or fail refuses nobody else's (ADR 0024).
+// The requests of an account, with its reads, hold at most half of the places that are free when it asks. Each account
+// has its own breaker. So an account whose requests hang or fail stops no requests of other accounts (ADR 0024).
 package gateway

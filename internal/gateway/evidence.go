@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// evidence keeps an answer for an operator, if it is JSON.
+// evidence is an answer in the form in which an operator gets it. The body is kept only if it is JSON.
 func evidence(a answer) []byte {
 	kept := struct {
 		Status int            `json:"status"`
@@ -24,15 +24,15 @@ func evidence(a answer) []byte {
 	return raw
 }
 
-// maxNumber bounds a number that is kept, in characters. PostgreSQL's numeric takes 16 383 digits behind the point.
+// maxNumber bounds a number that is stored, in characters. PostgreSQL's numeric takes 16 383 digits after the point.
 const maxNumber = 1000
 
-// maxNesting bounds how deep what is kept may be nested. PostgreSQL's stack bears more; but what is kept is put into further objects, and at
-// 10 000 levels nobody would write it any more.
+// maxNesting bounds the nesting of JSON that is stored. PostgreSQL allows more. But the text is later put into further
+// objects, and the JSON writer refuses more than 10 000 levels.
 const maxNesting = 1000
 
-// Storable reports whether PostgreSQL's jsonb takes body: valid JSON, not too deep, without U+0000 and without a number beyond
-// the range of numeric.
+// Storable reports whether PostgreSQL's jsonb can store body: it is valid JSON, not nested too deep, without U+0000,
+// and without a number outside the range of numeric.
 func Storable(body []byte) bool {
 	if !jsontext.Value(body).IsValid() || bytes.Contains(body, []byte(`\u0000`)) {
 		return false
@@ -41,21 +41,22 @@ func Storable(body []byte) bool {
 	for {
 		token, err := d.ReadToken()
 		if err != nil {
-			return true // its end: it is valid
+			return true // This is the end of the text, because the text is valid.
 		}
 		if d.StackDepth() > maxNesting {
 			return false
 		}
-		if token.Kind() == jsontext.KindNumber && (len(token.String()) > maxNumber || strings.ContainsAny(token.String(), "eE")) {
+		if token.Kind() == jsontext.KindNumber &&
+			(len(token.String()) > maxNumber || strings.ContainsAny(token.String(), "eE")) {
 			return false
 		}
 	}
 }
 
-// longestText bounds what is kept of what is not Storable, in bytes.
+// longestText bounds the text that is kept if it is not Storable, in bytes.
 const longestText = 2000
 
-// Beginning is the beginning of body as text that PostgreSQL takes, for an operator to look at.
+// Beginning is the beginning of body, as text that PostgreSQL can store, for an operator.
 func Beginning(body []byte) string {
 	return storableText(strings.ToValidUTF8(string(body[:min(len(body), longestText)]), "\uFFFD"))
 }

@@ -11,11 +11,13 @@ import (
 func TestRecordOfWhatWasAskedIsAVerdict(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ got, want gateway.Outcome }{
-		"charged":  {aCharge().Judge(parsed(t, chargeHeld)), gateway.Succeeded{ID: "ch_1"}},
-		"refused":  {aCharge().Judge(parsed(t, chargeRefused)), gateway.Declined{ID: "ch_2", Code: "insufficient_funds"}},
+		"charged": {aCharge().Judge(parsed(t, chargeHeld)), gateway.Succeeded{ID: "ch_1"}},
+		"refused": {aCharge().Judge(parsed(t, chargeRefused)),
+			gateway.Declined{ID: "ch_2", Code: "insufficient_funds"}},
 		"refunded": {aRefund().Judge(parsed(t, refundHeld)), gateway.Succeeded{ID: "rf_1"}},
 		"refund refused": {
-			aRefund().Judge(parsed(t, replace(refundHeld, `"succeeded"`, `"declined","declineCode":"refund_exceeds_charge"`))),
+			aRefund().Judge(parsed(t, replace(refundHeld, `"succeeded"`,
+				`"declined","declineCode":"refund_exceeds_charge"`))),
 			gateway.Declined{ID: "rf_1", Code: "refund_exceeds_charge"},
 		},
 	} {
@@ -75,7 +77,8 @@ func TestRecordWithoutAVerdictIsIndeterminate(t *testing.T) {
 		"no status":             {"record without a verdict", func(r *gateway.Record) { r.Status = "" }},
 		"pending":               {"record without a verdict", func(r *gateway.Record) { r.Status = "pending" }},
 		"declined without code": {"record without a verdict", func(r *gateway.Record) { r.Status = "declined" }},
-		"code that is no code":  {"record without a verdict", func(r *gateway.Record) { r.Status, r.DeclineCode = "declined", "<script>" }},
+		"code that is no code": {"record without a verdict",
+			func(r *gateway.Record) { r.Status, r.DeclineCode = "declined", "<script>" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,39 +14,40 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxPage is the longest page that is asked for and taken, in records.
+// MaxPage is the largest page that is requested and accepted, in records.
 const MaxPage = 100
 
 const (
-	// maxPageBytes bounds a page. A longer one is asked for again with fewer records. A record has 6 KiB at most, of texts with an escape for
-	// each character, unless it has members that we do not read.
+	// maxPageBytes bounds a page. A longer page is requested again with fewer records. A record has at most 6 KiB, even
+	// if each character is escaped, unless it has members that we do not know.
 	maxPageBytes = 1 << 20
 	// maxLonePage bounds a page of one record.
 	maxLonePage = 16 << 20
 	// maxCursor bounds a cursor, in bytes.
 	maxCursor = 1024
-	// maxRaw bounds what is kept of a record that cannot be read, in bytes.
+	// maxRaw bounds the part of an unreadable record that is kept, in bytes.
 	maxRaw = 64 << 10
 )
 
 // Page is a part of the PSP's ledger, oldest first.
 type Page struct {
 	Records    []Record
-	Unreadable []Unreadable // besides the Records: where they lie among them, nobody can tell
-	Next       string       // the cursor of the page that follows; "" on the last
+	Unreadable []Unreadable // not in Records; their order among the Records is not known
+	Next       string       // the cursor of the next page; "" on the last one
 }
 
-// Unreadable is a record that ParseRecord refuses, that is too long, or that is not of the list's account and object. One of them must not
-// hide all those behind it.
+// Unreadable is a record that ParseRecord refuses, or that is too long, or that is not of the list's account and
+// object. Such a record must not hide the records after it.
 type Unreadable struct {
-	Raw    []byte // its beginning, which need not be JSON
-	Name   string // "sha256:" and the hash of all of it, which is its name where its id is what cannot be read
-	ID     string // what it calls itself, if that can be an id; otherwise ""
-	Reason string // repeats nothing of it
+	Raw    []byte // the beginning of the record, which may not be JSON
+	Name   string // "sha256:" and the hash of the whole record; it identifies a record whose id cannot be read
+	ID     string // the record's own id, if it has the form of an id; otherwise ""
+	Reason string // repeats nothing of the record
 }
 
-// List reads one page of the account's charges or refunds created after a time (the zero time: from the beginning), from a
-// cursor on ("" at first). A page that is not the last has records, readable or not, and another cursor, so that reading on comes to an end.
+// List reads one page of the account's charges or refunds that were created after a time. The zero time means from the
+// beginning. The page begins at the cursor, which is "" for the first page. A page that is not the last has at least
+// one record, readable or not, and another cursor. So reading page after page ends.
 func (c *Client) List(ctx context.Context, o Object, account string, after time.Time, cursor string) (Page, error) {
 	query := url.Values{}
 	if !after.IsZero() {
@@ -68,8 +69,8 @@ func (c *Client) List(ctx context.Context, o Object, account string, after time.
 	return page, err
 }
 
-// page asks for one page of the account's objects and takes it if it can be one. A page that is too long is asked for again, with no more
-// records than had come before it was.
+// page requests one page of the account's objects, and accepts it only if it is valid. If a page is too long, it is
+// requested again, with at most as many records as arrived within the limit.
 func (c *Client) page(ctx context.Context, o Object, account string, query url.Values) (Page, error) {
 	path := o.path()
 	if path == "" {
@@ -91,11 +92,12 @@ func (c *Client) page(ctx context.Context, o Object, account string, query url.V
 	}
 }
 
-// parsePage reads a list. An end that is not stated is none: a list without hasMore, or with data that is null, says nothing
-// of what it leaves out. Beside an error, the page is what came before it.
+// parsePage reads a list. The list must say whether it has an end. A list without hasMore, or with data that is null,
+// is an error, because nobody knows which records it leaves out. If parsePage fails, the page has the records before
+// the error.
 func parsePage(body io.Reader, o Object, account string) (Page, error) {
 	page := Page{Records: []Record{}}
-	astray := "" // how a record is not of the list that was asked for
+	wrongList := "" // why a record does not belong to the list that was requested
 	members, err := cutList(body, func(p piece) error {
 		if len(page.Records)+len(page.Unreadable) == MaxPage {
 			return fmt.Errorf("answer has more than %d records", MaxPage)
@@ -105,13 +107,13 @@ func parsePage(body io.Reader, o Object, account string) (Page, error) {
 		case reason != "":
 			page.putAside(p, reason)
 		case r.Account != account:
-			astray = "record of another account"
-			page.putAside(p, astray)
+			wrongList = "record of another account"
+			page.putAside(p, wrongList)
 		case r.Object != o:
-			astray = "record of another object"
-			page.putAside(p, astray)
+			wrongList = "record of another object"
+			page.putAside(p, wrongList)
 		case n > 0 && r.Created.Before(page.Records[n-1].Created):
-			// Whoever reads on from the last record of such a page misses some.
+			// A scan that continues after the last record of such a page would miss records.
 			return errors.New("answer is not oldest first")
 		default:
 			page.Records = append(page.Records, r)
@@ -121,13 +123,13 @@ func parsePage(body io.Reader, o Object, account string) (Page, error) {
 	if err == nil {
 		page.Next, err = nextOf(members, len(page.Records)+len(page.Unreadable))
 	}
-	if err == nil && astray != "" && len(page.Records) == 0 {
-		err = errors.New(astray) // and none that is of this list: nobody has answered the question
+	if err == nil && wrongList != "" && len(page.Records) == 0 {
+		err = errors.New(wrongList) // No record belongs to this list, so the PSP has not answered our question.
 	}
 	return page, err
 }
 
-// readPiece reads a record, or says why it cannot be read.
+// readPiece reads a record. If it cannot, reason says why.
 func readPiece(p piece) (r Record, reason string) {
 	if p.rest != nil {
 		return Record{}, fmt.Sprintf("record longer than %d bytes", maxRecord)
@@ -141,11 +143,12 @@ func readPiece(p piece) (r Record, reason string) {
 
 func (p *Page) putAside(record piece, reason string) {
 	p.Unreadable = append(p.Unreadable, Unreadable{
-		Raw: bytes.Clone(record.raw[:min(len(record.raw), maxRaw)]), Name: record.name(), ID: idIn(record.raw), Reason: reason,
+		Raw: bytes.Clone(record.raw[:min(len(record.raw), maxRaw)]), Name: record.name(), ID: idIn(record.raw),
+		Reason: reason,
 	})
 }
 
-// nextOf reads from a list's members where it goes on behind its records, if it does.
+// nextOf reads the cursor of the next page from a list's members. It is "" if the list ends.
 func nextOf(members map[string]jsontext.Value, records int) (next string, err error) {
 	more := string(members["hasMore"])
 	if raw := members["nextCursor"]; raw != nil {

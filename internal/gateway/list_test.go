@@ -47,7 +47,8 @@ func TestListIsSentAsTheContractSays(t *testing.T) {
 	}{
 		"GET /v1/charges?limit=100":              {object: gateway.ChargeObject},
 		"GET /v1/refunds?cursor=a%26b&limit=100": {object: gateway.RefundObject, cursor: "a&b"},
-		"GET /v1/charges?createdAfter=2026-11-20T12%3A00%3A00.000000001Z&cursor=c&limit=100": {gateway.ChargeObject, noon.Add(1).In(seoul), "c"},
+		"GET /v1/charges?createdAfter=2026-11-20T12%3A00%3A00.000000001Z&cursor=c&limit=100": {gateway.ChargeObject,
+			noon.Add(1).In(seoul), "c"},
 	} {
 		if _, err := c.List(t.Context(), row.object, "canary-account", row.after, row.cursor); err != nil {
 			t.Fatal(err)
@@ -86,7 +87,8 @@ func TestLongestPageFits(t *testing.T) {
 	if err != nil || len(page.Records) != gateway.MaxPage {
 		t.Fatalf("%d records, error %v", len(page.Records), err)
 	}
-	listFailed(t, newClient(t, answering(t, 200, listing(append(all, longest)...)).URL), "answer has more than 100 records")
+	listFailed(t, newClient(t, answering(t, 200, listing(append(all, longest)...)).URL),
+		"answer has more than 100 records")
 }
 
 // Whoever reads on from a wrong page misses money, or never comes to an end.
@@ -94,15 +96,19 @@ func TestPageThatLeadsAstrayIsRefused(t *testing.T) {
 	t.Parallel()
 	page := func(data, rest string) string { return fmt.Sprintf(`{"data":[%s],%s}`, data, rest) }
 	for name, row := range map[string]struct{ reason, body string }{
-		"no hasMore":               {"answer malformed", page(chargeHeld, `"nextCursor":"x"`)},
-		"more without a cursor":    {"answer without a clear end", page(chargeHeld, `"hasMore":true`)},
-		"a cursor without more":    {"answer without a clear end", page(chargeHeld, `"hasMore":false,"nextCursor":"x"`)},
-		"more behind nothing":      {"answer without a clear end", page(``, `"hasMore":true,"nextCursor":"x"`)},
-		"a cursor that is too big": {"answer without a clear end", page(chargeHeld, `"hasMore":true,"nextCursor":"`+strings.Repeat("x", 1025)+`"`)},
-		"newest first":             {"answer is not oldest first", page(chargeRefused+","+chargeHeld, `"hasMore":false`)},
-		"another account":          {"record of another account", page(replace(chargeHeld, "canary-account", "globex"), `"hasMore":false`)},
-		"another object":           {"record of another object", page(refundHeld, `"hasMore":false`)},
-		"not a list":               {"answer malformed", `{"data":{}}`},
+		"no hasMore":            {"answer malformed", page(chargeHeld, `"nextCursor":"x"`)},
+		"more without a cursor": {"answer without a clear end", page(chargeHeld, `"hasMore":true`)},
+		"a cursor without more": {"answer without a clear end",
+			page(chargeHeld, `"hasMore":false,"nextCursor":"x"`)},
+		"more behind nothing": {"answer without a clear end", page(``, `"hasMore":true,"nextCursor":"x"`)},
+		"a cursor that is too big": {"answer without a clear end",
+			page(chargeHeld, `"hasMore":true,"nextCursor":"`+strings.Repeat("x", 1025)+`"`)},
+		"newest first": {"answer is not oldest first",
+			page(chargeRefused+","+chargeHeld, `"hasMore":false`)},
+		"another account": {"record of another account",
+			page(replace(chargeHeld, "canary-account", "globex"), `"hasMore":false`)},
+		"another object": {"record of another object", page(refundHeld, `"hasMore":false`)},
+		"not a list":     {"answer malformed", `{"data":{}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,8 +123,8 @@ func TestPageThatLeadsAstrayIsRefused(t *testing.T) {
 // sumOf names a record by its bytes.
 func sumOf(raw string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(raw))) }
 
-// One record that cannot be read must not hide all those behind it, whatever is wrong with it; and it is no excuse for a page that leads
-// astray.
+// One record that cannot be read must not hide all those behind it, whatever is wrong with it; and it is no excuse for
+// a page that leads astray.
 func TestUnreadableRecordsAreReturnedApart(t *testing.T) {
 	t.Parallel()
 	const noJSON = "record is not the JSON of one"
@@ -132,7 +138,8 @@ func TestUnreadableRecordsAreReturnedApart(t *testing.T) {
 		replace(chargeHeld, `"pay_canary"`, "\"a\nb\""):                                       {"ch_1", noJSON},
 		replace(chargeHeld, `"pay_canary"`, strings.Repeat("[{}", 20_000)):                    {"", ""},
 		replace(chargeHeld, `12000`, strings.Repeat("[", 20_000)+strings.Repeat("]", 20_000)): {"ch_1", noJSON},
-		replace(chargeHeld, "canary-account", "globex"):                                       {"ch_1", "record of another account"},
+		replace(chargeHeld, "canary-account", "globex"): {"ch_1",
+			"record of another account"},
 		refundHeld: {"rf_1", "record of another object"},
 	} {
 		body := `{"data":[` + chargeHeld + `,` + raw + `,` + chargeRefused + `],"hasMore":true,"nextCursor":"there"}`
@@ -163,10 +170,14 @@ func TestUnreadableRecordsAreReturnedApart(t *testing.T) {
 func TestListItselfIsReadStrictly(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
-		`{"data":[],"data":[],"hasMore":false}`, `{"data":[],"hasMore":false,"hasMore":false}`, `{"data":[],"hasMore":false,"x":{"a":1,"a":2}}`,
-		"{\"data\":[],\"hasMore\":false,\"x\":\"\xff\"}", `{"data":[],"hasMore":false} x`, `{"data":[,],"hasMore":false}`, `{"data":[{},],"hasMore":false}`,
-		`{"data":[]"hasMore":false}`, `{"data":[],"hasMore":false,}`, `{"data":[],"hasMore":0}`, `{"data":[],"hasMore":false,x:1}`, `[]`, `{}`, ``,
-		`{"data":null,"hasMore":false}`, `{"hasMore":false}`, `{"data":[]}`, `{"data":[],"hasMore":false,"nextCursor":7}`, `{"data":[],"hasMore":false`,
+		`{"data":[],"data":[],"hasMore":false}`, `{"data":[],"hasMore":false,"hasMore":false}`,
+		`{"data":[],"hasMore":false,"x":{"a":1,"a":2}}`,
+		"{\"data\":[],\"hasMore\":false,\"x\":\"\xff\"}", `{"data":[],"hasMore":false} x`,
+		`{"data":[,],"hasMore":false}`, `{"data":[{},],"hasMore":false}`,
+		`{"data":[]"hasMore":false}`, `{"data":[],"hasMore":false,}`, `{"data":[],"hasMore":0}`,
+		`{"data":[],"hasMore":false,x:1}`, `[]`, `{}`, ``,
+		`{"data":null,"hasMore":false}`, `{"hasMore":false}`, `{"data":[]}`,
+		`{"data":[],"hasMore":false,"nextCursor":7}`, `{"data":[],"hasMore":false`,
 		`{"data":[{}{}],"hasMore":false}`, `{"data":[7 7],"hasMore":false}`,
 	} {
 		c := newClient(t, answering(t, 200, body).URL)

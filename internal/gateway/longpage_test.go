@@ -42,7 +42,8 @@ func newShelf(t *testing.T, records []string) *shelf {
 
 // withMember is chargeHeld as charge number i, with a member that nobody reads.
 func withMember(i, size int) string {
-	return replace(replace(chargeHeld, `"ch_1"`, fmt.Sprintf(`"ch_%d"`, i)), `{"id"`, `{"metadata":"`+strings.Repeat("m", size)+`","id"`)
+	return replace(replace(chargeHeld, `"ch_1"`, fmt.Sprintf(`"ch_%d"`, i)), `{"id"`, `{"metadata":"`+
+		strings.Repeat("m", size)+`","id"`)
 }
 
 // readAll reads the list to its end.
@@ -93,7 +94,8 @@ func TestRecordThatIsTooLongHidesNoOther(t *testing.T) {
 		t.Fatalf("%d records, %d unreadable", len(records), len(unreadable))
 	}
 	u := unreadable[0]
-	if u.ID != "ch_long" || u.Reason != "record longer than 4194304 bytes" || u.Name != sumOf(long) || string(u.Raw) != long[:64<<10] {
+	if u.ID != "ch_long" || u.Reason != "record longer than 4194304 bytes" || u.Name != sumOf(long) ||
+		string(u.Raw) != long[:64<<10] {
 		t.Fatalf("unreadable is %s %s %s, and %d bytes of it are kept", u.ID, u.Name, u.Reason, len(u.Raw))
 	}
 	if n := s.asks.Load(); n > 12 {

@@ -6,7 +6,7 @@ import (
 	"net/url"
 )
 
-// Lookup is what the PSP says of a key: one of Found, NotFound, LookupFailed.
+// Lookup is what the PSP says about a key: one of Found, NotFound, LookupFailed.
 //
 //sumtype:decl
 type Lookup interface {
@@ -15,16 +15,16 @@ type Lookup interface {
 	Label() string
 }
 
-// Found: what the account's ledger holds under the key. At least one record, oldest first; more than one should not be.
+// Found is what the account's ledger has under the key: at least one record, oldest first. There should be only one.
 type Found struct{ Records []Record }
 
-// NotFound: the PSP has answered, and has nothing under this key.
+// NotFound says that the PSP has answered, and has nothing under this key.
 type NotFound struct{}
 
-// LookupFailed: nothing is known.
+// LookupFailed says that nothing is known.
 type LookupFailed struct {
 	Reason   string
-	NotAsked bool // since we had no place for the question: that says nothing of the PSP
+	NotAsked bool // whether the request was not sent, because too many of ours were in flight
 }
 
 func (Found) lookup()        {}
@@ -40,8 +40,8 @@ func (NotFound) Label() string { return "lookup_not_found" }
 // Label is "lookup_failed".
 func (LookupFailed) Label() string { return "lookup_failed" }
 
-// Lookup asks for what the account's ledger holds under a key. NotFound is half of a proof that nothing was charged (the
-// settle window is the other half), so nothing but a well-formed, empty list is one.
+// Lookup asks the PSP which records the account's ledger has under a key. NotFound is one half of a proof that nothing
+// was charged, and the grace period is the other half. So only a well-formed, empty list is NotFound.
 func (c *Client) Lookup(ctx context.Context, o Object, account, key string) Lookup {
 	began := c.now()
 	result := c.lookup(ctx, o, account, key)
@@ -50,7 +50,7 @@ func (c *Client) Lookup(ctx context.Context, o Object, account, key string) Look
 }
 
 func (c *Client) lookup(ctx context.Context, o Object, account, key string) Lookup {
-	// A PSP takes an empty filter for none. Of no key at all, nothing would be found, or everything.
+	// The PSP ignores an empty filter. Without a key, the answer would be about all keys.
 	if key == "" {
 		return LookupFailed{Reason: "no key to look up"}
 	}
@@ -62,7 +62,8 @@ func (c *Client) lookup(ctx context.Context, o Object, account, key string) Look
 		if err == nil {
 			err = page.holdsOnly(key)
 		}
-		if all = append(all, page.Records...); err == nil && page.Next != "" && (pages == maxLookupPages || page.Next == query.Get("cursor")) {
+		if all = append(all, page.Records...); err == nil && page.Next != "" &&
+			(pages == maxLookupPages || page.Next == query.Get("cursor")) {
 			err = errors.New("answer without an end")
 		}
 		switch {
@@ -79,11 +80,12 @@ func (c *Client) lookup(ctx context.Context, o Object, account, key string) Look
 	}
 }
 
-// maxLookupPages bounds what is read of one key. There should be one record; pages are short only where records are long.
+// maxLookupPages bounds the pages that are read for one key. There should be one record. Pages are short only if
+// records are long.
 const maxLookupPages = 5
 
-// holdsOnly fails on a record of another key: a PSP that ignores the filter has not been asked about ours. So it does on one that cannot be
-// read: nobody knows what that is.
+// holdsOnly fails if a record has another key: then the PSP has ignored the filter, and has not answered our question.
+// It also fails if a record cannot be read, because that record may be ours.
 func (p Page) holdsOnly(key string) error {
 	if len(p.Unreadable) > 0 {
 		return errors.New(p.Unreadable[0].Reason)

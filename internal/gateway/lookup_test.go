@@ -57,7 +57,8 @@ func TestLookupIsSentAsTheContractSays(t *testing.T) {
 		_, _ = io.WriteString(w, nothingHeld)
 	})
 	c := newClient(t, s.URL)
-	for object, path := range map[gateway.Object]string{gateway.ChargeObject: "/v1/charges", gateway.RefundObject: "/v1/refunds"} {
+	for object, path := range map[gateway.Object]string{gateway.ChargeObject: "/v1/charges",
+		gateway.RefundObject: "/v1/refunds"} {
 		if l := c.Lookup(t.Context(), object, "canary-account", "a&limit=1#é/%"); l != (gateway.NotFound{}) {
 			t.Fatalf("lookup %T %+v", l, l)
 		}
@@ -117,18 +118,24 @@ func TestLookupReadsToTheEnd(t *testing.T) {
 
 func TestOnlyAWellFormedEmptyListIsNotFound(t *testing.T) {
 	t.Parallel()
-	for _, body := range []string{nothingHeld, ` {"object":"list","nextCursor":"","hasMore":false,"data":[ ],"x":{"data":[1]}} `} {
+	for _, body := range []string{nothingHeld,
+		` {"object":"list","nextCursor":"","hasMore":false,"data":[ ],"x":{"data":[1]}} `} {
 		if l := newClient(t, answering(t, 200, body).URL).lookup(); l != (gateway.NotFound{}) {
 			t.Fatalf("%s: lookup %T %+v", body, l, l)
 		}
 	}
 	for name, body := range map[string]string{
 		"empty": "", "null": "null", "array": "[]", "object": "{}", "HTML": "<html></html>", "string": `"none"`,
-		"no data": `{"hasMore":false}`, "null data": `{"data":null,"hasMore":false}`, "object as data": `{"data":{},"hasMore":false}`,
+		"no data": `{"hasMore":false}`, "null data": `{"data":null,"hasMore":false}`,
+		"object as data": `{"data":{},"hasMore":false}`,
 		"string as data": `{"data":"","hasMore":false}`, "data in another case": `{"Data":[],"hasMore":false}`,
-		"no hasMore": `{"data":[]}`, "null hasMore": `{"data":[],"hasMore":null}`, "string hasMore": `{"data":[],"hasMore":"false"}`,
-		"truncated": `{"data":[],"hasMore":false`, "two": nothingHeld + nothingHeld, "more behind": nothingHeld + "x", "BOM": "\ufeff" + nothingHeld,
-		"data twice": `{"data":[],"data":[],"hasMore":false}`, "invalid UTF-8": `{"data":[],"hasMore":false,"x":"` + "\xff" + `"}`,
+		"no hasMore": `{"data":[]}`, "null hasMore": `{"data":[],"hasMore":null}`,
+		"string hasMore": `{"data":[],"hasMore":"false"}`,
+		"truncated":      `{"data":[],"hasMore":false`, "two": nothingHeld + nothingHeld, "more behind": nothingHeld +
+			"x",
+		"BOM":        "\ufeff" + nothingHeld,
+		"data twice": `{"data":[],"data":[],"hasMore":false}`, "invalid UTF-8": `{"data":[],"hasMore":false,"x":"` +
+			"\xff" + `"}`,
 		"an error": `{"error":{"code":"internal_error","message":"something went wrong"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +143,8 @@ func TestOnlyAWellFormedEmptyListIsNotFound(t *testing.T) {
 			lookupFailed(t, newClient(t, answering(t, 200, body).URL).lookup(), "answer malformed")
 		})
 	}
-	for _, body := range []string{`{"data":[],"hasMore":true}`, `{"data":[],"hasMore":true,"nextCursor":"x"}`, `{"data":[],"hasMore":false,"nextCursor":"x"}`} {
+	for _, body := range []string{`{"data":[],"hasMore":true}`, `{"data":[],"hasMore":true,"nextCursor":"x"}`,
+		`{"data":[],"hasMore":false,"nextCursor":"x"}`} {
 		lookupFailed(t, newClient(t, answering(t, 200, body).URL).lookup(), "answer without a clear end")
 	}
 }
@@ -160,17 +168,20 @@ func TestListOfSomethingElseProvesNothing(t *testing.T) {
 			}
 		})
 	}
-	lookupFailed(t, newClient(t, answering(t, 200, listing(chargeRefused, chargeHeld)).URL).lookup(), "answer is not oldest first")
+	lookupFailed(t, newClient(t, answering(t, 200, listing(chargeRefused, chargeHeld)).URL).lookup(),
+		"answer is not oldest first")
 }
 
 // Not even with a body that says that there is nothing.
 func TestStatusOtherThan200ProvesNothing(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{201, 202, 203, 204, 206, 300, 304, 400, 401, 403, 404, 409, 410, 422, 429, 451, 500, 502, 503, 504, 599, 999} {
+	for _, status := range []int{201, 202, 203, 204, 206, 300, 304, 400, 401, 403, 404, 409, 410, 422, 429, 451, 500,
+		502, 503, 504, 599, 999} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			t.Parallel()
 			for _, body := range []string{nothingHeld, listing(chargeHeld)} {
-				lookupFailed(t, newClient(t, answering(t, status, body).URL).lookup(), fmt.Sprintf("PSP answered %d", status))
+				lookupFailed(t, newClient(t, answering(t, status, body).URL).lookup(),
+					fmt.Sprintf("PSP answered %d", status))
 			}
 		})
 	}

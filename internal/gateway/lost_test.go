@@ -38,8 +38,8 @@ func TestRequestThatEndedBeforeItWasSentProvesNonExecution(t *testing.T) {
 	}
 }
 
-// From the moment that there was a connection, nothing short of an answer proves anything: not even a connection that was
-// closed before a byte of the request was read.
+// From the moment that there was a connection, nothing short of an answer proves anything: not even a connection that
+// was closed before a byte of the request was read.
 func TestLostConnectionIsIndeterminate(t *testing.T) {
 	t.Parallel()
 	for name, serve := range map[string]func(c *net.TCPConn){
@@ -51,8 +51,16 @@ func TestLostConnectionIsIndeterminate(t *testing.T) {
 		"closed after the request":  func(c *net.TCPConn) { readRequest(c) },
 		"reset after the request":   func(c *net.TCPConn) { readRequest(c); reset(c) },
 		"closed in the status line": func(c *net.TCPConn) { readRequest(c); write(c, "HTTP/1.1 20") },
-		"closed in the headers":     func(c *net.TCPConn) { readRequest(c); write(c, "HTTP/1.1 201 Created\r\nContent-Ty") },
-		"closed before the body":    func(c *net.TCPConn) { readRequest(c); write(c, strings.TrimSuffix(response(201, charged), charged)) },
+		"closed in the headers": func(c *net.TCPConn) {
+			readRequest(c)
+			write(c,
+				"HTTP/1.1 201 Created\r\nContent-Ty")
+		},
+		"closed before the body": func(c *net.TCPConn) {
+			readRequest(c)
+			write(c,
+				strings.TrimSuffix(response(201, charged), charged))
+		},
 		"closed in the body": func(c *net.TCPConn) {
 			readRequest(c)
 			write(c, strings.TrimSuffix(response(201, charged), `"succeeded"}`))
@@ -64,14 +72,27 @@ func TestLostConnectionIsIndeterminate(t *testing.T) {
 		},
 		"closed in a chunk":          func(c *net.TCPConn) { readRequest(c); write(c, chunkedHead+"fff\r\n"+charged) },
 		"closed before the last one": func(c *net.TCPConn) { readRequest(c); write(c, chunkedHead+"2\r\n{}\r\n") },
-		"an answer that is not HTTP": func(c *net.TCPConn) { readRequest(c); write(c, "SSH-2.0-OpenSSH\r\n\r\n"); hold(c) },
+		"an answer that is not HTTP": func(c *net.TCPConn) {
+			readRequest(c)
+			write(c,
+				"SSH-2.0-OpenSSH\r\n\r\n")
+			hold(c)
+		},
 		"headers without an end": func(c *net.TCPConn) {
 			readRequest(c)
 			write(c, "HTTP/1.1 201 Created\r\n")
 			endless(c, "X-More: 0123456789\r\n")
 		},
-		"a status line without an end": func(c *net.TCPConn) { readRequest(c); endless(c, "HTTP/1.1 201 Created and more ") },
-		"early hints without an end":   func(c *net.TCPConn) { readRequest(c); endless(c, "HTTP/1.1 103 Early Hints\r\n\r\n") },
+		"a status line without an end": func(c *net.TCPConn) {
+			readRequest(c)
+			endless(c,
+				"HTTP/1.1 201 Created and more ")
+		},
+		"early hints without an end": func(c *net.TCPConn) {
+			readRequest(c)
+			endless(c,
+				"HTTP/1.1 103 Early Hints\r\n\r\n")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -63,7 +63,8 @@ func TestLookupTellsWhatAnAnswerWouldHave(t *testing.T) {
 	}
 	ch, o := c.pay("key-of-refund", "pm_ok")
 	refund := gateway.Refund{
-		Account: ch.Account, Key: "key-of-refund", Reference: "re_1", ChargeID: o.(gateway.Succeeded).ID, AmountMinor: 1, Currency: "USD",
+		Account: ch.Account, Key: "key-of-refund", Reference: "re_1", ChargeID: o.(gateway.Succeeded).ID,
+		AmountMinor: 1, Currency: "USD",
 	}
 	o = c.Refund(t.Context(), refund)
 	if verdict := refund.Judge(c.onlyRecord(gateway.RefundObject, refund.Key)); verdict != o {
@@ -71,7 +72,7 @@ func TestLookupTellsWhatAnAnswerWouldHave(t *testing.T) {
 	}
 }
 
-func TestLookupSettlesWhatWasLost(t *testing.T) {
+func TestLookupResolvesWhatWasLost(t *testing.T) {
 	t.Parallel()
 	c := practising(t)
 	for _, method := range []string{"pm_silent_charged", "pm_500_charged", "pm_reset_charged"} {
@@ -154,10 +155,12 @@ func TestStatementHoldsWhatMoved(t *testing.T) {
 	c.pay("key-2", "pm_declined")
 	c.pay("key-3", "pm_500_charged")
 	c.Refund(t.Context(), gateway.Refund{
-		Account: ch.Account, Key: "key-4", Reference: "re_4", ChargeID: o.(gateway.Succeeded).ID, AmountMinor: 1, Currency: "USD",
+		Account: ch.Account, Key: "key-4", Reference: "re_4", ChargeID: o.(gateway.Succeeded).ID, AmountMinor: 1,
+		Currency: "USD",
 	})
 	want := []gateway.Record{
-		c.onlyRecord(gateway.ChargeObject, "key-1"), c.onlyRecord(gateway.ChargeObject, "key-3"), c.onlyRecord(gateway.RefundObject, "key-4"),
+		c.onlyRecord(gateway.ChargeObject, "key-1"), c.onlyRecord(gateway.ChargeObject, "key-3"),
+		c.onlyRecord(gateway.RefundObject, "key-4"),
 	}
 	var got []gateway.Record
 	read := func(day time.Time) error {

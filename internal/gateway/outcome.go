@@ -9,23 +9,24 @@ type Outcome interface {
 	Label() string
 }
 
-// Succeeded: the money moved.
+// Succeeded says that the money has moved.
 type Succeeded struct{ ID string }
 
-// Declined: the PSP refused, for good. ID names the refusal in its ledger, and is empty if the PSP has no record of it.
+// Declined says that the PSP has refused, and will not execute the request later. ID is the id of the decline in the
+// PSP's ledger. It is empty if the PSP has no record of the decline.
 type Declined struct{ ID, Code string }
 
-// NotExecuted: proven to have had no effect.
+// NotExecuted says that it is proven that the request had no effect.
 type NotExecuted struct{ Reason string }
 
-// Indeterminate: it may or may not have been executed.
+// Indeterminate says that the request may or may not have been executed.
 type Indeterminate struct {
 	Reason string
-	// Contradiction: the PSP answered, about this very request, something that was not asked for. Evidence is what it
-	// said, as JSON.
+	// Contradiction says that the PSP's answer is about this request but contradicts it. Evidence is the answer as
+	// JSON.
 	Contradiction bool
 	Evidence      []byte
-	ID            string // of what a contradiction names, in the PSP's ledger; "" if it names nothing
+	ID            string // the PSP's id in a contradicting answer; or ""
 }
 
 func (Succeeded) outcome()     {}

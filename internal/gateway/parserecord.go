@@ -10,14 +10,14 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// The forms of what we take from the PSP. Ids and codes are stored, indexed and shown: an id that PostgreSQL refuses would
-// keep a verdict from being written.
+// The forms of the texts that we accept from the PSP. Ids and codes are stored, indexed and shown. If PostgreSQL
+// refused an id, the verdict could not be written.
 var (
 	declineCodeForm = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
 	currencyForm    = regexp.MustCompile(`^[A-Z]{3}$`)
 )
 
-// isID: 1 to 255 printable ASCII characters without spaces.
+// isID reports whether s has 1 to 255 printable ASCII characters and no spaces.
 func isID(s string) bool {
 	for _, c := range []byte(s) {
 		if c < '!' || c > '~' {
@@ -27,10 +27,11 @@ func isID(s string) bool {
 	return s != "" && len(s) <= 255
 }
 
-// maxText bounds the texts of a record that others may have chosen, in bytes: 255 characters of any script fit.
+// maxText bounds the texts of a record that we may not have chosen, in bytes. It is enough for 255 characters of any
+// script.
 const maxText = 1024
 
-// entry is a record on the wire. Members that we do not know are none of our business: PSPs add some all the time.
+// entry is a record as the PSP sends it. Unknown members are ignored, because PSPs often add members.
 type entry struct {
 	ID             string `json:"id"`
 	Object         Object `json:"object"`
@@ -38,15 +39,15 @@ type entry struct {
 	IdempotencyKey string `json:"idempotencyKey"`
 	Reference      string `json:"reference"`
 	ChargeID       string `json:"chargeId,omitzero"`
-	AmountCents    *int64 `json:"amountCents"` // a pointer, to tell nothing from 0
+	AmountCents    *int64 `json:"amountCents"` // a pointer, because 0 differs from no amount
 	Currency       string `json:"currency"`
 	Status         string `json:"status"`
 	DeclineCode    string `json:"declineCode,omitzero"`
 	CreatedAt      string `json:"createdAt"`
 }
 
-// ParseRecord reads one record as the PSP writes it, in its lists and lookups and as the data of its webhooks. It is strict
-// about each member that a Record has, and ignores all others. The error names the member and repeats nothing of it.
+// ParseRecord reads one record in the form of the PSP's lists, lookups and webhooks. It checks each member that a
+// Record has, and ignores all others. The error names the wrong member and repeats nothing of the record.
 func ParseRecord(raw []byte) (Record, error) {
 	var e entry
 	if err := json.Unmarshal(raw, &e); err != nil {
@@ -60,21 +61,24 @@ func ParseRecord(raw []byte) (Record, error) {
 
 func (e entry) record() (Record, error) {
 	created, ok := parseCreated(e.CreatedAt)
-	// Before they are measured: U+FFFD takes three bytes, and the evidence of a record must be one, too.
-	e.Account, e.IdempotencyKey, e.Reference = storableText(e.Account), storableText(e.IdempotencyKey), storableText(e.Reference)
+	// Replace U+0000 before the lengths are checked: U+FFFD takes three bytes, and the evidence must be a valid record.
+	e.Account, e.IdempotencyKey = storableText(e.Account), storableText(e.IdempotencyKey)
+	e.Reference = storableText(e.Reference)
 	if member := e.malformed(); member != "" {
 		return Record{}, fmt.Errorf("record with a malformed %s", member)
 	} else if !ok {
 		return Record{}, errors.New("record with a malformed createdAt")
 	}
 	return Record{
-		Object: e.Object, ID: e.ID, Account: e.Account, Key: e.IdempotencyKey, Reference: e.Reference, ChargeID: e.ChargeID,
-		AmountMinor: *e.AmountCents, Currency: e.Currency, Status: e.Status, DeclineCode: e.DeclineCode, Created: created,
+		Object: e.Object, ID: e.ID, Account: e.Account, Key: e.IdempotencyKey, Reference: e.Reference,
+		ChargeID:    e.ChargeID,
+		AmountMinor: *e.AmountCents, Currency: e.Currency, Status: e.Status, DeclineCode: e.DeclineCode,
+		Created: created,
 	}, nil
 }
 
-// malformed names the first member that cannot be, if there is one. Key and reference are only bounded: charges that were not
-// made by us are in the ledger as well, and one of them must not end every scan of it.
+// malformed names the first member that is not valid, or is "". Only the length of key and reference is checked. The
+// ledger also has charges that we did not make, and such a charge must not stop every scan.
 func (e entry) malformed() string {
 	switch {
 	case e.Object.path() == "":
@@ -101,8 +105,7 @@ func (e entry) malformed() string {
 	return ""
 }
 
-// parseCreated takes RFC 3339. Years that a clock cannot show are refused, among them those that no longer have four digits
-// in UTC.
+// parseCreated accepts RFC 3339. It refuses years before 1970, and years that do not have four digits in UTC.
 func parseCreated(text string) (time.Time, bool) {
 	var t time.Time
 	if err := t.UnmarshalText([]byte(text)); err != nil {
@@ -112,5 +115,5 @@ func parseCreated(text string) (time.Time, bool) {
 	return t, t.Year() >= 1970 && t.Year() <= 9999
 }
 
-// storableText has U+FFFD for U+0000, which no text in PostgreSQL can hold. Nothing of ours has either.
+// storableText replaces U+0000 by U+FFFD, because no text in PostgreSQL can hold U+0000. Our own texts have neither.
 func storableText(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }

@@ -7,34 +7,36 @@ import (
 	"time"
 )
 
-// places are the requests that may be under way at once. An account holds at most half of the places that are free when it asks, and may
-// always hold one if one is free. So one account whose requests all hang takes a third of the places, two take a quarter each, and the next
-// account finds room.
+// places are the requests that may be in flight at the same time. An account holds at most half of the places that are
+// free when it asks. If a place is free, an account without one always gets it. So one account whose requests all hang
+// takes a third of the places, two such accounts take a quarter each, and the next account still finds a place.
 type places struct {
-	mu       sync.Mutex
-	total    int
-	free     int
-	accounts map[string]*tenancy // those that hold a place or wait for one, so their number is bounded by that of the callers
+	mu    sync.Mutex
+	total int
+	free  int
+	// accounts are those that hold a place or wait for one. So there are never more of them than callers.
+	accounts map[string]*tenancy
 }
 
-// tenancy is what one account holds, and its callers that wait, the first to come first.
+// tenancy is the places that one account holds, and its waiting callers in the order of their arrival.
 type tenancy struct {
 	held    int
-	waiting list.List // of chan struct{}, which is closed when its caller has a place
+	waiting list.List // of chan struct{}; it is closed when its caller gets a place
 }
 
 func newPlaces(total int) *places {
 	return &places{total: total, free: total, accounts: map[string]*tenancy{}}
 }
 
-// taken is the number of requests under way.
+// taken is the number of requests in flight.
 func (p *places) taken() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.total - p.free
 }
 
-// enter takes a place for the account and waits for one no longer than patience. Without a place it says why.
+// enter takes a place for the account. It waits for one at most as long as patience. If it gets no place, refusal says
+// why.
 func (p *places) enter(ctx context.Context, account string, patience time.Duration) (leave func(), refusal string) {
 	leave = func() { p.leave(account) }
 	if ctx.Err() != nil {
@@ -42,7 +44,7 @@ func (p *places) enter(ctx context.Context, account string, patience time.Durati
 	}
 	turn := p.ask(account)
 	if turn == nil {
-		return leave, "" // nearly always: a timer is for those who wait
+		return leave, "" // This is the usual case. Only a caller that waits needs a timer.
 	}
 	wait := time.NewTimer(patience)
 	defer wait.Stop()
@@ -57,10 +59,11 @@ func (p *places) enter(ctx context.Context, account string, patience time.Durati
 	if p.giveUp(account, turn) {
 		return nil, refusal
 	}
-	return leave, "" // the place came at the last moment
+	return leave, "" // The place became free at the last moment.
 }
 
-// ask takes a place at once and returns nil, or returns the caller's turn among those of its account that wait.
+// ask takes a place at once and returns nil. If it gets none, it puts the caller among the account's waiting callers,
+// and returns the caller's element in that list.
 func (p *places) ask(account string) *list.Element {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +79,7 @@ func (p *places) ask(account string) *list.Element {
 	return t.waiting.PushBack(make(chan struct{}))
 }
 
-// giveUp ends the caller's wait. It reports false if the caller has a place.
+// giveUp ends the caller's wait. It returns false if the caller has a place already.
 func (p *places) giveUp(account string, turn *list.Element) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +94,7 @@ func (p *places) giveUp(account string, turn *list.Element) bool {
 	return true
 }
 
-// leave gives a place back, and gives to those who wait what they may take now.
+// leave gives a place back. Then it gives the free places to the callers that wait and may take one.
 func (p *places) leave(account string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +108,8 @@ func (p *places) leave(account string) {
 	}
 }
 
-// next is, of the accounts that wait and may take a place, the one that holds the fewest. It is nil if there is none.
+// next is the account that gets the next place. Of the accounts that wait and may take a place, it is the one that
+// holds the fewest. It is nil if there is none.
 func (p *places) next() (next *tenancy) {
 	for _, t := range p.accounts {
 		if t.waiting.Len() > 0 && p.mayTake(t) && (next == nil || t.held < next.held) {

@@ -9,12 +9,14 @@ import (
 	"net/http"
 )
 
-// ask sends one GET and has read take its answer, of which it gives no more than most bytes. Reads take a place among those in flight, and
-// heed the same time limits, but pass by the breaker: what charges have done to it must not stop reconciliation, nor a broken list stop
-// charges.
+// ask sends one GET, and calls read with at most most bytes of the answer. A read takes a place among the requests in
+// flight and has the same time limits. But it does not use the breaker: failed charges must not stop reconciliation,
+// and a broken list must not stop charges.
 //
-// The errors are reasons, without the details of the network: a URL holds a key.
-func (c *Client) ask(ctx context.Context, account, pathAndQuery string, most int64, read func(body io.Reader) error) error {
+// The errors have no details of the network, because a URL holds a key.
+func (c *Client) ask(
+	ctx context.Context, account, pathAndQuery string, most int64, read func(body io.Reader) error,
+) error {
 	leave, refusal := c.places.enter(ctx, account, c.limits.Queue)
 	if refusal != "" {
 		return noPlaceError(refusal)
@@ -35,13 +37,13 @@ func (c *Client) ask(ctx context.Context, account, pathAndQuery string, most int
 	switch {
 	case body.lost != nil:
 		return errors.New(readReason(body.lost))
-	case body.N == 0: // whatever read has made of it
+	case body.N == 0: // The answer is too long, so the result of read does not count.
 		return tooLongError(most)
 	}
 	return err
 }
 
-// answerBody remembers how it was lost, if it was.
+// answerBody keeps the error that ended the body early, if there was one.
 type answerBody struct {
 	io.LimitedReader
 
@@ -57,21 +59,21 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tooLongError says how many bytes an answer may have.
+// tooLongError says that an answer is longer than this many bytes.
 type tooLongError int64
 
-// Error is the reason.
+// Error returns the reason.
 func (e tooLongError) Error() string { return fmt.Sprintf("answer longer than %d bytes", int64(e)) }
 
-// noPlaceError says why a read was not even sent: there was no place for it among those in flight.
+// noPlaceError says why a read was not sent: there was no place for it.
 type noPlaceError string
 
-// Error is the reason.
+// Error returns the reason.
 func (e noPlaceError) Error() string { return string(e) }
 
-// get returns an answer whose body the caller reads and closes.
+// get returns an answer. The caller reads and closes its body.
 func (c *Client) get(ctx context.Context, account, pathAndQuery, accept string) (*http.Response, error) {
-	// Go trims what surrounds a header: the PSP would be asked about another account, and truly have nothing.
+	// Go cuts off spaces around a header. Then the PSP would be asked about another account, and would find nothing.
 	if !isID(account) {
 		return nil, errors.New("no such account")
 	}
@@ -82,7 +84,7 @@ func (c *Client) get(ctx context.Context, account, pathAndQuery, accept string) 
 	req.Header.Set("Accept", accept)
 	req.Header.Set("Authorization", "Bearer "+c.secret)
 	req.Header.Set("PSP-Account", account)
-	// A proxy's copy of an empty list would prove what is no longer true.
+	// An old copy of an empty list, from the cache of a proxy, would prove that nothing was charged.
 	req.Header.Set("Cache-Control", "no-cache")
 	res, err := c.http.Do(req)
 	if err != nil {
@@ -91,7 +93,7 @@ func (c *Client) get(ctx context.Context, account, pathAndQuery, accept string) 
 	return res, nil
 }
 
-// readReason names how a read was lost, without the details of the network.
+// readReason says why a read failed, without details of the network.
 func readReason(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "ended by the caller"

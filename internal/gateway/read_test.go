@@ -24,7 +24,11 @@ func TestLostReadProvesNothing(t *testing.T) {
 		"closed after the request": func(c *net.TCPConn) { readRequest(c) },
 		"reset after the request":  func(c *net.TCPConn) { readRequest(c); reset(c) },
 		"closed in the headers":    func(c *net.TCPConn) { readRequest(c); write(c, head+"Content-Ty") },
-		"closed in the body":       func(c *net.TCPConn) { readRequest(c); write(c, head+"Content-Length: 100\r\n\r\n"+nothingHeld) },
+		"closed in the body": func(c *net.TCPConn) {
+			readRequest(c)
+			write(c, head+"Content-Length: 100\r\n\r\n"+
+				nothingHeld)
+		},
 		"reset in the body": func(c *net.TCPConn) {
 			readRequest(c)
 			write(c, head+"Content-Length: 100\r\n\r\n"+nothingHeld)
@@ -66,7 +70,11 @@ func TestReadThatIsLateProvesNothing(t *testing.T) {
 			write(c, strings.TrimSuffix(response(200, nothingHeld), "}"))
 			hold(c)
 		},
-		"the body drips": func(c *net.TCPConn) { readRequest(c); drip(c, response(200, nothingHeld+strings.Repeat(" ", 10000))) },
+		"the body drips": func(c *net.TCPConn) {
+			readRequest(c)
+			drip(c,
+				response(200, nothingHeld+strings.Repeat(" ", 10000)))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -96,7 +104,12 @@ func TestReadMayHave16MiBAndNoMore(t *testing.T) {
 		t.Fatalf("lookup %T %+v", l, l)
 	}
 	lookupFailed(t, newClient(t, answering(t, 200, fits+" ").URL).lookup(), "answer longer than 16777216 bytes")
-	l := listen(t, func(c *net.TCPConn) { readRequest(c); write(c, "HTTP/1.1 200 OK\r\n\r\n"+nothingHeld); endless(c, " ") })
+	l := listen(t, func(c *net.TCPConn) {
+		readRequest(c)
+		write(c, "HTTP/1.1 200 OK\r\n\r\n"+nothingHeld)
+		endless(c,
+			" ")
+	})
 	lookupFailed(t, newClient(t, l.url).lookup(), "answer longer than 16777216 bytes")
 	if n := l.arrivals.Load(); n != 2 {
 		t.Fatalf("the PSP was asked %d times, want 2", n)
@@ -181,7 +194,8 @@ func TestReadsTakeAPlaceAmongThoseInFlight(t *testing.T) {
 		t.Fatalf("lookup %T %+v: it says that the PSP was asked", l, l)
 	}
 	listFailed(t, c, full)
-	if err := c.Statement(t.Context(), "canary-account", noon, discard); err == nil || err.Error() != "read statement: "+full {
+	if err := c.Statement(t.Context(), "canary-account", noon, discard); err == nil ||
+		err.Error() != "read statement: "+full {
 		t.Fatalf("statement: %v", err)
 	}
 	g.release <- http.StatusOK
@@ -213,7 +227,8 @@ func TestObserverHearsOfEachReadOnce(t *testing.T) {
 		_ = c.Statement(t.Context(), "canary-account", noon, discard)
 	}
 	want := []string{
-		"lookup_found", "lookup_not_found", "lookup_failed", "list_ok", "list_failed", "statement_ok", "statement_failed", "statement_none",
+		"lookup_found", "lookup_not_found", "lookup_failed", "list_ok", "list_failed", "statement_ok",
+		"statement_failed", "statement_none",
 	}
 	if diff := cmp.Diff(want, c.observed()); diff != "" {
 		t.Fatalf("observed (-want +got):\n%s", diff)

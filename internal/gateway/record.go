@@ -20,7 +20,7 @@ const (
 	refundsPath = "/v1/refunds"
 )
 
-// path is where the PSP lists the objects, or "" if there are none of that name.
+// path is the path of the PSP's list of these objects. It is "" for an unknown object.
 func (o Object) path() string {
 	switch o {
 	case ChargeObject:
@@ -31,33 +31,35 @@ func (o Object) path() string {
 	return ""
 }
 
-// Record is a charge or a refund as the PSP's own ledger has it.
+// Record is a charge or a refund in the PSP's own ledger.
 type Record struct {
 	Object      Object
 	ID          string
 	Account     string
-	Key         string // the Idempotency-Key it was made under
-	Reference   string // our id of it; "" if it has none
-	ChargeID    string // of a refund: the PSP's id of its charge
+	Key         string // the Idempotency-Key of the request that made it
+	Reference   string // our id; "" if the record has none
+	ChargeID    string // for a refund, the PSP's id of its charge
 	AmountMinor int64
 	Currency    string
 	Status      string    // "succeeded" or "declined"
-	DeclineCode string    // of a decline; "" in a statement, which has none
+	DeclineCode string    // for a decline; "" in a statement, which has no codes
 	Created     time.Time // by the PSP's clock, in UTC
 }
 
-// Executed reports whether the money moved.
+// Executed reports whether the money has moved.
 func (r Record) Executed() bool { return r.Status == pspSucceeded }
 
-// Evidence is the record as JSON that PostgreSQL's jsonb takes, in the PSP's member names, for a timeline or a dead letter.
+// Evidence is the record as JSON for a timeline or a dead letter. It has the PSP's member names, and PostgreSQL's jsonb
+// can store it.
 func (r Record) Evidence() []byte {
 	raw, err := json.Marshal(entry{
-		ID: r.ID, Object: r.Object, Account: r.Account, IdempotencyKey: r.Key, Reference: r.Reference, ChargeID: r.ChargeID,
+		ID: r.ID, Object: r.Object, Account: r.Account, IdempotencyKey: r.Key, Reference: r.Reference,
+		ChargeID:    r.ChargeID,
 		AmountCents: &r.AmountMinor, Currency: r.Currency, Status: r.Status, DeclineCode: r.DeclineCode,
 		CreatedAt: r.Created.UTC().Format(time.RFC3339Nano),
 	})
 	if err != nil {
-		return nil // never of a record that was parsed: its strings are UTF-8
+		return nil // This cannot happen after parsing, because all strings are UTF-8.
 	}
 	return raw
 }

@@ -39,15 +39,19 @@ func parsed(t *testing.T, raw string) gateway.Record {
 func TestRecordIsReadWhole(t *testing.T) {
 	t.Parallel()
 	want := gateway.Record{
-		Object: gateway.RefundObject, ID: "rf_1", Account: "canary-account", Key: "canary-key-0123456789", Reference: "re_canary",
-		ChargeID: "ch_1", AmountMinor: 500, Currency: "USD", Status: "succeeded", Created: noon.Add(3 * time.Microsecond),
+		Object: gateway.RefundObject, ID: "rf_1", Account: "canary-account", Key: "canary-key-0123456789",
+		Reference: "re_canary",
+		ChargeID:  "ch_1", AmountMinor: 500, Currency: "USD", Status: "succeeded",
+		Created: noon.Add(3 * time.Microsecond),
 	}
 	if diff := cmp.Diff(want, parsed(t, refundHeld)); diff != "" {
 		t.Fatalf("record differs (-want +got):\n%s", diff)
 	}
 	want = gateway.Record{
-		Object: gateway.ChargeObject, ID: "ch_2", Account: "canary-account", Key: "canary-key-0123456789", Reference: "pay_canary",
-		AmountMinor: 12000, Currency: "USD", Status: "declined", DeclineCode: "insufficient_funds", Created: noon.Add(2 * time.Microsecond),
+		Object: gateway.ChargeObject, ID: "ch_2", Account: "canary-account", Key: "canary-key-0123456789",
+		Reference:   "pay_canary",
+		AmountMinor: 12000, Currency: "USD", Status: "declined", DeclineCode: "insufficient_funds",
+		Created: noon.Add(2 * time.Microsecond),
 	}
 	if diff := cmp.Diff(want, parsed(t, chargeRefused)); diff != "" {
 		t.Fatalf("record differs (-want +got):\n%s", diff)
@@ -70,8 +74,10 @@ func TestRecordOfOthersIsReadAllTheSame(t *testing.T) {
 		"no reference":         {`"reference":"pay_canary",`, ``, "canary-key-0123456789", ""},
 		"null as reference":    {`"pay_canary"`, `null`, "canary-key-0123456789", ""},
 		"U+0000":               {`"pay_canary"`, `"pay\u0000"`, "canary-key-0123456789", "pay\uFFFD"},
-		"the longest":          {`pay_canary`, strings.Repeat("💸", 255), "canary-key-0123456789", strings.Repeat("💸", 255)},
-		"unknown members":      {`"paymentMethod":"pm_canary"`, `"livemode":{"a":[1.5e300,null]}`, "canary-key-0123456789", "pay_canary"},
+		"the longest": {`pay_canary`, strings.Repeat("💸", 255), "canary-key-0123456789",
+			strings.Repeat("💸", 255)},
+		"unknown members": {`"paymentMethod":"pm_canary"`, `"livemode":{"a":[1.5e300,null]}`,
+			"canary-key-0123456789", "pay_canary"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -87,19 +93,23 @@ func TestMalformedRecordIsRefusedByMember(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 1025)
 	for member, edits := range map[string][][2]string{
-		"object":         {{`"refund"`, `"payout"`}, {`"object":"refund",`, ``}, {`"refund"`, `"Refund"`}},
-		"id":             {{`"rf_1"`, `""`}, {`"rf_1"`, `"rf 1"`}, {`"rf_1"`, `null`}, {`rf_1`, long}, {`rf_1`, `rf_\u0000`}, {`rf_1`, `rf_é`}, {`"id"`, `"ID"`}},
+		"object": {{`"refund"`, `"payout"`}, {`"object":"refund",`, ``}, {`"refund"`, `"Refund"`}},
+		"id": {{`"rf_1"`, `""`}, {`"rf_1"`, `"rf 1"`}, {`"rf_1"`, `null`}, {`rf_1`, long},
+			{`rf_1`, `rf_\u0000`}, {`rf_1`, `rf_é`}, {`"id"`, `"ID"`}},
 		"account":        {{`"canary-account"`, `""`}, {`canary-account`, long}, {`"account":"canary-account",`, ``}},
 		"idempotencyKey": {{`canary-key-0123456789`, long}},
 		"reference":      {{`re_canary`, long}},
 		"chargeId":       {{`"chargeId":"ch_1",`, ``}, {`ch_1`, `ch 1`}, {`ch_1`, long}},
 		"amountCents":    {{`500`, `-1`}, {`500`, `null`}, {`"amountCents":500,`, ``}},
 		"currency":       {{`USD`, `usd`}, {`USD`, `US`}, {`USD`, `USDT`}, {`"currency":"USD",`, ``}, {`USD`, `U\nD`}},
-		"status":         {{`"succeeded"`, `"pending"`}, {`"succeeded"`, `""`}, {`"status":"succeeded",`, ``}, {`"succeeded"`, `"Succeeded"`}},
-		"declineCode": {{`"succeeded"`, `"succeeded","declineCode":"insufficient_funds"`}, {`"succeeded"`, `"declined","declineCode":"<script>"`},
+		"status": {{`"succeeded"`, `"pending"`}, {`"succeeded"`, `""`}, {`"status":"succeeded",`, ``},
+			{`"succeeded"`, `"Succeeded"`}},
+		"declineCode": {{`"succeeded"`, `"succeeded","declineCode":"insufficient_funds"`},
+			{`"succeeded"`, `"declined","declineCode":"<script>"`},
 			{`"succeeded"`, `"declined","declineCode":"` + long + `"`}},
 		"createdAt": {{`2026-11-20T12:00:00.000003Z`, ``}, {`2026-11-20T12:00:00.000003Z`, `2026-11-20 12:00:00`},
-			{`2026-11-20T12:00:00.000003Z`, `2026-11-31T12:00:00Z`}, {`2026-11-20T12:00:00.000003Z`, `0001-01-01T00:00:00Z`},
+			{`2026-11-20T12:00:00.000003Z`, `2026-11-31T12:00:00Z`},
+			{`2026-11-20T12:00:00.000003Z`, `0001-01-01T00:00:00Z`},
 			{`2026-11-20T12:00:00.000003Z`, `9999-12-31T23:59:59-12:00`}, {`"createdAt"`, `"created"`}},
 	} {
 		t.Run(member, func(t *testing.T) {
@@ -116,8 +126,10 @@ func TestRecordThatIsNotTheJSONOfOneIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{
 		"", "[]", `"canary"`, "<html>", refundHeld[:len(refundHeld)-1], refundHeld + "{}", "[" + refundHeld + "]",
-		replace(refundHeld, `{`, `{"status":"succeeded",`), replace(refundHeld, `500`, `"500"`), replace(refundHeld, `500`, `500.0`),
-		replace(refundHeld, `500`, `99999999999999999999`), replace(refundHeld, `re_canary`, "\xff"), replace(refundHeld, `"re_canary"`, `{}`),
+		replace(refundHeld, `{`, `{"status":"succeeded",`), replace(refundHeld, `500`, `"500"`),
+		replace(refundHeld, `500`, `500.0`),
+		replace(refundHeld, `500`, `99999999999999999999`), replace(refundHeld, `re_canary`, "\xff"),
+		replace(refundHeld, `"re_canary"`, `{}`),
 		replace(refundHeld, `"refund"`, `1`),
 	} {
 		refusedRecord(t, raw, "record is not the JSON of one")
@@ -151,8 +163,10 @@ func TestEvidenceIsTheRecordInThePSPsWords(t *testing.T) {
 // Whatever is taken can be kept, and says the same when it is read again.
 func FuzzParseRecord(f *testing.F) {
 	for _, raw := range []string{
-		chargeHeld, chargeRefused, refundHeld, replace(chargeHeld, `pay_canary`, `\u0000\ud83d\ude00`), replace(chargeHeld, `12000`, `0`),
-		replace(chargeHeld, `2026-11-20T12:00:00.000001Z`, `9999-12-31T23:59:59.999999999-00:01`), replace(chargeHeld, `ch_1`, `ch_1","x":1e999,"y":"`),
+		chargeHeld, chargeRefused, refundHeld, replace(chargeHeld, `pay_canary`, `\u0000\ud83d\ude00`),
+		replace(chargeHeld, `12000`, `0`),
+		replace(chargeHeld, `2026-11-20T12:00:00.000001Z`, `9999-12-31T23:59:59.999999999-00:01`),
+		replace(chargeHeld, `ch_1`, `ch_1","x":1e999,"y":"`),
 	} {
 		f.Add([]byte(raw))
 	}

@@ -6,11 +6,11 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// unknownPaymentMethod is the one error of the PSP that is documented to come before any effect: no charge, no record, and
-// no request under this key before. See docs/adr/0025-when-a-4xx-is-proof.md.
+// unknownPaymentMethod is the only error of the PSP that is documented to come before any effect. It says that there is
+// no charge, no record, and no earlier request under this key. See docs/adr/0025-when-a-4xx-is-proof.md.
 const unknownPaymentMethod = "unknown_payment_method"
 
-// judge reads an answer below 500 as a verdict on the charge, if it is one.
+// judge reads an answer below 500 as a verdict on the charge. If it is no verdict, the outcome is Indeterminate.
 func (ch Charge) judge(a answer) Outcome {
 	if ch.refusedBy(a) {
 		return Declined{Code: unknownPaymentMethod}
@@ -18,9 +18,9 @@ func (ch Charge) judge(a answer) Outcome {
 	return ch.wanted().judge(a)
 }
 
-// refusedBy reports whether an answer is that error, about this very charge. It has to be the documented status and the
-// documented members, each once, and no other: an error that says more may mean something else, and a charge that is
-// wrongly taken for refused is paid twice.
+// refusedBy reports whether an answer is that error, about this very charge. The answer must have the documented status
+// and the documented members, each once and no others. An error with more members may mean something else. If a charge
+// that was executed were taken for refused, the customer would pay twice.
 func (ch Charge) refusedBy(a answer) bool {
 	var said struct {
 		Error struct {

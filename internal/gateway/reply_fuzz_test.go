@@ -8,21 +8,25 @@ import (
 	"testing"
 )
 
-// A verdict is believed of an answer only if another reader finds the same verdict in it, about the same movement. A contradiction
-// comes with evidence that the database takes.
+// A verdict is believed of an answer only if another reader finds the same verdict in it, about the same movement. A
+// contradiction comes with evidence that the database takes.
 func FuzzReply(f *testing.F) {
 	const charged = `{"id":"ch_1","account":"acme","idempotencyKey":"key-0123456789ab","reference":"pay_1","amountCents":500,"currency":"USD","status":"succeeded"}`
 	f.Add(201, []byte(charged), false)
-	f.Add(402, []byte(`{"id":"rf_1","account":"acme","idempotencyKey":"key-0123456789ab","reference":"re_1","chargeId":"ch_1","amountCents":500,`+
-		`"currency":"USD","status":"declined","declineCode":"refund_exceeds_charge"}`), true)
-	f.Add(400, []byte(`{"error":{"code":"unknown_payment_method","message":"no such method","account":"acme","idempotencyKey":"key-0123456789ab",`+
-		`"reference":"pay_1"}}`), false)
+	f.Add(402,
+		[]byte(`{"id":"rf_1","account":"acme","idempotencyKey":"key-0123456789ab","reference":"re_1","chargeId":"ch_1","amountCents":500,`+
+			`"currency":"USD","status":"declined","declineCode":"refund_exceeds_charge"}`), true)
+	f.Add(400,
+		[]byte(`{"error":{"code":"unknown_payment_method","message":"no such method","account":"acme","idempotencyKey":"key-0123456789ab",`+
+			`"reference":"pay_1"}}`), false)
 	f.Add(422, []byte(`{"code":"idempotency_mismatch"}`), false)
 	f.Fuzz(func(t *testing.T, status int, body []byte, refund bool) {
-		charge := Charge{Account: "acme", Key: "key-0123456789ab", Reference: "pay_1", AmountMinor: 500, Currency: "USD"}
+		charge := Charge{Account: "acme", Key: "key-0123456789ab", Reference: "pay_1", AmountMinor: 500,
+			Currency: "USD"}
 		want, judge := charge.wanted(), charge.judge
 		if refund {
-			want = Refund{Account: "acme", Key: "key-0123456789ab", Reference: "re_1", ChargeID: "ch_1", AmountMinor: 500, Currency: "USD"}.wanted()
+			want = Refund{Account: "acme", Key: "key-0123456789ab", Reference: "re_1", ChargeID: "ch_1",
+				AmountMinor: 500, Currency: "USD"}.wanted()
 			judge = want.judge
 		}
 		switch o := judge(answer{status: status, body: body}).(type) {
@@ -51,7 +55,7 @@ func FuzzReply(f *testing.F) {
 }
 
 // saysOf reads the answer by the standard library, name for name.
-func saysOf(t *testing.T, body []byte, want movement, status, id, code string) {
+func saysOf(t *testing.T, body []byte, want terms, status, id, code string) {
 	t.Helper()
 	var theirs map[string]any
 	if err := json.Unmarshal(body, &theirs); err != nil {
@@ -59,7 +63,7 @@ func saysOf(t *testing.T, body []byte, want movement, status, id, code string) {
 	}
 	text := func(name string) string { s, _ := theirs[name].(string); return s }
 	amount, _ := theirs["amountCents"].(float64)
-	got := movement{
+	got := terms{
 		ID: text("id"), Account: text("account"), IdempotencyKey: text("idempotencyKey"), Reference: text("reference"),
 		ChargeID: text("chargeId"), AmountCents: int64(amount), Currency: text("currency"),
 	}
@@ -77,13 +81,14 @@ func refusesOf(t *testing.T, body []byte, ch Charge) {
 		t.Fatalf("taken for the documented refusal: %s, %v", body, err)
 	}
 	e := theirs["error"]
-	if e["code"] != unknownPaymentMethod || e["account"] != ch.Account || e["idempotencyKey"] != ch.Key || e["reference"] != ch.Reference {
+	if e["code"] != unknownPaymentMethod || e["account"] != ch.Account || e["idempotencyKey"] != ch.Key ||
+		e["reference"] != ch.Reference {
 		t.Fatalf("taken for the refusal of %+v: %s", ch, body)
 	}
 }
 
-// Of a page, each record is read or kept as it is; and nothing but a list that is empty, and is stated to be all, finds nothing. Where
-// another reader finds records, there are as many.
+// Of a page, each record is read or kept as it is; and nothing but a list that is empty, and is stated to be all, finds
+// nothing. Where another reader finds records, there are as many.
 func FuzzPage(f *testing.F) {
 	const held = `{"id":"ch_1","object":"charge","account":"acme","idempotencyKey":"k","reference":"pay_1","amountCents":500,"currency":"USD",` +
 		`"status":"succeeded","createdAt":"2026-11-20T12:00:00Z"}`
@@ -101,7 +106,8 @@ func FuzzPage(f *testing.F) {
 		var data []json.RawMessage
 		switch err := json.Unmarshal(body, &theirs); {
 		case err == nil:
-			if err := json.Unmarshal(theirs["data"], &data); err != nil || data == nil || len(data) != records || records > MaxPage {
+			if err := json.Unmarshal(theirs["data"], &data); err != nil || data == nil || len(data) != records ||
+				records > MaxPage {
 				t.Fatalf("%d records in a list of %d: %v", records, len(data), err)
 			}
 			if more := string(theirs["hasMore"]) == "true"; (page.Next != "") != more {
@@ -120,7 +126,8 @@ func FuzzPage(f *testing.F) {
 		}
 		for _, u := range page.Unreadable {
 			r, err := ParseRecord(u.Raw)
-			if astray := err == nil && (r.Account != "acme" || r.Object != ChargeObject); !astray && (err == nil || u.Reason != err.Error()) {
+			if astray := err == nil && (r.Account != "acme" || r.Object != ChargeObject); !astray &&
+				(err == nil || u.Reason != err.Error()) {
 				t.Fatalf("unreadable for %q: %s, %v", u.Reason, u.Raw, err)
 			}
 			if !bytes.Contains(body, u.Raw) || u.ID != "" && !isID(u.ID) {
@@ -135,7 +142,8 @@ func FuzzPage(f *testing.F) {
 
 // What is called storable fits into what an operator is shown, however it is nested; and what is not is not kept.
 func FuzzEvidence(f *testing.F) {
-	for _, body := range []string{`{"id":"ch_1"}`, `"\u0000"`, `"\\u0000"`, `1e999`, `0.1`, `{"a":1,"a":2}`, `"\ud800"`, `[[[]]]`, "\xff"} {
+	for _, body := range []string{`{"id":"ch_1"}`, `"\u0000"`, `"\\u0000"`, `1e999`, `0.1`, `{"a":1,"a":2}`, `"\ud800"`,
+		`[[[]]]`, "\xff"} {
 		f.Add(422, []byte(body), 0)
 	}
 	f.Add(422, []byte("[]"), 9999)

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// send puts one request through the account's share of the bulkhead and its breaker, once, and has judge read a complete answer.
+// send takes a place for the account, asks its breaker, and sends one request once. judge reads a complete answer.
 func (c *Client) send(ctx context.Context, account, key, path string, body any, judge func(answer) Outcome) Outcome {
 	began := c.now()
 	outcome := c.guarded(ctx, account, key, path, body, judge)
@@ -42,8 +42,10 @@ type answer struct {
 	body   []byte
 }
 
-// exchange sends the request and reads the answer. healthy is what the breaker hears.
-func (c *Client) exchange(ctx context.Context, account, key, path string, body any, judge func(answer) Outcome) (o Outcome, healthy bool) {
+// exchange sends the request and reads the answer. healthy is the result for the breaker.
+func (c *Client) exchange(
+	ctx context.Context, account, key, path string, body any, judge func(answer) Outcome,
+) (o Outcome, healthy bool) {
 	ctx, cancel := context.WithTimeout(ctx, c.limits.Total)
 	defer cancel()
 	var connected atomic.Bool
@@ -83,8 +85,8 @@ func (c *Client) request(ctx context.Context, account, key, path string, body an
 	if err != nil {
 		return nil, fmt.Errorf("build request: %w", err)
 	}
-	// With GetBody the transport takes a POST that carries an Idempotency-Key for replayable, and re-sends it by itself on
-	// another connection: an attempt that nobody counted.
+	// If GetBody is set, the transport treats a POST with an Idempotency-Key as replayable. It would send the request
+	// again by itself on another connection, and we would not know of that attempt.
 	req.GetBody = nil
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
@@ -94,7 +96,7 @@ func (c *Client) request(ctx context.Context, account, key, path string, body an
 	return req, nil
 }
 
-// lostReason names how an answer was lost, without the details of the network.
+// lostReason says why there is no answer, without details of the network.
 func lostReason(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "no answer in time"

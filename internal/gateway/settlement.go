@@ -14,11 +14,11 @@ import (
 
 const (
 	settlementHeader = "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt"
-	trailerMark      = "total" // in the place of the id
+	trailerMark      = "total" // in the column of the id
 
-	// maxLine bounds a line of the file, in bytes, also one that a quoted field spreads over several.
+	// maxLine bounds a record of the file, in bytes, even if a quoted field spreads it over several lines.
 	maxLine = 64 << 10
-	// readAhead is what a csv.Reader may have taken of the lines that follow.
+	// readAhead is how much a csv.Reader may have read of the following lines, in bytes.
 	readAhead = 4 << 10
 )
 
@@ -30,14 +30,14 @@ var (
 	errMalformed   = errors.New("malformed")
 )
 
-// settlement reads a settlement file (RFC 4180). The trailer with the number of lines is what tells a whole file from one
-// that was cut.
+// settlement reads a settlement file (RFC 4180). The trailer has the number of lines, so a file that was cut off is
+// noticed.
 type settlement struct {
 	lines        *csv.Reader
 	allowance    *allowance
 	account, day string
-	line         int       // the number of the last that was read; one that is quoted over several is one
-	last         time.Time // when its record was created
+	line         int       // how many records were read, with the header; a record may span several lines
+	last         time.Time // when the last record was created
 }
 
 func newSettlement(file io.Reader, account, day string) *settlement {
@@ -48,7 +48,7 @@ func newSettlement(file io.Reader, account, day string) *settlement {
 	return s
 }
 
-// read passes on every record. Its errors name a line by its number, never by its content.
+// read calls each with every record. Its errors name a line by its number, never by its content.
 func (s *settlement) read(each func(Record) error) error {
 	header, err := s.next()
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *settlement) read(each func(Record) error) error {
 	}
 }
 
-// next returns the next line, or errEnd.
+// next returns the next line. It fails with errEnd if there is none.
 func (s *settlement) next() ([]string, error) {
 	s.line++
 	began := s.lines.InputOffset()
@@ -120,7 +120,7 @@ func (s *settlement) record(f []string) (Record, error) {
 	return r, nil
 }
 
-// end checks the trailer, and that nothing follows it.
+// end checks the trailer, and that nothing follows the trailer.
 func (s *settlement) end(trailer []string) error {
 	empty := strings.Join(trailer[2:], "") == ""
 	if records := s.line - 2; !empty || trailer[1] != strconv.Itoa(records) {
@@ -138,8 +138,8 @@ func (s *settlement) end(trailer []string) error {
 
 func (s *settlement) at(err error) error { return fmt.Errorf("line %d: %w", s.line, err) }
 
-// allowance gives a reader no more bytes than it is allowed for one line. A csv.Reader by itself would keep a line of any
-// length.
+// allowance limits how many bytes a reader gets for one line. Without it, a csv.Reader would keep a line of any length
+// in memory.
 type allowance struct {
 	file io.Reader
 	left int

@@ -12,8 +12,10 @@ import (
 func FuzzSettlement(f *testing.F) {
 	const line = "ch_1,charge,key-1,pay_1,,12000,USD,succeeded,2026-11-20T12:00:00.000001Z\r\n"
 	for _, file := range []string{
-		settlementHeader + "\r\ntotal,0,,,,,,,\r\n", settlementHeader + "\n" + line + "total,1,,,,,,,", settlementHeader + "\r\n" + line,
-		settlementHeader + "\n" + strings.Replace(line, "pay_1", "\"a,\"\"\r\nb\x00\"", 1) + line + "total,2,,,,,,,\n\n", "total,0,,,,,,,",
+		settlementHeader + "\r\ntotal,0,,,,,,,\r\n", settlementHeader + "\n" + line + "total,1,,,,,,,",
+		settlementHeader + "\r\n" + line,
+		settlementHeader + "\n" + strings.Replace(line, "pay_1", "\"a,\"\"\r\nb\x00\"", 1) + line +
+			"total,2,,,,,,,\n\n", "total,0,,,,,,,",
 		settlementHeader + "\n" + strings.Replace(line, "12000", "007", 1) + "total,1,,,,,,,\n" + line,
 	} {
 		f.Add(file)
@@ -54,7 +56,8 @@ func written(t *testing.T, records []Record) string {
 	}
 	write(strings.Split(settlementHeader, ",")...)
 	for _, r := range records {
-		write(r.ID, string(r.Object), r.Key, r.Reference, r.ChargeID, strconv.FormatInt(r.AmountMinor, 10), r.Currency, r.Status,
+		write(r.ID, string(r.Object), r.Key, r.Reference, r.ChargeID, strconv.FormatInt(r.AmountMinor, 10), r.Currency,
+			r.Status,
 			r.Created.Format(time.RFC3339Nano))
 	}
 	write(trailerMark, strconv.Itoa(len(records)), "", "", "", "", "", "", "")

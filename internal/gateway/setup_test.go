@@ -235,7 +235,8 @@ func hold(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 func reset(c *net.TCPConn) { _ = c.SetLinger(0) }
 
 func response(status int, body string) string {
-	return fmt.Sprintf("HTTP/1.1 %d Whatever\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body)
+	return fmt.Sprintf("HTTP/1.1 %d Whatever\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status,
+		len(body), body)
 }
 
 // answering serves the same answer to every request.

@@ -21,7 +21,8 @@ func (instant) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// BenchmarkCharge is all that a charge costs beside the transport: bulkhead, breaker, deadline, request, answer, verdict.
+// BenchmarkCharge is all that a charge costs beside the transport: bulkhead, breaker, deadline, request, answer,
+// verdict.
 func BenchmarkCharge(b *testing.B) {
 	c, err := New("http://psp.example", "secret", DefaultLimits(), time.Now, func(string, time.Duration) {})
 	if err != nil {
@@ -41,8 +42,9 @@ func BenchmarkCharge(b *testing.B) {
 }
 
 func BenchmarkJudge(b *testing.B) {
-	want := movement{
-		Account: "acme", IdempotencyKey: "0193e7a0-5f4e-7c1b-8a53-2f1d0e6b9c4d", Reference: "pay_01h455vb4pex5vsknk084sn02q",
+	want := terms{
+		Account: "acme", IdempotencyKey: "0193e7a0-5f4e-7c1b-8a53-2f1d0e6b9c4d",
+		Reference:   "pay_01h455vb4pex5vsknk084sn02q",
 		AmountCents: 12000, Currency: "USD",
 	}
 	a := answer{status: http.StatusCreated, body: []byte(taken)}

@@ -24,10 +24,15 @@ func TestStatementThatStallsEnds(t *testing.T) {
 		delivered int
 		serve     func(c *net.TCPConn)
 	}{
-		"no answer":           {0, func(c *net.TCPConn) { readRequest(c); hold(c) }},
-		"no end of headers":   {0, func(c *net.TCPConn) { readRequest(c); write(c, "HTTP/1.1 200 OK\r\n"); hold(c) }},
-		"no body":             {0, func(c *net.TCPConn) { readRequest(c); write(c, csvHead); hold(c) }},
-		"no end of the body":  {1, func(c *net.TCPConn) { readRequest(c); write(c, csvHead+header+chargeLine+"rf_1"); hold(c) }},
+		"no answer":         {0, func(c *net.TCPConn) { readRequest(c); hold(c) }},
+		"no end of headers": {0, func(c *net.TCPConn) { readRequest(c); write(c, "HTTP/1.1 200 OK\r\n"); hold(c) }},
+		"no body":           {0, func(c *net.TCPConn) { readRequest(c); write(c, csvHead); hold(c) }},
+		"no end of the body": {1, func(c *net.TCPConn) {
+			readRequest(c)
+			write(c, csvHead+header+chargeLine+
+				"rf_1")
+			hold(c)
+		}},
 		"whole, but no close": {2, func(c *net.TCPConn) { readRequest(c); write(c, csvHead+statement); hold(c) }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,8 +46,8 @@ func TestStatementThatStallsEnds(t *testing.T) {
 	}
 }
 
-// A long statement outlasts the time that any other answer has, and its own stall limit, as long as bytes come. A busy machine may hold them up for a
-// while, so the limit is six times the pause.
+// A long statement outlasts the time that any other answer has, and its own stall limit, as long as bytes come. A busy
+// machine may hold them up for a while, so the limit is six times the pause.
 func TestStatementHasNoTotal(t *testing.T) {
 	t.Parallel()
 	const pause, pauses = 500 * time.Millisecond, 8
@@ -121,7 +126,8 @@ func TestStatementThatIsCutIsIncomplete(t *testing.T) {
 		serve     func(c *net.TCPConn)
 	}{
 		"before the headers": {0, "connection lost", func(c *net.TCPConn) { readRequest(c) }},
-		"by length":          {1, "line 3: connection lost", func(c *net.TCPConn) { readRequest(c); write(c, csvHead+header+chargeLine) }},
+		"by length": {1, "line 3: connection lost",
+			func(c *net.TCPConn) { readRequest(c); write(c, csvHead+header+chargeLine) }},
 		"before the last chunk": {2, "line 5: connection lost", func(c *net.TCPConn) {
 			readRequest(c)
 			write(c, fmt.Sprintf("%s%x\r\n%s\r\n", chunked, len(statement), statement))

@@ -9,16 +9,17 @@ import (
 	"time"
 )
 
-// ErrNoStatement: the PSP has none for that day.
+// ErrNoStatement says that the PSP has no statement for that day.
 var ErrNoStatement = errors.New("the PSP has no statement for that day")
 
-// errStalled is the cause by which a statement without a next byte ends.
+// errStalled is the error if no byte of a statement arrives in time.
 var errStalled = errors.New("no byte in time")
 
-// Statement streams the PSP's settlement CSV of one day (UTC) to each, oldest first. It holds one line at a time, and may
-// take as long as ctx lets it, as long as bytes come. A file that turns out to be damaged, of another day or not whole is an
-// error after its lines so far were delivered: whoever concludes that something is missing waits for nil. An error of each
-// ends the reading, and is in the error returned.
+// Statement calls each with every record of the PSP's settlement CSV of one day (UTC), oldest first. It keeps one line
+// in memory, and may take as long as ctx allows while bytes arrive. If the file is damaged, of another day, or
+// incomplete, Statement returns an error, but each has got the lines before that. So the caller must not conclude that
+// a record is missing before Statement has returned nil. An error of each ends the reading, and is part of the error
+// that is returned.
 func (c *Client) Statement(ctx context.Context, account string, day time.Time, each func(Record) error) error {
 	began := c.now()
 	err := c.statement(ctx, account, day.UTC().Format(time.DateOnly), each)
@@ -59,7 +60,7 @@ func (c *Client) statement(ctx context.Context, account, day string, each func(R
 	return stalledOr(ctx, newSettlement(body, account, day).read(each))
 }
 
-// stalledOr is err, or why the request was ended by us.
+// stalledOr is errStalled if we have ended the request because no byte arrived in time, and otherwise err.
 func stalledOr(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), errStalled) {
 		return errStalled
@@ -67,7 +68,7 @@ func stalledOr(ctx context.Context, err error) error {
 	return err
 }
 
-// steady is a body whose next byte must come in time. What the reader does between two reads does not count.
+// steady is a body that fails if the next byte does not arrive in time. The time between two reads does not count.
 type steady struct {
 	body  io.Reader
 	timer *time.Timer

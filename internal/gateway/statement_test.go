@@ -73,7 +73,8 @@ Psp-Account: canary-account
 
 func TestStatementDeliversEachLine(t *testing.T) {
 	t.Parallel()
-	odd := `ch_9,charge,"a ""key"", theirs","two` + "\r\n" + `lines",,0,KRW,succeeded,2026-11-20T23:59:59.999999Z` + "\n"
+	odd := `ch_9,charge,"a ""key"", theirs","two` + "\r\n" + `lines",,0,KRW,succeeded,2026-11-20T23:59:59.999999Z` +
+		"\n"
 	s := answering(t, 200, header+chargeLine+refundLine+odd+"total,3,,,,,,,")
 	var got []gateway.Record
 	err := newClient(t, s.URL).Statement(t.Context(), "canary-account", noon, func(r gateway.Record) error {
@@ -84,9 +85,11 @@ func TestStatementDeliversEachLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []gateway.Record{
-		{Object: "charge", ID: "ch_1", Account: "canary-account", Key: "canary-key-1", Reference: "pay_canary", AmountMinor: 12000,
-			Currency: "USD", Status: "succeeded", Created: noon.Add(time.Microsecond)},
-		{Object: "refund", ID: "rf_1", Account: "canary-account", Key: "canary-key-2", Reference: "re_canary", ChargeID: "ch_1",
+		{Object: "charge", ID: "ch_1", Account: "canary-account", Key: "canary-key-1", Reference: "pay_canary",
+			AmountMinor: 12000,
+			Currency:    "USD", Status: "succeeded", Created: noon.Add(time.Microsecond)},
+		{Object: "refund", ID: "rf_1", Account: "canary-account", Key: "canary-key-2", Reference: "re_canary",
+			ChargeID:    "ch_1",
 			AmountMinor: 500, Currency: "USD", Status: "succeeded", Created: noon.Add(2 * time.Microsecond)},
 		{Object: "charge", ID: "ch_9", Account: "canary-account", Key: `a "key", theirs`, Reference: "two\nlines",
 			Currency: "KRW", Status: "succeeded", Created: noon.Add(12*time.Hour - time.Microsecond)},
@@ -134,39 +137,44 @@ func TestStatementIsBrokenByALineThatIsWrong(t *testing.T) {
 		delivered int
 		reason    string
 	}{
-		"nothing":                {"", 0, "ends without its trailer"},
-		"no header":              {chargeLine + refundLine + trailer, 0, "line 1: another header"},
-		"columns in disorder":    {swap("id,object", "object,id"), 0, "line 1: another header"},
-		"a column more":          {swap("createdAt\r\n", "createdAt,fee\r\n"), 0, "line 1: malformed"},
-		"BOM":                    {"\ufeff" + statement, 0, "line 1: another header"},
-		"not a CSV":              {"<html>not, here</html>", 0, "line 1: malformed"},
-		"no trailer":             {header + chargeLine + refundLine, 2, "ends without its trailer"},
-		"a line too few":         {header + chargeLine + trailer, 1, "line 3: " + other},
-		"a line too many":        {header + chargeLine + refundLine + refundLine + trailer, 3, "line 5: " + other},
-		"a total that is none":   {swap("total,2", "total,+2"), 2, "line 4: " + other},
-		"a total of two":         {swap("total,2,", "total,2,2"), 2, "line 4: " + other},
-		"more behind":            {statement + chargeLine, 2, "line 5: more behind the trailer"},
-		"garbage behind":         {statement + "canary", 2, "line 5: malformed"},
-		"a field too few":        {swap(",canary-key-2", ""), 1, "line 3: malformed"},
-		"a field too many":       {swap("canary-key-2", "canary,key"), 1, "line 3: malformed"},
-		"a bare quote":           {swap("canary-key-2", `canary"key`), 1, "line 3: malformed"},
-		"an open quote":          {swap("canary-key-2", `"canary`), 1, "line 3: malformed"},
-		"invalid UTF-8":          {swap("re_canary", "\xff"), 1, "line 3: malformed"},
-		"no id":                  {swap("rf_1", ""), 1, "line 3: record with a malformed id"},
-		"no object":              {swap("refund,", ","), 1, "line 3: record with a malformed object"},
-		"a refund of nothing":    {swap("re_canary,ch_1", "re_canary,"), 1, "line 3: record with a malformed chargeId"},
-		"a fraction":             {swap(",500,", ",500.0,"), 1, "line 3: record with a malformed amountCents"},
-		"a sign":                 {swap(",500,", ",+500,"), 1, "line 3: record with a malformed amountCents"},
-		"a negative":             {swap(",500,", ",-500,"), 1, "line 3: record with a malformed amountCents"},
-		"a zero before":          {swap(",500,", ",0500,"), 1, "line 3: record with a malformed amountCents"},
-		"an amount beyond":       {swap(",500,", ",9999999999999999999,"), 1, "line 3: record with a malformed amountCents"},
-		"no amount":              {swap(",500,", ",,"), 1, "line 3: record with a malformed amountCents"},
-		"no currency":            {swap("500,USD", "500,"), 1, "line 3: record with a malformed currency"},
-		"a status of its own":    {swap("succeeded,2026-11-20T12:00:00.000002", "paid,2026-11-20T12:00:00.000002"), 1, "line 3: record with a malformed status"},
-		"no time":                {swap("2026-11-20T12:00:00.000002Z", ""), 1, "line 3: record with a malformed createdAt"},
-		"the day after":          {swap("2026-11-20T12:00:00.000002Z", "2026-11-21T00:00:00Z"), 1, "line 3: record of another day"},
-		"the day after, in zone": {swap("2026-11-20T12:00:00.000002Z", "2026-11-20T23:00:00-01:00"), 1, "line 3: record of another day"},
-		"newest first":           {header + refundLine + chargeLine + trailer, 1, "line 3: not oldest first"},
+		"nothing":              {"", 0, "ends without its trailer"},
+		"no header":            {chargeLine + refundLine + trailer, 0, "line 1: another header"},
+		"columns in disorder":  {swap("id,object", "object,id"), 0, "line 1: another header"},
+		"a column more":        {swap("createdAt\r\n", "createdAt,fee\r\n"), 0, "line 1: malformed"},
+		"BOM":                  {"\ufeff" + statement, 0, "line 1: another header"},
+		"not a CSV":            {"<html>not, here</html>", 0, "line 1: malformed"},
+		"no trailer":           {header + chargeLine + refundLine, 2, "ends without its trailer"},
+		"a line too few":       {header + chargeLine + trailer, 1, "line 3: " + other},
+		"a line too many":      {header + chargeLine + refundLine + refundLine + trailer, 3, "line 5: " + other},
+		"a total that is none": {swap("total,2", "total,+2"), 2, "line 4: " + other},
+		"a total of two":       {swap("total,2,", "total,2,2"), 2, "line 4: " + other},
+		"more behind":          {statement + chargeLine, 2, "line 5: more behind the trailer"},
+		"garbage behind":       {statement + "canary", 2, "line 5: malformed"},
+		"a field too few":      {swap(",canary-key-2", ""), 1, "line 3: malformed"},
+		"a field too many":     {swap("canary-key-2", "canary,key"), 1, "line 3: malformed"},
+		"a bare quote":         {swap("canary-key-2", `canary"key`), 1, "line 3: malformed"},
+		"an open quote":        {swap("canary-key-2", `"canary`), 1, "line 3: malformed"},
+		"invalid UTF-8":        {swap("re_canary", "\xff"), 1, "line 3: malformed"},
+		"no id":                {swap("rf_1", ""), 1, "line 3: record with a malformed id"},
+		"no object":            {swap("refund,", ","), 1, "line 3: record with a malformed object"},
+		"a refund of nothing":  {swap("re_canary,ch_1", "re_canary,"), 1, "line 3: record with a malformed chargeId"},
+		"a fraction":           {swap(",500,", ",500.0,"), 1, "line 3: record with a malformed amountCents"},
+		"a sign":               {swap(",500,", ",+500,"), 1, "line 3: record with a malformed amountCents"},
+		"a negative":           {swap(",500,", ",-500,"), 1, "line 3: record with a malformed amountCents"},
+		"a zero before":        {swap(",500,", ",0500,"), 1, "line 3: record with a malformed amountCents"},
+		"an amount beyond": {swap(",500,", ",9999999999999999999,"), 1,
+			"line 3: record with a malformed amountCents"},
+		"no amount":   {swap(",500,", ",,"), 1, "line 3: record with a malformed amountCents"},
+		"no currency": {swap("500,USD", "500,"), 1, "line 3: record with a malformed currency"},
+		"a status of its own": {swap("succeeded,2026-11-20T12:00:00.000002", "paid,2026-11-20T12:00:00.000002"), 1,
+			"line 3: record with a malformed status"},
+		"no time": {swap("2026-11-20T12:00:00.000002Z", ""), 1,
+			"line 3: record with a malformed createdAt"},
+		"the day after": {swap("2026-11-20T12:00:00.000002Z", "2026-11-21T00:00:00Z"), 1,
+			"line 3: record of another day"},
+		"the day after, in zone": {swap("2026-11-20T12:00:00.000002Z", "2026-11-20T23:00:00-01:00"), 1,
+			"line 3: record of another day"},
+		"newest first": {header + refundLine + chargeLine + trailer, 1, "line 3: not oldest first"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -192,10 +200,11 @@ func TestStatementIsNotOnlyWhatSucceeded(t *testing.T) {
 func TestErrorOfTheReaderEndsTheStatement(t *testing.T) {
 	t.Parallel()
 	errFull, calls := errors.New("no place"), 0
-	err := newClient(t, answering(t, 200, statement).URL).Statement(t.Context(), "canary-account", noon, func(gateway.Record) error {
-		calls++
-		return errFull
-	})
+	err := newClient(t, answering(t, 200, statement).URL).Statement(t.Context(), "canary-account", noon,
+		func(gateway.Record) error {
+			calls++
+			return errFull
+		})
 	if !errors.Is(err, errFull) || calls != 1 || err.Error() != "read statement: line 2: take record: no place" {
 		t.Fatalf("%d calls, error %v", calls, err)
 	}
@@ -205,7 +214,8 @@ func TestStatementOfNoAccountIsNotSent(t *testing.T) {
 	t.Parallel()
 	s := serving(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.RequestURI) })
 	for _, account := range []string{"", "acme ", "a\nb"} {
-		if err := newClient(t, s.URL).Statement(t.Context(), account, noon, discard); err == nil || err.Error() != "read statement: no such account" {
+		if err := newClient(t, s.URL).Statement(t.Context(), account, noon, discard); err == nil ||
+			err.Error() != "read statement: no such account" {
 			t.Fatalf("error %v", err)
 		}
 	}

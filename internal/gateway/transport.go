@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// newTransport carries requests to the PSP. The bench replaces this file, to measure without the way there (lab/bench).
+// newTransport is the transport for requests to the PSP. The bench replaces this file, to measure without the network
+// (lab/bench).
 func newTransport(l Limits) http.RoundTripper {
 	return &http.Transport{
 		DialContext: (&net.Dialer{Timeout: l.Dial}).DialContext,
-		// As many idle connections as requests in flight: fewer, and every burst dials anew.
+		// As many idle connections as requests in flight. With fewer, each burst would open new connections.
 		MaxIdleConns:        l.InFlight,
 		MaxIdleConnsPerHost: l.InFlight,
-		// Well below what servers keep a connection for. One that the server has just closed would turn a payment
-		// unknown for nothing.
+		// Much shorter than servers keep a connection. If a request is sent on a connection that the server has just
+		// closed, the payment becomes unknown without need.
 		IdleConnTimeout:     20 * time.Second,
 		TLSHandshakeTimeout: l.Dial,
 		DisableCompression:  true,

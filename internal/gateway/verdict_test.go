@@ -74,17 +74,20 @@ func TestVerdictNeedsStatusAndBodyToAgree(t *testing.T) {
 		body   string
 		want   gateway.Outcome
 	}{
-		"succeeded with 201":    {201, charged, gateway.Succeeded{ID: "ch_1"}},
-		"succeeded with 200":    {200, charged, gateway.Succeeded{ID: "ch_1"}},
-		"declined with 402":     {402, refused, gateway.Declined{ID: "ch_2", Code: "insufficient_funds"}},
-		"declined with 201":     {201, refused, gateway.Indeterminate{Reason: "answer without a verdict"}},
-		"declined with 200":     {200, refused, gateway.Indeterminate{Reason: "answer without a verdict"}},
-		"succeeded with 402":    {402, charged, gateway.Indeterminate{Reason: "answer without a verdict"}},
-		"pending with 201":      {201, replace(charged, `"succeeded"`, `"pending"`), gateway.Indeterminate{Reason: "answer without a verdict"}},
-		"declined without code": {402, replace(refused, `"insufficient_funds"`, `""`), gateway.Indeterminate{Reason: "answer without a verdict"}},
+		"succeeded with 201": {201, charged, gateway.Succeeded{ID: "ch_1"}},
+		"succeeded with 200": {200, charged, gateway.Succeeded{ID: "ch_1"}},
+		"declined with 402":  {402, refused, gateway.Declined{ID: "ch_2", Code: "insufficient_funds"}},
+		"declined with 201":  {201, refused, gateway.Indeterminate{Reason: "answer without a verdict"}},
+		"declined with 200":  {200, refused, gateway.Indeterminate{Reason: "answer without a verdict"}},
+		"succeeded with 402": {402, charged, gateway.Indeterminate{Reason: "answer without a verdict"}},
+		"pending with 201": {201, replace(charged, `"succeeded"`, `"pending"`),
+			gateway.Indeterminate{Reason: "answer without a verdict"}},
+		"declined without code": {402, replace(refused, `"insufficient_funds"`, `""`),
+			gateway.Indeterminate{Reason: "answer without a verdict"}},
 		"code that is no code": {402, replace(refused, `insufficient_funds`, `<script>`),
 			gateway.Indeterminate{Reason: "answer without a verdict"}},
-		"unknown members": {201, replace(charged, `"object":"charge"`, `"object":{"a":[1.5e3,null]}`), gateway.Succeeded{ID: "ch_1"}},
+		"unknown members": {201, replace(charged, `"object":"charge"`, `"object":{"a":[1.5e3,null]}`),
+			gateway.Succeeded{ID: "ch_1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,9 +101,11 @@ func TestVerdictNeedsStatusAndBodyToAgree(t *testing.T) {
 
 func TestDeclinedRefundIsDeclined(t *testing.T) {
 	t.Parallel()
-	s := answering(t, 402, replace(refunded, `"status":"succeeded"`, `"status":"declined","declineCode":"refund_exceeds_charge"`))
+	s := answering(t, 402, replace(refunded, `"status":"succeeded"`,
+		`"status":"declined","declineCode":"refund_exceeds_charge"`))
 	c := newClient(t, s.URL)
-	if o := c.checked(c.Refund(t.Context(), aRefund())); o != (gateway.Declined{ID: "rf_1", Code: "refund_exceeds_charge"}) {
+	if o := c.checked(c.Refund(t.Context(), aRefund())); o != (gateway.Declined{ID: "rf_1",
+		Code: "refund_exceeds_charge"}) {
 		t.Fatalf("outcome %T %+v", o, o)
 	}
 }
@@ -108,7 +113,8 @@ func TestDeclinedRefundIsDeclined(t *testing.T) {
 func TestClientRefusesSettingsThatCannotWork(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{
-		"", "psp", "psp:80", "ftp://psp", "//psp", "http://", "http://%zz", "http:/v1", "http://psp/v1", "http://psp?key=canary", "http://psp#canary",
+		"", "psp", "psp:80", "ftp://psp", "//psp", "http://", "http://%zz", "http:/v1", "http://psp/v1",
+		"http://psp?key=canary", "http://psp#canary",
 		"http://canary@psp", "http://user:canary@psp", "http://user:canary@psp:port",
 	} {
 		if _, err := gateway.New(url, secret, testLimits(), nil, nil); err == nil {
@@ -148,7 +154,8 @@ func capturing(t *testing.T, got chan<- string, body string) *httptest.Server {
 			t.Error(err)
 		}
 		text := r.Method + " " + r.URL.Path + "\n"
-		for _, name := range []string{"Accept", "Accept-Encoding", "Authorization", "Content-Type", "Idempotency-Key", "Psp-Account"} {
+		for _, name := range []string{"Accept", "Accept-Encoding", "Authorization", "Content-Type", "Idempotency-Key",
+			"Psp-Account"} {
 			text += name + ": " + r.Header.Get(name) + "\n"
 		}
 		got <- text + string(sent)

@@ -28,8 +28,10 @@ func newTestAPI() (*API, *bytes.Buffer) {
 	logs := &bytes.Buffer{}
 	n := 0
 	return New(Config{
-		Metrics: telemetry.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		PublicURL: "http://payonce.test", RequestID: func() string { n++; return fmt.Sprintf("req_%d", n) }, Now: time.Now,
+		Metrics:   telemetry.NewMetrics(prometheus.NewRegistry()),
+		Log:       slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		PublicURL: "http://payonce.test", RequestID: func() string { n++; return fmt.Sprintf("req_%d", n) },
+		Now: time.Now,
 	}), logs
 }
 
@@ -53,14 +55,16 @@ func TestEachErrorHasItsProblem(t *testing.T) {
 		code  problem.Code
 		after string
 	}{
-		"unauthenticated":  {tenants.ErrUnauthenticated, problem.Unauthenticated, ""},
-		"no payment":       {payments.ErrPaymentNotFound, problem.NotFound, ""},
-		"no refund":        {payments.ErrRefundNotFound, problem.NotFound, ""},
-		"not refundable":   {payments.ErrPaymentNotRefundable, problem.PaymentNotRefundable, ""},
-		"too much":         {payments.ErrRefundExceedsPayment, problem.RefundExceedsPayment, ""},
-		"store away":       {&postgres.UnavailableError{Op: "canary", Err: secret}, problem.IdempotencyStoreUnavailable, "2"},
+		"unauthenticated": {tenants.ErrUnauthenticated, problem.Unauthenticated, ""},
+		"no payment":      {payments.ErrPaymentNotFound, problem.NotFound, ""},
+		"no refund":       {payments.ErrRefundNotFound, problem.NotFound, ""},
+		"not refundable":  {payments.ErrPaymentNotRefundable, problem.PaymentNotRefundable, ""},
+		"too much":        {payments.ErrRefundExceedsPayment, problem.RefundExceedsPayment, ""},
+		"store away": {&postgres.UnavailableError{Op: "canary", Err: secret}, problem.IdempotencyStoreUnavailable,
+			"2"},
 		"commit ambiguous": {&postgres.AmbiguousError{Err: secret}, problem.IdempotencyStoreUnavailable, "2"},
-		"refused by the database": {&pgconn.PgError{Severity: "ERROR", Code: "23514", Message: "canary", Detail: "canary"},
+		"refused by the database": {&pgconn.PgError{Severity: "ERROR", Code: "23514", Message: "canary",
+			Detail: "canary"},
 			problem.InternalError, "2"},
 		"anything else":             {secret, problem.InternalError, "2"},
 		"somebody else's deadline":  {fmt.Errorf("canary: %w", context.DeadlineExceeded), problem.InternalError, "2"},
@@ -99,7 +103,8 @@ func TestClientThatHasGoneIsNotAnswered(t *testing.T) {
 		}()
 		h.ServeHTTP(rec, r)
 	}()
-	if rec.Body.Len() != 0 || !strings.Contains(logs.String(), `"status":499`) || strings.Contains(logs.String(), "ERROR") {
+	if rec.Body.Len() != 0 || !strings.Contains(logs.String(), `"status":499`) ||
+		strings.Contains(logs.String(), "ERROR") {
 		t.Fatalf("body %q, logs %s", rec.Body, logs)
 	}
 }
@@ -107,8 +112,9 @@ func TestClientThatHasGoneIsNotAnswered(t *testing.T) {
 func TestRetryAfterIsRoundedUp(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
-		time.Nanosecond: "1", time.Millisecond: "1", time.Second: "1", time.Second + 1: "2", 1500 * time.Millisecond: "2",
-		2 * time.Second: "2", time.Minute - time.Nanosecond: "60", time.Hour: "3600",
+		time.Nanosecond: "1", time.Millisecond: "1", time.Second: "1", time.Second + 1: "2",
+		1500 * time.Millisecond: "2",
+		2 * time.Second:         "2", time.Minute - time.Nanosecond: "60", time.Hour: "3600",
 	} {
 		rec := httptest.NewRecorder()
 		if retryAfter(rec, d); rec.Header().Get("Retry-After") != want {
@@ -160,7 +166,8 @@ func TestDrainingServerTurnsAwayAndHangsUp(t *testing.T) {
 		rec := httptest.NewRecorder()
 		a.ServeHTTP(rec, httptest.NewRequest("POST", path, nil))
 		d := problemOf(t, rec)
-		if d.Code != problem.ShuttingDown || rec.Header().Get("Connection") != "close" || rec.Header().Get("Retry-After") == "" ||
+		if d.Code != problem.ShuttingDown || rec.Header().Get("Connection") != "close" ||
+			rec.Header().Get("Retry-After") == "" ||
 			rec.Header().Get("X-Request-Id") == "" {
 			t.Fatalf("%s: %+v %v", path, d, rec.Header())
 		}

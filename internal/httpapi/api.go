@@ -18,22 +18,23 @@ import (
 	"payonce/internal/webhooks"
 )
 
-// Config is what an API is made of.
+// Config is what an API needs.
 type Config struct {
 	Payments  *payments.Service
 	Keys      *idempotency.Keys
 	Directory *tenants.Directory
-	Webhooks  *webhooks.Receiver // nil where no secret is configured: none are taken in
+	Webhooks  *webhooks.Receiver // nil if no webhook secret is configured
 	Metrics   *telemetry.Metrics
 	Log       *slog.Logger
 	PublicURL string
-	// OperatorURL and PSPPage are for people who read the pages: the operator's listener, and a page of the PSP's, if it has one.
+	// OperatorURL and PSPPage are links for people who read the pages: the operator's listener, and a page of the PSP
+	// if it has one.
 	OperatorURL, PSPPage string
-	RequestID            func() string // fresh, for each request
+	RequestID            func() string // returns a new id for each request
 	Now                  func() time.Time
 }
 
-// API is the public side.
+// API is the public HTTP API.
 type API struct {
 	payments  *payments.Service
 	keys      *idempotency.Keys
@@ -53,7 +54,8 @@ type API struct {
 // New returns the public API.
 func New(c Config) *API {
 	a := &API{
-		payments: c.Payments, keys: c.Keys, directory: c.Directory, webhooks: c.Webhooks, metrics: c.Metrics, log: c.Log,
+		payments: c.Payments, keys: c.Keys, directory: c.Directory, webhooks: c.Webhooks, metrics: c.Metrics,
+		log:       c.Log,
 		publicURL: c.PublicURL, requestID: c.RequestID, now: c.Now, limits: newRateLimits(),
 	}
 	at := pages.Addresses{Public: c.PublicURL, Operator: operatorOr(c.OperatorURL), PSP: c.PSPPage}
@@ -65,13 +67,14 @@ func New(c Config) *API {
 // ServeHTTP answers a request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.ServeHTTP(w, r) }
 
-// Routes lists what a handler of this package serves, such as "GET /payments/{paymentId}", for whoever compares it with openapi.yaml.
+// Routes lists the routes of a handler of this package, such as "GET /payments/{paymentId}". It is used to compare the
+// routes with openapi.yaml.
 func Routes(h http.Handler) (served []string) {
 	if a, ok := h.(*API); ok {
 		h = a.router
 	}
 	if router, ok := h.(chi.Routes); ok {
-		// It fails when the function does, and this one does not.
+		// Walk fails only if the function fails, and this function does not.
 		_ = chi.Walk(router, func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 			served = append(served, method+" "+route)
 			return nil
@@ -80,7 +83,7 @@ func Routes(h http.Handler) (served []string) {
 	return served
 }
 
-// Drain turns new requests away from now on. Those being served are finished.
+// Drain makes the API refuse new requests. The requests that are being served are finished.
 func (a *API) Drain() { a.draining.Store(true) }
 
 func (a *API) routes() http.Handler {
@@ -92,7 +95,7 @@ func (a *API) routes() http.Handler {
 	r.NotFound(nothing)
 	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
 		if !allow(w, r) {
-			nothing(w, r) // the router asks no path about a method that it does not know
+			nothing(w, r) // For a method that the router does not know, it would not look at the path.
 			return
 		}
 		a.refuse(w, r, problem.MethodNotAllowed, "This path does not take "+knownMethod(r.Method)+".")
@@ -107,7 +110,7 @@ func (a *API) routes() http.Handler {
 	r.With(writing...).Post("/payments/{paymentId}/refunds", a.keyed(payments.RefundOperation, a.createRefund))
 	r.With(reading...).Get("/refunds/{refundId}", a.getRefund)
 	r.With(reading...).Get("/idempotency-keys/{key}", a.getKey)
-	r.Post("/webhooks/psp", a.takeWebhook) // its signature is its API key
+	r.Post("/webhooks/psp", a.takeWebhook) // A webhook has a signature instead of an API key.
 
 	for _, path := range []string{"/", "/docs", "/docs/*", "/problems", "/problems/*", "/openapi.yaml"} {
 		r.Method(http.MethodGet, path, a.static)

@@ -23,20 +23,20 @@ const (
 	maxDepth = 8        // nested objects and arrays
 )
 
-// refusal is why a body was not taken.
-type refusal struct {
+// requestError says why a request was refused.
+type requestError struct {
 	code   problem.Code
 	detail string
 	errors []problem.Detail
 }
 
-func invalid(errs ...problem.Detail) *refusal {
-	return &refusal{problem.InvalidRequest, "The request is not valid; errors names what to change.", errs}
+func invalid(errs ...problem.Detail) *requestError {
+	return &requestError{problem.InvalidRequest, "The request is not valid; errors names what to change.", errs}
 }
 
-// readBody reads a strict JSON body into dst: names as they are spelt, each once, none unknown, nothing behind the value,
-// valid UTF-8, integers written as integers.
-func readBody(w http.ResponseWriter, r *http.Request, dst any) *refusal {
+// readBody reads a strict JSON body into dst. Names are case-sensitive, known, and not repeated. Nothing follows the
+// value. The text is valid UTF-8, and integers are written as integers.
+func readBody(w http.ResponseWriter, r *http.Request, dst any) *requestError {
 	raw, bad := readJSON(w, r, maxBody, "The body must not exceed 16 KiB.")
 	if bad != nil {
 		return bad
@@ -44,17 +44,17 @@ func readBody(w http.ResponseWriter, r *http.Request, dst any) *refusal {
 	return decode(raw, dst)
 }
 
-// readJSON reads a body to the byte that calls itself JSON, up to limit bytes.
-func readJSON(w http.ResponseWriter, r *http.Request, limit int64, tooLong string) ([]byte, *refusal) {
+// readJSON reads the bytes of a body, up to limit. The body must have the media type of JSON.
+func readJSON(w http.ResponseWriter, r *http.Request, limit int64, tooLong string) ([]byte, *requestError) {
 	if !isJSON(r.Header.Get("Content-Type")) {
-		return nil, &refusal{code: problem.UnsupportedMediaType, detail: "Send Content-Type: application/json."}
+		return nil, &requestError{code: problem.UnsupportedMediaType, detail: "Send Content-Type: application/json."}
 	}
 	if r.Header.Get("Content-Encoding") != "" {
-		return nil, &refusal{code: problem.UnsupportedMediaType, detail: "Send the body without Content-Encoding."}
+		return nil, &requestError{code: problem.UnsupportedMediaType, detail: "Send the body without Content-Encoding."}
 	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return nil, &refusal{code: problem.BodyTooLarge, detail: tooLong}
+		return nil, &requestError{code: problem.BodyTooLarge, detail: tooLong}
 	}
 	if err != nil {
 		return nil, invalid(problem.AtPointer("", "could not be read to its end"))
@@ -64,14 +64,14 @@ func readJSON(w http.ResponseWriter, r *http.Request, limit int64, tooLong strin
 
 func isJSON(contentType string) bool {
 	if contentType == jsonType {
-		return true // as nearly everybody writes it
+		return true // Nearly all clients write it so.
 	}
 	mediaType, params, err := mime.ParseMediaType(contentType)
 	charset, given := params["charset"]
 	return err == nil && mediaType == jsonType && (!given || strings.EqualFold(charset, "utf-8"))
 }
 
-func decode(raw []byte, dst any) *refusal {
+func decode(raw []byte, dst any) *requestError {
 	if bad := checkSyntax(raw); bad != nil {
 		return bad
 	}
@@ -81,11 +81,11 @@ func decode(raw []byte, dst any) *refusal {
 	return nil
 }
 
-// checkSyntax walks the text once: a single object, not too deep, without null. It goes first so that nothing is decoded of a
-// text that is refused as a whole. A null is no way to leave a member out: it is what becomes of a number that could not be
-// computed, and a refund without an amount returns everything.
-func checkSyntax(raw []byte) *refusal {
-	d := jsontext.NewDecoder(bytes.NewBuffer(raw)) // reads a Buffer where it lies
+// checkSyntax reads the text once: it must be a single object, not nested too deep, and without null. It runs before
+// any decoding, so a text that is refused is never decoded. A null is not the same as a missing member. A client may
+// send null for a number that it could not compute, and a refund without an amount would return everything.
+func checkSyntax(raw []byte) *requestError {
+	d := jsontext.NewDecoder(bytes.NewBuffer(raw)) // The decoder reads a bytes.Buffer without a copy.
 	mayHoldNUL := bytes.Contains(raw, []byte(`\u0000`))
 	if d.PeekKind() != jsontext.KindBeginObject {
 		if len(bytes.TrimSpace(raw)) > 0 {
@@ -115,8 +115,8 @@ func checkSyntax(raw []byte) *refusal {
 	}
 }
 
-// explain names the member that a JSON error is about, in words of ours: the library's are for programmers, and
-// could repeat what was sent.
+// explain says what is wrong with a body, and names the member. It does not use the library's messages: they are for
+// programmers, and could repeat what was sent.
 func explain(err error) problem.Detail {
 	var semantic *json.SemanticError
 	if errors.As(err, &semantic) {
@@ -140,14 +140,15 @@ func explain(err error) problem.Detail {
 	return problem.AtPointer("", "is not valid JSON")
 }
 
-// notUTF8 finds what the library says of bytes, and of escapes for halves of characters. It has no error of its own for them.
+// notUTF8 finds the library's messages about bytes that are not UTF-8, and about escapes that are half a character. The
+// library has no error types for them.
 var notUTF8 = regexp.MustCompile(`UTF-8|surrogate`)
 
-// memberForm is what the names of members look like, ours and those of metadata.
+// memberForm is the form of the names of members, ours and those of metadata.
 var memberForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,40}$`)
 
-// place is a pointer as it may be shown. A name that no member of ours could have ends it: it may be what must not be
-// repeated.
+// place is a pointer that may be shown to the client. It ends before a name that cannot be a member of ours, because
+// such a name must not be repeated.
 func place(p jsontext.Pointer) string {
 	var shown jsontext.Pointer
 	for name := range p.Tokens() {
@@ -163,7 +164,7 @@ func expected(t reflect.Type) string {
 	if t == nil {
 		return "has the wrong type"
 	}
-	switch t.Kind() { //nolint:exhaustive // the kinds that requests are made of
+	switch t.Kind() { //nolint:exhaustive // requests have no other kinds
 	case reflect.Int64:
 		return "must be an integer, written without fraction and exponent"
 	case reflect.String:

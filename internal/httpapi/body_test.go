@@ -17,7 +17,7 @@ import (
 )
 
 // take reads a body as POST /payments does.
-func take(raw []byte) (payments.CreateRequest, *refusal) {
+func take(raw []byte) (payments.CreateRequest, *requestError) {
 	var body paymentRequest
 	if bad := decode(raw, &body); bad != nil {
 		return payments.CreateRequest{}, bad
@@ -26,7 +26,7 @@ func take(raw []byte) (payments.CreateRequest, *refusal) {
 }
 
 // at says what is wrong and where, one line for each mistake.
-func (r *refusal) at() []string {
+func (r *requestError) at() []string {
 	if r == nil {
 		return nil
 	}
@@ -128,7 +128,8 @@ func TestEachMemberIsHeldToItsForm(t *testing.T) {
 		body string
 		want []string
 	}{
-		"all missing":              {`{}`, []string{"/amountCents is required", "/currency is required", "/customerId is required"}},
+		"all missing": {`{}`, []string{"/amountCents is required", "/currency is required",
+			"/customerId is required"}},
 		"unknown":                  {and(`"colour":"red"`), []string{"/colour " + unknown}},
 		"another case":             {with(`"customerId"`, `"customerID"`), []string{"/customerID " + unknown}},
 		"lower case":               {with(`"amountCents"`, `"amountcents"`), []string{"/amountcents " + unknown}},
@@ -166,17 +167,21 @@ func TestEachMemberIsHeldToItsForm(t *testing.T) {
 		"metadata as an array":     {and(`"metadata":[]`), []string{"/metadata must be an object"}},
 		"number in metadata":       {and(`"metadata":{"a":1}`), []string{"/metadata/a must be a string"}},
 		"object in metadata":       {and(`"metadata":{"a":{}}`), []string{"/metadata/a must be a string"}},
-		"empty payment method":     {and(`"paymentMethod":""`), []string{"/paymentMethod must not be empty; leave it out for the default"}},
-		"card number as customer":  {with(`cus-1`, `4111111111111111`), []string{"/customerId " + noPAN}},
-		"card number in a text":    {and(`"description":"card 4111 1111 1111 1111."`), []string{"/description " + noPAN}},
-		"card number in metadata":  {and(`"metadata":{"a":"5555-5555-5555-4444"}`), []string{"/metadata/a " + noPAN}},
-		"card number as pm":        {and(`"paymentMethod":"pm_4111111111111111"`), []string{"/paymentMethod " + noPAN}},
-		"card number in a key":     {and(`"metadata":{"4111111111111111":"a"}`), []string{"/metadata each name must be 1 to 40 letters, digits or . _ -, and no card number"}},
-		"everything wrong at once": {`{"customerId":"a b","amountCents":0,"currency":"usd","paymentMethod":"visa"}`, []string{
-			"/amountCents " + outOfRange, "/currency must be an ISO 4217 code in use, in upper case, such as USD",
-			"/customerId must be 1 to 64 letters, digits or . _ : -",
-			"/paymentMethod must be a PSP token: pm_ and up to 61 lower-case letters, digits or underscores",
-		}},
+		"empty payment method": {and(`"paymentMethod":""`),
+			[]string{"/paymentMethod must not be empty; leave it out for the default"}},
+		"card number as customer": {with(`cus-1`, `4111111111111111`), []string{"/customerId " + noPAN}},
+		"card number in a text": {and(`"description":"card 4111 1111 1111 1111."`),
+			[]string{"/description " + noPAN}},
+		"card number in metadata": {and(`"metadata":{"a":"5555-5555-5555-4444"}`), []string{"/metadata/a " + noPAN}},
+		"card number as pm":       {and(`"paymentMethod":"pm_4111111111111111"`), []string{"/paymentMethod " + noPAN}},
+		"card number in a key": {and(`"metadata":{"4111111111111111":"a"}`),
+			[]string{"/metadata each name must be 1 to 40 letters, digits or . _ -, and no card number"}},
+		"everything wrong at once": {`{"customerId":"a b","amountCents":0,"currency":"usd","paymentMethod":"visa"}`,
+			[]string{
+				"/amountCents " + outOfRange, "/currency must be an ISO 4217 code in use, in upper case, such as USD",
+				"/customerId must be 1 to 64 letters, digits or . _ : -",
+				"/paymentMethod must be a PSP token: pm_ and up to 61 lower-case letters, digits or underscores",
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -296,7 +301,8 @@ func TestBodyMustSayThatItIsJSON(t *testing.T) {
 		r := httptest.NewRequest("POST", "/payments", strings.NewReader(`{}`))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Content-Encoding", encoding)
-		if bad := readBody(httptest.NewRecorder(), r, &refundRequest{}); bad == nil || bad.code != problem.UnsupportedMediaType {
+		if bad := readBody(httptest.NewRecorder(), r, &refundRequest{}); bad == nil ||
+			bad.code != problem.UnsupportedMediaType {
 			t.Errorf("Content-Encoding %s: %+v", encoding, bad)
 		}
 	}
@@ -304,9 +310,11 @@ func TestBodyMustSayThatItIsJSON(t *testing.T) {
 
 func TestBodyMayHave16KiBAndNoMore(t *testing.T) {
 	t.Parallel()
-	for size, want := range map[int]problem.Code{16 << 10: "", 16<<10 + 1: problem.BodyTooLarge, 1 << 20: problem.BodyTooLarge} {
+	for size, want := range map[int]problem.Code{16 << 10: "", 16<<10 + 1: problem.BodyTooLarge,
+		1 << 20: problem.BodyTooLarge} {
 		raw := `{` + strings.Repeat(" ", size-2) + `}`
-		for name, body := range map[string]io.Reader{"whole": strings.NewReader(raw), "in pieces": iotest.OneByteReader(strings.NewReader(raw))} {
+		for name, body := range map[string]io.Reader{"whole": strings.NewReader(raw),
+			"in pieces": iotest.OneByteReader(strings.NewReader(raw))} {
 			r := httptest.NewRequest("POST", "/payments", body)
 			r.Header.Set("Content-Type", "application/json")
 			bad := readBody(httptest.NewRecorder(), r, &refundRequest{})
@@ -323,10 +331,12 @@ func TestBodyMayHave16KiBAndNoMore(t *testing.T) {
 
 func TestBodyThatBreaksOffIsInvalid(t *testing.T) {
 	t.Parallel()
-	r := httptest.NewRequest("POST", "/payments", io.MultiReader(strings.NewReader(`{"a`), iotest.ErrReader(io.ErrUnexpectedEOF)))
+	r := httptest.NewRequest("POST", "/payments",
+		io.MultiReader(strings.NewReader(`{"a`), iotest.ErrReader(io.ErrUnexpectedEOF)))
 	r.Header.Set("Content-Type", "application/json")
 	bad := readBody(httptest.NewRecorder(), r, &refundRequest{})
-	if bad == nil || bad.code != problem.InvalidRequest || cmp.Compare(fmt.Sprint(bad.at()), "[ could not be read to its end]") != 0 {
+	if bad == nil || bad.code != problem.InvalidRequest ||
+		cmp.Compare(fmt.Sprint(bad.at()), "[ could not be read to its end]") != 0 {
 		t.Fatalf("%+v", bad)
 	}
 }

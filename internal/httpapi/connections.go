@@ -9,19 +9,21 @@ import (
 	"time"
 )
 
-// How many clients may hold a connection at once. Timeouts bound how long one holds it, not how many do, and each costs a file and some
-// 20 KiB: whoever opens them without end would leave nothing for the database and the PSP.
+// How many connections clients may hold at the same time. Timeouts bound how long a client holds a connection, but not
+// how many it holds. Each costs a file and about 20 KiB. Without a limit, nothing would be left for the database and
+// the PSP.
 const (
 	MaxConnections         = 12_000
 	MaxOperatorConnections = 256
 )
 
-// fullEvery is how often the log says that there is no room.
+// fullEvery is how often the log says that the limit is reached.
 const fullEvery = time.Minute
 
-// LimitConnections has s serve at most so many connections of l at once. The next one takes the place of the one that has waited longest
-// without a request: its client loses nothing, since clients of HTTP must expect that anyway. While all are in use, who comes is turned
-// away. It must be called before s serves.
+// LimitConnections limits how many connections of l the server s has at the same time. If the limit is reached, a new
+// connection replaces the one that has been idle for the longest time. Its client loses nothing, because clients of
+// HTTP must expect that an idle connection is closed. If all connections are in use, the new one is closed.
+// LimitConnections must be called before s serves.
 func LimitConnections(l net.Listener, s *http.Server, most int, log *slog.Logger, now func() time.Time) net.Listener {
 	full := &limited{Listener: l, most: most, log: log, now: now, open: map[net.Conn]*list.Element{}}
 	s.ConnState = full.moved
@@ -38,16 +40,16 @@ type limited struct {
 
 	mu   sync.Mutex
 	open map[net.Conn]*list.Element
-	line list.List // of *connection, the one that moved last at the back
-	said time.Time // when the log was last told that there is no room
+	line list.List // of *connection; the one that changed its state last is at the back
+	said time.Time // when the log last said that the limit is reached
 }
 
 type connection struct {
 	net  net.Conn
-	busy bool // with a request
+	busy bool // whether it has a request
 }
 
-// Accept returns the next connection for which there is room.
+// Accept returns the next connection that is within the limit.
 func (l *limited) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -64,7 +66,7 @@ func (l *limited) Accept() (net.Conn, error) {
 	}
 }
 
-// admit makes room for c if it must and can. leaves is the connection to close, which may be c.
+// admit admits c if it can. leaves is the connection to close: an idle one that c replaces, or c itself.
 func (l *limited) admit(c net.Conn) (leaves net.Conn, admitted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,13 +90,13 @@ func (l *limited) longestIdle() net.Conn {
 	return nil
 }
 
-// moved hears from the server what becomes of a connection.
+// moved is called by the server when the state of a connection changes.
 func (l *limited) moved(c net.Conn, state http.ConnState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch state {
 	case http.StateActive, http.StateIdle:
-		if e := l.open[c]; e != nil { // not one that was closed to make room
+		if e := l.open[c]; e != nil { // It is nil if c was closed to admit another connection.
 			if of, ok := e.Value.(*connection); ok {
 				of.busy = state == http.StateActive
 			}

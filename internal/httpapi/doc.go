@@ -1,8 +1,8 @@
-// Package httpapi is the HTTP contract of openapi.yaml: routes, checks in their fixed order (authentication, header syntax,
-// body, fingerprint, state), and the one table that turns errors into problem documents. It decides nothing about money:
-// package payments does, and its answers are only spelt here.
+// Package httpapi is the HTTP contract of openapi.yaml: the routes, the checks in their fixed order (authentication,
+// header syntax, body, fingerprint, state), and the table that turns errors into problem documents. It decides nothing
+// about money. Package payments decides, and this package writes the answers as HTTP responses.
 //
-// Three rules hold for every response: it has an X-Request-Id; an error is a problem document whose code is in the
-// catalogue; nothing of the inside leaves, and nothing secret is logged. Logs name the route's pattern and never the path,
-// which may hold a key.
+// Three rules hold for every response. It has an X-Request-Id. An error is a problem document whose code is in the
+// catalogue. No internal detail is sent, and nothing secret is logged: logs have the route's pattern and never the
+// path, because a path may have a key in it.
 package httpapi

@@ -12,7 +12,7 @@ import (
 )
 
 // parameters says what is wrong with a query, one line for each mistake.
-func (r *refusal) parameters() []string {
+func (r *requestError) parameters() []string {
 	if r == nil {
 		return nil
 	}
@@ -42,13 +42,14 @@ func TestFilterIsReadFromTheQuery(t *testing.T) {
 		"limit=1":               {Limit: 1},
 		"limit=100":             {Limit: 100},
 		"status=processing":     {Limit: 20, Status: payments.Processing},
-		"status=succeeded":      {Limit: 20, Status: payments.Success},
-		"status=declined":       {Limit: 20, Status: payments.Refused},
+		"status=succeeded":      {Limit: 20, Status: payments.Succeeded},
+		"status=declined":       {Limit: 20, Status: payments.Declined},
 		"status=failed":         {Limit: 20, Status: payments.Failed},
 		"customerId=cus%3A1":    {Limit: 20, CustomerID: "cus:1"},
 		"customerId=" + long:    {Limit: 20, CustomerID: long},
 		"cursor=" + id.String(): {Limit: 20, Before: &id},
-		"customerId=a&status=failed&limit=7&cursor=" + id.String(): {Limit: 7, CustomerID: "a", Status: payments.Failed, Before: &id},
+		"customerId=a&status=failed&limit=7&cursor=" +
+			id.String(): {Limit: 7, CustomerID: "a", Status: payments.Failed, Before: &id},
 	} {
 		got, bad := filterOf(query)
 		if bad != nil {
@@ -108,7 +109,8 @@ func TestFilterThatIsNoneIsRefused(t *testing.T) {
 func TestOperationIsReadFromTheQuery(t *testing.T) {
 	t.Parallel()
 	for query, want := range map[string]string{
-		"": payments.CreateOperation, "operation=POST+/payments": payments.CreateOperation, "operation=POST%20%2Fpayments": payments.CreateOperation,
+		"": payments.CreateOperation, "operation=POST+/payments": payments.CreateOperation,
+		"operation=POST%20%2Fpayments":                payments.CreateOperation,
 		"operation=POST%20/payments/%7Bid%7D/refunds": payments.RefundOperation,
 	} {
 		if got, bad := operationOf(query); got != want || bad != nil {

@@ -36,8 +36,8 @@ var sentences = []string{
 
 var pointerForm = regexp.MustCompile(`^(/[A-Za-z0-9_.-]{1,40}){0,8}$`)
 
-// What is accepted means the same when it is written once more, and the same as to the standard library's parser; what is
-// refused names places in words of ours.
+// What is accepted means the same when it is written once more, and the same as to the standard library's parser; what
+// is refused names places in words of ours.
 func FuzzDecodeBody(f *testing.F) {
 	f.Add([]byte(with("", "")))
 	f.Add([]byte(and(`"paymentMethod":"pm_slow","description":"a\u00e9\n","metadata":{"a":"b","c.d":""}`)))
@@ -61,8 +61,9 @@ func FuzzDecodeBody(f *testing.F) {
 			other.PaymentMethod = payments.DefaultPaymentMethod
 		}
 		theirs := payments.CreateRequest{
-			CustomerID: other.CustomerID, Currency: payments.Currency(other.Currency), PaymentMethod: other.PaymentMethod,
-			Description: other.Description, Metadata: other.Metadata,
+			CustomerID: other.CustomerID, Currency: payments.Currency(other.Currency),
+			PaymentMethod: other.PaymentMethod,
+			Description:   other.Description, Metadata: other.Metadata,
 		}
 		amount, err := other.AmountCents.Int64()
 		if theirs.AmountCents = payments.AmountMinor(amount); err != nil {
@@ -85,7 +86,7 @@ func FuzzDecodeBody(f *testing.F) {
 	})
 }
 
-func checkRefusal(t *testing.T, bad *refusal) {
+func checkRefusal(t *testing.T, bad *requestError) {
 	t.Helper()
 	if bad.code != problem.InvalidRequest || len(bad.errors) == 0 || len(bad.errors) > 50 {
 		t.Fatalf("%s with %d errors", bad.code, len(bad.errors))
@@ -111,7 +112,8 @@ var anyNumber = regexp.MustCompile(`[0-9]+`)
 func FuzzKeyHeader(f *testing.F) {
 	refusals := map[string]bool{}
 	for _, sentence := range []string{
-		"the header is repeated", "it begins with a quote and is no string of RFC 8941", "it must be one string without parameters",
+		"the header is repeated", "it begins with a quote and is no string of RFC 8941",
+		"it must be one string without parameters",
 		"it has # characters, # to # are allowed",
 		"the character at position # is not allowed; use printable ASCII without spaces and commas",
 		"it looks like an e-mail address; use a random value such as a UUID",
@@ -140,7 +142,8 @@ func FuzzKeyHeader(f *testing.F) {
 			return
 		}
 		k := key.String()
-		if len(k) < 16 || len(k) > 255 || strings.ContainsFunc(k, func(c rune) bool { return c <= ' ' || c > '~' || c == ',' }) {
+		if len(k) < 16 || len(k) > 255 || strings.ContainsFunc(k,
+			func(c rune) bool { return c <= ' ' || c > '~' || c == ',' }) {
 			t.Fatalf("%q is accepted as %q", sent, k)
 		}
 		quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(k) + `"`
@@ -161,7 +164,8 @@ func FuzzPrefer(f *testing.F) {
 		if got.wait < 0 || got.wait > 10*time.Second || got.wait%time.Second != 0 {
 			t.Fatalf("%q waits for %s", sent, got.wait)
 		}
-		if got.async && !strings.Contains(strings.ToLower(sent), "respond-async") || got.wait > 0 && !strings.Contains(strings.ToLower(sent), "wait") {
+		if got.async && !strings.Contains(strings.ToLower(sent), "respond-async") || got.wait > 0 &&
+			!strings.Contains(strings.ToLower(sent), "wait") {
 			t.Fatalf("%q is %+v", sent, got)
 		}
 		if other := preferenceOf(http.Header{"Prefer": {"x-unknown=1", sent, "wait=oops"}}); other != got {
@@ -190,7 +194,8 @@ func FuzzFilter(f *testing.F) {
 			}
 			return
 		}
-		if got.Limit < 1 || got.Limit > 100 || !utf8.ValidString(got.CustomerID) || bytes.ContainsRune([]byte(got.CustomerID), 0) {
+		if got.Limit < 1 || got.Limit > 100 || !utf8.ValidString(got.CustomerID) ||
+			bytes.ContainsRune([]byte(got.CustomerID), 0) {
 			t.Fatalf("%q is accepted as %+v", query, got)
 		}
 		again := url.Values{"limit": {strconv.Itoa(got.Limit)}}

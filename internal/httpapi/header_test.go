@@ -121,7 +121,8 @@ func TestPreferenceIsReadAsTheRFCSays(t *testing.T) {
 			t.Errorf("%q is %+v, want %+v", sent, got, want)
 		}
 	}
-	if got := preferenceOf(http.Header{"Prefer": {"wait=2", "respond-async", "wait=9"}}); got != (preference{true, 2 * time.Second}) {
+	if got := preferenceOf(http.Header{"Prefer": {"wait=2", "respond-async", "wait=9"}}); got != (preference{true,
+		2 * time.Second}) {
 		t.Errorf("several headers are %+v", got)
 	}
 }
@@ -132,10 +133,13 @@ func TestBearerTokenIsReadFromOneHeader(t *testing.T) {
 		sent []string
 		want string // empty: there is none
 	}{
-		"ordinary": {[]string{"Bearer abc"}, "abc"}, "another case": {[]string{"bEARER abc"}, "abc"}, "two spaces": {[]string{"Bearer  abc"}, "abc"},
-		"none": {nil, ""}, "empty": {[]string{""}, ""}, "no token": {[]string{"Bearer"}, ""}, "a space for a token": {[]string{"Bearer  "}, ""},
-		"another scheme": {[]string{"Basic abc"}, ""}, "no scheme": {[]string{" abc"}, ""}, "a longer scheme": {[]string{"Bearers abc"}, ""},
-		"repeated": {[]string{"Bearer abc", "Bearer abc"}, ""},
+		"ordinary": {[]string{"Bearer abc"}, "abc"}, "another case": {[]string{"bEARER abc"}, "abc"},
+		"two spaces": {[]string{"Bearer  abc"}, "abc"},
+		"none":       {nil, ""}, "empty": {[]string{""}, ""}, "no token": {[]string{"Bearer"}, ""},
+		"a space for a token": {[]string{"Bearer  "}, ""},
+		"another scheme":      {[]string{"Basic abc"}, ""}, "no scheme": {[]string{" abc"}, ""},
+		"a longer scheme": {[]string{"Bearers abc"}, ""},
+		"repeated":        {[]string{"Bearer abc", "Bearer abc"}, ""},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header["Authorization"] = row.sent

@@ -12,24 +12,28 @@ import (
 	"payonce/internal/problem"
 )
 
-// keyedHandler asks for something that moves money. It returns nil after it has refused the request itself.
+// keyedHandler reads a request that moves money, and returns the ask that executes it. It returns nil after it has
+// refused the request.
 type keyedHandler func(w http.ResponseWriter, r *http.Request, k payments.Keyed) ask
 
-// ask puts the same question each time it is called.
+// ask executes the request. It may be called again, and does the same each time.
 type ask func(r *http.Request) (payments.Answer, error)
 
-// keyed wraps the operations under an Idempotency-Key: the header first, then the body, then the question.
+// keyed wraps the operations with an Idempotency-Key. It checks the header first, and then the body, and then executes
+// the request.
 func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		key, err := keyOf(r.Header)
 		switch {
 		case errors.Is(err, errKeyMissing):
-			a.refuse(w, r, problem.IdempotencyKeyMissing, "Send one header: Idempotency-Key, with a fresh random value such as a UUID.",
+			a.refuse(w, r, problem.IdempotencyKeyMissing,
+				"Send one header: Idempotency-Key, with a fresh random value such as a UUID.",
 				problem.Detail{Header: keyHeader, Detail: "is required"})
 			return
 		case err != nil:
 			a.refuse(w, r, problem.IdempotencyKeyInvalid, "The header Idempotency-Key is not valid.",
-				problem.Detail{Header: keyHeader, Detail: strings.TrimPrefix(err.Error(), idempotency.ErrKeyInvalid.Error()+": ")})
+				problem.Detail{Header: keyHeader, Detail: strings.TrimPrefix(err.Error(),
+					idempotency.ErrKeyInvalid.Error()+": ")})
 			return
 		}
 		w.Header().Set(keyHeader, key.String())
@@ -51,7 +55,8 @@ func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 	}
 }
 
-// put asks once, or as long as the client wishes to wait for the request that is in flight.
+// put executes a request. If another request with the key is in flight, and the client wants to wait, put waits for
+// that request and asks again.
 func (a *API) put(
 	w http.ResponseWriter, r *http.Request, operation string, k payments.Keyed, wish preference, question ask,
 ) (payments.Answer, error) {
@@ -63,7 +68,7 @@ func (a *API) put(
 		func() (payments.Answer, error) { return question(r) })
 }
 
-// spell writes an answer in HTTP.
+// spell writes an answer as an HTTP response.
 func (a *API) spell(w http.ResponseWriter, r *http.Request, answer payments.Answer, wish preference) {
 	switch v := answer.(type) {
 	case payments.Final:
@@ -80,17 +85,21 @@ func (a *API) spell(w http.ResponseWriter, r *http.Request, answer payments.Answ
 			return
 		}
 		retryAfter(w, afterInFlight)
-		a.refuseAbout(w, r, v.Resource, problem.IdempotencyKeyInProgress, "A request with this key is being executed now. Ask again after Retry-After, or send Prefer: wait=10.")
+		a.refuseAbout(w, r, v.Resource, problem.IdempotencyKeyInProgress,
+			"A request with this key is being executed now. Ask again after Retry-After, or send Prefer: wait=10.")
 	case payments.Mismatch:
 		keyExpires(w, v.Expires)
-		a.refuse(w, r, problem.IdempotencyKeyReusedWithDifferentPayload, "This key was first used for another request. Send what was sent first, or use a new key.")
+		a.refuse(w, r, problem.IdempotencyKeyReusedWithDifferentPayload,
+			"This key was first used for another request. Send what was sent first, or use a new key.")
 	case payments.NotExecuted:
 		keyExpires(w, v.Expires)
 		retryAfter(w, afterPSPFailure)
-		a.refuseAbout(w, r, v.Resource, problem.PSPUnavailable, "The PSP could not be asked, so nothing was charged. Send the same key again.")
+		a.refuseAbout(w, r, v.Resource, problem.PSPUnavailable,
+			"The PSP could not be asked, so nothing was charged. Send the same key again.")
 	case payments.Forgotten:
 		keyExpires(w, v.Expires)
-		a.refuse(w, r, problem.IdempotencyKeyExpired, "This key was never executed and is too old to be executed now. Use a new one.")
+		a.refuse(w, r, problem.IdempotencyKeyExpired,
+			"This key was never executed and is too old to be executed now. Use a new one.")
 	}
 }
 
@@ -103,7 +112,7 @@ func (a *API) spellFinal(w http.ResponseWriter, f payments.Final) {
 	write(w, f.Response.Status, f.Response.ContentType, f.Response.Body)
 }
 
-// accepted answers 202 with the resource as it stands.
+// accepted answers 202 with the resource in its present state.
 func (a *API) accepted(w http.ResponseWriter, r *http.Request, resource payments.Resource, after time.Duration) {
 	body, err := resource.MarshalJSON()
 	if err != nil {
@@ -116,8 +125,10 @@ func (a *API) accepted(w http.ResponseWriter, r *http.Request, resource payments
 	write(w, http.StatusAccepted, jsonType, append(body, '\n'))
 }
 
-// refuseAbout is refuse for a problem that has a payment or refund to it.
-func (a *API) refuseAbout(w http.ResponseWriter, r *http.Request, about payments.Resource, code problem.Code, detail string) {
+// refuseAbout is refuse for a problem about a payment or refund.
+func (a *API) refuseAbout(
+	w http.ResponseWriter, r *http.Request, about payments.Resource, code problem.Code, detail string,
+) {
 	d := a.problem(r, code, detail)
 	if about != nil {
 		knownOf(r).resource = about.Location()

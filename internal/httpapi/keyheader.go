@@ -15,8 +15,8 @@ const keyHeader = "Idempotency-Key"
 
 var errKeyMissing = errors.New("the header Idempotency-Key is required")
 
-// keyOf reads the key of a request: the bare form, or the RFC 8941 string of the IETF draft (Structured Headers). Both name
-// the same key.
+// keyOf reads the key of a request: the bare form, or the RFC 8941 string of the IETF draft (Structured Headers). Both
+// forms are the same key.
 func keyOf(h http.Header) (idempotency.Key, error) {
 	values := h.Values(keyHeader)
 	switch {
@@ -29,11 +29,13 @@ func keyOf(h http.Header) (idempotency.Key, error) {
 	if strings.HasPrefix(value, `"`) {
 		item, err := httpsfv.UnmarshalItem(values)
 		if err != nil {
-			return idempotency.Key{}, fmt.Errorf("%w: it begins with a quote and is no string of RFC 8941", idempotency.ErrKeyInvalid)
+			return idempotency.Key{}, fmt.Errorf("%w: it begins with a quote and is no string of RFC 8941",
+				idempotency.ErrKeyInvalid)
 		}
 		unquoted, ok := item.Value.(string)
 		if !ok || len(item.Params.Names()) > 0 {
-			return idempotency.Key{}, fmt.Errorf("%w: it must be one string without parameters", idempotency.ErrKeyInvalid)
+			return idempotency.Key{}, fmt.Errorf("%w: it must be one string without parameters",
+				idempotency.ErrKeyInvalid)
 		}
 		value = unquoted
 	}

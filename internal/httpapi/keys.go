@@ -38,7 +38,7 @@ type storedResponse struct {
 	Body        string `json:"body"`
 }
 
-// noSuchKey is the same for a key that was never used, is somebody else's, or cannot exist.
+// noSuchKey is the same text for a key that was never used, a key of another tenant, and a key that is not valid.
 const noSuchKey = "There is no such key for this operation; operation=POST /payments is the default."
 
 func (a *API) getKey(w http.ResponseWriter, r *http.Request) {
@@ -82,7 +82,8 @@ func viewOf(k idempotency.Record, operation string, events []idempotency.Event) 
 	}
 	if k.Response != nil {
 		v.CompletedAt = stamp(k.Finished)
-		v.Response = &storedResponse{k.Response.Status, k.Response.ContentType, k.Response.Location, string(k.Response.Body)}
+		v.Response = &storedResponse{k.Response.Status, k.Response.ContentType, k.Response.Location,
+			string(k.Response.Body)}
 	}
 	return v
 }
@@ -94,7 +95,7 @@ func locationOf(k idempotency.Record, operation string) string {
 	return payments.Payment{ID: payments.PaymentID(k.Subject)}.Location()
 }
 
-func operationOf(rawQuery string) (string, *refusal) {
+func operationOf(rawQuery string) (string, *requestError) {
 	query, bad := queryOf(rawQuery, "operation")
 	if bad != nil {
 		return "", invalid(bad...)
@@ -104,12 +105,13 @@ func operationOf(rawQuery string) (string, *refusal) {
 		op = query.Get("operation")
 	}
 	if op != payments.CreateOperation && op != payments.RefundOperation {
-		return "", invalid(problem.Detail{Parameter: "operation", Detail: "must be POST /payments or POST /payments/{id}/refunds"})
+		return "", invalid(problem.Detail{Parameter: "operation",
+			Detail: "must be POST /payments or POST /payments/{id}/refunds"})
 	}
 	return op, nil
 }
 
-// keyInPath undoes the escaping that the router leaves in a path with escaped slashes.
+// keyInPath unescapes the key. The router leaves the escapes in a path that has escaped slashes.
 func keyInPath(r *http.Request) (idempotency.Key, error) {
 	raw := chi.URLParam(r, "key")
 	if r.URL.RawPath != "" {
@@ -121,7 +123,7 @@ func keyInPath(r *http.Request) (idempotency.Key, error) {
 	return idempotency.ParseKey(raw)
 }
 
-// stamp writes a time as the bodies of payments do; none is empty.
+// stamp formats a time as the bodies of payments do. It is "" for nil.
 func stamp(t *time.Time) string {
 	if t == nil {
 		return ""

@@ -21,13 +21,15 @@ func TestLineOfARequestNamesWhatItsAnswerIsAbout(t *testing.T) {
 		wish   preference
 		want   string
 	}{
-		"final":              {answer: payments.Final{Response: idempotency.Response{Status: 402, Location: payment.Location()}}, want: payment.Location()},
-		"pending":            {answer: payments.Pending{Resource: refund}, want: refund.Location()},
-		"in flight":          {answer: payments.InFlight{Resource: payment}, want: payment.Location()},
-		"in flight, no wait": {answer: payments.InFlight{Resource: payment}, wish: preference{async: true}, want: payment.Location()},
-		"not executed":       {answer: payments.NotExecuted{Resource: refund}, want: refund.Location()},
-		"not reserved":       {answer: payments.NotExecuted{}},
-		"mismatch":           {answer: payments.Mismatch{}},
+		"final": {answer: payments.Final{Response: idempotency.Response{Status: 402,
+			Location: payment.Location()}}, want: payment.Location()},
+		"pending":   {answer: payments.Pending{Resource: refund}, want: refund.Location()},
+		"in flight": {answer: payments.InFlight{Resource: payment}, want: payment.Location()},
+		"in flight, no wait": {answer: payments.InFlight{Resource: payment}, wish: preference{async: true},
+			want: payment.Location()},
+		"not executed": {answer: payments.NotExecuted{Resource: refund}, want: refund.Location()},
+		"not reserved": {answer: payments.NotExecuted{}},
+		"mismatch":     {answer: payments.Mismatch{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,7 +40,8 @@ func TestLineOfARequestNamesWhatItsAnswerIsAbout(t *testing.T) {
 			})))
 			rec := httptest.NewRecorder()
 			h.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/payments", nil))
-			if line := `"request_id":"req_1","tenant":"acme","resource":"` + row.want + `"}`; !strings.Contains(logs.String(), line) {
+			if line := `"request_id":"req_1","tenant":"acme","resource":"` + row.want +
+				`"}`; !strings.Contains(logs.String(), line) {
 				t.Errorf("not in the log: %s\n%s", line, logs)
 			}
 		})

@@ -16,12 +16,12 @@ import (
 	"payonce/internal/tenants"
 )
 
-// known is what has been found out about a request. It is filled in on the way, by the request's own goroutine: one value in
-// the context, where one for each finding would copy the request as often.
+// known is what is known about a request so far. The goroutine of the request fills it in. One pointer in the context
+// is enough; with a context value for each field, the request would be copied for each of them.
 type known struct {
 	requestID string
-	principal tenants.Principal // from authentication on
-	resource  string            // the path of the payment or refund that the answer is about; for the log
+	principal tenants.Principal // set after authentication
+	resource  string            // for the log: the path of the payment or refund that the answer is about
 }
 
 type knownKey struct{}
@@ -33,7 +33,7 @@ func knownOf(r *http.Request) *known {
 	return &known{}
 }
 
-// identify gives the request an id of our own. One that the client sends is not taken over: it would be logged, and it could
+// identify gives the request an id of our own. An id that the client sends is ignored: it would be logged, and it could
 // hold anything.
 func (a *API) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func (a *API) identify(next http.Handler) http.Handler {
 
 func requestIDOf(r *http.Request) string { return knownOf(r).requestID }
 
-// observe counts and logs the request, after it has been answered.
+// observe counts and logs the request after it was answered.
 func (a *API) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := a.now()
@@ -60,12 +60,14 @@ func (a *API) observe(next http.Handler) http.Handler {
 			if status == 0 {
 				status = http.StatusOK
 				if r.Context().Err() != nil {
-					status = 499 // nobody was there to be answered; nginx's number for it
+					status = 499 // The client has gone. nginx uses the same number.
 				}
 			}
 			a.metrics.HTTPRequest(route, strconv.Itoa(status), took)
-			a.log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("method", knownMethod(r.Method)), slog.String("route", route),
-				slog.Int("status", status), slog.Float64("took_ms", float64(took.Microseconds())/1000), slog.String("request_id", requestIDOf(r)),
+			a.log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("method", knownMethod(r.Method)),
+				slog.String("route", route),
+				slog.Int("status", status), slog.Float64("took_ms", float64(took.Microseconds())/1000),
+				slog.String("request_id", requestIDOf(r)),
 				slog.String("tenant", principalOf(r).Tenant), slog.String("resource", knownOf(r).resource))
 		}()
 		next.ServeHTTP(ww, r)
@@ -82,8 +84,9 @@ func (a *API) recoverPanics(next http.Handler) http.Handler {
 			if cause == http.ErrAbortHandler { //nolint:errorlint // recover gives the value itself
 				panic(cause)
 			}
-			// The cause may hold what a client has sent; the stack holds code positions only.
-			a.log.ErrorContext(r.Context(), "panic", slog.String("request_id", requestIDOf(r)), slog.String("stack", string(debug.Stack())))
+			// The cause may have data of the client in it, so only the stack is logged.
+			a.log.ErrorContext(r.Context(), "panic", slog.String("request_id", requestIDOf(r)),
+				slog.String("stack", string(debug.Stack())))
 			a.refuse(w, r, problem.InternalError, "Something went wrong on our side.")
 		}()
 		next.ServeHTTP(w, r)
@@ -102,9 +105,11 @@ func (a *API) turnAwayWhenDraining(next http.Handler) http.Handler {
 	})
 }
 
-// admit lets a principal pass who belongs here and holds the permission. What the directory cannot say, fail answers.
+// admit lets a request pass if its principal belongs to this listener and has the permission. If the directory fails,
+// fail writes the answer.
 func (a *API) admit(
-	permission tenants.Permission, belongs func(tenants.Principal) bool, fail func(http.ResponseWriter, *http.Request, error),
+	permission tenants.Permission, belongs func(tenants.Principal) bool,
+	fail func(http.ResponseWriter, *http.Request, error),
 ) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -132,13 +137,14 @@ func (a *API) admit(
 	}
 }
 
-// limitRate lets a tenant pass within its rate.
+// limitRate lets a request pass if it is within its tenant's rate.
 func (a *API) limitRate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := principalOf(r)
 		if wait, ok := a.limits.allow(p, a.now()); !ok {
 			retryAfter(w, wait)
-			a.refuse(w, r, problem.RateLimited, "Too many requests: "+strconv.Itoa(p.RequestsPerSecond)+" per second are allowed.")
+			a.refuse(w, r, problem.RateLimited, "Too many requests: "+strconv.Itoa(p.RequestsPerSecond)+
+				" per second are allowed.")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -147,7 +153,7 @@ func (a *API) limitRate(next http.Handler) http.Handler {
 
 func principalOf(r *http.Request) tenants.Principal { return knownOf(r).principal }
 
-// bearer reads the one Authorization header (RFC 6750).
+// bearer reads the token in the Authorization header (RFC 6750). There must be exactly one such header.
 func bearer(r *http.Request) (string, bool) {
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {
@@ -158,7 +164,7 @@ func bearer(r *http.Request) (string, bool) {
 	return token, ok && strings.EqualFold(scheme, "Bearer") && token != ""
 }
 
-// knownMethod keeps a made-up method out of logs and answers.
+// knownMethod keeps methods that do not exist out of logs and answers.
 func knownMethod(m string) string {
 	switch m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
@@ -168,7 +174,8 @@ func knownMethod(m string) string {
 	return "this method"
 }
 
-// allow names the methods that the path does take (RFC 9110, section 15.5.6), if there are any.
+// allow sets the Allow header to the methods of the path (RFC 9110, section 15.5.6). It returns false if the path has
+// none.
 func allow(w http.ResponseWriter, r *http.Request) bool {
 	routes := chi.RouteContext(r.Context()).Routes
 	path := cmp.Or(r.URL.RawPath, r.URL.Path) // as the router does

@@ -14,7 +14,7 @@ var openapi []byte
 // OpenAPI is the OpenAPI 3.1 document of both listeners.
 func OpenAPI() []byte { return openapi }
 
-// What the document has in the place of addresses.
+// The document has these texts where the addresses of an installation belong.
 const (
 	documentedPublic   = "http://localhost:8080"
 	documentedOperator = "http://localhost:8081"
@@ -23,13 +23,15 @@ const (
 
 func operatorOr(url string) string { return cmp.Or(url, documentedOperator) }
 
-// published is the document with the addresses of this installation, for the public listener.
+// published is the document for the public listener, with the addresses of this installation.
 func published(at pages.Addresses) []byte {
-	return []byte(strings.NewReplacer(documentedPublic, at.Public, documentedOperator, at.Operator).Replace(string(openapi)))
+	return []byte(strings.NewReplacer(documentedPublic, at.Public, documentedOperator,
+		at.Operator).Replace(string(openapi)))
 }
 
-// publishedToOperators is the same for the operator's listener, which does not answer the public operations.
+// publishedToOperators is the document for the operator's listener, which does not serve the public operations.
 func publishedToOperators(at pages.Addresses) []byte {
 	public := "  - url: " + at.Public + "\n    description: The public API.\n"
-	return []byte(strings.NewReplacer(documentedServer, public, documentedPublic, at.Public, documentedOperator, at.Operator).Replace(string(openapi)))
+	return []byte(strings.NewReplacer(documentedServer, public, documentedPublic, at.Public, documentedOperator,
+		at.Operator).Replace(string(openapi)))
 }

@@ -25,33 +25,34 @@ import (
 // readyLimit bounds one readiness check.
 const readyLimit = 2 * time.Second
 
-// OperatorConfig is what an operator's side is made of.
+// OperatorConfig is what the operator's side needs.
 type OperatorConfig struct {
-	Desk      *operator.Desk
+	Operators *operator.Service
 	Directory *tenants.Directory
-	Gatherer  prometheus.Gatherer // what /metrics shows
-	// Checks are run by /readyz, each under its name.
+	Gatherer  prometheus.Gatherer // for /metrics
+	// Checks are the checks of /readyz, with their names.
 	Checks    map[string]func(context.Context) error
 	Metrics   *telemetry.Metrics
 	Log       *slog.Logger
 	PublicURL string        // the base of the problem types, whose pages are on the public side
-	URL       string        // of this listener, for people who read the pages
-	RequestID func() string // fresh, for each request
+	URL       string        // the address of this listener, for people who read the pages
+	RequestID func() string // returns a new id for each request
 	Now       func() time.Time
 }
 
-// desk is the operator's side. What it has in common with the public one, it takes from there.
-type desk struct {
+// ops is the operator's side. It uses the methods of API that both sides need.
+type ops struct {
 	*API
-	operator *operator.Desk
+	operator *operator.Service
 }
 
-// Operator is the handler of the operator's listener. /livez looks at the process only, /readyz runs the checks, and neither of
-// them nor /metrics asks who is there: they are for machines on a private network. Nor does /docs, for people there. Everything below
-// /operator needs an operator's API key.
+// Operator is the handler of the operator's listener. /livez checks only the process, and /readyz runs the checks.
+// Neither these two nor /metrics and /docs need a login, because they are for machines and people on a private network.
+// Everything below /operator needs an operator's API key.
 func Operator(c OperatorConfig) http.Handler {
-	d := &desk{operator: c.Desk, API: &API{
-		directory: c.Directory, metrics: c.Metrics, log: c.Log, publicURL: c.PublicURL, requestID: c.RequestID, now: c.Now,
+	d := &ops{operator: c.Operators, API: &API{
+		directory: c.Directory, metrics: c.Metrics, log: c.Log, publicURL: c.PublicURL, requestID: c.RequestID,
+		now: c.Now,
 	}}
 	r := chi.NewRouter()
 	r.Use(middleware.GetHead)
@@ -66,14 +67,14 @@ func Operator(c OperatorConfig) http.Handler {
 	r.MethodNotAllowed(every.HandlerFunc(d.otherMethod).ServeHTTP)
 	r.Group(func(r chi.Router) {
 		r.Use(every...)
-		// A tenant's key, however good, opens nothing here.
+		// A tenant's key is refused here, even if it is valid.
 		isOperator := func(p tenants.Principal) bool { return p.Tenant == "" }
 		reading := d.admit(tenants.OpsRead, isOperator, d.answerError)
 		resolving := d.admit(tenants.OpsResolve, isOperator, d.answerError)
 		r.With(reading).Get("/operator/summary", d.summary)
-		r.With(reading).Get("/operator/dead-letters", d.listLetters)
-		r.With(reading).Get("/operator/dead-letters/{letterId}", d.showLetter)
-		r.With(resolving).Post("/operator/dead-letters/{letterId}/resolve", d.resolveLetter)
+		r.With(reading).Get("/operator/dead-letters", d.listDeadLetters)
+		r.With(reading).Get("/operator/dead-letters/{deadLetterId}", d.showDeadLetter)
+		r.With(resolving).Post("/operator/dead-letters/{deadLetterId}/resolve", d.resolveDeadLetter)
 		at := pages.Addresses{Public: c.PublicURL, Operator: operatorOr(c.URL)}
 		static := pages.OperatorHandler(at, publishedToOperators(at), http.HandlerFunc(d.nothing))
 		for _, path := range []string{"/docs", "/docs/*", "/openapi.yaml"} {
@@ -83,11 +84,11 @@ func Operator(c OperatorConfig) http.Handler {
 	return r
 }
 
-func (d *desk) nothing(w http.ResponseWriter, r *http.Request) {
+func (d *ops) nothing(w http.ResponseWriter, r *http.Request) {
 	d.refuse(w, r, problem.NotFound, "There is nothing at this path.")
 }
 
-func (d *desk) otherMethod(w http.ResponseWriter, r *http.Request) {
+func (d *ops) otherMethod(w http.ResponseWriter, r *http.Request) {
 	if !allow(w, r) {
 		d.nothing(w, r)
 		return
@@ -95,15 +96,17 @@ func (d *desk) otherMethod(w http.ResponseWriter, r *http.Request) {
 	d.refuse(w, r, problem.MethodNotAllowed, "This path does not take "+knownMethod(r.Method)+".")
 }
 
-// answerError is fail in words for operators: they have no key to send again.
-func (d *desk) answerError(w http.ResponseWriter, r *http.Request, err error) {
+// answerError is fail with texts for operators, who have no idempotency key to send again.
+func (d *ops) answerError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
-	case errors.Is(err, deadletters.ErrNoLetter):
-		d.refuse(w, r, problem.NotFound, noSuchLetter)
+	case errors.Is(err, deadletters.ErrNoDeadLetter):
+		d.refuse(w, r, problem.NotFound, noSuchDeadLetter)
 	case postgres.Unavailable(err) && r.Context().Err() == nil:
-		d.log.WarnContext(r.Context(), "refused for now", slog.String("request_id", requestIDOf(r)), slog.Any("error", err))
+		d.log.WarnContext(r.Context(), "refused for now", slog.String("request_id", requestIDOf(r)),
+			slog.Any("error", err))
 		retryAfter(w, afterStoreFailure)
-		d.refuse(w, r, problem.IdempotencyStoreUnavailable, "The store is not available. Ask again; what was decided is decided once.")
+		d.refuse(w, r, problem.IdempotencyStoreUnavailable,
+			"The store is not available. Ask again; what was decided is decided once.")
 	default:
 		d.fail(w, r, err)
 	}

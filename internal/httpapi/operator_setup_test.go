@@ -34,7 +34,8 @@ import (
 
 // operatorDocument is openapi.yaml with the operator's paths at whatever address a test gets.
 var operatorDocument = sync.OnceValues(func() (*contract.Document, error) {
-	return contract.Load(bytes.ReplaceAll(httpapi.OpenAPI(), []byte("servers: [{ url: http://localhost:8081 }]"), []byte("summary: elsewhere")))
+	return contract.Load(bytes.ReplaceAll(httpapi.OpenAPI(), []byte("servers: [{ url: http://localhost:8081 }]"),
+		[]byte("summary: elsewhere")))
 })
 
 // The API keys of the operator's tests.
@@ -84,14 +85,16 @@ func openConsole(t *testing.T) *console {
 	}
 	t.Cleanup(psp.Close)
 	keys := idempotency.New(db, idempotency.Terms{
-		Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour, SettleWindow: 90 * time.Second, FirstLookup: time.Hour,
+		Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour, GracePeriod: 90 * time.Second,
+		FirstLookup: time.Hour,
 	}, time.Now)
 	c.payments = payments.New(payments.Config{
-		DB: db, Keys: keys, PSP: psp, NewID: uuid.NewV7, Metrics: metrics, Log: log, PublicURL: "http://payonce.test", Deadline: 30 * time.Second,
+		DB: db, Keys: keys, PSP: psp, NewID: uuid.NewV7, Metrics: metrics, Log: log, PublicURL: "http://payonce.test",
+		Deadline: 30 * time.Second,
 	})
 	c.server = httptest.NewUnstartedServer(nil)
 	c.server.Config = httpapi.NewServer(httpapi.Operator(httpapi.OperatorConfig{
-		Desk:      operator.New(operator.Config{DB: db, Keys: keys, Payments: c.payments, Log: log}),
+		Operators: operator.New(operator.Config{DB: db, Keys: keys, Payments: c.payments, Log: log}),
 		Directory: tenants.NewDirectory(db, time.Now), Gatherer: c.registry, Metrics: metrics, Log: log,
 		Checks:    map[string]func(context.Context) error{"database": db.Ping},
 		PublicURL: "http://payonce.test", RequestID: func() string { return "req_1" }, Now: time.Now,
@@ -158,7 +161,7 @@ func (c *console) servePSP() string {
 	return server.URL
 }
 
-// lost is the id of a letter about an unknown key: the PSP has done what the method says, and its answer was lost.
+// lost is the id of a dead letter about an unknown key: the PSP has done what the method says, and its answer was lost.
 func (c *console) lost(method string) string {
 	c.t.Helper()
 	key, err := idempotency.ParseKey(orderKey)
@@ -174,21 +177,22 @@ func (c *console) lost(method string) string {
 		c.t.Fatal(err)
 	}
 	var subject uuid.UUID
-	if err := c.pool.QueryRow(c.t.Context(), "SELECT subject FROM idempotency_keys WHERE status = 'unknown'").Scan(&subject); err != nil {
+	if err := c.pool.QueryRow(c.t.Context(),
+		"SELECT subject FROM idempotency_keys WHERE status = 'unknown'").Scan(&subject); err != nil {
 		c.t.Fatal(err)
 	}
 	about := deadletters.About{Tenant: "acme", Operation: "POST /payments", Key: orderKey, Generation: 1}
-	return c.put(deadletters.Letter{
+	return c.put(deadletters.DeadLetter{
 		Kind: deadletters.LookupsExhausted, Finding: about.KeyFinding(subject), About: &about, Subject: &subject,
 	})
 }
 
-// stray is the id of a letter about nothing of ours.
+// stray is the id of a dead letter about nothing of ours.
 func (c *console) stray() string {
-	return c.put(deadletters.Letter{Kind: deadletters.UnknownMovement, Finding: uuid.NewString()})
+	return c.put(deadletters.DeadLetter{Kind: deadletters.UnknownMovement, Finding: uuid.NewString()})
 }
 
-func (c *console) put(l deadletters.Letter) string {
+func (c *console) put(l deadletters.DeadLetter) string {
 	c.t.Helper()
 	l.ID, l.Reason, l.Evidence = uuid.Must(uuid.NewV7()), "found", []byte(`{"id": "ch_1"}`)
 	if err := postgres.Wrap(c.pool, 0).Pipeline(c.t.Context(), deadletters.Open(l)); err != nil {
@@ -233,9 +237,9 @@ func (c *console) ask(as, method, path, body string, header ...string) said {
 
 func (c *console) get(path string) said { return c.ask(annKey, "GET", path, "") }
 
-func (c *console) resolve(letter, body string) said {
+func (c *console) resolve(deadLetter, body string) said {
 	c.t.Helper()
-	return c.ask(annKey, "POST", "/operator/dead-letters/"+letter+"/resolve", body)
+	return c.ask(annKey, "POST", "/operator/dead-letters/"+deadLetter+"/resolve", body)
 }
 
 // expect checks the status and, of a problem, the code.

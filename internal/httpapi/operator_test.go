@@ -10,24 +10,26 @@ import (
 	"payonce/internal/httpapi"
 )
 
-const noLetter = "01a1fa62-0788-707e-9472-6f0b342d2a95"
+const noDeadLetter = "01a1fa62-0788-707e-9472-6f0b342d2a95"
 
 func TestOperatorsSideOpensToOperatorsKeysOnly(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t)
-	letter := c.stray()
+	deadLetter := c.stray()
 	const dismissal = `{"action":"dismiss","reason":"seen to it","version":1}`
 	routes := [][3]string{
 		{"GET", "/operator/summary", ""},
 		{"GET", "/operator/dead-letters", ""},
-		{"GET", "/operator/dead-letters/" + letter, ""},
-		{"POST", "/operator/dead-letters/" + letter + "/resolve", dismissal},
+		{"GET", "/operator/dead-letters/" + deadLetter, ""},
+		{"POST", "/operator/dead-letters/" + deadLetter + "/resolve", dismissal},
 	}
 	for _, r := range routes {
-		if s := c.ask("", r[0], r[1], r[2]).expect(t, 401, "unauthenticated"); s.header.Get("WWW-Authenticate") != `Bearer realm="payonce"` {
+		if s := c.ask("", r[0], r[1], r[2]).expect(t, 401,
+			"unauthenticated"); s.header.Get("WWW-Authenticate") != `Bearer realm="payonce"` {
 			t.Errorf("%s: %v", r[1], s.header)
 		}
-		if s := c.ask("guess", r[0], r[1], r[2]).expect(t, 401, "unauthenticated"); !strings.Contains(s.header.Get("WWW-Authenticate"), "invalid_token") {
+		if s := c.ask("guess", r[0], r[1], r[2]).expect(t, 401,
+			"unauthenticated"); !strings.Contains(s.header.Get("WWW-Authenticate"), "invalid_token") {
 			t.Errorf("%s: %v", r[1], s.header)
 		}
 		c.ask(merchantKey, r[0], r[1], r[2]).expect(t, 403, "forbidden")
@@ -37,7 +39,7 @@ func TestOperatorsSideOpensToOperatorsKeysOnly(t *testing.T) {
 		c.ask(readerKey, r[0], r[1], "").expect(t, 200, "")
 		c.ask(namelessKey, r[0], r[1], "").expect(t, 403, "forbidden")
 	}
-	if s := c.get("/operator/dead-letters/"+letter).expect(t, 200, ""); !strings.Contains(s.body, `"audit":[]`) {
+	if s := c.get("/operator/dead-letters/"+deadLetter).expect(t, 200, ""); !strings.Contains(s.body, `"audit":[]`) {
 		t.Errorf("somebody without a permission has left a trace: %s", s.body)
 	}
 }
@@ -76,7 +78,7 @@ func TestOperatorsPathThatIsNotThere(t *testing.T) {
 	if got := s.header.Values("Allow"); !slices.Equal(got, []string{"GET", "HEAD"}) {
 		t.Errorf("allowed are %v", got)
 	}
-	s = c.ask(annKey, "GET", "/operator/dead-letters/"+noLetter+"/resolve", "").expect(t, 405, "method_not_allowed")
+	s = c.ask(annKey, "GET", "/operator/dead-letters/"+noDeadLetter+"/resolve", "").expect(t, 405, "method_not_allowed")
 	if got := s.header.Values("Allow"); !slices.Equal(got, []string{"POST"}) {
 		t.Errorf("allowed are %v", got)
 	}
@@ -88,13 +90,14 @@ func TestOperatorsPathThatIsNotThere(t *testing.T) {
 func TestOperatorsRequestsAreCountedByRoute(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t)
-	if s := c.get("/operator/dead-letters/"+noLetter).expect(t, 404, "not_found"); s.header.Get("X-Request-Id") != "req_1" {
+	if s := c.get("/operator/dead-letters/"+noDeadLetter).expect(t, 404,
+		"not_found"); s.header.Get("X-Request-Id") != "req_1" {
 		t.Errorf("headers are %v", s.header)
 	}
 	c.get("/operator/nowhere").expect(t, 404, "not_found")
 	c.http = c.server.Client()
 	s := c.ask("", "GET", "/metrics", "")
-	for _, route := range []string{"/operator/dead-letters/{letterId}", "none"} {
+	for _, route := range []string{"/operator/dead-letters/{deadLetterId}", "none"} {
 		want := fmt.Sprintf(`payonce_http_request_duration_seconds_count{route=%q,status="404"} 1`, route)
 		if !strings.Contains(s.body, want) {
 			t.Errorf("%s is missing", want)
@@ -111,7 +114,7 @@ type page struct {
 	NextCursor string `json:"nextCursor"`
 }
 
-func TestLettersAreListedPageByPage(t *testing.T) {
+func TestDeadLettersAreListedPageByPage(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t)
 	var want []string
@@ -137,17 +140,19 @@ func TestLettersAreListedPageByPage(t *testing.T) {
 		t.Errorf("open are %v, want %v", got, want)
 	}
 	var p page
-	if c.get("/operator/dead-letters?status=resolved").expect(t, 200, "").into(t, &p); len(p.Data) != 1 || p.Data[0].ID != closed || p.Data[0].Status != "resolved" {
+	if c.get("/operator/dead-letters?status=resolved").expect(t, 200, "").into(t, &p); len(p.Data) != 1 ||
+		p.Data[0].ID != closed || p.Data[0].Status != "resolved" {
 		t.Errorf("resolved are %+v", p)
 	}
 }
 
-func TestLetterFilterThatIsNoneIsRefused(t *testing.T) {
+func TestDeadLetterFilterThatIsNoneIsRefused(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t)
 	for query, parameter := range map[string]string{
 		"status=closed": "status", "status=": "status", "limit=0": "limit", "limit=101": "limit", "limit=ten": "limit",
-		"cursor=x": "cursor", "cursor=": "cursor", "status=open&status=open": "status", "kind=x": "query", "%zz": "query",
+		"cursor=x": "cursor", "cursor=": "cursor", "status=open&status=open": "status", "kind=x": "query",
+		"%zz": "query",
 	} {
 		s := c.get("/operator/dead-letters?"+query).expect(t, 400, "invalid_request")
 		if !strings.Contains(s.body, `"parameter":"`+parameter+`"`) {
@@ -157,20 +162,22 @@ func TestLetterFilterThatIsNoneIsRefused(t *testing.T) {
 	c.get("/operator/summary?x=1").expect(t, 400, "invalid_request")
 }
 
-func TestLetterIsShownWithAllThatBelongsToIt(t *testing.T) {
+func TestDeadLetterIsShownWithAllThatBelongsToIt(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t)
-	letter := c.lost("pm_ok")
-	s := c.get("/operator/dead-letters/"+letter).expect(t, 200, "")
+	deadLetter := c.lost("pm_ok")
+	s := c.get("/operator/dead-letters/"+deadLetter).expect(t, 200, "")
 	for _, want := range []string{
-		`"keyStatus":"unknown"`, `"paymentStatus":"processing"`, `"paymentId":"pay_`, `"operation":"POST /payments"`, `"key":"` + orderKey + `"`,
+		`"keyStatus":"unknown"`, `"paymentStatus":"processing"`, `"paymentId":"pay_`, `"operation":"POST /payments"`,
+		`"key":"` + orderKey + `"`,
 		`"tenant":"acme"`, `"to":"unknown"`, `"audit":[]`, `"version":1`, `"evidence":{"id":"ch_1"}`, `"ageSeconds":`,
 	} {
 		if !strings.Contains(s.body, want) {
 			t.Errorf("%s is missing in %s", want, s.body)
 		}
 	}
-	for _, id := range []string{noLetter, "x", strings.ToUpper(letter), "urn:uuid:" + letter, strings.ReplaceAll(letter, "-", "")} {
+	for _, id := range []string{noDeadLetter, "x", strings.ToUpper(deadLetter), "urn:uuid:" + deadLetter,
+		strings.ReplaceAll(deadLetter, "-", "")} {
 		c.get("/operator/dead-letters/"+id).expect(t, 404, "not_found")
 		c.resolve(id, `{"action":"retry","reason":"x","version":1}`).expect(t, 404, "not_found")
 	}
@@ -186,7 +193,8 @@ func TestSummaryIsShown(t *testing.T) {
 	}
 }
 
-// The won is in the document as a currency without decimals, and in no example: the pages and the README pay in dollars.
+// The won is in the document as a currency without decimals, and in no example: the pages and the README pay in
+// dollars.
 func TestExamplesOfTheDocumentAreInDollars(t *testing.T) {
 	t.Parallel()
 	for line := range strings.Lines(string(httpapi.OpenAPI())) {
@@ -200,7 +208,8 @@ func TestExamplesOfTheDocumentAreInDollars(t *testing.T) {
 func TestDocumentNamesTheOperatorsListener(t *testing.T) {
 	t.Parallel()
 	text := string(httpapi.OpenAPI())
-	if paths, servers := strings.Count(text, "\n  /operator/"), strings.Count(text, "servers: [{ url: http://localhost:8081 }]"); paths != 4 || servers != paths {
+	if paths, servers := strings.Count(text, "\n  /operator/"), strings.Count(
+		text, "servers: [{ url: http://localhost:8081 }]"); paths != 4 || servers != paths {
 		t.Errorf("%d paths, %d with their server", paths, servers)
 	}
 }

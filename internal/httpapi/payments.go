@@ -13,7 +13,7 @@ import (
 
 const jsonType = "application/json"
 
-// paymentRequest is the body of POST /payments. Pointers tell a member that is absent from a zero.
+// paymentRequest is the body of POST /payments. The fields are pointers, because a missing member differs from a zero.
 type paymentRequest struct {
 	CustomerID    *string           `json:"customerId"`
 	AmountCents   *int64            `json:"amountCents"`
@@ -37,8 +37,9 @@ func (a *API) createPayment(w http.ResponseWriter, r *http.Request, k payments.K
 	return func(r *http.Request) (payments.Answer, error) { return a.payments.Create(r.Context(), k, request) }
 }
 
-// toDomain lists all that is wrong at once: what is missing here, what is not allowed in payments.
-func (p paymentRequest) toDomain() (payments.CreateRequest, *refusal) {
+// toDomain lists everything that is wrong. It finds missing members, and package payments finds values that are not
+// allowed.
+func (p paymentRequest) toDomain() (payments.CreateRequest, *requestError) {
 	var bad []problem.Detail
 	require := func(missing bool, pointer string) {
 		if missing {
@@ -50,8 +51,9 @@ func (p paymentRequest) toDomain() (payments.CreateRequest, *refusal) {
 	require(p.Currency == nil, "/currency")
 	request := payments.CreateRequest{
 		CustomerID: deref(p.CustomerID), AmountCents: payments.AmountMinor(deref(p.AmountCents)),
-		Currency: payments.Currency(deref(p.Currency)), PaymentMethod: deref(p.PaymentMethod), Description: deref(p.Description),
-		Metadata: p.Metadata,
+		Currency: payments.Currency(deref(p.Currency)), PaymentMethod: deref(p.PaymentMethod),
+		Description: deref(p.Description),
+		Metadata:    p.Metadata,
 	}
 	if p.PaymentMethod != nil && *p.PaymentMethod == "" {
 		bad = append(bad, problem.AtPointer("/paymentMethod", "must not be empty; leave it out for the default"))
@@ -107,9 +109,9 @@ func (a *API) listPayments(w http.ResponseWriter, r *http.Request) {
 	a.show(w, r, list)
 }
 
-// filterOf reads the query of a list. A parameter that is unknown or repeated is refused: it would silently show
-// something else than was asked for.
-func filterOf(rawQuery string) (payments.Filter, *refusal) {
+// filterOf reads the query of a list. It refuses a parameter that is unknown or repeated. Otherwise the list could
+// silently differ from what the client asked for.
+func filterOf(rawQuery string) (payments.Filter, *requestError) {
 	f := payments.Filter{Limit: payments.DefaultPage}
 	query, bad := queryOf(rawQuery, "customerId", "status", "limit", "cursor")
 	for name, values := range query {
@@ -122,7 +124,7 @@ func filterOf(rawQuery string) (payments.Filter, *refusal) {
 			}
 		case "status":
 			switch f.Status = payments.Status(v); f.Status {
-			case payments.Processing, payments.Success, payments.Refused, payments.Failed:
+			case payments.Processing, payments.Succeeded, payments.Declined, payments.Failed:
 			default:
 				refuse("must be processing, succeeded, declined or failed")
 			}

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// maxWait bounds Prefer: wait. A longer wish is granted up to here.
+// maxWait bounds Prefer: wait. If a client asks for more, it waits this long.
 const maxWait = 10 * time.Second
 
-// preference is what a client wishes for an in-flight duplicate (RFC 7240).
+// preference is what a client wants if its key is in flight (RFC 7240).
 type preference struct {
 	async bool
 	wait  time.Duration
 }
 
-// preferenceOf reads all Prefer headers. A preference that we do not know or cannot read is ignored, as the RFC asks; of
-// repeated ones the first counts.
+// preferenceOf reads all Prefer headers. It ignores a preference that it does not know or cannot read, as the RFC
+// requires. If a preference is repeated, the first one counts.
 func preferenceOf(h http.Header) preference {
 	var p preference
 	seenWait := false

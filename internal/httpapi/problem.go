@@ -16,7 +16,7 @@ import (
 	"payonce/internal/tenants"
 )
 
-// When to come back, by what stands in the way.
+// When the client should try again, for each cause.
 const (
 	afterInFlight     = time.Second
 	afterUnknown      = 2 * time.Second
@@ -24,7 +24,7 @@ const (
 	afterStoreFailure = 2 * time.Second
 )
 
-// table maps errors to problems. What it does not list is a 500 without detail.
+// table maps errors to problems. An error that is not listed is a 500 without detail.
 func table() []struct {
 	is     func(error) bool
 	code   problem.Code
@@ -43,9 +43,12 @@ func table() []struct {
 		{isUnauthenticated, problem.Unauthenticated, "This API key is not known, or has ended.", 0},
 		{is(payments.ErrPaymentNotFound), problem.NotFound, "There is no such payment.", 0},
 		{is(payments.ErrRefundNotFound), problem.NotFound, "There is no such refund.", 0},
-		{is(payments.ErrPaymentNotRefundable), problem.PaymentNotRefundable, "Only a payment that has succeeded, under an id of the PSP, can be refunded.", 0},
-		{is(payments.ErrRefundExceedsPayment), problem.RefundExceedsPayment, "All refunds of a payment together cannot exceed its amount; amountRefundedCents of the payment tells what was given back.", 0},
-		{postgres.Unavailable, problem.IdempotencyStoreUnavailable, "The store is not available. Send the same key again.", afterStoreFailure},
+		{is(payments.ErrPaymentNotRefundable), problem.PaymentNotRefundable,
+			"Only a payment that has succeeded, under an id of the PSP, can be refunded.", 0},
+		{is(payments.ErrRefundExceedsPayment), problem.RefundExceedsPayment,
+			"All refunds of a payment together cannot exceed its amount; amountRefundedCents of the payment tells what was given back.", 0},
+		{postgres.Unavailable, problem.IdempotencyStoreUnavailable,
+			"The store is not available. Send the same key again.", afterStoreFailure},
 	}
 }
 
@@ -54,14 +57,16 @@ func isUnauthenticated(err error) bool { return errors.Is(err, tenants.ErrUnauth
 // fail answers an error.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
-		// Nobody listens any more, or the client has only closed its half and still reads: a plain return would tell it 200.
+		// The client has gone. Or it has only closed its half of the connection, and still reads: a plain return would
+		// send it a 200.
 		panic(http.ErrAbortHandler)
 	}
 	for _, row := range table() {
 		if row.is(err) {
 			if row.after > 0 {
 				retryAfter(w, row.after)
-				a.log.WarnContext(r.Context(), "refused for now", slog.String("request_id", requestIDOf(r)), slog.Any("error", err))
+				a.log.WarnContext(r.Context(), "refused for now", slog.String("request_id", requestIDOf(r)),
+					slog.Any("error", err))
 			}
 			a.refuse(w, r, row.code, row.detail)
 			return
@@ -96,10 +101,10 @@ func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client may have gone; what it missed is stored
+	_, _ = w.Write(body) // The client may have gone. The answer is stored.
 }
 
-// retryAfter is in whole seconds (RFC 9110, section 10.2.3), rounded up.
+// retryAfter sets the header in whole seconds (RFC 9110, section 10.2.3), rounded up.
 func retryAfter(w http.ResponseWriter, d time.Duration) {
 	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(d.Seconds()))))
 }

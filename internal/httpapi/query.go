@@ -7,8 +7,8 @@ import (
 	"payonce/internal/problem"
 )
 
-// queryOf reads a query, and says what is wrong with it: parameters that are repeated or none of those allowed. The name of the latter may be what must not
-// be repeated. A query that cannot be read is empty.
+// queryOf reads a query, and says what is wrong with it: parameters that are repeated or not allowed. It does not
+// repeat the name of a parameter that is not allowed. If a query cannot be parsed, it is empty.
 func queryOf(rawQuery string, allowed ...string) (url.Values, []problem.Detail) {
 	query, err := url.ParseQuery(rawQuery)
 	if err != nil {
@@ -26,7 +26,8 @@ func queryOf(rawQuery string, allowed ...string) (url.Values, []problem.Detail) 
 		}
 	}
 	if known < len(query) {
-		bad = append(bad, problem.Detail{Parameter: "query", Detail: "has a parameter other than " + strings.Join(allowed, ", ")})
+		bad = append(bad, problem.Detail{Parameter: "query", Detail: "has a parameter other than " +
+			strings.Join(allowed, ", ")})
 	}
 	return query, bad
 }

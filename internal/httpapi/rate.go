@@ -9,8 +9,8 @@ import (
 	"payonce/internal/tenants"
 )
 
-// rateLimits holds a token bucket for each tenant that has called. There are as many as tenants, which the
-// administrator bounds.
+// rateLimits has a token bucket for each tenant that has sent a request. The number of tenants bounds the number of
+// buckets.
 type rateLimits struct {
 	mu      sync.Mutex
 	buckets map[string]*rate.Limiter
@@ -18,7 +18,7 @@ type rateLimits struct {
 
 func newRateLimits() *rateLimits { return &rateLimits{buckets: map[string]*rate.Limiter{}} }
 
-// allow takes one token of the tenant, or tells how long until there is one.
+// allow takes one token of the tenant. If there is none, wait is the time until the next one.
 func (l *rateLimits) allow(p tenants.Principal, now time.Time) (wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

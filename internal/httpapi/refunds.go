@@ -21,7 +21,8 @@ func (a *API) createRefund(w http.ResponseWriter, r *http.Request, k payments.Ke
 		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
 		return nil
 	}
-	request := payments.RefundRequest{AmountCents: payments.AmountMinor(deref(body.AmountCents)), Reason: deref(body.Reason)}
+	request := payments.RefundRequest{AmountCents: payments.AmountMinor(deref(body.AmountCents)),
+		Reason: deref(body.Reason)}
 	if bad := request.Validate(body.AmountCents != nil); bad != nil {
 		details := make([]problem.Detail, len(bad))
 		for i, b := range bad {

@@ -21,7 +21,8 @@ import (
 	"payonce/internal/problem"
 )
 
-// What a refund's body is taken for is what the standard library reads in it; no amount is told from an amount of nothing.
+// What a refund's body is taken for is what the standard library reads in it; no amount is told from an amount of
+// nothing.
 func FuzzRefundBody(f *testing.F) {
 	f.Add([]byte(`{}`))
 	f.Add([]byte(`{"amountCents":500,"reason":"broken \u00e9\n"}`))
@@ -42,10 +43,12 @@ func FuzzRefundBody(f *testing.F) {
 		if (body.AmountCents == nil) != (theirs.AmountCents == nil) || deref(body.Reason) != deref(theirs.Reason) {
 			t.Fatalf("%s is read as %+v, by encoding/json as %+v", raw, body, theirs)
 		}
-		if body.AmountCents != nil && theirs.AmountCents.String() != strconv.FormatInt(*body.AmountCents, 10) && *body.AmountCents != 0 {
+		if body.AmountCents != nil && theirs.AmountCents.String() != strconv.FormatInt(*body.AmountCents, 10) &&
+			*body.AmountCents != 0 {
 			t.Fatalf("%s is read as %d", theirs.AmountCents, *body.AmountCents)
 		}
-		request := payments.RefundRequest{AmountCents: payments.AmountMinor(deref(body.AmountCents)), Reason: deref(body.Reason)}
+		request := payments.RefundRequest{AmountCents: payments.AmountMinor(deref(body.AmountCents)),
+			Reason: deref(body.Reason)}
 		wrong := request.Validate(body.AmountCents != nil)
 		for _, i := range wrong {
 			if !slices.Contains(sentences, i.Detail) || i.Pointer != "/amountCents" && i.Pointer != "/reason" {
@@ -58,7 +61,8 @@ func FuzzRefundBody(f *testing.F) {
 	})
 }
 
-// A decision is taken whole or not at all, means the same when it is written once more, and has a version that a letter can have.
+// A decision is taken whole or not at all, means the same when it is written once more, and has a version that a dead
+// letter can have.
 func FuzzDecisionBody(f *testing.F) {
 	f.Add([]byte(`{"action":"executed","reason":"the PSP's support says so","version":1,"pspId":"ch_1"}`))
 	f.Add([]byte(`{"action":"dismiss","reason":" ","version":4294967297}`))
@@ -71,7 +75,8 @@ func FuzzDecisionBody(f *testing.F) {
 		decision, bad := body.toDomain()
 		if bad != nil {
 			for _, e := range bad.errors {
-				if e.Pointer == nil || !slices.Contains([]string{"/action", "/reason", "/version", "/pspId"}, *e.Pointer) || e.Detail == "" {
+				if e.Pointer == nil || !slices.Contains([]string{"/action", "/reason", "/version", "/pspId"},
+					*e.Pointer) || e.Detail == "" {
 					t.Fatalf("refused with %+v", e)
 				}
 			}
@@ -80,7 +85,8 @@ func FuzzDecisionBody(f *testing.F) {
 		if v := *body.Version; v != int64(decision.Version) || v < 1 || v > math.MaxInt32 {
 			t.Fatalf("version %d is taken for %d", v, decision.Version)
 		}
-		if decision.Actor != "" || decision.PSPID != "" && decision.Action != deadletters.Executed || strings.TrimSpace(decision.Reason) == "" {
+		if decision.Actor != "" || decision.PSPID != "" && decision.Action != deadletters.Executed ||
+			strings.TrimSpace(decision.Reason) == "" {
 			t.Fatalf("taken: %+v", decision)
 		}
 		again, err := json.Marshal(body, json.OmitZeroStructFields(true))
@@ -97,7 +103,8 @@ func FuzzDecisionBody(f *testing.F) {
 	})
 }
 
-// A body is read whole, as the bytes that were sent, or not at all; and never beyond its limit, whatever length it claims.
+// A body is read whole, as the bytes that were sent, or not at all; and never beyond its limit, whatever length it
+// claims.
 func FuzzReadJSON(f *testing.F) {
 	f.Add("application/json", "", []byte(`{}`), int64(2))
 	f.Add("application/json; charset=UTF-8", "", []byte(strings.Repeat(" ", 65)), int64(-1))
@@ -116,7 +123,8 @@ func FuzzReadJSON(f *testing.F) {
 			if !bytes.Equal(raw, body) || len(body) > limit || encoding != "" {
 				t.Fatalf("%d bytes in %q are read as %d", len(body), encoding, len(raw))
 			}
-			if !strings.HasPrefix(strings.TrimSpace(lower), "application/json") || strings.Contains(lower, "charset") && !strings.Contains(lower, "utf-8") {
+			if !strings.HasPrefix(strings.TrimSpace(lower), "application/json") || strings.Contains(lower, "charset") &&
+				!strings.Contains(lower, "utf-8") {
 				t.Fatalf("%q is taken for JSON", contentType)
 			}
 		case bad.code == problem.BodyTooLarge && len(body) > limit:
@@ -142,29 +150,32 @@ func FuzzBearer(f *testing.F) {
 		if !ok {
 			return
 		}
-		if repeated || token == "" || !strings.HasSuffix(strings.TrimSpace(sent), token) || !strings.EqualFold(sent[:6], "Bearer") {
+		if repeated || token == "" || !strings.HasSuffix(strings.TrimSpace(sent), token) ||
+			!strings.EqualFold(sent[:6], "Bearer") {
 			t.Fatalf("%q, repeated %t, is the token %q", sent, repeated, token)
 		}
-		if again, ok := bearer(&http.Request{Header: http.Header{"Authorization": {"Bearer " + token}}}); !ok || again != token {
+		if again, ok := bearer(&http.Request{Header: http.Header{"Authorization": {"Bearer " + token}}}); !ok ||
+			again != token {
 			t.Fatalf("%q is the token %q, and that one %q", sent, token, again)
 		}
 	})
 }
 
 // An operator's filter that is taken is another one by no spelling.
-func FuzzLetterFilter(f *testing.F) {
+func FuzzDeadLetterFilter(f *testing.F) {
 	f.Add("status=open&limit=7&cursor=AAZC1lVHgAABk0XzbEF8OoCeX1ofDJstRA")
 	f.Add("status=open&status=resolved")
 	f.Add("cursor=%0AAAZC1lVHgAABk0XzbEF8OoCeX1ofDJstRA")
 	f.Fuzz(func(t *testing.T, query string) {
-		got, bad := letterFilterOf(query)
+		got, bad := deadLetterFilterOf(query)
 		if bad != nil {
 			if bad.code != problem.InvalidRequest || len(bad.errors) == 0 || len(bad.errors) > 4 {
 				t.Fatalf("refused with %q", bad.parameters())
 			}
 			return
 		}
-		if got.Limit < 1 || got.Limit > deadletters.MaxPage || got.Status != deadletters.OpenStatus && got.Status != deadletters.ResolvedStatus {
+		if got.Limit < 1 || got.Limit > deadletters.MaxPage || got.Status != deadletters.OpenStatus &&
+			got.Status != deadletters.ResolvedStatus {
 			t.Fatalf("%q is accepted as %+v", query, got)
 		}
 		again := url.Values{"limit": {strconv.Itoa(got.Limit)}, "status": {string(got.Status)}}
@@ -174,7 +185,7 @@ func FuzzLetterFilter(f *testing.F) {
 				t.Fatalf("%q is read as the cursor %q", query, got.Before)
 			}
 		}
-		second, bad := letterFilterOf(again.Encode())
+		second, bad := deadLetterFilterOf(again.Encode())
 		if diff := cmp.Diff(got, second, cmp.AllowUnexported(deadletters.Cursor{})); bad != nil || diff != "" {
 			t.Fatalf("%q is another filter when written once more: %v\n%s", query, bad.parameters(), diff)
 		}
@@ -187,7 +198,8 @@ func FuzzKeyInPath(f *testing.F) {
 	f.Add("/k/order%2F0000000042%2f", "operation=POST+/payments/%7Bid%7D/refunds")
 	f.Add("/k/order%252F0000000042", "operation=")
 	f.Fuzz(func(t *testing.T, target, query string) {
-		if op, bad := operationOf(query); bad == nil && op != payments.CreateOperation && op != payments.RefundOperation {
+		if op, bad := operationOf(query); bad == nil && op != payments.CreateOperation &&
+			op != payments.RefundOperation {
 			t.Fatalf("%q asks for %q", query, op)
 		}
 		u, err := url.Parse(target)

@@ -9,7 +9,7 @@ import (
 // WriteTimeout bounds the time from the request's headers to the end of the answer.
 const WriteTimeout = 30 * time.Second
 
-// NewServer returns a server with the limits of the contract. Each bounds what a slow or idle client can hold.
+// NewServer returns a server with the limits of the contract. Each limit bounds what a slow or idle client can occupy.
 func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -18,7 +18,7 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 		WriteTimeout:      WriteTimeout,
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    16 << 10,
-		// Otherwise net/http itself answers OPTIONS *: with 200, without a request id, and unseen by the log.
+		// Otherwise net/http would answer OPTIONS * itself: with 200, without a request id and without a log line.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}

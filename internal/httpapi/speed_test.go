@@ -62,11 +62,13 @@ func (b *blank) Header() http.Header         { return b.header }
 func (b *blank) Write(p []byte) (int, error) { return len(p), nil }
 func (b *blank) WriteHeader(int)             {}
 
-// BenchmarkMiddleware is what every request goes through before and after its own handler: id, log line, metric, recovery.
+// BenchmarkMiddleware is what every request goes through before and after its own handler: id, log line, metric,
+// recovery.
 func BenchmarkMiddleware(b *testing.B) {
 	a := New(Config{
 		Metrics: telemetry.NewMetrics(prometheus.NewRegistry()), Log: telemetry.NewLogger(io.Discard, slog.LevelInfo),
-		PublicURL: "http://payonce.test", RequestID: func() string { return "req_ABCDEFGHIJKLMNOPQRSTUVWXYZ" }, Now: time.Now,
+		PublicURL: "http://payonce.test", RequestID: func() string { return "req_ABCDEFGHIJKLMNOPQRSTUVWXYZ" },
+		Now: time.Now,
 	})
 	r := httptest.NewRequest(http.MethodGet, "/openapi.yaml", nil)
 	r.Header.Set("If-None-Match", "*")
@@ -81,7 +83,8 @@ func BenchmarkMiddleware(b *testing.B) {
 func BenchmarkRefusal(b *testing.B) {
 	a := New(Config{
 		Metrics: telemetry.NewMetrics(prometheus.NewRegistry()), Log: telemetry.NewLogger(io.Discard, slog.LevelInfo),
-		PublicURL: "http://payonce.test", RequestID: func() string { return "req_ABCDEFGHIJKLMNOPQRSTUVWXYZ" }, Now: time.Now,
+		PublicURL: "http://payonce.test", RequestID: func() string { return "req_ABCDEFGHIJKLMNOPQRSTUVWXYZ" },
+		Now: time.Now,
 	})
 	r := httptest.NewRequest(http.MethodPost, "/payments", nil) // without an API key
 	w := &blank{header: http.Header{}}
@@ -95,8 +98,9 @@ func BenchmarkFinalAnswer(b *testing.B) {
 	a := &API{}
 	w := &blank{header: http.Header{}}
 	f := payments.Final{
-		Response: idempotency.Response{Status: http.StatusCreated, ContentType: jsonType, Location: "/payments/pay_1", Body: []byte(aBody)},
-		Expires:  time.Now(),
+		Response: idempotency.Response{Status: http.StatusCreated, ContentType: jsonType, Location: "/payments/pay_1",
+			Body: []byte(aBody)},
+		Expires: time.Now(),
 	}
 	b.ReportAllocs()
 	for b.Loop() {

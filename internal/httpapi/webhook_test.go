@@ -136,7 +136,8 @@ func (c *counter) signedBy(secret, id, body string, at time.Time) *http.Request 
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, c.server.URL+"/webhooks/psp", strings.NewReader(body))
+	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, c.server.URL+"/webhooks/psp",
+		strings.NewReader(body))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -217,7 +218,8 @@ func (c *counter) counted(result string) float64 {
 func (c *counter) want(events, jobs int) {
 	c.t.Helper()
 	var e, j int
-	err := c.pool.QueryRow(c.t.Context(), "SELECT (SELECT count(*) FROM webhook_events), (SELECT count(*) FROM jobs)").Scan(&e, &j)
+	err := c.pool.QueryRow(c.t.Context(),
+		"SELECT (SELECT count(*) FROM webhook_events), (SELECT count(*) FROM jobs)").Scan(&e, &j)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -235,7 +237,8 @@ func TestGenuineWebhookIsStoredAsItCame(t *testing.T) {
 	}
 	var body []byte
 	var sent time.Time
-	if err := c.pool.QueryRow(t.Context(), "SELECT body, sent_at FROM webhook_events WHERE id = 'evt_1'").Scan(&body, &sent); err != nil {
+	if err := c.pool.QueryRow(t.Context(), "SELECT body, sent_at FROM webhook_events WHERE id = 'evt_1'").Scan(&body,
+		&sent); err != nil {
 		t.Fatal(err)
 	}
 	if string(body) != eventBody || !sent.Equal(c.now) {
@@ -257,7 +260,8 @@ func TestRepeatedWebhookIsAcknowledgedAndHasNoSecondJob(t *testing.T) {
 func TestGenuineWebhookAboutAnythingIsStored(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
-	for id, body := range map[string]string{"evt_1": "{}", "evt_2": `{"type":"payout.paid"}`, "evt_3": `{"type":"charge.succeeded","data":{}}`} {
+	for id, body := range map[string]string{"evt_1": "{}", "evt_2": `{"type":"payout.paid"}`,
+		"evt_3": `{"type":"charge.succeeded","data":{}}`} {
 		c.expect(c.signed(id, body), http.StatusNoContent, "", "stored")
 	}
 	c.http.Transport = &http.Transport{} // the document knows only JSON, which not everything that is signed has to be
@@ -285,7 +289,8 @@ func TestWebhookThatIsNotGenuineIsNotStored(t *testing.T) {
 		return r
 	}
 	altered := c.signed("evt_1", eventBody)
-	altered.Body, altered.GetBody = io.NopCloser(strings.NewReader(strings.Replace(eventBody, "charge", "refund", 1))), nil
+	altered.Body, altered.GetBody = io.NopCloser(strings.NewReader(strings.Replace(eventBody, "charge", "refund", 1))),
+		nil
 	rightSignature := strings.TrimPrefix(c.signed("evt_1", eventBody).Header.Get("Webhook-Signature"), "v1,")
 	details := map[string]string{}
 	for name, row := range map[string]struct {
@@ -349,7 +354,8 @@ func TestWebhookIsPlainJSON(t *testing.T) {
 		}
 		return r
 	}
-	for _, contentType := range []string{"", "text/plain", "application/jsonp", "application/x-www-form-urlencoded", "json"} {
+	for _, contentType := range []string{"", "text/plain", "application/jsonp", "application/x-www-form-urlencoded",
+		"json"} {
 		c.expect(as(contentType, ""), http.StatusUnsupportedMediaType, problem.UnsupportedMediaType, "malformed")
 	}
 	c.expect(as("application/json", "gzip"), http.StatusUnsupportedMediaType, problem.UnsupportedMediaType, "malformed")
@@ -375,7 +381,8 @@ func TestWebhookThatIsCutOffIsNotStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	read, err := io.ReadAll(conn)
-	if err != nil || !strings.HasPrefix(string(read), "HTTP/1.1 400 ") || !strings.Contains(string(read), string(problem.InvalidRequest)) {
+	if err != nil || !strings.HasPrefix(string(read), "HTTP/1.1 400 ") ||
+		!strings.Contains(string(read), string(problem.InvalidRequest)) {
 		t.Fatalf("%v\n%s", err, read)
 	}
 	if c.counted("malformed") != 1 {
@@ -388,11 +395,13 @@ func TestWebhookComesAgainWhenTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	c.proxy.Down()
-	a := c.expect(c.signed("evt_1", eventBody), http.StatusServiceUnavailable, problem.IdempotencyStoreUnavailable, "store_error")
+	a := c.expect(c.signed("evt_1", eventBody), http.StatusServiceUnavailable, problem.IdempotencyStoreUnavailable,
+		"store_error")
 	if a.retryAfter != "2" {
 		t.Errorf("Retry-After is %q", a.retryAfter)
 	}
-	c.expect(c.signedBy(otherSecret, "evt_1", eventBody, c.now), http.StatusUnauthorized, problem.WebhookSignatureInvalid, "bad_signature")
+	c.expect(c.signedBy(otherSecret, "evt_1", eventBody, c.now), http.StatusUnauthorized,
+		problem.WebhookSignatureInvalid, "bad_signature")
 	c.proxy.Up(t)
 	c.expect(c.signed("evt_1", eventBody), http.StatusNoContent, "", "stored")
 	c.want(1, 1)
@@ -426,7 +435,8 @@ func TestDrainingServerTakesNoWebhook(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	c.api.Drain()
-	if a := c.expect(c.signed("evt_1", eventBody), http.StatusServiceUnavailable, problem.ShuttingDown, ""); a.retryAfter == "" {
+	if a := c.expect(c.signed("evt_1", eventBody), http.StatusServiceUnavailable, problem.ShuttingDown,
+		""); a.retryAfter == "" {
 		t.Error("does not say when to come back")
 	}
 	c.want(0, 0)
@@ -453,10 +463,12 @@ func TestWebhookLeavesNoSecretInTheLogs(t *testing.T) {
 	c.beforeJob = "SELECT 'inside'::int"
 	c.expect(c.signed("evt_logged", eventBody), http.StatusInternalServerError, problem.InternalError, "store_error")
 	c.proxy.Down()
-	c.expect(c.signed("evt_logged", eventBody), http.StatusServiceUnavailable, problem.IdempotencyStoreUnavailable, "store_error")
+	c.expect(c.signed("evt_logged", eventBody), http.StatusServiceUnavailable, problem.IdempotencyStoreUnavailable,
+		"store_error")
 	logs := c.logs.String()
 	for _, secret := range []string{
-		"canary", "evt_logged", webhookSecret, genuine.Header.Get("Webhook-Signature"), forged.Header.Get("Webhook-Signature"),
+		"canary", "evt_logged", webhookSecret, genuine.Header.Get("Webhook-Signature"),
+		forged.Header.Get("Webhook-Signature"),
 	} {
 		if strings.Contains(logs, strings.TrimPrefix(secret, "v1,")) {
 			t.Errorf("%q is in the logs:\n%s", secret, logs)

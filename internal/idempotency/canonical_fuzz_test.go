@@ -28,7 +28,8 @@ func FuzzCanonical(f *testing.F) {
 			}
 			return
 		}
-		for what, request := range map[string]any{path: r, path + "/pay_1/refunds": payments.RefundRequest{AmountCents: r.AmountCents, Reason: text}} {
+		for what, request := range map[string]any{path: r, path +
+			"/pay_1/refunds": payments.RefundRequest{AmountCents: r.AmountCents, Reason: text}} {
 			if refund, ok := request.(payments.RefundRequest); ok && refund.Validate(true) != nil {
 				continue // its texts are shorter
 			}
@@ -47,7 +48,8 @@ func FuzzCanonical(f *testing.F) {
 	})
 }
 
-// A pass-through key that is understood is one that goes out so: what the PSP says of another is never taken for news of one of ours.
+// A pass-through key that is understood is one that goes out so: what the PSP says of another is never taken for news
+// of one of ours.
 func FuzzParsePassThrough(f *testing.F) {
 	f.Add("order-0000000042.g2")
 	f.Add("order-0000000042.g02")
@@ -63,7 +65,8 @@ func FuzzParsePassThrough(f *testing.F) {
 		if again, err := idempotency.ParseKey(key.String()); err != nil || again != key || generation < 1 {
 			t.Fatalf("%q is generation %d of %q, which no client can send: %v", s, generation, key, err)
 		}
-		if out := (idempotency.Execution{Ref: idempotency.Ref{Key: key}, Generation: generation}).PassThroughKey(); out != s {
+		if out := (idempotency.Execution{Ref: idempotency.Ref{Key: key},
+			Generation: generation}).PassThroughKey(); out != s {
 			t.Fatalf("%q is generation %d of %q, which goes out as %q", s, generation, key, out)
 		}
 	})

@@ -67,12 +67,15 @@ func TestRowsThatContradictTheirStatusAreRefused(t *testing.T) {
 			}
 		}
 	}
-	for old, new := range map[string]string{"sha256('apple')": "'short'::bytea", "CASE WHEN $1 = 'in_progress' THEN now() END": "NULL"} {
-		if got := refusedBy(t, b.tryRolledBack(strings.Replace(born, old, new, 1), "in_progress", 1, 1)); got != refusal {
+	for old, new := range map[string]string{"sha256('apple')": "'short'::bytea",
+		"CASE WHEN $1 = 'in_progress' THEN now() END": "NULL"} {
+		if got := refusedBy(t, b.tryRolledBack(strings.Replace(born, old, new, 1), "in_progress", 1,
+			1)); got != refusal {
 			t.Errorf("a key begins with %s for %s: refused by %q", new, old, got)
 		}
 	}
-	if got := refusedBy(t, b.tryRolledBack(strings.Replace(born, "$3,", "$3::integer - 1,", 1), "in_progress", 1, 1)); got != "idempotency_keys_begins_in_progress" {
+	if got := refusedBy(t, b.tryRolledBack(strings.Replace(born, "$3,", "$3::integer - 1,", 1), "in_progress", 1,
+		1)); got != "idempotency_keys_begins_in_progress" {
 		t.Errorf("a key begins with generation 0: refused by %q", got)
 	}
 	b.again().putInto(InProgressStatus)
@@ -86,7 +89,8 @@ func TestWhatHasHappenedIsNotRewritten(t *testing.T) {
 	b := setup(t)
 	b.putInto(UnknownStatus)
 	for _, sql := range []string{
-		"UPDATE idempotency_key_events SET reason = 'another'", "TRUNCATE idempotency_key_events", "TRUNCATE idempotency_keys",
+		"UPDATE idempotency_key_events SET reason = 'another'", "TRUNCATE idempotency_key_events",
+		"TRUNCATE idempotency_keys",
 	} {
 		if got := refusedBy(t, b.tryRolledBack(sql)); got != "history_is_append_only" {
 			t.Errorf("%s: refused by %q", sql, got)
@@ -101,7 +105,8 @@ func TestEventsAreBounded(t *testing.T) {
 	b.exec(`INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
 		SELECT tenant_id, operation, key, 1, 1, 'test', 'unknown', 'unknown', n::text FROM idempotency_keys, generate_series(1, 300) AS n`)
 	events := b.events()
-	if len(events) != maxEvents || events[0].Reason != fmt.Sprint(300-maxEvents+1) || events[maxEvents-1].Reason != "300" {
+	if len(events) != maxEvents || events[0].Reason != fmt.Sprint(300-maxEvents+1) ||
+		events[maxEvents-1].Reason != "300" {
 		t.Fatalf("%d events, first %+v, last %+v", len(events), events[0], events[len(events)-1])
 	}
 	err := b.tryRolledBack(`INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)

@@ -8,9 +8,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// What a condition on the time comes to that becomes false while its statement waits for a row (docs/adr/0029-one-clock.md). Behind somebody who has
-// changed the row, PostgreSQL looks at it again and asks payonce_now again, also where the row was found by an index on the time. A subselect keeps the
-// time that it had. Behind somebody who gave up, PostgreSQL does not look again.
+// What a condition on the time comes to that becomes false while its statement waits for a row
+// (docs/adr/0029-one-clock.md). Behind somebody who has changed the row, PostgreSQL looks at it again and asks
+// payonce_now again, also where the row was found by an index on the time. A subselect keeps the time that it had.
+// Behind somebody who gave up, PostgreSQL does not look again.
 func TestConditionOnTheTimeAfterAWait(t *testing.T) {
 	t.Parallel()
 	const (
@@ -77,9 +78,10 @@ func (b *bench) awaitOver(ctx context.Context, sql string) {
 	}
 }
 
-// The one statement of ours with such a condition is that of a retry: the PSP's memory of the key may end while it waits for the row. Behind a change, it
-// does not pass then. Behind one who gave up it does, and its lease counts from before the wait: it is over the earlier for it. What it has beyond the
-// PSP's memory is as long as the wait, which DB_LOCK_TIMEOUT bounds, and a retry leaves a whole lease.
+// The one statement of ours with such a condition is that of a retry: the PSP's memory of the key may end while it
+// waits for the row. Behind a change, it does not pass then. Behind one who gave up it does, and its lease counts from
+// before the wait: it is over the earlier for it. What it has beyond the PSP's memory is as long as the wait, which
+// DB_LOCK_TIMEOUT bounds, and a retry leaves a whole lease.
 func TestRetryWhoseTimeEndsWhileItWaits(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -94,17 +96,19 @@ func TestRetryWhoseTimeEndsWhileItWaits(t *testing.T) {
 			b.putInto(FailedRetryableStatus)
 			memory := testTerms().PSPMemory - testTerms().Lease // whoever retries has a whole lease left to send in
 			b.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
-			b.exec("UPDATE idempotency_keys SET reserved_at = payonce_now() - $1::interval + interval '1 second'", memory)
-			claim := b.claim()
-			free := is[Retake](t, b.reserve(claim))
+			b.exec("UPDATE idempotency_keys SET reserved_at = payonce_now() - $1::interval + interval '1 second'",
+				memory)
+			reservation := b.reservation()
+			free := is[Retake](t, b.reserve(reservation))
 			tx := b.open(ctx)
 			if _, err := tx.Exec(ctx, "UPDATE idempotency_keys SET lookup_failures = lookup_failures"); err != nil {
 				t.Fatal(err)
 			}
 			var d Decision
-			behind := b.inBackground(ctx, b.keys.Retake(claim, free, &d))
+			behind := b.inBackground(ctx, b.keys.Retake(reservation, free, &d))
 			b.exec("CREATE TABLE released AS SELECT payonce_now() AS at")
-			b.awaitOver(ctx, "SELECT reserved_at + interval '"+memory.String()+"' <= payonce_now() FROM idempotency_keys")
+			b.awaitOver(ctx, "SELECT reserved_at + interval '"+memory.String()+
+				"' <= payonce_now() FROM idempotency_keys")
 			if err := c.rivals(tx, ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +122,8 @@ func TestRetryWhoseTimeEndsWhileItWaits(t *testing.T) {
 				return
 			}
 			var early bool
-			err := b.pool.QueryRow(ctx, "SELECT k.locked_until <= r.at + $1::interval FROM idempotency_keys AS k, released AS r", testTerms().Lease).Scan(&early)
+			err := b.pool.QueryRow(ctx,
+				"SELECT k.locked_until <= r.at + $1::interval FROM idempotency_keys AS k, released AS r", testTerms().Lease).Scan(&early)
 			if err != nil || !early {
 				t.Errorf("the lease counts from after the wait: %t, %v", !early, err)
 			}

@@ -8,7 +8,7 @@ import (
 	"payonce/internal/idempotency/internal/dbsqlc"
 )
 
-// Response is what is replayed: everything of an answer that the client can tell apart, to the byte.
+// Response is the stored response of a key. It has every part of an answer that a client can compare, to the byte.
 type Response struct {
 	Status        int
 	ContentType   string
@@ -17,7 +17,8 @@ type Response struct {
 	Body          []byte
 }
 
-// Execution names one execution of a key, past or present. It gives no right to anything: who has read a row can name one.
+// Execution names one execution of a key, past or present. It gives no right to write: everybody who has read a row can
+// name its execution.
 type Execution struct {
 	Ref        Ref
 	LeaseID    uuid.UUID
@@ -26,10 +27,10 @@ type Execution struct {
 	Generation int32
 }
 
-// PassThroughKey is the Idempotency-Key that was sent on: the same on every attempt of a generation.
+// PassThroughKey is the Idempotency-Key that was sent to the PSP. It is the same for every attempt of a generation.
 func (e Execution) PassThroughKey() string { return passThrough(e.Ref.Key, e.Generation) }
 
-// Lease is the exclusive right to execute a key once. Only a winner holds one.
+// Lease is the exclusive right to execute a key once. Only the request that has reserved the key has one.
 type Lease struct {
 	ref        Ref
 	id         uuid.UUID
@@ -40,7 +41,7 @@ type Lease struct {
 	asked      time.Time
 }
 
-// Execution names what the lease is for.
+// Execution names the execution that the lease is for.
 func (l Lease) Execution() Execution {
 	return Execution{Ref: l.ref, LeaseID: l.id, Subject: l.subject, Attempt: l.attempt, Generation: l.generation}
 }
@@ -48,77 +49,79 @@ func (l Lease) Execution() Execution {
 // Ref is the key that the lease is for.
 func (l Lease) Ref() Ref { return l.ref }
 
-// ID tells this lease from any other, also from one of a rival with the same attempt number.
+// ID identifies the lease. Two requests with the same attempt number have different lease ids.
 func (l Lease) ID() uuid.UUID { return l.id }
 
 // Subject is the domain object that this generation of the key stands for.
 func (l Lease) Subject() uuid.UUID { return l.subject }
 
-// Attempt is the fencing token, from 1.
+// Attempt is the fencing token. It counts from 1 in each generation.
 func (l Lease) Attempt() int32 { return l.attempt }
 
 // Generation counts from 1.
 func (l Lease) Generation() int32 { return l.generation }
 
-// Expires is when the key, not the lease, ends; by the database's clock.
+// Expires is when the key, not the lease, expires, by the database's clock.
 func (l Lease) Expires() time.Time { return l.expires }
 
-// PassThroughKey is the Idempotency-Key to send on: the same on every attempt of a generation.
+// PassThroughKey is the Idempotency-Key to send to the PSP. It is the same for every attempt of a generation.
 func (l Lease) PassThroughKey() string { return passThrough(l.ref.Key, l.generation) }
 
-// Decision is what a reservation found: one of Execute, Replay, InProgress, Misuse, Unknown, Retake, LeaseOver.
+// Decision is the result of a reservation: one of Execute, Replay, InProgress, Misuse, Unknown, Retake, LeaseOver.
 //
 //sumtype:decl
 type Decision interface{ decision() }
 
-// Execute: the key is ours, execute it.
+// Execute says that the key is ours. The holder of the lease executes it.
 type Execute struct{ Lease Lease }
 
-// Replay: the key is completed, answer this again.
+// Replay says that the key is completed. The stored response is the answer.
 type Replay struct {
 	Response Response
 	Expires  time.Time
 }
 
-// InProgress: somebody else executes the key now.
+// InProgress says that another request is executing the key now.
 type InProgress struct {
 	Subject uuid.UUID
 	Expires time.Time
 }
 
-// Misuse: the key stands for another request.
+// Misuse says that the key was used for another request.
 type Misuse struct{ Expires time.Time }
 
-// Unknown: the key may have been executed; nobody may do it again.
+// Unknown says that the key may have been executed. No request may execute it again.
 type Unknown struct {
 	Subject uuid.UUID
 	Expires time.Time
 }
 
-// Retake: the key is free to be executed again, by Keys.Retake.
+// Retake says that the key may be executed again. Keys.Retake takes it.
 type Retake struct{ seen snapshot }
 
-// Renews reports whether the retake begins a new generation, with a subject of its own.
+// Renews reports whether the retake begins a new generation, which has a subject of its own.
 func (r Retake) Renews() bool { return r.seen.Status == ExpiredStatus }
 
-// Subject is the domain object of the generation so far.
+// Subject is the domain object of the present generation.
 func (r Retake) Subject() uuid.UUID { return r.seen.Subject }
 
-// Expires is when the key ends.
+// Expires is when the key expires.
 func (r Retake) Expires() time.Time { return r.seen.Expires }
 
-// Same reports whether both have seen the key in the same state: nobody has taken it in between.
+// Same reports whether r and other have read the same state of the key. Then nobody has taken the key in between.
 func (r Retake) Same(other Retake) bool {
-	return r.seen.Status == other.seen.Status && r.seen.Generation == other.seen.Generation && r.seen.Attempt == other.seen.Attempt
+	return r.seen.Status == other.seen.Status && r.seen.Generation == other.seen.Generation &&
+		r.seen.Attempt == other.seen.Attempt
 }
 
-// LeaseOver: the owner is gone or late; Keys.ExpireLease makes the key unknown.
+// LeaseOver says that the lease has ended and the key is still in_progress: the owner is gone or late. Keys.ExpireLease
+// makes the key unknown.
 type LeaseOver struct{ seen snapshot }
 
 // Subject is the domain object of the key.
 func (l LeaseOver) Subject() uuid.UUID { return l.seen.Subject }
 
-// Expires is when the key ends.
+// Expires is when the key expires.
 func (l LeaseOver) Expires() time.Time { return l.seen.Expires }
 
 func (Execute) decision()    {}
@@ -129,7 +132,7 @@ func (Unknown) decision()    {}
 func (Retake) decision()     {}
 func (LeaseOver) decision()  {}
 
-// snapshot is a row as it was read, with what the database's clock said of its lease.
+// snapshot is a row as it was read. leaseOver says whether its lease was over then, by the database's clock.
 type snapshot struct {
 	Record
 	leaseOver bool
@@ -157,8 +160,8 @@ func (r Record) Execution() Execution {
 	return Execution{Ref: r.Ref, LeaseID: r.LeaseID, Subject: r.Subject, Attempt: r.Attempt, Generation: r.Generation}
 }
 
-// decide reads a row for a request with this fingerprint. An expired key is free for any; any other is
-// bound to its fingerprint, whatever else it is.
+// decide is the decision for a request with this fingerprint, if the row is not the request's own. An expired key is
+// free for any request. A key in any other status belongs to the request with its fingerprint.
 func (s snapshot) decide(fingerprint Fingerprint) Decision {
 	if s.Status == ExpiredStatus {
 		return Retake{seen: s}
@@ -181,7 +184,7 @@ func (s snapshot) decide(fingerprint Fingerprint) Decision {
 	return Unknown{Subject: s.Subject, Expires: s.Expires}
 }
 
-// fromRow is the one mapper of a key's row.
+// fromRow is the only mapper of a key's row.
 func fromRow(ref Ref, row dbsqlc.FindKeyRow) snapshot {
 	s := snapshot{
 		leaseOver: row.LeaseOver,

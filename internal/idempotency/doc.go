@@ -1,17 +1,18 @@
-// Package idempotency owns the life of an Idempotency-Key: who may execute it, what was answered, and what nobody knows.
-// It knows a tenant, an operation, a key, a fingerprint, a subject and a response. It has never heard of a payment, of HTTP or of a
-// PSP.
+// Package idempotency owns the life of an Idempotency-Key: who may execute it, its stored response, and whether its
+// outcome is unknown. It knows a tenant, an operation, a key, a fingerprint, a subject and a response. It knows nothing
+// of payments, HTTP or a PSP.
 //
-// The state machine is in state.go, and once more in the WHERE of each query and in the constraints of the
-// table. What must always hold:
+// The state machine is in state.go, in the WHERE of each query, and in the guard of the table. What must always hold:
 //
-//   - One owner. Reserving is an INSERT that a unique key decides; retaking is an UPDATE that the attempt decides.
-//   - A fence. Every write by an owner names its attempt. When the key has changed hands, it writes nothing and
-//     comes back as a Passage that is not through.
-//   - Unknown is final for requests. A key whose execution may have happened is never executed again from
-//     here; only evidence moves it.
+//   - One owner. Reserving a key is an INSERT, and the primary key lets one of them win. Taking a free key again is an
+//     UPDATE that names the attempt which it has read.
+//   - A fence. Each write by an owner names its attempt. If the key has another owner by then, the write finds no row
+//     and comes back as a GuardResult that has not passed.
+//   - Unknown is final for requests. A key that may have been executed is never executed again by a request. Only
+//     evidence moves it.
 //   - A completed response never changes, to the byte.
 //
-// Methods that begin with Queue put their statements on the caller's batch, which is the caller's transaction: they
-// never commit and never touch the network. Leases end by the database's clock.
+// Most methods return a postgres.Call: one statement that the caller sends, with others, in one transaction. Such a
+// method does not commit and does not touch the network. Methods with the suffix Tx work in the caller's transaction.
+// Leases end by the database's clock.
 package idempotency

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// move takes a key to the status $1 and sets whatever else such a key must have, so that the edge alone decides; changes
-// sets columns otherwise.
+// move takes a key to the status $1 and sets whatever else such a key must have, so that the edge alone decides;
+// changes sets columns otherwise.
 func move(changes map[string]string) string {
 	set := map[string]string{
 		"status":          "$1",
@@ -23,7 +23,8 @@ func move(changes map[string]string) string {
 		"generation": "CASE WHEN $1 = 'in_progress' AND status = 'expired' THEN generation + 1 ELSE generation END",
 	}
 	for _, column := range responseColumns() {
-		set[column] = fmt.Sprintf("CASE $1 WHEN 'completed' THEN coalesce(%[1]s, %[2]s) WHEN 'expired' THEN %[1]s END", column, otherValues()[column])
+		set[column] = fmt.Sprintf("CASE $1 WHEN 'completed' THEN coalesce(%[1]s, %[2]s) WHEN 'expired' THEN %[1]s END",
+			column, otherValues()[column])
 	}
 	maps.Copy(set, changes)
 	assignments := make([]string, 0, len(set))
@@ -48,7 +49,8 @@ SELECT 'acme', 'POST /payments', 'born-000000000001', $1, sha256('apple'), $2, $
     CASE WHEN $1 = 'completed' THEN 201 END, CASE WHEN $1 = 'completed' THEN '' END, CASE WHEN $1 = 'completed' THEN '' END,
     CASE WHEN $1 = 'completed' THEN 1 END, CASE WHEN $1 = 'completed' THEN ''::bytea END`
 
-// All pairs of statuses are tried on the database, behind the application's back. What it lets through is what Edges lists.
+// All pairs of statuses are tried on the database, behind the application's back. What it lets through is what Edges
+// lists.
 func TestDatabaseAllowsTheListedEdgesAndNoOther(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -106,14 +108,17 @@ func TestKeyBeginsAsTheFirstAttempt(t *testing.T) {
 	for _, c := range []struct {
 		attempt, generation int
 		refusal             string
-	}{{1, 1, ""}, {2, 1, "idempotency_keys_begins_in_progress"}, {1, 2, ""}, {2, 2, "idempotency_keys_begins_in_progress"}} {
+	}{{1, 1, ""}, {2, 1, "idempotency_keys_begins_in_progress"}, {1, 2, ""},
+		{2, 2, "idempotency_keys_begins_in_progress"}} {
 		if got := refusedBy(t, b.tryRolledBack(born, "in_progress", c.attempt, c.generation)); got != c.refusal {
 			t.Errorf("attempt %d of generation %d: refused by %q, want %q", c.attempt, c.generation, got, c.refusal)
 		}
 	}
 	for column, value := range map[string]string{"dead_letter_hold": "'expiry'", "lookup_failures": "1"} {
-		sql := strings.Replace(strings.Replace(born, "(tenant_id,", "("+column+", tenant_id,", 1), "SELECT 'acme'", "SELECT "+value+", 'acme'", 1)
-		if got := refusedBy(t, b.tryRolledBack(sql, "in_progress", 1, 1)); got != "idempotency_keys_begins_in_progress" {
+		sql := strings.Replace(strings.Replace(born, "(tenant_id,", "("+column+", tenant_id,", 1), "SELECT 'acme'",
+			"SELECT "+value+", 'acme'", 1)
+		if got := refusedBy(t, b.tryRolledBack(sql, "in_progress", 1,
+			1)); got != "idempotency_keys_begins_in_progress" {
 			t.Errorf("a key begins with %s = %s: refused by %q", column, value, got)
 		}
 	}
@@ -122,8 +127,10 @@ func TestKeyBeginsAsTheFirstAttempt(t *testing.T) {
 // otherValues gives each column another value than it has, in a way that fits its status.
 func otherValues() map[string]string {
 	return map[string]string{
-		"tenant_id": "'globex'", "operation": "'POST /payments/{id}/refunds'", "key": "'order-0000000043'", "fingerprint": "sha256('pear')",
-		"attempt": "attempt + 1", "generation": "generation + 1", "lease_id": "gen_random_uuid()", "subject": "gen_random_uuid()",
+		"tenant_id": "'globex'", "operation": "'POST /payments/{id}/refunds'", "key": "'order-0000000043'",
+		"fingerprint": "sha256('pear')",
+		"attempt":     "attempt + 1", "generation": "generation + 1", "lease_id": "gen_random_uuid()",
+		"subject":    "gen_random_uuid()",
 		"created_at": "created_at - interval '1 second'", "reserved_at": "reserved_at - interval '1 second'",
 		"finished_at": "finished_at + interval '1 second'", "expires_at": "expires_at + interval '1 second'",
 		"response_status": "402", "response_content_type": "'text/plain'", "response_location": "'/things/2'",
@@ -132,7 +139,8 @@ func otherValues() map[string]string {
 }
 
 func responseColumns() []string {
-	return []string{"response_status", "response_content_type", "response_location", "response_schema_version", "response_body"}
+	return []string{"response_status", "response_content_type", "response_location", "response_schema_version",
+		"response_body"}
 }
 
 func TestNoColumnOfACompletedKeyChanges(t *testing.T) {
@@ -151,13 +159,16 @@ func TestNoColumnOfACompletedKeyChanges(t *testing.T) {
 		}
 	}
 	for _, set := range []string{
-		"locked_until = now()", "reconcile_after = now()", "unknown_since = now()", "delete_after = now()", "lookup_failures = 1",
+		"locked_until = now()", "reconcile_after = now()", "unknown_since = now()", "delete_after = now()",
+		"lookup_failures = 1",
 	} {
-		if got := refusedBy(t, b.tryRolledBack("UPDATE idempotency_keys SET "+set)); got != "idempotency_keys_completed_is_final" {
+		if got := refusedBy(t, b.tryRolledBack("UPDATE idempotency_keys SET "+
+			set)); got != "idempotency_keys_completed_is_final" {
 			t.Errorf("%s: refused by %q", set, got)
 		}
 	}
-	if got := refusedBy(t, b.tryRolledBack("DELETE FROM idempotency_keys")); got != "idempotency_keys_delete_only_expired" {
+	if got := refusedBy(t,
+		b.tryRolledBack("DELETE FROM idempotency_keys")); got != "idempotency_keys_delete_only_expired" {
 		t.Errorf("delete: refused by %q", got)
 	}
 }
@@ -172,7 +183,8 @@ func TestExpiryChangesNothingButTheStatus(t *testing.T) {
 			continue // say nothing about the answer
 		}
 		err := b.tryRolledBack(fmt.Sprintf("UPDATE idempotency_keys SET status = 'expired', delete_after = now(), %s = %s", column, value))
-		if got := refusedBy(t, err); got != "idempotency_keys_completed_is_final" && got != "idempotency_keys_identity_is_fixed" {
+		if got := refusedBy(t, err); got != "idempotency_keys_completed_is_final" &&
+			got != "idempotency_keys_identity_is_fixed" {
 			t.Errorf("%s: refused by %q", column, got)
 		}
 	}
@@ -193,7 +205,8 @@ func TestCompletionChangesNothingThatTheKeyStandsFor(t *testing.T) {
 	if err := b.tryRolledBack(complete); err != nil {
 		t.Fatal(err)
 	}
-	for _, column := range []string{"tenant_id", "operation", "key", "fingerprint", "subject", "attempt", "generation", "created_at", "reserved_at"} {
+	for _, column := range []string{"tenant_id", "operation", "key", "fingerprint", "subject", "attempt", "generation",
+		"created_at", "reserved_at"} {
 		got := refusedBy(t, b.tryRolledBack(complete+", "+column+" = "+otherValues()[column]))
 		if got != "idempotency_keys_identity_is_fixed" && got != "idempotency_keys_attempt_is_a_fence" {
 			t.Errorf("%s: refused by %q", column, got)
@@ -218,7 +231,8 @@ func TestWhatAKeyStandsForChangesOnlyWithItsGeneration(t *testing.T) {
 	} {
 		b.again().putInto(c.from)
 		for _, column := range c.fixed {
-			if got := refusedBy(t, b.tryRolledBack(another(column), string(c.to))); got != "idempotency_keys_identity_is_fixed" {
+			if got := refusedBy(t, b.tryRolledBack(another(column),
+				string(c.to))); got != "idempotency_keys_identity_is_fixed" {
 				t.Errorf("%s of a key from %s to %s: refused by %q", column, c.from, c.to, got)
 			}
 		}
@@ -254,7 +268,8 @@ func TestFencingTokenMovesByOneAndOnlyWhenTheKeyChangesHands(t *testing.T) {
 		b.again().putInto(c.from)
 		sql := move(map[string]string{"attempt": c.attempt, "generation": c.generation})
 		if got := refusedBy(t, b.tryRolledBack(sql, string(c.to))); got != c.refusal {
-			t.Errorf("%s to %s with attempt = %s, generation = %s: refused by %q, want %q", c.from, c.to, c.attempt, c.generation, got, c.refusal)
+			t.Errorf("%s to %s with attempt = %s, generation = %s: refused by %q, want %q", c.from, c.to, c.attempt,
+				c.generation, got, c.refusal)
 		}
 	}
 }
@@ -264,7 +279,8 @@ func TestOnlyAnExpiredKeyIsDeleted(t *testing.T) {
 	b := setup(t)
 	for _, status := range statuses() {
 		b.again().putInto(status)
-		got, want := refusedBy(t, b.tryRolledBack("DELETE FROM idempotency_keys")), "idempotency_keys_delete_only_expired"
+		got, want := refusedBy(t, b.tryRolledBack("DELETE FROM idempotency_keys")),
+			"idempotency_keys_delete_only_expired"
 		if status == ExpiredStatus {
 			want = ""
 		}

@@ -46,7 +46,8 @@ func TestOwnersWritesStartFromTheirOwnStatusAlone(t *testing.T) {
 				}
 				continue
 			}
-			if diff := cmp.Diff(before, b.row(), cmp.Comparer(sameKey)); won || diff != "" || len(b.events()) != events {
+			if diff := cmp.Diff(before, b.row(), cmp.Comparer(sameKey)); won || diff != "" ||
+				len(b.events()) != events {
 				t.Errorf("%s of %s: won is %t, and a write that lost has written:\n%s", name, status, won, diff)
 			}
 		}
@@ -73,20 +74,20 @@ func TestLateSuccessNeedsTheAttempt(t *testing.T) {
 	wantFenced(t, "complete lost")
 }
 
-// wantFenced has owners of an earlier attempt, of an earlier generation, of the same key of another tenant or for another operation, and of another key
-// write to a key that is in the right status but in its owner's hands.
+// wantFenced has owners of an earlier attempt, of an earlier generation, of the same key of another tenant or for
+// another operation, and of another key write to a key that is in the right status but in its owner's hands.
 func wantFenced(t *testing.T, name string) {
 	t.Helper()
 	b := setup(t)
 	b.release(b.own())
-	c := b.claim()
+	c := b.reservation()
 	owner := is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease
 	b.complete(owner, answer("first generation"))
 	b.expire()
-	c = b.claim()
+	c = b.reservation()
 	owner = is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease
 	b.release(owner)
-	c = b.claim()
+	c = b.reservation()
 	owner = is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease
 	if from(name) == UnknownStatus {
 		b.lose(owner)
@@ -131,7 +132,7 @@ func TestOwnerOfAnOverdueLeaseCompletesUntilSomebodyActs(t *testing.T) {
 	}
 	lease := b.again().own()
 	b.endLease()
-	b.expireLease(is[LeaseOver](t, b.reserve(b.claim())))
+	b.expireLease(is[LeaseOver](t, b.reserve(b.reservation())))
 	if b.complete(lease, answer("late")) {
 		t.Fatal("an owner completed a key whose lease somebody has ended")
 	}
@@ -143,12 +144,12 @@ func TestLateOwnersSuccessCompletesAnUnknownKey(t *testing.T) {
 	b := setup(t)
 	lease := b.own()
 	b.endLease()
-	b.expireLease(is[LeaseOver](t, b.reserve(b.claim())))
+	b.expireLease(is[LeaseOver](t, b.reserve(b.reservation())))
 	late := answer("late")
 	if !b.completeLost(lease, late) {
 		t.Fatal("the late owner could not complete")
 	}
-	if diff := cmp.Diff(late, is[Replay](t, b.reserve(b.claim())).Response); diff != "" {
+	if diff := cmp.Diff(late, is[Replay](t, b.reserve(b.reservation())).Response); diff != "" {
 		t.Fatalf("replay differs:\n%s", diff)
 	}
 	b.wantTimeline("request in_progress>unknown 1/1 lease over", "owner unknown>completed 1/1 late success")
@@ -175,10 +176,10 @@ func TestLostKeyNeedsNoEvidence(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	lease := b.own()
-	var out Passage
+	var out GuardResult
 	b.send(b.keys.Lose(lease, "no answer", nil, &out))
-	if !out.Through || b.events()[0].Evidence != nil {
-		t.Fatalf("through is %t, timeline %+v", out.Through, b.events())
+	if !out.Passed || b.events()[0].Evidence != nil {
+		t.Fatalf("through is %t, timeline %+v", out.Passed, b.events())
 	}
 }
 
@@ -187,7 +188,8 @@ func TestTransitionIsPartOfTheCallersTransaction(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	lease := b.own()
-	err := b.db.Pipeline(t.Context(), b.completing(lease, false, answer("done"), new(Passage)), statement("SELECT 1/0"))
+	err := b.db.Pipeline(t.Context(), b.completing(lease, false, answer("done"), new(GuardResult)),
+		statement("SELECT 1/0"))
 	if err == nil {
 		t.Fatal("dividing by zero worked")
 	}
@@ -199,9 +201,9 @@ func TestPassageOfAnOwnerIsResetByEachTry(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	lease := b.putInto(CompletedStatus)
-	out := Passage{Through: true}
+	out := GuardResult{Passed: true}
 	b.send(b.completing(lease, false, answer("again"), &out))
-	if out.Through {
+	if out.Passed {
 		t.Fatal("a write that lost says that it won")
 	}
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Fingerprint is the SHA-256 of the canonical form of what was asked. Equal intent gives an equal fingerprint, however the
-// request was spelt.
+// Fingerprint is the SHA-256 of the canonical form of a request. Two requests that ask for the same have the same
+// fingerprint, even if their JSON texts differ.
 type Fingerprint [sha256.Size]byte
 
 // String gives lower-case hexadecimal.
 func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 
-// FingerprintOf digests a validated request with its method and path. Defaults must have been applied and absent members
-// left out before, since they are part of the intent and not of the spelling.
+// FingerprintOf digests a validated request with its method and path. Before that, the defaults must be applied and
+// absent members left out. Otherwise an omitted member and its default would have different fingerprints.
 func FingerprintOf(method, path string, request any) (Fingerprint, error) {
 	canonical, err := Canonical(method, path, request)
 	if err != nil {
@@ -26,8 +26,9 @@ func FingerprintOf(method, path string, request any) (Fingerprint, error) {
 	return sha256.Sum256(canonical), nil
 }
 
-// Canonical is the form that a fingerprint digests: JSON by RFC 8785 (JCS). Integers beyond 2^53 have no exact form
-// there; the validation before admits none. A request that writes it by itself is taken at its word.
+// Canonical is the input of a fingerprint: JSON in the form of RFC 8785 (JCS). Integers above 2^53 have no exact form
+// there, so the validation before must refuse them. A request that implements selfCanonical writes its own form, and
+// the form is not checked.
 func Canonical(method, path string, request any) ([]byte, error) {
 	if r, ok := request.(selfCanonical); ok {
 		return enclose(method, path, r)
@@ -47,15 +48,16 @@ func Canonical(method, path string, request any) ([]byte, error) {
 	return canonical, nil
 }
 
-// selfCanonical is a request on the hot path, for which neither reflection nor sorting is worth the time.
+// selfCanonical is a request that writes its canonical form itself. It is for the busiest route, where reflection and
+// sorting take too long.
 type selfCanonical interface {
 	AppendCanonical(b []byte) ([]byte, error)
 }
 
-// usual is room for the canonical form of most requests, in bytes.
+// usual is the capacity, in bytes, that is enough for the canonical form of most requests.
 const usual = 512
 
-// enclose writes what Canonical does, around a request that is canonical already.
+// enclose writes the same form as Canonical, around a request that is canonical already.
 func enclose(method, path string, request selfCanonical) ([]byte, error) {
 	b := append(make([]byte, 0, usual), `{"method":`...)
 	b, err := jsontext.AppendQuote(b, method)

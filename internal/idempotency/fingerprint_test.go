@@ -76,7 +76,8 @@ func spell(t *rapid.T, r payments.CreateRequest) string {
 		for _, name := range slices.Sorted(maps.Keys(r.Metadata)) {
 			entries = append(entries, space.Draw(t, "space")+str(name)+space.Draw(t, "space")+":"+str(r.Metadata[name]))
 		}
-		members = append(members, str("metadata")+":{"+strings.Join(rapid.Permutation(entries).Draw(t, "order of metadata"), ",")+"}")
+		members = append(members, str("metadata")+":{"+
+			strings.Join(rapid.Permutation(entries).Draw(t, "order of metadata"), ",")+"}")
 	}
 	members = rapid.Permutation(members).Draw(t, "order")
 	for i := range members {
@@ -160,7 +161,8 @@ func TestAnyChangeOfIntentChangesTheFingerprint(t *testing.T) {
 				other.AmountCents -= 2
 			}
 		case 2:
-			other.Currency = map[payments.Currency]payments.Currency{"USD": "CAD", "KRW": "JPY", "KWD": "BHD", "EUR": "CHF"}[r.Currency]
+			other.Currency = map[payments.Currency]payments.Currency{"USD": "CAD", "KRW": "JPY", "KWD": "BHD",
+				"EUR": "CHF"}[r.Currency]
 		case 3:
 			other.PaymentMethod += "y"
 		case 4:
@@ -259,7 +261,8 @@ func TestRefundsFingerprintTellsWholeFromPartAndPaymentFromPayment(t *testing.T)
 	t.Parallel()
 	seen := map[idempotency.Fingerprint]string{}
 	for _, path := range []string{"/payments/pay_1/refunds", "/payments/pay_2/refunds"} {
-		for _, r := range []payments.RefundRequest{{}, {AmountCents: 1}, {AmountCents: 12}, {Reason: "1"}, {AmountCents: 1, Reason: "1"}} {
+		for _, r := range []payments.RefundRequest{{}, {AmountCents: 1}, {AmountCents: 12}, {Reason: "1"},
+			{AmountCents: 1, Reason: "1"}} {
 			f, err := idempotency.FingerprintOf(method, path, r)
 			if err != nil {
 				t.Fatal(err)
@@ -293,7 +296,8 @@ func TestFingerprintIsTheSameTomorrow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.String() != hex.EncodeToString(f[:]) || f.String() != "20c54490f1345b06e584a02541d4a29e80fab4778a46db34e672fba056c05176" {
+	if f.String() != hex.EncodeToString(f[:]) ||
+		f.String() != "20c54490f1345b06e584a02541d4a29e80fab4778a46db34e672fba056c05176" {
 		t.Fatalf("fingerprint is %s", f)
 	}
 }
@@ -305,7 +309,8 @@ func TestWhatHasNoCanonicalFormHasNoFingerprint(t *testing.T) {
 			t.Errorf("%s: has a fingerprint", name)
 		}
 	}
-	for _, r := range []payments.CreateRequest{{CustomerID: "\xff"}, {Description: "\xff"}, {Metadata: map[string]string{"\xff": ""}}} {
+	for _, r := range []payments.CreateRequest{{CustomerID: "\xff"}, {Description: "\xff"},
+		{Metadata: map[string]string{"\xff": ""}}} {
 		if _, err := idempotency.FingerprintOf(method, path, r); err == nil {
 			t.Errorf("%+v has a fingerprint", r)
 		}

@@ -8,17 +8,18 @@ import (
 	"payonce/internal/postgres"
 )
 
-// Completion is the final response of a key, by the owner of its lease.
+// Completion is the final response of a key, from the owner of its lease.
 type Completion struct {
 	Lease    Lease
 	Response Response
-	// UnlessCharged: it does not pass while an open dead letter of the key says that money moved.
+	// UnlessCharged: the completion does not pass while an open dead letter of the key says that money has moved.
 	UnlessCharged bool
 }
 
-// Complete is the call of in_progress → completed, for the owners of the leases. It gives a passage for each, in order. A completion passes where the
-// fence lets it through: otherwise others have moved the key since. The completions are of different keys.
-func (k *Keys) Complete(completions []Completion, out *[]Passage) postgres.Call {
+// Complete is the call of in_progress → completed, for the owners of the leases. out gets a result for each completion,
+// in order. A completion does not pass if somebody else has moved the key since it was reserved. The completions must
+// be of different keys.
+func (k *Keys) Complete(completions []Completion, out *[]GuardResult) postgres.Call {
 	var p dbsqlc.CompleteKeysParams
 	for _, c := range completions {
 		p.TenantIds = append(p.TenantIds, c.Lease.ref.Tenant)
@@ -40,30 +41,34 @@ func (k *Keys) Complete(completions []Completion, out *[]Passage) postgres.Call 
 		if err != nil {
 			return err
 		}
-		*out = passages(completions, Completion.ref, rows)
+		*out = guardResults(completions, Completion.ref, rows)
 		return nil
 	}
 }
 
 func (c Completion) ref() Ref { return c.Lease.ref }
 
-// passages gives each key its passage, in order, by the rows of those that a statement has moved. Any other key's is the zero value: it has not passed.
-func passages[Key any, Row dbsqlc.CompleteKeysRow | dbsqlc.ResolveKeysRow](keys []Key, ref func(Key) Ref, rows []Row) []Passage {
-	through := make(map[Ref]Passage, len(rows))
+// guardResults gives each key its result, in order. rows are the keys that the statement has moved. A key without a row
+// gets the zero value: it has not passed.
+func guardResults[Key any, Row dbsqlc.CompleteKeysRow | dbsqlc.ResolveKeysRow](
+	keys []Key, ref func(Key) Ref, rows []Row,
+) []GuardResult {
+	passed := make(map[Ref]GuardResult, len(rows))
 	for _, row := range rows {
 		moved := dbsqlc.CompleteKeysRow(row)
-		through[StoredRef(moved.TenantID, moved.Operation, moved.Key)] = Passage{Through: true, Expires: moved.ExpiresAt}
+		passed[StoredRef(moved.TenantID, moved.Operation, moved.Key)] = GuardResult{Passed: true,
+			Expires: moved.ExpiresAt}
 	}
-	out := make([]Passage, len(keys))
+	out := make([]GuardResult, len(keys))
 	for i, key := range keys {
-		out[i] = through[ref(key)]
+		out[i] = passed[ref(key)]
 	}
 	return out
 }
 
-// Release is the call of in_progress → failed_retryable, for an owner who can prove that nothing was executed. It does not pass while an open dead letter
-// holds the key.
-func (k *Keys) Release(l Lease, reason string, out *Passage) postgres.Call {
+// Release is the call of in_progress → failed_retryable, for an owner who can prove that nothing was executed. It does
+// not pass while an open dead letter forbids to release the key.
+func (k *Keys) Release(l Lease, reason string, out *GuardResult) postgres.Call {
 	return guarded(out, func(ctx context.Context, q *dbsqlc.Queries) (time.Time, error) {
 		return q.ReleaseKey(ctx, dbsqlc.ReleaseKeyParams{
 			TenantID: l.ref.Tenant, Operation: string(l.ref.Operation), Key: l.ref.Key.value, Reason: reason,
@@ -72,19 +77,20 @@ func (k *Keys) Release(l Lease, reason string, out *Passage) postgres.Call {
 	})
 }
 
-// Lose is the call of in_progress → unknown, for an owner whose send may or may not have been executed. evidence is JSON or
-// nil.
-func (k *Keys) Lose(l Lease, reason string, evidence []byte, out *Passage) postgres.Call {
+// Lose is the call of in_progress → unknown, for an owner who does not know whether its request was executed. evidence
+// is JSON or nil.
+func (k *Keys) Lose(l Lease, reason string, evidence []byte, out *GuardResult) postgres.Call {
 	return guarded(out, func(ctx context.Context, q *dbsqlc.Queries) (time.Time, error) {
 		return q.LoseKey(ctx, dbsqlc.LoseKeyParams{
-			TenantID: l.ref.Tenant, Operation: string(l.ref.Operation), Key: l.ref.Key.value, Reason: reason, Evidence: evidence,
+			TenantID: l.ref.Tenant, Operation: string(l.ref.Operation), Key: l.ref.Key.value, Reason: reason,
+			Evidence:    evidence,
 			FirstLookup: k.terms.FirstLookup,
 			Attempt:     l.attempt, Generation: l.generation,
 		})
 	})
 }
 
-// columns are a response's small numbers as they are stored.
+// columns are the status and the schema version in the types of their columns.
 func (r Response) columns() (status, version int16) {
 	return int16(r.Status), int16(r.SchemaVersion) //nolint:gosec // HTTP statuses and a small constant
 }

@@ -14,32 +14,33 @@ import (
 // moved is the evidence of a dead letter by which money moved.
 const moved = `{"record": {"status": "succeeded"}}`
 
-// aLetter is a dead letter about the test's key, whatever it stands for.
-func (b *bench) aLetter(generation int32) deadletters.Letter {
+// aDeadLetter is a dead letter about the test's key, whatever it stands for.
+func (b *bench) aDeadLetter(generation int32) deadletters.DeadLetter {
 	id := uuid.New()
-	return deadletters.Letter{
+	return deadletters.DeadLetter{
 		ID: id, Kind: deadletters.PSPContradicts, Finding: id.String(), Reason: "test", Evidence: []byte(`{}`),
-		About: &deadletters.About{Tenant: b.ref.Tenant, Operation: string(b.ref.Operation), Key: b.ref.Key.String(), Generation: generation},
+		About: &deadletters.About{Tenant: b.ref.Tenant, Operation: string(b.ref.Operation), Key: b.ref.Key.String(),
+			Generation: generation},
 	}
 }
 
 // opening are the calls by which everybody opens a dead letter: the key's row is locked first.
-func (b *bench) opening(l deadletters.Letter) []postgres.Call {
+func (b *bench) opening(l deadletters.DeadLetter) []postgres.Call {
 	return []postgres.Call{b.keys.Hold(b.ref), deadletters.Open(l)}
 }
 
-// letter opens a dead letter about the test's key.
-func (b *bench) letter(generation int32) deadletters.Letter {
+// dead letter opens a dead letter about the test's key.
+func (b *bench) deadLetter(generation int32) deadletters.DeadLetter {
 	b.t.Helper()
-	l := b.aLetter(generation)
+	l := b.aDeadLetter(generation)
 	b.send(b.opening(l)...)
 	return l
 }
 
-// letterSaying opens one about the first generation, with evidence.
-func (b *bench) letterSaying(evidence string) deadletters.Letter {
+// deadLetterSaying opens one about the first generation, with evidence.
+func (b *bench) deadLetterSaying(evidence string) deadletters.DeadLetter {
 	b.t.Helper()
-	l := b.aLetter(1)
+	l := b.aDeadLetter(1)
 	l.Evidence = []byte(evidence)
 	b.send(b.opening(l)...)
 	return l
@@ -54,22 +55,26 @@ func (b *bench) closeTx(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
 	return err
 }
 
-func (b *bench) closeLetter(id uuid.UUID) {
+func (b *bench) closeDeadLetter(id uuid.UUID) {
 	b.t.Helper()
-	if err := b.db.Transact(b.t.Context(), func(ctx context.Context, tx pgx.Tx) error { return b.closeTx(ctx, tx, id) }); err != nil {
+	if err := b.db.Transact(b.t.Context(), func(ctx context.Context,
+		tx pgx.Tx) error {
+		return b.closeTx(ctx, tx, id)
+	}); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// closeLetters resolves all of them.
-func (b *bench) closeLetters() {
+// closeDeadLetters resolves all of them.
+func (b *bench) closeDeadLetters() {
 	b.t.Helper()
-	page, err := deadletters.List(b.t.Context(), b.db, deadletters.Filter{Status: deadletters.OpenStatus, Limit: deadletters.MaxPage})
+	page, err := deadletters.List(b.t.Context(), b.db,
+		deadletters.Filter{Status: deadletters.OpenStatus, Limit: deadletters.MaxPage})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	for _, l := range page.Letters {
-		b.closeLetter(l.ID)
+	for _, l := range page.DeadLetters {
+		b.closeDeadLetter(l.ID)
 	}
 }
 
@@ -90,43 +95,43 @@ func refusal() Response {
 	return r
 }
 
-// What two letters forbid is what the stronger one does. Of two, closing one leaves what the other forbids.
-func TestKeyIsHeldByTheStrongestOfItsOpenLetters(t *testing.T) {
+// What two dead letters forbid is what the stronger one does. Of two, closing one leaves what the other forbids.
+func TestKeyIsHeldByTheStrongestOfItsOpenDeadLetters(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.putInto(CompletedStatus) // a key gets dead letters in any status
 	b.wantHold("none")
-	job := b.aLetter(1)
+	job := b.aDeadLetter(1)
 	job.Kind = deadletters.JobDiscarded
 	b.send(b.opening(job)...)
 	b.wantHold("expiry")
-	charged := b.letterSaying(moved)
+	charged := b.deadLetterSaying(moved)
 	b.wantHold("decline")
-	letter := b.letterSaying(`{"answer": {"status": "declined"}}`)
+	deadLetter := b.deadLetterSaying(`{"answer": {"status": "declined"}}`)
 	b.wantHold("decline")
-	b.closeLetter(charged.ID)
+	b.closeDeadLetter(charged.ID)
 	b.wantHold("release")
-	b.closeLetter(letter.ID)
+	b.closeDeadLetter(deadLetter.ID)
 	b.wantHold("expiry")
 	b.outlive()
 	b.wantExpired(0)
-	b.closeLetter(job.ID)
+	b.closeDeadLetter(job.ID)
 	b.wantHold("none")
 	b.wantExpired(1)
 }
 
-func TestLetterAboutAnotherLifeOfTheKeyDoesNotHoldIt(t *testing.T) {
+func TestDeadLetterAboutAnotherLifeOfTheKeyDoesNotHoldIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.putInto(ExpiredStatus)
 	first := b.row().Subject
-	early := b.letter(1)
+	early := b.deadLetter(1)
 	b.wantHold("release")
-	c := b.claim()
+	c := b.reservation()
 	now := is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease
-	b.wantHold("none") // its letter is open, and about an earlier generation
+	b.wantHold("none") // its dead letter is open, and about an earlier generation
 
-	late, other, another := b.letter(1), b.aLetter(2), b.aLetter(2)
+	late, other, another := b.deadLetter(1), b.aDeadLetter(2), b.aDeadLetter(2)
 	other.Subject = &first
 	b.send(b.opening(other)...)
 	b.wantHold("none")
@@ -134,16 +139,17 @@ func TestLetterAboutAnotherLifeOfTheKeyDoesNotHoldIt(t *testing.T) {
 	another.Subject = &subject
 	b.send(b.opening(another)...)
 	b.wantHold("release")
-	for _, l := range []deadletters.Letter{early, late, other} {
-		b.closeLetter(l.ID)
+	for _, l := range []deadletters.DeadLetter{early, late, other} {
+		b.closeDeadLetter(l.ID)
 		b.wantHold("release")
 	}
-	b.closeLetter(another.ID)
+	b.closeDeadLetter(another.ID)
 	b.wantHold("none")
 }
 
-// Whoever opens a letter has the key's row. A step that waits for it is held against the row as it is then, and does not pass.
-func TestLetterThatIsOpenedWhileAStepWaitsHoldsTheKey(t *testing.T) {
+// Whoever opens a dead letter has the key's row. A step that waits for it is held against the row as it is then, and
+// does not pass.
+func TestDeadLetterThatIsOpenedWhileAStepWaitsHoldsTheKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx, cancel := b.patient()
@@ -151,46 +157,50 @@ func TestLetterThatIsOpenedWhileAStepWaitsHoldsTheKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		from     Status
 		evidence string
-		step     func(Lease, *Passage) postgres.Call
+		step     func(Lease, *GuardResult) postgres.Call
 	}{
-		"an owner's release": {InProgressStatus, `{}`, func(l Lease, out *Passage) postgres.Call { return b.keys.Release(l, "never sent", out) }},
-		"a release": {UnknownStatus, `{}`, func(l Lease, out *Passage) postgres.Call {
+		"an owner's release": {InProgressStatus, `{}`,
+			func(l Lease, out *GuardResult) postgres.Call { return b.keys.Release(l, "never sent", out) }},
+		"a release": {UnknownStatus, `{}`, func(l Lease, out *GuardResult) postgres.Call {
 			b.loseLongAgo()
-			return b.keys.ReleaseUnknown(l.Execution(), b.sight().Asked, false, nothing(), out)
+			return b.keys.ReleaseUnknown(l.Execution(), b.view().Asked, false, nothing(), out)
 		}},
-		"an owner's decline": {InProgressStatus, moved, func(l Lease, out *Passage) postgres.Call { return b.completing(l, true, refusal(), out) }},
-		"a decline": {UnknownStatus, moved, func(l Lease, out *Passage) postgres.Call {
+		"an owner's decline": {InProgressStatus, moved,
+			func(l Lease, out *GuardResult) postgres.Call { return b.completing(l, true, refusal(), out) }},
+		"a decline": {UnknownStatus, moved, func(l Lease, out *GuardResult) postgres.Call {
 			return b.resolving(l.Execution(), UnknownStatus, true, found(), refusal(), out)
 		}},
-		"a late decline": {FailedRetryableStatus, moved, func(l Lease, out *Passage) postgres.Call {
+		"a late decline": {FailedRetryableStatus, moved, func(l Lease, out *GuardResult) postgres.Call {
 			return b.resolving(l.Execution(), FailedRetryableStatus, true, found(), refusal(), out)
 		}},
 	} {
 		lease := b.again().putInto(c.from)
-		var out Passage
+		var out GuardResult
 		step := c.step(lease, &out)
-		letter := b.aLetter(1)
-		letter.Evidence = []byte(c.evidence)
-		tx := b.open(ctx, b.opening(letter)...)
+		deadLetter := b.aDeadLetter(1)
+		deadLetter.Evidence = []byte(c.evidence)
+		tx := b.open(ctx, b.opening(deadLetter)...)
 		b.commits(ctx, tx, b.inBackground(ctx, step))
-		if out.Through {
+		if out.Passed {
 			t.Errorf("%s has passed a dead letter that was opened while it waited", name)
 		}
 		b.wantStatus(c.from, 1, 1)
 	}
 }
 
-// The pruner waits for nobody: it leaves a key alone about which a letter is being opened. A script that waits meets the guard.
-func TestKeyDoesNotExpireWhileALetterIsOpened(t *testing.T) {
+// The pruner waits for nobody: it leaves a key alone about which a dead letter is being opened. A script that waits
+// meets the guard.
+func TestKeyDoesNotExpireWhileADeadLetterIsOpened(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx, cancel := b.patient()
 	defer cancel()
 	b.putInto(CompletedStatus)
 	b.outlive()
-	tx := b.open(ctx, b.opening(b.aLetter(1))...)
+	tx := b.open(ctx, b.opening(b.aDeadLetter(1))...)
 	b.wantExpired(0)
-	script := b.inBackground(ctx, statement("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp()"))
+	script := b.inBackground(ctx,
+		statement("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp()"))
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -201,15 +211,15 @@ func TestKeyDoesNotExpireWhileALetterIsOpened(t *testing.T) {
 	b.wantStatus(CompletedStatus, 1, 1)
 }
 
-// One letter is closed while another is opened. Whoever is second sees what the first has done.
-func TestLetterThatIsOpenedBesideAClosingIsNotLeftOut(t *testing.T) {
+// One dead letter is closed while another is opened. Whoever is second sees what the first has done.
+func TestDeadLetterThatIsOpenedBesideAClosingIsNotLeftOut(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx, cancel := b.patient()
 	defer cancel()
 
 	b.putInto(UnknownStatus)
-	first, second := b.letterSaying(moved), b.aLetter(1)
+	first, second := b.deadLetterSaying(moved), b.aDeadLetter(1)
 	tx := b.open(ctx)
 	if err := b.closeTx(ctx, tx, first.ID); err != nil {
 		t.Fatal(err)
@@ -217,26 +227,29 @@ func TestLetterThatIsOpenedBesideAClosingIsNotLeftOut(t *testing.T) {
 	b.commits(ctx, tx, b.inBackground(ctx, b.opening(second)...))
 	b.wantHold("release")
 
-	tx = b.open(ctx, b.opening(b.aLetter(1))...)
+	tx = b.open(ctx, b.opening(b.aDeadLetter(1))...)
 	closed := make(chan error, 1)
 	go func() {
-		closed <- b.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error { return b.closeTx(ctx, tx, second.ID) })
+		closed <- b.db.Transact(ctx, func(ctx context.Context,
+			tx pgx.Tx) error {
+			return b.closeTx(ctx, tx, second.ID)
+		})
 	}()
 	b.awaitBlocked(ctx)
 	b.commits(ctx, tx, closed)
 	b.wantHold("release")
-	b.closeLetters()
+	b.closeDeadLetters()
 	b.wantHold("none")
 }
 
-func TestTwoLettersThatAreOpenedAtOnceBothHold(t *testing.T) {
+func TestTwoDeadLettersThatAreOpenedAtOnceBothHold(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx, cancel := b.patient()
 	defer cancel()
-	weak, strong := b.aLetter(1), b.aLetter(1)
+	weak, strong := b.aDeadLetter(1), b.aDeadLetter(1)
 	strong.Evidence = []byte(moved)
-	for _, pair := range [][2]deadletters.Letter{{weak, strong}, {strong, weak}} {
+	for _, pair := range [][2]deadletters.DeadLetter{{weak, strong}, {strong, weak}} {
 		b.again().putInto(UnknownStatus)
 		for i := range pair {
 			pair[i].ID = uuid.New()
@@ -245,23 +258,25 @@ func TestTwoLettersThatAreOpenedAtOnceBothHold(t *testing.T) {
 		tx := b.open(ctx, b.opening(pair[0])...)
 		b.commits(ctx, tx, b.inBackground(ctx, b.opening(pair[1])...))
 		b.wantHold("decline")
-		b.closeLetter(pair[0].ID)
-		b.closeLetter(pair[1].ID)
+		b.closeDeadLetter(pair[0].ID)
+		b.closeDeadLetter(pair[1].ID)
 		b.wantHold("none")
 	}
 }
 
-// A letter comes to an expired key while a request renews it. It holds the generation that it is about, and no other.
-func TestLetterAndRenewalAtOnceLeaveTheNewGenerationFree(t *testing.T) {
+// A dead letter comes to an expired key while a request renews it. It holds the generation that it is about, and no
+// other.
+func TestDeadLetterAndRenewalAtOnceLeaveTheNewGenerationFree(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx, cancel := b.patient()
 	defer cancel()
-	for name, opensFirst := range map[string]bool{"letter first": true, "renewal first": false} {
+	for name, opensFirst := range map[string]bool{"dead letter first": true, "renewal first": false} {
 		b.again().putInto(ExpiredStatus)
-		c := b.claim()
+		c := b.reservation()
 		var d Decision
-		opening, renewing := b.opening(b.aLetter(1)), []postgres.Call{b.keys.Retake(c, is[Retake](t, b.reserve(c)), &d)}
+		opening, renewing := b.opening(b.aDeadLetter(1)),
+			[]postgres.Call{b.keys.Retake(c, is[Retake](t, b.reserve(c)), &d)}
 		first, second := renewing, opening
 		if opensFirst {
 			first, second = opening, renewing
@@ -276,7 +291,7 @@ func TestLetterAndRenewalAtOnceLeaveTheNewGenerationFree(t *testing.T) {
 	}
 }
 
-// The queue writes letters, too, in its own statement.
+// The queue writes dead letters, too, in its own statement.
 func TestJobThatIsGivenUpHoldsItsKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -290,7 +305,7 @@ func TestJobThatIsGivenUpHoldsItsKey(t *testing.T) {
 	b.wantHold("none") // about another generation, and another payment
 	b.exec(givenUp + "WHERE state <> 'discarded'")
 	b.wantHold("expiry")
-	b.closeLetters()
+	b.closeDeadLetters()
 	b.wantHold("none")
 }
 
@@ -302,7 +317,8 @@ func TestHoldChangesAloneAndInAnyStatus(t *testing.T) {
 		if got := refusedBy(t, b.tryRolledBack("UPDATE idempotency_keys SET dead_letter_hold = 'decline'")); got != "" {
 			t.Errorf("%s: refused by %q", status, got)
 		}
-		for _, also := range []string{"lease_id = gen_random_uuid()", "expires_at = expires_at + interval '1 hour'", "lookup_failures = 7", "response_body = 'x'"} {
+		for _, also := range []string{"lease_id = gen_random_uuid()", "expires_at = expires_at + interval '1 hour'",
+			"lookup_failures = 7", "response_body = 'x'"} {
 			err := b.tryRolledBack("UPDATE idempotency_keys SET dead_letter_hold = 'decline', " + also)
 			if got := refusedBy(t, err); got != "idempotency_keys_hold_changes_alone" {
 				t.Errorf("%s, with %s: refused by %q", status, also, got)
@@ -315,10 +331,11 @@ func TestHoldChangesAloneAndInAnyStatus(t *testing.T) {
 		}
 		b.again().putInto(e.From)
 		changes := map[string]string{"dead_letter_hold": "'release'"}
-		if got := refusedBy(t, b.tryRolledBack(move(changes), string(e.To))); got != "idempotency_keys_hold_changes_alone" {
+		if got := refusedBy(t, b.tryRolledBack(move(changes),
+			string(e.To))); got != "idempotency_keys_hold_changes_alone" {
 			t.Errorf("%s to %s, held by the way: refused by %q", e.From, e.To, got)
 		}
-		b.letter(1)
+		b.deadLetter(1)
 		changes["dead_letter_hold"] = "'none'"
 		got, want := refusedBy(t, b.tryRolledBack(move(changes), string(e.To))), "idempotency_keys_hold_changes_alone"
 		if e.From == ExpiredStatus {
@@ -329,8 +346,9 @@ func TestHoldChangesAloneAndInAnyStatus(t *testing.T) {
 		}
 	}
 	b.again().putInto(ExpiredStatus)
-	b.letter(1)
-	if got := refusedBy(t, b.tryRolledBack(move(nil), string(InProgressStatus))); got != "idempotency_keys_hold_changes_alone" {
+	b.deadLetter(1)
+	if got := refusedBy(t, b.tryRolledBack(move(nil),
+		string(InProgressStatus))); got != "idempotency_keys_hold_changes_alone" {
 		t.Errorf("a new generation that is held: refused by %q", got)
 	}
 }

@@ -12,13 +12,14 @@ import (
 	"payonce/internal/idempotency/internal/dbsqlc"
 )
 
-// maxEvents bounds a timeline. A key takes a handful of transitions in its life; of one with more, the end is shown.
+// maxEvents is how many lines of a timeline are read. A key has few transitions. Of a longer timeline, the newest lines
+// are read.
 const maxEvents = 200
 
 // ErrNoKey says that the tenant has no such key for the operation.
 var ErrNoKey = errors.New("no such key")
 
-// Event is a transition off the happy path.
+// Event is a stored line of a timeline. The two transitions of the normal case are not stored.
 type Event struct {
 	At         time.Time
 	Actor      string
@@ -29,32 +30,33 @@ type Event struct {
 	Evidence   []byte // JSON, or nil
 }
 
-// Timeline is the key's life: what is written down of it, with the two steps of the happy path that are not, since the row itself tells
-// them.
+// Timeline is the whole timeline of a key. written are the stored lines. The reservation and the owner's completion are
+// not stored, because the key's row tells them; Timeline adds them.
 func (r Record) Timeline(written []Event) []Event {
 	born := Event{
 		At: r.Created, Actor: "request", To: InProgressStatus, Attempt: 1, Generation: r.Generation, Reason: "reserved",
 	}
 	if len(written) > 0 {
-		born.Generation = written[0].Generation // not always 1: a key that was deleted goes on from its last generation
+		born.Generation = written[0].Generation // A deleted key that is used again continues after its last generation.
 	}
 	timeline := append([]Event{born}, written...)
-	// Of a timeline that was cut short, nobody knows what it would have told.
+	// If lines were cut off, one of them may be the completion, so none is added.
 	told := len(written) >= maxEvents || slices.ContainsFunc(written, func(e Event) bool {
 		return e.To == CompletedStatus && e.From != CompletedStatus && e.Generation == r.Generation
 	})
 	if r.Response != nil && !told {
 		timeline = append(timeline, Event{
-			At: *r.Finished, Actor: "owner", From: InProgressStatus, To: CompletedStatus, Attempt: r.Attempt, Generation: r.Generation,
-			Reason: "the PSP answered; the response is stored",
+			At: *r.Finished, Actor: "owner", From: InProgressStatus, To: CompletedStatus, Attempt: r.Attempt,
+			Generation: r.Generation,
+			Reason:     "the PSP answered; the response is stored",
 		})
-		// Confirmations by webhooks come after it, and are written down.
+		// A webhook may have confirmed the payment later. Its line is stored, and must come after the completion.
 		slices.SortStableFunc(timeline, func(a, b Event) int { return a.At.Compare(b.At) })
 	}
 	return timeline
 }
 
-// Find reads a key's row, or fails with ErrNoKey.
+// Find reads a key's row. It fails with ErrNoKey.
 func (k *Keys) Find(ctx context.Context, ref Ref) (Record, error) {
 	row, err := k.find(ctx, ref)
 	if err != nil {
@@ -63,24 +65,25 @@ func (k *Keys) Find(ctx context.Context, ref Ref) (Record, error) {
 	return fromRow(ref, row).Record, nil
 }
 
-// Peek decides as a reservation would, without taking the key: Execute when the row carries the claim's own lease. It is nil for a key without
-// a row.
-func (k *Keys) Peek(ctx context.Context, c Claim) (Decision, error) {
+// Peek decides as a reservation would, but does not take the key. The decision is Execute if the row carries the
+// reservation's own lease. It is nil if the key has no row.
+func (k *Keys) Peek(ctx context.Context, c Reservation) (Decision, error) {
 	row, err := k.find(ctx, c.Ref)
 	return peeked(c, row, err)
 }
 
-func peeked(c Claim, row dbsqlc.FindKeyRow, err error) (Decision, error) {
+func peeked(c Reservation, row dbsqlc.FindKeyRow, err error) (Decision, error) {
 	if errors.Is(err, ErrNoKey) {
 		return nil, nil //nolint:nilnil // no row, no decision: the key is free
 	}
 	if err != nil {
 		return nil, err
 	}
-	return claimed(c, row), nil
+	return decisionOn(c, row), nil
 }
 
-// InFlight tells which of these keys are executed now, under a lease that is not over: in one statement, whatever their number.
+// InFlight says which of these keys are executed now, under a lease that is not over. It takes one statement for all of
+// them.
 func (k *Keys) InFlight(ctx context.Context, refs []Ref) (map[Ref]bool, error) {
 	p := dbsqlc.ListInFlightParams{
 		TenantIds: make([]string, len(refs)), Operations: make([]string, len(refs)), Keys: make([]string, len(refs)),
@@ -99,7 +102,7 @@ func (k *Keys) InFlight(ctx context.Context, refs []Ref) (map[Ref]bool, error) {
 	return inFlight, nil
 }
 
-// Events reads a key's timeline, oldest first, at most the last 200 lines of it.
+// Events reads a key's timeline, oldest first, and at most its last 200 lines.
 func (k *Keys) Events(ctx context.Context, ref Ref) ([]Event, error) {
 	rows, err := dbsqlc.New(k.db.Reader()).ListEvents(ctx, dbsqlc.ListEventsParams{
 		TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value, MaxEvents: maxEvents,
@@ -119,7 +122,8 @@ func (k *Keys) Events(ctx context.Context, ref Ref) ([]Event, error) {
 }
 
 func (k *Keys) find(ctx context.Context, ref Ref) (dbsqlc.FindKeyRow, error) {
-	row, err := dbsqlc.New(k.db.Reader()).FindKey(ctx, dbsqlc.FindKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value})
+	row, err := dbsqlc.New(k.db.Reader()).FindKey(ctx,
+		dbsqlc.FindKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return row, ErrNoKey

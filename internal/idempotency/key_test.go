@@ -21,7 +21,7 @@ func TestKeysThatAreTaken(t *testing.T) {
 		`!"#$%&'()*+-./0123456789:;<=>?@AZ[\]^_`,  // everything printable,
 		"`abcdefghijklmnopqrstuvwxyz{|}~",         // without space and comma
 		`key"with"quotes-inside`,                  // only a leading one reads as RFC 8941
-		"key@without-a-domain",                    // no dot and letters behind it
+		"key@without-a-domain",                    // no dot and dead letters behind it
 		"two@signs@example.com",                   // no address
 		"order-42.g2-again",                       // .g2 is not the end
 		"order-00000042.G2",                       // not the suffix
@@ -136,7 +136,7 @@ var (
 	address          = regexp.MustCompile(`^[^@]+@[^@]+\.[A-Za-z]{2,}$`)
 )
 
-// Two operations that are not the same must never meet at the PSP under one key: it would take the second for a repetition.
+// Two different operations must never reach the PSP under one key: the PSP would take the second for a repetition.
 // The second key is drawn from the first by what generations are told apart by.
 func TestPassThroughKeysOfTwoGenerationsNeverCollide(t *testing.T) {
 	t.Parallel()
@@ -163,9 +163,11 @@ func TestPassThroughKeysOfTwoGenerationsNeverCollide(t *testing.T) {
 // What the PSP says about a key finds its way back to the row, whatever the client has called it.
 func TestPassThroughKeyIsReadBackAsWhatItWasMadeOf(t *testing.T) {
 	t.Parallel()
-	printable := rapid.StringOfN(rapid.RuneFrom(nil, &unicode.RangeTable{R16: []unicode.Range16{{Lo: '!', Hi: '~', Stride: 1}}}), MinKeyLength, MaxKeyLength, -1)
+	printable := rapid.StringOfN(rapid.RuneFrom(nil,
+		&unicode.RangeTable{R16: []unicode.Range16{{Lo: '!', Hi: '~', Stride: 1}}}), MinKeyLength, MaxKeyLength, -1)
 	named := rapid.SampledFrom([]string{
-		"order-0000000042", "order-0000000042.g", "order-0000000042.g2.", "order-000000.g2.gx", "0193e7a0-5f4e-7c1b-8a53-2f1d0e6b9c4d",
+		"order-0000000042", "order-0000000042.g", "order-0000000042.g2.", "order-000000.g2.gx",
+		"0193e7a0-5f4e-7c1b-8a53-2f1d0e6b9c4d",
 		strings.Repeat("keys.", MaxKeyLength/5),
 	})
 	generations := rapid.OneOf(rapid.SampledFrom([]int32{1, 2, 10, 1<<31 - 1}), rapid.Int32Min(1))
@@ -187,7 +189,7 @@ func TestLeaseAndRecordNameTheSameExecution(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.putInto(ExpiredStatus)
-	c := b.claim()
+	c := b.reservation()
 	lease := is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease
 	want := Execution{Ref: b.ref, LeaseID: c.LeaseID, Subject: c.Subject, Attempt: 1, Generation: 2}
 	if lease.Execution() != want || b.row().Execution() != want || want.PassThroughKey() != lease.PassThroughKey() {
@@ -229,7 +231,8 @@ func TestStoredKeyIsTheOneThatWasParsed(t *testing.T) {
 	b := setup(t)
 	b.own()
 	var tenant, operation, key string
-	if err := b.pool.QueryRow(t.Context(), "SELECT tenant_id, operation, key FROM idempotency_keys").Scan(&tenant, &operation, &key); err != nil {
+	if err := b.pool.QueryRow(t.Context(), "SELECT tenant_id, operation, key FROM idempotency_keys").Scan(&tenant,
+		&operation, &key); err != nil {
 		t.Fatal(err)
 	}
 	if got := StoredRef(tenant, operation, key); got != b.ref {

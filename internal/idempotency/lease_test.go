@@ -28,14 +28,14 @@ func TestRequestThatMeetsAnExpiredLeaseMakesTheKeyUnknown(t *testing.T) {
 	b := setup(t)
 	lease := b.own()
 	b.endLease()
-	over := is[LeaseOver](t, b.reserve(b.claim()))
+	over := is[LeaseOver](t, b.reserve(b.reservation()))
 	if over.Subject() != lease.Subject() || !over.Expires().Equal(lease.Expires()) {
 		t.Fatalf("lease over is %+v", over)
 	}
 	b.wantStatus(InProgressStatus, 1, 1) // reading it decides nothing
 	b.expireLease(over)
 	b.wantStatus(UnknownStatus, 1, 1)
-	is[Unknown](t, b.reserve(b.claim()))
+	is[Unknown](t, b.reserve(b.reservation()))
 	if n := b.count("SELECT count(*) FROM idempotency_keys WHERE reconcile_after <= clock_timestamp()"); n != 1 {
 		t.Fatal("nobody will look after the unknown key")
 	}
@@ -47,7 +47,7 @@ func TestExpiredLeaseOfAnotherAttemptIsNotTouched(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.release(b.own())
-	c := b.claim()
+	c := b.reservation()
 	is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c))))
 	b.endLease()
 	seen := snapshot{Record: b.row()}
@@ -75,13 +75,13 @@ func TestExpiredLeaseDecidedByTheDatabasesClock(t *testing.T) {
 			b := setup(t)
 			b.keys = New(b.db, testTerms(), func() time.Time { return time.Now().Add(skew) })
 			b.own()
-			is[InProgress](t, b.reserve(b.claim()))
+			is[InProgress](t, b.reserve(b.reservation()))
 			if left := b.count("SELECT extract(epoch FROM locked_until - clock_timestamp())::int FROM idempotency_keys"); left < 5 || left > 30 {
 				t.Fatalf("%d s are left of a lease of 30 s", left)
 			}
 			b.endLease()
-			is[LeaseOver](t, b.reserve(b.claim()))
-			peeked, err := b.keys.Peek(t.Context(), b.claim())
+			is[LeaseOver](t, b.reserve(b.reservation()))
+			peeked, err := b.keys.Peek(t.Context(), b.reservation())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestLeaseIsCountedFromTheStatementAndNotFromItsTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	var d Decision
-	if err := postgres.PipelineTx(t.Context(), tx, b.reserving(b.claim(), &d)); err != nil {
+	if err := postgres.PipelineTx(t.Context(), tx, b.reserving(b.reservation(), &d)); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.QueryRow(t.Context(), "SELECT locked_until FROM idempotency_keys").Scan(&locked); err != nil {
@@ -139,16 +139,16 @@ func TestPausedOwner(t *testing.T) {
 		asked := time.Now()
 		now := asked
 		k := New(nil, testTerms(), func() time.Time { return now })
-		claim := k.NewClaim(Ref{}, Fingerprint{}, uuid.New(), uuid.New())
+		reservation := k.NewReservation(Ref{}, Fingerprint{}, uuid.New(), uuid.New())
 		now = clocksAt(t, asked, c.monotonic, c.wall)
-		if got := k.Paused(Lease{asked: claim.asked}); got != c.paused {
+		if got := k.Paused(Lease{asked: reservation.asked}); got != c.paused {
 			t.Errorf("%s: paused is %t", name, got)
 		}
 	}
 }
 
-// clocksAt is what time.Now gives after the two clocks have gone different ways. Package time lets nobody build that, so it
-// is written into the bits that time/time.go describes; the check below notices if they change.
+// clocksAt is what time.Now gives after the two clocks have gone different ways. Package time lets nobody build that,
+// so it is written into the bits that time/time.go describes; the check below notices if they change.
 func clocksAt(t *testing.T, start time.Time, monotonic, wall time.Duration) time.Time {
 	t.Helper()
 	later := start.Add(monotonic)
@@ -161,12 +161,12 @@ func clocksAt(t *testing.T, start time.Time, monotonic, wall time.Duration) time
 	return later
 }
 
-func TestPauseIsCountedFromTheClaimAndNotFromTheLease(t *testing.T) {
+func TestPauseIsCountedFromTheReservationAndNotFromTheLease(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := time.Now()
 	b.keys = New(b.db, testTerms(), func() time.Time { return now })
-	c := b.claim()
+	c := b.reservation()
 	now = now.Add(testTerms().MaxPause() + 1) // the database took that long
 	lease := is[Execute](t, b.reserve(c)).Lease
 	if !b.keys.Paused(lease) {
@@ -190,8 +190,8 @@ func TestTermsThatWouldExecuteTwiceAreRefused(t *testing.T) {
 		"negative":                       func(x *Terms) { x.Lease = -1 },
 		"all zero":                       func(x *Terms) { *x = Terms{} },
 		"negative retention, and memory": func(x *Terms) { x.Retention, x.PSPMemory = -1, -2 },
-		"settled while the owner sends":  func(x *Terms) { x.SettleWindow = x.Lease - 1 },
-		"settled when all is forgotten":  func(x *Terms) { x.SettleWindow = x.PSPMemory },
+		"resolved while the owner sends": func(x *Terms) { x.GracePeriod = x.Lease - 1 },
+		"resolved when all is forgotten": func(x *Terms) { x.GracePeriod = x.PSPMemory },
 		"lookup before the loss":         func(x *Terms) { x.FirstLookup = -1 },
 		"deleted before it expires":      func(x *Terms) { x.Audit = -1 },
 	} {
@@ -206,7 +206,7 @@ func TestTermsThatWouldExecuteTwiceAreRefused(t *testing.T) {
 	if err := terms.Check(); err != nil {
 		t.Errorf("kept as long as remembered: %v", err)
 	}
-	terms.SettleWindow, terms.FirstLookup, terms.Audit = terms.Lease, 0, 0
+	terms.GracePeriod, terms.FirstLookup, terms.Audit = terms.Lease, 0, 0
 	if err := terms.Check(); err != nil {
 		t.Errorf("looked up and deleted at once: %v", err)
 	}

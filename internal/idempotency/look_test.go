@@ -12,7 +12,8 @@ import (
 
 func (b *bench) postpone(e Execution, after time.Duration, failures int32) {
 	b.t.Helper()
-	b.send(b.keys.Postpone(e, b.sight().Due, after, failures, Note{Actor: "lookup", Reason: "the PSP did not answer"}, new(Passage)))
+	b.send(b.keys.Postpone(e, b.view().Due, after, failures, Note{Actor: "lookup", Reason: "the PSP did not answer"},
+		new(GuardResult)))
 }
 
 func (b *bench) clock() (now time.Time) {
@@ -32,7 +33,7 @@ func TestSightNamesTheExecutionAndTheMomentOfLooking(t *testing.T) {
 			b.keys = New(b.db, testTerms(), func() time.Time { return time.Now().Add(skew) })
 			lease := b.putInto(UnknownStatus)
 			before := b.clock()
-			s := b.sight()
+			s := b.view()
 			if after := b.clock(); s.Asked.Before(before) || s.Asked.After(after) {
 				t.Fatalf("asked at %s, which is not between %s and %s", s.Asked, before, after)
 			}
@@ -52,9 +53,9 @@ func TestSightOfAKeyWithoutARowIsAnError(t *testing.T) {
 	if _, err := b.keys.Look(t.Context(), b.ref); !errors.Is(err, ErrNoKey) {
 		t.Fatalf("look: %v", err)
 	}
-	queued := Sight{Status: UnknownStatus}
+	queued := KeyView{Status: UnknownStatus}
 	b.send(b.keys.LookIn(b.ref, &queued))
-	if queued != (Sight{}) {
+	if queued != (KeyView{}) {
 		t.Fatalf("in a pipeline: %+v", queued)
 	}
 }
@@ -63,50 +64,52 @@ func TestSightIsTheSameInAPipeline(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.putInto(UnknownStatus)
-	var queued Sight
+	var queued KeyView
 	b.send(b.keys.LookIn(b.ref, &queued))
-	alone := b.sight()
-	if !queued.Asked.Before(alone.Asked) || queued.WindowLeft <= alone.WindowLeft {
+	alone := b.view()
+	if !queued.Asked.Before(alone.Asked) || queued.GraceLeft <= alone.GraceLeft {
 		t.Fatalf("asked at %s, and at %s", queued.Asked, alone.Asked)
 	}
-	queued.Asked, queued.WindowLeft = alone.Asked, alone.WindowLeft
+	queued.Asked, queued.GraceLeft = alone.Asked, alone.GraceLeft
 	if queued != alone {
 		t.Fatalf("in a pipeline: %+v, alone: %+v", queued, alone)
 	}
 }
 
-// Who postpones a key that somebody has resolved must come to know it: no letter goes with it.
+// Who postpones a key that somebody has resolved must come to know it: no dead letter goes with it.
 func TestPostponementPassesWhileTheKeyIsUnknown(t *testing.T) {
 	t.Parallel()
-	for _, status := range []Status{InProgressStatus, UnknownStatus, CompletedStatus, FailedRetryableStatus, ExpiredStatus} {
+	for _, status := range []Status{InProgressStatus, UnknownStatus, CompletedStatus, FailedRetryableStatus,
+		ExpiredStatus} {
 		b := setup(t)
 		e := b.putInto(status).Execution()
-		passed := Passage{Through: status != UnknownStatus}
-		b.send(b.keys.Postpone(e, b.sight().Due, time.Hour, 1, Note{Actor: "lookup", Reason: "later"}, &passed))
-		if passed.Through != (status == UnknownStatus) {
-			t.Errorf("%s: passed %v", status, passed.Through)
+		passed := GuardResult{Passed: status != UnknownStatus}
+		b.send(b.keys.Postpone(e, b.view().Due, time.Hour, 1, Note{Actor: "lookup", Reason: "later"}, &passed))
+		if passed.Passed != (status == UnknownStatus) {
+			t.Errorf("%s: passed %v", status, passed.Passed)
 		}
 	}
 }
 
 // The window counts from the loss, and not from the reservation.
-func TestSightTellsHowMuchOfTheSettleWindowIsLeft(t *testing.T) {
+func TestSightTellsHowMuchOfTheGracePeriodIsLeft(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.putInto(UnknownStatus)
 	lost, _ := b.dates()
-	first := b.sight()
-	second := b.sight()
-	window := testTerms().SettleWindow
+	first := b.view()
+	second := b.view()
+	window := testTerms().GracePeriod
 	// The row's clock is read a moment after Asked.
-	if left := window - first.Asked.Sub(lost); first.WindowLeft > left || first.WindowLeft <= left-patience || first.WindowLeft >= window {
-		t.Fatalf("%s are left, asked %s after the loss", first.WindowLeft, first.Asked.Sub(lost))
+	if left := window - first.Asked.Sub(lost); first.GraceLeft > left || first.GraceLeft <= left-patience ||
+		first.GraceLeft >= window {
+		t.Fatalf("%s are left, asked %s after the loss", first.GraceLeft, first.Asked.Sub(lost))
 	}
-	if second.WindowLeft >= first.WindowLeft {
+	if second.GraceLeft >= first.GraceLeft {
 		t.Fatal("the window does not run")
 	}
 	b.loseLongAgo()
-	if left := b.sight().WindowLeft; left > window-time.Hour || left < window-time.Hour-patience {
+	if left := b.view().GraceLeft; left > window-time.Hour || left < window-time.Hour-patience {
 		t.Fatalf("%s are left after an hour", left)
 	}
 	for _, status := range statuses() {
@@ -114,7 +117,7 @@ func TestSightTellsHowMuchOfTheSettleWindowIsLeft(t *testing.T) {
 			continue
 		}
 		b.again().putInto(status)
-		if s := b.sight(); s.WindowLeft != 0 || s.Status != status {
+		if s := b.view(); s.GraceLeft != 0 || s.Status != status {
 			t.Errorf("a key that is %s is seen as %+v", status, s)
 		}
 	}
@@ -125,36 +128,36 @@ func TestSightTellsWhenThePSPMayHaveForgottenTheKey(t *testing.T) {
 	b := setup(t)
 	b.putInto(UnknownStatus)
 	b.unguarded("UPDATE idempotency_keys SET reserved_at = clock_timestamp() - interval '23 hours 59 minutes'")
-	if b.sight().MemoryOver {
+	if b.view().MemoryOver {
 		t.Fatal("over a minute early")
 	}
 	b.unguarded("UPDATE idempotency_keys SET reserved_at = clock_timestamp() - interval '24 hours'")
-	if !b.sight().MemoryOver {
+	if !b.view().MemoryOver {
 		t.Fatal("not over in time")
 	}
 }
 
-// What is seen of a letter, and what the release asks for, is the same.
+// What is seen of a dead letter, and what the release asks for, is the same.
 func TestSightTellsWhetherAnOperatorHasTheCase(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.putInto(UnknownStatus)
-	b.letter(2)
-	tenant, key, none := b.aLetter(1), b.aLetter(1), b.aLetter(1)
+	b.deadLetter(2)
+	tenant, key, none := b.aDeadLetter(1), b.aDeadLetter(1), b.aDeadLetter(1)
 	tenant.About.Tenant, key.About.Key, none.About = "globex", "order-0000000043", nil
-	for _, l := range []deadletters.Letter{tenant, key, none} {
+	for _, l := range []deadletters.DeadLetter{tenant, key, none} {
 		b.send(b.opening(l)...)
 	}
-	if b.sight().DeadLettered {
-		t.Fatal("letters about other things count")
+	if b.view().DeadLettered {
+		t.Fatal("dead letters about other things count")
 	}
-	b.letter(1)
-	if !b.sight().DeadLettered {
-		t.Fatal("an open letter does not count")
+	b.deadLetter(1)
+	if !b.view().DeadLettered {
+		t.Fatal("an open dead letter does not count")
 	}
-	b.closeLetters()
-	if b.sight().DeadLettered {
-		t.Fatal("a closed letter counts")
+	b.closeDeadLetters()
+	if b.view().DeadLettered {
+		t.Fatal("a closed dead letter counts")
 	}
 }
 
@@ -167,11 +170,11 @@ func TestPostponedKeyIsLookedUpLater(t *testing.T) {
 	if left := b.count("SELECT round(extract(epoch FROM reconcile_after - clock_timestamp()) / 60)::int FROM idempotency_keys"); left != 60 {
 		t.Fatalf("looked up again in %d min, want 60", left)
 	}
-	if s := b.sight(); s.LookupFailures != 3 || s.Status != UnknownStatus {
+	if s := b.view(); s.LookupFailures != 3 || s.Status != UnknownStatus {
 		t.Fatalf("sight is %+v", s)
 	}
 	if after, _ := b.dates(); !after.Equal(lost) {
-		t.Fatal("putting off a lookup began the settle window anew")
+		t.Fatal("putting off a lookup began the grace period anew")
 	}
 	b.postpone(e, 0, 0)
 	if n := b.count("SELECT count(*) FROM idempotency_keys WHERE reconcile_after <= clock_timestamp() AND lookup_failures = 0"); n != 1 {
@@ -187,15 +190,15 @@ func TestLossBeginsANewBudget(t *testing.T) {
 	b := setup(t)
 	for name, lose := range map[string]func(Lease){
 		"by the owner":   func(l Lease) { b.lose(l) },
-		"by a request":   func(Lease) { b.endLease(); b.expireLease(is[LeaseOver](t, b.reserve(b.claim()))) },
+		"by a request":   func(Lease) { b.endLease(); b.expireLease(is[LeaseOver](t, b.reserve(b.reservation()))) },
 		"by the sweeper": func(Lease) { b.endLease(); b.sweep(1, time.Hour) },
 	} {
 		b.again().postpone(b.putInto(UnknownStatus).Execution(), 0, 3)
 		b.loseLongAgo()
-		b.releaseUnknown(b.sight())
-		c := b.claim()
+		b.releaseUnknown(b.view())
+		c := b.reservation()
 		lose(is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease)
-		if s := b.sight(); s.Status != UnknownStatus || s.LookupFailures != 0 || s.WindowLeft <= 0 {
+		if s := b.view(); s.Status != UnknownStatus || s.LookupFailures != 0 || s.GraceLeft <= 0 {
 			t.Errorf("lost %s: sight is %+v", name, s)
 		}
 	}
@@ -271,15 +274,17 @@ func TestLookupsOfADeadLetteredKeyAreWrittenDownWhenTheyChange(t *testing.T) {
 	b.putInto(UnknownStatus)
 	before := len(b.events())
 	postpone := func(reason string) {
-		b.send(b.keys.Postpone(b.sight().Execution, b.sight().Due, time.Hour, 1, Note{Actor: "lookup", Reason: reason}, new(Passage)))
+		b.send(b.keys.Postpone(b.view().Execution, b.view().Due, time.Hour, 1, Note{Actor: "lookup", Reason: reason},
+			new(GuardResult)))
 	}
 	for _, step := range []struct {
-		lettered bool
-		reason   string
-		lines    int
-	}{{false, "no answer", 1}, {false, "no answer", 2}, {true, "no answer", 2}, {true, "another", 3}, {true, "another", 3}, {true, "no answer", 4}} {
-		if step.lettered {
-			b.letter(1)
+		deadLettered bool
+		reason       string
+		lines        int
+	}{{false, "no answer", 1}, {false, "no answer", 2}, {true, "no answer", 2}, {true, "another", 3},
+		{true, "another", 3}, {true, "no answer", 4}} {
+		if step.deadLettered {
+			b.deadLetter(1)
 		}
 		postpone(step.reason)
 		if n := len(b.events()) - before; n != step.lines {

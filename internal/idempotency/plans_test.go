@@ -15,12 +15,12 @@ import (
 	"payonce/internal/idempotency/internal/dbsqlc"
 )
 
-// The plans of the background processes, on a big table that has been analysed: each walks an index of its own from what is oldest,
-// and what is about one key finds it by the primary key. On a fresh table any plan is quick, so no test of behaviour would notice.
-// The request path's plans are held by the end-to-end tests.
+// The plans of the background processes, on a big table that has been analysed: each walks an index of its own from
+// what is oldest, and what is about one key finds it by the primary key. On a fresh table any plan is quick, so no test
+// of behaviour would notice. The request path's plans are held by the end-to-end tests.
 
-// manyKeys are 100 000 keys completed in the last two days, as they are written behind the back of the guard, with a thousand more in each
-// other status: some of them due, most not. A few are on an operator's desk.
+// manyKeys are 100 000 keys completed in the last two days, as they are written behind the back of the guard, with a
+// thousand more in each other status: some of them due, most not. A few are an operator's case.
 const manyKeys = `
 	SET session_replication_role = replica;
 	INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at,
@@ -120,7 +120,8 @@ type nobody struct{}
 
 func (nobody) Scan(...any) error { return errors.New("only listening") }
 
-// overArrays are the steps of n keys at once. They name the rows one by one, in the order of the arrays: that is the order in which they are locked.
+// overArrays are the steps of n keys at once. They name the rows one by one, in the order of the arrays: that is the
+// order in which they are locked.
 func overArrays(n int) map[string]planned {
 	ctx := context.Background()
 	all := func(value, kind string) string { return fmt.Sprintf("array_fill(%s::%s, ARRAY[%d])", value, kind, n) }
@@ -131,15 +132,18 @@ func overArrays(n int) map[string]planned {
 	keys := all("'acme'", "text") + ", " + all("'POST /payments'", "text") + ", '{" + strings.Join(names, ",") + "}'"
 	ids := all("'00000000-0000-0000-0000-00000000c351'", "uuid")
 	ones := all("1", "int")
-	response := strings.Join([]string{all("201", "int2"), all("'text/plain'", "text"), all("'/x'", "text"), all("1", "int2"), all("'x'", "bytea")}, ", ")
+	response := strings.Join([]string{all("201", "int2"), all("'text/plain'", "text"), all("'/x'", "text"),
+		all("1", "int2"), all("'x'", "bytea")}, ", ")
 	of := fmt.Sprintf(" of %d", n)
 	return map[string]planned{
 		"reservation" + of: {func(q *dbsqlc.Queries) { _, _ = q.ReserveKeys(ctx, dbsqlc.ReserveKeysParams{}) },
-			strings.Join([]string{keys, all("sha256('x')", "bytea"), ids, ids, "NULL", "'30 s'", "'48 h'"}, ", "), inOrder},
+			strings.Join([]string{keys, all("sha256('x')", "bytea"), ids, ids, "NULL", "'30 s'", "'48 h'"}, ", "),
+			inOrder},
 		"completion" + of: {func(q *dbsqlc.Queries) { _, _ = q.CompleteKeys(ctx, dbsqlc.CompleteKeysParams{}) },
 			strings.Join([]string{"NULL", keys, ones, ones, all("true", "bool"), response}, ", "), inOrder},
 		"resolution" + of: {func(q *dbsqlc.Queries) { _, _ = q.ResolveKeys(ctx, dbsqlc.ResolveKeysParams{}) },
-			strings.Join([]string{"'48 h'", "NULL", keys, ids, ones, ones, all("'unknown'", "text"), all("true", "bool"), all("'lookup'", "text"),
+			strings.Join([]string{"'48 h'", "NULL", keys, ids, ones, ones, all("'unknown'", "text"),
+				all("true", "bool"), all("'lookup'", "text"),
 				all("'found'", "text"), all("NULL", "jsonb"), response}, ", "), inOrder},
 	}
 }
@@ -148,7 +152,8 @@ func overArrays(n int) map[string]planned {
 const inOrder = `Nested Loop.*\n(?: *(?:Join Filter|Output).*\n)* *->  (?:CTE Scan on asked|Subquery Scan on \w+).*\n(?:.*\n)*?` +
 	` *->  Index Scan using idempotency_keys_pkey .*\n *Index Cond: \(\(tenant_id = \(?\w+\.tenant_id(?:\)::text)?\) AND \(operation = \(?\w+\.operation(?:\)::text)?\) AND \(key = \(?\w+\.key(?:\)::text)?\)\)`
 
-// The trap of arrays: for as many rows as they have elements, PostgreSQL would rather read a small table as a whole. Then it locks the rows in the order of the table.
+// The trap of arrays: for as many rows as they have elements, PostgreSQL would rather read a small table as a whole.
+// Then it locks the rows in the order of the table.
 func TestStatementsOverArraysFindRowsByKeyOnAFreshTable(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -162,7 +167,8 @@ func TestStatementsOverArraysFindRowsByKeyOnAFreshTable(t *testing.T) {
 	resolution := overArrays(32)["resolution of 32"]
 	const estimate = "r.key = r.key || '' AND "
 	trapped := strings.Replace(resolution.spoken(), estimate, "", 1)
-	if plan := p.explainAs("custom", trapped, resolution.args); !strings.Contains(resolution.spoken(), estimate) || soundInOrder(plan, resolution.scan) == nil {
+	if plan := p.explainAs("custom", trapped, resolution.args); !strings.Contains(resolution.spoken(), estimate) ||
+		soundInOrder(plan, resolution.scan) == nil {
 		t.Errorf("without the condition that is always true, the plan is sound as well; then the queries can be simpler:\n%s", plan)
 	}
 }
@@ -214,7 +220,8 @@ func (p *planner) run(sql string) {
 	}
 }
 
-// explain gives the plan that a statement has after it was executed often enough for PostgreSQL to consider a generic plan.
+// explain gives the plan that a statement has after it was executed often enough for PostgreSQL to consider a generic
+// plan.
 func (p *planner) explain(sql, args string) string {
 	p.t.Helper()
 	execute := "EXECUTE planned"
@@ -269,7 +276,8 @@ func TestPlansOnABigAnalysedTable(t *testing.T) {
 	p.run("VACUUM ANALYZE")
 	p.wantSound("with none")
 
-	// What would be wrong is noticed: a clock that PostgreSQL has to ask again for each row, and an index on the status.
+	// What would be wrong is noticed: a clock that PostgreSQL has to ask again for each row, and an index on the
+	// status.
 	sweep, hasty := plans()["overdue leases"], "k.locked_until <= clock_timestamp()"
 	unfolded := strings.Replace(sweep.spoken(), "k.locked_until <= payonce_now()", hasty, 1)
 	if plan := p.explain(unfolded, sweep.args); !strings.Contains(unfolded, hasty) || sound(plan, sweep.scan) == nil {
@@ -307,7 +315,8 @@ func (p *planner) countsWithoutReadingAll() {
 	for _, k := range keys {
 		got[Status(k.Status)] = k.Keys
 	}
-	if got[InProgressStatus] != 1000 || got[UnknownStatus] != 1000 || got[CompletedStatus] < 90_000 || got[CompletedStatus] > 104_000 {
+	if got[InProgressStatus] != 1000 || got[UnknownStatus] != 1000 || got[CompletedStatus] < 90_000 ||
+		got[CompletedStatus] > 104_000 {
 		p.t.Errorf("census is %v", got)
 	}
 	scansAfter, rowsAfter := p.read()

@@ -9,40 +9,52 @@ import (
 	"payonce/internal/idempotency/internal/dbsqlc"
 )
 
-// Expire marks up to limit finished keys as expired whose retention is over, and tells how many. A key that is in progress, unknown
-// or on an operator's desk stays whatever its age.
+// Expire marks up to limit finished keys as expired whose retention is over, and returns how many. It never expires a
+// key that is in progress or unknown, or that has an open dead letter.
 func (k *Keys) Expire(ctx context.Context, limit int32) (int64, error) {
-	return k.prune(ctx, "expire keys", func(ctx context.Context, tx pgx.Tx) (int, error) { return k.expireTx(ctx, tx, limit) })
+	return k.prune(ctx, "expire keys",
+		func(ctx context.Context, tx pgx.Tx) (int, error) {
+			return k.expireTx(ctx, tx, limit)
+		})
 }
 
 func (k *Keys) expireTx(ctx context.Context, tx pgx.Tx, limit int32) (int, error) {
 	q := dbsqlc.New(tx)
-	return walkTx(ctx, limit, find(q.FindExpired), func(ctx context.Context, tenant string, operations, keys []string) (int, error) {
-		n, err := q.ExpireKeys(ctx, dbsqlc.ExpireKeysParams{TenantID: tenant, Operations: operations, Keys: keys, Audit: k.terms.Audit})
-		return int(n), err
-	})
+	return walkTx(ctx, limit, find(q.FindExpired),
+		func(ctx context.Context, tenant string, operations, keys []string) (int, error) {
+			n, err := q.ExpireKeys(ctx, dbsqlc.ExpireKeysParams{TenantID: tenant, Operations: operations, Keys: keys,
+				Audit: k.terms.Audit})
+			return int(n), err
+		})
 }
 
-// Delete deletes up to limit expired keys whose audit window is over, and tells how many. What they stood for stays, and so does a key about which a
-// dead letter is open. Of each key a tombstone has been there since it expired: used again, it begins with its next generation.
+// Delete deletes up to limit expired keys whose audit window is over, and returns how many. The payment or refund of a
+// key stays. A key with an open dead letter stays, too. Since its expiry, each key has a tombstone: if the key is used
+// again, it begins with the next generation.
 func (k *Keys) Delete(ctx context.Context, limit int32) (int64, error) {
-	return k.prune(ctx, "delete keys", func(ctx context.Context, tx pgx.Tx) (int, error) { return k.deleteTx(ctx, tx, limit) })
+	return k.prune(ctx, "delete keys",
+		func(ctx context.Context, tx pgx.Tx) (int, error) {
+			return k.deleteTx(ctx, tx, limit)
+		})
 }
 
 func (k *Keys) deleteTx(ctx context.Context, tx pgx.Tx, limit int32) (int, error) {
 	q := dbsqlc.New(tx)
-	return walkTx(ctx, limit, find(q.FindDeletable), func(ctx context.Context, tenant string, operations, keys []string) (int, error) {
-		operations, keys, err := withoutLetters(ctx, q, tenant, operations, keys)
-		if err != nil || len(keys) == 0 {
-			return 0, err
-		}
-		n, err := q.DeleteKeys(ctx, dbsqlc.DeleteKeysParams{TenantID: tenant, Operations: operations, Keys: keys})
-		return int(n), err
-	})
+	return walkTx(ctx, limit, find(q.FindDeletable),
+		func(ctx context.Context, tenant string, operations, keys []string) (int, error) {
+			operations, keys, err := withoutDeadLetters(ctx, q, tenant, operations, keys)
+			if err != nil || len(keys) == 0 {
+				return 0, err
+			}
+			n, err := q.DeleteKeys(ctx, dbsqlc.DeleteKeysParams{TenantID: tenant, Operations: operations, Keys: keys})
+			return int(n), err
+		})
 }
 
 // prune runs one batch in a transaction of its own.
-func (k *Keys) prune(ctx context.Context, what string, batch func(context.Context, pgx.Tx) (int, error)) (int64, error) {
+func (k *Keys) prune(
+	ctx context.Context, what string, batch func(context.Context, pgx.Tx) (int, error),
+) (int64, error) {
 	var n int
 	err := k.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		n, err = batch(ctx, tx)

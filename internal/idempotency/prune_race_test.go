@@ -14,7 +14,7 @@ func TestKeyTakenAnewFirstIsNotDeleted(t *testing.T) {
 	defer cancel()
 	b.putInto(ExpiredStatus)
 	b.outlive()
-	c := b.claim()
+	c := b.reservation()
 	free := is[Retake](t, b.reserve(c))
 	var d Decision
 	tx := b.open(ctx, b.keys.Retake(c, free, &d))
@@ -37,7 +37,7 @@ func TestKeyDeletedFirstIsNotTakenAnew(t *testing.T) {
 	defer cancel()
 	b.putInto(ExpiredStatus)
 	b.outlive()
-	c := b.claim()
+	c := b.reservation()
 	free := is[Retake](t, b.reserve(c))
 	tx := b.open(ctx)
 	if n, err := b.keys.deleteTx(ctx, tx, 100); err != nil || n != 1 {
@@ -67,7 +67,7 @@ func TestRetryAndExpiryOfAReleasedKeyDoNotBothPass(t *testing.T) {
 	defer cancel()
 	b.putInto(FailedRetryableStatus)
 	b.outlive()
-	c := b.claim()
+	c := b.reservation()
 	free := is[Retake](t, b.reserve(c))
 	var d Decision
 	tx := b.open(ctx, b.keys.Retake(c, free, &d))
@@ -101,7 +101,7 @@ func TestEvidenceThatComesFirstKeepsTheKey(t *testing.T) {
 	defer cancel()
 	e := b.putInto(FailedRetryableStatus).Execution()
 	b.outlive()
-	var passed Passage
+	var passed GuardResult
 	tx := b.open(ctx, b.resolving(e, FailedRetryableStatus, false, found(), answer("late"), &passed))
 	b.wantExpired(0)
 	if err := tx.Commit(ctx); err != nil {
@@ -118,7 +118,7 @@ func TestEvidenceThatComesFirstKeepsTheKey(t *testing.T) {
 	}
 	behind := b.inBackground(ctx, b.resolving(e, FailedRetryableStatus, false, found(), answer("too late"), &passed))
 	b.commits(ctx, tx, behind)
-	if passed.Through {
+	if passed.Passed {
 		t.Fatal("a key that had expired was completed")
 	}
 }

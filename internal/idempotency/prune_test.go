@@ -46,16 +46,17 @@ func TestOnlyFinishedKeysExpire(t *testing.T) {
 		before, events := b.row(), len(b.events())
 		if status != CompletedStatus && status != FailedRetryableStatus {
 			b.wantExpired(0)
-			b.unchanged(string(status), Passage{}, before, events)
+			b.unchanged(string(status), GuardResult{}, before, events)
 			continue
 		}
 		b.wantExpired(1)
 		b.wantStatus(ExpiredStatus, 1, 1)
 		last := b.events()[events]
-		if last.Actor != "pruner" || last.From != status || last.To != ExpiredStatus || last.Reason != "retention over" {
+		if last.Actor != "pruner" || last.From != status || last.To != ExpiredStatus ||
+			last.Reason != "retention over" {
 			t.Errorf("%s: timeline ends in %+v", status, last)
 		}
-		if !is[Retake](t, b.reserve(b.claim())).Renews() {
+		if !is[Retake](t, b.reserve(b.reservation())).Renews() {
 			t.Errorf("%s: an expired key is not free for a new generation", status)
 		}
 	}
@@ -79,13 +80,13 @@ func TestOnlyExpiredKeysAreDeleted(t *testing.T) {
 	}
 }
 
-// The letter's evidence is about this key: whoever decides needs the row, its response and its timeline.
+// The dead letter's evidence is about this key: whoever decides needs the row, its response and its timeline.
 func TestKeyWithAnOpenDeadLetterNeitherExpiresNorGoes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for _, status := range []Status{CompletedStatus, FailedRetryableStatus, ExpiredStatus} {
 		b.again().putInto(status)
-		b.letter(1)
+		b.deadLetter(1)
 		b.outlive()
 		before := b.frozen()
 		b.wantExpired(0)
@@ -94,19 +95,20 @@ func TestKeyWithAnOpenDeadLetterNeitherExpiresNorGoes(t *testing.T) {
 			t.Errorf("%s: was %s, is %s", status, before, after)
 		}
 		if status != ExpiredStatus {
-			if got := refusedBy(t, b.tryRolledBack(move(nil), string(ExpiredStatus))); got != "idempotency_keys_dead_lettered_stay" {
+			if got := refusedBy(t, b.tryRolledBack(move(nil),
+				string(ExpiredStatus))); got != "idempotency_keys_dead_lettered_stay" {
 				t.Errorf("%s, by a script: refused by %q", status, got)
 			}
 		}
 
-		b.closeLetters()
-		b.letter(2) // not about this generation, but its lines are in the same timeline
+		b.closeDeadLetters()
+		b.deadLetter(2) // not about this generation, but its lines are in the same timeline
 		if status != ExpiredStatus {
 			b.wantExpired(1)
 			b.outlive()
 		}
 		b.wantDeleted(0)
-		b.closeLetters()
+		b.closeDeadLetters()
 		b.wantDeleted(1)
 	}
 }
@@ -116,7 +118,7 @@ func TestDeadLetteredKeyIsPassedOver(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.putInto(CompletedStatus)
-	b.letter(1)
+	b.deadLetter(1)
 	b.ref = refOf(t, "acme", "order-0000000043")
 	b.putInto(CompletedStatus)
 	b.outlive()
@@ -124,7 +126,7 @@ func TestDeadLetteredKeyIsPassedOver(t *testing.T) {
 		t.Fatalf("%d expired, %v", n, err)
 	}
 	b.wantStatus(ExpiredStatus, 1, 1)
-	b.letter(1)
+	b.deadLetter(1)
 	b.ref = refOf(t, "acme", "order-0000000044")
 	b.putInto(ExpiredStatus)
 	b.outlive()
@@ -183,7 +185,8 @@ func TestDeletedKeyTakesItsTimelineAlongAndNothingElse(t *testing.T) {
 	}
 }
 
-// A key that was deleted goes on from its last generation, however often: no two subjects ever have one generation of one key.
+// A key that was deleted goes on from its last generation, however often: no two subjects ever have one generation of
+// one key.
 func TestDeletedKeyGoesOnFromItsLastGeneration(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -217,7 +220,8 @@ func TestTombstonesAreLeftByAScript(t *testing.T) {
 	if n := b.count("SELECT count(*) FROM idempotency_key_tombstones WHERE generation = 1"); n != 1 {
 		t.Fatalf("%d tombstones", n)
 	}
-	if got := refusedBy(t, b.tryRolledBack("UPDATE idempotency_key_tombstones SET generation = 0")); got != "idempotency_key_tombstones_only_grow" {
+	got := refusedBy(t, b.tryRolledBack("UPDATE idempotency_key_tombstones SET generation = 0"))
+	if got != "idempotency_key_tombstones_only_grow" {
 		t.Errorf("a tombstone forgets: refused by %q", got)
 	}
 	if got := refusedBy(t, b.tryRolledBack("DELETE FROM idempotency_key_tombstones")); got != "history_is_append_only" {

@@ -11,10 +11,8 @@ import (
 	"payonce/internal/postgres"
 )
 
-// What a key has become after a lost acknowledgement. A row that can be read is committed, and may be gone after a failover all the same: these answer
-// only with what a failover cannot undo, and fail otherwise.
-
-// FindDurably is Find, with an acknowledgement of what was read.
+// FindDurably is Find for the time after a lost acknowledgement. A row that can be read is committed, but a failover
+// may still undo the commit. FindDurably returns the row only if a failover cannot undo it, and fails otherwise.
 func (k *Keys) FindDurably(ctx context.Context, ref Ref) (Record, error) {
 	row, err := k.findDurably(ctx, ref)
 	if err != nil {
@@ -23,17 +21,19 @@ func (k *Keys) FindDurably(ctx context.Context, ref Ref) (Record, error) {
 	return fromRow(ref, row).Record, nil
 }
 
-// PeekDurably is Peek, with an acknowledgement of what was read: a lease that it gives is as good as one whose commit was acknowledged.
-func (k *Keys) PeekDurably(ctx context.Context, c Claim) (Decision, error) {
+// PeekDurably is Peek with the promise of FindDurably. A lease that it returns is as good as a lease whose commit was
+// acknowledged.
+func (k *Keys) PeekDurably(ctx context.Context, c Reservation) (Decision, error) {
 	row, err := k.findDurably(ctx, c.Ref)
 	return peeked(c, row, err)
 }
 
-// findDurably reads and has it acknowledged in one transaction, so by one server.
+// findDurably reads the row and waits until it is durable, in one transaction, so one server does both.
 func (k *Keys) findDurably(ctx context.Context, ref Ref) (row dbsqlc.FindKeyRow, err error) {
 	none := false
 	err = k.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
-		row, err = dbsqlc.New(q).FindKey(ctx, dbsqlc.FindKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value})
+		row, err = dbsqlc.New(q).FindKey(ctx, dbsqlc.FindKeyParams{TenantID: ref.Tenant,
+			Operation: string(ref.Operation), Key: ref.Key.value})
 		if none = errors.Is(err, pgx.ErrNoRows); none {
 			return nil
 		}

@@ -13,7 +13,7 @@ func TestWhatIsReadDurablyIsWhatIsThere(t *testing.T) {
 	if _, err := b.keys.FindDurably(t.Context(), b.ref); !errors.Is(err, ErrNoKey) {
 		t.Errorf("a key without a row: %v", err)
 	}
-	if d, err := b.keys.PeekDurably(t.Context(), b.claim()); err != nil || d != nil {
+	if d, err := b.keys.PeekDurably(t.Context(), b.reservation()); err != nil || d != nil {
 		t.Errorf("a key without a row peeks as %T, %v", d, err)
 	}
 	b.complete(b.own(), answer("first"))

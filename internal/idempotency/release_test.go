@@ -12,7 +12,7 @@ import (
 )
 
 // sight is the test's key as a resolver sees it now.
-func (b *bench) sight() Sight {
+func (b *bench) view() KeyView {
 	b.t.Helper()
 	s, err := b.keys.Look(b.t.Context(), b.ref)
 	if err != nil {
@@ -23,19 +23,19 @@ func (b *bench) sight() Sight {
 
 func nothing() Note { return Note{Actor: "lookup", Reason: "the PSP has nothing"} }
 
-func (b *bench) releaseUnknown(s Sight) (out Passage) {
+func (b *bench) releaseUnknown(s KeyView) (out GuardResult) {
 	b.t.Helper()
 	b.send(b.keys.ReleaseUnknown(s.Execution, s.Asked, false, nothing(), &out))
 	return out
 }
 
-func (b *bench) releaseByOperator(s Sight) (out Passage) {
+func (b *bench) releaseByOperator(s KeyView) (out GuardResult) {
 	b.t.Helper()
 	b.send(b.keys.ReleaseUnknown(s.Execution, s.Asked, true, nothing(), &out))
 	return out
 }
 
-// loseLongAgo lets the settle window of the test's key pass, and the PSP still remember it.
+// loseLongAgo lets the grace period of the test's key pass, and the PSP still remember it.
 func (b *bench) loseLongAgo() {
 	b.t.Helper()
 	b.unguarded("UPDATE idempotency_keys SET unknown_since = unknown_since - interval '1 hour', reserved_at = reserved_at - interval '1 hour'")
@@ -44,16 +44,17 @@ func (b *bench) loseLongAgo() {
 // dates are the two times of a key's row that its release depends on.
 func (b *bench) dates() (lost, reserved time.Time) {
 	b.t.Helper()
-	err := b.pool.QueryRow(b.t.Context(), "SELECT unknown_since, reserved_at FROM idempotency_keys").Scan(&lost, &reserved)
+	err := b.pool.QueryRow(b.t.Context(), "SELECT unknown_since, reserved_at FROM idempotency_keys").Scan(&lost,
+		&reserved)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	return lost, reserved
 }
 
-func TestNotFoundAfterTheSettleWindowReleasesTheKey(t *testing.T) {
+func TestNotFoundAfterTheGracePeriodReleasesTheKey(t *testing.T) {
 	t.Parallel()
-	for name, release := range map[string]func(*bench, Sight) Passage{
+	for name, release := range map[string]func(*bench, KeyView) GuardResult{
 		"lookup": (*bench).releaseUnknown, "operator": (*bench).releaseByOperator,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,23 +62,24 @@ func TestNotFoundAfterTheSettleWindowReleasesTheKey(t *testing.T) {
 			b := setup(t)
 			b.putInto(UnknownStatus)
 			b.loseLongAgo()
-			passed := release(b, b.sight())
-			if r := b.row(); !passed.Through || !passed.Expires.Equal(r.Expires) || r.Finished == nil {
+			passed := release(b, b.view())
+			if r := b.row(); !passed.Passed || !passed.Expires.Equal(r.Expires) || r.Finished == nil {
 				t.Fatalf("passage is %+v, row %+v", passed, r)
 			}
 			b.wantStatus(FailedRetryableStatus, 1, 1)
-			b.wantTimeline("owner in_progress>unknown 1/1 no answer", "lookup unknown>failed_retryable 1/1 the PSP has nothing")
-			c := b.claim()
+			b.wantTimeline("owner in_progress>unknown 1/1 no answer",
+				"lookup unknown>failed_retryable 1/1 the PSP has nothing")
+			c := b.reservation()
 			is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c))))
 		})
 	}
 }
 
-// Before the window's end a send could still be on its way. What counts is when the PSP was asked, and not when its answer
-// is written: here the window is over by the time of writing.
-func TestNotFoundIsNoProofWhenAskedWithinTheSettleWindow(t *testing.T) {
+// Before the window's end a send could still be on its way. What counts is when the PSP was asked, and not when its
+// answer is written: here the window is over by the time of writing.
+func TestNotFoundIsNoProofWhenAskedWithinTheGracePeriod(t *testing.T) {
 	t.Parallel()
-	for name, release := range map[string]func(*bench, Sight) Passage{
+	for name, release := range map[string]func(*bench, KeyView) GuardResult{
 		"lookup": (*bench).releaseUnknown, "operator": (*bench).releaseByOperator,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,32 +88,33 @@ func TestNotFoundIsNoProofWhenAskedWithinTheSettleWindow(t *testing.T) {
 			b.putInto(UnknownStatus)
 			b.loseLongAgo()
 			lost, _ := b.dates()
-			s := b.sight()
+			s := b.view()
 			before, events := b.row(), len(b.events())
-			end := lost.Add(testTerms().SettleWindow)
+			end := lost.Add(testTerms().GracePeriod)
 			for _, asked := range []time.Time{lost, end.Add(-time.Second), end.Add(-time.Microsecond)} {
 				s.Asked = asked
 				b.unchanged(end.Sub(asked).String()+" before the end", release(b, s), before, events)
 			}
 			s.Asked = end
-			if !release(b, s).Through {
+			if !release(b, s).Passed {
 				t.Fatal("the window's end is not its end")
 			}
 		})
 	}
 }
 
-// That a job has failed says nothing about the key, and another job has found out. Pruned is it not, before somebody has seen the letter.
-func TestLetterOfAJobDoesNotHoldTheReleaseAndHoldsTheExpiry(t *testing.T) {
+// That a job has failed says nothing about the key, and another job has found out. Pruned is it not, before somebody
+// has seen the dead letter.
+func TestDeadLetterOfAJobDoesNotHoldTheReleaseAndHoldsTheExpiry(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.putInto(UnknownStatus)
 	b.loseLongAgo()
-	job := b.aLetter(1)
+	job := b.aDeadLetter(1)
 	job.Kind = deadletters.JobDiscarded
 	b.send(b.opening(job)...)
-	s := b.sight()
-	if s.DeadLettered || !b.releaseUnknown(s).Through {
+	s := b.view()
+	if s.DeadLettered || !b.releaseUnknown(s).Passed {
 		t.Fatalf("held: %+v", s)
 	}
 	b.unguarded("UPDATE idempotency_keys SET expires_at = clock_timestamp() - interval '1 second'")
@@ -131,7 +134,7 @@ func TestNotFoundIsNoProofBeyondThePSPsMemory(t *testing.T) {
 	for _, c := range []struct {
 		late       time.Duration
 		byOperator bool
-		through    bool
+		passed     bool
 	}{
 		{-time.Microsecond, false, true},
 		{0, false, false},
@@ -142,16 +145,16 @@ func TestNotFoundIsNoProofBeyondThePSPsMemory(t *testing.T) {
 		b.again().putInto(UnknownStatus)
 		b.unguarded("UPDATE idempotency_keys SET unknown_since = unknown_since - interval '30 hours', reserved_at = reserved_at - interval '30 hours'")
 		_, reserved := b.dates()
-		s := b.sight()
+		s := b.view()
 		s.Asked = reserved.Add(testTerms().PSPMemory + c.late)
 		release := b.releaseUnknown
 		if c.byOperator {
 			release = b.releaseByOperator
 		}
 		before, events := b.row(), len(b.events())
-		if passed := release(s); !c.through {
+		if passed := release(s); !c.passed {
 			b.unchanged(c.late.String(), passed, before, events)
-		} else if !passed.Through {
+		} else if !passed.Passed {
 			t.Errorf("asked %s after the memory's end, by operator %t: not released", c.late, c.byOperator)
 		}
 	}
@@ -164,12 +167,13 @@ func TestKeyWithAnOpenDeadLetterIsNotReleased(t *testing.T) {
 	b := setup(t)
 	b.putInto(UnknownStatus)
 	b.loseLongAgo()
-	b.letter(2) // says nothing about generation 1
-	b.letter(1)
+	b.deadLetter(2) // says nothing about generation 1
+	b.deadLetter(1)
 	before, events := b.row(), len(b.events())
-	b.unchanged("lookup", b.releaseUnknown(b.sight()), before, events)
-	b.unchanged("operator", b.releaseByOperator(b.sight()), before, events)
-	if got := refusedBy(t, b.tryRolledBack(move(nil), string(FailedRetryableStatus))); got != "idempotency_keys_dead_lettered_stay" {
+	b.unchanged("lookup", b.releaseUnknown(b.view()), before, events)
+	b.unchanged("operator", b.releaseByOperator(b.view()), before, events)
+	if got := refusedBy(t, b.tryRolledBack(move(nil),
+		string(FailedRetryableStatus))); got != "idempotency_keys_dead_lettered_stay" {
 		t.Fatalf("a script: refused by %q", got)
 	}
 	// Evidence that it was executed passes all the same.
@@ -177,10 +181,10 @@ func TestKeyWithAnOpenDeadLetterIsNotReleased(t *testing.T) {
 		t.Fatalf("completion: refused by %q", got)
 	}
 
-	b.closeLetters()
-	b.letter(2)
-	if !b.releaseUnknown(b.sight()).Through {
-		t.Fatal("a key was not released whose letter is closed")
+	b.closeDeadLetters()
+	b.deadLetter(2)
+	if !b.releaseUnknown(b.view()).Passed {
+		t.Fatal("a key was not released whose dead letter is closed")
 	}
 }
 
@@ -189,7 +193,7 @@ func TestReleaseOfAnotherExecutionMovesNothing(t *testing.T) {
 	b := setup(t)
 	b.putInto(UnknownStatus)
 	b.loseLongAgo()
-	s := b.sight()
+	s := b.view()
 	before, events := b.row(), len(b.events())
 	for what, e := range elsewhere(t, s.Execution) {
 		other := s
@@ -211,8 +215,8 @@ func TestNotFoundReleasesNoKeyThatIsNotUnknown(t *testing.T) {
 		// Behind the guard's back: only the status is in the way.
 		b.unguarded("UPDATE idempotency_keys SET unknown_since = reserved_at - interval '1 hour', reserved_at = reserved_at - interval '1 hour'")
 		before, events := b.row(), len(b.events())
-		b.unchanged(string(status), b.releaseUnknown(b.sight()), before, events)
-		b.unchanged(string(status)+", by an operator", b.releaseByOperator(b.sight()), before, events)
+		b.unchanged(string(status), b.releaseUnknown(b.view()), before, events)
+		b.unchanged(string(status)+", by an operator", b.releaseByOperator(b.view()), before, events)
 	}
 }
 
@@ -222,41 +226,43 @@ func TestLateSuccessAndReleaseDoNotBothPass(t *testing.T) {
 	b := setup(t)
 	ctx, cancel := b.patient()
 	defer cancel()
-	for name, settlesFirst := range map[string]bool{"success first": true, "release first": false} {
+	for name, resolvesFirst := range map[string]bool{"success first": true, "release first": false} {
 		lease := b.again().putInto(UnknownStatus)
 		b.loseLongAgo()
-		s := b.sight()
-		var settled, released Passage
-		settle := b.resolving(lease.Execution(), UnknownStatus, false, found(), answer("late"), &settled)
+		s := b.view()
+		var resolved, released GuardResult
+		resolve := b.resolving(lease.Execution(), UnknownStatus, false, found(), answer("late"), &resolved)
 		release := b.keys.ReleaseUnknown(s.Execution, s.Asked, false, nothing(), &released)
-		first, second := release, settle
-		if settlesFirst {
-			first, second = settle, release
+		first, second := release, resolve
+		if resolvesFirst {
+			first, second = resolve, release
 		}
 		tx := b.open(ctx, first)
 		b.commits(ctx, tx, b.inBackground(ctx, second))
-		if settled.Through != settlesFirst || released.Through == settlesFirst {
-			t.Fatalf("%s: settled is %t, released %t", name, settled.Through, released.Through)
+		if resolved.Passed != resolvesFirst || released.Passed == resolvesFirst {
+			t.Fatalf("%s: resolved is %t, released %t", name, resolved.Passed, released.Passed)
 		}
 	}
 }
 
-// A dead letter holds the key from its owner, too: what the owner can prove is about this attempt, and the dead letter may be about an earlier one.
+// A dead letter holds the key from its owner, too: what the owner can prove is about this attempt, and the dead letter
+// may be about an earlier one.
 func TestOwnerReleasesNoKeyThatADeadLetterHolds(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	lease := b.own()
-	b.letter(1)
+	b.deadLetter(1)
 	before, events := b.row(), len(b.events())
 	if b.release(lease) {
 		t.Fatal("released")
 	}
-	b.unchanged("held", Passage{}, before, events)
-	if got := refusedBy(t, b.tryRolledBack(move(nil), string(FailedRetryableStatus))); got != "idempotency_keys_dead_lettered_stay" {
+	b.unchanged("held", GuardResult{}, before, events)
+	if got := refusedBy(t, b.tryRolledBack(move(nil),
+		string(FailedRetryableStatus))); got != "idempotency_keys_dead_lettered_stay" {
 		t.Fatalf("the database refuses it by %q", got)
 	}
-	b.closeLetters()
-	another := b.aLetter(1)
+	b.closeDeadLetters()
+	another := b.aDeadLetter(1)
 	other := uuid.New()
 	another.Subject = &other
 	b.send(b.opening(another)...)
@@ -272,7 +278,7 @@ func TestOwnerTellsNobodyOfADeclineBesideMovedMoney(t *testing.T) {
 	lease := b.own()
 	declined := refusal()
 	// tries completes the key, and undoes it.
-	tries := func(unlessCharged bool, r Response) (out Passage, err error) {
+	tries := func(unlessCharged bool, r Response) (out GuardResult, err error) {
 		tx, err := b.pool.Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -285,12 +291,12 @@ func TestOwnerTellsNobodyOfADeclineBesideMovedMoney(t *testing.T) {
 		`{"record": {"status": "succeeded"}}`: false, `{"answer": {"status": "succeeded"}}`: false,
 		`{"record": {"status": "declined"}}`: true, `{}`: true,
 	} {
-		b.closeLetters()
-		b.letterSaying(evidence)
-		if out, err := tries(true, declined); err != nil || out.Through != passes {
-			t.Errorf("%s: a decline passes: %v (%v)", evidence, out.Through, err)
+		b.closeDeadLetters()
+		b.deadLetterSaying(evidence)
+		if out, err := tries(true, declined); err != nil || out.Passed != passes {
+			t.Errorf("%s: a decline passes: %v (%v)", evidence, out.Passed, err)
 		}
-		if out, err := tries(false, answer("paid")); err != nil || !out.Through {
+		if out, err := tries(false, answer("paid")); err != nil || !out.Passed {
 			t.Errorf("%s: a success does not pass (%v)", evidence, err)
 		}
 		// The database holds a writer to it that does not ask.

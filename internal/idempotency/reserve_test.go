@@ -14,17 +14,20 @@ import (
 func TestNewKeyIsTheReserversToExecute(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	c := b.claim()
+	c := b.reservation()
 	lease := is[Execute](t, b.reserve(c)).Lease
-	if lease.Ref() != c.Ref || lease.ID() != c.LeaseID || lease.Subject() != c.Subject || lease.Attempt() != 1 || lease.Generation() != 1 {
+	if lease.Ref() != c.Ref || lease.ID() != c.LeaseID || lease.Subject() != c.Subject || lease.Attempt() != 1 ||
+		lease.Generation() != 1 {
 		t.Fatalf("the lease is not that of the claim: %+v", lease)
 	}
 	r := b.row()
-	if r.Status != InProgressStatus || r.Fingerprint != c.Fingerprint || r.LeaseID != c.LeaseID || r.Subject != c.Subject || r.Response != nil || r.Finished != nil {
+	if r.Status != InProgressStatus || r.Fingerprint != c.Fingerprint || r.LeaseID != c.LeaseID ||
+		r.Subject != c.Subject || r.Response != nil || r.Finished != nil {
 		t.Fatalf("row is %+v", r)
 	}
 	terms := testTerms()
-	if r.LockedUntil == nil || r.LockedUntil.Sub(r.Reserved) != terms.Lease || r.Expires.Sub(r.Reserved) != terms.Retention || !r.Created.Equal(r.Reserved) {
+	if r.LockedUntil == nil || r.LockedUntil.Sub(r.Reserved) != terms.Lease ||
+		r.Expires.Sub(r.Reserved) != terms.Retention || !r.Created.Equal(r.Reserved) {
 		t.Fatalf("lease, retention and creation are not counted from the reservation: %+v", r)
 	}
 	if !lease.Expires().Equal(r.Expires) {
@@ -36,7 +39,7 @@ func TestSecondRequestFindsTheKeyInProgress(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	lease := b.own()
-	d := is[InProgress](t, b.reserve(b.claim()))
+	d := is[InProgress](t, b.reserve(b.reservation()))
 	if d.Subject != lease.Subject() || !d.Expires.Equal(lease.Expires()) {
 		t.Fatalf("in progress is %+v, the lease %+v", d, lease)
 	}
@@ -47,11 +50,12 @@ func TestCompletedKeyReplaysWhatWasStored(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	lease := b.own()
-	stored := Response{Status: 402, ContentType: "application/problem+json", Location: "/things/7", SchemaVersion: 3, Body: []byte("{\"b\":1, \"a\":\"\\u00e9\"}\n\x00\xff")}
+	stored := Response{Status: 402, ContentType: "application/problem+json", Location: "/things/7", SchemaVersion: 3,
+		Body: []byte("{\"b\":1, \"a\":\"\\u00e9\"}\n\x00\xff")}
 	if !b.complete(lease, stored) {
 		t.Fatal("the owner could not complete")
 	}
-	d := is[Replay](t, b.reserve(b.claim()))
+	d := is[Replay](t, b.reserve(b.reservation()))
 	if diff := cmp.Diff(stored, d.Response); diff != "" || !d.Expires.Equal(lease.Expires()) {
 		t.Fatalf("replay differs (-stored +replayed):\n%s", diff)
 	}
@@ -70,13 +74,14 @@ func TestOtherFingerprintIsMisuseOfEveryLiveKey(t *testing.T) {
 	for _, status := range statuses() {
 		b.again().putInto(status)
 		before := b.row()
-		d := b.reserve(b.claimOf("pear"))
+		d := b.reserve(b.reservationOf("pear"))
 		if status == ExpiredStatus {
 			if !is[Retake](t, d).Renews() {
 				t.Error("an expired key is not a new generation")
 			}
 		} else if m := is[Misuse](t, d); !m.Expires.Equal(before.Expires) {
-			t.Errorf("misuse of a key that is %s says that it ends at %s, row says %s", status, m.Expires, before.Expires)
+			t.Errorf("misuse of a key that is %s says that it ends at %s, row says %s", status, m.Expires,
+				before.Expires)
 		}
 		if diff := cmp.Diff(before, b.row(), cmp.Comparer(sameKey)); diff != "" {
 			t.Errorf("reading changed a key that is %s:\n%s", status, diff)
@@ -93,7 +98,7 @@ func TestUnknownKeyIsNeverExecuted(t *testing.T) {
 	}
 	seen := snapshot{Record: b.row()}
 	for range 3 {
-		d := is[Unknown](t, b.reserve(b.claim()))
+		d := is[Unknown](t, b.reserve(b.reservation()))
 		if d.Subject != lease.Subject() || !d.Expires.Equal(lease.Expires()) {
 			t.Fatalf("unknown is %+v", d)
 		}
@@ -101,7 +106,7 @@ func TestUnknownKeyIsNeverExecuted(t *testing.T) {
 	// Not even a caller who wrongly believes that it was free.
 	for _, status := range []Status{FailedRetryableStatus, ExpiredStatus} {
 		seen.Status = status
-		if d := b.retake(b.claim(), Retake{seen}); d != nil {
+		if d := b.retake(b.reservation(), Retake{seen}); d != nil {
 			t.Fatalf("an unknown key was taken as %s: %T", status, d)
 		}
 	}
@@ -121,7 +126,7 @@ func TestReleasedKeyIsExecutedAgainAsTheNextAttempt(t *testing.T) {
 		t.Fatalf("row is %+v", released)
 	}
 
-	c := b.claim()
+	c := b.reservation()
 	free := is[Retake](t, b.reserve(c))
 	if free.Renews() || free.Subject() != first.Subject() || !free.Expires().Equal(first.Expires()) {
 		t.Fatalf("retake is %+v", free)
@@ -142,15 +147,16 @@ func TestReleasedKeyIsExecutedAgainAsTheNextAttempt(t *testing.T) {
 	if !r.Expires.After(released.Expires) || kept.Round(time.Second) != testTerms().Retention {
 		t.Fatalf("what a retry comes to must be kept for a whole retention: %+v", r)
 	}
-	b.wantTimeline("owner in_progress>failed_retryable 1/1 no connection", "request failed_retryable>in_progress 2/1 retried")
+	b.wantTimeline("owner in_progress>failed_retryable 1/1 no connection",
+		"request failed_retryable>in_progress 2/1 retried")
 }
 
 func TestRetakeAsksForTheSameFingerprint(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.release(b.own())
-	free := is[Retake](t, b.reserve(b.claim()))
-	if d := b.retake(b.claimOf("pear"), free); d != nil {
+	free := is[Retake](t, b.reserve(b.reservation()))
+	if d := b.retake(b.reservationOf("pear"), free); d != nil {
 		t.Fatalf("another request took the key: %T", d)
 	}
 	b.wantStatus(FailedRetryableStatus, 1, 1)
@@ -160,7 +166,7 @@ func TestRetakeOfARivalsAttemptWritesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.release(b.own())
-	mine, rivals := b.claim(), b.claim()
+	mine, rivals := b.reservation(), b.reservation()
 	free := is[Retake](t, b.reserve(mine))
 	is[Execute](t, b.retake(rivals, free))
 	after := b.row()
@@ -187,12 +193,12 @@ func TestRetakeAsksForTheGenerationThatItSaw(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.release(b.own())
-	free := is[Retake](t, b.reserve(b.claim()))
+	free := is[Retake](t, b.reserve(b.reservation()))
 	b.expire()
-	c := b.claim()
+	c := b.reservation()
 	b.release(is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease)
 	b.wantStatus(FailedRetryableStatus, 1, 2)
-	if d := b.retake(b.claim(), free); d != nil {
+	if d := b.retake(b.reservation(), free); d != nil {
 		t.Fatalf("the second generation was taken by a request that saw the first: %T", d)
 	}
 	b.wantStatus(FailedRetryableStatus, 1, 2)
@@ -202,7 +208,7 @@ func TestReleasedKeyIsNotExecutedBeyondThePSPsMemory(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.release(b.own())
-	c := b.claim()
+	c := b.reservation()
 	free := is[Retake](t, b.reserve(c))
 	b.unguarded("UPDATE idempotency_keys SET reserved_at = clock_timestamp() - interval '24 hours'")
 	if d := b.retake(c, free); d != nil {
@@ -224,7 +230,7 @@ func TestExpiredKeyIsTakenAnewByAnyRequest(t *testing.T) {
 		t.Fatal("an expired key has lost its response before the audit window has passed")
 	}
 
-	c := b.claimOf("pear")
+	c := b.reservationOf("pear")
 	free := is[Retake](t, b.reserve(c))
 	second := is[Execute](t, b.retake(c, free)).Lease
 	if second.Generation() != 2 || second.Attempt() != 1 || second.Subject() != c.Subject || second.ID() != c.LeaseID {
@@ -250,7 +256,7 @@ func TestRenewalOfARivalsGenerationWritesNothing(t *testing.T) {
 	b := setup(t)
 	b.complete(b.own(), answer("first"))
 	b.expire()
-	mine, rivals := b.claim(), b.claim()
+	mine, rivals := b.reservation(), b.reservation()
 	free := is[Retake](t, b.reserve(mine))
 	second := is[Execute](t, b.retake(rivals, free)).Lease
 	if d := b.retake(mine, free); d != nil {
@@ -268,17 +274,18 @@ func TestRenewalOfARivalsGenerationWritesNothing(t *testing.T) {
 }
 
 // After a lost acknowledgement the same claim is sent again. It must find itself the owner, and not a rival of itself.
-func TestRecalledClaimIsStillTheOwner(t *testing.T) {
+func TestRecalledReservationIsStillTheOwner(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	c := b.claim()
+	c := b.reservation()
 	first := is[Execute](t, b.reserve(c)).Lease
 	before := b.row()
 	again := is[Execute](t, b.reserve(c)).Lease
 	if again != first {
 		t.Fatalf("lease was %+v, is %+v", first, again)
 	}
-	for name, peek := range map[string]func(context.Context, Claim) (Decision, error){"read": b.keys.Peek, "read durably": b.keys.PeekDurably} {
+	for name, peek := range map[string]func(context.Context, Reservation) (Decision, error){"read": b.keys.Peek,
+		"read durably": b.keys.PeekDurably} {
 		peeked, err := peek(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
@@ -299,7 +306,7 @@ func TestRecalledRetakeIsStillTheOwner(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.release(b.own())
-	c := b.claim()
+	c := b.reservation()
 	first := is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease
 	if again := is[Execute](t, b.reserve(c)).Lease; again != first {
 		t.Fatalf("lease was %+v, is %+v", first, again)
@@ -309,8 +316,8 @@ func TestRecalledRetakeIsStillTheOwner(t *testing.T) {
 	is[LeaseOver](t, b.reserve(c))
 }
 
-// The loser of the INSERT waits for the winner's commit, which its statement's snapshot then does not show: no row of its
-// own, and none in the way. It has to read again.
+// The loser of the INSERT waits for the winner's commit, which its statement's snapshot then does not show: no row of
+// its own, and none in the way. It has to read again.
 func TestReservationThatSeesNoRowReadsAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -322,12 +329,12 @@ func TestReservationThatSeesNoRowReadsAgain(t *testing.T) {
 	}
 	defer winner.Rollback(context.Background())
 	var first Decision
-	if err := postgres.PipelineTx(ctx, winner, b.reserving(b.claim(), &first)); err != nil {
+	if err := postgres.PipelineTx(ctx, winner, b.reserving(b.reservation(), &first)); err != nil {
 		t.Fatal(err)
 	}
 	is[Execute](t, first)
 
-	mine := b.claim()
+	mine := b.reservation()
 	var decision Decision
 	done := make(chan error, 1)
 	go func() {
@@ -365,7 +372,7 @@ func (b *bench) awaitBlocked(ctx context.Context) {
 func TestPeekTakesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	d, err := b.keys.Peek(t.Context(), b.claim())
+	d, err := b.keys.Peek(t.Context(), b.reservation())
 	if err != nil || d != nil {
 		t.Fatalf("a key without a row peeks as %T, %v", d, err)
 	}
@@ -373,12 +380,12 @@ func TestPeekTakesNothing(t *testing.T) {
 		t.Fatalf("find: %v", err)
 	}
 	lease := b.own()
-	if d, err = b.keys.Peek(t.Context(), b.claim()); err != nil {
+	if d, err = b.keys.Peek(t.Context(), b.reservation()); err != nil {
 		t.Fatal(err)
 	}
 	is[InProgress](t, d)
 	b.release(lease)
-	if d, err = b.keys.Peek(t.Context(), b.claim()); err != nil {
+	if d, err = b.keys.Peek(t.Context(), b.reservation()); err != nil {
 		t.Fatal(err)
 	}
 	is[Retake](t, d)
@@ -389,7 +396,7 @@ func TestTenantsAndOperationsAreApart(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.own()
-	other := b.claimOf("pear")
+	other := b.reservationOf("pear")
 	other.Ref.Tenant = "globex"
 	is[Execute](t, b.reserve(other))
 	other.Ref = Ref{Tenant: "acme", Operation: "POST /payments/{id}/refunds", Key: b.ref.Key}
@@ -401,9 +408,9 @@ func TestFreeKeyThatWasTakenMeanwhileIsNotTheSame(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.release(b.own())
-	c := b.claim()
+	c := b.reservation()
 	seen := is[Retake](t, b.reserve(c))
-	if !is[Retake](t, b.reserve(b.claim())).Same(seen) {
+	if !is[Retake](t, b.reserve(b.reservation())).Same(seen) {
 		t.Fatal("nobody has taken the key, and it reads as another")
 	}
 	expired := seen
@@ -423,7 +430,7 @@ func TestFreeKeyOfTheNextGenerationIsNotTheSame(t *testing.T) {
 	b := setup(t)
 	b.complete(b.own(), answer("done"))
 	b.expire()
-	c := b.claim()
+	c := b.reservation()
 	seen := is[Retake](t, b.reserve(c))
 	b.complete(is[Execute](t, b.retake(c, seen)).Lease, answer("done again"))
 	b.expire()

@@ -56,7 +56,7 @@ func (b *bench) again() *bench {
 func testTerms() Terms {
 	return Terms{
 		Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour,
-		SettleWindow: 90 * time.Second, FirstLookup: 10 * time.Second, Audit: 30 * 24 * time.Hour,
+		GracePeriod: 90 * time.Second, FirstLookup: 10 * time.Second, Audit: 30 * 24 * time.Hour,
 	}
 }
 
@@ -73,10 +73,10 @@ func refOf(t testing.TB, tenant, key string) Ref {
 func asked(what string) Fingerprint { return sha256.Sum256([]byte(what)) }
 
 // claim is a fresh claim of the test's key, by a request that asks for an apple.
-func (b *bench) claim() Claim { return b.claimOf("apple") }
+func (b *bench) reservation() Reservation { return b.reservationOf("apple") }
 
-func (b *bench) claimOf(what string) Claim {
-	return b.keys.NewClaim(b.ref, asked(what), uuid.New(), uuid.New())
+func (b *bench) reservationOf(what string) Reservation {
+	return b.keys.NewReservation(b.ref, asked(what), uuid.New(), uuid.New())
 }
 
 // send runs calls as one transaction.
@@ -108,23 +108,28 @@ func one[Key, Out any](step func([]Key, *[]Out) postgres.Call, key Key, out *Out
 	}
 }
 
-func (b *bench) reserving(c Claim, out *Decision) postgres.Call { return one(b.keys.Reserve, c, out) }
+func (b *bench) reserving(c Reservation, out *Decision) postgres.Call {
+	return one(b.keys.Reserve, c, out)
+}
 
-func (b *bench) completing(l Lease, unlessCharged bool, r Response, out *Passage) postgres.Call {
+func (b *bench) completing(l Lease, unlessCharged bool, r Response, out *GuardResult) postgres.Call {
 	return one(b.keys.Complete, Completion{Lease: l, Response: r, UnlessCharged: unlessCharged}, out)
 }
 
-func (b *bench) resolving(e Execution, seen Status, unlessCharged bool, n Note, r Response, out *Passage) postgres.Call {
-	return one(b.keys.Resolve, Resolution{Execution: e, Seen: seen, Note: n, Response: r, UnlessCharged: unlessCharged}, out)
+func (b *bench) resolving(
+	e Execution, seen Status, unlessCharged bool, n Note, r Response, out *GuardResult,
+) postgres.Call {
+	return one(b.keys.Resolve, Resolution{Execution: e, Seen: seen, Note: n, Response: r, UnlessCharged: unlessCharged},
+		out)
 }
 
-func (b *bench) reserve(c Claim) (d Decision) {
+func (b *bench) reserve(c Reservation) (d Decision) {
 	b.t.Helper()
 	b.send(b.reserving(c, &d))
 	return d
 }
 
-func (b *bench) retake(c Claim, r Retake) (d Decision) {
+func (b *bench) retake(c Reservation, r Retake) (d Decision) {
 	b.t.Helper()
 	b.send(b.keys.Retake(c, r, &d))
 	return d
@@ -132,30 +137,30 @@ func (b *bench) retake(c Claim, r Retake) (d Decision) {
 
 func (b *bench) complete(l Lease, r Response) bool {
 	b.t.Helper()
-	var out Passage
+	var out GuardResult
 	b.send(b.completing(l, false, r, &out))
-	return out.Through
+	return out.Passed
 }
 
 func (b *bench) completeLost(l Lease, r Response) (won bool) {
 	b.t.Helper()
-	var out Passage
+	var out GuardResult
 	b.send(b.resolving(l.Execution(), UnknownStatus, false, Note{Actor: "owner", Reason: "late success"}, r, &out))
-	return out.Through
+	return out.Passed
 }
 
 func (b *bench) release(l Lease) bool {
 	b.t.Helper()
-	var out Passage
+	var out GuardResult
 	b.send(b.keys.Release(l, "no connection", &out))
-	return out.Through
+	return out.Passed
 }
 
 func (b *bench) lose(l Lease) bool {
 	b.t.Helper()
-	var out Passage
+	var out GuardResult
 	b.send(b.keys.Lose(l, "no answer", []byte(`{"status":500}`), &out))
-	return out.Through
+	return out.Passed
 }
 
 func (b *bench) expireLease(l LeaseOver) {
@@ -166,7 +171,7 @@ func (b *bench) expireLease(l LeaseOver) {
 // own reserves the test's key for a new owner.
 func (b *bench) own() Lease {
 	b.t.Helper()
-	return is[Execute](b.t, b.reserve(b.claim())).Lease
+	return is[Execute](b.t, b.reserve(b.reservation())).Lease
 }
 
 // is checks which of its cases a decision is.
@@ -191,7 +196,8 @@ func (b *bench) row() Record {
 func (b *bench) wantStatus(want Status, attempt, generation int32) {
 	b.t.Helper()
 	if r := b.row(); r.Status != want || r.Attempt != attempt || r.Generation != generation {
-		b.t.Fatalf("key is %s, attempt %d, generation %d; want %s, %d, %d", r.Status, r.Attempt, r.Generation, want, attempt, generation)
+		b.t.Fatalf("key is %s, attempt %d, generation %d; want %s, %d, %d", r.Status, r.Attempt, r.Generation, want,
+			attempt, generation)
 	}
 }
 
@@ -286,7 +292,8 @@ func (b *bench) expire() {
 }
 
 func answer(body string) Response {
-	return Response{Status: 201, ContentType: "application/json", Location: "/things/1", SchemaVersion: 1, Body: []byte(body)}
+	return Response{Status: 201, ContentType: "application/json", Location: "/things/1", SchemaVersion: 1,
+		Body: []byte(body)}
 }
 
 // refusedBy names the constraint that refused a statement; empty if it was done.

@@ -1,6 +1,6 @@
 package idempotency
 
-// Status is where a key stands.
+// Status is the status of a key.
 type Status string
 
 // The five statuses of a key. A key that was never reserved has no row and no status.
@@ -15,8 +15,8 @@ const (
 // Edge is a legal transition. From is empty for a key without a row.
 type Edge struct{ From, To Status }
 
-// Edges lists every legal transition. The trigger idempotency_keys_guard holds the same list, and a test compares them by
-// trying all pairs on the database.
+// Edges lists every legal transition. The trigger idempotency_keys_guard has the same list. A test compares the two by
+// trying all pairs in the database.
 func Edges() []Edge {
 	return []Edge{
 		{"", InProgressStatus},

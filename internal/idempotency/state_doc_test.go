@@ -104,7 +104,8 @@ func edgesOfQueries(t *testing.T) map[string][]Edge {
 		t.Fatal(err)
 	}
 	inCode := map[string][]Edge{}
-	for _, q := range regexp.MustCompile(`-- name: (\w+) :\w+\n-- (\w+(?: \| \w+)*) -> (\w+)\b`).FindAllStringSubmatch(string(queries), -1) {
+	for _, q := range regexp.MustCompile(`-- name: (\w+) :\w+\n-- (\w+(?: \| \w+)*) -> (\w+)\b`).FindAllStringSubmatch(
+		string(queries), -1) {
 		for from := range strings.SplitSeq(q[2], " | ") {
 			inCode[q[1]] = append(inCode[q[1]], Edge{statusNamed(t, from), statusNamed(t, q[3])})
 		}
@@ -116,7 +117,7 @@ func edgesOfQueries(t *testing.T) map[string][]Edge {
 	return inCode
 }
 
-// The page names the query beside each of the edges that it makes. A query that touches a key while it stays, which is no edge,
+// The page names the query of each edge. A query that touches a key without moving it makes no edge. Such a query
 // is explained in the text.
 func TestPageNamesTheQueryOfEachEdge(t *testing.T) {
 	t.Parallel()
@@ -160,7 +161,8 @@ func TestPageExplainsEveryConstraint(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, known := range []string{
-		"idempotency_keys_edge_is_legal", "idempotency_keys_dead_lettered_stay", "history_is_append_only", "idempotency_keys_fits_its_status",
+		"idempotency_keys_edge_is_legal", "idempotency_keys_dead_lettered_stay", "history_is_append_only",
+		"idempotency_keys_fits_its_status",
 	} {
 		if !slices.Contains(names, known) {
 			t.Errorf("%s has not been found in the database, only %v", known, names)

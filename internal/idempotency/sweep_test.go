@@ -42,7 +42,8 @@ func (b *bench) claimDue(limit int32, visibility time.Duration) (due []Due) {
 // wantDue checks that the test's key, in this generation, is what was taken.
 func (b *bench) wantDue(got []Due, generation int32) {
 	b.t.Helper()
-	if diff := cmp.Diff([]Due{{Ref: b.ref, Generation: generation, Subject: b.row().Subject}}, got, cmp.Comparer(sameKey)); diff != "" {
+	if diff := cmp.Diff([]Due{{Ref: b.ref, Generation: generation, Subject: b.row().Subject}}, got,
+		cmp.Comparer(sameKey)); diff != "" {
 		b.t.Fatalf("taken differs:\n%s", diff)
 	}
 }
@@ -51,7 +52,7 @@ func TestSweptKeyIsUnknownAndHiddenForTheVisibility(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.putInto(ExpiredStatus)
-	c := b.claim()
+	c := b.reservation()
 	is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c))))
 	b.endLease()
 	lapsed := b.clock()
@@ -60,9 +61,9 @@ func TestSweptKeyIsUnknownAndHiddenForTheVisibility(t *testing.T) {
 	b.wantTimeline("pruner completed>expired 1/1 retention over", "request expired>in_progress 1/2 taken anew",
 		"sweeper in_progress>unknown 1/2 lease over")
 	if lost, _ := b.dates(); lost.Before(lapsed) {
-		t.Fatal("the settle window began before the sweep: the owner could have sent until then")
+		t.Fatal("the grace period began before the sweep: the owner could have sent until then")
 	}
-	is[Unknown](t, b.reserve(b.claim()))
+	is[Unknown](t, b.reserve(b.reservation()))
 	b.comesBack()
 }
 
@@ -94,7 +95,7 @@ func (b *bench) comesBack() {
 }
 
 // The caller enqueues the lookups in the transaction of the sweep: without its commit nothing has happened.
-func TestSweepAndClaimArePartOfTheCallersTransaction(t *testing.T) {
+func TestSweepAndReservationArePartOfTheCallersTransaction(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for name, c := range map[string]struct {
@@ -128,7 +129,7 @@ func TestOwnerWhoCompletesFirstIsNotSwept(t *testing.T) {
 	defer cancel()
 	lease := b.own()
 	b.endLease()
-	var out Passage
+	var out GuardResult
 	tx := b.open(ctx, b.completing(lease, false, answer("just in time"), &out))
 	if due := b.sweep(10, time.Hour); len(due) != 0 {
 		t.Fatalf("swept under its owner's hands: %+v", due)
@@ -136,8 +137,8 @@ func TestOwnerWhoCompletesFirstIsNotSwept(t *testing.T) {
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if due := b.sweep(10, time.Hour); !out.Through || len(due) != 0 {
-		t.Fatalf("through is %t, swept was %+v", out.Through, due)
+	if due := b.sweep(10, time.Hour); !out.Passed || len(due) != 0 {
+		t.Fatalf("through is %t, swept was %+v", out.Passed, due)
 	}
 	b.wantStatus(CompletedStatus, 1, 1)
 	b.wantTimeline()
@@ -148,10 +149,13 @@ func TestOwnerWhoIsSweptFirstIsFenced(t *testing.T) {
 	b := setup(t)
 	ctx, cancel := b.patient()
 	defer cancel()
-	for name, write := range map[string]func(Lease, *Passage) postgres.Call{
-		"complete": func(l Lease, out *Passage) postgres.Call { return b.completing(l, false, answer("late"), out) },
-		"release":  func(l Lease, out *Passage) postgres.Call { return b.keys.Release(l, "late", out) },
-		"lose":     func(l Lease, out *Passage) postgres.Call { return b.keys.Lose(l, "late", nil, out) },
+	for name, write := range map[string]func(Lease, *GuardResult) postgres.Call{
+		"complete": func(l Lease, out *GuardResult) postgres.Call {
+			return b.completing(l, false, answer("late"),
+				out)
+		},
+		"release": func(l Lease, out *GuardResult) postgres.Call { return b.keys.Release(l, "late", out) },
+		"lose":    func(l Lease, out *GuardResult) postgres.Call { return b.keys.Lose(l, "late", nil, out) },
 	} {
 		lease := b.again().own()
 		b.endLease()
@@ -159,9 +163,9 @@ func TestOwnerWhoIsSweptFirstIsFenced(t *testing.T) {
 		if due, err := b.keys.SweepTx(ctx, tx, 10, time.Hour); err != nil || len(due) != 1 {
 			t.Fatalf("%+v, %v", due, err)
 		}
-		out := Passage{Through: true}
+		out := GuardResult{Passed: true}
 		b.commits(ctx, tx, b.inBackground(ctx, write(lease, &out)))
-		if out.Through {
+		if out.Passed {
 			t.Fatalf("%s: an owner wrote whose lease the sweeper has ended", name)
 		}
 		b.wantStatus(UnknownStatus, 1, 1)
@@ -181,7 +185,7 @@ func TestRequestAndSweeperEndALeaseOnce(t *testing.T) {
 	defer cancel()
 	b.own()
 	b.endLease()
-	over := is[LeaseOver](t, b.reserve(b.claim()))
+	over := is[LeaseOver](t, b.reserve(b.reservation()))
 	tx := b.open(ctx)
 	if due, err := b.keys.SweepTx(ctx, tx, 10, time.Hour); err != nil || len(due) != 1 {
 		t.Fatalf("%+v, %v", due, err)

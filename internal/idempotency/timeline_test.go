@@ -31,7 +31,8 @@ func TestTimelineTellsTheHappyPathToo(t *testing.T) {
 		"completed":   {answered, nil, []string{"request:  > in_progress", "owner: in_progress > completed"}},
 		"confirmed afterwards": {
 			answered,
-			[]Event{{At: after(2 * time.Second), Actor: "webhook", From: CompletedStatus, To: CompletedStatus, Generation: 1}},
+			[]Event{{At: after(2 * time.Second), Actor: "webhook", From: CompletedStatus, To: CompletedStatus,
+				Generation: 1}},
 			[]string{"request:  > in_progress", "owner: in_progress > completed", "webhook: completed > completed"},
 		},
 		"completed by others": {
@@ -45,10 +46,13 @@ func TestTimelineTellsTheHappyPathToo(t *testing.T) {
 		"a later generation": {
 			Record{Created: created, Finished: &finished, Attempt: 1, Generation: 2, Response: &Response{}},
 			[]Event{
-				{At: after(time.Millisecond), Actor: "webhook", From: UnknownStatus, To: CompletedStatus, Generation: 1},
-				{At: after(2 * time.Millisecond), Actor: "request", From: ExpiredStatus, To: InProgressStatus, Generation: 2},
+				{At: after(time.Millisecond), Actor: "webhook", From: UnknownStatus, To: CompletedStatus,
+					Generation: 1},
+				{At: after(2 * time.Millisecond), Actor: "request", From: ExpiredStatus, To: InProgressStatus,
+					Generation: 2},
 			},
-			[]string{"request:  > in_progress", "webhook: unknown > completed", "request: expired > in_progress", "owner: in_progress > completed"},
+			[]string{"request:  > in_progress", "webhook: unknown > completed", "request: expired > in_progress",
+				"owner: in_progress > completed"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,12 +11,14 @@ import (
 // candidate is a key that a walk has found.
 type candidate struct{ TenantID, Operation, Key string }
 
-// maxLooks bounds how often a walk looks further when it could not take what it found: others have it in hand, or an open dead letter about an earlier
-// generation keeps it (withoutLetters). Those stay at the head of the queue, so a few looks would not do.
+// maxLooks bounds how often a walk searches again if it could not take the keys that it found. Another transaction may
+// have locked them, or an open dead letter about an earlier generation may keep them (withoutDeadLetters). Such keys
+// stay at the head of the queue, so a small bound is not enough.
 const maxLooks = 20
 
-// walkTx takes up to limit keys that are due, oldest first, and returns how many. find looks at all tenants and locks nothing. take takes what was found of one
-// tenant, and leaves a key that somebody else has locked, or has moved meanwhile: then the walk looks further. So one walk never waits for another.
+// walkTx takes up to limit keys that are due, oldest first, and returns how many. find searches all tenants and locks
+// nothing. take takes the keys of one tenant that were found. It skips a key that somebody else has locked or moved in
+// the meantime, and then the walk searches again. So one walk never waits for another.
 func walkTx(
 	ctx context.Context, limit int32, find func(ctx context.Context, limit int32) ([]candidate, error),
 	take func(ctx context.Context, tenant string, operations, keys []string) (int, error),
@@ -41,12 +43,15 @@ func walkTx(
 	return taken, nil
 }
 
-// takeByTenant takes keys, one tenant after the other: a statement of one tenant is one server's (docs/scaling.md).
+// takeByTenant takes keys, one tenant after the other. A statement about one tenant runs on one server
+// (docs/scaling.md).
 func takeByTenant(
-	ctx context.Context, all []candidate, take func(ctx context.Context, tenant string, operations, keys []string) (int, error),
+	ctx context.Context, all []candidate, take func(ctx context.Context, tenant string, operations, keys []string) (int,
+		error),
 ) (taken int, err error) {
 	slices.SortFunc(all, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.TenantID, b.TenantID), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(a.TenantID, b.TenantID), cmp.Compare(a.Operation, b.Operation),
+			cmp.Compare(a.Key, b.Key))
 	})
 	for len(all) > 0 {
 		tenant := all[0].TenantID
@@ -63,7 +68,7 @@ func takeByTenant(
 	return taken, nil
 }
 
-// find makes walkTx's find of a generated query.
+// find makes the find of walkTx from a generated query.
 func find[Row dbsqlc.FindOverdueLeasesRow | dbsqlc.FindDueRow | dbsqlc.FindExpiredRow | dbsqlc.FindDeletableRow](
 	query func(context.Context, int32) ([]Row, error),
 ) func(context.Context, int32) ([]candidate, error) {
@@ -77,19 +82,22 @@ func find[Row dbsqlc.FindOverdueLeasesRow | dbsqlc.FindDueRow | dbsqlc.FindExpir
 	}
 }
 
-// withoutLetters leaves out keys of a tenant about which a dead letter is open.
-func withoutLetters(ctx context.Context, q *dbsqlc.Queries, tenant string, operations, keys []string) (_, _ []string, err error) {
-	rows, err := q.FindLettered(ctx, dbsqlc.FindLetteredParams{TenantID: tenant, Operations: operations, Keys: keys})
+// withoutDeadLetters leaves out the keys of a tenant that have an open dead letter.
+func withoutDeadLetters(
+	ctx context.Context, q *dbsqlc.Queries, tenant string, operations, keys []string,
+) (_, _ []string, err error) {
+	rows, err := q.FindDeadLettered(ctx, dbsqlc.FindDeadLetteredParams{TenantID: tenant, Operations: operations,
+		Keys: keys})
 	if err != nil || len(rows) == 0 {
 		return operations, keys, err
 	}
-	lettered := map[dbsqlc.FindLetteredRow]bool{}
+	deadLettered := map[dbsqlc.FindDeadLetteredRow]bool{}
 	for _, r := range rows {
-		lettered[r] = true
+		deadLettered[r] = true
 	}
 	var leftOperations, left []string
 	for i, key := range keys {
-		if !lettered[dbsqlc.FindLetteredRow{Operation: operations[i], Key: key}] {
+		if !deadLettered[dbsqlc.FindDeadLetteredRow{Operation: operations[i], Key: key}] {
 			leftOperations, left = append(leftOperations, operations[i]), append(left, key)
 		}
 	}

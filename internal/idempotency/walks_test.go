@@ -21,14 +21,16 @@ type walk struct {
 }
 
 func walks() map[string]walk {
-	alone := func(takeTx func(context.Context, *bench, pgx.Tx, int32) error) func(context.Context, *bench, int32) error {
+	alone := func(takeTx func(context.Context, *bench, pgx.Tx, int32) error) func(context.Context, *bench,
+		int32) error {
 		return func(ctx context.Context, b *bench, limit int32) error {
 			return b.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error { return takeTx(ctx, b, tx, limit) })
 		}
 	}
 	return map[string]walk{
-		"sweep":  {InProgressStatus, "locked_until", "status = 'in_progress'", alone(sweepTx), sweepTx},
-		"claim":  {UnknownStatus, "reconcile_after", "reconcile_after < clock_timestamp() + interval '1 day'", alone(claimTx), claimTx},
+		"sweep": {InProgressStatus, "locked_until", "status = 'in_progress'", alone(sweepTx), sweepTx},
+		"claim": {UnknownStatus, "reconcile_after", "reconcile_after < clock_timestamp() + interval '1 day'",
+			alone(claimTx), claimTx},
 		"expire": {CompletedStatus, "expires_at", "status = 'completed'", expireKeys, expireTx},
 		"delete": {ExpiredStatus, "delete_after", "true", deleteKeys, deleteTx},
 	}
@@ -67,8 +69,9 @@ func deleteTx(ctx context.Context, b *bench, tx pgx.Tx, limit int32) error {
 	return err
 }
 
-// eachWalk runs a claim on five keys of each walk: order 1 has just become due, 4 is the oldest, 0 will be due in half an hour.
-func eachWalk(t *testing.T, claim func(*bench, walk)) {
+// eachWalk runs a claim on five keys of each walk: order 1 has just become due, 4 is the oldest, 0 will be due in half
+// an hour.
+func eachWalk(t *testing.T, reservation func(*bench, walk)) {
 	t.Helper()
 	shared := setup(t)
 	for name, w := range walks() {
@@ -80,8 +83,9 @@ func eachWalk(t *testing.T, claim func(*bench, walk)) {
 				b.ref = refOf(t, "acme", fmt.Sprintf("order-%010d", n))
 				b.putInto(w.from)
 			}
-			b.unguarded("UPDATE idempotency_keys SET " + w.column + " = clock_timestamp() + (0.5 - right(key, 1)::int) * interval '1 hour'")
-			claim(&b, w)
+			b.unguarded("UPDATE idempotency_keys SET " + w.column +
+				" = clock_timestamp() + (0.5 - right(key, 1)::int) * interval '1 hour'")
+			reservation(&b, w)
 		})
 	}
 }
@@ -99,7 +103,8 @@ func (w walk) goes(b *bench, limit int32) {
 // wantWaiting checks which keys have not been taken.
 func (w walk) wantWaiting(b *bench, want ...int) {
 	b.t.Helper()
-	rows, err := b.pool.Query(b.t.Context(), "SELECT right(key, 1)::int FROM idempotency_keys WHERE "+w.waiting+" ORDER BY key")
+	rows, err := b.pool.Query(b.t.Context(), "SELECT right(key, 1)::int FROM idempotency_keys WHERE "+w.waiting+
+		" ORDER BY key")
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -147,7 +152,8 @@ func TestWalkTakesTheOldestUpToItsLimit(t *testing.T) {
 func TestWalkLeavesLockedKeysAndWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	eachWalk(t, func(b *bench, w walk) {
-		tx := b.open(b.t.Context(), statement("SELECT FROM idempotency_keys WHERE right(key, 1)::int IN (2, 4) FOR UPDATE"))
+		tx := b.open(b.t.Context(),
+			statement("SELECT FROM idempotency_keys WHERE right(key, 1)::int IN (2, 4) FOR UPDATE"))
 		w.goes(b, 1)
 		w.wantWaiting(b, 0, 1, 2, 4)
 		w.goes(b, 100)

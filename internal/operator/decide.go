@@ -15,22 +15,22 @@ import (
 
 // Decision is what an operator asks for.
 type Decision struct {
-	Letter  uuid.UUID
-	Version int32 // of the letter, as the operator has seen it
-	Action  deadletters.Action
-	Reason  string
-	Actor   string
-	// PSPID is the PSP's id of a movement that the operator calls executed, where he knows it; else "".
+	DeadLetter uuid.UUID
+	Version    int32 // the version of the dead letter that the operator has seen
+	Action     deadletters.Action
+	Reason     string
+	Actor      string
+	// PSPID is the PSP's id of the movement, if the operator says executed and knows the id; otherwise "".
 	PSPID string
 }
 
-// Invalid is one thing that is wrong with a decision, and the member that it is about.
+// Invalid is one thing that is wrong with a decision.
 type Invalid struct {
-	Pointer string // RFC 6901
+	Pointer string // to the member; RFC 6901
 	Detail  string
 }
 
-// pspIDForm is what the PSP's ids look like, as package gateway takes them.
+// pspIDForm is the form of the PSP's ids, the same as in package gateway.
 var pspIDForm = regexp.MustCompile(`^[!-~]{1,255}$`)
 
 // Validate lists everything that is wrong with a decision.
@@ -61,14 +61,15 @@ func (d Decision) Validate() []Invalid {
 	return bad
 }
 
-// checkText says what is wrong with a text that a person has written and others will read, or nothing.
+// checkText says what is wrong with a text that a person has written. It is "" if nothing is wrong.
 func checkText(s string, limit int) string {
 	switch {
 	case strings.TrimSpace(s) == "":
 		return "must not be empty"
 	case utf8.RuneCountInString(s) > limit:
 		return "must be at most " + strconv.Itoa(limit) + " characters"
-	case !utf8.ValidString(s), strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
+	case !utf8.ValidString(s), strings.ContainsFunc(s,
+		func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
 		return "must not hold control characters"
 	case cardnumber.In(s):
 		return "must not hold a card number"

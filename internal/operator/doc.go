@@ -1,16 +1,18 @@
-// Package operator is the desk at which people close what the machinery cannot: it lists dead letters, shows what is known about
-// one, and carries out what an operator decides.
+// Package operator is for the people who resolve dead letters. It lists dead letters, shows what is known about one,
+// and carries out what an operator decides.
 //
-// Read it in this order: desk.go (what a desk is made of), list.go (what lies on it), decide.go (what may be asked), resolve.go (one
-// decision, one transaction), refuse.go (what is not done), spell.go (how it looks), summary.go. What each decision does is judged in
-// package payments.
+// Read it in this order: service.go (what a Service needs), list.go (the list, and one dead letter), decide.go (what an
+// operator may ask for), resolve.go (one decision, one transaction), refuse.go (a decision that is refused), spell.go
+// (the JSON), summary.go. Package payments judges what a decision does.
 //
-// It decides nothing about money by itself: keys and payments move by package payments, letters by package deadletters. It knows no
-// HTTP and no job queue; what a letter of the queue's or of a webhook needs is handed to it. What must always hold:
+// This package decides nothing about money. Package payments moves keys and payments, and package deadletters changes
+// dead letters. It knows no HTTP and no job queue: the retries that need the queue or a webhook are functions in
+// Config. What must always hold:
 //
-//   - The letter's resolution, its audit row, the key's move and the line in the key's timeline are one transaction.
+//   - The resolution of the dead letter, its audit row, the step of the key and the line in the key's timeline are one
+//     transaction.
 //   - The PSP is asked before that transaction begins, never inside it.
-//   - What is refused moves nothing, and is audited all the same.
-//   - "Not executed" needs the PSP's word, given just now, after the settle window. "Executed" does not: a human may know more than a
-//     PSP that is silent. But nobody overrules what the PSP says.
+//   - A refused decision changes nothing, and is audited.
+//   - "Not executed" needs an answer that the PSP gives now, after the grace period. "Executed" needs none, because an
+//     operator may know more than a PSP that does not answer. But a decision that the PSP contradicts is refused.
 package operator

@@ -8,10 +8,12 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// history reads where a letter's key stands, and how it came there. The timeline has all generations; the status is that of the
-// letter's own, and empty when the key stands for something else by now.
-func (d *Desk) history(ctx context.Context, letter deadletters.Letter) (idempotency.Status, []idempotency.Event, error) {
-	ref := idempotency.StoredRef(letter.About.Tenant, letter.About.Operation, letter.About.Key)
+// history reads the status and the timeline of a dead letter's key. The timeline has all generations. The status is
+// empty if the key stands for something else by now.
+func (d *Service) history(
+	ctx context.Context, deadLetter deadletters.DeadLetter,
+) (idempotency.Status, []idempotency.Event, error) {
+	ref := idempotency.StoredRef(deadLetter.About.Tenant, deadLetter.About.Operation, deadLetter.About.Key)
 	events, err := d.keys.Events(ctx, ref)
 	if err != nil {
 		return "", nil, err
@@ -22,7 +24,7 @@ func (d *Desk) history(ctx context.Context, letter deadletters.Letter) (idempote
 		return "", events, nil
 	case err != nil:
 		return "", nil, err
-	case !letter.Concerns(key.Generation, key.Subject):
+	case !deadLetter.Concerns(key.Generation, key.Subject):
 		return "", key.Timeline(events), nil
 	}
 	return key.Status, key.Timeline(events), nil

@@ -12,16 +12,17 @@ import (
 	"payonce/internal/payments"
 )
 
-func TestListNamesWhatEachLetterIsAbout(t *testing.T) {
+func TestListNamesWhatEachDeadLetterIsAbout(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	refund := o.lostRefund("pm_ok")
-	payment := deadletters.Letter{
+	payment := deadletters.DeadLetter{
 		ID: uuid.Must(uuid.NewV7()), Kind: deadletters.MissingAtPSP, Finding: "statement", Evidence: []byte(`{}`),
 	}
 	subject := scan[uuid.UUID](o, "SELECT id FROM payments")
 	payment.Subject = &subject
-	payment.About = &deadletters.About{Tenant: "acme", Operation: payments.CreateOperation, Key: clientKey, Generation: 1}
+	payment.About = &deadletters.About{Tenant: "acme", Operation: payments.CreateOperation, Key: clientKey,
+		Generation: 1}
 	o.put(payment)
 	stray := uuid.Must(uuid.NewV7())
 	lost := alone(deadletters.OtherAccount, `{}`)
@@ -29,7 +30,7 @@ func TestListNamesWhatEachLetterIsAbout(t *testing.T) {
 	o.put(lost)
 	nothing := o.put(alone(deadletters.UnknownMovement, `{}`))
 
-	page, err := o.desk.List(t.Context(), deadletters.Filter{Status: deadletters.OpenStatus, Limit: 10})
+	page, err := o.ops.List(t.Context(), deadletters.Filter{Status: deadletters.OpenStatus, Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,17 +43,19 @@ func TestListNamesWhatEachLetterIsAbout(t *testing.T) {
 		got[e.ID] = string(raw)
 	}
 	for id, want := range map[uuid.UUID]string{
-		refund.ID:  `"refundId":"` + payments.RefundID(*refund.Subject).String() + `","tenant":"acme","operation":"POST /payments/{id}/refunds","key":"` + clientKey + `","generation":1,`,
-		payment.ID: `"paymentId":"` + payments.PaymentID(subject).String() + `","tenant":"acme","operation":"POST /payments","key":"` + clientKey + `","generation":1,`,
+		refund.ID: `"refundId":"` + payments.RefundID(*refund.Subject).String() +
+			`","tenant":"acme","operation":"POST /payments/{id}/refunds","key":"` + clientKey + `","generation":1,`,
+		payment.ID: `"paymentId":"` + payments.PaymentID(subject).String() +
+			`","tenant":"acme","operation":"POST /payments","key":"` + clientKey + `","generation":1,`,
 		lost.ID:    `"reason":"nobody asked for it","evidence":{}`,
 		nothing.ID: `"reason":"nobody asked for it","evidence":{}`,
 	} {
 		if !strings.Contains(got[id], want) {
-			t.Errorf("letter is %s, want %s", got[id], want)
+			t.Errorf("dead letter is %s, want %s", got[id], want)
 		}
 	}
 	if len(page.Entries) != 4 || page.Next != nil {
-		t.Errorf("%d letters, next %v", len(page.Entries), page.Next)
+		t.Errorf("%d dead letters, next %v", len(page.Entries), page.Next)
 	}
 }
 
@@ -62,7 +65,7 @@ func TestListGoesOnFromItsCursor(t *testing.T) {
 	second, first := o.put(alone(deadletters.UnknownMovement, `{}`)), o.put(alone(deadletters.UnknownMovement, `{}`))
 	f := deadletters.Filter{Status: deadletters.OpenStatus, Limit: 1}
 	for _, want := range []uuid.UUID{first.ID, second.ID} {
-		page, err := o.desk.List(t.Context(), f)
+		page, err := o.ops.List(t.Context(), f)
 		if err != nil || len(page.Entries) != 1 || page.Entries[0].ID != want {
 			t.Fatalf("%+v, %v; want %s", page, err, want)
 		}
@@ -78,12 +81,14 @@ func TestCaseShowsTheKeyAsItStandsNow(t *testing.T) {
 	o := setup(t)
 	l := o.lost("pm_ok")
 	c := o.show(l.ID)
-	if c.Key != idempotency.UnknownStatus || c.Movement.Status != payments.Processing || len(c.Timeline) != 2 || len(c.Trail) != 0 {
+	if c.Key != idempotency.UnknownStatus || c.PaymentOrRefund.Status != payments.Processing || len(c.Timeline) != 2 ||
+		len(c.AuditTrail) != 0 {
 		t.Fatalf("case is %+v", c)
 	}
 	o.done(decision(l, deadletters.Executed))
 	c = o.show(l.ID)
-	if c.Key != idempotency.CompletedStatus || c.Movement.Status != payments.Success || len(c.Trail) != 1 || len(c.Timeline) != 3 {
+	if c.Key != idempotency.CompletedStatus || c.PaymentOrRefund.Status != payments.Succeeded ||
+		len(c.AuditTrail) != 1 || len(c.Timeline) != 3 {
 		t.Fatalf("case is %+v", c)
 	}
 }
@@ -103,7 +108,8 @@ func TestCaseOfAnEarlierGenerationHasNoKeyStatus(t *testing.T) {
 	if c := o.show(o.put(gone).ID); c.Key != "" || len(c.Timeline) != 0 {
 		t.Errorf("case is %+v", c)
 	}
-	if c := o.show(o.put(alone(deadletters.UnknownMovement, `{}`)).ID); c.Key != "" || len(c.Timeline) != 0 || c.Movement != nil {
+	if c := o.show(o.put(alone(deadletters.UnknownMovement, `{}`)).ID); c.Key != "" || len(c.Timeline) != 0 ||
+		c.PaymentOrRefund != nil {
 		t.Errorf("case is %+v", c)
 	}
 }

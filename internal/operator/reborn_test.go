@@ -10,8 +10,8 @@ import (
 	"payonce/internal/payments"
 )
 
-// reborn deletes the client's key, and has it pay once more under the same generation: what happened before there were tombstones. Letters about the
-// key may be open.
+// reborn deletes the client's key, and has it pay once more under the same generation: what happened before there were
+// tombstones. Dead letters about the key may be open.
 func (o *office) reborn(method string) payments.Answer {
 	o.t.Helper()
 	o.exec("SET session_replication_role = replica; DELETE FROM idempotency_keys; DELETE FROM idempotency_key_events; RESET session_replication_role")
@@ -23,7 +23,7 @@ func (o *office) secondPayment() uuid.UUID {
 	return scan[uuid.UUID](o, "SELECT subject FROM idempotency_keys")
 }
 
-func TestLetterAboutAnEarlierPaymentDecidesNothingAboutTheKey(t *testing.T) {
+func TestDeadLetterAboutAnEarlierPaymentDecidesNothingAboutTheKey(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	old := o.lost("pm_ok")
@@ -33,7 +33,7 @@ func TestLetterAboutAnEarlierPaymentDecidesNothingAboutTheKey(t *testing.T) {
 		o.refused(decision(old, action), payments.NotApplicable)
 	}
 	if c := o.show(old.ID); c.Key != "" {
-		t.Errorf("the letter's key is shown as %s", c.Key)
+		t.Errorf("the dead letter's key is shown as %s", c.Key)
 	}
 	o.done(decision(old, deadletters.Dismiss))
 }
@@ -43,7 +43,8 @@ func TestExecutedTakesNoChargeOfAnEarlierPayment(t *testing.T) {
 	for name, row := range map[string]struct {
 		booked bool // whether the old payment took its charge
 		named  bool // whether the operator names it
-	}{"booked": {true, false}, "booked, named": {true, true}, "not booked": {false, false}, "not booked, named": {false, true}} {
+	}{"booked": {true, false}, "booked, named": {true, true}, "not booked": {false, false},
+		"not booked, named": {false, true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := setup(t)
@@ -54,15 +55,16 @@ func TestExecutedTakesNoChargeOfAnEarlierPayment(t *testing.T) {
 			}
 			charge := o.charged()
 			o.reborn("pm_ok") // the PSP knows the key with another reference: unknown
-			letter := o.put(o.about(deadletters.LookupsExhausted, `{}`))
-			d := decision(letter, deadletters.Executed)
+			deadLetter := o.put(o.about(deadletters.LookupsExhausted, `{}`))
+			d := decision(deadLetter, deadletters.Executed)
 			if row.named {
 				d.PSPID = charge
 				o.refused(d, payments.ContradictsPSP)
 				return
 			}
 			o.done(d)
-			if id := scan[string](o, "SELECT psp_charge_id FROM payments WHERE id = $1", o.secondPayment()); !strings.HasPrefix(id, payments.OperatorPSPID) {
+			if id := scan[string](o, "SELECT psp_charge_id FROM payments WHERE id = $1",
+				o.secondPayment()); !strings.HasPrefix(id, payments.OperatorPSPID) {
 				t.Fatalf("it has taken %s, the charge was %s", id, charge)
 			}
 		})
@@ -82,8 +84,8 @@ func TestNotExecutedIsNotRefusedForAChargeOfAnEarlierPayment(t *testing.T) {
 	}
 }
 
-// Two letters about one key must not wait for each other: one is closed, and the last one takes the decision.
-func TestLastLetterAboutAnUnknownKeyTakesTheDecision(t *testing.T) {
+// Two dead letters about one key must not wait for each other: one is closed, and the last one takes the decision.
+func TestLastDeadLetterAboutAnUnknownKeyTakesTheDecision(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	first := o.lost("pm_500_not_charged")

@@ -10,38 +10,39 @@ import (
 	"payonce/internal/payments"
 )
 
-// Ruling is what became of a decision: one of Done, Refused.
+// Result is the result of a decision: one of Done, Refused.
 //
 //sumtype:decl
-type Ruling interface{ ruling() }
+type Result interface{ result() }
 
-// Done: the letter is resolved, and what the decision asks for has happened.
+// Done says that the dead letter is resolved and the decision is carried out.
 type Done struct{ Entry Entry }
 
-// Refused: nothing has moved.
+// Refused says that the decision was refused. Nothing was changed.
 type Refused struct {
 	Ground payments.Ground
-	Detail string // for the operator's eyes
+	Detail string // for the operator
 }
 
-func (Done) ruling()    {}
-func (Refused) ruling() {}
+func (Done) result()    {}
+func (Refused) result() {}
 
-// refusal carries a Refused through a transaction, which it ends.
-type refusal struct{ why Refused }
+// refusedError is a Refused as an error, so that the transaction is rolled back.
+type refusedError struct{ why Refused }
 
-func (r refusal) Error() string { return r.why.Detail }
+func (r refusedError) Error() string { return r.why.Detail }
 
 func refuse(g payments.Ground, detail string) error {
-	return refusal{Refused{Ground: g, Detail: detail}}
+	return refusedError{Refused{Ground: g, Detail: detail}}
 }
 
-// audit writes a refused decision down, in a transaction of its own. A refusal that cannot be audited is an error: the operator asks
+// audit stores a refused decision, in a transaction of its own. If that fails, the operator gets an error and asks
 // again.
-func (d *Desk) audit(ctx context.Context, asked Decision, r Refused) error {
+func (d *Service) audit(ctx context.Context, asked Decision, r Refused) error {
 	err := d.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		return deadletters.AuditRefusalTx(ctx, tx, deadletters.Refusal{
-			Letter: asked.Letter, Version: asked.Version, Action: asked.Action, Actor: asked.Actor, Reason: asked.Reason,
+		return deadletters.AuditRefusedTx(ctx, tx, deadletters.RefusedDecision{
+			DeadLetter: asked.DeadLetter, Version: asked.Version, Action: asked.Action, Actor: asked.Actor,
+			Reason: asked.Reason,
 			Detail: r.Detail,
 		})
 	})

@@ -15,84 +15,94 @@ import (
 	"payonce/internal/postgres"
 )
 
-// longestDecision bounds one decision, with its question to the PSP. It leaves room in the server's write timeout.
+// longestDecision bounds one decision, with its lookup at the PSP. It is shorter than the server's write timeout.
 const longestDecision = 25 * time.Second
 
-// Resolve carries out a decision that has passed Validate, or refuses it; both are audited. It fails with deadletters.ErrNoLetter for a
-// letter that is not there. The end of ctx does not stop it: who hangs up has decided all the same, and it must be on record.
-func (d *Desk) Resolve(ctx context.Context, asked Decision) (Ruling, error) {
+// Resolve carries out a decision that has passed Validate, or refuses it. Both are audited. It fails with
+// deadletters.ErrNoDeadLetter if there is no such dead letter. The end of ctx does not stop it: an operator who hangs
+// up has decided, and the decision must be stored.
+func (d *Service) Resolve(ctx context.Context, asked Decision) (Result, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestDecision)
 	defer cancel()
-	letter, err := deadletters.Get(ctx, d.db, asked.Letter)
+	deadLetter, err := deadletters.Get(ctx, d.db, asked.DeadLetter)
 	if err != nil {
 		return nil, err
 	}
-	resolved, err := d.decide(ctx, letter, asked)
-	var no refusal
+	resolved, err := d.decide(ctx, deadLetter, asked)
+	var no refusedError
 	switch {
 	case errors.As(err, &no):
-		why := d.unlessOutrun(ctx, asked, no.why)
-		d.log.InfoContext(ctx, "decision refused", slog.String("letter", asked.Letter.String()),
+		why := d.refusalNow(ctx, asked, no.why)
+		d.log.InfoContext(ctx, "decision refused", slog.String("dead_letter", asked.DeadLetter.String()),
 			slog.String("action", string(asked.Action)), slog.String("ground", string(why.Ground)))
 		return why, d.audit(ctx, asked, why)
 	case err != nil:
 		return nil, err
 	}
-	d.log.InfoContext(ctx, "dead letter resolved", slog.String("letter", asked.Letter.String()), slog.String("action", string(asked.Action)))
-	entries, err := d.entries(ctx, []deadletters.Letter{resolved})
+	d.log.InfoContext(ctx, "dead letter resolved", slog.String("dead_letter", asked.DeadLetter.String()),
+		slog.String("action", string(asked.Action)))
+	entries, err := d.entries(ctx, []deadletters.DeadLetter{resolved})
 	if err != nil {
-		return Done{Entry: Entry{Letter: resolved}}, nil // it has happened, whatever can be read of it now
+		return Done{Entry: Entry{DeadLetter: resolved}}, nil // It is done. Only the payment cannot be read now.
 	}
 	return Done{Entry: entries[0]}, nil
 }
 
-// decide asks the PSP where the decision needs its word, and then writes everything in one transaction. A refusal is an error of type refusal.
-func (d *Desk) decide(ctx context.Context, letter deadletters.Letter, asked Decision) (resolved deadletters.Letter, err error) {
+// decide asks the PSP if the decision needs that, and then writes everything in one transaction. A refusal is a
+// refusedError.
+func (d *Service) decide(
+	ctx context.Context, deadLetter deadletters.DeadLetter, asked Decision,
+) (resolved deadletters.DeadLetter, err error) {
 	// Crash window 21: the PSP is asked, and nothing is written.
-	inquiry, err := d.payments.Inquire(ctx, letter, payments.Decision{Action: asked.Action, Version: asked.Version, PSPID: asked.PSPID})
+	inquiry, err := d.payments.Inquire(ctx, deadLetter,
+		payments.Decision{Action: asked.Action, Version: asked.Version, PSPID: asked.PSPID})
 	if err != nil {
-		return letter, fmt.Errorf("ask for the key: %w", err)
+		return deadLetter, fmt.Errorf("ask for the key: %w", err)
 	}
 	err = d.db.TransactOrFind(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if err := holdTx(ctx, tx, letter); err != nil {
+		if err := holdTx(ctx, tx, deadLetter); err != nil {
 			return err
 		}
-		step, err := d.payments.DecideTx(ctx, tx, letter, inquiry, func() (err error) {
-			resolved, err = deadletters.ResolveTx(ctx, tx, letter.ID, asked.Version, asked.Action, asked.Actor, asked.Reason)
+		step, err := d.payments.DecideTx(ctx, tx, deadLetter, inquiry, func() (err error) {
+			resolved, err = deadletters.ResolveTx(ctx, tx, deadLetter.ID, asked.Version, asked.Action, asked.Actor,
+				asked.Reason)
 			return err
 		})
 		switch {
 		case err != nil:
 			return err
 		case step.Refuse != nil:
-			return refusal{Refused(*step.Refuse)}
+			return refusedError{Refused(*step.Refuse)}
 		}
 		return d.followUp(ctx, tx, step) // Crash window 22: resolved and moved, not committed.
 	}, func(ctx context.Context, q postgres.Statement) (found bool, err error) {
-		resolved, err = deadletters.GetIn(ctx, q, letter.ID)
+		resolved, err = deadletters.GetIn(ctx, q, deadLetter.ID)
 		return resolved.Resolution != nil, err
 	})
 	switch {
 	case errors.Is(err, deadletters.ErrConflict):
-		return letter, refuse(payments.Conflict, "Somebody else has resolved this letter at the same moment.")
+		return deadLetter, refuse(payments.Conflict, "Somebody else has resolved this dead letter at the same moment.")
 	case errors.Is(err, payments.ErrMoved):
-		return letter, refuse(payments.Conflict, "The key has moved since the PSP was asked. Look at the letter again.")
+		return deadLetter, refuse(payments.Conflict,
+			"The key has moved since the PSP was asked. Look at the dead letter again.")
 	case err != nil:
-		return letter, fmt.Errorf("resolve: %w", err) // where an acknowledgement was lost, too: the version makes it harmless to ask again
+		// The commit may have happened if its acknowledgement was lost. Asking again is safe because of the version.
+		return deadLetter, fmt.Errorf("resolve: %w", err)
 	case !asked.is(resolved):
-		return letter, refusal{resolvedBefore(resolved)}
+		return deadLetter, refusedError{resolvedBefore(resolved)}
 	}
 	return resolved, nil // Crash window 23: committed, not answered.
 }
 
-// is reports whether a letter is resolved by this decision, as opposed to another one that a lost acknowledgement has uncovered.
-func (d Decision) is(l deadletters.Letter) bool {
+// is reports whether a dead letter was resolved by this decision. After a lost acknowledgement, the dead letter that is
+// read may have been resolved by another operator.
+func (d Decision) is(l deadletters.DeadLetter) bool {
 	r := l.Resolution
 	return l.Version == d.Version+1 && r.Action == d.Action && r.Actor == d.Actor && r.Reason == d.Reason
 }
 
-// followUp does what a step asks of the job queue and of the inbox.
-func (d *Desk) followUp(ctx context.Context, tx pgx.Tx, step payments.Step) error {
+// followUp does what a step needs from the job queue and from the inbox of webhooks.
+func (d *Service) followUp(ctx context.Context, tx pgx.Tx, step payments.Step) error {
 	if step.Forget != "" && d.forget != nil {
 		if err := d.forget(ctx, tx, step.Forget); err != nil {
 			return fmt.Errorf("forget webhook: %w", err)
@@ -110,11 +120,13 @@ func (d *Desk) followUp(ctx context.Context, tx pgx.Tx, step payments.Step) erro
 	case again.Record != nil && d.reconsider != nil:
 		err = d.reconsider(ctx, tx, again.Record)
 	default:
-		return refuse(payments.NotApplicable, "There is nothing in this letter that could be tried again. Dismiss it when you have seen to it.")
+		return refuse(payments.NotApplicable,
+			"There is nothing in this dead letter that could be tried again. Dismiss it when you have seen to it.")
 	}
 	switch {
 	case errors.Is(err, ErrGone):
-		return refuse(payments.NotApplicable, "What this letter is about is gone, so that it cannot be tried again. Dismiss it when you have seen to it.")
+		return refuse(payments.NotApplicable,
+			"What this dead letter is about is gone, so that it cannot be tried again. Dismiss it when you have seen to it.")
 	case errors.Is(err, ErrQueued):
 		return refuse(payments.NotApplicable, "An equal job is in the queue already. Wait for what it comes to.")
 	case err != nil:
@@ -123,28 +135,31 @@ func (d *Desk) followUp(ctx context.Context, tx pgx.Tx, step payments.Step) erro
 	return nil
 }
 
-// unlessOutrun tells the loser of a race that he is one: what he was refused for may be the winner's doing.
-func (d *Desk) unlessOutrun(ctx context.Context, asked Decision, r Refused) Refused {
-	letter, err := deadletters.Get(ctx, d.db, asked.Letter)
-	if err != nil || letter.Resolution == nil {
+// refusalNow replaces a refusal if another operator has resolved the dead letter in the meantime: that operator's
+// decision may be the cause of the refusal.
+func (d *Service) refusalNow(ctx context.Context, asked Decision, r Refused) Refused {
+	deadLetter, err := deadletters.Get(ctx, d.db, asked.DeadLetter)
+	if err != nil || deadLetter.Resolution == nil {
 		return r
 	}
-	return resolvedBefore(letter)
+	return resolvedBefore(deadLetter)
 }
 
-func resolvedBefore(l deadletters.Letter) Refused {
+func resolvedBefore(l deadletters.DeadLetter) Refused {
 	r := l.Resolution
-	return Refused{Ground: payments.Conflict, Detail: fmt.Sprintf("%s has resolved this letter before, as %s.", r.Actor, r.Action)}
+	return Refused{Ground: payments.Conflict,
+		Detail: fmt.Sprintf("%s has resolved this dead letter before, as %s.", r.Actor, r.Action)}
 }
 
-// holdTx locks the letter's key for the rest of the transaction, where it still stands for what the letter is about.
-func holdTx(ctx context.Context, tx pgx.Tx, letter deadletters.Letter) error {
-	if letter.About == nil {
+// holdTx locks the dead letter's key until the transaction ends, if the key still stands for what the dead letter is
+// about.
+func holdTx(ctx context.Context, tx pgx.Tx, deadLetter deadletters.DeadLetter) error {
+	if deadLetter.About == nil {
 		return nil
 	}
 	_, err := dbsqlc.New(tx).HoldKey(ctx, dbsqlc.HoldKeyParams{
-		TenantID: letter.About.Tenant, Operation: letter.About.Operation, Key: letter.About.Key,
-		Generation: letter.About.Generation, Subject: letter.Subject,
+		TenantID: deadLetter.About.Tenant, Operation: deadLetter.About.Operation, Key: deadLetter.About.Key,
+		Generation: deadLetter.About.Generation, Subject: deadLetter.Subject,
 	})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("lock key: %w", err)

@@ -19,18 +19,20 @@ import (
 	"payonce/test/pgproxy"
 )
 
-func TestResolvedLetterHasItsAuditRowAndItsLineInTheTimeline(t *testing.T) {
+func TestResolvedDeadLetterHasItsAuditRowAndItsLineInTheTimeline(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	l := o.lost("pm_ok")
 	lines := len(o.show(l.ID).Timeline)
 	entry := o.done(decision(l, deadletters.Executed))
-	if r := entry.Resolution; r == nil || r.Action != deadletters.Executed || r.Actor != "ann" || r.Reason != "seen to it" || entry.Version != 2 {
+	if r := entry.Resolution; r == nil || r.Action != deadletters.Executed || r.Actor != "ann" ||
+		r.Reason != "seen to it" || entry.Version != 2 {
 		t.Fatalf("entry is %+v, resolution %+v", entry, r)
 	}
 	c := o.show(l.ID)
-	want := []deadletters.Deed{{Version: 1, Actor: "ann", Action: deadletters.Executed, Reason: "seen to it", Done: true}}
-	if diff := cmp.Diff(want, c.Trail, cmpopts.IgnoreFields(deadletters.Deed{}, "At")); diff != "" {
+	want := []deadletters.AuditEntry{{Version: 1, Actor: "ann", Action: deadletters.Executed, Reason: "seen to it",
+		Done: true}}
+	if diff := cmp.Diff(want, c.AuditTrail, cmpopts.IgnoreFields(deadletters.AuditEntry{}, "At")); diff != "" {
 		t.Error(diff)
 	}
 	if len(c.Timeline) != lines+1 {
@@ -47,24 +49,25 @@ func TestOfTwoOperatorsOneWinsAndTheOtherIsTold(t *testing.T) {
 	for range 5 {
 		o := setup(t)
 		l := o.lost("pm_ok")
-		rulings := make(chan Ruling, 4)
+		results := make(chan Result, 4)
 		var all sync.WaitGroup
-		for i, action := range []deadletters.Action{deadletters.Executed, deadletters.Retry, deadletters.Executed, deadletters.Retry} {
+		for i, action := range []deadletters.Action{deadletters.Executed, deadletters.Retry, deadletters.Executed,
+			deadletters.Retry} {
 			all.Go(func() {
 				d := decision(l, action)
 				d.Actor = string(rune('a' + i))
-				ruling, err := o.desk.Resolve(t.Context(), d)
+				result, err := o.ops.Resolve(t.Context(), d)
 				if err != nil {
 					t.Error(err)
 				}
-				rulings <- ruling
+				results <- result
 			})
 		}
 		all.Wait()
-		close(rulings)
+		close(results)
 		won := 0
-		for ruling := range rulings {
-			switch r := ruling.(type) {
+		for result := range results {
+			switch r := result.(type) {
 			case Done:
 				won++
 			case Refused:
@@ -75,7 +78,7 @@ func TestOfTwoOperatorsOneWinsAndTheOtherIsTold(t *testing.T) {
 		}
 		c := o.show(l.ID)
 		done := 0
-		for _, d := range c.Trail {
+		for _, d := range c.AuditTrail {
 			if d.Done {
 				done++
 			}
@@ -84,13 +87,13 @@ func TestOfTwoOperatorsOneWinsAndTheOtherIsTold(t *testing.T) {
 		if c.Resolution.Action == deadletters.Executed {
 			want = idempotency.CompletedStatus
 		}
-		if won != 1 || done != 1 || len(c.Trail) != 4 || c.Key != want {
-			t.Fatalf("%d have won, trail %+v, key %s after %s", won, c.Trail, c.Key, c.Resolution.Action)
+		if won != 1 || done != 1 || len(c.AuditTrail) != 4 || c.Key != want {
+			t.Fatalf("%d have won, trail %+v, key %s after %s", won, c.AuditTrail, c.Key, c.Resolution.Action)
 		}
 	}
 }
 
-func TestLetterThatSomebodyElseHasResolvedIsAConflict(t *testing.T) {
+func TestDeadLetterThatSomebodyElseHasResolvedIsAConflict(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	l := o.put(alone(deadletters.MissingAtPSP, `{}`))
@@ -98,13 +101,14 @@ func TestLetterThatSomebodyElseHasResolvedIsAConflict(t *testing.T) {
 	for _, version := range []int32{1, 2} {
 		again := decision(l, deadletters.Dismiss)
 		again.Version = version
-		if detail := o.refused(again, payments.Conflict); !strings.Contains(detail, "ann has resolved this letter before, as dismiss") {
+		if detail := o.refused(again, payments.Conflict); !strings.Contains(detail,
+			"ann has resolved this dead letter before, as dismiss") {
 			t.Errorf("detail is %q", detail)
 		}
 	}
 }
 
-func TestLetterOfAnotherVersionIsAConflict(t *testing.T) {
+func TestDeadLetterOfAnotherVersionIsAConflict(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	d := decision(o.put(alone(deadletters.MissingAtPSP, `{}`)), deadletters.Dismiss)
@@ -112,14 +116,15 @@ func TestLetterOfAnotherVersionIsAConflict(t *testing.T) {
 	o.refused(d, payments.Conflict)
 }
 
-func TestLetterThatIsNotThereIsNotResolved(t *testing.T) {
+func TestDeadLetterThatIsNotThereIsNotResolved(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	_, err := o.desk.Resolve(t.Context(), Decision{Letter: uuid.Must(uuid.NewV7()), Version: 1, Action: deadletters.Dismiss, Reason: "x", Actor: "ann"})
-	if !errors.Is(err, deadletters.ErrNoLetter) {
+	_, err := o.ops.Resolve(t.Context(), Decision{DeadLetter: uuid.Must(uuid.NewV7()), Version: 1,
+		Action: deadletters.Dismiss, Reason: "x", Actor: "ann"})
+	if !errors.Is(err, deadletters.ErrNoDeadLetter) {
 		t.Fatal(err)
 	}
-	if _, err := o.desk.Show(t.Context(), uuid.Must(uuid.NewV7())); !errors.Is(err, deadletters.ErrNoLetter) {
+	if _, err := o.ops.Show(t.Context(), uuid.Must(uuid.NewV7())); !errors.Is(err, deadletters.ErrNoDeadLetter) {
 		t.Fatal(err)
 	}
 }
@@ -130,14 +135,14 @@ func TestActionThatThereIsNotIsRefused(t *testing.T) {
 	o.refused(decision(o.put(alone(deadletters.MissingAtPSP, `{}`)), "forget"), payments.NotApplicable)
 }
 
-// An open key that nobody has a letter about any more would be forgotten.
-func TestLetterOfAnOpenKeyIsNotDismissed(t *testing.T) {
+// An open key that nobody has a dead letter about any more would be forgotten.
+func TestDeadLetterOfAnOpenKeyIsNotDismissed(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	l := o.lost("pm_ok")
 	o.refused(decision(l, deadletters.Dismiss), payments.NeedsDecision)
 
-	// In progress: an earlier attempt has left the letter, and a later one is under way.
+	// In progress: an earlier attempt has left the dead letter, and a later one is under way.
 	o.done(decision(l, deadletters.Retry))
 	o.exec("UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp()")
 	o.exec(`UPDATE idempotency_keys SET status = 'in_progress', attempt = 2, finished_at = NULL, locked_until = clock_timestamp() + interval '1 hour'`)
@@ -163,26 +168,27 @@ func TestDismissalWaitsForWhoeverIsMovingTheKey(t *testing.T) {
 		locked_until = clock_timestamp() + interval '1 hour'`); err != nil {
 		t.Fatal(err)
 	}
-	ruling := make(chan Ruling, 1)
+	result := make(chan Result, 1)
 	go func() {
-		r, err := o.desk.Resolve(t.Context(), decision(l, deadletters.Dismiss))
+		r, err := o.ops.Resolve(t.Context(), decision(l, deadletters.Dismiss))
 		if err != nil {
 			t.Error(err)
 		}
-		ruling <- r
+		result <- r
 	}()
 	o.eventually("the desk waits", func() bool {
-		return scan[bool](o, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')") || len(ruling) > 0
+		return scan[bool](o,
+			"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')") || len(result) > 0
 	})
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if no, ok := (<-ruling).(Refused); !ok || no.Ground != payments.NeedsDecision {
+	if no, ok := (<-result).(Refused); !ok || no.Ground != payments.NeedsDecision {
 		t.Fatalf("ruling is %+v", no)
 	}
 }
 
-func TestLetterThatHoldsNothingIsDismissed(t *testing.T) {
+func TestDeadLetterThatHoldsNothingIsDismissed(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.pay("pm_ok")
@@ -190,7 +196,8 @@ func TestLetterThatHoldsNothingIsDismissed(t *testing.T) {
 	l := o.put(o.about(deadletters.ContradictsCompleted, `{}`))
 	o.done(decision(l, deadletters.Dismiss))
 	after := o.show(l.ID)
-	if after.Key != idempotency.CompletedStatus || len(after.Timeline) != len(before.Timeline) || after.Status() != deadletters.ResolvedStatus {
+	if after.Key != idempotency.CompletedStatus || len(after.Timeline) != len(before.Timeline) ||
+		after.Status() != deadletters.ResolvedStatus {
 		t.Fatalf("case is %+v", after)
 	}
 
@@ -213,7 +220,8 @@ func TestLoserIsToldThatHeIsOne(t *testing.T) {
 			o.done(first)
 		}
 	}
-	if detail := o.refusedOn(decision(l, deadletters.NotExecuted), payments.Conflict); !strings.Contains(detail, "bob has resolved") {
+	if detail := o.refusedOn(decision(l, deadletters.NotExecuted), payments.Conflict); !strings.Contains(detail,
+		"bob has resolved") {
 		t.Errorf("detail is %q", detail)
 	}
 }
@@ -225,9 +233,9 @@ func TestOperatorWhoHangsUpHasDecided(t *testing.T) {
 	l := o.lost("pm_ok")
 	gone, hangUp := context.WithCancel(t.Context())
 	hangUp()
-	ruling, err := o.desk.Resolve(gone, decision(l, deadletters.Executed))
-	if _, ok := ruling.(Done); !ok || err != nil {
-		t.Fatalf("%+v, %v", ruling, err)
+	result, err := o.ops.Resolve(gone, decision(l, deadletters.Executed))
+	if _, ok := result.(Done); !ok || err != nil {
+		t.Fatalf("%+v, %v", result, err)
 	}
 }
 
@@ -236,15 +244,19 @@ func TestDecisionWhoseAcknowledgementIsLostIsSettledByReading(t *testing.T) {
 	for name, row := range map[string]struct {
 		commit pgproxy.Action
 		during func(o *office, mine Decision) // after the commit, before it is asked for
-		check  func(got Ruling, err error) bool
+		check  func(got Result, err error) bool
 	}{
 		"it has happened": {
 			commit: pgproxy.DropAcknowledgement,
-			check:  func(got Ruling, err error) bool { d, ok := got.(Done); return ok && err == nil && d.Entry.Version == 2 },
+			check: func(got Result, err error) bool {
+				d, ok := got.(Done)
+				return ok && err == nil &&
+					d.Entry.Version == 2
+			},
 		},
 		"it has not happened: the version makes it harmless to ask again": {
 			commit: pgproxy.CutBefore,
-			check:  func(_ Ruling, err error) bool { return postgres.Unavailable(err) && !postgres.RolledBack(err) },
+			check:  func(_ Result, err error) bool { return postgres.Unavailable(err) && !postgres.RolledBack(err) },
 		},
 		"somebody else's has": {
 			commit: pgproxy.CutBefore,
@@ -252,9 +264,10 @@ func TestDecisionWhoseAcknowledgementIsLostIsSettledByReading(t *testing.T) {
 				mine.Actor = "bob"
 				o.done(mine)
 			},
-			check: func(got Ruling, err error) bool {
+			check: func(got Result, err error) bool {
 				no, ok := got.(Refused)
-				return ok && err == nil && no.Ground == payments.Conflict && strings.Contains(no.Detail, "bob has resolved")
+				return ok && err == nil && no.Ground == payments.Conflict &&
+					strings.Contains(no.Detail, "bob has resolved")
 			},
 		},
 	} {
@@ -262,10 +275,10 @@ func TestDecisionWhoseAcknowledgementIsLostIsSettledByReading(t *testing.T) {
 			t.Parallel()
 			o := setup(t)
 			mine := decision(o.put(alone(deadletters.MissingAtPSP, `{}`)), deadletters.Dismiss)
-			far, proxy := o.farDesk()
+			far, proxy := o.farOps()
 			lost := proxy.On("commit", row.commit)
 			reading := proxy.On("Durable", pgproxy.HoldBefore)
-			var got Ruling
+			var got Result
 			var err error
 			over := make(chan struct{})
 			go func() {
@@ -290,7 +303,7 @@ func TestDecisionIsToldFromAnother(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	mine := decision(o.put(alone(deadletters.MissingAtPSP, `{}`)), deadletters.Dismiss)
-	resolved := o.done(mine).Letter
+	resolved := o.done(mine).DeadLetter
 	if !mine.is(resolved) {
 		t.Fatalf("%+v is not %+v", mine, resolved)
 	}

@@ -56,7 +56,7 @@ func (h *hooks) use(c *Config) {
 	}
 }
 
-func TestRetryDoesAgainWhatTheLetterIsAbout(t *testing.T) {
+func TestRetryDoesAgainWhatTheDeadLetterIsAbout(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.pay("pm_ok")
@@ -65,8 +65,8 @@ func TestRetryDoesAgainWhatTheLetterIsAbout(t *testing.T) {
 	aboutKey := o.about(deadletters.JobDiscarded, `{"jobId": 9007199254740993}`)
 	late := o.about(deadletters.LateAfterExpiry, `{"source": "scan", "record": `+record+`}`)
 	for _, row := range []struct {
-		letter deadletters.Letter
-		want   string
+		deadLetter deadletters.DeadLetter
+		want       string
 	}{
 		{alone(deadletters.JobDiscarded, `{"jobId": 42, "kind": "resolve"}`), "job 42"},
 		{aboutKey, "job 9007199254740993"},
@@ -76,9 +76,9 @@ func TestRetryDoesAgainWhatTheLetterIsAbout(t *testing.T) {
 		{late, "record ch_7"},
 	} {
 		h.calls = nil
-		o.done(decision(o.put(row.letter), deadletters.Retry))
+		o.done(decision(o.put(row.deadLetter), deadletters.Retry))
 		if diff := cmp.Diff([]string{row.want}, h.calls); diff != "" {
-			t.Errorf("%s: %s", row.letter.Kind, diff)
+			t.Errorf("%s: %s", row.deadLetter.Kind, diff)
 		}
 	}
 }
@@ -117,10 +117,11 @@ func TestRetryOfWhatIsQueuedIsRefused(t *testing.T) {
 	o.with(func(c *Config) {
 		c.Requeue = func(context.Context, pgx.Tx, int64) error { return fmt.Errorf("run job: %w", ErrQueued) }
 	})
-	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry), payments.NotApplicable)
+	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry),
+		payments.NotApplicable)
 }
 
-// An unknown key is looked up by its key, whatever record brought the letter about.
+// An unknown key is looked up by its key, whatever record brought the dead letter about.
 func TestRetryOfAnUnknownKeyIsALookup(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
@@ -139,10 +140,10 @@ func TestRetryWithNothingToTryAgainIsRefused(t *testing.T) {
 	o.pay("pm_ok")
 	h := &hooks{}
 	completed := o.put(o.about(deadletters.ContradictsCompleted, `{"source": "scan", "record": `+record+`}`))
-	o.refused(decision(completed, deadletters.Retry), payments.NotApplicable) // nobody is there to settle it again
+	o.refused(decision(completed, deadletters.Retry), payments.NotApplicable) // nobody is there to resolve it again
 
 	o.with(h.use)
-	for _, l := range []deadletters.Letter{
+	for _, l := range []deadletters.DeadLetter{
 		o.about(deadletters.DuplicateMovement, `{}`),
 		alone(deadletters.JobDiscarded, `{"jobId": "42"}`),
 		alone(deadletters.JobDiscarded, `{}`),
@@ -156,8 +157,10 @@ func TestRetryWithNothingToTryAgainIsRefused(t *testing.T) {
 		t.Errorf("calls are %q", h.calls)
 	}
 	o.with(func(*Config) {})
-	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry), payments.NotApplicable)
-	o.refused(decision(o.put(alone(deadletters.WebhookUnmatched, `{"eventId": "msg_1"}`)), deadletters.Retry), payments.NotApplicable)
+	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry),
+		payments.NotApplicable)
+	o.refused(decision(o.put(alone(deadletters.WebhookUnmatched, `{"eventId": "msg_1"}`)), deadletters.Retry),
+		payments.NotApplicable)
 }
 
 func TestRetryOfWhatIsGoneIsRefused(t *testing.T) {
@@ -166,11 +169,12 @@ func TestRetryOfWhatIsGoneIsRefused(t *testing.T) {
 	o.with(func(c *Config) {
 		c.Requeue = func(context.Context, pgx.Tx, int64) error { return fmt.Errorf("find job: %w", ErrGone) }
 	})
-	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry), payments.NotApplicable)
+	o.refused(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`)), deadletters.Retry),
+		payments.NotApplicable)
 }
 
-// What the retry does and the letter's resolution are one transaction.
-func TestRetryThatFailsLeavesTheLetterOpen(t *testing.T) {
+// What the retry does and the dead letter's resolution are one transaction.
+func TestRetryThatFailsLeavesTheDeadLetterOpen(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	broken := errors.New("queue is full")
@@ -183,11 +187,12 @@ func TestRetryThatFailsLeavesTheLetterOpen(t *testing.T) {
 		}
 	})
 	l := o.put(alone(deadletters.JobDiscarded, `{"jobId": 42}`))
-	if _, err := o.desk.Resolve(t.Context(), decision(l, deadletters.Retry)); !errors.Is(err, broken) {
+	if _, err := o.ops.Resolve(t.Context(), decision(l, deadletters.Retry)); !errors.Is(err, broken) {
 		t.Fatal(err)
 	}
 	c := o.show(l.ID)
-	if c.Status() != deadletters.OpenStatus || c.Version != 1 || len(c.Trail) != 0 || scan[int](o, "SELECT request_burst FROM tenants") == 1 {
+	if c.Status() != deadletters.OpenStatus || c.Version != 1 || len(c.AuditTrail) != 0 ||
+		scan[int](o, "SELECT request_burst FROM tenants") == 1 {
 		t.Fatalf("case is %+v", c)
 	}
 }

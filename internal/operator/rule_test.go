@@ -18,8 +18,10 @@ func (o *office) pspID() string {
 // completed checks that the client is answered with a payment that has succeeded under this id of the PSP's.
 func (o *office) completed(pspID string) {
 	o.t.Helper()
-	answer, ok := o.pay(scan[string](o, "SELECT payment_method FROM payments WHERE idempotency_key = $1", clientKey)).(payments.Final)
-	if !ok || answer.Response.Status != 201 || !answer.Replayed || !strings.Contains(string(answer.Response.Body), `"pspChargeId":"`+pspID+`"`) {
+	answer, ok := o.pay(scan[string](o, "SELECT payment_method FROM payments WHERE idempotency_key = $1",
+		clientKey)).(payments.Final)
+	if !ok || answer.Response.Status != 201 || !answer.Replayed ||
+		!strings.Contains(string(answer.Response.Body), `"pspChargeId":"`+pspID+`"`) {
 		o.t.Fatalf("client is answered %+v %s", answer, answer.Response.Body)
 	}
 }
@@ -30,8 +32,9 @@ func TestExecutedTakesThePSPsOwnID(t *testing.T) {
 	l := o.lost("pm_ok")
 	entry := o.done(decision(l, deadletters.Executed))
 	id := o.pspID()
-	if !strings.HasPrefix(id, "ch_") || entry.Movement == nil || entry.Movement.Status != payments.Success {
-		t.Fatalf("id %q, entry %+v", id, entry.Movement)
+	if !strings.HasPrefix(id, "ch_") || entry.PaymentOrRefund == nil ||
+		entry.PaymentOrRefund.Status != payments.Succeeded {
+		t.Fatalf("id %q, entry %+v", id, entry.PaymentOrRefund)
 	}
 	o.completed(id)
 }
@@ -49,19 +52,25 @@ func TestExecutedWithAnotherAmountIsTheOperatorsToDecide(t *testing.T) {
 
 func TestExecutedByTheOperatorsWordWhereThePSPIsSilent(t *testing.T) {
 	t.Parallel()
-	const answered = `"account": "acme", "idempotencyKey": "` + clientKey + `", "amountCents": 12000, "status": "succeeded"}`
+	const answered = `"account": "acme", "idempotencyKey": "` + clientKey +
+		`", "amountCents": 12000, "status": "succeeded"}`
 	for name, row := range map[string]struct {
 		evidence, named, want string
 	}{
-		"named":                        {`{"answer": {"id": "ch_answer"}}`, "ch_named", "ch_named"},
-		"from the answer":              {`{"status": 201, "answer": {"id": "ch_answer", ` + answered + `, "record": {"id": "ch_record"}}`, "", "ch_answer"},
-		"from the record":              {`{"source": "webhook", "record": {"id": "ch_record"}, "id": "ch_whole"}`, "", "ch_record"},
-		"from the evidence itself":     {`{"id": "ch_whole", "status": "succeeded"}`, "", "ch_whole"},
-		"vouched for":                  {`{}`, "", payments.OperatorPSPID},
-		"evidence of a refusal":        {`{"answer": {"id": "ch_answer", "status": "declined"}}`, "", payments.OperatorPSPID},
-		"evidence of another key":      {`{"record": {"id": "ch_record", "idempotencyKey": "another-key-000001"}}`, "", payments.OperatorPSPID},
-		"evidence of another payment":  {`{"record": {"id": "ch_record", "reference": "pay_00000000000000000000000000"}}`, "", payments.OperatorPSPID},
-		"evidence with no id":          {`{"answer": {"id": "two words"}, "record": {"id": ""}}`, "", payments.OperatorPSPID},
+		"named": {`{"answer": {"id": "ch_answer"}}`, "ch_named", "ch_named"},
+		"from the answer": {`{"status": 201, "answer": {"id": "ch_answer", ` + answered +
+			`, "record": {"id": "ch_record"}}`, "", "ch_answer"},
+		"from the record": {`{"source": "webhook", "record": {"id": "ch_record"}, "id": "ch_whole"}`, "",
+			"ch_record"},
+		"from the evidence itself": {`{"id": "ch_whole", "status": "succeeded"}`, "", "ch_whole"},
+		"vouched for":              {`{}`, "", payments.OperatorPSPID},
+		"evidence of a refusal": {`{"answer": {"id": "ch_answer", "status": "declined"}}`, "",
+			payments.OperatorPSPID},
+		"evidence of another key": {`{"record": {"id": "ch_record", "idempotencyKey": "another-key-000001"}}`, "",
+			payments.OperatorPSPID},
+		"evidence of another payment": {`{"record": {"id": "ch_record", "reference": "pay_00000000000000000000000000"}}`, "", payments.OperatorPSPID},
+		"evidence with no id": {`{"answer": {"id": "two words"}, "record": {"id": ""}}`, "",
+			payments.OperatorPSPID},
 		"evidence of another form":     {`{"answer": "ch_answer", "record": [], "id": 7}`, "", payments.OperatorPSPID},
 		"evidence that is no object":   {`[{"id": "ch_1"}]`, "", payments.OperatorPSPID},
 		"refused answer, named record": {`{"answer": {"id": "ch_answer", "status": "declined"}, "record": {"id": "ch_record"}}`, "", "ch_record"},
@@ -138,14 +147,15 @@ func TestNotExecutedFreesTheKey(t *testing.T) {
 	l := o.lost("pm_500_not_charged")
 	o.windowOver()
 	entry := o.done(decision(l, deadletters.NotExecuted))
-	if entry.Movement == nil || entry.Movement.Status != payments.Failed {
-		t.Fatalf("entry is %+v", entry.Movement)
+	if entry.PaymentOrRefund == nil || entry.PaymentOrRefund.Status != payments.Failed {
+		t.Fatalf("entry is %+v", entry.PaymentOrRefund)
 	}
 	c := o.show(l.ID)
 	if last := c.Timeline[len(c.Timeline)-1]; c.Key != idempotency.FailedRetryableStatus || last.Actor != "operator" {
 		t.Fatalf("key is %s, last line %+v", c.Key, last)
 	}
-	if answer, ok := o.pay("pm_500_not_charged").(payments.Final); !ok || answer.Replayed || answer.Response.Status != 201 {
+	if answer, ok := o.pay("pm_500_not_charged").(payments.Final); !ok || answer.Replayed ||
+		answer.Response.Status != 201 {
 		t.Fatalf("the client's retry is not executed again: %T", answer)
 	}
 }
@@ -156,7 +166,8 @@ func TestNotExecutedIsRefusedWhereThePSPKnowsIt(t *testing.T) {
 		o := setup(t)
 		l := o.lost(method)
 		o.windowOver()
-		if detail := o.refused(decision(l, deadletters.NotExecuted), payments.ContradictsPSP); !strings.Contains(detail, "ch_") {
+		if detail := o.refused(decision(l, deadletters.NotExecuted), payments.ContradictsPSP); !strings.Contains(detail,
+			"ch_") {
 			t.Errorf("detail is %q", detail)
 		}
 	}
@@ -173,11 +184,11 @@ func TestNotExecutedNeedsThePSPsWordOfNow(t *testing.T) {
 	o.done(decision(l, deadletters.NotExecuted))
 }
 
-func TestNotExecutedNeedsTheSettleWindowToBeOver(t *testing.T) {
+func TestNotExecutedNeedsTheGracePeriodToBeOver(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	l := o.lost("pm_500_not_charged")
-	o.refused(decision(l, deadletters.NotExecuted), payments.WindowOpen)
+	o.refused(decision(l, deadletters.NotExecuted), payments.GraceOpen)
 	o.windowOver()
 	o.done(decision(l, deadletters.NotExecuted))
 }
@@ -193,13 +204,14 @@ func TestNotExecutedWorksBeyondThePSPsMemory(t *testing.T) {
 	o.done(decision(l, deadletters.NotExecuted))
 }
 
-func TestNotExecutedWaitsForTheOtherLettersOfTheKey(t *testing.T) {
+func TestNotExecutedWaitsForTheOtherDeadLettersOfTheKey(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	l := o.lost("pm_500_not_charged")
 	o.windowOver()
 	other := o.put(o.about(deadletters.PSPMemoryOver, `{}`))
-	if detail := o.refused(decision(l, deadletters.NotExecuted), payments.NotApplicable); !strings.Contains(detail, other.ID.String()) {
+	if detail := o.refused(decision(l, deadletters.NotExecuted), payments.NotApplicable); !strings.Contains(detail,
+		other.ID.String()) {
 		t.Errorf("detail is %q", detail)
 	}
 	o.done(decision(other, deadletters.Retry))
@@ -215,7 +227,7 @@ func TestOnlyAnUnknownKeyCanBeDecidedAbout(t *testing.T) {
 	gone := o.about(deadletters.PSPMemoryOver, `{}`)
 	gone.About.Key = "another-key-000001"
 	gone.Finding = gone.About.KeyFinding(*gone.Subject)
-	for name, l := range map[string]deadletters.Letter{
+	for name, l := range map[string]deadletters.DeadLetter{
 		"completed":          o.about(deadletters.ContradictsCompleted, `{}`),
 		"another generation": renewed,
 		"gone":               gone,
@@ -242,11 +254,12 @@ func TestKeyThatMovesMeanwhileIsAConflict(t *testing.T) {
 				o.exec("UPDATE idempotency_keys SET status = 'completed', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp(), " +
 					"response_status = 201, response_content_type = 'x', response_location = 'x', response_schema_version = 1, response_body = 'x'")
 			}
-			ruling := o.resolve(decision(l, action))
-			if no, ok := ruling.(Refused); !ok || no.Ground != payments.Conflict {
-				t.Fatalf("ruling is %T %+v", ruling, ruling)
+			result := o.resolve(decision(l, action))
+			if no, ok := result.(Refused); !ok || no.Ground != payments.Conflict {
+				t.Fatalf("ruling is %T %+v", result, result)
 			}
-			if c := o.show(l.ID); c.Status() != deadletters.OpenStatus || len(c.Trail) != 1 || c.Trail[0].Done {
+			if c := o.show(l.ID); c.Status() != deadletters.OpenStatus || len(c.AuditTrail) != 1 ||
+				c.AuditTrail[0].Done {
 				t.Fatalf("case is %+v", c)
 			}
 		})
@@ -257,13 +270,15 @@ func TestRefundIsDecidedAboutLikeAPayment(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	l := o.lostRefund("pm_ok")
-	if c := o.show(l.ID); c.Movement == nil || c.Movement.Object != "refund" || c.Movement.Status != payments.Processing {
-		t.Fatalf("case is %+v", c.Movement)
+	if c := o.show(l.ID); c.PaymentOrRefund == nil || c.PaymentOrRefund.Object != "refund" ||
+		c.PaymentOrRefund.Status != payments.Processing {
+		t.Fatalf("case is %+v", c.PaymentOrRefund)
 	}
 	entry := o.done(decision(l, deadletters.Executed))
 	id := scan[string](o, "SELECT psp_refund_id FROM refunds WHERE status = 'succeeded'")
-	if !strings.HasPrefix(id, "re_") && !strings.HasPrefix(id, "rf_") || entry.Movement.Status != payments.Success {
-		t.Fatalf("id %q, entry %+v", id, entry.Movement)
+	if !strings.HasPrefix(id, "re_") && !strings.HasPrefix(id, "rf_") ||
+		entry.PaymentOrRefund.Status != payments.Succeeded {
+		t.Fatalf("id %q, entry %+v", id, entry.PaymentOrRefund)
 	}
 }
 
@@ -285,8 +300,8 @@ func TestExecutedWhereAnotherPaymentHasGoneByItsIDIsVouchedFor(t *testing.T) {
 	}
 }
 
-// own is the PSP's id of the letter's movement.
-func (o *office) own(l deadletters.Letter) string {
+// own is the PSP's id of the dead letter's movement.
+func (o *office) own(l deadletters.DeadLetter) string {
 	o.t.Helper()
 	found, _ := o.psp.Lookup(o.t.Context(), gateway.ChargeObject, "acme", l.About.Key).(gateway.Found)
 	for _, r := range found.Records {

@@ -39,7 +39,7 @@ type office struct {
 	db      *postgres.DB
 	service *payments.Service
 	psp     *gateway.Client
-	desk    *Desk
+	ops     *Service
 	config  Config // of the desk, for another one
 
 	lossy atomic.Bool // the PSP does what it is asked for and answers 500
@@ -61,7 +61,8 @@ func setup(t *testing.T) *office {
 	t.Cleanup(psp.Close)
 	o.psp = psp
 	keys := idempotency.New(o.db, idempotency.Terms{
-		Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour, SettleWindow: 90 * time.Second, FirstLookup: time.Hour,
+		Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour, GracePeriod: 90 * time.Second,
+		FirstLookup: time.Hour,
 	}, time.Now)
 	log := slog.New(slog.DiscardHandler)
 	o.service = payments.New(payments.Config{
@@ -69,12 +70,12 @@ func setup(t *testing.T) *office {
 		Log: log, PublicURL: "https://pay.example", Deadline: 30 * time.Second,
 	})
 	o.config = Config{DB: o.db, Keys: keys, Payments: o.service, Log: log}
-	o.desk = New(o.config)
+	o.ops = New(o.config)
 	return o
 }
 
-// farDesk is another desk at the same database, behind a proxy that loses what it is told to lose.
-func (o *office) farDesk() (*Desk, *pgproxy.Proxy) {
+// farOps is another desk at the same database, behind a proxy that loses what it is told to lose.
+func (o *office) farOps() (*Service, *pgproxy.Proxy) {
 	o.t.Helper()
 	proxy := pgproxy.Start(o.t, o.pool.Config().ConnString())
 	db, err := postgres.Open(o.t.Context(), proxy.URL(), pgtest.Limits())
@@ -144,32 +145,32 @@ func (o *office) pay(method string) payments.Answer {
 	return answer
 }
 
-// windowOver lets the settle window of the key pass.
+// windowOver lets the grace period of the key pass.
 func (o *office) windowOver() {
 	o.t.Helper()
 	o.exec("UPDATE idempotency_keys SET unknown_since = unknown_since - interval '1 hour'")
 }
 
-func decision(l deadletters.Letter, action deadletters.Action) Decision {
-	return Decision{Letter: l.ID, Version: 1, Action: action, Reason: "seen to it", Actor: "ann"}
+func decision(l deadletters.DeadLetter, action deadletters.Action) Decision {
+	return Decision{DeadLetter: l.ID, Version: 1, Action: action, Reason: "seen to it", Actor: "ann"}
 }
 
-func (o *office) resolve(d Decision) Ruling {
+func (o *office) resolve(d Decision) Result {
 	o.t.Helper()
-	ruling, err := o.desk.Resolve(o.t.Context(), d)
+	result, err := o.ops.Resolve(o.t.Context(), d)
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	return ruling
+	return result
 }
 
-// done resolves a letter, which must work.
+// done resolves a dead letter, which must work.
 func (o *office) done(d Decision) Entry {
 	o.t.Helper()
-	ruling := o.resolve(d)
-	done, ok := ruling.(Done)
+	result := o.resolve(d)
+	done, ok := result.(Done)
 	if !ok {
-		o.t.Fatalf("ruling is %T %+v", ruling, ruling)
+		o.t.Fatalf("ruling is %T %+v", result, result)
 	}
 	return done.Entry
 }
@@ -188,14 +189,15 @@ func (o *office) refused(d Decision, ground payments.Ground) string {
 // refusedOn is refused, while others are at work.
 func (o *office) refusedOn(d Decision, ground payments.Ground) string {
 	o.t.Helper()
-	ruling := o.resolve(d)
-	no, ok := ruling.(Refused)
+	result := o.resolve(d)
+	no, ok := result.(Refused)
 	if !ok || no.Ground != ground || no.Detail == "" {
-		o.t.Fatalf("%s: ruling is %T %+v, want %s", d.Action, ruling, ruling, ground)
+		o.t.Fatalf("%s: ruling is %T %+v, want %s", d.Action, result, result, ground)
 	}
-	trail := o.show(d.Letter).Trail
+	trail := o.show(d.DeadLetter).AuditTrail
 	last := trail[len(trail)-1]
-	if last.Done || last.Detail != no.Detail || last.Actor != d.Actor || last.Reason != d.Reason || last.Action != d.Action || last.Version != d.Version {
+	if last.Done || last.Detail != no.Detail || last.Actor != d.Actor || last.Reason != d.Reason ||
+		last.Action != d.Action || last.Version != d.Version {
 		o.t.Fatalf("%s: audit row is %+v", d.Action, last)
 	}
 	return no.Detail
@@ -215,7 +217,7 @@ func (o *office) picture() (s string) {
 
 func (o *office) show(id uuid.UUID) Case {
 	o.t.Helper()
-	c, err := o.desk.Show(o.t.Context(), id)
+	c, err := o.ops.Show(o.t.Context(), id)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -257,6 +259,6 @@ func (o *office) eventually(what string, ask func() bool) {
 func (o *office) with(change func(*Config)) *office {
 	c := o.config
 	change(&c)
-	o.desk = New(c)
+	o.ops = New(c)
 	return o
 }

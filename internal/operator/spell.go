@@ -11,8 +11,9 @@ import (
 	"payonce/internal/payments"
 )
 
-// letterBody is a letter as the operator's API and the command line show it. The order of the fields is the order of the members.
-type letterBody struct {
+// deadLetterBody is a dead letter as the operator's API and the command line show it. The order of the fields is the
+// order of the JSON members.
+type deadLetterBody struct {
 	ID         string             `json:"id"`
 	Kind       deadletters.Kind   `json:"kind"`
 	Status     deadletters.Status `json:"status"`
@@ -37,17 +38,17 @@ type resolutionBody struct {
 	Reason string             `json:"reason"`
 }
 
-// caseBody is a letter with all that belongs to it.
+// caseBody is a dead letter with all that belongs to it.
 type caseBody struct {
-	letterBody
+	deadLetterBody
 	KeyStatus     idempotency.Status      `json:"keyStatus,omitempty"`
 	PaymentStatus payments.Status         `json:"paymentStatus,omitempty"`
 	RefundStatus  payments.Status         `json:"refundStatus,omitempty"`
 	Timeline      []payments.TimelineLine `json:"timeline"`
-	Audit         []deedBody              `json:"audit"`
+	Audit         []auditBody             `json:"audit"`
 }
 
-type deedBody struct {
+type auditBody struct {
 	At      string             `json:"at"`
 	Actor   string             `json:"actor"`
 	Action  deadletters.Action `json:"action"`
@@ -57,19 +58,19 @@ type deedBody struct {
 	Detail  string             `json:"detail,omitempty"`
 }
 
-// MarshalJSON writes the letter as the operator's API shows it.
+// MarshalJSON writes the dead letter as the operator's API shows it.
 func (e Entry) MarshalJSON() ([]byte, error) { return json.Marshal(e.body()) }
 
-func (e Entry) body() letterBody {
-	l := e.Letter
-	b := letterBody{
+func (e Entry) body() deadLetterBody {
+	l := e.DeadLetter
+	b := deadLetterBody{
 		ID: l.ID.String(), Kind: l.Kind, Status: l.Status(), Reason: l.Reason, Evidence: l.Evidence,
 		OpenedAt: stamp(l.Opened), AgeSeconds: int64(l.Age / time.Second), Version: l.Version,
 	}
 	if a := l.About; a != nil {
 		b.Tenant, b.Operation, b.Key, b.Generation = a.Tenant, a.Operation, a.Key, a.Generation
 	}
-	if m := e.Movement; m != nil && m.Object == refundObject {
+	if m := e.PaymentOrRefund; m != nil && m.Object == refundObject {
 		b.RefundID = m.ID
 	} else if m != nil {
 		b.PaymentID = m.ID
@@ -83,16 +84,16 @@ func (e Entry) body() letterBody {
 // MarshalJSON writes the case as the operator's API shows it.
 func (c Case) MarshalJSON() ([]byte, error) {
 	b := caseBody{
-		letterBody: c.body(), KeyStatus: c.Key,
-		Timeline: payments.TimelineLines(c.Timeline), Audit: make([]deedBody, len(c.Trail)),
+		deadLetterBody: c.body(), KeyStatus: c.Key,
+		Timeline: payments.TimelineLines(c.Timeline), Audit: make([]auditBody, len(c.AuditTrail)),
 	}
-	if m := c.Movement; m != nil && m.Object == refundObject {
+	if m := c.PaymentOrRefund; m != nil && m.Object == refundObject {
 		b.RefundStatus = m.Status
 	} else if m != nil {
 		b.PaymentStatus = m.Status
 	}
-	for i, d := range c.Trail {
-		b.Audit[i] = deedBody{
+	for i, d := range c.AuditTrail {
+		b.Audit[i] = auditBody{
 			At: stamp(d.At), Actor: d.Actor, Action: d.Action, Reason: d.Reason, Version: d.Version,
 			Outcome: outcomeOf(d), Detail: d.Detail,
 		}
@@ -113,10 +114,10 @@ func (p Page) MarshalJSON() ([]byte, error) {
 	return json.Marshal(list)
 }
 
-// stamp writes a time as the bodies of payments do.
+// stamp formats a time as the bodies of payments do.
 func stamp(t time.Time) string { return t.UTC().Format(payments.TimeForm) }
 
-func outcomeOf(d deadletters.Deed) string {
+func outcomeOf(d deadletters.AuditEntry) string {
 	if d.Done {
 		return "done"
 	}

@@ -12,41 +12,42 @@ import (
 	"payonce/internal/operator/internal/dbsqlc"
 )
 
-// Summary is how things stand: what is open, and how far everything lags behind. Its parts are read one after the other.
+// Summary counts what is open, and says how far the work is behind. Its parts are read one after the other, so they are
+// not of one moment.
 type Summary struct {
-	Keys     idempotency.Census
-	Letters  deadletters.Summary
-	Webhooks Lag // stored, and not processed yet
-	Lookups  Lag // of unknown keys, due and not begun yet
-	Ledger   []Watermark
-	Jobs     map[string]int64 // of the queue, by state
+	Keys        idempotency.KeyCounts
+	DeadLetters deadletters.Summary
+	Webhooks    Lag // webhooks that are stored and not processed yet
+	Lookups     Lag // lookups of unknown keys that are due and have not begun
+	Ledger      []Watermark
+	Jobs        map[string]int64 // the jobs in the queue, by state
 }
 
-// Lag is how much waits, and for how long.
+// Lag says how many items wait, and how long the oldest has waited.
 type Lag struct {
 	Count  int64
-	Oldest time.Duration // zero when nothing waits
+	Oldest time.Duration // zero if nothing waits
 }
 
-// Watermark is how far an account's ledger at the PSP has been compared with ours.
+// Watermark says how far an account's ledger at the PSP has been compared with our books.
 type Watermark struct {
 	Account   string
 	Object    string
-	ScannedTo time.Time     // by the PSP's clock; zero for a ledger with nothing in it, or never read
-	Age       time.Duration // since the ledger was last read to its end, or else since the tenant was created
+	ScannedTo time.Time     // by the PSP's clock; zero if the ledger is empty or was never read
+	Age       time.Duration // since the ledger was last read to its end, or since the tenant was created
 }
 
-// maxWatermarks bounds the summary: the accounts furthest behind come first.
+// maxWatermarks bounds the list in the summary. The accounts that are furthest behind come first.
 const maxWatermarks = 200
 
-// Summary reads how things stand.
-func (d *Desk) Summary(ctx context.Context) (Summary, error) {
+// Summary reads the summary.
+func (d *Service) Summary(ctx context.Context) (Summary, error) {
 	var s Summary
 	var err error
-	if s.Keys, err = d.keys.Census(ctx); err != nil {
+	if s.Keys, err = d.keys.KeyCounts(ctx); err != nil {
 		return Summary{}, err
 	}
-	if s.Letters, err = deadletters.Summarize(ctx, d.db); err != nil {
+	if s.DeadLetters, err = deadletters.Summarize(ctx, d.db); err != nil {
 		return Summary{}, err
 	}
 	err = s.readLags(ctx, dbsqlc.New(d.db.Reader()))
@@ -89,7 +90,7 @@ func (s *Summary) readLags(ctx context.Context, q *dbsqlc.Queries) error {
 	return nil
 }
 
-// seconds is never negative: clocks differ.
+// seconds is never negative. A difference of two clocks may be.
 func seconds(s float64) time.Duration { return max(0, time.Duration(s*float64(time.Second))) }
 
 type lagBody struct {
@@ -121,7 +122,7 @@ func (s Summary) MarshalJSON() ([]byte, error) {
 		Jobs     map[string]int64 `json:"jobs"`
 	}
 	b.Keys, b.OldestUnknownSeconds = s.Keys.ByStatus, whole(s.Keys.OldestUnknown)
-	b.DeadLetters.Open, b.DeadLetters.OldestSeconds = s.Letters.Open, whole(s.Letters.Oldest)
+	b.DeadLetters.Open, b.DeadLetters.OldestSeconds = s.DeadLetters.Open, whole(s.DeadLetters.Oldest)
 	b.Webhooks, b.Lookups, b.Jobs = s.Webhooks.body(), s.Lookups.body(), s.Jobs
 	b.Ledger = make([]watermarkBody, len(s.Ledger))
 	for i, m := range s.Ledger {

@@ -13,7 +13,7 @@ import (
 
 func (o *office) summary() Summary {
 	o.t.Helper()
-	s, err := o.desk.Summary(o.t.Context())
+	s, err := o.ops.Summary(o.t.Context())
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -23,7 +23,8 @@ func (o *office) summary() Summary {
 func TestSummaryOfAnEmptyHouseIsAllZeros(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	o.exec(`UPDATE tenants SET created_at = clock_timestamp() + interval '1 hour'`) // just now, however slow the test is
+	// just now, however slow the test is
+	o.exec(`UPDATE tenants SET created_at = clock_timestamp() + interval '1 hour'`)
 	raw, err := json.Marshal(o.summary())
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +48,7 @@ func TestSummaryTellsWhatWaitsAndForHowLong(t *testing.T) {
 	o.exec(`INSERT INTO webhook_events (id, received_at, sent_at, body, processed_at, result) VALUES
 		('msg_1', clock_timestamp() - interval '4 hours', clock_timestamp(), '{}', NULL, NULL),
 		('msg_2', clock_timestamp(), clock_timestamp(), '{}', NULL, NULL),
-		('msg_3', clock_timestamp() - interval '9 hours', clock_timestamp(), '{}', clock_timestamp(), 'settled')`)
+		('msg_3', clock_timestamp() - interval '9 hours', clock_timestamp(), '{}', clock_timestamp(), 'resolved')`)
 	// The refunds' ledger was read just now, and has nothing in it.
 	o.exec(`INSERT INTO ledger_watermarks (account, object, scanned_to, updated_at) VALUES
 		('acme', 'refund', '0001-01-01 00:00:00Z', clock_timestamp() + interval '1 hour'),
@@ -66,7 +67,8 @@ func TestSummaryTellsWhatWaitsAndForHowLong(t *testing.T) {
 	near("unknown key", s.Keys.OldestUnknown, 3*time.Hour)
 	near("lookup", s.Lookups.Oldest, 2*time.Hour)
 	near("webhook", s.Webhooks.Oldest, 4*time.Hour)
-	if s.Keys.ByStatus[idempotency.UnknownStatus] != 1 || s.Lookups.Count != 1 || s.Webhooks.Count != 2 || s.Letters.Open[deadletters.LookupsExhausted] != 1 {
+	if s.Keys.ByStatus[idempotency.UnknownStatus] != 1 || s.Lookups.Count != 1 || s.Webhooks.Count != 2 ||
+		s.DeadLetters.Open[deadletters.LookupsExhausted] != 1 {
 		t.Errorf("summary is %+v", s)
 	}
 	if len(s.Jobs) != 2 || s.Jobs["available"] != 2 || s.Jobs["running"] != 1 {
@@ -77,7 +79,8 @@ func TestSummaryTellsWhatWaitsAndForHowLong(t *testing.T) {
 	}
 	near("ledger", s.Ledger[0].Age, 5*time.Hour)
 	raw, err := json.Marshal(s)
-	if err != nil || !strings.Contains(string(raw), `"webhooks":{"count":2,"oldestSeconds":14`) || strings.Contains(string(raw), "0001-01-01") {
+	if err != nil || !strings.Contains(string(raw), `"webhooks":{"count":2,"oldestSeconds":14`) ||
+		strings.Contains(string(raw), "0001-01-01") {
 		t.Errorf("%s, %v", raw, err)
 	}
 }
@@ -90,7 +93,8 @@ func TestLedgerThatWasNeverReadIsAsOldAsItsTenant(t *testing.T) {
 	o.exec(`INSERT INTO ledger_watermarks (account, object, scanned_to, updated_at) VALUES
 		('acme', 'charge', clock_timestamp(), clock_timestamp()), ('nobody', 'charge', clock_timestamp(), clock_timestamp() - interval '9 days')`)
 	ledger := o.summary().Ledger
-	if len(ledger) != 2 || ledger[0].Object != "refund" || ledger[0].Age < 48*time.Hour || ledger[0].Age > 49*time.Hour || ledger[1].Age > time.Hour {
+	if len(ledger) != 2 || ledger[0].Object != "refund" || ledger[0].Age < 48*time.Hour ||
+		ledger[0].Age > 49*time.Hour || ledger[1].Age > time.Hour {
 		t.Fatalf("ledger is %+v", ledger)
 	}
 }

@@ -22,7 +22,8 @@ type actor struct {
 	list    http.HandlerFunc
 }
 
-// onPost sets what happens to charges and refunds. asked is the record of what is asked for, still without an id or a status.
+// onPost sets what happens to charges and refunds. asked is the record of what is asked for, still without an id or a
+// status.
 func (a *actor) onPost(post func(w http.ResponseWriter, asked gateway.Record)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 	"payonce/internal/gateway"
 )
 
-// Of several records of a lookup, the next one is judged by what the last step leaves. That must be what the database has by then.
+// Of several records of a lookup, the next one is judged by what the last step leaves. That must be what the database
+// has by then.
 func TestSeenAfterAStepIsWhatTheDatabaseHas(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
@@ -48,6 +49,7 @@ func TestSeenAfterAStepIsWhatTheDatabaseHas(t *testing.T) {
 // facts are what a step can change.
 func facts(s Seen) map[string]any {
 	return map[string]any{
-		"status": s.Status, "row": fmt.Sprintf("%+v", s.Row), "held": s.Held, "charged": s.Charged, "failures": s.Failures,
+		"status": s.Status, "row": fmt.Sprintf("%+v", s.Row), "held": s.Held, "charged": s.Charged,
+		"failures": s.Failures,
 	}
 }

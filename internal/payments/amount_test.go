@@ -18,7 +18,8 @@ func TestDecimalWritesTheMajorUnit(t *testing.T) {
 		{"KRW", 12000, "12000"}, {"JPY", 1, "1"}, {"KRW", MaxAmount, "999999999999"},
 		{"USD", 12000, "120.00"}, {"USD", 1, "0.01"}, {"USD", 10, "0.10"}, {"USD", 99, "0.99"}, {"USD", 100, "1.00"},
 		{"EUR", 105, "1.05"}, {"USD", MaxAmount, "9999999999.99"},
-		{"KWD", 1, "0.001"}, {"KWD", 10, "0.010"}, {"KWD", 999, "0.999"}, {"KWD", 1000, "1.000"}, {"BHD", 12345, "12.345"},
+		{"KWD", 1, "0.001"}, {"KWD", 10, "0.010"}, {"KWD", 999, "0.999"}, {"KWD", 1000, "1.000"},
+		{"BHD", 12345, "12.345"},
 		{"KWD", MaxAmount, "999999999.999"},
 	} {
 		if got := c.currency.Decimal(c.minor); got != c.want {
@@ -64,11 +65,13 @@ func TestMinorDigitsAreThoseOfISO4217(t *testing.T) {
 func TestWhatIsNoMoneyIsRefused(t *testing.T) {
 	t.Parallel()
 	for kind, codes := range map[string][]string{
-		"given up":   {"ANG", "BGN", "BYR", "CUC", "DEM", "EEK", "HRK", "LTL", "MRO", "SLL", "STD", "VEF", "ZMK", "ZWL"},
+		"given up": {"ANG", "BGN", "BYR", "CUC", "DEM", "EEK", "HRK", "LTL", "MRO", "SLL", "STD", "VEF", "ZMK",
+			"ZWL"},
 		"metals":     {"XAG", "XAU", "XPD", "XPT"},
 		"no country": {"XDR", "XSU", "XTS", "XUA", "XXX"},
 		"funds":      {"BOV", "CHE", "CHW", "CLF", "COU", "MXV", "USN", "UYI", "UYW"},
-		"misspelt":   {"", "usd", "Usd", "US", "USDX", "US ", " US", "U D", "$$$", "840", "\x00\x00\x00", "한", "BTC", "USD UYU", "AED AFN", " "},
+		"misspelt": {"", "usd", "Usd", "US", "USDX", "US ", " US", "U D", "$$$", "840", "\x00\x00\x00", "한", "BTC",
+			"USD UYU", "AED AFN", " "},
 	} {
 		for _, code := range codes {
 			if digits, ok := Currency(code).MinorDigits(); ok {

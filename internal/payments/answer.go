@@ -1,8 +1,12 @@
 package payments
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"github.com/google/uuid"
 
 	"payonce/internal/idempotency"
 )
@@ -13,32 +17,34 @@ type Resource interface {
 	MarshalJSON() ([]byte, error)
 }
 
-// Answer is what a keyed request comes to: one of Final, Pending, InFlight, Mismatch, NotExecuted, Forgotten.
+// Answer is the result of a keyed request: one of Final, Pending, InFlight, Mismatch, NotExecuted, Forgotten.
 //
 //sumtype:decl
 type Answer interface{ answer() }
 
-// Final is a stored response: the PSP's verdict, now and on every replay.
+// Final is a stored response. It tells the PSP's verdict, in the first answer and on every replay.
 type Final struct {
 	Response idempotency.Response
 	Replayed bool
 	Expires  time.Time
 }
 
-// Pending: the outcome is not known yet. Asking again is safe, paying again is not.
+// Pending says that the outcome is not known yet. It is safe to ask again. It is not safe to pay again under another
+// key.
 type Pending struct {
 	Resource Resource
 	Expires  time.Time
 }
 
-// pendingFor answers for a movement of which the key has no verdict yet, as far as we know. Its row may have been read on the way, and have one:
-// an answer that shows it would be two answers in one, and 202 is not what the key will answer from now on.
+// pendingFor answers for a movement whose key has no verdict yet, as far as we know. The movement's row may have been
+// read later than the key, and may show a verdict. The answer does not show it: a body that says succeeded would
+// contradict the status 202.
 func pendingFor(m movement, expires time.Time) Pending {
 	return Pending{Resource: undecided(m.resource()), Expires: expires}
 }
 
-// told is the answer to the request whose own step was written.
-func told(g gathered, step Step, applied Applied) Answer {
+// answerFor is the answer to a request whose own step was written.
+func answerFor(g gathered, step Step, applied Applied) Answer {
 	switch step.To {
 	case idempotency.CompletedStatus:
 		return Final{Response: applied.Response, Expires: applied.Expires}
@@ -62,23 +68,24 @@ func undecided(r Resource) Resource {
 	return r
 }
 
-// InFlight: another request with the key is being executed now.
+// InFlight says that another request with the key is being executed now.
 type InFlight struct {
 	Resource Resource
 	Expires  time.Time
 }
 
-// Mismatch: the key stands for another request.
+// Mismatch says that the key was used for another request.
 type Mismatch struct{ Expires time.Time }
 
-// NotExecuted: proven to have had no effect. The same key may be sent again. Expires is zero when the key was not even
-// reserved, Resource nil.
+// NotExecuted says that the PSP has executed nothing. The same key may be sent again. If the key was not even reserved,
+// Resource is nil and Expires is zero.
 type NotExecuted struct {
 	Resource Resource
 	Expires  time.Time
 }
 
-// Forgotten: the key was never executed, and is so old that the PSP would not know it again. It is not executed any more.
+// Forgotten says that the key was never executed, and is too old to be executed now. The PSP may have forgotten the
+// key, so it would not notice that a request is a repetition.
 type Forgotten struct{ Expires time.Time }
 
 func (Final) answer()       {}
@@ -88,10 +95,95 @@ func (Mismatch) answer()    {}
 func (NotExecuted) answer() {}
 func (Forgotten) answer()   {}
 
-// Refusals of a refund by the state of its payment. The key is not consumed.
+// These errors refuse a refund because of the state of its payment. The key is not consumed.
 var (
 	ErrPaymentNotFound      = errors.New("payment not found")
 	ErrRefundNotFound       = errors.New("refund not found")
 	ErrPaymentNotRefundable = errors.New("payment not refundable")
 	ErrRefundExceedsPayment = errors.New("refund exceeds payment")
 )
+
+// answerWithoutPSP answers while the circuit breaker of the account is open. It reserves nothing. A key that has an
+// answer is answered from its row. Any other request is told that nothing was executed.
+func (s *Service) answerWithoutPSP(ctx context.Context, r idempotency.Reservation, m movement) (Answer, error) {
+	decision, err := s.keys.Peek(ctx, r)
+	if err != nil {
+		s.metrics.StoreFailed("peek")
+		return nil, err
+	}
+	switch d := decision.(type) {
+	case nil, idempotency.Execute:
+		return NotExecuted{}, nil
+	case idempotency.Retake:
+		if d.Renews() {
+			return NotExecuted{}, nil
+		}
+		if err := m.load(ctx, d.Subject()); err != nil {
+			return nil, err
+		}
+		return NotExecuted{Resource: m.resource(), Expires: d.Expires()}, nil
+	case idempotency.LeaseOver:
+		return s.pending(ctx, r.Ref, m, d.Subject(), d.Expires())
+	case idempotency.Replay, idempotency.InProgress, idempotency.Misuse, idempotency.Unknown:
+	}
+	return s.answerDecision(ctx, r.Ref, decision, m)
+}
+
+// answerDecision answers a request that did not get the key.
+func (s *Service) answerDecision(
+	ctx context.Context, ref idempotency.Ref, decision idempotency.Decision, m movement,
+) (Answer, error) {
+	switch d := decision.(type) {
+	case idempotency.Replay:
+		s.metrics.Reserved("replay")
+		return Final{Response: d.Response, Replayed: true, Expires: d.Expires}, nil
+	case idempotency.InProgress:
+		s.metrics.Reserved("in_progress")
+		return s.unfinished(ctx, ref, m, d.Subject, d.Expires,
+			func() Answer { return InFlight{Resource: m.resource(), Expires: d.Expires} })
+	case idempotency.Misuse:
+		s.metrics.Reserved("key_misuse")
+		return Mismatch{Expires: d.Expires}, nil
+	case idempotency.Unknown:
+		s.metrics.Reserved("unknown")
+		return s.pending(ctx, ref, m, d.Subject, d.Expires)
+	case idempotency.Retake:
+		return Forgotten{Expires: d.Expires()}, nil
+	case idempotency.LeaseOver:
+		return s.pending(ctx, ref, m, d.Subject(), d.Expires())
+	case idempotency.Execute:
+	}
+	return nil, fmt.Errorf("decision %T has no answer of its own", decision)
+}
+
+// pending answers for a payment or refund whose outcome is not known.
+func (s *Service) pending(
+	ctx context.Context, ref idempotency.Ref, m movement, subject uuid.UUID, expires time.Time,
+) (Answer, error) {
+	return s.unfinished(ctx, ref, m, subject, expires, func() Answer { return pendingFor(m, expires) })
+}
+
+// unfinished answers for a key that had no final response when its row was read. The row of the payment is read after
+// the key, and evidence may have arrived in between. Then the verdict is the answer: a body that says succeeded under a
+// status that says pending would contradict itself.
+func (s *Service) unfinished(
+	ctx context.Context, ref idempotency.Ref, m movement, subject uuid.UUID, expires time.Time, otherwise func() Answer,
+) (Answer, error) {
+	if err := m.load(ctx, subject); err != nil {
+		return nil, err
+	}
+	switch m.rowVerdict().status {
+	case Succeeded, Declined:
+		row, err := s.keys.Find(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		if row.Status == idempotency.CompletedStatus && row.Subject == subject {
+			return Final{Response: *row.Response, Replayed: true, Expires: row.Expires}, nil
+		}
+	case Failed:
+		return NotExecuted{Resource: m.resource(), Expires: expires}, nil
+	case Processing:
+	}
+	return otherwise(), nil
+}

@@ -2,9 +2,7 @@ package payments
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,39 +11,22 @@ import (
 	"payonce/internal/postgres"
 )
 
-// Applied is what came of a step.
-type Applied struct {
-	// Passage tells whether the step is written. It is not when the key has moved since it was seen, nor when a dead letter has been opened that forbids the step.
-	idempotency.Passage
-
-	// Resource and Response are those of a key that the step has completed.
-	Resource Resource
-	Response idempotency.Response
-	// Opened: the step's dead letter is new.
-	Opened bool
-	// Doubt: the acknowledgement was lost. The step may be written, and a look will tell.
-	Doubt bool
-}
-
-// ErrMoved says that a key has moved since somebody looked at it: look again.
-var ErrMoved = errors.New("the key has moved since")
-
-// errUnsettled says that the database does not tell whether an owner's step is written.
-var errUnsettled = errors.New("step not known to be written")
-
-// apply commits a step, and only to the key as it was seen. Nothing else commits an outcome, opens a dead letter about a key, or handles the lost
-// acknowledgement of one. The first try may share a transaction with other keys (group commit). A later try is alone: another key's statement may have
-// caused the failure.
+// apply writes a step in one transaction, and only if the key is still as it was read. No other function writes an
+// outcome, opens a dead letter about a key, or handles the lost acknowledgement of such a step.
 //
-// After a lost acknowledgement an owner asks what has become of its own lease, and sends the step again where nothing has. Everybody else is told that the
-// step has not passed, and looks again: a step that was written is then confirmed.
+// The first try may share its transaction with other payments (group commit). A retry runs alone: another payment's
+// statement may have caused the failure.
+//
+// If an acknowledgement is lost, the owner of the lease reads what has become of its lease. If nothing is written, it
+// sends the step again. Everybody else is told that the step has not passed, and judges again from the row as it is
+// then: a step that was written after all is confirmed.
 func (s *Service) apply(ctx context.Context, g gathered, step Step, alone bool) (applied Applied, err error) {
-	r, err := s.ready(g, step)
+	p, err := s.prepare(g, step)
 	if err != nil {
 		return Applied{}, err
 	}
-	settled := postgres.Recall(ctx, func(try int) (done bool) {
-		applied, err = s.commitStep(ctx, g, step, r, alone || try > 1)
+	known := postgres.Recall(ctx, func(try int) (done bool) {
+		applied, err = s.commitStep(ctx, g, step, p, alone || try > 1)
 		if err == nil {
 			return true
 		}
@@ -57,111 +38,115 @@ func (s *Service) apply(ctx context.Context, g gathered, step Step, alone bool) 
 			applied, err = Applied{Doubt: true}, nil
 			return true
 		}
-		done, applied = s.recall(ctx, g, step, r)
-		if done && applied.Through {
+		done, applied = s.readBackStep(ctx, g, step, p)
+		if done && applied.Passed {
 			err = nil
 		}
 		return done
 	})
-	if err != nil && (!settled || !postgres.RolledBack(err)) {
-		err = fmt.Errorf("%w: %w", errUnsettled, err)
+	if err != nil && (!known || !postgres.RolledBack(err)) {
+		err = fmt.Errorf("%w: %w", errStepInDoubt, err)
 	}
 	return applied, err
 }
 
-// recall asks, after a lost acknowledgement, whether an owner's step is written. done is false where it is not, or not yet: then it is sent again. A
-// database that does not answer in time is not asked again.
-func (s *Service) recall(ctx context.Context, g gathered, step Step, r ready) (done bool, applied Applied) {
-	l, applied := g.lease, r.applied
-	applied.Passage = idempotency.Passage{Through: true, Expires: l.Expires()}
+// readBackStep reads, after a lost acknowledgement, whether an owner's step is written. If it is not, or not yet, done
+// is false and the step is sent again. A database that does not answer in time is not asked again.
+func (s *Service) readBackStep(ctx context.Context, g gathered, step Step, p prepared) (done bool, applied Applied) {
+	l, applied := g.lease, p.applied
+	applied.GuardResult = idempotency.GuardResult{Passed: true, Expires: l.Expires()}
 	switch {
 	case step.Open != nil:
-		return false, Applied{} // others may have brought the key there, without the dead letter
+		return false, Applied{} // Somebody else may have moved the key there, without the dead letter.
 	case step.To != idempotency.CompletedStatus:
-		row, err := s.keys.Find(ctx, l.Ref()) // nothing final is said: what a failover undoes is resolved
+		// The answer is not final, so this read need not be durable. What a failover undoes will be resolved.
+		row, err := s.keys.Find(ctx, l.Ref())
 		return err == nil && row.LeaseID == l.ID() && row.Status == step.To, applied
 	}
 	row, err := s.durably(ctx, l.Ref(), g.movement)
 	switch {
 	case postgres.GaveUp(err):
-		return true, Applied{} // written or not, nothing is acknowledged for now
+		return true, Applied{} // Written or not: nothing can be acknowledged now.
 	case err != nil || row.LeaseID != l.ID() || row.Status != step.To:
 		return false, Applied{}
 	}
-	// Not ours: with the same verdict, another version of this program may have written other bytes.
+	// The stored bytes count, not ours: another version of this program may have written the same verdict in other
+	// bytes.
 	applied.Response, applied.Expires = *row.Response, row.Expires
 	return true, applied
 }
 
-// durably reads what a key has become, for an answer that is final: a client that was told it must never hear another, so what is read must be such that a
-// failover cannot undo it.
-func (s *Service) durably(ctx context.Context, ref idempotency.Ref, m movement) (idempotency.Record, error) {
-	row, err := s.keys.FindDurably(ctx, ref)
-	if err != nil {
-		s.metrics.StoreFailed("find")
-		s.log.WarnContext(ctx, "outcome not read durably", slog.String("resource", m.resource().Location()), slog.Any("error", err))
-	}
-	return row, err
-}
-
-// applyTx writes a step in the caller's transaction, or fails with ErrMoved. A constraint that refuses the step leaves the transaction as it was.
+// applyTx writes a step in the caller's transaction, or fails with ErrMoved. A constraint that refuses the step leaves
+// the transaction as it was.
 func (s *Service) applyTx(ctx context.Context, tx pgx.Tx, g gathered, step Step) error {
-	r, err := s.ready(g, step)
+	p, err := s.prepare(g, step)
 	if err != nil {
 		return err
 	}
-	applied := r.applied
-	err = pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error { return s.writeTx(ctx, savepoint, g, step, r, &applied) })
+	var applied Applied
+	err = pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error {
+		var written bool
+		if err := postgres.PipelineTx(ctx, savepoint, s.stepCalls(g, step, p, &applied, &written)...); err != nil {
+			return err
+		}
+		if applied.Passed && !written {
+			return fmt.Errorf("apply %s: its row did not follow its key", g.movement.resource().Location())
+		}
+		return nil
+	})
 	switch {
 	case err != nil:
 		return err
-	case !applied.Through:
+	case !applied.Passed:
 		return ErrMoved
 	}
 	s.logStep(ctx, g, step)
 	return nil
 }
 
-// ready is what a step needs that is made before it is sent.
-type ready struct {
-	applied Applied // what came of the step, if it passes
-	letter  *deadletters.Letter
+// prepared is what a step needs before it is sent.
+type prepared struct {
+	applied    Applied // the result of the step, if it passes
+	deadLetter *deadletters.DeadLetter
 }
 
-func (s *Service) ready(g gathered, step Step) (r ready, err error) {
+func (s *Service) prepare(g gathered, step Step) (p prepared, err error) {
 	if step.To == idempotency.CompletedStatus {
-		if r.applied.Resource, r.applied.Response, err = g.movement.conclude(step.Verdict); err != nil {
-			return ready{}, fmt.Errorf("build response: %w", err)
+		if p.applied.Resource, p.applied.Response, err = g.movement.conclude(step.Verdict); err != nil {
+			return prepared{}, fmt.Errorf("build response: %w", err)
 		}
 	}
 	if step.Open != nil {
-		letter, err := s.letter(g, *step.Open)
+		deadLetter, err := s.deadLetter(g, *step.Open)
 		if err != nil {
-			return ready{}, err
+			return prepared{}, err
 		}
-		letter.BehindStep = step.guarded()
-		r.letter = &letter
+		deadLetter.BehindStep = step.guarded()
+		p.deadLetter = &deadLetter
 	}
-	return r, nil
+	return p, nil
 }
 
-// commitStep sends a step as one transaction. The completion of a charge may share it with other payments.
-func (s *Service) commitStep(ctx context.Context, g gathered, step Step, r ready, alone bool) (applied Applied, err error) {
+// commitStep sends a step as one transaction. The completion of a charge may share it with other charges. A step with a
+// dead letter may not: two keys may have the same finding, and then both would lock the same row.
+func (s *Service) commitStep(
+	ctx context.Context, g gathered, step Step, p prepared, alone bool,
+) (applied Applied, err error) {
 	if step.writesNothing() {
-		applied = r.applied
-		applied.Through = true
+		applied = p.applied
+		applied.Passed = true
 		return applied, nil
 	}
 	_, charged := g.movement.(*charge)
-	shared := charged && step.To == idempotency.CompletedStatus && step.Open == nil && !alone // two keys may have the same finding
+	shared := charged && step.To == idempotency.CompletedStatus && step.Open == nil && !alone
 	// Crash window 16: judged, neither the step nor its dead letter is written.
 	var written bool
 	if shared {
-		applied, written, err = s.commitTogether(ctx, g, step, r)
+		applied, written, err = s.commitTogether(ctx, g, step, p)
 	} else {
-		err = s.db.Pipeline(ctx, s.stepCalls(g, step, r, &applied, &written)...)
+		err = s.db.Pipeline(ctx, s.stepCalls(g, step, p, &applied, &written)...)
 	}
-	if err != nil || !applied.Through {
+	if err != nil || !applied.Passed {
 		return Applied{}, err
 	}
 	s.checkRow(ctx, g.movement, written)
@@ -169,29 +154,17 @@ func (s *Service) commitStep(ctx context.Context, g gathered, step Step, r ready
 	return applied, nil
 }
 
-// writeTx writes a step in the caller's transaction.
-func (s *Service) writeTx(ctx context.Context, tx pgx.Tx, g gathered, step Step, r ready, applied *Applied) error {
-	var written bool
-	if err := postgres.PipelineTx(ctx, tx, s.stepCalls(g, step, r, applied, &written)...); err != nil {
-		return err
-	}
-	if applied.Through && !written {
-		return fmt.Errorf("settle %s: its row did not follow its key", g.movement.resource().Location())
-	}
-	return nil
-}
-
-// stepCalls are the calls of a step. The row of the movement is written behind the key's own statement, and only where that has passed; written is true
-// where there is nothing to write.
-func (s *Service) stepCalls(g gathered, step Step, r ready, applied *Applied, written *bool) []postgres.Call {
-	*applied, *written = r.applied, true
-	key, note, out := g.seen.Key, step.note(), &applied.Passage
+// stepCalls are the statements of a step, in their order: the key, the row of the payment or refund, the dead letter.
+// The row is written only if the key's statement has passed its guard. written is true if there is no row to write.
+func (s *Service) stepCalls(g gathered, step Step, p prepared, applied *Applied, written *bool) []postgres.Call {
+	*applied, *written = p.applied, true
+	key, note, out := g.seen.Key, step.note(), &applied.GuardResult
 	var calls []postgres.Call
 	switch {
 	case step.To == idempotency.CompletedStatus && step.ByOwner:
-		calls = append(calls, onePassage(s.keys.Complete, s.completionOf(g, step, r), out))
+		calls = append(calls, oneGuardResult(s.keys.Complete, s.completionOf(g, step, p), out))
 	case step.To == idempotency.CompletedStatus:
-		calls = append(calls, onePassage(s.keys.Resolve, s.resolutionOf(g, step, r), out))
+		calls = append(calls, oneGuardResult(s.keys.Resolve, s.resolutionOf(g, step, p), out))
 	case step.To == idempotency.FailedRetryableStatus && step.ByOwner:
 		calls = append(calls, s.keys.Release(g.lease, note.Reason, out))
 	case step.To == idempotency.FailedRetryableStatus:
@@ -201,94 +174,14 @@ func (s *Service) stepCalls(g gathered, step Step, r ready, applied *Applied, wr
 	case step.AskAgain != nil:
 		calls = append(calls, s.keys.Postpone(key, g.due, step.AskAgain.After, step.AskAgain.Failures, note, out))
 	default:
-		out.Through = true
-		calls = s.remarks(g, step)
+		out.Passed = true
+		calls = s.unguardedCalls(g, step)
 	}
 	if step.To == idempotency.CompletedStatus || step.To == idempotency.FailedRetryableStatus {
 		calls = append(calls, g.movement.record(outcome{key, step.Verdict, step.To}, written)...)
 	}
-	if r.letter != nil {
-		calls = append(calls, deadletters.OpenNew(*r.letter, &applied.Opened))
+	if p.deadLetter != nil {
+		calls = append(calls, deadletters.OpenNew(*p.deadLetter, &applied.Opened))
 	}
 	return calls
-}
-
-// onePassage is the call of a step over many keys, for one.
-func onePassage[Key any](step func([]Key, *[]idempotency.Passage) postgres.Call, key Key, out *idempotency.Passage) postgres.Call {
-	var all []idempotency.Passage
-	call := step([]Key{key}, &all)
-	return func(ctx context.Context, q postgres.Statement) error {
-		err := call(ctx, q)
-		if err == nil {
-			*out = all[0]
-		}
-		return err
-	}
-}
-
-// remarks are the calls of what leaves the key where it is, and needs no guard.
-func (s *Service) remarks(g gathered, step Step) (calls []postgres.Call) {
-	if step.Note != nil {
-		calls = append(calls, s.keys.Note(g.seen.Own, *step.Note))
-	}
-	if step.Named != "" {
-		calls = append(calls, g.movement.name(step.Named))
-	}
-	if step.Open != nil && step.Open.AboutKey {
-		calls = append(calls, s.keys.Hold(g.seen.Own.Ref))
-	}
-	return calls
-}
-
-// judgeable reports whether err is the refusal of a step by a constraint that judge can take into account.
-func judgeable(err error) bool {
-	return BelongsToAnother(err) || shareGone(err)
-}
-
-// BelongsToAnother reports whether a verdict was refused for its id, which another payment or refund of ours has.
-func BelongsToAnother(err error) bool {
-	return postgres.Violates(err, "payments_psp_charge_unique") || postgres.Violates(err, "refunds_psp_refund_unique")
-}
-
-func shareGone(err error) bool { return postgres.Violates(err, "payments_refunds_within_amount") }
-
-// guarded reports whether the step passes only where the key is as it was seen.
-func (s Step) guarded() bool { return s.To != "" || s.AskAgain != nil }
-
-func (s Step) writesNothing() bool {
-	return !s.guarded() && s.Note == nil && s.Named == "" && s.Open == nil
-}
-
-// note is what the timeline says of the step.
-func (s Step) note() idempotency.Note {
-	if s.Note == nil {
-		return idempotency.Note{}
-	}
-	return *s.Note
-}
-
-// checkRow reports a key that has gone on without its payment. It should never be seen; a ledger scan would find it.
-func (s *Service) checkRow(ctx context.Context, m movement, written bool) {
-	if !written {
-		s.metrics.StoreFailed("settle_row")
-		s.log.ErrorContext(ctx, "key settled, its row was not", slog.String("resource", m.resource().Location()))
-	}
-}
-
-// logStep tells of every step but an owner's verdict: that is in the line of the request, by its status.
-func (s *Service) logStep(ctx context.Context, g gathered, step Step) {
-	if step.writesNothing() || step.ByOwner && step.To == idempotency.CompletedStatus {
-		return
-	}
-	attributes := []any{slog.String("to", string(step.To)), slog.Int("attempt", int(g.seen.Key.Attempt)), slog.Int("generation", int(g.seen.Key.Generation))}
-	if g.movement != nil {
-		attributes = append(attributes, slog.String("resource", g.movement.resource().Location()))
-	}
-	if step.Note != nil {
-		attributes = append(attributes, slog.String("actor", step.Note.Actor))
-	}
-	if step.Open != nil {
-		attributes = append(attributes, slog.String("dead_letter", string(step.Open.Kind)))
-	}
-	s.log.InfoContext(ctx, "step", attributes...)
 }

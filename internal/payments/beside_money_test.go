@@ -16,7 +16,7 @@ import (
 // held opens a dead letter about the stage's key, with a record by which money moved.
 func (g *stage) held() *stage {
 	g.t.Helper()
-	is[Lettered](g.t, g.settle(SourceWebhook, as("psp_stray_"+g.key.Key.String(), otherAmount.record(g))))
+	is[DeadLettered](g.t, g.evidenceBy(SourceWebhook, as("psp_stray_"+g.key.Key.String(), otherAmount.record(g))))
 	return g
 }
 
@@ -55,11 +55,12 @@ func TestLateContradictionIsHeldAgainstTheAnswer(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001")
-	s.settle(SourceWebhook, g.record)
+	s.evidenceBy(SourceWebhook, g.record)
 	is[Final](t, g.live(g.lease, g.movement, gateway.Indeterminate{
-		Reason: "answer has another amount", Contradiction: true, ID: "psp_other", Evidence: []byte(`{"answer":{"id":"psp_other","status":"succeeded"}}`),
+		Reason: "answer has another amount", Contradiction: true, ID: "psp_other",
+		Evidence: []byte(`{"answer":{"id":"psp_other","status":"succeeded"}}`),
 	}))
-	s.wantLetters("contradicts_completed record acme psp_other")
+	s.wantDeadLetters("contradicts_completed record acme psp_other")
 }
 
 // Refusals of nobody's are no case: no money has moved.
@@ -67,12 +68,12 @@ func TestDeclineOfNobodyIsNoCase(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").succeeded()
-	strange, elsewhere := refusedBy(g.record, "no_money"), refusedBy(as("psp_2", g.record), "no_money")
+	strange, elsewhere := declinedAs(g.record, "no_money"), declinedAs(as("psp_2", g.record), "no_money")
 	strange.Reference, elsewhere.Account = "order 42", "globex"
 	for _, r := range []gateway.Record{strange, elsewhere} {
-		is[Confirmed](t, s.settle(SourceWebhook, r))
+		is[Confirmed](t, s.evidenceBy(SourceWebhook, r))
 	}
-	s.wantLetters()
+	s.wantDeadLetters()
 }
 
 // An expired key stands for nothing: who asked under it is told that nothing was executed.
@@ -80,7 +81,8 @@ func TestOwnerOfAnExpiredKeyIsToldThatNothingWasExecuted(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	for name, moves := range map[string]func(*stage){
-		"expired": func(g *stage) { g.expired() }, "renewed": func(g *stage) { g.renewed() }, "deleted": func(g *stage) { g.deleted() },
+		"expired": func(g *stage) { g.expired() }, "renewed": func(g *stage) { g.renewed() },
+		"deleted": func(g *stage) { g.deleted() },
 	} {
 		g := s.charging(key("order", name)).swept().proven()
 		moves(g)
@@ -94,7 +96,8 @@ func TestScanComparesTheKeyAndTheRefundedCharge(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	p := s.charging("paid-00000000001").paidFor()
-	charge, refund := s.charging("order-0000000001").succeeded().record, s.refunding("refund-000000001", p, 100).succeeded().record
+	charge, refund := s.charging("order-0000000001").succeeded().record,
+		s.refunding("refund-000000001", p, 100).succeeded().record
 	otherKey, otherCharge := charge, refund
 	otherKey.Key, otherCharge.ChargeID = "order-0000000002", "psp_other"
 	for r, want := range map[gateway.Record]int{charge: 0, refund: 0, otherKey: 1, otherCharge: 1} {
@@ -121,41 +124,43 @@ func (g *stage) breaks(b Break) {
 func (g *stage) lineOf(kind BreakKind, ours Status) Break {
 	subject := g.lease.Subject()
 	return Break{
-		Kind: kind, Account: "acme", Object: g.record.Object, PSPID: g.record.ID, Subject: &subject, Reference: g.record.Reference, Moved: g.record.Created,
+		Kind: kind, Account: "acme", Object: g.record.Object, PSPID: g.record.ID, Subject: &subject,
+		Reference: g.record.Reference, Moved: g.record.Created,
 		Day:    g.record.Created,
 		Theirs: &Side{AmountMinor: g.record.AmountMinor, Currency: g.record.Currency},
 		Ours:   &Side{AmountMinor: g.record.AmountMinor, Currency: g.record.Currency, Status: string(ours)},
 	}
 }
 
-// A statement's line about a movement of ours is a record like any other: it completes what was released, and contradicts what was answered. Its dead letter
-// names the key, which stays until somebody has looked.
+// A statement's line about a movement of ours is a record like any other: it completes what was released, and
+// contradicts what was answered. Its dead letter names the key, which stays until somebody has looked.
 func TestStatementsLineIsEvidence(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	p := s.charging("paid-00000000001").paidFor()
-	for _, g := range []*stage{s.charging("order-0000000001").failed(), s.refunding("refund-000000001", p, 100).failed()} {
+	for _, g := range []*stage{s.charging("order-0000000001").failed(),
+		s.refunding("refund-000000001", p, 100).failed()} {
 		g.breaks(g.lineOf(BreakStatus, Failed))
 		g.wantStatus(idempotency.CompletedStatus, 1)
-		g.wantMoved(Success, g.record.ID)
+		g.wantMoved(Succeeded, g.record.ID)
 		g.wantTimeline("owner in_progress>failed_retryable", "statement failed_retryable>completed")
 		g.breaks(g.lineOf(BreakStatus, Failed)) // the row says so by now
 	}
-	s.wantLetters()
+	s.wantDeadLetters()
 
 	late := s.charging("order-0000000002").failed().expired()
 	late.breaks(late.lineOf(BreakStatus, Failed))
 	declined := s.charging("order-0000000003").declined()
-	declined.breaks(declined.lineOf(BreakStatus, Refused))
+	declined.breaks(declined.lineOf(BreakStatus, Declined))
 	paid := s.charging("order-0000000004").succeeded()
-	paid.breaks(paid.lineOf(BreakStatus, Success)) // the statement lists a decline
+	paid.breaks(paid.lineOf(BreakStatus, Succeeded)) // the statement lists a decline
 	lost := s.charging("order-0000000005").lost()
 	lost.breaks(lost.lineOf(BreakStatus, Processing))
 	again := s.charging("order-0000000006").succeeded()
-	line := again.lineOf(BreakDuplicate, Success)
+	line := again.lineOf(BreakDuplicate, Succeeded)
 	line.PSPID = "psp_again"
 	again.breaks(line)
-	s.wantLetters(
+	s.wantDeadLetters(
 		"late_after_expiry record acme "+late.record.ID, "contradicts_completed record acme "+declined.record.ID,
 		"contradicts_completed record acme "+paid.record.ID, "duplicate_movement record acme psp_again",
 	)
@@ -163,7 +168,8 @@ func TestStatementsLineIsEvidence(t *testing.T) {
 		t.Errorf("%d dead letters name no key, or hold no record to be judged again", n)
 	}
 	paid.timePasses("UPDATE idempotency_keys SET expires_at = clock_timestamp()")
-	if n, err := s.keys.Expire(t.Context(), 10); err != nil || n != 3 { // the paid one, and the two that the statement has completed
+	// the paid one, and the two that the statement has completed
+	if n, err := s.keys.Expire(t.Context(), 10); err != nil || n != 3 {
 		t.Errorf("%d keys expired: %v", n, err)
 	}
 }
@@ -178,7 +184,7 @@ func TestStatementsLineUnderAnothersIDIsACase(t *testing.T) {
 	line.PSPID = other.record.ID
 	g.breaks(line)
 	g.wantStatus(idempotency.FailedRetryableStatus, 1)
-	s.wantLetters(contradicts(g, other.record.ID))
+	s.wantDeadLetters(contradicts(g, other.record.ID))
 }
 
 // The kinds of dead letters by which a statement tells of what is nobody's.
@@ -191,30 +197,35 @@ func TestStatementsLineOfNobodyNamesNoKey(t *testing.T) {
 	g.breaks(line)
 	line.PSPID, line.OtherTenant = "psp_other", true
 	g.breaks(line)
-	s.wantLetters(string(deadletters.UnknownMovement)+" record acme "+g.record.ID, string(deadletters.OtherAccount)+" record acme psp_other")
+	s.wantDeadLetters(string(deadletters.UnknownMovement)+" record acme "+g.record.ID, string(deadletters.OtherAccount)+
+		" record acme psp_other")
 	if n := s.count("SELECT count(*) FROM dead_letters WHERE key IS NOT NULL OR subject IS NOT NULL"); n != 0 {
 		t.Errorf("%d dead letters name a key of ours", n)
 	}
 }
 
-// A late contradiction says that money moved. Nobody is told that nothing was executed, or the client's retry would be a second charge.
+// A late contradiction says that money moved. Nobody is told that nothing was executed, or the client's retry would be
+// a second charge.
 func TestOwnerWithALateContradictionIsNotToldThatNothingWasExecuted(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").swept().proven().expired()
 	is[Pending](t, g.live(g.lease, g.movement, gateway.Indeterminate{
-		Reason: "answer has another amount", Contradiction: true, ID: "psp_other", Evidence: []byte(`{"answer":{"id":"psp_other","status":"succeeded"}}`),
+		Reason: "answer has another amount", Contradiction: true, ID: "psp_other",
+		Evidence: []byte(`{"answer":{"id":"psp_other","status":"succeeded"}}`),
 	}))
-	s.wantLetters("late_after_expiry record acme psp_other")
+	s.wantDeadLetters("late_after_expiry record acme psp_other")
 	// A decline moves no money, also one that contradicts the request.
 	h := s.charging("order-0000000002").swept().proven().expired()
 	is[NotExecuted](t, h.live(h.lease, h.movement, gateway.Indeterminate{
-		Reason: "answer has another amount", Contradiction: true, ID: "psp_no", Evidence: []byte(`{"answer":{"id":"psp_no","status":"declined"}}`),
+		Reason: "answer has another amount", Contradiction: true, ID: "psp_no",
+		Evidence: []byte(`{"answer":{"id":"psp_no","status":"declined"}}`),
 	}))
-	s.wantLetters("late_after_expiry record acme psp_other")
+	s.wantDeadLetters("late_after_expiry record acme psp_other")
 }
 
-// The statement was read while the payment had failed. That it is tried again at this moment does not make the line go away.
+// The statement was read while the payment had failed. That it is tried again at this moment does not make the line go
+// away.
 func TestStatementsLineCountsWhenThePaymentIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
@@ -222,5 +233,5 @@ func TestStatementsLineCountsWhenThePaymentIsTriedAgain(t *testing.T) {
 	m := g.again()
 	g.reserve(m)
 	g.breaks(g.lineOf(BreakStatus, Failed))
-	g.wantMoved(Success, g.record.ID)
+	g.wantMoved(Succeeded, g.record.ID)
 }

@@ -10,15 +10,17 @@ import (
 	"payonce/internal/payments/internal/dbsqlc"
 )
 
-// booked is what our books say of one movement, in the PSP's words.
+// booked is what our books say about one movement, in the words of the PSP's records.
 type booked struct {
 	account, key, chargeID, currency, status, pspID string
 	amount                                          int64
 }
 
-// Unexplained returns the records of one page of an account's ledger that the books of its tenant do not confirm as they are: those are what a scan has
-// to look into. It reads once for the whole page.
-func (s *Service) Unexplained(ctx context.Context, o gateway.Object, account string, page []gateway.Record) ([]gateway.Record, error) {
+// Unexplained returns those records of one page of an account's ledger that our books do not confirm exactly. A scan
+// has to look into these. One query reads the books for the whole page.
+func (s *Service) Unexplained(
+	ctx context.Context, o gateway.Object, account string, page []gateway.Record,
+) ([]gateway.Record, error) {
 	ids := make([]uuid.UUID, 0, len(page))
 	for _, r := range page {
 		if id, ok := subjectOf(r); ok {
@@ -33,7 +35,8 @@ func (s *Service) Unexplained(ctx context.Context, o gateway.Object, account str
 	for _, r := range page {
 		id, ok := subjectOf(r)
 		want := booked{
-			account: r.Account, key: r.Key, chargeID: r.ChargeID, currency: r.Currency, status: r.Status, pspID: r.ID, amount: r.AmountMinor,
+			account: r.Account, key: r.Key, chargeID: r.ChargeID, currency: r.Currency, status: r.Status, pspID: r.ID,
+			amount: r.AmountMinor,
 		}
 		if !ok || books[id] != want {
 			open = append(open, r)
@@ -42,14 +45,17 @@ func (s *Service) Unexplained(ctx context.Context, o gateway.Object, account str
 	return open, nil
 }
 
-func (s *Service) booked(ctx context.Context, o gateway.Object, account string, ids []uuid.UUID) (map[uuid.UUID]booked, error) {
+func (s *Service) booked(
+	ctx context.Context, o gateway.Object, account string, ids []uuid.UUID,
+) (map[uuid.UUID]booked, error) {
 	q := dbsqlc.New(s.db.Reader())
 	books := make(map[uuid.UUID]booked, len(ids))
 	if o == gateway.RefundObject {
 		rows, err := q.BookedRefunds(ctx, dbsqlc.BookedRefundsParams{Ids: ids, Account: account})
 		for _, r := range rows {
 			key := execution("", RefundOperation, r.IdempotencyKey, r.ID, r.Generation).PassThroughKey()
-			books[r.ID] = booked{r.PspAccount, key, value(r.PspChargeID), r.Currency, r.Status, value(r.PspRefundID), r.AmountMinor}
+			books[r.ID] = booked{r.PspAccount, key, value(r.PspChargeID), r.Currency, r.Status, value(r.PspRefundID),
+				r.AmountMinor}
 		}
 		return books, err
 	}
@@ -61,14 +67,15 @@ func (s *Service) booked(ctx context.Context, o gateway.Object, account string, 
 	return books, err
 }
 
-// accountsPage bounds one read of the accounts.
+// accountsPage is how many accounts one query reads.
 const accountsPage = 500
 
 // Accounts calls each for the PSP account of every tenant.
 func (s *Service) Accounts(ctx context.Context, each func(account string) error) error {
 	after := ""
 	for {
-		accounts, err := dbsqlc.New(s.db.Reader()).ListAccounts(ctx, dbsqlc.ListAccountsParams{After: after, MaxRows: accountsPage})
+		accounts, err := dbsqlc.New(s.db.Reader()).ListAccounts(ctx,
+			dbsqlc.ListAccountsParams{After: after, MaxRows: accountsPage})
 		if err != nil {
 			return fmt.Errorf("list accounts: %w", err)
 		}

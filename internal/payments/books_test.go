@@ -42,7 +42,7 @@ func TestRecordIsExplainedOnlyAsItIs(t *testing.T) {
 	} {
 		name := func(what string) string { return key(string(o), what) }
 		done, refused := make(name("done")).succeeded(), make(name("refused")).declined()
-		refused.record = refusedBy(refused.record, "no_money")
+		refused.record = declinedAs(refused.record, "no_money")
 		s.wantUnexplained(o, []gateway.Record{done.record, refused.record, done.record})
 
 		page, want := []gateway.Record{}, []string{}

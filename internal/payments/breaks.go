@@ -17,27 +17,27 @@ type Break struct {
 	Account string
 	Day     time.Time
 	Object  gateway.Object
-	PSPID   string // by the statement; of what is missing there, by us
+	PSPID   string // from the statement; for BreakMissingThere from our books
 	// Subject is our payment or refund, if there is one.
 	Subject *uuid.UUID
-	// Reference is our id as the statement writes it; of what is missing there, as we write it.
+	// Reference is our id as the statement gives it. For BreakMissingThere it is our id as we write it.
 	Reference string
-	// OtherTenant: the reference is that of a payment or refund of another tenant.
+	// OtherTenant is true if the reference belongs to a payment or refund of another tenant.
 	OtherTenant bool
-	Theirs      *Side // nil for what is missing there
-	Ours        *Side // nil for what is missing here
+	Theirs      *Side // the statement's side; nil for BreakMissingThere
+	Ours        *Side // our side; nil for BreakMissingHere
 	Moved       time.Time
 }
 
-// Side is what one of the two says of a movement.
+// Side is what the statement, or our books, say about a movement.
 type Side struct {
 	AmountMinor int64
 	Currency    string
-	Status      string // of ours
-	PSPID       string // of ours; "" if it has none
+	Status      string // set on our side only
+	PSPID       string // set on our side only; "" if the row has none
 }
 
-// BreakKind says in what a statement and our books differ, in the words of package statement.
+// BreakKind names the difference between a statement and our books, in the words of package statement.
 type BreakKind string
 
 // The kinds of breaks that judge knows.
@@ -49,7 +49,8 @@ const (
 	BreakPSPID        BreakKind = "psp_id"
 )
 
-// judgeBreak is for a difference that a statement shows. Differences in amount or currency come as evidence by the scan.
+// judgeBreak is for a difference that a statement shows. A difference in amount or currency is not judged here: such
+// evidence comes from the ledger scan.
 func judgeBreak(s Seen, b Break) Step {
 	t := report{source: SourceStatement, id: b.PSPID, moved: b.Kind != BreakMissingThere, whole: b.kept(s)}
 	object := string(b.Object)
@@ -67,32 +68,35 @@ func judgeBreak(s Seen, b Break) Step {
 		return Step{Open: s.foundRecord(deadletters.DuplicateMovement, b.Account, t,
 			"the PSP's statement has a further "+object+" for one of ours", s.known())}
 	case BreakPSPID:
-		// It need not be a further one: to give it back may be to give back the only one.
+		// This may be the only movement, under another id. So the dead letter must not suggest to give it back.
 		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, b.Account, t,
 			"the PSP's statement has a "+object+" of ours under another id or reference than we know", s.known())}
 	case BreakMissingThere:
-		c := s.foundRecord(deadletters.MissingAtPSP, b.Account, t, "our "+object+" succeeded, and the PSP's statement does not have it", s.known())
+		c := s.foundRecord(deadletters.MissingAtPSP, b.Account, t, "our "+object+
+			" succeeded, and the PSP's statement does not have it", s.known())
 		c.Finding = "missing " + b.Account + " " + b.Reference
 		return Step{Open: c}
 	}
 	return Step{}
 }
 
-// judgeStatusBreak is for money that moved for what has not succeeded here, or the other way round. A line about a movement of ours counts as any record of it.
+// judgeStatusBreak is for money that has moved at the PSP for a movement that has not succeeded here, or the reverse. A
+// line about a movement of ours is judged like any other record of it.
 func judgeStatusBreak(s Seen, b Break, t report) Step {
 	switch {
 	case b.Ours != nil && b.Ours.Status == string(Processing):
-		return Step{LeftAlone: true} // the key is being resolved
+		return Step{LeftAlone: true} // The key is still being resolved.
 	case s.known():
 		return judgeLine(s, b, t)
-	case b.Ours != nil && b.Ours.Status != string(Success):
+	case b.Ours != nil && b.Ours.Status != string(Succeeded):
 		return Step{Open: s.foundRecord(deadletters.ContradictsCompleted, b.Account, t,
 			"the PSP's statement has moved money for a "+string(b.Object)+" that is "+b.Ours.Status+" here", false)}
 	}
 	return Step{}
 }
 
-// judgeLine judges a line as a record. The file gives a decline no code, so that nothing is compared of one.
+// judgeLine judges a line of the statement as a record. The statement gives no decline code, so a declined line is not
+// compared with the request.
 func judgeLine(s Seen, b Break, t report) Step {
 	t.record = b.record(s, false).Evidence()
 	if b.declined() {
@@ -103,14 +107,15 @@ func judgeLine(s Seen, b Break, t report) Step {
 	return judgeOutcome(s, t)
 }
 
-// declined: the file lists a decline of what has succeeded here.
-func (b Break) declined() bool { return b.Ours != nil && b.Ours.Status == string(Success) }
+// declined reports whether the statement lists as declined what has succeeded here.
+func (b Break) declined() bool { return b.Ours != nil && b.Ours.Status == string(Succeeded) }
 
-// record is the line as a record of the PSP's ledger. Package statement has compared neither the key nor the refunded charge, and has not kept them: where they are
-// assumed, they are those that we have named.
+// record is the line as a record of the PSP's ledger. The line does not tell the key, or the charge of a refund. If
+// assumed is true, the record has the key and the charge that we have sent.
 func (b Break) record(s Seen, assumed bool) gateway.Record {
 	r := gateway.Record{
-		Object: b.Object, ID: b.PSPID, Account: b.Account, Reference: b.Reference, Status: "succeeded", Created: b.Moved,
+		Object: b.Object, ID: b.PSPID, Account: b.Account, Reference: b.Reference, Status: "succeeded",
+		Created: b.Moved,
 	}
 	if b.declined() {
 		r.Status = "declined"
@@ -128,8 +133,8 @@ func (b Break) record(s Seen, assumed bool) gateway.Record {
 	return r
 }
 
-// kept is a break as a dead letter keeps it. A status of a movement of ours comes with a record, so that a retry can judge it again: its assumed members are not the
-// PSP's word.
+// kept is a break as a dead letter keeps it. For a status break of a movement of ours, it holds a record, so that a
+// retry can judge the record again. The member assumed names what we have filled in: the PSP has not said that.
 func (b Break) kept(s Seen) []byte {
 	side := b.Theirs
 	if side == nil {
@@ -148,7 +153,8 @@ func (b Break) kept(s Seen) []byte {
 		Record      jsontext.Value `json:"record,omitzero"`
 		Assumed     []string       `json:"assumed,omitzero"`
 	}{
-		Source: SourceStatement, Account: b.Account, Day: b.Day.Format(time.DateOnly), ID: b.PSPID, Object: b.Object, Reference: b.Reference,
+		Source: SourceStatement, Account: b.Account, Day: b.Day.Format(time.DateOnly), ID: b.PSPID, Object: b.Object,
+		Reference: b.Reference,
 	}
 	if side != nil {
 		kept.AmountCents, kept.Currency = side.AmountMinor, side.Currency

@@ -9,11 +9,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// AppendCanonical appends the request as JSON by RFC 8785, which is what the fingerprint digests: the members in their order,
-// without those that are empty and optional. It is the JSON form of the fields, written down, since making it with the help
-// of reflection, and then sorting it, took four times as long. A member that is missing here would not be told apart: a test
-// compares with that way for each field. The request must have passed Validate: of other names of metadata, the order is
-// that of UTF-16.
+// AppendCanonical appends the request as canonical JSON (RFC 8785), which is the input of the fingerprint. The members
+// are in their order. Empty optional members are left out.
+//
+// The text is written by hand because marshalling by reflection, and then sorting, took four times as long. If a member
+// were missing here, two different requests would have the same fingerprint. A test compares both ways for each field.
+//
+// The request must have passed Validate. Validate allows only ASCII names in metadata, and for them the byte order is
+// the order of UTF-16 that the RFC wants.
 func (r CreateRequest) AppendCanonical(b []byte) ([]byte, error) {
 	c := canonicalWriter{text: append(b, `{"amountCents":`...)}
 	c.text = strconv.AppendInt(c.text, int64(r.AmountCents), 10)
@@ -37,7 +40,7 @@ func (r CreateRequest) AppendCanonical(b []byte) ([]byte, error) {
 	return append(c.text, '}'), c.err
 }
 
-// canonicalWriter keeps the first error, so that the members can be read as a list.
+// canonicalWriter keeps the first error, so that AppendCanonical can list the members without checks in between.
 type canonicalWriter struct {
 	text []byte
 	err  error
@@ -48,7 +51,7 @@ func (c *canonicalWriter) member(name, value string) {
 	c.quote(value)
 }
 
-// quote fails on what is not UTF-8.
+// quote fails if s is not UTF-8.
 func (c *canonicalWriter) quote(s string) {
 	text, err := jsontext.AppendQuote(c.text, s)
 	c.text, c.err = text, cmp.Or(c.err, err)

@@ -21,7 +21,7 @@ type charge struct {
 	service  *Service
 	merchant Merchant
 	wanted   CreateRequest
-	metadata []byte // JSON of what was asked, or nil
+	metadata []byte // the request's metadata as JSON, or nil
 	payment  *Payment
 }
 
@@ -38,10 +38,10 @@ func (s *Service) newCharge(m Merchant, r CreateRequest) (*charge, error) {
 
 func (c *charge) onBehalfOf() Merchant { return c.merchant }
 
-func (c *charge) begin(claim idempotency.Claim) []postgres.Call {
+func (c *charge) begin(reservation idempotency.Reservation) []postgres.Call {
 	c.payment = nil
 	var begun []*Payment
-	begin := c.service.beginPayments([]reservation{{claim, c}}, &begun)
+	begin := c.service.beginPayments([]chargeReservation{{reservation, c}}, &begun)
 	return []postgres.Call{func(ctx context.Context, q postgres.Statement) error {
 		err := begin(ctx, q)
 		if err == nil {
@@ -51,11 +51,12 @@ func (c *charge) begin(claim idempotency.Claim) []postgres.Call {
 	}}
 }
 
-func (c *charge) resume(claim idempotency.Claim, subject uuid.UUID) []postgres.Call {
+func (c *charge) resume(reservation idempotency.Reservation, subject uuid.UUID) []postgres.Call {
 	c.payment = nil
 	return []postgres.Call{func(ctx context.Context, q postgres.Statement) error {
 		row, err := dbsqlc.New(q).ResumePayment(ctx, dbsqlc.ResumePaymentParams{
-			ID: subject, TenantID: claim.Ref.Tenant, Operation: string(claim.Ref.Operation), Key: claim.Ref.Key.String(), LeaseID: claim.LeaseID,
+			ID: subject, TenantID: reservation.Ref.Tenant, Operation: string(reservation.Ref.Operation),
+			Key: reservation.Ref.Key.String(), LeaseID: reservation.LeaseID,
 		})
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
@@ -84,23 +85,25 @@ func (c *charge) resource() Resource {
 	return *c.payment
 }
 
-func (c *charge) refusal(err error) error { return err }
+func (c *charge) domainError(error) error { return nil }
 
 func (c *charge) send(ctx context.Context, key string) gateway.Outcome {
 	return c.service.psp.Charge(ctx, c.request(key))
 }
 
-// request is what is asked of the PSP.
+// request is the request to the PSP.
 func (c *charge) request(key string) gateway.Charge {
 	return gateway.Charge{
 		Account: c.merchant.PSPAccount, Key: key, Reference: c.payment.ID.String(),
-		AmountMinor: int64(c.payment.Amount), Currency: string(c.payment.Currency), PaymentMethod: c.payment.PaymentMethod,
+		AmountMinor: int64(c.payment.Amount), Currency: string(c.payment.Currency),
+		PaymentMethod: c.payment.PaymentMethod,
 	}
 }
 
 func (c *charge) name(pspID string) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
-		return dbsqlc.New(q).NamePayment(ctx, dbsqlc.NamePaymentParams{TenantID: c.payment.Tenant, ID: uuid.UUID(c.payment.ID), PspChargeID: nullable(pspID)})
+		return dbsqlc.New(q).NamePayment(ctx, dbsqlc.NamePaymentParams{TenantID: c.payment.Tenant,
+			ID: uuid.UUID(c.payment.ID), PspChargeID: nullable(pspID)})
 	}
 }
 
@@ -112,15 +115,16 @@ func (c *charge) asked(key string) Asked { return c.request(key) }
 
 func (c *charge) subject() uuid.UUID { return uuid.UUID(c.payment.ID) }
 
-func (c *charge) standing() verdict {
+func (c *charge) rowVerdict() verdict {
 	return verdict{status: c.payment.Status, pspID: c.payment.PSPChargeID, code: c.payment.DeclineCode}
 }
 
 func (c *charge) conclude(v verdict) (Resource, idempotency.Response, error) {
 	p := *c.payment
 	p.Status, p.PSPChargeID, p.DeclineCode = v.status, v.pspID, v.code
-	if v.status == Refused {
-		d := problem.New(c.service.publicURL, problem.PaymentDeclined, "The PSP declined the payment: "+v.code+".", p.Location())
+	if v.status == Declined {
+		d := problem.New(c.service.publicURL, problem.PaymentDeclined, "The PSP declined the payment: "+v.code+".",
+			p.Location())
 		d.PaymentID, d.DeclineCode = p.ID.String(), v.code
 		return p, refused(p, d), nil
 	}

@@ -9,10 +9,10 @@ import (
 )
 
 // reserveOnce sends tx 1 of a new key once, as reserve does, and wants it to win.
-func (s *shop) reserveOnce(c idempotency.Claim, m movement) idempotency.Lease {
+func (s *shop) reserveOnce(c idempotency.Reservation, m movement) idempotency.Lease {
 	s.t.Helper()
-	d, lost, err := s.service.commitClaim(s.t.Context(), c, m, func() (idempotency.Decision, error) {
-		return s.service.sendClaim(s.t.Context(), c, m, false, false)
+	d, lost, err := s.service.commitReservation(s.t.Context(), c, m, func() (idempotency.Decision, error) {
+		return s.service.reserveOnce(s.t.Context(), c, m, false, false)
 	})
 	if err != nil || lost {
 		s.t.Fatalf("acknowledgement lost: %v, error %v", lost, err)
@@ -24,17 +24,17 @@ func (s *shop) reserveOnce(c idempotency.Claim, m movement) idempotency.Lease {
 	return won.Lease
 }
 
-func (s *shop) claim(operation idempotency.Operation, k Keyed) idempotency.Claim {
+func (s *shop) reservation(operation idempotency.Operation, k Keyed) idempotency.Reservation {
 	ref := idempotency.Ref{Tenant: k.Merchant.Tenant, Operation: operation, Key: k.Key}
-	return s.keys.NewClaim(ref, idempotency.Fingerprint{1}, uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()))
+	return s.keys.NewReservation(ref, idempotency.Fingerprint{1}, uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()))
 }
 
 // A claim is sent again when nobody knows whether it has come through. Both times may have.
-func TestClaimSentTwiceIsOnePayment(t *testing.T) {
+func TestReservationSentTwiceIsOnePayment(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	k := keyed(t, "order-0000000042")
-	c := s.claim(CreateOperation, k)
+	c := s.reservation(CreateOperation, k)
 	m := s.charge(k)
 	first := s.reserveOnce(c, m)
 	if again := s.reserveOnce(c, m); again != first {
@@ -46,7 +46,7 @@ func TestClaimSentTwiceIsOnePayment(t *testing.T) {
 	}
 }
 
-func TestClaimSentTwiceIsOneRefund(t *testing.T) {
+func TestReservationSentTwiceIsOneRefund(t *testing.T) {
 	t.Parallel()
 	for name, asked := range map[string]RefundRequest{"a part": {AmountCents: 4500}, "the whole rest": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -54,8 +54,8 @@ func TestClaimSentTwiceIsOneRefund(t *testing.T) {
 			s := setup(t)
 			k := keyed(t, "refund-000000042")
 			p := s.paid("order-0000000042")
-			c := s.claim(RefundOperation, k)
-			m := &giveback{service: s.service, merchant: k.Merchant, payment: p, wanted: asked}
+			c := s.reservation(RefundOperation, k)
+			m := &refundMovement{service: s.service, merchant: k.Merchant, payment: p, wanted: asked}
 			first := s.reserveOnce(c, m)
 			if again := s.reserveOnce(c, m); again != first {
 				t.Fatalf("lease was %+v, is %+v", first, again)
@@ -63,7 +63,8 @@ func TestClaimSentTwiceIsOneRefund(t *testing.T) {
 			if n := s.count("SELECT count(*) FROM refunds"); n != 1 || m.refund != nil {
 				t.Fatalf("%d refunds, in hand %v", n, m.refund)
 			}
-			if held, amount := s.count("SELECT refund_held_minor FROM payments"), s.count("SELECT amount_minor FROM refunds"); held != amount {
+			if held, amount := s.count("SELECT refund_held_minor FROM payments"), s.count(
+				"SELECT amount_minor FROM refunds"); held != amount {
 				t.Fatalf("%d are held for a refund of %d", held, amount)
 			}
 		})
@@ -75,8 +76,8 @@ func TestRefundIsWrittenOnlyForTheTenantsSucceededPayment(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	k := keyed(t, "order-0000000042")
-	m := s.movements(k)["refunds"].(*giveback)
-	c := s.claim(RefundOperation, k)
+	m := s.movements(k)["refunds"].(*refundMovement)
+	c := s.reservation(RefundOperation, k)
 	s.keyAlone(c)
 	begin := func() {
 		t.Helper()

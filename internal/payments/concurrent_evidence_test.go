@@ -17,35 +17,37 @@ func TestManyPiecesOfEvidenceAtOnceAreOneTransition(t *testing.T) {
 	p := s.charging("paid-00000000001").paidFor()
 	for name, g := range map[string]*stage{
 		"in progress": s.charging("order-0000000001"), "unknown": s.charging("order-0000000002").lost(),
-		"failed_retryable": s.charging("order-0000000003").failed(), "refund": s.refunding("refund-000000001", p, 4500).lost(),
+		"failed_retryable": s.charging("order-0000000003").failed(),
+		"refund":           s.refunding("refund-000000001", p, 4500).lost(),
 	} {
 		lines := len(g.timeline())
-		var settled, confirmed atomic.Int32
+		var completed, confirmed atomic.Int32
 		atOnce(8, func(int) {
-			finding, err := s.service.Settle(t.Context(), Record{Source: SourceLookup, Record: g.record})
+			finding, err := s.service.ResolveByRecord(t.Context(), Record{Source: SourceLookup, Record: g.record})
 			switch finding.(type) {
-			case Settled:
-				settled.Add(1)
+			case Completed:
+				completed.Add(1)
 			case Confirmed:
 				confirmed.Add(1)
-			case Lettered, LeftAlone, nil:
+			case DeadLettered, LeftAlone, nil:
 				t.Errorf("%s: %T, %v", name, finding, err)
 			}
 		})
-		if settled.Load() != 1 || confirmed.Load() != 7 || len(g.timeline()) != lines+1 {
-			t.Errorf("%s: settled %d times, confirmed %d times: %s", name, settled.Load(), confirmed.Load(), g.timeline())
+		if completed.Load() != 1 || confirmed.Load() != 7 || len(g.timeline()) != lines+1 {
+			t.Errorf("%s: resolved %d times, confirmed %d times: %s", name, completed.Load(), confirmed.Load(),
+				g.timeline())
 		}
 		g.wantStatus(idempotency.CompletedStatus, 1)
-		g.wantMoved(Success, g.record.ID)
+		g.wantMoved(Succeeded, g.record.ID)
 	}
 	if n := s.count("SELECT refunded_minor FROM payments WHERE id = $1", p.ID); n != 4500 {
 		t.Errorf("%d are refunded", n)
 	}
-	s.wantLetters()
+	s.wantDeadLetters()
 }
 
-// Two that say different things at once: one of them is the result, the other one a letter.
-func TestContradictingEvidenceAtOnceIsOneResultAndOneLetter(t *testing.T) {
+// Two that say different things at once: one of them is the result, the other one a dead letter.
+func TestContradictingEvidenceAtOnceIsOneResultAndOneDeadLetter(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").lost()
@@ -54,18 +56,19 @@ func TestContradictingEvidenceAtOnceIsOneResultAndOneLetter(t *testing.T) {
 		if i%2 == 1 {
 			r = executedTwice.record(g)
 		}
-		if _, err := s.service.Settle(t.Context(), Record{Source: SourceLookup, Record: r}); err != nil {
+		if _, err := s.service.ResolveByRecord(t.Context(), Record{Source: SourceLookup, Record: r}); err != nil {
 			t.Error(err)
 		}
 	})
 	g.wantStatus(idempotency.CompletedStatus, 1)
 	g.wantTimeline("owner in_progress>unknown", "lookup unknown>completed")
 	if n := s.count("SELECT count(*) FROM dead_letters WHERE kind = 'duplicate_movement'"); n != 1 {
-		t.Errorf("%d letters", n)
+		t.Errorf("%d dead letters", n)
 	}
 }
 
-// A webhook of the first attempt comes while the second one is under way. Its owner is fenced, and answers what is stored.
+// A webhook of the first attempt comes while the second one is under way. Its owner is fenced, and answers what is
+// stored.
 func TestEvidenceDuringASecondAttemptFencesItsOwner(t *testing.T) {
 	t.Parallel()
 	for name, tells := range map[string]func(id string) gateway.Outcome{
@@ -79,15 +82,16 @@ func TestEvidenceDuringASecondAttemptFencesItsOwner(t *testing.T) {
 			g := s.charging("order-0000000001").failed()
 			m := g.again()
 			second := g.reserve(m)
-			settled := is[Settled](t, s.settle(SourceWebhook, g.record))
+			completed := is[Completed](t, s.evidenceBy(SourceWebhook, g.record))
 			answer := is[Final](t, g.live(second, m, tells(g.record.ID)))
 			// The second attempt is what was completed: to its owner it is no replay.
-			if answer.Replayed || !cmp.Equal(answer.Response, settled.Response) {
-				t.Errorf("answered %+v, stored is %+v", answer, settled.Response)
+			if answer.Replayed || !cmp.Equal(answer.Response, completed.Response) {
+				t.Errorf("answered %+v, stored is %+v", answer, completed.Response)
 			}
 			g.wantStatus(idempotency.CompletedStatus, 2)
-			g.wantTimeline("owner in_progress>failed_retryable", "request failed_retryable>in_progress", "webhook in_progress>completed")
-			s.wantLetters()
+			g.wantTimeline("owner in_progress>failed_retryable", "request failed_retryable>in_progress",
+				"webhook in_progress>completed")
+			s.wantDeadLetters()
 		})
 	}
 }
@@ -106,7 +110,7 @@ func TestWebhookBeforeTheAnswerIsTheOwnersAnswer(t *testing.T) {
 	})
 	got := whileAsked(h, func() Answer { return s.create("order-0000000001", order()) }, func() {
 		asked.ID, asked.Status = "ch_1", "succeeded"
-		is[Settled](t, s.settle(SourceWebhook, asked))
+		is[Completed](t, s.evidenceBy(SourceWebhook, asked))
 	})
 	if final := is[Final](t, got); final.Replayed {
 		t.Error("the owner was told that it is a replay")
@@ -114,5 +118,5 @@ func TestWebhookBeforeTheAnswerIsTheOwnersAnswer(t *testing.T) {
 	if n := s.count("SELECT count(*) FROM idempotency_key_events WHERE to_status = 'completed'"); n != 1 {
 		t.Errorf("%d lines in the timeline", n)
 	}
-	s.wantLetters()
+	s.wantDeadLetters()
 }

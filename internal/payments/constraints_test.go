@@ -35,8 +35,10 @@ func insertInto(table string, c columns) string {
 
 func paymentRow(changes columns) string {
 	c := columns{
-		"id": paymentUUID, "tenant_id": "'acme'", "idempotency_key": "'order-0000000042'", "generation": "1", "customer_id": "'cus-1'",
-		"amount_minor": "12000", "currency": "'USD'", "payment_method": "'pm_ok'", "status": "'succeeded'", "psp_charge_id": "'ch_1'",
+		"id": paymentUUID, "tenant_id": "'acme'", "idempotency_key": "'order-0000000042'", "generation": "1",
+		"customer_id":  "'cus-1'",
+		"amount_minor": "12000", "currency": "'USD'", "payment_method": "'pm_ok'", "status": "'succeeded'",
+		"psp_charge_id": "'ch_1'",
 	}
 	maps.Copy(c, changes)
 	return insertInto("payments", c)
@@ -44,7 +46,8 @@ func paymentRow(changes columns) string {
 
 func refundRow(changes columns) string {
 	c := columns{
-		"id": refundUUID, "payment_id": paymentUUID, "tenant_id": "'acme'", "idempotency_key": "'refund-000000042'", "generation": "1",
+		"id": refundUUID, "payment_id": paymentUUID, "tenant_id": "'acme'", "idempotency_key": "'refund-000000042'",
+		"generation":   "1",
 		"amount_minor": "4500", "currency": "'USD'", "status": "'succeeded'", "psp_refund_id": "'rf_1'",
 	}
 	maps.Copy(c, changes)
@@ -101,7 +104,8 @@ func TestPaymentsThatCannotBe(t *testing.T) {
 		{columns{"refund_held_minor": "100", "refunded_minor": "101"}, "payments_refunds_within_amount"},
 		{columns{"refunded_minor": "1"}, "payments_refunds_within_amount"},
 		{columns{"refund_held_minor": "1", "refunded_minor": "-1"}, "payments_refunds_within_amount"},
-		{columns{"status": "'processing'", "psp_charge_id": "NULL", "refund_held_minor": "1"}, "payments_fits_its_status"},
+		{columns{"status": "'processing'", "psp_charge_id": "NULL", "refund_held_minor": "1"},
+			"payments_fits_its_status"},
 		{columns{"status": "'declined'", "decline_code": "'no'", "refund_held_minor": "1"}, "payments_fits_its_status"},
 	} {
 		if got := refusal(t, pool, paymentRow(c.changes)); got != c.by {
@@ -112,7 +116,8 @@ func TestPaymentsThatCannotBe(t *testing.T) {
 	if got := refusal(t, pool, paymentRow(nil), second); got != "payments_psp_charge_unique" {
 		t.Errorf("one charge for two payments: refused by %q", got)
 	}
-	if got := refusal(t, pool, paymentRow(nil), paymentRow(columns{"psp_charge_id": "'ch_2'"})); got != "payments_pkey" {
+	if got := refusal(t, pool, paymentRow(nil),
+		paymentRow(columns{"psp_charge_id": "'ch_2'"})); got != "payments_pkey" {
 		t.Errorf("one id for two payments: refused by %q", got)
 	}
 }
@@ -145,7 +150,8 @@ func TestRefundsThatCannotBe(t *testing.T) {
 	if got := refusal(t, pool, paymentRow(nil), refundRow(nil), second); got != "refunds_psp_refund_unique" {
 		t.Errorf("one refund of the PSP's for two of ours: refused by %q", got)
 	}
-	if got := refusal(t, pool, paymentRow(nil), refundRow(nil), "DELETE FROM payments"); got != "history_is_append_only" {
+	if got := refusal(t, pool, paymentRow(nil), refundRow(nil),
+		"DELETE FROM payments"); got != "history_is_append_only" {
 		t.Errorf("a payment deleted below its refund: refused by %q", got)
 	}
 }
@@ -169,8 +175,10 @@ func TestVerdictIsFinal(t *testing.T) {
 				before = []string{paymentRow(nil), row(verdict)}
 			}
 			for _, set := range []string{
-				"status = 'processing', decline_code = NULL", "status = 'failed', decline_code = NULL", pspID + " = 'another'", pspID + " = NULL",
-				map[string]string{"succeeded": "status = 'declined', decline_code = 'no'", "declined": "status = 'succeeded', decline_code = NULL"}[status],
+				"status = 'processing', decline_code = NULL", "status = 'failed', decline_code = NULL", pspID +
+					" = 'another'", pspID + " = NULL",
+				map[string]string{"succeeded": "status = 'declined', decline_code = 'no'",
+					"declined": "status = 'succeeded', decline_code = NULL"}[status],
 			} {
 				got := refusal(t, pool, append(slices.Clone(before), "UPDATE "+table+" SET "+set)...)
 				if got != "movement_verdict_is_final" {
@@ -188,12 +196,15 @@ func TestTermsAreFixedAndNothingIsDeleted(t *testing.T) {
 	open := columns{"status": "'processing'", "psp_charge_id": "NULL"}
 	openRefund := columns{"status": "'processing'", "psp_refund_id": "NULL"}
 	for _, statement := range []string{
-		"UPDATE payments SET id = gen_random_uuid()", "UPDATE payments SET tenant_id = 'other'", "UPDATE payments SET idempotency_key = 'other'",
+		"UPDATE payments SET id = gen_random_uuid()", "UPDATE payments SET tenant_id = 'other'",
+		"UPDATE payments SET idempotency_key = 'other'",
 		"UPDATE payments SET generation = generation + 1", "UPDATE payments SET customer_id = 'other'",
 		"UPDATE payments SET amount_minor = amount_minor - 1", "UPDATE payments SET currency = 'EUR'",
-		"UPDATE payments SET payment_method = 'pm_other'", "UPDATE payments SET created_at = created_at - interval '1 day'",
+		"UPDATE payments SET payment_method = 'pm_other'",
+		"UPDATE payments SET created_at = created_at - interval '1 day'",
 		"DELETE FROM payments", "TRUNCATE payments CASCADE",
-		"UPDATE refunds SET id = gen_random_uuid()", "UPDATE refunds SET tenant_id = 'other'", "UPDATE refunds SET idempotency_key = 'other'",
+		"UPDATE refunds SET id = gen_random_uuid()", "UPDATE refunds SET tenant_id = 'other'",
+		"UPDATE refunds SET idempotency_key = 'other'",
 		"UPDATE refunds SET generation = generation + 1", "UPDATE refunds SET amount_minor = amount_minor - 1",
 		"UPDATE refunds SET currency = 'EUR'", "UPDATE refunds SET created_at = created_at - interval '1 day'",
 		"UPDATE refunds SET payment_id = gen_random_uuid()", "DELETE FROM refunds", "TRUNCATE refunds",
@@ -230,7 +241,8 @@ func TestWhatIsNoVerdictMovesOn(t *testing.T) {
 		}
 	}
 	// Refunds claim their share of a payment that has its verdict.
-	if got := refusal(t, pool, paymentRow(nil), "UPDATE payments SET refund_held_minor = 12000, refunded_minor = 4500"); got != "" {
+	if got := refusal(t, pool, paymentRow(nil),
+		"UPDATE payments SET refund_held_minor = 12000, refunded_minor = 4500"); got != "" {
 		t.Errorf("the totals of refunds: refused by %q", got)
 	}
 }

@@ -13,18 +13,19 @@ import (
 	"payonce/internal/postgres"
 )
 
-// resolveLetter closes the only open letter as an operator does.
-func (s *shop) resolveLetter(action deadletters.Action) {
+// resolveDeadLetter closes the only open dead letter as an operator does.
+func (s *shop) resolveDeadLetter(action deadletters.Action) {
 	s.t.Helper()
-	s.resolveLetterThat("true", action)
+	s.resolveDeadLetterThat("true", action)
 }
 
-// resolveLetterThat closes the only open letter of which a condition is true.
-func (s *shop) resolveLetterThat(condition string, action deadletters.Action) {
+// resolveDeadLetterThat closes the only open dead letter of which a condition is true.
+func (s *shop) resolveDeadLetterThat(condition string, action deadletters.Action) {
 	s.t.Helper()
 	var id uuid.UUID
 	var version int32
-	if err := s.pool.QueryRow(s.t.Context(), "SELECT id, version FROM dead_letters WHERE status = 'open' AND "+condition).Scan(&id, &version); err != nil {
+	if err := s.pool.QueryRow(s.t.Context(), "SELECT id, version FROM dead_letters WHERE status = 'open' AND "+
+		condition).Scan(&id, &version); err != nil {
 		s.t.Fatal(err)
 	}
 	err := pgx.BeginFunc(s.t.Context(), s.pool, func(tx pgx.Tx) error {
@@ -36,8 +37,8 @@ func (s *shop) resolveLetterThat(condition string, action deadletters.Action) {
 	}
 }
 
-// A record that differs in any member from what was asked for settles nothing, by whatever way it was found.
-func TestRecordThatDiffersInOneMemberIsALetter(t *testing.T) {
+// A record that differs in any member from what was asked for resolves nothing, by whatever way it was found.
+func TestRecordThatDiffersInOneMemberIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	p := s.charging("paid-00000000001").paidFor()
@@ -62,8 +63,8 @@ func TestRecordThatDiffersInOneMemberIsALetter(t *testing.T) {
 		r := c.of.record
 		c.make(&r)
 		before := s.everything()
-		if l := is[Lettered](t, s.settle(SourceWebhook, r)); l.Kind != deadletters.PSPContradicts {
-			t.Errorf("%s: letter %s", what, l.Kind)
+		if l := is[DeadLettered](t, s.evidenceBy(SourceWebhook, r)); l.Kind != deadletters.PSPContradicts {
+			t.Errorf("%s: dead letter %s", what, l.Kind)
 		}
 		if s.everything() != before {
 			t.Errorf("%s: something has moved", what)
@@ -71,31 +72,33 @@ func TestRecordThatDiffersInOneMemberIsALetter(t *testing.T) {
 	}
 	// One case per key and record, whatever it is seen to differ in.
 	finding := func(g *stage) string { return contradicts(g, g.record.ID) }
-	if got := s.count("SELECT count(*) FROM dead_letters WHERE kind || ' ' || finding IN ($1, $2)", finding(payment), finding(refund)); got != 2 {
-		t.Errorf("%d letters about the two keys", got)
+	if got := s.count("SELECT count(*) FROM dead_letters WHERE kind || ' ' || finding IN ($1, $2)", finding(payment),
+		finding(refund)); got != 2 {
+		t.Errorf("%d dead letters about the two keys", got)
 	}
 	if got := s.count("SELECT count(*) FROM dead_letters"); got != 2 {
-		t.Errorf("%d letters in all", got)
+		t.Errorf("%d dead letters in all", got)
 	}
-	is[Settled](t, s.settle(SourceWebhook, payment.record))
-	is[Settled](t, s.settle(SourceWebhook, refund.record))
+	is[Completed](t, s.evidenceBy(SourceWebhook, payment.record))
+	is[Completed](t, s.evidenceBy(SourceWebhook, refund.record))
 }
 
-func TestLetterHoldsTheRecordAndNamesTheKey(t *testing.T) {
+func TestDeadLetterHoldsTheRecordAndNamesTheKey(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").lost().windowPasses()
 	before := s.everything()
-	is[Lettered](t, s.settle(SourceScan, otherAmount.record(g)))
+	is[DeadLettered](t, s.evidenceBy(SourceScan, otherAmount.record(g)))
 	if n := s.count(`SELECT count(*) FROM dead_letters WHERE tenant_id = 'acme' AND tenant_id = 'acme' AND operation = 'POST /payments'
 		AND key = 'order-0000000001' AND generation = 1 AND subject = $1 AND reason LIKE '%another amount%'
 		AND evidence ->> 'source' = 'scan' AND evidence #>> '{record,amountCents}' = '12001' AND evidence #>> '{record,id}' = $2`,
 		g.lease.Subject(), g.record.ID); n != 1 {
-		t.Fatalf("the letter is %s", s.texts("SELECT d::text FROM dead_letters AS d"))
+		t.Fatalf("the dead letter is %s", s.texts("SELECT d::text FROM dead_letters AS d"))
 	}
 	// Not by looking for the amount in the rows: their timestamps and random ids have the same digits now and then.
 	if after := s.everything(); after != before {
-		t.Fatalf("what may be about somebody else is in the rows of the key or the payment:\n%s\nwhich were\n%s", after, before)
+		t.Fatalf("what may be about somebody else is in the rows of the key or the payment:\n%s\nwhich were\n%s", after,
+			before)
 	}
 }
 
@@ -106,27 +109,28 @@ func TestFindingThatWasJudgedIsNoNewCase(t *testing.T) {
 	g := s.charging("order-0000000001").succeeded()
 	again := func(isNew bool) {
 		t.Helper()
-		if l := is[Lettered](t, s.settle(SourceWebhook, executedTwice.record(g))); l.New != isNew {
+		if l := is[DeadLettered](t, s.evidenceBy(SourceWebhook, executedTwice.record(g))); l.New != isNew {
 			t.Errorf("found as new: %v", l.New)
 		}
 	}
 	finding := "duplicate_movement record acme " + g.record.ID + "-2"
 	again(true)
 	again(false)
-	s.wantLetters(finding)
-	s.resolveLetter(deadletters.Retry)
+	s.wantDeadLetters(finding)
+	s.resolveDeadLetter(deadletters.Retry)
 	again(true)
 	again(false)
-	s.wantLetters(finding, finding)
-	s.resolveLetter(deadletters.Dismiss)
+	s.wantDeadLetters(finding, finding)
+	s.resolveDeadLetter(deadletters.Dismiss)
 	again(false)
-	s.wantLetters(finding, finding)
+	s.wantDeadLetters(finding, finding)
 	// A third execution is another case.
-	is[Lettered](t, s.settle(SourceWebhook, as("psp_third", g.record)))
-	s.wantLetters(finding, finding, "duplicate_movement record acme psp_third")
+	is[DeadLettered](t, s.evidenceBy(SourceWebhook, as("psp_third", g.record)))
+	s.wantDeadLetters(finding, finding, "duplicate_movement record acme psp_third")
 }
 
-// A charge belongs to one account, and an account to one tenant. Each way of evidence brings acme's charge to a payment of globex that waits for one.
+// A charge belongs to one account, and an account to one tenant. Each way of evidence brings acme's charge to a payment
+// of globex that waits for one.
 func TestTwoTenantsCannotBookOneCharge(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
@@ -139,7 +143,7 @@ func TestTwoTenantsCannotBookOneCharge(t *testing.T) {
 	acmes := waiting.record
 	acmes.ID, acmes.Account = charge.ID, charge.Account
 	for _, source := range []Source{SourceWebhook, SourceLookup, SourceScan} {
-		is[Lettered](t, s.settle(source, acmes))
+		is[DeadLettered](t, s.evidenceBy(source, acmes))
 	}
 	if n := s.count("SELECT count(*) FROM payments WHERE psp_charge_id = $1", charge.ID); n != 1 {
 		t.Errorf("%d payments have acme's charge", n)
@@ -152,7 +156,7 @@ func TestTwoTenantsCannotBookOneCharge(t *testing.T) {
 			t.Errorf("%s: refused by %v, want %s", sql, err, want)
 		}
 	}
-	is[Settled](t, s.settle(SourceWebhook, as("ch_of_globex", waiting.record)))
+	is[Completed](t, s.evidenceBy(SourceWebhook, as("ch_of_globex", waiting.record)))
 }
 
 // Globex's account names acme's payment. That is neither acme's business nor, by the payment's fields, globex's.
@@ -164,18 +168,19 @@ func TestRecordUnderAnotherTenantsAccountTellsTheTenantNothing(t *testing.T) {
 	r.Account = "globex"
 	before := s.everything()
 	for _, source := range []Source{SourceWebhook, SourceScan} {
-		if l := is[Lettered](t, s.settle(source, r)); l.Kind != deadletters.OtherAccount || s.everything() != before {
-			t.Fatalf("letter %s, something moved: %v", l.Kind, s.everything() != before)
+		if l := is[DeadLettered](t, s.evidenceBy(source, r)); l.Kind != deadletters.OtherAccount ||
+			s.everything() != before {
+			t.Fatalf("dead letter %s, something moved: %v", l.Kind, s.everything() != before)
 		}
 	}
-	s.wantLetters("other_account record globex " + r.ID)
+	s.wantDeadLetters("other_account record globex " + r.ID)
 	if n := s.count("SELECT num_nonnulls(tenant_id, operation, key, generation, subject) FROM dead_letters"); n != 0 {
-		t.Fatalf("the letter names %d members of the key", n)
+		t.Fatalf("the dead letter names %d members of the key", n)
 	}
-	is[Settled](t, s.settle(SourceWebhook, g.record))
+	is[Completed](t, s.evidenceBy(SourceWebhook, g.record))
 }
 
-func TestRecordOfNothingOfOursIsALetterWithoutAKey(t *testing.T) {
+func TestRecordOfNothingOfOursIsADeadLetterWithoutAKey(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").lost()
@@ -194,19 +199,20 @@ func TestRecordOfNothingOfOursIsALetterWithoutAKey(t *testing.T) {
 	} {
 		r := as(id, g.record)
 		change(&r)
-		if l := is[Lettered](t, s.settle(SourceWebhook, r)); l.Kind != deadletters.UnknownMovement {
-			t.Errorf("%s: letter %s", id, l.Kind)
+		if l := is[DeadLettered](t, s.evidenceBy(SourceWebhook, r)); l.Kind != deadletters.UnknownMovement {
+			t.Errorf("%s: dead letter %s", id, l.Kind)
 		}
 		want = append(want, "unknown_movement record "+r.Account+" "+id)
 	}
-	s.wantLetters(want...)
+	s.wantDeadLetters(want...)
 	if n := s.count("SELECT count(*) FROM dead_letters WHERE num_nonnulls(tenant_id, operation, key, generation, subject) > 0"); n != 0 {
-		t.Errorf("%d letters name a key", n)
+		t.Errorf("%d dead letters name a key", n)
 	}
 	g.wantTimeline("owner in_progress>unknown")
 }
 
-// Without a reference, a record is found by its key. What we ask for always has one: so it is an operator's case, about that key.
+// Without a reference, a record is found by its key. What we ask for always has one: so it is an operator's case, about
+// that key.
 func TestRecordWithoutAReferenceIsFoundByItsKey(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
@@ -215,14 +221,16 @@ func TestRecordWithoutAReferenceIsFoundByItsKey(t *testing.T) {
 	p := s.charging("paid-00000000001").paidFor()
 	refund := s.refunding("refund-000000001", p, 100).lost()
 	for r, want := range map[gateway.Record]idempotency.Lease{
-		{Object: gateway.ChargeObject, Key: "order-0000000001.g2"}: lease, {Object: gateway.RefundObject, Key: "refund-000000001", ChargeID: p.PSPChargeID}: refund.lease,
+		{Object: gateway.ChargeObject, Key: "order-0000000001.g2"}:                       lease,
+		{Object: gateway.RefundObject, Key: "refund-000000001", ChargeID: p.PSPChargeID}: refund.lease,
 	} {
 		r.ID, r.Account, r.AmountMinor, r.Currency, r.Status = "psp_1", "acme", 100, "USD", "succeeded"
-		if l := is[Lettered](t, s.settle(SourceWebhook, r)); l.Kind != deadletters.PSPContradicts {
-			t.Errorf("%s: letter %s", r.Key, l.Kind)
+		if l := is[DeadLettered](t, s.evidenceBy(SourceWebhook, r)); l.Kind != deadletters.PSPContradicts {
+			t.Errorf("%s: dead letter %s", r.Key, l.Kind)
 		}
-		if n := s.count("SELECT count(*) FROM dead_letters WHERE subject = $1 AND generation = $2", want.Subject(), want.Generation()); n != 1 {
-			t.Errorf("%s: %d letters about it", r.Key, n)
+		if n := s.count("SELECT count(*) FROM dead_letters WHERE subject = $1 AND generation = $2", want.Subject(),
+			want.Generation()); n != 1 {
+			t.Errorf("%s: %d dead letters about it", r.Key, n)
 		}
 	}
 }
@@ -237,16 +245,16 @@ func TestSecondStrayChargeOfAKeyIsACaseOfItsOwn(t *testing.T) {
 	g.lost().windowPasses().resolves(ToOperator)
 	want := []string{contradicts(g, "psp_stray_1")}
 	for _, source := range []Source{SourceWebhook, SourceScan, SourceLookup} {
-		s.resolveLetter(deadletters.Dismiss)
+		s.resolveDeadLetter(deadletters.Dismiss)
 		id := "psp_stray_by_" + string(source)
 		if source == SourceLookup {
 			psp.onLookup(finds(as(id, otherAmount.record(g))))
 			g.resolves(ToOperator)
 		} else {
-			is[Lettered](t, s.settle(source, as(id, otherAmount.record(g))))
+			is[DeadLettered](t, s.evidenceBy(source, as(id, otherAmount.record(g))))
 		}
 		want = append(want, contradicts(g, id))
-		s.wantLetters(want...)
+		s.wantDeadLetters(want...)
 	}
 }
 
@@ -264,64 +272,66 @@ func TestOneRecordThatContradictsTwoKeysIsTwoCases(t *testing.T) {
 		}
 		want = append(want, contradicts(g, paid.record.ID))
 	}
-	s.wantLetters(want...)
+	s.wantDeadLetters(want...)
 }
 
-// While an open letter says that money moved, nobody is told that the payment was declined.
+// While an open dead letter says that money moved, nobody is told that the payment was declined.
 func TestDeclineBesideMovedMoneyIsForAnOperator(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)
 	for i, source := range []Source{SourceWebhook, SourceScan, SourceLookup} {
 		g := s.charging("order-000000000" + string(rune('1'+i))).lost().windowPasses()
-		is[Lettered](t, s.settle(SourceWebhook, as("psp_stray_"+string(source), otherAmount.record(g))))
-		declined := as("psp_declined_"+string(source), refusedBy(g.record, "no_money"))
+		is[DeadLettered](t, s.evidenceBy(SourceWebhook, as("psp_stray_"+string(source), otherAmount.record(g))))
+		declined := as("psp_declined_"+string(source), declinedAs(g.record, "no_money"))
 		for range 2 {
 			if source == SourceLookup {
 				psp.onLookup(finds(declined))
 				g.resolves(ToOperator)
-			} else if l := is[Lettered](t, s.settle(source, declined)); l.Kind != deadletters.PSPContradicts {
-				t.Errorf("%s: letter %s", source, l.Kind)
+			} else if l := is[DeadLettered](t, s.evidenceBy(source, declined)); l.Kind != deadletters.PSPContradicts {
+				t.Errorf("%s: dead letter %s", source, l.Kind)
 			}
 		}
 		g.wantStatus(idempotency.UnknownStatus, 1)
 		g.wantMoved(Processing, "")
 		if n := s.count("SELECT count(*) FROM dead_letters WHERE finding = $1 AND evidence #>> '{record,status}' = 'declined'",
 			strings.TrimPrefix(contradicts(g, declined.ID), "psp_contradicts_request ")); n != 1 {
-			t.Errorf("%s: %d letters hold the decline", source, n)
+			t.Errorf("%s: %d dead letters hold the decline", source, n)
 		}
-		// A retry of the letter about the money says that it is seen to: what is left is the decline.
-		s.resolveLetterThat("evidence #>> '{record,status}' = 'succeeded'", deadletters.Retry)
-		is[Settled](t, s.settle(SourceWebhook, declined))
-		g.wantMoved(Refused, declined.ID)
+		// A retry of the dead letter about the money says that it is seen to: what is left is the decline.
+		s.resolveDeadLetterThat("evidence #>> '{record,status}' = 'succeeded'", deadletters.Retry)
+		is[Completed](t, s.evidenceBy(SourceWebhook, declined))
+		g.wantMoved(Declined, declined.ID)
 	}
 }
 
-// A letter that is opened between the look and the write keeps a decline back as well: the statement sees the hold in the key's row. The guard refuses a
-// statement that does not look.
-func TestDeclineDoesNotPassALetterThatWasOpenedMeanwhile(t *testing.T) {
+// A dead letter that is opened between the look and the write keeps a decline back as well: the statement sees the hold
+// in the key's row. The guard refuses a statement that does not look.
+func TestDeclineDoesNotPassADeadLetterThatWasOpenedMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").lost()
-	is[Lettered](t, s.settle(SourceWebhook, as("psp_stray", otherAmount.record(g))))
+	is[DeadLettered](t, s.evidenceBy(SourceWebhook, as("psp_stray", otherAmount.record(g))))
 	row := g.row()
 	for _, c := range []struct {
 		unlessCharged bool
 		status        int
-		through       bool
+		passed        bool
 		refusal       string
 	}{{true, 402, false, ""}, {false, 402, false, "idempotency_keys_dead_lettered_stay"}, {false, 201, true, ""}} {
 		tx, err := s.pool.Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		var out idempotency.Passage
-		err = postgres.PipelineTx(t.Context(), tx, onePassage(s.keys.Resolve, idempotency.Resolution{
-			Execution: row.Execution(), Seen: idempotency.UnknownStatus, Note: idempotency.Note{Actor: "webhook", Reason: "declined"},
+		var out idempotency.GuardResult
+		err = postgres.PipelineTx(t.Context(), tx, oneGuardResult(s.keys.Resolve, idempotency.Resolution{
+			Execution: row.Execution(), Seen: idempotency.UnknownStatus,
+			Note:     idempotency.Note{Actor: "webhook", Reason: "declined"},
 			Response: idempotency.Response{Status: c.status, Body: []byte("{}")}, UnlessCharged: c.unlessCharged,
 		}, &out))
-		if out.Through != c.through || (err != nil) != (c.refusal != "") || err != nil && !postgres.Violates(err, c.refusal) {
-			t.Errorf("%+v: through %v, %v", c, out.Through, err)
+		if out.Passed != c.passed || (err != nil) != (c.refusal != "") || err != nil &&
+			!postgres.Violates(err, c.refusal) {
+			t.Errorf("%+v: through %v, %v", c, out.Passed, err)
 		}
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
@@ -337,7 +347,7 @@ func TestDeclineUnderTheIDOfAnotherPaymentCountsWithoutIt(t *testing.T) {
 	g := s.charging("order-0000000001").lost().windowPasses()
 	other := s.charging("order-0000000002")
 	other.live(other.lease, other.movement, gateway.Succeeded{ID: g.record.ID})
-	psp.onLookup(finds(refusedBy(g.record, "no_money")))
+	psp.onLookup(finds(declinedAs(g.record, "no_money")))
 	g.resolves(Resolved)
-	g.wantMoved(Refused, "")
+	g.wantMoved(Declined, "")
 }

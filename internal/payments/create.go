@@ -21,19 +21,19 @@ const (
 // DefaultPaymentMethod is the PSP token that is charged when the request names none.
 const DefaultPaymentMethod = "pm_ok"
 
-// Merchant is on whose behalf money moves.
+// Merchant is the tenant for which money moves, with its account at the PSP.
 type Merchant struct {
 	Tenant     string
 	PSPAccount string
 }
 
-// Keyed is what every request that moves money carries beside its body.
+// Keyed is the part of a request that every movement of money has in addition to its body.
 type Keyed struct {
 	Merchant Merchant
 	Key      idempotency.Key
 }
 
-// CreateRequest asks for a payment. Its JSON form, with the defaults applied, is what the fingerprint digests.
+// CreateRequest asks for a payment. The fingerprint is made from its JSON form, after the defaults are applied.
 type CreateRequest struct {
 	CustomerID    string            `json:"customerId"`
 	AmountCents   AmountMinor       `json:"amountCents"`
@@ -43,13 +43,13 @@ type CreateRequest struct {
 	Metadata      map[string]string `json:"metadata,omitempty"`
 }
 
-// Invalid is one reason to refuse a request, with an RFC 6901 pointer to the member. It wraps no value of the client's.
+// Invalid is one reason to refuse a request, with an RFC 6901 pointer to the member. It holds no value of the client's.
 type Invalid struct{ Pointer, Detail string }
 
 // Limits of a request, in characters and entries.
 const (
 	maxCustomerID    = 64
-	maxToken         = 61 // behind "pm_"
+	maxToken         = 61 // after "pm_"
 	maxDescription   = 500
 	maxReason        = 200
 	maxMetadata      = 20
@@ -57,7 +57,7 @@ const (
 	maxMetadataValue = 200
 )
 
-// The characters that texts of one line may have.
+// The characters that ids, names and tokens may have.
 const (
 	lower         = "abcdefghijklmnopqrstuvwxyz"
 	alphanumeric  = lower + "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -103,19 +103,20 @@ func (r *CreateRequest) Validate() []Invalid {
 	return append(bad, checkMetadata(r.Metadata)...)
 }
 
-// IsCustomerID reports whether a customer's id can read so.
+// IsCustomerID reports whether s has the form of a customer id.
 func IsCustomerID(s string) bool { return isOf(customerChars, s, maxCustomerID) }
 
 const noCardNumbers = "must not hold a card number; send a PSP token as paymentMethod"
 
 func checkAmount(a AmountMinor) []Invalid {
 	if a < MinAmount || a > MaxAmount {
-		return []Invalid{{"/amountCents", fmt.Sprintf("must be an integer from %d to %d, in the currency's minor unit", MinAmount, MaxAmount)}}
+		return []Invalid{{"/amountCents", fmt.Sprintf("must be an integer from %d to %d, in the currency's minor unit",
+			MinAmount, MaxAmount)}}
 	}
 	return nil
 }
 
-// checkText refuses what is too long for its column or does not belong into text.
+// checkText refuses text that is too long for its column, or has control characters, or has a card number in it.
 func checkText(pointer, s string, limit int) []Invalid {
 	var bad []Invalid
 	if utf8.RuneCountInString(s) > limit {
@@ -140,8 +141,9 @@ func checkMetadata(m map[string]string) []Invalid {
 	var bad []Invalid
 	for name, value := range m {
 		if !isOf(nameChars, name, maxMetadataName) || cardnumber.In(name) {
-			// The name itself may be what must not be repeated.
-			bad = append(bad, Invalid{"/metadata", "each name must be 1 to 40 letters, digits or . _ -, and no card number"})
+			// The name may be a card number, so the answer does not repeat the name.
+			bad = append(bad, Invalid{"/metadata",
+				"each name must be 1 to 40 letters, digits or . _ -, and no card number"})
 			continue
 		}
 		bad = append(bad, checkText("/metadata/"+name, value, maxMetadataValue)...)
@@ -149,7 +151,7 @@ func checkMetadata(m map[string]string) []Invalid {
 	return bad
 }
 
-// Create takes a payment, once for its key. The request must have passed Validate.
+// Create takes a payment, once for each key. The request must have passed Validate.
 func (s *Service) Create(ctx context.Context, k Keyed, r CreateRequest) (Answer, error) {
 	fingerprint, err := idempotency.FingerprintOf(http.MethodPost, "/payments", r)
 	if err != nil {

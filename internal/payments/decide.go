@@ -11,46 +11,48 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// OperatorPSPID begins the id of a movement for which an operator vouches and the PSP gives no name.
+// OperatorPSPID is the prefix of an id of our own. A movement gets such an id if an operator says that it was executed
+// and the PSP's id is not known.
 const OperatorPSPID = "operator:"
 
 // Decision is what an operator decides about a dead letter.
 type Decision struct {
 	Action  deadletters.Action
-	Version int32 // of the dead letter, as the operator has seen it
-	// PSPID is the PSP's id of a movement that the operator calls executed, where the operator knows it; else "".
+	Version int32 // the version of the dead letter that the operator has seen
+	// PSPID is the PSP's id of the movement, if the operator says executed and knows the id; otherwise "".
 	PSPID string
-	// Answer is what the PSP has said of the key, when it was asked about this decision; nil before.
+	// Answer is the PSP's answer to a lookup of the key for this decision. It is nil if the PSP was not asked.
 	Answer gateway.Lookup
-	// Others are records under the key that refer to an earlier payment of the same key. They are not in Answer.
+	// Others are the PSP's records under the key that are about an earlier payment. Answer does not have them.
 	Others []gateway.Record
 }
 
-// LetterSeen is the dead letter that a decision is about, and what its evidence names.
-type LetterSeen struct {
+// DeadLetterSeen is the dead letter that a decision is about, with the ids that are in its evidence.
+type DeadLetterSeen struct {
 	ID         uuid.UUID
 	Kind       deadletters.Kind
 	Version    int32
 	Resolution *deadletters.Resolution // nil while it is open
 	AboutKey   bool
 
-	JobID   int64  // of a job that was given up; 0 if it names none
-	EventID string // of a stored webhook; "" if it names none
-	Record  []byte // a record of the PSP's ledger, as JSON that gateway.ParseRecord takes; nil if it holds none
-	PSPID   string // the id of a movement that is this one's, as far as one can tell, and no refusal; "" if it names none
+	JobID   int64  // of a discarded job; or 0
+	EventID string // of a stored webhook; or ""
+	Record  []byte // a record of the PSP's ledger, as JSON for gateway.ParseRecord; or nil
+	// PSPID is the PSP's id of the dead letter's own movement, if the evidence has one and it is not a decline; or "".
+	PSPID string
 }
 
-// Again is what a retry has done once more, if it is not the lookup of the key: one of the three.
+// Again names what a retry must do again if it is not a lookup of the key. One of the three is set.
 type Again struct {
 	EventID string
 	JobID   int64
 	Record  []byte
 }
 
-// Refusal is why a decision is not carried out. Nothing has moved then.
+// Refusal says why a decision is not carried out. Nothing was changed then.
 type Refusal struct {
 	Ground Ground
-	Detail string // for the operator's eyes
+	Detail string // for the operator
 }
 
 // Ground is why a decision was refused.
@@ -58,17 +60,17 @@ type Ground string
 
 // The grounds of refusals.
 const (
-	// Conflict: the dead letter, or its key, is not what the operator has seen any more.
+	// Conflict: the dead letter, or its key, has changed since the operator has seen it.
 	Conflict Ground = "conflict"
 	// ContradictsPSP: the PSP says the opposite.
 	ContradictsPSP Ground = "contradicts_psp"
-	// NoFreshProof: the PSP does not answer, and the decision needs its word.
+	// NoFreshProof: the decision needs the PSP's answer, and the PSP does not answer.
 	NoFreshProof Ground = "no_fresh_proof"
-	// WindowOpen: the PSP finds nothing yet, and what was sent may still arrive there.
-	WindowOpen Ground = "settle_window_open"
-	// NeedsDecision: the key is open, so that doing nothing is no answer.
+	// GraceOpen: the PSP finds nothing, but the grace period is not over. The request may still arrive at the PSP.
+	GraceOpen Ground = "grace_period_open"
+	// NeedsDecision: the key has no final state yet, so its dead letter cannot be dismissed.
 	NeedsDecision Ground = "needs_decision"
-	// NotApplicable: the action makes no sense for this dead letter.
+	// NotApplicable: the action is not possible for this dead letter.
 	NotApplicable Ground = "not_applicable"
 )
 
@@ -76,15 +78,16 @@ func refuse(g Ground, format string, args ...any) Step {
 	return Step{Refuse: &Refusal{Ground: g, Detail: fmt.Sprintf(format, args...)}}
 }
 
-// judgeDecision carries out what an operator decides, unless the PSP knows better.
+// judgeDecision judges what an operator decides. It refuses a decision that the PSP contradicts.
 func judgeDecision(s Seen, d Decision) Step {
-	switch l := s.Letter; {
+	switch l := s.DeadLetter; {
 	case l == nil:
-		return refuse(NotApplicable, "There is no letter to decide about.")
+		return refuse(NotApplicable, "There is no dead letter to decide about.")
 	case l.Resolution != nil:
-		return refuse(Conflict, "%s has resolved this letter before, as %s.", l.Resolution.Actor, l.Resolution.Action)
+		return refuse(Conflict, "%s has resolved this dead letter before, as %s.", l.Resolution.Actor,
+			l.Resolution.Action)
 	case l.Version != d.Version:
-		return refuse(Conflict, "The letter has version %d, not %d.", l.Version, d.Version)
+		return refuse(Conflict, "The dead letter has version %d, not %d.", l.Version, d.Version)
 	}
 	switch d.Action {
 	case deadletters.Retry:
@@ -97,16 +100,17 @@ func judgeDecision(s Seen, d Decision) Step {
 	return refuse(NotApplicable, "There is no such action.")
 }
 
-// judgeAboutMoney is for the two decisions that say whether money has moved. They are about an unknown key only: everything else is decided already, or
-// not yet anybody's to decide.
+// judgeAboutMoney is for the two decisions that say whether money has moved. They are possible only while the key is
+// unknown. In every other status, the outcome is known already or the request is still being executed.
 func judgeAboutMoney(s Seen, d Decision) Step {
 	switch {
-	case !s.Letter.AboutKey:
-		return refuse(NotApplicable, "This letter is about no key of ours, so that there is nothing to decide about one.")
+	case !s.DeadLetter.AboutKey:
+		return refuse(NotApplicable,
+			"This dead letter is about no key of ours, so that there is nothing to decide about one.")
 	case !s.stands():
-		return refuse(NotApplicable, "The letter's key is gone, or stands for something else by now.")
+		return refuse(NotApplicable, "The dead letter's key is gone, or stands for something else by now.")
 	case s.Status != idempotency.UnknownStatus:
-		return refuse(NotApplicable, "The letter's key is %s. Only an unknown one can be decided about.", s.Status)
+		return refuse(NotApplicable, "The dead letter's key is %s. Only an unknown one can be decided about.", s.Status)
 	case d.Answer == nil:
 		return Step{Ask: true}
 	case d.Action == deadletters.Executed:
@@ -115,34 +119,40 @@ func judgeAboutMoney(s Seen, d Decision) Step {
 	return judgeNotExecuted(s, d)
 }
 
-// stands reports whether the key's row, in whatever status, is of the movement.
+// stands reports whether the key's row, in whatever status, still belongs to the movement.
 func (s Seen) stands() bool {
 	return s.Status != "" && s.Key.Generation == s.Own.Generation && s.Key.Subject == s.Own.Subject
 }
 
-// judgeExecuted completes the key as a success. The PSP overrules the operator where it knows better; where it is silent, the operator's word counts.
+// judgeExecuted completes the key as a success. If the PSP contradicts the operator, the decision is refused. If the
+// PSP does not know, the operator's decision counts.
 func judgeExecuted(s Seen, d Decision) Step {
 	id, refusal := executedAs(s, d)
 	if refusal != nil {
 		return Step{Refuse: refusal}
 	}
 	if s.IDTaken {
-		// The PSP has answered another payment with this one's id. The row cannot have the id, but its key must have an end. A record that refers
-		// to nothing may be about the row that has its id.
-		saysSo := slices.ContainsFunc(s.ownRecords(d), func(r gateway.Record) bool { return r.ID == id && r.Executed() && r.Reference != "" })
+		// Another row of ours has this id already, so this row cannot have it. But the key must be completed. A record
+		// without a reference proves nothing for this movement: it may be about the row that has the id.
+		saysSo := slices.ContainsFunc(s.ownRecords(d),
+			func(r gateway.Record) bool { return r.ID == id && r.Executed() && r.Reference != "" })
 		if !saysSo {
-			return refuse(ContradictsPSP, "That id of the PSP's belongs to another payment or refund. Name the right one as pspId.")
+			return refuse(ContradictsPSP,
+				"That id of the PSP's belongs to another payment or refund. Name the right one as pspId.")
 		}
-		id = OperatorPSPID + s.Letter.ID.String()
+		id = OperatorPSPID + s.DeadLetter.ID.String()
 	}
 	return Step{
-		To: idempotency.CompletedStatus, Verdict: verdict{status: Success, pspID: id},
+		To: idempotency.CompletedStatus, Verdict: verdict{status: Succeeded, pspID: id},
 		Note: &idempotency.Note{Actor: string(SourceOperator), Reason: "an operator says: executed"},
 	}
 }
 
-// executedAs is the PSP's id under which a movement goes down as executed: that of the PSP's own record of it; else the one that the operator names,
-// unless the PSP says that it is for something else; else one in the dead letter's evidence; else the dead letter's, which says that a human vouches.
+// executedAs is the PSP's id that is written for a movement that an operator calls executed. It is the first of these:
+//   - the id of the PSP's own record of the movement
+//   - the id that the operator gives, unless the PSP says that it belongs to something else
+//   - an id in the evidence of the dead letter
+//   - an id of our own, made from the dead letter's id
 func executedAs(s Seen, d Decision) (string, *Refusal) {
 	own := s.ownRecords(d)
 	executed := slices.DeleteFunc(slices.Clone(own), func(r gateway.Record) bool { return !r.Executed() })
@@ -159,48 +169,54 @@ func executedAs(s Seen, d Decision) (string, *Refusal) {
 		return declined
 	})
 	if declined && !s.executedElsewhere(d) {
-		return "", refuse(ContradictsPSP, "The PSP says that it has declined it. Use retry, which settles it as declined.").Refuse
+		return "", refuse(ContradictsPSP,
+			"The PSP says that it has declined it. Use retry, which resolves it as declined.").Refuse
 	}
 	if reference, foreign := s.refersElsewhere(d, d.PSPID); foreign {
-		return "", refuse(ContradictsPSP, "The PSP says that %s is for %s, not for this payment or refund.", d.PSPID, reference).Refuse
+		return "", refuse(ContradictsPSP, "The PSP says that %s is for %s, not for this payment or refund.", d.PSPID,
+			reference).Refuse
 	}
 	switch {
 	case d.PSPID != "":
 		return d.PSPID, nil
-	case s.Letter.PSPID != "":
-		return s.Letter.PSPID, nil
+	case s.DeadLetter.PSPID != "":
+		return s.DeadLetter.PSPID, nil
 	}
-	return OperatorPSPID + s.Letter.ID.String(), nil
+	return OperatorPSPID + s.DeadLetter.ID.String(), nil
 }
 
-// judgeNotExecuted releases the key, so that the client may execute it again. Only the PSP's own word, given just now and after the grace period,
-// allows that: otherwise the next retry could charge twice.
+// judgeNotExecuted releases the key, so that the client may execute it again. It needs an answer that the PSP gives
+// now, after the grace period. Without such an answer, the client's next retry could charge a second time.
 func judgeNotExecuted(s Seen, d Decision) Step {
 	if r, known := s.pspKnows(d); known {
 		return refuse(ContradictsPSP, "The PSP knows it, as %s (%s). Use retry, or executed.", r.ID, r.Status)
 	}
 	if _, silent := d.Answer.(gateway.LookupFailed); silent {
-		return refuse(NoFreshProof, "The PSP does not say that it knows nothing of it: no fresh proof. Ask again later.")
+		return refuse(NoFreshProof,
+			"The PSP does not say that it knows nothing of it: no fresh proof. Ask again later.")
 	}
 	switch {
 	case s.GraceLeft > 0:
-		return refuse(WindowOpen, "The PSP knows nothing of it yet, but what was sent may still arrive there. Ask again after the settle window.")
+		return refuse(GraceOpen,
+			"The PSP knows nothing of it yet, but what was sent may still arrive there. Ask again after the grace period.")
 	case s.OtherHeld != "":
-		return refuse(NotApplicable, "Another letter about the same key is open: %s. Resolve that one by retry first.", s.OtherHeld)
+		return refuse(NotApplicable,
+			"Another dead letter about the same key is open: %s. Resolve that one by retry first.", s.OtherHeld)
 	}
 	return Step{
 		To: idempotency.FailedRetryableStatus, ByOperator: true, Verdict: verdict{status: Failed},
-		Note: &idempotency.Note{Actor: string(SourceOperator), Reason: "an operator says, and the PSP with him: not executed"},
+		Note: &idempotency.Note{Actor: string(SourceOperator),
+			Reason: "an operator says, and the PSP with him: not executed"},
 	}
 }
 
-// judgeRetry has it found out once more: what the dead letter was about is done again, whatever that is. If it comes to the same end, that is a new
-// dead letter.
+// judgeRetry repeats the work that the dead letter is about: a webhook, a job, a lookup or a record. If that fails
+// again, a new dead letter is opened.
 func judgeRetry(s Seen) Step {
-	l, unknown := s.Letter, s.stands() && s.Status == idempotency.UnknownStatus
+	l, unknown := s.DeadLetter, s.stands() && s.Status == idempotency.UnknownStatus
 	discarded := l.Kind == deadletters.JobDiscarded
 	switch {
-	case discarded && unknown: // a job is made for the key when it is due; the discarded one could meet it in the queue
+	case discarded && unknown: // The lookup below makes a job; the old one would be a second.
 	case l.EventID != "" && (discarded || l.Kind == deadletters.WebhookUnmatched):
 		return Step{Again: &Again{EventID: l.EventID}}
 	case l.JobID != 0 && discarded:
@@ -209,40 +225,45 @@ func judgeRetry(s Seen) Step {
 	switch {
 	case unknown:
 		return Step{
-			AskAgain: &Wait{}, Note: &idempotency.Note{Actor: string(SourceOperator), Reason: "an operator has it looked up again"},
+			AskAgain: &Wait{}, Note: &idempotency.Note{Actor: string(SourceOperator),
+				Reason: "an operator has it looked up again"},
 		}
 	case s.stands() && s.Status == idempotency.InProgressStatus:
-		return refuse(NotApplicable, "The letter's key is being executed at this moment. Wait until that is over.")
+		return refuse(NotApplicable, "The dead letter's key is being executed at this moment. Wait until that is over.")
 	case l.Record != nil:
 		return Step{Again: &Again{Record: l.Record}}
 	case s.stands():
-		return refuse(NotApplicable, "The letter's key is %s: there is nothing left to find out. Dismiss the letter when you have seen to it.", s.Status)
+		return refuse(NotApplicable,
+			"The dead letter's key is %s: there is nothing left to find out. Dismiss the dead letter when you have seen to it.", s.Status)
 	}
-	return refuse(NotApplicable, "There is nothing in this letter that could be tried again. Dismiss it when you have seen to it.")
+	return refuse(NotApplicable,
+		"There is nothing in this dead letter that could be tried again. Dismiss it when you have seen to it.")
 }
 
-// judgeDismissal moves nothing. It would leave an open key to nobody, unless another dead letter holds it. A webhook whose job was given up is not
-// waited for any more.
+// judgeDismissal closes the dead letter and changes nothing else. It refuses if the key is not final and no other dead
+// letter holds it, because then nobody would take care of the key. The webhook of a discarded job is given up.
 func judgeDismissal(s Seen) Step {
 	unknown, running := s.Status == idempotency.UnknownStatus, s.Status == idempotency.InProgressStatus
 	if s.stands() && (running || unknown && s.OtherHeld == "") {
-		return refuse(NeedsDecision, "The letter's key is %s, so that something must be decided: retry, executed or not_executed.", s.Status)
+		return refuse(NeedsDecision,
+			"The dead letter's key is %s, so that something must be decided: retry, executed or not_executed.", s.Status)
 	}
-	if s.Letter.Kind == deadletters.JobDiscarded {
-		return Step{Forget: s.Letter.EventID}
+	if s.DeadLetter.Kind == deadletters.JobDiscarded {
+		return Step{Forget: s.DeadLetter.EventID}
 	}
 	return Step{}
 }
 
-// ownRecords are the PSP's records under the key that refer to this movement, or to nothing. A record that refers to something else says nothing of it
-// to an operator, who has to be able to close the case.
+// ownRecords are the PSP's records under the key that refer to this movement, or have no reference. A record of
+// something else is ignored, because the operator must be able to close this case.
 func (s Seen) ownRecords(d Decision) []gateway.Record {
 	found, _ := d.Answer.(gateway.Found)
 	return slices.DeleteFunc(slices.Clone(found.Records), s.foreign)
 }
 
-// pspKnows gives the record by which the PSP says that it knows this movement. What it has declined does not count where it also lists under this key
-// something executed that refers to something else: then it contradicts itself, and an operator has to decide.
+// pspKnows returns a record that shows that the PSP knows this movement. A declined record does not count if the PSP
+// also lists, under the same key, an executed record of something else. Then the PSP contradicts itself, and the
+// operator decides.
 func (s Seen) pspKnows(d Decision) (r gateway.Record, known bool) {
 	own := s.ownRecords(d)
 	if i := slices.IndexFunc(own, gateway.Record.Executed); i >= 0 {
@@ -260,7 +281,8 @@ func (s Seen) executedElsewhere(d Decision) bool {
 	return slices.ContainsFunc(found.Records, func(r gateway.Record) bool { return r.Executed() && s.foreign(r) })
 }
 
-// refersElsewhere tells what the PSP's record of that id refers to, if that is something else than this movement.
+// refersElsewhere returns the reference of the PSP's record with that id, if it is about something other than this
+// movement.
 func (s Seen) refersElsewhere(d Decision, id string) (reference string, elsewhere bool) {
 	found, _ := d.Answer.(gateway.Found)
 	for _, r := range slices.Concat(found.Records, d.Others) {
@@ -271,6 +293,7 @@ func (s Seen) refersElsewhere(d Decision, id string) (reference string, elsewher
 	return "", false
 }
 
+// foreign reports whether a record has a reference, and the reference is not this movement's id.
 func (s Seen) foreign(r gateway.Record) bool {
 	id, ok := subjectOf(r)
 	return r.Reference != "" && (!ok || id != s.Own.Subject)

@@ -12,11 +12,12 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// about is a letter about what the stage's key stood for at first.
-func (g *stage) about(generation int32) deadletters.Letter {
+// about is a dead letter about what the stage's key stood for at first.
+func (g *stage) about(generation int32) deadletters.DeadLetter {
 	subject := g.lease.Subject()
-	return deadletters.Letter{Subject: &subject, About: &deadletters.About{
-		Tenant: g.claim.Ref.Tenant, Operation: string(g.claim.Ref.Operation), Key: g.key.Key.String(), Generation: generation,
+	return deadletters.DeadLetter{Subject: &subject, About: &deadletters.About{
+		Tenant: g.reservation.Ref.Tenant, Operation: string(g.reservation.Ref.Operation), Key: g.key.Key.String(),
+		Generation: generation,
 	}}
 }
 
@@ -68,7 +69,7 @@ func (g *stage) executes(pspID string) error { return g.decide(g.inquire(deadlet
 func (g *stage) releases() error { return g.decide(g.inquire(deadletters.NotExecuted, "")) }
 
 // wakes has the key looked up again.
-func (g *stage) wakes(about deadletters.Letter) error {
+func (g *stage) wakes(about deadletters.DeadLetter) error {
 	d := Decision{Action: deadletters.Retry}
 	i, err := g.service.Inquire(g.t.Context(), about, d)
 	if err != nil {
@@ -92,8 +93,9 @@ func (s *shop) wantRefused(name string, want error, rule func() error) {
 	}
 }
 
-// Of the records under the key, those count for a decision that refer to this payment, or to nothing. One that refers to something else is not taken as
-// executed, and does not stand in the way of "not executed": otherwise nothing could be decided.
+// Of the records under the key, those count for a decision that refer to this payment, or to nothing. One that refers
+// to something else is not taken as executed, and does not stand in the way of "not executed": otherwise nothing could
+// be decided.
 func TestRecordThatRefersToSomethingElseDecidesNothing(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
@@ -105,30 +107,34 @@ func TestRecordThatRefersToSomethingElseDecidesNothing(t *testing.T) {
 		r.Reference = reference
 		return r
 	}
-	strange, others, none := refersTo("psp_strange", "order 42"), refersTo("psp_others", other.record.Reference), refersTo("psp_none", "")
+	strange, others, none := refersTo("psp_strange", "order 42"), refersTo("psp_others", other.record.Reference),
+		refersTo("psp_none", "")
 	psp.onLookup(finds(strange, others))
 	for _, r := range []gateway.Record{strange, others} {
-		s.wantRefused("executed, as what is for something else", on(ContradictsPSP), func() error { return g.executes(r.ID) })
+		s.wantRefused("executed, as what is for something else", on(ContradictsPSP),
+			func() error { return g.executes(r.ID) })
 	}
 	for _, r := range []gateway.Record{none, g.record} {
 		psp.onLookup(finds(strange, r))
 		s.wantRefused("not executed, and the PSP has one of this payment or of none", on(ContradictsPSP), g.releases)
 	}
-	psp.onLookup(finds(refusedBy(g.record, "no_money")))
+	psp.onLookup(finds(declinedAs(g.record, "no_money")))
 	s.wantRefused("not executed, and the PSP has declined it", on(ContradictsPSP), g.releases)
 	s.wantRefused("executed, and the PSP has declined it", on(ContradictsPSP), func() error { return g.executes("") })
 	// The decline need not be the first of the PSP's records.
-	psp.onLookup(finds(refusedBy(as("psp_other", otherAmount.record(g)), "no_money"), refusedBy(g.record, "no_money")))
-	s.wantRefused("executed, and the PSP's second record declines it", on(ContradictsPSP), func() error { return g.executes("") })
+	psp.onLookup(finds(declinedAs(as("psp_other", otherAmount.record(g)), "no_money"),
+		declinedAs(g.record, "no_money")))
+	s.wantRefused("executed, and the PSP's second record declines it", on(ContradictsPSP),
+		func() error { return g.executes("") })
 	// A PSP that contradicts itself knows nothing: an operator has to decide.
-	psp.onLookup(finds(strange, refusedBy(g.record, "no_money")))
+	psp.onLookup(finds(strange, declinedAs(g.record, "no_money")))
 	if err := g.releases(); err != nil {
 		t.Error(err)
 	}
 	g.wantStatus(idempotency.FailedRetryableStatus, 1)
 }
 
-func TestRulingExecutedCompletesTheKey(t *testing.T) {
+func TestDecisionExecutedCompletesTheKey(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)
@@ -138,11 +144,11 @@ func TestRulingExecutedCompletesTheKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.wantStatus(idempotency.CompletedStatus, 1)
-		g.wantMoved(Success, g.record.ID)
+		g.wantMoved(Succeeded, g.record.ID)
 		g.wantTimeline("owner in_progress>unknown", "operator unknown>completed")
 		before := s.everything()
-		is[Confirmed](t, s.settle(SourceLookup, g.record))
-		is[Lettered](t, s.settle(SourceLookup, executedTwice.record(g)))
+		is[Confirmed](t, s.evidenceBy(SourceLookup, g.record))
+		is[DeadLettered](t, s.evidenceBy(SourceLookup, executedTwice.record(g)))
 		if s.everything() != before {
 			t.Error("evidence has moved what was ruled")
 		}
@@ -157,8 +163,9 @@ func TestRulingExecutedCompletesTheKey(t *testing.T) {
 	}
 }
 
-// Where an operator has vouched without the PSP's id, the first record of the PSP that comes to light confirms him, and names the movement:
-// with its name a second one is noticed, and the payment can be refunded. What was answered stays to the byte. A refusal confirms nothing.
+// Where an operator has vouched without the PSP's id, the first record of the PSP that comes to light confirms him, and
+// names the movement: with its name a second one is noticed, and the payment can be refunded. What was answered stays
+// to the byte. A refusal confirms nothing.
 func TestEvidenceConfirmsWhatAnOperatorVouchesFor(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
@@ -168,25 +175,26 @@ func TestEvidenceConfirmsWhatAnOperatorVouchesFor(t *testing.T) {
 	}
 	stored := g.row()
 	for _, source := range []Source{SourceScan, SourceLookup, SourceWebhook} {
-		is[Confirmed](t, s.settle(source, g.record))
+		is[Confirmed](t, s.evidenceBy(source, g.record))
 	}
-	if f := is[Final](t, g.live(g.lease, g.movement, g.success())); string(f.Response.Body) != string(stored.Response.Body) {
+	if f := is[Final](t, g.live(g.lease, g.movement,
+		g.success())); string(f.Response.Body) != string(stored.Response.Body) {
 		t.Errorf("the late owner answers %s", f.Response.Body)
 	}
-	s.wantLetters()
-	g.wantMoved(Success, g.record.ID)
+	s.wantDeadLetters()
+	g.wantMoved(Succeeded, g.record.ID)
 	if r := g.row(); string(r.Response.Body) != string(stored.Response.Body) {
 		t.Errorf("the stored response is %s now", r.Response.Body)
 	}
-	is[Lettered](t, s.settle(SourceLookup, refusedBy(g.record, "no_money")))
-	is[Lettered](t, s.settle(SourceScan, as("psp_again", g.record)))
-	s.wantLetters("contradicts_completed record acme "+g.record.ID, "duplicate_movement record acme psp_again")
+	is[DeadLettered](t, s.evidenceBy(SourceLookup, declinedAs(g.record, "no_money")))
+	is[DeadLettered](t, s.evidenceBy(SourceScan, as("psp_again", g.record)))
+	s.wantDeadLetters("contradicts_completed record acme "+g.record.ID, "duplicate_movement record acme psp_again")
 }
 
 // ways are how a key moves between an operator's look and his word.
 func ways() map[string]func(*stage) {
 	return map[string]func(*stage){
-		"completed": func(g *stage) { g.settle(SourceWebhook, as("psp_"+g.key.Key.String(), g.record)) },
+		"completed": func(g *stage) { g.evidenceBy(SourceWebhook, as("psp_"+g.key.Key.String(), g.record)) },
 		"released":  func(g *stage) { g.proven() },
 		"retried":   func(g *stage) { g.proven().reserve(g.again()) },
 		"lost again": func(g *stage) {
@@ -214,23 +222,25 @@ func TestDecisionAboutAKeyThatHasMovedIsRefused(t *testing.T) {
 		}
 	}
 	for name, bring := range map[string]func(*stage){
-		"in progress": func(*stage) {}, "failed retryable": func(g *stage) { g.failed() }, "succeeded": func(g *stage) { g.succeeded() },
+		"in progress": func(*stage) {}, "failed retryable": func(g *stage) { g.failed() },
+		"succeeded": func(g *stage) { g.succeeded() },
 	} {
 		g := s.charging(key("order", name))
 		bring(g)
 		for _, action := range actions {
-			s.wantRefused(name+", "+string(action), on(NotApplicable), func() error { return g.decide(g.inquire(action, "")) })
+			s.wantRefused(name+", "+string(action), on(NotApplicable),
+				func() error { return g.decide(g.inquire(action, "")) })
 		}
 	}
 }
 
-func TestRulingNotExecutedNeedsTheProof(t *testing.T) {
+func TestDecisionNotExecutedNeedsTheProof(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").lost()
 	psp.onLookup(finds())
-	s.wantRefused("inside the window", on(WindowOpen), g.releases)
+	s.wantRefused("inside the window", on(GraceOpen), g.releases)
 	g.windowPasses()
 	psp.onLookup(nil)
 	s.wantRefused("the PSP does not answer", on(NoFreshProof), g.releases)
@@ -239,12 +249,12 @@ func TestRulingNotExecutedNeedsTheProof(t *testing.T) {
 	psp.onLookup(finds(otherAmount.record(g)))
 	s.wantRefused("the PSP knows something of the kind", on(ContradictsPSP), g.releases)
 	psp.onLookup(finds())
-	s.settle(SourceWebhook, otherAmount.record(g))
-	s.wantRefused("another letter is open", on(NotApplicable), g.releases)
+	s.evidenceBy(SourceWebhook, otherAmount.record(g))
+	s.wantRefused("another dead letter is open", on(NotApplicable), g.releases)
 	s.wantRefused("nobody has inquired", on(NotApplicable), func() error { return g.decide(Inquiry{}) })
 
 	// An operator stands in for the PSP's memory.
-	s.resolveLetter(deadletters.Dismiss)
+	s.resolveDeadLetter(deadletters.Dismiss)
 	s.timePasses("UPDATE idempotency_keys SET reserved_at = reserved_at - interval '25 hours'")
 	if err := g.releases(); err != nil {
 		t.Fatal(err)
@@ -302,7 +312,7 @@ func TestWokenKeyIsDueAtOnceWithAFreshBudget(t *testing.T) {
 		t.Fatalf("%d keys are due: %v", due(), err)
 	}
 	s.wantRefused("another generation", on(NotApplicable), func() error { return g.wakes(g.about(2)) })
-	s.settle(SourceWebhook, g.record)
+	s.evidenceBy(SourceWebhook, g.record)
 	s.wantRefused("not unknown any more", on(NotApplicable), func() error { return g.wakes(g.about(1)) })
 	g.deleted()
 	s.wantRefused("gone", on(NotApplicable), func() error { return g.wakes(g.about(1)) })
@@ -314,7 +324,7 @@ func TestPaymentThatAnOperatorVouchedForIsNotRefundedHere(t *testing.T) {
 	s := setup(t)
 	p := s.paid("vouched-0000000001")
 	s.exec("ALTER TABLE payments DISABLE TRIGGER payments_guard")
-	s.exec("UPDATE payments SET psp_charge_id = 'operator:letter'")
+	s.exec("UPDATE payments SET psp_charge_id = 'operator:dead letter'")
 	_, err := s.service.Refund(t.Context(), keyed(t, "refund-00000000001"), p.ID, RefundRequest{})
 	if !errors.Is(err, ErrPaymentNotRefundable) {
 		t.Fatal(err)

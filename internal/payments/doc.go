@@ -1,22 +1,35 @@
-// Package payments is the domain: it takes payments and refunds them, each exactly once per idempotency key. It opens the
-// transactions, calls packages idempotency and gateway, and builds the answers that are stored. It knows no
+// Package payments is the domain. It takes payments and refunds them, each exactly once per idempotency key. It opens
+// the transactions, calls the packages idempotency and gateway, and builds the answers that are stored. It knows no
 // HTTP router and no job queue.
 //
-// Read it in this order: create.go and refund.go (what is asked), execute.go (the main road: reserve, send, judge, apply), reserve.go (the
-// first transaction). A payment and a refund share that road; what differs between them is behind the interface movement.
+// Read it in this order:
 //
-// What the live road did not learn comes later, as evidence. Who brings it has a file each: overtaken.go (the request itself, when others have
-// moved its key), lookup.go (asks the PSP for one key), scan.go, failwalk.go, unreadable.go and books.go (walk the PSP's ledger), statement.go (a day's
-// settlement file), operator.go (a decision about a dead letter), settle.go (a webhook, or a record that an operator retries).
+//	create.go, refund.go   what a client asks for
+//	execute.go             the main road: reserve, send, judge, apply
+//	reserve.go             the first transaction
+//	judge.go               what evidence means for a key: a pure function
+//	apply.go, step.go      the second transaction
+//	answer.go              the answer to the client
 //
-// All of them do the same. They gather what is known (gather.go, row.go), have it judged (judge.go: a pure function; decide.go and breaks.go are
-// its rows about decisions and statements, evidence.go and seen.go its words), and apply the step (apply.go, the second transaction; letters.go).
-// Then answer.go says what comes back. movement.go, charge.go, id.go and the rest are what all of this stands on.
+// A payment and a refund take the same road. What differs between them is behind the interface movement.
 //
-// The crash windows, numbered where they are in the code and in the names of the tests that kill a process there. A crash in
+// What the road does not learn arrives later, as evidence. Each way has a file of its own:
 //
-//	window 1, before the reservation commits, leaves nothing: the client's retry is a new request.
-//	window 2, after it and before the PSP is called, leaves a lease that runs out: unknown, resolved as not executed.
-//	window 3, after the PSP has the request, leaves a lease that runs out: unknown, resolved by what the PSP says.
-//	window 4, after the second commit and before the answer, leaves a completed key: the retry is a replay.
+//	overtaken.go           the request itself, if somebody else has moved its key
+//	lookup.go              asks the PSP for one key
+//	resolve.go             a webhook, or a record that an operator retries
+//	scan.go                walks the PSP's ledger (with failwalk.go, unreadable.go, books.go)
+//	statement.go           the settlement file of a day (with breaks.go)
+//	operator.go            an operator's decision about a dead letter (with decide.go)
+//
+// All of them do the same three things. They read what is known (gather.go, row.go) into a Seen (seen.go). They have
+// judge decide. They have apply write the step.
+//
+// The crash windows are numbered in the code, and in the names of the tests that kill a process there. What happens in
+// each is told in docs/crash_windows.md. The four of the main road:
+//
+//	window 1  before the reservation commits: nothing is left, and the client's retry is a new request
+//	window 2  before the PSP is called: a lease is left; it ends, and the key becomes unknown
+//	window 3  after the PSP has the request: the same, and the customer may have been charged
+//	window 4  after the second commit, before the answer: the retry is a replay
 package payments

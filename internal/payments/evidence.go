@@ -8,12 +8,13 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// Evidence is what somebody brings: one of Reply, Record, Nothing, NoAnswer, Decision, Break.
+// Evidence is what the PSP, or an operator, says about a payment or refund: one of Reply, Record, Nothing, NoAnswer,
+// Decision, Break.
 //
 //sumtype:decl
 type Evidence interface{ evidence() }
 
-// Reply is what came of the request's own call of the PSP, in time or late.
+// Reply is the reply to the request's own call of the PSP. It may be late.
 type Reply struct {
 	Attempt int32
 	Outcome gateway.Outcome
@@ -28,11 +29,12 @@ type Record struct {
 // Nothing is a lookup that has found no record under the key.
 type Nothing struct{ Chance float64 }
 
-// NoAnswer is a lookup without a usable answer. NotAsked: we had no place ourselves, and the PSP is not to blame.
+// NoAnswer is a lookup without a usable answer. NotAsked: we had too many requests in flight and did not send it.
 type NoAnswer struct {
 	Reason   string
 	NotAsked bool
-	// Chance is drawn from [0, 1): it shortens the wait, so that keys lost together do not come back together.
+	// Chance is a random number from [0, 1). It shortens the wait, so that keys that were lost together are not all
+	// looked up again at the same moment.
 	Chance float64
 }
 
@@ -43,34 +45,37 @@ func (NoAnswer) evidence() {}
 func (Decision) evidence() {}
 func (Break) evidence()    {}
 
-// Step is what apply commits: all of it or nothing, and only to the key as it was seen. The zero Step moves nothing.
+// Step is what judge has decided and apply writes: all of it or nothing, and only if the key is still as it was read.
+// The zero Step changes nothing.
 type Step struct {
-	// To is where the key goes; "" if it stays.
+	// To is the key's new status; "" if the key does not move.
 	To idempotency.Status
-	// Verdict is written to the movement's row when the key goes to completed or failed_retryable, and told in the response when it goes to completed.
+	// Verdict is written to the row of the payment or refund if the key becomes completed or failed_retryable. If it
+	// becomes completed, the response tells the verdict.
 	Verdict verdict
 	// ByOwner: the request itself takes the step, under its own lease.
 	ByOwner bool
-	// ByOperator: an operator's word stands in for the PSP's memory of the key.
+	// ByOperator: an operator vouches for what the PSP may have forgotten.
 	ByOperator bool
-	// Named is the PSP's id for a row for which an operator has vouched without one.
+	// Named is the PSP's id of a payment for which an operator has vouched without knowing that id.
 	Named string
-	// Note is the line of the key's timeline. The two steps of the happy path have none: the key's row tells them.
+	// Note is the line in the key's timeline. The two steps of the normal case have none, because the key's row tells
+	// them.
 	Note *idempotency.Note
 	// AskAgain is when the PSP is asked next.
 	AskAgain *Wait
 	// Open is the dead letter that the step opens.
 	Open *Case
-	// LeftAlone: somebody else is at work on the key, and will come to know it.
+	// LeftAlone: somebody else is working on the key and will find out the same.
 	LeftAlone bool
 
-	// The rest is for a decision. A decision that is not refused closes its dead letter.
+	// The rest is for an operator's decision. A decision that is not refused closes its dead letter.
 	Refuse *Refusal
-	// Ask: the PSP has to be asked first.
+	// Ask: the PSP must be asked first.
 	Ask bool
-	// Again is what has to be done once more.
+	// Again is what must be done once more.
 	Again *Again
-	// Forget is a stored webhook that nobody waits for any more.
+	// Forget is the id of a stored webhook that nobody needs any more.
 	Forget string
 }
 

@@ -10,8 +10,8 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// What evidence comes to, by what it says and by what the key has become when it comes. Where a cell is empty, the records says what
-// is known.
+// What evidence comes to, by what it says and by what the key has become when it comes. Where a cell is empty, the
+// records says what is known.
 
 // said are the things that a record can say.
 type said string
@@ -28,7 +28,7 @@ func (w said) record(g *stage) gateway.Record {
 	case executedTwice:
 		return as(r.ID+"-2", r)
 	case refusedSaid:
-		return refusedBy(r, "no_money")
+		return declinedAs(r, "no_money")
 	case otherAmount:
 		r.AmountMinor++
 		return r
@@ -38,33 +38,35 @@ func (w said) record(g *stage) gateway.Record {
 	panic("unreachable")
 }
 
-// cell is what is wanted: the letter, or that the key is completed by it, or else that it is confirmed.
+// cell is what is wanted: the dead letter, or that the key is completed by it, or else that it is confirmed.
 type cell struct {
-	letter    deadletters.Kind
-	completes bool
+	deadLetter deadletters.Kind
+	completes  bool
 }
 
 // outcomes is the table: what a key has become → what the evidence says → what comes of it.
 func outcomes() map[string]map[said]cell {
-	settles := map[said]cell{
+	resolves := map[said]cell{
 		executed: {completes: true}, executedTwice: {completes: true}, refusedSaid: {completes: true},
-		otherAmount: {letter: deadletters.PSPContradicts},
+		otherAmount: {deadLetter: deadletters.PSPContradicts},
 	}
 	known := map[said]cell{
-		executed: {}, executedTwice: {letter: deadletters.DuplicateMovement},
-		refusedSaid: {letter: deadletters.ContradictsCompleted}, otherAmount: {letter: deadletters.ContradictsCompleted},
+		executed: {}, executedTwice: {deadLetter: deadletters.DuplicateMovement},
+		refusedSaid: {deadLetter: deadletters.ContradictsCompleted},
+		otherAmount: {deadLetter: deadletters.ContradictsCompleted},
 	}
 	notExecuted := map[said]cell{
-		executed: {letter: deadletters.LateAfterExpiry}, executedTwice: {letter: deadletters.LateAfterExpiry},
-		refusedSaid: {}, otherAmount: {letter: deadletters.LateAfterExpiry},
+		executed: {deadLetter: deadletters.LateAfterExpiry}, executedTwice: {deadLetter: deadletters.LateAfterExpiry},
+		refusedSaid: {}, otherAmount: {deadLetter: deadletters.LateAfterExpiry},
 	}
 	return map[string]map[said]cell{
-		"in_progress": settles, "unknown": settles, "failed_retryable": settles,
+		"in_progress": resolves, "unknown": resolves, "failed_retryable": resolves,
 		"succeeded": known, "expired succeeded": known, "renewed succeeded": known, "deleted succeeded": known,
 		"expired failed": notExecuted, "renewed failed": notExecuted, "deleted failed": notExecuted,
 		"declined": {
-			executed: {letter: deadletters.ContradictsCompleted}, executedTwice: {letter: deadletters.ContradictsCompleted},
-			refusedSaid: {}, otherAmount: {letter: deadletters.ContradictsCompleted},
+			executed:      {deadLetter: deadletters.ContradictsCompleted},
+			executedTwice: {deadLetter: deadletters.ContradictsCompleted},
+			refusedSaid:   {}, otherAmount: {deadLetter: deadletters.ContradictsCompleted},
 		},
 	}
 }
@@ -142,59 +144,62 @@ func (g *stage) paidFor() Payment {
 // wantCell brings one piece of evidence and holds what comes of it against the table.
 func (g *stage) wantCell(name string, source Source, r gateway.Record, want cell) {
 	g.t.Helper()
-	before, letters, lines := g.everything(), g.count("SELECT count(*) FROM dead_letters"), len(g.timeline())
-	finding := g.settle(source, r)
-	letters = g.count("SELECT count(*) FROM dead_letters") - letters
+	before, deadLetters, lines := g.everything(), g.count("SELECT count(*) FROM dead_letters"), len(g.timeline())
+	finding := g.evidenceBy(source, r)
+	deadLetters = g.count("SELECT count(*) FROM dead_letters") - deadLetters
 	switch {
 	case want.completes:
-		settled, ok := finding.(Settled)
+		completed, ok := finding.(Completed)
 		row := g.row()
-		if !ok || row.Status != idempotency.CompletedStatus || string(row.Response.Body) != string(settled.Response.Body) ||
-			!row.Expires.Equal(settled.Expires) || letters != 0 || len(g.timeline()) != lines+1 {
-			g.t.Fatalf("%s: %T, the key is %s with %d more lines and %d letters", name, finding, row.Status, len(g.timeline())-lines, letters)
+		if !ok || row.Status != idempotency.CompletedStatus ||
+			string(row.Response.Body) != string(completed.Response.Body) ||
+			!row.Expires.Equal(completed.Expires) || deadLetters != 0 || len(g.timeline()) != lines+1 {
+			g.t.Fatalf("%s: %T, the key is %s with %d more lines and %d dead letters", name, finding, row.Status,
+				len(g.timeline())-lines, deadLetters)
 		}
 		g.wantMoved(Status(r.Status), r.ID)
-	case want.letter != "":
-		kind, moved := finding.(Lettered).Kind, g.everything() != before
+	case want.deadLetter != "":
+		kind, moved := finding.(DeadLettered).Kind, g.everything() != before
 		// A lookup writes with it when the PSP is asked next.
 		if asksAgain := source == SourceLookup && strings.HasPrefix(name, "unknown, "); asksAgain && moved {
 			g.wantStatus(idempotency.UnknownStatus, 1)
 			g.wantMoved(Processing, "")
 			moved = false
 		}
-		if kind != want.letter || letters != 1 || moved {
-			g.t.Fatalf("%s: letter %s, %d in all, moved: %v", name, kind, letters, moved)
+		if kind != want.deadLetter || deadLetters != 1 || moved {
+			g.t.Fatalf("%s: dead letter %s, %d in all, moved: %v", name, kind, deadLetters, moved)
 		}
 	default:
-		if _, ok := finding.(Confirmed); !ok || letters != 0 {
-			g.t.Fatalf("%s: %T, and %d letters", name, finding, letters)
+		if _, ok := finding.(Confirmed); !ok || deadLetters != 0 {
+			g.t.Fatalf("%s: %T, and %d dead letters", name, finding, deadLetters)
 		}
 		// A webhook leaves its trace in the timeline of a key that stands for the same still. Nothing else does.
-		if traced := g.everything() != before; traced != (source == SourceWebhook && (name == "succeeded, executed" || name == "declined, refused")) {
+		if traced := g.everything() != before; traced != (source == SourceWebhook &&
+			(name == "succeeded, executed" || name == "declined, refused")) {
 			g.t.Fatalf("%s: traced %v:\n%s", name, traced, g.timeline())
 		}
 	}
 }
 
-// What is in other hands comes to them: the owner has the PSP's answer soon, the resolver asks for it. A scan that stepped in would
-// only fence the owner.
+// What is in other hands comes to them: the owner has the PSP's answer soon, the resolver asks for it. A scan that
+// stepped in would only fence the owner.
 func TestScanLeavesAloneWhatOthersAreAtWorkOn(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001")
 	for _, r := range []gateway.Record{g.record, otherAmount.record(g)} {
 		before := s.everything()
-		is[LeftAlone](t, s.settle(SourceScan, r))
+		is[LeftAlone](t, s.evidenceBy(SourceScan, r))
 		if s.everything() != before {
 			t.Fatal("the scan has moved a key that is in progress")
 		}
 	}
 	g.lost()
-	is[LeftAlone](t, s.settle(SourceScan, g.record))
+	is[LeftAlone](t, s.evidenceBy(SourceScan, g.record))
 	g.wantStatus(idempotency.UnknownStatus, 1)
-	s.wantLetters()
+	s.wantDeadLetters()
 	g.windowPasses()
-	is[Settled](t, s.settle(SourceScan, g.record))
+	is[Completed](t, s.evidenceBy(SourceScan, g.record))
 }
 
 // Whoever is at work on the next generation of the key is at work on another payment.
@@ -202,6 +207,6 @@ func TestScanDoesNotLeaveAnEarlierGenerationAlone(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").failed().renewed()
-	is[Lettered](t, s.settle(SourceScan, g.record))
-	s.wantLetters("late_after_expiry record acme " + g.record.ID)
+	is[DeadLettered](t, s.evidenceBy(SourceScan, g.record))
+	s.wantDeadLetters("late_after_expiry record acme " + g.record.ID)
 }

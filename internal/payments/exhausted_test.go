@@ -33,8 +33,8 @@ func TestWaitsGrowAndAreShortenedByChance(t *testing.T) {
 	}
 }
 
-// A PSP that does not answer is asked ever more seldom, and at last it is an operator's case. It is still asked after that, and what
-// it says then still counts.
+// A PSP that does not answer is asked ever more seldom, and at last it is an operator's case. It is still asked after
+// that, and what it says then still counts.
 func TestBudgetOfUnansweredLookupsEndsOnTheDesk(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
@@ -43,17 +43,17 @@ func TestBudgetOfUnansweredLookupsEndsOnTheDesk(t *testing.T) {
 	for _, wait := range []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second} {
 		g.resolves(Scheduled)
 		g.wantWait(wait)
-		s.wantLetters()
+		s.wantDeadLetters()
 	}
 	finding := "lookups_exhausted key acme POST /payments order-0000000001 1 " + g.lease.Subject().String()
 	for range 3 {
 		g.resolves(ToOperator)
 		g.wantWait(patient().Recheck)
-		s.wantLetters(finding)
+		s.wantDeadLetters(finding)
 		g.wantStatus(idempotency.UnknownStatus, 1)
 	}
 	if n := s.count("SELECT count(*) FROM dead_letters WHERE subject = $1 AND reason LIKE '%4 lookups in a row%PSP answered 500'", g.lease.Subject()); n != 1 {
-		t.Errorf("the letter is %s", s.texts("SELECT d::text FROM dead_letters AS d"))
+		t.Errorf("the dead letter is %s", s.texts("SELECT d::text FROM dead_letters AS d"))
 	}
 	// On the desk, nothing is released behind the operator's back.
 	psp.onLookup(finds())
@@ -63,8 +63,8 @@ func TestBudgetOfUnansweredLookupsEndsOnTheDesk(t *testing.T) {
 
 	psp.onLookup(finds(g.record))
 	g.resolves(Resolved)
-	g.wantMoved(Success, g.record.ID)
-	s.wantLetters(finding)
+	g.wantMoved(Succeeded, g.record.ID)
+	s.wantDeadLetters(finding)
 }
 
 func TestAnsweredLookupGivesTheBudgetBack(t *testing.T) {
@@ -111,37 +111,38 @@ func TestNothingIsNoProofWhenThePSPMayHaveForgotten(t *testing.T) {
 		g.resolves(ToOperator)
 		g.wantWait(patient().Recheck)
 		g.wantStatus(idempotency.UnknownStatus, 1)
-		s.wantLetters("psp_memory_over key acme POST /payments order-0000000001 1 " + g.lease.Subject().String())
+		s.wantDeadLetters("psp_memory_over key acme POST /payments order-0000000001 1 " + g.lease.Subject().String())
 	}
 	psp.onLookup(finds(g.record))
 	g.resolves(Resolved)
 }
 
-// What contradicts is a letter, and holds the key: "nothing", later, does not release it. Until the operator has judged.
-func TestOpenLetterHoldsTheKey(t *testing.T) {
+// What contradicts is a dead letter, and holds the key: "nothing", later, does not release it. Until the operator has
+// judged.
+func TestOpenDeadLetterHoldsTheKey(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").lost().windowPasses()
-	is[Lettered](t, s.settle(SourceWebhook, otherAmount.record(g)))
+	is[DeadLettered](t, s.evidenceBy(SourceWebhook, otherAmount.record(g)))
 	// A PSP that does not answer makes no second case of it, however often.
 	for range patient().Budget + 1 {
 		g.resolves(ToOperator)
 		g.wantWait(patient().Recheck)
 	}
-	s.wantLetters(contradicts(g, g.record.ID))
+	s.wantDeadLetters(contradicts(g, g.record.ID))
 	psp.onLookup(finds())
 	g.resolves(ToOperator)
 	g.wantWait(patient().Recheck)
 	g.wantStatus(idempotency.UnknownStatus, 1)
 	g.wantMoved(Processing, "")
-	s.resolveLetter(deadletters.Dismiss)
+	s.resolveDeadLetter(deadletters.Dismiss)
 	g.resolves(Resolved)
 	g.wantStatus(idempotency.FailedRetryableStatus, 1)
 }
 
-// The record lies under the key that was asked for: whatever it refers to, the letter is about this key.
-func TestRecordThatIsFoundAndContradictsIsALetterOfTheKey(t *testing.T) {
+// The record lies under the key that was asked for: whatever it refers to, the dead letter is about this key.
+func TestRecordThatIsFoundAndContradictsIsADeadLetterOfTheKey(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)
@@ -161,17 +162,18 @@ func TestRecordThatIsFoundAndContradictsIsALetterOfTheKey(t *testing.T) {
 			g.wantWait(patient().Recheck)
 		}
 		g.wantStatus(idempotency.UnknownStatus, 1)
-		if n := s.count("SELECT count(*) FROM dead_letters WHERE kind || ' ' || finding = $1", contradicts(g, r.ID)); n != 1 {
-			t.Errorf("%s: %d letters of the key", name, n)
+		if n := s.count("SELECT count(*) FROM dead_letters WHERE kind || ' ' || finding = $1",
+			contradicts(g, r.ID)); n != 1 {
+			t.Errorf("%s: %d dead letters of the key", name, n)
 		}
 	}
 	if n := s.count("SELECT count(*) FROM dead_letters"); n != 4 {
-		t.Errorf("%d letters in all", n)
+		t.Errorf("%d dead letters in all", n)
 	}
 }
 
 // Twice under one key is once too often, and the client is told of the first.
-func TestSecondRecordUnderOneKeyIsALetter(t *testing.T) {
+func TestSecondRecordUnderOneKeyIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)
@@ -179,8 +181,8 @@ func TestSecondRecordUnderOneKeyIsALetter(t *testing.T) {
 	psp.onLookup(finds(g.record, executedTwice.record(g)))
 	g.resolves(ToOperator)
 	g.wantStatus(idempotency.CompletedStatus, 1)
-	g.wantMoved(Success, g.record.ID)
-	s.wantLetters("duplicate_movement record acme " + g.record.ID + "-2")
+	g.wantMoved(Succeeded, g.record.ID)
+	s.wantDeadLetters("duplicate_movement record acme " + g.record.ID + "-2")
 }
 
 // In whatever order the PSP lists them: a client that is told of a refusal pays elsewhere.
@@ -189,15 +191,15 @@ func TestClientIsNotToldOfARefusalWhenMoneyHasMoved(t *testing.T) {
 	psp := &actor{}
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").lost()
-	refused := refusedBy(as("ch_refused", g.record), "no_money")
+	refused := declinedAs(as("ch_refused", g.record), "no_money")
 	psp.onLookup(finds(refused, g.record))
 	g.resolves(ToOperator)
-	g.wantMoved(Success, g.record.ID)
-	s.wantLetters("contradicts_completed record acme ch_refused")
+	g.wantMoved(Succeeded, g.record.ID)
+	s.wantDeadLetters("contradicts_completed record acme ch_refused")
 
 	// Nor when what has moved is not what was asked for.
 	other := s.charging("order-0000000002").lost()
-	refused = refusedBy(as("ch_refused_too", other.record), "no_money")
+	refused = declinedAs(as("ch_refused_too", other.record), "no_money")
 	psp.onLookup(finds(refused, otherAmount.record(other)))
 	other.resolves(ToOperator)
 	other.wantStatus(idempotency.UnknownStatus, 1)
@@ -237,5 +239,5 @@ func TestQuestionThatWasNotAskedTakesNothingOfTheBudget(t *testing.T) {
 	if n := s.count("SELECT lookup_failures FROM idempotency_keys"); n != 1 {
 		t.Errorf("%d failures are counted", n)
 	}
-	s.wantLetters()
+	s.wantDeadLetters()
 }

@@ -14,15 +14,16 @@ import (
 	"payonce/internal/postgres"
 )
 
-// scanBudget is how many runs in a row may fail before an operator hears of it.
+// scanBudget is how many runs in a row may fail before a dead letter is opened.
 const scanBudget = 12
 
-// failLimit bounds the note of a failure, which must be written also when the run's own time is over.
+// failLimit bounds the write that counts a failed run. It has a limit of its own because the run's time may be over.
 const failLimit = 5 * time.Second
 
-// failWalk notes that a run has failed, with cause, or has not got on, without. After scanBudget of them in a row it opens a dead letter,
-// which is named by the walk and its place: once closed, it comes again only when the walk fails elsewhere or later. The watermark stays, and
-// the scan goes on trying.
+// failWalk counts a failed run of a walk. cause is nil if the run had no error but did not get further. After
+// scanBudget failed runs in a row, it opens a dead letter, at most one open one for each account. The dead letter is
+// named after the walk and its position. So an operator who has closed it gets another one only if a walk fails at
+// another position, or a later walk fails. The position does not move, and the scan tries again.
 func (s *Service) failWalk(ctx context.Context, w walk, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failLimit)
 	defer cancel()
@@ -43,7 +44,7 @@ func (s *Service) failWalkTx(ctx context.Context, tx pgx.Tx, w walk, cause error
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil // another run has come to the end meanwhile
+		return nil // Another run has reached the end in the meantime.
 	case err != nil || row.FailedRuns < scanBudget || row.IsOpen:
 		return err
 	}
@@ -51,8 +52,10 @@ func (s *Service) failWalkTx(ctx context.Context, tx pgx.Tx, w walk, cause error
 		cause = errors.New("one run after the other reads as much as it may without getting on")
 	}
 	began, after := w.began.UTC().Format(time.RFC3339Nano), row.ResumeAfter.UTC().Format(time.RFC3339Nano)
-	letter, err := s.ledgerLetter(deadletters.ScanFailing, fmt.Sprintf("ledger %s %s %s %s", w.account, w.object, began, after),
-		fmt.Sprintf("the PSP's list of %ss of account %s cannot be read on after %s: %v", w.object, w.account, after, cause),
+	deadLetter, err := s.ledgerDeadLetter(deadletters.ScanFailing,
+		fmt.Sprintf("ledger %s %s %s %s", w.account, w.object, began, after),
+		fmt.Sprintf("the PSP's list of %ss of account %s cannot be read on after %s: %v", w.object, w.account, after,
+			cause),
 		struct {
 			Source     Source         `json:"source"`
 			Account    string         `json:"account"`
@@ -63,5 +66,5 @@ func (s *Service) failWalkTx(ctx context.Context, tx pgx.Tx, w walk, cause error
 	if err != nil {
 		return err
 	}
-	return postgres.PipelineTx(ctx, tx, deadletters.Open(letter))
+	return postgres.PipelineTx(ctx, tx, deadletters.Open(deadLetter))
 }

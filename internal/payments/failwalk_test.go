@@ -18,7 +18,7 @@ func (s *shop) runs(n int, o gateway.Object) (failed bool) {
 	s.t.Helper()
 	failed = true
 	for range n {
-		if _, err := s.service.Scan(s.t.Context(), o, "acme", overlap, 9, nil, func(Finding) {}); err == nil {
+		if _, err := s.service.Scan(s.t.Context(), o, "acme", overlap, 9, nil, func(Effect) {}); err == nil {
 			failed = false
 		}
 	}
@@ -28,14 +28,14 @@ func (s *shop) runs(n int, o gateway.Object) (failed bool) {
 func (s *shop) wantFailing(open, failedRuns int) {
 	s.t.Helper()
 	if n := s.count("SELECT count(*) FROM dead_letters WHERE kind = 'scan_failing' AND finding ~ '^ledger acme (charge|refund) ' AND status = 'open'"); n != open {
-		s.t.Fatalf("%d letters, want %d: %s", n, open, s.texts("SELECT d::text FROM dead_letters AS d"))
+		s.t.Fatalf("%d dead letters, want %d: %s", n, open, s.texts("SELECT d::text FROM dead_letters AS d"))
 	}
 	if n := s.count("SELECT failed_runs FROM ledger_watermarks WHERE account = 'acme' AND object = 'charge'"); n != failedRuns {
 		s.t.Fatalf("%d failed runs are counted, want %d", n, failedRuns)
 	}
 }
 
-// dismiss closes all letters, as an operator does.
+// dismiss closes all dead letters, as an operator does.
 func (s *shop) dismiss() {
 	s.t.Helper()
 	s.exec(`UPDATE dead_letters SET status = 'resolved', version = version + 1, resolved_at = clock_timestamp(), action = 'dismiss', actor = 'a',
@@ -133,7 +133,7 @@ func TestRunThatIsStoppedIsNoFailure(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience/100)
 	defer cancel()
 	psp.left, psp.cut = 0, func() {}
-	if _, err := s.service.Scan(ctx, gateway.ChargeObject, "acme", overlap, 9, nil, func(Finding) {}); err == nil {
+	if _, err := s.service.Scan(ctx, gateway.ChargeObject, "acme", overlap, 9, nil, func(Effect) {}); err == nil {
 		t.Fatal("the run was not cut")
 	}
 	s.wantFailing(0, 1)
@@ -152,14 +152,16 @@ func (p *spoiler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, strings.ReplaceAll(honest.Body.String(), p.honest, p.spoilt))
 }
 
-// Whatever is wrong with a record, the others of its page are settled, the walk comes to its end, and the record is somebody's case.
+// Whatever is wrong with a record, the others of its page are resolved, the walk comes to its end, and the record is
+// somebody's case.
 func TestNoRecordEndsTheScan(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string][2]string{
-		"a member twice":    {`"currency"`, `"note":1,"note":2,"currency"`},
-		"invalid UTF-8":     {`order-0000000002`, "order-\xff"},
-		"half a surrogate":  {`order-0000000002`, `order-\ud800`},
-		"nested too deep":   {`"currency"`, `"deep":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `,"currency"`},
+		"a member twice":   {`"currency"`, `"note":1,"note":2,"currency"`},
+		"invalid UTF-8":    {`order-0000000002`, "order-\xff"},
+		"half a surrogate": {`order-0000000002`, `order-\ud800`},
+		"nested too deep": {`"currency"`, `"deep":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) +
+			`,"currency"`},
 		"far too long":      {`"currency"`, `"long":"` + strings.Repeat("x", 5<<20) + `","currency"`},
 		"another's account": {`"acme"`, `"globex"`},
 	} {
@@ -176,7 +178,7 @@ func TestNoRecordEndsTheScan(t *testing.T) {
 			s.wantWatermark(psp.records[4])
 			if n := s.count(`SELECT count(*) FROM dead_letters WHERE kind = 'unreadable_record' AND finding ~ '^record acme sha256:[0-9a-f]{64}$'
 				AND reason LIKE 'the PSP lists a charge ' || $1 || ' of account acme %' AND evidence ->> 'id' = $1`, psp.records[2].ID); n != 1 || s.count("SELECT count(*) FROM dead_letters") != 1 {
-				t.Errorf("letters are %s", s.texts("SELECT left(d::text, 1000) FROM dead_letters AS d"))
+				t.Errorf("dead letters are %s", s.texts("SELECT left(d::text, 1000) FROM dead_letters AS d"))
 			}
 			if n := s.count("SELECT count(*) FROM idempotency_keys WHERE key = 'order-0000000002' AND status = 'unknown'"); n != 1 {
 				t.Error("what cannot be read has moved its key")
@@ -187,13 +189,15 @@ func TestNoRecordEndsTheScan(t *testing.T) {
 	}
 }
 
-// A member that we do not read may be long: the record is evidence as any other, and so are a hundred with much metadata each.
+// A member that we do not read may be long: the record is evidence as any other, and so are a hundred with much
+// metadata each.
 func TestScanReadsLongRecords(t *testing.T) {
 	t.Parallel()
-	psp := &spoiler{bookkeeper: &bookkeeper{page: 100}, honest: `"currency"`, spoilt: `"metadata":"` + strings.Repeat("x", 300<<10) + `","currency"`}
+	psp := &spoiler{bookkeeper: &bookkeeper{page: 100}, honest: `"currency"`, spoilt: `"metadata":"` +
+		strings.Repeat("x", 300<<10) + `","currency"`}
 	s := setupOn(t, psp)
 	s.exec("UPDATE tenants SET created_at = '2026-11-01'")
 	psp.records = ledgerOf(s.lostOnes(7))
 	s.wantScan(50, 7, ReachedEnd)
-	s.wantLetters()
+	s.wantDeadLetters()
 }

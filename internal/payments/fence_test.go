@@ -10,14 +10,15 @@ import (
 	"payonce/internal/postgres"
 )
 
-// The statements of payments run behind one of package idempotency, in its transaction. They are tried here without it: unless
-// the key stands where that statement would have brought it, they write nothing.
+// The statements of payments run behind one of package idempotency, in its transaction. They are tried here without it:
+// unless the key stands where that statement would have brought it, they write nothing.
 
 // movements makes one of each kind, with the table that it is written to.
 func (s *shop) movements(k Keyed) map[string]movement {
 	return map[string]movement{
 		"payments": s.charge(k),
-		"refunds":  &giveback{service: s.service, merchant: k.Merchant, payment: s.paid("paid-00000000042"), wanted: RefundRequest{}},
+		"refunds": &refundMovement{service: s.service, merchant: k.Merchant, payment: s.paid("paid-00000000042"),
+			wanted: RefundRequest{}},
 	}
 }
 
@@ -39,9 +40,9 @@ func (s *shop) mustSend(calls ...postgres.Call) {
 }
 
 // reserving is the call that reserves one key.
-func (s *shop) reserving(c idempotency.Claim, out *idempotency.Decision) postgres.Call {
+func (s *shop) reserving(c idempotency.Reservation, out *idempotency.Decision) postgres.Call {
 	var all []idempotency.Decision
-	reserve := s.keys.Reserve([]idempotency.Claim{c}, &all)
+	reserve := s.keys.Reserve([]idempotency.Reservation{c}, &all)
 	return func(ctx context.Context, q postgres.Statement) error {
 		err := reserve(ctx, q)
 		if err == nil {
@@ -52,7 +53,7 @@ func (s *shop) reserving(c idempotency.Claim, out *idempotency.Decision) postgre
 }
 
 // keyAlone reserves a key for nothing.
-func (s *shop) keyAlone(c idempotency.Claim) idempotency.Lease {
+func (s *shop) keyAlone(c idempotency.Reservation) idempotency.Lease {
 	s.t.Helper()
 	var d idempotency.Decision
 	s.mustSend(s.reserving(c, &d))
@@ -64,7 +65,7 @@ func (s *shop) keyAlone(c idempotency.Claim) idempotency.Lease {
 }
 
 // keyAgain retakes a key that was released, or has expired, for nothing.
-func (s *shop) keyAgain(c idempotency.Claim) idempotency.Lease {
+func (s *shop) keyAgain(c idempotency.Reservation) idempotency.Lease {
 	s.t.Helper()
 	var d idempotency.Decision
 	s.mustSend(s.reserving(c, &d))
@@ -82,9 +83,9 @@ func (s *shop) keyAgain(c idempotency.Claim) idempotency.Lease {
 
 func (s *shop) release(l idempotency.Lease) {
 	s.t.Helper()
-	var out idempotency.Passage
+	var out idempotency.GuardResult
 	s.mustSend(s.keys.Release(l, "no connection", &out))
-	if !out.Through {
+	if !out.Passed {
 		s.t.Fatal("the key was not released")
 	}
 }
@@ -92,11 +93,12 @@ func (s *shop) release(l idempotency.Lease) {
 // withStatus counts the rows of the movement's table under the test's key.
 func (s *shop) withStatus(table string, status Status) int {
 	s.t.Helper()
-	return s.count("SELECT count(*) FROM "+table+" WHERE idempotency_key = 'order-0000000042' AND status = $1", string(status))
+	return s.count("SELECT count(*) FROM "+table+" WHERE idempotency_key = 'order-0000000042' AND status = $1",
+		string(status))
 }
 
-// otherClaims are what a claim may have wrong: whose lease it is, what for, and of which key.
-func otherClaims(t *testing.T, right idempotency.Claim) map[string]idempotency.Claim {
+// otherReservations are what a claim may have wrong: whose lease it is, what for, and of which key.
+func otherReservations(t *testing.T, right idempotency.Reservation) map[string]idempotency.Reservation {
 	t.Helper()
 	lease, subject, tenant, operation, key := right, right, right, right, right
 	lease.LeaseID = uuid.New()
@@ -104,7 +106,8 @@ func otherClaims(t *testing.T, right idempotency.Claim) map[string]idempotency.C
 	tenant.Ref.Tenant = "globex"
 	operation.Ref.Operation = "POST /elsewhere"
 	key.Ref.Key = keyed(t, "order-0000000043").Key
-	return map[string]idempotency.Claim{"lease": lease, "subject": subject, "tenant": tenant, "operation": operation, "key": key}
+	return map[string]idempotency.Reservation{"lease": lease, "subject": subject, "tenant": tenant,
+		"operation": operation, "key": key}
 }
 
 func TestMovementBeginsOnlyBehindItsReservation(t *testing.T) {
@@ -115,23 +118,23 @@ func TestMovementBeginsOnlyBehindItsReservation(t *testing.T) {
 			s := setup(t)
 			k := keyed(t, "order-0000000042")
 			m := s.movements(k)[table]
-			c := s.claim(CreateOperation, k)
+			c := s.reservation(CreateOperation, k)
 			lease := s.keyAlone(c)
 			before := s.count("SELECT count(*) FROM " + table)
-			wantNone := func(why string, c idempotency.Claim) {
+			wantNone := func(why string, c idempotency.Reservation) {
 				t.Helper()
 				s.mustSend(m.begin(c)...)
 				if n := s.count("SELECT count(*) FROM "+table) - before; n != 0 || m.resource() != nil {
 					t.Fatalf("%s: %d rows were written", why, n)
 				}
 			}
-			for what, other := range otherClaims(t, c) {
+			for what, other := range otherReservations(t, c) {
 				wantNone("another "+what, other)
 			}
 			s.release(lease)
 			wantNone("not in progress", c)
 
-			c = s.claim(CreateOperation, k)
+			c = s.reservation(CreateOperation, k)
 			c.Subject = s.keyAgain(c).Subject()
 			s.mustSend(m.begin(c)...)
 			if s.withStatus(table, Processing) != 1 || m.resource() == nil {
@@ -149,17 +152,18 @@ func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
 			s := setup(t)
 			k := keyed(t, "order-0000000042")
 			m := s.movements(k)[table]
-			c := s.claim(CreateOperation, k)
+			c := s.reservation(CreateOperation, k)
 			first := s.reserveOnce(c, m)
 			fail := func(l idempotency.Lease) {
 				t.Helper()
 				s.release(l)
-				s.mustSend(m.record(outcome{l.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus}, new(bool))...)
+				s.mustSend(m.record(outcome{l.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus},
+					new(bool))...)
 				if s.withStatus(table, Failed) != 1 {
 					t.Fatal("the row did not fail")
 				}
 			}
-			resume := func(why string, c idempotency.Claim, subject uuid.UUID) {
+			resume := func(why string, c idempotency.Reservation, subject uuid.UUID) {
 				t.Helper()
 				s.mustSend(m.resume(c, subject)...)
 				if s.withStatus(table, Failed) != 1 {
@@ -168,9 +172,9 @@ func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
 			}
 			fail(first)
 			resume("not in progress", c, first.Subject())
-			c = s.claim(CreateOperation, k)
+			c = s.reservation(CreateOperation, k)
 			second := s.keyAgain(c)
-			for what, other := range otherClaims(t, c) {
+			for what, other := range otherReservations(t, c) {
 				if what != "subject" {
 					resume("another "+what, other, first.Subject())
 				}
@@ -187,14 +191,14 @@ func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.mustSend(m.resume(c, second.Subject())...)
-			if s.withStatus(table, Success) != 1 {
+			if s.withStatus(table, Succeeded) != 1 {
 				t.Fatal("a verdict was taken back")
 			}
 		})
 	}
 }
 
-// A key's subject is written under that key alone: a row of one key is not resumed or settled by the owner of another.
+// A key's subject is written under that key alone: a row of one key is not resumed or resolved by the owner of another.
 func TestMovementOfAnotherKeyIsNotTouched(t *testing.T) {
 	t.Parallel()
 	for _, table := range []string{"payments", "refunds"} {
@@ -203,18 +207,20 @@ func TestMovementOfAnotherKeyIsNotTouched(t *testing.T) {
 			s := setup(t)
 			k, other := keyed(t, "order-0000000042"), keyed(t, "order-0000000043")
 			m := s.movements(k)[table]
-			lease := s.reserveOnce(s.claim(CreateOperation, k), m)
-			c := s.claim(CreateOperation, other)
+			lease := s.reserveOnce(s.reservation(CreateOperation, k), m)
+			c := s.reservation(CreateOperation, other)
 			foreign := s.keyAlone(c)
-			var out idempotency.Passage
+			var out idempotency.GuardResult
 			s.mustSend(s.keys.Release(foreign, "no connection", &out))
-			s.mustSend(m.record(outcome{foreign.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus}, new(bool))...)
+			s.mustSend(m.record(outcome{foreign.Execution(), verdict{status: Failed},
+				idempotency.FailedRetryableStatus}, new(bool))...)
 			if s.withStatus(table, Processing) != 1 {
-				t.Fatal("the row was settled by the owner of another key")
+				t.Fatal("the row was resolved by the owner of another key")
 			}
 			s.release(lease)
-			s.mustSend(m.record(outcome{lease.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus}, new(bool))...)
-			c = s.claim(CreateOperation, other)
+			s.mustSend(m.record(outcome{lease.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus},
+				new(bool))...)
+			c = s.reservation(CreateOperation, other)
 			s.keyAgain(c)
 			s.mustSend(m.resume(c, lease.Subject())...)
 			if s.withStatus(table, Failed) != 1 {
@@ -226,63 +232,67 @@ func TestMovementOfAnotherKeyIsNotTouched(t *testing.T) {
 
 func TestMovementIsSettledOnlyBehindItsKeysTransition(t *testing.T) {
 	t.Parallel()
-	paid := verdict{status: Success, pspID: "psp_42"}
+	paid := verdict{status: Succeeded, pspID: "psp_42"}
 	for _, table := range []string{"payments", "refunds"} {
 		t.Run(table, func(t *testing.T) {
 			t.Parallel()
 			s := setup(t)
 			k := keyed(t, "order-0000000042")
 			m := s.movements(k)[table]
-			settle := func(l idempotency.Lease, v verdict, to idempotency.Status) {
+			bring := func(l idempotency.Lease, v verdict, to idempotency.Status) {
 				t.Helper()
 				s.mustSend(m.record(outcome{l.Execution(), v, to}, new(bool))...)
 			}
-			first := s.reserveOnce(s.claim(CreateOperation, k), m)
-			settle(first, paid, idempotency.CompletedStatus)
+			first := s.reserveOnce(s.reservation(CreateOperation, k), m)
+			bring(first, paid, idempotency.CompletedStatus)
 			if s.withStatus(table, Processing) != 1 {
-				t.Fatal("the row was settled while its key was in progress")
+				t.Fatal("the row was resolved while its key was in progress")
 			}
 			s.release(first)
-			settle(first, verdict{status: Failed}, idempotency.FailedRetryableStatus)
-			c := s.claim(CreateOperation, k)
+			bring(first, verdict{status: Failed}, idempotency.FailedRetryableStatus)
+			c := s.reservation(CreateOperation, k)
 			second := s.keyAgain(c)
 			s.mustSend(m.resume(c, second.Subject())...)
-			var out idempotency.Passage
-			s.mustSend(onePassage(s.keys.Complete, idempotency.Completion{Lease: second, Response: idempotency.Response{Status: 201, Body: []byte("{}")}}, &out))
-			settle(first, paid, idempotency.CompletedStatus)
-			if !out.Through || s.withStatus(table, Processing) != 1 {
-				t.Fatal("the row was settled by the owner of an earlier attempt")
+			var out idempotency.GuardResult
+			s.mustSend(oneGuardResult(s.keys.Complete,
+				idempotency.Completion{Lease: second, Response: idempotency.Response{Status: 201, Body: []byte(
+					"{}")}}, &out))
+			bring(first, paid, idempotency.CompletedStatus)
+			if !out.Passed || s.withStatus(table, Processing) != 1 {
+				t.Fatal("the row was resolved by the owner of an earlier attempt")
 			}
-			settle(second, verdict{status: Failed}, idempotency.FailedRetryableStatus)
+			bring(second, verdict{status: Failed}, idempotency.FailedRetryableStatus)
 			if s.withStatus(table, Processing) != 1 {
 				t.Fatal("the row failed although its key is completed")
 			}
-			settle(second, paid, idempotency.CompletedStatus)
-			if s.withStatus(table, Success) != 1 {
-				t.Fatal("the owner's own row was not settled")
+			bring(second, paid, idempotency.CompletedStatus)
+			if s.withStatus(table, Succeeded) != 1 {
+				t.Fatal("the owner's own row was not resolved")
 			}
-			// Sent again, with another verdict, it finds nothing to settle.
-			settle(second, verdict{status: Refused, code: "no"}, idempotency.CompletedStatus)
-			settle(second, paid, idempotency.CompletedStatus)
-			if s.withStatus(table, Success) != 1 {
+			// Sent again, with another verdict, it finds nothing to resolve.
+			bring(second, verdict{status: Declined, code: "no"}, idempotency.CompletedStatus)
+			bring(second, paid, idempotency.CompletedStatus)
+			if s.withStatus(table, Succeeded) != 1 {
 				t.Fatal("a verdict was replaced")
 			}
 		})
 	}
 }
 
-// The second generation of a key has a row of its own; the owner of the first has no hold on it, nor the other way round.
+// The second generation of a key has a row of its own; the owner of the first has no hold on it, nor the other way
+// round.
 func TestMovementOfAnEarlierGenerationIsNotTouched(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	k := keyed(t, "order-0000000042")
 	m := s.movements(k)["payments"]
-	first := s.reserveOnce(s.claim(CreateOperation, k), m)
+	first := s.reserveOnce(s.reservation(CreateOperation, k), m)
 	s.release(first)
 	s.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp() WHERE key = 'order-0000000042'")
-	s.release(s.keyAgain(s.claim(CreateOperation, k)))
-	s.mustSend(m.record(outcome{first.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus}, new(bool))...)
+	s.release(s.keyAgain(s.reservation(CreateOperation, k)))
+	s.mustSend(m.record(outcome{first.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus},
+		new(bool))...)
 	if s.withStatus("payments", Processing) != 1 {
-		t.Fatal("a generation that is over has settled its row behind the next one's transition")
+		t.Fatal("a generation that is over has resolved its row behind the next one's transition")
 	}
 }

@@ -16,20 +16,23 @@ import (
 	"payonce/internal/postgres"
 )
 
-// errNotOurs says that evidence is about nothing that we have.
+// errNotOurs says that evidence is not about any payment or refund of ours.
 var errNotOurs = errors.New("nothing of ours")
 
-// gathered is what is known before judge is asked: the movement that the evidence is about, and what was seen of its key.
+// gathered is what is known before judge is called: the movement that the evidence is about, and what was read of its
+// key.
 type gathered struct {
 	movement movement // nil for evidence about nothing of ours
 	seen     Seen
-	lease    idempotency.Lease // of the request itself; else zero
-	asked    time.Time         // the moment of the look: what the PSP says later is judged by it
-	due      time.Time         // of the key's next lookup, if it is unknown. Whoever moves it keeps the others who ask from writing.
+	lease    idempotency.Lease // set only if the request itself brings the evidence
+	asked    time.Time         // when the key was read, before the PSP is asked; "not found" is judged by this time
+	// due is when the next lookup of an unknown key is due. A lookup that is postponed changes it. A postponement is
+	// written only if due is still the same, so of two lookups at the same time only one is written.
+	due time.Time
 }
 
-// gather reads the key and the movement of an execution in one round trip. The key comes first: the row is then never the older of the two, and what it
-// says counts where the key is final.
+// gather reads the key and the movement of an execution in one round trip. It reads the key first, so the movement's
+// row is never older than the key. If the key is final, judge compares the evidence with that row.
 func (s *Service) gather(ctx context.Context, own idempotency.Execution) (gathered, error) {
 	return s.gatherBy(own, func(calls ...postgres.Call) error { return s.db.Pipeline(ctx, calls...) })
 }
@@ -40,18 +43,20 @@ func (s *Service) gatherTx(ctx context.Context, tx pgx.Tx, own idempotency.Execu
 }
 
 func (s *Service) gatherBy(own idempotency.Execution, send func(...postgres.Call) error) (gathered, error) {
-	var sight idempotency.Sight
+	var view idempotency.KeyView
 	var m movement
-	if err := send(s.keys.LookIn(own.Ref, &sight), s.findMovement(own, &m)); err != nil {
+	if err := send(s.keys.LookIn(own.Ref, &view), s.findMovement(own, &m)); err != nil {
 		return gathered{}, fmt.Errorf("gather: %w", err)
 	}
 	if m == nil {
 		return gathered{}, errNotOurs
 	}
-	return gatheredOf(m, own, sight), nil
+	return gatheredOf(m, own, view), nil
 }
 
-// gatherAgain sees what the key has become. The refusal of a step counts for the very Seen that the step was judged from.
+// gatherAgain reads the key again after a step did not pass. refusal is the constraint that refused the step, if one
+// did. The refusal is kept only if the key has not changed, because it is about the step that was judged from that
+// state.
 func (s *Service) gatherAgain(ctx context.Context, g gathered, refusal error) (gathered, error) {
 	fresh, err := s.gather(ctx, g.seen.Own)
 	if err != nil {
@@ -65,34 +70,36 @@ func (s *Service) gatherAgain(ctx context.Context, g gathered, refusal error) (g
 	return fresh, nil
 }
 
-func gatheredOf(m movement, own idempotency.Execution, sight idempotency.Sight) gathered {
-	return gathered{movement: m, seen: seenOf(m, own, sight), asked: sight.Asked, due: sight.Due}
+func gatheredOf(m movement, own idempotency.Execution, view idempotency.KeyView) gathered {
+	return gathered{movement: m, seen: seenOf(m, own, view), asked: view.Asked, due: view.Due}
 }
 
-// seenOf is what one gathering has read.
-func seenOf(m movement, own idempotency.Execution, sight idempotency.Sight) Seen {
+// seenOf makes a Seen from what one gather has read.
+func seenOf(m movement, own idempotency.Execution, view idempotency.KeyView) Seen {
 	seen := Seen{
-		Status: sight.Status, Key: sight.Execution, Own: own,
-		GraceLeft: sight.WindowLeft, MemoryOver: sight.MemoryOver, Failures: sight.LookupFailures,
-		Held: sight.DeadLettered, Charged: sight.Charged,
+		Status: view.Status, Key: view.Execution, Own: own,
+		GraceLeft: view.GraceLeft, MemoryOver: view.MemoryOver, Failures: view.LookupFailures,
+		Held: view.DeadLettered, Charged: view.Charged,
 	}
 	if m != nil {
 		seen.Tenant, seen.Account = m.onBehalfOf().Tenant, m.onBehalfOf().PSPAccount
-		seen.Asked, seen.Row = m.asked(own.PassThroughKey()), m.standing()
+		seen.Asked, seen.Row = m.asked(own.PassThroughKey()), m.rowVerdict()
 	}
 	return seen
 }
 
-// gatherReserved is what a request knows that has just reserved its key, without a look.
+// gatherReserved is for a request that has just reserved its key. The request knows the key's state, so nothing is
+// read.
 func gatherReserved(l idempotency.Lease, m movement) gathered {
 	return gathered{
 		movement: m, lease: l,
-		seen: seenOf(m, l.Execution(), idempotency.Sight{Status: idempotency.InProgressStatus, Execution: l.Execution()}),
+		seen: seenOf(m, l.Execution(), idempotency.KeyView{Status: idempotency.InProgressStatus,
+			Execution: l.Execution()}),
 	}
 }
 
-// gatherFor reads what a record is about: the movement that it names as its reference, which is our own id, or else by the key that it was made under.
-// Of a record about nothing of ours, nothing is known.
+// gatherFor reads the movement that a record is about. The record's reference is our id of the movement. If the record
+// has no reference, its key is used. For a record about nothing of ours, the result is empty.
 func (s *Service) gatherFor(ctx context.Context, r gateway.Record) (gathered, error) {
 	own, err := s.executionOf(ctx, r)
 	if err == nil {
@@ -107,13 +114,15 @@ func (s *Service) gatherFor(ctx context.Context, r gateway.Record) (gathered, er
 	return gathered{}, fmt.Errorf("find what a record is about: %w", err)
 }
 
-// executionOf finds the execution that a record is about. It fails with errNotOurs. A reference is looked for where the record's account says. Only if
-// nothing is there, all tenants are asked: to name the payment of another tenant is a contradiction, which an operator must see.
+// executionOf finds the execution that a record is about. It fails with errNotOurs. It looks for the reference among
+// the movements of the account's tenant first. Only if it finds nothing there, it asks for all tenants: a record that
+// names another tenant's payment is a contradiction, and an operator must see it.
 func (s *Service) executionOf(ctx context.Context, r gateway.Record) (idempotency.Execution, error) {
 	if id, ok := subjectOf(r); ok {
 		own, err := executionBy(ctx, dbsqlc.New(s.db.Reader()), r.Account, id, r.Object)
 		if errors.Is(err, errNotOurs) {
-			row, err := dbsqlc.New(s.db.Reader()).ExecutionOfAnybody(ctx, dbsqlc.ExecutionOfAnybodyParams{ID: id, Object: string(r.Object)})
+			row, err := dbsqlc.New(s.db.Reader()).ExecutionOfAnybody(ctx,
+				dbsqlc.ExecutionOfAnybodyParams{ID: id, Object: string(r.Object)})
 			return foundExecution(dbsqlc.ExecutionOfRow(row), err, id, r.Object)
 		}
 		return own, err
@@ -124,20 +133,24 @@ func (s *Service) executionOf(ctx context.Context, r gateway.Record) (idempotenc
 	return s.executionOfKey(ctx, r)
 }
 
-// executionBy finds the execution of a movement of the tenant whose account it is. It fails with errNotOurs.
-func executionBy(ctx context.Context, q *dbsqlc.Queries, account string, id uuid.UUID, o gateway.Object) (idempotency.Execution, error) {
+// executionBy finds the execution of a movement among those of the account's tenant. It fails with errNotOurs.
+func executionBy(
+	ctx context.Context, q *dbsqlc.Queries, account string, id uuid.UUID, o gateway.Object,
+) (idempotency.Execution, error) {
 	row, err := q.ExecutionOf(ctx, dbsqlc.ExecutionOfParams{ID: id, Account: account, Object: string(o)})
 	return foundExecution(row, err, id, o)
 }
 
-func foundExecution(row dbsqlc.ExecutionOfRow, err error, id uuid.UUID, o gateway.Object) (idempotency.Execution, error) {
+func foundExecution(
+	row dbsqlc.ExecutionOfRow, err error, id uuid.UUID, o gateway.Object,
+) (idempotency.Execution, error) {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return idempotency.Execution{}, errNotOurs
 	}
 	return execution(row.TenantID, operationOf(o), row.IdempotencyKey, id, row.Generation), err
 }
 
-// executionOfKey finds it by the PSP's account and the key that was passed through.
+// executionOfKey finds the execution by the PSP's account and the key that we have sent to the PSP.
 func (s *Service) executionOfKey(ctx context.Context, r gateway.Record) (idempotency.Execution, error) {
 	key, generation, err := idempotency.ParsePassThrough(r.Key)
 	if err != nil {
@@ -161,44 +174,46 @@ func (s *Service) executionOfKey(ctx context.Context, r gateway.Record) (idempot
 	return execution(tenant, operationOf(r.Object), own.Ref.Key.String(), own.Subject, own.Generation), nil
 }
 
-// gatherDue reads an unknown key that is due, and what it stands for, in one round trip, which it shares with other lookups. It fails with
-// idempotency.ErrNoKey when the key is gone, or stands for something else by now.
+// gatherDue reads an unknown key that is due, and its movement. The round trip is shared with other lookups. It fails
+// with idempotency.ErrNoKey if the key is gone or stands for something else by now.
 func (s *Service) gatherDue(ctx context.Context, due idempotency.Due) (gathered, error) {
 	l, err := s.groups.lookups.Do(ctx, due)
 	if err != nil {
 		return gathered{}, fmt.Errorf("look at key: %w", err)
 	}
-	if err := standsFor(due, l.sight, l.movement); err != nil {
+	if err := standsFor(due, l.view, l.movement); err != nil {
 		return gathered{}, err
 	}
-	return gatheredOf(l.movement, l.sight.Execution, l.sight), nil
+	return gatheredOf(l.movement, l.view.Execution, l.view), nil
 }
 
-// standsFor fails unless the key still stands for what is due, and the movement is that of the key: each of the two statements that read them sees
-// what was committed by then, and the key may have been renewed in between.
-func standsFor(due idempotency.Due, sight idempotency.Sight, m movement) error {
+// standsFor fails unless the key still stands for what is due and m is the key's movement. Two statements have read
+// them, and each sees what was committed when it began. The key may have been renewed in between.
+func standsFor(due idempotency.Due, view idempotency.KeyView, m movement) error {
 	switch {
-	case sight.Execution.Generation != due.Generation: // also of no key at all
+	case view.Execution.Generation != due.Generation: // This is also the case if there is no key.
 		return idempotency.ErrNoKey
-	case due.Subject != uuid.UUID{} && sight.Execution.Subject != due.Subject:
+	case due.Subject != uuid.UUID{} && view.Execution.Subject != due.Subject:
 		return idempotency.ErrNoKey
 	case m == nil:
 		return fmt.Errorf("load what the key stands for: %w", errNotOurs)
-	case m.subject() != sight.Execution.Subject:
+	case m.subject() != view.Execution.Subject:
 		return idempotency.ErrNoKey
 	}
 	return nil
 }
 
-// execution names a movement's generation of its key. Which attempt it is, the key's row says.
-func execution(tenant string, operation idempotency.Operation, key string, subject uuid.UUID, generation int32) idempotency.Execution {
+// execution names a movement's generation of its key. It has no attempt; the key's row tells the attempt.
+func execution(
+	tenant string, operation idempotency.Operation, key string, subject uuid.UUID, generation int32,
+) idempotency.Execution {
 	return idempotency.Execution{
 		Ref:     idempotency.StoredRef(tenant, string(operation), key),
 		Subject: subject, Generation: generation,
 	}
 }
 
-// operationOf is what a key is for that moves this kind of object.
+// operationOf is the operation that a key is for if it moves this kind of object.
 func operationOf(o gateway.Object) idempotency.Operation {
 	if o == gateway.RefundObject {
 		return RefundOperation
@@ -206,16 +221,16 @@ func operationOf(o gateway.Object) idempotency.Operation {
 	return CreateOperation
 }
 
-// ask looks the key up under the tenant's own account. A record that refers to another payment, which had this very key in an earlier life, says
-// nothing about this one: it is among the others, and not in the answer. Every other record is in the answer, also one with an empty or a strange
-// reference: money may have moved.
+// ask looks the key up at the PSP, under the tenant's own account. A record may refer to an earlier payment that had
+// the same key. Such a record says nothing about this movement: it is returned in others, and is not in the answer.
+// Every other record is in the answer, even if its reference is empty or unknown, because money may have moved.
 func (s *Service) ask(ctx context.Context, g gathered) (answer gateway.Lookup, others []gateway.Record, err error) {
 	answer = s.psp.Lookup(ctx, g.movement.object(), g.seen.Account, g.seen.Own.PassThroughKey())
 	found, ok := answer.(gateway.Found)
 	if !ok {
 		return answer, nil, nil
 	}
-	var ids []uuid.UUID // of ours, to which the records refer, without the one that the key stands for
+	var ids []uuid.UUID // Our ids in the records' references, without the movement that the key stands for.
 	for _, r := range found.Records {
 		if id, ours := subjectOf(r); ours && id != g.seen.Own.Subject {
 			ids = append(ids, id)
@@ -241,10 +256,12 @@ func (s *Service) ask(ctx context.Context, g gathered) (answer gateway.Lookup, o
 	return gateway.Found{Records: about}, others, nil
 }
 
-// otherSubjects are those of the ids that once had the key in the same generation, and are not what it stands for.
+// otherSubjects returns those of the ids that had the key in the same generation and are not the movement of the key
+// now.
 func (s *Service) otherSubjects(ctx context.Context, g gathered, ids []uuid.UUID) ([]uuid.UUID, error) {
 	return dbsqlc.New(s.db.Reader()).OtherMovementsOfKey(ctx, dbsqlc.OtherMovementsOfKeyParams{
-		Ids: ids, Subject: g.seen.Own.Subject, TenantID: g.seen.Tenant, Key: g.seen.Own.Ref.Key.String(), Generation: g.seen.Own.Generation,
-		Object: string(g.movement.object()),
+		Ids: ids, Subject: g.seen.Own.Subject, TenantID: g.seen.Tenant, Key: g.seen.Own.Ref.Key.String(),
+		Generation: g.seen.Own.Generation,
+		Object:     string(g.movement.object()),
 	})
 }

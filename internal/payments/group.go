@@ -11,10 +11,11 @@ import (
 	"payonce/internal/postgres"
 )
 
-// groups are the steps that payments which arrive together take in one transaction, one statement for each table: the two transactions of a charge, and
-// a resolver's two. A refund takes them alone: it locks its payment, which the key of another refund locks, too.
+// groups are the transactions that payments share if they arrive together, with one statement for each table: the two
+// transactions of a charge, and the two of a lookup. The writes of a refund run alone. A refund locks the row of its
+// payment, and another refund in the same group could lock the same row.
 type groups struct {
-	reservations *postgres.Group[reservation, reserved]
+	reservations *postgres.Group[chargeReservation, reserved]
 	completions  *postgres.Group[completion, recorded]
 	resolutions  *postgres.Group[resolution, recorded]
 	lookups      *postgres.Group[idempotency.Due, looked]
@@ -22,43 +23,47 @@ type groups struct {
 
 func (s *Service) newGroups() groups {
 	return groups{
-		reservations: postgres.NewGroup(s.db, func(r reservation) string { return lockOrder(r.claim.Ref) }, s.sendReservations).
-			ByTenant(func(r reservation) string { return r.claim.Ref.Tenant }),
-		completions: postgres.NewGroup(s.db, func(c completion) string { return lockOrder(c.Lease.Ref()) }, s.sendCompletions).
+		reservations: postgres.NewGroup(s.db, func(r chargeReservation) string { return lockOrder(r.reservation.Ref) },
+			s.sendReservations).
+			ByTenant(func(r chargeReservation) string { return r.reservation.Ref.Tenant }),
+		completions: postgres.NewGroup(s.db, func(c completion) string { return lockOrder(c.Lease.Ref()) },
+			s.sendCompletions).
 			ByTenant(func(c completion) string { return c.Lease.Ref().Tenant }),
-		resolutions: postgres.NewGroup(s.db, func(r resolution) string { return lockOrder(r.Execution.Ref) }, s.sendResolutions).
+		resolutions: postgres.NewGroup(s.db, func(r resolution) string { return lockOrder(r.Execution.Ref) },
+			s.sendResolutions).
 			ByTenant(func(r resolution) string { return r.Execution.Ref.Tenant }),
 		lookups: postgres.NewGroup(s.db, func(d idempotency.Due) string { return lockOrder(d.Ref) }, s.sendLookups).
 			ByTenant(func(d idempotency.Due) string { return d.Ref.Tenant }),
 	}
 }
 
-// lockOrder is the order in which the members of a group lock their keys: tenant, operation, key. Neither a tenant's id nor a key has a space in
-// it, so no two keys have the same place.
+// lockOrder is the order in which the members of a group lock their keys: tenant, operation, key. Neither a tenant's id
+// nor a key has a space in it, so two keys never have the same place.
 func lockOrder(ref idempotency.Ref) string {
 	return ref.Tenant + " " + string(ref.Operation) + " " + ref.Key.String()
 }
 
-// reservation is a claim for a charge.
-type reservation struct {
-	claim  idempotency.Claim
-	charge *charge // as it is wanted. Only its owner writes the payment to it
+// chargeReservation is the reservation of a key for a charge.
+type chargeReservation struct {
+	reservation idempotency.Reservation
+	charge      *charge // what the client asks for; the group reads it and does not change it
 }
 
-// reserved is what came of a reservation.
+// reserved is the result of a chargeReservation.
 type reserved struct {
-	decision idempotency.Decision // nil: read again
-	payment  *Payment             // of a key that was won, unless an earlier try of the claim has written it
+	decision idempotency.Decision // nil if the key must be read again
+	payment  *Payment             // nil if the key is not ours, or if an earlier try has written the payment
 }
 
-func (s *Service) sendReservations(ctx context.Context, members []reservation) ([]reserved, error) {
-	claims := make([]idempotency.Claim, len(members))
+func (s *Service) sendReservations(ctx context.Context, members []chargeReservation) ([]reserved, error) {
+	reservations := make([]idempotency.Reservation, len(members))
 	for i, m := range members {
-		claims[i] = m.claim
+		reservations[i] = m.reservation
 	}
 	var decisions []idempotency.Decision
 	var begun []*Payment
-	if err := s.db.GroupPipeline(ctx, len(members), s.keys.Reserve(claims, &decisions), s.beginPayments(members, &begun)); err != nil {
+	if err := s.db.GroupPipeline(ctx, len(members), s.keys.Reserve(reservations, &decisions),
+		s.beginPayments(members, &begun)); err != nil {
 		return nil, err
 	}
 	out := make([]reserved, len(members))
@@ -68,16 +73,16 @@ func (s *Service) sendReservations(ctx context.Context, members []reservation) (
 	return out, nil
 }
 
-// beginPayments is the call that writes the payments which claims stand for, behind the reservation of their keys. It gives each, in order, and nil for one
-// that is not written.
-func (s *Service) beginPayments(members []reservation, out *[]*Payment) postgres.Call {
+// beginPayments is the call that writes the payments after the statement that reserves their keys. out gets them in the
+// order of the members, with nil for a payment that is not written.
+func (s *Service) beginPayments(members []chargeReservation, out *[]*Payment) postgres.Call {
 	var p dbsqlc.BeginPaymentsParams
 	for _, m := range members {
-		p.Ids = append(p.Ids, m.claim.Subject)
-		p.TenantIds = append(p.TenantIds, m.claim.Ref.Tenant)
-		p.Operations = append(p.Operations, string(m.claim.Ref.Operation))
-		p.Keys = append(p.Keys, m.claim.Ref.Key.String())
-		p.LeaseIds = append(p.LeaseIds, m.claim.LeaseID)
+		p.Ids = append(p.Ids, m.reservation.Subject)
+		p.TenantIds = append(p.TenantIds, m.reservation.Ref.Tenant)
+		p.Operations = append(p.Operations, string(m.reservation.Ref.Operation))
+		p.Keys = append(p.Keys, m.reservation.Ref.Key.String())
+		p.LeaseIds = append(p.LeaseIds, m.reservation.LeaseID)
 		wanted := m.charge.wanted
 		p.CustomerIds = append(p.CustomerIds, wanted.CustomerID)
 		p.AmountsMinor = append(p.AmountsMinor, int64(wanted.AmountCents))
@@ -102,51 +107,55 @@ func (s *Service) beginPayments(members []reservation, out *[]*Payment) postgres
 		}
 		*out = make([]*Payment, len(members))
 		for i, m := range members {
-			(*out)[i] = written[m.claim.Subject]
+			(*out)[i] = written[m.reservation.Subject]
 		}
 		return nil
 	}
 }
 
-// completion is an owner's step to a final response, with the outcome of its charge.
+// completion is the owner's step to a final response, with the outcome of its charge.
 type completion struct {
 	idempotency.Completion
 	outcome outcome
 }
 
-// resolution is the same by evidence.
+// resolution is a step to a final response by evidence, with the outcome of its charge.
 type resolution struct {
 	idempotency.Resolution
 	outcome outcome
 }
 
-// recorded is what came of either.
+// recorded is the result of a completion or a resolution.
 type recorded struct {
-	idempotency.Passage
-	written bool // the payment's row, which follows its key
+	idempotency.GuardResult
+	written bool // whether the payment's row is written
 }
 
 // commitTogether sends the completion of a charge in a group with others.
-func (s *Service) commitTogether(ctx context.Context, g gathered, step Step, r ready) (applied Applied, written bool, err error) {
+func (s *Service) commitTogether(
+	ctx context.Context, g gathered, step Step, p prepared,
+) (applied Applied, written bool, err error) {
 	o := outcome{g.seen.Key, step.Verdict, step.To}
 	var came recorded
 	if step.ByOwner {
-		came, err = s.groups.completions.Do(ctx, completion{s.completionOf(g, step, r), o})
+		came, err = s.groups.completions.Do(ctx, completion{s.completionOf(g, step, p), o})
 	} else {
-		came, err = s.groups.resolutions.Do(ctx, resolution{s.resolutionOf(g, step, r), o})
+		came, err = s.groups.resolutions.Do(ctx, resolution{s.resolutionOf(g, step, p), o})
 	}
-	applied = r.applied
-	applied.Passage = came.Passage
+	applied = p.applied
+	applied.GuardResult = came.GuardResult
 	return applied, came.written, err
 }
 
-func (s *Service) completionOf(g gathered, step Step, r ready) idempotency.Completion {
-	return idempotency.Completion{Lease: g.lease, Response: r.applied.Response, UnlessCharged: step.Verdict.status == Refused}
+func (s *Service) completionOf(g gathered, step Step, p prepared) idempotency.Completion {
+	return idempotency.Completion{Lease: g.lease, Response: p.applied.Response,
+		UnlessCharged: step.Verdict.status == Declined}
 }
 
-func (s *Service) resolutionOf(g gathered, step Step, r ready) idempotency.Resolution {
+func (s *Service) resolutionOf(g gathered, step Step, p prepared) idempotency.Resolution {
 	return idempotency.Resolution{
-		Execution: g.seen.Key, Seen: g.seen.Status, Note: step.note(), Response: r.applied.Response, UnlessCharged: step.Verdict.status == Refused,
+		Execution: g.seen.Key, Seen: g.seen.Status, Note: step.note(), Response: p.applied.Response,
+		UnlessCharged: step.Verdict.status == Declined,
 	}
 }
 
@@ -155,8 +164,8 @@ func (s *Service) sendCompletions(ctx context.Context, members []completion) ([]
 	for i, m := range members {
 		keys[i], outcomes[i] = m.Completion, m.outcome
 	}
-	var passages []idempotency.Passage
-	return s.sendOutcomes(ctx, s.keys.Complete(keys, &passages), &passages, outcomes)
+	var guardResults []idempotency.GuardResult
+	return s.sendOutcomes(ctx, s.keys.Complete(keys, &guardResults), &guardResults, outcomes)
 }
 
 func (s *Service) sendResolutions(ctx context.Context, members []resolution) ([]recorded, error) {
@@ -164,13 +173,13 @@ func (s *Service) sendResolutions(ctx context.Context, members []resolution) ([]
 	for i, m := range members {
 		keys[i], outcomes[i] = m.Resolution, m.outcome
 	}
-	var passages []idempotency.Passage
-	return s.sendOutcomes(ctx, s.keys.Resolve(keys, &passages), &passages, outcomes)
+	var guardResults []idempotency.GuardResult
+	return s.sendOutcomes(ctx, s.keys.Resolve(keys, &guardResults), &guardResults, outcomes)
 }
 
-// sendOutcomes moves keys, and writes the outcomes of their payments behind.
+// sendOutcomes completes keys, and then writes the outcomes of their payments, in one transaction.
 func (s *Service) sendOutcomes(
-	ctx context.Context, keys postgres.Call, passages *[]idempotency.Passage, outcomes []outcome,
+	ctx context.Context, keys postgres.Call, guardResults *[]idempotency.GuardResult, outcomes []outcome,
 ) ([]recorded, error) {
 	var written []bool
 	if err := s.db.GroupPipeline(ctx, len(outcomes), keys, s.recordPayments(outcomes, &written)); err != nil {
@@ -178,12 +187,13 @@ func (s *Service) sendOutcomes(
 	}
 	out := make([]recorded, len(outcomes))
 	for i := range outcomes {
-		out[i] = recorded{(*passages)[i], written[i]}
+		out[i] = recorded{(*guardResults)[i], written[i]}
 	}
 	return out, nil
 }
 
-// recordPayments is the call that writes outcomes to payments, behind the transitions of their keys. It tells of each, in order, whether it is written.
+// recordPayments is the call that writes outcomes to payments, after the statement that moves their keys. out says for
+// each outcome, in order, whether it is written.
 func (s *Service) recordPayments(outcomes []outcome, out *[]bool) postgres.Call {
 	var p dbsqlc.RecordPaymentsParams
 	for _, o := range outcomes {
@@ -212,18 +222,19 @@ func (s *Service) recordPayments(outcomes []outcome, out *[]bool) postgres.Call 
 	}
 }
 
-// looked is a key as a resolver sees it, with the movement that it stands for.
+// looked is a key as a lookup reads it, with the movement that the key stands for.
 type looked struct {
-	sight    idempotency.Sight
+	view     idempotency.KeyView
 	movement movement
 }
 
-// sendLookups reads keys that are due. Of many at a time, the questions to the database would cost more than those to the PSP.
+// sendLookups reads keys that are due, many in one round trip. Read one by one, they would cost more time in the
+// database than at the PSP.
 func (s *Service) sendLookups(ctx context.Context, members []idempotency.Due) ([]looked, error) {
 	out := make([]looked, len(members))
 	var calls []postgres.Call
 	for i, due := range members {
-		calls = append(calls, s.keys.LookIn(due.Ref, &out[i].sight), s.movementOf(due.Ref, &out[i].movement))
+		calls = append(calls, s.keys.LookIn(due.Ref, &out[i].view), s.movementOf(due.Ref, &out[i].movement))
 	}
 	err := s.db.GroupPipeline(ctx, len(members), calls...)
 	return out, err

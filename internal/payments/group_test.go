@@ -59,7 +59,7 @@ func (s *shop) closed() (open func()) {
 func (s *shop) awaitQueue(n int) {
 	s.t.Helper()
 	for began := time.Now(); ; runtime.Gosched() {
-		if busy, waiting := s.service.db.Lanes(); busy == 1 && waiting == n {
+		if busy, waiting := s.service.db.CommitSlots(); busy == 1 && waiting == n {
 			return
 		}
 		if time.Since(began) > patience {
@@ -107,7 +107,8 @@ func TestCrowdSharesCommitsAndEachPaymentIsItsOwn(t *testing.T) {
 	}
 }
 
-// A PSP that gives one id to two charges contradicts itself. The group in which that comes out is rolled back; only one of the two may pay for it.
+// A PSP that gives one id to two charges contradicts itself. The group in which that comes out is rolled back; only one
+// of the two may pay for it.
 func TestOneMembersContradictionIsItsOwn(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int32
@@ -163,8 +164,9 @@ func TestOneMembersContradictionIsItsOwn(t *testing.T) {
 	if final != 3 || pending != 1 {
 		t.Fatalf("%d are paid, %d are unknown", final, pending)
 	}
-	if letters := s.count("SELECT count(*) FROM dead_letters WHERE kind = $1", string(deadletters.PSPContradicts)); letters != 1 {
-		t.Fatalf("%d letters", letters)
+	if deadLetters := s.count("SELECT count(*) FROM dead_letters WHERE kind = $1",
+		string(deadletters.PSPContradicts)); deadLetters != 1 {
+		t.Fatalf("%d dead letters", deadLetters)
 	}
 }
 
@@ -182,24 +184,25 @@ func TestSecondTryGoesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	holding := make(chan error, 1)
-	group := postgres.NewGroup(s.service.db, func(string) string { return "" }, func(ctx context.Context, members []string) ([]string, error) {
-		return members, s.service.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) error {
-			_, err := q.Exec(ctx, "SELECT pg_advisory_xact_lock(1)")
-			return err
+	group := postgres.NewGroup(s.service.db, func(string) string { return "" },
+		func(ctx context.Context, members []string) ([]string, error) {
+			return members, s.service.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) error {
+				_, err := q.Exec(ctx, "SELECT pg_advisory_xact_lock(1)")
+				return err
+			})
 		})
-	})
 	go func() {
 		_, err := group.Do(t.Context(), "")
 		holding <- err
 	}()
 	s.awaitQueue(0)
 	reserved := gatherReserved(g.lease, g.movement)
-	step := judge(Patience{}, reserved.seen, Reply{Attempt: 1, Outcome: gateway.Succeeded{ID: "ch_43"}})
+	step := judge(LookupPolicy{}, reserved.seen, Reply{Attempt: 1, Outcome: gateway.Succeeded{ID: "ch_43"}})
 	applied, err := s.service.apply(t.Context(), reserved, step, true)
-	if err != nil || !applied.Through {
-		t.Errorf("completed: %v, %v", applied.Through, err)
+	if err != nil || !applied.Passed {
+		t.Errorf("completed: %v, %v", applied.Passed, err)
 	}
-	d, err := s.service.sendClaim(t.Context(), s.claim(CreateOperation, k), s.charge(k), true, false)
+	d, err := s.service.reserveOnce(t.Context(), s.reservation(CreateOperation, k), s.charge(k), true, false)
 	if err != nil {
 		t.Error(err)
 	}
@@ -212,19 +215,21 @@ func TestSecondTryGoesAlone(t *testing.T) {
 	}
 }
 
-// What the statements of a group have told before it was rolled back never was. To act on it would be to charge without a reservation.
+// What the statements of a group have told before it was rolled back never was. To act on it would be to charge without
+// a reservation.
 func TestReservationOfAGroupThatWasRolledBackIsNotActedOn(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	s.exec("ALTER TABLE payments ADD CONSTRAINT no_thirteen CHECK (amount_minor <> 13)")
-	var members []reservation
+	var members []chargeReservation
 	for i, amount := range []AmountMinor{12, 13} {
 		k := keyed(t, fmt.Sprintf("order-%010d", i))
 		m := s.charge(k)
 		m.wanted.AmountCents = amount
-		members = append(members, reservation{s.claim(CreateOperation, k), m})
+		members = append(members, chargeReservation{s.reservation(CreateOperation, k), m})
 	}
-	if out, err := s.service.sendReservations(t.Context(), members); out != nil || !postgres.Violates(err, "no_thirteen") {
+	if out, err := s.service.sendReservations(t.Context(), members); out != nil ||
+		!postgres.Violates(err, "no_thirteen") {
 		t.Fatalf("%d members are told of a group that was rolled back: %v", len(out), err)
 	}
 	for _, m := range members {
@@ -238,14 +243,14 @@ func TestReservationOfAGroupThatWasRolledBackIsNotActedOn(t *testing.T) {
 func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	var members []reservation
+	var members []chargeReservation
 	for i := range 5 {
 		k := keyed(t, fmt.Sprintf("order-%010d", i))
 		m := s.charge(k)
 		m.wanted.AmountCents = AmountMinor(100 + i)
-		members = append(members, reservation{s.claim(CreateOperation, k), m})
+		members = append(members, chargeReservation{s.reservation(CreateOperation, k), m})
 	}
-	taken := members[1].claim
+	taken := members[1].reservation
 	taken.LeaseID, taken.Subject = uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
 	s.keyAlone(taken)
 	out, err := s.service.sendReservations(t.Context(), members)
@@ -261,12 +266,13 @@ func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
 			continue
 		}
 		lease := is[idempotency.Execute](t, o.decision).Lease
-		if lease.Ref() != members[i].claim.Ref || o.payment == nil || o.payment.Amount != AmountMinor(100+i) {
+		if lease.Ref() != members[i].reservation.Ref || o.payment == nil || o.payment.Amount != AmountMinor(100+i) {
 			t.Fatalf("member %d is told of %v, %+v", i, lease.Ref(), o.payment)
 		}
 		completions = append(completions, completion{
 			idempotency.Completion{Lease: lease, Response: idempotency.Response{Status: 201, Body: fmt.Append(nil, i)}},
-			outcome{lease.Execution(), verdict{status: Success, pspID: fmt.Sprint("ch_", i)}, idempotency.CompletedStatus},
+			outcome{lease.Execution(), verdict{status: Succeeded, pspID: fmt.Sprint("ch_", i)},
+				idempotency.CompletedStatus},
 		})
 	}
 	s.exec("UPDATE idempotency_keys SET status = 'unknown', locked_until = NULL, unknown_since = clock_timestamp(), reconcile_after = clock_timestamp() "+
@@ -276,7 +282,7 @@ func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, o := range done {
-		if moved := i == 1; o.Through == moved || o.written == moved {
+		if moved := i == 1; o.Passed == moved || o.written == moved {
 			t.Errorf("completion %d: %+v", i, o)
 		}
 	}
@@ -287,15 +293,17 @@ func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
 	}
 }
 
-// Whoever opens a letter holds the key meanwhile. A release that waits for it has been overtaken by an operator's case.
-func TestReleaseThatWaitedForALetterIsMoot(t *testing.T) {
+// Whoever opens a dead letter holds the key meanwhile. A release that waits for it has been overtaken by an operator's
+// case.
+func TestReleaseThatWaitedForADeadLetterIsMoot(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").lost().windowPasses()
 	psp.onLookup(finds())
 	reserved := gatherReserved(g.lease, g.movement)
-	letter, err := s.service.letter(reserved, *reserved.seen.byKey(deadletters.PSPContradicts, "of the test", nil))
+	deadLetter, err := s.service.deadLetter(reserved,
+		*reserved.seen.byKey(deadletters.PSPContradicts, "of the test", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,10 +311,11 @@ func TestReleaseThatWaitedForALetterIsMoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := postgres.PipelineTx(t.Context(), tx, s.keys.Hold(g.claim.Ref), deadletters.Open(letter)); err != nil {
+	if err := postgres.PipelineTx(t.Context(), tx, s.keys.Hold(g.reservation.Ref),
+		deadletters.Open(deadLetter)); err != nil {
 		t.Fatal(err)
 	}
-	got := make(chan Resolution, 1)
+	got := make(chan LookupResult, 1)
 	go func() { got <- g.asks() }()
 	for s.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 0 {
 		runtime.Gosched()
@@ -322,13 +331,13 @@ func TestReleaseThatWaitedForALetterIsMoot(t *testing.T) {
 
 func TestMovementThatIsSentAgainForgetsItsRow(t *testing.T) {
 	t.Parallel()
-	for what, again := range map[string]func(movement, idempotency.Claim) []postgres.Call{
-		"begin":  func(m movement, c idempotency.Claim) []postgres.Call { return m.begin(c) },
-		"resume": func(m movement, c idempotency.Claim) []postgres.Call { return m.resume(c, c.Subject) },
+	for what, again := range map[string]func(movement, idempotency.Reservation) []postgres.Call{
+		"begin":  func(m movement, c idempotency.Reservation) []postgres.Call { return m.begin(c) },
+		"resume": func(m movement, c idempotency.Reservation) []postgres.Call { return m.resume(c, c.Subject) },
 	} {
 		s := setup(t)
 		for table, m := range s.movements(keyed(t, "order-0000000042")) {
-			c := s.claim(CreateOperation, keyed(t, what+"-of-"+table+"-0042"))
+			c := s.reservation(CreateOperation, keyed(t, what+"-of-"+table+"-0042"))
 			s.keyAlone(c)
 			s.mustSend(m.begin(c)...)
 			if m.resource() == nil {

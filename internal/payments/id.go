@@ -10,8 +10,8 @@ import (
 	"payonce/internal/gateway"
 )
 
-// PaymentID and RefundID identify what they say. Both are UUIDv7, so their order is the order of creation, and are shown
-// in the TypeID form: a prefix and 26 characters of Crockford's base 32 (github.com/jetify-com/typeid).
+// PaymentID and RefundID identify a payment and a refund. Both are UUIDv7, so their order is the order of creation.
+// Their text is a TypeID: a prefix and 26 characters of Crockford's base 32 (github.com/jetify-com/typeid).
 type (
 	PaymentID uuid.UUID
 	RefundID  uuid.UUID
@@ -22,7 +22,7 @@ const (
 	refundPrefix  = "re_"
 )
 
-// ErrIDMalformed says that a string is no id of the kind.
+// ErrIDMalformed says that a string is not an id of this kind.
 var ErrIDMalformed = errors.New("id malformed")
 
 // String gives "pay_" and 26 characters.
@@ -46,11 +46,11 @@ func ParseRefundID(s string) (RefundID, error) {
 // crockford is Crockford's alphabet in lower case: no i, l, o, u.
 const crockford = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// digits is how many of 5 bits write 128, with two zero bits in front.
+// digits is how many digits of 5 bits an id of 128 bits needs. The first digit begins with two zero bits.
 const digits = 26
 
-// encode and decode take the id for a number of two words. Package base32 pads at the wrong end, and would have to be made
-// anew for each id.
+// encode and decode treat the id as a number of two words. Package base32 does not fit: it pads at the end, and TypeID
+// pads at the beginning.
 func encode(prefix string, id uuid.UUID) string {
 	high, low := binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:])
 	var text [digits]byte
@@ -63,7 +63,7 @@ func encode(prefix string, id uuid.UUID) string {
 
 func decode(prefix, s string) (uuid.UUID, error) {
 	text, ok := strings.CutPrefix(s, prefix)
-	if !ok || len(text) != digits || text[0] > '7' { // more than 128 bits
+	if !ok || len(text) != digits || text[0] > '7' { // A first digit above 7 needs more than 128 bits.
 		return uuid.UUID{}, ErrIDMalformed
 	}
 	var high, low uint64

@@ -13,7 +13,8 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// The table of docs/reconciliation.md is what judge says, row by row: -update writes it. A reader of the page reads the code.
+// The table of docs/reconciliation.md is what judge says, row by row: -update writes it. A reader of the page reads the
+// code.
 
 // tableRow is one row: a piece of evidence, and one Seen that stands for what the second column says.
 type tableRow struct {
@@ -34,9 +35,9 @@ func keyIs(status idempotency.Status, row verdict, more ...func(*Seen)) Seen {
 func processing() verdict { return verdict{status: Processing} }
 func neverRun() verdict   { return verdict{status: Failed} }
 func paidAs(id string) verdict {
-	return verdict{status: Success, pspID: id}
+	return verdict{status: Succeeded, pspID: id}
 }
-func refusedAs(id string) verdict { return verdict{status: Refused, pspID: id, code: "no_money"} }
+func refusedAs(id string) verdict { return verdict{status: Declined, pspID: id, code: "no_money"} }
 
 func isHeld(s *Seen)    { s.Held = true }
 func isCharged(s *Seen) { s.Held, s.Charged = true, true }
@@ -83,7 +84,8 @@ func yes() gateway.Succeeded { return gateway.Succeeded{ID: "psp_1"} }
 func no() gateway.Declined   { return gateway.Declined{ID: "psp_1", Code: "no_money"} }
 
 func contradicting() gateway.Indeterminate {
-	return gateway.Indeterminate{Reason: "answer has another amount", Contradiction: true, ID: "psp_2", Evidence: []byte(`{}`)}
+	return gateway.Indeterminate{Reason: "answer has another amount", Contradiction: true, ID: "psp_2",
+		Evidence: []byte(`{}`)}
 }
 
 func underAnotherAccount() Evidence {
@@ -102,8 +104,10 @@ func pspHas(status string, amount int64) gateway.Lookup {
 
 func aLine(kind BreakKind, ours Status) Break {
 	return Break{
-		Kind: kind, Account: "acme", Object: gateway.ChargeObject, PSPID: "psp_1", Reference: PaymentID(ownSubject).String(),
-		Theirs: &Side{AmountMinor: 12000, Currency: "USD"}, Ours: &Side{AmountMinor: 12000, Currency: "USD", Status: string(ours)},
+		Kind: kind, Account: "acme", Object: gateway.ChargeObject, PSPID: "psp_1",
+		Reference: PaymentID(ownSubject).String(),
+		Theirs:    &Side{AmountMinor: 12000, Currency: "USD"},
+		Ours:      &Side{AmountMinor: 12000, Currency: "USD", Status: string(ours)},
 	}
 }
 
@@ -117,13 +121,19 @@ func ownReplies() []tableRow {
 	return []tableRow{
 		{"charged", "in progress", mine(yes()), anInProgress()},
 		{"declined", "in progress", mine(no()), anInProgress()},
-		{"declined", "in progress, and an open dead letter says that money moved", mine(no()), keyIs(idempotency.InProgressStatus, processing(), isCharged)},
+		{"declined", "in progress, and an open dead letter says that money moved", mine(no()),
+			keyIs(idempotency.InProgressStatus, processing(), isCharged)},
 		{"never sent", "in progress", mine(gateway.NotExecuted{Reason: "no connection"}), anInProgress()},
-		{"never sent", "in progress, and a dead letter holds the key", mine(gateway.NotExecuted{Reason: "no connection"}), keyIs(idempotency.InProgressStatus, processing(), isHeld)},
-		{"no answer, a 500, garbage", "in progress", mine(gateway.Indeterminate{Reason: "no answer in time"}), anInProgress()},
+		{"never sent", "in progress, and a dead letter holds the key",
+			mine(gateway.NotExecuted{Reason: "no connection"}), keyIs(
+				idempotency.InProgressStatus, processing(), isHeld)},
+		{"no answer, a 500, garbage", "in progress", mine(gateway.Indeterminate{Reason: "no answer in time"}),
+			anInProgress()},
 		{"something else than was asked", "in progress", mine(contradicting()), anInProgress()},
-		{"charged, under an id that another payment has", "in progress", mine(yes()), keyIs(idempotency.InProgressStatus, processing(), isTaken)},
-		{"declined, under an id that another payment has", "in progress", mine(no()), keyIs(idempotency.InProgressStatus, processing(), isTaken)},
+		{"charged, under an id that another payment has", "in progress", mine(yes()),
+			keyIs(idempotency.InProgressStatus, processing(), isTaken)},
+		{"declined, under an id that another payment has", "in progress", mine(no()),
+			keyIs(idempotency.InProgressStatus, processing(), isTaken)},
 	}
 }
 
@@ -135,12 +145,14 @@ func lateReplies() []tableRow {
 		{"declined, never sent, or no answer", "any", mine(no()), anUnknown()},
 		{"something else than was asked", "unknown", mine(contradicting()), anUnknown()},
 		{"something else than was asked", "completed", mine(contradicting()), done(paidAs("psp_1"))},
-		{"something else than was asked", "expired, taken again or deleted; the payment failed", mine(contradicting()), goneFrom(neverRun())},
+		{"something else than was asked", "expired, taken again or deleted; the payment failed", mine(contradicting()),
+			goneFrom(neverRun())},
 	}
 }
 
 func recordRows() []tableRow {
-	charged, other := sayRecord(SourceWebhook, "psp_1", "succeeded", 12000), sayRecord(SourceWebhook, "psp_1", "succeeded", 1)
+	charged, other := sayRecord(SourceWebhook, "psp_1", "succeeded", 12000),
+		sayRecord(SourceWebhook, "psp_1", "succeeded", 1)
 	declined := sayRecord(SourceWebhook, "psp_1", "declined", 12000)
 	return []tableRow{
 		{"charged, and nothing of ours asked for it", "", charged, Seen{}},
@@ -150,59 +162,91 @@ func recordRows() []tableRow {
 		{"charged as asked", "unknown", charged, anUnknown()},
 		{"charged as asked", "released", charged, keyIs(idempotency.FailedRetryableStatus, neverRun())},
 		{"declined as asked", "in progress, unknown or released", declined, anUnknown()},
-		{"declined as asked", "one of these, and an open dead letter says that money moved", declined, keyIs(idempotency.UnknownStatus, processing(), isCharged)},
-		{"charged under an id that another payment has", "one of these", charged, keyIs(idempotency.UnknownStatus, processing(), isTaken)},
-		{"declined under an id that another payment has", "one of these", declined, keyIs(idempotency.UnknownStatus, processing(), isTaken)},
-		{"a refund whose share of the payment another one has", "released", charged, keyIs(idempotency.FailedRetryableStatus, neverRun(), isGone)},
+		{"declined as asked", "one of these, and an open dead letter says that money moved", declined,
+			keyIs(idempotency.UnknownStatus, processing(), isCharged)},
+		{"charged under an id that another payment has", "one of these", charged,
+			keyIs(idempotency.UnknownStatus, processing(), isTaken)},
+		{"declined under an id that another payment has", "one of these", declined,
+			keyIs(idempotency.UnknownStatus, processing(), isTaken)},
+		{"a refund whose share of the payment another one has", "released", charged,
+			keyIs(idempotency.FailedRetryableStatus, neverRun(), isGone)},
 		{"something else than was asked", "one of these", other, anUnknown()},
-		{"found by a lookup: something else than was asked", "unknown", sayRecord(SourceLookup, "psp_1", "succeeded", 1), anUnknown()},
-		{"found by the scan", "in progress, or unknown within the grace period", sayRecord(SourceScan, "psp_1", "succeeded", 12000), keyIs(idempotency.UnknownStatus, processing(), inGrace)},
+		{"found by a lookup: something else than was asked", "unknown",
+			sayRecord(SourceLookup, "psp_1", "succeeded", 1), anUnknown()},
+		{"found by the scan", "in progress, or unknown within the grace period",
+			sayRecord(SourceScan, "psp_1", "succeeded", 12000), keyIs(
+				idempotency.UnknownStatus, processing(), inGrace)},
 		{"as we know", "completed", sayRecord(SourceScan, "psp_1", "succeeded", 12000), done(paidAs("psp_1"))},
 		{"as we know, by webhook", "completed", charged, done(paidAs("psp_1"))},
-		{"charged", "completed, and an operator has vouched for it without an id", sayRecord(SourceScan, "psp_1", "succeeded", 12000), done(paidAs(OperatorPSPID + "42"))},
-		{"charged under another id", "completed as a success", sayRecord(SourceWebhook, "psp_2", "succeeded", 12000), done(paidAs("psp_1"))},
+		{"charged", "completed, and an operator has vouched for it without an id",
+			sayRecord(SourceScan, "psp_1", "succeeded", 12000), done(paidAs(OperatorPSPID + "42"))},
+		{"charged under another id", "completed as a success", sayRecord(SourceWebhook, "psp_2", "succeeded", 12000),
+			done(paidAs("psp_1"))},
 		{"declined", "completed as a success", declined, done(paidAs("psp_1"))},
 		{"charged", "completed as a decline", charged, done(refusedAs("psp_9"))},
 		{"something else than was asked", "completed", other, done(paidAs("psp_1"))},
-		{"declined under another id", "completed as a decline", sayRecord(SourceWebhook, "psp_2", "declined", 12000), done(refusedAs("psp_1"))},
+		{"declined under another id", "completed as a decline", sayRecord(SourceWebhook, "psp_2", "declined", 12000),
+			done(refusedAs("psp_1"))},
 		{"charged", "expired, taken again or deleted; the payment failed", charged, goneFrom(neverRun())},
 		{"declined", "expired, taken again or deleted; the payment failed", declined, goneFrom(neverRun())},
-		{"charged under another id", "expired, taken again or deleted; the payment succeeded", sayRecord(SourceWebhook, "psp_2", "succeeded", 12000), goneFrom(paidAs("psp_1"))},
+		{"charged under another id", "expired, taken again or deleted; the payment succeeded",
+			sayRecord(SourceWebhook, "psp_2", "succeeded", 12000), goneFrom(paidAs("psp_1"))},
 	}
 }
 
 func lookupRows() []tableRow {
 	return []tableRow{
-		{"nothing", "unknown, within the grace period", Nothing{}, keyIs(idempotency.UnknownStatus, processing(), inGrace)},
-		{"nothing", "unknown, and a dead letter holds the key", Nothing{}, keyIs(idempotency.UnknownStatus, processing(), isHeld)},
-		{"nothing", "unknown, and older than the PSP's memory", Nothing{}, keyIs(idempotency.UnknownStatus, processing(), isOld)},
+		{"nothing", "unknown, within the grace period", Nothing{},
+			keyIs(idempotency.UnknownStatus, processing(), inGrace)},
+		{"nothing", "unknown, and a dead letter holds the key", Nothing{},
+			keyIs(idempotency.UnknownStatus, processing(), isHeld)},
+		{"nothing", "unknown, and older than the PSP's memory", Nothing{},
+			keyIs(idempotency.UnknownStatus, processing(), isOld)},
 		{"nothing", "unknown", Nothing{}, anUnknown()},
 		{"not asked: we had no place", "unknown", NoAnswer{NotAsked: true}, anUnknown()},
-		{"no answer", "unknown, and a dead letter holds the key", NoAnswer{}, keyIs(idempotency.UnknownStatus, processing(), isHeld)},
+		{"no answer", "unknown, and a dead letter holds the key", NoAnswer{},
+			keyIs(idempotency.UnknownStatus, processing(), isHeld)},
 		{"no answer", "unknown", NoAnswer{}, anUnknown()},
-		{"no answer, and the budget is spent", "unknown", NoAnswer{}, keyIs(idempotency.UnknownStatus, processing(), isSpent)},
+		{"no answer, and the budget is spent", "unknown", NoAnswer{},
+			keyIs(idempotency.UnknownStatus, processing(), isSpent)},
 	}
 }
 
 func decisionRows() []tableRow {
 	return []tableRow{
-		{"`executed` or `not_executed`", "not unknown, or gone", decideOn(deadletters.Executed, nil), done(paidAs("psp_1"))},
-		{"`executed`; the PSP has it as charged", "unknown", decideOn(deadletters.Executed, pspHas("succeeded", 1)), anUnknown()},
-		{"`executed`; the PSP has declined it", "unknown", decideOn(deadletters.Executed, pspHas("declined", 12000)), anUnknown()},
-		{"`executed`; the PSP has nothing, or does not answer", "unknown", decideOn(deadletters.Executed, gateway.NotFound{}), anUnknown()},
-		{"`executed`, under an id that another payment has", "unknown", Decision{Action: deadletters.Executed, Version: 1, PSPID: "psp_9", Answer: gateway.NotFound{}}, keyIs(idempotency.UnknownStatus, processing(), isTaken)},
-		{"`not_executed`; the PSP has a record of it", "unknown", decideOn(deadletters.NotExecuted, pspHas("declined", 12000)), anUnknown()},
-		{"`not_executed`; the PSP does not answer", "unknown", decideOn(deadletters.NotExecuted, gateway.LookupFailed{}), anUnknown()},
-		{"`not_executed`; the PSP has nothing", "unknown, within the grace period", decideOn(deadletters.NotExecuted, gateway.NotFound{}), keyIs(idempotency.UnknownStatus, processing(), inGrace)},
-		{"`not_executed`; the PSP has nothing", "unknown, and another dead letter holds the key", decideOn(deadletters.NotExecuted, gateway.NotFound{}), keyIs(idempotency.UnknownStatus, processing(), otherHolds)},
-		{"`not_executed`; the PSP has nothing", "unknown", decideOn(deadletters.NotExecuted, gateway.NotFound{}), anUnknown()},
+		{"`executed` or `not_executed`", "not unknown, or gone", decideOn(deadletters.Executed, nil),
+			done(paidAs("psp_1"))},
+		{"`executed`; the PSP has it as charged", "unknown", decideOn(deadletters.Executed, pspHas("succeeded", 1)),
+			anUnknown()},
+		{"`executed`; the PSP has declined it", "unknown", decideOn(deadletters.Executed, pspHas("declined", 12000)),
+			anUnknown()},
+		{"`executed`; the PSP has nothing, or does not answer", "unknown",
+			decideOn(deadletters.Executed, gateway.NotFound{}), anUnknown()},
+		{"`executed`, under an id that another payment has", "unknown",
+			Decision{Action: deadletters.Executed, Version: 1, PSPID: "psp_9", Answer: gateway.NotFound{}}, keyIs(
+				idempotency.UnknownStatus, processing(), isTaken)},
+		{"`not_executed`; the PSP has a record of it", "unknown",
+			decideOn(deadletters.NotExecuted, pspHas("declined", 12000)), anUnknown()},
+		{"`not_executed`; the PSP does not answer", "unknown",
+			decideOn(deadletters.NotExecuted, gateway.LookupFailed{}), anUnknown()},
+		{"`not_executed`; the PSP has nothing", "unknown, within the grace period",
+			decideOn(deadletters.NotExecuted, gateway.NotFound{}), keyIs(
+				idempotency.UnknownStatus, processing(), inGrace)},
+		{"`not_executed`; the PSP has nothing", "unknown, and another dead letter holds the key",
+			decideOn(deadletters.NotExecuted, gateway.NotFound{}), keyIs(
+				idempotency.UnknownStatus, processing(), otherHolds)},
+		{"`not_executed`; the PSP has nothing", "unknown", decideOn(deadletters.NotExecuted, gateway.NotFound{}),
+			anUnknown()},
 		{"`retry`", "unknown", decideOn(deadletters.Retry, nil), anUnknown()},
 		{"`retry`", "in progress", decideOn(deadletters.Retry, nil), anInProgress()},
-		{"`retry` of a dead letter with a record", "neither", decideOn(deadletters.Retry, nil), done(paidAs("psp_1"), func(s *Seen) { s.Letter.Record = []byte(`{}`) })},
-		{"`retry` of a dead letter about a job or a webhook", "any", decideOn(deadletters.Retry, nil), done(paidAs("psp_1"), func(s *Seen) {
-			s.Letter.Kind, s.Letter.EventID = deadletters.WebhookUnmatched, "evt_1"
-		})},
-		{"`dismiss`", "in progress, or unknown and held by no other dead letter", decideOn(deadletters.Dismiss, nil), anUnknown()},
+		{"`retry` of a dead letter with a record", "neither", decideOn(deadletters.Retry, nil),
+			done(paidAs("psp_1"), func(s *Seen) { s.DeadLetter.Record = []byte(`{}`) })},
+		{"`retry` of a dead letter about a job or a webhook", "any", decideOn(deadletters.Retry, nil),
+			done(paidAs("psp_1"), func(s *Seen) {
+				s.DeadLetter.Kind, s.DeadLetter.EventID = deadletters.WebhookUnmatched, "evt_1"
+			})},
+		{"`dismiss`", "in progress, or unknown and held by no other dead letter", decideOn(deadletters.Dismiss, nil),
+			anUnknown()},
 		{"`dismiss`", "else", decideOn(deadletters.Dismiss, nil), done(paidAs("psp_1"))},
 	}
 }
@@ -212,14 +256,17 @@ func statementRows() []tableRow {
 		{"charged, and nothing of ours asked for it", "", aLine(BreakMissingHere, ""), Seen{}},
 		{"charged, for another tenant's payment", "", lineOfOther(), Seen{}},
 		{"charged", "the payment is processing", aLine(BreakStatus, Processing), anUnknown()},
-		{"charged", "the payment failed, and its key is released", aLine(BreakStatus, Failed), keyIs(idempotency.FailedRetryableStatus, neverRun())},
+		{"charged", "the payment failed, and its key is released", aLine(BreakStatus, Failed),
+			keyIs(idempotency.FailedRetryableStatus, neverRun())},
 		{"charged", "the payment failed, and its key is gone", aLine(BreakStatus, Failed), goneFrom(neverRun())},
-		{"charged", "declined", aLine(BreakStatus, Refused), done(refusedAs("psp_9"))},
-		{"declined", "succeeded", aLine(BreakStatus, Success), done(paidAs("psp_1"))},
-		{"a further charge, or an id that is listed twice", "any", aLine(BreakDuplicate, Success), done(paidAs("psp_9"))},
-		{"under another id or reference than we know", "succeeded", aLine(BreakPSPID, Success), done(paidAs("psp_9"))},
-		{"not listed", "succeeded", aLine(BreakMissingThere, Success), done(paidAs("psp_1"))},
-		{"another amount or currency", "any", aLine("amount", Success), done(paidAs("psp_1"))},
+		{"charged", "declined", aLine(BreakStatus, Declined), done(refusedAs("psp_9"))},
+		{"declined", "succeeded", aLine(BreakStatus, Succeeded), done(paidAs("psp_1"))},
+		{"a further charge, or an id that is listed twice", "any", aLine(BreakDuplicate, Succeeded),
+			done(paidAs("psp_9"))},
+		{"under another id or reference than we know", "succeeded", aLine(BreakPSPID, Succeeded),
+			done(paidAs("psp_9"))},
+		{"not listed", "succeeded", aLine(BreakMissingThere, Succeeded), done(paidAs("psp_1"))},
+		{"another amount or currency", "any", aLine("amount", Succeeded), done(paidAs("psp_1"))},
 	}
 }
 
@@ -229,10 +276,11 @@ func inWords(s Seen, step Step) string {
 	switch {
 	case step.Refuse != nil:
 		return "refused: `" + string(step.Refuse.Ground) + "`"
-	case step.To == idempotency.CompletedStatus && step.Verdict.status == Refused:
+	case step.To == idempotency.CompletedStatus && step.Verdict.status == Declined:
 		words = append(words, "→ `completed`, with the 402"+without(step.Verdict.pspID == "", ", and without the id"))
 	case step.To == idempotency.CompletedStatus:
-		words = append(words, "→ `completed`, with the 201"+without(strings.HasPrefix(step.Verdict.pspID, OperatorPSPID), ", as `operator:<dead letter>`"))
+		words = append(words, "→ `completed`, with the 201"+
+			without(strings.HasPrefix(step.Verdict.pspID, OperatorPSPID), ", as `operator:<dead letter>`"))
 	case step.To != "":
 		words = append(words, "→ `"+string(step.To)+"`")
 	case step.LeftAlone:

@@ -16,15 +16,16 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// What must hold of judge for every Seen that the database can show, and for every piece of evidence. No database: a row takes microseconds.
+// What must hold of judge for every Seen that the database can show, and for every piece of evidence. No database: a
+// row takes microseconds.
 
 var (
 	ownSubject   = uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8057")
 	otherSubject = uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8058")
 )
 
-func asksAgain() Patience {
-	return Patience{Budget: 4, Base: time.Second, Cap: time.Minute, Recheck: time.Hour}
+func asksAgain() LookupPolicy {
+	return LookupPolicy{Budget: 4, Base: time.Second, Cap: time.Minute, Recheck: time.Hour}
 }
 
 // own is the execution of the movement that all evidence here is about.
@@ -37,11 +38,13 @@ func own() idempotency.Execution {
 
 func askedForOwn() gateway.Charge {
 	return gateway.Charge{
-		Account: "acme", Key: own().PassThroughKey(), Reference: PaymentID(ownSubject).String(), AmountMinor: 12000, Currency: "USD", PaymentMethod: "pm_ok",
+		Account: "acme", Key: own().PassThroughKey(), Reference: PaymentID(ownSubject).String(), AmountMinor: 12000,
+		Currency: "USD", PaymentMethod: "pm_ok",
 	}
 }
 
-// allSeen yields every Seen that the database can show of one movement, by its key's status, whose the key is, what its row says, and what else is known.
+// allSeen yields every Seen that the database can show of one movement, by its key's status, whose the key is, what its
+// row says, and what else is known.
 func allSeen() iter.Seq[Seen] {
 	rows := map[idempotency.Status][]verdict{
 		idempotency.InProgressStatus:      {{status: Processing}},
@@ -49,15 +52,16 @@ func allSeen() iter.Seq[Seen] {
 		idempotency.FailedRetryableStatus: {{status: Failed}},
 		idempotency.CompletedStatus:       finals(),
 	}
-	gone := append(finals(), verdict{status: Failed})
+	answerGone := append(finals(), verdict{status: Failed})
 	return func(yield func(Seen) bool) {
 		for _, status := range []idempotency.Status{
-			"", idempotency.InProgressStatus, idempotency.UnknownStatus, idempotency.CompletedStatus, idempotency.FailedRetryableStatus, idempotency.ExpiredStatus,
+			"", idempotency.InProgressStatus, idempotency.UnknownStatus, idempotency.CompletedStatus,
+			idempotency.FailedRetryableStatus, idempotency.ExpiredStatus,
 		} {
 			for _, mine := range []bool{true, false} {
 				possible := rows[status]
 				if !mine || status == "" || status == idempotency.ExpiredStatus {
-					possible = gone
+					possible = answerGone
 				}
 				for _, row := range possible {
 					for bits := range 1 << 7 {
@@ -77,8 +81,9 @@ func allSeen() iter.Seq[Seen] {
 
 func finals() []verdict {
 	return []verdict{
-		{status: Success, pspID: "psp_1"}, {status: Success, pspID: OperatorPSPID + "42"}, {status: Refused, pspID: "psp_1", code: "no_money"},
-		{status: Refused, code: "no_money"},
+		{status: Succeeded, pspID: "psp_1"}, {status: Succeeded, pspID: OperatorPSPID + "42"},
+		{status: Declined, pspID: "psp_1", code: "no_money"},
+		{status: Declined, code: "no_money"},
 	}
 }
 
@@ -87,7 +92,7 @@ func seenWith(status idempotency.Status, mine bool, row verdict, bits int) Seen 
 	s := Seen{
 		Status: status, Own: own(), Tenant: "acme", Account: "acme", Asked: askedForOwn(), Row: row,
 		MemoryOver: is(0), Held: is(1), Charged: is(2), IDTaken: is(3), ShareGone: is(4),
-		Letter: &LetterSeen{ID: otherSubject, Kind: deadletters.LookupsExhausted, Version: 1, AboutKey: true},
+		DeadLetter: &DeadLetterSeen{ID: otherSubject, Kind: deadletters.LookupsExhausted, Version: 1, AboutKey: true},
 	}
 	if is(5) {
 		s.GraceLeft = time.Second
@@ -107,7 +112,8 @@ func seenWith(status idempotency.Status, mine bool, row verdict, bits int) Seen 
 
 func recordOfOwn(id, status string, amount int64) gateway.Record {
 	r := gateway.Record{
-		Object: gateway.ChargeObject, ID: id, Account: "acme", Key: own().PassThroughKey(), Reference: PaymentID(ownSubject).String(),
+		Object: gateway.ChargeObject, ID: id, Account: "acme", Key: own().PassThroughKey(),
+		Reference:   PaymentID(ownSubject).String(),
 		AmountMinor: amount, Currency: "USD", Status: status, Created: time.Date(2026, 11, 20, 9, 5, 0, 0, time.UTC),
 	}
 	if status == "declined" {
@@ -137,10 +143,12 @@ func replies() []Reply {
 	var all []Reply
 	for _, attempt := range []int32{1, 2} {
 		for _, o := range []gateway.Outcome{
-			gateway.Succeeded{ID: "psp_1"}, gateway.Succeeded{ID: "psp_2"}, gateway.Declined{ID: "psp_1", Code: "no_money"}, gateway.Declined{Code: "no_money"},
+			gateway.Succeeded{ID: "psp_1"}, gateway.Succeeded{ID: "psp_2"},
+			gateway.Declined{ID: "psp_1", Code: "no_money"}, gateway.Declined{Code: "no_money"},
 			gateway.NotExecuted{Reason: "no connection"}, gateway.Indeterminate{Reason: "no answer"},
 			gateway.Indeterminate{
-				Reason: "another amount", Contradiction: true, ID: "psp_2", Evidence: []byte(`{"answer":{"id":"psp_2","status":"succeeded"}}`),
+				Reason: "another amount", Contradiction: true, ID: "psp_2",
+				Evidence: []byte(`{"answer":{"id":"psp_2","status":"succeeded"}}`),
 			},
 		} {
 			all = append(all, Reply{Attempt: attempt, Outcome: o})
@@ -155,7 +163,8 @@ func decisions() []Decision {
 	for _, r := range recordsOfOwn() {
 		answers = append(answers, gateway.Found{Records: []gateway.Record{r}})
 	}
-	for _, action := range []deadletters.Action{deadletters.Retry, deadletters.Executed, deadletters.NotExecuted, deadletters.Dismiss} {
+	for _, action := range []deadletters.Action{deadletters.Retry, deadletters.Executed, deadletters.NotExecuted,
+		deadletters.Dismiss} {
 		for _, answer := range answers {
 			d := Decision{Action: action, Version: 1, Answer: answer}
 			if action == deadletters.Executed {
@@ -170,7 +179,8 @@ func decisions() []Decision {
 }
 
 func allEvidence() []Evidence {
-	all := []Evidence{Nothing{}, Nothing{Chance: 0.9}, NoAnswer{Reason: "PSP answered 500"}, NoAnswer{Reason: "no place", NotAsked: true}}
+	all := []Evidence{Nothing{}, Nothing{Chance: 0.9}, NoAnswer{Reason: "PSP answered 500"},
+		NoAnswer{Reason: "no place", NotAsked: true}}
 	for _, r := range replies() {
 		all = append(all, r)
 	}
@@ -180,14 +190,17 @@ func allEvidence() []Evidence {
 	for _, d := range decisions() {
 		all = append(all, d)
 	}
-	for _, kind := range []BreakKind{BreakMissingHere, BreakMissingThere, BreakStatus, BreakDuplicate, BreakPSPID, "amount", "currency"} {
-		for _, ours := range []Status{Success, Refused, Failed, Processing} {
-			if kind != BreakStatus && ours != Success {
+	for _, kind := range []BreakKind{BreakMissingHere, BreakMissingThere, BreakStatus, BreakDuplicate, BreakPSPID,
+		"amount", "currency"} {
+		for _, ours := range []Status{Succeeded, Declined, Failed, Processing} {
+			if kind != BreakStatus && ours != Succeeded {
 				continue // our status plays a part in this kind alone
 			}
 			all = append(all, Break{
-				Kind: kind, Account: "acme", Object: gateway.ChargeObject, PSPID: "psp_1", Reference: PaymentID(ownSubject).String(),
-				Theirs: &Side{AmountMinor: 12000, Currency: "USD"}, Ours: &Side{AmountMinor: 12000, Currency: "USD", Status: string(ours)},
+				Kind: kind, Account: "acme", Object: gateway.ChargeObject, PSPID: "psp_1",
+				Reference: PaymentID(ownSubject).String(),
+				Theirs:    &Side{AmountMinor: 12000, Currency: "USD"},
+				Ours:      &Side{AmountMinor: 12000, Currency: "USD", Status: string(ours)},
 			})
 		}
 	}
@@ -228,7 +241,8 @@ func everyStepIsAnEdge(s Seen, _ Evidence, step Step) string {
 		return ""
 	case !s.open():
 		return "it moves a key that is final, or another payment's"
-	case !slices.ContainsFunc(idempotency.Edges(), func(e idempotency.Edge) bool { return e.From == s.Status && e.To == step.To }):
+	case !slices.ContainsFunc(idempotency.Edges(),
+		func(e idempotency.Edge) bool { return e.From == s.Status && e.To == step.To }):
 		return "there is no such edge"
 	}
 	return ""
@@ -245,7 +259,8 @@ func releaseNeedsProof(s Seen, e Evidence, step Step) string {
 		}
 		return ""
 	case Decision:
-		if _, asked := e.Answer.(gateway.LookupFailed); asked || e.Answer == nil || s.GraceLeft > 0 || s.OtherHeld != "" || e.Action != deadletters.NotExecuted {
+		if _, asked := e.Answer.(gateway.LookupFailed); asked || e.Answer == nil || s.GraceLeft > 0 ||
+			s.OtherHeld != "" || e.Action != deadletters.NotExecuted {
 			return "an operator releases it without proof"
 		}
 		if found, _ := e.Answer.(gateway.Found); slices.ContainsFunc(found.Records, gateway.Record.Executed) {
@@ -276,7 +291,8 @@ func theSameAgainMovesNothing(s Seen, e Evidence, step Step) string {
 	switch {
 	case again.To != "":
 		return fmt.Sprintf("it moves the key once more: %+v", again)
-	case again.Open != nil && (step.Open == nil || step.Open.Finding != again.Open.Finding || step.Open.Kind != again.Open.Kind):
+	case again.Open != nil && (step.Open == nil || step.Open.Finding != again.Open.Finding ||
+		step.Open.Kind != again.Open.Kind):
 		return fmt.Sprintf("it opens another dead letter: %+v", again.Open)
 	}
 	return ""
@@ -295,7 +311,7 @@ func movedMoneyIsNamed(s Seen, e Evidence, step Step) string {
 		}
 	case Nothing, NoAnswer, Decision, Break:
 	}
-	known := s.Row.status == Success && (s.Row.pspID == id || strings.HasPrefix(s.Row.pspID, OperatorPSPID))
+	known := s.Row.status == Succeeded && (s.Row.pspID == id || strings.HasPrefix(s.Row.pspID, OperatorPSPID))
 	switch {
 	case id == "", step.LeftAlone, step.To == idempotency.CompletedStatus, known && step.Open == nil:
 		return ""
@@ -306,7 +322,7 @@ func movedMoneyIsNamed(s Seen, e Evidence, step Step) string {
 }
 
 func noDeclineBesideMovedMoney(s Seen, _ Evidence, step Step) string {
-	if s.Charged && step.To == idempotency.CompletedStatus && step.Verdict.status == Refused {
+	if s.Charged && step.To == idempotency.CompletedStatus && step.Verdict.status == Declined {
 		return "a client would be told that it was declined"
 	}
 	return ""
@@ -314,7 +330,7 @@ func noDeclineBesideMovedMoney(s Seen, _ Evidence, step Step) string {
 
 func noCaseWithoutMoney(s Seen, e Evidence, step Step) string {
 	r, ok := e.(Record)
-	if ok && !r.Record.Executed() && !s.open() && s.Row.status != Success && step.Open != nil {
+	if ok && !r.Record.Executed() && !s.open() && s.Row.status != Succeeded && step.Open != nil {
 		return "a dead letter about money that nobody has moved"
 	}
 	return ""
@@ -369,7 +385,8 @@ func TestWhatAStepWasRefusedForIsForgottenAfterTheNext(t *testing.T) {
 	}
 }
 
-// Evidence that agrees comes to one end in any order. Evidence that contradicts comes to an open dead letter in any order.
+// Evidence that agrees comes to one end in any order. Evidence that contradicts comes to an open dead letter in any
+// order.
 func TestOrderOfRecordsHidesNothing(t *testing.T) {
 	t.Parallel()
 	ends := func(s Seen, records ...gateway.Record) (Seen, bool) {
@@ -392,8 +409,10 @@ func TestOrderOfRecordsHidesNothing(t *testing.T) {
 				if money := a.Executed() || b.Executed(); money && openedFirst != openedSecond {
 					t.Fatalf("a dead letter: %v or %v\nseen: %+v\n%+v\n%+v", openedFirst, openedSecond, s, a, b)
 				}
-				if !openedFirst && !openedSecond && (first.Status != second.Status || first.Row.status != second.Row.status) {
-					t.Fatalf("%s %+v, or %s %+v\nseen: %+v\n%+v\n%+v", first.Status, first.Row, second.Status, second.Row, s, a, b)
+				if !openedFirst && !openedSecond && (first.Status != second.Status ||
+					first.Row.status != second.Row.status) {
+					t.Fatalf("%s %+v, or %s %+v\nseen: %+v\n%+v\n%+v", first.Status, first.Row, second.Status,
+						second.Row, s, a, b)
 				}
 			}
 		}

@@ -12,7 +12,8 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// An operator has judged one attempt of a key. The next one is lost as well: without a letter of its own, nobody would look at it.
+// An operator has judged one attempt of a key. The next one is lost as well: without a dead letter of its own, nobody
+// would look at it.
 func TestJudgementOfAnAttemptDoesNotCoverTheNext(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
@@ -34,25 +35,26 @@ func TestJudgementOfAnAttemptDoesNotCoverTheNext(t *testing.T) {
 	g.wantStatus(idempotency.UnknownStatus, 2)
 	exhaust()
 	if n := s.count("SELECT count(*) FROM dead_letters WHERE status = 'open' AND kind = 'lookups_exhausted'"); n != 1 {
-		t.Fatalf("%d open letters about an unknown key that nobody else will decide about", n)
+		t.Fatalf("%d open dead letters about an unknown key that nobody else will decide about", n)
 	}
 }
 
-// notExecuted resolves the one open letter, about the given key, as an operator's desk does.
+// notExecuted resolves the one open dead letter, about the given key, as an operator does.
 func (s *shop) notExecuted(g *stage) {
 	s.t.Helper()
 	var id uuid.UUID
-	if err := s.pool.QueryRow(s.t.Context(), "SELECT id FROM dead_letters WHERE status = 'open'").Scan(&id); err != nil {
+	if err := s.pool.QueryRow(s.t.Context(),
+		"SELECT id FROM dead_letters WHERE status = 'open'").Scan(&id); err != nil {
 		s.t.Fatal(err)
 	}
-	letter := g.about(1)
-	letter.ID = id
-	inquiry, err := s.service.Inquire(s.t.Context(), letter, Decision{Action: deadletters.NotExecuted})
+	deadLetter := g.about(1)
+	deadLetter.ID = id
+	inquiry, err := s.service.Inquire(s.t.Context(), deadLetter, Decision{Action: deadletters.NotExecuted})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	err = s.service.db.Transact(s.t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-		step, err := s.service.DecideTx(ctx, tx, letter, inquiry, func() error {
+		step, err := s.service.DecideTx(ctx, tx, deadLetter, inquiry, func() error {
 			_, err := deadletters.ResolveTx(ctx, tx, id, 1, deadletters.NotExecuted, "ann", "the PSP says no")
 			return err
 		})
@@ -70,7 +72,8 @@ func (s *shop) notExecuted(g *stage) {
 func TestTimelineKeepsNothingOfARefusalButItsStatus(t *testing.T) {
 	t.Parallel()
 	for evidence, want := range map[string]string{
-		`{"status":401,"answer":{"detail":"secret sk_live_1 of account globex"}}`: `{"status":401}`, `{"answer":{}}`: "", `{`: "", "": "",
+		`{"status":401,"answer":{"detail":"secret sk_live_1 of account globex"}}`: `{"status":401}`,
+		`{"answer":{}}`: "", `{`: "", "": "",
 	} {
 		if got := string(forTimeline(gateway.Indeterminate{Evidence: []byte(evidence)})); got != want {
 			t.Errorf("%s: the timeline has %s", evidence, got)

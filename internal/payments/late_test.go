@@ -28,7 +28,7 @@ func (g *stage) swept() *stage {
 	g.leaseEnds()
 	err := pgx.BeginFunc(g.t.Context(), g.pool, func(tx pgx.Tx) error {
 		due, err := g.keys.SweepTx(g.t.Context(), tx, 10, time.Minute)
-		if len(due) != 1 || due[0].Ref != g.claim.Ref {
+		if len(due) != 1 || due[0].Ref != g.reservation.Ref {
 			g.t.Errorf("swept %v", due)
 		}
 		return err
@@ -39,7 +39,7 @@ func (g *stage) swept() *stage {
 	return g
 }
 
-// proven has the swept key looked up in vain, after the settle window.
+// proven has the swept key looked up in vain, after the grace period.
 func (g *stage) proven() *stage {
 	g.t.Helper()
 	g.windowPasses()
@@ -48,8 +48,8 @@ func (g *stage) proven() *stage {
 		g.t.Fatal(err)
 	}
 	applied, err := g.service.apply(g.t.Context(), seen, judge(patient(), seen.seen, Nothing{}), false)
-	if err != nil || !applied.Through || g.row().Status != idempotency.FailedRetryableStatus {
-		g.t.Fatalf("released %v: %v", applied.Through, err)
+	if err != nil || !applied.Passed || g.row().Status != idempotency.FailedRetryableStatus {
+		g.t.Fatalf("released %v: %v", applied.Passed, err)
 	}
 	return g
 }
@@ -81,13 +81,13 @@ func TestLateSuccessCompletesWhatOthersHaveGivenUp(t *testing.T) {
 			if answer.Replayed || !cmp.Equal(answer.Response, *row.Response) || !answer.Expires.Equal(row.Expires) {
 				t.Errorf("%s of a %s: answered %+v, stored is %+v", name, kind, answer, row)
 			}
-			g.wantMoved(Success, g.record.ID)
+			g.wantMoved(Succeeded, g.record.ID)
 			if lines := g.timeline(); lines[len(lines)-1] != c.line {
 				t.Errorf("%s of a %s: %s", name, kind, lines)
 			}
 		}
 	}
-	s.wantLetters()
+	s.wantDeadLetters()
 }
 
 // key makes one of a name.
@@ -120,24 +120,25 @@ func TestLateSuccessLeavesALaterAttemptAlone(t *testing.T) {
 			t.Errorf("%s: something has moved", name)
 		}
 	}
-	s.wantLetters()
+	s.wantDeadLetters()
 }
 
 func TestLateSuccessConfirmsTheSameResult(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").swept()
-	settled := is[Settled](t, s.settle(SourceLookup, g.record))
+	completed := is[Completed](t, s.evidenceBy(SourceLookup, g.record))
 	before := s.everything()
 	answer := is[Final](t, g.live(g.lease, g.movement, g.success()))
-	if answer.Replayed || !cmp.Equal(answer.Response, settled.Response) || s.everything() != before {
+	if answer.Replayed || !cmp.Equal(answer.Response, completed.Response) || s.everything() != before {
 		t.Fatalf("answered %+v, moved %v", answer, s.everything() != before)
 	}
-	s.wantLetters()
+	s.wantDeadLetters()
 }
 
-// What the late owner has in hand is evidence: an operator hears of it, with the PSP's id, and once, whoever else brings it.
-func TestLateSuccessThatContradictsTheResultIsALetter(t *testing.T) {
+// What the late owner has in hand is evidence: an operator hears of it, with the PSP's id, and once, whoever else
+// brings it.
+func TestLateSuccessThatContradictsTheResultIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	for name, c := range map[string]struct {
@@ -145,28 +146,29 @@ func TestLateSuccessThatContradictsTheResultIsALetter(t *testing.T) {
 		kind    string
 	}{
 		"executed twice": {func(r gateway.Record) gateway.Record { return as("psp_other", r) }, "duplicate_movement"},
-		"declined":       {func(r gateway.Record) gateway.Record { return refusedBy(r, "no_money") }, "contradicts_completed"},
+		"declined": {func(r gateway.Record) gateway.Record { return declinedAs(r, "no_money") },
+			"contradicts_completed"},
 	} {
 		g := s.charging(key("order", name)).swept()
-		settled := is[Settled](t, s.settle(SourceLookup, c.verdict(g.record)))
+		completed := is[Completed](t, s.evidenceBy(SourceLookup, c.verdict(g.record)))
 		before := s.everything()
 		answer := is[Final](t, g.live(g.lease, g.movement, g.success()))
-		if !cmp.Equal(answer.Response, settled.Response) || s.everything() != before {
+		if !cmp.Equal(answer.Response, completed.Response) || s.everything() != before {
 			t.Errorf("%s: answered %+v, moved %v", name, answer, s.everything() != before)
 		}
-		is[Lettered](t, s.settle(SourceWebhook, g.record))
+		is[DeadLettered](t, s.evidenceBy(SourceWebhook, g.record))
 		if n := s.count(`SELECT count(*) FROM dead_letters WHERE kind = $1 AND finding = 'record acme ' || $2::text
 			AND evidence @> jsonb_build_object('source', 'owner', 'record', jsonb_build_object('id', $2::text))`, c.kind, g.record.ID); n != 1 {
 			t.Errorf("%s: %s", name, s.texts("SELECT d::text FROM dead_letters AS d"))
 		}
 	}
 	if n := s.count("SELECT count(*) FROM dead_letters"); n != 2 {
-		t.Errorf("%d letters", n)
+		t.Errorf("%d dead letters", n)
 	}
 }
 
 // A payment whose id the PSP has given to two of ours is nobody's.
-func TestLateSuccessUnderTheIDOfAnotherPaymentIsALetter(t *testing.T) {
+func TestLateSuccessUnderTheIDOfAnotherPaymentIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	other := s.charging("order-0000000001").succeeded()
@@ -174,12 +176,13 @@ func TestLateSuccessUnderTheIDOfAnotherPaymentIsALetter(t *testing.T) {
 	is[Pending](t, g.live(g.lease, g.movement, other.success()))
 	g.wantStatus(idempotency.UnknownStatus, 1)
 	g.wantMoved(Processing, "")
-	s.wantLetters(contradicts(g, other.record.ID))
-	is[Lettered](t, s.settle(SourceWebhook, as(other.record.ID, g.record)))
+	s.wantDeadLetters(contradicts(g, other.record.ID))
+	is[DeadLettered](t, s.evidenceBy(SourceWebhook, as(other.record.ID, g.record)))
 	g.wantStatus(idempotency.UnknownStatus, 1)
 }
 
-// Only money that has moved weighs as much as others' proofs: a decline, a doubt, a proof of nothing sent move nothing any more.
+// Only money that has moved weighs as much as others' proofs: a decline, a doubt, a proof of nothing sent move nothing
+// any more.
 func TestWhatIsLateAndNoSuccessMovesNothing(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
@@ -192,7 +195,10 @@ func TestWhatIsLateAndNoSuccessMovesNothing(t *testing.T) {
 		"unknown":          func(g *stage) { g.swept() },
 		"failed retryable": func(g *stage) { g.swept().proven() },
 		"in progress":      func(g *stage) { g.swept().proven().reserve(g.again()) },
-		"completed":        func(g *stage) { g.swept().settle(SourceLookup, as("psp_"+g.key.Key.String(), g.record)) },
+		"completed": func(g *stage) {
+			g.swept().evidenceBy(SourceLookup,
+				as("psp_"+g.key.Key.String(), g.record))
+		},
 	} {
 		for what, o := range outcomes {
 			g := s.charging(key("order", name+" "+what))
@@ -201,16 +207,17 @@ func TestWhatIsLateAndNoSuccessMovesNothing(t *testing.T) {
 			answer := g.live(g.lease, g.movement, o(g))
 			_, final := answer.(Final)
 			_, proof := answer.(NotExecuted)
-			if s.everything() != before || final != (name == "completed") || proof != (name == "failed retryable" && what == "not sent") {
+			if s.everything() != before || final != (name == "completed") ||
+				proof != (name == "failed retryable" && what == "not sent") {
 				t.Errorf("%s on %s: answered %T, moved %v", what, name, answer, s.everything() != before)
 			}
 		}
 	}
-	s.wantLetters()
+	s.wantDeadLetters()
 }
 
 // The next generation is another payment: there is nothing to answer for this one any more.
-func TestLateSuccessOfAnEarlierGenerationIsALetter(t *testing.T) {
+func TestLateSuccessOfAnEarlierGenerationIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	g := s.charging("order-0000000001").swept().proven().renewed()
@@ -219,27 +226,31 @@ func TestLateSuccessOfAnEarlierGenerationIsALetter(t *testing.T) {
 	if s.everything() != before {
 		t.Fatal("it has moved what another payment stands for")
 	}
-	s.wantLetters("late_after_expiry record acme " + g.record.ID)
+	s.wantDeadLetters("late_after_expiry record acme " + g.record.ID)
 }
 
-// The webhook was faster, the row says so, and then the store goes away: 202 is all that can be said, and it shows no verdict.
+// The webhook was faster, the row says so, and then the store goes away: 202 is all that can be said, and it shows no
+// verdict.
 func TestOwnerThatCannotReadWhatItsKeyAnswersShowsNoVerdict(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	p := s.charging("paid-00000000002").paidFor()
-	for kind, g := range map[string]*stage{"payment": s.charging("order-0000000009"), "refund": s.refunding("refund-000000009", p, 100)} {
-		g.settle(SourceWebhook, g.record)
-		if err := g.movement.load(t.Context(), g.lease.Subject()); err != nil || g.movement.standing().status != Success {
-			t.Fatalf("%s: the row says %q (%v)", kind, g.movement.standing().status, err)
+	for kind, g := range map[string]*stage{"payment": s.charging("order-0000000009"),
+		"refund": s.refunding("refund-000000009", p, 100)} {
+		g.evidenceBy(SourceWebhook, g.record)
+		if err := g.movement.load(t.Context(), g.lease.Subject()); err != nil ||
+			g.movement.rowVerdict().status != Succeeded {
+			t.Fatalf("%s: the row says %q (%v)", kind, g.movement.rowVerdict().status, err)
 		}
 		away, cancel := context.WithCancel(t.Context())
 		cancel()
-		answer := g.service.standing(away, gatherReserved(g.lease, g.movement), g.success(), Step{})
+		answer := g.service.answerFromRow(away, gatherReserved(g.lease, g.movement), g.success(), Step{})
 		body, err := is[Pending](t, answer).Resource.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := string(body); !strings.Contains(text, `"status":"processing"`) || strings.Contains(text, g.record.ID) {
+		if text := string(body); !strings.Contains(text, `"status":"processing"`) ||
+			strings.Contains(text, g.record.ID) {
 			t.Errorf("%s: answers 202 with %s", kind, text)
 		}
 	}

@@ -8,18 +8,19 @@ import (
 	"payonce/internal/deadletters"
 )
 
-// The id that an operator's ruling takes from a letter's evidence is written there, can be stored, and is not that of a refusal or of
-// another key.
+// The id that an operator's ruling takes from a dead letter's evidence is written there, can be stored, and is not that
+// of a refusal or of another key.
 func FuzzIDInEvidence(f *testing.F) {
 	const record = `{"id":"ch_1","status":"succeeded","idempotencyKey":"order-0000000042","reference":""}`
 	f.Add([]byte(record))
 	f.Add([]byte(`{"status":201,"answer":` + record + `}`))
 	f.Add([]byte(`{"record":{"id":"ch_2","status":"declined"},"id":7}`))
 	f.Fuzz(func(t *testing.T, evidence []byte) {
-		letter := deadletters.Letter{
-			Evidence: evidence, About: &deadletters.About{Tenant: "acme", Operation: "POST /payments", Key: "order-0000000042", Generation: 1},
+		deadLetter := deadletters.DeadLetter{
+			Evidence: evidence, About: &deadletters.About{Tenant: "acme", Operation: "POST /payments",
+				Key: "order-0000000042", Generation: 1},
 		}
-		id := idIn(letter)
+		id := idIn(deadLetter)
 		if id == "" {
 			return
 		}
@@ -33,7 +34,8 @@ func FuzzIDInEvidence(f *testing.F) {
 		for _, place := range []json.RawMessage{whole["answer"], whole["record"], evidence} {
 			var says map[string]any
 			if json.Unmarshal(place, &says) == nil && says["id"] == id && says["status"] != "declined" &&
-				(says["idempotencyKey"] == nil || says["idempotencyKey"] == "" || says["idempotencyKey"] == "order-0000000042") {
+				(says["idempotencyKey"] == nil || says["idempotencyKey"] == "" ||
+					says["idempotencyKey"] == "order-0000000042") {
 				return
 			}
 		}

@@ -11,39 +11,54 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// Patience is how long, and how often, the PSP is asked what became of a key.
-type Patience struct {
-	Budget  int32         // lookups in a row that the PSP does not answer; then it is an operator's case
-	Base    time.Duration // wait after the first of them, doubled by each
+// LookupPolicy says how often, and at which intervals, the PSP is asked about an unknown key.
+type LookupPolicy struct {
+	Budget  int32         // after so many lookups in a row without an answer, a dead letter is opened
+	Base    time.Duration // the wait after the first lookup without an answer; it doubles with each further one
 	Cap     time.Duration // the longest wait
-	Recheck time.Duration // wait between lookups of a key that an operator has
-	// Jitter draws from [0, 1): waits are shortened by up to a half, so that keys lost together do not come back together.
+	Recheck time.Duration // the wait between lookups of a key with a dead letter
+	// Jitter draws from [0, 1). It shortens a wait by up to a half, so that keys that were lost together are not all
+	// looked up again at the same moment.
 	Jitter func() float64
+}
+
+// backoff doubles with each failure, up to the cap.
+func (p LookupPolicy) backoff(failures int32) time.Duration {
+	wait := p.Base
+	for ; failures > 0 && wait < p.Cap; failures-- {
+		wait *= 2
+	}
+	return min(wait, p.Cap)
+}
+
+// shortened takes up to a half off a wait, by a random number from [0, 1).
+func shortened(wait time.Duration, chance float64) time.Duration {
+	return wait - time.Duration(chance*float64(wait)/2)
 }
 
 // Resolver asks the PSP what became of unknown keys.
 type Resolver struct {
-	service  *Service
-	patience Patience
+	service *Service
+	policy  LookupPolicy
 }
 
 // NewResolver returns a Resolver.
-func NewResolver(s *Service, p Patience) *Resolver { return &Resolver{service: s, patience: p} }
+func NewResolver(s *Service, p LookupPolicy) *Resolver { return &Resolver{service: s, policy: p} }
 
-// Resolution is what a lookup came to.
-type Resolution string
+// LookupResult is the result of a lookup.
+type LookupResult string
 
-// The resolutions.
+// The results of a lookup.
 const (
-	Resolved   Resolution = "resolved"    // the key is completed, or free to be executed again
-	Scheduled  Resolution = "scheduled"   // it will be asked again
-	ToOperator Resolution = "dead_letter" // it will be asked again, seldom, and an operator has the case
-	Moot       Resolution = "moot"        // somebody else was faster
+	Resolved   LookupResult = "resolved"    // the key is completed, or free to be executed again
+	Scheduled  LookupResult = "scheduled"   // the key will be looked up again
+	ToOperator LookupResult = "dead_letter" // a dead letter is open
+	Moot       LookupResult = "moot"        // the key is not unknown any more, or somebody else has changed it
 )
 
-// Resolve asks the PSP once for a key and writes what that proves. Running it again, at any point and any number of times, does
-// no harm: every write starts from what was seen before the question.
-func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (Resolution, error) {
+// Resolve asks the PSP once about a key, and writes what the answer proves. It may run again at any time and any number
+// of times, because each write depends on the state that was read before the PSP was asked.
+func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (LookupResult, error) {
 	g, err := r.service.gatherDue(ctx, due)
 	switch {
 	case errors.Is(err, idempotency.ErrNoKey):
@@ -62,24 +77,24 @@ func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (Resolution
 	case gateway.Found:
 		return r.found(ctx, g, l)
 	case gateway.NotFound:
-		return r.once(ctx, g, Nothing{Chance: r.patience.Jitter()})
+		return r.once(ctx, g, Nothing{Chance: r.policy.Jitter()})
 	case gateway.LookupFailed:
-		return r.once(ctx, g, NoAnswer{Reason: l.Reason, NotAsked: l.NotAsked, Chance: r.patience.Jitter()})
+		return r.once(ctx, g, NoAnswer{Reason: l.Reason, NotAsked: l.NotAsked, Chance: r.policy.Jitter()})
 	default:
 		return "", fmt.Errorf("lookup %T is not known", l)
 	}
 }
 
-// found settles the key with each record under it. More than one is one too many, and each further one is evidence of that. What was executed comes
-// first: nobody may be told of a refusal when money has moved.
-func (r *Resolver) found(ctx context.Context, g gathered, l gateway.Found) (Resolution, error) {
-	resolution := Moot
+// found resolves the key with each record under it. There should be one. Each further record is evidence that the PSP
+// has executed the request twice. Executed records come first: nobody may be told of a decline if money has moved.
+func (r *Resolver) found(ctx context.Context, g gathered, l gateway.Found) (LookupResult, error) {
+	result := Moot
 	for _, record := range executedFirst(l.Records) {
-		last, step, _, err := r.service.settle(ctx, r.patience, g, Record{Source: SourceLookup, Record: record})
+		last, step, _, err := r.service.judgeAndApply(ctx, r.policy, g, Record{Source: SourceLookup, Record: record})
 		if err != nil {
 			return "", err
 		}
-		// The next record meets what this one has come to.
+		// The next record is judged by the state after this one.
 		if g = last; step.AskAgain != nil {
 			if g, err = r.service.gather(ctx, g.seen.Own); err != nil {
 				return "", err
@@ -89,15 +104,15 @@ func (r *Resolver) found(ctx context.Context, g gathered, l gateway.Found) (Reso
 		}
 		switch {
 		case step.Open != nil:
-			resolution = ToOperator
-		case step.To == idempotency.CompletedStatus && resolution == Moot:
-			resolution = Resolved
+			result = ToOperator
+		case step.To == idempotency.CompletedStatus && result == Moot:
+			result = Resolved
 		}
 	}
-	return resolution, nil // Crash window 15: written, and the job not done. It finds a key that is not unknown.
+	return result, nil // Crash window 15: written, the job not done. Its next run finds that the key is not unknown.
 }
 
-// executedFirst keeps the PSP's order otherwise.
+// executedFirst puts executed records before the others. Otherwise it keeps the PSP's order.
 func executedFirst(records []gateway.Record) []gateway.Record {
 	executed := func(r gateway.Record) int {
 		if r.Executed() {
@@ -110,18 +125,19 @@ func executedFirst(records []gateway.Record) []gateway.Record {
 	return sorted
 }
 
-// once judges an answer by what was seen before the question, and by nothing that is seen later: "nothing" proves something only if it was asked for after the
-// grace period. A key that has moved meanwhile is not looked at again.
-func (r *Resolver) once(ctx context.Context, g gathered, e Evidence) (Resolution, error) {
-	step := judge(r.patience, g.seen, e)
+// once judges an answer without a record, and writes the step. It judges by the state before the PSP was asked, and
+// does not read the key again if the key has moved: "not found" is proof only if the PSP was asked after the grace
+// period.
+func (r *Resolver) once(ctx context.Context, g gathered, e Evidence) (LookupResult, error) {
+	step := judge(r.policy, g.seen, e)
 	applied, err := r.service.apply(ctx, g, step, false)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("write what the lookup proves: %w", err)
 	case applied.Doubt:
 		return "", errors.New("write what the lookup proves: the acknowledgement was lost; the next lookup will tell")
-	case !applied.Through:
-		return Moot, nil // the key has moved, or a dead letter about it was opened: then it is an operator's now
+	case !applied.Passed:
+		return Moot, nil // The key has moved, or somebody has opened a dead letter about it.
 	case step.To != "":
 		return Resolved, nil
 	case step.Open != nil || g.seen.Held:

@@ -10,60 +10,64 @@ import (
 	"payonce/internal/postgres"
 )
 
-// movement is one movement of money, a charge or a refund: what differs between the two on their common path. The calls that it makes belong behind one of
-// package idempotency in the same pipeline, and write nothing unless that one has won.
+// movement is a charge or a refund. The interface is what differs between the two on the way that they share. Its calls
+// are sent after a call of package idempotency, in the same pipeline. They write nothing unless that call has passed
+// its guard.
 type movement interface {
 	onBehalfOf() Merchant
-	// begin writes the row that a claim stands for. What an earlier try has kept is forgotten: it may have been rolled back.
-	begin(c idempotency.Claim) []postgres.Call
-	// resume brings a failed row back to processing, as begin.
-	resume(c idempotency.Claim, subject uuid.UUID) []postgres.Call
-	// load reads the row, after an acknowledgement was lost or for a request that is not the owner.
+	// begin writes the row that belongs to a reservation. It forgets the row of an earlier try, because that try may
+	// have been rolled back.
+	begin(r idempotency.Reservation) []postgres.Call
+	// resume brings a failed row back to processing. Like begin, it forgets the row of an earlier try.
+	resume(r idempotency.Reservation, subject uuid.UUID) []postgres.Call
+	// load reads the row. It is for a request whose acknowledgement was lost, and for a request that does not own the
+	// key.
 	load(ctx context.Context, subject uuid.UUID) error
-	// resource is the row as it was begun, resumed or loaded; nil before.
+	// resource is the row that was begun, resumed or loaded. It is nil before.
 	resource() Resource
-	// refusal turns a constraint's violation by begin or resume into the domain's error.
-	refusal(err error) error
+	// domainError translates the violation of a constraint by begin or resume into an error of the domain. For every
+	// other error it is nil.
+	domainError(err error) error
 	// send asks the PSP to move the money, once.
 	send(ctx context.Context, key string) gateway.Outcome
-	// conclude is the row with a verdict on it, and the response that tells it. It changes nothing.
+	// conclude returns the resource with a verdict, and the response that tells the verdict. It changes nothing.
 	conclude(v verdict) (Resource, idempotency.Response, error)
-	// record writes an outcome to the row, and tells whether it is written.
+	// record writes an outcome to the row. written says whether the row was written.
 	record(o outcome, written *bool) []postgres.Call
-	// name gives the row the PSP's id, where it has one of an operator's making.
+	// name writes the PSP's id to the row if the row has an id with the prefix OperatorPSPID.
 	name(pspID string) postgres.Call
-	// object is the PSP's word for it.
+	// object is the PSP's name for this kind of movement.
 	object() gateway.Object
-	// terms are how much it is about.
+	// terms are the amount and the currency.
 	terms() (AmountMinor, Currency)
-	// asked is what is asked of the PSP under a key.
+	// asked is the request to the PSP under a key.
 	asked(key string) Asked
 	// subject is the id of the row.
 	subject() uuid.UUID
-	// standing is the verdict that the row has by now.
-	standing() verdict
+	// rowVerdict is the verdict that the row shows.
+	rowVerdict() verdict
 }
 
-// verdict is the PSP's word on a movement, or the proof that there is none.
+// verdict is the PSP's decision about a movement, or Failed if it is proven that the PSP has executed nothing.
 type verdict struct {
 	status Status
 	pspID  string
-	code   string // why it declined
+	code   string // the decline code
 }
 
-// verdictOf reads an outcome as a verdict, if it is one.
+// verdictOf returns the verdict of an outcome. It is false for an outcome that is not a verdict.
 func verdictOf(o gateway.Outcome) (verdict, bool) {
 	switch o := o.(type) {
 	case gateway.Succeeded:
-		return verdict{status: Success, pspID: o.ID}, true
+		return verdict{status: Succeeded, pspID: o.ID}, true
 	case gateway.Declined:
-		return verdict{status: Refused, pspID: o.ID, code: o.Code}, true
+		return verdict{status: Declined, pspID: o.ID, code: o.Code}, true
 	case gateway.NotExecuted, gateway.Indeterminate:
 	}
 	return verdict{}, false
 }
 
-// outcome is what an execution has come to: a verdict, or Failed, behind the key's transition to a status.
+// outcome is a verdict that is written to a movement's row, and the status that its key has moved to.
 type outcome struct {
 	own     idempotency.Execution
 	verdict verdict

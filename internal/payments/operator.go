@@ -16,23 +16,23 @@ import (
 	"payonce/internal/postgres"
 )
 
-// Inquiry is a decision about a dead letter, with what the PSP has said of the key where the decision needs that.
+// Inquiry is a decision about a dead letter. If the decision needs it, it also holds what the PSP says about the key.
 type Inquiry struct {
-	gathered gathered // before the question
+	gathered gathered // what was read before the PSP was asked
 	decision Decision
 }
 
-// Inquire asks the PSP, if the decision has to be held against its word. No transaction is open.
-func (s *Service) Inquire(ctx context.Context, letter deadletters.Letter, d Decision) (Inquiry, error) {
+// Inquire asks the PSP, if the decision must be compared with the PSP's answer. No transaction is open.
+func (s *Service) Inquire(ctx context.Context, deadLetter deadletters.DeadLetter, d Decision) (Inquiry, error) {
 	var g gathered
-	if letter.About != nil {
+	if deadLetter.About != nil {
 		var err error
-		if g, err = s.gatherLetter(ctx, letter); err != nil {
+		if g, err = s.gatherDeadLetter(ctx, deadLetter); err != nil {
 			return Inquiry{}, err
 		}
 	}
-	g.seen.Letter = letterSeen(letter)
-	if step := judge(Patience{}, g.seen, d); !step.Ask {
+	g.seen.DeadLetter = deadLetterSeen(deadLetter)
+	if step := judge(LookupPolicy{}, g.seen, d); !step.Ask {
 		return Inquiry{gathered: g, decision: d}, nil
 	}
 	var err error
@@ -40,41 +40,44 @@ func (s *Service) Inquire(ctx context.Context, letter deadletters.Letter, d Deci
 	return Inquiry{gathered: g, decision: d}, err
 }
 
-// DecideTx judges a decision, and writes what it comes to in the operator's transaction; closing closes the dead letter there. The key must be locked, so
-// that it stays where it is. A step that refuses has written nothing, but the caller must end the transaction without a commit. It fails with ErrMoved when the
-// key has moved since the PSP was asked.
-func (s *Service) DecideTx(ctx context.Context, tx pgx.Tx, letter deadletters.Letter, i Inquiry, closing func() error) (Step, error) {
+// DecideTx judges a decision, and writes the step in the operator's transaction. closing closes the dead letter in the
+// same transaction. The caller must hold the lock of the key's row, so that the key does not move. If the step refuses
+// the decision, the caller must roll the transaction back. DecideTx fails with ErrMoved if the key has moved since the
+// PSP was asked.
+func (s *Service) DecideTx(
+	ctx context.Context, tx pgx.Tx, deadLetter deadletters.DeadLetter, i Inquiry, closing func() error,
+) (Step, error) {
 	var g gathered
-	if letter.About != nil {
+	if deadLetter.About != nil {
 		var err error
-		if g, err = s.gatherLetterTx(ctx, tx, letter); err != nil {
+		if g, err = s.gatherDeadLetterTx(ctx, tx, deadLetter); err != nil {
 			return Step{}, err
 		}
 	}
-	g.seen.Letter = letterSeen(letter)
+	g.seen.DeadLetter = deadLetterSeen(deadLetter)
 	if i.decision.Answer != nil {
 		before := i.gathered
 		if g.seen.Status != before.seen.Status || g.seen.Key != before.seen.Key {
 			return Step{}, ErrMoved
 		}
-		// What the PSP says counts by what was known before it was asked.
+		// The PSP's answer is judged by what was known before the PSP was asked.
 		g.asked, g.seen.GraceLeft, g.seen.MemoryOver = before.asked, before.seen.GraceLeft, before.seen.MemoryOver
 	}
-	step := judge(Patience{}, g.seen, i.decision)
+	step := judge(LookupPolicy{}, g.seen, i.decision)
 	switch {
 	case step.Refuse != nil:
 		return step, nil
 	case step.Ask:
-		return step, ErrMoved // it was not asked about, and has become unknown since
+		return step, ErrMoved // The PSP was not asked, because the key was not unknown then.
 	}
-	// First of all: the database does not release a key with an open dead letter.
+	// The dead letter is closed first, because the database does not release a key with an open dead letter.
 	if err := closing(); err != nil {
 		return Step{}, err
 	}
 	err := s.applyTx(ctx, tx, g, step)
 	if BelongsToAnother(err) {
 		g.seen.IDTaken = true
-		if step = judge(Patience{}, g.seen, i.decision); step.Refuse != nil {
+		if step = judge(LookupPolicy{}, g.seen, i.decision); step.Refuse != nil {
 			return step, nil
 		}
 		err = s.applyTx(ctx, tx, g, step)
@@ -82,50 +85,59 @@ func (s *Service) DecideTx(ctx context.Context, tx pgx.Tx, letter deadletters.Le
 	return step, err
 }
 
-// gatherLetter reads the key of a dead letter, and what it stands for. Of a key that is gone, or stands for something else, the Seen has no movement.
-func (s *Service) gatherLetter(ctx context.Context, letter deadletters.Letter) (gathered, error) {
-	var sight idempotency.Sight
+// gatherDeadLetter reads the key of a dead letter, and the key's movement. If the key is gone or stands for something
+// else, the result has no movement.
+func (s *Service) gatherDeadLetter(ctx context.Context, deadLetter deadletters.DeadLetter) (gathered, error) {
+	var view idempotency.KeyView
 	var m movement
-	if err := s.db.Pipeline(ctx, s.letterCalls(letter, &sight, &m)...); err != nil {
+	if err := s.db.Pipeline(ctx, s.deadLetterCalls(deadLetter, &view, &m)...); err != nil {
 		return gathered{}, fmt.Errorf("look at key: %w", err)
 	}
-	return gatheredAbout(letter, sight, m), nil
+	return gatheredAbout(deadLetter, view, m), nil
 }
 
-// gatherLetterTx is gatherLetter in the caller's transaction, with the other dead letters of the key.
-func (s *Service) gatherLetterTx(ctx context.Context, tx pgx.Tx, letter deadletters.Letter) (gathered, error) {
-	var sight idempotency.Sight
+// gatherDeadLetterTx is gatherDeadLetter in the caller's transaction. It also looks for another open dead letter of the
+// key.
+func (s *Service) gatherDeadLetterTx(
+	ctx context.Context, tx pgx.Tx, deadLetter deadletters.DeadLetter,
+) (gathered, error) {
+	var view idempotency.KeyView
 	var m movement
-	if err := postgres.PipelineTx(ctx, tx, s.letterCalls(letter, &sight, &m)...); err != nil {
+	if err := postgres.PipelineTx(ctx, tx, s.deadLetterCalls(deadLetter, &view, &m)...); err != nil {
 		return gathered{}, fmt.Errorf("look at key: %w", err)
 	}
-	g := gatheredAbout(letter, sight, m)
-	other, found, err := deadletters.OtherOpenTx(ctx, tx, letter)
+	g := gatheredAbout(deadLetter, view, m)
+	other, found, err := deadletters.OtherOpenTx(ctx, tx, deadLetter)
 	if found {
 		g.seen.OtherHeld = other.String()
 	}
 	return g, err
 }
 
-func (s *Service) letterCalls(letter deadletters.Letter, sight *idempotency.Sight, m *movement) []postgres.Call {
-	ref := idempotency.StoredRef(letter.About.Tenant, letter.About.Operation, letter.About.Key)
-	return []postgres.Call{s.keys.LookIn(ref, sight), s.movementOf(ref, m)}
+func (s *Service) deadLetterCalls(
+	deadLetter deadletters.DeadLetter, view *idempotency.KeyView, m *movement,
+) []postgres.Call {
+	ref := idempotency.StoredRef(deadLetter.About.Tenant, deadLetter.About.Operation, deadLetter.About.Key)
+	return []postgres.Call{s.keys.LookIn(ref, view), s.movementOf(ref, m)}
 }
 
-// gatheredAbout is what was read for a dead letter. One of an early version of this program names no payment: it is about whatever has its generation of the key.
-func gatheredAbout(letter deadletters.Letter, sight idempotency.Sight, m movement) gathered {
-	if !letter.Concerns(sight.Execution.Generation, sight.Execution.Subject) || m == nil || m.subject() != sight.Execution.Subject {
-		own := idempotency.Execution{Ref: idempotency.StoredRef(letter.About.Tenant, letter.About.Operation, letter.About.Key), Generation: letter.About.Generation}
-		if letter.Subject != nil {
-			own.Subject = *letter.Subject
+// gatheredAbout is what was read for a dead letter. A dead letter of an early version of this program names no payment.
+// It is about the payment that has its generation of the key.
+func gatheredAbout(deadLetter deadletters.DeadLetter, view idempotency.KeyView, m movement) gathered {
+	if !deadLetter.Concerns(view.Execution.Generation, view.Execution.Subject) || m == nil ||
+		m.subject() != view.Execution.Subject {
+		own := idempotency.Execution{Ref: idempotency.StoredRef(deadLetter.About.Tenant, deadLetter.About.Operation,
+			deadLetter.About.Key), Generation: deadLetter.About.Generation}
+		if deadLetter.Subject != nil {
+			own.Subject = *deadLetter.Subject
 		}
 		return gathered{seen: Seen{Own: own}}
 	}
-	return gatheredOf(m, sight.Execution, sight)
+	return gatheredOf(m, view.Execution, view)
 }
 
-// letterSeen is a dead letter with what its evidence names.
-func letterSeen(l deadletters.Letter) *LetterSeen {
+// deadLetterSeen is a dead letter with the ids that are in its evidence.
+func deadLetterSeen(l deadletters.DeadLetter) *DeadLetterSeen {
 	var job struct {
 		JobID   int64  `json:"jobId"`
 		EventID string `json:"eventId"`
@@ -134,18 +146,18 @@ func letterSeen(l deadletters.Letter) *LetterSeen {
 		} `json:"args"`
 	}
 	if json.Unmarshal(l.Evidence, &job) != nil {
-		job.JobID, job.EventID, job.Args.EventID = 0, "", "" // evidence of another form
+		job.JobID, job.EventID, job.Args.EventID = 0, "", "" // The evidence has another form.
 	}
 	if l.Kind == deadletters.JobDiscarded {
 		job.EventID = job.Args.EventID
 	}
-	return &LetterSeen{
+	return &DeadLetterSeen{
 		ID: l.ID, Kind: l.Kind, Version: l.Version, Resolution: l.Resolution, AboutKey: l.About != nil,
 		JobID: job.JobID, EventID: job.EventID, Record: recordIn(l.Evidence), PSPID: idIn(l),
 	}
 }
 
-// recordIn finds the record of the PSP's ledger that evidence is, or holds as its member record.
+// recordIn finds a record of the PSP's ledger in evidence: the evidence itself, or its member record.
 func recordIn(evidence []byte) []byte {
 	if _, err := gateway.ParseRecord(evidence); err == nil {
 		return evidence
@@ -162,51 +174,54 @@ func recordIn(evidence []byte) []byte {
 	return e.Record
 }
 
-// traces is what evidence may say of a movement: a record, or an answer to a request of ours.
-type traces struct {
+// pspFields is what evidence may say about a movement: it is a record, or the PSP's answer to a request of ours.
+type pspFields struct {
 	ID             string `json:"id"`
 	Status         string `json:"status"`
 	IdempotencyKey string `json:"idempotencyKey"`
 	Reference      string `json:"reference"`
 }
 
-// idIn finds the PSP's id of the dead letter's movement in its evidence. One of a refusal is none, nor is one of something else: an answer that went
-// astray is evidence, too.
-func idIn(letter deadletters.Letter) string {
-	if letter.About == nil {
+// idIn finds the PSP's id of the dead letter's movement in its evidence. It ignores the id of a decline, and the id of
+// another movement: the evidence may be an answer that was meant for another request.
+func idIn(deadLetter deadletters.DeadLetter) string {
+	if deadLetter.About == nil {
 		return ""
 	}
 	var e struct {
-		Answer *traces `json:"answer"`
-		Record *traces `json:"record"`
+		Answer *pspFields `json:"answer"`
+		Record *pspFields `json:"record"`
 	}
-	var whole traces
-	if json.Unmarshal(letter.Evidence, &e) != nil {
+	var whole pspFields
+	if json.Unmarshal(deadLetter.Evidence, &e) != nil {
 		e.Answer, e.Record = nil, nil
 	}
-	if json.Unmarshal(letter.Evidence, &whole) != nil {
-		whole = traces{}
+	if json.Unmarshal(deadLetter.Evidence, &whole) != nil {
+		whole = pspFields{}
 	}
-	for _, t := range []*traces{e.Answer, e.Record, &whole} {
-		if t != nil && t.about(letter) {
+	for _, t := range []*pspFields{e.Answer, e.Record, &whole} {
+		if t != nil && t.about(deadLetter) {
 			return t.ID
 		}
 	}
 	return ""
 }
 
-// pspIDForm is what the PSP's ids look like, as package gateway takes them.
+// pspIDForm is the form of the PSP's ids, the same as in package gateway.
 var pspIDForm = regexp.MustCompile(`^[!-~]{1,255}$`)
 
-func (t traces) about(letter deadletters.Letter) bool {
-	a := letter.About
-	execution := idempotency.Execution{Ref: idempotency.StoredRef(a.Tenant, a.Operation, a.Key), Generation: a.Generation}
+// about reports whether t has the PSP's id of the dead letter's movement, and is not a decline.
+func (t pspFields) about(deadLetter deadletters.DeadLetter) bool {
+	a := deadLetter.About
+	execution := idempotency.Execution{Ref: idempotency.StoredRef(a.Tenant, a.Operation, a.Key),
+		Generation: a.Generation}
 	ourKey := t.IdempotencyKey == "" || t.IdempotencyKey == execution.PassThroughKey()
-	ourReference := t.Reference == "" || letter.Subject == nil || t.Reference == referenceOf(execution.Ref.Operation, *letter.Subject)
-	return pspIDForm.MatchString(t.ID) && t.Status != string(Refused) && ourKey && ourReference
+	ourReference := t.Reference == "" || deadLetter.Subject == nil ||
+		t.Reference == referenceOf(execution.Ref.Operation, *deadLetter.Subject)
+	return pspIDForm.MatchString(t.ID) && t.Status != string(Declined) && ourKey && ourReference
 }
 
-// referenceOf is our id of a movement, as the PSP is told it.
+// referenceOf is our id of a movement, in the form in which we send it to the PSP.
 func referenceOf(operation idempotency.Operation, subject uuid.UUID) string {
 	if operation == RefundOperation {
 		return RefundID(subject).String()

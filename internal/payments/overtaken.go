@@ -10,82 +10,100 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// overtaken is where a request ends whose step was not written: others have moved its key, or a constraint has refused the step, or the database does not
-// say. Its reply is evidence all the same.
+// overtaken answers a request whose step was not written: somebody else has moved its key, or a constraint has refused
+// the step, or the database does not say. The reply is still evidence, so it is judged and applied again from the key's
+// new state.
 func (s *Service) overtaken(ctx context.Context, g gathered, reply Reply, cause error) (Answer, error) {
 	switch {
-	case errors.Is(cause, errUnsettled):
-		return s.unsettled(ctx, g, reply, cause), nil
+	case errors.Is(cause, errStepInDoubt):
+		return s.answerInDoubt(ctx, g, reply, cause), nil
 	case cause != nil && !judgeable(cause):
-		s.metrics.StoreFailed("settle")
-		return nil, fmt.Errorf("settle: %w", cause)
+		s.metrics.StoreFailed("apply")
+		return nil, fmt.Errorf("resolve: %w", cause)
 	}
 	after, err := s.gatherAgain(ctx, g, cause)
 	if err == nil && !after.seen.inHand(reply) {
 		s.metrics.Fenced()
-		s.log.WarnContext(ctx, "lease lost", slog.String("outcome", reply.Outcome.Label()), slog.Int("attempt", int(g.lease.Attempt())))
+		s.log.WarnContext(ctx, "lease lost", slog.String("outcome", reply.Outcome.Label()),
+			slog.Int("attempt", int(g.lease.Attempt())))
 	}
 	var step Step
 	var applied Applied
 	if err == nil {
-		after, step, applied, err = s.settle(ctx, Patience{}, after, reply)
+		after, step, applied, err = s.judgeAndApply(ctx, LookupPolicy{}, after, reply)
 	}
 	switch {
-	case errors.Is(err, errUnsettled):
-		return s.unsettled(ctx, g, reply, err), nil
+	case errors.Is(err, errStepInDoubt):
+		return s.answerInDoubt(ctx, g, reply, err), nil
 	case err != nil:
-		s.metrics.StoreFailed("settle")
-		s.log.ErrorContext(ctx, "late reply not written", slog.String("resource", g.movement.resource().Location()), slog.Any("error", err))
+		s.metrics.StoreFailed("apply")
+		s.log.ErrorContext(ctx, "late reply not written", slog.String("resource", g.movement.resource().Location()),
+			slog.Any("error", err))
 	case step.ByOwner:
-		return told(after, step, applied), nil
+		return answerFor(after, step, applied), nil
 	}
-	answer := s.standing(ctx, g, reply.Outcome, step)
+	answer := s.answerFromRow(ctx, g, reply.Outcome, step)
 	if final, ok := answer.(Final); ok && step.To == idempotency.CompletedStatus {
-		final.Replayed = false // by our own evidence, whatever attempt the key had come to
+		final.Replayed = false // Our own evidence has completed the key, even if under a later attempt.
 		return final, nil
 	}
 	return answer, nil
 }
 
-// unsettled answers where the database does not say whether the step is written. The PSP was asked, the payment is durable, and its outcome is not:
-// that is what unknown means, and 503 would say that nothing happened.
-func (s *Service) unsettled(ctx context.Context, g gathered, reply Reply, cause error) Answer {
-	s.metrics.StoreFailed("settle")
+// answerInDoubt answers if the database does not say whether the step is written. The PSP was asked and the payment is
+// stored, but its outcome may not be. That is what unknown means, so the answer is 202. A 503 would say that nothing
+// has happened.
+func (s *Service) answerInDoubt(ctx context.Context, g gathered, reply Reply, cause error) Answer {
+	s.metrics.StoreFailed("apply")
 	s.log.ErrorContext(ctx, "outcome not written", slog.String("resource", g.movement.resource().Location()),
 		slog.String("outcome", reply.Outcome.Label()), slog.Any("error", cause))
 	return pendingFor(g.movement, g.lease.Expires())
 }
 
-// standing answers from what the key has become without us.
-func (s *Service) standing(ctx context.Context, g gathered, o gateway.Outcome, step Step) Answer {
+// answerFromRow answers from the key's row, which somebody else has moved.
+func (s *Service) answerFromRow(ctx context.Context, g gathered, o gateway.Outcome, step Step) Answer {
 	l, m := g.lease, g.movement
 	row, err := s.durably(ctx, l.Ref(), m)
 	ours := err == nil && row.Generation == l.Generation() && row.Subject == l.Subject()
 	_, nothing := o.(gateway.NotExecuted)
 	switch {
 	case ours && row.Status == idempotency.CompletedStatus:
-		// Of this very attempt, a webhook was faster than we were: no replay, but the answer to this request.
+		// If a webhook has completed this very attempt, the response is not a replay but the answer to this request.
 		return Final{Response: *row.Response, Replayed: row.Attempt != l.Attempt(), Expires: row.Expires}
 	case ours && row.Status == idempotency.FailedRetryableStatus && nothing:
 		return NotExecuted{Resource: m.resource(), Expires: row.Expires}
 	case err != nil && !errors.Is(err, idempotency.ErrNoKey):
-		return pendingFor(m, l.Expires()) // what cannot be read is unknown
+		return pendingFor(m, l.Expires()) // The row cannot be read, so the outcome is unknown.
 	case ours && row.Status != idempotency.ExpiredStatus:
 		return pendingFor(m, row.Expires)
 	}
-	return s.gone(ctx, g, step)
+	return s.answerGone(ctx, g, step)
 }
 
-// gone answers for a key that has expired, or stands for another payment by now. Its own row may have failed for good: then it is not processing. Where the late reply
-// says that money has moved, there is a dead letter, and nobody is told that nothing was executed.
-func (s *Service) gone(ctx context.Context, g gathered, step Step) Answer {
+// answerGone answers for a key that has expired, or stands for another payment by now. If the row of this payment has
+// failed, the payment is not processing any more. But if the late reply says that money has moved, a dead letter is
+// open, and the client is not told that nothing was executed.
+func (s *Service) answerGone(ctx context.Context, g gathered, step Step) Answer {
 	l, m := g.lease, g.movement
 	if err := m.load(ctx, l.Subject()); err != nil {
-		s.log.WarnContext(ctx, "outcome not read", slog.String("resource", m.resource().Location()), slog.Any("error", err))
+		s.log.WarnContext(ctx, "outcome not read", slog.String("resource", m.resource().Location()),
+			slog.Any("error", err))
 		return pendingFor(m, l.Expires())
 	}
-	if m.standing().status == Failed && step.Open == nil {
+	if m.rowVerdict().status == Failed && step.Open == nil {
 		return NotExecuted{Resource: m.resource(), Expires: l.Expires()}
 	}
 	return pendingFor(m, l.Expires())
+}
+
+// durably reads a key for an answer that is final. A client that was told a final answer must never hear another one,
+// so the row must be one that a failover cannot undo.
+func (s *Service) durably(ctx context.Context, ref idempotency.Ref, m movement) (idempotency.Record, error) {
+	row, err := s.keys.FindDurably(ctx, ref)
+	if err != nil {
+		s.metrics.StoreFailed("find")
+		s.log.WarnContext(ctx, "outcome not read durably",
+			slog.String("resource", m.resource().Location()), slog.Any("error", err))
+	}
+	return row, err
 }

@@ -9,14 +9,15 @@ import (
 	"payonce/internal/payments/internal/dbsqlc"
 )
 
-// Status is where a movement of money stands.
+// Status is the state of a payment or refund.
 type Status string
 
-// The statuses of a payment or refund. Failed is proven never executed: a retry with the same key executes again.
+// The statuses of a payment or refund. Failed means that it is proven that the PSP has executed nothing. A retry with
+// the same key executes again.
 const (
 	Processing Status = "processing"
-	Success    Status = "succeeded"
-	Refused    Status = "declined"
+	Succeeded  Status = "succeeded"
+	Declined   Status = "declined"
 	Failed     Status = "failed"
 )
 
@@ -50,7 +51,7 @@ type Refund struct {
 	Created     time.Time
 }
 
-// paymentOf is the one mapper of a payment's row.
+// paymentOf is the only mapper of a payment's row.
 func paymentOf(row dbsqlc.Payment) (Payment, error) {
 	p := Payment{
 		ID: PaymentID(row.ID), Tenant: row.TenantID, CustomerID: row.CustomerID,
@@ -66,7 +67,7 @@ func paymentOf(row dbsqlc.Payment) (Payment, error) {
 	return p, nil
 }
 
-// refundOf is the one mapper of a refund's row.
+// refundOf is the only mapper of a refund's row.
 func refundOf(row dbsqlc.Refund) Refund {
 	return Refund{
 		ID: RefundID(row.ID), PaymentID: PaymentID(row.PaymentID), Amount: AmountMinor(row.AmountMinor),
@@ -75,7 +76,7 @@ func refundOf(row dbsqlc.Refund) Refund {
 	}
 }
 
-// value reads a nullable column whose absence means the empty string.
+// value reads a nullable column. NULL is the empty string.
 func value(s *string) string {
 	if s == nil {
 		return ""
@@ -91,5 +92,5 @@ func nullable(s string) *string {
 	return &s
 }
 
-// lastID is above every UUIDv7: the cursor of a first page.
+// lastID is greater than every UUIDv7. It is the cursor of the first page.
 func lastID() uuid.UUID { return uuid.Max }

@@ -48,7 +48,8 @@ type nobody struct{}
 
 func (nobody) Scan(...any) error { return errOnlyListening }
 
-// Expecting ten elements of each array, PostgreSQL would read a small table as a whole, and go on so while the table grows (internal/idempotency).
+// Expecting ten elements of each array, PostgreSQL would read a small table as a whole, and go on so while the table
+// grows (internal/idempotency).
 func TestRowsOfAGroupAreFoundByKeyOnAFreshTable(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -64,9 +65,11 @@ func TestRowsOfAGroupAreFoundByKeyOnAFreshTable(t *testing.T) {
 		args []string
 	}{
 		"begin": {func(q *dbsqlc.Queries) { _, _ = q.BeginPayments(ctx, dbsqlc.BeginPaymentsParams{}) },
-			[]string{ids, names, names, names, ids, names, "ARRAY[]::int8[]", names, names, names, "ARRAY[]::jsonb[]", "NULL"}},
+			[]string{ids, names, names, names, ids, names, "ARRAY[]::int8[]", names, names, names, "ARRAY[]::jsonb[]",
+				"NULL"}},
 		"record": {func(q *dbsqlc.Queries) { _, _ = q.RecordPayments(ctx, dbsqlc.RecordPaymentsParams{}) },
-			[]string{"NULL", ids, names, names, names, names, names, names, "ARRAY[]::int4[]", "ARRAY[]::int4[]", names}},
+			[]string{"NULL", ids, names, names, names, names, names, names, "ARRAY[]::int4[]", "ARRAY[]::int4[]",
+				names}},
 	} {
 		heard := &overheard{}
 		c.ask(dbsqlc.New(heard))
@@ -75,7 +78,8 @@ func TestRowsOfAGroupAreFoundByKeyOnAFreshTable(t *testing.T) {
 				t.Fatalf("%s: %v", sql, err)
 			}
 		}
-		rows, err := conn.Query(t.Context(), "EXPLAIN EXECUTE planned ("+strings.Join(c.args, ", ")+")", pgx.QueryExecModeSimpleProtocol)
+		rows, err := conn.Query(t.Context(), "EXPLAIN EXECUTE planned ("+strings.Join(c.args, ", ")+")",
+			pgx.QueryExecModeSimpleProtocol)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +88,8 @@ func TestRowsOfAGroupAreFoundByKeyOnAFreshTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		plan := strings.Join(lines, "\n")
-		if strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Hash") || !strings.Contains(plan, "idempotency_keys_pkey") {
+		if strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Hash") ||
+			!strings.Contains(plan, "idempotency_keys_pkey") {
 			t.Errorf("%s:\n%s", name, plan)
 		}
 		if _, err := conn.Exec(t.Context(), "DEALLOCATE planned", pgx.QueryExecModeSimpleProtocol); err != nil {
@@ -93,8 +98,8 @@ func TestRowsOfAGroupAreFoundByKeyOnAFreshTable(t *testing.T) {
 	}
 }
 
-// There is no index on a payment's id alone: each statement that evidence goes by finds its rows by the tenant. The one that asks all tenants does so once
-// for each, where they are few beside the payments.
+// There is no index on a payment's id alone: each statement that evidence goes by finds its rows by the tenant. The one
+// that asks all tenants does so once for each, where they are few beside the payments.
 func TestEvidenceFindsItsMovementByTheTenant(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -128,14 +133,28 @@ func TestEvidenceFindsItsMovementByTheTenant(t *testing.T) {
 		ask  func(*dbsqlc.Queries)
 		args string
 	}{
-		"payment of a reference": {func(q *dbsqlc.Queries) { _, _ = q.ExecutionOf(ctx, dbsqlc.ExecutionOfParams{}) }, id + ", 'account_15', 'charge'"},
-		"refund of a reference":  {func(q *dbsqlc.Queries) { _, _ = q.ExecutionOf(ctx, dbsqlc.ExecutionOfParams{}) }, id + ", 'account_15', 'refund'"},
-		"payment of anybody":     {func(q *dbsqlc.Queries) { _, _ = q.ExecutionOfAnybody(ctx, dbsqlc.ExecutionOfAnybodyParams{}) }, id + ", 'charge'"},
-		"payment":                {func(q *dbsqlc.Queries) { _, _ = q.FindPayment(ctx, dbsqlc.FindPaymentParams{}) }, "'tenant-15', " + id},
-		"refund":                 {func(q *dbsqlc.Queries) { _, _ = q.FindRefund(ctx, dbsqlc.FindRefundParams{}) }, "'tenant-15', " + id},
-		"page of payments":       {func(q *dbsqlc.Queries) { _, _ = q.BookedPayments(ctx, dbsqlc.BookedPaymentsParams{}) }, "ARRAY[" + id + "]::uuid[], 'account_15'"},
-		"page of refunds":        {func(q *dbsqlc.Queries) { _, _ = q.BookedRefunds(ctx, dbsqlc.BookedRefundsParams{}) }, "ARRAY[" + id + "]::uuid[], 'account_15'"},
-		"totals of a payment":    {func(q *dbsqlc.Queries) { _ = q.TallyRefunds(ctx, dbsqlc.TallyRefundsParams{}) }, "'tenant-15', " + id},
+		"payment of a reference": {func(q *dbsqlc.Queries) { _, _ = q.ExecutionOf(ctx, dbsqlc.ExecutionOfParams{}) },
+			id + ", 'account_15', 'charge'"},
+		"refund of a reference": {func(q *dbsqlc.Queries) { _, _ = q.ExecutionOf(ctx, dbsqlc.ExecutionOfParams{}) },
+			id + ", 'account_15', 'refund'"},
+		"payment of anybody": {func(q *dbsqlc.Queries) {
+			_,
+				_ = q.ExecutionOfAnybody(ctx, dbsqlc.ExecutionOfAnybodyParams{})
+		}, id + ", 'charge'"},
+		"payment": {func(q *dbsqlc.Queries) { _, _ = q.FindPayment(ctx, dbsqlc.FindPaymentParams{}) },
+			"'tenant-15', " + id},
+		"refund": {func(q *dbsqlc.Queries) { _, _ = q.FindRefund(ctx, dbsqlc.FindRefundParams{}) },
+			"'tenant-15', " + id},
+		"page of payments": {func(q *dbsqlc.Queries) {
+			_,
+				_ = q.BookedPayments(ctx, dbsqlc.BookedPaymentsParams{})
+		}, "ARRAY[" + id + "]::uuid[], 'account_15'"},
+		"page of refunds": {func(q *dbsqlc.Queries) {
+			_,
+				_ = q.BookedRefunds(ctx, dbsqlc.BookedRefundsParams{})
+		}, "ARRAY[" + id + "]::uuid[], 'account_15'"},
+		"totals of a payment": {func(q *dbsqlc.Queries) { _ = q.TallyRefunds(ctx, dbsqlc.TallyRefundsParams{}) },
+			"'tenant-15', " + id},
 	} {
 		heard := &overheard{}
 		c.ask(dbsqlc.New(heard))

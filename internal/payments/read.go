@@ -11,7 +11,8 @@ import (
 	"payonce/internal/payments/internal/dbsqlc"
 )
 
-// Payment reads one of the tenant's payments. Another tenant's is ErrPaymentNotFound, the same as none.
+// Payment reads a payment of the tenant. For another tenant's payment it fails with ErrPaymentNotFound, as if there
+// were none.
 func (s *Service) Payment(ctx context.Context, tenant string, id PaymentID) (Payment, error) {
 	row, err := dbsqlc.New(s.db.Reader()).GetPayment(ctx, dbsqlc.GetPaymentParams{ID: uuid.UUID(id), TenantID: tenant})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -23,7 +24,8 @@ func (s *Service) Payment(ctx context.Context, tenant string, id PaymentID) (Pay
 	return paymentOf(row)
 }
 
-// RefundByID reads one of the tenant's refunds. Another tenant's is ErrRefundNotFound, the same as none.
+// RefundByID reads a refund of the tenant. For another tenant's refund it fails with ErrRefundNotFound, as if there
+// were none.
 func (s *Service) RefundByID(ctx context.Context, tenant string, id RefundID) (Refund, error) {
 	row, err := dbsqlc.New(s.db.Reader()).GetRefund(ctx, dbsqlc.GetRefundParams{ID: uuid.UUID(id), TenantID: tenant})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -35,21 +37,21 @@ func (s *Service) RefundByID(ctx context.Context, tenant string, id RefundID) (R
 	return refundOf(row), nil
 }
 
-// Bounds of a page.
+// The sizes of a page.
 const (
 	DefaultPage = 20
 	MaxPage     = 100
 )
 
-// Filter selects payments. Empty members select all.
+// Filter selects payments. An empty field selects all.
 type Filter struct {
 	CustomerID string
 	Status     Status
-	Before     *PaymentID // the cursor: only older ones
+	Before     *PaymentID // the cursor: only payments that are older than this one
 	Limit      int        // 1 to MaxPage
 }
 
-// Page is a part of a list, newest first. Next is the cursor of the following part, nil on the last.
+// Page is a part of a list, newest first. Next is the cursor of the next page, and nil on the last page.
 type Page struct {
 	Payments []Payment
 	Next     *PaymentID

@@ -12,12 +12,14 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// contradicts names the letter of a record that contradicts what the stage's key stands for.
+// contradicts names the dead letter of a record that contradicts what the stage's key stands for.
 func contradicts(g *stage, id string) string {
-	return "psp_contradicts_request key " + lockOrder(g.claim.Ref) + " 1 " + g.lease.Subject().String() + " record " + id
+	return "psp_contradicts_request key " + lockOrder(g.reservation.Ref) + " 1 " + g.lease.Subject().String() +
+		" record " + id
 }
 
-// twin is another payment or refund under the same key and the same generation: the key was deleted and used again before there were tombstones.
+// twin is another payment or refund under the same key and the same generation: the key was deleted and used again
+// before there were tombstones.
 func (g *stage) twin() *stage {
 	g.t.Helper()
 	g.deleted().timePasses("DELETE FROM idempotency_key_tombstones")
@@ -64,28 +66,30 @@ func TestDeletedKeyIsChargedUnderItsNextGeneration(t *testing.T) {
 	}
 }
 
-// A letter, or a job, about the payment that had the key before does nothing to the one that has it now.
+// A dead letter, or a job, about the payment that had the key before does nothing to the one that has it now.
 func TestWhoeverActsForAnEarlierPaymentLeavesItsKeyAlone(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)
 	p := s.charging("paid-00000000001").paidFor()
-	for _, old := range []*stage{s.charging("order-0000000001").succeeded(), s.refunding("refund-000000001", p, 100).succeeded()} {
+	for _, old := range []*stage{s.charging("order-0000000001").succeeded(),
+		s.refunding("refund-000000001", p, 100).succeeded()} {
 		now := old.twin().lost()
 		due := func(g *stage) idempotency.Due {
-			return idempotency.Due{Ref: g.claim.Ref, Generation: 1, Subject: g.lease.Subject()}
+			return idempotency.Due{Ref: g.reservation.Ref, Generation: 1, Subject: g.lease.Subject()}
 		}
 		_, asked := psp.seen()
 		if r, err := NewResolver(s.service, patient()).Resolve(t.Context(), due(old)); r != Moot || err != nil {
 			t.Errorf("a job for the old one came to %q: %v", r, err)
 		}
 		for _, decides := range []func() error{old.releases, func() error { return old.executes("") }} {
-			s.wantRefused("decided by a letter about the old one", on(NotApplicable), decides)
+			s.wantRefused("decided by a dead letter about the old one", on(NotApplicable), decides)
 		}
 		if _, now := psp.seen(); now != asked {
 			t.Error("the PSP was asked for the old one")
 		}
-		s.wantRefused("woken by a letter about the old one", on(NotApplicable), func() error { return old.wakes(old.about(1)) })
+		s.wantRefused("woken by a dead letter about the old one", on(NotApplicable),
+			func() error { return old.wakes(old.about(1)) })
 		if err := now.wakes(now.about(1)); err != nil {
 			t.Error(err)
 		}
@@ -101,7 +105,8 @@ func TestRecordOfAnEarlierPaymentOfTheKeySaysNothing(t *testing.T) {
 	psp := &actor{}
 	s := setupOn(t, psp)
 	p := s.charging("paid-00000000001").paidFor()
-	for _, old := range []*stage{s.charging("order-0000000001").succeeded(), s.refunding("refund-000000001", p, 100).succeeded()} {
+	for _, old := range []*stage{s.charging("order-0000000001").succeeded(),
+		s.refunding("refund-000000001", p, 100).succeeded()} {
 		now := old.twin().lost()
 		psp.onLookup(finds(old.record))
 		now.resolves(Scheduled)
@@ -115,12 +120,13 @@ func TestRecordOfAnEarlierPaymentOfTheKeySaysNothing(t *testing.T) {
 		third := now.twin().lost()
 		psp.onLookup(finds(old.record, third.record))
 		third.resolves(Resolved)
-		third.wantMoved(Success, third.record.ID)
+		third.wantMoved(Succeeded, third.record.ID)
 	}
-	s.wantLetters()
+	s.wantDeadLetters()
 }
 
-// The key of a generation was never sent for another generation's payment: that the PSP lists one under it is a contradiction.
+// The key of a generation was never sent for another generation's payment: that the PSP lists one under it is a
+// contradiction.
 func TestRecordOfAnotherGenerationsPaymentIsAContradiction(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
@@ -132,7 +138,7 @@ func TestRecordOfAnotherGenerationsPaymentIsAContradiction(t *testing.T) {
 	strange := first.record
 	strange.Key = lease.PassThroughKey()
 	psp.onLookup(finds(strange))
-	due := idempotency.Due{Ref: first.claim.Ref, Generation: 2, Subject: lease.Subject()}
+	due := idempotency.Due{Ref: first.reservation.Ref, Generation: 2, Subject: lease.Subject()}
 	if r, err := NewResolver(s.service, patient()).Resolve(t.Context(), due); r != ToOperator || err != nil {
 		t.Fatalf("it came to %q: %v", r, err)
 	}
@@ -143,24 +149,25 @@ func TestScanIsNotHeldUpByALaterPaymentOfTheKey(t *testing.T) {
 	s := setupOn(t, &actor{})
 	old := s.charging("order-0000000001").failed()
 	now := old.twin()
-	if l := is[Lettered](t, s.settle(SourceScan, old.record)); l.Kind != deadletters.LateAfterExpiry {
-		t.Fatalf("letter %s", l.Kind)
+	if l := is[DeadLettered](t, s.evidenceBy(SourceScan, old.record)); l.Kind != deadletters.LateAfterExpiry {
+		t.Fatalf("dead letter %s", l.Kind)
 	}
-	is[LeftAlone](t, s.settle(SourceScan, now.record))
+	is[LeftAlone](t, s.evidenceBy(SourceScan, now.record))
 }
 
-// An open letter about an earlier payment holds neither the release nor the expiry of the key, and a resolved one keeps no letter back.
-func TestLettersAboutAnEarlierPaymentHoldNothing(t *testing.T) {
+// An open dead letter about an earlier payment holds neither the release nor the expiry of the key, and a resolved one
+// keeps no dead letter back.
+func TestDeadLettersAboutAnEarlierPaymentHoldNothing(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)
 	old := s.charging("order-0000000001").failed()
 	now := old.twin()
-	is[Lettered](t, s.settle(SourceWebhook, old.record)) // it comes to light too late
+	is[DeadLettered](t, s.evidenceBy(SourceWebhook, old.record)) // it comes to light too late
 	now.lost().windowPasses()
 	psp.onLookup(finds())
 	if now.gathers().seen.Held {
-		t.Error("the letter is taken for one about the new payment")
+		t.Error("the dead letter is taken for one about the new payment")
 	}
 	now.resolves(Resolved)
 	now.expired()
@@ -169,11 +176,11 @@ func TestLettersAboutAnEarlierPaymentHoldNothing(t *testing.T) {
 	}
 	now.timePasses("UPDATE idempotency_keys SET delete_after = clock_timestamp()")
 	if n, err := s.keys.Delete(t.Context(), 10); n != 0 || err != nil {
-		t.Errorf("%d keys deleted, with the timeline that an open letter needs: %v", n, err)
+		t.Errorf("%d keys deleted, with the timeline that an open dead letter needs: %v", n, err)
 	}
 }
 
-func TestJudgementAboutAnEarlierPaymentSuppressesNoLetter(t *testing.T) {
+func TestJudgementAboutAnEarlierPaymentSuppressesNoDeadLetter(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)
@@ -181,24 +188,26 @@ func TestJudgementAboutAnEarlierPaymentSuppressesNoLetter(t *testing.T) {
 		g.lost()
 		for range patient().Budget {
 			g.timePasses("UPDATE idempotency_keys SET reconcile_after = clock_timestamp()")
-			if _, err := NewResolver(s.service, patient()).Resolve(t.Context(), idempotency.Due{Ref: g.claim.Ref, Generation: 1}); err != nil {
+			if _, err := NewResolver(s.service, patient()).Resolve(t.Context(),
+				idempotency.Due{Ref: g.reservation.Ref, Generation: 1}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	old := s.charging("order-0000000001")
 	exhaust(old)
-	is[Settled](t, s.settle(SourceWebhook, old.record))
-	s.resolveLetter(deadletters.Dismiss)
-	is[Lettered](t, s.settle(SourceWebhook, executedTwice.record(old)))
-	s.resolveLetter(deadletters.Dismiss)
+	is[Completed](t, s.evidenceBy(SourceWebhook, old.record))
+	s.resolveDeadLetter(deadletters.Dismiss)
+	is[DeadLettered](t, s.evidenceBy(SourceWebhook, executedTwice.record(old)))
+	s.resolveDeadLetter(deadletters.Dismiss)
 	now := old.twin()
 	exhaust(now)
 	// Nor is what was decided about the old one open again, because the key is unknown for the new one.
-	if l := is[Lettered](t, s.settle(SourceWebhook, executedTwice.record(old))); l.New {
+	if l := is[DeadLettered](t, s.evidenceBy(SourceWebhook, executedTwice.record(old))); l.New {
 		t.Error("a finding about the old payment that was judged is a new case")
 	}
-	if n := s.count("SELECT count(*) FROM dead_letters WHERE status = 'open' AND subject = $1", now.lease.Subject()); n != 1 {
-		t.Fatalf("%d open letters about the new payment", n)
+	if n := s.count("SELECT count(*) FROM dead_letters WHERE status = 'open' AND subject = $1",
+		now.lease.Subject()); n != 1 {
+		t.Fatalf("%d open dead letters about the new payment", n)
 	}
 }

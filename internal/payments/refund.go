@@ -17,13 +17,14 @@ import (
 	"payonce/internal/problem"
 )
 
-// RefundRequest asks for money back. AmountCents zero means all that no other refund has claimed.
+// RefundRequest asks for money back. If AmountCents is zero, the refund is for all that no other refund has reserved.
 type RefundRequest struct {
 	AmountCents AmountMinor `json:"amountCents,omitzero"`
 	Reason      string      `json:"reason,omitempty"`
 }
 
-// Validate lists everything that is wrong with the request. amountGiven tells an explicit zero from no amount.
+// Validate lists everything that is wrong with the request. amountGiven says that the client has sent an amount, which
+// may be zero.
 func (r *RefundRequest) Validate(amountGiven bool) []Invalid {
 	var bad []Invalid
 	if amountGiven {
@@ -32,8 +33,8 @@ func (r *RefundRequest) Validate(amountGiven bool) []Invalid {
 	return append(bad, checkText("/reason", r.Reason, maxReason)...)
 }
 
-// Refund gives back a part of a payment, once for its key. The request must have passed Validate. It fails with ErrPaymentNotFound,
-// ErrPaymentNotRefundable or ErrRefundExceedsPayment, and has not consumed the key then.
+// Refund gives back a part of a payment, once for each key. The request must have passed Validate. If it fails with
+// ErrPaymentNotFound, ErrPaymentNotRefundable or ErrRefundExceedsPayment, the key is not consumed.
 func (s *Service) Refund(ctx context.Context, k Keyed, id PaymentID, r RefundRequest) (Answer, error) {
 	p, err := s.Payment(ctx, k.Merchant.Tenant, id)
 	if err != nil {
@@ -44,21 +45,23 @@ func (s *Service) Refund(ctx context.Context, k Keyed, id PaymentID, r RefundReq
 		return nil, fmt.Errorf("fingerprint request: %w", err)
 	}
 	ref := idempotency.Ref{Tenant: k.Merchant.Tenant, Operation: RefundOperation, Key: k.Key}
-	// Succeeded is final, and so is the id, so this cannot stand between a completed refund and its replay. A payment for which an
-	// operator has vouched has no charge at the PSP that could be named to it.
-	if p.Status != Success || strings.HasPrefix(p.PSPChargeID, OperatorPSPID) {
+	// Succeeded and the PSP's id are final, so this check never refuses the replay of a completed refund. If an
+	// operator has vouched for the payment, we do not know the PSP's charge, and cannot ask for a refund of it.
+	if p.Status != Succeeded || strings.HasPrefix(p.PSPChargeID, OperatorPSPID) {
 		return s.notRefundable(ctx, ref, fingerprint)
 	}
 	subject, err := s.newID()
 	if err != nil {
 		return nil, fmt.Errorf("make refund id: %w", err)
 	}
-	return s.execute(ctx, ref, fingerprint, subject, &giveback{service: s, merchant: k.Merchant, payment: p, wanted: r})
+	return s.execute(ctx, ref, fingerprint, subject,
+		&refundMovement{service: s, merchant: k.Merchant, payment: p, wanted: r})
 }
 
-// notRefundable refuses for the payment's state, unless the key stands for another request: the fingerprint is judged first.
+// notRefundable refuses a refund because of the state of its payment. If the key was used for another request, that is
+// the answer: the fingerprint is checked before the state.
 func (s *Service) notRefundable(ctx context.Context, ref idempotency.Ref, f idempotency.Fingerprint) (Answer, error) {
-	decision, err := s.keys.Peek(ctx, idempotency.Claim{Ref: ref, Fingerprint: f})
+	decision, err := s.keys.Peek(ctx, idempotency.Reservation{Ref: ref, Fingerprint: f})
 	if err != nil {
 		s.metrics.StoreFailed("peek")
 		return nil, err
@@ -70,9 +73,9 @@ func (s *Service) notRefundable(ctx context.Context, ref idempotency.Ref, f idem
 	return nil, ErrPaymentNotRefundable
 }
 
-// giveback is the movement of a refund. The payment's row is locked before the refund's is written or settled, so that the
-// payment's totals are those of its refunds.
-type giveback struct {
+// refundMovement is the movement of a refund. The payment's row is locked before the refund's row is written. So the
+// totals in the payment's row always match its refunds.
+type refundMovement struct {
 	service  *Service
 	merchant Merchant
 	payment  Payment
@@ -80,33 +83,38 @@ type giveback struct {
 	refund   *Refund
 }
 
-func (g *giveback) onBehalfOf() Merchant { return g.merchant }
+func (g *refundMovement) onBehalfOf() Merchant { return g.merchant }
 
-func (g *giveback) begin(claim idempotency.Claim) []postgres.Call {
+func (g *refundMovement) begin(reservation idempotency.Reservation) []postgres.Call {
 	var amount *int64
 	if g.wanted.AmountCents != 0 {
 		a := int64(g.wanted.AmountCents)
 		amount = &a
 	}
-	return g.keeping(claim.Ref, claim.LeaseID, func(ctx context.Context, q *dbsqlc.Queries) (dbsqlc.Refund, error) {
-		return q.BeginRefund(ctx, dbsqlc.BeginRefundParams{
-			ID: claim.Subject, PaymentID: uuid.UUID(g.payment.ID),
-			IdempotencyKey: claim.Ref.Key.String(), AmountMinor: amount, Reason: nullable(g.wanted.Reason),
-			TenantID: claim.Ref.Tenant, Operation: string(claim.Ref.Operation), LeaseID: claim.LeaseID,
+	return g.writeAndKeep(reservation.Ref, reservation.LeaseID,
+		func(ctx context.Context, q *dbsqlc.Queries) (dbsqlc.Refund, error) {
+			return q.BeginRefund(ctx, dbsqlc.BeginRefundParams{
+				ID: reservation.Subject, PaymentID: uuid.UUID(g.payment.ID),
+				IdempotencyKey: reservation.Ref.Key.String(), AmountMinor: amount, Reason: nullable(g.wanted.Reason),
+				TenantID: reservation.Ref.Tenant, Operation: string(reservation.Ref.Operation),
+				LeaseID: reservation.LeaseID,
+			})
 		})
-	})
 }
 
-func (g *giveback) resume(claim idempotency.Claim, subject uuid.UUID) []postgres.Call {
-	return g.keeping(claim.Ref, claim.LeaseID, func(ctx context.Context, q *dbsqlc.Queries) (dbsqlc.Refund, error) {
-		return q.ResumeRefund(ctx, dbsqlc.ResumeRefundParams{
-			ID: subject, TenantID: claim.Ref.Tenant, Operation: string(claim.Ref.Operation), Key: claim.Ref.Key.String(), LeaseID: claim.LeaseID,
+func (g *refundMovement) resume(reservation idempotency.Reservation, subject uuid.UUID) []postgres.Call {
+	return g.writeAndKeep(reservation.Ref, reservation.LeaseID,
+		func(ctx context.Context, q *dbsqlc.Queries) (dbsqlc.Refund, error) {
+			return q.ResumeRefund(ctx, dbsqlc.ResumeRefundParams{
+				ID: subject, TenantID: reservation.Ref.Tenant, Operation: string(reservation.Ref.Operation),
+				Key: reservation.Ref.Key.String(), LeaseID: reservation.LeaseID,
+			})
 		})
-	})
 }
 
-// keeping writes the refund's row between the lock and the tally of its payment, and keeps the row.
-func (g *giveback) keeping(
+// writeAndKeep writes the refund's row, between the lock of the payment and the update of its totals, and keeps the
+// row.
+func (g *refundMovement) writeAndKeep(
 	ref idempotency.Ref, leaseID uuid.UUID, write func(context.Context, *dbsqlc.Queries) (dbsqlc.Refund, error),
 ) []postgres.Call {
 	g.refund = nil
@@ -124,8 +132,8 @@ func (g *giveback) keeping(
 	})
 }
 
-// locked locks the payment before the refund's row is written, and brings its totals up to date afterwards.
-func (g *giveback) locked(ref idempotency.Ref, leaseID uuid.UUID, write postgres.Call) []postgres.Call {
+// locked locks the payment before the refund's row is written, and updates the payment's totals afterwards.
+func (g *refundMovement) locked(ref idempotency.Ref, leaseID uuid.UUID, write postgres.Call) []postgres.Call {
 	lock := func(ctx context.Context, q postgres.Statement) error {
 		return dbsqlc.New(q).LockPayment(ctx, dbsqlc.LockPaymentParams{
 			ID:       uuid.UUID(g.payment.ID),
@@ -133,12 +141,13 @@ func (g *giveback) locked(ref idempotency.Ref, leaseID uuid.UUID, write postgres
 		})
 	}
 	tally := func(ctx context.Context, q postgres.Statement) error {
-		return dbsqlc.New(q).TallyRefunds(ctx, dbsqlc.TallyRefundsParams{TenantID: g.payment.Tenant, PaymentID: uuid.UUID(g.payment.ID)})
+		return dbsqlc.New(q).TallyRefunds(ctx, dbsqlc.TallyRefundsParams{TenantID: g.payment.Tenant,
+			PaymentID: uuid.UUID(g.payment.ID)})
 	}
 	return []postgres.Call{lock, write, tally}
 }
 
-func (g *giveback) load(ctx context.Context, subject uuid.UUID) error {
+func (g *refundMovement) load(ctx context.Context, subject uuid.UUID) error {
 	r, err := g.service.RefundByID(ctx, g.merchant.Tenant, RefundID(subject))
 	if err == nil {
 		g.refund = &r
@@ -146,55 +155,57 @@ func (g *giveback) load(ctx context.Context, subject uuid.UUID) error {
 	return err
 }
 
-func (g *giveback) resource() Resource {
+func (g *refundMovement) resource() Resource {
 	if g.refund == nil {
 		return nil
 	}
 	return *g.refund
 }
 
-func (g *giveback) refusal(err error) error {
+func (g *refundMovement) domainError(err error) error {
 	if postgres.Violates(err, "payments_refunds_within_amount") || postgres.Violates(err, "refunds_amount_positive") {
 		return ErrRefundExceedsPayment
 	}
-	return err
+	return nil
 }
 
-func (g *giveback) send(ctx context.Context, key string) gateway.Outcome {
+func (g *refundMovement) send(ctx context.Context, key string) gateway.Outcome {
 	return g.service.psp.Refund(ctx, g.request(key))
 }
 
-// request is what is asked of the PSP.
-func (g *giveback) request(key string) gateway.Refund {
+// request is the request to the PSP.
+func (g *refundMovement) request(key string) gateway.Refund {
 	return gateway.Refund{
 		Account: g.merchant.PSPAccount, Key: key, Reference: g.refund.ID.String(), ChargeID: g.payment.PSPChargeID,
 		AmountMinor: int64(g.refund.Amount), Currency: string(g.refund.Currency), Reason: g.refund.Reason,
 	}
 }
 
-func (g *giveback) name(pspID string) postgres.Call {
+func (g *refundMovement) name(pspID string) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
-		return dbsqlc.New(q).NameRefund(ctx, dbsqlc.NameRefundParams{TenantID: g.payment.Tenant, ID: uuid.UUID(g.refund.ID), PspRefundID: nullable(pspID)})
+		return dbsqlc.New(q).NameRefund(ctx, dbsqlc.NameRefundParams{TenantID: g.payment.Tenant,
+			ID: uuid.UUID(g.refund.ID), PspRefundID: nullable(pspID)})
 	}
 }
 
-func (g *giveback) object() gateway.Object { return gateway.RefundObject }
+func (g *refundMovement) object() gateway.Object { return gateway.RefundObject }
 
-func (g *giveback) terms() (AmountMinor, Currency) { return g.refund.Amount, g.refund.Currency }
+func (g *refundMovement) terms() (AmountMinor, Currency) { return g.refund.Amount, g.refund.Currency }
 
-func (g *giveback) asked(key string) Asked { return g.request(key) }
+func (g *refundMovement) asked(key string) Asked { return g.request(key) }
 
-func (g *giveback) subject() uuid.UUID { return uuid.UUID(g.refund.ID) }
+func (g *refundMovement) subject() uuid.UUID { return uuid.UUID(g.refund.ID) }
 
-func (g *giveback) standing() verdict {
+func (g *refundMovement) rowVerdict() verdict {
 	return verdict{status: g.refund.Status, pspID: g.refund.PSPRefundID, code: g.refund.DeclineCode}
 }
 
-func (g *giveback) conclude(v verdict) (Resource, idempotency.Response, error) {
+func (g *refundMovement) conclude(v verdict) (Resource, idempotency.Response, error) {
 	r := *g.refund
 	r.Status, r.PSPRefundID, r.DeclineCode = v.status, v.pspID, v.code
-	if v.status == Refused {
-		d := problem.New(g.service.publicURL, problem.RefundDeclined, "The PSP declined the refund: "+v.code+".", r.Location())
+	if v.status == Declined {
+		d := problem.New(g.service.publicURL, problem.RefundDeclined, "The PSP declined the refund: "+v.code+".",
+			r.Location())
 		d.PaymentID, d.RefundID, d.DeclineCode = r.PaymentID.String(), r.ID.String(), v.code
 		return r, refused(r, d), nil
 	}
@@ -202,11 +213,12 @@ func (g *giveback) conclude(v verdict) (Resource, idempotency.Response, error) {
 	return r, response, err
 }
 
-func (g *giveback) record(o outcome, written *bool) []postgres.Call {
+func (g *refundMovement) record(o outcome, written *bool) []postgres.Call {
 	return g.locked(o.own.Ref, o.own.LeaseID, func(ctx context.Context, q postgres.Statement) error {
 		rows, err := dbsqlc.New(q).RecordRefund(ctx, dbsqlc.RecordRefundParams{
-			ID: o.own.Subject, Status: string(o.verdict.status), PspRefundID: nullable(o.verdict.pspID), DeclineCode: nullable(o.verdict.code),
-			TenantID: o.own.Ref.Tenant, Operation: string(o.own.Ref.Operation), Key: o.own.Ref.Key.String(),
+			ID: o.own.Subject, Status: string(o.verdict.status), PspRefundID: nullable(o.verdict.pspID),
+			DeclineCode: nullable(o.verdict.code),
+			TenantID:    o.own.Ref.Tenant, Operation: string(o.own.Ref.Operation), Key: o.own.Ref.Key.String(),
 			Generation: o.own.Generation, Attempt: o.own.Attempt, KeyStatus: string(o.to),
 		})
 		*written = rows == 1

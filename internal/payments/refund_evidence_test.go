@@ -25,26 +25,26 @@ func TestEvidenceOfARefundKeepsTheTotals(t *testing.T) {
 	refused := s.refunding("refund-000000002", p, 2000).lost()
 	released := s.refunding("refund-000000003", p, 4000).failed()
 	s.wantTotals(p, 3000, 0)
-	s.settle(SourceWebhook, lost.record)
+	s.evidenceBy(SourceWebhook, lost.record)
 	s.wantTotals(p, 3000, 1000)
-	s.settle(SourceLookup, refusedBy(refused.record, "too_late"))
+	s.evidenceBy(SourceLookup, declinedAs(refused.record, "too_late"))
 	s.wantTotals(p, 1000, 1000)
-	s.settle(SourceScan, released.record)
+	s.evidenceBy(SourceScan, released.record)
 	s.wantTotals(p, 5000, 5000)
 	retried := s.refunding("refund-000000004", p, 500).failed()
 	s.wantTotals(p, 5000, 5000)
 	retried.reserve(retried.again())
 	s.wantTotals(p, 5500, 5000)
-	s.settle(SourceWebhook, retried.record)
+	s.evidenceBy(SourceWebhook, retried.record)
 	s.wantTotals(p, 5500, 5500)
-	lost.wantMoved(Success, lost.record.ID)
-	refused.wantMoved(Refused, refused.record.ID)
-	released.wantMoved(Success, released.record.ID)
+	lost.wantMoved(Succeeded, lost.record.ID)
+	refused.wantMoved(Declined, refused.record.ID)
+	released.wantMoved(Succeeded, released.record.ID)
 }
 
-// A refund that was given up has freed its share, and another one has taken it. Then the first turns out to have happened: there is
-// no room for it in the payment, and nobody but an operator can make some.
-func TestRefundThatComesToLightWhenItsShareIsGoneIsALetter(t *testing.T) {
+// A refund that was given up has freed its share, and another one has taken it. Then the first turns out to have
+// happened: there is no room for it in the payment, and nobody but an operator can make some.
+func TestRefundThatComesToLightWhenItsShareIsGoneIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	p := s.charging("paid-00000000001").paidFor()
@@ -52,20 +52,21 @@ func TestRefundThatComesToLightWhenItsShareIsGoneIsALetter(t *testing.T) {
 	rival := s.refunding("refund-000000002", p, 8000)
 	before := s.everything()
 	for range 2 {
-		if l := is[Lettered](t, s.settle(SourceWebhook, g.record)); l.Kind != deadletters.RefundExceeds || s.everything() != before {
-			t.Fatalf("letter %s, moved %v", l.Kind, s.everything() != before)
+		if l := is[DeadLettered](t, s.evidenceBy(SourceWebhook, g.record)); l.Kind != deadletters.RefundExceeds ||
+			s.everything() != before {
+			t.Fatalf("dead letter %s, moved %v", l.Kind, s.everything() != before)
 		}
 	}
-	s.wantLetters("refund_exceeds_payment record acme " + g.record.ID)
+	s.wantDeadLetters("refund_exceeds_payment record acme " + g.record.ID)
 	s.wantTotals(p, 8000, 0)
 	// What makes room lets it in.
 	rival.failed()
-	is[Settled](t, s.settle(SourceOperator, g.record))
+	is[Completed](t, s.evidenceBy(SourceOperator, g.record))
 	g.wantStatus(idempotency.CompletedStatus, 1)
 	s.wantTotals(p, 8000, 8000)
 }
 
-func TestLateOwnerOfARefundWhoseShareIsGoneIsALetter(t *testing.T) {
+func TestLateOwnerOfARefundWhoseShareIsGoneIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	p := s.charging("paid-00000000001").paidFor()
@@ -76,5 +77,5 @@ func TestLateOwnerOfARefundWhoseShareIsGoneIsALetter(t *testing.T) {
 	if s.everything() != before {
 		t.Fatal("something has moved")
 	}
-	s.wantLetters("refund_exceeds_payment record acme " + g.record.ID)
+	s.wantDeadLetters("refund_exceeds_payment record acme " + g.record.ID)
 }

@@ -11,14 +11,16 @@ import (
 	"payonce/internal/postgres"
 )
 
-// maxReads bounds how often a reservation looks again. Each look follows on a rival's commit, so a second one settles nearly
-// every case.
+// maxReads is how often a reservation reads its key, at most. It reads again when another request has committed in
+// between. Nearly always the second read decides.
 const maxReads = 5
 
-// reserve is the first transaction: it takes the key and writes its row, or tells whose the key is. It returns Retake only for a key that may not be taken
-// again, and LeaseOver never.
-func (s *Service) reserve(ctx context.Context, c idempotency.Claim, m movement) (idempotency.Decision, error) {
-	decision, err := s.take(ctx, c, m)
+// reserve is the first transaction. It takes the key and writes the row of the payment or refund. If the key belongs to
+// somebody else, it says to whom. It returns Retake only for a key that may not be taken again, and never LeaseOver.
+func (s *Service) reserve(
+	ctx context.Context, r idempotency.Reservation, m movement,
+) (idempotency.Decision, error) {
+	decision, err := s.reserveUntilDecided(ctx, r, m)
 	won, ours := decision.(idempotency.Execute)
 	if err != nil || !ours {
 		return decision, err
@@ -31,37 +33,41 @@ func (s *Service) reserve(ctx context.Context, c idempotency.Claim, m movement) 
 	if m.resource() != nil {
 		return won, nil
 	}
-	// The acknowledgement was lost, and with it what the statements have returned.
+	// The acknowledgement was lost, and the rows that the statements returned were lost with it.
 	if err := m.load(ctx, won.Lease.Subject()); err != nil {
 		return nil, fmt.Errorf("load what was reserved: %w", err)
 	}
 	return won, nil
 }
 
-// take sends the claim until it is decided.
-func (s *Service) take(ctx context.Context, c idempotency.Claim, m movement) (idempotency.Decision, error) {
+// reserveUntilDecided sends the reservation, and sends it again while the answer is not a decision.
+func (s *Service) reserveUntilDecided(
+	ctx context.Context, r idempotency.Reservation, m movement,
+) (idempotency.Decision, error) {
 	var refused *idempotency.Retake
-	var doubt bool // an acknowledgement was lost on the way
+	var doubt bool // An acknowledgement was lost on the way.
 	for read := range maxReads {
-		decision, lost, err := s.commitClaim(ctx, c, m, func() (idempotency.Decision, error) { return s.sendClaim(ctx, c, m, read > 0, doubt) })
+		decision, lost, err := s.commitReservation(ctx, r, m, func() (idempotency.Decision, error) {
+			return s.reserveOnce(ctx, r, m, read > 0, doubt)
+		})
 		if err != nil {
 			return nil, err
 		}
 		doubt = doubt || lost
 		switch d := decision.(type) {
 		case nil:
-			continue // a rival committed after our snapshot, or our own commit did not arrive
+			continue // Another request has committed after our snapshot, or our own commit did not arrive.
 		case idempotency.LeaseOver:
 			// Crash window 5: found over, not unknown yet.
 			if err := s.expireLease(ctx, d); err != nil {
 				return nil, err
 			}
-			continue // ours, the sweeper's or the owner's: what it has become is read, not assumed
+			continue // We, the sweeper or the owner have moved the key. The next read says where it is.
 		case idempotency.Retake:
 			if refused != nil && d.Same(*refused) {
-				return d, nil // still free, and still not to be had: the PSP may have forgotten it
+				return d, nil // Nobody has taken the key, and yet we cannot: the PSP may have forgotten it.
 			}
-			taken, lost, err := s.retake(ctx, c, m, d, doubt)
+			taken, lost, err := s.retake(ctx, r, m, d, doubt)
 			if err != nil {
 				return nil, err
 			}
@@ -69,8 +75,9 @@ func (s *Service) take(ctx context.Context, c idempotency.Claim, m movement) (id
 			switch taken.(type) {
 			case nil:
 				refused = &d
-			case idempotency.Retake, idempotency.LeaseOver: // the commit did not arrive, or not in time
-			case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Misuse, idempotency.Unknown:
+			case idempotency.Retake, idempotency.LeaseOver: // The commit did not arrive, or came too late.
+			case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Misuse,
+				idempotency.Unknown:
 				return taken, nil
 			}
 		case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Misuse, idempotency.Unknown:
@@ -80,8 +87,100 @@ func (s *Service) take(ctx context.Context, c idempotency.Claim, m movement) (id
 	return nil, &postgres.UnavailableError{Op: "reserve key", Err: fmt.Errorf("no decision after %d reads", maxReads)}
 }
 
-// expireLease makes a key unknown whose lease is over. A lost acknowledgement is as good as a commit here: the caller
-// reads what the key has become.
+// reserveOnce sends the first transaction of a new key. The first try of a charge may share its transaction with other
+// charges (group commit). A later try is alone: another payment's statement may have caused the failure.
+func (s *Service) reserveOnce(
+	ctx context.Context, r idempotency.Reservation, m movement, alone, doubt bool,
+) (idempotency.Decision, error) {
+	if own, is := m.(*charge); is && !alone {
+		own.payment = nil
+		member, err := s.groups.reservations.Do(ctx, chargeReservation{r, own})
+		if err == nil {
+			own.payment = member.payment
+		}
+		return member.decision, err
+	}
+	var decisions []idempotency.Decision
+	key := s.keys.Reserve([]idempotency.Reservation{r}, &decisions)
+	if err := s.db.Pipeline(ctx, firstTransaction(key, m.begin(r), doubt)...); err != nil {
+		return nil, err
+	}
+	return decisions[0], nil
+}
+
+// retake sends the first transaction of a key that is free again: the next attempt of a released key, or the next
+// generation of an expired one. It returns nil if the key cannot be taken.
+func (s *Service) retake(
+	ctx context.Context, r idempotency.Reservation, m movement, free idempotency.Retake, doubt bool,
+) (decision idempotency.Decision, lost bool, err error) {
+	row := m.resume
+	if free.Renews() {
+		row = func(r idempotency.Reservation, _ uuid.UUID) []postgres.Call { return m.begin(r) }
+	}
+	return s.commitReservation(ctx, r, m, func() (decision idempotency.Decision, err error) {
+		key := s.keys.Retake(r, free, &decision)
+		err = s.db.Pipeline(ctx, firstTransaction(key, row(r, free.Subject()), doubt)...)
+		return decision, err
+	})
+}
+
+// firstTransaction is the statement that takes a key, and then the statements that write the row that the key stands
+// for.
+//
+// A charge must not outlive its reservation, also when a failover undoes commits that were never acknowledged. If an
+// earlier acknowledgement of this reservation was lost, the statement may find our own lease without writing anything.
+// Then the transaction also waits until what it has read is durable.
+func firstTransaction(key postgres.Call, row []postgres.Call, doubt bool) []postgres.Call {
+	calls := slices.Concat([]postgres.Call{key}, row)
+	if doubt {
+		calls = append(calls, postgres.Durable)
+	}
+	return calls
+}
+
+// commitReservation sends one form of the first transaction. If its acknowledgement is lost, the key is read: a row
+// with our lease is our commit. Without such a row, the commit has not happened, or not yet. The same reservation may
+// then be sent again. Should the first commit arrive after all, the second one finds it, and we are the owner in either
+// case.
+func (s *Service) commitReservation(
+	ctx context.Context, r idempotency.Reservation, m movement, send func() (idempotency.Decision, error),
+) (decision idempotency.Decision, lost bool, err error) {
+	decision, err = send()
+	if err == nil {
+		return decision, false, nil
+	}
+	if postgres.RolledBack(err) {
+		if refused := m.domainError(err); refused != nil {
+			return nil, false, refused
+		}
+		s.metrics.StoreFailed("reserve")
+		return nil, false, fmt.Errorf("reserve key: %w", err)
+	}
+	s.metrics.CommitAmbiguous()
+	var readErr error
+	postgres.Recall(ctx, func(int) (done bool) {
+		decision, readErr = s.readBackReservation(ctx, r)
+		return readErr == nil || postgres.GaveUp(readErr)
+	})
+	if readErr == nil {
+		return decision, true, nil
+	}
+	s.metrics.StoreFailed("reserve")
+	return nil, true, fmt.Errorf("reserve key: %w", err)
+}
+
+// readBackReservation reads, after a lost acknowledgement, whether the reservation was written. The first read does not
+// wait for durability: a replay needs no more. Only if the row carries our own lease, it is read again, durably.
+func (s *Service) readBackReservation(ctx context.Context, r idempotency.Reservation) (idempotency.Decision, error) {
+	seen, err := s.keys.Peek(ctx, r)
+	if _, ours := seen.(idempotency.Execute); err != nil || !ours {
+		return seen, err
+	}
+	return s.keys.PeekDurably(ctx, r)
+}
+
+// expireLease makes a key unknown whose lease is over. A lost acknowledgement does not matter here, because the caller
+// reads the key again.
 func (s *Service) expireLease(ctx context.Context, d idempotency.LeaseOver) error {
 	err := s.db.Pipeline(ctx, s.keys.ExpireLease(d))
 	switch {
@@ -93,88 +192,4 @@ func (s *Service) expireLease(ctx context.Context, d idempotency.LeaseOver) erro
 	}
 	s.metrics.StoreFailed("expire_lease")
 	return fmt.Errorf("expire lease: %w", err)
-}
-
-// retake sends tx 1 for a key that is free again. It returns nil when the key was not to be had.
-func (s *Service) retake(
-	ctx context.Context, c idempotency.Claim, m movement, r idempotency.Retake, doubt bool,
-) (decision idempotency.Decision, lost bool, err error) {
-	row := m.resume
-	if r.Renews() {
-		row = func(c idempotency.Claim, _ uuid.UUID) []postgres.Call { return m.begin(c) }
-	}
-	return s.commitClaim(ctx, c, m, func() (decision idempotency.Decision, err error) {
-		err = s.db.Pipeline(ctx, firstTransaction(s.keys.Retake(c, r, &decision), row(c, r.Subject()), doubt)...)
-		return decision, err
-	})
-}
-
-// sendClaim sends tx 1 of a new key. The first try of a charge may share its transaction with other payments.
-func (s *Service) sendClaim(ctx context.Context, c idempotency.Claim, m movement, alone, doubt bool) (idempotency.Decision, error) {
-	if own, is := m.(*charge); is && !alone {
-		own.payment = nil
-		r, err := s.groups.reservations.Do(ctx, reservation{c, own})
-		if err == nil {
-			own.payment = r.payment
-		}
-		return r.decision, err
-	}
-	var decisions []idempotency.Decision
-	err := s.db.Pipeline(ctx, firstTransaction(s.keys.Reserve([]idempotency.Claim{c}, &decisions), m.begin(c), doubt)...)
-	if err != nil {
-		return nil, err
-	}
-	return decisions[0], nil
-}
-
-// firstTransaction is what takes a key, and writes its row behind it.
-//
-// A charge must not outlive its reservation. So a lease that was read counts no more than one that was written: where a claim is in doubt, one whose
-// earlier acknowledgement was lost, the acknowledgement covers what it finds, too.
-func firstTransaction(key postgres.Call, row []postgres.Call, doubt bool) []postgres.Call {
-	calls := slices.Concat([]postgres.Call{key}, row)
-	if doubt {
-		calls = append(calls, postgres.Durable)
-	}
-	return calls
-}
-
-// commitClaim sends one form of tx 1 and settles a lost acknowledgement by reading: a row that carries our lease is our
-// commit. Where there is none, the commit has not happened, or not yet; the same claim may be sent again, for if the
-// first comes through after all, the second finds it and is the owner all the same.
-func (s *Service) commitClaim(
-	ctx context.Context, c idempotency.Claim, m movement, send func() (idempotency.Decision, error),
-) (decision idempotency.Decision, lost bool, err error) {
-	decision, err = send()
-	if err == nil {
-		return decision, false, nil
-	}
-	if postgres.RolledBack(err) {
-		if refusal := m.refusal(err); refusal != err { //nolint:errorlint // asks whether it was translated, not what it is
-			return nil, false, refusal
-		}
-		s.metrics.StoreFailed("reserve")
-		return nil, false, fmt.Errorf("reserve key: %w", err)
-	}
-	s.metrics.CommitAmbiguous()
-	var readErr error
-	postgres.Recall(ctx, func(int) (done bool) {
-		decision, readErr = s.recallClaim(ctx, c)
-		return readErr == nil || postgres.GaveUp(readErr)
-	})
-	if readErr == nil {
-		return decision, true, nil
-	}
-	s.metrics.StoreFailed("reserve")
-	return nil, true, fmt.Errorf("reserve key: %w", err)
-}
-
-// recallClaim reads what a claim has come to. The first look grants nothing: it is for those who are told what is stored, and have shared a
-// transaction with one whose commit waits. They need not wait with it once more.
-func (s *Service) recallClaim(ctx context.Context, c idempotency.Claim) (idempotency.Decision, error) {
-	seen, err := s.keys.Peek(ctx, c)
-	if _, ours := seen.(idempotency.Execute); err != nil || !ours {
-		return seen, err
-	}
-	return s.keys.PeekDurably(ctx, c)
 }

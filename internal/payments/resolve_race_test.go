@@ -27,7 +27,7 @@ func TestLookupThatIsOvertakenWritesNothing(t *testing.T) {
 		"no answer, budget is over": {broken, "lookup_failures = 3"},
 	}
 	rivals := map[string]func(*stage){
-		"webhook":  func(g *stage) { g.settle(SourceWebhook, g.record) },
+		"webhook":  func(g *stage) { g.evidenceBy(SourceWebhook, g.record) },
 		"resolver": func(g *stage) { g.proven() },
 		"retry":    func(g *stage) { g.proven().reserve(g.again()) },
 		"retry that is lost again": func(g *stage) {
@@ -58,15 +58,16 @@ func TestLookupThatIsOvertakenWritesNothing(t *testing.T) {
 				if now := s.everything(); got != Moot || now != after {
 					t.Errorf("%s: resolved to %q, and wrote to\n%s\nwhich is now\n%s", who, got, after, now)
 				}
-				s.wantLetters()
+				s.wantDeadLetters()
 			}
 		})
 	}
 }
 
 // asks is resolves for another goroutine.
-func (g *stage) asks() Resolution {
-	resolution, err := NewResolver(g.service, patient()).Resolve(g.t.Context(), idempotency.Due{Ref: g.claim.Ref, Generation: 1})
+func (g *stage) asks() LookupResult {
+	resolution, err := NewResolver(g.service, patient()).Resolve(g.t.Context(),
+		idempotency.Due{Ref: g.reservation.Ref, Generation: 1})
 	if err != nil {
 		g.t.Error(err)
 	}
@@ -88,15 +89,15 @@ func TestQuestionInsideTheWindowProvesNothingAfterIt(t *testing.T) {
 	g.wantStatus(idempotency.UnknownStatus, 1)
 }
 
-// A letter that comes while the PSP is asked holds the key as well.
-func TestLetterDuringTheQuestionHoldsTheKey(t *testing.T) {
+// A dead letter that comes while the PSP is asked holds the key as well.
+func TestDeadLetterDuringTheQuestionHoldsTheKey(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").lost().windowPasses()
 	h := newHeld(t)
 	psp.onLookup(h.before(finds()))
-	got := whileAsked(h, g.asks, func() { s.settle(SourceWebhook, otherAmount.record(g)) })
+	got := whileAsked(h, g.asks, func() { s.evidenceBy(SourceWebhook, otherAmount.record(g)) })
 	if got != Moot {
 		t.Errorf("resolved to %q", got)
 	}
@@ -104,18 +105,18 @@ func TestLetterDuringTheQuestionHoldsTheKey(t *testing.T) {
 	g.wantMoved(Processing, "")
 }
 
-// An operator has the key looked up again while a lookup is under way. That lookup still knows of the dead letter: what it would write, to ask again in an hour,
-// must not undo the operator's decision.
+// An operator has the key looked up again while a lookup is under way. That lookup still knows of the dead letter: what
+// it would write, to ask again in an hour, must not undo the operator's decision.
 func TestLookupUnderWayDoesNotUndoAnOperatorsRetry(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").lost().windowPasses()
-	s.settle(SourceWebhook, otherAmount.record(g))
+	s.evidenceBy(SourceWebhook, otherAmount.record(g))
 	h := newHeld(t)
 	psp.onLookup(h.before(finds()))
 	got := whileAsked(h, g.asks, func() {
-		s.resolveLetter(deadletters.Retry)
+		s.resolveDeadLetter(deadletters.Retry)
 		if err := g.wakes(g.about(1)); err != nil {
 			t.Error(err)
 		}
@@ -127,7 +128,8 @@ func TestLookupUnderWayDoesNotUndoAnOperatorsRetry(t *testing.T) {
 	g.resolves(Resolved)
 }
 
-// The same lookup has spent the budget, and does not know that the operator has given a new one: its dead letter is not opened.
+// The same lookup has spent the budget, and does not know that the operator has given a new one: its dead letter is not
+// opened.
 func TestLookupUnderWayOpensNoDeadLetterBehindAnOperatorsRetry(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
@@ -146,21 +148,22 @@ func TestLookupUnderWayOpensNoDeadLetterBehindAnOperatorsRetry(t *testing.T) {
 	if got != Moot {
 		t.Errorf("came to %q", got)
 	}
-	s.wantLetters()
+	s.wantDeadLetters()
 }
 
-// A contradiction is a dead letter, also for an operator who has just closed one. The operator's retry stands all the same.
+// A contradiction is a dead letter, also for an operator who has just closed one. The operator's retry stands all the
+// same.
 func TestContradictionUnderWayDoesNotUndoAnOperatorsRetry(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").lost().windowPasses()
 	other := otherAmount.record(g)
-	s.settle(SourceWebhook, other)
+	s.evidenceBy(SourceWebhook, other)
 	h := newHeld(t)
 	psp.onLookup(h.before(finds(other)))
 	got := whileAsked(h, g.asks, func() {
-		s.resolveLetter(deadletters.Retry)
+		s.resolveDeadLetter(deadletters.Retry)
 		if err := g.wakes(g.about(1)); err != nil {
 			t.Error(err)
 		}
@@ -168,7 +171,7 @@ func TestContradictionUnderWayDoesNotUndoAnOperatorsRetry(t *testing.T) {
 	if due := s.count("SELECT count(*) FROM idempotency_keys WHERE reconcile_after <= clock_timestamp()"); got != ToOperator || due != 1 {
 		t.Errorf("came to %q, %d keys are due", got, due)
 	}
-	s.wantLetters(contradicts(g, other.ID), contradicts(g, other.ID))
+	s.wantDeadLetters(contradicts(g, other.ID), contradicts(g, other.ID))
 }
 
 // That the id of one record belongs to another payment says nothing about the next record.
@@ -180,8 +183,8 @@ func TestIDThatIsTakenIsAFactOfItsRecordAlone(t *testing.T) {
 	g := s.charging("order-0000000002").lost().windowPasses()
 	psp.onLookup(finds(as(taken.record.ID, g.record), g.record))
 	g.resolves(ToOperator)
-	g.wantMoved(Success, g.record.ID)
-	s.wantLetters(contradicts(g, taken.record.ID))
+	g.wantMoved(Succeeded, g.record.ID)
+	s.wantDeadLetters(contradicts(g, taken.record.ID))
 }
 
 // What was found stays found, whatever the key has become meanwhile.
@@ -207,7 +210,7 @@ func TestRecordThatIsFoundCountsWhenTheKeyHasMoved(t *testing.T) {
 				t.Errorf("resolved to %q: %s", got, lines)
 			}
 			g.wantStatus(idempotency.CompletedStatus, c.attempt)
-			s.wantLetters()
+			s.wantDeadLetters()
 		})
 	}
 }
@@ -218,7 +221,7 @@ func TestLookupThatOnlyConfirmsIsMoot(t *testing.T) {
 	psp := &actor{}
 	s := setupOn(t, psp)
 	for who, overtakes := range map[string]func(*stage){
-		"webhook": func(g *stage) { g.settle(SourceWebhook, g.record) },
+		"webhook": func(g *stage) { g.evidenceBy(SourceWebhook, g.record) },
 		"lookup": func(g *stage) {
 			psp.onLookup(finds(g.record))
 			g.resolves(Resolved)
@@ -232,10 +235,11 @@ func TestLookupThatOnlyConfirmsIsMoot(t *testing.T) {
 		}
 		g.wantStatus(idempotency.CompletedStatus, 1)
 	}
-	s.wantLetters()
+	s.wantDeadLetters()
 }
 
-// What contradicts the request contradicts the result, too, once there is one: an operator must read what was answered meanwhile.
+// What contradicts the request contradicts the result, too, once there is one: an operator must read what was answered
+// meanwhile.
 func TestContradictionIsHeldAgainstWhatTheKeyHasBecome(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
@@ -244,35 +248,38 @@ func TestContradictionIsHeldAgainstWhatTheKeyHasBecome(t *testing.T) {
 	h := newHeld(t)
 	other := otherAmount.record(g)
 	psp.onLookup(h.before(finds(other)))
-	if got := whileAsked(h, g.asks, func() { s.settle(SourceWebhook, g.record) }); got != ToOperator && got != Moot {
+	if got := whileAsked(h, g.asks, func() { s.evidenceBy(SourceWebhook, g.record) }); got != ToOperator &&
+		got != Moot {
 		t.Errorf("resolved to %q", got)
 	}
 	g.wantStatus(idempotency.CompletedStatus, 1)
-	s.wantLetters(string(deadletters.ContradictsCompleted) + " " + recordFinding(other.Account, other.ID))
+	s.wantDeadLetters(string(deadletters.ContradictsCompleted) + " " + recordFinding(other.Account, other.ID))
 }
 
-// A key that is taken anew between the two statements that read it and its movement would have one generation's money counted for another.
+// A key that is taken anew between the two statements that read it and its movement would have one generation's money
+// counted for another.
 func TestKeyAndMovementAreOfOneGeneration(t *testing.T) {
 	t.Parallel()
 	first, second := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
-	at := func(generation int32, subject uuid.UUID) idempotency.Sight {
-		return idempotency.Sight{
-			Status: idempotency.UnknownStatus, Execution: idempotency.Execution{Subject: subject, Generation: generation, Attempt: 3},
+	at := func(generation int32, subject uuid.UUID) idempotency.KeyView {
+		return idempotency.KeyView{
+			Status: idempotency.UnknownStatus, Execution: idempotency.Execution{Subject: subject,
+				Generation: generation, Attempt: 3},
 		}
 	}
 	of := func(subject uuid.UUID) movement { return &charge{payment: &Payment{ID: PaymentID(subject)}} }
 	for name, c := range map[string]struct {
-		m     movement
-		sight idempotency.Sight
-		want  error
+		m    movement
+		view idempotency.KeyView
+		want error
 	}{
 		"the same":           {of(first), at(1, first), nil},
 		"movement anew":      {of(second), at(1, first), idempotency.ErrNoKey},
 		"both anew":          {of(second), at(2, second), idempotency.ErrNoKey},
-		"no key":             {nil, idempotency.Sight{}, idempotency.ErrNoKey},
+		"no key":             {nil, idempotency.KeyView{}, idempotency.ErrNoKey},
 		"no movement at all": {nil, at(1, first), errNotOurs},
 	} {
-		if err := standsFor(idempotency.Due{Generation: 1}, c.sight, c.m); !errors.Is(err, c.want) {
+		if err := standsFor(idempotency.Due{Generation: 1}, c.view, c.m); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -289,8 +296,8 @@ func TestEvidenceAfterTheReleaseTakesItBack(t *testing.T) {
 		g.lost().windowPasses().resolves(Resolved)
 		g.wantStatus(idempotency.FailedRetryableStatus, 1)
 		g.wantMoved(Failed, "")
-		is[Settled](t, s.settle(SourceScan, g.record))
-		g.wantMoved(Success, g.record.ID)
+		is[Completed](t, s.evidenceBy(SourceScan, g.record))
+		g.wantMoved(Succeeded, g.record.ID)
 	}
 	s.wantTotals(p, 100, 100)
 }

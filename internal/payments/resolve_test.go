@@ -13,25 +13,26 @@ import (
 )
 
 // patient are terms under which no test waits, and every wait can be told from the others.
-func patient() Patience {
-	return Patience{
+func patient() LookupPolicy {
+	return LookupPolicy{
 		Budget: 4, Base: 10 * time.Second, Cap: 30 * time.Second, Recheck: 10 * time.Minute,
 		Jitter: func() float64 { return 0 },
 	}
 }
 
 // resolve asks the PSP for a key of generation 1, once.
-func (s *shop) resolve(operation idempotency.Operation, key string) Resolution {
+func (s *shop) resolve(operation idempotency.Operation, key string) LookupResult {
 	s.t.Helper()
 	ref := idempotency.Ref{Tenant: "acme", Operation: operation, Key: keyed(s.t, key).Key}
-	resolution, err := NewResolver(s.service, patient()).Resolve(s.t.Context(), idempotency.Due{Ref: ref, Generation: 1})
+	resolution, err := NewResolver(s.service, patient()).Resolve(s.t.Context(),
+		idempotency.Due{Ref: ref, Generation: 1})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return resolution
 }
 
-func (s *shop) wantResolution(want Resolution, operation idempotency.Operation, key string) {
+func (s *shop) wantResolution(want LookupResult, operation idempotency.Operation, key string) {
 	s.t.Helper()
 	if got := s.resolve(operation, key); got != want {
 		s.t.Fatalf("resolved to %q, want %q", got, want)
@@ -39,9 +40,9 @@ func (s *shop) wantResolution(want Resolution, operation idempotency.Operation, 
 }
 
 // resolves asks for the stage's key.
-func (g *stage) resolves(want Resolution) {
+func (g *stage) resolves(want LookupResult) {
 	g.t.Helper()
-	g.wantResolution(want, g.claim.Ref.Operation, g.key.Key.String())
+	g.wantResolution(want, g.reservation.Ref.Operation, g.key.Key.String())
 }
 
 // wantWait compares the time to the next lookup, as it was when the latest line of the timeline was written.
@@ -67,7 +68,8 @@ func TestLookupThatFindsCompletes(t *testing.T) {
 	for _, method := range []string{"pm_silent_charged", "pm_500_charged", "pm_reset_charged"} {
 		is[Pending](t, s.create(key("order", method), orderBy(method)))
 		s.wantResolution(Resolved, CreateOperation, key("order", method))
-		if f := is[Final](t, s.create(key("order", method), orderBy(method))); !f.Replayed || f.Response.Status != http.StatusCreated {
+		if f := is[Final](t, s.create(key("order", method), orderBy(method))); !f.Replayed ||
+			f.Response.Status != http.StatusCreated {
 			t.Errorf("%s: the retry was answered %+v", method, f)
 		}
 
@@ -86,7 +88,7 @@ func TestLookupThatFindsCompletes(t *testing.T) {
 		}
 	}
 	s.wantTotals(p, 300, 300)
-	s.wantLetters()
+	s.wantDeadLetters()
 }
 
 func TestLookupThatFindsARefusalCompletesAsOne(t *testing.T) {
@@ -94,23 +96,23 @@ func TestLookupThatFindsARefusalCompletesAsOne(t *testing.T) {
 	psp := &actor{}
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").lost()
-	psp.onLookup(finds(refusedBy(g.record, "no_money")))
+	psp.onLookup(finds(declinedAs(g.record, "no_money")))
 	g.resolves(Resolved)
-	g.wantMoved(Refused, g.record.ID)
+	g.wantMoved(Declined, g.record.ID)
 	if f := is[Final](t, s.create("order-0000000001", order())); f.Response.Status != http.StatusPaymentRequired {
 		t.Fatalf("the retry was answered %+v", f)
 	}
 	g.wantTimeline("owner in_progress>unknown", "lookup unknown>completed")
 }
 
-// "Nothing" is a proof only of what was asked after the settle window.
+// "Nothing" is a proof only of what was asked after the grace period.
 func TestLookupThatFindsNothingReleasesAfterTheWindowAlone(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	s.faults(`{"500_not_charged":1}`)
 	is[Pending](t, s.create("order-0000000001", order()))
 	k := keyed(t, "order-0000000001")
-	g := &stage{shop: s, t: t, key: k, claim: s.claim(CreateOperation, k)}
+	g := &stage{shop: s, t: t, key: k, reservation: s.reservation(CreateOperation, k)}
 	g.resolves(Scheduled)
 	g.wantStatus(idempotency.UnknownStatus, 1)
 	g.wantWait(patient().Cap)
@@ -129,7 +131,8 @@ func TestLookupThatFindsNothingReleasesAfterTheWindowAlone(t *testing.T) {
 		t.Fatalf("the retry was answered %+v", f)
 	}
 	g.wantStatus(idempotency.CompletedStatus, 2)
-	g.wantTimeline("owner in_progress>unknown", "lookup unknown>unknown", "lookup unknown>failed_retryable", "request failed_retryable>in_progress")
+	g.wantTimeline("owner in_progress>unknown", "lookup unknown>unknown", "lookup unknown>failed_retryable",
+		"request failed_retryable>in_progress")
 	if n := s.count("SELECT count(*) FROM payments"); n != 1 {
 		t.Fatalf("%d payments", n)
 	}
@@ -145,11 +148,13 @@ func TestLookupComesAgainWhenTheWindowIsOver(t *testing.T) {
 	s := setupOn(t, psp)
 	psp.onLookup(finds())
 	g := s.charging("order-0000000001").lost()
-	s.exec("UPDATE idempotency_keys SET unknown_since = unknown_since - $1::interval", terms().SettleWindow-20*time.Second)
+	s.exec("UPDATE idempotency_keys SET unknown_since = unknown_since - $1::interval",
+		terms().GracePeriod-20*time.Second)
 	g.resolves(Scheduled)
 	var late float64
-	if err := s.pool.QueryRow(t.Context(), "SELECT extract(epoch FROM reconcile_after - unknown_since - $1::interval) FROM idempotency_keys",
-		terms().SettleWindow).Scan(&late); err != nil || late < 0 || late > 5 {
+	if err := s.pool.QueryRow(t.Context(),
+		"SELECT extract(epoch FROM reconcile_after - unknown_since - $1::interval) FROM idempotency_keys",
+		terms().GracePeriod).Scan(&late); err != nil || late < 0 || late > 5 {
 		t.Fatalf("the next lookup is %v s after the window's end: %v", late, err)
 	}
 }
@@ -191,8 +196,9 @@ func TestResolvingWhatIsNotUnknownIsMoot(t *testing.T) {
 	s := setupOn(t, psp)
 	psp.onLookup(finds())
 	for name, bring := range map[string]func(*stage){
-		"in progress": func(*stage) {}, "failed retryable": func(g *stage) { g.failed() }, "succeeded": func(g *stage) { g.succeeded() },
-		"expired": func(g *stage) { g.failed().expired() }, "deleted": func(g *stage) { g.failed().deleted() },
+		"in progress": func(*stage) {}, "failed retryable": func(g *stage) { g.failed() },
+		"succeeded": func(g *stage) { g.succeeded() },
+		"expired":   func(g *stage) { g.failed().expired() }, "deleted": func(g *stage) { g.failed().deleted() },
 		"of the next generation": func(g *stage) {
 			m := g.failed().expired().again()
 			g.live(g.reserve(m), m, gatewayLost())
@@ -207,7 +213,7 @@ func TestResolvingWhatIsNotUnknownIsMoot(t *testing.T) {
 			t.Errorf("%s: asked %d times, moved %v", name, lookups, s.everything() != before)
 		}
 	}
-	s.wantLetters()
+	s.wantDeadLetters()
 }
 
 // Jobs run twice, and at the same time.
@@ -231,7 +237,8 @@ func TestResolvingAgainAndAtOnceIsHarmless(t *testing.T) {
 			r := NewResolver(s.service, patient())
 			for range 2 {
 				atOnce(4, func(int) {
-					if _, err := r.Resolve(t.Context(), idempotency.Due{Ref: g.claim.Ref, Generation: 1}); err != nil {
+					if _, err := r.Resolve(t.Context(), idempotency.Due{Ref: g.reservation.Ref,
+						Generation: 1}); err != nil {
 						t.Error(err)
 					}
 				})
@@ -241,7 +248,7 @@ func TestResolvingAgainAndAtOnceIsHarmless(t *testing.T) {
 				t.Errorf("%d transitions: %s", n, g.timeline())
 			}
 			if n := s.count("SELECT count(*) FROM dead_letters"); n > 1 {
-				t.Errorf("%d letters", n)
+				t.Errorf("%d dead letters", n)
 			}
 		})
 	}
@@ -253,7 +260,8 @@ func TestResolvingWithoutADatabaseIsAnError(t *testing.T) {
 	psp := &actor{}
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000001").lost().windowPasses()
-	for name, answer := range map[string]http.HandlerFunc{"found": finds(g.record), "not found": finds(), "broken": nil} {
+	for name, answer := range map[string]http.HandlerFunc{"found": finds(g.record), "not found": finds(),
+		"broken": nil} {
 		h := newHeld(t)
 		psp.onLookup(h.before(func(w http.ResponseWriter, r *http.Request) {
 			if answer == nil {
@@ -263,7 +271,8 @@ func TestResolvingWithoutADatabaseIsAnError(t *testing.T) {
 			answer(w, r)
 		}))
 		err := whileAsked(h, func() error {
-			resolution, err := NewResolver(s.service, patient()).Resolve(t.Context(), idempotency.Due{Ref: g.claim.Ref, Generation: 1})
+			resolution, err := NewResolver(s.service, patient()).Resolve(t.Context(),
+				idempotency.Due{Ref: g.reservation.Ref, Generation: 1})
 			if err == nil {
 				return fmt.Errorf("resolved to %s", resolution)
 			}

@@ -9,14 +9,14 @@ import (
 	"payonce/internal/problem"
 )
 
-// schemaVersion is the version of the stored responses' form. A change of the bodies below counts it up.
+// schemaVersion is the version of the form of the stored responses. Increment it when one of the bodies below changes.
 const schemaVersion = 1
 
-// TimeForm is RFC 3339 in UTC with microseconds, PostgreSQL's own resolution: the same text from memory and from the
-// table, and of one length, so that it sorts.
+// TimeForm is RFC 3339 in UTC with microseconds, which is the resolution of PostgreSQL. So a time has the same text
+// before it is stored and after it is read. All texts have the same length, so they sort by time.
 const TimeForm = "2006-01-02T15:04:05.000000Z"
 
-// paymentBody is a payment as the API shows it. The order of the fields is the order of the members.
+// paymentBody is a payment as the API shows it. The order of the fields is the order of the JSON members.
 type paymentBody struct {
 	PaymentID           string            `json:"paymentId"`
 	Status              Status            `json:"status"`
@@ -73,7 +73,7 @@ func (r Refund) Location() string { return "/refunds/" + r.ID.String() }
 
 // created is the response that is stored for a success: 201 with the resource.
 func created(r Resource) (idempotency.Response, error) {
-	body, err := r.MarshalJSON() // through json.Marshal, it would be parsed once more
+	body, err := r.MarshalJSON() // json.Marshal would parse the text once more.
 	if err != nil {
 		return idempotency.Response{}, err
 	}
@@ -83,7 +83,7 @@ func created(r Resource) (idempotency.Response, error) {
 	}, nil
 }
 
-// refused is the response that is stored for a refusal by the PSP: 402 with a problem document.
+// refused is the response that is stored for a decline by the PSP: 402 with a problem document.
 func refused(r Resource, d problem.Document) idempotency.Response {
 	return idempotency.Response{
 		Status: http.StatusPaymentRequired, ContentType: problem.ContentType, Location: r.Location(),

@@ -21,7 +21,8 @@ var update = flag.Bool("update", false, "write the golden files of this package 
 // difference here needs a new schemaVersion.
 func golden(t *testing.T, name string, r idempotency.Response) {
 	t.Helper()
-	got := fmt.Sprintf("%d\nContent-Type: %s\nLocation: %s\nschema version %d\n\n%s", r.Status, r.ContentType, r.Location, r.SchemaVersion, r.Body)
+	got := fmt.Sprintf("%d\nContent-Type: %s\nLocation: %s\nschema version %d\n\n%s", r.Status, r.ContentType,
+		r.Location, r.SchemaVersion, r.Body)
 	path := filepath.Join("testdata", name+".golden")
 	if *update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
@@ -68,12 +69,15 @@ func TestStoredResponsesAreTheGoldenOnes(t *testing.T) {
 		m movement
 		v verdict
 	}{
-		"payment_201":      {&charge{service: s, payment: &plain}, verdict{status: Success, pspID: "ch_1"}},
-		"payment_201_full": {&charge{service: s, payment: &full}, verdict{status: Success, pspID: "ch_1"}},
-		"payment_402":      {&charge{service: s, payment: &full}, verdict{status: Refused, pspID: "ch_2", code: "insufficient_funds"}},
-		"refund_201":       {&giveback{service: s, refund: &noReason}, verdict{status: Success, pspID: "rf_1"}},
-		"refund_201_full":  {&giveback{service: s, refund: &withReason}, verdict{status: Success, pspID: "rf_1"}},
-		"refund_402":       {&giveback{service: s, refund: &withReason}, verdict{status: Refused, pspID: "rf_2", code: "refund_exceeds_charge"}},
+		"payment_201":      {&charge{service: s, payment: &plain}, verdict{status: Succeeded, pspID: "ch_1"}},
+		"payment_201_full": {&charge{service: s, payment: &full}, verdict{status: Succeeded, pspID: "ch_1"}},
+		"payment_402": {&charge{service: s, payment: &full},
+			verdict{status: Declined, pspID: "ch_2", code: "insufficient_funds"}},
+		"refund_201": {&refundMovement{service: s, refund: &noReason}, verdict{status: Succeeded, pspID: "rf_1"}},
+		"refund_201_full": {&refundMovement{service: s, refund: &withReason},
+			verdict{status: Succeeded, pspID: "rf_1"}},
+		"refund_402": {&refundMovement{service: s, refund: &withReason},
+			verdict{status: Declined, pspID: "rf_2", code: "refund_exceeds_charge"}},
 	} {
 		before := text(t, c.m.resource())
 		concluded, response, err := c.m.conclude(c.v)

@@ -17,7 +17,7 @@ type foundPayment dbsqlc.FindPaymentRow
 // foundRefund is a refund with its payment.
 type foundRefund dbsqlc.FindRefundRow
 
-// findMovement is the call that reads an execution's movement. It gives nil when there is none.
+// findMovement is the call that reads the movement of an execution. If there is none, out is nil.
 func (s *Service) findMovement(own idempotency.Execution, out *movement) postgres.Call {
 	if own.Ref.Operation == RefundOperation {
 		return s.foundRefund(out, func(ctx context.Context, q *dbsqlc.Queries) (foundRefund, error) {
@@ -31,21 +31,25 @@ func (s *Service) findMovement(own idempotency.Execution, out *movement) postgre
 	})
 }
 
-// movementOf is the call that reads the movement that a key stands for now. It gives nil when there is none.
+// movementOf is the call that reads the movement that a key stands for now. If there is none, out is nil.
 func (s *Service) movementOf(ref idempotency.Ref, out *movement) postgres.Call {
 	if ref.Operation == RefundOperation {
 		return s.foundRefund(out, func(ctx context.Context, q *dbsqlc.Queries) (foundRefund, error) {
-			row, err := q.RefundOfKey(ctx, dbsqlc.RefundOfKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String()})
+			row, err := q.RefundOfKey(ctx, dbsqlc.RefundOfKeyParams{TenantID: ref.Tenant,
+				Operation: string(ref.Operation), Key: ref.Key.String()})
 			return foundRefund(row), err
 		})
 	}
 	return s.foundPayment(out, func(ctx context.Context, q *dbsqlc.Queries) (foundPayment, error) {
-		row, err := q.PaymentOfKey(ctx, dbsqlc.PaymentOfKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String()})
+		row, err := q.PaymentOfKey(ctx, dbsqlc.PaymentOfKeyParams{TenantID: ref.Tenant,
+			Operation: string(ref.Operation), Key: ref.Key.String()})
 		return foundPayment(row), err
 	})
 }
 
-func (s *Service) foundPayment(out *movement, find func(context.Context, *dbsqlc.Queries) (foundPayment, error)) postgres.Call {
+func (s *Service) foundPayment(
+	out *movement, find func(context.Context, *dbsqlc.Queries) (foundPayment, error),
+) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
 		*out = nil
 		row, err := find(ctx, dbsqlc.New(q))
@@ -61,7 +65,9 @@ func (s *Service) foundPayment(out *movement, find func(context.Context, *dbsqlc
 	}
 }
 
-func (s *Service) foundRefund(out *movement, find func(context.Context, *dbsqlc.Queries) (foundRefund, error)) postgres.Call {
+func (s *Service) foundRefund(
+	out *movement, find func(context.Context, *dbsqlc.Queries) (foundRefund, error),
+) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
 		*out = nil
 		row, err := find(ctx, dbsqlc.New(q))
@@ -73,7 +79,8 @@ func (s *Service) foundRefund(out *movement, find func(context.Context, *dbsqlc.
 		}
 		p, err := paymentOf(row.Payment)
 		r := refundOf(row.Refund)
-		*out = &giveback{service: s, merchant: Merchant{Tenant: p.Tenant, PSPAccount: row.PspAccount}, payment: p, refund: &r}
+		*out = &refundMovement{service: s, merchant: Merchant{Tenant: p.Tenant, PSPAccount: row.PspAccount}, payment: p,
+			refund: &r}
 		return err
 	}
 }

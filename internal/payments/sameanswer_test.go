@@ -12,7 +12,8 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// twins are two shops in which the same happens: equal ids, equal times of creation. What they store can be compared to the byte.
+// twins are two shops in which the same happens: equal ids, equal times of creation. What they store can be compared to
+// the byte.
 func twins(t *testing.T) (live, late *shop, livePSP, latePSP *actor) {
 	t.Helper()
 	livePSP, latePSP = &actor{}, &actor{}
@@ -34,7 +35,8 @@ func twins(t *testing.T) (live, late *shop, livePSP, latePSP *actor) {
 
 // verdictsOfPSP are what it may say of a request, at once or later.
 func verdictsOfPSP() map[string]func(http.ResponseWriter, gateway.Record) {
-	return map[string]func(http.ResponseWriter, gateway.Record){"success": executes("psp_1"), "decline": refuses("psp_1", "insufficient_funds")}
+	return map[string]func(http.ResponseWriter, gateway.Record){"success": executes("psp_1"),
+		"decline": refuses("psp_1", "insufficient_funds")}
 }
 
 // remembering has a PSP note what it is asked for before it breaks.
@@ -49,17 +51,20 @@ func remembering(asked *gateway.Record) func(http.ResponseWriter, gateway.Record
 func payInFull(ctx context.Context, s *shop) (Answer, error) {
 	return s.service.Create(ctx, keyed(s.t, "order-0000000042"), CreateRequest{
 		CustomerID: "cus-1", AmountCents: 999999999999, Currency: "KRW", PaymentMethod: "pm_ok",
-		Description: "caf\u00e9 \"42\" <b> \u2028 \U0001f4b3\n", Metadata: map[string]string{"b": "2", "a": "1", "A": "</script>"},
+		Description: "caf\u00e9 \"42\" <b> \u2028 \U0001f4b3\n",
+		Metadata:    map[string]string{"b": "2", "a": "1", "A": "</script>"},
 	})
 }
 
 func refundInPart(ctx context.Context, s *shop, id PaymentID) (Answer, error) {
-	return s.service.Refund(ctx, keyed(s.t, "refund-000000042"), id, RefundRequest{AmountCents: 4500, Reason: "caf\u00e9 <b>"})
+	return s.service.Refund(ctx, keyed(s.t, "refund-000000042"), id,
+		RefundRequest{AmountCents: 4500, Reason: "caf\u00e9 <b>"})
 }
 
 func (s *shop) stored(operation idempotency.Operation, key string) idempotency.Response {
 	s.t.Helper()
-	row, err := s.keys.Find(s.t.Context(), idempotency.Ref{Tenant: "acme", Operation: operation, Key: keyed(s.t, key).Key})
+	row, err := s.keys.Find(s.t.Context(), idempotency.Ref{Tenant: "acme", Operation: operation,
+		Key: keyed(s.t, key).Key})
 	if err != nil || row.Response == nil {
 		s.t.Fatalf("no response is stored: %v", err)
 	}
@@ -111,17 +116,22 @@ func TestEvidenceStoresTheBytesOfTheLiveAnswer(t *testing.T) {
 	}
 }
 
-// wantTwin brings the verdict as evidence to the shop that has lost it, and compares what is stored there with the live shop's.
-func (s *shop) wantTwin(live *shop, operation idempotency.Operation, key string, answered idempotency.Response, name string, asked gateway.Record) {
+// wantTwin brings the verdict as evidence to the shop that has lost it, and compares what is stored there with the live
+// shop's.
+func (s *shop) wantTwin(
+	live *shop, operation idempotency.Operation, key string, answered idempotency.Response, name string,
+	asked gateway.Record,
+) {
 	s.t.Helper()
 	record := as("psp_1", asked)
 	record.Status = "succeeded"
 	if name == "decline" {
-		record = refusedBy(record, "insufficient_funds")
+		record = declinedAs(record, "insufficient_funds")
 	}
-	settled := is[Settled](s.t, s.settle(SourceWebhook, record))
+	completed := is[Completed](s.t, s.evidenceBy(SourceWebhook, record))
 	for what, response := range map[string]idempotency.Response{
-		"stored by evidence": s.stored(operation, key), "found by evidence": settled.Response, "stored live": live.stored(operation, key),
+		"stored by evidence": s.stored(operation, key), "found by evidence": completed.Response,
+		"stored live": live.stored(operation, key),
 	} {
 		if diff := cmp.Diff(answered, response); diff != "" {
 			s.t.Errorf("%s differs (-answered live +it):\n%s", what, diff)
@@ -130,8 +140,8 @@ func (s *shop) wantTwin(live *shop, operation idempotency.Operation, key string,
 	if diff := cmp.Diff(text(s.t, s.resource(operation)), text(s.t, live.resource(operation))); diff != "" {
 		s.t.Errorf("the rows differ:\n%s", diff)
 	}
-	if s.resource(operation).Location() != settled.Resource.Location() {
-		s.t.Errorf("what was found is %s", settled.Resource.Location())
+	if s.resource(operation).Location() != completed.Resource.Location() {
+		s.t.Errorf("what was found is %s", completed.Resource.Location())
 	}
 }
 
@@ -140,7 +150,8 @@ func (s *shop) resource(operation idempotency.Operation) Resource {
 	s.t.Helper()
 	table := map[idempotency.Operation]string{CreateOperation: "payments", RefundOperation: "refunds"}[operation]
 	var id uuid.UUID
-	if err := s.pool.QueryRow(s.t.Context(), "SELECT id FROM "+table+" ORDER BY id DESC LIMIT 1").Scan(&id); err != nil {
+	if err := s.pool.QueryRow(s.t.Context(), "SELECT id FROM "+table+
+		" ORDER BY id DESC LIMIT 1").Scan(&id); err != nil {
 		s.t.Fatal(err)
 	}
 	var r Resource
@@ -162,10 +173,10 @@ func TestRetryAfterLateEvidenceIsAReplay(t *testing.T) {
 	psp := &actor{}
 	s := setupOn(t, psp)
 	g := s.charging("order-0000000042").failed()
-	settled := is[Settled](t, s.settle(SourceWebhook, g.record))
+	completed := is[Completed](t, s.evidenceBy(SourceWebhook, g.record))
 	answer := is[Final](t, s.create("order-0000000042", order()))
-	if !answer.Replayed || !cmp.Equal(answer.Response, settled.Response) {
-		t.Fatalf("the retry was answered %+v, settled was %+v", answer, settled.Response)
+	if !answer.Replayed || !cmp.Equal(answer.Response, completed.Response) {
+		t.Fatalf("the retry was answered %+v, resolved was %+v", answer, completed.Response)
 	}
 	if posts, _ := psp.seen(); posts != 0 {
 		t.Fatalf("the PSP was asked %d times", posts)

@@ -14,42 +14,47 @@ import (
 	"payonce/internal/postgres"
 )
 
-// Progress is what one run of a scan came to.
+// Progress is the result of one run of a scan.
 type Progress string
 
-// How a run can end that did not fail.
+// The results of a run that did not fail.
 const (
-	ReachedEnd Progress = "reached_end" // of the PSP's list
-	GotOn      Progress = "got_on"      // there is more, and the next run begins further on
-	Stalled    Progress = "stalled"     // there is more, and the next run begins where this one did
+	ReachedEnd Progress = "reached_end" // the run has read to the end of the PSP's list
+	GotOn      Progress = "got_on"      // there is more, and the next run begins further on in the list
+	Stalled    Progress = "stalled"     // there is more, but the next run begins where this run began
 )
 
-// Scan walks the PSP's own list of one account's movements and settles what our books do not confirm. A run reads at most pages pages, and
-// begins no other one after enough is closed; a walk goes on in the next run where the last one ended, however that was, until it comes to
-// the end of the list.
+// Scan reads the PSP's own list of one account's movements, and resolves the records that our books do not confirm. A
+// walk goes from its first position to the end of the list. It takes as many runs as it needs: a run reads at most
+// pages pages, and begins no further page after enough is closed. The next run continues where the last one ended, also
+// if that run has failed.
 //
-// A new walk begins overlap before the watermark: what a scan has left alone, since somebody was at work on it, must come by again after
-// that work should have ended. The first one begins overlap before the tenant was created: what was in the account before is not ours.
-// Otherwise the position is a time of the PSP's own clock, so no other clock is compared with it.
+// A new walk begins overlap before the watermark, or before the beginning of the last walk if that is earlier. A scan
+// leaves a key alone while somebody else is working on it. The next walk must see its record again after that work
+// should have ended. The first walk begins overlap before the tenant was created, because older records of the account
+// are not ours. Within a walk, the position is a time of the PSP's clock.
 func (s *Service) Scan(
-	ctx context.Context, o gateway.Object, account string, overlap time.Duration, pages int, enough <-chan struct{}, found func(Finding),
+	ctx context.Context, o gateway.Object, account string, overlap time.Duration, pages int, enough <-chan struct{},
+	found func(Effect),
 ) (Progress, error) {
 	w, err := s.beginWalk(ctx, o, account, overlap)
 	switch {
 	case errors.Is(err, errNoSuchAccount):
-		return ReachedEnd, nil // of an account that is no tenant's
+		return ReachedEnd, nil // The account belongs to no tenant, so there is nothing to read.
 	case err != nil:
 		return "", err
 	}
-	progress, err := s.goAlong(ctx, w, pages, enough, found)
-	// A process that is told to stop says nothing of the ledger.
+	progress, err := s.walkPages(ctx, w, pages, enough, found)
+	// If this process is being stopped, the run has not failed because of the ledger.
 	if progress == Stalled || err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		err = errors.Join(err, s.failWalk(ctx, w, err))
 	}
 	return progress, err
 }
 
-func (s *Service) goAlong(ctx context.Context, w walk, pages int, enough <-chan struct{}, found func(Finding)) (Progress, error) {
+func (s *Service) walkPages(
+	ctx context.Context, w walk, pages int, enough <-chan struct{}, found func(Effect),
+) (Progress, error) {
 	cursor, read := "", w.after
 	for range untilClosed(pages, enough) {
 		// Crash window 17: the walk is begun, and the page not read.
@@ -57,13 +62,13 @@ func (s *Service) goAlong(ctx context.Context, w walk, pages int, enough <-chan 
 		if err != nil {
 			return "", fmt.Errorf("list the PSP's ledger: %w", err)
 		}
-		// Crash window 18: read, not settled.
-		err = s.settlePage(ctx, w, page, found)
+		// Crash window 18: read, not resolved.
+		err = s.resolvePage(ctx, w, page, found)
 		if err != nil {
 			return "", err
 		}
 		if n := len(page.Records); n > 0 {
-			// Crash window 19: settled, not advanced. Behind the evidence: the page is read once more.
+			// Crash window 19: resolved, not advanced. The position follows the evidence: the page is read again.
 			read = page.Records[n-1].Created
 			err = s.advanceWalk(ctx, w, read)
 			if err != nil {
@@ -74,13 +79,14 @@ func (s *Service) goAlong(ctx context.Context, w walk, pages int, enough <-chan 
 			return ReachedEnd, s.endWalk(ctx, w) // Crash window 20: at the end, not ended.
 		}
 	}
-	if read.Sub(w.after) <= time.Microsecond { // so much is read again
+	if read.Sub(w.after) <= time.Microsecond { // The next run goes back by a microsecond, so this is no progress.
 		return Stalled, nil
 	}
 	return GotOn, nil
 }
 
-// untilClosed counts up to most, and no further after enough is closed. It begins in any case: a run has to get on.
+// untilClosed counts up to most, and stops after enough is closed. It always yields once, so that each run makes
+// progress.
 func untilClosed(most int, enough <-chan struct{}) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i := range most {
@@ -96,7 +102,7 @@ func untilClosed(most int, enough <-chan struct{}) iter.Seq[int] {
 	}
 }
 
-func (s *Service) settlePage(ctx context.Context, w walk, page gateway.Page, found func(Finding)) error {
+func (s *Service) resolvePage(ctx context.Context, w walk, page gateway.Page, found func(Effect)) error {
 	for _, u := range page.Unreadable {
 		finding, err := s.putUnreadable(ctx, w, u)
 		if err != nil {
@@ -109,34 +115,38 @@ func (s *Service) settlePage(ctx context.Context, w walk, page gateway.Page, fou
 		return err
 	}
 	for _, record := range open {
-		finding, err := s.Settle(ctx, Record{Source: SourceScan, Record: record})
+		finding, err := s.ResolveByRecord(ctx, Record{Source: SourceScan, Record: record})
 		if err != nil {
-			return fmt.Errorf("settle by scan: %w", err)
+			return fmt.Errorf("resolve by scan: %w", err)
 		}
 		found(finding)
 	}
 	return nil
 }
 
-// errNoSuchAccount says that an account is no tenant's.
+// errNoSuchAccount says that an account belongs to no tenant.
 var errNoSuchAccount = errors.New("account of no tenant")
 
-// walk is one way along one ledger, from somewhere to its end, in as many runs as it takes.
+// walk is the reading of one ledger from a position to its end. It may take several runs.
 type walk struct {
 	account string
 	object  gateway.Object
-	after   time.Time // where this run begins
-	began   time.Time // names the walk
+	after   time.Time // the position at which this run begins
+	began   time.Time // identifies the walk
 }
 
-// beginWalk goes on with the walk that was not finished, or begins one. It fails with errNoSuchAccount.
+// beginWalk continues the walk that was not finished, or begins a new one. It fails with errNoSuchAccount.
 //
-// Of the three writes of a walk, a lost acknowledgement is an error of the run. Each may be written twice: the next run goes on from what is there.
-func (s *Service) beginWalk(ctx context.Context, o gateway.Object, account string, overlap time.Duration) (walk, error) {
+// beginWalk, advanceWalk and endWalk each write once. A lost acknowledgement is an error of the run. Each write may be
+// repeated, because the next run continues from what is stored.
+func (s *Service) beginWalk(
+	ctx context.Context, o gateway.Object, account string, overlap time.Duration,
+) (walk, error) {
 	var row dbsqlc.BeginWalkRow
 	known := true
 	err := s.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
-		row, err = dbsqlc.New(q).BeginWalk(ctx, dbsqlc.BeginWalkParams{Account: account, Object: string(o), Overlap: overlap})
+		row, err = dbsqlc.New(q).BeginWalk(ctx, dbsqlc.BeginWalkParams{Account: account, Object: string(o),
+			Overlap: overlap})
 		if errors.Is(err, pgx.ErrNoRows) {
 			known = false
 			return nil
@@ -152,7 +162,7 @@ func (s *Service) beginWalk(ctx context.Context, o gateway.Object, account strin
 	return walk{account: account, object: o, after: row.ResumeAfter, began: row.WalkBegan}, nil
 }
 
-// advanceWalk notes that everything up to a time has been read.
+// advanceWalk stores that everything up to a time has been read.
 func (s *Service) advanceWalk(ctx context.Context, w walk, to time.Time) error {
 	err := s.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) error {
 		return dbsqlc.New(q).AdvanceWalk(ctx, dbsqlc.AdvanceWalkParams{
@@ -165,10 +175,11 @@ func (s *Service) advanceWalk(ctx context.Context, w walk, to time.Time) error {
 	return nil
 }
 
-// endWalk notes that the end of the list was reached.
+// endWalk stores that the walk has reached the end of the list.
 func (s *Service) endWalk(ctx context.Context, w walk) error {
 	err := s.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) error {
-		return dbsqlc.New(q).EndWalk(ctx, dbsqlc.EndWalkParams{Account: w.account, Object: string(w.object), WalkBegan: w.began})
+		return dbsqlc.New(q).EndWalk(ctx, dbsqlc.EndWalkParams{Account: w.account, Object: string(w.object),
+			WalkBegan: w.began})
 	})
 	if err != nil {
 		return fmt.Errorf("end walk: %w", err)

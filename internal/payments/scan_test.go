@@ -44,7 +44,8 @@ func (k *bookkeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		records = slices.DeleteFunc(slices.Clone(records), func(r gateway.Record) bool { return !r.Created.After(since) })
+		records = slices.DeleteFunc(slices.Clone(records),
+			func(r gateway.Record) bool { return !r.Created.After(since) })
 	}
 	if cursor := r.FormValue("cursor"); cursor != "" {
 		_, _ = fmt.Sscan(cursor, &from)
@@ -84,7 +85,7 @@ func ledgerOf(stages []*stage) []gateway.Record {
 	return records
 }
 
-// lostOnes are n payments whose answers are lost, and whose settle windows are over.
+// lostOnes are n payments whose answers are lost, and whose grace periods are over.
 func (s *shop) lostOnes(n int) []*stage {
 	stages := make([]*stage, n)
 	for i := range stages {
@@ -93,21 +94,21 @@ func (s *shop) lostOnes(n int) []*stage {
 	return stages
 }
 
-// scan runs once and tells what it has settled.
-func (s *shop) scan(pages int) (settled int, to Progress, err error) {
-	to, err = s.service.Scan(s.t.Context(), gateway.ChargeObject, "acme", overlap, pages, nil, func(f Finding) {
-		if _, ok := f.(Settled); ok {
-			settled++
+// scan runs once and tells what it has resolved.
+func (s *shop) scan(pages int) (completed int, to Progress, err error) {
+	to, err = s.service.Scan(s.t.Context(), gateway.ChargeObject, "acme", overlap, pages, nil, func(f Effect) {
+		if _, ok := f.(Completed); ok {
+			completed++
 		}
 	})
-	return settled, to, err
+	return completed, to, err
 }
 
-func (s *shop) wantScan(pages, wantSettled int, want Progress) {
+func (s *shop) wantScan(pages, wantCompleted int, want Progress) {
 	s.t.Helper()
-	settled, to, err := s.scan(pages)
-	if err != nil || settled != wantSettled || to != want {
-		s.t.Fatalf("settled %d, %s, error %v; want %d and %s", settled, to, err, wantSettled, want)
+	completed, to, err := s.scan(pages)
+	if err != nil || completed != wantCompleted || to != want {
+		s.t.Fatalf("resolved %d, %s, error %v; want %d and %s", completed, to, err, wantCompleted, want)
 	}
 }
 
@@ -119,7 +120,7 @@ func (s *shop) wantWatermark(r gateway.Record) {
 	}
 }
 
-func TestScanSettlesWhatOthersHaveMissed(t *testing.T) {
+func TestScanResolvesWhatOthersHaveMissed(t *testing.T) {
 	t.Parallel()
 	psp := &bookkeeper{page: 2}
 	s := setupScan(t, psp)
@@ -129,24 +130,24 @@ func TestScanSettlesWhatOthersHaveMissed(t *testing.T) {
 	psp.records[4].AmountMinor++
 	s.wantScan(9, 4, ReachedEnd)
 	s.wantWatermark(psp.records[4])
-	s.wantLetters(contradicts(stages[4], psp.records[4].ID))
+	s.wantDeadLetters(contradicts(stages[4], psp.records[4].ID))
 	stages[3].wantTimeline("owner in_progress>unknown", "scan unknown>completed")
 	before := s.everything()
 	s.wantScan(9, 0, ReachedEnd)
 	if s.everything() != before {
 		t.Error("the second scan has moved something")
 	}
-	s.wantLetters(contradicts(stages[4], psp.records[4].ID))
+	s.wantDeadLetters(contradicts(stages[4], psp.records[4].ID))
 }
 
-// A scan that ends early goes on where it was, behind what is settled.
+// A scan that ends early goes on where it was, behind what is resolved.
 func TestScanGoesOnWhereItBroke(t *testing.T) {
 	t.Parallel()
 	psp := &bookkeeper{page: 2, breakAt: 2}
 	s := setupScan(t, psp)
 	psp.records = ledgerOf(s.lostOnes(5))
-	if settled, _, err := s.scan(9); err == nil || settled != 2 {
-		t.Fatalf("settled %d, error %v", settled, err)
+	if completed, _, err := s.scan(9); err == nil || completed != 2 {
+		t.Fatalf("resolved %d, error %v", completed, err)
 	}
 	s.wantWatermark(psp.records[1])
 	psp.breakAt = 1

@@ -14,49 +14,52 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// Seen is all that judge may know of a key and of the movement that the evidence is about, as of one moment of the database. A Seen is a value: a
-// caller that learns more makes a new one.
+// Seen is all that judge may know about a key and about the movement that the evidence is about, as of one moment of
+// the database. A Seen is a value: a caller that learns more makes a new one.
 type Seen struct {
-	// Status is of the key's row: "" where there is no row.
+	// Status is the status of the key's row, or "" if there is no row.
 	Status idempotency.Status
 	// Key is the execution that the key's row belongs to now.
 	Key idempotency.Execution
-	// Own is the execution that the movement belongs to. Its Subject is zero for evidence about no movement of ours.
+	// Own is the execution that the movement belongs to. Its Subject is zero if the evidence is about no movement of
+	// ours.
 	Own    idempotency.Execution
 	Tenant string
 	// Account is the tenant's account at the PSP.
 	Account string
-	// Asked is what was asked of the PSP: it reads a record as the verdict on that.
+	// Asked is our request to the PSP. It compares a record with the request, and returns the outcome.
 	Asked Asked
-	// Row is what the movement's own row says.
+	// Row is the verdict that the movement's own row shows.
 	Row verdict
 
-	// GraceLeft is the rest of the grace period. "Not found" is proof when it is not positive.
+	// GraceLeft is the rest of the grace period. "Not found" is proof if it is zero or negative.
 	GraceLeft time.Duration
-	// MemoryOver: the PSP may have forgotten the key.
+	// MemoryOver says that the PSP may have forgotten the key.
 	MemoryOver bool
-	// Failures is how many lookups in a row have had no answer.
+	// Failures counts the lookups in a row that had no answer.
 	Failures int32
-	// Held: an open dead letter about this execution keeps the key from its release.
+	// Held says that an open dead letter about this execution forbids to release the key.
 	Held bool
-	// OtherHeld names an open dead letter that holds the key beside the one that a decision is about; "" if there is none.
+	// OtherHeld is the id of another open dead letter that holds the key, besides the one that a decision is about; or
+	// "".
 	OtherHeld string
-	// Charged: an open dead letter about this execution holds a record by which money moved.
+	// Charged says that an open dead letter about this execution has a record by which money has moved.
 	Charged bool
 
-	// IDTaken: the step that was judged from this very Seen was refused, since the PSP's id belongs to another row of ours.
+	// IDTaken says that a step that was judged from this Seen was refused, because the PSP's id belongs to another row.
 	IDTaken bool
-	// ShareGone: it was refused, since other refunds hold this one's share of the payment.
+	// ShareGone says that such a step was refused, because other refunds have reserved this refund's share of the
+	// payment.
 	ShareGone bool
 
-	// Woken: somebody has asked for the key's next lookup while this one was under way.
+	// Woken says that somebody has asked for the key's next lookup while this one was running.
 	Woken bool
 
-	// Letter is what a decision is about.
-	Letter *LetterSeen
+	// DeadLetter is the dead letter that a decision is about.
+	DeadLetter *DeadLetterSeen
 }
 
-// Asked is what was asked of the PSP under a key: a gateway.Charge or a gateway.Refund.
+// Asked is our request to the PSP under a key: a gateway.Charge or a gateway.Refund.
 type Asked interface {
 	Judge(r gateway.Record) gateway.Outcome
 }
@@ -88,15 +91,16 @@ func (s Seen) inHand(e Reply) bool {
 	return s.ours() && s.Status == idempotency.InProgressStatus && s.Key.Attempt == e.Attempt
 }
 
-// open reports whether the key is ours, and has no final response yet.
+// open reports whether the key is ours and has no final response yet.
 func (s Seen) open() bool { return s.ours() && s.Status != idempotency.CompletedStatus }
 
-// atWork reports whether the key has an owner, or is being looked up within the grace period.
+// atWork reports whether a request is executing the key, or a lookup is still waiting for the grace period to end.
 func (s Seen) atWork() bool {
-	return s.ours() && (s.Status == idempotency.InProgressStatus || s.Status == idempotency.UnknownStatus && s.GraceLeft > 0)
+	return s.ours() && (s.Status == idempotency.InProgressStatus || s.Status == idempotency.UnknownStatus &&
+		s.GraceLeft > 0)
 }
 
-// after is what apply leaves of s once the step is written.
+// after is the Seen after a step is written. It saves reading the key again.
 func (s Seen) after(step Step) Seen {
 	s.IDTaken, s.ShareGone = false, false
 	if step.To != "" {
@@ -121,12 +125,12 @@ func (s Seen) after(step Step) Seen {
 	return s
 }
 
-// saysCharged reports whether the evidence of a dead letter holds a record, or an answer of the PSP, by which money moved. The column hold
-// of dead_letters says the same of the table's rows.
-func saysCharged(evidence []byte) bool { return tells(evidence, "succeeded") }
+// saysCharged reports whether the evidence of a dead letter has a record, or an answer of the PSP, by which money has
+// moved. The column hold of the table dead_letters is computed by the same rule.
+func saysCharged(evidence []byte) bool { return hasStatus(evidence, "succeeded") }
 
-// tells reports whether the record in evidence, or the PSP's answer, has a status.
-func tells(evidence []byte, status string) bool {
+// hasStatus reports whether the record or the answer in evidence has this status.
+func hasStatus(evidence []byte, status string) bool {
 	type told struct {
 		Status jsontext.Value `json:"status"`
 	}
@@ -139,17 +143,17 @@ func tells(evidence []byte, status string) bool {
 	return string(kept.Record.Status) == status || string(kept.Answer.Status) == status
 }
 
-// report is an outcome with what has to be kept of it.
+// report is an outcome, together with the parts of the evidence that a timeline or a dead letter keeps.
 type report struct {
 	source  Source
 	outcome gateway.Outcome
-	id      string // of the PSP's record; "" if it has none
-	moved   bool   // money has moved, or may have
-	record  []byte // JSON, for the timeline and for a dead letter; or nil
-	whole   []byte // JSON, for a dead letter, in the place of record
+	id      string // the id of the PSP's record, or ""
+	moved   bool   // whether money has moved, or may have moved
+	record  []byte // JSON for the timeline and for a dead letter, or nil
+	whole   []byte // JSON that a dead letter keeps instead of record, or nil
 }
 
-// kept is the evidence as a dead letter keeps it.
+// kept is the evidence in the form in which a dead letter keeps it.
 func (t report) kept() []byte {
 	if t.whole != nil {
 		return t.whole
@@ -157,7 +161,7 @@ func (t report) kept() []byte {
 	return evidenceOf(t.source, t.record)
 }
 
-// evidenceOf is a record, and who has brought it, as a dead letter keeps them.
+// evidenceOf is a record and its source, in the form in which a dead letter keeps them.
 func evidenceOf(source Source, record []byte) []byte {
 	kept := struct {
 		Source Source         `json:"source"`
@@ -170,42 +174,43 @@ func evidenceOf(source Source, record []byte) []byte {
 	return raw
 }
 
-// inHand is the owner's verdict as evidence, in the words of the PSP's records.
-func inHand(v verdict) []byte {
+// ownerRecord is the owner's verdict as evidence, with the member names of the PSP's records.
+func ownerRecord(v verdict) []byte {
 	raw, err := json.Marshal(struct {
 		ID     string `json:"id"`
 		Status Status `json:"status"`
 	}{v.pspID, v.status})
 	if err != nil {
-		return nil // never of an id that passed for one
+		return nil // This cannot happen: package gateway has checked the id.
 	}
 	return raw
 }
 
-// namedTwice is a verdict under an id that already belongs to another payment or refund of ours.
+// namedTwice is the outcome of a verdict whose PSP id already belongs to another payment or refund of ours.
 func namedTwice(o gateway.Outcome) gateway.Indeterminate {
 	v, _ := verdictOf(o)
 	return gateway.Indeterminate{
 		Reason: "answer names what the PSP did for another request", Contradiction: true, ID: v.pspID,
-		Evidence: evidenceOf(SourceOwner, inHand(v)),
+		Evidence: evidenceOf(SourceOwner, ownerRecord(v)),
 	}
 }
 
-// declinedThoughCharged is a decline while an open dead letter of the key says that money moved.
+// declinedThoughCharged is the outcome of a decline while an open dead letter of the key says that money has moved.
 func declinedThoughCharged(o gateway.Declined) gateway.Indeterminate {
 	return gateway.Indeterminate{
-		Reason: "the PSP says declined, and an open dead letter of the key says that money moved", Contradiction: true, ID: o.ID,
-		Evidence: evidenceOf(SourceOwner, inHand(verdict{status: Refused, pspID: o.ID})),
+		Reason: "the PSP says declined, and an open dead letter of the key says that money moved", Contradiction: true,
+		ID:       o.ID,
+		Evidence: evidenceOf(SourceOwner, ownerRecord(verdict{status: Declined, pspID: o.ID})),
 	}
 }
 
-// forTimeline is the evidence that the tenant may read. What contradicts the request may be about somebody else: it goes to the
-// dead letter alone.
+// forTimeline is the part of the evidence that the tenant may read. Evidence that contradicts the request may be about
+// another tenant, so only the dead letter keeps it.
 func forTimeline(o gateway.Indeterminate) []byte {
 	if o.Contradiction {
 		return nil
 	}
-	// The status alone: what a PSP writes into its refusals is not meant for our tenants.
+	// Only the status is kept. The text of a PSP's error is not meant for our tenants.
 	var kept struct {
 		Status int `json:"status"`
 	}
@@ -219,8 +224,8 @@ func forTimeline(o gateway.Indeterminate) []byte {
 	return raw
 }
 
-// confirmedBy reports whether a verdict says what is known. Where an operator has vouched for an execution without knowing the
-// PSP's id of it, the first execution that comes to light will do.
+// confirmedBy reports whether another verdict says the same as v. If an operator has vouched for v without knowing the
+// PSP's id, any id confirms v.
 func (v verdict) confirmedBy(other verdict) bool {
 	return v.status == other.status && (v.pspID == other.pspID || strings.HasPrefix(v.pspID, OperatorPSPID))
 }
@@ -240,20 +245,23 @@ func exhausted(failures int32, reason string) string {
 	return fmt.Sprintf("the PSP did not answer %d lookups in a row, at last: %s", failures, reason)
 }
 
-// about names the key of the movement as a dead letter does.
+// about names the movement's key as a dead letter does.
 func (s Seen) about() deadletters.About {
 	return deadletters.About{
-		Tenant: s.Tenant, Operation: string(s.Own.Ref.Operation), Key: s.Own.Ref.Key.String(), Generation: s.Own.Generation,
+		Tenant: s.Tenant, Operation: string(s.Own.Ref.Operation), Key: s.Own.Ref.Key.String(),
+		Generation: s.Own.Generation,
 	}
 }
 
-// byKey is a finding about the key: one dead letter for each kind.
+// byKey is a case about the key. There is one dead letter of each kind for a key.
 func (s Seen) byKey(kind deadletters.Kind, reason string, evidence []byte) *Case {
-	return &Case{Kind: kind, Finding: s.about().KeyFinding(s.Own.Subject), AboutKey: true, Reason: reason, Evidence: evidence}
+	return &Case{Kind: kind, Finding: s.about().KeyFinding(s.Own.Subject), AboutKey: true, Reason: reason,
+		Evidence: evidence}
 }
 
-// contradiction is a finding about the key and the PSP's record. A second record that contradicts the same request is another case. So is the same
-// record under another key: each key needs a dead letter of its own, which holds it.
+// contradiction is a case about the key and a record of the PSP. A second record that contradicts the same request is
+// another case. The same record under another key is also another case, because each key needs its own dead letter to
+// hold it.
 func (s Seen) contradiction(id, reason string, evidence []byte) *Case {
 	c := s.byKey(deadletters.PSPContradicts, reason, evidence)
 	if id != "" {
@@ -262,13 +270,15 @@ func (s Seen) contradiction(id, reason string, evidence []byte) *Case {
 	return c
 }
 
-// foundRecord is a finding about a record of the PSP's: two records that contradict one result are two cases.
+// foundRecord is a case about a record of the PSP. Two records that contradict the same result are two cases. If the
+// evidence has no id, it is a case about the key.
 func (s Seen) foundRecord(kind deadletters.Kind, account string, t report, reason string, aboutKey bool) *Case {
 	if t.id == "" {
 		return s.byKey(kind, reason, t.kept())
 	}
-	return &Case{Kind: kind, Finding: recordFinding(account, t.id), AboutKey: aboutKey, Reason: reason, Evidence: t.kept()}
+	return &Case{Kind: kind, Finding: recordFinding(account, t.id), AboutKey: aboutKey, Reason: reason,
+		Evidence: t.kept()}
 }
 
-// recordFinding names a record of the PSP's.
+// recordFinding names a record of the PSP.
 func recordFinding(account, id string) string { return "record " + account + " " + id }

@@ -14,20 +14,20 @@ import (
 
 // Service takes and refunds payments. It is safe for concurrent use.
 type Service struct {
-	db        *postgres.DB
-	keys      *idempotency.Keys
-	psp       *gateway.Client
-	newID     func() (uuid.UUID, error)
-	metrics   *telemetry.Metrics
-	log       *slog.Logger
-	publicURL string
-	deadline  time.Duration
-	flights   *flights
-	waits     *waits
-	groups    groups
+	db          *postgres.DB
+	keys        *idempotency.Keys
+	psp         *gateway.Client
+	newID       func() (uuid.UUID, error)
+	metrics     *telemetry.Metrics
+	log         *slog.Logger
+	publicURL   string
+	deadline    time.Duration
+	runningKeys *runningKeys
+	waits       *waits
+	groups      groups
 }
 
-// Config is what a Service is made of.
+// Config is what a Service needs.
 type Config struct {
 	DB      *postgres.DB
 	Keys    *idempotency.Keys
@@ -35,10 +35,10 @@ type Config struct {
 	NewID   func() (uuid.UUID, error) // UUIDv7
 	Metrics *telemetry.Metrics
 	Log     *slog.Logger
-	// PublicURL is the base of the problem types. Every process that settles payments must have the same one: it is part of
-	// the stored bytes.
+	// PublicURL is the base of the problem types. It is part of the stored bytes, so every process that resolves
+	// payments must have the same one.
 	PublicURL string
-	// Deadline bounds one execution from its reservation on, when the client's own hang-up no longer does.
+	// Deadline bounds one execution from its reservation on. A client that hangs up no longer stops the execution then.
 	Deadline time.Duration
 }
 
@@ -46,7 +46,7 @@ type Config struct {
 func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, keys: c.Keys, psp: c.PSP, newID: c.NewID, metrics: c.Metrics, log: c.Log,
-		publicURL: c.PublicURL, deadline: c.Deadline, flights: newFlights(), waits: newWaits(c.Keys.InFlight),
+		publicURL: c.PublicURL, deadline: c.Deadline, runningKeys: newRunningKeys(), waits: newWaits(c.Keys.InFlight),
 	}
 	s.groups = s.newGroups()
 	return s

@@ -67,7 +67,7 @@ func setupOn(t *testing.T, psp http.Handler) *shop {
 func terms() idempotency.Terms {
 	return idempotency.Terms{
 		Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour,
-		SettleWindow: 90 * time.Second, FirstLookup: 5 * time.Second, Audit: 30 * 24 * time.Hour,
+		GracePeriod: 90 * time.Second, FirstLookup: 5 * time.Second, Audit: 30 * 24 * time.Hour,
 	}
 }
 

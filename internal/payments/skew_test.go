@@ -11,8 +11,8 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// Leases, settle windows and proofs are matters of the database's clock. A process whose own one is ten minutes off, which is more than
-// either, does what any other does.
+// Leases, grace periods and proofs are matters of the database's clock. A process whose own one is ten minutes off,
+// which is more than either, does what any other does.
 func TestClockOfTheProcessDecidesNothing(t *testing.T) {
 	t.Parallel()
 	for name, off := range map[string]time.Duration{"ahead": 10 * time.Minute, "behind": -10 * time.Minute} {
@@ -48,7 +48,7 @@ func TestClockOfTheProcessDecidesNothing(t *testing.T) {
 			psp.onLookup(finds())
 			g.resolves(Scheduled)
 			s.exec("UPDATE idempotency_keys SET unknown_since = unknown_since - $1::interval WHERE key = 'order-0000000003'",
-				terms().SettleWindow-20*time.Second)
+				terms().GracePeriod-20*time.Second)
 			g.resolves(Scheduled)
 			g.wantStatus(idempotency.UnknownStatus, 1)
 			s.exec("UPDATE idempotency_keys SET unknown_since = unknown_since - interval '20 seconds' WHERE key = 'order-0000000003'")
@@ -56,7 +56,8 @@ func TestClockOfTheProcessDecidesNothing(t *testing.T) {
 			g.wantStatus(idempotency.FailedRetryableStatus, 1)
 
 			psp.onPost(executes("psp_again"))
-			if f := is[Final](t, s.create("order-0000000003", order())); f.Replayed || f.Response.Status != http.StatusCreated {
+			if f := is[Final](t, s.create("order-0000000003", order())); f.Replayed ||
+				f.Response.Status != http.StatusCreated {
 				t.Fatalf("the retry was answered %+v", f)
 			}
 			g.wantStatus(idempotency.CompletedStatus, 2)

@@ -23,7 +23,7 @@ func BenchmarkCreatedResponse(b *testing.B) {
 	m := &charge{service: New(Config{PublicURL: "https://pay.example"}), payment: &p}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := m.conclude(verdict{status: Success, pspID: "ch_1"}); err != nil {
+		if _, _, err := m.conclude(verdict{status: Succeeded, pspID: "ch_1"}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -34,7 +34,7 @@ func BenchmarkDeclinedResponse(b *testing.B) {
 	m := &charge{service: New(Config{PublicURL: "https://pay.example"}), payment: &p}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := m.conclude(verdict{status: Refused, pspID: "ch_1", code: "insufficient_funds"}); err != nil {
+		if _, _, err := m.conclude(verdict{status: Declined, pspID: "ch_1", code: "insufficient_funds"}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -17,12 +17,12 @@ import (
 // stage is a key with the movement that it stands for, as some moment of its life has left it.
 type stage struct {
 	*shop
-	t        *testing.T
-	key      Keyed
-	claim    idempotency.Claim
-	lease    idempotency.Lease // of the first attempt
-	movement movement
-	record   gateway.Record // what the PSP's ledger has of it once it is executed
+	t           *testing.T
+	key         Keyed
+	reservation idempotency.Reservation
+	lease       idempotency.Lease // of the first attempt
+	movement    movement
+	record      gateway.Record // what the PSP's ledger has of it once it is executed
 }
 
 // charging reserves a key for an order.
@@ -37,7 +37,7 @@ func (s *shop) refunding(key string, p Payment, part AmountMinor) *stage {
 	s.t.Helper()
 	k, asked := keyed(s.t, key), RefundRequest{AmountCents: part}
 	return s.enter(k, RefundOperation, "/payments/"+p.ID.String()+"/refunds", asked,
-		&giveback{service: s.service, merchant: k.Merchant, payment: p, wanted: asked})
+		&refundMovement{service: s.service, merchant: k.Merchant, payment: p, wanted: asked})
 }
 
 func (s *shop) enter(k Keyed, operation idempotency.Operation, path string, asked any, m movement) *stage {
@@ -46,8 +46,8 @@ func (s *shop) enter(k Keyed, operation idempotency.Operation, path string, aske
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	g := &stage{shop: s, t: s.t, key: k, claim: s.claim(operation, k), movement: m}
-	g.claim.Fingerprint = f
+	g := &stage{shop: s, t: s.t, key: k, reservation: s.reservation(operation, k), movement: m}
+	g.reservation.Fingerprint = f
 	g.lease = g.reserve(m)
 	c, err := s.service.gather(s.t.Context(), g.lease.Execution())
 	if err != nil {
@@ -60,7 +60,8 @@ func (s *shop) enter(k Keyed, operation idempotency.Operation, path string, aske
 // reserve runs tx 1 for the stage's key, as a new request.
 func (g *stage) reserve(m movement) idempotency.Lease {
 	g.t.Helper()
-	c := g.keys.NewClaim(g.claim.Ref, g.claim.Fingerprint, uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()))
+	c := g.keys.NewReservation(g.reservation.Ref, g.reservation.Fingerprint, uuid.Must(uuid.NewV7()),
+		uuid.Must(uuid.NewV7()))
 	d, err := g.service.reserve(g.t.Context(), c, m)
 	if err != nil {
 		g.t.Fatal(err)
@@ -70,8 +71,8 @@ func (g *stage) reserve(m movement) idempotency.Lease {
 
 // again is the movement of a new request with the stage's key.
 func (g *stage) again() movement {
-	if m, ok := g.movement.(*giveback); ok {
-		return &giveback{service: m.service, merchant: m.merchant, payment: m.payment, wanted: m.wanted}
+	if m, ok := g.movement.(*refundMovement); ok {
+		return &refundMovement{service: m.service, merchant: m.merchant, payment: m.payment, wanted: m.wanted}
 	}
 	m := g.movement.(*charge)
 	return &charge{service: m.service, merchant: m.merchant, wanted: m.wanted, metadata: m.metadata}
@@ -85,16 +86,17 @@ func recordOf(c gathered, id string) gateway.Record {
 	}
 	switch m := c.movement.(type) {
 	case *charge:
-		r.Reference, r.AmountMinor, r.Currency = m.payment.ID.String(), int64(m.payment.Amount), string(m.payment.Currency)
-	case *giveback:
+		r.Reference, r.AmountMinor, r.Currency = m.payment.ID.String(), int64(m.payment.Amount),
+			string(m.payment.Currency)
+	case *refundMovement:
 		r.Reference, r.AmountMinor, r.Currency = m.refund.ID.String(), int64(m.refund.Amount), string(m.refund.Currency)
 		r.ChargeID = m.payment.PSPChargeID
 	}
 	return r
 }
 
-// refusedBy is the record of a refusal in the place of an execution.
-func refusedBy(r gateway.Record, code string) gateway.Record {
+// declinedAs is the record of a refusal in the place of an execution.
+func declinedAs(r gateway.Record, code string) gateway.Record {
 	r.Status, r.DeclineCode = "declined", code
 	return r
 }
@@ -118,12 +120,12 @@ func (g *stage) live(l idempotency.Lease, m movement, o gateway.Outcome) Answer 
 // ends is live for one that may fail: the second half of execute.
 func (g *stage) ends(l idempotency.Lease, m movement, o gateway.Outcome) (Answer, error) {
 	s, ctx, c, reply := g.service, g.t.Context(), gatherReserved(l, m), Reply{Attempt: l.Attempt(), Outcome: o}
-	step := judge(Patience{}, c.seen, reply)
+	step := judge(LookupPolicy{}, c.seen, reply)
 	applied, err := s.apply(ctx, c, step, false)
-	if err != nil || !applied.Through {
+	if err != nil || !applied.Passed {
 		return s.overtaken(ctx, c, reply, err)
 	}
-	return told(c, step, applied), nil
+	return answerFor(c, step, applied), nil
 }
 
 func (g *stage) succeeded() *stage {
@@ -165,17 +167,19 @@ func (g *stage) renewed() *stage {
 // deleted lets the audit window of an expired key pass.
 func (g *stage) deleted() *stage {
 	g.t.Helper()
-	g.expired().timePasses("UPDATE idempotency_keys SET delete_after = clock_timestamp() WHERE key = $1", g.key.Key.String())
+	g.expired().timePasses("UPDATE idempotency_keys SET delete_after = clock_timestamp() WHERE key = $1",
+		g.key.Key.String())
 	if n, err := g.keys.Delete(g.t.Context(), 10); n != 1 || err != nil {
 		g.t.Fatalf("%d keys deleted: %v", n, err)
 	}
 	return g
 }
 
-// windowPasses moves the moment at which the key became unknown beyond the settle window.
+// windowPasses moves the moment at which the key became unknown beyond the grace period.
 func (g *stage) windowPasses() *stage {
 	g.t.Helper()
-	g.timePasses("UPDATE idempotency_keys SET unknown_since = unknown_since - $2::interval WHERE key = $1", g.key.Key.String(), terms().SettleWindow)
+	g.timePasses("UPDATE idempotency_keys SET unknown_since = unknown_since - $2::interval WHERE key = $1",
+		g.key.Key.String(), terms().GracePeriod)
 	return g
 }
 
@@ -191,7 +195,7 @@ func (g *stage) gathers() gathered {
 
 func (g *stage) row() idempotency.Record {
 	g.t.Helper()
-	row, err := g.keys.Find(g.t.Context(), g.claim.Ref)
+	row, err := g.keys.Find(g.t.Context(), g.reservation.Ref)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -214,7 +218,7 @@ func (g *stage) wantMoved(want Status, pspID string) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	if v := c.movement.standing(); v.status != want || v.pspID != pspID {
+	if v := c.movement.rowVerdict(); v.status != want || v.pspID != pspID {
 		g.t.Fatalf("the movement is %+v, want %s as %q", v, want, pspID)
 	}
 }
@@ -222,7 +226,7 @@ func (g *stage) wantMoved(want Status, pspID string) {
 // timeline is the key's, each line as "actor from>to".
 func (g *stage) timeline() []string {
 	g.t.Helper()
-	events, err := g.keys.Events(g.t.Context(), g.claim.Ref)
+	events, err := g.keys.Events(g.t.Context(), g.reservation.Ref)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -240,23 +244,25 @@ func (g *stage) wantTimeline(want ...string) {
 	}
 }
 
-// settle brings evidence, and wants it to be taken.
-func (s *shop) settle(source Source, r gateway.Record) Finding {
+// resolve brings evidence, and wants it to be taken.
+func (s *shop) evidenceBy(source Source, r gateway.Record) Effect {
 	s.t.Helper()
-	finding, err := s.service.Settle(s.t.Context(), Record{Source: source, Record: r})
+	finding, err := s.service.ResolveByRecord(s.t.Context(), Record{Source: source, Record: r})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return finding
 }
 
-// everything is all that may move: keys, timelines, payments and refunds. What dead letters hold of a key is no movement of it.
+// everything is all that may move: keys, timelines, payments and refunds. What dead letters hold of a key is no
+// movement of it.
 func (s *shop) everything() string {
 	s.t.Helper()
 	var all []string
 	for _, table := range []string{"idempotency_keys", "idempotency_key_events", "payments", "refunds"} {
 		var rows string
-		err := s.pool.QueryRow(s.t.Context(), "SELECT coalesce(string_agg(r, E'\\n' ORDER BY r), '') FROM "+table+" AS t, CAST(to_jsonb(t) - 'dead_letter_hold' AS text) AS r").Scan(&rows)
+		err := s.pool.QueryRow(s.t.Context(), "SELECT coalesce(string_agg(r, E'\\n' ORDER BY r), '') FROM "+table+
+			" AS t, CAST(to_jsonb(t) - 'dead_letter_hold' AS text) AS r").Scan(&rows)
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -265,11 +271,12 @@ func (s *shop) everything() string {
 	return strings.Join(all, "\n\n")
 }
 
-// wantLetters compares all letters there are, each as "kind finding", oldest first.
-func (s *shop) wantLetters(want ...string) {
+// wantDeadLetters compares all dead letters there are, each as "kind finding", oldest first.
+func (s *shop) wantDeadLetters(want ...string) {
 	s.t.Helper()
-	if diff := cmp.Diff(append([]string{}, want...), s.texts("SELECT kind || ' ' || finding FROM dead_letters ORDER BY opened_at, id")); diff != "" {
-		s.t.Fatalf("letters differ (-want +got):\n%s", diff)
+	if diff := cmp.Diff(append([]string{}, want...),
+		s.texts("SELECT kind || ' ' || finding FROM dead_letters ORDER BY opened_at, id")); diff != "" {
+		s.t.Fatalf("dead letters differ (-want +got):\n%s", diff)
 	}
 }
 

@@ -11,14 +11,15 @@ import (
 	"payonce/internal/payments/internal/dbsqlc"
 )
 
-// BreakTx judges a break, and writes what it comes to in the statement's transaction. settled reports whether it has completed a key.
-func (s *Service) BreakTx(ctx context.Context, tx pgx.Tx, b Break) (settled bool, err error) {
+// BreakTx judges a break, and writes the step in the statement's transaction. completed reports whether the step has
+// completed a key.
+func (s *Service) BreakTx(ctx context.Context, tx pgx.Tx, b Break) (completed bool, err error) {
 	g, err := s.gatherBreakTx(ctx, tx, b)
 	if err != nil {
 		return false, err
 	}
 	for range maxReads {
-		step := judge(Patience{}, g.seen, b)
+		step := judge(LookupPolicy{}, g.seen, b)
 		err := s.applyTx(ctx, tx, g, step)
 		switch {
 		case err == nil:
@@ -31,10 +32,10 @@ func (s *Service) BreakTx(ctx context.Context, tx pgx.Tx, b Break) (settled bool
 				return false, err
 			}
 		default:
-			return false, fmt.Errorf("settle by statement: %w", err)
+			return false, fmt.Errorf("resolve by statement: %w", err)
 		}
 	}
-	return false, fmt.Errorf("settle by statement: %w", ErrMoved)
+	return false, fmt.Errorf("resolve by statement: %w", ErrMoved)
 }
 
 // gatherBreakTx reads the movement that a break is about, and its key.

@@ -6,7 +6,8 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// TimelineLine is a line of a key's timeline, as the public API and the operator's show it. The order of the fields is the order of the members.
+// TimelineLine is a line of a key's timeline. The public API and the operator's API show it. The order of the fields is
+// the order of the JSON members.
 type TimelineLine struct {
 	At         string             `json:"at"`
 	Actor      string             `json:"actor"`
@@ -18,13 +19,14 @@ type TimelineLine struct {
 	Evidence   jsontext.Value     `json:"evidence,omitzero"`
 }
 
-// TimelineLines spells a timeline. It is never nil.
+// TimelineLines returns the lines of a timeline. The slice is never nil.
 func TimelineLines(events []idempotency.Event) []TimelineLine {
 	lines := make([]TimelineLine, len(events))
 	for i, e := range events {
 		lines[i] = TimelineLine{
-			At: e.At.UTC().Format(TimeForm), Actor: e.Actor, From: e.From, To: e.To, Attempt: e.Attempt, Generation: e.Generation,
-			Reason: e.Reason, Evidence: e.Evidence,
+			At: e.At.UTC().Format(TimeForm), Actor: e.Actor, From: e.From, To: e.To, Attempt: e.Attempt,
+			Generation: e.Generation,
+			Reason:     e.Reason, Evidence: e.Evidence,
 		}
 	}
 	return lines

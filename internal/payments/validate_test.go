@@ -33,23 +33,23 @@ func many(n int) map[string]string {
 
 func accepted() map[string]func(*CreateRequest) {
 	return map[string]func(*CreateRequest){
-		"nothing special":          func(*CreateRequest) {},
-		"smallest amount":          func(r *CreateRequest) { r.AmountCents = 1 },
-		"largest amount":           func(r *CreateRequest) { r.AmountCents = 999_999_999_999 },
-		"currency without minor":   func(r *CreateRequest) { r.Currency = "KRW" },
-		"currency with three":      func(r *CreateRequest) { r.Currency = "KWD" },
-		"no payment method":        func(r *CreateRequest) { r.PaymentMethod = "" },
-		"longest payment method":   func(r *CreateRequest) { r.PaymentMethod = "pm_" + strings.Repeat("x", 61) },
-		"longest customer":         func(r *CreateRequest) { r.CustomerID = strings.Repeat("c", 64) },
-		"all letters of customers": func(r *CreateRequest) { r.CustomerID = "aZ0._:-" },
-		"longest description":      func(r *CreateRequest) { r.Description = strings.Repeat("한", 500) },
-		"lines and tabs":           func(r *CreateRequest) { r.Description = "two\nlines\tand a tab" },
-		"digits that are no card":  func(r *CreateRequest) { r.Description = "4242424242424241" },
-		"most metadata":            func(r *CreateRequest) { r.Metadata = many(20) },
+		"nothing special":               func(*CreateRequest) {},
+		"smallest amount":               func(r *CreateRequest) { r.AmountCents = 1 },
+		"largest amount":                func(r *CreateRequest) { r.AmountCents = 999_999_999_999 },
+		"currency without minor":        func(r *CreateRequest) { r.Currency = "KRW" },
+		"currency with three":           func(r *CreateRequest) { r.Currency = "KWD" },
+		"no payment method":             func(r *CreateRequest) { r.PaymentMethod = "" },
+		"longest payment method":        func(r *CreateRequest) { r.PaymentMethod = "pm_" + strings.Repeat("x", 61) },
+		"longest customer":              func(r *CreateRequest) { r.CustomerID = strings.Repeat("c", 64) },
+		"all dead letters of customers": func(r *CreateRequest) { r.CustomerID = "aZ0._:-" },
+		"longest description":           func(r *CreateRequest) { r.Description = strings.Repeat("한", 500) },
+		"lines and tabs":                func(r *CreateRequest) { r.Description = "two\nlines\tand a tab" },
+		"digits that are no card":       func(r *CreateRequest) { r.Description = "4242424242424241" },
+		"most metadata":                 func(r *CreateRequest) { r.Metadata = many(20) },
 		"longest metadata": func(r *CreateRequest) {
 			r.Metadata = map[string]string{strings.Repeat("n", 40): strings.Repeat("é", 200)}
 		},
-		"all letters of names": func(r *CreateRequest) { r.Metadata = map[string]string{"aZ0_.-": ""} },
+		"all dead letters of names": func(r *CreateRequest) { r.Metadata = map[string]string{"aZ0_.-": ""} },
 	}
 }
 
@@ -75,13 +75,13 @@ func refusedRequests() map[string]map[string]func(*CreateRequest) {
 	type changes = map[string]func(*CreateRequest)
 	return map[string]changes{
 		"/customerId": {
-			"none":        func(r *CreateRequest) { r.CustomerID = "" },
-			"65 letters":  func(r *CreateRequest) { r.CustomerID = strings.Repeat("c", 65) },
-			"space":       func(r *CreateRequest) { r.CustomerID = "cus 1" },
-			"slash":       func(r *CreateRequest) { r.CustomerID = "cus/1" },
-			"newline":     func(r *CreateRequest) { r.CustomerID = "cus-1\n" },
-			"not ASCII":   func(r *CreateRequest) { r.CustomerID = "çus" },
-			"card number": func(r *CreateRequest) { r.CustomerID = visa },
+			"none":            func(r *CreateRequest) { r.CustomerID = "" },
+			"65 dead letters": func(r *CreateRequest) { r.CustomerID = strings.Repeat("c", 65) },
+			"space":           func(r *CreateRequest) { r.CustomerID = "cus 1" },
+			"slash":           func(r *CreateRequest) { r.CustomerID = "cus/1" },
+			"newline":         func(r *CreateRequest) { r.CustomerID = "cus-1\n" },
+			"not ASCII":       func(r *CreateRequest) { r.CustomerID = "çus" },
+			"card number":     func(r *CreateRequest) { r.CustomerID = visa },
 		},
 		"/amountCents": {
 			"zero":           func(r *CreateRequest) { r.AmountCents = 0 },
@@ -112,8 +112,11 @@ func refusedRequests() map[string]map[string]func(*CreateRequest) {
 			"card number":    func(r *CreateRequest) { r.Description = "card 4242 4242 4242 4242, thanks" },
 		},
 		"/metadata": {
-			"21 entries":          func(r *CreateRequest) { r.Metadata = many(21) },
-			"name too long":       func(r *CreateRequest) { r.Metadata = map[string]string{strings.Repeat("n", 41): ""} },
+			"21 entries": func(r *CreateRequest) { r.Metadata = many(21) },
+			"name too long": func(r *CreateRequest) {
+				r.Metadata = map[string]string{strings.Repeat("n",
+					41): ""}
+			},
 			"empty name":          func(r *CreateRequest) { r.Metadata = map[string]string{"": ""} },
 			"name with a slash":   func(r *CreateRequest) { r.Metadata = map[string]string{"a/b": ""} },
 			"name with a tilde":   func(r *CreateRequest) { r.Metadata = map[string]string{"a~b": ""} },
@@ -121,7 +124,10 @@ func refusedRequests() map[string]map[string]func(*CreateRequest) {
 			"card number as name": func(r *CreateRequest) { r.Metadata = map[string]string{visa: ""} },
 		},
 		"/metadata/order": {
-			"value too long":       func(r *CreateRequest) { r.Metadata = map[string]string{"order": strings.Repeat("é", 201)} },
+			"value too long": func(r *CreateRequest) {
+				r.Metadata = map[string]string{"order": strings.Repeat("é",
+					201)}
+			},
 			"value with control":   func(r *CreateRequest) { r.Metadata = map[string]string{"order": "\x1b[0m"} },
 			"value with a card in": func(r *CreateRequest) { r.Metadata = map[string]string{"order": "no. " + visa} },
 		},
@@ -148,12 +154,14 @@ func TestRequestsThatAreRefusedNameTheMember(t *testing.T) {
 
 func TestEverythingThatIsWrongIsListed(t *testing.T) {
 	t.Parallel()
-	r := CreateRequest{PaymentMethod: "visa", Description: "\x00", Metadata: map[string]string{"order": "\x00", "a/b": ""}}
+	r := CreateRequest{PaymentMethod: "visa", Description: "\x00",
+		Metadata: map[string]string{"order": "\x00", "a/b": ""}}
 	got := map[string]bool{}
 	for _, b := range r.Validate() {
 		got[b.Pointer] = true
 	}
-	want := []string{"/amountCents", "/currency", "/customerId", "/description", "/metadata", "/metadata/order", "/paymentMethod"}
+	want := []string{"/amountCents", "/currency", "/customerId", "/description", "/metadata", "/metadata/order",
+		"/paymentMethod"}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(got))); diff != "" {
 		t.Error(diff)
 	}
@@ -191,7 +199,8 @@ func TestPaymentsThatAreNamedByTheTimeAreTaken(t *testing.T) {
 	for n := range int64(2_000) {
 		at := time.UnixMilli(1_700_000_000_004 + n*hour + n%10).UTC()
 		for _, stamp := range []string{
-			strconv.FormatInt(at.UnixMilli(), 10), strconv.FormatInt(at.UnixMicro(), 10), strconv.FormatInt(at.UnixNano(), 10),
+			strconv.FormatInt(at.UnixMilli(), 10), strconv.FormatInt(at.UnixMicro(), 10),
+			strconv.FormatInt(at.UnixNano(), 10),
 			at.Format("20060102150405"), at.Format(time.RFC3339Nano),
 		} {
 			if _, err := idempotency.ParseKey("order-" + stamp); err != nil {

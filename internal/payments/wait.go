@@ -10,14 +10,15 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// lookInterval is how often a process looks whether the keys that its requests wait for are still executed.
+// lookInterval is how often a process reads whether the keys that its requests wait for are still being executed.
 const lookInterval = 200 * time.Millisecond
 
-// WaitFor asks, and while the answer is InFlight, asks again when the request that is being waited for has come to its end, until limit has
-// passed. It returns the last answer.
+// WaitFor calls ask. While the answer is InFlight, it waits for the end of that execution and calls ask again, until
+// limit has passed. It returns the last answer.
 //
-// To ask is a reservation, so it is not repeated in vain. An end in this process is heard of at once, and one in another process, or the end of the
-// lease of a process that is gone, at the next look.
+// Each call of ask tries to reserve the key, so ask is called only when the execution has ended. WaitFor is woken at
+// once if this process executes the key. If another process executes it, or the lease of a dead process ends, the next
+// read of the keys shows it.
 func (s *Service) WaitFor(
 	ctx context.Context, tenant string, operation idempotency.Operation, key idempotency.Key, limit time.Duration,
 	ask func() (Answer, error),
@@ -32,7 +33,7 @@ func (s *Service) WaitFor(
 		}
 		ended, leave := s.waits.join(ref)
 		select {
-		case <-s.flights.landed(ref):
+		case <-s.runningKeys.ended(ref):
 			leave()
 		case <-ended:
 			leave()
@@ -46,14 +47,14 @@ func (s *Service) WaitFor(
 	}
 }
 
-// waits knows the keys that requests of this process wait for. While there is one, a goroutine looks at all of them together, so the cost does not
-// grow with their number, and an idle process looks at nothing.
+// waits are the keys that requests of this process wait for. While there are any, one goroutine reads all of them
+// together. So the cost does not grow with the number of waiting requests, and an idle process reads nothing.
 type waits struct {
 	inFlight func(context.Context, []idempotency.Ref) (map[idempotency.Ref]bool, error)
 
 	mu   sync.Mutex
 	keys map[idempotency.Ref]*wait
-	stop context.CancelFunc // of the goroutine; nil while there is none
+	stop context.CancelFunc // stops the goroutine; nil while there is none
 }
 
 type wait struct {
@@ -65,7 +66,8 @@ func newWaits(inFlight func(context.Context, []idempotency.Ref) (map[idempotency
 	return &waits{inFlight: inFlight, keys: map[idempotency.Ref]*wait{}}
 }
 
-// join returns what is closed once nobody executes the key any more, and what must be called when it is not waited for any more.
+// join returns a channel that is closed when nobody executes the key any more. The caller calls leave when it stops
+// waiting.
 func (w *waits) join(ref idempotency.Ref) (ended <-chan struct{}, leave func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,10 +78,10 @@ func (w *waits) join(ref idempotency.Ref) (ended <-chan struct{}, leave func()) 
 	}
 	k.requests++
 	if w.stop == nil {
-		// Of no request: it looks for all of them.
+		// The goroutine works for all requests, so its context belongs to none of them.
 		ctx, stop := context.WithCancel(context.Background())
 		w.stop = stop
-		go w.look(ctx)
+		go w.poll(ctx)
 	}
 	return k.ended, func() {
 		w.mu.Lock()
@@ -90,7 +92,7 @@ func (w *waits) join(ref idempotency.Ref) (ended <-chan struct{}, leave func()) 
 	}
 }
 
-// forget ends the goroutine with the last key. The caller holds mu.
+// forget removes a key, and stops the goroutine after the last one. The caller holds mu.
 func (w *waits) forget(ref idempotency.Ref, k *wait) {
 	if w.keys[ref] == k {
 		delete(w.keys, ref)
@@ -101,8 +103,9 @@ func (w *waits) forget(ref idempotency.Ref, k *wait) {
 	}
 }
 
-// look tells those whose keys have come to their end, until ctx ends. A look that fails tells nothing: the next one may.
-func (w *waits) look(ctx context.Context) {
+// poll reads the keys until ctx ends, and closes the channels of those that have ended. A failed read changes nothing:
+// the next one may succeed.
+func (w *waits) poll(ctx context.Context) {
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
 	for {
@@ -113,7 +116,7 @@ func (w *waits) look(ctx context.Context) {
 		}
 		seen := w.waitedFor()
 		if inFlight, err := w.inFlight(ctx, slices.Collect(maps.Keys(seen))); err == nil {
-			w.tell(seen, inFlight)
+			w.wake(seen, inFlight)
 		}
 	}
 }
@@ -124,7 +127,8 @@ func (w *waits) waitedFor() map[idempotency.Ref]*wait {
 	return maps.Clone(w.keys)
 }
 
-func (w *waits) tell(seen map[idempotency.Ref]*wait, inFlight map[idempotency.Ref]bool) {
+// wake closes the channels of the keys that are not in flight any more.
+func (w *waits) wake(seen map[idempotency.Ref]*wait, inFlight map[idempotency.Ref]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for ref, k := range seen {

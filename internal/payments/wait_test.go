@@ -13,7 +13,7 @@ import (
 )
 
 // board is what the looks see: which keys are in flight, or that the database is away.
-type board struct {
+type lookedAt struct {
 	mu       sync.Mutex
 	inFlight map[idempotency.Ref]bool
 	away     error
@@ -21,7 +21,7 @@ type board struct {
 	asked    int // keys in the last look
 }
 
-func (b *board) look(_ context.Context, refs []idempotency.Ref) (map[idempotency.Ref]bool, error) {
+func (b *lookedAt) look(_ context.Context, refs []idempotency.Ref) (map[idempotency.Ref]bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.looks++
@@ -30,7 +30,7 @@ func (b *board) look(_ context.Context, refs []idempotency.Ref) (map[idempotency
 }
 
 // becomes is what the next looks see.
-func (b *board) becomes(away error, inFlight ...idempotency.Ref) {
+func (b *lookedAt) becomes(away error, inFlight ...idempotency.Ref) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.away, b.inFlight = away, map[idempotency.Ref]bool{}
@@ -51,8 +51,9 @@ func over(ended <-chan struct{}) bool {
 func TestOneLookIsForAllWhoWaitAndThereIsNoneForNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		one, two := idempotency.StoredRef("acme", "POST /payments", "order-0000000001"), idempotency.StoredRef("acme", "POST /payments", "order-0000000002")
-		b := &board{}
+		one, two := idempotency.StoredRef("acme", "POST /payments", "order-0000000001"),
+			idempotency.StoredRef("acme", "POST /payments", "order-0000000002")
+		b := &lookedAt{}
 		b.becomes(nil, one, two)
 		w := newWaits(b.look)
 		passes := func(looks int) {

@@ -11,7 +11,8 @@ import (
 	"payonce/test/pgtest"
 )
 
-// Each of a walk's three writes is done and never acknowledged. The run says so, and the next run goes on from what is there.
+// Each of a walk's three writes is done and never acknowledged. The run says so, and the next run goes on from what is
+// there.
 func TestWalkWhoseAcknowledgementIsLostIsGoneOnWith(t *testing.T) {
 	t.Parallel()
 	for _, write := range []string{"BeginWalk", "AdvanceWalk", "EndWalk"} {
@@ -28,7 +29,7 @@ func TestWalkWhoseAcknowledgementIsLostIsGoneOnWith(t *testing.T) {
 			t.Cleanup(db.Close)
 			s.service.db = db
 			lost := proxy.On(write, pgproxy.DropAcknowledgement)
-			_, err = s.service.Scan(t.Context(), gateway.ChargeObject, "acme", overlap, 9, nil, func(Finding) {})
+			_, err = s.service.Scan(t.Context(), gateway.ChargeObject, "acme", overlap, 9, nil, func(Effect) {})
 			lost.Await(t)
 			var ambiguous *postgres.AmbiguousError
 			if !errors.As(err, &ambiguous) || postgres.RolledBack(err) {
@@ -40,7 +41,7 @@ func TestWalkWhoseAcknowledgementIsLostIsGoneOnWith(t *testing.T) {
 			}
 			s.wantWatermark(psp.records[2])
 			if n := s.count("SELECT count(*) FROM payments WHERE status = 'succeeded'"); n != 3 {
-				t.Errorf("%d payments are settled", n)
+				t.Errorf("%d payments are resolved", n)
 			}
 		})
 	}

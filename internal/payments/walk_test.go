@@ -45,7 +45,7 @@ func TestRunThatHasReadForLongEnoughStillGetsOn(t *testing.T) {
 	enough := make(chan struct{})
 	close(enough)
 	for run, want := range []Progress{GotOn, GotOn, ReachedEnd} {
-		to, err := s.service.Scan(t.Context(), gateway.ChargeObject, "acme", overlap, 50, enough, func(Finding) {})
+		to, err := s.service.Scan(t.Context(), gateway.ChargeObject, "acme", overlap, 50, enough, func(Effect) {})
 		if err != nil || to != want {
 			t.Fatalf("run %d: %s, error %v; want %s", run, to, err, want)
 		}
@@ -66,7 +66,7 @@ func (h *hasty) run(s *shop) bool {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
 	h.left, h.cut = h.pages, cancel
-	_, err := s.service.Scan(ctx, gateway.ChargeObject, "acme", overlap, 50, nil, func(Finding) {})
+	_, err := s.service.Scan(ctx, gateway.ChargeObject, "acme", overlap, 50, nil, func(Effect) {})
 	return err != nil
 }
 
@@ -76,8 +76,8 @@ func (s *shop) fresh() int {
 	return s.count("SELECT count(*) FROM ledger_watermarks WHERE updated_at > clock_timestamp() - interval '1 hour'")
 }
 
-// A run that is cut before the overlap's end, each time: the next one does not begin at the beginning, and nobody believes meanwhile that the
-// ledger has been read.
+// A run that is cut before the overlap's end, each time: the next one does not begin at the beginning, and nobody
+// believes meanwhile that the ledger has been read.
 func TestScanThatIsAlwaysCutInItsOverlapComesToTheEnd(t *testing.T) {
 	t.Parallel()
 	psp := &hasty{bookkeeper: &bookkeeper{page: 1}, pages: 4}
@@ -94,7 +94,8 @@ func TestScanThatIsAlwaysCutInItsOverlapComesToTheEnd(t *testing.T) {
 			t.Fatal("a ledger passes for read whose end nobody has seen")
 		}
 		if run > len(all) {
-			t.Fatalf("after %d runs the end is not in sight: %s", run, s.texts("SELECT w::text FROM ledger_watermarks AS w"))
+			t.Fatalf("after %d runs the end is not in sight: %s", run,
+				s.texts("SELECT w::text FROM ledger_watermarks AS w"))
 		}
 	}
 	s.wantWatermark(all[19])
@@ -155,7 +156,8 @@ func TestWatermarkNeverGoesBack(t *testing.T) {
 	if err := s.service.endWalk(t.Context(), slow); err != nil {
 		t.Fatal(err)
 	}
-	if after := s.texts("SELECT w::text FROM ledger_watermarks AS w")[0]; after != before || !next.began.After(slow.began) {
+	if after := s.texts("SELECT w::text FROM ledger_watermarks AS w")[0]; after != before ||
+		!next.began.After(slow.began) {
 		t.Fatalf("the watermark went from %s to %s", before, after)
 	}
 	psp.records = nil
@@ -165,8 +167,8 @@ func TestWatermarkNeverGoesBack(t *testing.T) {
 	}
 }
 
-// Of what was in an account before it became a tenant's, the desk hears nothing. Another ledger has its own watermark, and an account of
-// nobody's has none.
+// Of what was in an account before it became a tenant's, the desk hears nothing. Another ledger has its own watermark,
+// and an account of nobody's has none.
 func TestFirstScanBeginsWhereTheTenantDoes(t *testing.T) {
 	t.Parallel()
 	psp := &bookkeeper{page: 100}
@@ -175,17 +177,17 @@ func TestFirstScanBeginsWhereTheTenantDoes(t *testing.T) {
 	old.Reference, old.Created = "shop-1", time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).Add(-overlap)
 	psp.records = []gateway.Record{old}
 	s.wantScan(9, 0, ReachedEnd)
-	s.wantLetters()
+	s.wantDeadLetters()
 	s.wantScan(9, 0, ReachedEnd) // nor when the first has found nothing at all
-	s.wantLetters()
+	s.wantDeadLetters()
 	psp.records[0].Created = old.Created.Add(time.Second)
 	s.wantScan(9, 0, ReachedEnd)
-	s.wantLetters("unknown_movement record acme " + old.ID)
+	s.wantDeadLetters("unknown_movement record acme " + old.ID)
 
 	psp.records, psp.asked = nil, nil
 	for account, asks := range map[string]int{"globex": 1, "nobody": 0} {
 		before := len(psp.asked)
-		to, err := s.service.Scan(t.Context(), gateway.RefundObject, account, overlap, 9, nil, func(Finding) {})
+		to, err := s.service.Scan(t.Context(), gateway.RefundObject, account, overlap, 9, nil, func(Effect) {})
 		if err != nil || to != ReachedEnd || len(psp.asked)-before != asks {
 			t.Errorf("%s: %s after %d pages, %v", account, to, len(psp.asked)-before, err)
 		}
@@ -239,8 +241,8 @@ func TestScanGoesOnBehindARecordThatCannotBeRead(t *testing.T) {
 	psp.pending = psp.records[3].ID
 	var news int
 	for range 2 {
-		_, err := s.service.Scan(t.Context(), gateway.ChargeObject, "acme", overlap, 9, nil, func(f Finding) {
-			if l, ok := f.(Lettered); ok && l.New {
+		_, err := s.service.Scan(t.Context(), gateway.ChargeObject, "acme", overlap, 9, nil, func(f Effect) {
+			if l, ok := f.(DeadLettered); ok && l.New {
 				news++
 			}
 		})
@@ -250,12 +252,12 @@ func TestScanGoesOnBehindARecordThatCannotBeRead(t *testing.T) {
 	}
 	s.wantWatermark(psp.records[5])
 	if n := s.count("SELECT count(*) FROM payments WHERE status = 'succeeded'"); n != 5 || news != 1 {
-		t.Errorf("settled %d of 5, opened %d letters", n, news)
+		t.Errorf("resolved %d of 5, opened %d dead letters", n, news)
 	}
 	if n := s.count(`SELECT count(*) FROM dead_letters WHERE kind = 'unreadable_record' AND tenant_id IS NULL
 		AND finding ~ '^record acme sha256:[0-9a-f]{64}$' AND reason LIKE '%malformed status' AND evidence ->> 'source' = 'scan'
 		AND evidence #>> '{record,id}' = $1`, psp.pending); n != 1 || s.count("SELECT count(*) FROM dead_letters") != 1 {
-		t.Errorf("letters are %s", s.texts("SELECT d::text FROM dead_letters AS d"))
+		t.Errorf("dead letters are %s", s.texts("SELECT d::text FROM dead_letters AS d"))
 	}
 	// What the PSP has corrected is read as any other.
 	psp.pending = ""
@@ -263,7 +265,7 @@ func TestScanGoesOnBehindARecordThatCannotBeRead(t *testing.T) {
 }
 
 // What PostgreSQL cannot hold is a case all the same.
-func TestUnreadableRecordIsALetterWhateverItIs(t *testing.T) {
+func TestUnreadableRecordIsADeadLetterWhateverItIs(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
 	w := walk{account: "acme", object: gateway.ChargeObject}
@@ -273,14 +275,14 @@ func TestUnreadableRecordIsALetterWhateverItIs(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
-		if !is[Lettered](t, f).New {
-			t.Errorf("%d is no letter of its own", i)
+		if !is[DeadLettered](t, f).New {
+			t.Errorf("%d is no dead letter of its own", i)
 		}
 	}
 	if n := s.count("SELECT count(*) FROM dead_letters WHERE evidence ? 'record'"); n != 2 {
-		t.Errorf("%d letters hold their record, want 2", n)
+		t.Errorf("%d dead letters hold their record, want 2", n)
 	}
 	if n := s.count("SELECT count(*) FROM dead_letters WHERE length(evidence ->> 'text') BETWEEN 1 AND 2000"); n != 4 {
-		t.Errorf("%d letters hold the beginning of theirs, want 4", n)
+		t.Errorf("%d dead letters hold the beginning of theirs, want 4", n)
 	}
 }

@@ -17,9 +17,12 @@ import (
 
 // ofType are values for parameters: whatever fits their type.
 var ofType = map[string]string{
-	"text": "acme", "text[]": "{acme}", "uuid": "01937b2e-7c41-7c3a-9d0e-5a1f0c9b2d44", "uuid[]": "{01937b2e-7c41-7c3a-9d0e-5a1f0c9b2d44}",
-	"bytea": `\x00`, "bytea[]": `{"\\x00"}`, "integer": "1", "integer[]": "{1}", "smallint": "1", "smallint[]": "{1}", "bigint": "1", "bigint[]": "{1}",
-	"boolean": "true", "boolean[]": "{true}", "interval": "1 s", "timestamp with time zone": "2026-01-01Z", "date": "2026-01-01",
+	"text": "acme", "text[]": "{acme}", "uuid": "01937b2e-7c41-7c3a-9d0e-5a1f0c9b2d44",
+	"uuid[]": "{01937b2e-7c41-7c3a-9d0e-5a1f0c9b2d44}",
+	"bytea":  `\x00`, "bytea[]": `{"\\x00"}`, "integer": "1", "integer[]": "{1}", "smallint": "1", "smallint[]": "{1}",
+	"bigint": "1", "bigint[]": "{1}",
+	"boolean": "true", "boolean[]": "{true}", "interval": "1 s", "timestamp with time zone": "2026-01-01Z",
+	"date":  "2026-01-01",
 	"jsonb": "{}", "jsonb[]": "{null}", "name": "acme", "oid": "1", "bigint[][]": "{1}", "regclass": "payments",
 }
 
@@ -34,14 +37,16 @@ func TestCitusPlansEveryStatement(t *testing.T) {
 	}
 	defer conn.Close(context.Background())
 	all := statements(t)
-	if _, err := conn.Exec(t.Context(), strings.ReplaceAll(all["statement.createTables"], "ON COMMIT DROP", "")); err != nil {
+	if _, err := conn.Exec(t.Context(), strings.ReplaceAll(all["statement.createTables"], "ON COMMIT DROP",
+		"")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := conn.Exec(t.Context(), "INSERT INTO tenants VALUES ('acme', 'acme')"); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if strings.HasPrefix(name, "river.") || !runs(postgres.API, name) && !runs(postgres.Reconciler, name) || strings.HasPrefix(name, "postgres.") {
+		if strings.HasPrefix(name, "river.") || !runs(postgres.API, name) && !runs(postgres.Reconciler, name) ||
+			strings.HasPrefix(name, "postgres.") {
 			continue
 		}
 		if err := try(t.Context(), conn, all[name]); err != nil {
@@ -77,7 +82,8 @@ func try(ctx context.Context, conn *pgx.Conn, sql string) (err error) {
 	}
 	_, err = conn.PgConn().ExecParams(ctx, sql, values, d.ParamOIDs, nil, nil).Close()
 	var refused *pgconn.PgError
-	if errors.As(err, &refused) && (refused.Code == "0A000" || strings.HasPrefix(refused.Code, "42") || strings.HasPrefix(refused.Code, "XX")) {
+	if errors.As(err, &refused) && (refused.Code == "0A000" || strings.HasPrefix(refused.Code, "42") ||
+		strings.HasPrefix(refused.Code, "XX")) {
 		return err
 	}
 	return nil

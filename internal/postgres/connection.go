@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// bounded ends a wait for a server that does not answer.
+// bounded limits how long we wait for an answer of the server.
 func (db *DB) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if db.answer <= 0 {
 		return context.WithCancel(ctx)
@@ -14,7 +14,7 @@ func (db *DB) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeout(ctx, db.answer)
 }
 
-// borrow takes a connection within the acquire limit. Nothing has been sent when it fails.
+// borrow takes a connection from the pool, within the acquire limit. If it fails, nothing was sent.
 func (db *DB) borrow(ctx context.Context) (*pgxpool.Conn, error) {
 	if db.acquire > 0 {
 		var cancel context.CancelFunc
@@ -28,9 +28,10 @@ func (db *DB) borrow(ctx context.Context) (*pgxpool.Conn, error) {
 	return conn, nil
 }
 
-// giveBack returns a connection to the pool. One that has died under us seldom died alone, and the pool does not look after
-// connections that were in use a moment ago: they go with it, or each of the few tries that are left could meet
-// another dead one. A connection that we have given up ourselves says nothing about the others.
+// giveBack returns a connection to the pool. If the connection has broken, giveBack resets the whole pool: the other
+// connections have probably broken, too, and the pool does not check connections that were in use a moment ago. Without
+// the reset, each of the few retries could get another broken one. If ctx has ended, we may have closed the connection
+// ourselves, so the pool is not reset.
 func (db *DB) giveBack(ctx context.Context, conn *pgxpool.Conn) {
 	if conn.Conn().IsClosed() && ctx.Err() == nil {
 		db.pool.Reset()

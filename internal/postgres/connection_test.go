@@ -77,7 +77,8 @@ func calls(statements ...string) []postgres.Call {
 func TestBatchIsOneTransaction(t *testing.T) {
 	t.Parallel()
 	db := open(t, limits())
-	if err := db.Pipeline(t.Context(), calls("INSERT INTO notes VALUES (1)", "INSERT INTO notes VALUES (2)")...); err != nil {
+	if err := db.Pipeline(t.Context(), calls("INSERT INTO notes VALUES (1)",
+		"INSERT INTO notes VALUES (2)")...); err != nil {
 		t.Fatal(err)
 	}
 	if n := read[int](t, db, "SELECT count(DISTINCT xmin::text) FROM notes"); n != 1 || notes(t, db) != 2 {
@@ -97,7 +98,8 @@ func TestErrorInALaterStatementRollsBackTheEarlierOnes(t *testing.T) {
 		// Of Citus' commits, no error is a proof, whatever it says: it is read back.
 		doubt := pgtest.OnCitus() && name == "refused at the commit"
 		if postgres.RolledBack(err) == doubt || postgres.Unavailable(err) != doubt {
-			t.Errorf("%s: rolled back %v, unavailable %v: %v", name, postgres.RolledBack(err), postgres.Unavailable(err), err)
+			t.Errorf("%s: rolled back %v, unavailable %v: %v", name, postgres.RolledBack(err),
+				postgres.Unavailable(err), err)
 		}
 		if n := notes(t, db); n != 0 {
 			t.Errorf("%s: %d rows are left", name, n)
@@ -121,8 +123,10 @@ func TestTimeoutsOfTheServerRollBackAndAreNoRefusal(t *testing.T) {
 		then string
 		code string
 	}{
-		"statement": {func(l *postgres.Limits) { l.StatementTimeout = 2 * time.Second }, "SELECT pg_sleep(60)", "57014"},
-		"lock":      {func(l *postgres.Limits) { l.LockTimeout = 50 * time.Millisecond }, "SELECT FROM held FOR UPDATE", "55P03"},
+		"statement": {func(l *postgres.Limits) { l.StatementTimeout = 2 * time.Second }, "SELECT pg_sleep(60)",
+			"57014"},
+		"lock": {func(l *postgres.Limits) { l.LockTimeout = 50 * time.Millisecond }, "SELECT FROM held FOR UPDATE",
+			"55P03"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,7 +159,8 @@ func TestTimeoutsOfTheServerRollBackAndAreNoRefusal(t *testing.T) {
 func TestFatalWordIsAmbiguous(t *testing.T) {
 	t.Parallel()
 	db := open(t, limits())
-	err := db.Pipeline(t.Context(), calls("INSERT INTO notes VALUES (1)", "SELECT pg_terminate_backend(pg_backend_pid())")...)
+	err := db.Pipeline(t.Context(), calls("INSERT INTO notes VALUES (1)",
+		"SELECT pg_terminate_backend(pg_backend_pid())")...)
 	var ambiguous *postgres.AmbiguousError
 	if !errors.As(err, &ambiguous) || postgres.RolledBack(err) || !postgres.Unavailable(err) {
 		t.Fatalf("the error is %v", err)

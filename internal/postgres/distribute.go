@@ -10,11 +10,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Distribute is Migrate, and then spreads the tables of tenants over the workers of Citus. url names the coordinator. Which table becomes what, and what is
-// refused, is in db/migrations/citus/distribute.sql. Safe to repeat; after it, Migrate does the same for tables that a later schema brings. There is no way
-// back.
+// Distribute is Migrate, and then distributes the tables of tenants over the workers of Citus. url names the
+// coordinator. db/migrations/citus/distribute.sql says which table becomes what, and what is refused. Distribute may be
+// repeated. After it, Migrate also distributes the tables of later schemas. There is no way back.
 //
-// No process may run meanwhile. One that opened its connections before does not know that each pipeline is to be a transaction block from now on.
+// No other process may run meanwhile. A process that has opened its connections before does not know that each pipeline
+// must now be a transaction block.
 func Distribute(ctx context.Context, url string, log *slog.Logger) error {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -23,11 +24,13 @@ func Distribute(ctx context.Context, url string, log *slog.Logger) error {
 	return migrate(ctx, cfg, true, log)
 }
 
-// distributed asks whether the tables of tenants are spread over workers. It is a question to PostgreSQL's own catalogs: without Citus, its own do not exist.
+// distributed asks whether the tables of tenants are distributed over workers. It reads PostgreSQL's own catalogs,
+// because the catalogs of Citus do not exist without Citus.
 const distributed = `SELECT EXISTS (SELECT FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
 	WHERE t.tgrelid = to_regclass('idempotency_keys') AND p.proname = 'citus_truncate_trigger')`
 
-// askWhetherSpread asks each new connection, until one has said so: tables that are distributed stay so.
+// askWhetherSpread asks on each new connection, until the answer is yes once. Tables that are distributed stay
+// distributed.
 func (db *DB) askWhetherSpread(ctx context.Context, c *pgx.Conn) error {
 	if db.spread.Load() {
 		return nil
@@ -42,16 +45,18 @@ func (db *DB) askWhetherSpread(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// OnlyTenant is what a statement over arrays is told of the tenants in them: the one that there is, where tables are distributed. Citus cannot see it in an
-// array, and would send the statement to all workers. nil says nothing: on one server, and of several tenants.
+// OnlyTenant is the tenant of all elements of a statement over arrays, if the tables are distributed and there is only
+// one tenant. Citus cannot see the tenant in an array, and would send the statement to all workers. On one server, and
+// for several tenants, the result is nil.
 func (db *DB) OnlyTenant(tenants []string) *string {
-	if !db.spread.Load() || len(tenants) == 0 || slices.ContainsFunc(tenants, func(t string) bool { return t != tenants[0] }) {
+	if !db.spread.Load() || len(tenants) == 0 ||
+		slices.ContainsFunc(tenants, func(t string) bool { return t != tenants[0] }) {
 		return nil
 	}
 	return &tenants[0]
 }
 
-// spread distributes what is not distributed yet.
+// spread distributes the tables that are not distributed yet.
 func spread(ctx context.Context, cfg *pgx.ConnConfig, log *slog.Logger) error {
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
@@ -65,13 +70,14 @@ func spread(ctx context.Context, cfg *pgx.ConnConfig, log *slog.Logger) error {
 	return nil
 }
 
-// isDistributed asks the same for a migration.
+// isDistributed asks, for a migration, whether the tables are distributed.
 func isDistributed(ctx context.Context, cfg *pgx.ConnConfig) (yes bool, err error) {
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return false, fmt.Errorf("migrate: %w", err)
 	}
-	if err := errors.Join(conn.QueryRow(ctx, distributed).Scan(&yes), conn.Close(context.WithoutCancel(ctx))); err != nil {
+	if err := errors.Join(conn.QueryRow(ctx, distributed).Scan(&yes),
+		conn.Close(context.WithoutCancel(ctx))); err != nil {
 		return false, fmt.Errorf("migrate: %w", err)
 	}
 	return yes, nil

@@ -1,8 +1,13 @@
-// Package postgres owns how Payonce talks to PostgreSQL: the pool and its limits, the one way to send a transaction, the
-// group commit, the meaning of a database error, the migrations, and the roles that processes log in as. It knows no table.
+// Package postgres owns how Payonce talks to PostgreSQL: the pool and its limits, the ways to send a transaction, the
+// group commit, the meaning of a database error, the migrations, and the roles that processes log in as. It knows no
+// table of the domain.
 //
-// A transaction of the request path is a Pipeline: statements sent together, outside any explicit BEGIN. PostgreSQL runs them in one
-// implicit transaction that commits at the end, in a single round trip. Pipeline is the only place where such a commit
-// happens, and so the only place where its acknowledgement can be lost. What Pipeline returns is either nil (committed), an
-// error that satisfies RolledBack (nothing happened), or an AmbiguousError (it may have happened: read and see).
+// A transaction of the request path is a Pipeline: statements that are sent together, outside any explicit BEGIN.
+// PostgreSQL runs them in one implicit transaction that commits at the end, in a single round trip. Where tables are
+// distributed, the same statements are sent between BEGIN and COMMIT. Transact is for work whose statements depend on
+// each other.
+//
+// Apart from the migrations and the job queue, no other code commits. So the lost acknowledgement of a commit is
+// noticed only here. Both functions return one of three results: nil (committed), an error that satisfies RolledBack
+// (nothing was written), or an AmbiguousError (the transaction may have committed; a read shows whether it has).
 package postgres

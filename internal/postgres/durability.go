@@ -6,28 +6,32 @@ import (
 	"fmt"
 )
 
-// Durable is a Call that has the acknowledgement of a transaction cover what its statements have read. It is for what a lost acknowledgement left open.
+// Durable is a Call. When its transaction is acknowledged, everything that the transaction has read is durable, too. It
+// is for reading after a lost acknowledgement.
 //
-// That a row can be read proves only that its transaction has committed there. The server says so itself, by what it does to a commit that waits for the
-// synchronous standby: when the wait is cancelled, which pgx asks for as it gives up a connection, the row appears, and the standby need not have it.
-// After a failover, it is gone. But the log has one order: once a later commit is acknowledged, the earlier ones are where that one is.
+// A row that can be read proves only that its transaction has committed on that server. The commit may still be missing
+// on the synchronous standby: if the wait for the standby is cancelled, the row becomes visible all the same, and pgx
+// asks for this cancellation when it gives up a connection. A failover would lose such a row. But the log has one
+// order. Once a later commit is acknowledged, all earlier commits are as durable as that one.
 //
-// The read and this have to be one transaction. Sent one after the other they may go to two servers, the old primary and the new one, and the second
-// would acknowledge what only the first has. The message is for nobody: it is the smallest thing to commit, and costs no row.
+// The read and Durable must be in one transaction. If they were sent one after the other, they might go to the old
+// primary and to the new one. Then the new primary would acknowledge what only the old one has. Nobody receives the
+// message. It is the smallest thing that can be committed, and it writes no row.
 func Durable(ctx context.Context, q Statement) error {
 	_, err := q.Exec(ctx, "-- name: Durable :exec\nSELECT pg_logical_emit_message(true, 'payonce', '')")
 	return err
 }
 
-// GaveUp reports whether an acknowledgement is missing because we did not wait for it any longer, as opposed to a connection that broke. It may be that
-// no commit is acknowledged for now: whoever asks again waits as long again.
+// GaveUp reports whether an acknowledgement is missing because we stopped waiting for it, and not because a connection
+// broke. The server may acknowledge no commit at present, so another try may wait just as long.
 func GaveUp(err error) bool {
 	var ambiguous *AmbiguousError
 	return errors.As(err, &ambiguous) && errors.Is(ambiguous.Err, context.DeadlineExceeded)
 }
 
-// Forgetful lists, as "name = value", the settings of this server by which it may acknowledge a commit and lose it: in a crash, or, where a commit does not
-// wait until the standby has it on disk, in a failover. A reservation that was forgotten leaves a charge behind that nothing of ours asked for.
+// Forgetful lists, as "name = value", the settings by which this server may lose a commit that it has acknowledged: in
+// a crash, or in a failover if a commit does not wait until the standby has written it to disk. If a reservation is
+// lost, its charge stays at the PSP, and our books know nothing of it.
 func (db *DB) Forgetful(ctx context.Context) ([]string, error) {
 	var found []string
 	err := db.Reader().QueryRow(ctx, `SELECT coalesce(array_agg(name || ' = ' || setting ORDER BY name), '{}') FROM pg_settings

@@ -18,8 +18,9 @@ func TestSettingsByWhichAServerMayForgetAreListed(t *testing.T) {
 	for parameter, want := range map[string][]string{
 		"": {"fsync = off", "full_page_writes = off", "synchronous_commit = off"},
 		// These commits wait for no standby, or not for its disk.
-		"&synchronous_commit=local":        {"fsync = off", "full_page_writes = off", "synchronous_commit = local"},
-		"&synchronous_commit=remote_write": {"fsync = off", "full_page_writes = off", "synchronous_commit = remote_write"},
+		"&synchronous_commit=local": {"fsync = off", "full_page_writes = off", "synchronous_commit = local"},
+		"&synchronous_commit=remote_write": {"fsync = off", "full_page_writes = off",
+			"synchronous_commit = remote_write"},
 		"&synchronous_commit=on":           {"fsync = off", "full_page_writes = off"},
 		"&synchronous_commit=remote_apply": {"fsync = off", "full_page_writes = off"},
 	} {
@@ -68,14 +69,17 @@ func TestAcknowledgementThatWasNotAwaitedIsToldFromALostOne(t *testing.T) {
 	if err := slow.Pool().Ping(t.Context()); err != nil { // to connect takes some of the time, too
 		t.Fatal(err)
 	}
-	if err := slow.Pipeline(t.Context(), execute("SELECT pg_sleep(60)")); !postgres.GaveUp(err) || postgres.RolledBack(err) {
+	if err := slow.Pipeline(t.Context(), execute("SELECT pg_sleep(60)")); !postgres.GaveUp(err) ||
+		postgres.RolledBack(err) {
 		t.Errorf("of a wait that was given up: %v", err)
 	}
 	db := open(t, limits())
-	if err := db.Pipeline(t.Context(), execute("SELECT pg_terminate_backend(pg_backend_pid())")); err == nil || postgres.GaveUp(err) {
+	if err := db.Pipeline(t.Context(), execute("SELECT pg_terminate_backend(pg_backend_pid())")); err == nil ||
+		postgres.GaveUp(err) {
 		t.Errorf("of a connection that broke: %v", err)
 	}
-	if err := db.Pipeline(t.Context(), execute("SELECT 1/0")); err == nil || postgres.GaveUp(err) || postgres.GaveUp(nil) {
+	if err := db.Pipeline(t.Context(), execute("SELECT 1/0")); err == nil || postgres.GaveUp(err) ||
+		postgres.GaveUp(nil) {
 		t.Errorf("of a refusal: %v", err)
 	}
 }

@@ -10,15 +10,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// errUnreadableURL takes the place of pgx's own error, which repeats the value. It masks a password where it finds it, and that is not in
-// "password = x" nor behind a second @.
+// errUnreadableURL replaces pgx's own error, which repeats the URL. pgx hides a password only if it finds it. It does
+// not find it in "password = x", or after a second @.
 var errUnreadableURL = errors.New("DATABASE_URL cannot be read: it must be like postgres://user:password@host:5432/name, with special characters " +
 	"percent-encoded, or like host=… user=… password=… dbname=…")
 
-// opRun is the Op of what the server has refused while it ran it.
+// opRun is the Op of an error with which the server has refused a running transaction.
 const opRun = "run transaction"
 
-// UnavailableError says that the database could not serve and that nothing was written: no connection, no room, no time.
+// UnavailableError says that the database cannot serve now, and that nothing was written. There was no connection, no
+// space, or not enough time.
 type UnavailableError struct {
 	Op  string
 	Err error
@@ -26,18 +27,18 @@ type UnavailableError struct {
 
 func (e *UnavailableError) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// AmbiguousError says that a commit was sent, or may have been, and its acknowledgement never came.
+// AmbiguousError says that a commit was sent, or may have been sent, and its acknowledgement did not arrive.
 type AmbiguousError struct{ Err error }
 
 func (e *AmbiguousError) Error() string { return fmt.Sprintf("commit outcome not known: %v", e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *AmbiguousError) Unwrap() error { return e.Err }
 
-// RolledBack reports whether the database itself has said that the transaction did not happen.
+// RolledBack reports whether it is certain that the transaction did not happen.
 func RolledBack(err error) bool {
 	if errors.Is(err, pgx.ErrTxCommitRollback) {
 		return true
@@ -54,18 +55,18 @@ func RolledBack(err error) bool {
 	return errors.As(err, &pg)
 }
 
-// Unavailable reports whether err means that the store cannot serve now, as opposed to a refusal of what was asked.
-// An ambiguous commit is one, too, once it could not be settled by reading.
+// Unavailable reports whether err means that the store cannot serve now, and not that it refuses the request. An
+// ambiguous commit counts as unavailable, too, after reading could not resolve it.
 func Unavailable(err error) bool {
 	var unavailable *UnavailableError
 	var ambiguous *AmbiguousError
 	return errors.As(err, &unavailable) || errors.As(err, &ambiguous)
 }
 
-// ofShard finds the name of a constraint in a message: the last word that is quoted, in whatever way the language of the server quotes.
+// ofShard finds the name of a constraint in a message: the quoted word after "constraint", with any kind of quotes.
 var ofShard = regexp.MustCompile(`\bconstraint [^\w\s]+([a-z][a-z_]*?)(?:_[0-9]{6,})?[^\w\s]`)
 
-// Violates reports whether err is the refusal by the named constraint.
+// Violates reports whether err says that the named constraint was violated.
 func Violates(err error, constraint string) bool {
 	var pg *pgconn.PgError
 	switch {
@@ -74,20 +75,20 @@ func Violates(err error, constraint string) bool {
 	case pg.ConstraintName == constraint:
 		return true
 	}
-	// Citus passes a worker's refusal on without this field, and puts the number of a shard behind some names.
+	// Citus passes on a worker's error without this field, and adds the number of a shard to some names.
 	named := ofShard.FindStringSubmatch(pg.Message)
 	return pg.ConstraintName == "" && strings.HasPrefix(pg.Code, "23") && named != nil && named[1] == constraint
 }
 
-// classifyCommit names what is known after a transaction was sent.
+// classifyCommit says what is known after a transaction was sent.
 func classifyCommit(err error) error {
 	if err == nil {
 		return nil
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" {
-		// The server has aborted the transaction and said so. A FATAL does not say that: a session that is terminated
-		// while its commit waits for the synchronous standby has committed all the same.
+		// The server says that it has aborted the transaction. A FATAL does not say that: a session that is terminated
+		// while its commit waits for the synchronous standby has committed.
 		if shortOfMeans(pg.Code) {
 			return &UnavailableError{Op: opRun, Err: err}
 		}
@@ -99,8 +100,9 @@ func classifyCommit(err error) error {
 	return &AmbiguousError{Err: err}
 }
 
-// classifyEnd names what is known after a COMMIT of its own was sent. Where tables are distributed, an ERROR does not say that the transaction was rolled
-// back: the coordinator passes the COMMIT on to a worker, and calls it an error when the worker's answer is lost.
+// classifyEnd says what is known after an explicit COMMIT was sent. If the tables are distributed, an ERROR does not
+// prove that the transaction was rolled back. The coordinator sends the COMMIT to a worker, and reports an error if the
+// worker's answer is lost.
 func (db *DB) classifyEnd(err error) error {
 	var pg *pgconn.PgError
 	if db.spread.Load() && errors.As(err, &pg) {
@@ -109,7 +111,7 @@ func (db *DB) classifyEnd(err error) error {
 	return classifyCommit(err)
 }
 
-// classifyRead names the failure of statements that write nothing.
+// classifyRead says what is known after a failure of statements that write nothing.
 func classifyRead(err error) error {
 	var pg *pgconn.PgError
 	switch {
@@ -122,10 +124,17 @@ func classifyRead(err error) error {
 	}
 }
 
-// shortOfMeans tells the SQLSTATEs by which PostgreSQL says "not now": connection exceptions (08), transaction
-// rollback for concurrency (40), insufficient resources such as a full disk (53), lock and statement timeouts,
-// a server that starts, stops or only reads (57P, 25006), a schema or a right that is not there yet (42P01, 42501), system errors (58), and internal ones
-// (XX000), by which Citus says that a worker is away. Damaged data (XX001, XX002) is none of these: it does not pass.
+// shortOfMeans reports whether PostgreSQL says "not now" with this SQLSTATE:
+//   - 08: the connection failed
+//   - 40: the transaction was rolled back because of concurrency
+//   - 53: insufficient resources, such as a full disk
+//   - 55P03, 57014: a lock timeout, a statement timeout
+//   - 57P, 25006: the server starts, stops or only reads
+//   - 42P01, 42501: a table or a right does not exist yet
+//   - 58: a system error
+//   - XX000: an internal error; with it, Citus says that a worker is away
+//
+// Damaged data (XX001, XX002) is not among them, because waiting does not help.
 func shortOfMeans(sqlstate string) bool {
 	switch sqlstate {
 	case "55P03", "57014", "25006", "42P01", "42501", "XX000":

@@ -13,7 +13,8 @@ import (
 
 // said is what a server says; in its own language, too.
 func said(severity, code string) error {
-	return &pgconn.PgError{Severity: "FEHLER", SeverityUnlocalized: severity, Code: code, ConstraintName: "some_constraint"}
+	return &pgconn.PgError{Severity: "FEHLER", SeverityUnlocalized: severity, Code: code,
+		ConstraintName: "some_constraint"}
 }
 
 func TestWhatIsKnownAfterACommitWasSent(t *testing.T) {
@@ -45,7 +46,8 @@ func TestWhatIsKnownAfterACommitWasSent(t *testing.T) {
 	} {
 		err := classifyCommit(fmt.Errorf("send: %w", c.err))
 		if RolledBack(err) != c.rolledBack || Unavailable(err) != c.unavailable {
-			t.Errorf("%s: rolled back %v, unavailable %v, want %v and %v", name, RolledBack(err), Unavailable(err), c.rolledBack, c.unavailable)
+			t.Errorf("%s: rolled back %v, unavailable %v, want %v and %v", name, RolledBack(err), Unavailable(err),
+				c.rolledBack, c.unavailable)
 		}
 		if !errors.Is(err, c.err) {
 			t.Errorf("%s: the cause is gone from %v", name, err)
@@ -96,13 +98,15 @@ func TestWhatIsKnownAfterARead(t *testing.T) {
 
 func TestOnlyTheNamedConstraintIsViolated(t *testing.T) {
 	t.Parallel()
-	err := fmt.Errorf("settle: %w", classifyCommit(said("ERROR", "23505")))
-	if !Violates(err, "some_constraint") || Violates(err, "another") || Violates(io.EOF, "some_constraint") || Violates(nil, "") {
+	err := fmt.Errorf("resolve: %w", classifyCommit(said("ERROR", "23505")))
+	if !Violates(err, "some_constraint") || Violates(err, "another") || Violates(io.EOF, "some_constraint") ||
+		Violates(nil, "") {
 		t.Error("the constraint is not told from others")
 	}
 }
 
-// Where there was no connection for one party of a bundle, there is none for each; and what may have been committed must not be sent again.
+// Where there was no connection for one party of a bundle, there is none for each; and what may have been committed
+// must not be sent again.
 func TestOnlyWhatWasRolledBackIsTriedAlone(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

@@ -13,14 +13,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Group lets payments that arrive together share one transaction: a group commit. A commit costs the server more than the statements that it is for, and
-// as much for one payment as for ten.
+// Group lets payments that arrive together share one transaction: a group commit. A commit costs the server more than
+// the statements before it, and a commit for ten payments costs as much as for one.
 //
-// There is no timer, and nothing is added when the system is idle. A caller that finds a free slot sends at once, alone. Callers that find none wait, and
-// when a slot becomes free, those who wait are the members of the next group. A Group is for one step, such as the reservation; all Groups of a DB
-// share its slots.
+// There is no timer, so an idle system adds no wait. A caller that finds a free slot sends at once, alone. Callers that
+// find none wait. When a slot becomes free, the waiting callers are the members of the next group. A Group is for one
+// step, such as the reservation. All Groups of a DB share its slots.
 //
-// To its members the transaction has happened, or not, as if each had sent its own: when a group fails, each member is tried alone.
+// For each member, the transaction has happened or not, as if the member had sent its own. If a group fails, each
+// member is tried alone.
 type Group[In, Out any] struct {
 	db     *DB
 	key    func(In) string
@@ -28,63 +29,69 @@ type Group[In, Out any] struct {
 	send   func(ctx context.Context, members []In) ([]Out, error)
 
 	waiting []*member[In, Out]
-	queued  bool // in slots.next
+	queued  bool // whether the Group is in slots.next
 }
 
 // member is one caller that waits for a slot.
 type member[In, Out any] struct {
 	key  string
 	in   In
-	told chan result[Out] // one, for the life of the member
+	done chan result[Out] // gets one result
 }
 
-// result is what a member is told.
+// result is what a member gets.
 type result[Out any] struct {
 	out Out
 	err error
-	// alone: the group was rolled back, maybe because of another member. Try again alone.
+	// alone: the group was rolled back, perhaps because of another member. The member is tried again alone.
 	alone bool
-	// panicked is a panic of send, for the first member only.
+	// panicked is the text of a panic of send. Only the first member gets it.
 	panicked string
 }
 
 // NewGroup returns the Group of one step.
 //
-// key names the row that a member locks, such as its idempotency key. send gets the members in the order of their keys, and never two of one key. It sends
-// one transaction, by GroupPipeline, which locks the rows in that order and no others: so groups never wait for each other in a circle. It returns one Out
-// for each member, in the same order.
-func NewGroup[In, Out any](db *DB, key func(In) string, send func(ctx context.Context, members []In) ([]Out, error)) *Group[In, Out] {
+// key names the row that a member locks, such as its idempotency key. send gets the members in the order of their keys,
+// and never two with the same key. It sends one transaction, by GroupPipeline. The transaction locks the rows in that
+// order, and no other rows, so two groups never wait for each other. send returns one Out for each member, in the same
+// order.
+func NewGroup[In, Out any](
+	db *DB, key func(In) string, send func(ctx context.Context, members []In) ([]Out, error),
+) *Group[In, Out] {
 	return &Group[In, Out]{db: db, key: key, send: send}
 }
 
-// ByTenant has each group be of one tenant where tables are distributed: there, a transaction of several tenants is one of several servers.
+// ByTenant limits each group to one tenant if the tables are distributed. There, a transaction of several tenants would
+// be a transaction of several servers.
 func (g *Group[In, Out]) ByTenant(tenant func(In) string) *Group[In, Out] {
 	g.tenant = tenant
 	return g
 }
 
-// together tells whether two members may be of one group.
+// together reports whether two members may be in one group.
 func (g *Group[In, Out]) together(a, b In) bool {
 	return g.tenant == nil || !g.db.spread.Load() || g.tenant(a) == g.tenant(b)
 }
 
-// GroupPipeline is Pipeline for a group of n members. With more than one, no statement waits long for a lock.
+// GroupPipeline is Pipeline for a group of n members. If n is more than one, no statement waits long for a lock.
 func (db *DB) GroupPipeline(ctx context.Context, n int, calls ...Call) error {
 	if limit := db.slots.LockTimeout; n > 1 && limit > 0 {
 		settings := []Call{setting("lock_timeout", milliseconds(limit))}
 		if db.spread.Load() {
-			// The rows are the workers'. What Citus hands on to them is SET LOCAL, which takes no parameters, and not set_config.
-			settings = []Call{execute("SET LOCAL citus.propagate_set_commands = 'local'"), execute("SET LOCAL lock_timeout = '" + milliseconds(limit) + "'")}
+			// The workers lock the rows, so they must get the setting. Citus passes on SET LOCAL to them, but not
+			// set_config. SET LOCAL takes no parameters.
+			settings = []Call{execute("SET LOCAL citus.propagate_set_commands = 'local'"),
+				execute("SET LOCAL lock_timeout = '" + milliseconds(limit) + "'")}
 		}
 		calls = slices.Concat(settings, calls)
 	}
 	return db.Pipeline(ctx, calls...)
 }
 
-// Do runs the step for one member, in a group with others where it has to wait for a slot. Its errors are those of Pipeline. A caller whose time is over before
-// its group's is told an AmbiguousError.
+// Do runs the step for one member. If it has to wait for a slot, it runs in a group with others. Its errors are those
+// of Pipeline. If the caller's time ends before the group's, the caller gets an AmbiguousError.
 //
-// Who tries again after an AmbiguousError should do so by Alone: it is not known which member took the group's time.
+// After an AmbiguousError, the next try should use Alone, because another member may have caused the delay.
 func (g *Group[In, Out]) Do(ctx context.Context, in In) (Out, error) {
 	m, wait := g.enter(in)
 	if !wait {
@@ -116,13 +123,13 @@ func (g *Group[In, Out]) Alone(ctx context.Context, in In) (Out, error) {
 	return out[0], nil
 }
 
-// Mistakes of ours. The transaction may have committed.
+// These errors are bugs of ours. The transaction may have committed.
 var (
 	errResults   = &AmbiguousError{Err: errors.New("a group has not as many results as members")}
 	errAbandoned = &AmbiguousError{Err: errors.New("the transaction was abandoned")}
 )
 
-// enter takes a free slot, or has the caller wait for one.
+// enter takes a free slot, or puts the caller among those that wait.
 func (g *Group[In, Out]) enter(in In) (m *member[In, Out], wait bool) {
 	s := &g.db.slots
 	s.mu.Lock()
@@ -130,14 +137,14 @@ func (g *Group[In, Out]) enter(in In) (m *member[In, Out], wait bool) {
 	if s.AtOnce < 1 || s.take() {
 		return nil, false
 	}
-	m = &member[In, Out]{key: g.key(in), in: in, told: make(chan result[Out], 1)}
+	m = &member[In, Out]{key: g.key(in), in: in, done: make(chan result[Out], 1)}
 	g.waiting = append(g.waiting, m)
 	s.waiting++
 	g.queue()
 	return m, true
 }
 
-// queue has the Group take its turn at the slots. The mutex must be held.
+// queue puts the Group into the queue for slots. The caller holds the mutex.
 func (g *Group[In, Out]) queue() {
 	if !g.queued {
 		g.queued = true
@@ -145,19 +152,19 @@ func (g *Group[In, Out]) queue() {
 	}
 }
 
-// await waits for a slot as long as for a connection, and then for what has come of the group.
+// await waits for a slot, as long as for a connection, and then for the result of the group.
 func (g *Group[In, Out]) await(ctx context.Context, m *member[In, Out]) result[Out] {
-	var patience <-chan time.Time
+	var limit <-chan time.Time
 	if g.db.acquire > 0 {
 		t := time.NewTimer(g.db.acquire)
 		defer t.Stop()
-		patience = t.C
+		limit = t.C
 	}
 	cause := errors.New("none became free")
 	select {
-	case r := <-m.told:
+	case r := <-m.done:
 		return r
-	case <-patience:
+	case <-limit:
 	case <-ctx.Done():
 		cause = ctx.Err()
 	}
@@ -165,14 +172,14 @@ func (g *Group[In, Out]) await(ctx context.Context, m *member[In, Out]) result[O
 		return result[Out]{err: &UnavailableError{Op: "wait for a transaction", Err: cause}}
 	}
 	select {
-	case r := <-m.told:
+	case r := <-m.done:
 		return r
 	case <-ctx.Done():
 		return result[Out]{err: &AmbiguousError{Err: ctx.Err()}}
 	}
 }
 
-// withdraw takes a member out of those who wait, unless it is in a group already.
+// withdraw removes a member from those that wait. It returns false if the member is in a running group already.
 func (g *Group[In, Out]) withdraw(m *member[In, Out]) bool {
 	s := &g.db.slots
 	s.mu.Lock()
@@ -186,7 +193,7 @@ func (g *Group[In, Out]) withdraw(m *member[In, Out]) bool {
 	return true
 }
 
-// begin sends those who wait as one transaction, in a slot that has become free. The mutex must be held.
+// begin sends the waiting members as one transaction, in a slot that has become free. The caller holds the mutex.
 func (g *Group[In, Out]) begin() bool {
 	g.queued = false
 	members := g.take()
@@ -200,13 +207,15 @@ func (g *Group[In, Out]) begin() bool {
 	return true
 }
 
-// take takes the members of the next group out of those who wait, and sorts them by key. Of two with one key the second waits for the group after: a
-// statement over many rows must not meet one row twice. Who has waited longest is a member of the next group, whatever its tenant. The mutex must be held.
+// take removes the members of the next group from those that wait, and sorts them by key. The member that has waited
+// longest is always among them. Two members with the same key are never in one group, because a statement over many
+// rows must not write a row twice. The caller holds the mutex.
 func (g *Group[In, Out]) take() []*member[In, Out] {
 	var members, left []*member[In, Out]
 	keys := map[string]bool{}
 	for _, m := range g.waiting {
-		if len(members) >= max(g.db.slots.Members, 1) || keys[m.key] || (len(members) > 0 && !g.together(members[0].in, m.in)) {
+		if len(members) >= max(g.db.slots.Members, 1) || keys[m.key] ||
+			(len(members) > 0 && !g.together(members[0].in, m.in)) {
 			left = append(left, m)
 			continue
 		}
@@ -219,8 +228,8 @@ func (g *Group[In, Out]) take() []*member[In, Out] {
 	return members
 }
 
-// run sends one transaction for the members and tells each what came of it, whatever happens. The transaction belongs to none of the members, so it does
-// not end with the context of one: Pipeline has a limit of its own.
+// run sends one transaction for the members, and gives each member a result in every case. The transaction belongs to
+// no single member, so it does not end with the context of one. Pipeline has a time limit of its own.
 func (g *Group[In, Out]) run(members []*member[In, Out]) {
 	defer g.db.slots.hold()()
 	ins := make([]In, len(members))
@@ -228,17 +237,17 @@ func (g *Group[In, Out]) run(members []*member[In, Out]) {
 		ins[i] = m.in
 	}
 	var outs []Out
-	told := result[Out]{err: errAbandoned}
+	r := result[Out]{err: errAbandoned}
 	defer func() {
 		if p := recover(); p != nil {
-			told.panicked = fmt.Sprintf("group commit: %v\n%s", p, debug.Stack())
+			r.panicked = fmt.Sprintf("group commit: %v\n%s", p, debug.Stack())
 		}
 		for i, m := range members {
-			if told.err == nil {
-				told.out = outs[i]
+			if r.err == nil {
+				r.out = outs[i]
 			}
-			m.told <- told
-			told.panicked = "" // once is enough
+			m.done <- r
+			r.panicked = ""
 		}
 	}()
 	var err error
@@ -246,12 +255,12 @@ func (g *Group[In, Out]) run(members []*member[In, Out]) {
 	if err == nil && len(outs) != len(ins) {
 		err = errResults
 	}
-	told = result[Out]{err: err, alone: len(members) > 1 && mayBeAnothers(err)}
+	r = result[Out]{err: err, alone: len(members) > 1 && mayBeAnothers(err)}
 }
 
-// mayBeAnothers reports whether the database has rolled a group back because of one member: that one has broken a rule, or has met the lock of somebody
-// outside, and the others are not to suffer for it. When there was no connection, there will not be one for each of them; and
-// when the server stops, only reads, or has no room, it is so for all.
+// mayBeAnothers reports whether one member may have caused the database to roll back the group. For example, it has
+// violated a constraint, or has waited too long for a lock. Then the other members can succeed alone. It is false if
+// the cause concerns all members: no connection, or a server that stops, only reads, or has no space.
 func mayBeAnothers(err error) bool {
 	var unavailable *UnavailableError
 	var pg *pgconn.PgError

@@ -127,12 +127,12 @@ func (g *groups) await(so func() bool) {
 }
 
 func (g *groups) busy() int {
-	busy, _ := g.Lanes()
+	busy, _ := g.CommitSlots()
 	return busy
 }
 
 func (g *groups) waiting() int {
-	_, waiting := g.Lanes()
+	_, waiting := g.CommitSlots()
 	return waiting
 }
 
@@ -235,12 +235,13 @@ func TestWithoutGroupsNobodyWaits(t *testing.T) {
 	l.Groups = postgres.GroupLimits{}
 	db := open(t, l)
 	step := postgres.NewGroup(db, keyOf, func(ctx context.Context, members []row) ([]string, error) {
-		return make([]string, len(members)), db.GroupPipeline(ctx, len(members), execute("INSERT INTO notes VALUES (1)"))
+		return make([]string, len(members)), db.GroupPipeline(ctx, len(members),
+			execute("INSERT INTO notes VALUES (1)"))
 	})
 	if _, err := step.Do(t.Context(), called("a")); err != nil {
 		t.Fatal(err)
 	}
-	if busy, _ := db.Lanes(); notes(t, db) != 1 || busy != 0 {
+	if busy, _ := db.CommitSlots(); notes(t, db) != 1 || busy != 0 {
 		t.Fatalf("%d rows, %d slots taken", notes(t, db), busy)
 	}
 }
@@ -255,7 +256,8 @@ func TestTwoMembersWithOneKeyNeverShareAGroup(t *testing.T) {
 	}
 	g.free()
 	outs := g.all(waiting...)
-	if want := "first other|second|third"; g.transactions() != want || !slices.Equal(outs, []string{"first", "other", "second", "third"}) {
+	if want := "first other|second|third"; g.transactions() != want ||
+		!slices.Equal(outs, []string{"first", "other", "second", "third"}) {
 		t.Fatalf("the transactions were %s, want %s; told %v", g.transactions(), want, outs)
 	}
 }
@@ -295,7 +297,8 @@ func TestTransactionThatIsHeldUpGivesItsSlotAway(t *testing.T) {
 	g.await(func() bool { return g.busy() == 0 })
 }
 
-// One member's row is held by somebody else. The others wait with it for a moment, and it alone for as long as it takes.
+// One member's row is held by somebody else. The others wait with it for a moment, and it alone for as long as it
+// takes.
 func TestGroupIsNotHeldUpByOneMembersLock(t *testing.T) {
 	t.Parallel()
 	g := oneSlot(t, func(l *postgres.Limits) {
@@ -382,7 +385,10 @@ func TestGroupWhoseAcknowledgementIsLostIsNotTriedAgain(t *testing.T) {
 func TestResultsThatAreNotOneForEachMemberAreNobodys(t *testing.T) {
 	t.Parallel()
 	g := oneSlot(t)
-	step := postgres.NewGroup(g.DB, keyOf, func(context.Context, []row) ([]string, error) { return []string{"one"}, nil })
+	step := postgres.NewGroup(g.DB, keyOf, func(context.Context, []row) ([]string, error) {
+		return []string{"one"},
+			nil
+	})
 	waiting := []<-chan outcome{g.waitsFor(t.Context(), step, called("a")), g.waitsFor(t.Context(), step, called("b"))}
 	g.free()
 	for _, done := range waiting {
@@ -394,7 +400,8 @@ func TestResultsThatAreNotOneForEachMemberAreNobodys(t *testing.T) {
 
 func TestMemberGivesUpWhenNoSlotBecomesFree(t *testing.T) {
 	t.Parallel()
-	g := oneSlot(t, func(l *postgres.Limits) { l.Acquire = time.Second }) // the first transaction needs its connection within it
+	// the first transaction needs its connection within it
+	g := oneSlot(t, func(l *postgres.Limits) { l.Acquire = time.Second })
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, ctx := range map[string]context.Context{"no slot in time": t.Context(), "its caller has gone": gone} {
@@ -409,7 +416,8 @@ func TestMemberGivesUpWhenNoSlotBecomesFree(t *testing.T) {
 	g.await(func() bool { return g.busy() == 0 })
 }
 
-// A group belongs to all of its members. It does not end with one of their callers, and that caller cannot know what becomes of it.
+// A group belongs to all of its members. It does not end with one of their callers, and that caller cannot know what
+// becomes of it.
 func TestGroupOutlivesTheCallerOfAMember(t *testing.T) {
 	t.Parallel()
 	g := oneSlot(t)

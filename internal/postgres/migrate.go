@@ -17,17 +17,18 @@ import (
 	"payonce/db/migrations"
 )
 
-// ErrDevelopmentVersion refuses a database whose schema nobody can bring to a released one.
+// ErrDevelopmentVersion refuses a database whose schema cannot be migrated to a released one.
 var ErrDevelopmentVersion = errors.New("the database is of an older development version of Payonce, which cannot be brought to this one: " +
 	"make a new, empty database and name it in DATABASE_URL")
 
-// Migrate brings the database at url up to the newest schema. A session lock lets many replicas start at once: one works,
-// the others wait and find nothing to do.
+// Migrate migrates the database at url to the newest schema. Many replicas may start at once: a session lock lets one
+// work, and the others wait and then find nothing to do.
 //
-// Each migration commits together with its line in goose's table, so after a lost acknowledgement a second run sees what
-// really happened and goes on from there.
+// Each migration commits together with its line in goose's table. If an acknowledgement is lost, the next run reads
+// that table and continues from there.
 //
-// The Roles that CreateRoles has let into this database then have the rights that this schema's processes need, and no others.
+// After that, each Role that CreateRoles has given access to this database has exactly the rights that its processes
+// need for this schema.
 func Migrate(ctx context.Context, url string, log *slog.Logger) error {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -36,7 +37,8 @@ func Migrate(ctx context.Context, url string, log *slog.Logger) error {
 	return migrate(ctx, cfg, false, log)
 }
 
-// migrate is Migrate and Distribute. What is distributed once stays so, and tables that are new become so.
+// migrate is Migrate, and also Distribute. If the tables are distributed already, the tables of new migrations are
+// distributed, too.
 func migrate(ctx context.Context, cfg *pgx.ConnConfig, distribute bool, log *slog.Logger) error {
 	spreads, err := isDistributed(ctx, cfg)
 	if err != nil {
@@ -83,10 +85,10 @@ func migrateUp(ctx context.Context, cfg *pgx.ConnConfig, log *slog.Logger) (appl
 	return len(results), nil
 }
 
-// refuseDevelopmentVersion gives ErrDevelopmentVersion for a database that has a migration which this program no longer carries. Numbers
-// beyond our newest are those of a later release, which this program leaves alone.
+// refuseDevelopmentVersion returns ErrDevelopmentVersion if the database has a migration that this program does not
+// have any more. It ignores versions above our newest: they belong to a later release.
 func refuseDevelopmentVersion(ctx context.Context, db *sql.DB, provider *goose.Provider) error {
-	ours := []int64{0} // goose's own first line
+	ours := []int64{0} // goose writes a first line with version 0.
 	for _, source := range provider.ListSources() {
 		ours = append(ours, source.Version)
 	}
@@ -106,7 +108,7 @@ func refuseDevelopmentVersion(ctx context.Context, db *sql.DB, provider *goose.P
 }
 
 func newProvider(db *sql.DB) (*goose.Provider, error) {
-	// Those who wait look again every second, for five minutes; by default every five seconds.
+	// A process that waits tries the lock every second, for five minutes. The default is every five seconds.
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
 	if err != nil {
 		return nil, fmt.Errorf("prepare migration lock: %w", err)
@@ -139,7 +141,8 @@ func SchemaVersion() (int64, error) {
 // AppliedVersion is the newest migration that the database has.
 func (db *DB) AppliedVersion(ctx context.Context) (int64, error) {
 	var v int64
-	err := db.Reader().QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&v)
+	err := db.Reader().QueryRow(ctx,
+		"SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&v)
 	if err != nil {
 		return 0, fmt.Errorf("read schema version: %w", err)
 	}

@@ -12,8 +12,9 @@ import (
 	"payonce/db/migrations"
 )
 
-// grantRights gives each role exactly what its file says, if CreateRoles has let it into this database: who uses none is none the worse. One
-// transaction, so that no process is without its rights in between.
+// grantRights gives each role exactly the rights in its file, if CreateRoles has given the role access to this
+// database. An installation without roles is not changed. All is done in one transaction, so that no process loses its
+// rights in between.
 func grantRights(ctx context.Context, cfg *pgx.ConnConfig, log *slog.Logger) error {
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
@@ -21,7 +22,7 @@ func grantRights(ctx context.Context, cfg *pgx.ConnConfig, log *slog.Logger) err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		// With other migrations, and with CreateRoles: two that change the rights on one table at once are an error.
+		// Other migrations and CreateRoles take this lock, too: two that change a table's rights at once would fail.
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('payonce roles', 0))"); err != nil {
 			return err
 		}
@@ -42,8 +43,8 @@ func grantRights(ctx context.Context, cfg *pgx.ConnConfig, log *slog.Logger) err
 	})
 }
 
-// letIn tells whether CreateRoles ran in this database: then the role is named in the rights on its schema. That it exists says nothing. Roles are the
-// server's, and it may be another installation's, whose processes and password are none of ours.
+// letIn reports whether CreateRoles has run in this database: then the rights on its schema name the role. It is not
+// enough that the role exists. Roles belong to the whole server, and the role may be that of another installation.
 func letIn(ctx context.Context, tx pgx.Tx, role Role) (in bool, err error) {
 	err = tx.QueryRow(ctx, `SELECT EXISTS (
 		SELECT FROM pg_namespace AS n, aclexplode(n.nspacl) AS a JOIN pg_roles AS r ON r.oid = a.grantee
@@ -51,7 +52,8 @@ func letIn(ctx context.Context, tx pgx.Tx, role Role) (in bool, err error) {
 	return in, err
 }
 
-// isSpread asks whether Citus has the tables of tenants. Rights on one table after another then go over one connection to each worker.
+// isSpread asks whether the tables of tenants are distributed. If they are, rights on several tables are sent over one
+// connection to each worker.
 func isSpread(ctx context.Context, tx pgx.Tx) (spread bool, err error) {
 	if err := tx.QueryRow(ctx, distributed).Scan(&spread); err != nil || !spread {
 		return false, err
@@ -67,7 +69,8 @@ func grantTo(ctx context.Context, tx pgx.Tx, role Role, spread bool) error {
 	if !spread {
 		return runFile(ctx, tx.Conn(), "roles/"+string(role)+".sql")
 	}
-	// Citus refuses to hand on rights on columns. So the role's file is run here alone, and its rights are then given again on whole tables, everywhere.
+	// Citus cannot pass on rights on columns. So the role's file runs on the coordinator only. Then the same rights are
+	// given on whole tables, on all servers.
 	if _, err := tx.Exec(ctx, "SET LOCAL citus.enable_ddl_propagation TO off"); err != nil {
 		return err
 	}
@@ -80,7 +83,7 @@ func grantTo(ctx context.Context, tx pgx.Tx, role Role, spread bool) error {
 	return runAnswer(ctx, tx, "citus/widen.sql", role)
 }
 
-// runAnswer runs the statements that a query about a role answers.
+// runAnswer runs a query about a role, and then the statements that the query has returned.
 func runAnswer(ctx context.Context, tx pgx.Tx, name string, role Role) error {
 	query, err := fs.ReadFile(migrations.FS(), name)
 	if err != nil {
@@ -102,7 +105,8 @@ func runAnswer(ctx context.Context, tx pgx.Tx, name string, role Role) error {
 	return nil
 }
 
-// warnOfOtherOwner tells who migrates as somebody else than the Migrator, where that one has been let in, that it cannot go on from there.
+// warnOfOtherOwner logs a warning if somebody other than the Migrator owns a table, although the Migrator has access to
+// this database. Then the Migrator cannot run the next migration.
 func warnOfOtherOwner(ctx context.Context, tx pgx.Tx, log *slog.Logger) error {
 	in, err := letIn(ctx, tx, Migrator)
 	if err != nil || !in {

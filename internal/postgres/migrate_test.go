@@ -96,7 +96,8 @@ func TestManyMayMigrateAtOnce(t *testing.T) {
 
 func TestMigrationGoesOnAfterALostAcknowledgement(t *testing.T) {
 	t.Parallel()
-	for name, action := range map[string]pgproxy.Action{"happened": pgproxy.DropAcknowledgement, "did_not": pgproxy.CutBefore} {
+	for name, action := range map[string]pgproxy.Action{"happened": pgproxy.DropAcknowledgement,
+		"did_not": pgproxy.CutBefore} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := empty(t)
@@ -135,7 +136,8 @@ func TestDatabaseOfADevelopmentVersionIsRefusedInOneSentence(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := migrate(t, url); !errors.Is(err, postgres.ErrDevelopmentVersion) || strings.Contains(err.Error(), "goose") {
+	if err := migrate(t, url); !errors.Is(err, postgres.ErrDevelopmentVersion) ||
+		strings.Contains(err.Error(), "goose") {
 		t.Errorf("refused with %v", err)
 	}
 	if _, err := conn.Exec(t.Context(), "DELETE FROM goose_db_version WHERE version_id > 9"); err != nil {
@@ -158,7 +160,8 @@ func TestDatabaseOfALaterReleaseIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
-	if _, err := conn.Exec(t.Context(), "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)"); err != nil {
+	if _, err := conn.Exec(t.Context(),
+		"INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)"); err != nil {
 		t.Fatal(err)
 	}
 	if err := migrate(t, url); err != nil {

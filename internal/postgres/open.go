@@ -12,7 +12,7 @@ import (
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
 
-// Limits bound what one process asks of the database. Zero means no limit of ours.
+// Limits bound what one process uses of the database. Zero means that Payonce sets no limit.
 type Limits struct {
 	MaxConns         int32
 	Acquire          time.Duration // longest wait for a free connection
@@ -20,15 +20,15 @@ type Limits struct {
 	StatementTimeout time.Duration
 	LockTimeout      time.Duration
 	IdleInTx         time.Duration
-	// Pooler: url leads to a pooler in transaction mode, such as PgBouncer. It refuses start-up parameters that it does not track, so
-	// the three timeouts must be set on the role (docs/pooler.md), and it hands out another session for each transaction,
-	// so no statement is prepared by name.
+	// Pooler says that url leads to a pooler in transaction mode, such as PgBouncer. A pooler refuses start-up
+	// parameters that it does not track, so the three timeouts must be set on the role (docs/pooler.md). It may use
+	// another session for each transaction, so no statement is prepared by name.
 	Pooler bool
 	// Groups bound the group commits.
 	Groups GroupLimits
 }
 
-// DefaultLimits are the figures of the design: about 16 connections per API process on two cores.
+// DefaultLimits are the values of the design: 16 connections for each API process on two cores.
 func DefaultLimits() Limits {
 	return Limits{
 		MaxConns:         16,
@@ -45,13 +45,13 @@ func DefaultLimits() Limits {
 type DB struct {
 	pool    *pgxpool.Pool
 	acquire time.Duration
-	answer  time.Duration // longest wait for the server's answer; zero for ever
+	answer  time.Duration // longest wait for the server's answer; zero is no limit
 	slots   slots
-	spread  atomic.Bool // the tables of tenants are distributed: some connection has seen it
+	spread  atomic.Bool // whether the tables of tenants are distributed
 }
 
-// Open parses url (a libpq URL or keyword string) and prepares a pool. It does not connect: a process may start before
-// its database does, and says so through /readyz.
+// Open parses url (a libpq URL or keyword string) and prepares a pool. It does not connect. A process may start before
+// its database, and reports this through /readyz.
 func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -68,10 +68,10 @@ func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 	} else {
 		setTimeouts(params, l)
 	}
-	// The server keeps to statement_timeout by itself. This is for one that does not answer at all.
+	// The server itself enforces statement_timeout. The limit answer is for a server that does not answer at all.
 	db := &DB{acquire: l.Acquire, answer: 2 * l.StatementTimeout, slots: slots{GroupLimits: l.Groups}}
 	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
-		// By itself, pgx sends a uuid.UUID through its text: a third of the allocations of a payment.
+		// Without this, pgx converts a uuid.UUID to text. That was a third of the allocations of a payment.
 		pgxuuid.Register(c.TypeMap())
 		return db.askWhetherSpread(ctx, c)
 	}
@@ -87,23 +87,23 @@ func setTimeouts(params map[string]string, l Limits) {
 	setDefault(params, "statement_timeout", milliseconds(l.StatementTimeout))
 	setDefault(params, "lock_timeout", milliseconds(l.LockTimeout))
 	setDefault(params, "idle_in_transaction_session_timeout", milliseconds(l.IdleInTx))
-	// A session that waits for the rest of what we are sending is under no timeout, and keeps its locks. If this host is gone, the server should
-	// know before two hours are over. On a unix socket these mean nothing.
+	// A session that waits for the rest of our message has no timeout and keeps its locks. If this host fails, the
+	// server should notice before the default of two hours. On a Unix socket these settings have no effect.
 	setDefault(params, "tcp_keepalives_idle", "10")
 	setDefault(params, "tcp_keepalives_interval", "5")
 	setDefault(params, "tcp_keepalives_count", "3")
 }
 
-// Wrap makes a DB of a pool that exists, as tests do. Its Groups have one member each.
+// Wrap makes a DB from an existing pool. Tests use it. Its Groups have one member each.
 func Wrap(pool *pgxpool.Pool, acquire time.Duration) *DB { return &DB{pool: pool, acquire: acquire} }
 
-// Close waits for the connections in use and closes all.
+// Close waits for the connections that are in use, and closes all.
 func (db *DB) Close() { db.pool.Close() }
 
-// Pool is the pool itself, for the job queue, which brings its own transactions.
+// Pool is the pool itself. It is for the job queue, which begins its own transactions.
 func (db *DB) Pool() *pgxpool.Pool { return db.pool }
 
-// Stat tells the state of the pool, for the metrics.
+// Stat is the state of the pool, for the metrics.
 func (db *DB) Stat() *pgxpool.Stat { return db.pool.Stat() }
 
 func setDefault(params map[string]string, name, value string) {
@@ -112,5 +112,5 @@ func setDefault(params map[string]string, name, value string) {
 	}
 }
 
-// milliseconds is PostgreSQL's unit for these settings; zero switches a timeout off there, too.
+// milliseconds formats d in PostgreSQL's unit for these settings. Zero switches a timeout off.
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -21,17 +21,19 @@ import (
 //	}
 //	err := db.Pipeline(ctx, reserve, begin)
 //
-// A call is run once. It stops inside the generated method until the statements of all calls are known and the server has answered, and goes on with the
-// rows of its own statement. So a call cannot use what another call of the same pipeline has read: where a statement depends on the one before, its WHERE says so.
+// Each call is run once. It stops inside the generated method until the statements of all calls are known and the
+// server has answered. Then it continues with the rows of its own statement. So a call cannot use the rows of another
+// call in the same pipeline. If a statement depends on an earlier one, its WHERE must check that.
 //
-// Pipeline may fail after a call has read its rows: the transaction has not happened then. What a call has read counts only when Pipeline returns nil.
+// Pipeline may fail after a call has read its rows. The transaction has not happened then. The rows are valid only if
+// Pipeline returns nil.
 type Call func(ctx context.Context, q Statement) error
 
-// Pipeline runs the statements of the calls as one transaction: one round trip, one commit. When it returns nil, every call has had its rows and the transaction
-// has committed.
+// Pipeline runs the statements of the calls as one transaction: one round trip, one commit. If it returns nil, every
+// call has its rows and the transaction has committed.
 //
-// Any other error than one that satisfies RolledBack is an AmbiguousError. pgconn.SafeToRetry is not consulted: it speaks of
-// bytes written by this process, not of what the server did.
+// Every other error is either RolledBack or an AmbiguousError. pgconn.SafeToRetry is not used: it tells how many bytes
+// this process has written, and not what the server has done.
 func (db *DB) Pipeline(ctx context.Context, calls ...Call) error {
 	ctx, cancel := db.bounded(ctx)
 	defer cancel()
@@ -51,8 +53,9 @@ func (db *DB) Pipeline(ctx context.Context, calls ...Call) error {
 	return db.runBlock(ctx, conn, p)
 }
 
-// runBlock runs a pipeline between BEGIN and COMMIT, in one round trip as well. Citus takes a transaction that is one only because its statements travel together
-// for as many transactions as it has statements, and a worker commits each by itself.
+// runBlock runs a pipeline between BEGIN and COMMIT, also in one round trip. It is for distributed tables. Without
+// BEGIN, Citus would treat each statement of a batch as a transaction of its own, and a worker would commit each one
+// separately.
 func (db *DB) runBlock(ctx context.Context, conn *pgxpool.Conn, p pipeline) error {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
@@ -66,8 +69,9 @@ func (db *DB) runBlock(ctx context.Context, conn *pgxpool.Conn, p pipeline) erro
 	if err != nil {
 		_ = results.Close()
 		if !conn.Conn().IsClosed() {
-			// After an error of the server, the COMMIT has rolled back and this does nothing. After one of ours, such as a row that could not be read,
-			// the COMMIT may have passed: then the error is not the server's, and classifyCommit calls it ambiguous.
+			// After an error of the server, the COMMIT has rolled back and the ROLLBACK does nothing. After an error of
+			// ours, such as a row that could not be read, the COMMIT may have passed. That error is not the server's,
+			// so classifyCommit calls it ambiguous.
 			_, _ = conn.Exec(ctx, "ROLLBACK")
 		}
 		return classifyCommit(err)
@@ -89,7 +93,7 @@ func PipelineTx(ctx context.Context, tx pgx.Tx, calls ...Call) error {
 	return nil
 }
 
-// Statement is a DBTX for sqlc's generated code. It takes one statement.
+// Statement is a DBTX for sqlc's generated code. It takes exactly one statement.
 type Statement struct{ c *coroutine }
 
 var (
@@ -98,7 +102,7 @@ var (
 	errNotSent      = errors.New("the statement was not sent")
 )
 
-// Exec sends sql and gives the number of rows written.
+// Exec sends sql and returns the number of rows that were written.
 func (s Statement) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	results, err := s.c.exchange(sql, args)
 	if err != nil {
@@ -107,7 +111,7 @@ func (s Statement) Exec(_ context.Context, sql string, args ...any) (pgconn.Comm
 	return results.Exec()
 }
 
-// Query sends sql and gives its rows.
+// Query sends sql and returns its rows.
 func (s Statement) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
 	results, err := s.c.exchange(sql, args)
 	if err != nil {
@@ -117,23 +121,24 @@ func (s Statement) Query(_ context.Context, sql string, args ...any) (pgx.Rows, 
 	return s.c.rows, err
 }
 
-// QueryRow sends sql and gives its first row.
+// QueryRow sends sql and returns its first row.
 func (s Statement) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	rows, err := s.Query(ctx, sql, args...)
 	return readRow{rows, err}
 }
 
-// coroutine is a call under way. It runs until it has a statement to send, waits there, and runs on to its end with the results.
+// coroutine is a call that is running. It runs until it has a statement to send, and waits there. It continues when it
+// gets the results.
 type coroutine struct {
 	sql     string
 	args    []any
-	results pgx.BatchResults // of the whole batch; those of this call are next. nil before
+	results pgx.BatchResults // of the whole batch, with the results of this call next; nil before they arrive
 	rows    pgx.Rows
 	err     error // what the call returned
 
-	wait   func(struct{}) bool               // inside: until there are results, or false
-	resume func() (_ struct{}, waiting bool) // outside: until it waits, or has come to its end
-	stop   func()                            // outside: to its end, without results
+	wait   func(struct{}) bool               // called inside: waits for the results; false if there will be none
+	resume func() (_ struct{}, waiting bool) // called outside: runs the call until it waits or ends
+	stop   func()                            // called outside: ends the call without results
 }
 
 func newCoroutine(ctx context.Context, call Call) *coroutine {
@@ -145,7 +150,7 @@ func newCoroutine(ctx context.Context, call Call) *coroutine {
 	return c
 }
 
-// start runs the call as far as its statement.
+// start runs the call until it has its statement.
 func (c *coroutine) start() error {
 	_, waiting := c.resume()
 	switch {
@@ -157,7 +162,7 @@ func (c *coroutine) start() error {
 	return errNoStatement
 }
 
-// exchange gives the statement away and waits for the results.
+// exchange stores the statement to send, and waits for the results.
 func (c *coroutine) exchange(sql string, args []any) (pgx.BatchResults, error) {
 	if c.results != nil {
 		return nil, errOneStatement
@@ -179,10 +184,10 @@ func (c *coroutine) finish(results pgx.BatchResults) error {
 	return c.err
 }
 
-// pipeline is calls whose statements travel together.
+// pipeline is a list of calls whose statements are sent together.
 type pipeline []*coroutine
 
-// start runs the calls as far as their statements.
+// start runs each call until it has its statement.
 func (p *pipeline) start(ctx context.Context, calls []Call) error {
 	for _, call := range calls {
 		c := newCoroutine(ctx, call)
@@ -194,7 +199,7 @@ func (p *pipeline) start(ctx context.Context, calls []Call) error {
 	return nil
 }
 
-// stop ends the calls that have not come to their end.
+// stop ends the calls that have not ended.
 func (p *pipeline) stop() {
 	for _, c := range *p {
 		c.stop()
@@ -214,13 +219,14 @@ func (p pipeline) queue(b *pgx.Batch) {
 	}
 }
 
-// finish hands the results to the calls. They are read to their end in any case: the last of them is that of the commit.
+// finish gives the results to the calls. It always closes the results, because the last one is the result of the
+// commit.
 func (p pipeline) finish(results pgx.BatchResults) error {
 	failed := p.hand(results)
 	return cmp.Or(failed, results.Close())
 }
 
-// hand hands the results to the calls, in order, until one fails.
+// hand gives the results to the calls, in order, until a call fails.
 func (p pipeline) hand(results pgx.BatchResults) error {
 	for _, c := range p {
 		if err := c.finish(results); err != nil {
@@ -230,7 +236,7 @@ func (p pipeline) hand(results pgx.BatchResults) error {
 	return nil
 }
 
-// execute is a Call of a statement whose rows nobody needs.
+// execute is a Call of a statement whose rows are not needed.
 func execute(sql string, args ...any) Call {
 	return func(ctx context.Context, q Statement) error {
 		_, err := q.Exec(ctx, sql, args...)

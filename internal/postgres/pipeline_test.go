@@ -91,7 +91,8 @@ func TestCallsInsideATransactionSeeIt(t *testing.T) {
 	db := open(t, limits())
 	var seen, then int
 	err := db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-		if err := postgres.PipelineTx(ctx, tx, execute("INSERT INTO notes VALUES (1)"), number(&seen, "SELECT count(*) FROM notes")); err != nil {
+		if err := postgres.PipelineTx(ctx, tx, execute("INSERT INTO notes VALUES (1)"),
+			number(&seen, "SELECT count(*) FROM notes")); err != nil {
 			return err
 		}
 		return tx.QueryRow(ctx, "SELECT count(*) FROM notes").Scan(&then)
@@ -114,7 +115,8 @@ func TestCallsAreAnsweredInOrderUntilOneFails(t *testing.T) {
 			return err
 		}
 	}
-	err := db.Pipeline(t.Context(), call("first", "INSERT INTO notes VALUES (1)"), call("second", "INSERT INTO notes VALUES (100)"), call("third", "SELECT 1"))
+	err := db.Pipeline(t.Context(), call("first", "INSERT INTO notes VALUES (1)"),
+		call("second", "INSERT INTO notes VALUES (100)"), call("third", "SELECT 1"))
 	if !postgres.Violates(err, "notes_n_small") {
 		t.Fatalf("the error is %v", err)
 	}
@@ -150,7 +152,8 @@ func TestCallSendsExactlyOneStatement(t *testing.T) {
 			return err
 		},
 	} {
-		if err := db.Pipeline(t.Context(), execute("SELECT 1"), call, execute("SELECT 2")); err == nil || notes(t, db) != 0 {
+		if err := db.Pipeline(t.Context(), execute("SELECT 1"), call, execute("SELECT 2")); err == nil ||
+			notes(t, db) != 0 {
 			t.Errorf("%s: %v, %d notes", name, err, notes(t, db))
 		}
 	}

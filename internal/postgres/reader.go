@@ -9,26 +9,27 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Reader is a DBTX for sqlc's generated code that reads: each query has a connection and a snapshot of its own, outside any transaction, under a
-// context that ends in time. Errors come back classified, as those of statements that have written nothing.
+// Reader is a DBTX for sqlc's generated code that only reads. Each query has its own connection and its own snapshot,
+// outside any transaction, and a time limit. Errors are classified as those of statements that write nothing.
 //
 //	row, err := dbsqlc.New(db.Reader()).GetPayment(ctx, params)
 //
-// What writes must not go through a Reader: a lost acknowledgement would be called "nothing was written". Pipeline and Transact are for that.
+// A write must not go through a Reader: after a lost acknowledgement, the error would say that nothing was written. Use
+// Pipeline or Transact for writes.
 type Reader struct{ db *DB }
 
-// Reader reads from db.
+// Reader returns a Reader of db.
 func (db *DB) Reader() Reader { return Reader{db} }
 
-// errReaderExecutes is a mistake of ours, which the first test that comes by it finds.
+// errReaderExecutes is a bug of ours. The first test that runs such code finds it.
 var errReaderExecutes = errors.New("a Reader executes nothing: use Pipeline or Transact")
 
-// Exec refuses: what gives no rows can only be a write.
+// Exec refuses, because a statement without rows can only be a write.
 func (Reader) Exec(context.Context, string, ...any) (pgconn.CommandTag, error) {
 	return pgconn.CommandTag{}, errReaderExecutes
 }
 
-// Query runs a query. Its connection goes back to the pool when the rows are closed, or at their end.
+// Query runs a query. Its connection returns to the pool when the rows are closed or have been read to their end.
 func (r Reader) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	ctx, cancel := r.db.bounded(ctx)
 	conn, err := r.db.borrow(ctx)
@@ -45,7 +46,7 @@ func (r Reader) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, e
 	return read, nil
 }
 
-// QueryRow runs a query for one row. As with pgx's own, only Scan gives the connection back.
+// QueryRow runs a query for one row. As in pgx, only Scan returns the connection.
 func (r Reader) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	rows, err := r.Query(ctx, sql, args...)
 	return readRow{rows, err}
@@ -58,7 +59,7 @@ type readRows struct {
 	closed bool
 }
 
-// Close gives the connection back, once.
+// Close returns the connection to the pool, once.
 func (r *readRows) Close() {
 	r.Rows.Close()
 	if !r.closed {
@@ -79,16 +80,16 @@ func (r *readRows) Next() bool {
 // Scan reads the row.
 func (r *readRows) Scan(dest ...any) error { return classifyRead(r.Rows.Scan(dest...)) }
 
-// Err tells what has ended the rows early.
+// Err returns the error that ended the rows early.
 func (r *readRows) Err() error { return classifyRead(r.Rows.Err()) }
 
-// readRow is the first of rows, or why there are none.
+// readRow is the first row of rows, or the error of the query.
 type readRow struct {
 	rows pgx.Rows
 	err  error
 }
 
-// Scan reads the row, or fails with pgx.ErrNoRows.
+// Scan reads the row. It fails with pgx.ErrNoRows if there is none.
 func (r readRow) Scan(dest ...any) error {
 	if r.err != nil {
 		return r.err
@@ -98,7 +99,7 @@ func (r readRow) Scan(dest ...any) error {
 		if err := r.rows.Scan(dest...); err != nil {
 			return err
 		}
-		r.rows.Close() // what the server says after the row counts, too
+		r.rows.Close() // The server may still report an error after the row.
 		return r.rows.Err()
 	}
 	if err := r.rows.Err(); err != nil {
@@ -107,7 +108,7 @@ func (r readRow) Scan(dest ...any) error {
 	return pgx.ErrNoRows
 }
 
-// Ping asks the database for a sign of life.
+// Ping checks whether the database answers.
 func (db *DB) Ping(ctx context.Context) error {
 	ctx, cancel := db.bounded(ctx)
 	defer cancel()

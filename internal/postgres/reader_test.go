@@ -78,7 +78,8 @@ func TestReaderNamesItsFailures(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := db.Reader().QueryRow(t.Context(), "SELECT n FROM notes").Scan(&n); !errors.Is(err, pgx.ErrNoRows) || postgres.Unavailable(err) {
+	if err := db.Reader().QueryRow(t.Context(), "SELECT n FROM notes").Scan(&n); !errors.Is(err, pgx.ErrNoRows) ||
+		postgres.Unavailable(err) {
 		t.Errorf("without a row: %v", err)
 	}
 }

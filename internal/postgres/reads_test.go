@@ -21,7 +21,8 @@ var (
 
 // handedOn are the queries of those functions that are handed a Reader.
 var handedOn = []string{
-	"payments.ExecutionOf", "operator.UnprocessedWebhooks", "operator.OverdueLookups", "operator.ListWatermarks", "operator.CountJobs",
+	"payments.ExecutionOf", "operator.UnprocessedWebhooks", "operator.OverdueLookups", "operator.ListWatermarks",
+	"operator.CountJobs",
 }
 
 // A write by a Reader whose acknowledgement is lost would be called "nothing was written".
@@ -30,7 +31,8 @@ func TestNoReaderWrites(t *testing.T) {
 	all := statements(t)
 	names, handedTo := append([]string{}, handedOn...), 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || d.Name() == "reader.go" {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") ||
+			d.Name() == "reader.go" {
 			return err
 		}
 		raw, err := os.ReadFile(path)
@@ -55,7 +57,8 @@ func TestNoReaderWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(names) < 30 || handedTo != 2 {
-		t.Errorf("%d queries, and %d Readers that are handed on: is the search still right, and handedOn?", len(names), handedTo)
+		t.Errorf("%d queries, and %d Readers that are handed on: is the search still right, and handedOn?", len(names),
+			handedTo)
 	}
 	for _, name := range names {
 		sql, ok := all[name]

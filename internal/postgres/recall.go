@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// maxRecalls bounds how often the outcome of a commit is asked for whose acknowledgement was lost, and how often a transaction is tried again
-// for it.
+// maxRecalls is how often, at most, a commit whose acknowledgement was lost is sent again or read.
 const maxRecalls = 3
 
-// recallPause is what lies between two of them.
+// recallPause is the pause between two tries.
 const recallPause = 100 * time.Millisecond
 
-// Recall is for a commit whose acknowledgement was lost. It calls ask, which may send the transaction again or read what has become of it, until ask is
-// done, at most three times and with a pause between, and reports whether it was done. An ask that gave up waiting (GaveUp) should be done: the next
-// one would wait as long. try counts from 1.
+// Recall is for a commit whose acknowledgement was lost. It calls ask, which may send the transaction again or read
+// whether it was committed, until ask returns done, at most three times and with a pause between. It reports whether
+// ask was done. If ask gave up waiting (GaveUp), it should return done, because the next try would wait as long. try
+// counts from 1.
 func Recall(ctx context.Context, ask func(try int) (done bool)) bool {
 	for try := 1; ; try++ {
 		if ask(try) {
@@ -26,7 +26,7 @@ func Recall(ctx context.Context, ask func(try int) (done bool)) bool {
 	}
 }
 
-// pauseBeforeRecall waits a moment, and reports whether there is still time.
+// pauseBeforeRecall waits for recallPause. It returns false if ctx ends first.
 func pauseBeforeRecall(ctx context.Context) bool {
 	t := time.NewTimer(recallPause)
 	defer t.Stop()

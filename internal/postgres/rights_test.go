@@ -13,8 +13,8 @@ import (
 	"payonce/test/pgtest"
 )
 
-// What the roles may do is what the statements of their processes need: no statement is without its rights, and no right is without its statement.
-// PostgreSQL itself says what a statement needs: EXPLAIN is refused like the statement.
+// What the roles may do is what the statements of their processes need: no statement is without its rights, and no
+// right is without its statement. PostgreSQL itself says what a statement needs: EXPLAIN is refused like the statement.
 
 func contains(list []string, s string) bool { return slices.Contains(list, s) }
 
@@ -51,7 +51,8 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	if pgtest.OnCitus() {
-		// The coordinator alone is asked. A role that is set, and a right that is taken away for a moment, are not for the workers.
+		// The coordinator alone is asked. A role that is set, and a right that is taken away for a moment, are not for
+		// the workers.
 		if _, err := b.tx.Exec(t.Context(), "SET LOCAL citus.propagate_set_commands = 'none'"); err != nil {
 			t.Fatal(err)
 		}
@@ -158,11 +159,12 @@ func (b *bench) rights(t *testing.T, role postgres.Role) []right {
 		t.Fatalf("%s has no rights: %v", role, err)
 	}
 	if pgtest.OnCitus() {
-		// What a role may do to columns of a distributed table, it may do to the whole of it. Who takes that away takes both. The sequence is asked when
-		// a line is written, and EXPLAIN writes none.
+		// What a role may do to columns of a distributed table, it may do to the whole of it. Who takes that away takes
+		// both. The sequence is asked when a line is written, and EXPLAIN writes none.
 		given := slices.Clone(all)
 		all = slices.DeleteFunc(all, func(r right) bool {
-			return r.Column != "" && slices.Contains(given, right{Table: r.Table, Privilege: r.Privilege}) || r.Table == "idempotency_key_events_id_seq"
+			return r.Column != "" && slices.Contains(given, right{Table: r.Table, Privilege: r.Privilege}) ||
+				r.Table == "idempotency_key_events_id_seq"
 		})
 	}
 	return all
@@ -175,7 +177,8 @@ func TestNoRightIsWithoutItsStatement(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			for _, r := range b.rights(t, role) {
-				// The sequence is asked when a job is inserted, and EXPLAIN inserts none. To rebuild its indexes is no statement of River's list.
+				// The sequence is asked when a job is inserted, and EXPLAIN inserts none. To rebuild its indexes is no
+				// statement of River's list.
 				if r.Table != "river_job_id_seq" && r.Privilege != "MAINTAIN" && !b.needs(t, role, r) {
 					t.Errorf("%s has %s, and runs no statement that needs it", role, r)
 				}

@@ -11,27 +11,28 @@ import (
 	"payonce/db/migrations"
 )
 
-// Role is a login of the database server, named alike in every installation.
+// Role is a login of the database server. It has the same name in every installation.
 type Role string
 
-// The three roles. Migrator owns the schema; what the other two may do is in db/migrations/roles.
+// The three roles. Migrator owns the schema. The rights of the other two are in db/migrations/roles.
 const (
 	Migrator   Role = "payonce_migrator"
 	API        Role = "payonce_api"
 	Reconciler Role = "payonce_reconciler"
 )
 
-// Roles lists them.
+// Roles lists all roles.
 func Roles() []Role { return []Role{Migrator, API, Reconciler} }
 
-// CreateRoles makes the roles, unless they exist, and gives them the database at url: what was migrated so far becomes the
-// Migrator's. url is an administrator's: a superuser, or whoever may create roles and owns the database. Where the roles exist and the database is
-// theirs, anybody who owns the database may run it. Safe to repeat, and at the same time in other databases of the server.
+// CreateRoles creates the roles that do not exist yet, and gives them access to the database at url. The tables that
+// exist become the Migrator's. url must be that of a superuser, or of a user who may create roles and owns the
+// database. If the roles exist already and have this database, the owner of the database may run it without the right
+// to create roles. CreateRoles may be repeated, and may run at the same time in other databases of the server.
 //
-// A role without a password here keeps the one that it has; a new one has none, and logs in by other means. The server gets to see no password, only what
-// it needs to verify it.
+// A role without a password here keeps its password. A new role without one has no password, and logs in by other
+// means. The server does not get the passwords, but only the verifiers that it stores.
 //
-// The rights on tables come with Migrate. Whoever owned the tables until now has no more right to them than he has as a member of the Migrator.
+// Migrate grants the rights on tables. A former owner of the tables keeps only the rights of a member of the Migrator.
 func CreateRoles(ctx context.Context, url string, passwords map[Role]string, log *slog.Logger) error {
 	verifiers := map[Role]string{}
 	for role, password := range passwords {
@@ -53,7 +54,7 @@ func CreateRoles(ctx context.Context, url string, passwords map[Role]string, log
 		if verifiers[role] == "" {
 			continue
 		}
-		// A verifier holds nothing that a literal would have to escape.
+		// A verifier has no character that must be escaped in a literal.
 		if _, err := conn.Exec(ctx, fmt.Sprintf("ALTER ROLE %s PASSWORD '%s'", role, verifiers[role])); err != nil {
 			return fmt.Errorf("set password of %s: %w", role, err)
 		}
@@ -62,9 +63,9 @@ func CreateRoles(ctx context.Context, url string, passwords map[Role]string, log
 	return nil
 }
 
-// DatabaseRights are statements that give the roles what of a database itself is theirs, as CreateRoles does. They are for a copy of a database
-// that has them: what is granted inside of it comes along with a template, what is granted on it does not. Who runs them
-// owns the copy, or is a superuser, and need not be connected to it.
+// DatabaseRights are the statements that give the roles their rights on a database itself, as CreateRoles does. They
+// are for a database that is copied from a template. The copy has the rights inside the template, but not the rights on
+// the template. The statements must be run by the owner of the copy or a superuser, who need not be connected to it.
 func DatabaseRights(database string) string {
 	name := pgx.Identifier{database}.Sanitize()
 	return fmt.Sprintf(`REVOKE TEMPORARY ON DATABASE %[1]s FROM PUBLIC;
@@ -84,7 +85,7 @@ func connect(ctx context.Context, url string) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// runFile runs a file of statements as one message, which makes it one transaction where there is none.
+// runFile runs a file of statements as one message. If no transaction is open, the message is a transaction of its own.
 func runFile(ctx context.Context, conn *pgx.Conn, name string) error {
 	sql, err := fs.ReadFile(migrations.FS(), name)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 func TestRolesOfAnotherInstallationAreNotLetIn(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.exec("postgres", "CREATE DATABASE staging", "CREATE DATABASE production", "CREATE ROLE owner LOGIN", "ALTER DATABASE production OWNER TO owner")
+	c.exec("postgres", "CREATE DATABASE staging", "CREATE DATABASE production", "CREATE ROLE owner LOGIN",
+		"ALTER DATABASE production OWNER TO owner")
 	url := c.server.URLAs("owner", "production")
 	if err := migrate(t, url); err != nil {
 		t.Fatal(err)
@@ -71,7 +72,8 @@ func TestFormerOwnerGoesOnOnlyAsAMemberOfTheMigrator(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask[int](c, "owner", "goes_on", look)
-	if err := migrate(t, c.server.URLAs("owner", "goes_on")); err != nil { // by processes of the former owner's that are started anew
+	// by processes of the former owner's that are started anew
+	if err := migrate(t, c.server.URLAs("owner", "goes_on")); err != nil {
 		t.Fatal(err)
 	}
 	c.ready("goes_on")

@@ -94,13 +94,15 @@ func TestDatabaseOfOneUserNeedsNoRolesAndCanHaveThemLater(t *testing.T) {
 		t.Fatalf("migrating has made %d roles", n)
 	}
 	// What belongs to an extension, or to a user who never migrated, stays where it is.
-	c.exec("plain", "CREATE TABLE theirs ()", "ALTER EXTENSION plpgsql ADD TABLE theirs", "CREATE ROLE other", "CREATE TABLE others ()", "ALTER TABLE others OWNER TO other")
+	c.exec("plain", "CREATE TABLE theirs ()", "ALTER EXTENSION plpgsql ADD TABLE theirs", "CREATE ROLE other",
+		"CREATE TABLE others ()", "ALTER TABLE others OWNER TO other")
 	for range 2 {
 		if err := c.create("payonce", "plain"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	kept := ask[string](c, "payonce", "plain", "SELECT string_agg(tableowner, ' ' ORDER BY tablename) FROM pg_tables WHERE tablename IN ('theirs', 'others')")
+	kept := ask[string](c, "payonce", "plain",
+		"SELECT string_agg(tableowner, ' ' ORDER BY tablename) FROM pg_tables WHERE tablename IN ('theirs', 'others')")
 	if kept != "other payonce" {
 		t.Errorf("others and theirs belong to %s", kept)
 	}
@@ -124,8 +126,10 @@ func TestMigrationBySomebodyElseIsToldAndMended(t *testing.T) {
 		t.Errorf("it said %s", &said)
 	}
 	ask[int](c, "payonce_api", name, "SELECT count(*) FROM payments") // whoever migrates, the rights are there
-	// A superuser could take a right on anything from everybody. What is not of who made our tables is none of its business.
-	c.exec(name, "SET ROLE payonce_migrator", "CREATE VIEW theirs AS SELECT 1 AS one", "GRANT SELECT ON theirs TO PUBLIC")
+	// A superuser could take a right on anything from everybody. What is not of who made our tables is none of its
+	// business.
+	c.exec(name, "SET ROLE payonce_migrator", "CREATE VIEW theirs AS SELECT 1 AS one",
+		"GRANT SELECT ON theirs TO PUBLIC")
 	if err := migrate(t, url); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +159,8 @@ func TestRolesMayBeMadeInManyDatabasesAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A database without our schema is not taken over, whatever is in it.
-	if owner := ask[string](c, "payonce", "many_1", "SELECT tableowner FROM pg_tables WHERE tablename = 'not_ours'"); owner != "payonce" {
+	if owner := ask[string](c, "payonce", "many_1",
+		"SELECT tableowner FROM pg_tables WHERE tablename = 'not_ours'"); owner != "payonce" {
 		t.Errorf("somebody else's table belongs to %s", owner)
 	}
 	c.ready("many_0")
@@ -179,9 +184,11 @@ func TestAdministratorNeedNotBeSuperuser(t *testing.T) {
 func TestRolesThatExistNeedNobodyWhoMayMakeThem(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.exec("postgres", "CREATE ROLE payonce_migrator LOGIN", "CREATE ROLE payonce_api LOGIN", "CREATE ROLE payonce_reconciler LOGIN",
+	c.exec("postgres", "CREATE ROLE payonce_migrator LOGIN", "CREATE ROLE payonce_api LOGIN",
+		"CREATE ROLE payonce_reconciler LOGIN",
 		"CREATE ROLE owner LOGIN", "CREATE DATABASE given OWNER owner")
-	if err := c.create("payonce_migrator", "given"); err == nil || !strings.Contains(err.Error(), "must own database given") {
+	if err := c.create("payonce_migrator", "given"); err == nil ||
+		!strings.Contains(err.Error(), "must own database given") {
 		t.Fatalf("who owns nothing has given the database away: %v", err)
 	}
 	if err := c.create("owner", "given"); err != nil {
@@ -197,30 +204,35 @@ func TestRoleWithMoreThanItsRightsIsRefused(t *testing.T) {
 	if err := c.create("payonce", "mine"); err != nil {
 		t.Fatal(err)
 	}
-	for widen, narrow := range map[string]string{
-		"ALTER ROLE payonce_api SUPERUSER":                                            "ALTER ROLE payonce_api NOSUPERUSER",
-		"ALTER ROLE payonce_reconciler BYPASSRLS":                                     "ALTER ROLE payonce_reconciler NOBYPASSRLS",
-		"ALTER ROLE payonce_migrator CREATEROLE":                                      "ALTER ROLE payonce_migrator NOCREATEROLE",
-		"GRANT payonce_migrator TO payonce_api":                                       "REVOKE payonce_migrator FROM payonce_api",
-		"GRANT payonce TO payonce_reconciler":                                         "REVOKE payonce FROM payonce_reconciler",
-		"GRANT pg_write_all_data TO payonce_reconciler":                               "REVOKE pg_write_all_data FROM payonce_reconciler",
-		"GRANT pg_signal_backend TO payonce_api":                                      "REVOKE pg_signal_backend FROM payonce_api",
-		"GRANT pg_write_server_files TO payonce_api":                                  "REVOKE pg_write_server_files FROM payonce_api",
-		"CREATE ROLE lent; GRANT pg_read_all_data TO lent; GRANT lent TO payonce_api": "REVOKE lent FROM payonce_api",
-		"CREATE ROLE copier REPLICATION; GRANT copier TO payonce_api":                 "REVOKE copier FROM payonce_api",
-		"ALTER DATABASE mine OWNER TO payonce_api":                                    "ALTER DATABASE mine OWNER TO payonce",
+	for _, each := range [][2]string{
+		{"ALTER ROLE payonce_api SUPERUSER", "ALTER ROLE payonce_api NOSUPERUSER"},
+		{"ALTER ROLE payonce_reconciler BYPASSRLS", "ALTER ROLE payonce_reconciler NOBYPASSRLS"},
+		{"ALTER ROLE payonce_migrator CREATEROLE", "ALTER ROLE payonce_migrator NOCREATEROLE"},
+		{"GRANT payonce_migrator TO payonce_api", "REVOKE payonce_migrator FROM payonce_api"},
+		{"GRANT payonce TO payonce_reconciler", "REVOKE payonce FROM payonce_reconciler"},
+		{"GRANT pg_write_all_data TO payonce_reconciler", "REVOKE pg_write_all_data FROM payonce_reconciler"},
+		{"GRANT pg_signal_backend TO payonce_api", "REVOKE pg_signal_backend FROM payonce_api"},
+		{"GRANT pg_write_server_files TO payonce_api", "REVOKE pg_write_server_files FROM payonce_api"},
+		{"CREATE ROLE lent; GRANT pg_read_all_data TO lent; GRANT lent TO payonce_api", "REVOKE lent FROM payonce_api"},
+		{"CREATE ROLE copier REPLICATION; GRANT copier TO payonce_api", "REVOKE copier FROM payonce_api"},
+		{"ALTER DATABASE mine OWNER TO payonce_api", "ALTER DATABASE mine OWNER TO payonce"},
 	} {
+		widen, narrow := each[0], each[1]
 		c.exec("mine", widen)
-		if err := c.create("payonce", "mine"); err == nil || !strings.Contains(err.Error(), "more is granted to payonce_") {
+		if err := c.create("payonce", "mine"); err == nil ||
+			!strings.Contains(err.Error(), "more is granted to payonce_") {
 			t.Errorf("%s: %v", widen, err)
 		}
 		c.exec("mine", narrow)
 	}
 	c.exec("mine", "CREATE ROLE landlord", "ALTER DATABASE mine OWNER TO landlord", "GRANT landlord TO payonce_api")
-	if err := c.create("payonce", "mine"); err == nil || !strings.Contains(err.Error(), "more is granted to payonce_api") {
+	if err := c.create("payonce", "mine"); err == nil ||
+		!strings.Contains(err.Error(), "more is granted to payonce_api") {
 		t.Errorf("a member of the database's owner: %v", err)
 	}
-	c.exec("mine", "REVOKE landlord FROM payonce_api", "CREATE ROLE cloud_login", "GRANT cloud_login, pg_monitor TO payonce_api", // such as rds_iam
+	// such as rds_iam
+	c.exec("mine", "REVOKE landlord FROM payonce_api", "CREATE ROLE cloud_login",
+		"GRANT cloud_login, pg_monitor TO payonce_api",
 		"ALTER DATABASE mine OWNER TO payonce_migrator")
 	if err := c.create("payonce", "mine"); err != nil {
 		t.Errorf("memberships that widen nothing, and a migrator that owns the database: %v", err)
@@ -236,11 +248,13 @@ func TestMigrationTakesBackWhatIsNotInTheFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.ready(name)
-	c.exec(name, "GRANT DELETE ON payments TO payonce_api", "GRANT UPDATE (amount_minor) ON payments TO payonce_api", "GRANT ALL ON tenants TO payonce_reconciler",
+	c.exec(name, "GRANT DELETE ON payments TO payonce_api", "GRANT UPDATE (amount_minor) ON payments TO payonce_api",
+		"GRANT ALL ON tenants TO payonce_reconciler",
 		"GRANT SELECT ON api_keys TO PUBLIC", "GRANT UPDATE (amount_minor) ON refunds TO PUBLIC",
 		// Somebody else's; and an extension's, even if it is ours.
 		"CREATE VIEW theirs AS SELECT 1 AS one", "GRANT SELECT ON theirs TO payonce_api, PUBLIC",
-		"SET ROLE payonce_migrator", "CREATE VIEW added AS SELECT 1 AS one", "GRANT SELECT ON added TO payonce_api, PUBLIC", "RESET ROLE",
+		"SET ROLE payonce_migrator", "CREATE VIEW added AS SELECT 1 AS one",
+		"GRANT SELECT ON added TO payonce_api, PUBLIC", "RESET ROLE",
 		"ALTER EXTENSION plpgsql ADD VIEW added")
 	if err := migrate(t, pgtest.As(t, url, postgres.Migrator)); err != nil {
 		t.Fatal(err)
@@ -295,7 +309,8 @@ func TestPasswordOpensAndIsNotSent(t *testing.T) {
 	if err != nil || len(rules) != 1 {
 		t.Fatalf("%v, %q", err, rules)
 	}
-	if err := os.WriteFile(rules[0], []byte("local all payonce_api scram-sha-256\nlocal all all trust\n"), 0o600); err != nil {
+	if err := os.WriteFile(rules[0], []byte("local all payonce_api scram-sha-256\nlocal all all trust\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.exec("locked", "SELECT pg_reload_conf()")
@@ -314,11 +329,14 @@ func TestPasswordOpensAndIsNotSent(t *testing.T) {
 			t.Errorf("%q: %v", password, err)
 		}
 	}
-	if stored := ask[string](c, "payonce", "locked", "SELECT rolpassword FROM pg_authid WHERE rolname = 'payonce_api'"); !strings.HasPrefix(stored, "SCRAM-SHA-256$4096:") {
+	if stored := ask[string](c, "payonce", "locked",
+		"SELECT rolpassword FROM pg_authid WHERE rolname = 'payonce_api'"); !strings.HasPrefix(
+		stored, "SCRAM-SHA-256$4096:") {
 		t.Errorf("stored is %q", stored)
 	}
 	for _, unfit := range []string{"", "pässword", "line\nbreak"} {
-		err := postgres.CreateRoles(t.Context(), url, map[postgres.Role]string{postgres.API: unfit}, slog.New(slog.DiscardHandler))
+		err := postgres.CreateRoles(t.Context(), url, map[postgres.Role]string{postgres.API: unfit},
+			slog.New(slog.DiscardHandler))
 		if err == nil || !strings.HasPrefix(err.Error(), "password of payonce_api: ") {
 			t.Errorf("%q: %v", unfit, err)
 		}

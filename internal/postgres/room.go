@@ -9,31 +9,32 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// errDiskFull is what Room says. It ends by itself once there is room.
+// errDiskFull is the error of Room.Check. It ends when the disk has space again.
 var errDiskFull = errors.New("the database's disk is full; make room there")
 
-// roomFresh is how long an answer of Room is good for: /readyz may be asked by many, and by anybody who reaches it.
+// roomFresh is how long a result of Check is used again, because many may ask /readyz, and it needs no login.
 const roomFresh = 5 * time.Second
 
-// Room knows whether the disk of the database has room.
+// Room checks whether the disk of the database has space.
 type Room struct {
 	db  *DB
 	now func() time.Time
 
 	mu    sync.Mutex
 	tried time.Time
-	full  error // of the last try
+	full  error // the result of the last try
 }
 
 // NewRoom returns a Room for the disk of db.
 func NewRoom(db *DB, now func() time.Time) *Room { return &Room{db: db, now: now} }
 
-// Check fails while the disk is full. Whatever else is wrong with the database is not its business.
+// Check fails while the disk is full. It reports no other fault of the database.
 //
-// On a full disk the server still answers, reads, and writes what fits into pages that it has: only what needs a new page fails, by 53100. So neither
-// a ping nor an update of one small row finds out. To remember the last payment that failed would do, as long as somebody pays; but a process that is not
-// ready is sent nobody, and would never be ready again. So this tries by itself: it has the server write a megabyte to a temporary file, next to
-// the tables. That takes milliseconds, needs no right and no table, and leaves nothing behind.
+// With a full disk, the server still answers, reads, and writes into pages that have space. Only a write that needs a
+// new page fails, with 53100. So neither a ping nor the update of a small row shows it. It is not enough to remember
+// the last payment that failed, either: a process that is not ready gets no payments, and would stay not ready for
+// ever. So Check makes the server write a megabyte to a temporary file, next to the tables. That takes milliseconds,
+// needs no right and no table, and leaves nothing behind.
 func (r *Room) Check(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,7 +53,7 @@ func (r *Room) Check(ctx context.Context) error {
 
 const diskFull = "53100"
 
-// tryDisk makes the server write to its disk: what is more than work_mem goes to a file.
+// tryDisk makes the server write to its disk: data beyond work_mem goes to a file.
 func (db *DB) tryDisk(ctx context.Context) error {
 	return db.Pipeline(ctx,
 		setting("work_mem", "64kB"),

@@ -11,7 +11,8 @@ import (
 	"payonce/test/pgtest"
 )
 
-// What a full disk does to it is for lab/failover, which has one. Here: that the disk is written to, and not asked more often than it must.
+// What a full disk does to it is for lab/failover, which has one. Here: that the disk is written to, and not asked more
+// often than it must.
 func TestRoomIsFoundOutByWritingToTheDisk(t *testing.T) {
 	t.Parallel()
 	url := pgtest.NewURL(t)
@@ -41,7 +42,8 @@ func TestRoomIsFoundOutByWritingToTheDisk(t *testing.T) {
 	deadline, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for bytes < tries*megabyte {
-		row := other.QueryRow(deadline, "SELECT temp_files, temp_bytes FROM pg_stat_database WHERE datname = current_database()")
+		row := other.QueryRow(deadline,
+			"SELECT temp_files, temp_bytes FROM pg_stat_database WHERE datname = current_database()")
 		if err := row.Scan(&files, &bytes); err != nil {
 			t.Fatalf("%d bytes in %d files: %v", bytes, files, err)
 		}

@@ -10,7 +10,8 @@ import (
 )
 
 // ofTenants are the tables that belong to tenants. The heads of the other tables' files say why those do not.
-var ofTenants = []string{"idempotency_keys", "idempotency_key_events", "idempotency_key_tombstones", "payments", "refunds"}
+var ofTenants = []string{"idempotency_keys", "idempotency_key_events", "idempotency_key_tombstones", "payments",
+	"refunds"}
 
 // Tables can be spread by tenant only if no key of theirs reaches over tenants.
 func TestEveryKeyOfATenantsTableBeginsWithTheTenant(t *testing.T) {

@@ -10,18 +10,19 @@ import (
 	"fmt"
 )
 
-// scramIterations is PostgreSQL's own default.
+// scramIterations is PostgreSQL's default.
 const scramIterations = 4096
 
-// scramVerifier is what PostgreSQL stores of a password (RFC 5803, as in pg_authid): it serves to check a login, not to make one. Sent in place of
-// the password, it keeps that out of the server's log, as psql's \password does.
+// scramVerifier is what PostgreSQL stores instead of a password (RFC 5803, as in pg_authid). With it, a login can be
+// checked but not made. It is sent instead of the password, so that the password does not get into the server's log.
+// psql's \password does the same.
 func scramVerifier(password string) (string, error) {
 	if password == "" {
 		return "", errors.New("is empty")
 	}
 	for _, c := range []byte(password) {
 		if c < ' ' || c > '~' {
-			return "", errors.New("is not printable ASCII") // the rest would have to be normalised (RFC 4013)
+			return "", errors.New("is not printable ASCII") // Other characters would need normalisation (RFC 4013).
 		}
 	}
 	salt := make([]byte, 16)
@@ -32,7 +33,8 @@ func scramVerifier(password string) (string, error) {
 	}
 	stored := sha256.Sum256(sign(salted, "Client Key"))
 	text := base64.StdEncoding.EncodeToString
-	return fmt.Sprintf("SCRAM-SHA-256$%d:%s$%s:%s", scramIterations, text(salt), text(stored[:]), text(sign(salted, "Server Key"))), nil
+	return fmt.Sprintf("SCRAM-SHA-256$%d:%s$%s:%s", scramIterations, text(salt), text(stored[:]),
+		text(sign(salted, "Server Key"))), nil
 }
 
 func sign(key []byte, text string) []byte {

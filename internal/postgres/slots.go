@@ -7,38 +7,39 @@ import (
 
 // GroupLimits bound group commits. The zero value means that every transaction has one member.
 type GroupLimits struct {
-	// AtOnce is how many transactions of Groups are under way at once. Up to here a caller has one to itself and begins at once; beyond, callers wait, and
-	// those of one step form its next group.
+	// AtOnce is how many transactions of Groups may run at the same time. While there is a free slot, a caller sends
+	// its own transaction at once. If there is none, callers wait, and those of one step form its next group.
 	AtOnce int
-	// Members is the most that one transaction carries.
+	// Members is the largest number of members of one group.
 	Members int
-	// Hold is how long a transaction keeps its slot. A transaction that takes longer waits for a lock that somebody else holds. It goes on without a slot: a
-	// few keys that are held up must not hold up all others. Zero is for ever.
+	// Hold is how long a transaction may keep its slot. A transaction that takes longer probably waits for a lock. It
+	// continues without a slot, so that a few locked keys do not stop all others. Zero is no limit.
 	Hold time.Duration
-	// LockTimeout is how long a transaction of several members waits for a lock. Then each member is tried alone, and only the one whose row is locked
-	// waits longer. Zero is the session's own limit.
+	// LockTimeout is how long a transaction of several members waits for a lock. After that, each member is tried
+	// alone, and only the member whose row is locked waits longer. Zero is the session's own limit.
 	LockTimeout time.Duration
 }
 
-// DefaultGroupLimits was found by the bench (docs/performance.md), on two cores: with one slot the server waits for us between two groups, with more slots
-// than it has cores the groups are too small to help.
+// DefaultGroupLimits are the values that measured best on two cores (docs/performance.md). With one slot, the server is
+// idle between two groups. With more slots than cores, the groups are too small to help.
 func DefaultGroupLimits() GroupLimits {
 	return GroupLimits{AtOnce: 2, Members: 32, Hold: 100 * time.Millisecond, LockTimeout: 200 * time.Millisecond}
 }
 
-// slots bound how many transactions of all Groups of a DB are under way at once. The mutex guards the Groups' own lists, too.
+// slots bound how many transactions of all Groups of a DB run at the same time. The mutex also guards the lists of the
+// Groups.
 type slots struct {
 	GroupLimits
 
 	mu      sync.Mutex
 	taken   int
 	waiting int // callers, in all Groups
-	// next are the Groups that have callers waiting, by turns. Each begins a transaction in a slot that has become free, or reports that its callers have
-	// given up.
+	// next are the Groups that have waiting callers, in turn. Each function begins a transaction in a slot that has
+	// become free, or reports that its callers have given up.
 	next []func() (began bool)
 }
 
-// take takes a free slot, if there is one. The mutex must be held.
+// take takes a free slot, if there is one. The caller holds the mutex.
 func (s *slots) take() bool {
 	if s.taken >= s.AtOnce {
 		return false
@@ -47,7 +48,8 @@ func (s *slots) take() bool {
 	return true
 }
 
-// hold begins the time for which a slot may be kept. It is given back by the function returned, or when that time is over.
+// hold starts the time limit Hold of a slot that is taken. The slot is released by the returned function, or when the
+// time is over.
 func (s *slots) hold() (release func()) {
 	if s.Hold <= 0 {
 		return s.release
@@ -60,7 +62,7 @@ func (s *slots) hold() (release func()) {
 	}
 }
 
-// release passes a slot on to the Group whose turn it is.
+// release gives a slot to the Group whose turn it is, or makes the slot free.
 func (s *slots) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,8 +76,8 @@ func (s *slots) release() {
 	s.taken--
 }
 
-// Lanes tells how many transactions of Groups are under way, and how many callers wait for one.
-func (db *DB) Lanes() (busy, waiting int) {
+// CommitSlots returns how many transactions of Groups hold a slot, and how many callers wait for one.
+func (db *DB) CommitSlots() (busy, waiting int) {
 	db.slots.mu.Lock()
 	defer db.slots.mu.Unlock()
 	return db.slots.taken, db.slots.waiting

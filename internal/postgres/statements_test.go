@@ -20,32 +20,43 @@ import (
 
 // byNeither are those of api keys, which a person runs as the migrator, and of api roles and api migrate.
 var byNeither = []string{
-	"tenants.EnsureTenant", "tenants.InsertKey", "tenants.KeyCreated", "tenants.ListKeys", "tenants.ExpireKey", "tenants.SetRate",
-	"postgres.CreateRoles", "postgres.DatabaseRights", "postgres.grantRights", "postgres.letIn", "postgres.warnOfOtherOwner",
+	"tenants.EnsureTenant", "tenants.InsertKey", "tenants.KeyCreated", "tenants.ListKeys", "tenants.ExpireKey",
+	"tenants.SetRate",
+	"postgres.CreateRoles", "postgres.DatabaseRights", "postgres.grantRights", "postgres.letIn",
+	"postgres.warnOfOtherOwner",
 }
 
 var byAPI = []string{
-	"idempotency.ReserveKeys", "idempotency.RetakeKey", "idempotency.RenewKey", "payments.BeginPayments", "payments.ResumePayment",
+	"idempotency.ReserveKeys", "idempotency.RetakeKey", "idempotency.RenewKey", "payments.BeginPayments",
+	"payments.ResumePayment",
 	"payments.BeginRefund", "payments.ResumeRefund", "webhooks.StoreEvent",
 }
 
 var byReconciler = []string{
-	"idempotency.SweepLeases", "idempotency.ClaimDue", "idempotency.ExpireKeys", "idempotency.DeleteKeys", "idempotency.FindOverdueLeases", "idempotency.FindDue",
-	"idempotency.FindExpired", "idempotency.FindDeletable", "idempotency.FindLettered", "webhooks.PruneEvents",
-	"payments.BeginWalk", "payments.AdvanceWalk", "payments.EndWalk", "payments.LockLedgers", "payments.FailWalk", "payments.ListAccounts",
-	"statement.AdoptByPSPID", "statement.Clock", "statement.CountAbsent", "statement.CountRaised", "statement.FetchByPSPID", "statement.FetchNamed", "statement.FetchStrangers", "statement.FindAbsent", "statement.FindAccounts",
-	"statement.ForgetPresent", "statement.MarkGone", "statement.MissingDays", "statement.OpenBreaks", "statement.PendingDays", "statement.Totals",
+	"idempotency.SweepLeases", "idempotency.ClaimDue", "idempotency.ExpireKeys", "idempotency.DeleteKeys",
+	"idempotency.FindOverdueLeases", "idempotency.FindDue",
+	"idempotency.FindExpired", "idempotency.FindDeletable", "idempotency.FindDeadLettered", "webhooks.PruneEvents",
+	"payments.BeginWalk", "payments.AdvanceWalk", "payments.EndWalk", "payments.LockLedgers", "payments.FailWalk",
+	"payments.ListAccounts",
+	"statement.AdoptByPSPID", "statement.Clock", "statement.CountAbsent", "statement.CountRaised",
+	"statement.FetchByPSPID", "statement.FetchNamed", "statement.FetchStrangers", "statement.FindAbsent",
+	"statement.FindAccounts",
+	"statement.ForgetPresent", "statement.MarkGone", "statement.MissingDays", "statement.OpenBreaks",
+	"statement.PendingDays", "statement.Totals",
 	"statement.TryLock", "statement.WriteAbsences", "statement.WriteLineBreaks", "statement.WriteRun",
-	"river.JobDeleteBefore", "river.JobGetAvailable", "river.JobGetCancelRequested", "river.JobGetStuck", "river.JobRescueMany", "river.JobSchedule",
-	"river.JobSetStateIfRunningMany", "river.LeaderAttemptElect", "river.LeaderAttemptReelect", "river.LeaderDeleteExpired", "river.LeaderResign",
+	"river.JobDeleteBefore", "river.JobGetAvailable", "river.JobGetCancelRequested", "river.JobGetStuck",
+	"river.JobRescueMany", "river.JobSchedule",
+	"river.JobSetStateIfRunningMany", "river.LeaderAttemptElect", "river.LeaderAttemptReelect",
+	"river.LeaderDeleteExpired", "river.LeaderResign",
 	"river.QueueCreateOrSetUpdatedAt", "river.QueueDeleteExpired", "river.QueueGet",
 }
 
-// ofRiver are River's statements that both processes run. The rest of River's, beside those of the reconciler, nobody does.
+// ofRiver are River's statements that both processes run. The rest of River's, beside those of the reconciler, nobody
+// does.
 var ofRiver = []string{"river.JobInsertFastMany", "river.JobRetry"}
 
-// utilities are statements that EXPLAIN does not take. The bench runs them as the reconciler, whose they are. It also copies into a table that it
-// has made by them.
+// utilities are statements that EXPLAIN does not take. The bench runs them as the reconciler, whose they are. It also
+// copies into a table that it has made by them.
 var utilities = []string{"statement.begin", "statement.createTables", "statement.load"}
 
 // beginsLikeSQL finds a statement that is written in Go, by how it begins.
@@ -119,7 +130,8 @@ func statements(t *testing.T) map[string]string {
 	for _, file := range generated {
 		constants(t, file, strings.Split(filepath.ToSlash(file), "/")[1], all)
 	}
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/riverqueue/river/riverdriver/riverpgxv5").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}",
+		"github.com/riverqueue/river/riverdriver/riverpgxv5").Output()
 	if err != nil {
 		t.Fatalf("find River: %v", err)
 	}

@@ -9,16 +9,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Transact runs fn in one transaction, for work whose statements depend on each other. It commits when fn returns nil.
+// Transact runs fn in one transaction, for work whose statements depend on each other. It commits if fn returns nil.
 //
-// An error of fn's own comes back as it is, and one of the database classified; the transaction has not happened then. Only an
-// AmbiguousError, from the commit itself, leaves that open.
+// An error of fn is returned as it is, and an error of the database is classified. The transaction has not happened
+// then. Only after an AmbiguousError, which comes from the commit, it may have happened.
 func (db *DB) Transact(ctx context.Context, fn func(context.Context, pgx.Tx) error) error {
 	return db.TransactFor(ctx, db.answer, fn)
 }
 
-// TransactFor is Transact with a limit of its own, for work that takes longer than a request; zero is no limit.
-// The server's statement_timeout holds all the same: such work lifts it by SET LOCAL.
+// TransactFor is Transact with its own time limit, for work that takes longer than a request. Zero is no limit. The
+// server's statement_timeout still applies; such work changes it by SET LOCAL.
 func (db *DB) TransactFor(ctx context.Context, limit time.Duration, fn func(context.Context, pgx.Tx) error) error {
 	var cancel context.CancelFunc
 	if limit > 0 {
@@ -37,20 +37,22 @@ func (db *DB) TransactFor(ctx context.Context, limit time.Duration, fn func(cont
 		return &UnavailableError{Op: "begin transaction", Err: err}
 	}
 	if err := fn(ctx, tx); err != nil {
-		// Also when the caller has given up: an open transaction keeps its locks.
+		// Roll back even if the caller has given up, because an open transaction keeps its locks.
 		rollback, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
 		defer cancel()
-		_ = tx.Rollback(rollback) // a connection that is gone has rolled back
+		_ = tx.Rollback(rollback) // If the connection is lost, the server rolls back by itself.
 		return classifyWork(opRun, err, conn.Conn().IsClosed())
 	}
 	return db.classifyEnd(tx.Commit(ctx))
 }
 
-// TransactOrFind is Transact for work that can be read afterwards. After a lost acknowledgement, read is a Call that tells whether the work is there;
-// the answer is one that a failover does not undo. TransactOrFind returns nil when the work is there, whoever has done it, and otherwise
-// the AmbiguousError: a no is not final, for the commit may still be under way.
+// TransactOrFind is Transact for work that can be read afterwards. After a lost acknowledgement, it calls read, which
+// says whether the work is stored. That answer is durable: a failover does not undo it. TransactOrFind returns nil if
+// the work is stored, no matter who has stored it. Otherwise it returns the AmbiguousError, because the commit may
+// still arrive.
 func (db *DB) TransactOrFind(
-	ctx context.Context, fn func(context.Context, pgx.Tx) error, read func(ctx context.Context, q Statement) (found bool, err error),
+	ctx context.Context, fn func(context.Context, pgx.Tx) error,
+	read func(ctx context.Context, q Statement) (found bool, err error),
 ) error {
 	err := db.Transact(ctx, fn)
 	var lost *AmbiguousError
@@ -72,11 +74,12 @@ func (db *DB) TransactOrFind(
 	return err
 }
 
-// rollbackLimit is the longest wait for the server to acknowledge a rollback. After it the connection is dropped.
+// rollbackLimit is the longest wait for the server to acknowledge a rollback. After it, the connection is closed.
 const rollbackLimit = time.Second
 
-// classifyWork names the failure of a transaction that was never committed: there is no doubt that nothing happened, only about
-// whose fault it is. What does not come from the database is the caller's own and stays as it is.
+// classifyWork classifies the failure of a transaction that was not committed. It is certain that nothing was written.
+// The question is only whether the database or the caller has failed. An error that does not come from the database is
+// returned as it is.
 func classifyWork(op string, err error, lost bool) error {
 	var pg *pgconn.PgError
 	switch {

@@ -63,7 +63,8 @@ func TestRefusalByTheCommitIsNoDoubt(t *testing.T) {
 		return insert(ctx, tx, "INSERT INTO notes VALUES (1, 7), (2, 7)")
 	})
 	// Of Citus' commits, no error is a proof, whatever it says: it is read back.
-	if !postgres.Violates(err, "notes_late_unique") || postgres.RolledBack(err) == pgtest.OnCitus() || notes(t, db) != 0 {
+	if !postgres.Violates(err, "notes_late_unique") || postgres.RolledBack(err) == pgtest.OnCitus() ||
+		notes(t, db) != 0 {
 		t.Fatal(err)
 	}
 }

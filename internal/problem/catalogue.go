@@ -2,8 +2,8 @@ package problem
 
 import "slices"
 
-// Entry is what the catalogue says about one code. Title, Status and Retryable go into every document; Meaning, WhatToDo
-// and Curl are for the page behind the document's type URL.
+// Entry is what the catalogue says about one code. Title, Status and Retryable go into every document; Meaning,
+// WhatToDo and Curl are for the page behind the document's type URL.
 type Entry struct {
 	Code   Code
 	Status int // the HTTP status that always goes with the code
@@ -15,8 +15,8 @@ type Entry struct {
 	Meaning  string
 	WhatToDo string
 
-	// Curl is one shell line that shows the code, against the demo. $BASE stands for the server's public URL, $OPERATOR for that of the
-	// operator's listener. Where no line can show the code, it is empty, and Unseen says what would.
+	// Curl is one shell line that shows the code, against the demo. $BASE stands for the server's public URL, $OPERATOR
+	// for that of the operator's listener. Where no line can show the code, it is empty, and Unseen says what would.
 	Curl, Unseen string
 }
 
@@ -37,18 +37,19 @@ func All() []Entry {
 
 // What the lines have in common.
 const (
-	asAcme  = `-H "Authorization: Bearer demo-acme-key" `
-	asGuest = `-H "Authorization: Bearer demo-globex-key" `
-	asDesk  = `-H "Authorization: Bearer demo-operator-key" `
-	asJSON  = `-H "Content-Type: application/json" `
-	pay     = `"$BASE/payments" ` + asAcme + asJSON
-	order   = `-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD"}'`
+	asAcme     = `-H "Authorization: Bearer demo-acme-key" `
+	asGuest    = `-H "Authorization: Bearer demo-globex-key" `
+	asOperator = `-H "Authorization: Bearer demo-operator-key" `
+	asJSON     = `-H "Content-Type: application/json" `
+	pay        = `"$BASE/payments" ` + asAcme + asJSON
+	order      = `-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD"}'`
 
-	letters = `curl -s "$OPERATOR/operator/dead-letters?limit=1" ` + asDesk
-	latest  = `ID=$(` + letters + `| sed 's/^{"data":\[{"id":"\([^"]*\)".*/\1/'); `
-	resolve = `curl -i "$OPERATOR/operator/dead-letters/$ID/resolve" ` + asDesk + asJSON + `-d `
-	aLetter = `curl -s ` + pay + `-H "Idempotency-Key: wrong-amount-$(date +%s)" ` +
-		`-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":"pm_wrong_amount"}'; ` + latest + resolve
+	deadLetters = `curl -s "$OPERATOR/operator/dead-letters?limit=1" ` + asOperator
+	latest      = `ID=$(` + deadLetters + `| sed 's/^{"data":\[{"id":"\([^"]*\)".*/\1/'); `
+	resolve     = `curl -i "$OPERATOR/operator/dead-letters/$ID/resolve" ` + asOperator + asJSON + `-d `
+	aDeadLetter = `curl -s ` + pay + `-H "Idempotency-Key: wrong-amount-$(date +%s)" ` +
+		`-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":"pm_wrong_amount"}'; ` +
+		latest + resolve
 
 	paymentID = `| sed 's/.*"paymentId":"\([^"]*\)".*/\1/'); `
 	refund    = `curl -i "$BASE/payments/$ID/refunds" ` + asAcme + asJSON
@@ -56,8 +57,8 @@ const (
 
 // catalogue is in the order that All promises. It is only ever read.
 //
-// The curl lines make their keys from the clock, so that each run is a new operation, and each code has its own prefix. A test of
-// cmd/demo runs each of them.
+// The curl lines make their keys from the clock, so that each run is a new operation, and each code has its own prefix.
+// A test of cmd/demo runs each of them.
 var catalogue = []Entry{
 	{
 		Code: IdempotencyKeyInvalid, Status: 400, Title: "The Idempotency-Key is malformed",
@@ -137,41 +138,50 @@ var catalogue = []Entry{
 	},
 	{
 		Code: ActionNotApplicable, Status: 409, Title: "The action does not fit the dead letter",
-		Meaning: "An operator's action makes no sense for this letter: executed and not_executed decide about an unknown key, and retry " +
+		Meaning: "An operator's action makes no sense for this dead letter: executed and not_executed decide about an unknown key, and retry " +
 			"needs something that can be tried again. Nothing has moved.",
-		WhatToDo: "Read the letter with its timeline. When there is nothing left to do, dismiss it.",
-		Curl: aLetter + `'{"action":"executed","reason":"asked the provider","version":1}'; ` +
-			`for I in $(seq 30); do ` + letters + `| grep -q contradicts_completed && break; sleep 1; done; ` +
+		WhatToDo: "Read the dead letter with its timeline. When there is nothing left to do, dismiss it.",
+		Curl: aDeadLetter + `'{"action":"executed","reason":"asked the provider","version":1}'; ` +
+			`for I in $(seq 30); do ` + deadLetters + `| grep -q contradicts_completed && break; sleep 1; done; ` +
 			latest + resolve + `'{"action":"executed","reason":"asked the provider","version":1}'`,
 	},
 	{
-		Code: IdempotencyKeyInProgress, Status: 409, Title: "The first request with this key is still running", Retryable: true,
-		Meaning: "Another request with the same key and body is being executed at this moment. Nothing was done for this one.",
+		Code: DeadLetterConflict, Status: 409, Title: "The dead letter is not what you have seen",
+		Meaning: "Somebody else has resolved the dead letter, or its key has moved since the provider was asked. Of two operators exactly one " +
+			"decides; nothing of the other's decision has happened.",
+		WhatToDo: "Read the dead letter again. If it is still open, decide anew, with the version that it has now.",
+		Curl:     aDeadLetter + `'{"action":"retry","reason":"try again","version":99}'`,
+	},
+	{
+		Code: DeadLetterNeedsDecision, Status: 409, Title: "The dead letter's key is still open",
+		Meaning: "Nobody knows yet what became of the dead letter's key, so that dismissing the dead letter would leave a customer without an " +
+			"answer. Nothing has moved.",
+		WhatToDo: "Use retry, which asks the payment provider once more, or decide: executed or not_executed.",
+		Curl:     aDeadLetter + `'{"action":"dismiss","reason":"not my business","version":1}'`,
+	},
+	{
+		Code: GracePeriodOpen, Status: 409, Title: "It is too early to call it not executed",
+		Meaning: "The provider knows nothing of the movement yet, but what was sent may still arrive there. Only after the grace period " +
+			"does finding nothing prove anything. Nothing has moved.",
+		WhatToDo: "Decide again after the grace period, which counts from when the key became unknown.",
+		Unseen: "No test token leads to it. It needs a dead letter about a payment that the provider does not know, " +
+			"and that within the grace period: 25 seconds in the demo.",
+	},
+	{
+		Code: IdempotencyKeyInProgress, Status: 409, Title: "The first request with this key is still running",
+		Retryable: true,
+		Meaning:   "Another request with the same key and body is being executed at this moment. Nothing was done for this one.",
 		WhatToDo: "Wait for as many seconds as Retry-After says and send the same request with the same key. Or send " +
 			"Prefer: wait=10 to wait on the connection, or Prefer: respond-async to get a 202 at once.",
 		Curl: `K=in-flight-$(date +%s); for I in 1 2; do curl -si ` + pay + `-H "Idempotency-Key: $K" ` +
 			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":"pm_slow"}' & sleep 0.5; done; wait`,
 	},
 	{
-		Code: LetterConflict, Status: 409, Title: "The dead letter is not what you have seen",
-		Meaning: "Somebody else has resolved the letter, or its key has moved since the provider was asked. Of two operators exactly one " +
-			"decides; nothing of the other's decision has happened.",
-		WhatToDo: "Read the letter again. If it is still open, decide anew, with the version that it has now.",
-		Curl:     aLetter + `'{"action":"retry","reason":"try again","version":99}'`,
-	},
-	{
-		Code: LetterNeedsDecision, Status: 409, Title: "The dead letter's key is still open",
-		Meaning: "Nobody knows yet what became of the letter's key, so that dismissing the letter would leave a customer without an " +
-			"answer. Nothing has moved.",
-		WhatToDo: "Use retry, which asks the payment provider once more, or decide: executed or not_executed.",
-		Curl:     aLetter + `'{"action":"dismiss","reason":"not my business","version":1}'`,
-	},
-	{
 		Code: OperatorContradictsPSP, Status: 409, Title: "The payment provider says the opposite",
 		Meaning: "The provider was asked just now, and what it says contradicts the decision: it knows the movement that was called not " +
 			"executed, has declined the one that was called executed, or knows it under another id. Nothing has moved.",
-		WhatToDo: "Use retry, which settles what the provider says. If the provider is wrong, it has to be put right there first.",
-		Curl:     aLetter + `'{"action":"not_executed","reason":"the customer says so","version":1}'`,
+		WhatToDo: "Use retry, which resolves what the provider says. If the provider is wrong, it has to be put right there first.",
+		Curl:     aDeadLetter + `'{"action":"not_executed","reason":"the customer says so","version":1}'`,
 	},
 	{
 		Code: PaymentNotRefundable, Status: 409, Title: "The payment cannot be refunded",
@@ -180,7 +190,8 @@ var catalogue = []Entry{
 		WhatToDo: "If the payment is processing, wait until it has succeeded. If an operator has vouched for it, ask them: the refund is made " +
 			"at the provider. Otherwise there is nothing to give back.",
 		Curl: `ID=$(curl -s ` + pay + `-H "Idempotency-Key: not-charged-$(date +%s)" ` +
-			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":"pm_declined"}' ` + paymentID +
+			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":"pm_declined"}' ` +
+			paymentID +
 			refund + `-H "Idempotency-Key: refuse-$(date +%s)" -d '{}'`,
 	},
 	{
@@ -190,14 +201,6 @@ var catalogue = []Entry{
 		WhatToDo: "Ask for no more than is left: amountCents less amountRefundedCents less what is still processing. Without amountCents, a refund returns the whole rest.",
 		Curl: `ID=$(curl -s ` + pay + `-H "Idempotency-Key: to-exceed-$(date +%s)" ` + order + ` ` + paymentID +
 			refund + `-H "Idempotency-Key: exceed-$(date +%s)" -d '{"amountCents":12001}'`,
-	},
-	{
-		Code: SettleWindowOpen, Status: 409, Title: "It is too early to call it not executed",
-		Meaning: "The provider knows nothing of the movement yet, but what was sent may still arrive there. Only after the settle window " +
-			"does finding nothing prove anything. Nothing has moved.",
-		WhatToDo: "Decide again after the settle window, which counts from when the key became unknown.",
-		Unseen: "No test token leads to it. It needs a dead letter about a payment that the provider does not know, " +
-			"and that within the settle window: 25 seconds in the demo.",
 	},
 	{
 		Code: IdempotencyKeyExpired, Status: 410, Title: "The key has expired",
@@ -267,7 +270,7 @@ var catalogue = []Entry{
 	{
 		Code: WebhooksNotConfigured, Status: 503, Title: "Webhooks are not configured", Retryable: true,
 		Meaning: "This server has no webhook secret, so it cannot tell a genuine webhook from a forged one, and takes none. " +
-			"Payments are settled by polling all the same.",
+			"Payments are resolved by polling all the same.",
 		WhatToDo: "Send the webhook again later. Whoever runs the server gives it the secret that the payment provider signs with.",
 		Unseen:   "The demo has webhook secrets. A server without WEBHOOK_SECRETS answers every POST /webhooks/psp with this problem.",
 	},

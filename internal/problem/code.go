@@ -1,7 +1,8 @@
 package problem
 
 // Code names one kind of failure. It is the machine-readable member of every problem document, the last segment of its
-// type URL and the path of the page that explains it. Codes are part of the public contract: they are added, never renamed.
+// type URL and the path of the page that explains it. Codes are part of the public contract: they are added, never
+// renamed.
 type Code string
 
 // The catalogue's codes, grouped by who can do something about them.
@@ -33,11 +34,11 @@ const (
 	PaymentNotRefundable                     Code = "payment_not_refundable"
 
 	// A dead letter, or what is known of its key, stands in an operator's way.
-	ActionNotApplicable    Code = "action_not_applicable"
-	LetterConflict         Code = "letter_conflict"
-	LetterNeedsDecision    Code = "letter_needs_decision"
-	OperatorContradictsPSP Code = "operator_contradicts_psp"
-	SettleWindowOpen       Code = "settle_window_open"
+	ActionNotApplicable     Code = "action_not_applicable"
+	DeadLetterConflict      Code = "dead_letter_conflict"
+	DeadLetterNeedsDecision Code = "dead_letter_needs_decision"
+	OperatorContradictsPSP  Code = "operator_contradicts_psp"
+	GracePeriodOpen         Code = "grace_period_open"
 
 	// The service or something behind it is not able to answer.
 	InternalError               Code = "internal_error"

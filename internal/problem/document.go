@@ -1,9 +1,9 @@
-// Package problem is the catalogue of everything that the API can answer instead of success, and the document (RFC 9457,
-// application/problem+json) that carries it.
+// Package problem is the catalogue of everything that the API can answer instead of success, and the document (RFC
+// 9457, application/problem+json) that carries it.
 //
-// It owns the codes, the HTTP status and title that belong to each, whether the same idempotency key may be sent again, and
-// the explanation that the page behind a document's type URL shows. It refuses to know how a failure came about: callers
-// choose the code and write the detail, and must not put anything internal into it.
+// It owns the codes, the HTTP status and title that belong to each, whether the same idempotency key may be sent again,
+// and the explanation that the page behind a document's type URL shows. It refuses to know how a failure came about:
+// callers choose the code and write the detail, and must not put anything internal into it.
 //
 // Invariants: a code has exactly one status; a document's bytes depend on its members alone, in one fixed order, so a
 // stored refusal can be replayed byte for byte.

@@ -117,7 +117,8 @@ func TestEveryEntryExplainsItself(t *testing.T) {
 		if (entry.Curl == "") == (entry.Unseen == "") {
 			t.Errorf("%s: needs either a line that shows it or a reason why there is none", entry.Code)
 		}
-		if entry.Curl != "" && (!strings.Contains(entry.Curl, `curl `) || !strings.Contains(entry.Curl, "$BASE/") || strings.Contains(entry.Curl, "\n")) {
+		if entry.Curl != "" && (!strings.Contains(entry.Curl, `curl `) || !strings.Contains(entry.Curl, "$BASE/") ||
+			strings.Contains(entry.Curl, "\n")) {
 			t.Errorf("%s: the curl example must be one line against $BASE: %s", entry.Code, entry.Curl)
 		}
 		if found, ok := problem.Lookup(entry.Code); !ok || found != entry {
@@ -134,7 +135,8 @@ func TestOnlyTheseCodesAreRetryable(t *testing.T) {
 	t.Parallel()
 	want := []problem.Code{
 		problem.IdempotencyKeyInProgress, problem.RateLimited, problem.InternalError,
-		problem.IdempotencyStoreUnavailable, problem.PSPUnavailable, problem.ShuttingDown, problem.WebhooksNotConfigured,
+		problem.IdempotencyStoreUnavailable, problem.PSPUnavailable, problem.ShuttingDown,
+		problem.WebhooksNotConfigured,
 	}
 	var got []problem.Code
 	for _, entry := range problem.All() {

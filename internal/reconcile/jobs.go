@@ -9,40 +9,44 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// The queues. Lookups wait for the PSP, so they have workers of their own: a PSP that hangs must not keep webhooks waiting.
+// The queues. Lookups wait for the PSP, so they have their own workers. A PSP that hangs must not make webhooks
+// wait.
 const (
 	scheduleQueue = river.QueueDefault
 	resolveQueue  = "resolve"
 	webhookQueue  = "webhook"
-	// Two jobs for each tenant, and files of millions of lines: behind them, the sweep would wait its turn.
+	// ledgerQueue has two jobs for each tenant. If they shared the schedule's queue, the sweep would have to wait for
+	// them.
 	ledgerQueue = "ledger"
 )
 
-// sweepArgs asks for all leases that are over.
+// sweepArgs is the job that makes all keys unknown whose leases are over.
 type sweepArgs struct{}
 
-// claimArgs asks for all unknown keys that are due.
+// claimArgs is the job that enqueues the lookups of all unknown keys that are due.
 type claimArgs struct{}
 
-// resolveArgs asks for one key. The trigger discarded_jobs_become_letters reads these names in a job that was given up.
+// resolveArgs is the job that looks up one key. The trigger discarded_jobs_become_dead_letters reads these names in a
+// discarded job.
 type resolveArgs struct {
 	Tenant     string `json:"tenant" river:"unique"`
 	Operation  string `json:"operation" river:"unique"`
 	Key        string `json:"key" river:"unique"`
 	Generation int32  `json:"generation" river:"unique"`
-	// Subject is the payment or refund that the key stood for. A job of an earlier version has none.
+	// Subject is the payment or refund that the key stands for. A job of an earlier version has none.
 	Subject uuid.UUID `json:"subject,omitzero" river:"unique"`
-	// After is the job of the run before, if the queue has that as running still. It tells this one from it.
+	// After is the id of the previous job, if that job still counts as running. It makes the new job different from the
+	// previous one.
 	After int64 `json:"after,omitzero" river:"unique"`
 }
 
-// webhookArgs asks for one stored event.
+// webhookArgs is the job that processes one stored event.
 type webhookArgs struct {
 	EventID string `json:"eventId" river:"unique"`
-	After   int64  `json:"after,omitzero" river:"unique"` // as of resolveArgs
+	After   int64  `json:"after,omitzero" river:"unique"` // as in resolveArgs
 }
 
-// scanArgs asks for all ledgers, scanLedgerArgs for one.
+// scanArgs is the job that enqueues the scans of all ledgers. scanLedgerArgs is the scan of one ledger.
 type (
 	scanArgs       struct{}
 	scanLedgerArgs struct {
@@ -51,13 +55,13 @@ type (
 	}
 )
 
-// evidenceArgs asks for a record to be weighed again.
+// evidenceArgs is the job that judges a record again.
 type evidenceArgs struct {
 	Record jsontext.Value `json:"record" river:"unique"`
-	After  int64          `json:"after,omitzero" river:"unique"` // as of resolveArgs
+	After  int64          `json:"after,omitzero" river:"unique"` // as in resolveArgs
 }
 
-// pruneArgs asks for everything past its time.
+// pruneArgs is the job that expires and deletes what has been kept long enough.
 type pruneArgs struct{}
 
 func (sweepArgs) Kind() string      { return "sweep" }
@@ -69,7 +73,7 @@ func (scanLedgerArgs) Kind() string { return "scan_ledger" }
 func (evidenceArgs) Kind() string   { return "evidence" }
 func (pruneArgs) Kind() string      { return "prune" }
 
-// The schedule makes the next one anyway: a run that fails is not repeated.
+// scheduledAttempts is 1, because the schedule makes the next job anyway. A run that has failed is not repeated.
 const scheduledAttempts = 1
 
 // InsertOpts implements river.JobArgsWithInsertOpts.
@@ -77,8 +81,9 @@ func (scanLedgerArgs) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{MaxAttempts: scheduledAttempts, Queue: ledgerQueue, UniqueOpts: whileOpen()}
 }
 
-// InsertOpts implements river.JobArgsWithInsertOpts. A key whose job is given up comes back by the next claim. It fails for the database's
-// sake alone, whose troubles are no operator's case before they have lasted for about half an hour.
+// InsertOpts implements river.JobArgsWithInsertOpts. If a job is discarded, ClaimDueTx returns its key again later. A
+// job fails only because of the database. So a dead letter for an operator is opened only after the database has failed
+// for about half an hour.
 func (resolveArgs) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{MaxAttempts: 15, Queue: resolveQueue, UniqueOpts: whileOpen()}
 }
@@ -93,17 +98,18 @@ func (evidenceArgs) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{MaxAttempts: 20, Queue: webhookQueue, UniqueOpts: whileOpen()}
 }
 
-// onceEvery is for a job of the schedule: one per interval, also while two processes both think that they keep the schedule. One that
-// died with its process does not stand in the way of the next.
+// onceEvery is for a job of the schedule. There is one job in each interval, even if two processes both believe that
+// they run the schedule. A job that has died with its process does not block the next one.
 func onceEvery(interval time.Duration) *river.InsertOpts {
 	opts := &river.InsertOpts{MaxAttempts: scheduledAttempts, Queue: scheduleQueue}
-	if interval >= time.Second { // the finest period there is
+	if interval >= time.Second { // River has no shorter period.
 		opts.UniqueOpts = river.UniqueOpts{ByPeriod: interval}
 	}
 	return opts
 }
 
-// whileOpen keeps one job of the same arguments in the queue. A completed one does not count: the same key may have to be resolved again.
+// whileOpen allows only one unfinished job with the same arguments. A completed job does not count, because the same
+// key may have to be looked up again.
 func whileOpen() river.UniqueOpts {
 	return river.UniqueOpts{ByArgs: true, ByState: []rivertype.JobState{
 		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning,
@@ -111,7 +117,8 @@ func whileOpen() river.UniqueOpts {
 	}}
 }
 
-// backoff is when a failed job is run again: after 1, 2, 4, … seconds, at most 5 minutes, shortened by up to a half.
+// backoff sets when a failed job runs again: after 1, 2, 4, … seconds, at most 5 minutes. Each wait is shortened by up
+// to a half.
 type backoff struct {
 	now    func() time.Time
 	jitter func() float64

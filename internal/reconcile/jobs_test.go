@@ -59,7 +59,8 @@ func (c *crew) exec(sql string) {
 func (c *crew) wantJobs(kind string, want int) {
 	c.t.Helper()
 	var n int
-	if err := c.pool.QueryRow(c.t.Context(), "SELECT count(*) FROM river_job WHERE kind = $1", kind).Scan(&n); err != nil || n != want {
+	if err := c.pool.QueryRow(c.t.Context(), "SELECT count(*) FROM river_job WHERE kind = $1",
+		kind).Scan(&n); err != nil || n != want {
 		c.t.Fatalf("%d jobs, want %d: %v", n, want, err)
 	}
 }
@@ -103,7 +104,7 @@ func TestEventWhoseRunIsNotWrittenOffHasAnotherJob(t *testing.T) {
 }
 
 // The claim goes on making jobs for a key while the database is in trouble. All of them given up are one case.
-func TestJobsOfOneKeyThatAreGivenUpAreOneLetter(t *testing.T) {
+func TestJobsOfOneKeyThatAreGivenUpAreOneDeadLetter(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	for range 3 {
@@ -113,7 +114,7 @@ func TestJobsOfOneKeyThatAreGivenUpAreOneLetter(t *testing.T) {
 	c.wantJobs("resolve", 3)
 	var n int
 	if err := c.pool.QueryRow(t.Context(), "SELECT count(*) FROM dead_letters").Scan(&n); err != nil || n != 1 {
-		t.Fatalf("%d letters: %v", n, err)
+		t.Fatalf("%d dead letters: %v", n, err)
 	}
 }
 
@@ -128,15 +129,16 @@ func TestRetryOfAJobThatIsQueuedOrForgottenSaysSo(t *testing.T) {
 	}
 	c.due()
 	for want, job := range map[error]int64{ErrJobQueued: id, ErrJobForgotten: id + 1000} {
-		err := pgx.BeginFunc(t.Context(), c.pool, func(tx pgx.Tx) error { return c.queue.RetryTx(t.Context(), tx, job) })
+		err := pgx.BeginFunc(t.Context(), c.pool,
+			func(tx pgx.Tx) error { return c.queue.RetryTx(t.Context(), tx, job) })
 		if !errors.Is(err, want) {
 			t.Errorf("got %v, want %v", err, want)
 		}
 	}
 }
 
-// The claim has hidden the key for a minute. If its last run is said to be running still, since its end is not written yet, the key
-// must have another job all the same: or it would lie there for that minute.
+// The claim has hidden the key for a minute. If its last run is said to be running still, since its end is not written
+// yet, the key must have another job all the same: or it would lie there for that minute.
 func TestKeyThatIsDueHasAJobThatHasNotBegun(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
@@ -170,12 +172,13 @@ func TestJobThatWasGivenUpRunsAgain(t *testing.T) {
 	err := c.pool.QueryRow(t.Context(), `SELECT (evidence ->> 'jobId')::bigint FROM dead_letters WHERE kind = 'job_discarded' AND tenant_id = 'acme'
 		AND tenant_id = 'acme' AND operation = 'POST /payments' AND key = 'order-0000000042' AND generation = 1`).Scan(&id)
 	if err != nil {
-		t.Fatalf("find the letter of the job and its key: %v", err)
+		t.Fatalf("find the dead letter of the job and its key: %v", err)
 	}
 	c.inTx(func(ctx context.Context, tx pgx.Tx) error { return c.queue.RetryTx(ctx, tx, id) })
 	var state rivertype.JobState
 	var left int
-	if err := c.pool.QueryRow(t.Context(), "SELECT state, max_attempts - attempt FROM river_job").Scan(&state, &left); err != nil {
+	if err := c.pool.QueryRow(t.Context(), "SELECT state, max_attempts - attempt FROM river_job").Scan(&state,
+		&left); err != nil {
 		t.Fatal(err)
 	}
 	if state != rivertype.JobStateAvailable || left < 1 {

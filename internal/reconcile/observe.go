@@ -10,7 +10,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// observer times every run of a job.
+// observer measures every run of a job.
 type observer struct {
 	river.MiddlewareDefaults
 
@@ -22,7 +22,7 @@ func (o *observer) Work(ctx context.Context, job *rivertype.JobRow, doInner func
 	began := o.r.now()
 	err := doInner(ctx)
 	result := "done"
-	var snooze *river.JobSnoozeError // there is more to do, and no failure
+	var snooze *river.JobSnoozeError // There is more to do. The run has not failed.
 	if err != nil && !errors.As(err, &snooze) {
 		result = "failed"
 	}
@@ -30,7 +30,7 @@ func (o *observer) Work(ctx context.Context, job *rivertype.JobRow, doInner func
 	return err
 }
 
-// stopping drops what River reports as errors while it is being stopped: a statement that was cancelled is what stopping is.
+// stopping drops the errors that River logs while it is being stopped, because cancelled statements are expected then.
 type stopping struct{ slog.Handler }
 
 // Handle implements slog.Handler.
@@ -56,8 +56,8 @@ func (h stopping) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup implements slog.Handler.
 func (h stopping) WithGroup(name string) slog.Handler { return stopping{h.Handler.WithGroup(name)} }
 
-// jobErrors logs failed runs, without their arguments: those hold keys. It runs on every attempt; what a job's last one comes to is the
-// business of the trigger that opens the dead letter.
+// jobErrors logs failed runs, without the arguments of the jobs, because these have keys in them. It is called for
+// every attempt. When the last attempt has failed, a trigger opens the dead letter.
 type jobErrors struct{ log *slog.Logger }
 
 // HandleError implements river.ErrorHandler.
@@ -72,7 +72,9 @@ func (e *jobErrors) HandleError(ctx context.Context, job *rivertype.JobRow, err 
 }
 
 // HandlePanic implements river.ErrorHandler.
-func (e *jobErrors) HandlePanic(ctx context.Context, job *rivertype.JobRow, value any, trace string) *river.ErrorHandlerResult {
+func (e *jobErrors) HandlePanic(
+	ctx context.Context, job *rivertype.JobRow, value any, trace string,
+) *river.ErrorHandlerResult {
 	e.log.ErrorContext(ctx, "job panicked", slog.String("kind", job.Kind), slog.Int64("job", job.ID),
 		slog.Any("value", value), slog.String("trace", trace))
 	return nil

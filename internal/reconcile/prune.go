@@ -8,13 +8,13 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds of the pruner. It has time: what it does not take in this run, it takes in its next one.
+// Bounds of the pruner. It need not finish: rows that are left over are pruned in the next run.
 const (
-	pruneBatch = 250              // rows in a transaction
-	longestRun = 25 * time.Second // jobTimeout is longer
+	pruneBatch = 250              // rows in one transaction
+	longestRun = 25 * time.Second // shorter than jobTimeout
 )
 
-// prune expires keys whose retention is over, and deletes what has been kept long enough after that.
+// prune expires keys whose retention is over, and deletes keys and webhooks that were kept long enough.
 type prune struct {
 	river.WorkerDefaults[pruneArgs]
 
@@ -31,17 +31,17 @@ func (w *prune) Work(ctx context.Context, _ *river.Job[pruneArgs]) error {
 		},
 		// Crash window 25: expired, or deleted and not known to be.
 		w.r.keys.Delete,
-		// Crash window 26: the same of webhooks.
+		// Crash window 26: the same for webhooks.
 		func(ctx context.Context, limit int32) (int64, error) {
 			return w.r.inbox.Prune(ctx, w.r.settings.WebhookRetention, limit)
 		})
 }
 
-// Walk prunes up to limit rows, and tells how many there were: fewer than limit when it has come to the end.
+// Walk prunes up to limit rows, and returns how many it has pruned. The number is less than limit if there are no more.
 type Walk func(ctx context.Context, limit int32) (int64, error)
 
-// Paced takes walks by turns, a batch of each, so many rows of each per second. It ends when all have come to their ends, or after a time: the run has to be
-// over when the next one begins.
+// Paced calls the walks in turn, with one batch each, at a limited number of rows per second for each walk. It ends
+// when all walks are at their end, or after the time longest, because a run must end before the next one begins.
 func Paced(ctx context.Context, perSecond int32, longest time.Duration, walks ...Walk) error {
 	batch := min(perSecond, pruneBatch)
 	pace := rate.NewLimiter(rate.Limit(perSecond)/rate.Limit(batch), 1)
@@ -49,7 +49,7 @@ func Paced(ctx context.Context, perSecond int32, longest time.Duration, walks ..
 	defer done()
 	for len(walks) > 0 {
 		if pace.Wait(run) != nil {
-			return context.Cause(ctx) // none, if the run's time is over
+			return context.Cause(ctx) // This is nil if only the time of this run is over.
 		}
 		var unfinished []Walk
 		for _, walk := range walks {

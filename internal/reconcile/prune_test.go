@@ -78,7 +78,9 @@ func TestPrunerStopsWhenAWalkFailsOrItIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		rows := int64(1_000_000)
-		if err := Paced(t.Context(), 5000, time.Minute, func(context.Context, int32) (int64, error) { return 0, broken }, backlog(&rows)); !errors.Is(err, broken) || rows != 1_000_000 {
+		if err := Paced(t.Context(), 5000, time.Minute,
+			func(context.Context, int32) (int64, error) { return 0, broken }, backlog(&rows)); !errors.Is(
+			err, broken) || rows != 1_000_000 {
 			t.Errorf("%v, %d rows left", err, rows)
 		}
 		told := errors.New("told to stop")

@@ -15,7 +15,8 @@ import (
 	"payonce/internal/postgres"
 )
 
-// Queue puts jobs into the caller's transactions and works none. The API process and the operator's desk have one.
+// Queue inserts jobs in the caller's transactions, and runs none. The API process has one, and so has the operator's
+// service.
 type Queue struct{ client *river.Client[pgx.Tx] }
 
 // NewQueue returns a Queue.
@@ -27,23 +28,27 @@ func NewQueue(log *slog.Logger) (*Queue, error) {
 	return &Queue{client: client}, nil
 }
 
-// WebhookTx has an event processed that is stored, in the caller's transaction or before, once that transaction has committed.
+// WebhookTx enqueues the processing of a stored event. The job runs after the transaction has committed. The event may
+// be stored in the same transaction or before.
 func (q *Queue) WebhookTx(ctx context.Context, tx pgx.Tx, eventID string) error {
 	return q.insert(ctx, tx, func(after int64) river.JobArgs { return webhookArgs{EventID: eventID, After: after} })
 }
 
-// EvidenceTx has a record of the PSP's weighed again.
+// EvidenceTx enqueues another judgement of a record of the PSP.
 func (q *Queue) EvidenceTx(ctx context.Context, tx pgx.Tx, record []byte) error {
-	return q.insert(ctx, tx, func(after int64) river.JobArgs { return evidenceArgs{Record: jsontext.Value(record), After: after} })
+	return q.insert(ctx, tx, func(after int64) river.JobArgs {
+		return evidenceArgs{Record: jsontext.Value(record),
+			After: after}
+	})
 }
 
-// Refusals of RetryTx. The transaction is of no use any more after the second.
+// The refusals of RetryTx. After ErrJobQueued, the transaction can only be rolled back.
 var (
 	ErrJobForgotten = errors.New("the queue has forgotten the job")
 	ErrJobQueued    = errors.New("an equal job is in the queue")
 )
 
-// RetryTx has a job run again that was given up.
+// RetryTx makes a discarded job run again.
 func (q *Queue) RetryTx(ctx context.Context, tx pgx.Tx, jobID int64) error {
 	_, err := q.client.JobRetryTx(ctx, tx, jobID)
 	switch {
@@ -57,8 +62,8 @@ func (q *Queue) RetryTx(ctx context.Context, tx pgx.Tx, jobID int64) error {
 	return nil
 }
 
-// insert puts a job into the queue unless an equal one waits there. One whose last run counts as running does not wait: its work is done,
-// and its end not written yet.
+// insert inserts a job, unless an equal job is waiting in the queue. An equal job that counts as running is not
+// waiting: it may have done its work already, and only its end is not stored yet. Then insert inserts another job.
 func (q *Queue) insert(ctx context.Context, tx pgx.Tx, job func(after int64) river.JobArgs) error {
 	var after int64
 	for range maxRuns {

@@ -21,21 +21,21 @@ import (
 	"payonce/internal/webhooks"
 )
 
-// Settings are how often and how much.
+// Settings say how often the jobs run, and how much they do.
 type Settings struct {
 	SweepEvery, ClaimEvery, ScanEvery, PruneEvery time.Duration
 	PruneRate                                     int32 // keys per second
 
-	ScanOverlap      time.Duration // how much of a ledger is read again each time
-	WebhookRetention time.Duration // how long processed events are kept: longer than the PSP sends them again
-	ResolveWorkers   int           // lookups at once
-	// PollOnly is for a pooler in transaction mode, which carries no LISTEN.
+	ScanOverlap      time.Duration // how much of a ledger each new walk reads again
+	WebhookRetention time.Duration // how long processed events are kept; longer than the PSP repeats a delivery
+	ResolveWorkers   int           // lookups at the same time
+	// PollOnly is for a pooler in transaction mode, which does not support LISTEN.
 	PollOnly bool
-	// StopLimit is how long jobs may go on after the end was asked for.
+	// StopLimit is how long jobs may continue after the process was told to stop.
 	StopLimit time.Duration
 }
 
-// Config is what a Reconciler is made of.
+// Config is what a Reconciler needs.
 type Config struct {
 	DB       *postgres.DB
 	Keys     *idempotency.Keys
@@ -68,7 +68,7 @@ type Reconciler struct {
 	client     *river.Client[pgx.Tx]
 }
 
-// New returns a Reconciler that does not run yet.
+// New returns a Reconciler. Run starts it.
 func New(c Config) (*Reconciler, error) {
 	r := &Reconciler{
 		db: c.DB, keys: c.Keys, payments: c.Payments, resolver: c.Resolver, inbox: c.Inbox, statements: c.Statements,
@@ -82,20 +82,21 @@ func New(c Config) (*Reconciler, error) {
 	return r, nil
 }
 
-// What River keeps of jobs that are done with. Discarded ones have their dead letter.
+// How long River keeps finished jobs. A discarded job has its dead letter.
 const (
 	keepCompleted = 10 * time.Minute
 	keepDiscarded = 7 * 24 * time.Hour
 )
 
-// ledgerWorkers is how many ledgers are read at once.
+// ledgerWorkers is how many ledgers are read at the same time.
 const ledgerWorkers = 6
 
-// River fetches at most MaxWorkers jobs per cooldown: this, and not the machine, would be the ceiling at its default of 100 ms.
+// River fetches at most MaxWorkers jobs in each cooldown. With the default of 100 ms, the cooldown would limit the
+// throughput before the machine does.
 const (
 	fetchCooldown = 5 * time.Millisecond
 	fetchPoll     = time.Second
-	pollOnlyFetch = 100 * time.Millisecond // nobody tells a client that only polls
+	pollOnlyFetch = 100 * time.Millisecond // a client that only polls is not notified of new jobs
 )
 
 func (r *Reconciler) riverConfig(jitter func() float64) *river.Config {
@@ -143,7 +144,7 @@ func (r *Reconciler) workers() *river.Workers {
 	return workers
 }
 
-// periodicJobs are inserted by whichever process River has elected.
+// periodicJobs are inserted by the process that River has elected.
 func (r *Reconciler) periodicJobs() []*river.PeriodicJob {
 	every := func(interval time.Duration, args river.JobArgs) *river.PeriodicJob {
 		return river.NewPeriodicJob(river.PeriodicInterval(interval),
@@ -159,7 +160,7 @@ func (r *Reconciler) periodicJobs() []*river.PeriodicJob {
 	}
 }
 
-// Run works until ctx ends; then it takes no new job, and finishes those that it has.
+// Run works until ctx ends. Then it takes no new job, and finishes the jobs that are running.
 func (r *Reconciler) Run(ctx context.Context) error {
 	if started, err := r.start(ctx); !started {
 		return err
@@ -173,19 +174,19 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	return nil
 }
 
-// A database that goes away in the very moment of the start is waited for, as at any other time. What is wrong for longer is not the
-// database's absence alone, and somebody should see it.
+// If the database is away when the process starts, the start is repeated. If the start still fails after that, the
+// cause is probably another one, and the process ends with an error.
 const (
 	startTries = 30
 	startPause = time.Second
 )
 
-// start starts the job queue. It is not started, and there is no error, when ctx has ended first.
+// start starts the job queue. If ctx ends first, the queue is not started, and there is no error.
 func (r *Reconciler) start(ctx context.Context) (bool, error) {
 	pause := time.NewTicker(startPause)
 	defer pause.Stop()
 	for try := 1; ; try++ {
-		// River's own context ends only when the jobs have: its end would cancel them.
+		// River must not get ctx, because the end of ctx would cancel the running jobs.
 		err := r.client.Start(context.WithoutCancel(ctx))
 		switch {
 		case err == nil:
@@ -202,5 +203,5 @@ func (r *Reconciler) start(ctx context.Context) (bool, error) {
 	}
 }
 
-// stopGrace is for the jobs that were cancelled at the limit.
+// stopGrace is the time for the jobs that are cancelled at StopLimit.
 const stopGrace = 5 * time.Second

@@ -16,7 +16,8 @@ func configured(s Settings) *river.Config {
 }
 
 func everyMinute() Settings {
-	return Settings{SweepEvery: time.Minute, ClaimEvery: time.Minute, ScanEvery: time.Minute, PruneEvery: time.Minute, ResolveWorkers: 7}
+	return Settings{SweepEvery: time.Minute, ClaimEvery: time.Minute, ScanEvery: time.Minute, PruneEvery: time.Minute,
+		ResolveWorkers: 7}
 }
 
 // River's own defaults would leave the jobs of a dead process alone for an hour.
@@ -77,7 +78,8 @@ func TestOnlyTheScheduleTriesOnce(t *testing.T) {
 	if n := (scanLedgerArgs{}).InsertOpts().MaxAttempts; n != 1 {
 		t.Errorf("scans have %d attempts", n)
 	}
-	for _, args := range []river.JobArgsWithInsertOpts{resolveArgs{}, webhookArgs{}, evidenceArgs{}, statementDayArgs{}} {
+	for _, args := range []river.JobArgsWithInsertOpts{resolveArgs{}, webhookArgs{}, evidenceArgs{},
+		statementDayArgs{}} {
 		if n := args.InsertOpts().MaxAttempts; n < 2 {
 			t.Errorf("%T has %d attempts", args, n)
 		}
@@ -95,7 +97,8 @@ func TestScheduleIsKeptOncePerInterval(t *testing.T) {
 func TestFailedJobsWaitLongerEachTimeUpToACap(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for failures, want := range map[int]time.Duration{0: time.Second, 1: 2 * time.Second, 4: 16 * time.Second, 8: 5 * time.Minute, 500: 5 * time.Minute} {
+	for failures, want := range map[int]time.Duration{0: time.Second, 1: 2 * time.Second, 4: 16 * time.Second,
+		8: 5 * time.Minute, 500: 5 * time.Minute} {
 		job := &rivertype.JobRow{Errors: make([]rivertype.AttemptError, failures)}
 		for _, row := range []struct {
 			jitter float64

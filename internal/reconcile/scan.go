@@ -10,22 +10,23 @@ import (
 	"payonce/internal/payments"
 )
 
-// Bounds of one run over one ledger: 5000 records, and no page is begun after the time for reading. A ledger that is further behind goes on in the
-// next run, at once. Records of one and the same time are read in one run or not at all, so it should not be cut short without need.
+// Bounds of one run over one ledger: 5000 records, and no page begins after the time for reading. If there is more, the
+// next run begins at once. Records with the same time must be read in one run, because the next run begins at a time.
+// So a run should not be cut short without need.
 const (
 	scanPages = 50
 	scanReads = 40 * time.Second
 )
 
-// scanTimeout leaves time for a last page that takes as long as a PSP may. A run that is cut all the same has not been for nothing: the
-// next one goes on where it was. River's rescuer heeds it, so it is below rescueAfter: a run that has died with its process keeps its place in
-// the queue until it is taken for dead, and nobody else scans the ledger before that.
+// scanTimeout leaves time for a last page that is as slow as the PSP may be. A run that is cut off is not lost: the
+// next one continues at its position. River's rescuer uses scanTimeout, too, so it is below rescueAfter. The job of a
+// process that has died stays in the queue until the rescuer takes it, and nobody else scans the ledger before that.
 const scanTimeout = time.Minute
 
-// stalledPause is before a run that would begin where the last one did.
+// stalledPause is the pause before a run that would begin where the last one began.
 const stalledPause = 5 * time.Second
 
-// scan enqueues the scan of every account's ledgers. One that is still in the queue is not put there twice.
+// scan enqueues the scans of every account's ledgers. A scan that is still in the queue is not enqueued again.
 type scan struct {
 	river.WorkerDefaults[scanArgs]
 
@@ -55,19 +56,20 @@ func (w *scanLedger) Timeout(*river.Job[scanLedgerArgs]) time.Duration { return 
 func (w *scanLedger) Work(ctx context.Context, job *river.Job[scanLedgerArgs]) error {
 	reading, cancel := context.WithTimeout(ctx, scanReads)
 	defer cancel()
-	progress, err := w.r.payments.Scan(ctx, gateway.Object(job.Args.Object), job.Args.Account, w.r.settings.ScanOverlap, scanPages, reading.Done(),
-		func(f payments.Finding) { w.r.countFinding(f, payments.SourceScan) })
+	progress, err := w.r.payments.Scan(ctx, gateway.Object(job.Args.Object), job.Args.Account, w.r.settings.ScanOverlap,
+		scanPages, reading.Done(),
+		func(f payments.Effect) { w.r.countEffect(f, payments.SourceScan) })
 	if err != nil {
 		return err
 	}
 	return nextRun(progress)
 }
 
-// nextRun says when to go on, if there is more to read than one run does.
+// nextRun says when the scan continues, if there is more to read.
 func nextRun(p payments.Progress) error {
 	switch p {
 	case payments.GotOn:
-		return river.JobSnooze(0) // behind: at once, not at the next turn
+		return river.JobSnooze(0) // The ledger is behind, so the next run begins at once.
 	case payments.Stalled:
 		return river.JobSnooze(stalledPause)
 	case payments.ReachedEnd:

@@ -24,7 +24,8 @@ func TestScanThatDoesNotGetOnWaits(t *testing.T) {
 	}
 }
 
-// A page that is begun at the last moment may take as long as a PSP has for an answer, and then its records are settled.
+// A page that is begun at the last moment may take as long as a PSP has for an answer, and then its records are
+// resolved.
 func TestScanHasTimeForItsLastPage(t *testing.T) {
 	t.Parallel()
 	if got := (&scanLedger{}).Timeout(nil); got < scanReads+2*8*time.Second {
@@ -32,7 +33,8 @@ func TestScanHasTimeForItsLastPage(t *testing.T) {
 	}
 }
 
-// A dead run stands in the way of the next one. With a time of its own that is longer, the rescuer would leave it there for as long.
+// A dead run stands in the way of the next one. With a time of its own that is longer, the rescuer would leave it there
+// for as long.
 func TestScanThatDiedIsTakenForDeadAsSoonAsAnyOtherJob(t *testing.T) {
 	t.Parallel()
 	if got := (&scanLedger{}).Timeout(nil); got >= rescueAfter {

@@ -13,13 +13,15 @@ import (
 	"payonce/internal/statement"
 )
 
-// statementQueue is for files of millions of lines: a week of them that has to be made up keeps nothing else waiting.
+// statementQueue is for files with millions of lines. It is a queue of its own, so that a week of such files delays no
+// other job.
 const (
 	statementQueue   = "statement"
 	statementWorkers = 2
 )
 
-// dueStatementsArgs asks for all days without a run, statementDayArgs for one account's day, YYYY-MM-DD in UTC.
+// dueStatementsArgs is the job that enqueues all days without a run. statementDayArgs is one day (YYYY-MM-DD in UTC) of
+// one account.
 type (
 	dueStatementsArgs struct{}
 	statementDayArgs  struct {
@@ -31,7 +33,8 @@ type (
 func (dueStatementsArgs) Kind() string { return "statement" }
 func (statementDayArgs) Kind() string  { return "statement_day" }
 
-// InsertOpts implements river.JobArgsWithInsertOpts. A day that was given up has its letter, and is not begun anew beside it.
+// InsertOpts implements river.JobArgsWithInsertOpts. A day whose job was discarded has a dead letter, and gets no
+// second job.
 func (statementDayArgs) InsertOpts() river.InsertOpts {
 	unique := whileOpen()
 	unique.ByState = append(unique.ByState, rivertype.JobStateDiscarded)
@@ -40,11 +43,11 @@ func (statementDayArgs) InsertOpts() river.InsertOpts {
 
 const (
 	statementsEvery = time.Hour
-	// statementDays is how far back days are made up on which nothing ran.
+	// statementDays is how many days back the missing runs are made up.
 	statementDays = 7
 )
 
-// dueStatements enqueues each account's days that no run has judged.
+// dueStatements enqueues the days of each account that no run has judged.
 type dueStatements struct {
 	river.WorkerDefaults[dueStatementsArgs]
 
@@ -67,20 +70,21 @@ func (w *dueStatements) Work(ctx context.Context, _ *river.Job[dueStatementsArgs
 	return nil
 }
 
-// statementDay compares one account's day with our books. Breaks are no failure.
+// statementDay compares one account's day with our books. A run that finds breaks has not failed.
 type statementDay struct {
 	river.WorkerDefaults[statementDayArgs]
 
 	r *Reconciler
 }
 
-// statementTimeout is for millions of lines. River's rescuer heeds it.
+// statementTimeout is long enough for millions of lines. River's rescuer uses it, too.
 const statementTimeout = time.Hour
 
 // Timeout implements river.Worker.
 func (*statementDay) Timeout(*river.Job[statementDayArgs]) time.Duration { return statementTimeout }
 
-// A statement that is not published, or that somebody else is reading, is asked for every hour, up to a day. Later it is a failure.
+// If a statement is not published yet, or another process is reading it, the job tries again every hour, for up to a
+// day. After that, the job fails.
 const (
 	statementPause    = time.Hour
 	statementPatience = 24 * time.Hour

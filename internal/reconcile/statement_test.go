@@ -29,7 +29,8 @@ func setupStatements(t *testing.T, publishedDay string) *crew {
 		_, _ = w.Write([]byte("id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt\r\ntotal,0,,,,,,,\r\n"))
 	}))
 	t.Cleanup(server.Close)
-	psp, err := gateway.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), time.Now, func(string, time.Duration) {})
+	psp, err := gateway.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), time.Now,
+		func(string, time.Duration) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,8 @@ func (c *crew) lookForStatements() {
 // judges works the job of an account's day, which is so old.
 func (c *crew) judges(day string, age time.Duration) error {
 	return (&statementDay{r: c.r}).Work(c.t.Context(), &river.Job[statementDayArgs]{
-		JobRow: &rivertype.JobRow{CreatedAt: c.r.now().Add(-age)}, Args: statementDayArgs{Account: "acct_acme", Day: day},
+		JobRow: &rivertype.JobRow{CreatedAt: c.r.now().Add(-age)},
+		Args:   statementDayArgs{Account: "acct_acme", Day: day},
 	})
 }
 
@@ -68,7 +70,7 @@ func TestDaysOnWhichNothingRanAreMadeUp(t *testing.T) {
 	if err != nil || jobs < 2 || jobs != days {
 		t.Fatalf("%d jobs for %d days: %v", jobs, days, err)
 	}
-	// In the queue, running, or on an operator's desk: it is not begun anew.
+	// In the queue, running, or an operator's case: it is not started again.
 	for _, state := range []string{"scheduled", "running", "retryable", "discarded"} {
 		finalized := "NULL"
 		if state == "discarded" {
@@ -92,7 +94,8 @@ func TestJobOfADayJudgesThatDayWheneverItRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	var run string
-	if err := c.pool.QueryRow(t.Context(), "SELECT account || ' ' || day FROM statement_runs").Scan(&run); err != nil || run != "acct_acme 2026-03-10" {
+	if err := c.pool.QueryRow(t.Context(), "SELECT account || ' ' || day FROM statement_runs").Scan(&run); err != nil ||
+		run != "acct_acme 2026-03-10" {
 		t.Fatalf("ran %s: %v", run, err)
 	}
 }
@@ -118,7 +121,8 @@ func TestDayThatAnotherRunHasIsWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock(hashtextextended('statement acct_acme 2026-03-10', 0))"); err != nil {
+	if _, err := tx.Exec(t.Context(),
+		"SELECT pg_advisory_xact_lock(hashtextextended('statement acct_acme 2026-03-10', 0))"); err != nil {
 		t.Fatal(err)
 	}
 	var snooze *river.JobSnoozeError
@@ -133,7 +137,8 @@ func TestDayThatAnotherRunHasIsWaitedFor(t *testing.T) {
 // Weeks of files that have to be made up must not keep the sweep waiting, nor the scan.
 func TestStatementsHaveWorkersOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	if q := (statementDayArgs{}).InsertOpts().Queue; q == scheduleQueue || q == ledgerQueue || configured(everyMinute()).Queues[q].MaxWorkers != statementWorkers {
+	if q := (statementDayArgs{}).InsertOpts().Queue; q == scheduleQueue || q == ledgerQueue ||
+		configured(everyMinute()).Queues[q].MaxWorkers != statementWorkers {
 		t.Fatalf("they are in queue %s", q)
 	}
 }

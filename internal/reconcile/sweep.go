@@ -14,17 +14,17 @@ import (
 	"payonce/internal/postgres"
 )
 
-// Bounds of one run. What is left is left to the next, which comes soon.
+// Bounds of one run. The next run, which comes soon, takes the keys that are left over.
 const (
 	sweepBatch  = 500
 	sweepRounds = 20
 )
 
-// hidden is how long a key is out of sight of other claimers: longer than its job may take, with a retry.
+// hidden is how long ClaimDueTx does not return a key again. It is longer than the key's job may take, with one retry.
 const hidden = 2 * jobTimeout
 
-// sweep makes keys unknown whose leases are over, and enqueues their resolution in the same transaction: a key cannot become unknown without
-// somebody who will look after it.
+// sweep makes keys unknown whose leases are over, and enqueues their lookups in the same transaction. So a key cannot
+// become unknown without a job that looks it up.
 type sweep struct {
 	river.WorkerDefaults[sweepArgs]
 
@@ -39,7 +39,7 @@ func (w *sweep) Work(ctx context.Context, _ *river.Job[sweepArgs]) error {
 	})
 }
 
-// claim enqueues the resolution of the unknown keys that are due.
+// claim enqueues the lookups of the unknown keys that are due.
 type claim struct {
 	river.WorkerDefaults[claimArgs]
 
@@ -52,8 +52,10 @@ func (w *claim) Work(ctx context.Context, _ *river.Job[claimArgs]) error {
 	})
 }
 
-// inBatches takes keys and enqueues their resolution, one transaction at a time, until there are no more.
-func (r *Reconciler) inBatches(ctx context.Context, take func(context.Context, pgx.Tx) ([]idempotency.Due, error)) error {
+// inBatches takes keys and enqueues their lookups, one transaction after the other, until there are no more.
+func (r *Reconciler) inBatches(
+	ctx context.Context, take func(context.Context, pgx.Tx) ([]idempotency.Due, error),
+) error {
 	for range sweepRounds {
 		var taken int
 		err := r.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -67,7 +69,7 @@ func (r *Reconciler) inBatches(ctx context.Context, take func(context.Context, p
 		var ambiguous *postgres.AmbiguousError
 		switch {
 		case errors.As(err, &ambiguous):
-			r.metrics.CommitAmbiguous() // either way it is consistent, and the next round goes on from there
+			r.metrics.CommitAmbiguous() // Committed or not, keys and jobs agree. The next round continues from there.
 		case err != nil:
 			return fmt.Errorf("take keys: %w", err)
 		case taken < sweepBatch:
@@ -80,9 +82,11 @@ func (r *Reconciler) inBatches(ctx context.Context, take func(context.Context, p
 func (r *Reconciler) enqueueTx(ctx context.Context, tx pgx.Tx, due []idempotency.Due) error {
 	jobs := make([]river.InsertManyParams, len(due))
 	for i, d := range due {
-		jobs[i].Args = resolveArgs{Tenant: d.Ref.Tenant, Operation: string(d.Ref.Operation), Key: d.Ref.Key.String(), Generation: d.Generation, Subject: d.Subject}
+		jobs[i].Args = resolveArgs{Tenant: d.Ref.Tenant, Operation: string(d.Ref.Operation), Key: d.Ref.Key.String(),
+			Generation: d.Generation, Subject: d.Subject}
 	}
-	// Not InsertManyFastTx: it would fail on a key whose last job is still in the queue, and with it the whole batch, each time.
+	// Not InsertManyFastTx: it would fail on a key whose last job is still in the queue. Then the whole batch would
+	// fail, each time.
 	for range maxRuns {
 		found, err := r.client.InsertManyTx(ctx, tx, jobs)
 		if err != nil {
@@ -95,11 +99,13 @@ func (r *Reconciler) enqueueTx(ctx context.Context, tx pgx.Tx, due []idempotency
 	return nil
 }
 
-// maxRuns bounds the runs of one key whose ends are not written yet. The next one has to wait until the key is in sight again.
+// maxRuns bounds how many jobs of one key count as running because their ends are not stored yet. If there are more,
+// the key waits until it is due again.
 const maxRuns = 10
 
-// again are jobs for the keys that are due while the queue has their last run as running: it has said when to ask again, and its own
-// end is not written yet; or an operator wants the question asked anew. Left out as duplicates, they would be hidden without a job.
+// again returns new jobs for the keys whose last job still counts as running. That job may have done its work already,
+// and only its end is not stored yet; or an operator wants another lookup now. Without a new job, such a key would be
+// hidden and have no lookup.
 func again(jobs []river.InsertManyParams, found []*rivertype.JobInsertResult) (next []river.InsertManyParams) {
 	for i, f := range found {
 		args, isResolve := jobs[i].Args.(resolveArgs)
@@ -111,7 +117,7 @@ func again(jobs []river.InsertManyParams, found []*rivertype.JobInsertResult) (n
 	return next
 }
 
-// resolve asks the PSP about one key.
+// resolve looks up one key at the PSP.
 type resolve struct {
 	river.WorkerDefaults[resolveArgs]
 
@@ -120,18 +126,19 @@ type resolve struct {
 
 func (w *resolve) Work(ctx context.Context, job *river.Job[resolveArgs]) error {
 	due := idempotency.Due{
-		Ref: idempotency.StoredRef(job.Args.Tenant, job.Args.Operation, job.Args.Key), Generation: job.Args.Generation, Subject: job.Args.Subject,
+		Ref: idempotency.StoredRef(job.Args.Tenant, job.Args.Operation, job.Args.Key), Generation: job.Args.Generation,
+		Subject: job.Args.Subject,
 	}
 	resolution, err := w.r.resolver.Resolve(ctx, due)
 	if err != nil {
 		return err
 	}
-	w.r.countResolution(resolution)
+	w.r.countLookup(resolution)
 	return nil
 }
 
-// jobTimeout ends a run that hangs, rescueAfter makes a job of a dead process available again: later, or a living run would be
-// doubled for nothing.
+// jobTimeout ends a run that hangs. rescueAfter makes the job of a dead process available again. It is longer than
+// jobTimeout, so that a job that is still running is not started a second time.
 const (
 	jobTimeout  = 30 * time.Second
 	rescueAfter = 90 * time.Second

@@ -17,12 +17,12 @@ import (
 
 // The results of an event, as its row keeps them.
 const (
-	resultSettled   = "settled"
-	resultConfirmed = "confirmed"
-	resultLettered  = "dead_letter"
+	resultCompleted    = "resolved"
+	resultConfirmed    = "confirmed"
+	resultDeadLettered = "dead_letter"
 )
 
-// webhook brings the evidence of one stored event to the key that it is about.
+// webhook judges one stored event for the key that it is about.
 type webhook struct {
 	river.WorkerDefaults[webhookArgs]
 
@@ -33,7 +33,7 @@ func (w *webhook) Work(ctx context.Context, job *river.Job[webhookArgs]) error {
 	event, err := w.r.inbox.Load(ctx, job.Args.EventID)
 	switch {
 	case errors.Is(err, webhooks.ErrNoEvent):
-		return nil // processed, and pruned since: this is a late second run
+		return nil // The event was processed and then pruned. This is a late second run.
 	case err != nil:
 		return err
 	}
@@ -45,24 +45,26 @@ func (w *webhook) Work(ctx context.Context, job *river.Job[webhookArgs]) error {
 		return w.unmatched(ctx, event, err)
 	}
 	// Crash window 8: the job is taken, and the key has not moved.
-	finding, err := w.r.payments.Settle(ctx, payments.Record{Source: payments.SourceWebhook, Record: payload.Record})
+	finding, err := w.r.payments.ResolveByRecord(ctx,
+		payments.Record{Source: payments.SourceWebhook, Record: payload.Record})
 	if err != nil {
-		return fmt.Errorf("settle by webhook: %w", err)
+		return fmt.Errorf("resolve by webhook: %w", err)
 	}
-	// Crash window 9: settled, not marked. The evidence is weighed once more, which confirms it.
-	if err := w.r.inbox.MarkProcessed(ctx, event.ID, w.r.countFinding(finding, payments.SourceWebhook)); err != nil && !errors.Is(err, webhooks.ErrProcessed) {
+	// Crash window 9: resolved, not marked. The evidence is judged once more, which confirms it.
+	if err := w.r.inbox.MarkProcessed(ctx, event.ID, w.r.countEffect(finding, payments.SourceWebhook)); err != nil &&
+		!errors.Is(err, webhooks.ErrProcessed) {
 		return err
 	}
 	w.r.metrics.WebhookLag(w.r.now().Sub(event.SentAt))
-	return nil // Crash window 10: marked, and the job not done. It finds the event processed.
+	return nil // Crash window 10: marked, the job not done. Its next run finds the event processed.
 }
 
-// unmatched gives an event to an operator that is genuine and says nothing that we understand.
+// unmatched opens a dead letter for an event that is genuine and cannot be understood.
 func (w *webhook) unmatched(ctx context.Context, event webhooks.Stored, cause error) error {
 	evidence := struct {
 		EventID string         `json:"eventId"`
 		Body    jsontext.Value `json:"body,omitzero"`
-		Text    string         `json:"text,omitzero"` // the beginning of what is not JSON
+		Text    string         `json:"text,omitzero"` // the first bytes, if the body cannot be stored as JSON
 	}{EventID: event.ID}
 	if gateway.Storable(event.Body) {
 		evidence.Body = event.Body
@@ -77,11 +79,11 @@ func (w *webhook) unmatched(ctx context.Context, event webhooks.Stored, cause er
 	if err != nil {
 		return fmt.Errorf("make dead letter id: %w", err)
 	}
-	letter := deadletters.Letter{
+	deadLetter := deadletters.DeadLetter{
 		ID: id, Kind: deadletters.WebhookUnmatched, Finding: "webhook " + event.ID, Evidence: raw,
 		Reason: "a genuine webhook that says nothing we understand: " + cause.Error(),
 	}
-	err = w.r.db.Pipeline(ctx, deadletters.Open(letter), webhooks.Processed(event.ID, resultLettered))
+	err = w.r.db.Pipeline(ctx, deadletters.Open(deadLetter), webhooks.Processed(event.ID, resultDeadLettered))
 	if err != nil {
 		return fmt.Errorf("open dead letter: %w", err)
 	}
@@ -89,7 +91,7 @@ func (w *webhook) unmatched(ctx context.Context, event webhooks.Stored, cause er
 	return nil
 }
 
-// evidence weighs one record again.
+// evidence judges one record again.
 type evidence struct {
 	river.WorkerDefaults[evidenceArgs]
 
@@ -101,32 +103,32 @@ func (w *evidence) Work(ctx context.Context, job *river.Job[evidenceArgs]) error
 	if err != nil {
 		return fmt.Errorf("parse record: %w", err)
 	}
-	finding, err := w.r.payments.Settle(ctx, payments.Record{Source: payments.SourceOperator, Record: record})
+	finding, err := w.r.payments.ResolveByRecord(ctx, payments.Record{Source: payments.SourceOperator, Record: record})
 	if err != nil {
-		return fmt.Errorf("settle by record: %w", err)
+		return fmt.Errorf("resolve by record: %w", err)
 	}
-	w.r.countFinding(finding, payments.SourceOperator)
+	w.r.countEffect(finding, payments.SourceOperator)
 	return nil
 }
 
-// countFinding counts what evidence came to, and names it for the event's row.
-func (r *Reconciler) countFinding(f payments.Finding, source payments.Source) string {
+// countEffect counts the effect of evidence, and returns the result for the event's row.
+func (r *Reconciler) countEffect(f payments.Effect, source payments.Source) string {
 	switch f := f.(type) {
-	case payments.Settled:
+	case payments.Completed:
 		r.metrics.Reconciled("resolved", string(source))
-		return resultSettled
-	case payments.Lettered:
-		if f.New { // a scan sees the same thing again and again
+		return resultCompleted
+	case payments.DeadLettered:
+		if f.New { // A scan finds the same dead letter in each walk.
 			r.metrics.Reconciled("failed", string(source))
 			r.metrics.Discrepancy(string(f.Kind))
 		}
-		return resultLettered
+		return resultDeadLettered
 	case payments.Confirmed, payments.LeftAlone:
 	}
 	return resultConfirmed
 }
 
-func (r *Reconciler) countResolution(resolution payments.Resolution) {
+func (r *Reconciler) countLookup(resolution payments.LookupResult) {
 	switch resolution {
 	case payments.Resolved:
 		r.metrics.Reconciled("resolved", string(payments.SourceLookup))

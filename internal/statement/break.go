@@ -11,24 +11,24 @@ import (
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
-// Kind says in what a statement and our books differ.
+// Kind names the difference between a statement and our books.
 type Kind string
 
 // The kinds of breaks.
 const (
-	// MissingHere: the PSP moved money for which there is no payment or refund of this tenant.
+	// MissingHere: the PSP has moved money for which this tenant has no payment or refund.
 	MissingHere Kind = "missing_here"
-	// MissingThere: a payment or refund of ours succeeded, and no statement that can have it does.
+	// MissingThere: a payment or refund of ours has succeeded, and none of the statements that could have it has it.
 	MissingThere Kind = "missing_there"
-	// Amount and Currency: the two differ in it.
+	// Amount and Currency: the statement and our books differ in it.
 	Amount   Kind = "amount"
 	Currency Kind = "currency"
-	// Status: the PSP moved money for what is declined, failed or still processing here. Or it lists a decline of what
-	// succeeded here.
+	// Status: the PSP has moved money for a movement that is declined, failed or still processing here. Or it lists a
+	// movement as declined that has succeeded here.
 	Status Kind = "status"
-	// Duplicate: a further movement for one payment or refund of ours, or an id that the statement has more than once.
+	// Duplicate: another movement for a payment or refund of ours, or an id that the statement has more than once.
 	Duplicate Kind = "duplicate"
-	// PSPID: ours succeeded under another id of the PSP, or that id is listed under another reference.
+	// PSPID: our movement has succeeded under another id of the PSP, or the id is listed with another reference.
 	PSPID Kind = "psp_id"
 )
 
@@ -39,36 +39,37 @@ type Break struct {
 	Day     time.Time // the day in whose run it was found, at 00:00 UTC
 	Object  gateway.Object
 	Kind    Kind
-	PSPID   string // by the statement; of what is missing there, by us
+	PSPID   string // from the statement; for MissingThere from our books
 	// Subject is our payment or refund, if there is one.
 	Subject *uuid.UUID
-	// Reference is our id as the statement writes it; of what is missing there, as we write it.
+	// Reference is our id as the statement gives it. For MissingThere it is our id as we write it.
 	Reference string
-	// OtherTenant: the reference is that of a payment or refund of another tenant.
+	// OtherTenant is true if the reference belongs to a payment or refund of another tenant.
 	OtherTenant bool
 	// Lines is how many lines of the statement have this PSPID.
 	Lines  int64
-	Theirs *Side // nil for what is missing there
-	Ours   *Side // nil for what is missing here
+	Theirs *Side // the statement's side; nil for MissingThere
+	Ours   *Side // our side; nil for MissingHere
 	Moved  time.Time
-	// FirstSeen is when a run first found it. Age counts from there, MovementAge from Moved.
+	// FirstSeen is when a run first found the break. Age counts from FirstSeen, MovementAge from Moved.
 	FirstSeen        time.Time
 	Age, MovementAge time.Duration
 }
 
-// Side is what one of the two says of a movement.
+// Side is what the statement, or our books, say about a movement.
 type Side struct {
 	AmountMinor int64
 	Currency    string
-	Status      string // of ours
-	PSPID       string // of ours; "" if it has none
+	Status      string // set on our side only
+	PSPID       string // set on our side only; "" if the row has none
 }
 
-// breakOf is the one mapper of a break's row.
+// breakOf is the only mapper of a break's row.
 func breakOf(row dbsqlc.OpenBreaksRow) Break {
 	b := Break{
 		ID: row.ID, Account: row.Account, Day: row.Day.Time, Object: gateway.Object(row.Object), Kind: Kind(row.Kind),
-		PSPID: row.PspID, Subject: row.Subject, Reference: row.Reference, OtherTenant: row.OtherTenant, Lines: row.Lines,
+		PSPID: row.PspID, Subject: row.Subject, Reference: row.Reference, OtherTenant: row.OtherTenant,
+		Lines: row.Lines,
 		Moved: row.MovedAt.UTC(), FirstSeen: row.FirstSeen.UTC(),
 		Age: time.Duration(row.Age) * time.Second, MovementAge: time.Duration(row.MovementAge) * time.Second,
 	}
@@ -87,7 +88,7 @@ func breakOf(row dbsqlc.OpenBreaksRow) Break {
 	return b
 }
 
-// referenceOf writes our id as a statement does.
+// referenceOf is our id in the form of a statement.
 func referenceOf(o gateway.Object, id uuid.UUID) string {
 	if o == gateway.RefundObject {
 		return payments.RefundID(id).String()
@@ -95,7 +96,7 @@ func referenceOf(o gateway.Object, id uuid.UUID) string {
 	return payments.PaymentID(id).String()
 }
 
-// subjectOf reads our id from a reference. What is none is nobody's.
+// subjectOf reads our id from a reference. If the reference is not an id of ours, the result is not valid.
 func subjectOf(o gateway.Object, reference string) pgtype.UUID {
 	if o == gateway.RefundObject {
 		id, err := payments.ParseRefundID(reference)

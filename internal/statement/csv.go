@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// csvWriter writes one line for each break, and nothing else: RFC 4180 with a header.
+// csvWriter writes one line for each break, and no totals: RFC 4180 with a header.
 type csvWriter struct{ csv *csv.Writer }
 
 func (w *csvWriter) begin(Report, []Total) error {
 	return w.csv.Write([]string{
-		"day", "account", "kind", "object", "reference", "pspId", "lines", "theirAmountMinor", "theirCurrency", "ourAmountMinor",
+		"day", "account", "kind", "object", "reference", "pspId", "lines", "theirAmountMinor", "theirCurrency",
+		"ourAmountMinor",
 		"ourCurrency", "ourStatus", "ourPspId", "otherTenant", "movedAt", "movementAgeDays", "firstSeen", "ageDays",
 	})
 }
@@ -21,8 +22,10 @@ func (w *csvWriter) add(b Break) error {
 	theirAmount, theirs := sideOf(b.Theirs)
 	ourAmount, ours := sideOf(b.Ours)
 	return w.csv.Write([]string{
-		b.Day.Format(time.DateOnly), inert(b.Account), string(b.Kind), string(b.Object), inert(b.Reference), inert(b.PSPID),
-		strconv.FormatInt(b.Lines, 10), theirAmount, theirs.Currency, ourAmount, ours.Currency, ours.Status, inert(ours.PSPID),
+		b.Day.Format(time.DateOnly), inert(b.Account), string(b.Kind), string(b.Object), inert(b.Reference),
+		inert(b.PSPID),
+		strconv.FormatInt(b.Lines, 10), theirAmount, theirs.Currency, ourAmount, ours.Currency, ours.Status,
+		inert(ours.PSPID),
 		strconv.FormatBool(b.OtherTenant), b.Moved.Format(time.RFC3339), wholeDays(b.MovementAge),
 		b.FirstSeen.Format(time.RFC3339), wholeDays(b.Age),
 	})
@@ -33,7 +36,7 @@ func (w *csvWriter) end() error {
 	return w.csv.Error()
 }
 
-// sideOf is a side with its amount as text, all empty if there is none.
+// sideOf returns a side, and its amount as text. Both are empty if there is no side.
 func sideOf(s *Side) (amount string, side Side) {
 	if s == nil {
 		return "", Side{}
@@ -41,7 +44,7 @@ func sideOf(s *Side) (amount string, side Side) {
 	return strconv.FormatInt(s.AmountMinor, 10), *s
 }
 
-// inert marks as text what a spreadsheet would take for a formula. Whoever pays us may have chosen it.
+// inert puts a quote before a text that a spreadsheet would read as a formula. A client may have chosen the text.
 // Source: OWASP, CSV Injection.
 func inert(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r\n", rune(s[0])) {

@@ -7,17 +7,18 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const oneDay = 24 * time.Hour // in UTC, always
+const oneDay = 24 * time.Hour // every day is in UTC
 
-// dayOf is the beginning of the day, UTC, in which t is.
+// dayOf is the beginning of the UTC day of t.
 func dayOf(t time.Time) time.Time { return t.UTC().Truncate(oneDay) }
 
 func dateOf(day time.Time) pgtype.Date { return pgtype.Date{Time: day, Valid: true} }
 
-// idSlack is by how much the clock that is in our ids may be off that of the database, which dates rows.
+// idSlack is the largest difference between the clock in our ids, which is a process's, and the database's clock in the
+// rows.
 const idSlack = time.Hour
 
-// firstIDOf is below every UUIDv7 made at t or later: 48 bits of milliseconds lead it.
+// firstIDOf is less than every UUIDv7 that is made at t or later, because a UUIDv7 begins with 48 bits of milliseconds.
 func firstIDOf(t time.Time) uuid.UUID {
 	var id uuid.UUID
 	for i, ms := 5, max(t.UnixMilli(), 0); i >= 0; i, ms = i-1, ms>>8 {

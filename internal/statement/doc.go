@@ -1,34 +1,37 @@
-// Package statement compares the PSP's settlement statements with our payments and refunds, and owns what differs: the
-// breaks. A statement lists the movements of money that succeeded on one account in one day, UTC, by the PSP's clock.
+// Package statement compares the PSP's settlement statements with our payments and refunds. It owns the differences:
+// the breaks. A statement lists the movements of money that succeeded on one account in one day, UTC, by the PSP's
+// clock.
 //
-// It reads payments, refunds, tenants and the time at which a key was finished, and changes none of them: what is to
-// become of a break is for whoever is told of it (Config.OnBreak). It has no memory of single lines. A run copies the
-// statement into a temporary table and lets PostgreSQL compare the two as a whole, so what the process holds does not depend
-// on the length of the file, nor on the number of breaks.
+// It reads payments, refunds, tenants and the time at which a key was finished, and changes none of them.
+// Config.OnBreak decides what happens because of a break. The package does not store single lines. A run copies the
+// statement into a temporary table, and PostgreSQL compares the two as a whole. So the memory of the process does not
+// depend on the length of the file, nor on the number of breaks.
 //
 // Invariants:
 //   - An account's day is one transaction. A statement that cannot be read to its trailer changes nothing.
-//   - Running a day again is harmless: a break that is found again is the same row, with the time at which it was first
-//     seen; one that is found no more is marked gone.
-//   - Whoever is told of a break is told in the transaction that writes it, once until it is gone.
-//   - Nothing is called missing at the PSP unless every statement that can have it was read whole.
+//   - A day may be run again. A break that is found again is the same row, and keeps the time at which it was first
+//     seen. A break that is not found again is marked gone.
+//   - OnBreak is called in the transaction that writes the break. It is called once, until the break is gone.
+//   - A movement is called missing at the PSP only if every statement that can have it was read completely.
 //
 // # Midnight
 //
-// Two clocks do not agree when a day ends, and a movement can be executed long after it was created: by a retry, or
-// late. A movement of ours is dated by the PSP
+// Two clocks do not agree when a day ends. And a movement can be executed long after it was created, by a retry or
+// because it was late. These limits hold for the time that the PSP gives a movement of ours:
 //
-//   - not before its creation, less Config.Skew, the largest difference between the clocks;
-//   - not after its key was finished, plus Skew: no evidence of a movement precedes it. Where the key is no longer
-//     there, not after its creation plus Config.Horizon plus Skew: the PSP has forgotten the key by then.
+//   - It is not before the movement's creation minus Config.Skew, the largest difference between the clocks.
+//   - It is not after the time at which the key was finished plus Skew, because no evidence of a movement comes before
+//     the movement. If the key is gone, it is not after the creation plus Config.Horizon plus Skew, because the PSP has
+//     forgotten the key by then.
 //
-// So, with days that begin and end Skew early, each movement belongs to the run of exactly one day, that of its creation.
-// The run looks for it in that day's statement, and only if it is absent in those of the neighbours that can have it: the day
-// before, when it was created within Skew of the day's beginning, and the days after, when it was finished later than
-// Skew before the day's end. If one of these is not published yet, the movement is no break but pending, and the
-// runs of the days that follow judge the day anew until none is. What any of the statements has is no break, what none has
-// is one: nothing near midnight is reported too early, or lost between two days.
+// A day begins and ends Skew early. So each movement belongs to the run of exactly one day, the day of its creation.
+// The run looks for the movement in that day's statement. If it is absent, the run looks in the neighbouring statements
+// that can have it: in the day before, if it was created within Skew of the day's beginning, and in the days after, if
+// it was finished later than Skew before the day's end. If one of these statements is not published yet, the movement
+// is not a break but pending, and the runs of the following days judge the day again. A movement that is in any of the
+// statements is no break. A movement that is in none of them is a break. So no movement near midnight is reported too
+// early, or lost between two days.
 //
-// A day that is not over can be reconciled as well, as far as its statement is published. It counts up to Skew before
-// the run began.
+// A day that is not over can be reconciled, too, as far as its statement is published. Movements count up to Skew
+// before the beginning of the run.
 package statement

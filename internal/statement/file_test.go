@@ -17,7 +17,7 @@ import (
 )
 
 // persisted is all that runs have written, in a form to compare.
-func (d *desk) persisted() (text string) {
+func (d *fixture) persisted() (text string) {
 	d.t.Helper()
 	err := d.pool.QueryRow(d.t.Context(), `SELECT coalesce((SELECT string_agg(b::text, E'\n' ORDER BY id) FROM statement_breaks AS b), '')
 		|| coalesce((SELECT string_agg(r::text, E'\n' ORDER BY id) FROM statement_runs AS r), '')`).Scan(&text)
@@ -110,7 +110,8 @@ func TestOneAccountsFailureDoesNotStopTheOthers(t *testing.T) {
 	d := setup(t)
 	d.publish("acct_globex", d.day)
 	report, err := d.reconciler().Run(t.Context(), d.day)
-	if !errors.Is(err, gateway.ErrNoStatement) || !strings.Contains(err.Error(), "acct_acme") || strings.Contains(err.Error(), "globex") {
+	if !errors.Is(err, gateway.ErrNoStatement) || !strings.Contains(err.Error(), "acct_acme") ||
+		strings.Contains(err.Error(), "globex") {
 		t.Fatal(err)
 	}
 	if len(report.Runs) != 1 || report.Runs[0].Account != "acct_globex" {
@@ -122,7 +123,8 @@ func TestAccountOfNobodyIsRefused(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	d.publish("acct_acme", d.day)
-	if _, err := d.reconciler().Run(t.Context(), d.day, "acct_acme", "acme"); !errors.Is(err, ErrNoAccount) || len(d.asked) != 0 {
+	if _, err := d.reconciler().Run(t.Context(), d.day, "acct_acme", "acme"); !errors.Is(err, ErrNoAccount) ||
+		len(d.asked) != 0 {
 		t.Fatalf("%v, asked for %v", err, d.asked)
 	}
 }
@@ -162,10 +164,12 @@ func TestConfigThatCannotBe(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	for name, change := range map[string]func(*Config){
-		"no database": func(c *Config) { c.DB = nil }, "no PSP": func(c *Config) { c.PSP = nil }, "no ids": func(c *Config) { c.NewID = nil },
+		"no database": func(c *Config) { c.DB = nil }, "no PSP": func(c *Config) { c.PSP = nil },
+		"no ids":  func(c *Config) { c.NewID = nil },
 		"no skew": func(c *Config) { c.Skew = 0 }, "much skew": func(c *Config) { c.Skew = maxSkew + 1 },
-		"no horizon": func(c *Config) { c.Horizon = 0 }, "a far horizon": func(c *Config) { c.Horizon = maxHorizon + 1 },
-		"no limit": func(c *Config) { c.Limit = 0 }, "no steps": func(c *Config) { c.Every = 0 },
+		"no horizon":    func(c *Config) { c.Horizon = 0 },
+		"a far horizon": func(c *Config) { c.Horizon = maxHorizon + 1 },
+		"no limit":      func(c *Config) { c.Limit = 0 }, "no steps": func(c *Config) { c.Every = 0 },
 	} {
 		c := d.config
 		change(&c)

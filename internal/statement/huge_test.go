@@ -92,7 +92,7 @@ func (w *watch) check(t *testing.T, doing string) {
 }
 
 // hugeID is the id of the n-th payment of a huge day.
-func (d *desk) hugeID(n int) uuid.UUID {
+func (d *fixture) hugeID(n int) uuid.UUID {
 	id := firstIDOf(d.at(1))
 	id[6], id[8] = 0x70, 0x80
 	for i := 15; i > 11; i, n = i-1, n>>8 {
@@ -102,13 +102,16 @@ func (d *desk) hugeID(n int) uuid.UUID {
 }
 
 // bulk writes payments by the thousands.
-func (d *desk) bulk(n int) {
+func (d *fixture) bulk(n int) {
 	d.t.Helper()
 	columns := []string{"id", "tenant_id", "idempotency_key", "generation", "customer_id", "amount_minor", "currency",
 		"payment_method", "status", "psp_charge_id", "created_at"}
-	_, err := d.pool.CopyFrom(d.t.Context(), pgx.Identifier{"payments"}, columns, pgx.CopyFromSlice(n, func(i int) ([]any, error) {
-		return []any{d.hugeID(i), "acme", "key", 1, "cus-1", 100, "USD", "pm_ok", "succeeded", "ch_" + strconv.Itoa(i), d.at(1)}, nil
-	}))
+	_, err := d.pool.CopyFrom(d.t.Context(), pgx.Identifier{"payments"}, columns,
+		pgx.CopyFromSlice(n, func(i int) ([]any, error) {
+			return []any{d.hugeID(i), "acme", "key", 1, "cus-1", 100, "USD", "pm_ok", "succeeded", "ch_" +
+				strconv.Itoa(i),
+				d.at(1)}, nil
+		}))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -116,7 +119,7 @@ func (d *desk) bulk(n int) {
 }
 
 // writeHuge writes a statement in which every fifth line is nothing of ours, and all our payments are.
-func (d *desk) writeHuge(w http.ResponseWriter, lines int) {
+func (d *fixture) writeHuge(w http.ResponseWriter, lines int) {
 	out := bufio.NewWriter(w)
 	fmt.Fprint(out, header)
 	ours, created := 0, d.at(1).Format(time.RFC3339)

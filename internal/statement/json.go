@@ -9,7 +9,7 @@ import (
 	"payonce/internal/gateway"
 )
 
-// jsonWriter writes one object whose last member is the list of breaks, token by token.
+// jsonWriter writes one object, token by token. Its last member is the list of breaks.
 type jsonWriter struct{ out *jsontext.Encoder }
 
 type jsonRun struct {
@@ -39,7 +39,7 @@ type jsonAges struct {
 	Older       int64 `json:"older"`
 }
 
-// jsonSeconds is a duration as a count of seconds.
+// jsonSeconds is a duration in seconds.
 type jsonSeconds int64
 
 func secondsOf(d time.Duration) jsonSeconds { return jsonSeconds(d / time.Second) }
@@ -72,7 +72,8 @@ func (w *jsonWriter) begin(report Report, totals []Total) error {
 	runs := make([]jsonRun, len(report.Runs))
 	for i, s := range report.Runs {
 		runs[i] = jsonRun{
-			ID: s.ID.String(), Account: s.Account, Day: s.Day.Format(time.DateOnly), Lines: s.Lines, Breaks: s.Breaks, New: s.New,
+			ID: s.ID.String(), Account: s.Account, Day: s.Day.Format(time.DateOnly), Lines: s.Lines, Breaks: s.Breaks,
+			New:  s.New,
 			Gone: s.Gone, Pending: s.Pending, Partial: s.Partial,
 		}
 	}
@@ -84,13 +85,15 @@ func (w *jsonWriter) begin(report Report, totals []Total) error {
 		}
 	}
 	return w.write(
-		jsontext.BeginObject, "day", report.Day.Format(time.DateOnly), "runs", runs, "totals", sums, "breaks", jsontext.BeginArray)
+		jsontext.BeginObject, "day", report.Day.Format(
+			time.DateOnly), "runs", runs, "totals", sums, "breaks", jsontext.BeginArray)
 }
 
 func (w *jsonWriter) add(b Break) error {
 	return w.write(jsonBreak{
 		Day: b.Day.Format(time.DateOnly), Account: b.Account, Kind: b.Kind, Object: b.Object, Reference: b.Reference,
-		PSPID: b.PSPID, Lines: b.Lines, OtherTenant: b.OtherTenant, Theirs: jsonSideOf(b.Theirs), Ours: jsonSideOf(b.Ours),
+		PSPID: b.PSPID, Lines: b.Lines, OtherTenant: b.OtherTenant, Theirs: jsonSideOf(b.Theirs),
+		Ours:  jsonSideOf(b.Ours),
 		Moved: b.Moved, MovementAge: secondsOf(b.MovementAge), FirstSeen: b.FirstSeen, Age: secondsOf(b.Age),
 	})
 }

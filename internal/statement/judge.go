@@ -14,7 +14,7 @@ import (
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
-// judgement is one account's day, in the transaction that judges it.
+// judgement is the run for one account's day, in its transaction.
 type judgement struct {
 	config  Config
 	tx      pgx.Tx
@@ -23,13 +23,13 @@ type judgement struct {
 	account string
 	day     time.Time
 	run     uuid.UUID
-	started time.Time // by the database's clock, before the statement was asked for
+	started time.Time // by the database's clock, before the statement is requested
 
-	readErr error // how the reading of the last statement ended
-	loaded  int64 // lines of it
+	readErr error // the error of the last statement that was read
+	loaded  int64 // how many lines it had
 }
 
-// reconcile judges one account's day, all or nothing.
+// reconcile judges one account's day. If it fails, nothing is written.
 func (r *Reconciler) reconcile(ctx context.Context, t dbsqlc.FindAccountsRow, day time.Time) (Summary, error) {
 	id, err := r.config.NewID()
 	if err != nil {
@@ -72,7 +72,7 @@ func (j *judgement) judge(ctx context.Context) (Summary, error) {
 	return s, j.conclude(ctx, &s)
 }
 
-// begin takes the day for this run and makes room for its lines.
+// begin locks the day for this run, and creates the tables for its lines.
 func (j *judgement) begin(ctx context.Context) error {
 	locked, err := j.q.TryLock(ctx, "statement "+j.account+" "+j.day.Format(time.DateOnly))
 	if err != nil {
@@ -81,7 +81,7 @@ func (j *judgement) begin(ctx context.Context) error {
 	if !locked {
 		return ErrBusy
 	}
-	// A copy takes as long as the PSP does. While it waits for lines the session is not idle in its transaction.
+	// A COPY takes as long as the PSP takes. While it waits for lines, the session does not count as idle.
 	if _, err := j.tx.Exec(ctx, "SET LOCAL statement_timeout = 0;"+createTables); err != nil {
 		return fmt.Errorf("make room for lines: %w", err)
 	}
@@ -97,10 +97,10 @@ func (j *judgement) begin(ctx context.Context) error {
 // over reports whether a day's statement can no longer grow.
 func (j *judgement) over(day time.Time) bool { return !day.Add(oneDay).After(j.started) }
 
-// judgeAbsent finds the movements of the day that no statement has. Those that one can have that is not published are
-// pending.
+// judgeAbsent finds the movements of the day that are in none of the statements. A movement is pending if it may be in
+// a statement that is not published yet.
 func (j *judgement) judgeAbsent(ctx context.Context) (missing, pending int64, err error) {
-	known := j.day.Add(oneDay) // statements were read up to here
+	known := j.day.Add(oneDay) // the statements up to this time were read
 	if known.After(j.started) {
 		known = j.started
 	}
@@ -112,7 +112,7 @@ func (j *judgement) judgeAbsent(ctx context.Context) (missing, pending int64, er
 		return 0, 0, err
 	}
 	if absent.Before > 0 {
-		// A day before one that is published, and without a statement, is one without movements.
+		// The later day has a statement. So if the day before has none, that day had no movements.
 		if err := j.lookInto(ctx, j.day.Add(-oneDay)); err != nil && !errors.Is(err, gateway.ErrNoStatement) {
 			return 0, 0, err
 		}
@@ -142,7 +142,7 @@ func (j *judgement) judgeAbsent(ctx context.Context) (missing, pending int64, er
 	return missing, absent.After, nil
 }
 
-// findAbsent looks in the day's own statement.
+// findAbsent finds the movements of the day that are not in the day's own statement.
 func (j *judgement) findAbsent(ctx context.Context, known time.Time) error {
 	from, until := j.day.Add(-j.config.Skew), known.Add(-j.config.Skew)
 	err := j.q.FindAbsent(ctx, dbsqlc.FindAbsentParams{
@@ -155,7 +155,7 @@ func (j *judgement) findAbsent(ctx context.Context, known time.Time) error {
 	return j.forgetPresent(ctx, j.day)
 }
 
-// forgetPresent takes out of the absent what a day's statement has.
+// forgetPresent removes the movements that are in a day's statement from the absent ones.
 func (j *judgement) forgetPresent(ctx context.Context, day time.Time) error {
 	if err := j.q.ForgetPresent(ctx, dateOf(day)); err != nil {
 		return fmt.Errorf("look for the absent: %w", err)
@@ -171,7 +171,7 @@ func (j *judgement) count(ctx context.Context, known time.Time) (dbsqlc.CountAbs
 	return n, nil
 }
 
-// lookInto looks for the absent in the statement of another day.
+// lookInto looks for the absent movements in the statement of another day.
 func (j *judgement) lookInto(ctx context.Context, day time.Time) error {
 	if err := j.load(ctx, day); err != nil {
 		return fmt.Errorf("look into %s: %w", day.Format(time.DateOnly), err)
@@ -179,9 +179,10 @@ func (j *judgement) lookInto(ctx context.Context, day time.Time) error {
 	return j.forgetPresent(ctx, day)
 }
 
-// conclude writes the run, and tells of what is new.
+// conclude writes the run, and calls OnBreak for each new break.
 func (j *judgement) conclude(ctx context.Context, s *Summary) (err error) {
-	s.Gone, err = j.q.MarkGone(ctx, dbsqlc.MarkGoneParams{SeenAt: j.started, Account: j.account, Day: dateOf(j.day), RunID: j.run})
+	s.Gone, err = j.q.MarkGone(ctx, dbsqlc.MarkGoneParams{SeenAt: j.started, Account: j.account, Day: dateOf(j.day),
+		RunID: j.run})
 	if err != nil {
 		return fmt.Errorf("mark what has gone: %w", err)
 	}
@@ -209,5 +210,8 @@ func (j *judgement) conclude(ctx context.Context, s *Summary) (err error) {
 		}
 		return nil
 	}
-	return pages(*s, &j.run, tell, func(p dbsqlc.OpenBreaksParams) ([]dbsqlc.OpenBreaksRow, error) { return j.q.OpenBreaks(ctx, p) })
+	return pages(*s, &j.run, tell,
+		func(p dbsqlc.OpenBreaksParams) ([]dbsqlc.OpenBreaksRow, error) {
+			return j.q.OpenBreaks(ctx, p)
+		})
 }

@@ -13,8 +13,8 @@ import (
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
-// createTables makes the temporary tables of a run, for its transaction alone: that is how far PgBouncer's transaction
-// mode lets a session be one's own. db/statement_lines.sql tells sqlc the same.
+// createTables creates the temporary tables of a run. They last for its transaction only, because in PgBouncer's
+// transaction mode a session is ours only for one transaction. db/statement_lines.sql has the same tables for sqlc.
 const createTables = `CREATE TEMP TABLE statement_lines (
     day          date NOT NULL,
     line         bigint NOT NULL,
@@ -56,13 +56,14 @@ CREATE TEMP TABLE statement_strangers (
 `
 
 func columns() []string {
-	return []string{"day", "line", "object", "psp_id", "reference", "subject", "amount_minor", "currency", "executed", "created_at"}
+	return []string{"day", "line", "object", "psp_id", "reference", "subject", "amount_minor", "currency", "executed",
+		"created_at"}
 }
 
-// load copies the statement of a day into the run's table, line by line as it comes. It reports gateway.ErrNoStatement, and
-// leaves the transaction usable, where there is none.
+// load copies the statement of a day into the run's table, line by line as the lines arrive. If there is no statement,
+// it fails with gateway.ErrNoStatement, and the transaction can still be used.
 func (j *judgement) load(ctx context.Context, day time.Time) error {
-	// COPY pulls, the statement pushes.
+	// CopyFrom calls us for the next line, and Statement calls us with a line. iter.Pull connects the two.
 	next, stop := iter.Pull(func(yield func(gateway.Record) bool) {
 		j.readErr = j.config.PSP.Statement(ctx, j.account, day, func(r gateway.Record) error {
 			if !yield(r) {
@@ -83,14 +84,14 @@ func (j *judgement) load(ctx context.Context, day time.Time) error {
 		return fmt.Errorf("copy statement: %w", err)
 	}
 	j.loaded = s.line
-	// Without it the planner takes a million lines for none.
+	// Without ANALYZE, the planner assumes that the table is empty.
 	if _, err := j.tx.Exec(ctx, "ANALYZE statement_lines"); err != nil {
 		return fmt.Errorf("analyze lines: %w", err)
 	}
 	return j.findOurs(ctx, day)
 }
 
-// findOurs finds the movements that the lines of a day are about.
+// findOurs finds our movements for the lines of a day.
 func (j *judgement) findOurs(ctx context.Context, day time.Time) error {
 	if err := j.q.FetchNamed(ctx, dbsqlc.FetchNamedParams{Day: dateOf(day), TenantID: j.tenant}); err != nil {
 		return fmt.Errorf("find movements: %w", err)
@@ -110,7 +111,7 @@ func (j *judgement) findOurs(ctx context.Context, day time.Time) error {
 	return nil
 }
 
-// progress returns what counts lines for the caller's eyes.
+// progress returns the function that reports how many lines were read.
 func (j *judgement) progress(day time.Time) func(lines int64, done bool) {
 	c := j.config
 	return func(lines int64, done bool) {
@@ -120,7 +121,7 @@ func (j *judgement) progress(day time.Time) func(lines int64, done bool) {
 	}
 }
 
-// source is a statement as pgx copies it, one line in memory at a time.
+// source is a statement as the source of a COPY. One line is in memory at a time.
 type source struct {
 	next   func() (gateway.Record, bool)
 	whole  func() bool
@@ -131,7 +132,7 @@ type source struct {
 	ended  bool
 }
 
-// Next is pgx.CopyFromSource.
+// Next implements pgx.CopyFromSource.
 func (s *source) Next() bool {
 	var more bool
 	if s.record, more = s.next(); !more {
@@ -146,7 +147,7 @@ func (s *source) Next() bool {
 	return true
 }
 
-// Values is pgx.CopyFromSource.
+// Values implements pgx.CopyFromSource.
 func (s *source) Values() ([]any, error) {
 	r := s.record
 	return []any{
@@ -155,6 +156,6 @@ func (s *source) Values() ([]any, error) {
 	}, nil
 }
 
-// Err is pgx.CopyFromSource. A copy that is told of an error takes the transaction along, also for a neighbour that has no
-// statement: load looks at how the reading ended.
+// Err implements pgx.CopyFromSource. It is always nil, because an error would abort the whole transaction, even if only
+// a neighbouring day has no statement. load checks how the reading has ended.
 func (*source) Err() error { return nil }

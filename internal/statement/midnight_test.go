@@ -19,11 +19,11 @@ func finishedAt(at time.Time) func(*movement) { return func(m *movement) { m.fin
 
 func forgotten(m *movement) { m.finished = nil }
 
-func (d *desk) next() time.Time { return d.day.Add(oneDay) }
+func (d *fixture) next() time.Time { return d.day.Add(oneDay) }
 
-func (d *desk) previous() time.Time { return d.day.Add(-oneDay) }
+func (d *fixture) previous() time.Time { return d.day.Add(-oneDay) }
 
-func (d *desk) wantAsked(days ...time.Time) {
+func (d *fixture) wantAsked(days ...time.Time) {
 	d.t.Helper()
 	var want []string
 	for _, day := range days {
@@ -66,8 +66,9 @@ func TestCreatedAfterMidnightAndDatedBefore(t *testing.T) {
 func TestWhatNeitherNeighbourHasIsMissingOnce(t *testing.T) {
 	t.Parallel()
 	for name, hour := range map[string]float64{
-		"well inside": 12, "just after midnight": minute, "just before": -minute, "at midnight": 0, "first of the run": -5 * minute,
-		"last of the run": 24 - 5.001*minute,
+		"well inside": 12, "just after midnight": minute, "just before": -minute, "at midnight": 0,
+		"first of the run": -5 * minute,
+		"last of the run":  24 - 5.001*minute,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +113,8 @@ func TestNoOtherStatementIsReadWithoutNeed(t *testing.T) {
 func TestExecutedOnALaterDay(t *testing.T) {
 	t.Parallel()
 	for name, edits := range map[string][]func(*movement){
-		"payment": nil, "refund": {refund}, "its key is forgotten": {forgotten}, "its refund's key is": {refund, forgotten},
+		"payment": nil, "refund": {refund}, "its key is forgotten": {forgotten},
+		"its refund's key is": {refund, forgotten},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -168,14 +170,15 @@ func TestAbsentIsPendingUntilTheNextStatementDecides(t *testing.T) {
 			d.want(c.want...)
 			d.wantAsked(d.day, d.next(), d.next())
 			// Once nothing is pending, the day is left in peace.
-			if report, err = d.reconciler().Run(t.Context(), d.next(), "acct_acme"); err != nil || len(report.Runs) != 1 {
+			if report, err = d.reconciler().Run(t.Context(), d.next(), "acct_acme"); err != nil ||
+				len(report.Runs) != 1 {
 				t.Fatalf("%+v, %v", report, err)
 			}
 		})
 	}
 }
 
-// An operator may settle a case weeks later. The PSP has dated it no later than it can have executed it.
+// An operator may resolve a case weeks later. The PSP has dated it no later than it can have executed it.
 func TestNoStatementBeyondTheHorizonIsRead(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
@@ -255,8 +258,10 @@ func TestViewNamesTheOperationsOfPayments(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	d.paid("rf_1", 1, refund)
-	for object, operation := range map[string]string{"charge": payments.CreateOperation, "refund": payments.RefundOperation} {
-		if d.count("SELECT count(*) FROM statement_movements WHERE object = $1 AND operation = $2", object, operation) != 1 {
+	for object, operation := range map[string]string{"charge": payments.CreateOperation,
+		"refund": payments.RefundOperation} {
+		if d.count("SELECT count(*) FROM statement_movements WHERE object = $1 AND operation = $2", object,
+			operation) != 1 {
 			t.Errorf("no %s has the operation %s", object, operation)
 		}
 	}

@@ -26,7 +26,7 @@ func TestStatementsAreOfDaysThatTheFileIsThereFor(t *testing.T) {
 }
 
 // missing lists what is due of the two days that end with the test's, each as "account date".
-func (d *desk) missing() []string {
+func (d *fixture) missing() []string {
 	d.t.Helper()
 	due, err := d.reconciler().missing(d.t.Context(), d.day, 2)
 	if err != nil {
@@ -50,7 +50,8 @@ func TestEachAccountsDayIsMissingUntilARunHasJudgedItWhole(t *testing.T) {
 	}
 	wants("before there are tenants")
 	d.exec("UPDATE tenants SET created_at = $1", d.at(-24))
-	wants("at first", "acct_acme 2026-03-10", "acct_globex 2026-03-10", "acct_acme 2026-03-09", "acct_globex 2026-03-09")
+	wants("at first", "acct_acme 2026-03-10", "acct_globex 2026-03-10", "acct_acme 2026-03-09",
+		"acct_globex 2026-03-09")
 	d.exec("UPDATE tenants SET created_at = $1 WHERE id = 'globex'", d.at(0))
 	wants("when one is new", "acct_acme 2026-03-10", "acct_globex 2026-03-10", "acct_acme 2026-03-09")
 

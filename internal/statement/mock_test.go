@@ -10,7 +10,7 @@ import (
 )
 
 // atMock puts the desk at a real mock PSP, whose clock shows the desk's day.
-func (d *desk) atMock() {
+func (d *fixture) atMock() {
 	d.t.Helper()
 	config := mockpsp.DefaultConfig()
 	config.Secret = pspSecret
@@ -35,10 +35,11 @@ func (d *desk) atMock() {
 }
 
 // charge has the PSP charge for a payment of ours under another id than the one we know, and returns that id.
-func (d *desk) charge(m movement, method string) string {
+func (d *fixture) charge(m movement, method string) string {
 	d.t.Helper()
 	o := d.config.PSP.Charge(d.t.Context(), gateway.Charge{
-		Account: "acct_acme", Key: "key-" + m.id.String(), Reference: m.reference(), AmountMinor: m.amount, Currency: m.currency,
+		Account: "acct_acme", Key: "key-" + m.id.String(), Reference: m.reference(), AmountMinor: m.amount,
+		Currency:      m.currency,
 		PaymentMethod: method,
 	})
 	s, ok := o.(gateway.Succeeded)
@@ -48,7 +49,8 @@ func (d *desk) charge(m movement, method string) string {
 	return s.ID
 }
 
-// The mock's own statement, of a day on which it charged once what we know, and lost, altered, refused and invented others.
+// The mock's own statement, of a day on which it charged once what we know, and lost, altered, refused and invented
+// others.
 func TestStatementOfTheMockIsReconciled(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
@@ -59,8 +61,9 @@ func TestStatementOfTheMockIsReconciled(t *testing.T) {
 	d.exec("UPDATE payments SET status = 'succeeded', psp_charge_id = $2 WHERE id = $1", known.id, id)
 	refunded := d.paid("", 12, refund, processing)
 	o := d.config.PSP.Refund(t.Context(), gateway.Refund{
-		Account: "acct_acme", Key: "key-" + refunded.id.String(), Reference: refunded.reference(), ChargeID: id, AmountMinor: 100,
-		Currency: "USD",
+		Account: "acct_acme", Key: "key-" + refunded.id.String(), Reference: refunded.reference(), ChargeID: id,
+		AmountMinor: 100,
+		Currency:    "USD",
 	})
 	given, ok := o.(gateway.Succeeded)
 	if !ok {

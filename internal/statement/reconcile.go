@@ -15,7 +15,7 @@ import (
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
-// Refusals of a run. They and gateway.ErrNoStatement come wrapped with the account and the day.
+// The errors of a run. These and gateway.ErrNoStatement are wrapped with the account and the day.
 var (
 	ErrBreaks     = errors.New("breaks found")
 	ErrBusy       = errors.New("another run reconciles this day")
@@ -25,9 +25,9 @@ var (
 )
 
 const (
-	// rejudged is how far back a run looks for days with pending movements, beyond the horizon that makes them so.
+	// rejudged is how far back a run looks for days with pending movements, in addition to the horizon.
 	rejudged = 7 * oneDay
-	// maxSkew and maxHorizon bound how many statements one run can come to read.
+	// maxSkew and maxHorizon bound how many statements one run may read.
 	maxSkew    = 6 * time.Hour
 	maxHorizon = 31 * oneDay
 )
@@ -39,35 +39,36 @@ type Config struct {
 	NewID func() (uuid.UUID, error)
 	// Skew is the largest difference between the PSP's clock and the database's.
 	Skew time.Duration
-	// Horizon is how long after its creation a movement can still be executed: the PSP's memory of a key, and a bit.
+	// Horizon is how long after its creation a movement can still be executed: a bit longer than the PSP remembers a
+	// key.
 	Horizon time.Duration
 	// Limit is the longest time for an account's day, from the first line to the commit.
 	Limit time.Duration
-	// Progress, if there is one, is told after every Every lines, and at the end of a statement.
+	// Progress, if it is set, is called after every Every lines, and at the end of a statement.
 	Progress func(Progress)
 	Every    int64
-	// OnBreak, if there is one, is told of each break that was not there before, in the transaction that writes it. Its
-	// error undoes the run of that day.
+	// OnBreak, if it is set, is called for each new break, in the transaction that writes the break. If it fails, the
+	// run of that day is rolled back.
 	OnBreak func(ctx context.Context, tx pgx.Tx, b Break) error
 }
 
-// DefaultConfig has the figures of the design; the parts and hooks are still to be filled in.
+// DefaultConfig has the values of the design. The caller sets the other fields.
 func DefaultConfig() Config {
 	return Config{Skew: 5 * time.Minute, Horizon: 25 * time.Hour, Limit: time.Hour, Every: 10_000}
 }
 
-// Progress tells how far the reading of a statement is.
+// Progress says how much of a statement was read.
 type Progress struct {
 	Account string
 	Day     time.Time
 	Lines   int64
-	Done    bool // it was the last line
+	Done    bool // whether this was the last line
 }
 
 // Reconciler compares statements with our books.
 type Reconciler struct{ config Config }
 
-// New checks the config.
+// New checks the config, and returns a Reconciler.
 func New(c Config) (*Reconciler, error) {
 	switch {
 	case c.DB == nil || c.PSP == nil || c.NewID == nil:
@@ -100,8 +101,9 @@ func (r *Reconciler) now(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// Run reconciles a day, UTC, of the named PSP accounts, or of all. Days before it that were left with pending movements are
-// judged anew. One account's failure does not stop the others: the report has what was done, the error what was not.
+// Run reconciles a UTC day of the named PSP accounts, or of all accounts. It also judges earlier days again that were
+// left with pending movements. If one account fails, the others are still judged: the report has the runs that were
+// done, and the error has the failures.
 func (r *Reconciler) Run(ctx context.Context, day time.Time, accounts ...string) (Report, error) {
 	report := Report{Day: dayOf(day)}
 	tenants, err := r.find(ctx, accounts)
@@ -118,7 +120,7 @@ func (r *Reconciler) Run(ctx context.Context, day time.Time, accounts ...string)
 		for _, d := range days {
 			summary, err := r.reconcile(ctx, t, d)
 			if err != nil && ctx.Err() != nil {
-				return report, fmt.Errorf("called off: %w", ctx.Err()) // which the PSP's client has no words for
+				return report, fmt.Errorf("called off: %w", ctx.Err()) // The error of the PSP's client does not say so.
 			}
 			if err != nil {
 				failures = append(failures, fmt.Errorf("account %s, %s: %w", t.Account, d.Format(time.DateOnly), err))
@@ -130,7 +132,7 @@ func (r *Reconciler) Run(ctx context.Context, day time.Time, accounts ...string)
 	return report, errors.Join(failures...)
 }
 
-// find looks up whose accounts they are.
+// find finds the tenants of the accounts.
 func (r *Reconciler) find(ctx context.Context, accounts []string) ([]dbsqlc.FindAccountsRow, error) {
 	if accounts == nil {
 		accounts = []string{}
@@ -150,7 +152,7 @@ func (r *Reconciler) find(ctx context.Context, accounts []string) ([]dbsqlc.Find
 	return found, nil
 }
 
-// days lists those to be judged, oldest first, day itself last.
+// days lists the days to judge, oldest first. The last one is day itself.
 func (r *Reconciler) days(ctx context.Context, account string, day time.Time) ([]time.Time, error) {
 	pending, err := dbsqlc.New(r.config.DB.Reader()).PendingDays(ctx, dbsqlc.PendingDaysParams{
 		Account: account, FirstDay: dateOf(dayOf(day.Add(-r.config.Horizon - rejudged))), Before: dateOf(day),

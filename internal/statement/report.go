@@ -15,31 +15,31 @@ import (
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
-// pageRows is how many breaks are in memory at a time.
+// pageRows is how many breaks are read at a time.
 const pageRows = 500
 
-// Report says which days were judged. It holds no breaks: those are read where they are kept.
+// Report says which days were judged. The breaks are not in the Report but in the database.
 type Report struct {
 	Day  time.Time
-	Runs []Summary // also of earlier days that were judged anew
+	Runs []Summary // with those of earlier days that were judged again
 }
 
-// Summary is one account's day.
+// Summary is the result for one account's day.
 type Summary struct {
-	ID      uuid.UUID // of the run
+	ID      uuid.UUID // the id of the run
 	Account string
 	Day     time.Time
 	Lines   int64
 	Breaks  int64
-	New     int64 // of the breaks: not there before
-	Gone    int64 // breaks of an earlier run that are no more
-	// Pending movements of ours are in no statement so far, and may be in one that is not published yet.
+	New     int64 // how many of the breaks are new
+	Gone    int64 // how many breaks of earlier runs are gone
+	// Pending counts our movements that are in no statement so far, and may be in one that is not published yet.
 	Pending int64
-	// Partial: the day was not over.
+	// Partial says that the day was not over.
 	Partial bool
 }
 
-// Err is ErrBreaks if there are any.
+// Err is ErrBreaks if there are breaks.
 func (r Report) Err() error {
 	for _, s := range r.Runs {
 		if s.Breaks > 0 {
@@ -62,14 +62,15 @@ type Total struct {
 	Kind     Kind
 	Currency string
 	Breaks   int64
-	// AtStakeMinor is the sum of the differences for Amount, else that of what moved. As text: no integer is sure to hold it.
+	// AtStakeMinor is the sum of the differences for Amount, and otherwise the sum of what has moved. It is text,
+	// because the sum may be too large for an integer.
 	AtStakeMinor string
-	// By the time since each was first seen.
+	// ToOneDay, ToSevenDays and Older count the breaks by the time since they were first seen.
 	ToOneDay, ToSevenDays, Older int64
 	OldestMovement               time.Duration
 }
 
-// Format is how a report is written.
+// Format is the format of a report.
 type Format string
 
 // The formats of a report.
@@ -82,14 +83,14 @@ const (
 // ErrFormat says that there is no such format.
 var ErrFormat = errors.New("not table, csv or json")
 
-// writer writes a report piece by piece.
+// writer writes a report part by part.
 type writer interface {
 	begin(report Report, totals []Total) error
 	add(b Break) error
 	end() error
 }
 
-// Write writes the report and the breaks of its days. The breaks are read and written page by page, however many there are.
+// Write writes the report and the breaks of its days. It reads and writes one page of breaks at a time.
 func (r *Reconciler) Write(ctx context.Context, w io.Writer, report Report, f Format) error {
 	totals, err := r.totals(ctx, report)
 	if err != nil {
@@ -129,23 +130,25 @@ func (r *Reconciler) totals(ctx context.Context, report Report) ([]Total, error)
 	var totals []Total
 	for _, t := range rows {
 		totals = append(totals, Total{
-			Kind: Kind(t.Kind), Currency: t.Currency, Breaks: t.Breaks, AtStakeMinor: t.AtStakeMinor, ToOneDay: t.ToOneDay,
+			Kind: Kind(t.Kind), Currency: t.Currency, Breaks: t.Breaks, AtStakeMinor: t.AtStakeMinor,
+			ToOneDay:    t.ToOneDay,
 			ToSevenDays: t.ToSevenDays, Older: t.Older, OldestMovement: time.Duration(t.OldestMovement) * time.Second,
 		})
 	}
 	return totals, nil
 }
 
-// Breaks calls each with every break of a run's day, as they are now.
+// Breaks calls each with every break that a run's day has now.
 func (r *Reconciler) Breaks(ctx context.Context, s Summary, each func(Break) error) error {
 	return pages(s, nil, each, func(p dbsqlc.OpenBreaksParams) ([]dbsqlc.OpenBreaksRow, error) {
 		return dbsqlc.New(r.config.DB.Reader()).OpenBreaks(ctx, p)
 	})
 }
 
-// pages reads the breaks of a day, or those that a run has raised, a page at a time.
+// pages reads the breaks of a day, or only those that a run has found first, one page at a time.
 func pages(
-	s Summary, raisedBy *uuid.UUID, each func(Break) error, read func(dbsqlc.OpenBreaksParams) ([]dbsqlc.OpenBreaksRow, error),
+	s Summary, raisedBy *uuid.UUID, each func(Break) error,
+	read func(dbsqlc.OpenBreaksParams) ([]dbsqlc.OpenBreaksRow, error),
 ) error {
 	p := dbsqlc.OpenBreaksParams{Account: s.Account, Day: dateOf(s.Day), RaisedBy: raisedBy, MaxRows: pageRows}
 	for {

@@ -16,7 +16,7 @@ import (
 )
 
 // written runs acme's day and returns the report of it.
-func (d *desk) written(f Format) string {
+func (d *fixture) written(f Format) string {
 	d.t.Helper()
 	report, err := d.reconciler().Run(d.t.Context(), d.day, "acct_acme")
 	if err != nil {
@@ -30,11 +30,12 @@ func (d *desk) written(f Format) string {
 }
 
 // plant makes one break for each of two currencies, and one that a reader's programs could stumble over.
-func (d *desk) plant() {
+func (d *fixture) plant() {
 	d.paid("ch_m", 3)
 	d.publish("acct_acme", d.day,
 		lineOf(d.paid("ch_1", 4), func(l *line) { l.amount = 12345 }),
-		line{id: "ch_x", object: gateway.ChargeObject, reference: "\"=1+\n\x1b[2J\"", amount: 700, currency: "KRW", status: "succeeded", created: d.at(5)})
+		line{id: "ch_x", object: gateway.ChargeObject, reference: "\"=1+\n\x1b[2J\"", amount: 700, currency: "KRW",
+			status: "succeeded", created: d.at(5)})
 }
 
 func TestCSVHasALineForEachBreak(t *testing.T) {
@@ -55,15 +56,18 @@ func TestCSVHasALineForEachBreak(t *testing.T) {
 		}
 		switch cells["kind"] {
 		case "amount":
-			if cells["theirAmountMinor"] != "12345" || cells["ourAmountMinor"] != "12000" || cells["ourStatus"] != "succeeded" {
+			if cells["theirAmountMinor"] != "12345" || cells["ourAmountMinor"] != "12000" ||
+				cells["ourStatus"] != "succeeded" {
 				t.Errorf("%v", cells)
 			}
 		case "missing_here":
-			if cells["reference"] != "'=1+\n\x1b[2J" || cells["ourAmountMinor"] != "" || cells["theirCurrency"] != "KRW" {
+			if cells["reference"] != "'=1+\n\x1b[2J" || cells["ourAmountMinor"] != "" ||
+				cells["theirCurrency"] != "KRW" {
 				t.Errorf("%q", cells)
 			}
 		case "missing_there":
-			if !strings.HasPrefix(cells["reference"], "pay_") || cells["theirAmountMinor"] != "" || cells["pspId"] != "ch_m" {
+			if !strings.HasPrefix(cells["reference"], "pay_") || cells["theirAmountMinor"] != "" ||
+				cells["pspId"] != "ch_m" {
 				t.Errorf("%v", cells)
 			}
 		}
@@ -83,14 +87,16 @@ func TestJSONIsOneDocument(t *testing.T) {
 	if err := json.Unmarshal([]byte(d.written(JSON)), &got, json.RejectUnknownMembers(true)); err != nil {
 		t.Fatal(err)
 	}
-	if got.Day != "2026-03-10" || len(got.Runs) != 1 || got.Runs[0].Breaks != 3 || len(got.Breaks) != 3 || len(got.Totals) != 3 {
+	if got.Day != "2026-03-10" || len(got.Runs) != 1 || got.Runs[0].Breaks != 3 || len(got.Breaks) != 3 ||
+		len(got.Totals) != 3 {
 		t.Fatalf("%+v", got)
 	}
 	kinds := map[Kind]jsonBreak{}
 	for _, b := range got.Breaks {
 		kinds[b.Kind] = b
 	}
-	if kinds[MissingHere].Ours != nil || kinds[MissingThere].Theirs != nil || kinds[Amount].Theirs.AmountMinor != 12345 {
+	if kinds[MissingHere].Ours != nil || kinds[MissingThere].Theirs != nil ||
+		kinds[Amount].Theirs.AmountMinor != 12345 {
 		t.Fatalf("%+v", got.Breaks)
 	}
 	for _, total := range got.Totals {
@@ -115,7 +121,8 @@ func TestTableIsAlignedAndHarmless(t *testing.T) {
 			column = strings.Index(line, "PSP ID")
 		}
 		for _, kind := range []Kind{MissingHere, MissingThere, Amount} {
-			if strings.HasPrefix(line, string(kind)) && strings.Contains(line, "ch_") && (!strings.HasPrefix(line[column:], "ch_") || line[column-1] != ' ') {
+			if strings.HasPrefix(line, string(kind)) && strings.Contains(line, "ch_") &&
+				(!strings.HasPrefix(line[column:], "ch_") || line[column-1] != ' ') {
 				t.Errorf("not in its column: %q", line)
 			}
 		}
@@ -130,7 +137,8 @@ func TestTableIsAlignedAndHarmless(t *testing.T) {
 	}
 }
 
-// A break of each kind, with the longest that each column can meet: a terminal of 120 columns shows a line as a line, and no amount is cut off.
+// A break of each kind, with the longest that each column can meet: a terminal of 120 columns shows a line as a line,
+// and no amount is cut off.
 func TestTableFitsA120ColumnTerminal(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
@@ -139,12 +147,14 @@ func TestTableFitsA120ColumnTerminal(t *testing.T) {
 	again := lineOf(d.paid(long+"1", 4, large))
 	d.paid(long+"2", 5, large, refund)
 	d.publish("acct_acme", d.day,
-		line{id: long + "0", object: gateway.RefundObject, reference: long, amount: 1<<63 - 1, currency: "USD", status: "succeeded", created: d.at(3)},
+		line{id: long + "0", object: gateway.RefundObject, reference: long, amount: 1<<63 - 1, currency: "USD",
+			status: "succeeded", created: d.at(3)},
 		again, again,
 		lineOf(d.paid(long+"3", 6, large), func(l *line) { l.amount-- }),
 		lineOf(d.paid(long+"4", 7, large), func(l *line) { l.currency = "KWD" }),
 		lineOf(d.paid(long+"5", 8, large), func(l *line) { l.id = long + "6" }),
-		lineOf(d.paid("", 9, large, func(m *movement) { m.status, m.finished = "processing", nil }), func(l *line) { l.id = long + "7" }),
+		lineOf(d.paid("", 9, large, func(m *movement) { m.status, m.finished = "processing", nil }),
+			func(l *line) { l.id = long + "7" }),
 	)
 	d.run()
 	d.exec("UPDATE statement_breaks SET first_seen = clock_timestamp() - interval '999 days'")
@@ -155,7 +165,8 @@ func TestTableFitsA120ColumnTerminal(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"92233720368547758.07 USD", "9999999999.99 USD", "999999999.999 KWD", "2 × this id", "  a refund", "ours is processing", "ours has xxx", "999d",
+		"92233720368547758.07 USD", "9999999999.99 USD", "999999999.999 KWD", "2 × this id", "  a refund",
+		"ours is processing", "ours has xxx", "999d",
 	} {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %q in\n%s", want, table)
@@ -175,7 +186,8 @@ func TestBreaksAgeFromTheirFirstSight(t *testing.T) {
 		d.paid("ch_"+string(rune('a'+i)), float64(i+1))
 		d.publish("acct_acme", d.day)
 		d.run()
-		d.exec("UPDATE statement_breaks SET first_seen = clock_timestamp() - $1::text::interval WHERE psp_id = $2", age, "ch_"+string(rune('a'+i)))
+		d.exec("UPDATE statement_breaks SET first_seen = clock_timestamp() - $1::text::interval WHERE psp_id = $2", age,
+			"ch_"+string(rune('a'+i)))
 	}
 	report, err := d.reconciler().Run(t.Context(), d.day, "acct_acme")
 	if err != nil {
@@ -185,7 +197,8 @@ func TestBreaksAgeFromTheirFirstSight(t *testing.T) {
 	if err != nil || len(totals) != 1 {
 		t.Fatalf("%+v, %v", totals, err)
 	}
-	if got := totals[0]; got.ToOneDay != 2 || got.ToSevenDays != 2 || got.Older != 2 || got.Breaks != 6 || got.AtStakeMinor != "72000" {
+	if got := totals[0]; got.ToOneDay != 2 || got.ToSevenDays != 2 || got.Older != 2 || got.Breaks != 6 ||
+		got.AtStakeMinor != "72000" {
 		t.Fatalf("%+v", got)
 	}
 	oldest := d.open("acct_acme", d.day)[5]

@@ -16,7 +16,7 @@ import (
 )
 
 // told makes the desk write down what OnBreak is told.
-func (d *desk) told() *[]string {
+func (d *fixture) told() *[]string {
 	list := &[]string{}
 	d.config.OnBreak = func(_ context.Context, _ pgx.Tx, b Break) error {
 		*list = append(*list, string(b.Kind)+" "+b.PSPID)
@@ -61,7 +61,8 @@ func TestBreakThatIsFoundNoMoreIsGone(t *testing.T) {
 	told := d.told()
 	m := d.paid("ch_1", 4)
 	d.publish("acct_acme", d.day)
-	d.publish("acct_acme", d.previous(), line{id: "ch_x", object: gateway.ChargeObject, amount: 5, currency: "EUR", status: "succeeded", created: d.at(-2)})
+	d.publish("acct_acme", d.previous(), line{id: "ch_x", object: gateway.ChargeObject, amount: 5, currency: "EUR",
+		status: "succeeded", created: d.at(-2)})
 	d.runOf("acct_acme", d.previous())
 	d.run()
 	first := d.only()
@@ -140,7 +141,7 @@ func TestWhoCannotTakeABreakUndoesIt(t *testing.T) {
 	d.paid("ch_1", 4)
 	d.paid("ch_2", 5)
 	d.publish("acct_acme", d.day)
-	refusal := errors.New("no letters today")
+	refusal := errors.New("no dead letters today")
 	d.config.OnBreak = func(ctx context.Context, tx pgx.Tx, b Break) error {
 		if b.PSPID == "ch_2" {
 			return refusal
@@ -190,7 +191,8 @@ func TestMoreBreaksThanAPageAreAllTold(t *testing.T) {
 	told := d.told()
 	var lines []line
 	for i := range 2*pageRows + 1 {
-		lines = append(lines, line{id: "ch_" + strings.Repeat("x", i%200) + string(rune('a'+i/200)), object: gateway.ChargeObject,
+		lines = append(lines, line{id: "ch_" + strings.Repeat("x", i%200) + string(rune('a'+i/200)),
+			object: gateway.ChargeObject,
 			amount: 1, currency: "EUR", status: "succeeded", created: d.at(1)})
 	}
 	d.publish("acct_acme", d.day, lines...)

@@ -29,7 +29,7 @@ const (
 )
 
 // desk is a reconciler on a database of the test's own, and a PSP that publishes what the test has put into its files.
-type desk struct {
+type fixture struct {
 	t      *testing.T
 	pool   *pgxpool.Pool // straight to the tables
 	config Config
@@ -38,14 +38,16 @@ type desk struct {
 	asked  []string // files, in order; requests come one at a time
 }
 
-func setup(t *testing.T) *desk {
+func setup(t *testing.T) *fixture {
 	t.Helper()
-	d := &desk{t: t, pool: pgtest.New(t), day: time.Date(2026, 3, 10, 0, 0, 0, 0, time.UTC), files: map[string]string{}}
+	d := &fixture{t: t, pool: pgtest.New(t), day: time.Date(2026, 3, 10, 0, 0, 0, 0, time.UTC),
+		files: map[string]string{}}
 	d.exec("INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acct_acme'), ('globex', 'acct_globex')")
 	d.config = DefaultConfig()
 	d.config.DB, d.config.NewID = postgres.Wrap(d.pool, patience), uuid.NewV7
 	d.config.PSP = clientOf(t, func(w http.ResponseWriter, r *http.Request) {
-		name := r.Header.Get("PSP-Account") + " " + strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v1/settlements/"), ".csv")
+		name := r.Header.Get("PSP-Account") + " " +
+			strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v1/settlements/"), ".csv")
 		d.asked = append(d.asked, name)
 		if file, ok := d.files[name]; ok {
 			_, _ = w.Write([]byte(file))
@@ -69,7 +71,7 @@ func clientOf(t *testing.T, h http.HandlerFunc) *gateway.Client {
 	return psp
 }
 
-func (d *desk) reconciler() *Reconciler {
+func (d *fixture) reconciler() *Reconciler {
 	d.t.Helper()
 	r, err := New(d.config)
 	if err != nil {
@@ -79,9 +81,9 @@ func (d *desk) reconciler() *Reconciler {
 }
 
 // run reconciles acme's day and wants it to succeed.
-func (d *desk) run() Summary { d.t.Helper(); return d.runOf("acct_acme", d.day) }
+func (d *fixture) run() Summary { d.t.Helper(); return d.runOf("acct_acme", d.day) }
 
-func (d *desk) runOf(account string, day time.Time) Summary {
+func (d *fixture) runOf(account string, day time.Time) Summary {
 	d.t.Helper()
 	report, err := d.reconciler().Run(d.t.Context(), day, account)
 	if err != nil {
@@ -102,7 +104,7 @@ type movement struct {
 }
 
 // paid is a payment of acme's at that time of the day, in hours.
-func (d *desk) paid(psp string, hour float64, edits ...func(*movement)) movement {
+func (d *fixture) paid(psp string, hour float64, edits ...func(*movement)) movement {
 	d.t.Helper()
 	m := movement{
 		object: gateway.ChargeObject, tenant: "acme", currency: "USD", amount: 12000, status: "succeeded", psp: psp,
@@ -116,10 +118,12 @@ func (d *desk) paid(psp string, hour float64, edits ...func(*movement)) movement
 	return d.write(m)
 }
 
-func (d *desk) at(hour float64) time.Time { return d.day.Add(time.Duration(hour * float64(time.Hour))) }
+func (d *fixture) at(hour float64) time.Time {
+	return d.day.Add(time.Duration(hour * float64(time.Hour)))
+}
 
 // write puts a movement into the tables as the request path would have.
-func (d *desk) write(m movement) movement {
+func (d *fixture) write(m movement) movement {
 	d.t.Helper()
 	m.id = firstIDOf(m.created)
 	random := uuid.New()
@@ -137,7 +141,10 @@ func (d *desk) write(m movement) movement {
 	operation := payments.CreateOperation
 	if m.object == gateway.RefundObject {
 		operation = payments.RefundOperation
-		charge := d.paid("ch_of_"+m.psp, -240, func(c *movement) { c.tenant, c.currency, c.amount = m.tenant, m.currency, m.amount })
+		charge := d.paid("ch_of_"+m.psp, -240, func(c *movement) {
+			c.tenant, c.currency, c.amount = m.tenant,
+				m.currency, m.amount
+		})
 		d.exec(`INSERT INTO refunds (id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status, psp_refund_id,
 			decline_code, created_at) VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $10)`,
 			m.id, charge.id, m.tenant, key, m.amount, m.currency, m.status, psp, decline, m.created)
@@ -170,7 +177,8 @@ type line struct {
 
 // lineOf is what an honest PSP writes of a movement.
 func lineOf(m movement, edits ...func(*line)) line {
-	l := line{id: m.psp, reference: m.reference(), currency: m.currency, status: "succeeded", object: m.object, amount: m.amount, created: m.created}
+	l := line{id: m.psp, reference: m.reference(), currency: m.currency, status: "succeeded", object: m.object,
+		amount: m.amount, created: m.created}
 	for _, edit := range edits {
 		edit(&l)
 	}
@@ -187,7 +195,7 @@ func (l line) csv() string {
 }
 
 // publish puts a whole statement of an account's day at the PSP.
-func (d *desk) publish(account string, day time.Time, lines ...line) {
+func (d *fixture) publish(account string, day time.Time, lines ...line) {
 	slices.SortStableFunc(lines, func(a, b line) int { return a.created.Compare(b.created) })
 	var file bytes.Buffer
 	file.WriteString(header)
@@ -199,9 +207,9 @@ func (d *desk) publish(account string, day time.Time, lines ...line) {
 }
 
 // breaks lists what is open of acme's day, each as "kind psp-id".
-func (d *desk) breaks() []string { d.t.Helper(); return d.breaksOf("acct_acme", d.day) }
+func (d *fixture) breaks() []string { d.t.Helper(); return d.breaksOf("acct_acme", d.day) }
 
-func (d *desk) breaksOf(account string, day time.Time) []string {
+func (d *fixture) breaksOf(account string, day time.Time) []string {
 	d.t.Helper()
 	list := []string{}
 	for _, b := range d.open(account, day) {
@@ -211,7 +219,7 @@ func (d *desk) breaksOf(account string, day time.Time) []string {
 	return list
 }
 
-func (d *desk) open(account string, day time.Time) (all []Break) {
+func (d *fixture) open(account string, day time.Time) (all []Break) {
 	d.t.Helper()
 	err := d.reconciler().Breaks(d.t.Context(), Summary{Account: account, Day: day}, func(b Break) error {
 		all = append(all, b)
@@ -224,7 +232,7 @@ func (d *desk) open(account string, day time.Time) (all []Break) {
 }
 
 // only is the one break that there is.
-func (d *desk) only() Break {
+func (d *fixture) only() Break {
 	d.t.Helper()
 	all := d.open("acct_acme", d.day)
 	if len(all) != 1 {
@@ -233,21 +241,21 @@ func (d *desk) only() Break {
 	return all[0]
 }
 
-func (d *desk) want(want ...string) {
+func (d *fixture) want(want ...string) {
 	d.t.Helper()
 	if diff := cmp.Diff(append([]string{}, want...), d.breaks()); diff != "" {
 		d.t.Fatalf("breaks differ (-want +got):\n%s", diff)
 	}
 }
 
-func (d *desk) exec(sql string, args ...any) {
+func (d *fixture) exec(sql string, args ...any) {
 	d.t.Helper()
 	if _, err := d.pool.Exec(d.t.Context(), sql, args...); err != nil {
 		d.t.Fatalf("%s: %v", sql, err)
 	}
 }
 
-func (d *desk) count(sql string, args ...any) (n int64) {
+func (d *fixture) count(sql string, args ...any) (n int64) {
 	d.t.Helper()
 	if err := d.pool.QueryRow(d.t.Context(), sql, args...).Scan(&n); err != nil {
 		d.t.Fatalf("%s: %v", sql, err)

@@ -14,22 +14,23 @@ import (
 	"payonce/internal/payments"
 )
 
-// The widths of the columns are fixed: no line waits for the last one, and together they are 120 characters. A reference of ours has 30, an id of the
-// mock PSP's 29, and 17 are enough for the largest amount that Payonce takes. The other formats have all of what is cut off here.
+// The widths of the columns are fixed, so each line can be written at once. Together they are 120 characters. A
+// reference of ours has 30, an id of the mock PSP's 29, and 17 are enough for the largest amount that Payonce takes.
+// The other formats do not cut anything off.
 const (
 	maxReference = 30
 	maxPSPID     = 29
 	maxMoney     = 17
 	maxAccount   = 40 // in the list of what was read
-	maxNoted     = 60 // an id in the notes
+	maxNoted     = 60 // for an id in the notes
 	breakFormat  = "%-13s  %-30s  %-29s  %17s  %17s  %4s\n"
 )
 
-// tableWriter writes for people: what was read, the breaks of each account's day, their sums.
+// tableWriter writes a table for people: the statements that were read, the breaks of each account's day, and totals.
 type tableWriter struct {
 	out     *bufio.Writer
 	totals  []Total
-	account string // of the break before
+	account string // the account of the last break
 	day     time.Time
 	lines   int64
 }
@@ -45,7 +46,8 @@ func (w *tableWriter) begin(report Report, totals []Total) error {
 			note = "the day is not over"
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n",
-			shown(s.Account, maxAccount), s.Day.Format(time.DateOnly), s.Lines, s.Breaks, s.New, s.Gone, s.Pending, note)
+			shown(s.Account, maxAccount), s.Day.Format(
+				time.DateOnly), s.Lines, s.Breaks, s.New, s.Gone, s.Pending, note)
 	}
 	return tw.Flush()
 }
@@ -58,7 +60,7 @@ func (w *tableWriter) add(b Break) error {
 	}
 	w.lines++
 	theirs, n := money(b.Theirs), notes(b)
-	if len(theirs) > maxMoney { // an amount is never cut off
+	if len(theirs) > maxMoney { // An amount is never cut off.
 		theirs, n = "see below", append(n, "theirs is "+theirs)
 	}
 	_, err := fmt.Fprintf(w.out, breakFormat, b.Kind, shown(b.Reference, maxReference), shown(b.PSPID, maxPSPID),
@@ -78,7 +80,8 @@ func (w *tableWriter) end() error {
 	tw := tabwriter.NewWriter(w.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "KIND\tCURRENCY\tBREAKS\tAT STAKE\t0-1 d\t1-7 d\t> 7 d\tOLDEST MOVED\t")
 	for _, t := range w.totals {
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%s d\t\n", t.Kind, t.Currency, t.Breaks, majorOf(t.Currency, t.AtStakeMinor),
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%s d\t\n", t.Kind, t.Currency, t.Breaks,
+			majorOf(t.Currency, t.AtStakeMinor),
 			t.ToOneDay, t.ToSevenDays, t.Older, wholeDays(t.OldestMovement))
 	}
 	if err := tw.Flush(); err != nil {
@@ -87,7 +90,7 @@ func (w *tableWriter) end() error {
 	return w.out.Flush()
 }
 
-// notes say what the columns do not, on a line of its own.
+// notes are what the columns do not say. They are on a line of their own.
 func notes(b Break) []string {
 	var all []string
 	if b.Object == gateway.RefundObject {
@@ -123,7 +126,7 @@ func money(s *Side) string {
 	return majorOf(s.Currency, strconv.FormatInt(s.AmountMinor, 10)) + " " + s.Currency
 }
 
-// majorOf writes an amount in the major unit. A currency that is not in use has none.
+// majorOf writes an amount in the major unit. If the currency is not in use, the amount is in the minor unit.
 func majorOf(currency, minor string) string {
 	n, err := strconv.ParseInt(minor, 10, 64)
 	if _, known := payments.Currency(currency).MinorDigits(); err != nil || !known {
@@ -132,7 +135,8 @@ func majorOf(currency, minor string) string {
 	return payments.Currency(currency).Decimal(payments.AmountMinor(n))
 }
 
-// shown is a text of others as one line of a terminal, which obeys control characters, of at most width characters.
+// shown is a text that we have not written, as one line of a terminal. Control characters are replaced, because a
+// terminal obeys them. The line has at most width characters.
 func shown(s string, width int) string {
 	s = strings.Map(func(c rune) rune {
 		if !unicode.IsGraphic(c) || (unicode.IsSpace(c) && c != ' ') {

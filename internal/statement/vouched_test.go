@@ -5,19 +5,20 @@ import "testing"
 // An operator has vouched for a payment whose id at the PSP he did not know. The PSP's charge for it is the only one.
 func TestMovementThatAnOperatorVouchedForIsTheLineAboutIt(t *testing.T) {
 	find(t, map[string]planting{
-		"charge": {func(d *desk) []line {
-			return []line{lineOf(d.paid("operator:letter", 4), func(l *line) { l.id = "ch_real" })}
+		"charge": {func(d *fixture) []line {
+			return []line{lineOf(d.paid("operator:dead letter", 4), func(l *line) { l.id = "ch_real" })}
 		}, nil},
-		"refund": {func(d *desk) []line {
-			return []line{lineOf(d.paid("operator:letter", 4, refund), func(l *line) { l.id = "rf_real" })}
+		"refund": {func(d *fixture) []line {
+			return []line{lineOf(d.paid("operator:dead letter", 4, refund), func(l *line) { l.id = "rf_real" })}
 		}, nil},
-		"charged twice": {func(d *desk) []line {
-			m := d.paid("operator:letter", 4)
+		"charged twice": {func(d *fixture) []line {
+			m := d.paid("operator:dead letter", 4)
 			return []line{lineOf(m, func(l *line) { l.id = "ch_real" }), lineOf(m, func(l *line) { l.id = "ch_again" })}
 		}, []string{"duplicate ch_again"}},
-		"of another amount": {func(d *desk) []line {
-			return []line{lineOf(d.paid("operator:letter", 4), func(l *line) { l.id, l.amount = "ch_real", 1 })}
+		"of another amount": {func(d *fixture) []line {
+			return []line{lineOf(d.paid("operator:dead letter", 4), func(l *line) { l.id, l.amount = "ch_real", 1 })}
 		}, []string{"amount ch_real"}},
-		"not in the statement": {func(d *desk) []line { d.paid("operator:letter", 4); return nil }, []string{"missing_there operator:letter"}},
+		"not in the statement": {func(d *fixture) []line { d.paid("operator:dead letter", 4); return nil },
+			[]string{"missing_there operator:dead letter"}},
 	})
 }

@@ -12,8 +12,8 @@ import (
 type Backlog struct {
 	Keys             map[string]int64 // by status
 	OldestUnknown    time.Duration
-	LettersOpen      map[string]int64 // by kind
-	OldestLetter     time.Duration
+	DeadLettersOpen  map[string]int64 // by kind
+	OldestDeadLetter time.Duration
 	WebhooksWaiting  int64
 	OldestWebhook    time.Duration
 	OldestWatermark  time.Duration    // age of the scan that is furthest behind
@@ -36,7 +36,8 @@ type backlog struct {
 	last Backlog
 	at   time.Time
 
-	keys, oldestUnknown, letters, oldestLetter, webhooks, oldestWebhook, watermark, jobs, overdue *prometheus.Desc
+	keys, oldestUnknown, deadLetters, oldestDeadLetter *prometheus.Desc
+	webhooks, oldestWebhook, watermark, jobs, overdue  *prometheus.Desc
 }
 
 // RegisterBacklog adds the figures of what waits. While the database does not answer, they are absent: an old figure
@@ -47,22 +48,25 @@ func RegisterBacklog(reg prometheus.Registerer, now func() time.Time, read func(
 	}
 	reg.MustRegister(&backlog{
 		read: read, now: now,
-		keys:          desc("idempotency_keys", "Keys by status; of a big table, the finished ones by estimate.", "status"),
-		oldestUnknown: desc("idempotency_unknown_oldest_age_seconds", "Age of the oldest unknown key."),
-		letters:       desc("dead_letters_open", "Open dead letters by kind.", "kind"),
-		oldestLetter:  desc("dead_letter_oldest_age_seconds", "Age of the oldest open dead letter."),
-		webhooks:      desc("webhooks_waiting", "Webhooks that are stored and not processed."),
-		oldestWebhook: desc("webhooks_waiting_oldest_age_seconds", "Age of the oldest of them."),
-		watermark:     desc("ledger_scan_oldest_age_seconds", "Time since the PSP's ledger was last read, for the account furthest behind."),
-		jobs:          desc("jobs", "Jobs in the queue by state.", "state"),
-		overdue:       desc("lookups_overdue_seconds", "How long the next lookup has been due."),
+		keys: desc("idempotency_keys", "Keys by status; of a big table, the finished ones by estimate.",
+			"status"),
+		oldestUnknown:    desc("idempotency_unknown_oldest_age_seconds", "Age of the oldest unknown key."),
+		deadLetters:      desc("dead_letters_open", "Open dead letters by kind.", "kind"),
+		oldestDeadLetter: desc("dead_letter_oldest_age_seconds", "Age of the oldest open dead letter."),
+		webhooks:         desc("webhooks_waiting", "Webhooks that are stored and not processed."),
+		oldestWebhook:    desc("webhooks_waiting_oldest_age_seconds", "Age of the oldest of them."),
+		watermark: desc("ledger_scan_oldest_age_seconds",
+			"Time since the PSP's ledger was last read, for the account furthest behind."),
+		jobs:    desc("jobs", "Jobs in the queue by state.", "state"),
+		overdue: desc("lookups_overdue_seconds", "How long the next lookup has been due."),
 	})
 }
 
 // Describe implements prometheus.Collector.
 func (b *backlog) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		b.keys, b.oldestUnknown, b.letters, b.oldestLetter, b.webhooks, b.oldestWebhook, b.watermark, b.jobs, b.overdue,
+		b.keys, b.oldestUnknown, b.deadLetters, b.oldestDeadLetter, b.webhooks, b.oldestWebhook, b.watermark, b.jobs,
+		b.overdue,
 	} {
 		out <- d
 	}
@@ -80,14 +84,14 @@ func (b *backlog) Collect(out chan<- prometheus.Metric) {
 	for label, n := range last.Keys {
 		gauge(b.keys, float64(n), label)
 	}
-	for label, n := range last.LettersOpen {
-		gauge(b.letters, float64(n), label)
+	for label, n := range last.DeadLettersOpen {
+		gauge(b.deadLetters, float64(n), label)
 	}
 	for label, n := range last.JobsByState {
 		gauge(b.jobs, float64(n), label)
 	}
 	gauge(b.oldestUnknown, last.OldestUnknown.Seconds())
-	gauge(b.oldestLetter, last.OldestLetter.Seconds())
+	gauge(b.oldestDeadLetter, last.OldestDeadLetter.Seconds())
 	gauge(b.webhooks, float64(last.WebhooksWaiting))
 	gauge(b.oldestWebhook, last.OldestWebhook.Seconds())
 	gauge(b.watermark, last.OldestWatermark.Seconds())

@@ -24,7 +24,8 @@ func newReconciler(reg prometheus.Registerer) reconciler {
 			Help: "Keys whose lease ran out before their owner wrote an outcome.",
 		}),
 		pruned: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "payonce_idempotency_ttl_pruned_total", Help: "Keys that were expired because their retention was over.",
+			Name: "payonce_idempotency_ttl_pruned_total",
+			Help: "Keys that were expired because their retention was over.",
 		}),
 		reconciled: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "payonce_idempotency_reconcile_total",
@@ -51,7 +52,8 @@ func newReconciler(reg prometheus.Registerer) reconciler {
 			r.reconciled.WithLabelValues(result, source)
 		}
 	}
-	for _, result := range []string{"stored", "duplicate", "bad_signature", "stale", "malformed", "too_large", "store_error"} {
+	for _, result := range []string{"stored", "duplicate", "bad_signature", "stale", "malformed", "too_large",
+		"store_error"} {
 		r.webhooks.WithLabelValues(result)
 	}
 	return r

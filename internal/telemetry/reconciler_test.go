@@ -25,10 +25,12 @@ func TestEachFigureOfTheReconcilerIsCountedUnderItsName(t *testing.T) {
 	page := scrape(reg)
 	for _, line := range []string{
 		`payonce_idempotency_zombie_keys_total 3`, `payonce_idempotency_ttl_pruned_total 4`,
-		`payonce_idempotency_reconcile_total{result="resolved",source="webhook"} 1`, `payonce_idempotency_reconcile_total{result="failed",source="lookup"} 0`,
+		`payonce_idempotency_reconcile_total{result="resolved",source="webhook"} 1`,
+		`payonce_idempotency_reconcile_total{result="failed",source="lookup"} 0`,
 		`payonce_webhooks_total{result="duplicate"} 1`, `payonce_webhooks_total{result="bad_signature"} 0`,
 		`payonce_webhook_lag_seconds_sum 2`, `payonce_webhook_lag_seconds_count 2`,
-		`payonce_ledger_discrepancies_total{kind="unknown_movement"} 1`, `payonce_job_duration_seconds_sum{kind="sweep",result="done"} 20`,
+		`payonce_ledger_discrepancies_total{kind="unknown_movement"} 1`,
+		`payonce_job_duration_seconds_sum{kind="sweep",result="done"} 20`,
 	} {
 		if !strings.Contains(page, line+"\n") {
 			t.Errorf("missing: %s", line)
@@ -43,16 +45,21 @@ func TestBacklogIsReadWhenItIsAskedForAndNotTwiceInAMoment(t *testing.T) {
 	RegisterBacklog(reg, func() time.Time { return now }, func(context.Context) (Backlog, error) {
 		reads++
 		return Backlog{
-			Keys: map[string]int64{"unknown": int64(reads)}, OldestUnknown: 3 * time.Second, LettersOpen: map[string]int64{"job_discarded": 2},
-			OldestLetter: 4 * time.Second, WebhooksWaiting: 5, OldestWebhook: 6 * time.Second, OldestWatermark: 7 * time.Second,
-			JobsByState: map[string]int64{"running": 8}, LookupsOverdueBy: 9 * time.Second,
+			Keys: map[string]int64{"unknown": int64(reads)}, OldestUnknown: 3 * time.Second,
+			DeadLettersOpen:  map[string]int64{"job_discarded": 2},
+			OldestDeadLetter: 4 * time.Second, WebhooksWaiting: 5, OldestWebhook: 6 * time.Second,
+			OldestWatermark: 7 * time.Second,
+			JobsByState:     map[string]int64{"running": 8}, LookupsOverdueBy: 9 * time.Second,
 		}, nil
 	})
 	page := scrape(reg)
 	for _, line := range []string{
-		`payonce_idempotency_keys{status="unknown"} 1`, `payonce_idempotency_unknown_oldest_age_seconds 3`, `payonce_dead_letters_open{kind="job_discarded"} 2`,
-		`payonce_dead_letter_oldest_age_seconds 4`, `payonce_webhooks_waiting 5`, `payonce_webhooks_waiting_oldest_age_seconds 6`,
-		`payonce_ledger_scan_oldest_age_seconds 7`, `payonce_jobs{state="running"} 8`, `payonce_lookups_overdue_seconds 9`,
+		`payonce_idempotency_keys{status="unknown"} 1`, `payonce_idempotency_unknown_oldest_age_seconds 3`,
+		`payonce_dead_letters_open{kind="job_discarded"} 2`,
+		`payonce_dead_letter_oldest_age_seconds 4`, `payonce_webhooks_waiting 5`,
+		`payonce_webhooks_waiting_oldest_age_seconds 6`,
+		`payonce_ledger_scan_oldest_age_seconds 7`, `payonce_jobs{state="running"} 8`,
+		`payonce_lookups_overdue_seconds 9`,
 	} {
 		if !strings.Contains(page, line+"\n") {
 			t.Errorf("missing: %s", line)
@@ -81,7 +88,8 @@ func TestBacklogThatCannotBeReadIsAbsent(t *testing.T) {
 		return Backlog{}, errors.New("database away")
 	})
 	page := scrape(reg)
-	if strings.Contains(page, "payonce_dead_letter_oldest_age_seconds") || !strings.Contains(page, "payonce_fenced_writes_total 0") {
+	if strings.Contains(page, "payonce_dead_letter_oldest_age_seconds") ||
+		!strings.Contains(page, "payonce_fenced_writes_total 0") {
 		t.Fatal(page)
 	}
 }

@@ -1,5 +1,6 @@
-// Package telemetry owns what Payonce tells of itself: the Prometheus metrics and the logger. It knows no other package, and
-// no metric of it is ever labelled by tenant or key: their number has no bound, and they are nobody else's business.
+// Package telemetry owns what Payonce tells of itself: the Prometheus metrics and the logger. It knows no other
+// package, and no metric of it is ever labelled by tenant or key: their number has no bound, and they are nobody else's
+// business.
 //
 // Logs never hold a body, a token, a signature, an Authorization header or a raw key; the code that logs sees
 // to it by naming each attribute, and the end-to-end tests send canaries through everything.
@@ -14,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Metrics are the counters of the request path and of the reconciler. Both processes have them all: what one does not do stays at
-// zero.
+// Metrics are the counters of the request path and of the reconciler. Both processes have them all: what one does not
+// do stays at zero.
 type Metrics struct {
 	reconciler
 	reserve         *prometheus.CounterVec
@@ -28,7 +29,7 @@ type Metrics struct {
 
 // Gauges are figures that are read when they are asked for.
 type Gauges struct {
-	PoolAcquired, PoolIdle, PoolMax, LanesBusy, LanesWaiting, PSPInFlight func() float64
+	PoolAcquired, PoolIdle, PoolMax, CommitSlotsBusy, CommitSlotsWaiting, PSPInFlight func() float64
 }
 
 // NewMetrics registers everything on reg.
@@ -77,9 +78,10 @@ func RegisterGauges(reg prometheus.Registerer, g Gauges) {
 		"payonce_db_pool_acquired_connections": {"Database connections in use.", g.PoolAcquired},
 		"payonce_db_pool_idle_connections":     {"Database connections at rest.", g.PoolIdle},
 		"payonce_db_pool_max_connections":      {"Size of the database pool.", g.PoolMax},
-		"payonce_db_lanes_busy":                {"Shared transactions under way.", g.LanesBusy},
-		"payonce_db_lanes_waiting":             {"Payments that wait to be taken along by the next shared transaction.", g.LanesWaiting},
-		"payonce_psp_requests_in_flight":       {"PSP requests under way.", g.PSPInFlight},
+		"payonce_db_commit_slots_busy":         {"Shared transactions under way.", g.CommitSlotsBusy},
+		"payonce_db_commit_slots_waiting": {"Payments that wait to be taken along by the next shared transaction.",
+			g.CommitSlotsWaiting},
+		"payonce_psp_requests_in_flight": {"PSP requests under way.", g.PSPInFlight},
 	} {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: fn.help}, fn.read))
 	}

@@ -16,7 +16,8 @@ import (
 
 func scrape(reg *prometheus.Registry) string {
 	rec := httptest.NewRecorder()
-	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(rec,
+		httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	return rec.Body.String()
 }
 
@@ -25,8 +26,9 @@ func TestEachFigureIsCountedUnderItsName(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := NewMetrics(reg)
 	RegisterGauges(reg, Gauges{
-		PoolAcquired: func() float64 { return 11 }, PoolIdle: func() float64 { return 12 }, PoolMax: func() float64 { return 13 }, PSPInFlight: func() float64 { return 14 },
-		LanesBusy: func() float64 { return 15 }, LanesWaiting: func() float64 { return 16 },
+		PoolAcquired: func() float64 { return 11 }, PoolIdle: func() float64 { return 12 },
+		PoolMax: func() float64 { return 13 }, PSPInFlight: func() float64 { return 14 },
+		CommitSlotsBusy: func() float64 { return 15 }, CommitSlotsWaiting: func() float64 { return 16 },
 	})
 	m.Reserved("created")
 	m.Reserved("created")
@@ -40,14 +42,19 @@ func TestEachFigureIsCountedUnderItsName(t *testing.T) {
 	m.HTTPRequest("/payments/{paymentId}", "200", 40*time.Second)
 	page := scrape(reg)
 	for _, line := range []string{
-		`payonce_idempotency_reserve_total{outcome="created"} 2`, `payonce_idempotency_reserve_total{outcome="replay"} 1`,
-		`payonce_idempotency_store_errors_total{op="reserve"} 1`, `payonce_fenced_writes_total 1`, `payonce_commit_ambiguous_total 2`,
-		`payonce_psp_request_duration_seconds_count{outcome="succeeded"} 2`, `payonce_psp_request_duration_seconds_sum{outcome="succeeded"} 20.003`,
-		`payonce_psp_request_duration_seconds_bucket{outcome="succeeded",le="0.0025"} 0`, `payonce_psp_request_duration_seconds_bucket{outcome="succeeded",le="0.005"} 1`,
+		`payonce_idempotency_reserve_total{outcome="created"} 2`,
+		`payonce_idempotency_reserve_total{outcome="replay"} 1`,
+		`payonce_idempotency_store_errors_total{op="reserve"} 1`, `payonce_fenced_writes_total 1`,
+		`payonce_commit_ambiguous_total 2`,
+		`payonce_psp_request_duration_seconds_count{outcome="succeeded"} 2`,
+		`payonce_psp_request_duration_seconds_sum{outcome="succeeded"} 20.003`,
+		`payonce_psp_request_duration_seconds_bucket{outcome="succeeded",le="0.0025"} 0`,
+		`payonce_psp_request_duration_seconds_bucket{outcome="succeeded",le="0.005"} 1`,
 		`payonce_psp_request_duration_seconds_bucket{outcome="succeeded",le="16"} 1`,
 		`payonce_http_request_duration_seconds_sum{route="/payments/{paymentId}",status="200"} 40`,
-		`payonce_db_pool_acquired_connections 11`, `payonce_db_pool_idle_connections 12`, `payonce_db_pool_max_connections 13`, `payonce_psp_requests_in_flight 14`,
-		`payonce_db_lanes_busy 15`, `payonce_db_lanes_waiting 16`,
+		`payonce_db_pool_acquired_connections 11`, `payonce_db_pool_idle_connections 12`,
+		`payonce_db_pool_max_connections 13`, `payonce_psp_requests_in_flight 14`,
+		`payonce_db_commit_slots_busy 15`, `payonce_db_commit_slots_waiting 16`,
 	} {
 		if !strings.Contains(page, line+"\n") {
 			t.Errorf("missing: %s", line)
@@ -62,7 +69,8 @@ func TestEveryOutcomeOfAReservationStartsAtZero(t *testing.T) {
 	NewMetrics(reg)
 	page := scrape(reg)
 	for _, outcome := range []string{"created", "replay", "in_progress", "key_misuse", "failed_retry", "unknown"} {
-		if line := `payonce_idempotency_reserve_total{outcome="` + outcome + `"} 0`; !strings.Contains(page, line+"\n") {
+		if line := `payonce_idempotency_reserve_total{outcome="` + outcome +
+			`"} 0`; !strings.Contains(page, line+"\n") {
 			t.Errorf("missing: %s", line)
 		}
 	}

@@ -16,20 +16,20 @@ import (
 	"payonce/internal/tenants/internal/dbsqlc"
 )
 
-// How long the directory believes what it has read.
+// How long a reading of the table is used.
 const (
 	freshFor = 5 * time.Second  // a new key works, and a revoked one stops, within this time
-	missFor  = time.Second      // an unknown key has the table read again, but not more often than this
-	staleFor = 60 * time.Second // while the database is away, the last reading is good for this long
+	missFor  = time.Second      // an unknown key makes the directory read again, at most this often
+	staleFor = 60 * time.Second // if the database is away, the last reading is used for this long
 )
 
 // ErrUnauthenticated says that a secret belongs to no active key.
 var ErrUnauthenticated = errors.New("unauthenticated")
 
-// Principal is who a request comes from.
+// Principal is the owner of the API key of a request.
 type Principal struct {
-	KeyID             uuid.UUID // of the API key
-	KeyLabel          string    // what its administrator calls it; may be empty, and is not unique
+	KeyID             uuid.UUID // the id of the API key
+	KeyLabel          string    // the administrator's name for the key; may be empty, and is not unique
 	Tenant            string    // empty for an operator
 	PSPAccount        string
 	RequestsPerSecond int
@@ -38,41 +38,42 @@ type Principal struct {
 	permissions []string
 }
 
-// May reports whether the principal holds a permission.
+// May reports whether the principal has a permission.
 func (p Principal) May(permission Permission) bool {
 	return slices.Contains(p.permissions, string(permission))
 }
 
-// longestReading is how long a request waits for a reading. One that takes longer goes on for the benefit of the next.
+// longestReading is how long a request waits for a reading of the table. A reading that takes longer continues, and the
+// next request uses it.
 const longestReading = 5 * time.Second
 
-// Directory authenticates by what it has read of the table, so that a request costs no round trip for it. It is
-// safe for concurrent use.
+// Directory authenticates from its last reading of the table, so a request needs no round trip. It is safe for
+// concurrent use.
 type Directory struct {
 	db  *postgres.DB
 	now func() time.Time
 
-	reading singleflight.Group // one at a time, and nobody holds mu meanwhile
+	reading singleflight.Group // one reading at a time; mu is not held while it runs
 
 	mu      sync.Mutex
 	entries map[[sha256.Size]byte]Principal // by the digest of the secret
-	read    time.Time                       // when the reading in use was begun; zero before the first
+	read    time.Time                       // when the last successful reading began; zero before the first
 	tried   time.Time
-	failed  error // of the last try
+	failed  error // the error of the last try
 }
 
-// NewDirectory returns a Directory that reads on first use.
+// NewDirectory returns a Directory. It reads the table when it is first used.
 func NewDirectory(db *postgres.DB, now func() time.Time) *Directory {
 	return &Directory{db: db, now: now}
 }
 
-// Authenticate finds out whose secret it is, or fails with ErrUnauthenticated.
+// Authenticate finds the principal of a secret. It fails with ErrUnauthenticated.
 func (d *Directory) Authenticate(ctx context.Context, secret string) (Principal, error) {
 	digest := sha256.Sum256([]byte(secret))
 	found, known, read := d.look(digest)
 	age := d.now().Sub(read)
 	if read.IsZero() || age > freshFor || (!known && age > missFor) {
-		// Who is not in a stale reading may be in the table: that is no refusal, but not known.
+		// A key that is not in an old reading may be in the table by now. So this error is not ErrUnauthenticated.
 		if err := d.refresh(ctx); err != nil && (read.IsZero() || age > staleFor || !known) {
 			return Principal{}, err
 		}
@@ -84,7 +85,7 @@ func (d *Directory) Authenticate(ctx context.Context, secret string) (Principal,
 	return found, nil
 }
 
-// look finds a digest in the reading in use, and tells when that was begun.
+// look finds a digest in the last reading, and returns when that reading began.
 func (d *Directory) look(digest [sha256.Size]byte) (found Principal, known bool, read time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,23 +93,23 @@ func (d *Directory) look(digest [sha256.Size]byte) (found Principal, known bool,
 	return found, known, d.read
 }
 
-// refresh waits for a reading, its own or one that is under way.
+// refresh waits for a reading: a new one, or one that is running already.
 func (d *Directory) refresh(ctx context.Context) error {
-	// The reading serves everybody: the end of the request that happened to need it does not stop it.
+	// All requests use the reading, so the end of the request that began it must not stop it.
 	ctx = context.WithoutCancel(ctx)
 	result := d.reading.DoChan("", func() (any, error) { return nil, d.readTable(ctx) })
-	patience := time.NewTimer(longestReading)
-	defer patience.Stop()
+	limit := time.NewTimer(longestReading)
+	defer limit.Stop()
 	select {
 	case r := <-result:
 		return r.Err
-	case <-patience.C:
+	case <-limit.C:
 		return &postgres.UnavailableError{Op: "read API keys", Err: context.DeadlineExceeded}
 	}
 }
 
-// readTable reads all active keys. After a failure it does not try again at once: a database that is away is not asked by every
-// request.
+// readTable reads all active keys. After a failure it does not try again at once, so that not every request asks a
+// database that is away.
 func (d *Directory) readTable(ctx context.Context) error {
 	now := d.now()
 	d.mu.Lock()

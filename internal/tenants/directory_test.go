@@ -49,7 +49,8 @@ func TestUnknownSecretIsUnauthenticated(t *testing.T) {
 	o.hire("payonce_secret")
 	digest := sha256.Sum256([]byte("payonce_secret"))
 	for _, secret := range []string{
-		"", "payonce_secre", "payonce_secret ", "payonce_secret\x00", "Payonce_secret", "acme", string(digest[:]), hex.EncodeToString(digest[:]),
+		"", "payonce_secre", "payonce_secret ", "payonce_secret\x00", "Payonce_secret", "acme", string(digest[:]),
+		hex.EncodeToString(digest[:]),
 	} {
 		if o.admits(secret) {
 			t.Errorf("%q is let in", secret)
@@ -287,7 +288,8 @@ func TestClientThatHangsUpDoesNotSpoilTheReading(t *testing.T) {
 func TestRefusalDoesNotRepeatTheSecret(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	if _, err := o.directory.Authenticate(t.Context(), "payonce_guess"); err == nil || strings.Contains(err.Error(), "guess") {
+	if _, err := o.directory.Authenticate(t.Context(), "payonce_guess"); err == nil ||
+		strings.Contains(err.Error(), "guess") {
 		t.Fatalf("error is %v", err)
 	}
 }

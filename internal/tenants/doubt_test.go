@@ -49,7 +49,8 @@ func TestKeyWhoseAcknowledgementIsLostIsGivenOutWhenItIsThere(t *testing.T) {
 			for range failures {
 				readings.Await(t)
 			}
-			if n := o.count("SELECT count(*) FROM api_keys WHERE id = $1 AND created_at = $2", k.ID, k.Created); n != 1 || !o.admits("secret") {
+			if n := o.count("SELECT count(*) FROM api_keys WHERE id = $1 AND created_at = $2", k.ID,
+				k.Created); n != 1 || !o.admits("secret") {
 				t.Fatalf("%d rows of %+v", n, k)
 			}
 			if n := proxy.Sent("Durable"); n != failures+1 {

@@ -29,14 +29,16 @@ func (r *Registry) Tenants(ctx context.Context) ([]Tenant, error) {
 	var all []Tenant
 	for _, t := range rows {
 		all = append(all, Tenant{
-			ID: t.ID, PSPAccount: t.PspAccount, RequestsPerSecond: int(t.RequestsPerSecond), Burst: int(t.RequestBurst), Created: t.CreatedAt,
+			ID: t.ID, PSPAccount: t.PspAccount, RequestsPerSecond: int(t.RequestsPerSecond), Burst: int(t.RequestBurst),
+			Created: t.CreatedAt,
 		})
 	}
 	return all, nil
 }
 
-// SetRate sets how many requests a second a tenant may make on each API process, and how many at once after a pause, both from 1 to MaxRate. It
-// fails with ErrNoTenant when there is none of this id. A Directory notices within 5 seconds.
+// SetRate sets how many requests a second a tenant may make on each API process, and how many at once after a pause,
+// both from 1 to MaxRate. It fails with ErrNoTenant when there is none of this id. A Directory notices within 5
+// seconds.
 func (r *Registry) SetRate(ctx context.Context, tenant string, perSecond, burst int) error {
 	for _, n := range []int{perSecond, burst} {
 		if n < 1 || n > MaxRate {
@@ -45,7 +47,9 @@ func (r *Registry) SetRate(ctx context.Context, tenant string, perSecond, burst 
 	}
 	err := r.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		changed, err := dbsqlc.New(tx).SetRate(ctx, dbsqlc.SetRateParams{
-			ID: tenant, RequestsPerSecond: int32(perSecond), RequestBurst: int32(burst), //nolint:gosec // bounded by MaxRate
+			ID:                tenant,
+			RequestsPerSecond: int32(perSecond), //nolint:gosec // bounded by MaxRate
+			RequestBurst:      int32(burst),     //nolint:gosec // bounded by MaxRate
 		})
 		if err == nil && changed == 0 {
 			return ErrNoTenant

@@ -48,7 +48,8 @@ func setup(t *testing.T) *office {
 	}
 	t.Cleanup(pool.Close)
 	start := time.Now()
-	o.directory = NewDirectory(postgres.Wrap(pool, 0), func() time.Time { return start.Add(time.Duration(o.clock.Load())) })
+	o.directory = NewDirectory(postgres.Wrap(pool, 0),
+		func() time.Time { return start.Add(time.Duration(o.clock.Load())) })
 	return o
 }
 

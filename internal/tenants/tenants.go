@@ -1,8 +1,8 @@
 // Package tenants owns who may call Payonce: tenants, their API keys, and what each key allows. It knows no HTTP.
 //
-// An API key is a random secret that is shown once. The table holds its SHA-256, which is also what a presented key is
-// looked up by. No secret is compared with another: how long a look-up takes may say something about a digest, and nothing about the
-// secret. A key ends at a time of its own, so an old and a new one can overlap.
+// An API key is a random secret that is shown once. The table has the SHA-256 of the secret, and a key is found by that
+// digest. Secrets are never compared with each other. The time of a look-up may tell something about a digest, but
+// nothing about the secret. Each key has its own end, so an old key and a new one can overlap.
 package tenants
 
 import (
@@ -21,10 +21,10 @@ import (
 	"payonce/internal/tenants/internal/dbsqlc"
 )
 
-// Permission is what an API key allows; the API calls them scopes, a word that belongs to keys here.
+// Permission is what an API key allows. The HTTP API calls a permission a scope.
 type Permission string
 
-// The permissions of tenants and of operators. A key holds those of one kind only.
+// The permissions of tenants and of operators. A key has permissions of one of the two only.
 const (
 	PaymentsWrite Permission = "payments:write"
 	PaymentsRead  Permission = "payments:read"
@@ -32,12 +32,12 @@ const (
 	OpsResolve    Permission = "ops:resolve"
 )
 
-// Refusals of the administration.
+// The errors of the administration.
 var (
 	ErrNoTenant    = errors.New("no such tenant")
 	ErrNoAPIKey    = errors.New("no such API key")
 	ErrSecretInUse = errors.New("an API key with this secret exists")
-	// ErrMalformed comes wrapped in what says how the value must be.
+	// ErrMalformed is wrapped in an error that says which values are allowed.
 	ErrMalformed = errors.New("malformed")
 )
 
@@ -55,10 +55,10 @@ func NewRegistry(db *postgres.DB, newID func() (uuid.UUID, error)) *Registry {
 	return &Registry{db: db, newID: newID}
 }
 
-// APIKey is a key's public side.
+// APIKey is a key without its secret.
 type APIKey struct {
 	ID          uuid.UUID
-	Tenant      string // empty for an operator's
+	Tenant      string // empty for an operator's key
 	Permissions []string
 	Label       string
 	Created     time.Time
@@ -66,7 +66,7 @@ type APIKey struct {
 	Expired     bool
 }
 
-// NewSecret makes an API key's secret: 32 random bytes behind a prefix that secret scanners can learn.
+// NewSecret makes an API key's secret: a prefix that secret scanners can recognise, and 32 random bytes.
 func NewSecret(random io.Reader) (string, error) {
 	raw := make([]byte, 32)
 	if _, err := io.ReadFull(random, raw); err != nil {
@@ -89,22 +89,22 @@ func (r *Registry) EnsureTenant(ctx context.Context, id string) error {
 	return nil
 }
 
-// KeyInDoubtError says that an API key may be stored, and that the database does not tell: its caller must not show the secret. If the key is there, nobody
-// can use it, and ExpireKey ends it.
+// KeyInDoubtError says that an API key may or may not be stored. The caller must not show the secret. Then nobody can
+// use the key, even if it is stored, and ExpireKey ends it.
 type KeyInDoubtError struct {
-	ID  uuid.UUID // of the key
-	Err error     // why it is not known
+	ID  uuid.UUID // the id of the key
+	Err error     // why the outcome is not known
 }
 
 func (e *KeyInDoubtError) Error() string {
 	return fmt.Sprintf("whether API key %s exists is not known: %v", e.ID, e.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *KeyInDoubtError) Unwrap() error { return e.Err }
 
-// AddKey stores the digest of a secret for a tenant, or for operators if tenant is empty. When it returns a key, the key is where a failover
-// finds it. It may fail with a KeyInDoubtError.
+// AddKey stores the digest of a secret for a tenant, or for operators if tenant is empty. A key that it returns is
+// durable: a failover does not lose it. AddKey may fail with a KeyInDoubtError.
 func (r *Registry) AddKey(ctx context.Context, tenant, secret, label string, permissions []Permission) (APIKey, error) {
 	id, err := r.newID()
 	if err != nil {
@@ -158,7 +158,8 @@ func (r *Registry) Keys(ctx context.Context) ([]APIKey, error) {
 	var keys []APIKey
 	for _, k := range rows {
 		key := APIKey{
-			ID: k.ID, Permissions: k.Scopes, Label: k.Label, Created: k.CreatedAt, Expires: k.ExpiresAt, Expired: k.Expired,
+			ID: k.ID, Permissions: k.Scopes, Label: k.Label, Created: k.CreatedAt, Expires: k.ExpiresAt,
+			Expired: k.Expired,
 		}
 		if k.TenantID != nil {
 			key.Tenant = *k.TenantID
@@ -168,7 +169,8 @@ func (r *Registry) Keys(ctx context.Context) ([]APIKey, error) {
 	return keys, nil
 }
 
-// ExpireKey gives a key an end, after the given time from now by the database's clock. It never prolongs one.
+// ExpireKey ends a key after the given time from now, by the database's clock. It never moves an earlier end to a later
+// time.
 func (r *Registry) ExpireKey(ctx context.Context, id uuid.UUID, after time.Duration) (time.Time, error) {
 	var at *time.Time
 	err := r.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {

@@ -46,7 +46,8 @@ func TestTableHoldsNoSecret(t *testing.T) {
 	o.hire(secret)
 	var row string
 	var digest []byte
-	if err := o.pool.QueryRow(t.Context(), "SELECT k::text, secret_sha256 FROM api_keys AS k").Scan(&row, &digest); err != nil {
+	if err := o.pool.QueryRow(t.Context(), "SELECT k::text, secret_sha256 FROM api_keys AS k").Scan(&row,
+		&digest); err != nil {
 		t.Fatal(err)
 	}
 	if want := sha256.Sum256([]byte(secret)); !bytes.Equal(digest, want[:]) || strings.Contains(row, "c0ffee") {
@@ -62,7 +63,9 @@ func TestTenantIsMadeOnce(t *testing.T) {
 	}
 	var account string
 	var perSecond, burst int
-	if err := o.pool.QueryRow(t.Context(), "SELECT psp_account, requests_per_second, request_burst FROM tenants").Scan(&account, &perSecond, &burst); err != nil {
+	if err := o.pool.QueryRow(t.Context(),
+		"SELECT psp_account, requests_per_second, request_burst FROM tenants").Scan(
+		&account, &perSecond, &burst); err != nil {
 		t.Fatal(err)
 	}
 	if account != "acme" || perSecond != 50 || burst != 100 {
@@ -73,7 +76,8 @@ func TestTenantIsMadeOnce(t *testing.T) {
 func TestTenantsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	for _, id := range []string{"", "Acme", "1acme", "-acme", "acme corp", "acme/x", "ac\nme", "acme\n", "äcme", strings.Repeat("a", 32)} {
+	for _, id := range []string{"", "Acme", "1acme", "-acme", "acme corp", "acme/x", "ac\nme", "acme\n", "äcme",
+		strings.Repeat("a", 32)} {
 		if err := o.registry.EnsureTenant(t.Context(), id); err == nil {
 			t.Errorf("%q was made", id)
 		} else if !strings.Contains(err.Error(), "an id is a lower-case letter") {
@@ -97,7 +101,8 @@ func TestAccountAtThePSPIsFixed(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.tenant()
-	for _, sql := range []string{"UPDATE tenants SET psp_account = 'elsewhere'", "UPDATE tenants SET id = 'another'", "DELETE FROM tenants", "TRUNCATE tenants CASCADE"} {
+	for _, sql := range []string{"UPDATE tenants SET psp_account = 'elsewhere'", "UPDATE tenants SET id = 'another'",
+		"DELETE FROM tenants", "TRUNCATE tenants CASCADE"} {
 		if _, err := o.pool.Exec(t.Context(), sql); !postgres.Violates(err, "history_is_append_only") {
 			t.Errorf("%s: %v", sql, err)
 		}
@@ -170,10 +175,12 @@ func TestKeysAreListedOldestFirst(t *testing.T) {
 	if err != nil || len(keys) != 3 {
 		t.Fatalf("%d keys: %v", len(keys), err)
 	}
-	if keys[0].ID != first.ID || keys[0].Tenant != "acme" || !keys[0].Expired || !slices.Equal(keys[0].Permissions, []string{"payments:read", "payments:write"}) {
+	if keys[0].ID != first.ID || keys[0].Tenant != "acme" || !keys[0].Expired ||
+		!slices.Equal(keys[0].Permissions, []string{"payments:read", "payments:write"}) {
 		t.Errorf("first is %+v", keys[0])
 	}
-	if keys[1].ID != second.ID || keys[1].Tenant != "" || keys[1].Label != "on call" || keys[1].Expired || keys[1].Expires == nil {
+	if keys[1].ID != second.ID || keys[1].Tenant != "" || keys[1].Label != "on call" || keys[1].Expired ||
+		keys[1].Expires == nil {
 		t.Errorf("second is %+v", keys[1])
 	}
 	if keys[2].Expires != nil || keys[2].Expired || !keys[2].Created.After(keys[0].Created) {
@@ -209,7 +216,8 @@ func TestRatesAndDigestsAreBounded(t *testing.T) {
 	for _, sql := range []string{
 		"UPDATE tenants SET requests_per_second = 0", "UPDATE tenants SET requests_per_second = 100001",
 		"UPDATE tenants SET request_burst = 0", "UPDATE tenants SET request_burst = 100001",
-		"INSERT INTO tenants (id, psp_account) VALUES ('b', 'two words')", "INSERT INTO tenants (id, psp_account) VALUES ('b', '')",
+		"INSERT INTO tenants (id, psp_account) VALUES ('b', 'two words')",
+		"INSERT INTO tenants (id, psp_account) VALUES ('b', '')",
 		"UPDATE api_keys SET secret_sha256 = 'plain'", "DELETE FROM tenants",
 	} {
 		if _, err := o.pool.Exec(t.Context(), sql); err == nil {

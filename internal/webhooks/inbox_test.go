@@ -58,7 +58,7 @@ func TestRepeatedDeliveryIsOneEventAndOneJob(t *testing.T) {
 		}
 	}
 	d.want(1, 1)
-	if err := d.inbox.MarkProcessed(t.Context(), "evt_1", "settled"); err != nil {
+	if err := d.inbox.MarkProcessed(t.Context(), "evt_1", "resolved"); err != nil {
 		t.Fatal(err)
 	}
 	if receipt := d.receive("evt_1"); receipt != (Duplicate{}) {
@@ -123,7 +123,8 @@ func TestDuplicateThatArrivesMeanwhileWaitsForTheFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = first.Rollback(context.Background()) }()
-			if _, err := first.Exec(t.Context(), "INSERT INTO webhook_events (id, sent_at, body) VALUES ('evt_1', now(), '')"); err != nil {
+			if _, err := first.Exec(t.Context(),
+				"INSERT INTO webhook_events (id, sent_at, body) VALUES ('evt_1', now(), '')"); err != nil {
 				t.Fatal(err)
 			}
 			second := d.inBackground(d.inbox, "evt_1")

@@ -54,8 +54,8 @@ func TestVerifierAgreesWithTheReference(t *testing.T) {
 	})
 }
 
-// Whatever is sent: nothing is taken that the reference does not take, and nothing that it takes is refused but by a rule of
-// ours that it lacks.
+// Whatever is sent: nothing is taken that the reference does not take, and nothing that it takes is refused but by a
+// rule of ours that it lacks.
 func FuzzVerify(f *testing.F) {
 	f.Add(exampleID, exampleTimestamp, exampleSignature, []byte(exampleBody), false)
 	f.Add(exampleID, exampleTimestamp, "v2,abc", []byte(exampleBody), true)

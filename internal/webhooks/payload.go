@@ -10,19 +10,19 @@ import (
 	"payonce/internal/gateway"
 )
 
-// ErrPayload says that a body is not one that the PSP is known to send. No retry mends it.
+// ErrPayload says that a body does not have the form of the PSP's webhooks. A retry does not help.
 var ErrPayload = errors.New("webhook payload is malformed")
 
-// ErrUnknownType says that a body is about a kind of event that nobody here knows.
+// ErrUnknownType says that a body has a type of event that this program does not know.
 var ErrUnknownType = errors.New("webhook type is unknown")
 
-// Payload is what a webhook says.
+// Payload is the content of a webhook.
 type Payload struct {
-	Type   string // such as charge.succeeded
+	Type   string // for example charge.succeeded
 	Record gateway.Record
 }
 
-// The types of events: what it is about, and how that stands.
+// The types of events: the object and its status.
 const (
 	chargeSucceeded = "charge.succeeded"
 	chargeDeclined  = "charge.declined"
@@ -30,15 +30,15 @@ const (
 	refundDeclined  = "refund.declined"
 )
 
-// ParsePayload reads the body of a webhook, or fails with ErrPayload or ErrUnknownType. Members that we do not know are none of our
-// business; names are case-sensitive, and one that is repeated is refused, for two readers could take it for two things.
+// ParsePayload reads the body of a webhook. It fails with ErrPayload or ErrUnknownType. Unknown members are ignored.
+// Names are case-sensitive. A repeated name is refused, because two readers could use different values.
 func ParsePayload(body []byte) (Payload, error) {
 	var p struct {
 		Type string         `json:"type"`
 		Data jsontext.Value `json:"data"`
 	}
 	if err := json.Unmarshal(body, &p); err != nil {
-		return Payload{}, fmt.Errorf("%w: not the JSON of an event", ErrPayload) // the cause could repeat what it met
+		return Payload{}, fmt.Errorf("%w: not the JSON of an event", ErrPayload) // The cause could repeat the body.
 	}
 	switch p.Type {
 	case chargeSucceeded, chargeDeclined, refundSucceeded, refundDeclined:

@@ -11,8 +11,8 @@ import (
 	"payonce/internal/gateway"
 )
 
-// A message that is understood is understood alike by the standard library, and by ourselves when it is written once more; one that
-// is refused is not repeated in the refusal.
+// A message that is understood is understood alike by the standard library, and by ourselves when it is written once
+// more; one that is refused is not repeated in the refusal.
 func FuzzPayload(f *testing.F) {
 	f.Add(bodyOf("charge.succeeded", chargeData))
 	f.Add(bodyOf("payout.paid", chargeData))
@@ -20,7 +20,8 @@ func FuzzPayload(f *testing.F) {
 	refusals := func(err error) bool {
 		words := strings.TrimPrefix(err.Error(), ErrPayload.Error()+": ")
 		return err.Error() == ErrUnknownType.Error() || words == "not the JSON of an event" || words == "no type" ||
-			words == "its type and its data contradict each other" || strings.HasPrefix(words, "record ") && len(words) < 60
+			words == "its type and its data contradict each other" || strings.HasPrefix(words, "record ") &&
+			len(words) < 60
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		p, err := ParsePayload(body)
@@ -47,7 +48,8 @@ func FuzzPayload(f *testing.F) {
 	})
 }
 
-// A secret that is taken signs as it does in the reference implementation, and the refusal of another says nothing of it.
+// A secret that is taken signs as it does in the reference implementation, and the refusal of another says nothing of
+// it.
 func FuzzSecret(f *testing.F) {
 	f.Add(exampleSecret)
 	f.Add("whsec_")

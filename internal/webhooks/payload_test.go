@@ -39,14 +39,16 @@ func TestPayloadIsATypeAndARecord(t *testing.T) {
 		}
 	}
 	p, err := ParsePayload(bodyOf("charge.succeeded", chargeData))
-	if err != nil || p.Record.AmountMinor != 12000 || !p.Record.Created.Equal(time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)) {
+	if err != nil || p.Record.AmountMinor != 12000 ||
+		!p.Record.Created.Equal(time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
 
 func TestMembersThatWeDoNotKnowAreNotOurBusiness(t *testing.T) {
 	t.Parallel()
-	body := `{"apiVersion":2,"type":"charge.succeeded","data":` + strings.Replace(chargeData, "{", `{"fee":30,`, 1) + `}`
+	body := `{"apiVersion":2,"type":"charge.succeeded","data":` + strings.Replace(chargeData, "{", `{"fee":30,`, 1) +
+		`}`
 	if _, err := ParsePayload([]byte(body)); err != nil {
 		t.Error(err)
 	}
@@ -55,10 +57,13 @@ func TestMembersThatWeDoNotKnowAreNotOurBusiness(t *testing.T) {
 func TestPayloadThatIsNoneIsRefusedAndNotRepeated(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
-		"nothing": "", "no JSON": "canary", "cut off": `{"type":"charge.succeeded","data":`, "two": string(bodyOf("charge.succeeded", chargeData)) + "{}",
-		"null": "null", "an array": "[]", "no type": `{"data":` + chargeData + `}`, "type is null": `{"type":null,"data":` + chargeData + `}`,
-		"type is a number": `{"type":1,"data":` + chargeData + `}`, "another case": `{"Type":"charge.succeeded","data":` + chargeData + `}`,
-		"no data": `{"type":"charge.succeeded"}`, "data is null": `{"type":"charge.succeeded","data":null}`,
+		"nothing": "", "no JSON": "canary", "cut off": `{"type":"charge.succeeded","data":`,
+		"two":  string(bodyOf("charge.succeeded", chargeData)) + "{}",
+		"null": "null", "an array": "[]", "no type": `{"data":` + chargeData + `}`,
+		"type is null":     `{"type":null,"data":` + chargeData + `}`,
+		"type is a number": `{"type":1,"data":` + chargeData + `}`,
+		"another case":     `{"Type":"charge.succeeded","data":` + chargeData + `}`,
+		"no data":          `{"type":"charge.succeeded"}`, "data is null": `{"type":"charge.succeeded","data":null}`,
 		"data is text":  `{"type":"charge.succeeded","data":"canary"}`,
 		"type twice":    `{"type":"charge.declined","type":"charge.succeeded","data":` + chargeData + `}`,
 		"data twice":    `{"type":"charge.succeeded","data":{},"data":` + chargeData + `}`,
@@ -76,7 +81,8 @@ func TestPayloadThatIsNoneIsRefusedAndNotRepeated(t *testing.T) {
 
 func TestTypeThatNobodyKnowsIsNamedAsSuch(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"payout.paid", "charge", "charge.", "charge.pending", "Charge.Succeeded", "charge.succeeded ", "charge.succeeded.v2"} {
+	for _, kind := range []string{"payout.paid", "charge", "charge.", "charge.pending", "Charge.Succeeded",
+		"charge.succeeded ", "charge.succeeded.v2"} {
 		_, err := ParsePayload(bodyOf(kind, `{"canary":1}`))
 		wantErr(t, err, ErrUnknownType)
 	}

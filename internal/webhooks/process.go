@@ -12,13 +12,13 @@ import (
 	"payonce/internal/webhooks/internal/dbsqlc"
 )
 
-// ErrNoEvent says that there is no event of that id: it was never stored, or it was processed and has been pruned.
+// ErrNoEvent says that there is no event with that id. It was never stored, or it was processed and then pruned.
 var ErrNoEvent = errors.New("no such webhook event")
 
 // ErrProcessed says that an event was processed before.
 var ErrProcessed = errors.New("webhook event is processed already")
 
-// Stored is an event as it is kept.
+// Stored is an event as it is stored.
 type Stored struct {
 	ID         string
 	SentAt     time.Time // by the sender's clock
@@ -27,7 +27,7 @@ type Stored struct {
 	Processed  bool
 }
 
-// Load reads an event, or fails with ErrNoEvent.
+// Load reads an event. It fails with ErrNoEvent.
 func (i *Inbox) Load(ctx context.Context, id string) (Stored, error) {
 	row, err := dbsqlc.New(i.db.Reader()).GetEvent(ctx, id)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -36,12 +36,13 @@ func (i *Inbox) Load(ctx context.Context, id string) (Stored, error) {
 	if err != nil {
 		return Stored{}, fmt.Errorf("load webhook: %w", err)
 	}
-	return Stored{ID: row.ID, SentAt: row.SentAt, ReceivedAt: row.ReceivedAt, Body: row.Body, Processed: row.Processed}, nil
+	return Stored{ID: row.ID, SentAt: row.SentAt, ReceivedAt: row.ReceivedAt, Body: row.Body, Processed: row.Processed},
+		nil
 }
 
-// Processed is the call that notes that an event is processed and what came of it, so that this commits together with what the event has
-// changed. Where it was processed before, the first result stays: evidence may be applied twice, and a job may run twice, so
-// that is no failure of the transaction.
+// Processed is the call that marks an event as processed, with its result. It commits together with the changes that
+// the event has caused. If the event was processed before, the first result stays, and the transaction does not fail: a
+// job may run twice.
 func Processed(id, result string) postgres.Call { return processed(id, result, new(int64)) }
 
 func processed(id, result string, marked *int64) postgres.Call {
@@ -51,8 +52,8 @@ func processed(id, result string, marked *int64) postgres.Call {
 	}
 }
 
-// MarkProcessed notes that an event is processed and what came of it, or fails with ErrProcessed. As only processed events are
-// pruned, that is also true of one that has gone since it was loaded.
+// MarkProcessed marks an event as processed, with its result. It fails with ErrProcessed if the event was processed
+// before. It also fails so if the event was pruned after it was loaded, because only processed events are pruned.
 func (i *Inbox) MarkProcessed(ctx context.Context, id, result string) error {
 	var marked int64
 	err := i.db.Pipeline(ctx, processed(id, result, &marked))
@@ -65,8 +66,8 @@ func (i *Inbox) MarkProcessed(ctx context.Context, id, result string) error {
 	return nil
 }
 
-// ReopenTx has a stored message count as not processed, in the caller's transaction, which enqueues it again. It fails with ErrNoEvent
-// when the message has been pruned.
+// ReopenTx marks a stored event as not processed, in the caller's transaction. The caller enqueues the event again in
+// that transaction. ReopenTx fails with ErrNoEvent if the event has been pruned.
 func ReopenTx(ctx context.Context, tx pgx.Tx, id string) error {
 	rows, err := dbsqlc.New(tx).ReopenEvent(ctx, id)
 	switch {

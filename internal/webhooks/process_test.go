@@ -14,12 +14,12 @@ func TestProcessedEventSaysWhatCameOfItOnce(t *testing.T) {
 	d := setup(t)
 	d.receive("evt_1")
 	d.receive("evt_2")
-	if err := d.inbox.MarkProcessed(t.Context(), "evt_1", "settled"); err != nil {
+	if err := d.inbox.MarkProcessed(t.Context(), "evt_1", "resolved"); err != nil {
 		t.Fatal(err)
 	}
 	when := d.text("SELECT processed_at::text FROM webhook_events WHERE id = 'evt_1'")
 	wantErr(t, d.inbox.MarkProcessed(t.Context(), "evt_1", "dead_letter"), ErrProcessed)
-	if got := d.text(resultOfOne); got != "settled" {
+	if got := d.text(resultOfOne); got != "resolved" {
 		t.Errorf("the second result is %s", got)
 	}
 	if again := d.text("SELECT processed_at::text FROM webhook_events WHERE id = 'evt_1'"); again != when {
@@ -37,7 +37,7 @@ func TestEventThatIsNotThereIsNamed(t *testing.T) {
 	d := setup(t)
 	_, err := d.inbox.Load(t.Context(), "evt_none")
 	wantErr(t, err, ErrNoEvent)
-	wantErr(t, d.inbox.MarkProcessed(t.Context(), "evt_none", "settled"), ErrProcessed)
+	wantErr(t, d.inbox.MarkProcessed(t.Context(), "evt_none", "resolved"), ErrProcessed)
 }
 
 func TestProcessingCommitsWithWhatItHasChanged(t *testing.T) {
@@ -47,23 +47,24 @@ func TestProcessingCommitsWithWhatItHasChanged(t *testing.T) {
 	d.receive("evt_1")
 	db := postgres.Wrap(d.pool, patience)
 	change := func(n int, result string) error {
-		return db.Pipeline(t.Context(), Processed("evt_1", result), func(ctx context.Context, q postgres.Statement) error {
-			_, err := q.Exec(ctx, "INSERT INTO money VALUES ($1)", n)
-			return err
-		})
+		return db.Pipeline(t.Context(), Processed("evt_1", result),
+			func(ctx context.Context, q postgres.Statement) error {
+				_, err := q.Exec(ctx, "INSERT INTO money VALUES ($1)", n)
+				return err
+			})
 	}
-	if err := change(-1, "settled"); !postgres.RolledBack(err) {
+	if err := change(-1, "resolved"); !postgres.RolledBack(err) {
 		t.Fatal(err)
 	}
 	if got := d.text(resultOfOne); got != "none" {
 		t.Fatalf("processed as %s, without its change", got)
 	}
-	for _, result := range []string{"settled", "confirmed"} { // a job may run twice
+	for _, result := range []string{"resolved", "confirmed"} { // a job may run twice
 		if err := change(1, result); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := d.text(resultOfOne); got != "settled" {
+	if got := d.text(resultOfOne); got != "resolved" {
 		t.Fatalf("processed as %s", got)
 	}
 }
@@ -76,7 +77,7 @@ func TestStoreThatIsAwayIsNoMissingEvent(t *testing.T) {
 	if _, err := d.inbox.Load(t.Context(), "evt_1"); !postgres.Unavailable(err) {
 		t.Error(err)
 	}
-	if err := d.inbox.MarkProcessed(t.Context(), "evt_1", "settled"); !postgres.Unavailable(err) {
+	if err := d.inbox.MarkProcessed(t.Context(), "evt_1", "resolved"); !postgres.Unavailable(err) {
 		t.Error(err)
 	}
 	if _, err := d.inbox.Prune(t.Context(), 0, 1); !postgres.Unavailable(err) {

@@ -9,8 +9,9 @@ import (
 	"payonce/internal/webhooks/internal/dbsqlc"
 )
 
-// Prune deletes up to limit events that were processed longer ago than olderThan, the oldest first, and tells how many. One
-// that is not processed stays whatever its age. olderThan is also how long a repeated delivery is known for what it is.
+// Prune deletes up to limit events that were processed longer than olderThan ago, the oldest first, and returns how
+// many. It never deletes an event that is not processed. After the deletion, another delivery of the same event would
+// be taken as a new one.
 func (i *Inbox) Prune(ctx context.Context, olderThan time.Duration, limit int32) (int64, error) {
 	var n int64
 	err := i.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {

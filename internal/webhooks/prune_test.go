@@ -8,18 +8,18 @@ import (
 )
 
 // processedAgo stores an event that was processed so long ago.
-func (d *desk) processedAgo(id string, ago time.Duration) {
+func (d *fixture) processedAgo(id string, ago time.Duration) {
 	d.t.Helper()
 	d.receive(id)
-	d.exec("UPDATE webhook_events SET result = 'settled', processed_at = clock_timestamp() - $2::interval WHERE id = $1", id, ago)
+	d.exec("UPDATE webhook_events SET result = 'resolved', processed_at = clock_timestamp() - $2::interval WHERE id = $1", id, ago)
 }
 
-func (d *desk) left() string {
+func (d *fixture) left() string {
 	d.t.Helper()
 	return d.text("SELECT coalesce(string_agg(id, ' ' ORDER BY id), '') FROM webhook_events")
 }
 
-func (d *desk) prune(olderThan time.Duration, limit int32, want int64) {
+func (d *fixture) prune(olderThan time.Duration, limit int32, want int64) {
 	d.t.Helper()
 	n, err := d.inbox.Prune(d.t.Context(), olderThan, limit)
 	if err != nil || n != want {
@@ -83,14 +83,15 @@ func TestPruningSearchesTheIndexByTime(t *testing.T) {
 	d.processedAgo("evt_1", time.Hour)
 	d.prune(time.Minute, 1, 1)
 	d.exec(`INSERT INTO webhook_events (id, sent_at, body, processed_at, result)
-		SELECT 'evt_' || n, clock_timestamp(), 'x', clock_timestamp() - n * interval '1 second', 'settled' FROM generate_series(1, 20000) AS n`)
+		SELECT 'evt_' || n, clock_timestamp(), 'x', clock_timestamp() - n * interval '1 second', 'resolved' FROM generate_series(1, 20000) AS n`)
 	d.exec("ANALYZE webhook_events")
 	conn, err := d.pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Release()
-	for _, statement := range []string{"SET plan_cache_mode = force_generic_plan", "PREPARE pruning AS " + d.proxy.SQL("PruneEvents")} {
+	for _, statement := range []string{"SET plan_cache_mode = force_generic_plan", "PREPARE pruning AS " +
+		d.proxy.SQL("PruneEvents")} {
 		if _, err := conn.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +109,8 @@ func TestPruningSearchesTheIndexByTime(t *testing.T) {
 		plan = append(plan, strings.TrimSpace(line))
 	}
 	text := strings.Join(plan, "\n")
-	if !strings.Contains(text, "webhook_events_processed_at") || !strings.Contains(text, "Index Cond: (processed_at <=") || strings.Contains(text, "Seq Scan") {
+	if !strings.Contains(text, "webhook_events_processed_at") ||
+		!strings.Contains(text, "Index Cond: (processed_at <=") || strings.Contains(text, "Seq Scan") {
 		t.Fatalf("the plan is\n%s", text)
 	}
 }

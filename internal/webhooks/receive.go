@@ -2,22 +2,22 @@ package webhooks
 
 import "context"
 
-// Receiver takes messages in from the wire: what is not verified is not stored.
+// Receiver takes messages from the network. It stores only messages that are verified.
 type Receiver struct {
 	verifier *Verifier
 	inbox    *Inbox
 }
 
-// NewReceiver returns a receiver that verifies by v and stores in i.
+// NewReceiver returns a receiver that verifies with v and stores in i.
 func NewReceiver(v *Verifier, i *Inbox) *Receiver { return &Receiver{verifier: v, inbox: i} }
 
-// Delivery is a message as it came: the values of its three headers, and its body to the byte.
+// Delivery is a message as it arrived: the values of its three headers, and the bytes of its body.
 type Delivery struct {
 	ID, Timestamp, Signature string
 	Body                     []byte
 }
 
-// Receive verifies a message and stores it. An error is one of Verify's, or that of the store.
+// Receive verifies a message and stores it. An error is one of Verify, or one of the store.
 func (r *Receiver) Receive(ctx context.Context, d Delivery) (Receipt, error) {
 	sent, err := r.verifier.Verify(d.ID, d.Timestamp, d.Signature, d.Body)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 func TestOnlyWhatIsVerifiedIsStored(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	genuine := Delivery{ID: exampleID, Timestamp: exampleTimestamp, Signature: exampleSignature, Body: []byte(exampleBody)}
+	genuine := Delivery{ID: exampleID, Timestamp: exampleTimestamp, Signature: exampleSignature,
+		Body: []byte(exampleBody)}
 	forged := genuine
 	forged.Body = []byte(strings.Replace(exampleBody, "2", "3", 1))
 	_, err := NewReceiver(verifierAt(t, 0), d.inbox).Receive(t.Context(), forged)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 const patience = time.Minute
 
 // desk is an inbox on a database of the test's own. Its jobs are rows of a table that the test owns.
-type desk struct {
+type fixture struct {
 	t     *testing.T
 	pool  *pgxpool.Pool // straight to the tables
 	proxy *pgproxy.Proxy
@@ -34,10 +34,11 @@ type desk struct {
 	beforeJob string
 }
 
-func setup(t *testing.T) *desk {
+func setup(t *testing.T) *fixture {
 	t.Helper()
 	url := pgtest.NewURL(t)
-	d := &desk{t: t, proxy: pgproxy.Start(t, url), sent: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), beforeJob: "SELECT $1::text"}
+	d := &fixture{t: t, proxy: pgproxy.Start(t, url), sent: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC),
+		beforeJob: "SELECT $1::text"}
 	var err error
 	if d.pool, err = pgxpool.New(t.Context(), url); err != nil {
 		t.Fatal(err)
@@ -49,7 +50,7 @@ func setup(t *testing.T) *desk {
 }
 
 // anotherInbox is one in another process, on the same database. It goes through the proxy.
-func (d *desk) anotherInbox() *Inbox {
+func (d *fixture) anotherInbox() *Inbox {
 	d.t.Helper()
 	db, err := postgres.Open(context.Background(), d.proxy.URL(), pgtest.Limits())
 	if err != nil {
@@ -65,11 +66,11 @@ func (d *desk) anotherInbox() *Inbox {
 	})
 }
 
-func (d *desk) event(id string) Event {
+func (d *fixture) event(id string) Event {
 	return Event{ID: id, SentAt: d.sent, Body: []byte(`{"of":"` + id + `"}`)}
 }
 
-func (d *desk) receive(id string) Receipt {
+func (d *fixture) receive(id string) Receipt {
 	d.t.Helper()
 	receipt, err := d.inbox.Receive(d.t.Context(), d.event(id))
 	if err != nil {
@@ -79,7 +80,7 @@ func (d *desk) receive(id string) Receipt {
 }
 
 // inBackground receives an event, and gives what came of it.
-func (d *desk) inBackground(i *Inbox, id string) <-chan outcome {
+func (d *fixture) inBackground(i *Inbox, id string) <-chan outcome {
 	done := make(chan outcome, 1)
 	go func() {
 		receipt, err := i.Receive(context.Background(), d.event(id))
@@ -107,17 +108,17 @@ func await[T any](t *testing.T, what string, c <-chan T) T {
 }
 
 // awaitLockWait waits until somebody in this database waits for a lock.
-func (d *desk) awaitLockWait() {
+func (d *fixture) awaitLockWait() {
 	d.t.Helper()
 	d.eventually("wait for a lock", func() bool { return d.lockWaits() > 0 })
 }
 
-func (d *desk) lockWaits() int {
+func (d *fixture) lockWaits() int {
 	d.t.Helper()
 	return d.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
 }
 
-func (d *desk) eventually(what string, happened func() bool) {
+func (d *fixture) eventually(what string, happened func() bool) {
 	d.t.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
@@ -133,7 +134,7 @@ func (d *desk) eventually(what string, happened func() bool) {
 }
 
 // holdJobs has every job wait, once its event is stored, until release.
-func (d *desk) holdJobs() (release func()) {
+func (d *fixture) holdJobs() (release func()) {
 	d.t.Helper()
 	gate, err := d.pool.Acquire(d.t.Context())
 	if err != nil {
@@ -155,14 +156,15 @@ func (d *desk) holdJobs() (release func()) {
 }
 
 // want checks how many events and jobs there are.
-func (d *desk) want(events, jobs int) {
+func (d *fixture) want(events, jobs int) {
 	d.t.Helper()
-	if e, j := d.count("SELECT count(*) FROM webhook_events"), d.count("SELECT count(*) FROM jobs"); e != events || j != jobs {
+	if e, j := d.count("SELECT count(*) FROM webhook_events"), d.count("SELECT count(*) FROM jobs"); e != events ||
+		j != jobs {
 		d.t.Fatalf("%d events and %d jobs, want %d and %d", e, j, events, jobs)
 	}
 }
 
-func (d *desk) count(sql string, args ...any) (n int) {
+func (d *fixture) count(sql string, args ...any) (n int) {
 	d.t.Helper()
 	if err := d.pool.QueryRow(d.t.Context(), sql, args...).Scan(&n); err != nil {
 		d.t.Fatalf("%s: %v", sql, err)
@@ -170,7 +172,7 @@ func (d *desk) count(sql string, args ...any) (n int) {
 	return n
 }
 
-func (d *desk) text(sql string, args ...any) (s string) {
+func (d *fixture) text(sql string, args ...any) (s string) {
 	d.t.Helper()
 	if err := d.pool.QueryRow(d.t.Context(), sql, args...).Scan(&s); err != nil {
 		d.t.Fatalf("%s: %v", sql, err)
@@ -178,7 +180,7 @@ func (d *desk) text(sql string, args ...any) (s string) {
 	return s
 }
 
-func (d *desk) exec(sql string, args ...any) {
+func (d *fixture) exec(sql string, args ...any) {
 	d.t.Helper()
 	if _, err := d.pool.Exec(d.t.Context(), sql, args...); err != nil {
 		d.t.Fatalf("%s: %v", sql, err)

@@ -12,16 +12,17 @@ import (
 	"time"
 )
 
-// Why a message is not taken for genuine.
+// The reasons to refuse a message.
 var (
 	ErrHeaderMissing = errors.New("webhook header is missing")
 	ErrMalformed     = errors.New("webhook header is malformed")
 	ErrSignature     = errors.New("webhook signature does not match")
-	ErrStale         = errors.New("webhook timestamp is too far from now") // the signature is right
+	ErrStale         = errors.New("webhook timestamp is too far from now") // The signature matches.
 )
 
-// The forms of the headers that are signed. Neither has a full stop, which separates the parts of what is signed: otherwise one
-// signature could stand for two messages. The timestamp is written in one way only, in seconds since 1970.
+// The forms of the headers that are signed. Neither may have a full stop, because a full stop separates the signed
+// parts. Otherwise one signature could be valid for two messages. The timestamp is in seconds since 1970, and has only
+// one text.
 var (
 	idForm        = regexp.MustCompile(`^[!-\-/-~]{1,255}$`)
 	timestampForm = regexp.MustCompile(`^[1-9][0-9]{0,11}$`)
@@ -34,15 +35,15 @@ const (
 	maxSecret    = 64
 )
 
-// Verifier tells genuine messages from others. It is safe for concurrent use.
+// Verifier decides whether a message is genuine. It is safe for concurrent use.
 type Verifier struct {
 	secrets   [][]byte
 	tolerance time.Duration
 	now       func() time.Time
 }
 
-// NewVerifier takes the secrets that count at present: two of them while the sender changes from one to the other. Messages
-// whose timestamp is further from now than tolerance, on either side, are stale.
+// NewVerifier takes the secrets that are valid at present. There are two of them while the sender changes from one to
+// the other. A message is stale if its timestamp differs from now by more than tolerance.
 func NewVerifier(secrets []string, tolerance time.Duration, now func() time.Time) (*Verifier, error) {
 	if len(secrets) == 0 {
 		return nil, errors.New("there is no webhook secret")
@@ -61,7 +62,7 @@ func NewVerifier(secrets []string, tolerance time.Duration, now func() time.Time
 	return v, nil
 }
 
-// parseSecret says what is wrong with a secret, and nothing of what it is.
+// parseSecret decodes a secret. Its errors say what is wrong, and repeat nothing of the secret.
 func parseSecret(text string) ([]byte, error) {
 	encoded, ok := strings.CutPrefix(text, secretPrefix)
 	if !ok {
@@ -77,11 +78,11 @@ func parseSecret(text string) ([]byte, error) {
 	return secret, nil
 }
 
-// Verify takes the values of webhook-id, webhook-timestamp and webhook-signature, and the body as it came: a body that was
-// parsed and written again is another one. It tells when the message was sent, which is this attempt to deliver it.
+// Verify takes the values of webhook-id, webhook-timestamp and webhook-signature, and the body as it arrived. A body
+// that was parsed and written again has other bytes. Verify returns the time at which this delivery was sent.
 //
-// The signature is checked before the time, so that ErrStale speaks of genuine messages only: of one that is replayed, or of
-// clocks that have drifted apart.
+// The signature is checked before the time. So ErrStale is only about genuine messages: a replayed one, or clocks that
+// differ.
 func (v *Verifier) Verify(id, timestamp, signature string, body []byte) (time.Time, error) {
 	switch {
 	case id == "":
@@ -109,8 +110,8 @@ func (v *Verifier) Verify(id, timestamp, signature string, body []byte) (time.Ti
 	return sent, nil
 }
 
-// signed reports whether one of the signatures, which are separated by spaces, was made with one of our secrets. Versions other
-// than v1 are somebody else's. There are no more signatures than the server's limit for headers lets in.
+// signed reports whether one of the signatures, which are separated by spaces, was made with one of our secrets.
+// Signatures of versions other than v1 are ignored. The server's limit for headers bounds the number of signatures.
 func (v *Verifier) signed(id, timestamp, signatures string, body []byte) bool {
 	for _, secret := range v.secrets {
 		mac := hmac.New(sha256.New, secret)
@@ -118,7 +119,7 @@ func (v *Verifier) signed(id, timestamp, signatures string, body []byte) bool {
 		mac.Write(body)
 		want := []byte(base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 		for given := range strings.SplitSeq(signatures, " ") {
-			// Compared as text: base64 can be decoded from more than one.
+			// Compare the text, because several base64 texts can decode to the same bytes.
 			if text, ok := strings.CutPrefix(given, "v1,"); ok && hmac.Equal([]byte(text), want) {
 				return true
 			}

@@ -24,7 +24,8 @@ var exampleSent = time.Unix(1614265330, 0).UTC()
 // verifierAt has the example's secret, at a time that is so much later than the example's timestamp.
 func verifierAt(t testing.TB, later time.Duration, more ...string) *Verifier {
 	t.Helper()
-	v, err := NewVerifier(append([]string{exampleSecret}, more...), 5*time.Minute, func() time.Time { return exampleSent.Add(later) })
+	v, err := NewVerifier(append([]string{exampleSecret}, more...), 5*time.Minute,
+		func() time.Time { return exampleSent.Add(later) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,8 +59,10 @@ func TestOneRightSignatureAmongOthersIsEnough(t *testing.T) {
 	v := verifierAt(t, 0)
 	wrong := "v1," + base64.StdEncoding.EncodeToString(make([]byte, 32))
 	for name, header := range map[string]string{
-		"first": exampleSignature + " " + wrong, "last": wrong + " " + exampleSignature, "twice": exampleSignature + " " + exampleSignature,
-		"behind another version": "v1a,abc v2,abc " + exampleSignature, "behind rubbish": ", v1 v1, ,, " + exampleSignature,
+		"first": exampleSignature + " " + wrong, "last": wrong + " " + exampleSignature, "twice": exampleSignature +
+			" " + exampleSignature,
+		"behind another version": "v1a,abc v2,abc " + exampleSignature, "behind rubbish": ", v1 v1, ,, " +
+			exampleSignature,
 		"more spaces": "  " + exampleSignature + "  ",
 	} {
 		if _, err := v.Verify(exampleID, exampleTimestamp, header, []byte(exampleBody)); err != nil {
@@ -74,7 +77,8 @@ func TestWhatIsNotSignedByUsIsRefused(t *testing.T) {
 	bare := strings.TrimPrefix(exampleSignature, "v1,")
 	other := sign(t, secretOf('o', 32), exampleID, exampleSent.Unix(), []byte(exampleBody))
 	for name, row := range map[string]struct{ id, timestamp, signature, body string }{
-		"another body":          {exampleID, exampleTimestamp, exampleSignature, strings.Replace(exampleBody, "2432232314", "2432232315", 1)},
+		"another body": {exampleID, exampleTimestamp, exampleSignature,
+			strings.Replace(exampleBody, "2432232314", "2432232315", 1)},
 		"a space more":          {exampleID, exampleTimestamp, exampleSignature, exampleBody + " "},
 		"no body":               {exampleID, exampleTimestamp, exampleSignature, ""},
 		"another id":            {exampleID + "k", exampleTimestamp, exampleSignature, exampleBody},
@@ -86,9 +90,10 @@ func TestWhatIsNotSignedByUsIsRefused(t *testing.T) {
 		"a version in capitals": {exampleID, exampleTimestamp, "V1," + bare, exampleBody},
 		"cut off":               {exampleID, exampleTimestamp, strings.TrimSuffix(exampleSignature, "="), exampleBody},
 		"continued":             {exampleID, exampleTimestamp, exampleSignature + ",v1", exampleBody},
-		"other bits at the end": {exampleID, exampleTimestamp, strings.Replace(exampleSignature, "OE=", "OF=", 1), exampleBody},
-		"empty":                 {exampleID, exampleTimestamp, "v1,", exampleBody},
-		"a comma":               {exampleID, exampleTimestamp, ",", exampleBody},
+		"other bits at the end": {exampleID, exampleTimestamp, strings.Replace(exampleSignature, "OE=", "OF=", 1),
+			exampleBody},
+		"empty":   {exampleID, exampleTimestamp, "v1,", exampleBody},
+		"a comma": {exampleID, exampleTimestamp, ",", exampleBody},
 	} {
 		sent, err := v.Verify(row.id, row.timestamp, row.signature, []byte(row.body))
 		if wantErr(t, err, ErrSignature); !sent.IsZero() {
@@ -111,12 +116,15 @@ func TestHeaderThatIsMissingOrMalformedIsNamed(t *testing.T) {
 	refuse(ErrHeaderMissing, "webhook-timestamp", exampleID, "", exampleSignature)
 	refuse(ErrHeaderMissing, "webhook-signature", exampleID, exampleTimestamp, "")
 	for _, id := range []string{
-		strings.Repeat("i", 256), "with space", " lead", "trail ", "tab\t", "new\nline", "nul\x00", "ümlaut", "del\x7f", "a.b", ".",
+		strings.Repeat("i", 256), "with space", " lead", "trail ", "tab\t", "new\nline", "nul\x00", "ümlaut", "del\x7f",
+		"a.b", ".",
 	} {
-		refuse(ErrMalformed, "webhook-id", id, exampleTimestamp, sign(t, exampleSecret, id, exampleSent.Unix(), []byte(exampleBody)))
+		refuse(ErrMalformed, "webhook-id", id, exampleTimestamp,
+			sign(t, exampleSecret, id, exampleSent.Unix(), []byte(exampleBody)))
 	}
 	for _, timestamp := range []string{
-		"+1614265330", "-1614265330", "01614265330", " 1614265330", "1614265330 ", "1614265330.0", "1.614265330e9", "0x60379932",
+		"+1614265330", "-1614265330", "01614265330", " 1614265330", "1614265330 ", "1614265330.0", "1.614265330e9",
+		"0x60379932",
 		"2021-02-25T15:02:10Z", "now", "0", "1614265330000000", "99999999999999999999", "1614265330, 1614265330",
 	} {
 		refuse(ErrMalformed, "webhook-timestamp", exampleID, timestamp, exampleSignature)
@@ -140,7 +148,8 @@ func TestLongestAndShortestIDsAreTaken(t *testing.T) {
 	t.Parallel()
 	v := verifierAt(t, 0)
 	for _, id := range []string{"!", "~", "-", "/", strings.Repeat("i", 255)} {
-		if _, err := v.Verify(id, exampleTimestamp, sign(t, exampleSecret, id, exampleSent.Unix(), nil), nil); err != nil {
+		if _, err := v.Verify(id, exampleTimestamp, sign(t, exampleSecret, id, exampleSent.Unix(), nil),
+			nil); err != nil {
 			t.Errorf("%.20q: %v", id, err)
 		}
 	}
@@ -150,7 +159,8 @@ func TestGenuineMessageIsTakenWithinFiveMinutes(t *testing.T) {
 	t.Parallel()
 	const tolerance = 5 * time.Minute
 	for later, stale := range map[time.Duration]bool{
-		0: false, tolerance: false, -tolerance: false, tolerance + 1: true, -tolerance - 1: true, 24 * time.Hour: true, -24 * time.Hour: true,
+		0: false, tolerance: false, -tolerance: false, tolerance + 1: true, -tolerance - 1: true, 24 * time.Hour: true,
+		-24 * time.Hour: true,
 	} {
 		_, err := verifierAt(t, later).Verify(exampleID, exampleTimestamp, exampleSignature, []byte(exampleBody))
 		if stale {
@@ -179,7 +189,8 @@ func TestEachActiveSecretCounts(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := verifierAt(t, 0).Verify(exampleID, exampleTimestamp, sign(t, next, exampleID, exampleSent.Unix(), []byte(exampleBody)), []byte(exampleBody))
+	_, err := verifierAt(t, 0).Verify(exampleID, exampleTimestamp,
+		sign(t, next, exampleID, exampleSent.Unix(), []byte(exampleBody)), []byte(exampleBody))
 	wantErr(t, err, ErrSignature) // it was the new secret that counted
 }
 
@@ -187,8 +198,10 @@ func TestSecretThatIsNoneIsRefusedAndNotRepeated(t *testing.T) {
 	t.Parallel()
 	const canary = "Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5"
 	for name, secret := range map[string]string{
-		"no prefix": canary, "another prefix": "whsk_" + canary, "prefix in capitals": "WHSEC_" + canary, "no base64": "whsec_" + canary + "!",
-		"URL alphabet": "whsec_" + canary + "-_-_", "no padding": "whsec_" + canary + "Y2", "only the prefix": "whsec_", "empty": "",
+		"no prefix": canary, "another prefix": "whsk_" + canary, "prefix in capitals": "WHSEC_" + canary,
+		"no base64":    "whsec_" + canary + "!",
+		"URL alphabet": "whsec_" + canary + "-_-_", "no padding": "whsec_" + canary + "Y2", "only the prefix": "whsec_",
+		"empty":          "",
 		"a space before": " whsec_" + canary, "23 bytes": secretOf('c', 23), "65 bytes": secretOf('c', 65),
 	} {
 		_, err := NewVerifier([]string{exampleSecret, secret}, time.Minute, time.Now)

@@ -12,7 +12,8 @@ import (
 
 const againstSection = "against"
 
-// What both databases begin with, made by the programs themselves: the schemas may differ, so that rows cannot be copied in.
+// What both databases begin with, made by the programs themselves: the schemas may differ, so that rows cannot be
+// copied in.
 const (
 	againstPayments = 20_000
 	againstUnknown  = 4000
@@ -30,7 +31,8 @@ type version struct {
 	db   *rig.Database
 }
 
-// against asks how this program stands beside that of another commit: on one server, each on tables of its own, turn by turn.
+// against asks how this program stands beside that of another commit: on one server, each on tables of its own, turn by
+// turn.
 func (b *bench) against(ctx context.Context, s *report.Section) error {
 	commit, err := b.rig.Commit(ctx, b.settings.Ref)
 	if err != nil {
@@ -52,7 +54,8 @@ func (b *bench) against(ctx context.Context, s *report.Section) error {
 		}
 	}
 	first := strings.HasPrefix(commit, againstFirst)
-	for _, step := range []func(context.Context, *report.Section, []version, bool) error{b.againstNew, b.againstReplays, b.againstResolve} {
+	for _, step := range []func(context.Context, *report.Section, []version, bool) error{b.againstNew, b.againstReplays,
+		b.againstResolve} {
 		if err := step(ctx, s, versions, first); err != nil {
 			return err
 		}
@@ -69,11 +72,12 @@ func (b *bench) fill(ctx context.Context, of version) error {
 	if err != nil {
 		return err
 	}
-	plan := load.Plan{Address: p.Address, Kind: load.New, Clients: 64, Requests: againstPayments, Seconds: 120, APIKey: of.db.APIKey}
+	plan := load.Plan{Address: p.Address, Kind: load.New, Clients: 64, Requests: againstPayments, Seconds: 120,
+		APIKey: of.db.APIKey}
 	if _, err := generate(ctx, plan, nil); err != nil {
 		return err
 	}
-	return of.db.Settle(ctx)
+	return of.db.Rest(ctx)
 }
 
 // inProcess starts the API of each version.
@@ -92,7 +96,9 @@ func (b *bench) inProcess(ctx context.Context, versions []version) ([]*rig.Proce
 }
 
 // sideBySide has so many clients make new payments with each version, by turns.
-func (b *bench) sideBySide(ctx context.Context, rounds int, versions []version, apis []*rig.Process, clients int) ([][]taken, error) {
+func (b *bench) sideBySide(
+	ctx context.Context, rounds int, versions []version, apis []*rig.Process, clients int,
+) ([][]taken, error) {
 	var contenders []contender
 	for i, each := range versions {
 		contenders = append(contenders, b.loaded(fmt.Sprintf("%s, %d clients", each.name, clients), apis[i],
@@ -120,14 +126,18 @@ func (b *bench) againstNew(ctx context.Context, s *report.Section, versions []ve
 				line(name(each.name+", API"), cpuMicros, report.Lower, by(slices[i], programCPU)))
 		}
 		faster := report.PairUp(name("payments, this ÷ other"), by(slices[1], rate), by(slices[0], rate))
-		cpu := report.PairUp(name("PostgreSQL's CPU per payment, this ÷ other"), by(slices[1], pgCPU), by(slices[0], pgCPU))
+		cpu := report.PairUp(name("PostgreSQL's CPU per payment, this ÷ other"), by(slices[1], pgCPU),
+			by(slices[0], pgCPU))
 		slowest := report.PairUp(name("p99, this ÷ other"), by(slices[1], p99), by(slices[0], p99))
 		s.Ratios = append(s.Ratios, faster, cpu, slowest)
 		if bar := againstBars[clients]; first {
 			s.Bars = append(s.Bars,
-				report.Bar{What: fmt.Sprintf("new payments ÷ %s, at %d", againstFirst, clients), Op: report.AtLeast, Value: bar.rate}.Of(faster.Samples()),
-				report.Bar{What: fmt.Sprintf("PostgreSQL's CPU per payment ÷ %s, at %d", againstFirst, clients), Op: report.AtMost, Value: bar.cpu}.Of(cpu.Samples()),
-				report.Bar{What: fmt.Sprintf("p99 ÷ %s, at %d", againstFirst, clients), Op: report.AtMost, Value: 1}.Of(slowest.Samples()))
+				report.Bar{What: fmt.Sprintf("new payments ÷ %s, at %d", againstFirst, clients), Op: report.AtLeast,
+					Value: bar.rate}.Of(faster.Samples()),
+				report.Bar{What: fmt.Sprintf("PostgreSQL's CPU per payment ÷ %s, at %d", againstFirst, clients),
+					Op: report.AtMost, Value: bar.cpu}.Of(cpu.Samples()),
+				report.Bar{What: fmt.Sprintf("p99 ÷ %s, at %d", againstFirst, clients), Op: report.AtMost,
+					Value: 1}.Of(slowest.Samples()))
 		}
 	}
 	return nil
@@ -144,7 +154,8 @@ func (b *bench) againstReplays(ctx context.Context, s *report.Section, versions 
 		if err != nil {
 			return err
 		}
-		contenders = append(contenders, b.loaded(each.name+", replays", apis[i], load.Plan{Kind: load.Replay, KeyList: keys, Clients: 8, APIKey: each.db.APIKey}))
+		contenders = append(contenders, b.loaded(each.name+", replays", apis[i],
+			load.Plan{Kind: load.Replay, KeyList: keys, Clients: 8, APIKey: each.db.APIKey}))
 	}
 	slices, err := b.rounds(ctx, contenders...)
 	if err != nil {
@@ -157,7 +168,8 @@ func (b *bench) againstReplays(ctx context.Context, s *report.Section, versions 
 	faster := report.PairUp("replays, this ÷ other", by(slices[1], rate), by(slices[0], rate))
 	s.Ratios = append(s.Ratios, faster)
 	if first {
-		s.Bars = append(s.Bars, report.Bar{What: "replays ÷ " + againstFirst + ", at 8", Op: report.AtLeast, Value: 1}.Of(faster.Samples()))
+		s.Bars = append(s.Bars, report.Bar{What: "replays ÷ " + againstFirst + ", at 8", Op: report.AtLeast,
+			Value: 1}.Of(faster.Samples()))
 	}
 	return nil
 }
@@ -174,7 +186,7 @@ func (b *bench) againstResolve(ctx context.Context, s *report.Section, versions 
 		if _, err := b.resolvingLost(ctx, each.db, psp, warmingKeys); err != nil {
 			return fmt.Errorf("%s: %w", each.name, err)
 		}
-		if err := each.db.Settle(ctx); err != nil {
+		if err := each.db.Rest(ctx); err != nil {
 			return err
 		}
 	}
@@ -191,13 +203,15 @@ func (b *bench) againstResolve(ctx context.Context, s *report.Section, versions 
 		}
 	}
 	for i, each := range versions {
-		s.Lines = append(s.Lines, line("unknown → final: "+each.name, perSecondKeys, report.Higher, by(slices[i], rate)),
+		s.Lines = append(s.Lines, line("unknown → final: "+each.name, perSecondKeys, report.Higher,
+			by(slices[i], rate)),
 			line("unknown → final: "+each.name+", PostgreSQL", cpuMicros, report.Lower, by(slices[i], pgCPU)))
 	}
 	faster := report.PairUp("unknown → final, this ÷ other", by(slices[1], rate), by(slices[0], rate))
 	s.Ratios = append(s.Ratios, faster)
 	if first {
-		s.Bars = append(s.Bars, report.Bar{What: "unknown → final ÷ " + againstFirst, Op: report.AtLeast, Value: 1.3}.Of(faster.Samples()))
+		s.Bars = append(s.Bars, report.Bar{What: "unknown → final ÷ " + againstFirst, Op: report.AtLeast,
+			Value: 1.3}.Of(faster.Samples()))
 	}
 	return nil
 }

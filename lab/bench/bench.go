@@ -89,7 +89,8 @@ func runBench(ctx context.Context, s settings, out io.Writer) (_ report.Report, 
 	if b.queries, err = pgbench.Queries(root); err != nil {
 		return report.Report{}, err
 	}
-	if b.rig, err = rig.Start(ctx, rig.Options{Root: root, Say: func(text string) { b.progress("%s", text) }}); err != nil {
+	if b.rig, err = rig.Start(ctx, rig.Options{Root: root,
+		Say: func(text string) { b.progress("%s", text) }}); err != nil {
 		return report.Report{}, err
 	}
 	defer b.rig.Stop()
@@ -114,7 +115,8 @@ func runBench(ctx context.Context, s settings, out io.Writer) (_ report.Report, 
 			return report.Report{}, fmt.Errorf("section %s: %w", each.name, err)
 		}
 	}
-	b.report.Settings = append(b.report.Settings, report.Setting{Name: "slices", Value: fmt.Sprintf("%d kept, %d dropped", b.kept, b.dropped)},
+	b.report.Settings = append(b.report.Settings,
+		report.Setting{Name: "slices", Value: fmt.Sprintf("%d kept, %d dropped", b.kept, b.dropped)},
 		report.Setting{Name: "took", Value: time.Since(b.began).Round(time.Second).String()})
 	return b.report, b.report.Check()
 }
@@ -122,7 +124,7 @@ func runBench(ctx context.Context, s settings, out io.Writer) (_ report.Report, 
 // runSection begins with tables at rest, and leaves no process behind.
 func (b *bench) runSection(ctx context.Context, s section) error {
 	defer b.stopAll()
-	if err := b.db.Settle(ctx); err != nil {
+	if err := b.db.Rest(ctx); err != nil {
 		return err
 	}
 	r := report.Section{Name: s.name}
@@ -144,7 +146,8 @@ func (b *bench) database(ctx context.Context, name string, rows int) (*rig.Datab
 	if err != nil {
 		return nil, err
 	}
-	if _, err := generate(ctx, load.Plan{Address: p.Address, Kind: load.New, Clients: 1, Requests: 1, Seconds: 10, APIKey: d.APIKey}, nil); err != nil {
+	if _, err := generate(ctx, load.Plan{Address: p.Address, Kind: load.New, Clients: 1, Requests: 1, Seconds: 10,
+		APIKey: d.APIKey}, nil); err != nil {
 		return nil, err
 	}
 	if b.sample, err = sampleOf(ctx, d); err != nil {
@@ -178,7 +181,8 @@ func sampleOf(ctx context.Context, d *rig.Database) (pgbench.Sample, error) {
 	err := d.Admin.QueryRow(ctx, `SELECT k.operation, p.tenant_id, p.currency, p.customer_id, p.payment_method, p.amount_minor,
 			k.response_content_type, convert_from(k.response_body, 'UTF8'), k.response_schema_version
 		FROM idempotency_keys AS k JOIN payments AS p ON p.id = k.subject WHERE k.status = 'completed' LIMIT 1`).
-		Scan(&s.Operation, &s.Tenant, &s.Currency, &s.CustomerID, &s.PaymentMethod, &s.AmountMinor, &s.ContentType, &s.Body, &s.SchemaVersion)
+		Scan(&s.Operation, &s.Tenant, &s.Currency, &s.CustomerID, &s.PaymentMethod, &s.AmountMinor, &s.ContentType,
+			&s.Body, &s.SchemaVersion)
 	if err != nil {
 		return s, fmt.Errorf("read the sample payment: %w", err)
 	}

@@ -10,7 +10,8 @@ import (
 	"payonce/lab/bench/rig"
 )
 
-// cacheKeys is how many keys are replayed. All of them are kept before anything is measured: this is the best case for who keeps.
+// cacheKeys is how many keys are replayed. All of them are kept before anything is measured: this is the best case for
+// who keeps.
 const cacheKeys = 10_000
 
 // cached is what the section compares.
@@ -54,7 +55,8 @@ func (b *bench) cache(ctx context.Context, s *report.Section) error {
 		return err
 	}
 	plan := load.Plan{Kind: load.New, Clients: 8, APIKey: b.db.APIKey, Seconds: b.cacheSlice()}
-	slices, err := b.rounds(ctx, b.loaded("new without", c.ways[0].api, plan), b.loaded("new with Redis", c.ways[1].api, plan))
+	slices, err := b.rounds(ctx, b.loaded("new without", c.ways[0].api, plan),
+		b.loaded("new with Redis", c.ways[1].api, plan))
 	if err != nil {
 		return err
 	}
@@ -81,7 +83,8 @@ func (b *bench) startCached(ctx context.Context, s *report.Section) (c cached, e
 	b.running = append(b.running, c.redis.Process)
 	s.Note += " Redis " + c.redis.Version + "."
 	c.ways = []way{
-		{name: "without"}, {name: "with Redis", cache: c.redis.Address}, {name: "from memory", cache: "memory"}, {name: "by SELECT first", cache: "select"},
+		{name: "without"}, {name: "with Redis", cache: c.redis.Address}, {name: "from memory", cache: "memory"},
+		{name: "by SELECT first", cache: "select"},
 	}
 	for i, w := range c.ways {
 		spec := rig.Spec{Program: rig.APIReadThrough, Args: []string{"serve"}, Env: []string{"BENCH_CACHE=" + w.cache}}
@@ -97,7 +100,8 @@ func (b *bench) startCached(ctx context.Context, s *report.Section) (c cached, e
 	return c, nil
 }
 
-// prime warms up (see warmUp; there are many, and no time), has every key kept, and sees that what is kept is answered as the database would.
+// prime warms up (see warmUp; there are many, and no time), has every key kept, and sees that what is kept is answered
+// as the database would.
 func (b *bench) prime(ctx context.Context, s *report.Section, c cached) error {
 	for _, w := range c.ways {
 		plan := load.Plan{Address: w.api.Address, Kind: load.New, Clients: 64, Seconds: 0.3, APIKey: b.db.APIKey}
@@ -111,7 +115,8 @@ func (b *bench) prime(ctx context.Context, s *report.Section, c cached) error {
 	}
 	b.progress("having %d answers kept", len(c.keys))
 	for _, w := range c.ways[1:3] {
-		plan := load.Plan{Address: w.api.Address, Kind: load.Replay, KeyList: c.keys, Clients: 8, Requests: int64(len(c.keys)), Seconds: 30, APIKey: b.db.APIKey}
+		plan := load.Plan{Address: w.api.Address, Kind: load.Replay, KeyList: c.keys, Clients: 8,
+			Requests: int64(len(c.keys)), Seconds: 30, APIKey: b.db.APIKey}
 		if _, err := generate(ctx, plan, nil); err != nil {
 			return err
 		}
@@ -126,8 +131,11 @@ func (b *bench) prime(ctx context.Context, s *report.Section, c cached) error {
 }
 
 // replayEachWay lets the ways take turns at replays.
-func (b *bench) replayEachWay(ctx context.Context, s *report.Section, c cached, clients int, ways []way) ([][]taken, error) {
-	plan := load.Plan{Kind: load.Replay, KeyList: c.keys, Clients: clients, APIKey: b.db.APIKey, Seconds: b.cacheSlice()}
+func (b *bench) replayEachWay(
+	ctx context.Context, s *report.Section, c cached, clients int, ways []way,
+) ([][]taken, error) {
+	plan := load.Plan{Kind: load.Replay, KeyList: c.keys, Clients: clients, APIKey: b.db.APIKey,
+		Seconds: b.cacheSlice()}
 	contenders := make([]contender, len(ways))
 	for i, w := range ways {
 		contenders[i] = b.loaded("replay "+w.name, w.api, plan)
@@ -140,7 +148,8 @@ func (b *bench) replayEachWay(ctx context.Context, s *report.Section, c cached, 
 	return slices, c.tellReplays(s, clients, slices)
 }
 
-// hitting has a contender's requests answered by Redis, nearly all: a miss that nobody notices would be measured as if it were a hit.
+// hitting has a contender's requests answered by Redis, nearly all: a miss that nobody notices would be measured as if
+// it were a hit.
 func (c cached) hitting(of contender) contender {
 	run := of.run
 	of.run = func(ctx context.Context) (effort, error) {
@@ -154,7 +163,8 @@ func (c cached) hitting(of contender) contender {
 		}
 		after, err := c.redis.Counters(ctx)
 		if hits := after.Hits - before.Hits; err == nil && float64(hits) < 0.99*done.requests {
-			err = fmt.Errorf("%.0f replays were %d hits and %d misses in Redis", done.requests, hits, after.Misses-before.Misses)
+			err = fmt.Errorf("%.0f replays were %d hits and %d misses in Redis", done.requests, hits,
+				after.Misses-before.Misses)
 		}
 		return done, err
 	}
@@ -199,7 +209,8 @@ func (c cached) tellNew(s *report.Section, slices, replays [][]taken) {
 	}
 	s.Lines = append(s.Lines, line(name+"new with Redis: Redis", cpuMicros, report.Lower, by(slices[1], c.redisCPU)))
 	without, with := by(slices[0], c.serverCPU), by(slices[1], c.serverCPU)
-	s.Ratios = append(s.Ratios, report.PairUp(name+"new with Redis ÷ without", by(slices[1], rate), by(slices[0], rate)),
+	s.Ratios = append(s.Ratios, report.PairUp(name+"new with Redis ÷ without", by(slices[1], rate),
+		by(slices[0], rate)),
 		report.PairUp(name+"new with Redis ÷ without, CPU", with, without),
 		report.PairUp("replays per payment that make up for Redis, CPU",
 			less(with, without), less(by(replays[0], c.serverCPU), by(replays[1], c.serverCPU))))

@@ -9,8 +9,8 @@ import (
 	"payonce/lab/bench/rig"
 )
 
-// cost counts what does not depend on the machine: round trips, commits, WAL, HOT updates. The tests hold the same figures
-// (test/e2e/cost_test.go).
+// cost counts what does not depend on the machine: round trips, commits, WAL, HOT updates. The tests hold the same
+// figures (test/e2e/cost_test.go).
 func (b *bench) cost(ctx context.Context, s *report.Section) error {
 	s.Note = "What one payment and one replay cost the database, one client, on warm tables; keys are UUIDs of version 7."
 	counter, err := rig.CountRoundTrips(ctx, b.db.URL)
@@ -33,7 +33,8 @@ func (b *bench) cost(ctx context.Context, s *report.Section) error {
 		{"new payment", load.Plan{Kind: load.New}, [3]float64{2, 2, 1.6}},
 		{"replay", load.Plan{Kind: load.Replay, KeyList: keysOf(b.settings.Rows)}, [3]float64{1, 0, 0}},
 	} {
-		each.plan.Address, each.plan.APIKey, each.plan.Clients, each.plan.Requests, each.plan.Seconds = api.Address, b.db.APIKey, 1, 3000, 30
+		each.plan.Address, each.plan.APIKey, each.plan.Clients, each.plan.Requests, each.plan.Seconds = api.Address,
+			b.db.APIKey, 1, 3000, 30
 		if err := b.costOf(ctx, s, counter, each.what, each.plan, each.bars); err != nil {
 			return err
 		}
@@ -41,7 +42,9 @@ func (b *bench) cost(ctx context.Context, s *report.Section) error {
 	return nil
 }
 
-func (b *bench) costOf(ctx context.Context, s *report.Section, counter *rig.RoundTrips, what string, plan load.Plan, bars [3]float64) error {
+func (b *bench) costOf(
+	ctx context.Context, s *report.Section, counter *rig.RoundTrips, what string, plan load.Plan, bars [3]float64,
+) error {
 	b.progress("counting, %s", what)
 	tables := []string{"idempotency_keys", "payments"}
 	before, err := meter.ReadCounters(ctx, b.db.Admin, tables...)
@@ -55,15 +58,17 @@ func (b *bench) costOf(ctx context.Context, s *report.Section, counter *rig.Roun
 	}
 	n := float64(result.Requests)
 	roundTrips := float64(counter.Count()-rounds) / n
-	after, err := meter.Settled(ctx, b.db.Admin, tables...)
+	after, err := meter.AtRest(ctx, b.db.Admin, tables...)
 	if err != nil {
 		return err
 	}
 	spent := after.Since(before)
 	commits, wal := float64(spent.Writers)/n, float64(spent.InsertLSN)/n/1000
 	s.Lines = append(s.Lines,
-		line(what, "round-trips", report.Lower, []float64{roundTrips}), line(what, "commits", report.Lower, []float64{commits}),
-		line(what, "kB-WAL", report.Lower, []float64{wal}), line(what, "full-page-images", report.Lower, []float64{float64(spent.WALFullPageImages) / n}))
+		line(what, "round-trips", report.Lower, []float64{roundTrips}),
+		line(what, "commits", report.Lower, []float64{commits}),
+		line(what, "kB-WAL", report.Lower, []float64{wal}), line(
+			what, "full-page-images", report.Lower, []float64{float64(spent.WALFullPageImages) / n}))
 	for _, table := range tables {
 		if share, updated := spent.Tables[table].HOTShare(); updated {
 			s.Lines = append(s.Lines, line(what+": HOT updates of "+table, "share", report.Higher, []float64{share}))
@@ -72,8 +77,11 @@ func (b *bench) costOf(ctx context.Context, s *report.Section, counter *rig.Roun
 	// The pool looks after a connection that was idle: a few round trips in thousands are not the payment's.
 	const slack = 0.01
 	s.Bars = append(s.Bars,
-		report.Bar{What: "round trips per " + what, Op: report.AtMost, Value: bars[0] + slack, Prototype: "same"}.Of([]float64{roundTrips}),
-		report.Bar{What: "commits per " + what, Op: report.AtMost, Value: bars[1] + slack, Prototype: "same"}.Of([]float64{commits}),
-		report.Bar{What: "WAL per " + what, Op: report.AtMost, Value: bars[2] + slack, Unit: "kB", Prototype: "1.3–1.6 / none"}.Of([]float64{wal}))
+		report.Bar{What: "round trips per " + what, Op: report.AtMost, Value: bars[0] + slack,
+			Prototype: "same"}.Of([]float64{roundTrips}),
+		report.Bar{What: "commits per " + what, Op: report.AtMost, Value: bars[1] + slack,
+			Prototype: "same"}.Of([]float64{commits}),
+		report.Bar{What: "WAL per " + what, Op: report.AtMost, Value: bars[2] + slack, Unit: "kB",
+			Prototype: "1.3–1.6 / none"}.Of([]float64{wal}))
 	return nil
 }

@@ -24,7 +24,8 @@ func (b *bench) footprint(ctx context.Context, s *report.Section) error {
 		b.stopAll()
 	}
 	s.Lines = append(s.Lines, start)
-	s.Bars = append(s.Bars, report.Bar{What: "api start to first 200", Op: report.AtMost, Value: 150, Unit: millis, Prototype: "15"}.Of(start.Samples))
+	s.Bars = append(s.Bars, report.Bar{What: "api start to first 200", Op: report.AtMost, Value: 150, Unit: millis,
+		Prototype: "15"}.Of(start.Samples))
 
 	api, err := b.start(ctx, b.db, rig.Spec{Program: rig.APIInProcess})
 	if err != nil {
@@ -41,7 +42,8 @@ func (b *bench) footprint(ctx context.Context, s *report.Section) error {
 			return err
 		}
 		s.Lines = append(s.Lines, line("resident memory, "+each.what, megabytes, report.Lower, []float64{held}))
-		s.Bars = append(s.Bars, report.Bar{What: "RSS, " + each.what, Op: report.AtMost, Value: each.atMost, Unit: megabytes, Prototype: each.prototype}.Of([]float64{held}))
+		s.Bars = append(s.Bars, report.Bar{What: "RSS, " + each.what, Op: report.AtMost, Value: each.atMost,
+			Unit: megabytes, Prototype: each.prototype}.Of([]float64{held}))
 	}
 	return nil
 }
@@ -54,7 +56,8 @@ func (b *bench) residentUnder(ctx context.Context, api *rig.Process, clients int
 		done <- nil
 	} else {
 		go func() {
-			plan := load.Plan{Address: api.Address, Kind: load.New, Clients: clients, Seconds: b.settings.slice().Seconds(), APIKey: b.db.APIKey}
+			plan := load.Plan{Address: api.Address, Kind: load.New, Clients: clients,
+				Seconds: b.settings.slice().Seconds(), APIKey: b.db.APIKey}
 			_, err := generate(ctx, plan, nil)
 			done <- err
 		}()

@@ -67,7 +67,8 @@ func (g *generator) resultWithout(answers int64) (load.Result, error) {
 		return load.Result{}, fmt.Errorf("read the load generator's result: %w", err)
 	}
 	if result.Unexpected > 0 || result.Lost > answers {
-		return result, fmt.Errorf("%d answers were not as expected and %d are missing; the first: %s", result.Unexpected, result.Lost, result.FirstUnexpected)
+		return result, fmt.Errorf("%d answers were not as expected and %d are missing; the first: %s",
+			result.Unexpected, result.Lost, result.FirstUnexpected)
 	}
 	return result, nil
 }

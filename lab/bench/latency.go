@@ -28,7 +28,8 @@ func (b *bench) delayedPSP(ctx context.Context, s *report.Section) error {
 	plan := load.Plan{Kind: load.New, Clients: clients, APIKey: b.db.APIKey}
 	open := plan
 	open.Rate = math.Floor(0.5 * clients * 1000 / float64(max(ms, 10)))
-	slices, err := b.roundsOf(ctx, b.settings.few(), b.loaded("slow PSP, closed loop", api, plan), b.loaded("slow PSP, open loop", api, open))
+	slices, err := b.roundsOf(ctx, b.settings.few(), b.loaded("slow PSP, closed loop", api, plan),
+		b.loaded("slow PSP, open loop", api, open))
 	if err != nil {
 		return err
 	}
@@ -39,11 +40,15 @@ func (b *bench) delayedPSP(ctx context.Context, s *report.Section) error {
 		line("closed loop", perSecond, report.Higher, by(slices[0], rate)),
 		line("closed loop, added to the PSP, p50", millis, report.Lower, by(slices[0], added(p50))),
 		line("closed loop, added to the PSP, p99", millis, report.Lower, by(slices[0], added(p99))),
-		line(fmt.Sprintf("open loop at %.0f/s, added to the PSP, p50", open.Rate), millis, report.Lower, by(slices[1], added(p50))),
-		line(fmt.Sprintf("open loop at %.0f/s, added to the PSP, p99", open.Rate), millis, report.Lower, by(slices[1], added(p99))))
+		line(fmt.Sprintf("open loop at %.0f/s, added to the PSP, p50", open.Rate), millis, report.Lower,
+			by(slices[1], added(p50))),
+		line(fmt.Sprintf("open loop at %.0f/s, added to the PSP, p99", open.Rate), millis, report.Lower,
+			by(slices[1], added(p99))))
 	s.Bars = append(s.Bars,
-		report.Bar{What: "added to a slow PSP, 64 connections, p50", Op: report.AtMost, Value: 3, Unit: millis, Prototype: "1.9"}.Of(samples(by(slices[1], added(p50)))),
-		report.Bar{What: "added to a slow PSP, 64 connections, p99", Op: report.AtMost, Value: 10, Unit: millis, Prototype: "6.7"}.Of(samples(by(slices[1], added(p99)))))
+		report.Bar{What: "added to a slow PSP, 64 connections, p50", Op: report.AtMost, Value: 3, Unit: millis,
+			Prototype: "1.9"}.Of(samples(by(slices[1], added(p50)))),
+		report.Bar{What: "added to a slow PSP, 64 connections, p99", Op: report.AtMost, Value: 10, Unit: millis,
+			Prototype: "6.7"}.Of(samples(by(slices[1], added(p99)))))
 	return nil
 }
 
@@ -61,7 +66,8 @@ func (b *bench) race(ctx context.Context, s *report.Section) error {
 	plan := func(kind load.Kind) load.Plan {
 		return load.Plan{Kind: kind, Racers: racers, Rounds: 20, Seconds: 30, APIKey: b.db.APIKey}
 	}
-	slices, err := b.roundsOf(ctx, b.settings.few(), b.loaded("200 racers, one key", api, plan(load.Same)), b.loaded("200 racers, 200 keys", api, plan(load.Apart)))
+	slices, err := b.roundsOf(ctx, b.settings.few(), b.loaded("200 racers, one key", api, plan(load.Same)),
+		b.loaded("200 racers, 200 keys", api, plan(load.Apart)))
 	if err != nil {
 		return err
 	}
@@ -69,6 +75,7 @@ func (b *bench) race(ctx context.Context, s *report.Section) error {
 	s.Lines = append(s.Lines, line("200 racers, one key", millis, report.Lower, by(slices[0], p50)),
 		line("200 racers, 200 keys", millis, report.Lower, by(slices[1], p50)))
 	s.Ratios = append(s.Ratios, ratio)
-	s.Bars = append(s.Bars, report.Bar{What: "200 racers on one key ÷ 200 on 200 keys, time", Op: report.AtMost, Value: 1}.Of(ratio.Samples()))
+	s.Bars = append(s.Bars, report.Bar{What: "200 racers on one key ÷ 200 on 200 keys, time", Op: report.AtMost,
+		Value: 1}.Of(ratio.Samples()))
 	return nil
 }

@@ -1,12 +1,13 @@
-// Command bench measures Payonce against what PostgreSQL itself can do on the same machine in the same run: pgbench with exactly the SQL that
-// the API sends. `make bench` runs it.
+// Command bench measures Payonce against what PostgreSQL itself can do on the same machine in the same run: pgbench
+// with exactly the SQL that the API sends. `make bench` runs it.
 //
-// It owns the questions, one file each, and what counts as an answer. The packages below it own the means: rig what is measured, load and
-// pgbench what makes it work, meter what that costs, report how it is told. Whoever takes part in a comparison takes turns with the others,
-// slice by slice; a slice in which something else was busy on the machine is dropped, and the table says how many were.
+// It owns the questions, one file each, and what counts as an answer. The packages below it own the means: rig what is
+// measured, load and pgbench what makes it work, meter what that costs, report how it is told. Whoever takes part in a
+// comparison takes turns with the others, slice by slice; a slice in which something else was busy on the machine is
+// dropped, and the table says how many were.
 //
-// It makes no claim about a time in seconds: the bars are ratios of two things measured side by side, or counts. CI does not run it; what
-// does not depend on the machine is held by tests.
+// It makes no claim about a time in seconds: the bars are ratios of two things measured side by side, or counts. CI
+// does not run it; what does not depend on the machine is held by tests.
 package main
 
 import (
@@ -40,7 +41,9 @@ func main() {
 	})
 }
 
-func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
+func run(
+	ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer,
+) error {
 	if len(args) == 0 {
 		return measure(ctx, getenv, stdout, stderr)
 	}

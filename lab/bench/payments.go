@@ -43,7 +43,8 @@ func (b *bench) newPayments(ctx context.Context, s *report.Section) error {
 	for _, clients := range b.settings.Clients {
 		contenders := []contender{
 			b.scripted(b.db, script, clients),
-			b.loaded(fmt.Sprintf("API, %d clients", clients), api, load.Plan{Kind: load.New, Clients: clients, APIKey: b.db.APIKey}),
+			b.loaded(fmt.Sprintf("API, %d clients", clients), api,
+				load.Plan{Kind: load.New, Clients: clients, APIKey: b.db.APIKey}),
 		}
 		if clients == 8 {
 			contenders = append(contenders, b.scripted(b.db, stepwise, clients))
@@ -74,12 +75,14 @@ func (b *bench) tellNewPayments(s *report.Section, clients int, slices [][]taken
 		line(name("load generator"), cpuMicros, report.Lower, by(api, clientCPU)),
 	)
 	if len(slices) > 2 {
-		s.Lines = append(s.Lines, line(name("pgbench, statement by statement"), perSecond, report.Higher, by(slices[2], rate)))
+		s.Lines = append(s.Lines, line(name("pgbench, statement by statement"), perSecond, report.Higher,
+			by(slices[2], rate)))
 	}
 	s.Ratios = append(s.Ratios, ratio, cpu, own)
 	if bar, found := newPaymentBars[clients]; found {
 		s.Bars = append(s.Bars, report.Bar{
-			What: fmt.Sprintf("new payment ÷ pgbench's same SQL, at %d", clients), Op: report.AtLeast, Value: bar.atLeast, Prototype: bar.prototype,
+			What: fmt.Sprintf("new payment ÷ pgbench's same SQL, at %d", clients), Op: report.AtLeast,
+			Value: bar.atLeast, Prototype: bar.prototype,
 		}.Of(ratio.Samples()))
 	}
 	if clients == 8 {
@@ -89,7 +92,8 @@ func (b *bench) tellNewPayments(s *report.Section, clients int, slices [][]taken
 	}
 	if clients >= 8 {
 		s.Bars = append(s.Bars, report.Bar{
-			What: fmt.Sprintf("API CPU ÷ PostgreSQL CPU, at %d", clients), Op: report.AtMost, Value: 0.6, Prototype: "0.4–0.54",
+			What: fmt.Sprintf("API CPU ÷ PostgreSQL CPU, at %d", clients), Op: report.AtMost, Value: 0.6,
+			Prototype: "0.4–0.54",
 		}.Of(own.Samples()))
 	}
 }
@@ -97,7 +101,8 @@ func (b *bench) tellNewPayments(s *report.Section, clients int, slices [][]taken
 // warmUp has every statement prepared on every connection, and pages that change written once.
 func (b *bench) warmUp(ctx context.Context, p *rig.Process, d *rig.Database) error {
 	b.progress("warming up")
-	_, err := generate(ctx, load.Plan{Address: p.Address, Kind: load.New, Clients: 64, Seconds: 1, APIKey: d.APIKey}, nil)
+	_, err := generate(ctx, load.Plan{Address: p.Address, Kind: load.New, Clients: 64, Seconds: 1, APIKey: d.APIKey},
+		nil)
 	return err
 }
 

@@ -46,12 +46,17 @@ func (b *bench) peers(ctx context.Context, s *report.Section) error {
 	if err != nil {
 		return err
 	}
-	ratio := report.PairUp("Payonce ÷ DBOS Go, one idempotent payment, 8 clients", by(slices[0], rate), by(slices[1], rate))
+	ratio := report.PairUp("Payonce ÷ DBOS Go, one idempotent payment, 8 clients", by(slices[0], rate),
+		by(slices[1], rate))
 	s.Lines = append(s.Lines,
-		line("Payonce", perSecond, report.Higher, by(slices[0], rate)), line("DBOS Go", perSecond, report.Higher, by(slices[1], rate)),
-		line("Payonce, PostgreSQL", cpuMicros, report.Lower, by(slices[0], pgCPU)), line("DBOS Go, PostgreSQL", cpuMicros, report.Lower, by(slices[1], pgCPU)),
-		line("Payonce, program", cpuMicros, report.Lower, by(slices[0], programCPU)), line("DBOS Go, program", cpuMicros, report.Lower, by(slices[1], programCPU)))
+		line("Payonce", perSecond, report.Higher, by(slices[0], rate)),
+		line("DBOS Go", perSecond, report.Higher, by(slices[1], rate)),
+		line("Payonce, PostgreSQL", cpuMicros, report.Lower, by(slices[0], pgCPU)),
+		line("DBOS Go, PostgreSQL", cpuMicros, report.Lower, by(slices[1], pgCPU)),
+		line("Payonce, program", cpuMicros, report.Lower, by(slices[0], programCPU)), line(
+			"DBOS Go, program", cpuMicros, report.Lower, by(slices[1], programCPU)))
 	s.Ratios = append(s.Ratios, ratio)
-	s.Bars = append(s.Bars, report.Bar{What: "÷ DBOS Go doing one idempotent payment, at 8", Op: report.AtLeast, Value: 3.5, Prototype: "3.4"}.Of(ratio.Samples()))
+	s.Bars = append(s.Bars, report.Bar{What: "÷ DBOS Go doing one idempotent payment, at 8", Op: report.AtLeast,
+		Value: 3.5, Prototype: "3.4"}.Of(ratio.Samples()))
 	return nil
 }

@@ -53,7 +53,7 @@ func (b *bench) prune(ctx context.Context, s *report.Section) (err error) {
 	if err := b.db.MakePrunable(ctx, n); err != nil {
 		return err
 	}
-	if err := b.db.Settle(ctx); err != nil {
+	if err := b.db.Rest(ctx); err != nil {
 		return err
 	}
 	keys, done, err := b.keys(ctx)
@@ -68,9 +68,10 @@ func (b *bench) prune(ctx context.Context, s *report.Section) (err error) {
 	if err := b.warmUp(ctx, api, b.db); err != nil {
 		return err
 	}
-	rows, err := b.roundsOf(ctx, rounds, contender{name: "pruning while paying", process: api, run: func(ctx context.Context) (effort, error) {
-		return b.pruneWhilePaying(ctx, api, keys, int64(n/rounds/pruneSlice*pruneSlice))
-	}})
+	rows, err := b.roundsOf(ctx, rounds, contender{name: "pruning while paying", process: api,
+		run: func(ctx context.Context) (effort, error) {
+			return b.pruneWhilePaying(ctx, api, keys, int64(n/rounds/pruneSlice*pruneSlice))
+		}})
 	if err != nil {
 		return err
 	}
@@ -82,10 +83,12 @@ func tellPruning(s *report.Section, rounds []taken) {
 	gone := line("keys marked, and as many deleted", "keys/s", report.Higher, by(rounds, figure(goneRate)))
 	s.Lines = append(s.Lines, gone, line("API, nobody prunes", perSecond, report.Higher, by(rounds, figure(paidQuiet))),
 		line("API, while keys go", perSecond, report.Higher, by(rounds, figure(paidPruning))))
-	kept := report.PairUp("API while pruning ÷ before and after", by(rounds, figure(paidPruning)), by(rounds, figure(paidQuiet)))
+	kept := report.PairUp("API while pruning ÷ before and after", by(rounds, figure(paidPruning)),
+		by(rounds, figure(paidQuiet)))
 	s.Ratios = append(s.Ratios, kept)
 	s.Bars = append(s.Bars,
-		report.Bar{What: "keys that go while others pay", Op: report.AtLeast, Value: 4900, Unit: "keys/s"}.Of(gone.Samples),
+		report.Bar{What: "keys that go while others pay", Op: report.AtLeast, Value: 4900,
+			Unit: "keys/s"}.Of(gone.Samples),
 		report.Bar{What: "payments kept while pruning", Op: report.AtLeast, Value: 0.9}.Of(kept.Samples()))
 }
 
@@ -97,16 +100,20 @@ func (b *bench) keys(ctx context.Context) (*idempotency.Keys, func(), error) {
 	}
 	const day = 24 * time.Hour
 	return idempotency.New(db, idempotency.Terms{
-		Lease: 30 * time.Second, Retention: 2 * day, PSPMemory: day, SettleWindow: 90 * time.Second, FirstLookup: 10 * time.Second, Audit: 30 * day,
+		Lease: 30 * time.Second, Retention: 2 * day, PSPMemory: day, GracePeriod: 90 * time.Second,
+		FirstLookup: 10 * time.Second, Audit: 30 * day,
 	}, time.Now), db.Close, nil
 }
 
 // pruneWhilePaying prunes n keys in each way, with a while before and after.
-func (b *bench) pruneWhilePaying(ctx context.Context, api *rig.Process, keys *idempotency.Keys, n int64) (effort, error) {
+func (b *bench) pruneWhilePaying(
+	ctx context.Context, api *rig.Process, keys *idempotency.Keys, n int64,
+) (effort, error) {
 	pause := b.settings.slice() / 2
 	loadCtx, kill := context.WithCancel(ctx)
 	defer kill()
-	paying, err := startLoad(loadCtx, load.Plan{Address: api.Address, Kind: load.New, Clients: 8, APIKey: b.db.APIKey, Seconds: payingAtMost}, nil)
+	paying, err := startLoad(loadCtx, load.Plan{Address: api.Address, Kind: load.New, Clients: 8, APIKey: b.db.APIKey,
+		Seconds: payingAtMost}, nil)
 	if err != nil {
 		return effort{}, err
 	}
@@ -133,9 +140,11 @@ func (b *bench) pruneWhilePaying(ctx context.Context, api *rig.Process, keys *id
 			return effort{}, err
 		}
 	}
-	return effort{perSecond: result.PerSecond, requests: float64(result.Requests), load: result, figures: map[string]float64{
-		goneRate: float64(n) / seconds[1], paidPruning: paid[1] / seconds[1], paidQuiet: (paid[0] + paid[2]) / (seconds[0] + seconds[2]),
-	}}, nil
+	return effort{perSecond: result.PerSecond, requests: float64(result.Requests), load: result,
+		figures: map[string]float64{
+			goneRate: float64(n) / seconds[1], paidPruning: paid[1] / seconds[1],
+			paidQuiet: (paid[0] + paid[2]) / (seconds[0] + seconds[2]),
+		}}, nil
 }
 
 // pruned takes n rows of each walk, run after run.
@@ -167,7 +176,8 @@ func (b *bench) paidBetween(ctx context.Context, from, to time.Time) (n float64,
 		binary.BigEndian.PutUint64(id[:], uint64(t.UnixMilli())<<16)
 		return id
 	}
-	err = b.db.Admin.QueryRow(ctx, "SELECT count(*) FROM payments WHERE id >= $1 AND id < $2", at(from), at(to)).Scan(&n)
+	err = b.db.Admin.QueryRow(ctx, "SELECT count(*) FROM payments WHERE id >= $1 AND id < $2", at(from),
+		at(to)).Scan(&n)
 	return n, err
 }
 

@@ -52,7 +52,8 @@ func (b *bench) replays(ctx context.Context, s *report.Section) error {
 	slices, err := b.roundsOf(ctx, b.settings.few(),
 		b.scripted(b.db, find, clients),
 		b.scripted(b.db, same, clients),
-		b.loaded("API, replay", api, load.Plan{Kind: load.Replay, KeyList: keysOf(b.settings.Rows), Clients: clients, APIKey: b.db.APIKey}),
+		b.loaded("API, replay", api, load.Plan{Kind: load.Replay, KeyList: keysOf(b.settings.Rows), Clients: clients,
+			APIKey: b.db.APIKey}),
 		b.loaded("API, new", api, load.Plan{Kind: load.New, Clients: clients, APIKey: b.db.APIKey}),
 		b.scripted(b.db, pgbench.Select1(), clients),
 		b.loaded("API, GET /openapi.yaml", api, load.Plan{Kind: load.Get, Path: "/openapi.yaml", Clients: clients}),
@@ -61,7 +62,8 @@ func (b *bench) replays(ctx context.Context, s *report.Section) error {
 		return err
 	}
 	toSelect := report.PairUp("replay ÷ pgbench's SELECT of the key", by(slices[2], rate), by(slices[0], rate))
-	toSame := report.PairUp("replay ÷ pgbench with the statements of a replay", by(slices[2], rate), by(slices[1], rate))
+	toSame := report.PairUp("replay ÷ pgbench with the statements of a replay", by(slices[2], rate),
+		by(slices[1], rate))
 	toNew := report.PairUp("replay ÷ new payment", by(slices[2], rate), by(slices[3], rate))
 	s.Lines = append(s.Lines,
 		line("pgbench, SELECT 1", perSecondQueries, report.Higher, by(slices[4], rate)),
@@ -75,7 +77,9 @@ func (b *bench) replays(ctx context.Context, s *report.Section) error {
 	)
 	s.Ratios = append(s.Ratios, toSelect, toSame, toNew)
 	s.Bars = append(s.Bars,
-		report.Bar{What: "replay ÷ pgbench's same SELECT, at 8", Op: report.AtLeast, Value: 0.2, Prototype: "0.2–0.27"}.Of(toSelect.Samples()),
-		report.Bar{What: "replay ÷ new payment, at 8", Op: report.AtLeast, Value: 3.5, Prototype: "4.2"}.Of(toNew.Samples()))
+		report.Bar{What: "replay ÷ pgbench's same SELECT, at 8", Op: report.AtLeast, Value: 0.2,
+			Prototype: "0.2–0.27"}.Of(toSelect.Samples()),
+		report.Bar{What: "replay ÷ new payment, at 8", Op: report.AtLeast, Value: 3.5,
+			Prototype: "4.2"}.Of(toNew.Samples()))
 	return nil
 }

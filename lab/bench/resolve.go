@@ -16,7 +16,8 @@ import (
 
 const perSecondKeys = "keys/s"
 
-// Each round of the resolution: its keys last for two seconds or so, and its rounds are few, since every one has its keys made.
+// Each round of the resolution: its keys last for two seconds or so, and its rounds are few, since every one has its
+// keys made.
 const (
 	unknownKeys   = 6000
 	warmingKeys   = 300
@@ -74,8 +75,8 @@ func (b *bench) resolve(ctx context.Context, s *report.Section) error {
 	return nil
 }
 
-// resolving is the slice in which a reconciler resolves n keys, made for this. It begins and ends within the slice, so that its CPU is that
-// of a child that has ended.
+// resolving is the slice in which a reconciler resolves n keys, made for this. It begins and ends within the slice, so
+// that its CPU is that of a child that has ended.
 func (b *bench) resolving(ctx context.Context, d *rig.Database, psp *rig.Process, n int) (taken, error) {
 	lost, err := d.MakeUnknown(ctx, n)
 	if err != nil {
@@ -108,25 +109,27 @@ func (b *bench) resolvingThese(ctx context.Context, d *rig.Database, psp *rig.Pr
 	}})
 }
 
-// warmUpQueue has some keys resolved that do not count, and the queue's table analysed with their jobs in it: as long as PostgreSQL takes it for
-// empty, it reads all of it for each fetch. Nobody else does that here: autovacuum is off.
+// warmUpQueue has some keys resolved that do not count, and the queue's table analysed with their jobs in it: as long
+// as PostgreSQL takes it for empty, it reads all of it for each fetch. Nobody else does that here: autovacuum is off.
 func (b *bench) warmUpQueue(ctx context.Context, d *rig.Database, psp *rig.Process) error {
 	b.progress("warming up the queue")
 	if _, err := b.resolving(ctx, d, psp, warmingKeys); err != nil {
 		return err
 	}
-	return d.Settle(ctx)
+	return d.Rest(ctx)
 }
 
 // seldom keeps the reconciler's schedule out of the way of what is measured.
 func seldom() []string {
-	return []string{"SWEEP_EVERY=1h", "CLAIM_EVERY=1h", "SCAN_EVERY=1h", "PRUNE_EVERY=1h", "SCAN_OVERLAP=2h", "STOP_LIMIT=1s"}
+	return []string{"SWEEP_EVERY=1h", "CLAIM_EVERY=1h", "SCAN_EVERY=1h", "PRUNE_EVERY=1h", "SCAN_OVERLAP=2h",
+		"STOP_LIMIT=1s"}
 }
 
 // chargesOf is what a PSP knows that has charged for each of the keys.
 func (b *bench) chargesOf(ctx context.Context, d *rig.Database, lost []rig.Lost) ([]byte, error) {
 	var account string
-	if err := d.Admin.QueryRow(ctx, "SELECT psp_account FROM tenants WHERE id = $1", b.sample.Tenant).Scan(&account); err != nil {
+	if err := d.Admin.QueryRow(ctx, "SELECT psp_account FROM tenants WHERE id = $1",
+		b.sample.Tenant).Scan(&account); err != nil {
 		return nil, fmt.Errorf("read the tenant's account: %w", err)
 	}
 	var lines bytes.Buffer
@@ -152,7 +155,8 @@ func awaitNone(ctx context.Context, d *rig.Database, column string) error {
 	defer tick.Stop()
 	for {
 		var left bool
-		if err := d.Admin.QueryRow(ctx, "SELECT EXISTS (SELECT FROM idempotency_keys WHERE "+column+" IS NOT NULL)").Scan(&left); err != nil {
+		if err := d.Admin.QueryRow(ctx, "SELECT EXISTS (SELECT FROM idempotency_keys WHERE "+column+
+			" IS NOT NULL)").Scan(&left); err != nil {
 			return err
 		}
 		if !left {
@@ -166,7 +170,8 @@ func awaitNone(ctx context.Context, d *rig.Database, column string) error {
 	}
 }
 
-// resolvedPerSecond is by the times that the completions have. A key that came to anything else than its charge is an error: that is quick, too.
+// resolvedPerSecond is by the times that the completions have. A key that came to anything else than its charge is an
+// error: that is quick, too.
 func (b *bench) resolvedPerSecond(ctx context.Context, d *rig.Database, lost []rig.Lost) (float64, error) {
 	keys := make([]string, len(lost))
 	for i, l := range lost {

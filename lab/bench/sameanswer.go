@@ -10,13 +10,15 @@ import (
 	"payonce/lab/bench/rig"
 )
 
-// sameAnswers sees that all ways answer a replay alike, to the byte, and refuse a misuse of its key: speed by another answer is none.
+// sameAnswers sees that all ways answer a replay alike, to the byte, and refuse a misuse of its key: speed by another
+// answer is none.
 func (b *bench) sameAnswers(ctx context.Context, c cached) error {
 	key := c.keys[0]
 	for amount, want := range map[string]int{"12000": http.StatusCreated, "12001": http.StatusUnprocessableEntity} {
 		var first string
 		for _, w := range c.ways {
-			status, answer, err := b.ask(ctx, w.api, key, `{"customerId":"cus-1","amountCents":`+amount+`,"currency":"KRW"}`)
+			status, answer, err := b.ask(ctx, w.api, key, `{"customerId":"cus-1","amountCents":`+amount+
+				`,"currency":"KRW"}`)
 			switch {
 			case err != nil:
 				return err
@@ -49,7 +51,8 @@ func (b *bench) ask(ctx context.Context, p *rig.Process, key, body string) (stat
 	}
 	defer res.Body.Close()
 	raw, err := io.ReadAll(res.Body)
-	for _, name := range []string{"Content-Type", "Location", "Idempotency-Key", "Idempotency-Key-Expires", "Idempotent-Replayed"} {
+	for _, name := range []string{"Content-Type", "Location", "Idempotency-Key", "Idempotency-Key-Expires",
+		"Idempotent-Replayed"} {
 		answer += name + ": " + res.Header.Get(name) + "\n"
 	}
 	return res.StatusCode, answer + string(raw), err

@@ -34,7 +34,8 @@ func newSide(t *testing.T) side {
 	t.Helper()
 	program := pgtest.Server(t).Program("pgbench")
 	if _, err := os.Stat(program); err != nil {
-		t.Skipf("PostgreSQL %s came without pgbench, which packages of clients alone do not have: %v", pgtest.Server(t).Version(), err)
+		t.Skipf("PostgreSQL %s came without pgbench, which packages of clients alone do not have: %v",
+			pgtest.Server(t).Version(), err)
 	}
 	queries, err := pgbench.Queries("../..")
 	if err != nil {
@@ -68,7 +69,8 @@ func addTenant(t *testing.T, d *rig.Database) {
 	if err := registry.EnsureTenant(t.Context(), rig.Tenant); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := registry.AddKey(t.Context(), rig.Tenant, d.APIKey, "", []tenants.Permission{tenants.PaymentsWrite}); err != nil {
+	if _, err := registry.AddKey(t.Context(), rig.Tenant, d.APIKey, "",
+		[]tenants.Permission{tenants.PaymentsWrite}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -85,7 +87,8 @@ func serveAPI(t *testing.T, databaseURL string) string {
 	go func() { over <- psp.Serve(ctx, l, 0, 0) }()
 	settings, err := config.Load(func(name string) string {
 		return map[string]string{
-			"DATABASE_URL": databaseURL, "PSP_URL": "http://" + l.Addr().String(), "PSP_SECRET": "any", "PUBLIC_URL": "http://payonce.test",
+			"DATABASE_URL": databaseURL, "PSP_URL": "http://" + l.Addr().String(), "PSP_SECRET": "any",
+			"PUBLIC_URL":      "http://payonce.test",
 			"WEBHOOK_SECRETS": mockpsp.DemoWebhookSecret,
 		}[name]
 	})
@@ -121,7 +124,8 @@ func (s side) send(t *testing.T, plan load.Plan) {
 // run has pgbench work for a second, and returns how many transactions it has made.
 func (s side) run(t *testing.T, script pgbench.Script) int64 {
 	t.Helper()
-	result, err := pgbench.Run{Program: s.b.pgbench, URL: s.b.db.URL, Clients: 2, Threads: 1, Seconds: 1}.Do(t.Context(), script)
+	result, err := pgbench.Run{Program: s.b.pgbench, URL: s.b.db.URL, Clients: 2, Threads: 1,
+		Seconds: 1}.Do(t.Context(), script)
 	if err != nil || result.Transactions == 0 {
 		t.Fatalf("%+v, %v", result, err)
 	}
@@ -131,7 +135,8 @@ func (s side) run(t *testing.T, script pgbench.Script) int64 {
 // kinds are the rows of a table, without what every row has for itself, and how many there are of each.
 func (s side) kinds(t *testing.T, sql string) map[string]int64 {
 	t.Helper()
-	rows, err := s.b.db.Admin.Query(t.Context(), "SELECT kind::text, count(*) FROM ("+sql+") AS rows (kind) GROUP BY kind")
+	rows, err := s.b.db.Admin.Query(t.Context(), "SELECT kind::text, count(*) FROM ("+sql+
+		") AS rows (kind) GROUP BY kind")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +178,8 @@ func TestPgbenchLeavesTheRowsThatTheAPILeaves(t *testing.T) {
 			s.oneKind(t, all, `SELECT to_jsonb(k) - '{key,fingerprint,lease_id,subject,created_at,reserved_at,finished_at,expires_at,response_location}'::text[]
 				|| jsonb_build_object('kept', k.expires_at - k.reserved_at, 'took no time', k.finished_at - k.reserved_at < interval '1 minute')
 				FROM idempotency_keys AS k`)
-			s.oneKind(t, all, "SELECT to_jsonb(p) - '{id,idempotency_key,psp_charge_id,created_at}'::text[] FROM payments AS p")
+			s.oneKind(t, all,
+				"SELECT to_jsonb(p) - '{id,idempotency_key,psp_charge_id,created_at}'::text[] FROM payments AS p")
 			s.oneKind(t, all, `SELECT jsonb_build_object('one', k.subject = p.id AND k.key = p.idempotency_key, 'charged', p.psp_charge_id IS NOT NULL,
 				'completed', k.status, 'succeeded', p.status) FROM idempotency_keys AS k FULL JOIN payments AS p ON p.id = k.subject`)
 		})
@@ -204,7 +210,8 @@ func TestPgbenchReplaysFindTheirKeys(t *testing.T) {
 	if err := s.b.db.Load(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
-	for _, make := range []func(map[string]pgbench.Query, pgbench.Sample, int) (pgbench.Script, error){pgbench.Find, pgbench.Replay} {
+	for _, make := range []func(map[string]pgbench.Query, pgbench.Sample, int) (pgbench.Script, error){pgbench.Find,
+		pgbench.Replay} {
 		script, err := make(s.b.queries, s.b.sample, rows)
 		if err != nil {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ type fleet struct {
 func (b *bench) scale(ctx context.Context, s *report.Section) error {
 	const clients = 64
 	s.Note = fmt.Sprintf("New payments, PSP in process, %d clients dealt out evenly over the processes; all on the same cores. Payments share commits within "+
-		"a process (DB_LANES), so more processes share less. PgBouncer is reached by TCP, PostgreSQL by its socket. See docs/scaling.md.", clients)
+		"a process (DB_COMMIT_SLOTS), so more processes share less. PgBouncer is reached by TCP, PostgreSQL by its socket. See docs/scaling.md.", clients)
 	fleets, err := b.fleets(ctx, s)
 	if err != nil {
 		return err
@@ -33,7 +33,8 @@ func (b *bench) scale(ctx context.Context, s *report.Section) error {
 	}
 	contenders := make([]contender, len(fleets))
 	for i, f := range fleets {
-		plan := load.Plan{Kind: load.New, Clients: clients, APIKey: b.db.APIKey, Seconds: max(b.settings.slice().Seconds()/2, 1)}
+		plan := load.Plan{Kind: load.New, Clients: clients, APIKey: b.db.APIKey,
+			Seconds: max(b.settings.slice().Seconds()/2, 1)}
 		for _, api := range f.apis[1:] {
 			plan.More = append(plan.More, api.Address)
 		}
@@ -49,7 +50,8 @@ func (b *bench) scale(ctx context.Context, s *report.Section) error {
 	for i, f := range fleets {
 		tellFleet(s, f, taken[i])
 		if i > 0 {
-			s.Ratios = append(s.Ratios, report.PairUp(f.name+" ÷ "+fleets[0].name, by(taken[i], rate), by(taken[0], rate)))
+			s.Ratios = append(s.Ratios, report.PairUp(f.name+" ÷ "+fleets[0].name, by(taken[i], rate),
+				by(taken[0], rate)))
 		}
 	}
 	b.stopAll()
@@ -76,21 +78,22 @@ func (b *bench) fleets(ctx context.Context, s *report.Section) ([]fleet, error) 
 	if err != nil {
 		return nil, err
 	}
-	narrow, err := start(most, "DB_LANES=1")
+	narrow, err := start(most, "DB_COMMIT_SLOTS=1")
 	if err != nil {
 		return nil, err
 	}
-	wide, err := start(1, "DB_LANES=8")
+	wide, err := start(1, "DB_COMMIT_SLOTS=8")
 	if err != nil {
 		return nil, err
 	}
-	alone, err := start(1, "DB_LANES=0")
+	alone, err := start(1, "DB_COMMIT_SLOTS=0")
 	if err != nil {
 		return nil, err
 	}
 	fleets := []fleet{
 		{name: "1 process", apis: apis[:1]}, {name: "2 processes", apis: apis[:2]}, {name: "4 processes", apis: apis},
-		{name: "4 processes of 1 lane", apis: narrow}, {name: "1 process of 8 lanes", apis: wide}, {name: "1 process, sharing off", apis: alone},
+		{name: "4 processes of 1 lane", apis: narrow}, {name: "1 process of 8 lanes", apis: wide},
+		{name: "1 process, sharing off", apis: alone},
 	}
 	pooler, through, err := b.db.Pooler(ctx)
 	if errors.Is(err, rig.ErrNoPooler) {
@@ -116,7 +119,8 @@ func (b *bench) warmUpAll(ctx context.Context, fleets []fleet) error {
 			}
 		}
 	}
-	plan := load.Plan{Address: addresses[0], More: addresses[1:], Kind: load.New, Clients: 32 * len(addresses), Seconds: 2, APIKey: b.db.APIKey}
+	plan := load.Plan{Address: addresses[0], More: addresses[1:], Kind: load.New, Clients: 32 * len(addresses),
+		Seconds: 2, APIKey: b.db.APIKey}
 	_, err := generate(ctx, plan, nil)
 	return err
 }
@@ -154,16 +158,18 @@ func tellFleet(s *report.Section, f fleet, rounds []taken) {
 		line(f.name+": API", cpuMicros, report.Lower, by(rounds, apis)),
 		line(f.name+": PostgreSQL", cpuMicros, report.Lower, by(rounds, pgCPU)))
 	if f.pooler != nil {
-		s.Lines = append(s.Lines, line(f.name+": PgBouncer", cpuMicros, report.Lower, by(rounds, func(t taken) float64 { return t.each[f.pooler.PID] })))
+		s.Lines = append(s.Lines, line(f.name+": PgBouncer", cpuMicros, report.Lower,
+			by(rounds, func(t taken) float64 { return t.each[f.pooler.PID] })))
 	}
 	s.Lines = append(s.Lines,
 		line(f.name+", per payment", "commits", report.Lower, by(rounds, func(t taken) float64 { return t.commits })),
 		line(f.name+", per payment", "kB-WAL", report.Lower, by(rounds, func(t taken) float64 { return t.wal })))
 }
 
-// flushes counts how often the WAL is flushed to the disk. A session tells of its own when it ends, so the API is started for this alone.
+// flushes counts how often the WAL is flushed to the disk. A session tells of its own when it ends, so the API is
+// started for this alone.
 func (b *bench) flushes(ctx context.Context, s *report.Section, clients int) error {
-	for _, each := range []struct{ name, lanes string }{{"1 process", "8"}, {"1 process, sharing off", "0"}} {
+	for _, each := range []struct{ name, slots string }{{"1 process", "8"}, {"1 process, sharing off", "0"}} {
 		b.progress("counting flushes, %s", each.name)
 		before, err := b.flushed(ctx)
 		if err != nil {
@@ -173,11 +179,13 @@ func (b *bench) flushes(ctx context.Context, s *report.Section, clients int) err
 			s.Note += " This PostgreSQL does not count flushes in pg_stat_wal."
 			return nil
 		}
-		api, err := b.start(ctx, b.db, rig.Spec{Program: rig.APIInProcess, Env: []string{"DB_LANES=" + each.lanes}})
+		api, err := b.start(ctx, b.db, rig.Spec{Program: rig.APIInProcess,
+			Env: []string{"DB_COMMIT_SLOTS=" + each.slots}})
 		if err != nil {
 			return err
 		}
-		result, err := generate(ctx, load.Plan{Address: api.Address, Kind: load.New, Clients: clients, Seconds: 2, APIKey: b.db.APIKey}, nil)
+		result, err := generate(ctx, load.Plan{Address: api.Address, Kind: load.New, Clients: clients, Seconds: 2,
+			APIKey: b.db.APIKey}, nil)
 		if err != nil {
 			return err
 		}
@@ -186,14 +194,15 @@ func (b *bench) flushes(ctx context.Context, s *report.Section, clients int) err
 		if err != nil {
 			return err
 		}
-		s.Lines = append(s.Lines, line(each.name+", per payment", "flushes", report.Lower, []float64{float64(*after-*before) / float64(max(result.Requests, 1))}))
+		s.Lines = append(s.Lines, line(each.name+", per payment", "flushes", report.Lower,
+			[]float64{float64(*after-*before) / float64(max(result.Requests, 1))}))
 	}
 	return nil
 }
 
 // flushed is nil where it is not counted: from version 18 on, pg_stat_wal has no such column.
 func (b *bench) flushed(ctx context.Context) (n *int64, err error) {
-	if _, err := meter.Settled(ctx, b.db.Admin); err != nil {
+	if _, err := meter.AtRest(ctx, b.db.Admin); err != nil {
 		return nil, err
 	}
 	err = b.db.Admin.QueryRow(ctx, "SELECT (to_jsonb(w) ->> 'wal_sync')::bigint FROM pg_stat_wal AS w").Scan(&n)
@@ -202,7 +211,7 @@ func (b *bench) flushed(ctx context.Context) (n *int64, err error) {
 
 // sizes tells what a row comes to, with its part of the indexes.
 func (b *bench) sizes(ctx context.Context, s *report.Section) error {
-	if err := b.db.Settle(ctx); err != nil {
+	if err := b.db.Rest(ctx); err != nil {
 		return err
 	}
 	for _, table := range []string{"idempotency_keys", "payments"} {

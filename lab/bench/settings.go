@@ -32,7 +32,8 @@ const (
 
 func loadSettings(getenv func(string) string) (settings, error) {
 	environment := map[string]string{}
-	for _, name := range []string{"QUICK", "BENCH_LONG", "BENCH_ROWS", "BENCH_CLIENTS", "BENCH_PSP_MS", "BENCH_ROUNDS", "BENCH_SECONDS", "BENCH_ONLY", "REF", "BENCH_JSON"} {
+	for _, name := range []string{"QUICK", "BENCH_LONG", "BENCH_ROWS", "BENCH_CLIENTS", "BENCH_PSP_MS", "BENCH_ROUNDS",
+		"BENCH_SECONDS", "BENCH_ONLY", "REF", "BENCH_JSON"} {
 		if v := getenv(name); v != "" {
 			environment[name] = v
 		}

@@ -14,7 +14,8 @@ func loaded(environment map[string]string) (settings, error) {
 func TestSettingsHaveTheirDefaults(t *testing.T) {
 	t.Parallel()
 	s, err := loaded(nil)
-	want := settings{Rows: 100_000, Clients: []int{1, 8, 32, 64}, PSPms: 50, Rounds: 5, Seconds: 2, JSON: "bin/bench.json"}
+	want := settings{Rows: 100_000, Clients: []int{1, 8, 32, 64}, PSPms: 50, Rounds: 5, Seconds: 2,
+		JSON: "bin/bench.json"}
 	if diff := cmp.Diff(want, s); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
@@ -40,16 +41,19 @@ func TestRunHasTheSectionsOfItsDepthOrThoseThatAreNamed(t *testing.T) {
 	t.Parallel()
 	brief, usual := included(t, map[string]string{"QUICK": "1"}), included(t, nil)
 	all := included(t, map[string]string{"BENCH_LONG": "1"})
-	if len(brief) == 0 || len(brief) >= len(usual) || len(usual) >= len(all) || len(all) != len(sections())-1 { // against another commit only where one is named
+	// against another commit only where one is named
+	if len(brief) == 0 || len(brief) >= len(usual) || len(usual) >= len(all) || len(all) != len(sections())-1 {
 		t.Errorf("%d, %d and %d sections of %d", len(brief), len(usual), len(all), len(sections()))
 	}
-	if named := included(t, map[string]string{"QUICK": "1", "BENCH_ONLY": "replay, scale"}); !cmp.Equal(named, []string{"replay", "scale"}) {
+	if named := included(t, map[string]string{"QUICK": "1", "BENCH_ONLY": "replay, scale"}); !cmp.Equal(named,
+		[]string{"replay", "scale"}) {
 		t.Errorf("%v are run, of replay and scale", named)
 	}
 	if named := included(t, map[string]string{"REF": "HEAD"}); !cmp.Equal(named, []string{"against"}) {
 		t.Errorf("%v are run, of against", named)
 	}
-	if named := included(t, map[string]string{"REF": "HEAD", "BENCH_ONLY": "replay,against"}); !cmp.Equal(named, []string{"replay", "against"}) {
+	if named := included(t, map[string]string{"REF": "HEAD", "BENCH_ONLY": "replay,against"}); !cmp.Equal(named,
+		[]string{"replay", "against"}) {
 		t.Errorf("%v are run, of replay and against", named)
 	}
 }
@@ -63,7 +67,8 @@ func TestQuickIsShorterButWhatWasAskedForStays(t *testing.T) {
 	if s.Seconds != 1 || s.Rounds != 2 || !cmp.Equal(s.Clients, []int{3}) {
 		t.Errorf("%+v", s)
 	}
-	if s, err = loaded(map[string]string{"QUICK": "1"}); err != nil || s.Rounds != 3 || !cmp.Equal(s.Clients, []int{8, 64}) {
+	if s, err = loaded(map[string]string{"QUICK": "1"}); err != nil || s.Rounds != 3 ||
+		!cmp.Equal(s.Clients, []int{8, 64}) {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -71,13 +76,15 @@ func TestQuickIsShorterButWhatWasAskedForStays(t *testing.T) {
 func TestSettingOutOfBoundsIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	for setting, values := range map[string][]string{
-		"BENCH_ROWS": {"9999", "10000001", "many"}, "BENCH_CLIENTS": {"0", "8,1001", "x"}, "BENCH_PSP_MS": {"-1", "5001"},
+		"BENCH_ROWS": {"9999", "10000001", "many"}, "BENCH_CLIENTS": {"0", "8,1001", "x"},
+		"BENCH_PSP_MS": {"-1", "5001"},
 		"BENCH_ROUNDS": {"0"}, "BENCH_SECONDS": {"0"}, "BENCH_ONLY": {"replya", "against"},
 	} {
 		for _, value := range values {
 			_, err := loaded(map[string]string{setting: value})
 			// The parser names the field.
-			if err == nil || !strings.Contains(err.Error(), setting) && !strings.Contains(err.Error(), "read settings") {
+			if err == nil || !strings.Contains(err.Error(), setting) &&
+				!strings.Contains(err.Error(), "read settings") {
 				t.Errorf("%s=%s: %v, want an error that names the setting", setting, value, err)
 			}
 		}

@@ -25,7 +25,7 @@ func (b *bench) size(ctx context.Context, s *report.Section) error {
 	if err != nil {
 		return err
 	}
-	if err := small.Settle(ctx); err != nil {
+	if err := small.Rest(ctx); err != nil {
 		return err
 	}
 	var contenders []contender
@@ -72,7 +72,8 @@ func (b *bench) resolveSizes(ctx context.Context, s *report.Section, small *rig.
 	var slices [2][]taken
 	for round := range rounds {
 		for i, d := range []*rig.Database{small, b.db} {
-			b.progress("resolving %d keys in the %s tables, round %d of %d", sizeUnknown, []string{"small", "big"}[i], round+1, rounds)
+			b.progress("resolving %d keys in the %s tables, round %d of %d", sizeUnknown, []string{"small", "big"}[i],
+				round+1, rounds)
 			t, err := b.resolving(ctx, d, psp, sizeUnknown)
 			if err != nil {
 				return err
@@ -87,7 +88,9 @@ func (b *bench) resolveSizes(ctx context.Context, s *report.Section, small *rig.
 // tellSize turns the rates around: half as many a second take twice the time.
 func tellSize(s *report.Section, what, unit string, small, big []taken) {
 	ratio := report.PairUp(what+", time, big ÷ small", by(small, rate), by(big, rate))
-	s.Lines = append(s.Lines, line(what+", small tables", unit, report.Higher, by(small, rate)), line(what+", big tables", unit, report.Higher, by(big, rate)))
+	s.Lines = append(s.Lines, line(what+", small tables", unit, report.Higher, by(small, rate)),
+		line(what+", big tables", unit, report.Higher, by(big, rate)))
 	s.Ratios = append(s.Ratios, ratio)
-	s.Bars = append(s.Bars, report.Bar{What: what + ", big tables ÷ small ones, time", Op: report.AtMost, Value: sizeAtMost}.Of(ratio.Samples()))
+	s.Bars = append(s.Bars, report.Bar{What: what + ", big tables ÷ small ones, time", Op: report.AtMost,
+		Value: sizeAtMost}.Of(ratio.Samples()))
 }

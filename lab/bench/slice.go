@@ -43,8 +43,8 @@ type taken struct {
 // quietLimit is how long a slice waits for the rest of the machine to calm down.
 const quietLimit = 3 * time.Second
 
-// rounds lets the contenders take turns, so that whatever happens to the machine happens to all. It returns their slices in the order of the
-// rounds.
+// rounds lets the contenders take turns, so that whatever happens to the machine happens to all. It returns their
+// slices in the order of the rounds.
 func (b *bench) rounds(ctx context.Context, contenders ...contender) ([][]taken, error) {
 	return b.roundsOf(ctx, b.settings.Rounds, contenders...)
 }

@@ -40,21 +40,28 @@ func (b *bench) sweep(ctx context.Context, s *report.Section) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := moreSweeps(ctx, reconciler, sweeps{}, idleSweeps); err != nil { // the first ones prepare their statements
+	// the first ones prepare their statements
+	if _, err := moreSweeps(ctx, reconciler, sweeps{}, idleSweeps); err != nil {
 		return err
 	}
 	slices, err := b.rounds(ctx,
-		contender{name: "sweep, nothing due", run: func(ctx context.Context) (effort, error) { return sweepNothing(ctx, reconciler) }},
-		contender{name: "sweep, leases over", run: func(ctx context.Context) (effort, error) { return b.sweepAbandoned(ctx, reconciler) }})
+		contender{name: "sweep, nothing due", run: func(ctx context.Context) (effort, error) {
+			return sweepNothing(ctx, reconciler)
+		}},
+		contender{name: "sweep, leases over", run: func(ctx context.Context) (effort, error) {
+			return b.sweepAbandoned(ctx, reconciler)
+		}})
 	if err != nil {
 		return err
 	}
 	nothing := line("sweep, nothing due", millis, report.Lower, by(slices[0], figure(sweepTook)))
-	thousand := line(fmt.Sprintf("sweep, %d leases over", abandonedKeys), millis, report.Lower, by(slices[1], figure(sweepTook)))
+	thousand := line(fmt.Sprintf("sweep, %d leases over", abandonedKeys), millis, report.Lower,
+		by(slices[1], figure(sweepTook)))
 	s.Lines = append(s.Lines, nothing, thousand)
 	s.Bars = append(s.Bars,
 		report.Bar{What: "sweep, idle", Op: report.AtMost, Value: 1, Unit: millis}.Of(nothing.Samples),
-		report.Bar{What: "sweep of 1 000 rows, with their jobs", Op: report.AtMost, Value: 50, Unit: millis}.Of(thousand.Samples))
+		report.Bar{What: "sweep of 1 000 rows, with their jobs", Op: report.AtMost, Value: 50,
+			Unit: millis}.Of(thousand.Samples))
 	return nil
 }
 
@@ -79,7 +86,8 @@ func (b *bench) sweepAbandoned(ctx context.Context, reconciler *rig.Process) (ef
 	if err := awaitNone(ctx, b.db, "locked_until"); err != nil {
 		return effort{}, err
 	}
-	// The run that has just committed looks once more, finds nothing, and is counted then: it is the next one that ends, or has ended.
+	// The run that has just committed looks once more, finds nothing, and is counted then: it is the next one that
+	// ends, or has ended.
 	seen, err := sweepsOf(ctx, reconciler)
 	if err != nil {
 		return effort{}, err
@@ -123,7 +131,8 @@ func moreSweeps(ctx context.Context, reconciler *rig.Process, before sweeps, n f
 	}
 }
 
-// sweepsOf reads the reconciler's metrics. One that has not run yet has none. One that failed was quick, perhaps: it is an error.
+// sweepsOf reads the reconciler's metrics. One that has not run yet has none. One that failed was quick, perhaps: it is
+// an error.
 func sweepsOf(ctx context.Context, reconciler *rig.Process) (sweeps, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+reconciler.Operator+"/metrics", http.NoBody)
 	if err != nil {
@@ -137,7 +146,8 @@ func sweepsOf(ctx context.Context, reconciler *rig.Process) (sweeps, error) {
 	var s sweeps
 	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
 		name, value, _ := strings.Cut(lines.Text(), " ")
-		if !strings.HasPrefix(name, "payonce_job_duration_seconds_") || !strings.Contains(name, `kind="sweep"`) || strings.Contains(name, "_bucket") {
+		if !strings.HasPrefix(name, "payonce_job_duration_seconds_") || !strings.Contains(name, `kind="sweep"`) ||
+			strings.Contains(name, "_bucket") {
 			continue
 		}
 		number, err := strconv.ParseFloat(value, 64)

@@ -15,7 +15,8 @@ import (
 
 const perSecondEvents = "webhooks/s"
 
-// eventBody is an event as the mock PSP sends it. What it is about, nobody here knows: that is for the reconciler to find out.
+// eventBody is an event as the mock PSP sends it. What it is about, nobody here knows: that is for the reconciler to
+// find out.
 const eventBody = `{"type":"charge.succeeded","timestamp":"2026-11-20T12:00:00.000000Z","data":{"id":"ch_4nqzb2h5wd7xk3mtc6vrj2yafe","object":"charge",` +
 	`"account":"bench","idempotencyKey":"{fresh}","reference":"pay_01kah9x4v8e6cs0t1r3m5p7w9z","amountCents":12000,"currency":"KRW",` +
 	`"paymentMethod":"pm_ok","status":"succeeded","createdAt":"2026-11-20T12:00:00.000000Z"}}`
@@ -24,13 +25,16 @@ const eventBody = `{"type":"charge.succeeded","timestamp":"2026-11-20T12:00:00.0
 func (b *bench) webhooks(ctx context.Context, s *report.Section) (err error) {
 	const clients = 8
 	s.Note = fmt.Sprintf("Signed webhooks of %d bytes at %d clients: the API verifies each and commits it with its job. Against pgbench that stores the event alone, by a "+
-		"plain INSERT, and one that writes the job as well, in one round trip. No reconciler runs.", len(eventBody), clients)
+		"plain INSERT, and one that writes the job as well, in one round trip. No reconciler runs.", len(
+		eventBody), clients)
 	defer func() { err = errors.Join(err, b.forgetEvents(context.WithoutCancel(ctx))) }()
-	api, err := b.start(ctx, b.db, rig.Spec{Program: rig.APIInProcess, Env: []string{"WEBHOOK_SECRETS=" + mockpsp.DemoWebhookSecret}})
+	api, err := b.start(ctx, b.db, rig.Spec{Program: rig.APIInProcess,
+		Env: []string{"WEBHOOK_SECRETS=" + mockpsp.DemoWebhookSecret}})
 	if err != nil {
 		return err
 	}
-	plan := load.Plan{Address: api.Address, Kind: load.Webhook, Clients: 64, Seconds: 1, Body: eventBody, WebhookSecret: mockpsp.DemoWebhookSecret}
+	plan := load.Plan{Address: api.Address, Kind: load.Webhook, Clients: 64, Seconds: 1, Body: eventBody,
+		WebhookSecret: mockpsp.DemoWebhookSecret}
 	b.progress("warming up")
 	if _, err := generate(ctx, plan, nil); err != nil {
 		return err
@@ -40,7 +44,8 @@ func (b *bench) webhooks(ctx context.Context, s *report.Section) (err error) {
 	if err != nil {
 		return err
 	}
-	slices, err := b.roundsOf(ctx, b.settings.few(), b.scripted(b.db, alone, clients), b.loaded("API, webhooks", api, plan), b.scripted(b.db, withJob, clients))
+	slices, err := b.roundsOf(ctx, b.settings.few(), b.scripted(b.db, alone, clients),
+		b.loaded("API, webhooks", api, plan), b.scripted(b.db, withJob, clients))
 	if err != nil {
 		return err
 	}
@@ -55,9 +60,11 @@ func (b *bench) webhooks(ctx context.Context, s *report.Section) (err error) {
 		line("PostgreSQL under the API", cpuMicros, report.Lower, by(slices[1], pgCPU)),
 		line("PostgreSQL under pgbench, the event alone", cpuMicros, report.Lower, by(slices[0], pgCPU)),
 		line("PostgreSQL under pgbench, event and job", cpuMicros, report.Lower, by(slices[2], pgCPU)))
-	s.Ratios = append(s.Ratios, toAlone, report.PairUp("webhook ÷ pgbench's event and job", by(slices[1], rate), by(slices[2], rate)))
+	s.Ratios = append(s.Ratios, toAlone, report.PairUp("webhook ÷ pgbench's event and job", by(slices[1], rate),
+		by(slices[2], rate)))
 	s.Bars = append(s.Bars, report.Bar{
-		What: "webhook, event and job in one commit ÷ the event alone, at 8", Op: report.AtLeast, Value: 0.45, Prototype: "0.47",
+		What: "webhook, event and job in one commit ÷ the event alone, at 8", Op: report.AtLeast, Value: 0.45,
+		Prototype: "0.47",
 	}.Of(toAlone.Samples()))
 	return nil
 }

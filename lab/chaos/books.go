@@ -13,8 +13,8 @@ import (
 	"payonce/lab/invariants"
 )
 
-// books compare what clients wanted and were told with what the PSP has charged. They know nothing of the server, so they can be kept of any
-// server: an order is found in the PSP's ledger by its amount (see package plan).
+// books compare what clients wanted and were told with what the PSP has charged. They know nothing of the server, so
+// they can be kept of any server: an order is found in the PSP's ledger by its amount (see package plan).
 type books struct {
 	Orders             int `json:"orders"`             // that clients have sent, each in a life of its own of a key
 	Paid               int `json:"paid"`               // told 201
@@ -23,9 +23,11 @@ type books struct {
 	SurplusCharges     int `json:"surplusCharges"`     // charges beyond the first
 	ChargedToldFailed  int `json:"chargedToldFailed"`  // charged, and the client's last word is an error
 	ToldPaidNotCharged int `json:"toldPaidNotCharged"` // told 201, and never charged
-	OthersAnswer       int `json:"othersAnswer"`       // lives of keys in which an order was told 201 that is not the one that was paid
-	DifferentReplays   int `json:"differentReplays"`   // keys that were told two different final answers
-	Lost               int `json:"lost"`               // charged, and the server's list of payments does not have that charge
+	// lives of keys in which an order was told 201 that is not the one that was paid
+	OthersAnswer     int `json:"othersAnswer"`
+	DifferentReplays int `json:"differentReplays"` // keys that were told two different final answers
+	// charged, and the server's list of payments does not have that charge
+	Lost int `json:"lost"`
 }
 
 // orderBook is what is known of one order.
@@ -41,10 +43,13 @@ type orderBook struct {
 	life     int // of the key
 }
 
-// keepBooks reads a run. listed are the PSP's ids of the charges that the server itself knows as succeeded, each with the number of the order that it is
-// listed for. strays are what the PSP has done of its own accord: nobody is blamed for them, but they may be what an operator has vouched for, in whatever
-// account they are. One that is listed for another order is not: the PSP has told its id where it was asked for another charge (pm_wrong_id).
-func keepBooks(operations []history.Operation, ledger *invariants.Ledger, listed map[string]int64, strays, missed map[string]bool) books {
+// keepBooks reads a run. listed are the PSP's ids of the charges that the server itself knows as succeeded, each with
+// the number of the order that it is listed for. strays are what the PSP has done of its own accord: nobody is blamed
+// for them, but they may be what an operator has vouched for, in whatever account they are. One that is listed for
+// another order is not: the PSP has told its id where it was asked for another charge (pm_wrong_id).
+func keepBooks(
+	operations []history.Operation, ledger *invariants.Ledger, listed map[string]int64, strays, missed map[string]bool,
+) books {
 	orders := map[string]*orderBook{}
 	for _, o := range operations {
 		if o.Route == history.PaymentsRoute {
@@ -61,7 +66,8 @@ func keepBooks(operations []history.Operation, ledger *invariants.Ledger, listed
 					book.astray = true
 				}
 			}
-			if number, known := listed[e.ID]; !known || number != plan.NumberOf(e.AmountCents) || e.Fault == "pm_wrong_account" {
+			if number, known := listed[e.ID]; !known || number != plan.NumberOf(e.AmountCents) ||
+				e.Fault == "pm_wrong_account" {
 				continue
 			}
 		}
@@ -76,7 +82,8 @@ func keepBooks(operations []history.Operation, ledger *invariants.Ledger, listed
 	var b books
 	for _, book := range orders {
 		// The last that it heard was to ask again, and nobody has: its key has come to its end.
-		b.add(book, listed, book.last == http.StatusServiceUnavailable && (missed[book.key] || book.life < life[book.key]))
+		b.add(book, listed, book.last == http.StatusServiceUnavailable &&
+			(missed[book.key] || book.life < life[book.key]))
 	}
 	return b
 }
@@ -125,7 +132,8 @@ func (b *books) add(book *orderBook, listed map[string]int64, missed bool) {
 	b.Declined += one(book.declined)
 	b.ChargedTwice += one(len(book.charges) > 1)
 	b.SurplusCharges += max(0, len(book.charges)-1)
-	failed := book.last >= http.StatusBadRequest && len(book.paid) == 0 && book.last != http.StatusConflict && book.last != http.StatusTooManyRequests
+	failed := book.last >= http.StatusBadRequest && len(book.paid) == 0 && book.last != http.StatusConflict &&
+		book.last != http.StatusTooManyRequests
 	b.ChargedToldFailed += one(len(book.charges) > 0 && failed && !missed)
 	b.ToldPaidNotCharged += one(len(book.charges) == 0 && len(book.paid) > 0 && !book.astray)
 	b.OthersAnswer += one(len(book.paid) > 1)
@@ -150,7 +158,8 @@ func (b books) violations() []violation {
 		{b.DifferentReplays, "I3", "keys were answered differently"},
 	} {
 		if of.n > 0 {
-			found = append(found, violation{of.invariant, "the clients' books", strings.TrimSpace(plural(of.n) + of.what)})
+			found = append(found, violation{of.invariant, "the clients' books",
+				strings.TrimSpace(plural(of.n) + of.what)})
 		}
 	}
 	return found

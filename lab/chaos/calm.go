@@ -13,8 +13,9 @@ import (
 	"payonce/lab/world"
 )
 
-// The bounds of the calm. A job that dies with its reconciler, or that a reconciler has taken without hearing so, is rescued after 90
-// seconds, by a rescuer that looks every half minute. A quick run spares reconcilers that, but for crashes of PostgreSQL.
+// The bounds of the calm. A job that dies with its reconciler, or that a reconciler has taken without hearing so, is
+// rescued after 90 seconds, by a rescuer that looks every half minute. A quick run spares reconcilers that, but for
+// crashes of PostgreSQL.
 const (
 	quietLimit  = 150 * time.Second
 	againLimit  = 45 * time.Second
@@ -24,7 +25,8 @@ const (
 	sayEvery    = 10 * time.Second
 )
 
-// calm waits until nothing moves any more, with an operator at work, asks for each key that has no final answer once more, and waits again.
+// calm waits until nothing moves any more, with an operator at work, asks for each key that has no final answer once
+// more, and waits again.
 func (r *trial) calm(ctx context.Context) {
 	began := time.Now()
 	wait(ctx, world.PSPLandsAt+time.Second/2) // what the PSP has promised to itself is seen by nobody until it lands
@@ -43,8 +45,8 @@ func (r *trial) calm(ctx context.Context) {
 	r.quiet(ctx, quietLimit, "after the storm")
 	r.report.QuietAfter = seconds(time.Since(began))
 	r.stage.say(fmt.Sprintf("quiet after %.1fs", r.report.QuietAfter))
-	// Some have to be executed only now, and the PSP fails those whose payment method says so, or a busy machine lets it answer too late: then what came of
-	// it is found out, and they are asked for again.
+	// Some have to be executed only now, and the PSP fails those whose payment method says so, or a busy machine lets
+	// it answer too late: then what came of it is found out, and they are asked for again.
 	var open map[string]string
 	for range againRounds {
 		open = r.crowd.AskAgain(ctx, r.stage.recorder.Operations(), false)
@@ -59,14 +61,15 @@ func (r *trial) calm(ctx context.Context) {
 	}
 }
 
-// useEndedKeys has clients use keys again whose retention is over, until each way in which they end has been met: in a short storm, the pruner may have
-// stood still for most of the time.
+// useEndedKeys has clients use keys again whose retention is over, until each way in which they end has been met: in a
+// short storm, the pruner may have stood still for most of the time.
 func (r *trial) useEndedKeys(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, againLimit)
 	defer cancel()
 	t := r.stage.tally
 	met := func() bool {
-		return t.Of("answer after expired", "201") > 0 && (!r.settings.deletes() || t.Of("answer after deleted", "201") > 0)
+		return t.Of("answer after expired", "201") > 0 &&
+			(!r.settings.deletes() || t.Of("answer after deleted", "201") > 0)
 	}
 	var using sync.WaitGroup
 	defer using.Wait()
@@ -84,7 +87,8 @@ func (r *trial) untilToldOf(ctx context.Context) {
 	world.AwaitTold(ctx, r.stage.world.PSP.Address)
 }
 
-// quiet waits, while the operator closes letters. What he has does not count as moving, so it is over when he has nothing any more.
+// quiet waits, while the operator closes dead letters. What he has does not count as moving, so it is over when he has
+// nothing any more.
 func (r *trial) quiet(ctx context.Context, limit time.Duration, when string) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -92,23 +96,25 @@ func (r *trial) quiet(ctx context.Context, limit time.Duration, when string) {
 	defer closing.Wait()
 	closingUntil, stop := context.WithCancel(ctx)
 	defer stop()
-	closing.Go(func() { r.crowd.CloseLetters(closingUntil) })
+	closing.Go(func() { r.crowd.CloseDeadLetters(closingUntil) })
 	for emptyBefore := false; ; {
 		if err := r.still(ctx); err != nil {
 			r.report.violate("I2", when, fmt.Sprintf("it did not become quiet within %s: %v", limit, err))
 			return
 		}
-		open, err := r.openLetters(ctx)
+		open, err := r.openDeadLetters(ctx)
 		if err == nil && open == 0 && emptyBefore {
 			return
 		}
-		// Once is not enough: a key whose letter was closed by "retry" moves, and may be back on the desk before anybody looks.
+		// Once is not enough: a key whose dead letter was closed by "retry" moves, and may be back on the desk before
+		// anybody looks.
 		if emptyBefore = err == nil && open == 0; emptyBefore {
 			continue
 		}
 		wait(ctx, againEvery)
 		if ctx.Err() != nil {
-			r.report.violate("I2", when, fmt.Sprintf("%d letters could not be closed within %s (%v)", open, limit, err))
+			r.report.violate("I2", when, fmt.Sprintf("%d dead letters could not be closed within %s (%v)", open, limit,
+				err))
 			return
 		}
 	}
@@ -127,6 +133,6 @@ func (r *trial) still(ctx context.Context) error {
 	}
 }
 
-func (r *trial) openLetters(ctx context.Context) (n int, err error) {
+func (r *trial) openDeadLetters(ctx context.Context) (n int, err error) {
 	return n, r.stage.world.DB.QueryRow(ctx, "SELECT count(*) FROM dead_letters WHERE status = 'open'").Scan(&n)
 }

@@ -14,7 +14,8 @@ import (
 func TestUnknownBlowIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, environment := range map[string]map[string]string{
-		"blow": {"ONLY": "kill-api,kill-cat"}, "target": {"TARGET": "nobody"}, "duration": {"DURATION": "1s"}, "clients": {"CLIENTS": "0"},
+		"blow": {"ONLY": "kill-api,kill-cat"}, "target": {"TARGET": "nobody"}, "duration": {"DURATION": "1s"},
+		"clients": {"CLIENTS": "0"},
 	} {
 		if _, err := loadSettings(func(name string) string { return environment[name] }); err == nil {
 			t.Errorf("%s: taken without a word", name)
@@ -57,7 +58,8 @@ func TestRunFailsForWhatNeverHappened(t *testing.T) {
 
 func TestShorterRunMustHitLess(t *testing.T) {
 	t.Parallel()
-	quick, normal, long := len(mustHappen(quickRun, true, nil)), len(mustHappen(normalRun, true, nil)), len(mustHappen(longRun, true, nil))
+	quick, normal, long := len(mustHappen(quickRun, true, nil)), len(mustHappen(normalRun, true, nil)),
+		len(mustHappen(longRun, true, nil))
 	if quick >= normal || normal >= long {
 		t.Errorf("%d, %d and %d things", quick, normal, long)
 	}
@@ -105,9 +107,11 @@ func TestStrayChargeCountsWhereItsOwnOrderHasIt(t *testing.T) {
 		{ID: "first", Account: "acme", AmountCents: number * 20, Status: "succeeded"},
 		{ID: "further", Account: "acme", AmountCents: number * 20, Status: "succeeded", Fault: "pm_charged_twice"},
 	}}
-	asked := []history.Operation{{Tenant: "acme", Route: history.PaymentsRoute, Key: "k", Body: []byte(`{"amountCents":140}`)}}
+	asked := []history.Operation{{Tenant: "acme", Route: history.PaymentsRoute, Key: "k",
+		Body: []byte(`{"amountCents":140}`)}}
 	for listedFor, twice := range map[int64]int{number: 1, number + 1: 0} {
-		b := keepBooks(asked, &ledger, map[string]int64{"first": number, "further": listedFor}, map[string]bool{"further": true}, nil)
+		b := keepBooks(asked, &ledger, map[string]int64{"first": number, "further": listedFor},
+			map[string]bool{"further": true}, nil)
 		if b.ChargedTwice != twice {
 			t.Errorf("listed for %d: charged twice %d times, want %d", listedFor, b.ChargedTwice, twice)
 		}
@@ -125,14 +129,17 @@ func TestBooksTellWhatAClientWouldComplainOf(t *testing.T) {
 		got  books
 		want books
 	}{
-		"all is well":         {seen(t, 1, failed, paid, paid), books{Orders: 1, Paid: 1}},
-		"nothing came of it":  {seen(t, 0, failed), books{Orders: 1}},
-		"declined":            {seen(t, 0, told(http.StatusPaymentRequired, "d", "i")), books{Orders: 1, Declined: 1}},
-		"charged twice":       {seen(t, 3, paid), books{Orders: 1, Paid: 1, ChargedTwice: 1, SurplusCharges: 2, Lost: 2}},
-		"told it had failed":  {seen(t, 1, failed), books{Orders: 1, ChargedToldFailed: 1}},
-		"never charged":       {seen(t, 0, paid), books{Orders: 1, Paid: 1, ToldPaidNotCharged: 1}},
-		"two answers":         {seen(t, 1, paid, told(http.StatusCreated, "b", "i")), books{Orders: 1, Paid: 1, DifferentReplays: 1}},
-		"another's answer":    {seen(t, 1, paid, told(http.StatusCreated, "a", "j")), books{Orders: 1, Paid: 1, OthersAnswer: 1}},
+		"all is well":        {seen(t, 1, failed, paid, paid), books{Orders: 1, Paid: 1}},
+		"nothing came of it": {seen(t, 0, failed), books{Orders: 1}},
+		"declined":           {seen(t, 0, told(http.StatusPaymentRequired, "d", "i")), books{Orders: 1, Declined: 1}},
+		"charged twice": {seen(t, 3, paid),
+			books{Orders: 1, Paid: 1, ChargedTwice: 1, SurplusCharges: 2, Lost: 2}},
+		"told it had failed": {seen(t, 1, failed), books{Orders: 1, ChargedToldFailed: 1}},
+		"never charged":      {seen(t, 0, paid), books{Orders: 1, Paid: 1, ToldPaidNotCharged: 1}},
+		"two answers": {seen(t, 1, paid, told(http.StatusCreated, "b", "i")),
+			books{Orders: 1, Paid: 1, DifferentReplays: 1}},
+		"another's answer": {seen(t, 1, paid, told(http.StatusCreated, "a", "j")),
+			books{Orders: 1, Paid: 1, OthersAnswer: 1}},
 		"still being decided": {seen(t, 1, told(http.StatusAccepted, "p", "i")), books{Orders: 1}},
 	} {
 		if c.got != c.want {

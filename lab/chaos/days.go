@@ -6,13 +6,15 @@ import (
 	"time"
 )
 
-// dayLength is how long a day lasts in a storm: after each, the PSP's settlement statement is reconciled with the books.
+// dayLength is how long a day lasts in a storm: after each, the PSP's settlement statement is reconciled with the
+// books.
 const dayLength = 15 * time.Second
 
 // statementEnds is what the command's exit code means.
 var statementEnds = map[int]string{0: "no-breaks", 1: "breaks", 2: "not-read"}
 
-// settleDays reconciles the statement of the day so far, which is not over, again and again. In a storm, it may break, or not be read.
+// settleDays reconciles the statement of the day so far, which is not over, again and again. In a storm, it may break,
+// or not be read.
 func (r *trial) settleDays(ctx context.Context) {
 	tick := time.NewTicker(dayLength)
 	defer tick.Stop()

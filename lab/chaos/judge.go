@@ -25,9 +25,10 @@ func (r *trial) evidence() invariants.Evidence {
 		apis, operators = append(apis, "http://"+p.Address), append(operators, "http://"+p.Operator)
 	}
 	return invariants.Evidence{
-		SettleWindow: r.settings.window(), Retention: r.settings.toldRetention(), Statement: g.world.Statement,
+		GracePeriod: r.settings.window(), Retention: r.settings.toldRetention(), Statement: g.world.Statement,
 		Operators: operators, OperatorKey: g.site.Keys.Operator, Limited: g.site.Keys.Limited,
-		DB: g.world.DB, PSP: "http://" + g.world.PSP.Address, History: g.recorder.Operations(), APIs: apis, APIKeys: g.keys,
+		DB: g.world.DB, PSP: "http://" + g.world.PSP.Address, History: g.recorder.Operations(), APIs: apis,
+		APIKeys:      g.keys,
 		Reservations: g.watched.Load(), HTTP: &http.Client{Timeout: 20 * time.Second},
 	}
 }
@@ -56,7 +57,7 @@ func (r *trial) judge(ctx context.Context) error {
 	for _, entry := range slices.Concat(ledger.Charges, ledger.Refunds) {
 		r.stage.tally.One("entry", entry.Fault)
 		if strays[entry.ID] {
-			r.stage.tally.One("entry with a letter", entry.Fault)
+			r.stage.tally.One("entry with a dead letter", entry.Fault)
 		}
 	}
 	r.report.Books = keepBooks(e.History, ledger, listed, strays, r.crowd.Missed())
@@ -103,7 +104,8 @@ func (r *trial) facts(ctx context.Context, e invariants.Evidence) error {
 		return err
 	}
 	median, slowest := invariants.MedianAndMax(episodes)
-	r.report.Unknown, r.report.ConvergenceMedian, r.report.ConvergenceMax = len(episodes), seconds(median), seconds(slowest)
+	r.report.Unknown, r.report.ConvergenceMedian, r.report.ConvergenceMax = len(episodes), seconds(median),
+		seconds(slowest)
 	for _, of := range []struct{ group, sql string }{
 		{"edge", edges("idempotency_key_events")},
 		{"edge", edges("lab.ended_events")},
@@ -111,8 +113,8 @@ func (r *trial) facts(ctx context.Context, e invariants.Evidence) error {
 		{"edge", `SELECT 'expired → none by pruner', count(*) FROM lab.ended_keys WHERE ended_by = 'delete'`},
 		{"edge", `SELECT 'in_progress → completed by owner', count(*) FROM idempotency_keys AS k WHERE status = 'completed' AND NOT EXISTS (
 			SELECT 1 FROM idempotency_key_events AS e WHERE e.tenant_id = k.tenant_id AND e.operation = k.operation AND e.key = k.key AND e.to_status = 'completed' AND e.from_status <> 'completed')`},
-		{"letter", `SELECT kind, count(*) FROM dead_letters GROUP BY 1`},
-		{"letter open", `SELECT kind, count(*) FROM dead_letters WHERE status = 'open' GROUP BY 1`},
+		{"dead letter", `SELECT kind, count(*) FROM dead_letters GROUP BY 1`},
+		{"dead letter open", `SELECT kind, count(*) FROM dead_letters WHERE status = 'open' GROUP BY 1`},
 		{"key", `SELECT status, count(*) FROM idempotency_keys GROUP BY 1`},
 	} {
 		if r.settings.Citus && strings.Contains(of.sql, "FROM lab.") {
@@ -124,7 +126,8 @@ func (r *trial) facts(ctx context.Context, e invariants.Evidence) error {
 		}
 		var name string
 		var n int
-		if _, err := pgx.ForEachRow(rows, []any{&name, &n}, func() error { r.stage.tally.Add(of.group, name, n); return nil }); err != nil {
+		if _, err := pgx.ForEachRow(rows, []any{&name, &n},
+			func() error { r.stage.tally.Add(of.group, name, n); return nil }); err != nil {
 			return err
 		}
 	}
@@ -134,10 +137,12 @@ func (r *trial) facts(ctx context.Context, e invariants.Evidence) error {
 
 // edges counts the lines of timelines by what they tell.
 func edges(table string) string {
-	return "SELECT from_status || ' → ' || to_status || ' by ' || actor, count(*) FROM " + table + " WHERE from_status <> to_status GROUP BY 1"
+	return "SELECT from_status || ' → ' || to_status || ' by ' || actor, count(*) FROM " + table +
+		" WHERE from_status <> to_status GROUP BY 1"
 }
 
-// listed are the PSP's ids of the charges that the server knows as succeeded, by its own books, with the number of the order that each is for.
+// listed are the PSP's ids of the charges that the server knows as succeeded, by its own books, with the number of the
+// order that each is for.
 func (r *trial) listed(ctx context.Context) (map[string]int64, error) {
 	sql := "SELECT psp_charge_id, amount_minor FROM payments WHERE status = 'succeeded'"
 	if r.target == naive {

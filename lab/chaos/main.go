@@ -1,18 +1,21 @@
-// Command chaos runs Payonce as it is run in earnest, two APIs and two reconcilers on a real PostgreSQL, before a PSP that fails in every way it
-// knows, and does to them what a bad month does, within a minute: kill -9, pauses beyond the lease, crashes of PostgreSQL, lost
-// acknowledgements, exhausted pools, networks that fail in the middle. Meanwhile clients retry, hang up, race, reuse keys and lie. Everything that
-// they ask and hear is recorded. Then it waits for quiet, and checks I1 to I9. `make chaos` runs it.
+// Command chaos runs Payonce as it is run in earnest, two APIs and two reconcilers on a real PostgreSQL, before a PSP
+// that fails in every way it knows, and does to them what a bad month does, within a minute: kill -9, pauses beyond the
+// lease, crashes of PostgreSQL, lost acknowledgements, exhausted pools, networks that fail in the middle. Meanwhile
+// clients retry, hang up, race, reuse keys and lie. Everything that they ask and hear is recorded. Then it waits for
+// quiet, and checks I1 to I9. `make chaos` runs it.
 //
-// It owns the arc of a run (run.go), the stage (stage.go), what the clients' view of the PSP's ledger is (books.go), the list of what must have
-// happened (sometimes.go), and the report. The packages below it own the means: plan what a seed decides, crowd the clients, nemesis the blows, tally
-// the counting. lab/world is what runs, lab/history and lab/invariants are the judges.
+// It owns the arc of a run (run.go), the stage (stage.go), what the clients' view of the PSP's ledger is (books.go),
+// the list of what must have happened (sometimes.go), and the report. The packages below it own the means: plan what a
+// seed decides, crowd the clients, nemesis the blows, tally the counting. lab/world is what runs, lab/history and
+// lab/invariants are the judges.
 //
-// A seed replays what the clients want, what is struck when, and how often the PSP fails; not how it interleaves. Retention and audit are
-// short: keys expire, are deleted, and are used again for another order within a run. A client begins the next life of a key when the server has said
-// that the one before is over (package crowd), and each life is judged by itself. AUDIT=24h has no key deleted.
+// A seed replays what the clients want, what is struck when, and how often the PSP fails; not how it interleaves.
+// Retention and audit are short: keys expire, are deleted, and are used again for another order within a run. A client
+// begins the next life of a key when the server has said that the one before is over (package crowd), and each life is
+// judged by itself. AUDIT=24h has no key deleted.
 //
-// TARGET=naive sends the same clients through the same storm against lab/naive, which remembers keys after charging, and counts what that costs;
-// TARGET=both puts the two beside each other.
+// TARGET=naive sends the same clients through the same storm against lab/naive, which remembers keys after charging,
+// and counts what that costs; TARGET=both puts the two beside each other.
 package main
 
 import (

@@ -13,7 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// violation is what the contract between the lab's programs calls one: I1 to I9, "sometimes", or "case" for what is wrong and none of these.
+// violation is what the contract between the lab's programs calls one: I1 to I9, "sometimes", or "case" for what is
+// wrong and none of these.
 type violation struct {
 	Invariant string `json:"invariant"`
 	Where     string `json:"where"`
@@ -56,16 +57,23 @@ func (r *report) line() string {
 	}
 	words := []string{
 		"chaos", r.Target, "seed=" + strconv.FormatUint(r.Seed, 10), fmt.Sprintf("storm=%.0fs", r.Seconds),
-		fmt.Sprintf("requests=%d", r.Requests), "answers{" + r.short("answer") + "}", "faults{" + r.short("fault") + "}",
-		"webhooks{" + r.short("webhook") + "}", fmt.Sprintf("kills=%d", sum("kill -9")), fmt.Sprintf("pauses=%d", sum("pause")),
-		fmt.Sprintf("crashes=%d", r.Counts["blow"]["crash-postgres"]), fmt.Sprintf("dropped-acks=%d", sum("dropped acknowledgement")),
+		fmt.Sprintf("requests=%d", r.Requests), "answers{" + r.short("answer") + "}", "faults{" + r.short("fault") +
+			"}",
+		"webhooks{" + r.short("webhook") + "}", fmt.Sprintf("kills=%d", sum("kill -9")),
+		fmt.Sprintf("pauses=%d", sum("pause")),
+		fmt.Sprintf("crashes=%d", r.Counts["blow"]["crash-postgres"]),
+		fmt.Sprintf("dropped-acks=%d", sum("dropped acknowledgement")),
 		fmt.Sprintf("cut-rounds=%d", sum("cut round")), fmt.Sprintf("mangled-calls=%d", sum("mangled call")),
-		fmt.Sprintf("charges=%d", r.Charges), fmt.Sprintf("refunds=%d", r.Refunds), "letters{" + r.short("letter") + "}",
+		fmt.Sprintf("charges=%d", r.Charges), fmt.Sprintf("refunds=%d", r.Refunds), "dead letters{" +
+			r.short("dead letter") + "}",
 		"keys-used-again{" + r.short("key used again") + "}", "after-expired{" + r.short("answer after expired") + "}",
-		"after-deleted{" + r.short("answer after deleted") + "}", "lies-refused{" + counts(r.Counts["lie refused"]) + "}",
+		"after-deleted{" + r.short("answer after deleted") + "}", "lies-refused{" + counts(r.Counts["lie refused"]) +
+			"}",
 		"statements{" + counts(r.Counts["statement"]) + "}",
-		fmt.Sprintf("unknown=%d", r.Unknown), fmt.Sprintf("convergence p50=%.1fs max=%.1fs", r.ConvergenceMedian, r.ConvergenceMax),
-		fmt.Sprintf("quiet-after=%.1fs", r.QuietAfter), fmt.Sprintf("keys=%d", r.Keys), fmt.Sprintf("violations=%d", len(r.Violations)),
+		fmt.Sprintf("unknown=%d", r.Unknown), fmt.Sprintf("convergence p50=%.1fs max=%.1fs", r.ConvergenceMedian,
+			r.ConvergenceMax),
+		fmt.Sprintf("quiet-after=%.1fs", r.QuietAfter), fmt.Sprintf("keys=%d", r.Keys),
+		fmt.Sprintf("violations=%d", len(r.Violations)),
 	}
 	return strings.Join(words, " ")
 }
@@ -115,7 +123,8 @@ func (r *report) save(path string) error {
 
 // sideBySide puts two runs beside each other, seen by the clients and the PSP alone.
 func sideBySide(w io.Writer, ours, wrong *report) {
-	fmt.Fprintf(w, "\nThe same clients, the same storm (seed %d):\n\n%-42s %12s %12s\n", ours.Seed, "", ours.Target, wrong.Target)
+	fmt.Fprintf(w, "\nThe same clients, the same storm (seed %d):\n\n%-42s %12s %12s\n", ours.Seed, "", ours.Target,
+		wrong.Target)
 	a, b := ours.Books, wrong.Books
 	for _, row := range []struct {
 		what string

@@ -43,7 +43,8 @@ func verdict(s settings, reports []*report, stdout io.Writer) error {
 		return err
 	}
 	if reports[0].Target == payonce && len(reports[0].Violations) > 0 {
-		return fmt.Errorf("%d violations; SEED=%d has the same clients, blows and rates again", len(reports[0].Violations), s.Seed)
+		return fmt.Errorf("%d violations; SEED=%d has the same clients, blows and rates again",
+			len(reports[0].Violations), s.Seed)
 	}
 	return nil
 }
@@ -62,7 +63,8 @@ func storm(ctx context.Context, s settings, target string, stderr io.Writer) (_ 
 	if err != nil {
 		return nil, err
 	}
-	r := &trial{stage: g, settings: s, target: target, without: without, report: &report{Lab: "chaos", Target: target, Seed: s.Seed}}
+	r := &trial{stage: g, settings: s, target: target, without: without,
+		report: &report{Lab: "chaos", Target: target, Seed: s.Seed}}
 	r.prepare()
 	if err := r.storm(ctx); err != nil {
 		return nil, err
@@ -101,21 +103,25 @@ func (r *trial) complain(where, detail string) {
 func (r *trial) prepare() {
 	g, p := r.stage, r.settings.plan()
 	o := crowd.Options{
-		Plan: p, APIs: g.addresses(func(p *world.Process) string { return p.Address }), Keys: g.keys, PSP: g.world.PSP.Address,
+		Plan: p, APIs: g.addresses(func(p *world.Process) string { return p.Address }), Keys: g.keys,
+		PSP:       g.world.PSP.Address,
 		PerSecond: r.settings.Rate, Recorder: g.recorder, Tally: g.tally, Complain: r.complain,
 	}
 	if r.target == naive {
-		o.Only = []plan.Kind{plan.Pay, plan.Wait, plan.Async, plan.HangUp, plan.Race, plan.Twins, plan.LieAtOnce, plan.Lie, plan.Reuse}
+		o.Only = []plan.Kind{plan.Pay, plan.Wait, plan.Async, plan.HangUp, plan.Race, plan.Twins, plan.LieAtOnce,
+			plan.Lie, plan.Reuse}
 	} else {
 		if !r.settings.Citus {
 			o.Retention = retention
 		}
-		o.Operators, o.OperatorKey = g.addresses(func(p *world.Process) string { return p.Operator }), g.site.Keys.Operator
+		o.Operators, o.OperatorKey = g.addresses(func(p *world.Process) string { return p.Operator }),
+			g.site.Keys.Operator
 	}
 	r.crowd = crowd.New(o)
 	r.nemesis = nemesis.New(nemesis.Options{
 		Plan: p, Site: g.site, World: g.world, APIs: g.apis, Reconcilers: g.reconcilers, Spare: r.settings.Quick,
-		Recorder: g.recorder, Tally: g.tally, Say: g.say, Failed: func(where, detail string) { r.complain(where, detail) },
+		Recorder: g.recorder, Tally: g.tally, Say: g.say,
+		Failed: func(where, detail string) { r.complain(where, detail) },
 	})
 	r.sampler = newSampler(g, p.Mix())
 }
@@ -139,7 +145,7 @@ func (r *trial) storm(ctx context.Context) error {
 	running.Go(func() { r.progress(storming) })
 	if r.target == payonce {
 		running.Go(func() { r.crowd.Operate(storming) })
-		running.Go(func() { r.crowd.LieToDesk(storming) })
+		running.Go(func() { r.crowd.LieToOperators(storming) })
 		running.Go(func() { r.settleDays(storming) })
 	}
 	<-storming.Done()
@@ -167,8 +173,9 @@ func (r *trial) progress(ctx context.Context) {
 		select {
 		case <-tick.C:
 			t := r.stage.tally
-			r.stage.say(fmt.Sprintf("%d answers, %d of them 201; %d without one; %d blows, %d kills, %d letters closed", t.Sum("answer"),
-				t.Of("answer", "201"), t.Of("answer", "none"), t.Sum("blow"), t.Sum("kill -9"), t.Sum("letter closed")))
+			r.stage.say(fmt.Sprintf("%d answers, %d of them 201; %d without one; %d blows, %d kills, %d dead letters closed", t.Sum("answer"),
+				t.Of("answer", "201"), t.Of("answer", "none"), t.Sum("blow"), t.Sum("kill -9"), t.Sum(
+					"dead letter closed")))
 		case <-ctx.Done():
 			return
 		}

@@ -18,7 +18,8 @@ func TestShortRunHoldsAndReports(t *testing.T) {
 	}
 	dir := t.TempDir()
 	environment := map[string]string{
-		"SEED": "11", "DURATION": "6s", "CLIENTS": "3", "RATE": "60", "ONLY": "kill-api", "KEEP": filepath.Join(dir, "kept"),
+		"SEED": "11", "DURATION": "6s", "CLIENTS": "3", "RATE": "60", "ONLY": "kill-api",
+		"KEEP":   filepath.Join(dir, "kept"),
 		"REPORT": filepath.Join(dir, "chaos.json"),
 	}
 	var stdout, stderr bytes.Buffer
@@ -34,7 +35,8 @@ func TestShortRunHoldsAndReports(t *testing.T) {
 	if err := json.Unmarshal(raw, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Lab != "chaos" || got.Seed != 11 || got.Violations == nil || got.Counts["kill -9"]["api-1"]+got.Counts["kill -9"]["api-2"] == 0 || got.Books.Paid == 0 {
+	if got.Lab != "chaos" || got.Seed != 11 || got.Violations == nil || got.Counts["kill -9"]["api-1"]+
+		got.Counts["kill -9"]["api-2"] == 0 || got.Books.Paid == 0 {
 		t.Errorf("reports %s", raw)
 	}
 	if !strings.HasPrefix(stdout.String(), "chaos payonce seed=11 ") || strings.Count(stdout.String(), "\n") != 2 {

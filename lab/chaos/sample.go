@@ -16,7 +16,8 @@ import (
 	"payonce/lab/world"
 )
 
-// sampler looks at what the programs tell of themselves while the storm lasts: a process that is killed takes its counters with it.
+// sampler looks at what the programs tell of themselves while the storm lasts: a process that is killed takes its
+// counters with it.
 type sampler struct {
 	stage *stage
 	mix   plan.Mix
@@ -33,7 +34,8 @@ const (
 )
 
 func newSampler(g *stage, mix plan.Mix) *sampler {
-	return &sampler{stage: g, mix: mix, http: &http.Client{Timeout: 2 * time.Second}, seen: map[string]bool{}, counters: map[string]float64{}}
+	return &sampler{stage: g, mix: mix, http: &http.Client{Timeout: 2 * time.Second}, seen: map[string]bool{},
+		counters: map[string]float64{}}
 }
 
 // run samples until ctx ends, and once more.
@@ -66,7 +68,8 @@ func (s *sampler) setFaults(ctx context.Context, mix plan.Mix) error {
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://"+s.stage.world.PSP.Address+"/_faults", bytes.NewReader(raw))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://"+s.stage.world.PSP.Address+"/_faults",
+		bytes.NewReader(raw))
 	if err != nil {
 		return err
 	}

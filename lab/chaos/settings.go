@@ -44,7 +44,8 @@ const (
 
 func loadSettings(getenv func(string) string) (settings, error) {
 	environment := map[string]string{}
-	for _, name := range []string{"DURATION", "SEED", "QUICK", "CLIENTS", "RATE", "AUDIT", "TARGET", "CITUS", "PROGRAMS", "ONLY", "KEEP", "REPORT"} {
+	for _, name := range []string{"DURATION", "SEED", "QUICK", "CLIENTS", "RATE", "AUDIT", "TARGET", "CITUS",
+		"PROGRAMS", "ONLY", "KEEP", "REPORT"} {
 		if v := getenv(name); v != "" {
 			environment[name] = v
 		}
@@ -72,14 +73,16 @@ func loadSettings(getenv func(string) string) (settings, error) {
 	return s, err
 }
 
-// The times of keys. Clients use a key in the first part of its retention, and again when it is over: see package crowd.
+// The times of keys. Clients use a key in the first part of its retention, and again when it is over: see package
+// crowd.
 const (
 	retention = 24 * time.Second
-	pspMemory = 18 * time.Second // not longer than the retention, and longer than the settle window and the longest pause between two lookups
+	// not longer than the retention, and longer than the grace period and the longest pause between two lookups
+	pspMemory = 18 * time.Second
 )
 
-// lasting is the retention where no key is to end: what ends is kept for the verdict by triggers that write to a table (invariants.Archive), and on a worker
-// they cannot.
+// lasting is the retention where no key is to end: what ends is kept for the verdict by triggers that write to a table
+// (invariants.Archive), and on a worker they cannot.
 const lasting = 48 * time.Hour
 
 // retention is how long a key is kept.
@@ -90,7 +93,8 @@ func (s settings) retention() time.Duration {
 	return retention
 }
 
-// memory is how long the PSP remembers a key. It must end within the run: a key whose record at the PSP always names another key is settled only then.
+// memory is how long the PSP remembers a key. It must end within the run: a key whose record at the PSP always names
+// another key is resolved only then.
 func (s settings) memory() time.Duration {
 	if s.Citus {
 		return 2 * pspMemory
@@ -98,11 +102,12 @@ func (s settings) memory() time.Duration {
 	return pspMemory
 }
 
-// slowest is how long a statement may take between the two readings of the clock that a line of a timeline is judged by. One that goes to several servers
-// writes a key's row first, and its line some round trips later.
+// slowest is how long a statement may take between the two readings of the clock that a line of a timeline is judged
+// by. One that goes to several servers writes a key's row first, and its line some round trips later.
 const slowest = 1500 * time.Millisecond
 
-// toldRetention is what expiries are judged by. By lines of timelines they cannot be where those come later than the rows.
+// toldRetention is what expiries are judged by. By lines of timelines they cannot be where those come later than the
+// rows.
 func (s settings) toldRetention() time.Duration {
 	if s.Citus {
 		return 0
@@ -113,9 +118,9 @@ func (s settings) toldRetention() time.Duration {
 // window is the least time between the lines of a key that became unknown and was given back.
 func (s settings) window() time.Duration {
 	if s.Citus {
-		return world.SettleWindow - slowest
+		return world.GracePeriod - slowest
 	}
-	return world.SettleWindow
+	return world.GracePeriod
 }
 
 // deletes reports whether a key can be deleted and used again within the run.

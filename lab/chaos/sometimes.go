@@ -10,7 +10,8 @@ import (
 	"payonce/lab/chaos/plan"
 )
 
-// required is something that a run must have hit at least once, by its counter: a run in which it never happened proves nothing about it.
+// required is something that a run must have hit at least once, by its counter: a run in which it never happened proves
+// nothing about it.
 type required struct {
 	group, name string
 	since       length
@@ -45,14 +46,18 @@ func mustHappen(of length, deletes bool, without []plan.BlowKind) []required {
 			add(since, "blow", string(kind))
 		}
 	}
-	add(quickRun, "fault", "pm_ok", "pm_declined", "pm_slow", "pm_timeout_charged", "pm_silent_charged", "pm_timeout_not_charged", "pm_500_charged",
-		"pm_500_not_charged", "pm_never", "pm_reset_charged", "pm_late_charge", "pm_wrong_amount", "pm_stuck", "pm_forgotten_key")
+	add(quickRun, "fault", "pm_ok", "pm_declined", "pm_slow", "pm_timeout_charged", "pm_silent_charged",
+		"pm_timeout_not_charged", "pm_500_charged",
+		"pm_500_not_charged", "pm_never", "pm_reset_charged", "pm_late_charge", "pm_wrong_amount", "pm_stuck",
+		"pm_forgotten_key")
 	add(normalRun, "entry", plan.Odd()...)
 	add(quickRun, "webhook", "duplicate", "reorder", "delay", "drop", "forge", "stale")
 	add(quickRun, "mangled call", "cut before", "500 before", "cut after", "half an answer", "500 after", "400 after")
 	add(quickRun, "answer", "201", "202", "402 payment_declined", "409 idempotency_key_in_progress",
-		"422 idempotency_key_reused_with_different_payload", "503 psp_unavailable", "503 idempotency_store_unavailable", "400 invalid_request",
-		"400 idempotency_key_invalid", "400 idempotency_key_missing", "401 unauthenticated", "404 not_found", "409 refund_exceeds_payment",
+		"422 idempotency_key_reused_with_different_payload", "503 psp_unavailable", "503 idempotency_store_unavailable",
+		"400 invalid_request",
+		"400 idempotency_key_invalid", "400 idempotency_key_missing", "401 unauthenticated", "404 not_found",
+		"409 refund_exceeds_payment",
 		"402 refund_declined", "none")
 	add(normalRun, "answer", "413 body_too_large", "415 unsupported_media_type")
 	add(quickRun, "replay", "201", "402 payment_declined")
@@ -61,17 +66,20 @@ func mustHappen(of length, deletes bool, without []plan.BlowKind) []required {
 	return slices.DeleteFunc(all, func(r required) bool { return r.since > of })
 }
 
-// mustHappenOnCitus is what such a run is for. Three servers on one small machine leave less time for the rest, which the other runs prove.
+// mustHappenOnCitus is what such a run is for. Three servers on one small machine leave less time for the rest, which
+// the other runs prove.
 func mustHappenOnCitus() (all []required) {
 	for _, kind := range append(plan.OfCitus(), plan.CrashPostgres, plan.KillAPI, plan.DropAcks) {
 		all = append(all, required{"blow", string(kind), quickRun})
 	}
-	return append(all, required{"answer", "201", quickRun}, required{"edge", "unknown → completed", quickRun}, required{"edge", "unknown → failed_retryable by lookup", quickRun})
+	return append(all, required{"answer", "201", quickRun}, required{"edge", "unknown → completed", quickRun},
+		required{"edge", "unknown → failed_retryable by lookup", quickRun})
 }
 
-// addEnds lists what comes of the ends of keys, webhooks and days, and of lies about letters.
+// addEnds lists what comes of the ends of keys, webhooks and days, and of lies about dead letters.
 func addEnds(add func(since length, group string, names ...string), deletes bool) {
-	add(quickRun, "edge", "completed → expired by pruner", "failed_retryable → expired by pruner", "expired → in_progress by request")
+	add(quickRun, "edge", "completed → expired by pruner", "failed_retryable → expired by pruner",
+		"expired → in_progress by request")
 	add(quickRun, "key used again", "expired")
 	add(normalRun, "answer after expired", "201", "202")
 	if deletes {
@@ -87,18 +95,22 @@ func addEnds(add func(since length, group string, names ...string), deletes bool
 	add(normalRun, "lie refused", "another-charge")
 }
 
-// addEdges lists the edges of the key's state machine, by who goes along them. Not among them is the owner who comes back to an unknown key before webhook, lookup and scan: a storm hardly ever leaves him the time, and the crash
-// matrix has him.
+// addEdges lists the edges of the key's state machine, by who goes along them. Not among them is the owner who comes
+// back to an unknown key before webhook, lookup and scan: a storm hardly ever leaves him the time, and the crash matrix
+// has him.
 func addEdges(add func(since length, group string, names ...string)) {
-	add(quickRun, "edge", "none → in_progress", "in_progress → completed by owner", "in_progress → failed_retryable by owner",
-		"in_progress → unknown by owner", "in_progress → unknown by sweeper", "unknown → completed by webhook", "unknown → completed by lookup",
-		"unknown → failed_retryable by lookup", "failed_retryable → in_progress by request", "unknown → completed by operator")
+	add(quickRun, "edge", "none → in_progress", "in_progress → completed by owner",
+		"in_progress → failed_retryable by owner",
+		"in_progress → unknown by owner", "in_progress → unknown by sweeper", "unknown → completed by webhook",
+		"unknown → completed by lookup",
+		"unknown → failed_retryable by lookup", "failed_retryable → in_progress by request",
+		"unknown → completed by operator")
 	add(normalRun, "edge", "in_progress → completed by webhook", "in_progress → unknown by request")
 	add(longRun, "edge", "unknown → completed by scan", "failed_retryable → completed")
-	add(quickRun, "letter", "psp_contradicts_request")
-	add(normalRun, "letter", "contradicts_completed", "duplicate_movement")
-	add(normalRun, "letter", "other_account", "unreadable_record")
-	add(normalRun, "letter", "lookups_exhausted")
+	add(quickRun, "dead letter", "psp_contradicts_request")
+	add(normalRun, "dead letter", "contradicts_completed", "duplicate_movement")
+	add(normalRun, "dead letter", "other_account", "unreadable_record")
+	add(normalRun, "dead letter", "lookups_exhausted")
 	add(normalRun, "metric", "commit_ambiguous_total")
 	add(longRun, "metric", "fenced_writes_total")
 }
@@ -108,7 +120,8 @@ func never(counts map[string]map[string]int, must []required) []violation {
 	var found []violation
 	for _, r := range must {
 		if hits(counts[r.group], r.name) == 0 {
-			found = append(found, violation{"sometimes", r.group + ": " + r.name, "it never happened in this run, so nothing is proved about it"})
+			found = append(found, violation{"sometimes", r.group + ": " + r.name,
+				"it never happened in this run, so nothing is proved about it"})
 		}
 	}
 	return found

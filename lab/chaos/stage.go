@@ -35,7 +35,8 @@ type stage struct {
 	say         func(string)
 }
 
-// open starts everything. The history goes to a file from the first request on: what a crash of this program leaves can be read.
+// open starts everything. The history goes to a file from the first request on: what a crash of this program leaves can
+// be read.
 func open(ctx context.Context, s settings, target string, say func(string)) (_ *stage, err error) {
 	g := &stage{keep: s.keep(target), tally: tally.New(), say: say}
 	defer func() {
@@ -61,7 +62,8 @@ func open(ctx context.Context, s settings, target string, say func(string)) (_ *
 		return nil, err
 	}
 	say("starting PostgreSQL and the programs")
-	if g.site, err = world.Open(ctx, world.Options{Programs: programs, Dir: g.dir, Say: say, Citus: s.Citus}); err != nil {
+	if g.site, err = world.Open(ctx, world.Options{Programs: programs, Dir: g.dir, Say: say,
+		Citus: s.Citus}); err != nil {
 		return nil, err
 	}
 	return g, g.start(ctx, s, target)
@@ -81,10 +83,11 @@ func (g *stage) programs(ctx context.Context, s settings) (world.Programs, error
 
 func (g *stage) start(ctx context.Context, s settings, target string) error {
 	p := world.Plan{
-		// A breaker that opens is to close again within the storm, and what the PSP never answers is to become an operator's case.
-		// Keys end within the storm, in the relations that the programs demand.
+		// A breaker that opens is to close again within the storm, and what the PSP never answers is to become an
+		// operator's case. Keys end within the storm, in the relations that the programs demand.
 		Env: map[string]string{
-			"PSP_BREAKER_OPEN": "1s", "LOOKUP_BUDGET": "8", "KEY_RETENTION": s.retention().String(), "KEY_AUDIT": s.Audit.String(),
+			"PSP_BREAKER_OPEN": "1s", "LOOKUP_BUDGET": "8", "KEY_RETENTION": s.retention().String(),
+			"KEY_AUDIT":      s.Audit.String(),
 			"PSP_KEY_MEMORY": s.memory().String(), "PRUNE_EVERY": "1s", "WEBHOOK_RETENTION": "24h",
 		},
 		PSPEnv:  map[string]string{"MOCKPSP_SEED": fmt.Sprint(s.Seed%(1<<62) + 1)},
@@ -214,7 +217,8 @@ func (g *stage) endPruning(ctx context.Context) error {
 			return err
 		}
 	}
-	return g.untilHolds(ctx, `SELECT count(*) > 0 AND bool_and(state IN ('completed', 'cancelled', 'discarded')) FROM river_job WHERE kind = 'prune'`)
+	return g.untilHolds(ctx,
+		`SELECT count(*) > 0 AND bool_and(state IN ('completed', 'cancelled', 'discarded')) FROM river_job WHERE kind = 'prune'`)
 }
 
 // untilHolds asks the database until it says yes.

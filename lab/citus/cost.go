@@ -22,8 +22,8 @@ const (
 	costWarmUp  = 4.0
 )
 
-// cost prints what a new payment takes on one server and on Citus: how long a client waits, and the CPU of each server. All share this machine, so the ratios
-// say what Citus costs, and nothing says how fast it is.
+// cost prints what a new payment takes on one server and on Citus: how long a client waits, and the CPU of each server.
+// All share this machine, so the ratios say what Citus costs, and nothing says how fast it is.
 func cost(ctx context.Context, root string, stdout, stderr io.Writer) error {
 	m, err := meter.New()
 	if err != nil {
@@ -43,7 +43,8 @@ func cost(ctx context.Context, root string, stdout, stderr io.Writer) error {
 	}
 	for _, citus := range []bool{false, true} {
 		if err := costOf(ctx, m, world.Options{
-			Programs: programs, Dir: filepath.Join(dir, fmt.Sprint(citus)), Citus: citus, Say: func(line string) { fmt.Fprintln(stderr, line) },
+			Programs: programs, Dir: filepath.Join(dir, fmt.Sprint(citus)), Citus: citus,
+			Say: func(line string) { fmt.Fprintln(stderr, line) },
 		}, stdout); err != nil {
 			return err
 		}
@@ -60,7 +61,8 @@ func costOf(ctx context.Context, m *meter.Meter, o world.Options, stdout io.Writ
 		return err
 	}
 	defer func() { err = errors.Join(err, site.Close()) }()
-	w, err := site.New(ctx, world.Plan{Env: map[string]string{"DB_STATEMENT_TIMEOUT": "10s", "DB_LOCK_TIMEOUT": "5s"}, NoWebhooks: true})
+	w, err := site.New(ctx, world.Plan{Env: map[string]string{"DB_STATEMENT_TIMEOUT": "10s", "DB_LOCK_TIMEOUT": "5s"},
+		NoWebhooks: true})
 	if err != nil {
 		return err
 	}
@@ -71,7 +73,8 @@ func costOf(ctx context.Context, m *meter.Meter, o world.Options, stdout io.Writ
 	}
 	for _, clients := range []int{1, 16} {
 		// By itself, as the meter is to count the measured time only.
-		plan := load.Plan{Address: api.Address, Kind: load.New, Clients: clients, Seconds: costWarmUp, APIKey: w.Keys.Acme}
+		plan := load.Plan{Address: api.Address, Kind: load.New, Clients: clients, Seconds: costWarmUp,
+			APIKey: w.Keys.Acme}
 		if _, err := load.Run(ctx, plan); err != nil {
 			return err
 		}
@@ -89,7 +92,8 @@ func costOf(ctx context.Context, m *meter.Meter, o world.Options, stdout io.Writ
 			return err
 		}
 		if r.Requests == 0 || r.Unexpected+r.Lost > 0 {
-			return fmt.Errorf("%d answers, %d unexpected, %d lost: %s", r.Requests, r.Unexpected, r.Lost, r.FirstUnexpected)
+			return fmt.Errorf("%d answers, %d unexpected, %d lost: %s", r.Requests, r.Unexpected, r.Lost,
+				r.FirstUnexpected)
 		}
 		var each []string
 		var all time.Duration
@@ -98,8 +102,10 @@ func costOf(ctx context.Context, m *meter.Meter, o world.Options, stdout io.Writ
 			all += used
 			each = append(each, fmt.Sprintf("%s %.2f", name, perPayment(used, r.Requests)))
 		}
-		if _, err := fmt.Fprintf(stdout, "citus %t, %d clients: %d payments, p50 %.1f ms; ms of CPU per payment: %s; all %.2f\n",
-			o.Citus, clients, r.Requests, r.P50Micros/1000, strings.Join(each, ", "), perPayment(all, r.Requests)); err != nil {
+		if _, err := fmt.Fprintf(stdout,
+			"citus %t, %d clients: %d payments, p50 %.1f ms; ms of CPU per payment: %s; all %.2f\n",
+			o.Citus, clients, r.Requests, r.P50Micros/1000, strings.Join(each, ", "), perPayment(
+				all, r.Requests)); err != nil {
 			return err
 		}
 	}

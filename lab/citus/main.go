@@ -1,8 +1,10 @@
-// Command citus runs what Payonce promises on Citus: PostgreSQL with the tables of tenants spread over workers. `make citus` runs it.
+// Command citus runs what Payonce promises on Citus: PostgreSQL with the tables of tenants spread over workers. `make
+// citus` runs it.
 //
-// It owns the order of the parts, and the one line for a PostgreSQL that has no Citus. The parts are not its own: the end-to-end tests with distributed
-// databases (test/pgtest), one cell of each row of the crash matrix that can be played there, and the storm of lab/chaos on a coordinator and two workers, with crashes of each and tenants
-// that move under load. It refuses to know what is right: the tests and lab/invariants say so.
+// It owns the order of the parts, and the one line for a PostgreSQL that has no Citus. The parts are not its own: the
+// end-to-end tests with distributed databases (test/pgtest), one cell of each row of the crash matrix that can be
+// played there, and the storm of lab/chaos on a coordinator and two workers, with crashes of each and tenants that move
+// under load. It refuses to know what is right: the tests and lab/invariants say so.
 package main
 
 import (
@@ -104,11 +106,14 @@ func play(ctx context.Context, root, part string, getenv func(string) string, st
 	var env map[string]string
 	switch part {
 	case "tests":
-		command = []string{"go", "test", "-count=1", "-timeout", testTimeout, "-run", getenv("RUN"), "./internal/postgres", "./internal/statement", "./test/cituscluster", "./test/e2e"}
+		command = []string{"go", "test", "-count=1", "-timeout", testTimeout, "-run", getenv("RUN"),
+			"./internal/postgres", "./internal/statement", "./test/cituscluster", "./test/e2e"}
 	case "matrix":
-		command, env = beside("matrix"), map[string]string{"QUICK": "1", "WORKERS": "3", "REPORT": "bin/citus-matrix.json"}
+		command, env = beside("matrix"), map[string]string{"QUICK": "1", "WORKERS": "3",
+			"REPORT": "bin/citus-matrix.json"}
 	case "chaos":
-		command, env = beside("chaos"), map[string]string{"DURATION": "3m", "RATE": "30", "REPORT": "bin/citus-chaos.json"}
+		command, env = beside("chaos"), map[string]string{"DURATION": "3m", "RATE": "30",
+			"REPORT": "bin/citus-chaos.json"}
 	}
 	fmt.Fprintf(stderr, "citus: %s\n", strings.Join(command, " "))
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)

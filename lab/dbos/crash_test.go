@@ -19,7 +19,8 @@ func TestKilledPaymentIsFinishedByNextProcess(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, url string, env map[string]string) {
 		killed := exec.CommandContext(t.Context(), os.Args[0])
-		killed.Env = append(os.Environ(), asProgram+"=1", "DATABASE_URL="+url, "ADDR=127.0.0.1:0", "PSP_MS=10000", "DB_STEPS="+env["DB_STEPS"])
+		killed.Env = append(os.Environ(), asProgram+"=1", "DATABASE_URL="+url, "ADDR=127.0.0.1:0", "PSP_MS=10000",
+			"DB_STEPS="+env["DB_STEPS"])
 		out, err := killed.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +43,8 @@ func TestKilledPaymentIsFinishedByNextProcess(t *testing.T) {
 		_ = killed.Wait() // it was killed
 
 		next := start(t, url, env)
-		if answered, want := mustPay(t, next.base, "key-1", aBody), `{"paymentId":"pay_`+before; answered[:min(len(want), len(answered))] != want {
+		if answered, want := mustPay(t, next.base, "key-1", aBody), `{"paymentId":"pay_`+
+			before; answered[:min(len(want), len(answered))] != want {
 			t.Errorf("answered %s, reserved %s", answered, before)
 		}
 		wantSucceeded(t, url, "key-1", 1)

@@ -1,12 +1,14 @@
-// Dbos is a peer for the benchmark: the same idempotent payment, written the way a user of DBOS Transact for Go would write it.
+// Dbos is a peer for the benchmark: the same idempotent payment, written the way a user of DBOS Transact for Go would
+// write it.
 //
-// It owns one workflow of three steps (reserve, charge, complete), the table they write, and a small HTTP face. DBOS owns
-// everything about idempotency here: the Idempotency-Key is the workflow's id, and what a repeated key answers is the result
-// that DBOS has recorded. The program refuses to know API keys, fingerprints, refunds, webhooks and reconciliation, so it
-// does less than Payonce per request; README.md says what that means for a comparison.
+// It owns one workflow of three steps (reserve, charge, complete), the table they write, and a small HTTP face. DBOS
+// owns everything about idempotency here: the Idempotency-Key is the workflow's id, and what a repeated key answers is
+// the result that DBOS has recorded. The program refuses to know API keys, fingerprints, refunds, webhooks and
+// reconciliation, so it does less than Payonce per request; README.md says what that means for a comparison.
 //
-// Invariants: no answer before the workflow's outcome is committed; a stop finishes the payments in flight; nothing but DBOS
-// decides whether a key runs again. A module of its own keeps the dependencies of DBOS out of the application's go.mod.
+// Invariants: no answer before the workflow's outcome is committed; a stop finishes the payments in flight; nothing but
+// DBOS decides whether a key runs again. A module of its own keeps the dependencies of DBOS out of the application's
+// go.mod.
 package main
 
 import (

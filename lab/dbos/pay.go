@@ -15,8 +15,8 @@ import (
 // errNoRow: what reserve wrote is gone. The charge is made by then, so this must not pass for a success.
 var errNoRow = errors.New("the reserved payment is gone")
 
-// order is the workflow's input. DBOS records it with the workflow, so what must not change when the workflow runs again
-// after a crash (the id, the time) is in it and not drawn inside.
+// order is the workflow's input. DBOS records it with the workflow, so what must not change when the workflow runs
+// again after a crash (the id, the time) is in it and not drawn inside.
 type order struct {
 	Key         string
 	PaymentID   uuid.UUID
@@ -43,7 +43,8 @@ func (p *peer) pay(ctx dbos.Context, o order) (payment, error) {
 		return payment{}, err
 	}
 	// Crash window: charged, but no checkpoint yet. The charge is then sent twice, and the PSP must know the key.
-	charge, err := dbos.RunAsStep(ctx, func(ctx context.Context) (string, error) { return p.charge(ctx, o) }, dbos.WithStepName("charge"))
+	charge, err := dbos.RunAsStep(ctx, func(ctx context.Context) (string, error) { return p.charge(ctx, o) },
+		dbos.WithStepName("charge"))
 	if err != nil {
 		return payment{}, fmt.Errorf("charge: %w", err)
 	}
@@ -86,8 +87,9 @@ func (p *peer) complete(ctx dbos.Context, o order, charge string) (payment, erro
 		return payment{}, fmt.Errorf("complete: %w", err)
 	}
 	return payment{
-		PaymentID: "pay_" + o.PaymentID.String(), Status: "succeeded", CustomerID: o.CustomerID, AmountCents: o.AmountCents,
-		Currency: o.Currency, PSPChargeID: charge, CreatedAt: o.CreatedAt.UTC().Format(time.RFC3339Nano),
+		PaymentID: "pay_" + o.PaymentID.String(), Status: "succeeded", CustomerID: o.CustomerID,
+		AmountCents: o.AmountCents,
+		Currency:    o.Currency, PSPChargeID: charge, CreatedAt: o.CreatedAt.UTC().Format(time.RFC3339Nano),
 	}, nil
 }
 

@@ -17,8 +17,8 @@ const (
 	drainTimeout   = 20 * time.Second
 )
 
-// schema is the application's own. The primary key is the only index: DBOS holds the keys, so a unique one here would be
-// work that a user of DBOS does not pay for. The name keeps clear of the payments table of Payonce.
+// schema is the application's own. The primary key is the only index: DBOS holds the keys, so a unique one here would
+// be work that a user of DBOS does not pay for. The name keeps clear of the payments table of Payonce.
 const schema = `
 CREATE SCHEMA IF NOT EXISTS lab_dbos;
 CREATE TABLE IF NOT EXISTS lab_dbos.payments (
@@ -75,7 +75,8 @@ func connect(ctx context.Context, s settings) (*pgxpool.Pool, error) {
 }
 
 func (p *peer) launch(ctx context.Context, logs io.Writer) error {
-	// A cancelled context makes DBOS cancel the workflows that run in it, for good. A signal must let them finish instead.
+	// A cancelled context makes DBOS cancel the workflows that run in it, for good. A signal must let them finish
+	// instead.
 	ctx = context.WithoutCancel(ctx)
 	var err error
 	p.dbos, err = dbos.NewContext(ctx, dbos.Config{
@@ -97,8 +98,8 @@ func (p *peer) launch(ctx context.Context, logs io.Writer) error {
 	return nil
 }
 
-// close waits for workflows in flight, then closes the pool. After a stop that ran out of time the pool stays open: closing it
-// waits for every connection, so it might never return.
+// close waits for workflows in flight, then closes the pool. After a stop that ran out of time the pool stays open:
+// closing it waits for every connection, so it might never return.
 func (p *peer) close() error {
 	if p.dbos != nil {
 		if err := dbos.Shutdown(p.dbos, drainTimeout); err != nil {

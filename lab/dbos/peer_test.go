@@ -30,7 +30,8 @@ func TestRepeatedKeyAnswersSameBytesFromOneRow(t *testing.T) {
 			t.Errorf("first %s\nagain %s", first, again)
 		}
 		wantSucceeded(t, url, "key-1", 1)
-		for _, member := range []string{`"status":"succeeded"`, `"pspChargeId":"ch_`, `"amountCents":12000`, `"paymentId":"pay_`} {
+		for _, member := range []string{`"status":"succeeded"`, `"pspChargeId":"ch_`, `"amountCents":12000`,
+			`"paymentId":"pay_`} {
 			if !strings.Contains(first, member) {
 				t.Errorf("no %s in %s", member, first)
 			}
@@ -116,13 +117,14 @@ func TestBadRequestsAreRefusedWithoutARow(t *testing.T) {
 	url := pgtest.NewURL(t)
 	p := start(t, url, nil)
 	for name, r := range map[string]struct{ key, body string }{
-		"no key":         {"", aBody},
-		"long key":       {strings.Repeat("k", maxKey+1), aBody},
-		"not JSON":       {"key-1", "pay"},
-		"no customer":    {"key-1", `{"amountCents":1,"currency":"KRW"}`},
-		"no amount":      {"key-1", `{"customerId":"c","currency":"KRW"}`},
-		"long currency":  {"key-1", `{"customerId":"c","amountCents":1,"currency":"WONS"}`},
-		"oversized body": {"key-1", `{"customerId":"` + strings.Repeat("c", maxBody) + `","amountCents":1,"currency":"KRW"}`},
+		"no key":        {"", aBody},
+		"long key":      {strings.Repeat("k", maxKey+1), aBody},
+		"not JSON":      {"key-1", "pay"},
+		"no customer":   {"key-1", `{"amountCents":1,"currency":"KRW"}`},
+		"no amount":     {"key-1", `{"customerId":"c","currency":"KRW"}`},
+		"long currency": {"key-1", `{"customerId":"c","amountCents":1,"currency":"WONS"}`},
+		"oversized body": {"key-1", `{"customerId":"` + strings.Repeat("c", maxBody) +
+			`","amountCents":1,"currency":"KRW"}`},
 	} {
 		if status, answered := post(t, p.base, r.key, r.body); status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", name, status, answered)

@@ -72,7 +72,8 @@ func (p *peer) postPayment(w http.ResponseWriter, r *http.Request) {
 	handle, err := dbos.RunWorkflow(p.dbos, p.pay, o, dbos.WithWorkflowID(o.Key))
 	var paid payment
 	if err == nil {
-		paid, err = handle.GetResult(dbos.WithHandleTimeout(answerTimeout), dbos.WithHandlePollingInterval(pollInterval))
+		paid, err = handle.GetResult(dbos.WithHandleTimeout(answerTimeout),
+			dbos.WithHandlePollingInterval(pollInterval))
 	}
 	if err != nil {
 		answer(w, http.StatusInternalServerError, map[string]string{"error": "payment failed: " + err.Error()})
@@ -95,7 +96,7 @@ func readOrder(w http.ResponseWriter, r *http.Request) (order, error) {
 		return order{}, fmt.Errorf("read body: %w", err)
 	}
 	if body.CustomerID == "" || body.AmountCents <= 0 || len(body.Currency) != 3 {
-		return order{}, errors.New("customerId, a positive amountCents and a currency of three letters are required")
+		return order{}, errors.New("customerId, a positive amountCents and a currency of three dead letters are required")
 	}
 	id, err := uuid.NewV7()
 	if err != nil {

@@ -29,7 +29,8 @@ func TestReserveThatRunsTwiceFindsItsRow(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		o := order{Key: "key-1", PaymentID: uuid.New(), CustomerID: "c", AmountCents: 1, Currency: "KRW", CreatedAt: time.Now()}
+		o := order{Key: "key-1", PaymentID: uuid.New(), CustomerID: "c", AmountCents: 1, Currency: "KRW",
+			CreatedAt: time.Now()}
 		// Another workflow id has no checkpoints, as if those of the first had been lost.
 		for _, workflow := range []string{"first", "second"} {
 			handle, err := dbos.RunWorkflow(p.dbos, p.pay, o, dbos.WithWorkflowID(workflow))
@@ -67,7 +68,8 @@ func TestVanishedPaymentFailsForGood(t *testing.T) {
 		if status := <-answered; status != http.StatusInternalServerError {
 			t.Errorf("first answer: %d", status)
 		}
-		if status, body := post(t, p.base, "key-1", aBody); status != http.StatusInternalServerError || !strings.Contains(body, errNoRow.Error()) {
+		if status, body := post(t, p.base, "key-1", aBody); status != http.StatusInternalServerError ||
+			!strings.Contains(body, errNoRow.Error()) {
 			t.Errorf("second answer: %d %s", status, body)
 		}
 	})

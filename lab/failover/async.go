@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// lettersLimit bounds the wait for the scan. The end of one that was under way may be lost, too: then the next waits until River's rescuer has
-	// taken the first for dead, after two minutes or so.
-	lettersLimit = 4 * time.Minute
+	// deadLettersLimit bounds the wait for the scan. The end of one that was under way may be lost, too: then the next
+	// waits until River's rescuer has taken the first for dead, after two minutes or so.
+	deadLettersLimit = 4 * time.Minute
 )
 
-// asyncCase loses a primary that does not wait for the standby, a moment after the line between the two was cut: what was acknowledged in that
-// moment is gone, reservations of charges among it. This is no way to run Payonce. It shows what is left then: no second charge, and a dead letter
-// for each movement that nothing of ours knows any more.
+// asyncCase loses a primary that does not wait for the standby, a moment after the line between the two was cut: what
+// was acknowledged in that moment is gone, reservations of charges among it. This is no way to run Payonce. It shows
+// what is left then: no second charge, and a dead letter for each movement that nothing of ours knows any more.
 func asyncCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	s, err := l.open(ctx, act{name: o.Name})
 	if err != nil {
@@ -44,7 +44,7 @@ func asyncCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	if len(missing) == 0 {
 		o.broken("nothing was lost, so this shows nothing")
 	}
-	if err := s.awaitLetters(ctx, o); err != nil {
+	if err := s.awaitDeadLetters(ctx, o); err != nil {
 		return err
 	}
 	if err := s.payAgain(ctx, o, missing); err != nil {
@@ -53,29 +53,32 @@ func asyncCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	return s.judgeLoss(ctx, o)
 }
 
-// awaitLetters waits for the dead letter of each charge that nothing of ours knows.
-func (s *stage) awaitLetters(ctx context.Context, o *outcome) error {
+// awaitDeadLetters waits for the dead letter of each charge that nothing of ours knows.
+func (s *stage) awaitDeadLetters(ctx context.Context, o *outcome) error {
 	orphans, err := s.orphans(ctx)
 	if err != nil {
 		return err
 	}
 	o.tell("charges that nothing here knows", "%d", len(orphans))
 	began, found := s.crowd.recorder.Now(), 0
-	limited, cancel := context.WithTimeout(ctx, lettersLimit)
+	limited, cancel := context.WithTimeout(ctx, deadLettersLimit)
 	defer cancel()
 	err = await(limited, func() (bool, error) {
-		err := s.DB.QueryRow(ctx, "SELECT count(*) FROM dead_letters WHERE kind = 'unknown_movement' AND finding = ANY($1)", orphans).Scan(&found)
+		err := s.DB.QueryRow(ctx,
+			"SELECT count(*) FROM dead_letters WHERE kind = 'unknown_movement' AND finding = ANY($1)", orphans).Scan(
+			&found)
 		return found == len(orphans), err
 	})
 	if err != nil && ctx.Err() == nil && found < len(orphans) {
 		o.broken("%d charges have been forgotten, and %d of them have a dead letter", len(orphans), found)
 		return nil
 	}
-	o.tell("dead letters about them", "%d, all within %s of the end of the load", found, rounded(s.crowd.recorder.Now()-began))
+	o.tell("dead letters about them", "%d, all within %s of the end of the load", found,
+		rounded(s.crowd.recorder.Now()-began))
 	return err
 }
 
-// orphans lists what letters would say of the charges under no payment's key.
+// orphans lists what dead letters would say of the charges under no payment's key.
 func (s *stage) orphans(ctx context.Context) ([]string, error) {
 	ledger, err := invariants.ReadLedger(ctx, s.http(), "http://"+s.PSP.Address)
 	if err != nil {
@@ -123,8 +126,8 @@ func (s *stage) judgeLoss(ctx context.Context, o *outcome) error {
 	}
 	counts, webhooks := map[string]int{}, 0
 	for _, v := range found {
-		// The work on a webhook can be lost while River's word that it is done is not: that webhook waits for ever, and its age is a metric. What it
-		// says is found by the scan.
+		// The work on a webhook can be lost while River's word that it is done is not: that webhook waits for ever, and
+		// its age is a metric. What it says is found by the scan.
 		if v.Invariant == "I2" && strings.Contains(v.Key, "webhook") {
 			webhooks++
 			continue

@@ -14,14 +14,15 @@ import (
 	"payonce/lab/world"
 )
 
-// awayTimes let a wait for the standby be given up long before an owner would call itself paused: what keeps a charge back then is only that
-// its reservation was not acknowledged.
+// awayTimes let a wait for the standby be given up long before an owner would call itself paused: what keeps a charge
+// back then is only that its reservation was not acknowledged.
 func awayTimes() map[string]string {
-	return map[string]string{"LEASE": "12s", "DRAIN_LIMIT": "12s", "DB_STATEMENT_TIMEOUT": "1s", "DB_LOCK_TIMEOUT": "500ms"}
+	return map[string]string{"LEASE": "12s", "DRAIN_LIMIT": "12s", "DB_STATEMENT_TIMEOUT": "1s",
+		"DB_LOCK_TIMEOUT": "500ms"}
 }
 
-// awayCase cuts the line to the standby. A commit waits for it then, and statement_timeout does not end that. Once the standby comes back; the
-// second time the primary is lost, and with it what the standby never had.
+// awayCase cuts the line to the standby. A commit waits for it then, and statement_timeout does not end that. Once the
+// standby comes back; the second time the primary is lost, and with it what the standby never had.
 func awayCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	s, err := l.open(ctx, act{name: o.Name, synchronous: true, env: awayTimes()})
 	if err != nil {
@@ -43,7 +44,8 @@ func awayCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	if err := s.payUntilCharged(ctx, "after-the-standby-was-back"); err != nil {
 		return err
 	}
-	o.tell("standby back: a payment is done", "after %s (PostgreSQL dials every 5s)", rounded(s.crowd.recorder.Now()-back))
+	o.tell("standby back: a payment is done", "after %s (PostgreSQL dials every 5s)",
+		rounded(s.crowd.recorder.Now()-back))
 
 	second, err := s.withoutStandby(ctx, o, "second")
 	if err != nil {
@@ -59,26 +61,27 @@ func awayCase(ctx context.Context, l *lab, o *outcome) (err error) {
 		}
 	}
 	o.tell("after the failover", "each of the %d keys was charged once, when it was sent again", len(first)+len(second))
-	if err := s.settle(ctx, o); err != nil {
+	if err := s.rest(ctx, o); err != nil {
 		return err
 	}
 	return s.judge(ctx, o)
 }
 
-// withoutStandby cuts the line while one payment is charged and not yet written, and asks for new ones and a replay. It returns the keys.
+// withoutStandby cuts the line while one payment is charged and not yet written, and asks for new ones and a replay. It
+// returns the keys.
 func (s *stage) withoutStandby(ctx context.Context, o *outcome, time string) ([]string, error) {
 	done := s.crowd.answered(final)[0]
 	const fresh = 6
-	inFlight := "charged-when-the-standby-left-" + time
+	first := "charged-when-the-standby-left-" + time
 	held := s.apis[0].PSP.On(world.Charge, httpproxy.HoldAfter)
-	flight := make(chan answered, 1)
-	go func() { flight <- s.ask(ctx, inFlight, 0) }()
+	inFlight := make(chan answered, 1)
+	go func() { inFlight <- s.ask(ctx, first, 0) }()
 	if err := held.Reached(ctx); err != nil {
 		return nil, err
 	}
 	s.standby.Line.Cut()
 	held.Release()
-	keys := []string{inFlight}
+	keys := []string{first}
 	for i := range fresh {
 		keys = append(keys, fmt.Sprintf("new-without-a-standby-%s-%d", time, i))
 	}
@@ -92,7 +95,7 @@ func (s *stage) withoutStandby(ctx context.Context, o *outcome, time string) ([]
 		return nil, err
 	}
 	all.Wait()
-	charged := <-flight
+	charged := <-inFlight
 	s.tellAway(o, time, charged, answers, replay)
 	return keys, s.unasked(ctx, o, keys[1:])
 }
@@ -122,7 +125,8 @@ func (s *stage) unasked(ctx context.Context, o *outcome, keys []string) error {
 	for _, c := range ledger.Charges {
 		for _, key := range keys {
 			if c.IdempotencyKey == key {
-				o.violations = append(o.violations, violation{"I9", o.Name + " " + key, "charged, and only the primary has its reservation"})
+				o.violations = append(o.violations, violation{"I9", o.Name + " " + key,
+					"charged, and only the primary has its reservation"})
 			}
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"payonce/lab/world"
 )
 
-// quietLimit bounds the wait until what was lost is resolved. A job that was running when its process lost the database is taken up again after 90
-// seconds.
+// quietLimit bounds the wait until what was lost is resolved. A job that was running when its process lost the database
+// is taken up again after 90 seconds.
 const quietLimit = 3 * time.Minute
 
 // syncCase loses a primary whose commits wait for the standby.
@@ -30,7 +30,7 @@ func syncCase(ctx context.Context, l *lab, o *outcome) (err error) {
 		return err
 	}
 	o.tell("first new payment done", "%s after the kill", rounded(s.crowd.firstNewAfter(lost)))
-	if err := s.settle(ctx, o); err != nil {
+	if err := s.rest(ctx, o); err != nil {
 		return err
 	}
 	missing, err := s.missing(ctx)
@@ -70,8 +70,8 @@ func (s *stage) failOver(ctx context.Context, o *outcome, before func() error) (
 	return lost, nil
 }
 
-// settle waits until all is resolved.
-func (s *stage) settle(ctx context.Context, o *outcome) error {
+// resolve waits until all is resolved.
+func (s *stage) rest(ctx context.Context, o *outcome) error {
 	ctx, cancel := context.WithTimeout(ctx, quietLimit)
 	defer cancel()
 	world.AwaitTold(ctx, s.PSP.Address) // what it could not deliver meanwhile comes now
@@ -119,7 +119,8 @@ func rounded(d time.Duration) string { return d.Round(10 * time.Millisecond).Str
 func counted(answers map[int]int) string {
 	var parts []string
 	for _, status := range []int{
-		http.StatusCreated, http.StatusPaymentRequired, http.StatusAccepted, http.StatusConflict, http.StatusUnprocessableEntity,
+		http.StatusCreated, http.StatusPaymentRequired, http.StatusAccepted, http.StatusConflict,
+		http.StatusUnprocessableEntity,
 		http.StatusServiceUnavailable, http.StatusInternalServerError, 0,
 	} {
 		if n := answers[status]; n > 0 && status != 0 {

@@ -66,7 +66,8 @@ func (c *crowd) start(ctx context.Context) {
 	for range clients {
 		c.started++
 		number := c.started
-		dice := rand.New(rand.NewPCG(c.stage.lab.settings.Seed, uint64(number))) //nolint:gosec // it is to be repeatable
+		source := rand.NewPCG(c.stage.lab.settings.Seed, uint64(number)) //nolint:gosec // a small number
+		dice := rand.New(source)
 		c.running.Go(func() {
 			for i := 0; ; i++ {
 				select {
@@ -100,7 +101,8 @@ func (c *crowd) payUntilFinal(ctx context.Context, client int, key, method strin
 	pause := time.NewTicker(retryPause)
 	defer pause.Stop()
 	for try := range maxTries {
-		if a, err := c.pay(ctx, client, c.stage.apis[(client+try)%len(c.stage.apis)], key, method); err == nil && final(a.Status) {
+		if a, err := c.pay(ctx, client, c.stage.apis[(client+try)%len(c.stage.apis)], key, method); err == nil &&
+			final(a.Status) {
 			c.acked.Add(1)
 			return
 		}

@@ -20,7 +20,8 @@ func TestNothingAcknowledgedIsLostWithThePrimary(t *testing.T) {
 	}
 	dir := t.TempDir()
 	environment := map[string]string{
-		"ONLY": "sync", "QUICK": "1", "SEED": "1", "REPORT": filepath.Join(dir, "report.json"), "KEEP": filepath.Join(dir, "kept"),
+		"ONLY": "sync", "QUICK": "1", "SEED": "1", "REPORT": filepath.Join(dir, "report.json"),
+		"KEEP": filepath.Join(dir, "kept"),
 	}
 	var told, progress strings.Builder
 	err := run(t.Context(), nil, func(name string) string { return environment[name] }, &told, &progress)
@@ -42,7 +43,8 @@ func TestNothingAcknowledgedIsLostWithThePrimary(t *testing.T) {
 
 func TestProgramsKnowBothServersAndAskForTheOneThatWrites(t *testing.T) {
 	t.Parallel()
-	got, err := either(postgres.API, "postgres://payonce@/world_1?host=%2Fa&port=5432&sslmode=disable", "postgres://payonce@/world_1?host=%2Fb%20c&port=5433&sslmode=disable")
+	got, err := either(postgres.API, "postgres://payonce@/world_1?host=%2Fa&port=5432&sslmode=disable",
+		"postgres://payonce@/world_1?host=%2Fb%20c&port=5433&sslmode=disable")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +53,8 @@ func TestProgramsKnowBothServersAndAskForTheOneThatWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := u.Query()
-	if q.Get("host") != "/a,/b c" || q.Get("port") != "5432,5433" || q.Get("target_session_attrs") != "read-write" || u.Path != "/world_1" || u.User.String() != "payonce_api" {
+	if q.Get("host") != "/a,/b c" || q.Get("port") != "5432,5433" || q.Get("target_session_attrs") != "read-write" ||
+		u.Path != "/world_1" || u.User.String() != "payonce_api" {
 		t.Fatal(got)
 	}
 }

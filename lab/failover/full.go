@@ -20,9 +20,9 @@ func smallServer() map[string]string {
 	return map[string]string{"max_wal_size": "64MB", "min_wal_size": "32MB", "shared_buffers": "32MB"}
 }
 
-// fullCase fills the disk of PostgreSQL under payments whose charges are under way, and makes room again. First the tables cannot grow: the server
-// refuses. Then its log cannot either: the server stops itself, and needs somebody to start it, once there is room. The programs are not
-// started again.
+// fullCase fills the disk of PostgreSQL under payments whose charges are under way, and makes room again. First the
+// tables cannot grow: the server refuses. Then its log cannot either: the server stops itself, and needs somebody to
+// start it, once there is room. The programs are not started again.
 func fullCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	s, small, err := l.openOnDisk(ctx, o.Name)
 	if err != nil {
@@ -59,7 +59,7 @@ func fullCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	if err := s.logFull(ctx, o, small); err != nil {
 		return err
 	}
-	if err := s.settle(ctx, o); err != nil {
+	if err := s.rest(ctx, o); err != nil {
 		return err
 	}
 	return s.judge(ctx, o)
@@ -85,7 +85,8 @@ func (l *lab) openOnDisk(ctx context.Context, name string) (_ *stage, _ *disk, e
 	if err := os.Symlink(small.dir, filepath.Join(dir, "postgres")); err != nil {
 		return nil, nil, err
 	}
-	if s.site, err = world.Open(ctx, world.Options{Programs: l.programs, Dir: dir, Say: l.say, Settings: smallServer()}); err != nil {
+	if s.site, err = world.Open(ctx, world.Options{Programs: l.programs, Dir: dir, Say: l.say,
+		Settings: smallServer()}); err != nil {
 		return nil, nil, err
 	}
 	if err := l.askVersion(ctx, s.site.URL("postgres")); err != nil {
@@ -168,7 +169,8 @@ func (s *stage) fillLog(ctx context.Context, small *disk) error {
 	ctx, cancel := context.WithTimeout(ctx, quietLimit)
 	defer cancel()
 	err := await(ctx, func() (bool, error) {
-		_, err := s.DB.Exec(ctx, "SELECT pg_logical_emit_message(false, 'filler', repeat('x', 1000000)), pg_switch_wal()")
+		_, err := s.DB.Exec(ctx,
+			"SELECT pg_logical_emit_message(false, 'filler', repeat('x', 1000000)), pg_switch_wal()")
 		return err != nil, nil
 	})
 	if err != nil {

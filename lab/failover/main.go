@@ -1,16 +1,17 @@
-// Command failover shows what becomes of payments when PostgreSQL fails over to a standby, when the standby is away, and when the disk is full.
-// `make failover` runs it.
+// Command failover shows what becomes of payments when PostgreSQL fails over to a standby, when the standby is away,
+// and when the disk is full. `make failover` runs it.
 //
-// It runs the real programs on two real servers: their connection string names both, and asks for the one that can be written to. Nothing
-// else tells them of a failover. What they must keep to is told by lab/invariants; what each case expects beside, by its own file.
+// It runs the real programs on two real servers: their connection string names both, and asks for the one that can be
+// written to. Nothing else tells them of a failover. What they must keep to is told by lab/invariants; what each case
+// expects beside, by its own file.
 //
 //	sync    the primary dies under load; the standby has all that was acknowledged; nothing may be lost
 //	async   the same without waiting for the standby: what is lost is counted, and must be found
 //	away    the standby is away, and every commit waits for it without limit
 //	full    the server's disk is full, for a while
 //
-// The package decides nothing about who is to be promoted, nor how the old primary is kept from coming back: that is the work of a cluster
-// manager, see docs/failover.md. Times are told and not judged: they are this machine's.
+// The package decides nothing about who is to be promoted, nor how the old primary is kept from coming back: that is
+// the work of a cluster manager, see docs/failover.md. Times are told and not judged: they are this machine's.
 package main
 
 import (
@@ -34,7 +35,10 @@ Settings, as environment variables with their defaults:
 `
 
 func main() {
-	cli.Main("failover", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr) })
+	cli.Main("failover", func(ctx context.Context) error {
+		return run(ctx, os.Args[1:], os.Getenv, os.Stdout,
+			os.Stderr)
+	})
 }
 
 // testCase is a failure, and what must hold in it.
@@ -114,7 +118,7 @@ func (l *lab) runCases(ctx context.Context, r *report) (err error) {
 			continue
 		}
 		l.say(fmt.Sprintf("%s: %s", c.name, c.claim))
-		o := outcome{Name: c.name, Claim: c.claim}
+		o := outcome{Name: c.name, Says: c.claim}
 		err := c.run(ctx, l, &o)
 		switch {
 		case ctx.Err() != nil:

@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// readyLimit is how long a program may take to find out that the disk is full, or that it is not. It asks every five seconds.
+// readyLimit is how long a program may take to find out that the disk is full, or that it is not. It asks every five
+// seconds.
 const readyLimit = 30 * time.Second
 
-// sayReady waits until every program says at /readyz what is wanted. Nobody pays meanwhile: a program that a load balancer has taken out must
-// find out by itself when it is ready again.
+// sayReady waits until every program says at /readyz what is wanted. Nobody pays meanwhile: a program that a load
+// balancer has taken out must find out by itself when it is ready again.
 func (s *stage) sayReady(ctx context.Context, o *outcome, what string, want int) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()

@@ -30,7 +30,7 @@ type violation struct {
 // outcome of a case.
 type outcome struct {
 	Name    string `json:"name"`
-	Claim   string `json:"claim"`
+	Says    string `json:"claim"`
 	Skipped string `json:"skipped,omitzero"` // why
 	Facts   []fact `json:"facts,omitzero"`   // in the order in which they are told
 
@@ -55,7 +55,7 @@ func (o *outcome) broken(format string, args ...any) {
 func (r report) print(w io.Writer) {
 	fmt.Fprintf(w, "failover  seed %d  PostgreSQL %s\n", r.Seed, r.PostgreSQL)
 	for _, o := range r.Cases {
-		fmt.Fprintf(w, "\n%s: %s\n", o.Name, o.Claim)
+		fmt.Fprintf(w, "\n%s: %s\n", o.Name, o.Says)
 		if o.Skipped != "" {
 			fmt.Fprintf(w, "  skipped: %s\n", o.Skipped)
 		}

@@ -169,8 +169,8 @@ func (s *stage) promote(ctx context.Context) error {
 // evidence is what the invariants are judged by.
 func (s *stage) evidence() invariants.Evidence {
 	e := invariants.Evidence{
-		SettleWindow: world.SettleWindow,
-		DB:           s.DB, PSP: "http://" + s.PSP.Address, History: s.crowd.recorder.Operations(),
+		GracePeriod: world.GracePeriod,
+		DB:          s.DB, PSP: "http://" + s.PSP.Address, History: s.crowd.recorder.Operations(),
 		APIKeys: map[string]string{"acme": s.Keys.Acme, "globex": s.Keys.Globex},
 	}
 	for _, api := range s.apis {

@@ -10,8 +10,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Violation is a history, of one key or of two, that no server could have which keeps its promises; or, when it is undecided, one that could not
-// be judged in time.
+// Violation is a history, of one key or of two, that no server could have which keeps its promises; or, when it is
+// undecided, one that could not be judged in time.
 type Violation struct {
 	Invariant          string // "I3", or "I7" when it is about who hears 422
 	Tenant, Route, Key string
@@ -45,11 +45,12 @@ type scope struct {
 }
 
 func (s scope) compare(o scope) int {
-	return cmp.Or(cmp.Compare(s.tenant, o.tenant), cmp.Compare(s.route, o.route), cmp.Compare(s.key, o.key), cmp.Compare(s.life, o.life))
+	return cmp.Or(cmp.Compare(s.tenant, o.tenant), cmp.Compare(s.route, o.route), cmp.Compare(s.key, o.key),
+		cmp.Compare(s.life, o.life))
 }
 
-// Check judges the history of each key by itself, and that no payment or refund is under two of them. limit bounds the search for one key: what is
-// not decided by then is reported as such. The violations are in the order of their keys.
+// Check judges the history of each key by itself, and that no payment or refund is under two of them. limit bounds the
+// search for one key: what is not decided by then is reported as such. The violations are in the order of their keys.
 func Check(operations []Operation, limit time.Duration) []Violation {
 	keys := map[scope][]Operation{}
 	for _, o := range operations {
@@ -67,7 +68,8 @@ func Check(operations []Operation, limit time.Duration) []Violation {
 		}
 		for _, r := range k.requests {
 			if owner, seen := subjects[r.subject]; r.subject != "" && seen && owner != s {
-				violations = append(violations, k.violation("I3", fmt.Sprintf("%s is under the key %s in its life %d, too", r.subject, owner.key, owner.life)))
+				violations = append(violations, k.violation("I3",
+					fmt.Sprintf("%s is under the key %s in its life %d, too", r.subject, owner.key, owner.life)))
 				break
 			} else if r.subject != "" {
 				subjects[r.subject] = s
@@ -100,7 +102,8 @@ func newKeyHistory(s scope, operations []Operation) *keyHistory {
 
 func (k *keyHistory) violation(invariant, detail string) Violation {
 	return Violation{
-		Invariant: invariant, Tenant: k.scope.tenant, Route: k.scope.route, Key: k.scope.key, Detail: detail, Operations: k.operations,
+		Invariant: invariant, Tenant: k.scope.tenant, Route: k.scope.route, Key: k.scope.key, Detail: detail,
+		Operations: k.operations,
 	}
 }
 
@@ -113,7 +116,8 @@ func (k *keyHistory) check(limit time.Duration) (Violation, bool) {
 	case porcupine.Ok:
 		return Violation{}, false
 	case porcupine.Unknown:
-		v := k.violation("I3", fmt.Sprintf("undecided: no order of %d operations was found, or excluded, within %s", len(k.operations), limit))
+		v := k.violation("I3", fmt.Sprintf("undecided: no order of %d operations was found, or excluded, within %s",
+			len(k.operations), limit))
 		v.Undecided = true
 		return v, true
 	case porcupine.Illegal:
@@ -125,30 +129,36 @@ func (k *keyHistory) check(limit time.Duration) (Violation, bool) {
 	return v, true
 }
 
-// events are a key's history for porcupine. Time is doubled, so that there is an instant behind each: an arrival comes before the answer.
+// events are a key's history for porcupine. Time is doubled, so that there is an instant behind each: an arrival comes
+// before the answer.
 //
-// A final answer stands at its return. The search would put it anywhere between call and return, but nothing is lost: once final, always
-// final, so whatever order explains a history still explains it when a final answer moves to its end.
+// A final answer stands at its return. The search would put it anywhere between call and return, but nothing is lost:
+// once final, always final, so whatever order explains a history still explains it when a final answer moves to its
+// end.
 func (k *keyHistory) events() []porcupine.Operation {
 	var events []porcupine.Operation
 	for _, r := range k.requests {
 		called, returned := 2*int64(r.operation.Call), 2*int64(r.operation.Return)+1
 		if r.mayTake() {
-			events = append(events, porcupine.Operation{ClientId: 2 * r.operation.Client, Input: event{true, r}, Call: called, Return: called})
+			events = append(events, porcupine.Operation{ClientId: 2 * r.operation.Client, Input: event{true, r},
+				Call: called, Return: called})
 		}
 		if r.tells() {
 			from := called + 1
 			if r.kind == final {
 				from = returned
 			}
-			events = append(events, porcupine.Operation{ClientId: 2*r.operation.Client + 1, Input: event{false, r}, Call: from, Return: returned})
+			events = append(events, porcupine.Operation{ClientId: 2*r.operation.Client + 1, Input: event{false, r},
+				Call: from, Return: returned})
 		}
 	}
 	return events
 }
 
 // explain names the earliest answer that the longest order found has no place for.
-func (k *keyHistory) explain(m porcupine.Model, events []porcupine.Operation, info porcupine.LinearizationInfo) (invariant, detail string) {
+func (k *keyHistory) explain(
+	m porcupine.Model, events []porcupine.Operation, info porcupine.LinearizationInfo,
+) (invariant, detail string) {
 	var longest []int
 	for _, order := range info.PartialLinearizations()[0] {
 		if len(order) > len(longest) {

@@ -82,9 +82,10 @@ func (m model) step(s state, e event) []state {
 	return next
 }
 
-// takes lists the states after one of those who have arrived has taken the key, as far as that can make a difference. One at a time is
-// enough: what two did unseen before an answer, the second of them alone explains as well. And where an answer that leaves the key open needs
-// nobody to have taken it, only its own request has to be tried, which has no other chance: all others may as well do it later.
+// takes lists the states after one of those who have arrived has taken the key, as far as that can make a difference.
+// One at a time is enough: what two did unseen before an answer, the second of them alone explains as well. And where
+// an answer that leaves the key open needs nobody to have taken it, only its own request has to be tried, which has no
+// other chance: all others may as well do it later.
 func (m model) takes(s state, answered *reading) []state {
 	if s.phase == finalPhase {
 		return nil
@@ -187,7 +188,8 @@ func (s state) admitsFinal(r *reading) (state, bool) {
 
 func (s state) hash() uint64 {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%d %s %s %s %d %t %t %s", s.phase, s.intent, s.subject, s.final, s.sender, s.firstTook, s.firstTold, s.pool)
+	fmt.Fprintf(h, "%d %s %s %s %d %t %t %s", s.phase, s.intent, s.subject, s.final, s.sender, s.firstTook, s.firstTold,
+		s.pool)
 	return h.Sum64()
 }
 
@@ -215,14 +217,15 @@ func (e event) String() string {
 	return e.request.String()
 }
 
-// letter stands for a request in a pool. There are enough for 50 000 operations with one key, far beyond what can be searched.
-func letter(index int) rune { return rune(index + 1) } //nolint:gosec // see above
+// dead letter stands for a request in a pool. There are enough for 50 000 operations with one key, far beyond what can
+// be searched.
+func deadLetter(index int) rune { return rune(index + 1) } //nolint:gosec // see above
 
-func isIn(pool string, index int) bool { return strings.ContainsRune(pool, letter(index)) }
+func isIn(pool string, index int) bool { return strings.ContainsRune(pool, deadLetter(index)) }
 
 // with and without treat a string as a set of indices, in order.
 func with(pool string, index int) string {
-	c := letter(index)
+	c := deadLetter(index)
 	at := strings.IndexFunc(pool, func(other rune) bool { return other >= c })
 	if at < 0 {
 		return pool + string(c)
@@ -231,5 +234,5 @@ func with(pool string, index int) string {
 }
 
 func without(pool string, index int) string {
-	return strings.Replace(pool, string(letter(index)), "", 1)
+	return strings.Replace(pool, string(deadLetter(index)), "", 1)
 }

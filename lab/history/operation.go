@@ -29,13 +29,13 @@ type Operation struct {
 	Prefer string // the header of that name, or ""
 	// Life counts how often the key was used anew after its retention was over; the first is 1, and 0 is the same.
 	Life int
-	// Intent is a digest of what was asked, made by the client from what it meant to ask: two operations have the same one if and only if
-	// they should have the same fingerprint.
+	// Intent is a digest of what was asked, made by the client from what it meant to ask: two operations have the same
+	// one if and only if they should have the same fingerprint.
 	Intent string
 	Body   []byte // as it was sent
 
-	// Call and Return count from the beginning of the history. Return is 0 for an operation that was never answered as a whole: the client
-	// hung up, the connection was reset, the process was killed.
+	// Call and Return count from the beginning of the history. Return is 0 for an operation that was never answered as
+	// a whole: the client hung up, the connection was reset, the process was killed.
 	Call, Return time.Duration
 	// At is Call on the machine's clock, by which the PSP dates its ledger.
 	At time.Time
@@ -107,7 +107,8 @@ func (c content) bytes() []byte {
 
 func (o Operation) marshal() ([]byte, error) {
 	raw, err := json.Marshal(line{
-		o.Client, o.API, o.Tenant, o.Route, o.Path, o.Key, o.Prefer, o.Life, o.Intent, contentOf(o.Body), int64(o.Call), int64(o.Return), o.At,
+		o.Client, o.API, o.Tenant, o.Route, o.Path, o.Key, o.Prefer, o.Life, o.Intent, contentOf(o.Body), int64(o.Call),
+		int64(o.Return), o.At,
 		o.Status, o.Header, contentOf(o.Answer), o.Failure,
 	}, json.Deterministic(true))
 	if err != nil {
@@ -116,7 +117,8 @@ func (o Operation) marshal() ([]byte, error) {
 	return append(raw, '\n'), nil
 }
 
-// Read reads the lines that a Recorder has written. A last line that was cut short by a crash is an error, with everything before it.
+// Read reads the lines that a Recorder has written. A last line that was cut short by a crash is an error, with
+// everything before it.
 func Read(r io.Reader) ([]Operation, error) {
 	var operations []Operation
 	lines := bufio.NewReader(r)
@@ -133,7 +135,8 @@ func Read(r io.Reader) ([]Operation, error) {
 			return operations, fmt.Errorf("parse line %d: %w", number, err)
 		}
 		operations = append(operations, Operation{
-			l.Client, l.API, l.Tenant, l.Route, l.Path, l.Key, l.Prefer, l.Life, l.Intent, l.Body.bytes(), time.Duration(l.Call), time.Duration(l.Return), l.At,
+			l.Client, l.API, l.Tenant, l.Route, l.Path, l.Key, l.Prefer, l.Life, l.Intent, l.Body.bytes(),
+			time.Duration(l.Call), time.Duration(l.Return), l.At,
 			l.Status, l.Header, l.Answer.bytes(), l.Failure,
 		})
 	}

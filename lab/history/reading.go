@@ -110,8 +110,9 @@ func kindOf(o Operation, code problem.Code, subject string) (kind, bool) {
 		return storeAway, true
 	case problem.InternalError:
 		return lost, true
-	case problem.IdempotencyKeyMissing, problem.IdempotencyKeyInvalid, problem.InvalidRequest, problem.Unauthenticated, problem.Forbidden,
-		problem.NotFound, problem.MethodNotAllowed, problem.BodyTooLarge, problem.UnsupportedMediaType, problem.RateLimited, problem.ShuttingDown:
+	case problem.IdempotencyKeyMissing, problem.IdempotencyKeyInvalid, problem.InvalidRequest, problem.Unauthenticated,
+		problem.Forbidden, problem.NotFound, problem.MethodNotAllowed, problem.BodyTooLarge,
+		problem.UnsupportedMediaType, problem.RateLimited, problem.ShuttingDown:
 		return silent, true
 	}
 	return lost, false
@@ -143,7 +144,8 @@ func (r *reading) check() error {
 			return fmt.Errorf("a %d has %d headers %s", r.operation.Status, len(header.Values(name)), name)
 		}
 	}
-	digest := sha256.Sum256(fmt.Appendf(nil, "%d\n%s\n%s\n%s\n%s", r.operation.Status, header.Get("Content-Type"), header.Get("Location"),
+	digest := sha256.Sum256(fmt.Appendf(nil, "%d\n%s\n%s\n%s\n%s", r.operation.Status, header.Get("Content-Type"),
+		header.Get("Location"),
 		header.Get("Idempotency-Key-Expires"), r.operation.Answer))
 	r.final = hex.EncodeToString(digest[:])
 	return nil

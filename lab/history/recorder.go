@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Recorder notes what clients do, many of them at the same time. It keeps the whole history in memory, about a kilobyte for each
-// operation: a run is minutes long, and is judged as a whole.
+// Recorder notes what clients do, many of them at the same time. It keeps the whole history in memory, about a kilobyte
+// for each operation: a run is minutes long, and is judged as a whole.
 type Recorder struct {
 	began time.Time
 
@@ -55,7 +55,8 @@ func (p *Pending) End(status int, header http.Header, answer []byte) {
 // Fail notes that there will be no answer, and why.
 func (p *Pending) Fail(why string) { p.end(func(o *Operation) { o.Failure = why }) }
 
-// Response reads an answer of net/http to its end and notes it, or the failure to read it. It returns the body, or that failure.
+// Response reads an answer of net/http to its end and notes it, or the failure to read it. It returns the body, or that
+// failure.
 func (p *Pending) Response(response *http.Response, err error) ([]byte, error) {
 	if err != nil {
 		p.Fail(err.Error())
@@ -105,7 +106,8 @@ func (r *Recorder) Operations() []Operation {
 	return operations
 }
 
-// Close writes the operations that have not ended, as never answered, and tells whether all that was written has arrived.
+// Close writes the operations that have not ended, as never answered, and tells whether all that was written has
+// arrived.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

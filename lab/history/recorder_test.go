@@ -18,7 +18,8 @@ func TestRecordedHistoryIsReadBackAsItWas(t *testing.T) {
 	var file bytes.Buffer
 	r := New(&file)
 	asked := Operation{
-		Client: 7, API: "api-1", Tenant: "acme", Route: PaymentsRoute, Path: "/payments", Key: theKey, Prefer: "wait=1", Intent: "A", Body: []byte(`{"a": 1}`),
+		Client: 7, API: "api-1", Tenant: "acme", Route: PaymentsRoute, Path: "/payments", Key: theKey, Prefer: "wait=1",
+		Intent: "A", Body: []byte(`{"a": 1}`),
 	}
 	header := span{1, 2}.first(1).Header.Clone()
 	header.Set("X-Powered-By", "not kept")
@@ -33,10 +34,12 @@ func TestRecordedHistoryIsReadBackAsItWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(r.Operations(), got, cmp.Transformer("empty", func(h http.Header) http.Header { return kept(h) })); diff != "" {
+	if diff := cmp.Diff(r.Operations(), got,
+		cmp.Transformer("empty", func(h http.Header) http.Header { return kept(h) })); diff != "" {
 		t.Errorf("read otherwise (-recorded +read):\n%s", diff)
 	}
-	if len(got) != 4 || got[0].Header.Get("X-Powered-By") != "" || !got[1].Answered() || got[2].Answered() || got[3].Answered() {
+	if len(got) != 4 || got[0].Header.Get("X-Powered-By") != "" || !got[1].Answered() || got[2].Answered() ||
+		got[3].Answered() {
 		t.Errorf("history: %+v", got)
 	}
 	if got[0].Call < 0 || got[0].Return <= got[0].Call || got[1].Call < got[0].Return {
@@ -96,7 +99,8 @@ func TestAnswerCutShortIsNoAnswer(t *testing.T) {
 	}
 	_, _ = r.Begin(Operation{}).Response(nil, errors.New("no route to host"))
 	o := r.Operations()
-	if !o[0].Answered() || string(o[0].Answer) != "0123456789" || o[1].Answered() || o[1].Failure == "" || o[2].Failure != "no route to host" {
+	if !o[0].Answered() || string(o[0].Answer) != "0123456789" || o[1].Answered() || o[1].Failure == "" ||
+		o[2].Failure != "no route to host" {
 		t.Errorf("%+v", o)
 	}
 }

@@ -28,20 +28,20 @@ type server struct {
 	flaw flaw
 	draw func(n int) int // from 0 to n-1
 
-	now     int
-	status  string // "", in_progress, unknown, failed, completed
-	intent  string
-	attempt int
-	subject string
-	charges int    // how many times the PSP has really charged
-	answer  string // the charge that the stored answer names
-	begun   int    // payments
-	flights []*flight
-	history []Operation
+	now      int
+	status   string // "", in_progress, unknown, failed, completed
+	intent   string
+	attempt  int
+	subject  string
+	charges  int    // how many times the PSP has really charged
+	answer   string // the charge that the stored answer names
+	begun    int    // payments
+	requests []*request
+	history  []Operation
 }
 
 // flight is a request that is under way.
-type flight struct {
+type request struct {
 	client, called int
 	intent         string
 	attempt        int // that it owns; 0 for none
@@ -55,15 +55,16 @@ func play(f flaw, steps int, draw func(int) int) []Operation {
 	for range steps {
 		s.now++
 		switch action := draw(10); {
-		case action < 3 && len(s.flights) < 5:
-			s.flights = append(s.flights, &flight{client: s.draw(4), called: s.now, intent: [...]string{"A", "A", "A", "B"}[s.draw(4)]})
-		case action < 8 && len(s.flights) > 0:
-			s.advance(s.flights[s.draw(len(s.flights))])
+		case action < 3 && len(s.requests) < 5:
+			s.requests = append(s.requests, &request{client: s.draw(4), called: s.now,
+				intent: [...]string{"A", "A", "A", "B"}[s.draw(4)]})
+		case action < 8 && len(s.requests) > 0:
+			s.advance(s.requests[s.draw(len(s.requests))])
 		default:
 			s.reconcile()
 		}
 	}
-	for _, fl := range s.flights {
+	for _, fl := range s.requests {
 		s.history = append(s.history, unheard(fl.client, fl.called, fl.intent))
 	}
 	return s.history
@@ -85,7 +86,7 @@ func (s *server) reconcile() {
 }
 
 // advance takes a request one step further.
-func (s *server) advance(fl *flight) {
+func (s *server) advance(fl *request) {
 	at := span{fl.called, s.now}
 	switch {
 	case fl.attempt == 0:
@@ -104,7 +105,7 @@ func (s *server) advance(fl *flight) {
 				}
 				s.end(fl, at.released(fl.client, s.subject))
 			} else {
-				s.standing(fl, at)
+				s.answerFromRow(fl, at)
 			}
 		case 1: // the answer is lost, and perhaps the charge was made
 			s.charges += s.draw(2)
@@ -123,14 +124,14 @@ func (s *server) advance(fl *flight) {
 		s.status, s.answer = "completed", fl.charge
 		s.end(fl, at.done(fl.client, fl.intent, s.subject, s.answer, false))
 	default:
-		s.standing(fl, at)
+		s.answerFromRow(fl, at)
 	}
 }
 
-func (s *server) owns(fl *flight) bool { return s.status == "in_progress" && s.attempt == fl.attempt }
+func (s *server) owns(fl *request) bool { return s.status == "in_progress" && s.attempt == fl.attempt }
 
 // standing answers an owner that was overtaken.
-func (s *server) standing(fl *flight, at span) {
+func (s *server) answerFromRow(fl *request, at span) {
 	if s.status == "completed" {
 		s.end(fl, at.done(fl.client, fl.intent, s.subject, s.answer, s.attempt != fl.attempt))
 		return
@@ -138,7 +139,7 @@ func (s *server) standing(fl *flight, at span) {
 	s.end(fl, at.accepted(fl.client, fl.intent, s.subject))
 }
 
-func (s *server) arrive(fl *flight, at span) {
+func (s *server) arrive(fl *request, at span) {
 	same := fl.intent == s.intent || s.flaw == noFingerprint
 	if s.flaw == mismatchesSame && s.draw(4) == 0 {
 		same = false
@@ -173,7 +174,7 @@ func (s *server) arrive(fl *flight, at span) {
 	}
 }
 
-func (s *server) take(fl *flight) {
+func (s *server) take(fl *request) {
 	s.attempt++
 	fl.attempt = s.attempt
 	if s.subject == "" || s.flaw == newPayment {
@@ -183,8 +184,8 @@ func (s *server) take(fl *flight) {
 }
 
 // end gives the answer, unless the client has gone.
-func (s *server) end(fl *flight, o Operation) {
-	s.flights = slices.DeleteFunc(s.flights, func(other *flight) bool { return other == fl })
+func (s *server) end(fl *request, o Operation) {
+	s.requests = slices.DeleteFunc(s.requests, func(other *request) bool { return other == fl })
 	if o.Intent != fl.intent {
 		o = o.with(func(o *Operation) { o.Intent = fl.intent })
 	}

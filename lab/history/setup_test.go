@@ -45,11 +45,13 @@ func (s span) first(client int) Operation  { return s.done(client, "A", paymentA
 func (s span) replay(client int) Operation { return s.done(client, "A", paymentA, "ch_1", true) }
 
 func (s span) accepted(client int, intent, subject string) Operation {
-	return s.answered(client, intent, http.StatusAccepted, fmt.Sprintf(`{"paymentId":%q,"status":"processing"}`, subject))
+	return s.answered(client, intent, http.StatusAccepted,
+		fmt.Sprintf(`{"paymentId":%q,"status":"processing"}`, subject))
 }
 
 func (s span) problem(client int, intent string, status int, code, subject string) Operation {
-	return s.answered(client, intent, status, fmt.Sprintf(`{"status":%d,"code":%q,"paymentId":%q}`, status, code, subject))
+	return s.answered(client, intent, status,
+		fmt.Sprintf(`{"status":%d,"code":%q,"paymentId":%q}`, status, code, subject))
 }
 
 func (s span) busy(client int) Operation {
@@ -57,7 +59,8 @@ func (s span) busy(client int) Operation {
 }
 
 func (s span) misuse(client int, intent string) Operation {
-	return s.problem(client, intent, http.StatusUnprocessableEntity, "idempotency_key_reused_with_different_payload", "")
+	return s.problem(client, intent, http.StatusUnprocessableEntity, "idempotency_key_reused_with_different_payload",
+		"")
 }
 
 func (s span) released(client int, subject string) Operation {

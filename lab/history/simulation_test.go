@@ -24,7 +24,8 @@ func TestServerThatBreaksAPromiseIsCaught(t *testing.T) {
 	t.Parallel()
 	const tries = 2000
 	for _, f := range []flaw{
-		rebuildsAnswers, staleBusy, staleAccepted, alwaysFirst, noFingerprint, mismatchesSame, newPayment, executesAgain, noFence, forgetsEnd,
+		rebuildsAnswers, staleBusy, staleAccepted, alwaysFirst, noFingerprint, mismatchesSame, newPayment,
+		executesAgain, noFence, forgetsEnd,
 	} {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()

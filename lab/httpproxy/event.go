@@ -48,7 +48,8 @@ type Event struct {
 }
 
 func newEvent(name string, do Action) *Event {
-	return &Event{name: name, do: do, reached: make(chan struct{}), landed: make(chan struct{}), released: make(chan struct{})}
+	return &Event{name: name, do: do, reached: make(chan struct{}), landed: make(chan struct{}),
+		released: make(chan struct{})}
 }
 
 // Reached waits until the call is where the action is: cut off, failed, or held.

@@ -14,8 +14,8 @@ import (
 
 // Options say what a proxy stands before.
 type Options struct {
-	// Upstream gives the service's host:port, anew for each call, so that one proxy can stand before several that take turns. An empty
-	// one means that there is none at the moment: the connection is closed.
+	// Upstream gives the service's host:port, anew for each call, so that one proxy can stand before several that take
+	// turns. An empty one means that there is none at the moment: the connection is closed.
 	Upstream func() string
 	// Name says what a call is called. Calls without a name pass.
 	Name func(*http.Request) string
@@ -53,7 +53,8 @@ const (
 	landTime = 30 * time.Second // for a call whose sender is gone
 )
 
-// Open listens on a free port of loopback until Close. The port is held also while the proxy is down: else it could be given to anybody in between.
+// Open listens on a free port of loopback until Close. The port is held also while the proxy is down: else it could be
+// given to anybody in between.
 func Open(o Options) (*Proxy, error) {
 	port, err := heldport.Hold()
 	if err != nil {
@@ -112,7 +113,8 @@ func (p *Proxy) Close() {
 	p.port.Close()
 }
 
-// On has the next call of that name meet the action. Each call meets one event at most: the one that was asked for first.
+// On has the next call of that name meet the action. Each call meets one event at most: the one that was asked for
+// first.
 func (p *Proxy) On(name string, do Action) *Event {
 	return p.OnWhere(name, func(Call) bool { return true }, do)
 }
@@ -127,7 +129,8 @@ func (p *Proxy) OnWhere(name string, fits func(Call) bool, do Action) *Event {
 	return e
 }
 
-// Choose has fn say what happens to each call that meets no event, for runs that fail at random. It may not hold: nobody would release.
+// Choose has fn say what happens to each call that meets no event, for runs that fail at random. It may not hold:
+// nobody would release.
 func (p *Proxy) Choose(fn func(Call) Action) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

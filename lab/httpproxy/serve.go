@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// serve carries one call. Whatever goes wrong on the way closes the connection: the program sees that the network failed, and no answer
-// that the service has not given.
+// serve carries one call. Whatever goes wrong on the way closes the connection: the program sees that the network
+// failed, and no answer that the service has not given.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.inFlight.Add(1)
 	defer p.inFlight.Done()
@@ -126,7 +126,8 @@ func (p *Proxy) forward(r *http.Request, body []byte) (*http.Response, error) {
 	if upstream == "" {
 		return nil, errNoService
 	}
-	req, err := http.NewRequestWithContext(r.Context(), r.Method, "http://"+upstream+r.URL.RequestURI(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(r.Context(), r.Method, "http://"+upstream+r.URL.RequestURI(),
+		bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("pass the call on: %w", err)
 	}

@@ -14,9 +14,9 @@ type difference struct {
 	entry   *Entry
 	row     *movementRow
 	what    string
-	excuses []deadletters.Kind // the kinds of letters that such a difference is given to
-	// unsettled: it is of the kind that the scan or a webhook mends by itself.
-	unsettled bool
+	excuses []deadletters.Kind // the kinds of dead letters that such a difference is given to
+	// unresolved: it is of the kind that the scan or a webhook mends by itself.
+	unresolved bool
 }
 
 // unrecorded is the one decline of which the PSP keeps no record.
@@ -41,7 +41,7 @@ func differences(w world) []difference {
 			e := &entries[i]
 			listed[e.Account+" "+e.ID] = e
 			if d, differs := w.books.compare(e); differs {
-				d.unsettled = d.unsettled || Errs(e.Fault) // there will be a letter
+				d.unresolved = d.unresolved || Errs(e.Fault) // there will be a dead letter
 				all = append(all, d)
 			}
 		}
@@ -54,19 +54,24 @@ func differences(w world) []difference {
 		switch {
 		case row.PSPID == "" && row.Decline == unrecorded:
 			// If it has a record all the same, that is seen from the other side.
-		case row.PSPID == "" && slices.ContainsFunc(w.ledger.Charges, func(e Entry) bool { return w.books.declinedUnderAnothersID(e, row) }),
-			row.PSPID == "" && slices.ContainsFunc(w.ledger.Refunds, func(e Entry) bool { return w.books.declinedUnderAnothersID(e, row) }):
+		case row.PSPID == "" && slices.ContainsFunc(w.ledger.Charges,
+			func(e Entry) bool { return w.books.declinedUnderAnothersID(e, row) }),
+			row.PSPID == "" && slices.ContainsFunc(w.ledger.Refunds,
+				func(e Entry) bool { return w.books.declinedUnderAnothersID(e, row) }):
 			// The PSP has declined it under an id that another row has.
 		case strings.HasPrefix(row.PSPID, payments.OperatorPSPID):
 			if !w.books.ruled(row) {
-				all = append(all, difference{row: row, what: "an operator has vouched for it, and no letter says so"})
+				all = append(all, difference{row: row,
+					what: "an operator has vouched for it, and no dead letter says so"})
 			}
 		case e == nil && w.elsewhere(row):
-			// An operator has taken the id from a letter: that record has the PSP's letters, too.
+			// An operator has taken the id from a dead letter: that record has the PSP's dead letters, too.
 		case e == nil:
-			all = append(all, difference{row: row, what: fmt.Sprintf("%s here as %s, which the PSP does not have", row.Status, row.PSPID)})
+			all = append(all, difference{row: row, what: fmt.Sprintf("%s here as %s, which the PSP does not have",
+				row.Status, row.PSPID)})
 		case e.Reference != row.String():
-			all = append(all, difference{row: row, entry: e, what: fmt.Sprintf("%s here as %s, which the PSP has for %s", row.Status, row.PSPID, e.Reference)})
+			all = append(all, difference{row: row, entry: e,
+				what: fmt.Sprintf("%s here as %s, which the PSP has for %s", row.Status, row.PSPID, e.Reference)})
 		}
 	}
 	return all
@@ -75,9 +80,9 @@ func differences(w world) []difference {
 // wrongAmount is the only fault with which the mock PSP moves another amount than it was asked for.
 const wrongAmount = "pm_wrong_amount"
 
-// compare holds an entry against the row that it names. The mock never changes an entry, and whoever told a client the end of it had the PSP's
-// word: so a row that has come to its end differs in nothing, and no letter excuses it. The one exception is a wrong amount that an operator
-// has let pass.
+// compare holds an entry against the row that it names. The mock never changes an entry, and whoever told a client the
+// end of it had the PSP's word: so a row that has come to its end differs in nothing, and no dead letter excuses it.
+// The one exception is a wrong amount that an operator has let pass.
 func (b *books) compare(e *Entry) (difference, bool) {
 	row := b.subjectOf(*e)
 	d := difference{entry: e, row: row}
@@ -89,11 +94,12 @@ func (b *books) compare(e *Entry) (difference, bool) {
 	case e.Currency != row.Currency, e.AmountCents != row.Amount && e.Fault != wrongAmount:
 		d.what = b.otherTerms(e, row)
 	case e.PaymentMethod != row.Method, e.Reason != row.Reason:
-		d.what = fmt.Sprintf("asked of the PSP with %q, and here it is %q", e.PaymentMethod+e.Reason, row.Method+row.Reason)
+		d.what = fmt.Sprintf("asked of the PSP with %q, and here it is %q", e.PaymentMethod+e.Reason, row.Method+
+			row.Reason)
 	case row.PaymentID != nil && e.ChargeID != b.subjects[*row.PaymentID].pspID():
 		d.what = fmt.Sprintf("a refund of %s at the PSP, here of %s", e.ChargeID, b.subjects[*row.PaymentID].pspID())
 	case e.AmountCents != row.Amount && !row.isFinal():
-		d.what, d.unsettled = b.otherTerms(e, row), true
+		d.what, d.unresolved = b.otherTerms(e, row), true
 		d.excuses = []deadletters.Kind{deadletters.PSPContradicts, deadletters.LookupsExhausted}
 	case e.AmountCents != row.Amount && !b.ruled(row):
 		d.what = b.otherTerms(e, row)
@@ -101,13 +107,14 @@ func (b *books) compare(e *Entry) (difference, bool) {
 		return d, false // neither says that money has moved
 	case e.Status != row.Status:
 		d.what = fmt.Sprintf("%s at the PSP as %s, %s here", e.Status, e.ID, row.Status)
-		d.unsettled = !row.isFinal()
+		d.unresolved = !row.isFinal()
 		d.excuses = kindsFor(payments.Status(row.Status))
 	case b.declinedUnderAnothersID(*e, row):
 		return d, false
 	case e.ID != row.PSPID:
 		d.what = fmt.Sprintf("%s at the PSP, %s here", e.ID, row.PSPID)
-		d.unsettled = strings.HasPrefix(row.PSPID, payments.OperatorPSPID) // the first record that comes to light gives it its name
+		// the first record that comes to light gives it its name
+		d.unresolved = strings.HasPrefix(row.PSPID, payments.OperatorPSPID)
 	case e.DeclineCode != row.Decline:
 		d.what = fmt.Sprintf("declined as %q at the PSP, as %q here", e.DeclineCode, row.Decline)
 	default:
@@ -116,10 +123,10 @@ func (b *books) compare(e *Entry) (difference, bool) {
 	return d, true
 }
 
-// declinedUnderAnothersID reports whether both sides have declined it, and here it has no id since another row has the PSP's: an operator has taken that id for
-// the other row. A decline moves no money, so it counts without its id.
+// declinedUnderAnothersID reports whether both sides have declined it, and here it has no id since another row has the
+// PSP's: an operator has taken that id for the other row. A decline moves no money, so it counts without its id.
 func (b *books) declinedUnderAnothersID(e Entry, row *movementRow) bool {
-	if e.Executed() || row.Status != string(payments.Refused) || row.PSPID != "" || e.Reference != row.String() {
+	if e.Executed() || row.Status != string(payments.Declined) || row.PSPID != "" || e.Reference != row.String() {
 		return false
 	}
 	for _, m := range b.subjects {
@@ -131,27 +138,30 @@ func (b *books) declinedUnderAnothersID(e Entry, row *movementRow) bool {
 }
 
 func (b *books) otherTerms(e *Entry, row *movementRow) string {
-	return fmt.Sprintf("%d %s at the PSP, %d %s here (%s)", e.AmountCents, e.Currency, row.Amount, row.Currency, row.Status)
+	return fmt.Sprintf("%d %s at the PSP, %d %s here (%s)", e.AmountCents, e.Currency, row.Amount, row.Currency,
+		row.Status)
 }
 
-// kindsFor lists the letters that are written when the PSP has a verdict and a row stands so. Behind an end there is none that would do.
+// kindsFor lists the dead letters that are written when the PSP has a verdict and a row stands so. Behind an end there
+// is none that would do.
 func kindsFor(s payments.Status) []deadletters.Kind {
 	switch s {
 	case payments.Processing:
-		return []deadletters.Kind{deadletters.LookupsExhausted, deadletters.PSPMemoryOver, deadletters.PSPContradicts, deadletters.RefundExceeds}
+		return []deadletters.Kind{deadletters.LookupsExhausted, deadletters.PSPMemoryOver, deadletters.PSPContradicts,
+			deadletters.RefundExceeds}
 	case payments.Failed:
 		return []deadletters.Kind{deadletters.LateAfterExpiry, deadletters.RefundExceeds, deadletters.PSPContradicts}
-	case payments.Success, payments.Refused:
+	case payments.Succeeded, payments.Declined:
 	}
 	return nil
 }
 
-// excused looks for a letter of a fitting kind about the very row, or about the very record. What the PSP has done of its own accord is excused by a
-// letter that names it, and by nothing else.
+// excused looks for a dead letter of a fitting kind about the very row, or about the very record. What the PSP has done
+// of its own accord is excused by a dead letter that names it, and by nothing else.
 func (w world) excused(d difference) bool {
 	switch {
 	case d.entry != nil && Errs(d.entry.Fault):
-		return w.books.lettered[d.entry.ID]
+		return w.books.deadLettered[d.entry.ID]
 	case w.misled(d.row) || w.robbed(d.entry, d.row):
 		return true
 	}
@@ -159,16 +169,17 @@ func (w world) excused(d difference) bool {
 }
 
 func (b *books) excused(d difference) bool {
-	return slices.ContainsFunc(b.letters, func(l letterRow) bool {
+	return slices.ContainsFunc(b.deadLetters, func(l deadLetterRow) bool {
 		aboutRow := d.row != nil && l.Subject != nil && *l.Subject == d.row.ID
 		aboutRecord := d.entry != nil && l.Finding == "record "+d.entry.Account+" "+d.entry.ID
 		return (aboutRow || aboutRecord) && slices.Contains(d.excuses, deadletters.Kind(l.Kind))
 	})
 }
 
-// ruled reports whether an operator has called the row executed by his word, which closes a letter about an unknown key.
+// ruled reports whether an operator has called the row executed by his word, which closes a dead letter about an
+// unknown key.
 func (b *books) ruled(row *movementRow) bool {
-	return slices.ContainsFunc(b.letters, func(l letterRow) bool {
+	return slices.ContainsFunc(b.deadLetters, func(l deadLetterRow) bool {
 		switch deadletters.Kind(l.Kind) {
 		case deadletters.LookupsExhausted, deadletters.PSPMemoryOver, deadletters.PSPContradicts:
 			return l.Action == "executed" && l.Subject != nil && *l.Subject == row.ID

@@ -57,7 +57,8 @@ func answersFit(w world, _ Evidence) []Violation {
 			continue
 		}
 		if differs := w.books.storedDiffers(k, m); differs != "" {
-			found = append(found, Violation{"I3", k.name().String(), fmt.Sprintf("the stored answer is not about %s as it is: %s", m, differs)})
+			found = append(found, Violation{"I3", k.name().String(),
+				fmt.Sprintf("the stored answer is not about %s as it is: %s", m, differs)})
 		}
 	}
 	return found
@@ -74,14 +75,15 @@ func (b *books) storedDiffers(k *keyRow, m *movementRow) string {
 		return fmt.Sprintf("a %d is not of the type %s", status, kind)
 	case k.ResponseLocation == nil || *k.ResponseLocation != m.path():
 		return fmt.Sprintf("a %d does not lead to %s", status, m.path())
-	case status == http.StatusPaymentRequired && m.Status == string(payments.Refused):
+	case status == http.StatusPaymentRequired && m.Status == string(payments.Declined):
 		return m.refusal().differs(told.without("type", "detail"))
-	case status != http.StatusCreated || m.Status != string(payments.Success):
+	case status != http.StatusCreated || m.Status != string(payments.Succeeded):
 		return fmt.Sprintf("status %d of what is %s", status, m.Status)
 	}
 	then := *m
 	then.Refunded = 0 // it was written before any refund of it
-	if id := told.text("pspChargeId") + told.text("pspRefundId"); strings.HasPrefix(id, payments.OperatorPSPID) && b.ruled(m) {
+	if id := told.text("pspChargeId") + told.text("pspRefundId"); strings.HasPrefix(id, payments.OperatorPSPID) &&
+		b.ruled(m) {
 		then.PSPID = id // the PSP's own name for it came later
 	}
 	return then.document().differs(told)
@@ -106,8 +108,8 @@ func (m *movementRow) refusal() document {
 	return d
 }
 
-// asked is the part of I4 that begins with the client: what it asked for is what there is, and what it is shown before the end. The rest is between
-// the row and the PSP.
+// asked is the part of I4 that begins with the client: what it asked for is what there is, and what it is shown before
+// the end. The rest is between the row and the PSP.
 func asked(w world, e Evidence) []Violation {
 	var found []Violation
 	for _, o := range e.History {
@@ -123,7 +125,8 @@ func asked(w world, e Evidence) []Violation {
 			differs = m.undecided().differs(readDocument(o.Answer))
 		}
 		if differs != "" {
-			found = append(found, Violation{"I4", nameOf(o).String(), fmt.Sprintf("client %d was answered %d about %s: %s", o.Client, o.Status, m, differs)})
+			found = append(found, Violation{"I4", nameOf(o).String(),
+				fmt.Sprintf("client %d was answered %d about %s: %s", o.Client, o.Status, m, differs)})
 		}
 	}
 	return found

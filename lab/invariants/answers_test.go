@@ -28,18 +28,28 @@ func TestWrongBookIsFoundThoughAllElseAgrees(t *testing.T) {
 		return "UPDATE payments SET " + set + " WHERE tenant_id = 'acme' AND idempotency_key = $1"
 	}
 	for name, b := range map[string]struct{ sql, key, invariant, detail string }{
-		"another amount is answered":       {body(`"amountCents":12000`, `"amountCents":1`), lostKey, "I3", "amountCents is 1,"},
-		"another charge is answered":       {body(`"pspChargeId":"[^"]*"`, `"pspChargeId":"ch_of_somebody_else"`), lostKey, "I3", "ch_of_somebody_else"},
-		"an operator is answered":          {body(`"pspChargeId":"[^"]*"`, `"pspChargeId":"operator:1"`), lostKey, "I3", "operator:1"},
-		"another payment is answered":      {body(`"paymentId":"[^"]*"`, `"paymentId":"pay_other"`), lostKey, "I3", "pay_other"},
-		"another status is answered":       {body(`"succeeded"`, `"processing"`), lostKey, "I3", `status is "processing"`},
-		"another reason is answered":       {body(`"declineCode":"[^"]*"`, `"declineCode":"stolen"`), declinedKey, "I3", "stolen"},
-		"another refund is answered":       {body(`"refundId":"[^"]*"`, `"refundId":"re_other"`), refundKey, "I3", "re_other"},
-		"more than was asked for":          {payment("amount_minor = 120000"), paidKey, "I4", "amountCents is 120000, and has to be 12000"},
-		"more than was asked to refund":    {"UPDATE refunds SET amount_minor = 6000 WHERE idempotency_key = $1", refundKey, "I4", "amountCents is 6000, and has to be 5000"},
+		"another amount is answered": {body(`"amountCents":12000`, `"amountCents":1`), lostKey, "I3",
+			"amountCents is 1,"},
+		"another charge is answered": {body(`"pspChargeId":"[^"]*"`, `"pspChargeId":"ch_of_somebody_else"`),
+			lostKey, "I3", "ch_of_somebody_else"},
+		"an operator is answered": {body(`"pspChargeId":"[^"]*"`, `"pspChargeId":"operator:1"`), lostKey, "I3",
+			"operator:1"},
+		"another payment is answered": {body(`"paymentId":"[^"]*"`, `"paymentId":"pay_other"`), lostKey, "I3",
+			"pay_other"},
+		"another status is answered": {body(`"succeeded"`, `"processing"`), lostKey, "I3",
+			`status is "processing"`},
+		"another reason is answered": {body(`"declineCode":"[^"]*"`, `"declineCode":"stolen"`), declinedKey, "I3",
+			"stolen"},
+		"another refund is answered": {body(`"refundId":"[^"]*"`, `"refundId":"re_other"`), refundKey, "I3",
+			"re_other"},
+		"more than was asked for": {payment("amount_minor = 120000"), paidKey, "I4",
+			"amountCents is 120000, and has to be 12000"},
+		"more than was asked to refund": {"UPDATE refunds SET amount_minor = 6000 WHERE idempotency_key = $1",
+			refundKey, "I4", "amountCents is 6000, and has to be 5000"},
 		"a share that is never given back": {payment("refund_held_minor = 7000"), paidKey, "I4", "hold 7000"},
 		"a refund that is not counted":     {payment("refunded_minor = 0"), paidKey, "I4", "have moved 0"},
-		"a refund in another currency":     {"UPDATE refunds SET currency = 'EUR' WHERE idempotency_key = $1", refundKey, "I4", "no refund in the tenant and the currency"},
+		"a refund in another currency": {"UPDATE refunds SET currency = 'EUR' WHERE idempotency_key = $1",
+			refundKey, "I4", "no refund in the tenant and the currency"},
 	} {
 		s.breach(b.sql, b.key)
 		t.Log(name)
@@ -48,8 +58,9 @@ func TestWrongBookIsFoundThoughAllElseAgrees(t *testing.T) {
 	}
 }
 
-// A wrong amount is excused while an operator has the case, and when he has let it pass; not when somebody was told that it is right.
-func TestLetterDoesNotExcuseWhatAClientWasTold(t *testing.T) {
+// A wrong amount is excused while an operator has the case, and when he has let it pass; not when somebody was told
+// that it is right.
+func TestDeadLetterDoesNotExcuseWhatAClientWasTold(t *testing.T) {
 	t.Parallel()
 	s := lived(t)
 	ledger, err := ReadLedger(t.Context(), http.DefaultClient, s.psp.URL)
@@ -57,7 +68,8 @@ func TestLetterDoesNotExcuseWhatAClientWasTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := slices.IndexFunc(ledger.Charges, func(e Entry) bool { return e.IdempotencyKey == wrongKey })
-	s.breach("UPDATE payments SET status = 'succeeded', psp_charge_id = $1 WHERE idempotency_key = $2", ledger.Charges[at].ID, wrongKey)
+	s.breach("UPDATE payments SET status = 'succeeded', psp_charge_id = $1 WHERE idempotency_key = $2",
+		ledger.Charges[at].ID, wrongKey)
 	const detail = "12001 USD at the PSP, 12000 USD here (succeeded)"
 	for _, kind := range []string{"contradicts_completed", "lookups_exhausted", "psp_contradicts_request"} {
 		s.breach("UPDATE dead_letters SET kind = $1", kind)
@@ -76,7 +88,7 @@ func TestLetterDoesNotExcuseWhatAClientWasTold(t *testing.T) {
 	s.finds("I4", "12000 USD at the PSP, 11999 USD here") // the PSP has not acted out a wrong amount there
 }
 
-func TestLettersDoNotExcuseOtherContradictions(t *testing.T) {
+func TestDeadLettersDoNotExcuseOtherContradictions(t *testing.T) {
 	t.Parallel()
 	s := lived(t)
 	about := func(kind, key string) {
@@ -86,7 +98,8 @@ func TestLettersDoNotExcuseOtherContradictions(t *testing.T) {
 	s.breach("UPDATE payments SET status = 'declined', decline_code = 'stolen' WHERE tenant_id = 'acme' AND idempotency_key = $1", lostKey)
 	s.finds("I4", "declined here")
 	about("missing_at_psp", paidKey)
-	s.breach("UPDATE payments SET psp_charge_id = 'ch_other' WHERE tenant_id = 'acme' AND idempotency_key = $1", paidKey)
+	s.breach("UPDATE payments SET psp_charge_id = 'ch_other' WHERE tenant_id = 'acme' AND idempotency_key = $1",
+		paidKey)
 	s.finds("I4", "which the PSP does not have")
 }
 
@@ -114,7 +127,8 @@ func TestPaymentThatIsShownOtherwiseIsFound(t *testing.T) {
 		e.APIs, e.APIKeys = []string{liar.URL}, map[string]string{"acme": apiKey("acme")}
 		found, err := Check(t.Context(), e)
 		liar.Close()
-		if err != nil || !slices.ContainsFunc(found, func(v Violation) bool { return v.Invariant == "I3" && strings.Contains(v.Detail, detail) }) {
+		if err != nil || !slices.ContainsFunc(found,
+			func(v Violation) bool { return v.Invariant == "I3" && strings.Contains(v.Detail, detail) }) {
 			t.Errorf("%q not found: %v, %v", detail, found, err)
 		}
 	}
@@ -125,7 +139,10 @@ func TestSecondRequestThatGetsTheAnswerIsFound(t *testing.T) {
 	t.Parallel()
 	s := lived(t)
 	e := s.evidence()
-	first := slices.IndexFunc(e.History, func(o history.Operation) bool { return o.Tenant == "acme" && o.Key == paidKey })
+	first := slices.IndexFunc(e.History, func(o history.Operation) bool {
+		return o.Tenant == "acme" &&
+			o.Key == paidKey
+	})
 	other := e.History[first]
 	other.Intent, other.Status = "another", http.StatusUnprocessableEntity
 	e.History = append(e.History, other)
@@ -149,6 +166,7 @@ func TestSecondSendOfAPaymentIsNotExplainedByARefund(t *testing.T) {
 		t.Errorf("the PSP has one of each: %v", v)
 	}
 	s.breach("UPDATE idempotency_keys SET attempt = 2 WHERE tenant_id = 'acme' AND operation = 'POST /payments/{id}/refunds' AND key = $1", paidKey)
-	s.charge("", paidKey, fmt.Sprintf(`{"amountCents":12000,"currency":"USD","paymentMethod":"pm_ok","reference":%q}`, s.reference(paidKey)))
+	s.charge("", paidKey, fmt.Sprintf(`{"amountCents":12000,"currency":"USD","paymentMethod":"pm_ok","reference":%q}`,
+		s.reference(paidKey)))
 	s.finds("I6", "as a charge sent 2 times to the PSP, in 1 attempts")
 }

@@ -1,5 +1,6 @@
--- Keeps what Payonce forgets, so that a run can be judged whole: each row of a key whose life has ended, since it was deleted or stands for another
--- payment by now, and the timelines that were deleted with keys. Payonce neither reads nor writes any of it.
+-- Keeps the rows that Payonce deletes or overwrites, so that a whole run can be checked at its end: the row of each key
+-- that was deleted or has begun a new generation, and the timelines that were deleted with keys. Payonce itself does
+-- not use this schema.
 CREATE SCHEMA lab;
 CREATE TABLE lab.ended_keys (LIKE public.idempotency_keys, ended_by text NOT NULL, transaction xid8 NOT NULL);
 CREATE TABLE lab.ended_events (LIKE public.idempotency_key_events, transaction xid8 NOT NULL);
@@ -19,4 +20,5 @@ END $$;
 CREATE TRIGGER lab_keep_renewed AFTER UPDATE ON public.idempotency_keys FOR EACH ROW
     WHEN (OLD.status = 'expired' AND NEW.status = 'in_progress') EXECUTE FUNCTION lab.keep_key();
 CREATE TRIGGER lab_keep_deleted AFTER DELETE ON public.idempotency_keys FOR EACH ROW EXECUTE FUNCTION lab.keep_key();
-CREATE TRIGGER lab_keep_deleted AFTER DELETE ON public.idempotency_key_events FOR EACH ROW EXECUTE FUNCTION lab.keep_event();
+CREATE TRIGGER lab_keep_deleted AFTER DELETE ON public.idempotency_key_events
+    FOR EACH ROW EXECUTE FUNCTION lab.keep_event();

@@ -17,19 +17,19 @@ import (
 
 // books is the database at one instant.
 type books struct {
-	accounts map[string]string // of the PSP, by tenant
-	keys     map[keyName]*keyRow
-	subjects map[uuid.UUID]*movementRow // payments and refunds
-	letters  []letterRow                // by age
-	byPSPID  map[string]*movementRow    // by the tenant's account and the PSP's id
-	lettered map[string]bool            // the PSP's ids of the records that letters hold or name
-	deeds    []deedRow                  // what operators did, or were refused, in order
-	events   []eventRow                 // by key, in order
-	waiting  []string                   // what is still to be worked on beside keys
+	accounts     map[string]string // of the PSP, by tenant
+	keys         map[keyName]*keyRow
+	subjects     map[uuid.UUID]*movementRow // payments and refunds
+	deadLetters  []deadLetterRow            // by age
+	byPSPID      map[string]*movementRow    // by the tenant's account and the PSP's id
+	deadLettered map[string]bool            // the PSP's ids of the records that dead letters hold or name
+	auditEntries []auditRow                 // what operators did, or were refused, in order
+	events       []eventRow                 // by key, in order
+	waiting      []string                   // what is still to be worked on beside keys
 
-	lives    map[uuid.UUID]*keyRow // the key of each payment and refund, also where it has ended
-	ended    []timeline            // of keys that were deleted
-	standing []eventRow            // the events of keys that were not
+	lives map[uuid.UUID]*keyRow // the key of each payment and refund, also where it has ended
+	ended []timeline            // of keys that were deleted
+	kept  []eventRow            // the events of keys that were not
 }
 
 // keyName names a key as its row does.
@@ -90,7 +90,7 @@ func (m *movementRow) metadata() jsontext.Value {
 
 // isFinal reports whether the PSP's verdict is in.
 func (m *movementRow) isFinal() bool {
-	return m.Status == string(payments.Success) || m.Status == string(payments.Refused)
+	return m.Status == string(payments.Succeeded) || m.Status == string(payments.Declined)
 }
 
 // pspID is the PSP's id of a row that may be missing.
@@ -111,7 +111,7 @@ func (m *movementRow) String() string {
 	return payments.PaymentID(m.ID).String()
 }
 
-type letterRow struct {
+type deadLetterRow struct {
 	Kind    string
 	Finding string
 	Subject *uuid.UUID
@@ -119,7 +119,7 @@ type letterRow struct {
 	Action  string
 
 	ID           uuid.UUID
-	Tenant       string // "" of a letter about no key, as the three that follow
+	Tenant       string // "" of a dead letter about no key, as the three that follow
 	Operation    string
 	Key          string
 	Generation   int32
@@ -131,9 +131,9 @@ type letterRow struct {
 	Actor, Words string // who resolved it, and why
 }
 
-// deedRow is a line of the operators' audit trail.
-type deedRow struct {
-	Letter                                 uuid.UUID
+// auditRow is a line of the operators' audit trail.
+type auditRow struct {
+	DeadLetter                             uuid.UUID
 	At                                     time.Time
 	Actor, Action, Reason, Outcome, Detail string
 	Version                                int32
@@ -167,12 +167,12 @@ SELECT id, NULL::uuid AS payment_id, tenant_id, idempotency_key, generation, amo
 UNION ALL
 SELECT id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status,
        coalesce(psp_refund_id, ''), coalesce(decline_code, ''), 0, 0, created_at, '', '', '', NULL, coalesce(reason, '') FROM refunds`
-	readLetters = `
+	readDeadLetters = `
 SELECT kind, finding, subject, status, coalesce(action, ''), id, coalesce(tenant_id, ''), coalesce(operation, ''), coalesce(key, ''),
        coalesce(generation, 0), reason, evidence, opened_at, version, resolved_at, coalesce(actor, ''), coalesce(resolution_reason, '')
 FROM dead_letters ORDER BY opened_at, id`
-	readDeeds = `
-SELECT letter_id, at, actor, action, reason, outcome, detail, letter_version FROM operator_actions ORDER BY id`
+	readAudit = `
+SELECT dead_letter_id, at, actor, action, reason, outcome, detail, dead_letter_version FROM operator_actions ORDER BY id`
 	readEvents = `
 SELECT tenant_id, operation, key, generation, attempt, at, actor, from_status, to_status, reason, evidence
 FROM idempotency_key_events ORDER BY tenant_id, operation, key, id`
@@ -189,31 +189,33 @@ WHERE j.kind IN ('webhook', 'resolve', 'evidence') AND j.state IN ('available', 
 // readBooks reads everything in one snapshot.
 func readBooks(ctx context.Context, db *pgxpool.Pool) (*books, error) {
 	b := &books{accounts: map[string]string{}, keys: map[keyName]*keyRow{}, subjects: map[uuid.UUID]*movementRow{}}
-	err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, "SELECT id, psp_account FROM tenants")
-		if err != nil {
-			return err
-		}
-		var tenant, account string
-		_, err = pgx.ForEachRow(rows, []any{&tenant, &account}, func() error {
-			b.accounts[tenant] = account
-			return nil
+	err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly},
+		func(tx pgx.Tx) error {
+			rows, err := tx.Query(ctx, "SELECT id, psp_account FROM tenants")
+			if err != nil {
+				return err
+			}
+			var tenant, account string
+			_, err = pgx.ForEachRow(rows, []any{&tenant, &account}, func() error {
+				b.accounts[tenant] = account
+				return nil
+			})
+			keys, keysErr := collect(ctx, tx, readKeys, pgx.RowToStructByPos[keyRow])
+			for _, k := range keys {
+				b.keys[k.name()] = &k
+			}
+			movements, movementsErr := collect(ctx, tx, readMovements, pgx.RowToStructByPos[movementRow])
+			for _, m := range movements {
+				b.subjects[m.ID] = &m
+			}
+			var deadLettersErr, auditErr, eventsErr, waitingErr error
+			b.deadLetters, deadLettersErr = collect(ctx, tx, readDeadLetters, pgx.RowToStructByPos[deadLetterRow])
+			b.auditEntries, auditErr = collect(ctx, tx, readAudit, pgx.RowToStructByPos[auditRow])
+			b.events, eventsErr = collect(ctx, tx, readEvents, pgx.RowToStructByPos[eventRow])
+			b.waiting, waitingErr = collect(ctx, tx, readWaiting, pgx.RowTo[string])
+			return errors.Join(err, keysErr, movementsErr, deadLettersErr, auditErr, eventsErr, waitingErr,
+				b.readLives(ctx, tx))
 		})
-		keys, keysErr := collect(ctx, tx, readKeys, pgx.RowToStructByPos[keyRow])
-		for _, k := range keys {
-			b.keys[k.name()] = &k
-		}
-		movements, movementsErr := collect(ctx, tx, readMovements, pgx.RowToStructByPos[movementRow])
-		for _, m := range movements {
-			b.subjects[m.ID] = &m
-		}
-		var lettersErr, deedsErr, eventsErr, waitingErr error
-		b.letters, lettersErr = collect(ctx, tx, readLetters, pgx.RowToStructByPos[letterRow])
-		b.deeds, deedsErr = collect(ctx, tx, readDeeds, pgx.RowToStructByPos[deedRow])
-		b.events, eventsErr = collect(ctx, tx, readEvents, pgx.RowToStructByPos[eventRow])
-		b.waiting, waitingErr = collect(ctx, tx, readWaiting, pgx.RowTo[string])
-		return errors.Join(err, keysErr, movementsErr, lettersErr, deedsErr, eventsErr, waitingErr, b.readLives(ctx, tx))
-	})
 	b.noteNamed()
 	b.byPSPID = map[string]*movementRow{}
 	for _, m := range b.subjects {
@@ -239,10 +241,10 @@ func (b *books) subjectOf(e Entry) *movementRow {
 	return b.subjects[id]
 }
 
-// letterVersions tells one state of all letters from another.
-func (b *books) letterVersions() []string {
-	versions := make([]string, 0, len(b.letters))
-	for _, l := range b.letters {
+// deadLetterVersions tells one state of all dead letters from another.
+func (b *books) deadLetterVersions() []string {
+	versions := make([]string, 0, len(b.deadLetters))
+	for _, l := range b.deadLetters {
 		versions = append(versions, fmt.Sprintf("%s %d", l.ID, l.Version))
 	}
 	slices.Sort(versions)

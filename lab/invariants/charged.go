@@ -23,14 +23,15 @@ func chargedOnce(w world) []Violation {
 	}
 	for _, id := range slices.Sorted(maps.Keys(returned)) {
 		if c := charged[id]; !c.Executed() || returned[id] > c.AmountCents {
-			found = append(found, Violation{"I1", id, fmt.Sprintf("%d were refunded of a charge of %d (%s)", returned[id], c.AmountCents, c.Status)})
+			found = append(found, Violation{"I1", id,
+				fmt.Sprintf("%d were refunded of a charge of %d (%s)", returned[id], c.AmountCents, c.Status)})
 		}
 	}
 	return found
 }
 
-// executedOnce counts by what we have sent: by the key, and by the payment or refund that it was for. A key that is fresh for each attempt gives
-// itself away by the second.
+// executedOnce counts by what we have sent: by the key, and by the payment or refund that it was for. A key that is
+// fresh for each attempt gives itself away by the second.
 func executedOnce(object string, entries []Entry) []Violation {
 	byKey, byReference := map[string][]string{}, map[string][]string{}
 	for _, e := range entries {
@@ -49,7 +50,9 @@ func executedOnce(object string, entries []Entry) []Violation {
 	}{{"key", byKey}, {"reference", byReference}} {
 		for _, name := range slices.Sorted(maps.Keys(by.ids)) {
 			if ids := by.ids[name]; len(ids) > 1 {
-				found = append(found, Violation{"I1", name, fmt.Sprintf("%d successful %ss for one %s: %s", len(ids), object, by.what, strings.Join(ids, ", "))})
+				found = append(found, Violation{"I1", name,
+					fmt.Sprintf("%d successful %ss for one %s: %s", len(ids), object, by.what,
+						strings.Join(ids, ", "))})
 			}
 		}
 	}

@@ -71,8 +71,8 @@ func TestWorldThatKeepsItsPromisesHasNoViolations(t *testing.T) {
 	}
 }
 
-// Each row is a breach, made behind the guards, and what it is found as.
-// The PSP keeps no record of a payment method that it does not have. Any other decline without a record is a difference.
+// Each row is a breach, made behind the guards, and what it is found as. The PSP keeps no record of a payment method
+// that it does not have. Any other decline without a record is a difference.
 func TestDeclineWithoutARecordHasOneReason(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -102,35 +102,53 @@ func TestBreachIsFound(t *testing.T) {
 	}{
 		"a key that stays in progress": {key(`status = 'in_progress', locked_until = now(), finished_at = NULL, response_status = NULL,
 			response_content_type = NULL, response_location = NULL, response_schema_version = NULL, response_body = NULL`), paidKey, "I2", "still in_progress"},
-		"an event that nobody works on": {"INSERT INTO webhook_events (id, sent_at, body) VALUES ($1, now(), '')", "evt_1", "I2", "still waiting"},
+		"an event that nobody works on": {"INSERT INTO webhook_events (id, sent_at, body) VALUES ($1, now(), '')",
+			"evt_1", "I2", "still waiting"},
 		"a job that nobody works on": {`INSERT INTO river_job (kind, state, max_attempts, args)
 			VALUES ('resolve', 'available', 1, jsonb_build_object('key', $1::text))`, paidKey, "I2", "still waiting"},
-		"a body that was rewritten":      {key(`response_body = response_body || ' '`), paidKey, "I3", "told otherwise"},
-		"a status that was rewritten":    {key(`response_status = 200`), paidKey, "I3", "status 201, stored is 200"},
-		"a type that was rewritten":      {key(`response_content_type = 'text/html'`), paidKey, "I3", "content type"},
-		"a location that was rewritten":  {key(`response_location = '/'`), paidKey, "I3", "location"},
-		"a key that was forgotten":       {"DELETE FROM idempotency_keys WHERE tenant_id = 'acme' AND key = $1", paidKey, "I3", "not there"},
-		"another amount":                 {payment("amount_minor = 12001"), paidKey, "I4", "12000 USD at the PSP, 12001 USD here"},
-		"another currency":               {payment("currency = 'EUR'"), paidKey, "I4", "12000 USD at the PSP, 12000 EUR here"},
-		"another charge":                 {payment("psp_charge_id = 'ch_other'"), paidKey, "I4", "which the PSP does not have"},
-		"a decline that was charged":     {payment("status = 'declined', decline_code = 'insufficient_funds'"), lostKey, "I4", "succeeded at the PSP"},
-		"a charge that failed here":      {payment("status = 'failed', psp_charge_id = NULL"), lostKey, "I2", "not noticed yet"},
-		"a success that was declined":    {payment("status = 'succeeded', decline_code = NULL"), declinedKey, "I4", "declined at the PSP"},
-		"another reason of the decline":  {payment("decline_code = 'stolen'"), declinedKey, "I4", "stolen"},
-		"an operator's word of his own":  {payment("psp_charge_id = 'operator:1'"), paidKey, "I4", "vouched"},
-		"a letter about something else":  {"UPDATE dead_letters SET subject = gen_random_uuid() WHERE $1 <> ''", paidKey, "I4", "12001 USD at the PSP, 12000 USD here"},
-		"a letter of another kind":       {"UPDATE dead_letters SET kind = 'webhook_unmatched' WHERE $1 <> ''", paidKey, "I4", "12001 USD at the PSP"},
-		"an attempt that was not made":   {key("attempt = 2"), paidKey, "I8", "the row is completed in attempt 2"},
-		"a generation that never was":    {key("generation = 2"), paidKey, "I8", "of generation 2"},
-		"a timeline that was cut":        {"DELETE FROM idempotency_key_events WHERE key = $1 AND to_status = 'unknown' AND from_status = 'in_progress'", lostKey, "I8", "but it was in_progress"},
-		"a completion without its line":  {"DELETE FROM idempotency_key_events WHERE key = $1", lostKey, "I8", "completed without a line"},
+		"a body that was rewritten": {key(`response_body = response_body || ' '`), paidKey, "I3",
+			"told otherwise"},
+		"a status that was rewritten": {key(`response_status = 200`), paidKey, "I3",
+			"status 201, stored is 200"},
+		"a type that was rewritten": {key(`response_content_type = 'text/html'`), paidKey, "I3",
+			"content type"},
+		"a location that was rewritten": {key(`response_location = '/'`), paidKey, "I3", "location"},
+		"a key that was forgotten": {"DELETE FROM idempotency_keys WHERE tenant_id = 'acme' AND key = $1",
+			paidKey, "I3", "not there"},
+		"another amount": {payment("amount_minor = 12001"), paidKey, "I4",
+			"12000 USD at the PSP, 12001 USD here"},
+		"another currency": {payment("currency = 'EUR'"), paidKey, "I4",
+			"12000 USD at the PSP, 12000 EUR here"},
+		"another charge": {payment("psp_charge_id = 'ch_other'"), paidKey, "I4",
+			"which the PSP does not have"},
+		"a decline that was charged": {payment("status = 'declined', decline_code = 'insufficient_funds'"),
+			lostKey, "I4", "succeeded at the PSP"},
+		"a charge that failed here": {payment("status = 'failed', psp_charge_id = NULL"), lostKey, "I2",
+			"not noticed yet"},
+		"a success that was declined": {payment("status = 'succeeded', decline_code = NULL"), declinedKey, "I4",
+			"declined at the PSP"},
+		"another reason of the decline": {payment("decline_code = 'stolen'"), declinedKey, "I4", "stolen"},
+		"an operator's word of his own": {payment("psp_charge_id = 'operator:1'"), paidKey, "I4", "vouched"},
+		"a dead letter about something else": {"UPDATE dead_letters SET subject = gen_random_uuid() WHERE $1 <> ''",
+			paidKey, "I4", "12001 USD at the PSP, 12000 USD here"},
+		"a dead letter of another kind": {"UPDATE dead_letters SET kind = 'webhook_unmatched' WHERE $1 <> ''",
+			paidKey, "I4", "12001 USD at the PSP"},
+		"an attempt that was not made": {key("attempt = 2"), paidKey, "I8", "the row is completed in attempt 2"},
+		"a generation that never was":  {key("generation = 2"), paidKey, "I8", "of generation 2"},
+		"a timeline that was cut":      {"DELETE FROM idempotency_key_events WHERE key = $1 AND to_status = 'unknown' AND from_status = 'in_progress'", lostKey, "I8", "but it was in_progress"},
+		"a completion without its line": {"DELETE FROM idempotency_key_events WHERE key = $1", lostKey, "I8",
+			"completed without a line"},
 		"a timeline that ends too early": {"DELETE FROM idempotency_key_events WHERE key = $1 AND to_status = 'completed'", lostKey, "I8", "the timeline ends unknown"},
 		"an edge that there is not":      {"UPDATE idempotency_key_events SET to_status = 'expired' WHERE key = $1 AND to_status = 'completed'", lostKey, "I8", "which is no edge"},
-		"an attempt that goes back":      {"UPDATE idempotency_key_events SET attempt = 0 WHERE key = $1", lostKey, "I8", "as attempt 0"},
-		"a key that went on alone":       {payment("status = 'processing', psp_charge_id = NULL"), lostKey, "I8", "is processing"},
-		"a payment without a key":        {"UPDATE payments SET idempotency_key = $1 WHERE idempotency_key = '" + paidKey + "'", "nobody-0123456789ab", "I9", "does not stand for it"},
-		"a key without a payment":        {key("subject = gen_random_uuid()"), paidKey, "I9", "stands for nothing"},
-		"a charge under an unreserved key": {`UPDATE idempotency_keys SET key = $1 WHERE key = '` + paidKey + `'`, "renamed-0123456789abc", "I9",
+		"an attempt that goes back": {"UPDATE idempotency_key_events SET attempt = 0 WHERE key = $1", lostKey,
+			"I8", "as attempt 0"},
+		"a key that went on alone": {payment("status = 'processing', psp_charge_id = NULL"), lostKey, "I8",
+			"is processing"},
+		"a payment without a key": {"UPDATE payments SET idempotency_key = $1 WHERE idempotency_key = '" +
+			paidKey + "'", "nobody-0123456789ab", "I9", "does not stand for it"},
+		"a key without a payment": {key("subject = gen_random_uuid()"), paidKey, "I9", "stands for nothing"},
+		"a charge under an unreserved key": {`UPDATE idempotency_keys SET key = $1 WHERE key = '` + paidKey + `'`,
+			"renamed-0123456789abc", "I9",
 			"keys that nobody has reserved"},
 	} {
 		s.breach(b.sql, b.key)
@@ -154,7 +172,8 @@ func TestWorldThatWasBroughtBackHasNoViolations(t *testing.T) {
 // charge asks the PSP itself, as a program does that has gone wrong.
 func (s *shop) charge(path, key, body string) {
 	s.t.Helper()
-	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.psp.URL+"/v1/charges"+path, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.psp.URL+"/v1/charges"+path,
+		strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -179,7 +198,9 @@ func (s *shop) reference(key string) string {
 func TestSecondChargeUnderAFreshKeyIsFoundByItsReference(t *testing.T) {
 	t.Parallel()
 	s := lived(t)
-	s.charge("", "fresh-0123456789abcdef", fmt.Sprintf(`{"amountCents":12000,"currency":"USD","paymentMethod":"pm_ok","reference":%q}`, s.reference(paidKey)))
+	s.charge("", "fresh-0123456789abcdef",
+		fmt.Sprintf(`{"amountCents":12000,"currency":"USD","paymentMethod":"pm_ok","reference":%q}`,
+			s.reference(paidKey)))
 	s.finds("I1", "2 successful charges for one reference")
 	s.finds("I4", "at the PSP")
 	s.finds("I9", "under a key that nobody has reserved")
@@ -189,7 +210,8 @@ func TestSecondChargeUnderAFreshKeyIsFoundByItsReference(t *testing.T) {
 func TestChargeOfNobodysIsFound(t *testing.T) {
 	t.Parallel()
 	s := lived(t)
-	s.charge("", "fresh-0123456789abcdef", `{"amountCents":12000,"currency":"USD","paymentMethod":"pm_ok","reference":"order-7"}`)
+	s.charge("", "fresh-0123456789abcdef",
+		`{"amountCents":12000,"currency":"USD","paymentMethod":"pm_ok","reference":"order-7"}`)
 	s.finds("I4", "nothing of ours")
 	s.finds("I9", "nothing of ours")
 }
@@ -197,7 +219,8 @@ func TestChargeOfNobodysIsFound(t *testing.T) {
 func TestSendWithoutAnAttemptIsFound(t *testing.T) {
 	t.Parallel()
 	s := lived(t)
-	s.charge("", paidKey, fmt.Sprintf(`{"amountCents":12000,"currency":"USD","paymentMethod":"pm_ok","reference":%q}`, s.reference(paidKey)))
+	s.charge("", paidKey, fmt.Sprintf(`{"amountCents":12000,"currency":"USD","paymentMethod":"pm_ok","reference":%q}`,
+		s.reference(paidKey)))
 	s.finds("I6", "sent 2 times to the PSP, in 1 attempts that did not deny it")
 }
 
@@ -214,31 +237,38 @@ func TestKeyThatWasGivenBackWithoutAProofIsFound(t *testing.T) {
 	lost := mine + "1, now() - interval '3 seconds', 'owner', 'in_progress', 'unknown', ''), "
 	for _, row := range []struct{ sql, invariant, detail string }{
 		{line + mine + "1, now(), 'owner', 'in_progress', 'failed_retryable', ''), " + retaken, "", ""},
-		{line + mine + "1, now(), 'request', 'in_progress', 'failed_retryable', ''), " + retaken, "I8", "request gave it back"},
-		{line + lost + mine + "1, now(), 'lookup', 'unknown', 'failed_retryable', ''), " + retaken, "I8", "gave it back 3s after it became unknown"},
-		{line + lost + mine + "1, now() + interval '2 seconds', 'lookup', 'unknown', 'failed_retryable', ''), " + retaken, "", ""},
+		{line + mine + "1, now(), 'request', 'in_progress', 'failed_retryable', ''), " + retaken, "I8",
+			"request gave it back"},
+		{line + lost + mine + "1, now(), 'lookup', 'unknown', 'failed_retryable', ''), " + retaken, "I8",
+			"gave it back 3s after it became unknown"},
+		{line + lost + mine + "1, now() + interval '2 seconds', 'lookup', 'unknown', 'failed_retryable', ''), " +
+			retaken, "", ""},
 	} {
 		s.breach(row.sql, paidKey)
 		s.breach("UPDATE idempotency_keys SET attempt = 2 WHERE tenant_id = 'acme' AND key = $1", paidKey)
 		if row.invariant != "" {
 			s.finds(row.invariant, row.detail)
-		} else if found := s.checkWith(func(e *Evidence) { e.Retention = 0 }); len(found) > 0 { // the key was not really taken again
+		} else if found := s.checkWith(func(e *Evidence) { e.Retention = 0 }); len(
+			found) > 0 { // the key was not really taken again
 			t.Errorf("after %s: %v", row.sql, found)
 		}
 		restore()
 	}
 	// Attempt 2 has sent once, as the PSP knows, and attempt 1 has sworn that it has not. So have both, here.
 	s.breach(line+mine+"1, now(), 'owner', 'in_progress', 'failed_retryable', ''), "+retaken+
-		", "+mine+"2, now(), 'owner', 'in_progress', 'failed_retryable', ''), "+mine+"2, now(), 'webhook', 'failed_retryable', 'completed', '')", paidKey)
+		", "+mine+"2, now(), 'owner', 'in_progress', 'failed_retryable', ''), "+mine+
+		"2, now(), 'webhook', 'failed_retryable', 'completed', '')", paidKey)
 	s.breach("UPDATE idempotency_keys SET attempt = 2 WHERE tenant_id = 'acme' AND key = $1", paidKey)
 	s.finds("I6", "sent 1 times to the PSP, in 0 attempts")
 }
 
 func TestRefundsBeyondTheirChargeAreFound(t *testing.T) {
 	t.Parallel()
-	charge := Entry{ID: "ch_1", Account: "acme", IdempotencyKey: "k", Reference: "pay_1", AmountCents: 100, Status: "succeeded"}
+	charge := Entry{ID: "ch_1", Account: "acme", IdempotencyKey: "k", Reference: "pay_1", AmountCents: 100,
+		Status: "succeeded"}
 	refund := func(key string, amount int64) Entry {
-		return Entry{ID: "rf_" + key, Account: "acme", IdempotencyKey: key, Reference: "re_" + key, ChargeID: "ch_1", AmountCents: amount, Status: "succeeded"}
+		return Entry{ID: "rf_" + key, Account: "acme", IdempotencyKey: key, Reference: "re_" + key, ChargeID: "ch_1",
+			AmountCents: amount, Status: "succeeded"}
 	}
 	declined := charge
 	declined.Status = "declined"
@@ -266,7 +296,8 @@ func TestOtherTenantsPaymentThatShowsIsFound(t *testing.T) {
 	leaky.History = nil
 	found, err := Check(t.Context(), leaky)
 	for _, detail := range []string{"asked for by globex: the answer is 200", "is in the list of globex"} {
-		if err != nil || !slices.ContainsFunc(found, func(v Violation) bool { return v.Invariant == "I5" && strings.Contains(v.Detail, detail) }) {
+		if err != nil || !slices.ContainsFunc(found,
+			func(v Violation) bool { return v.Invariant == "I5" && strings.Contains(v.Detail, detail) }) {
 			t.Errorf("%q not found: %v, %v", detail, found, err)
 		}
 	}

@@ -36,7 +36,8 @@ func Convergence(ctx context.Context, e Evidence) ([]Episode, error) {
 			if since, known := lost[name]; known {
 				delete(lost, name)
 				episodes = append(episodes, Episode{
-					Key: name.String(), Since: since.At, Took: event.At.Sub(since.At), By: event.Actor, To: event.To, Reason: since.Reason,
+					Key: name.String(), Since: since.At, Took: event.At.Sub(since.At), By: event.Actor, To: event.To,
+					Reason: since.Reason,
 				})
 			}
 		}

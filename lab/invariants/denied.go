@@ -13,8 +13,9 @@ import (
 // ledgerTime is how the PSP writes times.
 const ledgerTime = time.RFC3339Nano
 
-// denied is the part of I6 about what clients are told after money has moved. A 503 says that this request has charged nothing, and so do 409, 422,
-// 429 and a refusal. So whoever the PSP has a charge of, by then somebody had asked who was not told that.
+// denied is the part of I6 about what clients are told after money has moved. A 503 says that this request has charged
+// nothing, and so do 409, 422, 429 and a refusal. So whoever the PSP has a charge of, by then somebody had asked who
+// was not told that.
 func denied(w world, e Evidence) []Violation {
 	first := map[keyName]time.Time{} // when the first request came that may have reached the PSP
 	known := map[keyName]bool{}
@@ -40,7 +41,8 @@ func denied(w world, e Evidence) []Violation {
 			continue // what was asked for it is not known
 		}
 		if at, any := first[name]; !any || moved.Before(at) {
-			found = append(found, Violation{"I6", name.String(), fmt.Sprintf("money has moved as %s, and until then each request with the key was told that it has not charged", entry.ID)})
+			found = append(found, Violation{"I6", name.String(),
+				fmt.Sprintf("money has moved as %s, and until then each request with the key was told that it has not charged", entry.ID)})
 		}
 	}
 	return found

@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// document is a JSON object by its members, each in canonical form. All of them are compared: a member that should not be there is as wrong as
-// one that is lost.
+// document is a JSON object by its members, each in canonical form. All of them are compared: a member that should not
+// be there is as wrong as one that is lost.
 type document map[string]string
 
 // readDocument reads an answer. One that is no object has no members.
@@ -91,8 +91,8 @@ func stampOf(t *time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000000Z")
 }
 
-// decimal writes an amount in the major unit, by ISO 4217 and not by the code under test: of the currencies that the labs pay in, only these do
-// not have two digits.
+// decimal writes an amount in the major unit, by ISO 4217 and not by the code under test: of the currencies that the
+// labs pay in, only these do not have two digits.
 func decimal(currency string, minor int64) string {
 	digits, unit := 2, int64(100)
 	switch currency {

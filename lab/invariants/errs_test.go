@@ -10,12 +10,15 @@ import (
 )
 
 // erred are books with one payment, and a ledger with a charge of it by a fault.
-func erred(letters ...letterRow) (world, *movementRow) {
-	m := &movementRow{ID: uuid.New(), Tenant: "acme", Key: "key-1", Generation: 1, Amount: 500, Currency: "USD", Method: "pm_wrong_currency", Status: "succeeded", PSPID: "ch_1"}
-	k := &keyRow{Tenant: m.Tenant, Operation: m.operation(), Key: m.Key, Generation: 1, Status: "completed", Subject: m.ID}
+func erred(deadLetters ...deadLetterRow) (world, *movementRow) {
+	m := &movementRow{ID: uuid.New(), Tenant: "acme", Key: "key-1", Generation: 1, Amount: 500, Currency: "USD",
+		Method: "pm_wrong_currency", Status: "succeeded", PSPID: "ch_1"}
+	k := &keyRow{Tenant: m.Tenant, Operation: m.operation(), Key: m.Key, Generation: 1, Status: "completed",
+		Subject: m.ID}
 	b := &books{
-		accounts: map[string]string{"acme": "acme"}, keys: map[keyName]*keyRow{k.name(): k}, subjects: map[uuid.UUID]*movementRow{m.ID: m},
-		lives: map[uuid.UUID]*keyRow{m.ID: k}, letters: letters,
+		accounts: map[string]string{"acme": "acme"}, keys: map[keyName]*keyRow{k.name(): k},
+		subjects: map[uuid.UUID]*movementRow{m.ID: m},
+		lives:    map[uuid.UUID]*keyRow{m.ID: k}, deadLetters: deadLetters,
 	}
 	b.noteNamed()
 	e := Entry{
@@ -25,23 +28,30 @@ func erred(letters ...letterRow) (world, *movementRow) {
 	return world{b, &Ledger{Charges: []Entry{e}}}, m
 }
 
-func TestWhatThePSPDoesOfItsOwnAccordNeedsALetterThatNamesIt(t *testing.T) {
+func TestWhatThePSPDoesOfItsOwnAccordNeedsADeadLetterThatNamesIt(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
-		letter  letterRow
-		excused bool
+		deadLetter deadLetterRow
+		excused    bool
 	}{
-		"no letter":                     {letterRow{}, false},
-		"a record that it holds":        {letterRow{Kind: "contradicts_completed", Evidence: []byte(`{"record":{"id":"ch_1"}}`)}, true},
-		"an answer that it holds":       {letterRow{Kind: "psp_contradicts_request", Evidence: []byte(`{"answer":{"id":"ch_1"}}`)}, true},
-		"an id of what cannot be read":  {letterRow{Kind: "unreadable_record", Evidence: []byte(`{"id":"ch_1","text":"…"}`)}, true},
-		"a finding by the record":       {letterRow{Kind: "duplicate_movement", Finding: "record acme ch_1"}, true},
-		"a finding by key and record":   {letterRow{Kind: "psp_contradicts_request", Finding: "key acme POST /payments key-1 1 record ch_1"}, true},
-		"another record of the payment": {letterRow{Kind: "contradicts_completed", Evidence: []byte(`{"record":{"id":"ch_2"}}`)}, false},
-		"a refund of the record":        {letterRow{Kind: "contradicts_completed", Evidence: []byte(`{"record":{"id":"rf_1","chargeId":"ch_1"}}`)}, false},
-		"a letter of another kind":      {letterRow{Kind: "lookups_exhausted", Evidence: []byte(`{"record":{"id":"ch_1"}}`)}, false},
+		"no dead letter": {deadLetterRow{}, false},
+		"a record that it holds": {deadLetterRow{Kind: "contradicts_completed",
+			Evidence: []byte(`{"record":{"id":"ch_1"}}`)}, true},
+		"an answer that it holds": {deadLetterRow{Kind: "psp_contradicts_request",
+			Evidence: []byte(`{"answer":{"id":"ch_1"}}`)}, true},
+		"an id of what cannot be read": {deadLetterRow{Kind: "unreadable_record",
+			Evidence: []byte(`{"id":"ch_1","text":"…"}`)}, true},
+		"a finding by the record": {deadLetterRow{Kind: "duplicate_movement", Finding: "record acme ch_1"}, true},
+		"a finding by key and record": {deadLetterRow{Kind: "psp_contradicts_request",
+			Finding: "key acme POST /payments key-1 1 record ch_1"}, true},
+		"another record of the payment": {deadLetterRow{Kind: "contradicts_completed",
+			Evidence: []byte(`{"record":{"id":"ch_2"}}`)}, false},
+		"a refund of the record": {deadLetterRow{Kind: "contradicts_completed",
+			Evidence: []byte(`{"record":{"id":"rf_1","chargeId":"ch_1"}}`)}, false},
+		"a dead letter of another kind": {deadLetterRow{Kind: "lookups_exhausted",
+			Evidence: []byte(`{"record":{"id":"ch_1"}}`)}, false},
 	} {
-		w, _ := erred(row.letter)
+		w, _ := erred(row.deadLetter)
 		if found := ledgerAgrees(w); (len(found) == 0) != row.excused {
 			t.Errorf("%s: I4 finds %v", name, found)
 		}
@@ -57,24 +67,24 @@ func TestWhatThePSPDoesOfItsOwnAccordNeedsALetterThatNamesIt(t *testing.T) {
 	}
 }
 
-// A letter alone is no excuse: the entry's fault says whether the PSP has erred.
-func TestLetterAboutWhatThePSPHasDoneAsAskedExcusesNothing(t *testing.T) {
+// A dead letter alone is no excuse: the entry's fault says whether the PSP has erred.
+func TestDeadLetterAboutWhatThePSPHasDoneAsAskedExcusesNothing(t *testing.T) {
 	t.Parallel()
-	w, _ := erred(letterRow{Kind: "contradicts_completed", Finding: "record acme ch_1"})
+	w, _ := erred(deadLetterRow{Kind: "contradicts_completed", Finding: "record acme ch_1"})
 	w.ledger.Charges[0].Fault = "pm_ok"
 	if len(ledgerAgrees(w)) == 0 {
 		t.Error("it is excused")
 	}
 }
 
-// The PSP has answered one payment with the id of another one's charge, which it then shows to nobody. An operator who vouches for that other payment
-// cannot name it.
+// The PSP has answered one payment with the id of another one's charge, which it then shows to nobody. An operator who
+// vouches for that other payment cannot name it.
 func TestChargeWhoseIDWasGivenAwayIsExcusedByAnOperatorsWord(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		action string
 		fault  string // of the payment that has the id
-		named  bool   // its own record has a letter
+		named  bool   // its own record has a dead letter
 		fine   bool
 	}{
 		"called executed":               {"executed", wrongID, true, true},
@@ -83,14 +93,17 @@ func TestChargeWhoseIDWasGivenAwayIsExcusedByAnOperatorsWord(t *testing.T) {
 		"nobody knows of the other one": {"executed", wrongID, false, false},
 		"nobody has decided about it":   {"", wrongID, true, false},
 	} {
-		w, other := erred(letterRow{Kind: "contradicts_completed", Finding: "record acme ch_2"})
-		own := &movementRow{ID: uuid.New(), Tenant: "acme", Key: "key-2", Generation: 1, Amount: 700, Currency: "USD", Method: "pm_stuck", Status: "succeeded", PSPID: "operator:1"}
+		w, other := erred(deadLetterRow{Kind: "contradicts_completed", Finding: "record acme ch_2"})
+		own := &movementRow{ID: uuid.New(), Tenant: "acme", Key: "key-2", Generation: 1, Amount: 700, Currency: "USD",
+			Method: "pm_stuck", Status: "succeeded", PSPID: "operator:1"}
 		w.books.subjects[own.ID] = own
-		k := &keyRow{Tenant: own.Tenant, Operation: own.operation(), Key: own.Key, Generation: 1, Status: "completed", Subject: own.ID}
+		k := &keyRow{Tenant: own.Tenant, Operation: own.operation(), Key: own.Key, Generation: 1, Status: "completed",
+			Subject: own.ID}
 		w.books.keys[k.name()], w.books.lives[own.ID] = k, k
-		w.books.letters = append(w.books.letters, letterRow{Kind: "lookups_exhausted", Subject: &own.ID, Action: row.action})
+		w.books.deadLetters = append(w.books.deadLetters,
+			deadLetterRow{Kind: "lookups_exhausted", Subject: &own.ID, Action: row.action})
 		if !row.named {
-			w.books.lettered = nil
+			w.books.deadLettered = nil
 		}
 		stuck, taker := w.ledger.Charges[0], w.ledger.Charges[0]
 		stuck.IdempotencyKey, stuck.Reference, stuck.AmountCents, stuck.Currency = "key-2", own.String(), 700, "USD"
@@ -108,11 +121,12 @@ func TestChargeWhoseIDWasGivenAwayIsExcusedByAnOperatorsWord(t *testing.T) {
 	}
 }
 
-func TestDeclineBehindALetterThatSaysChargedIsFound(t *testing.T) {
+func TestDeclineBehindADeadLetterThatSaysChargedIsFound(t *testing.T) {
 	t.Parallel()
 	told := time.Now()
 	before, after := told.Add(-time.Second), told.Add(time.Second)
-	const charged, declined = `{"record":{"id":"ch_1","status":"succeeded"}}`, `{"record":{"id":"ch_1","status":"declined"}}`
+	const charged = `{"record":{"id":"ch_1","status":"succeeded"}}`
+	const declined = `{"record":{"id":"ch_1","status":"declined"}}`
 	for name, row := range map[string]struct {
 		opened   time.Time
 		resolved *time.Time
@@ -126,9 +140,10 @@ func TestDeclineBehindALetterThatSaysChargedIsFound(t *testing.T) {
 		"it says declined":    {before, nil, declined, false},
 	} {
 		w, m := erred()
-		m.Status = string(payments.Refused)
+		m.Status = string(payments.Declined)
 		w.books.lives[m.ID].Finished = &told
-		w.books.letters = []letterRow{{Kind: "psp_contradicts_request", Subject: &m.ID, Opened: row.opened, Resolved: row.resolved, Evidence: []byte(row.evidence)}}
+		w.books.deadLetters = []deadLetterRow{{Kind: "psp_contradicts_request", Subject: &m.ID, Opened: row.opened,
+			Resolved: row.resolved, Evidence: []byte(row.evidence)}}
 		if found := refusedThoughCharged(w, Evidence{}); (len(found) > 0) != row.found {
 			t.Errorf("%s: %v", name, found)
 		}

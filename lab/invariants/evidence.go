@@ -19,12 +19,13 @@ type Evidence struct {
 	PSP     string        // base URL of the mock PSP itself, no proxy
 	History []history.Operation
 
-	// APIs are base URLs of API processes. Without them, or for tenants without a key in APIKeys, nothing is asked of the API: no fresh
-	// replays (I3), no look at other tenants (I5).
+	// APIs are base URLs of API processes. Without them, or for tenants without a key in APIKeys, nothing is asked of
+	// the API: no fresh replays (I3), no look at other tenants (I5).
 	APIs    []string
 	APIKeys map[string]string // by tenant
 
-	// Operators are base URLs of the operator's sides, and OperatorKey opens them. Without them, nothing is asked there (I5, I8).
+	// Operators are base URLs of the operator's sides, and OperatorKey opens them. Without them, nothing is asked there
+	// (I5, I8).
 	Operators   []string
 	OperatorKey string
 	Limited     Limited // API keys that may not do everything
@@ -35,8 +36,9 @@ type Evidence struct {
 	// Retention is for how long the programs keep a key. 0: not looked at.
 	Retention time.Duration
 
-	// SettleWindow is that of the programs: how long after a key became unknown it may be given back at the earliest. 0: not looked at.
-	SettleWindow time.Duration
+	// GracePeriod is that of the programs: how long after a key became unknown it may be given back at the earliest. 0:
+	// not looked at.
+	GracePeriod time.Duration
 
 	Reservations *Reservations // who watched the sends, or nil
 	HTTP         *http.Client  // nil: one of its own
@@ -77,8 +79,8 @@ func look(ctx context.Context, e Evidence) (world, error) {
 	return world{b, ledger}, nil
 }
 
-// Check looks for breaches of every invariant. It comes after Quiet; what is still under way it reports as I2. The violations are in the order of
-// the invariants, then of the keys. An error says that something could not be looked at.
+// Check looks for breaches of every invariant. It comes after Quiet; what is still under way it reports as I2. The
+// violations are in the order of the invariants, then of the keys. An error says that something could not be looked at.
 func Check(ctx context.Context, e Evidence) ([]Violation, error) {
 	e, done := e.withClient()
 	defer done()
@@ -86,9 +88,11 @@ func Check(ctx context.Context, e Evidence) ([]Violation, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := slices.Concat(chargedOnce(w), namedOnce(w), unfinished(w), ledgerAgrees(w), totals(w), timelines(w), silent(w), released(w, e.SettleWindow), reserved(w))
+	found := slices.Concat(chargedOnce(w), namedOnce(w), unfinished(w), ledgerAgrees(w), totals(w), timelines(w),
+		silent(w), released(w, e.GracePeriod), reserved(w))
 	for _, compare := range []func(world, Evidence) []Violation{
-		toldWhatIsStored, answersFit, asked, surfaces, kept, denied, refusals, refusedThoughCharged, lettersFit, holdsFit,
+		toldWhatIsStored, answersFit, asked, surfaces, kept, denied, refusals, refusedThoughCharged, deadLettersFit,
+		holdsFit,
 	} {
 		found = append(found, compare(w, e)...)
 	}
@@ -96,7 +100,7 @@ func Check(ctx context.Context, e Evidence) ([]Violation, error) {
 		found = append(found, Violation{v.Invariant, v.Tenant + " " + v.Route + " " + v.Key, v.Detail})
 	}
 	for _, ask := range []func(context.Context, Evidence, world) ([]Violation, error){
-		replays, shown, lists, keyViews, desk, strangers, sends, statements, permissions,
+		replays, shown, lists, keyViews, ops, strangers, sends, statements, permissions,
 	} {
 		more, err := ask(ctx, e, w)
 		if err != nil {

@@ -5,27 +5,30 @@ import "fmt"
 // The values of dead_letter_hold, each stronger than the one before it.
 var holds = []string{"none", "expiry", "release", "decline"}
 
-// holdsFit is the part of I8 about what dead letters hold: each key's row says what the open letters about its generation and payment forbid.
+// holdsFit is the part of I8 about what dead letters hold: each key's row says what the open dead letters about its
+// generation and payment forbid.
 func holdsFit(w world, _ Evidence) []Violation {
 	due := map[keyName]int{}
-	for _, l := range w.books.letters {
+	for _, l := range w.books.deadLetters {
 		name := keyName{l.Tenant, l.Operation, l.Key}
 		k := w.books.keys[name]
-		if k != nil && l.Status == "open" && l.Generation == k.Generation && (l.Subject == nil || *l.Subject == k.Subject) {
+		if k != nil && l.Status == "open" && l.Generation == k.Generation &&
+			(l.Subject == nil || *l.Subject == k.Subject) {
 			due[name] = max(due[name], l.holds())
 		}
 	}
 	var found []Violation
 	for name, k := range w.books.keys {
 		if want := holds[due[name]]; k.Hold != want {
-			found = append(found, Violation{"I8", name.String(), fmt.Sprintf("dead letters hold %s of it, and its row says %s", want, k.Hold)})
+			found = append(found, Violation{"I8", name.String(),
+				fmt.Sprintf("dead letters hold %s of it, and its row says %s", want, k.Hold)})
 		}
 	}
 	return found
 }
 
-// holds is what a letter forbids its key while it is open, by its place in holds.
-func (l letterRow) holds() int {
+// holds is what a dead letter forbids its key while it is open, by its place in holds.
+func (l deadLetterRow) holds() int {
 	if l.Kind == "job_discarded" {
 		return 1
 	}

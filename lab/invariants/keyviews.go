@@ -21,7 +21,7 @@ func keyViews(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 		return nil, nil
 	}
 	events := map[keyName][]eventRow{}
-	for _, event := range w.books.standing {
+	for _, event := range w.books.kept {
 		name := keyName{event.Tenant, event.Operation, event.Key}
 		events[name] = append(events[name], event)
 	}
@@ -52,7 +52,8 @@ func keyViews(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 			differs = want.differs(upToThen(want, readDocument(r.body)))
 		}
 		if differs != "" {
-			found = append(found, Violation{"I3", name.String(), "the key is shown otherwise than it is stored: " + differs})
+			found = append(found, Violation{"I3", name.String(), "the key is shown otherwise than it is stored: " +
+				differs})
 		}
 	}
 	return found, nil
@@ -84,8 +85,9 @@ func (k *keyRow) document(m *movementRow, events timeline) document {
 	return d
 }
 
-// upToThen is what is shown, without the remarks that were added to the timeline since the database was read: while an operator has a key, it is looked up
-// again and again, and a worker that was paused may confirm what another one has written meanwhile. A remark moves no key.
+// upToThen is what is shown, without the remarks that were added to the timeline since the database was read: while an
+// operator has a key, it is looked up again and again, and a worker that was paused may confirm what another one has
+// written meanwhile. A remark moves no key.
 func upToThen(then, shown document) document {
 	before := strings.TrimSuffix(then["timeline"], "]")
 	if !strings.HasPrefix(shown["timeline"], before+",") {
@@ -97,7 +99,8 @@ func upToThen(then, shown document) document {
 		To   string    `json:"to"`
 	}
 	var stored, lines []line
-	if json.Unmarshal([]byte(then["timeline"]), &stored) != nil || json.Unmarshal([]byte(shown["timeline"]), &lines) != nil {
+	if json.Unmarshal([]byte(then["timeline"]), &stored) != nil ||
+		json.Unmarshal([]byte(shown["timeline"]), &lines) != nil {
 		return shown
 	}
 	last := stored[len(stored)-1].At
@@ -110,7 +113,8 @@ func upToThen(then, shown document) document {
 	return shown
 }
 
-// mostLines is how many lines of a timeline are shown, the newest. Of a longer one, nothing is added that is not written down.
+// mostLines is how many lines of a timeline are shown, the newest. Of a longer one, nothing is added that is not
+// written down.
 const mostLines = 200
 
 // timeline is the key's life, with the two steps of the happy path that are not written down.
@@ -121,13 +125,18 @@ func (k *keyRow) timeline(t timeline) []map[string]jsontext.Value {
 	if !whole {
 		written = written[len(written)-mostLines:]
 	}
-	events := []eventRow{{At: k.Created, Actor: "request", To: inProgress, Attempt: 1, Generation: t.first(), Reason: "reserved"}}
+	events := []eventRow{{At: k.Created, Actor: "request", To: inProgress, Attempt: 1, Generation: t.first(),
+		Reason: "reserved"}}
 	events = append(events, written...)
-	told := slices.ContainsFunc(written, func(e eventRow) bool { return e.To == completed && e.From != completed && e.Generation == k.Generation })
+	told := slices.ContainsFunc(written, func(e eventRow) bool {
+		return e.To == completed && e.From != completed &&
+			e.Generation == k.Generation
+	})
 	if k.ResponseStatus != nil && whole && !told {
 		events = append(events, eventRow{
-			At: *k.Finished, Actor: "owner", From: inProgress, To: completed, Attempt: k.Attempt, Generation: k.Generation,
-			Reason: "the PSP answered; the response is stored",
+			At: *k.Finished, Actor: "owner", From: inProgress, To: completed, Attempt: k.Attempt,
+			Generation: k.Generation,
+			Reason:     "the PSP answered; the response is stored",
 		})
 		slices.SortStableFunc(events, func(a, b eventRow) int { return a.At.Compare(b.At) })
 	}

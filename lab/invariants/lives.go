@@ -18,8 +18,8 @@ import (
 //go:embed archive.sql
 var archive string
 
-// Archive has a database keep what ends in it: keys that are deleted or used for another payment, and their timelines. Without it, a run in which keys
-// end cannot be judged.
+// Archive has a database keep what ends in it: keys that are deleted or used for another payment, and their timelines.
+// Without it, a run in which keys end cannot be judged.
 func Archive(ctx context.Context, db *pgxpool.Pool) error {
 	if _, err := db.Exec(ctx, archive); err != nil {
 		return fmt.Errorf("keep what ends: %w", err)
@@ -51,7 +51,8 @@ type timeline struct {
 	again  bool // the key was deleted, before or since
 }
 
-// first is the generation that it begins with. A key that was deleted and is used again goes on counting, which namedOnce looks at.
+// first is the generation that it begins with. A key that was deleted and is used again goes on counting, which
+// namedOnce looks at.
 func (t timeline) first() int32 {
 	switch {
 	case !t.again:
@@ -62,10 +63,10 @@ func (t timeline) first() int32 {
 	return t.row.Generation
 }
 
-// readLives finds the key of each payment and refund, as it stands or as it stood at its end, and the timelines of keys that were deleted. Their
-// lines come before those of a key that was used again.
+// readLives finds the key of each payment and refund, as it stands or as it stood at its end, and the timelines of keys
+// that were deleted. Their lines come before those of a key that was used again.
 func (b *books) readLives(ctx context.Context, tx pgx.Tx) error {
-	b.lives, b.standing = map[uuid.UUID]*keyRow{}, b.events
+	b.lives, b.kept = map[uuid.UUID]*keyRow{}, b.events
 	for _, k := range b.keys {
 		b.lives[k.Subject] = k
 	}
@@ -74,12 +75,14 @@ func (b *books) readLives(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	// The same columns as of what stands.
-	readEndedKeys := strings.Replace(readKeys, "FROM idempotency_keys AS k", ", k.ended_by, k.transaction::text FROM lab.ended_keys AS k", 1)
+	readEndedKeys := strings.Replace(readKeys, "FROM idempotency_keys AS k",
+		", k.ended_by, k.transaction::text FROM lab.ended_keys AS k", 1)
 	keys, err := collect(ctx, tx, readEndedKeys, pgx.RowToStructByPos[endedKey])
 	if err != nil {
 		return err
 	}
-	readEndedEvents := strings.Replace(readEvents, "FROM idempotency_key_events", ", transaction::text FROM lab.ended_events", 1)
+	readEndedEvents := strings.Replace(readEvents, "FROM idempotency_key_events",
+		", transaction::text FROM lab.ended_events", 1)
 	events, err := collect(ctx, tx, readEndedEvents, pgx.RowToStructByPos[endedEvent])
 	if err != nil {
 		return err
@@ -104,7 +107,8 @@ func (b *books) readLives(ctx context.Context, tx pgx.Tx) error {
 
 // timelineOf is that of a key that is there.
 func (b *books) timelineOf(k *keyRow) timeline {
-	events := slices.DeleteFunc(slices.Clone(b.standing), func(e eventRow) bool { return keyName{e.Tenant, e.Operation, e.Key} != k.name() })
+	events := slices.DeleteFunc(slices.Clone(b.kept),
+		func(e eventRow) bool { return keyName{e.Tenant, e.Operation, e.Key} != k.name() })
 	return timeline{k, events, b.wasDeleted(k.name())}
 }
 
@@ -113,7 +117,8 @@ func (b *books) wasDeleted(name keyName) bool {
 	return slices.ContainsFunc(b.ended, func(t timeline) bool { return t.row.name() == name })
 }
 
-// lifeOf is the life of a key that a final or an accepting answer is about: the one that stands for what the answer names.
+// lifeOf is the life of a key that a final or an accepting answer is about: the one that stands for what the answer
+// names.
 func (b *books) lifeOf(o history.Operation) *keyRow {
 	if m := b.named(o); m != nil {
 		if k := b.lives[m.ID]; k != nil && k.name() == nameOf(o) {
@@ -123,8 +128,8 @@ func (b *books) lifeOf(o history.Operation) *keyRow {
 	return b.keys[nameOf(o)]
 }
 
-// namedOnce is I1 of what a key stands for: a key and its generation are one payment or refund, also when the key was deleted in between. Ids grow with
-// time, and so do generations.
+// namedOnce is I1 of what a key stands for: a key and its generation are one payment or refund, also when the key was
+// deleted in between. Ids grow with time, and so do generations.
 func namedOnce(w world) []Violation {
 	of := map[keyName][]*movementRow{}
 	for _, m := range w.books.subjects {
@@ -136,8 +141,9 @@ func namedOnce(w world) []Violation {
 		slices.SortFunc(all, func(a, b *movementRow) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 		for i, m := range all[1:] {
 			if before := all[i]; m.Generation <= before.Generation {
-				found = append(found, Violation{"I1", name.String(), fmt.Sprintf("%s is generation %d of the key, and %s before it was generation %d",
-					m, m.Generation, before, before.Generation)})
+				found = append(found, Violation{"I1", name.String(),
+					fmt.Sprintf("%s is generation %d of the key, and %s before it was generation %d",
+						m, m.Generation, before, before.Generation)})
 			}
 		}
 	}

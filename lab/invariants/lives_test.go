@@ -27,6 +27,7 @@ func TestDeletedKeyIsJudgedByTheArchive(t *testing.T) {
 func TestGenerationThatNamesTwoPaymentsIsFound(t *testing.T) {
 	t.Parallel()
 	s := lived(t)
-	s.breach("UPDATE payments SET idempotency_key = '" + paidKey + "' WHERE tenant_id = 'acme' AND idempotency_key = '" + lostKey + "'")
+	s.breach("UPDATE payments SET idempotency_key = '" + paidKey +
+		"' WHERE tenant_id = 'acme' AND idempotency_key = '" + lostKey + "'")
 	s.finds("I1", "is generation 1 of the key")
 }

@@ -25,8 +25,8 @@ type attempt struct {
 	want         int
 }
 
-// permissions is the part of I5 about what an API key may do. Whatever is tried here has to be refused, or only reads: what moves money asks for a
-// payment of a tenant's that nobody else has ordered, and leaves no row.
+// permissions is the part of I5 about what an API key may do. Whatever is tried here has to be refused, or only reads:
+// what moves money asks for a payment of a tenant's that nobody else has ordered, and leaves no row.
 func permissions(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 	if len(e.APIs) == 0 {
 		return nil, nil
@@ -56,7 +56,8 @@ func (e Evidence) attempts(w world) []attempt {
 			all = append(all, attempt{who, secret, http.MethodGet, base(e.APIs[0]) + p.path(), "", read},
 				attempt{who, secret, http.MethodGet, base(e.APIs[0]) + p.keyPath(p.Key), "", read})
 			if write != http.StatusOK {
-				all = append(all, attempt{who, secret, http.MethodPost, base(e.APIs[0]) + p.path() + "/refunds", `{}`, write})
+				all = append(all, attempt{who, secret, http.MethodPost, base(e.APIs[0]) + p.path() + "/refunds", `{}`,
+					write})
 			}
 		}
 		if write != http.StatusOK {
@@ -64,7 +65,7 @@ func (e Evidence) attempts(w world) []attempt {
 		}
 		return all
 	}
-	desk := func(who, secret string, read, resolve int) []attempt {
+	ops := func(who, secret string, read, resolve int) []attempt {
 		if len(e.Operators) == 0 || secret == "" && who != "nobody" {
 			return nil
 		}
@@ -72,17 +73,22 @@ func (e Evidence) attempts(w world) []attempt {
 		return []attempt{
 			{who, secret, http.MethodGet, at + "summary", "", read},
 			{who, secret, http.MethodGet, at + "dead-letters?limit=1", "", read},
-			{who, secret, http.MethodPost, at + "dead-letters/" + uuid.NewString() + "/resolve", `{"action":"dismiss","reason":"may I","version":1}`, resolve},
+			{who, secret, http.MethodPost, at + "dead-letters/" + uuid.NewString() + "/resolve",
+				`{"action":"dismiss","reason":"may I","version":1}`, resolve},
 		}
 	}
 	const forbidden, unknown, ok = http.StatusForbidden, http.StatusUnauthorized, http.StatusOK
 	var all []attempt
 	for _, of := range [][]attempt{
-		public("nobody", "", unknown, unknown), public("a reader", e.Limited.Reader, ok, forbidden), public("a writer", e.Limited.Writer, forbidden, ok),
-		public("an ended key", e.Limited.Ended, unknown, unknown), public("an operator", e.OperatorKey, forbidden, forbidden),
-		desk("nobody", "", unknown, unknown), desk("a reader", e.Limited.Reader, forbidden, forbidden),
-		desk("a writer", e.Limited.Writer, forbidden, forbidden), desk("an operator who reads", e.Limited.OperatorReader, ok, forbidden),
-		desk("an operator", e.OperatorKey, ok, http.StatusNotFound), desk("an operator whose key has ended", e.Limited.OperatorEnded, unknown, unknown),
+		public("nobody", "", unknown, unknown), public("a reader", e.Limited.Reader, ok, forbidden),
+		public("a writer", e.Limited.Writer, forbidden, ok),
+		public("an ended key", e.Limited.Ended, unknown, unknown),
+		public("an operator", e.OperatorKey, forbidden, forbidden),
+		ops("nobody", "", unknown, unknown), ops("a reader", e.Limited.Reader, forbidden, forbidden),
+		ops("a writer", e.Limited.Writer, forbidden, forbidden),
+		ops("an operator who reads", e.Limited.OperatorReader, ok, forbidden),
+		ops("an operator", e.OperatorKey, ok, http.StatusNotFound),
+		ops("an operator whose key has ended", e.Limited.OperatorEnded, unknown, unknown),
 	} {
 		all = append(all, of...)
 	}
@@ -98,7 +104,8 @@ func (e Evidence) strangersRefunds(w world) []attempt {
 	var all []attempt
 	for tenant, secret := range e.APIKeys {
 		if tenant != p.Tenant {
-			all = append(all, attempt{"another tenant", secret, http.MethodPost, base(e.APIs[0]) + p.path() + "/refunds", `{}`, http.StatusNotFound})
+			all = append(all, attempt{"another tenant", secret, http.MethodPost, base(e.APIs[0]) + p.path() +
+				"/refunds", `{}`, http.StatusNotFound})
 		}
 	}
 	return all
@@ -109,7 +116,8 @@ func (b *books) anyPayment(e Evidence) *movementRow {
 	var first *movementRow
 	for _, m := range b.subjects {
 		k := b.keys[m.keyName()]
-		if m.PaymentID != nil || m.Tenant != e.limitedTenant() || m.Status != "succeeded" || k == nil || k.Subject != m.ID || k.Status != "completed" {
+		if m.PaymentID != nil || m.Tenant != e.limitedTenant() || m.Status != "succeeded" || k == nil ||
+			k.Subject != m.ID || k.Status != "completed" {
 			continue
 		}
 		if first == nil || m.ID.String() < first.ID.String() {
@@ -138,7 +146,8 @@ func (e Evidence) try(ctx context.Context, a attempt) (wrong string, err error) 
 		return request, nil
 	})
 	code := map[int]problem.Code{
-		http.StatusUnauthorized: problem.Unauthenticated, http.StatusForbidden: problem.Forbidden, http.StatusNotFound: problem.NotFound,
+		http.StatusUnauthorized: problem.Unauthenticated, http.StatusForbidden: problem.Forbidden,
+		http.StatusNotFound: problem.NotFound,
 	}[a.want]
 	switch {
 	case err != nil:

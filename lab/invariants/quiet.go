@@ -16,11 +16,12 @@ const (
 // ErrMoving is what Quiet's error wraps when time is up.
 var ErrMoving = errors.New("not quiet")
 
-// Quiet waits until nothing is under way: no key is in progress or unknown, except where an operator has it; no webhook and no job about one
-// waits; and no movement of the PSP's is still to be noticed here. A database or a PSP that does not answer is not quiet. The error says what was
-// still moving when ctx ended.
+// Quiet waits until nothing is under way: no key is in progress or unknown, except where an operator has it; no webhook
+// and no job about one waits; and no movement of the PSP's is still to be noticed here. A database or a PSP that does
+// not answer is not quiet. The error says what was still moving when ctx ended.
 //
-// A charge that the PSP has promised to itself and not yet made is seen by nobody. Who lets the PSP charge late waits for that first.
+// A charge that the PSP has promised to itself and not yet made is seen by nobody. Who lets the PSP charge late waits
+// for that first.
 func Quiet(ctx context.Context, e Evidence) error {
 	e, done := e.withClient()
 	defer done()
@@ -70,7 +71,7 @@ func unfinished(w world) []Violation {
 		found = append(found, Violation{"I2", what, "still waiting"})
 	}
 	for _, d := range differences(w) {
-		if d.unsettled && !w.excused(d) {
+		if d.unresolved && !w.excused(d) {
 			found = append(found, Violation{"I2", d.name(), "not noticed yet: " + d.what})
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"payonce/lab/history"
 )
 
-// refusals is the part of I4 about refunds that were not granted: what is left of a payment can be refunded. All that other refunds have ever
-// claimed of it is more than they held at the moment.
+// refusals is the part of I4 about refunds that were not granted: what is left of a payment can be refunded. All that
+// other refunds have ever claimed of it is more than they held at the moment.
 func refusals(w world, e Evidence) []Violation {
 	refunds := map[uuid.UUID][]*movementRow{}
 	for _, m := range w.books.subjects {
@@ -24,11 +24,12 @@ func refusals(w world, e Evidence) []Violation {
 	var found []Violation
 	for _, o := range e.History {
 		code := problem.Code(readDocument(o.Answer).text("code"))
-		if o.Route != history.RefundsRoute || code != problem.RefundExceedsPayment && code != problem.PaymentNotRefundable {
+		if o.Route != history.RefundsRoute || code != problem.RefundExceedsPayment &&
+			code != problem.PaymentNotRefundable {
 			continue
 		}
 		p := w.books.paymentAt(o.Path)
-		if p == nil || p.Status != string(payments.Success) {
+		if p == nil || p.Status != string(payments.Succeeded) {
 			continue
 		}
 		var ask order
@@ -41,17 +42,19 @@ func refusals(w world, e Evidence) []Violation {
 		}
 		switch vouched := strings.HasPrefix(p.PSPID, payments.OperatorPSPID) || w.books.ruled(p); {
 		case code == problem.PaymentNotRefundable && !vouched && w.books.succeededBefore(p, o):
-			found = append(found, Violation{"I4", nameOf(o).String(), fmt.Sprintf("client %d was refused a refund of %s, which has succeeded", o.Client, p)})
+			found = append(found, Violation{"I4", nameOf(o).String(),
+				fmt.Sprintf("client %d was refused a refund of %s, which has succeeded", o.Client, p)})
 		case code == problem.RefundExceedsPayment && max(ask.AmountCents, 1) <= left:
-			found = append(found, Violation{"I4", nameOf(o).String(), fmt.Sprintf("client %d was refused %d of %s, and at least %d of %d were left",
-				o.Client, ask.AmountCents, p, left, p.Amount)})
+			found = append(found, Violation{"I4", nameOf(o).String(),
+				fmt.Sprintf("client %d was refused %d of %s, and at least %d of %d were left",
+					o.Client, ask.AmountCents, p, left, p.Amount)})
 		}
 	}
 	return found
 }
 
-// madeLater reports whether the refund is what the same key was granted after it had been refused. One that the key was granted in an earlier
-// life of it takes its part like any other's.
+// madeLater reports whether the refund is what the same key was granted after it had been refused. One that the key was
+// granted in an earlier life of it takes its part like any other's.
 func madeLater(refund *movementRow, o history.Operation) bool {
 	return refund.Tenant == o.Tenant && refund.Key == o.Key && refund.Created.After(o.At)
 }

@@ -8,14 +8,14 @@ import (
 	"payonce/internal/payments"
 )
 
-// windowTolerance is between two clock readings of the same transaction: that of the row, which the guard reads, and that of its line in the
-// timeline, which is all that is left. On a busy machine, and in a session that runs the trigger for the first time, a tenth of a second lies between
-// them.
+// windowTolerance is between two clock readings of the same transaction: that of the row, which the guard reads, and
+// that of its line in the timeline, which is all that is left. On a busy machine, and in a session that runs the
+// trigger for the first time, a tenth of a second lies between them.
 const windowTolerance = 500 * time.Millisecond
 
-// released is the part of I8 that looks behind an edge: a key is given back with a proof that nothing was executed, or not at all. There are
-// two. The owner has one when it has not sent; that it really has not is seen in sends. Whoever looks the key up has one when the PSP finds
-// nothing after the settle window.
+// released is the part of I8 that looks behind an edge: a key is given back with a proof that nothing was executed, or
+// not at all. There are two. The owner has one when it has not sent; that it really has not is seen in sends. Whoever
+// looks the key up has one when the PSP finds nothing after the grace period.
 func released(w world, window time.Duration) []Violation {
 	var found []Violation
 	unknownSince := map[keyName]time.Time{}
@@ -30,10 +30,12 @@ func released(w world, window time.Duration) []Violation {
 		owner := e.From == string(idempotency.InProgressStatus)
 		switch proven := e.At.Sub(unknownSince[name]) + windowTolerance; {
 		case owner && e.Actor != string(payments.SourceOwner):
-			found = append(found, Violation{"I8", name.String(), e.Actor + " gave it back, and only its owner can know that nothing was sent"})
+			found = append(found, Violation{"I8", name.String(), e.Actor +
+				" gave it back, and only its owner can know that nothing was sent"})
 		case !owner && proven < window:
-			found = append(found, Violation{"I8", name.String(), fmt.Sprintf("%s gave it back %s after it became unknown, within the settle window of %s",
-				e.Actor, e.At.Sub(unknownSince[name]).Round(time.Millisecond), window)})
+			found = append(found, Violation{"I8", name.String(),
+				fmt.Sprintf("%s gave it back %s after it became unknown, within the grace period of %s",
+					e.Actor, e.At.Sub(unknownSince[name]).Round(time.Millisecond), window)})
 		}
 	}
 	return found
@@ -43,7 +45,8 @@ func released(w world, window time.Duration) []Violation {
 func (b *books) givenBack() map[keyGeneration]int {
 	count := map[keyGeneration]int{}
 	for _, e := range b.events {
-		if e.Actor == string(payments.SourceOwner) && e.From == string(idempotency.InProgressStatus) && e.To == string(idempotency.FailedRetryableStatus) {
+		if e.Actor == string(payments.SourceOwner) && e.From == string(idempotency.InProgressStatus) &&
+			e.To == string(idempotency.FailedRetryableStatus) {
 			count[keyGeneration{keyName{e.Tenant, e.Operation, e.Key}, e.Generation}]++
 		}
 	}

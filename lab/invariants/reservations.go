@@ -27,8 +27,9 @@ const (
 	tolerance = 50 * time.Millisecond
 )
 
-// Reservations asks the database, at the moment when a request to move money arrives at the PSP, whether it was reserved: committed, and by then. It
-// is called by whatever stands in front of the PSP, and answers before the request goes on.
+// Reservations asks the database, at the moment when a request to move money arrives at the PSP, whether it was
+// reserved: committed, and by then. It is called by whatever stands in front of the PSP, and answers before the request
+// goes on.
 type Reservations struct {
 	pool *pgxpool.Pool
 	find string // the query
@@ -55,7 +56,8 @@ type sent struct {
 	Reason        string `json:"reason"`        // of a refund
 }
 
-// WatchReservations opens a small pool of its own: the pools of those who are watched may be exhausted. url leads straight to the database.
+// WatchReservations opens a small pool of its own: the pools of those who are watched may be exhausted. url leads
+// straight to the database.
 func WatchReservations(ctx context.Context, url string) (*Reservations, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -81,19 +83,21 @@ const everReserved = `(SELECT tenant_id, operation, key, generation, subject, re
 // Close closes the pool.
 func (o *Reservations) Close() { o.pool.Close() }
 
-// Arrived notes a request that has arrived at the PSP, and has not been let through yet. Where the database does not answer, the question is put
-// off: Violations asks it by the times that were written down.
+// Arrived notes a request that has arrived at the PSP, and has not been let through yet. Where the database does not
+// answer, the question is put off: Violations asks it by the times that were written down.
 func (o *Reservations) Arrived(ctx context.Context, account, key string, body []byte) {
 	a := arrival{account: account, key: key, at: time.Now()}
-	_ = json.Unmarshal(body, &a.sent)                                          // without a reference, it is a send that nobody has reserved
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout) // the sender's end is no reason not to ask
+	// without a reference, it is a send that nobody has reserved
+	_ = json.Unmarshal(body, &a.sent)
+	// the sender's end is no reason not to ask
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 	defer cancel()
-	why, standing, err := o.missing(ctx, a)
+	why, kept, err := o.missing(ctx, a)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.arrivals++
-	if standing != "" {
-		o.late[standing]++
+	if kept != "" {
+		o.late[kept]++
 	}
 	switch {
 	case err != nil:
@@ -110,9 +114,10 @@ func (o *Reservations) Arrivals() (all, unasked int) {
 	return o.arrivals, len(o.unasked)
 }
 
-// Late counts the arrivals whose key was nobody's any more, by how it stood: its status, or "lease over". Each was reserved once. It is no
-// violation by itself, since a sender can be stopped between its last look at the clock and its packet, and a packet can be held on the
-// way: where neither was done, there should be none. What could only be asked for later is not counted.
+// Late counts the arrivals whose key was nobody's any more, by how it stood: its status, or "lease over". Each was
+// reserved once. It is no violation by itself, since a sender can be stopped between its last look at the clock and its
+// packet, and a packet can be held on the way: where neither was done, there should be none. What could only be asked
+// for later is not counted.
 func (o *Reservations) Late() map[string]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -138,7 +143,8 @@ func (o *Reservations) Violations(ctx context.Context) ([]Violation, error) {
 }
 
 func (a arrival) violation(why string) Violation {
-	return Violation{"I9", a.account + " " + a.key, fmt.Sprintf("sent for %q without a reservation: %s", a.sent.Reference, why)}
+	return Violation{"I9", a.account + " " + a.key,
+		fmt.Sprintf("sent for %q without a reservation: %s", a.sent.Reference, why)}
 }
 
 // findReservation asks for the key and for the row that it stands for, which one transaction has written.
@@ -154,7 +160,7 @@ FROM (SELECT k.reserved_at, k.status, k.locked_until, p.amount_minor, p.currency
       WHERE k.tenant_id = t.id AND k.operation = 'POST /payments/{id}/refunds' AND k.key = $2 AND k.generation = $3 AND k.subject = $4 AND t.psp_account = $1) AS r`
 
 // missing says what there was no reservation of, or "". standing is how the key stands now, if it is nobody's.
-func (o *Reservations) missing(ctx context.Context, a arrival) (why, standing string, err error) {
+func (o *Reservations) missing(ctx context.Context, a arrival) (why, kept string, err error) {
 	subject, err := subjectOf(a.sent.Reference)
 	if err != nil {
 		return "the reference is no id of ours", "", nil //nolint:nilerr // that is the finding
@@ -166,7 +172,7 @@ func (o *Reservations) missing(ctx context.Context, a arrival) (why, standing st
 	var reserved time.Time
 	booked := sent{Reference: a.sent.Reference}
 	err = o.pool.QueryRow(ctx, o.find, a.account, key.String(), generation, subject).
-		Scan(&reserved, &standing, &booked.AmountCents, &booked.Currency, &booked.PaymentMethod, &booked.Reason)
+		Scan(&reserved, &kept, &booked.AmountCents, &booked.Currency, &booked.PaymentMethod, &booked.Reason)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return "no key stands for it", "", nil
@@ -175,9 +181,9 @@ func (o *Reservations) missing(ctx context.Context, a arrival) (why, standing st
 	case reserved.After(a.at.Add(tolerance)):
 		return fmt.Sprintf("the key was reserved %s later", reserved.Sub(a.at)), "", nil
 	case booked != a.sent:
-		return fmt.Sprintf("what was reserved is %+v, and what was sent %+v", booked, a.sent), standing, nil
+		return fmt.Sprintf("what was reserved is %+v, and what was sent %+v", booked, a.sent), kept, nil
 	}
-	return "", standing, nil
+	return "", kept, nil
 }
 
 var errNoID = errors.New("no id of ours")

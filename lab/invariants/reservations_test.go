@@ -68,7 +68,8 @@ func TestSendOfAKeyThatIsNobodysAnyMoreIsCounted(t *testing.T) {
 	const held = `locked_until = now() + interval '1 minute', finished_at = NULL, response_status = NULL, response_content_type = NULL,
 		response_location = NULL, response_schema_version = NULL, response_body = NULL`
 	for _, set := range []string{
-		"status = 'in_progress', " + held, "locked_until = now()", "status = 'unknown', locked_until = NULL, unknown_since = now(), reconcile_after = now()",
+		"status = 'in_progress', " + held, "locked_until = now()",
+		"status = 'unknown', locked_until = NULL, unknown_since = now(), reconcile_after = now()",
 		"status = 'failed_retryable', unknown_since = NULL, reconcile_after = NULL, finished_at = now()",
 	} {
 		s.breach("UPDATE idempotency_keys SET "+set+" WHERE tenant_id = 'acme' AND key = $1", paidKey)
@@ -102,7 +103,8 @@ func TestSendWhileTheDatabaseIsAwayIsAskedForLater(t *testing.T) {
 	}
 	away.Close()
 	o.pool = pool
-	o.unasked = append(o.unasked, arrival{"acme", paidKey, sent{Reference: s.reference(paidKey)}, time.Now().Add(-time.Hour)})
+	o.unasked = append(o.unasked, arrival{"acme", paidKey, sent{Reference: s.reference(paidKey)},
+		time.Now().Add(-time.Hour)})
 	found, err := o.Violations(t.Context())
 	if err != nil || len(found) != 1 || !strings.Contains(found[0].Detail, "later") {
 		t.Errorf("%v, %v", found, err)

@@ -9,7 +9,8 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// reserved is the part of I9 that is still to be seen afterwards: what the PSP has was reserved at some time, and a payment has its key.
+// reserved is the part of I9 that is still to be seen afterwards: what the PSP has was reserved at some time, and a
+// payment has its key.
 func reserved(w world) []Violation {
 	var found []Violation
 	for _, entries := range [][]Entry{w.ledger.Charges, w.ledger.Refunds} {
@@ -17,15 +18,18 @@ func reserved(w world) []Violation {
 			switch row := w.books.subjectOf(e); {
 			case w.books.stray(&e):
 			case row == nil:
-				found = append(found, Violation{"I9", e.name(), fmt.Sprintf("%s is for %q, which is nothing of ours", e.ID, e.Reference)})
+				found = append(found, Violation{"I9", e.name(),
+					fmt.Sprintf("%s is for %q, which is nothing of ours", e.ID, e.Reference)})
 			case w.books.passThrough(row) != pspKey{e.Account, e.IdempotencyKey}:
-				found = append(found, Violation{"I9", e.name(), fmt.Sprintf("%s for %s is under a key that nobody has reserved", e.ID, row)})
+				found = append(found, Violation{"I9", e.name(),
+					fmt.Sprintf("%s for %s is under a key that nobody has reserved", e.ID, row)})
 			}
 		}
 	}
 	for _, m := range w.books.subjects {
 		if k := w.books.lives[m.ID]; k == nil || k.name() != m.keyName() || k.Generation != m.Generation {
-			found = append(found, Violation{"I9", m.keyName().String(), fmt.Sprintf("%s is there, and the key does not stand for it", m)})
+			found = append(found, Violation{"I9", m.keyName().String(),
+				fmt.Sprintf("%s is there, and the key does not stand for it", m)})
 		}
 	}
 	for name, k := range w.books.keys {
@@ -39,8 +43,8 @@ func reserved(w world) []Violation {
 // pspKey is a key as the PSP sees it.
 type pspKey struct{ account, key string }
 
-// passedThrough lists the keys that we may have sent on, with the attempts that each has had, less those whose owner says that it has not
-// sent.
+// passedThrough lists the keys that we may have sent on, with the attempts that each has had, less those whose owner
+// says that it has not sent.
 func (b *books) passedThrough() map[pspKey]allowance {
 	attempts, unsent := map[pspKey]allowance{}, b.givenBack()
 	for _, m := range b.subjects {
@@ -61,7 +65,8 @@ func (b *books) passedThrough() map[pspKey]allowance {
 	return attempts
 }
 
-// allowance is how often something may have been sent. Equal keys of a payment and a refund are counted as one by the PSP.
+// allowance is how often something may have been sent. Equal keys of a payment and a refund are counted as one by the
+// PSP.
 type allowance struct{ charges, refunds int }
 
 // exceeded says by which of the calls, or "".
@@ -130,8 +135,9 @@ func sends(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 		}
 	}
 	if all.Posts > explained {
-		found = append(found, Violation{"I9", "all accounts", fmt.Sprintf("%d of %d requests to move money were under keys that nobody has reserved",
-			all.Posts-explained, all.Posts)})
+		found = append(found, Violation{"I9", "all accounts",
+			fmt.Sprintf("%d of %d requests to move money were under keys that nobody has reserved",
+				all.Posts-explained, all.Posts)})
 	}
 	return found, nil
 }

@@ -26,37 +26,56 @@ func TestWrongMemberIsFound(t *testing.T) {
 	const acme = " WHERE tenant_id = 'acme' AND idempotency_key = '" + paidKey + "'"
 	const key = " WHERE tenant_id = 'acme' AND operation = 'POST /payments' AND key = '" + paidKey + "'"
 	body := func(from, to string) string {
-		return "UPDATE idempotency_keys SET response_body = convert_to(replace(convert_from(response_body, 'UTF8'), '" + from + "', '" + to + "'), 'UTF8')" +
+		return "UPDATE idempotency_keys SET response_body = convert_to(replace(convert_from(response_body, 'UTF8'), '" +
+			from + "', '" + to + "'), 'UTF8')" +
 			" WHERE tenant_id = 'acme' AND key = "
 	}
 	for name, b := range map[string]struct{ sql, invariant, detail string }{
-		"another customer":                   {"UPDATE payments SET customer_id = 'cus-2'" + acme, "I4", `customerId is "cus-2", and has to be "cus-1"`},
-		"another method":                     {"UPDATE payments SET payment_method = 'pm_slow'" + acme, "I4", `paymentMethod is "pm_slow"`},
-		"another method than was sent":       {"UPDATE payments SET payment_method = 'pm_slow'" + acme, "I4", "asked of the PSP with"},
-		"a description that is lost":         {"UPDATE payments SET description = NULL" + acme, "I4", "description is lost"},
-		"metadata of another payment":        {`UPDATE payments SET metadata = '{"order":"7"}'` + acme, "I4", "metadata is"},
-		"a reason that is lost":              {"UPDATE refunds SET reason = NULL", "I4", "reason is lost"},
-		"another reason than was sent":       {"UPDATE refunds SET reason = 'x'", "I4", "asked of the PSP with"},
-		"a refund of another payment":        {"UPDATE refunds SET payment_id = (SELECT id FROM payments WHERE idempotency_key = '" + lostKey + "')", "I4", "path is"},
-		"a refund of another charge":         {"UPDATE payments SET psp_charge_id = 'ch_other'" + acme, "I4", "a refund of ch_"},
-		"a customer that is not answered":    {body(`"customerId":"cus-1",`, ``) + "'" + lostKey + "'", "I3", "customerId is lost"},
-		"a decimal with another exponent":    {body(`"120.00"`, `"12.000"`) + "'" + lostKey + "'", "I3", `amount is "12.000"`},
-		"a member that nobody knows":         {body(`"customerId"`, `"secret":1,"customerId"`) + "'" + lostKey + "'", "I3", "secret is 1, and there is none"},
-		"a decline that may be sent again":   {body(`"retryable":false`, `"retryable":true`) + "'" + declinedKey + "'", "I3", "retryable is true"},
-		"a decline with another title":       {body(`"title":"The`, `"title":"A`) + "'" + declinedKey + "'", "I3", "title is"},
-		"a reason that is not answered":      {body(`"reason":"returned `, `"reason":"`) + "'" + refundKey + "'", "I3", "reason is"},
-		"a location of something else":       {"UPDATE idempotency_keys SET response_location = '/payments/pay_other'" + key, "I3", "does not lead to"},
-		"a key that expires too early":       {"UPDATE idempotency_keys SET expires_at = expires_at - interval '1 hour'" + key, "I3", "and by its retention"},
-		"an expiry that nobody was told":     {"UPDATE idempotency_keys SET expires_at = expires_at + interval '2 seconds'" + key, "I3", "and the key expires at"},
-		"a creation that is another":         {"UPDATE payments SET created_at = created_at - interval '1 day'" + acme, "I3", "createdAt is"},
-		"a letter about another key":         {"UPDATE dead_letters SET key = 'another-0123456789abcdef'", "I8", "names the key"},
-		"a letter with other terms":          {`UPDATE dead_letters SET evidence = jsonb_set(evidence, '{asked,amountCents}', '1')`, "I8", "amountCents is 1"},
-		"a letter with another record":       {`UPDATE dead_letters SET evidence = jsonb_set(evidence, '{record,amountCents}', '1')`, "I8", "amountCents is 1"},
-		"a hold of no letter":                {"UPDATE idempotency_keys SET dead_letter_hold = 'release'" + key, "I8", "hold none of it, and its row says release"},
-		"a letter that holds nothing":        {"UPDATE dead_letters SET status = 'open', resolved_at = NULL, action = NULL, actor = NULL, resolution_reason = NULL", "I8", "of it, and its row says none"},
-		"a deed that is not on record":       {"DELETE FROM operator_actions", "I8", "0 deeds"},
-		"a deed of somebody else":            {"UPDATE operator_actions SET actor = 'nobody'", "I8", "and on record is nobody"},
-		"a deed about a letter that is open": {"UPDATE dead_letters SET status = 'open', resolved_at = NULL, action = NULL, actor = NULL, resolution_reason = NULL", "I8", "it is open, and"},
+		"another customer": {"UPDATE payments SET customer_id = 'cus-2'" + acme, "I4",
+			`customerId is "cus-2", and has to be "cus-1"`},
+		"another method": {"UPDATE payments SET payment_method = 'pm_slow'" + acme, "I4",
+			`paymentMethod is "pm_slow"`},
+		"another method than was sent": {"UPDATE payments SET payment_method = 'pm_slow'" + acme, "I4",
+			"asked of the PSP with"},
+		"a description that is lost": {"UPDATE payments SET description = NULL" + acme, "I4",
+			"description is lost"},
+		"metadata of another payment": {`UPDATE payments SET metadata = '{"order":"7"}'` + acme, "I4",
+			"metadata is"},
+		"a reason that is lost":        {"UPDATE refunds SET reason = NULL", "I4", "reason is lost"},
+		"another reason than was sent": {"UPDATE refunds SET reason = 'x'", "I4", "asked of the PSP with"},
+		"a refund of another payment":  {"UPDATE refunds SET payment_id = (SELECT id FROM payments WHERE idempotency_key = '" + lostKey + "')", "I4", "path is"},
+		"a refund of another charge": {"UPDATE payments SET psp_charge_id = 'ch_other'" + acme, "I4",
+			"a refund of ch_"},
+		"a customer that is not answered": {body(`"customerId":"cus-1",`, ``) + "'" + lostKey + "'", "I3",
+			"customerId is lost"},
+		"a decimal with another exponent": {body(`"120.00"`, `"12.000"`) + "'" + lostKey + "'", "I3",
+			`amount is "12.000"`},
+		"a member that nobody knows": {body(`"customerId"`, `"secret":1,"customerId"`) + "'" + lostKey +
+			"'", "I3", "secret is 1, and there is none"},
+		"a decline that may be sent again": {body(`"retryable":false`, `"retryable":true`) + "'" + declinedKey +
+			"'", "I3", "retryable is true"},
+		"a decline with another title": {body(`"title":"The`, `"title":"A`) + "'" + declinedKey + "'", "I3",
+			"title is"},
+		"a reason that is not answered": {body(`"reason":"returned `, `"reason":"`) + "'" + refundKey + "'",
+			"I3", "reason is"},
+		"a location of something else": {"UPDATE idempotency_keys SET response_location = '/payments/pay_other'" +
+			key, "I3", "does not lead to"},
+		"a key that expires too early": {"UPDATE idempotency_keys SET expires_at = expires_at - interval '1 hour'" +
+			key, "I3", "and by its retention"},
+		"an expiry that nobody was told": {"UPDATE idempotency_keys SET expires_at = expires_at + interval '2 seconds'" + key, "I3", "and the key expires at"},
+		"a creation that is another": {"UPDATE payments SET created_at = created_at - interval '1 day'" +
+			acme, "I3", "createdAt is"},
+		"a dead letter about another key": {"UPDATE dead_letters SET key = 'another-0123456789abcdef'", "I8",
+			"names the key"},
+		"a dead letter with other terms":    {`UPDATE dead_letters SET evidence = jsonb_set(evidence, '{asked,amountCents}', '1')`, "I8", "amountCents is 1"},
+		"a dead letter with another record": {`UPDATE dead_letters SET evidence = jsonb_set(evidence, '{record,amountCents}', '1')`, "I8", "amountCents is 1"},
+		"a hold of no dead letter": {"UPDATE idempotency_keys SET dead_letter_hold = 'release'" + key,
+			"I8", "hold none of it, and its row says release"},
+		"a dead letter that holds nothing": {"UPDATE dead_letters SET status = 'open', resolved_at = NULL, action = NULL, actor = NULL, resolution_reason = NULL", "I8", "of it, and its row says none"},
+		"a deed that is not on record":     {"DELETE FROM operator_actions", "I8", "0 deeds"},
+		"a deed of somebody else": {"UPDATE operator_actions SET actor = 'nobody'", "I8",
+			"and on record is nobody"},
+		"a deed about a dead letter that is open": {"UPDATE dead_letters SET status = 'open', resolved_at = NULL, action = NULL, actor = NULL, resolution_reason = NULL", "I8", "it is open, and"},
 	} {
 		t.Log(name)
 		s.breach(b.sql)
@@ -71,7 +90,8 @@ func (s *shop) decideWrongAmount() {
 	s.breach(`UPDATE dead_letters SET evidence = evidence || jsonb_build_object('record', jsonb_build_object('account', 'acme', 'id', (SELECT psp FROM (SELECT $1::text AS psp) AS x),
 		'reference', $2::text, 'idempotencyKey', $3::text, 'amountCents', 12001, 'currency', 'USD', 'status', 'succeeded'))`, s.charged(wrongKey).ID, s.reference(wrongKey), wrongKey)
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost,
-		s.operator.URL+"/operator/dead-letters/"+s.text("SELECT id FROM dead_letters")+"/resolve", strings.NewReader(`{"action":"executed","reason":"seen","version":1}`))
+		s.operator.URL+"/operator/dead-letters/"+s.text("SELECT id FROM dead_letters")+"/resolve", strings.NewReader(
+			`{"action":"executed","reason":"seen","version":1}`))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -134,22 +154,23 @@ func TestWrongFaceIsFound(t *testing.T) {
 		change func(*history.Operation)
 		detail string
 	}{
-		"another key":                {of(201), set("Idempotency-Key", "another"), "Idempotency-Key is"},
-		"no key behind a refusal":    {of(422), without("Idempotency-Key"), "Idempotency-Key is"},
-		"nothing about replays":      {of(422), without("Idempotent-Replayed"), "Idempotent-Replayed is"},
-		"a replay of nothing":        {of(202), set("Idempotent-Replayed", "true"), "Idempotent-Replayed is"},
-		"no expiry of a mismatch":    {of(422), without("Idempotency-Key-Expires"), "Idempotency-Key-Expires is"},
-		"no expiry of a 202":         {of(202), without("Idempotency-Key-Expires"), "Idempotency-Key-Expires is"},
-		"an expiry that is no time":  {of(201), set("Idempotency-Key-Expires", "soon"), "Idempotency-Key-Expires is"},
-		"no location":                {of(202), without("Location"), "Location is"},
-		"a location elsewhere":       {of(201), set("Location", "/payments/pay_1"), "Location is"},
-		"a location of a mismatch":   {of(422), set("Location", "/payments/pay_1"), "Location is"},
-		"another type":               {of(402), set("Content-Type", "application/json"), "Content-Type is"},
-		"no time to come back":       {of(202), without("Retry-After"), "Retry-After is"},
-		"a time that is none":        {of(202), set("Retry-After", "0"), "Retry-After is"},
-		"a time for what is final":   {of(201), set("Retry-After", "1"), "Retry-After is"},
-		"no request id":              {of(201), without("X-Request-Id"), "X-Request-Id"},
-		"a request id of another":    {of(402), set("X-Request-Id", e.History[0].Header.Get("X-Request-Id")), "the same X-Request-Id"},
+		"another key":               {of(201), set("Idempotency-Key", "another"), "Idempotency-Key is"},
+		"no key behind a refusal":   {of(422), without("Idempotency-Key"), "Idempotency-Key is"},
+		"nothing about replays":     {of(422), without("Idempotent-Replayed"), "Idempotent-Replayed is"},
+		"a replay of nothing":       {of(202), set("Idempotent-Replayed", "true"), "Idempotent-Replayed is"},
+		"no expiry of a mismatch":   {of(422), without("Idempotency-Key-Expires"), "Idempotency-Key-Expires is"},
+		"no expiry of a 202":        {of(202), without("Idempotency-Key-Expires"), "Idempotency-Key-Expires is"},
+		"an expiry that is no time": {of(201), set("Idempotency-Key-Expires", "soon"), "Idempotency-Key-Expires is"},
+		"no location":               {of(202), without("Location"), "Location is"},
+		"a location elsewhere":      {of(201), set("Location", "/payments/pay_1"), "Location is"},
+		"a location of a mismatch":  {of(422), set("Location", "/payments/pay_1"), "Location is"},
+		"another type":              {of(402), set("Content-Type", "application/json"), "Content-Type is"},
+		"no time to come back":      {of(202), without("Retry-After"), "Retry-After is"},
+		"a time that is none":       {of(202), set("Retry-After", "0"), "Retry-After is"},
+		"a time for what is final":  {of(201), set("Retry-After", "1"), "Retry-After is"},
+		"no request id":             {of(201), without("X-Request-Id"), "X-Request-Id"},
+		"a request id of another": {of(402), set("X-Request-Id", e.History[0].Header.Get("X-Request-Id")),
+			"the same X-Request-Id"},
 		"a cache":                    {of(201), set("Cache-Control", "public"), "Cache-Control"},
 		"a mismatch to repeat":       {of(422), body(`"retryable":false`, `"retryable":true`), "retryable is true"},
 		"another title":              {of(422), body(`"title":"The`, `"title":"A`), "title is"},
@@ -160,8 +181,9 @@ func TestWrongFaceIsFound(t *testing.T) {
 		"a preference of nobody's":   {of(201), set("Preference-Applied", "wait=3"), "Preference-Applied is"},
 		"a wish that is passed over": {of(201), busyWith("respond-async", time.Second), "has preferred 202"},
 		"a wait that is cut short":   {of(201), busyWith("wait=2", time.Second), "would have waited 2s"},
-		"a wait that is not told":    {of(201), func(o *history.Operation) { o.Prefer = "wait=2" }, "does not say that it has waited"},
-		"something wrong inside":     {of(422), func(o *history.Operation) { o.Status = 500 }, "something is wrong"},
+		"a wait that is not told": {of(201), func(o *history.Operation) { o.Prefer = "wait=2" },
+			"does not say that it has waited"},
+		"something wrong inside": {of(422), func(o *history.Operation) { o.Status = 500 }, "something is wrong"},
 	} {
 		at := slices.IndexFunc(e.History, row.of)
 		if at < 0 {
@@ -204,7 +226,8 @@ func TestChargeBehindARefusalIsFound(t *testing.T) {
 	changed := e
 	changed.History = slices.Clone(e.History)
 	for i := range changed.History {
-		if o := &changed.History[i]; o.Tenant == "acme" && o.Key == paidKey && o.Route == history.PaymentsRoute && o.Status == http.StatusCreated {
+		if o := &changed.History[i]; o.Tenant == "acme" && o.Key == paidKey && o.Route == history.PaymentsRoute &&
+			o.Status == http.StatusCreated {
 			refusal(o)
 			break // the retry hears the truth
 		}
@@ -229,7 +252,8 @@ func TestRefundThatIsRefusedWithoutAReasonIsFound(t *testing.T) {
 	if found := s.check(); len(found) > 0 {
 		t.Fatalf("7001 of 7000 are too much: %v", found)
 	}
-	for body, detail := range map[string]string{`{"amountCents":7000}`: "at least 7000 of 12000 were left", `{}`: "was refused 0"} {
+	for body, detail := range map[string]string{`{"amountCents":7000}`: "at least 7000 of 12000 were left",
+		`{}`: "was refused 0"} {
 		e := s.evidence()
 		last := &e.History[len(e.History)-1]
 		last.Body = []byte(body)
@@ -237,7 +261,8 @@ func TestRefundThatIsRefusedWithoutAReasonIsFound(t *testing.T) {
 			t.Errorf("%s: %v", body, found)
 		}
 		last.Answer = bytes.ReplaceAll(last.Answer, []byte("refund_exceeds_payment"), []byte("payment_not_refundable"))
-		if found := refusals(s.world(), e); len(found) != 1 || !strings.Contains(found[0].Detail, "which has succeeded") {
+		if found := refusals(s.world(), e); len(found) != 1 ||
+			!strings.Contains(found[0].Detail, "which has succeeded") {
 			t.Errorf("%s, not refundable: %v", body, found)
 		}
 	}
@@ -286,26 +311,35 @@ func TestWrongSightIsFound(t *testing.T) {
 	t.Parallel()
 	s := lived(t)
 	for name, row := range map[string]struct{ path, from, to, invariant, detail string }{
-		"a payment's decimal":     {"/payments/pay_", `"120.00"`, `"12000"`, "I3", `amount is "12000"`},
-		"a payment's description": {"/payments/pay_", `"description":"ordered`, `"description":"delivered`, "I3", "description is"},
-		"a payment's metadata":    {"/payments/pay_", `"metadata":`, `"meta":`, "I3", "meta is"},
-		"a refund's reason":       {"/refunds/", `"reason":"returned`, `"reason":"lost`, "I3", "reason is"},
-		"a list's order":          {"/payments?", `"data":[`, `"data":[{},`, "I3", "its list by"},
-		"a list's end":            {"/payments?", `"hasMore":false`, `"hasMore":true`, "I3", "hasMore is true"},
-		"a key's attempt":         {"/idempotency-keys/", `"attempt":1`, `"attempt":2`, "I3", "attempt is 2"},
-		"a key's status":          {"/idempotency-keys/", `"status":"completed"`, `"status":"unknown"`, "I3", "status is"},
-		"a key's timeline":        {"/idempotency-keys/", `"actor":"owner"`, `"actor":"scan"`, "I3", "timeline is"},
-		"a key's expiry":          {"/idempotency-keys/", `"expiresAt":"2`, `"expiresAt":"3`, "I3", "expiresAt is"},
-		"a key's resource":        {"/idempotency-keys/", `"resource":"/payments`, `"resource":"/payment`, "I3", "resource is"},
-		"a key's response":        {"/idempotency-keys/", `"contentType":"`, `"contentType":"x-`, "I3", "response is"},
-		"a letter's reason":       {"/operator/dead-letters/", `"reason":"`, `"reason":"x`, "I8", "reason is"},
-		"a letter's payment":      {"/operator/dead-letters/", `"paymentId":"pay_`, `"paymentId":"pay_x`, "I8", "paymentId is"},
-		"a letter's key status":   {"/operator/dead-letters/", `"keyStatus":"unknown"`, `"keyStatus":"completed"`, "I8", "keyStatus is"},
-		"a letter's evidence":     {"/operator/dead-letters/", `"asked":`, `"wanted":`, "I8", "evidence is"},
-		"the letters in a list":   {"/operator/dead-letters?", `"data":[`, `"data":[{},`, "I8", "2 letters are listed, and there are 1"},
-		"a letter in a list":      {"/operator/dead-letters?", `"kind":"`, `"kind":"x`, "I8", "kind is"},
-		"the summary's letters":   {"/operator/summary", `"psp_contradicts_request":1`, `"psp_contradicts_request":2`, "I8", "psp_contradicts_request is 2"},
-		"the summary's webhooks":  {"/operator/summary", `"webhooks":{"count":0`, `"webhooks":{"count":1`, "I8", "webhooks is"},
+		"a payment's decimal": {"/payments/pay_", `"120.00"`, `"12000"`, "I3", `amount is "12000"`},
+		"a payment's description": {"/payments/pay_", `"description":"ordered`, `"description":"delivered`, "I3",
+			"description is"},
+		"a payment's metadata": {"/payments/pay_", `"metadata":`, `"meta":`, "I3", "meta is"},
+		"a refund's reason":    {"/refunds/", `"reason":"returned`, `"reason":"lost`, "I3", "reason is"},
+		"a list's order":       {"/payments?", `"data":[`, `"data":[{},`, "I3", "its list by"},
+		"a list's end":         {"/payments?", `"hasMore":false`, `"hasMore":true`, "I3", "hasMore is true"},
+		"a key's attempt":      {"/idempotency-keys/", `"attempt":1`, `"attempt":2`, "I3", "attempt is 2"},
+		"a key's status": {"/idempotency-keys/", `"status":"completed"`, `"status":"unknown"`, "I3",
+			"status is"},
+		"a key's timeline": {"/idempotency-keys/", `"actor":"owner"`, `"actor":"scan"`, "I3", "timeline is"},
+		"a key's expiry":   {"/idempotency-keys/", `"expiresAt":"2`, `"expiresAt":"3`, "I3", "expiresAt is"},
+		"a key's resource": {"/idempotency-keys/", `"resource":"/payments`, `"resource":"/payment`, "I3",
+			"resource is"},
+		"a key's response": {"/idempotency-keys/", `"contentType":"`, `"contentType":"x-`, "I3",
+			"response is"},
+		"a dead letter's reason": {"/operator/dead-letters/", `"reason":"`, `"reason":"x`, "I8", "reason is"},
+		"a dead letter's payment": {"/operator/dead-letters/", `"paymentId":"pay_`, `"paymentId":"pay_x`, "I8",
+			"paymentId is"},
+		"a dead letter's key status": {"/operator/dead-letters/", `"keyStatus":"unknown"`, `"keyStatus":"completed"`,
+			"I8", "keyStatus is"},
+		"a dead letter's evidence": {"/operator/dead-letters/", `"asked":`, `"wanted":`, "I8", "evidence is"},
+		"the dead letters in a list": {"/operator/dead-letters?", `"data":[`, `"data":[{},`, "I8",
+			"2 dead letters are listed, and there are 1"},
+		"a dead letter in a list": {"/operator/dead-letters?", `"kind":"`, `"kind":"x`, "I8", "kind is"},
+		"the summary's dead letters": {"/operator/summary", `"psp_contradicts_request":1`,
+			`"psp_contradicts_request":2`, "I8", "psp_contradicts_request is 2"},
+		"the summary's webhooks": {"/operator/summary", `"webhooks":{"count":0`, `"webhooks":{"count":1`, "I8",
+			"webhooks is"},
 	} {
 		e := s.evidence()
 		e.History, e.Statement = nil, nil
@@ -316,22 +350,26 @@ func TestWrongSightIsFound(t *testing.T) {
 		}
 		e.APIs, e.Operators = []string{s.liar(s.api.URL, lie)}, []string{s.liar(s.operator.URL, lie)}
 		found, err := Check(t.Context(), e)
-		if err != nil || !slices.ContainsFunc(found, func(v Violation) bool { return v.Invariant == row.invariant && strings.Contains(v.Detail, row.detail) }) {
+		if err != nil || !slices.ContainsFunc(found,
+			func(v Violation) bool { return v.Invariant == row.invariant && strings.Contains(v.Detail, row.detail) }) {
 			t.Errorf("%s: not found as %s %q: %v, %v", name, row.invariant, row.detail, found, err)
 		}
 	}
 }
 
-// An operator's key is looked up again, and a worker that was paused confirms what is known, also between two looks of ours.
+// An operator's key is looked up again, and a worker that was paused confirms what is known, also between two looks of
+// ours.
 func TestTimelineMayGoOnByRemarksAlone(t *testing.T) {
 	t.Parallel()
 	const stored = `{"at":"2026-11-22T15:47:22.5Z","from":"unknown","to":"completed"}`
 	then := document{"timeline": "[" + stored + "]"}
 	for shown, well := range map[string]bool{
-		stored + `,{"at":"2026-11-22T15:47:22.6Z","from":"completed","to":"completed"}`:                                                   true,
-		stored + `,{"at":"2026-11-22T15:47:22.6Z","from":"completed","to":"expired"}`:                                                     false, // the key has moved
+		stored + `,{"at":"2026-11-22T15:47:22.6Z","from":"completed","to":"completed"}`: true,
+		// the key has moved
+		stored + `,{"at":"2026-11-22T15:47:22.6Z","from":"completed","to":"expired"}`:                                                     false,
 		stored + `,{"at":"2026-11-22T15:47:22.6Z","from":"completed","to":"completed"},{"at":"2026-11-22T15:47:23Z","from":"a","to":"b"}`: false,
-		stored + `,{"at":"2026-11-22T15:47:22.4Z","from":"completed","to":"completed"}`:                                                   false, // it was there before
+		// it was there before
+		stored + `,{"at":"2026-11-22T15:47:22.4Z","from":"completed","to":"completed"}`: false,
 		stored + "," + stored: false,
 		``:                    false,
 	} {
@@ -351,21 +389,29 @@ func TestKeyThatMayMoreIsFound(t *testing.T) {
 		change func(*Evidence)
 		detail string
 	}{
-		"a reader that writes":       {func(e *Evidence) { e.Limited.Reader = apiKey("acme") }, "the answer is 201, not 403"},
-		"a writer that reads":        {func(e *Evidence) { e.Limited.Writer = apiKey("acme") }, "the answer is 200, not 403"},
-		"an ended key that works":    {func(e *Evidence) { e.Limited.Ended = s.limited.Reader }, "the answer is 200, not 401"},
-		"an operator that pays":      {func(e *Evidence) { e.OperatorKey = apiKey("acme") }, "the answer is 200, not 403"},
-		"a reader on the desk":       {func(e *Evidence) { e.Limited.Reader = s.limited.OperatorReader }, "the answer is 200, not 403"},
-		"a reading operator decides": {func(e *Evidence) { e.Limited.OperatorReader = apiKey("operator") }, "the answer is 404, not 403"},
-		"an ended operator":          {func(e *Evidence) { e.Limited.OperatorEnded = s.limited.OperatorReader }, "the answer is 200, not 401"},
-		"a stranger that refunds":    {func(e *Evidence) { e.APIKeys["globex"] = apiKey("acme") }, ", not 404"},
+		"a reader that writes": {func(e *Evidence) { e.Limited.Reader = apiKey("acme") },
+			"the answer is 201, not 403"},
+		"a writer that reads": {func(e *Evidence) { e.Limited.Writer = apiKey("acme") },
+			"the answer is 200, not 403"},
+		"an ended key that works": {func(e *Evidence) { e.Limited.Ended = s.limited.Reader },
+			"the answer is 200, not 401"},
+		"an operator that pays": {func(e *Evidence) { e.OperatorKey = apiKey("acme") },
+			"the answer is 200, not 403"},
+		"a reader on the desk": {func(e *Evidence) { e.Limited.Reader = s.limited.OperatorReader },
+			"the answer is 200, not 403"},
+		"a reading operator decides": {func(e *Evidence) { e.Limited.OperatorReader = apiKey("operator") },
+			"the answer is 404, not 403"},
+		"an ended operator": {func(e *Evidence) { e.Limited.OperatorEnded = s.limited.OperatorReader },
+			"the answer is 200, not 401"},
+		"a stranger that refunds": {func(e *Evidence) { e.APIKeys["globex"] = apiKey("acme") }, ", not 404"},
 	} {
 		e := whole
 		e.APIKeys = map[string]string{"acme": apiKey("acme"), "globex": apiKey("globex")}
 		row.change(&e)
 		e.HTTP = http.DefaultClient
 		found, err := permissions(t.Context(), e, s.world())
-		if err != nil || !slices.ContainsFunc(found, func(v Violation) bool { return v.Invariant == "I5" && strings.Contains(v.Detail, row.detail) }) {
+		if err != nil || !slices.ContainsFunc(found,
+			func(v Violation) bool { return v.Invariant == "I5" && strings.Contains(v.Detail, row.detail) }) {
 			t.Errorf("%s: not found as %q: %v, %v", name, row.detail, found, err)
 		}
 	}
@@ -381,7 +427,8 @@ func TestRevokedKeyThatWorksIsFound(t *testing.T) {
 	e := s.evidence()
 	e.Limited.Reader = s.limited.Writer
 	e.APIs = []string{s.liar(s.api.URL, func(r *http.Response) { r.StatusCode = http.StatusOK })}
-	if found, err := Revoked(t.Context(), e, time.Millisecond); err != nil || len(found) != 1 || found[0].Invariant != "I5" {
+	if found, err := Revoked(t.Context(), e, time.Millisecond); err != nil || len(found) != 1 ||
+		found[0].Invariant != "I5" {
 		t.Errorf("%v, %v", found, err)
 	}
 }
@@ -390,7 +437,8 @@ func TestRevokedKeyThatWorksIsFound(t *testing.T) {
 func TestStatementThatSaysOtherwiseIsFound(t *testing.T) {
 	t.Parallel()
 	s := lived(t)
-	s.charge("", "nobody-0123456789abcdef", `{"amountCents":500,"currency":"USD","paymentMethod":"pm_ok","reference":"order-7"}`)
+	s.charge("", "nobody-0123456789abcdef",
+		`{"amountCents":500,"currency":"USD","paymentMethod":"pm_ok","reference":"order-7"}`)
 	s.breach("UPDATE payments SET psp_charge_id = 'ch_other' WHERE tenant_id = 'globex'")
 	w := s.world()
 	days := w.ledger.days()
@@ -403,18 +451,20 @@ func TestStatementThatSaysOtherwiseIsFound(t *testing.T) {
 		t.Fatalf("unchanged: %v\n%s", wrong, told.Report)
 	}
 	for name, row := range map[string]struct{ from, to, detail string }{
-		"a break that is swallowed":   {`"missing_here"`, `"status"`, "a break is not told of"},
-		"a break that is made up":     {`"missing_here"`, `"status"`, "a break that there is not"},
-		"another amount":              {`"amountMinor": 500`, `"amountMinor": 501`, "theirs 500 USD"},
-		"another side":                {`"amountMinor": 12000`, `"amountMinor": 1`, "ours 12000 USD"},
-		"another charge":              {`"pspId": "ch_`, `"pspId": "ch_x`, "a break is not told of"},
-		"lines that were not read":    {`"lines": `, `"lines": 1`, "lines of acme were read"},
-		"an account that is left out": {`"account": "globex"`, `"account": "initech"`, "the account globex was not judged"},
+		"a break that is swallowed": {`"missing_here"`, `"status"`, "a break is not told of"},
+		"a break that is made up":   {`"missing_here"`, `"status"`, "a break that there is not"},
+		"another amount":            {`"amountMinor": 500`, `"amountMinor": 501`, "theirs 500 USD"},
+		"another side":              {`"amountMinor": 12000`, `"amountMinor": 1`, "ours 12000 USD"},
+		"another charge":            {`"pspId": "ch_`, `"pspId": "ch_x`, "a break is not told of"},
+		"lines that were not read":  {`"lines": `, `"lines": 1`, "lines of acme were read"},
+		"an account that is left out": {`"account": "globex"`, `"account": "initech"`,
+			"the account globex was not judged"},
 		"breaks that are not counted": {`"breaks": 1`, `"breaks": 0`, "breaks counted"},
 	} {
 		lie := told
 		lie.Report = bytes.ReplaceAll(told.Report, []byte(row.from), []byte(row.to))
-		if wrong := w.statementDiffers(day, lie); !slices.ContainsFunc(wrong, func(text string) bool { return strings.Contains(text, row.detail) }) {
+		if wrong := w.statementDiffers(day, lie); !slices.ContainsFunc(wrong,
+			func(text string) bool { return strings.Contains(text, row.detail) }) {
 			t.Errorf("%s: not found as %q: %v\n%s", name, row.detail, wrong, lie.Report)
 		}
 	}
@@ -446,7 +496,8 @@ func TestCheckLooksAtAllOfIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for of, detail := range map[string]string{
-		"surfaces": "Content-Type is", "denied": "each request with the key was told", "refusals": "at least 7000 of 12000 were left",
+		"surfaces": "Content-Type is", "denied": "each request with the key was told",
+		"refusals":    "at least 7000 of 12000 were left",
 		"permissions": "the answer is 200, not 401", "statements": "the account acme was not judged",
 	} {
 		if !slices.ContainsFunc(found, func(v Violation) bool { return strings.Contains(v.Detail, detail) }) {

@@ -67,7 +67,8 @@ func setup(t *testing.T) *shop {
 		}
 		s.psp.Close()
 	})
-	env := map[string]string{"DATABASE_URL": s.url, "PSP_URL": s.psp.URL, "PSP_SECRET": pspSecret, "PUBLIC_URL": "http://payonce.test"}
+	env := map[string]string{"DATABASE_URL": s.url, "PSP_URL": s.psp.URL, "PSP_SECRET": pspSecret,
+		"PUBLIC_URL": "http://payonce.test"}
 	if s.settings, err = config.Load(func(name string) string { return env[name] }); err != nil {
 		t.Fatal(err)
 	}
@@ -106,13 +107,15 @@ func (s *shop) seed() {
 		}
 		add(tenant, apiKey(tenant), tenants.PaymentsRead, tenants.PaymentsWrite)
 	}
-	s.limited = Limited{Reader: "test-reader", Writer: "test-writer", Ended: "test-ended", OperatorReader: "test-ops-reader", OperatorEnded: "test-ops-ended"}
+	s.limited = Limited{Reader: "test-reader", Writer: "test-writer", Ended: "test-ended",
+		OperatorReader: "test-ops-reader", OperatorEnded: "test-ops-ended"}
 	add("acme", s.limited.Reader, tenants.PaymentsRead)
 	add("acme", s.limited.Writer, tenants.PaymentsWrite)
 	add("", apiKey("operator"), tenants.OpsRead, tenants.OpsResolve)
 	add("", s.limited.OperatorReader, tenants.OpsRead)
 	for _, ended := range []uuid.UUID{
-		add("acme", s.limited.Ended, tenants.PaymentsRead, tenants.PaymentsWrite), add("", s.limited.OperatorEnded, tenants.OpsRead, tenants.OpsResolve),
+		add("acme", s.limited.Ended, tenants.PaymentsRead, tenants.PaymentsWrite),
+		add("", s.limited.OperatorEnded, tenants.OpsRead, tenants.OpsResolve),
 	} {
 		if _, err := r.ExpireKey(s.t.Context(), ended, 0); err != nil {
 			s.t.Fatal(err)
@@ -125,7 +128,8 @@ func apiKey(tenant string) string { return "test-" + tenant + "-key" }
 
 func (s *shop) evidence() Evidence {
 	return Evidence{
-		SettleWindow: 4 * time.Second, DB: s.db, PSP: s.psp.URL, History: s.recorder.Operations(), APIs: []string{s.api.URL},
+		GracePeriod: 4 * time.Second, DB: s.db, PSP: s.psp.URL, History: s.recorder.Operations(),
+		APIs:      []string{s.api.URL},
 		APIKeys:   map[string]string{"acme": apiKey("acme"), "globex": apiKey("globex")},
 		Operators: []string{s.operator.URL}, OperatorKey: apiKey("operator"), Limited: s.limited,
 		Retention: s.settings.Retention, Statement: s.statement,
@@ -212,7 +216,8 @@ func (s *shop) ask(tenant, route, path, key, body string) int {
 	request.Header.Set("Authorization", "Bearer "+apiKey(tenant))
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Idempotency-Key", key)
-	p := s.recorder.Begin(history.Operation{Tenant: tenant, Route: route, Path: path, Key: key, Intent: path + body, Body: []byte(body)})
+	p := s.recorder.Begin(history.Operation{Tenant: tenant, Route: route, Path: path, Key: key, Intent: path + body,
+		Body: []byte(body)})
 	response, err := s.api.Client().Do(request) //nolint:bodyclose // Response closes it
 	if _, err := p.Response(response, err); err != nil {
 		s.t.Fatal(err)
@@ -264,7 +269,8 @@ func (s *shop) unguarded(do func(pgx.Tx) error) {
 // remember keeps a copy of what breaches are made in, and returns what brings it back.
 func (s *shop) remember() (restore func()) {
 	s.t.Helper()
-	tables := []string{"idempotency_keys", "idempotency_key_events", "payments", "refunds", "dead_letters", "operator_actions", "webhook_events", "river_job"}
+	tables := []string{"idempotency_keys", "idempotency_key_events", "payments", "refunds", "dead_letters",
+		"operator_actions", "webhook_events", "river_job"}
 	columns := map[string]string{}
 	for _, table := range tables {
 		s.exec("CREATE TABLE saved_" + table + " AS TABLE " + table)
@@ -278,7 +284,8 @@ func (s *shop) remember() (restore func()) {
 			for _, table := range tables {
 				_, err := tx.Exec(s.t.Context(), "DELETE FROM "+table)
 				if err == nil {
-					_, err = tx.Exec(s.t.Context(), "INSERT INTO "+table+" ("+columns[table]+") OVERRIDING SYSTEM VALUE SELECT "+columns[table]+" FROM saved_"+table)
+					_, err = tx.Exec(s.t.Context(), "INSERT INTO "+table+" ("+columns[table]+
+						") OVERRIDING SYSTEM VALUE SELECT "+columns[table]+" FROM saved_"+table)
 				}
 				if err != nil {
 					return err

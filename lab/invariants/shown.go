@@ -47,7 +47,8 @@ func shown(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 			differs = m.differs(r.body)
 		}
 		if differs != "" {
-			found = append(found, Violation{"I3", m.keyName().String(), fmt.Sprintf("%s is shown otherwise than it is stored: %s", m, differs)})
+			found = append(found, Violation{"I3", m.keyName().String(),
+				fmt.Sprintf("%s is shown otherwise than it is stored: %s", m, differs)})
 		}
 	}
 	return found, nil
@@ -65,8 +66,8 @@ func (e Evidence) get(ctx context.Context, address, tenant string) (reply, error
 	})
 }
 
-// lists reads the newest of each tenant's payments, all of them and by each filter: they are its own (I5), as they are stored, newest first, and none
-// is missing or there twice (I3).
+// lists reads the newest of each tenant's payments, all of them and by each filter: they are its own (I5), as they are
+// stored, newest first, and none is missing or there twice (I3).
 func lists(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 	if len(e.APIs) == 0 {
 		return nil, nil
@@ -104,7 +105,8 @@ func (b *books) filters(tenant string) []filter {
 	all := []filter{{}}
 	if of := b.paymentsOf(tenant, filter{}); len(of) > 0 {
 		newest := of[0]
-		all = append(all, filter{customer: newest.Customer}, filter{status: newest.Status}, filter{newest.Customer, newest.Status})
+		all = append(all, filter{customer: newest.Customer}, filter{status: newest.Status},
+			filter{newest.Customer, newest.Status})
 	}
 	return all
 }
@@ -155,11 +157,13 @@ func (b *books) listedTo(tenant string, f filter, l listing) *Violation {
 		return &Violation{"I3", tenant, l.wrong}
 	}
 	if l.whole && len(listed) != len(there) {
-		return b.listedFirst(tenant, listed, fmt.Sprintf("its list by %+v has %d payments, and it has %d", f, len(listed), len(there)))
+		return b.listedFirst(tenant, listed, fmt.Sprintf("its list by %+v has %d payments, and it has %d", f,
+			len(listed), len(there)))
 	}
 	for i, raw := range listed[:min(len(listed), len(there))] {
 		if differs := there[i].document().differs(readDocument(raw)); differs != "" {
-			return b.listedFirst(tenant, listed, fmt.Sprintf("in its list by %+v, %s is listed otherwise than it is stored: %s", f, there[i], differs))
+			return b.listedFirst(tenant, listed,
+				fmt.Sprintf("in its list by %+v, %s is listed otherwise than it is stored: %s", f, there[i], differs))
 		}
 	}
 	return nil
@@ -170,7 +174,8 @@ func (b *books) listedFirst(tenant string, listed []jsontext.Value, otherwise st
 	for _, raw := range listed {
 		id, err := subjectOf(readDocument(raw).text("paymentId"))
 		if m := b.subjects[id]; err == nil && m != nil && m.Tenant != tenant {
-			return &Violation{"I5", m.keyName().String(), fmt.Sprintf("%s of %s is in the list of %s", m, m.Tenant, tenant)}
+			return &Violation{"I5", m.keyName().String(),
+				fmt.Sprintf("%s of %s is in the list of %s", m, m.Tenant, tenant)}
 		}
 	}
 	return &Violation{"I3", tenant, otherwise}
@@ -180,7 +185,8 @@ func (b *books) listedFirst(tenant string, listed []jsontext.Value, otherwise st
 func (b *books) paymentsOf(tenant string, f filter) []*movementRow {
 	var of []*movementRow
 	for _, m := range b.subjects {
-		if m.PaymentID == nil && m.Tenant == tenant && (f.customer == "" || m.Customer == f.customer) && (f.status == "" || m.Status == f.status) {
+		if m.PaymentID == nil && m.Tenant == tenant && (f.customer == "" || m.Customer == f.customer) &&
+			(f.status == "" || m.Status == f.status) {
 			of = append(of, m)
 		}
 	}

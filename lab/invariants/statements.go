@@ -65,8 +65,8 @@ const (
 	refundObject = "refund"
 )
 
-// statements is the part of I4 about settlement: the program is asked to reconcile each day that the PSP's ledger has something of, and finds exactly the
-// breaks that there are between that ledger and our rows.
+// statements is the part of I4 about settlement: the program is asked to reconcile each day that the PSP's ledger has
+// something of, and finds exactly the breaks that there are between that ledger and our rows.
 func statements(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 	if e.Statement == nil {
 		return nil, nil
@@ -125,7 +125,8 @@ func (w world) statementDiffers(day time.Time, told Statement) (wrong []string) 
 		}
 		judged[run.Account] = true
 		if run.Lines != lines[run.Account] {
-			wrong = append(wrong, fmt.Sprintf("%d lines of %s were read, and the PSP's ledger has %d", run.Lines, run.Account, lines[run.Account]))
+			wrong = append(wrong, fmt.Sprintf("%d lines of %s were read, and the PSP's ledger has %d", run.Lines,
+				run.Account, lines[run.Account]))
 		}
 	}
 	for _, account := range w.books.accounts {
@@ -134,13 +135,14 @@ func (w world) statementDiffers(day time.Time, told Statement) (wrong []string) 
 		}
 	}
 	if exit := min(len(r.Breaks), 1); told.Exit != exit || breaks != len(r.Breaks) {
-		wrong = append(wrong, fmt.Sprintf("exit code %d and %d breaks counted, with %d listed", told.Exit, breaks, len(r.Breaks)))
+		wrong = append(wrong, fmt.Sprintf("exit code %d and %d breaks counted, with %d listed", told.Exit, breaks,
+			len(r.Breaks)))
 	}
 	return wrong
 }
 
-// breaksOf compares the PSP's ledger of a day with our rows, and counts the lines that its statement has, by account. What no statement has yet may be
-// told of, or may be pending: that depends on how long ago it was settled.
+// breaksOf compares the PSP's ledger of a day with our rows, and counts the lines that its statement has, by account.
+// What no statement has yet may be told of, or may be pending: that depends on how long ago it was resolved.
 func (w world) breaksOf(date string) (breaks, may map[string]bool, lines map[string]int64) {
 	breaks, may, lines = map[string]bool{}, map[string]bool{}, map[string]int64{}
 	told := map[uuid.UUID]bool{}
@@ -160,7 +162,8 @@ func (w world) breaksOf(date string) (breaks, may map[string]bool, lines map[str
 		}
 	}
 	for _, m := range w.books.subjects {
-		if m.Status == string(payments.Success) && !told[m.ID] && m.Created.UTC().Format(time.DateOnly) == date && !w.has(m) {
+		if m.Status == string(payments.Succeeded) && !told[m.ID] && m.Created.UTC().Format(time.DateOnly) == date &&
+			!w.has(m) {
 			may[m.missing(w.books.accounts[m.Tenant], date).String()] = true
 		}
 	}
@@ -176,7 +179,8 @@ func (w world) has(m *movementRow) bool {
 	return slices.ContainsFunc(entries, func(e Entry) bool { return e.Executed() && w.books.about(e, m.object()) == m })
 }
 
-// about is the row that a line of a statement is about: the one that it names, or else, if it names none of the account's, the one that has its id.
+// about is the row that a line of a statement is about: the one that it names, or else, if it names none of the
+// account's, the one that has its id.
 func (b *books) about(e Entry, object string) *movementRow {
 	if m := b.subjectOf(e); m != nil && b.accounts[m.Tenant] == e.Account && m.object() == object {
 		return m
@@ -222,8 +226,9 @@ func (b *books) breaks(e Entry, object string, told map[uuid.UUID]bool) (found [
 			return
 		}
 		found = append(found, dayBreak{
-			Account: e.Account, Kind: kind, Object: object, Reference: e.Reference, PSPID: e.ID, Theirs: &breakSide{e.AmountCents, e.Currency},
-			Ours: m.side(),
+			Account: e.Account, Kind: kind, Object: object, Reference: e.Reference, PSPID: e.ID,
+			Theirs: &breakSide{e.AmountCents, e.Currency},
+			Ours:   m.side(),
 		})
 	}
 	add("missing_here", m == nil)
@@ -235,7 +240,7 @@ func (b *books) breaks(e Entry, object string, told map[uuid.UUID]bool) (found [
 		return found
 	}
 	told[m.ID] = true
-	succeeded := m.Status == string(payments.Success)
+	succeeded := m.Status == string(payments.Succeeded)
 	add("status", !succeeded)
 	adopted := m != b.subjectOf(e)
 	add("psp_id", succeeded && (adopted || m.PSPID != e.ID && !strings.HasPrefix(m.PSPID, payments.OperatorPSPID)))

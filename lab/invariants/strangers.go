@@ -46,7 +46,8 @@ func strangers(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 				return nil, err
 			}
 			if differs != "" {
-				found = append(found, Violation{"I5", m.keyName().String(), fmt.Sprintf("%s of %s, asked for by %s: %s", m, m.Tenant, stranger, differs)})
+				found = append(found, Violation{"I5", m.keyName().String(),
+					fmt.Sprintf("%s of %s, asked for by %s: %s", m, m.Tenant, stranger, differs)})
 			}
 		}
 	}
@@ -98,32 +99,32 @@ func (e Evidence) sameAsNone(ctx context.Context, tenant, theirs, none string) (
 }
 
 // sight is an answer without its date, its request id, and the path that was asked for.
-type sight struct {
+type view struct {
 	status       int
 	header, body string
 }
 
-func (e Evidence) seen(ctx context.Context, tenant, path string) (sight, error) {
+func (e Evidence) seen(ctx context.Context, tenant, path string) (view, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base(e.APIs[0])+path, http.NoBody)
 	if err != nil {
-		return sight{}, err
+		return view{}, err
 	}
 	request.Header.Set("Authorization", "Bearer "+e.APIKeys[tenant])
 	r, err := e.do(request)
 	if err != nil {
-		return sight{}, fmt.Errorf("ask for what is another tenant's: %w", err)
+		return view{}, fmt.Errorf("ask for what is another tenant's: %w", err)
 	}
 	for _, name := range []string{"Date", "X-Request-Id", "Content-Length"} {
 		r.header.Del(name)
 	}
 	body := map[string]jsontext.Value{}
 	if err := json.Unmarshal(r.body, &body); err != nil {
-		return sight{}, fmt.Errorf("read the answer to %s: %w", path, err)
+		return view{}, fmt.Errorf("read the answer to %s: %w", path, err)
 	}
 	delete(body, "instance")
 	kept, err := json.Marshal(body, json.Deterministic(true))
 	if err != nil {
-		return sight{}, err
+		return view{}, err
 	}
-	return sight{r.status, fmt.Sprint(r.header), string(kept)}, nil
+	return view{r.status, fmt.Sprint(r.header), string(kept)}, nil
 }

@@ -20,7 +20,8 @@ const (
 	longestWait   = 10
 )
 
-// surfaces is the part of I3 that needs nothing but an answer: each header and each member of a problem that the contract promises for it.
+// surfaces is the part of I3 that needs nothing but an answer: each header and each member of a problem that the
+// contract promises for it.
 func surfaces(_ world, e Evidence) []Violation {
 	var found []Violation
 	requests := map[string]bool{}
@@ -35,7 +36,8 @@ func surfaces(_ world, e Evidence) []Violation {
 			requests[id] = true
 		}
 		if wrong != "" {
-			found = append(found, Violation{"I3", nameOf(o).String(), fmt.Sprintf("client %d was answered %d: %s", o.Client, o.Status, wrong)})
+			found = append(found, Violation{"I3", nameOf(o).String(),
+				fmt.Sprintf("client %d was answered %d: %s", o.Client, o.Status, wrong)})
 		}
 	}
 	return found
@@ -121,7 +123,8 @@ func (f face) problem() string {
 // beforeKey are the codes of refusals that come before the key is read.
 func beforeKey(code problem.Code) bool {
 	return slices.Contains([]problem.Code{
-		problem.Unauthenticated, problem.Forbidden, problem.RateLimited, problem.ShuttingDown, problem.IdempotencyKeyMissing,
+		problem.Unauthenticated, problem.Forbidden, problem.RateLimited, problem.ShuttingDown,
+		problem.IdempotencyKeyMissing,
 		problem.IdempotencyKeyInvalid, problem.NotFound, problem.MethodNotAllowed,
 	}, code)
 }
@@ -178,7 +181,8 @@ func (f face) location() string {
 }
 
 func (f face) retryAfter() string {
-	promised := f.Status == http.StatusAccepted || f.Status == http.StatusTooManyRequests || f.Status == http.StatusServiceUnavailable ||
+	promised := f.Status == http.StatusAccepted || f.Status == http.StatusTooManyRequests ||
+		f.Status == http.StatusServiceUnavailable ||
 		f.code == problem.IdempotencyKeyInProgress
 	given := f.Header.Values("Retry-After")
 	if !promised {

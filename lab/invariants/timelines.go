@@ -12,7 +12,7 @@ import (
 func timelines(w world) []Violation {
 	var found []Violation
 	events := map[keyName][]eventRow{}
-	for _, e := range w.books.standing {
+	for _, e := range w.books.kept {
 		name := keyName{e.Tenant, e.Operation, e.Key}
 		events[name] = append(events[name], e)
 		if w.books.keys[name] == nil && len(events[name]) == 1 {
@@ -36,7 +36,8 @@ func timelines(w world) []Violation {
 	for _, k := range w.books.lives {
 		name := k.name()
 		if m := w.books.subjects[k.Subject]; m != nil && !agree(k.Status, m.Status) {
-			found = append(found, Violation{"I8", name.String(), fmt.Sprintf("the key is %s, and %s is %s", k.Status, m, m.Status)})
+			found = append(found, Violation{"I8", name.String(),
+				fmt.Sprintf("the key is %s, and %s is %s", k.Status, m, m.Status)})
 		}
 	}
 	return found
@@ -48,8 +49,8 @@ type position struct {
 	attempt, generation int32
 }
 
-// walk follows a timeline from the reservation to the row as it stands. The two steps of the happy path are not written down: the reservation of an
-// unused key, and the completion by the owner. Whatever else moves a key leaves a line.
+// walk follows a timeline from the reservation to the row as it stands. The two steps of the happy path are not written
+// down: the reservation of an unused key, and the completion by the owner. Whatever else moves a key leaves a line.
 func walk(t timeline) error {
 	events, k := t.events, t.row
 	at := position{status: string(idempotency.InProgressStatus), attempt: 1, generation: t.first()}
@@ -60,7 +61,8 @@ func walk(t timeline) error {
 		if e.From != at.status {
 			return fmt.Errorf("%s moved it from %s to %s, but it was %s", e.Actor, e.From, e.To, at.status)
 		}
-		if e.From != e.To && !slices.Contains(idempotency.Edges(), idempotency.Edge{From: idempotency.Status(e.From), To: idempotency.Status(e.To)}) {
+		if e.From != e.To && !slices.Contains(idempotency.Edges(),
+			idempotency.Edge{From: idempotency.Status(e.From), To: idempotency.Status(e.To)}) {
 			return fmt.Errorf("%s moved it from %s to %s, which is no edge", e.Actor, e.From, e.To)
 		}
 		next := at.after(e)
@@ -97,7 +99,7 @@ func agree(key, movement string) bool {
 	case idempotency.InProgressStatus, idempotency.UnknownStatus:
 		return movement == string(payments.Processing)
 	case idempotency.CompletedStatus:
-		return movement == string(payments.Success) || movement == string(payments.Refused)
+		return movement == string(payments.Succeeded) || movement == string(payments.Declined)
 	case idempotency.FailedRetryableStatus:
 		return movement == string(payments.Failed)
 	case idempotency.ExpiredStatus:

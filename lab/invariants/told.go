@@ -29,9 +29,11 @@ func toldWhatIsStored(w world, e Evidence) []Violation {
 		}
 		k := w.books.lifeOf(o)
 		if k == nil {
-			found = append(found, Violation{"I3", nameOf(o).String(), fmt.Sprintf("client %d was told %d of a key that is not there", o.Client, o.Status)})
+			found = append(found, Violation{"I3", nameOf(o).String(),
+				fmt.Sprintf("client %d was told %d of a key that is not there", o.Client, o.Status)})
 		} else if differs := k.differs(o.Status, o.Header, o.Answer); differs != "" {
-			found = append(found, Violation{"I3", nameOf(o).String(), fmt.Sprintf("client %d was told otherwise than is stored: %s", o.Client, differs)})
+			found = append(found, Violation{"I3", nameOf(o).String(),
+				fmt.Sprintf("client %d was told otherwise than is stored: %s", o.Client, differs)})
 		}
 	}
 	return found
@@ -60,8 +62,8 @@ func (k *keyRow) differs(status int, header http.Header, body []byte) string {
 	return ""
 }
 
-// replays is I3 of the present: each completed key that the clients have used is asked for once more, at each API in turn, and must answer what is
-// stored. A completed key is never executed by that.
+// replays is I3 of the present: each completed key that the clients have used is asked for once more, at each API in
+// turn, and must answer what is stored. A completed key is never executed by that.
 func replays(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 	var found []Violation
 	var mu sync.Mutex
@@ -108,7 +110,8 @@ func (w world) completed(e Evidence) [][]history.Operation {
 
 // sameIntent: refunds are asked for at one payment, so that equal bodies for two payments would be the same there.
 func sameIntent(o, other history.Operation) bool {
-	return o.Intent == other.Intent || o.Route == history.RefundsRoute && bytes.Equal(canonical(o.Body), canonical(other.Body))
+	return o.Intent == other.Intent || o.Route == history.RefundsRoute &&
+		bytes.Equal(canonical(o.Body), canonical(other.Body))
 }
 
 func canonical(body []byte) []byte {
@@ -151,7 +154,8 @@ func (e Evidence) replay(ctx context.Context, api string, w world, asked []histo
 	}
 	switch answered {
 	case 0:
-		return &Violation{"I3", name.String(), "completed, and none of the requests that were sent with it gets the answer"}, nil
+		return &Violation{"I3", name.String(),
+			"completed, and none of the requests that were sent with it gets the answer"}, nil
 	case 1:
 		return nil, nil //nolint:nilnil // nothing found
 	}

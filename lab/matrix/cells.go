@@ -19,15 +19,16 @@ func flows() []flow {
 type cell struct {
 	flow  string
 	row   row
-	label string // of the row, within its flow: the window's number, and a letter where it has several
+	label string // of the row, within its flow: the window's number, and a dead letter where it has several
 	fault fault
 }
 
 // name is what a selection calls the cell.
 func (c cell) name() string { return c.flow + "/" + c.label + "/" + string(c.fault) }
 
-// notOnCitus reports whether the cell can be played on one server only. So it is where keys or webhooks end, for which the pruner comes more often than it does by itself: what becomes
-// of such keys is kept by triggers that write to a table, which on a worker they cannot.
+// notOnCitus reports whether the cell can be played on one server only. So it is where keys or webhooks end, for which
+// the pruner comes more often than it does by itself: what becomes of such keys is kept by triggers that write to a
+// table, which on a worker they cannot.
 func (c cell) notOnCitus() bool { return c.row.oneServer || c.row.env["PRUNE_EVERY"] != "" }
 
 // labels name the rows of a flow.
@@ -63,7 +64,8 @@ func cells(all []flow) []cell {
 	return found
 }
 
-// selected are the cells that a selection names: a flow, a flow/window, a flow/row or a flow/row/fault each. A word that names none is an error.
+// selected are the cells that a selection names: a flow, a flow/window, a flow/row or a flow/row/fault each. A word
+// that names none is an error.
 func selected(all []cell, only string) ([]cell, error) {
 	if strings.TrimSpace(only) == "" {
 		return all, nil

@@ -67,7 +67,8 @@ func TestSelectionTakesFlowsWindowsRowsAndCells(t *testing.T) {
 			t.Errorf("%s: %v, %s", only, err, got)
 		}
 	}
-	for _, only := range []string{"payments", "payment/27", "payment/4/ack", "payment/1/ack-lost", "payment/4/kill/1", ",payment"} {
+	for _, only := range []string{"payments", "payment/27", "payment/4/ack", "payment/1/ack-lost", "payment/4/kill/1",
+		",payment"} {
 		if _, err := selected(all, only); err == nil {
 			t.Errorf("%q is taken", only)
 		}
@@ -87,10 +88,12 @@ func TestSampleHasEachRowOnceAndEachColumn(t *testing.T) {
 			drawnRows[c.flow+"/"+c.label], drawnColumns[c.fault] = true, true
 		}
 		if len(drawn) != rows || len(drawnRows) != rows || len(drawnColumns) != len(faults()) {
-			t.Fatalf("seed %d: %d cells of %d rows, %d of them different, in %d columns", seed, len(drawn), rows, len(drawnRows), len(drawnColumns))
+			t.Fatalf("seed %d: %d cells of %d rows, %d of them different, in %d columns", seed, len(drawn), rows,
+				len(drawnRows), len(drawnColumns))
 		}
 	}
-	if a, b := sample(cells(flows()), 7), sample(cells(flows()), 7); a[0].name() != b[0].name() || a[len(a)-1].name() != b[len(b)-1].name() {
+	if a, b := sample(cells(flows()), 7), sample(cells(flows()), 7); a[0].name() != b[0].name() ||
+		a[len(a)-1].name() != b[len(b)-1].name() {
 		t.Error("a seed draws other cells the second time")
 	}
 }

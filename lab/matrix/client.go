@@ -24,7 +24,8 @@ func (s *stage) payment(key string) movement {
 
 func (s *stage) refund(payment, key string) movement {
 	return movement{route: history.RefundsRoute, call: world.Refund, request: world.Request{
-		Path: "/payments/" + payment + "/refunds", As: s.w.Keys.Acme, Key: key, Body: fmt.Sprintf(`{"amountCents":5000,"reason":%q}`, "returned as "+key),
+		Path: "/payments/" + payment + "/refunds", As: s.w.Keys.Acme, Key: key,
+		Body: fmt.Sprintf(`{"amountCents":5000,"reason":%q}`, "returned as "+key),
 	}}
 }
 
@@ -38,7 +39,8 @@ func (s *stage) ask(p *world.Process, m movement) (world.Answer, error) {
 // askWithin is ask for a client that hangs up when ctx ends.
 func (s *stage) askWithin(ctx context.Context, p *world.Process, m movement) (world.Answer, error) {
 	o := s.history.Begin(history.Operation{
-		Client: 1, API: p.Name, Tenant: s.tenantOf(m), Route: m.route, Path: m.request.Path, Key: m.key(), Prefer: m.request.Header.Get("Prefer"),
+		Client: 1, API: p.Name, Tenant: s.tenantOf(m), Route: m.route, Path: m.request.Path, Key: m.key(),
+		Prefer: m.request.Header.Get("Prefer"),
 		Intent: m.request.Path + " " + m.request.Body, Body: []byte(m.request.Body),
 	})
 	a, err := s.client.Do(ctx, p.Address, m.request)
@@ -88,7 +90,8 @@ func (s *stage) awaitBegun() error {
 	}
 }
 
-// askUntilFinal is what a client does that wants its money to move: the same request with the same key, until it is answered for good.
+// askUntilFinal is what a client does that wants its money to move: the same request with the same key, until it is
+// answered for good.
 func (s *stage) askUntilFinal() error { return s.askFor(s.asked) }
 
 func (s *stage) askFor(m movement) error {
@@ -104,7 +107,8 @@ func (s *stage) askFor(m movement) error {
 	})
 }
 
-// paid makes a payment that is there before the case begins, and returns its id. What was asked for it is no part of the history.
+// paid makes a payment that is there before the case begins, and returns its id. What was asked for it is no part of
+// the history.
 func (s *stage) paid(key string) (string, error) {
 	a, err := s.client.Do(s.ctx, s.api.Address, s.payment(key).request)
 	if err != nil {

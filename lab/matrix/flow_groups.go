@@ -13,10 +13,10 @@ import (
 	"payonce/test/pgproxy"
 )
 
-// groupScenes are about payments that share a transaction. The API has one slot for such transactions, and a reservation that is held keeps it for a moment:
-// the requests that arrive meanwhile form a group.
+// groupScenes are about payments that share a transaction. The API has one slot for such transactions, and a
+// reservation that is held keeps it for a moment: the requests that arrive meanwhile form a group.
 func groupScenes() []row {
-	one := map[string]string{"DB_LANES": "1"}
+	one := map[string]string{"DB_COMMIT_SLOTS": "1"}
 	return []row{
 		{
 			window: 1, step: "a replay, new keys and one key twice arrive together", env: one,
@@ -47,7 +47,8 @@ func (s *stage) together(all ...movement) ([]world.Answer, error) {
 	return answers, errors.Join(append(errs, s.awaitBegun(), s.askFor(first))...)
 }
 
-// mixedGroup: each member of a group is told of its own key, and of one key there is one member. The invariants compare what each client has heard.
+// mixedGroup: each member of a group is told of its own key, and of one key there is one member. The invariants compare
+// what each client has heard.
 func (s *stage) mixedGroup() error {
 	replayed := s.payment("replayed-" + s.asked.key())
 	if err := errors.Join(s.startReconciler(), s.askFor(replayed)); err != nil {
@@ -59,12 +60,14 @@ func (s *stage) mixedGroup() error {
 		return err
 	}
 	if a := answers[2]; a.Status != http.StatusCreated || a.Header.Get("Idempotent-Replayed") != "true" {
-		return &caseError{fmt.Sprintf("the replay in a group is answered from what is stored: it was %d %s", a.Status, a.Body)}
+		return &caseError{fmt.Sprintf("the replay in a group is answered from what is stored: it was %d %s", a.Status,
+			a.Body)}
 	}
 	return errors.Join(s.askUntilFinal(), s.askFor(others[0]), s.askFor(others[1]), s.askFor(replayed))
 }
 
-// groupWithALock: somebody else has written a key and not committed. The group that waits for it is rolled back, and its other members must not notice.
+// groupWithALock: somebody else has written a key and not committed. The group that waits for it is rolled back, and
+// its other members must not notice.
 func (s *stage) groupWithALock() error {
 	if err := s.startReconciler(); err != nil {
 		return err

@@ -19,13 +19,17 @@ func lifeScenes() []row {
 	found := want{posts: [2]int{1, 1}, replayed: "true"}
 	return []row{
 		{
-			window: 4, step: "a dead owner's completion lands in the next generation", env: map[string]string{"PRUNE_EVERY": pruned},
+			window: 4, step: "a dead owner's completion lands in the next generation",
+			env:    map[string]string{"PRUNE_EVERY": pruned},
 			script: (*stage).completionOfTheGenerationBefore, want: anew,
 		},
 		{window: 1, step: "a deleted key is used again", env: forgotten, script: (*stage).deletedKeyAgain, want: anew},
-		{window: 3, step: "a deleted key is used again, and its answer is lost", env: forgotten, noWebhooks: true, script: (*stage).deletedKeyLost, want: found},
-		{window: 21, step: "executed, says a dead letter about the payment before", env: forgotten, script: (*stage).letterAboutThePaymentBefore, want: anew},
-		{window: 3, step: "charged, answer lost, and the PSP forgets the key", noWebhooks: true, script: (*stage).chargedAndForgotten, want: found},
+		{window: 3, step: "a deleted key is used again, and its answer is lost", env: forgotten, noWebhooks: true,
+			script: (*stage).deletedKeyLost, want: found},
+		{window: 21, step: "executed, says a dead letter about the payment before", env: forgotten,
+			script: (*stage).deadLetterAboutThePaymentBefore, want: anew},
+		{window: 3, step: "charged, answer lost, and the PSP forgets the key", noWebhooks: true,
+			script: (*stage).chargedAndForgotten, want: found},
 	}
 }
 
@@ -45,11 +49,12 @@ func (s *stage) retentionOver() error {
 }
 
 func (s *stage) deleted() error {
-	return s.untilHolds("the key's deletion", "SELECT NOT EXISTS (SELECT FROM idempotency_keys WHERE key = $1)", s.asked.key())
+	return s.untilHolds("the key's deletion", "SELECT NOT EXISTS (SELECT FROM idempotency_keys WHERE key = $1)",
+		s.asked.key())
 }
 
-// completionOfTheGenerationBefore: an owner dies whose completion is on its way. Others complete the key, it expires, and is used again: in progress, in
-// its first attempt, as it was when the packet was sent.
+// completionOfTheGenerationBefore: an owner dies whose completion is on its way. Others complete the key, it expires,
+// and is used again: in progress, in its first attempt, as it was when the packet was sent.
 func (s *stage) completionOfTheGenerationBefore() error {
 	if err := s.startReconciler(); err != nil {
 		return err
@@ -70,7 +75,8 @@ func (s *stage) completionOfTheGenerationBefore() error {
 	if err := s.retentionOver(); err != nil {
 		return err
 	}
-	if err := s.untilHolds("the key's expiry", "SELECT status = 'expired' FROM idempotency_keys WHERE key = $1", s.asked.key()); err != nil {
+	if err := s.untilHolds("the key's expiry", "SELECT status = 'expired' FROM idempotency_keys WHERE key = $1",
+		s.asked.key()); err != nil {
 		return err
 	}
 	s.askForMore()
@@ -115,9 +121,9 @@ func (s *stage) deletedKeyLost() error {
 	return errors.Join(s.lost(httpproxy.CutAfter), s.askUntilFinal())
 }
 
-// letterAboutThePaymentBefore: a charge lands when its key was given back and deleted, so that an operator has the case. His decision is about that
-// payment, and not about the one that the key stands for by now.
-func (s *stage) letterAboutThePaymentBefore() error {
+// deadLetterAboutThePaymentBefore: a charge lands when its key was given back and deleted, so that an operator has the
+// case. His decision is about that payment, and not about the one that the key stands for by now.
+func (s *stage) deadLetterAboutThePaymentBefore() error {
 	if err := s.startReconciler(); err != nil {
 		return err
 	}
@@ -133,7 +139,8 @@ func (s *stage) letterAboutThePaymentBefore() error {
 	if err := sent.Landed(s.ctx); err != nil {
 		return err
 	}
-	if err := s.untilHolds("a dead letter about the late charge", "SELECT count(*) = 1 FROM dead_letters WHERE status = 'open'"); err != nil {
+	if err := s.untilHolds("a dead letter about the late charge",
+		"SELECT count(*) = 1 FROM dead_letters WHERE status = 'open'"); err != nil {
 		return err
 	}
 	s.askForMore()
@@ -148,10 +155,10 @@ func (s *stage) letterAboutThePaymentBefore() error {
 	return errors.Join(s.healLookups(), s.askUntilFinal())
 }
 
-// refusedAsExecuted calls the only letter executed, and expects a refusal.
+// refusedAsExecuted calls the only dead letter executed, and expects a refusal.
 func (s *stage) refusedAsExecuted() error {
 	s.decision = "executed"
-	if err := s.w.DB.QueryRow(s.ctx, "SELECT id::text FROM dead_letters").Scan(&s.letter); err != nil {
+	if err := s.w.DB.QueryRow(s.ctx, "SELECT id::text FROM dead_letters").Scan(&s.deadLetter); err != nil {
 		return err
 	}
 	a, err := s.decide(s.api)
@@ -159,12 +166,15 @@ func (s *stage) refusedAsExecuted() error {
 		return err
 	}
 	if a.Status != http.StatusConflict {
-		return &caseError{fmt.Sprintf("a decision about the payment before is refused: it was answered %d %s", a.Status, a.Body)}
+		return &caseError{fmt.Sprintf("a decision about the payment before is refused: it was answered %d %s", a.Status,
+			a.Body)}
 	}
-	return s.expect("the key stays as it was", "SELECT status = 'unknown' FROM idempotency_keys WHERE key = $1", s.asked.key())
+	return s.expect("the key stays as it was", "SELECT status = 'unknown' FROM idempotency_keys WHERE key = $1",
+		s.asked.key())
 }
 
-// chargedAndForgotten: the PSP's records are what is found, and nothing is sent again under a key that it would take for a new one.
+// chargedAndForgotten: the PSP's records are what is found, and nothing is sent again under a key that it would take
+// for a new one.
 func (s *stage) chargedAndForgotten() error {
 	if err := s.lost(httpproxy.CutAfter); err != nil {
 		return err

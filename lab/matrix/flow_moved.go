@@ -21,7 +21,8 @@ func movedScenes() []row {
 		},
 		{
 			window: 3, step: "declined, and a dead letter says that money moved",
-			env:    map[string]string{"PSP_TIMEOUT": "4s", "LEASE": "12s", "DRAIN_LIMIT": "12s"}, // the answer is held for a while
+			// the answer is held for a while
+			env:    map[string]string{"PSP_TIMEOUT": "4s", "LEASE": "12s", "DRAIN_LIMIT": "12s"},
 			script: (*stage).declineBesideMovedMoney, want: want{posts: [2]int{1, 1}, check: (*stage).undecided},
 		},
 		{
@@ -29,11 +30,13 @@ func movedScenes() []row {
 			script: (*stage).refusedInBetween, want: want{posts: [2]int{1, 1}, replayed: "true"},
 		},
 		{
-			window: 4, step: "charged, and nobody can read the PSP's record", noWebhooks: true, env: map[string]string{"LOOKUP_BUDGET": "3"},
+			window: 4, step: "charged, and nobody can read the PSP's record", noWebhooks: true,
+			env:    map[string]string{"LOOKUP_BUDGET": "3"},
 			script: (*stage).unreadable, want: want{posts: [2]int{1, 1}, check: (*stage).undecided},
 		},
 		{
-			window: 17, step: "the scan comes to a record that nobody can read", noWebhooks: true, env: map[string]string{"LOOKUP_BUDGET": "3"},
+			window: 17, step: "the scan comes to a record that nobody can read", noWebhooks: true,
+			env:    map[string]string{"LOOKUP_BUDGET": "3"},
 			script: (*stage).behindTheUnreadable, want: want{posts: [2]int{1, 1}, replayed: "true"},
 		},
 		{
@@ -54,7 +57,8 @@ func (s *stage) undecided() error {
 		SELECT 1 FROM dead_letters AS d WHERE d.key = $1 AND d.status = 'open') FROM idempotency_keys AS k WHERE k.key = $1`, s.asked.key())
 }
 
-// chargeInTheStatement: of a charge that lands when its key is long given back, the statement of the day is the first to tell.
+// chargeInTheStatement: of a charge that lands when its key is long given back, the statement of the day is the first
+// to tell.
 func (s *stage) chargeInTheStatement() error {
 	if err := s.landTooLate(); err != nil {
 		return err
@@ -62,13 +66,15 @@ func (s *stage) chargeInTheStatement() error {
 	if _, err := s.w.Statement(s.ctx, time.Now().UTC()); err != nil {
 		return err
 	}
-	if err := s.expect("the statement has completed the key", "SELECT status = 'completed' FROM idempotency_keys WHERE key = $1", s.asked.key()); err != nil {
+	if err := s.expect("the statement has completed the key",
+		"SELECT status = 'completed' FROM idempotency_keys WHERE key = $1", s.asked.key()); err != nil {
 		return err
 	}
 	return s.askUntilFinal()
 }
 
-// declineBesideMovedMoney: the PSP declines. Before the owner hears of it, a webhook tells of another payment's charge under the reference of this one.
+// declineBesideMovedMoney: the PSP declines. Before the owner hears of it, a webhook tells of another payment's charge
+// under the reference of this one.
 func (s *stage) declineBesideMovedMoney() error {
 	if err := s.startReconciler(); err != nil {
 		return err
@@ -150,19 +156,21 @@ func (s *stage) vouchedKey() error {
 	if err := s.untilHolds("a dead letter", "SELECT count(*) = 1 FROM dead_letters"); err != nil {
 		return err
 	}
-	if err := s.w.DB.QueryRow(s.ctx, "SELECT id::text, evidence #>> '{answer,id}' FROM dead_letters").Scan(&s.letter, &s.vouched); err != nil {
+	if err := s.w.DB.QueryRow(s.ctx,
+		"SELECT id::text, evidence #>> '{answer,id}' FROM dead_letters").Scan(&s.deadLetter, &s.vouched); err != nil {
 		return err
 	}
 	s.decision = "executed"
 	if err := finishDecision(s); err != nil {
 		return err
 	}
-	return s.untilHolds("a dead letter of the scan", "SELECT count(*) = 1 FROM dead_letters WHERE kind = 'contradicts_completed' AND status = 'open'")
+	return s.untilHolds("a dead letter of the scan",
+		"SELECT count(*) = 1 FROM dead_letters WHERE kind = 'contradicts_completed' AND status = 'open'")
 }
 
 // deniedMoney: an operator who says that nothing was executed is held against the PSP's word.
 func (s *stage) deniedMoney() error {
-	if err := s.lettered("not_executed", httpproxy.CutAfter); err != nil {
+	if err := s.deadLettered("not_executed", httpproxy.CutAfter); err != nil {
 		return err
 	}
 	a, err := s.decide(s.api)
@@ -170,7 +178,8 @@ func (s *stage) deniedMoney() error {
 		return err
 	}
 	if a.Status != http.StatusConflict {
-		return &caseError{fmt.Sprintf("a decision against the PSP's word is refused: it was answered %d %s", a.Status, a.Body)}
+		return &caseError{fmt.Sprintf("a decision against the PSP's word is refused: it was answered %d %s", a.Status,
+			a.Body)}
 	}
 	s.decision = "retry"
 	return finishDecision(s)

@@ -12,7 +12,7 @@ import (
 
 // operatorFlow is what the API does with an operator's decision about a key that the reconciler has given up.
 func operatorFlow() flow {
-	rows := append(rulingRows("executed", httpproxy.CutAfter), rulingRows("not_executed", httpproxy.CutBefore)...)
+	rows := append(decisionRows("executed", httpproxy.CutAfter), decisionRows("not_executed", httpproxy.CutBefore)...)
 	rows = append(rows, transactionRows("retry", httpproxy.CutAfter)...)
 	for i := range rows {
 		rows[i].noWebhooks = true
@@ -26,20 +26,25 @@ func operatorFlow() flow {
 	return flow{"operator", "operator", rows}
 }
 
-func rulingRows(action string, do httpproxy.Action) []row {
+func decisionRows(action string, do httpproxy.Action) []row {
 	rows := []row{
-		{window: 21, step: action + ": key seen | ask the PSP", at: boundary{at: psp, name: world.Lookup, side: before}},
-		{window: 21, step: action + ": asked | the PSP's answer", at: boundary{at: psp, name: world.Lookup, side: after}},
+		{window: 21, step: action + ": key seen | ask the PSP",
+			at: boundary{at: psp, name: world.Lookup, side: before}},
+		{window: 21, step: action + ": asked | the PSP's answer",
+			at: boundary{at: psp, name: world.Lookup, side: after}},
 	}
 	return append(decided(rows, action, do), transactionRows(action, do)...)
 }
 
 func transactionRows(action string, do httpproxy.Action) []row {
-	const query = "ResolveLetter"
+	const query = "ResolveDeadLetter"
 	return decided([]row{
-		{window: 22, step: action + ": letter resolved | move the key", at: boundary{at: database, name: query, side: after, open: true}},
-		{window: 22, step: action + ": key moved | commit", at: boundary{at: database, name: query, side: before, commit: true}},
-		{window: 23, step: action + ": committed | its acknowledgement", at: boundary{at: database, name: query, side: after, commit: true}},
+		{window: 22, step: action + ": dead letter resolved | move the key",
+			at: boundary{at: database, name: query, side: after, open: true}},
+		{window: 22, step: action + ": key moved | commit",
+			at: boundary{at: database, name: query, side: before, commit: true}},
+		{window: 23, step: action + ": committed | its acknowledgement",
+			at: boundary{at: database, name: query, side: after, commit: true}},
 	}, action, do)
 }
 
@@ -50,7 +55,7 @@ func decided(rows []row, action string, do httpproxy.Action) []row {
 	}
 	for i := range rows {
 		rows[i].env = env
-		rows[i].prepare = func(s *stage) error { return s.lettered(action, do) }
+		rows[i].prepare = func(s *stage) error { return s.deadLettered(action, do) }
 		rows[i].want = want{posts: [2]int{1, 1}, replayed: replayed, check: func(s *stage) error {
 			return s.expect("the decision was carried out once, and is on record",
 				`SELECT count(*) = 1 AND bool_and(action = $1) FROM operator_actions WHERE outcome = 'done'`, action)
@@ -59,8 +64,8 @@ func decided(rows []row, action string, do httpproxy.Action) []row {
 	return rows
 }
 
-// lettered leaves an unknown key on the operator's desk.
-func (s *stage) lettered(action string, do httpproxy.Action) error {
+// lettered leaves an unknown key to an operator.
+func (s *stage) deadLettered(action string, do httpproxy.Action) error {
 	if err := s.lostAndDue(do); err != nil {
 		return err
 	}
@@ -73,10 +78,10 @@ func (s *stage) lettered(action string, do httpproxy.Action) error {
 	if err := s.untilHolds("a dead letter", "SELECT count(*) = 1 FROM dead_letters"); err != nil {
 		return err
 	}
-	err := s.w.DB.QueryRow(s.ctx, "SELECT id::text FROM dead_letters").Scan(&s.letter)
+	err := s.w.DB.QueryRow(s.ctx, "SELECT id::text FROM dead_letters").Scan(&s.deadLetter)
 	s.decision = action
 	if action == "not_executed" {
-		err = errors.Join(err, s.settled())
+		err = errors.Join(err, s.gracePeriodOver())
 	}
 	return errors.Join(err, s.healLookups())
 }
@@ -88,7 +93,7 @@ func (s *stage) decide(p *world.Process) (world.Answer, error) {
 		pspID = fmt.Sprintf(`,"pspId":%q`, s.vouched)
 	}
 	return s.client.Do(s.ctx, p.Operator, world.Request{
-		Path: "/operator/dead-letters/" + s.letter + "/resolve", As: s.w.Keys.Operator,
+		Path: "/operator/dead-letters/" + s.deadLetter + "/resolve", As: s.w.Keys.Operator,
 		Body: fmt.Sprintf(`{"action":%q,"reason":"the matrix says so","version":1%s}`, s.decision, pspID),
 	})
 }
@@ -118,8 +123,8 @@ func finishDecision(s *stage) error {
 	return s.askUntilFinal()
 }
 
-// named waits for the scan where an operator has vouched for a charge and the PSP could not be asked for its id. The hour until the next scan
-// is not waited for: the last one is forgotten, and the next runs when the reconciler starts.
+// named waits for the scan where an operator has vouched for a charge and the PSP could not be asked for its id. The
+// hour until the next scan is not waited for: the last one is forgotten, and the next runs when the reconciler starts.
 func (s *stage) named() error {
 	const vouched = "SELECT bool_or(starts_with(psp_charge_id, 'operator:')) FROM payments"
 	so, err := s.holds(vouched)
@@ -137,6 +142,6 @@ func (s *stage) named() error {
 }
 
 func (s *stage) isResolved() bool {
-	so, err := s.holds("SELECT status = 'resolved' FROM dead_letters WHERE id = $1::uuid", s.letter)
+	so, err := s.holds("SELECT status = 'resolved' FROM dead_letters WHERE id = $1::uuid", s.deadLetter)
 	return so && err == nil
 }

@@ -5,8 +5,9 @@ import (
 	"payonce/lab/world"
 )
 
-// executed is the path of internal/payments/execute.go, for a payment or a refund: two transactions with the PSP between them. begins and
-// settles are what the two are told by on the wire: the same queries of package idempotency for both.
+// executed is the path of internal/payments/execute.go, for a payment or a refund: two transactions with the PSP
+// between them. begins and resolves are what the two are told by on the wire: the same queries of package idempotency
+// for both.
 func executed(m string, noWebhooks bool, prepare func(*stage) error, call string) []row {
 	rows := []row{
 		{
@@ -24,7 +25,8 @@ func executed(m string, noWebhooks bool, prepare func(*stage) error, call string
 			window: 2, step: "acknowledged, looked whether it was paused | send",
 			at:   boundary{at: inside, name: "send", side: before},
 			want: want{posts: [2]int{1, 1}, replayed: "false"},
-			// Whether a request goes out whose time is over, or not any more, is a race that may end either way: the PSP knows the key.
+			// Whether a request goes out whose time is over, or not any more, is a race that may end either way: the
+			// PSP knows the key.
 			but: map[fault]want{pause: {posts: [2]int{1, 2}, replayed: "false"}},
 		},
 		{
@@ -32,7 +34,8 @@ func executed(m string, noWebhooks bool, prepare func(*stage) error, call string
 			at:   boundary{at: psp, name: call, side: before},
 			want: want{posts: [2]int{1, 1}, replayed: "false"},
 			// The PSP gets the packet of the dead in the end, too, and knows the key.
-			but: map[fault]want{late: {posts: [2]int{2, 2}, replayed: "false"}, pause: {posts: [2]int{2, 2}, replayed: "false"}},
+			but: map[fault]want{late: {posts: [2]int{2, 2}, replayed: "false"},
+				pause: {posts: [2]int{2, 2}, replayed: "false"}},
 		},
 		{
 			window: 3, step: m + " made | the PSP's answer",
@@ -44,7 +47,8 @@ func executed(m string, noWebhooks bool, prepare func(*stage) error, call string
 			at:   boundary{at: database, name: "CompleteKeys", side: before},
 			want: want{posts: [2]int{1, 1}, replayed: "true"},
 			// The owner lives, and writes it once more.
-			but: map[fault]want{dbEnds: {posts: [2]int{1, 1}, replayed: "false"}, dbCut: {posts: [2]int{1, 1}, replayed: "false"}},
+			but: map[fault]want{dbEnds: {posts: [2]int{1, 1}, replayed: "false"},
+				dbCut: {posts: [2]int{1, 1}, replayed: "false"}},
 		},
 		{
 			window: 4, step: "completed | its acknowledgement",
@@ -67,7 +71,8 @@ func paymentFlow() flow {
 }
 
 func silentPaymentFlow() flow {
-	return flow{"silent", "POST /payments, a PSP that sends no webhooks", executed("charge", true, (*stage).startReconciler, world.Charge)}
+	return flow{"silent", "POST /payments, a PSP that sends no webhooks",
+		executed("charge", true, (*stage).startReconciler, world.Charge)}
 }
 
 func refundFlow() flow {

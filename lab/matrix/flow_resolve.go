@@ -7,17 +7,20 @@ import (
 
 func resolveFlow() flow {
 	rows := append(foundRows(), notFoundRows()...)
-	return flow{"resolve", "resolve: one key", unattended(append(rows, letterRows()...))}
+	return flow{"resolve", "resolve: one key", unattended(append(rows, deadLetterRows()...))}
 }
 
 // The PSP has charged, and nobody has heard of it.
 func foundRows() []row {
 	rows := []row{
-		{window: 13, step: "job taken | look at the key", at: boundary{at: database, name: "PaymentOfKey", side: before}},
+		{window: 13, step: "job taken | look at the key",
+			at: boundary{at: database, name: "PaymentOfKey", side: before}},
 		{window: 13, step: "seen | ask the PSP", at: boundary{at: psp, name: world.Lookup, side: before}},
 		{window: 14, step: "found | the PSP's answer", at: boundary{at: psp, name: world.Lookup, side: after}},
-		{window: 14, step: "answer read | complete the key", at: boundary{at: database, name: "ResolveKeys", side: before}},
-		{window: 15, step: "completed | its acknowledgement", at: boundary{at: database, name: "ResolveKeys", side: after}},
+		{window: 14, step: "answer read | complete the key",
+			at: boundary{at: database, name: "ResolveKeys", side: before}},
+		{window: 15, step: "completed | its acknowledgement",
+			at: boundary{at: database, name: "ResolveKeys", side: after}},
 	}
 	for i := range rows {
 		rows[i].env = longWindow()
@@ -33,13 +36,17 @@ func notFoundRows() []row {
 		if err := s.lost(httpproxy.CutBefore); err != nil {
 			return err
 		}
-		return s.settled()
+		return s.gracePeriodOver()
 	}
 	rows := []row{
-		{window: 14, step: "not found, window open | postpone", at: boundary{at: database, name: "PostponeKey", side: before}, prepare: inside},
-		{window: 15, step: "postponed | its acknowledgement", at: boundary{at: database, name: "PostponeKey", side: after}, prepare: inside},
-		{window: 14, step: "not found, window over | release", at: boundary{at: database, name: "ReleaseUnknownKey", side: before}, prepare: over},
-		{window: 15, step: "released | its acknowledgement", at: boundary{at: database, name: "ReleaseUnknownKey", side: after}, prepare: over},
+		{window: 14, step: "not found, window open | postpone",
+			at: boundary{at: database, name: "PostponeKey", side: before}, prepare: inside},
+		{window: 15, step: "postponed | its acknowledgement",
+			at: boundary{at: database, name: "PostponeKey", side: after}, prepare: inside},
+		{window: 14, step: "not found, window over | release",
+			at: boundary{at: database, name: "ReleaseUnknownKey", side: before}, prepare: over},
+		{window: 15, step: "released | its acknowledgement",
+			at: boundary{at: database, name: "ReleaseUnknownKey", side: after}, prepare: over},
 	}
 	for i := range rows {
 		rows[i].want = want{posts: [2]int{1, 1}, replayed: "false"}
@@ -52,7 +59,7 @@ func notFoundRows() []row {
 }
 
 // The PSP does not say, and the budget for asking is spent.
-func letterRows() []row {
+func deadLetterRows() []row {
 	prepare := func(s *stage) error {
 		if err := s.lostAndDue(httpproxy.CutAfter); err != nil {
 			return err
@@ -61,7 +68,8 @@ func letterRows() []row {
 	}
 	const query = "OpenDeadLetter"
 	rows := []row{
-		{window: 16, step: "no answer | postpone, open the letter", at: boundary{at: database, name: query, side: before}},
+		{window: 16, step: "no answer | postpone, open the dead letter",
+			at: boundary{at: database, name: query, side: before}},
 		{window: 15, step: "committed | its acknowledgement", at: boundary{at: database, name: query, side: after}},
 	}
 	for i := range rows {
@@ -70,9 +78,10 @@ func letterRows() []row {
 		rows[i].prepare, rows[i].heal = prepare, (*stage).healLookups
 		rows[i].want = want{posts: [2]int{1, 1}, replayed: "true", check: func(s *stage) error {
 			if committed {
-				return s.expect("one letter was opened", "SELECT count(*) = 1 FROM dead_letters WHERE kind = 'lookups_exhausted'")
+				return s.expect("one dead letter was opened",
+					"SELECT count(*) = 1 FROM dead_letters WHERE kind = 'lookups_exhausted'")
 			}
-			return s.expect("at most one letter was opened", "SELECT count(*) <= 1 FROM dead_letters")
+			return s.expect("at most one dead letter was opened", "SELECT count(*) <= 1 FROM dead_letters")
 		}}
 	}
 	return rows

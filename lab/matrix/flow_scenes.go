@@ -67,7 +67,8 @@ func sceneFlow() flow {
 		},
 		{
 			window: 3, step: "asked again in flight, with each preference", noWebhooks: true,
-			env:    map[string]string{"PSP_TIMEOUT": "4s", "LEASE": "12s", "DRAIN_LIMIT": "12s"}, // it is in flight as long as it is held
+			// it is in flight as long as it is held
+			env:    map[string]string{"PSP_TIMEOUT": "4s", "LEASE": "12s", "DRAIN_LIMIT": "12s"},
 			script: (*stage).preferences, want: want{posts: [2]int{1, 1}},
 		},
 		{
@@ -82,7 +83,8 @@ func sceneFlow() flow {
 
 // released waits until a key that was lost is free again.
 func (s *stage) released() error {
-	return s.untilHolds("that the key is given back", "SELECT status = 'failed_retryable' FROM idempotency_keys WHERE key = $1", s.asked.key())
+	return s.untilHolds("that the key is given back",
+		"SELECT status = 'failed_retryable' FROM idempotency_keys WHERE key = $1", s.asked.key())
 }
 
 // dies kills the API that has something on its way, and starts it again.
@@ -122,12 +124,14 @@ func (s *stage) releaseOfTheDead() error {
 	return errors.Join(s.awaitBegun(), s.askUntilFinal())
 }
 
-// chargeOfTheDead: an owner dies whose charge is on its way; it arrives when the settle window is long over, and the client has not tried again.
+// chargeOfTheDead: an owner dies whose charge is on its way; it arrives when the grace period is long over, and the
+// client has not tried again.
 func (s *stage) chargeOfTheDead() error {
 	if err := s.landTooLate(); err != nil {
 		return err
 	}
-	if err := s.untilHolds("that the charge is noticed", "SELECT status = 'completed' FROM idempotency_keys WHERE key = $1", s.asked.key()); err != nil {
+	if err := s.untilHolds("that the charge is noticed",
+		"SELECT status = 'completed' FROM idempotency_keys WHERE key = $1", s.asked.key()); err != nil {
 		return err
 	}
 	return s.askUntilFinal()
@@ -155,8 +159,9 @@ func (s *stage) landTooLate() error {
 // lockWait is how long attempt 2 waits: less than the database's limit for it.
 const lockWait = time.Second
 
-// leaseBehindALock: the lease counts from when it is granted, and not from when its transaction began. (Behind somebody who has only locked the
-// row, it counts from when the row was found: PostgreSQL computes an update anew only when the row has changed under it.)
+// leaseBehindALock: the lease counts from when it is granted, and not from when its transaction began. (Behind somebody
+// who has only locked the row, it counts from when the row was found: PostgreSQL computes an update anew only when the
+// row has changed under it.)
 func (s *stage) leaseBehindALock() error {
 	s.api.PSP.Down()
 	if _, err := s.ask(s.api, s.asked); err != nil {
@@ -186,7 +191,8 @@ func (s *stage) waitBehindALock() (released time.Time, err error) {
 		if _, err := tx.Exec(s.ctx, "SET LOCAL session_replication_role = replica"); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(s.ctx, "UPDATE idempotency_keys SET expires_at = expires_at WHERE key = $1", s.asked.key()); err != nil {
+		if _, err := tx.Exec(s.ctx, "UPDATE idempotency_keys SET expires_at = expires_at WHERE key = $1",
+			s.asked.key()); err != nil {
 			return err
 		}
 		if err := s.askInBackground(); err != nil {
@@ -232,7 +238,8 @@ func (s *stage) otherAmount() error {
 	return err
 }
 
-// evidenceAgain: the webhook of a charge comes when a part of it is refunded, and the scan reads the charge again each second. The answer stays as it is.
+// evidenceAgain: the webhook of a charge comes when a part of it is refunded, and the scan reads the charge again each
+// second. The answer stays as it is.
 func (s *stage) evidenceAgain() error {
 	told := s.w.Front.On(world.Webhook, httpproxy.HoldBefore)
 	defer told.Release()
@@ -250,10 +257,12 @@ func (s *stage) evidenceAgain() error {
 	}
 	for range 3 {
 		var last time.Time
-		if err := s.w.DB.QueryRow(s.ctx, "SELECT coalesce(max(updated_at), to_timestamp(0)) FROM ledger_watermarks WHERE account = 'acme' AND object = 'charge'").Scan(&last); err != nil {
+		if err := s.w.DB.QueryRow(s.ctx,
+			"SELECT coalesce(max(updated_at), to_timestamp(0)) FROM ledger_watermarks WHERE account = 'acme' AND object = 'charge'").Scan(&last); err != nil {
 			return err
 		}
-		if err := s.untilHolds("a scan", "SELECT max(updated_at) > $1 FROM ledger_watermarks WHERE account = 'acme' AND object = 'charge'", last); err != nil {
+		if err := s.untilHolds("a scan",
+			"SELECT max(updated_at) > $1 FROM ledger_watermarks WHERE account = 'acme' AND object = 'charge'", last); err != nil {
 			return err
 		}
 		if err := s.askUntilFinal(); err != nil {

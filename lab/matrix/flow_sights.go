@@ -21,8 +21,10 @@ func (s *stage) otherMembers() error {
 		return err
 	}
 	for _, change := range [][2]string{
-		{`"cus-1"`, `"cus-2"`}, {"12000", "12001"}, {`"USD"`, `"EUR"`}, {`"pm_ok"`, `"pm_slow"`}, {"ordered as ", "ordered later as "},
-		{`"description":"ordered as ` + s.asked.key() + `",`, ""}, {`"order":`, `"orders":`}, {`{"order":"`, `{"order":"x`},
+		{`"cus-1"`, `"cus-2"`}, {"12000", "12001"}, {`"USD"`, `"EUR"`}, {`"pm_ok"`, `"pm_slow"`},
+		{"ordered as ", "ordered later as "},
+		{`"description":"ordered as ` + s.asked.key() + `",`, ""}, {`"order":`, `"orders":`},
+		{`{"order":"`, `{"order":"x`},
 	} {
 		other := s.asked
 		other.request.Body = strings.Replace(other.request.Body, change[0], change[1], 1)
@@ -31,7 +33,8 @@ func (s *stage) otherMembers() error {
 			return err
 		}
 		if a.Status != http.StatusUnprocessableEntity {
-			return &caseError{fmt.Sprintf("with %s in place of %s, it is another request; it is answered %d", change[1], change[0], a.Status)}
+			return &caseError{fmt.Sprintf("with %s in place of %s, it is another request; it is answered %d", change[1],
+				change[0], a.Status)}
 		}
 	}
 	return s.askUntilFinal()
@@ -98,7 +101,8 @@ func (s *stage) preferences() error {
 			return err
 		}
 		if a.Status != status {
-			return &caseError{fmt.Sprintf("a request in flight, with the preference %q, is answered %d; it is %d", prefer, status, a.Status)}
+			return &caseError{fmt.Sprintf("a request in flight, with the preference %q, is answered %d; it is %d",
+				prefer, status, a.Status)}
 		}
 	}
 	sent.Release()
@@ -116,7 +120,7 @@ func (s *stage) vouchedAmount() error {
 	if err := s.untilHolds("a dead letter", "SELECT count(*) = 1 FROM dead_letters"); err != nil {
 		return err
 	}
-	if err := s.w.DB.QueryRow(s.ctx, "SELECT id::text FROM dead_letters").Scan(&s.letter); err != nil {
+	if err := s.w.DB.QueryRow(s.ctx, "SELECT id::text FROM dead_letters").Scan(&s.deadLetter); err != nil {
 		return err
 	}
 	s.decision = "executed"

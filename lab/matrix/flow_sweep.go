@@ -11,9 +11,11 @@ import (
 func taking(query string) []row {
 	return []row{
 		{window: 11, step: "begun | take the keys", at: boundary{at: database, name: query, side: before}},
-		{window: 11, step: "taken | enqueue their jobs", at: boundary{at: database, name: query, side: after, open: true}},
+		{window: 11, step: "taken | enqueue their jobs",
+			at: boundary{at: database, name: query, side: after, open: true}},
 		{window: 11, step: "enqueued | commit", at: boundary{at: database, name: query, side: before, commit: true}},
-		{window: 12, step: "committed | its acknowledgement", at: boundary{at: database, name: query, side: after, commit: true}},
+		{window: 12, step: "committed | its acknowledgement",
+			at: boundary{at: database, name: query, side: after, commit: true}},
 	}
 }
 

@@ -18,8 +18,10 @@ func ingestFlow() flow {
 		return nil
 	}
 	rows := []row{
-		{window: 6, step: "webhook verified | store it with its job", at: boundary{at: database, name: "StoreEvent", side: before}},
-		{window: 7, step: "stored | its acknowledgement", at: boundary{at: database, name: "StoreEvent", side: after, commit: true}},
+		{window: 6, step: "webhook verified | store it with its job",
+			at: boundary{at: database, name: "StoreEvent", side: before}},
+		{window: 7, step: "stored | its acknowledgement",
+			at: boundary{at: database, name: "StoreEvent", side: after, commit: true}},
 	}
 	for i := range rows {
 		rows[i].prepare, rows[i].begin, rows[i].heal = prepare, (*stage).askInBackground, (*stage).healLookups
@@ -43,9 +45,11 @@ func processFlow() flow {
 	rows := []row{
 		{window: 8, step: "job taken | load the event", at: boundary{at: database, name: "GetEvent", side: before}},
 		{window: 8, step: "weighed | complete the key", at: boundary{at: database, name: "ResolveKeys", side: before}},
-		{window: 9, step: "completed | its acknowledgement", at: boundary{at: database, name: "ResolveKeys", side: after}},
-		{window: 9, step: "settled | mark the event", at: boundary{at: database, name: "MarkProcessed", side: before}},
-		{window: 10, step: "marked | its acknowledgement", at: boundary{at: database, name: "MarkProcessed", side: after}},
+		{window: 9, step: "completed | its acknowledgement",
+			at: boundary{at: database, name: "ResolveKeys", side: after}},
+		{window: 9, step: "resolved | mark the event", at: boundary{at: database, name: "MarkProcessed", side: before}},
+		{window: 10, step: "marked | its acknowledgement",
+			at: boundary{at: database, name: "MarkProcessed", side: after}},
 	}
 	for i := range rows {
 		rows[i].victim = world.Reconciler
@@ -72,12 +76,13 @@ func finishWebhook(s *stage) error {
 	if err := s.askUntilFinal(); err != nil {
 		return err
 	}
-	return s.untilHolds("the webhook's end", "SELECT count(*) = 1 AND bool_and(processed_at IS NOT NULL) FROM webhook_events")
+	return s.untilHolds("the webhook's end",
+		"SELECT count(*) = 1 AND bool_and(processed_at IS NOT NULL) FROM webhook_events")
 }
 
 func oneEvent(s *stage) error {
 	if err := s.expect("the event was stored once, and was processed as what it is",
-		"SELECT count(*) = 1 AND bool_and(result IN ('settled', 'confirmed')) FROM webhook_events"); err != nil {
+		"SELECT count(*) = 1 AND bool_and(result IN ('resolved', 'confirmed')) FROM webhook_events"); err != nil {
 		return err
 	}
 	return s.expect("it had one job", "SELECT count(*) = 1 FROM river_job WHERE kind = 'webhook'")

@@ -42,7 +42,8 @@ func (r report) text(to io.Writer) error {
 		}
 	}
 	b.WriteString("–: makes no sense there; ·: not played; *: a build with a stop where no wire is. A | is the boundary.\n")
-	fmt.Fprintf(&b, "seed %d: %d cells, %d failed, %d violations, %.0f s\n", r.Seed, r.Played, r.Failed, len(r.Violations), r.Seconds)
+	fmt.Fprintf(&b, "seed %d: %d cells, %d failed, %d violations, %.0f s\n", r.Seed, r.Played, r.Failed,
+		len(r.Violations), r.Seconds)
 	_, err := io.WriteString(to, b.String())
 	return err
 }
@@ -50,7 +51,8 @@ func (r report) text(to io.Writer) error {
 // markdown prints it for a document, with the reasons why there are no such cells.
 func (r report) markdown(to io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| window | boundary | %s |\n|---|---|%s\n", strings.Join(r.Columns, " | "), strings.Repeat("---|", len(r.Columns)))
+	fmt.Fprintf(&b, "| window | boundary | %s |\n|---|---|%s\n", strings.Join(r.Columns, " | "),
+		strings.Repeat("---|", len(r.Columns)))
 	notes := newNotes()
 	for _, f := range r.Grid {
 		fmt.Fprintf(&b, "| | **%s** |%s\n", f.Title, strings.Repeat(" |", len(r.Columns)))
@@ -61,10 +63,12 @@ func (r report) markdown(to io.Writer) error {
 					marks[i] += notes.of(row.Why[i])
 				}
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", row.number(), strings.ReplaceAll(row.Step, "|", "→"), strings.Join(marks, " | "))
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", row.number(), strings.ReplaceAll(row.Step, "|", "→"),
+				strings.Join(marks, " | "))
 		}
 	}
-	fmt.Fprintf(&b, "\n%d cells in %.0f s, %d failed. `*`: a build with a stop where no wire is.\n\n", r.Played, r.Seconds, r.Failed)
+	fmt.Fprintf(&b, "\n%d cells in %.0f s, %d failed. `*`: a build with a stop where no wire is.\n\n", r.Played,
+		r.Seconds, r.Failed)
 	for i, why := range notes.whys {
 		fmt.Fprintf(&b, "%s %s.  \n", superscript(i+1), why)
 	}
@@ -87,7 +91,8 @@ func (r gridRow) number() string {
 
 // short is the head of a column in the text grid.
 func short(column string) string {
-	return strings.NewReplacer("kill -9, late packet", "late", "session ended", "db ends", "connection cut", "db cut", "PSP half answer", "PSP half").Replace(column)
+	return strings.NewReplacer("kill -9, late packet", "late", "session ended", "db ends", "connection cut", "db cut",
+		"PSP half answer", "PSP half").Replace(column)
 }
 
 func pad(text string, width int) string {
@@ -109,5 +114,6 @@ func (n *notes) of(why string) string {
 }
 
 func superscript(n int) string {
-	return strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹").Replace(fmt.Sprint(n))
+	return strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸",
+		"9", "⁹").Replace(fmt.Sprint(n))
 }

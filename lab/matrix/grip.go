@@ -19,7 +19,8 @@ type grip struct {
 	stop     *stop
 }
 
-// seize has the next that comes to the boundary meet the fault: those that a proxy can do by itself are done there, for all others it holds.
+// seize has the next that comes to the boundary meet the fault: those that a proxy can do by itself are done there, for
+// all others it holds.
 func (s *stage) seize(b boundary, f fault) *grip {
 	g := &grip{boundary: b, victim: s.victim, do: databaseAction(b, f)}
 	switch {
@@ -90,7 +91,8 @@ func (g *grip) reached(ctx context.Context) error {
 	if !g.boundary.commit {
 		return nil
 	}
-	// Held behind the statement, the next round of that session is its commit, unless other statements of the transaction come first.
+	// Held behind the statement, the next round of that session is its commit, unless other statements of the
+	// transaction come first.
 	statement := g.rows
 	g.rows = g.victim.DB.OnSame(statement, "commit", g.do)
 	statement.Release()

@@ -45,11 +45,12 @@ func (s *stage) watch() (*invariants.Reservations, error) {
 // evidence is where the invariants look.
 func (s *stage) evidence(r *invariants.Reservations) invariants.Evidence {
 	e := invariants.Evidence{
-		SettleWindow: world.SettleWindow, Retention: world.Retention,
+		GracePeriod: world.GracePeriod, Retention: world.Retention,
 		DB: s.w.DB, PSP: "http://" + s.w.PSP.Address, History: s.history.Operations(), Reservations: r,
 		APIs:      []string{"http://" + s.serving().Address},
 		APIKeys:   map[string]string{"acme": s.w.Keys.Acme, "globex": s.w.Keys.Globex},
-		Operators: []string{"http://" + s.serving().Operator}, OperatorKey: s.w.Keys.Operator, Limited: s.w.Keys.Limited,
+		Operators: []string{"http://" + s.serving().Operator}, OperatorKey: s.w.Keys.Operator,
+		Limited: s.w.Keys.Limited,
 	}
 	if s.row.script != nil {
 		e.Statement = s.w.Statement // a program for each cell would take longer than it tells
@@ -94,7 +95,8 @@ func (s *stage) untilToldOf() error {
 	if err != nil {
 		return err
 	}
-	return s.untilHolds("the PSP's webhooks", "SELECT count(*) >= $1 FROM webhook_events", len(ledger.Charges)+len(ledger.Refunds))
+	return s.untilHolds("the PSP's webhooks", "SELECT count(*) >= $1 FROM webhook_events", len(ledger.Charges)+
+		len(ledger.Refunds))
 }
 
 // untilIdle waits for jobs, too, that are to be run again later: of a worker that was given up, for example.
@@ -120,7 +122,8 @@ func (s *stage) checkPosts(w want) error {
 	if generation > 1 {
 		key = fmt.Sprintf("%s.g%d", key, generation)
 	}
-	a, err := s.client.Do(s.ctx, s.w.PSP.Address, world.Request{Method: "GET", Path: "/_requests?account=acme&idempotencyKey=" + key})
+	a, err := s.client.Do(s.ctx, s.w.PSP.Address,
+		world.Request{Method: "GET", Path: "/_requests?account=acme&idempotencyKey=" + key})
 	if err != nil {
 		return err
 	}
@@ -131,7 +134,8 @@ func (s *stage) checkPosts(w want) error {
 		return fmt.Errorf("read the PSP's calls: %w", err)
 	}
 	if calls.Posts < w.posts[0] || calls.Posts > w.posts[1] {
-		return &caseError{fmt.Sprintf("the PSP was asked to move money %d to %d times under %s: it was %d times", w.posts[0], w.posts[1], key, calls.Posts)}
+		return &caseError{fmt.Sprintf("the PSP was asked to move money %d to %d times under %s: it was %d times",
+			w.posts[0], w.posts[1], key, calls.Posts)}
 	}
 	return nil
 }
@@ -145,7 +149,8 @@ func (s *stage) checkReplayed(w want) error {
 		return &caseError{"the client has a final answer"}
 	}
 	if got := first.Header.Get("Idempotent-Replayed"); got != w.replayed {
-		return &caseError{fmt.Sprintf("the first final answer says Idempotent-Replayed: %s; it says %s", w.replayed, got)}
+		return &caseError{fmt.Sprintf("the first final answer says Idempotent-Replayed: %s; it says %s", w.replayed,
+			got)}
 	}
 	return nil
 }

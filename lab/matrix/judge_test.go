@@ -34,7 +34,8 @@ func open(t *testing.T) (context.Context, *matrix) {
 		t.Fatal(err)
 	}
 	m := &matrix{settings: settings{Keep: filepath.Join(dir, "kept"), Limit: time.Minute}, out: t.Output()}
-	if m.site, err = world.Open(ctx, world.Options{Programs: programs, Dir: dir, Say: func(line string) { m.say("%s", line) }}); err != nil {
+	if m.site, err = world.Open(ctx, world.Options{Programs: programs, Dir: dir,
+		Say: func(line string) { m.say("%s", line) }}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -126,7 +127,8 @@ func TestCellThatComesToNoEndIsABreachOfI2(t *testing.T) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	r := m.run(ctx, c)
-	if got := invariantsOf(r.Violations); got != "I2" || !strings.Contains(r.Violations[0].Detail, "is in_progress") || r.Kept == "" {
+	if got := invariantsOf(r.Violations); got != "I2" || !strings.Contains(r.Violations[0].Detail, "is in_progress") ||
+		r.Kept == "" {
 		t.Fatalf("%+v", r)
 	}
 }

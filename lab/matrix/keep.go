@@ -18,13 +18,14 @@ const remains = `SELECT coalesce(jsonb_pretty(jsonb_build_object(
 	'timeline', (SELECT jsonb_agg(to_jsonb(e) ORDER BY e.id) FROM idempotency_key_events AS e),
 	'payments', (SELECT jsonb_agg(to_jsonb(p)) FROM payments AS p),
 	'refunds', (SELECT jsonb_agg(to_jsonb(r)) FROM refunds AS r),
-	'letters', (SELECT jsonb_agg(to_jsonb(d)) FROM dead_letters AS d),
+	'dead letters', (SELECT jsonb_agg(to_jsonb(d)) FROM dead_letters AS d),
 	'decisions', (SELECT jsonb_agg(to_jsonb(a)) FROM operator_actions AS a),
 	'webhooks', (SELECT jsonb_agg(to_jsonb(w) - 'body') FROM webhook_events AS w),
 	'jobs', (SELECT jsonb_agg(jsonb_build_object('id', j.id, 'kind', j.kind, 'state', j.state, 'attempt', j.attempt, 'args', j.args,
 		'attempted_at', j.attempted_at, 'errors', j.errors)) FROM river_job AS j WHERE j.kind NOT IN ('sweep', 'claim', 'scan', 'prune')))), '')`
 
-// keep writes what is left of a failed cell into a directory: its database, its history, the logs of its processes and the PSP's ledger.
+// keep writes what is left of a failed cell into a directory: its database, its history, the logs of its processes and
+// the PSP's ledger.
 func (s *stage) keep(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err

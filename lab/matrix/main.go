@@ -28,7 +28,9 @@ func main() {
 	})
 }
 
-func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
+func run(
+	ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer,
+) error {
 	switch strings.Join(args, " ") {
 	case "":
 	case "markdown":
@@ -93,7 +95,8 @@ func play(ctx context.Context, s settings, stderr io.Writer) (_ report, err erro
 	}
 	m.runAll(ctx, chosen)
 	if ctx.Err() != nil {
-		return report{}, fmt.Errorf("interrupted: %d of %d cells were played, and no report was written", len(m.done), len(chosen))
+		return report{}, fmt.Errorf("interrupted: %d of %d cells were played, and no report was written", len(m.done),
+			len(chosen))
 	}
 	return m.report(began), nil
 }

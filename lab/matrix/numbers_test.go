@@ -40,7 +40,8 @@ func windowsIn(t *testing.T, dir string, mark *regexp.Regexp, wanted func(path s
 
 func TestWindowsOfTheMatrixAreThoseThatTheCodeIsMarkedWith(t *testing.T) {
 	t.Parallel()
-	inCode := windowsIn(t, "../../internal", regexp.MustCompile(`// Crash window (\d+): `), func(path string) bool { return !strings.HasSuffix(path, "_test.go") })
+	inCode := windowsIn(t, "../../internal", regexp.MustCompile(`// Crash window (\d+): `),
+		func(path string) bool { return !strings.HasSuffix(path, "_test.go") })
 	inMatrix := map[int]int{}
 	for _, f := range flows() {
 		for _, r := range f.rows {
@@ -64,7 +65,8 @@ func TestWindowsOfTheMatrixAreThoseThatTheCodeIsMarkedWith(t *testing.T) {
 
 func TestFirstFourWindowsHaveTestsInTheProcess(t *testing.T) {
 	t.Parallel()
-	tests := windowsIn(t, "../../test/e2e", regexp.MustCompile(`func TestCrashWindow(\d+)`), func(path string) bool { return path == "crash_test.go" })
+	tests := windowsIn(t, "../../test/e2e", regexp.MustCompile(`func TestCrashWindow(\d+)`),
+		func(path string) bool { return path == "crash_test.go" })
 	if diff := cmp.Diff(map[int]int{1: 1, 2: 1, 3: 1, 4: 1}, tests); diff != "" {
 		t.Error(diff)
 	}

@@ -56,7 +56,8 @@ const (
 )
 
 func (m *matrix) report(began time.Time) report {
-	r := report{Lab: "matrix", Seed: m.settings.Seed, Violations: []violation{}, Seconds: time.Since(began).Seconds(), Played: len(m.done)}
+	r := report{Lab: "matrix", Seed: m.settings.Seed, Violations: []violation{}, Seconds: time.Since(began).Seconds(),
+		Played: len(m.done)}
 	marks := map[string]string{}
 	for _, d := range m.done {
 		marks[d.Cell] = markOK

@@ -15,7 +15,8 @@ import (
 func played() report {
 	m := &matrix{settings: settings{Seed: 7}, done: []result{
 		{Cell: "payment/4/ack-lost", Took: time.Second},
-		{Cell: "payment/4/kill", Took: time.Second, Kept: "bin/x", Violations: []violation{{"I1", "payment/4/kill k", "charged twice"}}},
+		{Cell: "payment/4/kill", Took: time.Second, Kept: "bin/x",
+			Violations: []violation{{"I1", "payment/4/kill k", "charged twice"}}},
 	}}
 	return m.report(time.Now())
 }
@@ -35,7 +36,8 @@ func TestGridTellsWhatWasPlayedWhatFailedAndWhatMakesNoSense(t *testing.T) {
 	if want := "4 completed | its acknowledgement FAIL – · – – – ok – – – · –"; row != want {
 		t.Errorf("the row is %q, want %q", row, want)
 	}
-	for _, want := range []string{"I1  payment/4/kill k\n      charged twice\n", "kept: bin/x\n", "seed 7: 2 cells, 1 failed, 1 violations", "2b*"} {
+	for _, want := range []string{"I1  payment/4/kill k\n      charged twice\n", "kept: bin/x\n",
+		"seed 7: 2 cells, 1 failed, 1 violations", "2b*"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, text.String())
 		}

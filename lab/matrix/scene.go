@@ -14,7 +14,8 @@ import (
 
 // What rows begin with. None of it needs the reconciler.
 
-// longWindow keeps the scan away from an unknown key for as long as a row needs to come to its boundary, also on a busy machine.
+// longWindow keeps the scan away from an unknown key for as long as a row needs to come to its boundary, also on a busy
+// machine.
 func longWindow() map[string]string { return map[string]string{"PSP_LATE_LIMIT": "20s"} }
 
 // lost leaves an unknown key: the call to the PSP has met an action.
@@ -36,13 +37,14 @@ func (s *stage) lostAndDue(do httpproxy.Action) error {
 		"SELECT reconcile_after <= clock_timestamp() FROM idempotency_keys WHERE key = $1", s.asked.key())
 }
 
-// settled waits until the settle window of an unknown key is over.
-func (s *stage) settled() error {
-	return s.untilHolds("the end of the settle window",
-		"SELECT unknown_since + $2::interval <= clock_timestamp() FROM idempotency_keys WHERE key = $1", s.asked.key(), world.SettleWindow)
+// resolved waits until the grace period of an unknown key is over.
+func (s *stage) gracePeriodOver() error {
+	return s.untilHolds("the end of the grace period",
+		"SELECT unknown_since + $2::interval <= clock_timestamp() FROM idempotency_keys WHERE key = $1", s.asked.key(), world.GracePeriod)
 }
 
-// leaseOver leaves a charged key in progress whose owner is dead and whose lease is over. It takes no reconciler, and no webhooks.
+// leaseOver leaves a charged key in progress whose owner is dead and whose lease is over. It takes no reconciler, and
+// no webhooks.
 func (s *stage) leaseOver() error {
 	held := s.api.DB.On("CompleteKeys", pgproxy.HoldBefore)
 	if err := s.askInBackground(); err != nil {
@@ -63,13 +65,14 @@ func (s *stage) leaseOver() error {
 		"SELECT locked_until <= clock_timestamp() FROM idempotency_keys WHERE key = $1 AND status = 'in_progress'", s.asked.key())
 }
 
-// expired leaves an expired key of the first generation. Time is not waited for: the key's end is put into the past behind the guards, and
-// the pruner does the rest. What happened to the first generation is no part of the history.
+// expired leaves an expired key of the first generation. Time is not waited for: the key's end is put into the past
+// behind the guards, and the pruner does the rest. What happened to the first generation is no part of the history.
 func (s *stage) expired() error {
 	if err := s.overdue(); err != nil {
 		return err
 	}
-	return s.untilHolds("the key's expiry", "SELECT status = 'expired' FROM idempotency_keys WHERE key = $1", s.asked.key())
+	return s.untilHolds("the key's expiry", "SELECT status = 'expired' FROM idempotency_keys WHERE key = $1",
+		s.asked.key())
 }
 
 // overdue leaves a completed key whose retention is over.
@@ -79,7 +82,8 @@ func (s *stage) overdue() error {
 	}
 	// The webhook of the payment is still to come, and would find another generation.
 	if !s.row.noWebhooks {
-		if err := s.untilHolds("the payment's webhook", "SELECT count(*) = 1 AND bool_and(processed_at IS NOT NULL) FROM webhook_events"); err != nil {
+		if err := s.untilHolds("the payment's webhook",
+			"SELECT count(*) = 1 AND bool_and(processed_at IS NOT NULL) FROM webhook_events"); err != nil {
 			return err
 		}
 	}

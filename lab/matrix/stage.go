@@ -33,12 +33,12 @@ type stage struct {
 	recorded bytes.Buffer // its lines
 	closers  []func() error
 
-	asked    movement      // what the client wants
-	letter   string        // the dead letter that the row is about
-	decision string        // and what the operator says
-	vouched  string        // the PSP's id, where the operator names it
-	hangUp   func()        // ends the client's patience with it
-	begun    chan struct{} // closed when what begin has sent was answered, or will not be
+	asked      movement      // what the client wants
+	deadLetter string        // the dead letter that the row is about
+	decision   string        // and what the operator says
+	vouched    string        // the PSP's id, where the operator names it
+	hangUp     func()        // ends the client's patience with it
+	begun      chan struct{} // closed when what begin has sent was answered, or will not be
 
 	arrivals watcher
 }

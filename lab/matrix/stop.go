@@ -15,7 +15,8 @@ import (
 // stopsVariable names the socket to a program that is built with stops (testdata/transport.go).
 const stopsVariable = "PAYONCE_MATRIX_STOPS"
 
-// stops is where programs that are built with stops ask whether to go on. Whoever comes to a stop that nobody has armed goes on at once.
+// stops is where programs that are built with stops ask whether to go on. Whoever comes to a stop that nobody has armed
+// goes on at once.
 type stops struct {
 	dir      string
 	listener net.Listener

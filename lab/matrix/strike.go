@@ -51,7 +51,8 @@ func (s *stage) nameVictim() (err error) {
 	return err
 }
 
-// strike does to the victim what the column says, and lets the world go on until the flow has come to its end without it.
+// strike does to the victim what the column says, and lets the world go on until the flow has come to its end without
+// it.
 func (s *stage) strike(g *grip) error {
 	switch s.fault {
 	case kill:
@@ -133,11 +134,13 @@ func (s *stage) pause(g *grip) error {
 	return nil
 }
 
-// nap stops an owner for longer than the third of its lease after which it may not send any more, and not for so long that its lease is over.
+// nap stops an owner for longer than the third of its lease after which it may not send any more, and not for so long
+// that its lease is over.
 func (s *stage) nap(g *grip) error {
 	s.victim.Pause()
 	defer s.victim.Resume()
-	if err := s.untilHolds("half the lease", "SELECT locked_until <= clock_timestamp() + $2::interval FROM idempotency_keys WHERE key = $1",
+	if err := s.untilHolds("half the lease",
+		"SELECT locked_until <= clock_timestamp() + $2::interval FROM idempotency_keys WHERE key = $1",
 		s.asked.key(), world.Lease/2); err != nil {
 		return err
 	}
@@ -150,14 +153,16 @@ func (s *stage) nap(g *grip) error {
 		"SELECT count(*) = 1 FROM idempotency_key_events WHERE key = $1 AND to_status = 'failed_retryable' AND reason = 'owner was paused'", s.asked.key())
 }
 
-// leave has the client hang up, and then lets everything go on. Its request is past the point where that could stop anything.
+// leave has the client hang up, and then lets everything go on. Its request is past the point where that could stop
+// anything.
 func (s *stage) leave(g *grip) error {
 	s.hangUp()
 	if err := s.awaitBegun(); err != nil {
 		return err
 	}
 	g.release()
-	if err := s.untilHolds("the owner's end", "SELECT status = 'completed' FROM idempotency_keys WHERE key = $1", s.asked.key()); err != nil {
+	if err := s.untilHolds("the owner's end", "SELECT status = 'completed' FROM idempotency_keys WHERE key = $1",
+		s.asked.key()); err != nil {
 		return err
 	}
 	return s.goOn(nil)
@@ -174,9 +179,10 @@ func (s *stage) replaceVictim() error {
 	return s.giveUpWorker(func() error { return s.startAgain(s.victim) })
 }
 
-// giveUpWorker lets the time pass after which the job queue gives up a worker that it does not hear of, and starts another: 15 seconds for
-// whoever keeps its schedule, 90 for a job, ten minutes for the scan of a ledger. What follows is the queue's own doing. A last job may
-// be taken for the victim while we write, by a statement that was on its way: it is looked for once more when the other one runs.
+// giveUpWorker lets the time pass after which the job queue gives up a worker that it does not hear of, and starts
+// another: 15 seconds for whoever keeps its schedule, 90 for a job, ten minutes for the scan of a ledger. What follows
+// is the queue's own doing. A last job may be taken for the victim while we write, by a statement that was on its way:
+// it is looked for once more when the other one runs.
 func (s *stage) giveUpWorker(start func() error) error {
 	if s.victim != s.reconciler {
 		return start()

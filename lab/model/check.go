@@ -69,7 +69,8 @@ func check(ctx context.Context, v variant) (result, error) {
 	return r, err
 }
 
-// build turns the model into pan. A variant that has to fail is searched breadth first: its counterexample is then a shortest one.
+// build turns the model into pan. A variant that has to fail is searched breadth first: its counterexample is then a
+// shortest one.
 func build(ctx context.Context, dir string, v variant) error {
 	if _, err := command(ctx, dir, "spin", append(defines(v), "-a", "key.pml")...); err != nil {
 		return err
@@ -87,7 +88,8 @@ func build(ctx context.Context, dir string, v variant) error {
 	return err
 }
 
-// search runs pan. -E: processes that wait for ever are at rest, and what rest has to look like is a claim of the model.
+// search runs pan. -E: processes that wait for ever are at rest, and what rest has to look like is a claim of the
+// model.
 func search(ctx context.Context, dir string, v variant) (string, error) {
 	args := []string{"-E", "-b", "-m" + strconv.Itoa(depth), "-w22"}
 	if v.circles {

@@ -1,6 +1,6 @@
 /*
  * The claims. Part of key.pml. Each has a name of its own, which is what pan prints. They never turn false in a state that is kept.
- * DESIGN.md, section 10, has the numbers. ONLY_I1 leaves the others out.
+ * docs/correctness.md says what they mean. ONLY_I1 leaves the others out.
  */
 bool I1_charged_once = true;
 bool I2_nothing_left_open = true;

@@ -6,7 +6,7 @@
 #define STALL    LEASE
 #define LATE     1
 
-/* The settle window, counted from the moment at which the key became unknown. */
+/* The grace period, counted from the moment at which the key became unknown. */
 #if defined(NO_WINDOW)
 #define WINDOW 0
 #elif defined(SHORT_WINDOW) /* longer than the PSP's part of it, but no lease */

@@ -4,7 +4,7 @@
  * Every atomic block is one statement of db/queries/idempotency.sql, or one thing that the world does. Between two of them anything else may
  * happen, for as long as it likes: that is what a crash, a pause, a slow network and a second instance come to.
  *
- * Time passes in ticks, and only where something waits for it. Three limits are what the settle window is made of (ADR 0012):
+ * Time passes in ticks, and only where something waits for it. Three limits are what the grace period is made of (ADR 0012):
  *   CHECK   an owner that has held its lease for longer does not send (a third of the lease)
  *   STALL   how long an owner may be paused between that decision and the send (a lease)
  *   LATE    how long after the send the PSP may still execute it (PSP_LATE_LIMIT)
@@ -28,7 +28,7 @@ mtype result = none;  /* the stored response */
 byte attempt = 0;
 byte lease_age = 0;   /* in ticks, up to LEASE */
 byte unknown_age = 0; /* in ticks, up to WINDOW */
-bool letter = false;  /* an open dead letter about the key */
+bool dead_letter = false;  /* an open dead letter about the key */
 
 /* What is on its way from us to the PSP and back, by request. */
 mtype way[REQUESTS] = none;
@@ -72,12 +72,12 @@ inline lose() {
 }
 
 /* ResolveKeys: evidence of what the PSP did. The edge starts from the state as it was seen, and whoever finds it moved looks again: both together
- * are one step. What contradicts a completed key moves nothing, and becomes a letter. */
-inline settle(v) {
+ * are one step. What contradicts a completed key moves nothing, and becomes a dead letter. */
+inline bring(v) {
     if
     :: status == in_progress || status == unknown || status == failed_retryable ->
         printf("    the key is completed: %e\n", v); complete(v)
-    :: status == completed && result != v -> letter = true; printf("    contradicts what was answered: dead letter\n")
+    :: status == completed && result != v -> dead_letter = true; printf("    contradicts what was answered: dead letter\n")
     :: else -> printf("    it is known already\n")
     fi
 }
@@ -142,7 +142,7 @@ write: /* CompleteKeys, ReleaseKey, LoseKey */
         :: FENCE && got == not_executed -> printf("owner %d: releases the key\n", _pid); release()
         :: FENCE && got == unknown -> printf("owner %d: gives the key up as unknown\n", _pid); lose()
         :: !FENCE && got == success && (attempt == lease || status == failed_retryable || status == completed) ->
-            printf("owner %d: has lost its lease, brings its success as evidence\n", _pid); settle(success)
+            printf("owner %d: has lost its lease, brings its success as evidence\n", _pid); bring(success)
         fi
     }
 gone:
@@ -190,7 +190,7 @@ end:do
 
 active proctype webhook() {
 end:do
-    :: atomic { hooks > 0 -> hooks--; printf("webhook: says %e\n", verdict); settle(verdict) }
+    :: atomic { hooks > 0 -> hooks--; printf("webhook: says %e\n", verdict); bring(verdict) }
     od
 }
 
@@ -212,7 +212,7 @@ active proctype poller() {
 
 end:do
     :: atomic {
-        status == unknown && (verdict != none || (!letter && (unknown_age >= WINDOW || early))) ->
+        status == unknown && (verdict != none || (!dead_letter && (unknown_age >= WINDOW || early))) ->
         seen = attempt; asked_after = (unknown_age >= WINDOW); found = verdict;
         if
         :: unknown_age < WINDOW -> early = false
@@ -221,14 +221,14 @@ end:do
         if
         :: found != none -> printf("poller: asks, the PSP says %e\n", found)
         :: found == none -> printf("poller: asks, the PSP has nothing\n")
-        :: !letter -> letter = true; found = unknown; printf("poller: asks, the PSP does not answer: dead letter\n")
+        :: !dead_letter -> dead_letter = true; found = unknown; printf("poller: asks, the PSP does not answer: dead letter\n")
         fi
        }
        atomic {
         if
         :: status == unknown && attempt == seen && (found == success || found == declined) ->
             printf("poller: completes the key: %e\n", found); complete(found) /* ResolveKeys */
-        :: status == unknown && attempt == seen && found == none && PROVEN && !letter ->
+        :: status == unknown && attempt == seen && found == none && PROVEN && !dead_letter ->
             printf("poller: releases the key, nothing was executed\n"); release() /* ReleaseUnknownKey */
         :: else
         fi;
@@ -244,20 +244,20 @@ active proctype scan() {
 end:do
     :: atomic {
         verdict != none && (status == failed_retryable || (status == unknown && unknown_age >= WINDOW)) ->
-        printf("scan: finds %e in the ledger\n", verdict); settle(verdict)
+        printf("scan: finds %e in the ledger\n", verdict); bring(verdict)
     }
     od
 }
 #endif
 
-/* Resolves one letter, or leaves it open for good. "Not executed" asks the PSP first, and takes the window as everybody does. */
+/* Resolves one dead letter, or leaves it open for good. "Not executed" asks the PSP first, and takes the window as everybody does. */
 active proctype operator() {
 end:
     atomic {
-        letter && status == unknown ->
+        dead_letter && status == unknown ->
         if
-        :: verdict != none -> printf("operator: executed\n"); complete(verdict); letter = false
-        :: verdict == none && unknown_age >= WINDOW -> printf("operator: not executed\n"); release(); letter = false
+        :: verdict != none -> printf("operator: executed\n"); complete(verdict); dead_letter = false
+        :: verdict == none && unknown_age >= WINDOW -> printf("operator: not executed\n"); release(); dead_letter = false
         :: true
         fi
     }
@@ -288,7 +288,7 @@ active proctype rest() {
     timeout ->
     atomic {
         printf("all is quiet: the key is %e, charged %d times\n", status, charges);
-        CLAIM(I2_nothing_left_open, status == none || status == completed || status == failed_retryable || letter);
-        CLAIM(I4_books_equal_ledger, letter || (verdict == none && result == none) || (status == completed && result == verdict))
+        CLAIM(I2_nothing_left_open, status == none || status == completed || status == failed_retryable || dead_letter);
+        CLAIM(I4_books_equal_ledger, dead_letter || (verdict == none && result == none) || (status == completed && result == verdict))
     }
 }

@@ -1,12 +1,13 @@
-// Command model checks the key's state machine with Spin: every order in which owners, retries, the sweeper, lookups, webhooks, the scan and
-// a slow PSP can meet, within bounds. `make model` runs it.
+// Command model checks the key's state machine with Spin: every order in which owners, retries, the sweeper, lookups,
+// webhooks, the scan and a slow PSP can meet, within bounds. `make model` runs it.
 //
-// It owns the model, in Promela (key.pml, with guards.pml and claims.pml), and the table of variants: the design has to hold, and each
-// weakened variant has to break the claim that its guard is there for. A guard whose absence breaks nothing would be a
-// guard that the model doesn't see.
+// It owns the model, in Promela (key.pml, with guards.pml and claims.pml), and the table of variants: the design has to
+// hold, and each weakened variant has to break the claim that its guard is there for. A guard whose absence breaks
+// nothing would be a guard that the model doesn't see.
 //
-// It refuses to know the application: no code of it runs here, so a mistake in the SQL is not found here. That each edge is what
-// the database does is held by the tests of internal/idempotency. Needs spin and gcc, and says so when they are not there.
+// It refuses to know the application: no code of it runs here, so a mistake in the SQL is not found here. That each
+// edge is what the database does is held by the tests of internal/idempotency. Needs spin and gcc, and says so when
+// they are not there.
 package main
 
 import (

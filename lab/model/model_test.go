@@ -19,7 +19,7 @@ func quick(t *testing.T) []variant {
 	return chosen
 }
 
-func TestWithoutItsGuardAClaimBreaks(t *testing.T) {
+func TestWithoutItsGuardAReservationBreaks(t *testing.T) {
 	t.Parallel()
 	for _, v := range quick(t) {
 		t.Run(v.name, func(t *testing.T) {

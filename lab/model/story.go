@@ -49,7 +49,8 @@ func (r result) line() string {
 		mark = "!!"
 	}
 	return fmt.Sprintf("%s %-19s %-52s %-8s expected %-8s %10d states %5.1f s  %s\n",
-		mark, r.variant.name, r.variant.says, verdict(r.failed), verdict(r.variant.breaks), r.states, r.took.Seconds(), r.failed)
+		mark, r.variant.name, r.variant.says, verdict(r.failed), verdict(
+			r.variant.breaks), r.states, r.took.Seconds(), r.failed)
 }
 
 func verdict(failed string) string {

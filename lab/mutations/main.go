@@ -1,11 +1,13 @@
-// Command mutations proves that the proofs can fail. Each patch in patches plants one bug: it takes away a guard that Payonce has, in a build of
-// its own. Then the crash matrix or the chaos run has to find it. `make mutations` runs them all, and prints which invariant has told.
+// Command mutations proves that the proofs can fail. Each patch in patches plants one bug: it takes away a guard that
+// Payonce has, in a build of its own. Then the crash matrix or the chaos run has to find it. `make mutations` runs them
+// all, and prints which invariant has told.
 //
-// The product has no switch for any of this: a patch is applied to copies of the files that it names, and `go build -overlay` puts the copies
-// in their place. A patch that no longer applies is an error, and so is one that nobody catches: then the suite is wrong, or the guard is not
-// needed.
+// The product has no switch for any of this: a patch is applied to copies of the files that it names, and `go build
+// -overlay` puts the copies in their place. A patch that no longer applies is an error, and so is one that nobody
+// catches: then the suite is wrong, or the guard is not needed.
 //
-// A patch begins with prose: what the bug is, which guard it removes, and lines that name what is tried, in this order, until it is caught:
+// A patch begins with prose: what the bug is, which guard it removes, and lines that name what is tried, in this order,
+// until it is caught:
 //
 //	Catch: matrix payment/2/pause
 //	Catch: chaos
@@ -53,7 +55,9 @@ func main() {
 	})
 }
 
-func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
+func run(
+	ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer,
+) error {
 	switch strings.Join(args, " ") {
 	case "":
 	case "markdown":

@@ -91,8 +91,8 @@ func parsePatch(text string) (patch, error) {
 	return p, nil
 }
 
-// apply changes copies of the files below dir, and tells which copy stands for which file of the tree at root. It is strict: a hunk whose
-// surroundings have changed does not apply.
+// apply changes copies of the files below dir, and tells which copy stands for which file of the tree at root. It is
+// strict: a hunk whose surroundings have changed does not apply.
 func (p patch) apply(ctx context.Context, root, dir string) (map[string]string, error) {
 	overlay := map[string]string{}
 	for _, name := range p.files {
@@ -111,7 +111,8 @@ func (p patch) apply(ctx context.Context, root, dir string) (map[string]string, 
 	}
 	cmd := exec.CommandContext(ctx, "git", "apply", p.path)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)) // the copies are no part of a repository
+	// the copies are no part of a repository
+	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%s no longer applies: %w\n%s", p.name, err, out)
 	}

@@ -9,7 +9,8 @@ import (
 	"payonce/lab/world"
 )
 
-// Every patch applies to the tree as it is. That it can also be built, and is caught, is what the program itself is for.
+// Every patch applies to the tree as it is. That it can also be built, and is caught, is what the program itself is
+// for.
 func TestEveryPatchApplies(t *testing.T) {
 	t.Parallel()
 	root, err := world.Root(t.Context())
@@ -100,7 +101,8 @@ func TestPatchSaysWhatItIsAndWhatCatchesIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.bug != "Nobody looks." || p.removed != "the look." || len(p.catches) != 2 || p.catches[0] != (catch{"matrix", "payment/1"}) || p.catches[1].lab != "chaos" {
+	if p.bug != "Nobody looks." || p.removed != "the look." || len(p.catches) != 2 ||
+		p.catches[0] != (catch{"matrix", "payment/1"}) || p.catches[1].lab != "chaos" {
 		t.Errorf("read as %+v", p)
 	}
 	for _, left := range []string{"Removed: the look.\n", "Catch: matrix payment/1\nCatch: chaos\n", "--- a/a.txt\n"} {

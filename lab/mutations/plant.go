@@ -56,7 +56,8 @@ func plantAll(ctx context.Context, s settings, stderr io.Writer) (results []resu
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
-	f := field{root: root, dir: dir, seed: s.Seed, say: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }}
+	f := field{root: root, dir: dir, seed: s.Seed,
+		say: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }}
 	f.say("seed %d, %d bugs", s.Seed, len(patches))
 	if err := f.buildLabs(ctx); err != nil {
 		return nil, err
@@ -99,7 +100,8 @@ func (s settings) choose(patches []patch) ([]patch, error) {
 // buildLabs builds what will judge: from the tree as it is, without any bug.
 func (f field) buildLabs(ctx context.Context) error {
 	f.say("building the matrix and the chaos run")
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", f.dir+string(filepath.Separator), "./matrix", "./chaos")
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", f.dir+string(filepath.Separator),
+		"./matrix", "./chaos")
 	cmd.Dir = filepath.Join(f.root, "lab")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the labs: %w\n%s", err, out)

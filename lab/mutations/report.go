@@ -66,7 +66,7 @@ func short(text string) string {
 	return text
 }
 
-// markdown turns a report into the table of docs/correctness.md.
+// markdown turns a report into the table of docs/correctness_report.md.
 func markdown(in io.Reader, out io.Writer) error {
 	var r report
 	if err := json.NewDecoder(in).Decode(&r); err != nil {
@@ -75,7 +75,8 @@ func markdown(in io.Reader, out io.Writer) error {
 	fmt.Fprint(out, "| planted bug | what it removes | caught by | invariant |\n|---|---|---|---|\n")
 	for _, each := range r.Results {
 		removed := strings.TrimSuffix(each.Removed, ".")
-		fmt.Fprintf(out, "| `%s` | %s | %s | %s |\n", each.Name, removed, each.CaughtBy, strings.Join(each.Invariants, ", "))
+		fmt.Fprintf(out, "| `%s` | %s | %s | %s |\n", each.Name, removed, each.CaughtBy,
+			strings.Join(each.Invariants, ", "))
 	}
 	return nil
 }

@@ -21,7 +21,8 @@ func TestNewKeyIsChargedOnce(t *testing.T) {
 		t.Errorf("answered %s", paid.body)
 	}
 	for name, want := range map[string]string{
-		"Content-Type": "application/json", "Location": "/payments/" + p.ID, "Idempotency-Key": aKey, "Idempotent-Replayed": "false",
+		"Content-Type": "application/json", "Location": "/payments/" + p.ID, "Idempotency-Key": aKey,
+		"Idempotent-Replayed": "false",
 	} {
 		if got := paid.header.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
@@ -45,7 +46,8 @@ func TestSameKeyIsReplayed(t *testing.T) {
 		if diff := cmp.Diff(decode[map[string]any](t, first.body), decode[map[string]any](t, replay.body)); diff != "" {
 			t.Errorf("%s: the answers differ (-first +replay):\n%s", method, diff)
 		}
-		if first.header.Get("Content-Type") != replay.header.Get("Content-Type") || replay.header.Get("Idempotent-Replayed") != "true" {
+		if first.header.Get("Content-Type") != replay.header.Get("Content-Type") ||
+			replay.header.Get("Idempotent-Replayed") != "true" {
 			t.Errorf("%s: first %v, replayed %v", method, first.header, replay.header)
 		}
 	}
@@ -110,7 +112,8 @@ func TestBadRequestsAreRefusedWithoutACharge(t *testing.T) {
 			t.Errorf("%s: %d %s (error %v)", name, a.status, a.body, a.err)
 		}
 	}
-	stranger := map[string]string{"Authorization": "Bearer somebody", "Content-Type": "application/json", "Idempotency-Key": aKey}
+	stranger := map[string]string{"Authorization": "Bearer somebody", "Content-Type": "application/json",
+		"Idempotency-Key": aKey}
 	send(t.Context(), http.MethodPost, w.base+"/payments", aBody, stranger).want(t, http.StatusUnauthorized)
 	w.psp.wantCharges(aKey, 0)
 }
@@ -166,7 +169,8 @@ func TestAmountIsWrittenInTheMajorUnit(t *testing.T) {
 		cents    int64
 		currency string
 		want     string
-	}{{12000, "KRW", "12000"}, {12000, "USD", "120.00"}, {5, "USD", "0.05"}, {5, "KWD", "0.005"}, {12345, "KWD", "12.345"}} {
+	}{{12000, "KRW", "12000"}, {12000, "USD", "120.00"}, {5, "USD", "0.05"}, {5, "KWD", "0.005"},
+		{12345, "KWD", "12.345"}} {
 		if got := decimal(c.cents, c.currency); got != c.want {
 			t.Errorf("%d %s is %s, want %s", c.cents, c.currency, got, c.want)
 		}

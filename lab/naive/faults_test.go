@@ -15,7 +15,8 @@ import (
 	"payonce/test/pgproxy"
 )
 
-// Each test shows one fault of README.md, in the order of their numbers. One that fails has met a program that was mended.
+// Each test shows one fault of README.md, in the order of their numbers. One that fails has met a program that was
+// mended.
 
 // asProgram makes the test binary the program itself, so that it can be killed.
 const asProgram = "LAB_NAIVE_TEST_AS_PROGRAM"
@@ -205,7 +206,8 @@ func TestLostAcknowledgementOfCommitChargesTwiceInOneRequest(t *testing.T) {
 	}
 	defer conn.Close(context.WithoutCancel(t.Context()))
 	var rows int
-	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM naive.payments WHERE key = $1", aKey).Scan(&rows); err != nil || rows != 2 {
+	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM naive.payments WHERE key = $1",
+		aKey).Scan(&rows); err != nil || rows != 2 {
 		t.Errorf("%d payments are stored (error %v), want both", rows, err)
 	}
 	// And the replay tells of the payment that the client has never heard of.

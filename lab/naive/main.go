@@ -1,11 +1,13 @@
-// Command naive is the wrong way: idempotent payments as they are built after reading one good article, behind the same API as
-// Payonce. It looks the key up, charges, then remembers the key with the answer. It passes every demo, and it charges twice.
+// Command naive is the wrong way: idempotent payments as they are built after reading one good article, behind the same
+// API as Payonce. It looks the key up, charges, then remembers the key with the answer. It passes every demo, and it
+// charges twice.
 //
-// It owns nine well-known faults, each marked "Fault n:" where it is, told in README.md, and shown by a test that reads the provider's
-// ledger. Everything else is done as well as one would expect: a lesson that failed for sloppiness would teach nothing.
+// It owns nine well-known faults, each marked "Fault n:" where it is, told in README.md, and shown by a test that reads
+// the provider's ledger. Everything else is done as well as one would expect: a lesson that failed for sloppiness would
+// teach nothing.
 //
-// It refuses to know Payonce: no package of ours is imported, so that neither's mistakes are the other's. Whoever mends a
-// fault breaks its test. Never deploy it.
+// It refuses to know Payonce: no package of ours is imported, so that neither's mistakes are the other's. Whoever mends
+// a fault breaks its test. Never deploy it.
 //
 //	pay.go      look up, charge, remember: the lesson
 //	psp.go      the provider

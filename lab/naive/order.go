@@ -39,17 +39,20 @@ type order struct {
 func readOrder(w http.ResponseWriter, r *http.Request) (order, *problem) {
 	switch key := r.Header.Get("Idempotency-Key"); {
 	case key == "":
-		return order{}, refuse(http.StatusBadRequest, "idempotency_key_missing", "The header Idempotency-Key is required.")
+		return order{}, refuse(http.StatusBadRequest, "idempotency_key_missing",
+			"The header Idempotency-Key is required.")
 	case len(key) < minKey || len(key) > maxKey:
 		return order{}, refuse(http.StatusBadRequest, "idempotency_key_invalid",
 			fmt.Sprintf("The Idempotency-Key must have %d to %d characters.", minKey, maxKey))
 	}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != jsonType {
-		return order{}, refuse(http.StatusUnsupportedMediaType, "unsupported_media_type", "The Content-Type must be application/json.")
+		return order{}, refuse(http.StatusUnsupportedMediaType, "unsupported_media_type",
+			"The Content-Type must be application/json.")
 	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return order{}, refuse(http.StatusRequestEntityTooLarge, "body_too_large", "The body must not be larger than 16 KiB.")
+		return order{}, refuse(http.StatusRequestEntityTooLarge, "body_too_large",
+			"The body must not be larger than 16 KiB.")
 	}
 	if err != nil {
 		return order{}, refuse(http.StatusBadRequest, "invalid_request", "The body could not be read.")
@@ -62,15 +65,19 @@ func parseOrder(raw []byte) (order, *problem) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&o); err != nil || decoder.More() {
-		return order{}, refuse(http.StatusBadRequest, "invalid_request", "The body must be a JSON object with the members of a payment.")
+		return order{}, refuse(http.StatusBadRequest, "invalid_request",
+			"The body must be a JSON object with the members of a payment.")
 	}
-	for name, value := range map[string]string{"customerId": o.CustomerID, "currency": o.Currency, "paymentMethod": o.PaymentMethod} {
+	for name, value := range map[string]string{"customerId": o.CustomerID, "currency": o.Currency,
+		"paymentMethod": o.PaymentMethod} {
 		if !patterns[name].MatchString(value) {
-			return order{}, refuse(http.StatusBadRequest, "invalid_request", "The member "+name+" is missing or malformed.")
+			return order{}, refuse(http.StatusBadRequest, "invalid_request", "The member "+name+
+				" is missing or malformed.")
 		}
 	}
 	if o.AmountCents < 1 || o.AmountCents > maxAmount {
-		return order{}, refuse(http.StatusBadRequest, "invalid_request", fmt.Sprintf("amountCents must be from 1 to %d.", int64(maxAmount)))
+		return order{}, refuse(http.StatusBadRequest, "invalid_request",
+			fmt.Sprintf("amountCents must be from 1 to %d.", int64(maxAmount)))
 	}
 	return o, nil
 }

@@ -21,8 +21,8 @@ type service struct {
 
 // createPayment answers POST /payments: a key that is known gets its answer again, a new one is charged.
 func (s *service) createPayment(w http.ResponseWriter, r *http.Request, tenant string) {
-	// Fault 5: the client's context. Whoever hangs up cancels the call to the PSP, which may have charged by then, and the
-	// transaction that would remember it.
+	// Fault 5: the client's context. Whoever hangs up cancels the call to the PSP, which may have charged by then, and
+	// the transaction that would remember it.
 	ctx := r.Context()
 	key := r.Header.Get("Idempotency-Key")
 	o, wrong := readOrder(w, r)
@@ -32,13 +32,14 @@ func (s *service) createPayment(w http.ResponseWriter, r *http.Request, tenant s
 	}
 	w.Header().Set("Idempotency-Key", key)
 
-	// Fault 2: check, then act. Nothing holds the key between this look and the row that is written after the charge, so two
-	// requests at once both find nothing, and both charge. The unique key stops the second row, not the second charge.
+	// Fault 2: check, then act. Nothing holds the key between this look and the row that is written after the charge,
+	// so two requests at once both find nothing, and both charge. The unique key stops the second row, not the second
+	// charge.
 	first, err := s.store.find(ctx, tenant, key)
 	switch {
 	case err == nil:
-		// Fault 8: any request under a known key gets its answer. Nobody compares what was asked: another order is told that it
-		// is paid.
+		// Fault 8: any request under a known key gets its answer. Nobody compares what was asked: another order is told
+		// that it is paid.
 		w.Header().Set("Idempotent-Replayed", "true")
 		first.write(w)
 		return
@@ -49,8 +50,8 @@ func (s *service) createPayment(w http.ResponseWriter, r *http.Request, tenant s
 
 	paid, err := s.pay(ctx, tenant, key, o)
 	if lost, ok := errors.AsType[*pspError](err); ok {
-		// Fault 3: an outcome that nobody knows is called a failure, and nothing is kept of it. The client does as it is told and
-		// sends the same key again, which is as good as new.
+		// Fault 3: an outcome that nobody knows is called a failure, and nothing is kept of it. The client does as it
+		// is told and sends the same key again, which is as good as new.
 		s.failed(w, "charge", lost, pspFailed())
 		return
 	}
@@ -72,8 +73,8 @@ func (s *service) pay(ctx context.Context, tenant, key string, o order) (payment
 			return err
 		}
 		paid = newPayment(o, result, time.Now())
-		// Fault 1: remembered after charging. A crash from here to the end of the commit leaves a charge that nobody knows, and a
-		// key that is free. No transaction spans the PSP.
+		// Fault 1: remembered after charging. A crash from here to the end of the commit leaves a charge that nobody
+		// knows, and a key that is free. No transaction spans the PSP.
 		if err := insertPaymentTx(ctx, tx, tenant, key, paid); err != nil {
 			return fmt.Errorf("insert payment: %w", err)
 		}
@@ -87,8 +88,8 @@ func (s *service) pay(ctx context.Context, tenant, key string, o order) (payment
 
 // receiveWebhook answers POST /webhooks/psp.
 func (s *service) receiveWebhook(w http.ResponseWriter, _ *http.Request) {
-	// Fault 7: no reconciliation. The PSP tells of every charge, also of those whose answer was lost; here it is thanked. Nobody asks
-	// it later either, nor compares its ledger with the payments table.
+	// Fault 7: no reconciliation. The PSP tells of every charge, also of those whose answer was lost; here it is
+	// thanked. Nobody asks it later either, nor compares its ledger with the payments table.
 	w.WriteHeader(http.StatusNoContent)
 }
 

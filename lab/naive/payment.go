@@ -37,7 +37,8 @@ type payment struct {
 func newPayment(o order, c charged, now time.Time) payment {
 	return payment{
 		ID: newID(), Status: c.Status, CustomerID: o.CustomerID, AmountCents: o.AmountCents, Currency: o.Currency,
-		Amount: decimal(o.AmountCents, o.Currency), PaymentMethod: o.PaymentMethod, Description: o.Description, Metadata: o.Metadata,
+		Amount: decimal(o.AmountCents, o.Currency), PaymentMethod: o.PaymentMethod, Description: o.Description,
+		Metadata:    o.Metadata,
 		PSPChargeID: c.ID, DeclineCode: c.DeclineCode, CreatedAt: now.UTC().Format(timeLayout),
 	}
 }
@@ -70,7 +71,8 @@ func decimal(amountCents int64, currency string) string {
 // answer is what the payment's POST says.
 func (p payment) answer() answer {
 	if p.Status == "declined" {
-		declined := refuse(http.StatusPaymentRequired, "payment_declined", "The payment provider refused the charge: "+p.DeclineCode+".")
+		declined := refuse(http.StatusPaymentRequired, "payment_declined", "The payment provider refused the charge: "+
+			p.DeclineCode+".")
 		declined.PaymentID, declined.DeclineCode, declined.Instance = p.ID, p.DeclineCode, "/payments/"+p.ID
 		return declined.answer()
 	}
@@ -109,19 +111,22 @@ func refuse(status int, code, detail string) *problem {
 }
 
 func storeUnavailable() problem {
-	p := refuse(http.StatusServiceUnavailable, "idempotency_store_unavailable", "Nothing was charged. Try again with the same key.")
+	p := refuse(http.StatusServiceUnavailable, "idempotency_store_unavailable",
+		"Nothing was charged. Try again with the same key.")
 	p.Retryable = true
 	return *p
 }
 
 func pspFailed() problem {
-	p := refuse(http.StatusBadGateway, "psp_unavailable", "The payment failed at the provider. Try again with the same key.")
+	p := refuse(http.StatusBadGateway, "psp_unavailable",
+		"The payment failed at the provider. Try again with the same key.")
 	p.Retryable = true
 	return *p
 }
 
 func notSaved() problem {
-	p := refuse(http.StatusInternalServerError, "internal_error", "The payment could not be saved. Try again with the same key.")
+	p := refuse(http.StatusInternalServerError, "internal_error",
+		"The payment could not be saved. Try again with the same key.")
 	p.Retryable = true
 	return *p
 }

@@ -19,7 +19,8 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		"HTTP_ADDR": "127.0.0.1:0", "OPERATOR_ADDR": "127.0.0.1:0",
 	}
 	for name, value := range map[string]string{
-		"DATABASE_URL": "", "PSP_SECRET": "", "PSP_URL": "nowhere", "PSP_TIMEOUT": "soon", "API_KEYS": "canary-key", "HTTP_ADDR": "nowhere",
+		"DATABASE_URL": "", "PSP_SECRET": "", "PSP_URL": "nowhere", "PSP_TIMEOUT": "soon", "API_KEYS": "canary-key",
+		"HTTP_ADDR":     "nowhere",
 		"OPERATOR_ADDR": "nowhere",
 	} {
 		wrong := maps.Clone(right)
@@ -37,7 +38,8 @@ func TestHelpNamesEverySetting(t *testing.T) {
 	if err := run(t.Context(), []string{"--help"}, os.Getenv, &out, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"DATABASE_URL", "HTTP_ADDR", "OPERATOR_ADDR", "PSP_URL", "PSP_SECRET", "PSP_TIMEOUT", "API_KEYS"} {
+	for _, name := range []string{"DATABASE_URL", "HTTP_ADDR", "OPERATOR_ADDR", "PSP_URL", "PSP_SECRET", "PSP_TIMEOUT",
+		"API_KEYS"} {
 		if !strings.Contains(out.String(), "  "+name+" ") {
 			t.Errorf("no %s in\n%s", name, &out)
 		}

@@ -63,8 +63,8 @@ func (p *provider) charge(ctx context.Context, account, reference string, o orde
 	req.Header.Set("Authorization", "Bearer "+p.secret)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("PSP-Account", account)
-	// Fault 4: a fresh key for each call, as most SDKs of providers send when they are given none. The PSP takes a repeated
-	// attempt for another charge. This is what turns the other faults into money.
+	// Fault 4: a fresh key for each call, as most SDKs of providers send when they are given none. The PSP takes a
+	// repeated attempt for another charge. This is what turns the other faults into money.
 	req.Header.Set("Idempotency-Key", uuid.NewString())
 	return p.send(req)
 }

@@ -35,7 +35,8 @@ func (s *service) getPayment(w http.ResponseWriter, r *http.Request, tenant stri
 }
 
 func (s *service) listPayments(w http.ResponseWriter, r *http.Request, tenant string) {
-	f := filter{tenant: tenant, customerID: r.FormValue("customerId"), status: r.FormValue("status"), limit: defaultLimit}
+	f := filter{tenant: tenant, customerID: r.FormValue("customerId"), status: r.FormValue("status"),
+		limit: defaultLimit}
 	var wrongLimit, wrongCursor error
 	if text := r.FormValue("limit"); text != "" {
 		f.limit, wrongLimit = strconv.Atoi(text)
@@ -44,7 +45,8 @@ func (s *service) listPayments(w http.ResponseWriter, r *http.Request, tenant st
 		f.before, wrongCursor = strconv.ParseInt(text, 10, 64)
 	}
 	if errors.Join(wrongLimit, wrongCursor) != nil || f.limit < 1 || f.limit > maxLimit {
-		refuse(http.StatusBadRequest, "invalid_request", "The limit must be from 1 to 100, and the cursor one of ours.").write(w)
+		refuse(http.StatusBadRequest, "invalid_request",
+			"The limit must be from 1 to 100, and the cursor one of ours.").write(w)
 		return
 	}
 	found, err := s.store.list(r.Context(), f)
@@ -76,7 +78,8 @@ func (s *store) list(ctx context.Context, f filter) (page, error) {
 	var p payment
 	var seq int64
 	var createdAt time.Time
-	_, err = pgx.ForEachRow(rows, []any{&seq, &p.ID, &p.Status, &p.CustomerID, &p.AmountCents, &p.Currency, &p.PaymentMethod, &p.Description,
+	_, err = pgx.ForEachRow(rows, []any{&seq, &p.ID, &p.Status, &p.CustomerID, &p.AmountCents, &p.Currency,
+		&p.PaymentMethod, &p.Description,
 		&p.Metadata, &p.PSPChargeID, &p.DeclineCode, &createdAt}, func() error {
 		if len(found.Data) == f.limit {
 			found.HasMore, found.NextCursor = true, strconv.FormatInt(last, 10)

@@ -56,7 +56,8 @@ func readSettings(getenv func(string) string) (settings, error) {
 	}
 	var err error
 	if s.pspTimeout, err = time.ParseDuration(cmp.Or(getenv("PSP_TIMEOUT"), "8s")); err != nil || s.pspTimeout <= 0 {
-		wrong = append(wrong, fmt.Errorf("PSP_TIMEOUT is %q, must be a positive span of time such as 8s", getenv("PSP_TIMEOUT")))
+		wrong = append(wrong, fmt.Errorf("PSP_TIMEOUT is %q, must be a positive span of time such as 8s",
+			getenv("PSP_TIMEOUT")))
 	}
 	if s.apiKeys, err = readAPIKeys(getenv("API_KEYS")); err != nil {
 		wrong = append(wrong, err)

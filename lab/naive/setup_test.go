@@ -131,7 +131,8 @@ func (w *world) postIn(ctx context.Context, key, body string) answered {
 }
 
 func (w *world) get(path string) answered {
-	return send(w.t.Context(), http.MethodGet, w.base+path, "", map[string]string{"Authorization": "Bearer demo-acme-key"})
+	return send(w.t.Context(), http.MethodGet, w.base+path, "",
+		map[string]string{"Authorization": "Bearer demo-acme-key"})
 }
 
 // postInBackground is for requests that are held, cancelled or cut off.

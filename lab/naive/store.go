@@ -13,10 +13,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// schema is created at each start. The lock is for two processes that start at once: IF NOT EXISTS alone lets one of them fail.
+// schema is created at each start. The lock is for two processes that start at once: IF NOT EXISTS alone lets one of
+// them fail.
 //
-// Fault 6: the answer as jsonb. PostgreSQL keeps what it means and not what it was: a replay has other bytes, in another order, and
-// no header of the first answer. A client that compares or verifies a signature sees two answers.
+// Fault 6: the answer as jsonb. PostgreSQL keeps what it means and not what it was: a replay has other bytes, in
+// another order, and no header of the first answer. A client that compares or verifies a signature sees two answers.
 const schema = `
 SELECT pg_advisory_xact_lock(hashtext('lab/naive'));
 CREATE SCHEMA IF NOT EXISTS naive;
@@ -93,15 +94,17 @@ func passes(err error) bool {
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return refused.Code == "40001" || refused.Code == "40P01" // serialization failure, deadlock
 	}
-	// Fault 9: an error of COMMIT is believed. A connection that broke at the COMMIT says that its acknowledgement was lost, not that
-	// nothing was written. Run again, fn charges again: two charges from one request, and a client that did nothing wrong.
+	// Fault 9: an error of COMMIT is believed. A connection that broke at the COMMIT says that its acknowledgement was
+	// lost, not that nothing was written. Run again, fn charges again: two charges from one request, and a client that
+	// did nothing wrong.
 	return true
 }
 
 // find is the answer that a key has. Without one the error is pgx.ErrNoRows.
 func (s *store) find(ctx context.Context, tenant, key string) (answer, error) {
 	var a answer
-	err := s.pool.QueryRow(ctx, `SELECT status, response FROM naive.naive_keys WHERE tenant = $1 AND key = $2`, tenant, key).
+	err := s.pool.QueryRow(ctx, `SELECT status, response FROM naive.naive_keys WHERE tenant = $1 AND key = $2`, tenant,
+		key).
 		Scan(&a.status, (*json.RawMessage)(&a.body))
 	a.contentType = jsonType
 	if a.status >= http.StatusBadRequest {
@@ -110,9 +113,11 @@ func (s *store) find(ctx context.Context, tenant, key string) (answer, error) {
 	return a, err
 }
 
-// insertKeyTx remembers an answer. A key that another request has remembered meanwhile is left as it is: both have paid.
+// insertKeyTx remembers an answer. A key that another request has remembered meanwhile is left as it is: both have
+// paid.
 func insertKeyTx(ctx context.Context, tx pgx.Tx, tenant, key string, a answer) error {
-	_, err := tx.Exec(ctx, `INSERT INTO naive.naive_keys (tenant, key, status, response) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
+	_, err := tx.Exec(ctx,
+		`INSERT INTO naive.naive_keys (tenant, key, status, response) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
 		tenant, key, a.status, json.RawMessage(a.body))
 	return err
 }

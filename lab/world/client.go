@@ -41,7 +41,8 @@ func NewClient() *Client {
 // Close gives the idle connections up.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Do sends the request once: nothing is ever sent again by itself, as what happens to a single request is what this is about.
+// Do sends the request once: nothing is ever sent again by itself, as what happens to a single request is what this is
+// about.
 func (c *Client) Do(ctx context.Context, address string, r Request) (Answer, error) {
 	if r.Method == "" {
 		r.Method = http.MethodPost

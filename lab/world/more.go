@@ -18,7 +18,8 @@ func (w *World) AddTenant(ctx context.Context, name string, limit int) (string, 
 
 // Limit changes a tenant's limit of requests.
 func (w *World) Limit(ctx context.Context, tenant string, perSecond int) error {
-	_, err := w.DB.Exec(ctx, "UPDATE tenants SET requests_per_second = $2, request_burst = $2 WHERE id = $1", tenant, perSecond)
+	_, err := w.DB.Exec(ctx, "UPDATE tenants SET requests_per_second = $2, request_burst = $2 WHERE id = $1", tenant,
+		perSecond)
 	if err != nil {
 		return fmt.Errorf("limit a tenant: %w", err)
 	}

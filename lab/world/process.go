@@ -121,7 +121,8 @@ func stillThere(done <-chan struct{}) error {
 	}
 }
 
-// Kill is kill -9. What the process had under way to the database or the PSP is on the proxies, and theirs to keep or to lose.
+// Kill is kill -9. What the process had under way to the database or the PSP is on the proxies, and theirs to keep or
+// to lose.
 func (p *Process) Kill() { p.end(syscall.SIGKILL, readyLimit) }
 
 // Stop ends the process in good order. One that is paused goes on first.
@@ -163,7 +164,8 @@ func (p *Process) signal(sig syscall.Signal) {
 
 // Set changes a setting from the next start on.
 func (p *Process) Set(name, value string) {
-	p.env = append(slices.DeleteFunc(p.env, func(s string) bool { return strings.HasPrefix(s, name+"=") }), name+"="+value)
+	p.env = append(slices.DeleteFunc(p.env, func(s string) bool { return strings.HasPrefix(s, name+"=") }), name+"="+
+		value)
 }
 
 // Running tells whether the process has not ended.
@@ -191,7 +193,8 @@ func (p *Process) LastWords() string {
 	return string(raw[max(0, len(raw)-enough):])
 }
 
-// address is one of loopback for a process, also when it was killed and comes back. The world holds its port until it is closed.
+// address is one of loopback for a process, also when it was killed and comes back. The world holds its port until it
+// is closed.
 func (w *World) address() (string, error) {
 	port, err := heldport.Hold()
 	if err != nil {

@@ -24,8 +24,9 @@ type Programs struct{ dir string }
 // Path of one of them.
 func (p Programs) Path(name string) string { return filepath.Join(p.dir, name) }
 
-// Build builds the programs into dir. The overlay replaces source files by others for this build alone, both by their paths; without one
-// the programs are unchanged. A file that would be replaced has to exist: go build would add it without a word.
+// Build builds the programs into dir. The overlay replaces source files by others for this build alone, both by their
+// paths; without one the programs are unchanged. A file that would be replaced has to exist: go build would add it
+// without a word.
 func Build(ctx context.Context, root, dir string, overlay map[string]string) (Programs, error) {
 	args := []string{"build", "-buildvcs=false", "-o", dir + string(filepath.Separator)}
 	if len(overlay) > 0 {
@@ -65,11 +66,13 @@ func writeOverlay(root, dir string, overlay map[string]string) (string, error) {
 	return file, os.WriteFile(file, raw, 0o600)
 }
 
-// Root is the directory of the product's module, the root of the checkout. The program may run in any module there that needs the product.
+// Root is the directory of the product's module, the root of the checkout. The program may run in any module there that
+// needs the product.
 func Root(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "payonce").Output()
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
-		return "", fmt.Errorf("find the source tree: run this in a checkout of Payonce: %s", strings.TrimSpace(string(exit.Stderr)))
+		return "", fmt.Errorf("find the source tree: run this in a checkout of Payonce: %s",
+			strings.TrimSpace(string(exit.Stderr)))
 	}
 	if err != nil {
 		return "", fmt.Errorf("find the source tree: %w", err)

@@ -25,9 +25,10 @@ type Options struct {
 	Programs Programs
 	Dir      string            // for everything that is kept; has to exist, and be one that everybody may enter
 	Settings map[string]string // of PostgreSQL, beside ours
-	Durable  bool              // fsync and the like; without it a crash of PostgreSQL loses nothing, one of the machine does
-	Citus    bool              // the site is a coordinator of Citus with two workers, and its databases are distributed
-	Say      func(string)
+	// fsync and the like; without it a crash of PostgreSQL loses nothing, one of the machine does
+	Durable bool
+	Citus   bool // the site is a coordinator of Citus with two workers, and its databases are distributed
+	Say     func(string)
 }
 
 // Site is one PostgreSQL server, or a cluster of Citus.
@@ -45,7 +46,8 @@ type Site struct {
 	next   int
 }
 
-// Keys are the API keys of the template, and so of every world. Those of Limited are acme's and an operator's, and may not do everything.
+// Keys are the API keys of the template, and so of every world. Those of Limited are acme's and an operator's, and may
+// not do everything.
 type Keys struct {
 	Acme, Globex, Operator string
 	Limited                invariants.Limited
@@ -61,12 +63,14 @@ func Open(ctx context.Context, o Options) (_ *Site, err error) {
 	s := &Site{Programs: o.Programs, Dir: o.Dir, Say: o.Say}
 	settings := map[string]string{
 		"max_connections": "400", "shared_buffers": "128MB", "jit": "off",
-		// Without it, a crash of PostgreSQL forgets what it has acknowledged: a reservation, for which a charge was then made.
+		// Without it, a crash of PostgreSQL forgets what it has acknowledged: a reservation, for which a charge was
+		// then made.
 		"synchronous_commit": "on",
 	}
 	maps.Copy(settings, o.Settings)
 	s.options = embeddedpg.Options{
-		DataDir: filepath.Join(o.Dir, "postgres"), Durable: o.Durable, Install: true, Progress: o.Say, Settings: settings,
+		DataDir: filepath.Join(o.Dir, "postgres"), Durable: o.Durable, Install: true, Progress: o.Say,
+		Settings: settings,
 	}
 	if o.Citus {
 		if s.citus, err = cituscluster.Start(ctx, s.options); err != nil {
@@ -151,7 +155,8 @@ func (s *Site) makeKeys(ctx context.Context, url string) error {
 			continue
 		}
 		_, id, _ := strings.Cut(out, "Its id is ")
-		if _, err := s.run(ctx, url, "keys", "expire", "--id", strings.TrimSuffix(strings.TrimSpace(id), ".")); err != nil {
+		if _, err := s.run(ctx, url, "keys", "expire", "--id",
+			strings.TrimSuffix(strings.TrimSpace(id), ".")); err != nil {
 			return err
 		}
 	}

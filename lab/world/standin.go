@@ -18,15 +18,16 @@ func (s *Site) ServerProgram(name string) string {
 	return s.server.Program(name)
 }
 
-// LosePostgres kills the server with all its processes, as a machine that loses its power does. Nothing starts it again.
+// LosePostgres kills the server with all its processes, as a machine that loses its power does. Nothing starts it
+// again.
 func (s *Site) LosePostgres() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.server.Crash()
 }
 
-// Follow makes another server that of this site, when the one before it is lost. Worlds keep their pools and proxies: who wants those to
-// find the new one has to say so in their connection strings.
+// Follow makes another server that of this site, when the one before it is lost. Worlds keep their pools and proxies:
+// who wants those to find the new one has to say so in their connection strings.
 func (s *Site) Follow(server *embeddedpg.Server) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,10 +18,12 @@ func (w *World) Statement(ctx context.Context, day time.Time) (told invariants.S
 	settings := Times()
 	maps.Copy(settings, w.plan.Env)
 	maps.Copy(settings, map[string]string{
-		"DATABASE_URL": w.site.urlAs(postgres.Reconciler, w.Name), "PSP_URL": "http://" + w.PSP.Address, "PSP_SECRET": pspSecret,
+		"DATABASE_URL": w.site.urlAs(postgres.Reconciler, w.Name), "PSP_URL": "http://" + w.PSP.Address,
+		"PSP_SECRET": pspSecret,
 		"PUBLIC_URL": "http://payonce.test",
 	})
-	cmd := exec.CommandContext(ctx, w.programs().Path(Reconciler), "statement", "--date", day.Format(time.DateOnly), "--format", "json")
+	cmd := exec.CommandContext(ctx, w.programs().Path(Reconciler), "statement", "--date", day.Format(time.DateOnly),
+		"--format", "json")
 	cmd.Env = environment(settings)
 	var problems strings.Builder
 	cmd.Stderr = &problems

@@ -2,15 +2,16 @@ package world
 
 import "time"
 
-// The times of a world, by which a case can be over in seconds. They keep the relations that the programs check at their start.
+// The times of a world, by which a case can be over in seconds. They keep the relations that the programs check at
+// their start.
 const (
 	Lease       = 3 * time.Second
 	PSPTimeout  = 1 * time.Second
 	PSPLate     = 2 * time.Second
 	PSPLandsAt  = 1 * time.Second // a late charge, after its request; within PSPLate
 	FirstLookup = 500 * time.Millisecond
-	// SettleWindow is how long after a key became unknown "not found" becomes proof.
-	SettleWindow = Lease + PSPLate
+	// GracePeriod is how long after a key became unknown "not found" becomes proof.
+	GracePeriod = Lease + PSPLate
 	// Retention is the programs' own default.
 	Retention = 48 * time.Hour
 )
@@ -18,9 +19,11 @@ const (
 // Times are the settings of the API and the reconciler.
 func Times() map[string]string {
 	return map[string]string{
-		"LEASE": Lease.String(), "PSP_TIMEOUT": PSPTimeout.String(), "PSP_DIAL_TIMEOUT": "500ms", "PSP_LATE_LIMIT": PSPLate.String(),
-		"FIRST_LOOKUP": FirstLookup.String(), "DRAIN_LIMIT": "5s", "STOP_LIMIT": "5s", "KEY_RETENTION": Retention.String(),
-		"SWEEP_EVERY": "300ms", "CLAIM_EVERY": "200ms", "SCAN_EVERY": "1s", "SCAN_OVERLAP": "30s",
+		"LEASE": Lease.String(), "PSP_TIMEOUT": PSPTimeout.String(), "PSP_DIAL_TIMEOUT": "500ms",
+		"PSP_LATE_LIMIT": PSPLate.String(),
+		"FIRST_LOOKUP":   FirstLookup.String(), "DRAIN_LIMIT": "5s", "STOP_LIMIT": "5s",
+		"KEY_RETENTION": Retention.String(),
+		"SWEEP_EVERY":   "300ms", "CLAIM_EVERY": "200ms", "SCAN_EVERY": "1s", "SCAN_OVERLAP": "30s",
 		"LOOKUP_BASE": "300ms", "LOOKUP_CAP": "2s", "LOOKUP_BUDGET": "12",
 	}
 }

@@ -11,8 +11,8 @@ import (
 // toldEvery is the pause between two looks.
 const toldEvery = 250 * time.Millisecond
 
-// AwaitTold waits until the mock PSP at the address has sent the webhooks that it is going to send, or has had its time for that, which ends with
-// ctx: one that came later would disturb the calm in which everything is judged.
+// AwaitTold waits until the mock PSP at the address has sent the webhooks that it is going to send, or has had its time
+// for that, which ends with ctx: one that came later would disturb the calm in which everything is judged.
 func AwaitTold(ctx context.Context, address string) {
 	client := NewClient()
 	defer client.Close()

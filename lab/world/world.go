@@ -91,7 +91,8 @@ func (s *Site) New(ctx context.Context, plan Plan) (_ *World, err error) {
 	if w.DB, err = pgxpool.New(ctx, w.URL); err != nil {
 		return nil, err
 	}
-	if w.Front, err = httpproxy.Open(httpproxy.Options{Upstream: w.nextAPI, Name: func(*http.Request) string { return Webhook }}); err != nil {
+	if w.Front, err = httpproxy.Open(httpproxy.Options{Upstream: w.nextAPI,
+		Name: func(*http.Request) string { return Webhook }}); err != nil {
 		return nil, err
 	}
 	return w, w.startPSP(ctx)
@@ -119,7 +120,8 @@ func (w *World) startPSP(ctx context.Context) error {
 	settings["MOCKPSP_ADDR"], settings["MOCKPSP_SECRET"] = address, pspSecret
 	settings["MOCKPSP_LEDGER"] = filepath.Join(w.dir, "ledger.jsonl")
 	if !w.plan.NoWebhooks {
-		settings["MOCKPSP_WEBHOOK_URL"], settings["MOCKPSP_WEBHOOK_SECRET"] = w.Front.URL()+"/webhooks/psp", mockpsp.DemoWebhookSecret
+		settings["MOCKPSP_WEBHOOK_URL"], settings["MOCKPSP_WEBHOOK_SECRET"] = w.Front.URL()+"/webhooks/psp",
+			mockpsp.DemoWebhookSecret
 	}
 	maps.Copy(settings, w.plan.PSPEnv)
 	w.PSP = &Process{
@@ -171,13 +173,15 @@ func (w *World) process(name, program string) (*Process, error) {
 	}
 	p := &Process{
 		Name: name, Address: public, Operator: operator, Log: filepath.Join(w.dir, name+".log"),
-		program: w.programs().Path(program), args: []string{map[string]string{API: "serve", Reconciler: "run"}[program]},
+		program: w.programs().Path(program), args: []string{map[string]string{API: "serve",
+			Reconciler: "run"}[program]},
 		probe: "http://" + operator + "/readyz",
 	}
 	if p.DB, err = pgproxy.Open(w.site.urlAs(w.role(program), w.Name)); err != nil {
 		return nil, err
 	}
-	p.PSP, err = httpproxy.Open(httpproxy.Options{Upstream: func() string { return w.PSP.Address }, Name: nameOfCall, Arrived: w.plan.Arrived})
+	p.PSP, err = httpproxy.Open(httpproxy.Options{Upstream: func() string { return w.PSP.Address }, Name: nameOfCall,
+		Arrived: w.plan.Arrived})
 	if err != nil {
 		return nil, errors.Join(err, p.DB.Close())
 	}

@@ -46,7 +46,8 @@ func open(t *testing.T) (context.Context, *world.Site) {
 	return ctx, site
 }
 
-// One test, since a site is dear: a kill in the middle of a payment, a crash of PostgreSQL, a pause, and what the reconciler makes of it.
+// One test, since a site is dear: a kill in the middle of a payment, a crash of PostgreSQL, a pause, and what the
+// reconciler makes of it.
 func TestWorldOutlivesWhatIsDoneToIt(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -15,11 +15,13 @@ var (
 	sqlComment = regexp.MustCompile(`--.*`)
 )
 
-// All times of ours are by one clock, payonce_now: only then does changing the clock, as an engine of several servers may have to, change all of it.
+// All times of ours are by one clock, payonce_now: only then does changing the clock, as an engine of several servers
+// may have to, change all of it.
 func TestOneFunctionTellsTheTime(t *testing.T) {
 	t.Parallel()
 	files := []string{}
-	for _, pattern := range []string{"db/*.sql", "db/queries/*.sql", "db/migrations/*.sql", "db/migrations/roles/*.sql"} {
+	for _, pattern := range []string{"db/*.sql", "db/queries/*.sql", "db/migrations/*.sql",
+		"db/migrations/roles/*.sql"} {
 		found, err := filepath.Glob(filepath.Join(moduleRoot(t), pattern))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(found), err)
@@ -38,7 +40,8 @@ func TestOneFunctionTellsTheTime(t *testing.T) {
 		for i, line := range strings.Split(string(raw), "\n") {
 			code := sqlComment.ReplaceAllString(line, "")
 			switch {
-			case filepath.Base(path) == "00100_clock.sql" && strings.Contains(code, "RETURN pg_catalog.clock_timestamp()"):
+			case filepath.Base(path) == "00100_clock.sql" &&
+				strings.Contains(code, "RETURN pg_catalog.clock_timestamp()"):
 				clocks++
 			case tellsTime.MatchString(code):
 				t.Errorf("%s:%d: ask payonce_now() instead: %s", filepath.Base(path), i+1, strings.TrimSpace(code))

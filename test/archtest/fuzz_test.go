@@ -13,8 +13,9 @@ import (
 	"testing/fstest"
 )
 
-// parsers are the functions that read what came from outside, and the fuzz target that each of them is reached by; or, behind a dash, why it
-// needs none. The rule below keeps it honest: a function that calls one of decoders must be here, and what is here must exist.
+// parsers are the functions that read what came from outside, and the fuzz target that each of them is reached by; or,
+// behind a dash, why it needs none. The rule below keeps it honest: a function that calls one of decoders must be here,
+// and what is here must exist.
 var parsers = map[string]string{
 	"cmd/api.expireKey":                "- package uuid alone",
 	"cmd/mockpsp.askPSP":               "- the message of our own mock",
@@ -74,23 +75,23 @@ var parsers = map[string]string{
 	"internal/gateway.record":        "FuzzSettlement",
 	"internal/gateway.refusedBy":     "FuzzReply",
 
-	"internal/httpapi.bearer":         "FuzzBearer",
-	"internal/httpapi.checkSyntax":    "FuzzDecodeBody",
-	"internal/httpapi.createRefund":   "FuzzRefundBody",
-	"internal/httpapi.decode":         "FuzzDecodeBody",
-	"internal/httpapi.filterOf":       "FuzzFilter",
-	"internal/httpapi.isJSON":         "FuzzReadJSON",
-	"internal/httpapi.keyInPath":      "FuzzKeyInPath",
-	"internal/httpapi.keyOf":          "FuzzKeyHeader",
-	"internal/httpapi.letterFilterOf": "FuzzLetterFilter",
-	"internal/httpapi.letterIn":       "- package uuid, and the comparison with what it has read",
-	"internal/httpapi.operationOf":    "FuzzKeyInPath",
-	"internal/httpapi.preferenceOf":   "FuzzPrefer",
-	"internal/httpapi.queryOf":        "FuzzLetterFilter",
-	"internal/httpapi.resolveLetter":  "FuzzDecisionBody",
-	"internal/httpapi.takeWebhook":    "FuzzWebhookRoute",
+	"internal/httpapi.bearer":             "FuzzBearer",
+	"internal/httpapi.checkSyntax":        "FuzzDecodeBody",
+	"internal/httpapi.createRefund":       "FuzzRefundBody",
+	"internal/httpapi.decode":             "FuzzDecodeBody",
+	"internal/httpapi.filterOf":           "FuzzFilter",
+	"internal/httpapi.isJSON":             "FuzzReadJSON",
+	"internal/httpapi.keyInPath":          "FuzzKeyInPath",
+	"internal/httpapi.keyOf":              "FuzzKeyHeader",
+	"internal/httpapi.deadLetterFilterOf": "FuzzDeadLetterFilter",
+	"internal/httpapi.deadLetterIn":       "- package uuid, and the comparison with what it has read",
+	"internal/httpapi.operationOf":        "FuzzKeyInPath",
+	"internal/httpapi.preferenceOf":       "FuzzPrefer",
+	"internal/httpapi.queryOf":            "FuzzDeadLetterFilter",
+	"internal/httpapi.resolveDeadLetter":  "FuzzDecisionBody",
+	"internal/httpapi.takeWebhook":        "FuzzWebhookRoute",
 
-	"internal/operator/commands.letterID":       "FuzzLetterID",
+	"internal/operator/commands.deadLetterID":   "FuzzDeadLetterID",
 	"internal/operator/commands.parseStatement": "FuzzStatementArgs",
 
 	"internal/idempotency.Canonical":        "FuzzCanonical",
@@ -102,9 +103,9 @@ var parsers = map[string]string{
 	"internal/payments.paymentOf":           "- a row of ours",
 	"internal/payments.withAsked":           "- evidence that gateway has written",
 	"internal/payments.idIn":                "FuzzIDInEvidence",
-	"internal/payments.letterSeen":          "- evidence that the database has written",
+	"internal/payments.deadLetterSeen":      "- evidence that the database has written",
 	"internal/payments.recordIn":            "- gateway.ParseRecord alone",
-	"internal/payments.tells":               "- evidence that judge and gateway have written",
+	"internal/payments.hasStatus":           "- evidence that judge and gateway have written",
 	"internal/reconcile.Work":               "- a job's arguments, which we have written",
 	"internal/statement.majorOf":            "- an amount that a column has held",
 	"internal/webhooks.ParsePayload":        "FuzzPayload",
@@ -112,14 +113,16 @@ var parsers = map[string]string{
 	"internal/webhooks.parseSecret":         "FuzzSecret",
 }
 
-// fuzzed are the streets that read what came from outside. What test/ reads is what tests send and say; the reader of the wire protocol has a
-// target all the same.
+// fuzzed are the streets that read what came from outside. What test/ reads is what tests send and say; the reader of
+// the wire protocol has a target all the same.
 var fuzzed = []string{"cmd/...", "demo/...", "internal/..."}
 
 // decoders are the calls by which a parser is known; strconv's are found by their prefix.
 var decoders = []string{
-	"csv.NewReader", "env.ParseWithOptions", "flags.Parse", "httpsfv.UnmarshalItem", "json.NewDecoder", "json.Unmarshal", "json.UnmarshalRead",
-	"jsontext.NewDecoder", "mime.ParseMediaType", "strconv.Atoi", "time.Parse", "url.Parse", "url.ParseQuery", "url.PathUnescape", "uuid.Parse",
+	"csv.NewReader", "env.ParseWithOptions", "flags.Parse", "httpsfv.UnmarshalItem", "json.NewDecoder",
+	"json.Unmarshal", "json.UnmarshalRead",
+	"jsontext.NewDecoder", "mime.ParseMediaType", "strconv.Atoi", "time.Parse", "url.Parse", "url.ParseQuery",
+	"url.PathUnescape", "uuid.Parse",
 }
 
 const (
@@ -157,12 +160,14 @@ func parserBreaches(sources []source, table map[string]string) []breach {
 			delete(missing, name)
 			if call := decoderIn(function); bound && call != "" && table[name] == "" {
 				breaches = append(breaches, breach{file.at(function.Name),
-					fmt.Sprintf("func %s calls %s: fuzz it, and say in the table of parsers by which target", function.Name.Name, call)})
+					fmt.Sprintf("func %s calls %s: fuzz it, and say in the table of parsers by which target",
+						function.Name.Name, call)})
 			}
 		}
 	}
 	for name, target := range table {
-		if dir := name[:strings.LastIndexByte(name, '.')]; !strings.HasPrefix(target, "- ") && !targets[dir+"."+target] {
+		if dir := name[:strings.LastIndexByte(name, '.')]; !strings.HasPrefix(target, "- ") &&
+			!targets[dir+"."+target] {
 			breaches = append(breaches, breach{name, "its fuzz target " + target + " is not there"})
 		}
 	}
@@ -196,7 +201,8 @@ func decoderIn(function *ast.FuncDecl) (found string) {
 	return found
 }
 
-// corpusBreaches finds targets without seeds, seeds without a target, and seeds that go test would not read or nobody would.
+// corpusBreaches finds targets without seeds, seeds without a target, and seeds that go test would not read or nobody
+// would.
 func corpusBreaches(root fs.FS, sources []source) []breach {
 	var breaches []breach
 	known := map[string]bool{}
@@ -216,7 +222,9 @@ func corpusBreaches(root fs.FS, sources []source) []breach {
 				name := path.Join(dir, seed.Name())
 				content, err := fs.ReadFile(root, name)
 				if err != nil || !strings.HasPrefix(string(content), corpusHead) || len(content) > maxSeed {
-					breaches = append(breaches, breach{name, fmt.Sprintf("is no seed: %d bytes, of %d at most, that begin with %q", len(content), maxSeed, corpusHead)})
+					breaches = append(breaches, breach{name,
+						fmt.Sprintf("is no seed: %d bytes, of %d at most, that begin with %q", len(content), maxSeed,
+							corpusHead)})
 				}
 			}
 		}
@@ -248,7 +256,8 @@ func TestEachRuleOfFuzzingCanFail(t *testing.T) {
 
 	const seeds = "internal/gateway/testdata/fuzz/FuzzRead"
 	for content, where := range map[string]string{
-		corpusHead + "string(\"\")\n": "", "string(\"\")\n": seeds + "/empty", corpusHead + strings.Repeat("#", maxSeed): seeds + "/empty",
+		corpusHead + "string(\"\")\n": "", "string(\"\")\n": seeds + "/empty", corpusHead +
+			strings.Repeat("#", maxSeed): seeds + "/empty",
 	} {
 		breaches := corpusBreaches(fstest.MapFS{seeds + "/empty": {Data: []byte(content)}}, tree("", target))
 		if where == "" {

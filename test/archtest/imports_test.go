@@ -40,13 +40,14 @@ func TestEachImportRuleCanFail(t *testing.T) {
 func TestImportTableLetsTheDesignBe(t *testing.T) {
 	t.Parallel()
 	wantNone(t, importBreaches(parse(t, map[string]string{
-		"cmd/api/a.go":               importing("payonce/internal/app"),
-		"cmd/demo/a.go":              importing("payonce/demo/mockpsp") + importing("payonce/demo/embeddedpg"),
-		"internal/app/a.go":          importing("github.com/riverqueue/river"),
-		"internal/httpapi/a.go":      importing("github.com/go-chi/chi/v5") + importing("payonce/internal/payments"),
-		"internal/payments/a.go":     importing("payonce/internal/idempotency") + importing("payonce/internal/gateway"),
-		"internal/postgres/a.go":     importing("payonce/db/migrations") + importing("github.com/jackc/pgx/v5"),
-		"lab/world/a.go":             importing("payonce/demo/mockpsp") + importing("payonce/test/pgproxy") + importing("payonce/lab/history"),
+		"cmd/api/a.go":           importing("payonce/internal/app"),
+		"cmd/demo/a.go":          importing("payonce/demo/mockpsp") + importing("payonce/demo/embeddedpg"),
+		"internal/app/a.go":      importing("github.com/riverqueue/river"),
+		"internal/httpapi/a.go":  importing("github.com/go-chi/chi/v5") + importing("payonce/internal/payments"),
+		"internal/payments/a.go": importing("payonce/internal/idempotency") + importing("payonce/internal/gateway"),
+		"internal/postgres/a.go": importing("payonce/db/migrations") + importing("github.com/jackc/pgx/v5"),
+		"lab/world/a.go": importing("payonce/demo/mockpsp") + importing("payonce/test/pgproxy") +
+			importing("payonce/lab/history"),
 		"test/pgtest/a.go":           importing("payonce/demo/embeddedpg"),
 		"test/contract/a.go":         importing("payonce/internal/app") + importing("payonce/test/pgtest"),
 		"internal/reconcile/a.go":    importing("github.com/riverqueue/river"),
@@ -88,7 +89,8 @@ func TestGeneratedQueriesBelongToTheirPackageAlone(t *testing.T) {
 	t.Parallel()
 	const queries = "payonce/internal/payments/internal/dbsqlc"
 	wantNone(t, tableOwnerBreaches(parse(t, map[string]string{"internal/payments/a.go": importing(queries)})))
-	for _, file := range []string{"internal/payments/below/a.go", "internal/tenants/a.go", "internal/tenants/a_test.go"} {
+	for _, file := range []string{"internal/payments/below/a.go", "internal/tenants/a.go",
+		"internal/tenants/a_test.go"} {
 		wantBreach(t, tableOwnerBreaches(parse(t, map[string]string{file: importing(queries)})), file)
 	}
 }

@@ -28,7 +28,8 @@ func TestFunctionLengthIsLimited(t *testing.T) {
 		"b.go": generatedMark + "package p\n" + function(maxFunctionLines+1),
 	})))
 	wantBreach(t, functionLengthBreaches(parse(t, map[string]string{"a.go": function(maxFunctionLines + 1)})), "a.go:2")
-	wantBreach(t, functionLengthBreaches(parse(t, map[string]string{"a_test.go": function(maxFunctionLines + 1)})), "a_test.go:2")
+	wantBreach(t, functionLengthBreaches(parse(t, map[string]string{"a_test.go": function(maxFunctionLines + 1)})),
+		"a_test.go:2")
 }
 
 func TestPackageOpensWithProse(t *testing.T) {
@@ -57,7 +58,8 @@ func TestSleepIsRefused(t *testing.T) {
 		"internal/payments/a_test.go": sleeping,
 		"internal/payments/b.go":      "import \"example/time\"\nfunc f() { time.Sleep() }\n",
 	})))
-	wantBreach(t, sleepBreaches(parse(t, map[string]string{"internal/payments/a.go": sleeping})), "internal/payments/a.go:3")
+	wantBreach(t, sleepBreaches(parse(t, map[string]string{"internal/payments/a.go": sleeping})),
+		"internal/payments/a.go:3")
 	wantBreach(t, sleepBreaches(parse(t, map[string]string{
 		"internal/payments/a.go": "import clock \"time\"\nfunc f() { clock.Sleep(1) }\n",
 	})), "internal/payments/a.go:3")

@@ -20,7 +20,8 @@ func sleepBreaches(sources []source) []breach {
 				return true
 			}
 			if base, ok := selector.X.(*ast.Ident); ok && base.Name == clock {
-				breaches = append(breaches, breach{file.at(selector), "time.Sleep cannot be cancelled: wait for the event, or for a timer beside ctx.Done()"})
+				breaches = append(breaches, breach{file.at(selector),
+					"time.Sleep cannot be cancelled: wait for the event, or for a timer beside ctx.Done()"})
 			}
 			return true
 		})

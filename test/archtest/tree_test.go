@@ -113,3 +113,37 @@ func wantNone(t *testing.T, breaches []breach) {
 		t.Errorf("breaches are %v, want none", breaches)
 	}
 }
+
+func TestLinesAreOfBoundedWidth(t *testing.T) {
+	t.Parallel()
+	dir := moduleRoot(t)
+	root := os.DirFS(dir)
+	names, err := trackedFiles(t.Context(), dir, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	breaches, err := columnBreaches(root, names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report(t, breaches)
+}
+
+func TestGivenUpWordsAreNotSpoken(t *testing.T) {
+	t.Parallel()
+	dir := moduleRoot(t)
+	root := os.DirFS(dir)
+	sources, err := parseTree(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := trackedFiles(t.Context(), dir, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	phrases, err := phraseBreaches(root, names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report(t, append(wordBreaches(sources), phrases...))
+}

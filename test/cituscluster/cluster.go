@@ -1,10 +1,12 @@
-// Package cituscluster runs a PostgreSQL that has the extension Citus as one coordinator and its workers, for tests and for lab/citus.
+// Package cituscluster runs a PostgreSQL that has the extension Citus as one coordinator and its workers, for tests and
+// for lab/citus.
 //
-// It owns the servers, which know each other by their sockets, and databases that lie on all of them: a database of Citus is one of the same name on each
-// node, and only the coordinator's knows the others. It refuses to know what is in them.
+// It owns the servers, which know each other by their sockets, and databases that lie on all of them: a database of
+// Citus is one of the same name on each node, and only the coordinator's knows the others. It refuses to know what is
+// in them.
 //
-// Invariant: a database can be copied as any other is, node by node, as long as nobody is connected to it. What a coordinator knows of its workers is in
-// the database, and names servers, not databases.
+// Invariant: a database can be copied as any other is, node by node, as long as nobody is connected to it. What a
+// coordinator knows of its workers is in the database, and names servers, not databases.
 package cituscluster
 
 import (
@@ -70,7 +72,8 @@ func Start(ctx context.Context, o embeddedpg.Options) (_ *Cluster, err error) {
 		c.nodes, c.options = append(c.nodes, server), append(c.options, node)
 		// What a node tells another one, to which a shard moves, to connect to itself by.
 		host, _ := address(server)
-		if err := Run(ctx, server.URL("postgres"), "ALTER SYSTEM SET citus.local_hostname TO '"+host+"'", "SELECT pg_reload_conf()"); err != nil {
+		if err := Run(ctx, server.URL("postgres"), "ALTER SYSTEM SET citus.local_hostname TO '"+host+"'",
+			"SELECT pg_reload_conf()"); err != nil {
 			return nil, err
 		}
 	}
@@ -88,9 +91,11 @@ func settings(more map[string]string) map[string]string {
 		"citus.node_conninfo":                "sslmode=disable",
 		"citus.shard_count":                  fmt.Sprint(Shards),
 		"citus.enable_statistics_collection": "off",
-		// What is in doubt after a crash keeps its rows locked until the next look. By default that is every minute, longer than any lease of ours.
+		// What is in doubt after a crash keeps its rows locked until the next look. By default that is every minute,
+		// longer than any lease of ours.
 		"citus.recover_2pc_interval": "1s",
-		// A statement over arrays goes to all shards: Citus cannot tell from an array whose the rows are. By default one such statement waits for another.
+		// A statement over arrays goes to all shards: Citus cannot tell from an array whose the rows are. By default
+		// one such statement waits for another.
 		"citus.enable_deadlock_prevention": "off",
 	}
 	maps.Copy(s, more)

@@ -37,13 +37,16 @@ func TestCopyOfADatabaseKnowsItsWorkers(t *testing.T) {
 	if err := c.CreateDatabase(t.Context(), "one"); err != nil {
 		t.Fatal(err)
 	}
-	if err := Run(t.Context(), c.Coordinator().URL("one"), "CREATE TABLE t (a text PRIMARY KEY)", "SELECT create_distributed_table('t', 'a')"); err != nil {
+	if err := Run(t.Context(), c.Coordinator().URL("one"), "CREATE TABLE t (a text PRIMARY KEY)",
+		"SELECT create_distributed_table('t', 'a')"); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(c.Freeze(t.Context(), "one"), c.Everywhere(t.Context(), "CREATE DATABASE two TEMPLATE one")); err != nil {
+	if err := errors.Join(c.Freeze(t.Context(), "one"),
+		c.Everywhere(t.Context(), "CREATE DATABASE two TEMPLATE one")); err != nil {
 		t.Fatal(err)
 	}
-	if err := Run(t.Context(), c.Coordinator().URL("two"), "INSERT INTO t SELECT n::text FROM generate_series(1, 100) AS n", "TABLE t"); err != nil {
+	if err := Run(t.Context(), c.Coordinator().URL("two"),
+		"INSERT INTO t SELECT n::text FROM generate_series(1, 100) AS n", "TABLE t"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -37,8 +37,8 @@ func (d *Document) check(e exchange) []string {
 	return complaints
 }
 
-// find returns the operation that the request asks for, and its path parameters as they were sent. HEAD is GET without the
-// answer's body.
+// find returns the operation that the request asks for, and its path parameters as they were sent. HEAD is GET without
+// the answer's body.
 func (d *Document) find(e exchange) (*operation, map[string]string) {
 	method := e.method
 	if method == http.MethodHead {
@@ -90,12 +90,14 @@ func checkAnswerBody(described answer, e exchange) []string {
 	return checkBody("the answer", described.bodies, e.received.Get("Content-Type"), e.answer)
 }
 
-// checkBody checks the media type, and of JSON the syntax and the schema. Nothing is said about the inside of other types.
+// checkBody checks the media type, and of JSON the syntax and the schema. Nothing is said about the inside of other
+// types.
 func checkBody(whose string, allowed map[string]*jsonschema.Schema, contentType string, body []byte) []string {
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	schema := allowed[mediaType]
 	if err != nil || schema == nil {
-		return []string{fmt.Sprintf("the media type of %s is %q, not one of %v", whose, contentType, slices.Sorted(maps.Keys(allowed)))}
+		return []string{fmt.Sprintf("the media type of %s is %q, not one of %v", whose, contentType,
+			slices.Sorted(maps.Keys(allowed)))}
 	}
 	if mediaType != "application/json" && !strings.HasSuffix(mediaType, "+json") {
 		return nil

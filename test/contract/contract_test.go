@@ -29,7 +29,8 @@ const (
 	paymentID = "pay_01k9z3w5m8fk2v7q4d6h0r1txe"
 	refundID  = "re_01k9z40a1b2c3d4e5f6g7h8jkm"
 
-	payment = `{"paymentId":"` + paymentID + `","status":"succeeded","customerId":"cus-1","amountCents":12000,"currency":"KRW",` +
+	payment = `{"paymentId":"` + paymentID +
+		`","status":"succeeded","customerId":"cus-1","amountCents":12000,"currency":"KRW",` +
 		`"amount":"12000","paymentMethod":"pm_ok","pspChargeId":"ch_1","amountRefundedCents":0,"createdAt":"2026-11-20T09:30:00.123456Z"}`
 	order = `{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}`
 )
@@ -80,7 +81,8 @@ func paid() exchange {
 		},
 		status: 201,
 		received: map[string]string{
-			"X-Request-Id": "req-1", "Location": "/payments/" + paymentID, "Content-Type": "application/json", "Idempotency-Key": key,
+			"X-Request-Id": "req-1", "Location": "/payments/" + paymentID, "Content-Type": "application/json",
+			"Idempotency-Key":     key,
 			"Idempotent-Replayed": "false", "Idempotency-Key-Expires": "Sun, 22 Nov 2026 09:30:00 GMT",
 		},
 		answer: payment + "\n",
@@ -99,7 +101,8 @@ func refused(path string, code problem.Code) exchange {
 	case problem.PaymentDeclined:
 		doc.PaymentID, doc.DeclineCode, doc.Instance = paymentID, "insufficient_funds", "/payments/"+paymentID
 	case problem.RefundDeclined:
-		doc.PaymentID, doc.RefundID, doc.DeclineCode, doc.Instance = paymentID, refundID, "lost_card", "/refunds/"+refundID
+		doc.PaymentID, doc.RefundID, doc.DeclineCode, doc.Instance = paymentID, refundID, "lost_card", "/refunds/"+
+			refundID
 	case problem.InvalidRequest:
 		doc.Errors = []problem.Detail{problem.AtPointer("", "is no JSON")}
 	case problem.Unauthenticated:
@@ -167,7 +170,8 @@ func TestDocumentIsValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := spec.Validate(t.Context(), openapi3.EnableSchemaFormatValidation(), openapi3.EnableExamplesValidation()); err != nil {
+	if err := spec.Validate(t.Context(), openapi3.EnableSchemaFormatValidation(),
+		openapi3.EnableExamplesValidation()); err != nil {
 		t.Fatal(err)
 	}
 	if spec.OpenAPI != "3.1.0" {
@@ -254,11 +258,13 @@ func TestHonestServerHearsNoComplaint(t *testing.T) {
 	noMethod := refused("/payments/"+paymentID, problem.MethodNotAllowed)
 	noMethod.received["Allow"] = "GET"
 	// 120 characters, and more than 255 as long as they are escaped.
-	inspected := read("/idempotency-keys/"+strings.Repeat("%2F", 120), strings.ReplaceAll(inProgress, key, strings.Repeat("/", 120)))
+	inspected := read("/idempotency-keys/"+strings.Repeat("%2F", 120),
+		strings.ReplaceAll(inProgress, key, strings.Repeat("/", 120)))
 
 	for name, e := range map[string]exchange{
-		"201": paid(), "quoted key": quoted, "replay": replayed, "409": inFlight, "Prefer": preferred, "HEAD": head, "page": page,
-		"304": unchanged, "no route": noRoute, "no method": noMethod, "key of slashes": inspected,
+		"201": paid(), "quoted key": quoted, "replay": replayed, "409": inFlight, "Prefer": preferred, "HEAD": head,
+		"page": page,
+		"304":  unchanged, "no route": noRoute, "no method": noMethod, "key of slashes": inspected,
 		"402":          refused("/payments", problem.PaymentDeclined),
 		"402 refund":   refused("/payments/"+paymentID+"/refunds", problem.RefundDeclined),
 		"400":          refused("/payments", problem.InvalidRequest),

@@ -64,7 +64,8 @@ func Load(text []byte) (*Document, error) {
 		if described == nil {
 			return nil, fmt.Errorf("document has no response %s", component)
 		}
-		if d.elsewhere.answers[status], err = c.answer("/components/responses/"+component, described.Value); err != nil {
+		if d.elsewhere.answers[status], err = c.answer("/components/responses/"+component,
+			described.Value); err != nil {
 			return nil, err
 		}
 	}

@@ -28,8 +28,8 @@ type transport struct {
 	complain func(e exchange, complaint string)
 }
 
-// RoundTrip sends the request and checks the exchange. A request that got no answer, or half of one, is not checked: there
-// is nothing that the document says about those.
+// RoundTrip sends the request and checks the exchange. A request that got no answer, or half of one, is not checked:
+// there is nothing that the document says about those.
 func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	sent, recording := record(request)
 	response, err := t.base.RoundTrip(sent)
@@ -53,8 +53,8 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// record returns a request that keeps what is read of its body. The body is not read beforehand: a test may send one that
-// is slow or endless.
+// record returns a request that keeps what is read of its body. The body is not read beforehand: a test may send one
+// that is slow or endless.
 func record(request *http.Request) (*http.Request, *recording) {
 	kept := &recording{}
 	if request.Body == nil || request.Body == http.NoBody {
@@ -75,8 +75,8 @@ func record(request *http.Request) (*http.Request, *recording) {
 	return sent, kept
 }
 
-// recording holds a body as far as it has been sent. The transport may still be sending when the answer is here already,
-// hence the lock.
+// recording holds a body as far as it has been sent. The transport may still be sending when the answer is here
+// already, hence the lock.
 type recording struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer

@@ -38,7 +38,8 @@ func checkProblem(described answer, e exchange) []string {
 	if entry, known := problem.Lookup(p.Code); !known {
 		complain("code %q is not in the catalogue", p.Code)
 	} else if entry.Title != p.Title || entry.Status != p.Status || entry.Retryable != p.Retryable {
-		complain("title, status or retryable differ from the catalogue's: %q, %d, %v", entry.Title, entry.Status, entry.Retryable)
+		complain("title, status or retryable differ from the catalogue's: %q, %d, %v", entry.Title, entry.Status,
+			entry.Retryable)
 	}
 	if !identifies(p, e) {
 		complain("instance %q identifies neither the request nor what was declined", p.Instance)

@@ -16,20 +16,24 @@ func checkRequest(o *operation, pathParameters map[string]string, e exchange) []
 		values := p.valuesIn(e, pathParameters)
 		switch {
 		case len(values) > 1:
-			complaints = append(complaints, fmt.Sprintf("it was taken although the %s parameter %s is repeated", p.in, p.name))
+			complaints = append(complaints, fmt.Sprintf("it was taken although the %s parameter %s is repeated", p.in,
+				p.name))
 		case len(values) == 1:
 			if complaint := p.check(values[0]); complaint != "" {
-				complaints = append(complaints, fmt.Sprintf("it was taken although the %s parameter %s %s", p.in, p.name, complaint))
+				complaints = append(complaints, fmt.Sprintf("it was taken although the %s parameter %s %s", p.in,
+					p.name, complaint))
 			}
 		case p.required:
-			complaints = append(complaints, fmt.Sprintf("it was taken although the %s parameter %s is missing", p.in, p.name))
+			complaints = append(complaints, fmt.Sprintf("it was taken although the %s parameter %s is missing", p.in,
+				p.name))
 		}
 	}
 	complaints = append(complaints, checkUnknownQuery(o, e)...)
 	return append(complaints, checkRequestBody(o, e)...)
 }
 
-// valuesIn returns the parameter's values in the request. The lists of Prefer count as one value (RFC 9110, section 5.3).
+// valuesIn returns the parameter's values in the request. The lists of Prefer count as one value (RFC 9110, section
+// 5.3).
 func (f field) valuesIn(e exchange, pathParameters map[string]string) []string {
 	switch f.in {
 	case "path":
@@ -58,7 +62,8 @@ func checkUnknownQuery(o *operation, e exchange) []string {
 			known = known || p.in == "query" && p.name == name
 		}
 		if !known {
-			complaints = append(complaints, fmt.Sprintf("it was taken although the document has no query parameter %s", name))
+			complaints = append(complaints, fmt.Sprintf("it was taken although the document has no query parameter %s",
+				name))
 		}
 	}
 	return complaints

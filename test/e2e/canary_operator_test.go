@@ -32,10 +32,10 @@ func (o *outputs) operators(c call) reply {
 	return r
 }
 
-// rules has an operator decide about a letter, and try to about others.
+// rules has an operator decide about a dead letter, and try to about others.
 func (o *outputs) rules() {
 	o.t.Helper()
-	letters := func() (ids []string) {
+	deadLetters := func() (ids []string) {
 		var list struct {
 			Data []struct{ ID, Kind string }
 		}
@@ -49,23 +49,28 @@ func (o *outputs) rules() {
 		return ids
 	}
 	// Of the wrong amount, of the one that the PSP is silent about, and of three webhooks.
-	eventually(o.t, "the letters", func() bool { return len(letters()) >= 5 })
-	for _, id := range letters() {
+	eventually(o.t, "the dead letters", func() bool { return len(deadLetters()) >= 5 })
+	for _, id := range deadLetters() {
 		path := "/operator/dead-letters/" + id
 		for _, body := range []string{
-			fmt.Sprintf(`{"action":"executed","reason":%q,"version":1}`, canary("operator's reason")), fmt.Sprintf(`{"action":"dismiss","reason":%q,"version":1}`, canary("operator's reason")),
-			fmt.Sprintf(`{"action":%q,"reason":"a","version":1}`, canary("wrong value")), fmt.Sprintf(`{%q:1}`, canary("unknown member")+"!"), `{"` + canary("broken JSON"),
+			fmt.Sprintf(`{"action":"executed","reason":%q,"version":1}`, canary("operator's reason")),
+			fmt.Sprintf(`{"action":"dismiss","reason":%q,"version":1}`, canary("operator's reason")),
+			fmt.Sprintf(`{"action":%q,"reason":"a","version":1}`, canary("wrong value")),
+			fmt.Sprintf(`{%q:1}`, canary("unknown member")+"!"), `{"` + canary("broken JSON"),
 			fmt.Sprintf(`{"action":"executed","reason":"card %s","version":1}`, cardCanary),
 		} {
 			o.operators(call{method: "POST", path: path + "/resolve", body: body})
 		}
 		o.operators(call{method: "GET", path: path}).expect(o.t, http.StatusOK, "")
-		o.operators(call{method: "GET", path: path, as: canary("wrong API key")}).expect(o.t, http.StatusUnauthorized, "")
+		o.operators(call{method: "GET", path: path, as: canary("wrong API key")}).expect(o.t, http.StatusUnauthorized,
+			"")
 	}
 	o.operators(call{method: "GET", path: "/operator/summary"}).expect(o.t, http.StatusOK, "")
 	o.operators(call{method: "GET", path: "/operator/dead-letters?status=resolved"}).expect(o.t, http.StatusOK, "")
-	o.operators(call{method: "GET", path: "/operator/dead-letters?cursor=" + canary("query value") + "&" + canary("query name") + "=1"})
-	o.operators(call{method: "GET", path: "/operator/dead-letters/" + canary("path")}).expect(o.t, http.StatusNotFound, "")
+	o.operators(call{method: "GET", path: "/operator/dead-letters?cursor=" + canary("query value") + "&" +
+		canary("query name") + "=1"})
+	o.operators(call{method: "GET", path: "/operator/dead-letters/" + canary("path")}).expect(o.t, http.StatusNotFound,
+		"")
 }
 
 // looksAround reads what needs no API key.
@@ -87,9 +92,11 @@ func (o *outputs) withoutDatabase() {
 	o.t.Helper()
 	addr, operator := freeAddress(o.t), freeAddress(o.t)
 	p := newPrograms(o.t, o.dir)
-	p.start("api", addr, append(slices.Clone(o.environment), "DATABASE_URL=postgres://payonce_api:"+canary("database password")+"@127.0.0.1:1/payonce",
+	p.start("api", addr, append(slices.Clone(o.environment), "DATABASE_URL=postgres://payonce_api:"+
+		canary("database password")+"@127.0.0.1:1/payonce",
 		"HTTP_ADDR="+addr, "OPERATOR_ADDR="+operator, "DB_ACQUIRE_TIMEOUT=100ms"), "serve")
-	for _, url := range []string{"http://" + operator + "/readyz", "http://" + operator + "/metrics", "http://" + addr + "/payments"} {
+	for _, url := range []string{"http://" + operator + "/readyz", "http://" + operator + "/metrics", "http://" + addr +
+		"/payments"} {
 		req, err := http.NewRequestWithContext(o.t.Context(), http.MethodGet, url, nil)
 		if err != nil {
 			o.t.Fatal(err)
@@ -113,7 +120,8 @@ func (o *outputs) withoutDatabase() {
 func startWrongly(t *testing.T, dir string) {
 	p := newPrograms(t, dir)
 	secret, password := canary("PSP secret"), canary("database password")
-	good := []string{"DATABASE_URL=postgres://u:" + password + "@127.0.0.1:1/d?connect_timeout=1", "PSP_SECRET=" + secret, "WEBHOOK_SECRETS=" + webhookCanary(), "MOCKPSP_SECRET=" + secret}
+	good := []string{"DATABASE_URL=postgres://u:" + password + "@127.0.0.1:1/d?connect_timeout=1", "PSP_SECRET=" +
+		secret, "WEBHOOK_SECRETS=" + webhookCanary(), "MOCKPSP_SECRET=" + secret}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -121,10 +129,14 @@ func startWrongly(t *testing.T, dir string) {
 	defer taken.Close()
 	said := ""
 	for _, bad := range []string{
-		"DATABASE_URL=postgres://u:" + password + "@h:port/d", "DATABASE_URL=host=h password = " + password + " port=x", "DATABASE_URL=host=h password='" + password + " port=x",
-		"DATABASE_URL=postgres://u:a@" + password + "@h:port/d", "DATABASE_URL=" + password, "DATABASE_URL=postgres://h/d?port=x&password=" + password,
-		"DATABASE_URL=mysql://u:" + password + "@h/d", "WEBHOOK_SECRETS=" + canary("webhook secret"), "WEBHOOK_SECRETS=" + webhookCanary() + "!",
-		"WEBHOOK_SECRETS=whsec_" + canary("webhook secret")[:8], "PSP_URL=http://u:" + secret + "@psp.example", "LEASE=1s", "LOG_LEVEL=loud", "PSP_SECRET=",
+		"DATABASE_URL=postgres://u:" + password + "@h:port/d", "DATABASE_URL=host=h password = " + password + " port=x",
+		"DATABASE_URL=host=h password='" + password + " port=x",
+		"DATABASE_URL=postgres://u:a@" + password + "@h:port/d", "DATABASE_URL=" + password,
+		"DATABASE_URL=postgres://h/d?port=x&password=" + password,
+		"DATABASE_URL=mysql://u:" + password + "@h/d", "WEBHOOK_SECRETS=" + canary("webhook secret"),
+		"WEBHOOK_SECRETS=" + webhookCanary() + "!",
+		"WEBHOOK_SECRETS=whsec_" + canary("webhook secret")[:8], "PSP_URL=http://u:" + secret + "@psp.example",
+		"LEASE=1s", "LOG_LEVEL=loud", "PSP_SECRET=",
 		"HTTP_ADDR=" + taken.Addr().String(),
 	} {
 		said += p.fails("api", unset(append(good, bad, "OPERATOR_ADDR=127.0.0.1:0")...), "serve")
@@ -133,9 +145,11 @@ func startWrongly(t *testing.T, dir string) {
 		}
 	}
 	said += p.fails("reconciler", unset(append(good, "RECONCILER_ADDR="+taken.Addr().String())...), "run")
-	said += p.fails("mockpsp", unset(append(good, "MOCKPSP_WEBHOOK_URL=http://x", "MOCKPSP_WEBHOOK_SECRET="+canary("webhook secret"), "MOCKPSP_ADDR=127.0.0.1:0")...))
+	said += p.fails("mockpsp", unset(append(good, "MOCKPSP_WEBHOOK_URL=http://x", "MOCKPSP_WEBHOOK_SECRET="+
+		canary("webhook secret"), "MOCKPSP_ADDR=127.0.0.1:0")...))
 	said += p.fails("mockpsp", unset(append(good, "MOCKPSP_ADDR="+taken.Addr().String())...))
-	for _, command := range [][]string{{"migrate"}, {"keys", "list"}, {"keys", "create", "--tenant", "acme"}, {"healthcheck"}} {
+	for _, command := range [][]string{{"migrate"}, {"keys", "list"}, {"keys", "create", "--tenant", "acme"},
+		{"healthcheck"}} {
 		said += p.fails("api", unset(append(good, "OPERATOR_ADDR=127.0.0.1:1")...), command...)
 	}
 	for _, command := range [][]string{{"dlq", "list"}, {"statement"}} {
@@ -147,7 +161,8 @@ func startWrongly(t *testing.T, dir string) {
 	for _, place := range flown(said, places()) {
 		t.Errorf("%s is said:\n%s", place, around(said, canary(place)))
 	}
-	if flown(said+canary("PSP secret"), places()) == nil || !strings.Contains(said, "DATABASE_URL") || !strings.Contains(said, "is taken by another process") {
+	if flown(said+canary("PSP secret"), places()) == nil || !strings.Contains(said, "DATABASE_URL") ||
+		!strings.Contains(said, "is taken by another process") {
 		t.Errorf("nothing was said:\n%s", said)
 	}
 }

@@ -20,7 +20,8 @@ import (
 	"payonce/test/pgtest"
 )
 
-// canary is a text that is sent in one place only, and looks like nothing else. It is a customer's id as well as a part of a password.
+// canary is a text that is sent in one place only, and looks like nothing else. It is a customer's id as well as a part
+// of a password.
 func canary(place string) string {
 	sum := sha256.Sum256([]byte(place))
 	return "c4n4ry" + hex.EncodeToString(sum[:5]) + "z"
@@ -75,12 +76,16 @@ func TestScannerFindsACanaryInEverySpelling(t *testing.T) {
 	for _, around := range []string{"", "a", "ab", "abc", "user:", "?>ÿ"} {
 		whole := around + secret + around
 		for name, spelt := range map[string]string{
-			"as it is": whole, "in capitals": strings.ToUpper(whole), "quoted": fmt.Sprintf("%q", whole), "hex": hex.EncodeToString([]byte(whole)),
-			"HEX": fmt.Sprintf("%X", whole), "base64": base64.StdEncoding.EncodeToString([]byte(whole)), "URL base64": base64.URLEncoding.EncodeToString([]byte(whole)),
-			"raw base64": base64.RawStdEncoding.EncodeToString([]byte(whole)), "query": url.QueryEscape(whole), "percent": spellings(secret)[2],
-			"JSON": spellings(secret)[3], "HTML": spellings(secret)[5],
+			"as it is": whole, "in capitals": strings.ToUpper(whole), "quoted": fmt.Sprintf("%q", whole),
+			"hex": hex.EncodeToString([]byte(whole)),
+			"HEX": fmt.Sprintf("%X", whole), "base64": base64.StdEncoding.EncodeToString([]byte(whole)),
+			"URL base64": base64.URLEncoding.EncodeToString([]byte(whole)),
+			"raw base64": base64.RawStdEncoding.EncodeToString([]byte(whole)), "query": url.QueryEscape(whole),
+			"percent": spellings(secret)[2],
+			"JSON":    spellings(secret)[3], "HTML": spellings(secret)[5],
 		} {
-			if got := flown("before "+spelt+" after", []string{"another", "secret"}); !slices.Equal(got, []string{"secret"}) {
+			if got := flown("before "+spelt+" after", []string{"another", "secret"}); !slices.Equal(got,
+				[]string{"secret"}) {
 				t.Errorf("%s, after %q: found %q in %s", name, around, got, spelt)
 			}
 		}
@@ -104,7 +109,8 @@ type programs struct {
 func buildPrograms(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir+string(filepath.Separator), "payonce/cmd/api", "payonce/cmd/reconciler", "payonce/cmd/mockpsp")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir+string(filepath.Separator), "payonce/cmd/api",
+		"payonce/cmd/reconciler", "payonce/cmd/mockpsp")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
@@ -182,19 +188,25 @@ func (p *programs) run(w *world) {
 		return "DATABASE_URL=" + u.String()
 	}
 	p.environment = []string{
-		"PSP_URL=http://" + psp, "PSP_SECRET=" + canary("PSP secret"), "HTTP_ADDR=" + p.public, "OPERATOR_ADDR=" + p.operator, "PUBLIC_URL=http://payonce.test",
-		"WEBHOOK_SECRETS=" + webhookCanary(), "LOG_LEVEL=debug", "PSP_TIMEOUT=1s", "PSP_DIAL_TIMEOUT=1s", "LEASE=3s", "PSP_LATE_LIMIT=1s", "FIRST_LOOKUP=1s",
+		"PSP_URL=http://" + psp, "PSP_SECRET=" + canary("PSP secret"), "HTTP_ADDR=" + p.public, "OPERATOR_ADDR=" +
+			p.operator, "PUBLIC_URL=http://payonce.test",
+		"WEBHOOK_SECRETS=" + webhookCanary(), "LOG_LEVEL=debug", "PSP_TIMEOUT=1s", "PSP_DIAL_TIMEOUT=1s", "LEASE=3s",
+		"PSP_LATE_LIMIT=1s", "FIRST_LOOKUP=1s",
 		"DB_ACQUIRE_TIMEOUT=5s",
 	}
 	p.reconcilerSettings = []string{
-		"RECONCILER_ADDR=" + p.reconciler, "SCAN_EVERY=200ms", "SWEEP_EVERY=200ms", "CLAIM_EVERY=100ms", "LOOKUP_BASE=100ms", "LOOKUP_CAP=500ms", "LOOKUP_BUDGET=2",
+		"RECONCILER_ADDR=" + p.reconciler, "SCAN_EVERY=200ms", "SWEEP_EVERY=200ms", "CLAIM_EVERY=100ms",
+		"LOOKUP_BASE=100ms", "LOOKUP_CAP=500ms", "LOOKUP_BUDGET=2",
 	}
 	p.start("mockpsp", psp, []string{
-		"MOCKPSP_ADDR=" + psp, "MOCKPSP_LEDGER=" + filepath.Join(p.t.TempDir(), "ledger"), "MOCKPSP_SECRET=" + canary("PSP secret"), "MOCKPSP_HANG_LIMIT=3s",
-		"MOCKPSP_WEBHOOK_URL=http://" + p.public + "/webhooks/psp", "MOCKPSP_WEBHOOK_SECRET=" + webhookCanary(), "MOCKPSP_WEBHOOK_DELAY=20ms",
+		"MOCKPSP_ADDR=" + psp, "MOCKPSP_LEDGER=" + filepath.Join(p.t.TempDir(), "ledger"), "MOCKPSP_SECRET=" +
+			canary("PSP secret"), "MOCKPSP_HANG_LIMIT=3s",
+		"MOCKPSP_WEBHOOK_URL=http://" + p.public + "/webhooks/psp", "MOCKPSP_WEBHOOK_SECRET=" + webhookCanary(),
+		"MOCKPSP_WEBHOOK_DELAY=20ms",
 	})
 	p.start("api", p.public, append([]string{database(postgres.API)}, p.environment...), "serve")
-	p.start("reconciler", p.reconciler, slices.Concat([]string{database(postgres.Reconciler)}, p.environment, p.reconcilerSettings), "run")
+	p.start("reconciler", p.reconciler, slices.Concat([]string{database(postgres.Reconciler)}, p.environment,
+		p.reconcilerSettings), "run")
 }
 
 func webhookCanary() string {

@@ -18,35 +18,42 @@ import (
 	"payonce/internal/tenants"
 )
 
-// A canary goes in wherever something can be sent, through the three programs as they are shipped, with LOG_LEVEL=debug. What comes out is
-// searched for all of them, in every spelling. secrets_test.go asks the same of single answers; here are the outputs as a whole.
+// A canary goes in wherever something can be sent, through the three programs as they are shipped, with
+// LOG_LEVEL=debug. What comes out is searched for all of them, in every spelling. secrets_test.go asks the same of
+// single answers; here are the outputs as a whole.
 
 // places are all that a canary is sent in. What of it may come out where is in allowed, and nowhere else.
 func places() []string {
 	return slices.Concat([]string{
 		// Secrets of ours, of tenants and of payers.
-		"database password", "PSP secret", "webhook secret", "API key", "operator's API key", "wrong API key", "basic auth", "signature", "card",
+		"database password", "PSP secret", "webhook secret", "API key", "operator's API key", "wrong API key",
+		"basic auth", "signature", "card",
 		// What is in the wrong place, or nothing of ours.
-		"query name", "query value", "path", "method", "no HTTP", "unknown member", "wrong value", "broken JSON", "endless body", "malformed key", "webhook id", "forged webhook",
+		"query name", "query value", "path", "method", "no HTTP", "unknown member", "wrong value", "broken JSON",
+		"endless body", "malformed key", "webhook id", "forged webhook",
 	}, business(), sentHeaders())
 }
 
 // business is what a tenant tells us about itself, and gets back. It is nobody else's.
 func business() []string {
-	return []string{"description", "metadata name", "metadata value", "customer", "payment key", "refund key", "refund reason", "operator's reason", "webhook data"}
+	return []string{"description", "metadata name", "metadata value", "customer", "payment key", "refund key",
+		"refund reason", "operator's reason", "webhook data"}
 }
 
 func sentHeaders() []string {
-	return []string{"User-Agent", "X-Request-Id", "Prefer", "Referer", "Cookie", "X-Forwarded-For", "Forwarded", "Traceparent", "Tracestate", "Baggage", "Accept", "Origin",
+	return []string{"User-Agent", "X-Request-Id", "Prefer", "Referer", "Cookie", "X-Forwarded-For", "Forwarded",
+		"Traceparent", "Tracestate", "Baggage", "Accept", "Origin",
 		"Content-Encoding", "Content-Type", "X-Canary", "Proxy-Authorization", "If-None-Match"}
 }
 
 // allowed is what may come out where. Logs, metrics, refusals and other tenants' answers are not in it.
 func allowed() map[string][]string {
 	return map[string][]string{
-		// To whom it belongs. A key is echoed, a path is in a problem's instance: both are taken out of refusals before they are searched. A member
-		// that is unknown is pointed to only when its name could be one of ours, which no canary's is.
-		"own answers": {"description", "metadata name", "metadata value", "customer", "payment key", "refund key", "refund reason"},
+		// To whom it belongs. A key is echoed, a path is in a problem's instance: both are taken out of refusals before
+		// they are searched. A member that is unknown is pointed to only when its name could be one of ours, which no
+		// canary's is.
+		"own answers": {"description", "metadata name", "metadata value", "customer", "payment key", "refund key",
+			"refund reason"},
 		// An operator must find the case again, and see what the PSP has said about it.
 		"operator's answers": {"payment key", "refund key", "operator's reason", "webhook id", "webhook data"},
 	}
@@ -86,8 +93,10 @@ func searchEverything(t *testing.T, dir string) {
 		out.texts[name] = log.String()
 	}
 	for name, sign := range map[string]string{
-		"own answers": canary("description"), "operator's answers": canary("operator's reason"), "refusals": "invalid_request", "api log": `"msg":"request"`,
-		"reconciler log": `"msg":"reconciling"`, "mockpsp log": "mock PSP is ready", "api metrics": "payonce_", "reconciler metrics": "payonce_", "others' answers": "hasMore",
+		"own answers": canary("description"), "operator's answers": canary("operator's reason"),
+		"refusals": "invalid_request", "api log": `"msg":"request"`,
+		"reconciler log": `"msg":"reconciling"`, "mockpsp log": "mock PSP is ready", "api metrics": "payonce_",
+		"reconciler metrics": "payonce_", "others' answers": "hasMore",
 		"without database": "idempotency_store_unavailable",
 	} {
 		if !strings.Contains(out.texts[name], sign) {
@@ -147,7 +156,8 @@ func (o *outputs) do(c call) reply {
 func (o *outputs) keep(name, text string) { o.texts[name] += text + "\n" }
 
 func canaryPayment(method string, edit ...string) string {
-	return strings.NewReplacer(edit...).Replace(fmt.Sprintf(`{"customerId":%q,"amountCents":12000,"currency":"USD","paymentMethod":%q,"description":%q,"metadata":{%q:%q}}`,
+	return strings.NewReplacer(edit...).Replace(fmt.Sprintf(
+		`{"customerId":%q,"amountCents":12000,"currency":"USD","paymentMethod":%q,"description":%q,"metadata":{%q:%q}}`,
 		canary("customer"), method, canary("description"), canary("metadata name"), canary("metadata value")))
 }
 
@@ -155,8 +165,10 @@ func canaryPayment(method string, edit ...string) string {
 func (o *outputs) pays() {
 	o.t.Helper()
 	var paid reply
-	for i, method := range []string{"pm_ok", "pm_declined", "pm_500_charged", "pm_reset_charged", "pm_wrong_amount", "pm_stuck", "pm_late_charge", "pm_nothing"} {
-		c := call{method: "POST", path: "/payments", key: fmt.Sprintf("%s-%d", canary("payment key"), i), body: canaryPayment(method)}
+	for i, method := range []string{"pm_ok", "pm_declined", "pm_500_charged", "pm_reset_charged", "pm_wrong_amount",
+		"pm_stuck", "pm_late_charge", "pm_nothing"} {
+		c := call{method: "POST", path: "/payments", key: fmt.Sprintf("%s-%d", canary("payment key"), i),
+			body: canaryPayment(method)}
 		r := o.do(c)
 		o.do(c)
 		c.body = canaryPayment(method, "12000", "1")
@@ -196,34 +208,48 @@ func (o *outputs) asksWrongly() {
 		}
 	}
 	basic := base64.StdEncoding.EncodeToString([]byte("user:" + canary("basic auth")))
-	for _, value := range []string{"Bearer " + canary("wrong API key"), canary("wrong API key"), "Basic " + basic, "Bearer " + canary("wrong API key") + " x"} {
+	for _, value := range []string{"Bearer " + canary("wrong API key"), canary("wrong API key"), "Basic " + basic,
+		"Bearer " + canary("wrong API key") + " x"} {
 		pay(func(c *call) { *c = c.authorized(value) })
 	}
-	for _, key := range []string{canary("malformed key") + " x", canary("malformed key") + "@example.com", `"` + canary("malformed key"), "k", canary("malformed key") + ".g2", cardCanary} {
+	for _, key := range []string{canary("malformed key") + " x", canary("malformed key") + "@example.com", `"` +
+		canary("malformed key"), "k", canary("malformed key") + ".g2", cardCanary} {
 		pay(func(c *call) { c.key = key })
 	}
 	for _, body := range []string{
-		canaryPayment("pm_ok", `"amountCents"`, `"`+canary("unknown member")+`!":1,"amountCents"`), canaryPayment("pm_ok", "USD", canary("wrong value")),
-		canaryPayment("pm_ok", "12000", `"`+canary("wrong value")+`"`), canaryPayment("pm_ok", "12000", canary("wrong value")), canaryPayment(canary("wrong value")),
-		canaryPayment("pm_ok", canary("description"), canary("wrong value")+`\u0000`), canaryPayment("pm_ok", canary("description"), canary("wrong value")+"\xff"),
-		`{"` + canary("broken JSON"), canary("broken JSON"), `["` + canary("broken JSON") + `"]`, canaryPayment("pm_ok") + canary("broken JSON"),
-		strings.Repeat(canary("endless body"), 2000), canaryPayment("pm_ok", canary("description"), "card "+cardCanary), canaryPayment("pm_" + cardCanary),
-		canaryPayment("pm_ok", canary("customer"), cardCanary), canaryPayment("pm_ok", canary("metadata name"), cardCanary), canaryPayment("pm_ok", "12000", cardCanary),
+		canaryPayment("pm_ok", `"amountCents"`, `"`+canary("unknown member")+`!":1,"amountCents"`),
+		canaryPayment("pm_ok", "USD", canary("wrong value")),
+		canaryPayment("pm_ok", "12000", `"`+canary("wrong value")+`"`),
+		canaryPayment("pm_ok", "12000", canary("wrong value")), canaryPayment(canary("wrong value")),
+		canaryPayment("pm_ok", canary("description"), canary("wrong value")+`\u0000`),
+		canaryPayment("pm_ok", canary("description"), canary("wrong value")+"\xff"),
+		`{"` + canary("broken JSON"), canary("broken JSON"), `["` + canary("broken JSON") + `"]`,
+		canaryPayment("pm_ok") + canary("broken JSON"),
+		strings.Repeat(canary("endless body"), 2000), canaryPayment("pm_ok", canary("description"), "card "+cardCanary),
+		canaryPayment("pm_" + cardCanary),
+		canaryPayment("pm_ok", canary("customer"), cardCanary),
+		canaryPayment("pm_ok", canary("metadata name"), cardCanary), canaryPayment("pm_ok", "12000", cardCanary),
 	} {
 		pay(func(c *call) { c.body = body })
 	}
-	for _, path := range []string{"/" + canary("path"), "/payments/" + canary("path"), "/payments/pay_" + canary("path") + "/refunds", "/refunds/" + canary("path"),
-		"/idempotency-keys/" + canary("path"), "/payments?" + canary("query name") + "=" + canary("query value"), "/payments?status=" + canary("query value"),
-		"/payments?cursor=" + canary("query value") + "&limit=" + canary("query value"), "/idempotency-keys/0123456789abcdef?operation=" + canary("query value"),
+	for _, path := range []string{"/" + canary("path"), "/payments/" + canary("path"), "/payments/pay_" +
+		canary("path") + "/refunds", "/refunds/" + canary("path"),
+		"/idempotency-keys/" + canary("path"), "/payments?" + canary("query name") + "=" + canary("query value"),
+		"/payments?status=" + canary("query value"),
+		"/payments?cursor=" + canary("query value") + "&limit=" + canary("query value"),
+		"/idempotency-keys/0123456789abcdef?operation=" + canary("query value"),
 		"/payments?customerId=" + canary("query value") + "%20"} {
 		o.do(call{method: "GET", path: path})
 		o.do(call{method: strings.ToUpper(canary("method")), path: path})
 	}
 	const end = "\r\nConnection: close\r\n\r\n"
 	for _, raw := range []string{
-		canary("no HTTP") + end, "GET /" + canary("no HTTP") + " HTTP/9.9\r\nHost: x" + end, "GET / HTTP/1.1\r\nHost: " + canary("no HTTP") + " x" + end,
-		"GET / HTTP/1.1\r\nHost: x\r\n" + canary("no HTTP") + end, "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: " + canary("no HTTP") + end,
-		"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: " + canary("no HTTP") + end, "GET / HTTP/1.1\r\nHost: x\r\nX: " + canary("no HTTP") + long(32<<10) + end,
+		canary("no HTTP") + end, "GET /" + canary("no HTTP") + " HTTP/9.9\r\nHost: x" + end,
+		"GET / HTTP/1.1\r\nHost: " + canary("no HTTP") + " x" + end,
+		"GET / HTTP/1.1\r\nHost: x\r\n" + canary("no HTTP") + end, "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: " +
+			canary("no HTTP") + end,
+		"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: " + canary("no HTTP") + end,
+		"GET / HTTP/1.1\r\nHost: x\r\nX: " + canary("no HTTP") + long(32<<10) + end,
 		"\x16\x03\x01" + canary("no HTTP") + end, "OPTIONS * HTTP/1.1\r\nHost: " + canary("no HTTP") + end,
 	} {
 		o.keep("refusals", talk(o.t, o.public, raw))
@@ -237,20 +263,25 @@ func (o *outputs) webhooks() {
 	stamp := strconv.FormatInt(time.Now().Unix(), 10)
 	key := canary("webhook secret") + canary("webhook secret")
 	for i, body := range []string{
-		chargeEvent("succeeded", "ch_"+canary("webhook data"), canary("webhook data")+"-key", canary("webhook data")), `{"type":"` + canary("webhook data") + `","data":{}}`, canary("webhook data"),
+		chargeEvent("succeeded", "ch_"+canary("webhook data"), canary("webhook data")+"-key", canary("webhook data")),
+		`{"type":"` + canary("webhook data") + `","data":{}}`, canary("webhook data"),
 	} {
 		id := fmt.Sprintf("%s%d", canary("webhook id"), i)
 		mac := hmac.New(sha256.New, []byte(key))
 		fmt.Fprintf(mac, "%s.%s.%s", id, stamp, body)
 		genuine := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
-		for _, signature := range []string{"v1," + base64.StdEncoding.EncodeToString([]byte(canary("signature"))), genuine, genuine} {
+		for _, signature := range []string{"v1," + base64.StdEncoding.EncodeToString([]byte(canary("signature"))),
+			genuine, genuine} {
 			o.do(call{method: "POST", path: "/webhooks/psp", as: "-", body: body, header: http.Header{
 				"Webhook-Id": {id}, "Webhook-Timestamp": {stamp}, "Webhook-Signature": {signature},
 			}})
 		}
 	}
-	for _, header := range []http.Header{{}, {"Webhook-Id": {canary("webhook id") + "."}}, {"Webhook-Id": {"evt"}, "Webhook-Timestamp": {canary("forged webhook")}, "Webhook-Signature": {canary("signature")}}} {
-		o.do(call{method: "POST", path: "/webhooks/psp", as: "-", body: `{"forged":"` + canary("forged webhook") + `"}`, header: header})
+	for _, header := range []http.Header{{}, {"Webhook-Id": {canary("webhook id") + "."}},
+		{"Webhook-Id": {"evt"}, "Webhook-Timestamp": {canary("forged webhook")},
+			"Webhook-Signature": {canary("signature")}}} {
+		o.do(call{method: "POST", path: "/webhooks/psp", as: "-", body: `{"forged":"` + canary("forged webhook") + `"}`,
+			header: header})
 	}
 	eventually(o.t, "the processing of the webhooks", func() bool {
 		return o.world.count("SELECT count(*) FROM webhook_events WHERE id LIKE 'c4n4ry%' AND processed_at IS NOT NULL") == 3

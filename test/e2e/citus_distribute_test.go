@@ -12,7 +12,8 @@ import (
 	"payonce/test/pgtest"
 )
 
-// An installation that has paid is distributed: no process may be there, and then all that was there is there as before.
+// An installation that has paid is distributed: no process may be there, and then all that was there is there as
+// before.
 func TestInstallationThatHasPaidIsDistributed(t *testing.T) {
 	t.Parallel()
 	if !pgtest.OnCitus() {
@@ -27,12 +28,14 @@ func TestInstallationThatHasPaidIsDistributed(t *testing.T) {
 		w := setup(t, on)
 		paid = w.pay(key, "pm_ok")
 		paid.expect(t, http.StatusCreated, "")
-		returned = w.do(call{method: "POST", path: "/payments/" + paid.text(t, "paymentId") + "/refunds", key: refund, body: `{"amountCents":5000}`})
+		returned = w.do(call{method: "POST", path: "/payments/" + paid.text(t, "paymentId") + "/refunds", key: refund,
+			body: `{"amountCents":5000}`})
 		returned.expect(t, http.StatusCreated, "")
 		w.pay(lost, "pm_never").expect(t, http.StatusAccepted, "")
 		w.exec("INSERT INTO idempotency_key_tombstones (tenant_id, operation, key, generation) VALUES ('acme', 'POST /payments', '" + gone + "', 3)")
 		moves, guards = w.moves(lost), w.guards()
-		if err := pgtest.Distribute(t, c); err == nil || !strings.Contains(err.Error(), "others are connected to this database: payonce") {
+		if err := pgtest.Distribute(t, c); err == nil ||
+			!strings.Contains(err.Error(), "others are connected to this database: payonce") {
 			t.Fatalf("distributed beside a process: %v", err)
 		}
 		if w.count("SELECT count(*) FROM pg_dist_partition") != 0 {
@@ -60,7 +63,8 @@ func TestInstallationThatHasPaidIsDistributed(t *testing.T) {
 	w.pay(key, "pm_ok").same(t, paid)
 	refunds := "/payments/" + paid.text(t, "paymentId") + "/refunds"
 	w.do(call{method: "POST", path: refunds, key: refund, body: `{"amountCents":5000}`}).same(t, returned)
-	w.do(call{method: "POST", path: refunds, key: freshKey(), body: `{"amountCents":7001}`}).expect(t, http.StatusConflict, "refund_exceeds_payment")
+	w.do(call{method: "POST", path: refunds, key: freshKey(), body: `{"amountCents":7001}`}).expect(t,
+		http.StatusConflict, "refund_exceeds_payment")
 	if got := w.moves(lost); len(got) == 0 || !slices.Equal(got, moves) {
 		t.Errorf("the timeline is %q, was %q", got, moves)
 	}

@@ -13,8 +13,8 @@ import (
 	"payonce/test/pgtest"
 )
 
-// The coordinator has a reservation prepared on the workers, has written down that it is committed, and dies before it says so, to the workers or to the API. A
-// synchronous standby that is away holds it at that point.
+// The coordinator has a reservation prepared on the workers, has written down that it is committed, and dies before it
+// says so, to the workers or to the API. A synchronous standby that is away holds it at that point.
 func TestReservationOfACoordinatorThatDiesBetweenPrepareAndCommit(t *testing.T) {
 	t.Parallel()
 	if !pgtest.OnCitus() {
@@ -60,7 +60,8 @@ func TestReservationOfACoordinatorThatDiesBetweenPrepareAndCommit(t *testing.T) 
 	r.expect(t, http.StatusServiceUnavailable, storeUnavailable)
 
 	// In doubt: nobody sees the reservation, and nobody gets past it.
-	if n := w.count("SELECT count(*) FROM idempotency_keys WHERE tenant_id = 'acme' AND key = $1", key); n != 0 || prepared(t, c) == 0 {
+	if n := w.count("SELECT count(*) FROM idempotency_keys WHERE tenant_id = 'acme' AND key = $1", key); n != 0 ||
+		prepared(t, c) == 0 {
 		t.Fatalf("%d rows are seen, and %d transactions are in doubt", n, prepared(t, c))
 	}
 	w.pay(key, "pm_ok").expect(t, http.StatusServiceUnavailable, storeUnavailable)

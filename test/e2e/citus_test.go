@@ -14,8 +14,8 @@ import (
 	"payonce/test/pgtest"
 )
 
-// The coordinator died between PREPARE and COMMIT PREPARED: what it has decided, the worker does not know yet. Staged on the shard itself, by the names that
-// Citus gives to such transactions.
+// The coordinator died between PREPARE and COMMIT PREPARED: what it has decided, the worker does not know yet. Staged
+// on the shard itself, by the names that Citus gives to such transactions.
 func TestInDoubtAReaderSeesTheOldRowAndAWriterWaits(t *testing.T) {
 	t.Parallel()
 	if !pgtest.OnCitus() {
@@ -35,11 +35,13 @@ func TestInDoubtAReaderSeesTheOldRowAndAWriterWaits(t *testing.T) {
 		VALUES ('acme', 'POST /payments', 'key-in-doubt-000', 'in_progress', sha256('x'), 1, 1, gen_random_uuid(), gen_random_uuid(), now(), now(), now(), now())`)
 	onWorker := fmt.Sprintf("postgres://payonce@/%s?host=%s&port=5432&sslmode=disable", database, node)
 	const unknown = "SET status = 'unknown', locked_until = NULL, unknown_since = now(), reconcile_after = now() WHERE key = 'key-in-doubt-000'"
-	if err := cituscluster.Run(ctx, onWorker, "BEGIN", fmt.Sprintf("UPDATE idempotency_keys_%d %s", shard, unknown), "PREPARE TRANSACTION '"+gid+"'"); err != nil {
+	if err := cituscluster.Run(ctx, onWorker, "BEGIN", fmt.Sprintf("UPDATE idempotency_keys_%d %s", shard, unknown),
+		"PREPARE TRANSACTION '"+gid+"'"); err != nil {
 		t.Fatal(err)
 	}
 	status := func() (s string) {
-		if err := w.db.QueryRow(ctx, "SELECT status FROM idempotency_keys WHERE tenant_id = 'acme' AND operation = 'POST /payments' AND key = 'key-in-doubt-000'").Scan(&s); err != nil {
+		if err := w.db.QueryRow(ctx,
+			"SELECT status FROM idempotency_keys WHERE tenant_id = 'acme' AND operation = 'POST /payments' AND key = 'key-in-doubt-000'").Scan(&s); err != nil {
 			t.Fatal(err)
 		}
 		return s
@@ -56,7 +58,8 @@ func TestInDoubtAReaderSeesTheOldRowAndAWriterWaits(t *testing.T) {
 	if got := status(); got != "unknown" {
 		t.Errorf("a reader sees %s after it was decided", got)
 	}
-	if err := w.writeInDoubt(ctx); !postgres.Violates(err, "idempotency_keys_edge_is_legal") && (err == nil || !strings.Contains(err.Error(), "cannot go from unknown")) {
+	if err := w.writeInDoubt(ctx); !postgres.Violates(err, "idempotency_keys_edge_is_legal") &&
+		(err == nil || !strings.Contains(err.Error(), "cannot go from unknown")) {
 		t.Errorf("a writer that comes after it meets %v", err)
 	}
 }
@@ -73,7 +76,8 @@ func (w *world) writeInDoubt(ctx context.Context) error {
 	})
 }
 
-// The statements of a payment are about one tenant, and go to its shard alone, also when they have run so often that PostgreSQL thinks of a plan for any values.
+// The statements of a payment are about one tenant, and go to its shard alone, also when they have run so often that
+// PostgreSQL thinks of a plan for any values.
 func TestPaymentTouchesTheShardsOfItsTenantOnly(t *testing.T) {
 	t.Parallel()
 	if !pgtest.OnCitus() {

@@ -14,10 +14,11 @@ import (
 	"payonce/test/pgproxy"
 )
 
-// What happens when a connection breaks while a commit is under way. The client of the database cannot tell a transaction that
-// never arrived from one whose acknowledgement was lost, nor either from one that is still to land.
+// What happens when a connection breaks while a commit is under way. The client of the database cannot tell a
+// transaction that never arrived from one whose acknowledgement was lost, nor either from one that is still to land.
 
-// setupProxied is setup with a proxy between the API and its database. What the test itself asks the database goes past it.
+// setupProxied is setup with a proxy between the API and its database. What the test itself asks the database goes past
+// it.
 func setupProxied(t *testing.T, with ...func(*options)) (*world, *pgproxy.Proxy) {
 	t.Helper()
 	var proxy *pgproxy.Proxy
@@ -57,7 +58,8 @@ func (w *world) endLease(key string) {
 		if _, err := tx.Exec(w.t.Context(), "SET LOCAL session_replication_role = replica"); err != nil {
 			return err
 		}
-		_, err := tx.Exec(w.t.Context(), "UPDATE idempotency_keys SET locked_until = payonce_now() - interval '1 second' WHERE key = $1", key)
+		_, err := tx.Exec(w.t.Context(),
+			"UPDATE idempotency_keys SET locked_until = payonce_now() - interval '1 second' WHERE key = $1", key)
 		return err
 	})
 	if err != nil {
@@ -102,11 +104,13 @@ func paymentOf(key, method string) call {
 	return call{method: "POST", path: "/payments", key: key, body: order(method)}
 }
 
-// chargedOnce checks that the key's one payment was charged by one request, and that the answer is replayed from now on.
+// chargedOnce checks that the key's one payment was charged by one request, and that the answer is replayed from now
+// on.
 func (w *world) chargedOnce(key, pspKey string, r reply) {
 	w.t.Helper()
 	r.expect(w.t, http.StatusCreated, "")
-	if l := w.ledger("acme", pspKey); len(l.Charges) != 1 || l.Charges[0].Reference != r.text(w.t, "paymentId") || w.pspRequests("acme", pspKey) != 1 {
+	if l := w.ledger("acme", pspKey); len(l.Charges) != 1 || l.Charges[0].Reference != r.text(w.t, "paymentId") ||
+		w.pspRequests("acme", pspKey) != 1 {
 		w.t.Fatalf("the PSP was asked %d times and has %+v", w.pspRequests("acme", pspKey), l)
 	}
 	again := w.pay(key, "pm_ok")
@@ -125,7 +129,8 @@ var interrupted = map[string]pgproxy.Action{
 	"acknowledgement lost":  pgproxy.DropAcknowledgement,
 }
 
-// atBothEnds runs a claim for each of them in one world. In each run the event is met, and counted as one ambiguous commit.
+// atBothEnds runs a claim for each of them in one world. In each run the event is met, and counted as one ambiguous
+// commit.
 func atBothEnds(t *testing.T, w *world, proxy *pgproxy.Proxy, query string, claim func(w *world)) {
 	t.Helper()
 	for name, action := range interrupted {
@@ -223,7 +228,8 @@ func TestInterruptedCommitOfALossIsInvisible(t *testing.T) {
 // transitions checks a key's timeline.
 func (w *world) transitions(key string, want ...string) {
 	w.t.Helper()
-	rows, err := w.db.Query(w.t.Context(), "SELECT from_status || ' ' || to_status FROM idempotency_key_events WHERE key = $1 ORDER BY id", key)
+	rows, err := w.db.Query(w.t.Context(),
+		"SELECT from_status || ' ' || to_status FROM idempotency_key_events WHERE key = $1 ORDER BY id", key)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -259,7 +265,8 @@ func TestInterruptedCommitOfARenewalIsInvisible(t *testing.T) {
 		w.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = payonce_now() + interval '30 days' WHERE key = $1", key)
 		r := w.pay(key, "pm_ok")
 		w.chargedOnce(key, key+".g2", r)
-		if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 1, Generation: 2}) || r.text(w.t, "paymentId") == first.text(w.t, "paymentId") {
+		if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 1, Generation: 2}) ||
+			r.text(w.t, "paymentId") == first.text(w.t, "paymentId") {
 			w.t.Fatalf("key is %+v, answers are %s and %s", k, first.body, r.body)
 		}
 	})
@@ -304,7 +311,8 @@ func refundOf(paymentID, key, body string) call {
 	return call{method: "POST", path: "/payments/" + paymentID + "/refunds", key: key, body: body}
 }
 
-// refundedOnce checks that the PSP has one refund, that the payment knows of exactly that, and that the answer is replayed.
+// refundedOnce checks that the PSP has one refund, that the payment knows of exactly that, and that the answer is
+// replayed.
 func (w *world) refundedOnce(paymentID, key, body string, r reply) {
 	w.t.Helper()
 	r.expect(w.t, http.StatusCreated, "")
@@ -323,7 +331,8 @@ func (w *world) refundedOnce(paymentID, key, body string, r reply) {
 	w.do(refundOf(paymentID, key, body)).same(w.t, r)
 }
 
-// A transaction that was sent may land long after its client has given it up, and after others have acted on its absence.
+// A transaction that was sent may land long after its client has given it up, and after others have acted on its
+// absence.
 
 func TestLateReservationFindsItsOwnKeyCompleted(t *testing.T) {
 	t.Parallel()
@@ -397,7 +406,8 @@ func TestLateReservationCannotOustTheOwner(t *testing.T) {
 	w.nothingElseReserved(t)
 }
 
-// Nobody waits for it any more: the key is reserved and never executed, until its lease is over and the PSP has been asked.
+// Nobody waits for it any more: the key is reserved and never executed, until its lease is over and the PSP has been
+// asked.
 func TestLateReservationWithoutARequestIsNotExecuted(t *testing.T) {
 	t.Parallel()
 	w, proxy := setupProxied(t)

@@ -16,8 +16,8 @@ import (
 	"payonce/test/pgtest"
 )
 
-// What a payment costs the database, and by which plans: the figures that the design promises. Both can be lost without any
-// test of behaviour noticing.
+// What a payment costs the database, and by which plans: the figures that the design promises. Both can be lost without
+// any test of behaviour noticing.
 
 // quietServer is a server on which nobody writes but us: no autovacuum, no checkpoint for the time being.
 func quietServer(t *testing.T) (url string) {
@@ -59,9 +59,11 @@ func (w *world) spent(proxy *pgproxy.Proxy) spent {
 	return s
 }
 
-// since are the rounds after a moment, without the sign of life that the pool asks of a connection which was idle for a second.
+// since are the rounds after a moment, without the sign of life that the pool asks of a connection which was idle for a
+// second.
 func since(proxy *pgproxy.Proxy, before spent) [][]string {
-	return slices.DeleteFunc(proxy.Rounds()[before.rounds:], func(queries []string) bool { return slices.Equal(queries, []string{"--"}) })
+	return slices.DeleteFunc(proxy.Rounds()[before.rounds:],
+		func(queries []string) bool { return slices.Equal(queries, []string{"--"}) })
 }
 
 func TestTwoRoundTripsAndTwoCommitsForANewKeyOneAndNoneForAReplay(t *testing.T) {
@@ -70,17 +72,18 @@ func TestTwoRoundTripsAndTwoCommitsForANewKeyOneAndNoneForAReplay(t *testing.T) 
 	w, proxy := setupProxied(t, func(o *options) { o.url = url })
 	payment := w.pay(freshKey(), "pm_ok").text(t, "paymentId")
 	reserve := []string{"ReserveKeys", "BeginPayments"}
-	settle := []string{"CompleteKeys", "RecordPayments"}
+	finish := []string{"CompleteKeys", "RecordPayments"}
 	t.Run("payment", func(t *testing.T) {
-		w.in(t).costs(proxy, func(key string) call { return paymentOf(key, "pm_ok") }, [][]string{reserve, settle}, [][]string{reserve})
+		w.in(t).costs(proxy, func(key string) call { return paymentOf(key, "pm_ok") }, [][]string{reserve, finish},
+			[][]string{reserve})
 	})
 	// What a refund is of is read before the key is reserved: another tenant's payment is a 404, and consumes nothing.
 	read := []string{"GetPayment"}
 	reserve = []string{"ReserveKeys", "LockPayment", "BeginRefund", "TallyRefunds"}
-	settle = []string{"CompleteKeys", "LockPayment", "RecordRefund", "TallyRefunds"}
+	finish = []string{"CompleteKeys", "LockPayment", "RecordRefund", "TallyRefunds"}
 	t.Run("refund", func(t *testing.T) {
 		w.in(t).costs(proxy, func(key string) call { return refundOf(payment, key, `{"amountCents":1}`) },
-			[][]string{read, reserve, settle}, [][]string{read, reserve})
+			[][]string{read, reserve, finish}, [][]string{read, reserve})
 	})
 }
 
@@ -114,11 +117,11 @@ func (w *world) costs(proxy *pgproxy.Proxy, of func(key string) call, wantNew, w
 	}
 }
 
-// The plan trap (see the design, section 9): an index WHERE status = 'in_progress' is taken for the completion's UPDATE instead
-// of the primary key, but only on a big table that has been analysed. So the plans are held on such a one.
+// The plan trap (see the design, section 9): an index WHERE status = 'in_progress' is taken for the completion's UPDATE
+// instead of the primary key, but only on a big table that has been analysed. So the plans are held on such a one.
 
-// manyRows are 100 000 payments that were completed long ago, of two tenants and a thousand customers. They are written as they
-// are, behind the back of the guard, by which a key begins in progress.
+// manyRows are 100 000 payments that were completed long ago, of two tenants and a thousand customers. They are written
+// as they are, behind the back of the guard, by which a key begins in progress.
 const manyRows = `
 	SET session_replication_role = replica;
 	TRUNCATE idempotency_keys, payments CASCADE;
@@ -178,13 +181,19 @@ func plansOverArrays(n int) map[string]planned {
 	const anyTenant = "NULL" // as one server is told
 	of := fmt.Sprintf(" of %d", n)
 	return map[string]planned{
-		"completion" + of: {"CompleteKeys", args(anyTenant, keys, all("1"), all("1"), all("true"), all("201::int2"), text("application/json"), text("/x"),
+		"completion" + of: {"CompleteKeys", args(anyTenant, keys, all("1"), all("1"), all("true"), all("201::int2"),
+			text("application/json"), text("/x"),
 			all("1::int2"), all("'x'::bytea")), "idempotency_keys_pkey"},
-		"reservation and replay" + of: {"ReserveKeys", args(keys, all("sha256('x')"), ids, ids, anyTenant, "'30 s'", "'48 h'"), "idempotency_keys_pkey"},
-		"payment of a reservation" + of: {"BeginPayments", args(ids, keys, ids, text("cus-1"), all("1::int8"), text("USD"), text("pm_ok"), text(""), all("NULL::jsonb"),
-			anyTenant),
+		"reservation and replay" + of: {"ReserveKeys",
+			args(keys, all("sha256('x')"), ids, ids, anyTenant, "'30 s'", "'48 h'"), "idempotency_keys_pkey"},
+		"payment of a reservation" + of: {"BeginPayments",
+			args(ids, keys, ids, text("cus-1"), all("1::int8"), text("USD"), text("pm_ok"), text(""),
+				all("NULL::jsonb"),
+				anyTenant),
 			"idempotency_keys_pkey"},
-		"payment of a completion" + of: {"RecordPayments", args(anyTenant, ids, text("succeeded"), text("ch_1"), text(""), keys, all("1"), all("1"), text("completed")),
+		"payment of a completion" + of: {"RecordPayments",
+			args(anyTenant, ids, text("succeeded"), text("ch_1"), text(""), keys, all("1"), all("1"),
+				text("completed")),
 			"payments_pkey"},
 	}
 }
@@ -245,7 +254,8 @@ func (w *world) prepareEverything(proxy *pgproxy.Proxy) {
 	w.pay(key, "pm_ok").expect(w.t, http.StatusAccepted, "")
 }
 
-// explain gives the plan that a statement has after it was executed often enough for PostgreSQL to consider a generic plan.
+// explain gives the plan that a statement has after it was executed often enough for PostgreSQL to consider a generic
+// plan.
 func (s *session) explain(sql, args string) string {
 	s.t.Helper()
 	s.run("PREPARE planned AS " + sql)
@@ -270,7 +280,8 @@ func sound(plan, indexes string) error {
 		return errors.New("reads a whole table")
 	}
 	for _, word := range strings.Fields(plan) {
-		for _, partial := range []string{"idempotency_keys_locked_until", "idempotency_keys_reconcile_after", "idempotency_keys_expires_at", "trap"} {
+		for _, partial := range []string{"idempotency_keys_locked_until", "idempotency_keys_reconcile_after",
+			"idempotency_keys_expires_at", "trap"} {
 			if word == partial {
 				return fmt.Errorf("walks the partial index %s", partial)
 			}

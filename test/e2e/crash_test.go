@@ -47,7 +47,8 @@ func startVictim(t *testing.T, with ...func(*options)) *victim {
 	v := &victim{world: setup(t, with...), address: freeAddress(t)}
 	v.proxy = pgproxy.Start(t, pgtest.As(t, v.db.Config().ConnString(), postgres.API))
 	v.process = exec.CommandContext(t.Context(), os.Args[0])
-	v.process.Env = append(os.Environ(), asAPI+"=1", "DATABASE_URL="+v.proxy.URL(), "PSP_URL="+v.psp.URL, "PSP_SECRET="+pspSecret,
+	v.process.Env = append(os.Environ(), asAPI+"=1", "DATABASE_URL="+v.proxy.URL(), "PSP_URL="+v.psp.URL, "PSP_SECRET="+
+		pspSecret,
 		"HTTP_ADDR="+v.address, "OPERATOR_ADDR="+freeAddress(t), "LOG_LEVEL=error")
 	out, err := v.process.StdoutPipe()
 	if err != nil {
@@ -66,7 +67,8 @@ func startVictim(t *testing.T, with ...func(*options)) *victim {
 // payUnanswered sends a payment to the process that will be killed. Nobody will answer.
 func (v *victim) payUnanswered(key string) {
 	go func() {
-		req, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, "http://"+v.address+"/payments", strings.NewReader(order("pm_ok")))
+		req, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, "http://"+v.address+"/payments",
+			strings.NewReader(order("pm_ok")))
 		if err != nil {
 			return
 		}

@@ -18,8 +18,8 @@ import (
 	"payonce/test/pgtest"
 )
 
-// What happens when the database is away, or there and of no use, at each point of a payment. Before the reservation, nothing
-// may happen at all; after the PSP was asked, nothing may happen twice.
+// What happens when the database is away, or there and of no use, at each point of a payment. Before the reservation,
+// nothing may happen at all; after the PSP was asked, nothing may happen twice.
 
 const storeUnavailable = "idempotency_store_unavailable"
 
@@ -246,7 +246,8 @@ func (s *session) run(statements ...string) {
 	}
 }
 
-// blocked finds the API's sessions that wait for a lock, in pg_stat_activity. Of Citus', it is the session on a worker that waits.
+// blocked finds the API's sessions that wait for a lock, in pg_stat_activity. Of Citus', it is the session on a worker
+// that waits.
 func blocked() string {
 	lock := "wait_event_type = 'Lock'"
 	if pgtest.OnCitus() {
@@ -391,8 +392,8 @@ func TestTerminatedSessionIsAmbiguous(t *testing.T) {
 	})
 }
 
-// An owner that was stopped for more than a third of its lease does not know what the others think of it. The time counts from
-// the first time that the lease was asked for.
+// An owner that was stopped for more than a third of its lease does not know what the others think of it. The time
+// counts from the first time that the lease was asked for.
 func TestOwnerThatWasPausedDoesNotSend(t *testing.T) {
 	t.Parallel()
 	const lease = 9 * time.Second // the retry has a third of it, too, on however busy a machine

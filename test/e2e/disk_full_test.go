@@ -21,7 +21,8 @@ func TestReadyzIsNotReadyWhileTheDiskIsFull(t *testing.T) {
 	w.pay(freshKey(), "pm_ok").expect(t, http.StatusCreated, "")
 	empty := w.fillDisk()
 	r := w.operator("/readyz")
-	if r.expect(t, http.StatusServiceUnavailable, ""); !strings.Contains(string(r.body), `"disk":"the database's disk is full; make room there"`) ||
+	if r.expect(t, http.StatusServiceUnavailable, ""); !strings.Contains(string(r.body),
+		`"disk":"the database's disk is full; make room there"`) ||
 		!strings.Contains(string(r.body), `"database":"ok"`) {
 		t.Fatalf("readyz says %s", r.body)
 	}
@@ -29,7 +30,8 @@ func TestReadyzIsNotReadyWhileTheDiskIsFull(t *testing.T) {
 	eventually(t, "ready again", func() bool { return w.operator("/readyz").status == http.StatusOK })
 }
 
-// fillDisk has each session of the API meet a full disk with the next files that it writes: the server finds /dev/full under their names.
+// fillDisk has each session of the API meet a full disk with the next files that it writes: the server finds /dev/full
+// under their names.
 func (w *world) fillDisk() (empty func()) {
 	w.t.Helper()
 	const full, files = "/dev/full", 10
@@ -40,7 +42,8 @@ func (w *world) fillDisk() (empty func()) {
 	if err := w.db.QueryRow(w.t.Context(), "SHOW data_directory").Scan(&data); err != nil {
 		w.t.Fatal(err)
 	}
-	rows, err := w.db.Query(w.t.Context(), "SELECT pid FROM pg_stat_activity WHERE usename = 'payonce_api' AND datname = current_database()")
+	rows, err := w.db.Query(w.t.Context(),
+		"SELECT pid FROM pg_stat_activity WHERE usename = 'payonce_api' AND datname = current_database()")
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -34,7 +34,9 @@ func (w *world) inspect(key, operation string) reply {
 }
 
 // heldPayment is a payment whose owner waits at the PSP until the gate is opened.
-func heldPayment(t *testing.T, method string, with ...func(*options)) (w *world, g *gate, key string, owner <-chan reply) {
+func heldPayment(
+	t *testing.T, method string, with ...func(*options),
+) (w *world, g *gate, key string, owner <-chan reply) {
 	t.Helper()
 	g = newGate()
 	with = append(with, func(o *options) {
@@ -77,7 +79,8 @@ func TestOwnerAnswersWhatWasStoredMeanwhile(t *testing.T) {
 			gate.open()
 			r := <-owner
 			r.expect(t, http.StatusCreated, "")
-			if string(r.body) != stored || r.header.Get("Idempotent-Replayed") != "false" || r.header.Get("Location") != "/payments/"+id {
+			if string(r.body) != stored || r.header.Get("Idempotent-Replayed") != "false" ||
+				r.header.Get("Location") != "/payments/"+id {
 				t.Fatalf("the owner answers %v %s", r.header, r.body)
 			}
 			w.pay(key, method).same(t, r)
@@ -138,8 +141,9 @@ func TestLateOwnerThatHasNotSentAnswersWhereTheKeyStands(t *testing.T) {
 		status       int
 		code, became string
 	}{
-		"unknown":      {func(*world, string) {}, http.StatusAccepted, "", "unknown"},
-		"not executed": {(*world).resolveAsNotExecuted, http.StatusServiceUnavailable, "psp_unavailable", "failed_retryable"},
+		"unknown": {func(*world, string) {}, http.StatusAccepted, "", "unknown"},
+		"not executed": {(*world).resolveAsNotExecuted, http.StatusServiceUnavailable, "psp_unavailable",
+			"failed_retryable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -170,7 +174,8 @@ func TestLateOwnerThatHasNotSentAnswersWhereTheKeyStands(t *testing.T) {
 	}
 }
 
-// A success that comes after the proof that there was none completes the key after all: nobody may be told that nothing was charged.
+// A success that comes after the proof that there was none completes the key after all: nobody may be told that nothing
+// was charged.
 func TestLateSuccessOfAResolvedKeyIsNotDenied(t *testing.T) {
 	t.Parallel()
 	w, gate, key, owner := heldPayment(t, "pm_ok")
@@ -222,12 +227,12 @@ func TestLateContradictionIsADeadLetterAllTheSame(t *testing.T) {
 	gate.open()
 	r := <-owner
 	r.expect(t, http.StatusAccepted, "")
-	w.wantLetter(key, "amountCents")
+	w.wantDeadLetter(key, "amountCents")
 	w.transitions(key, "in_progress unknown")
 }
 
-// wantLetter wants one open dead letter for a key, with something in its evidence.
-func (w *world) wantLetter(key, evidence string) {
+// wantDeadLetter wants one open dead letter for a key, with something in its evidence.
+func (w *world) wantDeadLetter(key, evidence string) {
 	w.t.Helper()
 	n := w.count(`SELECT count(*) FROM dead_letters WHERE key = $1 AND kind = 'psp_contradicts_request' AND status = 'open'
 		AND tenant_id = 'acme' AND evidence::text LIKE '%' || $2 || '%'`, key, evidence)
@@ -277,7 +282,7 @@ func TestChargeThatBelongsToAnotherPaymentIsADeadLetter(t *testing.T) {
 		if k := w.keyRow(key); k.Status != "unknown" || w.pspRequests("acme", key) != 1 {
 			t.Fatalf("key is %+v, PSP asked %d times", k, w.pspRequests("acme", key))
 		}
-		w.wantLetter(key, first.text(t, "pspChargeId"))
+		w.wantDeadLetter(key, first.text(t, "pspChargeId"))
 	}
 	if n := w.count("SELECT count(*) FROM payments WHERE status = 'succeeded'"); n != 1 {
 		t.Fatalf("%d payments have succeeded with one charge", n)
@@ -292,7 +297,7 @@ func TestRefundThatBelongsToAnotherIsADeadLetter(t *testing.T) {
 	first.expect(t, http.StatusCreated, "")
 	r := w.refund(id, key, `{"amountCents":4500}`)
 	r.expect(t, http.StatusAccepted, "")
-	w.wantLetter(key, first.text(t, "pspRefundId"))
+	w.wantDeadLetter(key, first.text(t, "pspRefundId"))
 	w.wantRefunded(id, 4500, 9000)
 }
 
@@ -321,7 +326,7 @@ func TestLateChargeThatBelongsToAnotherPaymentIsADeadLetter(t *testing.T) {
 	gate.open()
 	r := <-owner
 	r.expect(t, http.StatusAccepted, "")
-	w.wantLetter(key, first.text(t, "pspChargeId"))
+	w.wantDeadLetter(key, first.text(t, "pspChargeId"))
 	w.transitions(key, "in_progress unknown")
 }
 
@@ -355,7 +360,8 @@ func TestPSPSeesOneKeyForAllAttemptsAndAnotherForEachGeneration(t *testing.T) {
 		w.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = payonce_now() + interval '30 days' WHERE key = $1", key)
 	}
 	w.wantRefunded(id, 3, 3)
-	if n := w.count("SELECT count(DISTINCT id) FROM payments WHERE idempotency_key = $1 AND status = 'succeeded'", key); n != 3 {
+	if n := w.count("SELECT count(DISTINCT id) FROM payments WHERE idempotency_key = $1 AND status = 'succeeded'",
+		key); n != 3 {
 		t.Fatalf("%d payments for three generations", n)
 	}
 }
@@ -369,7 +375,8 @@ func keyStates() map[string]struct {
 		method   string
 		timeline int
 	}{
-		"completed": {"pm_ok", 2}, "completed as declined": {"pm_declined", 2}, "unknown": {"pm_500_charged", 2}, "failed_retryable": {"pm_ok", 2},
+		"completed": {"pm_ok", 2}, "completed as declined": {"pm_declined", 2}, "unknown": {"pm_500_charged", 2},
+		"failed_retryable": {"pm_ok", 2},
 	}
 }
 
@@ -423,12 +430,14 @@ func (w *world) wantShown(shown reply, key, operation, status string, r reply) {
 	}
 	expires, err := time.Parse(time.RFC3339Nano, shown.text(w.t, "expiresAt"))
 	if err != nil || expires.Truncate(time.Second).Format(http.TimeFormat) != r.header.Get("Idempotency-Key-Expires") {
-		w.t.Errorf("the key ends at %s, its answer said %q", shown.text(w.t, "expiresAt"), r.header.Get("Idempotency-Key-Expires"))
+		w.t.Errorf("the key ends at %s, its answer said %q", shown.text(w.t, "expiresAt"),
+			r.header.Get("Idempotency-Key-Expires"))
 	}
 	if shown.text(w.t, "createdAt") == "" || shown.text(w.t, "reservedAt") != shown.text(w.t, "createdAt") {
 		w.t.Errorf("times of the first generation: %s", shown.body)
 	}
-	if (shown.member(w.t, "lockedUntil") != nil) != (status == "in_progress") || (shown.member(w.t, "completedAt") != nil) != (status == "completed") {
+	if (shown.member(w.t, "lockedUntil") != nil) != (status == "in_progress") ||
+		(shown.member(w.t, "completedAt") != nil) != (status == "completed") {
 		w.t.Errorf("lease and end of a %s key: %s", status, shown.body)
 	}
 	stored, ok := shown.member(w.t, "response").(map[string]any)
@@ -465,16 +474,18 @@ func TestKeyThatIsNotThereIsNotShown(t *testing.T) {
 	w.refund(w.paid(), refundKey, `{}`).expect(t, http.StatusCreated, "")
 	detail := w.inspect(freshKey(), "").text(t, "detail")
 	for name, c := range map[string]call{
-		"never used":                  {path: "/idempotency-keys/" + freshKey()},
-		"of payments, not refunds":    {path: "/idempotency-keys/" + key + "?operation=" + url.QueryEscape(refundOperation)},
-		"of refunds, not payments":    {path: "/idempotency-keys/" + refundKey},
-		"another tenant's":            {path: "/idempotency-keys/" + key, as: globexKey},
-		"another tenant's, of refund": {path: "/idempotency-keys/" + refundKey + "?operation=" + url.QueryEscape(refundOperation), as: globexKey},
-		"no key at all":               {path: "/idempotency-keys/short"},
-		"quoted":                      {path: "/idempotency-keys/%22" + key + "%22"},
-		"in upper case":               {path: "/idempotency-keys/" + strings.ToUpper(key)},
-		"with NUL":                    {path: "/idempotency-keys/" + key + "%00"},
-		"of a generation at the PSP":  {path: "/idempotency-keys/" + key + ".g2"},
+		"never used": {path: "/idempotency-keys/" + freshKey()},
+		"of payments, not refunds": {path: "/idempotency-keys/" + key + "?operation=" +
+			url.QueryEscape(refundOperation)},
+		"of refunds, not payments": {path: "/idempotency-keys/" + refundKey},
+		"another tenant's":         {path: "/idempotency-keys/" + key, as: globexKey},
+		"another tenant's, of refund": {path: "/idempotency-keys/" + refundKey + "?operation=" +
+			url.QueryEscape(refundOperation), as: globexKey},
+		"no key at all":              {path: "/idempotency-keys/short"},
+		"quoted":                     {path: "/idempotency-keys/%22" + key + "%22"},
+		"in upper case":              {path: "/idempotency-keys/" + strings.ToUpper(key)},
+		"with NUL":                   {path: "/idempotency-keys/" + key + "%00"},
+		"of a generation at the PSP": {path: "/idempotency-keys/" + key + ".g2"},
 	} {
 		c.method = "GET"
 		r := w.do(c)
@@ -483,10 +494,12 @@ func TestKeyThatIsNotThereIsNotShown(t *testing.T) {
 		}
 	}
 	bad := w.inspect(key, "POST /refunds")
-	if bad.expect(t, http.StatusBadRequest, "invalid_request"); !strings.Contains(string(bad.body), `"parameter":"operation"`) {
+	if bad.expect(t, http.StatusBadRequest, "invalid_request"); !strings.Contains(string(bad.body),
+		`"parameter":"operation"`) {
 		t.Errorf("unexpected answer: %s", bad.body)
 	}
-	w.do(call{method: "GET", path: "/idempotency-keys/" + key, as: operatorKey}).expect(t, http.StatusForbidden, "forbidden")
+	w.do(call{method: "GET", path: "/idempotency-keys/" + key, as: operatorKey}).expect(t, http.StatusForbidden,
+		"forbidden")
 	w.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = payonce_now() + interval '30 days'")
 	w.inspect(key, createOperation).expect(t, http.StatusGone, "idempotency_key_expired")
 	w.inspect(refundKey, refundOperation).expect(t, http.StatusGone, "idempotency_key_expired")
@@ -512,9 +525,12 @@ func TestKeyIsFoundHoweverItsCharactersAreEscaped(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for _, key := range []string{
-		"orders/2026/0000000042", "/order-0000000042/", "////////////////abc", "orders/../0000000042", "./../../../../a/b/.",
-		"100%-0000000000041", "100%2F0000000000041", "%25%2525-0000000042", "what?key=0000000042", "order#0000000042#", `order"0000000042"`,
-		`a\b{c}|d^e~f[g]h<i>` + "`j'k(l)*", "a+b&c=d;e:f@g!h$i_j-k.l", "order-0000000042?operation=POST", "..................abc", "0000000042*{key}",
+		"orders/2026/0000000042", "/order-0000000042/", "////////////////abc", "orders/../0000000042",
+		"./../../../../a/b/.",
+		"100%-0000000000041", "100%2F0000000000041", "%25%2525-0000000042", "what?key=0000000042", "order#0000000042#",
+		`order"0000000042"`,
+		`a\b{c}|d^e~f[g]h<i>` + "`j'k(l)*", "a+b&c=d;e:f@g!h$i_j-k.l", "order-0000000042?operation=POST",
+		"..................abc", "0000000042*{key}",
 	} {
 		first := w.pay(key, "pm_ok")
 		first.expect(t, http.StatusCreated, "")
@@ -522,9 +538,11 @@ func TestKeyIsFoundHoweverItsCharactersAreEscaped(t *testing.T) {
 		for _, c := range []byte(key) {
 			everything += fmt.Sprintf("%%%02x", c)
 		}
-		for _, spelt := range []string{url.PathEscape(key), strings.ReplaceAll(url.QueryEscape(key), "+", "%20"), everything, strings.ToUpper(everything)} {
+		for _, spelt := range []string{url.PathEscape(key), strings.ReplaceAll(url.QueryEscape(key), "+", "%20"),
+			everything, strings.ToUpper(everything)} {
 			shown := w.do(call{method: "GET", path: "/idempotency-keys/" + spelt})
-			if shown.status != http.StatusOK || shown.text(t, "key") != key || shown.text(t, "resource") != "/payments/"+first.text(t, "paymentId") {
+			if shown.status != http.StatusOK || shown.text(t, "key") != key ||
+				shown.text(t, "resource") != "/payments/"+first.text(t, "paymentId") {
 				t.Errorf("%q as %s: %d %s", key, spelt, shown.status, shown.body)
 			}
 		}
@@ -543,12 +561,14 @@ func TestIntentAndNotSpellingDecidesWhatARepetitionIs(t *testing.T) {
 		key := freshKey()
 		first := w.do(call{method: "POST", path: "/payments", key: key, body: asked.spell(t)})
 		again := w.do(call{method: "POST", path: "/payments", key: key, body: asked.spell(t)})
-		if first.status != http.StatusCreated || again.status != first.status || string(again.body) != string(first.body) || again.header.Get("Idempotent-Replayed") != "true" {
+		if first.status != http.StatusCreated || again.status != first.status ||
+			string(again.body) != string(first.body) || again.header.Get("Idempotent-Replayed") != "true" {
 			t.Fatalf("%d %s, then %d %s", first.status, first.body, again.status, again.body)
 		}
 		other := drawIntent(t, `"pm_declined"`)
 		r := w.do(call{method: "POST", path: "/payments", key: key, body: other.spell(t)})
-		if asked.same(other) != (r.status == http.StatusCreated) || r.status != http.StatusCreated && r.status != http.StatusUnprocessableEntity {
+		if asked.same(other) != (r.status == http.StatusCreated) || r.status != http.StatusCreated &&
+			r.status != http.StatusUnprocessableEntity {
 			t.Fatalf("%+v after %+v: %d %s", other, asked, r.status, r.body)
 		}
 		if n := w.pspRequests("acme", key); n != 1 {
@@ -565,7 +585,8 @@ var members = []struct {
 	name   string
 	values []string
 }{
-	{"customerId", []string{`"cus-1"`, `"cus-2"`}}, {"amountCents", []string{"1", "2", "999999999999"}}, {"currency", []string{`"USD"`, `"KRW"`}},
+	{"customerId", []string{`"cus-1"`, `"cus-2"`}}, {"amountCents", []string{"1", "2", "999999999999"}},
+	{"currency", []string{`"USD"`, `"KRW"`}},
 	{"paymentMethod", []string{"", `"pm_ok"`}}, {"description", []string{"", `""`, `"\u00e9"`, `"e"`}},
 	{"metadata", []string{"", "{}", `{"a":"1"}`, `{"a":"1","b":""}`}},
 }

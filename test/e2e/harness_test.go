@@ -34,12 +34,12 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	acmeKey     = "test-acme-key"
-	readonlyKey = "test-acme-readonly-key"
-	globexKey   = "test-globex-key"
-	operatorKey = "test-operator-key"
-	deskKey     = "test-desk-key" // may resolve dead letters, too
-	pspSecret   = "test-psp-secret"
+	acmeKey      = "test-acme-key"
+	readonlyKey  = "test-acme-readonly-key"
+	globexKey    = "test-globex-key"
+	operatorKey  = "test-operator-key"
+	resolvingKey = "test-resolving-key" // may resolve dead letters, too
+	pspSecret    = "test-psp-secret"
 
 	// patience bounds every wait for an event. It is generous: reaching it is a failure, not a measurement.
 	patience = time.Minute
@@ -90,7 +90,8 @@ func setup(t testing.TB, with ...func(*options)) *world {
 	seedTenants(t, o.url)
 
 	mock := mockpsp.DefaultConfig()
-	mock.Secret, mock.SlowDelay, mock.HangLimit, mock.LateDelay = pspSecret, 300*time.Millisecond, patience, 200*time.Millisecond
+	mock.Secret, mock.SlowDelay, mock.HangLimit, mock.LateDelay = pspSecret, 300*time.Millisecond, patience,
+		200*time.Millisecond
 	w.api = httptest.NewUnstartedServer(nil) // its address is known to the PSP before there is an API
 	if o.webhooks {
 		mock.WebhookURL, mock.WebhookDelay = "http://"+w.api.Listener.Addr().String()+"/webhooks/psp", webhookDelay()
@@ -113,7 +114,8 @@ func setup(t testing.TB, with ...func(*options)) *world {
 		w.own.WebhookSecrets = []string{mock.WebhookSecret}
 	}
 	o.settings(&w.own)
-	if w.app, err = app.NewAPI(t.Context(), w.own, slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))); err != nil {
+	if w.app, err = app.NewAPI(t.Context(), w.own,
+		slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))); err != nil {
 		t.Fatal(err)
 	}
 	w.api.Config.Handler = w.app.Public()
@@ -140,7 +142,8 @@ func testSettings(t testing.TB, databaseURL, pspURL string) config.API {
 	t.Helper()
 	env := map[string]string{
 		"DATABASE_URL": databaseURL, "PSP_URL": pspURL, "PSP_SECRET": pspSecret,
-		"PUBLIC_URL": "http://payonce.test", "DB_ACQUIRE_TIMEOUT": "30s", "DB_LOCK_TIMEOUT": "20s", "DB_STATEMENT_TIMEOUT": "30s",
+		"PUBLIC_URL": "http://payonce.test", "DB_ACQUIRE_TIMEOUT": "30s", "DB_LOCK_TIMEOUT": "20s",
+		"DB_STATEMENT_TIMEOUT": "30s",
 	}
 	settings, err := config.Load(func(name string) string { return env[name] })
 	if err != nil {
@@ -166,14 +169,15 @@ func seedTenants(t testing.TB, url string) {
 		{"acme", readonlyKey, []tenants.Permission{tenants.PaymentsRead}},
 		{"globex", globexKey, []tenants.Permission{tenants.PaymentsRead, tenants.PaymentsWrite}},
 		{"", operatorKey, []tenants.Permission{tenants.OpsRead}},
-		{"", deskKey, []tenants.Permission{tenants.OpsRead, tenants.OpsResolve}},
+		{"", resolvingKey, []tenants.Permission{tenants.OpsRead, tenants.OpsResolve}},
 	} {
 		if k.tenant != "" {
 			if err := r.EnsureTenant(ctx, k.tenant); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := r.AddKey(ctx, k.tenant, k.secret, "", k.may); err != nil && !errors.Is(err, tenants.ErrSecretInUse) {
+		if _, err := r.AddKey(ctx, k.tenant, k.secret, "", k.may); err != nil &&
+			!errors.Is(err, tenants.ErrSecretInUse) {
 			t.Fatal(err)
 		}
 	}
@@ -331,7 +335,8 @@ func (w *world) askPSP(path string, into any) {
 	w.t.Helper()
 	rec := httptest.NewRecorder()
 	w.mock.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
-	if err := json.Unmarshal(rec.Body.Bytes(), into, json.MatchCaseInsensitiveNames(true)); err != nil || rec.Code != http.StatusOK {
+	if err := json.Unmarshal(rec.Body.Bytes(), into, json.MatchCaseInsensitiveNames(true)); err != nil ||
+		rec.Code != http.StatusOK {
 		w.t.Fatalf("ask the PSP %s: %d %v\n%s", path, rec.Code, err, rec.Body)
 	}
 }

@@ -37,14 +37,16 @@ func TestContradictionAboutAnotherTenantStaysOutOfTheTimeline(t *testing.T) {
 		}
 	})
 	const theirs = "globex-secret-key-0001"
-	w.do(call{method: "POST", path: "/payments", as: globexKey, key: theirs, body: order("pm_ok")}).expect(t, http.StatusCreated, "")
+	w.do(call{method: "POST", path: "/payments", as: globexKey, key: theirs, body: order("pm_ok")}).expect(t,
+		http.StatusCreated, "")
 	key := freshKey()
 	w.pay(key, "pm_ok").expect(t, http.StatusAccepted, "")
 	if shown := w.inspect(key, ""); strings.Contains(string(shown.body), "globex") {
 		t.Errorf("acme reads of globex: %s", shown.body)
 	}
-	if n := w.count("SELECT count(*) FROM dead_letters WHERE key = $1 AND evidence::text LIKE '%globex%'", key); n != 1 {
-		t.Errorf("%d letters hold the evidence, want 1", n)
+	if n := w.count("SELECT count(*) FROM dead_letters WHERE key = $1 AND evidence::text LIKE '%globex%'",
+		key); n != 1 {
+		t.Errorf("%d dead letters hold the evidence, want 1", n)
 	}
 }
 
@@ -72,8 +74,9 @@ func (w *world) halfClosed(key, prefer, body string) string {
 		w.t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "POST /payments HTTP/1.1\r\nHost: payonce.test\r\nAuthorization: Bearer %s\r\nIdempotency-Key: %s\r\nPrefer: %s\r\n"+
-		"Content-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", acmeKey, key, prefer, len(body), body)
+	fmt.Fprintf(conn,
+		"POST /payments HTTP/1.1\r\nHost: payonce.test\r\nAuthorization: Bearer %s\r\nIdempotency-Key: %s\r\nPrefer: %s\r\n"+
+			"Content-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", acmeKey, key, prefer, len(body), body)
 	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 		w.t.Fatal(err)
 	}
@@ -92,7 +95,8 @@ func TestOwnerOfACommitInDoubtAnswersWhatIsStored(t *testing.T) {
 	answer := w.inBackground(paymentOf(key, "pm_ok"))
 	inDoubt.Await(t)
 	var charge string
-	if err := w.db.QueryRow(t.Context(), "UPDATE payments SET status = 'succeeded', psp_charge_id = 'ch_stored' WHERE idempotency_key = $1 RETURNING id::text", key).
+	if err := w.db.QueryRow(t.Context(),
+		"UPDATE payments SET status = 'succeeded', psp_charge_id = 'ch_stored' WHERE idempotency_key = $1 RETURNING id::text", key).
 		Scan(&charge); err != nil {
 		t.Fatal(err)
 	}
@@ -126,8 +130,8 @@ func TestSuccessForAReleasedKeyIsNotCalledUnexecuted(t *testing.T) {
 	}
 }
 
-// Whoever has hung up before the reservation wants no payment any more; whoever does it after cannot be told apart from one who
-// waits.
+// Whoever has hung up before the reservation wants no payment any more; whoever does it after cannot be told apart from
+// one who waits.
 func TestClientThatIsGoneBeforeTheReservationLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -142,7 +146,8 @@ func TestClientThatIsGoneBeforeTheReservationLeavesNothing(t *testing.T) {
 		defer func() { _ = recover() }() // the connection is cut
 		w.app.Public().ServeHTTP(httptest.NewRecorder(), r)
 	}()
-	if n := w.count("SELECT count(*) FROM idempotency_keys WHERE key = $1", key); n != 0 || w.pspRequests("acme", key) != 0 {
+	if n := w.count("SELECT count(*) FROM idempotency_keys WHERE key = $1", key); n != 0 ||
+		w.pspRequests("acme", key) != 0 {
 		t.Fatalf("%d keys reserved, PSP asked %d times", n, w.pspRequests("acme", key))
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"payonce/internal/config"
 )
 
-// Clients that are slow, or send too much, or never read. Each holds a connection for as long as its limit says; nobody else notices.
+// Clients that are slow, or send too much, or never read. Each holds a connection for as long as its limit says; nobody
+// else notices.
 
 // drip is how long a slow client takes for a byte.
 const drip = 20 * time.Millisecond
@@ -56,22 +57,24 @@ func drips(first, then string) func(net.Conn) {
 }
 
 func hostiles() map[string]hostile {
-	const authorized = " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + acmeKey + "\r\nContent-Type: application/json\r\nIdempotency-Key: hostile-0123456789\r\n"
+	const authorized = " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + acmeKey +
+		"\r\nContent-Type: application/json\r\nIdempotency-Key: hostile-0123456789\r\n"
 	const pay, chunked, anyone = "POST /payments" + authorized, "Transfer-Encoding: chunked\r\n\r\n", "POST /webhooks/psp HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 	big := strings.Repeat("a", 32<<10)
 	return map[string]hostile{
-		"says nothing":                {pours("", ""), ""},
-		"says nothing any more":       {pours("GET /docs HTTP/1.1\r\nHost: x\r\n\r\n", ""), "200"},
-		"a header, byte by byte":      {drips("GET /payments HTTP/1.1\r\nX-Slow: ", "a"), ""},
-		"headers, line by line":       {drips("GET /payments HTTP/1.1\r\nHost: x\r\n", "X: y\r\n"), ""},
-		"a body, byte by byte":        {drips(pay+"Content-Length: 10000\r\n\r\n{", " "), "400"},
-		"chunks, byte by byte":        {drips(pay+chunked, "1\r\n \r\n"), "400"},
-		"a webhook, byte by byte":     {drips(anyone+"Content-Length: 60000\r\n\r\n{", " "), "400"},
-		"promises a body":             {pours(pay+"Content-Length: 100\r\nExpect: 100-continue\r\n\r\n", ""), "100"},
-		"never reads":                 {pours("", "GET /docs/rapidoc-min.js HTTP/1.1\r\nHost: x\r\n\r\n"), "-"},
-		"a header of many MiB":        {pours("GET /payments HTTP/1.1\r\nHost: x\r\nX-Big: ", big), "431"},
-		"a path of many MiB":          {pours("GET /payments?customerId=", big), "431"},
-		"10 000 headers":              {pours("GET /payments HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("X-Small: 1\r\n", 10_000)+"\r\n", ""), "431"},
+		"says nothing":            {pours("", ""), ""},
+		"says nothing any more":   {pours("GET /docs HTTP/1.1\r\nHost: x\r\n\r\n", ""), "200"},
+		"a header, byte by byte":  {drips("GET /payments HTTP/1.1\r\nX-Slow: ", "a"), ""},
+		"headers, line by line":   {drips("GET /payments HTTP/1.1\r\nHost: x\r\n", "X: y\r\n"), ""},
+		"a body, byte by byte":    {drips(pay+"Content-Length: 10000\r\n\r\n{", " "), "400"},
+		"chunks, byte by byte":    {drips(pay+chunked, "1\r\n \r\n"), "400"},
+		"a webhook, byte by byte": {drips(anyone+"Content-Length: 60000\r\n\r\n{", " "), "400"},
+		"promises a body":         {pours(pay+"Content-Length: 100\r\nExpect: 100-continue\r\n\r\n", ""), "100"},
+		"never reads":             {pours("", "GET /docs/rapidoc-min.js HTTP/1.1\r\nHost: x\r\n\r\n"), "-"},
+		"a header of many MiB":    {pours("GET /payments HTTP/1.1\r\nHost: x\r\nX-Big: ", big), "431"},
+		"a path of many MiB":      {pours("GET /payments?customerId=", big), "431"},
+		"10 000 headers": {pours("GET /payments HTTP/1.1\r\nHost: x\r\n"+
+			strings.Repeat("X-Small: 1\r\n", 10_000)+"\r\n", ""), "431"},
 		"a body of a GiB":             {pours(pay+"Content-Length: 1073741824\r\n\r\n", big), "413"},
 		"a body of a GiB, as nobody":  {pours("POST /payments HTTP/1.1\r\nHost: x\r\nContent-Length: 1073741824\r\n\r\n", big), "401"},
 		"a webhook of a GiB":          {pours(anyone+"Content-Length: 1073741824\r\n\r\n", big), "413"},
@@ -86,9 +89,11 @@ func hostiles() map[string]hostile {
 		"a length and a plus":         {pours(pay+"Content-Length: +2\r\n\r\n{}", ""), "400"},
 		"another coding":              {pours(pay+"Transfer-Encoding: gzip, chunked\r\n\r\n", ""), "501"},
 		"TLS":                         {pours("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", ""), "400"},
-		"HTTP/2":                      {pours("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", ""), "404"},
-		"a thousand at once":          {pours(strings.Repeat("GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n", 1000), ""), "404"},
-		"lines for ever":              {pours("", "\r\n"), "400"},
+		"HTTP/2": {pours("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
+			""), "404"},
+		"a thousand at once": {pours(strings.Repeat("GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n", 1000), ""),
+			"404"},
+		"lines for ever": {pours("", "\r\n"), "400"},
 	}
 }
 
@@ -120,7 +125,8 @@ func TestHostileClientsAreCutOffWhileHonestOnesAreServed(t *testing.T) {
 	})
 	closed := hangUps{seen: map[string]chan struct{}{}}
 	addr := w.served(func(s *http.Server) {
-		s.ReadHeaderTimeout, s.ReadTimeout, s.WriteTimeout, s.IdleTimeout = time.Second, 1500*time.Millisecond, 3*time.Second, time.Second
+		s.ReadHeaderTimeout, s.ReadTimeout, s.WriteTimeout, s.IdleTimeout = time.Second, 1500*time.Millisecond,
+			3*time.Second, time.Second
 		s.ConnState = closed.moved
 	})
 	var all sync.WaitGroup

@@ -74,7 +74,8 @@ func TestRequestWithoutAnActiveAPIKeyIsUnauthenticated(t *testing.T) {
 		"in quotes":          {`Bearer "` + acmeKey + `"`},
 	} {
 		for _, c := range []call{
-			{method: "GET", path: "/payments"}, {method: "GET", path: "/payments/pay_1"}, {method: "GET", path: "/refunds/re_1"},
+			{method: "GET", path: "/payments"}, {method: "GET", path: "/payments/pay_1"},
+			{method: "GET", path: "/refunds/re_1"},
 			{method: "GET", path: "/idempotency-keys/" + key}, paymentOf(key, "pm_ok"),
 			{method: "POST", path: "/payments/pay_1/refunds", key: key, body: `{}`},
 		} {
@@ -97,7 +98,8 @@ func TestAPIKeyWithoutTheScopeIsForbidden(t *testing.T) {
 	const writeonlyKey = "test-acme-writeonly-key"
 	w.addKey("acme", writeonlyKey, tenants.PaymentsWrite)
 	reads := []call{
-		{method: "GET", path: "/payments"}, {method: "GET", path: "/payments/pay_1"}, {method: "GET", path: "/refunds/re_1"},
+		{method: "GET", path: "/payments"}, {method: "GET", path: "/payments/pay_1"},
+		{method: "GET", path: "/refunds/re_1"},
 		{method: "GET", path: "/idempotency-keys/" + freshKey()},
 	}
 	key := freshKey()
@@ -122,17 +124,23 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 	w := setup(t)
 	const nobody = "01k9z3w5m8fk2v7q4d6h0r1txe"
 	for _, path := range []string{
-		"/payments/pay_" + nobody, "/payments/re_" + nobody, "/payments/" + nobody, "/payments/pay_" + strings.ToUpper(nobody),
-		"/payments/pay_9" + nobody[1:], "/payments/x", "/payments/%00", "/payments/%ff", "/refunds/re_" + nobody, "/refunds/pay_" + nobody, "/refunds/x",
-		"/idempotency-keys/" + freshKey(), "/idempotency-keys/short", "/idempotency-keys/someone@example.com", "/idempotency-keys/4111111111111111",
-		"/idempotency-keys/" + strings.Repeat("k", 256), "/idempotency-keys/0123456789%2Fabcdef", "/idempotency-keys/0123456789abcdef%00", "/idempotency-keys/%ff",
+		"/payments/pay_" + nobody, "/payments/re_" + nobody, "/payments/" + nobody, "/payments/pay_" +
+			strings.ToUpper(nobody),
+		"/payments/pay_9" + nobody[1:], "/payments/x", "/payments/%00", "/payments/%ff", "/refunds/re_" + nobody,
+		"/refunds/pay_" + nobody, "/refunds/x",
+		"/idempotency-keys/" + freshKey(), "/idempotency-keys/short", "/idempotency-keys/someone@example.com",
+		"/idempotency-keys/4111111111111111",
+		"/idempotency-keys/" + strings.Repeat("k", 256), "/idempotency-keys/0123456789%2Fabcdef",
+		"/idempotency-keys/0123456789abcdef%00", "/idempotency-keys/%ff",
 	} {
 		w.do(call{method: "GET", path: path}).expect(t, http.StatusNotFound, "not_found")
 	}
 	// Paths that are none ask for no API key: nobody knows what for.
 	for _, path := range []string{
-		"/nothing", "/payments/", "/payments//", "/Payments", "/payments/pay_1/", "/payments/pay_1/captures", "/payments/pay_1/refunds/re_1", "/refunds",
-		"/idempotency-keys", "/idempotency-keys/", "/metrics", "/readyz", "/livez", "/operator/dead-letters", "/%00", "/..%2f", "/a%zz"[:2],
+		"/nothing", "/payments/", "/payments//", "/Payments", "/payments/pay_1/", "/payments/pay_1/captures",
+		"/payments/pay_1/refunds/re_1", "/refunds",
+		"/idempotency-keys", "/idempotency-keys/", "/metrics", "/readyz", "/livez", "/operator/dead-letters", "/%00",
+		"/..%2f", "/a%zz"[:2],
 	} {
 		for _, method := range []string{"GET", "POST", "DELETE", "BREW"} {
 			w.do(call{method: method, path: path, as: "-"}).expect(t, http.StatusNotFound, "not_found")
@@ -140,7 +148,8 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 	}
 	key := freshKey()
 	for _, id := range []string{"pay_" + nobody, "re_" + nobody, "x"} {
-		w.do(call{method: "POST", path: "/payments/" + id + "/refunds", key: key, body: `{}`}).expect(t, http.StatusNotFound, "not_found")
+		w.do(call{method: "POST", path: "/payments/" + id + "/refunds", key: key, body: `{}`}).expect(t,
+			http.StatusNotFound, "not_found")
 	}
 	w.untouched(key)
 }
@@ -149,11 +158,15 @@ func TestHeadIsGetWithoutTheBody(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	id := w.paid()
-	for _, path := range []string{"/payments", "/payments/" + id, "/payments/x", "/idempotency-keys/" + freshKey(), "/", "/docs", "/openapi.yaml", "/problems", "/nothing"} {
+	for _, path := range []string{"/payments", "/payments/" + id, "/payments/x", "/idempotency-keys/" + freshKey(), "/",
+		"/docs", "/openapi.yaml", "/problems", "/nothing"} {
 		get, head := w.do(call{method: "GET", path: path}), w.do(call{method: "HEAD", path: path})
-		if len(head.body) != 0 || head.status != get.status || head.header.Get("Content-Type") != get.header.Get("Content-Type") ||
-			strings.Contains(get.header.Get("Content-Type"), "json") && head.header.Get("Content-Length") != strconv.Itoa(len(get.body)) {
-			t.Errorf("%s: GET %d %v, HEAD %d %v with %d bytes", path, get.status, get.header, head.status, head.header, len(head.body))
+		if len(head.body) != 0 || head.status != get.status ||
+			head.header.Get("Content-Type") != get.header.Get("Content-Type") ||
+			strings.Contains(get.header.Get("Content-Type"), "json") &&
+				head.header.Get("Content-Length") != strconv.Itoa(len(get.body)) {
+			t.Errorf("%s: GET %d %v, HEAD %d %v with %d bytes", path, get.status, get.header, head.status, head.header,
+				len(head.body))
 		}
 	}
 	w.do(call{method: "HEAD", path: "/payments", as: "-"}).expect(t, http.StatusUnauthorized, "")
@@ -163,9 +176,11 @@ func TestOtherMethodIsRefusedWithThoseAllowed(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for path, allowed := range map[string][]string{
-		"/payments": {"GET", "HEAD", "POST"}, "/payments/pay_1": {"GET", "HEAD"}, "/payments/pay_1/refunds": {"POST"}, "/refunds/re_1": {"GET", "HEAD"},
+		"/payments": {"GET", "HEAD", "POST"}, "/payments/pay_1": {"GET", "HEAD"}, "/payments/pay_1/refunds": {"POST"},
+		"/refunds/re_1":                      {"GET", "HEAD"},
 		"/idempotency-keys/0123456789abcdef": {"GET", "HEAD"}, "/idempotency-keys/0123456789%2Fabcdef": {"GET", "HEAD"},
-		"/": {"GET", "HEAD"}, "/docs": {"GET", "HEAD"}, "/openapi.yaml": {"GET", "HEAD"}, "/problems/not_found": {"GET", "HEAD"},
+		"/": {"GET", "HEAD"}, "/docs": {"GET", "HEAD"}, "/openapi.yaml": {"GET", "HEAD"},
+		"/problems/not_found": {"GET", "HEAD"},
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"} {
 			if slices.Contains(allowed, method) {
@@ -202,7 +217,8 @@ func (w *world) send(req *http.Request) reply {
 	return reply{status: res.StatusCode, header: res.Header, body: raw}
 }
 
-// paymentRequest is an ordinary payment with another body. A reader that is not one of those net/http knows is sent in chunks.
+// paymentRequest is an ordinary payment with another body. A reader that is not one of those net/http knows is sent in
+// chunks.
 func (w *world) paymentRequest(key string, body io.Reader) *http.Request {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, w.api.URL+"/payments", body)
@@ -226,7 +242,8 @@ func TestBodyBeyond16KiBIsTooLarge(t *testing.T) {
 		}
 	}
 	w.untouched(key)
-	for _, body := range []io.Reader{strings.NewReader(sized(16 << 10)), io.MultiReader(strings.NewReader(sized(16 << 10)))} {
+	for _, body := range []io.Reader{strings.NewReader(sized(16 << 10)),
+		io.MultiReader(strings.NewReader(sized(16 << 10)))} {
 		w.send(w.paymentRequest(key, body)).expect(t, http.StatusCreated, "")
 	}
 }
@@ -236,8 +253,10 @@ func TestOtherMediaTypeIsUnsupported(t *testing.T) {
 	w := setup(t)
 	key := freshKey()
 	for _, h := range []http.Header{
-		{"Content-Type": nil}, {"Content-Type": {""}}, {"Content-Type": {"text/plain"}}, {"Content-Type": {"application/json; charset=latin1"}},
-		{"Content-Type": {"multipart/form-data; boundary=x"}}, {"Content-Encoding": {"gzip"}}, {"Content-Encoding": {"identity"}},
+		{"Content-Type": nil}, {"Content-Type": {""}}, {"Content-Type": {"text/plain"}},
+		{"Content-Type": {"application/json; charset=latin1"}},
+		{"Content-Type": {"multipart/form-data; boundary=x"}}, {"Content-Encoding": {"gzip"}},
+		{"Content-Encoding": {"identity"}},
 	} {
 		c := paymentOf(key, "pm_ok")
 		c.header = h
@@ -285,9 +304,12 @@ func TestKeyHeaderIsCheckedBeforeAnythingIsReserved(t *testing.T) {
 	}{
 		"missing": {nil, "idempotency_key_missing"}, "empty": {[]string{""}, "idempotency_key_missing"},
 		"15 characters": {[]string{sized(15)}, "idempotency_key_invalid"}, "16 characters": {[]string{sized(16)}, ""},
-		"255 characters": {[]string{sized(255)}, ""}, "256 characters": {[]string{sized(256)}, "idempotency_key_invalid"},
-		"repeated": {[]string{sized(20), sized(20)}, "idempotency_key_invalid"}, "comma": {[]string{sized(20) + "," + sized(20)}, "idempotency_key_invalid"},
-		"space": {[]string{sized(20) + " " + sized(20)}, "idempotency_key_invalid"}, "e-mail": {[]string{"someone@example.com"}, "idempotency_key_invalid"},
+		"255 characters":      {[]string{sized(255)}, ""},
+		"256 characters":      {[]string{sized(256)}, "idempotency_key_invalid"},
+		"repeated":            {[]string{sized(20), sized(20)}, "idempotency_key_invalid"},
+		"comma":               {[]string{sized(20) + "," + sized(20)}, "idempotency_key_invalid"},
+		"space":               {[]string{sized(20) + " " + sized(20)}, "idempotency_key_invalid"},
+		"e-mail":              {[]string{"someone@example.com"}, "idempotency_key_invalid"},
 		"card number":         {[]string{"4111111111111111"}, "idempotency_key_invalid"},
 		"three characters":    {[]string{"0120120120120120"}, "idempotency_key_invalid"},
 		"card number, quoted": {[]string{`"4111-1111-1111-1111"`}, "idempotency_key_invalid"},
@@ -306,7 +328,8 @@ func TestKeyHeaderIsCheckedBeforeAnythingIsReserved(t *testing.T) {
 		if diff := cmp.Diff([]string{"Idempotency-Key"}, r.reasons(t)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
-		if echo, sent := r.header.Get("Idempotency-Key"), strings.Join(row.keys, ""); echo != "" || len(sent) > 0 && strings.Contains(string(r.body), sent) {
+		if echo, sent := r.header.Get("Idempotency-Key"), strings.Join(row.keys, ""); echo != "" || len(sent) > 0 &&
+			strings.Contains(string(r.body), sent) {
 			t.Errorf("%s: a refused key is repeated: %v %s", name, r.header, r.body)
 		}
 	}
@@ -326,30 +349,34 @@ func TestInvalidBodyNamesTheMemberAndLeavesTheKeyUnused(t *testing.T) {
 		`{"`:   {""},
 		" ":    {""},
 		"\x00": {""},
-		`{"customerId":"` + pan + `","amountCents":1,"currency":"USD"}`:                                {"/customerId"},
-		`{"customerId":"c","amountCents":` + pan + `,"currency":"USD"}`:                                {"/amountCents"},
-		`{"customerId":"c","amountCents":1,"currency":"` + pan + `"}`:                                  {"/currency"},
-		`{"customerId":"c","amountCents":1,"currency":"USD","paymentMethod":"pm_` + pan + `"}`:         {"/paymentMethod"},
-		`{"customerId":"c","amountCents":1,"currency":"USD","paymentMethod":"` + pan + `"}`:            {"/paymentMethod", "/paymentMethod"},
+		`{"customerId":"` + pan + `","amountCents":1,"currency":"USD"}`: {"/customerId"},
+		`{"customerId":"c","amountCents":` + pan +
+			`,"currency":"USD"}`: {"/amountCents"},
+		`{"customerId":"c","amountCents":1,"currency":"` + pan + `"}`: {"/currency"},
+		`{"customerId":"c","amountCents":1,"currency":"USD","paymentMethod":"pm_` + pan +
+			`"}`: {"/paymentMethod"},
+		`{"customerId":"c","amountCents":1,"currency":"USD","paymentMethod":"` + pan +
+			`"}`: {"/paymentMethod", "/paymentMethod"},
 		`{"customerId":"c","amountCents":1,"currency":"USD","description":"card 4111-1111-1111-1111"}`: {"/description"},
 		`{"customerId":"c","amountCents":1,"currency":"USD","metadata":{"a":"` + pan + `"}}`:           {"/metadata/a"},
 		`{"customerId":"c","amountCents":1,"currency":"USD","metadata":{"` + pan + `":"a"}}`:           {"/metadata"},
 		`{"customerId":"c","amountCents":1,"currency":"USD","` + pan + `":"a"}`:                        {""},
 		`{"customerId":"c","amountCents":1,"currency":"USD","metadata":{"a":"` + long(201) + `"}}`:     {"/metadata/a"},
-		`{"customerId":"c","amountCents":1,"currency":"USD","description":"` + long(501) + `"}`:        {"/description"},
-		`{"customerId":"c","amountCents":1.0,"currency":"USD"}`:                                        {"/amountCents"},
-		`{"customerId":"c","amountCents":1,"currency":"USD"} {}`:                                       {""},
-		`{"customerId":"c","amountCents":1,"currency":"USD","currency":"USD"}`:                         {"/currency"},
-		`{"customerId":"c","amountCents":1,"currency":"USD","Metadata":{}}`:                            {"/Metadata"},
-		`{"customerId":null,"amountCents":1,"currency":"USD"}`:                                         {"/customerId"},
-		`{"customerId":"c","amountCents":1,"currency":"USD","description":null}`:                       {"/description"},
-		"{\"customerId\":\"c\",\"amountCents\":1,\"currency\":\"USD\",\"description\":\"\xff\"}":       {"/description"},
-		`{"customerId":"c","amountCents":1,"currency":"USD","description":"\ud800"}`:                   {"/description"},
-		`{"customerId":"c","amountCents":1,"currency":"USD","description":"\u0000"}`:                   {"/description"},
-		`{"customerId":"c","amountCents":1,"currency":"USD","metadata":[[[[[[[[[]]]]]]]]]}`:            {""},
-		`{"customerId":"c","amountCents":1,"currency":"XXX"}`:                                          {"/currency"},
-		`{"customerId":"c","amountCents":0,"currency":"USD"}`:                                          {"/amountCents"},
-		`{"customerId":"c","amountCents":1000000000000,"currency":"USD"}`:                              {"/amountCents"},
+		`{"customerId":"c","amountCents":1,"currency":"USD","description":"` + long(501) +
+			`"}`: {"/description"},
+		`{"customerId":"c","amountCents":1.0,"currency":"USD"}`:                                  {"/amountCents"},
+		`{"customerId":"c","amountCents":1,"currency":"USD"} {}`:                                 {""},
+		`{"customerId":"c","amountCents":1,"currency":"USD","currency":"USD"}`:                   {"/currency"},
+		`{"customerId":"c","amountCents":1,"currency":"USD","Metadata":{}}`:                      {"/Metadata"},
+		`{"customerId":null,"amountCents":1,"currency":"USD"}`:                                   {"/customerId"},
+		`{"customerId":"c","amountCents":1,"currency":"USD","description":null}`:                 {"/description"},
+		"{\"customerId\":\"c\",\"amountCents\":1,\"currency\":\"USD\",\"description\":\"\xff\"}": {"/description"},
+		`{"customerId":"c","amountCents":1,"currency":"USD","description":"\ud800"}`:             {"/description"},
+		`{"customerId":"c","amountCents":1,"currency":"USD","description":"\u0000"}`:             {"/description"},
+		`{"customerId":"c","amountCents":1,"currency":"USD","metadata":[[[[[[[[[]]]]]]]]]}`:      {""},
+		`{"customerId":"c","amountCents":1,"currency":"XXX"}`:                                    {"/currency"},
+		`{"customerId":"c","amountCents":0,"currency":"USD"}`:                                    {"/amountCents"},
+		`{"customerId":"c","amountCents":1000000000000,"currency":"USD"}`:                        {"/amountCents"},
 	} {
 		r := w.do(call{method: "POST", path: "/payments", key: key, body: body})
 		r.expect(t, http.StatusBadRequest, "invalid_request")
@@ -369,9 +396,11 @@ func TestInvalidRefundNamesTheMemberAndLeavesTheKeyUnused(t *testing.T) {
 	w := setup(t)
 	id, key := w.paid(), freshKey()
 	for body, want := range map[string][]string{
-		`{"amountCents":0}`: {"/amountCents"}, `{"amountCents":-1}`: {"/amountCents"}, `{"amountCents":"1"}`: {"/amountCents"},
+		`{"amountCents":0}`: {"/amountCents"}, `{"amountCents":-1}`: {"/amountCents"},
+		`{"amountCents":"1"}`:  {"/amountCents"},
 		`{"amountCents":null}`: {"/amountCents"}, `{"amountcents":1}`: {"/amountcents"}, `{"reason":1}`: {"/reason"},
-		`{"reason":"` + long(201) + `"}`: {"/reason"}, `{"reason":"4111 1111 1111 1111"}`: {"/reason"}, `{"reason":"a\u0007"}`: {"/reason"}, `[]`: {""}, `{}{}`: {""},
+		`{"reason":"` + long(201) + `"}`: {"/reason"}, `{"reason":"4111 1111 1111 1111"}`: {"/reason"},
+		`{"reason":"a\u0007"}`: {"/reason"}, `[]`: {""}, `{}{}`: {""},
 	} {
 		r := w.refund(id, key, body)
 		r.expect(t, http.StatusBadRequest, "invalid_request")
@@ -395,21 +424,33 @@ func TestChecksRunInTheirOrder(t *testing.T) {
 		status int
 		code   string
 	}{
-		"path":                    {call{method: "POST", path: "/nothing", as: "-", key: "short", body: badBody}, 404, "not_found"},
-		"method":                  {call{method: "PUT", path: "/payments", as: "-", key: "short", body: badBody}, 405, "method_not_allowed"},
-		"authentication":          {call{method: "POST", path: "/payments", as: "-", key: "short", body: badBody}, 401, "unauthenticated"},
-		"authentication (refund)": {call{method: "POST", path: "/payments/x/refunds", as: "nobody", key: "short", body: badBody}, 401, "unauthenticated"},
-		"scope":                   {call{method: "POST", path: "/payments", as: readonlyKey, key: "short", body: badBody}, 403, "forbidden"},
-		"key header": {call{method: "POST", path: "/payments", key: "short", body: badBody, header: http.Header{"Content-Type": {"text/plain"}}},
+		"path": {call{method: "POST", path: "/nothing", as: "-", key: "short", body: badBody}, 404,
+			"not_found"},
+		"method": {call{method: "PUT", path: "/payments", as: "-", key: "short", body: badBody}, 405,
+			"method_not_allowed"},
+		"authentication": {call{method: "POST", path: "/payments", as: "-", key: "short", body: badBody}, 401,
+			"unauthenticated"},
+		"authentication (refund)": {call{method: "POST", path: "/payments/x/refunds", as: "nobody", key: "short",
+			body: badBody}, 401, "unauthenticated"},
+		"scope": {call{method: "POST", path: "/payments", as: readonlyKey, key: "short",
+			body: badBody}, 403, "forbidden"},
+		"key header": {call{method: "POST", path: "/payments", key: "short", body: badBody,
+			header: http.Header{"Content-Type": {"text/plain"}}},
 			400, "idempotency_key_invalid"},
-		"missing key":         {call{method: "POST", path: "/payments", body: long(20000)}, 400, "idempotency_key_missing"},
-		"key header (refund)": {call{method: "POST", path: "/payments/x/refunds", key: "short", body: badBody}, 400, "idempotency_key_invalid"},
-		"media type": {call{method: "POST", path: "/payments", key: used, body: long(20000), header: http.Header{"Content-Type": {"text/plain"}}},
+		"missing key": {call{method: "POST", path: "/payments", body: long(20000)}, 400,
+			"idempotency_key_missing"},
+		"key header (refund)": {call{method: "POST", path: "/payments/x/refunds", key: "short", body: badBody}, 400,
+			"idempotency_key_invalid"},
+		"media type": {call{method: "POST", path: "/payments", key: used, body: long(20000),
+			header: http.Header{"Content-Type": {"text/plain"}}},
 			415, "unsupported_media_type"},
-		"size":          {call{method: "POST", path: "/payments", key: used, body: long(20000)}, 413, "body_too_large"},
-		"body":          {call{method: "POST", path: "/payments", key: used, body: badBody}, 400, "invalid_request"},
-		"body (refund)": {call{method: "POST", path: "/payments/x/refunds", key: used, body: badBody}, 400, "invalid_request"},
-		"fingerprint":   {call{method: "POST", path: "/payments", key: used, body: strings.Replace(order("pm_ok"), "12000", "1", 1)}, 422, "idempotency_key_reused_with_different_payload"},
+		"size": {call{method: "POST", path: "/payments", key: used, body: long(20000)}, 413, "body_too_large"},
+		"body": {call{method: "POST", path: "/payments", key: used, body: badBody}, 400, "invalid_request"},
+		"body (refund)": {call{method: "POST", path: "/payments/x/refunds", key: used, body: badBody}, 400,
+			"invalid_request"},
+		"fingerprint": {call{method: "POST", path: "/payments", key: used,
+			body: strings.Replace(order("pm_ok"), "12000", "1", 1)}, 422,
+			"idempotency_key_reused_with_different_payload"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.do(row.call).expect(t, row.status, row.code)
@@ -459,7 +500,8 @@ func TestTenantBeyondItsRateIsToldWhenToComeBack(t *testing.T) {
 	for r.status == http.StatusTooManyRequests {
 		r = w.do(c)
 	}
-	if r.expect(t, http.StatusCreated, ""); len(w.ledger("hurried", key).Charges) != 1 || w.pspRequests("hurried", key) != 1 {
+	if r.expect(t, http.StatusCreated, ""); len(w.ledger("hurried", key).Charges) != 1 ||
+		w.pspRequests("hurried", key) != 1 {
 		t.Fatal("the limited request was charged")
 	}
 }
@@ -470,11 +512,16 @@ func TestEveryAnswerHasARequestIDOfOurs(t *testing.T) {
 	key := freshKey()
 	seen := map[string]string{}
 	for _, c := range []call{
-		paymentOf(key, "pm_ok"), paymentOf(key, "pm_ok"), paymentOf(freshKey(), "pm_declined"), paymentOf(freshKey(), "pm_500_charged"),
-		paymentOf(key, "pm_slow"), paymentOf("", "pm_ok"), {method: "GET", path: "/payments"}, {method: "GET", path: "/payments", as: "-"},
-		{method: "GET", path: "/nothing"}, {method: "DELETE", path: "/payments"}, {method: "GET", path: "/"}, {method: "HEAD", path: "/docs"},
-		{method: "GET", path: "/openapi.yaml"}, {method: "GET", path: "/problems/none"}, {method: "GET", path: "/idempotency-keys/" + key},
-		{method: "POST", path: "/payments", key: key, body: long(20000)}, {method: "GET", path: "/payments", as: readonlyKey},
+		paymentOf(key, "pm_ok"), paymentOf(key, "pm_ok"), paymentOf(freshKey(), "pm_declined"),
+		paymentOf(freshKey(), "pm_500_charged"),
+		paymentOf(key, "pm_slow"), paymentOf("", "pm_ok"), {method: "GET", path: "/payments"},
+		{method: "GET", path: "/payments", as: "-"},
+		{method: "GET", path: "/nothing"}, {method: "DELETE", path: "/payments"}, {method: "GET", path: "/"},
+		{method: "HEAD", path: "/docs"},
+		{method: "GET", path: "/openapi.yaml"}, {method: "GET", path: "/problems/none"},
+		{method: "GET", path: "/idempotency-keys/" + key},
+		{method: "POST", path: "/payments", key: key, body: long(20000)},
+		{method: "GET", path: "/payments", as: readonlyKey},
 	} {
 		c.header = http.Header{"X-Request-Id": {"mine"}, "Traceparent": {"mine"}}
 		r := w.do(c)
@@ -486,7 +533,8 @@ func TestEveryAnswerHasARequestIDOfOurs(t *testing.T) {
 			t.Errorf("%s %s has the id of %s", c.method, c.path, seen[id])
 		}
 		seen[id] = c.method + " " + c.path
-		if r.header.Get("Content-Type") == "application/problem+json" && r.text(t, "declineCode") == "" && !strings.HasSuffix(r.text(t, "instance"), "#"+id) {
+		if r.header.Get("Content-Type") == "application/problem+json" && r.text(t, "declineCode") == "" &&
+			!strings.HasSuffix(r.text(t, "instance"), "#"+id) {
 			t.Errorf("the problem's instance is %s", r.text(t, "instance"))
 		}
 		// It is logged after it was answered.
@@ -501,13 +549,17 @@ func TestProblemTypesLeadToTheirPages(t *testing.T) {
 	key := freshKey()
 	w.pay(key, "pm_ok")
 	for _, c := range []call{
-		paymentOf("", "pm_ok"), paymentOf("short", "pm_ok"), paymentOf(key, "pm_slow"), paymentOf(freshKey(), "pm_declined"),
-		paymentOf(freshKey(), "visa"), {method: "GET", path: "/payments", as: "-"}, {method: "GET", path: "/payments", as: operatorKey},
-		{method: "GET", path: "/nothing"}, {method: "PUT", path: "/payments"}, {method: "POST", path: "/payments", key: key, body: long(20000)},
+		paymentOf("", "pm_ok"), paymentOf("short", "pm_ok"), paymentOf(key, "pm_slow"),
+		paymentOf(freshKey(), "pm_declined"),
+		paymentOf(freshKey(), "visa"), {method: "GET", path: "/payments", as: "-"},
+		{method: "GET", path: "/payments", as: operatorKey},
+		{method: "GET", path: "/nothing"}, {method: "PUT", path: "/payments"},
+		{method: "POST", path: "/payments", key: key, body: long(20000)},
 	} {
 		r := w.do(c)
 		path, ours := strings.CutPrefix(r.text(t, "type"), publicURL)
-		if !ours || r.header.Get("Content-Type") != "application/problem+json" || r.header.Get("Cache-Control") != "no-store" {
+		if !ours || r.header.Get("Content-Type") != "application/problem+json" ||
+			r.header.Get("Cache-Control") != "no-store" {
 			t.Fatalf("type %s, headers %v", r.text(t, "type"), r.header)
 		}
 		page := w.do(call{method: "GET", path: path, as: "-"})
@@ -557,8 +609,8 @@ func (w *world) walk(as, query string, meanwhile func()) []string {
 	}
 }
 
-// seedPayments makes n payments by SQL, every third of another customer, and of each status in turn. It gives their ids, newest
-// first.
+// seedPayments makes n payments by SQL, every third of another customer, and of each status in turn. It gives their
+// ids, newest first.
 func (w *world) seedPayments(tenant string, n int) []string {
 	w.t.Helper()
 	rows, err := w.db.Query(w.t.Context(), `INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency,
@@ -627,7 +679,8 @@ func TestListIsFiltered(t *testing.T) {
 	w.seedPayments("acme", 48)
 	w.seedOthers()
 	for query, want := range map[string]int{
-		"": 48, "customerId=cus-3": 16, "customerId=cus-1": 32, "customerId=cus-2": 0, "status=processing": 12, "status=succeeded": 12, "status=declined": 12,
+		"": 48, "customerId=cus-3": 16, "customerId=cus-1": 32, "customerId=cus-2": 0, "status=processing": 12,
+		"status=succeeded": 12, "status=declined": 12,
 		"status=failed": 12, "customerId=cus-3&status=failed": 4, "customerId=cus-2&status=failed": 0,
 	} {
 		for _, limit := range []string{"limit=1", "limit=4", "limit=5", "limit=100"} {
@@ -636,7 +689,8 @@ func TestListIsFiltered(t *testing.T) {
 			}
 		}
 		for _, p := range w.list(acmeKey, query).Data {
-			if strings.Contains(query, "customerId") && !strings.Contains(query, p.CustomerID) || strings.Contains(query, "status") && !strings.Contains(query, p.Status) {
+			if strings.Contains(query, "customerId") && !strings.Contains(query, p.CustomerID) ||
+				strings.Contains(query, "status") && !strings.Contains(query, p.Status) {
 				t.Errorf("%s gives %+v", query, p)
 			}
 		}
@@ -651,8 +705,10 @@ func TestListIsFiltered(t *testing.T) {
 		w.do(call{method: "GET", path: "/payments/" + p.PaymentID}).expect(t, http.StatusOK, "")
 	}
 	for query, place := range map[string]string{
-		"limit=0": "limit", "limit=101": "limit", "limit=x": "limit", "status=new": "status", "customerId=": "customerId", "customerId=%00": "customerId",
-		"customerId=%ff": "customerId", "cursor=x": "cursor", "limit=1&limit=1": "limit", "page=2": "query", "%": "query", "s3cret=1&s3cret=2": "query",
+		"limit=0": "limit", "limit=101": "limit", "limit=x": "limit", "status=new": "status",
+		"customerId=": "customerId", "customerId=%00": "customerId",
+		"customerId=%ff": "customerId", "cursor=x": "cursor", "limit=1&limit=1": "limit", "page=2": "query",
+		"%": "query", "s3cret=1&s3cret=2": "query",
 	} {
 		r := w.do(call{method: "GET", path: "/payments?" + query})
 		r.expect(t, http.StatusBadRequest, "invalid_request")
@@ -669,7 +725,8 @@ func (w *world) served(edit func(*http.Server)) (addr string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s := httpapi.NewServer(w.app.Public(), slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	s := httpapi.NewServer(w.app.Public(), slog.New(slog.NewJSONHandler(w.logs,
+		&slog.HandlerOptions{Level: slog.LevelDebug})))
 	edit(s)
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
@@ -722,11 +779,13 @@ func TestSlowClientIsCutOff(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	addr := w.served(func(s *http.Server) { s.ReadHeaderTimeout, s.ReadTimeout = time.Second, 2*time.Second })
-	if answer := talk(t, addr, "POST /payments HTTP/1.1\r\nHost: x\r\nX-Never-"); answer != "" && !strings.HasPrefix(answer, "HTTP/1.1 4") {
+	if answer := talk(t, addr, "POST /payments HTTP/1.1\r\nHost: x\r\nX-Never-"); answer != "" &&
+		!strings.HasPrefix(answer, "HTTP/1.1 4") {
 		t.Fatalf("headers that stop: %s", answer)
 	}
 	key := freshKey()
-	answer := talk(t, addr, "POST /payments HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+acmeKey+"\r\nIdempotency-Key: "+key+
+	answer := talk(t, addr, "POST /payments HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+acmeKey+
+		"\r\nIdempotency-Key: "+key+
 		"\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"+order("pm_ok"))
 	res, err := http.ReadResponse(bufio.NewReader(strings.NewReader(answer)), nil)
 	if err != nil {
@@ -767,12 +826,14 @@ func TestLivezLooksAtTheProcessOnlyAndReadyzAtTheRest(t *testing.T) {
 	}
 	r := w.operator("/readyz")
 	r.expect(t, http.StatusOK, "")
-	if want := `{"ready":true,"checks":{"database":"ok","disk":"ok","schema":"ok","serving":"ok"}}` + "\n"; string(r.body) != want {
+	if want := `{"ready":true,"checks":{"database":"ok","disk":"ok","schema":"ok","serving":"ok"}}` +
+		"\n"; string(r.body) != want {
 		t.Fatalf("readyz says %s", r.body)
 	}
 	r = away.operator("/readyz")
 	r.expect(t, http.StatusServiceUnavailable, "")
-	if strings.Contains(string(r.body), "canary") || !strings.Contains(string(r.body), `"serving":"ok"`) || strings.Contains(string(r.body), `"database":"ok"`) {
+	if strings.Contains(string(r.body), "canary") || !strings.Contains(string(r.body), `"serving":"ok"`) ||
+		strings.Contains(string(r.body), `"database":"ok"`) {
 		t.Fatalf("readyz says %s", r.body)
 	}
 
@@ -829,17 +890,24 @@ func TestMetricsTellOutcomesAndNobodysBusiness(t *testing.T) {
 	again := w.failTwiceWithoutPSP() // created, failed_retry
 
 	for name, want := range map[string]int{
-		`payonce_idempotency_reserve_total{outcome="created"}`: 3 + again, `payonce_idempotency_reserve_total{outcome="replay"}`: 1,
-		`payonce_idempotency_reserve_total{outcome="in_progress"}`: 1, `payonce_idempotency_reserve_total{outcome="key_misuse"}`: 1,
-		`payonce_idempotency_reserve_total{outcome="failed_retry"}`: 1, `payonce_idempotency_reserve_total{outcome="unknown"}`: 1,
-		`payonce_psp_request_duration_seconds_count{outcome="succeeded"}`: 1, `payonce_psp_request_duration_seconds_count{outcome="declined"}`: 1,
+		`payonce_idempotency_reserve_total{outcome="created"}`:                                      3 + again,
+		`payonce_idempotency_reserve_total{outcome="replay"}`:                                       1,
+		`payonce_idempotency_reserve_total{outcome="in_progress"}`:                                  1,
+		`payonce_idempotency_reserve_total{outcome="key_misuse"}`:                                   1,
+		`payonce_idempotency_reserve_total{outcome="failed_retry"}`:                                 1,
+		`payonce_idempotency_reserve_total{outcome="unknown"}`:                                      1,
+		`payonce_psp_request_duration_seconds_count{outcome="succeeded"}`:                           1,
+		`payonce_psp_request_duration_seconds_count{outcome="declined"}`:                            1,
 		`payonce_psp_request_duration_seconds_count{outcome="not_executed"}`:                        2,
 		`payonce_http_request_duration_seconds_count{route="/payments/{paymentId}",status="200"}`:   1,
 		`payonce_http_request_duration_seconds_count{route="/idempotency-keys/{key}",status="200"}`: 1,
 		`payonce_http_request_duration_seconds_count{route="/payments",status="409"}`:               1,
 		`payonce_http_request_duration_seconds_count{route="/payments",status="503"}`:               2,
 		`payonce_http_request_duration_seconds_count{route="none",status="404"}`:                    1,
-		`payonce_db_pool_max_connections`:                                                           16, `payonce_psp_requests_in_flight`: 0, `payonce_fenced_writes_total`: 0, `payonce_commit_ambiguous_total`: 0,
+		`payonce_db_pool_max_connections`:                                                           16,
+		`payonce_psp_requests_in_flight`:                                                            0,
+		`payonce_fenced_writes_total`:                                                               0,
+		`payonce_commit_ambiguous_total`:                                                            0,
 	} {
 		if got := w.metric(name); got != want {
 			t.Errorf("%s is %d, want %d", name, got, want)
@@ -848,8 +916,8 @@ func TestMetricsTellOutcomesAndNobodysBusiness(t *testing.T) {
 	w.wantNobodysBusiness(key, lost, paid.text(t, "paymentId"))
 }
 
-// failTwiceWithoutPSP has a key fail and be tried again while nobody listens. It returns how many keys that took: the first may have
-// met a connection that was just being closed.
+// failTwiceWithoutPSP has a key fail and be tried again while nobody listens. It returns how many keys that took: the
+// first may have met a connection that was just being closed.
 func (w *world) failTwiceWithoutPSP() (keys int) {
 	w.t.Helper()
 	w.psp.CloseClientConnections()
@@ -872,7 +940,8 @@ func (w *world) wantNobodysBusiness(keys ...string) {
 			w.t.Errorf("/metrics tells %q", private)
 		}
 	}
-	known := []string{"none", "/", "/docs", "/docs/*", "/openapi.yaml", "/problems", "/problems/*", "/payments", "/payments/{paymentId}",
+	known := []string{"none", "/", "/docs", "/docs/*", "/openapi.yaml", "/problems", "/problems/*", "/payments",
+		"/payments/{paymentId}",
 		"/payments/{paymentId}/refunds", "/refunds/{refundId}", "/idempotency-keys/{key}",
 		"in_progress", "unknown", "completed", "failed_retryable", "expired"} // of keys
 	for _, m := range regexp.MustCompile(`(?:route|status)="([^"]*)"`).FindAllStringSubmatch(page, -1) {

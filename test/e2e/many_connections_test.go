@@ -22,14 +22,16 @@ import (
 	"payonce/internal/httpapi"
 )
 
-// Clients that hold connections and do nothing with them: 10 000 are no burden, and however many come, there is room for those who pay.
+// Clients that hold connections and do nothing with them: 10 000 are no burden, and however many come, there is room
+// for those who pay.
 
 const (
 	idleClients = 10_000
-	// idleCost bounds what the process grows by for each, in bytes: two buffers of net/http, a goroutine's stack, and what the collector
-	// has not taken back yet.
+	// idleCost bounds what the process grows by for each, in bytes: two buffers of net/http, a goroutine's stack, and
+	// what the collector has not taken back yet.
 	idleCost = 64 << 10
-	// fewFiles are those that come and go by themselves: the database's, the PSP's, and of whoever asks for the figures.
+	// fewFiles are those that come and go by themselves: the database's, the PSP's, and of whoever asks for the
+	// figures.
 	fewFiles = 200
 )
 
@@ -44,7 +46,8 @@ func (w *world) startProcess(command, program string) *apiProcess {
 	w.t.Helper()
 	p := &apiProcess{t: w.t, public: freeAddress(w.t), operator: freeAddress(w.t)}
 	running := exec.CommandContext(w.t.Context(), "sh", "-c", command, program)
-	running.Env = append(os.Environ(), asAPI+"=1", "DATABASE_URL="+w.own.DatabaseURL, "PSP_URL="+w.psp.URL, "PSP_SECRET="+pspSecret,
+	running.Env = append(os.Environ(), asAPI+"=1", "DATABASE_URL="+w.own.DatabaseURL, "PSP_URL="+w.psp.URL,
+		"PSP_SECRET="+pspSecret,
 		"HTTP_ADDR="+p.public, "OPERATOR_ADDR="+p.operator, "LOG_LEVEL=error", "DB_ACQUIRE_TIMEOUT=5s")
 	if err := running.Start(); err != nil {
 		w.t.Fatal(err)
@@ -87,8 +90,8 @@ func openFiles(t testing.TB) int {
 	return int(min(limit.Cur, 1<<30))
 }
 
-// idle has n clients ask for nothing in particular, and keep their connections. They come from several addresses, for one has ports for
-// 28 000 in all, which other tests need as well.
+// idle has n clients ask for nothing in particular, and keep their connections. They come from several addresses, for
+// one has ports for 28 000 in all, which other tests need as well.
 func idle(t testing.TB, addr string, n int) (connected []net.Conn) {
 	t.Helper()
 	slots, clients := make(chan struct{}, 64), make([]net.Conn, n)
@@ -180,7 +183,8 @@ func TestTenThousandIdleConnectionsAreNoBurden(t *testing.T) {
 	each := (p.figure("process_resident_memory_bytes") - memory) / float64(len(clients))
 	t.Logf("%d clients are connected, of %.0f KiB each", len(clients), each/1024)
 	if open := int(p.figure("process_open_fds")); open < len(clients) || each > idleCost {
-		t.Errorf("%d files open for %d clients, who cost %.0f bytes each; want at most %d", open, len(clients), each, idleCost)
+		t.Errorf("%d files open for %d clients, who cost %.0f bytes each; want at most %d", open, len(clients), each,
+			idleCost)
 	}
 	// And more than there is room for: those who have waited longest make it.
 	if beyond := httpapi.MaxConnections - len(clients) + 1000; files > httpapi.MaxConnections+5000 {
@@ -197,7 +201,8 @@ func TestTenThousandIdleConnectionsAreNoBurden(t *testing.T) {
 	pay()
 }
 
-// A process that may open few files serves fewer clients, and not at the cost of its database, its PSP and its operator.
+// A process that may open few files serves fewer clients, and not at the cost of its database, its PSP and its
+// operator.
 func TestIdleClientsLeaveFilesForTheRest(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -214,7 +219,8 @@ func TestIdleClientsLeaveFilesForTheRest(t *testing.T) {
 	}
 }
 
-// idlesOf tells the clients' addresses when their connections become idle: a moment after they have their answers. Only so many are noticed.
+// idlesOf tells the clients' addresses when their connections become idle: a moment after they have their answers. Only
+// so many are noticed.
 func idlesOf(s *http.Server) <-chan string {
 	idles, moved := make(chan string, 64), s.ConnState
 	s.ConnState = func(c net.Conn, state http.ConnState) {

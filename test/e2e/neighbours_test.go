@@ -37,8 +37,8 @@ func (w *world) trouble(apiKey, paymentMethod string) map[int]int {
 	return statuses
 }
 
-// pays sends up to ten payments of one tenant a second until it is told to stop. One comes after the other: on a busy machine, a tenant whose
-// payments pile up would ask for more than its share of the places by itself.
+// pays sends up to ten payments of one tenant a second until it is told to stop. One comes after the other: on a busy
+// machine, a tenant whose payments pile up would ask for more than its share of the places by itself.
 func (w *world) pays(apiKey string, stop <-chan struct{}) map[int]int {
 	tick := time.NewTicker(time.Second / 10)
 	defer tick.Stop()
@@ -71,14 +71,18 @@ func TestOneTenantsTroubleRefusesNobodyElsesPayments(t *testing.T) {
 			t.Parallel()
 			// The tenant in trouble wants 25 places and more, and each of its bursts could open a breaker.
 			w := setup(t, func(o *options) {
-				o.settings = func(c *config.API) { c.PSPInFlight, c.PSPTotal, c.PSPBreakerFailures = 16, 3*time.Second, 5 }
+				o.settings = func(c *config.API) {
+					c.PSPInFlight, c.PSPTotal, c.PSPBreakerFailures = 16, 3*time.Second,
+						5
+				}
 				o.psp = func(c *mockpsp.Config) { c.SlowDelay = 2500 * time.Millisecond }
 			})
 			r := tenants.NewRegistry(postgres.Wrap(w.db, patience), app.NewID)
 			if err := r.EnsureTenant(t.Context(), "initech"); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := r.AddKey(t.Context(), "initech", initechKey, "", []tenants.Permission{tenants.PaymentsWrite}); err != nil {
+			if _, err := r.AddKey(t.Context(), "initech", initechKey, "",
+				[]tenants.Permission{tenants.PaymentsWrite}); err != nil {
 				t.Fatal(err)
 			}
 			var all sync.WaitGroup

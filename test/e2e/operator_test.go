@@ -13,12 +13,12 @@ import (
 func TestOnlyOperatorsSitAtTheDesk(t *testing.T) {
 	t.Parallel()
 	w := setupOpen(t)
-	d := w.openDesk()
+	d := w.openOps()
 	key := freshKey()
 	w.pay(key, "pm_wrong_amount").expect(t, http.StatusAccepted, "")
 	l := d.find("psp_contradicts_request", key)
 	if l.PaymentID == "" || l.Version != 1 {
-		t.Fatalf("letter is %+v", l)
+		t.Fatalf("dead letter is %+v", l)
 	}
 	for _, path := range []string{"/summary", "/dead-letters", "/dead-letters/" + l.ID} {
 		d.ask("GET", path, "", "").expect(t, http.StatusUnauthorized, "unauthenticated")
@@ -26,16 +26,19 @@ func TestOnlyOperatorsSitAtTheDesk(t *testing.T) {
 		d.ask("GET", path, operatorKey, "").expect(t, http.StatusOK, "")
 	}
 	// One who may read may not decide.
-	d.ask("POST", "/dead-letters/"+l.ID+"/resolve", operatorKey, decision("executed", 1)).expect(t, http.StatusForbidden, "forbidden")
-	d.ask("POST", "/dead-letters/"+l.ID+"/resolve", acmeKey, decision("executed", 1)).expect(t, http.StatusForbidden, "forbidden")
-	d.ask("POST", "/dead-letters/"+l.ID+"/resolve", "", decision("executed", 1)).expect(t, http.StatusUnauthorized, "unauthenticated")
+	d.ask("POST", "/dead-letters/"+l.ID+"/resolve", operatorKey, decision("executed", 1)).expect(t,
+		http.StatusForbidden, "forbidden")
+	d.ask("POST", "/dead-letters/"+l.ID+"/resolve", acmeKey, decision("executed", 1)).expect(t, http.StatusForbidden,
+		"forbidden")
+	d.ask("POST", "/dead-letters/"+l.ID+"/resolve", "", decision("executed", 1)).expect(t, http.StatusUnauthorized,
+		"unauthenticated")
 	if after := d.show(l.ID); after.Status != "open" || len(after.Audit) != 0 {
-		t.Fatalf("letter is %+v", after)
+		t.Fatalf("dead letter is %+v", after)
 	}
 }
 
-// stuck is a payment that was charged at a PSP that does not answer for it, with its letter.
-func (w *world) stuck(d *desk) (key string, l letter) {
+// stuck is a payment that was charged at a PSP that does not answer for it, with its dead letter.
+func (w *world) stuck(d *ops) (key string, l deadLetter) {
 	w.t.Helper()
 	key = freshKey()
 	w.pay(key, "pm_stuck").expect(w.t, http.StatusAccepted, "")
@@ -48,25 +51,26 @@ func TestOperatorsWordCompletesWhatThePSPIsSilentAbout(t *testing.T) {
 	t.Parallel()
 	w := setupOpen(t, shared(soon))
 	w.reconcile()
-	d := w.openDesk()
+	d := w.openOps()
 	key, l := w.stuck(d)
-	d.resolve(l, "dismiss").expect(t, http.StatusConflict, "letter_needs_decision")
-	d.ask("POST", "/dead-letters/"+l.ID+"/resolve", deskKey, decision("executed", l.Version+1)).expect(t, http.StatusConflict, "letter_conflict")
+	d.resolve(l, "dismiss").expect(t, http.StatusConflict, "dead_letter_needs_decision")
+	d.ask("POST", "/dead-letters/"+l.ID+"/resolve", resolvingKey, decision("executed", l.Version+1)).expect(t,
+		http.StatusConflict, "dead_letter_conflict")
 	d.resolve(l, "not_executed").expect(t, http.StatusServiceUnavailable, "psp_unavailable")
 	w.wantMoves(key, "owner: in_progress > unknown")
 
 	d.resolve(l, "executed").expect(t, http.StatusOK, "")
-	d.resolve(l, "executed").expect(t, http.StatusConflict, "letter_conflict")
+	d.resolve(l, "executed").expect(t, http.StatusConflict, "dead_letter_conflict")
 	w.becomes(key, "completed")
 	w.wantMoves(key, "owner: in_progress > unknown", "operator: unknown > completed")
 	w.replaysSuccess(key, func() reply { return w.pay(key, "pm_stuck") })
 	shown := d.show(l.ID)
 	if shown.Status != "resolved" || shown.KeyStatus != "completed" || shown.PaymentStatus != "succeeded" {
-		t.Fatalf("letter is %+v", shown)
+		t.Fatalf("dead letter is %+v", shown)
 	}
 	outcomes := ""
-	for _, deed := range shown.Audit {
-		outcomes += deed.Action + " " + deed.Outcome + ", "
+	for _, auditEntry := range shown.Audit {
+		outcomes += auditEntry.Action + " " + auditEntry.Outcome + ", "
 	}
 	if outcomes != "dismiss refused, executed refused, not_executed refused, executed done, executed refused, " {
 		t.Fatalf("audited is %s", outcomes)
@@ -82,7 +86,7 @@ func TestNotExecutedNeedsThePSPsWordAfterTheWindow(t *testing.T) {
 	w := setupOpen(t, shared(soon), func(o *options) { o.between = way.wrap })
 	w.disorder(`"drop":1`)
 	w.reconcile(func(c *config.Reconciler) { c.LookupRecheck = never }) // or a lookup could be faster than the operator
-	d := w.openDesk()
+	d := w.openOps()
 	way.deaf.Store(true)
 	charged, free := freshKey(), freshKey()
 	way.loseRequests(free)
@@ -93,13 +97,14 @@ func TestNotExecutedNeedsThePSPsWordAfterTheWindow(t *testing.T) {
 	ofCharged, ofFree := d.find("lookups_exhausted", charged), d.find("lookups_exhausted", free)
 	way.deaf.Store(false)
 
-	d.resolve(ofFree, "not_executed").expect(t, http.StatusConflict, "settle_window_open")
+	d.resolve(ofFree, "not_executed").expect(t, http.StatusConflict, "grace_period_open")
 	w.wantMoves(free, "owner: in_progress > unknown")
 	d.resolve(ofCharged, "not_executed").expect(t, http.StatusConflict, "operator_contradicts_psp")
-	eventually(t, "the end of the settle window", func() bool {
-		return w.count("SELECT count(*) FROM idempotency_keys WHERE key = $1 AND unknown_since + $2::interval <= clock_timestamp()", free, settleWindow()) == 1
+	eventually(t, "the end of the grace period", func() bool {
+		return w.count("SELECT count(*) FROM idempotency_keys WHERE key = $1 AND unknown_since + $2::interval <= clock_timestamp()", free, gracePeriod()) == 1
 	})
-	w.wantMoves(free, "owner: in_progress > unknown") // a letter holds it back: looked up or not, it is an operator's
+	// a dead letter holds it back: looked up or not, it is an operator's
+	w.wantMoves(free, "owner: in_progress > unknown")
 	d.resolve(ofFree, "not_executed").expect(t, http.StatusOK, "")
 	w.wantMoves(free, "owner: in_progress > unknown", "operator: unknown > failed_retryable")
 
@@ -109,7 +114,8 @@ func TestNotExecutedNeedsThePSPsWordAfterTheWindow(t *testing.T) {
 	if k := w.keyRow(free); k.Attempt != 2 || len(w.ledger("acme", free).Charges) != 1 {
 		t.Fatalf("after the retry the key is %+v", k)
 	}
-	// The lookups go on, seldom: what the PSP knows again settles the other one, and its letter is for the record.
+	// The lookups go on, seldom: what the PSP knows again resolves the other one, and its dead letter is for the
+	// record.
 	w.exec("UPDATE idempotency_keys SET reconcile_after = payonce_now() WHERE key = $1", charged)
 	w.becomes(charged, "completed")
 	w.replaysSuccess(charged, func() reply { return w.pay(charged, "pm_ok") })
@@ -122,15 +128,15 @@ func TestRetryHasTheQuestionAskedAnew(t *testing.T) {
 	w := setupOpen(t, shared(soon), func(o *options) { o.between = way.wrap })
 	w.disorder(`"drop":1`)
 	w.reconcile(func(c *config.Reconciler) { c.LookupRecheck = never })
-	d := w.openDesk()
+	d := w.openOps()
 	way.deaf.Store(true)
 	key := freshKey()
 	w.pay(key, "pm_reset_charged").expect(t, http.StatusAccepted, "")
 	l := d.find("lookups_exhausted", key)
 	d.resolve(l, "retry").expect(t, http.StatusOK, "")
-	next := d.find("lookups_exhausted", key) // the same end is a new letter
+	next := d.find("lookups_exhausted", key) // the same end is a new dead letter
 	if next.ID == l.ID {
-		t.Fatal("the letter is open still")
+		t.Fatal("the dead letter is open still")
 	}
 	way.deaf.Store(false)
 	d.resolve(next, "retry").expect(t, http.StatusOK, "")
@@ -144,14 +150,15 @@ func TestRetryHasTheQuestionAskedAnew(t *testing.T) {
 	d.resolve(orphan, "not_executed").expect(t, http.StatusConflict, "action_not_applicable")
 	d.resolve(orphan, "retry").expect(t, http.StatusOK, "")
 	if again := d.find("unknown_movement", ""); again.ID == orphan.ID {
-		t.Fatal("the letter is open still")
+		t.Fatal("the dead letter is open still")
 	}
 	w.signed("evt_type", `{"type":"payout.paid","data":{"id":"po_1"}}`)
 	unmatched := d.find("webhook_unmatched", "")
 	d.resolve(unmatched, "dismiss").expect(t, http.StatusOK, "")
 	var summary struct{ DeadLetters struct{ Open map[string]int } }
 	d.read(d.ask("GET", "/summary", operatorKey, ""), &summary)
-	if open := summary.DeadLetters.Open; open["unknown_movement"] != 1 || open["webhook_unmatched"] != 0 || open["lookups_exhausted"] != 0 {
+	if open := summary.DeadLetters.Open; open["unknown_movement"] != 1 || open["webhook_unmatched"] != 0 ||
+		open["lookups_exhausted"] != 0 {
 		t.Fatalf("open are %v", open)
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 // Items 4, 6 and 7: using up the server, using the business against itself, and having the server ask others.
 
-// Beside it: TestHeadersBeyondTheirLimitAreRefused, TestHostileClientsAreCutOffWhileHonestOnesAreServed, TestTenThousandIdleConnectionsAreNoBurden
-// and TestTenantBeyondItsRateIsToldWhenToComeBack.
+// Beside it: TestHeadersBeyondTheirLimitAreRefused, TestHostileClientsAreCutOffWhileHonestOnesAreServed,
+// TestTenThousandIdleConnectionsAreNoBurden and TestTenantBeyondItsRateIsToldWhenToComeBack.
 func TestOWASPAPI4UnrestrictedResourceConsumption(t *testing.T) {
 	t.Parallel()
 	s := setupSides(t)
@@ -94,9 +94,13 @@ func TestOWASPAPI6UnrestrictedAccessToSensitiveBusinessFlows(t *testing.T) {
 	w.chargedOnce(key, key, w.pay(key, "pm_ok"))
 	id := payment.text(t, "paymentId")
 
-	// The money back, under keys enough to get it many times over: by refunds, by those of the whole rest, and all of it twice.
+	// The money back, under keys enough to get it many times over: by refunds, by those of the whole rest, and all of
+	// it twice.
 	bodies := []string{`{}`, `{"amountCents":5000}`, `{"amountCents":12000}`, `{"amountCents":1}`}
-	for _, r := range w.together(40, func(i int) call { return refundOf(id, fmt.Sprintf("%s-%d", freshKey(), i), bodies[i%len(bodies)]) }) {
+	for _, r := range w.together(40, func(i int) call {
+		return refundOf(id, fmt.Sprintf("%s-%d", freshKey(), i),
+			bodies[i%len(bodies)])
+	}) {
 		if r.status != http.StatusCreated && r.status != http.StatusConflict {
 			t.Fatalf("answered %d %s", r.status, r.body)
 		}
@@ -171,7 +175,8 @@ func setTrap(t *testing.T) *trap {
 	return r
 }
 
-// Beside it: TestRedirectIsNeverFollowed, TestLookupIsNotRedirected, TestChargeIDCannotLeaveItsPlaceInThePath, TestPageThatLeadsAstrayIsRefused.
+// Beside it: TestRedirectIsNeverFollowed, TestLookupIsNotRedirected, TestChargeIDCannotLeaveItsPlaceInThePath,
+// TestPageThatLeadsAstrayIsRefused.
 func TestOWASPAPI7ServerSideRequestForgery(t *testing.T) {
 	t.Parallel()
 	trap := setTrap(t)
@@ -191,18 +196,21 @@ func TestOWASPAPI7ServerSideRequestForgery(t *testing.T) {
 		}
 	})
 	w.reconcile(scanning)
-	d := w.openDesk()
+	d := w.openOps()
 	// From clients and from the PSP's webhooks, wherever a text may stand.
 	key := trap.url + "/" + freshKey()
 	c := call{method: "POST", path: "/payments", key: key, header: http.Header{
-		"Referer": {trap.url}, "Origin": {trap.url}, "X-Forwarded-Host": {strings.TrimPrefix(trap.url, "http://")}, "Forwarded": {"host=" + trap.url},
+		"Referer": {trap.url}, "Origin": {trap.url}, "X-Forwarded-Host": {strings.TrimPrefix(trap.url, "http://")},
+		"Forwarded":      {"host=" + trap.url},
 		"X-Callback-Url": {trap.url}, "X-Webhook-Url": {trap.url}, "Soapaction": {trap.url},
 	}, body: fmt.Sprintf(`{"customerId":"cus-1","amountCents":12000,"currency":"USD","description":%[1]q,"metadata":{"callback_url":%[1]q,"webhook":%[1]q}}`, trap.url)}
 	paid := w.do(c)
 	paid.expect(t, http.StatusCreated, "")
-	w.refund(paid.text(t, "paymentId"), freshKey(), fmt.Sprintf(`{"amountCents":1,"reason":%q}`, trap.url)).expect(t, http.StatusCreated, "")
-	w.signed("evt_urls", fmt.Sprintf(`{"type":"charge.succeeded","url":%[1]q,"data":{"id":%[1]q,"object":"charge","account":%[1]q,"idempotencyKey":%[1]q,`+
-		`"reference":%[1]q,"amountCents":1,"currency":"USD","status":"succeeded","createdAt":"2026-01-02T03:04:05.000000Z","receiptUrl":%[1]q}}`, trap.url))
+	w.refund(paid.text(t, "paymentId"), freshKey(), fmt.Sprintf(`{"amountCents":1,"reason":%q}`, trap.url)).expect(t,
+		http.StatusCreated, "")
+	w.signed("evt_urls",
+		fmt.Sprintf(`{"type":"charge.succeeded","url":%[1]q,"data":{"id":%[1]q,"object":"charge","account":%[1]q,"idempotencyKey":%[1]q,`+
+			`"reference":%[1]q,"amountCents":1,"currency":"USD","status":"succeeded","createdAt":"2026-01-02T03:04:05.000000Z","receiptUrl":%[1]q}}`, trap.url))
 	w.signed("evt_type", fmt.Sprintf(`{"type":%q,"data":{}}`, trap.url))
 	eventually(t, "the processing of the webhooks", func() bool {
 		return w.count("SELECT count(*) FROM webhook_events WHERE processed_at IS NOT NULL AND id IN ('evt_urls', 'evt_type')") == 2

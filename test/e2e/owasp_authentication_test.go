@@ -16,17 +16,17 @@ import (
 	"payonce/internal/tenants"
 )
 
-// Item 2: who is asking. Beside it: TestRequestWithoutAnActiveAPIKeyIsUnauthenticated (shapes of the header), those of package tenants
-// (digests, rotation, revocation), and TestWebhookThatIsNotGenuineIsNotStored.
+// Item 2: who is asking. Beside it: TestRequestWithoutAnActiveAPIKeyIsUnauthenticated (shapes of the header), those of
+// package tenants (digests, rotation, revocation), and TestWebhookThatIsNotGenuineIsNotStored.
 
 func TestOWASPAPI2BrokenAuthentication(t *testing.T) {
 	t.Parallel()
 	s := setupSides(t)
-	const oldKey, newKey, endedDesk = "test-rotated-old-key", "test-rotated-new-key", "test-desk-of-yesterday"
+	const oldKey, newKey, endedOps = "test-rotated-old-key", "test-rotated-new-key", "test-desk-of-yesterday"
 	s.addKey("acme", oldKey, tenants.PaymentsRead, tenants.PaymentsWrite)
 	s.addKey("acme", newKey, tenants.PaymentsRead, tenants.PaymentsWrite)
-	s.addKey("", endedDesk, tenants.OpsRead, tenants.OpsResolve)
-	for _, ended := range []string{oldKey, endedDesk} {
+	s.addKey("", endedOps, tenants.OpsRead, tenants.OpsResolve)
+	for _, ended := range []string{oldKey, endedOps} {
 		digest := sha256.Sum256([]byte(ended))
 		s.exec("UPDATE api_keys SET expires_at = now() WHERE secret_sha256 = $1", digest[:])
 	}
@@ -34,10 +34,14 @@ func TestOWASPAPI2BrokenAuthentication(t *testing.T) {
 	for _, o := range documented(t, needsKey) {
 		good := s.callOf(o).as
 		for name, values := range map[string][]string{
-			"none": nil, "empty": {""}, "scheme alone": {"Bearer"}, "another scheme": {"Basic " + base64.StdEncoding.EncodeToString([]byte(good+":"))},
-			"token alone": {good}, "unknown": {"Bearer nobody"}, "all but its end": {"Bearer " + good[:len(good)-1]}, "all but its start": {"Bearer " + good[1:]},
-			"more than all": {"Bearer " + good + "x"}, "twice": {"Bearer " + good, "Bearer " + good}, "another case": {"Bearer " + strings.ToUpper(good)},
-			"expired": {"Bearer " + oldKey}, "expired desk": {"Bearer " + endedDesk}, "digest": {"Bearer " + digestOf(good)},
+			"none": nil, "empty": {""}, "scheme alone": {"Bearer"},
+			"another scheme": {"Basic " + base64.StdEncoding.EncodeToString([]byte(good+":"))},
+			"token alone":    {good}, "unknown": {"Bearer nobody"}, "all but its end": {"Bearer " + good[:len(good)-1]},
+			"all but its start": {"Bearer " + good[1:]},
+			"more than all":     {"Bearer " + good + "x"}, "twice": {"Bearer " + good, "Bearer " + good},
+			"another case": {"Bearer " + strings.ToUpper(good)},
+			"expired":      {"Bearer " + oldKey}, "expired desk": {"Bearer " + endedOps},
+			"digest":       {"Bearer " + digestOf(good)},
 			"PSP's secret": {"Bearer " + pspSecret}, "pattern": {"Bearer %"},
 		} {
 			c := s.callOf(o).authorized(values...)
@@ -48,7 +52,8 @@ func TestOWASPAPI2BrokenAuthentication(t *testing.T) {
 		for name, elsewhere := range map[string]call{
 			"query":  {path: "?access_token=" + url.QueryEscape(good) + "&api_key=" + url.QueryEscape(good)},
 			"cookie": {header: http.Header{"Cookie": {"Authorization=Bearer " + good}}},
-			"proxy":  {header: http.Header{"Proxy-Authorization": {"Bearer " + good}, "X-Api-Key": {good}, "X-Forwarded-User": {"acme"}}},
+			"proxy": {header: http.Header{"Proxy-Authorization": {"Bearer " + good}, "X-Api-Key": {good},
+				"X-Forwarded-User": {"acme"}}},
 		} {
 			c := s.callOf(o)
 			c.as, c.path, c.header = "-", c.path+elsewhere.path, elsewhere.header
@@ -87,8 +92,8 @@ func (s *sides) refusesUnsigned() {
 	s.unmoved()
 }
 
-// How long a comparison takes cannot be measured reliably. That the function which decides uses one that takes always the same, can be read. API keys are
-// not compared: they are looked up by their digests.
+// How long a comparison takes cannot be measured reliably. That the function which decides uses one that takes always
+// the same, can be read. API keys are not compared: they are looked up by their digests.
 func TestSignaturesAreComparedInConstantTime(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../internal/webhooks/*.go")
@@ -115,7 +120,8 @@ func comparesInConstantTime(f *ast.FuncDecl) (does bool) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		if call, ok := n.(*ast.SelectorExpr); ok {
 			from, _ := call.X.(*ast.Ident)
-			does = does || from != nil && (from.Name == "subtle" && call.Sel.Name == "ConstantTimeCompare" || from.Name == "hmac" && call.Sel.Name == "Equal")
+			does = does || from != nil && (from.Name == "subtle" && call.Sel.Name == "ConstantTimeCompare" ||
+				from.Name == "hmac" && call.Sel.Name == "Equal")
 		}
 		return !does
 	})

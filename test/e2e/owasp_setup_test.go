@@ -16,8 +16,9 @@ import (
 	"payonce/internal/httpapi"
 )
 
-// The OWASP API Security Top 10 (2023), item by item, in owasp*_test.go. Each test takes the routes from openapi.yaml, so that one that is
-// added later is covered, or named as not covered. What other tests hold already is named, not repeated.
+// The OWASP API Security Top 10 (2023), item by item, in owasp*_test.go. Each test takes the routes from openapi.yaml,
+// so that one that is added later is covered, or named as not covered. What other tests hold already is named, not
+// repeated.
 
 // operation is one that openapi.yaml has.
 type operation struct {
@@ -66,13 +67,16 @@ func documented(t testing.TB, all ...func(operation) bool) (list []operation) {
 }
 
 // Kinds of operations.
-func needsKey(o operation) bool     { return !o.open }
-func ofTenants(o operation) bool    { return !o.operator && !o.open }
-func takesMembers(o operation) bool { return o.body != nil && o.path != "/webhooks/psp" } // what is signed is stored as it comes
+func needsKey(o operation) bool  { return !o.open }
+func ofTenants(o operation) bool { return !o.operator && !o.open }
+
+// what is signed is stored as it comes
+func takesMembers(o operation) bool { return o.body != nil && o.path != "/webhooks/psp" }
 
 // has reports whether the operation has a parameter.
 func (o operation) has(in, name string) bool {
-	return slices.ContainsFunc(o.parameters, func(p *openapi3.ParameterRef) bool { return p.Value.In == in && p.Value.Name == name })
+	return slices.ContainsFunc(o.parameters,
+		func(p *openapi3.ParameterRef) bool { return p.Value.In == in && p.Value.Name == name })
 }
 
 // named fills the parameters of the path. One that nobody has thought of fails the test.
@@ -95,15 +99,16 @@ func (o operation) named(t testing.TB, values map[string]string) string {
 // nobody are ids that nothing has.
 func nobody() map[string]string {
 	return map[string]string{
-		"paymentId": "pay_01k9z3w5m8fk2v7q4d6h0r1txe", "refundId": "re_01k9z40a1b2c3d4e5f6g7h8jkm", "key": "0123456789abcdef-nobody",
-		"letterId": "01a1fa62-0788-707e-9472-6f0b342d2a95", "file": "docs.js", "code": "not_found",
+		"paymentId": "pay_01k9z3w5m8fk2v7q4d6h0r1txe", "refundId": "re_01k9z40a1b2c3d4e5f6g7h8jkm",
+		"key":          "0123456789abcdef-nobody",
+		"deadLetterId": "01a1fa62-0788-707e-9472-6f0b342d2a95", "file": "docs.js", "code": "not_found",
 	}
 }
 
 // sides is a world with both listeners, and something of everything in it that belongs to acme.
 type sides struct {
 	*world
-	desk *world // the same, asked at the operator's listener
+	ops  *world // the same, asked at the operator's listener
 	acme map[string]string
 }
 
@@ -112,9 +117,9 @@ func setupSides(t *testing.T, with ...func(*options)) *sides {
 	w := setup(t, append(with, func(o *options) {
 		o.settings = func(c *config.API) { c.WebhookSecrets = []string{mockpsp.DemoWebhookSecret} }
 	})...)
-	desk := *w
-	desk.api, desk.http = &httptest.Server{URL: "http://localhost:8081"}, w.openDesk().http
-	return &sides{world: w, desk: &desk}
+	ops := *w
+	ops.api, ops.http = &httptest.Server{URL: "http://localhost:8081"}, w.openOps().http
+	return &sides{world: w, ops: &ops}
 }
 
 // furnish makes a payment, a refund and a dead letter of acme's. Until then, API keys can be added.
@@ -127,21 +132,23 @@ func (s *sides) furnish() {
 	refunded := s.refund(payment, refundKey, `{"amountCents":1}`)
 	refunded.expect(s.t, http.StatusCreated, "")
 	s.pay(stuck, "pm_wrong_amount").expect(s.t, http.StatusAccepted, "")
-	var letters struct{ Data []struct{ ID string } }
-	list := s.desk.do(call{method: "GET", path: "/operator/dead-letters", as: deskKey})
-	if err := json.Unmarshal(list.body, &letters, json.MatchCaseInsensitiveNames(true)); err != nil || len(letters.Data) != 1 {
+	var deadLetters struct{ Data []struct{ ID string } }
+	list := s.ops.do(call{method: "GET", path: "/operator/dead-letters", as: resolvingKey})
+	if err := json.Unmarshal(list.body, &deadLetters, json.MatchCaseInsensitiveNames(true)); err != nil ||
+		len(deadLetters.Data) != 1 {
 		s.t.Fatalf("%v\n%s", err, list.body)
 	}
 	s.acme = map[string]string{
-		"paymentId": payment, "refundId": refunded.text(s.t, "refundId"), "key": key, "letterId": letters.Data[0].ID,
-		"file": "docs.js", "code": "not_found", "refundKey": refundKey,
+		"paymentId": payment, "refundId": refunded.text(s.t, "refundId"), "key": key,
+		"deadLetterId": deadLetters.Data[0].ID,
+		"file":         "docs.js", "code": "not_found", "refundKey": refundKey,
 	}
 }
 
 // at is the listener that an operation is on.
 func (s *sides) at(o operation) *world {
 	if o.operator {
-		return s.desk
+		return s.ops
 	}
 	return s.world
 }
@@ -155,7 +162,7 @@ func (s *sides) callOf(o operation) call {
 	}
 	c := call{method: o.method, path: o.named(s.t, values), as: acmeKey}
 	if o.operator {
-		c.as = deskKey
+		c.as = resolvingKey
 	}
 	if o.has("header", "Idempotency-Key") {
 		c.key = freshKey()
@@ -167,7 +174,7 @@ func (s *sides) callOf(o operation) call {
 		}
 	case "/payments/{paymentId}/refunds":
 		c.body = `{"amountCents":1}`
-	case "/operator/dead-letters/{letterId}/resolve":
+	case "/operator/dead-letters/{deadLetterId}/resolve":
 		c.body = decision("executed", 1)
 	case "/webhooks/psp":
 		c.as, c.body = "-", `{"type":"charge.succeeded","data":{}}`
@@ -182,10 +189,12 @@ func (s *sides) callOf(o operation) call {
 // unmoved checks that nothing has happened to what furnish has made, nor anything been added.
 func (s *sides) unmoved() {
 	s.t.Helper()
-	got := fmt.Sprint(s.count("SELECT count(*) FROM payments"), s.count("SELECT count(*) FROM refunds"), s.count("SELECT count(*) FROM idempotency_keys"),
-		s.count("SELECT count(*) FROM dead_letters WHERE status = 'open'"), s.count("SELECT count(*) FROM operator_actions"), s.count("SELECT count(*) FROM webhook_events"))
+	got := fmt.Sprint(s.count("SELECT count(*) FROM payments"), s.count("SELECT count(*) FROM refunds"),
+		s.count("SELECT count(*) FROM idempotency_keys"),
+		s.count("SELECT count(*) FROM dead_letters WHERE status = 'open'"), s.count(
+			"SELECT count(*) FROM operator_actions"), s.count("SELECT count(*) FROM webhook_events"))
 	if want := "2 1 3 1 0 0"; got != want {
-		s.t.Errorf("payments, refunds, keys, letters, rulings and webhooks are %s, want %s", got, want)
+		s.t.Errorf("payments, refunds, keys, dead letters, rulings and webhooks are %s, want %s", got, want)
 	}
 }
 

@@ -16,15 +16,17 @@ import (
 
 // Items 8 and 9: what the servers give away by their settings, and whether what they serve is what is written down.
 
-// Beside it: TestOtherMethodIsRefusedWithThoseAllowed (TRACE among them), TestWhatTheDatabaseSaysStaysOutOfRefusals, TestServerHasTheLimitsOfTheContract,
-// TestPanicIsAnInternalErrorWithoutItsCause, those of package pages, and deploy/composecheck for the containers.
+// Beside it: TestOtherMethodIsRefusedWithThoseAllowed (TRACE among them), TestWhatTheDatabaseSaysStaysOutOfRefusals,
+// TestServerHasTheLimitsOfTheContract, TestPanicIsAnInternalErrorWithoutItsCause, those of package pages, and
+// deploy/composecheck for the containers.
 func TestOWASPAPI8SecurityMisconfiguration(t *testing.T) {
 	t.Parallel()
 	s := setupSides(t)
 	s.furnish()
 	for _, o := range documented(t, func(operation) bool { return true }) {
 		good := s.callOf(o)
-		good.header = http.Header{"Origin": {"https://evil.example"}, "X-Forwarded-Host": {"evil.example"}, "X-Forwarded-Proto": {"gopher"}}
+		good.header = http.Header{"Origin": {"https://evil.example"}, "X-Forwarded-Host": {"evil.example"},
+			"X-Forwarded-Proto": {"gopher"}}
 		wrong := good
 		wrong.as = "nobody"
 		for _, c := range []call{good, wrong} {
@@ -32,18 +34,22 @@ func TestOWASPAPI8SecurityMisconfiguration(t *testing.T) {
 		}
 		preflight := s.callOf(o)
 		preflight.method, preflight.as = http.MethodOptions, "-"
-		preflight.header = http.Header{"Origin": {"https://evil.example"}, "Access-Control-Request-Method": {o.method}, "Access-Control-Request-Headers": {"authorization"}}
+		preflight.header = http.Header{"Origin": {"https://evil.example"}, "Access-Control-Request-Method": {o.method},
+			"Access-Control-Request-Headers": {"authorization"}}
 		r := s.at(o).do(preflight)
 		r.expect(t, http.StatusMethodNotAllowed, "method_not_allowed")
 		s.harmless(o, r)
 	}
 	for _, h := range []http.Handler{s.app.Public(), s.app.Operator()} {
 		for _, path := range []string{
-			"/debug/pprof/", "/debug/vars", "/.git/config", "/.env", "/actuator", "/admin", "/swagger.json", "/docs/../payments", "/docs//docs.js", "/docs/%2e%2e/%2e%2e/etc/passwd",
-			"/docs/docs.js/", "/docs/style.css", "/problems/..%2f..%2fetc", "/problems//evil.example/..", "/docs/.", "/docs/templates/index.html", "//evil.example/..",
+			"/debug/pprof/", "/debug/vars", "/.git/config", "/.env", "/actuator", "/admin", "/swagger.json",
+			"/docs/../payments", "/docs//docs.js", "/docs/%2e%2e/%2e%2e/etc/passwd",
+			"/docs/docs.js/", "/docs/style.css", "/problems/..%2f..%2fetc", "/problems//evil.example/..", "/docs/.",
+			"/docs/templates/index.html", "//evil.example/..",
 		} {
 			r := unchecked(h, call{method: http.MethodGet, path: path})
-			if r.status != http.StatusNotFound || r.header.Get("X-Content-Type-Options") != "nosniff" || r.header.Get("Location") != "" {
+			if r.status != http.StatusNotFound || r.header.Get("X-Content-Type-Options") != "nosniff" ||
+				r.header.Get("Location") != "" {
 				t.Errorf("%s is answered %d %v", path, r.status, r.header)
 			}
 			if bytes.Contains(r.body, []byte(`"instance":"//`)) {
@@ -69,11 +75,13 @@ func (s *sides) harmless(o operation, r reply) {
 		s.t.Errorf("%s: somebody's answer may be kept by caches: %v", o, h)
 	}
 	if policy := h.Get("Content-Security-Policy"); strings.HasPrefix(contentType, "text/html") &&
-		(!strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") || h.Get("Referrer-Policy") != "no-referrer") {
+		(!strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") ||
+			h.Get("Referrer-Policy") != "no-referrer") {
 		s.t.Errorf("%s: a page without a policy: %v", o, h)
 	}
 	for name := range h {
-		if strings.HasPrefix(name, "Access-Control-") || slices.Contains([]string{"Server", "X-Powered-By", "Set-Cookie", "Via", "X-Aspnet-Version"}, name) {
+		if strings.HasPrefix(name, "Access-Control-") ||
+			slices.Contains([]string{"Server", "X-Powered-By", "Set-Cookie", "Via", "X-Aspnet-Version"}, name) {
 			s.t.Errorf("%s: has the header %s", o, name)
 		}
 	}
@@ -99,7 +107,8 @@ func (s *sides) answersItself() {
 	} {
 		answer := talk(s.t, addr, request+"\r\n")
 		head, _, _ := strings.Cut(answer, "\r\n\r\n")
-		if !strings.HasPrefix(head, "HTTP/1.1 "+want+" ") || !strings.Contains(head, "X-Request-Id: req_") || strings.Contains(head, "Accept-Ranges") {
+		if !strings.HasPrefix(head, "HTTP/1.1 "+want+" ") || !strings.Contains(head, "X-Request-Id: req_") ||
+			strings.Contains(head, "Accept-Ranges") {
 			s.t.Errorf("%q is answered\n%s", request, head)
 		}
 		if strings.Contains(answer, "evil.example") && !strings.HasPrefix(request, "CONNECT") {
@@ -108,7 +117,8 @@ func (s *sides) answersItself() {
 	}
 }
 
-// What nobody has set is on the safe side: nothing secret has a default, and what is not for the public cannot be reached from outside.
+// What nobody has set is on the safe side: nothing secret has a default, and what is not for the public cannot be
+// reached from outside.
 func TestOWASPAPI8DefaultsAreSafe(t *testing.T) {
 	t.Parallel()
 	unset := func(string) string { return "" }
@@ -120,7 +130,8 @@ func TestOWASPAPI8DefaultsAreSafe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for setting, addr := range map[string]string{"OPERATOR_ADDR": api.OperatorAddr, "RECONCILER_ADDR": reconciler.Addr} {
+	for setting, addr := range map[string]string{"OPERATOR_ADDR": api.OperatorAddr,
+		"RECONCILER_ADDR": reconciler.Addr} {
 		host, _, err := net.SplitHostPort(addr)
 		if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
 			t.Errorf("%s is %s by default", setting, addr)
@@ -140,7 +151,8 @@ func TestOWASPAPI8DefaultsAreSafe(t *testing.T) {
 	}
 }
 
-// Beside it: package contract, which fails any test that sees an answer the document does not have; TestMetricsTellOutcomesAndNobodysBusiness.
+// Beside it: package contract, which fails any test that sees an answer the document does not have;
+// TestMetricsTellOutcomesAndNobodysBusiness.
 func TestOWASPAPI9ImproperInventoryManagement(t *testing.T) {
 	t.Parallel()
 	s := setupSides(t)
@@ -154,7 +166,8 @@ func TestOWASPAPI9ImproperInventoryManagement(t *testing.T) {
 		path := strings.NewReplacer("/docs/{file}", "/docs/*", "/problems/{code}", "/problems/*").Replace(o.path)
 		written[side] = append(written[side], o.method+" "+path)
 		// It is not only routed, it answers.
-		if r := s.at(o).do(s.callOf(o)); r.status == http.StatusNotFound && strings.Contains(string(r.body), "nothing at this path") || r.status == http.StatusMethodNotAllowed {
+		if r := s.at(o).do(s.callOf(o)); r.status == http.StatusNotFound &&
+			strings.Contains(string(r.body), "nothing at this path") || r.status == http.StatusMethodNotAllowed {
 			t.Errorf("%s is written down and not served", o)
 		}
 	}
@@ -172,17 +185,20 @@ func TestOWASPAPI9ImproperInventoryManagement(t *testing.T) {
 	}
 	// What is published is this document, for this server.
 	published := s.do(call{method: "GET", path: "/openapi.yaml", as: "-"})
-	want := strings.NewReplacer("http://localhost:8080", s.own.PublicURL, "http://localhost:8081", s.own.OperatorURL()).Replace(string(httpapi.OpenAPI()))
+	want := strings.NewReplacer("http://localhost:8080", s.own.PublicURL, "http://localhost:8081",
+		s.own.OperatorURL()).Replace(string(httpapi.OpenAPI()))
 	if string(published.body) != want {
 		t.Error("another document is published")
 	}
 	// Operators get the same one, in which the public operations have the public address.
 	const here = "url: /\n    description: The server that you read this on."
 	toOperators := unchecked(s.app.Operator(), call{method: "GET", path: "/openapi.yaml"})
-	if !strings.Contains(want, here) || string(toOperators.body) != strings.Replace(want, here, "url: "+s.own.PublicURL+"\n    description: The public API.", 1) {
+	if !strings.Contains(want, here) || string(toOperators.body) != strings.Replace(want, here, "url: "+s.own.PublicURL+
+		"\n    description: The public API.", 1) {
 		t.Error("another document is published to operators")
 	}
-	for _, old := range []string{"/v1/payments", "/v0/payments", "/api/payments", "/beta/payments", "/internal/payments", "/graphql", "/payments.json"} {
+	for _, old := range []string{"/v1/payments", "/v0/payments", "/api/payments", "/beta/payments",
+		"/internal/payments", "/graphql", "/payments.json"} {
 		s.do(call{method: "GET", path: old}).expect(t, http.StatusNotFound, "not_found")
 	}
 }

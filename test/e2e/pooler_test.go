@@ -25,8 +25,8 @@ import (
 	"payonce/test/pgtest"
 )
 
-// pooler starts PgBouncer in transaction mode in front of a database, and returns the connection string that leads through it. The
-// roles' timeouts are set as docs/pooler.md says, since a client of the pooler cannot.
+// pooler starts PgBouncer in transaction mode in front of a database, and returns the connection string that leads
+// through it. The roles' timeouts are set as docs/pooler.md says, since a client of the pooler cannot.
 func pooler(t *testing.T, database string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
@@ -52,7 +52,8 @@ func pooler(t *testing.T, database string) string {
 		t.Fatal(err)
 	}
 	users := filepath.Join(dir, "users.txt")
-	if err := os.WriteFile(users, fmt.Appendf(nil, "\"%s\" \"\"\n\"%s\" \"\"\n", postgres.API, postgres.Reconciler), 0o644); err != nil {
+	if err := os.WriteFile(users, fmt.Appendf(nil, "\"%s\" \"\"\n\"%s\" \"\"\n", postgres.API, postgres.Reconciler),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	config := fmt.Sprintf(`[databases]
@@ -87,14 +88,17 @@ func setRoleTimeouts(t testing.TB, database, name string) {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
-	for _, setting := range []string{"statement_timeout = '5s'", "lock_timeout = '2s'", "idle_in_transaction_session_timeout = '10s'"} {
-		if _, err := conn.Exec(t.Context(), "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" SET "+setting); err != nil {
+	for _, setting := range []string{"statement_timeout = '5s'", "lock_timeout = '2s'",
+		"idle_in_transaction_session_timeout = '10s'"} {
+		if _, err := conn.Exec(t.Context(), "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" SET "+
+			setting); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// startPooler runs PgBouncer as the account that PostgreSQL runs as, and waits until it listens. It refuses to run as root.
+// startPooler runs PgBouncer as the account that PostgreSQL runs as, and waits until it listens. It refuses to run as
+// root.
 func startPooler(t testing.TB, program, config, socketDir string) {
 	t.Helper()
 	owner, err := os.Stat(socketDir)
@@ -171,9 +175,12 @@ func TestEverythingWorksThroughAPoolerInTransactionMode(t *testing.T) {
 func reconcileThroughPooler(t *testing.T, database, psp string) {
 	t.Helper()
 	env := map[string]string{
-		"DATABASE_URL": database, "DB_POOLER": "true", "PSP_URL": psp, "PSP_SECRET": pspSecret, "PUBLIC_URL": "http://payonce.test",
-		"LEASE": "6s", "PSP_TIMEOUT": "2s", "PSP_DIAL_TIMEOUT": "2s", "PSP_LATE_LIMIT": "1s", "FIRST_LOOKUP": "1ms",
-		"RECONCILER_ADDR": "127.0.0.1:0", "SWEEP_EVERY": "200ms", "CLAIM_EVERY": "200ms", "LOOKUP_BASE": "100ms", "LOOKUP_CAP": "200ms",
+		"DATABASE_URL": database, "DB_POOLER": "true", "PSP_URL": psp, "PSP_SECRET": pspSecret,
+		"PUBLIC_URL": "http://payonce.test",
+		"LEASE":      "6s", "PSP_TIMEOUT": "2s", "PSP_DIAL_TIMEOUT": "2s", "PSP_LATE_LIMIT": "1s",
+		"FIRST_LOOKUP":    "1ms",
+		"RECONCILER_ADDR": "127.0.0.1:0", "SWEEP_EVERY": "200ms", "CLAIM_EVERY": "200ms", "LOOKUP_BASE": "100ms",
+		"LOOKUP_CAP": "200ms",
 	}
 	settings, err := config.LoadReconciler(func(name string) string { return env[name] })
 	if err != nil {

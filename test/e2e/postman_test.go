@@ -54,7 +54,8 @@ func postmanCollection(t *testing.T) (folders []postmanItem) {
 		t.Fatal(err)
 	}
 	var collection postmanItem
-	if err := json.Unmarshal(text, &collection, json.MatchCaseInsensitiveNames(true)); err != nil || len(collection.Item) == 0 {
+	if err := json.Unmarshal(text, &collection, json.MatchCaseInsensitiveNames(true)); err != nil ||
+		len(collection.Item) == 0 {
 		t.Fatalf("%d folders, %v", len(collection.Item), err)
 	}
 	return collection.Item
@@ -93,7 +94,8 @@ func TestPostmanHasARequestToPlayWithForEachOperation(t *testing.T) {
 	}
 }
 
-// An example that is out of date misleads: each must be an answer that the document has, to the request that it is saved with.
+// An example that is out of date misleads: each must be an answer that the document has, to the request that it is
+// saved with.
 func TestPostmanHasAnExampleOfEachAnswer(t *testing.T) {
 	t.Parallel()
 	// A document of its own: what is only an example must not count as seen.
@@ -105,7 +107,8 @@ func TestPostmanHasAnExampleOfEachAnswer(t *testing.T) {
 	for _, folder := range postmanCollection(t) {
 		for _, r := range folder.requests() {
 			if len(r.Response) != 1 {
-				t.Errorf("%s / %s has %d examples; EXAMPLES=1 make postman saves them", folder.Name, r.Name, len(r.Response))
+				t.Errorf("%s / %s has %d examples; EXAMPLES=1 make postman saves them", folder.Name, r.Name,
+					len(r.Response))
 				continue
 			}
 			example := r.Response[0]
@@ -128,7 +131,8 @@ func TestPostmanHasAnExampleOfEachAnswer(t *testing.T) {
 func (e postmanExample) request(t *testing.T) *http.Request {
 	t.Helper()
 	sent := e.OriginalRequest
-	url := strings.NewReplacer("{{baseUrl}}", "http://localhost:8080", "{{operatorUrl}}", "http://localhost:8081").Replace(sent.URL)
+	url := strings.NewReplacer("{{baseUrl}}", "http://localhost:8080", "{{operatorUrl}}",
+		"http://localhost:8081").Replace(sent.URL)
 	req, err := http.NewRequestWithContext(t.Context(), sent.Method, url, strings.NewReader(sent.Body.Raw))
 	if err != nil {
 		t.Fatal(err)

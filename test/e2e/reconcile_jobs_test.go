@@ -7,10 +7,10 @@ import (
 
 // What becomes of jobs that fail for good.
 
-func TestJobThatIsGivenUpIsALetterAndRunsAgainWhenAnOperatorSaysSo(t *testing.T) {
+func TestJobThatIsGivenUpIsADeadLetterAndRunsAgainWhenAnOperatorSaysSo(t *testing.T) {
 	t.Parallel()
 	w := setupOpen(t)
-	d := w.openDesk()
+	d := w.openOps()
 	w.signed("evt_fails", chargeEvent("succeeded", "ch_orphan", "somebody-elses-key", "invoice-7"))
 	// It fails at its end, for a reason that nobody has thought of, and its next attempt is the last.
 	w.exec("ALTER TABLE webhook_events ADD CONSTRAINT never_processed CHECK (processed_at IS NULL) NOT VALID")
@@ -18,33 +18,34 @@ func TestJobThatIsGivenUpIsALetterAndRunsAgainWhenAnOperatorSaysSo(t *testing.T)
 	w.reconcile()
 	l := d.find("job_discarded", "")
 	if n := w.count("SELECT count(*) FROM dead_letters WHERE kind = 'job_discarded' AND evidence ->> 'kind' = 'webhook' AND evidence -> 'args' ->> 'eventId' = 'evt_fails'"); n != 1 {
-		t.Fatal("the letter does not tell which job")
+		t.Fatal("the dead letter does not tell which job")
 	}
 	w.exec("ALTER TABLE webhook_events DROP CONSTRAINT never_processed")
 	d.resolve(l, "retry").expect(t, http.StatusOK, "")
 	w.processed(1)
 	d.find("unknown_movement", "")
 	if shown := d.show(l.ID); shown.Status != "resolved" {
-		t.Fatalf("letter is %+v", shown)
+		t.Fatalf("dead letter is %+v", shown)
 	}
-	if n := w.letters("job_discarded", ""); n != 0 {
-		t.Fatalf("%d letters are open", n)
+	if n := w.deadLetters("job_discarded", ""); n != 0 {
+		t.Fatalf("%d dead letters are open", n)
 	}
 }
 
-// The letter is written by the statement that gives the job up: there is no moment at which one of them is without the other.
-func TestDiscardAndLetterAreOneStatement(t *testing.T) {
+// The dead letter is written by the statement that gives the job up: there is no moment at which one of them is without
+// the other.
+func TestDiscardAndDeadLetterAreOneStatement(t *testing.T) {
 	t.Parallel()
 	w := setupOpen(t)
 	w.signed("evt_fails", `{"type":"payout.paid","data":{"id":"po_1"}}`)
 	discard := "UPDATE river_job SET state = 'discarded', finalized_at = now() WHERE kind = 'webhook'"
 	w.exec("BEGIN; " + discard + "; ROLLBACK")
-	if n := w.letters("job_discarded", ""); n != 0 {
-		t.Fatal("a letter without a discarded job")
+	if n := w.deadLetters("job_discarded", ""); n != 0 {
+		t.Fatal("a dead letter without a discarded job")
 	}
 	w.exec(discard)
-	if n := w.letters("job_discarded", ""); n != 1 {
-		t.Fatal("a discarded job without a letter")
+	if n := w.deadLetters("job_discarded", ""); n != 1 {
+		t.Fatal("a discarded job without a dead letter")
 	}
 }
 
@@ -57,8 +58,8 @@ func TestRunOfTheScheduleThatFailsIsNoCase(t *testing.T) {
 	eventually(t, "two scans that are given up", func() bool {
 		return w.count("SELECT count(*) FROM river_job WHERE kind = 'scan_ledger' AND state = 'discarded' AND max_attempts = 1") >= 2
 	})
-	if n := w.letters("job_discarded", ""); n != 0 {
-		t.Fatalf("%d letters", n)
+	if n := w.deadLetters("job_discarded", ""); n != 0 {
+		t.Fatalf("%d dead letters", n)
 	}
 	way.deaf.Store(false)
 	eventually(t, "a scan that works", func() bool { return w.scans() > 0 })

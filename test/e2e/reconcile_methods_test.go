@@ -15,17 +15,17 @@ type ending struct {
 	ends  func(w *world, key string, retry func() reply)
 }
 
-// Every way in which an outcome can be lost, by the token that picks it. See DESIGN, section 6.
+// Every way in which an outcome can be lost, by the token that picks it. See the README's table of test tokens.
 func endings() []ending {
 	return []ending{
 		{"pm_ok", http.StatusCreated, live},
 		{"pm_slow", http.StatusCreated, live},
 		{"pm_declined", http.StatusPaymentRequired, live},
-		{"pm_timeout_charged", http.StatusAccepted, settledBy("webhook")},
-		{"pm_silent_charged", http.StatusAccepted, settledBy("lookup")},
-		{"pm_500_charged", http.StatusAccepted, settledBy("webhook")},
-		{"pm_reset_charged", http.StatusAccepted, settledBy("webhook")},
-		{"pm_late_charge", http.StatusAccepted, settledBy("webhook")},
+		{"pm_timeout_charged", http.StatusAccepted, resolvedBy("webhook")},
+		{"pm_silent_charged", http.StatusAccepted, resolvedBy("lookup")},
+		{"pm_500_charged", http.StatusAccepted, resolvedBy("webhook")},
+		{"pm_reset_charged", http.StatusAccepted, resolvedBy("webhook")},
+		{"pm_late_charge", http.StatusAccepted, resolvedBy("webhook")},
 		{"pm_timeout_not_charged", http.StatusAccepted, releasedAndCharged},
 		{"pm_500_not_charged", http.StatusAccepted, releasedAndCharged},
 		{"pm_never", http.StatusAccepted, releasedAndLost},
@@ -45,8 +45,8 @@ func live(w *world, key string, retry func() reply) {
 	}
 }
 
-// settledBy was executed, and this is who brings the evidence.
-func settledBy(actor string) func(*world, string, func() reply) {
+// resolvedBy was executed, and this is who brings the evidence.
+func resolvedBy(actor string) func(*world, string, func() reply) {
 	return func(w *world, key string, retry func() reply) {
 		w.t.Helper()
 		if k := w.becomes(key, "completed"); k.Attempt != 1 {
@@ -60,16 +60,16 @@ func settledBy(actor string) func(*world, string, func() reply) {
 	}
 }
 
-// released was not executed: after the settle window, and not before, the key is free for another attempt. A line of the timeline may be dated somewhat later
-// than the row, by a statement that goes to several servers.
+// released was not executed: after the grace period, and not before, the key is free for another attempt. A line of the
+// timeline may be dated somewhat later than the row, by a statement that goes to several servers.
 func released(w *world, key string) {
 	w.t.Helper()
 	w.becomes(key, "failed_retryable")
 	w.wantMoves(key, "owner: in_progress > unknown", "lookup: unknown > failed_retryable")
 	if n := w.count(`SELECT count(*) FROM idempotency_key_events AS free JOIN idempotency_key_events AS lost USING (tenant_id, operation, key)
 		WHERE key = $1 AND free.to_status = 'failed_retryable' AND lost.from_status = 'in_progress' AND free.at >= lost.at + $2::interval`,
-		key, settleWindow()-linesLate()); n != 1 {
-		w.t.Fatal("the key was released before the settle window was over")
+		key, gracePeriod()-linesLate()); n != 1 {
+		w.t.Fatal("the key was released before the grace period was over")
 	}
 	shown := w.do(call{method: "GET", path: w.resource(key)})
 	if shown.text(w.t, "status") != "failed" {
@@ -114,7 +114,7 @@ func (w *world) wantAttempts(key string, want int) {
 func leftToOperator(kind string) func(*world, string, func() reply) {
 	return func(w *world, key string, retry func() reply) {
 		w.t.Helper()
-		w.awaitLetter(kind, key)
+		w.awaitDeadLetter(kind, key)
 		retry().expect(w.t, http.StatusAccepted, "")
 		w.wantMoves(key, "owner: in_progress > unknown")
 		if n := w.pspPosts("acme", key); n != 1 {
@@ -146,8 +146,16 @@ func endByThemselves(t *testing.T, w *world, of func(key, fault string) call) {
 		t.Run(c.fault, func(t *testing.T) {
 			w := w.in(t)
 			key := keys[c.fault]
-			(<-firsts[c.fault]).expect(t, c.first, "")
-			c.ends(w, key, func() reply { return w.do(of(key, c.fault)) })
+			retry := func() reply { return w.do(of(key, c.fault)) }
+			first := <-firsts[c.fault]
+			if c.first == http.StatusAccepted && first.status == http.StatusCreated {
+				// On a busy machine the webhook may be faster than the timeout. Then the request has its answer.
+				w.wantMoves(key, "webhook: in_progress > completed")
+				live(w, key, retry)
+				return
+			}
+			first.expect(t, c.first, "")
+			c.ends(w, key, retry)
 			var seconds float64
 			err := w.db.QueryRow(t.Context(), `SELECT coalesce(extract(epoch FROM max(e.at) - k.created_at), 0)::float8
 				FROM idempotency_keys AS k LEFT JOIN idempotency_key_events AS e USING (tenant_id, operation, key) WHERE k.key = $1 AND e.attempt = 1 GROUP BY k.created_at`,
@@ -208,10 +216,12 @@ func TestDeclineThatWasLostIsAnsweredAsALiveOne(t *testing.T) {
 		r := w.pay(key, "pm_declined")
 		r.expect(t, http.StatusPaymentRequired, "payment_declined")
 		id := r.text(t, "paymentId")
-		if want := bytes.ReplaceAll(livePayment.body, []byte(livePayment.text(t, "paymentId")), []byte(id)); !bytes.Equal(r.body, want) {
+		if want := bytes.ReplaceAll(livePayment.body, []byte(livePayment.text(t, "paymentId")),
+			[]byte(id)); !bytes.Equal(r.body, want) {
 			t.Fatalf("a decline that was found by %s is\n%s\na live one would be\n%s", actor, r.body, want)
 		}
-		if r.header.Get("Idempotent-Replayed") != "true" || r.header.Get("Location") != "/payments/"+id || r.header.Get("Content-Type") != livePayment.header.Get("Content-Type") {
+		if r.header.Get("Idempotent-Replayed") != "true" || r.header.Get("Location") != "/payments/"+id ||
+			r.header.Get("Content-Type") != livePayment.header.Get("Content-Type") {
 			t.Fatalf("replayed under %v", r.header)
 		}
 		if n := w.pspPosts("acme", key); n != 1 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The figures by which one sees from outside what has happened. DESIGN, section 12.
+// The figures by which one sees from outside what has happened.
 
 // A scrape reads the backlog anew every few seconds only, so this waits for what it is to show.
 func (r *reconciler) shows(name string, want float64) {
@@ -26,13 +26,13 @@ func TestFiguresTellWhatWasReconciled(t *testing.T) {
 	w.pay(looked, "pm_reset_charged").expect(t, http.StatusAccepted, "")
 	w.pay(silent, "pm_stuck").expect(t, http.StatusAccepted, "")
 	w.becomes(looked, "completed")
-	w.awaitLetter("lookups_exhausted", silent)
+	w.awaitDeadLetter("lookups_exhausted", silent)
 	w.pay(done, "pm_ok").expect(t, http.StatusCreated, "")
 	w.endRetention(done)
 	w.becomes(done, "expired")
 	w.disorder("")
 	w.chargeByHand("acme", "somebody-elses-key", "invoice-7")
-	w.awaitLetter("unknown_movement", "")
+	w.awaitDeadLetter("unknown_movement", "")
 	w.processed(1)
 
 	r.shows(`payonce_idempotency_keys{status="unknown"}`, 1)
@@ -62,17 +62,21 @@ func TestFiguresTellWhatWasReconciled(t *testing.T) {
 	wantNames(t, r.get("/metrics", http.StatusOK), w.operator("/metrics"))
 }
 
-// wantNames checks that every family of the design is there, at the process that it belongs to, and that nobody is named by one.
+// wantNames checks that every family of the design is there, at the process that it belongs to, and that nobody is
+// named by one.
 func wantNames(t *testing.T, reconciler string, api reply) {
 	t.Helper()
 	both := []string{
 		"idempotency_keys", "idempotency_unknown_oldest_age_seconds", "dead_letters_open",
-		"dead_letter_oldest_age_seconds", "psp_request_duration_seconds", "fenced_writes_total", "commit_ambiguous_total",
+		"dead_letter_oldest_age_seconds", "psp_request_duration_seconds", "fenced_writes_total",
+		"commit_ambiguous_total",
 	}
 	for text, names := range map[string][]string{
-		reconciler: append(slices.Clone(both), "idempotency_reconcile_total", "idempotency_zombie_keys_total", "idempotency_ttl_pruned_total",
+		reconciler: append(slices.Clone(both), "idempotency_reconcile_total", "idempotency_zombie_keys_total",
+			"idempotency_ttl_pruned_total",
 			"webhook_lag_seconds", "ledger_discrepancies_total"),
-		string(api.body): append(slices.Clone(both), "idempotency_reserve_total", "webhooks_total", "http_request_duration_seconds"),
+		string(api.body): append(slices.Clone(both), "idempotency_reserve_total", "webhooks_total",
+			"http_request_duration_seconds"),
 	} {
 		for _, name := range names {
 			if !strings.Contains(text, "# TYPE payonce_"+name+" ") {

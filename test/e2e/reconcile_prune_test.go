@@ -37,7 +37,8 @@ func (w *world) prunedFromNow() {
 	w.t.Helper()
 	last := w.count("SELECT coalesce(max(id), 0) FROM river_job")
 	eventually(w.t, "a run of the pruner", func() bool {
-		return w.count("SELECT count(*) FROM river_job WHERE kind = 'prune' AND state = 'completed' AND id > $1", last) > 0
+		return w.count("SELECT count(*) FROM river_job WHERE kind = 'prune' AND state = 'completed' AND id > $1",
+			last) > 0
 	})
 }
 
@@ -49,23 +50,25 @@ func TestExpiredKeysAreNewAndOpenOnesNeverExpire(t *testing.T) {
 	w := setupOpen(t, shared(noLookups), func(o *options) { o.between = way.wrap })
 	w.disorder(`"drop":1`)
 	w.reconcile(pruning)
-	done, lettered, unknown := freshKey(), freshKey(), freshKey()
+	done, deadLettered, unknown := freshKey(), freshKey(), freshKey()
 	first := w.pay(done, "pm_ok")
-	w.pay(lettered, "pm_ok").expect(t, http.StatusCreated, "")
+	w.pay(deadLettered, "pm_ok").expect(t, http.StatusCreated, "")
 	w.pay(unknown, "pm_reset_charged").expect(t, http.StatusAccepted, "")
-	w.signed("evt_contradicts", chargeEvent("declined", w.ledger("acme", lettered).Charges[0].ID, lettered, w.payment(lettered)))
-	w.awaitLetter("contradicts_completed", lettered)
-	w.endRetention(done, lettered, unknown)
+	w.signed("evt_contradicts", chargeEvent("declined", w.ledger("acme", deadLettered).Charges[0].ID, deadLettered,
+		w.payment(deadLettered)))
+	w.awaitDeadLetter("contradicts_completed", deadLettered)
+	w.endRetention(done, deadLettered, unknown)
 	w.becomes(done, "expired")
 	w.wantMoves(done, "pruner: completed > expired")
 	w.prunedFromNow()
-	w.wantMoves(lettered)
+	w.wantMoves(deadLettered)
 	w.wantMoves(unknown, "owner: in_progress > unknown")
 
 	// An expired key is a new one, for us and for the PSP.
 	again := w.pay(done, "pm_ok")
 	again.expect(t, http.StatusCreated, "")
-	if k := w.keyRow(done); k.Generation != 2 || k.Attempt != 1 || again.text(t, "paymentId") == first.text(t, "paymentId") {
+	if k := w.keyRow(done); k.Generation != 2 || k.Attempt != 1 ||
+		again.text(t, "paymentId") == first.text(t, "paymentId") {
 		t.Fatalf("key is %+v, the answers are %s and %s", k, first.body, again.body)
 	}
 	if len(w.ledger("acme", done).Charges) != 1 || len(w.ledger("acme", done+".g2").Charges) != 1 {
@@ -80,7 +83,8 @@ func TestExpiredKeysAreNewAndOpenOnesNeverExpire(t *testing.T) {
 	w.replaysSuccess(unknown, func() reply { return w.pay(unknown, "pm_reset_charged") })
 }
 
-// A deleted key is new to the client. To the PSP it is not: it never forgets, and would refuse the bare key with another body.
+// A deleted key is new to the client. To the PSP it is not: it never forgets, and would refuse the bare key with
+// another body.
 func TestDeletedKeyThatIsUsedAgainIsChargedOnce(t *testing.T) {
 	t.Parallel()
 	w := setupOpen(t, shared(noLookups))
@@ -91,14 +95,17 @@ func TestDeletedKeyThatIsUsedAgainIsChargedOnce(t *testing.T) {
 	w.endRetention(key)
 	w.becomes(key, "expired")
 	w.behindTheGuard("UPDATE idempotency_keys SET delete_after = payonce_now() WHERE key = $1", key)
-	eventually(t, "the key's deletion", func() bool { return w.count("SELECT count(*) FROM idempotency_keys WHERE key = $1", key) == 0 })
+	eventually(t, "the key's deletion",
+		func() bool { return w.count("SELECT count(*) FROM idempotency_keys WHERE key = $1", key) == 0 })
 
-	again := w.do(call{method: "POST", path: "/payments", key: key, body: strings.ReplaceAll(order("pm_ok"), "12000", "500000")})
+	again := w.do(call{method: "POST", path: "/payments", key: key,
+		body: strings.ReplaceAll(order("pm_ok"), "12000", "500000")})
 	again.expect(t, http.StatusCreated, "")
 	if again.text(t, "paymentId") == first.text(t, "paymentId") {
 		t.Fatalf("answered as the first payment: %s", again.body)
 	}
-	if old, now := w.ledger("acme", key).Charges, w.ledger("acme", key+".g2").Charges; len(old) != 1 || len(now) != 1 || now[0].AmountCents != 500000 {
+	if old, now := w.ledger("acme", key).Charges, w.ledger("acme", key+".g2").Charges; len(old) != 1 || len(now) != 1 ||
+		now[0].AmountCents != 500000 {
 		t.Fatalf("the PSP has %+v and %+v", old, now)
 	}
 	if k := w.keyRow(key); k != (keyRow{Status: "completed", Attempt: 1, Generation: 2}) {
@@ -107,7 +114,7 @@ func TestDeletedKeyThatIsUsedAgainIsChargedOnce(t *testing.T) {
 }
 
 // A key that failed and expired is a new one, too; what comes to light of its old generation is for an operator.
-func TestMovementOfAnExpiredGenerationIsALetter(t *testing.T) {
+func TestMovementOfAnExpiredGenerationIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	var way way
 	w := setupOpen(t, func(o *options) { o.between = way.wrap })
@@ -121,10 +128,11 @@ func TestMovementOfAnExpiredGenerationIsALetter(t *testing.T) {
 	w.becomes(key, "expired")
 	way.requests.Delete(key)
 	w.chargeByHand("acme", key, payment)
-	w.awaitLetter("late_after_expiry", key)
+	w.awaitDeadLetter("late_after_expiry", key)
 	second := w.pay(key, "pm_ok")
 	second.expect(t, http.StatusCreated, "")
-	if k := w.keyRow(key); k.Generation != 2 || second.text(t, "paymentId") == payment || len(w.ledger("acme", key+".g2").Charges) != 1 {
+	if k := w.keyRow(key); k.Generation != 2 || second.text(t, "paymentId") == payment ||
+		len(w.ledger("acme", key+".g2").Charges) != 1 {
 		t.Fatalf("key is %+v, the answer %s", k, second.body)
 	}
 }

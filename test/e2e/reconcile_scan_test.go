@@ -30,7 +30,8 @@ func (w *world) scannedFromNow() {
 // watermark is how far acme's charges have been compared.
 func (w *world) watermark() (at time.Time) {
 	w.t.Helper()
-	if err := w.db.QueryRow(w.t.Context(), "SELECT scanned_to FROM ledger_watermarks WHERE account = 'acme' AND object = 'charge'").Scan(&at); err != nil {
+	if err := w.db.QueryRow(w.t.Context(),
+		"SELECT scanned_to FROM ledger_watermarks WHERE account = 'acme' AND object = 'charge'").Scan(&at); err != nil {
 		w.t.Fatalf("read watermark: %v", err)
 	}
 	return at
@@ -40,7 +41,7 @@ func (w *world) watermark() (at time.Time) {
 func TestChargeThatLandsAfterNotFoundWasBelievedIsFoundByTheScan(t *testing.T) {
 	t.Parallel()
 	w := setupOpen(t, func(o *options) {
-		o.psp = func(c *mockpsp.Config) { c.LateDelay = settleWindow() + lease() }
+		o.psp = func(c *mockpsp.Config) { c.LateDelay = gracePeriod() + lease() }
 	})
 	w.disorder(`"drop":1`)
 	w.reconcile(scanning)
@@ -56,16 +57,18 @@ func TestChargeThatLandsAfterNotFoundWasBelievedIsFoundByTheScan(t *testing.T) {
 		t.Fatalf("key is %+v", k)
 	}
 	w.becomes(left, "completed")
-	w.wantMoves(left, "owner: in_progress > unknown", "lookup: unknown > failed_retryable", "scan: failed_retryable > completed")
+	w.wantMoves(left, "owner: in_progress > unknown", "lookup: unknown > failed_retryable",
+		"scan: failed_retryable > completed")
 	w.replaysSuccess(left, func() reply { return w.pay(left, "pm_late_charge") })
 
 	w.becomes(retried, "completed")
-	w.wantMoves(retried, "owner: in_progress > unknown", "lookup: unknown > failed_retryable", "request: failed_retryable > in_progress",
+	w.wantMoves(retried, "owner: in_progress > unknown", "lookup: unknown > failed_retryable",
+		"request: failed_retryable > in_progress",
 		"owner: in_progress > unknown", "lookup: unknown > completed")
 	w.replaysSuccess(retried, func() reply { return w.pay(retried, "pm_late_charge") })
 }
 
-// Also a key that nobody looks up is settled in the end, but not before those had their time whose business it is.
+// Also a key that nobody looks up is resolved in the end, but not before those had their time whose business it is.
 func TestScanLeavesAKeyToItsOwnerAndToItsLookups(t *testing.T) {
 	t.Parallel()
 	held := answerGate{newGate()}
@@ -89,13 +92,13 @@ func TestScanLeavesAKeyToItsOwnerAndToItsLookups(t *testing.T) {
 	w.becomes(lost, "completed")
 	w.wantMoves(lost, "owner: in_progress > unknown", "scan: unknown > completed")
 	if n := w.count(`SELECT count(*) FROM idempotency_key_events AS found JOIN idempotency_key_events AS lost USING (tenant_id, operation, key)
-		WHERE key = $1 AND found.actor = 'scan' AND lost.actor = 'owner' AND found.at >= lost.at + $2::interval`, lost, settleWindow()-linesLate()); n != 1 {
-		t.Fatal("the scan did not wait for the settle window")
+		WHERE key = $1 AND found.actor = 'scan' AND lost.actor = 'owner' AND found.at >= lost.at + $2::interval`, lost, gracePeriod()-linesLate()); n != 1 {
+		t.Fatal("the scan did not wait for the grace period")
 	}
 	w.replaysSuccess(lost, func() reply { return w.pay(lost, "pm_reset_charged") })
 }
 
-// unhurriedOwner lets an owner wait for as long as the test holds its answer, within a settle window of seconds.
+// unhurriedOwner lets an owner wait for as long as the test holds its answer, within a grace period of seconds.
 func unhurriedOwner(o *options) {
 	shared(func(c *config.Shared) { c.PSPTotal = patience })(o)
 }
@@ -117,7 +120,7 @@ func TestScanGoesOnWhereTheLastOneEnded(t *testing.T) {
 	orphan := w.chargeByHand("acme", "somebody-elses-key", "invoice-7")
 	way.lists.Clear()
 	w.reconcile(narrow)
-	eventually(t, "a letter of the orphan", func() bool {
+	eventually(t, "a dead letter of the orphan", func() bool {
 		return w.count("SELECT count(*) FROM dead_letters WHERE kind = 'unknown_movement' AND evidence::text LIKE '%' || $1 || '%'", orphan) == 1
 	})
 	w.scannedFromNow()
@@ -130,7 +133,8 @@ func TestScanGoesOnWhereTheLastOneEnded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if from, err := time.Parse(time.RFC3339Nano, query.Get("createdAfter")); err == nil && !from.Before(before.Add(-overlap)) {
+		if from, err := time.Parse(time.RFC3339Nano, query.Get("createdAfter")); err == nil &&
+			!from.Before(before.Add(-overlap)) {
 			charges++
 		}
 		return true
@@ -139,20 +143,21 @@ func TestScanGoesOnWhereTheLastOneEnded(t *testing.T) {
 		t.Fatal("the list was not read from the watermark on")
 	}
 	if n := w.count("SELECT count(*) FROM dead_letters"); n != 1 {
-		t.Fatalf("%d letters, and only one movement is not ours", n)
+		t.Fatalf("%d dead letters, and only one movement is not ours", n)
 	}
 	w.wantMoves(explained.header.Get("Idempotency-Key"))
 }
 
-// A ledger that cannot be read is an operator's case after twelve runs, also when no process lives for as long. Nothing is skipped: the scan
-// goes on trying, and finds what has moved meanwhile.
+// A ledger that cannot be read is an operator's case after twelve runs, also when no process lives for as long. Nothing
+// is skipped: the scan goes on trying, and finds what has moved meanwhile.
 func TestScanThatKeepsFailingIsAnOperatorsCase(t *testing.T) {
 	t.Parallel()
 	var way way
 	w := setupOpen(t, func(o *options) { o.between = way.wrap })
 	w.disorder(`"drop":1`)
 	failed := func() int {
-		return w.count("SELECT coalesce(max(failed_runs), 0) FROM ledger_watermarks WHERE account = 'acme'") // whichever of its lists is ahead
+		// whichever of its lists is ahead
+		return w.count("SELECT coalesce(max(failed_runs), 0) FROM ledger_watermarks WHERE account = 'acme'")
 	}
 	way.deaf.Store(true)
 	r := w.reconcile(scanning)
@@ -161,23 +166,23 @@ func TestScanThatKeepsFailingIsAnOperatorsCase(t *testing.T) {
 	before := failed()
 	orphan := w.chargeByHand("acme", "somebody-elses-key", "invoice-7")
 	w.reconcile(scanning)
-	eventually(t, "a letter of each account", func() bool { return w.letters("scan_failing", "") == 2 })
+	eventually(t, "a dead letter of each account", func() bool { return w.deadLetters("scan_failing", "") == 2 })
 	if n := failed(); n < 12 || n <= before {
-		t.Fatalf("a letter after %d runs, %d of them before the restart", n, before)
+		t.Fatalf("a dead letter after %d runs, %d of them before the restart", n, before)
 	}
-	d := w.openDesk()
+	d := w.openOps()
 	for range 2 { // acme's and globex's
 		l := d.find("scan_failing", "")
 		d.resolve(l, "retry").expect(t, http.StatusConflict, "action_not_applicable")
 		d.resolve(l, "dismiss").expect(t, http.StatusOK, "")
 	}
 	way.deaf.Store(false)
-	eventually(t, "a letter of the orphan", func() bool {
+	eventually(t, "a dead letter of the orphan", func() bool {
 		return w.count("SELECT count(*) FROM dead_letters WHERE kind = 'unknown_movement' AND evidence::text LIKE '%' || $1 || '%'", orphan) == 1
 	})
 	eventually(t, "the end of the failures", func() bool { return failed() == 0 })
-	// Once the letter about one list is closed, that about the account's other list may follow, and no more.
+	// Once the dead letter about one list is closed, that about the account's other list may follow, and no more.
 	if n := w.count("SELECT count(*) FROM dead_letters WHERE kind = 'scan_failing'"); n > 4 {
-		t.Fatalf("%d letters of four lists", n)
+		t.Fatalf("%d dead letters of four lists", n)
 	}
 }

@@ -23,11 +23,11 @@ import (
 	"payonce/test/pgtest"
 )
 
-// settleWindow is how long "not found" is no proof in these tests.
-func settleWindow() time.Duration { return lease() + time.Second }
+// gracePeriod is how long "not found" is no proof in these tests.
+func gracePeriod() time.Duration { return lease() + time.Second }
 
-// lease is so short that it ends within a test. An owner sends within a third of it, and the first statement of a session takes Citus longer: it
-// connects to workers.
+// lease is so short that it ends within a test. An owner sends within a third of it, and the first statement of a
+// session takes Citus longer: it connects to workers.
 func lease() time.Duration {
 	if pgtest.OnCitus() {
 		return 9 * time.Second
@@ -38,7 +38,7 @@ func lease() time.Duration {
 // quick are settings under which every case ends within seconds. A webhook has all the time until the first lookup.
 func quick(c *config.Shared) {
 	c.PSPTotal, c.PSPDial = time.Second, time.Second
-	c.Lease, c.PSPLate = lease(), settleWindow()-lease()
+	c.Lease, c.PSPLate = lease(), gracePeriod()-lease()
 	c.FirstLookup = 3 * time.Second
 	c.PSPBreakerFailures = 100_000
 }
@@ -88,7 +88,8 @@ func (w *world) reconcile(edit ...func(*config.Reconciler)) *reconciler {
 	}
 	c.Shared, c.Addr, c.DBMaxConns = w.own.Shared, "127.0.0.1:0", 12
 	c.SweepEvery, c.ClaimEvery, c.PruneEvery, c.ScanEvery = 200*time.Millisecond, 100*time.Millisecond, never, never
-	c.LookupBudget, c.LookupBase, c.LookupCap, c.LookupRecheck = 3, 100*time.Millisecond, 500*time.Millisecond, time.Second
+	c.LookupBudget, c.LookupBase, c.LookupCap, c.LookupRecheck = 3, 100*time.Millisecond, 500*time.Millisecond,
+		time.Second
 	c.DatabaseURL = pgtest.As(w.t, c.DatabaseURL, postgres.Reconciler)
 	for _, e := range edit {
 		e(&c)
@@ -123,12 +124,14 @@ func (w *world) reconcile(edit ...func(*config.Reconciler)) *reconciler {
 	return r
 }
 
-// sweptFromNow waits for a sweep that begins after now. A schedule begins when somebody has been elected to keep it, which takes seconds.
+// sweptFromNow waits for a sweep that begins after now. A schedule begins when somebody has been elected to keep it,
+// which takes seconds.
 func (w *world) sweptFromNow() {
 	w.t.Helper()
 	last := w.count("SELECT coalesce(max(id), 0) FROM river_job")
 	eventually(w.t, "a sweep", func() bool {
-		return w.count("SELECT count(*) FROM river_job WHERE kind = 'sweep' AND state = 'completed' AND id > $1", last) > 0
+		return w.count("SELECT count(*) FROM river_job WHERE kind = 'sweep' AND state = 'completed' AND id > $1",
+			last) > 0
 	})
 }
 
@@ -162,7 +165,8 @@ func (w *world) becomes(key, status string) keyRow {
 	return w.keyRow(key)
 }
 
-// moves are the lines of a key's timeline that say that it has moved, and who moved it. Looks that decided nothing are left out.
+// moves are the lines of a key's timeline that say that it has moved, and who moved it. Looks that decided nothing are
+// left out.
 func (w *world) moves(key string) []string {
 	w.t.Helper()
 	rows, err := w.db.Query(w.t.Context(), `SELECT actor || ': ' || from_status || ' > ' || to_status FROM idempotency_key_events
@@ -184,7 +188,8 @@ func (w *world) wantMoves(key string, want ...string) {
 	}
 }
 
-// wantNeverLost checks the timeline of a key that was answered at once. On a busy machine the webhook may complete it before its owner does.
+// wantNeverLost checks the timeline of a key that was answered at once. On a busy machine the webhook may complete it
+// before its owner does.
 func (w *world) wantNeverLost(key string) {
 	w.t.Helper()
 	if len(w.moves(key)) > 0 {
@@ -192,18 +197,19 @@ func (w *world) wantNeverLost(key string) {
 	}
 }
 
-// letters are the open dead letters of a kind that are about a key; all of the kind if the key is empty.
-func (w *world) letters(kind, key string) int {
+// dead letters are the open dead letters of a kind that are about a key; all of the kind if the key is empty.
+func (w *world) deadLetters(kind, key string) int {
 	w.t.Helper()
-	return w.count("SELECT count(*) FROM dead_letters WHERE status = 'open' AND kind = $1 AND (key = $2 OR $2 = '')", kind, key)
+	return w.count("SELECT count(*) FROM dead_letters WHERE status = 'open' AND kind = $1 AND (key = $2 OR $2 = '')",
+		kind, key)
 }
 
-// awaitLetter waits for a dead letter, and checks that it is the only one about the key.
-func (w *world) awaitLetter(kind, key string) {
+// awaitDeadLetter waits for a dead letter, and checks that it is the only one about the key.
+func (w *world) awaitDeadLetter(kind, key string) {
 	w.t.Helper()
-	eventually(w.t, "a dead letter "+kind, func() bool { return w.letters(kind, key) == 1 })
+	eventually(w.t, "a dead letter "+kind, func() bool { return w.deadLetters(kind, key) == 1 })
 	if n := w.count("SELECT count(*) FROM dead_letters WHERE key = $1", key); key != "" && n != 1 {
-		w.t.Fatalf("%d letters about the key, want 1", n)
+		w.t.Fatalf("%d dead letters about the key, want 1", n)
 	}
 }
 
@@ -217,19 +223,21 @@ func (w *world) pspPosts(account, key string) int {
 	return seen.Posts
 }
 
-// replaysSuccess checks that the next retry of a key that was resolved as executed is answered what the live request would have been,
-// and that it moves no money. retry sends it.
+// replaysSuccess checks that the next retry of a key that was resolved as executed is answered what the live request
+// would have been, and that it moves no money. retry sends it.
 func (w *world) replaysSuccess(key string, retry func() reply) {
 	w.t.Helper()
 	posts := w.pspPosts("acme", key)
 	r := retry()
 	r.expect(w.t, http.StatusCreated, "")
-	if r.header.Get("Idempotent-Replayed") != "true" || r.header.Get("Content-Type") != "application/json" || r.header.Get("Idempotency-Key") != key {
+	if r.header.Get("Idempotent-Replayed") != "true" || r.header.Get("Content-Type") != "application/json" ||
+		r.header.Get("Idempotency-Key") != key {
 		w.t.Fatalf("replayed under %v", r.header)
 	}
 	// What is shown is rendered from the row, what is replayed is what was stored.
 	shown := w.do(call{method: "GET", path: r.header.Get("Location")})
-	if shown.expect(w.t, http.StatusOK, ""); !bytes.Equal(shown.body, r.body) || shown.text(w.t, "status") != "succeeded" {
+	if shown.expect(w.t, http.StatusOK, ""); !bytes.Equal(shown.body, r.body) ||
+		shown.text(w.t, "status") != "succeeded" {
 		w.t.Fatalf("replayed is %s, and shown %s", r.body, shown.body)
 	}
 	retry().same(w.t, r)

@@ -87,7 +87,8 @@ func TestJobsOfADeadReconcilerAreRescued(t *testing.T) {
 	w.resolvedOnce(keys)
 }
 
-// A supervisor would start it again; but until then nobody sweeps, and a database that restarts takes all reconcilers with it at once.
+// A supervisor would start it again; but until then nobody sweeps, and a database that restarts takes all reconcilers
+// with it at once.
 func TestDatabaseThatGoesAwayWhileAReconcilerStartsIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

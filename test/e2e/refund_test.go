@@ -87,7 +87,8 @@ func TestPartIsRefunded(t *testing.T) {
 	r := w.refund(id, key, `{"amountCents":4500,"reason":"wrong size"}`)
 	r.expect(t, http.StatusCreated, "")
 	for member, want := range map[string]any{
-		"paymentId": id, "status": "succeeded", "amountCents": 4500.0, "currency": "USD", "amount": "45.00", "reason": "wrong size",
+		"paymentId": id, "status": "succeeded", "amountCents": 4500.0, "currency": "USD", "amount": "45.00",
+		"reason": "wrong size",
 	} {
 		if got := r.member(t, member); got != want {
 			t.Errorf("%s is %v, want %v", member, got, want)
@@ -98,7 +99,8 @@ func TestPartIsRefunded(t *testing.T) {
 		t.Errorf("headers are %v", r.header)
 	}
 	want := pspRefund{
-		ID: r.text(t, "pspRefundId"), IdempotencyKey: key, Reference: r.text(t, "refundId"), ChargeID: payment.text(t, "pspChargeId"),
+		ID: r.text(t, "pspRefundId"), IdempotencyKey: key, Reference: r.text(t, "refundId"),
+		ChargeID: payment.text(t, "pspChargeId"),
 		Currency: "USD", Reason: "wrong size", Status: "succeeded", AmountCents: 4500,
 	}
 	if got := w.pspRefunds(key); len(got) != 1 || got[0] != want {
@@ -144,8 +146,8 @@ func TestRefundDoesNotChangeThePaymentsAnswer(t *testing.T) {
 	w.pay(key, "pm_ok").same(t, first)
 }
 
-// Amounts that cannot all fit are asked for at once. What is refused would not have fitted, and nothing more is given than
-// there is, whatever order they arrive in.
+// Amounts that cannot all fit are asked for at once. What is refused would not have fitted, and nothing more is given
+// than there is, whatever order they arrive in.
 func TestTenRefundsAtOnceNeverExceedThePayment(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -185,8 +187,8 @@ func TestTenRefundsOfTheWholeRestAtOnceAreOne(t *testing.T) {
 	w.wantRefunded(id, price, price)
 }
 
-// refundAtOnce sends ten refunds, each under a key of its own. It returns the answers of those that succeeded, and the amounts
-// of those that were refused for exceeding the payment; there must be no others.
+// refundAtOnce sends ten refunds, each under a key of its own. It returns the answers of those that succeeded, and the
+// amounts of those that were refused for exceeding the payment; there must be no others.
 func (w *world) refundAtOnce(id string, body func(i int) string) (granted []reply, refused []int) {
 	w.t.Helper()
 	var mu sync.Mutex
@@ -303,13 +305,15 @@ func TestRefundIsReadByItsTenantAlone(t *testing.T) {
 	w.do(call{method: "GET", path: path}).expect(t, http.StatusOK, "")
 	theirs := w.do(call{method: "GET", path: path, as: globexKey})
 	theirs.expect(t, http.StatusNotFound, "not_found")
-	for _, id := range []string{"re_00000000000000000000000000", "42", r.text(t, "paymentId"), r.text(t, "refundId")[:28] + "%0A"} {
+	for _, id := range []string{"re_00000000000000000000000000", "42", r.text(t, "paymentId"),
+		r.text(t, "refundId")[:28] + "%0A"} {
 		none := w.do(call{method: "GET", path: "/refunds/" + id})
 		if none.expect(t, http.StatusNotFound, "not_found"); none.text(t, "detail") != theirs.text(t, "detail") {
 			t.Errorf("another tenant's refund can be told from none: %s, %s", theirs.body, none.body)
 		}
 	}
-	w.do(call{method: "POST", path: "/payments/" + r.text(t, "paymentId") + "/refunds", key: freshKey(), body: `{}`, as: readonlyKey}).
+	w.do(call{method: "POST", path: "/payments/" + r.text(t, "paymentId") + "/refunds", key: freshKey(), body: `{}`,
+		as: readonlyKey}).
 		expect(t, http.StatusForbidden, "forbidden")
 }
 
@@ -365,7 +369,8 @@ func TestRefundKeyForSomethingElseIsAMismatch(t *testing.T) {
 		"no reason":                         refundOf(id, key, `{"amountCents":4500}`),
 	} {
 		r := w.do(c)
-		if r.status != http.StatusUnprocessableEntity || r.text(t, "code") != "idempotency_key_reused_with_different_payload" {
+		if r.status != http.StatusUnprocessableEntity ||
+			r.text(t, "code") != "idempotency_key_reused_with_different_payload" {
 			t.Errorf("%s: %d %s", name, r.status, r.body)
 		}
 	}
@@ -382,7 +387,8 @@ func TestWholeRestIsNotItsAmount(t *testing.T) {
 	w := setup(t)
 	id, key := w.paid(), freshKey()
 	w.refund(id, key, `{}`).expect(t, http.StatusCreated, "")
-	w.refund(id, key, `{"amountCents":12000}`).expect(t, http.StatusUnprocessableEntity, "idempotency_key_reused_with_different_payload")
+	w.refund(id, key, `{"amountCents":12000}`).expect(t, http.StatusUnprocessableEntity,
+		"idempotency_key_reused_with_different_payload")
 }
 
 func TestRefusedRefundIsStoredAndGivesItsShareBack(t *testing.T) {
@@ -391,10 +397,12 @@ func TestRefusedRefundIsStoredAndGivesItsShareBack(t *testing.T) {
 	id, key := w.paid(), freshKey()
 	first := w.refund(id, key, `{"reason":"pm_declined"}`)
 	first.expect(t, http.StatusPaymentRequired, "refund_declined")
-	if first.text(t, "declineCode") != "insufficient_funds" || first.text(t, "refundId") == "" || first.text(t, "paymentId") != id {
+	if first.text(t, "declineCode") != "insufficient_funds" || first.text(t, "refundId") == "" ||
+		first.text(t, "paymentId") != id {
 		t.Fatalf("unexpected answer: %s", first.body)
 	}
-	if first.header.Get("Location") != "/refunds/"+first.text(t, "refundId") || first.text(t, "instance") != first.header.Get("Location") {
+	if first.header.Get("Location") != "/refunds/"+first.text(t, "refundId") ||
+		first.text(t, "instance") != first.header.Get("Location") {
 		t.Fatalf("unexpected answer: %v %s", first.header, first.body)
 	}
 	shown := w.do(call{method: "GET", path: first.header.Get("Location")})
@@ -422,7 +430,8 @@ func TestLostRefundIsPendingAndKeepsItsShare(t *testing.T) {
 	t.Parallel()
 	for reason, refunded := range map[string]int{
 		"pm_timeout_charged": 1, "pm_silent_charged": 1, "pm_timeout_not_charged": 0, "pm_500_charged": 1,
-		"pm_500_not_charged": 0, "pm_never": 0, "pm_reset_charged": 1, "pm_late_charge": 1, "pm_wrong_amount": 1, "pm_stuck": 1,
+		"pm_500_not_charged": 0, "pm_never": 0, "pm_reset_charged": 1, "pm_late_charge": 1, "pm_wrong_amount": 1,
+		"pm_stuck": 1,
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
@@ -433,7 +442,8 @@ func TestLostRefundIsPendingAndKeepsItsShare(t *testing.T) {
 			for range 3 {
 				r := w.refund(id, key, `{"amountCents":4500,"reason":"`+reason+`"}`)
 				r.expect(t, http.StatusAccepted, "")
-				if r.text(t, "status") != "processing" || r.header.Get("Location") != "/refunds/"+r.text(t, "refundId") || r.header.Get("Retry-After") == "" {
+				if r.text(t, "status") != "processing" || r.header.Get("Location") != "/refunds/"+
+					r.text(t, "refundId") || r.header.Get("Retry-After") == "" {
 					t.Fatalf("unexpected answer: %v %s", r.header, r.body)
 				}
 			}
@@ -445,12 +455,13 @@ func TestLostRefundIsPendingAndKeepsItsShare(t *testing.T) {
 			}
 			w.wantRefunded(id, 0, 4500)
 			w.refund(id, freshKey(), `{"amountCents":7501}`).expect(t, http.StatusConflict, "refund_exceeds_payment")
-			letters := 0
+			deadLetters := 0
 			if reason == "pm_wrong_amount" {
-				letters = 1
+				deadLetters = 1
 			}
-			if n := w.count("SELECT count(*) FROM dead_letters WHERE key = $1 AND kind = 'psp_contradicts_request'", key); n != letters {
-				t.Fatalf("%d dead letters, want %d", n, letters)
+			if n := w.count("SELECT count(*) FROM dead_letters WHERE key = $1 AND kind = 'psp_contradicts_request'",
+				key); n != deadLetters {
+				t.Fatalf("%d dead letters, want %d", n, deadLetters)
 			}
 			eventually(t, "the ledger's final state", func() bool { return len(w.pspRefunds(key)) == refunded })
 		})
@@ -488,7 +499,8 @@ func TestReleasedRefundGivesItsShareBackAndClaimsItAgain(t *testing.T) {
 	}
 }
 
-// Meanwhile, others may have taken what a released refund gave back. Then its retry exceeds the payment, and stays free.
+// Meanwhile, others may have taken what a released refund gave back. Then its retry exceeds the payment, and stays
+// free.
 func TestReleasedRefundDoesNotTakeItsShareFromOthers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -14,9 +14,10 @@ import (
 	"payonce/internal/config"
 )
 
-// Whatever clients send may be secret, or may have got into the wrong place. Each value below holds the word canary. It must not come
-// out in a log, whatever the level, nor in a refusal. Three echoes are part of the contract: a valid Idempotency-Key in the header
-// of that name, the request's own path in a problem's instance, and a pointer to a member whose name could be one of ours.
+// Whatever clients send may be secret, or may have got into the wrong place. Each value below holds the word canary. It
+// must not come out in a log, whatever the level, nor in a refusal. Three echoes are part of the contract: a valid
+// Idempotency-Key in the header of that name, the request's own path in a problem's instance, and a pointer to a member
+// whose name could be one of ours.
 
 // quiet checks that a refusal repeats nothing.
 func (r reply) quiet(t testing.TB, what string) {
@@ -39,7 +40,8 @@ func (r reply) quiet(t testing.TB, what string) {
 // logsAreQuiet checks that nothing was logged that must not be, and that something was.
 func (w *world) logsAreQuiet(atLeast int) {
 	w.t.Helper()
-	eventually(w.t, "a line for each request", func() bool { return strings.Count(w.logs.String(), `"msg":"request"`) >= atLeast })
+	eventually(w.t, "a line for each request",
+		func() bool { return strings.Count(w.logs.String(), `"msg":"request"`) >= atLeast })
 	logs := w.logs.String()
 	for line := range strings.Lines(logs) {
 		for _, secret := range []string{"canary", acmeKey, globexKey, readonlyKey, operatorKey, pspSecret, "bearer "} {
@@ -51,8 +53,9 @@ func (w *world) logsAreQuiet(atLeast int) {
 }
 
 func canaryOrder(edit ...string) string {
-	return strings.NewReplacer(edit...).Replace(`{"customerId":"canary-customer","amountCents":12000,"currency":"USD","paymentMethod":"pm_ok",` +
-		`"description":"canary description","metadata":{"canary-name":"canary-value"}}`)
+	return strings.NewReplacer(edit...).Replace(
+		`{"customerId":"canary-customer","amountCents":12000,"currency":"USD","paymentMethod":"pm_ok",` +
+			`"description":"canary description","metadata":{"canary-name":"canary-value"}}`)
 }
 
 func TestWhatIsInAPaymentStaysOutOfLogsAndRefusals(t *testing.T) {
@@ -70,7 +73,8 @@ func TestWhatIsInAPaymentStaysOutOfLogsAndRefusals(t *testing.T) {
 		t.Fatal("the canaries do not fly")
 	}
 	requests := 1
-	for _, method := range []string{"pm_ok", "pm_declined", "pm_500_charged", "pm_wrong_amount", "pm_reset_charged", "pm_canary_unknown"} {
+	for _, method := range []string{"pm_ok", "pm_declined", "pm_500_charged", "pm_wrong_amount", "pm_reset_charged",
+		"pm_canary_unknown"} {
 		key := "canary-" + freshKey()
 		pay(key, canaryOrder("pm_ok", method))
 		pay(key, canaryOrder("pm_ok", method))
@@ -78,11 +82,16 @@ func TestWhatIsInAPaymentStaysOutOfLogsAndRefusals(t *testing.T) {
 		requests += 3
 	}
 	for _, body := range []string{
-		canaryOrder(`USD`, `canary`), canaryOrder(`pm_ok`, `canary-pm`), canaryOrder(`12000`, `"canary"`), canaryOrder(`12000`, `canary`),
-		canaryOrder(`canary-customer`, `canary customer`), canaryOrder(`canary-name`, `canary name`), canaryOrder(`canary-name`, `name`, `"canary-value"`, `["canary"]`),
-		canaryOrder(`"amountCents"`, `"canary <name>":1,"amountCents"`), canaryOrder(`canary description`, `canary \u0000`), canaryOrder(`}}`, `}`),
-		canaryOrder(`canary description`, "canary \xff"), canaryOrder(`{"customer`, `canary{"customer`), canaryOrder(`}}`, `}}canary`),
-		canaryOrder(`canary description`, strings.Repeat("canary", 100)), canaryOrder(`canary description`, "canary 4111111111111111"), long(20000) + "canary",
+		canaryOrder(`USD`, `canary`), canaryOrder(`pm_ok`, `canary-pm`), canaryOrder(`12000`, `"canary"`),
+		canaryOrder(`12000`, `canary`),
+		canaryOrder(`canary-customer`, `canary customer`), canaryOrder(`canary-name`, `canary name`),
+		canaryOrder(`canary-name`, `name`, `"canary-value"`, `["canary"]`),
+		canaryOrder(`"amountCents"`, `"canary <name>":1,"amountCents"`),
+		canaryOrder(`canary description`, `canary \u0000`), canaryOrder(`}}`, `}`),
+		canaryOrder(`canary description`, "canary \xff"), canaryOrder(`{"customer`, `canary{"customer`),
+		canaryOrder(`}}`, `}}canary`),
+		canaryOrder(`canary description`, strings.Repeat("canary", 100)),
+		canaryOrder(`canary description`, "canary 4111111111111111"), long(20000) + "canary",
 	} {
 		pay(freshKey(), body).expect(t, pay(freshKey(), body).status, "")
 		requests += 2
@@ -100,24 +109,31 @@ func TestWhatIsInHeadersAndPathsStaysOutOfLogsAndRefusals(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	var calls []call
-	for _, name := range []string{"User-Agent", "X-Request-Id", "Prefer", "Referer", "Cookie", "X-Forwarded-For", "Forwarded", "Traceparent", "Accept", "Origin", "X-Canary"} {
+	for _, name := range []string{"User-Agent", "X-Request-Id", "Prefer", "Referer", "Cookie", "X-Forwarded-For",
+		"Forwarded", "Traceparent", "Accept", "Origin", "X-Canary"} {
 		c := paymentOf(freshKey(), "pm_declined")
 		c.header = http.Header{name: {"canary"}}
 		calls = append(calls, c)
 	}
 	for name, value := range map[string]string{
-		"Content-Type": "canary", "Content-Encoding": "canary", "Idempotency-Key": "canary key 0123456789", "Authorization": "Bearer canary-api-key",
+		"Content-Type": "canary", "Content-Encoding": "canary", "Idempotency-Key": "canary key 0123456789",
+		"Authorization": "Bearer canary-api-key",
 	} {
 		c := paymentOf("", "pm_ok")
 		c.header = http.Header{"Idempotency-Key": {freshKey()}, name: {value}}
 		calls = append(calls, c)
 	}
-	calls = append(calls, paymentOf("canary@example.com", "pm_ok"), paymentOf("canary-4111111111111111", "pm_ok"), paymentOf(`"canary-0123456789`, "pm_ok"),
-		call{method: "GET", path: "/payments"}.authorized("Canary "+acmeKey), call{method: "GET", path: "/payments"}.authorized("Bearer canary", "Bearer canary"))
+	calls = append(calls, paymentOf("canary@example.com", "pm_ok"), paymentOf("canary-4111111111111111", "pm_ok"),
+		paymentOf(`"canary-0123456789`, "pm_ok"),
+		call{method: "GET", path: "/payments"}.authorized(
+			"Canary "+acmeKey), call{method: "GET", path: "/payments"}.authorized("Bearer canary", "Bearer canary"))
 	for _, path := range []string{
-		"/canary", "/payments/canary", "/payments/pay_canary", "/refunds/canary", "/idempotency-keys/canary-0123456789", "/idempotency-keys/canary", "/docs/canary.js.map",
-		"/payments?canary=1", "/payments?canary=1&canary=2", "/payments?customerId=canary%20", "/payments?status=canary", "/payments?limit=canary",
-		"/payments?cursor=canary", "/payments?customerId=canary", "/payments?%zzcanary", "/idempotency-keys/0123456789abcdef?operation=canary", "/?canary=1",
+		"/canary", "/payments/canary", "/payments/pay_canary", "/refunds/canary", "/idempotency-keys/canary-0123456789",
+		"/idempotency-keys/canary", "/docs/canary.js.map",
+		"/payments?canary=1", "/payments?canary=1&canary=2", "/payments?customerId=canary%20",
+		"/payments?status=canary", "/payments?limit=canary",
+		"/payments?cursor=canary", "/payments?customerId=canary", "/payments?%zzcanary",
+		"/idempotency-keys/0123456789abcdef?operation=canary", "/?canary=1",
 	} {
 		calls = append(calls, call{method: "GET", path: path}, call{method: "CANARY", path: path})
 	}
@@ -141,14 +157,20 @@ func TestWhatIsNotHTTPStaysOutOfLogsAndRefusals(t *testing.T) {
 	addr := w.served(func(*http.Server) {})
 	const end = "Connection: close\r\n\r\n"
 	for _, raw := range []string{
-		"CANARY\r\n\r\n", "GET /canary\r\n\r\n", "GET /canary CANARY/1.1\r\n\r\n", "GET canary HTTP/1.1\r\nHost: x\r\n" + end, "GET / HTTP/1.1\r\nHost: canary canary\r\n" + end,
-		"GET / HTTP/1.1\r\nHost: x\r\ncanary\r\n" + end, "GET / HTTP/1.1\r\nHost: x\r\nCanary Name: x\r\n" + end, "GET / HTTP/1.1\r\nHost: x\r\nX: canary\x01\r\n" + end,
-		"GET /%zzcanary HTTP/1.1\r\nHost: x\r\n" + end, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: canary\r\n" + end,
-		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: canary\r\n" + end, "GET / HTTP/9.9\r\nHost: canary\r\n" + end, "GET / HTTP/1.1\r\nX: canary\r\n" + end,
-		"GET / HTTP/1.1\r\nHost: x\r\nX: canary" + long(32<<10) + "\r\n" + end, "\x16\x03\x01canary\r\n\r\n", "POST /payments HTTP/1.1\r\nHost: x\r\nExpect: canary\r\nContent-Length: 2\r\n" + end,
+		"CANARY\r\n\r\n", "GET /canary\r\n\r\n", "GET /canary CANARY/1.1\r\n\r\n",
+		"GET canary HTTP/1.1\r\nHost: x\r\n" + end, "GET / HTTP/1.1\r\nHost: canary canary\r\n" + end,
+		"GET / HTTP/1.1\r\nHost: x\r\ncanary\r\n" + end, "GET / HTTP/1.1\r\nHost: x\r\nCanary Name: x\r\n" + end,
+		"GET / HTTP/1.1\r\nHost: x\r\nX: canary\x01\r\n" + end,
+		"GET /%zzcanary HTTP/1.1\r\nHost: x\r\n" + end, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: canary\r\n" +
+			end,
+		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: canary\r\n" + end, "GET / HTTP/9.9\r\nHost: canary\r\n" + end,
+		"GET / HTTP/1.1\r\nX: canary\r\n" + end,
+		"GET / HTTP/1.1\r\nHost: x\r\nX: canary" + long(32<<10) + "\r\n" + end, "\x16\x03\x01canary\r\n\r\n",
+		"POST /payments HTTP/1.1\r\nHost: x\r\nExpect: canary\r\nContent-Length: 2\r\n" + end,
 	} {
 		answer := talk(t, addr, raw)
-		if !strings.HasPrefix(answer, "HTTP/1.1 4") && !strings.HasPrefix(answer, "HTTP/1.1 5") || strings.Contains(strings.ToLower(answer), "canary") {
+		if !strings.HasPrefix(answer, "HTTP/1.1 4") && !strings.HasPrefix(answer, "HTTP/1.1 5") ||
+			strings.Contains(strings.ToLower(answer), "canary") {
 			t.Errorf("%.60q is answered\n%.300s", raw, answer)
 		}
 	}
@@ -159,7 +181,8 @@ func TestWhatIsNotHTTPStaysOutOfLogsAndRefusals(t *testing.T) {
 func TestWhatThePSPSaysStaysOutOfLogsAndRefusals(t *testing.T) {
 	t.Parallel()
 	answers := []string{
-		"500 canary", `201 {"id":"canary","status":"succeeded"}`, "201 canary", `422 {"canary":"canary"}`, "307 canary", "402 canary", `404 {"canary":1}`, "418 canary",
+		"500 canary", `201 {"id":"canary","status":"succeeded"}`, "201 canary", `422 {"canary":"canary"}`, "307 canary",
+		"402 canary", `404 {"canary":1}`, "418 canary",
 	}
 	var next atomic.Int32
 	w := setup(t, func(o *options) {
@@ -195,7 +218,8 @@ func TestWhatTheDatabaseSaysStaysOutOfRefusals(t *testing.T) {
 	r := w.do(call{method: "POST", path: "/payments", key: freshKey(), body: canaryOrder()})
 	r.expect(t, http.StatusInternalServerError, "internal_error")
 	r.quiet(t, "a violated constraint")
-	if strings.Contains(string(r.body), "constraint") || strings.Contains(string(r.body), "SQLSTATE") || !strings.Contains(w.logs.String(), "SQLSTATE 23514") {
+	if strings.Contains(string(r.body), "constraint") || strings.Contains(string(r.body), "SQLSTATE") ||
+		!strings.Contains(w.logs.String(), "SQLSTATE 23514") {
 		t.Fatalf("the client is told what the log should know: %s", r.body)
 	}
 	w.exec("ALTER TABLE payments RENAME COLUMN metadata TO canary")

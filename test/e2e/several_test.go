@@ -58,7 +58,8 @@ func backlog(n int, at ...*world) (keys []string) {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			if r, err := at[i%len(at)].try(paymentOf(key, "pm_reset_charged")); err != nil || r.status != http.StatusAccepted {
+			if r, err := at[i%len(at)].try(paymentOf(key, "pm_reset_charged")); err != nil ||
+				r.status != http.StatusAccepted {
 				w.t.Errorf("answered %d %s: %v", r.status, r.body, err)
 			}
 		})
@@ -77,7 +78,8 @@ func (w *world) makeDue() {
 func (w *world) resolvedOnce(keys []string) {
 	w.t.Helper()
 	eventually(w.t, "the end of the backlog", func() bool {
-		return w.count("SELECT count(*) FROM idempotency_keys WHERE key = ANY ($1) AND status = 'completed'", keys) == len(keys)
+		return w.count("SELECT count(*) FROM idempotency_keys WHERE key = ANY ($1) AND status = 'completed'",
+			keys) == len(keys)
 	})
 	if n := w.count(`SELECT count(*) FROM (SELECT 1 FROM idempotency_key_events WHERE key = ANY ($1) AND to_status = 'completed' AND from_status = 'unknown'
 		GROUP BY key HAVING count(*) = 1) AS once`, keys); n != len(keys) {
@@ -105,7 +107,7 @@ func TestTwoAPIsAndTwoReconcilersResolveABacklogOnce(t *testing.T) {
 	t.Logf("%d keys were resolved in %s", len(keys), time.Since(began).Round(time.Millisecond))
 	total := 0.0
 	for _, r := range crew {
-		// On a slow machine the settle window is over before the lookups begin: then the scan at the start may be first.
+		// On a slow machine the grace period is over before the lookups begin: then the scan at the start may be first.
 		for _, source := range []string{"lookup", "scan"} {
 			total += r.figure(`payonce_idempotency_reconcile_total{result="resolved",source="` + source + `"}`)
 		}
@@ -130,7 +132,7 @@ func TestAllAtOnceComeToOneOutcome(t *testing.T) {
 	w.disorder(`"drop":1`)
 	w.reconcile()
 	w.reconcile()
-	other, d := w.another(), w.openDesk()
+	other, d := w.another(), w.openOps()
 	way.deaf.Store(true)
 	key := freshKey()
 	owner := w.inBackground(paymentOf(key, "pm_ok"))
@@ -139,7 +141,7 @@ func TestAllAtOnceComeToOneOutcome(t *testing.T) {
 	l := d.find("lookups_exhausted", key)
 
 	var all sync.WaitGroup
-	retries, rulings := make(chan reply, 5), make(chan reply, 3)
+	retries, results := make(chan reply, 5), make(chan reply, 3)
 	start := make(chan struct{})
 	at := func(do func()) {
 		all.Go(func() {
@@ -158,11 +160,11 @@ func TestAllAtOnceComeToOneOutcome(t *testing.T) {
 	}
 	for _, action := range []string{"executed", "not_executed", "retry"} {
 		at(func() {
-			r, err := d.try("POST", "/dead-letters/"+l.ID+"/resolve", deskKey, decision(action, l.Version))
+			r, err := d.try("POST", "/dead-letters/"+l.ID+"/resolve", resolvingKey, decision(action, l.Version))
 			if err != nil {
 				t.Error(err)
 			}
-			rulings <- r
+			results <- r
 		})
 	}
 	at(held.open)
@@ -171,9 +173,9 @@ func TestAllAtOnceComeToOneOutcome(t *testing.T) {
 	close(start)
 	all.Wait()
 	close(retries)
-	close(rulings)
+	close(results)
 	w.becomes(key, "completed")
-	w.oneOutcome(key, append(drained(retries), <-owner), drained(rulings))
+	w.oneOutcome(key, append(drained(retries), <-owner), drained(results))
 	if audit := d.show(l.ID).Audit; len(audit) != 3 {
 		t.Fatalf("audited is %+v", audit)
 	}
@@ -187,7 +189,7 @@ func drained(replies <-chan reply) (all []reply) {
 }
 
 // oneOutcome checks that everybody was told the same, one operator at most had his way, and the money moved once.
-func (w *world) oneOutcome(key string, told, rulings []reply) {
+func (w *world) oneOutcome(key string, told, results []reply) {
 	w.t.Helper()
 	final := w.pay(key, "pm_ok")
 	final.expect(w.t, http.StatusCreated, "")
@@ -199,13 +201,13 @@ func (w *world) oneOutcome(key string, told, rulings []reply) {
 		}
 	}
 	ruled := 0
-	for _, r := range rulings {
+	for _, r := range results {
 		if r.status == http.StatusOK {
 			ruled++
 		}
 	}
 	if ruled > 1 {
-		w.t.Fatalf("%d operators have resolved one letter", ruled)
+		w.t.Fatalf("%d operators have resolved one dead letter", ruled)
 	}
 	ends := 0
 	for _, move := range w.moves(key) {

@@ -99,7 +99,8 @@ func (w *world) payAt(p *process, key string) <-chan reply {
 	client := &http.Client{Transport: checked(w.t, &http.Transport{DisableKeepAlives: true}), Timeout: patience}
 	replies := make(chan reply, 1)
 	go func() {
-		req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, p.public+"/payments", strings.NewReader(order("pm_ok")))
+		req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, p.public+"/payments",
+			strings.NewReader(order("pm_ok")))
 		if err != nil {
 			w.t.Error(err)
 		}
@@ -144,7 +145,8 @@ func TestPaymentInFlightIsFinishedBeforeTheProcessEnds(t *testing.T) {
 	}
 	eventually(t, "the end of new requests", func() bool {
 		status, body := ask(p.public + "/payments")
-		return status == 0 || status == http.StatusServiceUnavailable && strings.Contains(body, `"code":"shutting_down"`)
+		return status == 0 || status == http.StatusServiceUnavailable &&
+			strings.Contains(body, `"code":"shutting_down"`)
 	})
 	select {
 	case err := <-p.ended:
@@ -196,7 +198,8 @@ func TestKeptConnectionIsTurnedAway(t *testing.T) {
 	}
 	defer conn.Close()
 	key, second := freshKey(), freshKey()
-	head := "POST /payments HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + acmeKey + "\r\nContent-Type: application/json\r\nContent-Length: "
+	head := "POST /payments HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + acmeKey +
+		"\r\nContent-Type: application/json\r\nContent-Length: "
 	body := order("pm_ok")
 	request := func(key string) string {
 		return head + strconv.Itoa(len(body)) + "\r\nIdempotency-Key: " + key + "\r\n\r\n" + body
@@ -227,7 +230,8 @@ func TestKeptConnectionIsTurnedAway(t *testing.T) {
 		if next.StatusCode != http.StatusServiceUnavailable || next.Header.Get("Retry-After") == "" {
 			t.Fatalf("the request behind it: %d", next.StatusCode)
 		}
-	} else if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !strings.Contains(err.Error(), "reset") {
+	} else if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) &&
+		!strings.Contains(err.Error(), "reset") {
 		t.Fatal(err)
 	}
 	if err := p.end(); err != nil {
@@ -246,7 +250,8 @@ func TestDrainLimitIsAnErrorAndLosesNothing(t *testing.T) {
 	gate.awaitArrival(t)
 	p.interrupt()
 	err := p.end()
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "payments still in flight after 100ms") {
+	if !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), "payments still in flight after 100ms") {
 		t.Fatalf("ended: %v", err)
 	}
 	if r := <-inFlight; r.status != 0 {
@@ -288,7 +293,8 @@ func TestPortThatIsTakenIsNamedWithItsSetting(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = a.Run(t.Context(), func() { t.Error("it says that it is ready") })
-		if err == nil || !strings.HasPrefix(err.Error(), setting+"="+taken.Addr().String()+" is taken by another process") {
+		if err == nil || !strings.HasPrefix(err.Error(), setting+"="+taken.Addr().String()+
+			" is taken by another process") {
 			t.Fatalf("%s: %v", setting, err)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"payonce/test/pgtest"
 )
 
-// What happens when the standby is away that every commit waits for. Nothing limits that wait, statement_timeout neither. When it is given up, the
-// server shows what was committed as if it were safe, and a failover undoes it.
+// What happens when the standby is away that every commit waits for. Nothing limits that wait, statement_timeout
+// neither. When it is given up, the server shows what was committed as if it were safe, and a failover undoes it.
 
 // setupWaiting is a world whose server can be told to wait for a standby that there is not.
 func setupWaiting(t *testing.T, with ...func(*options)) (w *world, leave, back func()) {
@@ -119,7 +119,7 @@ func TestReplayNeedsNoStandby(t *testing.T) {
 		settings := o.settings
 		o.settings = func(c *config.API) {
 			settings(c)
-			c.DBLanes = 1
+			c.DBCommitSlots = 1
 		}
 	})
 	key := freshKey()
@@ -139,7 +139,8 @@ func TestReplayNeedsNoStandby(t *testing.T) {
 	back()
 }
 
-// The owner was late, and its success has completed what others had given up: written, too, where a failover would not find it.
+// The owner was late, and its success has completed what others had given up: written, too, where a failover would not
+// find it.
 func TestLateSuccessThatTheStandbyDoesNotHaveIsNotFinal(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
@@ -180,35 +181,35 @@ func TestWebhookThatTheStandbyDoesNotHaveIsNotTaken(t *testing.T) {
 	}
 }
 
-// The operator goes on to the next letter. After a failover, this one would be open again.
+// The operator goes on to the next dead letter. After a failover, this one would be open again.
 func TestDecisionThatTheStandbyDoesNotHaveIsNotDone(t *testing.T) {
 	t.Parallel()
 	w, leave, back := setupWaiting(t)
-	d := w.openDesk()
+	d := w.openOps()
 	l := contradicted(w, d)
 	leave()
 	d.resolve(l, "retry").expect(t, http.StatusServiceUnavailable, storeUnavailable)
 	if n := w.count("SELECT count(*) FROM dead_letters WHERE status = 'resolved'"); n != 1 {
-		t.Fatalf("the server shows %d resolved letters, so this shows nothing", n)
+		t.Fatalf("the server shows %d resolved dead letters, so this shows nothing", n)
 	}
 	// Asked again, it is somebody's decision from before: that is not to be relied on either.
 	d.resolve(l, "retry").expect(t, http.StatusServiceUnavailable, storeUnavailable)
 	back()
-	d.resolve(l, "retry").expect(t, http.StatusConflict, "letter_conflict")
+	d.resolve(l, "retry").expect(t, http.StatusConflict, "dead_letter_conflict")
 }
 
 func withWebhooks(o *options) { o.webhooks = true }
 
-// contradicted opens a letter that an operator can decide about.
-func contradicted(w *world, d *desk) letter {
+// contradicted opens a dead letter that an operator can decide about.
+func contradicted(w *world, d *ops) deadLetter {
 	w.t.Helper()
 	key := freshKey()
 	w.pay(key, "pm_wrong_amount").expect(w.t, http.StatusAccepted, "")
 	return d.find("psp_contradicts_request", key)
 }
 
-// Between two transactions, the pool may go over to another server: the second would acknowledge there what only the first has read. So whatever is
-// read after a lost acknowledgement is acknowledged in the same round.
+// Between two transactions, the pool may go over to another server: the second would acknowledge there what only the
+// first has read. So whatever is read after a lost acknowledgement is acknowledged in the same round.
 func TestReadAndItsAcknowledgementAreOneTransaction(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
@@ -258,17 +259,17 @@ func TestReadAndItsAcknowledgementAreOneTransaction(t *testing.T) {
 	})
 	t.Run("decision", func(t *testing.T) {
 		w := w.in(t)
-		d := w.openDesk()
+		d := w.openOps()
 		l := contradicted(w, d)
 		from := proxy.RoundTrips()
 		proxy.On("commit", pgproxy.DropAcknowledgement)
 		d.resolve(l, "retry").expect(t, http.StatusOK, "")
-		wantRound(t, from, "GetLetter", "Durable")
+		wantRound(t, from, "GetDeadLetter", "Durable")
 	})
 }
 
 // The claim that is sent again may find the row of the first, and then writes nothing that would be acknowledged.
-func TestClaimInDoubtIsAcknowledgedWithWhatItFinds(t *testing.T) {
+func TestReservationInDoubtIsAcknowledgedWithWhatItFinds(t *testing.T) {
 	t.Parallel()
 	w, proxy := setupProxied(t)
 	failed := failedKeys(w, 1)
@@ -282,10 +283,12 @@ func TestClaimInDoubtIsAcknowledgedWithWhatItFinds(t *testing.T) {
 		from := proxy.RoundTrips()
 		proxy.On(c.round[0], pgproxy.CutBefore)
 		w.chargedOnce(c.key, c.key, w.pay(c.key, "pm_ok"))
-		if !slices.ContainsFunc(proxy.Rounds()[from:], func(round []string) bool { return slices.Equal(withoutBlock(round), c.round) }) {
+		if !slices.ContainsFunc(proxy.Rounds()[from:],
+			func(round []string) bool { return slices.Equal(withoutBlock(round), c.round) }) {
 			t.Errorf("%q was not sent, but %q", c.round, proxy.Rounds()[from:])
 		}
-		if slices.ContainsFunc(proxy.Rounds()[from:], func(round []string) bool { return slices.Equal(round, []string{"Durable"}) }) {
+		if slices.ContainsFunc(proxy.Rounds()[from:],
+			func(round []string) bool { return slices.Equal(round, []string{"Durable"}) }) {
 			t.Error("an acknowledgement was asked for on its own")
 		}
 	}

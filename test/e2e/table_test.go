@@ -18,14 +18,17 @@ func TestNewKeyIsCharged(t *testing.T) {
 	key := freshKey()
 	r := w.pay(key, "pm_ok")
 	r.expect(t, http.StatusCreated, "")
-	if r.header.Get("Location") != "/payments/"+r.text(t, "paymentId") || r.text(t, "status") != "succeeded" || r.text(t, "amount") != "120.00" {
+	if r.header.Get("Location") != "/payments/"+r.text(t, "paymentId") || r.text(t, "status") != "succeeded" ||
+		r.text(t, "amount") != "120.00" {
 		t.Fatalf("unexpected answer: %v %s", r.header, r.body)
 	}
-	if r.header.Get("Idempotency-Key") != key || r.header.Get("Idempotent-Replayed") != "false" || r.header.Get("Idempotency-Key-Expires") == "" {
+	if r.header.Get("Idempotency-Key") != key || r.header.Get("Idempotent-Replayed") != "false" ||
+		r.header.Get("Idempotency-Key-Expires") == "" {
 		t.Fatalf("headers of a keyed response are missing: %v", r.header)
 	}
 	l := w.ledger("acme", key)
-	if len(l.Charges) != 1 || l.Charges[0].Reference != r.text(t, "paymentId") || l.Charges[0].ID != r.text(t, "pspChargeId") {
+	if len(l.Charges) != 1 || l.Charges[0].Reference != r.text(t, "paymentId") ||
+		l.Charges[0].ID != r.text(t, "pspChargeId") {
 		t.Fatalf("the PSP's ledger has %+v", l)
 	}
 	shown := w.do(call{method: "GET", path: r.header.Get("Location")})
@@ -50,7 +53,8 @@ func TestRefusedChargeIsStoredAndReplayed(t *testing.T) {
 	}
 }
 
-// The PSP says, in the one way that is documented for it, that nothing has happened and nothing will. It keeps no record of that.
+// The PSP says, in the one way that is documented for it, that nothing has happened and nothing will. It keeps no
+// record of that.
 func TestUnknownPaymentMethodIsDeclinedAndStored(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -71,7 +75,8 @@ func TestUnknownPaymentMethodIsDeclinedAndStored(t *testing.T) {
 		t.Fatalf("key is %+v, PSP asked %d times", k, w.pspRequests("acme", key))
 	}
 	shown := w.do(call{method: "GET", path: first.header.Get("Location")})
-	if shown.text(t, "status") != "declined" || shown.text(t, "declineCode") != "unknown_payment_method" || strings.Contains(string(shown.body), "pspChargeId") {
+	if shown.text(t, "status") != "declined" || shown.text(t, "declineCode") != "unknown_payment_method" ||
+		strings.Contains(string(shown.body), "pspChargeId") {
 		t.Fatalf("the payment reads %s", shown.body)
 	}
 	if l := w.ledger("acme", key); len(l.Charges) != 0 {
@@ -92,8 +97,9 @@ func TestCompletedKeyIsReplayedToTheByte(t *testing.T) {
 	key := freshKey()
 	first := w.pay(key, "pm_ok")
 	for range 3 {
-		again := w.do(call{method: "POST", path: "/payments", key: `"` + key + `"`, body: // the other spelling of key and body
-		`{ "currency":"USD", "amountCents":12000,"metadata":{},"customerId":"cus-1" }`})
+		// the other spelling of key and body
+		again := w.do(call{method: "POST", path: "/payments", key: `"` + key + `"`,
+			body: `{ "currency":"USD", "amountCents":12000,"metadata":{},"customerId":"cus-1" }`})
 		again.same(t, first)
 		if again.header.Get("Idempotent-Replayed") != "true" {
 			t.Fatal("a replay does not say so")
@@ -109,7 +115,8 @@ func TestLostOutcomeIsPendingAndNeverExecutedAgain(t *testing.T) {
 	t.Parallel()
 	for method, charged := range map[string]int{
 		"pm_timeout_charged": 1, "pm_silent_charged": 1, "pm_timeout_not_charged": 0, "pm_500_charged": 1,
-		"pm_500_not_charged": 0, "pm_never": 0, "pm_reset_charged": 1, "pm_late_charge": 1, "pm_wrong_amount": 1, "pm_stuck": 1,
+		"pm_500_not_charged": 0, "pm_never": 0, "pm_reset_charged": 1, "pm_late_charge": 1, "pm_wrong_amount": 1,
+		"pm_stuck": 1,
 	} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
@@ -120,7 +127,8 @@ func TestLostOutcomeIsPendingAndNeverExecutedAgain(t *testing.T) {
 			for range 3 {
 				r := w.pay(key, method)
 				r.expect(t, http.StatusAccepted, "")
-				if r.text(t, "status") != "processing" || r.header.Get("Location") != "/payments/"+r.text(t, "paymentId") || r.header.Get("Retry-After") == "" {
+				if r.text(t, "status") != "processing" || r.header.Get("Location") != "/payments/"+
+					r.text(t, "paymentId") || r.header.Get("Retry-After") == "" {
 					t.Fatalf("unexpected answer: %v %s", r.header, r.body)
 				}
 			}
@@ -130,7 +138,8 @@ func TestLostOutcomeIsPendingAndNeverExecutedAgain(t *testing.T) {
 			if k := w.keyRow(key); k.Status != "unknown" {
 				t.Fatalf("key is %+v", k)
 			}
-			eventually(t, "the ledger's final state", func() bool { return len(w.ledger("acme", key).Charges) == charged })
+			eventually(t, "the ledger's final state",
+				func() bool { return len(w.ledger("acme", key).Charges) == charged })
 		})
 	}
 }
@@ -145,7 +154,8 @@ func TestContradictionIsUnknownAndADeadLetter(t *testing.T) {
 		t.Fatalf("%d dead letters, want 1", n)
 	}
 	inspected := w.do(call{method: "GET", path: "/idempotency-keys/" + key})
-	if inspected.expect(t, http.StatusOK, ""); !strings.Contains(string(inspected.body), `"reason":"answer has another amount"`) {
+	if inspected.expect(t, http.StatusOK, ""); !strings.Contains(string(inspected.body),
+		`"reason":"answer has another amount"`) {
 		t.Fatalf("the timeline does not tell why: %s", inspected.body)
 	}
 }
@@ -237,17 +247,20 @@ func TestInFlightDuplicate(t *testing.T) {
 	if busy.header.Get("Retry-After") == "" || busy.text(t, "paymentId") == "" {
 		t.Fatalf("unexpected answer: %v %s", busy.header, busy.body)
 	}
-	async := w.do(call{method: "POST", path: "/payments", key: key, body: order("pm_ok"), header: http.Header{"Prefer": {"respond-async"}}})
+	async := w.do(call{method: "POST", path: "/payments", key: key, body: order("pm_ok"),
+		header: http.Header{"Prefer": {"respond-async"}}})
 	async.expect(t, http.StatusAccepted, "")
 	if async.header.Get("Preference-Applied") != "respond-async" || async.header.Get("Location") == "" {
 		t.Fatalf("unexpected answer: %v", async.header)
 	}
-	tooShort := w.do(call{method: "POST", path: "/payments", key: key, body: order("pm_ok"), header: http.Header{"Prefer": {"wait=1"}}})
+	tooShort := w.do(call{method: "POST", path: "/payments", key: key, body: order("pm_ok"),
+		header: http.Header{"Prefer": {"wait=1"}}})
 	tooShort.expect(t, http.StatusConflict, "idempotency_key_in_progress")
 
 	waiting := make(chan reply, 1)
 	go func() {
-		r, err := w.try(call{method: "POST", path: "/payments", key: key, body: order("pm_ok"), header: http.Header{"Prefer": {"wait=10"}}})
+		r, err := w.try(call{method: "POST", path: "/payments", key: key, body: order("pm_ok"),
+			header: http.Header{"Prefer": {"wait=10"}}})
 		if err != nil {
 			t.Error(err)
 		}
@@ -384,7 +397,8 @@ func TestTwoHundredAtOnceAreOneCharge(t *testing.T) {
 	replies := make(chan reply, racers)
 	for range racers {
 		go func() {
-			r, err := w.try(call{method: "POST", path: "/payments", key: key, body: order("pm_ok"), header: http.Header{"Prefer": {"wait=10"}}})
+			r, err := w.try(call{method: "POST", path: "/payments", key: key, body: order("pm_ok"),
+				header: http.Header{"Prefer": {"wait=10"}}})
 			if err != nil {
 				t.Error(err)
 			}
@@ -405,7 +419,8 @@ func TestTwoHundredAtOnceAreOneCharge(t *testing.T) {
 		}
 	}
 	if l := w.ledger("acme", key); len(l.Charges) != 1 || w.pspRequests("acme", key) != 1 || originals != 1 {
-		t.Fatalf("%d charges, PSP asked %d times, %d answers claim to be the first", len(l.Charges), w.pspRequests("acme", key), originals)
+		t.Fatalf("%d charges, PSP asked %d times, %d answers claim to be the first", len(l.Charges),
+			w.pspRequests("acme", key), originals)
 	}
 }
 

@@ -20,7 +20,8 @@ func statements(rounds [][]string, query string) (n int) {
 	return n
 }
 
-// Two processes, and the one that executes the key is one of them. A waiting request reserves when it comes and when the key has come to its end.
+// Two processes, and the one that executes the key is one of them. A waiting request reserves when it comes and when
+// the key has come to its end.
 func TestWhoWaitsReservesTwiceHoweverLongItTakes(t *testing.T) {
 	t.Parallel()
 	const waiters, looks, lookEvery = 20, 5, 200 * time.Millisecond
@@ -41,7 +42,8 @@ func TestWhoWaitsReservesTwiceHoweverLongItTakes(t *testing.T) {
 	// A reservation that has been sent, and not answered, may still find the key's end.
 	eventually(t, "all wait", func() bool {
 		own, others := proxy.Answered(), otherProxy.Answered()
-		return statements(own, "ReserveKeys") > waiters && statements(others, "ReserveKeys") >= waiters && statements(others, "ListInFlight") >= looks
+		return statements(own, "ReserveKeys") > waiters && statements(others, "ReserveKeys") >= waiters &&
+			statements(others, "ListInFlight") >= looks
 	})
 	gate.open()
 	first := <-owner
@@ -51,7 +53,8 @@ func TestWhoWaitsReservesTwiceHoweverLongItTakes(t *testing.T) {
 	}
 	took := time.Since(began)
 
-	if own, others := statements(proxy.Rounds(), "ReserveKeys"), statements(otherProxy.Rounds(), "ReserveKeys"); own != 1+2*waiters || others != 2*waiters {
+	own, others := statements(proxy.Rounds(), "ReserveKeys"), statements(otherProxy.Rounds(), "ReserveKeys")
+	if own != 1+2*waiters || others != 2*waiters {
 		t.Errorf("%d and %d reservations, want %d and %d", own, others, 1+2*waiters, 2*waiters)
 	}
 	for _, p := range []*pgproxy.Proxy{proxy, otherProxy} {

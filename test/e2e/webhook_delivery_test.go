@@ -44,7 +44,7 @@ func TestDroppedWebhookIsMadeUpForByALookup(t *testing.T) {
 	w.disorder(`"drop":1`)
 	key := freshKey()
 	w.pay(key, "pm_timeout_charged").expect(t, http.StatusAccepted, "")
-	settledBy("lookup")(w, key, func() reply { return w.pay(key, "pm_timeout_charged") })
+	resolvedBy("lookup")(w, key, func() reply { return w.pay(key, "pm_timeout_charged") })
 	if n := w.count("SELECT count(*) FROM webhook_events"); n != 0 {
 		t.Fatal("the webhook was not dropped")
 	}
@@ -74,7 +74,7 @@ func TestWebhookThatMetNoReceiverComesAgain(t *testing.T) {
 	eventually(t, "a try that finds nobody", func() bool { return w.failedTries() > 0 })
 	w.wantMoves(key, "owner: in_progress > unknown")
 	w.run(receiving)
-	settledBy("webhook")(w, key, func() reply { return w.pay(key, "pm_reset_charged") })
+	resolvedBy("webhook")(w, key, func() reply { return w.pay(key, "pm_reset_charged") })
 }
 
 func TestWebhookThatMetNoDatabaseComesAgain(t *testing.T) {
@@ -100,14 +100,15 @@ func TestWebhookThatMetNoDatabaseComesAgain(t *testing.T) {
 
 	// Stored, and the receiver does not hear of it: what comes again is a duplicate, and no second job.
 	lost := proxy.On("commit", pgproxy.DropAcknowledgement)
-	if got := w.sendWebhook(charge, ""); !slices.Equal(got, []int{http.StatusNoContent}) && !slices.Equal(got, []int{http.StatusServiceUnavailable}) {
+	if got := w.sendWebhook(charge, ""); !slices.Equal(got, []int{http.StatusNoContent}) &&
+		!slices.Equal(got, []int{http.StatusServiceUnavailable}) {
 		t.Fatalf("answered %v", got)
 	}
 	lost.Await(t)
 	if got := w.sendWebhook(charge, ""); !slices.Equal(got, []int{http.StatusNoContent}) {
 		t.Fatalf("answered %v", got)
 	}
-	settledBy("webhook")(w, key, func() reply { return w.pay(key, "pm_reset_charged") })
+	resolvedBy("webhook")(w, key, func() reply { return w.pay(key, "pm_reset_charged") })
 	if n := w.count("SELECT count(*) FROM river_job WHERE kind = 'webhook'"); n != 1 {
 		t.Fatalf("%d jobs for one event", n)
 	}
@@ -116,7 +117,7 @@ func TestWebhookThatMetNoDatabaseComesAgain(t *testing.T) {
 	entry := w.chargeByHand("acme", "somebody-elses-key", "invoice-7")
 	eventually(t, "a try that finds no database", func() bool { return w.failedTries() > 1 })
 	proxy.Up(t)
-	eventually(t, "a letter", func() bool {
+	eventually(t, "a dead letter", func() bool {
 		return w.count("SELECT count(*) FROM dead_letters WHERE evidence::text LIKE '%' || $1 || '%'", entry) == 1
 	})
 }

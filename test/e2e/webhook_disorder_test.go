@@ -54,7 +54,8 @@ func (w *world) deliver(id, body string) reply {
 	mac := hmac.New(sha256.New, secret)
 	fmt.Fprintf(mac, "%s.%s.%s", id, stamp, body)
 	return w.do(call{method: "POST", path: "/webhooks/psp", as: "-", body: body, header: http.Header{
-		"Webhook-Id": {id}, "Webhook-Timestamp": {stamp}, "Webhook-Signature": {"v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))},
+		"Webhook-Id": {id}, "Webhook-Timestamp": {stamp},
+		"Webhook-Signature": {"v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))},
 	}})
 }
 
@@ -109,12 +110,14 @@ func TestForgedAndStaleWebhooksMoveNothing(t *testing.T) {
 			t.Fatalf("%s: answered %v", disorder, got)
 		}
 	}
-	if n := w.count("SELECT count(*) FROM webhook_events") + w.count("SELECT count(*) FROM river_job WHERE kind = 'webhook'"); n != 0 {
+	if n := w.count("SELECT count(*) FROM webhook_events") +
+		w.count("SELECT count(*) FROM river_job WHERE kind = 'webhook'"); n != 0 {
 		t.Fatal("something of them was kept")
 	}
 	w.wantMoves(key, "owner: in_progress > unknown")
 	// What makes them different is the signature alone.
-	if got := w.sendWebhook(charge, "duplicate"); !slices.Equal(got, []int{http.StatusNoContent, http.StatusNoContent}) {
+	if got := w.sendWebhook(charge, "duplicate"); !slices.Equal(got,
+		[]int{http.StatusNoContent, http.StatusNoContent}) {
 		t.Fatalf("answered %v", got)
 	}
 	w.becomes(key, "completed")
@@ -186,6 +189,7 @@ func TestWebhookAfterTheReleaseCompletesTheKey(t *testing.T) {
 	w.becomes(key, "failed_retryable")
 	w.chargeByHand("acme", key, lost.text(t, "paymentId"))
 	w.becomes(key, "completed")
-	w.wantMoves(key, "owner: in_progress > unknown", "lookup: unknown > failed_retryable", "webhook: failed_retryable > completed")
+	w.wantMoves(key, "owner: in_progress > unknown", "lookup: unknown > failed_retryable",
+		"webhook: failed_retryable > completed")
 	w.replaysSuccess(key, func() reply { return w.pay(key, "pm_ok") })
 }

@@ -1,5 +1,5 @@
-// Package heldport reserves TCP ports on loopback for programs that are started later. A port that is chosen, closed and handed over can be
-// given to anybody in between, by the kernel too, as the port of an outgoing connection.
+// Package heldport reserves TCP ports on loopback for programs that are started later. A port that is chosen, closed
+// and handed over can be given to anybody in between, by the kernel too, as the port of an outgoing connection.
 //
 // It replaces the search for a port that is free at the moment. It refuses to know who listens there.
 package heldport

@@ -7,14 +7,15 @@ import (
 	"syscall"
 )
 
-// Port is one that the kernel gives to nobody else, until it is closed. Those who name it can listen on it meanwhile, one after another.
+// Port is one that the kernel gives to nobody else, until it is closed. Those who name it can listen on it meanwhile,
+// one after another.
 type Port struct {
 	Address string // 127.0.0.1:port
 	socket  int
 }
 
-// Hold binds a port and does not listen on it. SO_REUSEADDR, which net.Listen also sets, lets a program listen there that names the port. Whoever
-// asks for any port, to listen or to connect from, is never given a bound one.
+// Hold binds a port and does not listen on it. SO_REUSEADDR, which net.Listen also sets, lets a program listen there
+// that names the port. Whoever asks for any port, to listen or to connect from, is never given a bound one.
 func Hold() (*Port, error) {
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -21,8 +21,8 @@ const (
 	Pass Action = iota
 	// CutBefore closes the connection without passing the round on. It never happens.
 	CutBefore
-	// DropAcknowledgement passes the round on, waits for the whole answer, and closes the connection without passing that on. What
-	// the round asked for has been committed, and the client cannot know.
+	// DropAcknowledgement passes the round on, waits for the whole answer, and closes the connection without passing
+	// that on. What the round asked for has been committed, and the client cannot know.
 	DropAcknowledgement
 	// HoldBefore keeps the round from the server until Release.
 	HoldBefore
@@ -47,8 +47,8 @@ type Event struct {
 	held []*session
 }
 
-// On has the next round in which the query is executed meet the action. Each round meets one event at most: the one that was
-// asked for first.
+// On has the next round in which the query is executed meet the action. Each round meets one event at most: the one
+// that was asked for first.
 func (p *Proxy) On(query string, do Action) *Event { return p.OnNext(1, query, do) }
 
 // OnNext is On for the next n rounds.
@@ -56,7 +56,8 @@ func (p *Proxy) OnNext(n int, query string, do Action) *Event {
 	return p.add(newEvent(n, query, do))
 }
 
-// OnSame is On for a later round of a session that another event holds, such as the commit of the transaction in which a statement was held.
+// OnSame is On for a later round of a session that another event holds, such as the commit of the transaction in which
+// a statement was held.
 func (p *Proxy) OnSame(held *Event, query string, do Action) *Event {
 	e := newEvent(1, query, do)
 	e.of = held
@@ -66,7 +67,8 @@ func (p *Proxy) OnSame(held *Event, query string, do Action) *Event {
 func newEvent(n int, query string, do Action) *Event {
 	return &Event{
 		query: query, do: do, left: n,
-		reached: make(chan struct{}, n), landed: make(chan struct{}, n), dropped: make(chan struct{}, n), released: make(chan struct{}),
+		reached: make(chan struct{}, n), landed: make(chan struct{}, n), dropped: make(chan struct{}, n),
+		released: make(chan struct{}),
 	}
 }
 
@@ -112,7 +114,8 @@ func (e *Event) AwaitLanding(t testing.TB) {
 	await(t, e.landed, e.query+" was not answered by the server")
 }
 
-// Landed waits until one more round that was held before the server has been answered by it, or has ended with its session: then it is false.
+// Landed waits until one more round that was held before the server has been answered by it, or has ended with its
+// session: then it is false.
 func (e *Event) Landed(ctx context.Context) (bool, error) {
 	select {
 	case <-e.landed:
@@ -134,8 +137,8 @@ func (e *Event) holds(s *session) bool {
 // Release lets go what is held, and what would be.
 func (e *Event) Release() { e.once.Do(func() { close(e.released) }) }
 
-// CutClients closes the clients' side of what is held. The server's side stays: a round held before it still lands when it is
-// released, like a packet that was long under way.
+// CutClients closes the clients' side of what is held. The server's side stays: a round held before it still lands when
+// it is released, like a packet that was long under way.
 func (e *Event) CutClients() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -145,8 +148,8 @@ func (e *Event) CutClients() {
 	}
 }
 
-// hold tells the test, and waits until it lets go. It reports whether the session is still there then: what was held goes down
-// with it, even when both happen at once.
+// hold tells the test, and waits until it lets go. It reports whether the session is still there then: what was held
+// goes down with it, even when both happen at once.
 func (e *Event) hold(s *session) bool {
 	e.mu.Lock()
 	e.held = append(e.held, s)

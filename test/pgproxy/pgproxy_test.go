@@ -88,16 +88,18 @@ func TestEverythingElsePassesUnchanged(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	conn := connect(t, b.proxy.URL())
-	if _, err := conn.CopyFrom(t.Context(), pgx.Identifier{"notes"}, []string{"n"}, pgx.CopyFromSlice(1000, func(i int) ([]any, error) {
-		return []any{i}, nil
-	})); err != nil {
+	if _, err := conn.CopyFrom(t.Context(), pgx.Identifier{"notes"}, []string{"n"},
+		pgx.CopyFromSlice(1000, func(i int) ([]any, error) {
+			return []any{i}, nil
+		})); err != nil {
 		t.Fatal(err)
 	}
 	long := strings.Repeat("ß", 1<<20)
 	for range 3 { // prepared, then by name
 		var got string
 		var sum int
-		if err := conn.QueryRow(t.Context(), "SELECT $1::text, (SELECT sum(n) FROM notes)", long).Scan(&got, &sum); err != nil {
+		if err := conn.QueryRow(t.Context(), "SELECT $1::text, (SELECT sum(n) FROM notes)", long).Scan(&got,
+			&sum); err != nil {
 			t.Fatal(err)
 		}
 		if got != long || sum != 499500 {
@@ -243,7 +245,8 @@ func TestRoundHeldBeforeTheServerLandsWhenReleased(t *testing.T) {
 	done := inBackground(func() error { return puts(conn) })
 	held.Await(t)
 	isPut := func(round []string) bool { return slices.Contains(round, "Put") }
-	if n := b.notes(t); n != 0 || !slices.ContainsFunc(b.proxy.Rounds(), isPut) || slices.ContainsFunc(b.proxy.Answered(), isPut) {
+	if n := b.notes(t); n != 0 || !slices.ContainsFunc(b.proxy.Rounds(), isPut) ||
+		slices.ContainsFunc(b.proxy.Answered(), isPut) {
 		t.Fatalf("%d notes while the round is held, answered are %q", n, b.proxy.Answered())
 	}
 	held.Release()
@@ -368,7 +371,8 @@ func TestServerThatEndsASessionIsHeard(t *testing.T) {
 	}
 }
 
-// The round of a client that was cut off lands whole. That client's own wish to have it cancelled comes at any time, and must not decide.
+// The round of a client that was cut off lands whole. That client's own wish to have it cancelled comes at any time,
+// and must not decide.
 func TestRequestToCancelOfAClientThatWasCutOffIsDropped(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

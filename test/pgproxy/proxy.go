@@ -175,8 +175,8 @@ func (p *Proxy) cutOff(cancelKey string) bool {
 	return false
 }
 
-// Rounds lists the rounds that clients have sent so far, each as the names of the queries executed in it: a round trip each. One
-// that only prepares statements has none.
+// Rounds lists the rounds that clients have sent so far, each as the names of the queries executed in it: a round trip
+// each. One that only prepares statements has none.
 func (p *Proxy) Rounds() [][]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -212,8 +212,8 @@ func (p *Proxy) Sent(query string) int {
 	return n
 }
 
-// SQL is the text of a query that has been prepared through the proxy, or empty: what really runs, for a test that wants to
-// EXPLAIN it.
+// SQL is the text of a query that has been prepared through the proxy, or empty: what really runs, for a test that
+// wants to EXPLAIN it.
 func (p *Proxy) SQL(query string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

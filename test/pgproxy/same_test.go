@@ -48,7 +48,8 @@ func TestRoundThatIsDroppedWithItsSessionDoesNotLand(t *testing.T) {
 	held, conn := b.proxy.On("Put", pgproxy.HoldBefore), connect(t, b.proxy.URL())
 	done := inBackground(func() error { return puts(conn) })
 	held.Await(t)
-	if _, err := b.direct.Exec(t.Context(), "SELECT pg_terminate_backend(id) FROM unnest($1::bigint[]::int[]) AS id", held.Backends()); err != nil {
+	if _, err := b.direct.Exec(t.Context(), "SELECT pg_terminate_backend(id) FROM unnest($1::bigint[]::int[]) AS id",
+		held.Backends()); err != nil {
 		t.Fatal(err)
 	}
 	if landed, err := held.Landed(t.Context()); err != nil || landed {

@@ -46,8 +46,8 @@ func (s *session) cut() {
 	})
 }
 
-// backend is the process id of the server's side, or 0 before it is known. The server sends it with the secret that a request to cancel
-// has to name.
+// backend is the process id of the server's side, or 0 before it is known. The server sends it with the secret that a
+// request to cancel has to name.
 func (s *session) backend() uint32 {
 	if key := s.cancelKey.Load(); key != nil && len(*key) >= 4 {
 		return binary.BigEndian.Uint32([]byte(*key))
@@ -107,8 +107,9 @@ func (s *session) open(from *bufio.Reader) bool {
 				return false
 			}
 		case codeCancel:
-			// A connection of its own for a request to cancel: no answer but its end. A client whose connection breaks sends one in its own time. Of
-			// one that was cut off it is dropped: it would hit the round that the test has just released, or miss it, as it happens.
+			// A connection of its own for a request to cancel: no answer but its end. A client whose connection breaks
+			// sends one in its own time. Of one that was cut off it is dropped: it would hit the round that the test
+			// has just released, or miss it, as it happens.
 			if s.proxy.cutOff(string(raw[8:])) {
 				return false
 			}
@@ -183,8 +184,8 @@ func (s *session) send(r *round) bool {
 	return err == nil
 }
 
-// forwardAnswers passes on what the server sends, and keeps the answer to a round whose event asks for that, until the server
-// ends the session. A client that has gone does not stop it.
+// forwardAnswers passes on what the server sends, and keeps the answer to a round whose event asks for that, until the
+// server ends the session. A client that has gone does not stop it.
 func (s *session) forwardAnswers() {
 	from := bufio.NewReader(s.server)
 	var current *round

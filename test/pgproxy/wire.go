@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The types of message that we look at. The same letter may mean something else in the other direction: kindReadyForQuery is
-// the server's, all others are the client's.
+// The types of message that we look at. The same dead letter may mean something else in the other direction:
+// kindReadyForQuery is the server's, all others are the client's.
 const (
 	kindParse    = 'P'
 	kindBind     = 'B'

@@ -9,10 +9,13 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// What passes the proxy is what came, to the byte; and the queries that it names are those that another reader of the protocol finds.
+// What passes the proxy is what came, to the byte; and the queries that it names are those that another reader of the
+// protocol finds.
 func FuzzWire(f *testing.F) {
-	f.Add(encoded(f, &pgproto3.Parse{Name: "s", Query: "-- name: One :one\nSELECT 1"}, &pgproto3.Bind{PreparedStatement: "s"}, &pgproto3.Execute{}, &pgproto3.Sync{}))
-	f.Add(encoded(f, &pgproto3.Query{String: "begin; "}, &pgproto3.Close{ObjectType: 'S', Name: "s"}, &pgproto3.Terminate{}))
+	f.Add(encoded(f, &pgproto3.Parse{Name: "s", Query: "-- name: One :one\nSELECT 1"},
+		&pgproto3.Bind{PreparedStatement: "s"}, &pgproto3.Execute{}, &pgproto3.Sync{}))
+	f.Add(encoded(f, &pgproto3.Query{String: "begin; "}, &pgproto3.Close{ObjectType: 'S', Name: "s"},
+		&pgproto3.Terminate{}))
 	f.Add([]byte("Q\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		n := newNames(func(string, string) {})
@@ -27,7 +30,8 @@ func FuzzWire(f *testing.F) {
 				}
 				return
 			}
-			if passed = append(passed, m.raw...); !bytes.HasPrefix(stream, passed) || m.raw[0] != m.kind || !bytes.Equal(m.raw[5:], m.payload) {
+			if passed = append(passed, m.raw...); !bytes.HasPrefix(stream, passed) || m.raw[0] != m.kind ||
+				!bytes.Equal(m.raw[5:], m.payload) {
 				t.Fatalf("%q is passed on as %q", stream, passed)
 			}
 			executed, ok := n.follow(m)

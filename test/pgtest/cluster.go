@@ -26,8 +26,8 @@ const (
 	statementTimeout = time.Minute
 )
 
-// Citus is the environment variable that has the shared cluster be one of Citus, with a coordinator, two workers, and distributed databases. Tests that
-// start a server of their own are not concerned.
+// Citus is the environment variable that has the shared cluster be one of Citus, with a coordinator, two workers, and
+// distributed databases. Tests that start a server of their own are not concerned.
 const Citus = "PGTEST_CITUS"
 
 // OnCitus tells whether the shared cluster is one of Citus.
@@ -84,7 +84,8 @@ func (c *cluster) open() error {
 		if err := createOnCitus(ctx, c.citus, template); err != nil {
 			return err
 		}
-		if err := postgres.Distribute(ctx, c.server.URLAs(string(postgres.Migrator), template), slog.New(slog.DiscardHandler)); err != nil {
+		if err := postgres.Distribute(ctx, c.server.URLAs(string(postgres.Migrator), template),
+			slog.New(slog.DiscardHandler)); err != nil {
 			return err
 		}
 		return c.citus.Freeze(ctx, template)
@@ -92,8 +93,8 @@ func (c *cluster) open() error {
 	if err := migrateNew(ctx, c.server, c.admin, template); err != nil {
 		return err
 	}
-	// Copies of files come with the caches that PostgreSQL keeps in files, so the first connection need not build them; other strategies exist
-	// since version 15.
+	// Copies of files come with the caches that PostgreSQL keeps in files, so the first connection need not build them;
+	// other strategies exist since version 15.
 	const clone = "SELECT ' TEMPLATE ' || $1 || CASE WHEN current_setting('server_version_num')::int >= 150000 THEN ' STRATEGY file_copy' ELSE '' END"
 	if err := c.admin.QueryRow(ctx, clone, template).Scan(&c.clone); err != nil {
 		return fmt.Errorf("ask for the version: %w", err)

@@ -84,6 +84,7 @@ func closePool(t testing.TB, pool *pgxpool.Pool, limit time.Duration) {
 // Limits are the defaults, with times that no test meets by accident, however busy its machine is.
 func Limits() postgres.Limits {
 	l := postgres.DefaultLimits()
-	l.Acquire, l.Connect, l.StatementTimeout, l.LockTimeout, l.IdleInTx = patience, patience, patience, patience, patience
+	l.Acquire, l.Connect, l.StatementTimeout, l.LockTimeout, l.IdleInTx = patience, patience, patience, patience,
+		patience
 	return l
 }

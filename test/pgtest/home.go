@@ -100,5 +100,6 @@ func abandoned(path string, info os.FileInfo) bool {
 		return time.Since(info.ModTime()) > settleTime
 	}
 	defer func() { _ = file.Close() }()
-	return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && time.Since(info.ModTime()) > settleTime
+	return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil &&
+		time.Since(info.ModTime()) > settleTime
 }

@@ -85,8 +85,8 @@ func run(t testing.TB, o embeddedpg.Options) *embeddedpg.Server {
 	return server
 }
 
-// OwnCitus is a cluster of Citus for one test, which may crash its nodes, and the connection string of a migrated database on it, which is not distributed yet.
-// Nobody there decides what is in doubt but the test.
+// OwnCitus is a cluster of Citus for one test, which may crash its nodes, and the connection string of a migrated
+// database on it, which is not distributed yet. Nobody there decides what is in doubt but the test.
 func OwnCitus(t testing.TB) (*cituscluster.Cluster, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
@@ -105,7 +105,8 @@ func OwnCitus(t testing.TB) (*cituscluster.Cluster, string) {
 	if err := createOnCitus(ctx, c, ownDatabase); err != nil {
 		t.Fatal(err)
 	}
-	if err := postgres.Migrate(ctx, c.Coordinator().URLAs(string(postgres.Migrator), ownDatabase), slog.New(slog.DiscardHandler)); err != nil {
+	if err := postgres.Migrate(ctx, c.Coordinator().URLAs(string(postgres.Migrator), ownDatabase),
+		slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Everywhere(ctx, postgres.DatabaseRights(ownDatabase)); err != nil {
@@ -117,7 +118,8 @@ func OwnCitus(t testing.TB) (*cituscluster.Cluster, string) {
 // Distribute spreads the database of OwnCitus over the workers.
 func Distribute(t testing.TB, c *cituscluster.Cluster) error {
 	t.Helper()
-	return postgres.Distribute(t.Context(), c.Coordinator().URLAs(string(postgres.Migrator), ownDatabase), slog.New(slog.DiscardHandler))
+	return postgres.Distribute(t.Context(), c.Coordinator().URLAs(string(postgres.Migrator), ownDatabase),
+		slog.New(slog.DiscardHandler))
 }
 
 // inDoubt has a test decide itself what becomes of transactions in doubt.

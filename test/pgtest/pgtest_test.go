@@ -60,7 +60,8 @@ func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = admin.Close(context.Background()) }()
-	if err := admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_database WHERE datname = $1", name).Scan(&left); err != nil {
+	if err := admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_database WHERE datname = $1",
+		name).Scan(&left); err != nil {
 		t.Fatal(err)
 	}
 	if name == "" || left != 0 {

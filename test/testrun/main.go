@@ -1,9 +1,10 @@
-// Package main runs go test over all packages and tells how far it is: a line for each package that ends, and one now and then while none does. It
-// is quiet about what is well; what fails is shown whole, at the end, before the closing line, which counts the tests. go test knows one module at
-// a time; several of them run one after another, and are counted as one.
+// Package main runs go test over all packages and tells how far it is: a line for each package that ends, and one now
+// and then while none does. It is quiet about what is well; what fails is shown whole, at the end, before the closing
+// line, which counts the tests. go test knows one module at a time; several of them run one after another, and are
+// counted as one.
 //
-// It owns the output of make test and make test-all, and nothing else: which tests run is said by the flags, which are those of go test. It refuses to
-// run a test again, and its exit code is that of go test.
+// It owns the output of make test and make test-all, and nothing else: which tests run is said by the flags, which are
+// those of go test. It refuses to run a test again, and its exit code is that of go test.
 package main
 
 import (
@@ -29,7 +30,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if len(os.Args) < 4 {
-		fmt.Fprintln(os.Stderr, "usage: testrun <go command> <directories of modules, separated by commas> [flags of go test] ./...")
+		fmt.Fprintln(os.Stderr,
+			"usage: testrun <go command> <directories of modules, separated by commas> [flags of go test] ./...")
 		os.Exit(2)
 	}
 	code, err := run(ctx, os.Args[1], strings.Split(os.Args[2], ","), os.Args[3:], os.Stdout, time.Now)
@@ -40,8 +42,11 @@ func main() {
 	os.Exit(code) //nolint:gocritic // stop has nothing left to do
 }
 
-// run returns the exit code of go test: that of the first module in which it is not 0. A module that fails keeps no other one from running.
-func run(ctx context.Context, goCommand string, modules, args []string, out io.Writer, now func() time.Time) (int, error) {
+// run returns the exit code of go test: that of the first module in which it is not 0. A module that fails keeps no
+// other one from running.
+func run(
+	ctx context.Context, goCommand string, modules, args []string, out io.Writer, now func() time.Time,
+) (int, error) {
 	total := 0
 	for _, dir := range modules {
 		n, err := count(ctx, goCommand, dir, args[len(args)-1:])
@@ -65,7 +70,8 @@ func run(ctx context.Context, goCommand string, modules, args []string, out io.W
 
 // test runs go test in a module, and returns its exit code.
 func test(ctx context.Context, goCommand, dir string, args []string, r *report) (int, error) {
-	cmd := exec.CommandContext(ctx, goCommand, append([]string{"test", "-json", "-parallel=" + strconv.Itoa(parallel(runtime.NumCPU()))}, args...)...)
+	cmd := exec.CommandContext(ctx, goCommand,
+		append([]string{"test", "-json", "-parallel=" + strconv.Itoa(parallel(runtime.NumCPU()))}, args...)...)
 	cmd.Dir = dir
 	// Ctrl-C reaches go test by the terminal as well. It waits for the tests, so that they can clean up.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -85,8 +91,8 @@ func test(ctx context.Context, goCommand, dir string, args []string, r *report) 
 	return 0, errors.Join(readErr, waitErr)
 }
 
-// parallel is how many tests of a package run at once. Most of them wait more than they compute, for a PSP that hangs or a lease that ends, so a small
-// machine may run more of them than it has processors.
+// parallel is how many tests of a package run at once. Most of them wait more than they compute, for a PSP that hangs
+// or a lease that ends, so a small machine may run more of them than it has processors.
 func parallel(processors int) int { return max(processors, min(3*processors, 8)) }
 
 // count is the number of packages with tests in a module.

@@ -119,7 +119,8 @@ func (r *report) testEnds(e event, from source) {
 	delete(r.output, from)
 }
 
-// packageEnds reports what failed outside of its tests too: a build, a panic, a test that was running when the time was over.
+// packageEnds reports what failed outside of its tests too: a build, a panic, a test that was running when the time was
+// over.
 func (r *report) packageEnds(e event) {
 	delete(r.running, e.Package)
 	if e.Action == "skip" {
@@ -140,7 +141,8 @@ func (r *report) packageEnds(e event) {
 // left is where a failed package has output that no ended test of it accounts for.
 func (r *report) left(e event) []source {
 	says := []source{{e.FailedBuild, ""}, {e.Package, ""}}
-	for _, from := range slices.SortedFunc(maps.Keys(r.output), func(a, b source) int { return strings.Compare(a.test, b.test) }) {
+	for _, from := range slices.SortedFunc(maps.Keys(r.output),
+		func(a, b source) int { return strings.Compare(a.test, b.test) }) {
 		reported := slices.ContainsFunc(r.failures, func(f failure) bool { return slices.Contains(f.says, from) })
 		if from.pkg == e.Package && from.test != "" && !reported {
 			says = append(says, from)
@@ -165,7 +167,8 @@ func (r *report) stillRunning() {
 
 func (r *report) line(format string, args ...any) {
 	r.spoke = r.now()
-	fmt.Fprintf(r.out, "%d/%d packages, %.0f s: %s\n", r.ended, r.total, r.now().Sub(r.began).Seconds(), fmt.Sprintf(format, args...))
+	fmt.Fprintf(r.out, "%d/%d packages, %.0f s: %s\n", r.ended, r.total, r.now().Sub(r.began).Seconds(),
+		fmt.Sprintf(format, args...))
 }
 
 // close tells what failed, and counts.

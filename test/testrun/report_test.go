@@ -40,7 +40,8 @@ func runOn(t *testing.T, dirs []string, packages ...string) (code int, lines []s
 	if err != nil {
 		t.Fatal(err)
 	}
-	return code, strings.Split(strings.TrimSuffix(regexp.MustCompile(`\d+(\.\d+)? s\b`).ReplaceAllString(out.String(), "N s"), "\n"), "\n")
+	return code, strings.Split(strings.TrimSuffix(regexp.MustCompile(`\d+(\.\d+)? s\b`).ReplaceAllString(out.String(),
+		"N s"), "\n"), "\n")
 }
 
 //nolint:paralleltest // it changes the directory
@@ -65,7 +66,8 @@ func TestFailuresAreToldWholeAtTheEnd(t *testing.T) {
 			t.Errorf("no %q in\n%s", part, progress)
 		}
 	}
-	for _, part := range []string{"payonce/failing TestC/sub\n", "the reason", "undefined: missing", "panic: out of order"} {
+	for _, part := range []string{"payonce/failing TestC/sub\n", "the reason", "undefined: missing",
+		"panic: out of order"} {
 		if strings.Count(failures, part) != 1 {
 			t.Errorf("not once %q in\n%s", part, failures)
 		}

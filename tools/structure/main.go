@@ -3,11 +3,13 @@
 //	go run -C tools ./structure          this tree
 //	go run -C tools ./structure OTHER    a checkout of another version
 //
-// It reads syntax, not types: a call is found by its name, and a name that two files declare counts for neither. What it counts:
+// It reads syntax, not types: a call is found by its name, and a name that two files declare counts for neither. What
+// it counts:
 //
-//   - of package payments: files, types, functions, methods of Service, calls between its files, and those of them that run back up, from
-//     a file that is read later to one that is read before, in the order of internal/payments/doc.go;
-//   - deciders: functions of the product that choose which dead letter evidence opens, or which step an operator's decision takes;
+//   - of package payments: files, types, functions, methods of Service, calls between its files, and those of them that
+//     run back up, from a file that is read later to one that is read before, in the order of internal/payments/doc.go;
+//   - deciders: functions of the product that choose which dead letter evidence opens, or which step an operator's
+//     decision takes;
 //   - writers: functions that send, or queue, the statement by which a key leaves a status;
 //   - handlers of a lost acknowledgement: functions that ask what has become of a commit;
 //   - lines of Go that are no tests, and not generated, by street.
@@ -63,18 +65,23 @@ func run(root string) error {
 		return 0
 	}))
 	row("payments: functions and methods", count(payments, isFunc(func(*ast.FuncDecl) bool { return true })))
-	row("payments: methods of Service", count(payments, isFunc(func(f *ast.FuncDecl) bool { return receiver(f) == "Service" })))
+	row("payments: methods of Service", count(payments,
+		isFunc(func(f *ast.FuncDecl) bool { return receiver(f) == "Service" })))
 	between, up := calls(payments, readingOrder(root, payments))
 	row("payments: calls between files", between)
 	row("payments: of these back up the reading order", up)
-	product := slices.Concat(payments, in(files, "internal/operator"), in(files, "internal/app"), in(files, "internal/reconcile"))
-	lettersOfEvidence := regexp.MustCompile(`deadletters\.(PSPContradicts|ContradictsCompleted|DuplicateMovement|LookupsExhausted|PSPMemoryOver|` +
-		`UnknownMovement|OtherAccount|LateAfterExpiry|RefundExceeds|MissingAtPSP)\b|refuse\((payments\.)?(ContradictsPSP|NoFreshProof|WindowOpen|NeedsDecision)`)
+	product := slices.Concat(payments, in(files, "internal/operator"), in(files, "internal/app"),
+		in(files, "internal/reconcile"))
+	lettersOfEvidence := regexp.MustCompile(
+		`deadletters\.(PSPContradicts|ContradictsCompleted|DuplicateMovement|LookupsExhausted|PSPMemoryOver|` +
+			`UnknownMovement|OtherAccount|LateAfterExpiry|RefundExceeds|MissingAtPSP)\b|refuse\((payments\.)?(ContradictsPSP|NoFreshProof|WindowOpen|NeedsDecision)`)
 	deciders := matching(root, product, lettersOfEvidence)
 	listed(w, "deciders, by file", deciders)
-	listed(w, "writers, by file", matching(root, product, regexp.MustCompile(`\.Queue(Complete|Settle|Release\w*|Lose|Postpone|ExpireLease)\b|\bkeys\.(Complete|Resolve|Release\w*|Lose|Postpone|ExpireLease)\(`)))
+	listed(w, "writers, by file", matching(root, product,
+		regexp.MustCompile(`\.Queue(Complete|Settle|Release\w*|Lose|Postpone|ExpireLease)\b|\bkeys\.(Complete|Resolve|Release\w*|Lose|Postpone|ExpireLease)\(`)))
 	all := slices.Concat(in(files, "internal"), in(files, "cmd"))
-	listed(w, "handlers of a lost acknowledgement, by file", matching(root, all, regexp.MustCompile(`CommitAmbiguous\(\)|PauseBeforeRecall\(|postgres\.Recall\(`)))
+	listed(w, "handlers of a lost acknowledgement, by file",
+		matching(root, all, regexp.MustCompile(`CommitAmbiguous\(\)|PauseBeforeRecall\(|postgres\.Recall\(`)))
 	for _, street := range []string{"cmd", "internal", "demo", "test", "lab", "deploy", "tools"} {
 		lines := 0
 		for _, f := range in(files, street) {
@@ -91,7 +98,8 @@ func read(root string) ([]file, error) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != root && d.Name() != ".." || d.Name() == "node_modules" || d.Name() == "bin" || d.Name() == "dbsqlc"):
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != root && d.Name() != ".." ||
+			d.Name() == "node_modules" || d.Name() == "bin" || d.Name() == "dbsqlc"):
 			return filepath.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil
@@ -170,7 +178,8 @@ func readingOrder(root string, files []file) map[string]int {
 	return order
 }
 
-// calls counts the pairs of a function and a function of another file that it calls, and those of them that run back up.
+// calls counts the pairs of a function and a function of another file that it calls, and those of them that run back
+// up.
 func calls(files []file, order map[string]int) (between, up int) {
 	home := map[string]string{}
 	for _, f := range files {

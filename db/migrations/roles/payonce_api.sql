@@ -1,21 +1,25 @@
--- What the API may do: take and finish keys, write what they stand for, take webhooks in, and serve the operator's desk.
--- It deletes nothing, makes no tenant and no API key, and what it dates by the database's clock it cannot date otherwise.
--- A test takes each of these away and expects a statement to fail: there is none to spare.
+-- The rights of the API: it reserves and completes keys, writes payments and refunds, stores webhooks, and serves
+-- operators. It deletes nothing, and creates no tenant and no API key. It cannot write a column of ours whose DEFAULT
+-- is the database's clock. A test takes each right away and expects a statement to fail, so no right is superfluous.
 
 GRANT SELECT ON goose_db_version, tenants, api_keys, ledger_watermarks, idempotency_key_tombstones TO payonce_api;
 
--- All but what names a key and when it came up.
+-- INSERT has the columns of a new key. UPDATE has every column but the key's name and created_at.
 GRANT SELECT,
-      INSERT (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, locked_until, expires_at),
-      UPDATE (status, fingerprint, attempt, generation, lease_id, subject, reserved_at, locked_until, reconcile_after, finished_at, expires_at,
+      INSERT (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at,
+              reserved_at, locked_until, expires_at),
+      UPDATE (status, fingerprint, attempt, generation, lease_id, subject, reserved_at, locked_until, reconcile_after,
+              finished_at, expires_at,
               response_status, response_content_type, response_location, response_schema_version, response_body,
               unknown_since, lookup_failures, delete_after, dead_letter_hold)
     ON idempotency_keys TO payonce_api;
-GRANT SELECT, INSERT (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence) ON idempotency_key_events TO payonce_api;
+GRANT SELECT, INSERT (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+    ON idempotency_key_events TO payonce_api;
 
--- A payment begins without a charge, and its terms never change.
+-- A payment begins without a charge. Who pays, how much and how never changes.
 GRANT SELECT,
-      INSERT (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status),
+      INSERT (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method,
+              description, metadata, status),
       UPDATE (status, psp_charge_id, decline_code, refund_held_minor, refunded_minor)
     ON payments TO payonce_api;
 GRANT SELECT,
@@ -25,17 +29,19 @@ GRANT SELECT,
 
 GRANT SELECT, INSERT (id, sent_at, body), UPDATE (processed_at, result) ON webhook_events TO payonce_api;
 
--- A letter begins open and is changed only by its resolution.
+-- A dead letter begins open and is changed only by its resolution.
 GRANT SELECT,
       INSERT (id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence),
       UPDATE (status, version, resolved_at, action, actor, resolution_reason)
     ON dead_letters TO payonce_api;
-GRANT SELECT, INSERT (letter_id, letter_version, actor, action, reason, outcome, detail) ON operator_actions TO payonce_api;
+GRANT SELECT, INSERT (dead_letter_id, dead_letter_version, actor, action, reason, outcome, detail)
+    ON operator_actions TO payonce_api;
 
--- Jobs are inserted here and worked elsewhere. An operator may have one run again that was given up; River also sets a job's kind, to what it is, when it
--- finds it in the queue.
+-- The API inserts jobs, and the reconciler runs them. An operator may run a discarded job again. River also sets the
+-- kind of a job that is already in the queue, to the value that it has.
 GRANT SELECT,
-      INSERT (id, args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags, unique_key, unique_states),
+      INSERT (id, args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags,
+              unique_key, unique_states),
       UPDATE (kind, state, max_attempts, finalized_at, metadata, scheduled_at)
     ON river_job TO payonce_api;
 GRANT USAGE ON SEQUENCE river_job_id_seq TO payonce_api;

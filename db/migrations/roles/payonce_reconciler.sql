@@ -1,6 +1,7 @@
--- What the reconciler may do: settle what is open, work jobs, keep the statements' books, prune, and serve the operator's desk.
--- It cannot begin a payment or take a key: what a key stands for and who may execute it is not among its columns. It deletes what is pruned.
--- A test takes each of these away and expects a statement to fail: there is none to spare.
+-- The rights of the reconciler: it resolves keys, runs jobs, compares settlement files, prunes, and serves operators.
+-- It cannot begin a payment or reserve a key: it may not write the fingerprint, the subject, the lease_id, the attempt
+-- or the generation of a key. It may delete what is pruned. A test takes each right away and expects a statement to
+-- fail, so no right is superfluous.
 
 GRANT SELECT ON goose_db_version, tenants, api_keys TO payonce_reconciler;
 
@@ -9,47 +10,59 @@ GRANT SELECT, DELETE,
               response_status, response_content_type, response_location, response_schema_version, response_body,
               unknown_since, lookup_failures, delete_after, dead_letter_hold)
     ON idempotency_keys TO payonce_reconciler;
--- The timeline is written once, and goes with its key when the audit window is over.
-GRANT SELECT, DELETE, INSERT (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+-- A line of the timeline never changes. It is deleted with its key when the audit window is over.
+GRANT SELECT, DELETE,
+      INSERT (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
     ON idempotency_key_events TO payonce_reconciler;
 
--- What expires leaves a tombstone, whose generation only grows.
-GRANT SELECT, INSERT (tenant_id, operation, key, generation), UPDATE (generation) ON idempotency_key_tombstones TO payonce_reconciler;
+-- A key that expires gets a tombstone, whose generation only grows.
+GRANT SELECT, INSERT (tenant_id, operation, key, generation), UPDATE (generation)
+    ON idempotency_key_tombstones TO payonce_reconciler;
 
-GRANT SELECT, UPDATE (status, psp_charge_id, decline_code, refund_held_minor, refunded_minor) ON payments TO payonce_reconciler;
+GRANT SELECT, UPDATE (status, psp_charge_id, decline_code, refund_held_minor, refunded_minor)
+    ON payments TO payonce_reconciler;
 GRANT SELECT, UPDATE (status, psp_refund_id, decline_code) ON refunds TO payonce_reconciler;
 
 GRANT SELECT, DELETE, UPDATE (processed_at, result) ON webhook_events TO payonce_reconciler;
 
--- A letter begins open and is changed only by its resolution. The trigger on river_job writes letters in the worker's name.
+-- A dead letter begins open and is changed only by its resolution. The trigger on river_job writes dead letters with
+-- the rights of the role that updates the job: this one.
 GRANT SELECT,
       INSERT (id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence),
       UPDATE (status, version, resolved_at, action, actor, resolution_reason)
     ON dead_letters TO payonce_reconciler;
-GRANT SELECT, INSERT (letter_id, letter_version, actor, action, reason, outcome, detail) ON operator_actions TO payonce_reconciler;
+GRANT SELECT, INSERT (dead_letter_id, dead_letter_version, actor, action, reason, outcome, detail)
+    ON operator_actions TO payonce_reconciler;
 
 GRANT SELECT,
       INSERT (account, object, scanned_to, updated_at, resume_after, walk_began),
       UPDATE (scanned_to, updated_at, resume_after, walk_began, failed_runs)
     ON ledger_watermarks TO payonce_reconciler;
 GRANT SELECT ON statement_movements TO payonce_reconciler;
-GRANT SELECT, INSERT (id, account, day, started_at, status, lines, breaks, pending) ON statement_runs TO payonce_reconciler;
+GRANT SELECT, INSERT (id, account, day, started_at, status, lines, breaks, pending)
+    ON statement_runs TO payonce_reconciler;
 GRANT SELECT,
-      INSERT (account, day, object, kind, psp_id, subject, reference, other_tenant, lines, their_amount_minor, their_currency,
-              our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen, last_seen, raised_by, seen_by),
-      UPDATE (reference, other_tenant, lines, their_amount_minor, their_currency, our_amount_minor, our_currency, our_status, our_psp_id,
+      INSERT (account, day, object, kind, psp_id, subject, reference, other_tenant, lines,
+              their_amount_minor, their_currency, our_amount_minor, our_currency, our_status, our_psp_id,
+              moved_at, first_seen, last_seen, raised_by, seen_by),
+      UPDATE (reference, other_tenant, lines,
+              their_amount_minor, their_currency, our_amount_minor, our_currency, our_status, our_psp_id,
               moved_at, last_seen, gone_at, raised_by, seen_by)
     ON statement_breaks TO payonce_reconciler;
 
--- River's own. What a job is about does not change: args, queue and unique key are written once.
+-- River's tables. The args, the queue and the unique key of a job are written once.
 GRANT SELECT, DELETE,
-      INSERT (id, args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags, unique_key, unique_states),
-      UPDATE (kind, state, attempt, attempted_at, attempted_by, errors, max_attempts, finalized_at, metadata, scheduled_at)
+      INSERT (id, args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags,
+              unique_key, unique_states),
+      UPDATE (kind, state, attempt, attempted_at, attempted_by, errors, max_attempts, finalized_at, metadata,
+              scheduled_at)
     ON river_job TO payonce_reconciler;
 GRANT USAGE ON SEQUENCE river_job_id_seq TO payonce_reconciler;
-GRANT SELECT, DELETE, INSERT (leader_id, elected_at, expires_at), UPDATE (expires_at) ON river_leader TO payonce_reconciler;
-GRANT SELECT, DELETE, INSERT (created_at, metadata, name, paused_at, updated_at), UPDATE (updated_at) ON river_queue TO payonce_reconciler;
--- River rebuilds its indexes every night. Before PostgreSQL 17 only an owner can, and River logs that it was refused.
+GRANT SELECT, DELETE, INSERT (leader_id, elected_at, expires_at), UPDATE (expires_at)
+    ON river_leader TO payonce_reconciler;
+GRANT SELECT, DELETE, INSERT (created_at, metadata, name, paused_at, updated_at), UPDATE (updated_at)
+    ON river_queue TO payonce_reconciler;
+-- River rebuilds its indexes every night. Before PostgreSQL 17 only the owner can do so, and River logs the refusal.
 DO $$
 BEGIN
     IF current_setting('server_version_num')::integer >= 170000 THEN

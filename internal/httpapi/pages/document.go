@@ -19,8 +19,9 @@ const (
 	revalidate caching = "no-cache"
 )
 
-// document serves fixed bytes. Its ETag is their hash, so it survives restarts and is the same on every server. http.ServeContent would
-// also answer parts (206), and refuse some with a text of its own (412, 416): answers that openapi.yaml does not have.
+// document serves fixed bytes. Its ETag is their hash, so it survives restarts and is the same on every server.
+// http.ServeContent would also answer parts (206), and refuse some with a text of its own (412, 416): answers that
+// openapi.yaml does not have.
 func document(contentType string, cache caching, content []byte) http.Handler {
 	hash := sha256.Sum256(content)
 	etag := `"` + hex.EncodeToString(hash[:16]) + `"`

@@ -1,8 +1,9 @@
-// Package pages serves what people read without an API key: the start page, the reader of the OpenAPI document, the pages
-// behind the type URLs of problem documents, and the OpenAPI document itself.
+// Package pages serves what people read without an API key: the start page, the reader of the OpenAPI document, the
+// pages behind the type URLs of problem documents, and the OpenAPI document itself.
 //
-// It owns the HTML, its one stylesheet, the vendored reader (RapiDoc) and their security headers. It refuses to know payments,
-// keys or the database: everything it shows is fixed when the server starts, so it answers also when nothing else does.
+// It owns the HTML, its one stylesheet, the vendored reader (RapiDoc) and their security headers. It refuses to know
+// payments, keys or the database: everything it shows is fixed when the server starts, so it answers also when nothing
+// else does.
 //
 // Invariants: no page loads anything from another origin; scripts run on /docs only, and only from this server.
 package pages
@@ -19,10 +20,12 @@ import (
 //go:embed templates assets rapidoc
 var files embed.FS
 
-// rapidocVersion is the release that rapidoc/ holds. The reader's URL carries it, so browsers may keep the file forever.
+// rapidocVersion is the release that rapidoc/ holds. The reader's URL carries it, so browsers may keep the file
+// forever.
 const rapidocVersion = "9.3.8"
 
-// Addresses are what the pages lead to and what their curl lines ask. Each is a base, with or without a slash at its end.
+// Addresses are what the pages lead to and what their curl lines ask. Each is a base, with or without a slash at its
+// end.
 type Addresses struct {
 	Public   string
 	Operator string // the operator's listener, as the machine reaches it on which it listens
@@ -30,11 +33,12 @@ type Addresses struct {
 }
 
 func (a Addresses) trimmed() Addresses {
-	return Addresses{strings.TrimRight(a.Public, "/"), strings.TrimRight(a.Operator, "/"), strings.TrimRight(a.PSP, "/")}
+	return Addresses{strings.TrimRight(a.Public, "/"), strings.TrimRight(a.Operator, "/"),
+		strings.TrimRight(a.PSP, "/")}
 }
 
-// Handler serves GET (and HEAD) of /, /docs and below, /problems, /problems/{code} and /openapi.yaml on the public listener. openapi is
-// the document's bytes. It panics if an embedded file is broken.
+// Handler serves GET (and HEAD) of /, /docs and below, /problems, /problems/{code} and /openapi.yaml on the public
+// listener. openapi is the document's bytes. It panics if an embedded file is broken.
 func Handler(at Addresses, openapi []byte) http.Handler {
 	at = at.trimmed()
 	look := newLook()
@@ -48,8 +52,9 @@ func Handler(at Addresses, openapi []byte) http.Handler {
 	return clean(mux, nothing)
 }
 
-// OperatorHandler serves GET (and HEAD) of /docs and below, and of /openapi.yaml, on the operator's listener, and leaves the rest to nothing.
-// Its reader has the operations of that listener: a browser asks none but the server that it has the page from.
+// OperatorHandler serves GET (and HEAD) of /docs and below, and of /openapi.yaml, on the operator's listener, and
+// leaves the rest to nothing. Its reader has the operations of that listener: a browser asks none but the server that
+// it has the page from.
 func OperatorHandler(at Addresses, openapi []byte, nothing http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /", nothing)
@@ -116,6 +121,7 @@ func tryLines(at Addresses) try {
 			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD"}'`, at),
 		Lose: shown(post+`-H "Idempotency-Key: my-lost-payment-1" `+
 			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":"pm_timeout_charged"}'`, at),
-		Inspect: shown(`curl -i "$BASE/idempotency-keys/my-lost-payment-1" -H "Authorization: Bearer demo-acme-key"`, at),
+		Inspect: shown(`curl -i "$BASE/idempotency-keys/my-lost-payment-1" -H "Authorization: Bearer demo-acme-key"`,
+			at),
 	}
 }

@@ -103,7 +103,8 @@ func TestEveryCurlLineIsAShellCommandForThisServer(t *testing.T) {
 		}
 		for _, command := range commands {
 			line := html.UnescapeString(command[1])
-			if !strings.Contains(line, publicURL+"/") || strings.Contains(line, "$BASE") || strings.Contains(line, "$OPERATOR") || strings.Contains(line, "KRW") {
+			if !strings.Contains(line, publicURL+"/") || strings.Contains(line, "$BASE") ||
+				strings.Contains(line, "$OPERATOR") || strings.Contains(line, "KRW") {
 				t.Errorf("%s: the command is not for this server, or not in dollars: %s", path, line)
 			}
 			// A line may be broken at a continuation or after a semicolon; elsewhere it would be two commands.
@@ -121,8 +122,8 @@ func TestEveryCurlLineIsAShellCommandForThisServer(t *testing.T) {
 
 var address = regexp.MustCompile(`(?:href|src|spec-url)="([^"]*)"`)
 
-// Follows every link from the start page, so a page that moves breaks here. Of other servers, there are the operator's reference and the
-// provider's page, and nothing else.
+// Follows every link from the start page, so a page that moves breaks here. Of other servers, there are the operator's
+// reference and the provider's page, and nothing else.
 func TestEveryAddressIsOnThisServerAndAnswers(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -152,7 +153,8 @@ func TestEveryAddressIsOnThisServerAndAnswers(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"/docs", "/problems", "/openapi.yaml", "/docs/docs.js", "/problems/not_found", operatorURL + "/docs", pspURL + "/",
+		"/docs", "/problems", "/openapi.yaml", "/docs/docs.js", "/problems/not_found", operatorURL + "/docs", pspURL +
+			"/",
 	} {
 		if !seen[path] {
 			t.Errorf("%s is not linked from anywhere", path)
@@ -171,7 +173,8 @@ func TestPolicyAllowsTheStylesheetAndNoScript(t *testing.T) {
 		}
 		hash := sha256.Sum256([]byte(sheets[0][1]))
 		policy := answer.Header().Get("Content-Security-Policy")
-		if want := "style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"; !strings.Contains(policy, want) {
+		if want := "style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) +
+			"'"; !strings.Contains(policy, want) {
 			t.Errorf("%s: policy %q does not allow its own stylesheet, %s", path, policy, want)
 		}
 		if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "script-src") ||

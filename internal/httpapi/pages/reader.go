@@ -17,13 +17,15 @@ type link struct{ To, Text string }
 
 func publicReader(at Addresses) http.Handler {
 	return reader("public", "demo-acme-key", []link{
-		{"/", "Start page"}, {"/problems", "Problems"}, {"/openapi.yaml", "OpenAPI"}, {at.Operator + "/docs", "Operator"},
+		{"/", "Start page"}, {"/problems", "Problems"}, {"/openapi.yaml", "OpenAPI"},
+		{at.Operator + "/docs", "Operator"},
 	})
 }
 
 func operatorReader(at Addresses) http.Handler {
 	return reader("operator", "demo-operator-key", []link{
-		{at.Public + "/", "Start page"}, {at.Public + "/problems", "Problems"}, {"/openapi.yaml", "OpenAPI"}, {at.Public + "/docs", "Public API"},
+		{at.Public + "/", "Start page"}, {at.Public + "/problems", "Problems"}, {"/openapi.yaml", "OpenAPI"},
+		{at.Public + "/docs", "Public API"},
 	})
 }
 

@@ -12,8 +12,8 @@ import (
 
 // The arguments of a command line are separated by line ends here.
 
-// What the statement's command line is taken for is what it says in the one other way to write it. A day that is named is the day that is
-// read: it does not become yesterday.
+// What the statement's command line is taken for is what it says in the one other way to write it. A day that is named
+// is the day that is read: it does not become yesterday.
 func FuzzStatementArgs(f *testing.F) {
 	f.Add("--date\n2026-11-20\n--account=acme\n--account\nglobex\n--format=csv\n--output\nbreaks.csv")
 	f.Add("--date=0001-01-01")
@@ -30,12 +30,18 @@ func FuzzStatementArgs(f *testing.F) {
 			}
 			return
 		}
-		dated := slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(strings.TrimLeft(arg, "-"), "date") })
-		named := a.today || slices.ContainsFunc(args, func(arg string) bool { return strings.HasSuffix(arg, "yesterday") })
-		if dated && a.date.IsZero() && !named && !strings.Contains(line, "output") && !strings.Contains(line, "account") {
+		dated := slices.ContainsFunc(args, func(arg string) bool {
+			return strings.HasPrefix(strings.TrimLeft(arg, "-"),
+				"date")
+		})
+		named := a.today || slices.ContainsFunc(args,
+			func(arg string) bool { return strings.HasSuffix(arg, "yesterday") })
+		if dated && a.date.IsZero() && !named && !strings.Contains(line, "output") &&
+			!strings.Contains(line, "account") {
 			t.Fatalf("%q names a day, and is taken for yesterday", args)
 		}
-		if slices.Contains(a.accounts, "") || !slices.Contains([]statement.Format{statement.Table, statement.CSV, statement.JSON}, a.format) {
+		if slices.Contains(a.accounts, "") || !slices.Contains([]statement.Format{statement.Table, statement.CSV,
+			statement.JSON}, a.format) {
 			t.Fatalf("%q is taken as %+v", args, a)
 		}
 		again := []string{"-format", string(a.format), "-output", a.output}
@@ -52,18 +58,19 @@ func FuzzStatementArgs(f *testing.F) {
 			again = append(again, "-account="+account)
 		}
 		b, err := parseStatement(again)
-		if err != nil || !b.date.Equal(a.date) || b.today != a.today || !slices.Equal(b.accounts, a.accounts) || b.format != a.format || b.output != a.output {
+		if err != nil || !b.date.Equal(a.date) || b.today != a.today || !slices.Equal(b.accounts, a.accounts) ||
+			b.format != a.format || b.output != a.output {
 			t.Fatalf("%q is %+v, and written once more %+v, %v", args, a, b, err)
 		}
 	})
 }
 
-// A letter is named by an id, in whichever spelling package uuid knows; what it is taken for names the same one.
-func FuzzLetterID(f *testing.F) {
+// A dead letter is named by an id, in whichever spelling package uuid knows; what it is taken for names the same one.
+func FuzzDeadLetterID(f *testing.F) {
 	f.Add("0192d6b4-7c41-7c3a-9d0e-5a1f0c9b2d44")
 	f.Add("{0192D6B4-7C41-7C3A-9D0E-5A1F0C9B2D44}")
 	f.Fuzz(func(t *testing.T, s string) {
-		id, err := letterID(s)
+		id, err := deadLetterID(s)
 		if err != nil {
 			if strings.Contains(err.Error(), s) && len(s) > 40 {
 				t.Fatalf("the refusal repeats %q", s)
@@ -74,7 +81,7 @@ func FuzzLetterID(f *testing.F) {
 		if !strings.Contains(strings.ToLower(strings.ReplaceAll(s, "-", "")), digits) {
 			t.Fatalf("%q is taken for %s", s, id)
 		}
-		if again, err := letterID(id.String()); err != nil || again != id {
+		if again, err := deadLetterID(id.String()); err != nil || again != id {
 			t.Fatalf("%s is taken for %s, %v", id, again, err)
 		}
 	})

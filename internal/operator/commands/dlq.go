@@ -30,8 +30,8 @@ const dlqHelp = `Usage:
   --action   retry         find out once more: look the key up at once, or run the job, webhook or record again
              executed      the money has moved: the key is completed as a success. The PSP is asked, and its refusal stands
              not_executed  it has not: the client may try again. Only when the PSP, asked just now, knows nothing of it
-             dismiss       nothing moves. Not while the letter's key is in progress or unknown
-  --version  of the letter as you have seen it, so that nobody decides about something else; by default the one it has now
+             dismiss       nothing moves. Not while the dead letter's key is in progress or unknown
+  --version  of the dead letter as you have seen it, so that nobody decides about something else; by default the one it has now
   --psp-id   with executed: the PSP's id of the movement, if you know it and the PSP does not say
   --actor    who decides, for the audit trail; by default who is logged in
 
@@ -40,21 +40,22 @@ Exit code: 0 done, 1 refused or failed, 2 the command line is wrong; the message
 
 // DLQDeps is what DLQ works with.
 type DLQDeps struct {
-	Open   func() (*operator.Desk, func(), error) // with what closes it again
+	Open   func() (*operator.Service, func(), error) // with what closes it again
 	Stdout io.Writer
 }
 
 // errand is a command whose arguments have been read.
-type errand func(ctx context.Context, desk *operator.Desk, stdout io.Writer) error
+type errand func(ctx context.Context, ops *operator.Service, stdout io.Writer) error
 
-// DLQ works off dead letters from the command line, on the database and the PSP themselves: it needs no running server. What is wrong with
-// the command line is said before anything is opened.
+// DLQ works off dead letters from the command line, on the database and the PSP themselves: it needs no running server.
+// What is wrong with the command line is said before anything is opened.
 func DLQ(ctx context.Context, args []string, d DLQDeps) error {
 	command := ""
 	if len(args) > 0 {
 		command, args = args[0], args[1:]
 	}
-	parse := map[string]func([]string) (errand, error){"list": listLetters, "show": showLetter, "resolve": resolveLetter}[command]
+	parse := map[string]func([]string) (errand, error){"list": listDeadLetters, "show": showDeadLetter,
+		"resolve": resolveDeadLetter}[command]
 	switch {
 	case command == "help", cli.AsksForHelp([]string{command}), parse != nil && cli.AsksForHelp(args):
 		_, err := io.WriteString(d.Stdout, dlqHelp)
@@ -66,12 +67,12 @@ func DLQ(ctx context.Context, args []string, d DLQDeps) error {
 	if err != nil {
 		return err
 	}
-	desk, done, err := d.Open()
+	ops, done, err := d.Open()
 	if err != nil {
 		return err
 	}
 	defer done()
-	return explainDatabase(do(ctx, desk, d.Stdout))
+	return explainDatabase(do(ctx, ops, d.Stdout))
 }
 
 // explainDatabase says what to look at when there is no database.
@@ -82,7 +83,7 @@ func explainDatabase(err error) error {
 	return err
 }
 
-func listLetters(args []string) (errand, error) {
+func listDeadLetters(args []string) (errand, error) {
 	flags := cli.NewFlags("reconciler dlq")
 	status := flags.String("status", string(deadletters.OpenStatus), "")
 	limit := flags.Int("limit", deadletters.DefaultPage, "")
@@ -104,8 +105,8 @@ func listLetters(args []string) (errand, error) {
 			return nil, cli.Usagef("--cursor must be one that an earlier list has ended with")
 		}
 	}
-	return func(ctx context.Context, desk *operator.Desk, stdout io.Writer) error {
-		page, err := desk.List(ctx, f)
+	return func(ctx context.Context, ops *operator.Service, stdout io.Writer) error {
+		page, err := ops.List(ctx, f)
 		if err != nil {
 			return err
 		}
@@ -116,20 +117,20 @@ func listLetters(args []string) (errand, error) {
 	}, nil
 }
 
-func showLetter(args []string) (errand, error) {
+func showDeadLetter(args []string) (errand, error) {
 	flags := cli.NewFlags("reconciler dlq")
 	asJSON := flags.Bool("json", false, "")
 	if err := cli.Parse(flags, args, 1); err != nil {
 		return nil, err
 	}
-	id, err := letterID(flags.Arg(0))
+	id, err := deadLetterID(flags.Arg(0))
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, desk *operator.Desk, stdout io.Writer) error {
-		c, err := desk.Show(ctx, id)
+	return func(ctx context.Context, ops *operator.Service, stdout io.Writer) error {
+		c, err := ops.Show(ctx, id)
 		if err != nil {
-			return explainLetter(id, err)
+			return explainDeadLetter(id, err)
 		}
 		if *asJSON {
 			return printJSON(stdout, c)
@@ -138,7 +139,7 @@ func showLetter(args []string) (errand, error) {
 	}, nil
 }
 
-func resolveLetter(args []string) (errand, error) {
+func resolveDeadLetter(args []string) (errand, error) {
 	flags := cli.NewFlags("reconciler dlq")
 	action := flags.String("action", "", "")
 	reason := flags.String("reason", "", "")
@@ -149,12 +150,12 @@ func resolveLetter(args []string) (errand, error) {
 	if err := cli.Parse(flags, args, 1); err != nil {
 		return nil, err
 	}
-	id, err := letterID(flags.Arg(0))
+	id, err := deadLetterID(flags.Arg(0))
 	if err != nil {
 		return nil, err
 	}
 	asked := operator.Decision{
-		Letter: id, Version: clampVersion(*version), Action: deadletters.Action(*action), Reason: *reason,
+		DeadLetter: id, Version: clampVersion(*version), Action: deadletters.Action(*action), Reason: *reason,
 		Actor: cmp.Or(*actor, loginName()), PSPID: *pspID,
 	}
 	given := false
@@ -165,31 +166,31 @@ func resolveLetter(args []string) (errand, error) {
 	if err := checkDecision(asked); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, desk *operator.Desk, stdout io.Writer) error {
+	return func(ctx context.Context, ops *operator.Service, stdout io.Writer) error {
 		if !given {
-			c, err := desk.Show(ctx, id)
+			c, err := ops.Show(ctx, id)
 			if err != nil {
-				return explainLetter(id, err)
+				return explainDeadLetter(id, err)
 			}
 			asked.Version = c.Version
 		}
-		return decide(ctx, desk, stdout, asked, *asJSON)
+		return decide(ctx, ops, stdout, asked, *asJSON)
 	}, nil
 }
 
-func decide(ctx context.Context, desk *operator.Desk, stdout io.Writer, asked operator.Decision, asJSON bool) error {
-	ruling, err := desk.Resolve(ctx, asked)
+func decide(ctx context.Context, ops *operator.Service, stdout io.Writer, asked operator.Decision, asJSON bool) error {
+	result, err := ops.Resolve(ctx, asked)
 	if err != nil {
-		return explainLetter(asked.Letter, err)
+		return explainDeadLetter(asked.DeadLetter, err)
 	}
-	switch v := ruling.(type) {
+	switch v := result.(type) {
 	case operator.Refused:
-		return fmt.Errorf("refused: %s See reconciler dlq show %s", v.Detail, asked.Letter)
+		return fmt.Errorf("refused: %s See reconciler dlq show %s", v.Detail, asked.DeadLetter)
 	case operator.Done:
 		if asJSON {
 			return printJSON(stdout, v.Entry)
 		}
-		_, err = fmt.Fprintf(stdout, "Resolved %s as %s, by %s.\n", asked.Letter, asked.Action, plain(asked.Actor))
+		_, err = fmt.Fprintf(stdout, "Resolved %s as %s, by %s.\n", asked.DeadLetter, asked.Action, plain(asked.Actor))
 	}
 	return err
 }
@@ -210,7 +211,7 @@ func checkDecision(asked operator.Decision) error {
 	return cli.Usagef("%w; see reconciler dlq --help", errors.Join(wrong...))
 }
 
-// clampVersion keeps a number that no letter can have one that no letter can have.
+// clampVersion keeps a number that no dead letter can have one that no dead letter can have.
 func clampVersion(v int) int32 {
 	if int(int32(v)) != v { //nolint:gosec // that is the question
 		return 0
@@ -227,16 +228,16 @@ func loginName() string {
 	return u.Username
 }
 
-func letterID(s string) (uuid.UUID, error) {
+func deadLetterID(s string) (uuid.UUID, error) {
 	id, err := uuid.Parse(s)
 	if err != nil {
-		return uuid.UUID{}, cli.Usagef("name a letter by its id; reconciler dlq list shows them")
+		return uuid.UUID{}, cli.Usagef("name a dead letter by its id; reconciler dlq list shows them")
 	}
 	return id, nil
 }
 
-func explainLetter(id uuid.UUID, err error) error {
-	if errors.Is(err, deadletters.ErrNoLetter) {
+func explainDeadLetter(id uuid.UUID, err error) error {
+	if errors.Is(err, deadletters.ErrNoDeadLetter) {
 		return fmt.Errorf("there is no dead letter %s; reconciler dlq list shows those that there are", id)
 	}
 	return err

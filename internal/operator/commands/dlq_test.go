@@ -43,7 +43,7 @@ type operatorCall struct {
 	lossy atomic.Bool
 }
 
-func dlqDesk(t *testing.T) *operatorCall {
+func dlqServer(t *testing.T) *operatorCall {
 	t.Helper()
 	c := &operatorCall{t: t}
 	url := pgtest.NewURL(t)
@@ -78,26 +78,29 @@ func dlqDesk(t *testing.T) *operatorCall {
 		}
 		server.Close()
 	})
-	psp, err := gateway.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), time.Now, func(string, time.Duration) {})
+	psp, err := gateway.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), time.Now,
+		func(string, time.Duration) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(psp.Close)
 	keys := idempotency.New(db, idempotency.Terms{
-		Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour, SettleWindow: 90 * time.Second, FirstLookup: time.Hour,
+		Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour, GracePeriod: 90 * time.Second,
+		FirstLookup: time.Hour,
 	}, time.Now)
 	log := slog.New(slog.DiscardHandler)
 	c.pay = payments.New(payments.Config{
-		DB: db, Keys: keys, PSP: psp, NewID: uuid.NewV7, Metrics: telemetry.NewMetrics(prometheus.NewRegistry()), Log: log,
+		DB: db, Keys: keys, PSP: psp, NewID: uuid.NewV7, Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+		Log:       log,
 		PublicURL: "http://payonce.test", Deadline: 30 * time.Second,
 	})
 	c.keys = keys
-	desk := operator.New(operator.Config{DB: db, Keys: keys, Payments: c.pay, Log: log})
-	c.deps = DLQDeps{Stdout: &c.out, Open: func() (*operator.Desk, func(), error) { return desk, func() {}, nil }}
+	ops := operator.New(operator.Config{DB: db, Keys: keys, Payments: c.pay, Log: log})
+	c.deps = DLQDeps{Stdout: &c.out, Open: func() (*operator.Service, func(), error) { return ops, func() {}, nil }}
 	return c
 }
 
-// lost is the id of a letter about an unknown key, which the PSP has charged.
+// lost is the id of a dead letter about an unknown key, which the PSP has charged.
 func (c *operatorCall) lost() string {
 	c.t.Helper()
 	key, err := idempotency.ParseKey(dlqKey)
@@ -113,20 +116,23 @@ func (c *operatorCall) lost() string {
 		c.t.Fatal(err)
 	}
 	var subject uuid.UUID
-	if err := c.pool.QueryRow(c.t.Context(), "SELECT subject FROM idempotency_keys WHERE status = 'unknown'").Scan(&subject); err != nil {
+	if err := c.pool.QueryRow(c.t.Context(),
+		"SELECT subject FROM idempotency_keys WHERE status = 'unknown'").Scan(&subject); err != nil {
 		c.t.Fatal(err)
 	}
 	about := deadletters.About{Tenant: "acme", Operation: "POST /payments", Key: dlqKey, Generation: 1}
-	return c.put(deadletters.Letter{
-		Kind: deadletters.LookupsExhausted, Finding: about.KeyFinding(subject), About: &about, Subject: &subject, Reason: "the PSP says nothing",
+	return c.put(deadletters.DeadLetter{
+		Kind: deadletters.LookupsExhausted, Finding: about.KeyFinding(subject), About: &about, Subject: &subject,
+		Reason: "the PSP says nothing",
 	})
 }
 
 func (c *operatorCall) stray() string {
-	return c.put(deadletters.Letter{Kind: deadletters.UnknownMovement, Finding: uuid.NewString(), Reason: "nobody\x1b[2J asked \u009b1m" + strings.Repeat("x", 100)})
+	return c.put(deadletters.DeadLetter{Kind: deadletters.UnknownMovement, Finding: uuid.NewString(),
+		Reason: "nobody\x1b[2J asked \u009b1m" + strings.Repeat("x", 100)})
 }
 
-func (c *operatorCall) put(l deadletters.Letter) string {
+func (c *operatorCall) put(l deadletters.DeadLetter) string {
 	c.t.Helper()
 	l.ID, l.Evidence = uuid.Must(uuid.NewV7()), []byte("{\"note\": \"\u009b31m\", \"id\": \"ch_1\"}")
 	if err := postgres.Wrap(c.pool, 0).Pipeline(c.t.Context(), deadletters.Open(l)); err != nil {
@@ -151,9 +157,9 @@ func (c *operatorCall) must(args ...string) string {
 	return out
 }
 
-func TestDLQListsLettersInATable(t *testing.T) {
+func TestDLQListsDeadLettersInATable(t *testing.T) {
 	t.Parallel()
-	c := dlqDesk(t)
+	c := dlqServer(t)
 	if out := c.must("list"); out != "There are no open dead letters.\n" {
 		t.Errorf("an empty desk lists %q", out)
 	}
@@ -176,25 +182,29 @@ func TestDLQListsLettersInATable(t *testing.T) {
 	if cursor == nil || !strings.Contains(first, stray) {
 		t.Fatalf("first page is %s", first)
 	}
-	if second := c.must("list", "--limit=1", "--cursor", cursor[1]); !strings.Contains(second, lost) || strings.Contains(second, "--cursor") {
+	if second := c.must("list", "--limit=1", "--cursor", cursor[1]); !strings.Contains(second, lost) ||
+		strings.Contains(second, "--cursor") {
 		t.Errorf("second page is %s", second)
 	}
-	if out := c.must("list", "--json"); !strings.HasPrefix(out, `{"data":[{"id":"`+stray+`"`) || !strings.HasSuffix(out, "}\n") {
+	if out := c.must("list", "--json"); !strings.HasPrefix(out, `{"data":[{"id":"`+stray+`"`) ||
+		!strings.HasSuffix(out, "}\n") {
 		t.Errorf("JSON is %s", out)
 	}
 }
 
-func TestDLQShowsALetterWithAllThatBelongsToIt(t *testing.T) {
+func TestDLQShowsADeadLetterWithAllThatBelongsToIt(t *testing.T) {
 	t.Parallel()
-	c := dlqDesk(t)
+	c := dlqServer(t)
 	id := c.lost()
 	if _, err := c.run("resolve", id, "--action", "dismiss", "--reason", "not mine", "--actor", "ann"); err == nil {
 		t.Fatal("an unknown key was dismissed")
 	}
 	out := c.must("show", id)
 	for _, want := range []string{
-		`letter +` + id, `kind +lookups_exhausted`, `status +open, version 1`, `payment +pay_\w+, processing`, `key +` + dlqKey + `, generation 1: unknown`,
-		"Evidence\n\\{\n  \"id\": \"ch_1\",\n  \"note\": \"\\?31m\"\n\\}\n", `request +- +in_progress +1 +1 +reserved`, `owner +in_progress +unknown +1 +1 `, `ann +dismiss +refused +not mine +The letter's key`,
+		`dead letter +` + id, `kind +lookups_exhausted`, `status +open, version 1`, `payment +pay_\w+, processing`,
+		`key +` + dlqKey + `, generation 1: unknown`,
+		"Evidence\n\\{\n  \"id\": \"ch_1\",\n  \"note\": \"\\?31m\"\n\\}\n", `request +- +in_progress +1 +1 +reserved`,
+		`owner +in_progress +unknown +1 +1 `, `ann +dismiss +refused +not mine +The dead letter's key`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("%s is missing in\n%s", want, out)
@@ -203,33 +213,38 @@ func TestDLQShowsALetterWithAllThatBelongsToIt(t *testing.T) {
 	if strings.ContainsAny(out+c.must("show", c.stray()), "\x1b\u009b") {
 		t.Error("a terminal would obey")
 	}
-	if out := c.must("show", "--json", id); !strings.Contains(out, `"keyStatus":"unknown"`) || !strings.Contains(out, `"audit":[{`) {
+	if out := c.must("show", "--json", id); !strings.Contains(out, `"keyStatus":"unknown"`) ||
+		!strings.Contains(out, `"audit":[{`) {
 		t.Errorf("JSON is %s", out)
 	}
 }
 
 func TestDLQResolves(t *testing.T) {
 	t.Parallel()
-	c := dlqDesk(t)
+	c := dlqServer(t)
 	id := c.lost()
-	if out := c.must("resolve", "--action", "executed", id, "--reason", "called them", "--actor", "ann"); out != "Resolved "+id+" as executed, by ann.\n" {
+	if out := c.must("resolve", "--action", "executed", id, "--reason", "called them", "--actor",
+		"ann"); out != "Resolved "+id+" as executed, by ann.\n" {
 		t.Errorf("output is %q", out)
 	}
-	if out := c.must("show", id); !regexp.MustCompile(`resolved +\S+ as executed, by ann: called them`).MatchString(out) || !strings.Contains(out, "1: completed") {
-		t.Errorf("letter is %s", out)
+	if out := c.must("show",
+		id); !regexp.MustCompile(`resolved +\S+ as executed, by ann: called them`).MatchString(out) ||
+		!strings.Contains(out, "1: completed") {
+		t.Errorf("dead letter is %s", out)
 	}
 	if out := c.must("list", "--status", "resolved"); !strings.Contains(out, id) {
 		t.Errorf("resolved are %s", out)
 	}
 	other := c.stray()
-	if out := c.must("resolve", other, "--action=dismiss", "--reason=seen", "--version=1", "--json"); !strings.Contains(out, `"actor":"`+loginName()+`"`) {
+	if out := c.must("resolve", other, "--action=dismiss", "--reason=seen", "--version=1",
+		"--json"); !strings.Contains(out, `"actor":"`+loginName()+`"`) {
 		t.Errorf("JSON is %s", out)
 	}
 }
 
 func TestDLQRefusalSaysWhatToDo(t *testing.T) {
 	t.Parallel()
-	c := dlqDesk(t)
+	c := dlqServer(t)
 	id := c.lost()
 	nobody := uuid.NewString()
 	for args, want := range map[string]string{
@@ -241,18 +256,18 @@ func TestDLQRefusalSaysWhatToDo(t *testing.T) {
 		"list --limit 101":                  "--limit must be from 1 to 100",
 		"list --cursor x":                   "--cursor must be",
 		"list --frob":                       "reconciler dlq --help",
-		"show":                              "name a letter by its id",
-		"show 7":                            "name a letter by its id",
+		"show":                              "name a dead letter by its id",
+		"show 7":                            "name a dead letter by its id",
 		"show " + id + " x":                 `argument "x" is not known`,
 		"show " + nobody:                    "there is no dead letter " + nobody,
-		"resolve --action retry --reason x": "name a letter by its id",
+		"resolve --action retry --reason x": "name a dead letter by its id",
 		"resolve " + nobody + " --action retry --reason x":                    "there is no dead letter",
 		"resolve " + nobody + " --action retry --reason x --version 1":        "there is no dead letter",
 		"resolve " + id + " --reason x":                                       "--action must be retry",
 		"resolve " + id + " --action retry":                                   "--reason must not be empty",
 		"resolve " + id + " --action retry --reason x --version 0":            "--version must be",
 		"resolve " + id + " --action retry --reason x --version 4294967297":   "--version must be",
-		"resolve " + id + " --action retry --reason x --version 2":            "refused: The letter has version 1, not 2. See reconciler dlq show",
+		"resolve " + id + " --action retry --reason x --version 2":            "refused: The dead letter has version 1, not 2. See reconciler dlq show",
 		"resolve " + id + " --action retry --reason x --psp-id ch_1":          "--psp-id goes with",
 		"resolve " + id + " --action not_executed --reason x":                 "refused: The PSP knows it",
 		"resolve " + id + " --action executed --reason x --psp-id ch_another": "not as ch_another",

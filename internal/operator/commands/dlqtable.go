@@ -35,10 +35,11 @@ func printPage(w io.Writer, status deadletters.Status, p operator.Page) error {
 			tenant = e.About.Tenant
 		}
 		about := "-"
-		if e.Movement != nil {
-			about = e.Movement.ID
+		if e.PaymentOrRefund != nil {
+			about = e.PaymentOrRefund.ID
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, e.Kind, age(e.Age), plain(tenant), about, clipped(plain(e.Reason)))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, e.Kind, age(e.Age), plain(tenant), about,
+			clipped(plain(e.Reason)))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -55,12 +56,12 @@ func printCase(w io.Writer, c operator.Case) error {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(tw, "%s\t%s\n", name, plain(fmt.Sprintf(format, args...)))
 	}
-	line("letter", "%s", c.ID)
+	line("dead letter", "%s", c.ID)
 	line("kind", "%s", c.Kind)
 	line("status", "%s, version %d", c.Status(), c.Version)
 	line("opened", "%s (%s ago)", clock(c.Opened), age(c.Age))
 	line("reason", "%s", c.Reason)
-	if m := c.Movement; m != nil {
+	if m := c.PaymentOrRefund; m != nil {
 		line(m.Object, "%s, %s", m.ID, m.Status)
 	}
 	if a := c.About; a != nil {
@@ -82,7 +83,7 @@ func printCase(w io.Writer, c operator.Case) error {
 	if err := printTimeline(w, c.Timeline); err != nil {
 		return err
 	}
-	return printTrail(w, c.Trail)
+	return printTrail(w, c.AuditTrail)
 }
 
 func printTimeline(w io.Writer, events []idempotency.Event) error {
@@ -93,12 +94,13 @@ func printTimeline(w io.Writer, events []idempotency.Event) error {
 	rows := [][]string{{"AT", "ACTOR", "FROM", "TO", "ATTEMPT", "GENERATION", "REASON"}}
 	for _, e := range events {
 		from := cmp.Or(string(e.From), "-") // there was no key before
-		rows = append(rows, []string{clock(e.At), e.Actor, from, string(e.To), strconv.Itoa(int(e.Attempt)), strconv.Itoa(int(e.Generation)), e.Reason})
+		rows = append(rows, []string{clock(e.At), e.Actor, from, string(e.To), strconv.Itoa(int(e.Attempt)),
+			strconv.Itoa(int(e.Generation)), e.Reason})
 	}
 	return printRows(w, rows)
 }
 
-func printTrail(w io.Writer, trail []deadletters.Deed) error {
+func printTrail(w io.Writer, trail []deadletters.AuditEntry) error {
 	if len(trail) == 0 {
 		return nil
 	}
@@ -114,8 +116,8 @@ func printTrail(w io.Writer, trail []deadletters.Deed) error {
 	return printRows(w, rows)
 }
 
-// plain keeps a text from moving the cursor, or anything else that a terminal does when it is told: what others have written
-// is shown here.
+// plain keeps a text from moving the cursor, or anything else that a terminal does when it is told: what others have
+// written is shown here.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

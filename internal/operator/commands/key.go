@@ -76,7 +76,8 @@ func parseKeyArgs(args []string) (tenant, operation, key string, err error) {
 	case tenant == "":
 		return "", "", "", cli.Usagef("name the tenant by --tenant; api tenants list shows them")
 	case operation != payments.CreateOperation && operation != payments.RefundOperation:
-		return "", "", "", cli.Usagef("--operation must be '%s' or '%s'", payments.CreateOperation, payments.RefundOperation)
+		return "", "", "", cli.Usagef("--operation must be '%s' or '%s'", payments.CreateOperation,
+			payments.RefundOperation)
 	}
 	return tenant, operation, flags.Arg(0), nil
 }
@@ -90,7 +91,8 @@ type story struct {
 }
 
 func (b Books) story(ctx context.Context, tenant, operation, key string) (s story, err error) {
-	// A key that was taken before the rules for keys became stricter is still there to be shown, so nothing is asked of its form.
+	// A key that was taken before the rules for keys became stricter is still there to be shown, so nothing is asked of
+	// its form.
 	ref := idempotency.StoredRef(tenant, operation, key)
 	if s.record, err = b.Keys.Find(ctx, ref); err != nil {
 		if errors.Is(err, idempotency.ErrNoKey) {

@@ -29,7 +29,8 @@ func (c *operatorCall) charge(key string) payments.PaymentID {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	_, err = c.pay.Create(c.t.Context(), payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSPAccount: "acme"}, Key: parsed}, payments.CreateRequest{
+	_, err = c.pay.Create(c.t.Context(), payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSPAccount: "acme"},
+		Key: parsed}, payments.CreateRequest{
 		CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: "pm_ok",
 		Description: strings.Repeat("a long story ", 15), Metadata: map[string]string{"order": "42", "shop": "north"},
 	})
@@ -49,7 +50,8 @@ func (c *operatorCall) giveBack(id payments.PaymentID) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	_, err = c.pay.Refund(c.t.Context(), payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSPAccount: "acme"}, Key: key}, id,
+	_, err = c.pay.Refund(c.t.Context(), payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSPAccount: "acme"},
+		Key: key}, id,
 		payments.RefundRequest{AmountCents: 500, Reason: "broken on arrival"})
 	if err != nil {
 		c.t.Fatal(err)
@@ -58,7 +60,7 @@ func (c *operatorCall) giveBack(id payments.PaymentID) {
 
 func TestKeyIsShownWithItsPaymentAndTimeline(t *testing.T) {
 	t.Parallel()
-	c := dlqDesk(t)
+	c := dlqServer(t)
 	c.lost()
 	id := c.charge("order-0000000043")
 	c.giveBack(id)
@@ -67,16 +69,21 @@ func TestKeyIsShownWithItsPaymentAndTimeline(t *testing.T) {
 		wants []string
 	}{
 		{[]string{dlqKey, "--tenant", "acme"}, []string{
-			`(?m)^key +` + dlqKey + `$`, `tenant +acme`, `operation +POST /payments`, `status +unknown, attempt 1, generation 1`, `expires +\S+Z`,
+			`(?m)^key +` + dlqKey + `$`, `tenant +acme`, `operation +POST /payments`,
+			`status +unknown, attempt 1, generation 1`, `expires +\S+Z`,
 			`payment +pay_\w{26}: processing`, `amount +120\.00 USD`, `customer +cus-1`, `method +pm_ok`,
-			`Timeline of the key\nAT +ACTOR`, `request +- +in_progress +1 +1 +reserved`, `owner +in_progress +unknown +1 +1 `,
+			`Timeline of the key\nAT +ACTOR`, `request +- +in_progress +1 +1 +reserved`,
+			`owner +in_progress +unknown +1 +1 `,
 		}},
 		{[]string{"--tenant=acme", "order-0000000043", "--operation", "POST /payments"}, []string{
-			`status +completed, attempt 1`, `response +201, application/json, \d+ bytes`, `payment +` + id.String() + `: succeeded`, `charge +ch_\w+`, `refunded +5\.00 USD`,
-			`description +a long story`, `metadata +order=42\nmetadata +shop=north`, `owner +in_progress +completed +1 +1 +the PSP answered;`,
+			`status +completed, attempt 1`, `response +201, application/json, \d+ bytes`, `payment +` + id.String() +
+				`: succeeded`, `charge +ch_\w+`, `refunded +5\.00 USD`,
+			`description +a long story`, `metadata +order=42\nmetadata +shop=north`,
+			`owner +in_progress +completed +1 +1 +the PSP answered;`,
 		}},
 		{[]string{refundKey, "--tenant", "acme", "--operation", payments.RefundOperation}, []string{
-			`operation +POST /payments/\{id\}/refunds`, `refund +re\w*_\w+: succeeded\namount +5\.00 USD`, `reason +broken on arrival`, `payment +` + id.String() + `: succeeded`,
+			`operation +POST /payments/\{id\}/refunds`, `refund +re\w*_\w+: succeeded\namount +5\.00 USD`,
+			`reason +broken on arrival`, `payment +` + id.String() + `: succeeded`,
 		}},
 	} {
 		out, err := c.showKey(row.args...)
@@ -104,16 +111,19 @@ func fits(t *testing.T, out string) {
 
 func TestKeyThatThereIsNotIsExplained(t *testing.T) {
 	t.Parallel()
-	c := dlqDesk(t)
+	c := dlqServer(t)
 	c.giveBack(c.charge("order-0000000043"))
 	for _, row := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{"order-9", "--tenant", "acme"}, `tenant "acme" has no key "order-9": it was never used, or has been deleted; api tenants list shows the tenants`},
+		{[]string{"order-9", "--tenant", "acme"},
+			`tenant "acme" has no key "order-9": it was never used, or has been deleted; api tenants list shows the tenants`},
 		{[]string{"order-0000000043", "--tenant", "globex"}, `tenant "globex" has no key "order-0000000043"`},
-		{[]string{refundKey, "--tenant", "acme"}, `has this key for another operation: add --operation 'POST /payments/{id}/refunds'`},
-		{[]string{"order-0000000043", "--tenant", "acme", "--operation", payments.RefundOperation}, "add --operation 'POST /payments'"},
+		{[]string{refundKey, "--tenant", "acme"},
+			`has this key for another operation: add --operation 'POST /payments/{id}/refunds'`},
+		{[]string{"order-0000000043", "--tenant", "acme", "--operation", payments.RefundOperation},
+			"add --operation 'POST /payments'"},
 	} {
 		out, err := c.showKey(row.args...)
 		if cli.Code(err) != 1 || !strings.Contains(err.Error(), row.want) || out != "" {
@@ -121,7 +131,8 @@ func TestKeyThatThereIsNotIsExplained(t *testing.T) {
 		}
 	}
 	c.its.Close()
-	if _, err := c.showKey("order-0000000043", "--tenant", "acme"); cli.Code(err) != 1 || !strings.Contains(err.Error(), "DATABASE_URL") {
+	if _, err := c.showKey("order-0000000043", "--tenant", "acme"); cli.Code(err) != 1 ||
+		!strings.Contains(err.Error(), "DATABASE_URL") {
 		t.Errorf("without a database: %v", err)
 	}
 }
@@ -130,11 +141,13 @@ func TestRowsFitTheTerminalAndLoseNothing(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("word ", 60) + strings.Repeat("x", 300) + " \x1b[2J end"
 	var out bytes.Buffer
-	if err := printRows(&out, [][]string{{"AT", "ACTOR", "REASON"}, {"now", "sweeper", long}, {"then", "über", ""}}); err != nil {
+	if err := printRows(&out, [][]string{{"AT", "ACTOR", "REASON"}, {"now", "sweeper", long},
+		{"then", "über", ""}}); err != nil {
 		t.Fatal(err)
 	}
 	fits(t, out.String())
-	if strings.Contains(out.String(), "\x1b") || strings.Count(out.String(), "word") != 60 || strings.Count(out.String(), "x") != 300 || !strings.Contains(out.String(), "end") {
+	if strings.Contains(out.String(), "\x1b") || strings.Count(out.String(), "word") != 60 ||
+		strings.Count(out.String(), "x") != 300 || !strings.Contains(out.String(), "end") {
 		t.Errorf("something is lost:\n%s", out.String())
 	}
 	if !strings.HasSuffix(out.String(), "then  über\n") {

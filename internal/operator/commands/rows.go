@@ -14,8 +14,8 @@ const (
 	minLastColumn   = 20 // of the last one, whatever the others take
 )
 
-// printRows writes rows in columns, the first row is the header. The last column has what is left of 120 characters, and goes on below in as many
-// lines as it takes: nothing is cut off.
+// printRows writes rows in columns, the first row is the header. The last column has what is left of 120 characters,
+// and goes on below in as many lines as it takes: nothing is cut off.
 func printRows(w io.Writer, rows [][]string) error {
 	last := len(rows[0]) - 1
 	widths := make([]int, last)
@@ -34,7 +34,8 @@ func printRows(w io.Writer, rows [][]string) error {
 		for i, width := range widths {
 			line += row[i] + strings.Repeat(" ", width-utf8.RuneCountInString(row[i])+columnGap)
 		}
-		text := strings.Join(wrapped(plain(row[last]), max(terminalColumns-indent, minLastColumn)), "\n"+strings.Repeat(" ", indent))
+		text := strings.Join(wrapped(plain(row[last]), max(terminalColumns-indent, minLastColumn)), "\n"+
+			strings.Repeat(" ", indent))
 		if _, err := fmt.Fprintln(w, strings.TrimRight(line+text, " ")); err != nil {
 			return err
 		}

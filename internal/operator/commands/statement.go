@@ -50,7 +50,8 @@ type StatementDeps struct {
 // notReconciled is the exit code of a comparison that has come to no end: 1 says that there are breaks.
 const notReconciled = 2
 
-// Statement reconciles a day and writes its report. Breaks are statement.ErrBreaks, unless something else failed as well.
+// Statement reconciles a day and writes its report. Breaks are statement.ErrBreaks, unless something else failed as
+// well.
 func Statement(ctx context.Context, args []string, d StatementDeps) error {
 	if cli.AsksForHelp(args) {
 		_, err := io.WriteString(d.Stdout, statementHelp)

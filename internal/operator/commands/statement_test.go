@@ -41,12 +41,13 @@ type statementCall struct {
 	paths       []string
 }
 
-// statementDesk is the command in front of a PSP that publishes these files, by account, for every day.
-func statementDesk(t *testing.T, files map[string]string) *statementCall {
+// statementServer is the command in front of a PSP that publishes these files, by account, for every day.
+func statementServer(t *testing.T, files map[string]string) *statementCall {
 	t.Helper()
 	term := &statementCall{t: t}
 	pool := pgtest.New(t)
-	if _, err := pool.Exec(t.Context(), "INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acme'), ('globex', 'globex')"); err != nil {
+	if _, err := pool.Exec(t.Context(),
+		"INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acme'), ('globex', 'globex')"); err != nil {
 		t.Fatal(err)
 	}
 	config := statement.DefaultConfig()
@@ -73,7 +74,8 @@ func statementPSP(t *testing.T, h http.HandlerFunc) *gateway.Client {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	psp, err := gateway.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), time.Now, func(string, time.Duration) {})
+	psp, err := gateway.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), time.Now,
+		func(string, time.Duration) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +99,7 @@ func TestStatementExitCodeTellsBreaksFromFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			term := statementDesk(t, map[string]string{"acme": c.acme, "globex": c.globex})
+			term := statementServer(t, map[string]string{"acme": c.acme, "globex": c.globex})
 			err := term.run("--date", "2026-03-10")
 			if got := cli.Code(err); got != c.exit || !strings.Contains(term.out.String(), c.says) {
 				t.Fatalf("exit %d, %v\n%s", got, err, term.out.String())
@@ -111,7 +113,7 @@ func TestStatementExitCodeTellsBreaksFromFailures(t *testing.T) {
 
 func TestStatementIsOfYesterdayUnlessTold(t *testing.T) {
 	t.Parallel()
-	term := statementDesk(t, map[string]string{"acme": noBreak})
+	term := statementServer(t, map[string]string{"acme": noBreak})
 	before := time.Now().UTC()
 	if err := term.run("--account", "acme"); err != nil {
 		t.Fatal(err)
@@ -129,7 +131,7 @@ func TestStatementIsOfYesterdayUnlessTold(t *testing.T) {
 func TestStatementOfTodayAndYesterdayByName(t *testing.T) {
 	t.Parallel()
 	for name, offset := range map[string]int{"today": 0, "yesterday": -1} {
-		term := statementDesk(t, map[string]string{"acme": noBreak})
+		term := statementServer(t, map[string]string{"acme": noBreak})
 		before := time.Now().UTC()
 		if err := term.run("--account", "acme", "--date", name); err != nil {
 			t.Fatal(err)
@@ -145,9 +147,10 @@ func TestStatementOfTodayAndYesterdayByName(t *testing.T) {
 
 func TestStatementArgumentsThatCannotBe(t *testing.T) {
 	t.Parallel()
-	term := statementDesk(t, nil)
+	term := statementServer(t, nil)
 	for _, args := range [][]string{
-		{"--date", "19.11.2026"}, {"--date", "2026-02-30"}, {"--date", "Today"}, {"--date", ""}, {"--format", "xml"}, {"--account", ""}, {"yesterday"}, {"--since", "1"},
+		{"--date", "19.11.2026"}, {"--date", "2026-02-30"}, {"--date", "Today"}, {"--date", ""}, {"--format", "xml"},
+		{"--account", ""}, {"yesterday"}, {"--since", "1"},
 		{"--output", filepath.Join(t.TempDir(), "none", "report")}, {"--output", t.TempDir()}, {"--account", "nobody"},
 	} {
 		err := term.run(append(args, "--date=2026-03-10")...)
@@ -166,7 +169,7 @@ func TestStatementArgumentsThatCannotBe(t *testing.T) {
 func TestStatementHelpNamesExitCodes(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"--help", "-h", "-help"} {
-		term := statementDesk(t, nil)
+		term := statementServer(t, nil)
 		if err := term.run(flag); err != nil || !strings.Contains(term.out.String(), "Exit code: 0") {
 			t.Errorf("%s: %v, %q", flag, err, term.out.String())
 		}
@@ -177,8 +180,9 @@ func TestStatementOutputAppearsWhole(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	name := filepath.Join(dir, "report.csv")
-	term := statementDesk(t, map[string]string{"acme": oneBreak})
-	if err := term.run("--date", "2026-03-10", "--account", "acme", "--format", "csv", "--output", name); !errors.Is(err, statement.ErrBreaks) {
+	term := statementServer(t, map[string]string{"acme": oneBreak})
+	if err := term.run("--date", "2026-03-10", "--account", "acme", "--format", "csv", "--output",
+		name); !errors.Is(err, statement.ErrBreaks) {
 		t.Fatal(err)
 	}
 	report, err := os.ReadFile(name)
@@ -198,21 +202,22 @@ func TestStatementOutputAppearsWhole(t *testing.T) {
 
 func TestStatementProgressIsOneLine(t *testing.T) {
 	t.Parallel()
-	term := statementDesk(t, map[string]string{"acme": oneBreak})
+	term := statementServer(t, map[string]string{"acme": oneBreak})
 	term.deps.Terminal = true
 	term.config.Every = 1
 	if err := term.run("--date", "2026-03-10", "--account", "acme"); !errors.Is(err, statement.ErrBreaks) {
 		t.Fatal(err)
 	}
 	got := term.errors.String()
-	if !strings.Contains(got, "\r\x1b[Kacme 2026-03-10: 1 lines") || strings.Contains(got, "\n") || !strings.HasSuffix(got, "\r\x1b[K") {
+	if !strings.Contains(got, "\r\x1b[Kacme 2026-03-10: 1 lines") || strings.Contains(got, "\n") ||
+		!strings.HasSuffix(got, "\r\x1b[K") {
 		t.Fatalf("%q", got)
 	}
 }
 
 func TestStatementThatIsInterruptedSaysSo(t *testing.T) {
 	t.Parallel()
-	term := statementDesk(t, nil)
+	term := statementServer(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	term.config.PSP = statementPSP(t, func(_ http.ResponseWriter, r *http.Request) {
 		cancel()

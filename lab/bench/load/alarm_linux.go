@@ -9,8 +9,8 @@ import (
 	"unsafe"
 )
 
-// alarm is a timer of the kernel (timerfd_create(2)). The runtime's own are up to a millisecond late in a process that is
-// otherwise idle, since epoll_wait counts in milliseconds: as much as a whole payment takes.
+// alarm is a timer of the kernel (timerfd_create(2)). The runtime's own are up to a millisecond late in a process that
+// is otherwise idle, since epoll_wait counts in milliseconds: as much as a whole payment takes.
 type alarm struct {
 	fd     uintptr
 	file   *os.File

@@ -24,8 +24,9 @@ func TestAnswersAreReadToTheirEnd(t *testing.T) {
 		"longer than all": {"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n" + long, 200, long[:maxQuoted], false},
 		"in chunks": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" +
 			"3;a=b\r\nhel\r\n2\r\nlo\r\n0\r\nTrailer: x\r\n\r\n", 200, "hello", false},
-		"chunks go before": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 99\r\n\r\n0\r\n\r\n", 200, "", false},
-		"the last one":     {"HTTP/1.1 503 No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", 503, "", true},
+		"chunks go before": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 99\r\n\r\n0\r\n\r\n",
+			200, "", false},
+		"the last one": {"HTTP/1.1 503 No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", 503, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,8 +66,10 @@ func TestAnswerThatIsCutOrNoneIsAnError(t *testing.T) {
 	for _, text := range []string{
 		"", "SSH-2.0-x\r\n\r\n", "HTTP/1.1 2x1 OK\r\n\r\n", "HTTP/1.1 999 OK\r\n\r\n",
 		"HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
-		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
-		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: b\r\n", 200) + "\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", "HTTP/1.1 200 OK\r\n" +
+			strings.Repeat("A: b\r\n", 200) + "\r\n",
 	} {
 		r := bufio.NewReader(strings.NewReader(text))
 		h, err := readHead(r)

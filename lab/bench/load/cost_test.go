@@ -68,7 +68,8 @@ func one(tb testing.TB, p Plan) *client {
 func aPayment() Plan { return Plan{Kind: New, APIKey: "demo-acme-key"} }
 
 func aWebhook() Plan {
-	return Plan{Kind: Webhook, WebhookSecret: "whsec_ZGVtby13ZWJob29rLXNlY3JldC1mb3ItcGF5b25jZSEh", Body: `{"id":"ch_{fresh}"}`}
+	return Plan{Kind: Webhook, WebhookSecret: "whsec_ZGVtby13ZWJob29rLXNlY3JldC1mb3ItcGF5b25jZSEh",
+		Body: `{"id":"ch_{fresh}"}`}
 }
 
 func (c *client) once() {

@@ -11,8 +11,8 @@ import (
 // idLength is that of a UUID as text.
 const idLength = 36
 
-// ids makes UUIDs of version 7 (RFC 9562, section 5.7), which is what clients are told to use as keys. The generator is seeded by
-// the system, so that two runs, or two clients, never share one.
+// ids makes UUIDs of version 7 (RFC 9562, section 5.7), which is what clients are told to use as keys. The generator is
+// seeded by the system, so that two runs, or two clients, never share one.
 type ids struct{ random *rand.ChaCha8 }
 
 func newIDs() ids {

@@ -9,7 +9,8 @@ import (
 	"payonce/lab/bench/load"
 )
 
-// stalling answers its first request only after a while, and tells how long that has been. The others are answered at once.
+// stalling answers its first request only after a while, and tells how long that has been. The others are answered at
+// once.
 func stalling(t *testing.T, while time.Duration) (*server, func() time.Duration) {
 	t.Helper()
 	var first atomic.Bool
@@ -97,7 +98,8 @@ func TestUnexpectedAnswersAreCountedAndTheFirstIsQuoted(t *testing.T) {
 		}
 	})
 	r := run(t, s, load.Plan{Kind: load.New, Clients: 1, Requests: 10})
-	if r.Requests != 10 || r.Unexpected != 2 || r.Statuses[429] != 1 || r.Statuses[500] != 1 || r.FirstUnexpected != "status 429: canary\n" {
+	if r.Requests != 10 || r.Unexpected != 2 || r.Statuses[429] != 1 || r.Statuses[500] != 1 ||
+		r.FirstUnexpected != "status 429: canary\n" {
 		t.Fatalf("%+v", r)
 	}
 	n.Store(1)

@@ -22,24 +22,27 @@ const (
 	Get     Kind = "get"     // GET of any path
 )
 
-// Plan says what to send, and for how long. In Body and Path, {fresh} stands for an id that is new for each request (a UUID of version 7,
-// the same one that its Idempotency-Key or webhook-id has), and {key} for the next one of the keys.
+// Plan says what to send, and for how long. In Body and Path, {fresh} stands for an id that is new for each request (a
+// UUID of version 7, the same one that its Idempotency-Key or webhook-id has), and {key} for the next one of the keys.
 type Plan struct {
-	Address string   `json:"address"`        // host and port
-	More    []string `json:"more,omitempty"` // further servers of the same kind: the connections are dealt out to all in turn
+	Address string `json:"address"` // host and port
+	// further servers of the same kind: the connections are dealt out to all in turn
+	More    []string `json:"more,omitempty"`
 	Kind    Kind     `json:"kind"`
 	Clients int      `json:"clients,omitzero"` // connections; a race has Racers instead
 	Racers  int      `json:"racers,omitzero"`  // of a race: requests in a round
 
-	Seconds       float64 `json:"seconds"`                // the measured time, and its limit where Requests or Rounds end it sooner
+	// the measured time, and its limit where Requests or Rounds end it sooner
+	Seconds       float64 `json:"seconds"`
 	WarmUpSeconds float64 `json:"warmUpSeconds,omitzero"` // sent before, and not counted
 	GraceSeconds  float64 `json:"graceSeconds,omitzero"`  // for the last answers after the end; 10 by default
 	Rate          float64 `json:"rate,omitzero"`          // requests per second, for the open loop; 0 is the closed one
 	Requests      int64   `json:"requests,omitzero"`      // ends the run after so many counted ones; 0 is no limit
 	Rounds        int     `json:"rounds,omitzero"`        // of a race, likewise
 
-	Keys    int      `json:"keys,omitzero"`    // of Replay: how many payments to make first, to be replayed in turn
-	KeyList []string `json:"keyList,omitzero"` // or the keys themselves, all of one length; what is no payment yet becomes one
+	Keys int `json:"keys,omitzero"` // of Replay: how many payments to make first, to be replayed in turn
+	// or the keys themselves, all of one length; what is no payment yet becomes one
+	KeyList []string `json:"keyList,omitzero"`
 
 	APIKey        string   `json:"apiKey,omitzero"`
 	WebhookSecret string   `json:"webhookSecret,omitzero"` // whsec_…

@@ -49,7 +49,8 @@ func TestPlanThatMakesNoSenseIsRefused(t *testing.T) {
 
 func TestServerThatIsNotThereIsAnError(t *testing.T) {
 	t.Parallel()
-	if _, err := load.Run(t.Context(), load.Plan{Address: "127.0.0.1:1", Kind: load.New, Clients: 1, Seconds: 1}); err == nil {
+	if _, err := load.Run(t.Context(), load.Plan{Address: "127.0.0.1:1", Kind: load.New, Clients: 1,
+		Seconds: 1}); err == nil {
 		t.Fatal("no error")
 	}
 }
@@ -69,7 +70,8 @@ func TestRequestLargerThanTheSocketIsSentWhole(t *testing.T) {
 func TestMoreHeadersAreSent(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	clean(t, run(t, s, load.Plan{Kind: load.New, Requests: 1, Header: []string{"Prefer: respond-async"}, Path: "/other"}))
+	clean(t, run(t, s, load.Plan{Kind: load.New, Requests: 1, Header: []string{"Prefer: respond-async"},
+		Path: "/other"}))
 	if got := s.seen()[0]; got.header.Get("Prefer") != "respond-async" || got.path != "/other" {
 		t.Fatalf("sent was %+v", got)
 	}

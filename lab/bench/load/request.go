@@ -27,8 +27,8 @@ const (
 	signatureLength = 44 // a SHA-256 in base64
 )
 
-// template is a request with places to fill in, each of which has a fixed length: a request differs from the one before in
-// these bytes alone.
+// template is a request with places to fill in, each of which has a fixed length: a request differs from the one before
+// in these bytes alone.
 type template struct {
 	text             []byte
 	fresh, key       []int // where each of the places begins
@@ -52,7 +52,8 @@ func newTemplate(p Plan, keyLength int) (*template, error) {
 		lines = append(lines, "Idempotency-Key: "+keyMark)
 	case Webhook:
 		path = "/webhooks/psp"
-		lines = append(lines, "webhook-id: "+webhookIDPrefix+freshMark, "webhook-timestamp: "+timeMark, "webhook-signature: v1,"+signatureMark)
+		lines = append(lines, "webhook-id: "+webhookIDPrefix+freshMark, "webhook-timestamp: "+timeMark,
+			"webhook-signature: v1,"+signatureMark)
 		var err error
 		if t.secret, err = webhookSecret(p.WebhookSecret); err != nil {
 			return nil, err

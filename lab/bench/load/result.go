@@ -13,10 +13,13 @@ type Result struct {
 	P999Micros float64 `json:"p999Micros"`
 	MaxMicros  float64 `json:"maxMicros"`
 
-	RoundMicros []float64 `json:"roundMicros,omitempty"` // of a race: from the first request's sending to the last answer, round by round
+	// of a race: from the first request's sending to the last answer, round by round
+	RoundMicros []float64 `json:"roundMicros,omitempty"`
 
-	Unsent        int64   `json:"unsent"`                 // of an open loop: fell due, and found no connection until the end
-	LateP99Micros float64 `json:"lateP99Micros,omitzero"` // of an open loop: how late our own clock was; it is part of the latencies
+	// of an open loop: fell due, and found no connection until the end
+	Unsent int64 `json:"unsent"`
+	// of an open loop: how late our own clock was; it is part of the latencies
+	LateP99Micros float64 `json:"lateP99Micros,omitzero"`
 
 	Unexpected      int64  `json:"unexpected"` // answers with another status than expected, in the warm-up too
 	Lost            int64  `json:"lost"`       // requests without an answer, in the warm-up too

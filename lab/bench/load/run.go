@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// maxBacklog bounds the requests of an open loop that wait for a connection. What falls due beyond is counted as unsent.
+// maxBacklog bounds the requests of an open loop that wait for a connection. What falls due beyond is counted as
+// unsent.
 const maxBacklog = 1 << 16
 
 // run is a plan that is being carried out. Times are durations since its start, by the monotonic clock.
@@ -40,7 +41,8 @@ func Run(ctx context.Context, p Plan) (Result, error) {
 		return Result{}, fmt.Errorf("check plan: %w", err)
 	}
 	r := &run{
-		ctx: ctx, plan: p, start: time.Now(), warm: seconds(p.WarmUpSeconds), end: seconds(p.WarmUpSeconds) + seconds(p.Seconds),
+		ctx: ctx, plan: p, start: time.Now(), warm: seconds(p.WarmUpSeconds), end: seconds(p.WarmUpSeconds) +
+			seconds(p.Seconds),
 		keys: p.KeyList, due: make(chan time.Duration, maxBacklog),
 	}
 	for _, status := range p.Expect {

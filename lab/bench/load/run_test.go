@@ -23,12 +23,14 @@ func TestEveryRequestIsCountedOnce(t *testing.T) {
 	if n := len(s.seen()); n != 500 || r.Requests != 500 || r.Statuses[http.StatusCreated] != 500 {
 		t.Fatalf("the server saw %d, counted are %d, by status %v; want 500", n, r.Requests, r.Statuses)
 	}
-	if !(0 < r.P50Micros && r.P50Micros <= r.P99Micros && r.P99Micros <= r.MaxMicros) || r.CPUSeconds <= 0 || r.PerSecond <= 0 {
+	if !(0 < r.P50Micros && r.P50Micros <= r.P99Micros && r.P99Micros <= r.MaxMicros) || r.CPUSeconds <= 0 ||
+		r.PerSecond <= 0 {
 		t.Fatalf("the figures make no sense: %+v", r)
 	}
 	for _, got := range s.seen() {
 		if got.method != "POST" || got.path != "/payments" || got.header.Get("Authorization") != "Bearer demo" ||
-			got.header.Get("Content-Type") != "application/json" || got.body != `{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}` {
+			got.header.Get("Content-Type") != "application/json" ||
+			got.body != `{"customerId":"cus-1","amountCents":12000,"currency":"KRW"}` {
 			t.Fatalf("the server was sent %+v", got)
 		}
 	}
@@ -94,7 +96,8 @@ func TestReplayMakesItsPaymentsFirstAndRepeatsThemInTurn(t *testing.T) {
 func TestReplayOfPaymentsThatCannotBeMadeIsAnError(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "canary", http.StatusTooManyRequests) })
-	_, err := load.Run(t.Context(), load.Plan{Address: s.address, Kind: load.Replay, Clients: 1, Keys: 2, Seconds: patience})
+	_, err := load.Run(t.Context(), load.Plan{Address: s.address, Kind: load.Replay, Clients: 1, Keys: 2,
+		Seconds: patience})
 	if err == nil || !strings.Contains(err.Error(), "status 429: canary") {
 		t.Fatalf("error %v, want one that quotes the answer", err)
 	}
@@ -113,7 +116,8 @@ func TestWebhooksAreGenuine(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	body := `{"type":"charge.succeeded","data":{"idempotencyKey":"{key}","id":"ch_{fresh}"}}`
-	clean(t, run(t, s, load.Plan{Kind: load.Webhook, Requests: 40, WebhookSecret: secret, Body: body, KeyList: []string{"a", "b"}}))
+	clean(t, run(t, s, load.Plan{Kind: load.Webhook, Requests: 40, WebhookSecret: secret, Body: body,
+		KeyList: []string{"a", "b"}}))
 	v, err := webhooks.NewVerifier([]string{secret}, time.Minute, time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +125,8 @@ func TestWebhooksAreGenuine(t *testing.T) {
 	ids := map[string]bool{}
 	for _, got := range s.seen() {
 		id := got.header.Get("webhook-id")
-		if _, err := v.Verify(id, got.header.Get("webhook-timestamp"), got.header.Get("webhook-signature"), []byte(got.body)); err != nil {
+		if _, err := v.Verify(id, got.header.Get("webhook-timestamp"), got.header.Get("webhook-signature"),
+			[]byte(got.body)); err != nil {
 			t.Fatalf("%v: %+v", err, got)
 		}
 		ids[id] = true
@@ -143,7 +148,8 @@ func TestRacersMeetAtOneKeyOrAtNone(t *testing.T) {
 			t.Errorf("%s: %d requests with %d keys, want 40 with %d", kind, len(keys), n, want)
 		}
 		if len(r.RoundMicros) != 5 || r.Requests != 40 || slices.Max(r.RoundMicros) != r.MaxMicros {
-			t.Errorf("%s: %d rounds of %d requests, the longest %v of %v", kind, len(r.RoundMicros), r.Requests, r.MaxMicros, r.RoundMicros)
+			t.Errorf("%s: %d rounds of %d requests, the longest %v of %v", kind, len(r.RoundMicros), r.Requests,
+				r.MaxMicros, r.RoundMicros)
 		}
 	}
 }

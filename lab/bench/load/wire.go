@@ -11,8 +11,8 @@ import (
 // bufferBytes takes the whole answer of a payment in one read.
 const bufferBytes = 4 << 10
 
-// wire is a connection, and the answers that come on it. Its one deadline is set when it is made: one for each request would
-// cost as much as making the request.
+// wire is a connection, and the answers that come on it. Its one deadline is set when it is made: one for each request
+// would cost as much as making the request.
 type wire struct {
 	conn    net.Conn
 	answers *bufio.Reader

@@ -9,9 +9,9 @@ import (
 
 // Counters are what PostgreSQL has counted so far. Only differences mean something; see Since.
 //
-// The first two are exact at any moment. All others are told by each session only now and then: at most once a second while
-// it works, and ten seconds after it has fallen idle; see Settled. Apart from Commits and Tables they are those of the whole
-// server, so nobody else may write there.
+// The first two are exact at any moment. All others are told by each session only now and then: at most once a second
+// while it works, and ten seconds after it has fallen idle; see Settled. Apart from Commits and Tables they are those
+// of the whole server, so nobody else may write there.
 type Counters struct {
 	// Writers is how many transactions have written: each has taken a number. So has what the server does by itself
 	// (autovacuum's ANALYZE), and each subtransaction that has written.
@@ -45,7 +45,8 @@ func (c Counters) Since(earlier Counters) Counters {
 	}
 	for name, now := range c.Tables {
 		if before, found := earlier.Tables[name]; found {
-			difference.Tables[name] = TableCounters{Updates: now.Updates - before.Updates, HOTUpdates: now.HOTUpdates - before.HOTUpdates}
+			difference.Tables[name] = TableCounters{Updates: now.Updates - before.Updates,
+				HOTUpdates: now.HOTUpdates - before.HOTUpdates}
 		}
 	}
 	return difference
@@ -59,8 +60,8 @@ func (c TableCounters) HOTShare() (float64, bool) {
 	return float64(c.HOTUpdates) / float64(c.Updates), true
 }
 
-// ReadCounters reads what the server has been told by now, at once. It takes PostgreSQL 14. Tables are named as in SQL; one
-// that does not exist is an error.
+// ReadCounters reads what the server has been told by now, at once. It takes PostgreSQL 14. Tables are named as in SQL;
+// one that does not exist is an error.
 func ReadCounters(ctx context.Context, conn *pgx.Conn, tables ...string) (Counters, error) {
 	if err := tellOwn(ctx, conn); err != nil {
 		return Counters{}, err
@@ -78,8 +79,8 @@ func ReadCounters(ctx context.Context, conn *pgx.Conn, tables ...string) (Counte
 
 func readTx(ctx context.Context, tx pgx.Tx, tables []string) (Counters, error) {
 	c := Counters{Tables: map[string]TableCounters{}}
-	// The snapshot's xmax is the next number behind all transactions that have finished. (Not pg_current_xact_id(): that
-	// takes a number.)
+	// The snapshot's xmax is the next number behind all transactions that have finished. (Not pg_current_xact_id():
+	// that takes a number.)
 	err := tx.QueryRow(ctx, `SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
 			(pg_current_wal_insert_lsn() - '0/0')::bigint,
 			wal_bytes::bigint, wal_records, wal_fpi,

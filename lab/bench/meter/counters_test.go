@@ -19,8 +19,10 @@ func quietServer(t *testing.T) (url string, conn *pgx.Conn) {
 	url = pgtest.OwnServer(t, false).URL("postgres")
 	conn = connect(t, url)
 	for _, sql := range []string{
-		"ALTER SYSTEM SET autovacuum = off", "ALTER SYSTEM SET checkpoint_timeout = '1h'", "ALTER SYSTEM SET bgwriter_lru_maxpages = 0",
-		"CREATE TABLE counted (id int PRIMARY KEY, free int, indexed int) WITH (fillfactor = 50)", "CREATE INDEX ON counted (indexed)",
+		"ALTER SYSTEM SET autovacuum = off", "ALTER SYSTEM SET checkpoint_timeout = '1h'",
+		"ALTER SYSTEM SET bgwriter_lru_maxpages = 0",
+		"CREATE TABLE counted (id int PRIMARY KEY, free int, indexed int) WITH (fillfactor = 50)",
+		"CREATE INDEX ON counted (indexed)",
 		"SELECT pg_reload_conf()", "CHECKPOINT",
 	} {
 		run(t, conn, sql)
@@ -36,11 +38,11 @@ func told(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-func settled(t *testing.T, conn *pgx.Conn) Counters {
+func atRest(t *testing.T, conn *pgx.Conn) Counters {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	counters, err := Settled(ctx, conn, "counted")
+	counters, err := AtRest(ctx, conn, "counted")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +53,10 @@ func settled(t *testing.T, conn *pgx.Conn) Counters {
 func work(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	for _, sql := range []string{
-		"INSERT INTO counted VALUES (1, 1, 1)", "INSERT INTO counted VALUES (2, 2, 2)", "UPDATE counted SET free = 5 WHERE id = 1",
-		"UPDATE counted SET free = 6", "SELECT count(*) FROM counted", "UPDATE counted SET indexed = 9 WHERE id = 2", "DELETE FROM counted WHERE id = 2",
+		"INSERT INTO counted VALUES (1, 1, 1)", "INSERT INTO counted VALUES (2, 2, 2)",
+		"UPDATE counted SET free = 5 WHERE id = 1",
+		"UPDATE counted SET free = 6", "SELECT count(*) FROM counted", "UPDATE counted SET indexed = 9 WHERE id = 2",
+		"DELETE FROM counted WHERE id = 2",
 	} {
 		run(t, conn, sql)
 	}
@@ -87,7 +91,7 @@ func TestCountersAreCompleteOnceTheSessionsAreClosed(t *testing.T) {
 	if err := worker.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, settled(t, conn).Since(before))
+	expect(t, atRest(t, conn).Since(before))
 }
 
 func TestCountersAreCompleteOnceTheSessionsHaveIdledForLong(t *testing.T) {
@@ -102,17 +106,18 @@ func TestCountersAreCompleteOnceTheSessionsHaveIdledForLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	work(t, worker)
-	expect(t, settled(t, conn).Since(before))
+	expect(t, atRest(t, conn).Since(before))
 }
 
 func TestReadingCountersCostsNothingThatIsCounted(t *testing.T) {
 	t.Parallel()
 	_, conn := quietServer(t)
-	before := settled(t, conn)
+	before := atRest(t, conn)
 	for range 3 {
-		settled(t, conn)
+		atRest(t, conn)
 	}
-	if diff := cmp.Diff((Counters{Tables: map[string]TableCounters{"counted": {}}}), settled(t, conn).Since(before)); diff != "" {
+	if diff := cmp.Diff((Counters{Tables: map[string]TableCounters{"counted": {}}}),
+		atRest(t, conn).Since(before)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -142,7 +147,7 @@ func TestSessionThatMayKeepCountersHoldsThemUp(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*settleInterval, errors.New("enough"))
 	defer cancel()
-	if c, err := Settled(ctx, conn); err == nil || !strings.Contains(err.Error(), "wait for the counters") {
+	if c, err := AtRest(ctx, conn); err == nil || !strings.Contains(err.Error(), "wait for the counters") {
 		t.Errorf("%+v (%v), want that it is waited for in vain", c, err)
 	}
 }
@@ -150,7 +155,8 @@ func TestSessionThatMayKeepCountersHoldsThemUp(t *testing.T) {
 func TestTableThatDoesNotExistIsAnError(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, pgtest.NewURL(t))
-	if c, err := ReadCounters(t.Context(), conn, "payments", "nobodys"); err == nil || !strings.Contains(err.Error(), "nobodys") {
+	if c, err := ReadCounters(t.Context(), conn, "payments", "nobodys"); err == nil ||
+		!strings.Contains(err.Error(), "nobodys") {
 		t.Errorf("%+v (%v), want an error that names the table", c, err)
 	}
 	if _, err := ReadCounters(t.Context(), conn, "public.payments", "idempotency_keys"); err != nil {

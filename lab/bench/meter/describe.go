@@ -87,8 +87,9 @@ func checkout(ctx context.Context, dir string) (commit string, dirty bool) {
 	return commit, err != nil || changes != ""
 }
 
-// serverTx reads the version and what somebody has set on the server or for the database. What our own session has set for
-// itself is left out, and so is what the server derives; places on the disk say nothing about speed, but whose machine it was.
+// serverTx reads the version and what somebody has set on the server or for the database. What our own session has set
+// for itself is left out, and so is what the server derives; places on the disk say nothing about speed, but whose
+// machine it was.
 func serverTx(ctx context.Context, tx pgx.Tx) (version string, settings []report.Setting, err error) {
 	if err := tx.QueryRow(ctx, "SELECT current_setting('server_version')").Scan(&version); err != nil {
 		return "", nil, err

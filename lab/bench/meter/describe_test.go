@@ -22,10 +22,12 @@ func TestDescriptionHasTheServersSettingsAndNotOurSessionsNorPlaces(t *testing.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(machine.PostgreSQL, server.Version()) || machine.Go != runtime.Version() || machine.Cores < 1 {
+	if !strings.HasPrefix(machine.PostgreSQL, server.Version()) || machine.Go != runtime.Version() ||
+		machine.Cores < 1 {
 		t.Errorf("%+v", machine)
 	}
-	for _, want := range []report.Setting{{Name: "max_connections", Value: "300"}, {Name: "shared_buffers", Value: "32MB"}, {Name: "jit", Value: "off"}} {
+	for _, want := range []report.Setting{{Name: "max_connections", Value: "300"},
+		{Name: "shared_buffers", Value: "32MB"}, {Name: "jit", Value: "off"}} {
 		if !slices.Contains(machine.PostgreSQLSettings, want) {
 			t.Errorf("%v is not among the settings %v", want, machine.PostgreSQLSettings)
 		}
@@ -54,7 +56,9 @@ func TestDescriptionTellsACleanCheckoutFromADirtyOne(t *testing.T) {
 	dir := t.TempDir()
 	git := func(args ...string) {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=n", "-c", "user.email=n@example.com", "-c", "commit.gpgsign=false"}, args...)...)
+		cmd := exec.CommandContext(t.Context(), "git",
+			append([]string{"-c", "user.name=n", "-c", "user.email=n@example.com", "-c", "commit.gpgsign=false"},
+				args...)...)
 		cmd.Dir = dir
 		if output, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("git %v: %v: %s", args, err, output)

@@ -49,8 +49,8 @@ func parseMemory(text []byte) (Memory, error) {
 	return Memory{RSS: rss, PSS: pss}, nil
 }
 
-// TreePSS is the sum of the PSS of a process and its descendants. Of a postmaster: what the PostgreSQL server holds, its
-// shared buffers counted once, as far as they were touched. (A sum of RSS would count them once per connection.)
+// TreePSS is the sum of the PSS of a process and its descendants. Of a postmaster: what the PostgreSQL server holds,
+// its shared buffers counted once, as far as they were touched. (A sum of RSS would count them once per connection.)
 func (m *Meter) TreePSS(root int) (int64, error) {
 	all, err := m.processes()
 	if err != nil {

@@ -33,8 +33,8 @@ func (m *Meter) machine() (machineTimes, error) {
 }
 
 // process reads the times of one process. /proc/<pid>/stat counts in steps of 10 ms. That adds up for a server of many
-// processes, so the main thread's finer clock is taken where it says more, which is where there is no other thread. Both
-// only grow, so the greater of the two does, too.
+// processes, so the main thread's finer clock is taken where it says more, which is where there is no other thread.
+// Both only grow, so the greater of the two does, too.
 func (m *Meter) process(pid int) (processTimes, error) {
 	dir := strconv.Itoa(pid)
 	text, err := fs.ReadFile(m.proc, dir+"/stat")

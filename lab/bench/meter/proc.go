@@ -20,8 +20,8 @@ type processTimes struct {
 	reaped time.Duration // of the children that have ended and were waited for, and of theirs
 }
 
-// parseProcess reads /proc/<pid>/stat. The second field is the program's name in parentheses and may contain anything, also
-// blanks, parentheses and line breaks, so the rest begins behind the last parenthesis.
+// parseProcess reads /proc/<pid>/stat. The second field is the program's name in parentheses and may contain anything,
+// also blanks, parentheses and line breaks, so the rest begins behind the last parenthesis.
 func parseProcess(text []byte) (processTimes, error) {
 	end := bytes.LastIndexByte(text, ')')
 	if end < 0 {
@@ -49,9 +49,10 @@ func parseProcess(text []byte) (processTimes, error) {
 
 // machineTimes is how long the cores have idled, all together, since the machine was started.
 //
-// Busy time is taken as what is left, not as the sum of the other columns: those are estimated by whom the timer interrupt
-// meets, and miss half of what a process takes that works in bursts shorter than 10 ms, as a database under load does.
-// The idle time is measured. Time that the hypervisor took away (steal) is so counted as busy: it was not ours.
+// Busy time is taken as what is left, not as the sum of the other columns: those are estimated by whom the timer
+// interrupt meets, and miss half of what a process takes that works in bursts shorter than 10 ms, as a database under
+// load does. The idle time is measured. Time that the hypervisor took away (steal) is so counted as busy: it was not
+// ours.
 type machineTimes struct {
 	cores int
 	idle  time.Duration // idle and waiting for a disk

@@ -12,7 +12,8 @@ const (
 
 func TestProcessMayHaveAnyName(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"postgres", "a b) c", ") S 1 2 3", "((", "", "new\nline", "tab\t", "ü)ber (", "1 2 3 4 5 6 7 8 9 10 11 12 13 14"} {
+	for _, name := range []string{"postgres", "a b) c", ") S 1 2 3", "((", "", "new\nline", "tab\t", "ü)ber (",
+		"1 2 3 4 5 6 7 8 9 10 11 12 13 14"} {
 		got, err := parseProcess([]byte("123 (" + name + ")" + statTail))
 		want := processTimes{parent: statParent, own: 120 * time.Millisecond, reaped: 500 * time.Millisecond}
 		if err != nil || got != want {
@@ -23,12 +24,14 @@ func TestProcessMayHaveAnyName(t *testing.T) {
 
 func TestTextsThatAreNotWhatTheyShouldBeAreErrors(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "123", "123 (x", "123 (x)", "123 (x) S 1 2 3", "123 (x) S y 1 1 0 -1 0 1 0 0 0 7 5 20 30", "123 (x) S 1 1 1 0 -1 0 1 0 0 0 7 z 20 30"} {
+	for _, text := range []string{"", "123", "123 (x", "123 (x)", "123 (x) S 1 2 3",
+		"123 (x) S y 1 1 0 -1 0 1 0 0 0 7 5 20 30", "123 (x) S 1 1 1 0 -1 0 1 0 0 0 7 z 20 30"} {
 		if got, err := parseProcess([]byte(text)); err == nil {
 			t.Errorf("stat of a process %q gives %+v", text, got)
 		}
 	}
-	for _, text := range []string{"", "intr 1\n", "cpu  1 2 3 4 5\n", "cpu  1 2 3 4\ncpu0 1 2 3 4\n", "cpu  1 2 3 x 5\ncpu0 1\n", "cpu0 1 2 3 4 5\n"} {
+	for _, text := range []string{"", "intr 1\n", "cpu  1 2 3 4 5\n", "cpu  1 2 3 4\ncpu0 1 2 3 4\n",
+		"cpu  1 2 3 x 5\ncpu0 1\n", "cpu0 1 2 3 4 5\n"} {
 		if got, err := parseMachine([]byte(text)); err == nil {
 			t.Errorf("stat of the machine %q gives %+v", text, got)
 		}

@@ -36,8 +36,8 @@ func used(t *testing.T, source Source) time.Duration {
 
 const burnVariable = "PAYONCE_METER_BURNS"
 
-// TestBurn is no test but the child of one: it burns until it has used what it was told, says what that was by its own account,
-// and lives on until its input ends.
+// TestBurn is no test but the child of one: it burns until it has used what it was told, says what that was by its own
+// account, and lives on until its input ends.
 func TestBurn(t *testing.T) {
 	enough, err := time.ParseDuration(os.Getenv(burnVariable))
 	if err != nil {
@@ -127,7 +127,8 @@ func TestSliceTellsItsSourcesFromOthers(t *testing.T) {
 	if a.CPU["load"] < (own - slack).Seconds() {
 		t.Errorf("the slice has %v s for a load that used %v", a.CPU["load"], own)
 	}
-	// The idle time of each core has steps of its own, and what the child used to begin and to end is not in its account.
+	// The idle time of each core has steps of its own, and what the child used to begin and to end is not in its
+	// account.
 	if b.Others < (own - 3*slack).Seconds() {
 		t.Errorf("others took %v s, where a load that used %v is one of them", b.Others, own)
 	}

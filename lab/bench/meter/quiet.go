@@ -13,8 +13,9 @@ const (
 	quietWindow = 500 * time.Millisecond
 )
 
-// Quiet waits, at most for limit, until the others have taken less than QuietOthers for half a second, and tells whether they
-// have. It looks at least once. What the sources take does not count; call it while they idle all the same.
+// Quiet waits, at most for limit, until the others have taken less than QuietOthers for half a second, and tells
+// whether they have. It looks at least once. What the sources take does not count; call it while they idle all the
+// same.
 func (m *Meter) Quiet(ctx context.Context, limit time.Duration, sources ...Source) (bool, error) {
 	deadline := m.now().Add(limit)
 	for {

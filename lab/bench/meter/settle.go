@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// tellsOwn is the first version of PostgreSQL in which a session can be asked to tell what it has counted, and in which
-	// one that idles tells it unasked.
+	// tellsOwn is the first version of PostgreSQL in which a session can be asked to tell what it has counted, and in
+	// which one that idles tells it unasked.
 	tellsOwn = 15_00_00
 	// idleTells is how long after it has fallen idle a session tells (PGSTAT_IDLE_INTERVAL, 10 s), and some more.
 	idleTells = 10*time.Second + 500*time.Millisecond
@@ -18,17 +18,19 @@ const (
 	settleInterval = 200 * time.Millisecond
 )
 
-// Settled reads the counters once every session has told what it has counted, when the load has ended. That takes up to ten and
-// a half seconds after the last statement, because a session keeps what it has counted for as long; no time at all when those
-// sessions were closed, since one that ends tells. So close the pool first, or measure long enough to read once.
+// Settled reads the counters once every session has told what it has counted, when the load has ended. That takes up to
+// ten and a half seconds after the last statement, because a session keeps what it has counted for as long; no time at
+// all when those sessions were closed, since one that ends tells. So close the pool first, or measure long enough to
+// read once.
 //
-// It takes PostgreSQL 15 (before, an idle session never tells) and the right to see the sessions of others. It waits for as
-// long as ctx allows; a session inside a transaction holds it up.
-func Settled(ctx context.Context, conn *pgx.Conn, tables ...string) (Counters, error) {
+// It takes PostgreSQL 15 (before, an idle session never tells) and the right to see the sessions of others. It waits
+// for as long as ctx allows; a session inside a transaction holds it up.
+func AtRest(ctx context.Context, conn *pgx.Conn, tables ...string) (Counters, error) {
 	if version, err := versionNumber(ctx, conn); err != nil {
 		return Counters{}, err
 	} else if version < tellsOwn {
-		return Counters{}, fmt.Errorf("wait for the counters of PostgreSQL: version 15 is needed, this is %d", version/10000)
+		return Counters{}, fmt.Errorf("wait for the counters of PostgreSQL: version 15 is needed, this is %d",
+			version/10000)
 	}
 	ticker := time.NewTicker(settleInterval)
 	defer ticker.Stop()

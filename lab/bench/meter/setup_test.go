@@ -65,5 +65,6 @@ func (s *staged) end(pid int) { delete(s.files, strconv.Itoa(pid)+"/stat") }
 
 // idle sets how long the two cores have idled, in hundredths of a second.
 func (s *staged) idle(hundredths int) {
-	s.set("stat", "cpu  1 2 3 "+strconv.Itoa(hundredths-5)+" 5 0 0 0 0 0\ncpu0 1 2 3 4 5\ncpu1 1 2 3 4 5\nintr 1\nctxt 2\n")
+	s.set("stat", "cpu  1 2 3 "+strconv.Itoa(hundredths-5)+
+		" 5 0 0 0 0 0\ncpu0 1 2 3 4 5\ncpu1 1 2 3 4 5\nintr 1\nctxt 2\n")
 }

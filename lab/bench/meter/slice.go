@@ -44,8 +44,8 @@ func (s Slice) OthersCores() float64 {
 // Disturbed tells whether the slice is to be dropped.
 func (s Slice) Disturbed() bool { return s.OthersCores() > MaxOthers }
 
-// Begin begins a slice of which the sources are to be told apart; all else are others. The processes must exist already, and
-// must still when it ends. The process that calls is one to name: m.Process("harness", os.Getpid()).
+// Begin begins a slice of which the sources are to be told apart; all else are others. The processes must exist
+// already, and must still when it ends. The process that calls is one to name: m.Process("harness", os.Getpid()).
 func (m *Meter) Begin(sources ...Source) (*Started, error) {
 	begin, err := m.read(sources)
 	if err != nil {

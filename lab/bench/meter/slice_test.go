@@ -146,7 +146,8 @@ func TestProcessThatHasEndedIsNamed(t *testing.T) {
 	}
 }
 
-// noisy lets others take a share of one core at each look, the last one for ever. (Two looks make a window of one second.)
+// noisy lets others take a share of one core at each look, the last one for ever. (Two looks make a window of one
+// second.)
 func noisy(shares ...float64) *staged {
 	s := newStaged()
 	idle, looks := 100.0, 0

@@ -34,8 +34,8 @@ func (m *Meter) Process(name string, pid int) Source {
 	}}
 }
 
-// Ended is the children of a process that have ended and were waited for. Of the harness itself: load generators that began
-// and ended within the slice.
+// Ended is the children of a process that have ended and were waited for. Of the harness itself: load generators that
+// began and ended within the slice.
 func (m *Meter) Ended(name string, pid int) Source {
 	return Source{name, func() (time.Duration, error) {
 		times, err := m.process(pid)
@@ -51,8 +51,8 @@ func (m *Meter) Tree(name string, pid int) Source {
 // treeReadings bounds how often a tree is read anew because a child of it has ended meanwhile.
 const treeReadings = 5
 
-// tree adds up a process and its descendants. A child that ends while we read has its time moved to its parent: it would be
-// counted twice or not at all. So the parent's account is looked at before and after.
+// tree adds up a process and its descendants. A child that ends while we read has its time moved to its parent: it
+// would be counted twice or not at all. So the parent's account is looked at before and after.
 func (m *Meter) tree(root int) (time.Duration, error) {
 	var sum time.Duration
 	for range treeReadings {
@@ -82,8 +82,8 @@ func (m *Meter) tree(root int) (time.Duration, error) {
 // kernelThreads is the parent of all threads of the kernel, and its process id wherever it can be seen.
 const kernelThreads = 2
 
-// kernel adds up what the kernel's own threads have used. They work for whoever has asked, mostly for us: flushing our commits
-// to the disk costs a tenth of a core at some thousand a second.
+// kernel adds up what the kernel's own threads have used. They work for whoever has asked, mostly for us: flushing our
+// commits to the disk costs a tenth of a core at some thousand a second.
 func (m *Meter) kernel() (time.Duration, error) {
 	if name, _ := fs.ReadFile(m.proc, "2/comm"); string(name) != "kthreadd\n" {
 		return 0, nil // inside of a container, where they can't be seen and are others

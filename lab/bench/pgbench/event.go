@@ -22,8 +22,9 @@ type Job struct {
 	MaxAttempts int
 }
 
-// EventAndJob writes an event and its job in one transaction and one round trip. That is the limit, and not the API's own way: there, River inserts the
-// job by a statement for many jobs and wakes the workers now and then, in four or five round trips. What is written is the same (samerows_test.go).
+// EventAndJob writes an event and its job in one transaction and one round trip. That is the limit, and not the API's
+// own way: there, River inserts the job by a statement for many jobs and wakes the workers now and then, in four or
+// five round trips. What is written is the same (samerows_test.go).
 func EventAndJob(body string, j Job) Script {
 	script := Event(body)
 	script.Name = "event and job"

@@ -59,7 +59,8 @@ func collect(file *ast.File, owner string, queries map[string]Query) error {
 		if match == nil {
 			continue
 		}
-		queries[owner+"."+match[1]] = Query{Name: match[1], SQL: withoutComments(sql), Parameters: parameters[match[1]+"Params"]}
+		queries[owner+"."+match[1]] = Query{Name: match[1], SQL: withoutComments(sql),
+			Parameters: parameters[match[1]+"Params"]}
 	}
 	return nil
 }

@@ -13,10 +13,12 @@ func FuzzGenerated(f *testing.F) {
 	f.Add("ReserveKeys", "INSERT INTO keys (a) VALUES ($1)\n  RETURNING a", "TenantID")
 	f.Add("Plain", "-- a comment\nSELECT '`' || '\\' -- not one\n\n", "")
 	f.Fuzz(func(t *testing.T, name, sql, parameter string) {
-		if !token.IsIdentifier(name) || heading.FindString("-- name: "+name+" :") == "" || parameter != "" && (!token.IsIdentifier(parameter) || !token.IsExported(parameter)) {
+		if !token.IsIdentifier(name) || heading.FindString("-- name: "+name+" :") == "" || parameter != "" &&
+			(!token.IsIdentifier(parameter) || !token.IsExported(parameter)) {
 			return
 		}
-		text := "package dbsqlc\n\nconst q = " + strconv.Quote("-- name: "+name+" :one\n"+sql) + "\n\nconst other = `SELECT 1`\n"
+		text := "package dbsqlc\n\nconst q = " + strconv.Quote("-- name: "+name+" :one\n"+sql) +
+			"\n\nconst other = `SELECT 1`\n"
 		if parameter != "" {
 			text += "\ntype " + name + "Params struct {\n\t" + parameter + " string\n}\n"
 		}
@@ -32,11 +34,13 @@ func FuzzGenerated(f *testing.F) {
 		if !found || len(queries) != 1 || len(q.Parameters) != min(len(parameter), 1) {
 			t.Fatalf("%d queries are found, %+v", len(queries), q)
 		}
-		if again := withoutComments(q.SQL); again != q.SQL || strings.Contains(q.SQL, "-- name: "+name) && !strings.Contains(sql, "-- name") {
+		if again := withoutComments(q.SQL); again != q.SQL || strings.Contains(q.SQL, "-- name: "+name) &&
+			!strings.Contains(sql, "-- name") {
 			t.Fatalf("%q, and once more %q", q.SQL, again)
 		}
 		for line := range strings.Lines(sql) {
-			if trimmed := strings.TrimSpace(line); trimmed != "" && !strings.HasPrefix(trimmed, "--") && !strings.Contains(q.SQL, trimmed) {
+			if trimmed := strings.TrimSpace(line); trimmed != "" && !strings.HasPrefix(trimmed, "--") &&
+				!strings.Contains(q.SQL, trimmed) {
 				t.Fatalf("%q is lost from %q", trimmed, q.SQL)
 			}
 		}
@@ -55,7 +59,8 @@ func FuzzReport(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, words := range []string{"tps = ", "actually processed: ", "failed transactions: 0", "latency average = "} {
+		for _, words := range []string{"tps = ", "actually processed: ", "failed transactions: 0",
+			"latency average = "} {
 			if !strings.Contains(report, words) {
 				t.Fatalf("without %q: %+v", words, r)
 			}

@@ -11,7 +11,8 @@ func TestParameterWithoutAValueIsAnError(t *testing.T) {
 	if text, err := q.with(map[string]string{"A": "1", "B": ":b"}); err != nil || text != "SELECT 1 + :b + 1;" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if text, err := q.with(map[string]string{"A": "1"}); err == nil || !strings.Contains(err.Error(), "Sum") || !strings.Contains(err.Error(), "B") {
+	if text, err := q.with(map[string]string{"A": "1"}); err == nil || !strings.Contains(err.Error(), "Sum") ||
+		!strings.Contains(err.Error(), "B") {
 		t.Errorf("%q, %v, want an error that names query and parameter", text, err)
 	}
 	q.Parameters = q.Parameters[:1]
@@ -26,7 +27,8 @@ func TestGeneratedQueriesAreFoundWithTheirParameters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(append([]string{"idempotency.FindKey", "webhooks.StoreEvent"}, reserving...), completing...) {
+	for _, name := range append(append([]string{"idempotency.FindKey", "webhooks.StoreEvent"}, reserving...),
+		completing...) {
 		q, found := queries[name]
 		if !found || len(q.Parameters) < 2 || strings.Contains(q.SQL, "--") || !strings.Contains(q.SQL, "$1") {
 			t.Errorf("%s: found %t, %v in %q", name, found, q.Parameters, q.SQL)

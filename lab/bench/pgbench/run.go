@@ -44,7 +44,8 @@ func (r Run) Do(ctx context.Context, s Script) (Result, error) {
 		return Result{}, err
 	}
 	args := []string{
-		"-n", "-M", "prepared", "-f", file, "-c", strconv.Itoa(r.Clients), "-j", strconv.Itoa(min(r.Threads, r.Clients)),
+		"-n", "-M", "prepared", "-f", file, "-c", strconv.Itoa(r.Clients), "-j",
+		strconv.Itoa(min(r.Threads, r.Clients)),
 		"-T", strconv.Itoa(r.Seconds), "--max-tries=1", "-D", "base=" + strconv.FormatInt(base(time.Now()), 10),
 	}
 	for name, value := range s.variables {
@@ -72,7 +73,8 @@ var (
 	latencyLine = regexp.MustCompile(`(?m)^latency average = ([0-9.]+) ms`)
 )
 
-// read takes the figures out of pgbench's report. One that is missing, or a failed transaction, is an error: both would go unnoticed as numbers.
+// read takes the figures out of pgbench's report. One that is missing, or a failed transaction, is an error: both would
+// go unnoticed as numbers.
 func read(report string) (Result, error) {
 	var r Result
 	var err error

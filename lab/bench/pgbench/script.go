@@ -20,8 +20,8 @@ type Sample struct {
 	SchemaVersion                                          int
 }
 
-// number is what makes a row's key and ids: the order of time in front, as in UUIDv7, and chance behind. A client counts in steps, so that
-// all clients together go through the index from left to right.
+// number is what makes a row's key and ids: the order of time in front, as in UUIDv7, and chance behind. A client
+// counts in steps, so that all clients together go through the index from left to right.
 const number = `\set n :n + 1
 \set hi :base + :n * 128 + :client_id
 \set lo random(1, 4611686018427387903)
@@ -30,20 +30,25 @@ const number = `\set n :n + 1
 // hex is a UUID in the hexadecimal form.
 const hex = "(lpad(to_hex(:hi::bigint), 16, '0') || lpad(to_hex(:lo::bigint), 16, '0'))"
 
-// values are the parameters of a payment's four statements, by the names that the generated code has for them. Those are statements over arrays: a payment
-// is an array of one.
+// values are the parameters of a payment's four statements, by the names that the generated code has for them. Those
+// are statements over arrays: a payment is an array of one.
 func (s Sample) values() map[string]string {
 	id, key := hex+"::uuid", hex+"::uuid::text"
 	return map[string]string{
 		"TenantID": ":tenant", "Operation": ":operation", "Key": key, "Lease": ":lease", "Retention": ":retention",
 
-		"TenantIds": "ARRAY[:tenant]", "Operations": "ARRAY[:operation]", "Keys": "ARRAY[" + key + "]", "Fingerprints": "ARRAY[:fingerprint]",
-		"LeaseIds": "ARRAY[" + id + "]", "Subjects": "ARRAY[" + id + "]", "Ids": "ARRAY[" + id + "]", "CustomerIds": "ARRAY[:customer]",
-		"AmountsMinor": fmt.Sprintf("ARRAY[%d]", s.AmountMinor), "Currencies": "ARRAY[:currency]", "PaymentMethods": "ARRAY[:method]",
-		"Descriptions": "ARRAY['']", "Metadata": "ARRAY[NULL]",
-		"ResponseStatuses": "ARRAY[201]", "ResponseContentTypes": "ARRAY[:contenttype]", "ResponseLocations": "ARRAY['/payments/' || " + hex + "]",
+		"TenantIds": "ARRAY[:tenant]", "Operations": "ARRAY[:operation]", "Keys": "ARRAY[" + key + "]",
+		"Fingerprints": "ARRAY[:fingerprint]",
+		"LeaseIds":     "ARRAY[" + id + "]", "Subjects": "ARRAY[" + id + "]", "Ids": "ARRAY[" + id + "]",
+		"CustomerIds":  "ARRAY[:customer]",
+		"AmountsMinor": fmt.Sprintf("ARRAY[%d]", s.AmountMinor), "Currencies": "ARRAY[:currency]",
+		"PaymentMethods": "ARRAY[:method]",
+		"Descriptions":   "ARRAY['']", "Metadata": "ARRAY[NULL]",
+		"ResponseStatuses": "ARRAY[201]", "ResponseContentTypes": "ARRAY[:contenttype]",
+		"ResponseLocations":      "ARRAY['/payments/' || " + hex + "]",
 		"ResponseSchemaVersions": fmt.Sprintf("ARRAY[%d]", s.SchemaVersion), "ResponseBodies": "ARRAY[:body]",
-		"Generations": "ARRAY[1]", "Attempts": "ARRAY[1]", "Statuses": "ARRAY['succeeded']", "PspChargeIds": "ARRAY['ch_' || " + hex + "]",
+		"Generations": "ARRAY[1]", "Attempts": "ARRAY[1]", "Statuses": "ARRAY['succeeded']",
+		"PspChargeIds": "ARRAY['ch_' || " + hex + "]",
 		"DeclineCodes": "ARRAY['']", "KeyStatuses": "ARRAY['completed']", "UnlessCharged": "ARRAY[false]",
 		"OnlyTenant": "NULL",
 	}
@@ -51,7 +56,8 @@ func (s Sample) values() map[string]string {
 
 func (s Sample) variables() map[string]string {
 	return map[string]string{
-		"operation": s.Operation, "tenant": s.Tenant, "customer": s.CustomerID, "currency": s.Currency, "method": s.PaymentMethod,
+		"operation": s.Operation, "tenant": s.Tenant, "customer": s.CustomerID, "currency": s.Currency,
+		"method":      s.PaymentMethod,
 		"contenttype": s.ContentType, "body": s.Body, "lease": "30 seconds", "retention": "48 hours", "n": "0",
 		"fingerprint": `\x` + strings.Repeat("5a", 32),
 	}
@@ -94,7 +100,9 @@ func (s Sample) replay(name string, queries map[string]Query, rows int, statemen
 func LoadedKey(n string) string { return "('load-' || lpad((" + n + ")::text, 20, '0'))" }
 
 // script puts groups of statements together, each between an opening and a close.
-func (s Sample) script(name string, queries map[string]Query, begin, open, closing string, groups ...[]string) (Script, error) {
+func (s Sample) script(
+	name string, queries map[string]Query, begin, open, closing string, groups ...[]string,
+) (Script, error) {
 	var b strings.Builder
 	b.WriteString(begin)
 	for _, group := range groups {

@@ -111,7 +111,8 @@ func (l *ledger) clear() {
 
 func render(ref keyRef, a asked) (entry, error) {
 	c := charge{
-		ID: "ch_" + strings.ToLower(rand.Text()), Object: "charge", Account: ref.account, IdempotencyKey: ref.key, Reference: a.Reference,
+		ID: "ch_" + strings.ToLower(rand.Text()), Object: "charge", Account: ref.account, IdempotencyKey: ref.key,
+		Reference:   a.Reference,
 		AmountCents: a.AmountCents, Currency: a.Currency, PaymentMethod: a.PaymentMethod, Status: statusSucceeded,
 		CreatedAt: time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"),
 	}

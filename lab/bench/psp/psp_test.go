@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 }
 
 func aCharge(key string) gateway.Charge {
-	return gateway.Charge{Account: "acme", Key: key, Reference: "pay_1", AmountMinor: 12000, Currency: "KRW", PaymentMethod: "pm_ok"}
+	return gateway.Charge{Account: "acme", Key: key, Reference: "pay_1", AmountMinor: 12000, Currency: "KRW",
+		PaymentMethod: "pm_ok"}
 }
 
 // serve returns the stub's URL.
@@ -122,7 +123,8 @@ func TestKeyWithAnotherBodyIsAContradiction(t *testing.T) {
 	succeeded(t, c.Charge(t.Context(), aCharge("key-1")))
 	ch := aCharge("key-1")
 	ch.AmountMinor++
-	if o, ok := c.Charge(t.Context(), ch).(gateway.Indeterminate); !ok || !o.Contradiction || o.Reason != "PSP answered 422" {
+	if o, ok := c.Charge(t.Context(), ch).(gateway.Indeterminate); !ok || !o.Contradiction ||
+		o.Reason != "PSP answered 422" {
 		t.Fatalf("outcome %T %+v", o, o)
 	}
 }
@@ -153,8 +155,9 @@ func TestGatewayFindsTheChargeByItsKey(t *testing.T) {
 		t.Fatalf("lookup %T %+v", found, found)
 	}
 	want := []gateway.Record{{
-		Object: gateway.ChargeObject, ID: id, Account: "acme", Key: "key-1", Reference: "pay_1", AmountMinor: 12000, Currency: "KRW",
-		Status: "succeeded",
+		Object: gateway.ChargeObject, ID: id, Account: "acme", Key: "key-1", Reference: "pay_1", AmountMinor: 12000,
+		Currency: "KRW",
+		Status:   "succeeded",
 	}}
 	if diff := cmp.Diff(want, found.Records, cmpopts.IgnoreFields(gateway.Record{}, "Created")); diff != "" {
 		t.Fatalf("records differ (-want +got):\n%s", diff)
@@ -171,7 +174,8 @@ func TestScanFindsNothingAndARefundIsNotJudged(t *testing.T) {
 	c := newClient(t, serve(t, 0, 0))
 	succeeded(t, c.Charge(t.Context(), aCharge("key-1")))
 	for _, o := range []gateway.Object{gateway.ChargeObject, gateway.RefundObject} {
-		if page, err := c.List(t.Context(), o, "acme", time.Time{}, ""); err != nil || len(page.Records) != 0 || page.Next != "" {
+		if page, err := c.List(t.Context(), o, "acme", time.Time{}, ""); err != nil || len(page.Records) != 0 ||
+			page.Next != "" {
 			t.Errorf("list of %ss: %+v, %v", o, page, err)
 		}
 	}
@@ -188,7 +192,8 @@ func TestPreloadedChargesAreFound(t *testing.T) {
 		fmt.Fprintf(&lines, `{"account":"acme","idempotencyKey":"key-%d","reference":"pay_1",`+
 			`"amountCents":12000,"currency":"KRW","paymentMethod":"pm_ok"}`+"\n", i)
 	}
-	if status, body := send(t, http.MethodPost, url+"/_preload", lines.String()); status != http.StatusOK || body != `{"loaded":500}` {
+	if status, body := send(t, http.MethodPost, url+"/_preload", lines.String()); status != http.StatusOK ||
+		body != `{"loaded":500}` {
 		t.Fatalf("%d %s", status, body)
 	}
 	c := newClient(t, url)
@@ -196,7 +201,8 @@ func TestPreloadedChargesAreFound(t *testing.T) {
 	if !ok {
 		t.Fatalf("lookup %T %+v", found, found)
 	}
-	if id := succeeded(t, aCharge("key-499").Judge(found.Records[0])); id != succeeded(t, c.Charge(t.Context(), aCharge("key-499"))) {
+	if id := succeeded(t, aCharge("key-499").Judge(found.Records[0])); id != succeeded(t,
+		c.Charge(t.Context(), aCharge("key-499"))) {
 		t.Fatal("the preloaded charge was made once more")
 	}
 	if status, body := send(t, http.MethodDelete, url+"/_charges", ""); status != http.StatusNoContent {
@@ -211,7 +217,8 @@ func TestPreloadNamesTheLineThatIsNoCharge(t *testing.T) {
 	t.Parallel()
 	url := serve(t, 0, 0)
 	for _, line := range []string{`{"account":"acme"}`, `{"account":`, `7`} {
-		status, body := send(t, http.MethodPost, url+"/_preload", `{"account":"acme","idempotencyKey":"key-1","currency":"KRW"}`+"\n"+line)
+		status, body := send(t, http.MethodPost, url+"/_preload",
+			`{"account":"acme","idempotencyKey":"key-1","currency":"KRW"}`+"\n"+line)
 		if status != http.StatusBadRequest || !strings.Contains(body, "charge 2") {
 			t.Errorf("%s: %d %s", line, status, body)
 		}

@@ -19,8 +19,8 @@ type Settings struct {
 	Limit       int    `json:"limit,omitzero"`       // charges that the ledger holds; DefaultLimit by default
 }
 
-// Command serves with the Settings that are on stdin as JSON, until ctx ends. When it takes requests, it writes {"address":"host:port"} as
-// a line to stdout.
+// Command serves with the Settings that are on stdin as JSON, until ctx ends. When it takes requests, it writes
+// {"address":"host:port"} as a line to stdout.
 func Command(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	var s Settings
 	if err := json.UnmarshalRead(stdin, &s, json.RejectUnknownMembers(true)); err != nil {
@@ -34,7 +34,8 @@ func Command(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	return Serve(ctx, l, time.Duration(s.DelayMicros)*time.Microsecond, s.Limit)
 }
 
-// Serve serves an empty ledger until ctx ends; a clean end returns nil. Each charge takes delay. A limit of 0 is DefaultLimit.
+// Serve serves an empty ledger until ctx ends; a clean end returns nil. Each charge takes delay. A limit of 0 is
+// DefaultLimit.
 func Serve(ctx context.Context, l net.Listener, delay time.Duration, limit int) error {
 	if limit == 0 {
 		limit = DefaultLimit
@@ -43,7 +44,8 @@ func Serve(ctx context.Context, l net.Listener, delay time.Duration, limit int) 
 	over := &http.Server{
 		Handler:           stub.routes(),
 		ReadHeaderTimeout: 5 * time.Second,
-		IdleTimeout:       time.Hour, // longer than any run: a connection that ends between two payments makes one of them unknown
+		// longer than any run: a connection that ends between two payments makes one of them unknown
+		IdleTimeout: time.Hour,
 	}
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() { stopped <- over.Close() })

@@ -99,8 +99,8 @@ func noRefunds(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, []byte(`{"data":[],"hasMore":false}`))
 }
 
-// preload takes charges as they are in the answers, one JSON value after another; those that are there already stay as they are.
-// Only account, idempotencyKey, reference, amountCents, currency and paymentMethod count.
+// preload takes charges as they are in the answers, one JSON value after another; those that are there already stay as
+// they are. Only account, idempotencyKey, reference, amountCents, currency and paymentMethod count.
 func (s *server) preload(w http.ResponseWriter, r *http.Request) {
 	lines := jsontext.NewDecoder(r.Body)
 	for n := 0; ; n++ {
@@ -114,7 +114,8 @@ func (s *server) preload(w http.ResponseWriter, r *http.Request) {
 			err = errors.New("no account or no idempotencyKey")
 		}
 		if err == nil {
-			_, err = s.ledger.charge(keyRef{c.Account, c.IdempotencyKey}, asked{c.AmountCents, c.Currency, c.PaymentMethod, c.Reference})
+			_, err = s.ledger.charge(keyRef{c.Account, c.IdempotencyKey},
+				asked{c.AmountCents, c.Currency, c.PaymentMethod, c.Reference})
 		}
 		if err != nil {
 			refuse(w, http.StatusBadRequest, fmt.Sprintf("charge %d: %v", n+1, err))

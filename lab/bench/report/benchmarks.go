@@ -23,8 +23,10 @@ func (r Report) Benchmarks(w io.Writer) error {
 			fmt.Fprintf(&text, "%s: %s\n", key.Name, key.Value)
 		}
 	}
-	// Notes, not keys: benchstat compares nothing across values of a key, and commits and versions are there to be compared.
-	for _, note := range []Setting{{"taken", r.Taken}, {"commit", r.Machine.commit()}, {"Go", r.Machine.Go}, {"PostgreSQL", r.Machine.PostgreSQL}} {
+	// Notes, not keys: benchstat compares nothing across values of a key, and commits and versions are there to be
+	// compared.
+	for _, note := range []Setting{{"taken", r.Taken}, {"commit", r.Machine.commit()}, {"Go", r.Machine.Go},
+		{"PostgreSQL", r.Machine.PostgreSQL}} {
 		if note.Value != "" {
 			fmt.Fprintf(&text, "# %s %s\n", note.Name, note.Value)
 		}
@@ -52,7 +54,8 @@ func (r Report) Benchmarks(w io.Writer) error {
 
 func benchmark(text *strings.Builder, section, name, unit string, samples []float64) {
 	for _, sample := range samples {
-		fmt.Fprintf(text, "Benchmark%s/%s 1 %s %s\n", capital(word(section)), word(name), strconv.FormatFloat(sample, 'f', -1, 64), unit)
+		fmt.Fprintf(text, "Benchmark%s/%s 1 %s %s\n", capital(word(section)), word(name),
+			strconv.FormatFloat(sample, 'f', -1, 64), unit)
 	}
 }
 

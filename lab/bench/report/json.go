@@ -47,7 +47,8 @@ func (r Report) listed() Report {
 	r.Sections = list(slices.Clone(r.Sections))
 	for i := range r.Sections {
 		section := &r.Sections[i]
-		section.Lines, section.Ratios, section.Bars = list(slices.Clone(section.Lines)), list(slices.Clone(section.Ratios)), list(slices.Clone(section.Bars))
+		section.Lines, section.Ratios, section.Bars = list(slices.Clone(section.Lines)),
+			list(slices.Clone(section.Ratios)), list(slices.Clone(section.Bars))
 		for j := range section.Lines {
 			section.Lines[j].Samples = list(section.Lines[j].Samples)
 		}

@@ -66,8 +66,8 @@ func (r Ratio) Samples() []float64 {
 // Summary is false if no round was kept.
 func (r Ratio) Summary() (Summary, bool) { return Summarize(r.Samples()) }
 
-// PairUp makes the ratio of two series, which go by rounds: where a slice was dropped, its round holds Dropped. The longer
-// one's rounds without a partner, from a run that was broken off, count as dropped.
+// PairUp makes the ratio of two series, which go by rounds: where a slice was dropped, its round holds Dropped. The
+// longer one's rounds without a partner, from a run that was broken off, count as dropped.
 func PairUp(name string, numerators, denominators []float64) Ratio {
 	ratio := Ratio{Name: name}
 	paired := min(len(numerators), len(denominators))

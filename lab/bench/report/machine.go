@@ -46,7 +46,8 @@ func joined(settings []Setting) []string {
 	return separated(words)
 }
 
-// wrapped breaks words into lines of at most proseWidth, if a word is not longer. Later lines stand under the first word.
+// wrapped breaks words into lines of at most proseWidth, if a word is not longer. Later lines stand under the first
+// word.
 func wrapped(head string, words []string) []string {
 	if len(words) == 0 {
 		return nil

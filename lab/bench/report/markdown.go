@@ -15,7 +15,8 @@ func (r Report) Markdown(w io.Writer) error {
 		if bar.Unit != "" && measured != nothing {
 			measured += " " + bar.Unit
 		}
-		cells := []string{bar.What, bar.Op.sign() + " " + bound(bar.Value), measured, spread, bar.Prototype, string(bar.Verdict())}
+		cells := []string{bar.What, bar.Op.sign() + " " + bound(bar.Value), measured, spread, bar.Prototype,
+			string(bar.Verdict())}
 		for i, cell := range cells {
 			cells[i] = cellText(cell)
 		}

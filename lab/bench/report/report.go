@@ -85,7 +85,8 @@ func (r Report) Check() error {
 		}
 		for _, bar := range section.Bars {
 			if bar.Op != AtLeast && bar.Op != AtMost {
-				return fmt.Errorf("section %q, bar %q: op %q is neither %s nor %s", section.Name, bar.What, bar.Op, AtLeast, AtMost)
+				return fmt.Errorf("section %q, bar %q: op %q is neither %s nor %s", section.Name, bar.What, bar.Op,
+					AtLeast, AtMost)
 			}
 			if err := finite(append([]float64{bar.Value}, bar.Samples...)); err != nil {
 				return fmt.Errorf("section %q, bar %q: %w", section.Name, bar.What, err)

@@ -20,15 +20,19 @@ var update = flag.Bool("update", false, "write the golden files of this package 
 
 // invented is a report with one of everything. No machine has ever measured it.
 func invented() Report {
-	ratio := PairUp("replay ÷ GET /livez", []float64{9000, Dropped(), 9300, 9200}, []float64{12000, 12400, 12400, 11500})
-	payments := Line{Name: "new payments, 64 clients", Unit: "payments/s", Better: Higher, Samples: []float64{8862, 8700.5, 9011.25}, Dropped: 1}
+	ratio := PairUp("replay ÷ GET /livez", []float64{9000, Dropped(), 9300, 9200},
+		[]float64{12000, 12400, 12400, 11500})
+	payments := Line{Name: "new payments, 64 clients", Unit: "payments/s", Better: Higher,
+		Samples: []float64{8862, 8700.5, 9011.25}, Dropped: 1}
 	return Report{
 		Taken: "2026-01-02T03:04:05Z",
 		Machine: Machine{
 			CPU: "Invented Processor 3000", Cores: 2, Memory: 16 << 30, System: "linux/amd64", Kernel: "6.1.0-invented",
 			Go: "go1.26.0", PostgreSQL: "15.18", Commit: "0123456789abcdef0123456789abcdef01234567", Dirty: true,
-			PostgreSQLSettings: []Setting{{"jit", "off"}, {"max_connections", "300"}, {"shared_buffers", "32MB"}, {"synchronous_commit", "on"},
-				{"wal_level", "replica"}, {"autovacuum_naptime", "10s"}, {"checkpoint_timeout", "1h"}, {"max_wal_size", "4GB"}},
+			PostgreSQLSettings: []Setting{{"jit", "off"}, {"max_connections", "300"}, {"shared_buffers", "32MB"},
+				{"synchronous_commit", "on"},
+				{"wal_level", "replica"}, {"autovacuum_naptime", "10s"}, {"checkpoint_timeout", "1h"},
+				{"max_wal_size", "4GB"}},
 		},
 		Settings: []Setting{{"rounds", "4"}, {"slice", "5s"}},
 		Sections: []Section{
@@ -36,13 +40,16 @@ func invented() Report {
 				Name: "new payments", Note: "Closed loop; the load generator and PostgreSQL share the cores with the API.",
 				Lines: []Line{
 					payments,
-					{Name: "PostgreSQL CPU", Unit: "µs/payment", Better: Lower, Samples: []float64{89.4, 91, 0.5, 88.96}},
+					{Name: "PostgreSQL CPU", Unit: "µs/payment", Better: Lower,
+						Samples: []float64{89.4, 91, 0.5, 88.96}},
 					{Name: "resident at rest", Unit: "MiB", Better: Lower, Samples: []float64{41}},
 				},
 				Bars: []Bar{
-					Bar{What: "new payments at 64 clients", Op: AtLeast, Value: 8500, Unit: "payments/s", Prototype: "8 862 by sharing commits"}.
+					Bar{What: "new payments at 64 clients", Op: AtLeast, Value: 8500, Unit: "payments/s",
+						Prototype: "8 862 by sharing commits"}.
 						Of(payments.Samples),
-					Bar{What: "PostgreSQL CPU", Op: AtMost, Value: 80, Unit: "µs/payment", Prototype: "89"}.Of([]float64{89.4, 91, 0.5, 88.96}),
+					Bar{What: "PostgreSQL CPU", Op: AtMost, Value: 80, Unit: "µs/payment",
+						Prototype: "89"}.Of([]float64{89.4, 91, 0.5, 88.96}),
 				},
 			},
 			{
@@ -50,8 +57,10 @@ func invented() Report {
 				Ratios: []Ratio{ratio},
 				Lines:  []Line{{Name: "replay under faults", Unit: "payments/s", Better: Higher, Dropped: 4}},
 				Bars: []Bar{
-					Bar{What: "replay ÷ what HTTP alone can do", Op: AtLeast, Value: 0.75, Prototype: "0.8 | 0.9 by Redis"}.Of(ratio.Samples()),
-					{What: "200 racers on one key ÷ 200 on 200 keys, time until all of them are answered", Op: AtMost, Value: 1.5, Unit: "",
+					Bar{What: "replay ÷ what HTTP alone can do", Op: AtLeast, Value: 0.75,
+						Prototype: "0.8 | 0.9 by Redis"}.Of(ratio.Samples()),
+					{What: "200 racers on one key ÷ 200 on 200 keys, time until all of them are answered", Op: AtMost,
+						Value: 1.5, Unit: "",
 						Prototype: "not tried on a prototype, as far as anybody remembers"},
 				},
 			},
@@ -125,7 +134,8 @@ func TestReportReadBackIsTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(again.JSON(&second), invented().Benchmarks(&direct), Convert(bytes.NewReader(first.Bytes()), &converted)); err != nil {
+	if err := errors.Join(again.JSON(&second), invented().Benchmarks(&direct),
+		Convert(bytes.NewReader(first.Bytes()), &converted)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(first.String(), second.String()); diff != "" {
@@ -139,7 +149,8 @@ func TestReportReadBackIsTheSame(t *testing.T) {
 func TestEmptyReportListsNothingAsNothing(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer
-	r := Report{Sections: []Section{{Lines: []Line{{Unit: "s", Better: Lower}}, Ratios: []Ratio{{}}, Bars: []Bar{{Op: AtMost}}}, {}}}
+	r := Report{Sections: []Section{{Lines: []Line{{Unit: "s", Better: Lower}}, Ratios: []Ratio{{}},
+		Bars: []Bar{{Op: AtMost}}}, {}}}
 	if err := r.JSON(&text); err != nil {
 		t.Fatal(err)
 	}

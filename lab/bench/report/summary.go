@@ -8,7 +8,8 @@ type Summary struct {
 	Median, Low, High float64
 }
 
-// Summarize takes samples in any order. Of an even number, the median is halfway between the middle two. Of none, false.
+// Summarize takes samples in any order. Of an even number, the median is halfway between the middle two. Of none,
+// false.
 func Summarize(samples []float64) (Summary, bool) {
 	if len(samples) == 0 {
 		return Summary{}, false

@@ -35,7 +35,8 @@ func (r Report) Table(w io.Writer) error {
 	}
 	if bars := r.Bars(); len(bars) > 0 {
 		tally := r.Tally()
-		fmt.Fprintf(&text, "\n%d bars: %d met, %d MISSED, %d not run\n", len(bars), tally[Met], tally[Missed], tally[NotRun])
+		fmt.Fprintf(&text, "\n%d bars: %d met, %d MISSED, %d not run\n", len(bars), tally[Met], tally[Missed],
+			tally[NotRun])
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
@@ -64,7 +65,8 @@ func (s Section) figures() (rows [][]string) {
 		if summary, kept := Summarize(samples); kept {
 			median, spread = figure(summary.Median), summary.spread()
 		}
-		rows = append(rows, []string{clipped(name, nameWidth), median, spread, unit, better, strconv.Itoa(len(samples)), strconv.Itoa(dropped)})
+		rows = append(rows, []string{clipped(name, nameWidth), median, spread, unit, better, strconv.Itoa(len(samples)),
+			strconv.Itoa(dropped)})
 	}
 	for _, line := range s.Lines {
 		row(line.Name, line.Unit, string(line.Better), line.Dropped, line.Samples)

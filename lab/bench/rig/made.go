@@ -20,8 +20,8 @@ type Lost struct {
 	Payment uuid.UUID
 }
 
-// MakeUnknown writes n unknown keys with their payments, whose next lookup is due. They are as the API leaves them whose answer from
-// the PSP was lost, and of the same request as the sample.
+// MakeUnknown writes n unknown keys with their payments, whose next lookup is due. They are as the API leaves them
+// whose answer from the PSP was lost, and of the same request as the sample.
 func (d *Database) MakeUnknown(ctx context.Context, n int) ([]Lost, error) {
 	lost := make([]Lost, n)
 	keys, ids := make([]string, n), make([]uuid.UUID, n)
@@ -41,8 +41,8 @@ func (d *Database) MakeAbandoned(ctx context.Context, n int) error {
 	return d.behindTheGuard(ctx, "make abandoned keys", makeAbandoned, n)
 }
 
-// MakePrunable writes n keys for each of the pruner's two walks: such as are to be marked as expired, and such as were marked a month
-// ago. Payments are not the pruner's business: there are none for these.
+// MakePrunable writes n keys for each of the pruner's two walks: such as are to be marked as expired, and such as were
+// marked a month ago. Payments are not the pruner's business: there are none for these.
 func (d *Database) MakePrunable(ctx context.Context, n int) error {
 	for from := 1; from <= n; from += chunk {
 		if err := d.behindTheGuard(ctx, "make prunable keys", makePrunable, from, min(from+chunk-1, n)); err != nil {
@@ -52,7 +52,8 @@ func (d *Database) MakePrunable(ctx context.Context, n int) error {
 	return nil
 }
 
-// Forget removes the keys that were made under a mark, with their timelines, their payments and the jobs that came of them.
+// Forget removes the keys that were made under a mark, with their timelines, their payments and the jobs that came of
+// them.
 func (d *Database) Forget(ctx context.Context, mark string) error {
 	return d.behindTheGuard(ctx, "forget keys", `
 WITH gone AS (DELETE FROM idempotency_keys WHERE key ^@ $1::text RETURNING tenant_id, operation, key, subject),
@@ -61,7 +62,8 @@ WITH gone AS (DELETE FROM idempotency_keys WHERE key ^@ $1::text RETURNING tenan
 DELETE FROM river_job WHERE kind = 'resolve' AND args ->> 'key' ^@ $1::text`, mark)
 }
 
-// behindTheGuard writes what no program of ours writes so: a key begins in progress and nothing else, and history stays.
+// behindTheGuard writes what no program of ours writes so: a key begins in progress and nothing else, and history
+// stays.
 func (d *Database) behindTheGuard(ctx context.Context, what, sql string, args ...any) error {
 	if _, err := d.Admin.Exec(ctx, "SET session_replication_role = replica"); err != nil {
 		return err

@@ -29,7 +29,7 @@ func newMade(t *testing.T) made {
 	}
 	t.Cleanup(m.db.Close)
 	m.keys = idempotency.New(m.db, idempotency.Terms{
-		Lease: time.Minute, Retention: time.Hour, PSPMemory: time.Hour, SettleWindow: time.Minute, Audit: time.Hour,
+		Lease: time.Minute, Retention: time.Hour, PSPMemory: time.Hour, GracePeriod: time.Minute, Audit: time.Hour,
 	}, time.Now)
 	err = m.behindTheGuard(t.Context(), "make the sample", `
 WITH key AS (
@@ -69,11 +69,12 @@ func TestUnknownKeysAreDueAndProcessing(t *testing.T) {
 	if err != nil || len(due) != len(lost) {
 		t.Fatalf("%d of %d keys are due (%v)", len(due), len(lost), err)
 	}
-	sight, err := m.keys.Look(t.Context(), due[0].Ref)
-	if err != nil || sight.MemoryOver || sight.WindowLeft <= 0 {
-		t.Errorf("%+v (%v), want a key that was lost just now", sight, err)
+	view, err := m.keys.Look(t.Context(), due[0].Ref)
+	if err != nil || view.MemoryOver || view.GraceLeft <= 0 {
+		t.Errorf("%+v (%v), want a key that was lost just now", view, err)
 	}
-	if n := m.count(t, "payments AS p JOIN idempotency_keys AS k ON k.subject = p.id AND k.key = p.idempotency_key WHERE p.status = 'processing'"); n != len(lost) {
+	if n := m.count(t,
+		"payments AS p JOIN idempotency_keys AS k ON k.subject = p.id AND k.key = p.idempotency_key WHERE p.status = 'processing'"); n != len(lost) {
 		t.Errorf("%d payments are processing, want %d", n, len(lost))
 	}
 }
@@ -129,7 +130,8 @@ func TestLoadedRowsAreNeverDue(t *testing.T) {
 	if err := m.Load(t.Context(), 30); err != nil {
 		t.Fatal(err)
 	}
-	if n := m.count(t, "idempotency_keys WHERE status = 'completed' AND expires_at > clock_timestamp() + interval '12 hours'"); n != 31 {
+	if n := m.count(t,
+		"idempotency_keys WHERE status = 'completed' AND expires_at > clock_timestamp() + interval '12 hours'"); n != 31 {
 		t.Errorf("%d completed keys, want 31", n)
 	}
 	if err := m.Load(t.Context(), 40); err != nil {

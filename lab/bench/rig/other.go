@@ -24,7 +24,8 @@ func (r *Rig) Commit(ctx context.Context, ref string) (string, error) {
 	return strings.TrimSpace(out), nil
 }
 
-// NewDatabaseOf builds the programs of another commit, and makes a database by them. From then on, they are what runs on it.
+// NewDatabaseOf builds the programs of another commit, and makes a database by them. From then on, they are what runs
+// on it.
 func (r *Rig) NewDatabaseOf(ctx context.Context, name, commit string) (*Database, error) {
 	tree := r.Path("other")
 	if err := os.Mkdir(tree, 0o755); err != nil {
@@ -56,18 +57,20 @@ func (r *Rig) git(ctx context.Context, args ...string) (string, error) {
 
 // Keys are up to n keys that the API has completed.
 func (d *Database) Keys(ctx context.Context, n int) ([]string, error) {
-	rows, err := d.Admin.Query(ctx, "SELECT key FROM idempotency_keys WHERE status = 'completed' ORDER BY key LIMIT $1", n)
+	rows, err := d.Admin.Query(ctx, "SELECT key FROM idempotency_keys WHERE status = 'completed' ORDER BY key LIMIT $1",
+		n)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// Lose makes n completed payments such as the API leaves whose answer from the PSP was lost. It names columns that the schemas of different commits
-// have in common.
+// Lose makes n completed payments such as the API leaves whose answer from the PSP was lost. It names columns that the
+// schemas of different commits have in common.
 func (d *Database) Lose(ctx context.Context, n int) ([]Lost, error) {
 	var lost []Lost
-	rows, err := d.Admin.Query(ctx, "SELECT key, subject FROM idempotency_keys WHERE status = 'completed' AND attempt = 1 ORDER BY created_at LIMIT $1", n)
+	rows, err := d.Admin.Query(ctx,
+		"SELECT key, subject FROM idempotency_keys WHERE status = 'completed' AND attempt = 1 ORDER BY created_at LIMIT $1", n)
 	if err != nil {
 		return nil, err
 	}
@@ -83,5 +86,6 @@ func (d *Database) Lose(ctx context.Context, n int) ([]Lost, error) {
 		response_schema_version = NULL, response_body = NULL WHERE subject = ANY ($1)`, ids); err != nil {
 		return nil, err
 	}
-	return lost, d.behindTheGuard(ctx, "lose payments", "UPDATE payments SET status = 'processing', psp_charge_id = NULL WHERE id = ANY ($1)", ids)
+	return lost, d.behindTheGuard(ctx, "lose payments",
+		"UPDATE payments SET status = 'processing', psp_charge_id = NULL WHERE id = ANY ($1)", ids)
 }

@@ -18,8 +18,9 @@ import (
 // ErrNoPooler says that PgBouncer is not installed.
 var ErrNoPooler = errors.New("PgBouncer is not installed")
 
-// Pooler starts PgBouncer in transaction mode before the database, as docs/pooler.md says, and returns the URL that leads through it. The
-// timeouts are set as each connection to the server begins: set on the database, they would outlast the pooler.
+// Pooler starts PgBouncer in transaction mode before the database, as docs/pooler.md says, and returns the URL that
+// leads through it. The timeouts are set as each connection to the server begins: set on the database, they would
+// outlast the pooler.
 func (d *Database) Pooler(ctx context.Context) (*Process, string, error) {
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -45,7 +46,8 @@ func (d *Database) Pooler(ctx context.Context) (*Process, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	through := url.URL{Scheme: "postgres", User: url.User(u.User.Username()), Host: address, Path: u.Path, RawQuery: "sslmode=disable"}
+	through := url.URL{Scheme: "postgres", User: url.User(u.User.Username()), Host: address, Path: u.Path,
+		RawQuery: "sslmode=disable"}
 	return p, through.String(), nil
 }
 

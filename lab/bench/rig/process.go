@@ -59,14 +59,16 @@ func (d *Database) Run(ctx context.Context, s Spec) (*Process, error) {
 	args := OnCores(s.CPUs, append([]string{program}, s.Args...)...)
 	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx // it is ended in good order, by Stop
 	cmd.Env = append([]string{
-		"DATABASE_URL=" + d.URL, "HTTP_ADDR=" + public, "ADDR=" + public, "OPERATOR_ADDR=" + operator, "RECONCILER_ADDR=" + operator, "PSP_SECRET=demo-psp-secret",
+		"DATABASE_URL=" + d.URL, "HTTP_ADDR=" + public, "ADDR=" + public, "OPERATOR_ADDR=" + operator,
+		"RECONCILER_ADDR=" + operator, "PSP_SECRET=demo-psp-secret",
 	}, s.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.Program, err)
 	}
-	p := &Process{PID: cmd.Process.Pid, Address: public, Operator: operator, cmd: cmd, log: log, done: make(chan struct{})}
+	p := &Process{PID: cmd.Process.Pid, Address: public, Operator: operator, cmd: cmd, log: log,
+		done: make(chan struct{})}
 	go func() {
 		_ = cmd.Wait() // how it ended is in its log
 		close(p.done)

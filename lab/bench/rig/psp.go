@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// PSP starts the PSP of the benchmark (bench psp), which is the program that runs, as a process of its own. It serves HTTP at the Address.
+// PSP starts the PSP of the benchmark (bench psp), which is the program that runs, as a process of its own. It serves
+// HTTP at the Address.
 func (r *Rig) PSP() (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -53,7 +54,8 @@ func (r *Rig) PSP() (*Process, error) {
 
 // Preload tells a PSP of charges that have succeeded: JSON values, one after another, as the PSP itself shows charges.
 func (p *Process) Preload(ctx context.Context, charges []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.Address+"/_preload", bytes.NewReader(charges))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.Address+"/_preload",
+		bytes.NewReader(charges))
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// APIReadThrough is APIInProcess with a read-through of replays before the database. BENCH_CACHE says where answers are kept.
+// APIReadThrough is APIInProcess with a read-through of replays before the database. BENCH_CACHE says where answers are
+// kept.
 const APIReadThrough = "api-readthrough"
 
 // The one line of the source that differs.
@@ -50,11 +51,12 @@ func (r *Rig) BuildReadThrough(ctx context.Context) error {
 	if err := os.WriteFile(r.Path("readthrough.json"), raw, 0o600); err != nil {
 		return err
 	}
-	return r.Go(ctx, "", "build", "-buildvcs=false", "-o", r.Program(APIReadThrough), "-overlay", r.Path("readthrough.json"), "./cmd/api")
+	return r.Go(ctx, "", "build", "-buildvcs=false", "-o", r.Program(APIReadThrough), "-overlay",
+		r.Path("readthrough.json"), "./cmd/api")
 }
 
-// withOneChange puts a text in the place of another that occurs once. A source that has moved on would otherwise be built as it is, and measured
-// as if it were another.
+// withOneChange puts a text in the place of another that occurs once. A source that has moved on would otherwise be
+// built as it is, and measured as if it were another.
 func withOneChange(source, from, to string) (string, error) {
 	if n := strings.Count(source, from); n != 1 {
 		return "", fmt.Errorf("%q is there %d times, must be once: the bench replaces it", from, n)

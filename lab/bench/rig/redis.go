@@ -41,8 +41,9 @@ func (r *Rig) StartRedis(ctx context.Context) (*Redis, error) {
 		return nil, err
 	}
 	socket := r.Path("redis.sock")
-	cmd := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", //nolint:noctx // ended by Stop
-		"--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru", "--dir", r.dir, "--daemonize", "no")
+	cmd := exec.Command(program, "--port", "0", "--unixsocket", socket, //nolint:noctx // ended by Stop
+		"--save", "", "--appendonly", "no", "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru", "--dir", r.dir,
+		"--daemonize", "no")
 	cmd.Stdout, cmd.Stderr = log, log
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
@@ -96,7 +97,8 @@ func (p *Redis) Counters(ctx context.Context) (RedisCounters, error) {
 	}
 	var c RedisCounters
 	var problems []error
-	for name, to := range map[string]*int64{"keyspace_hits": &c.Hits, "keyspace_misses": &c.Misses, "used_memory": &c.Memory} {
+	for name, to := range map[string]*int64{"keyspace_hits": &c.Hits, "keyspace_misses": &c.Misses,
+		"used_memory": &c.Memory} {
 		*to, err = strconv.ParseInt(info[name], 10, 64)
 		problems = append(problems, err)
 	}

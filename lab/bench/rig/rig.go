@@ -1,10 +1,11 @@
-// Package rig is what the bench measures: a durable PostgreSQL of its own, the real programs built from this tree, and tables with as many
-// rows as asked for.
+// Package rig is what the bench measures: a durable PostgreSQL of its own, the real programs built from this tree, and
+// tables with as many rows as asked for.
 //
 // It owns the life of these processes and their data, which it removes at the end. It refuses to know what is measured.
 //
-// Two binaries of the API are built. One is what people run. The other differs in one file (go build -overlay): instead of a way to
-// the PSP over HTTP it has a PSP within, so that what is measured is Payonce and PostgreSQL, and not a second HTTP server on the same two cores.
+// Two binaries of the API are built. One is what people run. The other differs in one file (go build -overlay): instead
+// of a way to the PSP over HTTP it has a PSP within, so that what is measured is Payonce and PostgreSQL, and not a
+// second HTTP server on the same two cores.
 package rig
 
 import (
@@ -53,11 +54,13 @@ type Database struct {
 	of  string // whose programs run on it: otherMark, or "" for this tree's
 }
 
-// Settings of the server. Durability is PostgreSQL's default: fsync, synchronous_commit and full_page_writes are on. Memory and checkpoints are
-// what anybody sets who runs one in earnest: with the defaults, a checkpoint would begin in the middle of every other slice.
+// Settings of the server. Durability is PostgreSQL's default: fsync, synchronous_commit and full_page_writes are on.
+// Memory and checkpoints are what anybody sets who runs one in earnest: with the defaults, a checkpoint would begin in
+// the middle of every other slice.
 func Settings() map[string]string {
 	return map[string]string{
-		"shared_buffers": "2GB", "max_wal_size": "8GB", "min_wal_size": "2GB", "checkpoint_timeout": "30min", "max_connections": "300",
+		"shared_buffers": "2GB", "max_wal_size": "8GB", "min_wal_size": "2GB", "checkpoint_timeout": "30min",
+		"max_connections": "300",
 		"track_io_timing": "off",
 		// To the bench an autovacuum is somebody else on the machine. It vacuums itself, before each section.
 		"autovacuum": "off",
@@ -110,7 +113,8 @@ func (r *Rig) build(ctx context.Context, root, mark string) error {
 	if err != nil {
 		return err
 	}
-	// A replacement of a file that is not there would be added without a word, and the API measured would be another one.
+	// A replacement of a file that is not there would be added without a word, and the API measured would be another
+	// one.
 	if _, err := os.Stat(replaced); err != nil {
 		return fmt.Errorf("find what the overlay replaces: %w", err)
 	}
@@ -147,7 +151,8 @@ func runGo(ctx context.Context, dir string, args ...string) error {
 func (r *Rig) PostgresProgram(name string) (string, error) {
 	path := r.Server.Program(name)
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("find %s of PostgreSQL %s: %w; install the whole package, or set PG_BINDIR", name, r.Server.Version(), err)
+		return "", fmt.Errorf("find %s of PostgreSQL %s: %w; install the whole package, or set PG_BINDIR", name,
+			r.Server.Version(), err)
 	}
 	return path, nil
 }
@@ -219,7 +224,7 @@ func (d *Database) output(ctx context.Context, program string, args ...string) (
 }
 
 // Settle brings the tables to rest: no dead rows, fresh statistics, nothing left for a checkpoint to write.
-func (d *Database) Settle(ctx context.Context) error {
+func (d *Database) Rest(ctx context.Context) error {
 	for _, sql := range []string{"VACUUM ANALYZE", "CHECKPOINT"} {
 		if _, err := d.Admin.Exec(ctx, sql); err != nil {
 			return fmt.Errorf("%s: %w", sql, err)

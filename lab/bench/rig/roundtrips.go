@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// RoundTrips stands between a program and PostgreSQL and counts how often the program waits for an answer: at each Sync and at each simple Query
-// ("Frontend/Backend Protocol" in PostgreSQL's manual).
+// RoundTrips stands between a program and PostgreSQL and counts how often the program waits for an answer: at each Sync
+// and at each simple Query ("Frontend/Backend Protocol" in PostgreSQL's manual).
 type RoundTrips struct {
 	listener          net.Listener
 	network, upstream string

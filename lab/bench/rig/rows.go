@@ -15,11 +15,14 @@ func Existing(url string, admin *pgx.Conn) *Database {
 // chunk is how many rows are loaded at once, so that progress can be told.
 const chunk = 250_000
 
-// Load writes completed payments until there are rows of them, as copies of one that the API has made: the same request, the same answer,
-// keys in the order of time (see pgbench.LoadedKey). A replay of any of them is answered by the stored bytes.
+// Load writes completed payments until there are rows of them, as copies of one that the API has made: the same
+// request, the same answer, keys in the order of time (see pgbench.LoadedKey). A replay of any of them is answered by
+// the stored bytes.
 func (d *Database) Load(ctx context.Context, rows int) error {
 	var have int
-	err := d.Admin.QueryRow(ctx, `SELECT coalesce(max(right(key, 20)::bigint), 0) FROM idempotency_keys WHERE key ~ '^load-[0-9]{20}$'`).Scan(&have)
+	err := d.Admin.QueryRow(ctx,
+		`SELECT coalesce(max(right(key, 20)::bigint), 0) FROM idempotency_keys WHERE key ~ '^load-[0-9]{20}$'`).Scan(
+		&have)
 	if err != nil {
 		return fmt.Errorf("look for loaded rows: %w", err)
 	}

@@ -80,7 +80,7 @@ func (r *redis) do(request []byte) []byte {
 			return call.reply // somebody has taken it along
 		}
 	}
-	calls := r.board(call)
+	calls := r.gather(call)
 	if line.exchange(r.socket, calls) != nil && line.conn != nil {
 		_ = line.conn.Close()
 		line.conn = nil
@@ -105,7 +105,7 @@ func (r *redis) enter(c *redisCall) *redisLine {
 	return nil
 }
 
-func (r *redis) board(leader *redisCall) []*redisCall {
+func (r *redis) gather(leader *redisCall) []*redisCall {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := min(len(r.waiting), redisBatch-1)

@@ -26,8 +26,9 @@ type asked struct {
 	final   string
 }
 
-// AskAgain has each client whose key has no final answer yet send it once more, now that all is well; or, if everything is asked for, each key that
-// there is. What it hears is recorded. It returns what keys still have none, by their names.
+// AskAgain has each client whose key has no final answer yet send it once more, now that all is well; or, if everything
+// is asked for, each key that there is. What it hears is recorded. It returns what keys still have none, by their
+// names.
 func (c *Crowd) AskAgain(ctx context.Context, operations []history.Operation, everything bool) map[string]string {
 	open := map[string]string{}
 	var mu sync.Mutex
@@ -75,7 +76,8 @@ func keysOf(operations []history.Operation) map[string]*asked {
 	return keys
 }
 
-// hopeless reports whether the PSP is told to fail it each time before anything is charged: it stays free to be tried again.
+// hopeless reports whether the PSP is told to fail it each time before anything is charged: it stays free to be tried
+// again.
 func (k *asked) hopeless() bool {
 	for _, o := range k.intents {
 		if strings.Contains(string(o.Body), `"pm_never"`) {
@@ -85,11 +87,12 @@ func (k *asked) hopeless() bool {
 	return false
 }
 
-// askFor asks with each intent, if it is not known whose the key is. It returns what the last answer was, unless there was a final one, or none was to be
-// had: a key that no request has got hold of, since all were refused, or one that was never executed and is too old for that.
+// askFor asks with each intent, if it is not known whose the key is. It returns what the last answer was, unless there
+// was a final one, or none was to be had: a key that no request has got hold of, since all were refused, or one that
+// was never executed and is too old for that.
 func (c *Crowd) askFor(ctx context.Context, key *asked) string {
 	last := "nothing"
-	settled := false
+	over := false
 	if c.isOver(ctx, key) {
 		c.missedBy.Lock()
 		defer c.missedBy.Unlock()
@@ -101,10 +104,11 @@ func (c *Crowd) askFor(ctx context.Context, key *asked) string {
 			continue
 		}
 		a := c.askAs(ctx, o)
-		settled = settled || a.final() || a.status == http.StatusGone || a.status == http.StatusConflict && !a.again() || a.status == http.StatusUnprocessableEntity && len(key.intents) > 1
+		over = over || a.final() || a.status == http.StatusGone || a.status == http.StatusConflict && !a.again() ||
+			a.status == http.StatusUnprocessableEntity && len(key.intents) > 1
 		last = fmt.Sprintf("%d %s", a.status, a.body)
 	}
-	if settled {
+	if over {
 		return ""
 	}
 	return "all is well again, and it still has no final answer: " + last
@@ -131,7 +135,8 @@ func (c *Crowd) isOver(ctx context.Context, key *asked) bool {
 func (c *Crowd) askAs(ctx context.Context, o history.Operation) answer {
 	luck := c.o.Plan.Carry(c.o.Plan.Clients, 2)
 	r := request{
-		method: http.MethodPost, path: "/payments", tenant: o.Tenant, key: o.Key, route: o.Route, intent: o.Intent, body: string(o.Body),
+		method: http.MethodPost, path: "/payments", tenant: o.Tenant, key: o.Key, route: o.Route, intent: o.Intent,
+		body: string(o.Body),
 		life: max(o.Life, 1),
 	}
 	if o.Route == history.RefundsRoute {

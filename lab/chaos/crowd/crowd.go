@@ -1,12 +1,15 @@
-// Package crowd is the clients of a chaos run: merchants that pay, retry, hang up, race, reuse keys, also when these have expired or were deleted, lie
-// about them, ask for refunds, read and send nonsense; whoever forges webhooks; an operator who closes dead letters, and one who lies about them.
+// Package crowd is the clients of a chaos run: merchants that pay, retry, hang up, race, reuse keys, also when these
+// have expired or were deleted, lie about them, ask for refunds, read and send nonsense; whoever forges webhooks; an
+// operator who closes dead letters, and one who lies about them.
 //
-// It owns how an errand of package plan is carried out, and the recording of each request in the history. It refuses to know how the server is
-// doing: no database, no log, nothing but what clients see. What it complains of by itself is only what is wrong whatever has happened before, such
-// as a 500, or a payment that another tenant can read; whether the answers fit together is for lab/history to say.
+// It owns how an errand of package plan is carried out, and the recording of each request in the history. It refuses to
+// know how the server is doing: no database, no log, nothing but what clients see. What it complains of by itself is
+// only what is wrong whatever has happened before, such as a 500, or a payment that another tenant can read; whether
+// the answers fit together is for lab/history to say.
 //
-// A client sends one request at a time for each errand, unless racing is the errand, and has several errands under way. It is bounded: by the rate of all
-// requests together, by the tries of each errand, and by the time that one request may take.
+// A client sends one request at a time for each errand, unless racing is the errand, and has several errands under way.
+// It is bounded: by the rate of all requests together, by the tries of each errand, and by the time that one request
+// may take.
 package crowd
 
 import (
@@ -63,7 +66,8 @@ type Crowd struct {
 // New makes the clients.
 func New(o Options) *Crowd {
 	c := &Crowd{
-		missed: map[string]bool{}, o: o, next: make([]atomic.Int64, o.Plan.Clients), lives: newLives(o.Retention), limiter: rate.NewLimiter(rate.Limit(o.PerSecond), burst),
+		missed: map[string]bool{}, o: o, next: make([]atomic.Int64, o.Plan.Clients), lives: newLives(o.Retention),
+		limiter: rate.NewLimiter(rate.Limit(o.PerSecond), burst),
 		http: &http.Client{
 			Transport:     &http.Transport{MaxIdleConnsPerHost: 4 * o.Plan.Clients, IdleConnTimeout: 5 * time.Second},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -79,8 +83,8 @@ func New(o Options) *Crowd {
 // Close gives the idle connections up.
 func (c *Crowd) Close() { c.http.CloseIdleConnections() }
 
-// Run has the clients go about their errands until ctx ends, or only about those of the kinds that are named. What is sent by then is heard to its
-// end; nothing is sent again after that.
+// Run has the clients go about their errands until ctx ends, or only about those of the kinds that are named. What is
+// sent by then is heard to its end; nothing is sent again after that.
 func (c *Crowd) Run(ctx context.Context, only ...plan.Kind) {
 	var running sync.WaitGroup
 	for client := range c.o.Plan.Clients {

@@ -49,7 +49,8 @@ func setup(t *testing.T, answer func(n int, r *http.Request) (int, string)) *ben
 	server := httptest.NewServer(b.api)
 	t.Cleanup(server.Close)
 	b.Crowd = New(Options{
-		Plan: plan.Plan{Seed: 7, Clients: 1}, APIs: []string{strings.TrimPrefix(server.URL, "http://")}, PerSecond: 1000, Recorder: b.recorder,
+		Plan: plan.Plan{Seed: 7, Clients: 1}, APIs: []string{strings.TrimPrefix(server.URL, "http://")},
+		PerSecond: 1000, Recorder: b.recorder,
 		Tally: tally.New(), Keys: map[string]string{"acme": "a", "globex": "g"},
 		Complain: func(where, detail string) { b.complaints = append(b.complaints, where+": "+detail) },
 	})
@@ -149,7 +150,8 @@ func TestServerErrorIsComplainedOf(t *testing.T) {
 
 func TestPaymentThatAnotherTenantCanReadIsComplainedOf(t *testing.T) {
 	t.Parallel()
-	for status, complaints := range map[int]int{http.StatusOK: 1, http.StatusNotFound: 0, http.StatusServiceUnavailable: 0} {
+	for status, complaints := range map[int]int{http.StatusOK: 1, http.StatusNotFound: 0,
+		http.StatusServiceUnavailable: 0} {
 		b := setup(t, func(int, *http.Request) (int, string) { return status, paidBody })
 		b.known[0].paid = []paid{{tenant: "acme", ID: "pay_1", Amount: 100, ChargeID: "ch_1"}}
 		b.read(t.Context(), plan.Errand{N: 1})
@@ -162,7 +164,8 @@ func TestPaymentThatAnotherTenantCanReadIsComplainedOf(t *testing.T) {
 func TestPaymentThatIsNoLongerPaidIsComplainedOf(t *testing.T) {
 	t.Parallel()
 	for body, complaints := range map[string]int{
-		paidBody: 0, strings.Replace(paidBody, "succeeded", "processing", 1): 1, strings.Replace(paidBody, "ch_1", "ch_2", 1): 1,
+		paidBody: 0, strings.Replace(paidBody, "succeeded", "processing", 1): 1,
+		strings.Replace(paidBody, "ch_1", "ch_2", 1): 1,
 	} {
 		b := setup(t, func(int, *http.Request) (int, string) { return http.StatusOK, body })
 		b.known[0].paid = []paid{{tenant: "acme", ID: "pay_1", Amount: 100, ChargeID: "ch_1"}}
@@ -183,10 +186,12 @@ func TestKeyWithoutAnAnswerIsAskedForAgain(t *testing.T) {
 		return http.StatusCreated, paidBody
 	})
 	operation := func(key string, status int, body string) history.Operation {
-		return history.Operation{Tenant: "acme", Route: history.PaymentsRoute, Key: key, Intent: "i", Status: status, Return: time.Duration(status), Body: []byte(body)}
+		return history.Operation{Tenant: "acme", Route: history.PaymentsRoute, Key: key, Intent: "i", Status: status,
+			Return: time.Duration(status), Body: []byte(body)}
 	}
 	open := b.AskAgain(t.Context(), []history.Operation{
-		operation("answered", http.StatusCreated, "{}"), operation("open", http.StatusAccepted, "{}"), operation("stuck", 0, "{}"),
+		operation("answered", http.StatusCreated, "{}"), operation("open", http.StatusAccepted, "{}"),
+		operation("stuck", 0, "{}"),
 		operation("hopeless", 0, `{"paymentMethod":"pm_never"}`),
 	}, false)
 	if len(open) != 1 || open["acme POST /payments stuck"] == "" {
@@ -202,8 +207,8 @@ func TestKeyWithoutAnAnswerIsAskedForAgain(t *testing.T) {
 func TestOperatorSaysWhatThePSPsConsoleSays(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		letter, ledger string
-		want           string
+		deadLetter, ledger string
+		want               string
 	}{
 		"charged":      {`"keyStatus":"unknown"`, `{"charges":[{"id":"ch_1","status":"succeeded"}]}`, "executed ch_1"},
 		"declined":     {`"keyStatus":"unknown"`, `{"charges":[{"id":"ch_1","status":"declined"}]}`, "retry"},
@@ -222,11 +227,11 @@ func TestOperatorSaysWhatThePSPsConsoleSays(t *testing.T) {
 				decided = string(body)
 				return http.StatusOK, `{}`
 			}
-			return http.StatusOK, fmt.Sprintf(`{"id":"1","version":1,%s}`, c.letter)
+			return http.StatusOK, fmt.Sprintf(`{"id":"1","version":1,%s}`, c.deadLetter)
 		})
 		b.o.Operators, b.o.PSP = b.o.APIs, b.o.APIs[0]
 		// The desk may give the machine another try first: a luck that never does.
-		b.decide(context.WithoutCancel(t.Context()), b.o.Plan.Carry(1, steady(b.o.Plan)), letter{ID: "1"})
+		b.decide(context.WithoutCancel(t.Context()), b.o.Plan.Carry(1, steady(b.o.Plan)), deadLetter{ID: "1"})
 		for word := range strings.FieldsSeq(c.want) {
 			if !strings.Contains(decided, `"`+word+`"`) {
 				t.Errorf("%s: decides %s, not %s", name, decided, c.want)

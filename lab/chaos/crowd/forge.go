@@ -21,7 +21,8 @@ func (c *Crowd) forge(ctx context.Context, e plan.Errand) {
 			method: http.MethodPost, path: "/webhooks/psp", tenant: e.Tenant, api: e.N,
 			body: `{"type":"charge.succeeded","timestamp":"2026-01-01T00:00:00Z","data":{"id":"ch_forged"}}`,
 			header: http.Header{
-				"Authorization": nil, "Idempotency-Key": nil, "Webhook-Id": {"evt_" + e.Key}, "Webhook-Signature": {"v1,Zm9yZ2Vk"},
+				"Authorization": nil, "Idempotency-Key": nil, "Webhook-Id": {"evt_" + e.Key},
+				"Webhook-Signature": {"v1,Zm9yZ2Vk"},
 				"Webhook-Timestamp": {fmt.Sprint(time.Now().Unix())},
 			},
 		}, "forged webhook", http.StatusUnauthorized)
@@ -37,7 +38,8 @@ func (c *Crowd) forge(ctx context.Context, e plan.Errand) {
 	kind := kinds[e.N%len(kinds)]
 	status := c.resend(ctx, of.ChargeID, kind.disorder)
 	if status != 0 && status != http.StatusServiceUnavailable && status != kind.want {
-		c.complain("webhook", fmt.Sprintf("the webhook of %s with %q was answered %d, not %d", of.ChargeID, kind.disorder, status, kind.want))
+		c.complain("webhook", fmt.Sprintf("the webhook of %s with %q was answered %d, not %d", of.ChargeID,
+			kind.disorder, status, kind.want))
 	}
 }
 
@@ -48,7 +50,8 @@ func (c *Crowd) resend(ctx context.Context, entry, disorder string) int {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestPatience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.o.PSP+"/_webhooks/"+entry, strings.NewReader(disorder))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.o.PSP+"/_webhooks/"+entry,
+		strings.NewReader(disorder))
 	if err != nil {
 		return 0
 	}

@@ -15,12 +15,13 @@ type lie struct {
 }
 
 const (
-	lieRound      = 150 * time.Millisecond
-	lettersARound = 5
+	lieRound          = 150 * time.Millisecond
+	deadLettersARound = 5
 )
 
-// LieToDesk decides wrongly about open letters, while others decide rightly, until ctx ends. That a lie is taken is complained of.
-func (c *Crowd) LieToDesk(ctx context.Context) {
+// LieToOperators decides wrongly about open dead letters, while others decide rightly, until ctx ends. That a lie is
+// taken is complained of.
+func (c *Crowd) LieToOperators(ctx context.Context) {
 	luck := c.o.Plan.Carry(c.o.Plan.Clients, 3)
 	tick := time.NewTicker(lieRound)
 	defer tick.Stop()
@@ -30,16 +31,19 @@ func (c *Crowd) LieToDesk(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		letters := c.openLetters(ctx, luck)
-		luck.Shuffle(len(letters), func(i, j int) { letters[i], letters[j] = letters[j], letters[i] })
-		for _, l := range letters[:min(len(letters), lettersARound)] {
+		deadLetters := c.openDeadLetters(ctx, luck)
+		luck.Shuffle(len(deadLetters), func(i, j int) {
+			deadLetters[i], deadLetters[j] = deadLetters[j],
+				deadLetters[i]
+		})
+		for _, l := range deadLetters[:min(len(deadLetters), deadLettersARound)] {
 			c.lieAbout(ctx, luck, l)
 		}
 	}
 }
 
-func (c *Crowd) lieAbout(ctx context.Context, luck *rand.Rand, l letter) {
-	if c.desk(ctx, luck, http.MethodGet, "/operator/dead-letters/"+l.ID, nil, &l) != http.StatusOK {
+func (c *Crowd) lieAbout(ctx context.Context, luck *rand.Rand, l deadLetter) {
+	if c.ops(ctx, luck, http.MethodGet, "/operator/dead-letters/"+l.ID, nil, &l) != http.StatusOK {
 		return
 	}
 	lies := c.liesAbout(ctx, luck, l)
@@ -50,9 +54,10 @@ func (c *Crowd) lieAbout(ctx context.Context, luck *rand.Rand, l letter) {
 		return c.o.Tally.Of("lie refused", a.what) - c.o.Tally.Of("lie refused", b.what)
 	})
 	told.decision["reason"] = "a lie: " + told.what
-	switch status := c.desk(ctx, luck, http.MethodPost, "/operator/dead-letters/"+l.ID+"/resolve", told.decision, nil); status {
+	switch status := c.ops(ctx, luck, http.MethodPost, "/operator/dead-letters/"+l.ID+"/resolve", told.decision,
+		nil); status {
 	case http.StatusOK:
-		c.complain("operator", "the letter "+l.ID+" ("+l.Kind+", "+l.Key+") was resolved by a lie: "+told.what)
+		c.complain("operator", "the dead letter "+l.ID+" ("+l.Kind+", "+l.Key+") was resolved by a lie: "+told.what)
 	case http.StatusConflict:
 		c.o.Tally.One("lie refused", told.what)
 	case 0:
@@ -61,9 +66,9 @@ func (c *Crowd) lieAbout(ctx context.Context, luck *rand.Rand, l letter) {
 	}
 }
 
-// liesAbout are those that are lies for sure, whatever others decide meanwhile. What the PSP says nothing about is an operator's to say, so that no
-// word about it is one.
-func (c *Crowd) liesAbout(ctx context.Context, luck *rand.Rand, l letter) []lie {
+// liesAbout are those that are lies for sure, whatever others decide meanwhile. What the PSP says nothing about is an
+// operator's to say, so that no word about it is one.
+func (c *Crowd) liesAbout(ctx context.Context, luck *rand.Rand, l deadLetter) []lie {
 	lies := []lie{
 		{"stale-version", map[string]any{"action": "executed", "version": l.Version + 7}},
 		{"stale-version", map[string]any{"action": "dismiss", "version": l.Version + 7}},
@@ -71,8 +76,10 @@ func (c *Crowd) liesAbout(ctx context.Context, luck *rand.Rand, l letter) []lie 
 	if l.Key == "" {
 		return lies
 	}
-	if other, known := c.known[luck.IntN(len(c.known))].pick(luck.Uint64()); known && other.key != l.Key && other.tenant == l.Tenant && l.Operation != refundsOnly {
-		lies = append(lies, lie{"another-charge", map[string]any{"action": "executed", "version": l.Version, "pspId": other.ChargeID}})
+	if other, known := c.known[luck.IntN(len(c.known))].pick(luck.Uint64()); known && other.key != l.Key &&
+		other.tenant == l.Tenant && l.Operation != refundsOnly {
+		lies = append(lies, lie{"another-charge",
+			map[string]any{"action": "executed", "version": l.Version, "pspId": other.ChargeID}})
 	}
 	found, err := c.inConsole(ctx, l)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"payonce/lab/history"
 )
 
-// lives counts the lives of keys. A key whose retention is over is free for another request, which begins its next life. So that each request
-// belongs to one life for sure, no key is used in the last part of its retention, and none again before the server has said that it is over.
+// lives counts the lives of keys. A key whose retention is over is free for another request, which begins its next
+// life. So that each request belongs to one life for sure, no key is used in the last part of its retention, and none
+// again before the server has said that it is over.
 type lives struct {
 	retention time.Duration // of the server; 0: no key expires in this run
 
@@ -30,8 +31,8 @@ type life struct {
 	named  bool // an answer has named a payment or refund
 }
 
-// slack is the longest time from a client's decision to send a request until the server has reserved the key for it: a paused process or a locked
-// table may come in between, and the client's patience does not end it.
+// slack is the longest time from a client's decision to send a request until the server has reserved the key for it: a
+// paused process or a locked table may come in between, and the client's patience does not end it.
 const slack = requestPatience + 2*time.Second
 
 func newLives(retention time.Duration) *lives {
@@ -44,8 +45,8 @@ func (r request) keyed() bool {
 	return r.route == history.PaymentsRoute || r.route == history.RefundsRoute
 }
 
-// enter lets a request into the latest life of its key. It lets none in whose key may expire before the request is through, and none with an order
-// of an earlier life: that would begin another life unseen, or be paid for in two.
+// enter lets a request into the latest life of its key. It lets none in whose key may expire before the request is
+// through, and none with an order of an earlier life: that would begin another life unseen, or be paid for in two.
 func (l *lives) enter(r request) (number int, how string, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,8 +126,9 @@ func (c *Crowd) reborn(ctx context.Context, e plan.Errand) {
 // ended asks the server how a key has ended: "expired", "deleted", or not at all.
 func (c *Crowd) ended(ctx context.Context, client int, r request) string {
 	a := c.send(ctx, client, request{
-		method: http.MethodGet, path: "/idempotency-keys/" + r.key + "?" + url.Values{"operation": {r.route}}.Encode(), tenant: r.tenant,
-		route: "key over", api: r.api,
+		method: http.MethodGet, path: "/idempotency-keys/" + r.key + "?" + url.Values{"operation": {r.route}}.Encode(),
+		tenant: r.tenant,
+		route:  "key over", api: r.api,
 	})
 	switch a.status {
 	case http.StatusGone:

@@ -23,7 +23,8 @@ func aged(t *testing.T, e plan.Errand, age time.Duration, status int) *bench {
 		return http.StatusCreated, paidBody
 	})
 	b.lives = newLives(long)
-	b.lives.of[b.payment(e, e.Order).keyName()] = &life{number: 1, order: e.Order.Number - 1, began: time.Now().Add(-age), named: true}
+	b.lives.of[b.payment(e, e.Order).keyName()] = &life{number: 1, order: e.Order.Number - 1,
+		began: time.Now().Add(-age), named: true}
 	return b
 }
 
@@ -43,7 +44,8 @@ func TestKeyIsUsedAgainOnlyWhenTheServerSaysThatItIsOver(t *testing.T) {
 	} {
 		b := aged(t, e, c.age, c.status)
 		b.carryOut(t.Context(), e)
-		if used := b.o.Tally.Of("key used again", c.how); c.how != "" && used != 1 || c.how == "" && b.o.Tally.Sum("key used again") != 0 {
+		if used := b.o.Tally.Of("key used again", c.how); c.how != "" && used != 1 || c.how == "" &&
+			b.o.Tally.Sum("key used again") != 0 {
 			t.Errorf("%s: used again %v", name, b.o.Tally.Group("key used again"))
 		}
 		for _, o := range b.recorder.Operations() {
@@ -80,7 +82,8 @@ func TestOrderOfAnEarlierLifeIsNotSent(t *testing.T) {
 
 func TestLieThatIsTakenIsComplainedOf(t *testing.T) {
 	t.Parallel()
-	for status, complaints := range map[int]int{http.StatusOK: 1, http.StatusConflict: 0, http.StatusServiceUnavailable: 0} {
+	for status, complaints := range map[int]int{http.StatusOK: 1, http.StatusConflict: 0,
+		http.StatusServiceUnavailable: 0} {
 		var told []string
 		b := setup(t, func(_ int, r *http.Request) (int, string) {
 			switch {
@@ -98,14 +101,15 @@ func TestLieThatIsTakenIsComplainedOf(t *testing.T) {
 		b.known[0].paid = []paid{{tenant: "acme", key: "another", ChargeID: "ch_2"}}
 		luck := b.o.Plan.Carry(0, 0)
 		for range 3 {
-			b.lieAbout(t.Context(), luck, letter{ID: "1"})
+			b.lieAbout(t.Context(), luck, deadLetter{ID: "1"})
 		}
 		if len(b.complaints) != 3*complaints {
 			t.Errorf("%d: complains %v", status, b.complaints)
 		}
 		lies := strings.Join(told, "\n")
 		want := []string{"not_executed", "ch_2", `"version":8`}
-		if status == http.StatusConflict && slices.ContainsFunc(want, func(w string) bool { return !strings.Contains(lies, w) }) {
+		if status == http.StatusConflict && slices.ContainsFunc(want,
+			func(w string) bool { return !strings.Contains(lies, w) }) {
 			t.Errorf("the lies are %s", lies)
 		}
 	}

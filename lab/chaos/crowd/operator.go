@@ -14,8 +14,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// letter is a dead letter as the operator's API shows it.
-type letter struct {
+// dead letter is a dead letter as the operator's API shows it.
+type deadLetter struct {
 	ID         string `json:"id"`
 	Kind       string `json:"kind"`
 	Tenant     string `json:"tenant"`
@@ -34,9 +34,9 @@ type letter struct {
 	} `json:"evidence"`
 }
 
-// shows reports whether the letter's evidence is money that has moved for what its key stands for, as far as the amount tells: no two orders have the
-// same, and the PSP is off by one at most.
-func (l letter) shows() bool {
+// shows reports whether the dead letter's evidence is money that has moved for what its key stands for, as far as the
+// amount tells: no two orders have the same, and the PSP is off by one at most.
+func (l deadLetter) shows() bool {
 	return slices.ContainsFunc([]entry{l.Evidence.Answer, l.Evidence.Record}, func(e entry) bool {
 		off := e.AmountCents - l.Evidence.Asked.AmountCents
 		return e.Status == "succeeded" && -1 <= off && off <= 1
@@ -58,8 +58,8 @@ const (
 	refundsOnly   = "POST /payments/{id}/refunds"
 )
 
-// Operate closes open letters now and then, as somebody does who looks at the PSP's own console, until ctx ends. Some letters lie for a while,
-// and some are first tried again.
+// Operate closes open dead letters now and then, as somebody does who looks at the PSP's own console, until ctx ends.
+// Some dead letters lie for a while, and some are first tried again.
 func (c *Crowd) Operate(ctx context.Context) {
 	luck := c.o.Plan.Carry(c.o.Plan.Clients, 0)
 	tick := time.NewTicker(operatorRound)
@@ -70,7 +70,7 @@ func (c *Crowd) Operate(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		for _, l := range c.openLetters(ctx, luck) {
+		for _, l := range c.openDeadLetters(ctx, luck) {
 			if luck.IntN(3) > 0 {
 				c.decide(ctx, luck, l)
 			}
@@ -78,13 +78,13 @@ func (c *Crowd) Operate(ctx context.Context) {
 	}
 }
 
-// CloseLetters closes what is open at the end, round by round, each letter in each round, until ctx ends.
-func (c *Crowd) CloseLetters(ctx context.Context) {
+// CloseDeadLetters closes what is open at the end, round by round, each dead letter in each round, until ctx ends.
+func (c *Crowd) CloseDeadLetters(ctx context.Context) {
 	luck := c.o.Plan.Carry(c.o.Plan.Clients, 1)
 	tick := time.NewTicker(operatorRound / 2)
 	defer tick.Stop()
 	for {
-		for _, l := range c.openLetters(ctx, luck) {
+		for _, l := range c.openDeadLetters(ctx, luck) {
 			c.decide(ctx, luck, l)
 		}
 		select {
@@ -95,20 +95,21 @@ func (c *Crowd) CloseLetters(ctx context.Context) {
 	}
 }
 
-// openLetters are a page of them.
-func (c *Crowd) openLetters(ctx context.Context, luck *rand.Rand) []letter {
+// openDeadLetters are a page of them.
+func (c *Crowd) openDeadLetters(ctx context.Context, luck *rand.Rand) []deadLetter {
 	var page struct {
-		Data []letter `json:"data"`
+		Data []deadLetter `json:"data"`
 	}
-	if status := c.desk(ctx, luck, http.MethodGet, "/operator/dead-letters?status=open&limit=100", nil, &page); status != http.StatusOK {
+	if status := c.ops(ctx, luck, http.MethodGet, "/operator/dead-letters?status=open&limit=100", nil,
+		&page); status != http.StatusOK {
 		return nil
 	}
 	return page.Data
 }
 
-// decide looks at the letter, at its key, and at the PSP's ledger, and says what fits.
-func (c *Crowd) decide(ctx context.Context, luck *rand.Rand, l letter) {
-	if c.desk(ctx, luck, http.MethodGet, "/operator/dead-letters/"+l.ID, nil, &l) != http.StatusOK {
+// decide looks at the dead letter, at its key, and at the PSP's ledger, and says what fits.
+func (c *Crowd) decide(ctx context.Context, luck *rand.Rand, l deadLetter) {
+	if c.ops(ctx, luck, http.MethodGet, "/operator/dead-letters/"+l.ID, nil, &l) != http.StatusOK {
 		return
 	}
 	action, pspID := "dismiss", ""
@@ -128,22 +129,24 @@ func (c *Crowd) decide(ctx context.Context, luck *rand.Rand, l letter) {
 	if pspID != "" {
 		decision["pspId"] = pspID
 	}
-	status := c.desk(ctx, luck, http.MethodPost, "/operator/dead-letters/"+l.ID+"/resolve", decision, nil)
+	status := c.ops(ctx, luck, http.MethodPost, "/operator/dead-letters/"+l.ID+"/resolve", decision, nil)
 	if status == http.StatusConflict && pspID != "" {
-		// The PSP has given the id to another payment, too, and its record cannot be read: the operator vouches without an id.
+		// The PSP has given the id to another payment, too, and its record cannot be read: the operator vouches without
+		// an id.
 		delete(decision, "pspId")
-		status = c.desk(ctx, luck, http.MethodPost, "/operator/dead-letters/"+l.ID+"/resolve", decision, nil)
+		status = c.ops(ctx, luck, http.MethodPost, "/operator/dead-letters/"+l.ID+"/resolve", decision, nil)
 	}
 	switch {
 	case status == http.StatusOK:
 		c.o.Tally.One("decision", action)
-		c.o.Tally.One("letter closed", l.Kind)
+		c.o.Tally.One("dead letter closed", l.Kind)
 	case status == http.StatusConflict && action == "retry":
 		// There is nothing to find out any more.
 		decision["action"] = "dismiss"
-		if c.desk(ctx, luck, http.MethodPost, "/operator/dead-letters/"+l.ID+"/resolve", decision, nil) == http.StatusOK {
+		if c.ops(ctx, luck, http.MethodPost, "/operator/dead-letters/"+l.ID+"/resolve", decision,
+			nil) == http.StatusOK {
 			c.o.Tally.One("decision", "dismiss")
-			c.o.Tally.One("letter closed", l.Kind)
+			c.o.Tally.One("dead letter closed", l.Kind)
 		}
 	case status != 0:
 		c.o.Tally.One("decision refused", fmt.Sprintf("%s %d", action, status))
@@ -161,19 +164,20 @@ func fitting(found []entry, luck *rand.Rand) (action, pspID string) {
 		}
 	}
 	if len(found) > 0 {
-		return "retry", "" // declined: it settles by itself
+		return "retry", "" // declined: it resolves by itself
 	}
 	return "not_executed", ""
 }
 
-// inConsole asks what the PSP has really done under the letter's key.
-func (c *Crowd) inConsole(ctx context.Context, l letter) ([]entry, error) {
+// inConsole asks what the PSP has really done under the dead letter's key.
+func (c *Crowd) inConsole(ctx context.Context, l deadLetter) ([]entry, error) {
 	key := l.Key
 	if l.Generation > 1 {
 		key += fmt.Sprintf(".g%d", l.Generation)
 	}
 	query := url.Values{"account": {l.Tenant}, "idempotencyKey": {key}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.o.PSP+"/_ledger?"+query.Encode(), http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.o.PSP+"/_ledger?"+query.Encode(),
+		http.NoBody)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +197,7 @@ func (c *Crowd) inConsole(ctx context.Context, l letter) ([]entry, error) {
 }
 
 // desk calls the operator's API, at one of the processes. It returns the status, or 0.
-func (c *Crowd) desk(ctx context.Context, luck *rand.Rand, method, path string, body, into any) int {
+func (c *Crowd) ops(ctx context.Context, luck *rand.Rand, method, path string, body, into any) int {
 	raw, err := json.Marshal(body)
 	if body == nil {
 		raw = nil

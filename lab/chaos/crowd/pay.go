@@ -60,7 +60,8 @@ func (c *Crowd) hangUp(ctx context.Context, e plan.Errand) {
 	c.persist(ctx, e, r)
 }
 
-// race sends the same request several times at once, to all APIs and with all preferences, and then like everybody else.
+// race sends the same request several times at once, to all APIs and with all preferences, and then like everybody
+// else.
 func (c *Crowd) race(ctx context.Context, e plan.Errand, r request) {
 	preferences := []string{"", "respond-async", "wait=1"}
 	c.atOnce(e.Racers, func(i int) {

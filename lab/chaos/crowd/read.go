@@ -50,8 +50,10 @@ func (c *Crowd) readPayment(ctx context.Context, e plan.Errand, r request, of pa
 	if a.status != http.StatusOK {
 		return
 	}
-	if err := json.Unmarshal(a.body, &now); err != nil || now.Status != "succeeded" || now.Amount != of.Amount || now.ChargeID != of.ChargeID {
-		c.complain("GET "+r.path, fmt.Sprintf("the client was told that it succeeded as %s, and reads %s", of.ChargeID, a.body))
+	if err := json.Unmarshal(a.body, &now); err != nil || now.Status != "succeeded" || now.Amount != of.Amount ||
+		now.ChargeID != of.ChargeID {
+		c.complain("GET "+r.path, fmt.Sprintf("the client was told that it succeeded as %s, and reads %s", of.ChargeID,
+			a.body))
 	}
 }
 
@@ -62,7 +64,8 @@ func (c *Crowd) expect(ctx context.Context, e plan.Errand, r request, what strin
 	if a.status == http.StatusTooManyRequests && slices.Contains(plan.SmallTenants(), r.tenant) {
 		return a
 	}
-	if a.status != 0 && a.status != http.StatusServiceUnavailable && a.status != http.StatusInternalServerError && !slices.Contains(want, a.status) {
+	if a.status != 0 && a.status != http.StatusServiceUnavailable && a.status != http.StatusInternalServerError &&
+		!slices.Contains(want, a.status) {
 		c.complain(what, fmt.Sprintf("%s %s was answered %d, not %v: %s", r.method, r.path, a.status, want, a.body))
 	}
 	return a

@@ -9,8 +9,8 @@ import (
 	"payonce/lab/history"
 )
 
-// refund asks for a part, the whole, the rest or too much of a payment that the client knows of. Some race, some lie, some use the payment's
-// own key: it is another one here, since the operation belongs to it.
+// refund asks for a part, the whole, the rest or too much of a payment that the client knows of. Some race, some lie,
+// some use the payment's own key: it is another one here, since the operation belongs to it.
 func (c *Crowd) refund(ctx context.Context, e plan.Errand) {
 	of, any := c.known[e.Client].pick(e.Pick)
 	if !any {
@@ -44,7 +44,8 @@ func refundOf(of paid, e plan.Errand, amount int64) request {
 		body = fmt.Sprintf(`{"reason":%s}`, reason)
 	}
 	return request{
-		method: http.MethodPost, path: "/payments/" + of.ID + "/refunds", route: history.RefundsRoute, tenant: of.tenant, key: e.Key,
+		method: http.MethodPost, path: "/payments/" + of.ID + "/refunds", route: history.RefundsRoute,
+		tenant: of.tenant, key: e.Key,
 		intent: plan.RefundIntent(of.ID, amount, e.Reason), body: body, prefer: e.Prefer, quoted: e.Quoted, api: e.N,
 	}
 }

@@ -50,7 +50,8 @@ func (a answer) again() bool {
 		return false
 	}
 	switch a.status {
-	case 0, http.StatusAccepted, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusInternalServerError, http.StatusBadGateway:
+	case 0, http.StatusAccepted, http.StatusTooManyRequests, http.StatusServiceUnavailable,
+		http.StatusInternalServerError, http.StatusBadGateway:
 		return true
 	case http.StatusConflict:
 		return a.code == "idempotency_key_in_progress"
@@ -60,8 +61,9 @@ func (a answer) again() bool {
 
 func (c *Crowd) payment(e plan.Errand, o plan.Order) request {
 	return request{
-		method: http.MethodPost, path: "/payments", route: history.PaymentsRoute, tenant: e.Tenant, key: e.Key, intent: o.Intent(),
-		order: o.Number, body: o.Body(e.N), prefer: e.Prefer, quoted: e.Quoted, api: e.N,
+		method: http.MethodPost, path: "/payments", route: history.PaymentsRoute, tenant: e.Tenant, key: e.Key,
+		intent: o.Intent(),
+		order:  o.Number, body: o.Body(e.N), prefer: e.Prefer, quoted: e.Quoted, api: e.N,
 	}
 }
 
@@ -102,7 +104,8 @@ func (c *Crowd) sendNow(ctx context.Context, client int, r request) answer {
 	}
 	path, _, _ := strings.Cut(r.path, "?")
 	pending := c.o.Recorder.Begin(history.Operation{
-		Client: client, API: address, Tenant: r.tenant, Route: r.route, Path: path, Key: r.key, Life: r.life, Prefer: r.prefer,
+		Client: client, API: address, Tenant: r.tenant, Route: r.route, Path: path, Key: r.key, Life: r.life,
+		Prefer: r.prefer,
 		Intent: r.intent, Body: []byte(r.body),
 	})
 	response, err := c.http.Do(req) //nolint:bodyclose // Response closes it
@@ -115,7 +118,8 @@ func (c *Crowd) sendNow(ctx context.Context, client int, r request) answer {
 }
 
 func (c *Crowd) spell(ctx context.Context, address string, r request) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, r.method, "http://"+address+r.path, io.NopCloser(strings.NewReader(r.body)))
+	req, err := http.NewRequestWithContext(ctx, r.method, "http://"+address+r.path,
+		io.NopCloser(strings.NewReader(r.body)))
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +155,8 @@ func (c *Crowd) heard(r request, response *http.Response, body []byte) answer {
 		RefundID  string `json:"refundId"`
 	}
 	_ = json.Unmarshal(body, &told)
-	a := answer{status: response.StatusCode, body: body, code: told.Code, subject: told.PaymentID + told.RefundID, replayed: response.Header.Get("Idempotent-Replayed") == "true"}
+	a := answer{status: response.StatusCode, body: body, code: told.Code, subject: told.PaymentID + told.RefundID,
+		replayed: response.Header.Get("Idempotent-Replayed") == "true"}
 	name := fmt.Sprint(a.status)
 	if a.code != "" {
 		name += " " + a.code
@@ -161,7 +166,8 @@ func (c *Crowd) heard(r request, response *http.Response, body []byte) answer {
 		c.o.Tally.One("replay", name)
 	}
 	if a.status == http.StatusInternalServerError {
-		c.complain(r.method+" "+r.path, fmt.Sprintf("500 for the key %s at %s: %s", r.key, response.Request.URL.Host, body))
+		c.complain(r.method+" "+r.path, fmt.Sprintf("500 for the key %s at %s: %s", r.key, response.Request.URL.Host,
+			body))
 	}
 	return a
 }

@@ -1,8 +1,10 @@
-// Package nemesis does to a world what a plan says: it kills and pauses its programs, crashes its database, and makes the network between them
-// fail. Each blow is bounded in time, undone at its end, written into the history, and counted.
+// Package nemesis does to a world what a plan says: it kills and pauses its programs, crashes its database, and makes
+// the network between them fail. Each blow is bounded in time, undone at its end, written into the history, and
+// counted.
 //
-// It also keeps the programs up, as whatever runs them in earnest does: one that has ended by itself is started again, and counted. Two
-// blows never have the same process at the same time; the later one waits. It refuses to know what clients do, and what is right.
+// It also keeps the programs up, as whatever runs them in earnest does: one that has ended by itself is started again,
+// and counted. Two blows never have the same process at the same time; the later one waits. It refuses to know what
+// clients do, and what is right.
 package nemesis
 
 import (
@@ -28,7 +30,8 @@ type Options struct {
 	World       *world.World
 	APIs        []*world.Process
 	Reconcilers []*world.Process
-	// Spare keeps reconcilers from what may lose a job that they have taken, killed or cut off: it comes back after two minutes.
+	// Spare keeps reconcilers from what may lose a job that they have taken, killed or cut off: it comes back after two
+	// minutes.
 	Spare    bool
 	Recorder *history.Recorder
 	Tally    *tally.Tally
@@ -65,7 +68,8 @@ func New(o Options) *Nemesis {
 	return n
 }
 
-// letPass is for both proxies. That before the database is not told to forget the choice: it would remember each round again.
+// letPass is for both proxies. That before the database is not told to forget the choice: it would remember each round
+// again.
 func (n *Nemesis) letPass(p *world.Process) {
 	n.letRoundsPass(p)
 	n.letCallsPass(p)
@@ -79,8 +83,8 @@ func (n *Nemesis) letCallsPass(p *world.Process) {
 	p.PSP.Choose(func(httpproxy.Call) httpproxy.Action { return httpproxy.Pass })
 }
 
-// Run strikes by the schedule, each blow for itself, and returns when the last one is undone. If ctx ends, no further one begins, and those
-// under way end early.
+// Run strikes by the schedule, each blow for itself, and returns when the last one is undone. If ctx ends, no further
+// one begins, and those under way end early.
 func (n *Nemesis) Run(ctx context.Context, blows []plan.Blow) {
 	began := time.Now()
 	var running sync.WaitGroup

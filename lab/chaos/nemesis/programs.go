@@ -9,10 +9,10 @@ import (
 )
 
 // deed does something for a while. It reports whether it could.
-type deed func(ctx context.Context, d time.Duration) bool
+type auditEntry func(ctx context.Context, d time.Duration) bool
 
 // prepare chooses the target, and what is done to it.
-func (n *Nemesis) prepare(b plan.Blow) (target string, do deed) {
+func (n *Nemesis) prepare(b plan.Blow) (target string, do auditEntry) {
 	switch b.Kind {
 	case plan.KillAPI:
 		return n.on(n.api(b), n.kill)
@@ -77,7 +77,7 @@ func (n *Nemesis) unspared(b plan.Blow) *world.Process {
 }
 
 // on is for what happens to the process itself: it is nobody else's meanwhile.
-func (n *Nemesis) on(p *world.Process, do func(context.Context, *world.Process, time.Duration)) (string, deed) {
+func (n *Nemesis) on(p *world.Process, do func(context.Context, *world.Process, time.Duration)) (string, auditEntry) {
 	return p.Name, func(ctx context.Context, d time.Duration) bool {
 		n.guards[p].Lock()
 		defer n.guards[p].Unlock()
@@ -90,7 +90,9 @@ func (n *Nemesis) on(p *world.Process, do func(context.Context, *world.Process, 
 }
 
 // near is for what happens around it.
-func (n *Nemesis) near(p *world.Process, do func(context.Context, *world.Process, time.Duration) bool) (string, deed) {
+func (n *Nemesis) near(
+	p *world.Process, do func(context.Context, *world.Process, time.Duration) bool,
+) (string, auditEntry) {
 	return p.Name, func(ctx context.Context, d time.Duration) bool { return do(ctx, p, d) }
 }
 
@@ -102,7 +104,7 @@ func (n *Nemesis) kill(ctx context.Context, p *world.Process, d time.Duration) {
 }
 
 // killTwo kills an API and any other at the same moment.
-func (n *Nemesis) killTwo(b plan.Blow) (string, deed) {
+func (n *Nemesis) killTwo(b plan.Blow) (string, auditEntry) {
 	first := n.api(b)
 	second := n.processes[(b.Target/len(n.o.APIs))%len(n.processes)]
 	if second == first || n.o.Spare {

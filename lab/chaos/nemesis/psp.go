@@ -21,7 +21,8 @@ var mangled = []struct {
 	{httpproxy.RefuseAfter, "400 after"},
 }
 
-// mangleCalls loses calls to the PSP and their answers: those of the process, and those of the first API, since a reconciler may have none to make.
+// mangleCalls loses calls to the PSP and their answers: those of the process, and those of the first API, since a
+// reconciler may have none to make.
 func (n *Nemesis) mangleCalls(ctx context.Context, p *world.Process, d time.Duration) bool {
 	victims := []*world.Process{p, n.o.APIs[0]}
 	for _, victim := range victims {
@@ -58,8 +59,9 @@ func (n *Nemesis) frontAway(ctx context.Context, d time.Duration) bool {
 // maxHeld is how many charges are held at a time.
 const maxHeld = 8
 
-// holdCharges keeps the next charges on their way for so long that everybody has given them up: by then their keys may have been released as not
-// executed, and clients may have sent them again. The PSP breaks its word thereby that nothing is so late.
+// holdCharges keeps the next charges on their way for so long that everybody has given them up: by then their keys may
+// have been released as not executed, and clients may have sent them again. The PSP breaks its word thereby that
+// nothing is so late.
 func (n *Nemesis) holdCharges(ctx context.Context, p *world.Process, d time.Duration) bool {
 	coming, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -82,8 +84,9 @@ func (n *Nemesis) holdCharges(ctx context.Context, p *world.Process, d time.Dura
 	return true
 }
 
-// showsLate reports whether Payonce can come to know of a charge that lands when everybody has given it up. A stuck charge is in no list, so that only
-// the settlement file would tell. A PSP that has forgotten the key charges it once more, and that is a fault of its own.
+// showsLate reports whether Payonce can come to know of a charge that lands when everybody has given it up. A stuck
+// charge is in no list, so that only the settlement file would tell. A PSP that has forgotten the key charges it once
+// more, and that is a fault of its own.
 func showsLate(c httpproxy.Call) bool {
 	return !bytes.Contains(c.Body, []byte(`"pm_stuck"`)) && !bytes.Contains(c.Body, []byte(`"pm_forgotten_key"`))
 }

@@ -31,7 +31,8 @@ func (n *Nemesis) crashPostgres(ctx context.Context, _ time.Duration) bool {
 	return true
 }
 
-// crashWorker leaves the coordinator with sessions that are gone, and with transactions of which it does not know what has become.
+// crashWorker leaves the coordinator with sessions that are gone, and with transactions of which it does not know what
+// has become.
 func (n *Nemesis) crashWorker(ctx context.Context, target int) bool {
 	n.postgres.Lock()
 	defer n.postgres.Unlock()
@@ -48,8 +49,8 @@ func (n *Nemesis) crashWorker(ctx context.Context, target int) bool {
 // moveLimit bounds a move. It waits for transactions that hold what it needs, at the end.
 const moveLimit = 30 * time.Second
 
-// moveTenant takes a tenant to another worker. A move that a blow ends leaves the tenant where it was, and Citus cleans up behind it. Every other move is spared crashes,
-// so that some come to their end.
+// moveTenant takes a tenant to another worker. A move that a blow ends leaves the tenant where it was, and Citus cleans
+// up behind it. Every other move is spared crashes, so that some come to their end.
 func (n *Nemesis) moveTenant(ctx context.Context, target int) bool {
 	if target/2%2 == 0 { // the tenant goes by the last bit
 		n.postgres.Lock()
@@ -130,7 +131,8 @@ func (n *Nemesis) storeAway(ctx context.Context, p *world.Process, d time.Durati
 	return true
 }
 
-// ageWebhooks has the retention of processed webhooks pass, which is a day at least: the reconciler forgets them, and the PSP may send them again.
+// ageWebhooks has the retention of processed webhooks pass, which is a day at least: the reconciler forgets them, and
+// the PSP may send them again.
 func (n *Nemesis) ageWebhooks(ctx context.Context, _ time.Duration) bool {
 	const aged = `UPDATE webhook_events SET processed_at = processed_at - interval '25 hours' WHERE processed_at > clock_timestamp() - interval '1 hour'`
 	done, err := n.o.World.DB.Exec(ctx, aged)

@@ -29,7 +29,7 @@ const (
 	PSPAway         BlowKind = "psp-away"     // for one process
 	FrontAway       BlowKind = "front-away"   // where webhooks come in
 	MangleCalls     BlowKind = "mangle-calls" // to the PSP: cut before, cut after, half an answer, a 500
-	HoldCharges     BlowKind = "hold-charges" // on their way to the PSP, until after the settle window
+	HoldCharges     BlowKind = "hold-charges" // on their way to the PSP, until after the grace period
 	AgeWebhooks     BlowKind = "age-webhooks" // WEBHOOK_RETENTION has passed for those that are processed
 	CrashWorker     BlowKind = "crash-worker" // of Citus
 	MoveTenant      BlowKind = "move-tenant"  // to another worker of Citus
@@ -91,8 +91,9 @@ const (
 	calmAtLast  = time.Second
 )
 
-// Blows is the schedule, in order of time: the whole deck, shuffled, and again, so that each kind comes before any comes twice. If there is time
-// for one deck at all, it is dealt whole: faster where time is short. Some kinds may be left out.
+// Blows is the schedule, in order of time: the whole deck, shuffled, and again, so that each kind comes before any
+// comes twice. If there is time for one deck at all, it is dealt whole: faster where time is short. Some kinds may be
+// left out.
 func (p Plan) Blows(length time.Duration, without ...BlowKind) []Blow {
 	r := p.stream(blowStream, 0, 0)
 	cards := slices.DeleteFunc(slices.Clone(BlowKinds()), func(k BlowKind) bool { return slices.Contains(without, k) })
@@ -132,7 +133,8 @@ func longestOf(cards []BlowKind) (longest time.Duration) {
 func blowOf(r *rand.Rand, kind BlowKind) Blow {
 	for _, card := range deck {
 		if card.kind == kind {
-			return Blow{Kind: kind, For: card.from + time.Duration(r.Float64()*float64(card.to-card.from)), Target: r.IntN(1 << 16)}
+			return Blow{Kind: kind, For: card.from + time.Duration(r.Float64()*float64(card.to-card.from)),
+				Target: r.IntN(1 << 16)}
 		}
 	}
 	return Blow{Kind: kind}

@@ -10,7 +10,8 @@ import (
 // Kind is what a client is up to.
 type Kind string
 
-// The kinds of errands. Founders pay for an order of their own under a key of their own; the others come back to what there is.
+// The kinds of errands. Founders pay for an order of their own under a key of their own; the others come back to what
+// there is.
 const (
 	Pay       Kind = "pay"       // and send again until there is a final answer
 	Wait      Kind = "wait"      // the same with Prefer: wait=n
@@ -29,7 +30,8 @@ const (
 )
 
 var kinds = []weight[Kind]{
-	{Pay, 34}, {Wait, 6}, {Async, 4}, {HangUp, 10}, {Race, 10}, {Twins, 4}, {LieAtOnce, 4}, {Lie, 6}, {Reuse, 10}, {Reborn, 24}, {Refund, 14}, {Read, 8},
+	{Pay, 34}, {Wait, 6}, {Async, 4}, {HangUp, 10}, {Race, 10}, {Twins, 4}, {LieAtOnce, 4}, {Lie, 6}, {Reuse, 10},
+	{Reborn, 24}, {Refund, 14}, {Read, 8},
 	{Forge, 3}, {Malformed, 4},
 }
 
@@ -98,7 +100,8 @@ func tenantOf(r *rand.Rand) string {
 func (p Plan) Errand(client, n int) Errand {
 	r := p.stream(errandStream, client, n)
 	kind := weighted(r, kinds)
-	e := Errand{Kind: kind, Client: client, N: n, Tenant: tenantOf(r), Key: p.key(client, n), Patience: 6 + r.IntN(8), Pick: r.Uint64()}
+	e := Errand{Kind: kind, Client: client, N: n, Tenant: tenantOf(r), Key: p.key(client, n), Patience: 6 + r.IntN(8),
+		Pick: r.Uint64()}
 	e.Quoted = r.IntN(10) == 0
 	e.Racers = 2 + r.IntN(4)
 	switch {
@@ -110,7 +113,7 @@ func (p Plan) Errand(client, n int) Errand {
 	case kind == Reborn:
 		e = p.takeAgain(r, e)
 	}
-	e.settle(r)
+	e.draw(r)
 	return e
 }
 
@@ -151,11 +154,11 @@ func (p Plan) takeAgain(r *rand.Rand, e Errand) Errand {
 func (p Plan) kind(client, n int) Kind { return weighted(p.stream(errandStream, client, n), kinds) }
 
 func (p Plan) key(client, n int) string {
-	return "chaos-" + letters(p.stream(keyStream, client, n), 20)
+	return "chaos-" + deadLetters(p.stream(keyStream, client, n), 20)
 }
 
-// settle draws what belongs to the kind.
-func (e *Errand) settle(r *rand.Rand) {
+// resolve draws what belongs to the kind.
+func (e *Errand) draw(r *rand.Rand) {
 	switch e.Kind {
 	case Wait:
 		e.Prefer = fmt.Sprintf("wait=%d", 1+r.IntN(3))
@@ -174,7 +177,8 @@ func (e *Errand) settle(r *rand.Rand) {
 
 // reasons of refunds. Those that are a payment method's token pick what goes wrong at the mock PSP.
 var reasons = []weight[string]{
-	{"one item was sold out", 20}, {"", 4}, {"pm_declined", 1}, {"pm_timeout_charged", 2}, {"pm_silent_charged", 1}, {"pm_timeout_not_charged", 2},
+	{"one item was sold out", 20}, {"", 4}, {"pm_declined", 1}, {"pm_timeout_charged", 2}, {"pm_silent_charged", 1},
+	{"pm_timeout_not_charged", 2},
 	{"pm_500_charged", 1}, {"pm_500_not_charged", 1}, {"pm_reset_charged", 1}, {"pm_late_charge", 1}, {"pm_slow", 2},
 }
 

@@ -15,8 +15,10 @@ type Mix struct {
 // The middle of each rate. A seed makes it up to half as much more, or less.
 var (
 	middleRates = map[string]float64{
-		"timeout_charged": .015, "timeout_not_charged": .015, "500_charged": .02, "500_not_charged": .02, "reset_charged": .02,
-		"late_charge": .015, "declined": .03, "slow": .03, "wrong_amount": .002, "silent_charged": .01, "stuck": .002, "forgotten_key": .01,
+		"timeout_charged": .015, "timeout_not_charged": .015, "500_charged": .02, "500_not_charged": .02,
+		"reset_charged": .02,
+		"late_charge":   .015, "declined": .03, "slow": .03, "wrong_amount": .002, "silent_charged": .01, "stuck": .002,
+		"forgotten_key": .01,
 	}
 	middleDisorder = map[string]float64{"duplicate": .1, "reorder": .1, "delay": .1, "drop": .1, "forge": .05}
 )

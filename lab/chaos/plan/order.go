@@ -58,8 +58,10 @@ var notes = []weight[string]{{"", 2}, {"one \"large\" box", 2}, {"für 3 Gäste"
 
 // methods are what clients pay with. The faults are also drawn at random by the PSP (Mix); here, each is sure to come.
 var methods = []weight[string]{
-	{"pm_ok", 150}, {"pm_declined", 8}, {"pm_slow", 10}, {"pm_timeout_charged", 4}, {"pm_silent_charged", 4}, {"pm_timeout_not_charged", 4},
-	{"pm_500_charged", 4}, {"pm_500_not_charged", 4}, {"pm_reset_charged", 4}, {"pm_late_charge", 4}, {"pm_wrong_amount", 1}, {"pm_stuck", 1},
+	{"pm_ok", 150}, {"pm_declined", 8}, {"pm_slow", 10}, {"pm_timeout_charged", 4}, {"pm_silent_charged", 4},
+	{"pm_timeout_not_charged", 4},
+	{"pm_500_charged", 4}, {"pm_500_not_charged", 4}, {"pm_reset_charged", 4}, {"pm_late_charge", 4},
+	{"pm_wrong_amount", 1}, {"pm_stuck", 1},
 	{"pm_forgotten_key", 2}, {"pm_never", 2}, {"pm_gold", 2}, // the PSP has no such method
 }
 
@@ -94,7 +96,8 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Body spells the order as JSON in one of several ways that mean the same: the order of the members, spaces, escapes, and what may be left out.
+// Body spells the order as JSON in one of several ways that mean the same: the order of the members, spaces, escapes,
+// and what may be left out.
 func (o Order) Body(spelling int) string {
 	quote := strconv.Quote
 	if spelling%2 == 1 {
@@ -108,7 +111,8 @@ func (o Order) Body(spelling int) string {
 		slices.Reverse(metadata)
 	}
 	members := []string{
-		fmt.Sprintf(`"customerId":%q`, o.Customer), fmt.Sprintf(`"amountCents":%d`, o.Amount), fmt.Sprintf(`"currency":%q`, o.Currency),
+		fmt.Sprintf(`"customerId":%q`, o.Customer), fmt.Sprintf(`"amountCents":%d`, o.Amount),
+		fmt.Sprintf(`"currency":%q`, o.Currency),
 		`"metadata":{` + strings.Join(metadata, ",") + "}",
 	}
 	if o.Note != "" || spelling%5 == 0 {

@@ -21,7 +21,8 @@ const (
 
 // stream is the random numbers for one purpose, and one errand of one client where there is one.
 func (p Plan) stream(purpose uint64, client, n int) *rand.Rand {
-	return rand.New(rand.NewPCG(p.Seed, purpose<<56|uint64(client)<<32|uint64(n))) //nolint:gosec // G115: clients and errands are few
+	stream := purpose<<56 | uint64(client)<<32 | uint64(n) //nolint:gosec // clients and errands are few
+	return rand.New(rand.NewPCG(p.Seed, stream))
 }
 
 // Carry is what decides by chance while an errand is carried out: pauses, and which API is asked first.
@@ -50,8 +51,8 @@ type weight[T any] struct {
 	weight int
 }
 
-// letters makes a word that no rule takes for a number of a card.
-func letters(r *rand.Rand, n int) string {
+// dead letters makes a word that no rule takes for a number of a card.
+func deadLetters(r *rand.Rand, n int) string {
 	const alphabet = "abcdefghijklmnopqrstuvwxyz"
 	word := make([]byte, n)
 	for i := range word {

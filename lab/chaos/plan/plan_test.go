@@ -47,7 +47,8 @@ func TestSeedDecidesEverything(t *testing.T) {
 // What a client wants does not depend on how many others there are.
 func TestErrandIsTheSameAmongMoreClients(t *testing.T) {
 	t.Parallel()
-	if d := cmp.Diff(plan.Plan{Seed: 7, Clients: 3}.Errand(1, 40), plan.Plan{Seed: 7, Clients: 30}.Errand(1, 40)); d != "" {
+	if d := cmp.Diff(plan.Plan{Seed: 7, Clients: 3}.Errand(1, 40),
+		plan.Plan{Seed: 7, Clients: 30}.Errand(1, 40)); d != "" {
 		t.Error(d)
 	}
 }
@@ -112,7 +113,8 @@ func TestSpellingsOfAnOrderMeanTheSame(t *testing.T) {
 		delete(got, "paymentMethod")
 		want := map[string]any{
 			"customerId": o.Customer, "amountCents": float64(o.Amount), "currency": o.Currency,
-			"description": o.Note, "metadata": map[string]any{"order": strconv.FormatInt(o.Number, 10), "channel": o.Channel},
+			"description": o.Note, "metadata": map[string]any{"order": strconv.FormatInt(o.Number, 10),
+				"channel": o.Channel},
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s: %s", body, d)

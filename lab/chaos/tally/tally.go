@@ -1,5 +1,6 @@
-// Package tally counts what has happened in a run, by group and name: answers by status, faults by kind, blows, edges. It is where the report
-// reads its figures, and where the list of what must sometimes happen finds out what never did. It refuses to know what the names mean.
+// Package tally counts what has happened in a run, by group and name: answers by status, faults by kind, blows, edges.
+// It is where the report reads its figures, and where the list of what must sometimes happen finds out what never did.
+// It refuses to know what the names mean.
 //
 // It is safe for concurrent use. It grows with the number of different names only.
 package tally

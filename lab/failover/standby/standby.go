@@ -1,10 +1,10 @@
 // Package standby runs a second PostgreSQL that follows a first one, and takes its place.
 //
-// It owns the copy (pg_basebackup), the line between the two, which can be cut as a network is, what the primary waits for, and the promotion. It
-// refuses to know what is in the databases and who uses them.
+// It owns the copy (pg_basebackup), the line between the two, which can be cut as a network is, what the primary waits
+// for, and the promotion. It refuses to know what is in the databases and who uses them.
 //
-// Invariant: a standby that is promoted waits for nobody. The primary's synchronous_standby_names is set after the copy was made, in the
-// primary's own file, so the copy does not have it.
+// Invariant: a standby that is promoted waits for nobody. The primary's synchronous_standby_names is set after the copy
+// was made, in the primary's own file, so the copy does not have it.
 package standby
 
 import (
@@ -94,10 +94,12 @@ func backup(ctx context.Context, p Primary, user string, line *Line, dir string)
 		return err
 	}
 	host, port := line.address()
-	conninfo := fmt.Sprintf("host=%s port=%s user=%s application_name=%s sslmode=disable gssencmode=disable", host, port, user, Name)
+	conninfo := fmt.Sprintf("host=%s port=%s user=%s application_name=%s sslmode=disable gssencmode=disable", host,
+		port, user, Name)
 	// Where embeddedpg looks for a cluster of this version.
 	cluster := filepath.Join(dir, fmt.Sprintf("pg%d", number/10000))
-	cmd := exec.CommandContext(ctx, p.Backup, "-D", cluster, "-R", "-X", "stream", "-c", "fast", "--no-sync", "-d", conninfo)
+	cmd := exec.CommandContext(ctx, p.Backup, "-D", cluster, "-R", "-X", "stream", "-c", "fast", "--no-sync", "-d",
+		conninfo)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("run pg_basebackup: %w: %s", err, out)
 	}
@@ -106,7 +108,8 @@ func backup(ctx context.Context, p Primary, user string, line *Line, dir string)
 
 // Demand makes the primary wait for the standby with every commit, and returns when it does.
 func (s *Standby) Demand(ctx context.Context) error {
-	for _, sql := range []string{"ALTER SYSTEM SET synchronous_standby_names = 'FIRST 1 (" + Name + ")'", "SELECT pg_reload_conf()"} {
+	for _, sql := range []string{"ALTER SYSTEM SET synchronous_standby_names = 'FIRST 1 (" + Name + ")'",
+		"SELECT pg_reload_conf()"} {
 		if err := query(ctx, s.primary, sql); err != nil {
 			return err
 		}
@@ -120,8 +123,9 @@ func (s *Standby) Follow(ctx context.Context) error { return s.awaitState(ctx, "
 func (s *Standby) awaitState(ctx context.Context, state string) error {
 	return await(ctx, func() (bool, error) {
 		var n int
-		err := query(ctx, s.primary, "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND application_name = '"+
-			Name+"' AND sync_state = '"+state+"'", &n)
+		err := query(ctx, s.primary,
+			"SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND application_name = '"+
+				Name+"' AND sync_state = '"+state+"'", &n)
 		return n == 1, err
 	})
 }

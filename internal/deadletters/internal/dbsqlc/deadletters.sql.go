@@ -12,24 +12,24 @@ import (
 	"github.com/google/uuid"
 )
 
-const auditRefusal = `-- name: AuditRefusal :exec
-INSERT INTO operator_actions (letter_id, letter_version, actor, action, reason, outcome, detail)
+const auditRefused = `-- name: AuditRefused :exec
+INSERT INTO operator_actions (dead_letter_id, dead_letter_version, actor, action, reason, outcome, detail)
 VALUES ($1, $2, $3, $4, $5, 'refused', $6)
 `
 
-type AuditRefusalParams struct {
-	LetterID      uuid.UUID
-	LetterVersion int32
-	Actor         string
-	Action        string
-	Reason        string
-	Detail        string
+type AuditRefusedParams struct {
+	DeadLetterID      uuid.UUID
+	DeadLetterVersion int32
+	Actor             string
+	Action            string
+	Reason            string
+	Detail            string
 }
 
-func (q *Queries) AuditRefusal(ctx context.Context, arg AuditRefusalParams) error {
-	_, err := q.db.Exec(ctx, auditRefusal,
-		arg.LetterID,
-		arg.LetterVersion,
+func (q *Queries) AuditRefused(ctx context.Context, arg AuditRefusedParams) error {
+	_, err := q.db.Exec(ctx, auditRefused,
+		arg.DeadLetterID,
+		arg.DeadLetterVersion,
 		arg.Actor,
 		arg.Action,
 		arg.Reason,
@@ -39,14 +39,14 @@ func (q *Queries) AuditRefusal(ctx context.Context, arg AuditRefusalParams) erro
 }
 
 const countOpen = `-- name: CountOpen :many
-SELECT kind, count(*) AS letters,
+SELECT kind, count(*) AS dead_letters,
        extract(epoch FROM payonce_now() - min(opened_at))::float8 AS oldest_seconds
 FROM dead_letters WHERE status = 'open' GROUP BY kind
 `
 
 type CountOpenRow struct {
 	Kind          string
-	Letters       int64
+	DeadLetters   int64
 	OldestSeconds float64
 }
 
@@ -59,7 +59,7 @@ func (q *Queries) CountOpen(ctx context.Context) ([]CountOpenRow, error) {
 	var items []CountOpenRow
 	for rows.Next() {
 		var i CountOpenRow
-		if err := rows.Scan(&i.Kind, &i.Letters, &i.OldestSeconds); err != nil {
+		if err := rows.Scan(&i.Kind, &i.DeadLetters, &i.OldestSeconds); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -70,14 +70,25 @@ func (q *Queries) CountOpen(ctx context.Context) ([]CountOpenRow, error) {
 	return items, nil
 }
 
-const getLetter = `-- name: GetLetter :one
+const deadLetterExists = `-- name: DeadLetterExists :one
+SELECT EXISTS (SELECT 1 FROM dead_letters WHERE id = $1)
+`
+
+func (q *Queries) DeadLetterExists(ctx context.Context, id uuid.UUID) (bool, error) {
+	row := q.db.QueryRow(ctx, deadLetterExists, id)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
+const getDeadLetter = `-- name: GetDeadLetter :one
 SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
        extract(epoch FROM payonce_now() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
 FROM dead_letters WHERE id = $1
 `
 
-type GetLetterRow struct {
+type GetDeadLetterRow struct {
 	ID               uuid.UUID
 	Kind             string
 	Finding          string
@@ -97,9 +108,9 @@ type GetLetterRow struct {
 	ResolutionReason *string
 }
 
-func (q *Queries) GetLetter(ctx context.Context, id uuid.UUID) (GetLetterRow, error) {
-	row := q.db.QueryRow(ctx, getLetter, id)
-	var i GetLetterRow
+func (q *Queries) GetDeadLetter(ctx context.Context, id uuid.UUID) (GetDeadLetterRow, error) {
+	row := q.db.QueryRow(ctx, getDeadLetter, id)
+	var i GetDeadLetterRow
 	err := row.Scan(
 		&i.ID,
 		&i.Kind,
@@ -122,40 +133,29 @@ func (q *Queries) GetLetter(ctx context.Context, id uuid.UUID) (GetLetterRow, er
 	return i, err
 }
 
-const letterExists = `-- name: LetterExists :one
-SELECT EXISTS (SELECT 1 FROM dead_letters WHERE id = $1)
-`
-
-func (q *Queries) LetterExists(ctx context.Context, id uuid.UUID) (bool, error) {
-	row := q.db.QueryRow(ctx, letterExists, id)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
 const listActions = `-- name: ListActions :many
-SELECT at, letter_version, actor, action, reason, outcome, detail
-FROM operator_actions WHERE letter_id = $1 ORDER BY id LIMIT $2
+SELECT at, dead_letter_version, actor, action, reason, outcome, detail
+FROM operator_actions WHERE dead_letter_id = $1 ORDER BY id LIMIT $2
 `
 
 type ListActionsParams struct {
-	LetterID uuid.UUID
-	MaxRows  int32
+	DeadLetterID uuid.UUID
+	MaxRows      int32
 }
 
 type ListActionsRow struct {
-	At            time.Time
-	LetterVersion int32
-	Actor         string
-	Action        string
-	Reason        string
-	Outcome       string
-	Detail        string
+	At                time.Time
+	DeadLetterVersion int32
+	Actor             string
+	Action            string
+	Reason            string
+	Outcome           string
+	Detail            string
 }
 
-// What operators did about a letter, oldest first, bounded.
+// The first decisions of operators about a dead letter, oldest first.
 func (q *Queries) ListActions(ctx context.Context, arg ListActionsParams) ([]ListActionsRow, error) {
-	rows, err := q.db.Query(ctx, listActions, arg.LetterID, arg.MaxRows)
+	rows, err := q.db.Query(ctx, listActions, arg.DeadLetterID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (q *Queries) ListActions(ctx context.Context, arg ListActionsParams) ([]Lis
 		var i ListActionsRow
 		if err := rows.Scan(
 			&i.At,
-			&i.LetterVersion,
+			&i.DeadLetterVersion,
 			&i.Actor,
 			&i.Action,
 			&i.Reason,
@@ -182,7 +182,7 @@ func (q *Queries) ListActions(ctx context.Context, arg ListActionsParams) ([]Lis
 	return items, nil
 }
 
-const listLetters = `-- name: ListLetters :many
+const listDeadLetters = `-- name: ListDeadLetters :many
 SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
        extract(epoch FROM payonce_now() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
@@ -194,14 +194,14 @@ ORDER BY opened_at DESC, id DESC
 LIMIT $4
 `
 
-type ListLettersParams struct {
+type ListDeadLettersParams struct {
 	Status       string
 	BeforeOpened *time.Time
 	BeforeID     *uuid.UUID
 	MaxRows      int32
 }
 
-type ListLettersRow struct {
+type ListDeadLettersRow struct {
 	ID               uuid.UUID
 	Kind             string
 	Finding          string
@@ -221,9 +221,9 @@ type ListLettersRow struct {
 	ResolutionReason *string
 }
 
-// Newest first, along dead_letters_by_status. No cursor is the beginning of the list.
-func (q *Queries) ListLetters(ctx context.Context, arg ListLettersParams) ([]ListLettersRow, error) {
-	rows, err := q.db.Query(ctx, listLetters,
+// Newest first, by the index dead_letters_by_status. Without a cursor, the list begins with the newest one.
+func (q *Queries) ListDeadLetters(ctx context.Context, arg ListDeadLettersParams) ([]ListDeadLettersRow, error) {
+	rows, err := q.db.Query(ctx, listDeadLetters,
 		arg.Status,
 		arg.BeforeOpened,
 		arg.BeforeID,
@@ -233,9 +233,9 @@ func (q *Queries) ListLetters(ctx context.Context, arg ListLettersParams) ([]Lis
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ListLettersRow
+	var items []ListDeadLettersRow
 	for rows.Next() {
-		var i ListLettersRow
+		var i ListDeadLettersRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.Kind,
@@ -274,18 +274,23 @@ WITH opened AS (
     WHERE (NOT EXISTS (SELECT 1 FROM dead_letters AS d
                        WHERE d.kind = $2 AND d.finding = $3 AND d.status = 'resolved' AND d.action <> 'retry')
            OR EXISTS (SELECT 1 FROM idempotency_keys AS k
-                      WHERE k.tenant_id = coalesce($4::text, '') AND k.operation = $5 AND k.key = $6 AND k.generation = $7
-                        AND ($8::uuid IS NULL OR k.subject = $8::uuid) AND k.status = 'unknown'))
+                      WHERE k.tenant_id = coalesce($4::text, '')
+                        AND k.operation = $5 AND k.key = $6
+                        AND k.generation = $7
+                        AND ($8::uuid IS NULL OR k.subject = $8::uuid)
+                        AND k.status = 'unknown'))
       AND (NOT $11::boolean
            OR EXISTS (SELECT 1 FROM idempotency_keys AS k
-                      WHERE k.tenant_id = coalesce($4::text, '') AND k.operation = coalesce($5::text, '')
+                      WHERE k.tenant_id = coalesce($4::text, '')
+                        AND k.operation = coalesce($5::text, '')
                         AND k.key = coalesce($6::text, '') AND k.xmin = pg_current_xact_id()::xid))
     ON CONFLICT (kind, finding) WHERE status = 'open' DO NOTHING
     RETURNING tenant_id, operation, key, generation, subject, hold
 ), held AS (
     UPDATE idempotency_keys AS k SET dead_letter_hold = o.hold
     FROM opened AS o
-    WHERE k.tenant_id = $4::text AND k.tenant_id = o.tenant_id AND k.operation = o.operation AND k.key = o.key AND k.generation = o.generation
+    WHERE k.tenant_id = $4::text AND k.tenant_id = o.tenant_id AND k.operation = o.operation
+      AND k.key = o.key AND k.generation = o.generation
       AND (o.subject IS NULL OR k.subject = o.subject) AND k.dead_letter_hold < o.hold
 )
 SELECT count(*) FROM opened
@@ -305,22 +310,29 @@ type OpenDeadLetterParams struct {
 	BehindStep bool
 }
 
-// Cases that only an operator can close, and what was done about them.
+// Dead letters, and what operators did about them.
 //
-// OpenDeadLetter and RecomputeHold write dead_letter_hold of package idempotency's table: what the open dead letters about a key's generation and subject
-// forbid. Before either, in the same transaction, the key's row is locked: by a step of the key, or by one of the two statements HoldKey. So they see every
-// dead letter about the key that was committed, and no other is opened or closed meanwhile. The races:
+// OpenDeadLetter and RecomputeHold write dead_letter_hold in the table of package idempotency: what the open dead
+// letters about the key's generation and subject forbid. An earlier statement of the same transaction has locked the
+// key's row: a step of the key, or HoldKey of idempotency.sql or operator.sql. So both statements see every committed
+// dead letter about the key, and no other transaction opens or closes one meanwhile. The races:
 //
-//	open and close:  The second to get the lock sees what the first has committed. An open letter is never left out of the hold.
-//	two opens:       They raise the hold one after the other, and it stays the greater one.
-//	open and renew:  Renewed first, the key has another generation, and the letter does not hold it. Opened first, the hold ends with the generation.
-//	open and step:   A release, decline or expiry that waits for the lock is held against the row as it is then (idempotency.sql).
+//	open and close:  The second transaction gets the lock when the first has committed, and sees its result. The hold
+//	                 never leaves out an open dead letter.
+//	two opens:       They raise the hold one after the other. The greater hold stays.
+//	open and renew:  After a renewal the key has another generation, and the dead letter does not hold it. A renewal
+//	                 after the opening sets the hold to none.
+//	open and step:   A release, decline or expiry that waited for the lock is checked against the new row.
 //
-// The key is locked before the letter is, by everybody, so that no two of them wait for each other.
-// Seen again, an open finding stays one letter; so does one that an operator has judged. After a retry it is a new case, and so it is
-// while its key is unknown: then the judgement was about an earlier attempt, and without a letter nobody would look at this one. A letter that goes with a
-// step of its key (behind_step) is opened only where the step, a statement before this one in the same transaction, has passed: then the key's row is of this
-// very transaction. A letter about a key raises the hold on the key's row, which is locked by then. The answer is how many letters were opened.
+// Every transaction locks the key before the dead letter, so no two of them deadlock.
+// none -> open, and raises the hold of the key. Returns how many dead letters were opened: 0 or 1.
+//
+// A finding that is open, or that an operator has resolved, opens no second dead letter. There are two exceptions.
+// After the action retry it is a new case. It is also a new case while its key is unknown: the operator decided about
+// an earlier attempt, and without a dead letter nobody would look at this attempt.
+//
+// With behind_step, the dead letter is opened only if an earlier statement of this transaction has moved the key. Then
+// this transaction has written the key's row (xmin).
 func (q *Queries) OpenDeadLetter(ctx context.Context, arg OpenDeadLetterParams) (int64, error) {
 	row := q.db.QueryRow(ctx, openDeadLetter,
 		arg.ID,
@@ -340,14 +352,15 @@ func (q *Queries) OpenDeadLetter(ctx context.Context, arg OpenDeadLetterParams) 
 	return count, err
 }
 
-const otherOpenLetter = `-- name: OtherOpenLetter :one
+const otherOpenDeadLetter = `-- name: OtherOpenDeadLetter :one
 SELECT d.id FROM dead_letters AS d
-WHERE d.tenant_id = $1 AND d.operation = $2 AND d.key = $3 AND d.generation = $4 AND d.status = 'open' AND d.id <> $5 AND d.kind <> 'job_discarded'
+WHERE d.tenant_id = $1 AND d.operation = $2 AND d.key = $3 AND d.generation = $4
+  AND d.status = 'open' AND d.id <> $5 AND d.kind <> 'job_discarded'
   AND (d.subject IS NULL OR $6::uuid IS NULL OR d.subject = $6::uuid)
 ORDER BY d.opened_at, d.id LIMIT 1
 `
 
-type OtherOpenLetterParams struct {
+type OtherOpenDeadLetterParams struct {
 	TenantID   *string
 	Operation  *string
 	Key        *string
@@ -356,9 +369,10 @@ type OtherOpenLetterParams struct {
 	Subject    *uuid.UUID
 }
 
-// The oldest other letter that holds the key for what it stands for. That a job has failed holds nothing.
-func (q *Queries) OtherOpenLetter(ctx context.Context, arg OtherOpenLetterParams) (uuid.UUID, error) {
-	row := q.db.QueryRow(ctx, otherOpenLetter,
+// The oldest other open dead letter that needs a decision about the same generation and subject of the key. A failed
+// job (job_discarded) needs none: it forbids only the expiry.
+func (q *Queries) OtherOpenDeadLetter(ctx context.Context, arg OtherOpenDeadLetterParams) (uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, otherOpenDeadLetter,
 		arg.TenantID,
 		arg.Operation,
 		arg.Key,
@@ -375,7 +389,8 @@ const recomputeHold = `-- name: RecomputeHold :exec
 WITH due AS (
     SELECT k.tenant_id, k.operation, k.key, coalesce(max(d.hold), 'none') AS hold
     FROM idempotency_keys AS k
-    LEFT JOIN dead_letters AS d ON d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key AND d.generation = k.generation
+    LEFT JOIN dead_letters AS d ON d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key
+        AND d.generation = k.generation
         AND d.status = 'open' AND (d.subject IS NULL OR d.subject = k.subject)
     WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.generation = $4
       AND ($5::uuid IS NULL OR k.subject = $5::uuid)
@@ -383,7 +398,8 @@ WITH due AS (
 )
 UPDATE idempotency_keys AS k SET dead_letter_hold = u.hold
 FROM due AS u
-WHERE k.tenant_id = $1 AND k.tenant_id = u.tenant_id AND k.operation = u.operation AND k.key = u.key AND k.dead_letter_hold <> u.hold
+WHERE k.tenant_id = $1 AND k.tenant_id = u.tenant_id AND k.operation = u.operation AND k.key = u.key
+  AND k.dead_letter_hold <> u.hold
 `
 
 type RecomputeHoldParams struct {
@@ -394,8 +410,9 @@ type RecomputeHoldParams struct {
 	Subject    *uuid.UUID
 }
 
-// Behind ResolveLetter: the hold comes down to what the letters still open forbid, where the key still stands for what the resolved letter is about. It is a
-// statement of its own, since only one that begins under the lock of the key sees every letter that others have opened.
+// Follows ResolveDeadLetter. It sets the hold to what the dead letters that are still open forbid, if the key still has
+// the generation and subject of the resolved dead letter. It is a separate statement: only a statement that begins
+// after the key was locked sees every dead letter that other transactions have opened.
 func (q *Queries) RecomputeHold(ctx context.Context, arg RecomputeHoldParams) error {
 	_, err := q.db.Exec(ctx, recomputeHold,
 		arg.TenantID,
@@ -407,7 +424,7 @@ func (q *Queries) RecomputeHold(ctx context.Context, arg RecomputeHoldParams) er
 	return err
 }
 
-const resolveLetter = `-- name: ResolveLetter :one
+const resolveDeadLetter = `-- name: ResolveDeadLetter :one
 WITH resolved AS (
     UPDATE dead_letters AS d
     SET status = 'resolved', version = d.version + 1, resolved_at = payonce_now(),
@@ -415,7 +432,7 @@ WITH resolved AS (
     WHERE d.id = $4 AND d.version = $5 AND d.status = 'open'
     RETURNING d.id, d.kind, d.finding, d.status, d.tenant_id, d.operation, d.key, d.generation, d.subject, d.reason, d.evidence, d.hold, d.opened_at, d.version, d.resolved_at, d.action, d.actor, d.resolution_reason
 ), audited AS (
-    INSERT INTO operator_actions (letter_id, letter_version, actor, action, reason, outcome)
+    INSERT INTO operator_actions (dead_letter_id, dead_letter_version, actor, action, reason, outcome)
     SELECT r.id, $5, r.actor, r.action, r.resolution_reason, 'done' FROM resolved AS r
 )
 SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
@@ -424,7 +441,7 @@ SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason
 FROM resolved
 `
 
-type ResolveLetterParams struct {
+type ResolveDeadLetterParams struct {
 	Action  string
 	Actor   string
 	Reason  string
@@ -432,7 +449,7 @@ type ResolveLetterParams struct {
 	Version int32
 }
 
-type ResolveLetterRow struct {
+type ResolveDeadLetterRow struct {
 	ID               uuid.UUID
 	Kind             string
 	Finding          string
@@ -452,17 +469,17 @@ type ResolveLetterRow struct {
 	ResolutionReason *string
 }
 
-// open -> resolved, with its audit row in the same statement: neither exists without the other. Competes with other operators: the
-// loser waits for the winner's commit and then finds another version.
-func (q *Queries) ResolveLetter(ctx context.Context, arg ResolveLetterParams) (ResolveLetterRow, error) {
-	row := q.db.QueryRow(ctx, resolveLetter,
+// open -> resolved, with its audit row: one statement writes both, so neither exists without the other. Competes with
+// other operators: the loser waits for the winner's commit, and then finds another version.
+func (q *Queries) ResolveDeadLetter(ctx context.Context, arg ResolveDeadLetterParams) (ResolveDeadLetterRow, error) {
+	row := q.db.QueryRow(ctx, resolveDeadLetter,
 		arg.Action,
 		arg.Actor,
 		arg.Reason,
 		arg.ID,
 		arg.Version,
 	)
-	var i ResolveLetterRow
+	var i ResolveDeadLetterRow
 	err := row.Scan(
 		&i.ID,
 		&i.Kind,

@@ -40,9 +40,9 @@ type ClaimDueRow struct {
 	Subject    uuid.UUID
 }
 
-// unknown -> unknown: takes those of a tenant's keys whose next lookup is due, and puts them out of sight of other claimers for a
-// while: if the job that follows is lost, they come back. Competes with other claimers and with everything that resolves a key. As to ctid
-// and IS TRUE, see SweepLeases.
+// unknown -> unknown: takes the keys of one tenant whose next lookup is due, and hides them from other claimers for the
+// time of visibility. If the job that follows is lost, the keys are due again after it. Competes with other claimers
+// and with everything that resolves a key. SweepLeases explains ctid, and ExpireLease IS TRUE.
 func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueRow, error) {
 	rows, err := q.db.Query(ctx, claimDue,
 		arg.Visibility,
@@ -81,14 +81,17 @@ SET status = 'completed', locked_until = NULL, finished_at = payonce_now(),
     response_location = c.response_location, response_schema_version = c.response_schema_version,
     response_body = c.response_body
 FROM (
-    SELECT unnest($2::text[]) AS tenant_id, unnest($3::text[]) AS operation, unnest($4::text[]) AS key,
-           unnest($5::integer[]) AS generation, unnest($6::integer[]) AS attempt,
-           unnest($7::boolean[]) AS unless_charged,
-           unnest($8::smallint[]) AS response_status, unnest($9::text[]) AS response_content_type,
-           unnest($10::text[]) AS response_location, unnest($11::smallint[]) AS response_schema_version,
+    SELECT unnest($2::text[]) AS tenant_id, unnest($3::text[]) AS operation,
+           unnest($4::text[]) AS key, unnest($5::integer[]) AS generation,
+           unnest($6::integer[]) AS attempt, unnest($7::boolean[]) AS unless_charged,
+           unnest($8::smallint[]) AS response_status,
+           unnest($9::text[]) AS response_content_type,
+           unnest($10::text[]) AS response_location,
+           unnest($11::smallint[]) AS response_schema_version,
            unnest($12::bytea[]) AS response_body
 ) AS c
-WHERE c.key = c.key || '' AND k.tenant_id = c.tenant_id AND k.operation = c.operation AND k.key = c.key AND k.generation = c.generation AND k.attempt = c.attempt
+WHERE c.key = c.key || '' AND k.tenant_id = c.tenant_id AND k.operation = c.operation AND k.key = c.key
+  AND k.generation = c.generation AND k.attempt = c.attempt
   AND k.status = 'in_progress' AND NOT (c.unless_charged AND k.dead_letter_hold >= 'decline')
   AND ($1::text IS NULL OR c.tenant_id COLLATE "C" = $1)
 RETURNING k.tenant_id, k.operation, k.key, k.expires_at
@@ -116,9 +119,10 @@ type CompleteKeysRow struct {
 	ExpiresAt time.Time
 }
 
-// in_progress -> completed, by the owners of the attempts. Competes with the sweeper, webhooks and the scan. The lease may
-// be over: an answer in hand is better than none, as long as nobody has acted on its end. A decline (unless_charged) does not pass while an open
-// dead letter of the key says that money moved, as in ResolveKeys. Without a row, the key has moved, or such a letter has been opened.
+// in_progress -> completed, by the owners of the leases. Competes with the sweeper, requests that meet a lease that is
+// over, and evidence. An owner may complete after the end of its lease, as long as nobody has moved the key: its answer
+// is final. A decline (unless_charged) is not stored while an open dead letter says that money moved. A key that is not
+// returned has moved, or such a dead letter is open.
 func (q *Queries) CompleteKeys(ctx context.Context, arg CompleteKeysParams) ([]CompleteKeysRow, error) {
 	rows, err := q.db.Query(ctx, completeKeys,
 		arg.OnlyTenant,
@@ -166,7 +170,7 @@ type CountKeysRow struct {
 	Keys   int64
 }
 
-// How many keys stand where: exactly while the table is small, and for the open ones; a big table's finished ones by estimate.
+// How many keys are in each status. The open keys are counted. The finished keys of a big table are estimated.
 func (q *Queries) CountKeys(ctx context.Context) ([]CountKeysRow, error) {
 	rows, err := q.db.Query(ctx, countKeys)
 	if err != nil {
@@ -194,11 +198,12 @@ WITH deleted AS (
         SELECT o.ctid
         FROM (SELECT unnest($2::text[]) AS operation, unnest($3::text[]) AS key) AS a
         JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
-        WHERE a.key = a.key || '' AND o.tenant_id = $1 AND o.dead_letter_hold = 'none' AND (o.delete_after <= payonce_now()) IS TRUE
+        WHERE a.key = a.key || '' AND o.tenant_id = $1 AND o.dead_letter_hold = 'none'
+          AND (o.delete_after <= payonce_now()) IS TRUE
         FOR UPDATE OF o SKIP LOCKED
     ))
     RETURNING k.tenant_id, k.operation, k.key
-), forgotten AS (
+), deleted_events AS (
     DELETE FROM idempotency_key_events AS e USING deleted AS d
     WHERE e.tenant_id = $1 AND e.tenant_id = d.tenant_id AND e.operation = d.operation AND e.key = d.key
 )
@@ -211,8 +216,8 @@ type DeleteKeysParams struct {
 	Keys       []string
 }
 
-// Deletes some of a tenant's expired keys with their timelines, once the audit window is over. The tombstone of each is there since it expired. Competes
-// with requests that renew one of them.
+// Deletes some expired keys of one tenant with their timelines, once the audit window is over. Their tombstones stay.
+// Competes with requests that renew one of the keys.
 func (q *Queries) DeleteKeys(ctx context.Context, arg DeleteKeysParams) (int64, error) {
 	row := q.db.QueryRow(ctx, deleteKeys, arg.TenantID, arg.Operations, arg.Keys)
 	var count int64
@@ -228,17 +233,19 @@ WITH expired AS (
         SELECT o.ctid
         FROM (SELECT unnest($3::text[]) AS operation, unnest($4::text[]) AS key) AS a
         JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
-        WHERE a.key = a.key || '' AND o.tenant_id = $2 AND o.finished_at IS NOT NULL AND o.delete_after IS NULL AND o.dead_letter_hold = 'none'
-          AND (o.expires_at <= payonce_now()) IS TRUE
+        WHERE a.key = a.key || '' AND o.tenant_id = $2 AND o.finished_at IS NOT NULL
+          AND o.delete_after IS NULL AND o.dead_letter_hold = 'none' AND (o.expires_at <= payonce_now()) IS TRUE
         FOR UPDATE OF o SKIP LOCKED
     ))
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, (k.response_body IS NOT NULL) AS had_response
-), buried AS (
+), tombstones AS (
     INSERT INTO idempotency_key_tombstones AS t (tenant_id, operation, key, generation)
     SELECT e.tenant_id, e.operation, e.key, e.generation FROM expired AS e
-    ON CONFLICT (tenant_id, operation, key) DO UPDATE SET generation = excluded.generation WHERE t.generation < excluded.generation
+    ON CONFLICT (tenant_id, operation, key) DO UPDATE SET generation = excluded.generation
+    WHERE t.generation < excluded.generation
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT e.tenant_id, e.operation, e.key, e.generation, e.attempt, 'pruner',
            CASE WHEN e.had_response THEN 'completed' ELSE 'failed_retryable' END, 'expired', 'retention over'
     FROM expired AS e
@@ -253,8 +260,9 @@ type ExpireKeysParams struct {
 	Keys       []string
 }
 
-// completed | failed_retryable -> expired, once the retention is over, for some of a tenant's keys. Competes with a retry of a failed_retryable key and with
-// late evidence. Whatever becomes of the key's row now, its tombstone says which generation it was. As to ctid and IS TRUE, see SweepLeases.
+// completed | failed_retryable -> expired, once the retention is over, for some keys of one tenant. Competes with a
+// retry of a failed_retryable key and with late evidence. The tombstone keeps the generation, whatever happens to the
+// row afterwards. SweepLeases explains ctid, and ExpireLease IS TRUE.
 func (q *Queries) ExpireKeys(ctx context.Context, arg ExpireKeysParams) (int64, error) {
 	row := q.db.QueryRow(ctx, expireKeys,
 		arg.Audit,
@@ -272,12 +280,15 @@ WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
         reconcile_after = payonce_now()
-    WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.generation = $4 AND k.attempt = $5
+    WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
+      AND k.generation = $4 AND k.attempt = $5
       AND k.status = 'in_progress' AND (k.locked_until <= payonce_now()) IS TRUE
     RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'in_progress', 'unknown', 'lease over' FROM lost AS n
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
+           'request', 'in_progress', 'unknown', 'lease over' FROM lost AS n
 )
 SELECT count(*) FROM lost
 `
@@ -290,9 +301,9 @@ type ExpireLeaseParams struct {
 	Attempt    int32
 }
 
-// in_progress -> unknown, by a request that meets a lease that is over. Competes with the owner's completion, the sweeper
-// and other requests: the loser finds no row, and reads again. Without IS TRUE, PostgreSQL would look for the key through all
-// leases there are (idempotency_keys_locked_until), with the dead ones, and not by the primary key.
+// in_progress -> unknown, by a request that finds a lease that is over. Competes with the owner's completion, evidence,
+// the sweeper and other requests. The loser finds no row, and reads the key again. Without IS TRUE, PostgreSQL could
+// search the index idempotency_keys_locked_until, with all leases and many dead entries, and not the primary key.
 func (q *Queries) ExpireLease(ctx context.Context, arg ExpireLeaseParams) (int64, error) {
 	row := q.db.QueryRow(ctx, expireLease,
 		arg.TenantID,
@@ -304,6 +315,48 @@ func (q *Queries) ExpireLease(ctx context.Context, arg ExpireLeaseParams) (int64
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const findDeadLettered = `-- name: FindDeadLettered :many
+SELECT a.operation::text AS operation, a.key::text AS key
+FROM (SELECT unnest($1::text[]) AS operation, unnest($2::text[]) AS key) AS a
+WHERE EXISTS (SELECT FROM dead_letters AS d
+              WHERE d.tenant_id = $3::text AND d.operation = a.operation AND d.key = a.key
+                AND d.status = 'open')
+`
+
+type FindDeadLetteredParams struct {
+	Operations []string
+	Keys       []string
+	TenantID   string
+}
+
+type FindDeadLetteredRow struct {
+	Operation string
+	Key       string
+}
+
+// Reads only: the keys of one tenant with an open dead letter about any generation. Such a key is not deleted: the row
+// holds only what the dead letters about the newest generation forbid, but the timeline has the lines of all
+// generations. This is the only statement here that reads dead_letters, the table of package deadletters.
+func (q *Queries) FindDeadLettered(ctx context.Context, arg FindDeadLetteredParams) ([]FindDeadLetteredRow, error) {
+	rows, err := q.db.Query(ctx, findDeadLettered, arg.Operations, arg.Keys, arg.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindDeadLetteredRow
+	for rows.Next() {
+		var i FindDeadLetteredRow
+		if err := rows.Scan(&i.Operation, &i.Key); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const findDeletable = `-- name: FindDeletable :many
@@ -319,8 +372,8 @@ type FindDeletableRow struct {
 	Key       string
 }
 
-// Reads only: the expired keys whose audit window is over, oldest first. A dead letter may have been opened after the expiry, about a movement that came to
-// light too late: then the key stays.
+// Reads only: the expired keys whose audit window is over, oldest first. A dead letter may have been opened after the
+// expiry, about a charge or refund that was found too late. Then the key stays.
 func (q *Queries) FindDeletable(ctx context.Context, maxRows int32) ([]FindDeletableRow, error) {
 	rows, err := q.db.Query(ctx, findDeletable, maxRows)
 	if err != nil {
@@ -377,7 +430,8 @@ func (q *Queries) FindDue(ctx context.Context, maxRows int32) ([]FindDueRow, err
 
 const findExpired = `-- name: FindExpired :many
 SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
-WHERE k.finished_at IS NOT NULL AND k.delete_after IS NULL AND k.expires_at <= payonce_now() AND k.dead_letter_hold = 'none'
+WHERE k.finished_at IS NOT NULL AND k.delete_after IS NULL AND k.expires_at <= payonce_now()
+  AND k.dead_letter_hold = 'none'
 ORDER BY k.expires_at
 LIMIT $1
 `
@@ -388,7 +442,8 @@ type FindExpiredRow struct {
 	Key       string
 }
 
-// Reads only: the finished keys whose retention is over, oldest first. What an operator has still to decide about stays.
+// Reads only: the finished keys whose retention is over, oldest first. A key with an open dead letter is not among
+// them.
 func (q *Queries) FindExpired(ctx context.Context, maxRows int32) ([]FindExpiredRow, error) {
 	rows, err := q.db.Query(ctx, findExpired, maxRows)
 	if err != nil {
@@ -448,7 +503,7 @@ type FindKeyRow struct {
 	ResponseBody          []byte
 }
 
-// Reads only: an inspection, a check before the PSP is known to be there, the truth after a lost acknowledgement.
+// Reads only: for an inspection, for a check before the PSP is known to be up, and after a lost acknowledgement.
 func (q *Queries) FindKey(ctx context.Context, arg FindKeyParams) (FindKeyRow, error) {
 	row := q.db.QueryRow(ctx, findKey, arg.TenantID, arg.Operation, arg.Key)
 	var i FindKeyRow
@@ -482,45 +537,6 @@ func (q *Queries) FindKey(ctx context.Context, arg FindKeyParams) (FindKeyRow, e
 	return i, err
 }
 
-const findLettered = `-- name: FindLettered :many
-SELECT a.operation::text AS operation, a.key::text AS key
-FROM (SELECT unnest($1::text[]) AS operation, unnest($2::text[]) AS key) AS a
-WHERE EXISTS (SELECT FROM dead_letters AS d WHERE d.tenant_id = $3::text AND d.operation = a.operation AND d.key = a.key AND d.status = 'open')
-`
-
-type FindLetteredParams struct {
-	Operations []string
-	Keys       []string
-	TenantID   string
-}
-
-type FindLetteredRow struct {
-	Operation string
-	Key       string
-}
-
-// Reads only: those of a tenant's keys about which a dead letter is open, whatever generation it is about. What the letter of an earlier generation forbids does not stand in
-// the key's row, and its lines are in the same timeline: the key stays. This looks into the table of package deadletters.
-func (q *Queries) FindLettered(ctx context.Context, arg FindLetteredParams) ([]FindLetteredRow, error) {
-	rows, err := q.db.Query(ctx, findLettered, arg.Operations, arg.Keys, arg.TenantID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FindLetteredRow
-	for rows.Next() {
-		var i FindLetteredRow
-		if err := rows.Scan(&i.Operation, &i.Key); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const findOverdueLeases = `-- name: FindOverdueLeases :many
 SELECT k.tenant_id, k.operation, k.key FROM idempotency_keys AS k
 WHERE k.locked_until <= payonce_now()
@@ -534,8 +550,11 @@ type FindOverdueLeasesRow struct {
 	Key       string
 }
 
-// Reads only: the keys whose leases are over, oldest first. The time is asked once for each walk along an index, so the walk along
-// idempotency_keys_locked_until ends where the living leases begin.
+// Reads only: the keys whose leases are over, oldest first.
+//
+// The sweeper, the job that claims due lookups and the pruner need two statements each. The first one reads the keys of
+// all tenants that are due, and locks nothing. The second one takes the keys of one tenant, and checks again that they
+// are due. Only with Citus this cannot be one statement (docs/scaling.md), but the SQL is the same everywhere.
 func (q *Queries) FindOverdueLeases(ctx context.Context, maxRows int32) ([]FindOverdueLeasesRow, error) {
 	rows, err := q.db.Query(ctx, findOverdueLeases, maxRows)
 	if err != nil {
@@ -557,7 +576,8 @@ func (q *Queries) FindOverdueLeases(ctx context.Context, maxRows int32) ([]FindO
 }
 
 const holdKey = `-- name: HoldKey :exec
-SELECT k.key FROM idempotency_keys AS k WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 FOR NO KEY UPDATE
+SELECT k.key FROM idempotency_keys AS k
+WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 FOR NO KEY UPDATE
 `
 
 type HoldKeyParams struct {
@@ -566,8 +586,9 @@ type HoldKeyParams struct {
 	Key       string
 }
 
-// Locks a key before a dead letter about it is opened, where no step of the key has done so. Competes with everything that moves the key: the lock
-// is released by the commit of the dead letter, and with it the others find the hold in the row.
+// Locks a key before a dead letter about it is opened, if no step of the key has locked it in this transaction.
+// Competes with everything that moves the key. The commit of the dead letter ends the lock, and the next writer finds
+// the hold in the row.
 func (q *Queries) HoldKey(ctx context.Context, arg HoldKeyParams) error {
 	_, err := q.db.Exec(ctx, holdKey, arg.TenantID, arg.Operation, arg.Key)
 	return err
@@ -600,7 +621,7 @@ type ListEventsRow struct {
 	Evidence   []byte
 }
 
-// The end of the key's timeline, newest first, bounded.
+// The last lines of the key's timeline, newest first.
 func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListEventsRow, error) {
 	rows, err := q.db.Query(ctx, listEvents,
 		arg.TenantID,
@@ -638,7 +659,8 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 
 const listInFlight = `-- name: ListInFlight :many
 SELECT k.tenant_id, k.operation, k.key
-FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::text[]) AS operation, unnest($3::text[]) AS key) AS asked
+FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::text[]) AS operation,
+             unnest($3::text[]) AS key) AS asked
 JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
 WHERE k.status = 'in_progress' AND (k.locked_until > payonce_now()) IS TRUE
 `
@@ -655,7 +677,7 @@ type ListInFlightRow struct {
 	Key       string
 }
 
-// Reads only: which of these keys a request executes now, under a lease that is not over. IS TRUE as in ExpireLease.
+// Reads only: which of these keys are in flight, under a lease that is not over. ExpireLease explains IS TRUE.
 func (q *Queries) ListInFlight(ctx context.Context, arg ListInFlightParams) ([]ListInFlightRow, error) {
 	rows, err := q.db.Query(ctx, listInFlight, arg.TenantIds, arg.Operations, arg.Keys)
 	if err != nil {
@@ -680,18 +702,20 @@ const lookAtKey = `-- name: LookAtKey :one
 SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failures,
        payonce_now()::timestamptz AS asked_at,
        k.reconcile_after,
-       coalesce(extract(epoch FROM k.unknown_since + $1::interval - payonce_now()), 0)::float8 AS window_left,
+       coalesce(extract(epoch FROM k.unknown_since + $1::interval - payonce_now()), 0)::float8
+           AS grace_left,
        (k.reserved_at + $2::interval <= payonce_now())::boolean AS memory_over,
-       (k.dead_letter_hold >= 'release')::boolean AS dead_lettered, (k.dead_letter_hold >= 'decline')::boolean AS charged
+       (k.dead_letter_hold >= 'release')::boolean AS dead_lettered,
+       (k.dead_letter_hold >= 'decline')::boolean AS charged
 FROM idempotency_keys AS k WHERE k.tenant_id = $3 AND k.operation = $4 AND k.key = $5
 `
 
 type LookAtKeyParams struct {
-	SettleWindow time.Duration
-	PspMemory    time.Duration
-	TenantID     string
-	Operation    string
-	Key          string
+	GracePeriod time.Duration
+	PspMemory   time.Duration
+	TenantID    string
+	Operation   string
+	Key         string
 }
 
 type LookAtKeyRow struct {
@@ -703,17 +727,17 @@ type LookAtKeyRow struct {
 	LookupFailures int32
 	AskedAt        time.Time
 	ReconcileAfter *time.Time
-	WindowLeft     float64
+	GraceLeft      float64
 	MemoryOver     bool
 	DeadLettered   bool
 	Charged        bool
 }
 
-// What a resolver has to know before it asks the PSP. What the answer proves depends on when it was asked for: the settle
-// window must have been over, and the PSP's memory of the key not, before the question.
+// Reads only: what a resolver must know before it asks the PSP. What the PSP's answer proves depends on asked_at, the
+// time before the question: the grace period must be over by then, and the PSP's memory of the key must not be.
 func (q *Queries) LookAtKey(ctx context.Context, arg LookAtKeyParams) (LookAtKeyRow, error) {
 	row := q.db.QueryRow(ctx, lookAtKey,
-		arg.SettleWindow,
+		arg.GracePeriod,
 		arg.PspMemory,
 		arg.TenantID,
 		arg.Operation,
@@ -729,7 +753,7 @@ func (q *Queries) LookAtKey(ctx context.Context, arg LookAtKeyParams) (LookAtKey
 		&i.LookupFailures,
 		&i.AskedAt,
 		&i.ReconcileAfter,
-		&i.WindowLeft,
+		&i.GraceLeft,
 		&i.MemoryOver,
 		&i.DeadLettered,
 		&i.Charged,
@@ -742,12 +766,14 @@ WITH lost AS (
     UPDATE idempotency_keys AS k
     SET status = 'unknown', locked_until = NULL, unknown_since = payonce_now(), lookup_failures = 0,
         reconcile_after = payonce_now() + $1::interval
-    WHERE k.tenant_id = $2 AND k.operation = $3 AND k.key = $4 AND k.generation = $5 AND k.attempt = $6
-      AND k.status = 'in_progress'
+    WHERE k.tenant_id = $2 AND k.operation = $3 AND k.key = $4
+      AND k.generation = $5 AND k.attempt = $6 AND k.status = 'in_progress'
     RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'unknown', $7, $8::jsonb FROM lost AS n
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
+           'owner', 'in_progress', 'unknown', $7, $8::jsonb FROM lost AS n
 )
 SELECT expires_at FROM lost
 `
@@ -763,7 +789,7 @@ type LoseKeyParams struct {
 	Evidence    []byte
 }
 
-// in_progress -> unknown, by the owner, whose send may or may not have executed. Competes with the sweeper.
+// in_progress -> unknown, by the owner, whose send may or may not have been executed. Competes as CompleteKeys does.
 func (q *Queries) LoseKey(ctx context.Context, arg LoseKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, loseKey,
 		arg.FirstLookup,
@@ -786,8 +812,10 @@ WITH seen AS (
     WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.generation = $4
     FOR SHARE
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, $5, n.status, n.status, $6, $7::jsonb FROM seen AS n
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
+           $5, n.status, n.status, $6, $7::jsonb FROM seen AS n
 )
 SELECT count(*) FROM seen
 `
@@ -802,9 +830,10 @@ type NoteEventParams struct {
 	Evidence   []byte
 }
 
-// A line of the timeline without a transition: evidence that confirms what is known, as long as the key stands for the same. Competes with the pruner: the lock
-// keeps the line from being written behind that of the key's expiry, as if the key were still completed. The line is written
-// by a step of its own, as all lines are: so they are numbered by one server where timelines lie on several, and a timeline is read by those numbers.
+// Writes a line of the timeline without a transition: evidence confirms what is known, and the key is still of the same
+// generation. Competes with the pruner: without the lock, the line could be written after the line of the expiry, as if
+// the key were still completed. The INSERT is a step of its own, as for all lines. So with Citus one server numbers the
+// lines, and their numbers are their order.
 func (q *Queries) NoteEvent(ctx context.Context, arg NoteEventParams) error {
 	_, err := q.db.Exec(ctx, noteEvent,
 		arg.TenantID,
@@ -823,7 +852,7 @@ SELECT coalesce(extract(epoch FROM payonce_now() - min(unknown_since)), 0)::floa
 FROM idempotency_keys WHERE reconcile_after IS NOT NULL
 `
 
-// The age of the oldest unknown key, in seconds; 0 when there is none.
+// The age of the oldest unknown key in seconds, or 0 without one.
 func (q *Queries) OldestUnknown(ctx context.Context) (float64, error) {
 	row := q.db.QueryRow(ctx, oldestUnknown)
 	var seconds float64
@@ -835,15 +864,18 @@ const postponeKey = `-- name: PostponeKey :one
 WITH postponed AS (
     UPDATE idempotency_keys AS k
     SET reconcile_after = payonce_now() + $1::interval, lookup_failures = $2
-    WHERE k.tenant_id = $3 AND k.operation = $4 AND k.key = $5 AND k.generation = $6 AND k.attempt = $7
+    WHERE k.tenant_id = $3 AND k.operation = $4 AND k.key = $5
+      AND k.generation = $6 AND k.attempt = $7
       AND k.status = 'unknown' AND coalesce(k.reconcile_after = $8::timestamptz, false)
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at, k.dead_letter_hold
 ), latest AS MATERIALIZED (
     SELECT e.actor || ' ' || e.reason AS line FROM idempotency_key_events AS e
     WHERE e.tenant_id = $3 AND e.operation = $4 AND e.key = $5 ORDER BY e.id DESC LIMIT 1
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, $9, 'unknown', 'unknown', $10 FROM postponed AS n
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
+           $9, 'unknown', 'unknown', $10 FROM postponed AS n
     WHERE n.dead_letter_hold = 'none' OR $9 || ' ' || $10 IS DISTINCT FROM (SELECT l.line FROM latest AS l)
 )
 SELECT expires_at FROM postponed
@@ -862,10 +894,12 @@ type PostponeKeyParams struct {
 	Reason         string
 }
 
-// unknown -> unknown: a lookup decided nothing. Competes with everything that resolves the key: no row says that somebody has. It competes with an operator,
-// too, who has the key looked up at once while a lookup is under way: whoever changes reconcile_after keeps the others from passing (coalesce for the same reason as IS TRUE in
-// ExpireLease). While an
-// operator has the case, it goes on for days: what it finds is written down when it changes.
+// unknown -> unknown, by a lookup that decided nothing. Competes with everything that resolves the key: no row means
+// that the key was resolved. It also competes with an operator who has the key looked up at once: only the first of two
+// writers that have seen the same reconcile_after passes. coalesce is there for the reason of IS TRUE in ExpireLease.
+//
+// While an operator has the case, lookups go on for days. Then a line of the timeline is written only when the result
+// changes.
 func (q *Queries) PostponeKey(ctx context.Context, arg PostponeKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, postponeKey,
 		arg.After,
@@ -888,12 +922,15 @@ const releaseKey = `-- name: ReleaseKey :one
 WITH released AS (
     UPDATE idempotency_keys AS k
     SET status = 'failed_retryable', locked_until = NULL, finished_at = payonce_now()
-    WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.generation = $4 AND k.attempt = $5
+    WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
+      AND k.generation = $4 AND k.attempt = $5
       AND k.status = 'in_progress' AND k.dead_letter_hold < 'release'
     RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'owner', 'in_progress', 'failed_retryable', $6 FROM released AS n
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
+           'owner', 'in_progress', 'failed_retryable', $6 FROM released AS n
 )
 SELECT expires_at FROM released
 `
@@ -907,8 +944,8 @@ type ReleaseKeyParams struct {
 	Reason     string
 }
 
-// in_progress -> failed_retryable, by the owner, who can prove that nothing was executed. Competes with the sweeper. What an operator has to decide
-// about is not released, as in ReleaseUnknownKey.
+// in_progress -> failed_retryable, by the owner, with proof that nothing was executed. Competes as CompleteKeys does.
+// A key is not released while an operator has to decide about it.
 func (q *Queries) ReleaseKey(ctx context.Context, arg ReleaseKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, releaseKey,
 		arg.TenantID,
@@ -931,35 +968,38 @@ WITH released AS (
     WHERE k.tenant_id = $2 AND k.operation = $3 AND k.key = $4 AND k.subject = $5
       AND k.generation = $6 AND k.attempt = $7 AND k.status = 'unknown'
       AND k.unknown_since <= $8::timestamptz - $9::interval
-      AND (k.reserved_at > $8::timestamptz - $10::interval OR $11::boolean)
+      AND (k.reserved_at > $8::timestamptz - $10::interval
+           OR $11::boolean)
       AND k.dead_letter_hold < 'release'
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, $12, 'unknown', 'failed_retryable', $13 FROM released AS n
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
+           $12, 'unknown', 'failed_retryable', $13 FROM released AS n
 )
 SELECT expires_at FROM released
 `
 
 type ReleaseUnknownKeyParams struct {
-	Retention    time.Duration
-	TenantID     string
-	Operation    string
-	Key          string
-	Subject      uuid.UUID
-	Generation   int32
-	Attempt      int32
-	AskedAt      time.Time
-	SettleWindow time.Duration
-	PspMemory    time.Duration
-	ByOperator   bool
-	Actor        string
-	Reason       string
+	Retention   time.Duration
+	TenantID    string
+	Operation   string
+	Key         string
+	Subject     uuid.UUID
+	Generation  int32
+	Attempt     int32
+	AskedAt     time.Time
+	GracePeriod time.Duration
+	PspMemory   time.Duration
+	ByOperator  bool
+	Actor       string
+	Reason      string
 }
 
-// unknown -> failed_retryable, by a lookup that found nothing. Competes with webhooks, the scan, the late owner and operators. The
-// question must have been asked after the settle window, within the PSP's memory of the key, and no operator may have the case. That a job
-// has failed is no case of the key's: another job has come to this.
+// unknown -> failed_retryable, by a lookup that found nothing, or by an operator. Competes with evidence and operators.
+// The PSP must have been asked after the grace period and within its memory of the key; an operator may decide beyond
+// that memory. No open dead letter may need a decision. A failed job (hold expiry) does not stop the release.
 func (q *Queries) ReleaseUnknownKey(ctx context.Context, arg ReleaseUnknownKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, releaseUnknownKey,
 		arg.Retention,
@@ -970,7 +1010,7 @@ func (q *Queries) ReleaseUnknownKey(ctx context.Context, arg ReleaseUnknownKeyPa
 		arg.Generation,
 		arg.Attempt,
 		arg.AskedAt,
-		arg.SettleWindow,
+		arg.GracePeriod,
 		arg.PspMemory,
 		arg.ByOperator,
 		arg.Actor,
@@ -985,16 +1025,19 @@ const renewKey = `-- name: RenewKey :one
 WITH taken AS (
     UPDATE idempotency_keys AS k
     SET status = 'in_progress', attempt = 1, generation = k.generation + 1, fingerprint = $1,
-        lease_id = $2, subject = $3, dead_letter_hold = 'none', finished_at = NULL, reserved_at = payonce_now(),
-        locked_until = payonce_now() + $4::interval,
+        lease_id = $2, subject = $3, dead_letter_hold = 'none', finished_at = NULL,
+        reserved_at = payonce_now(), locked_until = payonce_now() + $4::interval,
         expires_at = payonce_now() + $5::interval, delete_after = NULL,
         response_status = NULL, response_content_type = NULL, response_location = NULL,
         response_schema_version = NULL, response_body = NULL
-    WHERE k.tenant_id = $6 AND k.operation = $7 AND k.key = $8 AND k.status = 'expired' AND k.generation = $9
+    WHERE k.tenant_id = $6 AND k.operation = $7 AND k.key = $8
+      AND k.status = 'expired' AND k.generation = $9
     RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'expired', 'in_progress', 'taken anew' FROM taken AS n
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
+           'request', 'expired', 'in_progress', 'taken anew' FROM taken AS n
 )
 SELECT false AS lease_over, t.tenant_id, t.operation, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.dead_letter_hold, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
 `
@@ -1087,25 +1130,29 @@ const reserveKeys = `-- name: ReserveKeys :many
 
 WITH asked AS MATERIALIZED (
     SELECT a.tenant_id, a.operation, a.key, a.fingerprint, a.lease_id, a.subject, payonce_now() AS at FROM (
-        SELECT unnest($1::text[]) AS tenant_id, unnest($2::text[]) AS operation, unnest($3::text[]) AS key,
-               unnest($4::bytea[]) AS fingerprint, unnest($5::uuid[]) AS lease_id, unnest($6::uuid[]) AS subject
+        SELECT unnest($1::text[]) AS tenant_id, unnest($2::text[]) AS operation,
+               unnest($3::text[]) AS key, unnest($4::bytea[]) AS fingerprint,
+               unnest($5::uuid[]) AS lease_id, unnest($6::uuid[]) AS subject
     ) AS a WHERE a.key = a.key || ''
 ), seen AS MATERIALIZED (
-    SELECT k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body FROM asked AS a JOIN idempotency_keys AS k ON k.tenant_id = a.tenant_id AND k.operation = a.operation AND k.key = a.key
+    SELECT k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body FROM asked AS a
+    JOIN idempotency_keys AS k ON k.tenant_id = a.tenant_id AND k.operation = a.operation AND k.key = a.key
     WHERE ($7::text IS NULL OR a.tenant_id COLLATE "C" = $7)
-), buried AS MATERIALIZED (
-    SELECT t.tenant_id, t.operation, t.key, t.generation FROM asked AS a JOIN idempotency_key_tombstones AS t ON t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key
+), tombstones AS MATERIALIZED (
+    SELECT t.tenant_id, t.operation, t.key, t.generation FROM asked AS a
+    JOIN idempotency_key_tombstones AS t ON t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key
     WHERE ($7::text IS NULL OR a.tenant_id COLLATE "C" = $7)
 ), reserved AS (
     INSERT INTO idempotency_keys (
         tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject,
         created_at, reserved_at, locked_until, expires_at)
     SELECT a.tenant_id, a.operation, a.key, 'in_progress', a.fingerprint, 1,
-           1 + coalesce((SELECT t.generation FROM buried AS t WHERE t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key), 0),
-           a.lease_id, a.subject,
-           a.at, a.at, a.at + $8::interval, a.at + $9::interval
+           1 + coalesce((SELECT t.generation FROM tombstones AS t
+                         WHERE t.tenant_id = a.tenant_id AND t.operation = a.operation AND t.key = a.key), 0),
+           a.lease_id, a.subject, a.at, a.at, a.at + $8::interval, a.at + $9::interval
     FROM asked AS a
-    WHERE NOT EXISTS (SELECT FROM seen AS s WHERE s.tenant_id = a.tenant_id AND s.operation = a.operation AND s.key = a.key)
+    WHERE NOT EXISTS (SELECT FROM seen AS s
+                      WHERE s.tenant_id = a.tenant_id AND s.operation = a.operation AND s.key = a.key)
     ON CONFLICT (tenant_id, operation, key) DO NOTHING
     RETURNING tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, dead_letter_hold, created_at, reserved_at, locked_until, reconcile_after, unknown_since, lookup_failures, finished_at, expires_at, delete_after, response_status, response_content_type, response_location, response_schema_version, response_body
 )
@@ -1154,30 +1201,28 @@ type ReserveKeysRow struct {
 	ResponseBody          []byte
 }
 
-// The key's state machine. Each query is headed by the edge that it makes and the writer that it competes with.
-// The walks of the sweeper, the claimer and the pruner take two statements: one looks at all tenants for what is due, oldest first, and locks nothing; the
-// other takes what was found of one tenant, and asks again whether it is due. So it is everywhere, though only where tenants lie on several servers
-// (docs/scaling.md) one statement cannot do both.
+// The statements on keys. Each statement that moves a key names its transition, and the writers that it competes with.
+// The main road comes first; the reads, the sweeper and the pruner follow.
 //
-// Time is payonce_now() throughout: now() is the start of the transaction, which may be long past when a
-// statement has waited for a lock. What a wait does to a condition on the time is in docs/adr/0029-one-clock.md.
+// Each statement asks payonce_now() for the time. now() is the start of the transaction: it may be long past when a
+// statement has waited for a lock. docs/adr/0029-one-clock.md tells what a wait does to a condition on the time.
 //
-// A step of many keys at once is one statement over arrays, with an element for each key. The caller gives each key once, and in the order in which all
-// callers lock: that of their bytes. The rows are joined by index one after the other, in that order. `key = key || ”` is always true, and has the planner
-// expect one row of the arrays. Expecting one for each element, it would read a small table as a whole, in the table's order (plans_test.go).
+// A statement for many keys takes arrays with one element for each key. The caller gives each key once, sorted by
+// bytes. All callers lock in this order, so no two of them deadlock. The join must keep this order: it reads the rows
+// by index, one by one. `key = key || ”` is always true, and makes the planner expect one row of the arrays. Otherwise
+// the planner would read a small table as a whole, in the order of the table (plans_test.go).
 //
-// only_tenant is NULL on one server. Where tables are distributed it is the tenant that all rows of the arrays are of: Citus, which cannot see that in an array, sends the
-// statement to one worker, and not to all. It does so where the planner concludes from the join what k.tenant_id is, which needs the column's own
-// collation (docs/adr/0033-citus.md).
+// only_tenant is NULL on one server. With Citus it is the tenant of all rows of the arrays: Citus cannot see the tenant
+// in an array, and would ask every worker. The comparison needs the column's collation (docs/adr/0033-citus.md).
 //
-// What the open dead letters about a key forbid stands in its own row, as dead_letter_hold: none < expiry < release < decline (docs/adr/0031-hold-on-the-row.md). Whoever
-// opens a dead letter has the row locked. A statement that has waited for the lock is held against the row as it is then. The table dead_letters of package
-// deadletters is read by FindLettered alone.
-// none -> in_progress, or the row that is in the way, of each key. Competes with every other request that carries the same key:
-// the loser of the INSERT waits for the winner's commit. No row at all of a key means that the winner committed
-// after this statement's snapshot: run it again. A row that the snapshot shows is read and not tried against: a replay is nothing but a
-// look, and an INSERT that comes to nothing costs as much as one that comes to something. A key that was deleted goes on from the generation in its
-// tombstone: it is there before the row goes, so this statement sees the row, or the tombstone, or neither.
+// dead_letter_hold says what the open dead letters about a key forbid: none < expiry < release < decline. A dead letter
+// about a key is opened under the lock of the key's row. So a statement that waited for this lock sees the new hold
+// (docs/adr/0031-hold-on-the-row.md).
+// none -> in_progress for each key, or the row that is already there. Competes with every request that has the same
+// key: the loser's INSERT waits for the winner's commit. No row at all means that the winner committed after the
+// snapshot of this statement: send it again. For a row in the snapshot no INSERT is tried: a replay only reads, and an
+// INSERT that conflicts costs as much as one that succeeds. A deleted key continues from the generation in its
+// tombstone. The tombstone is committed before the row is deleted, so no snapshot misses both.
 func (q *Queries) ReserveKeys(ctx context.Context, arg ReserveKeysParams) ([]ReserveKeysRow, error) {
 	rows, err := q.db.Query(ctx, reserveKeys,
 		arg.TenantIds,
@@ -1244,22 +1289,27 @@ WITH completed AS (
         response_location = r.response_location, response_schema_version = r.response_schema_version,
         response_body = r.response_body
     FROM (
-        SELECT unnest($3::text[]) AS tenant_id, unnest($4::text[]) AS operation, unnest($5::text[]) AS key,
-               unnest($6::uuid[]) AS subject,
+        SELECT unnest($3::text[]) AS tenant_id, unnest($4::text[]) AS operation,
+               unnest($5::text[]) AS key, unnest($6::uuid[]) AS subject,
                unnest($7::integer[]) AS generation, unnest($8::integer[]) AS attempt,
                unnest($9::text[]) AS seen, unnest($10::boolean[]) AS unless_charged,
-               unnest($11::text[]) AS actor, unnest($12::text[]) AS reason, unnest($13::jsonb[]) AS evidence,
-               unnest($14::smallint[]) AS response_status, unnest($15::text[]) AS response_content_type,
-               unnest($16::text[]) AS response_location, unnest($17::smallint[]) AS response_schema_version,
+               unnest($11::text[]) AS actor, unnest($12::text[]) AS reason,
+               unnest($13::jsonb[]) AS evidence, unnest($14::smallint[]) AS response_status,
+               unnest($15::text[]) AS response_content_type,
+               unnest($16::text[]) AS response_location,
+               unnest($17::smallint[]) AS response_schema_version,
                unnest($18::bytea[]) AS response_body
     ) AS r
-    WHERE r.key = r.key || '' AND k.tenant_id = r.tenant_id AND k.operation = r.operation AND k.key = r.key AND k.subject = r.subject
-      AND k.generation = r.generation AND k.attempt = r.attempt AND k.status = r.seen
-      AND k.status IN ('in_progress', 'unknown', 'failed_retryable') AND NOT (r.unless_charged AND k.dead_letter_hold >= 'decline')
+    WHERE r.key = r.key || '' AND k.tenant_id = r.tenant_id AND k.operation = r.operation AND k.key = r.key
+      AND k.subject = r.subject AND k.generation = r.generation AND k.attempt = r.attempt AND k.status = r.seen
+      AND k.status IN ('in_progress', 'unknown', 'failed_retryable')
+      AND NOT (r.unless_charged AND k.dead_letter_hold >= 'decline')
       AND ($2::text IS NULL OR r.tenant_id COLLATE "C" = $2)
-    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at, r.actor, r.seen, r.reason, r.evidence
+    RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at,
+              r.actor, r.seen, r.reason, r.evidence
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason, evidence)
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, n.actor, n.seen, 'completed', n.reason, n.evidence
     FROM completed AS n
 )
@@ -1294,11 +1344,10 @@ type ResolveKeysRow struct {
 	ExpiresAt time.Time
 }
 
-// in_progress | unknown | failed_retryable -> completed, by evidence of what the PSP did. Competes with every other writer: the
-// edge starts from the state that the caller has seen, so whoever moves the key first makes the others look again. A
-// completion this late keeps the key for a whole retention from now: pruned at once, the client's next retry would be a new
-// generation, and a second charge. A decline (unless_charged) does not pass while an open dead letter of the key says that money moved: nobody may be
-// told of a refusal then.
+// in_progress | unknown | failed_retryable -> completed, by evidence of what the PSP did. Competes with every other
+// writer. The key must still be in the status that the caller has seen, so only the first writer passes, and the others
+// look again. The key is kept for a whole retention from now: if it expired soon after, the client's next retry would
+// be a new generation, and a second charge. unless_charged is as in CompleteKeys.
 func (q *Queries) ResolveKeys(ctx context.Context, arg ResolveKeysParams) ([]ResolveKeysRow, error) {
 	rows, err := q.db.Query(ctx, resolveKeys,
 		arg.Retention,
@@ -1349,13 +1398,16 @@ WITH taken AS (
     SET status = 'in_progress', attempt = k.attempt + 1, lease_id = $1, finished_at = NULL,
         locked_until = payonce_now() + $2::interval,
         expires_at = greatest(k.expires_at, payonce_now() + $3::interval)
-    WHERE k.tenant_id = $4 AND k.operation = $5 AND k.key = $6 AND k.status = 'failed_retryable' AND k.fingerprint = $7
+    WHERE k.tenant_id = $4 AND k.operation = $5 AND k.key = $6
+      AND k.status = 'failed_retryable' AND k.fingerprint = $7
       AND k.attempt = $8 AND k.generation = $9
       AND k.reserved_at > payonce_now() - $10::interval
     RETURNING k.tenant_id, k.operation, k.key, k.status, k.fingerprint, k.attempt, k.generation, k.lease_id, k.subject, k.dead_letter_hold, k.created_at, k.reserved_at, k.locked_until, k.reconcile_after, k.unknown_since, k.lookup_failures, k.finished_at, k.expires_at, k.delete_after, k.response_status, k.response_content_type, k.response_location, k.response_schema_version, k.response_body
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'request', 'failed_retryable', 'in_progress', 'retried' FROM taken AS n
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
+           'request', 'failed_retryable', 'in_progress', 'retried' FROM taken AS n
 )
 SELECT false AS lease_over, t.tenant_id, t.operation, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.dead_letter_hold, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
 `
@@ -1401,9 +1453,10 @@ type RetakeKeyRow struct {
 	ResponseBody          []byte
 }
 
-// failed_retryable -> in_progress. Competes with other retries (the attempt decides) and with late evidence of a charge.
-// The PSP must still remember the key: beyond its memory a repeated send could charge twice. What this attempt comes to is kept
-// for a whole retention again: a success that expired moments later would be charged once more by the client's next retry.
+// failed_retryable -> in_progress. Competes with other retries, which the attempt decides, and with late evidence of a
+// charge. The PSP must still remember the key: after that, a second send could charge twice. psp_memory leaves a whole
+// lease for the send. The key is kept for a whole retention again: a result that expired moments later would be
+// charged once more by the client's next retry.
 func (q *Queries) RetakeKey(ctx context.Context, arg RetakeKeyParams) (RetakeKeyRow, error) {
 	row := q.db.QueryRow(ctx, retakeKey,
 		arg.LeaseID,
@@ -1462,8 +1515,10 @@ WITH lost AS (
     ))
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.subject
 ), noted AS (
-    INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
-    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt, 'sweeper', 'in_progress', 'unknown', 'lease over' FROM lost AS n
+    INSERT INTO idempotency_key_events (
+        tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
+    SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
+           'sweeper', 'in_progress', 'unknown', 'lease over' FROM lost AS n
 )
 SELECT tenant_id, operation, key, generation, subject FROM lost
 `
@@ -1483,10 +1538,12 @@ type SweepLeasesRow struct {
 	Subject    uuid.UUID
 }
 
-// in_progress -> unknown, for those of a tenant's keys whose leases are over. Competes with owners, webhooks, requests and other sweepers:
-// a row that one of them has locked is left to it. IS TRUE keeps the rows from being looked for through all leases there are. They are found again by where
-// they lie: for a join by key, of a number that the planner can only guess, it would read the whole table. One that has moved since the statement began
-// stays for the next.
+// in_progress -> unknown, for the keys of one tenant whose leases are over. Competes with owners, evidence, requests
+// and other sweepers. It skips a row that another writer has locked. ExpireLease explains IS TRUE.
+//
+// The rows are found again by their place in the table (ctid). For a join by key the planner would have to guess the
+// number of rows, and would read the whole table. A row that has moved since the statement began waits for the next
+// sweep.
 func (q *Queries) SweepLeases(ctx context.Context, arg SweepLeasesParams) ([]SweepLeasesRow, error) {
 	rows, err := q.db.Query(ctx, sweepLeases,
 		arg.Visibility,

@@ -23,7 +23,7 @@ type CountJobsRow struct {
 	Jobs  int64
 }
 
-// Jobs that are still to be done or to be finished.
+// The jobs that are not finished.
 func (q *Queries) CountJobs(ctx context.Context) ([]CountJobsRow, error) {
 	rows, err := q.db.Query(ctx, countJobs)
 	if err != nil {
@@ -65,7 +65,7 @@ type FindMovementsRow struct {
 	Status string
 }
 
-// The payments and refunds among these, and where they stand: the tenant and the id of each.
+// The status of each payment or refund that exists among these pairs of tenant and id.
 func (q *Queries) FindMovements(ctx context.Context, arg FindMovementsParams) ([]FindMovementsRow, error) {
 	rows, err := q.db.Query(ctx, findMovements, arg.TenantIds, arg.Ids)
 	if err != nil {
@@ -89,7 +89,8 @@ func (q *Queries) FindMovements(ctx context.Context, arg FindMovementsParams) ([
 const holdKey = `-- name: HoldKey :one
 
 SELECT status FROM idempotency_keys
-WHERE tenant_id = $1 AND operation = $2 AND key = $3 AND generation = $4 AND ($5::uuid IS NULL OR subject = $5::uuid)
+WHERE tenant_id = $1 AND operation = $2 AND key = $3 AND generation = $4
+  AND ($5::uuid IS NULL OR subject = $5::uuid)
 FOR UPDATE
 `
 
@@ -101,11 +102,10 @@ type HoldKeyParams struct {
 	Subject    *uuid.UUID
 }
 
-// What the operator's desk reads across the tables of others. It writes to none of them.
-// Keeps a key where it is for the rest of an operator's transaction, and tells where that is. No row: the key is gone, or stands for something else
-// than the letter's payment by now. Competes with everything that moves the
-// key. Locked before the letter, as everybody does who opens letters about a key: in the other order two of them could wait for each
-// other.
+// What package operator reads from the tables of other packages. It writes to none of them.
+// Locks a key for the rest of an operator's transaction, and returns its status. No row means that the key was deleted,
+// or that it has another generation or subject than the dead letter. Competes with everything that moves the key.
+// Every transaction locks the key before the dead letter: in the other order two of them could deadlock.
 func (q *Queries) HoldKey(ctx context.Context, arg HoldKeyParams) (string, error) {
 	row := q.db.QueryRow(ctx, holdKey,
 		arg.TenantID,
@@ -134,8 +134,8 @@ type ListWatermarksRow struct {
 	AgeSeconds float64
 }
 
-// How far each tenant's ledger has been compared, and how long ago it was last read to its end: the one furthest behind first. One that never
-// was counts from the tenant's creation.
+// How far each tenant's ledger has been scanned, and how long ago it was last read to its end. The oldest is first. A
+// ledger that was never read to its end counts from the creation of the tenant.
 func (q *Queries) ListWatermarks(ctx context.Context, maxRows int32) ([]ListWatermarksRow, error) {
 	rows, err := q.db.Query(ctx, listWatermarks, maxRows)
 	if err != nil {
@@ -171,7 +171,8 @@ type OverdueLookupsRow struct {
 	OldestSeconds float64
 }
 
-// Unknown keys whose next lookup should have begun, along idempotency_keys_reconcile_after. A few are always on their way.
+// The unknown keys whose next lookup should have begun, by the index idempotency_keys_reconcile_after. A few such keys
+// are normal: their jobs are about to be made.
 func (q *Queries) OverdueLookups(ctx context.Context) (OverdueLookupsRow, error) {
 	row := q.db.QueryRow(ctx, overdueLookups)
 	var i OverdueLookupsRow

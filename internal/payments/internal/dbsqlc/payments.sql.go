@@ -31,10 +31,12 @@ type AdvanceWalkParams struct {
 	Object    string
 }
 
-// Everything up to read_to has been read. Forward only: of two scans of one ledger, the slower one takes nothing back, nor does it move a walk
-// that is not its own. The watermark never goes into the future: a single record that the PSP has dated wrongly would have all those after it
-// skipped. The position may: the walk goes along the list.
-// A microsecond is read again: the records of one instant may lie on two pages. A walk that gets on is not failing.
+// Stores that everything up to read_to has been read. Of two scans of one ledger, the slower one moves neither the
+// watermark back nor the walk of the other one.
+//
+// The watermark never goes into the future: after one record with a wrong date in the future, all new records would be
+// skipped. The position of the walk may, because it follows the list. The last microsecond is read again: two pages may
+// share the records of one instant. Progress sets failed_runs to 0.
 func (q *Queries) AdvanceWalk(ctx context.Context, arg AdvanceWalkParams) error {
 	_, err := q.db.Exec(ctx, advanceWalk,
 		arg.ReadTo,
@@ -53,8 +55,9 @@ INSERT INTO payments (
 SELECT k.tenant_id, b.id, b.key, k.generation, b.customer_id, b.amount_minor, b.currency,
        b.payment_method, nullif(b.description, ''), b.metadata, 'processing'
 FROM (
-    SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS tenant_id, unnest($3::text[]) AS operation,
-           unnest($4::text[]) AS key, unnest($5::uuid[]) AS lease_id,
+    SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS tenant_id,
+           unnest($3::text[]) AS operation, unnest($4::text[]) AS key,
+           unnest($5::uuid[]) AS lease_id,
            unnest($6::text[]) AS customer_id, unnest($7::bigint[]) AS amount_minor,
            unnest($8::text[]) AS currency, unnest($9::text[]) AS payment_method,
            unnest($10::text[]) AS description, unnest($11::jsonb[]) AS metadata
@@ -80,9 +83,11 @@ type BeginPaymentsParams struct {
 	OnlyTenant     *string
 }
 
-// Payments and refunds. The statements of the request path run in one pipeline behind a statement of package idempotency and
-// say so in their WHERE EXISTS: without the key's transition nothing is written. Those over arrays are as in idempotency.sql.
-// Writes the payments that reservations stand for, behind ReserveKeys. A claim that is sent again finds its payment written.
+// Payments and refunds. A statement of the request path follows a statement of package idempotency in one transaction,
+// and joins the key or checks it by EXISTS: without the key's transition nothing is written. idempotency.sql explains
+// arrays, key || ” and only_tenant.
+// none -> processing: writes the payments of the keys that were just reserved, after ReserveKeys or RenewKey. For a
+// reservation that is sent again, the payment exists already: nothing is written, and no row is returned.
 func (q *Queries) BeginPayments(ctx context.Context, arg BeginPaymentsParams) ([]Payment, error) {
 	rows, err := q.db.Query(ctx, beginPayments,
 		arg.Ids,
@@ -159,9 +164,11 @@ type BeginRefundParams struct {
 	LeaseID        uuid.UUID
 }
 
-// Writes the refund that a reservation stands for; without an amount, of all that no refund has claimed. Nothing left makes
-// it zero, which refunds_amount_positive refuses. A claim that is sent again finds it written, and must not come to look
-// for what is left once more: ON CONFLICT is judged after the CHECK.
+// none -> processing: writes the refund of the key that was just reserved. Without an amount, it refunds all that other
+// refunds do not hold. If nothing is left, the amount is 0, and refunds_amount_positive refuses it.
+//
+// For a reservation that is sent again, the refund exists already. Then nothing may be left for a second row, and the
+// CHECK would fail before ON CONFLICT is reached. NOT EXISTS prevents this.
 func (q *Queries) BeginRefund(ctx context.Context, arg BeginRefundParams) (Refund, error) {
 	row := q.db.QueryRow(ctx, beginRefund,
 		arg.ID,
@@ -196,8 +203,10 @@ INSERT INTO ledger_watermarks AS w (account, object, scanned_to, updated_at, res
 SELECT t.psp_account, $1, '0001-01-01 00:00:00Z', t.created_at, t.created_at - $2::interval, payonce_now()
 FROM tenants AS t WHERE t.psp_account = $3
 ON CONFLICT (account, object) DO UPDATE
-SET resume_after = coalesce(w.resume_after, greatest(least(w.scanned_to, w.walk_began) - $2::interval, excluded.resume_after)),
-    walk_began = CASE WHEN w.resume_after IS NULL OR w.walk_began IS NULL THEN excluded.walk_began ELSE w.walk_began END
+SET resume_after = coalesce(w.resume_after,
+        greatest(least(w.scanned_to, w.walk_began) - $2::interval, excluded.resume_after)),
+    walk_began = CASE WHEN w.resume_after IS NULL OR w.walk_began IS NULL THEN excluded.walk_began
+                      ELSE w.walk_began END
 RETURNING w.resume_after::timestamptz AS resume_after, w.walk_began::timestamptz AS walk_began
 `
 
@@ -212,8 +221,9 @@ type BeginWalkRow struct {
 	WalkBegan   time.Time
 }
 
-// Goes on with the walk that was not finished, or begins one. Of an account's history before it was ours, nothing is read. A new walk reads
-// again what the last one has read since shortly before it began, however long that took: what it left alone must come by once more.
+// Continues the walk that was not finished, or begins a new walk. Records from long before the tenant was created are
+// not read. A new walk begins overlap before the watermark, or before the beginning of the last walk if that is
+// earlier: the last walk may have left records alone because somebody was working on them, and they must be read again.
 func (q *Queries) BeginWalk(ctx context.Context, arg BeginWalkParams) (BeginWalkRow, error) {
 	row := q.db.QueryRow(ctx, beginWalk, arg.Object, arg.Overlap, arg.Account)
 	var i BeginWalkRow
@@ -243,7 +253,7 @@ type BookedPaymentsRow struct {
 	PspChargeID    *string
 }
 
-// What our books say of the payments of an account that a page of its ledger refers to.
+// Our payments that a page of the account's ledger refers to.
 func (q *Queries) BookedPayments(ctx context.Context, arg BookedPaymentsParams) ([]BookedPaymentsRow, error) {
 	rows, err := q.db.Query(ctx, bookedPayments, arg.Ids, arg.Account)
 	if err != nil {
@@ -274,7 +284,8 @@ func (q *Queries) BookedPayments(ctx context.Context, arg BookedPaymentsParams) 
 }
 
 const bookedRefunds = `-- name: BookedRefunds :many
-SELECT r.id, t.psp_account, r.idempotency_key, r.generation, p.psp_charge_id, r.amount_minor, r.currency, r.status, r.psp_refund_id
+SELECT r.id, t.psp_account, r.idempotency_key, r.generation, p.psp_charge_id, r.amount_minor, r.currency, r.status,
+       r.psp_refund_id
 FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = ANY ($1::uuid[])
      JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id
 WHERE t.psp_account = $2
@@ -297,7 +308,7 @@ type BookedRefundsRow struct {
 	PspRefundID    *string
 }
 
-// The same of refunds.
+// BookedPayments for refunds.
 func (q *Queries) BookedRefunds(ctx context.Context, arg BookedRefundsParams) ([]BookedRefundsRow, error) {
 	rows, err := q.db.Query(ctx, bookedRefunds, arg.Ids, arg.Account)
 	if err != nil {
@@ -339,17 +350,19 @@ type EndWalkParams struct {
 	WalkBegan time.Time
 }
 
-// The walk has come to the end of the list.
+// Stores that the walk has reached the end of the list.
 func (q *Queries) EndWalk(ctx context.Context, arg EndWalkParams) error {
 	_, err := q.db.Exec(ctx, endWalk, arg.Account, arg.Object, arg.WalkBegan)
 	return err
 }
 
 const executionOf = `-- name: ExecutionOf :one
-SELECT p.tenant_id, p.idempotency_key, p.generation FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = $1
+SELECT p.tenant_id, p.idempotency_key, p.generation
+FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = $1
 WHERE t.psp_account = $2 AND $3::text = 'charge'
 UNION ALL
-SELECT r.tenant_id, r.idempotency_key, r.generation FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = $1
+SELECT r.tenant_id, r.idempotency_key, r.generation
+FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = $1
 WHERE t.psp_account = $2 AND $3::text = 'refund'
 `
 
@@ -365,7 +378,7 @@ type ExecutionOfRow struct {
 	Generation     int32
 }
 
-// The key and generation that a payment or refund of an account's tenant was written under.
+// The tenant, key and generation of a payment or refund that belongs to the tenant of this account.
 func (q *Queries) ExecutionOf(ctx context.Context, arg ExecutionOfParams) (ExecutionOfRow, error) {
 	row := q.db.QueryRow(ctx, executionOf, arg.ID, arg.Account, arg.Object)
 	var i ExecutionOfRow
@@ -374,10 +387,12 @@ func (q *Queries) ExecutionOf(ctx context.Context, arg ExecutionOfParams) (Execu
 }
 
 const executionOfAnybody = `-- name: ExecutionOfAnybody :one
-SELECT p.tenant_id, p.idempotency_key, p.generation FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = $1
+SELECT p.tenant_id, p.idempotency_key, p.generation
+FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = $1
 WHERE $2::text = 'charge'
 UNION ALL
-SELECT r.tenant_id, r.idempotency_key, r.generation FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = $1
+SELECT r.tenant_id, r.idempotency_key, r.generation
+FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = $1
 WHERE $2::text = 'refund'
 `
 
@@ -392,7 +407,8 @@ type ExecutionOfAnybodyRow struct {
 	Generation     int32
 }
 
-// The same, whoever's it is: asked only where ExecutionOf has found nothing. Once for each tenant, so that no index on the id alone is needed.
+// ExecutionOf for the tenants of all accounts. It is asked only when ExecutionOf has found nothing. It searches each
+// tenant by the primary key, so no index on the id alone is needed.
 func (q *Queries) ExecutionOfAnybody(ctx context.Context, arg ExecutionOfAnybodyParams) (ExecutionOfAnybodyRow, error) {
 	row := q.db.QueryRow(ctx, executionOfAnybody, arg.ID, arg.Object)
 	var i ExecutionOfAnybodyRow
@@ -402,7 +418,8 @@ func (q *Queries) ExecutionOfAnybody(ctx context.Context, arg ExecutionOfAnybody
 
 const failWalk = `-- name: FailWalk :one
 UPDATE ledger_watermarks AS w SET failed_runs = least(w.failed_runs, 1000000) + 1
-WHERE w.account = $1 AND w.object = $2 AND w.walk_began = $3::timestamptz AND w.resume_after IS NOT NULL
+WHERE w.account = $1 AND w.object = $2 AND w.walk_began = $3::timestamptz
+  AND w.resume_after IS NOT NULL
 RETURNING w.failed_runs, w.resume_after::timestamptz AS resume_after,
           EXISTS (SELECT FROM dead_letters AS d WHERE d.kind = $4 AND d.status = 'open'
                   AND starts_with(d.finding, 'ledger ' || w.account || ' ')) AS is_open
@@ -421,8 +438,8 @@ type FailWalkRow struct {
 	IsOpen      bool
 }
 
-// A run of the walk has neither got on nor come to the end. Of an account there is one open letter of this kind, whatever is wrong with it:
-// this looks into the table of package deadletters.
+// Counts a run that made no progress and did not reach the end. An account has at most one open dead letter of this
+// kind, so is_open reads dead_letters, the table of package deadletters.
 func (q *Queries) FailWalk(ctx context.Context, arg FailWalkParams) (FailWalkRow, error) {
 	row := q.db.QueryRow(ctx, failWalk,
 		arg.Account,
@@ -479,7 +496,8 @@ func (q *Queries) FindPayment(ctx context.Context, arg FindPaymentParams) (FindP
 
 const findRefund = `-- name: FindRefund :one
 SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
-FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id JOIN tenants AS t ON t.id = r.tenant_id
+FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id
+     JOIN tenants AS t ON t.id = r.tenant_id
 WHERE r.tenant_id = $1 AND r.id = $2
 `
 
@@ -641,7 +659,8 @@ type ListPaymentsParams struct {
 	MaxRows    int32
 }
 
-// Newest first: ids are UUIDv7. One index walk for all of a tenant's payments, another for one customer's.
+// Newest first: ids are UUIDv7. All payments of a tenant are read by the primary key, and those of one customer by
+// payments_by_customer.
 func (q *Queries) ListPayments(ctx context.Context, arg ListPaymentsParams) ([]Payment, error) {
 	rows, err := q.db.Query(ctx, listPayments,
 		arg.TenantID,
@@ -689,7 +708,8 @@ const lockLedgers = `-- name: LockLedgers :exec
 SELECT FROM ledger_watermarks WHERE account = $1 ORDER BY object FOR UPDATE
 `
 
-// Two walks of an account that fail at once see each other's letter.
+// Locks both ledgers of an account. When its two walks fail at the same time, the second one then sees the dead letter
+// of the first.
 func (q *Queries) LockLedgers(ctx context.Context, account string) error {
 	_, err := q.db.Exec(ctx, lockLedgers, account)
 	return err
@@ -711,7 +731,8 @@ type LockPaymentParams struct {
 	LeaseID   uuid.UUID
 }
 
-// Refunds of one payment claim and return their share one after the other. Only an owner of the key locks: a replay does not.
+// Locks the payment, so that its refunds change refund_held_minor one after the other. Only the owner of the key takes
+// the lock: a replay does not.
 func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) error {
 	_, err := q.db.Exec(ctx, lockPayment,
 		arg.TenantID,
@@ -724,7 +745,8 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) error 
 }
 
 const namePayment = `-- name: NamePayment :exec
-UPDATE payments SET psp_charge_id = $1 WHERE tenant_id = $2 AND id = $3 AND starts_with(psp_charge_id, 'operator:')
+UPDATE payments SET psp_charge_id = $1
+WHERE tenant_id = $2 AND id = $3 AND starts_with(psp_charge_id, 'operator:')
 `
 
 type NamePaymentParams struct {
@@ -733,14 +755,16 @@ type NamePaymentParams struct {
 	ID          uuid.UUID
 }
 
-// The PSP tells the id of a charge for which an operator has vouched. Competes with other evidence: the first name stays.
+// Stores the PSP's id of a charge that an operator has confirmed without knowing the id. Competes with other evidence:
+// the first id stays.
 func (q *Queries) NamePayment(ctx context.Context, arg NamePaymentParams) error {
 	_, err := q.db.Exec(ctx, namePayment, arg.PspChargeID, arg.TenantID, arg.ID)
 	return err
 }
 
 const nameRefund = `-- name: NameRefund :exec
-UPDATE refunds SET psp_refund_id = $1 WHERE tenant_id = $2 AND id = $3 AND starts_with(psp_refund_id, 'operator:')
+UPDATE refunds SET psp_refund_id = $1
+WHERE tenant_id = $2 AND id = $3 AND starts_with(psp_refund_id, 'operator:')
 `
 
 type NameRefundParams struct {
@@ -749,7 +773,7 @@ type NameRefundParams struct {
 	ID          uuid.UUID
 }
 
-// The same of a refund.
+// NamePayment for a refund.
 func (q *Queries) NameRefund(ctx context.Context, arg NameRefundParams) error {
 	_, err := q.db.Exec(ctx, nameRefund, arg.PspRefundID, arg.TenantID, arg.ID)
 	return err
@@ -774,7 +798,8 @@ type OtherMovementsOfKeyParams struct {
 	Generation int32
 }
 
-// Which of these payments, or refunds, once had this key in the same generation, and are another one than it stands for now.
+// Which of these payments or refunds have this key and generation, but are not the payment or refund that the key
+// stands for now (subject).
 func (q *Queries) OtherMovementsOfKey(ctx context.Context, arg OtherMovementsOfKeyParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, otherMovementsOfKey,
 		arg.Object,
@@ -804,7 +829,8 @@ func (q *Queries) OtherMovementsOfKey(ctx context.Context, arg OtherMovementsOfK
 
 const paymentOfKey = `-- name: PaymentOfKey :one
 SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
-FROM idempotency_keys AS k JOIN payments AS p ON p.tenant_id = k.tenant_id AND p.id = k.subject JOIN tenants AS t ON t.id = p.tenant_id
+FROM idempotency_keys AS k JOIN payments AS p ON p.tenant_id = k.tenant_id AND p.id = k.subject
+     JOIN tenants AS t ON t.id = p.tenant_id
 WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
 `
 
@@ -819,7 +845,7 @@ type PaymentOfKeyRow struct {
 	PspAccount string
 }
 
-// FindPayment by the key that the payment stands behind, for a batch that reads the key as well.
+// FindPayment by the payment's key, for a pipeline that also reads the key.
 func (q *Queries) PaymentOfKey(ctx context.Context, arg PaymentOfKeyParams) (PaymentOfKeyRow, error) {
 	row := q.db.QueryRow(ctx, paymentOfKey, arg.TenantID, arg.Operation, arg.Key)
 	var i PaymentOfKeyRow
@@ -849,12 +875,14 @@ const recordPayments = `-- name: RecordPayments :many
 UPDATE payments AS p
 SET status = o.status, psp_charge_id = nullif(o.psp_charge_id, ''), decline_code = nullif(o.decline_code, '')
 FROM (
-    SELECT unnest($2::uuid[]) AS id, unnest($3::text[]) AS status, unnest($4::text[]) AS psp_charge_id,
-           unnest($5::text[]) AS decline_code, unnest($6::text[]) AS tenant_id,
-           unnest($7::text[]) AS operation, unnest($8::text[]) AS key,
-           unnest($9::integer[]) AS generation, unnest($10::integer[]) AS attempt, unnest($11::text[]) AS key_status
+    SELECT unnest($2::uuid[]) AS id, unnest($3::text[]) AS status,
+           unnest($4::text[]) AS psp_charge_id, unnest($5::text[]) AS decline_code,
+           unnest($6::text[]) AS tenant_id, unnest($7::text[]) AS operation,
+           unnest($8::text[]) AS key, unnest($9::integer[]) AS generation,
+           unnest($10::integer[]) AS attempt, unnest($11::text[]) AS key_status
 ) AS o
-WHERE o.key = o.key || '' AND p.tenant_id = o.tenant_id AND p.id = o.id AND p.status IN ('processing', 'failed') AND p.status <> o.status
+WHERE o.key = o.key || '' AND p.tenant_id = o.tenant_id AND p.id = o.id
+  AND p.status IN ('processing', 'failed') AND p.status <> o.status
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = o.tenant_id AND k.operation = o.operation AND k.key = o.key AND k.subject = o.id
                 AND k.generation = o.generation AND k.attempt = o.attempt AND k.status = o.key_status)
@@ -876,7 +904,8 @@ type RecordPaymentsParams struct {
 	KeyStatuses  []string
 }
 
-// processing | failed -> succeeded | declined | failed: writes outcomes, behind the keys' own transitions. Without a row, nothing was written to that payment.
+// processing | failed -> succeeded | declined | failed: writes the outcomes, after the transitions of the keys. A
+// payment that is not returned was not written.
 func (q *Queries) RecordPayments(ctx context.Context, arg RecordPaymentsParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, recordPayments,
 		arg.OnlyTenant,
@@ -931,7 +960,7 @@ type RecordRefundParams struct {
 	KeyStatus   string
 }
 
-// processing | failed -> succeeded | declined | failed: writes the outcome, behind the key's own transition.
+// processing | failed -> succeeded | declined | failed: writes the outcome, after the transition of the key.
 func (q *Queries) RecordRefund(ctx context.Context, arg RecordRefundParams) (int64, error) {
 	result, err := q.db.Exec(ctx, recordRefund,
 		arg.Status,
@@ -970,7 +999,7 @@ type RefundOfKeyRow struct {
 	PspAccount string
 }
 
-// FindRefund by its key.
+// FindRefund by the refund's key.
 func (q *Queries) RefundOfKey(ctx context.Context, arg RefundOfKeyParams) (RefundOfKeyRow, error) {
 	row := q.db.QueryRow(ctx, refundOfKey, arg.TenantID, arg.Operation, arg.Key)
 	var i RefundOfKeyRow
@@ -1025,7 +1054,7 @@ type ResumePaymentParams struct {
 	LeaseID   uuid.UUID
 }
 
-// failed -> processing, behind a retake of the key.
+// failed -> processing, after RetakeKey.
 func (q *Queries) ResumePayment(ctx context.Context, arg ResumePaymentParams) (Payment, error) {
 	row := q.db.QueryRow(ctx, resumePayment,
 		arg.TenantID,
@@ -1073,7 +1102,7 @@ type ResumeRefundParams struct {
 	LeaseID   uuid.UUID
 }
 
-// failed -> processing, behind a retake of the key.
+// failed -> processing, after RetakeKey.
 func (q *Queries) ResumeRefund(ctx context.Context, arg ResumeRefundParams) (Refund, error) {
 	row := q.db.QueryRow(ctx, resumeRefund,
 		arg.TenantID,
@@ -1106,7 +1135,8 @@ SET refund_held_minor = t.held, refunded_minor = t.confirmed
 FROM (SELECT coalesce(sum(amount_minor) FILTER (WHERE status IN ('processing', 'succeeded')), 0)::bigint AS held,
              coalesce(sum(amount_minor) FILTER (WHERE status = 'succeeded'), 0)::bigint AS confirmed
       FROM refunds WHERE tenant_id = $1 AND payment_id = $2) AS t
-WHERE p.tenant_id = $1 AND p.id = $2 AND (p.refund_held_minor, p.refunded_minor) IS DISTINCT FROM (t.held, t.confirmed)
+WHERE p.tenant_id = $1 AND p.id = $2
+  AND (p.refund_held_minor, p.refunded_minor) IS DISTINCT FROM (t.held, t.confirmed)
 `
 
 type TallyRefundsParams struct {
@@ -1114,9 +1144,9 @@ type TallyRefundsParams struct {
 	PaymentID uuid.UUID
 }
 
-// Brings the payment's totals up to date with its refunds, behind a statement that changed one of them. Computed from the rows,
-// not added to, so that running it twice does no harm. payments_refunds_within_amount refuses an excess, and with it the
-// whole transaction. The payment's row must be locked before.
+// Computes the payment's totals from its refunds, after a statement that changed one of them. The totals are computed
+// and not added to, so running it twice does no harm. If the refunds exceed the payment, payments_refunds_within_amount
+// ends the whole transaction. The payment's row must be locked before.
 func (q *Queries) TallyRefunds(ctx context.Context, arg TallyRefundsParams) error {
 	_, err := q.db.Exec(ctx, tallyRefunds, arg.TenantID, arg.PaymentID)
 	return err

@@ -20,7 +20,7 @@ WHERE l.day = $1 AND m.object = l.object AND m.psp_id = l.psp_id
   AND NOT EXISTS (SELECT FROM statement_ours AS named WHERE named.id = l.subject AND named.object = l.object)
 `
 
-// A line that names nothing of the tenant's, but bears the PSP's id of a movement that it has, is about that one.
+// A line may refer to no movement of the tenant, but have the PSP's id of one. Then the line is about that movement.
 func (q *Queries) AdoptByPSPID(ctx context.Context, day pgtype.Date) error {
 	_, err := q.db.Exec(ctx, adoptByPSPID, day)
 	return err
@@ -31,9 +31,10 @@ const clock = `-- name: Clock :one
 SELECT payonce_now()::timestamptz AS at
 `
 
-// Statement reconciliation. One transaction per account and day fills statement_lines (statement_lines.sql) by COPY and
-// compares it as a whole with statement_movements. It only reads what belongs to payments, tenants and keys. It competes
-// with settling: what is settled after the statement was read is judged by the time of its settling.
+// Reconciliation of the PSP's settlement files. One transaction for each account and day fills statement_lines by COPY
+// (db/statement_lines.sql), and compares the lines with statement_movements. It only reads payments, refunds, tenants
+// and keys. It competes with transactions that resolve keys: for a payment that is resolved after the file was read,
+// the time of the resolution decides (FindAbsent).
 func (q *Queries) Clock(ctx context.Context) (time.Time, error) {
 	row := q.db.QueryRow(ctx, clock)
 	var at time.Time
@@ -57,7 +58,7 @@ type CountAbsentRow struct {
 	After  int64
 }
 
-// How many may be in a statement of before, and how many in one of after.
+// How many of these movements may be in an earlier day's file, and how many in a later day's file.
 func (q *Queries) CountAbsent(ctx context.Context, arg CountAbsentParams) (CountAbsentRow, error) {
 	row := q.db.QueryRow(ctx, countAbsent, arg.Early, arg.Late)
 	var i CountAbsentRow
@@ -96,7 +97,7 @@ type FetchByPSPIDParams struct {
 	TenantID string
 }
 
-// The same of what bears the PSP's id of a line.
+// Copies our movements that have the PSP's id of a line.
 func (q *Queries) FetchByPSPID(ctx context.Context, arg FetchByPSPIDParams) error {
 	_, err := q.db.Exec(ctx, fetchByPSPID, arg.Day, arg.TenantID)
 	return err
@@ -115,8 +116,9 @@ type FetchNamedParams struct {
 	TenantID string
 }
 
-// Ours of what the day's lines name: from here on, this transaction reads its own tables alone. So it is everywhere, though only where payments lie on several
-// servers (docs/scaling.md) a statement cannot write here and look there at once.
+// Copies our movements that the day's lines refer to into statement_ours. The comparison then reads only the temporary
+// tables: with Citus (docs/scaling.md), one statement cannot write a local table and read a distributed one for each
+// row. The SQL is the same on one server.
 func (q *Queries) FetchNamed(ctx context.Context, arg FetchNamedParams) error {
 	_, err := q.db.Exec(ctx, fetchNamed, arg.Day, arg.TenantID)
 	return err
@@ -137,7 +139,8 @@ type FetchStrangersParams struct {
 	TenantID string
 }
 
-// Whatever tenant has what a line names and is not ours: no index is on an id alone, so each tenant is asked.
+// Copies the ids of other tenants' movements that a line refers to. No index is on an id alone, so each tenant is
+// searched by the primary key.
 func (q *Queries) FetchStrangers(ctx context.Context, arg FetchStrangersParams) error {
 	_, err := q.db.Exec(ctx, fetchStrangers, arg.Day, arg.TenantID)
 	return err
@@ -147,7 +150,8 @@ const findAbsent = `-- name: FindAbsent :exec
 INSERT INTO statement_absent (object, subject, psp_id, amount_minor, currency, created_at, latest)
 SELECT m.object, m.id, m.psp_id, m.amount_minor, m.currency, m.created_at,
        least((SELECT k.finished_at FROM idempotency_keys AS k
-              WHERE k.tenant_id = m.tenant_id AND k.operation = m.operation AND k.key = m.idempotency_key AND k.subject = m.id),
+              WHERE k.tenant_id = m.tenant_id AND k.operation = m.operation AND k.key = m.idempotency_key
+                AND k.subject = m.id),
              m.created_at + $1::interval) + $2::interval
 FROM statement_movements AS m
 WHERE m.tenant_id = $3 AND m.status = 'succeeded'
@@ -165,9 +169,10 @@ type FindAbsentParams struct {
 	CreatedUntil time.Time
 }
 
-// Movements of ours of the day. ForgetPresent then takes out those that the statements read so far have. The range of ids is what the primary key finds, times decide.
-// latest is when the PSP can have dated it at the latest: no evidence of it was there before the money had moved. Without
-// the key, which is forgotten in time, only the PSP's own memory of the key bounds it.
+// Copies our movements of the day. ForgetPresent then deletes the movements that are in the files read so far. The
+// range of ids lets PostgreSQL use the primary key, and created_at decides. latest is the latest time that the PSP can
+// have given the movement: the money moved before there was evidence of it, so before the key was finished. If the key
+// was deleted, only the PSP's memory of the key (horizon) limits the time.
 func (q *Queries) FindAbsent(ctx context.Context, arg FindAbsentParams) error {
 	_, err := q.db.Exec(ctx, findAbsent,
 		arg.Horizon,
@@ -192,7 +197,7 @@ type FindAccountsRow struct {
 	Account string
 }
 
-// All accounts, or those that are named.
+// The accounts that are named, or all accounts if none is named.
 func (q *Queries) FindAccounts(ctx context.Context, accounts []string) ([]FindAccountsRow, error) {
 	rows, err := q.db.Query(ctx, findAccounts, accounts)
 	if err != nil {
@@ -218,7 +223,7 @@ DELETE FROM statement_absent AS a
 USING statement_lines AS l WHERE l.day = $1 AND l.subject = a.subject AND l.object = a.object
 `
 
-// What a day's statement has is not absent.
+// Deletes the movements that the file of a day has: they are not absent.
 func (q *Queries) ForgetPresent(ctx context.Context, day pgtype.Date) error {
 	_, err := q.db.Exec(ctx, forgetPresent, day)
 	return err
@@ -236,6 +241,7 @@ type MarkGoneParams struct {
 	RunID   uuid.UUID
 }
 
+// Marks the breaks of the day that this run has not found.
 func (q *Queries) MarkGone(ctx context.Context, arg MarkGoneParams) (int64, error) {
 	result, err := q.db.Exec(ctx, markGone,
 		arg.SeenAt,
@@ -252,9 +258,11 @@ func (q *Queries) MarkGone(ctx context.Context, arg MarkGoneParams) (int64, erro
 const missingDays = `-- name: MissingDays :many
 SELECT t.psp_account AS account, d.day::date AS day
 FROM tenants AS t
-CROSS JOIN LATERAL (SELECT $1::date - n AS day FROM generate_series(0, $2::integer - 1) AS n) AS d
+CROSS JOIN LATERAL (
+    SELECT $1::date - n AS day FROM generate_series(0, $2::integer - 1) AS n) AS d
 WHERE d.day >= (t.created_at AT TIME ZONE 'UTC')::date
-  AND NOT EXISTS (SELECT FROM statement_runs AS r WHERE r.account = t.psp_account AND r.day = d.day AND r.status = 'complete')
+  AND NOT EXISTS (SELECT FROM statement_runs AS r
+                  WHERE r.account = t.psp_account AND r.day = d.day AND r.status = 'complete')
 ORDER BY d.day DESC, t.psp_account
 `
 
@@ -268,8 +276,8 @@ type MissingDaysRow struct {
 	Day     pgtype.Date
 }
 
-// The days of accounts up to one, newest first, of which no run has judged the whole statement. A day that was judged before it was over
-// is among them.
+// The days up to last_day, newest first, without a run that compared the whole file. A day whose runs all began before
+// the day was over (partial) is among them.
 func (q *Queries) MissingDays(ctx context.Context, arg MissingDaysParams) ([]MissingDaysRow, error) {
 	rows, err := q.db.Query(ctx, missingDays, arg.LastDay, arg.Days)
 	if err != nil {
@@ -291,8 +299,8 @@ func (q *Queries) MissingDays(ctx context.Context, arg MissingDaysParams) ([]Mis
 }
 
 const openBreaks = `-- name: OpenBreaks :many
-SELECT id, account, day, object, kind, psp_id, subject, reference, other_tenant, lines, their_amount_minor, their_currency,
-       our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen,
+SELECT id, account, day, object, kind, psp_id, subject, reference, other_tenant, lines,
+       their_amount_minor, their_currency, our_amount_minor, our_currency, our_status, our_psp_id, moved_at, first_seen,
        extract(epoch FROM payonce_now() - first_seen)::bigint AS age,
        extract(epoch FROM payonce_now() - moved_at)::bigint AS movement_age
 FROM statement_breaks
@@ -332,7 +340,8 @@ type OpenBreaksRow struct {
 	MovementAge      int64
 }
 
-// The breaks of a day, in pages, or only those that a run has found and that were not there before. Ages are in seconds.
+// The breaks of a day in pages. With raised_by, only the breaks that this run has found and the run before has not.
+// Ages are in seconds.
 func (q *Queries) OpenBreaks(ctx context.Context, arg OpenBreaksParams) ([]OpenBreaksRow, error) {
 	rows, err := q.db.Query(ctx, openBreaks,
 		arg.Account,
@@ -395,7 +404,7 @@ type PendingDaysParams struct {
 	Before   pgtype.Date
 }
 
-// Days whose last run left movements pending.
+// The days whose last run left movements pending.
 func (q *Queries) PendingDays(ctx context.Context, arg PendingDaysParams) ([]pgtype.Date, error) {
 	rows, err := q.db.Query(ctx, pendingDays, arg.Account, arg.FirstDay, arg.Before)
 	if err != nil {
@@ -442,8 +451,8 @@ type TotalsRow struct {
 	OldestMovement int64
 }
 
-// The breaks of the days of some runs by kind and currency. What is at stake is the difference where both sides have an amount that differs,
-// else the amount that moved. Ages are since a break was first seen.
+// The breaks of the days of some runs, by kind and currency. For the kind amount, the difference is at stake; for every
+// other kind, the amount that moved. The ages of breaks count from when they were first seen.
 func (q *Queries) Totals(ctx context.Context, runIds []uuid.UUID) ([]TotalsRow, error) {
 	rows, err := q.db.Query(ctx, totals, runIds)
 	if err != nil {
@@ -477,7 +486,7 @@ const tryLock = `-- name: TryLock :one
 SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS locked
 `
 
-// Until the transaction ends. Whoever comes second does not wait.
+// Takes a lock until the transaction ends. A second transaction does not wait: it gets false.
 func (q *Queries) TryLock(ctx context.Context, name string) (bool, error) {
 	row := q.db.QueryRow(ctx, tryLock, name)
 	var locked bool
@@ -506,7 +515,7 @@ type WriteAbsencesParams struct {
 	Late    time.Time
 }
 
-// The absent that no statement still to come can have.
+// Writes a break for each absent movement that no later file can have.
 func (q *Queries) WriteAbsences(ctx context.Context, arg WriteAbsencesParams) (int64, error) {
 	result, err := q.db.Exec(ctx, writeAbsences,
 		arg.Account,
@@ -546,8 +555,8 @@ CROSS JOIN LATERAL (VALUES
     ('missing_here', x.executed AND x.subject IS NULL AND x.nth_id = 1),
     ('duplicate', x.executed AND (x.nth_about > 1 OR x.nth_id > 1)),
     ('status', x.nth_about = 1 AND x.executed <> (x.our_status = 'succeeded')),
-    ('psp_id', x.nth_about = 1 AND x.executed AND x.our_status = 'succeeded' AND (x.by_psp_id OR (x.our_psp_id <> x.psp_id
-        AND NOT starts_with(x.our_psp_id, $5::text)))),
+    ('psp_id', x.nth_about = 1 AND x.executed AND x.our_status = 'succeeded'
+        AND (x.by_psp_id OR (x.our_psp_id <> x.psp_id AND NOT starts_with(x.our_psp_id, $5::text)))),
     ('amount', x.nth_about = 1 AND x.executed AND x.our_amount_minor <> x.amount_minor),
     ('currency', x.nth_about = 1 AND x.executed AND x.our_currency <> x.currency)
 ) AS k (kind, found)
@@ -556,8 +565,9 @@ ORDER BY x.object, k.kind, x.psp_id, x.subject, x.nth_id
 ON CONFLICT (account, day, object, kind, psp_id, coalesce(subject, '00000000-0000-0000-0000-000000000000')) DO UPDATE
 SET reference = excluded.reference, other_tenant = excluded.other_tenant, lines = excluded.lines,
     their_amount_minor = excluded.their_amount_minor, their_currency = excluded.their_currency,
-    our_amount_minor = excluded.our_amount_minor, our_currency = excluded.our_currency, our_status = excluded.our_status,
-    our_psp_id = excluded.our_psp_id, moved_at = excluded.moved_at, last_seen = excluded.last_seen, gone_at = NULL,
+    our_amount_minor = excluded.our_amount_minor, our_currency = excluded.our_currency,
+    our_status = excluded.our_status, our_psp_id = excluded.our_psp_id, moved_at = excluded.moved_at,
+    last_seen = excluded.last_seen, gone_at = NULL,
     raised_by = CASE WHEN b.gone_at IS NULL THEN b.raised_by ELSE excluded.raised_by END, seen_by = excluded.seen_by
 `
 
@@ -569,9 +579,10 @@ type WriteLineBreaksParams struct {
 	OwnPrefix string
 }
 
-// Every break that a line of the day shows. Of the lines about one movement, the first one under the id that we know it by
-// is compared with ours, and each further id is a duplicate. So is an id that is listed twice, whatever about. Where an operator
-// has vouched for a movement without knowing its id (one of ours begins with own_prefix), the first line about it is that movement.
+// Writes every break that a line of the day shows. Of several lines about one movement, one line is compared with our
+// books: a line with the PSP's id that we know, if there is one, and otherwise the first line. Each further line is a
+// duplicate, and so is each further line with the same PSP's id. An operator may have confirmed a movement without
+// knowing the PSP's id: our id then begins with own_prefix, and it is no break that the line has another id.
 func (q *Queries) WriteLineBreaks(ctx context.Context, arg WriteLineBreaksParams) (int64, error) {
 	result, err := q.db.Exec(ctx, writeLineBreaks,
 		arg.Account,

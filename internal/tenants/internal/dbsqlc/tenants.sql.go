@@ -38,7 +38,7 @@ type ExpireKeyParams struct {
 	ID    uuid.UUID
 }
 
-// Gives a key an end, never a later one than it has.
+// Sets the end of a key, but never a later end than the key has.
 func (q *Queries) ExpireKey(ctx context.Context, arg ExpireKeyParams) (*time.Time, error) {
 	row := q.db.QueryRow(ctx, expireKey, arg.After, arg.ID)
 	var expires_at *time.Time
@@ -78,7 +78,7 @@ const keyCreated = `-- name: KeyCreated :one
 SELECT created_at FROM api_keys WHERE id = $1
 `
 
-// Asks whether a key is there whose acknowledgement was lost.
+// Reads back a key after the acknowledgement of InsertKey was lost.
 func (q *Queries) KeyCreated(ctx context.Context, id uuid.UUID) (time.Time, error) {
 	row := q.db.QueryRow(ctx, keyCreated, id)
 	var created_at time.Time
@@ -105,7 +105,8 @@ type ListActiveKeysRow struct {
 }
 
 // Tenants and their API keys.
-// Everything authentication needs, read as a whole and kept for seconds. Expiry is judged by the database's clock.
+// All that authentication needs. The API reads it as a whole and caches it for seconds. Keys expire by the database's
+// clock.
 func (q *Queries) ListActiveKeys(ctx context.Context) ([]ListActiveKeysRow, error) {
 	rows, err := q.db.Query(ctx, listActiveKeys)
 	if err != nil {

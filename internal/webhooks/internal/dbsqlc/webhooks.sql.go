@@ -82,8 +82,8 @@ type PruneEventsParams struct {
 	MaxRows   int32
 }
 
-// processed -> none. Competes with another pruner: each leaves to the other what it holds. The array is made once, so that the
-// limit counts once; the index is searched by the time.
+// processed -> none. Competes with another pruner: each skips the rows that the other one has locked. The subquery is
+// in an ARRAY, so it is evaluated once and its LIMIT counts once. It searches the index by the time.
 func (q *Queries) PruneEvents(ctx context.Context, arg PruneEventsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, pruneEvents, arg.OlderThan, arg.MaxRows)
 	if err != nil {
@@ -96,7 +96,7 @@ const reopenEvent = `-- name: ReopenEvent :execrows
 UPDATE webhook_events SET processed_at = NULL, result = NULL WHERE id = $1
 `
 
-// processed -> stored, when an operator wants it processed again. Competes with the pruner.
+// processed -> stored, when an operator wants the event processed again. Competes with the pruner.
 func (q *Queries) ReopenEvent(ctx context.Context, id string) (int64, error) {
 	result, err := q.db.Exec(ctx, reopenEvent, id)
 	if err != nil {
@@ -116,9 +116,9 @@ type StoreEventParams struct {
 	Body   []byte
 }
 
-// Webhooks as they came in.
-// none -> stored. Competes with another delivery of the same event: the second waits until the first has ended, and does nothing
-// if that one has committed.
+// Webhooks as they were received.
+// none -> stored. Competes with another delivery of the same event: the second INSERT waits for the first transaction,
+// and does nothing if that one has committed.
 func (q *Queries) StoreEvent(ctx context.Context, arg StoreEventParams) (int64, error) {
 	result, err := q.db.Exec(ctx, storeEvent, arg.ID, arg.SentAt, arg.Body)
 	if err != nil {

@@ -9,13 +9,14 @@ import (
 	"payonce/internal/deadletters"
 )
 
-// letter is the dead letter of a case. One about a key holds what had been asked for, too: an operator has to hold the evidence against it.
-func (s *Service) letter(g gathered, c Case) (deadletters.Letter, error) {
+// deadLetter makes the dead letter of a case. A dead letter about a key also holds the amount and currency that the
+// client asked for, so that an operator can compare the evidence with them.
+func (s *Service) deadLetter(g gathered, c Case) (deadletters.DeadLetter, error) {
 	id, err := s.newID()
 	if err != nil {
-		return deadletters.Letter{}, fmt.Errorf("make dead letter id: %w", err)
+		return deadletters.DeadLetter{}, fmt.Errorf("make dead letter id: %w", err)
 	}
-	l := deadletters.Letter{ID: id, Kind: c.Kind, Finding: c.Finding, Reason: clip(c.Reason), Evidence: c.Evidence}
+	l := deadletters.DeadLetter{ID: id, Kind: c.Kind, Finding: c.Finding, Reason: clip(c.Reason), Evidence: c.Evidence}
 	if !c.AboutKey {
 		return l, nil
 	}
@@ -25,7 +26,7 @@ func (s *Service) letter(g gathered, c Case) (deadletters.Letter, error) {
 	return l, err
 }
 
-// withAsked adds to evidence what had been asked for.
+// withAsked adds the amount and currency of the movement to evidence.
 func withAsked(evidence []byte, m movement) ([]byte, error) {
 	kept := map[string]jsontext.Value{}
 	if len(evidence) > 0 {
@@ -49,12 +50,12 @@ func withAsked(evidence []byte, m movement) ([]byte, error) {
 	return whole, nil
 }
 
-// maxLetterReason is what the column takes, in characters.
-const maxLetterReason = 500
+// maxDeadLetterReason is the limit of the column, in characters.
+const maxDeadLetterReason = 500
 
 func clip(s string) string {
-	if r := []rune(s); len(r) > maxLetterReason {
-		return string(r[:maxLetterReason])
+	if r := []rune(s); len(r) > maxDeadLetterReason {
+		return string(r[:maxDeadLetterReason])
 	}
 	return s
 }

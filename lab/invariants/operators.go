@@ -11,39 +11,41 @@ import (
 	"github.com/google/uuid"
 )
 
-const deskLooks = 5
+const operatorLooks = 5
 
-// desk is the part of I8 about what an operator is shown: each letter as it is stored, with the payment, the key's timeline and the audit trail that
-// belong to it, and the summary. A letter may open when all is quiet: the scan looks again at a record that errs, whose key has become final since
-// its first letter. So what differs is looked at again, where the letters are others by now.
-func desk(ctx context.Context, e Evidence, w world) ([]Violation, error) {
+// desk is the part of I8 about what an operator is shown: each dead letter as it is stored, with the payment, the key's
+// timeline and the audit trail that belong to it, and the summary. A dead letter may open when all is quiet: the scan
+// looks again at a record that errs, whose key has become final since its first dead letter. So what differs is looked
+// at again, where the dead letters are others by now.
+func ops(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 	if len(e.Operators) == 0 || e.OperatorKey == "" {
 		return nil, nil
 	}
 	var found []Violation
-	for range deskLooks {
-		var err error
-		found, err = deskOnce(ctx, e, w)
+	var err error
+	for range operatorLooks {
+		found, err = operatorOnce(ctx, e, w)
 		if err != nil || len(found) == 0 {
 			return nil, err
 		}
 		now, err := look(ctx, e)
-		if err != nil || slices.Equal(w.books.letterVersions(), now.books.letterVersions()) {
+		if err != nil || slices.Equal(w.books.deadLetterVersions(), now.books.deadLetterVersions()) {
 			return found, err
 		}
 		w = now
 	}
-	return append(found, Violation{"I8", "letters", fmt.Sprintf("they change all the time: %d looks, and each time there were others", deskLooks)}), nil
+	never := fmt.Sprintf("they change all the time: %d looks, and each time there were others", operatorLooks)
+	return append(found, Violation{"I8", "dead letters", never}), nil
 }
 
-func deskOnce(ctx context.Context, e Evidence, w world) ([]Violation, error) {
+func operatorOnce(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 	var found []Violation
 	wrong := func(where, detail string) {
 		if detail != "" {
 			found = append(found, Violation{"I8", where, "an operator is shown otherwise than it is: " + detail})
 		}
 	}
-	for _, l := range w.books.letters[:min(len(w.books.letters), maxShown)] {
+	for _, l := range w.books.deadLetters[:min(len(w.books.deadLetters), maxShown)] {
 		r, err := e.operator(ctx, "dead-letters/"+l.ID.String())
 		if err != nil {
 			return nil, err
@@ -52,27 +54,31 @@ func deskOnce(ctx context.Context, e Evidence, w world) ([]Violation, error) {
 		if k := w.books.keys[keyName{l.Tenant, l.Operation, l.Key}]; k != nil {
 			shown = upToThen(want, shown)
 		}
-		wrong("letter "+l.ID.String(), want.differs(shown))
+		wrong("dead letter "+l.ID.String(), want.differs(shown))
 	}
 	for _, status := range []string{"open", "resolved"} {
 		r, err := e.operator(ctx, fmt.Sprintf("dead-letters?limit=%d&status=%s", pageSize, status))
 		if err != nil {
 			return nil, err
 		}
-		wrong("letters "+status, w.books.listsLetters(status, r.body))
+		wrong("dead letters "+status, w.books.listsDeadLetters(status, r.body))
 	}
 	r, err := e.operator(ctx, "summary")
 	if err != nil {
 		return nil, err
 	}
-	wrong("summary", w.books.summary().differs(readDocument(r.body).without("deadLetters", "ledger", "lookups", "jobs", "keys", "oldestUnknownSeconds")))
-	wrong("summary", w.books.openByKind().differs(readDocument(readDocument(readDocument(r.body).member("deadLetters")).member("open"))))
+	summary := readDocument(r.body)
+	others := summary.without("deadLetters", "ledger", "lookups", "jobs", "keys", "oldestUnknownSeconds")
+	wrong("summary", w.books.summary().differs(others))
+	open := readDocument(readDocument(summary.member("deadLetters")).member("open"))
+	wrong("summary", w.books.openByKind().differs(open))
 	return found, nil
 }
 
 func (e Evidence) operator(ctx context.Context, path string) (reply, error) {
 	r, err := e.insist(ctx, func() (*http.Request, error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, base(e.Operators[0])+"/operator/"+path, http.NoBody)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, base(e.Operators[0])+"/operator/"+path,
+			http.NoBody)
 		if err == nil {
 			request.Header.Set("Authorization", "Bearer "+e.OperatorKey)
 		}
@@ -84,8 +90,8 @@ func (e Evidence) operator(ctx context.Context, path string) (reply, error) {
 	return r, nil
 }
 
-// letter is a dead letter as the lists show it.
-func (b *books) letter(l letterRow) document {
+// dead letter is a dead letter as the lists show it.
+func (b *books) deadLetter(l deadLetterRow) document {
 	d := document{}
 	d.set("id", l.ID.String())
 	d.set("kind", l.Kind)
@@ -100,7 +106,7 @@ func (b *books) letter(l letterRow) document {
 		d.set("key", l.Key)
 		d.set("generation", l.Generation)
 	}
-	if m := b.subjectOfLetter(l); m != nil {
+	if m := b.subjectOfDeadLetter(l); m != nil {
 		member := "paymentId"
 		if m.PaymentID != nil {
 			member = "refundId"
@@ -118,17 +124,17 @@ func (b *books) letter(l letterRow) document {
 	return d
 }
 
-func (b *books) subjectOfLetter(l letterRow) *movementRow {
+func (b *books) subjectOfDeadLetter(l deadLetterRow) *movementRow {
 	if l.Subject == nil {
 		return nil
 	}
 	return b.subjects[*l.Subject]
 }
 
-// caseOf is a letter with all that belongs to it.
-func (b *books) caseOf(l letterRow) document {
-	d := b.letter(l)
-	if m := b.subjectOfLetter(l); m != nil {
+// caseOf is a dead letter with all that belongs to it.
+func (b *books) caseOf(l deadLetterRow) document {
+	d := b.deadLetter(l)
+	if m := b.subjectOfDeadLetter(l); m != nil {
 		member := "paymentStatus"
 		if m.PaymentID != nil {
 			member = "refundStatus"
@@ -136,9 +142,9 @@ func (b *books) caseOf(l letterRow) document {
 		d.set(member, m.Status)
 	}
 	trail := []map[string]jsontext.Value{}
-	for _, deed := range b.deeds {
-		if deed.Letter == l.ID {
-			trail = append(trail, deed.document().values())
+	for _, auditEntry := range b.auditEntries {
+		if auditEntry.DeadLetter == l.ID {
+			trail = append(trail, auditEntry.document().values())
 		}
 	}
 	d.set("audit", trail)
@@ -153,7 +159,7 @@ func (b *books) caseOf(l letterRow) document {
 	return d
 }
 
-func (r deedRow) document() document {
+func (r auditRow) document() document {
 	d := document{}
 	d.set("at", stampOf(&r.At))
 	d.set("actor", r.Actor)
@@ -165,25 +171,25 @@ func (r deedRow) document() document {
 	return d
 }
 
-// listsLetters holds the first page against the newest letters.
-func (b *books) listsLetters(status string, body []byte) string {
+// listsDeadLetters holds the first page against the newest dead letters.
+func (b *books) listsDeadLetters(status string, body []byte) string {
 	var page struct {
 		Data []jsontext.Value `json:"data"`
 	}
 	if err := json.Unmarshal(body, &page); err != nil {
 		return err.Error()
 	}
-	var there []letterRow
-	for _, l := range slices.Backward(b.letters) {
+	var there []deadLetterRow
+	for _, l := range slices.Backward(b.deadLetters) {
 		if l.Status == status && len(there) < pageSize {
 			there = append(there, l)
 		}
 	}
 	if len(there) != len(page.Data) {
-		return fmt.Sprintf("%d letters are listed, and there are %d", len(page.Data), len(there))
+		return fmt.Sprintf("%d dead letters are listed, and there are %d", len(page.Data), len(there))
 	}
 	for i, raw := range page.Data {
-		if differs := b.letter(there[i]).differs(readDocument(raw).without("ageSeconds")); differs != "" {
+		if differs := b.deadLetter(there[i]).differs(readDocument(raw).without("ageSeconds")); differs != "" {
 			return differs
 		}
 	}
@@ -192,8 +198,7 @@ func (b *books) listsLetters(status string, body []byte) string {
 
 // summary is how things stand when nothing moves.
 func (b *books) summary() document {
-	d := document{}
-	nothing := document{}
+	d, nothing := document{}, document{}
 	nothing.set("count", 0)
 	nothing.set("oldestSeconds", 0)
 	d.set("webhooks", nothing.values())
@@ -202,7 +207,7 @@ func (b *books) summary() document {
 
 func (b *books) openByKind() document {
 	count := map[string]int{}
-	for _, l := range b.letters {
+	for _, l := range b.deadLetters {
 		if l.Status == "open" {
 			count[l.Kind]++
 		}
@@ -214,33 +219,34 @@ func (b *books) openByKind() document {
 	return d
 }
 
-// lettersFit is the part of I8 about the letters themselves: what one says of a payment, of its key and of the PSP's record is so, and what an operator
-// has decided is on record once.
-func lettersFit(w world, _ Evidence) []Violation {
+// deadLettersFit is the part of I8 about the dead letters themselves: what one says of a payment, of its key and of the
+// PSP's record is so, and what an operator has decided is on record once.
+func deadLettersFit(w world, _ Evidence) []Violation {
 	var found []Violation
-	done := map[uuid.UUID][]deedRow{}
-	for _, deed := range w.books.deeds {
-		if deed.Outcome == "done" {
-			done[deed.Letter] = append(done[deed.Letter], deed)
+	done := map[uuid.UUID][]auditRow{}
+	for _, auditEntry := range w.books.auditEntries {
+		if auditEntry.Outcome == "done" {
+			done[auditEntry.DeadLetter] = append(done[auditEntry.DeadLetter], auditEntry)
 		}
 	}
-	for _, l := range w.books.letters {
+	for _, l := range w.books.deadLetters {
 		for _, wrong := range []string{w.books.subjectFits(l), w.recordFits(l), l.decided(done[l.ID])} {
 			if wrong != "" {
-				found = append(found, Violation{"I8", "letter " + l.ID.String() + " " + l.Kind, wrong})
+				found = append(found, Violation{"I8", "dead letter " + l.ID.String() + " " + l.Kind, wrong})
 			}
 		}
 	}
 	return found
 }
 
-func (b *books) subjectFits(l letterRow) string {
-	m := b.subjectOfLetter(l)
+func (b *books) subjectFits(l deadLetterRow) string {
+	m := b.subjectOfDeadLetter(l)
 	if m == nil {
 		return ""
 	}
 	if l.Tenant != "" && (m.keyName() != (keyName{l.Tenant, l.Operation, l.Key}) || m.Generation != l.Generation) {
-		return fmt.Sprintf("it is about %s, and names the key %s in generation %d", m, keyName{l.Tenant, l.Operation, l.Key}, l.Generation)
+		return fmt.Sprintf("it is about %s, and names the key %s in generation %d", m,
+			keyName{l.Tenant, l.Operation, l.Key}, l.Generation)
 	}
 	asked := readDocument(readDocument(l.Evidence).member("asked"))
 	if asked == nil {
@@ -252,8 +258,8 @@ func (b *books) subjectFits(l letterRow) string {
 	return want.differs(asked)
 }
 
-// recordFits holds the record that a letter keeps against the PSP's ledger, unless the PSP has lied about it.
-func (w world) recordFits(l letterRow) string {
+// recordFits holds the record that a dead letter keeps against the PSP's ledger, unless the PSP has lied about it.
+func (w world) recordFits(l deadLetterRow) string {
 	kept := readDocument(readDocument(l.Evidence).member("record"))
 	if kept == nil || kept.text("account") == "" {
 		return ""
@@ -275,20 +281,20 @@ func (w world) recordFits(l letterRow) string {
 	return ""
 }
 
-// decided holds how a letter was closed against what is audited as done.
-func (l letterRow) decided(done []deedRow) string {
+// decided holds how a dead letter was closed against what is audited as done.
+func (l deadLetterRow) decided(done []auditRow) string {
 	if l.Status == "open" {
 		if len(done) > 0 {
 			return "it is open, and an operator has done " + done[0].Action
 		}
 		return ""
-	}
-	if len(done) != 1 {
+	} else if len(done) != 1 {
 		return fmt.Sprintf("it is resolved, and %d deeds of operators are on record", len(done))
 	}
 	d := done[0]
 	if d.Action != l.Action || d.Actor != l.Actor || d.Reason != l.Words || d.Version != l.Version-1 {
-		return fmt.Sprintf("%s has resolved it as %s (%q), and on record is %s as %s (%q) of version %d", l.Actor, l.Action, l.Words, d.Actor, d.Action, d.Reason, d.Version)
+		return fmt.Sprintf("%s has resolved it as %s (%q), and on record is %s as %s (%q) of version %d", l.Actor,
+			l.Action, l.Words, d.Actor, d.Action, d.Reason, d.Version)
 	}
 	return ""
 }

@@ -14,10 +14,10 @@ import (
 	"payonce/internal/problem"
 )
 
-// noSuchLetter is the same for a letter that is not there and for what can be no letter's id.
-const noSuchLetter = "There is no such dead letter."
+// noSuchDeadLetter is the same text for a dead letter that does not exist, and for an id that is not valid.
+const noSuchDeadLetter = "There is no such dead letter."
 
-func (d *desk) summary(w http.ResponseWriter, r *http.Request) {
+func (d *ops) summary(w http.ResponseWriter, r *http.Request) {
 	if _, wrong := queryOf(r.URL.RawQuery); wrong != nil {
 		bad := invalid(wrong...)
 		d.refuse(w, r, bad.code, bad.detail, bad.errors...)
@@ -31,8 +31,8 @@ func (d *desk) summary(w http.ResponseWriter, r *http.Request) {
 	d.show(w, r, s)
 }
 
-func (d *desk) listLetters(w http.ResponseWriter, r *http.Request) {
-	filter, bad := letterFilterOf(r.URL.RawQuery)
+func (d *ops) listDeadLetters(w http.ResponseWriter, r *http.Request) {
+	filter, bad := deadLetterFilterOf(r.URL.RawQuery)
 	if bad != nil {
 		d.refuse(w, r, bad.code, bad.detail, bad.errors...)
 		return
@@ -45,10 +45,10 @@ func (d *desk) listLetters(w http.ResponseWriter, r *http.Request) {
 	d.show(w, r, page)
 }
 
-func (d *desk) showLetter(w http.ResponseWriter, r *http.Request) {
-	id, ok := letterIn(r)
+func (d *ops) showDeadLetter(w http.ResponseWriter, r *http.Request) {
+	id, ok := deadLetterIn(r)
 	if !ok {
-		d.answerError(w, r, deadletters.ErrNoLetter)
+		d.answerError(w, r, deadletters.ErrNoDeadLetter)
 		return
 	}
 	c, err := d.operator.Show(r.Context(), id)
@@ -59,15 +59,15 @@ func (d *desk) showLetter(w http.ResponseWriter, r *http.Request) {
 	d.show(w, r, c)
 }
 
-// letterIn takes the one spelling that the API itself uses: package uuid knows several.
-func letterIn(r *http.Request) (uuid.UUID, bool) {
-	raw := chi.URLParam(r, "letterId")
+// deadLetterIn accepts an id only in the form that the API writes. Package uuid would accept several forms.
+func deadLetterIn(r *http.Request) (uuid.UUID, bool) {
+	raw := chi.URLParam(r, "deadLetterId")
 	id, err := uuid.Parse(raw)
 	return id, err == nil && id.String() == raw
 }
 
-// letterFilterOf reads the query of the list, as strictly as that of payments.
-func letterFilterOf(rawQuery string) (deadletters.Filter, *refusal) {
+// deadLetterFilterOf reads the query of the list. It is as strict as the query of the payments.
+func deadLetterFilterOf(rawQuery string) (deadletters.Filter, *requestError) {
 	f := deadletters.Filter{Status: deadletters.OpenStatus, Limit: deadletters.DefaultPage}
 	query, wrong := queryOf(rawQuery, "status", "limit", "cursor")
 	refuse := func(name, detail string) { wrong = append(wrong, problem.Detail{Parameter: name, Detail: detail}) }
@@ -95,7 +95,7 @@ func letterFilterOf(rawQuery string) (deadletters.Filter, *refusal) {
 	return f, nil
 }
 
-// decisionRequest is the body of POST …/resolve. Pointers tell a member that is absent from a zero.
+// decisionRequest is the body of POST …/resolve. The fields are pointers, because a missing member differs from a zero.
 type decisionRequest struct {
 	Action  *string `json:"action"`
 	Reason  *string `json:"reason"`
@@ -103,7 +103,7 @@ type decisionRequest struct {
 	PSPID   *string `json:"pspId"`
 }
 
-func (d *desk) resolveLetter(w http.ResponseWriter, r *http.Request) {
+func (d *ops) resolveDeadLetter(w http.ResponseWriter, r *http.Request) {
 	var body decisionRequest
 	if bad := readBody(w, r, &body); bad != nil {
 		d.refuse(w, r, bad.code, bad.detail, bad.errors...)
@@ -115,23 +115,24 @@ func (d *desk) resolveLetter(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var ok bool
-	if decision.Letter, ok = letterIn(r); !ok {
-		d.answerError(w, r, deadletters.ErrNoLetter)
+	if decision.DeadLetter, ok = deadLetterIn(r); !ok {
+		d.answerError(w, r, deadletters.ErrNoDeadLetter)
 		return
 	}
 	decision.Actor = actorOf(r)
-	ruling, err := d.operator.Resolve(r.Context(), decision)
+	result, err := d.operator.Resolve(r.Context(), decision)
 	if err != nil {
 		d.answerError(w, r, err)
 		return
 	}
-	d.spellRuling(w, r, ruling)
+	d.decisionResponse(w, r, result)
 }
 
-// toDomain lists all that is wrong at once: what is missing here, what is not allowed in operator.
-func (b decisionRequest) toDomain() (operator.Decision, *refusal) {
+// toDomain lists everything that is wrong. It finds missing members, and package operator finds values that are not
+// allowed.
+func (b decisionRequest) toDomain() (operator.Decision, *requestError) {
 	var bad []problem.Detail
-	missing := map[string]bool{"/actor": true} // who it is, the API key says
+	missing := map[string]bool{"/actor": true} // The actor comes from the API key.
 	require := func(absent bool, pointer string) {
 		if absent {
 			missing[pointer] = true
@@ -161,7 +162,8 @@ func (b decisionRequest) toDomain() (operator.Decision, *refusal) {
 	return decision, nil
 }
 
-// actorOf names who decides in the audit trail: the API key by its id, behind its label if it has one. Two operators may share a label.
+// actorOf is the actor in the audit trail: the label of the API key, if it has one, and its id. The label is not
+// enough, because two operators may have the same one.
 func actorOf(r *http.Request) string {
 	p := principalOf(r)
 	id := "api key " + p.KeyID.String()
@@ -171,9 +173,9 @@ func actorOf(r *http.Request) string {
 	return id
 }
 
-// spellRuling writes a ruling in HTTP.
-func (d *desk) spellRuling(w http.ResponseWriter, r *http.Request, ruling operator.Ruling) {
-	switch v := ruling.(type) {
+// decisionResponse writes the result of a decision as an HTTP response.
+func (d *ops) decisionResponse(w http.ResponseWriter, r *http.Request, result operator.Result) {
+	switch v := result.(type) {
 	case operator.Done:
 		d.show(w, r, v.Entry)
 	case operator.Refused:
@@ -187,15 +189,15 @@ func (d *desk) spellRuling(w http.ResponseWriter, r *http.Request, ruling operat
 func codeOf(g payments.Ground) problem.Code {
 	switch g {
 	case payments.Conflict:
-		return problem.LetterConflict
+		return problem.DeadLetterConflict
 	case payments.ContradictsPSP:
 		return problem.OperatorContradictsPSP
 	case payments.NoFreshProof:
 		return problem.PSPUnavailable
-	case payments.WindowOpen:
-		return problem.SettleWindowOpen
+	case payments.GraceOpen:
+		return problem.GracePeriodOpen
 	case payments.NeedsDecision:
-		return problem.LetterNeedsDecision
+		return problem.DeadLetterNeedsDecision
 	case payments.NotApplicable:
 	}
 	return problem.ActionNotApplicable

@@ -14,14 +14,14 @@ import (
 )
 
 // desk is an operator at work, over the operator's own listener.
-type desk struct {
+type ops struct {
 	t    testing.TB
 	http *http.Client
 }
 
-// openDesk serves the operator's side of the API. To the document it lives on a port of its own, so the client says that one and is
-// connected to ours.
-func (w *world) openDesk() *desk {
+// openOps serves the operator's side of the API. To the document it lives on a port of its own, so the client says that
+// one and is connected to ours.
+func (w *world) openOps() *ops {
 	w.t.Helper()
 	server := httptest.NewServer(w.app.Operator())
 	w.t.Cleanup(server.Close)
@@ -29,11 +29,11 @@ func (w *world) openDesk() *desk {
 		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
 	}}
 	w.t.Cleanup(base.CloseIdleConnections)
-	return &desk{t: w.t, http: &http.Client{Transport: checked(w.t, base), Timeout: patience}}
+	return &ops{t: w.t, http: &http.Client{Transport: checked(w.t, base), Timeout: patience}}
 }
 
 // ask sends a request as somebody; "" for nobody.
-func (d *desk) ask(method, path, as, body string) reply {
+func (d *ops) ask(method, path, as, body string) reply {
 	d.t.Helper()
 	r, err := d.try(method, path, as, body)
 	if err != nil {
@@ -42,8 +42,9 @@ func (d *desk) ask(method, path, as, body string) reply {
 	return r
 }
 
-func (d *desk) try(method, path, as, body string) (reply, error) {
-	req, err := http.NewRequestWithContext(context.Background(), method, "http://localhost:8081/operator"+path, strings.NewReader(body))
+func (d *ops) try(method, path, as, body string) (reply, error) {
+	req, err := http.NewRequestWithContext(context.Background(), method, "http://localhost:8081/operator"+path,
+		strings.NewReader(body))
 	if err != nil {
 		return reply{}, err
 	}
@@ -60,8 +61,8 @@ func (d *desk) try(method, path, as, body string) (reply, error) {
 	return reply{status: res.StatusCode, header: res.Header, body: raw}, err
 }
 
-// letter is a dead letter as the operator sees it.
-type letter struct {
+// dead letter is a dead letter as the operator sees it.
+type deadLetter struct {
 	ID, Kind, Status, Key, PaymentID string
 	Version                          int
 	KeyStatus, PaymentStatus         string
@@ -69,12 +70,12 @@ type letter struct {
 	Timeline                         []struct{ Actor, From, To, Reason string }
 }
 
-// find waits for the open letter of a kind, about a key if that is given, as the list shows it.
-func (d *desk) find(kind, key string) (found letter) {
+// find waits for the open dead letter of a kind, about a key if that is given, as the list shows it.
+func (d *ops) find(kind, key string) (found deadLetter) {
 	d.t.Helper()
-	eventually(d.t, "an open letter "+kind, func() bool {
-		var list struct{ Data []letter }
-		d.read(d.ask("GET", "/dead-letters?limit=100", deskKey, ""), &list)
+	eventually(d.t, "an open dead letter "+kind, func() bool {
+		var list struct{ Data []deadLetter }
+		d.read(d.ask("GET", "/dead-letters?limit=100", resolvingKey, ""), &list)
 		for _, l := range list.Data {
 			if l.Kind == kind && (key == "" || l.Key == key) {
 				found = l
@@ -86,13 +87,13 @@ func (d *desk) find(kind, key string) (found letter) {
 	return found
 }
 
-func (d *desk) show(id string) (l letter) {
+func (d *ops) show(id string) (l deadLetter) {
 	d.t.Helper()
-	d.read(d.ask("GET", "/dead-letters/"+id, deskKey, ""), &l)
+	d.read(d.ask("GET", "/dead-letters/"+id, resolvingKey, ""), &l)
 	return l
 }
 
-func (d *desk) read(r reply, into any) {
+func (d *ops) read(r reply, into any) {
 	d.t.Helper()
 	r.expect(d.t, http.StatusOK, "")
 	if err := json.Unmarshal(r.body, into, json.MatchCaseInsensitiveNames(true)); err != nil {
@@ -104,7 +105,7 @@ func decision(action string, version int) string {
 	return fmt.Sprintf(`{"action":%q,"reason":"the test says so","version":%d}`, action, version)
 }
 
-func (d *desk) resolve(l letter, action string) reply {
+func (d *ops) resolve(l deadLetter, action string) reply {
 	d.t.Helper()
-	return d.ask("POST", "/dead-letters/"+l.ID+"/resolve", deskKey, decision(action, l.Version))
+	return d.ask("POST", "/dead-letters/"+l.ID+"/resolve", resolvingKey, decision(action, l.Version))
 }

@@ -9,11 +9,14 @@ import (
 func TestOneOfTwoOperatorsIsToldThatTheOtherWasFaster(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t)
-	letter := c.lost("pm_ok")
+	deadLetter := c.lost("pm_ok")
 	answers := make(chan said, 2)
 	var both sync.WaitGroup
 	for _, action := range []string{"executed", "retry"} {
-		both.Go(func() { answers <- c.resolve(letter, `{"action":"`+action+`","reason":"seen to it","version":1}`) })
+		both.Go(func() {
+			answers <- c.resolve(deadLetter, `{"action":"`+action+
+				`","reason":"seen to it","version":1}`)
+		})
 	}
 	both.Wait()
 	first, second := <-answers, <-answers
@@ -21,8 +24,8 @@ func TestOneOfTwoOperatorsIsToldThatTheOtherWasFaster(t *testing.T) {
 		first, second = second, first
 	}
 	first.expect(t, 200, "")
-	second.expect(t, 409, "letter_conflict")
-	s := c.get("/operator/dead-letters/"+letter).expect(t, 200, "")
+	second.expect(t, 409, "dead_letter_conflict")
+	s := c.get("/operator/dead-letters/"+deadLetter).expect(t, 200, "")
 	if strings.Count(s.body, `"outcome":"done"`) != 1 || strings.Count(s.body, `"outcome":"refused"`) != 1 {
 		t.Errorf("audit is %s", s.body)
 	}
@@ -31,14 +34,15 @@ func TestOneOfTwoOperatorsIsToldThatTheOtherWasFaster(t *testing.T) {
 func TestEachGroundOfARefusalHasItsProblem(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t)
-	letter := c.lost("pm_500_not_charged")
+	deadLetter := c.lost("pm_500_not_charged")
 	body := func(action string) string { return `{"action":"` + action + `","reason":"seen to it","version":1}` }
-	c.resolve(letter, body("dismiss")).expect(t, 409, "letter_needs_decision")
-	c.resolve(letter, body("not_executed")).expect(t, 409, "settle_window_open")
+	c.resolve(deadLetter, body("dismiss")).expect(t, 409, "dead_letter_needs_decision")
+	c.resolve(deadLetter, body("not_executed")).expect(t, 409, "grace_period_open")
 	c.resolve(c.stray(), body("executed")).expect(t, 409, "action_not_applicable")
-	c.resolve(letter, `{"action":"retry","reason":"x","version":2}`).expect(t, 409, "letter_conflict")
+	c.resolve(deadLetter, `{"action":"retry","reason":"x","version":2}`).expect(t, 409, "dead_letter_conflict")
 	c.deaf.Store(true)
-	if s := c.resolve(letter, body("not_executed")).expect(t, 503, "psp_unavailable"); s.header.Get("Retry-After") == "" || !strings.Contains(s.body, "no fresh proof") {
+	if s := c.resolve(deadLetter, body("not_executed")).expect(t, 503,
+		"psp_unavailable"); s.header.Get("Retry-After") == "" || !strings.Contains(s.body, "no fresh proof") {
 		t.Errorf("%v %s", s.header, s.body)
 	}
 	known := openConsole(t)
@@ -48,14 +52,16 @@ func TestEachGroundOfARefusalHasItsProblem(t *testing.T) {
 func TestPSPIDOfTheOperatorIsTaken(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t)
-	letter := c.lost("pm_ok")
+	deadLetter := c.lost("pm_ok")
 	c.deaf.Store(true)
-	s := c.resolve(letter, `{"action":"executed","reason":"called them","version":1,"pspId":"ch_named"}`).expect(t, 200, "")
+	s := c.resolve(deadLetter, `{"action":"executed","reason":"called them","version":1,"pspId":"ch_named"}`).expect(t,
+		200, "")
 	if !strings.Contains(s.body, `"status":"resolved"`) || !strings.Contains(s.body, `"version":2,"resolution":{`) {
-		t.Errorf("letter is %s", s.body)
+		t.Errorf("dead letter is %s", s.body)
 	}
 	var id string
-	if err := c.pool.QueryRow(t.Context(), "SELECT psp_charge_id FROM payments").Scan(&id); err != nil || id != "ch_named" {
+	if err := c.pool.QueryRow(t.Context(), "SELECT psp_charge_id FROM payments").Scan(&id); err != nil ||
+		id != "ch_named" {
 		t.Errorf("%q, %v", id, err)
 	}
 }
@@ -68,13 +74,14 @@ func TestAuditNamesTheAPIKey(t *testing.T) {
 		if label != "" {
 			actor = label + " (" + actor + ")"
 		}
-		letter := c.stray()
-		s := c.ask(key, "POST", "/operator/dead-letters/"+letter+"/resolve", `{"action":"dismiss","reason":"seen to it","version":1}`).expect(t, 200, "")
+		deadLetter := c.stray()
+		s := c.ask(key, "POST", "/operator/dead-letters/"+deadLetter+"/resolve",
+			`{"action":"dismiss","reason":"seen to it","version":1}`).expect(t, 200, "")
 		if !strings.Contains(s.body, `"actor":"`+actor+`"`) {
-			t.Errorf("letter is %s, want %s", s.body, actor)
+			t.Errorf("dead letter is %s, want %s", s.body, actor)
 		}
-		if s := c.get("/operator/dead-letters/" + letter); strings.Count(s.body, `"actor":"`+actor+`"`) != 2 {
-			t.Errorf("letter is %s, want %s as who resolved it and in the audit", s.body, actor)
+		if s := c.get("/operator/dead-letters/" + deadLetter); strings.Count(s.body, `"actor":"`+actor+`"`) != 2 {
+			t.Errorf("dead letter is %s, want %s as who resolved it and in the audit", s.body, actor)
 		}
 	}
 }
@@ -82,7 +89,7 @@ func TestAuditNamesTheAPIKey(t *testing.T) {
 func TestDecisionIsStrictJSON(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t)
-	letter := c.stray()
+	deadLetter := c.stray()
 	for body, pointer := range map[string]string{
 		`{"reason":"x","version":1}`:                                                   "/action",
 		`{"action":"dismiss","version":1}`:                                             "/reason",
@@ -106,14 +113,18 @@ func TestDecisionIsStrictJSON(t *testing.T) {
 		`{"action":"dismiss","reason":"x","version":1} {}`:                             "",
 		`[]`: "",
 	} {
-		s := c.resolve(letter, body).expect(t, 400, "invalid_request")
-		if !strings.Contains(s.body, `"errors":[{"pointer":"`+pointer+`"`) || strings.Contains(s.body, "4242") || strings.Contains(s.body, "},{") {
+		s := c.resolve(deadLetter, body).expect(t, 400, "invalid_request")
+		if !strings.Contains(s.body, `"errors":[{"pointer":"`+pointer+`"`) || strings.Contains(s.body, "4242") ||
+			strings.Contains(s.body, "},{") {
 			t.Errorf("%s: %s", body, s.body)
 		}
 	}
-	c.resolve(letter, `{"action":"dismiss","reason":"`+strings.Repeat("x", 16<<10)+`","version":1}`).expect(t, 413, "body_too_large")
-	c.ask(annKey, "POST", "/operator/dead-letters/"+letter+"/resolve", "action=dismiss", "Content-Type", "text/plain").expect(t, 415, "unsupported_media_type")
-	if s := c.get("/operator/dead-letters/" + letter); !strings.Contains(s.body, `"audit":[]`) || !strings.Contains(s.body, `"version":1`) {
+	c.resolve(deadLetter, `{"action":"dismiss","reason":"`+strings.Repeat("x", 16<<10)+`","version":1}`).expect(t, 413,
+		"body_too_large")
+	c.ask(annKey, "POST", "/operator/dead-letters/"+deadLetter+"/resolve", "action=dismiss", "Content-Type",
+		"text/plain").expect(t, 415, "unsupported_media_type")
+	if s := c.get("/operator/dead-letters/" + deadLetter); !strings.Contains(s.body, `"audit":[]`) ||
+		!strings.Contains(s.body, `"version":1`) {
 		t.Errorf("what is malformed has left a trace: %s", s.body)
 	}
 }
@@ -121,14 +132,15 @@ func TestDecisionIsStrictJSON(t *testing.T) {
 func TestOperatorIsToldThatTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t)
-	letter := c.stray()
+	deadLetter := c.stray()
 	c.get("/operator/summary").expect(t, 200, "") // who is who is known by now
 	c.its.Close()
 	for _, s := range []said{
-		c.get("/operator/summary"), c.get("/operator/dead-letters"), c.get("/operator/dead-letters/" + letter),
-		c.resolve(letter, `{"action":"dismiss","reason":"x","version":1}`),
+		c.get("/operator/summary"), c.get("/operator/dead-letters"), c.get("/operator/dead-letters/" + deadLetter),
+		c.resolve(deadLetter, `{"action":"dismiss","reason":"x","version":1}`),
 	} {
-		if s.expect(t, 503, "idempotency_store_unavailable"); s.header.Get("Retry-After") == "" || strings.Contains(s.body, "same key") {
+		if s.expect(t, 503, "idempotency_store_unavailable"); s.header.Get("Retry-After") == "" ||
+			strings.Contains(s.body, "same key") {
 			t.Errorf("%v %s", s.header, s.body) // an operator has no key to send again
 		}
 	}

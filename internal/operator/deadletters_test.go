@@ -8,8 +8,9 @@ import (
 	"payonce/internal/payments"
 )
 
-// lost is an unknown key: the PSP has done what the method says, and its answer was lost. A letter about it lies on the desk.
-func (o *office) lost(method string) deadletters.Letter {
+// lost is an unknown key: the PSP has done what the method says, and its answer was lost. A dead letter about it lies
+// on the desk.
+func (o *office) lost(method string) deadletters.DeadLetter {
 	o.t.Helper()
 	o.lossy.Store(true)
 	answer := o.pay(method)
@@ -21,7 +22,7 @@ func (o *office) lost(method string) deadletters.Letter {
 }
 
 // lostRefund is lost for a refund of the payment.
-func (o *office) lostRefund(fault string) deadletters.Letter {
+func (o *office) lostRefund(fault string) deadletters.DeadLetter {
 	o.t.Helper()
 	o.pay("pm_ok")
 	key, err := idempotency.ParseKey(clientKey)
@@ -38,33 +39,35 @@ func (o *office) lostRefund(fault string) deadletters.Letter {
 	}
 	about := deadletters.About{Tenant: "acme", Operation: payments.RefundOperation, Key: clientKey, Generation: 1}
 	subject := scan[uuid.UUID](o, "SELECT id FROM refunds")
-	return o.put(deadletters.Letter{
-		ID: uuid.Must(uuid.NewV7()), Kind: deadletters.LookupsExhausted, Finding: about.KeyFinding(subject), About: &about,
+	return o.put(deadletters.DeadLetter{
+		ID: uuid.Must(uuid.NewV7()), Kind: deadletters.LookupsExhausted, Finding: about.KeyFinding(subject),
+		About:   &about,
 		Subject: &subject, Reason: "the PSP says nothing", Evidence: []byte(`{}`),
 	})
 }
 
-// about is a letter about the client's key.
-func (o *office) about(kind deadletters.Kind, evidence string) deadletters.Letter {
+// about is a dead letter about the client's key.
+func (o *office) about(kind deadletters.Kind, evidence string) deadletters.DeadLetter {
 	o.t.Helper()
 	about := deadletters.About{Tenant: "acme", Operation: payments.CreateOperation, Key: clientKey, Generation: 1}
 	var subject uuid.UUID
 	if err := o.pool.QueryRow(o.t.Context(), "SELECT subject FROM idempotency_keys").Scan(&subject); err != nil {
 		o.t.Fatal(err)
 	}
-	return deadletters.Letter{
+	return deadletters.DeadLetter{
 		ID: uuid.Must(uuid.NewV7()), Kind: kind, Finding: about.KeyFinding(subject), About: &about, Subject: &subject,
 		Reason: "the PSP says nothing", Evidence: []byte(evidence),
 	}
 }
 
-// alone is a letter about no key.
-func alone(kind deadletters.Kind, evidence string) deadletters.Letter {
+// alone is a dead letter about no key.
+func alone(kind deadletters.Kind, evidence string) deadletters.DeadLetter {
 	id := uuid.Must(uuid.NewV7())
-	return deadletters.Letter{ID: id, Kind: kind, Finding: "finding " + id.String(), Reason: "nobody asked for it", Evidence: []byte(evidence)}
+	return deadletters.DeadLetter{ID: id, Kind: kind, Finding: "finding " + id.String(), Reason: "nobody asked for it",
+		Evidence: []byte(evidence)}
 }
 
-func (o *office) put(l deadletters.Letter) deadletters.Letter {
+func (o *office) put(l deadletters.DeadLetter) deadletters.DeadLetter {
 	o.t.Helper()
 	if err := o.db.Pipeline(o.t.Context(), deadletters.Open(l)); err != nil {
 		o.t.Fatal(err)

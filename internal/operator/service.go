@@ -12,8 +12,8 @@ import (
 	"payonce/internal/postgres"
 )
 
-// Desk is where dead letters are worked off. It is safe for concurrent use.
-type Desk struct {
+// Service lists dead letters and carries out operators' decisions about them. It is safe for concurrent use.
+type Service struct {
 	db         *postgres.DB
 	keys       *idempotency.Keys
 	payments   *payments.Service
@@ -24,33 +24,36 @@ type Desk struct {
 	forget     func(ctx context.Context, tx pgx.Tx, eventID string) error
 }
 
-// ErrGone is what a hook of Config answers when there is nothing left to do again, such as a job that the queue has forgotten.
+// ErrGone is the error of a hook of Config if there is nothing left to repeat, for example because the queue has
+// deleted the job.
 var ErrGone = errors.New("there is nothing left to do again")
 
-// ErrQueued is what a hook of Config answers when what it should have done again is about to be done.
+// ErrQueued is the error of a hook of Config if the work is in the queue already.
 var ErrQueued = errors.New("it is about to be done again")
 
-// Config is what a Desk is made of. The last three do the retries of letters that are about no unknown key, in the operator's
-// transaction. A retry that has none of them, or is told ErrGone, is refused.
+// Config is what a Service needs. Requeue, Reprocess and Reconsider are the retries of dead letters that are not about
+// an unknown key. They run in the operator's transaction. If the hook for a retry is nil, or returns ErrGone or
+// ErrQueued, the retry is refused.
 type Config struct {
 	DB       *postgres.DB
 	Keys     *idempotency.Keys
 	Payments *payments.Service
 	Log      *slog.Logger
 
-	// Requeue has a discarded job run again.
+	// Requeue makes a discarded job run again.
 	Requeue func(ctx context.Context, tx pgx.Tx, jobID int64) error
-	// Reprocess has a stored webhook event processed again. The letter's evidence names it as eventId.
+	// Reprocess makes a stored webhook event be processed again. The dead letter's evidence has its id as eventId.
 	Reprocess func(ctx context.Context, tx pgx.Tx, eventID string) error
-	// Reconsider has a record of the PSP's ledger settled again. It is JSON that gateway.ParseRecord takes.
+	// Reconsider makes a record of the PSP's ledger be judged again. record is JSON for gateway.ParseRecord.
 	Reconsider func(ctx context.Context, tx pgx.Tx, record []byte) error
-	// Forget has a stored webhook event count as processed, whose job was given up and whose letter is dismissed. nil does nothing.
+	// Forget marks a stored webhook event as processed. It is called if the event's job was discarded and the dead
+	// letter about that is dismissed. If it is nil, nothing is marked.
 	Forget func(ctx context.Context, tx pgx.Tx, eventID string) error
 }
 
-// New returns a Desk.
-func New(c Config) *Desk {
-	return &Desk{
+// New returns a Service.
+func New(c Config) *Service {
+	return &Service{
 		db: c.DB, keys: c.Keys, payments: c.Payments, log: c.Log,
 		requeue: c.Requeue, reprocess: c.Reprocess, reconsider: c.Reconsider, forget: c.Forget,
 	}

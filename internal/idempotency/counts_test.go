@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func (b *bench) census() Census {
+func (b *bench) counts() KeyCounts {
 	b.t.Helper()
-	c, err := b.keys.Census(b.t.Context())
+	c, err := b.keys.KeyCounts(b.t.Context())
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -21,7 +21,8 @@ func (b *bench) census() Census {
 func (b *bench) crowd(counts map[Status]int) {
 	b.t.Helper()
 	n := 0
-	for _, status := range []Status{ExpiredStatus, CompletedStatus, FailedRetryableStatus, UnknownStatus, InProgressStatus} {
+	for _, status := range []Status{ExpiredStatus, CompletedStatus, FailedRetryableStatus, UnknownStatus,
+		InProgressStatus} {
 		for range counts[status] {
 			b.ref = refOf(b.t, "acme", fmt.Sprintf("order-%010d", n))
 			b.putInto(status)
@@ -34,14 +35,15 @@ func (b *bench) crowd(counts map[Status]int) {
 func TestCensusOfASmallTableIsExact(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	want := Census{ByStatus: map[Status]int64{}}
+	want := KeyCounts{ByStatus: map[Status]int64{}}
 	for _, status := range statuses() {
 		want.ByStatus[status] = 0
 	}
-	if diff := cmp.Diff(want, b.census()); diff != "" {
+	if diff := cmp.Diff(want, b.counts()); diff != "" {
 		t.Fatalf("census of nothing differs:\n%s", diff)
 	}
-	counts := map[Status]int{InProgressStatus: 1, CompletedStatus: 5, FailedRetryableStatus: 2, UnknownStatus: 4, ExpiredStatus: 3}
+	counts := map[Status]int{InProgressStatus: 1, CompletedStatus: 5, FailedRetryableStatus: 2, UnknownStatus: 4,
+		ExpiredStatus: 3}
 	b.crowd(counts)
 	for status, n := range counts {
 		want.ByStatus[status] = int64(n)
@@ -49,7 +51,7 @@ func TestCensusOfASmallTableIsExact(t *testing.T) {
 	// Also where PostgreSQL's statistics are behind, as long as they speak of a small table.
 	for _, estimate := range []int{-1, 0, 99_999} {
 		b.believeRows(estimate)
-		if diff := cmp.Diff(want.ByStatus, b.census().ByStatus); diff != "" {
+		if diff := cmp.Diff(want.ByStatus, b.counts().ByStatus); diff != "" {
 			t.Errorf("census at an estimate of %d rows differs:\n%s", estimate, diff)
 		}
 	}
@@ -61,7 +63,8 @@ func (b *bench) believeRows(n int) {
 	b.exec("UPDATE pg_class SET reltuples = $1 WHERE oid = 'idempotency_keys'::regclass", n)
 }
 
-// The finished keys of a big table are estimated by their shares; the open ones, on which alarms hang, are still counted.
+// The finished keys of a big table are estimated by their shares; the open ones, on which alarms hang, are still
+// counted.
 func TestCensusOfABigTableEstimatesWhatIsFinishedAndCountsWhatIsOpen(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -80,7 +83,7 @@ func TestCensusOfABigTableEstimatesWhatIsFinishedAndCountsWhatIsOpen(t *testing.
 			for _, open := range []Status{UnknownStatus, InProgressStatus} {
 				want[open] = int64(sixteen[open])
 			}
-			if diff := cmp.Diff(want, b.census().ByStatus); diff != "" {
+			if diff := cmp.Diff(want, b.counts().ByStatus); diff != "" {
 				t.Errorf("census of %d rows differs:\n%s", rows, diff)
 			}
 		}
@@ -92,15 +95,15 @@ func TestAgeOfTheOldestUnknownKey(t *testing.T) {
 	b := setup(t)
 	b.crowd(map[Status]int{CompletedStatus: 1, UnknownStatus: 3})
 	b.unguarded("UPDATE idempotency_keys SET created_at = created_at - interval '1 year'")
-	if age := b.census().OldestUnknown; age <= 0 || age > patience {
+	if age := b.counts().OldestUnknown; age <= 0 || age > patience {
 		t.Fatalf("keys that have just become unknown are %s old", age)
 	}
 	b.unguarded("UPDATE idempotency_keys SET unknown_since = unknown_since - right(key, 1)::int * interval '1 hour'")
-	if age := b.census().OldestUnknown.Round(time.Minute); age != 3*time.Hour {
+	if age := b.counts().OldestUnknown.Round(time.Minute); age != 3*time.Hour {
 		t.Fatalf("the oldest is %s old, want 3 h", age)
 	}
 	b.again().putInto(CompletedStatus)
-	if age := b.census().OldestUnknown; age != 0 {
+	if age := b.counts().OldestUnknown; age != 0 {
 		t.Fatalf("without an unknown key the oldest is %s old", age)
 	}
 }

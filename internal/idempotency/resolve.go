@@ -11,32 +11,33 @@ import (
 	"payonce/internal/postgres"
 )
 
-// Note is what the key's timeline says of a transition. The tenant can read it.
+// Note is a line of the key's timeline. The tenant can read it.
 type Note struct {
-	Actor    string // who: webhook, lookup, scan, …
+	Actor    string // who moved the key: webhook, lookup, scan, …
 	Reason   string
 	Evidence []byte // JSON, or nil
 }
 
-// Passage is what became of a guarded statement: whether the guard let it through, and when the key expires now.
-type Passage struct {
-	Through bool
+// GuardResult is the result of a guarded statement: whether its guard has let it pass, and when the key expires.
+type GuardResult struct {
+	Passed  bool
 	Expires time.Time
 }
 
 // Resolution is the final response of a key, from evidence.
 type Resolution struct {
 	Execution Execution
-	Seen      Status // the key's, when the evidence was held against it
+	Seen      Status // the key's status when the evidence was judged
 	Note      Note
 	Response  Response
-	// UnlessCharged: it does not pass while an open dead letter of the key says that money moved.
+	// UnlessCharged: the resolution does not pass while an open dead letter of the key says that money has moved.
 	UnlessCharged bool
 }
 
-// Resolve is the call of the completion of keys by evidence, from the statuses in which they were seen. It gives a passage for each, in order. Whoever moves
-// a key in between keeps its resolution from passing: look again then. The resolutions are of different keys.
-func (k *Keys) Resolve(resolutions []Resolution, out *[]Passage) postgres.Call {
+// Resolve is the call that completes keys by evidence. out gets a result for each resolution, in order. A resolution
+// passes only if the key still has the status Seen. If it does not pass, read the key again. The resolutions must be of
+// different keys.
+func (k *Keys) Resolve(resolutions []Resolution, out *[]GuardResult) postgres.Call {
 	p := dbsqlc.ResolveKeysParams{Retention: k.terms.Retention}
 	for _, r := range resolutions {
 		p.TenantIds = append(p.TenantIds, r.Execution.Ref.Tenant)
@@ -63,38 +64,44 @@ func (k *Keys) Resolve(resolutions []Resolution, out *[]Passage) postgres.Call {
 		if err != nil {
 			return err
 		}
-		*out = passages(resolutions, Resolution.ref, rows)
+		*out = guardResults(resolutions, Resolution.ref, rows)
 		return nil
 	}
 }
 
 func (r Resolution) ref() Ref { return r.Execution.Ref }
 
-// ReleaseUnknown is the call of unknown → failed_retryable, on the proof that a question asked at a time found nothing. It does not
-// pass unless the settle window was over then, the PSP remembered the key, and no operator has the case. byOperator puts an operator's word in the place of
-// the PSP's memory.
-func (k *Keys) ReleaseUnknown(e Execution, asked time.Time, byOperator bool, n Note, out *Passage) postgres.Call {
+// ReleaseUnknown is the call of unknown → failed_retryable, after a lookup that has found nothing. asked is when the
+// PSP was asked. The call does not pass unless the grace period was over then and the PSP still remembered the key. It
+// never passes while an open dead letter forbids to release the key. If byOperator is true, an operator vouches that
+// the PSP has not forgotten the key.
+func (k *Keys) ReleaseUnknown(e Execution, asked time.Time, byOperator bool, n Note, out *GuardResult) postgres.Call {
 	return guarded(out, func(ctx context.Context, q *dbsqlc.Queries) (time.Time, error) {
 		return q.ReleaseUnknownKey(ctx, dbsqlc.ReleaseUnknownKeyParams{
-			TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.value, Subject: e.Subject, Generation: e.Generation, Attempt: e.Attempt,
-			Retention: k.terms.Retention, SettleWindow: k.terms.SettleWindow, PspMemory: k.terms.PSPMemory,
+			TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.value, Subject: e.Subject,
+			Generation: e.Generation, Attempt: e.Attempt,
+			Retention: k.terms.Retention, GracePeriod: k.terms.GracePeriod, PspMemory: k.terms.PSPMemory,
 			AskedAt: asked, ByOperator: byOperator, Actor: n.Actor, Reason: n.Reason,
 		})
 	})
 }
 
-// Postpone is the call of the next lookup of an unknown key, of which due was seen as the time of its next lookup. failures is how many in a row the PSP has
-// not answered. It does not pass when the key is not unknown any more, or due at another time; when it does, the key stays unknown until the commit.
-func (k *Keys) Postpone(e Execution, due time.Time, after time.Duration, failures int32, n Note, out *Passage) postgres.Call {
+// Postpone is the call that sets the time of the next lookup of an unknown key. due is the time that was read before.
+// failures counts the lookups in a row that had no answer. The call does not pass if the key is not unknown any more,
+// or if its next lookup is due at another time by now. If it passes, the key stays unknown until the commit.
+func (k *Keys) Postpone(
+	e Execution, due time.Time, after time.Duration, failures int32, n Note, out *GuardResult,
+) postgres.Call {
 	return guarded(out, func(ctx context.Context, q *dbsqlc.Queries) (time.Time, error) {
 		return q.PostponeKey(ctx, dbsqlc.PostponeKeyParams{
-			TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.value, Generation: e.Generation, Attempt: e.Attempt,
+			TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.value, Generation: e.Generation,
+			Attempt: e.Attempt,
 			SeenDue: due, After: after, LookupFailures: failures, Actor: n.Actor, Reason: n.Reason,
 		})
 	})
 }
 
-// Note is the call of a line of the timeline that goes with no transition.
+// Note is the call that writes a line of the timeline without a transition.
 func (k *Keys) Note(e Execution, n Note) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
 		return dbsqlc.New(q).NoteEvent(ctx, dbsqlc.NoteEventParams{
@@ -104,25 +111,29 @@ func (k *Keys) Note(e Execution, n Note) postgres.Call {
 	}
 }
 
-// Hold is the call of a lock on the key, for what must not be overtaken by its release. It comes before whatever it protects.
+// Hold is the call that locks the key's row, so that nobody can release the key before the transaction commits. It is
+// sent before the statement that needs this protection.
 func (k *Keys) Hold(ref Ref) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
-		return dbsqlc.New(q).HoldKey(ctx, dbsqlc.HoldKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value})
+		return dbsqlc.New(q).HoldKey(ctx, dbsqlc.HoldKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation),
+			Key: ref.Key.value})
 	}
 }
 
-// guarded is the call of a statement that gives the key's expiry if its guard has let it through, and no row otherwise.
-func guarded(out *Passage, statement func(context.Context, *dbsqlc.Queries) (expires time.Time, err error)) postgres.Call {
+// guarded is the call of a statement that returns the key's expiry if it has passed its guard, and no row otherwise.
+func guarded(
+	out *GuardResult, statement func(context.Context, *dbsqlc.Queries) (expires time.Time, err error),
+) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
 		expires, err := statement(ctx, dbsqlc.New(q))
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
-			*out = Passage{}
+			*out = GuardResult{}
 			return nil
 		case err != nil:
 			return err
 		}
-		*out = Passage{Through: true, Expires: expires}
+		*out = GuardResult{Passed: true, Expires: expires}
 		return nil
 	}
 }

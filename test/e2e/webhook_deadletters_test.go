@@ -12,8 +12,14 @@ func TestWebhookThatContradictsAnAnsweredResultChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := reconciledByWebhook(t)
 	for kind, event := range map[string]func(charge, key, payment string) string{
-		"contradicts_completed": func(charge, key, payment string) string { return chargeEvent("declined", charge, key, payment) },
-		"duplicate_movement":    func(_, key, payment string) string { return chargeEvent("succeeded", "ch_another", key, payment) },
+		"contradicts_completed": func(charge, key,
+			payment string) string {
+			return chargeEvent("declined", charge, key, payment)
+		},
+		"duplicate_movement": func(_, key, payment string) string {
+			return chargeEvent("succeeded", "ch_another",
+				key, payment)
+		},
 	} {
 		key := freshKey()
 		answered := w.pay(key, "pm_ok")
@@ -21,22 +27,24 @@ func TestWebhookThatContradictsAnAnsweredResultChangesNothing(t *testing.T) {
 		payment := answered.text(t, "paymentId")
 		body := event(answered.text(t, "pspChargeId"), key, payment)
 		w.signed("evt_"+kind, body)
-		w.awaitLetter(kind, key)
+		w.awaitDeadLetter(kind, key)
 		w.signed("evt_again_"+kind, body) // as another event: still the same case
 		eventually(t, "the processing", func() bool {
-			return w.count("SELECT count(*) FROM webhook_events WHERE id LIKE '%' || $1 AND result = 'dead_letter'", kind) == 2
+			return w.count("SELECT count(*) FROM webhook_events WHERE id LIKE '%' || $1 AND result = 'dead_letter'",
+				kind) == 2
 		})
-		w.awaitLetter(kind, key)
+		w.awaitDeadLetter(kind, key)
 		w.wantNeverLost(key)
 		again := w.pay(key, "pm_ok")
 		again.same(t, answered)
-		if shown := w.do(call{method: "GET", path: "/payments/" + payment}); string(shown.body) != string(answered.body) {
+		if shown := w.do(call{method: "GET", path: "/payments/" +
+			payment}); string(shown.body) != string(answered.body) {
 			t.Fatalf("the payment is shown as %s", shown.body)
 		}
 	}
 }
 
-func TestMovementsThatNobodyAskedForAreLetters(t *testing.T) {
+func TestMovementsThatNobodyAskedForAreDeadLetters(t *testing.T) {
 	t.Parallel()
 	w := reconciledByWebhook(t)
 	ours := w.pay(freshKey(), "pm_ok")
@@ -51,7 +59,8 @@ func TestMovementsThatNobodyAskedForAreLetters(t *testing.T) {
 			return w.chargeByHand("acme", freshKey(), "pay_01m7x7anyhem5aw4az5p0n4qjw")
 		}},
 		"a refund under no key of ours": {"unknown_movement", func() string {
-			r := w.hand(http.MethodPost, "/v1/charges/"+ours.text(t, "pspChargeId")+"/refunds", "acme", "somebody-elses-refund",
+			r := w.hand(http.MethodPost, "/v1/charges/"+ours.text(t, "pspChargeId")+"/refunds", "acme",
+				"somebody-elses-refund",
 				`{"amountCents":1,"currency":"USD","reference":"by-hand"}`)
 			r.expect(t, http.StatusCreated, "")
 			return r.text(t, "id")
@@ -61,16 +70,17 @@ func TestMovementsThatNobodyAskedForAreLetters(t *testing.T) {
 		}},
 	} {
 		entry := c.make()
-		eventually(t, "a letter of "+name, func() bool {
+		eventually(t, "a dead letter of "+name, func() bool {
 			return w.count("SELECT count(*) FROM dead_letters WHERE kind = $1 AND key IS NULL AND evidence::text LIKE '%' || $2 || '%'", c.kind, entry) == 1
 		})
 	}
 	if n := w.count("SELECT count(*) FROM dead_letters"); n != 4 {
-		t.Fatalf("%d letters, want 4", n)
+		t.Fatalf("%d dead letters, want 4", n)
 	}
 	// Nothing of it may reach the tenants: not the payment, not its timeline, not a payment that nobody made.
 	w.wantNeverLost(ours.header.Get("Idempotency-Key"))
-	if inspected := w.inspect(ours.header.Get("Idempotency-Key"), ""); strings.Contains(string(inspected.body), "globex") {
+	if inspected := w.inspect(ours.header.Get("Idempotency-Key"), ""); strings.Contains(string(inspected.body),
+		"globex") {
 		t.Fatalf("another tenant's account is told: %s", inspected.body)
 	}
 	if acme, globex := w.list(acmeKey, ""), w.list(globexKey, ""); len(acme.Data) != 1 || len(globex.Data) != 0 {
@@ -88,10 +98,11 @@ func TestGenuineWebhooksThatNobodyUnderstandsAreKept(t *testing.T) {
 	} {
 		w.signed(id, body)
 		w.signed(id, body)
-		eventually(t, "a letter of "+id, func() bool {
+		eventually(t, "a dead letter of "+id, func() bool {
 			return w.count("SELECT count(*) FROM dead_letters WHERE kind = 'webhook_unmatched' AND evidence ->> 'eventId' = $1", id) == 1
 		})
-		if n := w.count("SELECT count(*) FROM webhook_events WHERE id = $1 AND result = 'dead_letter' AND body = $2", id, []byte(body)); n != 1 {
+		if n := w.count("SELECT count(*) FROM webhook_events WHERE id = $1 AND result = 'dead_letter' AND body = $2",
+			id, []byte(body)); n != 1 {
 			t.Fatalf("%s was not kept to the byte", id)
 		}
 	}

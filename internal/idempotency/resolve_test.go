@@ -17,16 +17,16 @@ func found() Note {
 	return Note{Actor: "lookup", Reason: "the ledger has it", Evidence: []byte(`{"id":"ch_1"}`)}
 }
 
-func (b *bench) settle(e Execution, seen Status) (out Passage) {
+func (b *bench) resolve(e Execution, seen Status) (out GuardResult) {
 	b.t.Helper()
-	b.send(b.resolving(e, seen, false, found(), answer("settled"), &out))
+	b.send(b.resolving(e, seen, false, found(), answer("resolved"), &out))
 	return out
 }
 
 // unchanged checks that a statement which did not pass has written nothing.
-func (b *bench) unchanged(what string, passed Passage, before Record, events int) {
+func (b *bench) unchanged(what string, passed GuardResult, before Record, events int) {
 	b.t.Helper()
-	if passed != (Passage{}) {
+	if passed != (GuardResult{}) {
 		b.t.Errorf("%s: got through, %+v", what, passed)
 	}
 	if diff := cmp.Diff(before, b.row(), cmp.Comparer(sameKey)); diff != "" || len(b.events()) != events {
@@ -45,12 +45,13 @@ func TestEvidenceCompletesAnOpenOrReleasedKey(t *testing.T) {
 	for _, status := range settleable() {
 		lease := b.again().putInto(status)
 		before := len(b.events())
-		passed := b.settle(lease.Execution(), status)
-		if r := b.row(); !passed.Through || !passed.Expires.Equal(r.Expires) || r.Finished == nil || r.LockedUntil != nil {
+		passed := b.resolve(lease.Execution(), status)
+		if r := b.row(); !passed.Passed || !passed.Expires.Equal(r.Expires) || r.Finished == nil ||
+			r.LockedUntil != nil {
 			t.Fatalf("%s: passage is %+v, row %+v", status, passed, r)
 		}
 		b.wantStatus(CompletedStatus, 1, 1)
-		if diff := cmp.Diff(answer("settled"), is[Replay](t, b.reserve(b.claim())).Response); diff != "" {
+		if diff := cmp.Diff(answer("resolved"), is[Replay](t, b.reserve(b.reservation())).Response); diff != "" {
 			t.Fatalf("%s: replay differs:\n%s", status, diff)
 		}
 		events := b.events()[before:]
@@ -58,13 +59,14 @@ func TestEvidenceCompletesAnOpenOrReleasedKey(t *testing.T) {
 			Actor: "lookup", From: status, To: CompletedStatus, Attempt: 1, Generation: 1,
 			Reason: "the ledger has it", Evidence: []byte(`{"id": "ch_1"}`),
 		}}
-		if diff := cmp.Diff(want, events, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".At" }, cmp.Ignore())); diff != "" {
+		if diff := cmp.Diff(want, events, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".At" },
+			cmp.Ignore())); diff != "" {
 			t.Fatalf("%s: timeline differs:\n%s", status, diff)
 		}
 	}
 }
 
-// Each status is settled as if it had been seen in each other one: only what was truly seen is moved.
+// Each status is resolved as if it had been seen in each other one: only what was truly seen is moved.
 func TestEvidenceMovesAKeyOnlyFromWhereItWasSeen(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -75,7 +77,7 @@ func TestEvidenceMovesAKeyOnlyFromWhereItWasSeen(t *testing.T) {
 			if seen == status && status != CompletedStatus && status != ExpiredStatus {
 				continue
 			}
-			b.unchanged(string(status)+" seen as "+string(seen), b.settle(lease.Execution(), seen), before, events)
+			b.unchanged(string(status)+" seen as "+string(seen), b.resolve(lease.Execution(), seen), before, events)
 		}
 	}
 }
@@ -106,7 +108,7 @@ func TestEvidenceOfAnotherExecutionMovesNothing(t *testing.T) {
 		lease := b.again().putInto(status)
 		before, events := b.row(), len(b.events())
 		for what, e := range elsewhere(t, lease.Execution()) {
-			b.unchanged(string(status)+", "+what, b.settle(e, status), before, events)
+			b.unchanged(string(status)+", "+what, b.resolve(e, status), before, events)
 		}
 	}
 }
@@ -158,11 +160,11 @@ func TestOneOfTwoSettlersPasses(t *testing.T) {
 	for _, status := range settleable() {
 		e := b.again().putInto(status).Execution()
 		events := len(b.events())
-		var first, second Passage
+		var first, second GuardResult
 		tx := b.open(ctx, b.resolving(e, status, false, found(), answer("first"), &first))
 		behind := b.inBackground(ctx, b.resolving(e, status, false, found(), answer("second"), &second))
 		b.commits(ctx, tx, behind)
-		if !first.Through || second.Through {
+		if !first.Passed || second.Passed {
 			t.Fatalf("%s: first is %+v, second %+v", status, first, second)
 		}
 		if r := b.row(); string(r.Response.Body) != "first" || len(b.events()) != events+1 {
@@ -171,27 +173,27 @@ func TestOneOfTwoSettlersPasses(t *testing.T) {
 	}
 }
 
-// The trap: a key stays unknown for longer than its retention. Expired as soon as it is resolved, it would be free for the
-// client's next retry, as a new generation that the PSP charges once more.
+// The trap: a key stays unknown for longer than its retention. Expired as soon as it is resolved, it would be free for
+// the client's next retry, as a new generation that the PSP charges once more.
 func TestKeyResolvedAfterItsExpiryIsNotFreeForASecondCharge(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	settle := func(l Lease, seen Status) Passage { return b.settle(l.Execution(), seen) }
-	release := func(Lease, Status) Passage { return b.releaseUnknown(b.sight()) }
+	resolve := func(l Lease, seen Status) GuardResult { return b.resolve(l.Execution(), seen) }
+	release := func(Lease, Status) GuardResult { return b.releaseUnknown(b.view()) }
 	for _, c := range []struct {
 		name    string
 		from    Status
-		resolve func(Lease, Status) Passage
+		resolve func(Lease, Status) GuardResult
 	}{
-		{"executed", InProgressStatus, settle},
-		{"executed", UnknownStatus, settle},
-		{"executed", FailedRetryableStatus, settle},
+		{"executed", InProgressStatus, resolve},
+		{"executed", UnknownStatus, resolve},
+		{"executed", FailedRetryableStatus, resolve},
 		{"not executed", UnknownStatus, release},
 	} {
 		lease := b.again().putInto(c.from)
 		b.loseLongAgo()
 		b.unguarded("UPDATE idempotency_keys SET expires_at = clock_timestamp() - interval '1 hour'")
-		if !c.resolve(lease, c.from).Through {
+		if !c.resolve(lease, c.from).Passed {
 			t.Fatalf("%s, %s: did not pass", c.name, c.from)
 		}
 		kept := b.count("SELECT extract(epoch FROM expires_at - finished_at)::int FROM idempotency_keys")
@@ -201,7 +203,7 @@ func TestKeyResolvedAfterItsExpiryIsNotFreeForASecondCharge(t *testing.T) {
 		if n, err := b.keys.Expire(t.Context(), 10); n != 0 || err != nil {
 			t.Fatalf("%s, %s: the pruner took %d at once, %v", c.name, c.from, n, err)
 		}
-		if again, free := b.reserve(b.claim()).(Retake); free && again.Renews() {
+		if again, free := b.reserve(b.reservation()).(Retake); free && again.Renews() {
 			t.Fatalf("%s, %s: the next retry is a second operation", c.name, c.from)
 		}
 	}
@@ -210,15 +212,15 @@ func TestKeyResolvedAfterItsExpiryIsNotFreeForASecondCharge(t *testing.T) {
 func TestResolvingDoesNotShortenALongerExpiry(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	for name, resolve := range map[string]func(Lease) Passage{
-		"executed":     func(l Lease) Passage { return b.settle(l.Execution(), UnknownStatus) },
-		"not executed": func(Lease) Passage { return b.releaseUnknown(b.sight()) },
+	for name, resolve := range map[string]func(Lease) GuardResult{
+		"executed":     func(l Lease) GuardResult { return b.resolve(l.Execution(), UnknownStatus) },
+		"not executed": func(Lease) GuardResult { return b.releaseUnknown(b.view()) },
 	} {
 		lease := b.again().putInto(UnknownStatus)
 		b.loseLongAgo()
 		b.unguarded("UPDATE idempotency_keys SET expires_at = clock_timestamp() + interval '90 days'")
 		before := b.row().Expires
-		if passed := resolve(lease); !passed.Through || !passed.Expires.Equal(before) {
+		if passed := resolve(lease); !passed.Passed || !passed.Expires.Equal(before) {
 			t.Errorf("%s: passage is %+v; the key was to be kept until %s", name, passed, before)
 		}
 	}
@@ -229,15 +231,15 @@ func TestPassageIsResetByEachTry(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	lease := b.putInto(CompletedStatus)
-	for name, call := range map[string]func(*Passage) postgres.Call{
-		"resolve": func(out *Passage) postgres.Call {
+	for name, call := range map[string]func(*GuardResult) postgres.Call{
+		"resolve": func(out *GuardResult) postgres.Call {
 			return b.resolving(lease.Execution(), UnknownStatus, false, found(), answer("again"), out)
 		},
-		"release": func(out *Passage) postgres.Call { return b.keys.Release(lease, "late", out) },
+		"release": func(out *GuardResult) postgres.Call { return b.keys.Release(lease, "late", out) },
 	} {
-		out := Passage{Through: true, Expires: time.Unix(1, 0)}
+		out := GuardResult{Passed: true, Expires: time.Unix(1, 0)}
 		b.send(call(&out))
-		if out != (Passage{}) {
+		if out != (GuardResult{}) {
 			t.Errorf("%s: a statement that did not pass leaves %+v", name, out)
 		}
 	}

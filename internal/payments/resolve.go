@@ -1,0 +1,91 @@
+package payments
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
+)
+
+// Effect is what evidence has changed: one of Completed, Confirmed, DeadLettered, LeftAlone.
+//
+//sumtype:decl
+type Effect interface{ effect() }
+
+// Completed says that the evidence has completed the key. The response is the one that the request itself would have
+// got.
+type Completed struct {
+	Resource Resource
+	Response idempotency.Response
+	Expires  time.Time
+}
+
+// Confirmed says that the evidence was known already, or changes nothing.
+type Confirmed struct{}
+
+// DeadLettered says that the evidence contradicts what we know. The key has not moved, and an operator has the case.
+// New is true if this has opened the dead letter, and false if it was open before.
+type DeadLettered struct {
+	Kind deadletters.Kind
+	New  bool
+}
+
+// LeftAlone says that somebody else is working on the key, and will find out the same.
+type LeftAlone struct{}
+
+func (Completed) effect()    {}
+func (Confirmed) effect()    {}
+func (DeadLettered) effect() {}
+func (LeftAlone) effect()    {}
+
+// ResolveByRecord judges a record for the payment or refund that it is about, and writes the step. The record may come
+// late, early, twice or in any order. A verdict that is known does not change. A record that contradicts it opens a
+// dead letter.
+func (s *Service) ResolveByRecord(ctx context.Context, e Record) (Effect, error) {
+	g, err := s.gatherFor(ctx, e.Record)
+	if err != nil {
+		return nil, err
+	}
+	_, step, applied, err := s.judgeAndApply(ctx, LookupPolicy{}, g, e)
+	if err != nil {
+		return nil, err
+	}
+	return effectOf(step, applied), nil
+}
+
+func effectOf(step Step, applied Applied) Effect {
+	switch {
+	case step.To == idempotency.CompletedStatus:
+		return Completed{Resource: applied.Resource, Response: applied.Response, Expires: applied.Expires}
+	case step.Open != nil:
+		return DeadLettered{Kind: step.Open.Kind, New: applied.Opened}
+	case step.LeftAlone:
+		return LeftAlone{}
+	}
+	return Confirmed{}
+}
+
+// judgeAndApply judges evidence and applies the step. If the key has moved in between, or a constraint has refused the
+// step, it gathers and judges again. It returns the gathered from which the last step was judged.
+func (s *Service) judgeAndApply(
+	ctx context.Context, p LookupPolicy, g gathered, e Evidence,
+) (gathered, Step, Applied, error) {
+	for try := range maxReads {
+		step := judge(p, g.seen, e)
+		applied, err := s.apply(ctx, g, step, try > 0)
+		if err == nil && applied.Passed {
+			return g, step, applied, nil
+		}
+		if err != nil && !judgeable(err) {
+			return g, step, applied, fmt.Errorf("resolve: %w", err)
+		}
+		if g, err = s.gatherAgain(ctx, g, err); err != nil {
+			return g, step, applied, err
+		}
+	}
+	return g, Step{}, Applied{}, &postgres.UnavailableError{Op: "resolve",
+		Err: fmt.Errorf("the key has moved %d times under our eyes", maxReads)}
+}

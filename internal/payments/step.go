@@ -1,0 +1,118 @@
+package payments
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
+)
+
+// Applied is what came of a step.
+type Applied struct {
+	// Passed says whether the step is written. It is not written if the key has moved since it was read, or if somebody
+	// has opened a dead letter that forbids the step.
+	idempotency.GuardResult
+
+	// Resource and Response belong to a key that the step has completed.
+	Resource Resource
+	Response idempotency.Response
+	// Opened: the step's dead letter is new.
+	Opened bool
+	// Doubt: the acknowledgement was lost. The step may be written or not; reading the key again tells.
+	Doubt bool
+}
+
+// ErrMoved says that a key has moved since it was read. Read it again.
+var ErrMoved = errors.New("the key has moved since")
+
+// errStepInDoubt says that the database does not tell whether an owner's step is written.
+var errStepInDoubt = errors.New("step not known to be written")
+
+// oneGuardResult makes a call for one key from a statement over many keys.
+func oneGuardResult[Key any](
+	statement func([]Key, *[]idempotency.GuardResult) postgres.Call, key Key, out *idempotency.GuardResult,
+) postgres.Call {
+	var all []idempotency.GuardResult
+	call := statement([]Key{key}, &all)
+	return func(ctx context.Context, q postgres.Statement) error {
+		err := call(ctx, q)
+		if err == nil {
+			*out = all[0]
+		}
+		return err
+	}
+}
+
+// unguardedCalls are the calls of a step that does not move the key. They need no guard.
+func (s *Service) unguardedCalls(g gathered, step Step) (calls []postgres.Call) {
+	if step.Note != nil {
+		calls = append(calls, s.keys.Note(g.seen.Own, *step.Note))
+	}
+	if step.Named != "" {
+		calls = append(calls, g.movement.name(step.Named))
+	}
+	if step.Open != nil && step.Open.AboutKey {
+		calls = append(calls, s.keys.Hold(g.seen.Own.Ref))
+	}
+	return calls
+}
+
+// judgeable reports whether err is a constraint's refusal of a step, and judge can take the reason into account.
+func judgeable(err error) bool {
+	return BelongsToAnother(err) || shareGone(err)
+}
+
+// BelongsToAnother reports whether a verdict was refused because another payment or refund of ours has the same PSP id.
+func BelongsToAnother(err error) bool {
+	return postgres.Violates(err, "payments_psp_charge_unique") || postgres.Violates(err, "refunds_psp_refund_unique")
+}
+
+// shareGone reports whether a refund was refused because other refunds have reserved its share of the payment.
+func shareGone(err error) bool { return postgres.Violates(err, "payments_refunds_within_amount") }
+
+// guarded reports whether the step passes only if the key is still as it was read.
+func (s Step) guarded() bool { return s.To != "" || s.AskAgain != nil }
+
+func (s Step) writesNothing() bool {
+	return !s.guarded() && s.Note == nil && s.Named == "" && s.Open == nil
+}
+
+// note is the line of the timeline for the step.
+func (s Step) note() idempotency.Note {
+	if s.Note == nil {
+		return idempotency.Note{}
+	}
+	return *s.Note
+}
+
+// checkRow reports a key that has moved without its payment. This must never happen. The ledger scan would find it.
+func (s *Service) checkRow(ctx context.Context, m movement, written bool) {
+	if !written {
+		s.metrics.StoreFailed("apply_row")
+		s.log.ErrorContext(ctx, "key moved, its row did not", slog.String("resource", m.resource().Location()))
+	}
+}
+
+// logStep logs a step. It does not log an owner's completion, because the log line of the request has its status.
+func (s *Service) logStep(ctx context.Context, g gathered, step Step) {
+	if step.writesNothing() || step.ByOwner && step.To == idempotency.CompletedStatus {
+		return
+	}
+	attributes := []any{
+		slog.String("to", string(step.To)),
+		slog.Int("attempt", int(g.seen.Key.Attempt)),
+		slog.Int("generation", int(g.seen.Key.Generation)),
+	}
+	if g.movement != nil {
+		attributes = append(attributes, slog.String("resource", g.movement.resource().Location()))
+	}
+	if step.Note != nil {
+		attributes = append(attributes, slog.String("actor", step.Note.Actor))
+	}
+	if step.Open != nil {
+		attributes = append(attributes, slog.String("dead_letter", string(step.Open.Kind)))
+	}
+	s.log.InfoContext(ctx, "step", attributes...)
+}

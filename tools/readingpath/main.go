@@ -1,0 +1,77 @@
+// Command readingpath counts the lines of the reading path that README.md names, and fails when it has become too long
+// for an afternoon:
+//
+//	go run -C tools ./readingpath
+//
+// It counts every line of the four Go files and of the two schema files, and of db/queries/idempotency.sql the
+// statements of the main road: those that a request, a webhook or a lookup sends, without sweeping and pruning. For
+// each it tells how many of the lines are code, and how many are comments or empty.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// The limits are lines of code and comments together.
+const (
+	maxGo  = 700
+	maxSQL = 600
+)
+
+// mainRoad are the statements of idempotency.sql that the path has. An empty name is what stands before the first.
+var mainRoad = map[string]bool{
+	"": true, "ReserveKeys": true, "RetakeKey": true, "RenewKey": true, "CompleteKeys": true, "ResolveKeys": true,
+	"ReleaseKey": true, "LoseKey": true, "ReleaseUnknownKey": true,
+}
+
+func main() {
+	if err := run(".."); err != nil {
+		fmt.Fprintln(os.Stderr, "readingpath:", err)
+		os.Exit(1)
+	}
+}
+
+func run(root string) error {
+	totals := map[string]int{}
+	for _, name := range []string{
+		"internal/payments/execute.go", "internal/payments/judge.go", "internal/payments/reserve.go",
+		"internal/payments/apply.go", "db/queries/idempotency.sql", "db/migrations/00102_idempotency_keys.sql",
+		"db/migrations/00103_payments.sql",
+	} {
+		content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			return err
+		}
+		all, code := count(string(content), strings.HasPrefix(name, "db/queries"))
+		totals[filepath.Ext(name)] += all
+		fmt.Printf("%5d lines, %4d of code  %s\n", all, code, name)
+	}
+	fmt.Printf("%5d lines of Go, of %d at most\n%5d lines of SQL, of %d at most\n", totals[".go"], maxGo,
+		totals[".sql"], maxSQL)
+	if totals[".go"] > maxGo || totals[".sql"] > maxSQL {
+		return fmt.Errorf("the path has become too long to be read in an afternoon")
+	}
+	return nil
+}
+
+// count counts the lines of a file, and those of them that are neither comments nor empty.
+func count(content string, queries bool) (all, code int) {
+	query := ""
+	for line := range strings.Lines(content) {
+		line = strings.TrimSpace(line)
+		if name, found := strings.CutPrefix(line, "-- name: "); found {
+			query, _, _ = strings.Cut(name, " ")
+		}
+		if queries && !mainRoad[query] {
+			continue
+		}
+		all++
+		if line != "" && !strings.HasPrefix(line, "//") && !strings.HasPrefix(line, "--") {
+			code++
+		}
+	}
+	return all, code
+}
