@@ -1,5 +1,5 @@
--- The key's state machine (docs/state_machine.md). Each query checks its rule in its WHERE. The guard in this file has
--- the same rules against a bug, a script and a person at a psql prompt. The guard is a function, not a list of CHECKs:
+-- The key's state machine (docs/state_machine.md). Each query checks its rule in its WHERE. The guard in this file
+-- stops a bug, a script or a person at a psql prompt, where the row alone can tell. It is one function, not CHECKs:
 -- PostgreSQL would parse each CHECK again for each statement that writes the table (ADR 0032).
 --
 -- Keys, timelines and tombstones belong to tenants.
@@ -32,7 +32,7 @@ CREATE TABLE idempotency_keys (
     reserved_at             timestamptz NOT NULL,
     locked_until            timestamptz,
     reconcile_after         timestamptz,
-    -- The grace period is counted from here. It is longer than a lease, in which the owner could still send.
+    -- The grace period is counted from here. It is never shorter than a lease, in which the owner could still send.
     unknown_since           timestamptz,
     -- How many lookups in a row the PSP has not answered.
     lookup_failures         integer NOT NULL DEFAULT 0,
@@ -118,7 +118,7 @@ BEGIN
         WHEN 'unknown' THEN ok := NEW.status IN ('unknown', 'completed', 'failed_retryable');
         WHEN 'failed_retryable' THEN ok := NEW.status IN ('in_progress', 'completed', 'expired');
         WHEN 'completed' THEN
-            -- A completed row may expire. Apart from its hold, nothing else of it changes.
+            -- A completed row may only expire, and keeps what it says. Its hold changes alone (above).
             IF NEW.status <> 'expired' OR ROW (
                     NEW.tenant_id, NEW.operation, NEW.key, NEW.fingerprint, NEW.attempt, NEW.generation, NEW.subject,
                     NEW.expires_at, NEW.response_status, NEW.response_content_type, NEW.response_location,

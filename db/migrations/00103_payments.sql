@@ -60,7 +60,7 @@ CREATE INDEX refunds_by_payment ON refunds (tenant_id, payment_id, id);
 -- may confirm a charge without knowing the PSP's id. The row then has an id of our own ('operator:…'). When the PSP
 -- tells its id, the row takes it: only by this id can the payment be refunded and a second charge be noticed.
 --
--- All rules about a payment are in one function (ADR 0032). Refunds are rarer, and keep CHECKs for the form of a row.
+-- The other rules about a payment are in one function (ADR 0032). Refunds are rarer, and keep CHECKs for the row.
 -- +goose StatementBegin
 CREATE FUNCTION payments_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE

@@ -11,15 +11,15 @@ import (
 	"payonce/internal/postgres"
 )
 
-// apply writes a step in one transaction, and only if the key is still as it was read. No other function writes an
-// outcome, opens a dead letter about a key, or handles the lost acknowledgement of such a step.
+// apply writes a step in one transaction. A step that moves the key is written only if the key is still as it was read.
+// Only apply, and applyTx in somebody else's transaction, write outcomes; only apply handles a lost acknowledgement.
 //
 // The first try may share its transaction with other payments (group commit). A retry runs alone: another payment's
-// statement may have caused the failure.
+// statement may have caused the failure. An owner also retries when the database was not available: it has an outcome.
 //
 // If an acknowledgement is lost, the owner of the lease reads what has become of its lease. If nothing is written, it
-// sends the step again. Everybody else is told that the step has not passed, and judges again from the row as it is
-// then: a step that was written after all is confirmed.
+// sends the step again. Everybody else is told that there is doubt, and looks again: a webhook or scan at once, a
+// lookup in its next run. A step that was written after all is then confirmed.
 func (s *Service) apply(ctx context.Context, g gathered, step Step, alone bool) (applied Applied, err error) {
 	p, err := s.prepare(g, step)
 	if err != nil {
@@ -51,13 +51,13 @@ func (s *Service) apply(ctx context.Context, g gathered, step Step, alone bool) 
 }
 
 // readBackStep reads, after a lost acknowledgement, whether an owner's step is written. If it is not, or not yet, done
-// is false and the step is sent again. A database that does not answer in time is not asked again.
+// is false and the step is sent again. Where the answer is final, a database that does not answer in time ends this.
 func (s *Service) readBackStep(ctx context.Context, g gathered, step Step, p prepared) (done bool, applied Applied) {
 	l, applied := g.lease, p.applied
 	applied.GuardResult = idempotency.GuardResult{Passed: true, Expires: l.Expires()}
 	switch {
 	case step.Open != nil:
-		return false, Applied{} // Somebody else may have moved the key there, without the dead letter.
+		return false, Applied{} // Somebody else may have made the key unknown, without our dead letter.
 	case step.To != idempotency.CompletedStatus:
 		// The answer is not final, so this read need not be durable. What a failover undoes will be resolved.
 		row, err := s.keys.Find(ctx, l.Ref())

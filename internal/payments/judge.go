@@ -63,8 +63,9 @@ func judgeReply(s Seen, e Reply) Step {
 	return Step{}
 }
 
-// lose is the step of an owner who does not know whether the request was executed, or who may not say so because the
-// reply contradicts something else. The key becomes unknown.
+// lose is the step of an owner who does not know whether the request was executed. It is also the step of an owner
+// whose reply contradicts something, or who may not release the key because a dead letter holds it. The key becomes
+// unknown.
 func (s Seen) lose(o gateway.Indeterminate) Step {
 	step := Step{
 		To: idempotency.UnknownStatus, ByOwner: true,
@@ -76,13 +77,13 @@ func (s Seen) lose(o gateway.Indeterminate) Step {
 	return step
 }
 
-// judgeLateReply is for a reply that arrives after somebody else has moved the key. A success or a contradiction is
-// evidence like any record. Anything else is ignored: the key's new owner, or a lookup, will find out the same.
+// judgeLateReply is for a reply that arrives after somebody else has moved the key. A contradiction is evidence like
+// any record, and so is a success, unless a later attempt has begun. Anything else moves no money and is ignored.
 func judgeLateReply(s Seen, e Reply) Step {
 	switch o := e.Outcome.(type) {
 	case gateway.Succeeded:
 		if s.open() && s.Status != idempotency.FailedRetryableStatus && s.Key.Attempt != e.Attempt {
-			return Step{LeftAlone: true} // A later attempt is under way, and the PSP gives it the same answer.
+			return Step{LeftAlone: true} // A later attempt has begun. The PSP answers it, or its lookup, the same.
 		}
 		return judgeOutcome(s, report{
 			source: SourceOwner, outcome: o, id: o.ID, moved: true,
@@ -104,7 +105,7 @@ func judgeRecord(p LookupPolicy, s Seen, e Record) Step {
 	t := report{source: e.Source, id: r.ID, moved: r.Executed(), record: r.Evidence()}
 	switch {
 	case !s.known() && !t.moved, s.known() && r.Account != s.Account && !t.moved:
-		return Step{} // A decline of nothing of ours: no money has moved.
+		return Step{} // A decline that is not about this account of ours: no money has moved.
 	case !s.known():
 		return Step{Open: s.foundRecord(deadletters.UnknownMovement, r.Account, t,
 			"the PSP has a "+string(r.Object)+" that nothing of ours asked for", false)}
@@ -212,9 +213,9 @@ func judgeNothing(p LookupPolicy, s Seen, e Nothing) Step {
 	}
 }
 
-// judgeNoAnswer is for a lookup without an answer. The wait until the next lookup doubles each time. When the budget of
-// failures is spent, a dead letter asks an operator. If we did not ask because we had too many requests in flight
-// ourselves, that is no failure of the PSP and takes nothing from the budget.
+// judgeNoAnswer is for a lookup without an answer. The wait until the next lookup doubles with each failure, up to a
+// limit. When the budget of failures is spent, a dead letter asks an operator. If we did not ask because we had too
+// many requests in flight ourselves, that is no failure of the PSP and takes nothing from the budget.
 func judgeNoAnswer(p LookupPolicy, s Seen, e NoAnswer) Step {
 	if !s.ours() || s.Status != idempotency.UnknownStatus {
 		return Step{}

@@ -11,12 +11,13 @@ import (
 	"payonce/internal/postgres"
 )
 
-// maxReads is how often a reservation reads its key, at most. It reads again when another request has committed in
-// between. Nearly always the second read decides.
+// maxReads is how often a reservation reads its key, at most. It reads again when somebody else, or a commit of its
+// own, has moved the key in between. If the first read does not decide, the second one nearly always does.
 const maxReads = 5
 
-// reserve is the first transaction. It takes the key and writes the row of the payment or refund. If the key belongs to
-// somebody else, it says to whom. It returns Retake only for a key that may not be taken again, and never LeaseOver.
+// reserve is the first transaction. It takes the key and writes the row of the payment or refund. If it cannot take the
+// key, it returns why. It handles Retake and LeaseOver itself, and returns Retake only when retaking has failed for
+// good.
 func (s *Service) reserve(
 	ctx context.Context, r idempotency.Reservation, m movement,
 ) (idempotency.Decision, error) {
@@ -75,7 +76,7 @@ func (s *Service) reserveUntilDecided(
 			switch taken.(type) {
 			case nil:
 				refused = &d
-			case idempotency.Retake, idempotency.LeaseOver: // The commit did not arrive, or came too late.
+			case idempotency.Retake, idempotency.LeaseOver: // Our commit did not arrive in time.
 			case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Misuse,
 				idempotency.Unknown:
 				return taken, nil
@@ -88,7 +89,7 @@ func (s *Service) reserveUntilDecided(
 }
 
 // reserveOnce sends the first transaction of a new key. The first try of a charge may share its transaction with other
-// charges (group commit). A later try is alone: another payment's statement may have caused the failure.
+// charges (group commit). A later try runs alone: another payment's statement may have caused a failure of the first.
 func (s *Service) reserveOnce(
 	ctx context.Context, r idempotency.Reservation, m movement, alone, doubt bool,
 ) (idempotency.Decision, error) {
@@ -127,9 +128,9 @@ func (s *Service) retake(
 // firstTransaction is the statement that takes a key, and then the statements that write the row that the key stands
 // for.
 //
-// A charge must not outlive its reservation, also when a failover undoes commits that were never acknowledged. If an
-// earlier acknowledgement of this reservation was lost, the statement may find our own lease without writing anything.
-// Then the transaction also waits until what it has read is durable.
+// A charge must not outlive its reservation. A row that can be read may still be lost in a failover, if the commit that
+// wrote it was never acknowledged. If an acknowledgement of this reservation was lost, the statement may find our own
+// lease without writing anything. So the transaction then also waits until what it has read is durable.
 func firstTransaction(key postgres.Call, row []postgres.Call, doubt bool) []postgres.Call {
 	calls := slices.Concat([]postgres.Call{key}, row)
 	if doubt {
@@ -170,7 +171,8 @@ func (s *Service) commitReservation(
 }
 
 // readBackReservation reads, after a lost acknowledgement, whether the reservation was written. The first read does not
-// wait for durability: a replay needs no more. Only if the row carries our own lease, it is read again, durably.
+// wait for durability, like any replay. Only if the row carries our own lease, a charge will rest on it: read it
+// durably.
 func (s *Service) readBackReservation(ctx context.Context, r idempotency.Reservation) (idempotency.Decision, error) {
 	seen, err := s.keys.Peek(ctx, r)
 	if _, ours := seen.(idempotency.Execute); err != nil || !ours {
@@ -179,8 +181,8 @@ func (s *Service) readBackReservation(ctx context.Context, r idempotency.Reserva
 	return s.keys.PeekDurably(ctx, r)
 }
 
-// expireLease makes a key unknown whose lease is over. A lost acknowledgement does not matter here, because the caller
-// reads the key again.
+// expireLease makes a key unknown after its lease is over. A lost acknowledgement does not matter here, because the
+// caller reads the key again.
 func (s *Service) expireLease(ctx context.Context, d idempotency.LeaseOver) error {
 	err := s.db.Pipeline(ctx, s.keys.ExpireLease(d))
 	switch {
