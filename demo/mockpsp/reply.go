@@ -82,7 +82,7 @@ func reset(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
-// refusal is an error that the caller may read.
+// apiError is an error that the caller may read.
 type apiError struct {
 	status        int
 	code, message string

@@ -174,7 +174,7 @@ func (w *webhooks) attempt(d *delivery) {
 	w.afterTry(d, w.sender.send(w.ctx, &d.record.Entry, how, d.tries))
 }
 
-// resolve decides what a try's end means for its webhook.
+// afterTry decides what a try's end means for its webhook.
 func (w *webhooks) afterTry(d *delivery, done try) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,14 +12,15 @@ import (
 )
 
 // apply writes a step in one transaction. A step that moves the key is written only if the key is still as it was read.
-// Only apply, and applyTx in somebody else's transaction, write outcomes; only apply handles a lost acknowledgement.
+// Only apply, and applyTx in somebody else's transaction, write outcomes; only apply handles the lost acknowledgement
+// of a step.
 //
 // The first try may share its transaction with other payments (group commit). A retry runs alone: another payment's
 // statement may have caused the failure. An owner also retries when the database was not available: it has an outcome.
 //
 // If an acknowledgement is lost, the owner of the lease reads what has become of its lease. If nothing is written, it
-// sends the step again. Everybody else is told that there is doubt, and looks again: a webhook or scan at once, a
-// lookup in its next run. A step that was written after all is then confirmed.
+// sends the step again. Everybody else is told that there is doubt, and looks again: those who bring a record
+// at once, other lookups in their next run. A step that was written after all is then confirmed.
 func (s *Service) apply(ctx context.Context, g gathered, step Step, alone bool) (applied Applied, err error) {
 	p, err := s.prepare(g, step)
 	if err != nil {

@@ -78,7 +78,8 @@ func (s Seen) lose(o gateway.Indeterminate) Step {
 }
 
 // judgeLateReply is for a reply that arrives after somebody else has moved the key. A contradiction is evidence like
-// any record, and so is a success, unless a later attempt has begun. Anything else moves no money and is ignored.
+// any record, and so is a success, unless a later attempt has begun. Anything else proves nothing that a lookup would
+// not find.
 func judgeLateReply(s Seen, e Reply) Step {
 	switch o := e.Outcome.(type) {
 	case gateway.Succeeded:

@@ -20,8 +20,8 @@ import (
 // find none wait. When a slot becomes free, the waiting callers are the members of the next group. A Group is for one
 // step, such as the reservation. All Groups of a DB share its slots.
 //
-// For each member, the transaction has happened or not, as if the member had sent its own. If a group fails, each
-// member is tried alone.
+// For each member, the transaction has happened or not, as if the member had sent its own. If the
+// database rolls a group back, and one member may be the cause, each member is tried alone.
 type Group[In, Out any] struct {
 	db     *DB
 	key    func(In) string

@@ -146,6 +146,12 @@ func TestDatabaseOfADevelopmentVersionIsRefusedInOneSentence(t *testing.T) {
 	if err := migrate(t, url); !errors.Is(err, postgres.ErrDevelopmentVersion) {
 		t.Errorf("one that stopped half way is refused with %v", err)
 	}
+	if _, err := conn.Exec(t.Context(), "UPDATE goose_db_version SET version_id = 101 WHERE version_id = 9"); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrate(t, url); !errors.Is(err, postgres.ErrDevelopmentVersion) {
+		t.Errorf("one that was squashed once is refused with %v", err)
+	}
 }
 
 // A later release adds files behind ours. Its database is left as it is.

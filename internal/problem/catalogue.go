@@ -111,7 +111,7 @@ var catalogue = []Entry{
 		Code: RefundDeclined, Status: 402, Title: "The refund was declined",
 		Meaning: "The payment provider was asked and refused the refund; declineCode says why. The refusal is this key's final " +
 			"answer and is replayed byte for byte. Nothing was returned to the payer.",
-		WhatToDo: "Settle the refund in another way, or try another one under a new key when the reason has gone.",
+		WhatToDo: "Return the money in another way, or try another one under a new key when the reason has gone.",
 		Curl: `ID=$(curl -s ` + pay + `-H "Idempotency-Key: to-refund-$(date +%s)" ` + order + ` ` + paymentID +
 			refund + `-H "Idempotency-Key: refund-$(date +%s)" -d '{"reason":"pm_declined"}'`,
 	},
@@ -180,7 +180,7 @@ var catalogue = []Entry{
 		Code: OperatorContradictsPSP, Status: 409, Title: "The payment provider says the opposite",
 		Meaning: "The provider was asked just now, and what it says contradicts the decision: it knows the movement that was called not " +
 			"executed, has declined the one that was called executed, or knows it under another id. Nothing has moved.",
-		WhatToDo: "Use retry, which resolves what the provider says. If the provider is wrong, it has to be put right there first.",
+		WhatToDo: "Use retry, which resolves the key by what the provider says. If the provider is wrong, it has to be put right there first.",
 		Curl:     aDeadLetter + `'{"action":"not_executed","reason":"the customer says so","version":1}'`,
 	},
 	{

@@ -96,7 +96,7 @@ func readOrder(w http.ResponseWriter, r *http.Request) (order, error) {
 		return order{}, fmt.Errorf("read body: %w", err)
 	}
 	if body.CustomerID == "" || body.AmountCents <= 0 || len(body.Currency) != 3 {
-		return order{}, errors.New("customerId, a positive amountCents and a currency of three dead letters are required")
+		return order{}, errors.New("customerId, a positive amountCents and a currency of three letters are required")
 	}
 	id, err := uuid.NewV7()
 	if err != nil {

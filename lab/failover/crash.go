@@ -70,7 +70,7 @@ func (s *stage) failOver(ctx context.Context, o *outcome, before func() error) (
 	return lost, nil
 }
 
-// resolve waits until all is resolved.
+// rest waits until all is resolved.
 func (s *stage) rest(ctx context.Context, o *outcome) error {
 	ctx, cancel := context.WithTimeout(ctx, quietLimit)
 	defer cancel()

@@ -219,13 +219,13 @@ func (e event) String() string {
 
 // dead letter stands for a request in a pool. There are enough for 50 000 operations with one key, far beyond what can
 // be searched.
-func deadLetter(index int) rune { return rune(index + 1) } //nolint:gosec // see above
+func runeFor(index int) rune { return rune(index + 1) } //nolint:gosec // see above
 
-func isIn(pool string, index int) bool { return strings.ContainsRune(pool, deadLetter(index)) }
+func isIn(pool string, index int) bool { return strings.ContainsRune(pool, runeFor(index)) }
 
 // with and without treat a string as a set of indices, in order.
 func with(pool string, index int) string {
-	c := deadLetter(index)
+	c := runeFor(index)
 	at := strings.IndexFunc(pool, func(other rune) bool { return other >= c })
 	if at < 0 {
 		return pool + string(c)
@@ -234,5 +234,5 @@ func with(pool string, index int) string {
 }
 
 func without(pool string, index int) string {
-	return strings.Replace(pool, string(deadLetter(index)), "", 1)
+	return strings.Replace(pool, string(runeFor(index)), "", 1)
 }

@@ -13,7 +13,7 @@ import (
 
 const operatorLooks = 5
 
-// desk is the part of I8 about what an operator is shown: each dead letter as it is stored, with the payment, the key's
+// ops is the part of I8 about what an operator is shown: each dead letter as it is stored, with the payment, the key's
 // timeline and the audit trail that belong to it, and the summary. A dead letter may open when all is quiet: the scan
 // looks again at a record that errs, whose key has become final since its first dead letter. So what differs is looked
 // at again, where the dead letters are others by now.
@@ -90,7 +90,7 @@ func (e Evidence) operator(ctx context.Context, path string) (reply, error) {
 	return r, nil
 }
 
-// dead letter is a dead letter as the lists show it.
+// deadLetter is a dead letter as the lists show it.
 func (b *books) deadLetter(l deadLetterRow) document {
 	d := document{}
 	d.set("id", l.ID.String())

@@ -98,7 +98,7 @@ func (e Evidence) sameAsNone(ctx context.Context, tenant, theirs, none string) (
 	return "", nil
 }
 
-// sight is an answer without its date, its request id, and the path that was asked for.
+// view is an answer without its date, its request id, and the path that was asked for.
 type view struct {
 	status       int
 	header, body string

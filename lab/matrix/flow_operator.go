@@ -64,7 +64,7 @@ func decided(rows []row, action string, do httpproxy.Action) []row {
 	return rows
 }
 
-// lettered leaves an unknown key to an operator.
+// deadLettered leaves an unknown key to an operator.
 func (s *stage) deadLettered(action string, do httpproxy.Action) error {
 	if err := s.lostAndDue(do); err != nil {
 		return err

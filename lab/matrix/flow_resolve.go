@@ -39,11 +39,11 @@ func notFoundRows() []row {
 		return s.gracePeriodOver()
 	}
 	rows := []row{
-		{window: 14, step: "not found, window open | postpone",
+		{window: 14, step: "not found, grace period open | postpone",
 			at: boundary{at: database, name: "PostponeKey", side: before}, prepare: inside},
 		{window: 15, step: "postponed | its acknowledgement",
 			at: boundary{at: database, name: "PostponeKey", side: after}, prepare: inside},
-		{window: 14, step: "not found, window over | release",
+		{window: 14, step: "not found, grace period over | release",
 			at: boundary{at: database, name: "ReleaseUnknownKey", side: before}, prepare: over},
 		{window: 15, step: "released | its acknowledgement",
 			at: boundary{at: database, name: "ReleaseUnknownKey", side: after}, prepare: over},

@@ -44,7 +44,7 @@ func processFlow() flow {
 	}
 	rows := []row{
 		{window: 8, step: "job taken | load the event", at: boundary{at: database, name: "GetEvent", side: before}},
-		{window: 8, step: "weighed | complete the key", at: boundary{at: database, name: "ResolveKeys", side: before}},
+		{window: 8, step: "judged | complete the key", at: boundary{at: database, name: "ResolveKeys", side: before}},
 		{window: 9, step: "completed | its acknowledgement",
 			at: boundary{at: database, name: "ResolveKeys", side: after}},
 		{window: 9, step: "resolved | mark the event", at: boundary{at: database, name: "MarkProcessed", side: before}},

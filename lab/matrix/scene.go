@@ -37,7 +37,7 @@ func (s *stage) lostAndDue(do httpproxy.Action) error {
 		"SELECT reconcile_after <= clock_timestamp() FROM idempotency_keys WHERE key = $1", s.asked.key())
 }
 
-// resolved waits until the grace period of an unknown key is over.
+// gracePeriodOver waits until the grace period of an unknown key is over.
 func (s *stage) gracePeriodOver() error {
 	return s.untilHolds("the end of the grace period",
 		"SELECT unknown_since + $2::interval <= clock_timestamp() FROM idempotency_keys WHERE key = $1", s.asked.key(), world.GracePeriod)

@@ -40,7 +40,7 @@ func TestOneFunctionTellsTheTime(t *testing.T) {
 		for i, line := range strings.Split(string(raw), "\n") {
 			code := sqlComment.ReplaceAllString(line, "")
 			switch {
-			case filepath.Base(path) == "00100_clock.sql" &&
+			case filepath.Base(path) == "00110_clock.sql" &&
 				strings.Contains(code, "RETURN pg_catalog.clock_timestamp()"):
 				clocks++
 			case tellsTime.MatchString(code):

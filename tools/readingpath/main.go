@@ -38,8 +38,8 @@ func run(root string) error {
 	totals := map[string]int{}
 	for _, name := range []string{
 		"internal/payments/execute.go", "internal/payments/judge.go", "internal/payments/reserve.go",
-		"internal/payments/apply.go", "db/queries/idempotency.sql", "db/migrations/00102_idempotency_keys.sql",
-		"db/migrations/00103_payments.sql",
+		"internal/payments/apply.go", "db/queries/idempotency.sql", "db/migrations/00112_idempotency_keys.sql",
+		"db/migrations/00113_payments.sql",
 	} {
 		content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 		if err != nil {

@@ -74,11 +74,11 @@ func run(root string) error {
 		in(files, "internal/reconcile"))
 	lettersOfEvidence := regexp.MustCompile(
 		`deadletters\.(PSPContradicts|ContradictsCompleted|DuplicateMovement|LookupsExhausted|PSPMemoryOver|` +
-			`UnknownMovement|OtherAccount|LateAfterExpiry|RefundExceeds|MissingAtPSP)\b|refuse\((payments\.)?(ContradictsPSP|NoFreshProof|WindowOpen|NeedsDecision)`)
+			`UnknownMovement|OtherAccount|LateAfterExpiry|RefundExceeds|MissingAtPSP)\b|refuse\((payments\.)?(ContradictsPSP|NoFreshProof|GraceOpen|NeedsDecision)`)
 	deciders := matching(root, product, lettersOfEvidence)
 	listed(w, "deciders, by file", deciders)
 	listed(w, "writers, by file", matching(root, product,
-		regexp.MustCompile(`\.Queue(Complete|Settle|Release\w*|Lose|Postpone|ExpireLease)\b|\bkeys\.(Complete|Resolve|Release\w*|Lose|Postpone|ExpireLease)\(`)))
+		regexp.MustCompile(`\bkeys\.(Complete|Resolve|Release\w*|Lose|Postpone|ExpireLease)\(`)))
 	all := slices.Concat(in(files, "internal"), in(files, "cmd"))
 	listed(w, "handlers of a lost acknowledgement, by file",
 		matching(root, all, regexp.MustCompile(`CommitAmbiguous\(\)|PauseBeforeRecall\(|postgres\.Recall\(`)))

@@ -77,7 +77,7 @@ func (h *head) note(line []byte) error {
 	return nil
 }
 
-// valueOf compares the first dead letter by hand: most lines are none that we want.
+// valueOf compares the first letter by hand: most lines are none that we want.
 func valueOf(line []byte, name string) ([]byte, bool) {
 	if len(line) < len(name) || line[0]|0x20 != name[0] || !strings.EqualFold(string(line[:len(name)]), name) {
 		return nil, false

@@ -10,7 +10,7 @@ import (
 // Counters are what PostgreSQL has counted so far. Only differences mean something; see Since.
 //
 // The first two are exact at any moment. All others are told by each session only now and then: at most once a second
-// while it works, and ten seconds after it has fallen idle; see Settled. Apart from Commits and Tables they are those
+// while it works, and ten seconds after it has fallen idle; see AtRest. Apart from Commits and Tables they are those
 // of the whole server, so nobody else may write there.
 type Counters struct {
 	// Writers is how many transactions have written: each has taken a number. So has what the server does by itself

@@ -18,7 +18,7 @@ const (
 	settleInterval = 200 * time.Millisecond
 )
 
-// Settled reads the counters once every session has told what it has counted, when the load has ended. That takes up to
+// AtRest reads the counters once every session has told what it has counted, when the load has ended. That takes up to
 // ten and a half seconds after the last statement, because a session keeps what it has counted for as long; no time at
 // all when those sessions were closed, since one that ends tells. So close the pool first, or measure long enough to
 // read once.

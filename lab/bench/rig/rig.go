@@ -223,7 +223,7 @@ func (d *Database) output(ctx context.Context, program string, args ...string) (
 	return string(out), nil
 }
 
-// Settle brings the tables to rest: no dead rows, fresh statistics, nothing left for a checkpoint to write.
+// Rest brings the tables to rest: no dead rows, fresh statistics, nothing left for a checkpoint to write.
 func (d *Database) Rest(ctx context.Context) error {
 	for _, sql := range []string{"VACUUM ANALYZE", "CHECKPOINT"} {
 		if _, err := d.Admin.Exec(ctx, sql); err != nil {

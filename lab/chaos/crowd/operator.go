@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// dead letter is a dead letter as the operator's API shows it.
+// deadLetter is a dead letter as the operator's API shows it.
 type deadLetter struct {
 	ID         string `json:"id"`
 	Kind       string `json:"kind"`
@@ -196,7 +196,7 @@ func (c *Crowd) inConsole(ctx context.Context, l deadLetter) ([]entry, error) {
 	return slices.DeleteFunc(found, func(e entry) bool { return e.Reference != "" && e.Reference != of }), nil
 }
 
-// desk calls the operator's API, at one of the processes. It returns the status, or 0.
+// ops calls the operator's API, at one of the processes. It returns the status, or 0.
 func (c *Crowd) ops(ctx context.Context, luck *rand.Rand, method, path string, body, into any) int {
 	raw, err := json.Marshal(body)
 	if body == nil {

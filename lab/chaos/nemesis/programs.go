@@ -8,11 +8,11 @@ import (
 	"payonce/lab/world"
 )
 
-// deed does something for a while. It reports whether it could.
-type auditEntry func(ctx context.Context, d time.Duration) bool
+// action does something for a while. It reports whether it could.
+type action func(ctx context.Context, d time.Duration) bool
 
 // prepare chooses the target, and what is done to it.
-func (n *Nemesis) prepare(b plan.Blow) (target string, do auditEntry) {
+func (n *Nemesis) prepare(b plan.Blow) (target string, do action) {
 	switch b.Kind {
 	case plan.KillAPI:
 		return n.on(n.api(b), n.kill)
@@ -77,7 +77,7 @@ func (n *Nemesis) unspared(b plan.Blow) *world.Process {
 }
 
 // on is for what happens to the process itself: it is nobody else's meanwhile.
-func (n *Nemesis) on(p *world.Process, do func(context.Context, *world.Process, time.Duration)) (string, auditEntry) {
+func (n *Nemesis) on(p *world.Process, do func(context.Context, *world.Process, time.Duration)) (string, action) {
 	return p.Name, func(ctx context.Context, d time.Duration) bool {
 		n.guards[p].Lock()
 		defer n.guards[p].Unlock()
@@ -92,7 +92,7 @@ func (n *Nemesis) on(p *world.Process, do func(context.Context, *world.Process, 
 // near is for what happens around it.
 func (n *Nemesis) near(
 	p *world.Process, do func(context.Context, *world.Process, time.Duration) bool,
-) (string, auditEntry) {
+) (string, action) {
 	return p.Name, func(ctx context.Context, d time.Duration) bool { return do(ctx, p, d) }
 }
 
@@ -104,7 +104,7 @@ func (n *Nemesis) kill(ctx context.Context, p *world.Process, d time.Duration) {
 }
 
 // killTwo kills an API and any other at the same moment.
-func (n *Nemesis) killTwo(b plan.Blow) (string, auditEntry) {
+func (n *Nemesis) killTwo(b plan.Blow) (string, action) {
 	first := n.api(b)
 	second := n.processes[(b.Target/len(n.o.APIs))%len(n.processes)]
 	if second == first || n.o.Spare {

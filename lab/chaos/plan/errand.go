@@ -154,10 +154,10 @@ func (p Plan) takeAgain(r *rand.Rand, e Errand) Errand {
 func (p Plan) kind(client, n int) Kind { return weighted(p.stream(errandStream, client, n), kinds) }
 
 func (p Plan) key(client, n int) string {
-	return "chaos-" + deadLetters(p.stream(keyStream, client, n), 20)
+	return "chaos-" + randomLetters(p.stream(keyStream, client, n), 20)
 }
 
-// resolve draws what belongs to the kind.
+// draw draws what belongs to the kind.
 func (e *Errand) draw(r *rand.Rand) {
 	switch e.Kind {
 	case Wait:

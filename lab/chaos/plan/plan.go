@@ -52,7 +52,7 @@ type weight[T any] struct {
 }
 
 // dead letters makes a word that no rule takes for a number of a card.
-func deadLetters(r *rand.Rand, n int) string {
+func randomLetters(r *rand.Rand, n int) string {
 	const alphabet = "abcdefghijklmnopqrstuvwxyz"
 	word := make([]byte, n)
 	for i := range word {
