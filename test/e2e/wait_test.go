@@ -39,10 +39,11 @@ func TestWhoWaitsReservesTwiceHoweverLongItTakes(t *testing.T) {
 	for range waiters {
 		replies = append(replies, w.inBackground(waiting), other.inBackground(waiting))
 	}
-	// A reservation that has been sent, and not answered, may still find the key's end.
+	// A reservation that is not answered yet may still find the key's end. So may the read of the payment that follows.
 	eventually(t, "all wait", func() bool {
 		own, others := proxy.Answered(), otherProxy.Answered()
-		return statements(own, "ReserveKeys") > waiters && statements(others, "ReserveKeys") >= waiters &&
+		return statements(own, "ReserveKeys") > waiters && statements(own, "GetPayment") >= waiters &&
+			statements(others, "ReserveKeys") >= waiters && statements(others, "GetPayment") >= waiters &&
 			statements(others, "ListInFlight") >= looks
 	})
 	gate.open()
