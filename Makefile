@@ -76,7 +76,7 @@ postman: ## run the Postman collection against a demo of its own; EXAMPLES=1 sav
 lint: ## run the linters
 	@echo "== linters"
 	@for module in $(MODULES); do \
-		(cd $$module && $(LINT) ./...) || { echo "mend: the lines above, or say why not with //nolint:<linter> // <reason>"; exit 1; }; \
+		(cd $$module && $(LINT) ./...) || { echo "to do: the lines above, or say why not with //nolint:<linter> // <reason>"; exit 1; }; \
 	done
 
 .PHONY: fuzz
@@ -151,35 +151,35 @@ clean: ## remove what the other targets made
 .PHONY: verify-generated
 verify-generated:
 	@echo "== generated code is what db/ gives"
-	@tools/verify-generated $(SQLC) || { echo "mend: make generate, and delete what it no longer writes"; exit 1; }
+	@tools/verify-generated $(SQLC) || { echo "to do: make generate, and delete what it no longer writes"; exit 1; }
 
 .PHONY: verify-tidy
 verify-tidy:
 	@echo "== go.mod files are tidy: $(MODULES)"
 	@for module in $(MODULES); do \
-		(cd $$module && $(GO) mod tidy -diff) || { echo "mend: (cd $$module && go mod tidy)"; exit 1; }; \
+		(cd $$module && $(GO) mod tidy -diff) || { echo "to do: (cd $$module && go mod tidy)"; exit 1; }; \
 	done
 
 .PHONY: verify-format
 verify-format:
 	@echo "== Go files are formatted"
-	@files=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) && test -z "$$files" || { echo "$$files"; echo "mend: gofmt -w ."; exit 1; }
+	@files=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) && test -z "$$files" || { echo "$$files"; echo "to do: gofmt -w ."; exit 1; }
 
 .PHONY: verify-vet
 verify-vet:
 	@echo "== go vet: $(MODULES)"
 	@for module in $(MODULES); do \
-		(cd $$module && $(GO) vet ./...) || { echo "mend: the lines above"; exit 1; }; \
+		(cd $$module && $(GO) vet ./...) || { echo "to do: the lines above"; exit 1; }; \
 	done
 
 .PHONY: verify-compose
 verify-compose:
 	@echo "== compose.yaml and compose.citus.yaml are hardened"
 	@cd deploy/composecheck && $(GO) test . && $(GO) run . ../../compose.yaml && $(GO) run . ../../compose.citus.yaml || \
-		{ echo "mend: compose.yaml; deploy/composecheck/hardening.go says what is asked"; exit 1; }
+		{ echo "to do: compose.yaml; deploy/composecheck/hardening.go says what is asked"; exit 1; }
 
 .PHONY: verify-tree
 verify-tree:
 	@echo "== imports, sizes, prose, River's schema, no traces of a machine"
-	@$(GO) test -count=1 ./test/archtest || { echo "mend: the files named above; test/archtest says why"; exit 1; }
+	@$(GO) test -count=1 ./test/archtest || { echo "to do: the files named above; test/archtest says why"; exit 1; }
 	@$(GO) run -C tools ./readingpath

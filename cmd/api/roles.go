@@ -15,7 +15,7 @@ import (
 const rolesHelp = `Usage: api roles
 
 Makes the database roles, or finds them, and gives them the database at DATABASE_URL, which names an administrator here: a superuser, or
-whoever may create roles and owns the database. Then api migrate, as payonce_migrator, gives the others what they need. Safe to repeat.
+a user that may create roles and owns the database. Then api migrate, as payonce_migrator, gives the others what they need. Safe to repeat.
 Processes that still run as the former owner are refused from then on: restart them at once (README, "Run it for real").
 
   payonce_migrator    api migrate, api keys and api tenants: the tables are its own

@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 		return fmt.Errorf("check settings: %w; see --help", err)
 	}
 
-	// The port first: whoever cannot have it should not open the ledger.
+	// The port first: a process that cannot have the port must not open the ledger.
 	opened, err := app.Listen(ctx, app.Address{Setting: "MOCKPSP_ADDR", Addr: set.Addr})
 	if err != nil {
 		return err

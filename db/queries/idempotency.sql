@@ -94,7 +94,7 @@ WITH taken AS (
     INSERT INTO idempotency_key_events (
         tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
-           'request', 'expired', 'in_progress', 'taken anew' FROM taken AS n
+           'request', 'expired', 'in_progress', 'reserved again' FROM taken AS n
 )
 SELECT false AS lease_over, t.* FROM taken AS t;
 

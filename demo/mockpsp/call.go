@@ -99,7 +99,7 @@ func isPrintableASCII(text string, max int) bool {
 // hold keeps a request without an answer until the client goes, the limit has passed or the server closes.
 func (s *Server) hold(c *call) {
 	// A read deadline of the http.Server would cancel the context as if the client had gone. Where a server supports
-	// none there is none to lift, hence no error to handle.
+	// none there is none to lift, so there is no error to handle.
 	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
 	limit := time.NewTimer(s.config.HangLimit)
 	defer limit.Stop()

@@ -17,7 +17,7 @@ type Address struct{ Setting, Addr string }
 // ErrTaken says that somebody else listens on an address.
 var ErrTaken = errors.New("address taken")
 
-// takenError is one address that cannot be had. Its text is for whoever sets it.
+// takenError says that an address is already in use. Its text is for the person who sets the address.
 type takenError struct{ text string }
 
 func (e takenError) Error() string        { return e.text }

@@ -34,7 +34,7 @@ type codedError struct {
 
 func (e codedError) Unwrap() error { return e.error }
 
-// Usagef is an error of whoever typed the command line. It takes the format and arguments of fmt.Errorf.
+// Usagef is an error in the command line that the user has typed. It takes the format and arguments of fmt.Errorf.
 func Usagef(format string, args ...any) error { return WithCode(misused, fmt.Errorf(format, args...)) }
 
 // WithCode gives err an exit code of its own. No error stays none.

@@ -67,7 +67,7 @@ func (a *API) refuseWebhook(w http.ResponseWriter, r *http.Request, err error) {
 			"webhook-id must be 1 to 255 printable ASCII characters without spaces and full stops, webhook-timestamp whole seconds since 1970; each once."},
 		{webhooks.ErrSignature, "bad_signature", "No signature in webhook-signature is one of this webhook."},
 		{webhooks.ErrStale, "stale",
-			"webhook-timestamp is too far from now. Sign each attempt anew, with the time of the attempt."},
+			"webhook-timestamp is too far from now. Sign each attempt again, with the time of the attempt."},
 	} {
 		if errors.Is(err, row.is) {
 			a.metrics.WebhookReceived(row.result)

@@ -248,7 +248,7 @@ func TestExpiredKeyIsTakenAnewByAnyRequest(t *testing.T) {
 		r.LockedUntil.Sub(r.Reserved).Round(time.Second) != terms.Lease || !r.Created.Equal(before.Created) {
 		t.Fatalf("times of the new generation: %+v, before %+v", r, before)
 	}
-	b.wantTimeline("pruner completed>expired 1/1 retention over", "request expired>in_progress 1/2 taken anew")
+	b.wantTimeline("pruner completed>expired 1/1 retention over", "request expired>in_progress 1/2 reserved again")
 }
 
 func TestRenewalOfARivalsGenerationWritesNothing(t *testing.T) {
@@ -269,7 +269,7 @@ func TestRenewalOfARivalsGenerationWritesNothing(t *testing.T) {
 		t.Fatalf("generation 3 was begun by a request that saw 1: %T", d)
 	}
 	b.wantStatus(ExpiredStatus, 1, 2)
-	b.wantTimeline("pruner completed>expired 1/1 retention over", "request expired>in_progress 1/2 taken anew",
+	b.wantTimeline("pruner completed>expired 1/1 retention over", "request expired>in_progress 1/2 reserved again",
 		"pruner completed>expired 1/2 retention over")
 }
 

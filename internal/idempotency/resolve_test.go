@@ -34,15 +34,15 @@ func (b *bench) unchanged(what string, passed GuardResult, before Record, events
 	}
 }
 
-// settleable are the statuses in which evidence completes a key.
-func settleable() []Status {
+// completable are the statuses in which evidence completes a key.
+func completable() []Status {
 	return []Status{InProgressStatus, UnknownStatus, FailedRetryableStatus}
 }
 
 func TestEvidenceCompletesAnOpenOrReleasedKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	for _, status := range settleable() {
+	for _, status := range completable() {
 		lease := b.again().putInto(status)
 		before := len(b.events())
 		passed := b.resolve(lease.Execution(), status)
@@ -104,7 +104,7 @@ func elsewhere(t *testing.T, e Execution) map[string]Execution {
 func TestEvidenceOfAnotherExecutionMovesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	for _, status := range settleable() {
+	for _, status := range completable() {
 		lease := b.again().putInto(status)
 		before, events := b.row(), len(b.events())
 		for what, e := range elsewhere(t, lease.Execution()) {
@@ -152,12 +152,12 @@ func (b *bench) patient() (context.Context, context.CancelFunc) {
 }
 
 // A webhook and a lookup bring the same evidence at once: the second waits for the first, and then has nothing to do.
-func TestOneOfTwoSettlersPasses(t *testing.T) {
+func TestOneOfTwoWritersPasses(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx, cancel := b.patient()
 	defer cancel()
-	for _, status := range settleable() {
+	for _, status := range completable() {
 		e := b.again().putInto(status).Execution()
 		events := len(b.events())
 		var first, second GuardResult

@@ -58,7 +58,7 @@ func TestSweptKeyIsUnknownAndHiddenForTheVisibility(t *testing.T) {
 	lapsed := b.clock()
 	b.wantDue(b.sweep(10, time.Hour), 2)
 	b.wantStatus(UnknownStatus, 1, 2)
-	b.wantTimeline("pruner completed>expired 1/1 retention over", "request expired>in_progress 1/2 taken anew",
+	b.wantTimeline("pruner completed>expired 1/1 retention over", "request expired>in_progress 1/2 reserved again",
 		"sweeper in_progress>unknown 1/2 lease over")
 	if lost, _ := b.dates(); lost.Before(lapsed) {
 		t.Fatal("the grace period began before the sweep: the owner could have sent until then")

@@ -239,7 +239,7 @@ func TestOperatorWhoHangsUpHasDecided(t *testing.T) {
 	}
 }
 
-func TestDecisionWhoseAcknowledgementIsLostIsSettledByReading(t *testing.T) {
+func TestDecisionWhoseAcknowledgementIsLostIsResolvedByReading(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		commit pgproxy.Action

@@ -35,7 +35,7 @@ func TestWaitsGrowAndAreShortenedByChance(t *testing.T) {
 
 // A PSP that does not answer is asked ever more seldom, and at last it is an operator's case. It is still asked after
 // that, and what it says then still counts.
-func TestBudgetOfUnansweredLookupsEndsOnTheDesk(t *testing.T) {
+func TestBudgetOfUnansweredLookupsEndsAsADeadLetter(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)

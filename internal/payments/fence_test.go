@@ -230,7 +230,7 @@ func TestMovementOfAnotherKeyIsNotTouched(t *testing.T) {
 	}
 }
 
-func TestMovementIsSettledOnlyBehindItsKeysTransition(t *testing.T) {
+func TestMovementIsWrittenOnlyBehindItsKeysTransition(t *testing.T) {
 	t.Parallel()
 	paid := verdict{status: Succeeded, pspID: "psp_42"}
 	for _, table := range []string{"payments", "refunds"} {

@@ -79,7 +79,7 @@ var catalogue = []Entry{
 		Code: InvalidRequest, Status: 400, Title: "The request is invalid",
 		Meaning: "The body, a query parameter or a header breaks a rule of the OpenAPI document. Bodies are strict JSON: unknown, " +
 			"repeated or differently-cased members, null for a required member, and floats or exponents where an integer belongs are refused.",
-		WhatToDo: "Read errors: each entry names the place by a JSON pointer, a parameter or a header. Mend it and send the request " +
+		WhatToDo: "Read errors: each entry names the place by a JSON pointer, a parameter or a header. Correct it and send the request " +
 			"again; the key has not been used.",
 		Curl: `curl -i ` + pay + `-H "Idempotency-Key: invalid-$(date +%s)" -d '{"customerId":"cus-1","amountCents":-5,"currency":"USD"}'`,
 	},
@@ -149,7 +149,7 @@ var catalogue = []Entry{
 		Code: DeadLetterConflict, Status: 409, Title: "The dead letter is not what you have seen",
 		Meaning: "Somebody else has resolved the dead letter, or its key has moved since the provider was asked. Of two operators exactly one " +
 			"decides; nothing of the other's decision has happened.",
-		WhatToDo: "Read the dead letter again. If it is still open, decide anew, with the version that it has now.",
+		WhatToDo: "Read the dead letter again. If it is still open, decide again, with the version that it has now.",
 		Curl:     aDeadLetter + `'{"action":"retry","reason":"try again","version":99}'`,
 	},
 	{
@@ -271,7 +271,7 @@ var catalogue = []Entry{
 		Code: WebhooksNotConfigured, Status: 503, Title: "Webhooks are not configured", Retryable: true,
 		Meaning: "This server has no webhook secret, so it cannot tell a genuine webhook from a forged one, and takes none. " +
 			"Payments are resolved by polling all the same.",
-		WhatToDo: "Send the webhook again later. Whoever runs the server gives it the secret that the payment provider signs with.",
+		WhatToDo: "Send the webhook again later. The operator of the server has to give it the secret that the payment provider signs with.",
 		Unseen:   "The demo has webhook secrets. A server without WEBHOOK_SECRETS answers every POST /webhooks/psp with this problem.",
 	},
 }

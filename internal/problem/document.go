@@ -23,7 +23,7 @@ const ContentType = "application/problem+json"
 // Detail is one reason why a request is invalid. At most one of Pointer, Parameter and Header says where.
 type Detail struct {
 	// Pointer is an RFC 6901 JSON pointer into the request body; the empty pointer is the whole body.
-	// omitempty would drop that one, hence omitzero.
+	// omitempty would drop that one, so the tag says omitzero.
 	Pointer   *string `json:"pointer,omitzero"`
 	Parameter string  `json:"parameter,omitempty"` // a query or path parameter's name
 	Header    string  `json:"header,omitempty"`    // a request header's name

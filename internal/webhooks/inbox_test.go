@@ -170,7 +170,7 @@ func TestManyDeliveriesAtOnceAreOneEvent(t *testing.T) {
 }
 
 // A commit whose acknowledgement is lost has happened all the same, and the sender need not know.
-func TestLostAcknowledgementIsSettledByReading(t *testing.T) {
+func TestLostAcknowledgementIsResolvedByReading(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	lost := d.proxy.On("commit", pgproxy.DropAcknowledgement)
@@ -226,7 +226,7 @@ func TestCommitThatNeverArrivedIsAnError(t *testing.T) {
 }
 
 // What it is a duplicate of may have come in the same transaction.
-func TestDuplicateWhoseAcknowledgementIsLostIsSettledByReading(t *testing.T) {
+func TestDuplicateWhoseAcknowledgementIsLostIsResolvedByReading(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	d.receive("evt_1")

@@ -13,9 +13,9 @@ const dayLength = 15 * time.Second
 // statementEnds is what the command's exit code means.
 var statementEnds = map[int]string{0: "no-breaks", 1: "breaks", 2: "not-read"}
 
-// settleDays reconciles the statement of the day so far, which is not over, again and again. In a storm, it may break,
-// or not be read.
-func (r *trial) settleDays(ctx context.Context) {
+// reconcileDays reconciles the statement of the day so far, which is not over, again and again. In a storm, it may
+// break, or not be read.
+func (r *trial) reconcileDays(ctx context.Context) {
 	tick := time.NewTicker(dayLength)
 	defer tick.Stop()
 	for {

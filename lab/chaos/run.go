@@ -146,7 +146,7 @@ func (r *trial) storm(ctx context.Context) error {
 	if r.target == payonce {
 		running.Go(func() { r.crowd.Operate(storming) })
 		running.Go(func() { r.crowd.LieToOperators(storming) })
-		running.Go(func() { r.settleDays(storming) })
+		running.Go(func() { r.reconcileDays(storming) })
 	}
 	<-storming.Done()
 	r.nemesis.Heal(context.WithoutCancel(ctx))

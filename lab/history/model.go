@@ -217,8 +217,8 @@ func (e event) String() string {
 	return e.request.String()
 }
 
-// dead letter stands for a request in a pool. There are enough for 50 000 operations with one key, far beyond what can
-// be searched.
+// runeFor is the rune that stands for a request in a pool. There are enough for 50 000 operations with one key, far
+// beyond what can be searched.
 func runeFor(index int) rune { return rune(index + 1) } //nolint:gosec // see above
 
 func isIn(pool string, index int) bool { return strings.ContainsRune(pool, runeFor(index)) }

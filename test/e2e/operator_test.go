@@ -10,7 +10,7 @@ import (
 
 // The operator's side as a whole: from a payment that nobody can decide about to one that somebody has.
 
-func TestOnlyOperatorsSitAtTheDesk(t *testing.T) {
+func TestOnlyOperatorsMayDecide(t *testing.T) {
 	t.Parallel()
 	w := setupOpen(t)
 	d := w.openOps()

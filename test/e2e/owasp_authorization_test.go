@@ -165,7 +165,7 @@ func (s *sides) refusesMembersOfOthers(o operation) {
 	}
 }
 
-// Beside it: TestAPIKeyWithoutTheScopeIsForbidden, TestOnlyOperatorsSitAtTheDesk and
+// Beside it: TestAPIKeyWithoutTheScopeIsForbidden, TestOnlyOperatorsMayDecide and
 // TestTenantsKeyWithAnOperatorsScopeStaysOutside.
 func TestOWASPAPI5BrokenFunctionLevelAuthorization(t *testing.T) {
 	t.Parallel()

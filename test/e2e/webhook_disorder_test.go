@@ -70,7 +70,7 @@ func chargeEvent(status, charge, key, reference string) string {
 		status, charge, key, reference, decline)
 }
 
-func TestWebhooksInAnyOrderSettleEachKeyOnce(t *testing.T) {
+func TestWebhooksInAnyOrderCompleteEachKeyOnce(t *testing.T) {
 	t.Parallel()
 	w := reconciledByWebhook(t, func(o *options) {
 		o.psp = func(c *mockpsp.Config) { c.WebhookExtraDelay = 300 * time.Millisecond }

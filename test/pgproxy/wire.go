@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The types of message that we look at. The same dead letter may mean something else in the other direction:
+// The types of message that we look at. The same byte may mean something else in the other direction:
 // kindReadyForQuery is the server's, all others are the client's.
 const (
 	kindParse    = 'P'

@@ -14,9 +14,9 @@ import (
 const (
 	homePrefix = "payonce-pgtest-"
 	homeLock   = "owner"
-	// settleTime is how long a directory may be without its lock: its owner is
-	// between two lines of open.
-	settleTime = time.Minute
+	// abandonedAfter is how long a directory may be without its lock, because its owner is between two lines of open.
+	// After that, the directory is abandoned.
+	abandonedAfter = time.Minute
 )
 
 // home is the directory of this test binary.
@@ -97,9 +97,9 @@ func ours(info os.FileInfo) bool {
 func abandoned(path string, info os.FileInfo) bool {
 	file, err := os.Open(filepath.Join(path, homeLock))
 	if err != nil {
-		return time.Since(info.ModTime()) > settleTime
+		return time.Since(info.ModTime()) > abandonedAfter
 	}
 	defer func() { _ = file.Close() }()
 	return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil &&
-		time.Since(info.ModTime()) > settleTime
+		time.Since(info.ModTime()) > abandonedAfter
 }

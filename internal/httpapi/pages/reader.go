@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-// readerPolicy lets RapiDoc work and nothing more. It writes style elements and attributes at run time, hence
+// readerPolicy lets RapiDoc work and nothing more. It writes style elements and attributes at run time, so it needs
 // 'unsafe-inline' for styles; scripts come from this server alone, and "Try" reaches this server alone.
 const readerPolicy = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -282,7 +282,7 @@ func TestDLQRefusalSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestDLQHelpNeedsNoDesk(t *testing.T) {
+func TestDLQHelpNeedsNoDatabase(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"--help", "-h", "help", "list --help", "show -h", "resolve -help"} {
 		var out bytes.Buffer

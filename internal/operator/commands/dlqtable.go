@@ -67,7 +67,7 @@ func printCase(w io.Writer, c operator.Case) error {
 	if a := c.About; a != nil {
 		stands := string(c.Key)
 		if stands == "" {
-			stands = "gone, or taken anew since"
+			stands = "gone, or reserved again since"
 		}
 		line("tenant", "%s", a.Tenant)
 		line("operation", "%s", a.Operation)

@@ -182,7 +182,7 @@ func (l *progressLine) show(p statement.Progress) {
 	state := ""
 	if p.Done {
 		state = "; comparing …"
-		l.current = "" // the same statement, read anew, begins from 0
+		l.current = "" // the same statement, read again, begins from 0
 	}
 	fmt.Fprintf(l.out, "\r\x1b[K%s: %d lines%s%s", name, p.Lines, rate, state)
 	l.shown = true

@@ -145,7 +145,7 @@ func TestSessionThatMayKeepCountersHoldsThemUp(t *testing.T) {
 	if n := keeping(0); n != 1 {
 		t.Errorf("%d sessions keep what they have counted, want the one inside a transaction", n)
 	}
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*settleInterval, errors.New("enough"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*lookInterval, errors.New("enough"))
 	defer cancel()
 	if c, err := AtRest(ctx, conn); err == nil || !strings.Contains(err.Error(), "wait for the counters") {
 		t.Errorf("%+v (%v), want that it is waited for in vain", c, err)

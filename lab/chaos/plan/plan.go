@@ -51,7 +51,7 @@ type weight[T any] struct {
 	weight int
 }
 
-// dead letters makes a word that no rule takes for a number of a card.
+// randomLetters makes a word of letters alone, so no rule takes it for a card number.
 func randomLetters(r *rand.Rand, n int) string {
 	const alphabet = "abcdefghijklmnopqrstuvwxyz"
 	word := make([]byte, n)

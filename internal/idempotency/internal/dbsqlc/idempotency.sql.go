@@ -1037,7 +1037,7 @@ WITH taken AS (
     INSERT INTO idempotency_key_events (
         tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
-           'request', 'expired', 'in_progress', 'taken anew' FROM taken AS n
+           'request', 'expired', 'in_progress', 'reserved again' FROM taken AS n
 )
 SELECT false AS lease_over, t.tenant_id, t.operation, t.key, t.status, t.fingerprint, t.attempt, t.generation, t.lease_id, t.subject, t.dead_letter_hold, t.created_at, t.reserved_at, t.locked_until, t.reconcile_after, t.unknown_since, t.lookup_failures, t.finished_at, t.expires_at, t.delete_after, t.response_status, t.response_content_type, t.response_location, t.response_schema_version, t.response_body FROM taken AS t
 `

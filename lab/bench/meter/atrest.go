@@ -14,8 +14,8 @@ const (
 	tellsOwn = 15_00_00
 	// idleTells is how long after it has fallen idle a session tells (PGSTAT_IDLE_INTERVAL, 10 s), and some more.
 	idleTells = 10*time.Second + 500*time.Millisecond
-	// settleInterval is how often we look whether all have.
-	settleInterval = 200 * time.Millisecond
+	// lookInterval is how often we look whether all have.
+	lookInterval = 200 * time.Millisecond
 )
 
 // AtRest reads the counters once every session has told what it has counted, when the load has ended. That takes up to
@@ -32,7 +32,7 @@ func AtRest(ctx context.Context, conn *pgx.Conn, tables ...string) (Counters, er
 		return Counters{}, fmt.Errorf("wait for the counters of PostgreSQL: version 15 is needed, this is %d",
 			version/10000)
 	}
-	ticker := time.NewTicker(settleInterval)
+	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	for {
 		keeping, err := sessionsKeeping(ctx, conn, idleTells)
