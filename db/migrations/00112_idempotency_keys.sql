@@ -1,8 +1,6 @@
 -- The key's state machine (docs/state_machine.md). Each query checks its rule in its WHERE. The guard in this file
--- stops a bug, a script or a person at a psql prompt, where the row alone can tell. It is one function, not CHECKs:
+-- stops a bug, a script or a person at a psql prompt, by rules that need no other row. It is one function, not CHECKs:
 -- PostgreSQL would parse each CHECK again for each statement that writes the table (ADR 0032).
---
--- Keys, timelines and tombstones belong to tenants.
 
 -- +goose Up
 -- What the open dead letters about a key forbid. Each value forbids one thing more than the value before it:
@@ -22,7 +20,7 @@ CREATE TABLE idempotency_keys (
     generation              integer NOT NULL,
     -- Random. After a lost COMMIT acknowledgement it tells our own lease from a rival's with the same attempt.
     lease_id                uuid NOT NULL,
-    -- The id of the payment or refund of this generation. This package does not look into it.
+    -- The id of the payment or refund of this generation. Package idempotency does not look into it.
     subject                 uuid NOT NULL,
     -- The strongest hold of the open dead letters about this generation and subject. The guard reads no other row, so
     -- the transaction that opens or closes a dead letter also writes this column (db/queries/deadletters.sql).
@@ -31,6 +29,7 @@ CREATE TABLE idempotency_keys (
     -- When this generation was first reserved. The PSP's memory of the key is counted from here.
     reserved_at             timestamptz NOT NULL,
     locked_until            timestamptz,
+    -- When the next lookup of an unknown key is due.
     reconcile_after         timestamptz,
     -- The grace period is counted from here. It is never shorter than a lease, in which the owner could still send.
     unknown_since           timestamptz,
@@ -107,7 +106,7 @@ BEGIN
             held.dead_letter_hold := NEW.dead_letter_hold;
             IF NEW IS NOT DISTINCT FROM held THEN RETURN NEW; END IF;
             IF NEW.generation = OLD.generation THEN
-                RAISE EXCEPTION 'what dead letters hold of a key changes alone, and ends with its generation'
+                RAISE EXCEPTION 'dead_letter_hold changes without any other column, and ends with its generation'
                     USING ERRCODE = 'check_violation', CONSTRAINT = 'idempotency_keys_hold_changes_alone';
             END IF;
         END IF;
@@ -152,7 +151,7 @@ BEGIN
         ELSE
             ok := NEW.generation = OLD.generation + 1 AND NEW.attempt = 1;
             IF NEW.dead_letter_hold <> 'none' THEN
-                RAISE EXCEPTION 'what dead letters hold of a key changes alone, and ends with its generation'
+                RAISE EXCEPTION 'dead_letter_hold changes without any other column, and ends with its generation'
                     USING ERRCODE = 'check_violation', CONSTRAINT = 'idempotency_keys_hold_changes_alone';
             END IF;
         END IF;
@@ -212,7 +211,6 @@ CREATE TRIGGER idempotency_key_events_never_rewritten
 CREATE TRIGGER idempotency_key_tombstones_never_deleted
     BEFORE DELETE OR TRUNCATE ON idempotency_key_tombstones EXECUTE FUNCTION history_is_append_only();
 
--- The generation of a tombstone only grows.
 -- +goose StatementBegin
 CREATE FUNCTION idempotency_key_tombstones_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

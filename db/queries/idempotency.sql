@@ -1,5 +1,5 @@
 -- The statements on keys. Each statement that moves a key names its transition, and the writers that it competes with.
--- The main road comes first, up to FindKey. Reads, lookups, the sweeper and the pruner follow.
+-- The path of a payment comes first, up to FindKey. Reads, lookups, the sweeper and the pruner follow.
 --
 -- Each statement asks payonce_now() for the time. now() is the start of the transaction: it may be long past when a
 -- statement has waited for a lock. docs/adr/0029-one-clock.md tells what a wait does to a condition on the time.
@@ -55,10 +55,11 @@ UNION ALL
 SELECT coalesce(s.locked_until <= payonce_now(), false), s.* FROM seen AS s;
 
 -- name: RetakeKey :one
--- failed_retryable -> in_progress. Competes with other retries (the attempt number decides which one passes) and with
--- late evidence of a charge. The PSP must still remember the key, or a second send could charge twice; psp_memory is
--- shorter by a lease here, so that the send fits in. The key is kept for a whole retention again: if it expired moments
--- after the charge, the client's next retry would charge once more.
+-- failed_retryable -> in_progress. Competes with other retries (the attempt number decides which one passes), with late
+-- evidence of a charge, and with the pruner. The PSP must still remember the key, or a second send could charge twice;
+-- psp_memory is shorter by a lease here, so that the send fits in. The key is kept for a whole retention again: if it
+-- expired moments after the charge, the client's next retry would charge once more. An open dead letter does not stop a
+-- retry. Every attempt of a generation sends the same key to the PSP, so the PSP does not charge twice.
 WITH taken AS (
     UPDATE idempotency_keys AS k
     SET status = 'in_progress', attempt = k.attempt + 1, lease_id = @lease_id, finished_at = NULL,
@@ -101,8 +102,8 @@ SELECT false AS lease_over, t.* FROM taken AS t;
 -- name: CompleteKeys :many
 -- in_progress -> completed, by the owners of the leases. Competes with the sweeper, ExpireLease and evidence.
 -- generation and attempt are the fence. An owner may complete after the end of its lease, as long as nobody has moved
--- the key. A decline (unless_charged) is not stored while an open dead letter says that money moved. A key that is not
--- returned has moved, or such a dead letter is open.
+-- the key. A decline (unless_charged) is not stored while an open dead letter says that money moved. If a key is not
+-- returned, somebody has moved it, or such a dead letter is open.
 UPDATE idempotency_keys AS k
 SET status = 'completed', locked_until = NULL, finished_at = payonce_now(),
     response_status = c.response_status, response_content_type = c.response_content_type,
@@ -202,7 +203,7 @@ SELECT tenant_id, operation, key, expires_at FROM completed;
 -- name: ReleaseUnknownKey :one
 -- unknown -> failed_retryable, by a lookup that found nothing, or by an operator. Competes with evidence and operators.
 -- The PSP must have been asked after the grace period and within its memory of the key; an operator may decide beyond
--- that memory. No open dead letter may be waiting for a decision. A failed job (hold expiry) is none.
+-- that memory. No open dead letter may wait for a decision. One about a failed job (hold expiry) does not.
 WITH released AS (
     UPDATE idempotency_keys AS k
     SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = payonce_now(),
@@ -223,7 +224,7 @@ WITH released AS (
 SELECT expires_at FROM released;
 
 -- name: FindKey :one
--- Reads only: for an inspection, for a check while the circuit breaker is open, and after a lost acknowledgement.
+-- Reads only: for an inspection, for an answer from the key's row, and after a lost acknowledgement.
 SELECT coalesce(k.locked_until <= payonce_now(), false)::boolean AS lease_over, k.*
 FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 

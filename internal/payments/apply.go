@@ -19,14 +19,14 @@ import (
 // statement may have caused the failure. An owner also retries when the database was not available: it has an outcome.
 //
 // If an acknowledgement is lost, the owner of the lease reads what has become of its lease. If nothing is written, it
-// sends the step again. Everybody else is told that there is doubt, and looks again: those who bring a record
-// at once, other lookups in their next run. A step that was written after all is then confirmed.
+// sends the step again. Any other caller gets Doubt. With a record, it reads the key again at once; a lookup does so in
+// its next run. A step that was written after all is then confirmed.
 func (s *Service) apply(ctx context.Context, g gathered, step Step, alone bool) (applied Applied, err error) {
 	p, err := s.prepare(g, step)
 	if err != nil {
 		return Applied{}, err
 	}
-	known := postgres.Recall(ctx, func(try int) (done bool) {
+	certain := postgres.Recall(ctx, func(try int) (done bool) {
 		applied, err = s.commitStep(ctx, g, step, p, alone || try > 1)
 		if err == nil {
 			return true
@@ -45,14 +45,14 @@ func (s *Service) apply(ctx context.Context, g gathered, step Step, alone bool) 
 		}
 		return done
 	})
-	if err != nil && (!known || !postgres.RolledBack(err)) {
+	if err != nil && (!certain || !postgres.RolledBack(err)) {
 		err = fmt.Errorf("%w: %w", errStepInDoubt, err)
 	}
 	return applied, err
 }
 
 // readBackStep reads, after a lost acknowledgement, whether an owner's step is written. If it is not, or not yet, done
-// is false and the step is sent again. Where the answer is final, a database that does not answer in time ends this.
+// is false and the step is sent again. If the answer would be final and the database does not answer in time, nothing is sent any more.
 func (s *Service) readBackStep(ctx context.Context, g gathered, step Step, p prepared) (done bool, applied Applied) {
 	l, applied := g.lease, p.applied
 	applied.GuardResult = idempotency.GuardResult{Passed: true, Expires: l.Expires()}
@@ -60,7 +60,7 @@ func (s *Service) readBackStep(ctx context.Context, g gathered, step Step, p pre
 	case step.Open != nil:
 		return false, Applied{} // Somebody else may have made the key unknown, without our dead letter.
 	case step.To != idempotency.CompletedStatus:
-		// The answer is not final, so this read need not be durable. What a failover undoes will be resolved.
+		// The answer is not final, so this read need not be durable. If a failover undoes the write, the lease ends.
 		row, err := s.keys.Find(ctx, l.Ref())
 		return err == nil && row.LeaseID == l.ID() && row.Status == step.To, applied
 	}
@@ -118,14 +118,9 @@ func (s *Service) prepare(g gathered, step Step) (p prepared, err error) {
 		}
 	}
 	if step.Open != nil {
-		deadLetter, err := s.deadLetter(g, *step.Open)
-		if err != nil {
-			return prepared{}, err
-		}
-		deadLetter.BehindStep = step.guarded()
-		p.deadLetter = &deadLetter
+		p.deadLetter, err = s.deadLetter(g, step)
 	}
-	return p, nil
+	return p, err
 }
 
 // commitStep sends a step as one transaction. The completion of a charge may share it with other charges. A step with a
@@ -140,7 +135,7 @@ func (s *Service) commitStep(
 	}
 	_, charged := g.movement.(*charge)
 	shared := charged && step.To == idempotency.CompletedStatus && step.Open == nil && !alone
-	// Crash window 16: judged, neither the step nor its dead letter is written.
+	// Crash window 16, of a step with a dead letter: neither the step nor the dead letter is written.
 	var written bool
 	if shared {
 		applied, written, err = s.commitTogether(ctx, g, step, p)
@@ -156,7 +151,9 @@ func (s *Service) commitStep(
 }
 
 // stepCalls are the statements of a step, in their order: the key, the row of the payment or refund, the dead letter.
-// The row is written only if the key's statement has passed its guard. written is true if there is no row to write.
+// All are sent together, in one transaction. If the key's statement did not pass its guard, the others write nothing:
+// the row's asks, with EXISTS, for the key in its new status, generation and attempt; the dead letter's, for a key that
+// this transaction has written (BehindStep). written is true if there is no row to write.
 func (s *Service) stepCalls(g gathered, step Step, p prepared, applied *Applied, written *bool) []postgres.Call {
 	*applied, *written = p.applied, true
 	key, note, out := g.seen.Key, step.note(), &applied.GuardResult

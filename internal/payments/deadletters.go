@@ -9,14 +9,18 @@ import (
 	"payonce/internal/deadletters"
 )
 
-// deadLetter makes the dead letter of a case. A dead letter about a key also holds the amount and currency that the
-// client asked for, so that an operator can compare the evidence with them.
-func (s *Service) deadLetter(g gathered, c Case) (deadletters.DeadLetter, error) {
+// deadLetter makes the dead letter that a step opens. A dead letter about a key also holds the amount and currency that
+// the client asked for, so that an operator can compare the evidence with them.
+func (s *Service) deadLetter(g gathered, step Step) (*deadletters.DeadLetter, error) {
 	id, err := s.newID()
 	if err != nil {
-		return deadletters.DeadLetter{}, fmt.Errorf("make dead letter id: %w", err)
+		return nil, fmt.Errorf("make dead letter id: %w", err)
 	}
-	l := deadletters.DeadLetter{ID: id, Kind: c.Kind, Finding: c.Finding, Reason: clip(c.Reason), Evidence: c.Evidence}
+	c := *step.Open
+	l := &deadletters.DeadLetter{
+		ID: id, Kind: c.Kind, Finding: c.Finding, Reason: clip(c.Reason), Evidence: c.Evidence,
+		BehindStep: step.guarded(),
+	}
 	if !c.AboutKey {
 		return l, nil
 	}

@@ -4,16 +4,16 @@
 //
 // Read it in this order:
 //
-//	create.go, refund.go   what a client asks for
-//	execute.go             the main road: reserve, send, judge, apply
-//	reserve.go             the first transaction
+//	execute.go             the path of a payment: reserve, send, judge, apply
 //	judge.go               what evidence means for a key: a pure function
+//	reserve.go             the first transaction
 //	apply.go, step.go      the second transaction
+//	create.go, refund.go   what a client asks for
 //	answer.go              the answer to the client
 //
-// A payment and a refund take the same road. What differs between them is behind the interface movement.
+// A payment and a refund take the same path. What differs between them is behind the interface movement.
 //
-// What the road does not learn arrives later, as evidence. Each way has a file of its own:
+// An outcome that the path does not learn arrives later, as evidence. Each source has a file of its own:
 //
 //	overtaken.go           the request itself, if somebody else has moved its key
 //	lookup.go              asks the PSP for one key
@@ -26,10 +26,11 @@
 // judge decide. They have apply write the step.
 //
 // The crash windows are numbered in the code, and in the names of the tests that kill a process there. What happens in
-// each is told in docs/crash_windows.md. The four of the main road:
+// each is told in docs/crash_windows.md. The five of this path:
 //
 //	window 1  before the reservation commits: nothing is left, and the client's retry is a new request
 //	window 2  before the PSP is called: a lease is left; it ends, and the key becomes unknown
 //	window 3  after the PSP has the request: the same, and the customer may have been charged
 //	window 4  after the second commit, before the answer: the retry is a replay
+//	window 5  a lease is found to be over, before the key is unknown: the sweeper makes the key unknown
 package payments

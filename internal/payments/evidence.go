@@ -45,7 +45,8 @@ func (NoAnswer) evidence() {}
 func (Decision) evidence() {}
 func (Break) evidence()    {}
 
-// Step is what judge has decided and apply writes: all of it or nothing, and only if the key is still as it was read.
+// Step is what judge has decided and apply writes: all of it or nothing. If the step moves the key, it is written only
+// if the key is still as it was read.
 // The zero Step changes nothing.
 type Step struct {
 	// To is the key's new status; "" if the key does not move.

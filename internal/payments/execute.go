@@ -33,7 +33,7 @@ func (s *Service) execute(
 	if err := ctx.Err(); err != nil {
 		return nil, err // The client has hung up before anything was written: window 1 without a crash.
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.deadline)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.deadline) // at most the lease
 	defer cancel()
 
 	// Crash window 1: nothing is sent.
@@ -50,9 +50,11 @@ func (s *Service) execute(
 	// Crash window 2: reserved, not sent.
 	reply := s.send(ctx, won.Lease, m)
 
-	// Crash window 3: sent, not written.
+	// Crash window 3: sent, not written. The key is judged as it was reserved: nothing is read again. If somebody has
+	// moved the key meanwhile, or has opened a dead letter about it, the WHERE of the statement in apply refuses the
+	// step. The reply is not lost then: overtaken reads the key, and judges and applies the reply again.
 	g := gatherReserved(won.Lease, m)
-	step := judge(LookupPolicy{}, g.seen, reply)
+	step := judge(LookupPolicy{}, g.seen, reply) // a reply plans no lookup, so the policy is empty
 	applied, err := s.apply(ctx, g, step, false)
 	if err != nil || !applied.Passed {
 		return s.overtaken(ctx, g, reply, err)
@@ -61,7 +63,8 @@ func (s *Service) execute(
 }
 
 // send asks the PSP to move the money, once. It sends nothing if this process was paused for so long that the lease may
-// be over before the PSP answers: somebody else may have acted on the end of the lease.
+// be over before the PSP answers: somebody else may have acted on the end of the lease. A pause after this check is not
+// noticed. Then only the pass-through key prevents a second charge: the PSP recognises it.
 func (s *Service) send(ctx context.Context, l idempotency.Lease, m movement) Reply {
 	reply := Reply{Attempt: l.Attempt()}
 	if s.keys.Paused(l) {

@@ -8,8 +8,12 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// judge decides what evidence means for a key. No other function does. It is pure: it has no clock, no database and no
-// random number. docs/reconciliation.md shows its decisions as a table.
+// judge decides what evidence means for a key. It is pure: it has no clock, no database and no random number.
+// docs/reconciliation.md shows its decisions as a table. Package gateway says what a reply or a record means for our
+// request (an Outcome); judge says what follows for the key (a Step). evidence.go has Evidence and Step, seen.go has
+// Seen, what was read. Of its methods, ours says that the key's row still belongs to this movement; open, that it has
+// no final response besides; inHand, that it is in progress under this very attempt. The rules for operators are in
+// decide.go, those for settlement files in breaks.go.
 func judge(p LookupPolicy, s Seen, e Evidence) Step {
 	switch e := e.(type) {
 	case Reply:
@@ -28,8 +32,8 @@ func judge(p LookupPolicy, s Seen, e Evidence) Step {
 	return Step{}
 }
 
-// judgeReply is for the reply to the request's own call, while the key still waits for this attempt. The lease may be
-// over. That does not matter as long as nobody has acted on its end: a reply is better than no reply.
+// judgeReply is for the reply to the request's own call. The lease may be over. That does not matter as long as nobody
+// has acted on its end: a reply is better than no reply. If somebody has, the reply is late.
 func judgeReply(s Seen, e Reply) Step {
 	if !s.inHand(e) {
 		return judgeLateReply(s, e)
@@ -77,14 +81,14 @@ func (s Seen) lose(o gateway.Indeterminate) Step {
 	return step
 }
 
-// judgeLateReply is for a reply that arrives after somebody else has moved the key. A contradiction is evidence like
-// any record, and so is a success, unless a later attempt has begun. Anything else proves nothing that a lookup would
-// not find.
+// judgeLateReply is for a reply that arrives after somebody else has moved the key. A contradiction is judged like a
+// record. A success is judged like a record, too, unless a later attempt has begun. Any other late reply is ignored,
+// because a lookup will find the outcome.
 func judgeLateReply(s Seen, e Reply) Step {
 	switch o := e.Outcome.(type) {
 	case gateway.Succeeded:
 		if s.open() && s.Status != idempotency.FailedRetryableStatus && s.Key.Attempt != e.Attempt {
-			return Step{LeftAlone: true} // A later attempt has begun. The PSP answers it, or its lookup, the same.
+			return Step{LeftAlone: true} // A later attempt has begun, and gets the same result from the PSP.
 		}
 		return judgeOutcome(s, report{
 			source: SourceOwner, outcome: o, id: o.ID, moved: true,
@@ -201,12 +205,9 @@ func judgeNothing(p LookupPolicy, s Seen, e Nothing) Step {
 		wait := max(min(s.GraceLeft, shortened(p.Cap, e.Chance)), time.Millisecond)
 		return Step{AskAgain: &Wait{After: wait}, Note: lookupNote("the PSP has nothing, and could still execute it")}
 	case s.MemoryOver:
-		return Step{
-			AskAgain: &Wait{After: p.Recheck}, Note: lookupNote(
-				"the PSP may have forgotten the key; an operator has the case"),
-			Open: s.byKey(deadletters.PSPMemoryOver, "the PSP finds nothing, but the key is older than its memory",
-				nil),
-		}
+		return Step{AskAgain: &Wait{After: p.Recheck},
+			Note: lookupNote("the PSP may have forgotten the key; an operator has the case"),
+			Open: s.byKey(deadletters.PSPMemoryOver, "the PSP finds nothing, but the key is older than its memory", nil)}
 	}
 	return Step{
 		To: idempotency.FailedRetryableStatus, Verdict: verdict{status: Failed},

@@ -18,9 +18,7 @@ const maxReads = 5
 // reserve is the first transaction. It takes the key and writes the row of the payment or refund. If it cannot take the
 // key, it returns why. It handles Retake and LeaseOver itself, and returns Retake only when retaking has failed for
 // good.
-func (s *Service) reserve(
-	ctx context.Context, r idempotency.Reservation, m movement,
-) (idempotency.Decision, error) {
+func (s *Service) reserve(ctx context.Context, r idempotency.Reservation, m movement) (idempotency.Decision, error) {
 	decision, err := s.reserveUntilDecided(ctx, r, m)
 	won, ours := decision.(idempotency.Execute)
 	if err != nil || !ours {
@@ -59,14 +57,14 @@ func (s *Service) reserveUntilDecided(
 		case nil:
 			continue // Another request has committed after our snapshot, or our own commit did not arrive.
 		case idempotency.LeaseOver:
-			// Crash window 5: found over, not unknown yet.
+			// Crash window 5: the lease is over, the key is not unknown yet.
 			if err := s.expireLease(ctx, d); err != nil {
 				return nil, err
 			}
 			continue // We, the sweeper or the owner have moved the key. The next read says where it is.
 		case idempotency.Retake:
 			if refused != nil && d.Same(*refused) {
-				return d, nil // Nobody has taken the key, and yet we cannot: the PSP may have forgotten it.
+				return d, nil // Nobody has taken the key, but we cannot take it: the PSP may have forgotten it.
 			}
 			taken, lost, err := s.retake(ctx, r, m, d, doubt)
 			if err != nil {
@@ -88,7 +86,7 @@ func (s *Service) reserveUntilDecided(
 	return nil, &postgres.UnavailableError{Op: "reserve key", Err: fmt.Errorf("no decision after %d reads", maxReads)}
 }
 
-// reserveOnce sends the first transaction of a new key. The first try of a charge may share its transaction with other
+// reserveOnce sends the first transaction. If there is a row already, the transaction only reads it. The first try of a charge may share its transaction with other
 // charges (group commit). A later try runs alone: another payment's statement may have caused a failure of the first.
 func (s *Service) reserveOnce(
 	ctx context.Context, r idempotency.Reservation, m movement, alone, doubt bool,
@@ -128,9 +126,9 @@ func (s *Service) retake(
 // firstTransaction is the statement that takes a key, and then the statements that write the row that the key stands
 // for.
 //
-// A charge must not outlive its reservation. A row that can be read may still be lost in a failover, if the commit that
-// wrote it was never acknowledged. If an acknowledgement of this reservation was lost, the statement may find our own
-// lease without writing anything. So the transaction then also waits until what it has read is durable.
+// A charge must not exist without its reservation. A failover may lose a commit that was never acknowledged, even if its
+// row can be read. If an acknowledgement of this reservation was lost (doubt), the statement may find our own row and
+// write nothing. So the transaction then also waits until the row that it has read is durable.
 func firstTransaction(key postgres.Call, row []postgres.Call, doubt bool) []postgres.Call {
 	calls := slices.Concat([]postgres.Call{key}, row)
 	if doubt {
@@ -171,8 +169,8 @@ func (s *Service) commitReservation(
 }
 
 // readBackReservation reads, after a lost acknowledgement, whether the reservation was written. The first read does not
-// wait for durability, like any replay. Only if the row carries our own lease, a charge will rest on it: read it
-// durably.
+// wait for durability, like any replay. If the row has our own lease, we will charge because of it. Then it is read
+// again, and the read waits until the row is durable.
 func (s *Service) readBackReservation(ctx context.Context, r idempotency.Reservation) (idempotency.Decision, error) {
 	seen, err := s.keys.Peek(ctx, r)
 	if _, ours := seen.(idempotency.Execute); err != nil || !ours {

@@ -121,8 +121,8 @@ type CompleteKeysRow struct {
 
 // in_progress -> completed, by the owners of the leases. Competes with the sweeper, ExpireLease and evidence.
 // generation and attempt are the fence. An owner may complete after the end of its lease, as long as nobody has moved
-// the key. A decline (unless_charged) is not stored while an open dead letter says that money moved. A key that is not
-// returned has moved, or such a dead letter is open.
+// the key. A decline (unless_charged) is not stored while an open dead letter says that money moved. If a key is not
+// returned, somebody has moved it, or such a dead letter is open.
 func (q *Queries) CompleteKeys(ctx context.Context, arg CompleteKeysParams) ([]CompleteKeysRow, error) {
 	rows, err := q.db.Query(ctx, completeKeys,
 		arg.OnlyTenant,
@@ -503,7 +503,7 @@ type FindKeyRow struct {
 	ResponseBody          []byte
 }
 
-// Reads only: for an inspection, for a check while the circuit breaker is open, and after a lost acknowledgement.
+// Reads only: for an inspection, for an answer from the key's row, and after a lost acknowledgement.
 func (q *Queries) FindKey(ctx context.Context, arg FindKeyParams) (FindKeyRow, error) {
 	row := q.db.QueryRow(ctx, findKey, arg.TenantID, arg.Operation, arg.Key)
 	var i FindKeyRow
@@ -999,7 +999,7 @@ type ReleaseUnknownKeyParams struct {
 
 // unknown -> failed_retryable, by a lookup that found nothing, or by an operator. Competes with evidence and operators.
 // The PSP must have been asked after the grace period and within its memory of the key; an operator may decide beyond
-// that memory. No open dead letter may be waiting for a decision. A failed job (hold expiry) is none.
+// that memory. No open dead letter may wait for a decision. One about a failed job (hold expiry) does not.
 func (q *Queries) ReleaseUnknownKey(ctx context.Context, arg ReleaseUnknownKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, releaseUnknownKey,
 		arg.Retention,
@@ -1202,7 +1202,7 @@ type ReserveKeysRow struct {
 }
 
 // The statements on keys. Each statement that moves a key names its transition, and the writers that it competes with.
-// The main road comes first, up to FindKey. Reads, lookups, the sweeper and the pruner follow.
+// The path of a payment comes first, up to FindKey. Reads, lookups, the sweeper and the pruner follow.
 //
 // Each statement asks payonce_now() for the time. now() is the start of the transaction: it may be long past when a
 // statement has waited for a lock. docs/adr/0029-one-clock.md tells what a wait does to a condition on the time.
@@ -1453,10 +1453,11 @@ type RetakeKeyRow struct {
 	ResponseBody          []byte
 }
 
-// failed_retryable -> in_progress. Competes with other retries (the attempt number decides which one passes) and with
-// late evidence of a charge. The PSP must still remember the key, or a second send could charge twice; psp_memory is
-// shorter by a lease here, so that the send fits in. The key is kept for a whole retention again: if it expired moments
-// after the charge, the client's next retry would charge once more.
+// failed_retryable -> in_progress. Competes with other retries (the attempt number decides which one passes), with late
+// evidence of a charge, and with the pruner. The PSP must still remember the key, or a second send could charge twice;
+// psp_memory is shorter by a lease here, so that the send fits in. The key is kept for a whole retention again: if it
+// expired moments after the charge, the client's next retry would charge once more. An open dead letter does not stop a
+// retry. Every attempt of a generation sends the same key to the PSP, so the PSP does not charge twice.
 func (q *Queries) RetakeKey(ctx context.Context, arg RetakeKeyParams) (RetakeKeyRow, error) {
 	row := q.db.QueryRow(ctx, retakeKey,
 		arg.LeaseID,
