@@ -11,7 +11,7 @@ import (
 // spareFiles are for what is open besides connections, with room for more.
 const spareFiles = 64
 
-// maxConnections is how many clients may be connected: as many as the design says, or what the system's limit of open
+// maxConnections is how many clients may be connected: 12 000, or what the system's limit of open
 // files leaves when the database, the PSP and the operator have what they may need.
 func maxConnections(c config.Shared) int {
 	var files syscall.Rlimit

@@ -75,7 +75,7 @@ type Reconciler struct {
 	WebhookRetention time.Duration `env:"WEBHOOK_RETENTION" envDefault:"168h" desc:"how long processed webhooks are kept; longer than the PSP repeats them"`
 
 	LookupBudget  int32         `env:"LOOKUP_BUDGET" envDefault:"12" desc:"lookups in a row that the PSP may leave unanswered; then it is an operator's case"`
-	LookupBase    time.Duration `env:"LOOKUP_BASE" envDefault:"5s" desc:"wait after the first of them, doubled by each"`
+	LookupBase    time.Duration `env:"LOOKUP_BASE" envDefault:"5s" desc:"wait after the first lookup without an answer; each further one doubles it"`
 	LookupCap     time.Duration `env:"LOOKUP_CAP" envDefault:"10m" desc:"longest wait between two lookups"`
 	LookupRecheck time.Duration `env:"LOOKUP_RECHECK" envDefault:"1h" desc:"wait between lookups of a key that an operator has"`
 

@@ -17,7 +17,7 @@ type Shared struct {
 	Lease       time.Duration `env:"LEASE" envDefault:"30s" desc:"exclusive right to execute a key"`
 	Retention   time.Duration `env:"KEY_RETENTION" envDefault:"48h" desc:"how long a key is kept"`
 	Audit       time.Duration `env:"KEY_AUDIT" envDefault:"720h" desc:"how long an expired key is kept before it is deleted"`
-	PSPMemory   time.Duration `env:"PSP_KEY_MEMORY" envDefault:"24h" desc:"how long the PSP knows a key again"`
+	PSPMemory   time.Duration `env:"PSP_KEY_MEMORY" envDefault:"24h" desc:"how long the PSP recognises a key"`
 	PSPLate     time.Duration `env:"PSP_LATE_LIMIT" envDefault:"60s" desc:"how late the PSP may still execute; with LEASE, the grace period"`
 	FirstLookup time.Duration `env:"FIRST_LOOKUP" envDefault:"10s" desc:"how long a lost outcome waits for a webhook before the PSP is asked"`
 
@@ -31,7 +31,7 @@ type Shared struct {
 	DBAcquire          time.Duration `env:"DB_ACQUIRE_TIMEOUT" envDefault:"1s" desc:"longest wait for a connection of the pool"`
 	DBStatementTimeout time.Duration `env:"DB_STATEMENT_TIMEOUT" envDefault:"5s" desc:"longest statement"`
 	DBLockTimeout      time.Duration `env:"DB_LOCK_TIMEOUT" envDefault:"2s" desc:"longest wait for a row lock"`
-	DBCommitSlots      int           `env:"DB_COMMIT_SLOTS" envDefault:"2" desc:"payments' transactions under way at once, about one per core of the database; those who wait share the next one's commit; 0: each has its own"`
+	DBCommitSlots      int           `env:"DB_COMMIT_SLOTS" envDefault:"2" desc:"group commits at once in this process, about one per core of the database; payments that find no free slot wait and form the next group; 0: every payment commits alone"`
 	DBPooler           bool          `env:"DB_POOLER" envDefault:"false" desc:"true behind a pooler in transaction mode, such as PgBouncer; see docs/pooler.md"`
 }
 

@@ -22,7 +22,7 @@ type Limits struct {
 	BreakerOpen     time.Duration // how long the breaker stays open before it lets one request pass
 }
 
-// DefaultLimits are the values of the design.
+// DefaultLimits are the values of the settings' defaults.
 func DefaultLimits() Limits {
 	return Limits{
 		Dial: 2 * time.Second, Total: 8 * time.Second, Queue: time.Second, InFlight: 64, Stall: 30 * time.Second,

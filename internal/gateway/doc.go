@@ -5,9 +5,9 @@
 //
 // An Outcome is a value, never an error. These rules decide which Outcome an answer is:
 //
-//   - NotExecuted needs proof that the PSP never saw the request. There are two proofs: the account's breaker or the
-//     bulkhead stopped the request before it was sent, or there was never a connection (httptrace.GotConn did not
-//     fire).
+//   - NotExecuted needs proof that the PSP never saw the request. There are three proofs: the account's breaker or
+//     the bulkhead stopped the request before it was sent, the request could not be built, or there was never a
+//     connection (httptrace.GotConn did not fire).
 //   - Succeeded and Declined need a well-formed answer that matches the request in account, key, reference, amount and
 //     currency. Declined is also the one error that is documented to come before any effect, if it repeats account,
 //     key and reference ([Charge], refusal.go).

@@ -10,7 +10,7 @@ import (
 )
 
 // Expire marks up to limit finished keys as expired whose retention is over, and returns how many. It never expires a
-// key that is in progress or unknown, or that has an open dead letter.
+// key that is in progress or unknown, or that an open dead letter about its generation holds.
 func (k *Keys) Expire(ctx context.Context, limit int32) (int64, error) {
 	return k.prune(ctx, "expire keys",
 		func(ctx context.Context, tx pgx.Tx) (int, error) {

@@ -52,7 +52,8 @@ func (s *Service) apply(ctx context.Context, g gathered, step Step, alone bool) 
 }
 
 // readBackStep reads, after a lost acknowledgement, whether an owner's step is written. If it is not, or not yet, done
-// is false and the step is sent again. If the answer would be final and the database does not answer in time, nothing is sent any more.
+// is false and the step is sent again. If the answer would be final and the database does not answer in time, nothing
+// is sent any more.
 func (s *Service) readBackStep(ctx context.Context, g gathered, step Step, p prepared) (done bool, applied Applied) {
 	l, applied := g.lease, p.applied
 	applied.GuardResult = idempotency.GuardResult{Passed: true, Expires: l.Expires()}

@@ -106,7 +106,7 @@ func judgeAboutMoney(s Seen, d Decision) Step {
 	switch {
 	case !s.DeadLetter.AboutKey:
 		return refuse(NotApplicable,
-			"This dead letter is about no key of ours, so that there is nothing to decide about one.")
+			"This dead letter is about no key of ours. Only retry or dismiss is possible.")
 	case !s.stands():
 		return refuse(NotApplicable, "The dead letter's key is gone, or stands for something else by now.")
 	case s.Status != idempotency.UnknownStatus:
@@ -206,7 +206,7 @@ func judgeNotExecuted(s Seen, d Decision) Step {
 	return Step{
 		To: idempotency.FailedRetryableStatus, ByOperator: true, Verdict: verdict{status: Failed},
 		Note: &idempotency.Note{Actor: string(SourceOperator),
-			Reason: "an operator says, and the PSP with him: not executed"},
+			Reason: "an operator and the PSP say: not executed"},
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 //	apply    writes that decision to the key and the payment       commit (tx 2)
 //
 // ctx belongs to the client. After the reservation has begun, a client that hangs up no longer stops the execution: an
-// execution that stops in the middle is worse than one whose answer nobody hears.
+// execution that stops in the middle has to be resolved later. An answer that nobody reads does no harm.
 func (s *Service) execute(
 	ctx context.Context, ref idempotency.Ref, f idempotency.Fingerprint, subject uuid.UUID, m movement,
 ) (Answer, error) {

@@ -11,9 +11,9 @@ import (
 	"payonce/internal/postgres"
 )
 
-// groups are the transactions that payments share if they arrive together, with one statement for each table: the two
-// transactions of a charge, and the two of a lookup. The writes of a refund run alone. A refund locks the row of its
-// payment, and another refund in the same group could lock the same row.
+// groups are the transactions that payments share if they arrive together: the two transactions of a charge, and the
+// two of a lookup. All but the first of a lookup have one statement for each table. The writes of a refund run alone. A
+// refund locks the row of its payment, and another refund in the same group could lock the same row.
 type groups struct {
 	reservations *postgres.Group[chargeReservation, reserved]
 	completions  *postgres.Group[completion, recorded]

@@ -303,7 +303,7 @@ func TestReleaseThatWaitedForADeadLetterIsMoot(t *testing.T) {
 	psp.onLookup(finds())
 	reserved := gatherReserved(g.lease, g.movement)
 	deadLetter, err := s.service.deadLetter(reserved,
-		*reserved.seen.byKey(deadletters.PSPContradicts, "of the test", nil))
+		Step{Open: reserved.seen.byKey(deadletters.PSPContradicts, "of the test", nil)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func TestReleaseThatWaitedForADeadLetterIsMoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := postgres.PipelineTx(t.Context(), tx, s.keys.Hold(g.reservation.Ref),
-		deadletters.Open(deadLetter)); err != nil {
+		deadletters.Open(*deadLetter)); err != nil {
 		t.Fatal(err)
 	}
 	got := make(chan LookupResult, 1)

@@ -146,7 +146,7 @@ func judgeOutcome(s Seen, t report) Step {
 			t.kept())}
 	case s.open() && s.ShareGone:
 		return Step{Open: s.foundRecord(deadletters.RefundExceeds, s.Account, t,
-			"a refund came to light whose share of the payment another one has claimed", true)}
+			"the PSP has a refund whose share of the payment another refund has reserved", true)}
 	case s.open() && v.status == Declined && s.Charged:
 		return Step{Open: s.contradiction(t.id,
 			"the PSP says declined, and an open dead letter of the key says that money moved", t.kept())}
@@ -175,7 +175,7 @@ func judgeFinished(s Seen, t report, v verdict, isVerdict bool) Step {
 			"the PSP's record contradicts the result that was answered: "+reasonOf(t.outcome), true)}
 	}
 	return Step{Open: s.foundRecord(deadletters.LateAfterExpiry, s.Account, t,
-		"it came to light when its key had expired unexecuted", true)}
+		"the movement was found after its key had expired without an execution", true)}
 }
 
 // confirm is the step for evidence that says what is known already. A webhook leaves a line in the timeline. A scan

@@ -10,9 +10,9 @@ import (
 	"payonce/internal/postgres"
 )
 
-// movement is a charge or a refund. The interface is what differs between the two on the way that they share. Its calls
-// are sent after a call of package idempotency, in the same pipeline. They write nothing unless that call has passed
-// its guard.
+// movement is a charge or a refund. The interface is what a charge and a refund do differently. Its calls are sent
+// after a call of package idempotency, in the same pipeline. Except for name, they write nothing unless that call has
+// passed its guard.
 type movement interface {
 	onBehalfOf() Merchant
 	// begin writes the row that belongs to a reservation. It forgets the row of an earlier try, because that try may

@@ -86,8 +86,9 @@ func (s *Service) reserveUntilDecided(
 	return nil, &postgres.UnavailableError{Op: "reserve key", Err: fmt.Errorf("no decision after %d reads", maxReads)}
 }
 
-// reserveOnce sends the first transaction. If there is a row already, the transaction only reads it. The first try of a charge may share its transaction with other
-// charges (group commit). A later try runs alone: another payment's statement may have caused a failure of the first.
+// reserveOnce sends the first transaction. If there is a row already, the transaction only reads it. The first try of a
+// charge may share its transaction with other charges (group commit). A later try runs alone: another payment's
+// statement may have caused a failure of the first.
 func (s *Service) reserveOnce(
 	ctx context.Context, r idempotency.Reservation, m movement, alone, doubt bool,
 ) (idempotency.Decision, error) {
@@ -126,9 +127,9 @@ func (s *Service) retake(
 // firstTransaction is the statement that takes a key, and then the statements that write the row that the key stands
 // for.
 //
-// A charge must not exist without its reservation. A failover may lose a commit that was never acknowledged, even if its
-// row can be read. If an acknowledgement of this reservation was lost (doubt), the statement may find our own row and
-// write nothing. So the transaction then also waits until the row that it has read is durable.
+// A charge must not exist without its reservation. A failover may lose a commit that was never acknowledged, even if
+// its row can be read. If an acknowledgement of this reservation was lost (doubt), the statement may find our own row
+// and write nothing. So the transaction then also waits until the row that it has read is durable.
 func firstTransaction(key postgres.Call, row []postgres.Call, doubt bool) []postgres.Call {
 	calls := slices.Concat([]postgres.Call{key}, row)
 	if doubt {

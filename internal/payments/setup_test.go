@@ -63,7 +63,7 @@ func setupOn(t *testing.T, psp http.Handler) *shop {
 	return setupAt(t, server.URL, time.Now)
 }
 
-// terms are those of the design.
+// terms are the defaults of the settings.
 func terms() idempotency.Terms {
 	return idempotency.Terms{
 		Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour,

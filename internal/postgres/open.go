@@ -28,7 +28,7 @@ type Limits struct {
 	Groups GroupLimits
 }
 
-// DefaultLimits are the values of the design: 16 connections for each API process on two cores.
+// DefaultLimits are the defaults of the settings: 16 connections for each API process on two cores.
 func DefaultLimits() Limits {
 	return Limits{
 		MaxConns:         16,

@@ -52,7 +52,7 @@ type Config struct {
 	OnBreak func(ctx context.Context, tx pgx.Tx, b Break) error
 }
 
-// DefaultConfig has the values of the design. The caller sets the other fields.
+// DefaultConfig has the defaults of the settings. The caller sets the other fields.
 func DefaultConfig() Config {
 	return Config{Skew: 5 * time.Minute, Horizon: 25 * time.Hour, Limit: time.Hour, Every: 10_000}
 }

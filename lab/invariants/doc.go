@@ -1,6 +1,7 @@
-// Package invariants holds a run of the whole system against I1 to I9 of the design, from outside: the database as it
-// is stored, the PSP's own ledger and the calls that it has counted, and what the clients have heard (package history).
-// It never asks the code under test what is right, except for the list of legal edges and the spelling of ids.
+// Package invariants holds a run of the whole system against I1 to I9 of docs/correctness.md, from outside: the
+// database as it is stored, the PSP's own ledger and the calls that it has counted, and what the clients have heard
+// (package history). It never asks the code under test what is right, except for the list of legal edges and the
+// spelling of ids.
 //
 //	I1  a key and its generation name one payment or refund; at most one successful charge for each key and each
 //	    payment, the same of refunds; refunds together never exceed their charge

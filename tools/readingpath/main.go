@@ -3,9 +3,9 @@
 //
 //	go run -C tools ./readingpath
 //
-// It counts every line of the four Go files and of the two schema files, and of db/queries/idempotency.sql the
-// statements of the main road: those that a request, a webhook or a lookup sends, without sweeping and pruning. For
-// each it tells how many of the lines are code, and how many are comments or empty.
+// It counts every line of the four Go files and of the two schema files. Of db/queries/idempotency.sql it counts the
+// statements that reserve, complete, lose, release and resolve a key. For each file it tells how many of the lines are
+// code, and how many are comments or empty. README.md names what stands beside the path and is not counted.
 package main
 
 import (
@@ -21,8 +21,8 @@ const (
 	maxSQL = 600
 )
 
-// mainRoad are the statements of idempotency.sql that the path has. An empty name is what stands before the first.
-var mainRoad = map[string]bool{
+// onPath are the statements of idempotency.sql that the path has. An empty name is what stands before the first.
+var onPath = map[string]bool{
 	"": true, "ReserveKeys": true, "RetakeKey": true, "RenewKey": true, "CompleteKeys": true, "ResolveKeys": true,
 	"ReleaseKey": true, "LoseKey": true, "ReleaseUnknownKey": true,
 }
@@ -65,7 +65,7 @@ func count(content string, queries bool) (all, code int) {
 		if name, found := strings.CutPrefix(line, "-- name: "); found {
 			query, _, _ = strings.Cut(name, " ")
 		}
-		if queries && !mainRoad[query] {
+		if queries && !onPath[query] {
 			continue
 		}
 		all++
