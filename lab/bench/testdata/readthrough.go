@@ -68,9 +68,9 @@ func (s *Service) readThrough(
 func (s *Service) selectFirst(
 	ctx context.Context, ref idempotency.Ref, f idempotency.Fingerprint, subject uuid.UUID, m movement,
 ) (Answer, error) {
-	decision, err := s.keys.Peek(ctx, s.keys.NewClaim(ref, f, uuid.UUID{}, subject))
+	decision, err := s.keys.Peek(ctx, s.keys.NewReservation(ref, f, uuid.UUID{}, subject))
 	if replay, ok := decision.(idempotency.Replay); ok && err == nil {
-		return s.answer(ctx, ref, replay, m)
+		return s.answerDecision(ctx, ref, replay, m)
 	}
 	return s.execute(ctx, ref, f, subject, m)
 }
