@@ -59,7 +59,7 @@ func (h host) accounts(clusterOwner int) []account {
 	return append(list, h.ourAccount(namespaced))
 }
 
-// dropAccounts lists the users that root may become. Whoever owns the cluster
+// dropAccounts lists the users that root may become. The owner of the cluster
 // goes first: after "make demo" and "sudo make demo", the first still works.
 func (h host) dropAccounts(clusterOwner int) []account {
 	var list []account

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// superuser owns the cluster; everybody who reaches the socket may be it.
+// superuser owns the cluster. A client that reaches the socket may use this role.
 const superuser = "payonce"
 
 const (

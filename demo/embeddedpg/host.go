@@ -51,8 +51,8 @@ func runProgram(ctx context.Context, env []string, name string, args ...string) 
 	return string(out), nil
 }
 
-// inPath finds an executable in the PATH that getenv tells of, which need not
-// be the one of this process.
+// inPath finds an executable in the PATH of getenv. This PATH need not be that
+// of this process.
 func (h host) inPath(name string) (string, bool) {
 	for _, dir := range filepath.SplitList(h.getenv("PATH")) {
 		if path := filepath.Join(dir, name); filepath.IsAbs(dir) && executable(path) {

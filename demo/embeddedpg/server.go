@@ -38,7 +38,7 @@ type Server struct {
 // directory's path is too long for a socket.
 func (s *Server) URL(database string) string { return s.URLAs(superuser, database) }
 
-// URLAs is the same for another role. There are no passwords: whoever reaches the socket may be anybody.
+// URLAs is the same for another role. There are no passwords: a client that reaches the socket may use any role.
 func (s *Server) URLAs(role, database string) string {
 	query := url.Values{"host": {s.socket.dir}, "port": {port}, "sslmode": {"disable"}}
 	// Encode writes a space as +, the way of forms, which is not undone in a connection string.

@@ -76,8 +76,8 @@ func DefaultConfig() Config {
 }
 
 // WebhookHorizon is the longest time from the first try of a webhook to the end of its last: with the defaults about
-// 35 hours. A receiver that remembers ids for longer meets no forgotten duplicate, except after a restart of the PSP,
-// which begins the schedule of what was not delivered anew.
+// 35 hours. A receiver that remembers ids for longer meets no forgotten duplicate, except after a restart of the PSP:
+// the schedule of an undelivered webhook then begins again.
 func (c Config) WebhookHorizon() time.Duration {
 	horizon := c.WebhookTimeout
 	for _, gap := range c.WebhookSchedule {

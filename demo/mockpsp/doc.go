@@ -1,5 +1,5 @@
 // Package mockpsp is a payment service provider (PSP) to practise on: an [http.Handler] that charges and refunds,
-// remembers every idempotency key, tells of what it did by signed webhooks and settlement files, and fails on demand in
+// remembers every idempotency key, reports what it did in signed webhooks and settlement files, and fails on demand in
 // each way in which a real provider fails.
 //
 // It owns its ledger, the list of what was really charged and refunded. With a [Config.LedgerPath] the ledger is an

@@ -79,7 +79,7 @@ type behaviour struct {
 	forgetsKey  bool    // … and its key is forgotten with the end of the call
 	harm        harm    // … and is hard to read through the API
 	lookupsFail bool    // … and cannot be read through the API
-	noWebhook   bool    // … and no webhook tells of it
+	noWebhook   bool    // … and no webhook reports it
 	ending      ending
 }
 

@@ -115,7 +115,7 @@ func TestNotChargedFaultsStrikeOncePerKey(t *testing.T) {
 		}
 		// A repeat is a repeat: another body under the same key is a misuse here too.
 		p.charge("key-1-500", "pm_ok").want(t, http.StatusUnprocessableEntity, "idempotency_mismatch")
-		p.putFaults(`{"rates":{"declined":1}}`).want(t, http.StatusOK, "") // spares whoever names a fault
+		p.putFaults(`{"rates":{"declined":1}}`).want(t, http.StatusOK, "") // not for a request that names a fault
 		first := p.charge("key-1-500", "pm_500_not_charged")
 		first.want(t, http.StatusCreated, "")
 		p.charge("key-1-hang", "pm_timeout_not_charged").want(t, http.StatusCreated, "")

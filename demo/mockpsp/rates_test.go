@@ -57,7 +57,7 @@ func TestRandomFaultsAreReproducedByTheSeed(t *testing.T) {
 	}
 }
 
-func TestRatesSpareWhoeverNamesAFault(t *testing.T) {
+func TestRatesDoNotApplyToARequestThatNamesAFault(t *testing.T) {
 	t.Parallel()
 	p := setup(t, impatient(1))
 	p.putFaults(`{"rates":{"declined":1}}`).want(t, http.StatusOK, "")
@@ -68,7 +68,7 @@ func TestRatesSpareWhoeverNamesAFault(t *testing.T) {
 	p.refund(charge.ID, "key-3", "any", 10).want(t, http.StatusInternalServerError, "internal_error")
 	p.charge("key-1", "pm_slow").want(t, http.StatusCreated, "") // replays meet no faults
 	p.putFaults(`{"rates":{}}`).want(t, http.StatusOK, "")
-	p.refund(charge.ID, "key-3", "any", 10).want(t, http.StatusCreated, "") // drawn anew, as nothing had happened
+	p.refund(charge.ID, "key-3", "any", 10).want(t, http.StatusCreated, "") // drawn again, since nothing had happened
 }
 
 const (

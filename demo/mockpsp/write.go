@@ -38,7 +38,7 @@ func (l *ledger) close() error {
 	return l.file.close()
 }
 
-// runWriter is the only goroutine that decides and writes. Whoever comes first is written at once; those who come
+// runWriter is the only goroutine that decides and writes. The first entry is written at once. Entries that arrive
 // meanwhile share the next fsync. There is no timer: an idle ledger adds no delay.
 func (l *ledger) runWriter() {
 	defer close(l.stopped)

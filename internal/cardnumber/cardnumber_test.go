@@ -61,7 +61,7 @@ func TestGroupsAreThoseOfCards(t *testing.T) {
 		{"378282246310005", []int{4, 6, 5}, true},            // American Express
 		{"30569309025904", []int{4, 6, 4}, true},             // Diners Club
 		{"4000000000000000006", []int{4, 4, 4, 4, 3}, true},  // nineteen digits
-		{"378282246310005", []int{4}, true},                  // 4-4-4-3, by whoever writes all numbers so
+		{"378282246310005", []int{4}, true},                  // 4-4-4-3, in groups of four like other numbers
 		{"4222222222222", []int{4}, true},                    // 4-4-4-1
 		{"4242424242424242", []int{8}, false},                //
 		{"4242424242424242", []int{2}, false},                //

@@ -178,7 +178,7 @@ func TestEachRelationIsChecked(t *testing.T) {
 		"first lookup": {func(c *API) { c.FirstLookup = -1 },
 			[]string{"KEY_AUDIT (720h0m0s) and FIRST_LOOKUP (-1ns) must not be negative"}},
 		"late limit": {func(c *API) { c.PSPLate = 0 }, []string{"PSP_LATE_LIMIT is 0s, must be positive"}},
-		"lanes": {func(c *API) { c.DBCommitSlots = -1 },
+		"commit slots": {func(c *API) { c.DBCommitSlots = -1 },
 			[]string{"DB_COMMIT_SLOTS is -1, must not be negative"}},
 		"two at once": {func(c *API) { c.LogLevel, c.DBMaxConns = "loud", 0 }, []string{counts, level}},
 	} {

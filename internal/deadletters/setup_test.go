@@ -14,17 +14,17 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// office is where dead letters are kept, on a database of the test's own.
-type office struct {
+// fixture is the table of dead letters, on a database of the test's own.
+type fixture struct {
 	t    *testing.T
 	pool *pgxpool.Pool
 	db   *postgres.DB
 }
 
-func setup(t *testing.T) office {
+func setup(t *testing.T) fixture {
 	t.Helper()
 	pool := pgtest.New(t)
-	return office{t, pool, postgres.Wrap(pool, 0)}
+	return fixture{t, pool, postgres.Wrap(pool, 0)}
 }
 
 func aDeadLetter() DeadLetter {
@@ -45,7 +45,7 @@ func of(generation int32) DeadLetter {
 	return l
 }
 
-func (o office) send(deadLetters ...DeadLetter) error {
+func (o fixture) send(deadLetters ...DeadLetter) error {
 	o.t.Helper()
 	var calls []postgres.Call
 	for _, l := range deadLetters {
@@ -54,14 +54,14 @@ func (o office) send(deadLetters ...DeadLetter) error {
 	return o.db.Pipeline(o.t.Context(), calls...)
 }
 
-func (o office) put(deadLetters ...DeadLetter) {
+func (o fixture) put(deadLetters ...DeadLetter) {
 	o.t.Helper()
 	if err := o.send(deadLetters...); err != nil {
 		o.t.Fatal(err)
 	}
 }
 
-func (o office) list(f Filter) Page {
+func (o fixture) list(f Filter) Page {
 	o.t.Helper()
 	page, err := List(o.t.Context(), o.db, f)
 	if err != nil {
@@ -70,13 +70,13 @@ func (o office) list(f Filter) Page {
 	return page
 }
 
-func (o office) open() []DeadLetter {
+func (o fixture) open() []DeadLetter {
 	o.t.Helper()
 	return o.list(Filter{Status: OpenStatus, Limit: MaxPage}).DeadLetters
 }
 
 // resolve closes a dead letter in a transaction of its own.
-func (o office) resolve(id uuid.UUID, version int32, action Action) (DeadLetter, error) {
+func (o fixture) resolve(id uuid.UUID, version int32, action Action) (DeadLetter, error) {
 	o.t.Helper()
 	var resolved DeadLetter
 	err := o.db.Transact(o.t.Context(), func(ctx context.Context, tx pgx.Tx) error {
@@ -87,7 +87,7 @@ func (o office) resolve(id uuid.UUID, version int32, action Action) (DeadLetter,
 	return resolved, err
 }
 
-func (o office) trail(id uuid.UUID) []AuditEntry {
+func (o fixture) trail(id uuid.UUID) []AuditEntry {
 	o.t.Helper()
 	trail, err := AuditTrail(o.t.Context(), o.db, id)
 	if err != nil {
@@ -96,7 +96,7 @@ func (o office) trail(id uuid.UUID) []AuditEntry {
 	return trail
 }
 
-func (o office) exec(sql string, args ...any) {
+func (o fixture) exec(sql string, args ...any) {
 	o.t.Helper()
 	if _, err := o.pool.Exec(o.t.Context(), sql, args...); err != nil {
 		o.t.Fatalf("%s: %v", sql, err)

@@ -18,7 +18,7 @@ func TestSummaryCountsOpenDeadLettersOnly(t *testing.T) {
 		return s
 	}
 	if s := summarize(); len(s.Open) != 0 || s.Oldest != 0 {
-		t.Fatalf("an empty desk has %+v", s)
+		t.Fatalf("without dead letters the summary is %+v", s)
 	}
 	o.exec(`INSERT INTO dead_letters (id, kind, finding, reason, evidence, opened_at)
 		SELECT gen_random_uuid(), kind, age, '', '{}', clock_timestamp() - age::interval

@@ -46,7 +46,7 @@ func TestBreakerOpensAfterFailuresInARow(t *testing.T) {
 	for range failures - 1 {
 		indeterminate(t, c.charge(), "PSP answered 500")
 	}
-	m.status.Store(http.StatusCreated) // one success, and the row begins anew
+	m.status.Store(http.StatusCreated) // one success, and the row of failures begins again
 	succeeded(t, c.charge())
 	m.status.Store(http.StatusInternalServerError)
 	for range failures {

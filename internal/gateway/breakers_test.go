@@ -11,7 +11,7 @@ func testBreakers(most int) *breakers {
 	return newBreakers(Limits{BreakerFailures: 2, BreakerOpen: time.Minute}, time.Now, most)
 }
 
-// report has an account make one request.
+// request makes one request of an account, and reports whether it was healthy.
 func (b *breakers) request(t *testing.T, account string, healthy bool) {
 	t.Helper()
 	report, ok := b.allow(account)

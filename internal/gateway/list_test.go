@@ -91,7 +91,7 @@ func TestLongestPageFits(t *testing.T) {
 		"answer has more than 100 records")
 }
 
-// Whoever reads on from a wrong page misses money, or never comes to an end.
+// A scan that goes on from a wrong page misses money, or never ends.
 func TestPageThatLeadsAstrayIsRefused(t *testing.T) {
 	t.Parallel()
 	page := func(data, rest string) string { return fmt.Sprintf(`{"data":[%s],%s}`, data, rest) }

@@ -86,7 +86,7 @@ func TestLookupFindsWhatTheLedgerHolds(t *testing.T) {
 	charge, declined := parsed(t, chargeHeld), parsed(t, chargeRefused)
 	found(t, newClient(t, answering(t, 200, listing(chargeHeld)).URL).lookup(), charge)
 	found(t, newClient(t, answering(t, 200, listing(chargeRefused)).URL).lookup(), declined)
-	// More than one should not be. Whoever asks must see it.
+	// There should not be more than one. The caller of Lookup must see all of them.
 	found(t, newClient(t, answering(t, 200, listing(chargeHeld, chargeRefused)).URL).lookup(), charge, declined)
 }
 

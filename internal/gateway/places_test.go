@@ -41,7 +41,8 @@ func TestAccountHoldsAtMostHalfOfWhatIsFree(t *testing.T) {
 	}
 }
 
-// What is given back goes to whoever may have it, and an account that waits behind its own share stops nobody.
+// A place that is given back goes to an account that may have it. An account that waits because of its own share does
+// not block the others.
 func TestPlaceGoesToTheAccountThatHoldsTheFewest(t *testing.T) {
 	t.Parallel()
 	p := newPlaces(4)

@@ -205,14 +205,14 @@ func TestSpellingDoesNotMatter(t *testing.T) {
 		body string
 		want payments.CreateRequest
 	}{
-		"ordinary":              {with("", ""), plain},
-		"another order":         {`{"currency":"USD","amountCents":12000,"customerId":"cus-1"}`, plain},
-		"white space":           {" {\n\t\"customerId\" : \"cus-1\" ,\r\n\"amountCents\":12000 , \"currency\":\"USD\"} \n", plain},
-		"escaped names":         {with(`"currency"`, `"\u0063urrency"`), plain},
-		"the default spelt out": {and(`"paymentMethod":"pm_ok"`), plain},
-		"empty description":     {and(`"description":""`), plain},
-		"text by escapes":       {and(`"description":"caf\u00e9 \ud83d\ude00\n","metadata":{"order":"42"}`), told},
-		"text as it is":         {and("\"metadata\":{\"\\u006frder\":\"42\"},\"description\":\"caf\u00e9 \U0001f600\\u000a\""), told},
+		"ordinary":            {with("", ""), plain},
+		"another order":       {`{"currency":"USD","amountCents":12000,"customerId":"cus-1"}`, plain},
+		"white space":         {" {\n\t\"customerId\" : \"cus-1\" ,\r\n\"amountCents\":12000 , \"currency\":\"USD\"} \n", plain},
+		"escaped names":       {with(`"currency"`, `"\u0063urrency"`), plain},
+		"default written out": {and(`"paymentMethod":"pm_ok"`), plain},
+		"empty description":   {and(`"description":""`), plain},
+		"text by escapes":     {and(`"description":"caf\u00e9 \ud83d\ude00\n","metadata":{"order":"42"}`), told},
+		"text as it is":       {and("\"metadata\":{\"\\u006frder\":\"42\"},\"description\":\"caf\u00e9 \U0001f600\\u000a\""), told},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -149,7 +149,7 @@ func FuzzKeyHeader(f *testing.F) {
 		quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(k) + `"`
 		for _, spelling := range []string{k, quoted} {
 			if again, err := keyOf(http.Header{keyHeader: {spelling}}); err != nil || again != key {
-				t.Fatalf("%q is %q, spelt %q it is %q, %v", sent, k, spelling, again, err)
+				t.Fatalf("%q is %q, written as %q it is %q, %v", sent, k, spelling, again, err)
 			}
 		}
 	})

@@ -11,7 +11,8 @@ import (
 	"payonce/internal/tenants"
 )
 
-// Whoever asks what became of a payment finds the request by it, and the other way round.
+// The log line of a request names its payment or refund. So an operator finds the request of a payment, and the payment
+// of a request.
 func TestLineOfARequestNamesWhatItsAnswerIsAbout(t *testing.T) {
 	t.Parallel()
 	var payment payments.Payment

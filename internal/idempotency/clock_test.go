@@ -94,7 +94,7 @@ func TestRetryWhoseTimeEndsWhileItWaits(t *testing.T) {
 			ctx, cancel := b.patient()
 			defer cancel()
 			b.putInto(FailedRetryableStatus)
-			memory := testTerms().PSPMemory - testTerms().Lease // whoever retries has a whole lease left to send in
+			memory := testTerms().PSPMemory - testTerms().Lease // a retry has a whole lease left to send in
 			b.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
 			b.exec("UPDATE idempotency_keys SET reserved_at = payonce_now() - $1::interval + interval '1 second'",
 				memory)

@@ -196,8 +196,8 @@ func TestTransitionIsPartOfTheCallersTransaction(t *testing.T) {
 	b.wantStatus(InProgressStatus, 1, 1)
 }
 
-// The passage must not keep what an earlier try has left there.
-func TestPassageOfAnOwnerIsResetByEachTry(t *testing.T) {
+// An owner's GuardResult must not keep what an earlier try has left in it.
+func TestGuardResultOfAnOwnerIsResetByEachTry(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	lease := b.putInto(CompletedStatus)

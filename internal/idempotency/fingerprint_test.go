@@ -127,7 +127,7 @@ func fingerprintOf(t *rapid.T, method, path string, r payments.CreateRequest) id
 	return f
 }
 
-func TestSameIntentHasTheSameFingerprintHoweverItIsSpelt(t *testing.T) {
+func TestSameIntentHasTheSameFingerprintHoweverItIsWritten(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		r := requests().Draw(t, "request")

@@ -29,7 +29,7 @@ func (b *bench) opening(l deadletters.DeadLetter) []postgres.Call {
 	return []postgres.Call{b.keys.Hold(b.ref), deadletters.Open(l)}
 }
 
-// dead letter opens a dead letter about the test's key.
+// deadLetter opens a dead letter about the test's key.
 func (b *bench) deadLetter(generation int32) deadletters.DeadLetter {
 	b.t.Helper()
 	l := b.aDeadLetter(generation)
@@ -147,8 +147,8 @@ func TestDeadLetterAboutAnotherLifeOfTheKeyDoesNotHoldIt(t *testing.T) {
 	b.wantHold("none")
 }
 
-// Whoever opens a dead letter has the key's row. A step that waits for it is held against the row as it is then, and
-// does not pass.
+// A transaction that opens a dead letter locks the key's row. A step that waits for this lock is then compared with the
+// changed row, and does not pass.
 func TestDeadLetterThatIsOpenedWhileAStepWaitsHoldsTheKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -211,7 +211,7 @@ func TestKeyDoesNotExpireWhileADeadLetterIsOpened(t *testing.T) {
 	b.wantStatus(CompletedStatus, 1, 1)
 }
 
-// One dead letter is closed while another is opened. Whoever is second sees what the first has done.
+// One dead letter is closed while another is opened. The second transaction sees what the first has written.
 func TestDeadLetterThatIsOpenedBesideAClosingIsNotLeftOut(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

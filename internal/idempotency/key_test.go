@@ -21,7 +21,7 @@ func TestKeysThatAreTaken(t *testing.T) {
 		`!"#$%&'()*+-./0123456789:;<=>?@AZ[\]^_`,  // everything printable,
 		"`abcdefghijklmnopqrstuvwxyz{|}~",         // without space and comma
 		`key"with"quotes-inside`,                  // only a leading one reads as RFC 8941
-		"key@without-a-domain",                    // no dot and dead letters behind it
+		"key@without-a-domain",                    // no dot and letters behind it
 		"two@signs@example.com",                   // no address
 		"order-42.g2-again",                       // .g2 is not the end
 		"order-00000042.G2",                       // not the suffix

@@ -172,9 +172,9 @@ func TestPauseIsCountedFromTheReservationAndNotFromTheLease(t *testing.T) {
 	if !b.keys.Paused(lease) {
 		t.Fatal("the time that the reservation took does not count")
 	}
-	// A claim that is sent again is as old as before.
+	// A reservation that is sent again is as old as before.
 	if again := is[Execute](t, b.reserve(c)).Lease; !b.keys.Paused(again) {
-		t.Fatal("repeating the claim has made it young again")
+		t.Fatal("repeating the reservation has made it young again")
 	}
 }
 

@@ -41,7 +41,7 @@ func TestSightNamesTheExecutionAndTheMomentOfLooking(t *testing.T) {
 				t.Fatalf("execution differs:\n%s", diff)
 			}
 			if s.Status != UnknownStatus || s.LookupFailures != 0 || s.DeadLettered || s.MemoryOver {
-				t.Fatalf("sight is %+v", s)
+				t.Fatalf("view is %+v", s)
 			}
 		})
 	}
@@ -171,10 +171,10 @@ func TestPostponedKeyIsLookedUpLater(t *testing.T) {
 		t.Fatalf("looked up again in %d min, want 60", left)
 	}
 	if s := b.view(); s.LookupFailures != 3 || s.Status != UnknownStatus {
-		t.Fatalf("sight is %+v", s)
+		t.Fatalf("view is %+v", s)
 	}
 	if after, _ := b.dates(); !after.Equal(lost) {
-		t.Fatal("putting off a lookup began the grace period anew")
+		t.Fatal("postponing a lookup began the grace period again")
 	}
 	b.postpone(e, 0, 0)
 	if n := b.count("SELECT count(*) FROM idempotency_keys WHERE reconcile_after <= clock_timestamp() AND lookup_failures = 0"); n != 1 {
@@ -199,7 +199,7 @@ func TestLossBeginsANewBudget(t *testing.T) {
 		c := b.reservation()
 		lose(is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c)))).Lease)
 		if s := b.view(); s.Status != UnknownStatus || s.LookupFailures != 0 || s.GraceLeft <= 0 {
-			t.Errorf("lost %s: sight is %+v", name, s)
+			t.Errorf("lost %s: view is %+v", name, s)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 
 // The pruner's rivals. Each of these races is staged twice, once for either winner.
 
-// A request takes the expired key anew while the pruner comes by to delete it.
-func TestKeyTakenAnewFirstIsNotDeleted(t *testing.T) {
+// A request renews the expired key while the pruner tries to delete it.
+func TestKeyRenewedFirstIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx, cancel := b.patient()
@@ -30,7 +30,7 @@ func TestKeyTakenAnewFirstIsNotDeleted(t *testing.T) {
 	}
 }
 
-func TestKeyDeletedFirstIsNotTakenAnew(t *testing.T) {
+func TestKeyDeletedFirstIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx, cancel := b.patient()

@@ -80,7 +80,7 @@ func TestOnlyExpiredKeysAreDeleted(t *testing.T) {
 	}
 }
 
-// The dead letter's evidence is about this key: whoever decides needs the row, its response and its timeline.
+// The dead letter's evidence is about this key. The operator who decides needs the row, its response and its timeline.
 func TestKeyWithAnOpenDeadLetterNeitherExpiresNorGoes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -11,7 +11,7 @@ import (
 	"payonce/internal/postgres"
 )
 
-// sight is the test's key as a resolver sees it now.
+// view is the test's key as a resolver sees it now.
 func (b *bench) view() KeyView {
 	b.t.Helper()
 	s, err := b.keys.Look(b.t.Context(), b.ref)
@@ -64,7 +64,7 @@ func TestNotFoundAfterTheGracePeriodReleasesTheKey(t *testing.T) {
 			b.loseLongAgo()
 			passed := release(b, b.view())
 			if r := b.row(); !passed.Passed || !passed.Expires.Equal(r.Expires) || r.Finished == nil {
-				t.Fatalf("passage is %+v, row %+v", passed, r)
+				t.Fatalf("result is %+v, row %+v", passed, r)
 			}
 			b.wantStatus(FailedRetryableStatus, 1, 1)
 			b.wantTimeline("owner in_progress>unknown 1/1 no answer",
@@ -220,7 +220,7 @@ func TestNotFoundReleasesNoKeyThatIsNotUnknown(t *testing.T) {
 	}
 }
 
-// The late owner's success and the lookup that found nothing: whoever comes first decides, and the other one is told.
+// The late owner brings a success, and a lookup has found nothing. The first of them decides, and the other is told so.
 func TestLateSuccessAndReleaseDoNotBothPass(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -18,7 +18,7 @@ func TestNewKeyIsTheReserversToExecute(t *testing.T) {
 	lease := is[Execute](t, b.reserve(c)).Lease
 	if lease.Ref() != c.Ref || lease.ID() != c.LeaseID || lease.Subject() != c.Subject || lease.Attempt() != 1 ||
 		lease.Generation() != 1 {
-		t.Fatalf("the lease is not that of the claim: %+v", lease)
+		t.Fatalf("the lease is not that of the reservation: %+v", lease)
 	}
 	r := b.row()
 	if r.Status != InProgressStatus || r.Fingerprint != c.Fingerprint || r.LeaseID != c.LeaseID ||
@@ -219,7 +219,7 @@ func TestReleasedKeyIsNotExecutedBeyondThePSPsMemory(t *testing.T) {
 	is[Execute](t, b.retake(c, free))
 }
 
-func TestExpiredKeyIsTakenAnewByAnyRequest(t *testing.T) {
+func TestExpiredKeyIsRenewedByAnyRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	first := b.own()
@@ -273,7 +273,7 @@ func TestRenewalOfARivalsGenerationWritesNothing(t *testing.T) {
 		"pruner completed>expired 1/2 retention over")
 }
 
-// After a lost acknowledgement the same claim is sent again. It must find itself the owner, and not a rival of itself.
+// After a lost acknowledgement, the same reservation is sent again. The row has its lease already, so it is the owner.
 func TestRecalledReservationIsStillTheOwner(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -48,7 +48,7 @@ func TestEvidenceCompletesAnOpenOrReleasedKey(t *testing.T) {
 		passed := b.resolve(lease.Execution(), status)
 		if r := b.row(); !passed.Passed || !passed.Expires.Equal(r.Expires) || r.Finished == nil ||
 			r.LockedUntil != nil {
-			t.Fatalf("%s: passage is %+v, row %+v", status, passed, r)
+			t.Fatalf("%s: result is %+v, row %+v", status, passed, r)
 		}
 		b.wantStatus(CompletedStatus, 1, 1)
 		if diff := cmp.Diff(answer("resolved"), is[Replay](t, b.reserve(b.reservation())).Response); diff != "" {
@@ -221,13 +221,13 @@ func TestResolvingDoesNotShortenALongerExpiry(t *testing.T) {
 		b.unguarded("UPDATE idempotency_keys SET expires_at = clock_timestamp() + interval '90 days'")
 		before := b.row().Expires
 		if passed := resolve(lease); !passed.Passed || !passed.Expires.Equal(before) {
-			t.Errorf("%s: passage is %+v; the key was to be kept until %s", name, passed, before)
+			t.Errorf("%s: result is %+v; the key was to be kept until %s", name, passed, before)
 		}
 	}
 }
 
-// A passage must not keep what an earlier try has left there.
-func TestPassageIsResetByEachTry(t *testing.T) {
+// A GuardResult must not keep what an earlier try has left in it.
+func TestGuardResultIsResetByEachTry(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	lease := b.putInto(CompletedStatus)

@@ -72,7 +72,7 @@ func refOf(t testing.TB, tenant, key string) Ref {
 // asked is the fingerprint of a request that said this.
 func asked(what string) Fingerprint { return sha256.Sum256([]byte(what)) }
 
-// claim is a fresh claim of the test's key, by a request that asks for an apple.
+// reservation is a new reservation of the test's key, by a request that asks for an apple.
 func (b *bench) reservation() Reservation { return b.reservationOf("apple") }
 
 func (b *bench) reservationOf(what string) Reservation {

@@ -76,7 +76,7 @@ func TestClaimedKeyComesBackAfterTheVisibility(t *testing.T) {
 	b.wantDue(b.claimDue(10, time.Hour), 1)
 	b.wantStatus(UnknownStatus, 1, 1)
 	if len(b.events()) != events {
-		t.Fatal("a claim is no transition, and stands in the timeline")
+		t.Fatal("the timeline has a line about ClaimDue, which is no transition")
 	}
 	b.comesBack()
 }

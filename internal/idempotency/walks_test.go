@@ -69,9 +69,9 @@ func deleteTx(ctx context.Context, b *bench, tx pgx.Tx, limit int32) error {
 	return err
 }
 
-// eachWalk runs a claim on five keys of each walk: order 1 has just become due, 4 is the oldest, 0 will be due in half
+// eachWalk runs a check on five keys of each walk: order 1 has just become due, 4 is the oldest, 0 will be due in half
 // an hour.
-func eachWalk(t *testing.T, reservation func(*bench, walk)) {
+func eachWalk(t *testing.T, check func(*bench, walk)) {
 	t.Helper()
 	shared := setup(t)
 	for name, w := range walks() {
@@ -85,7 +85,7 @@ func eachWalk(t *testing.T, reservation func(*bench, walk)) {
 			}
 			b.unguarded("UPDATE idempotency_keys SET " + w.column +
 				" = clock_timestamp() + (0.5 - right(key, 1)::int) * interval '1 hour'")
-			reservation(&b, w)
+			check(&b, w)
 		})
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"payonce/internal/payments"
 )
 
-// lost is an unknown key: the PSP has done what the method says, and its answer was lost. A dead letter about it lies
-// on the desk.
-func (o *office) lost(method string) deadletters.DeadLetter {
+// lost makes an unknown key: the PSP has done what the method says, and its answer was lost. A dead letter about the
+// key is open.
+func (o *fixture) lost(method string) deadletters.DeadLetter {
 	o.t.Helper()
 	o.lossy.Store(true)
 	answer := o.pay(method)
@@ -22,7 +22,7 @@ func (o *office) lost(method string) deadletters.DeadLetter {
 }
 
 // lostRefund is lost for a refund of the payment.
-func (o *office) lostRefund(fault string) deadletters.DeadLetter {
+func (o *fixture) lostRefund(fault string) deadletters.DeadLetter {
 	o.t.Helper()
 	o.pay("pm_ok")
 	key, err := idempotency.ParseKey(clientKey)
@@ -47,7 +47,7 @@ func (o *office) lostRefund(fault string) deadletters.DeadLetter {
 }
 
 // about is a dead letter about the client's key.
-func (o *office) about(kind deadletters.Kind, evidence string) deadletters.DeadLetter {
+func (o *fixture) about(kind deadletters.Kind, evidence string) deadletters.DeadLetter {
 	o.t.Helper()
 	about := deadletters.About{Tenant: "acme", Operation: payments.CreateOperation, Key: clientKey, Generation: 1}
 	var subject uuid.UUID
@@ -67,7 +67,7 @@ func alone(kind deadletters.Kind, evidence string) deadletters.DeadLetter {
 		Evidence: []byte(evidence)}
 }
 
-func (o *office) put(l deadletters.DeadLetter) deadletters.DeadLetter {
+func (o *fixture) put(l deadletters.DeadLetter) deadletters.DeadLetter {
 	o.t.Helper()
 	if err := o.db.Pipeline(o.t.Context(), deadletters.Open(l)); err != nil {
 		o.t.Fatal(err)

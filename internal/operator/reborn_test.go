@@ -12,14 +12,14 @@ import (
 
 // reborn deletes the client's key, and has it pay once more under the same generation: what happened before there were
 // tombstones. Dead letters about the key may be open.
-func (o *office) reborn(method string) payments.Answer {
+func (o *fixture) reborn(method string) payments.Answer {
 	o.t.Helper()
 	o.exec("SET session_replication_role = replica; DELETE FROM idempotency_keys; DELETE FROM idempotency_key_events; RESET session_replication_role")
 	return o.pay(method)
 }
 
 // secondPayment is the id of the payment that the key stands for now.
-func (o *office) secondPayment() uuid.UUID {
+func (o *fixture) secondPayment() uuid.UUID {
 	return scan[uuid.UUID](o, "SELECT subject FROM idempotency_keys")
 }
 

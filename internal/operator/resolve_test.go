@@ -152,8 +152,8 @@ func TestDeadLetterOfAnOpenKeyIsNotDismissed(t *testing.T) {
 	o.with(h.use).refused(decision(l, deadletters.Retry), payments.NotApplicable)
 }
 
-// A retry that is just being reserved counts: the desk waits for it, and then looks where the key stands.
-func TestDismissalWaitsForWhoeverIsMovingTheKey(t *testing.T) {
+// A request is just reserving the key. The dismissal waits for this transaction, and then judges the key's new status.
+func TestDismissalWaitsForARequestThatIsMovingTheKey(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.done(decision(o.lost("pm_500_not_charged"), deadletters.Retry))
@@ -176,7 +176,7 @@ func TestDismissalWaitsForWhoeverIsMovingTheKey(t *testing.T) {
 		}
 		result <- r
 	}()
-	o.eventually("the desk waits", func() bool {
+	o.eventually("the dismissal waits", func() bool {
 		return scan[bool](o,
 			"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')") || len(result) > 0
 	})
@@ -184,7 +184,7 @@ func TestDismissalWaitsForWhoeverIsMovingTheKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	if no, ok := (<-result).(Refused); !ok || no.Ground != payments.NeedsDecision {
-		t.Fatalf("ruling is %+v", no)
+		t.Fatalf("result is %+v", no)
 	}
 }
 
@@ -243,7 +243,7 @@ func TestDecisionWhoseAcknowledgementIsLostIsResolvedByReading(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		commit pgproxy.Action
-		during func(o *office, mine Decision) // after the commit, before it is asked for
+		during func(o *fixture, mine Decision) // after the commit, before it is asked for
 		check  func(got Result, err error) bool
 	}{
 		"it has happened": {
@@ -260,7 +260,7 @@ func TestDecisionWhoseAcknowledgementIsLostIsResolvedByReading(t *testing.T) {
 		},
 		"somebody else's has": {
 			commit: pgproxy.CutBefore,
-			during: func(o *office, mine Decision) {
+			during: func(o *fixture, mine Decision) {
 				mine.Actor = "bob"
 				o.done(mine)
 			},
@@ -275,7 +275,7 @@ func TestDecisionWhoseAcknowledgementIsLostIsResolvedByReading(t *testing.T) {
 			t.Parallel()
 			o := setup(t)
 			mine := decision(o.put(alone(deadletters.MissingAtPSP, `{}`)), deadletters.Dismiss)
-			far, proxy := o.farOps()
+			far, proxy := o.behindProxy()
 			lost := proxy.On("commit", row.commit)
 			reading := proxy.On("Durable", pgproxy.HoldBefore)
 			var got Result

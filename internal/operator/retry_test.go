@@ -33,7 +33,7 @@ func TestRetryHasTheKeyLookedUpAtOnceWithAFreshBudget(t *testing.T) {
 	}
 }
 
-// hooks keeps what the desk hands on.
+// hooks keeps what the service hands on.
 type hooks struct{ calls []string }
 
 func (h *hooks) use(c *Config) {
@@ -83,7 +83,7 @@ func TestRetryDoesAgainWhatTheDeadLetterIsAbout(t *testing.T) {
 	}
 }
 
-// The claim makes jobs for an unknown key all the time. The one that was given up could meet another in the queue.
+// ClaimDue makes jobs for an unknown key all the time. The job that was given up could meet another one in the queue.
 func TestRetryOfAJobAboutAnUnknownKeyIsALookup(t *testing.T) {
 	t.Parallel()
 	o := setup(t)

@@ -32,24 +32,24 @@ const (
 	clientKey = "order-0000000042"
 )
 
-// office is a desk with everything behind it, on a database and a PSP of the test's own.
-type office struct {
+// fixture is the operator's service with everything behind it, on a database and a PSP of the test's own.
+type fixture struct {
 	t       *testing.T
 	pool    *pgxpool.Pool // straight to the tables
 	db      *postgres.DB
 	service *payments.Service
 	psp     *gateway.Client
 	ops     *Service
-	config  Config // of the desk, for another one
+	config  Config // of the service, for another one
 
 	lossy atomic.Bool // the PSP does what it is asked for and answers 500
 	deaf  atomic.Bool // the PSP answers no question
 	asked func()      // runs while the PSP is asked a question
 }
 
-func setup(t *testing.T) *office {
+func setup(t *testing.T) *fixture {
 	t.Helper()
-	o := &office{t: t, pool: pgtest.New(t)}
+	o := &fixture{t: t, pool: pgtest.New(t)}
 	o.db = postgres.Wrap(o.pool, patience)
 	if err := tenants.NewRegistry(o.db, uuid.NewV7).EnsureTenant(t.Context(), "acme"); err != nil {
 		t.Fatal(err)
@@ -74,8 +74,8 @@ func setup(t *testing.T) *office {
 	return o
 }
 
-// farOps is another desk at the same database, behind a proxy that loses what it is told to lose.
-func (o *office) farOps() (*Service, *pgproxy.Proxy) {
+// behindProxy is another service on the same database, behind a proxy that loses what it is told to lose.
+func (o *fixture) behindProxy() (*Service, *pgproxy.Proxy) {
 	o.t.Helper()
 	proxy := pgproxy.Start(o.t, o.pool.Config().ConnString())
 	db, err := postgres.Open(o.t.Context(), proxy.URL(), pgtest.Limits())
@@ -89,7 +89,7 @@ func (o *office) farOps() (*Service, *pgproxy.Proxy) {
 }
 
 // servePSP is the mock PSP behind the faults that a test can switch on.
-func (o *office) servePSP() (url string) {
+func (o *fixture) servePSP() (url string) {
 	config := mockpsp.DefaultConfig()
 	config.Secret = pspSecret
 	mock, err := mockpsp.New(config)
@@ -120,7 +120,7 @@ func (o *office) servePSP() (url string) {
 }
 
 // charged is the one charge that the PSP has under the client's key.
-func (o *office) charged() (id string) {
+func (o *fixture) charged() (id string) {
 	o.t.Helper()
 	found, _ := o.psp.Lookup(o.t.Context(), gateway.ChargeObject, "acme", clientKey).(gateway.Found)
 	if len(found.Records) != 1 {
@@ -130,7 +130,7 @@ func (o *office) charged() (id string) {
 }
 
 // pay asks for 120 dollars under the client's key.
-func (o *office) pay(method string) payments.Answer {
+func (o *fixture) pay(method string) payments.Answer {
 	o.t.Helper()
 	key, err := idempotency.ParseKey(clientKey)
 	if err != nil {
@@ -146,7 +146,7 @@ func (o *office) pay(method string) payments.Answer {
 }
 
 // windowOver lets the grace period of the key pass.
-func (o *office) windowOver() {
+func (o *fixture) windowOver() {
 	o.t.Helper()
 	o.exec("UPDATE idempotency_keys SET unknown_since = unknown_since - interval '1 hour'")
 }
@@ -155,7 +155,7 @@ func decision(l deadletters.DeadLetter, action deadletters.Action) Decision {
 	return Decision{DeadLetter: l.ID, Version: 1, Action: action, Reason: "seen to it", Actor: "ann"}
 }
 
-func (o *office) resolve(d Decision) Result {
+func (o *fixture) resolve(d Decision) Result {
 	o.t.Helper()
 	result, err := o.ops.Resolve(o.t.Context(), d)
 	if err != nil {
@@ -165,18 +165,18 @@ func (o *office) resolve(d Decision) Result {
 }
 
 // done resolves a dead letter, which must work.
-func (o *office) done(d Decision) Entry {
+func (o *fixture) done(d Decision) Entry {
 	o.t.Helper()
 	result := o.resolve(d)
 	done, ok := result.(Done)
 	if !ok {
-		o.t.Fatalf("ruling is %T %+v", result, result)
+		o.t.Fatalf("result is %T %+v", result, result)
 	}
 	return done.Entry
 }
 
 // refused checks that a decision is refused on that ground, that nothing has moved, and that the refusal is on record.
-func (o *office) refused(d Decision, ground payments.Ground) string {
+func (o *fixture) refused(d Decision, ground payments.Ground) string {
 	o.t.Helper()
 	before := o.picture()
 	detail := o.refusedOn(d, ground)
@@ -187,12 +187,12 @@ func (o *office) refused(d Decision, ground payments.Ground) string {
 }
 
 // refusedOn is refused, while others are at work.
-func (o *office) refusedOn(d Decision, ground payments.Ground) string {
+func (o *fixture) refusedOn(d Decision, ground payments.Ground) string {
 	o.t.Helper()
 	result := o.resolve(d)
 	no, ok := result.(Refused)
 	if !ok || no.Ground != ground || no.Detail == "" {
-		o.t.Fatalf("%s: ruling is %T %+v, want %s", d.Action, result, result, ground)
+		o.t.Fatalf("%s: result is %T %+v, want %s", d.Action, result, result, ground)
 	}
 	trail := o.show(d.DeadLetter).AuditTrail
 	last := trail[len(trail)-1]
@@ -204,7 +204,7 @@ func (o *office) refusedOn(d Decision, ground payments.Ground) string {
 }
 
 // picture is everything that a refusal must leave as it is.
-func (o *office) picture() (s string) {
+func (o *fixture) picture() (s string) {
 	o.t.Helper()
 	err := o.pool.QueryRow(o.t.Context(), `SELECT coalesce(
 		(SELECT string_agg(k::text, ';') FROM idempotency_keys AS k) || (SELECT string_agg(p::text, ';') FROM payments AS p), '')
@@ -215,7 +215,7 @@ func (o *office) picture() (s string) {
 	return s
 }
 
-func (o *office) show(id uuid.UUID) Case {
+func (o *fixture) show(id uuid.UUID) Case {
 	o.t.Helper()
 	c, err := o.ops.Show(o.t.Context(), id)
 	if err != nil {
@@ -224,14 +224,14 @@ func (o *office) show(id uuid.UUID) Case {
 	return c
 }
 
-func (o *office) exec(sql string, args ...any) {
+func (o *fixture) exec(sql string, args ...any) {
 	o.t.Helper()
 	if _, err := o.pool.Exec(o.t.Context(), sql, args...); err != nil {
 		o.t.Fatalf("%s: %v", sql, err)
 	}
 }
 
-func scan[T any](o *office, sql string, args ...any) (value T) {
+func scan[T any](o *fixture, sql string, args ...any) (value T) {
 	o.t.Helper()
 	if err := o.pool.QueryRow(o.t.Context(), sql, args...).Scan(&value); err != nil {
 		o.t.Fatalf("%s: %v", sql, err)
@@ -240,7 +240,7 @@ func scan[T any](o *office, sql string, args ...any) (value T) {
 }
 
 // eventually asks until the answer is yes.
-func (o *office) eventually(what string, ask func() bool) {
+func (o *fixture) eventually(what string, ask func() bool) {
 	o.t.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
@@ -255,8 +255,8 @@ func (o *office) eventually(what string, ask func() bool) {
 	}
 }
 
-// with is the office with other hooks on its desk.
-func (o *office) with(change func(*Config)) *office {
+// with is the fixture with another service, whose settings have changed.
+func (o *fixture) with(change func(*Config)) *fixture {
 	c := o.config
 	change(&c)
 	o.ops = New(c)

@@ -11,7 +11,7 @@ import (
 	"payonce/internal/idempotency"
 )
 
-func (o *office) summary() Summary {
+func (o *fixture) summary() Summary {
 	o.t.Helper()
 	s, err := o.ops.Summary(o.t.Context())
 	if err != nil {

@@ -187,7 +187,7 @@ func TestStatementsLineUnderAnothersIDIsACase(t *testing.T) {
 	s.wantDeadLetters(contradicts(g, other.record.ID))
 }
 
-// The kinds of dead letters by which a statement tells of what is nobody's.
+// A line of a statement may belong to no payment of its tenant. The dead letter about such a line names no key.
 func TestStatementsLineOfNobodyNamesNoKey(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})

@@ -14,7 +14,7 @@ import (
 	"payonce/test/pgtest"
 )
 
-// What the tables refuse by themselves, whoever writes: our own statements, a script, a person at a psql prompt.
+// What the tables refuse by themselves, from every writer: our own statements, a script, a person at a psql prompt.
 
 const (
 	paymentUUID = "'01890a5d-ac96-774b-bcce-b302099a8057'"
@@ -240,7 +240,7 @@ func TestWhatIsNoVerdictMovesOn(t *testing.T) {
 			t.Errorf("%v: refused by %q", updates, got)
 		}
 	}
-	// Refunds claim their share of a payment that has its verdict.
+	// Refunds hold their share of a payment that has its verdict.
 	if got := refusal(t, pool, paymentRow(nil),
 		"UPDATE payments SET refund_held_minor = 12000, refunded_minor = 4500"); got != "" {
 		t.Errorf("the totals of refunds: refused by %q", got)

@@ -102,7 +102,7 @@ func TestDeadLetterHoldsTheRecordAndNamesTheKey(t *testing.T) {
 	}
 }
 
-// What an operator has judged stays judged. Only what he wants to find out once more becomes a new case.
+// A finding that an operator has judged opens no new dead letter, unless the operator asked for a retry.
 func TestFindingThatWasJudgedIsNoNewCase(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
@@ -175,7 +175,7 @@ func TestRecordUnderAnotherTenantsAccountTellsTheTenantNothing(t *testing.T) {
 	}
 	s.wantDeadLetters("other_account record globex " + r.ID)
 	if n := s.count("SELECT num_nonnulls(tenant_id, operation, key, generation, subject) FROM dead_letters"); n != 0 {
-		t.Fatalf("the dead letter names %d members of the key", n)
+		t.Fatalf("the dead letter names %d parts of a key", n)
 	}
 	is[Completed](t, s.evidenceBy(SourceWebhook, g.record))
 }

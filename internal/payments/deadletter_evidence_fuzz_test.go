@@ -8,8 +8,8 @@ import (
 	"payonce/internal/deadletters"
 )
 
-// The id that an operator's ruling takes from a dead letter's evidence is written there, can be stored, and is not that
-// of a refusal or of another key.
+// The id that an operator's decision takes from a dead letter's evidence is in the evidence, can be stored, and is not
+// that of a refusal or of another key.
 func FuzzIDInEvidence(f *testing.F) {
 	const record = `{"id":"ch_1","status":"succeeded","idempotencyKey":"order-0000000042","reference":""}`
 	f.Add([]byte(record))

@@ -26,7 +26,7 @@ func (s *shop) inTx(fn func(context.Context, pgx.Tx) error) error {
 	return s.service.db.Transact(s.t.Context(), fn)
 }
 
-// asks is an operator who decides about what the stage's key stood for at first, and has the PSP asked.
+// inquire has an operator decide about what the stage's key stood for at first. The PSP is asked for it.
 func (g *stage) inquire(action deadletters.Action, pspID string) Inquiry {
 	g.t.Helper()
 	i, err := g.service.Inquire(g.t.Context(), g.about(1), Decision{Action: action, PSPID: pspID})
@@ -62,10 +62,10 @@ func (g *stage) decide(i Inquiry) error {
 	return g.inTx(func(ctx context.Context, tx pgx.Tx) error { return g.decideTx(ctx, tx, i) })
 }
 
-// executed decides that the money has moved, under an id where the operator names one.
+// executes decides that the money has moved, under an id where the operator names one.
 func (g *stage) executes(pspID string) error { return g.decide(g.inquire(deadletters.Executed, pspID)) }
 
-// notExecuted decides that it has not.
+// releases decides that the money has not moved.
 func (g *stage) releases() error { return g.decide(g.inquire(deadletters.NotExecuted, "")) }
 
 // wakes has the key looked up again.
@@ -84,11 +84,11 @@ func (g *stage) wakes(about deadletters.DeadLetter) error {
 	})
 }
 
-// wantRefused wants a ruling to fail so, and to leave nothing.
-func (s *shop) wantRefused(name string, want error, rule func() error) {
+// wantRefused wants a decision to fail with this error, and to change nothing.
+func (s *shop) wantRefused(name string, want error, decide func() error) {
 	s.t.Helper()
 	before := s.everything()
-	if err := rule(); !errors.Is(err, want) || s.everything() != before {
+	if err := decide(); !errors.Is(err, want) || s.everything() != before {
 		s.t.Errorf("%s: error %v, want %v; moved: %v", name, err, want, s.everything() != before)
 	}
 }
@@ -150,7 +150,7 @@ func TestDecisionExecutedCompletesTheKey(t *testing.T) {
 		is[Confirmed](t, s.evidenceBy(SourceLookup, g.record))
 		is[DeadLettered](t, s.evidenceBy(SourceLookup, executedTwice.record(g)))
 		if s.everything() != before {
-			t.Error("evidence has moved what was ruled")
+			t.Error("evidence has moved what was decided")
 		}
 	}
 	s.wantTotals(p, 100, 100)
@@ -163,9 +163,9 @@ func TestDecisionExecutedCompletesTheKey(t *testing.T) {
 	}
 }
 
-// Where an operator has vouched without the PSP's id, the first record of the PSP that comes to light confirms him, and
-// names the movement: with its name a second one is noticed, and the payment can be refunded. What was answered stays
-// to the byte. A refusal confirms nothing.
+// An operator has vouched without the PSP's id. The first record of the PSP that comes to light confirms the decision,
+// and gives the movement its id. With the id, a second movement is noticed, and the payment can be refunded. The stored
+// answer does not change. A refusal confirms nothing.
 func TestEvidenceConfirmsWhatAnOperatorVouchesFor(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
@@ -191,7 +191,7 @@ func TestEvidenceConfirmsWhatAnOperatorVouchesFor(t *testing.T) {
 	s.wantDeadLetters("contradicts_completed record acme "+g.record.ID, "duplicate_movement record acme psp_again")
 }
 
-// ways are how a key moves between an operator's look and his word.
+// ways are how a key moves between an operator's look and the decision.
 func ways() map[string]func(*stage) {
 	return map[string]func(*stage){
 		"completed": func(g *stage) { g.evidenceBy(SourceWebhook, as("psp_"+g.key.Key.String(), g.record)) },

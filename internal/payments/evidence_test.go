@@ -202,7 +202,7 @@ func TestScanLeavesAloneWhatOthersAreAtWorkOn(t *testing.T) {
 	is[Completed](t, s.evidenceBy(SourceScan, g.record))
 }
 
-// Whoever is at work on the next generation of the key is at work on another payment.
+// The owner of the next generation of a key is at work on another payment.
 func TestScanDoesNotLeaveAnEarlierGenerationAlone(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})

@@ -55,7 +55,7 @@ func TestBudgetOfUnansweredLookupsEndsAsADeadLetter(t *testing.T) {
 	if n := s.count("SELECT count(*) FROM dead_letters WHERE subject = $1 AND reason LIKE '%4 lookups in a row%PSP answered 500'", g.lease.Subject()); n != 1 {
 		t.Errorf("the dead letter is %s", s.texts("SELECT d::text FROM dead_letters AS d"))
 	}
-	// On the desk, nothing is released behind the operator's back.
+	// While an operator has the case, a lookup releases nothing.
 	psp.onLookup(finds())
 	g.resolves(ToOperator)
 	g.wantWait(patient().Recheck)

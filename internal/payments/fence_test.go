@@ -97,7 +97,7 @@ func (s *shop) withStatus(table string, status Status) int {
 		string(status))
 }
 
-// otherReservations are what a claim may have wrong: whose lease it is, what for, and of which key.
+// otherReservations differ from the right reservation in one thing each: the lease, the subject, or a part of the key.
 func otherReservations(t *testing.T, right idempotency.Reservation) map[string]idempotency.Reservation {
 	t.Helper()
 	lease, subject, tenant, operation, key := right, right, right, right, right

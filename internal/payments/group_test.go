@@ -293,8 +293,8 @@ func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
 	}
 }
 
-// Whoever opens a dead letter holds the key meanwhile. A release that waits for it has been overtaken by an operator's
-// case.
+// A transaction that opens a dead letter locks the key's row. A release that waits for this lock comes too late: an
+// operator has the case.
 func TestReleaseThatWaitedForADeadLetterIsMoot(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}

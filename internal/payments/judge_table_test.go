@@ -23,7 +23,7 @@ type tableRow struct {
 	seen          Seen
 }
 
-// keyed gives a Seen of our own key.
+// keyIs gives a Seen of our own key.
 func keyIs(status idempotency.Status, row verdict, more ...func(*Seen)) Seen {
 	s := seenWith(status, true, row, 0)
 	for _, m := range more {

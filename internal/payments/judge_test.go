@@ -184,7 +184,7 @@ func allEvidence() []Evidence {
 	for _, r := range replies() {
 		all = append(all, r)
 	}
-	for _, r := range recordsOfOwn() { // the other sources: TestARecordGivesTheSameStepWhoeverBringsIt
+	for _, r := range recordsOfOwn() { // the other sources: TestARecordGivesTheSameStepFromEverySource
 		all = append(all, Record{Source: SourceWebhook, Record: r}, Record{Source: SourceLookup, Record: r})
 	}
 	for _, d := range decisions() {
@@ -346,7 +346,7 @@ func aRefusalDoesNothing(_ Seen, e Evidence, step Step) string {
 	return ""
 }
 
-func TestARecordGivesTheSameStepWhoeverBringsIt(t *testing.T) {
+func TestARecordGivesTheSameStepFromEverySource(t *testing.T) {
 	t.Parallel()
 	for s := range allSeen() {
 		for _, r := range recordsOfOwn() {

@@ -136,8 +136,8 @@ func TestLateSuccessConfirmsTheSameResult(t *testing.T) {
 	s.wantDeadLetters()
 }
 
-// What the late owner has in hand is evidence: an operator hears of it, with the PSP's id, and once, whoever else
-// brings it.
+// The late owner's reply is evidence. It opens one dead letter with the PSP's id, also when another source brings the
+// same evidence.
 func TestLateSuccessThatContradictsTheResultIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})
@@ -181,8 +181,8 @@ func TestLateSuccessUnderTheIDOfAnotherPaymentIsADeadLetter(t *testing.T) {
 	g.wantStatus(idempotency.UnknownStatus, 1)
 }
 
-// Only money that has moved weighs as much as others' proofs: a decline, a doubt, a proof of nothing sent move nothing
-// any more.
+// The late owner's evidence counts only if money has moved. A decline, a doubt or a proof that nothing was sent moves
+// nothing any more.
 func TestWhatIsLateAndNoSuccessMovesNothing(t *testing.T) {
 	t.Parallel()
 	s := setupOn(t, &actor{})

@@ -67,7 +67,7 @@ func TestDeletedKeyIsChargedUnderItsNextGeneration(t *testing.T) {
 }
 
 // A dead letter, or a job, about the payment that had the key before does nothing to the one that has it now.
-func TestWhoeverActsForAnEarlierPaymentLeavesItsKeyAlone(t *testing.T) {
+func TestActionForAnEarlierPaymentLeavesTheKeyAlone(t *testing.T) {
 	t.Parallel()
 	psp := &actor{}
 	s := setupOn(t, psp)

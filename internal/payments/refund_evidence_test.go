@@ -7,7 +7,7 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// totals are what refunds have claimed of a payment, and what of it the PSP has confirmed.
+// wantTotals compares what refunds hold of a payment, and what of it the PSP has confirmed.
 func (s *shop) wantTotals(p Payment, held, confirmed int) {
 	s.t.Helper()
 	h := s.count("SELECT refund_held_minor FROM payments WHERE id = $1", p.ID)

@@ -256,8 +256,8 @@ func TestContradictionIsHeldAgainstWhatTheKeyHasBecome(t *testing.T) {
 	s.wantDeadLetters(string(deadletters.ContradictsCompleted) + " " + recordFinding(other.Account, other.ID))
 }
 
-// A key that is taken anew between the two statements that read it and its movement would have one generation's money
-// counted for another.
+// A key may be renewed between the two statements that read it and its movement. The money of one generation would then
+// be counted for another.
 func TestKeyAndMovementAreOfOneGeneration(t *testing.T) {
 	t.Parallel()
 	first, second := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
@@ -274,8 +274,8 @@ func TestKeyAndMovementAreOfOneGeneration(t *testing.T) {
 		want error
 	}{
 		"the same":           {of(first), at(1, first), nil},
-		"movement anew":      {of(second), at(1, first), idempotency.ErrNoKey},
-		"both anew":          {of(second), at(2, second), idempotency.ErrNoKey},
+		"another movement":   {of(second), at(1, first), idempotency.ErrNoKey},
+		"both are others":    {of(second), at(2, second), idempotency.ErrNoKey},
 		"no key":             {nil, idempotency.KeyView{}, idempotency.ErrNoKey},
 		"no movement at all": {nil, at(1, first), errNotOurs},
 	} {

@@ -15,7 +15,7 @@ import (
 	"payonce/internal/idempotency"
 )
 
-var update = flag.Bool("update", false, "write the golden files of this package anew")
+var update = flag.Bool("update", false, "rewrite the golden files of this package")
 
 // golden compares a response with testdata/<name>.golden. What is stored is replayed for days, also to the byte: a
 // difference here needs a new schemaVersion.
@@ -37,7 +37,7 @@ func golden(t *testing.T, name string, r idempotency.Response) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs (-golden +now); -update writes it anew:\n%s", name, diff)
+		t.Errorf("%s differs (-golden +now); -update rewrites it:\n%s", name, diff)
 	}
 }
 

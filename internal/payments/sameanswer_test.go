@@ -47,7 +47,7 @@ func remembering(asked *gateway.Record) func(http.ResponseWriter, gateway.Record
 	}
 }
 
-// pay takes a payment that has everything a payment can have.
+// payInFull takes a payment that has everything a payment can have.
 func payInFull(ctx context.Context, s *shop) (Answer, error) {
 	return s.service.Create(ctx, keyed(s.t, "order-0000000042"), CreateRequest{
 		CustomerID: "cus-1", AmountCents: 999999999999, Currency: "KRW", PaymentMethod: "pm_ok",

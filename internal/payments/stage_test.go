@@ -158,7 +158,7 @@ func (g *stage) expired() *stage {
 	return g
 }
 
-// renewed has an expired key taken anew, for another payment or refund.
+// renewed has an expired key renewed, for another payment or refund.
 func (g *stage) renewed() *stage {
 	g.expired().reserve(g.again())
 	return g
@@ -244,7 +244,7 @@ func (g *stage) wantTimeline(want ...string) {
 	}
 }
 
-// resolve brings evidence, and wants it to be taken.
+// evidenceBy brings evidence, and wants it to be taken.
 func (s *shop) evidenceBy(source Source, r gateway.Record) Effect {
 	s.t.Helper()
 	finding, err := s.service.ResolveByRecord(s.t.Context(), Record{Source: source, Record: r})

@@ -33,23 +33,23 @@ func many(n int) map[string]string {
 
 func accepted() map[string]func(*CreateRequest) {
 	return map[string]func(*CreateRequest){
-		"nothing special":               func(*CreateRequest) {},
-		"smallest amount":               func(r *CreateRequest) { r.AmountCents = 1 },
-		"largest amount":                func(r *CreateRequest) { r.AmountCents = 999_999_999_999 },
-		"currency without minor":        func(r *CreateRequest) { r.Currency = "KRW" },
-		"currency with three":           func(r *CreateRequest) { r.Currency = "KWD" },
-		"no payment method":             func(r *CreateRequest) { r.PaymentMethod = "" },
-		"longest payment method":        func(r *CreateRequest) { r.PaymentMethod = "pm_" + strings.Repeat("x", 61) },
-		"longest customer":              func(r *CreateRequest) { r.CustomerID = strings.Repeat("c", 64) },
-		"all dead letters of customers": func(r *CreateRequest) { r.CustomerID = "aZ0._:-" },
-		"longest description":           func(r *CreateRequest) { r.Description = strings.Repeat("한", 500) },
-		"lines and tabs":                func(r *CreateRequest) { r.Description = "two\nlines\tand a tab" },
-		"digits that are no card":       func(r *CreateRequest) { r.Description = "4242424242424241" },
-		"most metadata":                 func(r *CreateRequest) { r.Metadata = many(20) },
+		"nothing special":             func(*CreateRequest) {},
+		"smallest amount":             func(r *CreateRequest) { r.AmountCents = 1 },
+		"largest amount":              func(r *CreateRequest) { r.AmountCents = 999_999_999_999 },
+		"currency without minor":      func(r *CreateRequest) { r.Currency = "KRW" },
+		"currency with three":         func(r *CreateRequest) { r.Currency = "KWD" },
+		"no payment method":           func(r *CreateRequest) { r.PaymentMethod = "" },
+		"longest payment method":      func(r *CreateRequest) { r.PaymentMethod = "pm_" + strings.Repeat("x", 61) },
+		"longest customer":            func(r *CreateRequest) { r.CustomerID = strings.Repeat("c", 64) },
+		"all characters of customers": func(r *CreateRequest) { r.CustomerID = "aZ0._:-" },
+		"longest description":         func(r *CreateRequest) { r.Description = strings.Repeat("한", 500) },
+		"lines and tabs":              func(r *CreateRequest) { r.Description = "two\nlines\tand a tab" },
+		"digits that are no card":     func(r *CreateRequest) { r.Description = "4242424242424241" },
+		"most metadata":               func(r *CreateRequest) { r.Metadata = many(20) },
 		"longest metadata": func(r *CreateRequest) {
 			r.Metadata = map[string]string{strings.Repeat("n", 40): strings.Repeat("é", 200)}
 		},
-		"all dead letters of names": func(r *CreateRequest) { r.Metadata = map[string]string{"aZ0_.-": ""} },
+		"all characters of names": func(r *CreateRequest) { r.Metadata = map[string]string{"aZ0_.-": ""} },
 	}
 }
 
@@ -75,13 +75,13 @@ func refusedRequests() map[string]map[string]func(*CreateRequest) {
 	type changes = map[string]func(*CreateRequest)
 	return map[string]changes{
 		"/customerId": {
-			"none":            func(r *CreateRequest) { r.CustomerID = "" },
-			"65 dead letters": func(r *CreateRequest) { r.CustomerID = strings.Repeat("c", 65) },
-			"space":           func(r *CreateRequest) { r.CustomerID = "cus 1" },
-			"slash":           func(r *CreateRequest) { r.CustomerID = "cus/1" },
-			"newline":         func(r *CreateRequest) { r.CustomerID = "cus-1\n" },
-			"not ASCII":       func(r *CreateRequest) { r.CustomerID = "çus" },
-			"card number":     func(r *CreateRequest) { r.CustomerID = visa },
+			"none":          func(r *CreateRequest) { r.CustomerID = "" },
+			"65 characters": func(r *CreateRequest) { r.CustomerID = strings.Repeat("c", 65) },
+			"space":         func(r *CreateRequest) { r.CustomerID = "cus 1" },
+			"slash":         func(r *CreateRequest) { r.CustomerID = "cus/1" },
+			"newline":       func(r *CreateRequest) { r.CustomerID = "cus-1\n" },
+			"not ASCII":     func(r *CreateRequest) { r.CustomerID = "çus" },
+			"card number":   func(r *CreateRequest) { r.CustomerID = visa },
 		},
 		"/amountCents": {
 			"zero":           func(r *CreateRequest) { r.AmountCents = 0 },

@@ -12,7 +12,7 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// board is what the looks see: which keys are in flight, or that the database is away.
+// lookedAt is what a look sees: which keys are in flight, or that the database is away.
 type lookedAt struct {
 	mu       sync.Mutex
 	inFlight map[idempotency.Ref]bool

@@ -167,8 +167,8 @@ func TestWatermarkNeverGoesBack(t *testing.T) {
 	}
 }
 
-// Of what was in an account before it became a tenant's, the desk hears nothing. Another ledger has its own watermark,
-// and an account of nobody's has none.
+// A record that was in an account before the account became a tenant's opens no dead letter. Another ledger has its own
+// watermark, and an account of nobody's has none.
 func TestFirstScanBeginsWhereTheTenantDoes(t *testing.T) {
 	t.Parallel()
 	psp := &bookkeeper{page: 100}
@@ -276,7 +276,7 @@ func TestUnreadableRecordIsADeadLetterWhateverItIs(t *testing.T) {
 			t.Fatalf("%d: %v", i, err)
 		}
 		if !is[DeadLettered](t, f).New {
-			t.Errorf("%d is no dead letter of its own", i)
+			t.Errorf("%d has no dead letter of its own", i)
 		}
 	}
 	if n := s.count("SELECT count(*) FROM dead_letters WHERE evidence ? 'record'"); n != 2 {

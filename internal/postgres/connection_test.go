@@ -321,7 +321,7 @@ func TestConnectionThatDiesTakesTheIdleOnesAlong(t *testing.T) {
 	}
 }
 
-// Or else clients that hang up could have the whole pool dialled anew all the time.
+// Otherwise, clients that hang up could make the pool open all its connections again and again.
 func TestConnectionThatWeGiveUpDoesNot(t *testing.T) {
 	t.Parallel()
 	const n = 4

@@ -105,8 +105,8 @@ func TestOnlyTheNamedConstraintIsViolated(t *testing.T) {
 	}
 }
 
-// Where there was no connection for one party of a bundle, there is none for each; and what may have been committed
-// must not be sent again.
+// A group that found no connection is not split: its members would find none either. A group that may have been
+// committed must not be sent again.
 func TestOnlyWhatWasRolledBackIsTriedAlone(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

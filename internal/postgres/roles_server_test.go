@@ -72,7 +72,7 @@ func TestFormerOwnerGoesOnOnlyAsAMemberOfTheMigrator(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask[int](c, "owner", "goes_on", look)
-	// by processes of the former owner's that are started anew
+	// by processes of the former owner's that are started again
 	if err := migrate(t, c.server.URLAs("owner", "goes_on")); err != nil {
 		t.Fatal(err)
 	}

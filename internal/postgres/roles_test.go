@@ -110,7 +110,7 @@ func TestDatabaseOfOneUserNeedsNoRolesAndCanHaveThemLater(t *testing.T) {
 	c.ready("plain")
 }
 
-func TestMigrationBySomebodyElseIsToldAndMended(t *testing.T) {
+func TestMigrationByAnotherRoleIsReportedAndRepaired(t *testing.T) {
 	t.Parallel()
 	url := empty(t)
 	name := strings.ToLower(t.Name())
@@ -125,7 +125,7 @@ func TestMigrationBySomebodyElseIsToldAndMended(t *testing.T) {
 	if !strings.Contains(said.String(), "run api roles to hand it over") {
 		t.Errorf("it said %s", &said)
 	}
-	ask[int](c, "payonce_api", name, "SELECT count(*) FROM payments") // whoever migrates, the rights are there
+	ask[int](c, "payonce_api", name, "SELECT count(*) FROM payments") // the rights are there, whichever role migrates
 	// A superuser could take a right on anything from everybody. What is not of who made our tables is none of its
 	// business.
 	c.exec(name, "SET ROLE payonce_migrator", "CREATE VIEW theirs AS SELECT 1 AS one",

@@ -65,7 +65,7 @@ func (c *crew) wantJobs(kind string, want int) {
 	}
 }
 
-// due enqueues the resolution of one key, as a claim does.
+// due enqueues the resolution of one key, as the claim job does.
 func (c *crew) due() {
 	c.t.Helper()
 	due := []idempotency.Due{{Ref: idempotency.StoredRef("acme", "POST /payments", "order-0000000042"), Generation: 1}}
@@ -103,7 +103,7 @@ func TestEventWhoseRunIsNotWrittenOffHasAnotherJob(t *testing.T) {
 	}
 }
 
-// The claim goes on making jobs for a key while the database is in trouble. All of them given up are one case.
+// The claim job goes on making jobs for a key while the database is in trouble. All that are given up are one case.
 func TestJobsOfOneKeyThatAreGivenUpAreOneDeadLetter(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
@@ -137,8 +137,8 @@ func TestRetryOfAJobThatIsQueuedOrForgottenSaysSo(t *testing.T) {
 	}
 }
 
-// The claim has hidden the key for a minute. If its last run is said to be running still, since its end is not written
-// yet, the key must have another job all the same: or it would lie there for that minute.
+// The claim job has hidden the key for a minute. The row of its last job may still say "running", because the end is
+// not written yet. The key must get another job all the same: otherwise nothing would happen to it for that minute.
 func TestKeyThatIsDueHasAJobThatHasNotBegun(t *testing.T) {
 	t.Parallel()
 	c := setup(t)

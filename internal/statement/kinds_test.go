@@ -115,7 +115,7 @@ func TestLinesAboutTheSameAreDuplicates(t *testing.T) {
 			m := d.paid("ch_1", 4)
 			return []line{lineOf(m), lineOf(m, func(l *line) { l.id, l.status = "ch_no", "declined" })}
 		}, nil},
-		"charged anew where it was declined": {func(d *fixture) []line {
+		"charged again where it was declined": {func(d *fixture) []line {
 			m := d.paid("ch_1", 4)
 			return []line{lineOf(m, func(l *line) { l.status = "declined" }),
 				lineOf(m, func(l *line) { l.id = "ch_new" })}
@@ -145,7 +145,7 @@ func edited(edit func(*line)) func(*fixture) []line {
 	return func(d *fixture) []line { return []line{lineOf(d.paid("ch_1", 4), edit)} }
 }
 
-// standing plants a payment of which we do not know that it succeeded.
+// planted makes a payment of which we do not know that it succeeded.
 func planted(status string) func(*fixture) []line {
 	return func(d *fixture) []line {
 		m := d.paid("", 4, func(m *movement) { m.status, m.finished = status, nil })

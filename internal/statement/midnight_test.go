@@ -220,7 +220,7 @@ func TestTodaysStatementDoesNotDecideForYesterday(t *testing.T) {
 	}
 }
 
-// A key that was taken anew stands for another payment, and says nothing of the first.
+// A key that was renewed stands for another payment, and says nothing of the first.
 func TestKeyOfAnotherPaymentDatesNothing(t *testing.T) {
 	t.Parallel()
 	d := setup(t)

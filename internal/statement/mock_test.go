@@ -9,7 +9,7 @@ import (
 	"payonce/internal/gateway"
 )
 
-// atMock puts the desk at a real mock PSP, whose clock shows the desk's day.
+// atMock has the reconciler ask a real mock PSP, whose clock shows the fixture's day.
 func (d *fixture) atMock() {
 	d.t.Helper()
 	config := mockpsp.DefaultConfig()

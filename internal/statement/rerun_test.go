@@ -15,7 +15,7 @@ import (
 	"payonce/internal/postgres"
 )
 
-// told makes the desk write down what OnBreak is told.
+// told has OnBreak write down what it is told.
 func (d *fixture) told() *[]string {
 	list := &[]string{}
 	d.config.OnBreak = func(_ context.Context, _ pgx.Tx, b Break) error {
@@ -133,7 +133,7 @@ func TestTwoRunsOfOneDayDoNotMeet(t *testing.T) {
 	d.run() // the lock has ended with the run
 }
 
-// Whoever is told of a break writes in its transaction: neither without the other.
+// OnBreak writes in the transaction of the break: neither is stored without the other.
 func TestWhoCannotTakeABreakUndoesIt(t *testing.T) {
 	t.Parallel()
 	d := setup(t)

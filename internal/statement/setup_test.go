@@ -28,7 +28,7 @@ const (
 	header    = "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt\r\n"
 )
 
-// desk is a reconciler on a database of the test's own, and a PSP that publishes what the test has put into its files.
+// fixture is a reconciler on a database of the test's own, and a PSP that publishes what the test puts into its files.
 type fixture struct {
 	t      *testing.T
 	pool   *pgxpool.Pool // straight to the tables

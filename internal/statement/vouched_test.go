@@ -2,7 +2,7 @@ package statement
 
 import "testing"
 
-// An operator has vouched for a payment whose id at the PSP he did not know. The PSP's charge for it is the only one.
+// An operator has vouched for a payment without its id at the PSP. The PSP's charge for it is the only one.
 func TestMovementThatAnOperatorVouchedForIsTheLineAboutIt(t *testing.T) {
 	find(t, map[string]planting{
 		"charge": {func(d *fixture) []line {

@@ -1,9 +1,8 @@
-// Package telemetry owns what Payonce tells of itself: the Prometheus metrics and the logger. It knows no other
-// package, and no metric of it is ever labelled by tenant or key: their number has no bound, and they are nobody else's
-// business.
+// Package telemetry owns the Prometheus metrics and the logger. It knows no other package. No metric has a label for
+// the tenant or the key: their number has no bound, and they are private.
 //
-// Logs never hold a body, a token, a signature, an Authorization header or a raw key; the code that logs sees
-// to it by naming each attribute, and the end-to-end tests send canaries through everything.
+// Logs never hold a body, a token, a signature, an Authorization header or a raw key. The code that logs names each
+// attribute, and the end-to-end tests send canaries through everything.
 package telemetry
 
 import (

@@ -46,7 +46,7 @@ func TestUnknownSecretIsUnauthenticated(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.tenant()
-	o.hire("payonce_secret")
+	o.addKey("payonce_secret")
 	digest := sha256.Sum256([]byte("payonce_secret"))
 	for _, secret := range []string{
 		"", "payonce_secre", "payonce_secret ", "payonce_secret\x00", "Payonce_secret", "acme", string(digest[:]),
@@ -78,8 +78,8 @@ func TestKeyExpiresByTheDatabasesClock(t *testing.T) {
 			o := setup(t)
 			o.tenant()
 			o.later(skew)
-			o.hire("over")
-			o.hire("running")
+			o.addKey("over")
+			o.addKey("running")
 			o.exec("UPDATE api_keys SET expires_at = clock_timestamp() - interval '1 millisecond' WHERE secret_sha256 = sha256('over')")
 			o.exec("UPDATE api_keys SET expires_at = clock_timestamp() + interval '5 minutes' WHERE secret_sha256 = sha256('running')")
 			if o.admits("over") {
@@ -96,11 +96,11 @@ func TestRotationOverlaps(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.tenant()
-	old := o.hire("old")
+	old := o.addKey("old")
 	if !o.admits("old") {
 		t.Fatal("the key does not work")
 	}
-	o.hire("new")
+	o.addKey("new")
 	if _, err := o.registry.ExpireKey(t.Context(), old.ID, time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestRevokedKeyStopsWithinTheTimeOfAReading(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.tenant()
-	k := o.hire("secret")
+	k := o.addKey("secret")
 	if !o.admits("secret") {
 		t.Fatal("the key does not work")
 	}
@@ -140,7 +140,7 @@ func TestAuthenticationCostsNoRoundTrip(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.tenant()
-	o.hire("secret")
+	o.addKey("secret")
 	var group sync.WaitGroup
 	for range 50 {
 		group.Go(func() {
@@ -162,9 +162,9 @@ func TestUnknownSecretsReadTheTableOnceASecond(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.tenant()
-	o.hire("secret")
+	o.addKey("secret")
 	o.admits("secret")
-	o.hire("new")
+	o.addKey("new")
 	for range 100 {
 		if o.admits("new") || o.admits("guess") {
 			t.Fatal("let in without a reading")
@@ -191,7 +191,7 @@ func TestStaleReadingServesWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.tenant()
-	o.hire("secret")
+	o.addKey("secret")
 	o.admits("secret")
 	o.away.Store(true)
 
@@ -227,9 +227,9 @@ func TestUnknownSecretIsNotRefusedWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.tenant()
-	o.hire("secret")
+	o.addKey("secret")
 	o.admits("secret")
-	o.hire("new")
+	o.addKey("new")
 	o.away.Store(true)
 	o.later(missFor + 1)
 	for range 10 {
@@ -251,7 +251,7 @@ func TestDatabaseThatIsAwayFromTheStartRefusesNobodyForGood(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.tenant()
-	o.hire("secret")
+	o.addKey("secret")
 	o.away.Store(true)
 	for range 10 {
 		_, err := o.directory.Authenticate(t.Context(), "secret")
@@ -274,7 +274,7 @@ func TestClientThatHangsUpDoesNotSpoilTheReading(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.tenant()
-	o.hire("secret")
+	o.addKey("secret")
 	gone, hangUp := context.WithCancel(t.Context())
 	hangUp()
 	if _, err := o.directory.Authenticate(gone, "secret"); err != nil {

@@ -13,8 +13,8 @@ import (
 	"payonce/test/pgtest"
 )
 
-// farOffice is an administration behind a proxy, which loses what it is told to lose.
-func farOffice(t *testing.T) (*office, *pgproxy.Proxy) {
+// behindProxy is a fixture whose registry is behind a proxy, which loses what it is told to lose.
+func behindProxy(t *testing.T) (*fixture, *pgproxy.Proxy) {
 	t.Helper()
 	o := setup(t)
 	o.tenant()
@@ -28,7 +28,7 @@ func farOffice(t *testing.T) (*office, *pgproxy.Proxy) {
 	return o, proxy
 }
 
-func (o *office) count(sql string, args ...any) (n int) {
+func (o *fixture) count(sql string, args ...any) (n int) {
 	o.t.Helper()
 	if err := o.pool.QueryRow(o.t.Context(), sql, args...).Scan(&n); err != nil {
 		o.t.Fatalf("%s: %v", sql, err)
@@ -41,10 +41,10 @@ func TestKeyWhoseAcknowledgementIsLostIsGivenOutWhenItIsThere(t *testing.T) {
 	for name, failures := range map[string]int{"read at once": 0, "two readings fail": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o, proxy := farOffice(t)
+			o, proxy := behindProxy(t)
 			lost := proxy.On("commit", pgproxy.DropAcknowledgement)
 			readings := proxy.OnNext(failures, "KeyCreated", pgproxy.CutBefore)
-			k := o.hire("secret")
+			k := o.addKey("secret")
 			lost.Await(t)
 			for range failures {
 				readings.Await(t)
@@ -62,7 +62,7 @@ func TestKeyWhoseAcknowledgementIsLostIsGivenOutWhenItIsThere(t *testing.T) {
 
 func TestKeyInDoubtIsNamedAndCanBeEnded(t *testing.T) {
 	t.Parallel()
-	o, proxy := farOffice(t)
+	o, proxy := behindProxy(t)
 	proxy.On("commit", pgproxy.DropAcknowledgement)
 	proxy.OnNext(3, "KeyCreated", pgproxy.DropAcknowledgement) // what was read is not known to stay
 	_, err := o.registry.AddKey(t.Context(), "acme", "secret", "", []Permission{PaymentsRead})
@@ -80,7 +80,7 @@ func TestKeyInDoubtIsNamedAndCanBeEnded(t *testing.T) {
 
 func TestKeyWhoseCommitNeverArrivedIsInDoubt(t *testing.T) {
 	t.Parallel()
-	o, proxy := farOffice(t)
+	o, proxy := behindProxy(t)
 	proxy.On("commit", pgproxy.CutBefore)
 	_, err := o.registry.AddKey(t.Context(), "acme", "secret", "", []Permission{PaymentsRead})
 	var doubt *KeyInDoubtError
@@ -97,8 +97,8 @@ func TestKeyWhoseCommitNeverArrivedIsInDoubt(t *testing.T) {
 
 func TestNothingIsSaidToBeUnwrittenThatMayBe(t *testing.T) {
 	t.Parallel()
-	o, proxy := farOffice(t)
-	k := o.hire("secret")
+	o, proxy := behindProxy(t)
+	k := o.addKey("secret")
 	for name, write := range map[string]func() error{
 		"make tenant": func() error { return o.registry.EnsureTenant(t.Context(), "globex") },
 		"set rate":    func() error { return o.registry.SetRate(t.Context(), "acme", 7, 9) },

@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// office is the administration and a directory, on a database of the test's own, at a time that the test sets.
-type office struct {
+// fixture is a registry and a directory, on a database of the test's own, at a time that the test sets.
+type fixture struct {
 	t         *testing.T
 	pool      *pgxpool.Pool // straight to the tables
 	registry  *Registry
@@ -30,9 +30,9 @@ type office struct {
 
 var errAway = errors.New("the database is away")
 
-func setup(t *testing.T) *office {
+func setup(t *testing.T) *fixture {
 	t.Helper()
-	o := &office{t: t, pool: pgtest.New(t)}
+	o := &fixture{t: t, pool: pgtest.New(t)}
 	o.registry = NewRegistry(postgres.Wrap(o.pool, 0), uuid.NewV7)
 	watched := o.pool.Config()
 	watched.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) {
@@ -54,18 +54,18 @@ func setup(t *testing.T) *office {
 }
 
 // later moves the directory's clock.
-func (o *office) later(d time.Duration) { o.clock.Add(int64(d)) }
+func (o *fixture) later(d time.Duration) { o.clock.Add(int64(d)) }
 
 // tenant makes acme.
-func (o *office) tenant() {
+func (o *fixture) tenant() {
 	o.t.Helper()
 	if err := o.registry.EnsureTenant(o.t.Context(), "acme"); err != nil {
 		o.t.Fatal(err)
 	}
 }
 
-// hire gives acme a key that reads and writes.
-func (o *office) hire(secret string) APIKey {
+// addKey gives acme an API key that reads and writes.
+func (o *fixture) addKey(secret string) APIKey {
 	o.t.Helper()
 	k, err := o.registry.AddKey(o.t.Context(), "acme", secret, "", []Permission{PaymentsWrite, PaymentsRead})
 	if err != nil {
@@ -75,7 +75,7 @@ func (o *office) hire(secret string) APIKey {
 }
 
 // admits reports whether a secret authenticates. Anything but a plain no is the end of the test.
-func (o *office) admits(secret string) bool {
+func (o *fixture) admits(secret string) bool {
 	o.t.Helper()
 	_, err := o.directory.Authenticate(o.t.Context(), secret)
 	if err != nil && !errors.Is(err, ErrUnauthenticated) {
@@ -84,7 +84,7 @@ func (o *office) admits(secret string) bool {
 	return err == nil
 }
 
-func (o *office) exec(sql string, args ...any) {
+func (o *fixture) exec(sql string, args ...any) {
 	o.t.Helper()
 	if _, err := o.pool.Exec(o.t.Context(), sql, args...); err != nil {
 		o.t.Fatalf("%s: %v", sql, err)

@@ -43,7 +43,7 @@ func TestTableHoldsNoSecret(t *testing.T) {
 	o := setup(t)
 	o.tenant()
 	const secret = "payonce_c0ffee"
-	o.hire(secret)
+	o.addKey(secret)
 	var row string
 	var digest []byte
 	if err := o.pool.QueryRow(t.Context(), "SELECT k::text, secret_sha256 FROM api_keys AS k").Scan(&row,
@@ -114,7 +114,7 @@ func TestKeysThatCannotBe(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.tenant()
-	o.hire("taken")
+	o.addKey("taken")
 	for name, c := range map[string]struct {
 		tenant, secret, label string
 		may                   []Permission
@@ -159,12 +159,12 @@ func TestKeysAreListedOldestFirst(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.tenant()
-	first := o.hire("first")
+	first := o.addKey("first")
 	second, err := o.registry.AddKey(t.Context(), "", "second", "on call", []Permission{OpsResolve, OpsRead})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.hire("third")
+	o.addKey("third")
 	if _, err := o.registry.ExpireKey(t.Context(), first.ID, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestExpiryIsNeverPutOff(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.tenant()
-	k := o.hire("secret")
+	k := o.addKey("secret")
 	soon, err := o.registry.ExpireKey(t.Context(), k.ID, time.Minute)
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestRatesAndDigestsAreBounded(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.tenant()
-	o.hire("secret")
+	o.addKey("secret")
 	for _, sql := range []string{
 		"UPDATE tenants SET requests_per_second = 0", "UPDATE tenants SET requests_per_second = 100001",
 		"UPDATE tenants SET request_burst = 0", "UPDATE tenants SET request_burst = 100001",

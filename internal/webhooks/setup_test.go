@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // patience bounds every wait for an event. Reaching it is a failure, not a measurement.
 const patience = time.Minute
 
-// desk is an inbox on a database of the test's own. Its jobs are rows of a table that the test owns.
+// fixture is an inbox on a database of the test's own. Its jobs are rows of a table that the test owns.
 type fixture struct {
 	t     *testing.T
 	pool  *pgxpool.Pool // straight to the tables

@@ -169,7 +169,7 @@ func (b *bench) start(ctx context.Context, d *rig.Database, s rig.Spec) (*rig.Pr
 }
 
 func (b *bench) stopAll() {
-	for _, p := range slices.Backward(b.running) { // whoever began later may depend on those before
+	for _, p := range slices.Backward(b.running) { // a later one may depend on an earlier one
 		p.Stop()
 	}
 	b.running = nil

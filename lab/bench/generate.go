@@ -28,7 +28,7 @@ func generate(ctx context.Context, plan load.Plan, cpus []int) (load.Result, err
 	return g.result()
 }
 
-// startLoad begins to. Whoever starts it takes its result, or ends ctx.
+// startLoad starts the generator. The caller takes the result, or ends ctx.
 func startLoad(ctx context.Context, plan load.Plan, cpus []int) (*generator, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -2,9 +2,9 @@
 // with exactly the SQL that the API sends. `make bench` runs it.
 //
 // It owns the questions, one file each, and what counts as an answer. The packages below it own the means: rig what is
-// measured, load and pgbench what makes it work, meter what that costs, report how it is told. Whoever takes part in a
-// comparison takes turns with the others, slice by slice; a slice in which something else was busy on the machine is
-// dropped, and the table says how many were.
+// measured, load and pgbench what makes it work, meter what that costs, report how it is told. The things that are
+// compared take turns, slice by slice. A slice in which something else was busy on the machine is dropped, and the
+// table says how many were.
 //
 // It makes no claim about a time in seconds: the bars are ratios of two things measured side by side, or counts. CI
 // does not run it; what does not depend on the machine is held by tests.

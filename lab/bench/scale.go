@@ -92,7 +92,7 @@ func (b *bench) fleets(ctx context.Context, s *report.Section) ([]fleet, error) 
 	}
 	fleets := []fleet{
 		{name: "1 process", apis: apis[:1]}, {name: "2 processes", apis: apis[:2]}, {name: "4 processes", apis: apis},
-		{name: "4 processes of 1 lane", apis: narrow}, {name: "1 process of 8 lanes", apis: wide},
+		{name: "4 processes of 1 slot", apis: narrow}, {name: "1 process of 8 slots", apis: wide},
 		{name: "1 process, sharing off", apis: alone},
 	}
 	pooler, through, err := b.db.Pooler(ctx)
@@ -166,7 +166,7 @@ func tellFleet(s *report.Section, f fleet, rounds []taken) {
 		line(f.name+", per payment", "kB-WAL", report.Lower, by(rounds, func(t taken) float64 { return t.wal })))
 }
 
-// flushes counts how often the WAL is flushed to the disk. A session tells of its own when it ends, so the API is
+// flushes counts how often the WAL is flushed to the disk. A session reports its own count when it ends, so the API is
 // started for this alone.
 func (b *bench) flushes(ctx context.Context, s *report.Section, clients int) error {
 	for _, each := range []struct{ name, slots string }{{"1 process", "8"}, {"1 process, sharing off", "0"}} {

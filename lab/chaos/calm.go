@@ -87,8 +87,8 @@ func (r *trial) untilToldOf(ctx context.Context) {
 	world.AwaitTold(ctx, r.stage.world.PSP.Address)
 }
 
-// quiet waits, while the operator closes dead letters. What he has does not count as moving, so it is over when he has
-// nothing any more.
+// quiet waits until nothing moves and no dead letter is open, while the operator closes them. A key with an open dead
+// letter does not count as moving.
 func (r *trial) quiet(ctx context.Context, limit time.Duration, when string) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -106,8 +106,8 @@ func (r *trial) quiet(ctx context.Context, limit time.Duration, when string) {
 		if err == nil && open == 0 && emptyBefore {
 			return
 		}
-		// Once is not enough: a key whose dead letter was closed by "retry" moves, and may be back on the desk before
-		// anybody looks.
+		// Once is not enough: a key whose dead letter was closed by "retry" moves, and may have another dead letter
+		// before the next look.
 		if emptyBefore = err == nil && open == 0; emptyBefore {
 			continue
 		}

@@ -16,8 +16,8 @@ import (
 	"payonce/lab/world"
 )
 
-// sampler looks at what the programs tell of themselves while the storm lasts: a process that is killed takes its
-// counters with it.
+// sampler reads the programs' metrics, and the mock PSP's lists of calls and webhooks, while the storm lasts: a process
+// that is killed takes them with it.
 type sampler struct {
 	stage *stage
 	mix   plan.Mix

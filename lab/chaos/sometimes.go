@@ -95,9 +95,9 @@ func addEnds(add func(since length, group string, names ...string), deletes bool
 	add(normalRun, "lie refused", "another-charge")
 }
 
-// addEdges lists the edges of the key's state machine, by who goes along them. Not among them is the owner who comes
-// back to an unknown key before webhook, lookup and scan: a storm hardly ever leaves him the time, and the crash matrix
-// has him.
+// addEdges lists the edges of the key's state machine, by who goes along them. Not among them is the owner that comes
+// back to an unknown key before webhook, lookup and scan: a storm hardly ever leaves the time for that, and the crash
+// matrix has this case.
 func addEdges(add func(since length, group string, names ...string)) {
 	add(quickRun, "edge", "none → in_progress", "in_progress → completed by owner",
 		"in_progress → failed_retryable by owner",

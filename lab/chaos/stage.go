@@ -202,7 +202,7 @@ func (g *stage) liftLimits(ctx context.Context) error {
 	return nil
 }
 
-// endPruning keeps all keys as they are from here on: whoever asks for one once more must not begin its next life.
+// endPruning keeps all keys as they are from here on. Otherwise, a repeated request could begin the next life of a key.
 func (g *stage) endPruning(ctx context.Context) error {
 	for _, p := range g.reconcilers {
 		p.Stop()

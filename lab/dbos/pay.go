@@ -52,7 +52,7 @@ func (p *peer) pay(ctx dbos.Context, o order) (payment, error) {
 }
 
 func (p *peer) reserve(ctx dbos.Context, o order) error {
-	// A plain step may run twice, hence DO NOTHING; a transaction never does.
+	// A plain step may run twice, so it says DO NOTHING. A transaction never runs twice.
 	_, err := p.write(ctx, "reserve", `INSERT INTO lab_dbos.payments
 		(payment_id, idempotency_key, customer_id, amount_cents, currency, status, created_at)
 		VALUES ($1, $2, $3, $4, $5, 'processing', $6) ON CONFLICT (payment_id) DO NOTHING`,

@@ -39,7 +39,7 @@ func awayCase(ctx context.Context, l *lab, o *outcome) (err error) {
 	if err != nil {
 		return err
 	}
-	s.standby.Line.Mend()
+	s.standby.Line.Reopen()
 	back := s.crowd.recorder.Now()
 	if err := s.payUntilCharged(ctx, "after-the-standby-was-back"); err != nil {
 		return err

@@ -31,7 +31,7 @@ func TestHistoriesThatHaveAnOrderPass(t *testing.T) {
 		"unheard, and it came much later": {unheard(1, 1, "A"), span{3, 4}.released(2, ""),
 			span{5, 6}.busy(3)},
 		"mismatch after the first":                  {span{1, 2}.first(1), span{3, 4}.misuse(2, "B")},
-		"mismatch for whoever comes second":         {span{1, 5}.misuse(1, "B"), span{2, 6}.first(2)},
+		"mismatch for the second request":           {span{1, 5}.misuse(1, "B"), span{2, 6}.first(2)},
 		"mismatch against one that was never heard": {unheard(1, 1, "B"), span{2, 6}.misuse(2, "A")},
 		"released, then executed":                   {span{1, 2}.released(1, paymentA), span{3, 4}.first(1)},
 		"not even reserved, then executed":          {span{1, 2}.released(1, ""), span{3, 4}.first(1)},
@@ -179,7 +179,7 @@ func TestKeysOfTenantsAndRoutesAreKeysOfTheirOwn(t *testing.T) {
 	}
 }
 
-// What is over in one life of a key begins anew in the next, and no payment is in both.
+// Each life of a key begins without the state of the one before, and no payment is in both.
 func TestLivesOfAKeyAreKeysOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	next := func(payment string) Operation {

@@ -41,8 +41,8 @@
 //
 // # What the model does not see
 //
-// When a key expires is not for the model to say: whoever records a history knows which life of the key a request was
-// sent in. Unknown and released are one phase, since no answer tells them apart for sure. A request that was answered
+// The model does not say when a key expires: the recorder of a history knows which life of the key a request was sent
+// in. Unknown and released are one phase, since no answer tells them apart for sure. A request that was answered
 // 202 may have left the key running (the database was away when it wanted to write), so a 409 after it is right until
 // the lease is over, which the model does not count. That an answer was never given is no violation here: what is
 // accepted must end, and that is I2.

@@ -27,7 +27,8 @@ type Operation struct {
 	Path   string // that was asked, without its query
 	Key    string // in its bare form
 	Prefer string // the header of that name, or ""
-	// Life counts how often the key was used anew after its retention was over; the first is 1, and 0 is the same.
+	// Life counts the generations of the key: it grows when the key is used again after its retention. The first is 1,
+	// and 0 is the same.
 	Life int
 	// Intent is a digest of what was asked, made by the client from what it meant to ask: two operations have the same
 	// one if and only if they should have the same fingerprint.

@@ -66,12 +66,12 @@ func read(o Operation, index int) (reading, error) {
 	case http.StatusCreated:
 		r.kind = final
 		if body.Status != "succeeded" {
-			return r, fmt.Errorf("a 201 tells of a movement that is %v", body.Status)
+			return r, fmt.Errorf("a 201 shows a movement that is %v", body.Status)
 		}
 	case http.StatusAccepted:
 		r.kind = accepted
 		if body.Status != "processing" {
-			return r, fmt.Errorf("a 202 tells of a movement that is %v", body.Status)
+			return r, fmt.Errorf("a 202 shows a movement that is %v", body.Status)
 		}
 	default:
 		var known bool

@@ -40,7 +40,7 @@ type server struct {
 	history  []Operation
 }
 
-// flight is a request that is under way.
+// request is a request that is under way.
 type request struct {
 	client, called int
 	intent         string
@@ -130,7 +130,7 @@ func (s *server) advance(fl *request) {
 
 func (s *server) owns(fl *request) bool { return s.status == "in_progress" && s.attempt == fl.attempt }
 
-// standing answers an owner that was overtaken.
+// answerFromRow answers an owner that was overtaken.
 func (s *server) answerFromRow(fl *request, at span) {
 	if s.status == "completed" {
 		s.end(fl, at.done(fl.client, fl.intent, s.subject, s.answer, s.attempt != fl.attempt))

@@ -6,7 +6,7 @@
 //	                        done
 //	program ◄─── answer ─── service     CutAfter, HalfAfter, FailAfter, RefuseAfter, HoldAfter: only the service knows
 //
-// Calls have names, which whoever opens the proxy gives them. A call that meets nothing passes as it is, and ends at
+// Calls have names. Options.Name gives them. A call that meets nothing passes as it is, and ends at
 // the service when the program gives it up. One that is held does not: it is like a packet that was long under way, and
 // lands when it is released, whatever has become of its sender by then.
 //

@@ -14,8 +14,8 @@ import (
 
 // Options say what a proxy stands before.
 type Options struct {
-	// Upstream gives the service's host:port, anew for each call, so that one proxy can stand before several that take
-	// turns. An empty one means that there is none at the moment: the connection is closed.
+	// Upstream gives the service's host:port. It is asked for each call, so that one proxy can stand before several
+	// services that take turns. An empty one means that there is none at the moment: the connection is closed.
 	Upstream func() string
 	// Name says what a call is called. Calls without a name pass.
 	Name func(*http.Request) string

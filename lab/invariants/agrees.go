@@ -15,7 +15,7 @@ type difference struct {
 	row     *movementRow
 	what    string
 	excuses []deadletters.Kind // the kinds of dead letters that such a difference is given to
-	// unresolved: it is of the kind that the scan or a webhook mends by itself.
+	// unresolved: it is of the kind that a scan or a webhook resolves.
 	unresolved bool
 }
 
@@ -60,12 +60,12 @@ func differences(w world) []difference {
 				func(e Entry) bool { return w.books.declinedUnderAnothersID(e, row) }):
 			// The PSP has declined it under an id that another row has.
 		case strings.HasPrefix(row.PSPID, payments.OperatorPSPID):
-			if !w.books.ruled(row) {
+			if !w.books.calledExecuted(row) {
 				all = append(all, difference{row: row,
 					what: "an operator has vouched for it, and no dead letter says so"})
 			}
 		case e == nil && w.elsewhere(row):
-			// An operator has taken the id from a dead letter: that record has the PSP's dead letters, too.
+			// An operator has taken the id from a dead letter. The PSP has the record in another account.
 		case e == nil:
 			all = append(all, difference{row: row, what: fmt.Sprintf("%s here as %s, which the PSP does not have",
 				row.Status, row.PSPID)})
@@ -80,9 +80,9 @@ func differences(w world) []difference {
 // wrongAmount is the only fault with which the mock PSP moves another amount than it was asked for.
 const wrongAmount = "pm_wrong_amount"
 
-// compare holds an entry against the row that it names. The mock never changes an entry, and whoever told a client the
-// end of it had the PSP's word: so a row that has come to its end differs in nothing, and no dead letter excuses it.
-// The one exception is a wrong amount that an operator has let pass.
+// compare holds an entry against the row that it names. The mock never changes an entry, and a row becomes final by
+// evidence of what the PSP did. So a final row differs in nothing, and no dead letter excuses a difference. The one
+// exception is a wrong amount that an operator has let pass.
 func (b *books) compare(e *Entry) (difference, bool) {
 	row := b.subjectOf(*e)
 	d := difference{entry: e, row: row}
@@ -101,7 +101,7 @@ func (b *books) compare(e *Entry) (difference, bool) {
 	case e.AmountCents != row.Amount && !row.isFinal():
 		d.what, d.unresolved = b.otherTerms(e, row), true
 		d.excuses = []deadletters.Kind{deadletters.PSPContradicts, deadletters.LookupsExhausted}
-	case e.AmountCents != row.Amount && !b.ruled(row):
+	case e.AmountCents != row.Amount && !b.calledExecuted(row):
 		d.what = b.otherTerms(e, row)
 	case !e.Executed() && row.Status == string(payments.Failed):
 		return d, false // neither says that money has moved
@@ -176,9 +176,9 @@ func (b *books) excused(d difference) bool {
 	})
 }
 
-// ruled reports whether an operator has called the row executed by his word, which closes a dead letter about an
-// unknown key.
-func (b *books) ruled(row *movementRow) bool {
+// calledExecuted reports whether an operator has called the row executed. That decision closes a dead letter about
+// an unknown key.
+func (b *books) calledExecuted(row *movementRow) bool {
 	return slices.ContainsFunc(b.deadLetters, func(l deadLetterRow) bool {
 		switch deadletters.Kind(l.Kind) {
 		case deadletters.LookupsExhausted, deadletters.PSPMemoryOver, deadletters.PSPContradicts:

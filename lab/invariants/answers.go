@@ -83,7 +83,7 @@ func (b *books) storedDiffers(k *keyRow, m *movementRow) string {
 	then := *m
 	then.Refunded = 0 // it was written before any refund of it
 	if id := told.text("pspChargeId") + told.text("pspRefundId"); strings.HasPrefix(id, payments.OperatorPSPID) &&
-		b.ruled(m) {
+		b.calledExecuted(m) {
 		then.PSPID = id // the PSP's own name for it came later
 	}
 	return then.document().differs(told)

@@ -58,8 +58,8 @@ func TestWrongBookIsFoundThoughAllElseAgrees(t *testing.T) {
 	}
 }
 
-// A wrong amount is excused while an operator has the case, and when he has let it pass; not when somebody was told
-// that it is right.
+// A wrong amount is excused while an operator has the case, and after the operator has let it pass. It is not excused
+// when a client was told that the amount is right.
 func TestDeadLetterDoesNotExcuseWhatAClientWasTold(t *testing.T) {
 	t.Parallel()
 	s := lived(t)

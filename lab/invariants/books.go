@@ -70,7 +70,7 @@ type movementRow struct {
 	Status     string
 	PSPID      string
 	Decline    string
-	// Held and Refunded are the totals of a payment: what its refunds have claimed, and what of it they have moved.
+	// Held and Refunded are the totals of a payment: what its refunds hold, and what of it they have moved.
 	Held, Refunded int64
 	Created        time.Time
 	Customer       string

@@ -128,7 +128,7 @@ func TestBreachIsFound(t *testing.T) {
 		"a success that was declined": {payment("status = 'succeeded', decline_code = NULL"), declinedKey, "I4",
 			"declined at the PSP"},
 		"another reason of the decline": {payment("decline_code = 'stolen'"), declinedKey, "I4", "stolen"},
-		"an operator's word of his own": {payment("psp_charge_id = 'operator:1'"), paidKey, "I4", "vouched"},
+		"an operator's word alone":      {payment("psp_charge_id = 'operator:1'"), paidKey, "I4", "vouched"},
 		"a dead letter about something else": {"UPDATE dead_letters SET subject = gen_random_uuid() WHERE $1 <> ''",
 			paidKey, "I4", "12001 USD at the PSP, 12000 USD here"},
 		"a dead letter of another kind": {"UPDATE dead_letters SET kind = 'webhook_unmatched' WHERE $1 <> ''",

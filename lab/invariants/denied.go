@@ -14,8 +14,8 @@ import (
 const ledgerTime = time.RFC3339Nano
 
 // denied is the part of I6 about what clients are told after money has moved. A 503 says that this request has charged
-// nothing, and so do 409, 422, 429 and a refusal. So whoever the PSP has a charge of, by then somebody had asked who
-// was not told that.
+// nothing, and so do 409, 422, 429 and a refusal. So for each charge at the PSP, there is an earlier request that was
+// not answered so.
 func denied(w world, e Evidence) []Violation {
 	first := map[keyName]time.Time{} // when the first request came that may have reached the PSP
 	known := map[keyName]bool{}

@@ -99,7 +99,7 @@ func (w world) misled(row *movementRow) bool {
 // elsewhere reports whether a row that an operator has called executed has the id of its own record, which the PSP has
 // put into another account.
 func (w world) elsewhere(row *movementRow) bool {
-	return w.books.ruled(row) && slices.ContainsFunc(slices.Concat(w.ledger.Charges, w.ledger.Refunds),
+	return w.books.calledExecuted(row) && slices.ContainsFunc(slices.Concat(w.ledger.Charges, w.ledger.Refunds),
 		func(e Entry) bool {
 			return e.Fault == wrongAccount && e.ID == row.PSPID && e.Reference == row.String() && w.books.stray(&e)
 		})
@@ -109,7 +109,7 @@ func (w world) elsewhere(row *movementRow) bool {
 // Or an operator has called its own row executed: nothing else can be done about a charge that neither a lookup nor a
 // list shows.
 func (w world) robbed(e *Entry, own *movementRow) bool {
-	if e == nil || !w.books.deadLettered[e.ID] && (own == nil || !w.books.ruled(own)) {
+	if e == nil || !w.books.deadLettered[e.ID] && (own == nil || !w.books.calledExecuted(own)) {
 		return false
 	}
 	for _, m := range w.books.subjects {

@@ -13,7 +13,7 @@ import (
 )
 
 // refusals is the part of I4 about refunds that were not granted: what is left of a payment can be refunded. All that
-// other refunds have ever claimed of it is more than they held at the moment.
+// other refunds have ever held of it is more than they held at the moment.
 func refusals(w world, e Evidence) []Violation {
 	refunds := map[uuid.UUID][]*movementRow{}
 	for _, m := range w.books.subjects {
@@ -40,7 +40,7 @@ func refusals(w world, e Evidence) []Violation {
 				left -= refund.Amount
 			}
 		}
-		switch vouched := strings.HasPrefix(p.PSPID, payments.OperatorPSPID) || w.books.ruled(p); {
+		switch vouched := strings.HasPrefix(p.PSPID, payments.OperatorPSPID) || w.books.calledExecuted(p); {
 		case code == problem.PaymentNotRefundable && !vouched && w.books.succeededBefore(p, o):
 			found = append(found, Violation{"I4", nameOf(o).String(),
 				fmt.Sprintf("client %d was refused a refund of %s, which has succeeded", o.Client, p)})

@@ -14,8 +14,8 @@ import (
 const windowTolerance = 500 * time.Millisecond
 
 // released is the part of I8 that looks behind an edge: a key is given back with a proof that nothing was executed, or
-// not at all. There are two. The owner has one when it has not sent; that it really has not is seen in sends. Whoever
-// looks the key up has one when the PSP finds nothing after the grace period.
+// not at all. There are two such proofs. The owner has one when it has not sent; that it really has not is seen in
+// sends. A lookup has one when the PSP finds nothing after the grace period.
 func released(w world, window time.Duration) []Violation {
 	var found []Violation
 	unknownSince := map[keyName]time.Time{}

@@ -92,12 +92,12 @@ func (o *Reservations) Arrived(ctx context.Context, account, key string, body []
 	// the sender's end is no reason not to ask
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 	defer cancel()
-	why, kept, err := o.missing(ctx, a)
+	why, status, err := o.missing(ctx, a)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.arrivals++
-	if kept != "" {
-		o.late[kept]++
+	if status != "" {
+		o.late[status]++
 	}
 	switch {
 	case err != nil:
@@ -159,8 +159,9 @@ FROM (SELECT k.reserved_at, k.status, k.locked_until, p.amount_minor, p.currency
       FROM idempotency_keys AS k JOIN refunds AS f ON f.tenant_id = k.tenant_id AND f.id = k.subject JOIN tenants AS t ON t.id = f.tenant_id
       WHERE k.tenant_id = t.id AND k.operation = 'POST /payments/{id}/refunds' AND k.key = $2 AND k.generation = $3 AND k.subject = $4 AND t.psp_account = $1) AS r`
 
-// missing says what there was no reservation of, or "". standing is how the key stands now, if it is nobody's.
-func (o *Reservations) missing(ctx context.Context, a arrival) (why, kept string, err error) {
+// missing says what there was no reservation of, or "". status is that of the key now, or "lease over". It is empty
+// while an owner has the key.
+func (o *Reservations) missing(ctx context.Context, a arrival) (why, status string, err error) {
 	subject, err := subjectOf(a.sent.Reference)
 	if err != nil {
 		return "the reference is no id of ours", "", nil //nolint:nilerr // that is the finding
@@ -172,7 +173,7 @@ func (o *Reservations) missing(ctx context.Context, a arrival) (why, kept string
 	var reserved time.Time
 	booked := sent{Reference: a.sent.Reference}
 	err = o.pool.QueryRow(ctx, o.find, a.account, key.String(), generation, subject).
-		Scan(&reserved, &kept, &booked.AmountCents, &booked.Currency, &booked.PaymentMethod, &booked.Reason)
+		Scan(&reserved, &status, &booked.AmountCents, &booked.Currency, &booked.PaymentMethod, &booked.Reason)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return "no key stands for it", "", nil
@@ -181,9 +182,9 @@ func (o *Reservations) missing(ctx context.Context, a arrival) (why, kept string
 	case reserved.After(a.at.Add(tolerance)):
 		return fmt.Sprintf("the key was reserved %s later", reserved.Sub(a.at)), "", nil
 	case booked != a.sent:
-		return fmt.Sprintf("what was reserved is %+v, and what was sent %+v", booked, a.sent), kept, nil
+		return fmt.Sprintf("what was reserved is %+v, and what was sent %+v", booked, a.sent), status, nil
 	}
-	return "", kept, nil
+	return "", status, nil
 }
 
 var errNoID = errors.New("no id of ours")

@@ -397,7 +397,7 @@ func TestKeyThatMayMoreIsFound(t *testing.T) {
 			"the answer is 200, not 401"},
 		"an operator that pays": {func(e *Evidence) { e.OperatorKey = apiKey("acme") },
 			"the answer is 200, not 403"},
-		"a reader on the desk": {func(e *Evidence) { e.Limited.Reader = s.limited.OperatorReader },
+		"a reader with the operator's key": {func(e *Evidence) { e.Limited.Reader = s.limited.OperatorReader },
 			"the answer is 200, not 403"},
 		"a reading operator decides": {func(e *Evidence) { e.Limited.OperatorReader = apiKey("operator") },
 			"the answer is 404, not 403"},

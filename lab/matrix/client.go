@@ -77,7 +77,7 @@ func (s *stage) begin(do func()) {
 	}()
 }
 
-// awaitBegun waits until what was begun has ended: whoever has asked was answered, or has given up.
+// awaitBegun waits until what was begun has ended: its client was answered, or has given up.
 func (s *stage) awaitBegun() error {
 	if s.begun == nil {
 		return nil

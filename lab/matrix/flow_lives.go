@@ -15,19 +15,19 @@ import (
 func lifeScenes() []row {
 	const pruned = "300ms"
 	forgotten := map[string]string{"PRUNE_EVERY": pruned, "KEY_AUDIT": "0s"}
-	anew := want{posts: [2]int{1, 1}, replayed: "false"}
+	again := want{posts: [2]int{1, 1}, replayed: "false"}
 	found := want{posts: [2]int{1, 1}, replayed: "true"}
 	return []row{
 		{
 			window: 4, step: "a dead owner's completion lands in the next generation",
 			env:    map[string]string{"PRUNE_EVERY": pruned},
-			script: (*stage).completionOfTheGenerationBefore, want: anew,
+			script: (*stage).completionOfTheGenerationBefore, want: again,
 		},
-		{window: 1, step: "a deleted key is used again", env: forgotten, script: (*stage).deletedKeyAgain, want: anew},
+		{window: 1, step: "a deleted key is used again", env: forgotten, script: (*stage).deletedKeyAgain, want: again},
 		{window: 3, step: "a deleted key is used again, and its answer is lost", env: forgotten, noWebhooks: true,
 			script: (*stage).deletedKeyLost, want: found},
 		{window: 21, step: "executed, says a dead letter about the payment before", env: forgotten,
-			script: (*stage).deadLetterAboutThePaymentBefore, want: anew},
+			script: (*stage).deadLetterAboutThePaymentBefore, want: again},
 		{window: 3, step: "charged, answer lost, and the PSP forgets the key", noWebhooks: true,
 			script: (*stage).chargedAndForgotten, want: found},
 	}
@@ -113,7 +113,7 @@ func (s *stage) deletedKeyAgain() error {
 	return s.askUntilFinal()
 }
 
-// deletedKeyLost: whoever looks for the charge must find that of this payment, and not that of the one before.
+// deletedKeyLost: a lookup must find the charge of this payment, and not that of the payment before.
 func (s *stage) deletedKeyLost() error {
 	if err := s.paidAndDeleted(); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (s *stage) deletedKeyLost() error {
 }
 
 // deadLetterAboutThePaymentBefore: a charge lands when its key was given back and deleted, so that an operator has the
-// case. His decision is about that payment, and not about the one that the key stands for by now.
+// case. The decision is about that payment, and not about the one that the key stands for by now.
 func (s *stage) deadLetterAboutThePaymentBefore() error {
 	if err := s.startReconciler(); err != nil {
 		return err

@@ -40,7 +40,7 @@ func movedScenes() []row {
 			script: (*stage).behindTheUnreadable, want: want{posts: [2]int{1, 1}, replayed: "true"},
 		},
 		{
-			window: 18, step: "an operator lets another key pass: the scan tells of it", noWebhooks: true,
+			window: 18, step: "an operator lets another key pass: the scan reports it", noWebhooks: true,
 			script: (*stage).vouchedKey, want: want{posts: [2]int{1, 1}, replayed: "true"},
 		},
 		{
@@ -73,7 +73,7 @@ func (s *stage) chargeInTheStatement() error {
 	return s.askUntilFinal()
 }
 
-// declineBesideMovedMoney: the PSP declines. Before the owner hears of it, a webhook tells of another payment's charge
+// declineBesideMovedMoney: the PSP declines. Before the owner hears of it, a webhook reports another payment's charge
 // under the reference of this one.
 func (s *stage) declineBesideMovedMoney() error {
 	if err := s.startReconciler(); err != nil {

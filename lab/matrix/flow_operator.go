@@ -99,11 +99,11 @@ func (s *stage) decide(p *world.Process) (world.Answer, error) {
 }
 
 func (s *stage) decideInBackground() error {
-	s.begin(func() { _, _ = s.decide(s.api) }) // whoever is not answered decides again
+	s.begin(func() { _, _ = s.decide(s.api) }) // an operator who is not answered decides again
 	return nil
 }
 
-// finishDecision is an operator who decides the same again, until he is told that it is done, or was.
+// finishDecision is an operator who decides the same again, until the answer says that it is done, or was.
 func finishDecision(s *stage) error {
 	if err := s.until("the operator's decision", func() (bool, error) {
 		a, err := s.decide(s.serving())

@@ -14,7 +14,7 @@ func executed(m string, noWebhooks bool, prepare func(*stage) error, call string
 			window: 1, step: "nothing sent | tx 1: reserve the key",
 			at:   boundary{at: database, name: "ReserveKeys", side: before},
 			want: want{posts: [2]int{1, 1}, replayed: "false"},
-			// The understudy takes the key anew, and the paused owner finds that.
+			// The process that acts for the paused one reserves the key. The paused owner finds that.
 		},
 		{
 			window: 2, step: "reserved | its acknowledgement",

@@ -34,7 +34,7 @@ func expiryRows() []row {
 			return s.askUntilFinal()
 		}
 		rows[i].want = want{posts: [2]int{1, 1}, replayed: "false", check: func(s *stage) error {
-			return s.expect("the key has expired once, and is taken anew",
+			return s.expect("the key has expired once, and was renewed",
 				`SELECT generation = 2 AND attempt = 1 AND (SELECT count(*) = 1 FROM idempotency_key_events AS e
 				 WHERE e.key = k.key AND e.to_status = 'expired') FROM idempotency_keys AS k WHERE key = $1`, s.asked.key())
 		}}

@@ -72,7 +72,7 @@ func sceneFlow() flow {
 			script: (*stage).preferences, want: want{posts: [2]int{1, 1}},
 		},
 		{
-			window: 23, step: "an operator lets a wrong amount pass: the statement tells of it", env: longWindow(),
+			window: 23, step: "an operator lets a wrong amount pass: the statement reports it", env: longWindow(),
 			script: (*stage).vouchedAmount, want: want{posts: [2]int{1, 1}, replayed: "true"},
 		},
 	}
@@ -160,8 +160,8 @@ func (s *stage) landTooLate() error {
 const lockWait = time.Second
 
 // leaseBehindALock: the lease counts from when it is granted, and not from when its transaction began. (Behind somebody
-// who has only locked the row, it counts from when the row was found: PostgreSQL computes an update anew only when the
-// row has changed under it.)
+// who has only locked the row, it counts from when the row was found: PostgreSQL computes an update again only when
+// the row has changed meanwhile.)
 func (s *stage) leaseBehindALock() error {
 	s.api.PSP.Down()
 	if _, err := s.ask(s.api, s.asked); err != nil {

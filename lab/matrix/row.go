@@ -25,7 +25,7 @@ type row struct {
 
 	prepare func(*stage) error // brings the world to where the flow can begin
 	begin   func(*stage) error // begins it; what is held there is not waited for
-	heal    func(*stage) error // mends what prepare has broken, after the fault
+	heal    func(*stage) error // repairs what prepare has broken, after the fault
 	finish  func(*stage) error // waits for the end, which the world has to come to; may be called again
 	want    want
 	but     map[fault]want

@@ -15,7 +15,7 @@ import (
 // stopsVariable names the socket to a program that is built with stops (testdata/transport.go).
 const stopsVariable = "PAYONCE_MATRIX_STOPS"
 
-// stops is where programs that are built with stops ask whether to go on. Whoever comes to a stop that nobody has armed
+// stops is where programs that are built with stops ask whether to go on. At a stop that is not armed, a program
 // goes on at once.
 type stops struct {
 	dir      string

@@ -180,9 +180,9 @@ func (s *stage) replaceVictim() error {
 }
 
 // giveUpWorker lets the time pass after which the job queue gives up a worker that it does not hear of, and starts
-// another: 15 seconds for whoever keeps its schedule, 90 for a job, ten minutes for the scan of a ledger. What follows
-// is the queue's own doing. A last job may be taken for the victim while we write, by a statement that was on its way:
-// it is looked for once more when the other one runs.
+// another: 15 seconds for the leader, which keeps the schedule, 90 for a job, ten minutes for the scan of a ledger.
+// What follows is the queue's own doing. A last job may be taken for the victim while we write, by a statement that was
+// on its way: it is looked for once more when the other one runs.
 func (s *stage) giveUpWorker(start func() error) error {
 	if s.victim != s.reconciler {
 		return start()

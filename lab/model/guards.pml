@@ -48,7 +48,7 @@
 #define TIMED(i)    (way[i] == reserved && since[i] <= CHECK)
 #else
 #define LIMITS_KEPT (true)
-/* Time stands still for whoever is at a limit, until it has done what it must do by then. */
+/* Time stands still for a process at its limit, until it has done what it must do by then. */
 #define WITHIN(i)   (!(way[i] == decided && since[i] >= STALL) && !(way[i] == sent && since[i] >= LATE))
 #define TIMED(i)    ((way[i] == reserved && since[i] <= CHECK) || way[i] == decided || way[i] == sent)
 #endif

@@ -71,8 +71,8 @@ inline lose() {
     status = unknown; lease_age = 0; unknown_age = 0
 }
 
-/* ResolveKeys: evidence of what the PSP did. The edge starts from the state as it was seen, and whoever finds it moved looks again: both together
- * are one step. What contradicts a completed key moves nothing, and becomes a dead letter. */
+/* ResolveKeys: evidence of what the PSP did. The edge starts from the state as it was seen. A writer that finds the state
+ * changed looks again: both together are one step. What contradicts a completed key moves nothing, and becomes a dead letter. */
 inline bring(v) {
     if
     :: status == in_progress || status == unknown || status == failed_retryable ->
@@ -250,7 +250,7 @@ end:do
 }
 #endif
 
-/* Resolves one dead letter, or leaves it open for good. "Not executed" asks the PSP first, and takes the window as everybody does. */
+/* Resolves one dead letter, or leaves it open for good. "Not executed" asks the PSP first, and waits for the grace period as a lookup does. */
 active proctype operator() {
 end:
     atomic {

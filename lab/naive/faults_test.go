@@ -15,8 +15,8 @@ import (
 	"payonce/test/pgproxy"
 )
 
-// Each test shows one fault of README.md, in the order of their numbers. One that fails has met a program that was
-// mended.
+// Each test shows one fault of README.md, in the order of their numbers. A test that fails has met a program in which
+// the fault is fixed.
 
 // asProgram makes the test binary the program itself, so that it can be killed.
 const asProgram = "LAB_NAIVE_TEST_AS_PROGRAM"
@@ -210,9 +210,9 @@ func TestLostAcknowledgementOfCommitChargesTwiceInOneRequest(t *testing.T) {
 		aKey).Scan(&rows); err != nil || rows != 2 {
 		t.Errorf("%d payments are stored (error %v), want both", rows, err)
 	}
-	// And the replay tells of the payment that the client has never heard of.
+	// And the replay shows the payment that the client has never heard of.
 	replay := w.post(aKey, aBody).want(t, http.StatusCreated)
 	if decode[payment](t, first.body).ID == decode[payment](t, replay.body).ID {
-		t.Error("the replay tells of the payment that was answered")
+		t.Error("the replay shows the payment that was answered")
 	}
 }

@@ -6,8 +6,8 @@
 // the provider's ledger. Everything else is done as well as one would expect: a lesson that failed for sloppiness would
 // teach nothing.
 //
-// It refuses to know Payonce: no package of ours is imported, so that neither's mistakes are the other's. Whoever mends
-// a fault breaks its test. Never deploy it.
+// It refuses to know Payonce: no package of ours is imported, so that neither's mistakes are the other's. A fault that
+// is fixed breaks its test. Never deploy it.
 //
 //	pay.go      look up, charge, remember: the lesson
 //	psp.go      the provider
@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// errUsage is the fault of whoever typed the command line, which the exit code tells from a failure.
+// errUsage is a mistake in the command line. The exit code tells it from a failure.
 var errUsage = errors.New("not known")
 
 func exitCode(err error) int {

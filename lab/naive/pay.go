@@ -21,8 +21,8 @@ type service struct {
 
 // createPayment answers POST /payments: a key that is known gets its answer again, a new one is charged.
 func (s *service) createPayment(w http.ResponseWriter, r *http.Request, tenant string) {
-	// Fault 5: the client's context. Whoever hangs up cancels the call to the PSP, which may have charged by then, and
-	// the transaction that would remember it.
+	// Fault 5: the client's context. A client that hangs up cancels the call to the PSP, which may have charged
+	// by then, and the transaction that would remember it.
 	ctx := r.Context()
 	key := r.Header.Get("Idempotency-Key")
 	o, wrong := readOrder(w, r)
@@ -88,7 +88,7 @@ func (s *service) pay(ctx context.Context, tenant, key string, o order) (payment
 
 // receiveWebhook answers POST /webhooks/psp.
 func (s *service) receiveWebhook(w http.ResponseWriter, _ *http.Request) {
-	// Fault 7: no reconciliation. The PSP tells of every charge, also of those whose answer was lost; here it is
+	// Fault 7: no reconciliation. The PSP reports every charge, also those whose answer was lost; here it is
 	// thanked. Nobody asks it later either, nor compares its ledger with the payments table.
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -77,7 +77,7 @@ func (s *service) operatorRoutes() http.Handler {
 	return mux
 }
 
-// forTenant lets in whoever has an API key, as the tenant that it belongs to.
+// forTenant lets in a client with an API key, as the tenant that the key belongs to.
 func (s *service) forTenant(handle func(http.ResponseWriter, *http.Request, string)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")

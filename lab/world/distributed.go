@@ -15,8 +15,8 @@ func (s *Site) CrashWorker(ctx context.Context, n int) error {
 	return s.citus.Crash(ctx, 1+n%cituscluster.Workers)
 }
 
-// move moves the shards that a tenant's rows are in to the other worker, with those of whoever else is in them, while
-// they are in use.
+// move moves the shards that a tenant's rows are in to the other worker, while they are in use. The rows of other
+// tenants in these shards move with them.
 const move = `SELECT citus_move_shard_placement(p.shardid, p.nodename, p.nodeport, n.nodename, n.nodeport, 'force_logical')
 	FROM citus_shards AS p, pg_dist_node AS n
 	WHERE p.shardid = get_shard_id_for_distribution_column('idempotency_keys', $1::text) AND n.shouldhaveshards

@@ -45,7 +45,7 @@ const readyLimit = 30 * time.Second
 
 // Start runs the program, also again after it has ended, and returns when it answers that it is ready.
 func (p *Process) Start(ctx context.Context) error {
-	// Whoever else is there would answer in its place, and nobody would notice that this one does not run.
+	// Another process at the address would answer in its place, and nobody would notice that this one does not run.
 	for _, address := range []string{p.Address, p.Operator} {
 		if err := nobodyAt(ctx, address); err != nil {
 			return fmt.Errorf("start %s: %w", p.Name, err)

@@ -26,7 +26,7 @@ type Plan struct {
 	Env        map[string]string // settings of the API and the reconciler, beside Times
 	PSPEnv     map[string]string // of the mock PSP
 	NoWebhooks bool              // the PSP tells nobody what it has done
-	// Arrived sees each call to the PSP before it is passed on, whoever makes it.
+	// Arrived sees each call to the PSP before it is passed on, from every program.
 	Arrived func(httpproxy.Call)
 	// Programs replace those of the site.
 	Programs *Programs

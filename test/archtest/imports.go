@@ -118,7 +118,7 @@ var importTable = []importRule{
 	{
 		except:  []string{"lab/...", "test/..."},
 		refuses: []string{"payonce/test/cituscluster/...", "payonce/test/heldport/...", "payonce/test/pgproxy/..."},
-		because: "the proxy and the held ports are for whoever starts the programs and makes the network fail",
+		because: "the proxy and the held ports are for packages that start the programs and make the network fail",
 	},
 }
 

@@ -6,7 +6,7 @@ import "go/ast"
 var sleepers = []string{"demo/mockpsp/..."}
 
 // sleepBreaches finds each mention of time.Sleep outside of tests, calls and
-// values alike. Whoever sleeps cannot be cancelled; a timer in a select can.
+// values alike. A sleep cannot be cancelled; a timer in a select can.
 func sleepBreaches(sources []source) []breach {
 	var breaches []breach
 	for _, file := range sources {

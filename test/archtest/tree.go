@@ -26,7 +26,7 @@ type source struct {
 	positions *token.FileSet
 }
 
-// breach is one place where the tree breaks a rule, and how to mend it.
+// breach is one place where the tree breaks a rule, and how to repair it.
 type breach struct {
 	where string
 	why   string

@@ -63,7 +63,7 @@ func record(request *http.Request) (*http.Request, *recording) {
 	sent := request.Clone(request.Context())
 	sent.Body = kept.of(request.Body)
 	if request.GetBody != nil {
-		// http.Transport begins anew when a kept-alive connection turns out to be closed.
+		// http.Transport begins again when a kept-alive connection turns out to be closed.
 		sent.GetBody = func() (io.ReadCloser, error) {
 			body, err := request.GetBody()
 			if err != nil {
@@ -76,7 +76,7 @@ func record(request *http.Request) (*http.Request, *recording) {
 }
 
 // recording holds a body as far as it has been sent. The transport may still be sending when the answer is here
-// already, hence the lock.
+// already, so there is a lock.
 type recording struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer

@@ -32,8 +32,8 @@ func (o *outputs) operators(c call) reply {
 	return r
 }
 
-// rules has an operator decide about a dead letter, and try to about others.
-func (o *outputs) rules() {
+// decides has an operator decide about one dead letter, and try the same with others.
+func (o *outputs) decides() {
 	o.t.Helper()
 	deadLetters := func() (ids []string) {
 		var list struct {
@@ -116,7 +116,7 @@ func (o *outputs) withoutDatabase() {
 	o.keep("without database", p.logs["api log"].String())
 }
 
-// Whoever mistypes a setting must not find it in the log of whatever has tried to start the program.
+// A setting that was mistyped must not be in the log of the program that refuses to start.
 func startWrongly(t *testing.T, dir string) {
 	p := newPrograms(t, dir)
 	secret, password := canary("PSP secret"), canary("database password")

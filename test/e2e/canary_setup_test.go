@@ -75,7 +75,7 @@ func TestScannerFindsACanaryInEverySpelling(t *testing.T) {
 	secret := canary("secret")
 	for _, around := range []string{"", "a", "ab", "abc", "user:", "?>ÿ"} {
 		whole := around + secret + around
-		for name, spelt := range map[string]string{
+		for name, spelling := range map[string]string{
 			"as it is": whole, "in capitals": strings.ToUpper(whole), "quoted": fmt.Sprintf("%q", whole),
 			"hex": hex.EncodeToString([]byte(whole)),
 			"HEX": fmt.Sprintf("%X", whole), "base64": base64.StdEncoding.EncodeToString([]byte(whole)),
@@ -84,9 +84,9 @@ func TestScannerFindsACanaryInEverySpelling(t *testing.T) {
 			"percent": spellings(secret)[2],
 			"JSON":    spellings(secret)[3], "HTML": spellings(secret)[5],
 		} {
-			if got := flown("before "+spelt+" after", []string{"another", "secret"}); !slices.Equal(got,
+			if got := flown("before "+spelling+" after", []string{"another", "secret"}); !slices.Equal(got,
 				[]string{"secret"}) {
-				t.Errorf("%s, after %q: found %q in %s", name, around, got, spelt)
+				t.Errorf("%s, after %q: found %q in %s", name, around, got, spelling)
 			}
 		}
 	}

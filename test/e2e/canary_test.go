@@ -85,7 +85,7 @@ func searchEverything(t *testing.T, dir string) {
 	out.pays()
 	out.asksWrongly()
 	out.webhooks()
-	out.rules()
+	out.decides()
 	out.looksAround()
 	out.withoutDatabase()
 	p.stop()

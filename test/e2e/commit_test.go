@@ -342,7 +342,7 @@ func TestLateReservationFindsItsOwnKeyCompleted(t *testing.T) {
 	answer := w.inBackground(paymentOf(key, "pm_ok"))
 	late.Await(t)
 	late.CutClients()
-	// The same claim, sent again on another connection.
+	// The same reservation, sent again on another connection.
 	r := <-answer
 	w.chargedOnce(key, key, r)
 

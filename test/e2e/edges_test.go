@@ -538,12 +538,12 @@ func TestKeyIsFoundHoweverItsCharactersAreEscaped(t *testing.T) {
 		for _, c := range []byte(key) {
 			everything += fmt.Sprintf("%%%02x", c)
 		}
-		for _, spelt := range []string{url.PathEscape(key), strings.ReplaceAll(url.QueryEscape(key), "+", "%20"),
+		for _, spelling := range []string{url.PathEscape(key), strings.ReplaceAll(url.QueryEscape(key), "+", "%20"),
 			everything, strings.ToUpper(everything)} {
-			shown := w.do(call{method: "GET", path: "/idempotency-keys/" + spelt})
+			shown := w.do(call{method: "GET", path: "/idempotency-keys/" + spelling})
 			if shown.status != http.StatusOK || shown.text(t, "key") != key ||
 				shown.text(t, "resource") != "/payments/"+first.text(t, "paymentId") {
-				t.Errorf("%q as %s: %d %s", key, spelt, shown.status, shown.body)
+				t.Errorf("%q as %s: %d %s", key, spelling, shown.status, shown.body)
 			}
 		}
 		if n := len(w.ledger("acme", url.QueryEscape(key)).Charges); n != 1 {
@@ -552,7 +552,7 @@ func TestKeyIsFoundHoweverItsCharactersAreEscaped(t *testing.T) {
 	}
 }
 
-// Same intent, same payment; any other intent, 422 without effect. The requests are drawn, and spelt in many ways.
+// Same intent, same payment; any other intent, 422 without effect. The requests are drawn, and written in many ways.
 func TestIntentAndNotSpellingDecidesWhatARepetitionIs(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -626,7 +626,7 @@ func plain(member, value string) string {
 
 func (i intent) spell(t *rapid.T) string {
 	space := rapid.SampledFrom([]string{"", " ", "\n\t"})
-	var spelt []string
+	var written []string
 	for _, m := range members {
 		value := i[m.name]
 		if value == `"\u00e9"` && rapid.Bool().Draw(t, "plain") {
@@ -636,8 +636,8 @@ func (i intent) spell(t *rapid.T) string {
 			value = `{"b":"","\u0061":"1"}`
 		}
 		if value != "" {
-			spelt = append(spelt, `"`+m.name+`"`+space.Draw(t, "space")+":"+space.Draw(t, "space")+value)
+			written = append(written, `"`+m.name+`"`+space.Draw(t, "space")+":"+space.Draw(t, "space")+value)
 		}
 	}
-	return "{" + strings.Join(rapid.Permutation(spelt).Draw(t, "order"), ",") + "}"
+	return "{" + strings.Join(rapid.Permutation(written).Draw(t, "order"), ",") + "}"
 }

@@ -130,8 +130,8 @@ func TestSuccessForAReleasedKeyIsNotCalledUnexecuted(t *testing.T) {
 	}
 }
 
-// Whoever has hung up before the reservation wants no payment any more; whoever does it after cannot be told apart from
-// one who waits.
+// A client that has hung up before the reservation wants no payment any more. A client that hangs up after it cannot be
+// told from a client that waits.
 func TestClientThatIsGoneBeforeTheReservationLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

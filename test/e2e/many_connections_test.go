@@ -30,7 +30,7 @@ const (
 	// idleCost bounds what the process grows by for each, in bytes: two buffers of net/http, a goroutine's stack, and
 	// what the collector has not taken back yet.
 	idleCost = 64 << 10
-	// fewFiles are those that come and go by themselves: the database's, the PSP's, and of whoever asks for the
+	// fewFiles are those that come and go by themselves: the database's, the PSP's, and those of requests for the
 	// figures.
 	fewFiles = 200
 )

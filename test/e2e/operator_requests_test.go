@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// desk is an operator at work, over the operator's own listener.
+// ops is an operator at work, over the operator's own listener.
 type ops struct {
 	t    testing.TB
 	http *http.Client
@@ -61,7 +61,7 @@ func (d *ops) try(method, path, as, body string) (reply, error) {
 	return reply{status: res.StatusCode, header: res.Header, body: raw}, err
 }
 
-// dead letter is a dead letter as the operator sees it.
+// deadLetter is a dead letter as the operator sees it.
 type deadLetter struct {
 	ID, Kind, Status, Key, PaymentID string
 	Version                          int

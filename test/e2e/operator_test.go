@@ -122,7 +122,7 @@ func TestNotExecutedNeedsThePSPsWordAfterTheWindow(t *testing.T) {
 	d.resolve(ofCharged, "dismiss").expect(t, http.StatusOK, "")
 }
 
-func TestRetryHasTheQuestionAskedAnew(t *testing.T) {
+func TestRetryHasThePSPAskedAgain(t *testing.T) {
 	t.Parallel()
 	var way way
 	w := setupOpen(t, shared(soon), func(o *options) { o.between = way.wrap })
@@ -144,7 +144,7 @@ func TestRetryHasTheQuestionAskedAnew(t *testing.T) {
 	w.wantMoves(key, "owner: in_progress > unknown", "lookup: unknown > completed")
 	w.replaysSuccess(key, func() reply { return w.pay(key, "pm_reset_charged") })
 
-	// A movement that nobody asked for is weighed again, and is still that.
+	// A movement that nobody asked for is judged again, with the same result.
 	w.signed("evt_orphan", chargeEvent("succeeded", "ch_orphan", "somebody-elses-key", "invoice-7"))
 	orphan := d.find("unknown_movement", "")
 	d.resolve(orphan, "not_executed").expect(t, http.StatusConflict, "action_not_applicable")

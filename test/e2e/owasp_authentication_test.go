@@ -22,7 +22,7 @@ import (
 func TestOWASPAPI2BrokenAuthentication(t *testing.T) {
 	t.Parallel()
 	s := setupSides(t)
-	const oldKey, newKey, endedOps = "test-rotated-old-key", "test-rotated-new-key", "test-desk-of-yesterday"
+	const oldKey, newKey, endedOps = "test-rotated-old-key", "test-rotated-new-key", "test-ended-operator-key"
 	s.addKey("acme", oldKey, tenants.PaymentsRead, tenants.PaymentsWrite)
 	s.addKey("acme", newKey, tenants.PaymentsRead, tenants.PaymentsWrite)
 	s.addKey("", endedOps, tenants.OpsRead, tenants.OpsResolve)
@@ -40,7 +40,7 @@ func TestOWASPAPI2BrokenAuthentication(t *testing.T) {
 			"all but its start": {"Bearer " + good[1:]},
 			"more than all":     {"Bearer " + good + "x"}, "twice": {"Bearer " + good, "Bearer " + good},
 			"another case": {"Bearer " + strings.ToUpper(good)},
-			"expired":      {"Bearer " + oldKey}, "expired desk": {"Bearer " + endedOps},
+			"expired":      {"Bearer " + oldKey}, "expired operator": {"Bearer " + endedOps},
 			"digest":       {"Bearer " + digestOf(good)},
 			"PSP's secret": {"Bearer " + pspSecret}, "pattern": {"Bearer %"},
 		} {

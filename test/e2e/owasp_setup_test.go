@@ -70,7 +70,7 @@ func documented(t testing.TB, all ...func(operation) bool) (list []operation) {
 func needsKey(o operation) bool  { return !o.open }
 func ofTenants(o operation) bool { return !o.operator && !o.open }
 
-// what is signed is stored as it comes
+// takesMembers leaves webhooks out: they are stored as they come.
 func takesMembers(o operation) bool { return o.body != nil && o.path != "/webhooks/psp" }
 
 // has reports whether the operation has a parameter.
@@ -194,7 +194,7 @@ func (s *sides) unmoved() {
 		s.count("SELECT count(*) FROM dead_letters WHERE status = 'open'"), s.count(
 			"SELECT count(*) FROM operator_actions"), s.count("SELECT count(*) FROM webhook_events"))
 	if want := "2 1 3 1 0 0"; got != want {
-		s.t.Errorf("payments, refunds, keys, dead letters, rulings and webhooks are %s, want %s", got, want)
+		s.t.Errorf("payments, refunds, keys, dead letters, decisions and webhooks are %s, want %s", got, want)
 	}
 }
 

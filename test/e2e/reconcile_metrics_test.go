@@ -9,7 +9,7 @@ import (
 
 // The figures by which one sees from outside what has happened.
 
-// A scrape reads the backlog anew every few seconds only, so this waits for what it is to show.
+// shows waits until a scrape shows the figure: a scrape reads the backlog again only every few seconds.
 func (r *reconciler) shows(name string, want float64) {
 	r.t.Helper()
 	eventually(r.t, name, func() bool { return r.figure(name) == want })

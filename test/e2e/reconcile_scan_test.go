@@ -19,7 +19,7 @@ func (w *world) scans() int {
 		AND args ->> 'object' = 'charge'`)
 }
 
-// scannedFrom waits for a walk that has begun after now and ended.
+// scannedFromNow waits for a walk that has begun after now and ended.
 func (w *world) scannedFromNow() {
 	w.t.Helper()
 	// The next to end may have begun before.

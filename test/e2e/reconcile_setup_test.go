@@ -197,7 +197,7 @@ func (w *world) wantNeverLost(key string) {
 	}
 }
 
-// dead letters are the open dead letters of a kind that are about a key; all of the kind if the key is empty.
+// deadLetters counts the open dead letters of a kind that are about a key; all of the kind if the key is empty.
 func (w *world) deadLetters(kind, key string) int {
 	w.t.Helper()
 	return w.count("SELECT count(*) FROM dead_letters WHERE status = 'open' AND kind = $1 AND (key = $2 OR $2 = '')",

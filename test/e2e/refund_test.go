@@ -468,7 +468,7 @@ func TestLostRefundIsPendingAndKeepsItsShare(t *testing.T) {
 	}
 }
 
-func TestReleasedRefundGivesItsShareBackAndClaimsItAgain(t *testing.T) {
+func TestReleasedRefundGivesItsShareBackAndHoldsItAgain(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	unreachable := setup(t, func(o *options) {
@@ -550,7 +550,7 @@ func TestInFlightRefundIsNotSentTwice(t *testing.T) {
 	if r.header.Get("Location") != "/refunds/"+busy.text(t, "refundId") || r.text(t, "status") != "processing" {
 		t.Fatalf("unexpected answer: %v %s", r.header, r.body)
 	}
-	w.wantRefunded(id, 0, price) // claimed before it is sent
+	w.wantRefunded(id, 0, price) // held before it is sent
 	w.refund(id, freshKey(), `{"amountCents":1}`).expect(t, http.StatusConflict, "refund_exceeds_payment")
 	gate.open()
 	done := <-first

@@ -188,7 +188,7 @@ func drained(replies <-chan reply) (all []reply) {
 	return all
 }
 
-// oneOutcome checks that everybody was told the same, one operator at most had his way, and the money moved once.
+// oneOutcome checks that all clients were told the same, at most one decision was taken, and the money moved once.
 func (w *world) oneOutcome(key string, told, results []reply) {
 	w.t.Helper()
 	final := w.pay(key, "pm_ok")
@@ -200,14 +200,14 @@ func (w *world) oneOutcome(key string, told, results []reply) {
 			w.t.Fatalf("answered %d %s", r.status, r.body)
 		}
 	}
-	ruled := 0
+	decided := 0
 	for _, r := range results {
 		if r.status == http.StatusOK {
-			ruled++
+			decided++
 		}
 	}
-	if ruled > 1 {
-		w.t.Fatalf("%d operators have resolved one dead letter", ruled)
+	if decided > 1 {
+		w.t.Fatalf("%d operators have resolved one dead letter", decided)
 	}
 	ends := 0
 	for _, move := range w.moves(key) {

@@ -261,7 +261,7 @@ func TestDrainLimitIsAnErrorAndLosesNothing(t *testing.T) {
 		t.Fatalf("key is %+v", k)
 	}
 	gate.open()
-	// Whoever comes after the lease finds it unknown, never free.
+	// A request after the end of the lease finds the key unknown, never free.
 	w.endLease(key)
 	w.pay(key, "pm_ok").expect(t, http.StatusAccepted, "")
 }

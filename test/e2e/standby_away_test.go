@@ -268,7 +268,7 @@ func TestReadAndItsAcknowledgementAreOneTransaction(t *testing.T) {
 	})
 }
 
-// The claim that is sent again may find the row of the first, and then writes nothing that would be acknowledged.
+// A reservation that is sent again may find the row of the first try. It then writes nothing that is acknowledged.
 func TestReservationInDoubtIsAcknowledgedWithWhatItFinds(t *testing.T) {
 	t.Parallel()
 	w, proxy := setupProxied(t)

@@ -68,7 +68,7 @@ func TestWhoWaitsReservesTwiceHoweverLongItTakes(t *testing.T) {
 	}
 }
 
-// The process that executes the key is gone: the lease says so, and whoever waits finds it out.
+// The process that executes the key is gone. The end of the lease shows that to a request that waits.
 func TestWhoWaitsForAProcessThatIsGoneIsToldSo(t *testing.T) {
 	t.Parallel()
 	gate := newGate()

@@ -15,7 +15,7 @@ type Port struct {
 }
 
 // Hold binds a port and does not listen on it. SO_REUSEADDR, which net.Listen also sets, lets a program listen there
-// that names the port. Whoever asks for any port, to listen or to connect from, is never given a bound one.
+// that names the port. A program that asks for any port, to listen or to connect from, is never given a bound one.
 func Hold() (*Port, error) {
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -41,7 +41,7 @@ func TestCommitOfAHeldStatementCanBeToldFromOtherCommits(t *testing.T) {
 	}
 }
 
-// Whoever waits for a late packet hears of it, too, when there will be none.
+// A test that waits for a late packet is told, too, when there will be none.
 func TestRoundThatIsDroppedWithItsSessionDoesNotLand(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -134,7 +134,7 @@ func (c *cluster) createDatabase() (name string, err error) {
 	return name, c.exec(postgres.DatabaseRights(name))
 }
 
-// dropDatabase cuts off whoever is still connected.
+// dropDatabase cuts off the clients that are still connected.
 func (c *cluster) dropDatabase(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -36,7 +36,7 @@ func New(t testing.TB) *pgxpool.Pool {
 }
 
 // NewURL is the connection string of a fresh, migrated database of the test's
-// own. It is dropped when the test ends, whoever is still connected.
+// own. It is dropped when the test ends, also with clients still connected.
 func NewURL(t testing.TB) string {
 	t.Helper()
 	server := Server(t)

@@ -161,7 +161,7 @@ func TestDLQListsDeadLettersInATable(t *testing.T) {
 	t.Parallel()
 	c := dlqServer(t)
 	if out := c.must("list"); out != "There are no open dead letters.\n" {
-		t.Errorf("an empty desk lists %q", out)
+		t.Errorf("without dead letters the list is %q", out)
 	}
 	lost, stray := c.lost(), c.stray()
 	lines := strings.Split(strings.TrimSpace(c.must("list")), "\n")

@@ -2,9 +2,9 @@
 // It owns the requests of the benchmark and their schedule, and refuses to know what a good figure is: that is for the
 // report.
 //
-// It shares the machine with what it measures, so that each microsecond of its own is taken from the server. Hence no
-// net/http: a request is a template of bytes in which ids are patched in place, an answer is read only as far as its
-// end must be known, and after a client's first request nothing is allocated.
+// It shares the machine with what it measures, so that each microsecond of its own is taken from the server. So it does
+// not use net/http: a request is a template of bytes in which ids are patched in place, an answer is read only as far
+// as its end must be known, and after a client's first request nothing is allocated.
 //
 // # Invariants
 //

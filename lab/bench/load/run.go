@@ -104,7 +104,7 @@ func (r *run) measure() Result {
 	for _, c := range r.clients {
 		all.add(&c.tally)
 	}
-	for due := range r.due { // whoever could have sent them has lost its connection
+	for due := range r.due { // each client that could have sent them has lost its connection
 		r.miss(due)
 	}
 	all.unsent = r.unsent.Load()

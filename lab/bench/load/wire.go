@@ -29,7 +29,7 @@ func connect(ctx context.Context, address string, until time.Time) (*wire, error
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	w := &wire{conn: conn, answers: bufio.NewReaderSize(conn, bufferBytes)}
-	// Whoever waits for an answer when the caller gives up is woken.
+	// When the caller gives up, a read that waits for an answer ends.
 	w.forget = context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	return w, nil
 }

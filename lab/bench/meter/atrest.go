@@ -61,7 +61,7 @@ func sessionsKeeping(ctx context.Context, conn *pgx.Conn, idle time.Duration) (k
 	return keeping, err
 }
 
-// tellOwn has the meter's session tell what it has counted: whoever has set the connection up may have used it before.
+// tellOwn has the meter's session report what it has counted. The connection may have been used before.
 // In versions that can't be asked to, it is told within the second that a session takes at most while it works.
 func tellOwn(ctx context.Context, conn *pgx.Conn) error {
 	version, err := versionNumber(ctx, conn)

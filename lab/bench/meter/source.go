@@ -48,7 +48,7 @@ func (m *Meter) Tree(name string, pid int) Source {
 	return Source{name, func() (time.Duration, error) { return m.tree(pid) }}
 }
 
-// treeReadings bounds how often a tree is read anew because a child of it has ended meanwhile.
+// treeReadings bounds how often a tree is read again because a child of it has ended meanwhile.
 const treeReadings = 5
 
 // tree adds up a process and its descendants. A child that ends while we read has its time moved to its parent: it
@@ -82,7 +82,7 @@ func (m *Meter) tree(root int) (time.Duration, error) {
 // kernelThreads is the parent of all threads of the kernel, and its process id wherever it can be seen.
 const kernelThreads = 2
 
-// kernel adds up what the kernel's own threads have used. They work for whoever has asked, mostly for us: flushing our
+// kernel adds up what the kernel's own threads have used. They work for every process, mostly for us: flushing our
 // commits to the disk costs a tenth of a core at some thousand a second.
 func (m *Meter) kernel() (time.Duration, error) {
 	if name, _ := fs.ReadFile(m.proc, "2/comm"); string(name) != "kthreadd\n" {

@@ -71,13 +71,13 @@ func (r *redis) put(name string, k kept) {
 	}
 }
 
-// do sends a command, maybe in company, and returns the string that comes back.
+// do sends a command, maybe together with others, and returns the string that comes back.
 func (r *redis) do(request []byte) []byte {
 	call := &redisCall{request: request}
 	line := r.enter(call)
 	if line == nil {
 		if line = <-call.turn; line == nil {
-			return call.reply // somebody has taken it along
+			return call.reply // another caller has sent it
 		}
 	}
 	calls := r.gather(call)

@@ -1,6 +1,6 @@
 // Package crowd is the clients of a chaos run: merchants that pay, retry, hang up, race, reuse keys, also when these
-// have expired or were deleted, lie about them, ask for refunds, read and send nonsense; whoever forges webhooks; an
-// operator who closes dead letters, and one who lies about them.
+// have expired or were deleted, lie about them, ask for refunds, read and send nonsense; an attacker who forges
+// webhooks; an operator who closes dead letters, and one who lies about them.
 //
 // It owns how an errand of package plan is carried out, and the recording of each request in the history. It refuses to
 // know how the server is doing: no database, no log, nothing but what clients see. What it complains of by itself is

@@ -230,7 +230,7 @@ func TestOperatorSaysWhatThePSPsConsoleSays(t *testing.T) {
 			return http.StatusOK, fmt.Sprintf(`{"id":"1","version":1,%s}`, c.deadLetter)
 		})
 		b.o.Operators, b.o.PSP = b.o.APIs, b.o.APIs[0]
-		// The desk may give the machine another try first: a luck that never does.
+		// An operator may first order another lookup. steady is a luck that never does.
 		b.decide(context.WithoutCancel(t.Context()), b.o.Plan.Carry(1, steady(b.o.Plan)), deadLetter{ID: "1"})
 		for word := range strings.FieldsSeq(c.want) {
 			if !strings.Contains(decided, `"`+word+`"`) {

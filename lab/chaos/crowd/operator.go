@@ -59,7 +59,7 @@ const (
 )
 
 // Operate closes open dead letters now and then, as somebody does who looks at the PSP's own console, until ctx ends.
-// Some dead letters lie for a while, and some are first tried again.
+// Some dead letters stay open for a while, and some are first retried.
 func (c *Crowd) Operate(ctx context.Context) {
 	luck := c.o.Plan.Carry(c.o.Plan.Clients, 0)
 	tick := time.NewTicker(operatorRound)

@@ -75,7 +75,7 @@ func (l *Line) carry(to, from net.Conn) {
 	delete(l.conns, from)
 }
 
-// Cut ends all connections, and takes no new ones until Mend.
+// Cut ends all connections, and takes no new ones until Reopen.
 func (l *Line) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,8 +85,8 @@ func (l *Line) Cut() {
 	}
 }
 
-// Mend takes connections again.
-func (l *Line) Mend() {
+// Reopen takes connections again.
+func (l *Line) Reopen() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut = false

@@ -76,7 +76,7 @@ func Start(ctx context.Context, p Primary, dir string) (_ *Standby, err error) {
 	return &Standby{Server: server, Line: line, primary: p.URL}, nil
 }
 
-// backup makes the copy. Whoever runs the server there takes its files over when it starts.
+// backup makes the copy. The server that is started there owns its files from then on.
 func backup(ctx context.Context, p Primary, user string, line *Line, dir string) error {
 	var version string
 	if err := query(ctx, p.URL, "SHOW server_version_num", &version); err != nil {

@@ -10,13 +10,13 @@ import (
 	"payonce/internal/payments"
 )
 
-func (o *office) pspID() string {
+func (o *fixture) pspID() string {
 	o.t.Helper()
 	return scan[string](o, "SELECT coalesce(psp_charge_id, '') FROM payments WHERE idempotency_key = $1", clientKey)
 }
 
 // completed checks that the client is answered with a payment that has succeeded under this id of the PSP's.
-func (o *office) completed(pspID string) {
+func (o *fixture) completed(pspID string) {
 	o.t.Helper()
 	answer, ok := o.pay(scan[string](o, "SELECT payment_method FROM payments WHERE idempotency_key = $1",
 		clientKey)).(payments.Final)
@@ -256,7 +256,7 @@ func TestKeyThatMovesMeanwhileIsAConflict(t *testing.T) {
 			}
 			result := o.resolve(decision(l, action))
 			if no, ok := result.(Refused); !ok || no.Ground != payments.Conflict {
-				t.Fatalf("ruling is %T %+v", result, result)
+				t.Fatalf("result is %T %+v", result, result)
 			}
 			if c := o.show(l.ID); c.Status() != deadletters.OpenStatus || len(c.AuditTrail) != 1 ||
 				c.AuditTrail[0].Done {
@@ -301,7 +301,7 @@ func TestExecutedWhereAnotherPaymentHasGoneByItsIDIsVouchedFor(t *testing.T) {
 }
 
 // own is the PSP's id of the dead letter's movement.
-func (o *office) own(l deadletters.DeadLetter) string {
+func (o *fixture) own(l deadletters.DeadLetter) string {
 	o.t.Helper()
 	found, _ := o.psp.Lookup(o.t.Context(), gateway.ChargeObject, "acme", l.About.Key).(gateway.Found)
 	for _, r := range found.Records {

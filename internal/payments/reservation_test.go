@@ -29,7 +29,7 @@ func (s *shop) reservation(operation idempotency.Operation, k Keyed) idempotency
 	return s.keys.NewReservation(ref, idempotency.Fingerprint{1}, uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()))
 }
 
-// A claim is sent again when nobody knows whether it has come through. Both times may have.
+// A reservation is sent again when nobody knows whether it was committed. Both may have arrived.
 func TestReservationSentTwiceIsOnePayment(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -40,7 +40,8 @@ func TestReservationSentTwiceIsOnePayment(t *testing.T) {
 	if again := s.reserveOnce(c, m); again != first {
 		t.Fatalf("lease was %+v, is %+v", first, again)
 	}
-	// The row is read by whoever executes: what the first try has told may have been rolled back.
+	// The second try returns no payment. The caller reads the stored row: what the first try returned may have been
+	// rolled back.
 	if n := s.count("SELECT count(*) FROM payments"); n != 1 || m.payment != nil {
 		t.Fatalf("%d payments, in hand %v", n, m.payment)
 	}
