@@ -245,7 +245,7 @@ SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failur
        coalesce(extract(epoch FROM k.unknown_since + sqlc.arg(grace_period)::interval - payonce_now()), 0)::float8
            AS grace_left,
        (k.reserved_at + sqlc.arg(psp_memory)::interval <= payonce_now())::boolean AS memory_over,
-       (k.dead_letter_hold >= 'release')::boolean AS dead_lettered,
+       (k.dead_letter_hold >= 'release')::boolean AS held,
        (k.dead_letter_hold >= 'decline')::boolean AS charged
 FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 
@@ -372,7 +372,7 @@ WITH seen AS (
 )
 SELECT count(*) FROM seen;
 
--- name: HoldKey :exec
+-- name: LockKey :exec
 -- Locks a key before a dead letter about it is opened, if no step of the key has locked it in this transaction.
 -- Competes with everything that moves the key. The commit of the dead letter ends the lock, and the next writer finds
 -- the hold in the row.

@@ -1,6 +1,6 @@
 -- What package operator reads from the tables of other packages. It writes to none of them.
 
--- name: HoldKey :one
+-- name: LockKey :one
 -- Locks a key for the rest of an operator's transaction, and returns its status. No row means that the key was deleted,
 -- or that it has another generation or subject than the dead letter. Competes with everything that moves the key.
 -- Every transaction locks the key before the dead letter: in the other order two of them could deadlock.

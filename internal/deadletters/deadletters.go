@@ -104,7 +104,7 @@ func (l DeadLetter) Concerns(generation int32, subject uuid.UUID) bool {
 // Open is the call that opens the dead letter, and writes its hold to the key's row. It does nothing if a dead letter
 // of the same finding is open, or if an operator has decided about the finding. A retry is not such a decision, and
 // neither is a decision about an earlier attempt while the key is unknown again. For a dead letter about a key, an
-// earlier call of the same transaction must lock the key's row: a step of the key, or idempotency.Keys.Hold.
+// earlier call of the same transaction must lock the key's row: a step of the key, or idempotency.Keys.LockKey.
 func Open(l DeadLetter) postgres.Call { return OpenNew(l, new(bool)) }
 
 // OpenNew is Open, and says whether it has opened the dead letter.

@@ -34,7 +34,7 @@ func (c *Client) Charge(ctx context.Context, ch Charge) Outcome {
 		PaymentMethod string `json:"paymentMethod"`
 		Reference     string `json:"reference"`
 	}{ch.AmountMinor, ch.Currency, ch.PaymentMethod, ch.Reference}
-	return c.send(ctx, ch.Account, ch.Key, chargesPath, body, ch.judge)
+	return c.send(ctx, ch.Account, ch.Key, chargesPath, body, ch.judgeReply)
 }
 
 func (ch Charge) wanted() terms {

@@ -44,12 +44,12 @@ func (LookupFailed) Label() string { return "lookup_failed" }
 // was charged, and the grace period is the other half. So only a well-formed, empty list is NotFound.
 func (c *Client) Lookup(ctx context.Context, o Object, account, key string) Lookup {
 	began := c.now()
-	result := c.lookup(ctx, o, account, key)
+	result := c.readLookup(ctx, o, account, key)
 	c.observe(result.Label(), c.now().Sub(began))
 	return result
 }
 
-func (c *Client) lookup(ctx context.Context, o Object, account, key string) Lookup {
+func (c *Client) readLookup(ctx context.Context, o Object, account, key string) Lookup {
 	// The PSP ignores an empty filter. Without a key, the answer would be about all keys.
 	if key == "" {
 		return LookupFailed{Reason: "no key to look up"}

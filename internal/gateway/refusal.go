@@ -10,8 +10,8 @@ import (
 // no charge, no record, and no earlier request under this key. See docs/adr/0025-when-a-4xx-is-proof.md.
 const unknownPaymentMethod = "unknown_payment_method"
 
-// judge reads an answer below 500 as a verdict on the charge. If it is no verdict, the outcome is Indeterminate.
-func (ch Charge) judge(a answer) Outcome {
+// judgeReply reads an answer below 500 as a verdict on the charge. If it is no verdict, the outcome is Indeterminate.
+func (ch Charge) judgeReply(a answer) Outcome {
 	if ch.refusedBy(a) {
 		return Declined{Code: unknownPaymentMethod}
 	}

@@ -23,7 +23,7 @@ func FuzzReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, body []byte, refund bool) {
 		charge := Charge{Account: "acme", Key: "key-0123456789ab", Reference: "pay_1", AmountMinor: 500,
 			Currency: "USD"}
-		want, judge := charge.wanted(), charge.judge
+		want, judge := charge.wanted(), charge.judgeReply
 		if refund {
 			want = Refund{Account: "acme", Key: "key-0123456789ab", Reference: "re_1", ChargeID: "ch_1",
 				AmountMinor: 500, Currency: "USD"}.wanted()

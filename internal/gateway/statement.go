@@ -22,7 +22,7 @@ var errStalled = errors.New("no byte in time")
 // that is returned.
 func (c *Client) Statement(ctx context.Context, account string, day time.Time, each func(Record) error) error {
 	began := c.now()
-	err := c.statement(ctx, account, day.UTC().Format(time.DateOnly), each)
+	err := c.readStatement(ctx, account, day.UTC().Format(time.DateOnly), each)
 	label := "statement_ok"
 	if err != nil {
 		label, err = "statement_failed", fmt.Errorf("read statement: %w", err)
@@ -34,7 +34,7 @@ func (c *Client) Statement(ctx context.Context, account string, day time.Time, e
 	return err
 }
 
-func (c *Client) statement(ctx context.Context, account, day string, each func(Record) error) error {
+func (c *Client) readStatement(ctx context.Context, account, day string, each func(Record) error) error {
 	leave, refusal := c.places.enter(ctx, account, c.limits.Queue)
 	if refusal != "" {
 		return errors.New(refusal)

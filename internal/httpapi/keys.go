@@ -73,7 +73,7 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request) {
 	a.show(w, r, viewOf(record, operation, record.Timeline(events)))
 }
 
-func viewOf(k idempotency.Record, operation string, events []idempotency.Event) keyView {
+func viewOf(k idempotency.KeyRow, operation string, events []idempotency.Event) keyView {
 	v := keyView{
 		Key: k.Ref.Key.String(), Operation: operation, Status: k.Status, Attempt: k.Attempt, Generation: k.Generation,
 		Fingerprint: k.Fingerprint.String(), CreatedAt: stamp(&k.Created), ReservedAt: stamp(&k.Reserved),
@@ -88,7 +88,7 @@ func viewOf(k idempotency.Record, operation string, events []idempotency.Event) 
 	return v
 }
 
-func locationOf(k idempotency.Record, operation string) string {
+func locationOf(k idempotency.KeyRow, operation string) string {
 	if operation == payments.RefundOperation {
 		return payments.Refund{ID: payments.RefundID(k.Subject)}.Location()
 	}

@@ -61,13 +61,13 @@ func (l Lease) Attempt() int32 { return l.attempt }
 // Generation counts from 1.
 func (l Lease) Generation() int32 { return l.generation }
 
-// Expires is when the key, not the lease, expires, by the database's clock.
-func (l Lease) Expires() time.Time { return l.expires }
+// KeyExpires is when the key, not the lease, expires, by the database's clock.
+func (l Lease) KeyExpires() time.Time { return l.expires }
 
 // PassThroughKey is the Idempotency-Key to send to the PSP. It is the same for every attempt of a generation.
 func (l Lease) PassThroughKey() string { return passThrough(l.ref.Key, l.generation) }
 
-// Decision is the result of a reservation: one of Execute, Replay, InProgress, Misuse, Unknown, Retake, LeaseOver.
+// Decision is the result of a reservation: one of Execute, Replay, InProgress, Mismatch, Unknown, Retake, LeaseOver.
 //
 //sumtype:decl
 type Decision interface{ decision() }
@@ -87,8 +87,8 @@ type InProgress struct {
 	Expires time.Time
 }
 
-// Misuse says that the key was used for another request.
-type Misuse struct{ Expires time.Time }
+// Mismatch says that the key was used for another request.
+type Mismatch struct{ Expires time.Time }
 
 // Unknown says that the key may have been executed. No request may execute it again.
 type Unknown struct {
@@ -105,8 +105,8 @@ func (r Retake) Renews() bool { return r.seen.Status == ExpiredStatus }
 // Subject is the domain object of the present generation.
 func (r Retake) Subject() uuid.UUID { return r.seen.Subject }
 
-// Expires is when the key expires.
-func (r Retake) Expires() time.Time { return r.seen.Expires }
+// KeyExpires is when the key expires.
+func (r Retake) KeyExpires() time.Time { return r.seen.Expires }
 
 // Same reports whether r and other have read the same state of the key. Then nobody has taken the key in between.
 func (r Retake) Same(other Retake) bool {
@@ -121,25 +121,25 @@ type LeaseOver struct{ seen snapshot }
 // Subject is the domain object of the key.
 func (l LeaseOver) Subject() uuid.UUID { return l.seen.Subject }
 
-// Expires is when the key expires.
-func (l LeaseOver) Expires() time.Time { return l.seen.Expires }
+// KeyExpires is when the key expires.
+func (l LeaseOver) KeyExpires() time.Time { return l.seen.Expires }
 
 func (Execute) decision()    {}
 func (Replay) decision()     {}
 func (InProgress) decision() {}
-func (Misuse) decision()     {}
+func (Mismatch) decision()   {}
 func (Unknown) decision()    {}
 func (Retake) decision()     {}
 func (LeaseOver) decision()  {}
 
 // snapshot is a row as it was read. leaseOver says whether its lease was over then, by the database's clock.
 type snapshot struct {
-	Record
+	KeyRow
 	leaseOver bool
 }
 
-// Record is a key's row, for inspection.
-type Record struct {
+// KeyRow is a key's row, for inspection.
+type KeyRow struct {
 	Ref         Ref
 	Status      Status
 	Fingerprint Fingerprint
@@ -156,7 +156,7 @@ type Record struct {
 }
 
 // Execution names the key's latest execution.
-func (r Record) Execution() Execution {
+func (r KeyRow) Execution() Execution {
 	return Execution{Ref: r.Ref, LeaseID: r.LeaseID, Subject: r.Subject, Attempt: r.Attempt, Generation: r.Generation}
 }
 
@@ -167,7 +167,7 @@ func (s snapshot) decide(fingerprint Fingerprint) Decision {
 		return Retake{seen: s}
 	}
 	if s.Fingerprint != fingerprint {
-		return Misuse{Expires: s.Expires}
+		return Mismatch{Expires: s.Expires}
 	}
 	switch s.Status {
 	case CompletedStatus:
@@ -188,7 +188,7 @@ func (s snapshot) decide(fingerprint Fingerprint) Decision {
 func fromRow(ref Ref, row dbsqlc.FindKeyRow) snapshot {
 	s := snapshot{
 		leaseOver: row.LeaseOver,
-		Record: Record{
+		KeyRow: KeyRow{
 			Ref: ref, Status: Status(row.Status), Fingerprint: Fingerprint(row.Fingerprint),
 			Attempt: row.Attempt, Generation: row.Generation, LeaseID: row.LeaseID, Subject: row.Subject,
 			Created: row.CreatedAt, Reserved: row.ReservedAt, LockedUntil: row.LockedUntil,

@@ -26,7 +26,7 @@ func (b *bench) aDeadLetter(generation int32) deadletters.DeadLetter {
 
 // opening are the calls by which everybody opens a dead letter: the key's row is locked first.
 func (b *bench) opening(l deadletters.DeadLetter) []postgres.Call {
-	return []postgres.Call{b.keys.Hold(b.ref), deadletters.Open(l)}
+	return []postgres.Call{b.keys.LockKey(b.ref), deadletters.Open(l)}
 }
 
 // deadLetter opens a dead letter about the test's key.
@@ -48,7 +48,7 @@ func (b *bench) deadLetterSaying(evidence string) deadletters.DeadLetter {
 
 // closeTx resolves a dead letter about the test's key as an operator does.
 func (b *bench) closeTx(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
-	if err := postgres.PipelineTx(ctx, tx, b.keys.Hold(b.ref)); err != nil {
+	if err := postgres.PipelineTx(ctx, tx, b.keys.LockKey(b.ref)); err != nil {
 		return err
 	}
 	_, err := deadletters.ResolveTx(ctx, tx, id, 1, deadletters.Dismiss, "ops", "test")
@@ -163,7 +163,7 @@ func TestDeadLetterThatIsOpenedWhileAStepWaitsHoldsTheKey(t *testing.T) {
 			func(l Lease, out *GuardResult) postgres.Call { return b.keys.Release(l, "never sent", out) }},
 		"a release": {UnknownStatus, `{}`, func(l Lease, out *GuardResult) postgres.Call {
 			b.loseLongAgo()
-			return b.keys.ReleaseUnknown(l.Execution(), b.view().Asked, false, nothing(), out)
+			return b.keys.ReleaseUnknown(l.Execution(), b.view().AskedAt, false, nothing(), out)
 		}},
 		"an owner's decline": {InProgressStatus, moved,
 			func(l Lease, out *GuardResult) postgres.Call { return b.completing(l, true, refusal(), out) }},

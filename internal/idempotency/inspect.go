@@ -32,7 +32,7 @@ type Event struct {
 
 // Timeline is the whole timeline of a key. written are the stored lines. The reservation and the owner's completion are
 // not stored, because the key's row tells them; Timeline adds them.
-func (r Record) Timeline(written []Event) []Event {
+func (r KeyRow) Timeline(written []Event) []Event {
 	born := Event{
 		At: r.Created, Actor: "request", To: InProgressStatus, Attempt: 1, Generation: r.Generation, Reason: "reserved",
 	}
@@ -57,18 +57,18 @@ func (r Record) Timeline(written []Event) []Event {
 }
 
 // Find reads a key's row. It fails with ErrNoKey.
-func (k *Keys) Find(ctx context.Context, ref Ref) (Record, error) {
-	row, err := k.find(ctx, ref)
+func (k *Keys) Find(ctx context.Context, ref Ref) (KeyRow, error) {
+	row, err := k.readRow(ctx, ref)
 	if err != nil {
-		return Record{}, err
+		return KeyRow{}, err
 	}
-	return fromRow(ref, row).Record, nil
+	return fromRow(ref, row).KeyRow, nil
 }
 
 // Peek decides as a reservation would, but does not take the key. The decision is Execute if the row carries the
 // reservation's own lease. It is nil if the key has no row.
 func (k *Keys) Peek(ctx context.Context, c Reservation) (Decision, error) {
-	row, err := k.find(ctx, c.Ref)
+	row, err := k.readRow(ctx, c.Ref)
 	return peeked(c, row, err)
 }
 
@@ -121,7 +121,7 @@ func (k *Keys) Events(ctx context.Context, ref Ref) ([]Event, error) {
 	return events, nil
 }
 
-func (k *Keys) find(ctx context.Context, ref Ref) (dbsqlc.FindKeyRow, error) {
+func (k *Keys) readRow(ctx context.Context, ref Ref) (dbsqlc.FindKeyRow, error) {
 	row, err := dbsqlc.New(k.db.Reader()).FindKey(ctx,
 		dbsqlc.FindKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value})
 	switch {

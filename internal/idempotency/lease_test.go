@@ -15,7 +15,7 @@ func TestRunningLeaseIsNotOver(t *testing.T) {
 	b := setup(t)
 	lease := b.own()
 	// Not even for one who has read it as over, wrongly or long ago.
-	seen := snapshot{Record: b.row(), leaseOver: true}
+	seen := snapshot{KeyRow: b.row(), leaseOver: true}
 	b.expireLease(LeaseOver{seen})
 	b.wantStatus(InProgressStatus, 1, 1)
 	if !b.complete(lease, answer("done")) {
@@ -29,7 +29,7 @@ func TestRequestThatMeetsAnExpiredLeaseMakesTheKeyUnknown(t *testing.T) {
 	lease := b.own()
 	b.endLease()
 	over := is[LeaseOver](t, b.reserve(b.reservation()))
-	if over.Subject() != lease.Subject() || !over.Expires().Equal(lease.Expires()) {
+	if over.Subject() != lease.Subject() || !over.KeyExpires().Equal(lease.KeyExpires()) {
 		t.Fatalf("lease over is %+v", over)
 	}
 	b.wantStatus(InProgressStatus, 1, 1) // reading it decides nothing
@@ -50,7 +50,7 @@ func TestExpiredLeaseOfAnotherAttemptIsNotTouched(t *testing.T) {
 	c := b.reservation()
 	is[Execute](t, b.retake(c, is[Retake](t, b.reserve(c))))
 	b.endLease()
-	seen := snapshot{Record: b.row()}
+	seen := snapshot{KeyRow: b.row()}
 	for name, change := range map[string]func(*snapshot){
 		"attempt":    func(s *snapshot) { s.Attempt-- },
 		"generation": func(s *snapshot) { s.Generation++ },

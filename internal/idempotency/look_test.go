@@ -34,13 +34,13 @@ func TestSightNamesTheExecutionAndTheMomentOfLooking(t *testing.T) {
 			lease := b.putInto(UnknownStatus)
 			before := b.clock()
 			s := b.view()
-			if after := b.clock(); s.Asked.Before(before) || s.Asked.After(after) {
-				t.Fatalf("asked at %s, which is not between %s and %s", s.Asked, before, after)
+			if after := b.clock(); s.AskedAt.Before(before) || s.AskedAt.After(after) {
+				t.Fatalf("asked at %s, which is not between %s and %s", s.AskedAt, before, after)
 			}
 			if diff := cmp.Diff(lease.Execution(), s.Execution, cmp.Comparer(sameKey)); diff != "" {
 				t.Fatalf("execution differs:\n%s", diff)
 			}
-			if s.Status != UnknownStatus || s.LookupFailures != 0 || s.DeadLettered || s.MemoryOver {
+			if s.Status != UnknownStatus || s.LookupFailures != 0 || s.Held || s.MemoryOver {
 				t.Fatalf("view is %+v", s)
 			}
 		})
@@ -67,10 +67,10 @@ func TestSightIsTheSameInAPipeline(t *testing.T) {
 	var queued KeyView
 	b.send(b.keys.LookIn(b.ref, &queued))
 	alone := b.view()
-	if !queued.Asked.Before(alone.Asked) || queued.GraceLeft <= alone.GraceLeft {
-		t.Fatalf("asked at %s, and at %s", queued.Asked, alone.Asked)
+	if !queued.AskedAt.Before(alone.AskedAt) || queued.GraceLeft <= alone.GraceLeft {
+		t.Fatalf("asked at %s, and at %s", queued.AskedAt, alone.AskedAt)
 	}
-	queued.Asked, queued.GraceLeft = alone.Asked, alone.GraceLeft
+	queued.AskedAt, queued.GraceLeft = alone.AskedAt, alone.GraceLeft
 	if queued != alone {
 		t.Fatalf("in a pipeline: %+v, alone: %+v", queued, alone)
 	}
@@ -101,9 +101,9 @@ func TestSightTellsHowMuchOfTheGracePeriodIsLeft(t *testing.T) {
 	second := b.view()
 	window := testTerms().GracePeriod
 	// The row's clock is read a moment after Asked.
-	if left := window - first.Asked.Sub(lost); first.GraceLeft > left || first.GraceLeft <= left-patience ||
+	if left := window - first.AskedAt.Sub(lost); first.GraceLeft > left || first.GraceLeft <= left-patience ||
 		first.GraceLeft >= window {
-		t.Fatalf("%s are left, asked %s after the loss", first.GraceLeft, first.Asked.Sub(lost))
+		t.Fatalf("%s are left, asked %s after the loss", first.GraceLeft, first.AskedAt.Sub(lost))
 	}
 	if second.GraceLeft >= first.GraceLeft {
 		t.Fatal("the window does not run")
@@ -148,15 +148,15 @@ func TestSightTellsWhetherAnOperatorHasTheCase(t *testing.T) {
 	for _, l := range []deadletters.DeadLetter{tenant, key, none} {
 		b.send(b.opening(l)...)
 	}
-	if b.view().DeadLettered {
+	if b.view().Held {
 		t.Fatal("dead letters about other things count")
 	}
 	b.deadLetter(1)
-	if !b.view().DeadLettered {
+	if !b.view().Held {
 		t.Fatal("an open dead letter does not count")
 	}
 	b.closeDeadLetters()
-	if b.view().DeadLettered {
+	if b.view().Held {
 		t.Fatal("a closed dead letter counts")
 	}
 }

@@ -13,23 +13,23 @@ import (
 
 // FindDurably is Find for the time after a lost acknowledgement. A row that can be read is committed, but a failover
 // may still undo the commit. FindDurably returns the row only if a failover cannot undo it, and fails otherwise.
-func (k *Keys) FindDurably(ctx context.Context, ref Ref) (Record, error) {
-	row, err := k.findDurably(ctx, ref)
+func (k *Keys) FindDurably(ctx context.Context, ref Ref) (KeyRow, error) {
+	row, err := k.readRowDurably(ctx, ref)
 	if err != nil {
-		return Record{}, err
+		return KeyRow{}, err
 	}
-	return fromRow(ref, row).Record, nil
+	return fromRow(ref, row).KeyRow, nil
 }
 
 // PeekDurably is Peek with the promise of FindDurably. A lease that it returns is as good as a lease whose commit was
 // acknowledged.
 func (k *Keys) PeekDurably(ctx context.Context, c Reservation) (Decision, error) {
-	row, err := k.findDurably(ctx, c.Ref)
+	row, err := k.readRowDurably(ctx, c.Ref)
 	return peeked(c, row, err)
 }
 
-// findDurably reads the row and waits until it is durable, in one transaction, so one server does both.
-func (k *Keys) findDurably(ctx context.Context, ref Ref) (row dbsqlc.FindKeyRow, err error) {
+// readRowDurably reads the row and waits until it is durable, in one transaction, so one server does both.
+func (k *Keys) readRowDurably(ctx context.Context, ref Ref) (row dbsqlc.FindKeyRow, err error) {
 	none := false
 	err = k.db.Pipeline(ctx, func(ctx context.Context, q postgres.Statement) (err error) {
 		row, err = dbsqlc.New(q).FindKey(ctx, dbsqlc.FindKeyParams{TenantID: ref.Tenant,

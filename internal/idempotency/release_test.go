@@ -25,13 +25,13 @@ func nothing() Note { return Note{Actor: "lookup", Reason: "the PSP has nothing"
 
 func (b *bench) releaseUnknown(s KeyView) (out GuardResult) {
 	b.t.Helper()
-	b.send(b.keys.ReleaseUnknown(s.Execution, s.Asked, false, nothing(), &out))
+	b.send(b.keys.ReleaseUnknown(s.Execution, s.AskedAt, false, nothing(), &out))
 	return out
 }
 
 func (b *bench) releaseByOperator(s KeyView) (out GuardResult) {
 	b.t.Helper()
-	b.send(b.keys.ReleaseUnknown(s.Execution, s.Asked, true, nothing(), &out))
+	b.send(b.keys.ReleaseUnknown(s.Execution, s.AskedAt, true, nothing(), &out))
 	return out
 }
 
@@ -92,10 +92,10 @@ func TestNotFoundIsNoProofWhenAskedWithinTheGracePeriod(t *testing.T) {
 			before, events := b.row(), len(b.events())
 			end := lost.Add(testTerms().GracePeriod)
 			for _, asked := range []time.Time{lost, end.Add(-time.Second), end.Add(-time.Microsecond)} {
-				s.Asked = asked
+				s.AskedAt = asked
 				b.unchanged(end.Sub(asked).String()+" before the end", release(b, s), before, events)
 			}
-			s.Asked = end
+			s.AskedAt = end
 			if !release(b, s).Passed {
 				t.Fatal("the window's end is not its end")
 			}
@@ -114,7 +114,7 @@ func TestDeadLetterOfAJobDoesNotHoldTheReleaseAndHoldsTheExpiry(t *testing.T) {
 	job.Kind = deadletters.JobDiscarded
 	b.send(b.opening(job)...)
 	s := b.view()
-	if s.DeadLettered || !b.releaseUnknown(s).Passed {
+	if s.Held || !b.releaseUnknown(s).Passed {
 		t.Fatalf("held: %+v", s)
 	}
 	b.unguarded("UPDATE idempotency_keys SET expires_at = clock_timestamp() - interval '1 second'")
@@ -146,7 +146,7 @@ func TestNotFoundIsNoProofBeyondThePSPsMemory(t *testing.T) {
 		b.unguarded("UPDATE idempotency_keys SET unknown_since = unknown_since - interval '30 hours', reserved_at = reserved_at - interval '30 hours'")
 		_, reserved := b.dates()
 		s := b.view()
-		s.Asked = reserved.Add(testTerms().PSPMemory + c.late)
+		s.AskedAt = reserved.Add(testTerms().PSPMemory + c.late)
 		release := b.releaseUnknown
 		if c.byOperator {
 			release = b.releaseByOperator
@@ -232,7 +232,7 @@ func TestLateSuccessAndReleaseDoNotBothPass(t *testing.T) {
 		s := b.view()
 		var resolved, released GuardResult
 		resolve := b.resolving(lease.Execution(), UnknownStatus, false, found(), answer("late"), &resolved)
-		release := b.keys.ReleaseUnknown(s.Execution, s.Asked, false, nothing(), &released)
+		release := b.keys.ReleaseUnknown(s.Execution, s.AskedAt, false, nothing(), &released)
 		first, second := release, resolve
 		if resolvesFirst {
 			first, second = resolve, release

@@ -116,7 +116,7 @@ func (k *Keys) Reserve(reservations []Reservation, out *[]Decision) postgres.Cal
 // have forgotten it.
 func (k *Keys) Retake(c Reservation, r Retake, out *Decision) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
-		row, err := k.retake(ctx, dbsqlc.New(q), c, r)
+		row, err := k.sendRetake(ctx, dbsqlc.New(q), c, r)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			*out = nil
@@ -129,7 +129,7 @@ func (k *Keys) Retake(c Reservation, r Retake, out *Decision) postgres.Call {
 	}
 }
 
-func (k *Keys) retake(ctx context.Context, q *dbsqlc.Queries, c Reservation, r Retake) (dbsqlc.FindKeyRow, error) {
+func (k *Keys) sendRetake(ctx context.Context, q *dbsqlc.Queries, c Reservation, r Retake) (dbsqlc.FindKeyRow, error) {
 	if r.Renews() {
 		row, err := q.RenewKey(ctx, dbsqlc.RenewKeyParams{
 			TenantID: c.Ref.Tenant, Operation: string(c.Ref.Operation), Key: c.Ref.Key.value,

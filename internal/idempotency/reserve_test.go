@@ -30,8 +30,8 @@ func TestNewKeyIsTheReserversToExecute(t *testing.T) {
 		r.Expires.Sub(r.Reserved) != terms.Retention || !r.Created.Equal(r.Reserved) {
 		t.Fatalf("lease, retention and creation are not counted from the reservation: %+v", r)
 	}
-	if !lease.Expires().Equal(r.Expires) {
-		t.Fatalf("lease says the key ends at %s, row says %s", lease.Expires(), r.Expires)
+	if !lease.KeyExpires().Equal(r.Expires) {
+		t.Fatalf("lease says the key ends at %s, row says %s", lease.KeyExpires(), r.Expires)
 	}
 }
 
@@ -40,7 +40,7 @@ func TestSecondRequestFindsTheKeyInProgress(t *testing.T) {
 	b := setup(t)
 	lease := b.own()
 	d := is[InProgress](t, b.reserve(b.reservation()))
-	if d.Subject != lease.Subject() || !d.Expires.Equal(lease.Expires()) {
+	if d.Subject != lease.Subject() || !d.Expires.Equal(lease.KeyExpires()) {
 		t.Fatalf("in progress is %+v, the lease %+v", d, lease)
 	}
 	b.wantStatus(InProgressStatus, 1, 1)
@@ -56,7 +56,7 @@ func TestCompletedKeyReplaysWhatWasStored(t *testing.T) {
 		t.Fatal("the owner could not complete")
 	}
 	d := is[Replay](t, b.reserve(b.reservation()))
-	if diff := cmp.Diff(stored, d.Response); diff != "" || !d.Expires.Equal(lease.Expires()) {
+	if diff := cmp.Diff(stored, d.Response); diff != "" || !d.Expires.Equal(lease.KeyExpires()) {
 		t.Fatalf("replay differs (-stored +replayed):\n%s", diff)
 	}
 	if r := b.row(); r.Finished == nil || r.LockedUntil != nil {
@@ -68,7 +68,7 @@ func TestCompletedKeyReplaysWhatWasStored(t *testing.T) {
 }
 
 // A key that is live stands for one request, wherever it is in its life. Only an expired one is free for any.
-func TestOtherFingerprintIsMisuseOfEveryLiveKey(t *testing.T) {
+func TestOtherFingerprintIsAMismatchOfEveryLiveKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for _, status := range statuses() {
@@ -79,7 +79,7 @@ func TestOtherFingerprintIsMisuseOfEveryLiveKey(t *testing.T) {
 			if !is[Retake](t, d).Renews() {
 				t.Error("an expired key is not a new generation")
 			}
-		} else if m := is[Misuse](t, d); !m.Expires.Equal(before.Expires) {
+		} else if m := is[Mismatch](t, d); !m.Expires.Equal(before.Expires) {
 			t.Errorf("misuse of a key that is %s says that it ends at %s, row says %s", status, m.Expires,
 				before.Expires)
 		}
@@ -96,10 +96,10 @@ func TestUnknownKeyIsNeverExecuted(t *testing.T) {
 	if !b.lose(lease) {
 		t.Fatal("the owner could not make its key unknown")
 	}
-	seen := snapshot{Record: b.row()}
+	seen := snapshot{KeyRow: b.row()}
 	for range 3 {
 		d := is[Unknown](t, b.reserve(b.reservation()))
-		if d.Subject != lease.Subject() || !d.Expires.Equal(lease.Expires()) {
+		if d.Subject != lease.Subject() || !d.Expires.Equal(lease.KeyExpires()) {
 			t.Fatalf("unknown is %+v", d)
 		}
 	}
@@ -128,7 +128,7 @@ func TestReleasedKeyIsExecutedAgainAsTheNextAttempt(t *testing.T) {
 
 	c := b.reservation()
 	free := is[Retake](t, b.reserve(c))
-	if free.Renews() || free.Subject() != first.Subject() || !free.Expires().Equal(first.Expires()) {
+	if free.Renews() || free.Subject() != first.Subject() || !free.KeyExpires().Equal(first.KeyExpires()) {
 		t.Fatalf("retake is %+v", free)
 	}
 	second := is[Execute](t, b.retake(c, free)).Lease

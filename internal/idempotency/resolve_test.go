@@ -24,7 +24,7 @@ func (b *bench) resolve(e Execution, seen Status) (out GuardResult) {
 }
 
 // unchanged checks that a statement which did not pass has written nothing.
-func (b *bench) unchanged(what string, passed GuardResult, before Record, events int) {
+func (b *bench) unchanged(what string, passed GuardResult, before KeyRow, events int) {
 	b.t.Helper()
 	if passed != (GuardResult{}) {
 		b.t.Errorf("%s: got through, %+v", what, passed)

@@ -184,7 +184,7 @@ func is[D Decision](t testing.TB, d Decision) D {
 	return v
 }
 
-func (b *bench) row() Record {
+func (b *bench) row() KeyRow {
 	b.t.Helper()
 	r, err := b.keys.Find(b.t.Context(), b.ref)
 	if err != nil {

@@ -71,12 +71,12 @@ func takeDueTx[Row dbsqlc.SweepLeasesRow | dbsqlc.ClaimDueRow](
 type KeyView struct {
 	Execution      Execution
 	Status         Status
-	Asked          time.Time     // when the key was read; a later "not found" of the PSP is judged by this time
+	AskedAt        time.Time     // when the key was read; a later "not found" of the PSP is judged by this time
 	Due            time.Time     // when the next lookup is due; zero if the key is not unknown
 	GraceLeft      time.Duration // the rest of the grace period; zero or negative if "not found" is proof
 	MemoryOver     bool          // the PSP may have forgotten the key
 	LookupFailures int32         // lookups in a row without an answer
-	DeadLettered   bool          // an open dead letter forbids to release the key
+	Held           bool          // an open dead letter forbids to release the key
 	Charged        bool          // an open dead letter of the key says that money has moved
 }
 
@@ -120,9 +120,9 @@ func viewOf(ref Ref, row dbsqlc.LookAtKeyRow) KeyView {
 		Execution: Execution{
 			Ref: ref, LeaseID: row.LeaseID, Subject: row.Subject, Attempt: row.Attempt, Generation: row.Generation,
 		},
-		Status: Status(row.Status), Asked: row.AskedAt, Due: value(row.ReconcileAfter),
+		Status: Status(row.Status), AskedAt: row.AskedAt, Due: value(row.ReconcileAfter),
 		GraceLeft:  time.Duration(row.GraceLeft * float64(time.Second)),
-		MemoryOver: row.MemoryOver, LookupFailures: row.LookupFailures, DeadLettered: row.DeadLettered,
+		MemoryOver: row.MemoryOver, LookupFailures: row.LookupFailures, Held: row.Held,
 		Charged: row.Charged,
 	}
 }

@@ -21,13 +21,13 @@ func TestTimelineTellsTheHappyPathToo(t *testing.T) {
 	created := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	finished := created.Add(time.Second)
 	after := func(d time.Duration) time.Time { return created.Add(d) }
-	answered := Record{Created: created, Finished: &finished, Attempt: 1, Generation: 1, Response: &Response{}}
+	answered := KeyRow{Created: created, Finished: &finished, Attempt: 1, Generation: 1, Response: &Response{}}
 	for name, row := range map[string]struct {
-		record  Record
+		record  KeyRow
 		written []Event
 		want    []string
 	}{
-		"in progress": {Record{Created: created, Attempt: 1, Generation: 1}, nil, []string{"request:  > in_progress"}},
+		"in progress": {KeyRow{Created: created, Attempt: 1, Generation: 1}, nil, []string{"request:  > in_progress"}},
 		"completed":   {answered, nil, []string{"request:  > in_progress", "owner: in_progress > completed"}},
 		"confirmed afterwards": {
 			answered,
@@ -44,7 +44,7 @@ func TestTimelineTellsTheHappyPathToo(t *testing.T) {
 			[]string{"request:  > in_progress", "owner: in_progress > unknown", "webhook: unknown > completed"},
 		},
 		"a later generation": {
-			Record{Created: created, Finished: &finished, Attempt: 1, Generation: 2, Response: &Response{}},
+			KeyRow{Created: created, Finished: &finished, Attempt: 1, Generation: 2, Response: &Response{}},
 			[]Event{
 				{At: after(time.Millisecond), Actor: "webhook", From: UnknownStatus, To: CompletedStatus,
 					Generation: 1},

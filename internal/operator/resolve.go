@@ -55,7 +55,7 @@ func (d *Service) decide(
 ) (resolved deadletters.DeadLetter, err error) {
 	// Crash window 21: the PSP is asked, and nothing is written.
 	inquiry, err := d.payments.Inquire(ctx, deadLetter,
-		payments.Decision{Action: asked.Action, Version: asked.Version, PSPID: asked.PSPID})
+		payments.OperatorDecision{Action: asked.Action, Version: asked.Version, PSPID: asked.PSPID})
 	if err != nil {
 		return deadLetter, fmt.Errorf("ask for the key: %w", err)
 	}
@@ -157,7 +157,7 @@ func holdTx(ctx context.Context, tx pgx.Tx, deadLetter deadletters.DeadLetter) e
 	if deadLetter.About == nil {
 		return nil
 	}
-	_, err := dbsqlc.New(tx).HoldKey(ctx, dbsqlc.HoldKeyParams{
+	_, err := dbsqlc.New(tx).LockKey(ctx, dbsqlc.LockKeyParams{
 		TenantID: deadLetter.About.Tenant, Operation: deadLetter.About.Operation, Key: deadLetter.About.Key,
 		Generation: deadLetter.About.Generation, Subject: deadLetter.Subject,
 	})

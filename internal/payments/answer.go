@@ -121,10 +121,10 @@ func (s *Service) answerWithoutPSP(ctx context.Context, r idempotency.Reservatio
 		if err := m.load(ctx, d.Subject()); err != nil {
 			return nil, err
 		}
-		return NotExecuted{Resource: m.resource(), Expires: d.Expires()}, nil
+		return NotExecuted{Resource: m.resource(), Expires: d.KeyExpires()}, nil
 	case idempotency.LeaseOver:
-		return s.pending(ctx, r.Ref, m, d.Subject(), d.Expires())
-	case idempotency.Replay, idempotency.InProgress, idempotency.Misuse, idempotency.Unknown:
+		return s.pending(ctx, r.Ref, m, d.Subject(), d.KeyExpires())
+	case idempotency.Replay, idempotency.InProgress, idempotency.Mismatch, idempotency.Unknown:
 	}
 	return s.answerDecision(ctx, r.Ref, decision, m)
 }
@@ -141,16 +141,16 @@ func (s *Service) answerDecision(
 		s.metrics.Reserved("in_progress")
 		return s.unfinished(ctx, ref, m, d.Subject, d.Expires,
 			func() Answer { return InFlight{Resource: m.resource(), Expires: d.Expires} })
-	case idempotency.Misuse:
+	case idempotency.Mismatch:
 		s.metrics.Reserved("key_misuse")
 		return Mismatch{Expires: d.Expires}, nil
 	case idempotency.Unknown:
 		s.metrics.Reserved("unknown")
 		return s.pending(ctx, ref, m, d.Subject, d.Expires)
 	case idempotency.Retake:
-		return Forgotten{Expires: d.Expires()}, nil
+		return Forgotten{Expires: d.KeyExpires()}, nil
 	case idempotency.LeaseOver:
-		return s.pending(ctx, ref, m, d.Subject(), d.Expires())
+		return s.pending(ctx, ref, m, d.Subject(), d.KeyExpires())
 	case idempotency.Execute:
 	}
 	return nil, fmt.Errorf("decision %T has no answer of its own", decision)

@@ -56,7 +56,7 @@ func (s *Service) apply(ctx context.Context, g gathered, step Step, alone bool) 
 // is sent any more.
 func (s *Service) readBackStep(ctx context.Context, g gathered, step Step, p prepared) (done bool, applied Applied) {
 	l, applied := g.lease, p.applied
-	applied.GuardResult = idempotency.GuardResult{Passed: true, Expires: l.Expires()}
+	applied.GuardResult = idempotency.GuardResult{Passed: true, Expires: l.KeyExpires()}
 	switch {
 	case step.Open != nil:
 		return false, Applied{} // Somebody else may have made the key unknown, without our dead letter.
@@ -167,7 +167,7 @@ func (s *Service) stepCalls(g gathered, step Step, p prepared, applied *Applied,
 	case step.To == idempotency.FailedRetryableStatus && step.ByOwner:
 		calls = append(calls, s.keys.Release(g.lease, note.Reason, out))
 	case step.To == idempotency.FailedRetryableStatus:
-		calls = append(calls, s.keys.ReleaseUnknown(key, g.asked, step.ByOperator, note, out))
+		calls = append(calls, s.keys.ReleaseUnknown(key, g.askedAt, step.ByOperator, note, out))
 	case step.To == idempotency.UnknownStatus:
 		calls = append(calls, s.keys.Lose(g.lease, note.Reason, note.Evidence, out))
 	case step.AskAgain != nil:
@@ -177,7 +177,7 @@ func (s *Service) stepCalls(g gathered, step Step, p prepared, applied *Applied,
 		calls = s.unguardedCalls(g, step)
 	}
 	if step.To == idempotency.CompletedStatus || step.To == idempotency.FailedRetryableStatus {
-		calls = append(calls, g.movement.record(outcome{key, step.Verdict, step.To}, written)...)
+		calls = append(calls, g.movement.updateRow(rowUpdate{key, step.Verdict, step.To}, written)...)
 	}
 	if p.deadLetter != nil {
 		calls = append(calls, deadletters.OpenNew(*p.deadLetter, &applied.Opened))

@@ -102,7 +102,7 @@ func judgeLine(s Seen, b Break, t report) Step {
 	if b.declined() {
 		t.moved, t.outcome = false, gateway.Declined{ID: b.PSPID}
 	} else {
-		t.outcome = s.Asked.Judge(b.record(s, true))
+		t.outcome = s.Request.Judge(b.record(s, true))
 	}
 	return judgeOutcome(s, t)
 }
@@ -127,7 +127,7 @@ func (b Break) record(s Seen, assumed bool) gateway.Record {
 		return r
 	}
 	r.Key = s.Own.PassThroughKey()
-	if refund, ok := s.Asked.(gateway.Refund); ok {
+	if refund, ok := s.Request.(gateway.Refund); ok {
 		r.ChargeID = refund.ChargeID
 	}
 	return r

@@ -111,7 +111,7 @@ func (c *charge) object() gateway.Object { return gateway.ChargeObject }
 
 func (c *charge) terms() (AmountMinor, Currency) { return c.payment.Amount, c.payment.Currency }
 
-func (c *charge) asked(key string) Asked { return c.request(key) }
+func (c *charge) asked(key string) Request { return c.request(key) }
 
 func (c *charge) subject() uuid.UUID { return uuid.UUID(c.payment.ID) }
 
@@ -132,9 +132,9 @@ func (c *charge) conclude(v verdict) (Resource, idempotency.Response, error) {
 	return p, r, err
 }
 
-func (c *charge) record(o outcome, written *bool) []postgres.Call {
+func (c *charge) updateRow(o rowUpdate, written *bool) []postgres.Call {
 	var all []bool
-	record := c.service.recordPayments([]outcome{o}, &all)
+	record := c.service.recordPayments([]rowUpdate{o}, &all)
 	return []postgres.Call{func(ctx context.Context, q postgres.Statement) error {
 		err := record(ctx, q)
 		*written = err == nil && all[0]

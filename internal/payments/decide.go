@@ -15,8 +15,8 @@ import (
 // and the PSP's id is not known.
 const OperatorPSPID = "operator:"
 
-// Decision is what an operator decides about a dead letter.
-type Decision struct {
+// OperatorDecision is what an operator decides about a dead letter.
+type OperatorDecision struct {
 	Action  deadletters.Action
 	Version int32 // the version of the dead letter that the operator has seen
 	// PSPID is the PSP's id of the movement, if the operator says executed and knows the id; otherwise "".
@@ -78,8 +78,8 @@ func refuse(g Ground, format string, args ...any) Step {
 	return Step{Refuse: &Refusal{Ground: g, Detail: fmt.Sprintf(format, args...)}}
 }
 
-// judgeDecision judges what an operator decides. It refuses a decision that the PSP contradicts.
-func judgeDecision(s Seen, d Decision) Step {
+// judgeOperatorDecision judges what an operator decides. It refuses a decision that the PSP contradicts.
+func judgeOperatorDecision(s Seen, d OperatorDecision) Step {
 	switch l := s.DeadLetter; {
 	case l == nil:
 		return refuse(NotApplicable, "There is no dead letter to decide about.")
@@ -102,7 +102,7 @@ func judgeDecision(s Seen, d Decision) Step {
 
 // judgeAboutMoney is for the two decisions that say whether money has moved. They are possible only while the key is
 // unknown. In every other status, the outcome is known already or the request is still being executed.
-func judgeAboutMoney(s Seen, d Decision) Step {
+func judgeAboutMoney(s Seen, d OperatorDecision) Step {
 	switch {
 	case !s.DeadLetter.AboutKey:
 		return refuse(NotApplicable,
@@ -126,7 +126,7 @@ func (s Seen) stands() bool {
 
 // judgeExecuted completes the key as a success. If the PSP contradicts the operator, the decision is refused. If the
 // PSP does not know, the operator's decision counts.
-func judgeExecuted(s Seen, d Decision) Step {
+func judgeExecuted(s Seen, d OperatorDecision) Step {
 	id, refusal := executedAs(s, d)
 	if refusal != nil {
 		return Step{Refuse: refusal}
@@ -153,7 +153,7 @@ func judgeExecuted(s Seen, d Decision) Step {
 //   - the id that the operator gives, unless the PSP says that it belongs to something else
 //   - an id in the evidence of the dead letter
 //   - an id of our own, made from the dead letter's id
-func executedAs(s Seen, d Decision) (string, *Refusal) {
+func executedAs(s Seen, d OperatorDecision) (string, *Refusal) {
 	own := s.ownRecords(d)
 	executed := slices.DeleteFunc(slices.Clone(own), func(r gateway.Record) bool { return !r.Executed() })
 	for _, r := range executed {
@@ -165,7 +165,7 @@ func executedAs(s Seen, d Decision) (string, *Refusal) {
 		return "", refuse(ContradictsPSP, "The PSP knows it as %s, not as %s.", executed[0].ID, d.PSPID).Refuse
 	}
 	declined := slices.ContainsFunc(own, func(r gateway.Record) bool {
-		_, declined := s.Asked.Judge(r).(gateway.Declined)
+		_, declined := s.Request.Judge(r).(gateway.Declined)
 		return declined
 	})
 	if declined && !s.executedElsewhere(d) {
@@ -187,7 +187,7 @@ func executedAs(s Seen, d Decision) (string, *Refusal) {
 
 // judgeNotExecuted releases the key, so that the client may execute it again. It needs an answer that the PSP gives
 // now, after the grace period. Without such an answer, the client's next retry could charge a second time.
-func judgeNotExecuted(s Seen, d Decision) Step {
+func judgeNotExecuted(s Seen, d OperatorDecision) Step {
 	if r, known := s.pspKnows(d); known {
 		return refuse(ContradictsPSP, "The PSP knows it, as %s (%s). Use retry, or executed.", r.ID, r.Status)
 	}
@@ -256,7 +256,7 @@ func judgeDismissal(s Seen) Step {
 
 // ownRecords are the PSP's records under the key that refer to this movement, or have no reference. A record of
 // something else is ignored, because the operator must be able to close this case.
-func (s Seen) ownRecords(d Decision) []gateway.Record {
+func (s Seen) ownRecords(d OperatorDecision) []gateway.Record {
 	found, _ := d.Answer.(gateway.Found)
 	return slices.DeleteFunc(slices.Clone(found.Records), s.foreign)
 }
@@ -264,7 +264,7 @@ func (s Seen) ownRecords(d Decision) []gateway.Record {
 // pspKnows returns a record that shows that the PSP knows this movement. A declined record does not count if the PSP
 // also lists, under the same key, an executed record of something else. Then the PSP contradicts itself, and the
 // operator decides.
-func (s Seen) pspKnows(d Decision) (r gateway.Record, known bool) {
+func (s Seen) pspKnows(d OperatorDecision) (r gateway.Record, known bool) {
 	own := s.ownRecords(d)
 	if i := slices.IndexFunc(own, gateway.Record.Executed); i >= 0 {
 		return own[i], true
@@ -276,14 +276,14 @@ func (s Seen) pspKnows(d Decision) (r gateway.Record, known bool) {
 }
 
 // executedElsewhere reports whether the PSP lists, under this key, money that moved for something else.
-func (s Seen) executedElsewhere(d Decision) bool {
+func (s Seen) executedElsewhere(d OperatorDecision) bool {
 	found, _ := d.Answer.(gateway.Found)
 	return slices.ContainsFunc(found.Records, func(r gateway.Record) bool { return r.Executed() && s.foreign(r) })
 }
 
 // refersElsewhere returns the reference of the PSP's record with that id, if it is about something other than this
 // movement.
-func (s Seen) refersElsewhere(d Decision, id string) (reference string, elsewhere bool) {
+func (s Seen) refersElsewhere(d OperatorDecision, id string) (reference string, elsewhere bool) {
 	found, _ := d.Answer.(gateway.Found)
 	for _, r := range slices.Concat(found.Records, d.Others) {
 		if r.ID == id && s.foreign(r) {

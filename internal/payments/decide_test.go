@@ -29,7 +29,7 @@ func (s *shop) inTx(fn func(context.Context, pgx.Tx) error) error {
 // inquire has an operator decide about what the stage's key stood for at first. The PSP is asked for it.
 func (g *stage) inquire(action deadletters.Action, pspID string) Inquiry {
 	g.t.Helper()
-	i, err := g.service.Inquire(g.t.Context(), g.about(1), Decision{Action: action, PSPID: pspID})
+	i, err := g.service.Inquire(g.t.Context(), g.about(1), OperatorDecision{Action: action, PSPID: pspID})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func (g *stage) releases() error { return g.decide(g.inquire(deadletters.NotExec
 
 // wakes has the key looked up again.
 func (g *stage) wakes(about deadletters.DeadLetter) error {
-	d := Decision{Action: deadletters.Retry}
+	d := OperatorDecision{Action: deadletters.Retry}
 	i, err := g.service.Inquire(g.t.Context(), about, d)
 	if err != nil {
 		return err

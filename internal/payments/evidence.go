@@ -38,12 +38,12 @@ type NoAnswer struct {
 	Chance float64
 }
 
-func (Reply) evidence()    {}
-func (Record) evidence()   {}
-func (Nothing) evidence()  {}
-func (NoAnswer) evidence() {}
-func (Decision) evidence() {}
-func (Break) evidence()    {}
+func (Reply) evidence()            {}
+func (Record) evidence()           {}
+func (Nothing) evidence()          {}
+func (NoAnswer) evidence()         {}
+func (OperatorDecision) evidence() {}
+func (Break) evidence()            {}
 
 // Step is what judge has decided and apply writes: all of it or nothing. If the step moves the key, it is written only
 // if the key is still as it was read.

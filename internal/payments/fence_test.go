@@ -157,7 +157,7 @@ func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
 			fail := func(l idempotency.Lease) {
 				t.Helper()
 				s.release(l)
-				s.mustSend(m.record(outcome{l.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus},
+				s.mustSend(m.updateRow(rowUpdate{l.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus},
 					new(bool))...)
 				if s.withStatus(table, Failed) != 1 {
 					t.Fatal("the row did not fail")
@@ -212,13 +212,13 @@ func TestMovementOfAnotherKeyIsNotTouched(t *testing.T) {
 			foreign := s.keyAlone(c)
 			var out idempotency.GuardResult
 			s.mustSend(s.keys.Release(foreign, "no connection", &out))
-			s.mustSend(m.record(outcome{foreign.Execution(), verdict{status: Failed},
+			s.mustSend(m.updateRow(rowUpdate{foreign.Execution(), verdict{status: Failed},
 				idempotency.FailedRetryableStatus}, new(bool))...)
 			if s.withStatus(table, Processing) != 1 {
 				t.Fatal("the row was resolved by the owner of another key")
 			}
 			s.release(lease)
-			s.mustSend(m.record(outcome{lease.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus},
+			s.mustSend(m.updateRow(rowUpdate{lease.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus},
 				new(bool))...)
 			c = s.reservation(CreateOperation, other)
 			s.keyAgain(c)
@@ -241,7 +241,7 @@ func TestMovementIsWrittenOnlyBehindItsKeysTransition(t *testing.T) {
 			m := s.movements(k)[table]
 			bring := func(l idempotency.Lease, v verdict, to idempotency.Status) {
 				t.Helper()
-				s.mustSend(m.record(outcome{l.Execution(), v, to}, new(bool))...)
+				s.mustSend(m.updateRow(rowUpdate{l.Execution(), v, to}, new(bool))...)
 			}
 			first := s.reserveOnce(s.reservation(CreateOperation, k), m)
 			bring(first, paid, idempotency.CompletedStatus)
@@ -290,7 +290,7 @@ func TestMovementOfAnEarlierGenerationIsNotTouched(t *testing.T) {
 	s.release(first)
 	s.exec("UPDATE idempotency_keys SET status = 'expired', delete_after = clock_timestamp() WHERE key = 'order-0000000042'")
 	s.release(s.keyAgain(s.reservation(CreateOperation, k)))
-	s.mustSend(m.record(outcome{first.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus},
+	s.mustSend(m.updateRow(rowUpdate{first.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus},
 		new(bool))...)
 	if s.withStatus("payments", Processing) != 1 {
 		t.Fatal("a generation that is over has resolved its row behind the next one's transition")

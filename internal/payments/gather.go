@@ -25,7 +25,7 @@ type gathered struct {
 	movement movement // nil for evidence about nothing of ours
 	seen     Seen
 	lease    idempotency.Lease // set only if the request itself brings the evidence
-	asked    time.Time         // when the key was read, before the PSP is asked; "not found" is judged by this time
+	askedAt  time.Time         // when the key was read, before the PSP is asked; "not found" is judged by this time
 	// due is when the next lookup of an unknown key is due. A lookup that is postponed changes it. A postponement is
 	// written only if due is still the same, so of two lookups at the same time only one is written.
 	due time.Time
@@ -71,7 +71,7 @@ func (s *Service) gatherAgain(ctx context.Context, g gathered, refusal error) (g
 }
 
 func gatheredOf(m movement, own idempotency.Execution, view idempotency.KeyView) gathered {
-	return gathered{movement: m, seen: seenOf(m, own, view), asked: view.Asked, due: view.Due}
+	return gathered{movement: m, seen: seenOf(m, own, view), askedAt: view.AskedAt, due: view.Due}
 }
 
 // seenOf makes a Seen from what one gather has read.
@@ -79,11 +79,11 @@ func seenOf(m movement, own idempotency.Execution, view idempotency.KeyView) See
 	seen := Seen{
 		Status: view.Status, Key: view.Execution, Own: own,
 		GraceLeft: view.GraceLeft, MemoryOver: view.MemoryOver, Failures: view.LookupFailures,
-		Held: view.DeadLettered, Charged: view.Charged,
+		Held: view.Held, Charged: view.Charged,
 	}
 	if m != nil {
 		seen.Tenant, seen.Account = m.onBehalfOf().Tenant, m.onBehalfOf().PSPAccount
-		seen.Asked, seen.Row = m.asked(own.PassThroughKey()), m.rowVerdict()
+		seen.Request, seen.Row = m.asked(own.PassThroughKey()), m.rowVerdict()
 	}
 	return seen
 }

@@ -116,13 +116,13 @@ func (s *Service) beginPayments(members []chargeReservation, out *[]*Payment) po
 // completion is the owner's step to a final response, with the outcome of its charge.
 type completion struct {
 	idempotency.Completion
-	outcome outcome
+	outcome rowUpdate
 }
 
 // resolution is a step to a final response by evidence, with the outcome of its charge.
 type resolution struct {
 	idempotency.Resolution
-	outcome outcome
+	outcome rowUpdate
 }
 
 // recorded is the result of a completion or a resolution.
@@ -135,7 +135,7 @@ type recorded struct {
 func (s *Service) commitTogether(
 	ctx context.Context, g gathered, step Step, p prepared,
 ) (applied Applied, written bool, err error) {
-	o := outcome{g.seen.Key, step.Verdict, step.To}
+	o := rowUpdate{g.seen.Key, step.Verdict, step.To}
 	var came recorded
 	if step.ByOwner {
 		came, err = s.groups.completions.Do(ctx, completion{s.completionOf(g, step, p), o})
@@ -160,7 +160,7 @@ func (s *Service) resolutionOf(g gathered, step Step, p prepared) idempotency.Re
 }
 
 func (s *Service) sendCompletions(ctx context.Context, members []completion) ([]recorded, error) {
-	keys, outcomes := make([]idempotency.Completion, len(members)), make([]outcome, len(members))
+	keys, outcomes := make([]idempotency.Completion, len(members)), make([]rowUpdate, len(members))
 	for i, m := range members {
 		keys[i], outcomes[i] = m.Completion, m.outcome
 	}
@@ -169,7 +169,7 @@ func (s *Service) sendCompletions(ctx context.Context, members []completion) ([]
 }
 
 func (s *Service) sendResolutions(ctx context.Context, members []resolution) ([]recorded, error) {
-	keys, outcomes := make([]idempotency.Resolution, len(members)), make([]outcome, len(members))
+	keys, outcomes := make([]idempotency.Resolution, len(members)), make([]rowUpdate, len(members))
 	for i, m := range members {
 		keys[i], outcomes[i] = m.Resolution, m.outcome
 	}
@@ -179,7 +179,7 @@ func (s *Service) sendResolutions(ctx context.Context, members []resolution) ([]
 
 // sendOutcomes completes keys, and then writes the outcomes of their payments, in one transaction.
 func (s *Service) sendOutcomes(
-	ctx context.Context, keys postgres.Call, guardResults *[]idempotency.GuardResult, outcomes []outcome,
+	ctx context.Context, keys postgres.Call, guardResults *[]idempotency.GuardResult, outcomes []rowUpdate,
 ) ([]recorded, error) {
 	var written []bool
 	if err := s.db.GroupPipeline(ctx, len(outcomes), keys, s.recordPayments(outcomes, &written)); err != nil {
@@ -194,7 +194,7 @@ func (s *Service) sendOutcomes(
 
 // recordPayments is the call that writes outcomes to payments, after the statement that moves their keys. out says for
 // each outcome, in order, whether it is written.
-func (s *Service) recordPayments(outcomes []outcome, out *[]bool) postgres.Call {
+func (s *Service) recordPayments(outcomes []rowUpdate, out *[]bool) postgres.Call {
 	var p dbsqlc.RecordPaymentsParams
 	for _, o := range outcomes {
 		p.Ids = append(p.Ids, o.own.Subject)

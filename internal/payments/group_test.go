@@ -271,7 +271,7 @@ func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
 		}
 		completions = append(completions, completion{
 			idempotency.Completion{Lease: lease, Response: idempotency.Response{Status: 201, Body: fmt.Append(nil, i)}},
-			outcome{lease.Execution(), verdict{status: Succeeded, pspID: fmt.Sprint("ch_", i)},
+			rowUpdate{lease.Execution(), verdict{status: Succeeded, pspID: fmt.Sprint("ch_", i)},
 				idempotency.CompletedStatus},
 		})
 	}
@@ -311,7 +311,7 @@ func TestReleaseThatWaitedForADeadLetterIsMoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := postgres.PipelineTx(t.Context(), tx, s.keys.Hold(g.reservation.Ref),
+	if err := postgres.PipelineTx(t.Context(), tx, s.keys.LockKey(g.reservation.Ref),
 		deadletters.Open(*deadLetter)); err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,8 @@ func judge(p LookupPolicy, s Seen, e Evidence) Step {
 		return judgeNothing(p, s, e)
 	case NoAnswer:
 		return judgeNoAnswer(p, s, e)
-	case Decision:
-		return judgeDecision(s, e)
+	case OperatorDecision:
+		return judgeOperatorDecision(s, e)
 	case Break:
 		return judgeBreak(s, e)
 	}
@@ -121,7 +121,7 @@ func judgeRecord(p LookupPolicy, s Seen, e Record) Step {
 	case e.Source == SourceScan && s.atWork():
 		return Step{LeftAlone: true} // The owner or a lookup is at work. The scan is for what both have missed.
 	}
-	t.outcome = s.Asked.Judge(r)
+	t.outcome = s.Request.Judge(r)
 	step := judgeOutcome(s, t)
 	if e.Source == SourceLookup && step.Open != nil && s.ours() && s.Status == idempotency.UnknownStatus && !s.Woken {
 		step.AskAgain = &Wait{After: p.Recheck}

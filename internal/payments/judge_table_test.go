@@ -94,8 +94,8 @@ func underAnotherAccount() Evidence {
 	return Record{Source: SourceWebhook, Record: r}
 }
 
-func decideOn(a deadletters.Action, answer gateway.Lookup) Decision {
-	return Decision{Action: a, Version: 1, Answer: answer}
+func decideOn(a deadletters.Action, answer gateway.Lookup) OperatorDecision {
+	return OperatorDecision{Action: a, Version: 1, Answer: answer}
 }
 
 func pspHas(status string, amount int64) gateway.Lookup {
@@ -223,7 +223,7 @@ func decisionRows() []tableRow {
 		{"`executed`; the PSP has nothing, or does not answer", "unknown",
 			decideOn(deadletters.Executed, gateway.NotFound{}), anUnknown()},
 		{"`executed`, under an id that another payment has", "unknown",
-			Decision{Action: deadletters.Executed, Version: 1, PSPID: "psp_9", Answer: gateway.NotFound{}}, keyIs(
+			OperatorDecision{Action: deadletters.Executed, Version: 1, PSPID: "psp_9", Answer: gateway.NotFound{}}, keyIs(
 				idempotency.UnknownStatus, processing(), isTaken)},
 		{"`not_executed`; the PSP has a record of it", "unknown",
 			decideOn(deadletters.NotExecuted, pspHas("declined", 12000)), anUnknown()},

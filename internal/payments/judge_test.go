@@ -90,7 +90,7 @@ func finals() []verdict {
 func seenWith(status idempotency.Status, mine bool, row verdict, bits int) Seen {
 	is := func(bit int) bool { return bits&(1<<bit) != 0 }
 	s := Seen{
-		Status: status, Own: own(), Tenant: "acme", Account: "acme", Asked: askedForOwn(), Row: row,
+		Status: status, Own: own(), Tenant: "acme", Account: "acme", Request: askedForOwn(), Row: row,
 		MemoryOver: is(0), Held: is(1), Charged: is(2), IDTaken: is(3), ShareGone: is(4),
 		DeadLetter: &DeadLetterSeen{ID: otherSubject, Kind: deadletters.LookupsExhausted, Version: 1, AboutKey: true},
 	}
@@ -157,8 +157,8 @@ func replies() []Reply {
 	return all
 }
 
-func decisions() []Decision {
-	var all []Decision
+func decisions() []OperatorDecision {
+	var all []OperatorDecision
 	answers := []gateway.Lookup{nil, gateway.NotFound{}, gateway.LookupFailed{Reason: "no answer"}}
 	for _, r := range recordsOfOwn() {
 		answers = append(answers, gateway.Found{Records: []gateway.Record{r}})
@@ -166,9 +166,9 @@ func decisions() []Decision {
 	for _, action := range []deadletters.Action{deadletters.Retry, deadletters.Executed, deadletters.NotExecuted,
 		deadletters.Dismiss} {
 		for _, answer := range answers {
-			d := Decision{Action: action, Version: 1, Answer: answer}
+			d := OperatorDecision{Action: action, Version: 1, Answer: answer}
 			if action == deadletters.Executed {
-				all = append(all, Decision{Action: action, Version: 1, Answer: answer, PSPID: "psp_1"})
+				all = append(all, OperatorDecision{Action: action, Version: 1, Answer: answer, PSPID: "psp_1"})
 			} else if action != deadletters.NotExecuted && answer != nil {
 				continue // nobody asks the PSP for it
 			}
@@ -258,7 +258,7 @@ func releaseNeedsProof(s Seen, e Evidence, step Step) string {
 			return "a lookup releases it without proof"
 		}
 		return ""
-	case Decision:
+	case OperatorDecision:
 		if _, asked := e.Answer.(gateway.LookupFailed); asked || e.Answer == nil || s.GraceLeft > 0 ||
 			s.OtherHeld != "" || e.Action != deadletters.NotExecuted {
 			return "an operator releases it without proof"
@@ -273,7 +273,7 @@ func releaseNeedsProof(s Seen, e Evidence, step Step) string {
 }
 
 func nothingReleasesAHeldKey(s Seen, e Evidence, step Step) string {
-	if _, decision := e.(Decision); s.Held && !decision && step.To == idempotency.FailedRetryableStatus {
+	if _, decision := e.(OperatorDecision); s.Held && !decision && step.To == idempotency.FailedRetryableStatus {
 		return "it is released"
 	}
 	return ""
@@ -282,7 +282,7 @@ func nothingReleasesAHeldKey(s Seen, e Evidence, step Step) string {
 func theSameAgainMovesNothing(s Seen, e Evidence, step Step) string {
 	switch e.(type) {
 	case Reply, Record:
-	case Nothing, NoAnswer, Decision, Break:
+	case Nothing, NoAnswer, OperatorDecision, Break:
 		return "" // a lookup says when it asks again, and a decision is about a dead letter that is closed by now
 	}
 	after := s.after(step)
@@ -309,7 +309,7 @@ func movedMoneyIsNamed(s Seen, e Evidence, step Step) string {
 		if e.Record.Executed() {
 			id = e.Record.ID
 		}
-	case Nothing, NoAnswer, Decision, Break:
+	case Nothing, NoAnswer, OperatorDecision, Break:
 	}
 	known := s.Row.status == Succeeded && (s.Row.pspID == id || strings.HasPrefix(s.Row.pspID, OperatorPSPID))
 	switch {
@@ -337,7 +337,7 @@ func noCaseWithoutMoney(s Seen, e Evidence, step Step) string {
 }
 
 func aRefusalDoesNothing(_ Seen, e Evidence, step Step) string {
-	if _, decision := e.(Decision); step.Refuse != nil && !decision {
+	if _, decision := e.(OperatorDecision); step.Refuse != nil && !decision {
 		return "only a decision can be refused"
 	}
 	if step.Refuse != nil && !reflect.DeepEqual(step, Step{Refuse: step.Refuse}) {

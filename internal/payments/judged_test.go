@@ -49,7 +49,7 @@ func (s *shop) notExecuted(g *stage) {
 	}
 	deadLetter := g.about(1)
 	deadLetter.ID = id
-	inquiry, err := s.service.Inquire(s.t.Context(), deadLetter, Decision{Action: deadletters.NotExecuted})
+	inquiry, err := s.service.Inquire(s.t.Context(), deadLetter, OperatorDecision{Action: deadletters.NotExecuted})
 	if err != nil {
 		s.t.Fatal(err)
 	}

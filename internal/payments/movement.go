@@ -32,8 +32,8 @@ type movement interface {
 	send(ctx context.Context, key string) gateway.Outcome
 	// conclude returns the resource with a verdict, and the response that tells the verdict. It changes nothing.
 	conclude(v verdict) (Resource, idempotency.Response, error)
-	// record writes an outcome to the row. written says whether the row was written.
-	record(o outcome, written *bool) []postgres.Call
+	// updateRow writes an outcome to the row. written says whether the row was written.
+	updateRow(o rowUpdate, written *bool) []postgres.Call
 	// name writes the PSP's id to the row if the row has an id with the prefix OperatorPSPID.
 	name(pspID string) postgres.Call
 	// object is the PSP's name for this kind of movement.
@@ -41,7 +41,7 @@ type movement interface {
 	// terms are the amount and the currency.
 	terms() (AmountMinor, Currency)
 	// asked is the request to the PSP under a key.
-	asked(key string) Asked
+	asked(key string) Request
 	// subject is the id of the row.
 	subject() uuid.UUID
 	// rowVerdict is the verdict that the row shows.
@@ -67,8 +67,8 @@ func verdictOf(o gateway.Outcome) (verdict, bool) {
 	return verdict{}, false
 }
 
-// outcome is a verdict that is written to a movement's row, and the status that its key has moved to.
-type outcome struct {
+// rowUpdate is a verdict that is written to a movement's row, and the status that its key has moved to.
+type rowUpdate struct {
 	own     idempotency.Execution
 	verdict verdict
 	to      idempotency.Status

@@ -19,11 +19,11 @@ import (
 // Inquiry is a decision about a dead letter. If the decision needs it, it also holds what the PSP says about the key.
 type Inquiry struct {
 	gathered gathered // what was read before the PSP was asked
-	decision Decision
+	decision OperatorDecision
 }
 
 // Inquire asks the PSP, if the decision must be compared with the PSP's answer. No transaction is open.
-func (s *Service) Inquire(ctx context.Context, deadLetter deadletters.DeadLetter, d Decision) (Inquiry, error) {
+func (s *Service) Inquire(ctx context.Context, deadLetter deadletters.DeadLetter, d OperatorDecision) (Inquiry, error) {
 	var g gathered
 	if deadLetter.About != nil {
 		var err error
@@ -61,7 +61,7 @@ func (s *Service) DecideTx(
 			return Step{}, ErrMoved
 		}
 		// The PSP's answer is judged by what was known before the PSP was asked.
-		g.asked, g.seen.GraceLeft, g.seen.MemoryOver = before.asked, before.seen.GraceLeft, before.seen.MemoryOver
+		g.askedAt, g.seen.GraceLeft, g.seen.MemoryOver = before.askedAt, before.seen.GraceLeft, before.seen.MemoryOver
 	}
 	step := judge(LookupPolicy{}, g.seen, i.decision)
 	switch {

@@ -57,7 +57,7 @@ func (s *Service) answerInDoubt(ctx context.Context, g gathered, reply Reply, ca
 	s.metrics.StoreFailed("apply")
 	s.log.ErrorContext(ctx, "outcome not written", slog.String("resource", g.movement.resource().Location()),
 		slog.String("outcome", reply.Outcome.Label()), slog.Any("error", cause))
-	return pendingFor(g.movement, g.lease.Expires())
+	return pendingFor(g.movement, g.lease.KeyExpires())
 }
 
 // answerFromRow answers from the key's row, which somebody else has moved.
@@ -73,7 +73,7 @@ func (s *Service) answerFromRow(ctx context.Context, g gathered, o gateway.Outco
 	case ours && row.Status == idempotency.FailedRetryableStatus && nothing:
 		return NotExecuted{Resource: m.resource(), Expires: row.Expires}
 	case err != nil && !errors.Is(err, idempotency.ErrNoKey):
-		return pendingFor(m, l.Expires()) // The row cannot be read, so the outcome is unknown.
+		return pendingFor(m, l.KeyExpires()) // The row cannot be read, so the outcome is unknown.
 	case ours && row.Status != idempotency.ExpiredStatus:
 		return pendingFor(m, row.Expires)
 	}
@@ -88,17 +88,17 @@ func (s *Service) answerGone(ctx context.Context, g gathered, step Step) Answer 
 	if err := m.load(ctx, l.Subject()); err != nil {
 		s.log.WarnContext(ctx, "outcome not read", slog.String("resource", m.resource().Location()),
 			slog.Any("error", err))
-		return pendingFor(m, l.Expires())
+		return pendingFor(m, l.KeyExpires())
 	}
 	if m.rowVerdict().status == Failed && step.Open == nil {
-		return NotExecuted{Resource: m.resource(), Expires: l.Expires()}
+		return NotExecuted{Resource: m.resource(), Expires: l.KeyExpires()}
 	}
-	return pendingFor(m, l.Expires())
+	return pendingFor(m, l.KeyExpires())
 }
 
 // durably reads a key for an answer that is final. A client that was told a final answer must never hear another one,
 // so the row must be one that a failover cannot undo.
-func (s *Service) durably(ctx context.Context, ref idempotency.Ref, m movement) (idempotency.Record, error) {
+func (s *Service) durably(ctx context.Context, ref idempotency.Ref, m movement) (idempotency.KeyRow, error) {
 	row, err := s.keys.FindDurably(ctx, ref)
 	if err != nil {
 		s.metrics.StoreFailed("find")

@@ -66,9 +66,9 @@ func (s *Service) notRefundable(ctx context.Context, ref idempotency.Ref, f idem
 		s.metrics.StoreFailed("peek")
 		return nil, err
 	}
-	if misuse, ok := decision.(idempotency.Misuse); ok {
+	if mismatch, ok := decision.(idempotency.Mismatch); ok {
 		s.metrics.Reserved("key_misuse")
-		return Mismatch{Expires: misuse.Expires}, nil
+		return Mismatch{Expires: mismatch.Expires}, nil
 	}
 	return nil, ErrPaymentNotRefundable
 }
@@ -192,7 +192,7 @@ func (g *refundMovement) object() gateway.Object { return gateway.RefundObject }
 
 func (g *refundMovement) terms() (AmountMinor, Currency) { return g.refund.Amount, g.refund.Currency }
 
-func (g *refundMovement) asked(key string) Asked { return g.request(key) }
+func (g *refundMovement) asked(key string) Request { return g.request(key) }
 
 func (g *refundMovement) subject() uuid.UUID { return uuid.UUID(g.refund.ID) }
 
@@ -213,7 +213,7 @@ func (g *refundMovement) conclude(v verdict) (Resource, idempotency.Response, er
 	return r, response, err
 }
 
-func (g *refundMovement) record(o outcome, written *bool) []postgres.Call {
+func (g *refundMovement) updateRow(o rowUpdate, written *bool) []postgres.Call {
 	return g.locked(o.own.Ref, o.own.LeaseID, func(ctx context.Context, q postgres.Statement) error {
 		rows, err := dbsqlc.New(q).RecordRefund(ctx, dbsqlc.RecordRefundParams{
 			ID: o.own.Subject, Status: string(o.verdict.status), PspRefundID: nullable(o.verdict.pspID),

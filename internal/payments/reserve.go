@@ -46,13 +46,13 @@ func (s *Service) reserveUntilDecided(
 	var refused *idempotency.Retake
 	var doubt bool // An acknowledgement was lost on the way.
 	for read := range maxReads {
-		decision, lost, err := s.commitReservation(ctx, r, m, func() (idempotency.Decision, error) {
+		decision, ackLost, err := s.commitReservation(ctx, r, m, func() (idempotency.Decision, error) {
 			return s.reserveOnce(ctx, r, m, read > 0, doubt)
 		})
 		if err != nil {
 			return nil, err
 		}
-		doubt = doubt || lost
+		doubt = doubt || ackLost
 		switch d := decision.(type) {
 		case nil:
 			continue // Another request has committed after our snapshot, or our own commit did not arrive.
@@ -66,20 +66,20 @@ func (s *Service) reserveUntilDecided(
 			if refused != nil && d.Same(*refused) {
 				return d, nil // Nobody has taken the key, but we cannot take it: the PSP may have forgotten it.
 			}
-			taken, lost, err := s.retake(ctx, r, m, d, doubt)
+			taken, ackLost, err := s.retake(ctx, r, m, d, doubt)
 			if err != nil {
 				return nil, err
 			}
-			doubt = doubt || lost
+			doubt = doubt || ackLost
 			switch taken.(type) {
 			case nil:
 				refused = &d
 			case idempotency.Retake, idempotency.LeaseOver: // Our commit did not arrive in time.
-			case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Misuse,
+			case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Mismatch,
 				idempotency.Unknown:
 				return taken, nil
 			}
-		case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Misuse, idempotency.Unknown:
+		case idempotency.Execute, idempotency.Replay, idempotency.InProgress, idempotency.Mismatch, idempotency.Unknown:
 			return d, nil
 		}
 	}
@@ -112,7 +112,7 @@ func (s *Service) reserveOnce(
 // generation of an expired one. It returns nil if the key cannot be taken.
 func (s *Service) retake(
 	ctx context.Context, r idempotency.Reservation, m movement, free idempotency.Retake, doubt bool,
-) (decision idempotency.Decision, lost bool, err error) {
+) (decision idempotency.Decision, ackLost bool, err error) {
 	row := m.resume
 	if free.Renews() {
 		row = func(r idempotency.Reservation, _ uuid.UUID) []postgres.Call { return m.begin(r) }
@@ -144,7 +144,7 @@ func firstTransaction(key postgres.Call, row []postgres.Call, doubt bool) []post
 // case.
 func (s *Service) commitReservation(
 	ctx context.Context, r idempotency.Reservation, m movement, send func() (idempotency.Decision, error),
-) (decision idempotency.Decision, lost bool, err error) {
+) (decision idempotency.Decision, ackLost bool, err error) {
 	decision, err = send()
 	if err == nil {
 		return decision, false, nil

@@ -27,8 +27,8 @@ type Seen struct {
 	Tenant string
 	// Account is the tenant's account at the PSP.
 	Account string
-	// Asked is our request to the PSP. It compares a record with the request, and returns the outcome.
-	Asked Asked
+	// Request is our request to the PSP. It compares a record with the request, and returns the outcome.
+	Request Request
 	// Row is the verdict that the movement's own row shows.
 	Row verdict
 
@@ -59,8 +59,8 @@ type Seen struct {
 	DeadLetter *DeadLetterSeen
 }
 
-// Asked is our request to the PSP under a key: a gateway.Charge or a gateway.Refund.
-type Asked interface {
+// Request is our request to the PSP under a key: a gateway.Charge or a gateway.Refund.
+type Request interface {
 	Judge(r gateway.Record) gateway.Outcome
 }
 

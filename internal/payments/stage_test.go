@@ -193,7 +193,7 @@ func (g *stage) gathers() gathered {
 	return seen
 }
 
-func (g *stage) row() idempotency.Record {
+func (g *stage) row() idempotency.KeyRow {
 	g.t.Helper()
 	row, err := g.keys.Find(g.t.Context(), g.reservation.Ref)
 	if err != nil {
@@ -202,7 +202,7 @@ func (g *stage) row() idempotency.Record {
 	return row
 }
 
-func (g *stage) wantStatus(want idempotency.Status, attempt int32) idempotency.Record {
+func (g *stage) wantStatus(want idempotency.Status, attempt int32) idempotency.KeyRow {
 	g.t.Helper()
 	row := g.row()
 	if row.Status != want || row.Attempt != attempt {

@@ -54,7 +54,7 @@ func (s *Service) unguardedCalls(g gathered, step Step) (calls []postgres.Call) 
 		calls = append(calls, g.movement.name(step.Named))
 	}
 	if step.Open != nil && step.Open.AboutKey {
-		calls = append(calls, s.keys.Hold(g.seen.Own.Ref))
+		calls = append(calls, s.keys.LockKey(g.seen.Own.Ref))
 	}
 	return calls
 }

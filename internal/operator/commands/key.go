@@ -84,7 +84,7 @@ func parseKeyArgs(args []string) (tenant, operation, key string, err error) {
 
 // story is a key with all that belongs to it.
 type story struct {
-	record   idempotency.Record
+	record   idempotency.KeyRow
 	payment  *payments.Payment // nil when the payment has been deleted
 	refund   *payments.Refund  // nil for a key that is for payments
 	timeline []idempotency.Event

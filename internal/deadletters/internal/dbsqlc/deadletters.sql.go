@@ -314,7 +314,7 @@ type OpenDeadLetterParams struct {
 //
 // OpenDeadLetter and RecomputeHold write dead_letter_hold in the table of package idempotency: what the open dead
 // letters about the key's generation and subject forbid. An earlier statement of the same transaction has locked the
-// key's row: a step of the key, or HoldKey of idempotency.sql or operator.sql. So both statements see every committed
+// key's row: a step of the key, or LockKey of idempotency.sql or operator.sql. So both statements see every committed
 // dead letter about the key, and no other transaction opens or closes one meanwhile. The races:
 //
 //	open and close:  The second transaction gets the lock when the first has committed, and sees its result. The hold

@@ -575,25 +575,6 @@ func (q *Queries) FindOverdueLeases(ctx context.Context, maxRows int32) ([]FindO
 	return items, nil
 }
 
-const holdKey = `-- name: HoldKey :exec
-SELECT k.key FROM idempotency_keys AS k
-WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 FOR NO KEY UPDATE
-`
-
-type HoldKeyParams struct {
-	TenantID  string
-	Operation string
-	Key       string
-}
-
-// Locks a key before a dead letter about it is opened, if no step of the key has locked it in this transaction.
-// Competes with everything that moves the key. The commit of the dead letter ends the lock, and the next writer finds
-// the hold in the row.
-func (q *Queries) HoldKey(ctx context.Context, arg HoldKeyParams) error {
-	_, err := q.db.Exec(ctx, holdKey, arg.TenantID, arg.Operation, arg.Key)
-	return err
-}
-
 const listEvents = `-- name: ListEvents :many
 SELECT id, generation, attempt, at, actor, from_status, to_status, reason, evidence
 FROM idempotency_key_events
@@ -698,6 +679,25 @@ func (q *Queries) ListInFlight(ctx context.Context, arg ListInFlightParams) ([]L
 	return items, nil
 }
 
+const lockKey = `-- name: LockKey :exec
+SELECT k.key FROM idempotency_keys AS k
+WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 FOR NO KEY UPDATE
+`
+
+type LockKeyParams struct {
+	TenantID  string
+	Operation string
+	Key       string
+}
+
+// Locks a key before a dead letter about it is opened, if no step of the key has locked it in this transaction.
+// Competes with everything that moves the key. The commit of the dead letter ends the lock, and the next writer finds
+// the hold in the row.
+func (q *Queries) LockKey(ctx context.Context, arg LockKeyParams) error {
+	_, err := q.db.Exec(ctx, lockKey, arg.TenantID, arg.Operation, arg.Key)
+	return err
+}
+
 const lookAtKey = `-- name: LookAtKey :one
 SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failures,
        payonce_now()::timestamptz AS asked_at,
@@ -705,7 +705,7 @@ SELECT k.status, k.subject, k.generation, k.attempt, k.lease_id, k.lookup_failur
        coalesce(extract(epoch FROM k.unknown_since + $1::interval - payonce_now()), 0)::float8
            AS grace_left,
        (k.reserved_at + $2::interval <= payonce_now())::boolean AS memory_over,
-       (k.dead_letter_hold >= 'release')::boolean AS dead_lettered,
+       (k.dead_letter_hold >= 'release')::boolean AS held,
        (k.dead_letter_hold >= 'decline')::boolean AS charged
 FROM idempotency_keys AS k WHERE k.tenant_id = $3 AND k.operation = $4 AND k.key = $5
 `
@@ -729,7 +729,7 @@ type LookAtKeyRow struct {
 	ReconcileAfter *time.Time
 	GraceLeft      float64
 	MemoryOver     bool
-	DeadLettered   bool
+	Held           bool
 	Charged        bool
 }
 
@@ -755,7 +755,7 @@ func (q *Queries) LookAtKey(ctx context.Context, arg LookAtKeyParams) (LookAtKey
 		&i.ReconcileAfter,
 		&i.GraceLeft,
 		&i.MemoryOver,
-		&i.DeadLettered,
+		&i.Held,
 		&i.Charged,
 	)
 	return i, err

@@ -86,39 +86,6 @@ func (q *Queries) FindMovements(ctx context.Context, arg FindMovementsParams) ([
 	return items, nil
 }
 
-const holdKey = `-- name: HoldKey :one
-
-SELECT status FROM idempotency_keys
-WHERE tenant_id = $1 AND operation = $2 AND key = $3 AND generation = $4
-  AND ($5::uuid IS NULL OR subject = $5::uuid)
-FOR UPDATE
-`
-
-type HoldKeyParams struct {
-	TenantID   string
-	Operation  string
-	Key        string
-	Generation int32
-	Subject    *uuid.UUID
-}
-
-// What package operator reads from the tables of other packages. It writes to none of them.
-// Locks a key for the rest of an operator's transaction, and returns its status. No row means that the key was deleted,
-// or that it has another generation or subject than the dead letter. Competes with everything that moves the key.
-// Every transaction locks the key before the dead letter: in the other order two of them could deadlock.
-func (q *Queries) HoldKey(ctx context.Context, arg HoldKeyParams) (string, error) {
-	row := q.db.QueryRow(ctx, holdKey,
-		arg.TenantID,
-		arg.Operation,
-		arg.Key,
-		arg.Generation,
-		arg.Subject,
-	)
-	var status string
-	err := row.Scan(&status)
-	return status, err
-}
-
 const listWatermarks = `-- name: ListWatermarks :many
 SELECT t.psp_account AS account, o.object::text AS object, w.scanned_to,
        extract(epoch FROM payonce_now() - coalesce(w.updated_at, t.created_at))::float8 AS age_seconds
@@ -159,6 +126,39 @@ func (q *Queries) ListWatermarks(ctx context.Context, maxRows int32) ([]ListWate
 		return nil, err
 	}
 	return items, nil
+}
+
+const lockKey = `-- name: LockKey :one
+
+SELECT status FROM idempotency_keys
+WHERE tenant_id = $1 AND operation = $2 AND key = $3 AND generation = $4
+  AND ($5::uuid IS NULL OR subject = $5::uuid)
+FOR UPDATE
+`
+
+type LockKeyParams struct {
+	TenantID   string
+	Operation  string
+	Key        string
+	Generation int32
+	Subject    *uuid.UUID
+}
+
+// What package operator reads from the tables of other packages. It writes to none of them.
+// Locks a key for the rest of an operator's transaction, and returns its status. No row means that the key was deleted,
+// or that it has another generation or subject than the dead letter. Competes with everything that moves the key.
+// Every transaction locks the key before the dead letter: in the other order two of them could deadlock.
+func (q *Queries) LockKey(ctx context.Context, arg LockKeyParams) (string, error) {
+	row := q.db.QueryRow(ctx, lockKey,
+		arg.TenantID,
+		arg.Operation,
+		arg.Key,
+		arg.Generation,
+		arg.Subject,
+	)
+	var status string
+	err := row.Scan(&status)
+	return status, err
 }
 
 const overdueLookups = `-- name: OverdueLookups :one
