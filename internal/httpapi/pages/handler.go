@@ -42,7 +42,7 @@ func (a Addresses) trimmed() Addresses {
 func Handler(at Addresses, openapi []byte) http.Handler {
 	at = at.trimmed()
 	look := newLook()
-	nothing := look.page("nothing.html", "Nothing here", http.StatusNotFound, nil)
+	nothing := look.page("nothing.html", "No such page", http.StatusNotFound, nil)
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", look.page("index.html", "Payonce", http.StatusOK, tryLines(at)))
 	mux.Handle("GET /", nothing)
