@@ -11,7 +11,7 @@ import (
 
 const healthHelp = `Usage: api healthcheck
 
-Asks /readyz on OPERATOR_ADDR. Exit code 0 when the server is ready. For containers without a shell.
+Asks /readyz on OPERATOR_ADDR. The exit code is 0 if the server is ready. The command is for containers without a shell.
 `
 
 func healthcheck(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) error {

@@ -19,13 +19,13 @@ import (
 const keysHelp = `Usage:
   api keys create --tenant acme [--scopes payments:write,payments:read] [--label TEXT]
   api keys create --operator [--scopes ops:read,ops:resolve] [--label TEXT]
-      makes an API key and shows it once; the tenant is made when it is new
+      creates an API key and shows the key once. If the tenant does not exist, the command creates the tenant
   api keys list
-      lists the keys, without their secrets
+      lists the API keys, without their secrets
   api keys expire --id ID [--after 24h]
-      gives a key an end, now or after a time; to rotate, create the new key first and let the old one overlap
+      ends an API key, now or after a time. To replace a key, create the new key first, and end the old key later
 
-Where there are roles (api roles), this is for payonce_migrator: what serves the API cannot make itself a key.
+If the database has roles (api roles), run these commands as payonce_migrator. The role of the API cannot create API keys.
 `
 
 func keysGroup() group {
@@ -148,7 +148,7 @@ func expireKey(args []string) (action, error) {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(stdout, "The key ends at %s. Running servers notice within 5 seconds.\n",
+		_, err = fmt.Fprintf(stdout, "The key ends at %s. Running servers apply this within 5 seconds.\n",
 			at.UTC().Format(time.RFC3339))
 		return err
 	}, nil

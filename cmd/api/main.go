@@ -25,11 +25,11 @@ const usage = `Payonce: charge once, whatever fails.
 
 Usage:
   api serve         serve the API until interrupted
-  api roles         make the database roles that the processes log in as
-  api migrate       bring the database up to the newest schema
+  api roles         create the database roles that the processes log in with
+  api migrate       bring the database to the newest schema
   api keys          create, list and expire API keys
-  api tenants       list tenants, and set how many requests a second each may make
-  api healthcheck   ask /readyz of a running server; exit code 0 when ready
+  api tenants       list tenants, and set the rate limit of a tenant
+  api healthcheck   ask /readyz of a running server; exit code 0 if the server is ready
   api COMMAND --help
   api --version
 
@@ -69,8 +69,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 
 const serveHelp = `Usage: api serve
 
-Serves the public API on HTTP_ADDR, and /livez, /readyz and /metrics on OPERATOR_ADDR, until SIGINT or SIGTERM. Then payments
-in flight are finished and new ones turned away.
+Serves the public API on HTTP_ADDR. Serves the operator API, /livez, /readyz and /metrics on OPERATOR_ADDR. After SIGINT or
+SIGTERM, the process finishes the payments in flight, refuses new requests, and ends.
 
 Settings, as environment variables with their defaults:
 `
@@ -103,11 +103,12 @@ func serve(ctx context.Context, args []string, getenv func(string) string, stdou
 
 const migrateHelp = `Usage: api migrate [--distribute]
 
-Brings the database at DATABASE_URL up to the newest schema, and gives the roles of api roles, if there are any, the rights that it takes. Safe to run from many
-places at once, and again after an interruption.
+Brings the database at DATABASE_URL to the newest schema. If api roles has created roles, gives these roles the rights that
+they need. You may run the command in several processes at the same time, and again after an interruption.
 
-  --distribute   spread the tables of tenants over the workers of Citus, too (docs/scaling.md): DATABASE_URL names the coordinator, and
-                 no api and no reconciler may run. Once distributed, always so: later runs do not need it.
+  --distribute   distribute the tables of tenants over the workers of Citus, too (docs/scaling.md). DATABASE_URL must name the
+                 coordinator, and no api and no reconciler may run. The tables stay distributed, so later runs do not need
+                 this flag.
 `
 
 func migrate(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
@@ -149,7 +150,7 @@ func load(getenv func(string) string) (config.API, error) {
 		return config.API{}, err
 	}
 	if settings.DatabaseURL == "" {
-		return config.API{}, errors.New("DATABASE_URL is not set, such as postgres://user:password@host:5432/payonce; " +
+		return config.API{}, errors.New("DATABASE_URL is not set; example: postgres://user:password@host:5432/payonce. " +
 			"make demo runs everything without settings")
 	}
 	return settings, nil

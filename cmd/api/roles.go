@@ -14,16 +14,21 @@ import (
 
 const rolesHelp = `Usage: api roles
 
-Makes the database roles, or finds them, and gives them the database at DATABASE_URL, which names an administrator here: a superuser, or
-a user that may create roles and owns the database. Then api migrate, as payonce_migrator, gives the others what they need. Safe to repeat.
-Processes that still run as the former owner are refused from then on: restart them at once (README, "Run it for real").
+Creates the database roles that do not exist yet, and gives the roles access to the database at DATABASE_URL. If the
+database has tables already, payonce_migrator becomes their owner. The database then refuses processes that still use the
+former owner: restart these processes at once (README, "Run it for real").
 
-  payonce_migrator    api migrate, api keys and api tenants: the tables are its own
-  payonce_api         api serve
-  payonce_reconciler  reconciler
+For this command, DATABASE_URL must name an administrator: a superuser, or a user that may create roles and owns the
+database. Afterwards, run api migrate as payonce_migrator, which gives the other roles their rights. You may run api roles
+again at any time.
 
-Passwords are set where one is given, and sent as SCRAM verifiers only. Without one, a role keeps the password that it has; a new one has none, and
-logs in by certificate, by your cloud's tokens, or with a password that you set.
+  payonce_migrator    for api migrate, api keys and api tenants; this role owns the tables
+  payonce_api         for api serve
+  payonce_reconciler  for reconciler
+
+If you give a password, the role gets this password. The database gets only a SCRAM verifier of the password. If you give
+no password, an existing role keeps its password. A new role then has no password, and logs in with a certificate, with a
+token of your cloud, or with a password that you set later.
 
 Settings, as environment variables:
   MIGRATOR_PASSWORD, API_PASSWORD, RECONCILER_PASSWORD
@@ -50,7 +55,7 @@ func roles(ctx context.Context, args []string, getenv func(string) string, stdou
 	if err := postgres.CreateRoles(ctx, settings.DatabaseURL, given, log); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "The roles are there; passwords set: %d. Next: api migrate, as %s.\n", len(given),
+	_, err = fmt.Fprintf(stdout, "The roles exist; passwords set: %d. Next: api migrate, as %s.\n", len(given),
 		postgres.Migrator)
 	return err
 }

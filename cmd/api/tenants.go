@@ -15,10 +15,11 @@ const tenantsHelp = `Usage:
   api tenants list
       lists the tenants, with their accounts at the PSP and their rate limits
   api tenants rate --tenant NAME --per-second N [--burst N]
-      sets how many requests a second the tenant may make, and how many at once after a pause: twice as many by default.
-      What is beyond is answered 429. Each API process counts by itself, and notices a change within 5 seconds
+      sets how many requests per second the tenant may send, and how many requests at once after a pause (--burst).
+      By default, the burst is twice the number per second. A request above the limit gets 429. Each API process counts
+      separately, and applies a change within 5 seconds
 
-A new tenant has 50 requests a second, and 100 at once. api keys create makes tenants.
+A new tenant may send 50 requests per second, and 100 requests at once. The command api keys create creates tenants.
 `
 
 func tenantsGroup() group {
@@ -70,7 +71,7 @@ func limitTenant(args []string) (action, error) {
 			return fmt.Errorf("tenant %q: %w; api tenants list shows them", *tenant, err)
 		}
 		_, err := fmt.Fprintf(stdout,
-			"%s may make %d requests a second, and %d at once. Running servers notice within 5 seconds.\n",
+			"%s may send %d requests per second, and %d at once. Running servers apply this within 5 seconds.\n",
 			*tenant, *perSecond, *burst)
 		return err
 	}, nil

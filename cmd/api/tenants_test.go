@@ -28,11 +28,11 @@ func TestRateOfATenantIsListedSetAndHeeded(t *testing.T) {
 		t.Fatalf("listed are\n%s", out)
 	}
 	for _, c := range []struct{ args, says, listed string }{
-		{"--per-second 5", "acme may make 5 requests a second, and 10 at once.", "acme +acme +5 +10 "},
-		{"--burst 7 --per-second 6", "acme may make 6 requests a second, and 7 at once.", "acme +acme +6 +7 "},
-		{"--per-second 100000", "acme may make 100000 requests a second, and 100000 at once.",
+		{"--per-second 5", "acme may send 5 requests per second, and 10 at once.", "acme +acme +5 +10 "},
+		{"--burst 7 --per-second 6", "acme may send 6 requests per second, and 7 at once.", "acme +acme +6 +7 "},
+		{"--per-second 100000", "acme may send 100000 requests per second, and 100000 at once.",
 			"acme +acme +100000 +100000 "},
-		{"--per-second 9 --burst 1", "acme may make 9 requests a second, and 1 at once.", "acme +acme +9 +1 "},
+		{"--per-second 9 --burst 1", "acme may send 9 requests per second, and 1 at once.", "acme +acme +9 +1 "},
 	} {
 		out, err := command(t, getenv, strings.Fields("tenants rate --tenant acme "+c.args)...)
 		if err != nil || !strings.HasPrefix(out, c.says) {
@@ -63,7 +63,7 @@ func TestCommandsForPeopleWriteNoLogLines(t *testing.T) {
 	t.Parallel()
 	getenv := environment("DATABASE_URL", emptyDatabase(t))
 	for _, c := range []struct{ args, says string }{
-		{"roles", "The roles are there; passwords set: 0. Next: api migrate, as payonce_migrator.\n"},
+		{"roles", "The roles exist; passwords set: 0. Next: api migrate, as payonce_migrator.\n"},
 		{"migrate", "The schema is at version "},
 	} {
 		var stdout, stderr bytes.Buffer

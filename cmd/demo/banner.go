@@ -15,22 +15,23 @@ Payonce is ready (%.1f s). Ctrl-C stops it; the data stays.
 
   API        %s           documentation at /docs
   Operator   http://%s/operator/summary, /operator/dead-letters, /readyz, /metrics
-  Mock PSP   %s           its ledger and its faults, by hand
+  Mock PSP   %s           shows its ledger, and sets faults
   Database   %s
   API keys   demo-acme-key, demo-globex-key, demo-acme-readonly-key; demo-operator-key for operators
 
-Charge once, then send the same again: the same answer, and no second charge.
+Charge once. Then send the same request again: the answer is the same, and there is no second charge.
 
   curl -i %[2]s/payments -H 'Authorization: Bearer demo-acme-key' -H 'Content-Type: application/json' \
        -H "Idempotency-Key: first-${K:=$(date +%%s)}" -d '{"customerId":"cus-1","amountCents":12000,"currency":"USD"}'
 
-An outcome that was lost: 202 now, and never a second charge. The webhook resolves it seconds later; send it again and see:
+Lose the outcome of a payment: the answer is 202. A webhook resolves the payment some seconds later. Then send the
+request again: the answer is 201, and there is no second charge.
 
   curl -i %[2]s/payments -H 'Authorization: Bearer demo-acme-key' -H 'Content-Type: application/json' \
        -H "Idempotency-Key: losing-$K" -d '{"customerId":"cus-1","amountCents":500,"currency":"USD","paymentMethod":"pm_500_charged"}'
   curl "%[4]s/_ledger?account=acme&idempotencyKey=losing-$K"
 
-For the commands, such as go run ./cmd/reconciler dlq list, statement --date today, or key show losing-$K --tenant acme:
+To use the commands, such as go run ./cmd/reconciler dlq list, statement --date today, or key show losing-$K --tenant acme:
 
   export DATABASE_URL=%[6]s PSP_URL=%[4]s PSP_SECRET=%[7]s
 

@@ -30,7 +30,7 @@ func main() {
 
 // demoOnly are the settings that the API process does not have.
 type demoOnly struct {
-	DataDir     string `env:"DEMO_DATA_DIR" envDefault:".demo" desc:"where the database and the PSP's ledger are kept; remove it to start afresh"`
+	DataDir     string `env:"DEMO_DATA_DIR" envDefault:".demo" desc:"folder of the database and of the PSP's ledger; remove the folder to start with empty data"`
 	MockPSPAddr string `env:"MOCKPSP_ADDR" envDefault:"127.0.0.1:8082" desc:"address of the mock PSP"`
 }
 
@@ -54,8 +54,9 @@ func demoDefaults() map[string]string {
 const usage = `Usage: demo
        demo --version
 
-Runs PostgreSQL, the mock PSP, the API and the reconciler until interrupted, and prints what to try. PostgreSQL is found (DATABASE_URL for a server
-that runs already; PG_BINDIR, PATH and the usual places for the programs) or installed.
+Runs PostgreSQL, the mock PSP, the API and the reconciler until interrupted, and prints commands to try. If DATABASE_URL
+is set, the demo uses the server at this address. If not, the demo looks for PostgreSQL's programs in PG_BINDIR, in PATH
+and in the usual folders. If there is no PostgreSQL, the demo installs it.
 
 Settings, as environment variables with their defaults:
 `

@@ -17,15 +17,15 @@ type settings struct {
 	Addr      string        `env:"MOCKPSP_ADDR" envDefault:"127.0.0.1:8082" desc:"address to listen on; 0.0.0.0:8082 in a container"`
 	Ledger    string        `env:"MOCKPSP_LEDGER" envDefault:"./mockpsp-ledger.jsonl" desc:"file that keeps every charge and refund"`
 	Secret    string        `env:"MOCKPSP_SECRET" envDefault:"demo-psp-secret" desc:"bearer token that callers of /v1 must send"`
-	Seed      uint64        `env:"MOCKPSP_SEED" envDefault:"0" desc:"seed of the random faults; 0 takes a new one at each start"`
+	Seed      uint64        `env:"MOCKPSP_SEED" envDefault:"0" desc:"seed of the random faults; 0 means a new seed at each start"`
 	SlowDelay time.Duration `env:"MOCKPSP_SLOW_DELAY" envDefault:"3s" desc:"how long pm_slow pauses before it charges"`
-	HangLimit time.Duration `env:"MOCKPSP_HANG_LIMIT" envDefault:"30s" desc:"longest time that an unanswered request is held"`
-	LateDelay time.Duration `env:"MOCKPSP_LATE_DELAY" envDefault:"4s" desc:"how long after the request pm_late_charge lands"`
+	HangLimit time.Duration `env:"MOCKPSP_HANG_LIMIT" envDefault:"30s" desc:"longest time that the server holds an unanswered request"`
+	LateDelay time.Duration `env:"MOCKPSP_LATE_DELAY" envDefault:"4s" desc:"time between the request and the charge of pm_late_charge"`
 
-	WebhookURL      string          `env:"MOCKPSP_WEBHOOK_URL" desc:"receiver of the webhooks; none are sent without one"`
-	WebhookSecret   string          `env:"MOCKPSP_WEBHOOK_SECRET" envDefault:"whsec_ZGVtby13ZWJob29rLXNlY3JldC1mb3ItcGF5b25jZSEh" desc:"signs the webhooks: whsec_ and 24 to 64 bytes in base64"`
-	WebhookDelay    time.Duration   `env:"MOCKPSP_WEBHOOK_DELAY" envDefault:"1s" desc:"from the end of a request to its webhook"`
-	WebhookSchedule []time.Duration `env:"MOCKPSP_WEBHOOK_SCHEDULE" envDefault:"1s,2s,5s,10s,30s,1m,5m,30m,2h,5h,10h,14h" desc:"gaps between the tries of a webhook, until it is given up"`
+	WebhookURL      string          `env:"MOCKPSP_WEBHOOK_URL" desc:"receiver of the webhooks; without a receiver, no webhooks are sent"`
+	WebhookSecret   string          `env:"MOCKPSP_WEBHOOK_SECRET" envDefault:"whsec_ZGVtby13ZWJob29rLXNlY3JldC1mb3ItcGF5b25jZSEh" desc:"secret that signs the webhooks: whsec_ and 24 to 64 bytes in base64"`
+	WebhookDelay    time.Duration   `env:"MOCKPSP_WEBHOOK_DELAY" envDefault:"1s" desc:"time between the end of a request and its webhook"`
+	WebhookSchedule []time.Duration `env:"MOCKPSP_WEBHOOK_SCHEDULE" envDefault:"1s,2s,5s,10s,30s,1m,5m,30m,2h,5h,10h,14h" desc:"pauses between the attempts to deliver a webhook; after the last attempt, the webhook is given up"`
 }
 
 // readSettings takes an empty variable for one that is not set, as the library does.
@@ -66,7 +66,7 @@ func printHelp(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprint(table, "Usage:\n"+
 		"  mockpsp              serve a mock payment provider, with a page at /, until interrupted\n"+
-		"  mockpsp healthcheck  ask the one that runs on MOCKPSP_ADDR whether it answers\n"+
+		"  mockpsp healthcheck  ask whether the mock payment provider on MOCKPSP_ADDR answers\n"+
 		"  mockpsp webhook      send the webhook of a charge or refund by hand, or print it; see mockpsp webhook --help\n"+
 		"  mockpsp --help, mockpsp --version\n\n"+
 		"Exit code: 0 done, 1 failed, 2 the command line is wrong.\n\n")

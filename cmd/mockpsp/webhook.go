@@ -17,18 +17,18 @@ import (
 
 const webhookHelp = `Usage:
   mockpsp webhook --charge ID [--mode MODE] [--addr HOST:PORT]
-      sends the webhook of a charge or refund by hand, through the mock PSP that runs
+      makes the running mock PSP send the webhook of a charge or refund
 
   --charge   the PSP's id of a charge (ch_…) or a refund (rf_…): pspChargeId in the API, or GET /_ledger
-  --mode     send       send it now, also if the PSP sends none by itself, as for pm_silent_charged (the default)
-             resend     the same, for one that was sent before: same id, same bytes
-             duplicate  send it twice at the same time
-             forge      send it with another amount and a signature of somebody who does not know the secret
-             stale      send it with a signature of ten minutes ago
-             print      send nothing: print a curl command that does; its signature holds for five minutes
-  --addr     of the mock PSP; by default MOCKPSP_ADDR
+  --mode     send       send the webhook now, even if the mock PSP sends no webhook, as for pm_silent_charged (the default)
+             resend     the same as send, for a webhook that was sent before: same id, same bytes
+             duplicate  send the webhook twice at the same time
+             forge      send the webhook with another amount, and sign it with a wrong secret
+             stale      send the webhook with a signature that is ten minutes old
+             print      send nothing, and print a curl command that sends the webhook; its signature is valid for five minutes
+  --addr     address of the mock PSP; by default MOCKPSP_ADDR
 
-Exit code: 0 when the receiver has answered, whatever it says; else the message says why.
+Exit code: 0 if the receiver has answered, with any status. In all other cases, the message says why.
 `
 
 // webhookPatience is longer than the mock PSP waits for the receiver.

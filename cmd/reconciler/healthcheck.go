@@ -11,7 +11,7 @@ import (
 
 const healthHelp = `Usage: reconciler healthcheck
 
-Asks /readyz on RECONCILER_ADDR. Exit code 0 when the reconciler is ready. For containers without a shell.
+Asks /readyz on RECONCILER_ADDR. The exit code is 0 if the reconciler is ready. The command is for containers without a shell.
 `
 
 func healthcheck(ctx context.Context, args []string, getenv func(string) string, stdout io.Writer) error {

@@ -34,11 +34,12 @@ Usage:
   reconciler statement    compare a day's settlement files with our books; exit code 1 when they differ
   reconciler dlq          list, show and resolve dead letters
   reconciler key          show a key, its payment and its timeline
-  reconciler healthcheck  ask /readyz of a running reconciler; exit code 0 when ready
+  reconciler healthcheck  ask /readyz of a running reconciler; exit code 0 if the reconciler is ready
   reconciler COMMAND --help
   reconciler --version
 
-Exit code: 0 done, 1 failed, 2 the command line is wrong; reconciler statement has more to say by it, see its help.
+Exit code: 0 done, 1 failed, 2 the command line is wrong. The exit codes of reconciler statement are different; see its
+help.
 
 Settings, as environment variables with their defaults:
 `
@@ -72,8 +73,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 
 const runHelp = `Usage: reconciler run
 
-Works until SIGINT or SIGTERM; then running jobs are finished. Any number of reconcilers may run on one database. Serves /livez, /readyz and
-/metrics on RECONCILER_ADDR.
+Works until SIGINT or SIGTERM. Then the process finishes the running jobs and ends. Any number of reconcilers may use one
+database. Serves /livez, /readyz and /metrics on RECONCILER_ADDR.
 
 Settings, as environment variables with their defaults:
 `
@@ -103,7 +104,7 @@ func open(ctx context.Context, getenv func(string) string, log func(slog.Level) 
 	}
 	switch {
 	case settings.DatabaseURL == "":
-		return nil, errors.New("DATABASE_URL is not set, such as postgres://user:password@host:5432/payonce; " +
+		return nil, errors.New("DATABASE_URL is not set; example: postgres://user:password@host:5432/payonce. " +
 			"make demo runs everything without settings, the reconciler too")
 	case settings.PSPSecret == "":
 		return nil, errors.New("PSP_SECRET is not set; the mock PSP's own default is demo-psp-secret")

@@ -48,17 +48,18 @@ func RegisterBacklog(reg prometheus.Registerer, now func() time.Time, read func(
 	}
 	reg.MustRegister(&backlog{
 		read: read, now: now,
-		keys: desc("idempotency_keys", "Keys by status; of a big table, the finished ones by estimate.",
+		keys: desc("idempotency_keys", "Keys by status. In a big table, the numbers of finished keys are estimates.",
 			"status"),
 		oldestUnknown:    desc("idempotency_unknown_oldest_age_seconds", "Age of the oldest unknown key."),
 		deadLetters:      desc("dead_letters_open", "Open dead letters by kind.", "kind"),
 		oldestDeadLetter: desc("dead_letter_oldest_age_seconds", "Age of the oldest open dead letter."),
-		webhooks:         desc("webhooks_waiting", "Webhooks that are stored and not processed."),
-		oldestWebhook:    desc("webhooks_waiting_oldest_age_seconds", "Age of the oldest of them."),
+		webhooks:         desc("webhooks_waiting", "Webhooks that are stored, but not processed yet."),
+		oldestWebhook: desc("webhooks_waiting_oldest_age_seconds",
+			"Age of the oldest webhook that is stored, but not processed yet."),
 		watermark: desc("ledger_scan_oldest_age_seconds",
-			"Time since the PSP's ledger was last read, for the account furthest behind."),
-		jobs:    desc("jobs", "Jobs in the queue by state.", "state"),
-		overdue: desc("lookups_overdue_seconds", "How long the next lookup has been due."),
+			"Time since the PSP's ledger was last read to its end, for the account that is furthest behind."),
+		jobs:    desc("jobs", "Jobs in the queue that are not done, by state.", "state"),
+		overdue: desc("lookups_overdue_seconds", "How long the oldest lookup that has not begun has been due."),
 	})
 }
 

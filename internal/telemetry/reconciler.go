@@ -21,28 +21,32 @@ func newReconciler(reg prometheus.Registerer) reconciler {
 	r := reconciler{
 		zombies: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "payonce_idempotency_zombie_keys_total",
-			Help: "Keys whose lease ran out before their owner wrote an outcome.",
+			Help: "Keys whose lease ended before the owner wrote an outcome.",
 		}),
 		pruned: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "payonce_idempotency_ttl_pruned_total",
-			Help: "Keys that were expired because their retention was over.",
+			Help: "Keys that expired because their retention time was over.",
 		}),
 		reconciled: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "payonce_idempotency_reconcile_total",
-			Help: "What evidence about a key came to, by source: resolved, scheduled for another lookup, or failed and left to an operator.",
+			Help: "Evidence about keys, by result and source: the key is resolved, another lookup is scheduled, or " +
+				"a dead letter is open.",
 		}, []string{"result", "source"}),
 		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "payonce_webhooks_total", Help: "Webhooks received, by what became of them.",
+			Name: "payonce_webhooks_total", Help: "Webhooks that were received, by result.",
 		}, []string{"result"}),
 		webhookLag: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "payonce_webhook_lag_seconds", Help: "From the sending of a webhook to the end of its processing.",
+			Name:    "payonce_webhook_lag_seconds",
+			Help:    "Time from the sending of a webhook to the end of its processing.",
 			Buckets: []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600},
 		}),
 		discrepancies: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "payonce_ledger_discrepancies_total", Help: "Differences between the PSP's books and ours, by kind.",
+			Name: "payonce_ledger_discrepancies_total",
+			Help: "Differences between the PSP's records and ours, by kind. Each dead letter and each new " +
+				"break is counted once.",
 		}, []string{"kind"}),
 		jobs: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "payonce_job_duration_seconds", Help: "Runs of background jobs by kind and result.",
+			Name: "payonce_job_duration_seconds", Help: "Duration of background jobs, by kind and result.",
 			Buckets: []float64{.005, .01, .05, .1, .5, 1, 5, 10, 30},
 		}, []string{"kind", "result"}),
 	}
@@ -65,12 +69,12 @@ func (r *reconciler) Swept(keys int) { r.zombies.Add(float64(keys)) }
 // Pruned counts keys that were expired.
 func (r *reconciler) Pruned(keys int64) { r.pruned.Add(float64(keys)) }
 
-// Reconciled counts what evidence came to: resolved, scheduled or failed.
+// Reconciled counts evidence by its result: resolved, scheduled or failed.
 func (r *reconciler) Reconciled(result, source string) {
 	r.reconciled.WithLabelValues(result, source).Inc()
 }
 
-// WebhookReceived counts a webhook by what became of it.
+// WebhookReceived counts a webhook by its result.
 func (r *reconciler) WebhookReceived(result string) { r.webhooks.WithLabelValues(result).Inc() }
 
 // WebhookLag records the time from the sending of a webhook to the end of its processing.

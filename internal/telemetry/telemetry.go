@@ -37,26 +37,26 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		reconciler: newReconciler(reg),
 		reserve: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "payonce_idempotency_reserve_total",
-			Help: "Keyed requests by what their reservation found.",
+			Help: "Requests with an idempotency key, by the state of the key that the reservation found.",
 		}, []string{"outcome"}),
 		storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "payonce_idempotency_store_errors_total",
-			Help: "Failures of the store, by operation.",
+			Help: "Failures of the database, by operation of the key store.",
 		}, []string{"op"}),
 		fencedWrites: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "payonce_fenced_writes_total",
-			Help: "Writes of owners that had lost their lease, stopped by the fence.",
+			Help: "Writes that the fencing token stopped, because the owner had lost its lease.",
 		}),
 		commitAmbiguous: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "payonce_commit_ambiguous_total",
-			Help: "Commits whose acknowledgement was lost.",
+			Help: "Commits whose acknowledgement from the database was lost.",
 		}),
 		pspSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "payonce_psp_request_duration_seconds", Help: "PSP requests by outcome.",
+			Name: "payonce_psp_request_duration_seconds", Help: "Duration of requests to the PSP, by outcome.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 4, 8, 16},
 		}, []string{"outcome"}),
 		httpSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "payonce_http_request_duration_seconds", Help: "HTTP requests by route and status.",
+			Name: "payonce_http_request_duration_seconds", Help: "Duration of HTTP requests, by route and status.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"route", "status"}),
 	}
@@ -75,12 +75,13 @@ func RegisterGauges(reg prometheus.Registerer, g Gauges) {
 		read func() float64
 	}{
 		"payonce_db_pool_acquired_connections": {"Database connections in use.", g.PoolAcquired},
-		"payonce_db_pool_idle_connections":     {"Database connections at rest.", g.PoolIdle},
-		"payonce_db_pool_max_connections":      {"Size of the database pool.", g.PoolMax},
-		"payonce_db_commit_slots_busy":         {"Shared transactions under way.", g.CommitSlotsBusy},
-		"payonce_db_commit_slots_waiting": {"Payments that wait to be taken along by the next shared transaction.",
+		"payonce_db_pool_idle_connections":     {"Database connections in the pool that are not in use.", g.PoolIdle},
+		"payonce_db_pool_max_connections":      {"Maximum number of database connections in the pool.", g.PoolMax},
+		"payonce_db_commit_slots_busy": {"Commit slots in use: transactions of payments that are running.",
+			g.CommitSlotsBusy},
+		"payonce_db_commit_slots_waiting": {"Payments that wait for a commit slot, to join the next group commit.",
 			g.CommitSlotsWaiting},
-		"payonce_psp_requests_in_flight": {"PSP requests under way.", g.PSPInFlight},
+		"payonce_psp_requests_in_flight": {"Requests to the PSP that are in flight.", g.PSPInFlight},
 	} {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: fn.help}, fn.read))
 	}

@@ -23,19 +23,22 @@ const dlqHelp = `Usage:
   reconciler dlq list [--status open|resolved] [--limit N] [--cursor CURSOR] [--json]
       lists dead letters, newest first
   reconciler dlq show ID [--json]
-      shows one with its evidence, the timeline of its key, and what operators have done about it
+      shows a dead letter with its evidence, its key's timeline, and the decisions of operators
   reconciler dlq resolve ID --action ACTION --reason TEXT [--version N] [--psp-id ID] [--actor NAME] [--json]
-      closes one for good, and what was decided is audited; so is what was refused
+      closes a dead letter for good. The decision is written to the audit trail, also if it is refused
 
-  --action   retry         find out once more: look the key up at once, or run the job, webhook or record again
-             executed      the money has moved: the key is completed as a success. The PSP is asked, and its refusal stands
-             not_executed  it has not: the client may try again. Only when the PSP, asked just now, knows nothing of it
-             dismiss       nothing moves. Not while the dead letter's key is in progress or unknown
-  --version  of the dead letter as you have seen it, so that nobody decides about something else; by default the one it has now
-  --psp-id   with executed: the PSP's id of the movement, if you know it and the PSP does not say
-  --actor    who decides, for the audit trail; by default who is logged in
+  --action   retry         do the work again: look the key up at once, or process the job, webhook or record again
+             executed      the money has moved: complete the key as a success. Refused if the PSP says that it declined
+             not_executed  no money has moved: release the key, so that the client may execute it again. Refused if the PSP
+                           knows the movement or does not answer, or if the grace period is not over
+             dismiss       close the dead letter and change nothing else. Refused while its key is in progress or unknown,
+                           unless another dead letter about the key is open
+  --version  the version of the dead letter that you have read. If the dead letter has changed since then, the decision is
+             refused. By default the current version
+  --psp-id   with executed: the PSP's id of the movement, if you know the id and the PSP does not say it
+  --actor    the person who decides, for the audit trail. By default the user who is logged in
 
-Exit code: 0 done, 1 refused or failed, 2 the command line is wrong; the message says why.
+Exit code: 0 done, 1 refused or failed, 2 the command line is wrong. The message says why.
 `
 
 // DLQDeps is what DLQ works with.

@@ -13,13 +13,13 @@ import (
 
 const keyHelp = `Usage: reconciler key show KEY --tenant NAME [--operation OPERATION]
 
-Shows where a key stands, the payment or refund that it stands for, and everything that has happened to it, oldest first.
+Shows the status of a key, the payment or refund of the key, and the key's timeline, oldest first.
 
   KEY          the client's Idempotency-Key, without quotes
-  --tenant     whose key it is; api tenants list shows them
+  --tenant     the tenant of the key; api tenants list shows the tenants
   --operation  'POST /payments', the default, or 'POST /payments/{id}/refunds'
 
-Exit code: 0 shown, 1 there is no such key, or it could not be read, 2 the command line is wrong.
+Exit code: 0 shown, 1 the key does not exist or could not be read, 2 the command line is wrong.
 `
 
 // KeyDeps is what Key works with.

@@ -16,26 +16,27 @@ import (
 
 const statementHelp = `Usage: reconciler statement [--date DAY] [--account NAME] [--format table|csv|json] [--output FILE]
 
-Compares the PSP's settlement statements of one day (UTC) with our payments and refunds, and writes what differs.
+Compares the PSP's settlement files of one day (UTC) with our payments and refunds, and writes the differences. A difference is
+called a break.
 
-  --date     YYYY-MM-DD, today or yesterday; yesterday by default. A day that is not over is judged as far as the PSP has
-             published it
-  --account  a PSP account; give it again for several. All of them by default
-  --format   table for people, in 120 columns, with totals by kind, currency and age; csv with a line for each break; json
-             with all of it
-  --output   a file instead of the standard output. It appears when it is complete, and can be read by you alone
+  --date     YYYY-MM-DD, today or yesterday; yesterday by default. If the day is not over, the command compares the part that
+             the PSP has published
+  --account  a PSP account. Repeat the flag for several accounts. By default all accounts
+  --format   table: for people, in 120 columns, with totals by kind, currency and age. csv: a line for each break. json: the
+             whole report
+  --output   a file instead of the standard output. The file appears when it is complete, and only you can read it
 
-Breaks are kept: one that is found again keeps the time at which it was first seen, one that is found no more is gone. So a
-day can be run as often as you like; two runs of one day at once refuse each other. A movement of ours that may be in a
-statement still to come is pending, no break, and is judged by the runs of the days that follow.
+Breaks are stored. If a later run finds a break again, the break keeps the time at which it was first seen. If a later run does
+not find a break again, the break is marked as gone. So you may run a day as often as you like, but not twice at the same time.
+If a movement of ours may be in a later settlement file, it is pending and not a break. The runs of the following days judge it.
 
-  missing_here   the PSP moved money, and we have no such payment or refund, or another tenant has
-  missing_there  ours succeeded, and no statement that can have it does
-  amount, currency, status   both have it, and differ
-  duplicate      a further movement for one of ours, or an id listed twice
-  psp_id         ours succeeded under another id of the PSP
+  missing_here   the PSP moved money, and we have no such payment or refund, or another tenant has it
+  missing_there  our payment or refund succeeded, and no settlement file that could have it has it
+  amount, currency, status   both sides have the movement, with different values
+  duplicate      the PSP moved money again for one of our payments or refunds, or the file has an id twice
+  psp_id         our payment or refund succeeded, and the PSP has another id for it
 
-Exit code: 0 no breaks, 1 breaks found, 2 the command line is wrong, or not all that was asked for could be reconciled.
+Exit code: 0 no breaks, 1 breaks found, 2 the command line is wrong, or the command could not compare everything.
 `
 
 // StatementDeps is what Statement works with.
