@@ -111,8 +111,8 @@ func (k *Keys) Note(e Execution, n Note) postgres.Call {
 	}
 }
 
-// LockKey is the call that locks the key's row, so that nobody can release the key before the transaction commits. It is
-// sent before the statement that needs this protection.
+// LockKey is the call that locks the key's row, so that nobody can release the key before the transaction commits. It
+// is sent before the statement that needs this protection.
 func (k *Keys) LockKey(ref Ref) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
 		return dbsqlc.New(q).LockKey(ctx, dbsqlc.LockKeyParams{TenantID: ref.Tenant, Operation: string(ref.Operation),

@@ -157,7 +157,8 @@ func TestMovementResumesOnlyBehindItsRetake(t *testing.T) {
 			fail := func(l idempotency.Lease) {
 				t.Helper()
 				s.release(l)
-				s.mustSend(m.updateRow(rowUpdate{l.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus},
+				failed := rowUpdate{l.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus}
+				s.mustSend(m.updateRow(failed,
 					new(bool))...)
 				if s.withStatus(table, Failed) != 1 {
 					t.Fatal("the row did not fail")
@@ -218,7 +219,8 @@ func TestMovementOfAnotherKeyIsNotTouched(t *testing.T) {
 				t.Fatal("the row was resolved by the owner of another key")
 			}
 			s.release(lease)
-			s.mustSend(m.updateRow(rowUpdate{lease.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus},
+			failed := rowUpdate{lease.Execution(), verdict{status: Failed}, idempotency.FailedRetryableStatus}
+			s.mustSend(m.updateRow(failed,
 				new(bool))...)
 			c = s.reservation(CreateOperation, other)
 			s.keyAgain(c)

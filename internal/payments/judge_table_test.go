@@ -223,7 +223,8 @@ func decisionRows() []tableRow {
 		{"`executed`; the PSP has nothing, or does not answer", "unknown",
 			decideOn(deadletters.Executed, gateway.NotFound{}), anUnknown()},
 		{"`executed`, under an id that another payment has", "unknown",
-			OperatorDecision{Action: deadletters.Executed, Version: 1, PSPID: "psp_9", Answer: gateway.NotFound{}}, keyIs(
+			OperatorDecision{Action: deadletters.Executed, Version: 1, PSPID: "psp_9", Answer: gateway.NotFound{}},
+			keyIs(
 				idempotency.UnknownStatus, processing(), isTaken)},
 		{"`not_executed`; the PSP has a record of it", "unknown",
 			decideOn(deadletters.NotExecuted, pspHas("declined", 12000)), anUnknown()},

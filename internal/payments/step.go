@@ -112,7 +112,7 @@ func (s *Service) logStep(ctx context.Context, g gathered, step Step) {
 		attributes = append(attributes, slog.String("actor", step.Note.Actor))
 	}
 	if step.Open != nil {
-		attributes = append(attributes, slog.String("dead_letter", string(step.Open.Kind)))
+		attributes = append(attributes, slog.String("dead_letter_kind", string(step.Open.Kind)))
 	}
 	s.log.InfoContext(ctx, "step", attributes...)
 }

@@ -40,9 +40,9 @@ var givenUpPhrases = []struct {
 	{regexp.MustCompile(`DB_LANES|payonce_db_lanes`), "DB_COMMIT_SLOTS, payonce_db_commit_slots"},
 	{regexp.MustCompile(`(?:^|[^_])letter_(?:id|version|conflict|needs_decision)\b`), "dead_letter_…"},
 	{regexp.MustCompile(`(?i)(?:an|the|of an|of one|the other|open) letter (?:about|is|was|of|that)`), "dead letter"},
+	{regexp.MustCompile(`(?:^|[^d])Letter(?:Id|Kind|Action|Resolution)\b`), "DeadLetter…"},
 	{regexp.MustCompile(`(?i)\bdesks?\b`), "an operator has the case"},
 	{regexp.MustCompile(`(?i)\brulings?\b`), "decision"},
-	{regexp.MustCompile(`(?i)\blanes?\b`), "commit slot"},
 	{regexp.MustCompile(`(?i)\btells? of (?:itself|themselves)\b`), "what it reports"},
 	{regexp.MustCompile(`(?i)in company (?:of|with|where)`), "in a group commit"},
 	{regexp.MustCompile(`\*\*Else\.?\*\*|(?:^|[.;] )Else: `), "a sentence with a subject"},
@@ -51,7 +51,6 @@ var givenUpPhrases = []struct {
 	{regexp.MustCompile(`(?i:\bwhoever\b)|[a-z]Whoever`), "the client, the operator, the owner, …"},
 	{regexp.MustCompile(`(?i:\bspelt\b)|[a-z]Spelt`), "written"},
 	{regexp.MustCompile(`(?i:\bmend(?:s|ed|ing)?\b)|[a-z]Mended`), "repair, fix or resolve"},
-	{regexp.MustCompile(`(?i)\bhence\b`), "so"},
 }
 
 // wordBreaches looks for given-up identifiers in Go.
