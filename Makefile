@@ -130,6 +130,11 @@ proof: ## the short version of matrix, chaos, mutations and model, in five minut
 	@command -v spin >/dev/null && command -v gcc >/dev/null || { echo "model: skipped, spin or gcc is not installed"; exit 0; }; \
 		set -x; bin/model $(QUICK_VARIANTS)
 
+.PHONY: report
+report: ## write docs/correctness_report.md from the reports in FROM (bin): matrix, mutations, naive, chaos*.json and model.md
+	@$(BUILD_LAB) ./matrix ./chaos ./mutations ./model
+	@tools/correctness-report $(or $(FROM),bin)
+
 .PHONY: failover
 failover: ## lose primaries, standbys and disk space under load, in four minutes; ONLY=sync for one case; QUICK=1
 	@$(BUILD_LAB) ./failover

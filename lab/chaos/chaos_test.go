@@ -1,7 +1,9 @@
 package main
 
 import (
+	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -144,6 +146,48 @@ func TestBooksTellWhatAClientWouldComplainOf(t *testing.T) {
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %+v, not %+v", name, c.got, c.want)
+		}
+	}
+}
+
+func TestReportsBecomeATable(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	save := func(name string, r report) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := r.save(path); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	ours := save("a.json", report{Target: payonce, Seed: 7, Requests: 12, Violations: []violation{{Invariant: "I1"}},
+		Counts: map[string]map[string]int{"answer": {"201": 3, "402 payment_declined": 2, "none": 1},
+			"dead letter": {"other_account": 4}}})
+	wrong := save("b.json", report{Target: naive, Seed: 7, Requests: 34, Books: books{ChargedTwice: 5}})
+	for name, c := range map[string]struct {
+		files []string
+		want  []string
+	}{
+		"of one target": {[]string{ours, ours}, []string{"|  | seed 7 | seed 7 |\n", "| requests | 12 | 12 |",
+			"| answered 201, 402, 202 | 3, 2, 0 | 3, 2, 0 |", `| dead letters | other\_account: 4 |`,
+			"| **violations** | **1** | **1** |"}},
+		"of two targets": {[]string{ours, wrong}, []string{"|  | payonce | naive |\n",
+			"| charged twice or more: orders | 0 | 5 |"}},
+	} {
+		var out strings.Builder
+		if err := markdown(&out, c.files); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: %q is missing in\n%s", name, want, &out)
+			}
+		}
+	}
+	for _, files := range [][]string{nil, {filepath.Join(dir, "none.json")}} {
+		if err := markdown(io.Discard, files); err == nil {
+			t.Errorf("a table of %q was made", files)
 		}
 	}
 }

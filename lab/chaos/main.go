@@ -29,7 +29,10 @@ import (
 	"payonce/internal/config"
 )
 
-const usage = `Usage: chaos
+const usage = `Usage:
+  chaos                  run, and check
+  chaos markdown FILE …  reports, to a table with one column for each
+
 Runs Payonce through a storm, and checks that nothing was charged twice and nothing was lost. The report goes to stdout, progress to stderr.
 Ends with 1 on a violation, and when something that must sometimes happen did not.
 
@@ -43,6 +46,8 @@ func main() {
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	if len(args) > 0 {
 		switch args[0] {
+		case "markdown":
+			return markdown(stdout, args[1:])
 		case "help", "--help", "-help", "-h":
 			fmt.Fprint(stdout, usage)
 			return config.Describe(stdout, nil, settings{})

@@ -48,13 +48,7 @@ func (r *report) violate(invariant, where, detail string) {
 
 // line is the whole run in one line.
 func (r *report) line() string {
-	sum := func(group string) int {
-		n := 0
-		for _, count := range r.Counts[group] {
-			n += count
-		}
-		return n
-	}
+	sum := func(name string) int { return group(name)(r) }
 	words := []string{
 		"chaos", r.Target, "seed=" + strconv.FormatUint(r.Seed, 10), fmt.Sprintf("storm=%.0fs", r.Seconds),
 		fmt.Sprintf("requests=%d", r.Requests), "answers{" + r.short("answer") + "}", "faults{" + r.short("fault") +
@@ -125,23 +119,30 @@ func (r *report) save(path string) error {
 func sideBySide(w io.Writer, ours, wrong *report) {
 	fmt.Fprintf(w, "\nThe same clients, the same storm (seed %d):\n\n%-42s %12s %12s\n", ours.Seed, "", ours.Target,
 		wrong.Target)
-	a, b := ours.Books, wrong.Books
-	for _, row := range []struct {
-		what string
-		x, y int
-	}{
-		{"requests", ours.Requests, wrong.Requests},
-		{"orders", a.Orders, b.Orders},
-		{"told paid", a.Paid, b.Paid},
-		{"charged twice or more: orders", a.ChargedTwice, b.ChargedTwice},
-		{"charged twice or more: surplus charges", a.SurplusCharges, b.SurplusCharges},
-		{"charged, but told it has failed", a.ChargedToldFailed, b.ChargedToldFailed},
-		{"told paid, but never charged", a.ToldPaidNotCharged, b.ToldPaidNotCharged},
-		{"another order's answer", a.OthersAnswer, b.OthersAnswer},
-		{"two different final answers", a.DifferentReplays, b.DifferentReplays},
-		{"lost: charged, and the server has no such payment", a.Lost, b.Lost},
-	} {
-		fmt.Fprintf(w, "%-50s %4d %12d\n", row.what, row.x, row.y)
+	for _, row := range comparison() {
+		fmt.Fprintf(w, "%-50s %4d %12d\n", row.what, row.of(ours), row.of(wrong))
+	}
+}
+
+// compared is one line of a comparison between two targets.
+type compared struct {
+	what string
+	of   func(*report) int
+}
+
+// comparison is what can be seen of any server from outside: by its clients, and in the PSP's ledger.
+func comparison() []compared {
+	return []compared{
+		{"requests", func(r *report) int { return r.Requests }},
+		{"orders", func(r *report) int { return r.Books.Orders }},
+		{"told paid", func(r *report) int { return r.Books.Paid }},
+		{"charged twice or more: orders", func(r *report) int { return r.Books.ChargedTwice }},
+		{"charged twice or more: surplus charges", func(r *report) int { return r.Books.SurplusCharges }},
+		{"charged, but told it has failed", func(r *report) int { return r.Books.ChargedToldFailed }},
+		{"told paid, but never charged", func(r *report) int { return r.Books.ToldPaidNotCharged }},
+		{"another order's answer", func(r *report) int { return r.Books.OthersAnswer }},
+		{"two different final answers", func(r *report) int { return r.Books.DifferentReplays }},
+		{"lost: charged, and the server has no such payment", func(r *report) int { return r.Books.Lost }},
 	}
 }
 

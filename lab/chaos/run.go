@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,13 +35,20 @@ func runAll(ctx context.Context, s settings, stdout, stderr io.Writer) ([]*repor
 	return reports, nil
 }
 
-// verdict saves the report, and fails where Payonce does. That the wrong way fails is what it is for.
+// verdict saves the report, and fails where Payonce does. That the wrong way fails is what it is for. The second report
+// of a comparison is saved beside the first, with its target in the name, such as chaos-naive.json.
 func verdict(s settings, reports []*report, stdout io.Writer) error {
 	if len(reports) > 1 {
 		sideBySide(stdout, reports[0], reports[1])
 	}
 	if err := reports[0].save(s.Report); err != nil {
 		return err
+	}
+	if len(reports) > 1 {
+		beside := strings.TrimSuffix(s.Report, ".json") + "-" + reports[1].Target + ".json"
+		if err := reports[1].save(beside); err != nil {
+			return err
+		}
 	}
 	if reports[0].Target == payonce && len(reports[0].Violations) > 0 {
 		return fmt.Errorf("%d violations; SEED=%d has the same clients, blows and rates again",

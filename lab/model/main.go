@@ -21,8 +21,9 @@ import (
 	"payonce/internal/cli"
 )
 
-const usage = `Usage: model [VARIANT …]
+const usage = `Usage: model [markdown] [VARIANT …]
 Checks the model of the key with Spin: all variants, or those named. Needs spin and gcc.
+markdown prints the results as a table.
 `
 
 func main() {
@@ -37,6 +38,10 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if len(args) > 0 && (args[0] == "version" || args[0] == "--version") {
 		return cli.PrintVersion(stdout, "model")
 	}
+	asTable := len(args) > 0 && args[0] == "markdown"
+	if asTable {
+		args = args[1:]
+	}
 	chosen, err := choose(variants(), args)
 	if err != nil {
 		return err
@@ -44,7 +49,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := toolsAreThere(); err != nil {
 		return err
 	}
-	return checkAll(ctx, chosen, stdout)
+	return checkAll(ctx, chosen, asTable, stdout)
 }
 
 // toolsAreThere names what is missing, and how to get it.
@@ -58,9 +63,12 @@ func toolsAreThere() error {
 }
 
 // checkAll goes on behind a verdict that is not the expected one: the others tell what it may come from.
-func checkAll(ctx context.Context, vs []variant, stdout io.Writer) error {
+func checkAll(ctx context.Context, vs []variant, asTable bool, stdout io.Writer) error {
 	var surprises int
 	var results []result
+	if asTable {
+		fmt.Fprint(stdout, tableHead)
+	}
 	for _, v := range vs {
 		r, err := check(ctx, v)
 		if err != nil {
@@ -68,6 +76,10 @@ func checkAll(ctx context.Context, vs []variant, stdout io.Writer) error {
 		}
 		if !r.asExpected() {
 			surprises++
+		}
+		if asTable {
+			fmt.Fprint(stdout, r.row())
+			continue
 		}
 		fmt.Fprint(stdout, r.line())
 		results = append(results, r)

@@ -53,6 +53,21 @@ func (r result) line() string {
 			r.variant.breaks), r.states, r.took.Seconds(), r.failed)
 }
 
+// tableHead begins the table of docs/correctness_report.md.
+const tableHead = "| variant | | verdict | states |\n|---|---|---|--:|\n"
+
+// row is one line of that table.
+func (r result) row() string {
+	v := verdict(r.failed)
+	if r.failed != "" {
+		v += ": `" + r.failed + "`"
+	}
+	if !r.asExpected() {
+		v = "**not as expected**: " + v
+	}
+	return fmt.Sprintf("| `%s` | %s | %s | %d |\n", r.variant.name, r.variant.says, v, r.states)
+}
+
 func verdict(failed string) string {
 	if failed == "" {
 		return "holds"
