@@ -84,7 +84,7 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@tools/fuzz $(GO) $(FUZZTIME)
 
 .PHONY: bench
-bench: ## measure against PostgreSQL itself, in about five minutes; QUICK=1 in one; REF=<commit> against that commit
+bench: ## measure against PostgreSQL itself, in about nine minutes; QUICK=1 in one; REF=<commit> against that commit
 	@$(BUILD_LAB) ./bench
 	@exec bin/bench
 
@@ -107,7 +107,7 @@ naive: ## the same storm for Payonce and for the wrong way, side by side
 	@TARGET=both REPORT=bin/naive.json exec bin/chaos
 
 .PHONY: matrix
-matrix: ## stop at every step and fail there in every way, in four minutes; QUICK=1 in one
+matrix: ## stop at every step and fail there in every way, in six minutes; QUICK=1 in one
 	@$(BUILD_LAB) ./matrix
 	@exec bin/matrix
 
