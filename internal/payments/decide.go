@@ -186,8 +186,18 @@ func executedAs(s Seen, d OperatorDecision) (string, *Refusal) {
 }
 
 // judgeNotExecuted releases the key, so that the client may execute it again. It needs an answer that the PSP gives
-// now, after the grace period. Without such an answer, the client's next retry could charge a second time.
+// now, after the grace period. Without such an answer, the client's next retry could charge a second time. If the PSP
+// has declined something else than was asked, the key is completed as declined: the PSP would give the same record to
+// every retry (ADR 0042).
 func judgeNotExecuted(s Seen, d OperatorDecision) Step {
+	note := &idempotency.Note{Actor: string(SourceOperator), Reason: "an operator and the PSP say: not executed"}
+	if r, is := s.declinedOtherwise(d); is {
+		v := verdict{status: Declined, pspID: r.ID, code: r.DeclineCode}
+		if s.IDTaken {
+			v.pspID = "" // Another row has this id. A decline does not need it.
+		}
+		return Step{To: idempotency.CompletedStatus, Verdict: v, Note: note}
+	}
 	if r, known := s.pspKnows(d); known {
 		return refuse(ContradictsPSP, "The PSP knows it, as %s (%s). Use retry, or executed.", r.ID, r.Status)
 	}
@@ -204,9 +214,7 @@ func judgeNotExecuted(s Seen, d OperatorDecision) Step {
 			"Another dead letter about the same key is open: %s. Resolve that one by retry first.", s.OtherHeld)
 	}
 	return Step{
-		To: idempotency.FailedRetryableStatus, ByOperator: true, Verdict: verdict{status: Failed},
-		Note: &idempotency.Note{Actor: string(SourceOperator),
-			Reason: "an operator and the PSP say: not executed"},
+		To: idempotency.FailedRetryableStatus, ByOperator: true, Verdict: verdict{status: Failed}, Note: note,
 	}
 }
 
@@ -252,49 +260,4 @@ func judgeDismissal(s Seen) Step {
 		return Step{Forget: s.DeadLetter.EventID}
 	}
 	return Step{}
-}
-
-// ownRecords are the PSP's records under the key that refer to this movement, or have no reference. A record of
-// something else is ignored, because the operator must be able to close this case.
-func (s Seen) ownRecords(d OperatorDecision) []gateway.Record {
-	found, _ := d.Answer.(gateway.Found)
-	return slices.DeleteFunc(slices.Clone(found.Records), s.foreign)
-}
-
-// pspKnows returns a record that shows that the PSP knows this movement. A declined record does not count if the PSP
-// also lists, under the same key, an executed record of something else. Then the PSP contradicts itself, and the
-// operator decides.
-func (s Seen) pspKnows(d OperatorDecision) (r gateway.Record, known bool) {
-	own := s.ownRecords(d)
-	if i := slices.IndexFunc(own, gateway.Record.Executed); i >= 0 {
-		return own[i], true
-	}
-	if len(own) == 0 || s.executedElsewhere(d) {
-		return gateway.Record{}, false
-	}
-	return own[0], true
-}
-
-// executedElsewhere reports whether the PSP lists, under this key, money that moved for something else.
-func (s Seen) executedElsewhere(d OperatorDecision) bool {
-	found, _ := d.Answer.(gateway.Found)
-	return slices.ContainsFunc(found.Records, func(r gateway.Record) bool { return r.Executed() && s.foreign(r) })
-}
-
-// refersElsewhere returns the reference of the PSP's record with that id, if it is about something other than this
-// movement.
-func (s Seen) refersElsewhere(d OperatorDecision, id string) (reference string, elsewhere bool) {
-	found, _ := d.Answer.(gateway.Found)
-	for _, r := range slices.Concat(found.Records, d.Others) {
-		if r.ID == id && s.foreign(r) {
-			return r.Reference, true
-		}
-	}
-	return "", false
-}
-
-// foreign reports whether a record has a reference, and the reference is not this movement's id.
-func (s Seen) foreign(r gateway.Record) bool {
-	id, ok := subjectOf(r)
-	return r.Reference != "" && (!ok || id != s.Own.Subject)
 }

@@ -3,6 +3,7 @@ package payments
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -263,6 +264,72 @@ func TestDecisionNotExecutedNeedsTheProof(t *testing.T) {
 	g.wantMoved(Failed, "")
 	g.wantTimeline("owner in_progress>unknown", "operator unknown>failed_retryable")
 	is[Forgotten](t, s.create("order-0000000001", order())) // released, and yet never sent again
+}
+
+// The PSP has declined something else than was asked. No money has moved, and a retry would find the same contradiction
+// again. So an operator can say that it was not executed, and the client is told of the decline.
+func TestDeclineOfSomethingElseIsClosedAsADecline(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	p := s.charging("paid-00000000001").paidFor()
+	for _, g := range []*stage{s.charging("order-0000000001").lost(), s.refunding("refund-000000001", p, 100).lost()} {
+		declined := declinedAs(as("psp_no_"+g.key.Key.String(), otherAmount.record(g)), "no_money")
+		psp.onLookup(finds(declined, as("psp_moved", otherAmount.record(g))))
+		s.wantRefused("one of the records has moved money", on(ContradictsPSP), g.releases)
+		psp.onLookup(finds(declined))
+		if err := g.releases(); err != nil {
+			t.Fatal(err)
+		}
+		g.wantStatus(idempotency.CompletedStatus, 1)
+		g.wantMoved(Declined, declined.ID)
+		g.wantTimeline("owner in_progress>unknown", "operator unknown>completed")
+		if r := g.row(); r.Response.Status != http.StatusPaymentRequired {
+			t.Errorf("the stored response is %+v", r.Response)
+		}
+	}
+	s.wantTotals(p, 0, 0)
+}
+
+// The same, and the PSP has given the decline an id that another payment of ours has.
+func TestDeclineOfSomethingElseUnderATakenIDHasNone(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	paid := s.charging("paid-00000000001")
+	paid.paidFor()
+	g := s.charging("order-0000000001").lost()
+	psp.onLookup(finds(declinedAs(as(paid.record.ID, otherAmount.record(g)), "no_money")))
+	if err := g.releases(); err != nil {
+		t.Fatal(err)
+	}
+	g.wantMoved(Declined, "")
+}
+
+// Money has moved for something else under the key. Then a decline decides nothing: the key is released.
+func TestDeclineOfSomethingElseBesideMoneyForAnotherIsNoDecline(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost().windowPasses()
+	strange := as("psp_strange", g.record)
+	strange.Reference = "order 42"
+	psp.onLookup(finds(strange, declinedAs(as("psp_no", otherAmount.record(g)), "no_money")))
+	if err := g.releases(); err != nil {
+		t.Fatal(err)
+	}
+	g.wantStatus(idempotency.FailedRetryableStatus, 1)
+}
+
+// Money has moved by a record in an open dead letter of the key. So nobody is told of a decline.
+func TestDeclineOfSomethingElseIsNotToldWhileMoneyMoved(t *testing.T) {
+	t.Parallel()
+	psp := &actor{}
+	s := setupOn(t, psp)
+	g := s.charging("order-0000000001").lost()
+	is[DeadLettered](t, s.evidenceBy(SourceWebhook, as("psp_stray", otherAmount.record(g))))
+	psp.onLookup(finds(declinedAs(as("psp_no", otherAmount.record(g)), "no_money")))
+	s.wantRefused("a dead letter says that money moved", on(ContradictsPSP), g.releases)
 }
 
 func TestDecisionThatIsRolledBackLeavesNothing(t *testing.T) {

@@ -20,7 +20,7 @@
 //	resolve.go             a webhook, or a record that an operator retries
 //	scan.go                walks the PSP's ledger (with failwalk.go, unreadable.go, books.go)
 //	statement.go           the settlement file of a day (with breaks.go)
-//	operator.go            an operator's decision about a dead letter (with decide.go)
+//	operator.go            an operator's decision about a dead letter (with decide.go, pspanswer.go)
 //
 // All of them do the same three things. They read what is known (gather.go, row.go) into a Seen (seen.go). They have
 // judge decide. They have apply write the step.

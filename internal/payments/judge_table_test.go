@@ -228,6 +228,8 @@ func decisionRows() []tableRow {
 				idempotency.UnknownStatus, processing(), isTaken)},
 		{"`not_executed`; the PSP has a record of it", "unknown",
 			decideOn(deadletters.NotExecuted, pspHas("declined", 12000)), anUnknown()},
+		{"`not_executed`; the PSP has declined something else than was asked", "unknown",
+			decideOn(deadletters.NotExecuted, pspHas("declined", 1)), anUnknown()},
 		{"`not_executed`; the PSP does not answer", "unknown",
 			decideOn(deadletters.NotExecuted, gateway.LookupFailed{}), anUnknown()},
 		{"`not_executed`; the PSP has nothing", "unknown, within the grace period",

@@ -122,6 +122,33 @@ func TestNotExecutedNeedsThePSPsWordAfterTheWindow(t *testing.T) {
 	d.resolve(ofCharged, "dismiss").expect(t, http.StatusOK, "")
 }
 
+// The PSP tries a refund on another charge, which is too small for it, and declines it there. A lookup finds the same
+// contradiction each time, so only an operator can bring this to an end.
+func TestRefundThatWasDeclinedOnAnotherChargeIsClosed(t *testing.T) {
+	t.Parallel()
+	w := setupOpen(t)
+	w.reconcile()
+	d := w.openOps()
+	id := w.paid()
+	small := call{method: "POST", path: "/payments", key: freshKey(),
+		body: `{"customerId":"cus-1","amountCents":1,"currency":"USD"}`}
+	w.do(small).expect(t, http.StatusCreated, "")
+	key := freshKey()
+	refund := refundOf(id, key, `{"reason":"pm_wrong_charge"}`)
+	w.do(refund).expect(t, http.StatusAccepted, "")
+	l := d.find("psp_contradicts_request", key)
+	d.resolve(l, "retry").expect(t, http.StatusOK, "")
+	again := d.find("psp_contradicts_request", key)
+	if again.ID == l.ID {
+		t.Fatal("the dead letter is open still")
+	}
+	d.resolve(again, "not_executed").expect(t, http.StatusOK, "")
+	w.wantMoves(key, "owner: in_progress > unknown", "operator: unknown > completed")
+	w.do(refund).expect(t, http.StatusPaymentRequired, "refund_declined")
+	next := freshKey()
+	w.refundedOnce(id, next, `{}`, w.do(refundOf(id, next, `{}`)))
+}
+
 func TestRetryHasThePSPAskedAgain(t *testing.T) {
 	t.Parallel()
 	var way way

@@ -30,7 +30,8 @@ const dlqHelp = `Usage:
   --action   retry         do the work again: look the key up at once, or process the job, webhook or record again
              executed      the money has moved: complete the key as a success. Refused if the PSP says that it declined
              not_executed  no money has moved: release the key, so that the client may execute it again. Refused if the PSP
-                           knows the movement or does not answer, or if the grace period is not over
+                           knows the movement or does not answer, or if the grace period is not over. If the PSP has
+                           declined something else than was asked, complete the key as that decline
              dismiss       close the dead letter and change nothing else. Refused while its key is in progress or unknown,
                            unless another dead letter about the key is open
   --version  the version of the dead letter that you have read. If the dead letter has changed since then, the decision is

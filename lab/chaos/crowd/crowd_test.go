@@ -240,11 +240,12 @@ func TestOperatorSaysWhatThePSPsConsoleSays(t *testing.T) {
 	}
 }
 
-// steady is a luck by which nothing is tried again first. One draw chooses the process before that.
+// steady is a luck by which nothing is tried again first, and a decline is looked up. One draw chooses the process
+// before that.
 func steady(p plan.Plan) int {
 	for n := 0; ; n++ {
 		luck := p.Carry(1, n)
-		if processes := 1; luck.IntN(processes) == 0 && luck.IntN(4) != 0 {
+		if processes := 1; luck.IntN(processes) == 0 && luck.IntN(4) != 0 && luck.IntN(2) == 0 {
 			return n
 		}
 	}

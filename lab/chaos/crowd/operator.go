@@ -119,7 +119,11 @@ func (c *Crowd) decide(ctx context.Context, luck *rand.Rand, l deadLetter) {
 			return
 		}
 		action, pspID = fitting(found, luck)
-		if action == "not_executed" && l.shows() {
+		switch {
+		case action != "not_executed" || !l.shows():
+		case len(found) > 0:
+			action = "retry" // a decline, and money that moved by another record: not to be called not executed
+		default:
 			action = "executed" // it lies elsewhere, by a mistake of the PSP's: who has seen it vouches for it
 		}
 	} else if l.Kind == "job_discarded" {
@@ -164,7 +168,9 @@ func fitting(found []entry, luck *rand.Rand) (action, pspID string) {
 		}
 	}
 	if len(found) > 0 {
-		return "retry", "" // declined: it resolves by itself
+		// Declined: a lookup resolves it. If the PSP has declined something else than was asked, only an operator can.
+		// So both are tried by turns: what does not fit is refused.
+		return []string{"retry", "not_executed"}[luck.IntN(2)], ""
 	}
 	return "not_executed", ""
 }
