@@ -180,6 +180,7 @@ var reasons = []weight[string]{
 	{"one item was sold out", 20}, {"", 4}, {"pm_declined", 1}, {"pm_timeout_charged", 2}, {"pm_silent_charged", 1},
 	{"pm_timeout_not_charged", 2},
 	{"pm_500_charged", 1}, {"pm_500_not_charged", 1}, {"pm_reset_charged", 1}, {"pm_late_charge", 1}, {"pm_slow", 2},
+	{"pm_stuck", 1}, {"pm_forgotten_key", 1},
 }
 
 // RefundIntent digests what a refund asks, behind the payment's id. An amount of 0 is the whole rest.
