@@ -31,7 +31,7 @@ request again: the answer is 201, and there is no second charge.
        -H "Idempotency-Key: losing-$K" -d '{"customerId":"cus-1","amountCents":500,"currency":"USD","paymentMethod":"pm_500_charged"}'
   curl "%[4]s/_ledger?account=acme&idempotencyKey=losing-$K"
 
-To use the commands, such as go run ./cmd/reconciler dlq list, statement --date today, or key show losing-$K --tenant acme:
+To use the commands, such as go run ./cmd/reconciler timeline losing-$K --tenant acme, dlq list, or statement --date today:
 
   export DATABASE_URL=%[6]s PSP_URL=%[4]s PSP_SECRET=%[7]s
 

@@ -34,6 +34,7 @@ Usage:
   reconciler statement    compare a day's settlement files with our books; exit code 1 when they differ
   reconciler dlq          list, show and resolve dead letters
   reconciler key          show a key, its payment and its timeline
+  reconciler timeline     draw what has happened to a key
   reconciler healthcheck  ask /readyz of a running reconciler; exit code 0 if the reconciler is ready
   reconciler COMMAND --help
   reconciler --version
@@ -57,7 +58,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	case "dlq":
 		return actAsOperators(ctx, args, getenv, stdout, stderr)
 	case "key":
-		return lookAtKey(ctx, args, getenv, stdout, stderr)
+		return lookAtKey(ctx, args, commands.Key, getenv, stdout, stderr)
+	case "timeline":
+		return lookAtKey(ctx, args, commands.Timeline, getenv, stdout, stderr)
 	case "healthcheck":
 		return healthcheck(ctx, args, getenv, stdout)
 	case "help", "--help", "-help", "-h":
@@ -66,7 +69,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	case "version", "--version", "-version":
 		return cli.PrintVersion(stdout, "reconciler")
 	case "":
-		return cli.Usagef("name a command: run, statement, dlq, key or healthcheck; see reconciler --help")
+		return cli.Usagef("name a command: run, statement, dlq, key, timeline or healthcheck; see reconciler --help")
 	}
 	return cli.Usagef("command %q is not known; see reconciler --help", command)
 }
@@ -163,9 +166,12 @@ func actAsOperators(ctx context.Context, args []string, getenv func(string) stri
 	}})
 }
 
-func lookAtKey(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+func lookAtKey(
+	ctx context.Context, args []string, command func(context.Context, []string, commands.KeyDeps) error,
+	getenv func(string) string, stdout, stderr io.Writer,
+) error {
 	open := forTerminal(ctx, getenv, stderr)
-	return commands.Key(ctx, args, commands.KeyDeps{Stdout: stdout, Open: func() (commands.Books, func(), error) {
+	return command(ctx, args, commands.KeyDeps{Stdout: stdout, Open: func() (commands.Books, func(), error) {
 		reconciler, err := open()
 		if err != nil {
 			return commands.Books{}, nil, err

@@ -8,6 +8,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
 	"payonce/internal/payments/internal/dbsqlc"
 )
 
@@ -35,6 +37,19 @@ func (s *Service) RefundByID(ctx context.Context, tenant string, id RefundID) (R
 		return Refund{}, fmt.Errorf("read refund: %w", err)
 	}
 	return refundOf(row), nil
+}
+
+// LookUp asks the PSP what its ledger has under the key of an execution. It is for people: it judges nothing and writes
+// nothing. If the movement is not there, it fails with ErrPaymentNotFound.
+func (s *Service) LookUp(ctx context.Context, own idempotency.Execution) (gateway.Lookup, error) {
+	g, err := s.gather(ctx, own)
+	if errors.Is(err, errNotOurs) {
+		return nil, ErrPaymentNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.psp.Lookup(ctx, g.movement.object(), g.seen.Account, own.PassThroughKey()), nil
 }
 
 // The sizes of a page.

@@ -25,6 +25,7 @@ var places = []string{
 	"internal/postgres",
 	"internal/problem",
 	"internal/reconcile",
+	"internal/sequence",
 	"internal/statement",
 	"internal/telemetry",
 	"internal/tenants",

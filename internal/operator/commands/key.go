@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 
@@ -47,7 +48,7 @@ func Key(ctx context.Context, args []string, d KeyDeps) error {
 	case command != "show":
 		return cli.Usagef("say key show; see reconciler key --help")
 	}
-	tenant, operation, key, err := parseKeyArgs(args)
+	asked, err := parseKey(cli.NewFlags("reconciler key"), "reconciler key show", args)
 	if err != nil {
 		return err
 	}
@@ -56,30 +57,35 @@ func Key(ctx context.Context, args []string, d KeyDeps) error {
 		return err
 	}
 	defer done()
-	s, err := b.story(ctx, tenant, operation, key)
+	s, err := b.story(ctx, asked)
 	if err != nil {
 		return explainDatabase(err)
 	}
 	return s.print(d.Stdout)
 }
 
-func parseKeyArgs(args []string) (tenant, operation, key string, err error) {
-	flags := cli.NewFlags("reconciler key")
-	flags.StringVar(&tenant, "tenant", "", "")
-	flags.StringVar(&operation, "operation", payments.CreateOperation, "")
+// askedKey is the key that a command line names.
+type askedKey struct{ tenant, operation, key string }
+
+// parseKey reads KEY, --tenant and --operation, and the flags that the command has added. command is how people type
+// it.
+func parseKey(flags *flag.FlagSet, command string, args []string) (asked askedKey, err error) {
+	flags.StringVar(&asked.tenant, "tenant", "", "")
+	flags.StringVar(&asked.operation, "operation", payments.CreateOperation, "")
 	if err := cli.Parse(flags, args, 1); err != nil {
-		return "", "", "", err
+		return askedKey{}, err
 	}
+	asked.key = flags.Arg(0)
 	switch {
-	case flags.Arg(0) == "":
-		return "", "", "", cli.Usagef("name the key: reconciler key show KEY --tenant NAME")
-	case tenant == "":
-		return "", "", "", cli.Usagef("name the tenant by --tenant; api tenants list shows them")
-	case operation != payments.CreateOperation && operation != payments.RefundOperation:
-		return "", "", "", cli.Usagef("--operation must be '%s' or '%s'", payments.CreateOperation,
+	case asked.key == "":
+		return askedKey{}, cli.Usagef("name the key: %s KEY --tenant NAME", command)
+	case asked.tenant == "":
+		return askedKey{}, cli.Usagef("name the tenant by --tenant; api tenants list shows them")
+	case asked.operation != payments.CreateOperation && asked.operation != payments.RefundOperation:
+		return askedKey{}, cli.Usagef("--operation must be '%s' or '%s'", payments.CreateOperation,
 			payments.RefundOperation)
 	}
-	return tenant, operation, flags.Arg(0), nil
+	return asked, nil
 }
 
 // story is a key with all that belongs to it.
@@ -90,7 +96,8 @@ type story struct {
 	timeline []idempotency.Event
 }
 
-func (b Books) story(ctx context.Context, tenant, operation, key string) (s story, err error) {
+func (b Books) story(ctx context.Context, asked askedKey) (s story, err error) {
+	tenant, operation, key := asked.tenant, asked.operation, asked.key
 	// A key that was taken before the rules for keys became stricter is still there to be shown, so nothing is asked of
 	// its form.
 	ref := idempotency.StoredRef(tenant, operation, key)

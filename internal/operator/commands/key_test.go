@@ -154,3 +154,83 @@ func TestRowsFitTheTerminalAndLoseNothing(t *testing.T) {
 		t.Errorf("blanks at the end of a line:\n%q", out.String())
 	}
 }
+
+func (c *operatorCall) drawKey(args ...string) (string, error) {
+	var out bytes.Buffer
+	err := Timeline(c.t.Context(), args, KeyDeps{
+		Stdout: &out, Open: func() (Books, func(), error) { return Books{c.keys, c.pay}, func() {}, nil },
+	})
+	return out.String(), err
+}
+
+func TestTimelineIsDrawnWithThePSPsLedger(t *testing.T) {
+	t.Parallel()
+	c := dlqServer(t)
+	c.lost() // The PSP has charged, and answered 500.
+	c.giveBack(c.charge("order-0000000043"))
+	for _, row := range []struct {
+		args  []string
+		wants []string
+	}{
+		{[]string{dlqKey, "--tenant", "acme"}, []string{
+			`^POST /payments, key ` + dlqKey + `\n`, `\|-+>\| .*  POST /payments\n`, `reserved, attempt 1\n`,
+			`\*  .*  succeeded: 120\.00 USD, ch_\w+\n`, `x-+\| .*\n`, `unknown\n`, `< - - .*  202, not known yet\n`,
+		}},
+		{[]string{"order-0000000043", "--tenant=acme"}, []string{`completed\n`, `< - - .*  201\n`}},
+		{[]string{refundKey, "--tenant=acme", "--operation", "POST /payments/{id}/refunds"},
+			[]string{`  refund\n`, `succeeded: 5\.00 USD, rf_\w+\n`}},
+		{[]string{dlqKey, "--tenant", "acme", "--format", "mermaid"}, []string{`^sequenceDiagram\n`, `A->>D: `}},
+		{[]string{dlqKey, "--tenant", "acme", "--format", "svg"},
+			[]string{`^<svg `, `succeeded: 120\.00 USD, ch_`, `</svg>\n$`}},
+	} {
+		out, err := c.drawKey(row.args...)
+		if err != nil {
+			t.Fatalf("%v: %v", row.args, err)
+		}
+		for _, want := range row.wants {
+			if !regexp.MustCompile(want).MatchString(out) {
+				t.Errorf("%v: no %s in\n%s", row.args, want, out)
+			}
+		}
+	}
+	before := c.everyKey()
+	if _, err := c.drawKey(dlqKey, "--tenant", "acme"); err != nil || c.everyKey() != before {
+		t.Errorf("drawing has changed something: %v", err)
+	}
+}
+
+// everyKey is all that the database has about keys and payments.
+func (c *operatorCall) everyKey() (all string) {
+	c.t.Helper()
+	if err := c.pool.QueryRow(c.t.Context(), `SELECT (SELECT jsonb_agg(k ORDER BY key) FROM idempotency_keys AS k)::text ||
+		(SELECT jsonb_agg(p ORDER BY id) FROM payments AS p)::text || (SELECT count(*) FROM idempotency_key_events)`).
+		Scan(&all); err != nil {
+		c.t.Fatal(err)
+	}
+	return all
+}
+
+func TestTimelineThatCannotBeDrawnIsExplained(t *testing.T) {
+	t.Parallel()
+	c := dlqServer(t)
+	c.lost()
+	for name, row := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no key":    {nil, "name the key: reconciler timeline KEY --tenant NAME"},
+		"no tenant": {[]string{dlqKey}, "name the tenant by --tenant"},
+		"other format": {[]string{dlqKey, "--tenant", "acme", "--format", "png"},
+			"--format must be text, mermaid or svg"},
+		"no such key":    {[]string{"order-0000000099", "--tenant", "acme"}, "has no key"},
+		"unknown flag":   {[]string{dlqKey, "--tennant", "acme"}, "see reconciler timeline --help"},
+		"another tenant": {[]string{dlqKey, "--tenant", "globex"}, "has no key"},
+	} {
+		if out, err := c.drawKey(row.args...); err == nil || !strings.Contains(err.Error(), row.want) || out != "" {
+			t.Errorf("%s: error %v, want %q; printed %q", name, err, row.want, out)
+		}
+	}
+	if out, err := c.drawKey("--help"); err != nil || out != timelineHelp {
+		t.Errorf("the help is %q, %v", out, err)
+	}
+}

@@ -1,0 +1,89 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"payonce/internal/cli"
+	"payonce/internal/gateway"
+	"payonce/internal/payments"
+	"payonce/internal/sequence"
+)
+
+const timelineHelp = `Usage: reconciler timeline KEY --tenant NAME [--operation OPERATION] [--format FORMAT]
+
+Draws what has happened to a key as a sequence diagram: client, API, database, PSP, reconciler and operator over time.
+What follows from the rest, but was recorded by nobody, is dashed. The PSP is asked what its ledger has under the key;
+nothing is changed.
+
+  KEY          the client's Idempotency-Key, without quotes
+  --tenant     the tenant of the key; api tenants list shows the tenants
+  --operation  'POST /payments', the default, or 'POST /payments/{id}/refunds'
+  --format     text, the default, for a terminal; mermaid, for documents; svg, an image
+
+Exit code: 0 drawn, 1 the key does not exist or could not be read, 2 the command line is wrong.
+`
+
+// Timeline draws the life of a key.
+func Timeline(ctx context.Context, args []string, d KeyDeps) error {
+	if cli.AsksForHelp(args) || len(args) > 0 && args[0] == "help" {
+		_, err := io.WriteString(d.Stdout, timelineHelp)
+		return err
+	}
+	format := "text"
+	flags := cli.NewFlags("reconciler timeline")
+	flags.StringVar(&format, "format", format, "")
+	asked, err := parseKey(flags, "reconciler timeline", args)
+	if err != nil {
+		return err
+	}
+	write, known := map[string]func(sequence.Diagram, io.Writer) error{
+		"text": sequence.Diagram.Text, "mermaid": sequence.Diagram.Mermaid, "svg": sequence.Diagram.SVG,
+	}[format]
+	if !known {
+		return cli.Usagef("--format must be text, mermaid or svg")
+	}
+	b, done, err := d.Open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	s, err := b.story(ctx, asked)
+	if err != nil {
+		return explainDatabase(err)
+	}
+	life := sequence.Life{Row: s.record, Timeline: s.timeline}
+	if err := b.addLedger(ctx, &life); err != nil {
+		return explainDatabase(err)
+	}
+	return write(sequence.Draw(life), d.Stdout)
+}
+
+// addLedger asks the PSP what it has under the key's present generation. If the PSP does not answer, the diagram says
+// so.
+func (b Books) addLedger(ctx context.Context, life *sequence.Life) error {
+	answer, err := b.Payments.LookUp(ctx, life.Row.Execution())
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	switch l := answer.(type) {
+	case gateway.Found:
+		for _, r := range l.Records {
+			life.Ledger = append(life.Ledger, sequence.Movement{At: r.Created, Label: recordLabel(r)})
+		}
+	case gateway.LookupFailed:
+		life.LedgerUnread = l.Reason
+	case gateway.NotFound:
+	}
+	return nil
+}
+
+func recordLabel(r gateway.Record) string {
+	amount := payments.Currency(r.Currency).Decimal(payments.AmountMinor(r.AmountMinor))
+	status := r.Status
+	if r.DeclineCode != "" {
+		status += " (" + r.DeclineCode + ")"
+	}
+	return fmt.Sprintf("%s: %s %s, %s", status, amount, r.Currency, r.ID)
+}

@@ -1,0 +1,67 @@
+package sequence
+
+import (
+	"slices"
+	"time"
+)
+
+// Column is a participant of the diagram.
+type Column int
+
+// The participants, from left to right.
+const (
+	Client Column = iota
+	API
+	Database
+	PSP
+	Reconciler
+	Operator
+)
+
+// Columns are all participants, from left to right.
+func Columns() []Column { return []Column{Client, API, Database, PSP, Reconciler, Operator} }
+
+func (c Column) String() string {
+	return [...]string{"client", "API", "database", "PSP", "reconciler", "operator"}[c]
+}
+
+// Source says where a step comes from.
+type Source string
+
+// The sources. Package sequence says which of them survive a crash.
+const (
+	FromRow      Source = "row"
+	FromTimeline Source = "timeline"
+	FromLedger   Source = "ledger"
+	Inferred     Source = "inferred"
+)
+
+// Step is one arrow. If From and To are the same column, it is a note about that participant.
+type Step struct {
+	At       time.Time
+	From, To Column
+	Label    string
+	Source   Source
+	// Lost says that the message did not arrive.
+	Lost bool
+}
+
+// Note reports whether the step is a note and not an arrow.
+func (s Step) Note() bool { return s.From == s.To }
+
+// Dashed reports whether nobody has recorded the step.
+func (s Step) Dashed() bool { return s.Source == Inferred }
+
+// Diagram is the life of one key.
+type Diagram struct {
+	Title string
+	Steps []Step
+	// Remarks are sentences about the whole diagram, such as what could not be read.
+	Remarks []string
+}
+
+// sort orders the steps by time. Steps of one moment keep the order in which they were added. The PSP has a clock of
+// its own, so its records may be some milliseconds off.
+func (d *Diagram) sort() {
+	slices.SortStableFunc(d.Steps, func(a, b Step) int { return a.At.Compare(b.At) })
+}

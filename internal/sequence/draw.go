@@ -1,0 +1,152 @@
+package sequence
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"payonce/internal/idempotency"
+)
+
+// Life is what is known of a key.
+type Life struct {
+	Row idempotency.KeyRow
+	// Timeline is the whole timeline, as KeyRow.Timeline returns it.
+	Timeline []idempotency.Event
+	// Ledger are the records of the PSP under the key.
+	Ledger []Movement
+	// LedgerUnread is why the PSP's ledger could not be read; empty if it was.
+	LedgerUnread string
+}
+
+// Movement is a record in the PSP's ledger.
+type Movement struct {
+	At    time.Time
+	Label string // such as "succeeded: 120.00 USD, ch_1"
+}
+
+// Draw makes the diagram of a key's life.
+func Draw(l Life) Diagram {
+	d := Diagram{Title: string(l.Row.Ref.Operation) + ", key " + l.Row.Ref.Key.String()}
+	for i, e := range l.Timeline {
+		var next idempotency.Event
+		if i+1 < len(l.Timeline) {
+			next = l.Timeline[i+1]
+		}
+		d.Steps = append(d.Steps, line{l, e, next}.steps()...)
+	}
+	if l.LedgerUnread != "" {
+		d.Remarks = append(d.Remarks, "The PSP's ledger is not shown: "+l.LedgerUnread+".")
+	}
+	for _, c := range l.Ledger {
+		d.Steps = append(d.Steps, Step{At: c.At, From: PSP, To: PSP, Label: c.Label, Source: FromLedger})
+	}
+	d.sort()
+	return d
+}
+
+// line is a line of the timeline, with what is needed to draw it. next is the line after it.
+type line struct {
+	life    Life
+	e, next idempotency.Event
+}
+
+// source is where the line comes from. The reservation and the owner's completion are not written to the timeline,
+// because the row tells them.
+func (l line) source() Source {
+	if l.e.From == "" || l.e.Actor == "owner" && l.e.To == idempotency.CompletedStatus {
+		return FromRow
+	}
+	return FromTimeline
+}
+
+func (l line) step(from, to Column, label string) Step {
+	return Step{At: l.e.At, From: from, To: to, Source: l.source(), Label: label}
+}
+
+// answer is what the client was sent. Nobody records whether it has arrived.
+func (l line) answer(label string) Step {
+	return Step{At: l.e.At, From: API, To: Client, Source: Inferred, Label: label}
+}
+
+// steps are the arrows of the line.
+func (l line) steps() []Step {
+	e, byAPI, byReconciler := l.e, l.step(API, Database, l.change()), l.step(Reconciler, Database, l.change())
+	switch e.Actor {
+	case "request":
+		asks := l.step(Client, API, "the same key again")
+		if e.From == "" {
+			asks.Label = string(l.life.Row.Ref.Operation)
+		}
+		if e.To != idempotency.InProgressStatus { // It has met a lease that is over.
+			return []Step{asks, byAPI, l.answer("202, not known yet")}
+		}
+		return []Step{asks, byAPI, l.send()}
+	case "owner":
+		return l.ownerSteps(byAPI)
+	case "webhook":
+		return []Step{l.step(PSP, API, "webhook: "+e.Reason), byReconciler}
+	case "lookup":
+		return []Step{l.step(Reconciler, PSP, "look up the key"), l.step(PSP, Reconciler, e.Reason), byReconciler}
+	case "scan":
+		return []Step{l.step(PSP, Reconciler, "ledger scan: "+e.Reason), byReconciler}
+	case "statement":
+		return []Step{l.step(PSP, Reconciler, "settlement file: "+e.Reason), byReconciler}
+	case "operator":
+		return []Step{l.step(Operator, API, e.Reason), byAPI}
+	}
+	byReconciler.Label += " (" + e.Reason + ")" // The sweeper and the pruner.
+	return []Step{byReconciler}
+}
+
+// send is the request to the PSP. It is known to have been sent only if the owner has written what came of it.
+func (l line) send() Step {
+	send := Step{At: l.e.At, From: API, To: PSP, Source: Inferred, Label: "charge"}
+	if l.life.Row.Ref.Operation != "POST /payments" {
+		send.Label = "refund"
+	}
+	if l.next.Actor == "owner" {
+		send.Source = line{life: l.life, e: l.next}.source()
+		send.Lost = l.next.To == idempotency.FailedRetryableStatus
+	}
+	return send
+}
+
+// ownerSteps are the arrows of a request that writes what came of its call of the PSP.
+func (l line) ownerSteps(written Step) []Step {
+	switch l.e.To {
+	case idempotency.CompletedStatus:
+		answer := "the stored response"
+		if r := l.life.Row; r.Response != nil && r.Generation == l.e.Generation {
+			answer = strconv.Itoa(r.Response.Status)
+		}
+		return []Step{l.step(PSP, API, "answer"), written, l.answer(answer)}
+	case idempotency.UnknownStatus:
+		lost := l.step(PSP, API, l.e.Reason)
+		lost.Lost = true
+		return []Step{lost, written, l.answer("202, not known yet")}
+	case idempotency.FailedRetryableStatus:
+		return []Step{l.step(API, API, l.e.Reason), written, l.answer("503, not executed")}
+	case idempotency.InProgressStatus, idempotency.ExpiredStatus:
+	}
+	return []Step{written}
+}
+
+// change is what the line did to the key.
+func (l line) change() string {
+	e, row := l.e, l.life.Row
+	switch {
+	case e.To == idempotency.InProgressStatus:
+		label := fmt.Sprintf("reserved, attempt %d", e.Attempt)
+		if e.Generation > 1 {
+			label += fmt.Sprintf(", generation %d", e.Generation)
+		}
+		if row.LockedUntil != nil && row.Attempt == e.Attempt && row.Generation == e.Generation {
+			label += ", lease until " + row.LockedUntil.UTC().Format(time.TimeOnly)
+		}
+		return label
+	case e.From == e.To:
+		return "stays " + string(e.To)
+	}
+	return string(e.To)
+}

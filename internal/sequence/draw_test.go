@@ -1,0 +1,229 @@
+package sequence_test
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"payonce/internal/idempotency"
+	"payonce/internal/sequence"
+)
+
+// at is a moment of the tests' day.
+func at(seconds float64) time.Time {
+	return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)))
+}
+
+// row is a key's row in a status, as of 9 seconds after its reservation.
+func row(status idempotency.Status, response *idempotency.Response) idempotency.KeyRow {
+	r := idempotency.KeyRow{
+		Ref:    idempotency.StoredRef("acme", "POST /payments", "order-0000000042"),
+		Status: status, Attempt: 1, Generation: 1, Created: at(0), Reserved: at(0), Response: response,
+	}
+	lease, finished := at(30), at(9)
+	if status == idempotency.InProgressStatus {
+		r.LockedUntil = &lease
+	}
+	if response != nil {
+		r.Finished = &finished
+	}
+	return r
+}
+
+// event is a stored line of a timeline, of the first attempt.
+func event(seconds float64, actor string, from, to idempotency.Status, reason string) idempotency.Event {
+	return idempotency.Event{At: at(seconds), Actor: actor, From: from, To: to, Attempt: 1, Generation: 1,
+		Reason: reason}
+}
+
+// life is a key with these stored lines.
+func life(status idempotency.Status, response *idempotency.Response, stored ...idempotency.Event) sequence.Life {
+	r := row(status, response)
+	return sequence.Life{Row: r, Timeline: r.Timeline(stored)}
+}
+
+const (
+	inProgress = idempotency.InProgressStatus
+	unknown    = idempotency.UnknownStatus
+	completed  = idempotency.CompletedStatus
+	released   = idempotency.FailedRetryableStatus
+	expired    = idempotency.ExpiredStatus
+)
+
+// lostAndFound is a charge whose answer was lost. A lookup came too early, then a webhook completed the key.
+func lostAndFound() sequence.Life {
+	l := life(completed, &idempotency.Response{Status: 201},
+		event(5, "owner", inProgress, unknown, "no answer within 5 s"),
+		event(7, "lookup", unknown, unknown, "nothing"),
+		event(9, "webhook", unknown, completed, "the PSP says succeeded"))
+	l.Ledger = []sequence.Movement{{At: at(0.2), Label: "succeeded: 120.00 USD, ch_1"}}
+	return l
+}
+
+func ExampleDraw() {
+	if err := sequence.Draw(lostAndFound()).Text(os.Stdout); err != nil {
+		panic(err)
+	}
+	// Output:
+	// POST /payments, key order-0000000042
+	// 2026-11-23, times in UTC
+	//
+	//               client      API         database    PSP         reconciler  operator
+	// 12:00:00.000  |---------->|           |           |           |           |  POST /payments
+	// 12:00:00.000  |           |---------->|           |           |           |  reserved, attempt 1
+	// 12:00:00.000  |           |---------------------->|           |           |  charge
+	// 12:00:00.200  |           |           |           *           |           |  succeeded: 120.00 USD, ch_1
+	// 12:00:05.000  |           |x----------------------|           |           |  no answer within 5 s
+	// 12:00:05.000  |           |---------->|           |           |           |  unknown
+	// 12:00:05.000  |< - - - - -|           |           |           |           |  202, not known yet
+	// 12:00:07.000  |           |           |           |<----------|           |  look up the key
+	// 12:00:07.000  |           |           |           |---------->|           |  nothing
+	// 12:00:07.000  |           |           |<----------------------|           |  stays unknown
+	// 12:00:09.000  |           |<----------------------|           |           |  webhook: the PSP says succeeded
+	// 12:00:09.000  |           |           |<----------------------|           |  completed
+	//
+	// - - >  Nobody has recorded this. It follows from the rest.
+}
+
+func ExampleDiagram_Mermaid() {
+	l := life(released, nil, event(1, "owner", inProgress, released, "no connection; 1 < 2"))
+	l.LedgerUnread = "timeout"
+	if err := sequence.Draw(l).Mermaid(os.Stdout); err != nil {
+		panic(err)
+	}
+	// Output:
+	// sequenceDiagram
+	//     participant C as client
+	//     participant A as API
+	//     participant D as database
+	//     participant P as PSP
+	//     C->>A: 12:00:00.000 POST /payments
+	//     A->>D: 12:00:00.000 reserved, attempt 1
+	//     A-xP: 12:00:00.000 charge
+	//     Note over A: 12:00:01.000 no connection#59; 1 #60; 2
+	//     A->>D: 12:00:01.000 failed_retryable
+	//     A-->>C: 12:00:01.000 503, not executed
+	//     Note over C,D: The PSP's ledger is not shown: timeout.
+}
+
+// The arrows of each kind of line, as "FROM>TO label", with ~ for what nobody has recorded and ! for what was lost.
+func TestStepsOfEachLine(t *testing.T) {
+	t.Parallel()
+	const begins = "client>API POST /payments|API>database reserved, attempt 1"
+	again, reborn := life(inProgress, nil), life(inProgress, nil)
+	next := event(40, "request", released, inProgress, "retried")
+	next.Attempt = 2
+	renewed := event(90, "request", expired, inProgress, "reserved again")
+	renewed.Generation = 2
+	again.Row.Attempt, reborn.Row.Generation = 2, 2
+	again.Timeline = again.Row.Timeline([]idempotency.Event{event(5, "owner", inProgress, unknown, "reset"),
+		event(26, "lookup", unknown, released, "nothing"), next})
+	reborn.Timeline = reborn.Row.Timeline([]idempotency.Event{event(80, "pruner", released, expired, "retention over"),
+		renewed})
+	for name, c := range map[string]struct {
+		life sequence.Life
+		want string
+	}{
+		"in flight": {life(inProgress, nil),
+			"client>API POST /payments|API>database reserved, attempt 1, lease until 12:00:30|~API>PSP charge"},
+		"paid": {life(completed, &idempotency.Response{Status: 201}),
+			begins + "|API>PSP charge|PSP>API answer|API>database completed|~API>client 201"},
+		"killed": {life(unknown, nil, event(30, "sweeper", inProgress, unknown, "lease over")),
+			begins + "|~API>PSP charge|reconciler>database unknown (lease over)"},
+		"met by the next request": {life(unknown, nil, event(30, "request", inProgress, unknown, "lease over")),
+			begins + "|~API>PSP charge|client>API the same key again|API>database unknown|~API>client 202, not known yet"},
+		"released by a lookup, and retried": {again,
+			begins + "|API>PSP charge|!PSP>API reset|API>database unknown|~API>client 202, not known yet|" +
+				"reconciler>PSP look up the key|PSP>reconciler nothing|reconciler>database failed_retryable|" +
+				"client>API the same key again|API>database reserved, attempt 2, lease until 12:00:30|~API>PSP charge"},
+		"found by the scan": {life(completed, &idempotency.Response{Status: 201},
+			event(5, "scan", released, completed, "the PSP says succeeded")),
+			begins + "|~API>PSP charge|PSP>reconciler ledger scan: the PSP says succeeded|reconciler>database completed"},
+		"in the settlement file": {life(completed, &idempotency.Response{Status: 201},
+			event(5, "statement", released, completed, "the PSP says succeeded")), begins + "|~API>PSP charge|" +
+			"PSP>reconciler settlement file: the PSP says succeeded|reconciler>database completed"},
+		"decided": {life(completed, &idempotency.Response{Status: 201},
+			event(5, "operator", unknown, completed, "an operator says: executed")),
+			begins + "|~API>PSP charge|operator>API an operator says: executed|API>database completed"},
+		"expired and used again": {reborn, begins + "|~API>PSP charge|reconciler>database expired (retention over)|" +
+			"client>API the same key again|API>database reserved, attempt 1, generation 2, lease until 12:00:30|~API>PSP charge"},
+	} {
+		var got []string
+		for _, s := range sequence.Draw(c.life).Steps {
+			step := s.From.String() + ">" + s.To.String() + " " + s.Label
+			if s.Dashed() {
+				step = "~" + step
+			}
+			if s.Lost {
+				step = "!" + step
+			}
+			got = append(got, step)
+		}
+		if all := strings.Join(got, "|"); all != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", name, all, c.want)
+		}
+	}
+}
+
+// A description or a reason may be anybody's text.
+func TestTextOfStrangersStaysText(t *testing.T) {
+	t.Parallel()
+	hostile := "<script>alert(1)</script> & \"x\" \x1b[2J\u202e\n" + strings.Repeat("😀", 200)
+	l := life(unknown, nil, event(5, "owner", inProgress, unknown, hostile))
+	l.LedgerUnread = hostile
+	d := sequence.Draw(l)
+	var text, mermaid, svg strings.Builder
+	for out, write := range map[*strings.Builder]func(io.Writer) error{&text: d.Text, &mermaid: d.Mermaid,
+		&svg: d.SVG} {
+		if err := write(out); err != nil {
+			t.Fatal(err)
+		}
+		if strings.ContainsAny(out.String(), "\x1b\u202e") {
+			t.Errorf("a control character is in\n%q", out)
+		}
+	}
+	for name, out := range map[string]*strings.Builder{"svg": &svg, "mermaid": &mermaid} {
+		if strings.Contains(out.String(), "<script") {
+			t.Errorf("%s has an element of the label", name)
+		}
+	}
+	if lines := strings.Count(text.String(), "\n"); lines != len(d.Steps)+8 {
+		t.Errorf("a label has made lines: there are %d of text\n%s", lines, &text)
+	}
+	if lines := strings.Count(mermaid.String(), "\n"); lines != len(d.Steps)+6 {
+		t.Errorf("a label has made lines: there are %d of mermaid\n%s", lines, &mermaid)
+	}
+	elements := 0
+	decoder := xml.NewDecoder(strings.NewReader(svg.String()))
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("the SVG is not well-formed: %v\n%s", err, &svg)
+		}
+		if start, ok := token.(xml.StartElement); ok {
+			elements++
+			if start.Name.Local == "script" || start.Name.Local == "foreignObject" {
+				t.Errorf("the SVG has %s", start.Name.Local)
+			}
+		}
+	}
+	if elements < len(d.Steps) {
+		t.Errorf("the SVG has %d elements for %d steps", elements, len(d.Steps))
+	}
+}
+
+func TestNothingIsDrawnOfNothing(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	if err := (sequence.Diagram{Title: "empty"}).Text(&text); err != nil || !strings.Contains(text.String(),
+		"Nothing is known of this key.") {
+		t.Errorf("%v: %s", err, &text)
+	}
+}

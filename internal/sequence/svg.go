@@ -1,0 +1,108 @@
+package sequence
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"strings"
+)
+
+// The layout of the SVG, in its own units.
+const (
+	svgLeft   = 150 // of the first column; the times stand before it
+	svgColumn = 165
+	svgRow    = 34
+	svgTop    = 56
+	svgRight  = 80
+)
+
+// SVG writes the diagram as an image that needs no script and no other file. Its colours are the CSS variables of the
+// page (--ink, --soft, --line, --accent, --bad) with defaults, so that it also stands alone.
+func (d Diagram) SVG(w io.Writer) error {
+	width := svgLeft + svgColumn*(len(Columns())-1) + svgRight
+	height := svgTop + svgRow*(len(d.Steps)+len(d.Remarks)+1)
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`+"\n",
+		width, height, width, height)
+	fmt.Fprintf(&b, "<title>%s</title>\n", html.EscapeString(clean(d.Title)))
+	b.WriteString(svgStyle)
+	for _, c := range Columns() {
+		fmt.Fprintf(&b, `<text class="who" x="%d" y="24">%s</text><path class="life" d="M%d 36V%d"/>`+"\n",
+			c.x(), c, c.x(), svgTop+svgRow*len(d.Steps)+8)
+	}
+	for i, s := range d.Steps {
+		b.WriteString(s.svg(svgTop + svgRow*i))
+	}
+	for i, r := range d.Remarks {
+		fmt.Fprintf(&b, `<text class="time" x="8" y="%d">%s</text>`+"\n", svgTop+svgRow*(len(d.Steps)+i+1),
+			html.EscapeString(clean(r)))
+	}
+	b.WriteString("</svg>\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+const svgStyle = `<style>
+.who{font:600 14px system-ui,sans-serif;fill:var(--ink,#1b2330);text-anchor:middle}
+.time{font:12px ui-monospace,monospace;fill:var(--soft,#5a6678)}
+.label{font:12px system-ui,sans-serif;fill:var(--ink,#1b2330);text-anchor:middle;paint-order:stroke;stroke:var(--card,#fff);stroke-width:3px}
+.life{stroke:var(--line,#dde2ea);stroke-width:2}
+.arrow{stroke:var(--accent,#0b63ce);stroke-width:1.5;fill:none}
+.inferred{stroke-dasharray:5 4}
+.lost{stroke:var(--bad,#a32020)}
+.dot{fill:var(--accent,#0b63ce)}
+</style>
+`
+
+func (c Column) x() int { return svgLeft + svgColumn*int(c) }
+
+// svg is one step at height y: its time, its label above its arrow, and a head or a cross at its end.
+func (s Step) svg(y int) string {
+	var b strings.Builder
+	whole := html.EscapeString(clean(s.Label)) // the label above the arrow may be cut
+	fmt.Fprintf(&b, `<g><title>%s</title><text class="time" x="8" y="%d">%s</text>`, whole, y+svgRow-10,
+		s.At.UTC().Format(clockForm))
+	from, to := s.From.x(), s.To.x()
+	fmt.Fprintf(&b, `<text class="label" x="%d" y="%d">%s</text>`, (from+to)/2, y+svgRow-16,
+		html.EscapeString(shortened(clean(s.Label), s.room())))
+	line := y + svgRow - 10
+	if s.Note() {
+		fmt.Fprintf(&b, `<circle class="dot" cx="%d" cy="%d" r="4"/></g>`+"\n", from, line)
+		return b.String()
+	}
+	class, back := "arrow", 7
+	if s.Dashed() {
+		class += " inferred"
+	}
+	if s.Lost {
+		class += " lost"
+	}
+	if to < from {
+		back = -back
+	}
+	fmt.Fprintf(&b, `<path class="%s" d="M%d %dH%d"/>`, class, from, line, to)
+	if s.Lost {
+		middle := (from + to) / 2
+		fmt.Fprintf(&b, `<path class="arrow lost" d="M%d %dl8 8m0-8l-8 8"/></g>`+"\n", middle-4, line-4)
+		return b.String()
+	}
+	fmt.Fprintf(&b, `<path class="arrow" d="M%d %dL%d %dL%d %d"/></g>`+"\n", to-back, line-4, to, line, to-back, line+4)
+	return b.String()
+}
+
+// room is how many characters of a label stand above an arrow without touching its neighbours.
+func (s Step) room() int {
+	columns := max(int(s.From), int(s.To)) - min(int(s.From), int(s.To))
+	if s.Note() {
+		columns = 2 // it stands in the middle of two
+	}
+	return columns * svgColumn / 6 //nolint:mnd // a character is about six units wide
+}
+
+// shortened cuts a label.
+func shortened(label string, room int) string {
+	if r := []rune(label); len(r) > room {
+		return string(r[:room-1]) + "…"
+	}
+	return label
+}
