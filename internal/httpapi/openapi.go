@@ -18,7 +18,7 @@ func OpenAPI() []byte { return openapi }
 const (
 	documentedPublic   = "http://localhost:8080"
 	documentedOperator = "http://localhost:8081"
-	documentedServer   = "  - url: /\n    description: The server that you read this on.\n"
+	documentedServer   = "  - url: /\n    description: The server that shows you this page.\n"
 )
 
 func operatorOr(url string) string { return cmp.Or(url, documentedOperator) }

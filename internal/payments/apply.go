@@ -136,7 +136,7 @@ func (s *Service) commitStep(
 	}
 	_, charged := g.movement.(*charge)
 	shared := charged && step.To == idempotency.CompletedStatus && step.Open == nil && !alone
-	// Crash window 16, of a step with a dead letter: neither the step nor the dead letter is written.
+	// Crash window 16: judged. If the step has a dead letter, neither of the two is written.
 	var written bool
 	if shared {
 		applied, written, err = s.commitTogether(ctx, g, step, p)

@@ -191,7 +191,7 @@ func TestOWASPAPI9ImproperInventoryManagement(t *testing.T) {
 		t.Error("another document is published")
 	}
 	// Operators get the same one, in which the public operations have the public address.
-	const here = "url: /\n    description: The server that you read this on."
+	const here = "url: /\n    description: The server that shows you this page."
 	toOperators := unchecked(s.app.Operator(), call{method: "GET", path: "/openapi.yaml"})
 	if !strings.Contains(want, here) || string(toOperators.body) != strings.Replace(want, here, "url: "+s.own.PublicURL+
 		"\n    description: The public API.", 1) {
