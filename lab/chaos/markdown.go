@@ -106,7 +106,7 @@ func stormRows() []tableRow {
 			several(group("dropped acknowledgement"), group("cut round"), group("mangled call"))},
 		{"charges, refunds",
 			several(func(r *report) int { return r.Charges }, func(r *report) int { return r.Refunds })},
-		{"keys, of which unknown at some time",
+		{"keys that are left at the end; times that a key became unknown",
 			several(func(r *report) int { return r.Keys }, func(r *report) int { return r.Unknown })},
 		{"unknown for, median and longest", func(r *report) string {
 			return fmt.Sprintf("%.1f s, %.1f s", r.ConvergenceMedian, r.ConvergenceMax)
