@@ -1,9 +1,9 @@
 // Package pages serves what people read without an API key: the start page, the reader of the OpenAPI document, the
 // pages behind the type URLs of problem documents, and the OpenAPI document itself.
 //
-// It owns the HTML, its one stylesheet, the vendored reader (RapiDoc) and their security headers. It refuses to know
-// payments, keys or the database: everything it shows is fixed when the server starts, so it answers also when nothing
-// else does.
+// It owns the HTML, the vendored reader (RapiDoc) and their security headers. It refuses to know payments, keys or the
+// database: everything it shows is fixed when the server starts, so it answers also when nothing else does. How the
+// pages look is package look's.
 //
 // Invariants: no page loads anything from another origin; scripts run on /docs only, and only from this server.
 package pages
@@ -41,13 +41,13 @@ func (a Addresses) trimmed() Addresses {
 // listener. openapi is the document's bytes. It panics if an embedded file is broken.
 func Handler(at Addresses, openapi []byte) http.Handler {
 	at = at.trimmed()
-	look := newLook()
-	nothing := look.page("nothing.html", "No such page", http.StatusNotFound, nil)
+	frame := newFrame()
+	nothing := frame.page("nothing.html", "No such page", http.StatusNotFound, nil)
 	mux := http.NewServeMux()
-	mux.Handle("GET /{$}", look.page("index.html", "Payonce", http.StatusOK, tryLines(at)))
+	mux.Handle("GET /{$}", frame.page("index.html", "Payonce", http.StatusOK, tryLines(at)))
 	mux.Handle("GET /", nothing)
-	mux.Handle("GET /problems", look.page("problems.html", "Problems", http.StatusOK, problem.All()))
-	mux.Handle("GET /problems/{code}", problemPages(look, at))
+	mux.Handle("GET /problems", frame.page("problems.html", "Problems", http.StatusOK, problem.All()))
+	mux.Handle("GET /problems/{code}", problemPages(frame, at))
 	handleReader(mux, publicReader(at), openapi)
 	return clean(mux, nothing)
 }
@@ -85,12 +85,12 @@ func clean(mux *http.ServeMux, nothing http.Handler) http.Handler {
 }
 
 // problemPages renders one page per code beforehand.
-func problemPages(look look, at Addresses) http.Handler {
-	unknown := look.page("unknown.html", "No such problem", http.StatusNotFound, problem.All())
+func problemPages(frame frame, at Addresses) http.Handler {
+	unknown := frame.page("unknown.html", "No such problem", http.StatusNotFound, problem.All())
 	known := map[string]http.Handler{}
 	for _, entry := range problem.All() {
 		entry.Curl = shown(entry.Curl, at)
-		known[string(entry.Code)] = look.page("problem.html", entry.Title, http.StatusOK, entry)
+		known[string(entry.Code)] = frame.page("problem.html", entry.Title, http.StatusOK, entry)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if page, ok := known[r.PathValue("code")]; ok {

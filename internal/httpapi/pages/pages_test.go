@@ -131,7 +131,7 @@ func TestEveryAddressIsOnThisServerAndAnswers(t *testing.T) {
 	for len(queue) > 0 {
 		path := queue[0]
 		queue = queue[1:]
-		if seen[path] || strings.HasPrefix(path, "data:") {
+		if seen[path] || strings.HasPrefix(path, "data:") || strings.HasPrefix(path, "#") {
 			continue
 		}
 		seen[path] = true
