@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"payonce/internal/look"
 )
 
 //go:embed page.html
@@ -23,7 +25,27 @@ const (
 	pageNames   = 5 // accounts in one row
 )
 
-func parsePage() *template.Template { return template.Must(template.New("page").Parse(pageSource)) }
+// pagePolicy lets the page have its style and send its forms back, and nothing more.
+func pagePolicy() string {
+	return "default-src 'none'; img-src data:; style-src " + look.StyleSource() +
+		"; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+}
+
+func parsePage() *template.Template {
+	return template.Must(template.New("page").Funcs(template.FuncMap{
+		"style": func() template.CSS { return template.CSS(look.Style()) }, //nolint:gosec // fixed when it was built
+		"clock": clock,
+	}).Parse(pageSource))
+}
+
+// clock is a time of ours with a blank for the T, and without what is shorter than a millisecond.
+func clock(at string) string {
+	const upToMillis = len("2006-01-02T15:04:05.000")
+	if len(at) < upToMillis {
+		return at
+	}
+	return strings.Replace(at[:upToMillis], "T", " ", 1)
+}
 
 // pageView is what the page at / shows.
 type pageView struct {
@@ -108,7 +130,7 @@ func (s *Server) renderPage(w http.ResponseWriter, r *http.Request, status int, 
 	s.fillPage(&view)
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
-	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'")
+	header.Set("Content-Security-Policy", pagePolicy())
 	header.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	if err := s.page.Execute(w, view); err != nil {

@@ -1,6 +1,8 @@
 package mockpsp
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"os"
@@ -37,8 +39,24 @@ func TestPageShowsTheLedgerAndTheCalls(t *testing.T) {
 		!strings.Contains(filtered, "rf_") {
 		t.Error("the filter does not filter")
 	}
-	if csp := page.header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'") {
-		t.Errorf("policy %q", csp)
+}
+
+func TestPageMayHaveItsStyleAndNoOther(t *testing.T) {
+	t.Parallel()
+	page := setup(t, nil).get("/")
+	_, rest, _ := strings.Cut(page.body, "<style>")
+	style, rest, _ := strings.Cut(rest, "</style>")
+	hash := sha256.Sum256([]byte(style))
+	policy := page.header.Get("Content-Security-Policy")
+	want := "style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "';"
+	if !strings.Contains(policy, want) {
+		t.Errorf("the policy %q does not allow the page's style, %s", policy, want)
+	}
+	if !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") {
+		t.Errorf("the policy %q is too lax", policy)
+	}
+	if strings.Contains(rest, "<style") || strings.Contains(rest, " style=") {
+		t.Error("the page has a style that its policy forbids")
 	}
 }
 
