@@ -70,7 +70,7 @@ func hostiles() map[string]hostile {
 		"chunks, byte by byte":    {drips(pay+chunked, "1\r\n \r\n"), "400"},
 		"a webhook, byte by byte": {drips(anyone+"Content-Length: 60000\r\n\r\n{", " "), "400"},
 		"promises a body":         {pours(pay+"Content-Length: 100\r\nExpect: 100-continue\r\n\r\n", ""), "100"},
-		"never reads":             {pours("", "GET /docs/rapidoc-min.js HTTP/1.1\r\nHost: x\r\n\r\n"), "-"},
+		"never reads":             {pours("", "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"), "-"},
 		"a header of many MiB":    {pours("GET /payments HTTP/1.1\r\nHost: x\r\nX-Big: ", big), "431"},
 		"a path of many MiB":      {pours("GET /payments?customerId=", big), "431"},
 		"10 000 headers": {pours("GET /payments HTTP/1.1\r\nHost: x\r\n"+

@@ -1,8 +1,8 @@
 // Package pages serves what people read without an API key: the start page, the reader of the OpenAPI document, the
 // pages behind the type URLs of problem documents, and the OpenAPI document itself.
 //
-// It owns the HTML, the vendored reader (RapiDoc) and their security headers. It refuses to know payments, keys or the
-// database: everything it shows is fixed when the server starts, so it answers also when nothing else does. How the
+// It owns the HTML, the vendored reader (Swagger UI) and their security headers. It refuses to know payments, keys or
+// the database: everything it shows is fixed when the server starts, so it answers also when nothing else does. How the
 // pages look is package look's.
 //
 // Invariants: no page loads anything from another origin; scripts run on /docs only, and only from this server.
@@ -12,17 +12,25 @@ import (
 	"embed"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
+	"payonce/internal/look"
 	"payonce/internal/problem"
 )
 
-//go:embed templates assets rapidoc
+//go:embed templates assets swaggerui
 var files embed.FS
 
-// rapidocVersion is the release that rapidoc/ holds. The reader's URL carries it, so browsers may keep the file
+// swaggerVersion is the release that swaggerui/ holds. The URLs of its files carry it, so browsers may keep them
 // forever.
-const rapidocVersion = "9.3.8"
+const swaggerVersion = "5.35.0"
+
+const (
+	javaScript = "text/javascript; charset=utf-8"
+	css        = "text/css; charset=utf-8"
+	plain      = "text/plain; charset=utf-8"
+)
 
 // Addresses are what the pages lead to and what their curl lines ask. Each is a base, with or without a slash at its
 // end.
@@ -66,11 +74,15 @@ func OperatorHandler(at Addresses, openapi []byte, nothing http.Handler) http.Ha
 func handleReader(mux *http.ServeMux, reader http.Handler, openapi []byte) {
 	mux.Handle("GET /openapi.yaml", document("application/yaml", revalidate, openapi))
 	mux.Handle("GET /docs", reader)
-	mux.Handle("GET /docs/docs.js", document("text/javascript; charset=utf-8", revalidate, embedded("assets/docs.js")))
-	mux.Handle("GET /docs/rapidoc-min.js",
-		document("text/javascript; charset=utf-8", keep, embedded("rapidoc/rapidoc-min.js")))
-	mux.Handle("GET /docs/rapidoc-min.js.LICENSE.txt",
-		document("text/plain; charset=utf-8", keep, embedded("rapidoc/rapidoc-min.js.LICENSE.txt")))
+	mux.Handle("GET /docs/docs.js", document(javaScript, revalidate, embedded("assets/docs.js")))
+	ours := slices.Concat([]byte(look.Base()), embedded("assets/docs.css"))
+	mux.Handle("GET /docs/docs.css", document(css, revalidate, ours))
+	for name, contentType := range map[string]string{
+		"swagger-ui-bundle.js": javaScript, "swagger-ui.css": css,
+		"swagger-ui-bundle.js.LICENSE.txt": plain, "swagger-ui.LICENSE.txt": plain, "swagger-ui.NOTICE.txt": plain,
+	} {
+		mux.Handle("GET /docs/"+name, document(contentType, keep, embedded("swaggerui/"+name)))
+	}
 }
 
 // clean answers with nothing where the mux would redirect /docs/../payments to /payments: no page has a second address.

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"payonce/internal/httpapi/pages"
+	"payonce/internal/look"
 	"payonce/internal/problem"
 )
 
@@ -86,7 +87,7 @@ func TestUnknownCodeIsA404ThatListsTheKnownOnes(t *testing.T) {
 	}
 }
 
-var preformatted = regexp.MustCompile(`(?s)<pre><code>(.*?)</code></pre>`)
+var preformatted = regexp.MustCompile(`(?s)<pre tabindex="0"><code>(.*?)</code></pre>`)
 
 func TestEveryCurlLineIsAShellCommandForThisServer(t *testing.T) {
 	t.Parallel()
@@ -120,7 +121,7 @@ func TestEveryCurlLineIsAShellCommandForThisServer(t *testing.T) {
 	}
 }
 
-var address = regexp.MustCompile(`(?:href|src|spec-url)="([^"]*)"`)
+var address = regexp.MustCompile(`(?:href|src|data-document)="([^"]*)"`)
 
 // Follows every link from the start page, so a page that moves breaks here. Of other servers, there are the operator's
 // reference and the provider's page, and nothing else.
@@ -153,8 +154,8 @@ func TestEveryAddressIsOnThisServerAndAnswers(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"/docs", "/problems", "/openapi.yaml", "/docs/docs.js", "/problems/not_found", operatorURL + "/docs", pspURL +
-			"/",
+		"/docs", "/problems", "/openapi.yaml", "/docs/docs.js", "/docs/docs.css", "/problems/not_found",
+		operatorURL + "/docs", pspURL + "/",
 	} {
 		if !seen[path] {
 			t.Errorf("%s is not linked from anywhere", path)
@@ -184,21 +185,38 @@ func TestPolicyAllowsTheStylesheetAndNoScript(t *testing.T) {
 	}
 }
 
-func TestReaderRunsScriptsOfThisServerOnly(t *testing.T) {
+func TestReaderHasScriptsAndStylesOfThisServerOnly(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []*httptest.ResponseRecorder{get(t, "/docs"), getOperators(t, "/docs")} {
-		directives := strings.Split(answer.Header().Get("Content-Security-Policy"), "; ")
-		for _, want := range []string{"default-src 'none'", "script-src 'self'", "connect-src 'self'"} {
-			if !slices.Contains(directives, want) {
-				t.Errorf("the policy %q lacks %q", directives, want)
+		policy := answer.Header().Get("Content-Security-Policy")
+		for _, want := range []string{
+			"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'",
+		} {
+			if !slices.Contains(strings.Split(policy, "; "), want) {
+				t.Errorf("the policy %q lacks %q", policy, want)
 			}
 		}
-		if !strings.Contains(answer.Body.String(), `load-fonts="false"`) {
-			t.Error("the reader would load fonts from elsewhere")
+		if strings.Contains(policy, "unsafe") {
+			t.Errorf("the policy %q is too lax", policy)
 		}
-		if strings.Contains(answer.Body.String(), "<script>") {
-			t.Error("the page has an inline script, which its policy forbids")
+		for _, inline := range []string{"<script>", "<style", " style="} {
+			if strings.Contains(answer.Body.String(), inline) {
+				t.Errorf("the page has %q, which its policy forbids", inline)
+			}
 		}
+	}
+	for _, sheet := range []string{"/docs/docs.css", "/docs/swagger-ui.css"} {
+		found := regexp.MustCompile(`@import|url\(["']?[^d"']`).FindString(get(t, sheet).Body.String())
+		if found != "" {
+			t.Errorf("%s would load a file: %q", sheet, found)
+		}
+	}
+}
+
+func TestReaderHasTheColoursOfTheOtherPages(t *testing.T) {
+	t.Parallel()
+	if !strings.HasPrefix(get(t, "/docs/docs.css").Body.String(), look.Base()) {
+		t.Error("docs.css does not begin with the colours")
 	}
 }
 
@@ -216,7 +234,7 @@ func TestEachListenerHasAReaderOfItsOwn(t *testing.T) {
 		}
 	}
 	// All that the reader loads is on the operator's listener, too. What is not the reader's is not there.
-	for _, found := range regexp.MustCompile(`(?:src|spec-url)="([^"]*)"`).FindAllStringSubmatch(operators, -1) {
+	for _, found := range regexp.MustCompile(`(?:src|data-document)="([^"]*)"`).FindAllStringSubmatch(operators, -1) {
 		if answer := getOperators(t, html.UnescapeString(found[1])); answer.Code != http.StatusOK {
 			t.Errorf("%s: status %d", found[1], answer.Code)
 		}
@@ -238,25 +256,37 @@ func TestStartPageNamesNoPageOfAProviderThatHasNone(t *testing.T) {
 	}
 }
 
-// Pins the file from the npm package rapidoc 9.3.8, dist/rapidoc-min.js.
+// Pins the files from the npm package swagger-ui-dist 5.35.0.
 func TestVendoredReaderIsTheRelease(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile("rapidoc/rapidoc-min.js")
-	if err != nil {
-		t.Fatal(err)
+	for name, release := range map[string]string{
+		"swagger-ui-bundle.js":             "e6a898692f2d768e807c3ba4626068a69a2c5dd960dd6c76f3e4d3a3de180af2",
+		"swagger-ui.css":                   "5ed08757e53da3e026d6cbecc61fe5d43585c9560b302d534ad56692519a273d",
+		"swagger-ui-bundle.js.LICENSE.txt": "37eb6e7e59aed57b2c1acf076574b818ea07b74265717e0bd67b59e0baf9abbb",
+		"swagger-ui.LICENSE.txt":           "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30",
+		"swagger-ui.NOTICE.txt":            "0d20d1adef18aee3f40dd258172155521ce702ac445cb5f7b7d60ed32dad2fb2",
+	} {
+		content, err := os.ReadFile("swaggerui/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hash := sha256.Sum256(content)
+		if got := hex.EncodeToString(hash[:]); got != release {
+			t.Errorf("%s: sha256 is %s, want %s", name, got, release)
+		}
 	}
-	hash := sha256.Sum256(content)
-	const release = "affbd173a65e870e18f392cca963113bcdafb6e50e88cd2f6a834a65b22db94d"
-	if got := hex.EncodeToString(hash[:]); got != release {
-		t.Errorf("sha256 is %s, want %s", got, release)
+	page := get(t, "/docs").Body.String()
+	for _, name := range []string{"swagger-ui-bundle.js", "swagger-ui.css"} {
+		if !strings.Contains(page, `="/docs/`+name+`?v=5.35.0"`) {
+			t.Errorf("the page does not name the release of %s", name)
+		}
 	}
-	if !strings.Contains(string(content[:200]), "RapiDoc 9.3.8") {
-		t.Error("the file does not say that it is 9.3.8")
-	}
-	licences := get(t, "/docs/rapidoc-min.js.LICENSE.txt").Body.String()
-	for _, part := range []string{"MIT License", "Mrinmoy Majumdar", "Prism", "js-yaml"} {
-		if !strings.Contains(licences, part) {
-			t.Errorf("the licences lack %s", part)
+	for path, part := range map[string]string{
+		"/docs/swagger-ui.LICENSE.txt": "Apache License", "/docs/swagger-ui.NOTICE.txt": "SmartBear",
+		"/docs/swagger-ui-bundle.js.LICENSE.txt": "DOMPurify",
+	} {
+		if !strings.Contains(get(t, path).Body.String(), part) {
+			t.Errorf("%s lacks %s", path, part)
 		}
 	}
 }
@@ -264,9 +294,10 @@ func TestVendoredReaderIsTheRelease(t *testing.T) {
 func TestUnchangedDocumentIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	for path, cache := range map[string]string{
-		"/openapi.yaml":                "no-cache",
-		"/docs/docs.js":                "no-cache",
-		"/docs/rapidoc-min.js?v=9.3.8": "public, max-age=31536000, immutable",
+		"/openapi.yaml":                       "no-cache",
+		"/docs/docs.js":                       "no-cache",
+		"/docs/docs.css":                      "no-cache",
+		"/docs/swagger-ui-bundle.js?v=5.35.0": "public, max-age=31536000, immutable",
 	} {
 		first := get(t, path)
 		etag := first.Header().Get("ETag")
@@ -345,7 +376,7 @@ func TestPublicURLCannotBreakOutOfAPage(t *testing.T) {
 
 func TestEveryAnswerForbidsSniffing(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"/", "/docs", "/problems", "/openapi.yaml", "/docs/docs.js"} {
+	for _, path := range []string{"/", "/docs", "/problems", "/openapi.yaml", "/docs/docs.js", "/docs/docs.css"} {
 		if got := get(t, path).Header().Get("X-Content-Type-Options"); got != "nosniff" {
 			t.Errorf("%s: X-Content-Type-Options %q", path, got)
 		}

@@ -7,37 +7,46 @@ import (
 	"net/http"
 )
 
-// readerPolicy lets RapiDoc work and nothing more. It writes style elements and attributes at run time, so it needs
-// 'unsafe-inline' for styles; scripts come from this server alone, and "Try" reaches this server alone.
-const readerPolicy = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src 'self' data:; " +
+// readerPolicy lets Swagger UI work and nothing more. Scripts and styles come from this server alone, "Execute" reaches
+// this server alone, and the pictures of its buttons are in its stylesheet.
+const readerPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// link is one in the reader's column.
+// link is one in the reader's header.
 type link struct{ To, Text string }
 
+// readerView is what docs.html shows. APIKey is the demo's, to try with.
+type readerView struct {
+	Title, Version, Listener, APIKey, Home string
+	Links                                  []link
+}
+
 func publicReader(at Addresses) http.Handler {
-	return reader("public", "demo-acme-key", []link{
-		{"/", "Start page"}, {"/problems", "Problems"}, {"/openapi.yaml", "OpenAPI"},
-		{at.Operator + "/docs", "Operator"},
+	return reader(readerView{
+		Title: "API reference", Listener: "public", APIKey: "demo-acme-key", Home: "/",
+		Links: []link{
+			{"/docs", "API reference"}, {at.Operator + "/docs", "Operator API"}, {"/problems", "Problems"},
+			{"/openapi.yaml", "OpenAPI"},
+		},
 	})
 }
 
 func operatorReader(at Addresses) http.Handler {
-	return reader("operator", "demo-operator-key", []link{
-		{at.Public + "/", "Start page"}, {at.Public + "/problems", "Problems"}, {"/openapi.yaml", "OpenAPI"},
-		{at.Public + "/docs", "Public API"},
+	return reader(readerView{
+		Title: "Operator API", Listener: "operator", APIKey: "demo-operator-key", Home: at.Public + "/",
+		Links: []link{
+			{at.Public + "/docs", "API reference"}, {"/docs", "Operator API"}, {at.Public + "/problems", "Problems"},
+			{"/openapi.yaml", "OpenAPI"},
+		},
 	})
 }
 
-// reader is the page for one of the listeners. apiKey is the demo's, to try with.
-func reader(listener, apiKey string, links []link) http.Handler {
+// reader is the page for one of the listeners.
+func reader(view readerView) http.Handler {
 	var html bytes.Buffer
+	view.Version = swaggerVersion
 	docs := template.Must(template.ParseFS(files, "templates/docs.html"))
-	err := docs.Execute(&html, struct {
-		Version, Listener, APIKey string
-		Links                     []link
-	}{rapidocVersion, listener, apiKey, links})
-	if err != nil {
+	if err := docs.Execute(&html, view); err != nil {
 		panic(fmt.Sprintf("render docs.html: %v", err)) // the template is ours and embedded
 	}
 	return htmlPage(html.Bytes(), http.StatusOK, readerPolicy)
