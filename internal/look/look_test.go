@@ -106,7 +106,9 @@ func TestStyleHasTheClassesThatPagesUse(t *testing.T) {
 		".skip", ".visually-hidden", "header nav", "main.wide", ".lead", ".facts", ".cards", ".rows", ".grid", ".card",
 		".figures", ".figure", ".notice", ".notice.good", ".notice.bad", ".picture", "svg.sequence", ".status",
 		".status.completed", ".status.in_progress", ".status.unknown", ".status.failed_retryable", ".status.expired",
-		".changed", ".scroll", "td.number", "td.fixed", "form.inline", "label.choice", "button.quiet", "button.danger",
+		".changed", ".scroll", "td.number", "td.fixed", "td.key", "td.long",
+		"table.row", ".chart", ".timeline", ".steps", ".fields",
+		"form.inline", "label.choice", "button.quiet", "button.danger",
 		":focus-visible",
 	} {
 		if !strings.Contains(look.Style(), selector) {
