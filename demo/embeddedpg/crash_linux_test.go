@@ -2,6 +2,7 @@ package embeddedpg
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -85,6 +86,33 @@ func TestShellInTheClusterIsNoServer(t *testing.T) {
 	if pids := attached(t.Context(), dir, ""); len(pids) != 0 {
 		t.Errorf("attached = %v", pids)
 	}
+}
+
+func TestRestartKeepsTheDataTheURLAndTheLock(t *testing.T) {
+	t.Parallel()
+	dir := newCluster(t)
+	s := startIn(t, thisHost(nil), Options{DataDir: dir, Durable: true})
+	url := s.URL("postgres")
+	query(t, url, "CREATE TABLE kept AS SELECT 42 AS n")
+	next, err := s.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = next.Stop(context.Background()) })
+	awaitDone(t, s)
+	if got := query(t, url, "SELECT n FROM kept"); got != "42" || next.PID() == s.PID() || next.URL("postgres") != url {
+		t.Errorf("kept = %s, want 42; process %d after %d at %s", got, next.PID(), s.PID(), next.URL("postgres"))
+	}
+	if _, err := Start(t.Context(), Options{DataDir: dir}); !errors.Is(err, ErrInUse) {
+		t.Errorf("a second starter: %v", err)
+	}
+	if _, err := s.Restart(t.Context()); !errors.Is(err, errEnded) {
+		t.Errorf("restart what has ended: %v", err)
+	}
+	if err := next.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	startIn(t, thisHost(nil), Options{DataDir: dir}) // the lock is free
 }
 
 func TestCrashKeepsWhatWasCommitted(t *testing.T) {

@@ -27,15 +27,17 @@ type Server struct {
 	held     *directoryLock
 	log      *slog.Logger
 	logPath  string
+	command  func() *exec.Cmd // prepares the server's process
 	process  *os.Process
 	stopping atomic.Bool
+	fate     atomic.Int32 // of socket and held; see Restart
 	done     chan struct{}
 	exit     error // how it ended; set before done is closed
 }
 
 // URL is the connection string of a database for the superuser payonce, for
-// pgx as well as libpq. It stays the same over restarts, unless the data
-// directory's path is too long for a socket.
+// pgx as well as libpq. It stays the same over starts, unless the data
+// directory's path is too long for a socket, and always over Restart.
 func (s *Server) URL(database string) string { return s.URLAs(superuser, database) }
 
 // URLAs is the same for another role. There are no passwords: a client that reaches the socket may use any role.
@@ -150,7 +152,6 @@ func (s *Server) exited(err error) {
 		s.log.Error("PostgreSQL exited", "error", err, "log", s.logPath)
 	}
 	s.exit = err
-	s.socket.remove()
-	s.held.release()
+	s.giveBack()
 	close(s.done)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os/exec"
 	"path/filepath"
 )
 
@@ -93,8 +94,9 @@ func startLocked(
 	s := &Server{
 		programs: programs, dataDir: at.dir, cluster: cluster, socket: socket, held: held,
 		log: o.Log, logPath: cluster + ".log", done: make(chan struct{}),
+		command: func() *exec.Cmd { return h.serverCommand(at.as, programs, cluster, socket.dir, o) },
 	}
-	if err := s.launch(h.serverCommand(at.as, programs, cluster, socket.dir, o)); err != nil {
+	if err := s.launch(s.command()); err != nil {
 		socket.remove()
 		return nil, fmt.Errorf("start PostgreSQL: %w", err)
 	}
