@@ -39,7 +39,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
-demo: ## run everything in one process, on a private PostgreSQL; Ctrl-C ends it
+demo: ## run everything, on a private PostgreSQL; Ctrl-C ends it
 	@tools/build $(BUILD) -o bin/demo ./cmd/demo
 	@exec bin/demo
 

@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"payonce/demo/controls"
 	"payonce/demo/embeddedpg"
 	"payonce/internal/app"
 	"payonce/internal/postgres"
@@ -31,7 +33,12 @@ type database struct {
 
 	dir    string // where the demo's files are
 	about  string
-	server *embeddedpg.Server // nil for a server that is not ours
+	server *embeddedpg.Server // nil for a server that is not ours; while the demo runs, watch alone uses it
+
+	crashes chan struct{} // asked for, and not yet begun
+	changed func()        // called after each change of the state
+	mu      sync.Mutex
+	state   controls.Process
 }
 
 func startDatabase(
@@ -56,7 +63,9 @@ func startDatabase(
 		url: server.URL(databaseName), migrator: as(postgres.Migrator), api: as(postgres.API),
 		reconciler: as(postgres.Reconciler),
 		dir:        server.DataDir(), server: server,
-		about: "PostgreSQL " + server.Version() + ", private, in " + server.DataDir(),
+		about:   "PostgreSQL " + server.Version() + ", private, in " + server.DataDir(),
+		crashes: make(chan struct{}, 1), changed: func() {},
+		state: controls.Process{PID: server.PID(), Serves: true, Since: time.Now()},
 	}
 	err = createDatabase(ctx, server.URL("postgres"))
 	if err == nil {
@@ -131,19 +140,6 @@ func createDatabase(ctx context.Context, url string) error {
 		return fmt.Errorf("create the database: %w", err)
 	}
 	return nil
-}
-
-// watch ends the demo when the database ends by itself.
-func (d *database) watch(ctx context.Context) error {
-	if d.server == nil {
-		return nil
-	}
-	select {
-	case <-d.server.Done():
-		return errors.New("PostgreSQL has stopped; start the demo again, nothing is lost")
-	case <-ctx.Done():
-		return nil
-	}
 }
 
 func (d *database) stop(say func(string)) {

@@ -22,11 +22,12 @@ import (
 	"payonce/test/pgtest"
 )
 
-// asDemo in the environment makes the test binary the demo itself, so that it can be killed.
+// asDemo in the environment makes the test binary the demo itself, so that it can be killed. The arguments of a child
+// make the test binary that child.
 const asDemo = "PAYONCE_TEST_AS_DEMO"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asDemo) != "" {
+	if os.Getenv(asDemo) != "" || childWork(os.Args[1:]) != nil {
 		main()
 		os.Exit(0)
 	}
@@ -81,7 +82,7 @@ func TestKilledDemoLeavesNothingThatTheNextTripsOver(t *testing.T) {
 	address := freeAddress(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), asDemo+"=1", "DEMO_DATA_DIR="+dir, "HTTP_ADDR="+address,
-		"OPERATOR_ADDR="+freeAddress(t), "MOCKPSP_ADDR="+freeAddress(t))
+		"OPERATOR_ADDR="+freeAddress(t), "MOCKPSP_ADDR="+freeAddress(t), "RECONCILER_ADDR="+freeAddress(t))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -138,6 +139,7 @@ func TestAddressesAreCheckedBeforePostgreSQLStarts(t *testing.T) {
 			"OPERATOR_ADDR=" + addr + " is taken", "MOCKPSP_ADDR=" + addr + " is taken",
 			"if another demo is running, stop it",
 		}},
+		{map[string]string{"RECONCILER_ADDR": addr}, []string{"RECONCILER_ADDR=" + addr + " is taken"}},
 		{map[string]string{"HTTP_ADDR": ":abc"}, []string{`HTTP_ADDR is ":abc": its port`}},
 		{map[string]string{"HTTP_ADDR": "localhost:"}, []string{`HTTP_ADDR is "localhost:": its port`}},
 		{map[string]string{"MOCKPSP_ADDR": "localhost:", "OPERATOR_ADDR": "8081"},
@@ -179,7 +181,7 @@ func TestCommandLineThatIsNoneIsRefused(t *testing.T) {
 // try runs a demo that is expected to give up by itself.
 func try(t *testing.T, env map[string]string) error {
 	t.Helper()
-	for _, setting := range []string{"HTTP_ADDR", "OPERATOR_ADDR", "MOCKPSP_ADDR"} {
+	for _, setting := range []string{"HTTP_ADDR", "OPERATOR_ADDR", "MOCKPSP_ADDR", "RECONCILER_ADDR"} {
 		if env[setting] == "" {
 			env[setting] = freeAddress(t)
 		}
@@ -198,7 +200,9 @@ func TestHelpListsTheSettings(t *testing.T) {
 	if err := run(t.Context(), []string{"--help"}, os.Getenv, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	for _, setting := range []string{"DEMO_DATA_DIR", "MOCKPSP_ADDR", "HTTP_ADDR", "LEASE"} {
+	for _, setting := range []string{
+		"DEMO_DATA_DIR", "MOCKPSP_ADDR", "HTTP_ADDR", "LEASE", "RECONCILER_ADDR", "127.0.0.1:8083",
+	} {
 		if !strings.Contains(out.String(), setting) {
 			t.Errorf("--help does not name %s", setting)
 		}

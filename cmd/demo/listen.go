@@ -5,31 +5,71 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 
 	"payonce/internal/app"
-	"payonce/internal/config"
 )
 
-// listeners are open from the start. Who calls before the demo is ready waits for its answer.
-type listeners struct{ public, operator, psp net.Listener }
+// listeners are open from the start. A client that connects before the demo is ready, or while a child is away, waits
+// for its answer.
+type listeners struct {
+	operator, psp net.Listener // served by this process
 
-// listen opens all addresses, or says of all of them at once what is wrong.
-func listen(ctx context.Context, settings config.API, own demoOnly) (listeners, error) {
-	opened, err := app.Listen(ctx,
-		app.Address{Setting: "HTTP_ADDR", Addr: settings.HTTPAddr},
-		app.Address{Setting: "OPERATOR_ADDR", Addr: settings.OperatorAddr},
-		app.Address{Setting: "MOCKPSP_ADDR", Addr: own.MockPSPAddr})
-	if errors.Is(err, app.ErrTaken) {
-		return listeners{}, fmt.Errorf("%w\nif another demo is running, stop it, or set DEMO_DATA_DIR as well", err)
-	}
-	if err != nil {
-		return listeners{}, err
-	}
-	return listeners{opened[0], opened[1], opened[2]}, nil
+	// Handed down to the children, each time they start. api is where this process reaches the operator's side of the
+	// API's child.
+	public, api, reconciler *os.File
+	apiAddr                 string
 }
 
-func (l listeners) close() {
-	for _, each := range []net.Listener{l.public, l.operator, l.psp} {
-		_ = each.Close()
+// listen opens all addresses, or says of all of them at once what is wrong.
+func listen(ctx context.Context, set settings) (*listeners, error) {
+	opened, err := app.Listen(ctx,
+		app.Address{Setting: "HTTP_ADDR", Addr: set.api.HTTPAddr},
+		app.Address{Setting: "OPERATOR_ADDR", Addr: set.api.OperatorAddr},
+		app.Address{Setting: "MOCKPSP_ADDR", Addr: set.own.MockPSPAddr},
+		app.Address{Setting: "RECONCILER_ADDR", Addr: set.reconciler.Addr})
+	if errors.Is(err, app.ErrTaken) {
+		return nil, fmt.Errorf("%w\nif another demo is running, stop it, or set DEMO_DATA_DIR as well", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l := &listeners{operator: opened[1], psp: opened[2]}
+	hidden, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		err = fmt.Errorf("listen for the API's operator side: %w", err)
+	} else {
+		l.apiAddr = hidden.Addr().String()
+		l.api, err = handedDown(hidden)
+	}
+	var publicErr, reconcilerErr error
+	l.public, publicErr = handedDown(opened[0])
+	l.reconciler, reconcilerErr = handedDown(opened[3])
+	if err := errors.Join(err, publicErr, reconcilerErr); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// handedDown makes a file of a listener, for children to inherit. The address stays taken while the file is open.
+func handedDown(l net.Listener) (*os.File, error) {
+	defer l.Close()
+	tcp, ok := l.(*net.TCPListener)
+	if !ok {
+		return nil, fmt.Errorf("hand %s down: not a TCP listener", l.Addr())
+	}
+	file, err := tcp.File()
+	if err != nil {
+		return nil, fmt.Errorf("hand %s down: %w", l.Addr(), err)
+	}
+	return file, nil
+}
+
+func (l *listeners) close() {
+	_ = l.operator.Close()
+	_ = l.psp.Close()
+	for _, file := range []*os.File{l.public, l.api, l.reconciler} {
+		_ = file.Close() // also of one that was not opened
 	}
 }

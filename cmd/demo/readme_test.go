@@ -132,19 +132,20 @@ func normal(s string) string {
 }
 
 type demo struct {
-	public, operator, psp string
-	stop                  func() error
-	out                   *bytes.Buffer
+	public, operator, psp, reconciler string
+	stop                              func() error
+	out                               *bytes.Buffer
 }
 
 // startDemo runs the demo on free ports until the test ends, and returns when it is ready.
 func startDemo(t *testing.T, dir string, settings ...string) demo {
 	t.Helper()
-	d := demo{public: freeAddress(t), operator: freeAddress(t), psp: freeAddress(t), out: &bytes.Buffer{}}
+	d := demo{public: freeAddress(t), operator: freeAddress(t), psp: freeAddress(t), reconciler: freeAddress(t),
+		out: &bytes.Buffer{}}
 	env := map[string]string{
 		"DEMO_DATA_DIR": dir, "HTTP_ADDR": d.public, "OPERATOR_ADDR": d.operator, "MOCKPSP_ADDR": d.psp,
 		"PUBLIC_URL": "http://localhost:8080", "PATH": os.Getenv("PATH"), "PG_BINDIR": os.Getenv("PG_BINDIR"),
-		"HOME": os.Getenv("HOME"),
+		"HOME": os.Getenv("HOME"), "RECONCILER_ADDR": d.reconciler,
 	}
 	for _, s := range settings {
 		name, value, _ := strings.Cut(s, "=")

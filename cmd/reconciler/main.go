@@ -117,7 +117,7 @@ func open(ctx context.Context, getenv func(string) string, log func(slog.Level) 
 		return nil, err
 	}
 	app.TuneMemory(getenv)
-	return app.NewReconciler(ctx, settings, log(level), nil)
+	return app.NewReconciler(ctx, settings, log(level))
 }
 
 // forTerminal opens a reconciler for a command that a person waits for, when the command line has been found to be

@@ -40,7 +40,7 @@ func NewID() (uuid.UUID, error) { return uuid.NewV7FromReader(rand.Reader) }
 
 // NewAPI makes the parts. It connects to nothing yet.
 func NewAPI(ctx context.Context, c config.API, log *slog.Logger) (*API, error) {
-	parts, err := newParts(ctx, c.Shared, min(c.Lease, httpapi.WriteTimeout-answerMargin), NewTelemetry(), log)
+	parts, err := newParts(ctx, c.Shared, min(c.Lease, httpapi.WriteTimeout-answerMargin), log)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (a *API) assemble() error {
 		return err
 	}
 	a.public = httpapi.New(httpapi.Config{
-		Payments: a.payments, Keys: a.keys, Directory: a.directory, Webhooks: receiver, Metrics: a.telemetry.metrics,
+		Payments: a.payments, Keys: a.keys, Directory: a.directory, Webhooks: receiver, Metrics: a.metrics,
 		Log:       a.log,
 		PublicURL: c.PublicURL, OperatorURL: c.OperatorURL(), PSPPage: c.PSPPage, RequestID: requestID, Now: time.Now,
 	})
@@ -80,9 +80,6 @@ func (a *API) receiver() (*webhooks.Receiver, error) {
 	}
 	return webhooks.NewReceiver(verifier, webhooks.New(a.db, a.queue.WebhookTx)), nil
 }
-
-// Telemetry is the process's registry, for another one in the same program.
-func (a *API) Telemetry() *Telemetry { return a.telemetry }
 
 // Public is the handler of the public API.
 func (a *API) Public() http.Handler { return a.public }

@@ -59,7 +59,7 @@ func deadLetterOf(t *testing.T, kind statement.Kind, ours string) (deadLetter, e
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewReconciler(t.Context(), c, slog.New(slog.DiscardHandler), nil)
+	r, err := NewReconciler(t.Context(), c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func TestBothProcessesWarnOfAServerThatMayForget(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := app.NewReconciler(ctx, c, log, nil)
+			r, err := app.NewReconciler(ctx, c, log)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -26,18 +26,6 @@ import (
 	"payonce/internal/webhooks"
 )
 
-// Telemetry is a registry with our metrics on it. Processes that share one, as in the demo, count together.
-type Telemetry struct {
-	registry *prometheus.Registry
-	metrics  *telemetry.Metrics
-}
-
-// NewTelemetry returns an empty registry with our metrics on it.
-func NewTelemetry() *Telemetry {
-	registry := prometheus.NewRegistry()
-	return &Telemetry{registry: registry, metrics: telemetry.NewMetrics(registry)}
-}
-
 // parts are what the API and the reconciler are both made of.
 type parts struct {
 	db        *postgres.DB
@@ -48,16 +36,15 @@ type parts struct {
 	queue     *reconcile.Queue
 	directory *tenants.Directory
 	room      *postgres.Room
-	telemetry *Telemetry
+	registry  *prometheus.Registry
+	metrics   *telemetry.Metrics // on the registry
 	log       *slog.Logger
 	newest    int64 // schema version of this binary
 	leaving   atomic.Bool
 }
 
 // newParts makes the parts. They connect to nothing yet.
-func newParts(
-	ctx context.Context, c config.Shared, deadline time.Duration, t *Telemetry, log *slog.Logger,
-) (_ *parts, err error) {
+func newParts(ctx context.Context, c config.Shared, deadline time.Duration, log *slog.Logger) (_ *parts, err error) {
 	terms := idempotency.Terms{
 		Lease: c.Lease, Retention: c.Retention, PSPMemory: c.PSPMemory,
 		GracePeriod: c.GracePeriod(), FirstLookup: c.FirstLookup, Audit: c.Audit,
@@ -65,7 +52,8 @@ func newParts(
 	if err := terms.Check(); err != nil {
 		return nil, err
 	}
-	p := &parts{telemetry: t, log: log}
+	registry := prometheus.NewRegistry()
+	p := &parts{registry: registry, metrics: telemetry.NewMetrics(registry), log: log}
 	if p.newest, err = postgres.SchemaVersion(); err != nil {
 		return nil, err
 	}
@@ -75,13 +63,13 @@ func newParts(
 	if p.db, err = openDB(ctx, c); err != nil {
 		return nil, err
 	}
-	if p.psp, err = newPSP(c, t.metrics); err != nil {
+	if p.psp, err = newPSP(c, p.metrics); err != nil {
 		p.db.Close()
 		return nil, err
 	}
 	p.keys = idempotency.New(p.db, terms, time.Now)
 	p.payments = payments.New(payments.Config{
-		DB: p.db, Keys: p.keys, PSP: p.psp, NewID: NewID, Metrics: t.metrics, Log: log, PublicURL: c.PublicURL,
+		DB: p.db, Keys: p.keys, PSP: p.psp, NewID: NewID, Metrics: p.metrics, Log: log, PublicURL: c.PublicURL,
 		Deadline: deadline,
 	})
 	p.directory = tenants.NewDirectory(p.db, time.Now)
@@ -139,7 +127,7 @@ func newPSP(c config.Shared, metrics *telemetry.Metrics) (*gateway.Client, error
 
 // registerGauges adds the figures that are read when they are asked for.
 func (p *parts) registerGauges() {
-	telemetry.RegisterGauges(p.telemetry.registry, telemetry.Gauges{
+	telemetry.RegisterGauges(p.registry, telemetry.Gauges{
 		PoolAcquired:       func() float64 { return float64(p.db.Stat().AcquiredConns()) },
 		PoolIdle:           func() float64 { return float64(p.db.Stat().IdleConns()) },
 		PoolMax:            func() float64 { return float64(p.db.Stat().MaxConns()) },
@@ -147,7 +135,7 @@ func (p *parts) registerGauges() {
 		CommitSlotsWaiting: func() float64 { _, waiting := p.db.CommitSlots(); return float64(waiting) },
 		PSPInFlight:        func() float64 { return float64(p.psp.InFlight()) },
 	})
-	telemetry.RegisterBacklog(p.telemetry.registry, time.Now, p.backlog)
+	telemetry.RegisterBacklog(p.registry, time.Now, p.backlog)
 }
 
 // backlog is the operator's summary in the words of the metrics.
@@ -192,8 +180,8 @@ func (p *parts) readiness() map[string]func(context.Context) error {
 // operatorSide is the handler of the operator's listener. Every process has one.
 func (p *parts) operatorSide(publicURL, ownURL string, checks map[string]func(context.Context) error) http.Handler {
 	return httpapi.Operator(httpapi.OperatorConfig{
-		Operators: p.ops, Directory: p.directory, Gatherer: p.telemetry.registry, Checks: checks,
-		Metrics: p.telemetry.metrics, Log: p.log, PublicURL: publicURL, URL: ownURL, RequestID: requestID,
+		Operators: p.ops, Directory: p.directory, Gatherer: p.registry, Checks: checks,
+		Metrics: p.metrics, Log: p.log, PublicURL: publicURL, URL: ownURL, RequestID: requestID,
 		Now: time.Now,
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -30,26 +31,21 @@ type Reconciler struct {
 	operator http.Handler
 }
 
-// NewReconciler makes the parts. It connects to nothing yet. In a program that runs an API as well, t is that one's
-// telemetry; otherwise it is nil.
-func NewReconciler(ctx context.Context, c config.Reconciler, log *slog.Logger, t *Telemetry) (*Reconciler, error) {
-	shared := t != nil
-	if !shared {
-		t = NewTelemetry()
-	}
-	parts, err := newParts(ctx, c.Shared, c.Lease, t, log)
+// NewReconciler makes the parts. It connects to nothing yet.
+func NewReconciler(ctx context.Context, c config.Reconciler, log *slog.Logger) (*Reconciler, error) {
+	parts, err := newParts(ctx, c.Shared, c.Lease, log)
 	if err != nil {
 		return nil, err
 	}
 	r := &Reconciler{parts: parts, settings: c}
-	if err := r.assemble(shared); err != nil {
+	if err := r.assemble(); err != nil {
 		r.close()
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *Reconciler) assemble(shared bool) error {
+func (r *Reconciler) assemble() error {
 	c := r.settings
 	statements, err := statement.New(r.StatementConfig())
 	if err != nil {
@@ -60,7 +56,7 @@ func (r *Reconciler) assemble(shared bool) error {
 		Resolver: payments.NewResolver(r.payments, payments.LookupPolicy{
 			Budget: c.LookupBudget, Base: c.LookupBase, Cap: c.LookupCap, Recheck: c.LookupRecheck, Jitter: jitter,
 		}),
-		Statements: statements, NewID: NewID, Now: time.Now, Jitter: jitter, Metrics: r.telemetry.metrics, Log: r.log,
+		Statements: statements, NewID: NewID, Now: time.Now, Jitter: jitter, Metrics: r.metrics, Log: r.log,
 		Settings: reconcile.Settings{
 			SweepEvery: c.SweepEvery, ClaimEvery: c.ClaimEvery, ScanEvery: c.ScanEvery, PruneEvery: c.PruneEvery,
 			PruneRate:   c.PruneRate,
@@ -71,9 +67,7 @@ func (r *Reconciler) assemble(shared bool) error {
 	if err != nil {
 		return err
 	}
-	if !shared {
-		r.registerGauges()
-	}
+	r.registerGauges()
 	r.operator = r.operatorSide(c.PublicURL, c.LocalURL(), r.readiness())
 	return nil
 }
@@ -100,28 +94,33 @@ func (r *Reconciler) StatementConfig() statement.Config {
 
 // onBreak counts a break that is new, and has it judged as evidence, in the statement's transaction.
 func (r *Reconciler) onBreak(ctx context.Context, tx pgx.Tx, b statement.Break) error {
-	r.telemetry.metrics.Discrepancy("statement_" + string(b.Kind))
+	r.metrics.Discrepancy("statement_" + string(b.Kind))
 	completed, err := r.payments.BreakTx(ctx, tx, payments.Break{
 		Kind: payments.BreakKind(b.Kind), Account: b.Account, Day: b.Day, Object: b.Object, PSPID: b.PSPID,
 		Subject: b.Subject, Reference: b.Reference,
 		OtherTenant: b.OtherTenant, Theirs: (*payments.Side)(b.Theirs), Ours: (*payments.Side)(b.Ours), Moved: b.Moved,
 	})
 	if completed {
-		r.telemetry.metrics.Reconciled("resolved", string(payments.SourceStatement))
+		r.metrics.Reconciled("resolved", string(payments.SourceStatement))
 	}
 	return err
 }
 
-// Run works, and serves its readiness and metrics, until ctx ends; then it finishes the jobs that it has. ready is
-// called once the listener is open.
+// Run listens, and serves as Serve does.
 func (r *Reconciler) Run(ctx context.Context, ready func()) error {
 	opened, err := Listen(ctx, Address{"RECONCILER_ADDR", r.settings.Addr})
 	if err != nil {
 		r.close()
 		return err
 	}
+	return r.Serve(ctx, opened[0], ready)
+}
+
+// Serve works, and serves its readiness and metrics on the listener, until ctx ends; then it finishes the jobs that it
+// has. ready is called once it serves.
+func (r *Reconciler) Serve(ctx context.Context, operator net.Listener, ready func()) error {
 	server := httpapi.NewServer(r.operator, r.log)
-	l := httpapi.LimitConnections(opened[0], server, httpapi.MaxOperatorConnections, r.log, time.Now)
+	l := httpapi.LimitConnections(operator, server, httpapi.MaxOperatorConnections, r.log, time.Now)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -137,7 +136,7 @@ func (r *Reconciler) Run(ctx context.Context, ready func()) error {
 	return group.Wait()
 }
 
-// Work is Run without a listener, for a program that has one already.
+// Work is Serve without a listener, for programs that ask it nothing.
 func (r *Reconciler) Work(ctx context.Context) error {
 	defer r.close()
 	defer context.AfterFunc(ctx, func() { r.leaving.Store(true) })()

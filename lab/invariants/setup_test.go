@@ -138,7 +138,7 @@ func (s *shop) evidence() Evidence {
 
 // statement does what the program does.
 func (s *shop) statement(ctx context.Context, day time.Time) (told Statement, err error) {
-	reconciler, err := app.NewReconciler(ctx, s.reconciler(), slog.New(slog.DiscardHandler), nil)
+	reconciler, err := app.NewReconciler(ctx, s.reconciler(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return told, err
 	}
@@ -175,7 +175,7 @@ func (s *shop) reconciler() config.Reconciler {
 // reconcile runs a reconciler until the world is quiet.
 func (s *shop) reconcile() {
 	s.t.Helper()
-	r, err := app.NewReconciler(s.t.Context(), s.reconciler(), slog.New(slog.DiscardHandler), nil)
+	r, err := app.NewReconciler(s.t.Context(), s.reconciler(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -186,7 +186,7 @@ func reconcileThroughPooler(t *testing.T, database, psp string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := app.NewReconciler(t.Context(), settings, slog.New(slog.DiscardHandler), nil)
+	r, err := app.NewReconciler(t.Context(), settings, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,7 +95,7 @@ func (w *world) reconcile(edit ...func(*config.Reconciler)) *reconciler {
 		e(&c)
 	}
 	r := &reconciler{t: w.t, logs: &lockedBuffer{}, ended: make(chan error, 1), over: make(chan struct{})}
-	made, err := app.NewReconciler(w.t.Context(), c, slog.New(slog.NewJSONHandler(r.logs, nil)), nil)
+	made, err := app.NewReconciler(w.t.Context(), c, slog.New(slog.NewJSONHandler(r.logs, nil)))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+
+	"payonce/demo/mockpsp"
+	"payonce/internal/config"
+)
+
+// demoOnly are the settings that the API process does not have.
+type demoOnly struct {
+	DataDir     string `env:"DEMO_DATA_DIR" envDefault:".demo" desc:"folder of the database and of the PSP's ledger; remove the folder to start with empty data"`
+	MockPSPAddr string `env:"MOCKPSP_ADDR" envDefault:"127.0.0.1:8082" desc:"address of the mock PSP"`
+}
+
+// demoDefaults differ from those of the processes. Times are shorter, so that every path of the demo ends within a
+// minute. The API keys are well known, so it listens on loopback. Faults are sent by hand here, and a row of them
+// should not open the breaker.
+func demoDefaults() map[string]string {
+	return map[string]string{
+		"HTTP_ADDR": "127.0.0.1:8080", "LEASE": "15s", "PSP_TIMEOUT": "5s", "DRAIN_LIMIT": "20s", "LOG_LEVEL": "warn",
+		"PSP_SECRET": "demo-psp-secret", "PSP_URL": "(the mock PSP)", "PSP_BREAKER_FAILURES": "100",
+		"WEBHOOK_SECRETS": mockpsp.DemoWebhookSecret,
+		// A lost outcome waits 5 s for its webhook, then it is looked up; 25 s after it was lost, "not found" is
+		// believed.
+		"FIRST_LOOKUP": "5s", "PSP_LATE_LIMIT": "10s", "SWEEP_EVERY": "1s", "CLAIM_EVERY": "1s",
+		"LOOKUP_BUDGET": "4", "LOOKUP_BASE": "1s", "LOOKUP_CAP": "5s", "LOOKUP_RECHECK": "30s",
+		"SCAN_EVERY": "10s", "SCAN_OVERLAP": "2m", "PRUNE_EVERY": "10s",
+		"STOP_LIMIT": "10s",
+	}
+}
+
+// settings are those of the two processes and of the demo, read and checked.
+type settings struct {
+	api        config.API
+	reconciler config.Reconciler
+	own        demoOnly
+	getenv     func(string) string // with the demo's defaults
+}
+
+// load reads the settings, with the demo's own defaults under them.
+func load(getenv func(string) string) (settings, error) {
+	defaults := demoDefaults()
+	delete(defaults, "PSP_URL") // known once the mock PSP listens
+	s := settings{own: demoOnly{DataDir: ".demo", MockPSPAddr: "127.0.0.1:8082"}}
+	s.getenv = func(name string) string {
+		if v := getenv(name); v != "" {
+			return v
+		}
+		return defaults[name]
+	}
+	var err, reconcilerErr error
+	s.api, err = config.Load(s.getenv)
+	s.reconciler, reconcilerErr = config.LoadReconciler(s.getenv)
+	if err == nil {
+		err = reconcilerErr // what is shared would be said twice
+	}
+	if v := getenv("DEMO_DATA_DIR"); v != "" {
+		s.own.DataDir = v
+	}
+	if v := getenv("MOCKPSP_ADDR"); v != "" {
+		s.own.MockPSPAddr = v
+	}
+	return s, errors.Join(err, config.CheckAddress("MOCKPSP_ADDR", s.own.MockPSPAddr))
+}
+
+// environment gives a child all settings that the two processes have, with what the demo has found out in place of
+// what was set. A new setting of a process needs nothing here.
+func (s settings) environment(found map[string]string) []string {
+	all := config.Environment(func(name string) string {
+		if v, ok := found[name]; ok {
+			return v
+		}
+		return s.getenv(name)
+	}, config.API{}, config.Reconciler{})
+	return append(all, pspPageSetting+"="+found[pspPageSetting])
+}
