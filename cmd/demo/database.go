@@ -111,7 +111,7 @@ func namedDatabase(ctx context.Context, dir, url string, say func(string)) (*dat
 		return nil, fmt.Errorf("make DEMO_DATA_DIR: %w", err)
 	}
 	return &database{url: url, migrator: url, api: url, reconciler: url, dir: absolute,
-		about: "the server of DATABASE_URL"}, nil
+		about: "the server of DATABASE_URL", changed: func() {}}, nil
 }
 
 func (d *database) migrate(ctx context.Context, log *slog.Logger) error {

@@ -11,7 +11,9 @@
 //	children.go    which children there are, and what they are given
 //	supervise.go   keeps one child running
 //	child.go       what a child does
+//	crash.go       crashes the database, and starts it again
 //	proxy.go       the operator's listener: to the API's child, or to the page
+//	page.go        what the page with the buttons is given
 package main
 
 import (

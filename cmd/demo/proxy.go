@@ -11,24 +11,37 @@ import (
 	"strings"
 	"time"
 
+	"payonce/demo/controls"
 	"payonce/internal/httpapi"
 )
 
-// operatorSide serves the operator's listener: it passes everything on to the API's child, so that the address answers
-// while the child is away.
+// operatorSide serves the operator's listener: the page with the buttons, which must answer while the API is away, and
+// everything else by the API's child.
 type operatorSide struct {
-	handler http.Handler
-	log     *slog.Logger
+	api      http.Handler
+	controls *controls.Controls // nil where the listener is not on loopback
+	log      *slog.Logger
 }
 
 func newOperatorSide(p parts) *operatorSide {
-	return &operatorSide{handler: newProxy(p.at.apiAddr, func() bool { return p.children.api.State().Serves }, p.log),
-		log: p.log}
+	return &operatorSide{
+		api:      newProxy(p.at.apiAddr, func() bool { return p.children.api.State().Serves }, p.log),
+		controls: p.controls, log: p.log,
+	}
+}
+
+// ServeHTTP does not use a mux for the choice: a mux redirects paths that are not clean, and the API refuses them.
+func (o *operatorSide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if o.controls != nil && (r.URL.Path == "/demo" || strings.HasPrefix(r.URL.Path, "/demo/")) {
+		o.controls.ServeHTTP(w, r)
+		return
+	}
+	o.api.ServeHTTP(w, r)
 }
 
 // serve serves until ctx ends, and then ends what still runs: by then, the children have stopped.
 func (o *operatorSide) serve(ctx context.Context, l net.Listener) error {
-	server := httpapi.NewServer(o.handler, o.log)
+	server := httpapi.NewServer(o, o.log)
 	// Streams last for as long as their page is open. What is not a stream is bounded by the child, which has the
 	// limits of the contract.
 	server.ReadTimeout, server.WriteTimeout = 0, 0

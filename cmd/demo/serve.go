@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"payonce/demo/controls"
 	"payonce/demo/mockpsp"
 	"payonce/internal/telemetry"
 )
@@ -59,8 +60,12 @@ func serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 	if err != nil {
 		return errors.Join(err, psp.Close())
 	}
-	return runAll(ctx, parts{set, at, database, psp, ours, log, say}, func() {
-		banner(stdout, set.api, database, time.Since(began))
+	page, link := newControls(set, at, database, ours, log)
+	if page != nil {
+		defer page.Close()
+	}
+	return runAll(ctx, parts{set, at, database, psp, ours, page, log, say}, func() {
+		banner(stdout, set.api, database, link, time.Since(began))
 	})
 }
 
@@ -71,6 +76,7 @@ type parts struct {
 	database *database
 	psp      *mockpsp.Server
 	children *children
+	controls *controls.Controls // nil where the page is absent
 	log      *slog.Logger
 	say      func(string)
 }

@@ -1,6 +1,23 @@
-// Package controls is the demo's page with buttons: it sends payments as a client would, sets the faults of the mock
-// PSP, and kills the processes of the demo.
+// Package controls is the demo's page with buttons. A person who presses them sends payments as a client would, sets
+// the faults of the mock PSP, and kills the processes of the demo. The page shows what the client was told.
 //
-// It refuses to know how a process is killed or started. It is for a listener on loopback only, since everybody who
-// reaches it may press the buttons.
+// It refuses to know how a process is killed or started, and what is in the database: it is a client of the public API
+// and of the mock PSP, as everybody may be.
+//
+//	controls.go    the routes, and who may use them
+//	send.go        what each button sends
+//	told.go        what the client was told: the log that the page shows
+//	psp.go         the faults and webhooks of the mock PSP
+//	start.go       the link that signs in, good once
+//	live.go        the stream of events
+//	page.go        the page
+//
+// # What always holds
+//
+//   - It is for a listener on loopback only: everybody who reaches it may press the buttons. A request must name
+//     loopback as its host, since a page from elsewhere can make its own name lead here. A POST must come from this
+//     page.
+//   - The page works without a script. The script only keeps it up to date.
+//   - What a button has done is in the log, also if it was refused.
+//   - The log, the requests under way, and bodies are bounded.
 package controls

@@ -34,6 +34,9 @@ var parsers = map[string]string{
 	"internal/config.publicURLFrom":    "FuzzLoad",
 	"internal/deadletters.ParseCursor": "FuzzParseCursor",
 
+	"demo/controls.pay":           "- the answer of our own API",
+	"demo/controls.resendWebhook": "- the answer of our own mock",
+
 	"demo/embeddedpg.attached":     "- names of directories in /proc",
 	"demo/embeddedpg.dropAccounts": "- the system's own accounts",
 	"demo/embeddedpg.logTail":      "FuzzLogTail",

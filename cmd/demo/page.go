@@ -1,0 +1,37 @@
+package main
+
+import (
+	"crypto/rand"
+	"log/slog"
+	"net"
+	"time"
+
+	"payonce/demo/controls"
+	"payonce/internal/config"
+)
+
+// newControls makes the page with the buttons, and the link that opens it. There is none where others than this machine
+// reach the operator's listener: everybody who reaches the page may press its buttons.
+func newControls(
+	set settings, at *listeners, d *database, ours *children, log *slog.Logger,
+) (page *controls.Controls, link string) {
+	addr, ok := at.operator.Addr().(*net.TCPAddr)
+	if !ok || !addr.IP.IsLoopback() {
+		return nil, ""
+	}
+	_, port, _ := net.SplitHostPort(addr.String())
+	c := controls.Config{
+		Port: port, PublicURL: set.api.LocalURL(), Tenant: "acme", APIKey: "demo-acme-key",
+		PSPURL: set.api.PSPURL, PSPPage: config.LocalURL(at.psp.Addr().String()),
+		OperatorURL: "http://" + at.apiAddr, OperatorKey: "demo-operator-key", StartToken: rand.Text(),
+		API:        controls.Control{State: ours.api.State, Kill: ours.api.kill},
+		Reconciler: controls.Control{State: ours.reconciler.State, Kill: ours.reconciler.kill},
+		Log:        log, Now: time.Now,
+	}
+	if d.server != nil {
+		c.Database = controls.Control{State: d.State, Kill: d.crash}
+	}
+	page = controls.New(c)
+	ours.api.changed, ours.reconciler.changed, d.changed = page.Changed, page.Changed, page.Changed
+	return page, "http://" + addr.String() + "/demo/start?token=" + c.StartToken
+}

@@ -1,0 +1,161 @@
+package controls
+
+import (
+	"context"
+	"embed"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Config is what the page needs to know of the demo.
+type Config struct {
+	Port string // of the listener that serves the page
+
+	PublicURL string // where payments are sent
+	Tenant    string // who pays, and
+	APIKey    string // the tenant's API key
+	PSPURL    string // where this process reaches the mock PSP, and
+	PSPPage   string // where a browser does
+
+	OperatorURL string // where this process reaches the operator's side of the API
+	OperatorKey string // signs in there
+	StartToken  string // of the link that signs in
+
+	API, Reconciler, Database Control
+
+	Log *slog.Logger
+	Now func() time.Time
+}
+
+// Control is a process of the demo, and how to kill it.
+type Control struct {
+	State func() Process
+	Kill  func() error // nil: this process cannot be killed here, and the page has no button
+}
+
+// maxForm bounds what a form may send.
+const maxForm = 8 << 10
+
+//go:embed assets
+var assets embed.FS
+
+// Controls is the handler of all paths below /demo.
+type Controls struct {
+	config  Config
+	handler http.Handler
+	page    *template.Template
+	client  *http.Client
+	told    *told
+	changes *changes
+
+	sending chan struct{} // a place for each request under way
+	ctx     context.Context
+	end     context.CancelFunc
+	active  sync.WaitGroup
+
+	starting  sync.Mutex
+	startUsed bool
+}
+
+// New makes the handler.
+func New(c Config) *Controls {
+	changes := newChanges()
+	s := &Controls{
+		config: c, page: parsePage(), changes: changes, told: &told{changed: changes.tell, now: c.Now},
+		// Each request has a connection of its own: one that is kept may be one to a process that was killed.
+		client: &http.Client{
+			Transport:     &http.Transport{DisableKeepAlives: true},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		sending: make(chan struct{}, maxSending),
+	}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	s.handler = s.guarded(http.NewCrossOriginProtection().Handler(s.routes()))
+	return s
+}
+
+// Close ends the requests under way, and the streams of events.
+func (s *Controls) Close() {
+	s.end()
+	s.active.Wait()
+}
+
+// Changed has the page show the processes again.
+func (s *Controls) Changed() { s.changes.tell() }
+
+// ServeHTTP implements [http.Handler].
+func (s *Controls) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+func (s *Controls) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /demo", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/demo/", http.StatusSeeOther)
+	})
+	mux.HandleFunc("GET /demo/{$}", s.getPage)
+	mux.HandleFunc("GET /demo/live", s.getLive)
+	mux.HandleFunc("GET /demo/start", s.getStart)
+	mux.HandleFunc("POST /demo/send", s.postSend)
+	mux.HandleFunc("POST /demo/faults", s.postFaults)
+	mux.HandleFunc("POST /demo/resend-webhook", s.postResendWebhook)
+	mux.HandleFunc("POST /demo/kill-api", s.kill("kill -9 the API", s.config.API))
+	mux.HandleFunc("POST /demo/kill-reconciler", s.kill("kill -9 the reconciler", s.config.Reconciler))
+	mux.HandleFunc("POST /demo/crash-database", s.kill("crash the database", s.config.Database))
+	files, err := fs.Sub(assets, "assets")
+	if err != nil {
+		panic(err) // the name is not a path: a mistake in this file
+	}
+	mux.Handle("GET /demo/assets/", http.StripPrefix("/demo/assets/", http.FileServerFS(files)))
+	return mux
+}
+
+// policy allows nothing but what this listener serves.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// guarded refuses hosts that are not loopback. A page from elsewhere may have its own name lead to this machine; for
+// the browser, it would then be of the same origin.
+func (s *Controls) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Content-Security-Policy", policy)
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Referrer-Policy", "same-origin")
+		header.Set("Cache-Control", "no-store")
+		if !s.ownHost(r.Host) {
+			http.Error(w, "this page is at localhost, port "+s.config.Port, http.StatusMisdirectedRequest)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Controls) ownHost(host string) bool {
+	name, port, err := net.SplitHostPort(host)
+	if err != nil {
+		name, port = strings.Trim(host, "[]"), "80"
+	}
+	return port == s.config.Port && (strings.EqualFold(name, "localhost") || net.ParseIP(name).IsLoopback())
+}
+
+// kill is the handler that kills a process.
+func (s *Controls) kill(what string, c Control) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if c.Kill == nil {
+			http.NotFound(w, r)
+			return
+		}
+		answer := "done; it comes back by itself"
+		if err := c.Kill(); err != nil {
+			answer = "not done: " + err.Error()
+		}
+		s.told.note(what, answer)
+		s.back(w, r, r.PostFormValue("key"))
+	}
+}

@@ -1,0 +1,94 @@
+package controls
+
+import (
+	_ "embed"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"payonce/demo/mockpsp"
+)
+
+//go:embed page.html
+var pageSource string
+
+func parsePage() *template.Template {
+	return template.Must(template.New("page.html").Funcs(template.FuncMap{
+		"clock": func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
+		"button": func(label, means, mode, token, key string) buttonView {
+			return buttonView{label, means, mode, token, key}
+		},
+		"breaker": func(path, label, means, key string) buttonView {
+			return buttonView{label, means, path, "", key}
+		},
+	}).Parse(pageSource))
+}
+
+// pageView is what the page shows.
+type pageView struct {
+	Key     string // whose picture is shown; empty before the first payment
+	Picture string // where the picture is
+	Presets []preset
+	Tokens  []mockpsp.Token
+	PSPPage string
+	Panel   panelView
+}
+
+// buttonView is a button with what it does. Name is the mode of a payment, or the path of what breaks something.
+type buttonView struct{ Label, Means, Name, Token, Key string }
+
+// panelView is the part that changes by itself.
+type panelView struct {
+	Processes []processView
+	Lines     []line // newest first
+}
+
+// processView is a process with its name and button.
+type processView struct {
+	Name string
+	Process
+}
+
+func (s *Controls) getPage(w http.ResponseWriter, r *http.Request) {
+	view := pageView{
+		Key: r.URL.Query().Get("key"), Presets: presets(), Tokens: mockpsp.Tokens(), PSPPage: s.config.PSPPage,
+		Panel: s.panel(),
+	}
+	if view.Key == "" {
+		view.Key = s.told.latestKey()
+	}
+	if view.Key != "" {
+		view.Picture = "/console/keys/" + url.PathEscape(s.config.Tenant) + "/payments/" + url.PathEscape(view.Key)
+	}
+	s.render(w, http.StatusOK, "page", view)
+}
+
+func (s *Controls) panel() panelView {
+	view := panelView{Lines: s.told.newestFirst()}
+	for _, p := range []struct {
+		name string
+		of   Control
+	}{{"API", s.config.API}, {"reconciler", s.config.Reconciler}, {"database", s.config.Database}} {
+		if p.of.State != nil {
+			view.Processes = append(view.Processes, processView{p.name, p.of.State()})
+		}
+	}
+	return view
+}
+
+// CanCrash says whether there is a database that may be crashed.
+func (v pageView) CanCrash() bool { return len(v.Panel.Processes) == processes }
+
+// processes is how many processes there are when the database is the demo's own.
+const processes = 3
+
+// render writes one of the templates.
+func (s *Controls) render(w http.ResponseWriter, status int, name string, view any) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	if err := s.page.ExecuteTemplate(w, name, view); err != nil {
+		s.config.Log.Debug("page not shown to its end", slog.Any("error", err))
+	}
+}

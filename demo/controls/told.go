@@ -1,0 +1,94 @@
+package controls
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// maxTold is how many lines the log keeps.
+const maxTold = 50
+
+// line is what a button did, and what came of it.
+type line struct {
+	number  int
+	At      time.Time
+	What    string
+	Payment payment // of a line about a payment; its key is empty for all others
+	Answer  string
+	Waits   bool
+}
+
+// told is the log of what the client was told, bounded.
+type told struct {
+	changed func()
+	now     func() time.Time
+
+	mu    sync.Mutex
+	last  int
+	lines []line // oldest first
+}
+
+// begin adds a line that has no answer yet.
+func (t *told) begin(what string, p payment) (number int) {
+	return t.add(line{What: what, Payment: p, Answer: "waiting for the answer", Waits: true})
+}
+
+// note adds a line that needs no answer.
+func (t *told) note(what, answer string) { t.add(line{What: what, Answer: answer}) }
+
+func (t *told) add(l line) int {
+	defer t.changed()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last++
+	l.number, l.At = t.last, t.now()
+	if len(t.lines) == maxTold {
+		t.lines = slices.Delete(t.lines, 0, 1)
+	}
+	t.lines = append(t.lines, l)
+	return l.number
+}
+
+// finish adds the answer to a line, if the log still has the line.
+func (t *told) finish(number int, answer string) {
+	defer t.changed()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.lines {
+		if t.lines[i].number == number {
+			t.lines[i].Answer, t.lines[i].Waits = answer, false
+		}
+	}
+}
+
+// newestFirst is the log as the page shows it.
+func (t *told) newestFirst() []line {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := slices.Clone(t.lines)
+	slices.Reverse(lines)
+	return lines
+}
+
+// first is the first payment that was sent with a key, if the log still has it.
+func (t *told) first(key string) (payment, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, l := range t.lines {
+		if l.Payment.Key == key {
+			return l.Payment, true
+		}
+	}
+	return payment{}, false
+}
+
+// latestKey is the key of the newest payment, or empty.
+func (t *told) latestKey() string {
+	for _, l := range t.newestFirst() {
+		if l.Payment.Key != "" {
+			return l.Payment.Key
+		}
+	}
+	return ""
+}
