@@ -103,7 +103,7 @@ func childLog(c config.Shared, stderr io.Writer) (*slog.Logger, error) {
 // inherited is the listener that the demo has opened and handed down.
 func inherited(number uintptr) (net.Listener, error) {
 	file := os.NewFile(number, "listener")
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	l, err := net.FileListener(file)
 	if err != nil {
 		return nil, cli.Usagef("only the demo starts this: it inherits its listeners: %w", err)

@@ -226,7 +226,7 @@ func TestChildEndsWhenItsPipeCloses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	t.Cleanup(func() { _ = file.Close() })
 	cmd := exec.CommandContext(t.Context(), os.Args[0], childReconciler)
 	// It waits for a database that is not there, and would do so for ever.
 	cmd.Env = append(os.Environ(), "DATABASE_URL=postgres://nobody@127.0.0.1:1/none", "PSP_SECRET=demo-psp-secret")
@@ -251,7 +251,10 @@ func TestChildEndsWhenItsPipeCloses(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-ended:
+	case err := <-ended:
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
+			t.Errorf("the child has ended with %v", err)
+		}
 	case <-time.After(patience):
 		t.Error("the child goes on")
 	}

@@ -133,8 +133,7 @@ func (c *child) stop(cmd *exec.Cmd, ended <-chan error, said *lastWords) error {
 		return said.add(err)
 	case <-time.After(c.stopLimit):
 		_ = cmd.Process.Kill()
-		<-ended
-		return fmt.Errorf("stop %s: it was killed, because it had not stopped after %s", c.name, c.stopLimit)
+		return fmt.Errorf("stop %s: it was killed, because it had not stopped after %s: %w", c.name, c.stopLimit, <-ended)
 	}
 }
 

@@ -39,8 +39,11 @@ type Control struct {
 	Kill  func() error // nil: this process cannot be killed here, and the page has no button
 }
 
-// maxForm bounds what a form may send.
-const maxForm = 8 << 10
+// What a form may send, and how long this may take.
+const (
+	maxForm   = 8 << 10
+	formLimit = 10 * time.Second
+)
 
 //go:embed assets
 var assets embed.FS
@@ -132,6 +135,10 @@ func (s *Controls) guarded(next http.Handler) http.Handler {
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if r.Method == http.MethodPost {
+			// The listener's server has no limit for a whole request, because of the streams.
+			_ = http.NewResponseController(w).SetReadDeadline(s.config.Now().Add(formLimit))
+		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -4,6 +4,7 @@
 // a screen reader: it is copied to the element with the id "said" when it has changed.
 "use strict";
 
+const seen = new Set();
 const lost = new Set();
 let said = null;
 
@@ -22,13 +23,19 @@ function say(element) {
 
 function connect(element, wait) {
   const stream = new EventSource(element.dataset.live);
-  stream.addEventListener("open", () => { lost.delete(element); wait = 1000; showOffline(); });
+  stream.addEventListener("open", () => {
+    seen.add(element);
+    lost.delete(element);
+    wait = 1000;
+    showOffline();
+  });
   stream.addEventListener("part", (event) => {
     element.innerHTML = JSON.parse(event.data).html;
     say(element);
   });
   stream.addEventListener("error", () => {
-    lost.add(element);
+    // A stream that was never there is not lost: the visitor may have no right to it.
+    if (seen.has(element)) lost.add(element);
     showOffline();
     // The browser tries again by itself when a connection is lost, but not when the answer was an error.
     if (stream.readyState !== EventSource.CLOSED) return;
