@@ -260,6 +260,29 @@ func TestChildEndsWhenItsPipeCloses(t *testing.T) {
 	}
 }
 
+func TestChildThatDoesNotStopInTimeIsAnError(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := handedDown(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &child{
+		name: "the reconciler", argument: childReconciler, files: []*os.File{file}, stderr: io.Discard,
+		env: append(os.Environ(), "DATABASE_URL=postgres://nobody@127.0.0.1:1/none", "PSP_SECRET=demo-psp-secret"),
+		log: slog.New(slog.DiscardHandler), changed: func() {}, stopLimit: -1,
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	err = c.run(ctx, stop)
+	if err == nil || !strings.Contains(err.Error(), "stop the reconciler: it was killed") {
+		t.Errorf("no time to stop: %v", err)
+	}
+}
+
 func TestChildThatFailsAgainAndAgainEndsTheDemoWithItsError(t *testing.T) {
 	t.Parallel()
 	starts := 0

@@ -133,7 +133,8 @@ func (c *child) stop(cmd *exec.Cmd, ended <-chan error, said *lastWords) error {
 		return said.add(err)
 	case <-time.After(c.stopLimit):
 		_ = cmd.Process.Kill()
-		return fmt.Errorf("stop %s: it was killed, because it had not stopped after %s: %w", c.name, c.stopLimit, <-ended)
+		end := fmt.Sprint(<-ended) // as a text: run does not report a child that others have killed
+		return fmt.Errorf("stop %s: it was killed, because it had not stopped after %s (%s)", c.name, c.stopLimit, end)
 	}
 }
 
