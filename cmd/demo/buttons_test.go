@@ -256,7 +256,10 @@ func TestEveryButtonSaysWhatTheClientWasTold(t *testing.T) {
 	if res := ask(t, http.MethodGet, d.psp, "/_faults", "", nil); !strings.Contains(res.body, `"drop":1`) {
 		t.Errorf("the PSP's rates: %s", res.body)
 	}
-	for _, bad := range []string{"/demo/send|mode=loud", "/demo/send|key=%00", "/demo/faults|preset=all"} {
+	for _, bad := range []string{
+		"/demo/send|mode=loud", "/demo/send|key=%00", "/demo/faults|preset=all", "/demo/send|mode=%zz",
+		"/demo/send|mode=once&more=" + strings.Repeat("x", 9<<10),
+	} {
 		path, form, _ := strings.Cut(bad, "|")
 		if res := ask(t, http.MethodPost, d.operator, path, form, nil); res.status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", bad, res.status, res.body)

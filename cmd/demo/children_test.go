@@ -156,6 +156,18 @@ func TestCtrlCFinishesThePaymentInFlight(t *testing.T) {
 	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
+	// Nobody new is let in while the payment is finished.
+	for refused := false; !refused; {
+		c, err := net.Dial("tcp", p.public)
+		if refused = errors.Is(err, syscall.ECONNREFUSED); err == nil {
+			_ = c.Close()
+		}
+		select {
+		case answer := <-answered:
+			t.Fatalf("new clients are let in until the payment in flight has ended: %s", answer)
+		case <-time.After(pollEvery):
+		}
+	}
 	if answer := <-answered; answer != "201 Created" {
 		t.Errorf("the payment in flight: %s", answer)
 	}
@@ -218,19 +230,9 @@ func TestKilledDemoTakesItsChildrenAlong(t *testing.T) {
 // Only Linux has a death signal. Elsewhere a child must notice by itself.
 func TestChildEndsWhenItsPipeCloses(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := handedDown(l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = file.Close() })
-	cmd := exec.CommandContext(t.Context(), os.Args[0], childReconciler)
-	// It waits for a database that is not there, and would do so for ever.
-	cmd.Env = append(os.Environ(), "DATABASE_URL=postgres://nobody@127.0.0.1:1/none", "PSP_SECRET=demo-psp-secret")
-	cmd.ExtraFiles = []*os.File{file}
+	c := idleReconciler(t)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], c.argument)
+	cmd.Env, cmd.ExtraFiles = c.env, c.files
 	serving := make(chan struct{})
 	cmd.Stdout, cmd.Stderr = &announcement{serving: serving}, io.Discard
 	life, err := cmd.StdinPipe()
@@ -260,8 +262,9 @@ func TestChildEndsWhenItsPipeCloses(t *testing.T) {
 	}
 }
 
-func TestChildThatDoesNotStopInTimeIsAnError(t *testing.T) {
-	t.Parallel()
+// idleReconciler is a child that waits for a database that is not there, and would do so for ever.
+func idleReconciler(t *testing.T) *child {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -270,16 +273,44 @@ func TestChildThatDoesNotStopInTimeIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &child{
+	t.Cleanup(func() { _ = file.Close() })
+	return &child{
 		name: "the reconciler", argument: childReconciler, files: []*os.File{file}, stderr: io.Discard,
 		env: append(os.Environ(), "DATABASE_URL=postgres://nobody@127.0.0.1:1/none", "PSP_SECRET=demo-psp-secret"),
-		log: slog.New(slog.DiscardHandler), changed: func() {}, stopLimit: -1,
+		log: slog.New(slog.DiscardHandler), changed: func() {}, stopLimit: patience,
 	}
+}
+
+func TestChildThatDoesNotStopInTimeIsAnError(t *testing.T) {
+	t.Parallel()
+	c := idleReconciler(t)
+	c.stopLimit = -1
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	err = c.run(ctx, stop)
+	err := c.run(ctx, stop)
 	if err == nil || !strings.Contains(err.Error(), "stop the reconciler: it was killed") {
 		t.Errorf("no time to stop: %v", err)
+	}
+}
+
+// A person may press kill -9 as often as they like.
+func TestKilledChildHasNotFailed(t *testing.T) {
+	t.Parallel()
+	c := idleReconciler(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	served := 0
+	err := c.run(ctx, func() {
+		if served++; served > mostFailures {
+			stop()
+			return
+		}
+		if err := c.kill(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil || served != mostFailures+1 || c.State().Restarts != mostFailures {
+		t.Errorf("it has served %d times: %v", served, err)
 	}
 }
 

@@ -139,6 +139,11 @@ func (s *Controls) guarded(next http.Handler) http.Handler {
 			// The listener's server has no limit for a whole request, because of the streams.
 			_ = http.NewResponseController(w).SetReadDeadline(s.config.Now().Add(formLimit))
 		}
+		// Otherwise a form that cannot be read would count as one without fields.
+		if err := r.ParseForm(); err != nil {
+			http.Error(w, "the form cannot be read", http.StatusBadRequest)
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }
