@@ -152,6 +152,11 @@ func TestCtrlCFinishesThePaymentInFlight(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, pgtest.DataDir(t))
 	pids := p.children(t)
+	for _, pid := range pids {
+		if group, err := syscall.Getpgid(pid); err != nil || group == p.cmd.Process.Pid {
+			t.Errorf("process %d has the signals of the terminal: group %d, %v", pid, group, err)
+		}
+	}
 	answered := p.pay(t, "in-flight-at-ctrl-c", "pm_slow")
 	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
@@ -167,6 +172,13 @@ func TestCtrlCFinishesThePaymentInFlight(t *testing.T) {
 			t.Fatalf("new clients are let in until the payment in flight has ended: %s", answer)
 		case <-time.After(pollEvery):
 		}
+	}
+	// The PSP and the operator's listener stop last.
+	if res := ask(t, http.MethodGet, p.psp, "/_requests", "", nil); res.status != http.StatusOK {
+		t.Errorf("the PSP: %d", res.status)
+	}
+	if res := ask(t, http.MethodGet, p.operator, "/readyz", "", nil); !strings.Contains(res.body, "shutting down") {
+		t.Errorf("the operator's listener: %d %s", res.status, res.body)
 	}
 	if answer := <-answered; answer != "201 Created" {
 		t.Errorf("the payment in flight: %s", answer)
@@ -348,10 +360,10 @@ func TestProxyPassesRequestsOnAsTheyCame(t *testing.T) {
 		<-goOn
 	}))
 	defer api.Close()
-	defer close(goOn)
 	proxy := started(newProxy(api.Listener.Addr().String(), func() bool { return true },
 		slog.New(slog.DiscardHandler)))
 	defer proxy.Close()
+	defer close(goOn) // before the servers are closed, which wait for their requests
 	for _, target := range []string{"/operator//x%2Fy?a=1;b=%zz", "//", "*"} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()

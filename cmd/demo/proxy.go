@@ -59,7 +59,6 @@ func newProxy(addr string, serves func() bool, log *slog.Logger) http.Handler {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", addr
 			r.Out.URL.RawQuery = r.In.URL.RawQuery // also one that cannot be parsed: to refuse it is the child's part
-			r.Out.Host = r.In.Host
 		},
 		// A connection that is kept may be one to a child that was killed, and a POST is not sent twice.
 		Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true},

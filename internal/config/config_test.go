@@ -378,3 +378,14 @@ func TestEachRelationOfTheReconcilerIsChecked(t *testing.T) {
 		})
 	}
 }
+
+// A setting that is empty must be said as well: the child would inherit the parent's.
+func TestEnvironmentNamesEverySetting(t *testing.T) {
+	t.Parallel()
+	env := Environment(func(name string) string { return map[string]string{"LEASE": "15s"}[name] }, API{}, Reconciler{})
+	for _, want := range []string{"LEASE=15s", "DATABASE_URL=", "WEBHOOK_SECRETS=", "SWEEP_EVERY="} {
+		if !slices.Contains(env, want) {
+			t.Errorf("no %s in %q", want, env)
+		}
+	}
+}
