@@ -341,6 +341,43 @@ func TestChildThatFailsAgainAndAgainEndsTheDemoWithItsError(t *testing.T) {
 	}
 }
 
+// The listener of the child stays open while the child is away, so a request that is passed on would wait.
+func TestProxyAnswersAtOnceWhileTheAPIIsAway(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	serves := false
+	proxy := newProxy(l.Addr().String(), func() bool { return serves }, slog.New(slog.DiscardHandler))
+	for accept, want := range map[string][]string{
+		"*/*":                                  {"application/problem+json", `"status":502`},
+		"text/html,application/xhtml+xml;q=.9": {"text/html; charset=utf-8", `<meta http-equiv="refresh" content="1">`},
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, "/readyz", nil)
+		r.Header.Set("Accept", accept)
+		proxy.ServeHTTP(w, r)
+		if w.Code != http.StatusBadGateway || w.Header().Get("Retry-After") != "1" ||
+			w.Header().Get("Content-Type") != want[0] || !strings.Contains(w.Body.String(), want[1]) {
+			t.Errorf("%s: %d %v %s", accept, w.Code, w.Header(), w.Body)
+		}
+	}
+	// A child may also end between the look and the answer.
+	serves = true
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			_ = c.Close()
+		}
+	}()
+	w := httptest.NewRecorder()
+	proxy.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	if w.Code != http.StatusBadGateway {
+		t.Errorf("a child that ends before it answers: %d", w.Code)
+	}
+}
+
 // started is a server that leaves OPTIONS * to its handler, as those of Payonce do.
 func started(h http.Handler) *httptest.Server {
 	s := httptest.NewUnstartedServer(h)
