@@ -109,10 +109,13 @@ func await(t *testing.T, d demo, pattern string) []string {
 	}
 }
 
-// running matches the row of a process that serves, after a number of restarts; its group is the process id.
+// running matches what is said of a process that serves, after a number of restarts; its group is the process id.
 func running(process, restarts string) string {
-	return `>` + process + `</th><td><span class="status">running since [0-9:.]+</span></td><td>([0-9]+)</td><td>` +
-		restarts + `</td>`
+	again := ""
+	if restarts != "0" {
+		again = ", started again " + restarts + " times?"
+	}
+	return `<b>` + process + `</b> runs since [0-9:.]+, process ([0-9]+)` + again + `</li>`
 }
 
 // charges counts what the PSP has really charged for a key.

@@ -27,6 +27,9 @@ const firstInherited = 3
 // config.API.PSPPage.
 const pspPageSetting = "DEMO_PSP_PAGE"
 
+// demoPageSetting tells both children the path of the page with the buttons, for config.Shared.DemoPage.
+const demoPageSetting = "DEMO_PAGE"
+
 // announced is what a child writes to its stdout when it serves.
 const announced = "ready\n"
 
@@ -52,7 +55,7 @@ func runAPI(ctx context.Context, getenv func(string) string, stdout, stderr io.W
 	if err != nil {
 		return err
 	}
-	settings.PSPPage = getenv(pspPageSetting)
+	settings.PSPPage, settings.DemoPage = getenv(pspPageSetting), getenv(demoPageSetting)
 	log, err := childLog(settings.Shared, stderr)
 	if err != nil {
 		return err

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"log/slog"
@@ -27,10 +29,13 @@ func newChildren(
 	if err := check(ctx, set, log); err != nil {
 		return nil, err
 	}
+	// A session in the browser must not end when the page's button kills the API.
+	secret := rand.Text() + rand.Text()
 	env := func(databaseURL string) []string {
 		return append(os.Environ(), set.environment(map[string]string{
 			"DATABASE_URL": databaseURL, "PSP_URL": set.api.PSPURL, "PUBLIC_URL": set.api.PublicURL,
-			pspPageSetting: config.LocalURL(at.psp.Addr().String()),
+			pspPageSetting: config.LocalURL(at.psp.Addr().String()), demoPageSetting: demoPage(at),
+			"CONSOLE_SECRET": cmp.Or(set.api.ConsoleSecret, secret),
 		})...)
 	}
 	return &children{

@@ -10,15 +10,23 @@ import (
 	"payonce/internal/config"
 )
 
+// demoPage is the path of the page with the buttons, or "" if there is none.
+func demoPage(at *listeners) string {
+	if addr, ok := at.operator.Addr().(*net.TCPAddr); ok && addr.IP.IsLoopback() {
+		return "/demo/"
+	}
+	return ""
+}
+
 // newControls makes the page with the buttons, and the link that opens it. There is none where others than this machine
 // reach the operator's listener: everybody who reaches the page may press its buttons.
 func newControls(
 	set settings, at *listeners, d *database, ours *children, log *slog.Logger,
 ) (page *controls.Controls, link string) {
-	addr, ok := at.operator.Addr().(*net.TCPAddr)
-	if !ok || !addr.IP.IsLoopback() {
+	if demoPage(at) == "" {
 		return nil, ""
 	}
+	addr := at.operator.Addr()
 	_, port, _ := net.SplitHostPort(addr.String())
 	c := controls.Config{
 		Port: port, PublicURL: set.api.LocalURL(), Tenant: "acme", APIKey: "demo-acme-key",

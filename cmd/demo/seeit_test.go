@@ -15,7 +15,7 @@ import (
 	"payonce/test/pgtest"
 )
 
-var shownLine = regexp.MustCompile(`(?s)<h2>See it</h2>.*<pre><code>(.*?)</code></pre>`)
+var shownLine = regexp.MustCompile(`(?s)<h2>See it</h2>.*<pre[^>]*><code>(.*?)</code></pre>`)
 
 // Each line under "See it" is run as the page shows it, against the demo as it starts, and must be answered with the
 // problem of its page. One after the other: a line about dead letters takes the newest one.

@@ -73,5 +73,5 @@ func (s settings) environment(found map[string]string) []string {
 		}
 		return s.getenv(name)
 	}, config.API{}, config.Reconciler{})
-	return append(all, pspPageSetting+"="+found[pspPageSetting])
+	return append(all, pspPageSetting+"="+found[pspPageSetting], demoPageSetting+"="+found[demoPageSetting])
 }

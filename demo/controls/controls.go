@@ -2,15 +2,16 @@ package controls
 
 import (
 	"context"
-	"embed"
 	"html/template"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	"payonce/internal/look"
+	"payonce/internal/sequence"
 )
 
 // Config is what the page needs to know of the demo.
@@ -44,9 +45,6 @@ const (
 	maxForm   = 8 << 10
 	formLimit = 10 * time.Second
 )
-
-//go:embed assets
-var assets embed.FS
 
 // Controls is the handler of all paths below /demo.
 type Controls struct {
@@ -109,16 +107,20 @@ func (s *Controls) routes() *http.ServeMux {
 	mux.HandleFunc("POST /demo/kill-api", s.kill("kill -9 the API", s.config.API))
 	mux.HandleFunc("POST /demo/kill-reconciler", s.kill("kill -9 the reconciler", s.config.Reconciler))
 	mux.HandleFunc("POST /demo/crash-database", s.kill("crash the database", s.config.Database))
-	files, err := fs.Sub(assets, "assets")
-	if err != nil {
-		panic(err) // the name is not a path: a mistake in this file
-	}
-	mux.Handle("GET /demo/assets/", http.StripPrefix("/demo/assets/", http.FileServerFS(files)))
+	mux.HandleFunc("GET /demo/assets/style.css", asset("text/css", look.Style()+sequence.Style))
+	mux.HandleFunc("GET /demo/assets/live.js", asset("text/javascript", look.Script()))
 	return mux
 }
 
+func asset(contentType, content string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType+"; charset=utf-8")
+		_, _ = w.Write([]byte(content)) // a browser that has gone needs no style
+	}
+}
+
 // policy allows nothing but what this listener serves.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
 // guarded refuses hosts that are not loopback. A page from elsewhere may have its own name lead to this machine; for

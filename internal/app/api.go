@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 	"payonce/internal/config"
+	"payonce/internal/console"
 	"payonce/internal/httpapi"
 	"payonce/internal/webhooks"
 )
@@ -58,15 +59,17 @@ func (a *API) assemble() error {
 	if err != nil {
 		return err
 	}
+	recent := console.NewRecent()
 	a.public = httpapi.New(httpapi.Config{
+		Recent:   recent,
 		Payments: a.payments, Keys: a.keys, Directory: a.directory, Webhooks: receiver, Metrics: a.metrics,
 		Log:       a.log,
 		PublicURL: c.PublicURL, OperatorURL: c.OperatorURL(), PSPPage: c.PSPPage, RequestID: requestID, Now: time.Now,
 	})
 	a.registerGauges()
 	a.checks = a.readiness()
-	a.operator = a.operatorSide(c.PublicURL, c.OperatorURL(), a.checks)
-	return nil
+	a.operator, err = a.operatorSide(c.Shared, c.OperatorURL(), recent, a.checks)
+	return err
 }
 
 // receiver takes webhooks in, or is nil where no secret is configured.

@@ -2,10 +2,11 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payonce/internal/config"
+	"payonce/internal/console"
 	"payonce/internal/gateway"
 	"payonce/internal/httpapi"
 	"payonce/internal/idempotency"
@@ -177,13 +179,28 @@ func (p *parts) readiness() map[string]func(context.Context) error {
 	}
 }
 
-// operatorSide is the handler of the operator's listener. Every process has one.
-func (p *parts) operatorSide(publicURL, ownURL string, checks map[string]func(context.Context) error) http.Handler {
-	return httpapi.Operator(httpapi.OperatorConfig{
-		Operators: p.ops, Directory: p.directory, Gatherer: p.registry, Checks: checks,
-		Metrics: p.metrics, Log: p.log, PublicURL: publicURL, URL: ownURL, RequestID: requestID,
-		Now: time.Now,
+// operatorSide is the handler of the operator's listener. Every process has one. recent is nil in a process that serves
+// no payments.
+func (p *parts) operatorSide(
+	c config.Shared, ownURL string, recent *console.Recent, checks map[string]func(context.Context) error,
+) (http.Handler, error) {
+	secret := []byte(c.ConsoleSecret)
+	if len(secret) == 0 {
+		secret = []byte(rand.Text()) // The sessions of this process end with it.
+	}
+	pages, err := console.New(console.Config{
+		Keys: p.keys, Payments: p.payments, Operators: p.ops, Directory: p.directory, Recent: recent, Secret: secret,
+		GracePeriod: c.GracePeriod(), PublicURL: c.PublicURL, DemoPage: c.DemoPage, Log: p.log, Now: time.Now,
 	})
+	if err != nil {
+		return nil, fmt.Errorf("make the console: %w", err)
+	}
+	return httpapi.Operator(httpapi.OperatorConfig{
+		Console:   pages,
+		Operators: p.ops, Directory: p.directory, Gatherer: p.registry, Checks: checks,
+		Metrics: p.metrics, Log: p.log, PublicURL: c.PublicURL, URL: ownURL, RequestID: requestID,
+		Now: time.Now,
+	}), nil
 }
 
 func (p *parts) checkSchema(ctx context.Context) error {
@@ -203,4 +220,4 @@ func (p *parts) close() {
 }
 
 // jitter draws from [0, 1).
-func jitter() float64 { return rand.Float64() }
+func jitter() float64 { return mathrand.Float64() }

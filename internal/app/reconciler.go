@@ -68,8 +68,8 @@ func (r *Reconciler) assemble() error {
 		return err
 	}
 	r.registerGauges()
-	r.operator = r.operatorSide(c.PublicURL, c.LocalURL(), r.readiness())
-	return nil
+	r.operator, err = r.operatorSide(c.Shared, c.LocalURL(), nil, r.readiness())
+	return err
 }
 
 // Operators is the service by which operators resolve dead letters.

@@ -67,12 +67,13 @@ func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 		"DB_COMMIT_SLOTS": "9", "DB_ACQUIRE_TIMEOUT": "9s",
 		"DB_STATEMENT_TIMEOUT": "11s", "DB_LOCK_TIMEOUT": "10s", "DRAIN_DELAY": "12s", "DRAIN_LIMIT": "61s",
 		"KEY_AUDIT": "1h", "PSP_LATE_LIMIT": "61s", "FIRST_LOOKUP": "62s", "DB_POOLER": "true",
-		"WEBHOOK_SECRETS": "whsec_a,whsec_b",
+		"WEBHOOK_SECRETS": "whsec_a,whsec_b", "CONSOLE_SECRET": "0123456789abcdef0123456789abcdef",
 	}
 	want := API{
 		Shared: Shared{
 			DatabaseURL: "postgres://x", PublicURL: "https://pay.example", PSPURL: "https://psp.example",
-			PSPSecret: "s", LogLevel: "debug", Lease: time.Minute, Retention: 99 * time.Hour, Audit: time.Hour,
+			ConsoleSecret: "0123456789abcdef0123456789abcdef",
+			PSPSecret:     "s", LogLevel: "debug", Lease: time.Minute, Retention: 99 * time.Hour, Audit: time.Hour,
 			PSPMemory: 98 * time.Hour,
 			PSPLate:   61 * time.Second, FirstLookup: 62 * time.Second, PSPDial: 3 * time.Second,
 			PSPTotal:    9 * time.Second,

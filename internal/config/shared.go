@@ -12,7 +12,9 @@ type Shared struct {
 	PublicURL   string `env:"PUBLIC_URL" desc:"base of the URLs in answers; the same for all processes (default: from HTTP_ADDR)"`
 	PSPURL      string `env:"PSP_URL" envDefault:"http://127.0.0.1:8082" desc:"the payment service provider"`
 	PSPSecret   string `env:"PSP_SECRET" desc:"our secret at the PSP; required to serve"`
-	LogLevel    string `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
+	// ConsoleSecret seals sessions. Processes behind one address must have the same.
+	ConsoleSecret string `env:"CONSOLE_SECRET" desc:"seals the sessions of the console, at least 32 characters; the same for all processes; none: sessions end with their process"`
+	LogLevel      string `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
 
 	Lease       time.Duration `env:"LEASE" envDefault:"30s" desc:"exclusive right to execute a key"`
 	Retention   time.Duration `env:"KEY_RETENTION" envDefault:"48h" desc:"how long a key is kept"`
@@ -33,11 +35,17 @@ type Shared struct {
 	DBLockTimeout      time.Duration `env:"DB_LOCK_TIMEOUT" envDefault:"2s" desc:"longest wait for a row lock"`
 	DBCommitSlots      int           `env:"DB_COMMIT_SLOTS" envDefault:"2" desc:"group commits at once in this process, about one per core of the database; payments that find no free slot wait and form the next group; 0: every payment commits alone"`
 	DBPooler           bool          `env:"DB_POOLER" envDefault:"false" desc:"true behind a pooler in transaction mode, such as PgBouncer; see docs/pooler.md"`
+
+	// DemoPage is not a setting: the demo has a page beside the console, and the console links it.
+	DemoPage string
 }
 
 // GracePeriod is how long after a key became unknown a lookup that finds nothing becomes proof: an owner may send until
 // its lease is over, and the PSP may be late.
 func (c Shared) GracePeriod() time.Duration { return c.Lease + c.PSPLate }
+
+// minConsoleSecret is the length of 16 random bytes in hexadecimal.
+const minConsoleSecret = 32
 
 // maxPSPTotal leaves time for both transactions within the server's write timeout.
 const maxPSPTotal = 15 * time.Second
@@ -95,6 +103,9 @@ func (c Shared) check(bad *refusals) {
 	if c.GracePeriod()+c.FirstLookup >= c.PSPMemory {
 		bad.refuse("LEASE (%s), PSP_LATE_LIMIT (%s) and FIRST_LOOKUP (%s) together must be shorter than PSP_KEY_MEMORY (%s)",
 			c.Lease, c.PSPLate, c.FirstLookup, c.PSPMemory)
+	}
+	if n := len(c.ConsoleSecret); n > 0 && n < minConsoleSecret {
+		bad.refuse("CONSOLE_SECRET has %d characters, must have at least %d", n, minConsoleSecret)
 	}
 	if c.DBLockTimeout > c.DBStatementTimeout {
 		bad.refuse("DB_LOCK_TIMEOUT (%s) must not exceed DB_STATEMENT_TIMEOUT (%s)", c.DBLockTimeout,

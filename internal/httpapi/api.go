@@ -9,6 +9,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 
+	"payonce/internal/console"
 	"payonce/internal/httpapi/pages"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
@@ -25,6 +26,7 @@ type Config struct {
 	Directory *tenants.Directory
 	Webhooks  *webhooks.Receiver // nil if no webhook secret is configured
 	Metrics   *telemetry.Metrics
+	Recent    *console.Recent // remembers the requests that the console shows; may be nil
 	Log       *slog.Logger
 	PublicURL string
 	// OperatorURL and PSPPage are links for people who read the pages: the operator's listener, and a page of the PSP
@@ -41,6 +43,7 @@ type API struct {
 	directory *tenants.Directory
 	webhooks  *webhooks.Receiver
 	metrics   *telemetry.Metrics
+	recent    *console.Recent
 	log       *slog.Logger
 	publicURL string
 	requestID func() string
@@ -55,7 +58,7 @@ type API struct {
 func New(c Config) *API {
 	a := &API{
 		payments: c.Payments, keys: c.Keys, directory: c.Directory, webhooks: c.Webhooks, metrics: c.Metrics,
-		log:       c.Log,
+		recent: c.Recent, log: c.Log,
 		publicURL: c.PublicURL, requestID: c.RequestID, now: c.Now, limits: newRateLimits(),
 	}
 	at := pages.Addresses{Public: c.PublicURL, Operator: operatorOr(c.OperatorURL), PSP: c.PSPPage}

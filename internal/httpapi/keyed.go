@@ -41,6 +41,7 @@ func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 
 		p := principalOf(r)
 		k := payments.Keyed{Merchant: payments.Merchant{Tenant: p.Tenant, PSPAccount: p.PSPAccount}, Key: key}
+		knownOf(r).ref = idempotency.Ref{Tenant: p.Tenant, Operation: idempotency.Operation(operation), Key: key}
 		question := h(w, r, k)
 		if question == nil {
 			return
@@ -80,6 +81,7 @@ func (a *API) spell(w http.ResponseWriter, r *http.Request, answer payments.Answ
 	case payments.InFlight:
 		keyExpires(w, v.Expires)
 		if wish.async {
+			knownOf(r).async = true
 			w.Header().Add("Preference-Applied", "respond-async")
 			a.accepted(w, r, v.Resource, afterInFlight)
 			return

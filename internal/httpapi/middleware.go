@@ -8,10 +8,13 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 
+	"payonce/internal/console"
+	"payonce/internal/idempotency"
 	"payonce/internal/problem"
 	"payonce/internal/tenants"
 )
@@ -22,9 +25,15 @@ type known struct {
 	requestID string
 	principal tenants.Principal // set after authentication
 	resource  string            // for the log: the path of the payment or refund that the answer is about
+	ref       idempotency.Ref   // of a request with an Idempotency-Key, once the key has been read
+	code      problem.Code      // of the problem that was answered
+	async     bool              // the answer is about another request that is in flight
 }
 
 type knownKey struct{}
+
+// clientGone is the status of a request whose client has gone before the answer. nginx uses the same number.
+const clientGone = 499
 
 func knownOf(r *http.Request) *known {
 	if k, ok := r.Context().Value(knownKey{}).(*known); ok {
@@ -60,10 +69,11 @@ func (a *API) observe(next http.Handler) http.Handler {
 			if status == 0 {
 				status = http.StatusOK
 				if r.Context().Err() != nil {
-					status = 499 // The client has gone. nginx uses the same number.
+					status = clientGone
 				}
 			}
 			a.metrics.HTTPRequest(route, strconv.Itoa(status), took)
+			a.remember(r, began, began.Add(took), status, ww.Header().Get("Idempotent-Replayed") == "true")
 			a.log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("method", knownMethod(r.Method)),
 				slog.String("route", route),
 				slog.Int("status", status), slog.Float64("took_ms", float64(took.Microseconds())/1000),
@@ -72,6 +82,17 @@ func (a *API) observe(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(ww, r)
 	})
+}
+
+// remember adds a request with an Idempotency-Key to those that the console shows.
+func (a *API) remember(r *http.Request, began, at time.Time, status int, replayed bool) {
+	if k := knownOf(r); k.ref.Tenant != "" {
+		if r.Context().Err() != nil {
+			status = clientGone // The answer was written, and nobody was there to read it.
+		}
+		a.recent.Add(console.Request{Ref: k.ref, Began: began, At: at, Status: status, Code: string(k.code),
+			Replayed: replayed, Async: k.async})
+	}
 }
 
 func (a *API) recoverPanics(next http.Handler) http.Handler {

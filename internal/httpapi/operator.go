@@ -33,6 +33,7 @@ type OperatorConfig struct {
 	// Checks are the checks of /readyz, with their names.
 	Checks    map[string]func(context.Context) error
 	Metrics   *telemetry.Metrics
+	Console   http.Handler // the pages below /console/; nil for none
 	Log       *slog.Logger
 	PublicURL string        // the base of the problem types, whose pages are on the public side
 	URL       string        // the address of this listener, for people who read the pages
@@ -48,7 +49,7 @@ type ops struct {
 
 // Operator is the handler of the operator's listener. /livez checks only the process, and /readyz runs the checks.
 // Neither these two nor /metrics and /docs need a login, because they are for machines and people on a private network.
-// Everything below /operator needs an operator's API key.
+// Everything below /operator needs an operator's API key, and the console a session, which begins with such a key.
 func Operator(c OperatorConfig) http.Handler {
 	d := &ops{operator: c.Operators, API: &API{
 		directory: c.Directory, metrics: c.Metrics, log: c.Log, publicURL: c.PublicURL, requestID: c.RequestID,
@@ -79,6 +80,12 @@ func Operator(c OperatorConfig) http.Handler {
 		static := pages.OperatorHandler(at, publishedToOperators(at), http.HandlerFunc(d.nothing))
 		for _, path := range []string{"/docs", "/docs/*", "/openapi.yaml"} {
 			r.Method(http.MethodGet, path, static)
+		}
+		if c.Console != nil {
+			r.Get("/console", c.Console.ServeHTTP)
+			r.Get("/console/*", c.Console.ServeHTTP)
+			r.Post("/console/*", c.Console.ServeHTTP)
+			r.Get("/", http.RedirectHandler("/console/", http.StatusSeeOther).ServeHTTP)
 		}
 	})
 	return r

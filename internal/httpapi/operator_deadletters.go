@@ -119,7 +119,7 @@ func (d *ops) resolveDeadLetter(w http.ResponseWriter, r *http.Request) {
 		d.answerError(w, r, deadletters.ErrNoDeadLetter)
 		return
 	}
-	decision.Actor = actorOf(r)
+	decision.Actor = principalOf(r).Actor()
 	result, err := d.operator.Resolve(r.Context(), decision)
 	if err != nil {
 		d.answerError(w, r, err)
@@ -160,17 +160,6 @@ func (b decisionRequest) toDomain() (operator.Decision, *requestError) {
 		return operator.Decision{}, invalid(bad...)
 	}
 	return decision, nil
-}
-
-// actorOf is the actor in the audit trail: the label of the API key, if it has one, and its id. The label is not
-// enough, because two operators may have the same one.
-func actorOf(r *http.Request) string {
-	p := principalOf(r)
-	id := "api key " + p.KeyID.String()
-	if p.KeyLabel != "" {
-		return p.KeyLabel + " (" + id + ")"
-	}
-	return id
 }
 
 // decisionResponse writes the result of a decision as an HTTP response.

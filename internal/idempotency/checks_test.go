@@ -105,8 +105,8 @@ func TestEventsAreBounded(t *testing.T) {
 	b.exec(`INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
 		SELECT tenant_id, operation, key, 1, 1, 'test', 'unknown', 'unknown', n::text FROM idempotency_keys, generate_series(1, 300) AS n`)
 	events := b.events()
-	if len(events) != maxEvents || events[0].Reason != fmt.Sprint(300-maxEvents+1) ||
-		events[maxEvents-1].Reason != "300" {
+	if len(events) != MaxEvents || events[0].Reason != fmt.Sprint(300-MaxEvents+1) ||
+		events[MaxEvents-1].Reason != "300" {
 		t.Fatalf("%d events, first %+v, last %+v", len(events), events[0], events[len(events)-1])
 	}
 	err := b.tryRolledBack(`INSERT INTO idempotency_key_events (tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)

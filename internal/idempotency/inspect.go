@@ -12,9 +12,9 @@ import (
 	"payonce/internal/idempotency/internal/dbsqlc"
 )
 
-// maxEvents is how many lines of a timeline are read. A key has few transitions. Of a longer timeline, the newest lines
+// MaxEvents is how many lines of a timeline are read. A key has few transitions. Of a longer timeline, the newest lines
 // are read.
-const maxEvents = 200
+const MaxEvents = 200
 
 // ErrNoKey says that the tenant has no such key for the operation.
 var ErrNoKey = errors.New("no such key")
@@ -41,7 +41,7 @@ func (r KeyRow) Timeline(written []Event) []Event {
 	}
 	timeline := append([]Event{born}, written...)
 	// If lines were cut off, one of them may be the completion, so none is added.
-	told := len(written) >= maxEvents || slices.ContainsFunc(written, func(e Event) bool {
+	told := len(written) >= MaxEvents || slices.ContainsFunc(written, func(e Event) bool {
 		return e.To == CompletedStatus && e.From != CompletedStatus && e.Generation == r.Generation
 	})
 	if r.Response != nil && !told {
@@ -105,7 +105,7 @@ func (k *Keys) InFlight(ctx context.Context, refs []Ref) (map[Ref]bool, error) {
 // Events reads a key's timeline, oldest first, and at most its last 200 lines.
 func (k *Keys) Events(ctx context.Context, ref Ref) ([]Event, error) {
 	rows, err := dbsqlc.New(k.db.Reader()).ListEvents(ctx, dbsqlc.ListEventsParams{
-		TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value, MaxEvents: maxEvents,
+		TenantID: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.value, MaxEvents: MaxEvents,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read timeline: %w", err)

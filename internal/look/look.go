@@ -1,5 +1,5 @@
 // Package look is how every page of Payonce looks: one stylesheet for the public pages, the console, the demo's page
-// and the mock PSP's page.
+// and the mock PSP's page, and one script for the pages that change while one looks.
 //
 // It owns the colours, the type, the spaces and the classes. It refuses to know any page, any request and any other
 // package, so that also leaves may import it.
@@ -19,6 +19,12 @@ var base string
 
 //go:embed style.css
 var parts string
+
+//go:embed live.js
+var script string
+
+// Script keeps the live parts of a page up to date. Its head says how.
+func Script() string { return script }
 
 // Base is the part of the style for a page whose contents bring a style of their own: the colours, the text, the header
 // and the focus.

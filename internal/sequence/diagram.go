@@ -33,6 +33,7 @@ const (
 	FromRow      Source = "row"
 	FromTimeline Source = "timeline"
 	FromLedger   Source = "ledger"
+	FromMemory   Source = "memory"
 	Inferred     Source = "inferred"
 )
 

@@ -7,6 +7,7 @@
 //	row       the key's row                       stays after kill -9 of every process
 //	timeline  the key's timeline                  stays after kill -9 of every process
 //	ledger    the PSP's own ledger, when asked    is the PSP's, not ours
+//	memory    the latest requests of one process  is lost with the process
 //	inferred  nowhere: it follows from the others
 //
 // For example: the API has reserved a key, and nothing else is known. Then the request to the PSP is dashed. The

@@ -17,6 +17,10 @@ type Life struct {
 	Ledger []Movement
 	// LedgerUnread is why the PSP's ledger could not be read; empty if it was.
 	LedgerUnread string
+	// Requests are the requests with the key that an API process remembers, in the order of their answers.
+	Requests []Request
+	// GracePeriod is how long after a loss a lookup that finds nothing proves nothing; zero if that is not known.
+	GracePeriod time.Duration
 }
 
 // Movement is a record in the PSP's ledger.
@@ -28,12 +32,32 @@ type Movement struct {
 // Draw makes the diagram of a key's life.
 func Draw(l Life) Diagram {
 	d := Diagram{Title: string(l.Row.Ref.Operation) + ", key " + l.Row.Ref.Key.String()}
+	own, others := l.matchRequests()
+	var lost time.Time
+	answered := false // the request of the present attempt is remembered, and so is its answer
 	for i, e := range l.Timeline {
 		var next idempotency.Event
-		if i+1 < len(l.Timeline) {
+		if cut := i == 0 && len(l.Timeline) > idempotency.MaxEvents; i+1 < len(l.Timeline) && !cut {
 			next = l.Timeline[i+1]
 		}
-		d.Steps = append(d.Steps, line{l, e, next}.steps()...)
+		if e.From == idempotency.InProgressStatus && e.To == idempotency.UnknownStatus {
+			lost = e.At
+		}
+		if e.Actor == "request" {
+			_, answered = own[i]
+		}
+		d.Steps = append(d.Steps, line{l, e, next, lost, answered}.steps()...)
+	}
+	// After the lines, so that of two steps at one moment the answer comes last.
+	for i := range l.Timeline {
+		if r, ok := own[i]; ok {
+			d.Steps = append(d.Steps, l.ownAnswer(i, r))
+		}
+	}
+	d.Steps = append(d.Steps, l.others(others)...)
+	if len(l.Timeline) > idempotency.MaxEvents {
+		d.Remarks = append(d.Remarks, fmt.Sprintf("Between the first reservation and the latest %d lines, others are left out.",
+			idempotency.MaxEvents))
 	}
 	if l.LedgerUnread != "" {
 		d.Remarks = append(d.Remarks, "The PSP's ledger is not shown: "+l.LedgerUnread+".")
@@ -45,10 +69,12 @@ func Draw(l Life) Diagram {
 	return d
 }
 
-// line is a line of the timeline, with what is needed to draw it. next is the line after it.
+// line is a line of the timeline, with what is needed to draw it.
 type line struct {
-	life    Life
-	e, next idempotency.Event
+	life     Life
+	e, next  idempotency.Event // the line, and the one after it
+	lost     time.Time         // when the outcome was lost the last time
+	answered bool              // the answer to the line's request is remembered, so none is inferred
 }
 
 // source is where the line comes from. The reservation and the owner's completion are not written to the timeline,
@@ -64,9 +90,12 @@ func (l line) step(from, to Column, label string) Step {
 	return Step{At: l.e.At, From: from, To: to, Source: l.source(), Label: label}
 }
 
-// answer is what the client was sent. Nobody records whether it has arrived.
-func (l line) answer(label string) Step {
-	return Step{At: l.e.At, From: API, To: Client, Source: Inferred, Label: label}
+// with adds what the client was sent, unless that is remembered. Nobody records whether it has arrived.
+func (l line) with(answer string, steps ...Step) []Step {
+	if l.answered {
+		return steps
+	}
+	return append(steps, Step{At: l.e.At, From: API, To: Client, Source: Inferred, Label: answer})
 }
 
 // steps are the arrows of the line.
@@ -79,7 +108,7 @@ func (l line) steps() []Step {
 			asks.Label = string(l.life.Row.Ref.Operation)
 		}
 		if e.To != idempotency.InProgressStatus { // It has met a lease that is over.
-			return []Step{asks, byAPI, l.answer("202, not known yet")}
+			return l.with("202, not known yet", asks, byAPI)
 		}
 		return []Step{asks, byAPI, l.send()}
 	case "owner":
@@ -87,7 +116,7 @@ func (l line) steps() []Step {
 	case "webhook":
 		return []Step{l.step(PSP, API, "webhook: "+e.Reason), byReconciler}
 	case "lookup":
-		return []Step{l.step(Reconciler, PSP, "look up the key"), l.step(PSP, Reconciler, e.Reason), byReconciler}
+		return []Step{l.step(Reconciler, PSP, "look up the key"), l.step(PSP, Reconciler, l.found()), byReconciler}
 	case "scan":
 		return []Step{l.step(PSP, Reconciler, "ledger scan: "+e.Reason), byReconciler}
 	case "statement":
@@ -120,16 +149,25 @@ func (l line) ownerSteps(written Step) []Step {
 		if r := l.life.Row; r.Response != nil && r.Generation == l.e.Generation {
 			answer = strconv.Itoa(r.Response.Status)
 		}
-		return []Step{l.step(PSP, API, "answer"), written, l.answer(answer)}
+		return l.with(answer, l.step(PSP, API, "answer"), written)
 	case idempotency.UnknownStatus:
 		lost := l.step(PSP, API, l.e.Reason)
 		lost.Lost = true
-		return []Step{lost, written, l.answer("202, not known yet")}
+		return l.with("202, not known yet", lost, written)
 	case idempotency.FailedRetryableStatus:
-		return []Step{l.step(API, API, l.e.Reason), written, l.answer("503, not executed")}
+		return l.with("503, not executed", l.step(API, API, l.e.Reason), written)
 	case idempotency.InProgressStatus, idempotency.ExpiredStatus:
 	}
 	return []Step{written}
+}
+
+// found is what a lookup has found, and until when finding nothing proves nothing.
+func (l line) found() string {
+	end := l.lost.Add(l.life.GracePeriod)
+	if l.e.To != idempotency.UnknownStatus || l.lost.IsZero() || !l.e.At.Before(end) {
+		return l.e.Reason
+	}
+	return l.e.Reason + ", no proof before " + end.UTC().Format(time.TimeOnly)
 }
 
 // change is what the line did to the key.

@@ -61,6 +61,13 @@ func lostAndFound() sequence.Life {
 		event(7, "lookup", unknown, unknown, "nothing"),
 		event(9, "webhook", unknown, completed, "the PSP says succeeded"))
 	l.Ledger = []sequence.Movement{{At: at(0.2), Label: "succeeded: 120.00 USD, ch_1"}}
+	l.GracePeriod = 20 * time.Second
+	l.Requests = []sequence.Request{
+		{Began: at(0), At: at(5.1), Status: 202},
+		{Began: at(10), At: at(10.1), Status: 201, Label: sequence.Replayed, Bystander: true},
+		{Began: at(10.1), At: at(10.2), Status: 201, Label: sequence.Replayed, Bystander: true},
+		{Began: at(11), At: at(11.1), Status: 422, Label: "other_payload", Bystander: true},
+	}
 	return l
 }
 
@@ -79,14 +86,16 @@ func ExampleDraw() {
 	// 12:00:00.200  |           |           |           *           |           |  succeeded: 120.00 USD, ch_1
 	// 12:00:05.000  |           |x----------------------|           |           |  no answer within 5 s
 	// 12:00:05.000  |           |---------->|           |           |           |  unknown
-	// 12:00:05.000  |< - - - - -|           |           |           |           |  202, not known yet
+	// 12:00:05.100  |<----------|           |           |           |           |  202
 	// 12:00:07.000  |           |           |           |<----------|           |  look up the key
-	// 12:00:07.000  |           |           |           |---------->|           |  nothing
+	// 12:00:07.000  |           |           |           |---------->|           |  nothing, no proof before 12:00:25
 	// 12:00:07.000  |           |           |<----------------------|           |  stays unknown
 	// 12:00:09.000  |           |<----------------------|           |           |  webhook: the PSP says succeeded
 	// 12:00:09.000  |           |           |<----------------------|           |  completed
-	//
-	// - - >  Nobody has recorded this. It follows from the rest.
+	// 12:00:10.000  |---------->|           |           |           |           |  the same key again ×2
+	// 12:00:10.200  |<----------|           |           |           |           |  201, replayed ×2
+	// 12:00:11.000  |---------->|           |           |           |           |  the same key again
+	// 12:00:11.100  |<----------|           |           |           |           |  422, other_payload
 }
 
 func ExampleDiagram_Mermaid() {

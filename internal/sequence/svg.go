@@ -16,16 +16,20 @@ const (
 	svgRight  = 80
 )
 
-// SVG writes the diagram as an image that needs no script and no other file. Its colours are the CSS variables of the
-// page (--ink, --soft, --line, --accent, --bad) with defaults, so that it also stands alone.
-func (d Diagram) SVG(w io.Writer) error {
+// SVG writes the diagram as an image that needs no script and no other file.
+func (d Diagram) SVG(w io.Writer) error { return d.writeSVG(w, "<style>"+Style+"</style>\n") }
+
+// PlainSVG writes the diagram for a page that has Style in its own style sheet.
+func (d Diagram) PlainSVG(w io.Writer) error { return d.writeSVG(w, "") }
+
+func (d Diagram) writeSVG(w io.Writer, style string) error {
 	width := svgLeft + svgColumn*(len(Columns())-1) + svgRight
 	height := svgTop + svgRow*(len(d.Steps)+len(d.Remarks)+1)
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`+"\n",
-		width, height, width, height)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" class="sequence" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`+
+		"\n", width, height, width, height)
 	fmt.Fprintf(&b, "<title>%s</title>\n", html.EscapeString(clean(d.Title)))
-	b.WriteString(svgStyle)
+	b.WriteString(style)
 	for _, c := range Columns() {
 		fmt.Fprintf(&b, `<text class="who" x="%d" y="24">%s</text><path class="life" d="M%d 36V%d"/>`+"\n",
 			c.x(), c, c.x(), svgTop+svgRow*len(d.Steps)+8)
@@ -42,16 +46,17 @@ func (d Diagram) SVG(w io.Writer) error {
 	return err
 }
 
-const svgStyle = `<style>
-.who{font:600 14px system-ui,sans-serif;fill:var(--ink,#1b2330);text-anchor:middle}
-.time{font:12px ui-monospace,monospace;fill:var(--soft,#5a6678)}
-.label{font:12px system-ui,sans-serif;fill:var(--ink,#1b2330);text-anchor:middle;paint-order:stroke;stroke:var(--card,#fff);stroke-width:3px}
-.life{stroke:var(--line,#dde2ea);stroke-width:2}
-.arrow{stroke:var(--accent,#0b63ce);stroke-width:1.5;fill:none}
-.inferred{stroke-dasharray:5 4}
-.lost{stroke:var(--bad,#a32020)}
-.dot{fill:var(--accent,#0b63ce)}
-</style>
+// Style is the style sheet of the image. Its colours are the CSS variables of the page (--ink, --soft, --line, --card,
+// --accent, --bad) with defaults, so that the image also stands alone.
+const Style = `
+.sequence .who{font:600 14px system-ui,sans-serif;fill:var(--ink,#1b2330);text-anchor:middle}
+.sequence .time{font:12px ui-monospace,monospace;fill:var(--soft,#5a6678)}
+.sequence .label{font:12px system-ui,sans-serif;fill:var(--ink,#1b2330);text-anchor:middle;paint-order:stroke;stroke:var(--card,#fff);stroke-width:3px}
+.sequence .life{stroke:var(--line,#dde2ea);stroke-width:2}
+.sequence .arrow{stroke:var(--accent,#0b63ce);stroke-width:1.5;fill:none}
+.sequence .inferred{stroke-dasharray:5 4}
+.sequence .lost{stroke:var(--bad,#a32020)}
+.sequence .dot{fill:var(--accent,#0b63ce)}
 `
 
 func (c Column) x() int { return svgLeft + svgColumn*int(c) }

@@ -43,6 +43,16 @@ func (p Principal) May(permission Permission) bool {
 	return slices.Contains(p.permissions, string(permission))
 }
 
+// Actor names the principal in an audit trail: the label of the API key, if it has one, and its id. The label is not
+// enough, because two operators may have the same one.
+func (p Principal) Actor() string {
+	id := "api key " + p.KeyID.String()
+	if p.KeyLabel != "" {
+		return p.KeyLabel + " (" + id + ")"
+	}
+	return id
+}
+
 // longestReading is how long a request waits for a reading of the table. A reading that takes longer continues, and the
 // next request uses it.
 const longestReading = 5 * time.Second

@@ -78,6 +78,12 @@ var parsers = map[string]string{
 	"internal/gateway.record":        "FuzzSettlement",
 	"internal/gateway.refusedBy":     "FuzzReply",
 
+	"internal/console.apiKey":       "FuzzSession",
+	"internal/console.columnsOf":    "FuzzColumns",
+	"internal/console.deadLetterID": "- package uuid, and the comparison with what it has read",
+	"internal/console.plain":        "FuzzColumns",
+	"internal/console.resolve":      "- package strconv, and a version that must not be zero",
+
 	"internal/httpapi.bearer":             "FuzzBearer",
 	"internal/httpapi.checkSyntax":        "FuzzDecodeBody",
 	"internal/httpapi.createRefund":       "FuzzRefundBody",

@@ -15,6 +15,7 @@ var places = []string{
 	"internal/cardnumber",
 	"internal/cli",
 	"internal/config",
+	"internal/console",
 	"internal/deadletters",
 	"internal/gateway",
 	"internal/httpapi",

@@ -66,7 +66,7 @@ type deadLetter struct {
 	ID, Kind, Status, Key, PaymentID string
 	Version                          int
 	KeyStatus, PaymentStatus         string
-	Audit                            []struct{ Action, Outcome, Reason string }
+	Audit                            []struct{ Action, Actor, Outcome, Reason string }
 	Timeline                         []struct{ Actor, From, To, Reason string }
 }
 

@@ -54,8 +54,13 @@ function showGroups() {
   groups.hidden = false;
 }
 
-// Swagger UI gives some fields and buttons no name, and its boxes cannot be scrolled with the keyboard.
+// Swagger UI gives some fields, buttons and regions no name, and its boxes cannot be scrolled with the keyboard.
 function help() {
+  const about = reader.querySelector(".information-container");
+  if (about) {
+    about.role = "region";
+    about.ariaLabel = "About this API";
+  }
   for (const field of reader.querySelectorAll("select:not([aria-label]), textarea:not([aria-label])")) {
     const parameter = field.closest("tr")?.dataset.paramName;
     field.ariaLabel = field.matches(".examples-select-element") ? "Example" : parameter ?? "Request body";

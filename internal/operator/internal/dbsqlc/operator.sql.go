@@ -86,6 +86,65 @@ func (q *Queries) FindMovements(ctx context.Context, arg FindMovementsParams) ([
 	return items, nil
 }
 
+const latestKeys = `-- name: LatestKeys :many
+SELECT l.tenant_id, l.operation, l.key, l.status, l.reserved_at, l.response_status
+FROM (
+    (SELECT a.tenant_id, a.operation, a.key, a.status, a.reserved_at, a.response_status
+     FROM idempotency_keys AS a WHERE a.locked_until IS NOT NULL
+     ORDER BY a.locked_until DESC LIMIT $1::int)
+    UNION ALL
+    (SELECT b.tenant_id, b.operation, b.key, b.status, b.reserved_at, b.response_status
+     FROM idempotency_keys AS b WHERE b.reconcile_after IS NOT NULL
+     ORDER BY b.reconcile_after LIMIT 20 * $1::int)
+    UNION ALL
+    (SELECT c.tenant_id, c.operation, c.key, c.status, c.reserved_at, c.response_status
+     FROM idempotency_keys AS c WHERE c.finished_at IS NOT NULL AND c.delete_after IS NULL
+     ORDER BY c.expires_at DESC LIMIT $1::int)
+) AS l
+ORDER BY l.reserved_at DESC, l.tenant_id, l.operation, l.key
+LIMIT $1::int
+`
+
+type LatestKeysRow struct {
+	TenantID       string
+	Operation      string
+	Key            string
+	Status         string
+	ReservedAt     time.Time
+	ResponseStatus *int16
+}
+
+// Reads only: the keys that were reserved last, newest first. No index has the time of the reservation, so this takes
+// the last entries of three other indexes: the keys in flight, the unknown ones, and those that expire last. Of the
+// unknown keys it takes more, because those whose next lookup is furthest away are the oldest. If there are still more
+// of them, new ones may be missing.
+func (q *Queries) LatestKeys(ctx context.Context, maxRows int32) ([]LatestKeysRow, error) {
+	rows, err := q.db.Query(ctx, latestKeys, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LatestKeysRow
+	for rows.Next() {
+		var i LatestKeysRow
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.Operation,
+			&i.Key,
+			&i.Status,
+			&i.ReservedAt,
+			&i.ResponseStatus,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listWatermarks = `-- name: ListWatermarks :many
 SELECT t.psp_account AS account, o.object::text AS object, w.scanned_to,
        extract(epoch FROM payonce_now() - coalesce(w.updated_at, t.created_at))::float8 AS age_seconds
@@ -178,6 +237,89 @@ func (q *Queries) OverdueLookups(ctx context.Context) (OverdueLookupsRow, error)
 	var i OverdueLookupsRow
 	err := row.Scan(&i.Keys, &i.OldestSeconds)
 	return i, err
+}
+
+const showKey = `-- name: ShowKey :one
+SELECT (to_jsonb(k) - 'response_body')::text AS key_row,
+       coalesce(convert_from(k.response_body, 'UTF8'), '')::text AS response_body,
+       coalesce(to_jsonb(p), to_jsonb(r), 'null'::jsonb)::text AS movement_row
+FROM idempotency_keys AS k
+LEFT JOIN payments AS p ON p.tenant_id = k.tenant_id AND p.id = k.subject
+LEFT JOIN refunds AS r ON r.tenant_id = k.tenant_id AND r.id = k.subject
+WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
+`
+
+type ShowKeyParams struct {
+	TenantID  string
+	Operation string
+	Key       string
+}
+
+type ShowKeyRow struct {
+	KeyRow       string
+	ResponseBody string
+	MovementRow  string
+}
+
+// Reads only: the rows of a key and of its payment or refund, as they are, for a page that shows them. The stored
+// response is shown as the text that was sent.
+func (q *Queries) ShowKey(ctx context.Context, arg ShowKeyParams) (ShowKeyRow, error) {
+	row := q.db.QueryRow(ctx, showKey, arg.TenantID, arg.Operation, arg.Key)
+	var i ShowKeyRow
+	err := row.Scan(&i.KeyRow, &i.ResponseBody, &i.MovementRow)
+	return i, err
+}
+
+const stampKeys = `-- name: StampKeys :many
+SELECT k.tenant_id, k.operation, k.key,
+       concat_ws(' ', k.status, k.attempt, k.generation, k.reconcile_after, k.dead_letter_hold, k.expires_at,
+           (SELECT max(e.id) FROM idempotency_key_events AS e
+            WHERE e.tenant_id = k.tenant_id AND e.operation = k.operation AND e.key = k.key),
+           (SELECT concat_ws(' ', p.status, p.refunded_minor, p.refund_held_minor) FROM payments AS p
+            WHERE p.tenant_id = k.tenant_id AND p.id = k.subject))::text AS stamp
+FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::text[]) AS operation,
+             unnest($3::text[]) AS key) AS asked
+JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
+`
+
+type StampKeysParams struct {
+	TenantIds  []string
+	Operations []string
+	Keys       []string
+}
+
+type StampKeysRow struct {
+	TenantID  string
+	Operation string
+	Key       string
+	Stamp     string
+}
+
+// Reads only: a text for each of these keys that changes with its row, its timeline, and the row of its payment. A
+// refund changes the payment of another key.
+func (q *Queries) StampKeys(ctx context.Context, arg StampKeysParams) ([]StampKeysRow, error) {
+	rows, err := q.db.Query(ctx, stampKeys, arg.TenantIds, arg.Operations, arg.Keys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []StampKeysRow
+	for rows.Next() {
+		var i StampKeysRow
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.Operation,
+			&i.Key,
+			&i.Stamp,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const unprocessedWebhooks = `-- name: UnprocessedWebhooks :one

@@ -1,0 +1,196 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/idempotency"
+	"payonce/internal/operator"
+	"payonce/internal/tenants"
+)
+
+// deadLettersView is a page of the list.
+type deadLettersView struct {
+	Status deadletters.Status
+	Page   operator.Page
+}
+
+func (c *Console) deadLetters(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
+	q := r.URL.Query()
+	f := deadletters.Filter{Status: deadletters.OpenStatus, Limit: deadletters.DefaultPage}
+	if q.Get("status") == string(deadletters.ResolvedStatus) {
+		f.Status = deadletters.ResolvedStatus
+	}
+	if q.Has("cursor") {
+		cursor, err := deadletters.ParseCursor(q.Get("cursor"))
+		if err != nil {
+			c.fail(w, r, http.StatusBadRequest, "This address is not a page of the list. Begin at /console/dead-letters.")
+			return
+		}
+		f.Before = &cursor
+	}
+	page, err := c.config.Operators.List(r.Context(), f)
+	if err != nil {
+		c.unavailable(w, r, err)
+		return
+	}
+	c.show(w, r, http.StatusOK, "deadletters.html", "Dead letters", &by, deadLettersView{f.Status, page})
+}
+
+// deadLetterView is the page of a dead letter.
+type deadLetterView struct {
+	operator.Case
+
+	KeyURL   string // of the page of the key; or ""
+	Evidence string
+	Actions  []action // for those who may decide, while it is open
+	Checked  bool     // whether it was found out which of them would be refused
+	KeyID    string   // of the operator who sees the page
+	Refused  string   // why the last decision was refused; or ""
+	Asked    operator.Decision
+}
+
+// action is what an operator can decide.
+type action struct {
+	operator.Preview
+
+	Does string
+}
+
+// does says what each action does.
+func does(a deadletters.Action) string {
+	switch a {
+	case deadletters.Retry:
+		return "Try again what has failed. For an unknown key, the PSP is asked again at once."
+	case deadletters.Executed:
+		return "Say that the PSP has executed it. The key is completed as a success."
+	case deadletters.NotExecuted:
+		return "Say that the PSP has not executed it, and will not. The key is released, or completed as the decline."
+	case deadletters.Dismiss:
+		return "Close the dead letter. Nothing else is changed."
+	}
+	return ""
+}
+
+func (c *Console) deadLetter(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
+	c.showDeadLetter(w, r, by, http.StatusOK, "", operator.Decision{})
+}
+
+func (c *Console) showDeadLetter(
+	w http.ResponseWriter, r *http.Request, by tenants.Principal, status int, refused string, asked operator.Decision,
+) {
+	id, ok := deadLetterID(r)
+	if !ok {
+		c.fail(w, r, http.StatusNotFound, "There is no such dead letter.")
+		return
+	}
+	v := deadLetterView{Refused: refused, Asked: asked}
+	var err error
+	if v.Case, err = c.config.Operators.Show(r.Context(), id); err == nil && by.May(tenants.OpsResolve) &&
+		v.Resolution == nil {
+		v.Actions, v.Checked = c.actions(r, id)
+		v.KeyID = by.KeyID.String()
+	}
+	switch {
+	case errors.Is(err, deadletters.ErrNoDeadLetter):
+		c.fail(w, r, http.StatusNotFound, "There is no such dead letter.")
+		return
+	case err != nil:
+		c.unavailable(w, r, err)
+		return
+	}
+	v.Evidence = indented(v.DeadLetter.Evidence)
+	if a := v.About; a != nil {
+		v.KeyURL = keyURL(idempotency.StoredRef(a.Tenant, a.Operation, a.Key))
+	}
+	c.show(w, r, status, "deadletter.html", "Dead letter", &by, v)
+}
+
+// longestPreview bounds how long the page waits for the PSP. Without a preview, the actions are shown all the same.
+const longestPreview = 3 * time.Second
+
+func (c *Console) actions(r *http.Request, id uuid.UUID) (actions []action, checked bool) {
+	previews := []operator.Preview{{Action: deadletters.Retry}, {Action: deadletters.Executed},
+		{Action: deadletters.NotExecuted}, {Action: deadletters.Dismiss}}
+	ctx, cancel := context.WithTimeout(r.Context(), longestPreview)
+	defer cancel()
+	select {
+	case c.asking <- struct{}{}:
+		found, err := c.config.Operators.Preview(ctx, id)
+		<-c.asking
+		if err == nil && ctx.Err() == nil {
+			previews, checked = found, true
+		}
+	case <-ctx.Done():
+	}
+	for _, p := range previews {
+		actions = append(actions, action{p, does(p.Action)})
+	}
+	return actions, checked
+}
+
+// resolve carries out a decision. It is audited under the name of the operator who has signed in.
+func (c *Console) resolve(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
+	id, ok := deadLetterID(r)
+	if !ok {
+		c.fail(w, r, http.StatusNotFound, "There is no such dead letter.")
+		return
+	}
+	if seen := r.PostFormValue("keyId"); seen != by.KeyID.String() {
+		c.fail(w, r, http.StatusConflict,
+			"Nothing was changed. Somebody else has signed in with this browser since the page was shown. Look at it again.")
+		return
+	}
+	version, _ := strconv.ParseInt(r.PostFormValue("version"), 10, 32) // Zero is refused below.
+	asked := operator.Decision{
+		DeadLetter: id, Version: int32(version), Action: deadletters.Action(r.PostFormValue("action")),
+		// A form sends line ends as CR and LF, and a reason has LF alone.
+		Reason: strings.ReplaceAll(r.PostFormValue("reason"), "\r\n", "\n"), Actor: by.Actor(),
+		PSPID: strings.TrimSpace(r.PostFormValue("pspId")),
+	}
+	if wrong := asked.Validate(); len(wrong) > 0 {
+		c.showDeadLetter(w, r, by, http.StatusBadRequest,
+			strings.TrimPrefix(wrong[0].Pointer, "/")+" "+wrong[0].Detail+".", asked)
+		return
+	}
+	result, err := c.config.Operators.Resolve(r.Context(), asked)
+	switch {
+	case errors.Is(err, deadletters.ErrNoDeadLetter):
+		c.fail(w, r, http.StatusNotFound, "There is no such dead letter.")
+		return
+	case err != nil:
+		c.unavailable(w, r, err)
+		return
+	}
+	switch v := result.(type) {
+	case operator.Done:
+		http.Redirect(w, r, "/console/dead-letters/"+id.String(), http.StatusSeeOther)
+	case operator.Refused:
+		c.showDeadLetter(w, r, by, http.StatusConflict, v.Detail, asked)
+	}
+}
+
+func deadLetterID(r *http.Request) (uuid.UUID, bool) {
+	raw := r.PathValue("id")
+	id, err := uuid.Parse(raw)
+	return id, err == nil && id.String() == raw
+}
+
+// indented is JSON for people.
+func indented(evidence []byte) string {
+	var b bytes.Buffer
+	e := jsontext.NewEncoder(&b, jsontext.WithIndent("  "))
+	if err := e.WriteValue(jsontext.Value(evidence)); err != nil {
+		return string(evidence)
+	}
+	return b.String()
+}

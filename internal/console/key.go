@@ -1,0 +1,281 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+	"payonce/internal/payments"
+	"payonce/internal/sequence"
+	"payonce/internal/tenants"
+)
+
+// The operations, as they are in the address of a page.
+const (
+	paymentsPath = "payments"
+	refundsPath  = "refunds"
+)
+
+// keyURL is the page of a key.
+func keyURL(ref idempotency.Ref) string {
+	operation := paymentsPath
+	if ref.Operation == payments.RefundOperation {
+		operation = refundsPath
+	}
+	return "/console/keys/" + url.PathEscape(ref.Tenant) + "/" + operation + "/" + url.PathEscape(ref.Key.String())
+}
+
+// refOf is the key that a path names. A key that was taken before the rules for keys became stricter can be shown, too.
+func refOf(r *http.Request) (idempotency.Ref, bool) {
+	operation, known := map[string]string{
+		paymentsPath: payments.CreateOperation, refundsPath: payments.RefundOperation,
+	}[r.PathValue("operation")]
+	return idempotency.StoredRef(r.PathValue("tenant"), operation, r.PathValue("key")), known
+}
+
+// findKey leads from the form to the page of the key.
+func (c *Console) findKey(w http.ResponseWriter, r *http.Request, _ tenants.Principal) {
+	q := r.URL.Query()
+	operation := payments.CreateOperation
+	if q.Get("operation") == refundsPath {
+		operation = payments.RefundOperation
+	}
+	tenant, key := strings.TrimSpace(q.Get("tenant")), strings.Trim(strings.TrimSpace(q.Get("key")), `"`)
+	if tenant == "" || key == "" {
+		c.fail(w, r, http.StatusBadRequest, "Name the tenant and the key.")
+		return
+	}
+	http.Redirect(w, r, keyURL(idempotency.StoredRef(tenant, operation, key)), http.StatusSeeOther)
+}
+
+// keyReader reads everything that the page of a key shows. It keeps what it has read, because not everything is read
+// each time.
+type keyReader struct {
+	c   *Console
+	ref idempotency.Ref
+
+	life  sequence.Life
+	rows  rows
+	asked time.Time // when the PSP was asked the last time
+}
+
+// How often the PSP is asked for a key that is watched, beside each change of the key: a charge may appear in the PSP's
+// ledger while nothing changes here. For a key with its final answer, it is not asked again.
+const (
+	askOften  = time.Second
+	askSeldom = 5 * time.Second
+	// longestAsking bounds a question with the wait for its turn. A page does not wait as long as a payment does.
+	longestAsking = 2 * time.Second
+)
+
+// render is the content of the topic of a key. What the database has is shown before the PSP is asked, because the PSP
+// may be slow.
+func (k *keyReader) render(ctx context.Context, changed bool, show func(string)) error {
+	if changed {
+		if err := k.read(ctx); err != nil {
+			return err
+		}
+		if err := k.show(show); err != nil {
+			return err
+		}
+	}
+	if !changed && !k.due() {
+		return nil
+	}
+	k.ask(ctx)
+	return k.show(show)
+}
+
+func (k *keyReader) show(show func(string)) error {
+	html, err := k.c.execute("key-live", k.view())
+	if err == nil {
+		show(html)
+	}
+	return err
+}
+
+// due reports whether the PSP should be asked although the key has not changed.
+func (k *keyReader) due() bool {
+	since := k.c.config.Now().Sub(k.asked)
+	switch k.life.Row.Status {
+	case idempotency.InProgressStatus, idempotency.UnknownStatus:
+		return since >= askOften
+	case idempotency.FailedRetryableStatus:
+		return since >= askSeldom
+	case idempotency.CompletedStatus, idempotency.ExpiredStatus:
+	}
+	return k.life.LedgerUnread != "" && since >= askSeldom
+}
+
+// read reads the key's rows and timeline. A key that does not exist is no error: it may exist in a moment.
+func (k *keyReader) read(ctx context.Context) error {
+	row, err := k.c.config.Keys.Find(ctx, k.ref)
+	if errors.Is(err, idempotency.ErrNoKey) {
+		return k.readNothing()
+	}
+	if err != nil {
+		return err
+	}
+	events, err := k.c.config.Keys.Events(ctx, k.ref)
+	if err != nil {
+		return err
+	}
+	shown, err := k.c.config.Operators.ShowKey(ctx, k.ref)
+	if errors.Is(err, idempotency.ErrNoKey) {
+		return k.readNothing() // It was deleted at this moment.
+	}
+	if err != nil {
+		return err
+	}
+	k.rows = rowsOf(shown)
+	k.life.Row, k.life.Timeline = row, row.Timeline(events)
+	k.life.Requests, k.life.GracePeriod = k.c.config.Recent.of(k.ref), k.c.config.GracePeriod
+	return nil
+}
+
+// readNothing is read for a key that does not exist. Requests that were refused may be remembered.
+func (k *keyReader) readNothing() error {
+	k.life = sequence.Life{Row: idempotency.KeyRow{Ref: k.ref}, Requests: k.c.config.Recent.of(k.ref)}
+	k.rows = rows{}
+	return nil
+}
+
+// ask asks the PSP what its ledger has under the key. If it does not answer, the page keeps what it has said before.
+func (k *keyReader) ask(ctx context.Context) {
+	if k.life.Row.Attempt == 0 {
+		return // There is no such key.
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestAsking)
+	defer cancel()
+	defer func() { k.asked = k.c.config.Now() }()
+	k.life.LedgerUnread = "it did not answer in time"
+	select {
+	case k.c.asking <- struct{}{}:
+		defer func() { <-k.c.asking }()
+	case <-ctx.Done():
+		return
+	}
+	answer, err := k.c.config.Payments.LookUp(ctx, k.life.Row.Execution())
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		k.life.LedgerUnread = "it could not be asked"
+		return
+	}
+	k.life.LedgerUnread = ""
+	switch l := answer.(type) {
+	case gateway.Found:
+		k.life.Ledger, k.rows.Ledger = movementsOf(l.Records), l.Records
+	case gateway.NotFound:
+		k.life.Ledger, k.rows.Ledger = nil, nil
+	case gateway.LookupFailed:
+		k.life.LedgerUnread = l.Reason
+	}
+}
+
+func movementsOf(records []gateway.Record) []sequence.Movement {
+	movements := make([]sequence.Movement, len(records))
+	for i, r := range records {
+		movements[i] = sequence.Movement{At: r.Created, Label: r.Status + ": " + amountOf(r) + ", " + r.ID}
+	}
+	return movements
+}
+
+func amountOf(r gateway.Record) string {
+	return payments.Currency(r.Currency).Decimal(payments.AmountMinor(r.AmountMinor)) + " " + r.Currency
+}
+
+// keyView is the page of a key.
+type keyView struct {
+	Ref      idempotency.Ref
+	URL      string
+	Exists   bool
+	Refund   bool // whether the key is for a refund
+	Status   idempotency.Status
+	Picture  template.HTML
+	Diagram  sequence.Diagram
+	Timeline []idempotency.Event // newest first
+	Rows     rows
+	Unread   string // why the PSP's ledger could not be read; or ""
+	// Generation is the present one. The PSP is asked about no other.
+	Generation int32
+}
+
+func (k *keyReader) diagram() sequence.Diagram { return sequence.Draw(k.life) }
+
+func (k *keyReader) view() keyView {
+	v := keyView{Ref: k.ref, URL: keyURL(k.ref), Exists: k.life.Row.Attempt > 0,
+		Refund: k.ref.Operation == payments.RefundOperation, Status: k.life.Row.Status,
+		Rows: k.rows, Unread: k.life.LedgerUnread, Generation: k.life.Row.Generation}
+	if !v.Exists && len(k.life.Requests) == 0 {
+		return v
+	}
+	v.Diagram = k.diagram()
+	var svg strings.Builder
+	_ = v.Diagram.PlainSVG(&svg)            // A strings.Builder takes everything.
+	v.Picture = template.HTML(svg.String()) //nolint:gosec // package sequence escapes the labels
+	v.Timeline = slices.Clone(k.life.Timeline)
+	slices.Reverse(v.Timeline)
+	return v
+}
+
+func (c *Console) key(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
+	if k, ok := c.readKey(w, r); ok {
+		status := http.StatusOK
+		if k.life.Row.Attempt == 0 {
+			status = http.StatusNotFound
+		}
+		c.show(w, r, status, "key.html", "Key "+k.ref.Key.String(), &by, k.view())
+	}
+}
+
+// readKey reads the key that a request is about, or answers why it cannot.
+func (c *Console) readKey(w http.ResponseWriter, r *http.Request) (*keyReader, bool) {
+	ref, ok := refOf(r)
+	if !ok {
+		c.fail(w, r, http.StatusNotFound, "There is no such operation. It is payments or refunds.")
+		return nil, false
+	}
+	k := &keyReader{c: c, ref: ref}
+	if err := k.read(r.Context()); err != nil {
+		c.unavailable(w, r, err)
+		return nil, false
+	}
+	k.ask(r.Context())
+	return k, true
+}
+
+func (c *Console) keyLive(w http.ResponseWriter, r *http.Request, _ tenants.Principal) {
+	ref, ok := refOf(r)
+	if !ok {
+		c.fail(w, r, http.StatusNotFound, "There is no such operation. It is payments or refunds.")
+		return
+	}
+	c.stream(w, r, keyURL(ref), func() *topic {
+		return &topic{ref: &ref, every: askOften, render: (&keyReader{c: c, ref: ref}).render}
+	})
+}
+
+func (c *Console) keySVG(w http.ResponseWriter, r *http.Request, _ tenants.Principal) {
+	if k, ok := c.readKey(w, r); ok {
+		w.Header().Set("Content-Type", "image/svg+xml")
+		// The image brings its own style.
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+		_ = k.diagram().SVG(w)
+	}
+}
+
+func (c *Console) keyMermaid(w http.ResponseWriter, r *http.Request, _ tenants.Principal) {
+	if k, ok := c.readKey(w, r); ok {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_ = k.diagram().Mermaid(w)
+	}
+}

@@ -1,0 +1,121 @@
+package console
+
+import (
+	"maps"
+	"net/http"
+	"sync"
+	"time"
+
+	"payonce/internal/idempotency"
+	"payonce/internal/sequence"
+)
+
+// Request is an answered request with an Idempotency-Key.
+type Request struct {
+	Ref       idempotency.Ref
+	Began, At time.Time // by the clock of this process
+	Status    int
+	Code      string // of the problem; "" if the answer is none
+	Replayed  bool
+	// Async says that the answer is about another request with the key, which is in flight.
+	Async bool
+}
+
+// bystander reports whether the request has not reserved the key, and so has written nothing.
+func (r Request) bystander() bool {
+	refused := r.Status/100 == 4 && r.Status != http.StatusPaymentRequired && r.Status != sequence.ClientGone
+	return r.Replayed || r.Async || refused
+}
+
+// outcome is the name under which the overview counts the request.
+func (r Request) outcome() string {
+	switch {
+	case r.Replayed:
+		return "replayed"
+	case r.Status == sequence.ClientGone:
+		return "client gone"
+	case r.Code != "":
+		return r.Code
+	case r.Status == 201:
+		return "succeeded"
+	case r.Status == 202:
+		return "not known yet"
+	}
+	return "declined"
+}
+
+// remembered is how many requests a process remembers. They take about a megabyte.
+const remembered = 4096
+
+// Recent remembers the latest requests of this process. Adding one takes no allocation and no round trip, so a replay
+// costs what it did before. It is safe for concurrent use. A nil Recent remembers nothing.
+type Recent struct {
+	mu     sync.Mutex
+	ring   [remembered]Request
+	next   int              // where the next request is written
+	counts map[string]int64 // by outcome, since the start of the process
+	wake   func(idempotency.Ref)
+}
+
+// NewRecent returns an empty Recent.
+func NewRecent() *Recent { return &Recent{counts: map[string]int64{}} }
+
+// Add remembers a request.
+func (m *Recent) Add(r Request) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	m.ring[m.next] = r
+	m.next = (m.next + 1) % remembered
+	m.counts[r.outcome()]++
+	wake := m.wake
+	m.mu.Unlock()
+	if wake != nil {
+		wake(r.Ref)
+	}
+}
+
+// of are the remembered requests with a key, in the order of their answers.
+func (m *Recent) of(ref idempotency.Ref) []sequence.Request {
+	if m == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found []sequence.Request
+	for i := range remembered {
+		r := &m.ring[(m.next+i)%remembered]
+		if r.Ref != ref || r.At.IsZero() {
+			continue
+		}
+		label := r.Code
+		if r.Replayed {
+			label = sequence.Replayed
+		}
+		found = append(found, sequence.Request{
+			Began: r.Began, At: r.At, Status: r.Status, Label: label, Bystander: r.bystander(),
+		})
+	}
+	return found
+}
+
+// byOutcome counts the requests since the start of the process.
+func (m *Recent) byOutcome() map[string]int64 {
+	if m == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.counts)
+}
+
+// onAdd sets what is called after each request.
+func (m *Recent) onAdd(wake func(idempotency.Ref)) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wake = wake
+}

@@ -1,0 +1,102 @@
+package console
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"net/http"
+	"time"
+
+	"payonce/internal/tenants"
+)
+
+const (
+	cookieName    = "payonce_console"
+	sessionLength = 12 * time.Hour
+	maxCookie     = 1024
+)
+
+var errNoSession = errors.New("no session")
+
+// sessions seals and opens session cookies. A cookie has the operator's API key and the end of the session, and only
+// processes with the same secret can read it. So a session ends when its API key ends. If the secret is a setting, the
+// session survives a restart.
+type sessions struct {
+	seal cipher.AEAD
+	now  func() time.Time
+}
+
+// newSessions derives the key from a secret of any length.
+func newSessions(secret []byte, now func() time.Time) (sessions, error) {
+	key := sha256.Sum256(secret)
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		return sessions{}, err
+	}
+	seal, err := cipher.NewGCMWithRandomNonce(block)
+	return sessions{seal, now}, err
+}
+
+// cookie is a new session for an API key.
+func (s sessions) cookie(apiKey string, secure bool) *http.Cookie {
+	end := s.now().Add(sessionLength)
+	plain := append(binary.BigEndian.AppendUint64(nil, uint64(end.Unix())), apiKey...) //nolint:gosec // after 1970
+	return &http.Cookie{
+		Name: cookieName, Value: base64.RawURLEncoding.EncodeToString(s.seal.Seal(nil, nil, plain, nil)),
+		Path: "/console", MaxAge: int(sessionLength.Seconds()), Secure: secure, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode,
+	}
+}
+
+// ended is the cookie that removes a session from the browser.
+func ended() *http.Cookie {
+	return &http.Cookie{Name: cookieName, Path: "/console", MaxAge: -1, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode}
+}
+
+// apiKey is the API key of a request's session. It fails with errNoSession.
+func (s sessions) apiKey(r *http.Request) (string, error) {
+	cookie, err := r.Cookie(cookieName)
+	if err != nil || len(cookie.Value) > maxCookie {
+		return "", errNoSession
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	if err != nil {
+		return "", errNoSession
+	}
+	plain, err := s.seal.Open(nil, nil, sealed, nil)
+	if err != nil || len(plain) < 8 {
+		return "", errNoSession
+	}
+	end := time.Unix(int64(binary.BigEndian.Uint64(plain)), 0) //nolint:gosec // we have written it
+	if !s.now().Before(end) {
+		return "", errNoSession
+	}
+	return string(plain[8:]), nil
+}
+
+// operator is the principal of a request's session. It fails with errNoSession, or because the API keys cannot be read.
+func (c *Console) operator(r *http.Request) (tenants.Principal, error) {
+	apiKey, err := c.sessions.apiKey(r)
+	if err != nil {
+		return tenants.Principal{}, err
+	}
+	return c.authenticate(r, apiKey)
+}
+
+// authenticate accepts an API key that may read what operators read.
+func (c *Console) authenticate(r *http.Request, apiKey string) (tenants.Principal, error) {
+	p, err := c.config.Directory.Authenticate(r.Context(), apiKey)
+	switch {
+	case errors.Is(err, tenants.ErrUnauthenticated):
+		return tenants.Principal{}, errNoSession
+	case err != nil:
+		return tenants.Principal{}, err
+	case p.Tenant != "" || !p.May(tenants.OpsRead):
+		return tenants.Principal{}, errNoSession
+	}
+	return p, nil
+}

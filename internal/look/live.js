@@ -1,0 +1,107 @@
+// Keeps parts of a page up to date. An element with data-live names a stream of server-sent events. Each event "part"
+// has JSON data: html becomes the content of the element, and trouble is a sentence to show. Each message has the whole
+// content, so a page that was away catches up with the first one. Without this script, a page stays as it was loaded.
+//
+// The element #offline has the sentence that is shown while a stream is away. A value with data-field is highlighted
+// when it has changed. The text of data-say is copied to #said, where a screen reader reads it, when it has changed.
+"use strict";
+
+const offline = document.getElementById("offline");
+const sentence = offline?.textContent;
+const away = new Map(); // what is wrong with each part
+const streams = new Map(); // the stream of each part
+let said = document.querySelector("[data-say]")?.textContent;
+
+// tell shows what is wrong with a part, or that nothing is.
+function tell(part, text) {
+  if (text) {
+    away.set(part, text);
+  } else {
+    away.delete(part);
+  }
+  if (offline) {
+    offline.textContent = away.values().next().value ?? "";
+    offline.hidden = away.size === 0;
+  }
+}
+
+function fields(part) {
+  return new Map(Array.from(part.querySelectorAll("[data-field]"), (e) => [e.dataset.field, e.textContent]));
+}
+
+// replace keeps what the reader has scrolled to, and what has the focus. While the reader has selected text in a part, the
+// part stays as it is, and the next message finds it free.
+function replace(part, html) {
+  const selection = getSelection();
+  if (!selection.isCollapsed && part.contains(selection.anchorNode)) {
+    return;
+  }
+  const boxes = () => Array.from(part.querySelectorAll(".picture, .scroll"));
+  const places = () => Array.from(part.querySelectorAll("a[href], [tabindex]"));
+  const before = fields(part);
+  const left = boxes().map((e) => e.scrollLeft);
+  const place = places().indexOf(document.activeElement);
+  const href = document.activeElement?.getAttribute("href");
+  part.innerHTML = html;
+  boxes().forEach((e, i) => { e.scrollLeft = left[i] ?? 0; });
+  if (place >= 0) {
+    const same = href ? places().find((e) => e.getAttribute("href") === href) : places()[place];
+    same?.focus({ preventScroll: true });
+  }
+  if (before.size > 0) {
+    for (const e of part.querySelectorAll("[data-field]")) {
+      e.classList.toggle("changed", before.get(e.dataset.field) !== e.textContent);
+    }
+  }
+  const words = part.querySelector("[data-say]")?.textContent;
+  const to = document.getElementById("said");
+  if (to && words && words !== said) {
+    to.textContent = said = words;
+  }
+}
+
+function connect(part) {
+  if (document.hidden) {
+    return;
+  }
+  streams.get(part)?.close();
+  const stream = new EventSource(part.dataset.live);
+  streams.set(part, stream);
+  stream.addEventListener("part", (event) => {
+    const message = JSON.parse(event.data);
+    tell(part, message.trouble);
+    if (message.html) {
+      replace(part, message.html);
+    }
+  });
+  // The session has ended. The page itself leads to where people sign in, unless it needs no session.
+  stream.addEventListener("signed-out", () => {
+    stream.close();
+    if (location.pathname.startsWith("/console/")) {
+      location.reload();
+    } else {
+      tell(part, "The session has ended. Sign in at /console/sign-in, and load this page again.");
+    }
+  });
+  stream.addEventListener("error", () => {
+    tell(part, sentence);
+    // The browser connects again by itself after a lost connection, but not after an answer that is no stream.
+    if (stream.readyState === EventSource.CLOSED) {
+      setTimeout(connect, 1000, part);
+    }
+  });
+}
+
+const parts = document.querySelectorAll("[data-live]");
+parts.forEach(connect);
+
+// A browser opens six connections to a server at most, so a page that nobody sees gives its own back.
+document.addEventListener("visibilitychange", () => {
+  for (const part of parts) {
+    if (document.hidden) {
+      streams.get(part)?.close();
+    } else {
+      connect(part);
+    }
+  }
+});

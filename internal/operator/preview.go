@@ -1,0 +1,70 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/payments"
+)
+
+// Preview says whether judge would let an action pass now. The action itself may still be refused: the key may move, or
+// there may be nothing left to try again.
+type Preview struct {
+	Action  deadletters.Action
+	Refused *Refused // nil if it would be carried out
+}
+
+// errPreviewed ends a transaction that must not be committed.
+var errPreviewed = errors.New("only previewed")
+
+// Preview tries each action on a dead letter without writing anything, and says which of them would be refused now. It
+// asks the PSP as the actions themselves would, until ctx ends. It takes no lock. It fails with
+// deadletters.ErrNoDeadLetter.
+func (d *Service) Preview(ctx context.Context, id uuid.UUID) ([]Preview, error) {
+	deadLetter, err := deadletters.Get(ctx, d.db, id)
+	if err != nil {
+		return nil, err
+	}
+	var previews []Preview
+	for _, action := range []deadletters.Action{
+		deadletters.Retry, deadletters.Executed, deadletters.NotExecuted, deadletters.Dismiss,
+	} {
+		refused, err := d.preview(ctx, deadLetter,
+			payments.OperatorDecision{Action: action, Version: deadLetter.Version})
+		if err != nil {
+			return nil, fmt.Errorf("preview %s: %w", action, err)
+		}
+		previews = append(previews, Preview{Action: action, Refused: refused})
+	}
+	return previews, nil
+}
+
+func (d *Service) preview(
+	ctx context.Context, deadLetter deadletters.DeadLetter, decision payments.OperatorDecision,
+) (refused *Refused, err error) {
+	inquiry, err := d.payments.Inquire(ctx, deadLetter, decision)
+	if err != nil {
+		return nil, err
+	}
+	err = d.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		// closing is called only if the decision is not refused, and before anything is written.
+		step, err := d.payments.DecideTx(ctx, tx, deadLetter, inquiry, func() error { return errPreviewed })
+		if err == nil && step.Refuse != nil {
+			refused = new(Refused(*step.Refuse))
+			return errPreviewed
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, errPreviewed):
+		return refused, nil
+	case errors.Is(err, payments.ErrMoved):
+		return &Refused{Ground: payments.Conflict, Detail: "The key is moving at this moment. Look again."}, nil
+	}
+	return nil, err
+}

@@ -1,0 +1,296 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"payonce/demo/mockpsp"
+	"payonce/internal/httpapi"
+)
+
+// The console, as a browser without script sees it, and the streams that a browser with script reads.
+
+// browser is somebody with the console open.
+type browser struct {
+	t    testing.TB
+	base string
+	http *http.Client // keeps cookies, and follows no redirect
+}
+
+// browse opens the console on the operator's listener of the API. Its time limits are far below what a stream lasts.
+func (w *world) browse() *browser {
+	w.t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = httpapi.NewServer(w.app.Operator(), slog.New(slog.DiscardHandler))
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 500*time.Millisecond, 500*time.Millisecond
+	server.Start()
+	w.t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return newBrowser(w.t, server.URL)
+}
+
+func newBrowser(t testing.TB, base string) *browser {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &browser{t, base, &http.Client{Jar: jar, Transport: &http.Transport{},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+}
+
+// send sends a request as a browser does that shows a page of this server.
+func (b *browser) send(method, path string, form url.Values, header ...string) reply {
+	b.t.Helper()
+	req, err := http.NewRequestWithContext(b.t.Context(), method, b.base+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := b.http.Do(req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return reply{res.StatusCode, res.Header, raw}
+}
+
+func (b *browser) get(path string) reply { return b.send(http.MethodGet, path, nil) }
+
+func (b *browser) signIn(key string) reply {
+	return b.send(http.MethodPost, "/console/sign-in", url.Values{"key": {key}, "next": {"/console/"}})
+}
+
+// stream reads the live parts of a page.
+type stream struct {
+	t     testing.TB
+	parts chan string // the HTML of each message; closed at the end
+}
+
+func (b *browser) watch(path string) *stream {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	b.t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.base+path, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	res, err := b.http.Do(req) //nolint:bodyclose // closed at the end of the stream
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if kind := res.Header.Get("Content-Type"); kind != "text/event-stream" {
+		b.t.Fatalf("%s is %d, %s", path, res.StatusCode, kind)
+	}
+	s := &stream{b.t, make(chan string, 100)}
+	go func() {
+		defer close(s.parts)
+		defer res.Body.Close()
+		lines := bufio.NewScanner(res.Body)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			data, ok := strings.CutPrefix(lines.Text(), "data: ")
+			var m struct{ HTML, Trouble string }
+			if ok && json.Unmarshal([]byte(data), &m, json.MatchCaseInsensitiveNames(true)) == nil {
+				s.parts <- m.HTML + m.Trouble
+			}
+		}
+	}()
+	return s
+}
+
+// until reads parts until one has all of the texts.
+func (s *stream) until(texts ...string) string {
+	s.t.Helper()
+	last := ""
+	for {
+		select {
+		case part, ok := <-s.parts:
+			if !ok {
+				s.t.Fatalf("the stream has ended before %q; its last part is\n%s", texts, last)
+			}
+			last = part
+			if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(part, text) }) {
+				return part
+			}
+		case <-time.After(patience):
+			s.t.Fatalf("no part has %q; the last one is\n%s", texts, last)
+		}
+	}
+}
+
+// Somebody looks at a key while it is used: the page goes through all its states without being loaded again. The stream
+// outlives the limits of the server for ordinary answers.
+func TestPageOfAKeyGrowsWhileOneLooks(t *testing.T) {
+	t.Parallel()
+	w := setupOpen(t)
+	w.reconcile()
+	b := w.browse()
+	b.signIn(operatorKey).expect(t, http.StatusSeeOther, "")
+	key := freshKey()
+	page := "/console/keys/acme/payments/" + key
+	b.get(page).expect(t, http.StatusNotFound, "")
+	live := b.watch(page + "/live")
+	live.until("Nobody has used this key yet")
+
+	answered := make(chan reply, 1)
+	go func() { answered <- w.pay(key, "pm_silent_charged") }()
+	live.until(`<span class="status in_progress"`, "reserved, attempt 1", "succeeded: 120.00 USD")
+	(<-answered).expect(t, http.StatusAccepted, "")
+	live.until(`<span class="status unknown"`, "202")
+	live.until(`<span class="status completed"`, "look up the key", "stored response")
+
+	w.pay(key, "pm_silent_charged").expect(t, http.StatusCreated, "")
+	w.pay(key, "pm_silent_charged").expect(t, http.StatusCreated, "")
+	live.until("201, replayed ×2")
+	w.pay(key, "pm_ok").expect(t, http.StatusUnprocessableEntity, "")
+	shown := live.until("422, idempotency_key_reused_with_different_payload")
+	// Without script, the page shows the same.
+	if page := b.get(page); !strings.Contains(string(page.body), strings.TrimSpace(picture.FindString(shown))) {
+		t.Errorf("the page does not show\n%s\nbut\n%s", shown, page.body)
+	}
+	for _, format := range []string{"/picture.svg", "/picture.mmd"} {
+		r := b.get(page + format)
+		if r.status != http.StatusOK || !strings.Contains(string(r.body), "replayed ×2") {
+			t.Errorf("%s is %d\n%s", format, r.status, r.body)
+		}
+	}
+}
+
+var (
+	picture = regexp.MustCompile(`(?s)<svg.*?</svg>`)
+	keyLink = regexp.MustCompile(`class="key"><a href="([^"]*)"`)
+)
+
+// The console of another process shows the same key, without the requests that only the first one remembers.
+func TestEachProcessHasTheConsole(t *testing.T) {
+	t.Parallel()
+	w := setupOpen(t)
+	r := w.reconcile()
+	key := freshKey()
+	w.pay(key, "pm_ok").expect(t, http.StatusCreated, "")
+	w.pay(key, "pm_ok").expect(t, http.StatusCreated, "")
+	b := newBrowser(t, r.base)
+	b.signIn(operatorKey).expect(t, http.StatusSeeOther, "")
+	shown := b.get("/console/keys/acme/payments/" + key)
+	shown.expect(t, http.StatusOK, "")
+	if !strings.Contains(string(shown.body), "completed") || strings.Contains(string(shown.body), "replayed") {
+		t.Errorf("it shows\n%s", shown.body)
+	}
+	overview := b.get("/console/")
+	if !strings.Contains(string(overview.body), key) ||
+		!strings.Contains(string(overview.body), "This process serves no payments") {
+		t.Errorf("the overview is\n%s", overview.body)
+	}
+}
+
+// A dead letter is decided about on its page: what would be refused is said before, what is refused changes nothing,
+// and the decision is audited under the operator's API key.
+func TestDeadLetterIsDecidedInTheConsole(t *testing.T) {
+	t.Parallel()
+	w := setupOpen(t, shared(soon))
+	w.reconcile()
+	d := w.openOps()
+	key, l := w.stuck(d)
+	b := w.browse()
+	b.signIn(resolvingKey).expect(t, http.StatusSeeOther, "")
+	if list := b.get("/console/dead-letters"); !strings.Contains(string(list.body), l.ID) {
+		t.Fatalf("the list is\n%s", list.body)
+	}
+	page := "/console/dead-letters/" + l.ID
+	shown := string(b.get(page).body)
+	keyID := regexp.MustCompile(`name="keyId" value="([^"]*)"`).FindStringSubmatch(shown)
+	if keyID == nil {
+		t.Fatalf("the page has no form:\n%s", shown)
+	}
+	for _, part := range []string{"lookups_exhausted", key, "Refused now: ", `value="executed"`} {
+		if !strings.Contains(shown, part) {
+			t.Errorf("the page lacks %q:\n%s", part, shown)
+		}
+	}
+	if audit := d.show(l.ID).Audit; len(audit) != 0 {
+		t.Errorf("looking is audited: %+v", audit)
+	}
+	decide := func(action, reason, version string) reply {
+		return b.send(http.MethodPost, page+"/resolve",
+			url.Values{"action": {action}, "reason": {reason}, "version": {version}, "keyId": {keyID[1]}})
+	}
+	for _, wrong := range []reply{decide("executed", "", "1"), decide("burn", "a reason", "1"),
+		decide("executed", "a reason", "x")} {
+		wrong.expect(t, http.StatusBadRequest, "")
+		if !strings.Contains(string(wrong.body), "Nothing was changed.") {
+			t.Errorf("the page does not say what is wrong:\n%s", wrong.body)
+		}
+	}
+	decide("dismiss", "seen", "1").expect(t, http.StatusConflict, "")
+	decide("executed", "the PSP has said so\r\non the phone", "1").expect(t, http.StatusSeeOther, "")
+	w.becomes(key, "completed")
+	after := d.show(l.ID)
+	if n := len(after.Audit); n != 2 || after.Audit[1].Outcome != "done" ||
+		!strings.Contains(after.Audit[1].Actor, "api key ") ||
+		after.Audit[1].Reason != "the PSP has said so\non the phone" {
+		t.Errorf("audited is %+v", after.Audit)
+	}
+	if resolved := string(b.get(page).body); strings.Contains(resolved, "<textarea") {
+		t.Errorf("a resolved dead letter can be decided about:\n%s", resolved)
+	}
+	if list := b.get("/console/dead-letters?status=resolved"); !strings.Contains(string(list.body), l.ID) {
+		t.Errorf("the list of the resolved is\n%s", list.body)
+	}
+}
+
+// What is not known is not drawn: a client that has hung up has not read its answer, and a PSP that was not read may
+// have charged.
+func TestPageOfAKeyInventsNothing(t *testing.T) {
+	t.Parallel()
+	var way way
+	w := setupOpen(t, shared(noLookups), func(o *options) {
+		o.between = way.wrap
+		// Long enough for the page to show the reservation. If the owner gives up before, the webhook comes.
+		o.psp = func(c *mockpsp.Config) { c.SlowDelay = 800 * time.Millisecond }
+	})
+	w.reconcile()
+	b := w.browse()
+	b.signIn(operatorKey).expect(t, http.StatusSeeOther, "")
+	key := freshKey()
+	ctx, hangUp := context.WithCancel(t.Context())
+	go func() {
+		_, _ = w.try(call{method: "POST", path: "/payments", key: key, body: order("pm_slow"), ctx: ctx})
+	}()
+	page := "/console/keys/acme/payments/" + key
+	live := b.watch(page + "/live")
+	live.until(`<span class="status in_progress"`)
+	hangUp()
+	live.until(`<span class="status completed"`, "the client has hung up")
+
+	way.deaf.Store(true)
+	shown := string(b.get(page).body)
+	if !strings.Contains(shown, "was not read just now") || strings.Contains(shown, "The PSP has nothing") {
+		t.Errorf("the PSP does not answer, and the page is\n%s", shown)
+	}
+}
