@@ -1,6 +1,7 @@
 # Payonce. `make` alone lists the targets.
 #
-# Nothing here needs settings, Docker or more than Go and make; `make postman` also needs Node. Settings of the programs
+# Nothing here needs settings, Docker or more than Go and make; `make postman` also needs Node, and
+# `make browser` and `make screenshots` Chromium. Settings of the programs
 # pass through from the environment.
 
 .DEFAULT_GOAL := help
@@ -70,7 +71,17 @@ migrate: ## bring the database at DATABASE_URL to the newest schema
 .PHONY: postman
 postman: ## run the Postman collection against a demo of its own; EXAMPLES=1 saves the answers in it
 	@$(BUILD) -o bin/demo ./cmd/demo
-	@tools/postman bin/demo
+	@tools/with-demo bin/demo tools/postman
+
+.PHONY: browser
+browser: ## click through every page in headless Chromium, against a demo of its own; needs Node and Chromium
+	@$(BUILD) -o bin/demo ./cmd/demo
+	@tools/browser bin/demo test
+
+.PHONY: screenshots
+screenshots: ## photograph every page, light and dark, at 360 and 1440 pixels, into bin/screenshots; needs Node and Chromium
+	@$(BUILD) -o bin/demo ./cmd/demo
+	@tools/browser bin/demo screenshots
 
 .PHONY: lint
 lint: ## run the linters
@@ -151,7 +162,7 @@ build: ## build all commands into bin/
 
 .PHONY: clean
 clean: ## remove what the other targets made
-	rm -rf bin postman/node_modules
+	rm -rf bin postman/node_modules test/browser/node_modules
 
 .PHONY: verify-generated
 verify-generated:

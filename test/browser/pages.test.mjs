@@ -1,0 +1,71 @@
+// What holds for every page: nobody is shut out, nothing is cut off, and what a stranger writes is text.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { axe, furnish, launch, open, signIn } from "./lib.mjs";
+
+let browser, pages;
+before(async () => {
+  browser = await launch();
+  pages = await furnish();
+});
+after(() => browser?.close());
+
+for (const colorScheme of ["light", "dark"]) {
+  for (const width of [360, 1440]) {
+    test(`every page, ${colorScheme}, ${width} pixels wide`, async () => {
+      const page = await open(browser, { colorScheme, viewport: { width, height: 900 } });
+      await signIn(page);
+      const wrong = [];
+      for (const [name, url] of Object.entries(pages)) {
+        const missing = name === "key-nobody-has-used"; // It is a 404, which the console of the browser reports.
+        const before = page.complaints.length;
+        const response = await page.goto(url);
+        assert.equal(response.status(), missing ? 404 : 200, url);
+        if (name.includes("reader")) {
+          await page.waitForSelector(".opblock");
+        }
+        wrong.push(...await axe(page));
+        const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        if (over > 0) {
+          wrong.push(`${url} is ${over} pixels wider than the window`);
+        }
+        if (missing) {
+          page.complaints.length = before;
+        }
+      }
+      assert.deepEqual([...wrong, ...page.complaints], []);
+      await page.context().close();
+    });
+  }
+}
+
+test("what a stranger writes is text on every page", async () => {
+  const page = await open(browser);
+  page.on("dialog", (dialog) => {
+    page.complaints.push(`${page.url()} opens a dialog`);
+    dialog.dismiss();
+  });
+  await signIn(page);
+  for (const name of ["overview", "key-hostile", "dead-letters-resolved", "dead-letter-resolved", "psp"]) {
+    await page.goto(pages[name]);
+    assert.notEqual(await page.title(), "owned");
+    assert.equal(await page.locator("main script, main img, section script").count(), 0, name);
+  }
+  await page.goto(pages["key-hostile"]);
+  await page.getByText(`<script>document.title="owned"</script>`).first().waitFor();
+  assert.deepEqual(page.complaints, []);
+  await page.context().close();
+});
+
+test("without script, every page shows what it shows", async () => {
+  const page = await open(browser, { javaScriptEnabled: false });
+  await signIn(page);
+  assert.equal(page.url(), pages.overview);
+  for (const [name, text] of Object.entries({
+    overview: "Latest keys", key: "201, replayed", "dead-letter": "Refused now", demo: "Pay once", psp: "Latest calls",
+  })) {
+    await page.goto(pages[name]);
+    assert.ok((await page.content()).includes(text), `${pages[name]} lacks ${text}`);
+  }
+  await page.context().close();
+});

@@ -1,0 +1,141 @@
+// The stories that the pages tell, by clicking, in order of how a newcomer meets them.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { charges, deadLetter, eventually, freshKey, launch, open, operator, patience, pay, signIn } from "./lib.mjs";
+
+let browser;
+before(async () => { browser = await launch(); });
+after(() => browser?.close());
+
+const status = (page, name) => page.waitForSelector(`.status.${name}`, { timeout: patience });
+
+test("the link of the banner is good once, and three buttons show why a payment is charged once", async () => {
+  const page = await open(browser);
+  await page.goto(process.env.START_URL);
+  assert.equal(page.url(), operator + "/demo/", "the token stays in the address bar");
+  await page.getByRole("button", { name: "Pay, and lose the answer" }).click();
+  await page.evaluate(() => { globalThis.notLoadedAgain = true; });
+  await status(page, "in_progress");
+  await status(page, "unknown");
+  await status(page, "completed");
+  assert.ok(await page.evaluate(() => globalThis.notLoadedAgain), "the page was loaded again");
+  const key = new URL(page.url()).searchParams.get("key");
+  await page.getByRole("button", { name: "Send the same request again" }).click();
+  await page.locator(".steps").getByText("201, replayed").waitFor();
+  assert.equal(await charges(key), 1);
+  assert.deepEqual(page.complaints, []);
+
+  const second = await open(browser);
+  assert.equal((await second.goto(process.env.START_URL)).status(), 410);
+});
+
+test("kill -9 of the API shows a banner, and the page catches up by itself", async () => {
+  const page = await open(browser);
+  await signIn(page);
+  const key = freshKey("killed");
+  await page.goto(`${operator}/console/keys/acme/payments/${key}`);
+  const sent = pay(key, "pm_slow").catch(() => "lost"); // pm_slow: the PSP charges after a pause
+  await status(page, "in_progress");
+  const demo = await open(browser);
+  await demo.goto(operator + "/demo/");
+  await demo.getByRole("button", { name: "kill -9 the API" }).click();
+  await page.locator("#offline").waitFor({ state: "visible" });
+  await page.locator("#offline").waitFor({ state: "hidden" });
+  assert.equal(await sent, "lost");
+  await status(page, "completed");
+  // Whoever was first has found the charge: the PSP's webhook, or a lookup after the lease was over.
+  const answer = await eventually("the answer", async () => {
+    const again = await pay(key, "pm_slow").catch(() => null);
+    return again?.status === 201 && again;
+  });
+  assert.ok(answer.replayed);
+  assert.equal(await charges(key), 1);
+});
+
+test("crash of the database: a payment works again", async () => {
+  const demo = await open(browser);
+  await demo.goto(operator + "/demo/");
+  await demo.getByRole("button", { name: "crash the database" }).click();
+  await demo.getByText(/database.*started again 1 time/).waitFor();
+  const key = freshKey("crashed");
+  await eventually("a payment", async () => (await pay(key).catch(() => ({}))).status === 201);
+  assert.equal(await charges(key), 1);
+});
+
+test("an operator decides about a dead letter, by keyboard alone", async () => {
+  const key = freshKey("decided");
+  await pay(key, "pm_wrong_amount");
+  const letter = await deadLetter(key);
+  const page = await open(browser);
+  await page.goto(`${operator}/console/dead-letters/${letter.id}`);
+  await page.keyboard.type("wrong-key"); // The field has the focus.
+  await page.keyboard.press("Enter");
+  await page.getByRole("alert").waitFor();
+  await page.keyboard.type("demo-operator-key");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(`**/dead-letters/${letter.id}`); // back to where they came from
+  const focus = () => page.evaluate(() => document.activeElement?.name || document.activeElement?.textContent.trim());
+  const tabTo = async (name) => {
+    for (let i = 0; i < 60; i++) {
+      await page.keyboard.press("Tab");
+      if (await focus() === name) {
+        return;
+      }
+    }
+    assert.fail(`Tab does not reach ${name}`);
+  };
+  await tabTo("Skip to the content");
+  await tabTo("action");
+  await page.keyboard.press("ArrowDown"); // from retry to executed
+  await tabTo("reason");
+  await page.keyboard.type("seen at the PSP");
+  await tabTo("Decide");
+  await page.keyboard.press("Enter");
+  await page.getByText("resolved", { exact: true }).waitFor();
+  assert.equal((await pay(key, "pm_wrong_amount")).status, 201);
+});
+
+test("while it is live, nothing on the page moves but what grows", async () => {
+  const page = await open(browser);
+  await signIn(page);
+  const boxes = () => page.$$eval("h1, h2, form, .picture", (all) => all.map((e) => e.getBoundingClientRect().top));
+  await pay(freshKey("before"));
+  await page.goto(operator + "/console/");
+  await page.waitForTimeout(1500); // for the first messages
+  const before = await boxes();
+  const key = freshKey("still");
+  await pay(key);
+  await page.getByText(key).waitFor();
+  assert.deepEqual((await boxes()).slice(0, -2), before.slice(0, -2)); // The list of keys grows above the last form.
+
+  await page.goto(`${operator}/console/keys/acme/payments/${key}`);
+  await status(page, "completed");
+  const [title, picture] = await boxes();
+  await pay(key);
+  await page.locator(".steps").getByText("201, replayed").waitFor();
+  assert.deepEqual((await boxes()).slice(0, 2), [title, picture]);
+});
+
+// A measurement, not a test: it only says how long it takes.
+test("measured: from the answer to the screen", async (t) => {
+  const page = await open(browser);
+  await signIn(page);
+  const took = [];
+  for (let i = 0; i < 20; i++) {
+    const key = freshKey("soon");
+    await page.goto(`${operator}/console/keys/acme/payments/${key}`);
+    await page.getByText("Nobody has used this key yet").waitFor();
+    await page.waitForTimeout(300); // for the stream
+    const shown = page.evaluate(() => new Promise((done) => {
+      new MutationObserver(() => {
+        if (document.querySelector(".status.completed")) {
+          done(Date.now());
+        }
+      }).observe(document.body, { childList: true, subtree: true });
+    }));
+    await pay(key);
+    took.push(await shown - Date.now());
+  }
+  took.sort((a, b) => a - b);
+  t.diagnostic(`answer to screen, in milliseconds: median ${-took[10]}, all ${took.map((ms) => -ms)}`);
+});
