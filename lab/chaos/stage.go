@@ -14,9 +14,9 @@ import (
 	"payonce/lab/chaos/plan"
 	"payonce/lab/chaos/tally"
 	"payonce/lab/history"
-	"payonce/lab/httpproxy"
 	"payonce/lab/invariants"
 	"payonce/lab/world"
+	"payonce/test/httpproxy"
 )
 
 // stage is what a run plays on.

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"payonce/lab/httpproxy"
 	"payonce/lab/invariants"
 	"payonce/lab/world"
+	"payonce/test/httpproxy"
 )
 
 // awayTimes let a wait for the standby be given up long before an owner would call itself paused: what keeps a charge

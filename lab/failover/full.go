@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"payonce/internal/postgres"
-	"payonce/lab/httpproxy"
 	"payonce/lab/world"
+	"payonce/test/httpproxy"
 )
 
 // smallServer keeps its log short, on a disk that is small.

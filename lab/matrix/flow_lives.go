@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"strings"
 
-	"payonce/lab/httpproxy"
 	"payonce/lab/world"
+	"payonce/test/httpproxy"
 	"payonce/test/pgproxy"
 )
 

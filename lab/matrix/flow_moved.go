@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"payonce/lab/httpproxy"
 	"payonce/lab/world"
+	"payonce/test/httpproxy"
 )
 
 // movedScenes are about money that has moved otherwise than our rows say.

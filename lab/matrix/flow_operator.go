@@ -6,8 +6,8 @@ import (
 	"maps"
 	"net/http"
 
-	"payonce/lab/httpproxy"
 	"payonce/lab/world"
+	"payonce/test/httpproxy"
 )
 
 // operatorFlow is what the API does with an operator's decision about a key that the reconciler has given up.

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"payonce/lab/httpproxy"
 	"payonce/lab/world"
+	"payonce/test/httpproxy"
 )
 
 // executed is the path of internal/payments/execute.go, for a payment or a refund: two transactions with the PSP

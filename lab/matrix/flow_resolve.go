@@ -1,8 +1,8 @@
 package main
 
 import (
-	"payonce/lab/httpproxy"
 	"payonce/lab/world"
+	"payonce/test/httpproxy"
 )
 
 func resolveFlow() flow {

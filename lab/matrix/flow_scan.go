@@ -1,8 +1,8 @@
 package main
 
 import (
-	"payonce/lab/httpproxy"
 	"payonce/lab/world"
+	"payonce/test/httpproxy"
 )
 
 // ledgers is how many are scanned at once: the charges and the refunds of two tenants.

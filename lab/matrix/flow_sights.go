@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"payonce/lab/history"
-	"payonce/lab/httpproxy"
 	"payonce/lab/invariants"
 	"payonce/lab/world"
+	"payonce/test/httpproxy"
 )
 
 // Scenes that show all that there is to be seen. What is wrong with it is in the invariants.

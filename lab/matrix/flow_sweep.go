@@ -1,8 +1,8 @@
 package main
 
 import (
-	"payonce/lab/httpproxy"
 	"payonce/lab/world"
+	"payonce/test/httpproxy"
 )
 
 // What the reconciler does by itself: no client asks before it has come to an end.

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"payonce/lab/httpproxy"
 	"payonce/lab/world"
+	"payonce/test/httpproxy"
 )
 
 // A payment whose answer was lost, at a PSP that lets nobody look it up: its webhook is what there is.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"payonce/lab/httpproxy"
 	"payonce/lab/world"
+	"payonce/test/httpproxy"
 	"payonce/test/pgproxy"
 )
 

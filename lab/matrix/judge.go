@@ -8,9 +8,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"payonce/lab/httpproxy"
 	"payonce/lab/invariants"
 	"payonce/lab/world"
+	"payonce/test/httpproxy"
 )
 
 // violation as the reports of all labs have it.

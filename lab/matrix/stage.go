@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"payonce/lab/history"
-	"payonce/lab/httpproxy"
 	"payonce/lab/invariants"
 	"payonce/lab/world"
+	"payonce/test/httpproxy"
 )
 
 // stage is where one cell is played: a world, its processes, one client, and what they have come to so far.

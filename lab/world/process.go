@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"payonce/lab/httpproxy"
 	"payonce/test/heldport"
+	"payonce/test/httpproxy"
 	"payonce/test/pgproxy"
 )
 

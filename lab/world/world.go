@@ -16,8 +16,8 @@ import (
 
 	"payonce/demo/mockpsp"
 	"payonce/internal/postgres"
-	"payonce/lab/httpproxy"
 	"payonce/test/heldport"
+	"payonce/test/httpproxy"
 	"payonce/test/pgproxy"
 )
 

@@ -9,7 +9,8 @@ import (
 // places lists every package there is. A new one is added here first, which
 // is the moment to ask what it may import.
 var places = []string{
-	"cmd/...", "db/migrations", "demo/controls", "demo/embeddedpg", "demo/mockpsp", "deploy", "deploy/composecheck",
+	"cmd/...", "db/migrations", "demo/controls", "demo/embeddedpg", "demo/mockpsp",
+	"demo/windows", "deploy", "deploy/composecheck",
 	"lab/...",
 	"internal/app",
 	"internal/cardnumber",
@@ -38,6 +39,7 @@ var places = []string{
 	"test/e2e",
 	"test/cituscluster",
 	"test/heldport",
+	"test/httpproxy",
 	"test/pgproxy",
 	"test/pgtest",
 	"test/testrun",
@@ -117,13 +119,30 @@ var importTable = []importRule{
 	{
 		except:  []string{"test/..."},
 		refuses: []string{"payonce/test/..."},
-		allows:  []string{"payonce/test/cituscluster", "payonce/test/heldport", "payonce/test/pgproxy"},
+		allows: []string{"payonce/test/cituscluster", "payonce/test/heldport", "payonce/test/httpproxy",
+			"payonce/test/pgproxy"},
 		because: "test support stays out of the binaries",
 	},
 	{
 		except:  []string{"lab/...", "test/..."},
-		refuses: []string{"payonce/test/cituscluster/...", "payonce/test/heldport/...", "payonce/test/pgproxy/..."},
-		because: "the proxy and the held ports are for packages that start the programs and make the network fail",
+		refuses: []string{"payonce/test/cituscluster/...", "payonce/test/heldport/..."},
+		because: "the held ports and the cluster are for packages that start the programs",
+	},
+	{
+		except:  []string{"lab/...", "test/...", "demo/windows/..."},
+		refuses: []string{"payonce/test/httpproxy/...", "payonce/test/pgproxy/..."},
+		because: "the proxies are for packages that make the network fail",
+	},
+	{
+		packages: []string{"demo/windows/..."},
+		refuses:  []string{"payonce/..."},
+		allows:   []string{"payonce/test/httpproxy", "payonce/test/pgproxy"},
+		because:  "the windows are held from outside: by the proxies, and by nothing in the product's code",
+	},
+	{
+		packages: []string{"test/httpproxy/...", "test/pgproxy/..."},
+		refuses:  []string{"testing/..."},
+		because:  "the demo links the proxies, and a program for people does not link package testing",
 	},
 }
 

@@ -42,6 +42,7 @@ func TestImportTableLetsTheDesignBe(t *testing.T) {
 	wantNone(t, importBreaches(parse(t, map[string]string{
 		"cmd/api/a.go":           importing("payonce/internal/app"),
 		"cmd/demo/a.go":          importing("payonce/demo/mockpsp") + importing("payonce/demo/embeddedpg"),
+		"demo/windows/a.go":      importing("payonce/test/httpproxy") + importing("payonce/test/pgproxy"),
 		"internal/app/a.go":      importing("github.com/riverqueue/river"),
 		"internal/httpapi/a.go":  importing("github.com/go-chi/chi/v5") + importing("payonce/internal/payments"),
 		"internal/payments/a.go": importing("payonce/internal/idempotency") + importing("payonce/internal/gateway"),

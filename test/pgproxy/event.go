@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 )
 
@@ -33,6 +32,7 @@ const (
 // Event is an action that waits for its rounds.
 type Event struct {
 	query string
+	fits  func(round []byte) bool
 	do    Action
 	left  int    // rounds still to be met; guarded by Proxy.mu
 	of    *Event // only rounds of the sessions that this one holds, or has held; nil for any
@@ -56,6 +56,14 @@ func (p *Proxy) OnNext(n int, query string, do Action) *Event {
 	return p.add(newEvent(n, query, do))
 }
 
+// OnWhere is On for the next round that fits, by its bytes. A parameter that is a text stands in them as it is, in the
+// protocol's text format and in its binary one, also inside an array.
+func (p *Proxy) OnWhere(query string, fits func(round []byte) bool, do Action) *Event {
+	e := newEvent(1, query, do)
+	e.fits = fits
+	return p.add(e)
+}
+
 // OnSame is On for a later round of a session that another event holds, such as the commit of the transaction in which
 // a statement was held.
 func (p *Proxy) OnSame(held *Event, query string, do Action) *Event {
@@ -66,7 +74,7 @@ func (p *Proxy) OnSame(held *Event, query string, do Action) *Event {
 
 func newEvent(n int, query string, do Action) *Event {
 	return &Event{
-		query: query, do: do, left: n,
+		query: query, fits: func([]byte) bool { return true }, do: do, left: n,
 		reached: make(chan struct{}, n), landed: make(chan struct{}, n), dropped: make(chan struct{}, n),
 		released: make(chan struct{}),
 	}
@@ -79,8 +87,17 @@ func (p *Proxy) add(e *Event) *Event {
 	return e
 }
 
+// Forget lets go what the event holds, and takes it away: no round will meet it. A program that runs for long calls it
+// for each of its events.
+func (p *Proxy) Forget(e *Event) {
+	p.mu.Lock()
+	p.events = slices.DeleteFunc(p.events, func(other *Event) bool { return other == e })
+	p.mu.Unlock()
+	e.Release()
+}
+
 // Await waits until one more round is where the action is: cut off, or held.
-func (e *Event) Await(t testing.TB) {
+func (e *Event) Await(t TB) {
 	t.Helper()
 	await(t, e.reached, e.query+" did not come to the proxy")
 }
@@ -109,7 +126,7 @@ func (e *Event) Backends() []uint32 {
 }
 
 // AwaitLanding waits until one more round that was held before the server has been answered by it.
-func (e *Event) AwaitLanding(t testing.TB) {
+func (e *Event) AwaitLanding(t TB) {
 	t.Helper()
 	await(t, e.landed, e.query+" was not answered by the server")
 }
@@ -148,6 +165,18 @@ func (e *Event) CutClients() {
 	}
 }
 
+// Cut closes both sides of what is held. A round held before the server never happens.
+func (e *Event) Cut() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.held {
+		s.cut()
+	}
+}
+
+// Dropped receives once for each round whose session has ended while the event held it.
+func (e *Event) Dropped() <-chan struct{} { return e.dropped }
+
 // hold tells the test, and waits until it lets go. It reports whether the session is still there then: what was held
 // goes down with it, even when both happen at once.
 func (e *Event) hold(s *session) bool {
@@ -168,7 +197,17 @@ func (e *Event) hold(s *session) bool {
 	}
 }
 
-func await(t testing.TB, c <-chan struct{}, otherwise string) {
+// TB is what the package needs of a test. It is no testing.TB: the demo links this package, and a program for people
+// does not link the package testing.
+type TB interface {
+	Helper()
+	Cleanup(do func())
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+func await(t TB, c <-chan struct{}, otherwise string) {
 	t.Helper()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -36,7 +35,7 @@ type Proxy struct {
 }
 
 // Start forwards to the server and database of realURL until the test ends.
-func Start(t testing.TB, realURL string) *Proxy {
+func Start(t TB, realURL string) *Proxy {
 	t.Helper()
 	p, err := Open(realURL)
 	if err != nil {
@@ -51,13 +50,17 @@ func Start(t testing.TB, realURL string) *Proxy {
 }
 
 // Open is Start for programs: it forwards until Close.
-func Open(realURL string) (*Proxy, error) {
+func Open(realURL string) (*Proxy, error) { return OpenIn("", realURL) }
+
+// OpenIn is Open with the socket in a new directory below parent, named pgproxy- and a number. A program that is killed
+// leaves the directory.
+func OpenIn(parent, realURL string) (*Proxy, error) {
 	config, err := pgconn.ParseConfig(realURL)
 	if err != nil {
 		return nil, fmt.Errorf("parse connection string: %w", err)
 	}
 	// Not a directory of a test: a socket's path may have 103 bytes, and that one has the test's name in it.
-	dir, err := os.MkdirTemp("", "pgproxy-")
+	dir, err := os.MkdirTemp(parent, "pgproxy-")
 	if err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
@@ -106,7 +109,7 @@ func (p *Proxy) Down() {
 }
 
 // Up accepts connections again.
-func (p *Proxy) Up(t testing.TB) {
+func (p *Proxy) Up(t TB) {
 	t.Helper()
 	if err := p.Restore(); err != nil {
 		t.Fatalf("pgproxy: %v", err)
@@ -228,14 +231,14 @@ func (p *Proxy) learned(query, sql string) {
 }
 
 // arrived counts a round, and gives the event that it meets, if any.
-func (p *Proxy) arrived(from *session, queries []string) *Event {
+func (p *Proxy) arrived(from *session, r *round) *Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.choose == nil {
-		p.rounds = append(p.rounds, queries)
+		p.rounds = append(p.rounds, r.queries)
 	}
 	for _, e := range p.events {
-		if e.left > 0 && slices.Contains(queries, e.query) && (e.of == nil || e.of.holds(from)) {
+		if e.left > 0 && slices.Contains(r.queries, e.query) && (e.of == nil || e.of.holds(from)) && e.fits(r.bytes) {
 			e.left--
 			return e
 		}
@@ -243,7 +246,7 @@ func (p *Proxy) arrived(from *session, queries []string) *Event {
 	if p.choose == nil {
 		return nil
 	}
-	if do := p.choose(queries); do != Pass {
+	if do := p.choose(r.queries); do != Pass {
 		return &Event{do: do, reached: make(chan struct{}, 1)} // nobody waits for it
 	}
 	return nil

@@ -1,6 +1,7 @@
 package pgproxy_test
 
 import (
+	"bytes"
 	"context"
 	"testing"
 
@@ -77,5 +78,61 @@ func TestRoundWhoseSessionEndsUnderItDoesNotLand(t *testing.T) {
 	}
 	if err := await(t, done); err == nil {
 		t.Fatal("the client heard of no error")
+	}
+}
+
+// A program that stops one of its own requests must not stop those of others.
+func TestRoundMeetsTheEventThatItsParametersFit(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const say = "-- name: Say :one\nSELECT unnest($1::text[])"
+	held := b.proxy.OnWhere("Say", func(round []byte) bool { return bytes.Contains(round, []byte("the-key")) },
+		pgproxy.HoldBefore)
+	conn := connect(t, b.proxy.URL())
+	asks := func(key string) error {
+		var got string
+		return conn.QueryRow(context.Background(), say, []string{key}).Scan(&got)
+	}
+	if err := asks("another"); err != nil {
+		t.Fatal(err)
+	}
+	done := inBackground(func() error { return asks("the-key") })
+	held.Await(t)
+	held.Release()
+	if err := await(t, done); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestForgottenEventMeetsNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	conn := connect(t, b.proxy.URL())
+	b.proxy.Forget(b.proxy.On("Put", pgproxy.CutBefore))
+	if err := puts(conn); err != nil {
+		t.Fatal(err)
+	}
+	held := b.proxy.On("Put", pgproxy.HoldAfter)
+	done := inBackground(func() error { return puts(conn) })
+	held.Await(t)
+	b.proxy.Forget(held)
+	if err := await(t, done); err != nil {
+		t.Fatalf("what it held was not let go: %v", err)
+	}
+}
+
+func TestRoundThatIsCutBeforeTheServerNeverHappens(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	held, conn := b.proxy.On("Put", pgproxy.HoldBefore), connect(t, b.proxy.URL())
+	done := inBackground(func() error { return puts(conn) })
+	held.Await(t)
+	held.Cut()
+	if err := await(t, done); err == nil {
+		t.Fatal("the client was not cut off")
+	}
+	<-held.Dropped()
+	if n := b.notes(t); n != 0 {
+		t.Fatalf("%d notes, want none", n)
 	}
 }

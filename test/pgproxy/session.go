@@ -160,7 +160,7 @@ func (s *session) forwardRounds(from *bufio.Reader) {
 
 // send passes a round on, unless its event says otherwise.
 func (s *session) send(r *round) bool {
-	r.event = s.proxy.arrived(s, r.queries)
+	r.event = s.proxy.arrived(s, r)
 	if e := r.event; e != nil {
 		switch e.do {
 		case CutBefore:

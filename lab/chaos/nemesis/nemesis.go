@@ -18,8 +18,8 @@ import (
 	"payonce/lab/chaos/plan"
 	"payonce/lab/chaos/tally"
 	"payonce/lab/history"
-	"payonce/lab/httpproxy"
 	"payonce/lab/world"
+	"payonce/test/httpproxy"
 	"payonce/test/pgproxy"
 )
 

@@ -5,8 +5,8 @@ import (
 	"context"
 	"time"
 
-	"payonce/lab/httpproxy"
 	"payonce/lab/world"
+	"payonce/test/httpproxy"
 )
 
 // mangleShare is how often a call to the PSP is mangled while that lasts.

@@ -40,12 +40,15 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 // before is for actions that keep a call from the service.
 func (p *Proxy) before(w http.ResponseWriter, r *http.Request, body []byte, e *Event) {
 	close(e.reached)
-	switch e.do {
+	do := e.do
+	if do == HoldBefore {
+		do = p.held(e)
+	}
+	switch do {
 	case FailBefore:
 		fail(w)
 		return
 	case HoldBefore:
-		p.held(e)
 		// Its sender's end does not stop it any more: it has been sent.
 		ctx, cancel := p.onItsWay(r)
 		defer cancel()
@@ -70,7 +73,11 @@ func (p *Proxy) after(w http.ResponseWriter, r *http.Request, body []byte, e *Ev
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	switch e.do {
+	do := e.do
+	if do == HoldAfter {
+		do = p.held(e)
+	}
+	switch do {
 	case FailAfter:
 		fail(w)
 		return
@@ -78,7 +85,6 @@ func (p *Proxy) after(w http.ResponseWriter, r *http.Request, body []byte, e *Ev
 		http.Error(w, "400 Bad Request", http.StatusBadRequest)
 		return
 	case HoldAfter:
-		p.held(e)
 		answer.deliver(w, len(answer.body))
 		return
 	case HalfAfter:
@@ -88,10 +94,11 @@ func (p *Proxy) after(w http.ResponseWriter, r *http.Request, body []byte, e *Ev
 	panic(http.ErrAbortHandler)
 }
 
-// held waits until the event is released, or everything ends.
-func (p *Proxy) held(e *Event) {
+// held waits until the event is released, and says as what; or until everything ends.
+func (p *Proxy) held(e *Event) Action {
 	select {
 	case <-e.released:
+		return e.then
 	case <-p.over.Done():
 		panic(http.ErrAbortHandler)
 	}

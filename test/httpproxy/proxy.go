@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,6 +128,15 @@ func (p *Proxy) OnWhere(name string, fits func(Call) bool, do Action) *Event {
 	defer p.mu.Unlock()
 	p.events = append(p.events, e)
 	return e
+}
+
+// Forget lets go what the event holds, and takes it away: no call will meet it. A program that runs for long calls it
+// for each of its events.
+func (p *Proxy) Forget(e *Event) {
+	p.mu.Lock()
+	p.events = slices.DeleteFunc(p.events, func(other *Event) bool { return other == e })
+	p.mu.Unlock()
+	e.Release()
 }
 
 // Choose has fn say what happens to each call that meets no event, for runs that fail at random. It may not hold:

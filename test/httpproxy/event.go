@@ -39,7 +39,8 @@ type Event struct {
 	name string
 	fits func(Call) bool
 	do   Action
-	met  bool // guarded by Proxy.mu
+	met  bool   // guarded by Proxy.mu
+	then Action // what becomes of a call that was held; it may be read when released is closed
 
 	reached  chan struct{}
 	landed   chan struct{}
@@ -48,7 +49,7 @@ type Event struct {
 }
 
 func newEvent(name string, do Action) *Event {
-	return &Event{name: name, do: do, reached: make(chan struct{}), landed: make(chan struct{}),
+	return &Event{name: name, do: do, then: do, reached: make(chan struct{}), landed: make(chan struct{}),
 		released: make(chan struct{})}
 }
 
@@ -72,4 +73,16 @@ func (e *Event) wait(ctx context.Context, c <-chan struct{}, otherwise string) e
 }
 
 // Release lets go what is held, or would be.
-func (e *Event) Release() { e.once.Do(func() { close(e.released) }) }
+func (e *Event) Release() { e.ReleaseAs(e.do) }
+
+// ReleaseAs ends a hold with another action of the same side of the service: a call held before it is cut off or failed
+// before it, and one held after it is cut off or failed after it.
+func (e *Event) ReleaseAs(do Action) {
+	if do.after() != e.do.after() {
+		panic("httpproxy: what is held on one side of the service cannot fail on the other")
+	}
+	e.once.Do(func() {
+		e.then = do
+		close(e.released)
+	})
+}

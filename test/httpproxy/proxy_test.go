@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"payonce/lab/httpproxy"
+	"payonce/test/httpproxy"
 )
 
 // patience bounds every wait. Reaching it is a failure.
@@ -203,5 +203,48 @@ func TestChosenCallsFail(t *testing.T) {
 	}
 	if h := b.call(b.ctx, "ask"); h.status != http.StatusCreated {
 		t.Fatalf("the program heard %+v", h)
+	}
+}
+
+func TestHeldCallEndsAsItIsReleased(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		hold, do httpproxy.Action
+		status   int
+		fails    bool
+		done     int32
+	}{
+		{"cut before", httpproxy.HoldBefore, httpproxy.CutBefore, 0, true, 0},
+		{"fail before", httpproxy.HoldBefore, httpproxy.FailBefore, http.StatusInternalServerError, false, 0},
+		{"cut after", httpproxy.HoldAfter, httpproxy.CutAfter, 0, true, 1},
+		{"fail after", httpproxy.HoldAfter, httpproxy.FailAfter, http.StatusInternalServerError, false, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			e := b.proxy.On("pay", c.hold)
+			answer := b.callInBackground(b.ctx, "pay")
+			if err := e.Reached(b.ctx); err != nil {
+				t.Fatal(err)
+			}
+			e.ReleaseAs(c.do)
+			e.Release() // it has ended already
+			if h := <-answer; h.status != c.status || (h.err != nil) != c.fails {
+				t.Errorf("the program heard %+v", h)
+			}
+			if n := b.done.Load(); n != c.done {
+				t.Errorf("it happened %d times, want %d", n, c.done)
+			}
+		})
+	}
+}
+
+func TestForgottenEventMeetsNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.proxy.Forget(b.proxy.On("pay", httpproxy.FailBefore))
+	if h := b.call(b.ctx, "pay"); h.status != http.StatusCreated {
+		t.Errorf("the program heard %+v", h)
 	}
 }
