@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"payonce/demo/windows"
 	"payonce/internal/app"
 	"payonce/internal/config"
 )
@@ -24,28 +25,32 @@ type children struct{ api, reconciler *child }
 
 // newChildren makes the children, and starts none.
 func newChildren(
-	ctx context.Context, set settings, at *listeners, stderr io.Writer, log *slog.Logger,
+	ctx context.Context, set settings, at *listeners, stage *windows.Stage, stderr io.Writer, log *slog.Logger,
 ) (*children, error) {
 	if err := check(ctx, set, log); err != nil {
 		return nil, err
 	}
 	// A session in the browser must not end when the page's button kills the API.
 	secret := rand.Text() + rand.Text()
-	env := func(databaseURL string) []string {
+	env := func(databaseURL, pspURL string) []string {
 		return append(os.Environ(), set.environment(map[string]string{
-			"DATABASE_URL": databaseURL, "PSP_URL": set.api.PSPURL, "PUBLIC_URL": set.api.PublicURL,
+			"DATABASE_URL": databaseURL, "PSP_URL": pspURL, "PUBLIC_URL": set.api.PublicURL,
 			pspPageSetting: config.LocalURL(at.psp.Addr().String()), demoPageSetting: demoPage(at),
 			"CONSOLE_SECRET": cmp.Or(set.api.ConsoleSecret, secret),
 		})...)
 	}
+	apiEnv := env(set.api.DatabaseURL, set.api.PSPURL)
+	if stage != nil {
+		apiEnv = env(stage.DatabaseURL(), stage.PSPURL())
+	}
 	return &children{
 		api: &child{
-			name: "the API", argument: childAPI, env: env(set.api.DatabaseURL), files: []*os.File{at.public, at.api},
+			name: "the API", argument: childAPI, env: apiEnv, files: []*os.File{at.public, at.api},
 			stopLimit: set.api.DrainDelay + set.api.DrainLimit + stopMargin,
 			stderr:    stderr, log: log, changed: func() {},
 		},
 		reconciler: &child{
-			name: "the reconciler", argument: childReconciler, env: env(set.reconciler.DatabaseURL),
+			name: "the reconciler", argument: childReconciler, env: env(set.reconciler.DatabaseURL, set.api.PSPURL),
 			files: []*os.File{at.reconciler}, stopLimit: set.reconciler.StopLimit + stopMargin,
 			stderr: stderr, log: log, changed: func() {},
 		},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payonce/demo/controls"
+	"payonce/demo/windows"
 	"payonce/internal/config"
 )
 
@@ -21,7 +22,7 @@ func demoPage(at *listeners) string {
 // newControls makes the page with the buttons, and the link that opens it. There is none where others than this machine
 // reach the operator's listener: everybody who reaches the page may press its buttons.
 func newControls(
-	set settings, at *listeners, d *database, ours *children, log *slog.Logger,
+	set settings, at *listeners, d *database, stage *windows.Stage, ours *children, log *slog.Logger,
 ) (page *controls.Controls, link string) {
 	if demoPage(at) == "" {
 		return nil, ""
@@ -34,12 +35,15 @@ func newControls(
 		OperatorURL: "http://" + at.apiAddr, OperatorKey: "demo-operator-key", StartToken: rand.Text(),
 		API:        controls.Control{State: ours.api.State, Kill: ours.api.kill},
 		Reconciler: controls.Control{State: ours.reconciler.State, Kill: ours.reconciler.kill},
-		Log:        log, Now: time.Now,
+		Windows:    stage, Log: log, Now: time.Now,
 	}
 	if d.server != nil {
 		c.Database = controls.Control{State: d.State, Kill: d.crash}
 	}
 	page = controls.New(c)
 	ours.api.changed, ours.reconciler.changed, d.changed = page.Changed, page.Changed, page.Changed
+	if stage != nil {
+		watchWindows(stage, ours.api, page)
+	}
 	return page, "http://" + addr.String() + "/demo/start?token=" + c.StartToken
 }

@@ -56,11 +56,19 @@ func serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 	set.api.DatabaseURL, set.api.PSPURL = database.api, "http://"+at.psp.Addr().String()
 	set.reconciler.Shared = set.api.Shared // the same PSP and URLs
 	set.reconciler.DatabaseURL = database.reconciler
-	ours, err := newChildren(ctx, set, at, stderr, log)
+	stage, err := openWindows(set, at, database)
 	if err != nil {
 		return errors.Join(err, psp.Close())
 	}
-	page, link := newControls(set, at, database, ours, log)
+	if stage != nil {
+		defer stage.Close()
+		defer context.AfterFunc(ctx, stage.Release)()
+	}
+	ours, err := newChildren(ctx, set, at, stage, stderr, log)
+	if err != nil {
+		return errors.Join(err, psp.Close())
+	}
+	page, link := newControls(set, at, database, stage, ours, log)
 	if page != nil {
 		defer page.Close()
 	}

@@ -139,14 +139,17 @@ func (c *child) stop(cmd *exec.Cmd, ended <-chan error, said *lastWords) error {
 }
 
 // kill ends the child as kill -9 does. run starts it again.
-func (c *child) kill() error {
+func (c *child) kill() error { return c.signal(syscall.SIGKILL) }
+
+// signal sends the child a signal. It does nothing to a process that has been waited for.
+func (c *child) signal(s os.Signal) error {
 	c.mu.Lock()
 	process := c.process
 	c.mu.Unlock()
 	if process == nil {
 		return errors.New("it does not run at the moment")
 	}
-	return process.Kill() // it does nothing to a process that has been waited for
+	return process.Signal(s)
 }
 
 // State is what people are shown of the child.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"payonce/demo/windows"
 	"payonce/internal/look"
 	"payonce/internal/sequence"
 )
@@ -29,6 +30,8 @@ type Config struct {
 	StartToken  string // of the link that signs in
 
 	API, Reconciler, Database Control
+
+	Windows *windows.Stage // nil: nothing can be stopped here, and the page does not offer it
 
 	Log *slog.Logger
 	Now func() time.Time
@@ -107,6 +110,10 @@ func (s *Controls) routes() *http.ServeMux {
 	mux.HandleFunc("POST /demo/kill-api", s.kill("kill -9 the API", s.config.API))
 	mux.HandleFunc("POST /demo/kill-reconciler", s.kill("kill -9 the reconciler", s.config.Reconciler))
 	mux.HandleFunc("POST /demo/crash-database", s.kill("crash the database", s.config.Database))
+	if s.config.Windows != nil {
+		mux.HandleFunc("POST /demo/stop", s.postStop)
+		mux.HandleFunc("POST /demo/held", s.postHeld)
+	}
 	mux.HandleFunc("GET /demo/assets/style.css", asset("text/css", look.Style()+sequence.Style))
 	mux.HandleFunc("GET /demo/assets/live.js", asset("text/javascript", look.Script()))
 	return mux

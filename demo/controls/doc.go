@@ -7,6 +7,7 @@
 //	controls.go    the routes, and who may use them
 //	send.go        what each button sends
 //	told.go        what the client was told: the log that the page shows
+//	stop.go        stops a payment at a crash window
 //	psp.go         the faults and webhooks of the mock PSP
 //	start.go       the link that signs in, good once
 //	live.go        the stream of events

@@ -33,6 +33,7 @@ type pageView struct {
 	Presets []preset
 	Tokens  []mockpsp.Token
 	PSPPage string
+	Stop    *stopView // nil where nothing can be stopped
 	Panel   panelView
 }
 
@@ -41,6 +42,7 @@ type buttonView struct{ Label, Means, Name, Token, Key string }
 
 // panelView is the part that changes by itself.
 type panelView struct {
+	Stop      *stopView // nil where nothing can be stopped
 	Processes []processView
 	Lines     []line // newest first
 }
@@ -54,7 +56,7 @@ type processView struct {
 func (s *Controls) getPage(w http.ResponseWriter, r *http.Request) {
 	view := pageView{
 		Key: r.URL.Query().Get("key"), Presets: presets(), Tokens: mockpsp.Tokens(), PSPPage: s.config.PSPPage,
-		Panel: s.panel(),
+		Panel: s.panel(), Stop: s.stopView(),
 	}
 	if view.Key == "" {
 		view.Key = s.told.latestKey()
@@ -66,7 +68,7 @@ func (s *Controls) getPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Controls) panel() panelView {
-	view := panelView{Lines: s.told.newestFirst()}
+	view := panelView{Stop: s.stopView(), Lines: s.told.newestFirst()}
 	for _, p := range []struct {
 		name string
 		of   Control

@@ -45,7 +45,7 @@ func (s *Controls) postSend(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if key == "" {
-		key = "demo-" + strings.ToLower(rand.Text()[:12])
+		key = newKey()
 	}
 	p := payment{Key: key, Token: r.PostFormValue("token"), Amount: usualAmount}
 	if p.Token == "" {
@@ -76,6 +76,9 @@ func (s *Controls) postSend(w http.ResponseWriter, r *http.Request) {
 	}
 	s.back(w, r, key)
 }
+
+// newKey is a key that nobody has used.
+func newKey() string { return "demo-" + strings.ToLower(rand.Text()[:12]) }
 
 // send sends a payment in the background, and gives up after a while.
 func (s *Controls) send(what string, p payment, limit time.Duration) {
