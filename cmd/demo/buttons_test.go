@@ -283,7 +283,8 @@ func TestButtonsAreForTheirOwnPageAlone(t *testing.T) {
 			"Origin": "http://evil.example:" + port}, http.StatusMisdirectedRequest},
 		"another port": {map[string]string{"Host": "127.0.0.1:1"}, http.StatusMisdirectedRequest},
 	} {
-		for _, button := range []string{"kill-api", "kill-reconciler", "crash-database", "send", "faults"} {
+		for _, button := range []string{"kill-api", "kill-reconciler", "crash-database", "send", "faults", "stop",
+			"held"} {
 			if res := ask(t, http.MethodPost, d.operator, "/demo/"+button, "", c.header); res.status != c.want {
 				t.Errorf("%s presses %s: %d, want %d", name, button, res.status, c.want)
 			}

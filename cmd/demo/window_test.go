@@ -24,7 +24,8 @@ func stopAt(t *testing.T, d demo, window string) (key string) {
 
 // told matches what the client was told about its payment at a window.
 func told(window, key, answer string) string {
-	return `pay, and stop at window ` + window + ` \(pm_ok\)</td><td><a [^>]*><code>` + key + `</code></a></td><td>` + answer
+	return `pay, and stop at window ` + window + ` \(pm_ok\)</td><td><a [^>]*><code>` + key + `</code></a></td><td>` +
+		answer
 }
 
 // ofPayment are the windows on the path of the payment itself. The others are those of its webhook.

@@ -1,7 +1,7 @@
 // The stories that the pages tell, by clicking, in order of how a newcomer meets them.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { charges, deadLetter, eventually, freshKey, launch, open, operator, patience, pay, signIn } from "./lib.mjs";
+import { axe, charges, deadLetter, eventually, freshKey, launch, open, operator, patience, pay, signIn } from "./lib.mjs";
 
 let browser;
 before(async () => { browser = await launch(); });
@@ -46,6 +46,28 @@ test("kill -9 of the API shows a banner, and the page catches up by itself", asy
   // Whoever was first has found the charge: the PSP's webhook, or a lookup after the lease was over.
   const answer = await eventually("the answer", async () => {
     const again = await pay(key, "pm_slow").catch(() => null);
+    return again?.status === 201 && again;
+  });
+  assert.ok(answer.replayed);
+  assert.equal(await charges(key), 1);
+});
+
+test("a payment is held at a crash window, and is charged once though the API is killed there", async () => {
+  const page = await open(browser);
+  await page.goto(operator + "/demo/");
+  await page.getByRole("region", { name: "Stop at a crash window" }).getByRole("combobox").selectOption("3b");
+  await page.getByRole("button", { name: "Pay, and stop there" }).click();
+  const held = page.getByRole("group", { name: /^Held at window 3b/ });
+  await held.waitFor();
+  await held.getByText("The customer may have been charged.").waitFor();
+  const key = new URL(page.url()).searchParams.get("key");
+  assert.equal(await charges(key), 1, "at 3b the PSP has charged");
+  assert.deepEqual(await axe(page), []);
+  await held.getByRole("button", { name: "kill -9 the API" }).click();
+  await held.waitFor({ state: "detached" });
+  await page.getByRole("cell", { name: "connection lost" }).waitFor();
+  const answer = await eventually("the answer", async () => {
+    const again = await pay(key, "pm_ok", { customerId: "cus-demo" }).catch(() => null);
     return again?.status === 201 && again;
   });
   assert.ok(answer.replayed);

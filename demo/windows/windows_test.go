@@ -1,0 +1,95 @@
+package windows
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The page and the document must not tell two stories.
+func TestWordsAreThoseOfTheDocument(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../../docs/crash_windows.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := strings.ReplaceAll(string(document), "`", "")
+	for _, w := range Windows() {
+		number := strings.TrimRight(w.ID, "abc")
+		row := "| " + number + " | " + w.Happened + " | " + w.Lost + " | " + w.FoundBy + " |"
+		if !strings.Contains(plain, row) {
+			t.Errorf("docs/crash_windows.md has no row\n%s", row)
+		}
+	}
+}
+
+// "See it yourself" lists what the page offers.
+func TestDocumentNamesEveryWindowOfThePage(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../../docs/crash_windows.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, w := range Windows() {
+		ids = append(ids, w.ID)
+	}
+	listed := regexp.MustCompile(`(?m)^\| (\d+[a-c]?) \| (.+?) \|$`).FindAllStringSubmatch(string(document), -1)
+	var found []string
+	for _, row := range listed {
+		for _, w := range Windows() {
+			if row[1] == w.ID && row[2] == w.Place {
+				found = append(found, w.ID)
+			}
+		}
+	}
+	if strings.Join(found, " ") != strings.Join(ids, " ") {
+		t.Errorf("the document lists the places of %q, the page of %q", found, ids)
+	}
+}
+
+func TestEachWindowCanGoOnAndEachActionEndsSomeHold(t *testing.T) {
+	t.Parallel()
+	seen := map[Action]bool{}
+	for _, w := range Windows() {
+		if choices := w.Choices(); choices[0].Action != GoOn {
+			t.Errorf("window %s begins with %s", w.ID, choices[0].Action)
+		}
+		for _, c := range w.Choices() {
+			seen[c.Action] = true
+		}
+		if lose := w.allows(LoseAcknowledgement); lose == w.allows(Cut) {
+			t.Errorf("window %s: a lost acknowledgement and a cut connection are the same thing after a commit", w.ID)
+		}
+	}
+	for _, a := range []Action{GoOn, Kill, Pause, Cut, LoseAcknowledgement, PSPFails} {
+		if !seen[a] {
+			t.Errorf("%s can be chosen nowhere", a)
+		}
+	}
+}
+
+// A socket's path is bounded, and what a killed demo has left is of no use.
+func TestSocketsOfAKilledDemoAreRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "pgproxy-1", "below"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	kept := filepath.Join(dir, "cluster")
+	if err := os.Mkdir(kept, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := socketParent(dir); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 || left[0].Name() != "cluster" {
+		t.Errorf("left are %v: %v", left, err)
+	}
+	if parent, err := socketParent("/" + strings.Repeat("x", 90)); err != nil || parent != "" {
+		t.Errorf("a long path: %q, %v", parent, err)
+	}
+}
