@@ -61,7 +61,7 @@ func serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 		return errors.Join(err, psp.Close())
 	}
 	if stage != nil {
-		defer stage.Close()
+		defer func() { _ = stage.Close() }() // what is left of its socket's folder is removed by the next start
 		defer context.AfterFunc(ctx, stage.Release)()
 	}
 	ours, err := newChildren(ctx, set, at, stage, stderr, log)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"syscall"
+	"time"
 
 	"payonce/demo/controls"
 	"payonce/demo/windows"
@@ -16,7 +17,7 @@ func openWindows(set settings, at *listeners, d *database) (*windows.Stage, erro
 	return windows.Open(windows.Config{
 		DatabaseURL: set.api.DatabaseURL, PSPAddress: at.psp.Addr().String(), Dir: d.dir,
 		// Nobody else takes the payment over before the end of its lease.
-		Limit: set.api.Lease / 2,
+		Limit: set.api.Lease / 2, Now: time.Now,
 	})
 }
 

@@ -52,7 +52,7 @@ func TestPaymentHeldAtAWindowGoesOnAsIfNothingHadHappened(t *testing.T) {
 			t.Errorf("window %s: the PSP has charged %d times when the payment is held", window, n)
 		}
 		press(t, d, "held", "action=go-on", "key="+key)
-		await(t, d, told(window, key, "201 succeeded<"))
+		await(t, d, told(window, key, "201 succeeded")) // a webhook may have been faster, and then this is a replay
 		if n := charges(t, d, key); n != 1 {
 			t.Errorf("window %s: the PSP has charged %d times", window, n)
 		}
@@ -107,9 +107,11 @@ func TestLostAcknowledgementIsNoLostPayment(t *testing.T) {
 func TestCutAndFailedMessagesChargeOnce(t *testing.T) {
 	t.Parallel()
 	d := startDemo(t, pgtest.DataDir(t))
+	const webhookWasFaster = "201 succeeded"
 	for _, c := range []struct{ window, action, answer string }{
-		{"1", "cut", "(201|503) "}, {"3b", "cut", "202 processing<"}, {"3b", "psp-500", "202 processing<"},
-		{"3c", "cut", "201 succeeded<"}, {"3c", "pause", "201 succeeded<"},
+		{"1", "cut", "(201|503) "}, {"3b", "cut", "(202 processing<|" + webhookWasFaster + ")"},
+		{"3b", "psp-500", "(202 processing<|" + webhookWasFaster + ")"},
+		{"3c", "cut", "201 succeeded"}, {"3c", "pause", "201 succeeded"},
 	} {
 		key := stopAt(t, d, c.window)
 		press(t, d, "held", "action="+c.action, "key="+key)
@@ -118,7 +120,6 @@ func TestCutAndFailedMessagesChargeOnce(t *testing.T) {
 		if n := charges(t, d, key); n != 1 {
 			t.Errorf("%s at window %s: the PSP has charged %d times", c.action, c.window, n)
 		}
-		await(t, d, `<h2>The processes</h2>`)
 	}
 	await(t, d, running("API", "0"))
 }

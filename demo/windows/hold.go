@@ -41,7 +41,8 @@ func newHold(w Window, key string, until time.Time, g *grip) *hold {
 
 func (h *hold) lose() { h.once.Do(func() { close(h.lost) }) }
 
-// choose asks for an action. The first one counts.
+// choose asks for an action. The first one counts. When it returns, the next window can be armed, unless the API is
+// paused.
 func (h *hold) choose(a Action) error {
 	c := choice{a, make(chan error, 1)}
 	select {
@@ -51,6 +52,9 @@ func (h *hold) choose(a Action) error {
 	}
 	select {
 	case err := <-c.done:
+		if a != Pause {
+			<-h.over
+		}
 		return err
 	case <-h.over:
 	}
@@ -156,7 +160,7 @@ func (s *Stage) await(h *hold, d time.Duration) {
 // enter begins a phase that ends by itself after the limit.
 func (s *Stage) enter(h *hold, p Phase, limit time.Duration) {
 	s.mu.Lock()
-	h.state.Phase, h.state.Until = p, time.Now().Add(limit)
+	h.state.Phase, h.state.Until = p, s.config.Now().Add(limit)
 	s.mu.Unlock()
 	s.watch.Changed()
 }

@@ -20,6 +20,7 @@ type Config struct {
 	PSPAddress  string        // host:port
 	Dir         string        // where the proxy's socket may be
 	Limit       time.Duration // how long a window stays armed, and how long a payment is held there
+	Now         func() time.Time
 }
 
 // API is the process whose payments are stopped.
@@ -152,7 +153,7 @@ func (s *Stage) arm(w Window, key string) error {
 	if s.now != nil {
 		return fmt.Errorf("window %s is %s, and there is one at a time", s.now.state.Window.ID, s.now.state.Phase)
 	}
-	s.now = newHold(w, key, time.Now().Add(s.config.Limit), seize(w.at, key, s.rows, s.calls))
+	s.now = newHold(w, key, s.config.Now().Add(s.config.Limit), seize(w.at, key, s.rows, s.calls))
 	h := s.now
 	s.running.Go(func() { s.follow(h) })
 	return nil
