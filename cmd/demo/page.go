@@ -33,6 +33,7 @@ func newControls(
 		Port: port, PublicURL: set.api.LocalURL(), Tenant: "acme", APIKey: "demo-acme-key",
 		PSPURL: set.api.PSPURL, PSPPage: config.LocalURL(at.psp.Addr().String()),
 		OperatorURL: "http://" + at.apiAddr, OperatorKey: "demo-operator-key", StartToken: rand.Text(),
+		PSPTimeout: set.api.PSPTotal,
 		API:        controls.Control{State: ours.api.State, Kill: ours.api.kill},
 		Reconciler: controls.Control{State: ours.reconciler.State, Kill: ours.reconciler.kill},
 		Windows:    stage, Log: log, Now: time.Now,

@@ -27,7 +27,9 @@ type Config struct {
 
 	OperatorURL string // where this process reaches the operator's side of the API
 	OperatorKey string // signs in there
-	StartToken  string // of the link that signs in
+	// PSPTimeout is how long the API waits for the PSP.
+	PSPTimeout time.Duration
+	StartToken string // of the link that signs in
 
 	API, Reconciler, Database Control
 
@@ -116,6 +118,7 @@ func (s *Controls) routes() *http.ServeMux {
 	}
 	mux.HandleFunc("GET /demo/assets/style.css", asset("text/css", look.Style()+sequence.Style))
 	mux.HandleFunc("GET /demo/assets/live.js", asset("text/javascript", look.Script()))
+	mux.HandleFunc("GET /demo/assets/demo.js", asset("text/javascript", script))
 	return mux
 }
 

@@ -14,6 +14,9 @@ import (
 //go:embed page.html
 var pageSource string
 
+//go:embed demo.js
+var script string
+
 func parsePage() *template.Template {
 	return template.Must(template.New("page.html").Funcs(template.FuncMap{
 		"clock": func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
@@ -33,12 +36,18 @@ type pageView struct {
 	Presets []preset
 	Tokens  []mockpsp.Token
 	PSPPage string
-	Stop    *stopView // nil where nothing can be stopped
-	Panel   panelView
+	// OperatorKey signs in at the console, and Patience is how long the API waits for the PSP.
+	OperatorKey string
+	Patience    time.Duration
+	Stop        *stopView // nil where nothing can be stopped
+	Panel       panelView
 }
 
 // buttonView is a button with what it does. Name is the mode of a payment, or the path of what breaks something.
 type buttonView struct{ Label, Means, Name, Token, Key string }
+
+// NeedsKey says that the button sends a key again, so it cannot be the first one that is pressed.
+func (b buttonView) NeedsKey() bool { return b.Name == "again" || b.Name == "other-amount" }
 
 // panelView is the part that changes by itself.
 type panelView struct {
@@ -56,6 +65,7 @@ type processView struct {
 func (s *Controls) getPage(w http.ResponseWriter, r *http.Request) {
 	view := pageView{
 		Key: r.URL.Query().Get("key"), Presets: presets(), Tokens: mockpsp.Tokens(), PSPPage: s.config.PSPPage,
+		OperatorKey: s.config.OperatorKey, Patience: s.config.PSPTimeout,
 		Panel: s.panel(), Stop: s.stopView(),
 	}
 	if view.Key == "" {

@@ -136,9 +136,13 @@ func (s *Controls) pay(ctx context.Context, p payment, limit time.Duration) stri
 		said = status
 	}
 	if res.Header.Get("Idempotent-Replayed") == "true" {
-		said += ", the stored answer of the first request"
+		said += ", the stored answer"
 	}
-	return strings.TrimRight(fmt.Sprintf("%d %s", res.StatusCode, said), " ")
+	said = strings.TrimRight(fmt.Sprintf("%d %s", res.StatusCode, said), " ")
+	if wait := res.Header.Get("Retry-After"); wait != "" {
+		said += "; send it again after " + wait + " s"
+	}
+	return said
 }
 
 // back leads the browser to the page, as an answer to a form.

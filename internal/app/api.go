@@ -59,7 +59,7 @@ func (a *API) assemble() error {
 	if err != nil {
 		return err
 	}
-	recent := console.NewRecent()
+	recent := console.NewRecent(time.Now())
 	a.public = httpapi.New(httpapi.Config{
 		Recent:   recent,
 		Payments: a.payments, Keys: a.keys, Directory: a.directory, Webhooks: receiver, Metrics: a.metrics,

@@ -250,6 +250,6 @@ func functions() template.FuncMap {
 		"clock":  func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
 		"stamp":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 		"age":    func(d time.Duration) string { return d.Truncate(time.Second).String() },
-		"keyURL": keyURL,
+		"keyURL": keyURL, "amount": amountOf,
 	}
 }

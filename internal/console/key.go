@@ -6,7 +6,6 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -136,7 +135,8 @@ func (k *keyReader) read(ctx context.Context) error {
 	}
 	k.rows = rowsOf(shown)
 	k.life.Row, k.life.Timeline = row, row.Timeline(events)
-	k.life.Requests, k.life.GracePeriod = k.c.config.Recent.of(k.ref), k.c.config.GracePeriod
+	k.life.Requests, k.life.Started = k.c.config.Recent.of(k.ref), k.c.config.Recent.since()
+	k.life.GracePeriod = k.c.config.GracePeriod
 	return nil
 }
 
@@ -202,9 +202,12 @@ type keyView struct {
 	Status   idempotency.Status
 	Picture  template.HTML
 	Diagram  sequence.Diagram
-	Timeline []idempotency.Event // newest first
+	Timeline []idempotency.Event // oldest first, as in the picture
 	Rows     rows
-	Unread   string // why the PSP's ledger could not be read; or ""
+	Unread   string   // why the PSP's ledger could not be read; or ""
+	Next     string   // what happens next with the key
+	Held     bool     // whether an open dead letter holds it
+	Executed []string // the amounts that the PSP has executed, if its ledger could be read
 	// Generation is the present one. The PSP is asked about no other.
 	Generation int32
 }
@@ -222,8 +225,9 @@ func (k *keyReader) view() keyView {
 	var svg strings.Builder
 	_ = v.Diagram.PlainSVG(&svg)            // A strings.Builder takes everything.
 	v.Picture = template.HTML(svg.String()) //nolint:gosec // package sequence escapes the labels
-	v.Timeline = slices.Clone(k.life.Timeline)
-	slices.Reverse(v.Timeline)
+	v.Timeline = k.life.Timeline
+	v.Next, v.Held = nextOf(k.life.Row), k.rows.value("dead_letter_hold") != "none"
+	v.Executed = executed(k.rows.Ledger)
 	return v
 }
 

@@ -50,6 +50,8 @@ const remembered = 4096
 // Recent remembers the latest requests of this process. Adding one takes no allocation and no round trip, so a replay
 // costs what it did before. It is safe for concurrent use. A nil Recent remembers nothing.
 type Recent struct {
+	started time.Time // when the process was started
+
 	mu     sync.Mutex
 	ring   [remembered]Request
 	next   int              // where the next request is written
@@ -57,8 +59,10 @@ type Recent struct {
 	wake   func(idempotency.Ref)
 }
 
-// NewRecent returns an empty Recent.
-func NewRecent() *Recent { return &Recent{counts: map[string]int64{}} }
+// NewRecent returns an empty Recent of a process that was started at that time.
+func NewRecent(started time.Time) *Recent {
+	return &Recent{started: started, counts: map[string]int64{}}
+}
 
 // Add remembers a request.
 func (m *Recent) Add(r Request) {
@@ -98,6 +102,14 @@ func (m *Recent) of(ref idempotency.Ref) []sequence.Request {
 		})
 	}
 	return found
+}
+
+// since is when the process began to remember; zero if it remembers nothing.
+func (m *Recent) since() time.Time {
+	if m == nil {
+		return time.Time{}
+	}
+	return m.started
 }
 
 // byOutcome counts the requests since the start of the process.

@@ -12,7 +12,7 @@ func TestRecentIsBoundedAndInOrder(t *testing.T) {
 	t.Parallel()
 	ours := idempotency.StoredRef("acme", "POST /payments", "order-1")
 	other := idempotency.StoredRef("globex", "POST /payments", "order-1")
-	m := NewRecent()
+	m := NewRecent(time.Time{})
 	var woken []idempotency.Ref
 	m.onAdd(func(ref idempotency.Ref) { woken = append(woken, ref) })
 	began := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -49,7 +49,7 @@ func TestRecentIsBoundedAndInOrder(t *testing.T) {
 
 // A replay costs one round trip and no allocation of the console's.
 func TestRememberingAllocatesNothing(t *testing.T) {
-	m := NewRecent()
+	m := NewRecent(time.Time{})
 	w := newWatch(nil)
 	m.onAdd(w.wake)
 	w.watched.Add(1) // Somebody looks at another key.

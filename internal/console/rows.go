@@ -25,6 +25,15 @@ type column struct{ Table, Name, Value string }
 // Field names the column on its page.
 func (c column) Field() string { return c.Table + " " + c.Name }
 
+// value is a column of the key's row.
+func (r rows) value(name string) string {
+	i := slices.IndexFunc(r.Key, func(c column) bool { return c.Name == name })
+	if i < 0 {
+		return ""
+	}
+	return r.Key[i].Value
+}
+
 // hidden are columns that tell a reader nothing.
 func hidden(name string) bool {
 	return name == "tenant_id" || name == "operation" || name == "key" || name == "response_schema_version"

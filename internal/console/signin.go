@@ -14,15 +14,15 @@ type signInView struct {
 
 func (c *Console) signInForm(w http.ResponseWriter, r *http.Request) {
 	if _, err := c.operator(r); err == nil {
-		http.Redirect(w, r, ownPath(r.URL.Query().Get("next")), http.StatusSeeOther)
+		http.Redirect(w, r, c.ownPath(r.URL.Query().Get("next")), http.StatusSeeOther)
 		return
 	}
-	c.show(w, r, http.StatusOK, "signin.html", "Sign in", nil, signInView{Next: ownPath(r.URL.Query().Get("next"))})
+	c.show(w, r, http.StatusOK, "signin.html", "Sign in", nil, signInView{Next: c.ownPath(r.URL.Query().Get("next"))})
 }
 
 // signIn begins a session. The API key is in the body, so it does not appear in any URL or log.
 func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
-	apiKey, next := strings.TrimSpace(r.PostFormValue("key")), ownPath(r.PostFormValue("next"))
+	apiKey, next := strings.TrimSpace(r.PostFormValue("key")), c.ownPath(r.PostFormValue("next"))
 	_, err := c.authenticate(r, apiKey)
 	switch {
 	case errors.Is(err, errNoSession):
@@ -42,8 +42,11 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/console/sign-in", http.StatusSeeOther)
 }
 
-// ownPath is a path of the console, so that nobody is led elsewhere after signing in.
-func ownPath(next string) string {
+// ownPath is a path of the console, or of the page beside it, so that nobody is led elsewhere after signing in.
+func (c *Console) ownPath(next string) string {
+	if demo := c.config.DemoPage; demo != "" && next == demo {
+		return next
+	}
 	if !strings.HasPrefix(next, "/console/") || strings.HasPrefix(next, "/console/sign-") ||
 		strings.ContainsAny(next, "\\\r\n") {
 		return "/console/"

@@ -61,7 +61,7 @@ function replace(part, html) {
 }
 
 function connect(part) {
-  if (document.hidden) {
+  if (document.hidden || !part.isConnected) {
     return;
   }
   streams.get(part)?.close();
@@ -74,13 +74,12 @@ function connect(part) {
       replace(part, message.html);
     }
   });
-  // The session has ended. The page itself leads to where people sign in, unless it needs no session.
+  // There is no session, or it has ended. A page of the console leads to where people sign in. A page that needs no
+  // session has a link to there in the part itself.
   stream.addEventListener("signed-out", () => {
     stream.close();
     if (location.pathname.startsWith("/console/")) {
       location.reload();
-    } else {
-      tell(part, "The session has ended. Sign in at /console/sign-in, and load this page again.");
     }
   });
   stream.addEventListener("error", () => {
@@ -92,16 +91,24 @@ function connect(part) {
   });
 }
 
-const parts = document.querySelectorAll("[data-live]");
-parts.forEach(connect);
+// watch connects the parts below an element, and gives up those that are not in the page any more.
+function watch(root) {
+  for (const [part, stream] of streams) {
+    if (!part.isConnected) {
+      stream.close();
+      streams.delete(part);
+      tell(part, "");
+    }
+  }
+  root.querySelectorAll("[data-live]").forEach(connect);
+}
+watch(document);
 
 // A browser opens six connections to a server at most, so a page that nobody sees gives its own back.
 document.addEventListener("visibilitychange", () => {
-  for (const part of parts) {
-    if (document.hidden) {
-      streams.get(part)?.close();
-    } else {
-      connect(part);
-    }
+  if (document.hidden) {
+    streams.forEach((stream) => stream.close());
+  } else {
+    watch(document);
   }
 });

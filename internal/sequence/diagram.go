@@ -43,7 +43,7 @@ type Step struct {
 	From, To Column
 	Label    string
 	Source   Source
-	// Lost says that the message did not arrive.
+	// Lost says that the message did not arrive, or that it was not usable.
 	Lost bool
 }
 
@@ -57,6 +57,8 @@ func (s Step) Dashed() bool { return s.Source == Inferred }
 type Diagram struct {
 	Title string
 	Steps []Step
+	// Requests is how many requests with the key are known of.
+	Requests int
 	// Remarks are sentences about the whole diagram, such as what could not be read.
 	Remarks []string
 }

@@ -19,6 +19,8 @@ type Life struct {
 	LedgerUnread string
 	// Requests are the requests with the key that an API process remembers, in the order of their answers.
 	Requests []Request
+	// Started is when that process was started; zero if it is not known.
+	Started time.Time
 	// GracePeriod is how long after a loss a lookup that finds nothing proves nothing; zero if that is not known.
 	GracePeriod time.Duration
 }
@@ -66,7 +68,30 @@ func Draw(l Life) Diagram {
 		d.Steps = append(d.Steps, Step{At: c.At, From: PSP, To: PSP, Label: c.Label, Source: FromLedger})
 	}
 	d.sort()
+	if l.restartedBefore(d.Steps) {
+		d.Steps = append(d.Steps, Step{At: l.Started, From: API, To: API, Source: FromMemory,
+			Label: "a new API process starts"})
+		d.Remarks = append(d.Remarks, "The API process that answered before is gone. Of the requests that it answered, "+
+			"only those that wrote something are shown.")
+		d.sort()
+	}
+	d.Requests = len(own) + len(others)
+	for i, e := range l.Timeline {
+		if _, remembered := own[i]; e.Actor == "request" && !remembered {
+			d.Requests++
+		}
+	}
 	return d
+}
+
+// restartedBefore reports whether the process was started within the life that the steps show: the key was not final
+// yet, or something has happened since. Many keys are older than the process, and for most of them that means nothing.
+func (l Life) restartedBefore(steps []Step) bool {
+	if l.Started.IsZero() || len(l.Timeline) == 0 || !l.Started.After(l.Timeline[0].At) {
+		return false
+	}
+	open := l.Row.Status == idempotency.InProgressStatus || l.Row.Status == idempotency.UnknownStatus
+	return open || steps[len(steps)-1].At.After(l.Started)
 }
 
 // line is a line of the timeline, with what is needed to draw it.

@@ -106,3 +106,46 @@ func TestTimelineThatWasCutSaysSo(t *testing.T) {
 		t.Errorf("the first charge is %+v", charge)
 	}
 }
+
+// A kill of the process is in the picture only where it means something for the key.
+func TestStartOfANewProcessIsDrawnWithinTheLife(t *testing.T) {
+	t.Parallel()
+	replay := sequence.Request{Began: at(40), At: at(40.1), Status: 201, Label: sequence.Replayed, Bystander: true}
+	for name, c := range map[string]struct {
+		status  idempotency.Status
+		started float64
+		request []sequence.Request
+		want    bool
+	}{
+		"before the key":                       {unknown, -1, nil, false},
+		"while the key is open":                {unknown, 3, nil, true},
+		"after the end":                        {completed, 30, nil, false},
+		"after the end, and there is a replay": {completed, 30, []sequence.Request{replay}, true},
+		"before the end":                       {completed, 3, nil, true},
+	} {
+		l := life(c.status, nil, event(1, "owner", inProgress, unknown, "no answer within 5 s"))
+		if c.status == completed {
+			l = life(completed, &idempotency.Response{Status: 201})
+		}
+		l.Requests, l.Started = c.request, at(c.started)
+		d := sequence.Draw(l)
+		drawn := slices.ContainsFunc(d.Steps, func(s sequence.Step) bool {
+			return s.Note() && s.From == sequence.API && s.At.Equal(l.Started)
+		})
+		if drawn != c.want || (len(d.Remarks) > 0) != c.want {
+			t.Errorf("%s: drawn is %v, the remarks are %q", name, drawn, d.Remarks)
+		}
+	}
+}
+
+func TestRequestsAreCounted(t *testing.T) {
+	t.Parallel()
+	l := lostAndFound()
+	if n := sequence.Draw(l).Requests; n != 4 {
+		t.Errorf("the first request, two replays and a refusal are %d requests", n)
+	}
+	l.Requests = nil // The process has ended. The request that has reserved the key is in the row.
+	if n := sequence.Draw(l).Requests; n != 1 {
+		t.Errorf("a request that nobody remembers counts as %d", n)
+	}
+}

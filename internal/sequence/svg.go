@@ -13,14 +13,17 @@ const (
 	svgColumn = 165
 	svgRow    = 34
 	svgTop    = 56
-	svgRight  = 80
+	svgRight  = 110
 )
 
 // SVG writes the diagram as an image that needs no script and no other file.
 func (d Diagram) SVG(w io.Writer) error { return d.writeSVG(w, "<style>"+Style+"</style>\n") }
 
-// PlainSVG writes the diagram for a page that has Style in its own style sheet.
-func (d Diagram) PlainSVG(w io.Writer) error { return d.writeSVG(w, "") }
+// PlainSVG writes the diagram for a page that has Style in its own style sheet, and shows the remarks itself.
+func (d Diagram) PlainSVG(w io.Writer) error {
+	d.Remarks = nil
+	return d.writeSVG(w, "")
+}
 
 func (d Diagram) writeSVG(w io.Writer, style string) error {
 	width := svgLeft + svgColumn*(len(Columns())-1) + svgRight

@@ -30,12 +30,14 @@ type browser struct {
 	http *http.Client // keeps cookies, and follows no redirect
 }
 
-// browse opens the console on the operator's listener of the API. Its time limits are far below what a stream lasts.
-func (w *world) browse() *browser {
+// browse opens the console on the operator's listener of the API.
+func (w *world) browse(edit ...func(*http.Server)) *browser {
 	w.t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	server.Config = httpapi.NewServer(w.app.Operator(), slog.New(slog.DiscardHandler))
-	server.Config.ReadTimeout, server.Config.WriteTimeout = 500*time.Millisecond, 500*time.Millisecond
+	for _, e := range edit {
+		e(server.Config)
+	}
 	server.Start()
 	w.t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -155,7 +157,9 @@ func TestPageOfAKeyGrowsWhileOneLooks(t *testing.T) {
 	key := freshKey()
 	page := "/console/keys/acme/payments/" + key
 	b.get(page).expect(t, http.StatusNotFound, "")
-	live := b.watch(page + "/live")
+	brief := w.browse(func(s *http.Server) { s.ReadTimeout, s.WriteTimeout = time.Second, time.Second })
+	brief.http.Jar = b.http.Jar // A cookie is for all ports of a host.
+	live := brief.watch(page + "/live")
 	live.until("Nobody has used this key yet")
 
 	answered := make(chan reply, 1)
