@@ -40,8 +40,10 @@ func newChildren(
 		})...)
 	}
 	apiEnv := env(set.api.DatabaseURL, set.api.PSPURL)
+	reconcilerEnv := env(set.reconciler.DatabaseURL, set.api.PSPURL)
 	if stage != nil {
-		apiEnv = env(stage.DatabaseURL(), stage.PSPURL())
+		apiEnv = env(stage.DatabaseURL(windows.API), stage.PSPURL(windows.API))
+		reconcilerEnv = env(stage.DatabaseURL(windows.Reconciler), stage.PSPURL(windows.Reconciler))
 	}
 	return &children{
 		api: &child{
@@ -50,7 +52,7 @@ func newChildren(
 			stderr:    stderr, log: log, changed: func() {},
 		},
 		reconciler: &child{
-			name: "the reconciler", argument: childReconciler, env: env(set.reconciler.DatabaseURL, set.api.PSPURL),
+			name: "the reconciler", argument: childReconciler, env: reconcilerEnv,
 			files: []*os.File{at.reconciler}, stopLimit: set.reconciler.StopLimit + stopMargin,
 			stderr: stderr, log: log, changed: func() {},
 		},

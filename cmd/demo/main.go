@@ -13,7 +13,7 @@
 //	child.go       what a child does
 //	crash.go       crashes the database, and starts it again
 //	proxy.go       the operator's listener: to the API's child, or to the page
-//	window.go      stops a payment of the API's child at a crash window
+//	window.go      stops a payment at a crash window
 //	page.go        what the page with the buttons is given
 package main
 

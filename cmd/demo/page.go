@@ -44,7 +44,7 @@ func newControls(
 	page = controls.New(c)
 	ours.api.changed, ours.reconciler.changed, d.changed = page.Changed, page.Changed, page.Changed
 	if stage != nil {
-		watchWindows(stage, ours.api, page)
+		watchWindows(stage, ours, page)
 	}
 	return page, "http://" + addr.String() + "/demo/start?token=" + c.StartToken
 }

@@ -31,10 +31,8 @@ func told(window, key, answer string) string {
 // ofPayment are the windows on the path of the payment itself. The others are those of its webhook.
 func ofPayment(t *testing.T) (ids []string) {
 	t.Helper()
-	for _, w := range windows.Windows() {
-		if w.ID < "5" {
-			ids = append(ids, w.ID)
-		}
+	for _, w := range windows.Groups()[0].Windows {
+		ids = append(ids, w.ID)
 	}
 	if len(ids) != 6 {
 		t.Fatalf("the windows of a payment are %q", ids)

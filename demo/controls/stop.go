@@ -1,7 +1,6 @@
 package controls
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
@@ -11,49 +10,51 @@ import (
 // stopView is what the page shows of the crash windows.
 type stopView struct {
 	windows.State
-	Limit time.Duration
+	Limit    time.Duration // how long a payment is held
+	FarLimit time.Duration // how long it may take to a window of the reconciler
 }
 
 func (s *Controls) stopView() *stopView {
 	if s.config.Windows == nil {
 		return nil
 	}
-	return &stopView{s.config.Windows.State(), s.config.Windows.Limit()}
+	stage := s.config.Windows
+	return &stopView{stage.State(), stage.Limit(), stage.Within(windows.Reconciler)}
 }
 
-// Windows lists the places where a payment can be stopped.
-func (stopView) Windows() []windows.Window { return windows.Windows() }
+// Groups lists the places where a payment can be stopped.
+func (stopView) Groups() []windows.Group { return windows.Groups() }
 
 // postStop arms a window for a new key, and sends the payment that will be stopped there.
 func (s *Controls) postStop(w http.ResponseWriter, r *http.Request) {
-	id, key := r.PostFormValue("window"), newKey()
-	err := s.config.Windows.Arm(id, key)
-	what := "pay, and stop at window " + id
-	switch {
-	case errors.Is(err, windows.ErrNoWindow):
-		http.Error(w, err.Error(), http.StatusBadRequest)
+	window, known := windows.ByID(r.PostFormValue("window"))
+	if !known {
+		http.Error(w, "there is no such window", http.StatusBadRequest)
 		return
-	case err != nil:
+	}
+	key, what := newKey(), "pay, and stop at window "+window.ID
+	if err := s.config.Windows.Arm(window, key); err != nil {
 		s.told.note(what, "not sent: "+err.Error())
 		s.back(w, r, r.PostFormValue("key"))
 		return
 	}
-	s.send(what, payment{Key: key, Token: "pm_ok", Amount: usualAmount}, patience)
+	s.send(what, payment{Key: key, Token: window.Token, Amount: usualAmount}, patience)
 	s.back(w, r, key)
 }
 
 // postHeld ends a hold in the way that the form says.
 func (s *Controls) postHeld(w http.ResponseWriter, r *http.Request) {
 	action := windows.Action(r.PostFormValue("action"))
-	what, known := "", false
-	for _, window := range windows.Windows() {
+	// The words of the window that is held come last, so that they count.
+	what := ""
+	for _, window := range append(windows.Windows(), s.config.Windows.State().Window) {
 		for _, choice := range window.Choices() {
 			if choice.Action == action {
-				what, known = "at the window: "+choice.Label, true
+				what = "at the window: " + choice.Label
 			}
 		}
 	}
-	if !known {
+	if what == "" {
 		http.Error(w, "there is no such action", http.StatusBadRequest)
 		return
 	}

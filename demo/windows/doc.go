@@ -2,17 +2,21 @@
 // something fail. docs/crash_windows.md numbers the windows.
 //
 // It stands between the API and PostgreSQL, and between the API and the mock PSP, with the proxies that the crash
-// matrix uses. They pass everything on as it is. A window is armed for one key: the message of this key is held, and
-// all others pass. There is nothing of this in the product's code.
+// matrix uses. Two more stand around the reconciler. They pass everything on as it is. A window is armed for one key:
+// the message of this key is held, and all others pass. There is nothing of this in the product's code.
 //
-//	windows.go     the windows, in the words of docs/crash_windows.md, and what can be done at each
+//	windows.go     what a window is, and all of them
+//	places.go      where each one is, in the words of docs/crash_windows.md
+//	actions.go     what can be done at each
 //	stage.go       arms a window, and says what is held
 //	hold.go        what becomes of one payment that is stopped
 //	grip.go        the message that is held
+//	event.go       which messages are about a key
+//	proxies.go     the proxies around one process
 //
 // # What always holds
 //
 //   - At most one window is armed or held.
 //   - It is let go by itself after a limit, also if nobody comes to it, so the demo never looks broken for long.
-//   - When the API ends, the message that is held is lost with it, as on a real network. It is not sent later.
+//   - When the process ends, the message that is held is lost with it, as on a real network. It is not sent later.
 package windows

@@ -1,54 +1,57 @@
 package windows
 
 import (
-	"bytes"
 	"context"
-	"net/http"
 	"strings"
 
 	"payonce/test/httpproxy"
 	"payonce/test/pgproxy"
 )
 
-// charge is the name of the only call to the PSP that can be held.
-const charge = "charge"
-
-func nameOfCall(r *http.Request) string {
-	if r.Method == http.MethodPost && r.URL.Path == "/v1/charges" {
-		return charge
-	}
-	return ""
-}
-
 // grip is the message of one key that is held, or will be. One of row and call is nil.
 type grip struct {
 	at   place
-	rows *pgproxy.Proxy
+	of   proxies // of the process whose message it is
 	row  *pgproxy.Event
-	net  *httpproxy.Proxy
 	call *httpproxy.Event
+	end  []func() // what else is forgotten at the end
 }
 
 // seize has the next message of the key at the place held there.
-func seize(at place, key string, rows *pgproxy.Proxy, net *httpproxy.Proxy) *grip {
-	g := &grip{at: at, rows: rows, net: net}
-	if at.query == "" {
+func (s *Stage) seize(at place, key string) *grip {
+	g := &grip{at: at, of: s.proxies[at.who]}
+	if at.rival != "" {
+		rival := g.of.rows.OnWhere(at.rival, naming(key), pgproxy.HoldBefore)
+		g.end = append(g.end, func() { g.of.rows.Forget(rival) })
+	}
+	if at.call != "" {
 		do := httpproxy.HoldAfter
 		if at.before {
 			do = httpproxy.HoldBefore
 		}
-		g.call = net.OnWhere(charge, func(c httpproxy.Call) bool {
-			return strings.Contains(c.Header.Get("Idempotency-Key"), key)
+		g.call = g.of.calls.OnWhere(at.call, func(c httpproxy.Call) bool {
+			return strings.Contains(c.Header.Get("Idempotency-Key")+c.Query.Get("idempotencyKey"), key)
 		}, do)
 		return g
 	}
-	do := pgproxy.HoldAfter
-	if at.before {
-		do = pgproxy.HoldBefore
+	ours := naming(key, at.source)
+	if at.event {
+		named, forget := namingEvent(key, s.proxies[API].rows)
+		ours, g.end = named, append(g.end, forget)
 	}
-	ours := func(round []byte) bool { return bytes.Contains(round, []byte(key)) }
-	g.row = rows.OnWhere(at.query, ours, do)
+	do := g.action()
+	if at.commit {
+		do = pgproxy.HoldAfter // see reached
+	}
+	g.row = g.of.rows.OnWhere(at.query, ours, do)
 	return g
+}
+
+func (g *grip) action() pgproxy.Action {
+	if g.at.before {
+		return pgproxy.HoldBefore
+	}
+	return pgproxy.HoldAfter
 }
 
 // reached waits until the message is held.
@@ -61,8 +64,8 @@ func (g *grip) reached(ctx context.Context) error {
 	}
 	// The statement is held. The commit of its transaction is the next one of the same session.
 	statement := g.row
-	g.row = g.rows.OnSame(statement, "commit", pgproxy.HoldAfter)
-	g.rows.Forget(statement)
+	g.row = g.of.rows.OnSame(statement, "commit", g.action())
+	g.of.rows.Forget(statement)
 	return g.row.Reached(ctx)
 }
 
@@ -104,11 +107,14 @@ func (g *grip) fail() {
 	g.call.ReleaseAs(httpproxy.FailAfter)
 }
 
-// forget takes the event away, so that no other message meets it.
+// forget takes the events away, so that no other message meets them.
 func (g *grip) forget() {
 	if g.call != nil {
-		g.net.Forget(g.call)
-		return
+		g.of.calls.Forget(g.call)
+	} else {
+		g.of.rows.Forget(g.row)
 	}
-	g.rows.Forget(g.row)
+	for _, end := range g.end {
+		end()
+	}
 }

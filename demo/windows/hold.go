@@ -2,17 +2,17 @@ package windows
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"sync"
 	"time"
 )
 
 const (
-	// pauseFor is how long the API is paused. The page says so, too.
+	// pauseFor is how long a process is paused. The page says so, too.
 	pauseFor = 5 * time.Second
-	// stopsWithin is what the system may need to stop every thread of the API.
+	// stopsWithin is what the system may need to stop every thread of a process.
 	stopsWithin = 50 * time.Millisecond
-	// diesWithin is what it may need to end the API.
+	// diesWithin is what it may need to end it.
 	diesWithin = 10 * time.Second
 )
 
@@ -21,7 +21,7 @@ type hold struct {
 	grip   *grip
 	state  State // guarded by Stage.mu; its Window and Key never change
 	chosen chan choice
-	lost   chan struct{} // closed when the API has ended
+	lost   chan struct{} // closed when the process has ended
 	once   sync.Once
 	over   chan struct{} // closed at the end
 }
@@ -41,8 +41,8 @@ func newHold(w Window, key string, until time.Time, g *grip) *hold {
 
 func (h *hold) lose() { h.once.Do(func() { close(h.lost) }) }
 
-// choose asks for an action. The first one counts. When it returns, the next window can be armed, unless the API is
-// paused.
+// choose asks for an action. The first one counts. When it returns, the next window can be armed, unless the process
+// is paused.
 func (h *hold) choose(a Action) error {
 	c := choice{a, make(chan error, 1)}
 	select {
@@ -70,7 +70,7 @@ func (h *hold) choose(a Action) error {
 func (s *Stage) follow(h *hold) {
 	defer s.free(h)
 	what := "window " + h.state.Window.ID
-	ctx, cancel := context.WithTimeout(s.ctx, s.config.Limit)
+	ctx, cancel := context.WithTimeout(s.ctx, s.Within(h.state.Window.Process()))
 	err := h.grip.reached(ctx)
 	cancel()
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Stage) follow(h *hold) {
 		s.watch.Note(what, "let go by itself, after "+s.config.Limit.String())
 	case <-h.lost:
 		h.grip.cut()
-		s.watch.Note(what, "the API has ended, and what was held is lost with it")
+		s.watch.Note(what, "the "+string(h.state.Window.Process())+" has ended, and what was held is lost with it")
 	case <-h.grip.dropped():
 		s.watch.Note(what, "the connection has ended, and what was held is lost with it")
 	case <-s.ctx.Done():
@@ -116,9 +116,10 @@ func (s *Stage) act(h *hold, c choice) {
 	c.done <- nil
 }
 
-// kill ends the API, and then the connection. The other order would be a connection that breaks under a living process.
+// kill ends the process, and then the connection. The other order would be a connection that breaks while its process
+// lives.
 func (s *Stage) kill(h *hold) error {
-	if err := s.api.Kill(); err != nil {
+	if err := s.handleOf(h).Kill(); err != nil {
 		return err
 	}
 	timer := time.NewTimer(diesWithin)
@@ -128,13 +129,17 @@ func (s *Stage) kill(h *hold) error {
 		h.grip.cut()
 		return nil
 	case <-timer.C:
-		return errors.New("the API has not ended")
+		return fmt.Errorf("the %s has not ended", h.state.Window.Process())
 	}
 }
 
-// pause stops the API, lets the message go on, and wakes the API up after a while. Nobody waits for the end of that.
+// handleOf is the process whose message is held.
+func (s *Stage) handleOf(h *hold) Handle { return s.handles[h.state.Window.Process()] }
+
+// pause stops the process, lets the message go on, and wakes the process up after a while. Nobody waits for the end of
+// that.
 func (s *Stage) pause(h *hold, c choice) {
-	if err := s.api.Pause(); err != nil {
+	if err := s.handleOf(h).Pause(); err != nil {
 		c.done <- err
 		return
 	}
@@ -143,10 +148,10 @@ func (s *Stage) pause(h *hold, c choice) {
 	s.enter(h, Paused, pauseFor)
 	c.done <- nil
 	s.await(h, pauseFor)
-	_ = s.api.Resume() // a process that has ended needs none
+	_ = s.handleOf(h).Resume() // a process that has ended needs none
 }
 
-// await lets time pass, unless the API or the demo ends.
+// await lets time pass, unless the process or the demo ends.
 func (s *Stage) await(h *hold, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

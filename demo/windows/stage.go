@@ -4,27 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"sync"
 	"time"
-
-	"payonce/test/httpproxy"
-	"payonce/test/pgproxy"
 )
 
 // Config says between what the proxies stand.
 type Config struct {
-	DatabaseURL string        // of the API's role
-	PSPAddress  string        // host:port
-	Dir         string        // where the proxy's socket may be
-	Limit       time.Duration // how long a window stays armed, and how long a payment is held there
-	Now         func() time.Time
+	DatabaseURLs map[Process]string // of each process's role
+	PSPAddress   string             // host:port
+	Dir          string             // where the proxies' sockets may be
+	Limit        time.Duration      // how long a payment is held, and how long it may take to a window of the API
+	FarLimit     time.Duration      // how long it may take to a window of the reconciler
+	Now          func() time.Time
 }
 
-// API is the process whose payments are stopped.
-type API struct{ Kill, Pause, Resume func() error }
+// Handle is what can be done to a process.
+type Handle struct{ Kill, Pause, Resume func() error }
 
 // Watcher is told what happens by itself.
 type Watcher struct {
@@ -40,7 +35,7 @@ const (
 	Free   Phase = ""
 	Armed  Phase = "armed"  // its payment has not come to it yet
 	Held   Phase = "held"   // its payment is there
-	Paused Phase = "paused" // nothing is held any more, but the API is still paused
+	Paused Phase = "paused" // nothing is held any more, but the process is still paused
 )
 
 // State is what people are shown.
@@ -53,11 +48,10 @@ type State struct {
 
 // Stage is where a payment can be stopped. It is safe for concurrent use.
 type Stage struct {
-	config Config
-	rows   *pgproxy.Proxy
-	calls  *httpproxy.Proxy
-	api    API
-	watch  Watcher
+	config  Config
+	proxies map[Process]proxies
+	handles map[Process]Handle
+	watch   Watcher
 
 	ctx     context.Context
 	end     context.CancelFunc
@@ -73,49 +67,37 @@ func Open(c Config) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{config: c}
-	if s.rows, err = pgproxy.OpenIn(parent, c.DatabaseURL); err != nil {
-		return nil, fmt.Errorf("stand before the database: %w", err)
-	}
-	// With a choice, the proxy does not remember each round: the demo may run for days.
-	s.rows.Choose(func([]string) pgproxy.Action { return pgproxy.Pass })
-	s.calls, err = httpproxy.Open(httpproxy.Options{
-		Upstream: func() string { return c.PSPAddress }, Name: nameOfCall,
-	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("stand before the PSP: %w", err), s.rows.Close())
-	}
+	s := &Stage{config: c, proxies: map[Process]proxies{}}
 	s.ctx, s.end = context.WithCancel(context.Background())
+	for _, who := range []Process{API, Reconciler} {
+		p, err := openProxies(parent, c.DatabaseURLs[who], c.PSPAddress)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.proxies[who] = p
+	}
 	return s, nil
 }
 
-// maxSocketPath is what every system accepts as the path of a socket.
-const maxSocketPath = 103
+// Attach says what can be done to the processes, and who is told. It comes before the first Arm.
+func (s *Stage) Attach(handles map[Process]Handle, w Watcher) { s.handles, s.watch = handles, w }
 
-// socketParent is dir, without what a killed demo has left there; or the system's folder for temporary files, if a
-// socket's path in dir would be too long.
-func socketParent(dir string) (string, error) {
-	left, err := filepath.Glob(filepath.Join(dir, "pgproxy-*"))
-	for _, path := range left {
-		err = errors.Join(err, os.RemoveAll(path))
-	}
-	if len(filepath.Join(dir, "pgproxy-0123456789", ".s.PGSQL.5432")) > maxSocketPath {
-		dir = ""
-	}
-	return dir, err
-}
+// DatabaseURL is what a process is given in place of the database's.
+func (s *Stage) DatabaseURL(who Process) string { return s.proxies[who].rows.URL() }
 
-// Attach says which process is stopped, and who is told. It comes before the first Arm.
-func (s *Stage) Attach(api API, w Watcher) { s.api, s.watch = api, w }
+// PSPURL is what a process is given in place of the mock PSP's.
+func (s *Stage) PSPURL(who Process) string { return s.proxies[who].calls.URL() }
 
-// DatabaseURL and PSPURL are what the API is given in place of the real ones.
-func (s *Stage) DatabaseURL() string { return s.rows.URL() }
-
-// PSPURL is the mock PSP's address, through the proxy.
-func (s *Stage) PSPURL() string { return s.calls.URL() }
-
-// Limit is how long a window stays armed, and how long a payment is held there.
+// Limit is how long a payment is held.
 func (s *Stage) Limit() time.Duration { return s.config.Limit }
+
+// Within is how long a window of the process stays armed.
+func (s *Stage) Within(who Process) time.Duration {
+	if who == Reconciler {
+		return s.config.FarLimit
+	}
+	return s.config.Limit
+}
 
 // State is what is armed or held at the moment.
 func (s *Stage) State() State {
@@ -127,17 +109,9 @@ func (s *Stage) State() State {
 	return s.now.state
 }
 
-// ErrNoWindow refuses a number that no window has.
-var ErrNoWindow = errors.New("there is no such window")
-
-// Arm has the payment with this key stop at a window. The payment is to be sent afterwards.
-func (s *Stage) Arm(id, key string) error {
-	all := Windows()
-	i := slices.IndexFunc(all, func(w Window) bool { return w.ID == id })
-	if i < 0 {
-		return ErrNoWindow
-	}
-	if err := s.arm(all[i], key); err != nil {
+// Arm has the payment with this key stop at a window. The payment is to be sent afterwards, with the window's token.
+func (s *Stage) Arm(w Window, key string) error {
+	if err := s.arm(w, key); err != nil {
 		return err
 	}
 	s.watch.Changed()
@@ -153,7 +127,7 @@ func (s *Stage) arm(w Window, key string) error {
 	if s.now != nil {
 		return fmt.Errorf("window %s is %s, and there is one at a time", s.now.state.Window.ID, s.now.state.Phase)
 	}
-	s.now = newHold(w, key, s.config.Now().Add(s.config.Limit), seize(w.at, key, s.rows, s.calls))
+	s.now = newHold(w, key, s.config.Now().Add(s.Within(w.Process())), s.seize(w.at, key))
 	h := s.now
 	s.running.Go(func() { s.follow(h) })
 	return nil
@@ -177,11 +151,11 @@ func (s *Stage) Do(a Action) error {
 	return h.choose(a)
 }
 
-// APIEnded loses what is held: it was a message of a process that is gone.
-func (s *Stage) APIEnded() {
+// Ended loses what is held of a process that is gone. A window that is only armed waits for the next process.
+func (s *Stage) Ended(who Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.now != nil && s.now.state.Phase != Armed {
+	if s.now != nil && s.now.state.Phase != Armed && s.now.state.Window.Process() == who {
 		s.now.lose()
 	}
 }
@@ -198,6 +172,9 @@ func (s *Stage) Release() {
 func (s *Stage) Close() error {
 	s.Release()
 	s.running.Wait()
-	s.calls.Close()
-	return s.rows.Close()
+	var errs []error
+	for _, p := range s.proxies {
+		errs = append(errs, p.close())
+	}
+	return errors.Join(errs...)
 }

@@ -4,8 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"payonce/demo/mockpsp"
 )
 
 // The page and the document must not tell two stories.
@@ -21,6 +24,32 @@ func TestWordsAreThoseOfTheDocument(t *testing.T) {
 		row := "| " + number + " | " + w.Happened + " | " + w.Lost + " | " + w.FoundBy + " |"
 		if !strings.Contains(plain, row) {
 			t.Errorf("docs/crash_windows.md has no row\n%s", row)
+		}
+	}
+}
+
+func TestGroupsAreThoseOfTheDocument(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../../docs/crash_windows.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range Groups() {
+		_, section, found := strings.Cut(string(document), "\n## "+g.Title)
+		section, _, _ = strings.Cut(section, "\n## ")
+		for _, w := range g.Windows {
+			if number := strings.TrimRight(w.ID, "abc"); !found || !strings.Contains(section, "\n| "+number+" | ") {
+				t.Errorf("docs/crash_windows.md has no section %q with window %s", g.Title, w.ID)
+			}
+		}
+	}
+}
+
+func TestTokensAreThoseOfTheMockPSP(t *testing.T) {
+	t.Parallel()
+	for _, w := range Windows() {
+		if !slices.ContainsFunc(mockpsp.Tokens(), func(token mockpsp.Token) bool { return token.Name == w.Token }) {
+			t.Errorf("window %s: the mock PSP has no token %s", w.ID, w.Token)
 		}
 	}
 }

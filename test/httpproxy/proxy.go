@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -27,6 +28,7 @@ type Options struct {
 // Call is a request as it has arrived.
 type Call struct {
 	Name   string
+	Query  url.Values
 	Header http.Header
 	Body   []byte
 }

@@ -18,7 +18,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	c := Call{Header: r.Header, Body: body}
+	c := Call{Query: r.URL.Query(), Header: r.Header, Body: body}
 	if p.options.Name != nil {
 		c.Name = p.options.Name(r)
 	}

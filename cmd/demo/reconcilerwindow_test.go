@@ -1,0 +1,198 @@
+package main
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"payonce/demo/windows"
+	"payonce/test/pgtest"
+)
+
+// hurried shortens the time after which the API gives an outcome up, and that until the first lookup and the next scan.
+func hurried() []string {
+	return []string{"PSP_TIMEOUT=2s", "FIRST_LOOKUP=1s", "LOOKUP_BASE=100ms", "LOOKUP_CAP=1s", "SCAN_EVERY=2s"}
+}
+
+// rowOf is what our row and its timeline say of a key.
+func rowOf(t *testing.T, d demo, key string) string {
+	t.Helper()
+	res := ask(t, http.MethodGet, d.public, "/idempotency-keys/"+key, "",
+		map[string]string{"Authorization": "Bearer demo-acme-key"})
+	if res.status != http.StatusOK {
+		t.Fatalf("%s: %d %s", key, res.status, res.body)
+	}
+	return res.body
+}
+
+// hasStatus tells whether the row has the status. The first one in its JSON is the row's own.
+func hasStatus(row, status string) bool {
+	_, after, _ := strings.Cut(row, `"status":`)
+	return strings.HasPrefix(after, `"`+status+`"`)
+}
+
+// rowEvery keeps to the tenant's rate.
+const rowEvery = 100 * time.Millisecond
+
+// awaitRow waits until the row is as it should be.
+func awaitRow(t *testing.T, d demo, key string, limit time.Duration, is func(row string) bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); ; {
+		row := rowOf(t, d, key)
+		if is(row) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the row never becomes so: %s", row)
+		}
+		<-time.After(rowEvery)
+	}
+}
+
+func completed(row string) bool { return hasStatus(row, "completed") }
+
+// deadLetters counts the open dead letters about a key.
+func deadLetters(t *testing.T, d demo, key string) int {
+	t.Helper()
+	res := ask(t, http.MethodGet, d.operator, "/operator/dead-letters?status=open", "",
+		map[string]string{"Authorization": "Bearer demo-operator-key"})
+	if res.status != http.StatusOK {
+		t.Fatalf("dead letters: %d %s", res.status, res.body)
+	}
+	return strings.Count(res.body, `"key":"`+key+`"`)
+}
+
+// stopReconcilerAt is stopAt for a window of the reconciler. It compares our row, its timeline and the PSP's ledger
+// with what docs/crash_windows.md says of the window.
+func stopReconcilerAt(t *testing.T, d demo, window string) (key string) {
+	t.Helper()
+	key = stopAt(t, d, window)
+	row := rowOf(t, d, key)
+	source, written := map[string]string{"9": "webhook", "10": "webhook", "15": "lookup"}[window]
+	switch {
+	case written && (!completed(row) || !strings.Contains(row, `"actor":"`+source+`"`)):
+		t.Errorf("window %s: the evidence is not written: %s", window, row)
+	case !written && !hasStatus(row, "unknown"):
+		t.Errorf("window %s: the key is not unknown: %s", window, row)
+	}
+	if n := charges(t, d, key); n != 1 {
+		t.Errorf("window %s: the PSP has charged %d times when the reconciler is held", window, n)
+	}
+	if n := deadLetters(t, d, key); n != 0 {
+		t.Errorf("window %s: there are %d dead letters", window, n)
+	}
+	return key
+}
+
+// endsWell waits for the end of a payment that was held in the reconciler. Nobody executes it again: the answer to the
+// same request is a replay. At 16 the end is a dead letter, and an operator decides.
+func endsWell(t *testing.T, d demo, window, key string) {
+	t.Helper()
+	const limit = 2 * patience // a lookup that died with its process is made again after a minute
+	if window == "16" {
+		awaitRow(t, d, key, limit, func(string) bool { return deadLetters(t, d, key) == 1 })
+	} else {
+		awaitRow(t, d, key, limit, completed)
+		w, _ := windows.ByID(window)
+		if res := payUntilDone(t, d, key, w.Token); res.header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("window %s: the same request again is not a replay", window)
+		}
+	}
+	if n := charges(t, d, key); n != 1 {
+		t.Errorf("window %s: the PSP has charged %d times", window, n)
+	}
+}
+
+// The lists of the tests are complete.
+func TestEveryWindowOfTheReconcilerIsTested(t *testing.T) {
+	t.Parallel()
+	listed := strings.Fields("8 9 10 11 12 13 14 15 16")
+	for _, w := range windows.Windows() {
+		if slices.Contains(listed, w.ID) != (w.Process() == windows.Reconciler) {
+			t.Errorf("window %s is one of the %s", w.ID, w.Process())
+		}
+	}
+}
+
+// heldAndDone stops payments at windows of the reconciler, one after the other, and ends each hold by an action.
+func heldAndDone(t *testing.T, pairs ...string) {
+	t.Helper()
+	d := startDemo(t, pgtest.DataDir(t), hurried()...)
+	for _, pair := range pairs {
+		window, action, _ := strings.Cut(pair, " ")
+		key := stopReconcilerAt(t, d, window)
+		press(t, d, "held", "action="+action, "key="+key)
+		endsWell(t, d, window, key)
+	}
+	await(t, d, running("reconciler", "0"))
+}
+
+func TestWebhookHeldInTheReconcilerIsProcessed(t *testing.T) {
+	t.Parallel()
+	heldAndDone(t, "8 go-on", "8 cut", "9 go-on", "9 lose-acknowledgement", "10 go-on", "10 lose-acknowledgement")
+}
+
+func TestLookupHeldAtAWindowCompletesItsKey(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it waits until outcomes are given up")
+	}
+	heldAndDone(t, "11 go-on", "12 go-on", "13 go-on", "14 go-on", "15 go-on", "16 go-on")
+}
+
+func TestLookupThatFailsAtAWindowIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it waits until outcomes are given up")
+	}
+	heldAndDone(t, "11 cut", "12 lose-acknowledgement", "13 cut", "13 psp-500", "14 cut", "14 psp-500",
+		"15 lose-acknowledgement", "16 cut")
+}
+
+func TestPausedReconcilerGoesOnAfterFiveSeconds(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it waits for the ends of pauses")
+	}
+	d := startDemo(t, pgtest.DataDir(t), hurried()...)
+	for _, window := range []string{"8", "13"} {
+		key := stopReconcilerAt(t, d, window)
+		press(t, d, "kill-api", "key="+key) // which has nothing to do with what is held
+		await(t, d, `kill -9 the API</td><td></td><td>done`)
+		press(t, d, "held", "action=pause", "key="+key)
+		await(t, d, `The reconciler is paused until`)
+		await(t, d, `^<h2>The processes`) // the window is free again
+		endsWell(t, d, window, key)
+	}
+	await(t, d, running("reconciler", "0"))
+}
+
+// Another reconciler finds the payments. Those windows come first that take it the longest: a dead letter takes a
+// minute. The others are armed while the job queue elects a leader, which takes it some 20 s after each kill.
+func TestReconcilerKilledAtAnyWindowChargesOnce(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it waits for elections")
+	}
+	for _, list := range []string{"16 8 9 10 11", "13 14 12 15"} {
+		t.Run(list, func(t *testing.T) {
+			t.Parallel()
+			d := startDemo(t, pgtest.DataDir(t), hurried()...)
+			keys := map[string]string{}
+			for i, window := range strings.Fields(list) {
+				key := stopReconcilerAt(t, d, window)
+				press(t, d, "held", "action=kill", "key="+key)
+				await(t, d, `at the window: kill -9 the reconciler</td><td></td><td>done`)
+				await(t, d, running("reconciler", strconv.Itoa(i+1)))
+				keys[window] = key
+			}
+			for window, key := range keys {
+				endsWell(t, d, window, key)
+			}
+			await(t, d, running("API", "0"))
+		})
+	}
+}

@@ -1,0 +1,55 @@
+package windows
+
+import "slices"
+
+// Action is what a person does about a payment that is held.
+type Action string
+
+// The actions. Each of them ends the hold.
+const (
+	GoOn                Action = "go-on"
+	Kill                Action = "kill"
+	Pause               Action = "pause"
+	Cut                 Action = "cut"
+	LoseAcknowledgement Action = "lose-acknowledgement"
+	PSPFails            Action = "psp-500"
+)
+
+// Choice is an action with its words.
+type Choice struct {
+	Action       Action
+	Label, Means string
+}
+
+// Choices are the actions that make sense at the window.
+func (w Window) Choices() []Choice {
+	who := string(w.at.who)
+	choices := []Choice{
+		{GoOn, "Go on", "Nothing fails."},
+		{Kill, "kill -9 the " + who,
+			"The message that is held is lost with the process. Another one starts after a second."},
+		{Pause, "Pause it for 5 seconds", "The " + who + " does nothing. The message goes on meanwhile."},
+	}
+	cut := func(means string) Choice { return Choice{Cut, "Cut the connection", means} }
+	fail := func(means string) Choice { return Choice{PSPFails, "PSP 500", "The " + who + " is told 500. " + means} }
+	switch {
+	case w.at.call == lookup && w.at.before:
+		return append(choices, cut("The question is lost. The reconciler asks again later."),
+			fail("It asks again later."))
+	case w.at.call == lookup:
+		return append(choices, cut("The answer is lost. The reconciler asks again later."),
+			fail("It asks again later."))
+	case w.at.call == charge && w.at.before:
+		return append(choices, cut("The charge is lost. The API cannot know that."), fail("The PSP has not charged."))
+	case w.at.call == charge:
+		return append(choices, cut("The answer is lost. The PSP has charged."), fail("The PSP has charged."))
+	case w.at.before:
+		return append(choices, cut("The statement never reaches the database."))
+	}
+	return append(choices, Choice{LoseAcknowledgement, "Lose the acknowledgement", "The connection of the " + who +
+		" breaks. The database has committed, and the " + who + " must find that out."})
+}
+
+func (w Window) allows(a Action) bool {
+	return slices.ContainsFunc(w.Choices(), func(c Choice) bool { return c.Action == a })
+}
