@@ -170,6 +170,26 @@ func TestPausedReconcilerGoesOnAfterFiveSeconds(t *testing.T) {
 	await(t, d, running("reconciler", "0"))
 }
 
+// The settings of the demo lead to each window in time, and nobody else moves a key while it is only being looked at.
+func TestReconcilerHeldUntilItIsLetGo(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it waits for the limits of a hold")
+	}
+	d := startDemo(t, pgtest.DataDir(t))
+	for _, window := range []string{"8", "11", "16"} {
+		key := stopReconcilerAt(t, d, window)
+		before := rowOf(t, d, key)
+		await(t, d, `window `+window+`</td><td></td><td>let go by itself, after 7.5s`)
+		endsWell(t, d, window, key)
+		after, source := rowOf(t, d, key), map[string]string{"8": "webhook", "11": "lookup", "16": "lookup"}[window]
+		if lines := strings.Count(after, `"actor"`) - strings.Count(before, `"actor"`); lines != 1 ||
+			strings.Count(after, `"actor":"`+source+`"`) == strings.Count(before, `"actor":"`+source+`"`) {
+			t.Errorf("window %s: before\n%s\nand after\n%s", window, before, after)
+		}
+	}
+}
+
 // Another reconciler finds the payments. Those windows come first that take it the longest: a dead letter takes a
 // minute. The others are armed while the job queue elects a leader, which takes it some 20 s after each kill.
 func TestReconcilerKilledAtAnyWindowChargesOnce(t *testing.T) {
