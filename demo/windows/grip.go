@@ -3,6 +3,7 @@ package windows
 import (
 	"context"
 	"strings"
+	"time"
 
 	"payonce/test/httpproxy"
 	"payonce/test/pgproxy"
@@ -22,7 +23,10 @@ func (s *Stage) seize(at place, key string) *grip {
 	g := &grip{at: at, of: s.proxies[at.who]}
 	if at.rival != "" {
 		rival := g.of.rows.OnWhere(at.rival, naming(key), pgproxy.HoldBefore)
-		g.end = append(g.end, func() { g.of.rows.Forget(rival) })
+		g.end = append(g.end, func() {
+			g.awaitAnswer()
+			g.of.rows.Forget(rival)
+		})
 	}
 	if at.call != "" {
 		do := httpproxy.HoldAfter
@@ -52,6 +56,16 @@ func (g *grip) action() pgproxy.Action {
 		return pgproxy.HoldBefore
 	}
 	return pgproxy.HoldAfter
+}
+
+// lands is what the database may need for a statement that has just been let go.
+const lands = time.Second
+
+// awaitAnswer waits for the end of the round that was held: the rival must not be faster.
+func (g *grip) awaitAnswer() {
+	ctx, cancel := context.WithTimeout(context.Background(), lands)
+	defer cancel()
+	_, _ = g.row.Landed(ctx) // without an answer, the rival goes on all the same
 }
 
 // reached waits until the message is held.
