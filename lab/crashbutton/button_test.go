@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// How often each button is pressed. A crash of the database also takes the jobs along that the reconciler has begun.
+// How often each button is pressed.
 const (
 	apiPresses        = 20
 	reconcilerPresses = 3
@@ -71,6 +71,7 @@ const pressStream = 1 << 63
 // pressUnderLoad presses all buttons, one press after the other, while the clients pay.
 func pressUnderLoad(t *testing.T, d *demo, l *load, luck *rand.Rand) {
 	t.Helper()
+	began := time.Now()
 	storm, end := context.WithTimeout(t.Context(), stormLimit)
 	var clients sync.WaitGroup
 	defer clients.Wait()
@@ -100,6 +101,7 @@ func pressUnderLoad(t *testing.T, d *demo, l *load, luck *rand.Rand) {
 			t.Errorf("%s: started again %d times after %d presses", b.process, is.restarts, n)
 		}
 	}
+	t.Logf("the storm took %s", time.Since(began).Round(time.Second))
 }
 
 // presses are all presses in an order by chance.

@@ -141,10 +141,12 @@ func (d *demo) Write(p []byte) (int, error) {
 	return d.out.Write(p)
 }
 
+// said is the end of what the demo has said.
 func (d *demo) said() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.out.String()
+	const enough = 4000
+	return string(d.out.Bytes()[max(0, d.out.Len()-enough):])
 }
 
 // stop ends the demo as Ctrl-C does.

@@ -23,7 +23,7 @@ const (
 	clients   = 8 // merchants' programs, each with several requests at a time
 	perSecond = 120
 	// leastUnderWay is how many payments and refunds have no answer yet when a button is pressed.
-	leastUnderWay = 3
+	leastUnderWay = 4
 	// noLimit is more requests per second than the clients send.
 	noLimit   = 100_000
 	pollEvery = 20 * time.Millisecond
