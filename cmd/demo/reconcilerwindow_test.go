@@ -162,7 +162,7 @@ func TestPausedReconcilerGoesOnAfterFiveSeconds(t *testing.T) {
 	for _, window := range []string{"8", "13"} {
 		key := stopReconcilerAt(t, d, window)
 		press(t, d, "kill-api", "key="+key) // which has nothing to do with what is held
-		await(t, d, `kill -9 the API</td><td></td><td>done`)
+		await(t, d, `kill -9 the API</td><td>done`)
 		press(t, d, "held", "action=pause", "key="+key)
 		await(t, d, `The reconciler is paused until`)
 		await(t, d, `^<h2>The processes`) // the window is free again
@@ -181,7 +181,7 @@ func TestReconcilerHeldUntilItIsLetGo(t *testing.T) {
 	for _, window := range []string{"8", "11", "16"} {
 		key := stopReconcilerAt(t, d, window)
 		before := rowOf(t, d, key)
-		await(t, d, `window `+window+`</td><td></td><td>let go by itself, after 7.5s`)
+		await(t, d, `window `+window+`</td><td>let go by itself, after 7.5s`)
 		endsWell(t, d, window, key)
 		after, source := rowOf(t, d, key), map[string]string{"8": "webhook", "11": "lookup", "16": "lookup"}[window]
 		if lines := strings.Count(after, `"actor"`) - strings.Count(before, `"actor"`); lines != 1 ||
@@ -206,7 +206,7 @@ func TestReconcilerKilledAtAnyWindowChargesOnce(t *testing.T) {
 			for i, window := range strings.Fields(list) {
 				key := stopReconcilerAt(t, d, window)
 				press(t, d, "held", "action=kill", "key="+key)
-				await(t, d, `at the window: kill -9 the reconciler</td><td></td><td>done`)
+				await(t, d, `at the window: kill -9 the reconciler</td><td>done`)
 				await(t, d, running("reconciler", strconv.Itoa(i+1)))
 				keys[window] = key
 			}

@@ -140,7 +140,7 @@ func (s *Controls) pay(ctx context.Context, p payment, limit time.Duration) stri
 	}
 	said = strings.TrimRight(fmt.Sprintf("%d %s", res.StatusCode, said), " ")
 	if wait := res.Header.Get("Retry-After"); wait != "" {
-		said += "; send it again after " + wait + " s"
+		said += "; try again after " + wait + " s"
 	}
 	return said
 }

@@ -22,11 +22,48 @@ test("the link of the banner is good once, and three buttons show why a payment 
   const key = new URL(page.url()).searchParams.get("key");
   await page.getByRole("button", { name: "Send the same request again" }).click();
   await page.locator(".steps").getByText("201, replayed").waitFor();
+  assert.equal(await page.locator("[data-field=executed]").textContent(), "1");
+  assert.equal(await page.locator("[data-field=requests]").textContent(), "2");
   assert.equal(await charges(key), 1);
   assert.deepEqual(page.complaints, []);
 
   const second = await open(browser);
   assert.equal((await second.goto(process.env.START_URL)).status(), 410);
+});
+
+test("the picture stays while the API is away, and then shows that another process has started", async () => {
+  const page = await open(browser);
+  await signIn(page);
+  await page.goto(operator + "/demo/");
+  await page.getByRole("button", { name: "Pay slowly" }).click();
+  await status(page, "in_progress");
+  const key = new URL(page.url()).searchParams.get("key");
+  await page.evaluate(() => { globalThis.notLoadedAgain = true; });
+  await page.getByRole("button", { name: "kill -9 the API" }).click();
+  await page.locator("#offline").waitFor({ state: "visible" });
+  assert.ok(await page.locator(".picture").isVisible());
+  await page.locator(".steps").getByText("a new API process starts").waitFor();
+  await status(page, "completed");
+  assert.ok(await page.evaluate(() => globalThis.notLoadedAgain), "the page was loaded again");
+  assert.equal(await charges(key), 1);
+  // The buttons are for the key in the picture now, and a new payment takes its place.
+  await page.getByRole("button", { name: "Same key, another amount" }).click();
+  await page.locator(".steps").getByText("422").waitFor();
+  await page.getByRole("button", { name: "Pay once" }).click();
+  await page.waitForURL((url) => url.searchParams.get("key") !== key);
+  await page.locator(".steps").getByText("POST /payments").waitFor();
+  await page.goBack();
+  await page.locator(".steps").getByText("422").waitFor();
+});
+
+test("without a session, the demo's page says how to sign in, and leads back", async () => {
+  const page = await open(browser);
+  await page.goto(operator + "/demo/");
+  const key = await page.getByText("API key for operators").locator("code").textContent();
+  await page.getByRole("link", { name: "sign in" }).click();
+  await page.fill("input[name=key]", key);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.waitForURL(operator + "/demo/*");
 });
 
 test("kill -9 of the API shows a banner, and the page catches up by itself", async () => {
