@@ -27,7 +27,7 @@ const firstInherited = 3
 // config.API.PSPPage.
 const pspPageSetting = "DEMO_PSP_PAGE"
 
-// demoPageSetting tells both children the path of the page with the buttons, for config.Shared.DemoPage.
+// demoPageSetting tells the API's child the path of the page with the buttons, for config.Shared.DemoPage.
 const demoPageSetting = "DEMO_PAGE"
 
 // announced is what a child writes to its stdout when it serves.

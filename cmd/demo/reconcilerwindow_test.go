@@ -76,6 +76,9 @@ func stopReconcilerAt(t *testing.T, d demo, window string) (key string) {
 	case written && (!completed(row) || !strings.Contains(row, `"actor":"`+source+`"`)):
 		t.Errorf("window %s: the evidence is not written: %s", window, row)
 	case window == "12": // The lookup's job is committed. A worker may have run it already.
+		if !completed(row) && !hasStatus(row, "unknown") {
+			t.Errorf("window 12: the key is neither unknown nor completed: %s", row)
+		}
 	case !written && !hasStatus(row, "unknown"):
 		t.Errorf("window %s: the key is not unknown: %s", window, row)
 	}
@@ -107,13 +110,30 @@ func endsWell(t *testing.T, d demo, window, key string) {
 	}
 }
 
-// The lists of the tests are complete.
-func TestEveryWindowOfTheReconcilerIsTested(t *testing.T) {
+// What is done at the windows of the reconciler, as "window action".
+func webhookHolds() []string {
+	return []string{"8 go-on", "8 cut", "9 go-on", "9 lose-acknowledgement", "10 go-on", "10 lose-acknowledgement"}
+}
+
+func lookupHolds() []string {
+	return []string{"11 go-on", "12 go-on", "13 go-on", "14 go-on", "15 go-on", "16 go-on"}
+}
+
+func lookupFailures() []string {
+	return []string{"11 cut", "12 lose-acknowledgement", "13 cut", "13 psp-500", "14 cut", "14 psp-500",
+		"15 lose-acknowledgement", "16 cut"}
+}
+
+// The lists are complete. A kill and a pause have tests of their own.
+func TestEveryActionAtAWindowOfTheReconcilerIsTested(t *testing.T) {
 	t.Parallel()
-	listed := strings.Fields("8 9 10 11 12 13 14 15 16")
+	tested := slices.Concat(webhookHolds(), lookupHolds(), lookupFailures())
 	for _, w := range windows.Windows() {
-		if slices.Contains(listed, w.ID) != (w.Process() == windows.Reconciler) {
-			t.Errorf("window %s is one of the %s", w.ID, w.Process())
+		for _, c := range w.Choices() {
+			if w.Process() == windows.Reconciler && c.Action != windows.Kill && c.Action != windows.Pause &&
+				!slices.Contains(tested, w.ID+" "+string(c.Action)) {
+				t.Errorf("no test does %s at window %s", c.Action, w.ID)
+			}
 		}
 	}
 }
@@ -133,7 +153,7 @@ func heldAndDone(t *testing.T, pairs ...string) {
 
 func TestWebhookHeldInTheReconcilerIsProcessed(t *testing.T) {
 	t.Parallel()
-	heldAndDone(t, "8 go-on", "8 cut", "9 go-on", "9 lose-acknowledgement", "10 go-on", "10 lose-acknowledgement")
+	heldAndDone(t, webhookHolds()...)
 }
 
 func TestLookupHeldAtAWindowCompletesItsKey(t *testing.T) {
@@ -141,7 +161,7 @@ func TestLookupHeldAtAWindowCompletesItsKey(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: it waits until outcomes are given up")
 	}
-	heldAndDone(t, "11 go-on", "12 go-on", "13 go-on", "14 go-on", "15 go-on", "16 go-on")
+	heldAndDone(t, lookupHolds()...)
 }
 
 func TestLookupThatFailsAtAWindowIsMadeAgain(t *testing.T) {
@@ -149,8 +169,7 @@ func TestLookupThatFailsAtAWindowIsMadeAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: it waits until outcomes are given up")
 	}
-	heldAndDone(t, "11 cut", "12 lose-acknowledgement", "13 cut", "13 psp-500", "14 cut", "14 psp-500",
-		"15 lose-acknowledgement", "16 cut")
+	heldAndDone(t, lookupFailures()...)
 }
 
 func TestPausedReconcilerGoesOnAfterFiveSeconds(t *testing.T) {

@@ -11,14 +11,14 @@
 //	psp.go         the faults and webhooks of the mock PSP
 //	start.go       the link that signs in, good once
 //	live.go        the stream of events
-//	page.go        the page
+//	page.go        what the page shows: page.html, and demo.js
 //
 // # What always holds
 //
 //   - It is for a listener on loopback only: everybody who reaches it may press the buttons. A request must name
 //     loopback as its host, since a page from elsewhere can make its own name lead here. A POST must come from this
 //     page.
-//   - The page works without a script. The script only keeps it up to date.
+//   - The page works without a script. The scripts keep it up to date, and send its forms without leaving it.
 //   - What a button has done is in the log, also if it was refused.
 //   - The log, the requests under way, and bodies are bounded.
 package controls

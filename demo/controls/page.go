@@ -33,6 +33,7 @@ func parsePage() *template.Template {
 type pageView struct {
 	Key     string // whose picture is shown; empty before the first payment
 	Picture string // where the picture is
+	SignIn  string // where one signs in, and then comes back to this key
 	Presets []preset
 	Tokens  []mockpsp.Token
 	PSPPage string
@@ -71,9 +72,12 @@ func (s *Controls) getPage(w http.ResponseWriter, r *http.Request) {
 	if view.Key == "" {
 		view.Key = s.told.latestKey()
 	}
+	back := "/demo/"
 	if view.Key != "" {
+		back += "?" + url.Values{"key": {view.Key}}.Encode()
 		view.Picture = "/console/keys/" + url.PathEscape(s.config.Tenant) + "/payments/" + url.PathEscape(view.Key)
 	}
+	view.SignIn = "/console/sign-in?" + url.Values{"next": {back}}.Encode()
 	s.render(w, http.StatusOK, "page", view)
 }
 

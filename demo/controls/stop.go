@@ -46,8 +46,11 @@ func (s *Controls) postStop(w http.ResponseWriter, r *http.Request) {
 func (s *Controls) postHeld(w http.ResponseWriter, r *http.Request) {
 	action := windows.Action(r.PostFormValue("action"))
 	// The words of the window that is held come last, so that they count.
-	what := ""
-	for _, window := range append(windows.Windows(), s.config.Windows.State().Window) {
+	what, all := "", windows.Windows()
+	if now := s.config.Windows.State(); now.Phase != windows.Free {
+		all = append(all, now.Window)
+	}
+	for _, window := range all {
 		for _, choice := range window.Choices() {
 			if choice.Action == action {
 				what = "at the window: " + choice.Label

@@ -81,8 +81,11 @@ func (k *keyReader) render(ctx context.Context, changed bool, show func(string))
 		if err := k.read(ctx); err != nil {
 			return err
 		}
-		if err := k.show(show); err != nil {
-			return err
+		// A page that was never shown the ledger waits for it. It would show nothing in its place for a moment.
+		if !k.asked.IsZero() || k.life.Row.Attempt == 0 {
+			if err := k.show(show); err != nil {
+				return err
+			}
 		}
 	}
 	if !changed && !k.due() {
@@ -133,7 +136,12 @@ func (k *keyReader) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if row.Generation != k.life.Row.Generation { // The ledger that was read was that of another generation.
+		k.rows.Ledger, k.life.Ledger, k.life.LedgerUnread = nil, nil, "it was not asked yet"
+	}
+	ledger := k.rows.Ledger
 	k.rows = rowsOf(shown)
+	k.rows.Ledger = ledger
 	k.life.Row, k.life.Timeline = row, row.Timeline(events)
 	k.life.Requests, k.life.Started = k.c.config.Recent.of(k.ref), k.c.config.Recent.since()
 	k.life.GracePeriod = k.c.config.GracePeriod
@@ -227,7 +235,9 @@ func (k *keyReader) view() keyView {
 	v.Picture = template.HTML(svg.String()) //nolint:gosec // package sequence escapes the labels
 	v.Timeline = k.life.Timeline
 	v.Next, v.Held = nextOf(k.life.Row), k.rows.value("dead_letter_hold") != "none"
-	v.Executed = executed(k.rows.Ledger)
+	if v.Unread == "" {
+		v.Executed = executed(k.rows.Ledger)
+	}
 	return v
 }
 

@@ -5,26 +5,32 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
+	"payonce/internal/payments"
 )
 
-// nextOf says what happens next with a key, in a sentence for a reader who does not know the statuses.
+// nextOf says what happens next with a key, for a reader who does not know the statuses.
 func nextOf(row idempotency.KeyRow) string {
+	what := "charge"
+	if row.Ref.Operation == payments.RefundOperation {
+		what = "refund"
+	}
 	switch row.Status {
 	case idempotency.InProgressStatus:
 		if row.LockedUntil == nil {
 			return ""
 		}
-		return "A request is being executed. If its process dies, the lease ends at " +
-			row.LockedUntil.UTC().Format(time.TimeOnly) + " (UTC). Then the key becomes unknown."
+		return "A request is being executed. It has a lease until " + row.LockedUntil.UTC().Format(time.TimeOnly) +
+			" (UTC). If its process dies, the key becomes unknown after that."
 	case idempotency.UnknownStatus:
-		return "Nobody here knows what the PSP has done. The reconciler asks the PSP until there is proof, or the PSP " +
-			"reports it by a webhook. Nobody sends the charge again meanwhile."
+		return "It is not known what the PSP has done. The PSP may report it by a webhook, and the reconciler asks the " +
+			"PSP until there is proof. Until then, no " + what + " is sent again."
 	case idempotency.CompletedStatus:
-		return "The outcome is final. Each further request with this key gets the stored response."
+		return "The outcome is final. The same request with this key gets the stored response. Another request with it " +
+			"is refused."
 	case idempotency.FailedRetryableStatus:
-		return "It is proven that the PSP has executed nothing. The next request with this key is executed."
+		return "The PSP has executed no " + what + ". The client may send the request with this key again."
 	case idempotency.ExpiredStatus:
-		return "The key is free again. The next request with it is a new payment or refund."
+		return "The key has expired. The next request with it is a new " + what + "."
 	}
 	return ""
 }

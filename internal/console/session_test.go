@@ -84,10 +84,12 @@ func FuzzOwnPath(f *testing.F) {
 		f.Add(next)
 	}
 	c := &Console{config: Config{DemoPage: "/demo/"}}
-	f.Add("/demo/")
+	for _, next := range []string{"/demo/", "/demo/?key=a&b", "/demo//evil", "/demo/?key=x\\", "//evil.example/demo/"} {
+		f.Add(next)
+	}
 	f.Fuzz(func(t *testing.T, next string) {
 		got := c.ownPath(next)
-		ours := strings.HasPrefix(got, "/console/") || got == c.config.DemoPage
+		ours := strings.HasPrefix(got, "/console/") || got == "/demo/" || strings.HasPrefix(got, "/demo/?")
 		if !ours || strings.ContainsAny(got, "\\\r\n") {
 			t.Errorf("%q leads to %q", next, got)
 		}

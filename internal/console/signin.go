@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -44,8 +45,9 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 
 // ownPath is a path of the console, or of the page beside it, so that nobody is led elsewhere after signing in.
 func (c *Console) ownPath(next string) string {
-	if demo := c.config.DemoPage; demo != "" && next == demo {
-		return next
+	if u, err := url.Parse(next); err == nil && c.config.DemoPage != "" && u.Host == "" && u.Scheme == "" &&
+		u.Path == c.config.DemoPage {
+		return (&url.URL{Path: c.config.DemoPage, RawQuery: u.Query().Encode()}).String()
 	}
 	if !strings.HasPrefix(next, "/console/") || strings.HasPrefix(next, "/console/sign-") ||
 		strings.ContainsAny(next, "\\\r\n") {

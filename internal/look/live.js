@@ -10,7 +10,8 @@ const offline = document.getElementById("offline");
 const sentence = offline?.textContent;
 const away = new Map(); // what is wrong with each part
 const streams = new Map(); // the stream of each part
-let said = document.querySelector("[data-say]")?.textContent;
+const loaded = new WeakMap(); // what a part has shown before its first message
+const said = new WeakMap(); // what was said of each part
 
 // tell shows what is wrong with a part, or that nothing is.
 function tell(part, text) {
@@ -29,6 +30,11 @@ function fields(part) {
   return new Map(Array.from(part.querySelectorAll("[data-field]"), (e) => [e.dataset.field, e.textContent]));
 }
 
+// nameOf tells apart what can have the focus: two buttons or links of a part may change places.
+function nameOf(element) {
+  return element?.getAttribute("href") ?? (element?.tagName === "BUTTON" ? element.textContent : null);
+}
+
 // replace keeps what the reader has scrolled to, and what has the focus. While the reader has selected text in a part, the
 // part stays as it is, and the next message finds it free.
 function replace(part, html) {
@@ -37,15 +43,15 @@ function replace(part, html) {
     return;
   }
   const boxes = () => Array.from(part.querySelectorAll(".picture, .scroll"));
-  const places = () => Array.from(part.querySelectorAll("a[href], [tabindex]"));
+  const places = () => Array.from(part.querySelectorAll("a[href], [tabindex], button"));
   const before = fields(part);
   const left = boxes().map((e) => e.scrollLeft);
   const place = places().indexOf(document.activeElement);
-  const href = document.activeElement?.getAttribute("href");
+  const name = nameOf(document.activeElement);
   part.innerHTML = html;
   boxes().forEach((e, i) => { e.scrollLeft = left[i] ?? 0; });
   if (place >= 0) {
-    const same = href ? places().find((e) => e.getAttribute("href") === href) : places()[place];
+    const same = name ? places().find((e) => nameOf(e) === name) : places()[place];
     same?.focus({ preventScroll: true });
   }
   if (before.size > 0) {
@@ -55,14 +61,19 @@ function replace(part, html) {
   }
   const words = part.querySelector("[data-say]")?.textContent;
   const to = document.getElementById("said");
-  if (to && words && words !== said) {
-    to.textContent = said = words;
+  if (to && words && words !== said.get(part)) {
+    said.set(part, words);
+    to.textContent = words;
   }
 }
 
 function connect(part) {
   if (document.hidden || !part.isConnected) {
     return;
+  }
+  if (!loaded.has(part)) {
+    loaded.set(part, part.innerHTML);
+    said.set(part, part.querySelector("[data-say]")?.textContent);
   }
   streams.get(part)?.close();
   const stream = new EventSource(part.dataset.live);
@@ -74,12 +85,15 @@ function connect(part) {
       replace(part, message.html);
     }
   });
-  // There is no session, or it has ended. A page of the console leads to where people sign in. A page that needs no
-  // session has a link to there in the part itself.
+  // There is no session, or it has ended. A page of the console leads to where people sign in. On a page that needs
+  // no session, the part shows again what it was loaded with: a link to there.
   stream.addEventListener("signed-out", () => {
     stream.close();
+    tell(part, "");
     if (location.pathname.startsWith("/console/")) {
       location.reload();
+    } else {
+      replace(part, loaded.get(part));
     }
   });
   stream.addEventListener("error", () => {

@@ -57,7 +57,7 @@ func (s Step) Dashed() bool { return s.Source == Inferred }
 type Diagram struct {
 	Title string
 	Steps []Step
-	// Requests is how many requests with the key are known of.
+	// Requests is how many requests of clients are drawn.
 	Requests int
 	// Remarks are sentences about the whole diagram, such as what could not be read.
 	Remarks []string

@@ -8,6 +8,7 @@
 //	timeline  the key's timeline                  stays after kill -9 of every process
 //	ledger    the PSP's own ledger, when asked    is the PSP's, not ours
 //	memory    the latest requests of one process  is lost with the process
+//	          and when the process was started
 //	inferred  nowhere: it follows from the others
 //
 // For example: the API has reserved a key, and nothing else is known. Then the request to the PSP is dashed. The

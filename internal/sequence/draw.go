@@ -2,6 +2,7 @@ package sequence
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -68,30 +69,33 @@ func Draw(l Life) Diagram {
 		d.Steps = append(d.Steps, Step{At: c.At, From: PSP, To: PSP, Label: c.Label, Source: FromLedger})
 	}
 	d.sort()
-	if l.restartedBefore(d.Steps) {
+	if l.startedWithin(d.Steps) {
 		d.Steps = append(d.Steps, Step{At: l.Started, From: API, To: API, Source: FromMemory,
-			Label: "a new API process starts"})
-		d.Remarks = append(d.Remarks, "The API process that answered before is gone. Of the requests that it answered, "+
-			"only those that wrote something are shown.")
+			Label: "this API process starts"})
+		d.Remarks = append(d.Remarks, "The key is older than this API process. Of the requests that another process has "+
+			"answered, only those that wrote something are shown.")
 		d.sort()
 	}
-	d.Requests = len(own) + len(others)
-	for i, e := range l.Timeline {
-		if _, remembered := own[i]; e.Actor == "request" && !remembered {
+	d.Requests = len(others)
+	for _, e := range l.Timeline {
+		if e.Actor == "request" {
 			d.Requests++
 		}
 	}
 	return d
 }
 
-// restartedBefore reports whether the process was started within the life that the steps show: the key was not final
-// yet, or something has happened since. Many keys are older than the process, and for most of them that means nothing.
-func (l Life) restartedBefore(steps []Step) bool {
+// startedWithin reports whether the process was started within the life that the steps show: the key was not final yet,
+// or an API process has done something since. Many keys are older than the process, and for most of them that means
+// nothing.
+func (l Life) startedWithin(steps []Step) bool {
 	if l.Started.IsZero() || len(l.Timeline) == 0 || !l.Started.After(l.Timeline[0].At) {
 		return false
 	}
 	open := l.Row.Status == idempotency.InProgressStatus || l.Row.Status == idempotency.UnknownStatus
-	return open || steps[len(steps)-1].At.After(l.Started)
+	return open || slices.ContainsFunc(steps, func(s Step) bool {
+		return s.At.After(l.Started) && (s.From == API || s.To == API)
+	})
 }
 
 // line is a line of the timeline, with what is needed to draw it.

@@ -121,11 +121,14 @@ func TestStartOfANewProcessIsDrawnWithinTheLife(t *testing.T) {
 		"while the key is open":                {unknown, 3, nil, true},
 		"after the end":                        {completed, 30, nil, false},
 		"after the end, and there is a replay": {completed, 30, []sequence.Request{replay}, true},
-		"before the end":                       {completed, 3, nil, true},
+		"after the end, and the key expires":   {expired, 30, nil, false},
 	} {
 		l := life(c.status, nil, event(1, "owner", inProgress, unknown, "no answer within 5 s"))
-		if c.status == completed {
+		switch c.status {
+		case completed:
 			l = life(completed, &idempotency.Response{Status: 201})
+		case expired:
+			l = life(expired, &idempotency.Response{Status: 201}, event(99, "pruner", completed, expired, "expired"))
 		}
 		l.Requests, l.Started = c.request, at(c.started)
 		d := sequence.Draw(l)

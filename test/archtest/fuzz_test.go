@@ -81,6 +81,7 @@ var parsers = map[string]string{
 	"internal/console.apiKey":       "FuzzSession",
 	"internal/console.columnsOf":    "FuzzColumns",
 	"internal/console.deadLetterID": "- package uuid, and the comparison with what it has read",
+	"internal/console.ownPath":      "FuzzOwnPath",
 	"internal/console.plain":        "FuzzColumns",
 	"internal/console.resolve":      "- package strconv, and a version that must not be zero",
 

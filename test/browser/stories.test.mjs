@@ -22,7 +22,7 @@ test("the link of the banner is good once, and three buttons show why a payment 
   const key = new URL(page.url()).searchParams.get("key");
   await page.getByRole("button", { name: "Send the same request again" }).click();
   await page.locator(".steps").getByText("201, replayed").waitFor();
-  assert.equal(await page.locator("[data-field=executed]").textContent(), "1");
+  await page.locator("[data-field=executed]", { hasText: /^1$/ }).waitFor();
   assert.equal(await page.locator("[data-field=requests]").textContent(), "2");
   assert.equal(await charges(key), 1);
   assert.deepEqual(page.complaints, []);
@@ -31,7 +31,7 @@ test("the link of the banner is good once, and three buttons show why a payment 
   assert.equal((await second.goto(process.env.START_URL)).status(), 410);
 });
 
-test("the picture stays while the API is away, and then shows that another process has started", async () => {
+test("the picture stays while the API is away, and then shows when the new process has started", async () => {
   const page = await open(browser);
   await signIn(page);
   await page.goto(operator + "/demo/");
@@ -42,7 +42,7 @@ test("the picture stays while the API is away, and then shows that another proce
   await page.getByRole("button", { name: "kill -9 the API" }).click();
   await page.locator("#offline").waitFor({ state: "visible" });
   assert.ok(await page.locator(".picture").isVisible());
-  await page.locator(".steps").getByText("a new API process starts").waitFor();
+  await page.locator(".steps").getByText("this API process starts").waitFor();
   await status(page, "completed");
   assert.ok(await page.evaluate(() => globalThis.notLoadedAgain), "the page was loaded again");
   assert.equal(await charges(key), 1);
@@ -102,7 +102,9 @@ test("a payment is held at a crash window, and is charged once though the API is
   assert.deepEqual(await axe(page), []);
   await held.getByRole("button", { name: "kill -9 the API" }).click();
   await held.waitFor({ state: "detached" });
-  await page.getByRole("cell", { name: "connection lost" }).waitFor();
+  const row = (...texts) => texts.reduce((rows, hasText) => rows.filter({ hasText }), page.getByRole("row"));
+  await row("at the window: kill -9 the API", "done").waitFor();
+  await row(key, "connection lost").waitFor();
   const answer = await eventually("the answer", async () => {
     const again = await pay(key, "pm_ok", { customerId: "cus-demo" }).catch(() => null);
     return again?.status === 201 && again;

@@ -92,6 +92,8 @@ func (b *browser) signIn(key string) reply {
 type stream struct {
 	t     testing.TB
 	parts chan string // the HTML of each message; closed at the end
+	// charged says that a part has shown a charge. Then no later part may deny it, whether the PSP answers or not.
+	charged bool
 }
 
 func (b *browser) watch(path string) *stream {
@@ -109,7 +111,7 @@ func (b *browser) watch(path string) *stream {
 	if kind := res.Header.Get("Content-Type"); kind != "text/event-stream" {
 		b.t.Fatalf("%s is %d, %s", path, res.StatusCode, kind)
 	}
-	s := &stream{b.t, make(chan string, 100)}
+	s := &stream{t: b.t, parts: make(chan string, 100)}
 	go func() {
 		defer close(s.parts)
 		defer res.Body.Close()
@@ -137,6 +139,10 @@ func (s *stream) until(texts ...string) string {
 				s.t.Fatalf("the stream has ended before %q; its last part is\n%s", texts, last)
 			}
 			last = part
+			s.charged = s.charged || strings.Contains(part, `data-field="executed">1<`)
+			if s.charged && strings.Contains(part, `data-field="executed">0<`) {
+				s.t.Error("the page has shown a charge, and shows none any more")
+			}
 			if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(part, text) }) {
 				return part
 			}
@@ -294,7 +300,8 @@ func TestPageOfAKeyInventsNothing(t *testing.T) {
 
 	way.deaf.Store(true)
 	shown := string(b.get(page).body)
-	if !strings.Contains(shown, "was not read just now") || strings.Contains(shown, "The PSP has nothing") {
+	if !strings.Contains(shown, "was not read just now") || !strings.Contains(shown, `data-field="executed">?<`) ||
+		strings.Contains(shown, "The PSP has nothing") {
 		t.Errorf("the PSP does not answer, and the page is\n%s", shown)
 	}
 }

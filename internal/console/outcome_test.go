@@ -1,0 +1,44 @@
+package console
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+	"payonce/internal/payments"
+)
+
+// Each status has a sentence of its own, and a sentence about a refund does not speak of a charge.
+func TestNextIsSaidOfEachStatus(t *testing.T) {
+	t.Parallel()
+	lease := time.Date(2026, 11, 23, 12, 0, 30, 0, time.UTC)
+	for _, operation := range []string{payments.CreateOperation, payments.RefundOperation} {
+		seen := map[string]bool{}
+		for _, status := range []idempotency.Status{idempotency.InProgressStatus, idempotency.UnknownStatus,
+			idempotency.CompletedStatus, idempotency.FailedRetryableStatus, idempotency.ExpiredStatus} {
+			ref := idempotency.StoredRef("acme", operation, "k")
+			said := nextOf(idempotency.KeyRow{Ref: ref, Status: status, LockedUntil: &lease})
+			if said == "" || seen[said] {
+				t.Errorf("%s: %q", status, said)
+			}
+			seen[said] = true
+			if operation == payments.RefundOperation && strings.Contains(said, "charge") {
+				t.Errorf("of a refund: %q", said)
+			}
+		}
+	}
+}
+
+func TestOnlyWhatIsExecutedCounts(t *testing.T) {
+	t.Parallel()
+	got := executed([]gateway.Record{
+		{Status: "succeeded", AmountMinor: 1200, Currency: "USD"},
+		{Status: "declined", AmountMinor: 1200, Currency: "USD"},
+		{Status: "succeeded", AmountMinor: 700, Currency: "KRW"},
+	})
+	if strings.Join(got, ", ") != "12.00 USD, 700 KRW" {
+		t.Errorf("executed are %q", got)
+	}
+}
