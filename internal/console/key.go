@@ -60,9 +60,10 @@ type keyReader struct {
 	c   *Console
 	ref idempotency.Ref
 
-	life  sequence.Life
-	rows  rows
-	asked time.Time // when the PSP was asked the last time
+	life   sequence.Life
+	rows   rows
+	ledger []gateway.Record // the PSP's, as it was read the last time
+	asked  time.Time        // when the PSP was asked the last time
 }
 
 // How often the PSP is asked for a key that is watched, beside each change of the key: a charge may appear in the PSP's
@@ -137,11 +138,9 @@ func (k *keyReader) read(ctx context.Context) error {
 		return err
 	}
 	if row.Generation != k.life.Row.Generation { // The ledger that was read was that of another generation.
-		k.rows.Ledger, k.life.Ledger, k.life.LedgerUnread = nil, nil, "it was not asked yet"
+		k.ledger, k.life.Ledger, k.life.LedgerUnread = nil, nil, "it was not asked yet"
 	}
-	ledger := k.rows.Ledger
 	k.rows = rowsOf(shown)
-	k.rows.Ledger = ledger
 	k.life.Row, k.life.Timeline = row, row.Timeline(events)
 	k.life.Requests, k.life.Started = k.c.config.Recent.of(k.ref), k.c.config.Recent.since()
 	k.life.GracePeriod = k.c.config.GracePeriod
@@ -181,9 +180,9 @@ func (k *keyReader) ask(ctx context.Context) {
 	k.life.LedgerUnread = ""
 	switch l := answer.(type) {
 	case gateway.Found:
-		k.life.Ledger, k.rows.Ledger = movementsOf(l.Records), l.Records
+		k.life.Ledger, k.ledger = movementsOf(l.Records), l.Records
 	case gateway.NotFound:
-		k.life.Ledger, k.rows.Ledger = nil, nil
+		k.life.Ledger, k.ledger = nil, nil
 	case gateway.LookupFailed:
 		k.life.LedgerUnread = l.Reason
 	}
@@ -212,10 +211,11 @@ type keyView struct {
 	Diagram  sequence.Diagram
 	Timeline []idempotency.Event // oldest first, as in the picture
 	Rows     rows
-	Unread   string   // why the PSP's ledger could not be read; or ""
-	Next     string   // what happens next with the key
-	Held     bool     // whether an open dead letter holds it
-	Executed []string // the amounts that the PSP has executed, if its ledger could be read
+	Ledger   []gateway.Record // the PSP's, as it was read the last time
+	Unread   string           // why the PSP's ledger could not be read; or ""
+	Next     string           // what happens next with the key
+	Held     bool             // whether an open dead letter holds it
+	Executed []string         // the amounts that the PSP has executed, if its ledger could be read
 	// Generation is the present one. The PSP is asked about no other.
 	Generation int32
 }
@@ -225,7 +225,7 @@ func (k *keyReader) diagram() sequence.Diagram { return sequence.Draw(k.life) }
 func (k *keyReader) view() keyView {
 	v := keyView{Ref: k.ref, URL: keyURL(k.ref), Exists: k.life.Row.Attempt > 0,
 		Refund: k.ref.Operation == payments.RefundOperation, Status: k.life.Row.Status,
-		Rows: k.rows, Unread: k.life.LedgerUnread, Generation: k.life.Row.Generation}
+		Rows: k.rows, Ledger: k.ledger, Unread: k.life.LedgerUnread, Generation: k.life.Row.Generation}
 	if !v.Exists && len(k.life.Requests) == 0 {
 		return v
 	}
@@ -236,7 +236,7 @@ func (k *keyReader) view() keyView {
 	v.Timeline = k.life.Timeline
 	v.Next, v.Held = nextOf(k.life.Row), k.rows.value("dead_letter_hold") != "none"
 	if v.Unread == "" {
-		v.Executed = executed(k.rows.Ledger)
+		v.Executed = executed(k.ledger)
 	}
 	return v
 }

@@ -8,15 +8,13 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"payonce/internal/gateway"
 	"payonce/internal/operator"
 )
 
-// rows are the rows of a key and of its payment or refund, and the PSP's records under the key.
+// rows are the rows of a key and of its payment or refund.
 type rows struct {
 	Key, Movement []column
 	Response      string
-	Ledger        []gateway.Record
 }
 
 // column is a column of a row, in the words of the database.

@@ -68,14 +68,13 @@ func Draw(l Life) Diagram {
 	for _, c := range l.Ledger {
 		d.Steps = append(d.Steps, Step{At: c.At, From: PSP, To: PSP, Label: c.Label, Source: FromLedger})
 	}
-	d.sort()
 	if l.startedWithin(d.Steps) {
 		d.Steps = append(d.Steps, Step{At: l.Started, From: API, To: API, Source: FromMemory,
 			Label: "this API process starts"})
 		d.Remarks = append(d.Remarks, "The key is older than this API process. Of the requests that another process has "+
 			"answered, only those that wrote something are shown.")
-		d.sort()
 	}
+	d.sort()
 	d.Requests = len(others)
 	for _, e := range l.Timeline {
 		if e.Actor == "request" {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"payonce/demo/mockpsp"
 	"payonce/lab/history"
 	"payonce/lab/invariants"
 	"payonce/lab/world"
@@ -20,8 +21,6 @@ const (
 	againEvery  = 250 * time.Millisecond
 	againRounds = 4
 	checkLimit  = 3 * time.Minute
-	// lateDelay is when the mock PSP's late charges come. Before that, nobody sees them.
-	lateDelay = 4500 * time.Millisecond
 )
 
 // mostShown bounds what is printed of a run that has failed.
@@ -40,7 +39,8 @@ func (l *load) evidence() invariants.Evidence {
 func (l *load) calm(t *testing.T) {
 	t.Helper()
 	began := time.Now()
-	<-time.After(lateDelay)
+	// Nobody sees a late charge of the mock PSP before it comes.
+	<-time.After(mockpsp.DefaultConfig().LateDelay + time.Second/2)
 	l.quiet(t, quietLimit)
 	var open map[string]string
 	for range againRounds {
