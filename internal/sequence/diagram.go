@@ -42,7 +42,9 @@ type Step struct {
 	At       time.Time
 	From, To Column
 	Label    string
-	Source   Source
+	// Short is the label in the drawing, where there is little room; empty: Label.
+	Short  string
+	Source Source
 	// Lost says that the message did not arrive, or that it was not usable.
 	Lost bool
 }
@@ -59,8 +61,19 @@ type Diagram struct {
 	Steps []Step
 	// Requests is how many requests of clients are drawn.
 	Requests int
+	// Forgotten says that the key is older than the process that remembers requests. There may have been more of them.
+	Forgotten bool
 	// Remarks are sentences about the whole diagram, such as what could not be read.
 	Remarks []string
+	// Last is the last participant that is drawn. Without it, all are.
+	Last Column
+}
+
+func (d Diagram) columns() []Column {
+	if d.Last == Client {
+		return Columns()
+	}
+	return Columns()[:d.Last+1]
 }
 
 // sort orders the steps by time. Steps of one moment keep the order in which they were added. The PSP has a clock of

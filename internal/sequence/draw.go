@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"payonce/internal/idempotency"
@@ -37,7 +38,8 @@ func Draw(l Life) Diagram {
 	d := Diagram{Title: string(l.Row.Ref.Operation) + ", key " + l.Row.Ref.Key.String()}
 	own, others := l.matchRequests()
 	var lost time.Time
-	answered := false // the request of the present attempt is remembered, and so is its answer
+	answered := false // the request of the line is remembered, and so is its answer
+	told := false     // the same, of the request that has reserved the key the last time
 	for i, e := range l.Timeline {
 		var next idempotency.Event
 		if cut := i == 0 && len(l.Timeline) > idempotency.MaxEvents; i+1 < len(l.Timeline) && !cut {
@@ -48,6 +50,11 @@ func Draw(l Life) Diagram {
 		}
 		if e.Actor == "request" {
 			_, answered = own[i]
+			told = told && e.To != idempotency.InProgressStatus || answered && e.To == idempotency.InProgressStatus
+		}
+		if l.unanswered(i) && !told {
+			d.Steps = append(d.Steps, Step{At: e.At, From: PSP, To: API, Source: Inferred, Lost: true,
+				Label: "no answer was written"})
 		}
 		d.Steps = append(d.Steps, line{l, e, next, lost, answered}.steps()...)
 	}
@@ -71,10 +78,13 @@ func Draw(l Life) Diagram {
 	if l.startedWithin(d.Steps) {
 		d.Steps = append(d.Steps, Step{At: l.Started, From: API, To: API, Source: FromMemory,
 			Label: "this API process starts"})
+	}
+	if d.Forgotten = l.olderThanProcess(); d.Forgotten {
 		d.Remarks = append(d.Remarks, "The key is older than this API process. Of the requests that another process has "+
 			"answered, only those that wrote something are shown.")
 	}
 	d.sort()
+	d.Last = lastOf(d.Steps)
 	d.Requests = len(others)
 	for _, e := range l.Timeline {
 		if e.Actor == "request" {
@@ -84,11 +94,38 @@ func Draw(l Life) Diagram {
 	return d
 }
 
+// unanswered reports whether line i makes the key unknown because the lease was over, and the owner has not written
+// anything since.
+func (l Life) unanswered(i int) bool {
+	e := l.Timeline[i]
+	if e.From != idempotency.InProgressStatus || e.To != idempotency.UnknownStatus || e.Actor == "owner" {
+		return false
+	}
+	return !slices.ContainsFunc(l.Timeline[i+1:], func(late idempotency.Event) bool {
+		return late.Actor == "owner" && late.Attempt == e.Attempt && late.Generation == e.Generation
+	})
+}
+
+// lastOf is the last participant of the steps. The PSP is always drawn: it is what a key protects.
+func lastOf(steps []Step) Column {
+	last := PSP
+	for _, s := range steps {
+		last = max(last, s.From, s.To)
+	}
+	return last
+}
+
+// olderThanProcess reports whether the key was reserved before the process was started that remembers requests. What
+// another process has answered is not remembered, so the picture may lack it.
+func (l Life) olderThanProcess() bool {
+	return !l.Started.IsZero() && len(l.Timeline) > 0 && l.Started.After(l.Timeline[0].At)
+}
+
 // startedWithin reports whether the process was started within the life that the steps show: the key was not final yet,
 // or an API process has done something since. Many keys are older than the process, and for most of them that means
 // nothing.
 func (l Life) startedWithin(steps []Step) bool {
-	if l.Started.IsZero() || len(l.Timeline) == 0 || !l.Started.After(l.Timeline[0].At) {
+	if !l.olderThanProcess() {
 		return false
 	}
 	open := l.Row.Status == idempotency.InProgressStatus || l.Row.Status == idempotency.UnknownStatus
@@ -129,6 +166,9 @@ func (l line) with(answer string, steps ...Step) []Step {
 // steps are the arrows of the line.
 func (l line) steps() []Step {
 	e, byAPI, byReconciler := l.e, l.step(API, Database, l.change()), l.step(Reconciler, Database, l.change())
+	if _, lease, found := strings.Cut(byAPI.Label, "lease "); found {
+		byAPI.Short = "reserved " + lease
+	}
 	switch e.Actor {
 	case "request":
 		asks := l.step(Client, API, "the same key again")
@@ -144,7 +184,9 @@ func (l line) steps() []Step {
 	case "webhook":
 		return []Step{l.step(PSP, API, "webhook: "+e.Reason), byReconciler}
 	case "lookup":
-		return []Step{l.step(Reconciler, PSP, "look up the key"), l.step(PSP, Reconciler, l.found()), byReconciler}
+		found := l.step(PSP, Reconciler, l.found())
+		found.Short, _, _ = strings.Cut(e.Reason, ":")
+		return []Step{l.step(Reconciler, PSP, "look up the key"), found, byReconciler}
 	case "scan":
 		return []Step{l.step(PSP, Reconciler, "ledger scan: "+e.Reason), byReconciler}
 	case "statement":

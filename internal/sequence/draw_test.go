@@ -79,23 +79,23 @@ func ExampleDraw() {
 	// POST /payments, key order-0000000042
 	// 2026-11-23, times in UTC
 	//
-	//               client      API         database    PSP         reconciler  operator
-	// 12:00:00.000  |---------->|           |           |           |           |  POST /payments
-	// 12:00:00.000  |           |---------->|           |           |           |  reserved, attempt 1
-	// 12:00:00.000  |           |---------------------->|           |           |  charge
-	// 12:00:00.200  |           |           |           *           |           |  succeeded: 120.00 USD, ch_1
-	// 12:00:05.000  |           |x----------------------|           |           |  no answer within 5 s
-	// 12:00:05.000  |           |---------->|           |           |           |  unknown
-	// 12:00:05.100  |<----------|           |           |           |           |  202
-	// 12:00:07.000  |           |           |           |<----------|           |  look up the key
-	// 12:00:07.000  |           |           |           |---------->|           |  nothing, no proof before 12:00:25
-	// 12:00:07.000  |           |           |<----------------------|           |  stays unknown
-	// 12:00:09.000  |           |<----------------------|           |           |  webhook: the PSP says succeeded
-	// 12:00:09.000  |           |           |<----------------------|           |  completed
-	// 12:00:10.000  |---------->|           |           |           |           |  the same key again ×2
-	// 12:00:10.200  |<----------|           |           |           |           |  201, replayed ×2
-	// 12:00:11.000  |---------->|           |           |           |           |  the same key again
-	// 12:00:11.100  |<----------|           |           |           |           |  422, other_payload
+	//               client      API         database    PSP         reconciler
+	// 12:00:00.000  |---------->|           |           |           |  POST /payments
+	// 12:00:00.000  |           |---------->|           |           |  reserved, attempt 1
+	// 12:00:00.000  |           |---------------------->|           |  charge
+	// 12:00:00.200  |           |           |           *           |  succeeded: 120.00 USD, ch_1
+	// 12:00:05.000  |           |x----------------------|           |  no answer within 5 s
+	// 12:00:05.000  |           |---------->|           |           |  unknown
+	// 12:00:05.100  |<----------|           |           |           |  202
+	// 12:00:07.000  |           |           |           |<----------|  look up the key
+	// 12:00:07.000  |           |           |           |---------->|  nothing, no proof before 12:00:25
+	// 12:00:07.000  |           |           |<----------------------|  stays unknown
+	// 12:00:09.000  |           |<----------------------|           |  webhook: the PSP says succeeded
+	// 12:00:09.000  |           |           |<----------------------|  completed
+	// 12:00:10.000  |---------->|           |           |           |  the same key again ×2
+	// 12:00:10.200  |<----------|           |           |           |  201, replayed ×2
+	// 12:00:11.000  |---------->|           |           |           |  the same key again
+	// 12:00:11.100  |<----------|           |           |           |  422, other_payload
 }
 
 func ExampleDiagram_Mermaid() {
@@ -133,6 +133,8 @@ func TestStepsOfEachLine(t *testing.T) {
 		event(26, "lookup", unknown, released, "nothing"), next})
 	reborn.Timeline = reborn.Row.Timeline([]idempotency.Event{event(80, "pruner", released, expired, "retention over"),
 		renewed})
+	remembered := life(unknown, nil, event(30, "sweeper", inProgress, unknown, "lease over"))
+	remembered.Requests = []sequence.Request{{Began: at(0), At: at(20), Status: 503}}
 	for name, c := range map[string]struct {
 		life sequence.Life
 		want string
@@ -142,9 +144,15 @@ func TestStepsOfEachLine(t *testing.T) {
 		"paid": {life(completed, &idempotency.Response{Status: 201}),
 			begins + "|API>PSP charge|PSP>API answer|API>database completed|~API>client 201"},
 		"killed": {life(unknown, nil, event(30, "sweeper", inProgress, unknown, "lease over")),
-			begins + "|~API>PSP charge|reconciler>database unknown (lease over)"},
+			begins + "|~API>PSP charge|!~PSP>API no answer was written|reconciler>database unknown (lease over)"},
+		"killed, and it comes back": {life(unknown, nil, event(30, "sweeper", inProgress, unknown, "lease over"),
+			event(31, "owner", unknown, completed, "late success")), begins + "|~API>PSP charge|" +
+			"reconciler>database unknown (lease over)|PSP>API answer|API>database completed|~API>client the stored response"},
+		"killed, and a process remembers its answer": {remembered, begins + "|~API>PSP charge|API>client 503|" +
+			"reconciler>database unknown (lease over)"},
 		"met by the next request": {life(unknown, nil, event(30, "request", inProgress, unknown, "lease over")),
-			begins + "|~API>PSP charge|client>API the same key again|API>database unknown|~API>client 202, not known yet"},
+			begins + "|~API>PSP charge|!~PSP>API no answer was written|client>API the same key again|API>database unknown|" +
+				"~API>client 202, not known yet"},
 		"released by a lookup, and retried": {again,
 			begins + "|API>PSP charge|!PSP>API reset|API>database unknown|~API>client 202, not known yet|" +
 				"reconciler>PSP look up the key|PSP>reconciler nothing|reconciler>database failed_retryable|" +
@@ -225,6 +233,36 @@ func TestTextOfStrangersStaysText(t *testing.T) {
 	}
 	if elements < len(d.Steps) {
 		t.Errorf("the SVG has %d elements for %d steps", elements, len(d.Steps))
+	}
+}
+
+// A lane is drawn from the first step on that touches it, and a label that has no room has a short form. The whole one
+// is in the title of the arrow.
+func TestDrawingHasRoomForItsLanesAndLabels(t *testing.T) {
+	t.Parallel()
+	l := life(inProgress, nil)
+	l.Requests = []sequence.Request{{Began: at(1), At: at(1.1), Status: 409, Label: "idempotency_key_in_progress",
+		Bystander: true}}
+	d := sequence.Draw(l)
+	var svg strings.Builder
+	if err := d.SVG(&svg); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{">409, in progress</text>", "<title>409, idempotency_key_in_progress</title>",
+		">reserved until 12:00:30</text>"} {
+		if !strings.Contains(svg.String(), want) {
+			t.Errorf("the drawing lacks %s", want)
+		}
+	}
+	if strings.Contains(svg.String(), "…") || d.Last != sequence.PSP {
+		t.Errorf("the last lane is %s in\n%s", d.Last, &svg)
+	}
+	for actor, want := range map[string]sequence.Column{"lookup": sequence.Reconciler, "operator": sequence.Operator} {
+		later := life(completed, nil, event(5, "owner", inProgress, unknown, "reset"),
+			event(9, actor, unknown, completed, "the PSP says succeeded"))
+		if last := sequence.Draw(later).Last; last != want {
+			t.Errorf("%s: the last lane is %s", actor, last)
+		}
 	}
 }
 

@@ -80,9 +80,23 @@ func (r Request) answer(times int) Step {
 		s.Label, s.Lost = "the client has hung up", true
 	case r.Label != "":
 		s.Label += ", " + r.Label
+		if short := shortCode(r.Label); short != "" {
+			s.Short = strconv.Itoa(r.Status) + ", " + short + repeated(times)
+		}
 	}
 	s.Label += repeated(times)
 	return s
+}
+
+// shortCode says in few words what a long code of a problem means, or is empty.
+func shortCode(code string) string {
+	switch code {
+	case "idempotency_key_in_progress":
+		return "in progress"
+	case "idempotency_key_reused_with_different_payload":
+		return "another request"
+	}
+	return ""
 }
 
 func repeated(times int) string {

@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"io"
@@ -9,11 +10,11 @@ import (
 
 // The layout of the SVG, in its own units.
 const (
-	svgLeft   = 150 // of the first column; the times stand before it
-	svgColumn = 165
+	svgLeft   = 125 // of the first column; the times stand before it
+	svgColumn = 150
 	svgRow    = 34
 	svgTop    = 56
-	svgRight  = 110
+	svgRight  = 130
 )
 
 // SVG writes the diagram as an image that needs no script and no other file.
@@ -26,14 +27,14 @@ func (d Diagram) PlainSVG(w io.Writer) error {
 }
 
 func (d Diagram) writeSVG(w io.Writer, style string) error {
-	width := svgLeft + svgColumn*(len(Columns())-1) + svgRight
+	width := svgLeft + svgColumn*(len(d.columns())-1) + svgRight
 	height := svgTop + svgRow*(len(d.Steps)+len(d.Remarks)+1)
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" class="sequence" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`+
 		"\n", width, height, width, height)
 	fmt.Fprintf(&b, "<title>%s</title>\n", html.EscapeString(clean(d.Title)))
 	b.WriteString(style)
-	for _, c := range Columns() {
+	for _, c := range d.columns() {
 		fmt.Fprintf(&b, `<text class="who" x="%d" y="24">%s</text><path class="life" d="M%d 36V%d"/>`+"\n",
 			c.x(), c, c.x(), svgTop+svgRow*len(d.Steps)+8)
 	}
@@ -72,7 +73,7 @@ func (s Step) svg(y int) string {
 		s.At.UTC().Format(clockForm))
 	from, to := s.From.x(), s.To.x()
 	fmt.Fprintf(&b, `<text class="label" x="%d" y="%d">%s</text>`, (from+to)/2, y+svgRow-16,
-		html.EscapeString(shortened(clean(s.Label), s.room())))
+		html.EscapeString(shortened(clean(cmp.Or(s.Short, s.Label)), s.room())))
 	line := y + svgRow - 10
 	if s.Note() {
 		fmt.Fprintf(&b, `<circle class="dot" cx="%d" cy="%d" r="4"/></g>`+"\n", from, line)

@@ -21,14 +21,14 @@ func (d Diagram) Text(w io.Writer) error {
 		fmt.Fprintf(&b, "%s, times in UTC\n", d.Steps[0].At.UTC().Format("2006-01-02"))
 	}
 	heading := strings.Repeat(" ", len(clockForm)+2)
-	for _, c := range Columns() {
+	for _, c := range d.columns() {
 		heading += fmt.Sprintf("%-*s", columnWidth, c)
 	}
 	fmt.Fprintf(&b, "\n%s\n", strings.TrimRight(heading, " "))
 	dashed := false
 	for _, s := range d.Steps {
 		dashed = dashed || s.Dashed()
-		fmt.Fprintf(&b, "%s  %s  %s\n", s.At.UTC().Format(clockForm), s.picture(), clean(s.Label))
+		fmt.Fprintf(&b, "%s  %s  %s\n", s.At.UTC().Format(clockForm), s.picture(d.columns()), clean(s.Label))
 	}
 	if len(d.Steps) == 0 {
 		b.WriteString("Nothing is known of this key.\n")
@@ -43,10 +43,10 @@ func (d Diagram) Text(w io.Writer) error {
 	return err
 }
 
-// picture is one step: a bar for each participant, and an arrow between two of them.
-func (s Step) picture() string {
-	cells := []rune(strings.Repeat(" ", columnWidth*(len(Columns())-1)+1))
-	for _, c := range Columns() {
+// picture is one step: a bar for each of the participants, and an arrow between two of them.
+func (s Step) picture(columns []Column) string {
+	cells := []rune(strings.Repeat(" ", columnWidth*(len(columns)-1)+1))
+	for _, c := range columns {
 		cells[int(c)*columnWidth] = '|'
 	}
 	if s.Note() {
