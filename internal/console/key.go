@@ -234,7 +234,7 @@ func (k *keyReader) view() keyView {
 	_ = v.Diagram.PlainSVG(&svg)            // A strings.Builder takes everything.
 	v.Picture = template.HTML(svg.String()) //nolint:gosec // package sequence escapes the labels
 	v.Timeline = k.life.Timeline
-	v.Next, v.Held = nextOf(k.life.Row), k.rows.value("dead_letter_hold") != "none"
+	v.Next, v.Held = nextOf(k.life.Row, k.life.Started), k.rows.value("dead_letter_hold") != "none"
 	if v.Unread == "" {
 		v.Executed = executed(k.ledger)
 	}

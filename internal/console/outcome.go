@@ -8,8 +8,9 @@ import (
 	"payonce/internal/payments"
 )
 
-// nextOf says what happens next with a key, for a reader who does not know the statuses.
-func nextOf(row idempotency.KeyRow) string {
+// nextOf says what happens next with a key, for a reader who does not know the statuses. started is when this API
+// process was started, or zero.
+func nextOf(row idempotency.KeyRow, started time.Time) string {
 	what := "charge"
 	if row.Ref.Operation == payments.RefundOperation {
 		what = "refund"
@@ -19,7 +20,12 @@ func nextOf(row idempotency.KeyRow) string {
 		if row.LockedUntil == nil {
 			return ""
 		}
-		return "A request is being executed. It has a lease until " + row.LockedUntil.UTC().Format(time.TimeOnly) +
+		end := row.LockedUntil.UTC().Format(time.TimeOnly)
+		if started.After(row.Reserved) {
+			return "A request has reserved the key, and has not ended. It may have died with its process. Its lease is " +
+				"over at " + end + " (UTC), and then the key becomes unknown."
+		}
+		return "A request is being executed. It has a lease until " + end +
 			" (UTC). If its process dies, the key becomes unknown after that."
 	case idempotency.UnknownStatus:
 		return "It is not known what the PSP has done. The PSP may report it by a webhook, and the reconciler asks the " +

@@ -19,7 +19,8 @@ func TestNextIsSaidOfEachStatus(t *testing.T) {
 		for _, status := range []idempotency.Status{idempotency.InProgressStatus, idempotency.UnknownStatus,
 			idempotency.CompletedStatus, idempotency.FailedRetryableStatus, idempotency.ExpiredStatus} {
 			ref := idempotency.StoredRef("acme", operation, "k")
-			said := nextOf(idempotency.KeyRow{Ref: ref, Status: status, LockedUntil: &lease})
+			said := nextOf(idempotency.KeyRow{Ref: ref, Status: status, LockedUntil: &lease},
+				time.Time{})
 			if said == "" || seen[said] {
 				t.Errorf("%s: %q", status, said)
 			}
@@ -27,6 +28,23 @@ func TestNextIsSaidOfEachStatus(t *testing.T) {
 			if operation == payments.RefundOperation && strings.Contains(said, "charge") {
 				t.Errorf("of a refund: %q", said)
 			}
+		}
+	}
+}
+
+// A process that was started after the reservation does not execute the request.
+func TestRequestOfAnotherProcessIsNotSaidToBeExecuted(t *testing.T) {
+	t.Parallel()
+	lease := time.Date(2026, 11, 23, 12, 0, 30, 0, time.UTC)
+	row := idempotency.KeyRow{Status: idempotency.InProgressStatus, LockedUntil: &lease,
+		Reserved: lease.Add(-30 * time.Second)}
+	for started, want := range map[time.Time]string{
+		{}:                              "is being executed",
+		row.Reserved.Add(-time.Second):  "is being executed",
+		row.Reserved.Add(2 * time.Hour): "may have died with its process. Its lease is over at 12:00:30",
+	} {
+		if said := nextOf(row, started); !strings.Contains(said, want) {
+			t.Errorf("started at %s: %q", started, said)
 		}
 	}
 }
