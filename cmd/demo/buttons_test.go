@@ -140,6 +140,21 @@ func atThePSP(t *testing.T, d demo, key string) {
 	}
 }
 
+// awaitWebhook waits until Payonce has taken a webhook of the mock PSP. There is only the one of the key then.
+func awaitWebhook(t *testing.T, d demo, key string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		res := ask(t, http.MethodGet, d.psp, "/_webhooks", "", nil)
+		if strings.Contains(res.body, `"status":204`) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s has no webhook: %s", key, res.body)
+		}
+		<-time.After(pollEvery)
+	}
+}
+
 // payUntilDone sends the payment again until it has its answer.
 func payUntilDone(t *testing.T, d demo, key, token string) answer {
 	t.Helper()
@@ -164,9 +179,12 @@ func TestAPIKilledWhileThePSPChargesChargesOnce(t *testing.T) {
 	t.Parallel()
 	d := startDemo(t, pgtest.DataDir(t))
 	before := await(t, d, running("API", "0"))
+	await(t, d, `<b>Press 1\.</b>`)
 	key := press(t, d, "send", "mode=once", "token=pm_slow")
 	atThePSP(t, d, key)
+	await(t, d, `<b>Now press 2, before [0-9:]{8} \(UTC\)\.</b>`)
 	press(t, d, "kill-api", "key="+key)
+	await(t, d, `<b>The API was killed[^<]* Now press 3\.</b>`)
 	await(t, d, `pay \(pm_slow\)</td><td>connection lost[^\n]*`+key)
 
 	// The page answers, whether the API is still away or not.
@@ -184,6 +202,8 @@ func TestAPIKilledWhileThePSPChargesChargesOnce(t *testing.T) {
 	payUntilDone(t, d, key, "pm_slow")
 	press(t, d, "send", "mode=again", "key="+key)
 	await(t, d, `the same request again \(pm_slow\).*201 succeeded, the stored answer`)
+	await(t, d, `<b>The PSP has charged once, although the client sent the request 2 times and the API was killed: `+
+		`your retry did not reach the PSP`)
 	if n := charges(t, d, key); n != 1 {
 		t.Errorf("the PSP has charged %d times", n)
 	}
@@ -236,8 +256,9 @@ func TestEveryButtonSaysWhatTheClientWasTold(t *testing.T) {
 		t.Errorf("the page shows %q, want %q", same, key)
 	}
 	await(t, d, `another amount \(pm_ok\).*422 idempotency_key_reused_with_different_payload`)
+	awaitWebhook(t, d, key)
 	press(t, d, "resend-webhook", "key="+key)
-	await(t, d, `webhook for `+key+`, by hand.*Payonce answered 204`)
+	await(t, d, `webhook for `+key+`, by hand.*Payonce answered 204: it has seen this webhook before, and has changed nothing`)
 
 	twice := press(t, d, "send", "mode=twice-at-once", "token=pm_slow")
 	await(t, d, `second of two at once \(pm_slow\).*(201|409|202).*first of two at once \(pm_slow\).*(201|409|202)`)
@@ -250,7 +271,9 @@ func TestEveryButtonSaysWhatTheClientWasTold(t *testing.T) {
 		}
 	}
 
+	await(t, d, `aria-pressed="true">No faults<.*aria-pressed="false">Webhooks off<`)
 	press(t, d, "faults", "preset=no-webhooks")
+	await(t, d, `aria-pressed="false">No faults<.*aria-pressed="true">Webhooks off<`)
 	await(t, d, `Webhooks off</td><td>set<`)
 	if res := ask(t, http.MethodGet, d.psp, "/_faults", "", nil); !strings.Contains(res.body, `"drop":1`) {
 		t.Errorf("the PSP's rates: %s", res.body)

@@ -22,7 +22,7 @@ func demoPage(at *listeners) string {
 // newControls makes the page with the buttons, and the link that opens it. There is none where others than this machine
 // reach the operator's listener: everybody who reaches the page may press its buttons.
 func newControls(
-	set settings, at *listeners, d *database, stage *windows.Stage, ours *children, log *slog.Logger,
+	set settings, at *listeners, d *database, stage *windows.Stage, read *rows, ours *children, log *slog.Logger,
 ) (page *controls.Controls, link string) {
 	if demoPage(at) == "" {
 		return nil, ""
@@ -30,10 +30,10 @@ func newControls(
 	addr := at.operator.Addr()
 	_, port, _ := net.SplitHostPort(addr.String())
 	c := controls.Config{
-		Port: port, PublicURL: set.api.LocalURL(), Tenant: "acme", APIKey: "demo-acme-key",
+		Port: port, PublicURL: set.api.LocalURL(), Tenant: tenant, APIKey: "demo-acme-key",
 		PSPURL: set.api.PSPURL, PSPPage: config.LocalURL(at.psp.Addr().String()),
 		OperatorURL: "http://" + at.apiAddr, OperatorKey: "demo-operator-key", StartToken: rand.Text(),
-		PSPTimeout: set.api.PSPTotal,
+		PSPTimeout: set.api.PSPTotal, Row: read.read,
 		API:        controls.Control{State: ours.api.State, Kill: ours.api.kill},
 		Reconciler: controls.Control{State: ours.reconciler.State, Kill: ours.reconciler.kill},
 		Windows:    stage, Log: log, Now: time.Now,

@@ -68,7 +68,12 @@ func serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 	if err != nil {
 		return errors.Join(err, psp.Close())
 	}
-	page, link := newControls(set, at, database, stage, ours, log)
+	read, err := openRows(ctx, database.api)
+	if err != nil {
+		return errors.Join(err, psp.Close())
+	}
+	defer read.close()
+	page, link := newControls(set, at, database, stage, read, ours, log)
 	if page != nil {
 		defer page.Close()
 	}

@@ -164,7 +164,7 @@ func TestPausedAPIGoesOnAfterFiveSeconds(t *testing.T) {
 		if n := charges(t, d, key); n != 1 {
 			t.Errorf("window %s: the PSP has charged %d times", window, n)
 		}
-		await(t, d, `^<h2>The processes`) // the window is free again
+		await(t, d, `<template data-for="held-here"></template>`) // the window is free again
 	}
 }
 

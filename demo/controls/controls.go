@@ -29,6 +29,8 @@ type Config struct {
 	OperatorKey string // signs in there
 	// PSPTimeout is how long the API waits for the PSP.
 	PSPTimeout time.Duration
+	// Row reads the newest payment's row. Nil: the page does not know it.
+	Row        func(ctx context.Context, key string) (Row, error)
 	StartToken string // of the link that signs in
 
 	API, Reconciler, Database Control
@@ -59,6 +61,7 @@ type Controls struct {
 	client  *http.Client
 	told    *told
 	changes *changes
+	seen    observer
 
 	sending chan struct{} // a place for each request under way
 	ctx     context.Context
@@ -180,6 +183,6 @@ func (s *Controls) kill(what string, c Control) http.HandlerFunc {
 			answer = "not done: " + err.Error()
 		}
 		s.told.note(what, answer)
-		s.back(w, r, r.PostFormValue("key"))
+		s.back(w, r, r.PostFormValue("key"), atGuide)
 	}
 }

@@ -1,6 +1,9 @@
 // Sends the forms of the page without leaving it, so that the picture stays while a process is away. The answer to a form
 // is the page again. If that page is about another key, its picture is shown, and the other buttons are for that key.
 // Without this script, each button loads the page.
+//
+// What a button has done is said under the three buttons. While they are out of view, a strip at the bottom of the
+// window says it.
 "use strict";
 
 const keyOf = (address) => new URL(address, location.href).searchParams.get("key");
@@ -9,6 +12,55 @@ let shown = document.querySelector("main").dataset.key;
 let latest = 0; // the number of the form that was sent last
 if (shown) {
   history.replaceState(null, "", "?" + new URLSearchParams({ key: shown })); // so that "back" leads to this picture
+}
+
+const strip = document.getElementById("latest");
+const held = document.getElementById("held-here");
+const stripFor = 12_000; // milliseconds after the last change
+const expectedFor = 10_000; // after kill -9, the API is back by then
+const stopSoon = 3_000; // a payment that is held later must not move the page
+let pressed = false;
+let guideInView = true;
+let stripEnds, expectedEnds;
+let stopPressed = -Infinity;
+
+function showStrip() {
+  strip.hidden = !pressed || guideInView;
+  clearTimeout(stripEnds);
+  stripEnds = setTimeout(() => { strip.hidden = true; }, stripFor);
+}
+
+new MutationObserver(showStrip).observe(strip, { childList: true, subtree: true, characterData: true });
+new IntersectionObserver(([guide]) => {
+  guideInView = guide.intersectionRatio > 0.5;
+  strip.hidden ||= guideInView;
+}, { threshold: [0, 0.5, 1] }).observe(document.getElementById("guide"));
+
+// The panel of a payment that is held opens below the button. It may be out of view.
+if (held) {
+  let wasHeld = false;
+  new MutationObserver(() => {
+    const panel = held.querySelector("[role=group]");
+    if (panel && !wasHeld && performance.now() - stopPressed < stopSoon) {
+      panel.scrollIntoView({ block: "nearest" });
+    }
+    wasHeld = Boolean(panel);
+  }).observe(held, { childList: true });
+}
+
+// expect says that the streams of the API end because of what this page has done. offline is that of live.js.
+function expect(form) {
+  const killed = form.getAttribute("action") === "/demo/kill-api" || new FormData(form).get("action") === "kill";
+  if (!killed) {
+    return;
+  }
+  offline.dataset.expected = "The API was killed. This page waits for the next one.";
+  offline.classList.remove("bad");
+  clearTimeout(expectedEnds);
+  expectedEnds = setTimeout(() => {
+    delete offline.dataset.expected;
+    offline.classList.add("bad");
+  }, expectedFor);
 }
 
 function show(address, text) {
@@ -49,6 +101,11 @@ document.addEventListener("submit", async (event) => {
     return; // A double click is one press.
   }
   form.setAttribute("aria-busy", "true");
+  pressed = true;
+  if (form.getAttribute("action") === "/demo/stop") {
+    stopPressed = performance.now();
+  }
+  expect(form);
   const number = ++latest;
   const sent = await send(form);
   form.removeAttribute("aria-busy");

@@ -1,12 +1,14 @@
 // Package controls is the demo's page with buttons. A person who presses them sends payments as a client would, sets
 // the faults of the mock PSP, and kills the processes of the demo. The page shows what the client was told.
 //
-// It refuses to know how a process is killed or started, and what is in the database: it is a client of the public API
-// and of the mock PSP, as everybody may be.
+// It refuses to know how a process is killed or started, and how a row is read: it is a client of the public API
+// and of the mock PSP, as everybody may be, and is given the row of its newest payment.
 //
 //	controls.go    the routes, and who may use them
 //	send.go        what each button sends
 //	told.go        what the client was told: the log that the page shows
+//	facts.go       what is known of the newest payment
+//	guide.go       what to do next, and what has been seen
 //	stop.go        stops a payment at a crash window
 //	psp.go         the faults and webhooks of the mock PSP
 //	start.go       the link that signs in, good once

@@ -49,9 +49,12 @@ func (s *Controls) getLive(w http.ResponseWriter, r *http.Request) {
 	stream := http.NewResponseController(w)
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	due := true
 	for shown := ""; ; {
 		change := s.changes.wait()
-		event := ": alive\n\n"
+		event := ""
 		if panel := s.panelHTML(); panel != shown {
 			shown = panel
 			data, err := json.Marshal(map[string]string{"html": panel})
@@ -60,12 +63,18 @@ func (s *Controls) getLive(w http.ResponseWriter, r *http.Request) {
 			}
 			event = fmt.Sprintf("event: part\ndata: %s\n\n", data)
 		}
+		if due {
+			event += ": alive\n\n"
+		}
 		if err := writeEvent(w, stream, event, s.config.Now().Add(writeLimit)); err != nil {
 			return // the browser has gone
 		}
+		due = false
 		select {
 		case <-change:
+		case <-look.C:
 		case <-alive.C:
+			due = true
 		case <-r.Context().Done():
 			return
 		case <-s.ctx.Done():
@@ -75,6 +84,9 @@ func (s *Controls) getLive(w http.ResponseWriter, r *http.Request) {
 }
 
 func writeEvent(w http.ResponseWriter, stream *http.ResponseController, event string, until time.Time) error {
+	if event == "" {
+		return nil
+	}
 	if err := stream.SetWriteDeadline(until); err != nil {
 		return err
 	}

@@ -34,7 +34,6 @@ type pageView struct {
 	Key     string // whose picture is shown; empty before the first payment
 	Picture string // where the picture is
 	SignIn  string // where one signs in, and then comes back to this key
-	Presets []preset
 	Tokens  []mockpsp.Token
 	PSPPage string
 	// OperatorKey signs in at the console, and Patience is how long the API waits for the PSP.
@@ -52,9 +51,18 @@ func (b buttonView) NeedsKey() bool { return b.Name == "again" || b.Name == "oth
 
 // panelView is the part that changes by itself.
 type panelView struct {
+	Key       string    // of the newest payment
+	Guide     string    // what to do next
 	Stop      *stopView // nil where nothing can be stopped
+	Presets   []presetView
 	Processes []processView
 	Lines     []line // newest first
+}
+
+// presetView is a preset, and whether the mock PSP has its rates now.
+type presetView struct {
+	preset
+	On bool
 }
 
 // processView is a process with its name and button.
@@ -65,7 +73,7 @@ type processView struct {
 
 func (s *Controls) getPage(w http.ResponseWriter, r *http.Request) {
 	view := pageView{
-		Key: r.URL.Query().Get("key"), Presets: presets(), Tokens: mockpsp.Tokens(), PSPPage: s.config.PSPPage,
+		Key: r.URL.Query().Get("key"), Tokens: mockpsp.Tokens(), PSPPage: s.config.PSPPage,
 		OperatorKey: s.config.OperatorKey, Patience: s.config.PSPTimeout,
 		Panel: s.panel(), Stop: s.stopView(),
 	}
@@ -82,7 +90,11 @@ func (s *Controls) getPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Controls) panel() panelView {
-	view := panelView{Stop: s.stopView(), Lines: s.told.newestFirst()}
+	facts, on := s.facts()
+	view := panelView{Key: facts.Key, Guide: guide(facts), Stop: s.stopView(), Lines: s.told.newestFirst()}
+	for _, p := range presets() {
+		view.Presets = append(view.Presets, presetView{p, p.Name == on})
+	}
 	for _, p := range []struct {
 		name string
 		of   Control

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -29,6 +30,29 @@ func presets() []preset {
 	}
 }
 
+// presetOf names the preset whose rates the mock PSP has, or nothing. A rate that a preset does not name is 0.
+func presetOf(raw []byte) string {
+	type rates map[string]map[string]float64
+	parse := func(text []byte) rates {
+		var all rates
+		if json.Unmarshal(text, &all) != nil {
+			return nil
+		}
+		for _, member := range all {
+			maps.DeleteFunc(member, func(_ string, rate float64) bool { return rate == 0 })
+		}
+		return all
+	}
+	has := parse(raw)
+	for _, p := range presets() {
+		wants := parse([]byte(p.rates))
+		if has != nil && maps.Equal(has["rates"], wants["rates"]) && maps.Equal(has["webhooks"], wants["webhooks"]) {
+			return p.Name
+		}
+	}
+	return ""
+}
+
 func (s *Controls) postFaults(w http.ResponseWriter, r *http.Request) {
 	chosen := r.PostFormValue("preset")
 	for _, p := range presets() {
@@ -40,7 +64,7 @@ func (s *Controls) postFaults(w http.ResponseWriter, r *http.Request) {
 			answer = "not set: " + err.Error()
 		}
 		s.told.note(what, answer)
-		s.back(w, r, r.PostFormValue("key"))
+		s.back(w, r, r.PostFormValue("key"), atGuide)
 		return
 	}
 	http.Error(w, "there is no such preset", http.StatusBadRequest)
@@ -54,31 +78,26 @@ func (s *Controls) postResendWebhook(w http.ResponseWriter, r *http.Request) {
 		answer = "not sent: " + err.Error()
 	}
 	s.told.note("the PSP's webhook for "+key+", by hand", answer)
-	s.back(w, r, key)
+	s.back(w, r, key, atGuide)
 }
 
 func (s *Controls) resendWebhook(ctx context.Context, key string) (string, error) {
 	if key == "" {
 		return "", fmt.Errorf("no payment has been sent")
 	}
-	query := url.Values{"account": {s.config.Tenant}, "idempotencyKey": {key}}
-	raw, err := s.askPSP(ctx, http.MethodGet, "/_ledger?"+query.Encode(), "")
+	ledger, err := s.ledgerOf(ctx, key)
 	if err != nil {
 		return "", err
 	}
-	var ledger struct {
-		Charges []struct {
-			ID string `json:"id"`
-		} `json:"charges"`
-	}
-	if err := json.Unmarshal(raw, &ledger); err != nil {
-		return "", fmt.Errorf("read the PSP's ledger: %w", err)
-	}
-	if len(ledger.Charges) == 0 {
+	if len(ledger) == 0 {
 		return "nothing to send: the PSP has not charged this key", nil
 	}
+	known, err := s.delivered(ctx)
+	if err != nil {
+		return "", err
+	}
 	var answers []string
-	for _, charge := range ledger.Charges {
+	for _, charge := range ledger {
 		raw, err := s.askPSP(ctx, http.MethodPost, "/_webhooks/"+url.PathEscape(charge.ID), "")
 		if err != nil {
 			return "", err
@@ -89,13 +108,67 @@ func (s *Controls) resendWebhook(ctx context.Context, key string) (string, error
 		if err := json.Unmarshal(raw, &sent); err != nil {
 			return "", fmt.Errorf("read the PSP's answer: %w", err)
 		}
-		if sent.Status == 0 {
-			answers = append(answers, charge.ID+": no answer")
-			continue
-		}
-		answers = append(answers, fmt.Sprintf("%s: Payonce answered %d", charge.ID, sent.Status))
+		answers = append(answers, charge.ID+": "+webhookAnswer(sent.Status, known[charge.ID]))
 	}
 	return strings.Join(answers, "; "), nil
+}
+
+// webhookAnswer says what Payonce's answer to a webhook means. known says that it has taken the same webhook before.
+func webhookAnswer(status int, known bool) string {
+	switch {
+	case status == 0:
+		return "no answer"
+	case status/100 != 2: //nolint:mnd // the class of success
+		return fmt.Sprintf("Payonce answered %d, so it has not stored the webhook", status)
+	case known:
+		return fmt.Sprintf("Payonce answered %d: it has seen this webhook before, and has changed nothing", status)
+	}
+	return fmt.Sprintf("Payonce answered %d: it has stored this webhook, and the reconciler compares it with the payment",
+		status)
+}
+
+// charge is a charge in the mock PSP's ledger.
+type charge struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
+}
+
+// ledgerOf reads the charges of a key.
+func (s *Controls) ledgerOf(ctx context.Context, key string) ([]charge, error) {
+	query := url.Values{"account": {s.config.Tenant}, "idempotencyKey": {key}}
+	raw, err := s.askPSP(ctx, http.MethodGet, "/_ledger?"+query.Encode(), "")
+	if err != nil {
+		return nil, err
+	}
+	var ledger struct {
+		Charges []charge `json:"charges"`
+	}
+	if err := json.Unmarshal(raw, &ledger); err != nil {
+		return nil, fmt.Errorf("read the PSP's ledger: %w", err)
+	}
+	return ledger.Charges, nil
+}
+
+// delivered are the charges whose webhook Payonce has taken, of those that the mock PSP remembers.
+func (s *Controls) delivered(ctx context.Context) (map[string]bool, error) {
+	raw, err := s.askPSP(ctx, http.MethodGet, "/_webhooks", "")
+	if err != nil {
+		return nil, err
+	}
+	var sent struct {
+		Tries []struct {
+			EntryID string `json:"entryId"`
+			Status  int    `json:"status"`
+		} `json:"tries"`
+	}
+	if err := json.Unmarshal(raw, &sent); err != nil {
+		return nil, fmt.Errorf("read the PSP's webhooks: %w", err)
+	}
+	known := map[string]bool{}
+	for _, t := range sent.Tries {
+		known[t.EntryID] = known[t.EntryID] || t.Status/100 == 2 //nolint:mnd // the class of success
+	}
+	return known, nil
 }
 
 // askPSP asks one of the mock PSP's control endpoints.

@@ -74,8 +74,17 @@ func (s *Controls) postSend(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no such mode", http.StatusBadRequest)
 		return
 	}
-	s.back(w, r, key)
+	s.back(w, r, key, atGuide)
 }
+
+// answer is what the client was told. Lost says that the connection has ended before the answer.
+type answer struct {
+	Text   string
+	Status int
+	Lost   bool
+}
+
+const lostAnswer = "connection lost: the client does not know whether it was charged"
 
 // newKey is a key that nobody has used.
 func newKey() string { return "demo-" + strings.ToLower(rand.Text()[:12]) }
@@ -98,16 +107,16 @@ func (s *Controls) send(what string, p payment, limit time.Duration) {
 }
 
 // pay sends one payment, and says what the client was told.
-func (s *Controls) pay(ctx context.Context, p payment, limit time.Duration) string {
+func (s *Controls) pay(ctx context.Context, p payment, limit time.Duration) answer {
 	body, err := json.Marshal(map[string]any{
 		"customerId": "cus-demo", "amountCents": p.Amount, "currency": "USD", "paymentMethod": p.Token,
 	}, json.Deterministic(true))
 	if err != nil {
-		return "not sent: " + err.Error()
+		return answer{Text: "not sent: " + err.Error()}
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.config.PublicURL+"/payments", bytes.NewReader(body))
 	if err != nil {
-		return "not sent: " + err.Error()
+		return answer{Text: "not sent: " + err.Error()}
 	}
 	req.Header.Set("Authorization", "Bearer "+s.config.APIKey)
 	req.Header.Set("Content-Type", "application/json")
@@ -115,24 +124,24 @@ func (s *Controls) pay(ctx context.Context, p payment, limit time.Duration) stri
 	res, err := s.client.Do(req)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && limit == hangUpAfter:
-		return "the client hung up before the answer"
+		return answer{Text: "the client hung up before the answer"}
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("no answer within %s", limit)
+		return answer{Text: fmt.Sprintf("no answer within %s", limit)}
 	case err != nil:
-		return "connection lost: the client does not know whether it was charged"
+		return answer{Text: lostAnswer, Lost: true}
 	}
 	defer res.Body.Close()
-	var answer struct {
+	var told struct {
 		Code   string `json:"code"`
 		Status any    `json:"status"` // a word in a payment, a number in a problem
 	}
 	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return "connection lost: the client does not know whether it was charged"
+		return answer{Text: lostAnswer, Lost: true}
 	}
-	_ = json.Unmarshal(raw, &answer) // what cannot be read is shown by its status alone
-	said := answer.Code
-	if status, ok := answer.Status.(string); ok {
+	_ = json.Unmarshal(raw, &told) // what cannot be read is shown by its status alone
+	said := told.Code
+	if status, ok := told.Status.(string); ok {
 		said = status
 	}
 	if res.Header.Get("Idempotent-Replayed") == "true" {
@@ -142,14 +151,20 @@ func (s *Controls) pay(ctx context.Context, p payment, limit time.Duration) stri
 	if wait := res.Header.Get("Retry-After"); wait != "" {
 		said += "; try again after " + wait + " s"
 	}
-	return said
+	return answer{Text: said, Status: res.StatusCode}
 }
 
+// The places of the page that say what a button has done. A browser without a script is led to them.
+const (
+	atGuide = "#guide"
+	atStop  = "#held-here"
+)
+
 // back leads the browser to the page, as an answer to a form.
-func (s *Controls) back(w http.ResponseWriter, r *http.Request, key string) {
+func (s *Controls) back(w http.ResponseWriter, r *http.Request, key, place string) {
 	to := "/demo/"
 	if key != "" {
 		to += "?" + url.Values{"key": {key}}.Encode()
 	}
-	http.Redirect(w, r, to, http.StatusSeeOther)
+	http.Redirect(w, r, to+place, http.StatusSeeOther)
 }

@@ -1,6 +1,7 @@
 package controls
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -22,6 +23,12 @@ func (s *Controls) stopView() *stopView {
 	return &stopView{stage.State(), stage.Limit(), stage.Within(windows.Reconciler)}
 }
 
+// heldPhase is the phase in which a person may choose what fails.
+const heldPhase = windows.Held
+
+// Chosen is the window that the list shows: the one in use, or the one that tells most.
+func (v stopView) Chosen() string { return cmp.Or(v.Window.ID, "3b") }
+
 // Groups lists the places where a payment can be stopped.
 func (stopView) Groups() []windows.Group { return windows.Groups() }
 
@@ -35,11 +42,11 @@ func (s *Controls) postStop(w http.ResponseWriter, r *http.Request) {
 	key, what := newKey(), "pay, and stop at window "+window.ID
 	if err := s.config.Windows.Arm(window, key); err != nil {
 		s.told.note(what, "not sent: "+err.Error())
-		s.back(w, r, r.PostFormValue("key"))
+		s.back(w, r, r.PostFormValue("key"), atStop)
 		return
 	}
 	s.send(what, payment{Key: key, Token: window.Token, Amount: usualAmount}, patience)
-	s.back(w, r, key)
+	s.back(w, r, key, atStop)
 }
 
 // postHeld ends a hold in the way that the form says.
@@ -66,7 +73,7 @@ func (s *Controls) postHeld(w http.ResponseWriter, r *http.Request) {
 		answer = "not done: " + err.Error()
 	}
 	s.told.note(what, answer)
-	s.back(w, r, r.PostFormValue("key"))
+	s.back(w, r, r.PostFormValue("key"), atStop)
 }
 
 // Note adds a line to the log about what has happened by itself.

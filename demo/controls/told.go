@@ -17,6 +17,18 @@ type line struct {
 	Payment payment // of a line about a payment; its key is empty for all others
 	Answer  string
 	Waits   bool
+	Status  int  // of the answer; 0: there was none
+	Lost    bool // the connection has ended before the answer
+}
+
+// story is what the client has sent with its newest key, and what it was told.
+type story struct {
+	Key     string
+	First   time.Time // when it was sent for the first time
+	Sent    int       // how often the same request was sent
+	Waiting bool      // the newest of these has no answer yet
+	Status  int       // of the newest answer
+	Lost    bool      // an answer was lost with the process
 }
 
 // told is the log of what the client was told, bounded.
@@ -51,13 +63,14 @@ func (t *told) add(l line) int {
 }
 
 // finish adds the answer to a line, if the log still has the line.
-func (t *told) finish(number int, answer string) {
+func (t *told) finish(number int, a answer) {
 	defer t.changed()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range t.lines {
 		if t.lines[i].number == number {
-			t.lines[i].Answer, t.lines[i].Waits = answer, false
+			t.lines[i].Answer, t.lines[i].Waits = a.Text, false
+			t.lines[i].Status, t.lines[i].Lost = a.Status, a.Lost
 		}
 	}
 }
@@ -81,6 +94,30 @@ func (t *told) first(key string) (payment, bool) {
 		}
 	}
 	return payment{}, false
+}
+
+// story tells what has happened to the newest key. Another request with it, such as another amount, does not count.
+func (t *told) story() story {
+	s := story{Key: t.latestKey()}
+	first, known := t.first(s.Key)
+	if s.Key == "" || !known {
+		return s
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, l := range t.lines {
+		if l.Payment != first {
+			continue
+		}
+		if s.Sent++; s.Sent == 1 {
+			s.First = l.At
+		}
+		s.Waiting, s.Lost = l.Waits, s.Lost || l.Lost
+		if !l.Waits {
+			s.Status = l.Status
+		}
+	}
+	return s
 }
 
 // latestKey is the key of the newest payment, or empty.

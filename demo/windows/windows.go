@@ -27,6 +27,10 @@ type Words struct{ Happened, Lost, FoundBy string }
 // Process is whose message is held at the window.
 func (w Window) Process() Process { return w.at.who }
 
+// WebhookMayComeFirst says that the PSP has charged and the key has no outcome, so that the PSP's webhook may complete
+// the key while the payment is held.
+func (w Window) WebhookMayComeFirst() bool { return w.ID == "3b" || w.ID == "3c" }
+
 // Group is a section of docs/crash_windows.md.
 type Group struct {
 	Title   string

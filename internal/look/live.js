@@ -2,7 +2,9 @@
 // has JSON data: html becomes the content of the element, and trouble is a sentence to show. Each message has the whole
 // content, so a page that was away catches up with the first one. Without this script, a page stays as it was loaded.
 //
-// The element #offline has the sentence that is shown while a stream is away. A value with data-field is highlighted
+// A template in a part with data-for="id" is the content of another element of the page.
+//
+// The element #offline has the sentence that is shown while a stream is away, or data-expected has another one. A value with data-field is highlighted
 // when it has changed. The text of data-say is copied to #said, where a screen reader reads it, when it has changed.
 "use strict";
 
@@ -35,13 +37,8 @@ function nameOf(element) {
   return element?.getAttribute("href") ?? (element?.tagName === "BUTTON" ? element.textContent : null);
 }
 
-// replace keeps what the reader has scrolled to, and what has the focus. While the reader has selected text in a part, the
-// part stays as it is, and the next message finds it free.
-function replace(part, html) {
-  const selection = getSelection();
-  if (!selection.isCollapsed && part.contains(selection.anchorNode)) {
-    return;
-  }
+// fill replaces the content of an element. It keeps what the reader has scrolled to, and what has the focus.
+function fill(part, html) {
   const boxes = () => Array.from(part.querySelectorAll(".picture, .scroll"));
   const places = () => Array.from(part.querySelectorAll("a[href], [tabindex], button"));
   const before = fields(part);
@@ -57,6 +54,22 @@ function replace(part, html) {
   if (before.size > 0) {
     for (const e of part.querySelectorAll("[data-field]")) {
       e.classList.toggle("changed", before.get(e.dataset.field) !== e.textContent);
+    }
+  }
+}
+
+// replace shows a message. While the reader has selected text in a part, the part stays as it is, and the next message
+// finds it free.
+function replace(part, html) {
+  const selection = getSelection();
+  if (!selection.isCollapsed && part.contains(selection.anchorNode)) {
+    return;
+  }
+  fill(part, html);
+  for (const template of part.querySelectorAll("template[data-for]")) {
+    const place = document.getElementById(template.dataset.for);
+    if (place && place.innerHTML !== template.innerHTML) {
+      fill(place, template.innerHTML);
     }
   }
   const words = part.querySelector("[data-say]")?.textContent;
@@ -97,7 +110,7 @@ function connect(part) {
     }
   });
   stream.addEventListener("error", () => {
-    tell(part, sentence);
+    tell(part, offline?.dataset.expected ?? sentence);
     // The browser connects again by itself after a lost connection, but not after an answer that is no stream.
     if (stream.readyState === EventSource.CLOSED) {
       setTimeout(connect, 1000, part);

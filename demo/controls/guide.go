@@ -1,0 +1,106 @@
+package controls
+
+import (
+	"fmt"
+	"time"
+
+	"payonce/internal/idempotency"
+)
+
+// facts are what the page knows of its newest payment.
+type facts struct {
+	story
+	Now      time.Time
+	Deadline time.Time // when the API stops waiting for the PSP's answer to the first request
+	Away     bool      // no API process serves
+	HeldAt   string    // the crash window at which a payment is held; empty: nothing is held
+	Row      Row
+	PSP      books
+}
+
+// guide says what to do next, or at the end what has been seen. It follows from the facts alone.
+func guide(f facts) string {
+	switch {
+	case f.Key == "":
+		return "Press 1."
+	case f.HeldAt != "":
+		return "A payment is held at window " + f.HeldAt + ". Choose what fails, under \"Stop at a crash window\"."
+	case f.Away && f.Lost:
+		return "The API was killed, and is being started again. This is expected. Now press 3."
+	case f.Away:
+		return "The API is being started again. This is expected."
+	}
+	switch f.Row.Status {
+	case idempotency.InProgressStatus:
+		return guideInProgress(f)
+	case idempotency.UnknownStatus:
+		return "It is not known yet whether the PSP has charged. The reconciler asks the PSP. Wait until the key is completed."
+	case idempotency.FailedRetryableStatus:
+		return "The PSP has not charged. Press 3: the same request is executed again."
+	case idempotency.CompletedStatus:
+		return guideCompleted(f)
+	case idempotency.ExpiredStatus:
+	}
+	return "The request is on its way."
+}
+
+func guideInProgress(f facts) string {
+	end := f.Row.LeaseEnd.UTC().Format(time.TimeOnly)
+	switch {
+	case f.Lost && f.Status == inProgressAnswer:
+		return "The answer is 409 until about " + end + " (UTC), when the lease of the first request is over. Then the " +
+			"reconciler asks the PSP."
+	case f.Lost && f.Waiting:
+		return "The same request was sent again, and waits for its answer."
+	case f.Lost:
+		return "The API was killed. The client has no answer, and does not know whether the PSP has charged. Now press 3."
+	case f.Waiting && f.Now.Before(f.Deadline):
+		return "Now press 2, before " + f.Deadline.UTC().Format(time.TimeOnly) + " (UTC)."
+	}
+	return "The first request has a lease until " + end + " (UTC)."
+}
+
+// The answers that the guide tells apart.
+const (
+	inProgressAnswer = 409
+	createdAnswer    = 201
+)
+
+func guideCompleted(f facts) string {
+	switch {
+	case f.Waiting:
+		return "The same request was sent again, and waits for its answer."
+	case f.Status != createdAnswer && (f.Lost || f.Sent > 1 || f.Status/100 == 2):
+		return "The outcome is known now, and the answer is stored. Press 3: the client gets the stored answer."
+	case f.Status != createdAnswer:
+		return "The answer is final. Press 3: the client gets the same answer again."
+	case f.Sent == 1:
+		return f.PSP.charged() + ". Press 3: the client sends the same request again."
+	}
+	seen := f.PSP.charged() + fmt.Sprintf(", although the client sent the request %d times", f.Sent)
+	if f.Lost {
+		seen += " and the API was killed"
+	}
+	switch {
+	case !f.PSP.Read || f.PSP.Requests != 1:
+		return seen + "."
+	case f.Sent == 2: //nolint:mnd // the first request and one retry
+		seen += ": your retry"
+	default:
+		seen += ": your retries"
+	}
+	return seen + " did not reach the PSP, because the key was reserved before the first request was sent to it."
+}
+
+// charged says what the PSP has done, as its ledger tells.
+func (b books) charged() string {
+	switch {
+	case !b.Read:
+		return "The client has its answer"
+	case b.Charges == 0:
+		return "The PSP has not charged"
+	case b.Charges == 1:
+		return "The PSP has charged once"
+	}
+	return fmt.Sprintf("The PSP has charged %d times", b.Charges)
+}
