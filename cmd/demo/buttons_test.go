@@ -179,12 +179,12 @@ func TestAPIKilledWhileThePSPChargesChargesOnce(t *testing.T) {
 	t.Parallel()
 	d := startDemo(t, pgtest.DataDir(t))
 	before := await(t, d, running("API", "0"))
-	await(t, d, `<b>Press 1\.</b>`)
+	await(t, d, `class="next"[^>]*>Press 1\.<`)
 	key := press(t, d, "send", "mode=once", "token=pm_slow")
 	atThePSP(t, d, key)
-	await(t, d, `<b>Now press 2, before [0-9:]{8} \(UTC\)\.</b>`)
+	await(t, d, `>Now press 2, before [0-9:]{8} \(UTC\)\.<`)
 	press(t, d, "kill-api", "key="+key)
-	await(t, d, `<b>The API was killed[^<]* Now press 3\.</b>`)
+	await(t, d, `>The API was killed[^<]* Now press 3\.<`)
 	await(t, d, `pay \(pm_slow\)</td><td>connection lost[^\n]*`+key)
 
 	// The page answers, whether the API is still away or not.
@@ -202,7 +202,7 @@ func TestAPIKilledWhileThePSPChargesChargesOnce(t *testing.T) {
 	payUntilDone(t, d, key, "pm_slow")
 	press(t, d, "send", "mode=again", "key="+key)
 	await(t, d, `the same request again \(pm_slow\).*201 succeeded, the stored answer`)
-	await(t, d, `<b>The PSP has charged once, although the client sent the request 2 times and the API was killed: `+
+	await(t, d, `>The PSP has charged once, although the client sent the request 2 times and the API was killed: `+
 		`your retry did not reach the PSP`)
 	if n := charges(t, d, key); n != 1 {
 		t.Errorf("the PSP has charged %d times", n)

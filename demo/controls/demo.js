@@ -20,24 +20,29 @@ const stripFor = 12_000; // milliseconds after the last change
 const expectedFor = 10_000; // after kill -9, the API is back by then
 const stopSoon = 3_000; // a payment that is held later must not move the page
 let pressed = false;
-let guideInView = true;
+const seen = new Set(); // what says the same as the strip, and is in view
 let stripEnds, expectedEnds;
 let stopPressed = -Infinity;
 
 function showStrip() {
-  strip.hidden = !pressed || guideInView;
+  strip.hidden = !pressed || seen.size > 0;
   clearTimeout(stripEnds);
   stripEnds = setTimeout(() => { strip.hidden = true; }, stripFor);
 }
 
 new MutationObserver(showStrip).observe(strip, { childList: true, subtree: true, characterData: true });
-new IntersectionObserver(([guide]) => {
-  guideInView = guide.intersectionRatio > 0.5;
-  strip.hidden ||= guideInView;
-}, { threshold: [0, 0.5, 1] }).observe(document.getElementById("guide"));
+const inView = new IntersectionObserver((entries) => {
+  for (const e of entries) {
+    const shows = e.boundingClientRect.height > 0 && e.intersectionRatio > 0.3;
+    seen[shows ? "add" : "delete"](e.target);
+  }
+  strip.hidden ||= seen.size > 0;
+}, { threshold: [0, 0.3, 0.6, 1] });
+inView.observe(document.getElementById("guide"));
 
 // The panel of a payment that is held opens below the button. It may be out of view.
 if (held) {
+  inView.observe(held);
   let wasHeld = false;
   new MutationObserver(() => {
     const panel = held.querySelector("[role=group]");

@@ -42,7 +42,7 @@ type Step struct {
 	At       time.Time
 	From, To Column
 	Label    string
-	// Short is the label in the drawing, where there is little room; empty: Label.
+	// Short is the label in the drawing, where there is no room for Label. Without it, Label is cut.
 	Short  string
 	Source Source
 	// Lost says that the message did not arrive, or that it was not usable.

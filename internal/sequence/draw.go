@@ -73,7 +73,8 @@ func Draw(l Life) Diagram {
 		d.Remarks = append(d.Remarks, "The PSP's ledger is not shown: "+l.LedgerUnread+".")
 	}
 	for _, c := range l.Ledger {
-		d.Steps = append(d.Steps, Step{At: c.At, From: PSP, To: PSP, Label: c.Label, Source: FromLedger})
+		short, _, _ := strings.Cut(c.Label, ", ") // without the PSP's id
+		d.Steps = append(d.Steps, Step{At: c.At, From: PSP, To: PSP, Label: c.Label, Short: short, Source: FromLedger})
 	}
 	if l.startedWithin(d.Steps) {
 		d.Steps = append(d.Steps, Step{At: l.Started, From: API, To: API, Source: FromMemory,

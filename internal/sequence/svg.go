@@ -1,11 +1,11 @@
 package sequence
 
 import (
-	"cmp"
 	"fmt"
 	"html"
 	"io"
 	"strings"
+	"unicode/utf8"
 )
 
 // The layout of the SVG, in its own units.
@@ -73,7 +73,7 @@ func (s Step) svg(y int) string {
 		s.At.UTC().Format(clockForm))
 	from, to := s.From.x(), s.To.x()
 	fmt.Fprintf(&b, `<text class="label" x="%d" y="%d">%s</text>`, (from+to)/2, y+svgRow-16,
-		html.EscapeString(shortened(clean(cmp.Or(s.Short, s.Label)), s.room())))
+		html.EscapeString(s.drawn()))
 	line := y + svgRow - 10
 	if s.Note() {
 		fmt.Fprintf(&b, `<circle class="dot" cx="%d" cy="%d" r="4"/></g>`+"\n", from, line)
@@ -106,6 +106,15 @@ func (s Step) room() int {
 		columns = 2 // it stands in the middle of two
 	}
 	return columns * svgColumn / 6 //nolint:mnd // a character is about six units wide
+}
+
+// drawn is the label above the arrow: the whole one, the short one, or a part.
+func (s Step) drawn() string {
+	label := clean(s.Label)
+	if s.Short != "" && utf8.RuneCountInString(label) > s.room() {
+		label = clean(s.Short)
+	}
+	return shortened(label, s.room())
 }
 
 // shortened cuts a label.
