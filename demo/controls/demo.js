@@ -18,11 +18,12 @@ const strip = document.getElementById("latest");
 const held = document.getElementById("held-here");
 const stripFor = 12_000; // milliseconds after the last change
 const expectedFor = 10_000; // after kill -9, the API is back by then
-const stopSoon = 3_000; // a payment that is held later must not move the page
+const soon = 3_000; // what comes later than that after a press must not move the page
 let pressed = false;
 const seen = new Set(); // what says the same as the strip, and is in view
 let stripEnds, expectedEnds;
 let stopPressed = -Infinity;
+let stepPressed = -Infinity; // one of the three buttons
 
 function showStrip() {
   strip.hidden = !pressed || seen.size > 0;
@@ -38,7 +39,13 @@ const inView = new IntersectionObserver((entries) => {
   }
   strip.hidden ||= seen.size > 0;
 }, { threshold: [0, 0.3, 0.6, 1] });
-inView.observe(document.getElementById("guide"));
+const guide = document.getElementById("guide");
+inView.observe(guide);
+new MutationObserver(() => {
+  if (performance.now() - stepPressed < soon) {
+    guide.scrollIntoView({ block: "nearest" });
+  }
+}).observe(guide, { childList: true });
 
 // The panel of a payment that is held opens below the button. It may be out of view.
 if (held) {
@@ -46,7 +53,7 @@ if (held) {
   let wasHeld = false;
   new MutationObserver(() => {
     const panel = held.querySelector("[role=group]");
-    if (panel && !wasHeld && performance.now() - stopPressed < stopSoon) {
+    if (panel && !wasHeld && performance.now() - stopPressed < soon) {
       panel.scrollIntoView({ block: "nearest" });
     }
     wasHeld = Boolean(panel);
@@ -109,6 +116,9 @@ document.addEventListener("submit", async (event) => {
   pressed = true;
   if (form.getAttribute("action") === "/demo/stop") {
     stopPressed = performance.now();
+  }
+  if (form.closest(".first")) {
+    stepPressed = performance.now();
   }
   expect(form);
   const number = ++latest;

@@ -31,6 +31,74 @@ test("the link of the banner is good once, and three buttons show why a payment 
   assert.equal((await second.goto(process.env.START_URL)).status(), 410);
 });
 
+test("after each of the three buttons, the page says what to do next, and at the end what was seen", async () => {
+  const page = await open(browser, { viewport: { width: 360, height: 740 } });
+  await page.goto(operator + "/demo/");
+  const next = page.locator("#guide .next");
+  const says = (text) => next.filter({ hasText: text }).waitFor();
+  const press = async (name) => {
+    const button = page.getByRole("region", { name: "Three buttons" }).getByRole("button", { name });
+    await button.focus();
+    await page.keyboard.press("Enter");
+    return button;
+  };
+  await press("Pay, and lose the answer");
+  await says(/^Now press 2, before [0-9:]{8} \(UTC\)\.$/);
+  assert.ok(await inWindow(next), "what to do next is out of view");
+  const key = new URL(page.url()).searchParams.get("key");
+  const kill = await press("kill -9 the API");
+  await says(/Now press 3\.$/);
+  assert.ok(await inWindow(next), "what to do next is out of view");
+  assert.ok(await kill.evaluate((e) => e === document.activeElement), "the button has lost the focus");
+  await press("Send the same request again");
+  await says(/^The answer is 409 until about [0-9:]{8} \(UTC\), when the lease of the first request is over\./);
+  await says(/the answer is stored\. Press 3/);
+  await press("Send the same request again");
+  await says(/^The PSP has charged once, although the client sent the request 3 times and the API was killed: your retries/);
+  assert.equal(await charges(key), 1);
+  assert.deepEqual(page.complaints, []);
+});
+
+const inWindow = (locator) => locator.evaluate((e) => {
+  const box = e.getBoundingClientRect();
+  return box.top >= 0 && box.bottom <= innerHeight;
+});
+
+test("what a button has done is said at the bottom of the window, and the PSP's preset is marked", async () => {
+  for (const width of [360, 1440]) {
+    const page = await open(browser, { viewport: { width, height: 740 } });
+    await page.goto(operator + "/demo/");
+    const psp = page.getByRole("region", { name: "The PSP" });
+    const on = psp.locator("button[aria-pressed=true]");
+    for (const name of ["Webhooks off", "No faults"]) {
+      await psp.getByRole("button", { name }).click();
+      const said = page.locator("#latest", { hasText: `faults of the PSP: ${name}: set` });
+      await said.waitFor({ state: "visible" });
+      assert.ok(await inWindow(said));
+      await on.filter({ hasText: name }).waitFor();
+      assert.equal(await on.count(), 1);
+    }
+    await page.context().close();
+  }
+});
+
+test("the count of requests does not fall silently when the API is killed", async () => {
+  const page = await open(browser);
+  await signIn(page);
+  const key = freshKey("counted");
+  for (let i = 0; i < 4; i++) {
+    await pay(key);
+  }
+  await page.goto(`${operator}/console/keys/acme/payments/${key}`);
+  const requests = page.locator(".figure", { has: page.locator("[data-field=requests]") });
+  assert.match(await requests.textContent(), /^\s*4 requests in the picture/);
+  const demo = await open(browser);
+  await demo.goto(operator + "/demo/");
+  await demo.getByRole("button", { name: "kill -9 the API" }).click();
+  await requests.filter({ hasText: /1 request that this API process knows of/ }).waitFor();
+  await page.getByText("The key is older than this API process").waitFor();
+});
+
 test("the picture stays while the API is away, and then shows when the new process has started", async () => {
   const page = await open(browser);
   await signIn(page);
@@ -41,6 +109,7 @@ test("the picture stays while the API is away, and then shows when the new proce
   await page.evaluate(() => { globalThis.notLoadedAgain = true; });
   await page.getByRole("button", { name: "kill -9 the API" }).click();
   await page.locator("#offline").waitFor({ state: "visible" });
+  assert.equal(await page.locator("#offline").textContent(), "The API was killed. This page waits for the next one.");
   assert.ok(await page.locator(".picture").isVisible());
   await page.locator(".steps").getByText("this API process starts").waitFor();
   await status(page, "completed");
@@ -93,9 +162,13 @@ test("a payment is held at a crash window, and is charged once though the API is
   const page = await open(browser);
   await page.goto(operator + "/demo/");
   await page.getByRole("region", { name: "Stop at a crash window" }).getByRole("combobox").selectOption("3b");
-  await page.getByRole("button", { name: "Pay, and stop there" }).click();
+  const stop = page.getByRole("button", { name: "Pay, and stop there" });
+  await stop.click();
   const held = page.getByRole("group", { name: /^Held at window 3b/ });
   await held.waitFor();
+  assert.ok(await held.getByRole("heading").evaluate((e) => e.getBoundingClientRect().bottom < innerHeight),
+    "the panel is out of view");
+  assert.ok(await stop.evaluate((e) => e === document.activeElement), "the button has lost the focus");
   await held.getByText("The customer may have been charged.").waitFor();
   const key = new URL(page.url()).searchParams.get("key");
   assert.equal(await charges(key), 1, "at 3b the PSP has charged");
