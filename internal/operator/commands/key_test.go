@@ -174,7 +174,7 @@ func TestTimelineIsDrawnWithThePSPsLedger(t *testing.T) {
 	}{
 		{[]string{dlqKey, "--tenant", "acme"}, []string{
 			`^POST /payments, key ` + dlqKey + `\n`, `\|-+>\| .*  POST /payments\n`, `reserved, attempt 1\n`,
-			`\*  .*  succeeded: 120\.00 USD, ch_\w+\n`, `x-+\| .*\n`, `unknown\n`, `< - - .*  202, not known yet\n`,
+			`\*  succeeded: 120\.00 USD, ch_\w+\n`, `x-+\| .*\n`, `unknown\n`, `< - - .*  202, not known yet\n`,
 		}},
 		{[]string{"order-0000000043", "--tenant=acme"}, []string{`completed\n`, `< - - .*  201\n`}},
 		{[]string{refundKey, "--tenant=acme", "--operation", "POST /payments/{id}/refunds"},
