@@ -127,6 +127,12 @@ model: ## check the key's state machine with Spin, in two minutes; needs spin an
 	@$(BUILD_LAB) ./model
 	@exec bin/model $(VARIANTS)
 
+.PHONY: grade
+grade: ## check any payment server, in any language, in one minute: make grade TARGET=./my-server PROFILE=plain; without TARGET, Payonce itself
+	@$(BUILD_LAB) ./grade
+	@if [ -n "$(TARGET)" ]; then exec bin/grade "$(TARGET)"; fi; \
+		$(BUILD) -o bin/ ./cmd/api ./cmd/reconciler && (cd lab && $(BUILD) -o ../bin/grade-payonce ./grade/payonce) && exec bin/grade bin/grade-payonce
+
 .PHONY: mutations
 mutations: ## plant bugs, one by one, and have the matrix or the chaos run find each; QUICK=1 for three of them
 	@$(BUILD_LAB) ./mutations

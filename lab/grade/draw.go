@@ -118,7 +118,7 @@ func grouped(answers []judge.Answer) []told {
 func exchange(a told, amount int64, named bool) []sequence.Step {
 	what := "POST " + money(amount)
 	switch {
-	case a.Step == plan.Look:
+	case a.Step.Reads():
 		what = "read"
 	case a.Other():
 		what = "the same key, another amount"

@@ -52,9 +52,12 @@ func grade(ctx context.Context, s settings, stderr io.Writer) (_ *report, err er
 			return nil, err
 		}
 		r.add(n, runs)
+		if s.stop && r.Marks < r.Of {
+			break
+		}
 	}
 	r.Unclear = p.unclear
-	if r.first == nil {
+	if r.First == nil {
 		return r, nil
 	}
 	say("looking for the smallest history that breaks the same")
@@ -181,16 +184,16 @@ const (
 
 // shrinkAndDraw leaves out one payment, step or request after the other, for as long as the same invariant breaks.
 func (p *player) shrinkAndDraw(ctx context.Context, r *report, out string) error {
-	best := r.first.run
+	best := r.First.run
 	limited, cancel := context.WithTimeout(ctx, shrinkTime)
 	defer cancel()
 	for tries := 0; tries < shrinkTries && limited.Err() == nil; {
-		smaller, n, err := p.smaller(limited, best, r.first.Invariant, shrinkTries-tries)
+		smaller, n, err := p.smaller(limited, best, r.First.Invariant, shrinkTries-tries)
 		if err != nil && limited.Err() == nil {
 			return err
 		}
 		tries += n
-		r.first.Tries += n
+		r.First.Tries += n
 		if smaller == nil {
 			break
 		}
@@ -199,14 +202,14 @@ func (p *player) shrinkAndDraw(ctx context.Context, r *report, out string) error
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	r.first.run = best
+	r.First.run = best
 	for _, v := range judge.Judge(best) {
-		if v.Invariant == r.first.Invariant && v.Why != "" {
-			r.first.Why, r.first.Intent = v.Why, v.Intent
+		if v.Invariant == r.First.Invariant && v.Why != "" {
+			r.First.Why, r.First.Intent = v.Why, v.Intent
 			break
 		}
 	}
-	return r.first.draw(out)
+	return r.First.draw(out)
 }
 
 // smaller is the first smaller history that breaks the invariant, or nil.

@@ -38,7 +38,8 @@ Flags, and the environment variables that they take their defaults from:
   --level    LEVEL    levels to try, such as 3 or 1-5 or 2,6 (default: all)
   --seed     SEED     repeats a run (default: a new one, which is printed)
   --psp      PSP      the mock PSP of a server that runs (default http://127.0.0.1:8082)
-  --json              prints the report as JSON, and progress only to stderr
+  --stop              ends after the first level that is not full
+  --json              prints the report as JSON
   --out      OUT      where the logs and the drawing go (default bin/graded)
 
 Exit codes: 0 full marks; 1 less; 2 the server cannot be graded, and why.
@@ -50,7 +51,7 @@ type settings struct {
 	profile          profile.Profile
 	levels           []int
 	seed             uint64
-	json             bool
+	stop, json       bool
 }
 
 func main() {
@@ -107,11 +108,12 @@ func readSettings(args []string, getenv func(string) string) (settings, error) {
 	seed := flags.Uint64("seed", 0, "")
 	psp := flags.String("psp", or("PSP", "http://127.0.0.1:8082"), "")
 	out := flags.String("out", or("OUT", "bin/graded"), "")
+	stop := flags.Bool("stop", false, "")
 	asJSON := flags.Bool("json", false, "")
 	if err := cli.Parse(flags, args, 1); err != nil {
 		return settings{}, err
 	}
-	s := settings{target: flags.Arg(0), psp: *psp, out: *out, json: *asJSON, seed: *seed}
+	s := settings{target: flags.Arg(0), psp: *psp, out: *out, stop: *stop, json: *asJSON, seed: *seed}
 	if s.target == "" {
 		s.target = getenv("TARGET")
 	}

@@ -229,7 +229,7 @@ func (f *performance) exchange(ctx context.Context, url string, a *judge.Answer)
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(p.Timeout))
 	defer cancel()
 	request := p.Pay
-	if a.Step == plan.Look {
+	if a.Step.Reads() {
 		request = *p.Read
 	}
 	req, err := request.Build(url, f.values(*a))
@@ -249,7 +249,7 @@ func (f *performance) exchange(ctx context.Context, url string, a *judge.Answer)
 		return
 	}
 	a.Status, a.Body = res.StatusCode, body
-	if a.Step == plan.Look {
+	if a.Step.Reads() {
 		a.Meaning = p.ReadMeaning(a.Status, body)
 	} else {
 		a.Meaning = p.Meaning(a.Status, body)

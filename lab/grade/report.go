@@ -21,8 +21,7 @@ type report struct {
 	Of      int            `json:"of"`
 	Levels  []levelReport  `json:"levels"`
 	Unclear map[string]int `json:"answersWithoutMeaning,omitempty"`
-	first   *broken
-	First   *broken `json:"first,omitempty"`
+	First   *broken        `json:"first,omitempty"`
 }
 
 type levelReport struct {
@@ -30,7 +29,13 @@ type levelReport struct {
 	Name     string                    `json:"name"`
 	Of       map[judge.Invariant]count `json:"invariants"`
 	Broken   []broken                  `json:"broken,omitempty"`
-	NotShown []string                  `json:"notShown,omitempty"`
+	NotShown []notShown                `json:"notShown,omitempty"`
+}
+
+// notShown is a case that could not be played.
+type notShown struct {
+	Case string `json:"case"`
+	Why  string `json:"why"`
 }
 
 // count is for one invariant at one level: a payment each.
@@ -57,7 +62,7 @@ func (r *report) add(level int, runs []judge.Run) {
 	l := levelReport{Level: level, Name: plan.Levels()[level-1], Of: map[judge.Invariant]count{}}
 	for _, run := range runs {
 		if run.NotShown != "" {
-			l.NotShown = append(l.NotShown, run.Case.Name+": "+run.NotShown)
+			l.NotShown = append(l.NotShown, notShown{run.Case.Name, run.NotShown})
 			continue
 		}
 		for _, v := range judge.Judge(run) {
@@ -79,9 +84,10 @@ func (r *report) add(level int, runs []judge.Run) {
 			r.Marks++
 		}
 	}
-	if r.first == nil && len(l.Broken) > 0 {
+	// Of all that is broken, what costs money is drawn.
+	if len(l.Broken) > 0 && (r.First == nil || place(l.Broken[0].Invariant) < place(r.First.Invariant)) {
 		first := l.Broken[0]
-		r.first, r.First = &first, &first
+		r.First = &first
 	}
 	r.Levels = append(r.Levels, l)
 }
@@ -114,6 +120,10 @@ func (r *report) writeTable(w io.Writer) error {
 	b.WriteString("\n")
 	for _, l := range r.Levels {
 		line := pad(fmt.Sprintf("%2d  %s", l.Level, l.Name), levelWidth)
+		if len(l.Of) == 0 {
+			fmt.Fprintln(&b, line+"  not shown")
+			continue
+		}
 		for _, i := range judge.Invariants() {
 			line += "  " + pad(l.cell(i.Name), 7) //nolint:mnd // the longest name
 		}
@@ -160,21 +170,35 @@ func (r *report) writeDetails(b *strings.Builder) {
 			heading = ""
 		}
 	}
-	heading = "\nnot shown:\n"
-	for _, l := range r.Levels {
-		for _, text := range slices.Compact(slices.Sorted(slices.Values(l.NotShown))) {
-			fmt.Fprintf(b, "%s  level %d: %s\n", heading, l.Level, text)
-			heading = ""
-		}
-	}
+	r.writeNotShown(b)
 	if len(r.Unclear) > 0 {
 		b.WriteString("\nanswers that the profile has no meaning for:\n")
 		for text, n := range r.Unclear {
 			fmt.Fprintf(b, "  %s (%d times)\n", text, n)
 		}
 	}
-	if r.first != nil {
-		fmt.Fprintf(b, "\nthe first history that breaks one, made as small as possible (%d were tried): %s\n",
-			r.first.Tries, r.first.HTML)
+	if r.First != nil {
+		fmt.Fprintf(b, "\ndrawn: level %d, %s: %s, as small as possible (%d histories were tried)\n  %s\n  %s\n",
+			r.First.Level, r.First.Invariant, r.First.Why, r.First.Tries, r.First.HTML, r.First.Mermaid)
+	}
+}
+
+// writeNotShown says, for each reason, how much could not be tried.
+func (r *report) writeNotShown(b *strings.Builder) {
+	var reasons []string
+	cases, levels := map[string]int{}, map[string][]string{}
+	for _, l := range r.Levels {
+		for _, n := range l.NotShown {
+			if cases[n.Why]++; cases[n.Why] == 1 {
+				reasons = append(reasons, n.Why)
+			}
+			levels[n.Why] = append(levels[n.Why], fmt.Sprint(l.Level))
+		}
+	}
+	for i, why := range reasons {
+		if i == 0 {
+			b.WriteString("\nnot shown:\n")
+		}
+		fmt.Fprintf(b, "  level %s (cases: %d): %s\n", strings.Join(slices.Compact(levels[why]), ", "), cases[why], why)
 	}
 }

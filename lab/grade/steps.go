@@ -16,7 +16,8 @@ import (
 
 // The times of a client.
 const (
-	againEvery = 150 * time.Millisecond
+	againAfter = 100 * time.Millisecond // and twice as long each time, up to againCap
+	againCap   = time.Second
 	holdLimit  = 3 * time.Second // for a charge to come to the PSP, and for a webhook to be delivered
 	lateMargin = 300 * time.Millisecond
 )
@@ -55,6 +56,10 @@ func (f *performance) forIntent(ctx context.Context, i int, s plan.Step) {
 		}
 	case plan.Other:
 		f.send(ctx, i, s)
+	case plan.Read:
+		if f.player.profile.Read != nil {
+			f.send(ctx, i, s)
+		}
 	case plan.HangUp:
 		f.event("client", "hangs up")
 		f.hangUp[i]()

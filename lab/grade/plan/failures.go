@@ -37,7 +37,8 @@ func (d *draw) pauses() []Case {
 			Steps: join(held(kind, group, intent, 1), steps(
 				Step{Kind: Pause, On: 1, Group: 9}, Step{Kind: Try, Intent: intent, On: 2},
 				release(group, intent), Step{Kind: Resume, On: 1, Group: 9},
-				Step{Kind: Await, Intent: All}, Step{Kind: Again, Intent: intent, N: 2}), end()),
+				Step{Kind: Await, Intent: All}, Step{Kind: Read, Intent: intent},
+				Step{Kind: Again, Intent: intent, N: 2}), end()),
 		}
 	}
 	return []Case{

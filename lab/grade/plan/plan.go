@@ -19,6 +19,7 @@ const (
 	HangUp Kind = "hang up" // the clients of all requests that wait close their connections
 	Try    Kind = "try"     // the same request, again and again, until its answer is final; it may fail
 	Settle Kind = "settle"  // the same; the server must come to an end
+	Read   Kind = "read"    // read once what the server knows, if the profile has a read
 	Look   Kind = "look"    // read what became of the key, until that is final; never send the request again
 )
 
@@ -95,6 +96,9 @@ func (c Case) Has(kinds ...Kind) bool {
 func (c Case) NeedsTokens() bool {
 	return slices.ContainsFunc(c.Intents, func(i Intent) bool { return i.Token != ok })
 }
+
+// Reads reports whether a step only reads.
+func (k Kind) Reads() bool { return k == Read || k == Look }
 
 // MayLandLate reports whether a charge can reach the PSP's ledger when all requests have been answered.
 func (c Case) MayLandLate() bool {
