@@ -66,6 +66,8 @@ def look_up(key):
 
 
 def pay(key, body):
+    if BUG == "never-asks":
+        return 201, '{"charge": "none"}'
     db = database()
     try:
         return pay_with(db, key, body)
