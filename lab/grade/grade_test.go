@@ -76,7 +76,7 @@ func TestServerInPython(t *testing.T) {
 	if err := r.writeTable(&table); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"crash of the database           not shown", "never connected to DATABASE_URL", "has no webhooks"} {
+	for _, want := range []string{"crash of the database         not shown", "never connected to DATABASE_URL", "has no webhooks"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table does not say %q:\n%s", want, table.String())
 		}
