@@ -70,8 +70,8 @@ func diagram(x broken) sequence.Diagram {
 		d.Steps = append(d.Steps, exchange(a, x.run.Amounts[a.Intent], many)...)
 	}
 	for _, c := range x.run.Charges {
-		d.Steps = append(d.Steps, sequence.Step{At: c.At, From: sequence.PSP, To: sequence.PSP, Source: sequence.FromLedger,
-			Label: fmt.Sprintf("%s: %s, %s", map[bool]string{true: "charged", false: "declined"}[c.Succeeded],
+		d.Steps = append(d.Steps, sequence.Step{At: c.At, From: sequence.PSP, To: sequence.PSP,
+			Source: sequence.FromLedger, Label: fmt.Sprintf("%s: %s, %s", map[bool]string{true: "charged", false: "declined"}[c.Succeeded],
 				money(c.Amount), c.ID)})
 	}
 	for _, e := range x.run.Events {
@@ -102,7 +102,7 @@ func grouped(answers []judge.Answer) []told {
 		if i, ok := latest[a.Intent]; ok {
 			last := &all[i]
 			same := last.Meaning == a.Meaning && last.Status == a.Status && last.Step == a.Step && last.Err == a.Err
-			repeats := a.Step == plan.Settle || a.Step == plan.Try || a.Step == plan.Look
+			repeats := a.Step == plan.UntilFinal || a.Step == plan.Try || a.Step == plan.Look
 			if same && repeats && !a.Meaning.Final() {
 				last.times++
 				continue

@@ -213,7 +213,8 @@ func (p *player) shrinkAndDraw(ctx context.Context, r *report, out string) error
 }
 
 // smaller is the first smaller history that breaks the invariant, or nil.
-func (p *player) smaller(ctx context.Context, from judge.Run, broken judge.Invariant, most int) (*judge.Run, int, error) {
+func (p *player) smaller(ctx context.Context, from judge.Run, broken judge.Invariant, most int) (*judge.Run, int,
+	error) {
 	for n, c := range from.Case.Smaller() {
 		if n == most {
 			return nil, n, nil

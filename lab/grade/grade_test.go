@@ -52,7 +52,8 @@ func TestPayonceHasFullMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := filepath.Join(dir, "grade-payonce")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", target, "./payonce").CombinedOutput(); err != nil {
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", target, "./payonce")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the starter: %v\n%s", err, out)
 	}
 	fullMarks(t, graded{target: target})
@@ -76,7 +77,8 @@ func TestServerInPython(t *testing.T) {
 	if err := r.writeTable(&table); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"crash of the database         not shown", "never connected to DATABASE_URL", "has no webhooks"} {
+	for _, want := range []string{"crash of the database         not shown", "never connected to DATABASE_URL",
+		"has no webhooks"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table does not say %q:\n%s", want, table.String())
 		}
@@ -136,12 +138,13 @@ func TestWrongCommandLine(t *testing.T) {
 	if err != nil || !slices.Equal(s.levels, []int{1, 2, 3, 7}) || s.seed == 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := grade(t.Context(), settings{target: "/no/such/program", out: t.TempDir(), levels: []int{1}}, t.Output()); err == nil ||
-		!strings.Contains(err.Error(), "TARGET cannot be run") {
-		t.Errorf("a program that is not there: %v", err)
-	}
-	if _, err := grade(t.Context(), settings{target: "http://127.0.0.1:1", psp: "http://127.0.0.1:1", out: t.TempDir(), levels: []int{1}},
-		t.Output()); err == nil || !strings.Contains(err.Error(), "needs the mock PSP") {
-		t.Errorf("a URL without a PSP: %v", err)
+	for target, want := range map[string]string{
+		"/no/such/program":   "TARGET cannot be run",
+		"http://127.0.0.1:1": "needs the mock PSP",
+	} {
+		s := settings{target: target, psp: "http://127.0.0.1:1", out: t.TempDir(), levels: []int{1}}
+		if _, err := grade(t.Context(), s, t.Output()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", target, err, want)
+		}
 	}
 }

@@ -26,36 +26,43 @@ type planted struct {
 
 type edit struct{ file, old, by string }
 
-func inGo() []planted {
-	return []planted{
-		{"no generation in the PSP's key", 1, judge.Forgets, []edit{{"psp.go", "p.generation == 1", "p.generation > 0"}}},
-		{"a retry gets other bytes", 1, judge.Bytes, []edit{{"pay.go", "\t\treturn r.answer\n",
-			"\t\tr.answer.body = append(r.answer.body, ' ')\n\t\treturn r.answer\n"}}},
-		{"a decline is not remembered", 1, judge.Ends, []edit{{"pay.go", "case failure == nil:",
-			"case failure == nil && c.Status == declined:\n\t\theld, err = s.store.apply(ctx, p, failedRetryable, charge{}, answer{}, s.retention)\n\tcase failure == nil:"}}},
-		{"no fingerprint", 3, judge.Refuses, []edit{{"pay.go", "!bytes.Equal(r.fingerprint, p.fingerprint()):",
-			"len(p.fingerprint()) == 0:"}}},
-		{"another key for the PSP each time", 4, judge.Once, []edit{{"psp.go", "\treturn fmt.Sprintf(\"%s.g%d\", p.key, p.generation)",
-			"\treturn fmt.Sprintf(\"%s.a%d\", p.key, p.attempt)"}, {"psp.go", "p.generation == 1", "p.attempt == 0"}}},
-		{"unknown keys expire", 4, judge.Once, []edit{{"store.go", "status IN ('completed', 'failed_retryable') AND locked_until",
-			"status IN ('completed', 'failed_retryable', 'unknown') AND locked_until"}}},
-		{"what is lost is called a failure", 5, judge.Once, []edit{{"pay.go", "errors.Is(failure, errNotExecuted)",
-			"failure != nil || errors.Is(failure, errNotExecuted)"}}},
-		{"a lease never ends", 6, judge.Ends, []edit{{"store.go", "status IN ('in_progress', 'unknown') AND locked_until",
-			"status IN ('unknown') AND locked_until"}}},
-		{"no fence", 7, judge.Stays, []edit{{"store.go", "AND attempt = $6 AND status NOT IN ('completed', 'expired')",
-			"AND attempt >= $6 - 99"}}},
-		{"any webhook is believed", 9, judge.Truth, []edit{
-			{"reconcile.go", "err != nil || !s.signed(r.Header, body)", "err != nil"},
-			{"reconcile.go", "if err := s.store.doubt(r.Context(), event.Data.Account, key); err != nil {",
-				"found, err := s.store.find(r.Context(), event.Data.Account, key)\n\tif err == nil && event.Data.Status == succeeded {\n\t\t" +
-					"_, err = s.apply(r.Context(), found.payment, event.Data, nil)\n\t}\n\tif err != nil && !errors.Is(err, pgx.ErrNoRows) {"},
-			{"reconcile.go", "\t\"encoding/json\"\n", "\t\"encoding/json\"\n\t\"errors\"\n"},
-			{"reconcile.go", "\t\"time\"\n)", "\t\"time\"\n\n\t\"github.com/jackc/pgx/v5\"\n)"},
-		}},
-		{"one tenant for all", 10, judge.Truth, []edit{{"store.go", "FROM payments WHERE tenant = $1 AND key = $2",
-			"FROM payments WHERE $1 <> '' AND key = $2"}, {"schema.sql", "ON payments (tenant, key) WHERE", "ON payments (key) WHERE"}}},
+// inGo reads testdata/planted.txt.
+func inGo(t *testing.T) []planted {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", "planted.txt"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	var all []planted
+	file := ""
+	for line := range strings.SplitSeq(string(raw), "\n") {
+		heading, isHeading := strings.CutPrefix(line, "== ")
+		if isHeading {
+			parts := strings.Split(heading, " | ")
+			level, err := strconv.Atoi(parts[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, planted{name: parts[0], level: level, finds: judge.Invariant(parts[2])})
+			continue
+		}
+		if len(all) == 0 || line == "" {
+			continue
+		}
+		bug := &all[len(all)-1]
+		n := len(bug.edits)
+		switch {
+		case line[0] == '-' && (n == 0 || bug.edits[n-1].by != "" || bug.edits[n-1].file != file):
+			bug.edits = append(bug.edits, edit{file: file, old: line[1:] + "\n"})
+		case line[0] == '-':
+			bug.edits[n-1].old += line[1:] + "\n"
+		case line[0] == '+':
+			bug.edits[n-1].by += line[1:] + "\n"
+		default:
+			file = line
+		}
+	}
+	return all
 }
 
 func inPython() []planted {
@@ -77,7 +84,7 @@ func inPython() []planted {
 func TestWrongServersAreFound(t *testing.T) {
 	skipShort(t)
 	t.Parallel()
-	all := append(inGo(), inPython()...)
+	all := append(inGo(t), inPython()...)
 	if os.Getenv("PLANTED") != "all" {
 		const some = 5
 		seed := seedOf(t)
@@ -144,7 +151,8 @@ func stepProgram(t *testing.T, step string, edits ...edit) string {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "server")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-overlay", file, "-o", program, "./steps/"+step)
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-overlay", file, "-o", program,
+		"./steps/"+step)
 	build.Dir = filepath.Join(root, "course")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build step %s: %v\n%s", step, err, out)

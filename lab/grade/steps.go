@@ -65,9 +65,9 @@ func (f *performance) forIntent(ctx context.Context, i int, s plan.Step) {
 		f.hangUp[i]()
 	case plan.Try:
 		f.until(ctx, i, s)
-	case plan.Settle:
-		if !f.until(ctx, i, s) && !f.noted(f.run.Unsettled, i) {
-			f.note(&f.run.Unsettled, i)
+	case plan.UntilFinal:
+		if !f.until(ctx, i, s) && !f.noted(f.run.NotFinal, i) {
+			f.note(&f.run.NotFinal, i)
 		}
 	case plan.Look:
 		if !f.until(ctx, i, s) {
@@ -100,10 +100,10 @@ func (f *performance) noted(list []int, intent int) bool {
 
 // until repeats a request, or a look, until the answer is final or the time is over.
 func (f *performance) until(ctx context.Context, i int, s plan.Step) bool {
-	if f.noted(f.run.Unsettled, i) {
+	if f.noted(f.run.NotFinal, i) {
 		return false // it has been asked for long enough
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(f.player.profile.Settles))
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(f.player.profile.EndsWithin))
 	defer cancel()
 	for wait := againAfter; ctx.Err() == nil; wait = min(2*wait, againCap) {
 		if f.send(ctx, i, s).Meaning.Final() {
@@ -128,7 +128,8 @@ func (f *performance) hold(ctx context.Context, i int, s plan.Step) {
 	amount := f.run.Amounts[i]
 	switch s.Kind {
 	case plan.HoldRequest, plan.HoldAnswer:
-		e := f.player.stand.Hold(func(c httpproxy.Call) bool { return amountOf(c) == amount }, s.Kind == plan.HoldAnswer)
+		fits := func(c httpproxy.Call) bool { return amountOf(c) == amount }
+		e := f.player.stand.Hold(fits, s.Kind == plan.HoldAnswer)
 		f.mu.Lock()
 		f.held[i] = e
 		f.mu.Unlock()
@@ -136,7 +137,8 @@ func (f *performance) hold(ctx context.Context, i int, s plan.Step) {
 	case plan.Reported:
 		limited, cancel := context.WithTimeout(ctx, holdLimit)
 		defer cancel()
-		if f.player.stand.AwaitWebhook(limited, func(c httpproxy.Call) bool { return webhookAmount(c) == amount }) == nil {
+		fits := func(c httpproxy.Call) bool { return webhookAmount(c) == amount }
+		if f.player.stand.AwaitWebhook(limited, fits) == nil {
 			f.event("PSP", "reports the charge in a webhook")
 		}
 		return
@@ -155,7 +157,11 @@ func (f *performance) hold(ctx context.Context, i int, s plan.Step) {
 	limited, cancel := context.WithTimeout(ctx, holdLimit)
 	defer cancel()
 	if e.Reached(limited) == nil {
-		f.event("PSP", map[bool]string{true: "its answer is held", false: "the request is held before it"}[f.holdsAnswer(i)])
+		text := "the request is held before it"
+		if f.holdsAnswer(i) {
+			text = "its answer is held"
+		}
+		f.event("PSP", text)
 	}
 }
 

@@ -88,8 +88,8 @@ type Run struct {
 	Answers []Answer // in the order in which they were heard
 	Charges []Charge
 	Events  []Event
-	// Unsettled are the intents whose settle step found no end, Unseen those whose look step did not.
-	Unsettled, Unseen []int
+	// NotFinal are the intents whose until-final step found no end, Unseen those whose look step did not.
+	NotFinal, Unseen []int
 	// NotShown is why the case could not be played as it is meant.
 	NotShown string
 }
@@ -113,8 +113,8 @@ func Judge(r Run) []Verdict {
 		if r.Case.Has(plan.Other) {
 			all = append(all, v.refuses())
 		}
-		if v.is(plan.Settle) {
-			all = append(all, v.ends(r.Unsettled, Ends, "no final answer came, however often the client asked"))
+		if v.is(plan.UntilFinal) {
+			all = append(all, v.ends(r.NotFinal, Ends, "no final answer came, however often the client asked"))
 		}
 		if v.is(plan.Look) {
 			all = append(all, v.ends(r.Unseen, Found, "the server never knew the outcome by itself"))
@@ -204,7 +204,8 @@ func (v intent) truth() Verdict {
 	}
 	last := v.finals[len(v.finals)-1]
 	if last.Meaning == profile.Paid {
-		return v.verdict(Truth, len(v.paid) == 0, "the client was told %s, and the PSP has charged nothing", last.Meaning)
+		return v.verdict(Truth, len(v.paid) == 0, "the client was told %s, and the PSP has charged nothing",
+			last.Meaning)
 	}
 	return v.verdict(Truth, len(v.paid) > 0, "the client was told %s, and the PSP has charged", last.Meaning)
 }
@@ -273,7 +274,8 @@ func (v intent) forgets() Verdict {
 	case len(v.paid) < 2 && sameJSON(lives[0].Body, lives[1].Body):
 		return v.verdict(Forgets, true, "the key still has its old answer")
 	case len(v.paid) < 2:
-		return v.verdict(Forgets, true, "the client was told of a new payment, and the PSP has charged once only")
+		return v.verdict(Forgets, true,
+			"the client was told of a new payment, and the PSP has charged once only")
 	}
 	return v.verdict(Forgets, false, "")
 }

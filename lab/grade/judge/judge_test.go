@@ -95,8 +95,8 @@ func TestWhatBreaksAnInvariant(t *testing.T) {
 
 func TestKeysThatDoNotEnd(t *testing.T) {
 	t.Parallel()
-	r := history(t, "send pending A; settle pending A; look pending A", plan.Settle, plan.Look)
-	r.Unsettled, r.Unseen = []int{0}, []int{0}
+	r := history(t, "send pending A; until-final pending A; look pending A", plan.UntilFinal, plan.Look)
+	r.NotFinal, r.Unseen = []int{0}, []int{0}
 	var broken []string
 	for _, v := range Judge(r) {
 		if v.Why != "" {

@@ -14,10 +14,10 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
-	"payonce/internal/app"
 	"payonce/internal/cli"
 	"payonce/internal/postgres"
 	"payonce/internal/tenants"
@@ -98,7 +98,7 @@ func prepare(ctx context.Context, url, keys string) (err error) {
 		return err
 	}
 	defer db.Close()
-	registry := tenants.NewRegistry(db, app.NewID)
+	registry := tenants.NewRegistry(db, uuid.NewV7)
 	for pair := range strings.SplitSeq(keys, ",") {
 		secret, tenant, _ := strings.Cut(pair, "=")
 		if err := registry.EnsureTenant(ctx, tenant); err != nil {

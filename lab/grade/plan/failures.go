@@ -5,10 +5,11 @@ func (d *draw) kills() []Case {
 	return []Case{
 		threePlaces("kill -9; the client goes to the other instance",
 			steps(Step{Kind: Kill, On: 1, Group: 9}),
-			steps(Step{Kind: Settle, Intent: All}, Step{Kind: Start, On: 1, Group: 9}, Step{Kind: Again, Intent: All, N: 1})),
+			steps(Step{Kind: UntilFinal, Intent: All}, Step{Kind: Start, On: 1, Group: 9},
+				Step{Kind: Again, Intent: All, N: 1})),
 		threePlaces("kill -9, and a new start",
 			steps(Step{Kind: Kill, On: 1, Group: 9}, Step{Kind: Start, On: 1, Group: 9}),
-			steps(Step{Kind: Settle, Intent: All}, Step{Kind: Again, Intent: All, N: d.from(1, 2)})),
+			steps(Step{Kind: UntilFinal, Intent: All}, Step{Kind: Again, Intent: All, N: d.from(1, 2)})),
 		{
 			Name: "kill -9, and no client asks again", Intents: []Intent{{Token: ok}},
 			Steps: join(held(HoldAnswer, 1, 0, 1), steps(
@@ -53,11 +54,11 @@ func (d *draw) crashes() []Case {
 	return []Case{
 		threePlaces("the database crashes while payments are at the PSP",
 			steps(Step{Kind: Crash}),
-			steps(Step{Kind: Settle, Intent: All}, Step{Kind: Again, Intent: All, N: 1})),
+			steps(Step{Kind: UntilFinal, Intent: All}, Step{Kind: Again, Intent: All, N: 1})),
 		{
 			Name: "the database crashes under many requests", Intents: many(d.from(6, 12)),
 			Steps: steps(Step{Kind: Send, Intent: All, N: 1}, Step{Kind: Crash}, everybody,
-				Step{Kind: Settle, Intent: All}, Step{Kind: Again, Intent: All, N: 1}),
+				Step{Kind: UntilFinal, Intent: All}, Step{Kind: Again, Intent: All, N: 1}),
 		},
 	}
 }
@@ -81,7 +82,7 @@ func (d *draw) webhooks() []Case {
 		{
 			Name: "webhooks are repeated, late, out of order and forged", Intents: intents,
 			Steps: steps(Step{Kind: Disorder, Group: 1}, Step{Kind: Send, Intent: All, N: 1},
-				Step{Kind: Await, Intent: All}, Step{Kind: Settle, Intent: All}, Step{Kind: Again, Intent: All, N: 1},
+				Step{Kind: Await, Intent: All}, Step{Kind: UntilFinal, Intent: All}, Step{Kind: Again, Intent: All, N: 1},
 				Step{Kind: Order, Group: 1}),
 		},
 		one("the webhook comes before the answer", ok,
@@ -98,11 +99,11 @@ func (d *draw) tenants() []Case {
 	}
 	both := func(k Kind, n int) Step { return Step{Kind: k, Intent: All, N: n} }
 	turns := steps(Step{Kind: Send, N: 1}, Step{Kind: Await}, Step{Kind: Send, Intent: 1, N: 1}, both(Await, 0),
-		both(Settle, 0), both(Again, 1))
+		both(UntilFinal, 0), both(Again, 1))
 	return []Case{
 		pair("one key, two tenants, one after the other", ok, ok, turns...),
 		pair("one key, two tenants, one is declined", declined, ok, turns...),
-		pair("one key, two tenants, at once", ok, ok, both(Send, d.from(1, 3)), both(Await, 0), both(Settle, 0),
+		pair("one key, two tenants, at once", ok, ok, both(Send, d.from(1, 3)), both(Await, 0), both(UntilFinal, 0),
 			both(Again, 1)),
 		pair("one key, two tenants, an answer is lost", charged[d.IntN(len(charged))], ok, turns...),
 	}

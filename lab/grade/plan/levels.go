@@ -29,7 +29,7 @@ func one(name, token string, steps ...Step) Case {
 }
 
 // end is how most cases end: the client repeats the request until it knows, and once more to see that this stays.
-func end() []Step { return []Step{{Kind: Settle}, {Kind: Again, N: 1}} }
+func end() []Step { return []Step{{Kind: UntilFinal}, {Kind: Again, N: 1}} }
 
 // held is a charge that is held while the steps in between happen.
 func held(kind Kind, group, intent int, on int) []Step {
@@ -56,11 +56,11 @@ func (d *draw) retries() []Case {
 		one("a decline is asked for again", declined, Step{Kind: Send, N: 1}, Step{Kind: Await},
 			Step{Kind: Again, N: d.from(2, 4)}),
 		one("a slow payment is asked for again", slow, Step{Kind: Send, N: 1}, Step{Kind: Await},
-			Step{Kind: Settle}, Step{Kind: Again, N: 2}),
+			Step{Kind: UntilFinal}, Step{Kind: Again, N: 2}),
 	}
 	return append(cases, one("a key is used again when its time is over", ok,
 		Step{Kind: ShortLives, Group: 1}, Step{Kind: Send, N: 1}, Step{Kind: Await},
-		Step{Kind: Settle}, Step{Kind: Expire}, Step{Kind: Again, N: 1}, Step{Kind: Settle},
+		Step{Kind: UntilFinal}, Step{Kind: Expire}, Step{Kind: Again, N: 1}, Step{Kind: UntilFinal},
 		Step{Kind: LongLives, Group: 1}))
 }
 
@@ -84,16 +84,16 @@ func (d *draw) otherPayloads() []Case {
 	other := Step{Kind: Other}
 	return []Case{
 		one("another amount after a payment", ok,
-			join(steps(Step{Kind: Send, N: 1}, Step{Kind: Await}, Step{Kind: Settle}, other), end())...),
+			join(steps(Step{Kind: Send, N: 1}, Step{Kind: Await}, Step{Kind: UntilFinal}, other), end())...),
 		one("another amount after a decline", declined,
-			join(steps(Step{Kind: Send, N: 1}, Step{Kind: Await}, Step{Kind: Settle}, other), end())...),
+			join(steps(Step{Kind: Send, N: 1}, Step{Kind: Await}, Step{Kind: UntilFinal}, other), end())...),
 		one("another amount while the first request waits for the PSP", ok,
-			join(held(HoldAnswer, 1, 0, 0), steps(other, release(1, 0), Step{Kind: Await}, Step{Kind: Settle}, other),
+			join(held(HoldAnswer, 1, 0, 0), steps(other, release(1, 0), Step{Kind: Await}, Step{Kind: UntilFinal}, other),
 				end())...),
 		one("another amount after a lost answer", charged[d.IntN(len(charged))],
-			join(steps(Step{Kind: Send, N: 1}, Step{Kind: Await}, other, Step{Kind: Settle}, other), end())...),
+			join(steps(Step{Kind: Send, N: 1}, Step{Kind: Await}, other, Step{Kind: UntilFinal}, other), end())...),
 		one("another amount after an outage", notCharged,
-			join(steps(Step{Kind: Send, N: 1}, Step{Kind: Await}, other, Step{Kind: Settle}, other), end())...),
+			join(steps(Step{Kind: Send, N: 1}, Step{Kind: Await}, other, Step{Kind: UntilFinal}, other), end())...),
 	}
 }
 

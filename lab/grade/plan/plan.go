@@ -12,15 +12,15 @@ type Kind string
 
 // The steps of clients. N is how many requests, On the instance that gets them, where 0 is any.
 const (
-	Send   Kind = "send"    // N requests at once; the next step does not wait for their answers
-	Await  Kind = "await"   // until each request has been answered, or its client has stopped waiting
-	Again  Kind = "again"   // N requests, one after another
-	Other  Kind = "other"   // the same key with another amount
-	HangUp Kind = "hang up" // the clients of all requests that wait close their connections
-	Try    Kind = "try"     // the same request, again and again, until its answer is final; it may fail
-	Settle Kind = "settle"  // the same; the server must come to an end
-	Read   Kind = "read"    // read once what the server knows, if the profile has a read
-	Look   Kind = "look"    // read what became of the key, until that is final; never send the request again
+	Send       Kind = "send"        // N requests at once; the next step does not wait for their answers
+	Await      Kind = "await"       // until each request has been answered, or its client has stopped waiting
+	Again      Kind = "again"       // N requests, one after another
+	Other      Kind = "other"       // the same key with another amount
+	HangUp     Kind = "hang up"     // the clients of all requests that wait close their connections
+	Try        Kind = "try"         // the same request, again and again, until its answer is final; it may fail
+	UntilFinal Kind = "until-final" // the same; the server must come to an end
+	Read       Kind = "read"        // read once what the server knows, if the profile has a read
+	Look       Kind = "look"        // read what became of the key, until that is final; never send the request again
 )
 
 // The steps that something fails by.

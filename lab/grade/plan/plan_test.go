@@ -55,7 +55,8 @@ func TestSmallerCasesAreSmallerAndWhole(t *testing.T) {
 				}
 				for _, s := range smaller.Steps {
 					if s.Intent != All && s.Intent >= len(smaller.Intents) && !s.Kind.ofAll() {
-						t.Errorf("level %d, %s: a step for payment %d of %d", level, c.Name, s.Intent, len(smaller.Intents))
+						t.Errorf("level %d, %s: a step for payment %d of %d", level, c.Name, s.Intent,
+							len(smaller.Intents))
 					}
 				}
 				for i, intent := range smaller.Intents {

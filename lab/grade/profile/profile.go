@@ -41,8 +41,8 @@ type Profile struct {
 	Instances int `json:"instances,omitempty"`
 	// Timeout is how long a client waits for an answer.
 	Timeout Duration `json:"timeout,omitempty"`
-	// Settles is how long a key may take to its end, when nothing is in its way any more.
-	Settles Duration `json:"settles,omitempty"`
+	// EndsWithin is how long a key may take to its end, when nothing is in its way any more.
+	EndsWithin Duration `json:"endsWithin,omitempty"`
 	// Lease is longer than any time for which one process may be the only one to execute a key.
 	Lease Duration `json:"lease,omitempty"`
 	// Expiry says how the end of keys is tried. Optional: the keys of some servers never end.
@@ -133,7 +133,7 @@ func Load(nameOrPath string) (Profile, error) {
 // The defaults of a profile.
 const (
 	defaultTimeout = 5 * time.Second
-	defaultSettles = 20 * time.Second
+	defaultEnds    = 20 * time.Second
 	defaultLease   = 5 * time.Second
 	maxInstances   = 2
 	maxSpan        = 5 * time.Minute
@@ -151,7 +151,7 @@ func Parse(raw []byte) (Profile, error) {
 		return p, errors.New("there is something after the JSON object")
 	}
 	for value, otherwise := range map[*Duration]time.Duration{
-		&p.Timeout: defaultTimeout, &p.Settles: defaultSettles, &p.Lease: defaultLease,
+		&p.Timeout: defaultTimeout, &p.EndsWithin: defaultEnds, &p.Lease: defaultLease,
 	} {
 		if *value == 0 {
 			*value = Duration(otherwise)
@@ -172,7 +172,7 @@ func (p Profile) wrong() []error {
 	if len(p.Tenants) < 1 || len(p.Tenants) > 2 {
 		add("tenants must list one tenant or two, each with a name and an apiKey")
 	}
-	spans := []Duration{p.Timeout, p.Settles, p.Lease}
+	spans := []Duration{p.Timeout, p.EndsWithin, p.Lease}
 	if p.Expiry != nil {
 		spans = append(spans, p.Expiry.After)
 	}

@@ -29,7 +29,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Instances != 2 || time.Duration(p.Timeout) != defaultTimeout || time.Duration(p.Settles) != defaultSettles ||
+	if p.Instances != 2 || time.Duration(p.Timeout) != defaultTimeout || time.Duration(p.EndsWithin) != defaultEnds ||
 		time.Duration(p.Lease) != defaultLease {
 		t.Errorf("the defaults are %+v", p)
 	}
@@ -38,22 +38,22 @@ func TestDefaults(t *testing.T) {
 func TestWrongProfileSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for change, want := range map[[2]string]string{
-		{`{"tenants"`, `{"colour":1,"tenants"`}:         "unknown field",
-		{`}]}`, `}]} {}`}:                               "after the JSON object",
-		{`[{"name":"a","apiKey":"k"}]`, `[]`}:           "one tenant or two",
-		{`"$KEY"`, `"1"`}:                               "does not name $KEY",
-		{`"$AMOUNT"`, `5`}:                              "names neither $AMOUNT nor $MAJOR",
-		{`"$AMOUNT"`, `"$AMOUNT$SUM"`}:                  "$SUM is not a name",
-		{`"/p"`, `"p"`}:                                 "begins with /",
-		{`"paid"`, `"done"`}:                            `"done", must be paid`,
-		{`["201"]`, `[]`}:                               "has no status",
-		{`["201"]`, `["9xx"]`}:                          `"9xx" is neither a code`,
-		{`["201"]`, `["20"]`}:                           `"20" is neither a code`,
-		{`[{"status":["201"],"means":"paid"}]`, `[]`}:   "answers is empty",
-		{`{"tenants"`, `{"instances":3,"tenants"`}:      "must be 1 or 2",
-		{`{"tenants"`, `{"settles":"1h","tenants"`}:     "must be at most 5m",
-		{`{"tenants"`, `{"settles":"soon","tenants"`}:   "not a span of time",
-		{`{"tenants"`, `{"env":{"A":"$SUM"},"tenants"`}: "env A: $SUM",
+		{`{"tenants"`, `{"colour":1,"tenants"`}:          "unknown field",
+		{`}]}`, `}]} {}`}:                                "after the JSON object",
+		{`[{"name":"a","apiKey":"k"}]`, `[]`}:            "one tenant or two",
+		{`"$KEY"`, `"1"`}:                                "does not name $KEY",
+		{`"$AMOUNT"`, `5`}:                               "names neither $AMOUNT nor $MAJOR",
+		{`"$AMOUNT"`, `"$AMOUNT$SUM"`}:                   "$SUM is not a name",
+		{`"/p"`, `"p"`}:                                  "begins with /",
+		{`"paid"`, `"done"`}:                             `"done", must be paid`,
+		{`["201"]`, `[]`}:                                "has no status",
+		{`["201"]`, `["9xx"]`}:                           `"9xx" is neither a code`,
+		{`["201"]`, `["20"]`}:                            `"20" is neither a code`,
+		{`[{"status":["201"],"means":"paid"}]`, `[]`}:    "answers is empty",
+		{`{"tenants"`, `{"instances":3,"tenants"`}:       "must be 1 or 2",
+		{`{"tenants"`, `{"endsWithin":"1h","tenants"`}:   "must be at most 5m",
+		{`{"tenants"`, `{"endsWithin":"soon","tenants"`}: "not a span of time",
+		{`{"tenants"`, `{"env":{"A":"$SUM"},"tenants"`}:  "env A: $SUM",
 		{`{"tenants"`, `{"expiry":{"after":"1s","env":{"A":"$SUM"}},"tenants"`}:      "env A: $SUM",
 		{`{"tenants"`, `{"read":{"method":"GET","path":"/x"},"tenants"`}:             "readAnswers is empty",
 		{`"answers"`, `"readAnswers":[{"status":["200"],"means":"lost"}],"answers"`}: `"lost", must be`,

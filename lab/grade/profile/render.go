@@ -83,7 +83,8 @@ func (r Request) Build(base string, v Values) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequest(r.Method, base+os.Expand(r.Path, v.of), bytes.NewReader(body)) //nolint:noctx // the sender adds it
+	url := base + os.Expand(r.Path, v.of)
+	req, err := http.NewRequest(r.Method, url, bytes.NewReader(body)) //nolint:noctx // the sender adds it
 	if err != nil {
 		return nil, fmt.Errorf("build request: %w", err)
 	}

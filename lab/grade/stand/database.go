@@ -17,8 +17,8 @@ import (
 	"payonce/demo/embeddedpg"
 )
 
-// database is a fresh PostgreSQL, at a TCP address of loopback that it keeps over its crashes. The server itself listens
-// on a Unix socket only, which not every driver of every language can use.
+// database is a fresh PostgreSQL, at a TCP address of loopback that it keeps over its crashes. The server itself
+// listens on a Unix socket only, which not every driver of every language can use.
 type database struct {
 	url      string
 	options  embeddedpg.Options
