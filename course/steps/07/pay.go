@@ -1,0 +1,121 @@
+// Step 7: expiry. After its retention, a completed or failed_retryable key expires. The next request with the key begins
+// a new life, with any payload. Each life has a key of its own at the PSP.
+//
+// Nothing that this course names is wrong any more. Payonce itself adds: refunds, the PSP's ledger and settlement files as
+// evidence, a person for the cases that nobody else can close, limits, metrics.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/jackc/pgx/v5"
+)
+
+func (s *service) postPayment(w http.ResponseWriter, r *http.Request, tenant string) {
+	p, err := readPayment(w, r, tenant)
+	if err != nil {
+		problem(http.StatusBadRequest, "invalid_request", err.Error()).write(w)
+		return
+	}
+	a, err := s.pay(context.WithoutCancel(r.Context()), p) // a client that hangs up does not stop its payment
+	if err != nil {
+		slog.Error("database failed", "error", err)
+		a = problem(http.StatusServiceUnavailable, "idempotency_store_unavailable", "Try the same key again.")
+	}
+	a.write(w)
+}
+
+// pay returns what the client is answered. An error is one of the database.
+func (s *service) pay(work context.Context, p payment) (_ answer, err error) {
+	// The time for the PSP begins before the database is asked: a process that was paused does not charge later.
+	ctx, cancel := context.WithTimeout(work, s.pspTimeout)
+	defer cancel()
+	p.generation, err = s.store.reserve(ctx, p, s.lease)
+	if err != nil {
+		return answer{}, err
+	}
+	if p.generation == 0 {
+		r, err := s.store.find(ctx, p.tenant, p.key)
+		if err != nil || !r.open(p) {
+			return r.says(p), err
+		}
+		p.ID, p.attempt, p.generation = r.ID, r.attempt, r.generation
+		taken, err := s.store.retake(ctx, p, s.lease)
+		if err != nil || !taken {
+			return s.known(ctx, p, err)
+		}
+		p.attempt++
+	}
+	c, failure := s.psp.charge(ctx, p)
+	return s.apply(work, p, c, failure)
+}
+
+// apply stores what has become of a charge, and returns what the client is answered.
+func (s *service) apply(work context.Context, p payment, c charge, failure error) (answer, error) {
+	ctx, cancel := context.WithTimeout(work, storeTimeout)
+	defer cancel()
+	switch {
+	case failure == nil:
+		a := finalAnswer(p, c)
+		held, err := s.store.complete(ctx, p, c, a)
+		if held {
+			return a, nil
+		}
+		return s.known(ctx, p, err)
+	case errors.Is(failure, errNotSent):
+		return s.known(ctx, p, s.store.release(ctx, p))
+	default:
+		slog.Warn("the outcome is unknown", "payment", p.ID, "error", failure)
+		return s.known(ctx, p, s.store.lose(ctx, p))
+	}
+}
+
+// known answers what the row says, unless the statement before has failed. A process that has lost its lease does not
+// know better than the row.
+func (s *service) known(ctx context.Context, p payment, err error) (answer, error) {
+	if err != nil {
+		return answer{}, err
+	}
+	r, err := s.store.find(ctx, p.tenant, p.key)
+	return r.says(p), err
+}
+
+// open tells whether a request for p may execute the key again. Only proof opens a key: see reconcile.go.
+func (r row) open(p payment) bool {
+	return bytes.Equal(r.fingerprint, p.fingerprint()) && r.status == failedRetryable
+}
+
+// says is what a request for p is answered by a key in this state.
+func (r row) says(p payment) answer {
+	switch {
+	case !bytes.Equal(r.fingerprint, p.fingerprint()):
+		return problem(http.StatusUnprocessableEntity, "idempotency_key_reused_with_different_payload",
+			"The key stands for another payment. Use a new key.")
+	case r.status == completed:
+		return r.answer
+	case r.status == unknown:
+		p.ID = r.ID
+		return processing(p)
+	case r.status == failedRetryable:
+		return problem(http.StatusServiceUnavailable, "psp_unavailable", "Nothing was charged. Try the same key again.")
+	default:
+		return problem(http.StatusConflict, "idempotency_key_in_progress", "The first request is being executed.")
+	}
+}
+
+// getKey shows a key. Reading changes nothing.
+func (s *service) getKey(w http.ResponseWriter, r *http.Request, tenant string) {
+	found, err := s.store.find(r.Context(), tenant, r.PathValue("key"))
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		problem(http.StatusNotFound, "not_found", "There is no such key.").write(w)
+	case err != nil:
+		problem(http.StatusServiceUnavailable, "idempotency_store_unavailable", "Try again.").write(w)
+	default:
+		found.show(r.PathValue("key")).write(w)
+	}
+}
