@@ -28,10 +28,16 @@ func openStore(ctx context.Context, url string) (store, error) {
 	return store{pool}, err
 }
 
+// changes executes a statement, and tells whether it has changed a row.
+func (s store) changes(ctx context.Context, sql string, args ...any) (bool, error) {
+	tag, err := s.Exec(ctx, sql, args...)
+	return tag.RowsAffected() > 0, err
+}
+
 // find reads the answer of a key.
 func (s store) find(ctx context.Context, tenant, key string) (a answer, found bool, err error) {
 	a.replayed = true
-	err = s.QueryRow(ctx, `SELECT response_status, response FROM keys WHERE tenant = $1 AND key = $2`, tenant, key).
+	err = s.QueryRow(ctx, `SELECT response_status, response FROM payments WHERE tenant = $1 AND key = $2`, tenant, key).
 		Scan(&a.status, &a.body)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return a, false, nil
@@ -39,15 +45,11 @@ func (s store) find(ctx context.Context, tenant, key string) (a answer, found bo
 	return a, true, err
 }
 
-// insert stores a payment and its key with the answer. It returns false if the key is there already.
+// insert stores a payment with the answer. It returns false if the key is there already.
 func (s store) insert(ctx context.Context, p payment, c charge, a answer) (bool, error) {
-	tag, err := s.Exec(ctx, `
-		WITH key AS (
-			INSERT INTO keys (tenant, key, payment_id, response_status, response) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT DO NOTHING RETURNING payment_id
-		)
-		INSERT INTO payments (id, tenant, customer_id, amount_cents, currency, payment_method, psp_charge_id, status)
-		SELECT payment_id, $1, $6, $7, $8, $9, $10, $11 FROM key`, p.tenant, p.key, p.ID, a.status, a.body,
-		p.CustomerID, p.AmountCents, p.Currency, p.PaymentMethod, c.ID, c.Status)
-	return tag.RowsAffected() == 1, err
+	return s.changes(ctx, `
+		INSERT INTO payments (id, tenant, key, customer_id, amount_cents, currency, payment_method,
+			psp_charge_id, response_status, response)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (tenant, key) DO NOTHING`,
+		p.ID, p.tenant, p.key, p.CustomerID, p.AmountCents, p.Currency, p.PaymentMethod, c.ID, a.status, a.body)
 }

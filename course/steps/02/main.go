@@ -43,7 +43,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 		return value
 	}
 	span := func(name, standard string) time.Duration {
-		d, _ := time.ParseDuration(text(name, standard, `[1-9][0-9]*(ms|s|m|h)`))
+		d, _ := time.ParseDuration(text(name, standard, `([0-9.]+(ms|s|m|h))+`))
 		return d
 	}
 	port, databaseURL := text("PORT", "", `[0-9]+`), text("DATABASE_URL", "", `.+`)

@@ -21,31 +21,19 @@ type psp struct{ url, secret string }
 
 // charge is a line of the PSP's ledger.
 type charge struct {
-	ID             string `json:"id"`
-	Account        string `json:"account"`
-	IdempotencyKey string `json:"idempotencyKey"`
-	Reference      string `json:"reference"`
-	AmountCents    int64  `json:"amountCents"`
-	Currency       string `json:"currency"`
-	Status         string `json:"status"`
-	DeclineCode    string `json:"declineCode"`
+	ID, Account, IdempotencyKey, Reference string
+	AmountCents                            int64
+	Currency, Status, DeclineCode          string
 }
 
 // charge asks for the money. An error does not say whether the money has moved.
 func (s psp) charge(ctx context.Context, p payment) (charge, error) {
 	pspKey := rand.Text() // a fresh one for each call
-	body, _ := json.Marshal(map[string]any{
+	body := encode(0, map[string]any{
 		"amountCents": p.AmountCents, "currency": p.Currency, "paymentMethod": p.PaymentMethod, "reference": p.key,
-	})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/charges", bytes.NewReader(body))
-	if err != nil {
-		return charge{}, err
-	}
-	req.GetBody = nil // otherwise Go sends the request again by itself when a connection breaks
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Idempotency-Key", pspKey)
+	}).body
 	var c charge
-	status, err := s.send(req, p.tenant, &c)
+	status, err := s.call(ctx, http.MethodPost, "/v1/charges", p.tenant, pspKey, body, &c)
 	if err == nil && (!c.answers(p, pspKey) || status != map[string]int{succeeded: 201, declined: 402}[c.Status]) {
 		err = fmt.Errorf("the PSP has answered %d, and not about what was asked", status)
 	}
@@ -58,10 +46,17 @@ func (c charge) answers(p payment, pspKey string) bool {
 		c.ID != "" && (c.Status == succeeded || c.Status == declined)
 }
 
-// send reads the answer into result.
-func (s psp) send(req *http.Request, tenant string, result any) (status int, err error) {
+// call reads the PSP's answer into result.
+func (s psp) call(ctx context.Context, method, path, tenant, pspKey string, body []byte, result any) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, method, s.url+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	req.GetBody = nil // otherwise Go sends the request again by itself when a connection breaks
 	req.Header.Set("Authorization", "Bearer "+s.secret)
 	req.Header.Set("PSP-Account", tenant)
+	req.Header.Set("Idempotency-Key", pspKey)
+	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0, err

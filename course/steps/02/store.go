@@ -26,6 +26,12 @@ func openStore(ctx context.Context, url string) (store, error) {
 	return store{pool}, err
 }
 
+// changes executes a statement, and tells whether it has changed a row.
+func (s store) changes(ctx context.Context, sql string, args ...any) (bool, error) {
+	tag, err := s.Exec(ctx, sql, args...)
+	return tag.RowsAffected() > 0, err
+}
+
 // completed is the state of a key that has its answer. Before that it is in_progress.
 const completed = "completed"
 
@@ -41,42 +47,31 @@ type row struct {
 func (s store) find(ctx context.Context, tenant, key string) (row, error) {
 	r := row{answer: answer{replayed: true}}
 	err := s.QueryRow(ctx, `
-		SELECT fingerprint, status, coalesce(response_status, 0), response
-		FROM keys WHERE tenant = $1 AND key = $2`, tenant, key).
-		Scan(&r.fingerprint, &r.status, &r.answer.status, &r.answer.body)
+		SELECT id, fingerprint, coalesce(response_status, 0), response, status
+		FROM payments WHERE tenant = $1 AND key = $2`, tenant, key).
+		Scan(&r.ID, &r.fingerprint, &r.answer.status, &r.answer.body, &r.status)
 	return r, err
 }
 
 // reserve takes the right to execute p: none → in_progress. It returns false if the key is there already. Of any
 // number of requests at once, the database lets one insert the row.
 func (s store) reserve(ctx context.Context, p payment) (bool, error) {
-	tag, err := s.Exec(ctx, `
-		WITH key AS (
-			INSERT INTO keys (tenant, key, payment_id, fingerprint, status) VALUES ($1, $2, $3, $4, 'in_progress')
-			ON CONFLICT DO NOTHING RETURNING payment_id
-		)
-		INSERT INTO payments (id, tenant, customer_id, amount_cents, currency, payment_method, status)
-		SELECT payment_id, $1, $5, $6, $7, $8, 'processing' FROM key`,
-		p.tenant, p.key, p.ID, p.fingerprint(), p.CustomerID, p.AmountCents, p.Currency, p.PaymentMethod)
-	return tag.RowsAffected() == 1, err
+	return s.changes(ctx, `
+		INSERT INTO payments (id, tenant, key, customer_id, amount_cents, currency, payment_method, fingerprint, status)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'in_progress') ON CONFLICT (tenant, key) DO NOTHING`,
+		p.ID, p.tenant, p.key, p.CustomerID, p.AmountCents, p.Currency, p.PaymentMethod, p.fingerprint())
 }
 
 // complete stores the outcome and the answer: in_progress → completed.
 func (s store) complete(ctx context.Context, p payment, c charge, a answer) error {
-	_, err := s.Exec(ctx, `
-		WITH key AS (
-			UPDATE keys SET status = 'completed', response_status = $2, response = $3 WHERE payment_id = $1
-			RETURNING payment_id
-		)
-		UPDATE payments SET status = $4, psp_charge_id = $5 FROM key WHERE id = payment_id`,
-		p.ID, a.status, a.body, c.Status, c.ID)
+	_, err := s.changes(ctx, `
+		UPDATE payments SET status = 'completed', response_status = $2, response = $3, psp_charge_id = $4
+		WHERE id = $1`, p.ID, a.status, a.body, c.ID)
 	return err
 }
 
 // release gives the key back: in_progress → none.
 func (s store) release(ctx context.Context, p payment) error {
-	_, err := s.Exec(ctx, `
-		WITH key AS (DELETE FROM keys WHERE payment_id = $1)
-		DELETE FROM payments WHERE id = $1`, p.ID)
+	_, err := s.changes(ctx, `DELETE FROM payments WHERE id = $1`, p.ID)
 	return err
 }

@@ -55,7 +55,7 @@ func (s *service) pay(work context.Context, p payment) (answer, error) {
 	return a, s.store.complete(ctx, p, c, a)
 }
 
-// says is what a request for p is answered when it finds the row.
+// says is what a request for p is answered by a key in this state.
 func (r row) says(p payment) answer {
 	switch {
 	case !bytes.Equal(r.fingerprint, p.fingerprint()):
@@ -71,12 +71,16 @@ func (r row) says(p payment) answer {
 // getKey shows a key. Reading changes nothing.
 func (s *service) getKey(w http.ResponseWriter, r *http.Request, tenant string) {
 	found, err := s.store.find(r.Context(), tenant, r.PathValue("key"))
+	shown := map[string]any{"key": r.PathValue("key"), "status": found.status}
+	if found.status == completed {
+		shown["response"] = map[string]any{"status": found.answer.status, "body": string(found.answer.body)}
+	}
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		problem(http.StatusNotFound, "not_found", "There is no such key.").write(w)
 	case err != nil:
 		problem(http.StatusServiceUnavailable, "idempotency_store_unavailable", "Try again.").write(w)
 	default:
-		found.show(r.PathValue("key")).write(w)
+		encode(http.StatusOK, shown).write(w)
 	}
 }

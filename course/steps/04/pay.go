@@ -42,7 +42,8 @@ func (s *service) pay(work context.Context, p payment) (answer, error) {
 	}
 	if !reserved {
 		r, err := s.store.find(ctx, p.tenant, p.key)
-		if err != nil || !r.open(p) {
+		open := r.status == unknown || r.status == failedRetryable
+		if err != nil || !open || !bytes.Equal(r.fingerprint, p.fingerprint()) {
 			return r.says(p), err
 		}
 		p.ID = r.ID
@@ -64,20 +65,23 @@ func (s *service) pay(work context.Context, p payment) (answer, error) {
 	return s.apply(work, p, c, failure)
 }
 
-// apply stores what has become of a charge, and returns what the client is answered.
+// apply stores what has become of a charge. The client is answered what the row then says.
 func (s *service) apply(work context.Context, p payment, c charge, failure error) (answer, error) {
 	ctx, cancel := context.WithTimeout(work, storeTimeout)
 	defer cancel()
+	var err error
 	switch {
 	case failure == nil:
-		a := finalAnswer(p, c)
-		return a, s.store.complete(ctx, p, c, a)
-	case errors.Is(failure, errNotSent):
-		return s.known(ctx, p, s.store.release(ctx, p))
+		_, err = s.store.apply(ctx, p, completed, c, finalAnswer(p, c))
+	case errors.Is(failure, errNotExecuted):
+		_, err = s.store.apply(ctx, p, failedRetryable, charge{}, answer{})
 	default:
 		slog.Warn("the outcome is unknown", "payment", p.ID, "error", failure)
-		return s.known(ctx, p, s.store.lose(ctx, p))
+		_, err = s.store.apply(ctx, p, unknown, charge{}, answer{})
 	}
+	a, err := s.known(ctx, p, err)
+	a.replayed = a.replayed && failure != nil
+	return a, err
 }
 
 // known answers what the row says, unless the statement before has failed.
@@ -87,11 +91,6 @@ func (s *service) known(ctx context.Context, p payment, err error) (answer, erro
 	}
 	r, err := s.store.find(ctx, p.tenant, p.key)
 	return r.says(p), err
-}
-
-// open tells whether a request for p may go on with the key.
-func (r row) open(p payment) bool {
-	return bytes.Equal(r.fingerprint, p.fingerprint()) && (r.status == unknown || r.status == failedRetryable)
 }
 
 // says is what a request for p is answered by a key in this state.
@@ -115,12 +114,16 @@ func (r row) says(p payment) answer {
 // getKey shows a key. Reading changes nothing.
 func (s *service) getKey(w http.ResponseWriter, r *http.Request, tenant string) {
 	found, err := s.store.find(r.Context(), tenant, r.PathValue("key"))
+	shown := map[string]any{"key": r.PathValue("key"), "status": found.status}
+	if found.status == completed {
+		shown["response"] = map[string]any{"status": found.answer.status, "body": string(found.answer.body)}
+	}
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		problem(http.StatusNotFound, "not_found", "There is no such key.").write(w)
 	case err != nil:
 		problem(http.StatusServiceUnavailable, "idempotency_store_unavailable", "Try again.").write(w)
 	default:
-		found.show(r.PathValue("key")).write(w)
+		encode(http.StatusOK, shown).write(w)
 	}
 }

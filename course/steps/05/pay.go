@@ -1,6 +1,6 @@
-// Step 5: a fence. Each time the right to execute is taken, the attempt number rises by one. Every statement that stores
-// an outcome names its attempt and the states that it may leave. If no row fits, the lease is lost: the server reads the
-// row and answers what the row says. A completed row never changes.
+// Step 5: a fence. Each time the right to execute is taken, the attempt number rises by one. The statement that stores
+// an outcome names its attempt. If no row fits, the lease is lost: the server answers what the row says. A completed row
+// never changes.
 //
 // Still wrong: if the client does not come back, nobody ever finds out what has become of an unknown key. And "not
 // found" is taken as proof at once, although the PSP may still be executing the first attempt.
@@ -41,7 +41,8 @@ func (s *service) pay(work context.Context, p payment) (answer, error) {
 	}
 	if !reserved {
 		r, err := s.store.find(ctx, p.tenant, p.key)
-		if err != nil || !r.open(p) {
+		open := r.status == unknown || r.status == failedRetryable
+		if err != nil || !open || !bytes.Equal(r.fingerprint, p.fingerprint()) {
 			return r.says(p), err
 		}
 		p.ID, p.attempt = r.ID, r.attempt
@@ -64,39 +65,34 @@ func (s *service) pay(work context.Context, p payment) (answer, error) {
 	return s.apply(work, p, c, failure)
 }
 
-// apply stores what has become of a charge, and returns what the client is answered.
+// apply stores what has become of a charge. The client is answered what the row then says: a process
+// that has lost its lease has written nothing, and does not know better.
 func (s *service) apply(work context.Context, p payment, c charge, failure error) (answer, error) {
 	ctx, cancel := context.WithTimeout(work, storeTimeout)
 	defer cancel()
+	var held bool
+	var err error
 	switch {
 	case failure == nil:
-		a := finalAnswer(p, c)
-		held, err := s.store.complete(ctx, p, c, a)
-		if held {
-			return a, nil
-		}
-		return s.known(ctx, p, err)
-	case errors.Is(failure, errNotSent):
-		return s.known(ctx, p, s.store.release(ctx, p))
+		held, err = s.store.apply(ctx, p, completed, c, finalAnswer(p, c))
+	case errors.Is(failure, errNotExecuted):
+		held, err = s.store.apply(ctx, p, failedRetryable, charge{}, answer{})
 	default:
 		slog.Warn("the outcome is unknown", "payment", p.ID, "error", failure)
-		return s.known(ctx, p, s.store.lose(ctx, p))
+		held, err = s.store.apply(ctx, p, unknown, charge{}, answer{})
 	}
+	a, err := s.known(ctx, p, err)
+	a.replayed = a.replayed && !held
+	return a, err
 }
 
-// known answers what the row says, unless the statement before has failed. A process that has lost its lease does not
-// know better than the row.
+// known answers what the row says, unless the statement before has failed.
 func (s *service) known(ctx context.Context, p payment, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
 	r, err := s.store.find(ctx, p.tenant, p.key)
 	return r.says(p), err
-}
-
-// open tells whether a request for p may go on with the key.
-func (r row) open(p payment) bool {
-	return bytes.Equal(r.fingerprint, p.fingerprint()) && (r.status == unknown || r.status == failedRetryable)
 }
 
 // says is what a request for p is answered by a key in this state.
@@ -120,12 +116,16 @@ func (r row) says(p payment) answer {
 // getKey shows a key. Reading changes nothing.
 func (s *service) getKey(w http.ResponseWriter, r *http.Request, tenant string) {
 	found, err := s.store.find(r.Context(), tenant, r.PathValue("key"))
+	shown := map[string]any{"key": r.PathValue("key"), "status": found.status, "attempt": found.attempt}
+	if found.status == completed {
+		shown["response"] = map[string]any{"status": found.answer.status, "body": string(found.answer.body)}
+	}
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		problem(http.StatusNotFound, "not_found", "There is no such key.").write(w)
 	case err != nil:
 		problem(http.StatusServiceUnavailable, "idempotency_store_unavailable", "Try again.").write(w)
 	default:
-		found.show(r.PathValue("key")).write(w)
+		encode(http.StatusOK, shown).write(w)
 	}
 }

@@ -7,10 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
-	"sync/atomic"
 )
 
 // The client of the PSP, the payment service provider.
@@ -24,34 +23,22 @@ type psp struct{ url, secret string }
 
 // charge is a line of the PSP's ledger.
 type charge struct {
-	ID             string `json:"id"`
-	Account        string `json:"account"`
-	IdempotencyKey string `json:"idempotencyKey"`
-	Reference      string `json:"reference"`
-	AmountCents    int64  `json:"amountCents"`
-	Currency       string `json:"currency"`
-	Status         string `json:"status"`
-	DeclineCode    string `json:"declineCode"`
+	ID, Account, IdempotencyKey, Reference string
+	AmountCents                            int64
+	Currency, Status, DeclineCode          string
 }
 
-// errNotSent proves that nothing was charged: the PSP was never connected.
-var errNotSent = errors.New("the PSP cannot be reached")
+// errNotExecuted is proof that nothing was charged.
+var errNotExecuted = errors.New("not executed")
 
-// charge asks for the money. Any error but errNotSent leaves open whether the money has moved.
+// charge asks for the money. Any error but errNotExecuted leaves open whether the money has moved.
 func (s psp) charge(ctx context.Context, p payment) (charge, error) {
 	pspKey := p.key // the same on every attempt: the PSP knows the key, and answers without charging again
-	body, _ := json.Marshal(map[string]any{
+	body := encode(0, map[string]any{
 		"amountCents": p.AmountCents, "currency": p.Currency, "paymentMethod": p.PaymentMethod, "reference": p.key,
-	})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/charges", bytes.NewReader(body))
-	if err != nil {
-		return charge{}, err
-	}
-	req.GetBody = nil // otherwise Go sends the request again by itself when a connection breaks
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Idempotency-Key", pspKey)
+	}).body
 	var c charge
-	status, err := s.send(req, p.tenant, &c)
+	status, err := s.call(ctx, http.MethodPost, "/v1/charges", p.tenant, pspKey, body, &c)
 	if err == nil && (!c.answers(p, pspKey) || status != map[string]int{succeeded: 201, declined: 402}[c.Status]) {
 		err = fmt.Errorf("the PSP has answered %d, and not about what was asked", status)
 	}
@@ -66,13 +53,9 @@ func (c charge) answers(p payment, pspKey string) bool {
 
 // lookup asks for the charge with p's key.
 func (s psp) lookup(ctx context.Context, p payment) (c charge, found bool, err error) {
-	query := s.url + "/v1/charges?idempotencyKey=" + url.QueryEscape(p.key)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, query, http.NoBody)
-	if err != nil {
-		return c, false, err
-	}
 	var page struct{ Data []charge }
-	status, err := s.send(req, p.tenant, &page)
+	path := "/v1/charges?idempotencyKey=" + url.QueryEscape(p.key)
+	status, err := s.call(ctx, http.MethodGet, path, p.tenant, "", nil, &page)
 	switch {
 	case err != nil:
 		return c, false, err
@@ -84,15 +67,20 @@ func (s psp) lookup(ctx context.Context, p payment) (c charge, found bool, err e
 	return c, false, fmt.Errorf("the PSP has answered a lookup with %d and %d charges", status, len(page.Data))
 }
 
-// send reads the answer into result.
-func (s psp) send(req *http.Request, tenant string, result any) (status int, err error) {
+// call reads the PSP's answer into result. If no connection could be made, the error is errNotExecuted.
+func (s psp) call(ctx context.Context, method, path, tenant, pspKey string, body []byte, result any) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, method, s.url+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	req.GetBody = nil // otherwise Go sends the request again by itself when a connection breaks
 	req.Header.Set("Authorization", "Bearer "+s.secret)
 	req.Header.Set("PSP-Account", tenant)
-	var connected atomic.Bool
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
-	res, err := http.DefaultClient.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
-	if err != nil && !connected.Load() {
-		return 0, fmt.Errorf("%w: %w", errNotSent, err)
+	req.Header.Set("Idempotency-Key", pspKey)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+		return 0, errors.Join(errNotExecuted, err)
 	}
 	if err != nil {
 		return 0, err

@@ -26,7 +26,13 @@ func openStore(ctx context.Context, url string) (store, error) {
 	return store{pool}, err
 }
 
-// The states of a key.
+// changes executes a statement, and tells whether it has changed a row.
+func (s store) changes(ctx context.Context, sql string, args ...any) (bool, error) {
+	tag, err := s.Exec(ctx, sql, args...)
+	return tag.RowsAffected() > 0, err
+}
+
+// The states of a key; in_progress is the first.
 const (
 	unknown         = "unknown"
 	failedRetryable = "failed_retryable"
@@ -46,9 +52,9 @@ type row struct {
 func (s store) find(ctx context.Context, tenant, key string) (row, error) {
 	r := row{answer: answer{replayed: true}}
 	err := s.QueryRow(ctx, `
-		SELECT payment_id, attempt, fingerprint, coalesce(response_status, 0), response,
+		SELECT id, attempt, fingerprint, coalesce(response_status, 0), response,
 			CASE WHEN status = 'in_progress' AND locked_until <= clock_timestamp() THEN 'unknown' ELSE status END
-		FROM keys WHERE tenant = $1 AND key = $2`, tenant, key).
+		FROM payments WHERE tenant = $1 AND key = $2`, tenant, key).
 		Scan(&r.ID, &r.attempt, &r.fingerprint, &r.answer.status, &r.answer.body, &r.status)
 	return r, err
 }
@@ -56,55 +62,27 @@ func (s store) find(ctx context.Context, tenant, key string) (row, error) {
 // reserve takes the right to execute p for the time of a lease: none → in_progress. It returns false if the key is there
 // already. Of any number of requests at once, the database lets one insert the row.
 func (s store) reserve(ctx context.Context, p payment, lease time.Duration) (bool, error) {
-	tag, err := s.Exec(ctx, `
-		WITH key AS (
-			INSERT INTO keys (tenant, key, payment_id, fingerprint, status, locked_until)
-			VALUES ($1, $2, $3, $4, 'in_progress', clock_timestamp() + $9::interval)
-			ON CONFLICT DO NOTHING RETURNING payment_id
-		)
-		INSERT INTO payments (id, tenant, customer_id, amount_cents, currency, payment_method, status)
-		SELECT payment_id, $1, $5, $6, $7, $8, 'processing' FROM key`,
-		p.tenant, p.key, p.ID, p.fingerprint(), p.CustomerID, p.AmountCents, p.Currency, p.PaymentMethod, lease)
-	return tag.RowsAffected() == 1, err
+	return s.changes(ctx, `
+		INSERT INTO payments (id, tenant, key, customer_id, amount_cents, currency, payment_method, fingerprint, status,
+			locked_until)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'in_progress', clock_timestamp() + $9::interval)
+		ON CONFLICT (tenant, key) DO NOTHING`,
+		p.ID, p.tenant, p.key, p.CustomerID, p.AmountCents, p.Currency, p.PaymentMethod, p.fingerprint(), lease)
 }
 
-// retake takes that right once more: unknown, failed_retryable → in_progress. Of several requests, one gets it. The
-// new attempt number takes the right away from all that had it before.
+// retake takes that right again: unknown, failed_retryable → in_progress. Of several requests, one gets it. The new
+// attempt number takes the right away from all that had it before.
 func (s store) retake(ctx context.Context, p payment, lease time.Duration) (bool, error) {
-	tag, err := s.Exec(ctx, `
-		UPDATE keys SET status = 'in_progress', attempt = attempt + 1, locked_until = clock_timestamp() + $2::interval
-		WHERE payment_id = $1 AND attempt = $3 AND (status IN ('unknown', 'failed_retryable')
+	return s.changes(ctx, `
+		UPDATE payments SET status = 'in_progress', attempt = attempt + 1, locked_until = clock_timestamp() + $2::interval
+		WHERE id = $1 AND attempt = $3 AND (status IN ('unknown', 'failed_retryable')
 			OR status = 'in_progress' AND locked_until <= clock_timestamp())`, p.ID, lease, p.attempt)
-	return tag.RowsAffected() == 1, err
 }
 
-// complete stores the outcome and the answer: in_progress, unknown, failed_retryable → completed. It returns
-// false if the lease is lost: another attempt was begun, or the key is completed.
-func (s store) complete(ctx context.Context, p payment, c charge, a answer) (bool, error) {
-	tag, err := s.Exec(ctx, `
-		WITH key AS (
-			UPDATE keys SET status = 'completed', response_status = $2, response = $3
-			WHERE payment_id = $1 AND attempt = $6 AND status <> 'completed'
-			RETURNING payment_id
-		)
-		UPDATE payments SET status = $4, psp_charge_id = $5 FROM key WHERE id = payment_id`,
-		p.ID, a.status, a.body, c.Status, c.ID, p.attempt)
-	return tag.RowsAffected() == 1, err
-}
-
-// lose says that nobody knows the outcome: in_progress → unknown. It does nothing if the lease is lost.
-func (s store) lose(ctx context.Context, p payment) error {
-	_, err := s.Exec(ctx, `
-		UPDATE keys SET status = 'unknown'
-		WHERE payment_id = $1 AND attempt = $2 AND status = 'in_progress'`, p.ID, p.attempt)
-	return err
-}
-
-// release gives the key back, proven not executed: in_progress, unknown → failed_retryable. It does nothing if the
-// lease is lost.
-func (s store) release(ctx context.Context, p payment) error {
-	_, err := s.Exec(ctx, `
-		UPDATE keys SET status = 'failed_retryable'
-		WHERE payment_id = $1 AND attempt = $2 AND status <> 'completed'`, p.ID, p.attempt)
-	return err
+// apply stores what has become of an attempt: → completed, unknown, failed_retryable. Only completed has a charge and an
+// answer. It returns false if the lease is lost: there is another attempt, or the key is completed.
+func (s store) apply(ctx context.Context, p payment, status string, c charge, a answer) (held bool, err error) {
+	return s.changes(ctx, `
+		UPDATE payments SET status = $2, response_status = nullif($3, 0), response = $4, psp_charge_id = nullif($5, '')
+		WHERE id = $1 AND attempt = $6 AND status <> 'completed'`, p.ID, status, a.status, a.body, c.ID, p.attempt)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -24,30 +25,31 @@ type order struct {
 type payment struct {
 	ID string `json:"paymentId"`
 	order
+	Status      string `json:"status"`
+	PSPChargeID string `json:"pspChargeId,omitempty"`
+
 	tenant, key string
 	attempt     int // the fencing token: how many times the right to execute was taken
 }
 
 var (
 	keyPattern   = regexp.MustCompile(`^[!-~]{16,255}$`)
-	orderPattern = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64} [A-Z]{3} pm_[a-z0-9_]{1,61}$`)
+	orderPattern = regexp.MustCompile(`^[1-9][0-9]{0,11} [A-Z]{3} [A-Za-z0-9._:-]{1,64} pm_[a-z0-9_]{1,61}$`)
 )
 
 // readPayment reads a request. It gives the payment an id, in case the key is new.
 func readPayment(w http.ResponseWriter, r *http.Request, tenant string) (payment, error) {
 	p := payment{ID: "pay_" + strings.ToLower(rand.Text()), tenant: tenant, attempt: 1}
-	p.key = strings.Trim(r.Header.Get("Idempotency-Key"), `"`) // the standard writes the key in quotes
 	p.PaymentMethod = "pm_ok"
+	p.key = strings.Trim(r.Header.Get("Idempotency-Key"), `"`) // the standard writes the key in quotes
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 16<<10)).Decode(&p.order)
 	switch {
 	case !keyPattern.MatchString(p.key):
 		return p, errors.New("the header Idempotency-Key must have 16 to 255 printable characters")
 	case err != nil:
 		return p, errors.New("the body must be the JSON of a payment")
-	case p.AmountCents < 1 || p.AmountCents > 999_999_999_999:
-		return p, errors.New("amountCents must be from 1 to 999999999999")
-	case !orderPattern.MatchString(p.CustomerID + " " + p.Currency + " " + p.PaymentMethod):
-		return p, errors.New("customerId, currency or paymentMethod is missing or malformed")
+	case !orderPattern.MatchString(fmt.Sprint(p.AmountCents, " ", p.Currency, " ", p.CustomerID, " ", p.PaymentMethod)):
+		return p, errors.New("amountCents, currency, customerId or paymentMethod is missing or malformed")
 	}
 	return p, nil
 }
@@ -82,41 +84,23 @@ func (a answer) write(w http.ResponseWriter) {
 
 // processing tells the client to ask again later: the outcome is not known.
 func processing(p payment) answer {
-	return encode(http.StatusAccepted, struct {
-		payment
-		Status string `json:"status"`
-	}{p, "processing"})
+	p.Status = "processing"
+	return encode(http.StatusAccepted, p)
 }
 
 // finalAnswer tells the client what the PSP has decided.
 func finalAnswer(p payment, c charge) answer {
 	if c.Status == declined {
-		return encode(http.StatusPaymentRequired, map[string]any{
-			"title": "Payment Required", "status": http.StatusPaymentRequired, "code": "payment_declined",
-			"detail": "The provider refused the charge.", "paymentId": p.ID, "declineCode": c.DeclineCode,
-		})
+		return problem(http.StatusPaymentRequired, "payment_declined", p.ID+" was refused: "+c.DeclineCode+".")
 	}
-	return encode(http.StatusCreated, struct {
-		payment
-		Status      string `json:"status"`
-		PSPChargeID string `json:"pspChargeId"`
-	}{p, c.Status, c.ID})
-}
-
-// show is a key as GET shows it.
-func (r row) show(key string) answer {
-	shown := map[string]any{"key": key, "status": r.status, "attempt": r.attempt}
-	if r.status == completed {
-		shown["response"] = map[string]any{"status": r.answer.status, "body": string(r.answer.body)}
-	}
-	return encode(http.StatusOK, shown)
+	p.Status, p.PSPChargeID = c.Status, c.ID
+	return encode(http.StatusCreated, p)
 }
 
 // problem is an error as RFC 9457 writes it.
 func problem(status int, code, detail string) answer {
-	return encode(status, map[string]any{
-		"title": http.StatusText(status), "status": status, "code": code, "detail": detail,
-	})
+	text := map[string]any{"title": http.StatusText(status), "status": status, "code": code, "detail": detail}
+	return encode(status, text)
 }
 
 func encode(status int, value any) answer {

@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,15 +19,14 @@ import (
 
 // reconcile works until ctx ends. Several processes may do so at once.
 func (s *service) reconcile(ctx context.Context) {
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		if err := s.reconcileOnce(ctx); err != nil {
-			slog.Error("reconciliation failed", "error", err)
-		}
+	for tick := time.Tick(200 * time.Millisecond); ; {
 		select {
 		case <-ctx.Done():
-		case <-tick.C:
+			return
+		case <-tick:
+		}
+		if err := s.reconcileOnce(ctx); err != nil {
+			slog.Error("reconciliation failed", "error", err)
 		}
 	}
 }
@@ -36,9 +34,6 @@ func (s *service) reconcile(ctx context.Context) {
 func (s *service) reconcileOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.pspTimeout+2*storeTimeout)
 	defer cancel()
-	if err := s.store.endLeases(ctx); err != nil {
-		return err
-	}
 	due, err := s.store.claimDue(ctx, s.lease+s.lateLimit)
 	var lookups sync.WaitGroup
 	for _, r := range due {
@@ -48,8 +43,7 @@ func (s *service) reconcileOnce(ctx context.Context) error {
 	return err
 }
 
-// resolve asks the PSP what has become of a key. Whatever happens in between, the fence holds: if somebody else has
-// stored an outcome or begun another attempt, nothing is written.
+// resolve asks the PSP what has become of a key. If another process has stored an outcome since, apply writes nothing.
 func (s *service) resolve(ctx context.Context, r row) {
 	asking, cancel := context.WithTimeout(ctx, s.pspTimeout)
 	defer cancel()
@@ -57,9 +51,9 @@ func (s *service) resolve(ctx context.Context, r row) {
 	switch {
 	case err != nil: // claimDue has set when to ask again
 	case found:
-		_, err = s.store.complete(ctx, r.payment, c, finalAnswer(r.payment, c))
+		_, err = s.apply(ctx, r.payment, c, nil)
 	case r.proof:
-		err = s.store.release(ctx, r.payment)
+		_, err = s.apply(ctx, r.payment, c, errNotExecuted)
 	}
 	if err != nil {
 		slog.Warn("lookup failed", "payment", r.ID, "error", err)
@@ -75,28 +69,24 @@ func (s *service) postWebhook(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var event struct{ Data charge }
-	if err := json.Unmarshal(body, &event); err == nil {
-		err = s.store.makeDue(r.Context(), event.Data.Account, event.Data.IdempotencyKey)
-		if err != nil {
-			problem(http.StatusServiceUnavailable, "store_unavailable", "Send it again.").write(w)
-			return
-		}
+	_ = json.Unmarshal(body, &event) // an event of another form is about no key
+	if err := s.store.doubt(r.Context(), event.Data.Account, event.Data.IdempotencyKey); err != nil {
+		problem(http.StatusServiceUnavailable, "store_unavailable", "Send the webhook again.").write(w)
+		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// signed verifies the signature as Standard Webhooks says, over the bytes as they came.
-func (s *service) signed(h http.Header, body []byte) bool {
-	at, err := strconv.ParseInt(h.Get("Webhook-Timestamp"), 10, 64)
-	if err != nil || time.Since(time.Unix(at, 0)).Abs() > 5*time.Minute {
-		return false
-	}
+// signed verifies the signature over the bytes as they came (standardwebhooks.com).
+func (s *service) signed(h http.Header, body []byte) (valid bool) {
+	id, timestamp := h.Get("Webhook-Id"), h.Get("Webhook-Timestamp")
+	seconds, _ := time.ParseDuration(timestamp + "s")
+	age := time.Since(time.Unix(0, 0).Add(seconds)).Abs()
 	mac := hmac.New(sha256.New, s.webhookKey)
-	fmt.Fprintf(mac, "%s.%d.%s", h.Get("Webhook-Id"), at, body)
+	fmt.Fprintf(mac, "%s.%s.%s", id, timestamp, body)
 	want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
-	valid := false
-	for signature := range strings.FieldsSeq(h.Get("Webhook-Signature")) {
-		valid = hmac.Equal([]byte(signature), []byte(want)) || valid // takes the same time for every wrong one
+	for given := range strings.FieldsSeq(h.Get("Webhook-Signature")) {
+		valid = valid || hmac.Equal([]byte(given), []byte(want)) // in constant time
 	}
-	return valid
+	return valid && age <= 5*time.Minute
 }

@@ -27,7 +27,13 @@ func openStore(ctx context.Context, url string) (store, error) {
 	return store{pool}, err
 }
 
-// The states of a key.
+// changes executes a statement, and tells whether it has changed a row.
+func (s store) changes(ctx context.Context, sql string, args ...any) (bool, error) {
+	tag, err := s.Exec(ctx, sql, args...)
+	return tag.RowsAffected() > 0, err
+}
+
+// The states of a key; in_progress is the first.
 const (
 	unknown         = "unknown"
 	failedRetryable = "failed_retryable"
@@ -47,8 +53,8 @@ type row struct {
 func (s store) find(ctx context.Context, tenant, key string) (row, error) {
 	r := row{answer: answer{replayed: true}}
 	err := s.QueryRow(ctx, `
-		SELECT payment_id, attempt, fingerprint, coalesce(response_status, 0), response, status
-		FROM keys WHERE tenant = $1 AND key = $2`, tenant, key).
+		SELECT id, attempt, fingerprint, coalesce(response_status, 0), response, status
+		FROM payments WHERE tenant = $1 AND key = $2`, tenant, key).
 		Scan(&r.ID, &r.attempt, &r.fingerprint, &r.answer.status, &r.answer.body, &r.status)
 	return r, err
 }
@@ -56,98 +62,61 @@ func (s store) find(ctx context.Context, tenant, key string) (row, error) {
 // reserve takes the right to execute p for the time of a lease: none → in_progress. It returns false if the key is there
 // already. Of any number of requests at once, the database lets one insert the row.
 func (s store) reserve(ctx context.Context, p payment, lease time.Duration) (bool, error) {
-	tag, err := s.Exec(ctx, `
-		WITH key AS (
-			INSERT INTO keys (tenant, key, payment_id, fingerprint, status, locked_until)
-			VALUES ($1, $2, $3, $4, 'in_progress', clock_timestamp() + $9::interval)
-			ON CONFLICT DO NOTHING RETURNING payment_id
-		)
-		INSERT INTO payments (id, tenant, customer_id, amount_cents, currency, payment_method, status)
-		SELECT payment_id, $1, $5, $6, $7, $8, 'processing' FROM key`,
-		p.tenant, p.key, p.ID, p.fingerprint(), p.CustomerID, p.AmountCents, p.Currency, p.PaymentMethod, lease)
-	return tag.RowsAffected() == 1, err
+	return s.changes(ctx, `
+		INSERT INTO payments (id, tenant, key, customer_id, amount_cents, currency, payment_method, fingerprint, status,
+			locked_until)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'in_progress', clock_timestamp() + $9::interval)
+		ON CONFLICT (tenant, key) DO NOTHING`,
+		p.ID, p.tenant, p.key, p.CustomerID, p.AmountCents, p.Currency, p.PaymentMethod, p.fingerprint(), lease)
 }
 
-// retake takes that right once more: failed_retryable → in_progress. Of several requests, one gets it. The new attempt
-// number takes the right away from all that had it before. A lookup that a webhook has asked for comes first.
+// retake takes that right again: failed_retryable → in_progress. Of several requests, one gets it. The new attempt
+// number takes the right away from all that had it before.
 func (s store) retake(ctx context.Context, p payment, lease time.Duration) (bool, error) {
-	tag, err := s.Exec(ctx, `
-		UPDATE keys SET status = 'in_progress', attempt = attempt + 1, locked_until = clock_timestamp() + $2::interval
-		WHERE payment_id = $1 AND attempt = $3 AND status = 'failed_retryable' AND lookup_at IS NULL`,
-		p.ID, lease, p.attempt)
-	return tag.RowsAffected() == 1, err
+	return s.changes(ctx, `
+		UPDATE payments SET status = 'in_progress', attempt = attempt + 1, locked_until = clock_timestamp() + $2::interval
+		WHERE id = $1 AND attempt = $3 AND status = 'failed_retryable'`, p.ID, lease, p.attempt)
 }
 
-// complete stores the outcome and the answer: in_progress, unknown, failed_retryable → completed. It returns
-// false if the lease is lost: another attempt was begun, or the key is completed.
-func (s store) complete(ctx context.Context, p payment, c charge, a answer) (bool, error) {
-	tag, err := s.Exec(ctx, `
-		WITH key AS (
-			UPDATE keys SET status = 'completed', response_status = $2, response = $3, lookup_at = NULL
-			WHERE payment_id = $1 AND attempt = $6 AND status <> 'completed'
-			RETURNING payment_id
-		)
-		UPDATE payments SET status = $4, psp_charge_id = $5 FROM key WHERE id = payment_id`,
-		p.ID, a.status, a.body, c.Status, c.ID, p.attempt)
-	return tag.RowsAffected() == 1, err
+// apply stores what has become of an attempt: → completed, unknown, failed_retryable. Only completed has a charge and an
+// answer. It returns false if the lease is lost: there is another attempt, or the key is completed.
+func (s store) apply(ctx context.Context, p payment, status string, c charge, a answer) (held bool, err error) {
+	return s.changes(ctx, `
+		UPDATE payments SET status = $2, response_status = nullif($3, 0), response = $4, psp_charge_id = nullif($5, ''),
+			unknown_since = clock_timestamp(), locked_until = clock_timestamp()
+		WHERE id = $1 AND attempt = $6 AND status <> 'completed'`, p.ID, status, a.status, a.body, c.ID, p.attempt)
 }
 
-// lose says that nobody knows the outcome: in_progress → unknown. It does nothing if the lease is lost.
-func (s store) lose(ctx context.Context, p payment) error {
-	_, err := s.Exec(ctx, `
-		UPDATE keys SET status = 'unknown', unknown_since = clock_timestamp(), lookup_at = clock_timestamp(), lookups = 0
-		WHERE payment_id = $1 AND attempt = $2 AND status = 'in_progress'`, p.ID, p.attempt)
-	return err
-}
-
-// release gives the key back, proven not executed: in_progress, unknown → failed_retryable. It does nothing if the
-// lease is lost.
-func (s store) release(ctx context.Context, p payment) error {
-	_, err := s.Exec(ctx, `
-		UPDATE keys SET status = 'failed_retryable', lookup_at = NULL
-		WHERE payment_id = $1 AND attempt = $2 AND status <> 'completed'`, p.ID, p.attempt)
-	return err
-}
-
-// endLeases finds the keys whose owner has not come back: in_progress → unknown. Two processes do not wait for each
-// other: each skips the rows that the other one has locked.
-func (s store) endLeases(ctx context.Context) error {
-	_, err := s.Exec(ctx, `
-		WITH over AS (
-			SELECT payment_id FROM keys WHERE status = 'in_progress' AND locked_until <= clock_timestamp()
-			ORDER BY locked_until LIMIT 100 FOR UPDATE SKIP LOCKED
-		)
-		UPDATE keys k SET status = 'unknown', unknown_since = clock_timestamp(), lookup_at = clock_timestamp(), lookups = 0
-		FROM over WHERE k.payment_id = over.payment_id`)
-	return err
-}
-
-// claimDue takes keys to look up at the PSP. At the same time it sets when each is due again, after a growing time: so
-// the key is looked up again if this process dies. Proof says whether "not found" proves that nothing was executed.
+// claimDue takes keys to look up: in_progress beyond the lease, unknown → unknown. Two processes do not disturb each
+// other: each skips the rows that the other one has locked, and finds them due only after a time that grows. So a key is
+// looked up again if this process dies. The proof of a row says whether "not found" proves that nothing was executed.
 func (s store) claimDue(ctx context.Context, grace time.Duration) ([]row, error) {
 	rows, err := s.Query(ctx, `
 		WITH due AS (
-			SELECT payment_id FROM keys WHERE lookup_at <= clock_timestamp()
-			ORDER BY lookup_at LIMIT 20 FOR UPDATE SKIP LOCKED
+			SELECT id, CASE status WHEN 'unknown' THEN unknown_since ELSE clock_timestamp() END AS since
+			FROM payments WHERE status IN ('in_progress', 'unknown') AND locked_until <= clock_timestamp()
+			ORDER BY locked_until LIMIT 20 FOR UPDATE SKIP LOCKED
 		)
-		UPDATE keys k SET lookups = lookups + 1,
-			lookup_at = clock_timestamp() + least('2s'::interval, '200ms'::interval * 2 ^ least(lookups, 9))
-		FROM due JOIN payments p ON p.id = due.payment_id WHERE k.payment_id = due.payment_id
-		RETURNING p.id, k.tenant, k.key, k.attempt, p.customer_id, p.amount_cents, p.currency, p.payment_method,
-			coalesce(k.unknown_since + $1::interval <= clock_timestamp(), true)`, grace)
+		UPDATE payments p SET status = 'unknown', unknown_since = since,
+			locked_until = clock_timestamp() + least('2s', greatest('200ms', clock_timestamp() - since))
+		FROM due WHERE p.id = due.id
+		RETURNING p.id, tenant, key, attempt, customer_id, amount_cents, currency, payment_method,
+			since + $1::interval <= clock_timestamp()`, grace)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(found pgx.CollectableRow) (r row, err error) {
-		return r, found.Scan(&r.ID, &r.tenant, &r.key, &r.attempt, &r.CustomerID, &r.AmountCents, &r.Currency,
+	return pgx.CollectRows(rows, func(found pgx.CollectableRow) (row, error) {
+		var r row
+		err := found.Scan(&r.ID, &r.tenant, &r.key, &r.attempt, &r.CustomerID, &r.AmountCents, &r.Currency,
 			&r.PaymentMethod, &r.proof)
+		return r, err
 	})
 }
 
-// makeDue has a key looked up now.
-func (s store) makeDue(ctx context.Context, tenant, key string) error {
-	_, err := s.Exec(ctx, `
-		UPDATE keys SET lookup_at = clock_timestamp()
+// doubt has a key looked up now: unknown, failed_retryable → unknown.
+func (s store) doubt(ctx context.Context, tenant, key string) error {
+	_, err := s.changes(ctx, `
+		UPDATE payments SET status = 'unknown', locked_until = clock_timestamp()
 		WHERE tenant = $1 AND key = $2 AND status IN ('unknown', 'failed_retryable')`, tenant, key)
 	return err
 }

@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -49,7 +48,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 		return value
 	}
 	span := func(name, standard string) time.Duration {
-		d, _ := time.ParseDuration(text(name, standard, `[1-9][0-9]*(ms|s|m|h)`))
+		d, _ := time.ParseDuration(text(name, standard, `([0-9.]+(ms|s|m|h))+`))
 		return d
 	}
 	port, databaseURL := text("PORT", "", `[0-9]+`), text("DATABASE_URL", "", `.+`)
@@ -62,11 +61,8 @@ func run(ctx context.Context, getenv func(string) string) error {
 		retention:  span("KEY_RETENTION", "48h"),
 		tenants:    map[[sha256.Size]byte]string{},
 	}
-	var err error
-	secret := text("WEBHOOK_SECRET", "", `whsec_.+`)
-	if s.webhookKey, err = base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_")); err != nil {
-		wrong = append(wrong, "WEBHOOK_SECRET must be whsec_ and base64")
-	}
+	secret := text("WEBHOOK_SECRET", "", `whsec_([A-Za-z0-9+/]{4})+([A-Za-z0-9+/]{2,3}={1,2})?`)
+	s.webhookKey, _ = base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if s.lease <= s.pspTimeout {
 		wrong = append(wrong, "LEASE must be longer than PSP_TIMEOUT")
 	}
@@ -77,16 +73,13 @@ func run(ctx context.Context, getenv func(string) string) error {
 		key, tenant, _ := strings.Cut(entry, "=")
 		s.tenants[sha256.Sum256([]byte(key))] = tenant
 	}
+	var err error
 	if s.store, err = openStore(ctx, databaseURL); err != nil {
 		return fmt.Errorf("open the database: %w", err)
 	}
 	defer s.store.Close()
 
-	ctx, stop := context.WithCancel(ctx)
-	var background sync.WaitGroup
-	background.Go(func() { s.reconcile(ctx) })
-	defer background.Wait()
-	defer stop()
+	go s.reconcile(ctx) // it may end anywhere, as in a crash
 	server := &http.Server{Addr: "127.0.0.1:" + port, Handler: s.routes(), ReadTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
@@ -96,9 +89,9 @@ func run(ctx context.Context, getenv func(string) string) error {
 	case <-ctx.Done():
 	}
 	// Requests under way end first: one that has charged must still store the outcome.
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.pspTimeout+2*storeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.pspTimeout+2*storeTimeout)
 	defer cancel()
-	return server.Shutdown(drain)
+	return server.Shutdown(ctx)
 }
 
 func (s *service) routes() http.Handler {
