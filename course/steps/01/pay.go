@@ -7,7 +7,7 @@ package main
 
 import (
 	"context"
-	"log/slog"
+	"log"
 	"net/http"
 )
 
@@ -19,7 +19,7 @@ func (s *service) postPayment(w http.ResponseWriter, r *http.Request, tenant str
 	}
 	a, err := s.pay(context.WithoutCancel(r.Context()), p) // a client that hangs up does not stop its payment
 	if err != nil {
-		slog.Error("database failed", "error", err)
+		log.Printf("database failed: %v", err)
 		a = problem(http.StatusServiceUnavailable, "idempotency_store_unavailable", "Try the same key again.")
 	}
 	a.write(w)
@@ -36,7 +36,7 @@ func (s *service) pay(work context.Context, p payment) (answer, error) {
 
 	c, err := s.psp.charge(ctx, p)
 	if err != nil {
-		slog.Error("charge failed", "error", err)
+		log.Printf("charge failed: %v", err)
 		return problem(http.StatusBadGateway, "psp_failed", "The charge failed. Try the same key again."), nil
 	}
 

@@ -71,7 +71,7 @@ func (a answer) write(w http.ResponseWriter) {
 	if a.status >= http.StatusBadRequest {
 		w.Header().Set("Content-Type", "application/problem+json")
 	}
-	if a.status == http.StatusAccepted || a.status == http.StatusConflict || a.status >= http.StatusInternalServerError {
+	if a.status == http.StatusAccepted || a.status == http.StatusConflict || a.status >= 500 {
 		w.Header().Set("Retry-After", "1")
 	}
 	if a.replayed {

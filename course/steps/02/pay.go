@@ -1,6 +1,6 @@
 // Step 2: states. The server inserts the key as in_progress before it charges. The insert decides who executes; all
-// other requests find the row. The row has a fingerprint of what was asked: another order under the same key is refused.
-// If the call to the PSP fails, the server removes the row, and the client may try again.
+// other requests find the row. The row has a fingerprint of what was asked: another order under the same key is
+// refused. If the call to the PSP fails, the server removes the row, and the client may try again.
 //
 // Still wrong: a lost answer is called a failure. The PSP may have charged before the answer was lost, and the retry
 // charges again.
@@ -10,7 +10,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
+	"log"
 	"net/http"
 
 	"github.com/jackc/pgx/v5"
@@ -24,7 +24,7 @@ func (s *service) postPayment(w http.ResponseWriter, r *http.Request, tenant str
 	}
 	a, err := s.pay(context.WithoutCancel(r.Context()), p) // a client that hangs up does not stop its payment
 	if err != nil {
-		slog.Error("database failed", "error", err)
+		log.Printf("database failed: %v", err)
 		a = problem(http.StatusServiceUnavailable, "idempotency_store_unavailable", "Try the same key again.")
 	}
 	a.write(w)
@@ -48,7 +48,7 @@ func (s *service) pay(work context.Context, p payment) (answer, error) {
 	ctx, cancel = context.WithTimeout(work, storeTimeout)
 	defer cancel()
 	if failure != nil {
-		slog.Error("charge failed", "error", failure)
+		log.Printf("charge failed: %v", failure)
 		a := problem(http.StatusBadGateway, "psp_failed", "The charge failed. Try the same key again.")
 		return a, s.store.release(ctx, p)
 	}

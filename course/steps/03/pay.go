@@ -1,5 +1,5 @@
-// Step 3: pass-through. The client's key goes to the PSP as its Idempotency-Key, the same on every attempt. If the first
-// attempt has charged, the PSP answers the retry with the same charge.
+// Step 3: pass-through. The client's key goes to the PSP as its Idempotency-Key, the same on every attempt. If the
+// first attempt has charged, the PSP answers the retry with the same charge.
 //
 // Still wrong: a process that is killed leaves its key in_progress for ever. And the PSP may forget a key: then the
 // retry charges again.
@@ -9,7 +9,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
+	"log"
 	"net/http"
 
 	"github.com/jackc/pgx/v5"
@@ -23,7 +23,7 @@ func (s *service) postPayment(w http.ResponseWriter, r *http.Request, tenant str
 	}
 	a, err := s.pay(context.WithoutCancel(r.Context()), p) // a client that hangs up does not stop its payment
 	if err != nil {
-		slog.Error("database failed", "error", err)
+		log.Printf("database failed: %v", err)
 		a = problem(http.StatusServiceUnavailable, "idempotency_store_unavailable", "Try the same key again.")
 	}
 	a.write(w)
@@ -47,7 +47,7 @@ func (s *service) pay(work context.Context, p payment) (answer, error) {
 	ctx, cancel = context.WithTimeout(work, storeTimeout)
 	defer cancel()
 	if failure != nil {
-		slog.Error("charge failed", "error", failure)
+		log.Printf("charge failed: %v", failure)
 		a := problem(http.StatusBadGateway, "psp_failed", "The charge failed. Try the same key again.")
 		return a, s.store.release(ctx, p)
 	}

@@ -1,7 +1,7 @@
 // Step 4: unknown. What is not a well-formed answer of the PSP is neither success nor failure: the key becomes unknown,
-// and the client is told to ask again. A request that finds an unknown key looks the charge up at the PSP before it does
-// anything else. The right to execute is a lease: when the lease is over, the key is unknown as well. Only a PSP that
-// cannot be reached at all gives the key back.
+// and the client is told to ask again. A request that finds an unknown key looks the charge up at the PSP before it
+// does anything else. The right to execute is a lease: when the lease is over, the key is unknown as well. Only a PSP
+// that cannot be reached at all gives the key back.
 //
 // Still wrong: a process that was paused beyond its lease continues, and overwrites what another one has stored in
 // between. A completed key becomes unknown again.
@@ -11,7 +11,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
+	"log"
 	"net/http"
 
 	"github.com/jackc/pgx/v5"
@@ -25,7 +25,7 @@ func (s *service) postPayment(w http.ResponseWriter, r *http.Request, tenant str
 	}
 	a, err := s.pay(context.WithoutCancel(r.Context()), p) // a client that hangs up does not stop its payment
 	if err != nil {
-		slog.Error("database failed", "error", err)
+		log.Printf("database failed: %v", err)
 		a = problem(http.StatusServiceUnavailable, "idempotency_store_unavailable", "Try the same key again.")
 	}
 	a.write(w)
@@ -76,7 +76,7 @@ func (s *service) apply(work context.Context, p payment, c charge, failure error
 	case errors.Is(failure, errNotExecuted):
 		_, err = s.store.apply(ctx, p, failedRetryable, charge{}, answer{})
 	default:
-		slog.Warn("the outcome is unknown", "payment", p.ID, "error", failure)
+		log.Printf("the outcome of %s is unknown: %v", p.ID, failure)
 		_, err = s.store.apply(ctx, p, unknown, charge{}, answer{})
 	}
 	a, err := s.known(ctx, p, err)

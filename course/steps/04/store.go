@@ -47,8 +47,8 @@ type row struct {
 	answer      answer
 }
 
-// find reads a key. If there is none, the error is pgx.ErrNoRows. A key that is in_progress beyond its lease is unknown:
-// nobody can tell how far its owner has come.
+// find reads a key. If there is none, the error is pgx.ErrNoRows. A key that is in_progress beyond its lease is
+// unknown: nobody can tell how far its owner has come.
 func (s store) find(ctx context.Context, tenant, key string) (row, error) {
 	r := row{answer: answer{replayed: true}}
 	err := s.QueryRow(ctx, `
@@ -59,8 +59,8 @@ func (s store) find(ctx context.Context, tenant, key string) (row, error) {
 	return r, err
 }
 
-// reserve takes the right to execute p for the time of a lease: none → in_progress. It returns false if the key is there
-// already. Of any number of requests at once, the database lets one insert the row.
+// reserve takes the right to execute p for the time of a lease: none → in_progress. It returns false if the key is
+// there already. Of any number of requests at once, the database lets one insert the row.
 func (s store) reserve(ctx context.Context, p payment, lease time.Duration) (bool, error) {
 	return s.changes(ctx, `
 		INSERT INTO payments (id, tenant, key, customer_id, amount_cents, currency, payment_method, fingerprint, status,

@@ -1,6 +1,6 @@
 // Step 5: a fence. Each time the right to execute is taken, the attempt number rises by one. The statement that stores
-// an outcome names its attempt. If no row fits, the lease is lost: the server answers what the row says. A completed row
-// never changes.
+// an outcome names its attempt. If no row fits, the lease is lost: the server answers what the row says. A completed
+// row never changes.
 //
 // Still wrong: if the client does not come back, nobody ever finds out what has become of an unknown key. And "not
 // found" is taken as proof at once, although the PSP may still be executing the first attempt.
@@ -10,7 +10,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
+	"log"
 	"net/http"
 
 	"github.com/jackc/pgx/v5"
@@ -24,7 +24,7 @@ func (s *service) postPayment(w http.ResponseWriter, r *http.Request, tenant str
 	}
 	a, err := s.pay(context.WithoutCancel(r.Context()), p) // a client that hangs up does not stop its payment
 	if err != nil {
-		slog.Error("database failed", "error", err)
+		log.Printf("database failed: %v", err)
 		a = problem(http.StatusServiceUnavailable, "idempotency_store_unavailable", "Try the same key again.")
 	}
 	a.write(w)
@@ -65,8 +65,8 @@ func (s *service) pay(work context.Context, p payment) (answer, error) {
 	return s.apply(work, p, c, failure)
 }
 
-// apply stores what has become of a charge. The client is answered what the row then says: a process
-// that has lost its lease has written nothing, and does not know better.
+// apply stores what has become of a charge. The client is answered what the row then says: a process that has lost its
+// lease has written nothing, and does not know better.
 func (s *service) apply(work context.Context, p payment, c charge, failure error) (answer, error) {
 	ctx, cancel := context.WithTimeout(work, storeTimeout)
 	defer cancel()
@@ -78,7 +78,7 @@ func (s *service) apply(work context.Context, p payment, c charge, failure error
 	case errors.Is(failure, errNotExecuted):
 		held, err = s.store.apply(ctx, p, failedRetryable, charge{}, answer{})
 	default:
-		slog.Warn("the outcome is unknown", "payment", p.ID, "error", failure)
+		log.Printf("the outcome of %s is unknown: %v", p.ID, failure)
 		held, err = s.store.apply(ctx, p, unknown, charge{}, answer{})
 	}
 	a, err := s.known(ctx, p, err)

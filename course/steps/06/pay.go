@@ -2,14 +2,15 @@
 // "Not found" is proof only when the PSP can no longer be executing the request: then the key becomes failed_retryable,
 // and the next request with the key executes it again. A webhook makes a lookup happen sooner. Requests only wait.
 //
-// Still wrong: keys never end. The stored answers become more and more, and no key can ever be used for another payment.
+// Still wrong: keys never end. The stored answers become more and more, and no key can ever be used for another
+// payment.
 package main
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
+	"log"
 	"net/http"
 
 	"github.com/jackc/pgx/v5"
@@ -23,7 +24,7 @@ func (s *service) postPayment(w http.ResponseWriter, r *http.Request, tenant str
 	}
 	a, err := s.pay(context.WithoutCancel(r.Context()), p) // a client that hangs up does not stop its payment
 	if err != nil {
-		slog.Error("database failed", "error", err)
+		log.Printf("database failed: %v", err)
 		a = problem(http.StatusServiceUnavailable, "idempotency_store_unavailable", "Try the same key again.")
 	}
 	a.write(w)
@@ -54,8 +55,8 @@ func (s *service) pay(work context.Context, p payment) (answer, error) {
 	return s.apply(work, p, c, failure)
 }
 
-// apply stores what has become of a charge. The client is answered what the row then says: a process
-// that has lost its lease has written nothing, and does not know better.
+// apply stores what has become of a charge. The client is answered what the row then says: a process that has lost its
+// lease has written nothing, and does not know better.
 func (s *service) apply(work context.Context, p payment, c charge, failure error) (answer, error) {
 	ctx, cancel := context.WithTimeout(work, storeTimeout)
 	defer cancel()
@@ -67,7 +68,7 @@ func (s *service) apply(work context.Context, p payment, c charge, failure error
 	case errors.Is(failure, errNotExecuted):
 		held, err = s.store.apply(ctx, p, failedRetryable, charge{}, answer{})
 	default:
-		slog.Warn("the outcome is unknown", "payment", p.ID, "error", failure)
+		log.Printf("the outcome of %s is unknown: %v", p.ID, failure)
 		held, err = s.store.apply(ctx, p, unknown, charge{}, answer{})
 	}
 	a, err := s.known(ctx, p, err)

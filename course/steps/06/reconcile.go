@@ -8,7 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
+	"log"
 	"net/http"
 	"strings"
 	"sync"
@@ -26,7 +26,7 @@ func (s *service) reconcile(ctx context.Context) {
 		case <-tick:
 		}
 		if err := s.reconcileOnce(ctx); err != nil {
-			slog.Error("reconciliation failed", "error", err)
+			log.Printf("reconciliation failed: %v", err)
 		}
 	}
 }
@@ -56,7 +56,7 @@ func (s *service) resolve(ctx context.Context, r row) {
 		_, err = s.apply(ctx, r.payment, c, errNotExecuted)
 	}
 	if err != nil {
-		slog.Warn("lookup failed", "payment", r.ID, "error", err)
+		log.Printf("look up %s: %v", r.ID, err)
 	}
 }
 

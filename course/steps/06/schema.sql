@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS payments (
 	fingerprint     bytea  NOT NULL,
 	status          text   NOT NULL,
 	attempt         int    NOT NULL DEFAULT 1,
-	locked_until    timestamptz NOT NULL, -- in_progress: the end of the lease; unknown: the time of the next lookup
+	locked_until    timestamptz NOT NULL, -- the end of the lease, or the next lookup
 	unknown_since   timestamptz,
 	response_status int,
 	response        bytea,

@@ -1,5 +1,5 @@
-// Step 7: expiry. After its retention, a completed or failed_retryable key expires. The next request with the key begins
-// a new life, with any payload. Each life has a key of its own at the PSP.
+// Step 7: expiry. After its retention, a completed or failed_retryable key expires. The next request with the key
+// begins a new life, with any payload. Each life has a key of its own at the PSP.
 //
 // Payonce itself adds refunds, the PSP's ledger and settlement files as evidence, an operator for the cases that no
 // program can close, limits and metrics.
@@ -9,7 +9,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
+	"log"
 	"net/http"
 
 	"github.com/jackc/pgx/v5"
@@ -23,7 +23,7 @@ func (s *service) postPayment(w http.ResponseWriter, r *http.Request, tenant str
 	}
 	a, err := s.pay(context.WithoutCancel(r.Context()), p) // a client that hangs up does not stop its payment
 	if err != nil {
-		slog.Error("database failed", "error", err)
+		log.Printf("database failed: %v", err)
 		a = problem(http.StatusServiceUnavailable, "idempotency_store_unavailable", "Try the same key again.")
 	}
 	a.write(w)
@@ -55,8 +55,8 @@ func (s *service) pay(work context.Context, p payment) (answer, error) {
 	return s.apply(work, p, c, failure)
 }
 
-// apply stores what has become of a charge. The client is answered what the row then says: a process
-// that has lost its lease has written nothing, and does not know better.
+// apply stores what has become of a charge. The client is answered what the row then says: a process that has lost its
+// lease has written nothing, and does not know better.
 func (s *service) apply(work context.Context, p payment, c charge, failure error) (answer, error) {
 	ctx, cancel := context.WithTimeout(work, storeTimeout)
 	defer cancel()
@@ -68,7 +68,7 @@ func (s *service) apply(work context.Context, p payment, c charge, failure error
 	case errors.Is(failure, errNotExecuted):
 		held, err = s.store.apply(ctx, p, failedRetryable, charge{}, answer{}, s.retention)
 	default:
-		slog.Warn("the outcome is unknown", "payment", p.ID, "error", failure)
+		log.Printf("the outcome of %s is unknown: %v", p.ID, failure)
 		held, err = s.store.apply(ctx, p, unknown, charge{}, answer{}, 0)
 	}
 	a, err := s.known(ctx, p, err)

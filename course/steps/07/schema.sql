@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS payments (
 	status          text   NOT NULL,
 	attempt         int    NOT NULL DEFAULT 1,
 	generation      int    NOT NULL, -- of the key: 1, and one more in each further life
-	locked_until    timestamptz NOT NULL, -- in_progress: the end of the lease; unknown: the next lookup; completed: expiry
+	locked_until    timestamptz NOT NULL, -- the end of the lease, the next lookup, or the end of the life
 	unknown_since   timestamptz,
 	response_status int,
 	response        bytea,

@@ -59,8 +59,8 @@ func (s store) find(ctx context.Context, tenant, key string) (row, error) {
 	return r, err
 }
 
-// reserve takes the right to execute p for the time of a lease: none, expired → in_progress. It returns the generation, or
-// pgx.ErrNoRows if the key is in use. Of any number of requests at once, the database lets one insert the row.
+// reserve takes the right to execute p for the time of a lease: none, expired → in_progress. It returns the generation,
+// or pgx.ErrNoRows if the key is in use. Of any number of requests at once, the database lets one insert the row.
 func (s store) reserve(ctx context.Context, p payment, lease time.Duration) (generation int, err error) {
 	err = s.QueryRow(ctx, `
 		INSERT INTO payments (id, tenant, key, customer_id, amount_cents, currency, payment_method, fingerprint, status,
@@ -81,19 +81,19 @@ func (s store) retake(ctx context.Context, p payment, lease time.Duration) (bool
 		WHERE id = $1 AND attempt = $3 AND status = 'failed_retryable'`, p.ID, lease, p.attempt)
 }
 
-// apply stores what has become of an attempt: → completed, unknown, failed_retryable. Only completed has a charge and an
-// answer. It returns false if the lease is lost: there is another attempt, or the key is completed.
-func (s store) apply(ctx context.Context, p payment, status string, c charge, a answer, keep time.Duration) (bool, error) {
+// apply stores what has become of an attempt: → completed, unknown, failed_retryable. Only completed has a charge and
+// an answer. It returns false if the lease is lost: there is another attempt, or the key is completed.
+func (s store) apply(ctx context.Context, p payment, to string, c charge, a answer, keep time.Duration) (bool, error) {
 	return s.changes(ctx, `
 		UPDATE payments SET status = $2, response_status = nullif($3, 0), response = $4, psp_charge_id = nullif($5, ''),
 			unknown_since = clock_timestamp(), locked_until = clock_timestamp() + $7::interval
 		WHERE id = $1 AND attempt = $6 AND status NOT IN ('completed', 'expired')`,
-		p.ID, status, a.status, a.body, c.ID, p.attempt, keep)
+		p.ID, to, a.status, a.body, c.ID, p.attempt, keep)
 }
 
 // claimDue takes keys to look up: in_progress beyond the lease, unknown → unknown. Two processes do not disturb each
-// other: each skips the rows that the other one has locked, and finds them due only after a time that grows. So a key is
-// looked up again if this process dies. The proof of a row says whether "not found" proves that nothing was executed.
+// other: each skips the rows that the other one has locked, and finds them due only after a time that grows. So a key
+// is looked up again if this process dies. The row's proof says whether "not found" proves that nothing was executed.
 func (s store) claimDue(ctx context.Context, grace time.Duration) ([]row, error) {
 	rows, err := s.Query(ctx, `
 		WITH due AS (
@@ -125,9 +125,9 @@ func (s store) doubt(ctx context.Context, tenant, key string) error {
 	return err
 }
 
-// expire ends the lives of old keys: completed, failed_retryable → expired. A key whose outcome is not known never expires.
+// expire ends the lives of old keys: completed, failed_retryable → expired. An unknown key never expires.
 //
-// The row stays in our books, without the answer. It must not be deleted: the next life would use its PSP key once more.
+// The row stays in our books, without the answer. It must not be deleted: the next life would use its PSP key again.
 // The PSP forgets a key after a day, but it never forgets a charge: a lookup would find the charge of the life before.
 func (s store) expire(ctx context.Context) error {
 	_, err := s.changes(ctx, `
