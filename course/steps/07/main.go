@@ -40,34 +40,36 @@ func main() {
 
 func run(ctx context.Context, getenv func(string) string) error {
 	var wrong []string
-	text := func(name, standard, shape string) string {
-		value := cmp.Or(getenv(name), standard)
-		if !regexp.MustCompile("^(?:" + shape + ")$").MatchString(value) {
-			wrong = append(wrong, name+" must be "+shape)
+	text := func(name, example, shape string) string {
+		if !regexp.MustCompile("^(?:" + shape + ")$").MatchString(getenv(name)) {
+			wrong = append(wrong, name+" (such as "+example+")")
 		}
-		return value
+		return getenv(name)
 	}
 	span := func(name, standard string) time.Duration {
-		d, _ := time.ParseDuration(text(name, standard, `([0-9.]+(ms|s|m|h))+`))
+		d, err := time.ParseDuration(cmp.Or(getenv(name), standard))
+		if err != nil || d <= 0 {
+			wrong = append(wrong, name+" (such as "+standard+")")
+		}
 		return d
 	}
-	port, databaseURL := text("PORT", "", `[0-9]+`), text("DATABASE_URL", "", `.+`)
-	apiKeys := text("API_KEYS", "", `[^=,]+=[^=,]+(,[^=,]+=[^=,]+)*`)
+	port, databaseURL := text("PORT", "8080", `[0-9]+`), text("DATABASE_URL", "postgres:///course", `.+`)
+	apiKeys := text("API_KEYS", "key=tenant,key=tenant", `[^=,]+=[^=,]+(,[^=,]+=[^=,]+)*`)
 	s := &service{
-		psp:        psp{url: text("PSP_URL", "", `https?://.+`), secret: text("PSP_SECRET", "", `.+`)},
+		psp:        psp{text("PSP_URL", "http://127.0.0.1:8082", `https?://.+`), text("PSP_SECRET", "a-secret", `.+`)},
 		pspTimeout: span("PSP_TIMEOUT", "1s"),
 		lease:      span("LEASE", "3s"),
 		lateLimit:  span("PSP_LATE_LIMIT", "2s"),
 		retention:  span("KEY_RETENTION", "48h"),
 		tenants:    map[[sha256.Size]byte]string{},
 	}
-	secret := text("WEBHOOK_SECRET", "", `whsec_([A-Za-z0-9+/]{4})+([A-Za-z0-9+/]{2,3}={1,2})?`)
+	secret := text("WEBHOOK_SECRET", "whsec_ and base64", `whsec_([A-Za-z0-9+/]{4})+([A-Za-z0-9+/]{2,3}={1,2})?`)
 	s.webhookKey, _ = base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if s.lease <= s.pspTimeout {
-		wrong = append(wrong, "LEASE must be longer than PSP_TIMEOUT")
+		wrong = append(wrong, "LEASE (longer than PSP_TIMEOUT)")
 	}
 	if wrong != nil {
-		return fmt.Errorf("set the environment: %s", strings.Join(wrong, "; "))
+		return fmt.Errorf("these settings are missing or wrong: %s", strings.Join(wrong, ", "))
 	}
 	for entry := range strings.SplitSeq(apiKeys, ",") {
 		key, tenant, _ := strings.Cut(entry, "=")
