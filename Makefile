@@ -19,9 +19,9 @@ BENCHSTAT = $(GO) tool -modfile=tools/benchstat/go.mod benchstat
 LINT = $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint run --config "$(CURDIR)/.golangci.yml"
 # Not tools/ and tools/lint: to judge those, go would download what only the tests of a tool's dependencies need.
 # Nor lab/dbos: what the product is judged by must not depend on whether a peer can be had.
-MODULES = . lab deploy/composecheck
+MODULES = . lab course deploy/composecheck
 # The modules whose tests are counted together.
-TESTED = .,lab
+TESTED = .,lab,course
 
 # In a checkout that git refuses to read (another owner's, or none at all) the go command cannot stamp the revision.
 BUILD = $(GO) build $(shell git rev-parse --quiet --verify HEAD >/dev/null 2>&1 || echo -buildvcs=false)

@@ -12,6 +12,7 @@ var places = []string{
 	"cmd/...", "db/migrations", "demo/controls", "demo/embeddedpg", "demo/mockpsp",
 	"demo/windows", "deploy", "deploy/composecheck",
 	"lab/...",
+	"course/...",
 	"internal/app",
 	"internal/cardnumber",
 	"internal/cli",
@@ -115,6 +116,11 @@ var importTable = []importRule{
 		except:  []string{"lab/..."},
 		refuses: []string{"payonce/lab/..."},
 		because: "the labs are a module of their own, and nothing outside of it needs them",
+	},
+	{
+		packages: []string{"course/..."},
+		refuses:  []string{"payonce/..."},
+		because:  "the steps of the course are whole programs: a reader needs nothing of Payonce to understand them",
 	},
 	{
 		except:  []string{"test/..."},
