@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -102,8 +103,8 @@ func grouped(answers []judge.Answer) []told {
 		if i, ok := latest[a.Intent]; ok {
 			last := &all[i]
 			same := last.Meaning == a.Meaning && last.Status == a.Status && last.Step == a.Step && last.Err == a.Err
-			repeats := a.Step == plan.UntilFinal || a.Step == plan.Try || a.Step == plan.Look
-			if same && repeats && !a.Meaning.Final() {
+			repeats := a.Step == plan.UntilFinal || a.Step == plan.Try || a.Step == plan.Look || a.Step == plan.Renew
+			if same && repeats && (!a.Meaning.Final() || bytes.Equal(last.Body, a.Body)) {
 				last.times++
 				continue
 			}

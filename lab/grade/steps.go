@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"payonce/lab/grade/judge"
 	"payonce/lab/grade/plan"
 	"payonce/lab/grade/stand"
 	"payonce/test/httpproxy"
@@ -65,6 +66,8 @@ func (f *performance) forIntent(ctx context.Context, i int, s plan.Step) {
 		f.hangUp[i]()
 	case plan.Try:
 		f.until(ctx, i, s)
+	case plan.Renew:
+		f.renew(ctx, i, s)
 	case plan.UntilFinal:
 		if !f.until(ctx, i, s) && !f.noted(f.run.NotFinal, i) {
 			f.note(&f.run.NotFinal, i)
@@ -112,6 +115,33 @@ func (f *performance) until(ctx context.Context, i int, s plan.Step) bool {
 		pause(ctx, wait)
 	}
 	return false
+}
+
+// renew repeats the request until a new life of the key has an answer. To end keys is work in the background, so that it
+// may come somewhat late.
+func (f *performance) renew(ctx context.Context, i int, s plan.Step) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(f.player.profile.EndsWithin))
+	defer cancel()
+	old := f.lastFinal(i)
+	for wait := againAfter; ctx.Err() == nil; wait = min(2*wait, againCap) {
+		if a := f.send(ctx, i, s); a.Meaning.Final() && !judge.SameJSON(a.Body, old) {
+			return
+		}
+		pause(ctx, wait)
+	}
+}
+
+// lastFinal is the body of the latest final answer.
+func (f *performance) lastFinal(intent int) []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var body []byte
+	for _, a := range f.run.Answers {
+		if a.Intent == intent && a.Meaning.Final() {
+			body = a.Body
+		}
+	}
+	return body
 }
 
 func pause(ctx context.Context, d time.Duration) {

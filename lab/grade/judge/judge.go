@@ -119,7 +119,7 @@ func Judge(r Run) []Verdict {
 		if v.is(plan.Look) {
 			all = append(all, v.ends(r.Unseen, Found, "the server never knew the outcome by itself"))
 		}
-		if r.Case.Has(plan.Expire) {
+		if r.Case.Has(plan.Renew) {
 			all = append(all, v.forgets())
 		}
 	}
@@ -262,16 +262,11 @@ func (v intent) ends(not []int, of Invariant, why string) Verdict {
 }
 
 func (v intent) forgets() Verdict {
-	var lives []Answer
-	for _, a := range v.finals {
-		if len(lives) == 0 || a.Life != lives[len(lives)-1].Life {
-			lives = append(lives, a)
-		}
-	}
-	switch {
-	case len(lives) < 2: //nolint:mnd // the one before, the one after
+	if len(v.finals) == 0 || v.finals[len(v.finals)-1].Life == 0 {
 		return v.verdict(Forgets, true, "the key had no final answer after its time")
-	case len(v.paid) < 2 && sameJSON(lives[0].Body, lives[1].Body):
+	}
+	switch first, last := v.finals[0], v.finals[len(v.finals)-1]; {
+	case len(v.paid) < 2 && SameJSON(first.Body, last.Body):
 		return v.verdict(Forgets, true, "the key still has its old answer")
 	case len(v.paid) < 2:
 		return v.verdict(Forgets, true,
@@ -280,8 +275,8 @@ func (v intent) forgets() Verdict {
 	return v.verdict(Forgets, false, "")
 }
 
-// sameJSON reports whether two bodies mean the same: a server may write the old answer in other bytes.
-func sameJSON(a, b []byte) bool {
+// SameJSON reports whether two bodies mean the same: a server may write the old answer in other bytes.
+func SameJSON(a, b []byte) bool {
 	var left, right any
 	if json.Unmarshal(a, &left) != nil || json.Unmarshal(b, &right) != nil {
 		return bytes.Equal(a, b)

@@ -79,7 +79,7 @@ func TestWhatBreaksAnInvariant(t *testing.T) {
 			}
 		}
 		if strings.Contains(lines, "life") {
-			kinds = append(kinds, plan.Expire)
+			kinds = append(kinds, plan.Expire, plan.Renew)
 		}
 		var broken []string
 		for _, v := range Judge(history(t, lines, kinds...)) {
