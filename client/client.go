@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -47,6 +48,24 @@ type Client struct {
 	config Config
 	url    string
 	http   *http.Client
+
+	mu   sync.Mutex
+	busy map[string]int // calls under way, by intent
+}
+
+// begin says that a call works on an intent, until done is called. It reports how many others do.
+func (c *Client) begin(intent string) (others int, done func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	others = c.busy[intent]
+	c.busy[intent]++
+	return others, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.busy[intent]--; c.busy[intent] == 0 {
+			delete(c.busy, intent)
+		}
+	}
 }
 
 // New checks the configuration. It sends nothing.
@@ -76,7 +95,7 @@ func New(c Config) (*Client, error) {
 		c.Random = rand.Reader
 	}
 	address := strings.TrimRight(c.BaseURL, "/") + "/payments"
-	return &Client{config: c, url: address, http: withoutRedirects(c.HTTPClient)}, nil
+	return &Client{config: c, url: address, http: withoutRedirects(c.HTTPClient), busy: map[string]int{}}, nil
 }
 
 func orDefault(given, otherwise time.Duration) time.Duration {

@@ -17,6 +17,8 @@ func (c *Client) Pay(ctx context.Context, intent Intent) (Result, error) {
 	if err != nil {
 		return none, err
 	}
+	_, done := c.begin(intent.ID)
+	defer done()
 	var random [16]byte
 	if _, err := io.ReadFull(c.config.Random, random[:]); err != nil {
 		return none, fmt.Errorf("make a key: %w", err)
@@ -45,8 +47,9 @@ func (c *Client) Pay(ctx context.Context, intent Intent) (Result, error) {
 const atOnce = 8
 
 // Resume goes on with every open intent, with the same keys and the same bytes. Call it at the start of the process:
-// after a crash nobody else knows of these intents. It tells the result of each, one at a time and in any order. Each
-// intent has its own patience if ctx has no deadline. The error is the Store's.
+// after a crash nobody else knows of these intents. It tells the result of each, one at a time and in any order. It
+// leaves out intents that a Pay of this client works on. Each intent has its own patience if ctx has no deadline. The
+// error is the Store's.
 func (c *Client) Resume(ctx context.Context, tell func(Result, error)) error {
 	open, err := c.config.Store.Unfinished(ctx)
 	if err != nil {
@@ -57,8 +60,15 @@ func (c *Client) Resume(ctx context.Context, tell func(Result, error)) error {
 	places := make(chan struct{}, atOnce)
 	for _, record := range open {
 		places <- struct{}{}
+		others, done := c.begin(record.Intent)
+		if others > 0 {
+			done()
+			<-places
+			continue
+		}
 		running.Go(func() {
 			result, err := c.finish(ctx, record, false)
+			done()
 			<-places
 			telling.Lock()
 			defer telling.Unlock()

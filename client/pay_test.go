@@ -300,6 +300,26 @@ func TestIntentIsOneRequestForEver(t *testing.T) {
 	})
 }
 
+// Pay and Resume at the same time would both send, and both be right; one of them is enough.
+func TestResumeLeavesOutWhatIsBeingPaid(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, reply{status: 201})
+		b.onSend = func() {
+			b.onSend = nil
+			if results, _ := b.resumed(t.Context(), t); len(results) != 0 {
+				t.Errorf("resumed %+v", results)
+			}
+		}
+		if _, err := b.client.Pay(t.Context(), order); err != nil || b.attempts(t) != 1 {
+			t.Errorf("%v after %d attempts", err, len(b.seen))
+		}
+		if len(b.client.busy) != 0 {
+			t.Errorf("still busy with %v", b.client.busy)
+		}
+	})
+}
+
 func TestResumeGoesOnWithEveryOpenIntent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
