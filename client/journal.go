@@ -23,6 +23,7 @@ import (
 type Journal struct {
 	mu      sync.Mutex
 	file    *os.File
+	sync    func() error // of the file
 	records map[string]Record
 	order   []string // intents, oldest first
 	broken  error    // after a failed write, nobody knows what is on the disk
@@ -41,7 +42,7 @@ func OpenJournal(path string) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	j := &Journal{file: file, records: map[string]Record{}}
+	j := &Journal{file: file, sync: file.Sync, records: map[string]Record{}}
 	// Nothing is read or cut before the lock is held: the torn line may be one that another process is writing.
 	err = lock(file)
 	if err == nil {
@@ -84,7 +85,7 @@ func (j *Journal) read() error {
 		j.remember(record)
 	}
 	if whole < len(raw) {
-		if err := errors.Join(j.file.Truncate(int64(whole)), j.file.Sync()); err != nil {
+		if err := errors.Join(j.file.Truncate(int64(whole)), j.sync()); err != nil {
 			return fmt.Errorf("cut the torn line: %w", err)
 		}
 	}
@@ -169,7 +170,7 @@ func (j *Journal) append(ctx context.Context, record Record) error {
 		j.broken = fmt.Errorf("the journal could not be written: %w", err)
 		return j.broken
 	}
-	if err := j.file.Sync(); err != nil {
+	if err := j.sync(); err != nil {
 		j.broken = fmt.Errorf("the journal could not be made durable: %w", err)
 		return j.broken
 	}

@@ -92,6 +92,57 @@ func TestTornLastLineIsCut(t *testing.T) {
 	}
 }
 
+// A torn line may be longer than the next one, which must not be followed by the rest of it.
+func TestNothingStaysOfATornLine(t *testing.T) {
+	t.Parallel()
+	path := written(t)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(whole, strings.Repeat("0", 9000)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j := openJournal(t, path)
+	if info, err := os.Stat(path); err != nil || info.Size() != int64(len(whole)) {
+		t.Errorf("%d bytes are left of %d, %v", info.Size(), len(whole), err)
+	}
+	if _, err := j.Create(t.Context(), record("three")); err != nil {
+		t.Fatal(err)
+	}
+	_ = j.Close()
+	if open, err := openJournal(t, path).Unfinished(t.Context()); err != nil || len(open) != 2 {
+		t.Errorf("%+v, %v", open, err)
+	}
+}
+
+// A record is on the disk before Create and Update return; and if it may not be, nobody is told that it is.
+func TestRecordIsDurableBeforeItIsUsed(t *testing.T) {
+	t.Parallel()
+	path := written(t)
+	j := openJournal(t, path)
+	lines := 0
+	j.sync = func() error {
+		raw, err := os.ReadFile(path)
+		lines = strings.Count(string(raw), "\n")
+		return err
+	}
+	if _, err := j.Create(t.Context(), record("three")); err != nil || lines != 4 {
+		t.Errorf("%v, %d lines were written before the disk was asked", err, lines)
+	}
+	if err := j.Update(t.Context(), record("three")); err != nil || lines != 5 {
+		t.Errorf("%v, %d lines were written before the disk was asked", err, lines)
+	}
+	j.sync = func() error { return errors.New("the disk is broken") }
+	if _, err := j.Create(t.Context(), record("four")); err == nil {
+		t.Error("a record counts that may not be on the disk")
+	}
+	j.sync = func() error { return nil }
+	if _, err := j.Create(t.Context(), record("five")); err == nil {
+		t.Error("the journal goes on after a disk error")
+	}
+}
+
 func TestDamagedJournalIsNotOpened(t *testing.T) {
 	t.Parallel()
 	whole, err := os.ReadFile(written(t))
