@@ -104,8 +104,8 @@ func TestSettingsAreChecked(t *testing.T) {
 	}{
 		{map[string]string{}, 10_000},
 		{map[string]string{"QUICK": "1"}, quickN},
-		{map[string]string{"QUICK": "1", "N": "77", "SEED": "3"}, 77},
-		{map[string]string{"N": "49"}, 0},
+		{map[string]string{"QUICK": "1", "N": "250", "SEED": "3"}, 250},
+		{map[string]string{"N": "199"}, 0},
 		{map[string]string{"N": "100001"}, 0},
 		{map[string]string{"N": "many"}, 0},
 	} {

@@ -61,7 +61,7 @@ type caller struct {
 }
 
 func (g *stage) callers(ctx context.Context, s settings) ([]*caller, error) {
-	few := max(fewest, s.N/perUsual)
+	few := max(fewestUsual, s.N/perUsual)
 	r := rand.New(rand.NewPCG(s.Seed, 2))
 	var all []*caller
 	for _, c := range []struct {
