@@ -117,6 +117,11 @@ naive: ## the same storm for Payonce and for the wrong way, side by side
 	@$(BUILD_LAB) ./chaos
 	@TARGET=both REPORT=bin/naive.json exec bin/chaos
 
+.PHONY: caller
+caller: ## pay 10 000 intents while the calling process is killed at each of its boundaries, in ten minutes: make caller N=500 SEED=7
+	@$(BUILD_LAB) ./caller
+	@exec bin/caller
+
 .PHONY: matrix
 matrix: ## stop at every step and fail there in every way, in six minutes; QUICK=1 in one
 	@$(BUILD_LAB) ./matrix

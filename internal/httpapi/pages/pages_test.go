@@ -68,6 +68,9 @@ func TestEveryProblemTypeHasItsPage(t *testing.T) {
 		if strings.Contains(text, "not retryable") == entry.Retryable {
 			t.Errorf("%s: the page is wrong about retryable=%v", entry.Code, entry.Retryable)
 		}
+		if strings.Contains(text, "not proven safe") == entry.NewKeySafe {
+			t.Errorf("%s: the page is wrong about newKeySafe=%v", entry.Code, entry.NewKeySafe)
+		}
 	}
 }
 
@@ -136,7 +139,7 @@ func TestEveryAddressIsOnThisServerAndAnswers(t *testing.T) {
 			continue
 		}
 		seen[path] = true
-		if path == operatorURL+"/docs" || path == pspURL+"/" {
+		if path == operatorURL+"/docs" || path == operatorURL+"/console/" || path == pspURL+"/" {
 			continue
 		}
 		if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") {
