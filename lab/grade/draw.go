@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"os"
@@ -32,26 +33,19 @@ func (x *broken) draw(out string) error {
 		return err
 	}
 	x.HTML, x.Mermaid = filepath.Join(out, "first.html"), filepath.Join(out, "first.mmd")
-	html, err := os.Create(x.HTML)
-	if err != nil {
-		return fmt.Errorf("write the drawing: %w", err)
-	}
-	defer html.Close()
-	err = page.Execute(html, map[string]any{
+	var html, mermaid bytes.Buffer
+	err = errors.Join(d.Mermaid(&mermaid), page.Execute(&html, map[string]any{
 		"Title": d.Title, "Why": x.Why, "Says": x.says(), "Case": x.Case, "Steps": d.Steps,
 		"SVG":   template.HTML(svg.String()),  //nolint:gosec // package sequence escapes its labels
 		"Style": template.CSS(sequence.Style), //nolint:gosec // a constant
-	})
+	}))
 	if err != nil {
-		return fmt.Errorf("write the drawing: %w", err)
+		return fmt.Errorf("draw the history: %w", err)
 	}
-	mermaid, err := os.Create(x.Mermaid)
-	if err != nil {
-		return fmt.Errorf("write the drawing: %w", err)
-	}
-	defer mermaid.Close()
-	return d.Mermaid(mermaid)
+	return errors.Join(os.WriteFile(x.HTML, html.Bytes(), readable), os.WriteFile(x.Mermaid, mermaid.Bytes(), readable))
 }
+
+const readable = 0o644
 
 func (x *broken) says() string {
 	for _, i := range judge.Invariants() {
@@ -71,9 +65,12 @@ func diagram(x broken) sequence.Diagram {
 		d.Steps = append(d.Steps, exchange(a, x.run.Amounts[a.Intent], many)...)
 	}
 	for _, c := range x.run.Charges {
+		what := "declined"
+		if c.Succeeded {
+			what = "charged"
+		}
 		d.Steps = append(d.Steps, sequence.Step{At: c.At, From: sequence.PSP, To: sequence.PSP,
-			Source: sequence.FromLedger, Label: fmt.Sprintf("%s: %s, %s", map[bool]string{true: "charged", false: "declined"}[c.Succeeded],
-				money(c.Amount), c.ID)})
+			Source: sequence.FromLedger, Label: fmt.Sprintf("%s: %s, %s", what, money(c.Amount), c.ID)})
 	}
 	for _, e := range x.run.Events {
 		at := map[string]sequence.Column{"client": sequence.Client, "server": sequence.API,

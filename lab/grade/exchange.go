@@ -49,13 +49,13 @@ func (f *performance) exchange(ctx context.Context, url string, a *judge.Answer)
 	}
 	res, err := f.player.client.Do(req.WithContext(ctx))
 	if err != nil {
-		a.Err = reason(ctx, err)
+		a.Err = reason(ctx)
 		return
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		a.Err = reason(ctx, err)
+		a.Err = reason(ctx)
 		return
 	}
 	a.Status, a.Body = res.StatusCode, body
@@ -93,7 +93,7 @@ func excerpt(body []byte) string {
 	return string(body[:min(len(body), enough)])
 }
 
-func reason(ctx context.Context, err error) string {
+func reason(ctx context.Context) string {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return "no answer in time"

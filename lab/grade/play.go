@@ -46,7 +46,7 @@ func newPlayer(p profile.Profile) *player {
 			Transport:     &http.Transport{DisableKeepAlives: true},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		amounts: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), //nolint:gosec // they need to be new, not secret
+		amounts: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), // new, not secret
 		used:    map[int64]bool{}, owners: map[int64]*performance{}, unclear: map[string]int{},
 	}
 }

@@ -117,8 +117,8 @@ func (f *performance) until(ctx context.Context, i int, s plan.Step) bool {
 	return false
 }
 
-// renew repeats the request until a new life of the key has an answer. To end keys is work in the background, so that it
-// may come somewhat late.
+// renew repeats the request until a new life of the key has an answer. To end keys is work in the background, so it may
+// come somewhat late.
 func (f *performance) renew(ctx context.Context, i int, s plan.Step) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(f.player.profile.EndsWithin))
 	defer cancel()

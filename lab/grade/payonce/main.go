@@ -44,7 +44,7 @@ func run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for _, command := range [][]string{{"api", "serve"}, {"reconciler", "run"}} {
-		cmd := exec.CommandContext(ctx, filepath.Join(dir, command[0]), command[1:]...) //nolint:gosec // our own
+		cmd := exec.CommandContext(ctx, filepath.Join(dir, command[0]), command[1:]...)
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		cmd.Env, cmd.Stdout, cmd.Stderr = env, os.Stdout, os.Stderr
 		cmd.SysProcAttr = childAttributes()
@@ -55,7 +55,7 @@ func run(ctx context.Context) error {
 			defer cancel()
 			err := cmd.Wait()
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // it was told to end
+				return nil // it was told to end
 			}
 			return fmt.Errorf("%s has ended: %w", command[0], errors.Join(err))
 		})

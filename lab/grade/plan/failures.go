@@ -82,8 +82,8 @@ func (d *draw) webhooks() []Case {
 		{
 			Name: "webhooks are repeated, late, out of order and forged", Intents: intents,
 			Steps: steps(Step{Kind: Disorder, Group: 1}, Step{Kind: Send, Intent: All, N: 1},
-				Step{Kind: Await, Intent: All}, Step{Kind: UntilFinal, Intent: All}, Step{Kind: Again, Intent: All, N: 1},
-				Step{Kind: Order, Group: 1}),
+				Step{Kind: Await, Intent: All}, Step{Kind: UntilFinal, Intent: All},
+				Step{Kind: Again, Intent: All, N: 1}, Step{Kind: Order, Group: 1}),
 		},
 		one("the webhook comes before the answer", ok,
 			join(held(HoldAnswer, 1, 0, 0), steps(Step{Kind: Reported}, release(1, 0), Step{Kind: Await}), end())...),
@@ -102,7 +102,7 @@ func (d *draw) tenants() []Case {
 		both(UntilFinal, 0), both(Again, 1))
 	return []Case{
 		pair("one key, two tenants, one after the other", ok, ok, turns...),
-		pair("one key, two tenants, one is declined", declined, ok, turns...),
+		pair("one key, two tenants, one is declined", ok, declined, turns...),
 		pair("one key, two tenants, at once", ok, ok, both(Send, d.from(1, 3)), both(Await, 0), both(UntilFinal, 0),
 			both(Again, 1)),
 		pair("one key, two tenants, an answer is lost", charged[d.IntN(len(charged))], ok, turns...),

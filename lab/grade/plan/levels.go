@@ -51,9 +51,9 @@ func steps(all ...Step) []Step { return all }
 
 func (d *draw) retries() []Case {
 	cases := []Case{
-		one("a payment is asked for again", ok, Step{Kind: Send, N: 1}, Step{Kind: Await},
+		one("a payment is asked for again", ok, Step{Kind: Send, N: 1}, Step{Kind: Await}, Step{Kind: UntilFinal},
 			Step{Kind: Again, N: d.from(2, 4)}),
-		one("a decline is asked for again", declined, Step{Kind: Send, N: 1}, Step{Kind: Await},
+		one("a decline is asked for again", declined, Step{Kind: Send, N: 1}, Step{Kind: Await}, Step{Kind: UntilFinal},
 			Step{Kind: Again, N: d.from(2, 4)}),
 		one("a slow payment is asked for again", slow, Step{Kind: Send, N: 1}, Step{Kind: Await},
 			Step{Kind: UntilFinal}, Step{Kind: Again, N: 2}),
@@ -88,8 +88,8 @@ func (d *draw) otherPayloads() []Case {
 		one("another amount after a decline", declined,
 			join(steps(Step{Kind: Send, N: 1}, Step{Kind: Await}, Step{Kind: UntilFinal}, other), end())...),
 		one("another amount while the first request waits for the PSP", ok,
-			join(held(HoldAnswer, 1, 0, 0), steps(other, release(1, 0), Step{Kind: Await}, Step{Kind: UntilFinal}, other),
-				end())...),
+			join(held(HoldAnswer, 1, 0, 0),
+				steps(other, release(1, 0), Step{Kind: Await}, Step{Kind: UntilFinal}, other), end())...),
 		one("another amount after a lost answer", charged[d.IntN(len(charged))],
 			join(steps(Step{Kind: Send, N: 1}, Step{Kind: Await}, other, Step{Kind: UntilFinal}, other), end())...),
 		one("another amount after an outage", notCharged,

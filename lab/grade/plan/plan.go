@@ -20,7 +20,7 @@ const (
 	Try        Kind = "try"         // the same request, again and again, until its answer is final; it may fail
 	UntilFinal Kind = "until-final" // the same; the server must come to an end
 	Read       Kind = "read"        // read once what the server knows, if the profile has a read
-	Renew      Kind = "renew"       // the same request, until its answer is not the one from before the key's time was over
+	Renew      Kind = "renew"       // the same request, until its answer is a new one
 	Look       Kind = "look"        // read what became of the key, until that is final; never send the request again
 )
 

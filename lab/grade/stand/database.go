@@ -87,7 +87,7 @@ func (d *database) relay(client net.Conn) {
 		return
 	}
 	network, address := pgconn.NetworkAddress(config.Host, config.Port)
-	server, err := (&net.Dialer{}).Dial(network, address) //nolint:noctx // it ends with the server
+	server, err := (&net.Dialer{}).Dial(network, address)
 	if err != nil {
 		return // crashed: the client sees a connection that was closed
 	}

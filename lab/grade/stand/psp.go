@@ -31,7 +31,7 @@ const (
 	webhookGap   = 500 * time.Millisecond
 )
 
-const pspSecret = "grade-psp-secret" //nolint:gosec // of the mock PSP
+const pspSecret = "grade-psp-secret"
 
 // provider is the mock PSP, and the proxies on both sides of it. With a server at a URL there are none: that server has
 // its own mock PSP.
@@ -56,7 +56,7 @@ func openProvider(seed uint64, webhooks string, next func() string, arrived func
 		}
 	}()
 	config := mockpsp.DefaultConfig()
-	config.Secret, config.Rand = pspSecret, rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // faults on demand
+	config.Secret, config.Rand = pspSecret, rand.New(rand.NewPCG(seed, 0))
 	config.Log = slog.New(slog.DiscardHandler)
 	config.SlowDelay, config.HangLimit, config.LateDelay = slowDelay, hangLimit, LateDelay
 	config.WebhookDelay, config.WebhookExtraDelay = webhookDelay, extraDelay
