@@ -19,9 +19,9 @@ BENCHSTAT = $(GO) tool -modfile=tools/benchstat/go.mod benchstat
 LINT = $(GO) tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint run --config "$(CURDIR)/.golangci.yml"
 # Not tools/ and tools/lint: to judge those, go would download what only the tests of a tool's dependencies need.
 # Nor lab/dbos: what the product is judged by must not depend on whether a peer can be had.
-MODULES = . lab deploy/composecheck
+MODULES = . lab course deploy/composecheck
 # The modules whose tests are counted together.
-TESTED = .,lab
+TESTED = .,lab,course
 
 # In a checkout that git refuses to read (another owner's, or none at all) the go command cannot stamp the revision.
 BUILD = $(GO) build $(shell git rev-parse --quiet --verify HEAD >/dev/null 2>&1 || echo -buildvcs=false)
@@ -117,6 +117,11 @@ naive: ## the same storm for Payonce and for the wrong way, side by side
 	@$(BUILD_LAB) ./chaos
 	@TARGET=both REPORT=bin/naive.json exec bin/chaos
 
+.PHONY: caller
+caller: ## pay 10 000 intents while the calling process is killed at each of its boundaries, in ten minutes: make caller N=500 SEED=7
+	@$(BUILD_LAB) ./caller
+	@exec bin/caller
+
 .PHONY: matrix
 matrix: ## stop at every step and fail there in every way, in six minutes; QUICK=1 in one
 	@$(BUILD_LAB) ./matrix
@@ -126,6 +131,12 @@ matrix: ## stop at every step and fail there in every way, in six minutes; QUICK
 model: ## check the key's state machine with Spin, in two minutes; needs spin and gcc; VARIANTS="no-fence …" for some
 	@$(BUILD_LAB) ./model
 	@exec bin/model $(VARIANTS)
+
+.PHONY: grade
+grade: ## check any payment server, in any language, in one minute: make grade TARGET=./my-server PROFILE=plain; without TARGET, Payonce itself
+	@$(BUILD_LAB) ./grade
+	@if [ -n "$(TARGET)" ]; then exec bin/grade "$(TARGET)"; fi; \
+		$(BUILD) -o bin/ ./cmd/api ./cmd/reconciler && (cd lab && $(BUILD) -o ../bin/grade-payonce ./grade/payonce) && exec bin/grade bin/grade-payonce
 
 .PHONY: mutations
 mutations: ## plant bugs, one by one, and have the matrix or the chaos run find each; QUICK=1 for three of them

@@ -10,7 +10,7 @@ import (
 )
 
 // schemaVersion is the version of the form of the stored responses. Increment it when one of the bodies below changes.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // TimeForm is RFC 3339 in UTC with microseconds, which is the resolution of PostgreSQL. So a time has the same text
 // before it is stored and after it is read. All texts have the same length, so they sort by time.

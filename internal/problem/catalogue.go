@@ -73,7 +73,7 @@ var catalogue = []Entry{
 			`-H "webhook-timestamp: $(date +%s)" -H "webhook-signature: v1,Zm9yZ2Vk" -d '{"type":"charge.succeeded"}'`,
 	},
 	{
-		Code: PaymentDeclined, Status: 402, Title: "The payment was declined",
+		Code: PaymentDeclined, Status: 402, Title: "The payment was declined", NewKeySafe: true,
 		Meaning: "The payment provider was asked, and it refused the charge. declineCode says why. The refusal " +
 			"is the final answer for this key. The server replays it byte for byte.",
 		WhatToDo: "Ask the payer for another payment method. Pay with that method under a new key.",
@@ -81,7 +81,7 @@ var catalogue = []Entry{
 			`-d '{"customerId":"cus-1","amountCents":12000,"currency":"USD","paymentMethod":"pm_declined"}'`,
 	},
 	{
-		Code: RefundDeclined, Status: 402, Title: "The refund was declined",
+		Code: RefundDeclined, Status: 402, Title: "The refund was declined", NewKeySafe: true,
 		Meaning: "The payment provider was asked, and it refused the refund. declineCode says why. The refusal " +
 			"is the final answer for this key. The server replays it byte for byte. No money was returned to the " +
 			"payer.",

@@ -2,8 +2,9 @@
 // 9457, application/problem+json) that carries it.
 //
 // It owns the codes, the HTTP status and title that belong to each, whether the same idempotency key may be sent again,
-// and the explanation that the page behind a document's type URL shows. It refuses to know how a failure came about:
-// callers choose the code and write the detail, and must not put anything internal into it.
+// whether another key for the same intent is safe, and the explanation that the page behind a document's type URL
+// shows. It refuses to know how a failure came about: callers choose the code and write the detail, and must not put
+// anything internal into it.
 //
 // Invariants: a code has exactly one status; a document's bytes depend on its members alone, in one fixed order, so a
 // stored refusal can be replayed byte for byte.
@@ -44,6 +45,7 @@ type Document struct {
 	Instance    string   `json:"instance"`
 	Code        Code     `json:"code"`
 	Retryable   bool     `json:"retryable"`
+	NewKeySafe  bool     `json:"newKeySafe"`
 	PaymentID   string   `json:"paymentId,omitempty"`
 	RefundID    string   `json:"refundId,omitempty"`
 	DeclineCode string   `json:"declineCode,omitempty"`
@@ -65,7 +67,7 @@ func New(publicURL string, code Code, detail, instance string) Document {
 		Detail:    detail,
 		Instance:  instance,
 		Code:      entry.Code,
-		Retryable: entry.Retryable,
+		Retryable: entry.Retryable, NewKeySafe: entry.NewKeySafe,
 	}
 }
 

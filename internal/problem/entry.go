@@ -2,8 +2,8 @@ package problem
 
 import "slices"
 
-// Entry is what the catalogue says about one code. Title, Status and Retryable go into every document; Meaning,
-// WhatToDo and Curl are for the page behind the document's type URL.
+// Entry is what the catalogue says about one code. Title, Status, Retryable and NewKeySafe go into every document;
+// Meaning, WhatToDo and Curl are for the page behind the document's type URL.
 type Entry struct {
 	Code   Code
 	Status int // the HTTP status that always goes with the code
@@ -11,6 +11,12 @@ type Entry struct {
 
 	// Retryable says whether the same key may be sent again with the same body.
 	Retryable bool
+
+	// NewKeySafe says that this answer proves: no money has moved under this key, and none will. So another key for the
+	// same intent cannot charge twice. False is the answer whenever that is not proven. It is false for a refusal that
+	// comes before the key is looked up, because an earlier request with this key may have been executed. It is false
+	// for every key that may still be executed, because a delayed copy of the request may arrive later.
+	NewKeySafe bool
 
 	Meaning  string
 	WhatToDo string

@@ -25,7 +25,7 @@ func TestDeclineHasTheBytesThatWereStoredBefore(t *testing.T) {
 
 	const golden = `{"type":"http://localhost:8080/problems/payment_declined","title":"The payment was declined","status":402,` +
 		`"detail":"The payment provider refused the charge: <insufficient> & \"more\".",` +
-		`"instance":"/payments/pay_01jd7z3k6vf2wtsx2q4r8y9abc","code":"payment_declined","retryable":false,` +
+		`"instance":"/payments/pay_01jd7z3k6vf2wtsx2q4r8y9abc","code":"payment_declined","retryable":false,"newKeySafe":true,` +
 		`"paymentId":"pay_01jd7z3k6vf2wtsx2q4r8y9abc","declineCode":"insufficient_funds"}` + "\n"
 	if diff := gocmp.Diff(golden, string(doc.JSON())); diff != "" {
 		t.Errorf("decline bytes (-want +got):\n%s", diff)
@@ -44,7 +44,7 @@ func TestEveryMemberHasItsPlace(t *testing.T) {
 	}
 
 	const golden = `{"type":"https://pay.example/problems/invalid_request","title":"The request is invalid","status":400,` +
-		`"detail":"Two members are wrong.","instance":"/payments#req-1","code":"invalid_request","retryable":false,` +
+		`"detail":"Two members are wrong.","instance":"/payments#req-1","code":"invalid_request","retryable":false,"newKeySafe":false,` +
 		`"paymentId":"pay_1","refundId":"re_1","declineCode":"lost_card","errors":[` +
 		`{"pointer":"","detail":"is not a JSON object"},` +
 		`{"pointer":"/amountCents","detail":"must be at least 1"},` +
@@ -59,7 +59,7 @@ func TestAbsentMembersAreOmitted(t *testing.T) {
 	t.Parallel()
 	got := string(problem.New("", problem.ShuttingDown, "d", "i").JSON())
 	const golden = `{"type":"/problems/shutting_down","title":"The server is shutting down","status":503,"detail":"d",` +
-		`"instance":"i","code":"shutting_down","retryable":true}` + "\n"
+		`"instance":"i","code":"shutting_down","retryable":true,"newKeySafe":false}` + "\n"
 	if diff := gocmp.Diff(golden, got); diff != "" {
 		t.Errorf("document bytes (-want +got):\n%s", diff)
 	}
@@ -146,6 +146,25 @@ func TestOnlyTheseCodesAreRetryable(t *testing.T) {
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("retryable codes (-want +got):\n%s", diff)
+	}
+}
+
+// A machine may take a new key for the same intent after these codes alone: see Entry.NewKeySafe for what each of the
+// others does not prove.
+func TestANewKeyIsSafeOnlyAfterADecline(t *testing.T) {
+	t.Parallel()
+	want := []problem.Code{problem.PaymentDeclined, problem.RefundDeclined}
+	var got []problem.Code
+	for _, entry := range problem.All() {
+		if entry.NewKeySafe {
+			got = append(got, entry.Code)
+		}
+		if document := problem.New("", entry.Code, "d", "i"); document.NewKeySafe != entry.NewKeySafe {
+			t.Errorf("%s: the document says %v", entry.Code, document.NewKeySafe)
+		}
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("codes after which a new key is safe (-want +got):\n%s", diff)
 	}
 }
 

@@ -102,6 +102,7 @@ func (m *movementRow) refusal() document {
 	d.set("instance", m.path())
 	d.set("code", code)
 	d.set("retryable", entry.Retryable)
+	d.set("newKeySafe", entry.NewKeySafe)
 	d.set("declineCode", m.Decline)
 	d.set("paymentId", m.document().text("paymentId"))
 	d.set("refundId", m.document().text("refundId"))

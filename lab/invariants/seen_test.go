@@ -52,6 +52,8 @@ func TestWrongMemberIsFound(t *testing.T) {
 			`amount is "12.000"`},
 		"a member that nobody knows": {body(`"customerId"`, `"secret":1,"customerId"`) + "'" + lostKey +
 			"'", "I3", "secret is 1, and there is none"},
+		"a decline that still blocks": {body(`"newKeySafe":true`, `"newKeySafe":false`) + "'" + declinedKey +
+			"'", "I3", "newKeySafe is false"},
 		"a decline that may be sent again": {body(`"retryable":false`, `"retryable":true`) + "'" + declinedKey +
 			"'", "I3", "retryable is true"},
 		"a decline with another title": {body(`"title":"The`, `"title":"A`) + "'" + declinedKey + "'", "I3",
@@ -124,7 +126,7 @@ func (s *shop) charged(key string) Entry {
 func busyWith(prefer string, took time.Duration) func(*history.Operation) {
 	return func(o *history.Operation) {
 		o.Status, o.Answer = http.StatusConflict, []byte(`{"type":"http://payonce.test/problems/idempotency_key_in_progress",
-			"title":"The first request with this key is still running","status":409,"detail":"d","instance":"i","code":"idempotency_key_in_progress","retryable":true}`)
+			"title":"The first request with this key is still running","status":409,"detail":"d","instance":"i","code":"idempotency_key_in_progress","retryable":true,"newKeySafe":false}`)
 		o.Header.Set("Retry-After", "1")
 		o.Header.Set("Content-Type", "application/problem+json")
 		o.Header.Del("Location")
@@ -172,6 +174,7 @@ func TestWrongFaceIsFound(t *testing.T) {
 		"a request id of another": {of(402), set("X-Request-Id", e.History[0].Header.Get("X-Request-Id")),
 			"the same X-Request-Id"},
 		"a cache":                    {of(201), set("Cache-Control", "public"), "Cache-Control"},
+		"a mismatch, and a new key":  {of(422), body(`"newKeySafe":false`, `"newKeySafe":true`), "newKeySafe is true"},
 		"a mismatch to repeat":       {of(422), body(`"retryable":false`, `"retryable":true`), "retryable is true"},
 		"another title":              {of(422), body(`"title":"The`, `"title":"A`), "title is"},
 		"a type that leads nowhere":  {of(422), body(`/problems/`, `/problem/`), "does not lead to the code"},

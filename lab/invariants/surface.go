@@ -108,6 +108,7 @@ func (f face) problem() string {
 	want.set("title", entry.Title)
 	want.set("status", entry.Status)
 	want.set("retryable", entry.Retryable)
+	want.set("newKeySafe", entry.NewKeySafe)
 	got := f.body.without("type", "detail", "instance", "code", "paymentId", "refundId", "declineCode", "errors")
 	switch {
 	case !strings.HasSuffix(f.body.text("type"), "/problems/"+string(f.code)):

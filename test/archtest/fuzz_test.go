@@ -17,6 +17,13 @@ import (
 // behind a dash, why it needs none. The rule below keeps it honest: a function that calls one of decoders must be here,
 // and what is here must exist.
 var parsers = map[string]string{
+	"client.New":                       "- the address of the API, of who starts it",
+	"client.codeIn":                    "FuzzAnswer",
+	"client.fits":                      "FuzzAnswer",
+	"client.parseLine":                 "FuzzJournalLine",
+	"client.resultOf":                  "FuzzAnswer",
+	"client.retryAfter":                "FuzzRetryAfter",
+	"client.understand":                "FuzzAnswer",
 	"cmd/api.expireKey":                "- package uuid alone",
 	"cmd/mockpsp.askPSP":               "- the message of our own mock",
 	"cmd/mockpsp.printTries":           "- the answer of our own mock",
@@ -129,14 +136,13 @@ var parsers = map[string]string{
 
 // fuzzed are the streets that read what came from outside. What test/ reads is what tests send and say; the reader of
 // the wire protocol has a target all the same.
-var fuzzed = []string{"cmd/...", "demo/...", "internal/..."}
+var fuzzed = []string{"client/...", "cmd/...", "demo/...", "internal/..."}
 
 // decoders are the calls by which a parser is known; strconv's are found by their prefix.
 var decoders = []string{
-	"csv.NewReader", "env.ParseWithOptions", "flags.Parse", "httpsfv.UnmarshalItem", "json.NewDecoder",
-	"json.Unmarshal", "json.UnmarshalRead",
-	"jsontext.NewDecoder", "mime.ParseMediaType", "strconv.Atoi", "time.Parse", "url.Parse", "url.ParseQuery",
-	"url.PathUnescape", "uuid.Parse",
+	"csv.NewReader", "env.ParseWithOptions", "flags.Parse", "http.ParseTime", "httpsfv.UnmarshalItem",
+	"json.NewDecoder", "json.Unmarshal", "json.UnmarshalRead", "jsontext.NewDecoder", "mime.ParseMediaType",
+	"strconv.Atoi", "time.Parse", "url.Parse", "url.ParseQuery", "url.PathUnescape", "uuid.Parse",
 }
 
 const (

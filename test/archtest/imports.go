@@ -9,9 +9,11 @@ import (
 // places lists every package there is. A new one is added here first, which
 // is the moment to ask what it may import.
 var places = []string{
+	"client",
 	"cmd/...", "db/migrations", "demo/controls", "demo/embeddedpg", "demo/mockpsp",
 	"demo/windows", "deploy", "deploy/composecheck",
 	"lab/...",
+	"course/...",
 	"internal/app",
 	"internal/cardnumber",
 	"internal/cli",
@@ -57,6 +59,9 @@ type importRule struct {
 	because  string
 }
 
+// thirdParty matches each import path that begins with the name of a host: none of the standard library does.
+const thirdParty = "*.*/..."
+
 // importTable is who may import whom. The layers lean one way:
 // cmd and app wire, httpapi and reconcile drive, payments decides, and what
 // lies below payments has never heard of a payment.
@@ -92,8 +97,13 @@ var importTable = []importRule{
 	},
 	{
 		packages: []string{"internal/...", "cmd/api/...", "cmd/reconciler/..."},
-		refuses:  []string{"payonce/demo/...", "payonce/test/...", "payonce/lab/..."},
-		because:  "the product stands without what it is shown with, tested with and proved with",
+		refuses:  []string{"payonce/demo/...", "payonce/test/...", "payonce/lab/...", "payonce/client/..."},
+		because:  "the product stands without its callers, and without what it is shown, tested and proved with",
+	},
+	{
+		packages: []string{"client/..."},
+		refuses:  []string{"payonce/...", thirdParty},
+		because:  "callers copy the client into programs of their own: it imports the standard library only",
 	},
 	{
 		packages: []string{
@@ -115,6 +125,11 @@ var importTable = []importRule{
 		except:  []string{"lab/..."},
 		refuses: []string{"payonce/lab/..."},
 		because: "the labs are a module of their own, and nothing outside of it needs them",
+	},
+	{
+		packages: []string{"course/..."},
+		refuses:  []string{"payonce/..."},
+		because:  "the steps of the course are whole programs: a reader needs nothing of Payonce to understand them",
 	},
 	{
 		except:  []string{"test/..."},
@@ -208,6 +223,10 @@ func matchesAny(patterns []string, name string) bool {
 }
 
 func matches(pattern, name string) bool {
+	if pattern == thirdParty {
+		host, _, _ := strings.Cut(name, "/")
+		return strings.Contains(host, ".")
+	}
 	prefix, recursive := strings.CutSuffix(pattern, "/...")
 	return name == prefix || recursive && strings.HasPrefix(name, prefix+"/")
 }

@@ -52,6 +52,9 @@ func TestImportTableLetsTheDesignBe(t *testing.T) {
 		"test/pgtest/a.go":           importing("payonce/demo/embeddedpg"),
 		"test/contract/a.go":         importing("payonce/internal/app") + importing("payonce/test/pgtest"),
 		"internal/reconcile/a.go":    importing("github.com/riverqueue/river"),
+		"client/a.go":                importing("encoding/json") + importing("math/rand/v2"),
+		"client/a_test.go":           importing("github.com/google/go-cmp/cmp"),
+		"lab/caller/a.go":            importing("payonce/client"),
 		"internal/gateway/a_test.go": importing("payonce/demo/mockpsp"),
 	})))
 }
@@ -77,6 +80,13 @@ func TestProductLinksNoStageByAnyWay(t *testing.T) {
 		wantBreach(t, linkBreaches(tree(importing("payonce/"+leaf))), "cmd/reconciler")
 	}
 	wantBreach(t, linkBreaches(parse(t, map[string]string{"cmd/api/a.go": ""})), "cmd/reconciler")
+}
+
+func TestClientMayImportOnlyTheStandardLibrary(t *testing.T) {
+	t.Parallel()
+	for _, target := range []string{"payonce/internal/problem", "github.com/google/uuid", "golang.org/x/time/rate"} {
+		wantBreach(t, importBreaches(parse(t, map[string]string{"client/a.go": importing(target)})), "client/a.go")
+	}
 }
 
 func TestPostgresMayImportOnlyTheMigrations(t *testing.T) {

@@ -3,9 +3,9 @@
 // forbids it, fails the test.
 //
 // It owns what "as documented" means: the status is listed for the operation, the required headers are there and have
-// the form, the media type is listed, the body fits the schema, and a problem's code, status, type and retryable agree
-// with each other and with the catalogue. It also keeps the tally of which rows of the document have been seen. It
-// refuses to know what a test is about: whether 201 was the right answer is the test's business.
+// the form, the media type is listed, the body fits the schema, and a problem's code, status, type, retryable and
+// newKeySafe agree with each other and with the catalogue. It also keeps the tally of which rows of the document have
+// been seen. It refuses to know what a test is about: whether 201 was the right answer is the test's business.
 //
 // A request is judged only when it was answered below 400. Tests send wrong requests on purpose, and the server refuses
 // them.

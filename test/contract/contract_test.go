@@ -214,9 +214,11 @@ func TestExamplesOfProblemsAreTheCatalogues(t *testing.T) {
 			value := example.Value.Value.(map[string]any)
 			entry, _ := problem.Lookup(problem.Code(value["code"].(string)))
 			shown[entry.Code] = true
-			if value["title"] != entry.Title || value["retryable"] != entry.Retryable {
-				t.Errorf("example %s has title %q and retryable %v, the catalogue %q and %v",
-					name, value["title"], value["retryable"], entry.Title, entry.Retryable)
+			if value["title"] != entry.Title || value["retryable"] != entry.Retryable ||
+				value["newKeySafe"] != entry.NewKeySafe {
+				t.Errorf("example %s has title %q, retryable %v and newKeySafe %v, the catalogue %q, %v and %v",
+					name, value["title"], value["retryable"], value["newKeySafe"], entry.Title, entry.Retryable,
+					entry.NewKeySafe)
 			}
 		}
 	}

@@ -100,6 +100,8 @@ func liesInProblems() map[string]lie {
 		"another title": {declined, say("The payment was declined", "Sorry"), "differ from the catalogue"},
 		"retryable": {declined, say(`"retryable":false`, `"retryable":true`),
 			"differ from the catalogue"},
+		"newKeySafe": {declined, say(`"newKeySafe":true`, `"newKeySafe":false`),
+			"newKeySafe differ from the catalogue"},
 		"decline of another payment": {declined, say(`"instance":"/payments/pay_0`, `"instance":"/payments/pay_1`),
 			"identifies neither"},
 		"instance of another":      {busy, say("#req-1", "#req-2"), "identifies neither"},

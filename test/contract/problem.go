@@ -37,9 +37,10 @@ func checkProblem(described answer, e exchange) []string {
 	}
 	if entry, known := problem.Lookup(p.Code); !known {
 		complain("code %q is not in the catalogue", p.Code)
-	} else if entry.Title != p.Title || entry.Status != p.Status || entry.Retryable != p.Retryable {
-		complain("title, status or retryable differ from the catalogue's: %q, %d, %v", entry.Title, entry.Status,
-			entry.Retryable)
+	} else if entry.Title != p.Title || entry.Status != p.Status || entry.Retryable != p.Retryable ||
+		entry.NewKeySafe != p.NewKeySafe {
+		complain("title, status, retryable or newKeySafe differ from the catalogue's: %q, %d, %v, %v", entry.Title,
+			entry.Status, entry.Retryable, entry.NewKeySafe)
 	}
 	if !identifies(p, e) {
 		complain("instance %q identifies neither the request nor what was declined", p.Instance)

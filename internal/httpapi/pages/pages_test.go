@@ -68,6 +68,9 @@ func TestEveryProblemTypeHasItsPage(t *testing.T) {
 		if strings.Contains(text, "not retryable") == entry.Retryable {
 			t.Errorf("%s: the page is wrong about retryable=%v", entry.Code, entry.Retryable)
 		}
+		if strings.Contains(text, "not proven safe") == entry.NewKeySafe {
+			t.Errorf("%s: the page is wrong about newKeySafe=%v", entry.Code, entry.NewKeySafe)
+		}
 	}
 }
 

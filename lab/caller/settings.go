@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// settings of a run.
+type settings struct {
+	N        int    `env:"N" envDefault:"10000" desc:"intents of package client, from 200 to 100000; each of the usual loops has a tenth of them, at least 50"`
+	Seed     uint64 `env:"SEED" desc:"of where callers are killed and what the proxy loses; 0: a new one, which is printed"`
+	Quick    bool   `env:"QUICK" desc:"1: 300 intents, unless N says otherwise"`
+	Programs string `env:"PROGRAMS" desc:"directory of api, reconciler and mockpsp, instead of building them"`
+}
+
+const (
+	fewest = 200 // with fewer, a boundary might not be met
+	most   = 100_000
+	quickN = 300
+	// The usual loops have a tenth of them: they need no more to show their harm.
+	perUsual    = 10
+	fewestUsual = 50
+)
+
+func loadSettings(getenv func(string) string) (settings, error) {
+	environment := map[string]string{}
+	for _, name := range []string{"N", "SEED", "QUICK", "PROGRAMS"} {
+		if v := getenv(name); v != "" {
+			environment[name] = v
+		}
+	}
+	var s settings
+	if err := env.ParseWithOptions(&s, env.Options{Environment: environment}); err != nil {
+		return s, fmt.Errorf("read settings: %w; see caller --help", err)
+	}
+	if s.Quick && environment["N"] == "" {
+		s.N = quickN
+	}
+	if s.N < fewest || s.N > most {
+		return s, fmt.Errorf("intents (N) are %d, must be from %d to %d", s.N, fewest, most)
+	}
+	for s.Seed == 0 {
+		s.Seed = rand.Uint64() >> 32 // a short one, to be typed again
+	}
+	return s, nil
+}

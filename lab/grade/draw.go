@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"payonce/internal/sequence"
+	"payonce/lab/grade/judge"
+	"payonce/lab/grade/plan"
+	"payonce/lab/grade/profile"
+)
+
+//go:embed page.html
+var pageText string
+
+// draw writes the history as a page and as mermaid.
+func (x *broken) draw(out string) error {
+	d := diagram(*x)
+	var svg strings.Builder
+	if err := d.PlainSVG(&svg); err != nil {
+		return err
+	}
+	page, err := template.New("page").Parse(pageText)
+	if err != nil {
+		return err
+	}
+	x.HTML, x.Mermaid = filepath.Join(out, "first.html"), filepath.Join(out, "first.mmd")
+	var html, mermaid bytes.Buffer
+	err = errors.Join(d.Mermaid(&mermaid), page.Execute(&html, map[string]any{
+		"Title": d.Title, "Why": x.Why, "Says": x.says(), "Case": x.Case, "Steps": d.Steps,
+		"SVG":   template.HTML(svg.String()),  //nolint:gosec // package sequence escapes its labels
+		"Style": template.CSS(sequence.Style), //nolint:gosec // a constant
+	}))
+	if err != nil {
+		return fmt.Errorf("draw the history: %w", err)
+	}
+	return errors.Join(os.WriteFile(x.HTML, html.Bytes(), readable), os.WriteFile(x.Mermaid, mermaid.Bytes(), readable))
+}
+
+const readable = 0o644
+
+func (x *broken) says() string {
+	for _, i := range judge.Invariants() {
+		if i.Name == x.Invariant {
+			return i.Says
+		}
+	}
+	return ""
+}
+
+// diagram draws what clients, servers, the database and the PSP did. What went on inside the server is not known, and
+// is not drawn.
+func diagram(x broken) sequence.Diagram {
+	d := sequence.Diagram{Title: fmt.Sprintf("Level %d: %s", x.Level, x.Case), Last: sequence.PSP}
+	many := len(x.run.Case.Intents) > 1
+	for _, a := range grouped(x.run.Answers) {
+		d.Steps = append(d.Steps, exchange(a, x.run.Amounts[a.Intent], many)...)
+	}
+	for _, c := range x.run.Charges {
+		what := "declined"
+		if c.Succeeded {
+			what = "charged"
+		}
+		d.Steps = append(d.Steps, sequence.Step{At: c.At, From: sequence.PSP, To: sequence.PSP,
+			Source: sequence.FromLedger, Label: fmt.Sprintf("%s: %s, %s", what, money(c.Amount), c.ID)})
+	}
+	for _, e := range x.run.Events {
+		at := map[string]sequence.Column{"client": sequence.Client, "server": sequence.API,
+			"database": sequence.Database, "PSP": sequence.PSP}[e.Where]
+		from := at
+		if strings.HasPrefix(e.Text, "charge of") {
+			from = sequence.API
+		}
+		d.Steps = append(d.Steps, sequence.Step{At: e.At, From: from, To: at, Label: e.Text,
+			Source: sequence.FromMemory})
+	}
+	slices.SortStableFunc(d.Steps, func(a, b sequence.Step) int { return a.At.Compare(b.At) })
+	return d
+}
+
+// told is an answer, or several ones that say the same and came one after the other.
+type told struct {
+	judge.Answer
+	times int
+}
+
+// grouped puts together the many answers that a client gets who asks again and again.
+func grouped(answers []judge.Answer) []told {
+	var all []told
+	latest := map[int]int{} // by intent, in all
+	for _, a := range answers {
+		if i, ok := latest[a.Intent]; ok {
+			last := &all[i]
+			same := last.Meaning == a.Meaning && last.Status == a.Status && last.Step == a.Step && last.Err == a.Err
+			repeats := a.Step == plan.UntilFinal || a.Step == plan.Try || a.Step == plan.Look || a.Step == plan.Renew
+			if same && repeats && (!a.Meaning.Final() || bytes.Equal(last.Body, a.Body)) {
+				last.times++
+				continue
+			}
+		}
+		latest[a.Intent] = len(all)
+		all = append(all, told{a, 1})
+	}
+	return all
+}
+
+// exchange is a request and its answer.
+func exchange(a told, amount int64, named bool) []sequence.Step {
+	what := "POST " + money(amount)
+	switch {
+	case a.Step.Reads():
+		what = "read"
+	case a.Other():
+		what = "the same key, another amount"
+	case a.Step != plan.Send:
+		what = "the same request again"
+	}
+	if named {
+		what += fmt.Sprintf(", payment %d", a.Intent+1)
+	}
+	if a.On > 0 {
+		what += fmt.Sprintf(", to server %d", a.On)
+	}
+	ask := sequence.Step{At: a.Asked, From: sequence.Client, To: sequence.API, Label: what, Source: sequence.FromMemory}
+	answer := sequence.Step{At: a.Heard, From: sequence.API, To: sequence.Client, Source: sequence.FromMemory,
+		Label: label(a)}
+	if a.Err != "" {
+		answer.Lost, answer.Label = true, a.Err
+	}
+	if !answer.At.After(ask.At) {
+		answer.At = ask.At.Add(time.Microsecond)
+	}
+	if a.times > 1 {
+		answer.Label += fmt.Sprintf(" (%d times)", a.times)
+	}
+	return []sequence.Step{ask, answer}
+}
+
+func label(a told) string {
+	if a.Meaning == profile.None {
+		return fmt.Sprint(a.Status)
+	}
+	return fmt.Sprintf("%d: %s", a.Status, a.Meaning)
+}

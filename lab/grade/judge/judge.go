@@ -1,0 +1,285 @@
+// Package judge says what is wrong with a history: what clients asked and were told, and what the PSP has charged. It
+// is pure, and it knows nothing of the server's inside.
+package judge
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	"payonce/lab/grade/plan"
+	"payonce/lab/grade/profile"
+)
+
+// Invariant is a sentence that has to be true of each payment.
+type Invariant string
+
+// The invariants.
+const (
+	Once    Invariant = "once"    // nobody is charged twice for one payment
+	Truth   Invariant = "truth"   // what the client was told at the end is what the PSP did
+	Stays   Invariant = "stays"   // a final outcome never changes
+	Bytes   Invariant = "bytes"   // each retry gets the same status and the same bytes
+	Refuses Invariant = "refuses" // the key is refused to another request, and that is never charged
+	Ends    Invariant = "ends"    // each key comes to an end, when nothing is in its way any more
+	Found   Invariant = "found"   // also if the client never asks again
+	Forgets Invariant = "forgets" // a key can be used again when its time is over, and that is a new payment
+)
+
+// Invariants are all of them, with what they say.
+func Invariants() []struct {
+	Name Invariant
+	Says string
+} {
+	return []struct {
+		Name Invariant
+		Says string
+	}{
+		{Once, "nobody is charged twice for one payment"},
+		{Truth, "what the client was told at the end is what the PSP did"},
+		{Stays, "a final outcome never changes"},
+		{Bytes, "each retry gets the same status and the same bytes"},
+		{Refuses, "a used key is refused to another request, and that is never charged"},
+		{Ends, "each key comes to an end, when nothing is in its way any more"},
+		{Found, "an outcome is found also if the client never asks again"},
+		{Forgets, "a key can be used again when its time is over, and that is a new payment"},
+	}
+}
+
+// Answer is a request and what came back.
+type Answer struct {
+	Intent       int
+	Step         plan.Kind // that it was sent by
+	On           int       // the instance
+	Asked, Heard time.Time
+	Meaning      profile.Meaning
+	Status       int
+	Body         []byte
+	Err          string // why there is no answer
+	Life         int    // how often the key's time was over before it
+}
+
+// Other reports whether the request asked for another amount.
+func (a Answer) Other() bool { return a.Step == plan.Other }
+
+// Charge is an entry of the PSP's ledger.
+type Charge struct {
+	At        time.Time
+	ID        string
+	Intent    int
+	Other     bool // it has the amount of the other request
+	Succeeded bool
+	Amount    int64
+}
+
+// Event is anything else that happened.
+type Event struct {
+	At    time.Time
+	Where string // client, server, database or PSP
+	Text  string
+}
+
+// Run is one case that was played.
+type Run struct {
+	Case    plan.Case
+	Amounts []int64
+	Answers []Answer // in the order in which they were heard
+	Charges []Charge
+	Events  []Event
+	// NotFinal are the intents whose until-final step found no end, Unseen those whose look step did not.
+	NotFinal, Unseen []int
+	// NotShown is why the case could not be played as it is meant.
+	NotShown string
+}
+
+// Verdict is what one intent says about one invariant.
+type Verdict struct {
+	Invariant Invariant
+	Intent    int
+	Why       string // it is broken; empty: it holds
+}
+
+// Judge returns a verdict for each invariant that the run can say something about.
+func Judge(r Run) []Verdict {
+	var all []Verdict
+	for i := range r.Case.Intents {
+		v := view(r, i)
+		all = append(all, v.once(), v.truth())
+		if len(v.finals) > 1 {
+			all = append(all, v.stays(), v.bytes())
+		}
+		if r.Case.Has(plan.Other) {
+			all = append(all, v.refuses())
+		}
+		if v.is(plan.UntilFinal) {
+			all = append(all, v.ends(r.NotFinal, Ends, "no final answer came, however often the client asked"))
+		}
+		if v.is(plan.Look) {
+			all = append(all, v.ends(r.Unseen, Found, "the server never knew the outcome by itself"))
+		}
+		if r.Case.Has(plan.Renew) {
+			all = append(all, v.forgets())
+		}
+	}
+	return all
+}
+
+// intent is all that is known of one.
+type intent struct {
+	number  int
+	steps   []plan.Step
+	answers []Answer // to its own request
+	others  []Answer // to the request with another amount
+	finals  []Answer
+	paid    []Charge
+	wrong   []Charge // with the other request's amount
+	expired bool
+}
+
+func view(r Run, number int) intent {
+	v := intent{number: number, expired: r.Case.Has(plan.Expire)}
+	for _, s := range r.Case.Steps {
+		if s.Intent == number || s.Intent == plan.All {
+			v.steps = append(v.steps, s)
+		}
+	}
+	for _, a := range r.Answers {
+		switch {
+		case a.Intent != number:
+		case a.Other():
+			v.others = append(v.others, a)
+		default:
+			v.answers = append(v.answers, a)
+			if a.Meaning.Final() {
+				v.finals = append(v.finals, a)
+			}
+		}
+	}
+	for _, c := range r.Charges {
+		switch {
+		case c.Intent != number || !c.Succeeded:
+		case c.Other:
+			v.wrong = append(v.wrong, c)
+		default:
+			v.paid = append(v.paid, c)
+		}
+	}
+	return v
+}
+
+func (v intent) is(kind plan.Kind) bool {
+	for _, s := range v.steps {
+		if s.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+func (v intent) verdict(of Invariant, broken bool, why string, args ...any) Verdict {
+	if !broken {
+		return Verdict{Invariant: of, Intent: v.number}
+	}
+	return Verdict{of, v.number, fmt.Sprintf(why, args...)}
+}
+
+// allowed is how many charges there may be: a key that was used again after its time is another payment.
+func (v intent) allowed() int {
+	if v.expired {
+		return 2
+	}
+	return 1
+}
+
+func (v intent) once() Verdict {
+	return v.verdict(Once, len(v.paid) > v.allowed(), "charged %d times", len(v.paid))
+}
+
+// truth compares the last word of each life with the ledger.
+func (v intent) truth() Verdict {
+	if len(v.finals) == 0 {
+		return v.verdict(Truth, false, "")
+	}
+	last := v.finals[len(v.finals)-1]
+	if last.Meaning == profile.Paid {
+		return v.verdict(Truth, len(v.paid) == 0, "the client was told %s, and the PSP has charged nothing",
+			last.Meaning)
+	}
+	return v.verdict(Truth, len(v.paid) > 0, "the client was told %s, and the PSP has charged", last.Meaning)
+}
+
+// stays looks at the requests that were sent after a final answer had come.
+func (v intent) stays() Verdict {
+	first := v.finals[0]
+	for _, a := range v.answers {
+		if a.Life != first.Life || !a.Asked.After(first.Heard) || a.Meaning == profile.None ||
+			a.Meaning == profile.Again {
+			continue // an outage says nothing about the key
+		}
+		if a.Meaning != first.Meaning {
+			return v.verdict(Stays, true, "first told %s, later %s", first.Meaning, a.Meaning)
+		}
+	}
+	return v.verdict(Stays, false, "")
+}
+
+func (v intent) bytes() Verdict {
+	first := v.finals[0]
+	for _, a := range v.finals[1:] {
+		if a.Life == first.Life && !a.Step.Reads() &&
+			(a.Status != first.Status || !bytes.Equal(a.Body, first.Body)) {
+			return v.verdict(Bytes, true, "a retry got other bytes than the first final answer")
+		}
+	}
+	return v.verdict(Bytes, false, "")
+}
+
+func (v intent) refuses() Verdict {
+	if len(v.wrong) > 0 {
+		return v.verdict(Refuses, true, "another amount under the same key was charged")
+	}
+	for _, a := range v.others {
+		if a.Meaning.Final() {
+			return v.verdict(Refuses, true, "another amount under the same key was told %s", a.Meaning)
+		}
+		known := len(v.finals) > 0 && v.finals[0].Heard.Before(a.Asked)
+		if known && a.Meaning == profile.Pending {
+			return v.verdict(Refuses, true, "another amount under a key that was finished was not refused")
+		}
+	}
+	return v.verdict(Refuses, false, "")
+}
+
+func (v intent) ends(not []int, of Invariant, why string) Verdict {
+	for _, i := range not {
+		if i == v.number {
+			return v.verdict(of, true, "%s", why)
+		}
+	}
+	return v.verdict(of, false, "")
+}
+
+func (v intent) forgets() Verdict {
+	if len(v.finals) == 0 || v.finals[len(v.finals)-1].Life == 0 {
+		return v.verdict(Forgets, true, "the key had no final answer after its time")
+	}
+	switch first, last := v.finals[0], v.finals[len(v.finals)-1]; {
+	case len(v.paid) < 2 && SameJSON(first.Body, last.Body):
+		return v.verdict(Forgets, true, "the key still has its old answer")
+	case len(v.paid) < 2:
+		return v.verdict(Forgets, true,
+			"the client was told of a new payment, and the PSP has charged once only")
+	}
+	return v.verdict(Forgets, false, "")
+}
+
+// SameJSON reports whether two bodies mean the same: a server may write the old answer in other bytes.
+func SameJSON(a, b []byte) bool {
+	var left, right any
+	if json.Unmarshal(a, &left) != nil || json.Unmarshal(b, &right) != nil {
+		return bytes.Equal(a, b)
+	}
+	return reflect.DeepEqual(left, right)
+}

@@ -1,0 +1,125 @@
+// Package plan says what is tried at each level: which requests clients send, and what fails meanwhile. It is pure. A
+// seed decides the details, and the same seed always makes the same plan.
+package plan
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+// Kind of a step.
+type Kind string
+
+// The steps of clients. N is how many requests, On the instance that gets them, where 0 is any.
+const (
+	Send       Kind = "send"        // N requests at once; the next step does not wait for their answers
+	Await      Kind = "await"       // until each request has been answered, or its client has stopped waiting
+	Again      Kind = "again"       // N requests, one after another
+	Other      Kind = "other"       // the same key with another amount
+	HangUp     Kind = "hang up"     // the clients of all requests that wait close their connections
+	Try        Kind = "try"         // the same request, again and again, until its answer is final; it may fail
+	UntilFinal Kind = "until-final" // the same; the server must come to an end
+	Read       Kind = "read"        // read once what the server knows, if the profile has a read
+	Renew      Kind = "renew"       // the same request, until its answer is a new one
+	Look       Kind = "look"        // read what became of the key, until that is final; never send the request again
+)
+
+// The steps that something fails by.
+const (
+	HoldRequest Kind = "hold request" // the charge of the intent is held before it reaches the PSP
+	HoldAnswer  Kind = "hold answer"  // the PSP has executed the charge, and its answer is held
+	Reached     Kind = "reached"      // wait until it is held
+	Reported    Kind = "reported"     // wait until the PSP has reported the charge in a webhook
+	Release     Kind = "release"      // it goes on
+	Kill        Kind = "kill -9"
+	Start       Kind = "start"
+	Pause       Kind = "SIGSTOP"
+	Resume      Kind = "SIGCONT"
+	Crash       Kind = "crash of the database" // it is killed, and starts again
+	Disorder    Kind = "webhooks in disorder"  // duplicated, out of order, late, and with forgeries
+	Order       Kind = "webhooks in order"
+	Forge       Kind = "forged webhook" // signed by a stranger: it says that the charge has succeeded
+	ShortLives  Kind = "keys end soon"  // the server is started with other settings
+	LongLives   Kind = "keys live long" // and with its own again
+	Expire      Kind = "the key's time" // wait until the key can be used again
+	All         int  = -1               // Intent of a step that is about all of them
+)
+
+// Intent is one payment that a client wants.
+type Intent struct {
+	Tenant  int    // 0 or 1
+	Token   string // the PSP's test token
+	SameKey int    // number of the intent whose key this one has, counted from 1; 0: a key of its own
+}
+
+// Step is one step of a case. Steps that make sense together only have the same group.
+type Step struct {
+	Kind   Kind
+	Intent int // or All
+	N      int
+	On     int
+	Group  int // 0: none
+}
+
+// Case is a small history that is played.
+type Case struct {
+	Level   int
+	Name    string
+	Intents []Intent
+	Steps   []Step
+}
+
+// Levels are their names, from level 1 on.
+func Levels() []string {
+	return []string{
+		"retries, one after another", "at once", "other payloads", "lost answers", "late charges", "kill -9",
+		"SIGSTOP beyond any lease", "crash of the database", "webhooks in disorder", "two tenants",
+	}
+}
+
+// Alone reports whether the case stops processes or changes what is common to all, so that no other one may run beside
+// it.
+func (c Case) Alone() bool {
+	return slices.ContainsFunc(c.Steps, func(s Step) bool {
+		return s.Kind.Stops() || s.Kind == Disorder || s.Kind == ShortLives
+	})
+}
+
+// Stops reports whether a step stops something that runs.
+func (k Kind) Stops() bool { return slices.Contains([]Kind{Kill, Start, Pause, Resume, Crash}, k) }
+
+// Has reports whether the case has a step of the kind.
+func (c Case) Has(kinds ...Kind) bool {
+	return slices.ContainsFunc(c.Steps, func(s Step) bool { return slices.Contains(kinds, s.Kind) })
+}
+
+// NeedsTokens reports whether the case needs a test token of the PSP to arrive there.
+func (c Case) NeedsTokens() bool {
+	return slices.ContainsFunc(c.Intents, func(i Intent) bool { return i.Token != ok })
+}
+
+// Reads reports whether a step only reads.
+func (k Kind) Reads() bool { return k == Read || k == Look }
+
+// MayLandLate reports whether a charge can reach the PSP's ledger when all requests have been answered.
+func (c Case) MayLandLate() bool {
+	return c.Has(HoldRequest) || slices.ContainsFunc(c.Intents, func(i Intent) bool { return i.Token == late })
+}
+
+// Of are the cases of a level.
+func Of(level int, seed uint64) []Case {
+	d := &draw{rand.New(rand.NewPCG(seed, uint64(level)))} //nolint:gosec // levels are small
+	cases := []func() []Case{
+		d.retries, d.atOnce, d.otherPayloads, d.lostAnswers, d.lateCharges, d.kills, d.pauses, d.crashes, d.webhooks,
+		d.tenants,
+	}[level-1]()
+	for i := range cases {
+		cases[i].Level = level
+	}
+	return cases
+}
+
+// Handshake is the payment that shows whether the server can be graded at all.
+func Handshake() Case {
+	return Case{Name: "one payment", Intents: []Intent{{Token: ok}}, Steps: []Step{{Kind: Send, N: 1}, {Kind: Await}}}
+}

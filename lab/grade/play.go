@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"payonce/lab/grade/judge"
+	"payonce/lab/grade/plan"
+	"payonce/lab/grade/profile"
+	"payonce/lab/grade/stand"
+	"payonce/test/httpproxy"
+)
+
+// player plays cases against the server, many at a time where they do not disturb each other.
+type player struct {
+	profile profile.Profile
+	stand   *stand.Stand
+	client  *http.Client
+
+	mu      sync.Mutex
+	amounts *rand.Rand
+	used    map[int64]bool
+	owners  map[int64]*performance // who is told of a call to the PSP, by its amount
+	unclear map[string]int         // answers without a meaning in the profile
+}
+
+// Amounts are drawn from here, and no two payments have the same one. By its amount a charge is told apart, however the
+// server names it at the PSP.
+const (
+	leastAmount = 1_00
+	mostAmount  = 100_000_00
+)
+
+func newPlayer(p profile.Profile) *player {
+	return &player{
+		profile: p,
+		client: &http.Client{
+			// A new connection for each request: a broken one must not make the client send a request twice.
+			Transport:     &http.Transport{DisableKeepAlives: true},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		amounts: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), // new, not secret
+		used:    map[int64]bool{}, owners: map[int64]*performance{}, unclear: map[string]int{},
+	}
+}
+
+// arrived is told of each call to the PSP.
+func (p *player) arrived(c httpproxy.Call) {
+	if c.Name != stand.Charge {
+		return
+	}
+	amount := amountOf(c)
+	p.mu.Lock()
+	owner := p.owners[amount]
+	p.mu.Unlock()
+	if owner != nil {
+		owner.event("PSP", fmt.Sprintf("charge of %s asked for", money(amount)))
+	}
+}
+
+func amountOf(c httpproxy.Call) int64 {
+	var body struct {
+		AmountCents int64 `json:"amountCents"`
+	}
+	_ = json.Unmarshal(c.Body, &body) // what is not a charge has none
+	return body.AmountCents
+}
+
+func webhookAmount(c httpproxy.Call) int64 {
+	var body struct {
+		Data struct {
+			AmountCents int64 `json:"amountCents"`
+		} `json:"data"`
+	}
+	_ = json.Unmarshal(c.Body, &body)
+	return body.Data.AmountCents
+}
+
+func money(minor int64) string { return fmt.Sprintf("%d.%02d USD", minor/100, minor%100) }
+
+// performance is one case while it is played.
+type performance struct {
+	player *player
+	run    judge.Run
+	keys   []string
+	others []int64 // amounts of the other requests
+	held   map[int]*httpproxy.Event
+	lives  []int
+
+	mu       sync.Mutex
+	pending  []sync.WaitGroup
+	hangUp   []func() // by intent
+	contexts []context.Context
+}
+
+// play plays a case. An error is one of the grader itself, or of the machine.
+func (p *player) play(ctx context.Context, c plan.Case) (judge.Run, error) {
+	f := &performance{player: p, run: judge.Run{Case: c}, held: map[int]*httpproxy.Event{}}
+	f.run.NotShown = p.notShown(c)
+	if f.run.NotShown != "" {
+		return f.run, nil
+	}
+	n := len(c.Intents)
+	f.pending, f.hangUp = make([]sync.WaitGroup, n), make([]func(), n)
+	f.contexts, f.lives = make([]context.Context, n), make([]int, n)
+	p.mu.Lock()
+	for i, intent := range c.Intents {
+		key := "grade-" + uuid.NewString()
+		if intent.SameKey > 0 {
+			key = f.keys[intent.SameKey-1]
+		}
+		f.keys = append(f.keys, key)
+		amount, other := p.amount(), p.amount()
+		f.run.Amounts, f.others = append(f.run.Amounts, amount), append(f.others, other)
+		p.owners[amount], p.owners[other] = f, f
+		f.contexts[i], f.hangUp[i] = context.WithCancel(ctx)
+	}
+	p.mu.Unlock()
+	defer f.letGo()
+	for _, s := range c.Steps {
+		if err := f.step(ctx, s); err != nil {
+			return f.run, err
+		}
+		if ctx.Err() != nil {
+			return f.run, ctx.Err()
+		}
+	}
+	for i := range f.pending {
+		f.pending[i].Wait()
+	}
+	f.quiet(ctx)
+	return f.run, f.readLedger(ctx)
+}
+
+// amount is one that nobody has, nor has had: the mock PSP of a server that runs may have an old ledger.
+func (p *player) amount() int64 {
+	for {
+		amount := leastAmount + p.amounts.Int64N(mostAmount-leastAmount)
+		if !p.used[amount] {
+			p.used[amount] = true
+			return amount
+		}
+	}
+}
+
+// notShown is why a case cannot be played with this server.
+func (p *player) notShown(c plan.Case) string {
+	s := p.stand
+	switch ours := s.Ours(); {
+	case c.NeedsTokens() && !p.profile.NamesToken():
+		return "the profile does not name $TOKEN, which picks what goes wrong at the PSP"
+	case !ours && c.Has(plan.Kill, plan.Pause, plan.Crash, plan.ShortLives):
+		return "the server runs at a URL, so that it cannot be stopped"
+	case !ours && c.Has(plan.HoldAnswer, plan.HoldRequest, plan.Reported, plan.Forge):
+		return "the server runs at a URL, so that nothing stands between it and the PSP"
+	case c.Has(plan.Look) && p.profile.Read == nil:
+		return "the profile has no read"
+	case c.Has(plan.Disorder, plan.Reported, plan.Forge) && p.profile.Webhooks == "":
+		return "the profile has no webhooks"
+	case c.Has(plan.Expire) && p.profile.Expiry == nil:
+		return "the profile has no expiry"
+	case c.Has(plan.Pause) && len(s.Servers) < 2: //nolint:mnd // the one that is paused, and another one
+		return "the profile has one instance, and nobody can take over from it"
+	case c.Has(plan.Crash) && !s.UsesDatabase():
+		return "the server has never connected to DATABASE_URL"
+	case c.Level == levelTenants && len(p.profile.Tenants) < 2: //nolint:mnd // two tenants
+		return "the profile has one tenant"
+	}
+	return ""
+}
+
+const levelTenants = 10
+
+// letGo releases what is still held, and closes what waits.
+func (f *performance) letGo() {
+	for _, e := range f.held {
+		f.player.stand.Unhold(e)
+	}
+	for _, cancel := range f.hangUp {
+		cancel()
+	}
+	f.player.mu.Lock()
+	defer f.player.mu.Unlock()
+	for i := range f.run.Amounts {
+		delete(f.player.owners, f.run.Amounts[i])
+		delete(f.player.owners, f.others[i])
+	}
+}
+
+func (f *performance) event(where, text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.run.Events = append(f.run.Events, judge.Event{At: time.Now(), Where: where, Text: text})
+}
+
+// readLedger finds the charges of the case.
+func (f *performance) readLedger(ctx context.Context) error {
+	entries, err := f.player.stand.Ledger(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		for i := range f.run.Amounts {
+			if own := e.AmountCents == f.run.Amounts[i]; own || e.AmountCents == f.others[i] {
+				f.run.Charges = append(f.run.Charges, judge.Charge{At: e.CreatedAt, ID: e.ID, Intent: i, Other: !own,
+					Succeeded: e.Status == "succeeded", Amount: e.AmountCents})
+			}
+		}
+	}
+	return nil
+}

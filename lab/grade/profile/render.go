@@ -1,0 +1,139 @@
+package profile
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Names are what the texts of a profile may hold, written $KEY or ${KEY}.
+//
+//	KEY       the idempotency key
+//	AMOUNT    the amount in minor units: 1234 is 12.34 USD
+//	MAJOR     the same in major units: 12.34
+//	TOKEN     the test token of the PSP, which picks what goes wrong there
+//	CUSTOMER  an id of the paying customer
+//	TENANT    the tenant's name
+//	API_KEY   the tenant's API key
+//
+// and in env:
+//
+//	PORT              where the server has to listen, on 127.0.0.1
+//	DATABASE_URL      a fresh PostgreSQL database
+//	PSP_URL           the PSP
+//	PSP_SECRET        our secret there
+//	WEBHOOK_SECRET    what it signs webhooks with
+//	API_KEYS          key=tenant,key=tenant
+func Names() []string {
+	return []string{"KEY", "AMOUNT", "MAJOR", "TOKEN", "CUSTOMER", "TENANT", "API_KEY",
+		"PORT", "DATABASE_URL", "PSP_URL", "PSP_SECRET", "WEBHOOK_SECRET", "API_KEYS"}
+}
+
+func unknownNames(text string) error {
+	var unknown []string
+	os.Expand(text, func(name string) string {
+		if !slices.Contains(Names(), name) {
+			unknown = append(unknown, "$"+name)
+		}
+		return ""
+	})
+	if len(unknown) > 0 {
+		return fmt.Errorf("%s is not a name that can be filled in; there are $%s",
+			strings.Join(unknown, ", "), strings.Join(Names(), ", $"))
+	}
+	return nil
+}
+
+// Values fill in a request.
+type Values struct {
+	Key      string
+	Amount   int64 // minor units of a currency with two decimals
+	Token    string
+	Customer string
+	Tenant   Tenant
+}
+
+func (v Values) of(name string) string {
+	switch name {
+	case "KEY":
+		return v.Key
+	case "AMOUNT":
+		return fmt.Sprint(v.Amount)
+	case "MAJOR":
+		return fmt.Sprintf("%d.%02d", v.Amount/100, v.Amount%100) //nolint:mnd // two decimals
+	case "TOKEN":
+		return v.Token
+	case "CUSTOMER":
+		return v.Customer
+	case "TENANT":
+		return v.Tenant.Name
+	case "API_KEY":
+		return v.Tenant.APIKey
+	}
+	return ""
+}
+
+// Build makes the request to the server at base, such as http://127.0.0.1:8080.
+func (r Request) Build(base string, v Values) (*http.Request, error) {
+	body, err := r.body(v)
+	if err != nil {
+		return nil, err
+	}
+	url := base + os.Expand(r.Path, v.of)
+	req, err := http.NewRequest(r.Method, url, bytes.NewReader(body)) //nolint:noctx // the sender adds it
+	if err != nil {
+		return nil, fmt.Errorf("build request: %w", err)
+	}
+	// Go's client would send a request with an Idempotency-Key again by itself, and nobody would see that.
+	req.GetBody = nil
+	if len(body) == 0 {
+		req.Body, req.ContentLength = http.NoBody, 0
+	} else {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range r.Headers {
+		req.Header.Set(name, os.Expand(value, v.of))
+	}
+	return req, nil
+}
+
+// body fills in the texts of a JSON object one by one, so that a value cannot break it.
+func (r Request) body(v Values) ([]byte, error) {
+	if len(r.Body) == 0 {
+		return nil, nil
+	}
+	var value any
+	if err := json.Unmarshal(r.Body, &value); err != nil {
+		return nil, fmt.Errorf("read body: %w", err)
+	}
+	if text, ok := value.(string); ok {
+		return []byte(os.Expand(text, v.of)), nil
+	}
+	return json.Marshal(v.fill(value))
+}
+
+func (v Values) fill(value any) any {
+	switch value := value.(type) {
+	case string:
+		switch value {
+		case "$AMOUNT":
+			return v.Amount
+		case "$MAJOR":
+			return json.Number(v.of("MAJOR"))
+		}
+		return os.Expand(value, v.of)
+	case map[string]any:
+		for name := range value {
+			value[name] = v.fill(value[name])
+		}
+	case []any:
+		for i := range value {
+			value[i] = v.fill(value[i])
+		}
+	}
+	return value
+}

@@ -1,0 +1,176 @@
+package stand
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"payonce/demo/mockpsp"
+	"payonce/test/httpproxy"
+)
+
+// The times of the mock PSP.
+const (
+	slowDelay = 300 * time.Millisecond
+	hangLimit = 6 * time.Second
+	// LateDelay is when a late charge lands, after its request.
+	LateDelay    = time.Second
+	webhookDelay = 50 * time.Millisecond
+	extraDelay   = 500 * time.Millisecond
+	webhookLimit = 2 * time.Second
+	webhookTries = 40
+	webhookGap   = 500 * time.Millisecond
+)
+
+const pspSecret = "grade-psp-secret"
+
+// provider is the mock PSP, and the proxies on both sides of it. With a server at a URL there are none: that server has
+// its own mock PSP.
+type provider struct {
+	url   string // where it is asked about its ledger
+	front *httpproxy.Proxy
+	hooks *httpproxy.Proxy
+
+	mock *mockpsp.Server
+	http *http.Server
+}
+
+// Charge is the name of a charge at the proxy.
+const Charge = "charge"
+
+func openProvider(seed uint64, webhooks string, next func() string, arrived func(httpproxy.Call)) (_ *provider,
+	err error) {
+	p := &provider{}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	config := mockpsp.DefaultConfig()
+	config.Secret, config.Rand = pspSecret, rand.New(rand.NewPCG(seed, 0))
+	config.Log = slog.New(slog.DiscardHandler)
+	config.SlowDelay, config.HangLimit, config.LateDelay = slowDelay, hangLimit, LateDelay
+	config.WebhookDelay, config.WebhookExtraDelay = webhookDelay, extraDelay
+	config.WebhookTimeout = webhookLimit
+	config.WebhookSchedule = nil
+	for range webhookTries {
+		config.WebhookSchedule = append(config.WebhookSchedule, webhookGap)
+	}
+	if webhooks != "" {
+		p.hooks, err = httpproxy.Open(httpproxy.Options{Upstream: next,
+			Name: func(*http.Request) string { return "webhook" }})
+		if err != nil {
+			return nil, err
+		}
+		config.WebhookURL = p.hooks.URL() + webhooks
+	}
+	if p.mock, err = mockpsp.New(config); err != nil {
+		return nil, err
+	}
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen for the mock PSP: %w", err)
+	}
+	p.http = &http.Server{Handler: p.mock, ReadHeaderTimeout: hangLimit}
+	go func() { _ = p.http.Serve(l) }()
+	p.url = "http://" + l.Addr().String()
+	p.front, err = httpproxy.Open(httpproxy.Options{
+		Upstream: func() string { return l.Addr().String() }, Name: nameOfCall, Arrived: arrived,
+	})
+	return p, err
+}
+
+func nameOfCall(r *http.Request) string {
+	switch {
+	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/charges"):
+		return Charge
+	case strings.HasPrefix(r.URL.Path, "/v1/charges") && r.URL.RawQuery != "":
+		return "lookup"
+	}
+	return ""
+}
+
+func (p *provider) close() {
+	if p.front != nil {
+		p.front.Close()
+	}
+	if p.hooks != nil {
+		p.hooks.Close()
+	}
+	if p.mock != nil {
+		_ = p.mock.Close()
+	}
+	if p.http != nil {
+		_ = p.http.Close()
+	}
+}
+
+// Entry of the PSP's ledger.
+type Entry struct {
+	ID          string    `json:"id"`
+	Account     string    `json:"account"`
+	Key         string    `json:"idempotencyKey"`
+	Reference   string    `json:"reference"`
+	AmountCents int64     `json:"amountCents"`
+	Status      string    `json:"status"`
+	CreatedAt   time.Time `json:"createdAt"`
+}
+
+const askLimit = 10 * time.Second
+
+// ledger is everything that was really charged, oldest first.
+func (p *provider) ledger(ctx context.Context) ([]Entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/_ledger", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("read the mock PSP's ledger: %w", err)
+	}
+	defer res.Body.Close()
+	var all struct {
+		Charges []Entry `json:"charges"`
+	}
+	if err := json.NewDecoder(res.Body).Decode(&all); err != nil || res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("read the mock PSP's ledger at %s: status %d: %w", p.url, res.StatusCode,
+			errors.Join(err, errors.New("this is not the ledger of a mock PSP")))
+	}
+	return all.Charges, nil
+}
+
+// disorder sets how webhooks go wrong.
+func (p *provider) disorder(ctx context.Context, rates map[string]float64) error {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	body, err := json.Marshal(map[string]any{"webhooks": rates})
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, p.url+"/_faults", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("set the mock PSP's faults: %w", err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(io.LimitReader(res.Body, 500)) //nolint:mnd // enough for a sentence
+		return fmt.Errorf("set the mock PSP's faults: status %d: %s", res.StatusCode, said)
+	}
+	return nil
+}
