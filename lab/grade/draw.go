@@ -61,7 +61,7 @@ func (x *broken) says() string {
 func diagram(x broken) sequence.Diagram {
 	d := sequence.Diagram{Title: fmt.Sprintf("Level %d: %s", x.Level, x.Case), Last: sequence.PSP}
 	many := len(x.run.Case.Intents) > 1
-	for _, a := range grouped(x.run.Answers) {
+	for _, a := range grouped(x.run.Answers, x.run.Charges) {
 		d.Steps = append(d.Steps, exchange(a, x.run.Amounts[a.Intent], many)...)
 	}
 	for _, c := range x.run.Charges {
@@ -70,7 +70,8 @@ func diagram(x broken) sequence.Diagram {
 			what = "charged"
 		}
 		d.Steps = append(d.Steps, sequence.Step{At: c.At, From: sequence.PSP, To: sequence.PSP,
-			Source: sequence.FromLedger, Label: fmt.Sprintf("%s: %s, %s", what, money(c.Amount), c.ID)})
+			Source: sequence.FromLedger, Label: fmt.Sprintf("%s: %s, %s", what, money(c.Amount), c.ID),
+			Short: fmt.Sprintf("%s: %s", what, money(c.Amount))})
 	}
 	for _, e := range x.run.Events {
 		at := map[string]sequence.Column{"client": sequence.Client, "server": sequence.API,
@@ -92,8 +93,12 @@ type told struct {
 	times int
 }
 
-// grouped puts together the many answers that a client gets who asks again and again.
-func grouped(answers []judge.Answer) []told {
+// grouped puts together the many answers that a client gets who asks again and again, where nothing is charged in
+// between.
+func grouped(answers []judge.Answer, charges []judge.Charge) []told {
+	charged := func(from, to time.Time) bool {
+		return slices.ContainsFunc(charges, func(c judge.Charge) bool { return c.At.After(from) && c.At.Before(to) })
+	}
 	var all []told
 	latest := map[int]int{} // by intent, in all
 	for _, a := range answers {
@@ -101,7 +106,7 @@ func grouped(answers []judge.Answer) []told {
 			last := &all[i]
 			same := last.Meaning == a.Meaning && last.Status == a.Status && last.Step == a.Step && last.Err == a.Err
 			repeats := a.Step == plan.UntilFinal || a.Step == plan.Try || a.Step == plan.Look || a.Step == plan.Renew
-			if same && repeats && (!a.Meaning.Final() || bytes.Equal(last.Body, a.Body)) {
+			if same && repeats && !charged(last.Heard, a.Heard) && (!a.Meaning.Final() || bytes.Equal(last.Body, a.Body)) {
 				last.times++
 				continue
 			}
@@ -114,22 +119,25 @@ func grouped(answers []judge.Answer) []told {
 
 // exchange is a request and its answer.
 func exchange(a told, amount int64, named bool) []sequence.Step {
-	what := "POST " + money(amount)
+	what, short := "POST "+money(amount), "POST"
 	switch {
 	case a.Step.Reads():
-		what = "read"
+		what, short = "read", "read"
 	case a.Other():
-		what = "the same key, another amount"
+		what, short = "the same key, another amount", "other amount"
 	case a.Step != plan.Send:
-		what = "the same request again"
+		what, short = "the same request again", "again"
 	}
 	if named {
 		what += fmt.Sprintf(", payment %d", a.Intent+1)
+		short += fmt.Sprintf(" %d", a.Intent+1)
 	}
 	if a.On > 0 {
 		what += fmt.Sprintf(", to server %d", a.On)
+		short += fmt.Sprintf(", server %d", a.On)
 	}
-	ask := sequence.Step{At: a.Asked, From: sequence.Client, To: sequence.API, Label: what, Source: sequence.FromMemory}
+	ask := sequence.Step{At: a.Asked, From: sequence.Client, To: sequence.API, Label: what, Short: short,
+		Source: sequence.FromMemory}
 	answer := sequence.Step{At: a.Heard, From: sequence.API, To: sequence.Client, Source: sequence.FromMemory,
 		Label: label(a)}
 	if a.Err != "" {

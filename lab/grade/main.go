@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	report, err := grade(ctx, s, stderr)
 	if err != nil {
 		if ctx.Err() != nil {
-			return errors.New("interrupted: all processes have ended, and there are no marks")
+			return ctx.Err() // all processes have ended, and there are no marks
 		}
 		return cli.WithCode(exitNot, err)
 	}
@@ -89,8 +89,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err != nil {
 		return err
 	}
-	if report.Marks < report.Of {
-		return cli.WithCode(exitBelow, fmt.Errorf("%d of %d marks", report.Marks, report.Of))
+	switch {
+	case report.Of == 0:
+		return cli.WithCode(exitNot, errors.New("nothing could be shown, so there are no marks"))
+	case report.Marks < report.Of:
+		return cli.WithCode(exitBelow, errors.New("less than full marks"))
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ type player struct {
 // server names it at the PSP.
 const (
 	leastAmount = 1_00
-	mostAmount  = 100_000_00
+	mostAmount  = 10_000_00
 )
 
 func newPlayer(p profile.Profile) *player {
@@ -112,7 +112,7 @@ func (p *player) play(ctx context.Context, c plan.Case) (judge.Run, error) {
 	f.contexts, f.lives = make([]context.Context, n), make([]int, n)
 	p.mu.Lock()
 	for i, intent := range c.Intents {
-		key := "grade-" + uuid.NewString()
+		key := uuid.NewString()
 		if intent.SameKey > 0 {
 			key = f.keys[intent.SameKey-1]
 		}
@@ -166,7 +166,7 @@ func (p *player) notShown(c plan.Case) string {
 		return "the profile has no webhooks"
 	case c.Has(plan.Expire) && p.profile.Expiry == nil:
 		return "the profile has no expiry"
-	case c.Has(plan.Pause) && len(s.Servers) < 2: //nolint:mnd // the one that is paused, and another one
+	case c.NeedsTwo() && len(s.Servers) < 2: //nolint:mnd // the one that is stopped, and another one
 		return "the profile has one instance, and nobody can take over from it"
 	case c.Has(plan.Crash) && !s.UsesDatabase():
 		return "the server has never connected to DATABASE_URL"
@@ -206,8 +206,12 @@ func (f *performance) readLedger(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	tenants := f.player.profile.Tenants
 	for _, e := range entries {
 		for i := range f.run.Amounts {
+			if len(tenants) > 1 && e.Account != tenants[f.run.Case.Intents[i].Tenant].Name {
+				continue // whoever has paid there, it was not this tenant's customer
+			}
 			if own := e.AmountCents == f.run.Amounts[i]; own || e.AmountCents == f.others[i] {
 				f.run.Charges = append(f.run.Charges, judge.Charge{At: e.CreatedAt, ID: e.ID, Intent: i, Other: !own,
 					Succeeded: e.Status == "succeeded", Amount: e.AmountCents})

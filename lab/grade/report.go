@@ -129,7 +129,7 @@ func (r *report) writeTable(w io.Writer) error {
 		}
 		fmt.Fprintln(&b, strings.TrimRight(line, " "))
 	}
-	b.WriteString("\nok: held for every payment; 2/5: held for two of five; –: nothing was tried\n")
+	b.WriteString("\nok: held for every payment; 2/5: held for two of five; –: nothing was tried, or no final answer came\n")
 	for _, i := range judge.Invariants() {
 		fmt.Fprintf(&b, "  %-8s %s\n", i.Name, i.Says)
 	}

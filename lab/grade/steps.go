@@ -221,7 +221,6 @@ func (f *performance) strike(ctx context.Context, s plan.Step) error {
 	case plan.Pause:
 		f.event("server", fmt.Sprintf("SIGSTOP of server %d", server.Number))
 		server.Pause()
-		f.event("client", "goes to the other server")
 	case plan.Resume:
 		f.event("server", fmt.Sprintf("SIGCONT of server %d", server.Number))
 		server.Resume()

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"payonce/lab/grade/plan"
@@ -25,6 +26,7 @@ const (
 	Refuses Invariant = "refuses" // the key is refused to another request, and that is never charged
 	Ends    Invariant = "ends"    // each key comes to an end, when nothing is in its way any more
 	Found   Invariant = "found"   // also if the client never asks again
+	Speaks  Invariant = "speaks"  // each answer is one that the profile knows
 	Forgets Invariant = "forgets" // a key can be used again when its time is over, and that is a new payment
 )
 
@@ -44,6 +46,7 @@ func Invariants() []struct {
 		{Refuses, "a used key is refused to another request, and that is never charged"},
 		{Ends, "each key comes to an end, when nothing is in its way any more"},
 		{Found, "an outcome is found also if the client never asks again"},
+		{Speaks, "each answer is one that the profile has a meaning for"},
 		{Forgets, "a key can be used again when its time is over, and that is a new payment"},
 	}
 }
@@ -106,7 +109,7 @@ func Judge(r Run) []Verdict {
 	var all []Verdict
 	for i := range r.Case.Intents {
 		v := view(r, i)
-		all = append(all, v.once(), v.truth())
+		all = append(all, v.once(), v.truth(), v.speaks())
 		if len(v.finals) > 1 {
 			all = append(all, v.stays(), v.bytes())
 		}
@@ -225,6 +228,15 @@ func (v intent) stays() Verdict {
 	return v.verdict(Stays, false, "")
 }
 
+func (v intent) speaks() Verdict {
+	for _, a := range slices.Concat(v.answers, v.others) {
+		if a.Err == "" && a.Meaning == profile.None {
+			return v.verdict(Speaks, true, "status %d has no meaning in the profile", a.Status)
+		}
+	}
+	return v.verdict(Speaks, false, "")
+}
+
 func (v intent) bytes() Verdict {
 	first := v.finals[0]
 	for _, a := range v.finals[1:] {
@@ -267,7 +279,7 @@ func (v intent) forgets() Verdict {
 	}
 	switch first, last := v.finals[0], v.finals[len(v.finals)-1]; {
 	case len(v.paid) < 2 && SameJSON(first.Body, last.Body):
-		return v.verdict(Forgets, true, "the key still has its old answer")
+		return v.verdict(Forgets, true, "the client got the old answer, and nothing new was charged")
 	case len(v.paid) < 2:
 		return v.verdict(Forgets, true,
 			"the client was told of a new payment, and the PSP has charged once only")

@@ -98,6 +98,24 @@ func (c Case) NeedsTokens() bool {
 	return slices.ContainsFunc(c.Intents, func(i Intent) bool { return i.Token != ok })
 }
 
+// NeedsTwo reports whether one process has to serve while another one is stopped.
+func (c Case) NeedsTwo() bool {
+	down := false
+	for _, s := range c.Steps {
+		switch s.Kind {
+		case Kill, Pause:
+			down = true
+		case Start, Resume:
+			down = false
+		case UntilFinal, Try:
+			if down {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Reads reports whether a step only reads.
 func (k Kind) Reads() bool { return k == Read || k == Look }
 

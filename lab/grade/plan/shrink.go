@@ -32,6 +32,14 @@ func (c Case) Smaller() []Case {
 		}
 	}
 	for i, s := range c.Steps {
+		if s.Kind == UntilFinal || s.Kind == Try {
+			for _, n := range []int{1, 3} { //nolint:mnd // a few requests instead of many
+				smaller := c
+				smaller.Steps = slices.Clone(c.Steps)
+				smaller.Steps[i].Kind, smaller.Steps[i].N = Again, n
+				all = append(all, smaller)
+			}
+		}
 		if s.N < 2 { //nolint:mnd // one request is the least
 			continue
 		}
@@ -84,6 +92,10 @@ func (k Kind) ofAll() bool {
 func (c Case) Size() int {
 	n := len(c.Intents)
 	for _, s := range c.Steps {
+		if s.Kind == UntilFinal || s.Kind == Try {
+			n += 5 //nolint:mnd // it may be many requests
+			continue
+		}
 		n += max(1, s.N)
 	}
 	return n

@@ -17,7 +17,7 @@ func (r Rule) check() error {
 		return fmt.Errorf("the answer that means %s has no status, such as [\"201\"]", r.Means)
 	}
 	for _, s := range r.Status {
-		digits := strings.TrimSuffix(s, "xx")
+		digits := strings.TrimSuffix(string(s), "xx")
 		n, err := strconv.Atoi(digits)
 		class := len(s) == 3 && len(digits) == 1 && n >= 1 && n <= 5
 		code := len(digits) == 3 && n >= 100 && n <= 599
@@ -47,7 +47,7 @@ func meaning(rules []Rule, status int, body []byte) Meaning {
 
 func (r Rule) fits(status int, body []byte) bool {
 	code := strconv.Itoa(status)
-	if !slices.Contains(r.Status, code) && !slices.Contains(r.Status, code[:1]+"xx") {
+	if !slices.Contains(r.Status, Status(code)) && !slices.Contains(r.Status, Status(code[:1]+"xx")) {
 		return false
 	}
 	for path, want := range r.Where {

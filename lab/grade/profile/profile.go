@@ -73,7 +73,7 @@ type Request struct {
 // Rule says what an answer means.
 type Rule struct {
 	// Status lists codes, such as "201", or whole classes, such as "5xx".
-	Status []string `json:"status"`
+	Status []Status `json:"status"`
 	// Where lists members of the JSON answer that must have these values, such as {"payment.status": "paid"}.
 	Where map[string]string `json:"where,omitempty"`
 	Means Meaning           `json:"means"`
@@ -99,9 +99,14 @@ func (m Meaning) Final() bool { return m == Paid || m == Declined || m == Failed
 // Duration is a time.Duration that is written as "1.5s".
 type Duration time.Duration
 
-// UnmarshalText reads what time.ParseDuration reads.
-func (d *Duration) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(string(text))
+// UnmarshalJSON reads a text that time.ParseDuration reads.
+func (d *Duration) UnmarshalJSON(raw []byte) error {
+	var text string
+	err := json.Unmarshal(raw, &text)
+	if err != nil {
+		return fmt.Errorf(`%s is not a text such as "1.5s"`, raw)
+	}
+	v, err := time.ParseDuration(text)
 	if err != nil || v < 0 {
 		return fmt.Errorf("%q is not a span of time such as 1.5s", text)
 	}
@@ -109,8 +114,14 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes it back.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+// Status is a code, such as 201, or a class, such as 5xx.
+type Status string
+
+// UnmarshalJSON reads a text or a number.
+func (s *Status) UnmarshalJSON(raw []byte) error {
+	*s = Status(strings.Trim(string(raw), `"`))
+	return nil
+}
 
 //go:embed profiles/*.json
 var builtIn embed.FS

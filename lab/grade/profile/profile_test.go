@@ -53,6 +53,7 @@ func TestWrongProfileSaysWhatIsWrong(t *testing.T) {
 		{`{"tenants"`, `{"instances":3,"tenants"`}:       "must be 1 or 2",
 		{`{"tenants"`, `{"endsWithin":"1h","tenants"`}:   "must be at most 5m",
 		{`{"tenants"`, `{"endsWithin":"soon","tenants"`}: "not a span of time",
+		{`{"tenants"`, `{"timeout":5,"tenants"`}:         `5 is not a text such as "1.5s"`,
 		{`{"tenants"`, `{"env":{"A":"$SUM"},"tenants"`}:  "env A: $SUM",
 		{`{"tenants"`, `{"expiry":{"after":"1s","env":{"A":"$SUM"}},"tenants"`}:      "env A: $SUM",
 		{`{"tenants"`, `{"read":{"method":"GET","path":"/x"},"tenants"`}:             "readAnswers is empty",
@@ -93,9 +94,9 @@ func TestRequestIsFilledIn(t *testing.T) {
 func TestMeaningOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	p := Profile{Answers: []Rule{
-		{Status: []string{"200"}, Where: map[string]string{"payment.state": "paid", "n": "1"}, Means: Paid},
-		{Status: []string{"200"}, Where: map[string]string{"payment.state": "no"}, Means: Declined},
-		{Status: []string{"409", "5xx"}, Means: Again},
+		{Status: []Status{"200"}, Where: map[string]string{"payment.state": "paid", "n": "1"}, Means: Paid},
+		{Status: []Status{"200"}, Where: map[string]string{"payment.state": "no"}, Means: Declined},
+		{Status: []Status{"409", "5xx"}, Means: Again},
 	}}
 	for answer, want := range map[string]Meaning{
 		`200 {"payment":{"state":"paid"},"n":1}`:  Paid,

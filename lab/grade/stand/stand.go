@@ -110,7 +110,11 @@ func findProgram(target string) (string, error) {
 	}
 	path, err := exec.LookPath(target)
 	if err != nil && !errors.Is(err, exec.ErrDot) {
-		return "", fmt.Errorf("TARGET cannot be run: %w", err)
+		hint := ""
+		if errors.Is(err, os.ErrPermission) {
+			hint = "; a script needs chmod +x"
+		}
+		return "", fmt.Errorf("TARGET cannot be run: %w%s", err, hint)
 	}
 	path, err = filepath.Abs(path)
 	if err != nil {
