@@ -97,7 +97,9 @@ type told struct {
 // between.
 func grouped(answers []judge.Answer, charges []judge.Charge) []told {
 	charged := func(from, to time.Time) bool {
-		return slices.ContainsFunc(charges, func(c judge.Charge) bool { return c.At.After(from) && c.At.Before(to) })
+		return slices.ContainsFunc(charges, func(c judge.Charge) bool {
+			return c.At.After(from) && c.At.Before(to)
+		})
 	}
 	var all []told
 	latest := map[int]int{} // by intent, in all

@@ -73,7 +73,7 @@ func (f *performance) values(a judge.Answer) profile.Values {
 	intent := f.run.Case.Intents[a.Intent]
 	amount := f.run.Amounts[a.Intent]
 	if a.Other() {
-		amount = f.others[a.Intent]
+		amount = f.run.Others[a.Intent]
 	}
 	return profile.Values{Key: f.keys[a.Intent], Amount: amount, Token: intent.Token, Customer: "cus-grade",
 		Tenant: f.player.profile.Tenants[intent.Tenant]}

@@ -24,6 +24,11 @@ func grade(ctx context.Context, s settings, stderr io.Writer) (_ *report, err er
 	if err := os.MkdirAll(s.out, 0o755); err != nil {
 		return nil, fmt.Errorf("make OUT: %w", err)
 	}
+	for _, old := range []string{"first.html", "first.mmd"} {
+		if err := os.Remove(filepath.Join(s.out, old)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("remove the drawing of the run before: %w", err)
+		}
+	}
 	dir, err := os.MkdirTemp("", "payonce-grade-")
 	if err != nil {
 		return nil, err
@@ -44,20 +49,38 @@ func grade(ctx context.Context, s settings, stderr io.Writer) (_ *report, err er
 	if err := p.handshake(ctx); err != nil {
 		return nil, err
 	}
+	var levels [][]judge.Run
 	r := &report{Target: s.target, Profile: s.profile.Name, Seed: s.seed}
 	for _, n := range s.levels {
 		say(fmt.Sprintf("level %d of %d: %s", n, len(plan.Levels()), plan.Levels()[n-1]))
 		runs, err := p.playAll(ctx, plan.Of(n, s.seed))
-		if err != nil {
+		down, isDown := errors.AsType[*stand.NotServingError](err)
+		if err != nil && !isDown {
 			return nil, err
 		}
+		levels = append(levels, runs)
 		r.add(n, runs)
-		if s.stop && r.Marks < r.Of {
+		if isDown {
+			r.Ended = down.Error()
+		}
+		if isDown || s.stop && r.Marks < r.Of {
 			break
 		}
 	}
+	// Once more, with all that the server has charged since.
+	entries, err := p.stand.Ledger(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r = &report{Target: s.target, Profile: s.profile.Name, Seed: s.seed, Ended: r.Ended}
+	for i, runs := range levels {
+		for k := range runs {
+			p.setCharges(&runs[k], entries)
+		}
+		r.add(s.levels[i], runs)
+	}
 	r.Unclear = p.unclear
-	if r.First == nil {
+	if r.First == nil || r.Ended != "" {
 		return r, nil
 	}
 	say("looking for the smallest history that breaks the same")
@@ -107,11 +130,14 @@ func (p *player) handshake(ctx context.Context) error {
 	if len(run.Answers) == 0 {
 		return errors.New("the first payment was not sent")
 	}
-	a := run.Answers[0]
+	a := run.Answers[len(run.Answers)-1]
 	charged := len(run.Charges) == 1 && run.Charges[0].Succeeded
 	switch {
 	case a.Err != "":
 		return fmt.Errorf("the first payment had no answer: %s", a.Err)
+	case a.Meaning == profile.Pending || a.Meaning == profile.Again:
+		return fmt.Errorf("the first payment should be paid, and after %s it is still told %s: status %d, %q",
+			time.Duration(p.profile.EndsWithin), a.Meaning, a.Status, excerpt(a.Body))
 	case a.Meaning == profile.None:
 		return fmt.Errorf("the server does not speak as the profile says: its answer to the first payment has no meaning there: status %d, %q",
 			a.Status, excerpt(a.Body))
@@ -128,15 +154,17 @@ func (p *player) handshake(ctx context.Context) error {
 // casesAtOnce bounds the load: what is tried is order, not speed.
 const casesAtOnce = 12
 
-// playAll plays the cases of a level: those that disturb nobody at once, the others one by one.
+// playAll plays the cases of a level: those that disturb nobody at once, the others one by one. If the server does not
+// come up again, the runs so far are returned with the error.
 func (p *player) playAll(ctx context.Context, cases []plan.Case) ([]judge.Run, error) {
 	if err := p.allUp(ctx); err != nil {
-		return nil, fmt.Errorf("the server does not serve any more: %w", err)
+		return nil, err
 	}
 	runs := make([]judge.Run, len(cases))
 	var group errgroup.Group
 	group.SetLimit(casesAtOnce)
 	for i, c := range cases {
+		runs[i] = judge.Run{Case: c, NotShown: "the server did not come up again before that"}
 		if !c.Alone() {
 			group.Go(func() (err error) {
 				runs[i], err = p.play(ctx, c)
@@ -152,11 +180,11 @@ func (p *player) playAll(ctx context.Context, cases []plan.Case) ([]judge.Run, e
 			continue
 		}
 		var err error
-		if runs[i], err = p.play(ctx, c); err != nil {
-			return nil, fmt.Errorf("level %d, %s: %w", c.Level, c.Name, err)
+		if runs[i], err = p.play(ctx, c); err == nil {
+			err = p.allUp(ctx)
 		}
-		if err := p.allUp(ctx); err != nil {
-			return nil, fmt.Errorf("after level %d, %s: %w", c.Level, c.Name, err)
+		if err != nil {
+			return runs, err
 		}
 	}
 	return runs, nil

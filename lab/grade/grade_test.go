@@ -1,36 +1,53 @@
 package main
 
 import (
+	"context"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"payonce/lab/grade/judge"
+	"payonce/lab/grade/profile"
+	"payonce/lab/grade/stand"
 	"payonce/lab/world"
+	"payonce/test/httpproxy"
 )
 
-// What is wrong with each step is found where the course says so. The last one has full marks.
+// What is wrong with each step is found where the course says so, and is right in the next step. The last one has full
+// marks.
 func TestStepsOfTheCourse(t *testing.T) {
 	skipShort(t)
 	t.Parallel()
-	for step, wrong := range map[string]struct {
-		level string
-		finds judge.Invariant
+	var before check
+	for _, step := range []struct {
+		name  string
+		wrong check
 	}{
-		"01": {"2", judge.Once},
-		"02": {"4", judge.Once},
-		"03": {"6", judge.Ends},
-		"04": {"7", judge.Stays},
-		"05": {"4", judge.Found},
-		"06": {"1", judge.Forgets},
+		{"01", check{2, judge.Once}},
+		{"02", check{4, judge.Once}},
+		{"03", check{6, judge.Ends}},
+		{"04", check{7, judge.Stays}},
+		{"05", check{4, judge.Found}},
+		{"06", check{1, judge.Forgets}},
 	} {
-		t.Run(step, func(t *testing.T) {
+		right := before
+		before = step.wrong
+		t.Run(step.name, func(t *testing.T) {
 			t.Parallel()
-			r := graded{target: stepProgram(t, step), level: wrong.level}.run(t)
-			if n, shown := r.Levels[0].Of[wrong.finds]; !shown || n.Held == n.Shown {
-				t.Errorf("level %s has not found it: %s: %+v", wrong.level, wrong.finds, r.Levels[0].Of)
+			levels := strconv.Itoa(step.wrong.level)
+			if right.level > 0 {
+				levels += "," + strconv.Itoa(right.level)
+			}
+			r := graded{target: stepProgram(t, step.name), level: levels}.run(t)
+			if step.wrong.holds(r) {
+				t.Errorf("not found: %+v", step.wrong)
+			}
+			if right.level > 0 && !right.holds(r) {
+				t.Errorf("still wrong: %+v", right)
 			}
 		})
 	}
@@ -38,6 +55,90 @@ func TestStepsOfTheCourse(t *testing.T) {
 		t.Parallel()
 		fullMarks(t, graded{target: stepProgram(t, "07")})
 	})
+}
+
+// check is one cell of the table.
+type check struct {
+	level     int
+	invariant judge.Invariant
+}
+
+func (c check) holds(r *report) bool {
+	for _, l := range r.Levels {
+		if n, shown := l.Of[c.invariant]; l.Level == c.level && shown {
+			return n.Held == n.Shown
+		}
+	}
+	return false
+}
+
+// The wrong way: it checks and then acts, compares nothing, and stores what answers mean instead of their bytes.
+func TestNaiveServer(t *testing.T) {
+	skipShort(t)
+	t.Parallel()
+	target := filepath.Join(t.TempDir(), "naive")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", target, "../naive")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build lab/naive: %v\n%s", err, out)
+	}
+	r := graded{target: target, level: "2,3"}.run(t)
+	for _, wrong := range []check{{2, judge.Once}, {2, judge.Bytes}, {3, judge.Refuses}} {
+		if wrong.holds(r) {
+			t.Errorf("not found: %+v", wrong)
+		}
+	}
+	for _, right := range []check{{2, judge.Ends}, {2, judge.Truth}, {3, judge.Speaks}} {
+		if !right.holds(r) {
+			t.Errorf("wrongly marked: %+v", right)
+		}
+	}
+}
+
+// A server that runs is graded by what needs no hand on it.
+func TestServerAtAURL(t *testing.T) {
+	skipShort(t)
+	t.Parallel()
+	p, err := profile.Load("payonce")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "payonce-grade-test-") // PostgreSQL runs as another user
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	running, err := stand.Open(t.Context(), stand.Options{Profile: p, Target: stepProgram(t, "07"), Dir: dir,
+		Say: func(string) {}, Arrived: func(httpproxy.Call) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := running.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	r := fullMarks(t, graded{target: running.Servers[0].URL, psp: running.PSPURL(), level: "1-3,6,9"})
+	for _, l := range r.Levels {
+		if wanted := l.Level < 6; (len(l.Of) > 0) != wanted { //nolint:mnd // kills, and webhooks in disorder
+			t.Errorf("level %d: %+v, not shown: %v", l.Level, l.Of, l.NotShown)
+		}
+	}
+}
+
+// A server that dies for good when it is killed keeps the marks of the levels before.
+func TestServerThatDoesNotComeBack(t *testing.T) {
+	skipShort(t)
+	t.Parallel()
+	g := python(t, "starts-once")
+	g.level = "3,6"
+	r := g.run(t)
+	if !(check{3, judge.Refuses}).holds(r) || (check{6, judge.Ends}).holds(r) ||
+		!strings.Contains(r.Ended, "I have run before") {
+		t.Errorf("%+v", r)
+	}
 }
 
 func TestPayonceHasFullMarks(t *testing.T) {
@@ -126,7 +227,7 @@ func TestWrongCommandLine(t *testing.T) {
 		{[]string{"--level", "11", "x"}, `level "11" is not one from 1 to 10`},
 		{[]string{"--level", "5-3", "x"}, `level "5-3" is not one`},
 		{[]string{"--level", "x", "x"}, `level "x" is not one`},
-		{[]string{"--profile", "nobody", "x"}, "neither payonce nor plain"},
+		{[]string{"--profile", "nobody", "x"}, "neither payonce, plain nor demo"},
 		{[]string{"--colour", "x"}, "flag provided but not defined"},
 		{[]string{"x", "y"}, `argument "y" is not known`},
 	} {

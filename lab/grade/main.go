@@ -34,7 +34,7 @@ or the URL of a server that runs. The program is started twice, with these envir
   API_KEYS        key=tenant,key=tenant
 
 Flags, and the environment variables that they take their defaults from:
-  --profile  PROFILE  payonce, plain, or a file; docs/grade.md says how to write one (default payonce)
+  --profile  PROFILE  payonce, plain, demo, or a file; docs/grade.md says how to write one (default payonce)
   --level    LEVEL    levels to try, such as 3 or 1-5 or 2,6 (default: all)
   --seed     SEED     repeats a run (default: a new one, which is printed)
   --psp      PSP      the mock PSP of a server that runs (default http://127.0.0.1:8082)
@@ -92,7 +92,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	switch {
 	case report.Of == 0:
 		return cli.WithCode(exitNot, errors.New("nothing could be shown, so there are no marks"))
-	case report.Marks < report.Of:
+	case report.Marks < report.Of || report.Ended != "":
 		return cli.WithCode(exitBelow, errors.New("less than full marks"))
 	}
 	return nil

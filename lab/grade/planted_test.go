@@ -165,7 +165,8 @@ func python(t *testing.T, bug string) graded {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")
 	}
-	return graded{target: "testdata/server.py", profile: "plain", env: map[string]string{"BUG": bug}}
+	return graded{target: "testdata/server.py", profile: "plain",
+		env: map[string]string{"BUG": bug, "STATE": t.TempDir()}}
 }
 
 func seedOf(t *testing.T) uint64 {
@@ -181,6 +182,7 @@ func seedOf(t *testing.T) uint64 {
 // graded is a server to be graded in a test.
 type graded struct {
 	target, profile, level string
+	psp                    string
 	env                    map[string]string
 }
 
@@ -199,6 +201,9 @@ func (g graded) try(t *testing.T) (*report, error) {
 		g.profile = "payonce"
 	}
 	args := []string{"--profile", g.profile, "--level", g.level, "--out", t.TempDir(), g.target}
+	if g.psp != "" {
+		args = append(args, "--psp", g.psp)
+	}
 	s, err := readSettings(args, func(string) string { return "" })
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -90,11 +91,13 @@ type performance struct {
 	player *player
 	run    judge.Run
 	keys   []string
-	others []int64 // amounts of the other requests
-	held   map[int]*httpproxy.Event
 	lives  []int
 
+	pausedAt time.Time
+
 	mu       sync.Mutex
+	held     map[int]*httpproxy.Event // charges
+	reports  map[int]*httpproxy.Event // webhooks
 	pending  []sync.WaitGroup
 	hangUp   []func() // by intent
 	contexts []context.Context
@@ -102,7 +105,8 @@ type performance struct {
 
 // play plays a case. An error is one of the grader itself, or of the machine.
 func (p *player) play(ctx context.Context, c plan.Case) (judge.Run, error) {
-	f := &performance{player: p, run: judge.Run{Case: c}, held: map[int]*httpproxy.Event{}}
+	f := &performance{player: p, run: judge.Run{Case: c}, held: map[int]*httpproxy.Event{},
+		reports: map[int]*httpproxy.Event{}}
 	f.run.NotShown = p.notShown(c)
 	if f.run.NotShown != "" {
 		return f.run, nil
@@ -118,7 +122,7 @@ func (p *player) play(ctx context.Context, c plan.Case) (judge.Run, error) {
 		}
 		f.keys = append(f.keys, key)
 		amount, other := p.amount(), p.amount()
-		f.run.Amounts, f.others = append(f.run.Amounts, amount), append(f.others, other)
+		f.run.Amounts, f.run.Others = append(f.run.Amounts, amount), append(f.run.Others, other)
 		p.owners[amount], p.owners[other] = f, f
 		f.contexts[i], f.hangUp[i] = context.WithCancel(ctx)
 	}
@@ -126,7 +130,10 @@ func (p *player) play(ctx context.Context, c plan.Case) (judge.Run, error) {
 	defer f.letGo()
 	for _, s := range c.Steps {
 		if err := f.step(ctx, s); err != nil {
-			return f.run, err
+			return f.doesNotServe(err)
+		}
+		if f.run.NotShown != "" {
+			break
 		}
 		if ctx.Err() != nil {
 			return f.run, ctx.Err()
@@ -136,7 +143,9 @@ func (p *player) play(ctx context.Context, c plan.Case) (judge.Run, error) {
 		f.pending[i].Wait()
 	}
 	f.quiet(ctx)
-	return f.run, f.readLedger(ctx)
+	err := f.readLedger(ctx)
+	f.letGo() // from here on, no call to the PSP adds to the run
+	return f.run, err
 }
 
 // amount is one that nobody has, nor has had: the mock PSP of a server that runs may have an old ledger.
@@ -160,6 +169,8 @@ func (p *player) notShown(c plan.Case) string {
 		return "the server runs at a URL, so that it cannot be stopped"
 	case !ours && c.Has(plan.HoldAnswer, plan.HoldRequest, plan.Reported, plan.Forge):
 		return "the server runs at a URL, so that nothing stands between it and the PSP"
+	case !ours && c.Has(plan.Disorder):
+		return "the server runs at a URL, and its PSP is left as it is"
 	case c.Has(plan.Look) && p.profile.Read == nil:
 		return "the profile has no read"
 	case c.Has(plan.Disorder, plan.Reported, plan.Forge) && p.profile.Webhooks == "":
@@ -183,6 +194,9 @@ func (f *performance) letGo() {
 	for _, e := range f.held {
 		f.player.stand.Unhold(e)
 	}
+	for _, e := range f.reports {
+		f.player.stand.UnholdWebhook(e)
+	}
 	for _, cancel := range f.hangUp {
 		cancel()
 	}
@@ -190,7 +204,7 @@ func (f *performance) letGo() {
 	defer f.player.mu.Unlock()
 	for i := range f.run.Amounts {
 		delete(f.player.owners, f.run.Amounts[i])
-		delete(f.player.owners, f.others[i])
+		delete(f.player.owners, f.run.Others[i])
 	}
 }
 
@@ -200,23 +214,57 @@ func (f *performance) event(where, text string) {
 	f.run.Events = append(f.run.Events, judge.Event{At: time.Now(), Where: where, Text: text})
 }
 
+// doesNotServe has a server that does not come up again break the promise that each key comes to an end.
+func (f *performance) doesNotServe(err error) (judge.Run, error) {
+	if down, ok := errors.AsType[*stand.NotServingError](err); ok {
+		f.event("server", down.Error())
+		for i := range f.run.Amounts {
+			f.run.NotFinal = append(f.run.NotFinal, i)
+		}
+	}
+	return f.run, err
+}
+
 // readLedger finds the charges of the case.
 func (f *performance) readLedger(ctx context.Context) error {
 	entries, err := f.player.stand.Ledger(ctx)
 	if err != nil {
 		return err
 	}
-	tenants := f.player.profile.Tenants
+	f.player.setCharges(&f.run, entries)
+	return nil
+}
+
+// charges is how often the PSP has charged a payment by now.
+func (f *performance) charges(ctx context.Context, intent int) int {
+	entries, err := f.player.stand.Ledger(ctx)
+	if err != nil {
+		return 0
+	}
+	n := 0
 	for _, e := range entries {
-		for i := range f.run.Amounts {
-			if len(tenants) > 1 && e.Account != tenants[f.run.Case.Intents[i].Tenant].Name {
-				continue // whoever has paid there, it was not this tenant's customer
+		if e.AmountCents == f.run.Amounts[intent] && e.Status == succeeded {
+			n++
+		}
+	}
+	return n
+}
+
+const succeeded = "succeeded"
+
+// setCharges puts the charges of a run into it.
+func (p *player) setCharges(run *judge.Run, entries []stand.Entry) {
+	tenants := p.profile.Tenants
+	run.Charges = nil
+	for _, e := range entries {
+		for i := range run.Amounts {
+			if len(tenants) > 1 && e.Account != tenants[run.Case.Intents[i].Tenant].Name {
+				continue // it was not this tenant's customer who has paid there
 			}
-			if own := e.AmountCents == f.run.Amounts[i]; own || e.AmountCents == f.others[i] {
-				f.run.Charges = append(f.run.Charges, judge.Charge{At: e.CreatedAt, ID: e.ID, Intent: i, Other: !own,
-					Succeeded: e.Status == "succeeded", Amount: e.AmountCents})
+			if own := e.AmountCents == run.Amounts[i]; own || e.AmountCents == run.Others[i] {
+				run.Charges = append(run.Charges, judge.Charge{At: e.CreatedAt, ID: e.ID, Intent: i, Other: !own,
+					Succeeded: e.Status == succeeded, Amount: e.AmountCents})
 			}
 		}
 	}
-	return nil
 }

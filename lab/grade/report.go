@@ -14,12 +14,14 @@ import (
 
 // report is what a run has found.
 type report struct {
-	Target  string         `json:"target"`
-	Profile string         `json:"profile"`
-	Seed    uint64         `json:"seed"`
-	Marks   int            `json:"marks"`
-	Of      int            `json:"of"`
-	Levels  []levelReport  `json:"levels"`
+	Target  string        `json:"target"`
+	Profile string        `json:"profile"`
+	Seed    uint64        `json:"seed"`
+	Marks   int           `json:"marks"`
+	Of      int           `json:"of"`
+	Levels  []levelReport `json:"levels"`
+	// Ended is why not all levels were tried.
+	Ended   string         `json:"ended,omitempty"`
 	Unclear map[string]int `json:"answersWithoutMeaning,omitempty"`
 	First   *broken        `json:"first,omitempty"`
 }
@@ -177,7 +179,10 @@ func (r *report) writeDetails(b *strings.Builder) {
 			fmt.Fprintf(b, "  %s (%d times)\n", text, n)
 		}
 	}
-	if r.First != nil {
+	if r.Ended != "" {
+		fmt.Fprintf(b, "\nthe run has ended here: %s\n", r.Ended)
+	}
+	if r.First != nil && r.First.HTML != "" {
 		fmt.Fprintf(b, "\ndrawn: level %d, %s: %s, as small as possible (%d histories were tried)\n  %s\n  %s\n",
 			r.First.Level, r.First.Invariant, r.First.Why, r.First.Tries, r.First.HTML, r.First.Mermaid)
 	}

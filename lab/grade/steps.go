@@ -69,7 +69,7 @@ func (f *performance) forIntent(ctx context.Context, i int, s plan.Step) {
 	case plan.Renew:
 		f.renew(ctx, i, s)
 	case plan.UntilFinal:
-		if !f.until(ctx, i, s) && !f.noted(f.run.NotFinal, i) {
+		if !f.until(ctx, i, s) && !f.noted(&f.run.NotFinal, i) {
 			f.note(&f.run.NotFinal, i)
 		}
 	case plan.Look:
@@ -95,15 +95,15 @@ func (f *performance) note(list *[]int, intent int) {
 	*list = append(*list, intent)
 }
 
-func (f *performance) noted(list []int, intent int) bool {
+func (f *performance) noted(list *[]int, intent int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Contains(list, intent)
+	return slices.Contains(*list, intent)
 }
 
 // until repeats a request, or a look, until the answer is final or the time is over.
 func (f *performance) until(ctx context.Context, i int, s plan.Step) bool {
-	if f.noted(f.run.NotFinal, i) {
+	if f.noted(&f.run.NotFinal, i) {
 		return false // it has been asked for long enough
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(f.player.profile.EndsWithin))
@@ -124,7 +124,9 @@ func (f *performance) renew(ctx context.Context, i int, s plan.Step) {
 	defer cancel()
 	old := f.lastFinal(i)
 	for wait := againAfter; ctx.Err() == nil; wait = min(2*wait, againCap) {
-		if a := f.send(ctx, i, s); a.Meaning.Final() && !judge.SameJSON(a.Body, old) {
+		// All answers of a server may be the same. Then the PSP's ledger tells that this was another payment.
+		a := f.send(ctx, i, s)
+		if a.Meaning.Final() && (!judge.SameJSON(a.Body, old) || f.charges(ctx, i) > 1) {
 			return
 		}
 		pause(ctx, wait)
@@ -159,24 +161,24 @@ func (f *performance) hold(ctx context.Context, i int, s plan.Step) {
 	switch s.Kind {
 	case plan.HoldRequest, plan.HoldAnswer:
 		fits := func(c httpproxy.Call) bool { return amountOf(c) == amount }
-		e := f.player.stand.Hold(fits, s.Kind == plan.HoldAnswer)
 		f.mu.Lock()
-		f.held[i] = e
-		f.mu.Unlock()
-		return
-	case plan.Reported:
-		limited, cancel := context.WithTimeout(ctx, holdLimit)
-		defer cancel()
-		fits := func(c httpproxy.Call) bool { return webhookAmount(c) == amount }
-		if f.player.stand.AwaitWebhook(limited, fits) == nil {
-			f.event("PSP", "reports the charge in a webhook")
+		defer f.mu.Unlock()
+		f.held[i] = f.player.stand.Hold(fits, s.Kind == plan.HoldAnswer)
+		if f.run.Case.Has(plan.Reported) { // before the charge is sent, or its webhook could be missed
+			reported := func(c httpproxy.Call) bool { return webhookAmount(c) == amount }
+			f.reports[i] = f.player.stand.HoldWebhook(reported)
 		}
 		return
 	}
 	f.mu.Lock()
-	e := f.held[i]
+	e, report := f.held[i], f.reports[i]
 	f.mu.Unlock()
 	if e == nil {
+		return
+	}
+	if s.Kind == plan.Reported {
+		f.awaitHeld(ctx, report, "reports the charge in a webhook", "the PSP's webhook was not delivered")
+		f.player.stand.UnholdWebhook(report)
 		return
 	}
 	if s.Kind == plan.Release {
@@ -184,15 +186,24 @@ func (f *performance) hold(ctx context.Context, i int, s plan.Step) {
 		f.event("PSP", "what was held goes on")
 		return
 	}
-	limited, cancel := context.WithTimeout(ctx, holdLimit)
-	defer cancel()
-	if e.Reached(limited) == nil {
-		text := "the request is held before it"
-		if f.holdsAnswer(i) {
-			text = "its answer is held"
-		}
-		f.event("PSP", text)
+	text := "the request is held before it"
+	if f.holdsAnswer(i) {
+		text = "its answer is held"
 	}
+	f.awaitHeld(ctx, e, text, "the server sent no charge to the PSP in time")
+}
+
+// awaitHeld waits until a message is held. If none comes, the case does not show what it is meant to show.
+func (f *performance) awaitHeld(ctx context.Context, e *httpproxy.Event, text, otherwise string) {
+	ctx, cancel := context.WithTimeout(ctx, holdLimit)
+	defer cancel()
+	if e.Reached(ctx) == nil {
+		f.event("PSP", text)
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.run.NotShown = otherwise
 }
 
 func (f *performance) holdsAnswer(intent int) bool {
@@ -221,7 +232,9 @@ func (f *performance) strike(ctx context.Context, s plan.Step) error {
 	case plan.Pause:
 		f.event("server", fmt.Sprintf("SIGSTOP of server %d", server.Number))
 		server.Pause()
+		f.pausedAt = time.Now()
 	case plan.Resume:
+		pause(ctx, time.Until(f.pausedAt.Add(time.Duration(p.profile.Lease))))
 		f.event("server", fmt.Sprintf("SIGCONT of server %d", server.Number))
 		server.Resume()
 	case plan.Crash:
@@ -274,5 +287,5 @@ func (f *performance) quiet(ctx context.Context) {
 			last = a.Asked
 		}
 	}
-	pause(ctx, time.Until(last.Add(stand.LateDelay+lateMargin)))
+	pause(ctx, time.Until(last.Add(time.Duration(f.player.profile.Late)+lateMargin)))
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"time"
 
 	"payonce/lab/grade/plan"
 	"payonce/lab/grade/profile"
@@ -49,52 +48,6 @@ func Invariants() []struct {
 		{Speaks, "each answer is one that the profile has a meaning for"},
 		{Forgets, "a key can be used again when its time is over, and that is a new payment"},
 	}
-}
-
-// Answer is a request and what came back.
-type Answer struct {
-	Intent       int
-	Step         plan.Kind // that it was sent by
-	On           int       // the instance
-	Asked, Heard time.Time
-	Meaning      profile.Meaning
-	Status       int
-	Body         []byte
-	Err          string // why there is no answer
-	Life         int    // how often the key's time was over before it
-}
-
-// Other reports whether the request asked for another amount.
-func (a Answer) Other() bool { return a.Step == plan.Other }
-
-// Charge is an entry of the PSP's ledger.
-type Charge struct {
-	At        time.Time
-	ID        string
-	Intent    int
-	Other     bool // it has the amount of the other request
-	Succeeded bool
-	Amount    int64
-}
-
-// Event is anything else that happened.
-type Event struct {
-	At    time.Time
-	Where string // client, server, database or PSP
-	Text  string
-}
-
-// Run is one case that was played.
-type Run struct {
-	Case    plan.Case
-	Amounts []int64
-	Answers []Answer // in the order in which they were heard
-	Charges []Charge
-	Events  []Event
-	// NotFinal are the intents whose until-final step found no end, Unseen those whose look step did not.
-	NotFinal, Unseen []int
-	// NotShown is why the case could not be played as it is meant.
-	NotShown string
 }
 
 // Verdict is what one intent says about one invariant.
@@ -238,10 +191,13 @@ func (v intent) speaks() Verdict {
 }
 
 func (v intent) bytes() Verdict {
-	first := v.finals[0]
-	for _, a := range v.finals[1:] {
-		if a.Life == first.Life && !a.Step.Reads() &&
-			(a.Status != first.Status || !bytes.Equal(a.Body, first.Body)) {
+	var first *Answer
+	for i, a := range v.finals {
+		switch {
+		case a.Step.Reads():
+		case first == nil:
+			first = &v.finals[i]
+		case a.Life == first.Life && (a.Status != first.Status || !bytes.Equal(a.Body, first.Body)):
 			return v.verdict(Bytes, true, "a retry got other bytes than the first final answer")
 		}
 	}
@@ -257,8 +213,9 @@ func (v intent) refuses() Verdict {
 			return v.verdict(Refuses, true, "another amount under the same key was told %s", a.Meaning)
 		}
 		known := len(v.finals) > 0 && v.finals[0].Heard.Before(a.Asked)
-		if known && a.Meaning == profile.Pending {
-			return v.verdict(Refuses, true, "another amount under a key that was finished was not refused")
+		if known && a.Err == "" && a.Meaning != profile.Refused {
+			return v.verdict(Refuses, true, "another amount under a key that was finished was not refused: status %d",
+				a.Status)
 		}
 	}
 	return v.verdict(Refuses, false, "")

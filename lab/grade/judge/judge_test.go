@@ -65,6 +65,8 @@ func TestWhatBreaksAnInvariant(t *testing.T) {
 		"charge; send paid A; other pending X; again paid A":      "refuses",
 		"charge; other pending X; send paid A; again paid A":      "",
 		"charge; stranger; send paid A; other again X":            "refuses",
+		"charge; send paid A; other again X; again paid A":        "refuses",
+		"charge; read paid B; send paid A; again paid A":          "",
 		"charge; send paid A; life; charge; again paid B":         "",
 		"charge; send paid A; life; again paid A":                 "forgets",
 		"charge; send paid A; life; again paid B":                 "forgets",

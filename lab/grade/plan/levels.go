@@ -60,7 +60,7 @@ func (d *draw) retries() []Case {
 	}
 	return append(cases, one("a key is used again when its time is over", ok,
 		Step{Kind: ShortLives, Group: 1}, Step{Kind: Send, N: 1}, Step{Kind: Await},
-		Step{Kind: UntilFinal}, Step{Kind: Expire, Group: 2}, Step{Kind: Renew, Group: 2},
+		Step{Kind: UntilFinal}, Step{Kind: Expire, Group: 1}, Step{Kind: Renew, Group: 1},
 		Step{Kind: LongLives, Group: 1}))
 }
 

@@ -35,7 +35,7 @@ const (
 	Start       Kind = "start"
 	Pause       Kind = "SIGSTOP"
 	Resume      Kind = "SIGCONT"
-	Crash       Kind = "crash of the database" // it is killed, and starts again
+	Crash       Kind = "crash of the database" // it ends at once, starts again and recovers
 	Disorder    Kind = "webhooks in disorder"  // duplicated, out of order, late, and with forgeries
 	Order       Kind = "webhooks in order"
 	Forge       Kind = "forged webhook" // signed by a stranger: it says that the charge has succeeded
@@ -139,5 +139,6 @@ func Of(level int, seed uint64) []Case {
 
 // Handshake is the payment that shows whether the server can be graded at all.
 func Handshake() Case {
-	return Case{Name: "one payment", Intents: []Intent{{Token: ok}}, Steps: []Step{{Kind: Send, N: 1}, {Kind: Await}}}
+	return Case{Name: "one payment", Intents: []Intent{{Token: ok}},
+		Steps: []Step{{Kind: Send, N: 1}, {Kind: Await}, {Kind: UntilFinal}}}
 }

@@ -1,7 +1,7 @@
 // Package profile says how a payment server is spoken to: what a request looks like, and what each answer means. It is
 // read from a small JSON file, so that a server in any language can be graded as it is.
 //
-// docs/grade.md explains the file. Two profiles come with the grader: payonce, the default, and plain.
+// docs/grade.md explains the file. Three profiles come with the grader: payonce, the default, plain, and demo.
 package profile
 
 import (
@@ -43,6 +43,8 @@ type Profile struct {
 	Timeout Duration `json:"timeout,omitempty"`
 	// EndsWithin is how long a key may take to its end, when nothing is in its way any more.
 	EndsWithin Duration `json:"endsWithin,omitempty"`
+	// Late is how long after its request a late charge may land. The default is that of the grader's mock PSP.
+	Late Duration `json:"late,omitempty"`
 	// Lease is longer than any time for which one process may be the only one to execute a key.
 	Lease Duration `json:"lease,omitempty"`
 	// Expiry says how the end of keys is tried. Optional: the keys of some servers never end.
@@ -131,7 +133,7 @@ func Load(nameOrPath string) (Profile, error) {
 	raw, err := builtIn.ReadFile("profiles/" + nameOrPath + ".json")
 	if err != nil {
 		if raw, err = os.ReadFile(nameOrPath); err != nil {
-			return Profile{}, fmt.Errorf("PROFILE is neither payonce nor plain, nor a file that can be read: %w", err)
+			return Profile{}, fmt.Errorf("PROFILE is neither payonce, plain nor demo, nor a file that can be read: %w", err)
 		}
 	}
 	p, err := Parse(raw)
@@ -146,6 +148,7 @@ const (
 	defaultTimeout = 5 * time.Second
 	defaultEnds    = 20 * time.Second
 	defaultLease   = 5 * time.Second
+	defaultLate    = time.Second // of the grader's mock PSP
 	maxInstances   = 2
 	maxSpan        = 5 * time.Minute
 )
@@ -163,6 +166,7 @@ func Parse(raw []byte) (Profile, error) {
 	}
 	for value, otherwise := range map[*Duration]time.Duration{
 		&p.Timeout: defaultTimeout, &p.EndsWithin: defaultEnds, &p.Lease: defaultLease,
+		&p.Late: defaultLate,
 	} {
 		if *value == 0 {
 			*value = Duration(otherwise)
@@ -183,7 +187,7 @@ func (p Profile) wrong() []error {
 	if len(p.Tenants) < 1 || len(p.Tenants) > 2 {
 		add("tenants must list one tenant or two, each with a name and an apiKey")
 	}
-	spans := []Duration{p.Timeout, p.EndsWithin, p.Lease}
+	spans := []Duration{p.Timeout, p.EndsWithin, p.Lease, p.Late}
 	if p.Expiry != nil {
 		spans = append(spans, p.Expiry.After)
 	}

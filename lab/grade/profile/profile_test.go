@@ -13,12 +13,12 @@ const small = `{"tenants":[{"name":"a","apiKey":"k"}],"pay":{"method":"POST","pa
 
 func TestProfilesThatComeWithTheGrader(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"payonce", "plain"} {
+	for _, name := range []string{"payonce", "plain", "demo"} {
 		if p, err := Load(name); err != nil || p.Name != name {
 			t.Errorf("%s: name %q, %v", name, p.Name, err)
 		}
 	}
-	if _, err := Load("nobody"); err == nil || !strings.Contains(err.Error(), "neither payonce nor plain") {
+	if _, err := Load("nobody"); err == nil || !strings.Contains(err.Error(), "neither payonce, plain nor demo") {
 		t.Errorf("a profile that is not there: %v", err)
 	}
 }

@@ -38,6 +38,11 @@ const (
 	stopLimit  = 10 * time.Second
 )
 
+// NotServingError says that the server did not come up.
+type NotServingError struct{ text string }
+
+func (e *NotServingError) Error() string { return e.text }
+
 // Start runs the program and waits until it can serve.
 func (s *Server) Start(ctx context.Context) error {
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -55,7 +60,8 @@ func (s *Server) Start(ctx context.Context) error {
 		_ = log.Close()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended is in its log
+			_ = cmd.Wait()                                      // how it ended is in its log
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has left behind
 			close(done)
 		}
 	}()
@@ -67,7 +73,10 @@ func (s *Server) Start(ctx context.Context) error {
 	s.mu.Unlock()
 	if err := s.awaitReady(ctx, done); err != nil {
 		s.Kill()
-		return fmt.Errorf("server %d %w%s", s.Number, err, s.lastWords())
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return &NotServingError{fmt.Sprintf("server %d %v%s", s.Number, err, s.lastWords())}
 	}
 	return nil
 }
@@ -79,7 +88,7 @@ func (s *Server) awaitReady(ctx context.Context, done <-chan struct{}) error {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	said := "nothing listens there"
+	said := "it gives no answer there"
 	for {
 		status, err := s.ask(limited, client)
 		switch {
@@ -141,6 +150,11 @@ func (s *Server) end(sig syscall.Signal) {
 	if cmd == nil {
 		return
 	}
+	select {
+	case <-done:
+		return // another process may have its number by now
+	default:
+	}
 	group := -cmd.Process.Pid
 	_ = syscall.Kill(group, sig)
 	_ = syscall.Kill(group, syscall.SIGCONT)
@@ -148,7 +162,7 @@ func (s *Server) end(sig syscall.Signal) {
 	case <-done:
 	case <-time.After(stopLimit):
 	}
-	_ = syscall.Kill(group, syscall.SIGKILL) // what it has left behind
+	_ = syscall.Kill(group, syscall.SIGKILL)
 	<-done
 }
 
@@ -161,7 +175,7 @@ func (s *Server) Resume() { s.signal(syscall.SIGCONT, false) }
 func (s *Server) signal(sig syscall.Signal, paused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running() {
+	if s.cmd != nil && s.running() {
 		_ = syscall.Kill(-s.cmd.Process.Pid, sig)
 		s.paused = paused
 	}

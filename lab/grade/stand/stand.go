@@ -170,6 +170,9 @@ func (s *Stand) nextAddress() string {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
+// PSPURL is where the PSP can be asked for its ledger.
+func (s *Stand) PSPURL() string { return s.psp.url }
+
 // Ours reports whether the server was started here, so that it can be stopped.
 func (s *Stand) Ours() bool { return s.db != nil }
 
@@ -194,12 +197,15 @@ func (s *Stand) Unhold(e *httpproxy.Event) {
 	e.Release()
 }
 
-// AwaitWebhook waits until a webhook that fits has been delivered.
-func (s *Stand) AwaitWebhook(ctx context.Context, fits func(httpproxy.Call) bool) error {
-	e := s.psp.hooks.OnWhere("webhook", fits, httpproxy.HoldAfter)
-	defer s.psp.hooks.Forget(e)
-	defer e.Release()
-	return e.Reached(ctx)
+// HoldWebhook holds the server's answer to the next webhook that fits: then it has been delivered.
+func (s *Stand) HoldWebhook(fits func(httpproxy.Call) bool) *httpproxy.Event {
+	return s.psp.hooks.OnWhere("webhook", fits, httpproxy.HoldAfter)
+}
+
+// UnholdWebhook takes it back, or lets it go on.
+func (s *Stand) UnholdWebhook(e *httpproxy.Event) {
+	s.psp.hooks.Forget(e)
+	e.Release()
 }
 
 // Ledger is what the PSP has really charged, oldest first.

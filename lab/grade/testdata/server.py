@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 BUG = os.environ.get("BUG", "")
 LEASE = 2.0  # seconds for which one request alone may execute a key
 PSP_TIMEOUT = 1.0
-FILE = os.path.join(tempfile.gettempdir(), "grade-" + hashlib.sha256(os.environ["DATABASE_URL"].encode()).hexdigest()[:16])
+FILE = os.path.join(os.environ.get("STATE") or tempfile.gettempdir(), "grade-" + hashlib.sha256(os.environ["DATABASE_URL"].encode()).hexdigest()[:16])
 MEMORY = {}  # for the bug that keeps keys in the process
 
 
@@ -185,4 +185,9 @@ class Server(ThreadingHTTPServer):
 
 if BUG == "will-not-start":
     sys.exit("the licence has run out")
+if BUG == "starts-once":
+    ran = FILE + "-" + os.environ["PORT"]
+    if os.path.exists(ran):
+        sys.exit("I have run before")
+    open(ran, "w").close()
 Server(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
