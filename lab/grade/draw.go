@@ -108,7 +108,8 @@ func grouped(answers []judge.Answer, charges []judge.Charge) []told {
 			last := &all[i]
 			same := last.Meaning == a.Meaning && last.Status == a.Status && last.Step == a.Step && last.Err == a.Err
 			repeats := a.Step == plan.UntilFinal || a.Step == plan.Try || a.Step == plan.Look || a.Step == plan.Renew
-			if same && repeats && !charged(last.Heard, a.Heard) && (!a.Meaning.Final() || bytes.Equal(last.Body, a.Body)) {
+			same = same && (!a.Meaning.Final() || bytes.Equal(last.Body, a.Body)) && !charged(last.Heard, a.Heard)
+			if same && repeats {
 				last.times++
 				continue
 			}
