@@ -92,7 +92,7 @@ func (o *outputs) withoutDatabase() {
 	o.t.Helper()
 	addr, operator := freeAddress(o.t), freeAddress(o.t)
 	p := newPrograms(o.t, o.dir)
-	p.start("api", addr, append(slices.Clone(o.environment), "DATABASE_URL=postgres://payonce_api:"+
+	p.start("api", operator, append(slices.Clone(o.environment), "DATABASE_URL=postgres://payonce_api:"+
 		canary("database password")+"@127.0.0.1:1/payonce",
 		"HTTP_ADDR="+addr, "OPERATOR_ADDR="+operator, "DB_ACQUIRE_TIMEOUT=100ms"), "serve")
 	for _, url := range []string{"http://" + operator + "/readyz", "http://" + operator + "/metrics", "http://" + addr +

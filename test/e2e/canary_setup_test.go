@@ -204,7 +204,7 @@ func (p *programs) run(w *world) {
 		"MOCKPSP_WEBHOOK_URL=http://" + p.public + "/webhooks/psp", "MOCKPSP_WEBHOOK_SECRET=" + webhookCanary(),
 		"MOCKPSP_WEBHOOK_DELAY=20ms",
 	})
-	p.start("api", p.public, append([]string{database(postgres.API)}, p.environment...), "serve")
+	p.start("api", p.operator, append([]string{database(postgres.API)}, p.environment...), "serve")
 	p.start("reconciler", p.reconciler, slices.Concat([]string{database(postgres.Reconciler)}, p.environment,
 		p.reconcilerSettings), "run")
 }
