@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // Journal is a Store in a file that is only appended to. A line is a checksum, a space, and a Record as JSON; the last
@@ -100,8 +101,11 @@ func (j *Journal) remember(record Record) {
 	j.records[record.Intent] = record
 }
 
-// line writes a record as it stands in the file.
+// line writes a record as it stands in the file. JSON has no bytes that are not UTF-8: another intent would be read back.
 func line(record Record) ([]byte, error) {
+	if !utf8.ValidString(record.Intent) || !utf8.ValidString(record.Key) {
+		return nil, fmt.Errorf("intent %q: the ID or the key is not valid UTF-8", record.Intent)
+	}
 	text, err := json.Marshal(record)
 	if err != nil {
 		return nil, err
