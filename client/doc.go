@@ -14,6 +14,7 @@
 //
 //	intent.go      what the caller wants, and the bytes of the request
 //	pay.go         Pay and Resume: the whole path
+//	turn.go        one call at a time works on an intent
 //	send.go        one attempt
 //	decide.go      what an answer means for the key: a table, and a pure function
 //	wait.go        how long to wait, and Retry-After
