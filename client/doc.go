@@ -43,5 +43,10 @@
 // the row of the table. Being paid and being declined are results. All else is an error: [UnknownError],
 // [RefusedError], [StuckError], [ErrIntentChanged], [ErrKeyTooOld], or an error of the Store.
 //
+// An error of the Store does not say that nothing is paid. If the first record could not be made durable, nothing was
+// sent by this call; but the record may be on the disk all the same, and the next Resume then pays the intent. If the
+// end could not be stored, the customer may have been charged. Treat it as an UnknownError: repair the Store, and call
+// Resume or Pay with the same intent. After a failed write a [Journal] takes no more records until it is opened again.
+//
 // The package does not read payments, and it does not refund.
 package client

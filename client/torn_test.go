@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 )
 
 // hollow loses the middle of the last line, and keeps its end.
@@ -69,4 +70,26 @@ func TestOnlyLineWithoutItsMiddleIsCut(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Size() != 0 {
 		t.Errorf("%d bytes are left: %v", info.Size(), err)
 	}
+}
+
+// The disk may have what fsync could not confirm. The intent is then paid by the next process, under the same key.
+func TestIntentMayBeStoredDespiteAnErrorOfTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, reply{status: 201})
+		b.journal.sync = func() error { return errors.New("the disk is broken") }
+		for range 2 {
+			if _, err := b.client.Pay(t.Context(), order); err == nil || b.attempts(t) != 0 {
+				t.Fatalf("%v after %d attempts", err, len(b.seen))
+			}
+		}
+		b.restart(t)
+		results, errs := b.resumed(t.Context(), t)
+		if len(results) != 1 || errs[0] != nil || !results[0].Paid {
+			t.Fatalf("resumed %+v, %v", results, errs)
+		}
+		if again, err := b.client.Pay(t.Context(), order); err != nil || !again.Paid || b.attempts(t) != 1 {
+			t.Errorf("%+v, %v after %d attempts", again, err, len(b.seen))
+		}
+	})
 }
