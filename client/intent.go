@@ -54,8 +54,8 @@ func (i Intent) body() ([]byte, error) {
 	return body, nil
 }
 
-// isText says that all texts are valid UTF-8. encoding/json writes U+FFFD for each byte that is not: the body would name
-// another customer, and a Store in JSON would not find the ID again, so that the intent would get a second key.
+// isText says that all texts are valid UTF-8. encoding/json writes U+FFFD for each byte that is not: the body would
+// name another customer, and a Store in JSON would not find the ID again, so that the intent would get a second key.
 func (i Intent) isText() bool {
 	for name, value := range i.Metadata {
 		if !utf8.ValidString(name) || !utf8.ValidString(value) {

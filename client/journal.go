@@ -109,7 +109,8 @@ func (j *Journal) remember(record Record) {
 	j.records[record.Intent] = record
 }
 
-// line writes a record as it stands in the file. JSON has no bytes that are not UTF-8: another intent would be read back.
+// line writes a record as it stands in the file. JSON has no bytes that are not UTF-8: another intent would be read
+// back.
 func line(record Record) ([]byte, error) {
 	if !utf8.ValidString(record.Intent) || !utf8.ValidString(record.Key) {
 		return nil, fmt.Errorf("intent %q: the ID or the key is not valid UTF-8", record.Intent)
