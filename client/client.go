@@ -17,7 +17,7 @@ import (
 type Config struct {
 	BaseURL string // such as https://pay.example
 	APIKey  string // with the scope payments:write
-	Store   Store
+	Store   Store  // of this Client alone: see Store
 
 	// HTTPClient lends its Transport. Its cookies and its timeout are not used, and redirects are never followed. Nil
 	// is http.DefaultTransport.
@@ -50,22 +50,7 @@ type Client struct {
 	http   *http.Client
 
 	mu   sync.Mutex
-	busy map[string]int // calls under way, by intent
-}
-
-// begin says that a call works on an intent, until done is called. It reports how many others do.
-func (c *Client) begin(intent string) (others int, done func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	others = c.busy[intent]
-	c.busy[intent]++
-	return others, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.busy[intent]--; c.busy[intent] == 0 {
-			delete(c.busy, intent)
-		}
-	}
+	busy map[string]chan struct{} // the intents that a call works on; closed when the call is done
 }
 
 // New checks the configuration. It sends nothing.
@@ -95,7 +80,7 @@ func New(c Config) (*Client, error) {
 		c.Random = rand.Reader
 	}
 	address := strings.TrimRight(c.BaseURL, "/") + "/payments"
-	return &Client{config: c, url: address, http: withoutRedirects(c.HTTPClient), busy: map[string]int{}}, nil
+	return &Client{config: c, url: address, http: withoutRedirects(c.HTTPClient), busy: map[string]chan struct{}{}}, nil
 }
 
 func orDefault(given, otherwise time.Duration) time.Duration {

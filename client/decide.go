@@ -12,8 +12,8 @@ type Meaning string
 const (
 	// Paid: the customer was charged, once.
 	Paid Meaning = "paid"
-	// Declined: the PSP refused the charge. Nothing was charged under this key, and nothing will be. If the customer
-	// tries again, that is a new intent with a new key.
+	// Declined: the PSP refused the charge. Nothing was charged under this key, and nothing will be while the server
+	// keeps the key. If the customer tries again, that is a new intent with a new key.
 	Declined Meaning = "declined"
 	// Again: nothing is decided. Wait, and send the same key with the same bytes again.
 	Again Meaning = "send the same key again"

@@ -14,6 +14,7 @@
 //
 //	intent.go      what the caller wants, and the bytes of the request
 //	pay.go         Pay and Resume: the whole path
+//	turn.go        one call at a time works on an intent
 //	send.go        one attempt
 //	decide.go      what an answer means for the key: a table, and a pure function
 //	wait.go        how long to wait, and Retry-After
@@ -41,6 +42,11 @@
 // (AWS Architecture Blog, "Exponential Backoff And Jitter"). Problems are RFC 9457 documents; their member code chooses
 // the row of the table. Being paid and being declined are results. All else is an error: [UnknownError],
 // [RefusedError], [StuckError], [ErrIntentChanged], [ErrKeyTooOld], or an error of the Store.
+//
+// An error of the Store does not say that nothing is paid. If the first record could not be made durable, nothing was
+// sent by this call; but the record may be on the disk all the same, and the next Resume then pays the intent. If the
+// end could not be stored, the customer may have been charged. Treat it as an UnknownError: repair the Store, and call
+// Resume or Pay with the same intent. After a failed write a [Journal] takes no more records until it is opened again.
 //
 // The package does not read payments, and it does not refund.
 package client

@@ -5,6 +5,9 @@ import (
 	"fmt"
 )
 
+// An error of the Store has no type here. It leaves the intent open, as an UnknownError does: what could not be made
+// durable may be stored all the same, and the next Resume pays it. Never pay again under another ID.
+
 // ErrIntentChanged refuses an intent whose ID was used for another request before. Nothing was sent.
 var ErrIntentChanged = errors.New("the intent's ID was used for another request; a new payment needs a new ID")
 

@@ -3,6 +3,7 @@ package client
 import (
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 )
 
 // Intent is one payment that the caller wants.
@@ -39,6 +40,9 @@ func (i Intent) body() ([]byte, error) {
 	if i.ID == "" || len(i.ID) > maxIntentID {
 		return nil, fmt.Errorf("intent: the ID has %d bytes, must have 1 to %d", len(i.ID), maxIntentID)
 	}
+	if !i.isText() {
+		return nil, fmt.Errorf("intent %q: a field is not valid UTF-8", i.ID)
+	}
 	body, err := json.Marshal(requestBody{i.CustomerID, i.AmountCents, i.Currency, i.PaymentMethod, i.Description,
 		i.Metadata})
 	if err != nil {
@@ -48,6 +52,18 @@ func (i Intent) body() ([]byte, error) {
 		return nil, fmt.Errorf("intent %s: the request has %d bytes, of %d at most", i.ID, len(body), maxBody)
 	}
 	return body, nil
+}
+
+// isText says that all texts are valid UTF-8. encoding/json writes U+FFFD for each byte that is not: the body would
+// name another customer, and a Store in JSON would not find the ID again, so that the intent would get a second key.
+func (i Intent) isText() bool {
+	for name, value := range i.Metadata {
+		if !utf8.ValidString(name) || !utf8.ValidString(value) {
+			return false
+		}
+	}
+	return utf8.ValidString(i.ID) && utf8.ValidString(i.CustomerID) && utf8.ValidString(i.Currency) &&
+		utf8.ValidString(i.PaymentMethod) && utf8.ValidString(i.Description)
 }
 
 // keyOf forms 128 random bits as a UUID of version 4 (RFC 9562, section 5.4).

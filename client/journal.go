@@ -12,11 +12,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // Journal is a Store in a file that is only appended to. A line is a checksum, a space, and a Record as JSON; the last
 // line of an intent counts. Each line is on the disk (fsync) before the next one is written, so at most the last line
-// can be torn by a crash. Nothing was sent because of a torn line.
+// can be torn by a crash. Nothing was sent because of a torn line. The intent's line before it counts again: the intent
+// is as it was before that Create or Update.
 //
 // The journal keeps ended intents, because they answer a repeated Pay. It grows by about a kilobyte per intent, and is
 // held in memory. One process at a time can open it. It contains keys and customers' data: its mode is 0600.
@@ -33,10 +35,13 @@ type Journal struct {
 var (
 	ErrLocked  = errors.New("another process has the journal open")
 	ErrDamaged = errors.New("the journal is damaged")
+	errSum     = errors.New("the checksum is wrong")
 )
 
-// OpenJournal opens the file, or makes it, and locks it. It cuts off a last line without an end, which a crash has
-// left. Any other line that cannot be read is ErrDamaged: to go on without it could mean to forget a key that was sent.
+// OpenJournal opens the file, or makes it, and locks it. It cuts off a last line that has no end or a wrong checksum,
+// which a crash has left: a disk may write the end of a line and lose its middle. Any other line that cannot be read is
+// ErrDamaged: to go on without it could mean to forget a key that was sent. A disk that changes the last line after it
+// was written looks like a crash, and is not found.
 func OpenJournal(path string) (*Journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -72,10 +77,14 @@ func (j *Journal) read() error {
 		return err
 	}
 	whole := bytes.LastIndexByte(raw, '\n') + 1
-	number := 0
+	number, next := 0, 0
 	for line := range bytes.Lines(raw[:whole]) {
-		number++
+		number, next = number+1, next+len(line)
 		record, err := parseLine(line)
+		if errors.Is(err, errSum) && next == len(raw) {
+			whole -= len(line)
+			break
+		}
 		if err != nil {
 			return fmt.Errorf("%w: line %d: %w", ErrDamaged, number, err)
 		}
@@ -100,8 +109,12 @@ func (j *Journal) remember(record Record) {
 	j.records[record.Intent] = record
 }
 
-// line writes a record as it stands in the file.
+// line writes a record as it stands in the file. JSON has no bytes that are not UTF-8: another intent would be read
+// back.
 func line(record Record) ([]byte, error) {
+	if !utf8.ValidString(record.Intent) || !utf8.ValidString(record.Key) {
+		return nil, fmt.Errorf("intent %q: the ID or the key is not valid UTF-8", record.Intent)
+	}
 	text, err := json.Marshal(record)
 	if err != nil {
 		return nil, err
@@ -113,7 +126,7 @@ func line(record Record) ([]byte, error) {
 func parseLine(raw []byte) (Record, error) {
 	sum, text, found := strings.Cut(strings.TrimSuffix(string(raw), "\n"), " ")
 	if !found || sum != fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(text))) {
-		return Record{}, errors.New("the checksum is wrong")
+		return Record{}, errSum
 	}
 	var record Record
 	decoder := json.NewDecoder(strings.NewReader(text))

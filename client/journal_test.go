@@ -156,12 +156,18 @@ func TestDamagedJournalIsNotOpened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	second.State = "a state of a later version"
+	later, err := line(second)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, damaged := range map[string]string{
-		"changed byte":      strings.Replace(text, "key-of-one", "key-of-onE", 1),
-		"lost line end":     strings.Replace(text, "\n", " ", 1),
-		"empty line":        "\n" + text,
-		"last line changed": text[:len(text)-3] + "!" + text[len(text)-2:],
-		"second key":        text + string(twice),
+		"changed byte":        strings.Replace(text, "key-of-one", "key-of-onE", 1),
+		"lost line end":       strings.Replace(text, "\n", " ", 1),
+		"empty line":          "\n" + text,
+		"wrong sum, and more": text[:len(text)-3] + "!" + text[len(text)-2:] + "0123",
+		"second key":          text + string(twice),
+		"unknown state":       text + string(later),
 	} {
 		path := filepath.Join(t.TempDir(), "damaged")
 		if err := os.WriteFile(path, []byte(damaged), 0o600); err != nil {

@@ -10,14 +10,20 @@ import (
 
 // Pay pays for an intent, once. It returns when the intent is paid or declined, or with one of the errors of this
 // package. It may be called again with the same intent at any time, also in another process after a crash: an intent
-// that has ended gets its stored result, and an open one goes on with its key.
+// that has ended gets its stored result, and an open one goes on with its key. Calls for one intent work one after the
+// other; a call whose time is over while it waits for another one gets an [UnknownError] with no attempts.
 func (c *Client) Pay(ctx context.Context, intent Intent) (Result, error) {
 	none := Result{Intent: intent.ID}
 	body, err := intent.body()
 	if err != nil {
 		return none, err
 	}
-	_, done := c.begin(intent.ID)
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	done, err := c.begin(ctx, intent.ID)
+	if err != nil {
+		return none, &UnknownError{intent.ID, 0, fmt.Errorf("another call works on the intent: %w", err)}
+	}
 	defer done()
 	var random [16]byte
 	if _, err := io.ReadFull(c.config.Random, random[:]); err != nil {
@@ -58,18 +64,20 @@ func (c *Client) Resume(ctx context.Context, tell func(Result, error)) error {
 	var running sync.WaitGroup
 	var telling sync.Mutex
 	places := make(chan struct{}, atOnce)
-	for _, record := range open {
+	for _, listed := range open {
 		places <- struct{}{}
-		others, done := c.begin(record.Intent)
-		if others > 0 {
-			done()
+		done, other := c.tryBegin(listed.Intent)
+		if other != nil {
 			<-places
 			continue
 		}
 		running.Go(func() {
-			result, err := c.finish(ctx, record, false)
+			result, found, err := c.resume(ctx, listed)
 			done()
 			<-places
+			if !found {
+				return
+			}
 			telling.Lock()
 			defer telling.Unlock()
 			tell(result, err)
@@ -79,8 +87,24 @@ func (c *Client) Resume(ctx context.Context, tell func(Result, error)) error {
 	return nil
 }
 
+// resume goes on with a listed intent, if it is still open. A Pay may have changed the record since it was listed: its
+// end, or a corrected body.
+func (c *Client) resume(ctx context.Context, listed Record) (result Result, found bool, err error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	record, err := c.config.Store.Create(ctx, listed) // creates nothing: the intent has a record
+	if err != nil {
+		return Result{Intent: listed.Intent}, true, fmt.Errorf("read intent %s: %w", listed.Intent, err)
+	}
+	if record.State != Open {
+		return Result{}, false, nil
+	}
+	result, err = c.finish(ctx, record, false)
+	return result, true, err
+}
+
 // finish sends the record's key until its intent has an end, or time is over. untouched says that the key was never
-// sent to where it could have been executed.
+// sent to where it could have been executed. The caller has begun on the intent, so nobody else sends the key.
 func (c *Client) finish(ctx context.Context, record Record, untouched bool) (Result, error) {
 	none := Result{Intent: record.Intent}
 	switch record.State {
@@ -89,11 +113,6 @@ func (c *Client) finish(ctx context.Context, record Record, untouched bool) (Res
 	case Blocked:
 		return none, stuck(record)
 	case Open, Unused:
-	}
-	if _, bounded := ctx.Deadline(); !bounded {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.config.Patience)
-		defer cancel()
 	}
 	for attempt := 1; ; attempt++ {
 		if c.config.Now().Sub(record.Opened) >= c.config.KeyLife {

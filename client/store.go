@@ -32,13 +32,16 @@ type Record struct {
 }
 
 // Store keeps intents where no crash of the process can lose them. It is safe for concurrent use.
+//
+// One Client at a time works with a Store. Two of them would not know of each other's requests: one could store that a
+// key is Unused while the other has charged under it. They would still use one key for an intent.
 type Store interface {
 	// Create stores the record of a new intent, and returns it. If there is a record of this intent already, Create
 	// changes nothing and returns that record: two callers of one intent get the same key. The record is durable before
-	// Create returns.
+	// Create returns. After an error, it may be stored or not.
 	Create(ctx context.Context, fresh Record) (Record, error)
-	// Update replaces the record of an intent, under the same key. The record is durable before Update returns. A
-	// record that has ended stays as it is.
+	// Update replaces the record of an intent, under the same key. The record is durable before Update returns.
+	// After an error, the record of before or the changed one is stored. A record that has ended stays as it is.
 	Update(ctx context.Context, changed Record) error
 	// Unfinished returns the open records, oldest first.
 	Unfinished(ctx context.Context) ([]Record, error)

@@ -1,9 +1,9 @@
 package client
 
 import (
+	"errors"
 	"math"
 	"slices"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +18,9 @@ func TestRetryAfterIsSecondsOrADate(t *testing.T) {
 		"0":                              0,
 		"7":                              7 * time.Second,
 		" 7 ":                            7 * time.Second,
-		"60":                             maxRetryAfter,
-		"61":                             maxRetryAfter,
+		"61":                             61 * time.Second,
+		"86400000":                       maxRetryAfter,
+		"86400001":                       maxRetryAfter,
 		"99999999999999999999":           maxRetryAfter,
 		"-1":                             0,
 		"1.5":                            0,
@@ -27,7 +28,9 @@ func TestRetryAfterIsSecondsOrADate(t *testing.T) {
 		"Fri, 20 Nov 2026 12:00:09 GMT":  9 * time.Second,
 		"Friday, 20-Nov-26 12:00:09 GMT": 9 * time.Second,
 		"Fri, 20 Nov 2026 11:00:00 GMT":  0,
-		"Fri, 20 Nov 2027 12:00:00 GMT":  maxRetryAfter,
+		"Sat, 20 Nov 2027 12:00:00 GMT":  365 * 24 * time.Hour,
+		"Tue, 20 Nov 2029 12:00:00 GMT":  maxRetryAfter,
+		"Mon, 20 Nov 9999 12:00:00 GMT":  maxRetryAfter,
 	} {
 		if got := retryAfter(value, noon); got != want {
 			t.Errorf("Retry-After %q is %s, want %s", value, got, want)
@@ -59,13 +62,13 @@ func TestServersTimeIsWaitedFor(t *testing.T) {
 		after := func(value string) reply {
 			return reply{status: 503, code: "psp_unavailable", header: map[string]string{"Retry-After": value}}
 		}
-		b := setup(t, after("3"), after(strconv.Itoa(1<<40)), reply{status: reset},
+		b := setup(t, after("3"), after("600"), reply{status: reset},
 			reply{status: 202, body: "{}", header: map[string]string{"Retry-After": "2"}}, reply{status: 201})
 		if _, err := b.client.Pay(patiently(t, time.Hour), order); err != nil {
 			t.Fatal(err)
 		}
 		half := firstPause / 2
-		want := []time.Duration{3*time.Second + half, maxRetryAfter + half, 4 * half, 2*time.Second + half}
+		want := []time.Duration{3*time.Second + half, 10*time.Minute + half, 4 * half, 2*time.Second + half}
 		if got := b.pauses(); !slices.Equal(want, got) {
 			t.Errorf("pauses %v, want %v", got, want)
 		}
@@ -76,11 +79,15 @@ func TestServersTimeIsWaitedFor(t *testing.T) {
 func TestDeadlineIsNotSleptThrough(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := setup(t, reply{status: 202, body: "{}", header: map[string]string{"Retry-After": "50"}})
-		began := time.Now()
-		_, err := b.client.Pay(patiently(t, 40*time.Second), order)
-		if took := time.Since(began); err == nil || took != 0 || b.attempts(t) != 1 {
-			t.Errorf("%v after %s and %d attempts", err, took, len(b.seen))
+		for asked, left := range map[string]time.Duration{"50": 40 * time.Second, "3600": 30 * time.Minute,
+			"99999999999999999999": 24 * time.Hour} {
+			b := setup(t, reply{status: 202, body: "{}", header: map[string]string{"Retry-After": asked}})
+			began := time.Now()
+			_, err := b.client.Pay(patiently(t, left), order)
+			var unknown *UnknownError
+			if took := time.Since(began); !errors.As(err, &unknown) || took != 0 || b.attempts(t) != 1 {
+				t.Errorf("%v after %s and %d attempts", err, took, len(b.seen))
+			}
 		}
 	})
 }

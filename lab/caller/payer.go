@@ -82,10 +82,15 @@ type hooks struct {
 	keys map[string]int // index by key
 }
 
-// Create is between the making of a key and its storing.
+// Create is between the making of a key and its storing. Resume calls it with a key that is stored, to read the record.
 func (h *hooks) Create(ctx context.Context, fresh client.Record) (client.Record, error) {
 	index := indexOf(fresh.Intent)
-	h.voice.at(made, index)
+	h.mu.Lock()
+	_, known := h.keys[fresh.Key]
+	h.mu.Unlock()
+	if !known {
+		h.voice.at(made, index)
+	}
 	record, err := h.Store.Create(ctx, fresh)
 	h.mu.Lock()
 	h.keys[record.Key] = index

@@ -100,7 +100,7 @@ func (r row) says(p payment) answer {
 	switch {
 	case !bytes.Equal(r.fingerprint, p.fingerprint()):
 		return problem(http.StatusUnprocessableEntity, "idempotency_key_reused_with_different_payload",
-			"The key stands for another payment. Use a new key.")
+			"The key stands for another payment. For another payment, use a new key.")
 	case r.status == completed:
 		return r.answer
 	case r.status == unknown:
