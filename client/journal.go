@@ -38,10 +38,10 @@ var (
 	errSum     = errors.New("the checksum is wrong")
 )
 
-// OpenJournal opens the file, or makes it, and locks it. It cuts off a last line that has no end or a wrong checksum,
-// which a crash has left: a disk may write the end of a line and lose its middle. Any other line that cannot be read is
-// ErrDamaged: to go on without it could mean to forget a key that was sent. A disk that changes the last line after it
-// was written looks like a crash, and is not found.
+// OpenJournal opens the file, or makes it, and locks it. It cuts off a last line that a crash has left: one that has no
+// end, or one with a wrong checksum that has zero bytes in it, since a disk may write the end of a line and lose its
+// middle. Any other line that cannot be read is ErrDamaged: to go on without it could mean to forget a key that was
+// sent.
 func OpenJournal(path string) (*Journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -81,7 +81,7 @@ func (j *Journal) read() error {
 	for line := range bytes.Lines(raw[:whole]) {
 		number, next = number+1, next+len(line)
 		record, err := parseLine(line)
-		if errors.Is(err, errSum) && next == len(raw) {
+		if errors.Is(err, errSum) && next == len(raw) && bytes.IndexByte(line, 0) >= 0 {
 			whole -= len(line)
 			break
 		}

@@ -163,6 +163,7 @@ func TestDamagedJournalIsNotOpened(t *testing.T) {
 	}
 	for name, damaged := range map[string]string{
 		"changed byte":        strings.Replace(text, "key-of-one", "key-of-onE", 1),
+		"changed last line":   text[:len(text)-5] + "!" + text[len(text)-4:],
 		"lost line end":       strings.Replace(text, "\n", " ", 1),
 		"empty line":          "\n" + text,
 		"wrong sum, and more": text[:len(text)-3] + "!" + text[len(text)-2:] + "0123",
