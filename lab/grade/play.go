@@ -96,6 +96,7 @@ type performance struct {
 	pausedAt time.Time
 
 	mu       sync.Mutex
+	closed   bool
 	held     map[int]*httpproxy.Event // charges
 	reports  map[int]*httpproxy.Event // webhooks
 	pending  []sync.WaitGroup
@@ -127,25 +128,47 @@ func (p *player) play(ctx context.Context, c plan.Case) (judge.Run, error) {
 		f.contexts[i], f.hangUp[i] = context.WithCancel(ctx)
 	}
 	p.mu.Unlock()
-	defer f.letGo()
-	for _, s := range c.Steps {
+	err := f.play(ctx)
+	return f.close(), err
+}
+
+// play does the steps, and reads what the PSP has charged.
+func (f *performance) play(ctx context.Context) error {
+	for _, s := range f.run.Case.Steps {
 		if err := f.step(ctx, s); err != nil {
-			return f.doesNotServe(err)
+			f.doesNotServe(err)
+			return err
 		}
-		if f.run.NotShown != "" {
+		if f.cannotBeShown() {
 			break
 		}
 		if ctx.Err() != nil {
-			return f.run, ctx.Err()
+			return ctx.Err()
 		}
 	}
 	for i := range f.pending {
 		f.pending[i].Wait()
 	}
 	f.quiet(ctx)
-	err := f.readLedger(ctx)
-	f.letGo() // from here on, no call to the PSP adds to the run
-	return f.run, err
+	return f.readLedger(ctx)
+}
+
+func (f *performance) cannotBeShown() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.run.NotShown != ""
+}
+
+// close waits for what is still under way. From then on, nothing is added to the run.
+func (f *performance) close() judge.Run {
+	f.letGo()
+	for i := range f.pending {
+		f.pending[i].Wait()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	return f.run
 }
 
 // amount is one that nobody has, nor has had: the mock PSP of a server that runs may have an old ledger.
@@ -211,18 +234,20 @@ func (f *performance) letGo() {
 func (f *performance) event(where, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.closed {
+		return // a late call to the PSP
+	}
 	f.run.Events = append(f.run.Events, judge.Event{At: time.Now(), Where: where, Text: text})
 }
 
 // doesNotServe has a server that does not come up again break the promise that each key comes to an end.
-func (f *performance) doesNotServe(err error) (judge.Run, error) {
+func (f *performance) doesNotServe(err error) {
 	if down, ok := errors.AsType[*stand.NotServingError](err); ok {
 		f.event("server", down.Error())
 		for i := range f.run.Amounts {
-			f.run.NotFinal = append(f.run.NotFinal, i)
+			f.note(&f.run.NotFinal, i)
 		}
 	}
-	return f.run, err
 }
 
 // readLedger finds the charges of the case.
