@@ -45,8 +45,8 @@ func TestCallsForOneIntentWorkOneAfterTheOther(t *testing.T) {
 type slow struct{ Store }
 
 func (s slow) Create(ctx context.Context, fresh Record) (Record, error) {
-	defer time.Sleep(time.Second)
-	return s.Store.Create(ctx, fresh)
+	stored, err := s.Store.Create(ctx, fresh)
+	return stored, errors.Join(err, sleep(ctx, time.Second)) // the bubble's time, not the wall's
 }
 
 func TestOneOfTwoCorrectionsIsSent(t *testing.T) {
