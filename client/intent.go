@@ -8,8 +8,8 @@ import (
 
 // Intent is one payment that the caller wants.
 type Intent struct {
-	// ID is the caller's own name of the payment, such as an order's number. One ID is one payment for ever: the client
-	// makes one key for it. If the customer tries again after a decline, that is another intent with another ID.
+	// ID is the caller's own name of the payment, such as an order's number. One ID always means the same payment: the
+	// client makes one key for it. If the customer tries again after a decline, that is another intent with another ID.
 	ID            string
 	CustomerID    string
 	AmountCents   int64             // in the currency's minor unit

@@ -28,7 +28,7 @@ type reply struct {
 	body   string // instead of the usual one
 }
 
-// bundle is a client before a server that plays a script. Its last reply goes on for ever.
+// bundle is a client before a server that plays a script. Its last reply is given again and again.
 type bundle struct {
 	client  *Client
 	journal *Journal

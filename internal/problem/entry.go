@@ -12,10 +12,11 @@ type Entry struct {
 	// Retryable says whether the same key may be sent again with the same body.
 	Retryable bool
 
-	// NewKeySafe says that this answer proves: no money has moved under this key, and none will. So another key for the
-	// same intent cannot charge twice. False is the answer whenever that is not proven. It is false for a refusal that
-	// comes before the key is looked up, because an earlier request with this key may have been executed. It is false
-	// for every key that may still be executed, because a delayed copy of the request may arrive later.
+	// NewKeySafe says that this answer proves: no money has moved under this key, and none will while the key is kept.
+	// So another key for the same intent cannot charge twice. False is the answer whenever that is not proven. It is
+	// false for a refusal that comes before the key is looked up, because an earlier request with this key may have
+	// been executed. It is false for every key that may still be executed, because a delayed copy of the request may
+	// arrive later.
 	NewKeySafe bool
 
 	Meaning  string

@@ -236,9 +236,9 @@ func TestTextOfStrangersStaysText(t *testing.T) {
 	}
 }
 
-// A lane is drawn from the first step on that touches it, and a label that has no room has a short form. The whole one
-// is in the title of the arrow.
-func TestDrawingHasRoomForItsLanesAndLabels(t *testing.T) {
+// A participant is drawn from the first step on that touches it, and a label that has no room has a short form. The
+// whole is in the title of the arrow.
+func TestDrawingHasRoomForItsParticipantsAndLabels(t *testing.T) {
 	t.Parallel()
 	l := life(inProgress, nil)
 	l.Requests = []sequence.Request{{Began: at(1), At: at(1.1), Status: 409, Label: "idempotency_key_in_progress",
@@ -255,13 +255,13 @@ func TestDrawingHasRoomForItsLanesAndLabels(t *testing.T) {
 		}
 	}
 	if strings.Contains(svg.String(), "…") || d.Last != sequence.PSP {
-		t.Errorf("the last lane is %s in\n%s", d.Last, &svg)
+		t.Errorf("the last participant is %s in\n%s", d.Last, &svg)
 	}
 	for actor, want := range map[string]sequence.Column{"lookup": sequence.Reconciler, "operator": sequence.Operator} {
 		later := life(completed, nil, event(5, "owner", inProgress, unknown, "reset"),
 			event(9, actor, unknown, completed, "the PSP says succeeded"))
 		if last := sequence.Draw(later).Last; last != want {
-			t.Errorf("%s: the last lane is %s", actor, last)
+			t.Errorf("%s: the last participant is %s", actor, last)
 		}
 	}
 }

@@ -1,20 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-json-experiment/json"
 
 	"payonce/lab/invariants"
 	"payonce/lab/world"
@@ -46,7 +41,7 @@ func open(ctx context.Context, s settings, say func(string)) (_ *stage, err erro
 	if err := os.Chmod(g.dir, 0o755); err != nil { // PostgreSQL runs as another user
 		return nil, err
 	}
-	programs, err := g.programs(ctx, s)
+	programs, err := world.FindOrBuild(ctx, s.Programs, g.dir, say)
 	if err != nil {
 		return nil, err
 	}
@@ -74,18 +69,6 @@ func open(ctx context.Context, s settings, say func(string)) (_ *stage, err erro
 	g.front, err = httpproxy.Open(httpproxy.Options{Upstream: g.api,
 		Name: func(*http.Request) string { return "payment" }})
 	return g, err
-}
-
-func (g *stage) programs(ctx context.Context, s settings) (world.Programs, error) {
-	if s.Programs != "" {
-		return world.Existing(s.Programs)
-	}
-	root, err := world.Root(ctx)
-	if err != nil {
-		return world.Programs{}, err
-	}
-	g.say("building the programs")
-	return world.Build(ctx, root, filepath.Join(g.dir, "bin"), nil)
 }
 
 // api is the API whose turn it is, as behind a load balancer.
@@ -128,25 +111,7 @@ var rates = map[string]map[string]float64{
 }
 
 func (g *stage) fail(ctx context.Context) error {
-	raw, err := json.Marshal(rates)
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://"+g.world.PSP.Address+"/_faults",
-		bytes.NewReader(raw))
-	if err != nil {
-		return err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		said, err := io.ReadAll(res.Body)
-		return fmt.Errorf("set faults: %d %s (%w)", res.StatusCode, said, err)
-	}
-	return nil
+	return world.SetFaults(ctx, http.DefaultClient, "http://"+g.world.PSP.Address, rates)
 }
 
 // The pauses between two kills of an API, and until it comes back.
@@ -158,28 +123,16 @@ const (
 // killAPIs kills one API after the other until ctx ends, and has both up in the end.
 func (g *stage) killAPIs(ctx context.Context) (kills int, err error) {
 	for {
-		if !wait(ctx, killAPIEvery) {
+		if !world.Wait(ctx, killAPIEvery) {
 			return kills, nil
 		}
 		p := g.apis[kills%len(g.apis)]
 		p.Kill()
 		kills++
-		wait(ctx, awayFor)
+		world.Wait(ctx, awayFor)
 		if err := p.Start(context.WithoutCancel(ctx)); err != nil {
 			return kills, err
 		}
-	}
-}
-
-// wait reports whether the time has passed before ctx ended.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -190,7 +143,7 @@ const quietLimit = 2 * time.Minute
 func (g *stage) ledger(ctx context.Context) (*invariants.Ledger, error) {
 	ctx, cancel := context.WithTimeout(ctx, quietLimit)
 	defer cancel()
-	wait(ctx, world.PSPLandsAt+time.Second) // a charge that the PSP has promised to itself is seen by nobody
+	world.Wait(ctx, world.PSPLandsAt+time.Second) // a charge that the PSP has promised to itself is seen by nobody
 	for {
 		var open int
 		const moving = "SELECT count(*) FROM idempotency_keys WHERE status IN ('in_progress', 'unknown')"
@@ -200,7 +153,7 @@ func (g *stage) ledger(ctx context.Context) (*invariants.Ledger, error) {
 		if open == 0 {
 			return invariants.ReadLedger(ctx, http.DefaultClient, "http://"+g.world.PSP.Address)
 		}
-		if !wait(ctx, 250*time.Millisecond) {
+		if !world.Wait(ctx, 250*time.Millisecond) {
 			return nil, fmt.Errorf("%d keys have no outcome after %s", open, quietLimit)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"payonce/lab/world"
 )
 
 const (
@@ -101,7 +103,7 @@ func (g *stage) pay(ctx context.Context, s settings, callers []*caller) error {
 	var failed error
 	blowing.Go(func() { kills, failed = g.killAPIs(storming) })
 	blowing.Go(func() {
-		for wait(storming, sayEvery) {
+		for world.Wait(storming, sayEvery) {
 			g.say(fmt.Sprintf("%d intents were told", told.Load()))
 		}
 	})

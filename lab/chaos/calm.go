@@ -29,7 +29,8 @@ const (
 // more, and waits again.
 func (r *trial) calm(ctx context.Context) {
 	began := time.Now()
-	wait(ctx, world.PSPLandsAt+time.Second/2) // what the PSP has promised to itself is seen by nobody until it lands
+	// What the PSP has promised to itself is seen by nobody until it lands.
+	world.Wait(ctx, world.PSPLandsAt+time.Second/2)
 	if r.target == naive {
 		r.crowd.AskAgain(ctx, r.stage.recorder.Operations(), true)
 		return
@@ -75,7 +76,7 @@ func (r *trial) useEndedKeys(ctx context.Context) {
 	defer using.Wait()
 	using.Go(func() { r.crowd.Run(ctx, plan.Reborn) })
 	for !met() && ctx.Err() == nil {
-		wait(ctx, againEvery)
+		world.Wait(ctx, againEvery)
 	}
 	cancel()
 }
@@ -111,7 +112,7 @@ func (r *trial) quiet(ctx context.Context, limit time.Duration, when string) {
 		if emptyBefore = err == nil && open == 0; emptyBefore {
 			continue
 		}
-		wait(ctx, againEvery)
+		world.Wait(ctx, againEvery)
 		if ctx.Err() != nil {
 			r.report.violate("I2", when, fmt.Sprintf("%d dead letters could not be closed within %s (%v)", open, limit,
 				err))

@@ -196,12 +196,3 @@ func executed(entries []invariants.Entry) int {
 	}
 	return n
 }
-
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -54,7 +52,8 @@ func (s *sampler) run(ctx context.Context) {
 }
 
 func (s *sampler) once(ctx context.Context) {
-	_ = s.setFaults(ctx, s.mix) // a PSP that was killed has forgotten them; one that is away gets them next time
+	// A PSP that was killed has forgotten them; one that is away gets them next time.
+	_ = s.setFaults(ctx, s.mix)
 	s.calls(ctx)
 	s.webhooks(ctx)
 	for _, p := range append(append([]*world.Process{}, s.stage.apis...), s.stage.reconcilers...) {
@@ -64,25 +63,7 @@ func (s *sampler) once(ctx context.Context) {
 
 // setFaults tells the PSP how often to fail.
 func (s *sampler) setFaults(ctx context.Context, mix plan.Mix) error {
-	raw, err := json.Marshal(mix)
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://"+s.stage.world.PSP.Address+"/_faults",
-		bytes.NewReader(raw))
-	if err != nil {
-		return err
-	}
-	response, err := s.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		said, err := io.ReadAll(response.Body)
-		return fmt.Errorf("set faults: %d %s (%w)", response.StatusCode, said, err)
-	}
-	return nil
+	return world.SetFaults(ctx, s.http, "http://"+s.stage.world.PSP.Address, mix)
 }
 
 // calls counts the faults that the PSP has acted out.

@@ -57,7 +57,7 @@ func open(ctx context.Context, s settings, target string, say func(string)) (_ *
 		return nil, err
 	}
 	g.recorder = history.New(g.file)
-	programs, err := g.programs(ctx, s)
+	programs, err := world.FindOrBuild(ctx, s.Programs, g.dir, say)
 	if err != nil {
 		return nil, err
 	}
@@ -67,18 +67,6 @@ func open(ctx context.Context, s settings, target string, say func(string)) (_ *
 		return nil, err
 	}
 	return g, g.start(ctx, s, target)
-}
-
-func (g *stage) programs(ctx context.Context, s settings) (world.Programs, error) {
-	if s.Programs != "" {
-		return world.Existing(s.Programs)
-	}
-	root, err := world.Root(ctx)
-	if err != nil {
-		return world.Programs{}, err
-	}
-	g.say("building the programs")
-	return world.Build(ctx, root, filepath.Join(g.dir, "bin"), nil)
 }
 
 func (g *stage) start(ctx context.Context, s settings, target string) error {
@@ -233,7 +221,7 @@ func (g *stage) untilHolds(ctx context.Context, question string) error {
 		if so {
 			return nil
 		}
-		wait(ctx, againEvery)
+		world.Wait(ctx, againEvery)
 	}
 }
 

@@ -110,7 +110,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 }
 
 func (l *lab) runCases(ctx context.Context, r *report) (err error) {
-	if l.programs, err = l.findPrograms(ctx); err != nil {
+	if l.programs, err = world.FindOrBuild(ctx, l.settings.Programs, l.dir, l.say); err != nil {
 		return err
 	}
 	for _, c := range cases() {
@@ -133,18 +133,6 @@ func (l *lab) runCases(ctx context.Context, r *report) (err error) {
 		r.PostgreSQL = l.version
 	}
 	return nil
-}
-
-func (l *lab) findPrograms(ctx context.Context) (world.Programs, error) {
-	if l.settings.Programs != "" {
-		return world.Existing(l.settings.Programs)
-	}
-	root, err := world.Root(ctx)
-	if err != nil {
-		return world.Programs{}, err
-	}
-	l.say("building the programs …")
-	return world.Build(ctx, root, filepath.Join(l.dir, "bin"), nil)
 }
 
 // keep moves logs and histories to where they outlive the run.

@@ -50,42 +50,54 @@ func grade(ctx context.Context, s settings, stderr io.Writer) (_ *report, err er
 	if err := p.handshake(ctx); err != nil {
 		return nil, err
 	}
-	var levels [][]judge.Run
-	r := &report{Target: s.target, Profile: s.profile.Name, Seed: s.seed}
-	for _, n := range s.levels {
-		say(fmt.Sprintf("level %d of %d: %s", n, len(plan.Levels()), plan.Levels()[n-1]))
-		runs, err := p.playAll(ctx, plan.Of(n, s.seed))
-		down, isDown := errors.AsType[*stand.NotServingError](err)
-		if err != nil && !isDown {
-			return nil, err
-		}
-		levels = append(levels, runs)
-		r.add(n, runs)
-		if isDown {
-			r.Ended = down.Error()
-		}
-		if isDown || s.stop && r.Marks < r.Of {
-			break
-		}
-	}
-	// Once more, with all that the server has charged since.
-	entries, err := p.stand.Ledger(ctx)
+	levels, ended, err := p.playLevels(ctx, s, say)
 	if err != nil {
 		return nil, err
 	}
-	r = &report{Target: s.target, Profile: s.profile.Name, Seed: s.seed, Ended: r.Ended}
-	for i, runs := range levels {
-		for k := range runs {
-			p.setCharges(&runs[k], entries)
-		}
-		r.add(s.levels[i], runs)
-	}
+	r := newReport(s, levels)
+	r.Ended = ended
 	r.Unclear = p.unclear
 	if r.First == nil || r.Ended != "" {
 		return r, nil
 	}
 	say("looking for the smallest history that breaks the same")
 	return r, p.shrinkAndDraw(ctx, r, s.out)
+}
+
+// playLevels plays the levels, and returns their runs with all that the server has charged until the end. If the server
+// does not come up again, ended says so.
+func (p *player) playLevels(ctx context.Context, s settings, say func(string)) (levels [][]judge.Run, ended string,
+	err error) {
+	for _, n := range s.levels {
+		say(fmt.Sprintf("level %d of %d: %s", n, len(plan.Levels()), plan.Levels()[n-1]))
+		runs, err := p.playAll(ctx, plan.Of(n, s.seed))
+		down, isDown := errors.AsType[*stand.NotServingError](err)
+		if err != nil && !isDown {
+			return nil, "", err
+		}
+		levels = append(levels, runs)
+		if isDown {
+			ended = down.Error()
+			break
+		}
+		if s.stop {
+			if r := newReport(s, levels); r.Marks < r.Of {
+				break
+			}
+		}
+	}
+	entries, err := p.stand.Ledger(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, runs := range levels {
+		for i := range runs {
+			if err := p.setCharges(&runs[i], entries); err != nil {
+				return nil, "", err
+			}
+		}
+	}
+	return levels, ended, nil
 }
 
 // progress prints a line with the time since the start.

@@ -16,6 +16,7 @@ import (
 	"payonce/lab/grade/plan"
 	"payonce/lab/grade/profile"
 	"payonce/lab/grade/stand"
+	"payonce/lab/invariants"
 	"payonce/test/httpproxy"
 )
 
@@ -256,8 +257,7 @@ func (f *performance) readLedger(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.player.setCharges(&f.run, entries)
-	return nil
+	return f.player.setCharges(&f.run, entries)
 }
 
 // charges is how often the PSP has charged a payment by now.
@@ -268,17 +268,15 @@ func (f *performance) charges(ctx context.Context, intent int) int {
 	}
 	n := 0
 	for _, e := range entries {
-		if e.AmountCents == f.run.Amounts[intent] && e.Status == succeeded {
+		if e.AmountCents == f.run.Amounts[intent] && e.Executed() {
 			n++
 		}
 	}
 	return n
 }
 
-const succeeded = "succeeded"
-
 // setCharges puts the charges of a run into it.
-func (p *player) setCharges(run *judge.Run, entries []stand.Entry) {
+func (p *player) setCharges(run *judge.Run, entries []invariants.Entry) error {
 	tenants := p.profile.Tenants
 	run.Charges = nil
 	for _, e := range entries {
@@ -286,10 +284,17 @@ func (p *player) setCharges(run *judge.Run, entries []stand.Entry) {
 			if len(tenants) > 1 && e.Account != tenants[run.Case.Intents[i].Tenant].Name {
 				continue // it was not this tenant's customer who has paid there
 			}
-			if own := e.AmountCents == run.Amounts[i]; own || e.AmountCents == run.Others[i] {
-				run.Charges = append(run.Charges, judge.Charge{At: e.CreatedAt, ID: e.ID, Intent: i, Other: !own,
-					Succeeded: e.Status == succeeded, Amount: e.AmountCents})
+			own := e.AmountCents == run.Amounts[i]
+			if !own && e.AmountCents != run.Others[i] {
+				continue
 			}
+			at, err := time.Parse(time.RFC3339Nano, e.CreatedAt)
+			if err != nil {
+				return fmt.Errorf("read the PSP's ledger: %w", err)
+			}
+			run.Charges = append(run.Charges, judge.Charge{At: at, ID: e.ID, Intent: i, Other: !own,
+				Succeeded: e.Executed(), Amount: e.AmountCents})
 		}
 	}
+	return nil
 }

@@ -59,6 +59,15 @@ type broken struct {
 	run       judge.Run
 }
 
+// newReport judges the runs of the levels that were played.
+func newReport(s settings, levels [][]judge.Run) *report {
+	r := &report{Target: s.target, Profile: s.profile.Name, Seed: s.seed}
+	for i, runs := range levels {
+		r.add(s.levels[i], runs)
+	}
+	return r
+}
+
 // add judges the runs of a level.
 func (r *report) add(level int, runs []judge.Run) {
 	l := levelReport{Level: level, Name: plan.Levels()[level-1], Of: map[judge.Invariant]count{}}

@@ -12,6 +12,7 @@ import (
 	"payonce/lab/grade/judge"
 	"payonce/lab/grade/plan"
 	"payonce/lab/grade/stand"
+	"payonce/lab/world"
 	"payonce/test/httpproxy"
 )
 
@@ -80,7 +81,7 @@ func (f *performance) forIntent(ctx context.Context, i int, s plan.Step) {
 		f.forge(ctx, i)
 	case plan.Expire:
 		f.event("client", "waits until the key's time is over")
-		pause(ctx, time.Duration(f.player.profile.Expiry.After))
+		world.Wait(ctx, time.Duration(f.player.profile.Expiry.After))
 		f.mu.Lock()
 		f.lives[i]++
 		f.mu.Unlock()
@@ -112,7 +113,7 @@ func (f *performance) until(ctx context.Context, i int, s plan.Step) bool {
 		if f.send(ctx, i, s).Meaning.Final() {
 			return true
 		}
-		pause(ctx, wait)
+		world.Wait(ctx, wait)
 	}
 	return false
 }
@@ -129,7 +130,7 @@ func (f *performance) renew(ctx context.Context, i int, s plan.Step) {
 		if a.Meaning.Final() && (!judge.SameJSON(a.Body, old) || f.charges(ctx, i) > 1) {
 			return
 		}
-		pause(ctx, wait)
+		world.Wait(ctx, wait)
 	}
 }
 
@@ -144,15 +145,6 @@ func (f *performance) lastFinal(intent int) []byte {
 		}
 	}
 	return body
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // hold does the steps about a charge on its way.
@@ -234,7 +226,7 @@ func (f *performance) strike(ctx context.Context, s plan.Step) error {
 		server.Pause()
 		f.pausedAt = time.Now()
 	case plan.Resume:
-		pause(ctx, time.Until(f.pausedAt.Add(time.Duration(p.profile.Lease))))
+		world.Wait(ctx, time.Until(f.pausedAt.Add(time.Duration(p.profile.Lease))))
 		f.event("server", fmt.Sprintf("SIGCONT of server %d", server.Number))
 		server.Resume()
 	case plan.Crash:
@@ -287,5 +279,5 @@ func (f *performance) quiet(ctx context.Context) {
 			last = a.Asked
 		}
 	}
-	pause(ctx, time.Until(last.Add(time.Duration(f.player.profile.Late)+lateMargin)))
+	world.Wait(ctx, time.Until(last.Add(time.Duration(f.player.profile.Late)+lateMargin)))
 }

@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"payonce/lab/child"
 	"payonce/test/heldport"
 	"payonce/test/httpproxy"
 	"payonce/test/pgproxy"
@@ -37,7 +37,7 @@ type Process struct {
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
-	done chan struct{}
+	done <-chan struct{}
 }
 
 // readyLimit is how long a program may take until it answers.
@@ -57,20 +57,10 @@ func (p *Process) Start(ctx context.Context) error {
 	}
 	cmd := exec.Command(p.program, p.args...) //nolint:noctx // it is ended by name, in many ways
 	cmd.Env, cmd.Stdout, cmd.Stderr = p.env, log, log
-	cmd.SysProcAttr = childAttributes()
-	done, started := make(chan struct{}), make(chan error)
-	go func() {
-		// The child is told to die with the thread that has started it. So this one stays.
-		runtime.LockOSThread()
-		err := cmd.Start()
-		_ = log.Close()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // how it ended is in its log
-			close(done)
-		}
-	}()
-	if err := <-started; err != nil {
+	cmd.SysProcAttr = child.Attributes()
+	done, err := child.Start(cmd)
+	_ = log.Close()
+	if err != nil {
 		return fmt.Errorf("start %s: %w", p.Name, err)
 	}
 	p.mu.Lock()
@@ -185,12 +175,12 @@ func (p *Process) Running() bool {
 
 // LastWords is the end of what the program has said.
 func (p *Process) LastWords() string {
-	raw, err := os.ReadFile(p.Log)
+	const enough = 4000
+	text, err := child.LastWords(p.Log, enough)
 	if err != nil {
 		return err.Error()
 	}
-	const enough = 4000
-	return string(raw[max(0, len(raw)-enough):])
+	return text
 }
 
 // address is one of loopback for a process, also when it was killed and comes back. The world holds its port until it

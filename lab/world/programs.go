@@ -44,6 +44,19 @@ func Build(ctx context.Context, root, dir string, overlay map[string]string) (Pr
 	return Programs{dir}, nil
 }
 
+// FindOrBuild takes the programs from a directory, if one is given. Otherwise it builds them below dir.
+func FindOrBuild(ctx context.Context, given, dir string, say func(string)) (Programs, error) {
+	if given != "" {
+		return Existing(given)
+	}
+	root, err := Root(ctx)
+	if err != nil {
+		return Programs{}, err
+	}
+	say("building the programs")
+	return Build(ctx, root, filepath.Join(dir, "bin"), nil)
+}
+
 func writeOverlay(root, dir string, overlay map[string]string) (string, error) {
 	replace := map[string]string{}
 	for old, by := range overlay {

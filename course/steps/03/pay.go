@@ -1,8 +1,8 @@
 // Step 3: pass-through. The client's key goes to the PSP as its Idempotency-Key, the same on every attempt. If the
 // first attempt has charged, the PSP answers the retry with the same charge.
 //
-// Still wrong: a process that is killed leaves its key in_progress for ever. And the PSP may forget a key: then the
-// retry charges again.
+// Still wrong: a process that is killed leaves its key in_progress, and nothing ends it. And the PSP may forget a key:
+// then the retry charges again.
 package main
 
 import (

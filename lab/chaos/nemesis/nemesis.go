@@ -90,7 +90,7 @@ func (n *Nemesis) Run(ctx context.Context, blows []plan.Blow) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	for _, b := range blows {
-		if !wait(ctx, b.At-time.Since(began)) {
+		if !world.Wait(ctx, b.At-time.Since(began)) {
 			return
 		}
 		running.Go(func() { n.strike(ctx, b) })
@@ -158,7 +158,7 @@ func (n *Nemesis) comeBack(ctx context.Context, p *world.Process) {
 			return
 		}
 		n.o.Tally.One("did not start at once", p.Name)
-		if !wait(ctx, watchEvery) {
+		if !world.Wait(ctx, watchEvery) {
 			n.o.Failed(p.Name, fmt.Sprintf("it did not come back within %s: %v", comeBackLimit, err))
 			return
 		}
@@ -168,18 +168,6 @@ func (n *Nemesis) comeBack(ctx context.Context, p *world.Process) {
 func (n *Nemesis) must(where string, err error) {
 	if err != nil {
 		n.o.Failed(where, err.Error())
-	}
-}
-
-// wait reports whether the time has passed before ctx ended.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

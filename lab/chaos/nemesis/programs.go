@@ -99,7 +99,7 @@ func (n *Nemesis) near(
 func (n *Nemesis) kill(ctx context.Context, p *world.Process, d time.Duration) {
 	p.Kill()
 	n.o.Tally.One("kill -9", p.Name)
-	wait(ctx, d)
+	world.Wait(ctx, d)
 	n.comeBack(ctx, p)
 }
 
@@ -123,12 +123,12 @@ func (n *Nemesis) killTwo(b plan.Blow) (string, action) {
 func (n *Nemesis) pause(ctx context.Context, p *world.Process, d time.Duration) {
 	p.Pause()
 	n.o.Tally.One("pause", p.Name)
-	wait(ctx, d)
+	world.Wait(ctx, d)
 	p.Resume()
 }
 
 func (n *Nemesis) stop(ctx context.Context, p *world.Process, d time.Duration) {
 	p.Stop()
-	wait(ctx, d)
+	world.Wait(ctx, d)
 	n.comeBack(ctx, p)
 }

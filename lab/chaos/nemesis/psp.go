@@ -35,7 +35,7 @@ func (n *Nemesis) mangleCalls(ctx context.Context, p *world.Process, d time.Dura
 			return how.do
 		})
 	}
-	wait(ctx, d)
+	world.Wait(ctx, d)
 	for _, victim := range victims {
 		n.letCallsPass(victim)
 	}
@@ -44,14 +44,14 @@ func (n *Nemesis) mangleCalls(ctx context.Context, p *world.Process, d time.Dura
 
 func (n *Nemesis) pspAway(ctx context.Context, p *world.Process, d time.Duration) bool {
 	p.PSP.Down()
-	wait(ctx, d)
+	world.Wait(ctx, d)
 	n.must(p.Name, p.PSP.Restore())
 	return true
 }
 
 func (n *Nemesis) frontAway(ctx context.Context, d time.Duration) bool {
 	n.o.World.Front.Down()
-	wait(ctx, d)
+	world.Wait(ctx, d)
 	n.must("front", n.o.World.Front.Restore())
 	return true
 }
@@ -74,7 +74,7 @@ func (n *Nemesis) holdCharges(ctx context.Context, p *world.Process, d time.Dura
 	if all[0].Reached(coming) != nil {
 		return false
 	}
-	wait(ctx, d)
+	world.Wait(ctx, d)
 	for _, held := range all {
 		held.Release()
 	}

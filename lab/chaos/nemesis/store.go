@@ -65,7 +65,7 @@ func (n *Nemesis) moveTenant(ctx context.Context, target int) bool {
 			return true
 		}
 		n.o.Tally.One("move that failed", err.Error())
-		if !wait(ctx, time.Second) {
+		if !world.Wait(ctx, time.Second) {
 			return false
 		}
 	}
@@ -90,7 +90,7 @@ func (n *Nemesis) lockTables(ctx context.Context, d time.Duration) bool {
 	if _, err := tx.Exec(ctx, "LOCK TABLE idempotency_keys, payments IN ACCESS EXCLUSIVE MODE"); err != nil {
 		return false
 	}
-	wait(ctx, d)
+	world.Wait(ctx, d)
 	return true
 }
 
@@ -105,7 +105,7 @@ func (n *Nemesis) dropAcks(ctx context.Context, p *world.Process, d time.Duratio
 		}
 		return pgproxy.DropAcknowledgement
 	})
-	wait(ctx, d)
+	world.Wait(ctx, d)
 	n.letRoundsPass(p)
 	return true
 }
@@ -119,14 +119,14 @@ func (n *Nemesis) cutRounds(ctx context.Context, p *world.Process, d time.Durati
 		n.o.Tally.One("cut round", queries[len(queries)-1])
 		return pgproxy.CutBefore
 	})
-	wait(ctx, d)
+	world.Wait(ctx, d)
 	n.letRoundsPass(p)
 	return true
 }
 
 func (n *Nemesis) storeAway(ctx context.Context, p *world.Process, d time.Duration) bool {
 	p.DB.Down()
-	wait(ctx, d)
+	world.Wait(ctx, d)
 	n.must(p.Name, p.DB.Restore())
 	return true
 }
@@ -142,7 +142,7 @@ func (n *Nemesis) ageWebhooks(ctx context.Context, _ time.Duration) bool {
 	n.o.Tally.Add("webhook", "grown old", int(done.RowsAffected()))
 	var left int
 	const old = `SELECT count(*) FROM webhook_events WHERE processed_at < clock_timestamp() - interval '1 day'`
-	for wait(ctx, pruneEvery) {
+	for world.Wait(ctx, pruneEvery) {
 		if err := n.o.World.DB.QueryRow(ctx, old).Scan(&left); err == nil && left == 0 {
 			n.o.Tally.Add("webhook", "pruned", int(done.RowsAffected()))
 			return true

@@ -1,12 +1,8 @@
 package stand
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -15,6 +11,8 @@ import (
 	"time"
 
 	"payonce/demo/mockpsp"
+	"payonce/lab/invariants"
+	"payonce/lab/world"
 	"payonce/test/httpproxy"
 )
 
@@ -114,38 +112,15 @@ func (p *provider) close() {
 	}
 }
 
-// Entry of the PSP's ledger.
-type Entry struct {
-	ID          string    `json:"id"`
-	Account     string    `json:"account"`
-	Key         string    `json:"idempotencyKey"`
-	Reference   string    `json:"reference"`
-	AmountCents int64     `json:"amountCents"`
-	Status      string    `json:"status"`
-	CreatedAt   time.Time `json:"createdAt"`
-}
-
 const askLimit = 10 * time.Second
 
 // ledger is everything that was really charged, oldest first.
-func (p *provider) ledger(ctx context.Context) ([]Entry, error) {
+func (p *provider) ledger(ctx context.Context) ([]invariants.Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/_ledger", http.NoBody)
+	all, err := invariants.ReadLedger(ctx, http.DefaultClient, p.url)
 	if err != nil {
 		return nil, err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("read the mock PSP's ledger: %w", err)
-	}
-	defer res.Body.Close()
-	var all struct {
-		Charges []Entry `json:"charges"`
-	}
-	if err := json.NewDecoder(res.Body).Decode(&all); err != nil || res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("read the mock PSP's ledger at %s: status %d: %w", p.url, res.StatusCode,
-			errors.Join(err, errors.New("this is not the ledger of a mock PSP")))
 	}
 	return all.Charges, nil
 }
@@ -154,23 +129,5 @@ func (p *provider) ledger(ctx context.Context) ([]Entry, error) {
 func (p *provider) disorder(ctx context.Context, rates map[string]float64) error {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	body, err := json.Marshal(map[string]any{"webhooks": rates})
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, p.url+"/_faults", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("set the mock PSP's faults: %w", err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		said, _ := io.ReadAll(io.LimitReader(res.Body, 500)) //nolint:mnd // enough for a sentence
-		return fmt.Errorf("set the mock PSP's faults: status %d: %s", res.StatusCode, said)
-	}
-	return nil
+	return world.SetFaults(ctx, http.DefaultClient, p.url, map[string]any{"webhooks": rates})
 }

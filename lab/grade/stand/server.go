@@ -7,12 +7,12 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"payonce/lab/child"
 	"payonce/test/heldport"
 )
 
@@ -29,7 +29,7 @@ type Server struct {
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
-	done   chan struct{}
+	done   <-chan struct{}
 	paused bool
 }
 
@@ -51,21 +51,10 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	cmd := exec.Command(s.program) //nolint:noctx // this is the program to be graded; it is ended by name
 	cmd.Env, cmd.Stdout, cmd.Stderr = s.env(), log, log
-	cmd.SysProcAttr = childAttributes()
-	started, done := make(chan error), make(chan struct{})
-	go func() {
-		// The child is told to die with the thread that has started it. So this one stays.
-		runtime.LockOSThread()
-		err := cmd.Start()
-		_ = log.Close()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait()                                      // how it ended is in its log
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has left behind
-			close(done)
-		}
-	}()
-	if err := <-started; err != nil {
+	cmd.SysProcAttr = child.Group()
+	done, err := child.Start(cmd)
+	_ = log.Close()
+	if err != nil {
 		return fmt.Errorf("the server cannot be started: %w", err)
 	}
 	s.mu.Lock()
@@ -124,13 +113,12 @@ func (s *Server) ask(ctx context.Context, client *http.Client) (int, error) {
 
 // lastWords is the end of what the server has said.
 func (s *Server) lastWords() string {
-	raw, err := os.ReadFile(s.log)
+	const enough = 2000
+	text, err := child.LastWords(s.log, enough)
 	if err != nil {
 		return ""
 	}
-	const enough = 2000
-	text := strings.TrimSpace(string(raw[max(0, len(raw)-enough):]))
-	if text == "" {
+	if text = strings.TrimSpace(text); text == "" {
 		return "; it has said nothing"
 	}
 	return "; its last words:\n" + text

@@ -19,6 +19,7 @@ import (
 
 	"payonce/demo/mockpsp"
 	"payonce/lab/grade/profile"
+	"payonce/lab/invariants"
 	"payonce/test/heldport"
 	"payonce/test/httpproxy"
 )
@@ -209,7 +210,7 @@ func (s *Stand) UnholdWebhook(e *httpproxy.Event) {
 }
 
 // Ledger is what the PSP has really charged, oldest first.
-func (s *Stand) Ledger(ctx context.Context) ([]Entry, error) { return s.psp.ledger(ctx) }
+func (s *Stand) Ledger(ctx context.Context) ([]invariants.Entry, error) { return s.psp.ledger(ctx) }
 
 // Disorder has webhooks go wrong, or not any more.
 func (s *Stand) Disorder(ctx context.Context, on bool) error {

@@ -1,0 +1,6 @@
+package child
+
+import "syscall"
+
+// Attributes have a child die with us, however we end.
+func Attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -1,6 +1,0 @@
-package world
-
-import "syscall"
-
-// childAttributes has a child die with us, however we end.
-func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
