@@ -26,7 +26,8 @@ func SetFaults(ctx context.Context, client *http.Client, psp string, rates any) 
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		said, _ := io.ReadAll(res.Body) // as much of the reason as came
+		const sentence = 500
+		said, _ := io.ReadAll(io.LimitReader(res.Body, sentence)) // as much of the reason as came
 		return fmt.Errorf("set faults: %d %s", res.StatusCode, said)
 	}
 	return nil

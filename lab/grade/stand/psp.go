@@ -120,7 +120,7 @@ func (p *provider) ledger(ctx context.Context) ([]invariants.Entry, error) {
 	defer cancel()
 	all, err := invariants.ReadLedger(ctx, http.DefaultClient, p.url)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w (is it a mock PSP that answers at %s?)", err, p.url)
 	}
 	return all.Charges, nil
 }
