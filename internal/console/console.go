@@ -35,6 +35,7 @@ type Config struct {
 	GracePeriod time.Duration
 	PublicURL   string // of the public pages, which the console links
 	DemoPage    string // a page beside the console, which the demo has; or ""
+	Notice      string // for the top of every page; or ""
 	Log         *slog.Logger
 	Now         func() time.Time
 }
@@ -183,6 +184,7 @@ type view struct {
 	May       bool   // whether they may change something
 	PublicURL string
 	DemoPage  string
+	Notice    string
 	Body      any
 }
 
@@ -190,7 +192,7 @@ func (c *Console) show(
 	w http.ResponseWriter, r *http.Request, status int, name, title string, by *tenants.Principal, body any,
 ) {
 	v := view{Title: title, Path: r.URL.Path, PublicURL: strings.TrimRight(c.config.PublicURL, "/"),
-		DemoPage: c.config.DemoPage, Body: body}
+		DemoPage: c.config.DemoPage, Notice: c.config.Notice, Body: body}
 	if by != nil {
 		v.By, v.May = by.KeyLabel, by.May(tenants.OpsResolve)
 		if v.By == "" {
