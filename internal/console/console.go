@@ -90,6 +90,7 @@ func (c *Console) table() []route {
 		{"GET /console/keys/{tenant}/{operation}/{key}/live", tenants.OpsRead, c.keyLive, true},
 		{"GET /console/keys/{tenant}/{operation}/{key}/picture.svg", tenants.OpsRead, c.keySVG, false},
 		{"GET /console/keys/{tenant}/{operation}/{key}/picture.mmd", tenants.OpsRead, c.keyMermaid, false},
+		{"GET /console/keys/{tenant}/{operation}/{key}/picture.txt", tenants.OpsRead, c.keyText, false},
 		{"GET /console/dead-letters", tenants.OpsRead, c.deadLetters, false},
 		{"GET /console/dead-letters/{id}", tenants.OpsRead, c.deadLetter, false},
 		{"POST /console/dead-letters/{id}/resolve", tenants.OpsResolve, c.resolve, false},
@@ -154,12 +155,17 @@ const maxForm = 32 << 10
 // page serves a request of an operator who has signed in.
 type page func(w http.ResponseWriter, r *http.Request, by tenants.Principal)
 
-// signedIn lets a request pass that has a session with the permission. Without a session, a request for a page is sent
-// to the page where people sign in.
+// signedIn lets a request pass that has a session, or an API key, with the permission. Without either, a request for a
+// page is sent to the page where people sign in.
 func (c *Console) signedIn(to route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		by, err := c.operator(r)
+		_, program := bearer(r)
 		switch {
+		case errors.Is(err, errNoSession) && program:
+			w.Header().Set("WWW-Authenticate", `Bearer realm="payonce"`)
+			c.fail(w, r, http.StatusUnauthorized, "The API key is not one of an operator, or it has ended. "+
+				"A key in the header is good for reading only.")
 		case errors.Is(err, errNoSession) && to.live:
 			c.startStream(w).send("signed-out", message{})
 		case errors.Is(err, errNoSession) && r.Method == http.MethodGet:
