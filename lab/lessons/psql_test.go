@@ -15,19 +15,19 @@ import (
 // driverWindow prints what psql would print, for machines without psql. Where psql is there, the same pages are run in
 // psql too (windows_test.go), so a difference between the two is found.
 type driverWindow struct {
-	letter   string
+	name     string
 	conn     *pgconn.PgConn
 	notices  strings.Builder // written while a statement runs, read after it
 	printed  chan string
 	finished chan struct{}
 }
 
-func openDriverWindow(ctx context.Context, url, letter string) (window, error) {
+func openDriverWindow(ctx context.Context, url, name string) (window, error) {
 	config, err := pgconn.ParseConfig(url)
 	if err != nil {
 		return nil, err
 	}
-	w := &driverWindow{letter: letter, printed: make(chan string, 1)}
+	w := &driverWindow{name: name, printed: make(chan string, 1)}
 	config.RuntimeParams["search_path"] = schema
 	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { w.notices.WriteString(message((*pgconn.PgError)(n))) }
 	w.conn, err = pgconn.ConnectConfig(ctx, config)
@@ -39,7 +39,7 @@ func (w *driverWindow) pid() uint32 { return w.conn.PID() }
 // prompt is what the setting of the pages makes of PROMPT1, A%R%x> .
 func (w *driverWindow) prompt() string {
 	transaction := map[byte]string{'I': "", 'T': "*", 'E': "!"}[w.conn.TxStatus()]
-	return w.letter + "=" + transaction + "> "
+	return w.name + "=" + transaction + "> "
 }
 
 func (w *driverWindow) start(ctx context.Context, statement string) error {

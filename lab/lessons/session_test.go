@@ -75,7 +75,7 @@ type window interface {
 
 // stage has the windows of one page. They stay open from one session to the next, as a reader's do.
 type stage struct {
-	open    func(ctx context.Context, letter string) (window, error)
+	open    func(ctx context.Context, name string) (window, error)
 	waitsOn func(ctx context.Context, pids []uint32) ([][]uint32, error) // the server's pg_blocking_pids
 	windows map[string]window
 	running []string // windows whose statement has not finished, in alphabetical order
@@ -105,9 +105,9 @@ func (s *stage) play(ctx context.Context, entries []entry) (string, error) {
 	if len(s.running) > 0 {
 		return "", fmt.Errorf("the session ends while these windows wait: %v", s.running)
 	}
-	for letter, w := range s.windows {
-		if w.prompt() != letter+"=> " {
-			return "", fmt.Errorf("the session ends while window %s is in a transaction", letter)
+	for name, w := range s.windows {
+		if w.prompt() != name+"=> " {
+			return "", fmt.Errorf("the session ends while window %s is in a transaction", name)
 		}
 	}
 	return strings.TrimRight(page.String(), "\n") + "\n", nil
@@ -143,9 +143,9 @@ func (s *stage) enter(ctx context.Context, e entry) (string, error) {
 	} else {
 		text += fmt.Sprintf("-- %s waits for %s.\n", e.window, blockers[e.window])
 	}
-	for _, letter := range s.waiting {
-		if after, finished := printed[letter]; finished {
-			text += fmt.Sprintf("-- %s goes on.\n", letter) + after
+	for _, name := range s.waiting {
+		if after, finished := printed[name]; finished {
+			text += fmt.Sprintf("-- %s goes on.\n", name) + after
 		}
 	}
 	s.waiting = slices.Clone(s.running)
@@ -167,14 +167,14 @@ func (s *stage) await(ctx context.Context) (printed, blockers map[string]string,
 	defer ticker.Stop()
 	seen := ""
 	for {
-		for _, letter := range slices.Clone(s.running) {
-			text, finished, err := s.windows[letter].output()
+		for _, name := range slices.Clone(s.running) {
+			text, finished, err := s.windows[name].output()
 			if err != nil {
 				return nil, nil, err
 			}
 			if finished {
-				printed[letter] = text
-				s.running = slices.DeleteFunc(s.running, func(l string) bool { return l == letter })
+				printed[name] = text
+				s.running = slices.DeleteFunc(s.running, func(l string) bool { return l == name })
 			}
 		}
 		if blockers, err = s.blockers(ctx); err != nil {
@@ -200,30 +200,30 @@ func (s *stage) blockers(ctx context.Context) (map[string]string, error) {
 	if len(s.running) == 0 {
 		return nil, nil
 	}
-	letters := map[uint32]string{}
-	for letter, w := range s.windows {
-		letters[w.pid()] = letter
+	windowOf := map[uint32]string{}
+	for name, w := range s.windows {
+		windowOf[w.pid()] = name
 	}
 	var pids []uint32
-	for _, letter := range s.running {
-		pids = append(pids, s.windows[letter].pid())
+	for _, name := range s.running {
+		pids = append(pids, s.windows[name].pid())
 	}
 	all, err := s.waitsOn(ctx, pids)
 	if err != nil {
 		return nil, fmt.Errorf("ask who waits: %w", err)
 	}
 	waits := map[string]string{}
-	for i, letter := range s.running {
-		var names []string
+	for i, name := range s.running {
+		var others []string
 		for _, pid := range all[i] {
-			if letters[pid] == "" {
-				return nil, fmt.Errorf("window %s waits for process %d, which is no window", letter, pid)
+			if windowOf[pid] == "" {
+				return nil, fmt.Errorf("window %s waits for process %d, which is no window", name, pid)
 			}
-			names = append(names, letters[pid])
+			others = append(others, windowOf[pid])
 		}
-		slices.Sort(names)
-		if len(names) > 0 {
-			waits[letter] = strings.Join(slices.Compact(names), ", ")
+		slices.Sort(others)
+		if len(others) > 0 {
+			waits[name] = strings.Join(slices.Compact(others), ", ")
 		}
 	}
 	return waits, nil

@@ -29,11 +29,11 @@ type terminalWindow struct {
 var atPrompt = regexp.MustCompile(`(?:^|\n)([A-Z][=!][*!]?> )$`)
 
 // openTerminalWindow runs a page's command. -n is psql without line editing, which would write escape sequences.
-func openTerminalWindow(ctx context.Context, url, command, letter string, pidOf func(string) (uint32, error)) (window, error) {
-	name := "window " + letter
-	line := strings.ReplaceAll(command, "PROMPT1='A", "PROMPT1='"+letter)
+func openTerminalWindow(ctx context.Context, url, command, name string, pidOf func(string) (uint32, error)) (window, error) {
+	application := "window " + name
+	line := strings.ReplaceAll(command, "PROMPT1='A", "PROMPT1='"+name)
 	w := &terminalWindow{command: exec.Command("bash", "-c", "exec env "+line+" -n -P pager=off")}
-	w.command.Env = append(os.Environ(), "DATABASE_URL="+url, "PGAPPNAME="+name, "TERM=dumb", "LC_ALL=C.UTF-8")
+	w.command.Env = append(os.Environ(), "DATABASE_URL="+url, "PGAPPNAME="+application, "TERM=dumb", "LC_ALL=C.UTF-8")
 	var err error
 	if w.terminal, err = onTerminal(w.command); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func openTerminalWindow(ctx context.Context, url, command, letter string, pidOf 
 	w.mu.Lock()
 	w.at = atPrompt.FindStringSubmatch(w.shown)[1]
 	w.mu.Unlock()
-	w.process, err = pidOf(name)
+	w.process, err = pidOf(application)
 	return w, err
 }
 

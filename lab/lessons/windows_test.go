@@ -80,17 +80,17 @@ func newStage(t *testing.T, url, command string) *stage {
 		}
 		return all, nil
 	}
-	pidOf := func(name string) (pid uint32, err error) {
+	pidOf := func(application string) (pid uint32, err error) {
 		var number pgtype.Int4
 		err = observer.QueryRow(t.Context(), `SELECT pid FROM pg_stat_activity
-			WHERE application_name = $1 AND datname = current_database()`, name).Scan(&number)
+			WHERE application_name = $1 AND datname = current_database()`, application).Scan(&number)
 		return uint32(number.Int32), err
 	}
-	s.open = func(ctx context.Context, letter string) (window, error) {
+	s.open = func(ctx context.Context, name string) (window, error) {
 		if command == "" {
-			return openDriverWindow(ctx, url, letter)
+			return openDriverWindow(ctx, url, name)
 		}
-		return openTerminalWindow(ctx, url, command, letter, pidOf)
+		return openTerminalWindow(ctx, url, command, name, pidOf)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -168,6 +168,20 @@ func TestSessionsPrintWhatThePagesSay(t *testing.T) {
 					t.Error(err)
 				}
 			})
+		})
+	}
+}
+
+// A reader tries the sample that is of interest. No session needs another one.
+func TestEachSessionOfTheSourcesStandsAlone(t *testing.T) {
+	t.Parallel()
+	for _, block := range psqlBlock.FindAllString(readPage(t, "../../docs/sources.md"), -1) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(block, "```psql\n"), "\n")
+		t.Run(first, func(t *testing.T) {
+			t.Parallel()
+			if err := compare(playPage(t, newStage(t, newDatabase(t), ""), block), block); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }
