@@ -164,9 +164,13 @@ func TestSessionsPrintWhatThePagesSay(t *testing.T) {
 			t.Run("in psql", func(t *testing.T) {
 				t.Parallel()
 				command := psqlCommand(t)
-				if err := compare(playPage(t, newStage(t, newDatabase(t), command), page), page); err != nil {
+				url := pgtest.NewURL(t)
+				lesson := readPage(t, lessonWithCommands)
+				runLine(t, url, makesSchema.FindString(lesson))
+				if err := compare(playPage(t, newStage(t, url, command), page), page); err != nil {
 					t.Error(err)
 				}
+				runLine(t, url, removesSchema.FindString(lesson))
 			})
 		})
 	}
@@ -183,6 +187,24 @@ func TestEachSessionOfTheSourcesStandsAlone(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// The lesson's own lines make the schema and remove it.
+var (
+	makesSchema   = regexp.MustCompile(`(?m)^psql .*CREATE SCHEMA.*$`)
+	removesSchema = regexp.MustCompile(`(?m)^psql .*DROP SCHEMA.*$`)
+)
+
+func runLine(t *testing.T, url, line string) {
+	t.Helper()
+	if line == "" {
+		t.Fatal("the lesson does not make or remove the schema")
+	}
+	command := exec.CommandContext(t.Context(), "bash", "-c", line)
+	command.Env = append(os.Environ(), "DATABASE_URL="+url)
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", line, err, out)
 	}
 }
 
