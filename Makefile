@@ -40,9 +40,22 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
-demo: ## run everything, on a private PostgreSQL; Ctrl-C ends it
+demo: ## run everything, on a private PostgreSQL; Ctrl-C ends it; SHORT=1: keys expire after 40 s
 	@tools/build $(BUILD) -o bin/demo ./cmd/demo
 	@exec bin/demo
+
+.PHONY: naive-demo
+naive-demo: need-go ## the demo, and beside it a server that charges twice, on the same PSP
+	@tools/build $(BUILD) -o bin/demo ./cmd/demo
+	@$(BUILD_LAB) ./naive
+	@NAIVE_PROGRAM=bin/naive exec bin/demo
+
+# With data of its own: a bug may be in a migration, which older data have had without it.
+.PHONY: break
+break: need-go ## the demo with one planted bug, on data of its own: make break BUG=fingerprint-ignored; without BUG, the list
+	@$(BUILD_LAB) ./mutations
+	@bin/mutations demo $(BUG)
+	@DEMO_DATA_DIR="$${DEMO_DATA_DIR:-bin/break/$(BUG)/data}" exec bin/break/$(BUG)/demo
 
 # A test that takes long asks testing.Short() and is left to test-all. So is the race detector: with it, the tests take two to three times the CPU time.
 .PHONY: test

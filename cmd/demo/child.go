@@ -30,6 +30,9 @@ const pspPageSetting = "DEMO_PSP_PAGE"
 // demoPageSetting tells the API's child the path of the page with the buttons, for config.Shared.DemoPage.
 const demoPageSetting = "DEMO_PAGE"
 
+// noticeSetting tells the children what their pages say at the top, for config.Shared.Notice.
+const noticeSetting = "DEMO_NOTICE"
+
 // announced is what a child writes to its stdout when it serves.
 const announced = "ready\n"
 
@@ -56,6 +59,7 @@ func runAPI(ctx context.Context, getenv func(string) string, stdout, stderr io.W
 		return err
 	}
 	settings.PSPPage, settings.DemoPage = getenv(pspPageSetting), getenv(demoPageSetting)
+	settings.Notice = getenv(noticeSetting)
 	log, err := childLog(settings.Shared, stderr)
 	if err != nil {
 		return err
@@ -80,6 +84,7 @@ func runReconciler(ctx context.Context, getenv func(string) string, stdout, stde
 	if err != nil {
 		return err
 	}
+	settings.Notice = getenv(noticeSetting)
 	log, err := childLog(settings.Shared, stderr)
 	if err != nil {
 		return err

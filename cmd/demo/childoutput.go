@@ -8,8 +8,9 @@ import (
 	"sync"
 )
 
-// announcement is the stdout of a child. It closes serving when the child says that it serves.
+// announcement is the stdout of a child. It closes serving when the child says that it serves, by a word.
 type announcement struct {
+	word    string
 	said    bytes.Buffer
 	serving chan struct{}
 	done    bool
@@ -21,7 +22,7 @@ const maxSaid = 4 << 10
 func (a *announcement) Write(p []byte) (int, error) {
 	if !a.done && a.said.Len() < maxSaid {
 		a.said.Write(p)
-		if strings.Contains(a.said.String(), announced) {
+		if strings.Contains(a.said.String(), a.word) {
 			a.done = true
 			close(a.serving)
 		}

@@ -15,6 +15,8 @@
 //	proxy.go       the operator's listener: to the API's child, or to the page
 //	window.go      stops a payment at a crash window
 //	page.go        what the page with the buttons is given
+//	notice.go      what is wrong with this demo on purpose, for its pages
+//	naive.go       the naive server, which runs beside the API if it is asked for
 package main
 
 import (

@@ -33,6 +33,7 @@ func newControls(
 		Port: port, PublicURL: set.api.LocalURL(), Tenant: tenant, APIKey: "demo-acme-key",
 		PSPURL: set.api.PSPURL, PSPPage: config.LocalURL(at.psp.Addr().String()),
 		OperatorURL: "http://" + at.apiAddr, OperatorKey: "demo-operator-key", StartToken: rand.Text(),
+		Notice:     set.notice(),
 		PSPTimeout: set.api.PSPTotal, Row: read.read,
 		API:        controls.Control{State: ours.api.State, Kill: ours.api.kill},
 		Reconciler: controls.Control{State: ours.reconciler.State, Kill: ours.reconciler.kill},

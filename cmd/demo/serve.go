@@ -77,8 +77,12 @@ func serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 	if page != nil {
 		defer page.Close()
 	}
-	return runAll(ctx, parts{set, at, database, psp, ours, page, log, say}, func() {
-		banner(stdout, set.api, database, link, time.Since(began))
+	wrong, err := startNaive(ctx, set, database, stderr)
+	if err != nil {
+		return errors.Join(err, psp.Close())
+	}
+	return runAll(ctx, parts{set, at, database, psp, ours, wrong, page, log, say}, func() {
+		banner(stdout, set, database, link, time.Since(began))
 	})
 }
 
@@ -89,6 +93,7 @@ type parts struct {
 	database *database
 	psp      *mockpsp.Server
 	children *children
+	naive    *naive             // nil if nobody has asked for it
 	controls *controls.Controls // nil where the page is absent
 	log      *slog.Logger
 	say      func(string)
@@ -106,6 +111,7 @@ func runAll(ctx context.Context, p parts, ready func()) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.psp.Serve(last, p.at.psp) })
 	group.Go(func() error { return p.database.watch(ctx) })
+	group.Go(func() error { return p.naive.run(ctx) })
 	var first sync.Once
 	serves := make(chan struct{})
 	// A client that connects before the API serves for the first time waits for its answer.
@@ -128,6 +134,8 @@ func newPSP(set settings, dir string, log *slog.Logger) (*mockpsp.Server, error)
 	c := mockpsp.DefaultConfig()
 	c.LedgerPath = filepath.Join(dir, "mockpsp-ledger.jsonl")
 	c.Secret, c.Log = set.api.PSPSecret, log
+	// The latest that is allowed, so that a lookup before it says "not found".
+	c.LateDelay = set.api.PSPLate * 9 / 10
 	c.WebhookURL, c.WebhookSecret = set.api.LocalURL()+"/webhooks/psp", set.api.WebhookSecrets[0]
 	psp, err := mockpsp.New(c)
 	if err != nil {

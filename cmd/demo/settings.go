@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 
 	"payonce/demo/mockpsp"
 	"payonce/internal/config"
@@ -11,6 +13,10 @@ import (
 type demoOnly struct {
 	DataDir     string `env:"DEMO_DATA_DIR" envDefault:".demo" desc:"folder of the database and of the PSP's ledger; remove the folder to start with empty data"`
 	MockPSPAddr string `env:"MOCKPSP_ADDR" envDefault:"127.0.0.1:8082" desc:"address of the mock PSP"`
+
+	Short        bool   `env:"SHORT" envDefault:"false" desc:"1: keys expire after 40 s, and are deleted 20 s later, to watch what is otherwise a matter of days"`
+	NaiveProgram string `env:"NAIVE_PROGRAM" desc:"the program of lab/naive, to run it beside the API; make naive-demo sets it"`
+	NaiveAddr    string `env:"NAIVE_ADDR" envDefault:"127.0.0.1:8084" desc:"address of the naive server, if it runs"`
 }
 
 // demoDefaults differ from those of the processes. Times are shorter, so that every path of the demo ends within a
@@ -30,6 +36,14 @@ func demoDefaults() map[string]string {
 	}
 }
 
+// shortDefaults, with SHORT, take the place of some of the others. A key must live at least as long as the PSP knows
+// it, and the PSP must know it for longer than the grace period and a lookup take.
+func shortDefaults() map[string]string {
+	return map[string]string{
+		"KEY_RETENTION": "40s", "PSP_KEY_MEMORY": "40s", "KEY_AUDIT": "20s", "PRUNE_EVERY": "1s",
+	}
+}
+
 // settings are those of the two processes and of the demo, read and checked.
 type settings struct {
 	api        config.API
@@ -42,7 +56,18 @@ type settings struct {
 func load(getenv func(string) string) (settings, error) {
 	defaults := demoDefaults()
 	delete(defaults, "PSP_URL") // known once the mock PSP listens
-	s := settings{own: demoOnly{DataDir: ".demo", MockPSPAddr: "127.0.0.1:8082"}}
+	s := settings{own: demoOnly{DataDir: ".demo", MockPSPAddr: "127.0.0.1:8082", NaiveAddr: "127.0.0.1:8084"}}
+	var shortErr error
+	switch v := getenv("SHORT"); v {
+	case "", "0":
+	case "1":
+		s.own.Short = true
+	default:
+		shortErr = fmt.Errorf("SHORT is %q, must be 1 or 0", v)
+	}
+	if s.own.Short {
+		maps.Copy(defaults, shortDefaults())
+	}
 	s.getenv = func(name string) string {
 		if v := getenv(name); v != "" {
 			return v
@@ -61,7 +86,12 @@ func load(getenv func(string) string) (settings, error) {
 	if v := getenv("MOCKPSP_ADDR"); v != "" {
 		s.own.MockPSPAddr = v
 	}
-	return s, errors.Join(err, config.CheckAddress("MOCKPSP_ADDR", s.own.MockPSPAddr))
+	s.own.NaiveProgram = getenv("NAIVE_PROGRAM")
+	if v := getenv("NAIVE_ADDR"); v != "" {
+		s.own.NaiveAddr = v
+	}
+	return s, errors.Join(err, shortErr, config.CheckAddress("MOCKPSP_ADDR", s.own.MockPSPAddr),
+		config.CheckAddress("NAIVE_ADDR", s.own.NaiveAddr))
 }
 
 // environment gives a child all settings that the two processes have, with what the demo has found out in place of
@@ -73,5 +103,6 @@ func (s settings) environment(found map[string]string) []string {
 		}
 		return s.getenv(name)
 	}, config.API{}, config.Reconciler{})
-	return append(all, pspPageSetting+"="+found[pspPageSetting], demoPageSetting+"="+found[demoPageSetting])
+	return append(all, pspPageSetting+"="+found[pspPageSetting], demoPageSetting+"="+found[demoPageSetting],
+		noticeSetting+"="+s.notice())
 }

@@ -81,7 +81,7 @@ func (c *child) once(ctx context.Context, ready func()) (served bool, err error)
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), self(), c.argument)
 	cmd.Args[0] = os.Args[0]
 	cmd.Env, cmd.ExtraFiles, cmd.SysProcAttr = c.env, c.files, childAttributes()
-	cmd.Stdout, cmd.Stderr = &announcement{serving: serving}, said
+	cmd.Stdout, cmd.Stderr = &announcement{word: announced, serving: serving}, said
 	life, err := cmd.StdinPipe() // closed when the child has ended, or when this process has
 	if err != nil {
 		return false, fmt.Errorf("start %s: %w", c.name, err)

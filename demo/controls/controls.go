@@ -32,6 +32,7 @@ type Config struct {
 	// Row reads the newest payment's row. Nil: the page does not know it.
 	Row        func(ctx context.Context, key string) (Row, error)
 	StartToken string // of the link that signs in
+	Notice     string // for the top of the page; or ""
 
 	API, Reconciler, Database Control
 

@@ -33,6 +33,7 @@ func parsePage() *template.Template {
 type pageView struct {
 	Key     string // whose picture is shown; empty before the first payment
 	Picture string // where the picture is
+	Notice  string // what is wrong with this demo on purpose; or ""
 	SignIn  string // where one signs in, and then comes back to this key
 	Tokens  []mockpsp.Token
 	PSPPage string
@@ -75,7 +76,7 @@ func (s *Controls) getPage(w http.ResponseWriter, r *http.Request) {
 	view := pageView{
 		Key: r.URL.Query().Get("key"), Tokens: mockpsp.Tokens(), PSPPage: s.config.PSPPage,
 		OperatorKey: s.config.OperatorKey, Patience: s.config.PSPTimeout,
-		Panel: s.panel(), Stop: s.stopView(),
+		Panel: s.panel(), Stop: s.stopView(), Notice: s.config.Notice,
 	}
 	if view.Key == "" {
 		view.Key = s.told.latestKey()

@@ -190,7 +190,8 @@ func (p *parts) operatorSide(
 	}
 	pages, err := console.New(console.Config{
 		Keys: p.keys, Payments: p.payments, Operators: p.ops, Directory: p.directory, Recent: recent, Secret: secret,
-		GracePeriod: c.GracePeriod(), PublicURL: c.PublicURL, DemoPage: c.DemoPage, Log: p.log, Now: time.Now,
+		GracePeriod: c.GracePeriod(), PublicURL: c.PublicURL, DemoPage: c.DemoPage, Notice: c.Notice,
+		Log: p.log, Now: time.Now,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the console: %w", err)

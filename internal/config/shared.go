@@ -38,6 +38,9 @@ type Shared struct {
 
 	// DemoPage is not a setting: the demo has a page beside the console, and the console links it.
 	DemoPage string
+	// Notice is not a setting: a demo says on every page for people that a bug is planted in it, or that a wrong server
+	// runs beside it.
+	Notice string
 }
 
 // GracePeriod is how long after a key became unknown a lookup that finds nothing becomes proof: an owner may send until

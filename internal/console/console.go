@@ -35,6 +35,7 @@ type Config struct {
 	GracePeriod time.Duration
 	PublicURL   string // of the public pages, which the console links
 	DemoPage    string // a page beside the console, which the demo has; or ""
+	Notice      string // for the top of every page; or ""
 	Log         *slog.Logger
 	Now         func() time.Time
 }
@@ -89,6 +90,7 @@ func (c *Console) table() []route {
 		{"GET /console/keys/{tenant}/{operation}/{key}/live", tenants.OpsRead, c.keyLive, true},
 		{"GET /console/keys/{tenant}/{operation}/{key}/picture.svg", tenants.OpsRead, c.keySVG, false},
 		{"GET /console/keys/{tenant}/{operation}/{key}/picture.mmd", tenants.OpsRead, c.keyMermaid, false},
+		{"GET /console/keys/{tenant}/{operation}/{key}/picture.txt", tenants.OpsRead, c.keyText, false},
 		{"GET /console/dead-letters", tenants.OpsRead, c.deadLetters, false},
 		{"GET /console/dead-letters/{id}", tenants.OpsRead, c.deadLetter, false},
 		{"POST /console/dead-letters/{id}/resolve", tenants.OpsResolve, c.resolve, false},
@@ -153,12 +155,17 @@ const maxForm = 32 << 10
 // page serves a request of an operator who has signed in.
 type page func(w http.ResponseWriter, r *http.Request, by tenants.Principal)
 
-// signedIn lets a request pass that has a session with the permission. Without a session, a request for a page is sent
-// to the page where people sign in.
+// signedIn lets a request pass that has a session, or an API key, with the permission. Without either, a request for a
+// page is sent to the page where people sign in.
 func (c *Console) signedIn(to route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		by, err := c.operator(r)
+		_, program := bearer(r)
 		switch {
+		case errors.Is(err, errNoSession) && program:
+			w.Header().Set("WWW-Authenticate", `Bearer realm="payonce"`)
+			c.fail(w, r, http.StatusUnauthorized, "The API key is not one of an operator, or it has ended. "+
+				"A key in the header is good for reading only.")
 		case errors.Is(err, errNoSession) && to.live:
 			c.startStream(w).send("signed-out", message{})
 		case errors.Is(err, errNoSession) && r.Method == http.MethodGet:
@@ -183,6 +190,7 @@ type view struct {
 	May       bool   // whether they may change something
 	PublicURL string
 	DemoPage  string
+	Notice    string
 	Body      any
 }
 
@@ -190,7 +198,7 @@ func (c *Console) show(
 	w http.ResponseWriter, r *http.Request, status int, name, title string, by *tenants.Principal, body any,
 ) {
 	v := view{Title: title, Path: r.URL.Path, PublicURL: strings.TrimRight(c.config.PublicURL, "/"),
-		DemoPage: c.config.DemoPage, Body: body}
+		DemoPage: c.config.DemoPage, Notice: c.config.Notice, Body: body}
 	if by != nil {
 		v.By, v.May = by.KeyLabel, by.May(tenants.OpsResolve)
 		if v.By == "" {

@@ -7,5 +7,6 @@
 // looks (watch.go). Replays and refusals write nothing to the database; the latest of them are in a ring in memory
 // (recent.go), and are lost with the process.
 //
-// An operator signs in with an API key for operators. The session is a sealed cookie (session.go).
+// An operator signs in with an API key for operators. The session is a sealed cookie (session.go). A program that
+// reads sends the API key itself, and has no session.
 package console

@@ -277,19 +277,3 @@ func (c *Console) keyLive(w http.ResponseWriter, r *http.Request, _ tenants.Prin
 		return &topic{ref: &ref, every: askOften, render: (&keyReader{c: c, ref: ref}).render}
 	})
 }
-
-func (c *Console) keySVG(w http.ResponseWriter, r *http.Request, _ tenants.Principal) {
-	if k, ok := c.readKey(w, r); ok {
-		w.Header().Set("Content-Type", "image/svg+xml")
-		// The image brings its own style.
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
-		_ = k.diagram().SVG(w)
-	}
-}
-
-func (c *Console) keyMermaid(w http.ResponseWriter, r *http.Request, _ tenants.Principal) {
-	if k, ok := c.readKey(w, r); ok {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_ = k.diagram().Mermaid(w)
-	}
-}

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"payonce/internal/tenants"
@@ -79,7 +80,12 @@ func (s sessions) apiKey(r *http.Request) (string, error) {
 }
 
 // operator is the principal of a request's session. It fails with errNoSession, or because the API keys cannot be read.
+// A program that reads may send its API key in place of a session. Another site cannot have a browser do that. What
+// changes something needs a session here, because the operator's API is there for programs.
 func (c *Console) operator(r *http.Request) (tenants.Principal, error) {
+	if apiKey, sent := bearer(r); sent && r.Method == http.MethodGet {
+		return c.authenticate(r, apiKey)
+	}
 	apiKey, err := c.sessions.apiKey(r)
 	if err != nil {
 		return tenants.Principal{}, err
@@ -99,4 +105,10 @@ func (c *Console) authenticate(r *http.Request, apiKey string) (tenants.Principa
 		return tenants.Principal{}, errNoSession
 	}
 	return p, nil
+}
+
+// bearer is the API key in the header of a request (RFC 6750).
+func bearer(r *http.Request) (apiKey string, sent bool) {
+	scheme, apiKey, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.TrimSpace(apiKey), strings.EqualFold(scheme, "Bearer")
 }

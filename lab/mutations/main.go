@@ -12,6 +12,8 @@
 //	Catch: matrix payment/2/pause
 //	Catch: chaos
 //
+// `make break BUG=name` plants one bug in the demo, for a person who wants to see what fails.
+//
 // It owns the patches and the table. It refuses to know what a violation is: it reads the reports of the others.
 package main
 
@@ -33,6 +35,7 @@ import (
 const usage = `Usage:
   mutations              plant each bug, and have it found
   mutations markdown     a report, as JSON on stdin, to a table
+  mutations demo BUG     build the demo with one bug, to bin/break/BUG/demo; make break builds and runs it
 
 Settings, as environment variables with their defaults:
 `
@@ -58,6 +61,9 @@ func main() {
 func run(
 	ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer,
 ) error {
+	if len(args) > 0 && args[0] == "demo" {
+		return demo(ctx, args[1:], stdout)
+	}
 	switch strings.Join(args, " ") {
 	case "":
 	case "markdown":

@@ -30,7 +30,7 @@ func (p Programs) Path(name string) string { return filepath.Join(p.dir, name) }
 func Build(ctx context.Context, root, dir string, overlay map[string]string) (Programs, error) {
 	args := []string{"build", "-buildvcs=false", "-o", dir + string(filepath.Separator)}
 	if len(overlay) > 0 {
-		file, err := writeOverlay(root, dir, overlay)
+		file, err := WriteOverlay(root, dir, overlay)
 		if err != nil {
 			return Programs{}, err
 		}
@@ -57,7 +57,8 @@ func FindOrBuild(ctx context.Context, given, dir string, say func(string)) (Prog
 	return Build(ctx, root, filepath.Join(dir, "bin"), nil)
 }
 
-func writeOverlay(root, dir string, overlay map[string]string) (string, error) {
+// WriteOverlay writes the file for go build -overlay into dir.
+func WriteOverlay(root, dir string, overlay map[string]string) (string, error) {
 	replace := map[string]string{}
 	for old, by := range overlay {
 		if !filepath.IsAbs(old) {

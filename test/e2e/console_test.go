@@ -184,7 +184,7 @@ func TestPageOfAKeyGrowsWhileOneLooks(t *testing.T) {
 	if page := b.get(page); !strings.Contains(string(page.body), strings.TrimSpace(picture.FindString(shown))) {
 		t.Errorf("the page does not show\n%s\nbut\n%s", shown, page.body)
 	}
-	for _, format := range []string{"/picture.svg", "/picture.mmd"} {
+	for _, format := range []string{"/picture.svg", "/picture.mmd", "/picture.txt"} {
 		r := b.get(page + format)
 		if r.status != http.StatusOK || !strings.Contains(string(r.body), "replayed ×2") {
 			t.Errorf("%s is %d\n%s", format, r.status, r.body)

@@ -146,6 +146,38 @@ func TestOWASPConsoleOtherSites(t *testing.T) {
 	}
 }
 
+// A program has no session. It may send its API key with each request that reads, and with no other: what is worth a
+// session is worth a key, and a form is for people.
+func TestOWASPConsoleForPrograms(t *testing.T) {
+	t.Parallel()
+	s := setupSides(t)
+	s.furnish()
+	b := s.browse()
+	for _, pattern := range slices.Sorted(maps.Keys(console.Routes())) {
+		method, path := s.addressOf(pattern)
+		if console.Routes()[pattern] == "" || strings.HasSuffix(path, "/live") || path == "/console/keys" {
+			continue
+		}
+		for _, key := range []string{acmeKey, readonlyKey, "unknown", ""} {
+			r := b.send(method, path, form(method), "Authorization", "Bearer "+key)
+			r.expect(t, http.StatusUnauthorized, "")
+			if !strings.HasPrefix(r.header.Get("WWW-Authenticate"), "Bearer ") {
+				t.Errorf("%s does not ask %q for another key", pattern, key)
+			}
+		}
+		want := http.StatusOK
+		if method != http.MethodGet {
+			want = http.StatusUnauthorized
+		}
+		r := b.send(method, path, form(method), "Authorization", "Bearer "+resolvingKey)
+		r.expect(t, want, "")
+		if r.header.Get("Set-Cookie") != "" {
+			t.Errorf("%s begins a session for a program", pattern)
+		}
+	}
+	s.unmoved()
+}
+
 // What a stranger writes is text on every page: in a description, in metadata, in a key.
 func TestConsoleShowsTextOfStrangersAsText(t *testing.T) {
 	t.Parallel()
@@ -165,7 +197,10 @@ func TestConsoleShowsTextOfStrangersAsText(t *testing.T) {
 	address := html.UnescapeString(found[1])
 	page := b.get(address)
 	page.expect(t, http.StatusOK, "")
-	svg, mermaid := b.get(address+"/picture.svg"), b.get(address+"/picture.mmd")
+	svg, mermaid, text := b.get(address+"/picture.svg"), b.get(address+"/picture.mmd"), b.get(address+"/picture.txt")
+	if kind := text.header.Get("Content-Type"); kind != "text/plain; charset=utf-8" {
+		t.Errorf("the text is %s, so a browser may show it as a page", kind)
+	}
 	for name, body := range map[string]string{"overview": overview, "key": string(page.body),
 		"svg": string(svg.body), "mermaid": string(mermaid.body)} {
 		for _, part := range []string{"<script>alert", "<img-src"} {

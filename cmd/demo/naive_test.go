@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"payonce/test/pgtest"
+)
+
+// getText reads a page of the demo.
+func getText(t *testing.T, url string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func TestNaiveServerChargesOnTheSamePSPAndEveryPageSaysSo(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: it builds the naive server, which is of another module")
+	}
+	program := filepath.Join(t.TempDir(), "naive")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "./naive")
+	build.Dir = filepath.Join("..", "..", "lab")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the naive server: %v\n%s", err, out)
+	}
+	address := freeAddress(t)
+	d := startDemo(t, pgtest.DataDir(t), "NAIVE_PROGRAM="+program, "NAIVE_ADDR="+address)
+	if status, _, body := post(t, address, survivor); status != http.StatusCreated {
+		t.Fatalf("the naive server answers %d: %s", status, body)
+	}
+	if ledger := getText(t, "http://"+d.psp+"/_ledger?account="+naiveAccount); strings.Count(ledger, `"id":"ch_`) != 1 {
+		t.Errorf("the PSP's ledger has not one charge: %s", ledger)
+	}
+	const said = "The naive server runs beside this demo"
+	for _, page := range []string{
+		"http://" + d.operator + "/demo/", "http://" + d.operator + "/console/sign-in",
+		"http://" + d.reconciler + "/console/sign-in",
+	} {
+		if text := getText(t, page); !strings.Contains(text, said) {
+			t.Errorf("%s does not say %q:\n%s", page, said, text)
+		}
+	}
+	if !strings.Contains(d.out.String(), said) {
+		t.Errorf("the banner does not say %q:\n%s", said, d.out)
+	}
+}
+
+func TestNaiveServerThatCannotServeEndsTheDemo(t *testing.T) {
+	t.Parallel()
+	for program, want := range map[string]string{
+		filepath.Join(t.TempDir(), "absent"):         "start the naive server: ",
+		script(t, "echo address in use >&2; exit 1"): "start the naive server: exit status 1: address in use",
+	} {
+		env := map[string]string{"DEMO_DATA_DIR": pgtest.DataDir(t), "NAIVE_PROGRAM": program}
+		for _, name := range []string{
+			"HTTP_ADDR", "OPERATOR_ADDR", "MOCKPSP_ADDR", "RECONCILER_ADDR", "NAIVE_ADDR",
+		} {
+			env[name] = freeAddress(t)
+		}
+		err := run(t.Context(), nil, func(name string) string { return env[name] }, io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: the demo ends with %v, want %q", program, err, want)
+		}
+	}
+}
+
+func TestShortDemoHasSettingsThatFitEachOther(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{"1": "40s", "0": "48h0m0s", "": "48h0m0s"} {
+		s, err := load(func(name string) string { return map[string]string{"SHORT": value}[name] })
+		if err != nil {
+			t.Fatalf("SHORT=%s: %v", value, err)
+		}
+		if s.api.Retention.String() != want || s.reconciler.Retention != s.api.Retention {
+			t.Errorf("SHORT=%s: keys are kept for %s and %s, want %s", value, s.api.Retention, s.reconciler.Retention,
+				want)
+		}
+	}
+	_, err := load(func(name string) string { return map[string]string{"SHORT": "perhaps"}[name] })
+	if err == nil || !strings.Contains(err.Error(), `SHORT is "perhaps", must be 1 or 0`) {
+		t.Errorf("SHORT=perhaps: %v", err)
+	}
+}
+
+func TestNoticeNamesThePlantedBug(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "demo")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false",
+		"-ldflags", "-X 'main.planted=a-name: What is wrong.'", "-o", program, ".")
+	if testing.Short() {
+		t.Skip("long: it links the demo")
+	}
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the demo: %v\n%s", err, out)
+	}
+	operator := freeAddress(t)
+	cmd := exec.CommandContext(t.Context(), program)
+	cmd.Env = append(cmd.Environ(), "DEMO_DATA_DIR="+pgtest.DataDir(t), "HTTP_ADDR="+freeAddress(t),
+		"OPERATOR_ADDR="+operator, "MOCKPSP_ADDR="+freeAddress(t), "RECONCILER_ADDR="+freeAddress(t))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }()
+	said := ""
+	for buffer := make([]byte, 4096); !strings.Contains(said, "API keys"); {
+		n, err := out.Read(buffer)
+		said += string(buffer[:n])
+		if err != nil {
+			t.Fatalf("start the demo: %v\n%s", err, said)
+		}
+	}
+	const want = "A bug is planted in this demo, a-name: What is wrong."
+	if page := getText(t, fmt.Sprintf("http://%s/demo/", operator)); !strings.Contains(said, want) ||
+		!strings.Contains(page, want) {
+		t.Errorf("banner or page do not say %q:\n%s\n%s", want, said, page)
+	}
+}

@@ -1,0 +1,315 @@
+# What the lessons paste. Source this file once in each terminal, in the project's folder:  . course/shell.sh
+# It needs bash 4.1 or newer, curl 7.84 or newer, sed and grep. The functions speak to the demo that `make demo` starts.
+#
+# Payments. All of these are about the newest key, which is in $KEY. Amounts are in cents.
+#   key NAME                  make a new idempotency key, such as NAME-1795471912-k3f0a
+#   pay AMOUNT [TOKEN]        POST /payments with the key, and print the answer in one line; further arguments go to curl
+#   send BODY                 the same, with a body of your own
+#   at_once N AMOUNT [TOKEN]  send N such payments at the same time, and count the answers
+#   refund AMOUNT [REASON]    refund a part of the key's payment; the refund has a key of its own, $KEY-refund
+#   answer                    the whole body of the last answer
+#   begin COMMAND             run a command, such as pay 700 pm_slow, while you do something else
+#   finish                    wait for that command, and print what it printed
+#
+# What Payonce knows.
+#   status                    the key's status, attempt and generation
+#   payment                   the status and the amount of the key's payment
+#   becomes STATUS            wait until the key has this status, for 90 seconds at most; await is the same
+#   timeline                  what has happened to the key: who did it, from -> to, and why
+#   picture                   who has told whom what, as a drawing
+#   deadletter                wait for the key's open dead letter, and print it
+#   decide ACTION REASON [PSP-ID]   decide about this dead letter: retry, executed, not_executed or dismiss
+#
+# What the PSP knows. Its ledger is the truth about money.
+#   charged                   how often the PSP has charged for the key, and how much
+#   ledger                    a line for each of these charges
+#   sent                      how many requests to charge the PSP has got under the key
+#   forget                    the PSP forgets the key, as real PSPs do after a day or a month; its ledger stays
+#   faults [NAME=RATE ...]    how often a payment that names no fault meets one, from 0 to 1; webhook_NAME is for webhooks
+#
+# The buttons of the demo's page.
+#   press NAME [FIELD=VALUE ...]    press a button: kill-api, kill-reconciler, crash-database, faults preset=no-webhooks,
+#                             send mode=again, stop window=3b, and then held action=kill; a new payment's key is in $KEY
+#   held                      wait until a payment is held at its window, and print which one
+#   told                      what the page's client was told about the key, oldest first; waits for the last answer
+#   process NAME              the API, the reconciler or the database: its process id, and since when it runs
+
+API_URL=${API_URL:-http://localhost:8080}
+OPERATOR_URL=${OPERATOR_URL:-http://localhost:8081}
+PSP_URL=${PSP_URL:-http://localhost:8082}
+RECONCILER_URL=${RECONCILER_URL:-http://localhost:8083}
+TENANT_KEY=${TENANT_KEY:-demo-acme-key}
+OPERATOR_KEY=${OPERATOR_KEY:-demo-operator-key}
+
+# ---- Payments
+
+key() { KEY=$(printf '%s-%s-k%04x' "$1" "$(date +%s)" $RANDOM); }
+
+pay() {
+  send "{\"customerId\":\"cus-demo\",\"amountCents\":$1,\"currency\":\"USD\",\"paymentMethod\":\"${2:-pm_ok}\"}" "${@:3}"
+}
+
+send() { post_with_key "$KEY" /payments "$@"; }
+
+refund() {
+  local id
+  id=$(payment_id) || { echo "The key has no payment."; return 1; }
+  post_with_key "$KEY-refund" "/payments/$id/refunds" "{\"amountCents\":$1,\"reason\":\"${2:-asked for}\"}" "${@:3}"
+}
+
+# post_with_key KEY PATH BODY [curl arguments]: curl adds a last line, with its own exit code, the status and a header.
+post_with_key() {
+  local all line code http replayed error
+  all=$(ask "$API_URL$2" -H "Authorization: Bearer $TENANT_KEY" -H 'Content-Type: application/json' \
+    -H "Idempotency-Key: $1" -d "$3" -w '\n%{exitcode} %{http_code} %header{idempotent-replayed}|%{errormsg}' "${@:4}")
+  line=${all##*$'\n'} ANSWER=${all%$'\n'*} ANSWER=${ANSWER%$'\n'}
+  error=${line#*|}
+  read -r code http replayed <<<"${line%%|*}"
+  if [ "$code" != 0 ]; then
+    ANSWER=
+    echo "no answer (curl: $code $error)"
+    return
+  fi
+  line="$http $(outcome <<<"$ANSWER")"
+  [ "$replayed" != true ] || line+=", replayed"
+  echo "$line"
+}
+
+# outcome reads an answer: the code of a problem, or the status of a payment.
+outcome() {
+  local json
+  json=$(cat)
+  field code <<<"$json" || field status <<<"$json"
+}
+
+at_once() {
+  { for _ in $(seq "$1"); do pay "${@:2}" & done; wait; } | sort | uniq -c | sed -E 's/^ *([0-9]+) /\1 × /'
+}
+
+answer() { echo "$ANSWER"; }
+
+begin() { exec {BEGUN}< <("$@"); }
+
+finish() { cat <&"$BEGUN" && exec {BEGUN}<&-; }
+
+# ---- What Payonce knows
+
+status() {
+  local row
+  row=$(key_row)
+  if [ -z "$row" ] || ! field attempt <<<"$row" >/dev/null; then
+    outcome <<<"$row"
+    return
+  fi
+  echo "$(field status <<<"$row"), attempt $(field attempt <<<"$row"), generation $(field generation <<<"$row")"
+}
+
+key_row() { ask "$API_URL/idempotency-keys/$KEY" -H "Authorization: Bearer $TENANT_KEY"; }
+
+payment_id() { key_row | field resource | sed 's|^/payments/||' | grep .; }
+
+payment() {
+  local found refunded
+  found=$(ask "$API_URL/payments/$(payment_id)" -H "Authorization: Bearer $TENANT_KEY")
+  refunded=$(field amountRefundedCents <<<"$found")
+  found="$(field status <<<"$found"): $(field amount <<<"$found") $(field currency <<<"$found")"
+  [ "${refunded:-0}" = 0 ] || found+=", refunded $(money "$refunded")"
+  echo "$found"
+}
+
+# becomes looks again and again. The last line of the timeline says who has brought the status about, and why.
+becomes() {
+  local row last
+  for _ in $(looks); do
+    row=$(key_row)
+    if [ "$(field status <<<"$row")" = "$1" ]; then
+      last=$(events <<<"$row" | tail -n 1)
+      echo "$1, by $(field actor <<<"$last"): $(field reason <<<"$last")"
+      return
+    fi
+    sleep 0.3
+  done
+  echo "The key has not become $1 within 90 seconds. It is: $(status)"
+  return 1
+}
+
+await() { becomes "$@"; }
+
+timeline() {
+  local event from
+  key_row | events | while read -r event; do
+    from=$(field from <<<"$event")
+    printf '%-10s %s -> %s: %s\n' "$(field actor <<<"$event")" "${from:-(new)}" "$(field to <<<"$event")" \
+      "$(field reason <<<"$event")"
+  done
+}
+
+# events splits the timeline of a key's row: a line for each event.
+events() { grep -oE '\{"at":"[^}]*'; }
+
+picture() {
+  ask "$OPERATOR_URL/console/keys/$(account)/payments/$KEY/picture.txt" -H "Authorization: Bearer $OPERATOR_KEY"
+}
+
+deadletter() {
+  local letter
+  for _ in $(looks); do
+    if letter=$(open_letter); then
+      echo "$(field kind <<<"$letter"): $(field reason <<<"$letter")"
+      return
+    fi
+    sleep 0.3
+  done
+  echo "The key has had no open dead letter for 90 seconds."
+  return 1
+}
+
+# open_letter is the newest open dead letter of the key.
+open_letter() {
+  local list
+  list=$(ask "$OPERATOR_URL/operator/dead-letters?limit=100" -H "Authorization: Bearer $OPERATOR_KEY")
+  echo "${list//'{"id":'/$'\n{"id":'}" | grep -m 1 -F "\"key\":\"$KEY\""
+}
+
+decide() {
+  local letter body
+  letter=$(open_letter) || { echo "The key has no open dead letter."; return 1; }
+  body="{\"action\":\"$1\",\"reason\":\"$2\",\"version\":$(field version <<<"$letter")"
+  [ -z "${3:-}" ] || body+=",\"pspId\":\"$3\""
+  ANSWER=$(ask "$OPERATOR_URL/operator/dead-letters/$(field id <<<"$letter")/resolve" -d "$body}" \
+    -H "Authorization: Bearer $OPERATOR_KEY" -H 'Content-Type: application/json')
+  outcome <<<"$ANSWER"
+}
+
+# ---- What the PSP knows
+
+# charges are those of the key. Payonce sends the client's key, with an ending such as .g2 after the key has expired.
+# The naive server sends it as a reference.
+charges() {
+  ask "$PSP_URL/_ledger?account=$(account)" | grep -oE '\{"id":"ch_[^}]*' | grep -F -e "\"$KEY\"" -e "\"$KEY.g"
+}
+
+charged() {
+  local count amounts
+  amounts=$(charges | grep -F '"status":"succeeded"' | while read -r charge; do
+    money "$(field amountCents <<<"$charge")"
+  done)
+  count=$(grep -c . <<<"$amounts") || true
+  case $count in
+  0) echo "charged 0 times" ;;
+  1) echo "charged 1 time: $amounts" ;;
+  *) echo "charged $count times: ${amounts//$'\n'/, }" ;;
+  esac
+}
+
+ledger() {
+  local charge
+  charges | while read -r charge; do
+    echo "$(field id <<<"$charge") $(field status <<<"$charge") $(money "$(field amountCents <<<"$charge")")"
+  done
+}
+
+sent() {
+  local posts
+  posts=$(ask "$PSP_URL/_requests?account=$(account)&idempotencyKey=$KEY" | field posts)
+  [ "$posts" = 1 ] && echo "the PSP has got 1 request" || echo "the PSP has got $posts requests"
+}
+
+forget() {
+  local count
+  count=$(ask -X DELETE "$PSP_URL/_keys?account=$(account)&idempotencyKey=$KEY" | field forgotten)
+  [ "$count" = 1 ] && echo "the PSP has forgotten the key" || echo "the PSP did not know the key"
+}
+
+faults() {
+  local rate rates='' webhooks='' code
+  for rate in "$@"; do
+    case $rate in
+    webhook_*) webhooks+=",\"${rate%%=*}\":${rate#*=}" ;;
+    *) rates+=",\"${rate%%=*}\":${rate#*=}" ;;
+    esac
+  done
+  webhooks=${webhooks//webhook_/}
+  code=$(ask -X PUT "$PSP_URL/_faults" -d "{\"rates\":{${rates#,}},\"webhooks\":{${webhooks#,}}}" | field code)
+  echo "${code:-faults: ${*:-none}}"
+}
+
+# ---- The buttons of the demo's page. They take a form, as from a browser without a script.
+
+press() {
+  local fields=() f to
+  for f in "${@:2}"; do fields+=(--data-urlencode "$f"); done
+  to=$(ask -o /dev/null "$OPERATOR_URL/demo/$1" -d "key=$(pressed_key "$@")" "${fields[@]}" \
+    -w '%{http_code} %header{location}')
+  case $to in
+  303*) ;;
+  *) echo "The demo answered ${to%% *}. There is no such button, or a field is wrong."; return 1 ;;
+  esac
+  case $to in *'?key='*) to=${to#*\?key=} KEY=${to%%#*} ;; esac
+  # A line about a payment ends with its key. Whether it has its answer already is a matter of luck: told waits for that.
+  # A line that begins with "window" is about what has happened by itself meanwhile.
+  page_lines | grep -v '^window ' | sed -nE -e 's/\): .*  \(.*\)$/)/' -e 1p
+}
+
+# pressed_key is the key that a button gets: none if it begins a new payment.
+pressed_key() {
+  case "$*" in
+  send*mode=again* | send*mode=other-amount*) echo "$KEY" ;;
+  send*) ;;
+  *) echo "$KEY" ;;
+  esac
+}
+
+demo_page() { ask "$OPERATOR_URL/demo/" | sed -e "s/&#39;/'/g" -e 's/&#34;/"/g' -e 's/&#43;/+/g' -e 's/&amp;/\&/g'; }
+
+# page_lines are the lines under "Buttons and answers", newest first: what was done, the answer, and at the end the key.
+page_lines() {
+  demo_page | sed -nE 's|^<tr><td class="fixed">[^<]*</td><td>([^<]*)</td><td>([^<]*)</td><td>(.*)</td></tr>$|\1: \2\3|p' |
+    sed -E 's|<a href=[^>]*><code>([^<]*)</code></a>|  (\1)|'
+}
+
+told() {
+  local lines
+  for _ in $(looks); do
+    lines=$(page_lines | grep -F "($KEY)" | sed -E 's/  \([^ ]*\)$//')
+    case $lines in *'waiting for the answer'*) sleep 0.3 ;; *) break ;; esac
+  done
+  [ -n "$lines" ] || lines="The page's client has sent nothing with this key."
+  sed '1!G;h;$!d' <<<"$lines" # the newest last
+}
+
+held() {
+  local page
+  for _ in $(looks); do
+    page=$(demo_page)
+    case $page in
+    *'<h2 id="held">'*) sed -nE 's|^.*<h2 id="held">Held at ([^<]*)</h2>.*$|held at \1|p' <<<"$page" | head -n 1; return ;;
+    *'will stop at window'*) sleep 0.3 ;;
+    *) break ;;
+    esac
+  done
+  echo "No payment is held."
+  return 1
+}
+
+process() { demo_page | sed -nE "s|^<li[^>]*><b>($1)</b> ([^<]*)</li>\$|the \1 \2|p" | head -n 1; }
+
+# ---- Small tools
+
+ask() { curl -s --max-time 60 "$@"; }
+
+# field NAME: the first member of this name in the JSON that is read.
+field() {
+  local found
+  found=$(grep -oE "\"$1\":(\"([^\"\\\\]|\\\\.)*\"|[^\",}]+)") || return
+  found=${found%%$'\n'*} found=${found#*:} found=${found#\"}
+  echo "${found%\"}"
+}
+
+money() { printf '%d.%02d USD\n' $(($1 / 100)) $(($1 % 100)); }
+
+# account is the tenant, which is also its account at the PSP: acme for demo-acme-key.
+account() { sed -E 's/^demo-([a-z0-9]+).*/\1/' <<<"$TENANT_KEY"; }
+
+# looks: how often a wait looks. Each look takes 0.3 seconds and a little more.
+looks() { seq 300; }

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestDemoWithAnUnknownBugListsThem(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"": "which bug?", "no-such-bug": `"no-such-bug" is no bug`, "no-fence no-ledger-scan": "one bug at a time",
+	} {
+		var out bytes.Buffer
+		err := demo(t.Context(), strings.Fields(args), &out)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", args, err, want)
+		}
+		if list := "  no-fence   "; len(strings.Fields(args)) < 2 && !strings.Contains(out.String(), list) {
+			t.Errorf("%q: the list lacks %q:\n%s", args, list, &out)
+		}
+	}
+}
