@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,27 +21,26 @@ import (
 // schema is where the sessions' tables are: a reader tries them in the demo's database, beside Payonce's own tables.
 const schema = "course"
 
-const lessonWithCommands = "../../course/lessons/02-two-at-once.md"
+// The page that tells how to open a window, and the page with the samples.
+const (
+	lessonWithCommands = "course/lessons/02-two-at-once.md"
+	pageWithSamples    = "docs/sources.md"
+)
 
 var psqlBlock = regexp.MustCompile("(?ms)^```psql\n(.*?)^```$")
 
 // pagesWithSessions are all pages of ours that may have psql blocks.
 func pagesWithSessions(t *testing.T) []string {
 	t.Helper()
-	pages, err := filepath.Glob("../../course/lessons/*.md")
+	pages := []string{pageWithSamples}
+	found, err := filepath.Glob(filepath.Join(root, "course/lessons/*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(pages, "../../docs/sources.md")
-}
-
-func readPage(t *testing.T, name string) string {
-	t.Helper()
-	content, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
+	for _, path := range found {
+		pages = append(pages, "course/lessons/"+filepath.Base(path))
 	}
-	return string(content)
+	return slices.DeleteFunc(pages, func(name string) bool { return len(sessionsOf(readFile(t, name))) == 0 })
 }
 
 // newDatabase is an empty database with the schema of the sessions.
@@ -101,25 +101,51 @@ func newStage(t *testing.T, url, command string) *stage {
 	return s
 }
 
-// playPage types all sessions of a page, one after the other, and returns the page with what comes out.
-func playPage(t *testing.T, s *stage, page string) string {
-	t.Helper()
-	var failed error
-	played := psqlBlock.ReplaceAllStringFunc(page, func(block string) string {
-		if failed != nil {
-			return block
+// sessionsOf are the psql blocks of a page.
+func sessionsOf(page string) (blocks []string) {
+	for _, found := range psqlBlock.FindAllStringSubmatch(page, -1) {
+		blocks = append(blocks, found[1])
+	}
+	return blocks
+}
+
+// withSessions is the page with other sessions in the place of its own.
+func withSessions(page string, blocks []string) string {
+	return psqlBlock.ReplaceAllStringFunc(page, func(old string) string {
+		if len(blocks) == 0 {
+			return old
 		}
-		var entries []entry
-		var text string
-		if entries, failed = parseSession(psqlBlock.FindStringSubmatch(block)[1]); failed == nil {
-			text, failed = s.play(t.Context(), entries)
-		}
-		return "```psql\n" + text + "```"
+		block := blocks[0]
+		blocks = blocks[1:]
+		return "```psql\n" + spacesAtTheEnd.ReplaceAllString(block, "") + "```"
 	})
-	if failed != nil {
-		t.Fatal(failed)
+}
+
+// playAll types sessions, one after the other, and returns them with what comes out.
+func playAll(t *testing.T, s *stage, blocks []string) (played []string) {
+	t.Helper()
+	for _, block := range blocks {
+		entries, err := parseSession(block)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := s.play(t.Context(), entries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		played = append(played, text)
 	}
 	return played
+}
+
+// comparePage reports the first session that differs.
+func comparePage(got, want []string) error {
+	for i := range want {
+		if err := compare(got[i], want[i]); err != nil {
+			return fmt.Errorf("psql block %d of the page: %w", i+1, err)
+		}
+	}
+	return nil
 }
 
 // compare reports the first line that differs. Spaces at the ends of lines are not compared: many editors remove them.
@@ -141,54 +167,6 @@ func compare(got, want string) error {
 }
 
 var spacesAtTheEnd = regexp.MustCompile(`(?m) +$`)
-
-func TestSessionsPrintWhatThePagesSay(t *testing.T) {
-	t.Parallel()
-	for _, name := range pagesWithSessions(t) {
-		if !psqlBlock.MatchString(readPage(t, name)) {
-			continue
-		}
-		t.Run(filepath.Base(name), func(t *testing.T) {
-			t.Parallel()
-			page := readPage(t, name)
-			played := playPage(t, newStage(t, newDatabase(t), ""), page)
-			if *update {
-				if err := os.WriteFile(name, []byte(spacesAtTheEnd.ReplaceAllString(played, "")), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				page = readPage(t, name)
-			}
-			if err := compare(played, page); err != nil {
-				t.Fatal(err)
-			}
-			t.Run("in psql", func(t *testing.T) {
-				t.Parallel()
-				command := psqlCommand(t)
-				url := pgtest.NewURL(t)
-				lesson := readPage(t, lessonWithCommands)
-				runLine(t, url, makesSchema.FindString(lesson))
-				if err := compare(playPage(t, newStage(t, url, command), page), page); err != nil {
-					t.Error(err)
-				}
-				runLine(t, url, removesSchema.FindString(lesson))
-			})
-		})
-	}
-}
-
-// A reader tries the sample that is of interest. No session needs another one.
-func TestEachSessionOfTheSourcesStandsAlone(t *testing.T) {
-	t.Parallel()
-	for _, block := range psqlBlock.FindAllString(readPage(t, "../../docs/sources.md"), -1) {
-		first, _, _ := strings.Cut(strings.TrimPrefix(block, "```psql\n"), "\n")
-		t.Run(first, func(t *testing.T) {
-			t.Parallel()
-			if err := compare(playPage(t, newStage(t, newDatabase(t), ""), block), block); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
 
 // The lesson's own lines make the schema and remove it.
 var (
@@ -213,7 +191,7 @@ var windowCommand = regexp.MustCompile(`(?m)^(PGOPTIONS=.* psql .*PROMPT1='A.*)$
 // psqlCommand is the command that the lesson gives its readers to open a window.
 func psqlCommand(t *testing.T) string {
 	t.Helper()
-	command := windowCommand.FindString(readPage(t, lessonWithCommands))
+	command := windowCommand.FindString(readFile(t, lessonWithCommands))
 	if command == "" {
 		t.Fatal("the lesson does not say how to open a window")
 	}
@@ -235,7 +213,6 @@ func psqlCommand(t *testing.T) string {
 	return command
 }
 
-// Two windows on one page are what a reader has. Here is what the harness itself says of bad pages.
 func TestBadSessionIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ block, want string }{
