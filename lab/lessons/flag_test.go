@@ -11,7 +11,6 @@ import (
 
 // This file takes the place of setup_test.go until the two halves of the package are merged. Then delete it.
 
-//nolint:gochecknoglobals // a flag of the test binary
 var update = flag.Bool("update", false, "write into the pages what comes out")
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
