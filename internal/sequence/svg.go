@@ -17,8 +17,11 @@ const (
 	svgRight  = 130
 )
 
+// paper is behind an image that stands alone: its ink is dark, and the page around it may be dark, too.
+const paper = `<rect width="100%" height="100%" fill="#fff"/>` + "\n"
+
 // SVG writes the diagram as an image that needs no script and no other file.
-func (d Diagram) SVG(w io.Writer) error { return d.writeSVG(w, "<style>"+Style+"</style>\n") }
+func (d Diagram) SVG(w io.Writer) error { return d.writeSVG(w, "<style>"+Style+"</style>\n"+paper) }
 
 // PlainSVG writes the diagram for a page that has Style in its own style sheet, and shows the remarks itself.
 func (d Diagram) PlainSVG(w io.Writer) error {
