@@ -8,6 +8,8 @@
 #   at_once N AMOUNT [TOKEN]  send N such payments at the same time, and count the answers
 #   refund AMOUNT [REASON]    refund a part of the key's payment; the refund has a key of its own, $KEY-refund
 #   answer                    the whole body of the last answer
+#   why                       what the last answer says in words, if it was an error
+#   naive COMMAND             run a command, such as pay 700 or charged, against the naive server of make naive-demo
 #   begin COMMAND             run a command, such as pay 700 pm_slow, while you do something else
 #   finish                    wait for that command, and print what it printed
 #
@@ -38,6 +40,7 @@ API_URL=${API_URL:-http://localhost:8080}
 OPERATOR_URL=${OPERATOR_URL:-http://localhost:8081}
 PSP_URL=${PSP_URL:-http://localhost:8082}
 RECONCILER_URL=${RECONCILER_URL:-http://localhost:8083}
+NAIVE_URL=${NAIVE_URL:-http://localhost:8084}
 TENANT_KEY=${TENANT_KEY:-demo-acme-key}
 OPERATOR_KEY=${OPERATOR_KEY:-demo-operator-key}
 
@@ -88,6 +91,10 @@ at_once() {
 
 answer() { echo "$ANSWER"; }
 
+why() { field detail <<<"$ANSWER"; }
+
+naive() { API_URL=$NAIVE_URL PSP_ACCOUNT=naive "$@"; }
+
 begin() { exec {BEGUN}< <("$@"); }
 
 finish() { cat <&"$BEGUN" && exec {BEGUN}<&-; }
@@ -135,13 +142,13 @@ becomes() {
 
 await() { becomes "$@"; }
 
+# timeline prints a line that comes several times in a row only once: the reconciler may ask the PSP again and again.
 timeline() {
   local event from
   key_row | events | while read -r event; do
     from=$(field from <<<"$event")
-    printf '%-10s %s -> %s: %s\n' "$(field actor <<<"$event")" "${from:-(new)}" "$(field to <<<"$event")" \
-      "$(field reason <<<"$event")"
-  done
+    echo "$(field actor <<<"$event"): ${from:-(new)} -> $(field to <<<"$event"), $(field reason <<<"$event")"
+  done | uniq
 }
 
 # events splits the timeline of a key's row: a line for each event.
@@ -186,19 +193,19 @@ decide() {
 # charges are those of the key. Payonce sends the client's key, with an ending such as .g2 after the key has expired.
 # The naive server sends it as a reference.
 charges() {
-  ask "$PSP_URL/_ledger?account=$(account)" | grep -oE '\{"id":"ch_[^}]*' | grep -F -e "\"$KEY\"" -e "\"$KEY.g"
+  local all
+  all=$(ask "$PSP_URL/_ledger?account=$(account)") || { echo "The PSP does not answer." >&2; return 1; }
+  grep -oE '\{"id":"ch_[^}]*' <<<"$all" | grep -F -e "\"$KEY\"" -e "\"$KEY.g" || true
 }
 
 charged() {
-  local count amounts
-  amounts=$(charges | grep -F '"status":"succeeded"' | while read -r charge; do
-    money "$(field amountCents <<<"$charge")"
-  done)
-  count=$(grep -c . <<<"$amounts") || true
-  case $count in
-  0) echo "charged 0 times" ;;
-  1) echo "charged 1 time: $amounts" ;;
-  *) echo "charged $count times: ${amounts//$'\n'/, }" ;;
+  local all charge amounts
+  all=$(charges) || return
+  amounts=$(grep -F '"status":"succeeded"' <<<"$all" | while read -r charge; do money "$(field amountCents <<<"$charge")"; done)
+  case $amounts in
+  '') echo "charged 0 times" ;;
+  *$'\n'*) echo "charged $(wc -l <<<"$amounts" | tr -d ' ') times: ${amounts//$'\n'/, }" ;;
+  *) echo "charged 1 time: $amounts" ;;
   esac
 }
 
@@ -309,7 +316,7 @@ field() {
 money() { printf '%d.%02d USD\n' $(($1 / 100)) $(($1 % 100)); }
 
 # account is the tenant, which is also its account at the PSP: acme for demo-acme-key.
-account() { sed -E 's/^demo-([a-z0-9]+).*/\1/' <<<"$TENANT_KEY"; }
+account() { echo "${PSP_ACCOUNT:-$(sed -E 's/^demo-([a-z0-9]+).*/\1/' <<<"$TENANT_KEY")}"; }
 
 # looks: how often a wait looks. Each look takes 0.3 seconds and a little more.
 looks() { seq 300; }
