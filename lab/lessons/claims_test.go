@@ -91,18 +91,18 @@ func wrongClaims(page string, read func(path string) (string, error)) (wrong []s
 // oneLine lets a phrase be found that is broken over two lines.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-func readFile(path string) (string, error) {
+func readClaimed(path string) (string, error) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", path))
 	return string(raw), err
 }
 
 func TestEachClaimOfTheSourcesIsShownWhereThePageSays(t *testing.T) {
 	t.Parallel()
-	page, err := readFile(claimsPage)
+	page, err := readClaimed(claimsPage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, wrong := range wrongClaims(page, readFile) {
+	for _, wrong := range wrongClaims(page, readClaimed) {
 		t.Error(wrong)
 	}
 }
@@ -110,7 +110,7 @@ func TestEachClaimOfTheSourcesIsShownWhereThePageSays(t *testing.T) {
 // Each of these mistakes in the page is found.
 func TestMistakesInTheClaimsAreFound(t *testing.T) {
 	t.Parallel()
-	page, err := readFile(claimsPage)
+	page, err := readClaimed(claimsPage)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestMistakesInTheClaimsAreFound(t *testing.T) {
 			if c.page == page {
 				t.Fatal("the page was not changed")
 			}
-			if wrong := strings.Join(wrongClaims(c.page, readFile), "\n"); !strings.Contains(wrong, c.want) {
+			if wrong := strings.Join(wrongClaims(c.page, readClaimed), "\n"); !strings.Contains(wrong, c.want) {
 				t.Errorf("found %q, want %q", wrong, c.want)
 			}
 		})
