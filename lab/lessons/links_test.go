@@ -20,7 +20,7 @@ import (
 var (
 	link     = regexp.MustCompile(`(\[[^\[\]]*)?\]\(([^)\s]+)(?: "([^"]*)")?\)`)
 	lines    = regexp.MustCompile(`^L([0-9]+)(?:-L([0-9]+))?$`)
-	inPhrase = regexp.MustCompile(`\blines? [0-9]+(?: to [0-9]+)?`)
+	inPhrase = regexp.MustCompile(`\blines?\s+[0-9]+(?:\s+to\s+[0-9]+)?`)
 )
 
 const (
@@ -94,7 +94,7 @@ func linksWrong(page, text string, read func(string) (string, error)) (wrong []s
 		case anchor == "":
 		case span != nil:
 			what := spanWrong(strings.Split(content, "\n"), span, found[3])
-			if told := inPhrase.FindString(found[1]); what == "" && told != "" && told != phrase(spanOf(span)) {
+			if told := strings.Join(strings.Fields(inPhrase.FindString(found[1])), " "); what == "" && told != "" && told != phrase(spanOf(span)) {
 				what = "the page says " + told
 			}
 			if what != "" {
@@ -156,15 +156,7 @@ func moveLinks(page, text string, read func(string) (string, error)) string {
 			}
 			title = newTitle(code[from-1])
 		}
-		now := 0
-		for i, line := range code {
-			if title != "" && strings.HasPrefix(strings.TrimSpace(line), title) {
-				if now > 0 && i+1 != from {
-					return whole
-				}
-				now = i + 1
-			}
-		}
+		now := findLine(code, title, from)
 		if now == 0 {
 			return whole
 		}
@@ -174,7 +166,45 @@ func moveLinks(page, text string, read func(string) (string, error)) string {
 		if now == last {
 			moved = fmt.Sprintf("L%d", now)
 		}
-		return fmt.Sprintf(`%s](%s#%s "%s")`, inPhrase.ReplaceAllString(found[1], phrase(now, last)), base, moved, title)
+		return fmt.Sprintf(`%s](%s#%s "%s")`, retell(found[1], now, last), base, moved, title)
+	})
+}
+
+// findLine is the number of the line that begins with the title: the one where it was, or else the only one. 0: it is
+// not there, or there twice.
+func findLine(code []string, title string, before int) int {
+	now := 0
+	for i, line := range code {
+		if title == "" || !strings.HasPrefix(strings.TrimSpace(line), title) {
+			continue
+		}
+		if i+1 == before {
+			return before
+		}
+		if now > 0 {
+			now = len(code) + 1 // another one
+			continue
+		}
+		now = i + 1
+	}
+	if now > len(code) {
+		return 0
+	}
+	return now
+}
+
+// retell changes the numbers in the text of a link, and keeps the line ends: a page's lines are as long as they were.
+func retell(text string, from, to int) string {
+	return inPhrase.ReplaceAllStringFunc(text, func(told string) string {
+		words := strings.Fields(phrase(from, to))
+		if len(words) != len(strings.Fields(told)) {
+			return phrase(from, to)
+		}
+		return regexp.MustCompile(`\S+`).ReplaceAllStringFunc(told, func(string) string {
+			word := words[0]
+			words = words[1:]
+			return word
+		})
 	})
 }
 
@@ -243,6 +273,7 @@ func TestLinksMoveWithTheirCode(t *testing.T) {
 			`[g](../../a/b.go#L7-L8 "func g() {"), [f](../../a/b.go#L3-L4 "func f(")`},
 		{`[f](../../a/b.go#L2-L5)`, `[f](../../a/b.go#L3-L5 "func f(")`},
 		{"[`f`, lines 1 to 3](../../a/b.go#L1-L3 \"func f(\")", "[`f`, lines 3 to 5](../../a/b.go#L3-L5 \"func f(\")"},
+		{"[`f`, lines 1\n  to 3](../../a/b.go#L1-L3 \"func f(\")", "[`f`, lines 3\n  to 5](../../a/b.go#L3-L5 \"func f(\")"},
 		{`[f](../../a/b.go#L4)`, `[f](../../a/b.go#L4 "return")`},
 		{`[c](../../a/c.md#what-it-is)`, `[c](../../a/c.md#what-it-is)`},
 		{`[web](https://example.test/a.go#L1-L2)`, `[web](https://example.test/a.go#L1-L2)`},
@@ -262,5 +293,8 @@ func TestLinksMoveWithTheirCode(t *testing.T) {
 	// A line that is there twice is not guessed.
 	if ambiguous := `[f](../../a/b.go#L1-L2 "func ")`; moveLinks(page, ambiguous, read) != ambiguous {
 		t.Error("one of two lines was chosen")
+	}
+	if second := `[f](../../a/b.go#L7-L8 "func ")`; moveLinks(page, second, read) != second {
+		t.Error("a link that is right was moved")
 	}
 }
