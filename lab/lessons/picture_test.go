@@ -124,7 +124,8 @@ func TestPictureBelongsToTheBlockBeforeIt(t *testing.T) {
 			got = append(got, fmt.Sprint(picturesAfter(page, blocks, i)))
 		}
 	}
-	if want := []string{"[pictures/06-a.svg pictures/06-b.svg]", "[]", "[pictures/06-c.svg]"}; !slices.Equal(got, want) {
+	want := []string{"[pictures/06-a.svg pictures/06-b.svg]", "[]", "[pictures/06-c.svg]"}
+	if !slices.Equal(got, want) {
 		t.Errorf("the pictures are %q, want %q", got, want)
 	}
 	const drawn = `<title>succeeded: 12.00 USD, ch_abc…</title> <text>06:10:20.148</text>`
