@@ -308,8 +308,8 @@ ask() { curl -s --max-time 60 "$@"; }
 # field NAME: the first member of this name in the JSON that is read.
 field() {
   local found
-  found=$(grep -oE "\"$1\":(\"([^\"\\\\]|\\\\.)*\"|[^\",}]+)") || return
-  found=${found%%$'\n'*} found=${found#*:} found=${found#\"}
+  found=$(grep -oE "\"$1\": ?(\"([^\"\\\\]|\\\\.)*\"|[^\",}]+)") || return
+  found=${found%%$'\n'*} found=${found#*:} found=${found# } found=${found#\"}
   echo "${found%\"}"
 }
 
