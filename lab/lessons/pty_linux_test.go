@@ -36,7 +36,7 @@ func onTerminal(command *exec.Cmd) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer them.Close()
+	defer func() { _ = them.Close() }() // the command has its own
 	command.Stdin, command.Stdout, command.Stderr = them, them, them
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	return us, command.Start()

@@ -29,7 +29,9 @@ type terminalWindow struct {
 var atPrompt = regexp.MustCompile(`(?:^|\n)([A-Z][=!][*!]?> )$`)
 
 // openTerminalWindow runs a page's command. -n is psql without line editing, which would write escape sequences.
-func openTerminalWindow(ctx context.Context, url, command, name string, pidOf func(string) (uint32, error)) (window, error) {
+func openTerminalWindow(
+	ctx context.Context, url, command, name string, pidOf func(string) (uint32, error),
+) (window, error) {
 	application := "window " + name
 	line := strings.ReplaceAll(command, "PROMPT1='A", "PROMPT1='"+name)
 	w := &terminalWindow{command: exec.Command("bash", "-c", "exec env "+line+" -n -P pager=off")}
