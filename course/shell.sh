@@ -3,10 +3,11 @@
 #
 # Payments. All of these are about the newest key, which is in $KEY. Amounts are in cents.
 #   key NAME                  make a new idempotency key, such as NAME-1795471912-k3f0a
-#   pay AMOUNT [TOKEN]        POST /payments with the key, and print the answer in one line; further arguments go to curl
+#   pay AMOUNT [TOKEN]        POST /payments with the key; further arguments are for curl
 #   send BODY                 the same, with a body of your own
 #   at_once N AMOUNT [TOKEN]  send N such payments at the same time, and count the answers
-#   refund AMOUNT [REASON]    refund a part of the key's payment; the refund has a key of its own: REFUND_KEY, or $KEY-refund
+#   refund AMOUNT [REASON]    refund a part of the key's payment; the refund has a key of its own, $KEY-refund
+#                             or REFUND_KEY
 #   answer                    the whole body of the last answer
 #   why                       what the last answer says in words, if it was an error
 #   naive COMMAND             run a command, such as pay 700 or charged, against the naive server of make naive-demo
@@ -16,8 +17,8 @@
 # What Payonce knows.
 #   status                    the key's status, attempt and generation
 #   payment                   the status and the amount of the key's payment
-#   becomes STATUS            wait until the key has this status, for 90 seconds at most; await is the same
-#                             also for what is answered about a key that has ended: idempotency_key_expired, not_found
+#   becomes STATUS            wait until the key has this status, for 90 seconds at most; await is the same. A key that
+#                             was deleted is not_found
 #   timeline                  what has happened to the key: who did it, from -> to, and why
 #   picture                   who has told whom what, as a drawing
 #   deadletter                wait for the key's open dead letter, and print it
@@ -29,11 +30,12 @@
 #   ledger                    a line for each of these charges
 #   sent                      how many requests to charge the PSP has got under the key
 #   forget                    the PSP forgets the key, as real PSPs do after a day or a month; its ledger stays
-#   faults [NAME=RATE ...]    how often a payment that names no fault meets one, from 0 to 1; webhook_NAME is for webhooks
+#   faults [NAME=RATE ...]    how often a payment without a token meets a fault, 0 to 1; webhook_NAME for webhooks
 #
 # The buttons of the demo's page.
-#   press NAME [FIELD=VALUE ...]    press a button: kill-api, kill-reconciler, crash-database, faults preset=no-webhooks,
-#                             send mode=again, stop window=3b, and then held action=kill; a new payment's key is in $KEY
+#   press NAME [FIELD=VALUE ...]    press a button: kill-api, kill-reconciler, crash-database, resend-webhook,
+#                             faults preset=no-webhooks, send mode=again, stop window=3b, and then held action=kill.
+#                             The key of a new payment is in $KEY
 #   held                      wait until a payment is held at its window, and print which one
 #   told                      what the page's client was told about the key, oldest first; waits for the last answer
 #   process NAME              the API, the reconciler or the database: its process id, and since when it runs
@@ -51,7 +53,8 @@ OPERATOR_KEY=${OPERATOR_KEY:-demo-operator-key}
 key() { KEY=$(printf '%s-%s-k%04x' "$1" "$(date +%s)" $RANDOM); }
 
 pay() {
-  send "{\"customerId\":\"cus-demo\",\"amountCents\":$1,\"currency\":\"USD\",\"paymentMethod\":\"${2:-pm_ok}\"}" "${@:3}"
+  local method=${2:-pm_ok}
+  send "{\"customerId\":\"cus-demo\",\"amountCents\":$1,\"currency\":\"USD\",\"paymentMethod\":\"$method\"}" "${@:3}"
 }
 
 send() { post_with_key "$KEY" /payments "$@"; }
@@ -106,38 +109,43 @@ finish() { cat <&"$BEGUN" && exec {BEGUN}<&-; }
 status() {
   local row
   row=$(key_row)
-  if [ -z "$row" ] || ! field attempt <<<"$row" >/dev/null; then
-    outcome <<<"$row"
+  if ! field attempt <<<"$row" >/dev/null; then
+    key_status <<<"$row"
     return
   fi
-  echo "$(field status <<<"$row"), attempt $(field attempt <<<"$row"), generation $(field generation <<<"$row")"
+  echo "$(key_status <<<"$row"), attempt $(field attempt <<<"$row"), generation $(field generation <<<"$row")"
 }
 
 key_row() { ask "$API_URL/idempotency-keys/$KEY" -H "Authorization: Bearer $TENANT_KEY"; }
 
+# key_status reads a key's row. The answer about a key that has expired is an error, idempotency_key_expired.
+key_status() {
+  local now
+  now=$(outcome)
+  echo "${now#idempotency_key_}"
+}
+
 payment_id() { key_row | field resource | sed 's|^/payments/||' | grep .; }
 
 payment() {
-  local found refunded
-  found=$(ask "$API_URL/payments/$(payment_id)" -H "Authorization: Bearer $TENANT_KEY")
+  local id found refunded
+  id=$(payment_id) || { echo "The key has no payment."; return 1; }
+  found=$(ask "$API_URL/payments/$id" -H "Authorization: Bearer $TENANT_KEY")
   refunded=$(field amountRefundedCents <<<"$found")
   found="$(field status <<<"$found"): $(field amount <<<"$found") $(field currency <<<"$found")"
   [ "${refunded:-0}" = 0 ] || found+=", refunded $(money "$refunded")"
   echo "$found"
 }
 
-# becomes looks again and again. The last line of the timeline says who has brought the status about, and why.
+# becomes looks again and again. The timeline says who has brought the status about, and why. Its lines about evidence
+# that has only confirmed the status are left out.
 becomes() {
   local row last
   for _ in $(looks); do
     row=$(key_row)
-    if [ "$(field status <<<"$row")" = "$1" ]; then
-      last=$(events <<<"$row" | tail -n 1)
-      echo "$1, by $(field actor <<<"$last"): $(field reason <<<"$last")"
-      return
-    fi
-    if [ "$(field code <<<"$row")" = "$1" ]; then
-      echo "$(field status <<<"$row") $1"
+    if [ "$(key_status <<<"$row")" = "$1" ]; then
+      last=$(events <<<"$row" | grep -vF "\"from\":\"$1\",\"to\":\"$1\"" | tail -n 1)
+      echo "$1${last:+, by $(field actor <<<"$last"): $(field reason <<<"$last")}"
       return
     fi
     sleep 0.3
@@ -218,7 +226,9 @@ charges() {
 charged() {
   local all charge amounts
   all=$(charges) || return
-  amounts=$(grep -F '"status":"succeeded"' <<<"$all" | while read -r charge; do money "$(field amountCents <<<"$charge")"; done)
+  amounts=$(grep -F '"status":"succeeded"' <<<"$all" | while read -r charge; do
+    money "$(field amountCents <<<"$charge")"
+  done)
   case $amounts in
   '') echo "charged 0 times" ;;
   *$'\n'*) echo "charged $(wc -l <<<"$amounts" | tr -d ' ') times: ${amounts//$'\n'/, }" ;;
@@ -270,7 +280,7 @@ press() {
   *) echo "The demo answered ${to%% *}. There is no such button, or a field is wrong."; return 1 ;;
   esac
   case $to in *'?key='*) to=${to#*\?key=} KEY=${to%%#*} ;; esac
-  # A line about a payment ends with its key. Whether it has its answer already is a matter of luck: told waits for that.
+  # A line about a payment ends with its key. Its answer may have come or not, so it is left out: told waits for it.
   # A line that begins with "window" is about what has happened by itself meanwhile.
   page_lines | grep -v '^window ' | sed -nE -e 's/\): .*  \(.*\)$/)/' -e 1p
 }
@@ -288,7 +298,8 @@ demo_page() { ask "$OPERATOR_URL/demo/" | sed -e "s/&#39;/'/g" -e 's/&#34;/"/g' 
 
 # page_lines are the lines under "Buttons and answers", newest first: what was done, the answer, and at the end the key.
 page_lines() {
-  demo_page | sed -nE 's|^<tr><td class="fixed">[^<]*</td><td>([^<]*)</td><td>([^<]*)</td><td>(.*)</td></tr>$|\1: \2\3|p' |
+  local cell='<td>([^<]*)</td>'
+  demo_page | sed -nE 's|^<tr><td class="fixed">[^<]*</td>'"$cell$cell"'<td>(.*)</td></tr>$|\1: \2\3|p' |
     sed -E 's|<a href=[^>]*><code>([^<]*)</code></a>|  (\1)|'
 }
 
@@ -307,7 +318,10 @@ held() {
   for _ in $(looks); do
     page=$(demo_page)
     case $page in
-    *'<h2 id="held">'*) sed -nE 's|^.*<h2 id="held">Held at ([^<]*)</h2>.*$|held at \1|p' <<<"$page" | head -n 1; return ;;
+    *'<h2 id="held">'*)
+      sed -nE 's|^.*<h2 id="held">Held at ([^<]*)</h2>.*$|held at \1|p' <<<"$page" | head -n 1
+      return
+      ;;
     *'will stop at window'*) sleep 0.3 ;;
     *) break ;;
     esac
@@ -325,8 +339,8 @@ ask() { curl -s --max-time 60 "$@"; }
 # field NAME: the first member of this name in the JSON that is read.
 field() {
   local found
-  found=$(grep -oE "\"$1\":(\"([^\"\\\\]|\\\\.)*\"|[^\",}]+)") || return
-  found=${found%%$'\n'*} found=${found#*:} found=${found#\"}
+  found=$(grep -oE "\"$1\": ?(\"([^\"\\\\]|\\\\.)*\"|[^\",}]+)") || return
+  found=${found%%$'\n'*} found=${found#*:} found=${found# } found=${found#\"}
   echo "${found%\"}"
 }
 

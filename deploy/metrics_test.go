@@ -136,6 +136,38 @@ func TestRulesAskForWhatIsMeasured(t *testing.T) {
 	}
 }
 
+// An outcome that no request has would make an alert that never fires. The counters of all outcomes are there from the
+// start, so they can be read here.
+func TestRulesAskForOutcomesOfReservationsThatThereAre(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	telemetry.NewMetrics(registry)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "payonce_idempotency_reserve_total"
+	var known []string
+	for _, family := range families {
+		for _, series := range family.GetMetric() {
+			if family.GetName() == name {
+				known = append(known, series.GetLabel()[0].GetValue())
+			}
+		}
+	}
+	asked := 0
+	selector := regexp.MustCompile(name + `\{outcome="([^"]*)"`)
+	for _, match := range selector.FindAllStringSubmatch(read(t, rulesFile), -1) {
+		asked++
+		if !slices.Contains(known, match[1]) {
+			t.Errorf("an alert asks for the outcome %q, there are %v", match[1], known)
+		}
+	}
+	if asked == 0 {
+		t.Error("no alert asks for the outcome of a reservation")
+	}
+}
+
 // A panel of Grafana's, as far as it matters here. Grafana adds members with every version.
 type panel struct {
 	Title   string `json:"title"`

@@ -12,6 +12,10 @@
 //	lesson_test.go      runs each lesson
 //	page_test.go        what each lesson must have
 //	links_test.go       where the links lead
+//	windows_test.go     runs each session of psql, in the driver and, where it is there, in psql
+//	session_test.go     what is typed in several windows, and who waits for whom
+//	psql_test.go        a window in the driver; terminal_test.go: one in psql
+//	sources_test.go     what the page about the sources must have
 //
 // To write down what comes out: go test ./lessons -run 'Shown/NN-name' -update, in lab. To move the line numbers of the
 // links: go test ./lessons -run Links -update.

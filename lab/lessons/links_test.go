@@ -18,8 +18,9 @@ import (
 //
 // The title is how a link finds its code when lines above it come or go.
 var (
-	link  = regexp.MustCompile(`\]\(([^)\s]+)(?: "([^"]*)")?\)`)
-	lines = regexp.MustCompile(`^L([0-9]+)-L([0-9]+)$`)
+	link     = regexp.MustCompile(`(\[[^\[\]]*)?\]\(([^)\s]+)(?: "([^"]*)")?\)`)
+	lines    = regexp.MustCompile(`^L([0-9]+)(?:-L([0-9]+))?$`)
+	inPhrase = regexp.MustCompile(`\blines?\s+[0-9]+(?:\s+to\s+[0-9]+)?`)
 )
 
 const (
@@ -77,11 +78,11 @@ func target(page, link string) (file, anchor string, ours bool) {
 // linksWrong says which links of a page lead nowhere, or not to the code that they name.
 func linksWrong(page, text string, read func(string) (string, error)) (wrong []string) {
 	for _, found := range link.FindAllStringSubmatch(outsideOfBlocks(text), -1) {
-		file, anchor, ours := target(page, found[1])
+		file, anchor, ours := target(page, found[2])
 		if !ours {
 			continue
 		}
-		say := func(what string) { wrong = append(wrong, found[1]+": "+what) }
+		say := func(what string) { wrong = append(wrong, found[2]+": "+what) }
 		if info, err := os.Stat(filepath.Join(root, file)); err == nil && info.IsDir() {
 			continue
 		}
@@ -92,21 +93,35 @@ func linksWrong(page, text string, read func(string) (string, error)) (wrong []s
 			say("there is no such file")
 		case anchor == "":
 		case span != nil:
-			if what := spanWrong(strings.Split(content, "\n"), span, found[2]); what != "" {
+			what := spanWrong(strings.Split(content, "\n"), span, found[3])
+			told := strings.Join(strings.Fields(inPhrase.FindString(found[1])), " ")
+			if what == "" && told != "" && told != phrase(spanOf(span)) {
+				what = "the page says " + told
+			}
+			if what != "" {
 				say(what)
 			}
 		case path.Ext(file) == ".md" && !hasHeading(content, anchor):
 			say("the page has no such heading")
 		case path.Ext(file) != ".md":
-			say("lines are linked as #L10-L30")
+			say("lines are linked as #L10-L30, or #L10")
 		}
 	}
 	return wrong
 }
 
+// spanOf are the first and the last of the linked lines.
+func spanOf(anchor []string) (from, to int) {
+	from, to = number(anchor[1]), number(anchor[2])
+	if anchor[2] == "" {
+		to = from
+	}
+	return from, to
+}
+
 // spanWrong says what is wrong with linked lines.
 func spanWrong(content []string, span []string, title string) string {
-	from, to := number(span[1]), number(span[2])
+	from, to := spanOf(span)
 	switch n := to - from + 1; {
 	case from < 1 || n < 1 || to > len(content):
 		return "there are no such lines"
@@ -124,7 +139,7 @@ func spanWrong(content []string, span []string, title string) string {
 func moveLinks(page, text string, read func(string) (string, error)) string {
 	return link.ReplaceAllStringFunc(text, func(whole string) string {
 		found := link.FindStringSubmatch(whole)
-		file, anchor, ours := target(page, found[1])
+		file, anchor, ours := target(page, found[2])
 		span := lines.FindStringSubmatch(anchor)
 		if !ours || span == nil {
 			return whole
@@ -134,25 +149,72 @@ func moveLinks(page, text string, read func(string) (string, error)) string {
 			return whole
 		}
 		code := strings.Split(content, "\n")
-		from, to, title := number(span[1]), number(span[2]), found[2]
-		if title == "" && from >= 1 && from <= len(code) {
+		from, to := spanOf(span)
+		title := found[3]
+		if title == "" && from >= 1 && to <= len(code) {
+			for from < to && newTitle(code[from-1]) == "" {
+				from++ // a link does not begin with an empty line
+			}
 			title = newTitle(code[from-1])
 		}
-		now := 0
-		for i, line := range code {
-			if title != "" && strings.HasPrefix(strings.TrimSpace(line), title) {
-				if now > 0 && i+1 != from {
-					return whole
-				}
-				now = i + 1
-			}
-		}
+		now := findLine(code, title, from)
 		if now == 0 {
 			return whole
 		}
-		base, _, _ := strings.Cut(found[1], "#")
-		return fmt.Sprintf(`](%s#L%d-L%d "%s")`, base, now, now+to-from, title)
+		base, _, _ := strings.Cut(found[2], "#")
+		last := now + to - from
+		moved := fmt.Sprintf("L%d-L%d", now, last)
+		if now == last {
+			moved = fmt.Sprintf("L%d", now)
+		}
+		return fmt.Sprintf(`%s](%s#%s "%s")`, retell(found[1], now, last), base, moved, title)
 	})
+}
+
+// findLine is the number of the line that begins with the title: the one where it was, or else the only one. 0: it is
+// not there, or there twice.
+func findLine(code []string, title string, before int) int {
+	now := 0
+	for i, line := range code {
+		if title == "" || !strings.HasPrefix(strings.TrimSpace(line), title) {
+			continue
+		}
+		if i+1 == before {
+			return before
+		}
+		if now > 0 {
+			now = len(code) + 1 // another one
+			continue
+		}
+		now = i + 1
+	}
+	if now > len(code) {
+		return 0
+	}
+	return now
+}
+
+// retell changes the numbers in the text of a link, and keeps the line ends: a page's lines are as long as they were.
+func retell(text string, from, to int) string {
+	return inPhrase.ReplaceAllStringFunc(text, func(told string) string {
+		words := strings.Fields(phrase(from, to))
+		if len(words) != len(strings.Fields(told)) {
+			return phrase(from, to)
+		}
+		return regexp.MustCompile(`\S+`).ReplaceAllStringFunc(told, func(string) string {
+			word := words[0]
+			words = words[1:]
+			return word
+		})
+	})
+}
+
+// phrase is how a page tells lines to a reader who does not follow the link.
+func phrase(from, to int) string {
+	if from == to {
+		return fmt.Sprintf("line %d", from)
+	}
+	return fmt.Sprintf("lines %d to %d", from, to)
 }
 
 // newTitle is the beginning of a line: whole words, as many as a title may have.
@@ -210,6 +272,12 @@ func TestLinksMoveWithTheirCode(t *testing.T) {
 		{`[f](../../a/b.go#L3-L5)`, `[f](../../a/b.go#L3-L5 "func f(")`},
 		{`[g](../../a/b.go#L1-L2 "func g() {"), [f](../../a/b.go#L3-L4)`,
 			`[g](../../a/b.go#L7-L8 "func g() {"), [f](../../a/b.go#L3-L4 "func f(")`},
+		{`[f](../../a/b.go#L2-L5)`, `[f](../../a/b.go#L3-L5 "func f(")`},
+		{"[`f`, lines 1 to 3](../../a/b.go#L1-L3 \"func f(\")",
+			"[`f`, lines 3 to 5](../../a/b.go#L3-L5 \"func f(\")"},
+		{"[`f`, lines 1\n  to 3](../../a/b.go#L1-L3 \"func f(\")",
+			"[`f`, lines 3\n  to 5](../../a/b.go#L3-L5 \"func f(\")"},
+		{`[f](../../a/b.go#L4)`, `[f](../../a/b.go#L4 "return")`},
 		{`[c](../../a/c.md#what-it-is)`, `[c](../../a/c.md#what-it-is)`},
 		{`[web](https://example.test/a.go#L1-L2)`, `[web](https://example.test/a.go#L1-L2)`},
 	} {
@@ -218,7 +286,8 @@ func TestLinksMoveWithTheirCode(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{`[f](../../a/b.go#L3-L5)`, `[f](../../a/b.go#L3-L5 "func h(")`, `[f](../../a/no.go)`,
-		`[f](../../a/b.go#L3-L90 "func f(")`, `[f](../../a/b.go#L3)`, `[c](../../a/c.md#why)`,
+		`[f](../../a/b.go#L3-L90 "func f(")`, `[f](../../a/b.go#L3)`, `[f](../../a/b.go#f)`,
+		`[f, line 3](../../a/b.go#L3-L5 "func f(")`, `[c](../../a/c.md#why)`,
 		`[f](../../a/b.go#L5-L3 "}")`} {
 		if wrong := linksWrong(page, bad, read); len(wrong) != 1 {
 			t.Errorf("%s: %q", bad, wrong)
@@ -227,5 +296,8 @@ func TestLinksMoveWithTheirCode(t *testing.T) {
 	// A line that is there twice is not guessed.
 	if ambiguous := `[f](../../a/b.go#L1-L2 "func ")`; moveLinks(page, ambiguous, read) != ambiguous {
 		t.Error("one of two lines was chosen")
+	}
+	if second := `[f](../../a/b.go#L7-L8 "func ")`; moveLinks(page, second, read) != second {
+		t.Error("a link that is right was moved")
 	}
 }

@@ -168,7 +168,7 @@ func (p place) start(ctx context.Context, t *testing.T, path string, settings ma
 	}
 	maps.Copy(environment, p.addresses)
 	maps.Copy(environment, settings)
-	started := &program{cmd: exec.Command(path), ready: make(chan struct{})} //nolint:noctx // it is interrupted, below
+	started := &program{cmd: exec.Command(path), ready: make(chan struct{})}
 	for _, name := range slices.Sorted(maps.Keys(environment)) {
 		started.cmd.Env = append(started.cmd.Env, name+"="+environment[name])
 	}
