@@ -209,7 +209,8 @@ audit() {
   local all entry
   all=$(ask "$OPERATOR_URL/operator/dead-letters/$DECIDED" -H "Authorization: Bearer $OPERATOR_KEY")
   grep -oE '\{"at":[^}]*' <<<"${all##*'"audit":'}" | while read -r entry; do
-    echo "$(field actor <<<"$entry"): $(field action <<<"$entry"), $(field outcome <<<"$entry"): $(field reason <<<"$entry")"
+    echo "$(field action <<<"$entry") $(field outcome <<<"$entry"), by $(field actor <<<"$entry"):" \
+      "$(field reason <<<"$entry")"
   done
 }
 
