@@ -7,6 +7,7 @@
 #   send BODY                 the same, with a body of your own
 #   at_once N AMOUNT [TOKEN]  send N such payments at the same time, and count the answers
 #   refund AMOUNT [REASON]    refund a part of the key's payment; the refund has a key of its own, $KEY-refund
+#                             or REFUND_KEY
 #   answer                    the whole body of the last answer
 #   why                       what the last answer says in words, if it was an error
 #   naive COMMAND             run a command, such as pay 700 or charged, against the naive server of make naive-demo
@@ -22,6 +23,7 @@
 #   picture                   who has told whom what, as a drawing
 #   deadletter                wait for the key's open dead letter, and print it
 #   decide ACTION REASON [PSP-ID]   decide about this dead letter: retry, executed, not_executed or dismiss
+#   audit                     the decisions about the dead letter of the last decision, the refused ones too
 #
 # What the PSP knows. Its ledger is the truth about money.
 #   charged                   how often the PSP has charged for the key, and how much
@@ -64,7 +66,7 @@ send() { post_with_key "$KEY" /payments "$@"; }
 refund() {
   local id
   id=$(payment_id) || { echo "The key has no payment."; return 1; }
-  post_with_key "$KEY-refund" "/payments/$id/refunds" "{\"amountCents\":$1,\"reason\":\"${2:-asked for}\"}" "${@:3}"
+  post_with_key "${REFUND_KEY:-$KEY-refund}" "/payments/$id/refunds" "{\"amountCents\":$1,\"reason\":\"${2:-asked for}\"}" "${@:3}"
 }
 
 # post_with_key KEY PATH BODY [curl arguments]: curl adds a last line, with its own exit code, the status and a header.
@@ -187,21 +189,33 @@ deadletter() {
   return 1
 }
 
-# open_letter is the newest open dead letter of the key.
+# open_letter is the newest open dead letter of the key. Its evidence may have records, with ids and versions of their
+# own. So its id is found in front of the evidence, and then it is read alone.
 open_letter() {
-  local list
+  local list id
   list=$(ask "$OPERATOR_URL/operator/dead-letters?limit=100" -H "Authorization: Bearer $OPERATOR_KEY")
-  echo "${list//'{"id":'/$'\n{"id":'}" | grep -m 1 -F "\"key\":\"$KEY\""
+  id=$(grep -oE '\{"id":"[0-9a-f-]{36}","kind":[^{]*"key":"'"$KEY"'"' <<<"$list" | head -n 1 | field id) || return
+  ask "$OPERATOR_URL/operator/dead-letters/$id" -H "Authorization: Bearer $OPERATOR_KEY"
 }
 
 decide() {
   local letter body
   letter=$(open_letter) || { echo "The key has no open dead letter."; return 1; }
+  DECIDED=$(field id <<<"$letter")
   body="{\"action\":\"$1\",\"reason\":\"$2\",\"version\":$(field version <<<"$letter")"
   [ -z "${3:-}" ] || body+=",\"pspId\":\"$3\""
-  ANSWER=$(ask "$OPERATOR_URL/operator/dead-letters/$(field id <<<"$letter")/resolve" -d "$body}" \
+  ANSWER=$(ask "$OPERATOR_URL/operator/dead-letters/$DECIDED/resolve" -d "$body}" \
     -H "Authorization: Bearer $OPERATOR_KEY" -H 'Content-Type: application/json')
   outcome <<<"$ANSWER"
+}
+
+audit() {
+  local all entry
+  all=$(ask "$OPERATOR_URL/operator/dead-letters/$DECIDED" -H "Authorization: Bearer $OPERATOR_KEY")
+  grep -oE '\{"at":[^}]*' <<<"${all##*'"audit":'}" | while read -r entry; do
+    echo "$(field action <<<"$entry") $(field outcome <<<"$entry"), by $(field actor <<<"$entry"):" \
+      "$(field reason <<<"$entry")"
+  done
 }
 
 # ---- What the PSP knows
