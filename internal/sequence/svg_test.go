@@ -36,7 +36,7 @@ func TestImageHasAGroundAndEachRemarkFits(t *testing.T) {
 	if got := strings.Join(lines, " "); got != remark+"a second remark" {
 		t.Errorf("the remarks are %q", got)
 	}
-	if lines := wrapped([]string{strings.Repeat("x", 2*room)}, room); len(lines) != 1 {
+	if long := wrapped([]string{strings.Repeat("x", 2*room)}, room); len(long) != 1 {
 		t.Error("a long word is broken, or has an empty line before it")
 	}
 }

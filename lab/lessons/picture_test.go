@@ -49,7 +49,7 @@ func comparePicture(t *testing.T, reader *terminal, page, name string) {
 	}
 	file := filepath.Join(root, path.Dir(page), name)
 	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // as git makes folders
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -57,7 +57,7 @@ func comparePicture(t *testing.T, reader *terminal, page, name string) {
 	switch {
 	case err == nil && normalPicture(got) == normalPicture(string(want)):
 	case *update:
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil { //nolint:gosec // as git writes files
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	case err != nil:
