@@ -1,5 +1,5 @@
-// Command memory shows what a store of keys in memory forgets. The store itself is right: inside of one process, a key
-// is executed once, whatever happens. Then the process is killed, or there are two of them.
+// Command memory shows what a store of keys in memory forgets. The store itself is right: whatever happens inside of
+// one process, a key is executed once. Then the process is killed, or there are two of them.
 //
 // Each process is this program, started again. It reads a key per line, and prints what it would do.
 package main
