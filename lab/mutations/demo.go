@@ -63,10 +63,16 @@ func buildDemo(ctx context.Context, name, dir string, stdout io.Writer) error {
 	}
 	fmt.Fprintf(stdout, "planting %s: %s\n", p.name, p.bug)
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-overlay", file,
-		"-ldflags", "-X 'main.planted="+p.name+": "+p.bug+"'", "-o", filepath.Join(dir, "demo"), "./cmd/demo")
+		"-ldflags", planted(p), "-o", filepath.Join(dir, "demo"), "./cmd/demo")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("build the demo with %s: %w", p.name, err)
 	}
 	return nil
+}
+
+// planted is the linker's flag that has the demo say its bug. The go command takes quotes of either kind around a flag,
+// and nothing that would let a quote be inside of its own kind.
+func planted(p patch) string {
+	return `-X "main.planted=` + p.name + ": " + strings.ReplaceAll(p.bug, `"`, "'") + `"`
 }

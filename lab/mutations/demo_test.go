@@ -21,3 +21,19 @@ func TestDemoWithAnUnknownBugListsThem(t *testing.T) {
 		}
 	}
 }
+
+// The prose of a bug is for people, and may have quotes. The go command splits its flags by them.
+func TestDemoSaysEachBug(t *testing.T) {
+	t.Parallel()
+	patches, err := readPatches("patches")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range append(patches, patch{name: "quoted", bug: `the first one's "answer"`}) {
+		flag := planted(p)
+		inner, quoted := strings.CutPrefix(flag, `-X "main.planted=`+p.name+": ")
+		if !quoted || strings.Index(inner, `"`) != len(inner)-1 {
+			t.Errorf("%s: the go command cannot take %s", p.name, flag)
+		}
+	}
+}
