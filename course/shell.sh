@@ -29,6 +29,8 @@
 #   charged                   how often the PSP has charged for the key, and how much
 #   ledger                    a line for each of these charges
 #   sent                      how many requests to charge the PSP has got under the key
+#   asked                     wait until somebody has asked the PSP what it has under the key; also while the API is paused
+#   webhook [duplicate|forge|stale]   the PSP sends the webhook of the key's latest charge, and says what it was answered
 #   forget                    the PSP forgets the key, as real PSPs do after a day or a month; its ledger stays
 #   faults [NAME=RATE ...]    how often a payment without a token meets a fault, 0 to 1; webhook_NAME for webhooks
 #
@@ -39,6 +41,8 @@
 #   held                      wait until a payment is held at its window, and print which one
 #   told                      what the page's client was told about the key, oldest first; waits for the last answer
 #   process NAME              the API, the reconciler or the database: its process id, and since when it runs
+#   pause NAME, resume NAME   kill -STOP and kill -CONT of the API or the reconciler
+#   metric NAME               a number that the API has counted since it began
 
 API_URL=${API_URL:-http://localhost:8080}
 OPERATOR_URL=${OPERATOR_URL:-http://localhost:8081}
@@ -250,6 +254,28 @@ sent() {
   [ "$posts" = 1 ] && echo "the PSP has got 1 request" || echo "the PSP has got $posts requests"
 }
 
+asked() {
+  local seen count posts
+  for _ in $(looks); do
+    seen=$(ask "$PSP_URL/_requests?account=$(account)&idempotencyKey=$KEY")
+    count=$(field count <<<"$seen") posts=$(field posts <<<"$seen")
+    if [ "$count" -gt "$posts" ]; then
+      echo "the PSP was asked what it has under the key"
+      return
+    fi
+    sleep 0.3
+  done
+  echo "Nobody has asked the PSP for 90 seconds."
+  return 1
+}
+
+webhook() {
+  local id sent
+  id=$(charges | tail -n 1 | field id) || { echo "The PSP has no charge of the key."; return 1; }
+  sent=$(ask -X POST "$PSP_URL/_webhooks/$id" -d "${1:+{\"disorder\":\"$1\"\}}")
+  grep -oE '"try":[0-9]+,"status":[0-9]+' <<<"$sent" | sed 's/^.*:/the webhook is answered /'
+}
+
 forget() {
   local count
   count=$(ask -X DELETE "$PSP_URL/_keys?account=$(account)&idempotencyKey=$KEY" | field forgotten)
@@ -332,6 +358,14 @@ held() {
 }
 
 process() { demo_page | sed -nE "s|^<li[^>]*><b>($1)</b> ([^<]*)</li>\$|the \1 \2|p" | head -n 1; }
+
+pause() { kill -STOP "$(process_id "$1")" && echo "the $1 is paused"; }
+
+resume() { kill -CONT "$(process_id "$1")" && echo "the $1 goes on"; }
+
+process_id() { process "$1" | sed -nE 's/^.*process ([0-9]+).*$/\1/p'; }
+
+metric() { ask "$OPERATOR_URL/metrics" -H "Authorization: Bearer $OPERATOR_KEY" | grep -E "^$1[ {]"; }
 
 # ---- Small tools
 

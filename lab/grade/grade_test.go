@@ -95,6 +95,25 @@ func TestNaiveServer(t *testing.T) {
 	}
 }
 
+// A store in memory is right in one process. With two, even the grader's first payment is charged twice; such a server
+// is graded all the same.
+func TestStoreInMemory(t *testing.T) {
+	skipShort(t)
+	t.Parallel()
+	target := filepath.Join(t.TempDir(), "memory")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", target, "../lessons/memory")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build lab/lessons/memory: %v\n%s", err, out)
+	}
+	once := check{2, judge.Once}
+	if r := (graded{target: target, profile: "plain", level: "2"}).run(t); once.holds(r) {
+		t.Error("two processes: nothing is found")
+	}
+	if r := (graded{target: target, profile: "../lessons/memory/one.json", level: "2"}).run(t); !once.holds(r) {
+		t.Error("one process: charged twice")
+	}
+}
+
 // A server that runs is graded by what needs no hand on it.
 func TestServerAtAURL(t *testing.T) {
 	skipShort(t)

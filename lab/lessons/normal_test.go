@@ -17,8 +17,9 @@ func normal(text string) string {
 		{`-[0-9]{10}-k[0-9a-f]{4}`, "-<key>"},
 		{`\bdemo-[a-z2-7]{12}\b`, "demo-<key>"},
 		{`\b(process|pid) [0-9]+`, "${1} <pid>"},
-		{`\b[0-9]+(\.[0-9]+)? ?ms\b`, "<ms>"},
+		{`\b[0-9]+(\.[0-9]+)? ?(ms|milliseconds)\b`, "<ms>"},
 		{`\b([Aa]fter|[Ff]or|[Ww]ithin) [0-9]+(\.[0-9]+)? s\b`, "${1} <s>"},
+		{`(?m) +[0-9]+(\.[0-9]+)? s(  |$)`, " <s>${2}"},
 	} {
 		text = regexp.MustCompile(differing.pattern).ReplaceAllString(text, differing.by)
 	}
@@ -43,6 +44,9 @@ func TestOnlyWhatDiffersIsNotCompared(t *testing.T) {
 		{"06:10:20.148  |---->|", "06:10:20.148  |x----|", false},
 		{"the API runs since 22:08:41.548, process 6471", "the API runs since 10:00:00.000, process 1", true},
 		{"the API runs since 22:08:41.548, process 6471", "the API away since 22:08:41.548, process 6471", false},
+		{"  1/2    0.8 s  payment/3b/kill   ok", "  1/2   12.8 s  payment/3b/kill   ok", true},
+		{"seed 7: 2 cells, 1 failed, 9 s", "seed 7: 2 cells, 1 failed, 13 s", true},
+		{"seed 7: 2 cells, 1 failed, 9 s", "seed 7: 2 cells, 2 failed, 9 s", false},
 		{"attempt 1, generation 1", "attempt 2, generation 1", false},
 		{"202 processing; try again after 2 s", "202 processing; try again after 1 s", true},
 	} {

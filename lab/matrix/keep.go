@@ -25,20 +25,21 @@ const remains = `SELECT coalesce(jsonb_pretty(jsonb_build_object(
 		'attempted_at', j.attempted_at, 'errors', j.errors)) FROM river_job AS j WHERE j.kind NOT IN ('sweep', 'claim', 'scan', 'prune')))), '')`
 
 // keep writes what is left of a failed cell into a directory: its database, its history, the logs of its processes and
-// the PSP's ledger.
+// the PSP's ledger. What an earlier run with the same seed has left there goes.
 func (s *stage) keep(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), lookLimit)
 	defer cancel()
+	logs := filepath.Join(dir, "logs")
 	var database string
 	err := s.w.DB.QueryRow(ctx, remains).Scan(&database)
 	return dir, errors.Join(err,
 		os.WriteFile(filepath.Join(dir, "database.json"), []byte(database), 0o600),
 		s.history.Close(),
 		os.WriteFile(filepath.Join(dir, "history.jsonl"), s.recorded.Bytes(), 0o600),
-		os.CopyFS(filepath.Join(dir, "logs"), os.DirFS(s.dir())))
+		os.RemoveAll(logs), os.CopyFS(logs, os.DirFS(s.dir())))
 }
 
 // dir is where the world keeps its files.
