@@ -3,10 +3,11 @@
 #
 # Payments. All of these are about the newest key, which is in $KEY. Amounts are in cents.
 #   key NAME                  make a new idempotency key, such as NAME-1795471912-k3f0a
-#   pay AMOUNT [TOKEN]        POST /payments with the key, and print the answer in one line; further arguments go to curl
+#   pay AMOUNT [TOKEN]        POST /payments with the key; further arguments are for curl
 #   send BODY                 the same, with a body of your own
 #   at_once N AMOUNT [TOKEN]  send N such payments at the same time, and count the answers
 #   refund AMOUNT [REASON]    refund a part of the key's payment; the refund has a key of its own, $KEY-refund
+#                             or REFUND_KEY
 #   answer                    the whole body of the last answer
 #   why                       what the last answer says in words, if it was an error
 #   naive COMMAND             run a command, such as pay 700 or charged, against the naive server of make naive-demo
@@ -16,25 +17,32 @@
 # What Payonce knows.
 #   status                    the key's status, attempt and generation
 #   payment                   the status and the amount of the key's payment
-#   becomes STATUS            wait until the key has this status, for 90 seconds at most; await is the same
+#   becomes STATUS            wait until the key has this status, for 90 seconds at most; await is the same. A key that
+#                             was deleted is not_found
 #   timeline                  what has happened to the key: who did it, from -> to, and why
 #   picture                   who has told whom what, as a drawing
 #   deadletter                wait for the key's open dead letter, and print it
 #   decide ACTION REASON [PSP-ID]   decide about this dead letter: retry, executed, not_executed or dismiss
+#   audit                     the decisions about the dead letter of the last decision, the refused ones too
 #
 # What the PSP knows. Its ledger is the truth about money.
 #   charged                   how often the PSP has charged for the key, and how much
 #   ledger                    a line for each of these charges
 #   sent                      how many requests to charge the PSP has got under the key
+#   asked                     wait until somebody has asked the PSP what it has under the key; also while the API is paused
+#   webhook [duplicate|forge|stale]   the PSP sends the webhook of the key's latest charge, and says what it was answered
 #   forget                    the PSP forgets the key, as real PSPs do after a day or a month; its ledger stays
-#   faults [NAME=RATE ...]    how often a payment that names no fault meets one, from 0 to 1; webhook_NAME is for webhooks
+#   faults [NAME=RATE ...]    how often a payment without a token meets a fault, 0 to 1; webhook_NAME for webhooks
 #
 # The buttons of the demo's page.
-#   press NAME [FIELD=VALUE ...]    press a button: kill-api, kill-reconciler, crash-database, faults preset=no-webhooks,
-#                             send mode=again, stop window=3b, and then held action=kill; a new payment's key is in $KEY
+#   press NAME [FIELD=VALUE ...]    press a button: kill-api, kill-reconciler, crash-database, resend-webhook,
+#                             faults preset=no-webhooks, send mode=again, stop window=3b, and then held action=kill.
+#                             The key of a new payment is in $KEY
 #   held                      wait until a payment is held at its window, and print which one
 #   told                      what the page's client was told about the key, oldest first; waits for the last answer
 #   process NAME              the API, the reconciler or the database: its process id, and since when it runs
+#   pause NAME, resume NAME   kill -STOP and kill -CONT of the API or the reconciler
+#   metric NAME               a number that the API has counted since it began
 
 API_URL=${API_URL:-http://localhost:8080}
 OPERATOR_URL=${OPERATOR_URL:-http://localhost:8081}
@@ -49,7 +57,8 @@ OPERATOR_KEY=${OPERATOR_KEY:-demo-operator-key}
 key() { KEY=$(printf '%s-%s-k%04x' "$1" "$(date +%s)" $RANDOM); }
 
 pay() {
-  send "{\"customerId\":\"cus-demo\",\"amountCents\":$1,\"currency\":\"USD\",\"paymentMethod\":\"${2:-pm_ok}\"}" "${@:3}"
+  local method=${2:-pm_ok}
+  send "{\"customerId\":\"cus-demo\",\"amountCents\":$1,\"currency\":\"USD\",\"paymentMethod\":\"$method\"}" "${@:3}"
 }
 
 send() { post_with_key "$KEY" /payments "$@"; }
@@ -57,7 +66,7 @@ send() { post_with_key "$KEY" /payments "$@"; }
 refund() {
   local id
   id=$(payment_id) || { echo "The key has no payment."; return 1; }
-  post_with_key "$KEY-refund" "/payments/$id/refunds" "{\"amountCents\":$1,\"reason\":\"${2:-asked for}\"}" "${@:3}"
+  post_with_key "${REFUND_KEY:-$KEY-refund}" "/payments/$id/refunds" "{\"amountCents\":$1,\"reason\":\"${2:-asked for}\"}" "${@:3}"
 }
 
 # post_with_key KEY PATH BODY [curl arguments]: curl adds a last line, with its own exit code, the status and a header.
@@ -104,34 +113,43 @@ finish() { cat <&"$BEGUN" && exec {BEGUN}<&-; }
 status() {
   local row
   row=$(key_row)
-  if [ -z "$row" ] || ! field attempt <<<"$row" >/dev/null; then
-    outcome <<<"$row"
+  if ! field attempt <<<"$row" >/dev/null; then
+    key_status <<<"$row"
     return
   fi
-  echo "$(field status <<<"$row"), attempt $(field attempt <<<"$row"), generation $(field generation <<<"$row")"
+  echo "$(key_status <<<"$row"), attempt $(field attempt <<<"$row"), generation $(field generation <<<"$row")"
 }
 
 key_row() { ask "$API_URL/idempotency-keys/$KEY" -H "Authorization: Bearer $TENANT_KEY"; }
 
+# key_status reads a key's row. The answer about a key that has expired is an error, idempotency_key_expired.
+key_status() {
+  local now
+  now=$(outcome)
+  echo "${now#idempotency_key_}"
+}
+
 payment_id() { key_row | field resource | sed 's|^/payments/||' | grep .; }
 
 payment() {
-  local found refunded
-  found=$(ask "$API_URL/payments/$(payment_id)" -H "Authorization: Bearer $TENANT_KEY")
+  local id found refunded
+  id=$(payment_id) || { echo "The key has no payment."; return 1; }
+  found=$(ask "$API_URL/payments/$id" -H "Authorization: Bearer $TENANT_KEY")
   refunded=$(field amountRefundedCents <<<"$found")
   found="$(field status <<<"$found"): $(field amount <<<"$found") $(field currency <<<"$found")"
   [ "${refunded:-0}" = 0 ] || found+=", refunded $(money "$refunded")"
   echo "$found"
 }
 
-# becomes looks again and again. The last line of the timeline says who has brought the status about, and why.
+# becomes looks again and again. The timeline says who has brought the status about, and why. Its lines about evidence
+# that has only confirmed the status are left out.
 becomes() {
   local row last
   for _ in $(looks); do
     row=$(key_row)
-    if [ "$(field status <<<"$row")" = "$1" ]; then
-      last=$(events <<<"$row" | tail -n 1)
-      echo "$1, by $(field actor <<<"$last"): $(field reason <<<"$last")"
+    if [ "$(key_status <<<"$row")" = "$1" ]; then
+      last=$(events <<<"$row" | grep -vF "\"from\":\"$1\",\"to\":\"$1\"" | tail -n 1)
+      echo "$1${last:+, by $(field actor <<<"$last"): $(field reason <<<"$last")}"
       return
     fi
     sleep 0.3
@@ -171,21 +189,33 @@ deadletter() {
   return 1
 }
 
-# open_letter is the newest open dead letter of the key.
+# open_letter is the newest open dead letter of the key. Its evidence may have records, with ids and versions of their
+# own. So its id is found in front of the evidence, and then it is read alone.
 open_letter() {
-  local list
+  local list id
   list=$(ask "$OPERATOR_URL/operator/dead-letters?limit=100" -H "Authorization: Bearer $OPERATOR_KEY")
-  echo "${list//'{"id":'/$'\n{"id":'}" | grep -m 1 -F "\"key\":\"$KEY\""
+  id=$(grep -oE '\{"id":"[0-9a-f-]{36}","kind":[^{]*"key":"'"$KEY"'"' <<<"$list" | head -n 1 | field id) || return
+  ask "$OPERATOR_URL/operator/dead-letters/$id" -H "Authorization: Bearer $OPERATOR_KEY"
 }
 
 decide() {
   local letter body
   letter=$(open_letter) || { echo "The key has no open dead letter."; return 1; }
+  DECIDED=$(field id <<<"$letter")
   body="{\"action\":\"$1\",\"reason\":\"$2\",\"version\":$(field version <<<"$letter")"
   [ -z "${3:-}" ] || body+=",\"pspId\":\"$3\""
-  ANSWER=$(ask "$OPERATOR_URL/operator/dead-letters/$(field id <<<"$letter")/resolve" -d "$body}" \
+  ANSWER=$(ask "$OPERATOR_URL/operator/dead-letters/$DECIDED/resolve" -d "$body}" \
     -H "Authorization: Bearer $OPERATOR_KEY" -H 'Content-Type: application/json')
   outcome <<<"$ANSWER"
+}
+
+audit() {
+  local all entry
+  all=$(ask "$OPERATOR_URL/operator/dead-letters/$DECIDED" -H "Authorization: Bearer $OPERATOR_KEY")
+  grep -oE '\{"at":[^}]*' <<<"${all##*'"audit":'}" | while read -r entry; do
+    echo "$(field action <<<"$entry") $(field outcome <<<"$entry"), by $(field actor <<<"$entry"):" \
+      "$(field reason <<<"$entry")"
+  done
 }
 
 # ---- What the PSP knows
@@ -201,7 +231,9 @@ charges() {
 charged() {
   local all charge amounts
   all=$(charges) || return
-  amounts=$(grep -F '"status":"succeeded"' <<<"$all" | while read -r charge; do money "$(field amountCents <<<"$charge")"; done)
+  amounts=$(grep -F '"status":"succeeded"' <<<"$all" | while read -r charge; do
+    money "$(field amountCents <<<"$charge")"
+  done)
   case $amounts in
   '') echo "charged 0 times" ;;
   *$'\n'*) echo "charged $(wc -l <<<"$amounts" | tr -d ' ') times: ${amounts//$'\n'/, }" ;;
@@ -220,6 +252,28 @@ sent() {
   local posts
   posts=$(ask "$PSP_URL/_requests?account=$(account)&idempotencyKey=$KEY" | field posts)
   [ "$posts" = 1 ] && echo "the PSP has got 1 request" || echo "the PSP has got $posts requests"
+}
+
+asked() {
+  local seen count posts
+  for _ in $(looks); do
+    seen=$(ask "$PSP_URL/_requests?account=$(account)&idempotencyKey=$KEY")
+    count=$(field count <<<"$seen") posts=$(field posts <<<"$seen")
+    if [ "$count" -gt "$posts" ]; then
+      echo "the PSP was asked what it has under the key"
+      return
+    fi
+    sleep 0.3
+  done
+  echo "Nobody has asked the PSP for 90 seconds."
+  return 1
+}
+
+webhook() {
+  local id sent
+  id=$(charges | tail -n 1 | field id) || { echo "The PSP has no charge of the key."; return 1; }
+  sent=$(ask -X POST "$PSP_URL/_webhooks/$id" -d "${1:+{\"disorder\":\"$1\"\}}")
+  grep -oE '"try":[0-9]+,"status":[0-9]+' <<<"$sent" | sed 's/^.*:/the webhook is answered /'
 }
 
 forget() {
@@ -253,7 +307,7 @@ press() {
   *) echo "The demo answered ${to%% *}. There is no such button, or a field is wrong."; return 1 ;;
   esac
   case $to in *'?key='*) to=${to#*\?key=} KEY=${to%%#*} ;; esac
-  # A line about a payment ends with its key. Whether it has its answer already is a matter of luck: told waits for that.
+  # A line about a payment ends with its key. Its answer may have come or not, so it is left out: told waits for it.
   # A line that begins with "window" is about what has happened by itself meanwhile.
   page_lines | grep -v '^window ' | sed -nE -e 's/\): .*  \(.*\)$/)/' -e 1p
 }
@@ -271,7 +325,8 @@ demo_page() { ask "$OPERATOR_URL/demo/" | sed -e "s/&#39;/'/g" -e 's/&#34;/"/g' 
 
 # page_lines are the lines under "Buttons and answers", newest first: what was done, the answer, and at the end the key.
 page_lines() {
-  demo_page | sed -nE 's|^<tr><td class="fixed">[^<]*</td><td>([^<]*)</td><td>([^<]*)</td><td>(.*)</td></tr>$|\1: \2\3|p' |
+  local cell='<td>([^<]*)</td>'
+  demo_page | sed -nE 's|^<tr><td class="fixed">[^<]*</td>'"$cell$cell"'<td>(.*)</td></tr>$|\1: \2\3|p' |
     sed -E 's|<a href=[^>]*><code>([^<]*)</code></a>|  (\1)|'
 }
 
@@ -290,7 +345,10 @@ held() {
   for _ in $(looks); do
     page=$(demo_page)
     case $page in
-    *'<h2 id="held">'*) sed -nE 's|^.*<h2 id="held">Held at ([^<]*)</h2>.*$|held at \1|p' <<<"$page" | head -n 1; return ;;
+    *'<h2 id="held">'*)
+      sed -nE 's|^.*<h2 id="held">Held at ([^<]*)</h2>.*$|held at \1|p' <<<"$page" | head -n 1
+      return
+      ;;
     *'will stop at window'*) sleep 0.3 ;;
     *) break ;;
     esac
@@ -301,6 +359,14 @@ held() {
 
 process() { demo_page | sed -nE "s|^<li[^>]*><b>($1)</b> ([^<]*)</li>\$|the \1 \2|p" | head -n 1; }
 
+pause() { kill -STOP "$(process_id "$1")" && echo "the $1 is paused"; }
+
+resume() { kill -CONT "$(process_id "$1")" && echo "the $1 goes on"; }
+
+process_id() { process "$1" | sed -nE 's/^.*process ([0-9]+).*$/\1/p'; }
+
+metric() { ask "$OPERATOR_URL/metrics" -H "Authorization: Bearer $OPERATOR_KEY" | grep -E "^$1[ {]"; }
+
 # ---- Small tools
 
 ask() { curl -s --max-time 60 "$@"; }
@@ -308,8 +374,8 @@ ask() { curl -s --max-time 60 "$@"; }
 # field NAME: the first member of this name in the JSON that is read.
 field() {
   local found
-  found=$(grep -oE "\"$1\":(\"([^\"\\\\]|\\\\.)*\"|[^\",}]+)") || return
-  found=${found%%$'\n'*} found=${found#*:} found=${found#\"}
+  found=$(grep -oE "\"$1\": ?(\"([^\"\\\\]|\\\\.)*\"|[^\",}]+)") || return
+  found=${found%%$'\n'*} found=${found#*:} found=${found# } found=${found#\"}
   echo "${found%\"}"
 }
 

@@ -15,10 +15,17 @@ const (
 	svgRow    = 34
 	svgTop    = 56
 	svgRight  = 130
+
+	svgTimeAt    = 8  // where the times and the remarks begin
+	svgTimeWidth = 8  // of a character of theirs, at most
+	svgLine      = 18 // of the remarks
 )
 
+// paper is behind an image that stands alone: its ink is dark, and the page around it may be dark, too.
+const paper = `<rect width="100%" height="100%" fill="#fff"/>` + "\n"
+
 // SVG writes the diagram as an image that needs no script and no other file.
-func (d Diagram) SVG(w io.Writer) error { return d.writeSVG(w, "<style>"+Style+"</style>\n") }
+func (d Diagram) SVG(w io.Writer) error { return d.writeSVG(w, "<style>"+Style+"</style>\n"+paper) }
 
 // PlainSVG writes the diagram for a page that has Style in its own style sheet, and shows the remarks itself.
 func (d Diagram) PlainSVG(w io.Writer) error {
@@ -28,7 +35,8 @@ func (d Diagram) PlainSVG(w io.Writer) error {
 
 func (d Diagram) writeSVG(w io.Writer, style string) error {
 	width := svgLeft + svgColumn*(len(d.columns())-1) + svgRight
-	height := svgTop + svgRow*(len(d.Steps)+len(d.Remarks)+1)
+	remarks := wrapped(d.Remarks, (width-svgTimeAt)/svgTimeWidth)
+	height := svgTop + svgRow*(len(d.Steps)+1) + svgLine*len(remarks)
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" class="sequence" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`+
 		"\n", width, height, width, height)
@@ -41,13 +49,28 @@ func (d Diagram) writeSVG(w io.Writer, style string) error {
 	for i, s := range d.Steps {
 		b.WriteString(s.svg(svgTop + svgRow*i))
 	}
-	for i, r := range d.Remarks {
-		fmt.Fprintf(&b, `<text class="time" x="8" y="%d">%s</text>`+"\n", svgTop+svgRow*(len(d.Steps)+i+1),
-			html.EscapeString(clean(r)))
+	for i, line := range remarks {
+		fmt.Fprintf(&b, `<text class="time" x="%d" y="%d">%s</text>`+"\n", svgTimeAt,
+			svgTop+svgRow*(len(d.Steps)+1)+svgLine*i, html.EscapeString(line))
 	}
 	b.WriteString("</svg>\n")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// wrapped breaks the remarks into lines of at most so many characters. A longer word has a line of its own.
+func wrapped(remarks []string, room int) (lines []string) {
+	for _, r := range remarks {
+		line := ""
+		for _, word := range strings.Fields(clean(r)) {
+			if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > room {
+				lines, line = append(lines, line), ""
+			}
+			line = strings.TrimPrefix(line+" "+word, " ")
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // Style is the style sheet of the image. Its colours are the CSS variables of the page (--ink, --soft, --line, --card,
@@ -69,7 +92,7 @@ func (c Column) x() int { return svgLeft + svgColumn*int(c) }
 func (s Step) svg(y int) string {
 	var b strings.Builder
 	whole := html.EscapeString(clean(s.Label)) // the label above the arrow may be cut
-	fmt.Fprintf(&b, `<g><title>%s</title><text class="time" x="8" y="%d">%s</text>`, whole, y+svgRow-10,
+	fmt.Fprintf(&b, `<g><title>%s</title><text class="time" x="%d" y="%d">%s</text>`, whole, svgTimeAt, y+svgRow-10,
 		s.At.UTC().Format(clockForm))
 	from, to := s.From.x(), s.To.x()
 	fmt.Fprintf(&b, `<text class="label" x="%d" y="%d">%s</text>`, (from+to)/2, y+svgRow-16,

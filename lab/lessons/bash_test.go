@@ -52,7 +52,7 @@ func openTerminal(ctx context.Context, t *testing.T, environment []string) *term
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("bash", "--noprofile", "--norc", "-c", driver) //nolint:noctx // the group is killed, below
+	cmd := exec.Command("bash", "--noprofile", "--norc", "-c", driver)
 	cmd.Dir, cmd.SysProcAttr = absolute, child.Group()
 	cmd.Env = append(environment, "PATH="+os.Getenv("PATH"), "HOME="+os.Getenv("HOME"), "LC_ALL=C.UTF-8")
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = output, output, []*os.File{names}

@@ -10,6 +10,7 @@
 //	programs_test.go    make demo, make naive-demo and make break, on ports of their own
 //	bash_test.go        the terminal of the reader
 //	lesson_test.go      runs each lesson
+//	picture_test.go     the console's pictures of the lessons' keys
 //	page_test.go        what each lesson must have
 //	links_test.go       where the links lead
 //	windows_test.go     runs each session of psql, in the driver and, where it is there, in psql

@@ -35,7 +35,8 @@ func TestLessonsAnswerAsShown(t *testing.T) {
 
 func run(t *testing.T, page string, builds *builder) {
 	t.Helper()
-	blocks, err := parseBlocks(readFile(t, page))
+	text := readFile(t, page)
+	blocks, err := parseBlocks(text)
 	if err != nil {
 		t.Fatalf("%s: %v", page, err)
 	}
@@ -67,6 +68,9 @@ func run(t *testing.T, page string, builds *builder) {
 				failing, want, b.text, output)
 		}
 		judge(t, page, i, b, output, shown(blocks, i))
+		for _, name := range picturesAfter(text, blocks, i) {
+			comparePicture(t, reader, page, name)
+		}
 	}
 }
 

@@ -94,7 +94,8 @@ func linksWrong(page, text string, read func(string) (string, error)) (wrong []s
 		case anchor == "":
 		case span != nil:
 			what := spanWrong(strings.Split(content, "\n"), span, found[3])
-			if told := strings.Join(strings.Fields(inPhrase.FindString(found[1])), " "); what == "" && told != "" && told != phrase(spanOf(span)) {
+			told := strings.Join(strings.Fields(inPhrase.FindString(found[1])), " ")
+			if what == "" && told != "" && told != phrase(spanOf(span)) {
 				what = "the page says " + told
 			}
 			if what != "" {
@@ -272,8 +273,10 @@ func TestLinksMoveWithTheirCode(t *testing.T) {
 		{`[g](../../a/b.go#L1-L2 "func g() {"), [f](../../a/b.go#L3-L4)`,
 			`[g](../../a/b.go#L7-L8 "func g() {"), [f](../../a/b.go#L3-L4 "func f(")`},
 		{`[f](../../a/b.go#L2-L5)`, `[f](../../a/b.go#L3-L5 "func f(")`},
-		{"[`f`, lines 1 to 3](../../a/b.go#L1-L3 \"func f(\")", "[`f`, lines 3 to 5](../../a/b.go#L3-L5 \"func f(\")"},
-		{"[`f`, lines 1\n  to 3](../../a/b.go#L1-L3 \"func f(\")", "[`f`, lines 3\n  to 5](../../a/b.go#L3-L5 \"func f(\")"},
+		{"[`f`, lines 1 to 3](../../a/b.go#L1-L3 \"func f(\")",
+			"[`f`, lines 3 to 5](../../a/b.go#L3-L5 \"func f(\")"},
+		{"[`f`, lines 1\n  to 3](../../a/b.go#L1-L3 \"func f(\")",
+			"[`f`, lines 3\n  to 5](../../a/b.go#L3-L5 \"func f(\")"},
 		{`[f](../../a/b.go#L4)`, `[f](../../a/b.go#L4 "return")`},
 		{`[c](../../a/c.md#what-it-is)`, `[c](../../a/c.md#what-it-is)`},
 		{`[web](https://example.test/a.go#L1-L2)`, `[web](https://example.test/a.go#L1-L2)`},

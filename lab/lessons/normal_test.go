@@ -17,7 +17,7 @@ func normal(text string) string {
 		{`-[0-9]{10}-k[0-9a-f]{4}`, "-<key>"},
 		{`\bdemo-[a-z2-7]{12}\b`, "demo-<key>"},
 		{`\b(process|pid) [0-9]+`, "${1} <pid>"},
-		{`\b[0-9]+(\.[0-9]+)? ?ms\b`, "<ms>"},
+		{`\b[0-9]+(\.[0-9]+)? ?(ms|milliseconds)\b`, "<ms>"},
 		{`\b([Aa]fter|[Ff]or|[Ww]ithin) [0-9]+(\.[0-9]+)? s\b`, "${1} <s>"},
 		{`(?m) +[0-9]+(\.[0-9]+)? s(  |$)`, " <s>${2}"},
 	} {

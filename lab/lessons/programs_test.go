@@ -23,7 +23,7 @@ import (
 )
 
 // startsProgram is a block that starts a program: one line, as a reader types it in a terminal of its own.
-var startsProgram = regexp.MustCompile(`^make (demo|demo SHORT=1|naive-demo|break BUG=([a-z0-9-]+))\n$`)
+var startsProgram = regexp.MustCompile(`^make (demo|demo SHORT=1|naive-demo|break BUG=([a-z0-9-]+)( SHORT=1)?)\n$`)
 
 // builder builds each program once, for all lessons.
 type builder struct {
@@ -64,7 +64,11 @@ func (b *builder) demo(t *testing.T, block string) (program string, settings map
 		b.build(t, "lab", "go", "build", "-buildvcs=false", "-o", mutations, "./mutations")
 		b.build(t, ".", mutations, "demo", bug)
 		// Data of its own, as with make break.
-		return filepath.Join(root, "bin/break", bug, "demo"), map[string]string{"DEMO_DATA_DIR": pgtest.DataDir(t)}
+		settings = map[string]string{"DEMO_DATA_DIR": pgtest.DataDir(t)}
+		if words[3] != "" {
+			settings["SHORT"] = "1"
+		}
+		return filepath.Join(root, "bin/break", bug, "demo"), settings
 	}
 	program = filepath.Join(b.dir, "demo")
 	b.build(t, ".", "go", "build", "-buildvcs=false", "-o", program, "./cmd/demo")
@@ -168,7 +172,7 @@ func (p place) start(ctx context.Context, t *testing.T, path string, settings ma
 	}
 	maps.Copy(environment, p.addresses)
 	maps.Copy(environment, settings)
-	started := &program{cmd: exec.Command(path), ready: make(chan struct{})} //nolint:noctx // it is interrupted, below
+	started := &program{cmd: exec.Command(path), ready: make(chan struct{})}
 	for _, name := range slices.Sorted(maps.Keys(environment)) {
 		started.cmd.Env = append(started.cmd.Env, name+"="+environment[name])
 	}

@@ -11,7 +11,6 @@ import (
 	"payonce/test/pgtest"
 )
 
-//nolint:gochecknoglobals // a flag of the test binary
 var update = flag.Bool("update", false, "write into the pages what comes out, and where the linked code is now")
 
 // lessonsAtOnce bounds how many demos run at the same time, if nobody has said how many tests may. Each demo is a
@@ -42,7 +41,7 @@ func readFile(t *testing.T, name string) string {
 	return string(content)
 }
 
-//nolint:gochecknoglobals // one test after the other changes a page
+// rewriting has one test after the other change a page.
 var rewriting sync.Mutex
 
 // rewrite changes a page. Other tests may change other parts of it at the same time, so change gets what is there now.
