@@ -36,7 +36,11 @@ func (s shop) retry(ctx context.Context, order client.Intent) error {
 		if err != nil {
 			return err
 		}
-		time.Sleep(firstPause << attempt)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(firstPause << attempt):
+		}
 	}
 	fmt.Fprintf(s.out, "failed: no answer in %d attempts\n", attempts)
 	return nil
