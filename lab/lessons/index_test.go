@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var ( //nolint:gochecknoglobals // compiled once
+var (
 	indexRow = regexp.MustCompile(`(?m)^\| \[([0-9]+: [^\]]+)\]\(lessons/([^)]+)\) \| [^|]+ \| ([0-9]+) \| [^|]*\|$`)
 	wayRow   = regexp.MustCompile(`(?m)^\| [^|]+ \| [^|]+ \| ([0-9]+(?:, [0-9]+)+) \| ([0-9]+) \|$`)
 	costs    = regexp.MustCompile(`(?m)^\*\*Costs\*\* about ([0-9]+) minutes\b`)
