@@ -54,7 +54,7 @@ type process struct {
 }
 
 func start() (*process, error) {
-	cmd := exec.Command(os.Args[0], "serve") //nolint:gosec,noctx // this very program, which is killed below
+	cmd := exec.Command(os.Args[0], "serve") //nolint:noctx // this very program, which is killed below
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

@@ -179,6 +179,9 @@ func (l line) steps() []Step {
 		if e.To != idempotency.InProgressStatus { // It has met a lease that is over.
 			return l.with("202, not known yet", asks, byAPI)
 		}
+		if l.next.Actor == "owner" && l.next.To == idempotency.FailedRetryableStatus {
+			return []Step{asks, byAPI} // The owner has sent nothing, and its own line says why.
+		}
 		return []Step{asks, byAPI, l.send()}
 	case "owner":
 		return l.ownerSteps(byAPI)
@@ -207,7 +210,6 @@ func (l line) send() Step {
 	}
 	if l.next.Actor == "owner" {
 		send.Source = line{life: l.life, e: l.next}.source()
-		send.Lost = l.next.To == idempotency.FailedRetryableStatus
 	}
 	return send
 }

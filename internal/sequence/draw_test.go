@@ -99,7 +99,7 @@ func ExampleDraw() {
 }
 
 func ExampleDiagram_Mermaid() {
-	l := life(released, nil, event(1, "owner", inProgress, released, "no connection; 1 < 2"))
+	l := life(unknown, nil, event(1, "owner", inProgress, unknown, "no answer; 1 < 2"))
 	l.LedgerUnread = "timeout"
 	if err := sequence.Draw(l).Mermaid(os.Stdout); err != nil {
 		panic(err)
@@ -112,10 +112,10 @@ func ExampleDiagram_Mermaid() {
 	//     participant P as PSP
 	//     C->>A: 12:00:00.000 POST /payments
 	//     A->>D: 12:00:00.000 reserved, attempt 1
-	//     A-xP: 12:00:00.000 charge
-	//     Note over A: 12:00:01.000 no connection#59; 1 #60; 2
-	//     A->>D: 12:00:01.000 failed_retryable
-	//     A-->>C: 12:00:01.000 503, not executed
+	//     A->>P: 12:00:00.000 charge
+	//     P-xA: 12:00:01.000 no answer#59; 1 #60; 2
+	//     A->>D: 12:00:01.000 unknown
+	//     A-->>C: 12:00:01.000 202, not known yet
 	//     Note over C,D: The PSP's ledger is not shown: timeout.
 }
 
@@ -143,6 +143,8 @@ func TestStepsOfEachLine(t *testing.T) {
 			"client>API POST /payments|API>database reserved, attempt 1, lease until 12:00:30|~API>PSP charge"},
 		"paid": {life(completed, &idempotency.Response{Status: 201}),
 			begins + "|API>PSP charge|PSP>API answer|API>database completed|~API>client 201"},
+		"nothing was sent": {life(released, nil, event(1, "owner", inProgress, released, "owner was paused")),
+			begins + "|API>API owner was paused|API>database failed_retryable|~API>client 503, not executed"},
 		"killed": {life(unknown, nil, event(30, "sweeper", inProgress, unknown, "lease over")),
 			begins + "|~API>PSP charge|!~PSP>API no answer was written|reconciler>database unknown (lease over)"},
 		"killed, and it comes back": {life(unknown, nil, event(30, "sweeper", inProgress, unknown, "lease over"),

@@ -31,7 +31,7 @@ func kindsOfClaims() map[string]*regexp.Regexp {
 	}
 }
 
-var ( //nolint:gochecknoglobals // compiled once
+var (
 	claimRow = regexp.MustCompile(`(?m)^\| (\d+) \| ([^|]+) \| ([A-D]+(?:, [A-D]+)*) \| ([a-z]+) \| ([^|]*) \|$`)
 	countRow = regexp.MustCompile(`(?m)^\| ([a-z]+) \| [^|]+ \| (\d+) \|$`)
 	placeOf  = regexp.MustCompile("\\[[^\\]]+\\]\\(([^)#]+)(?:#[^)]*)?\\): `([^`]+)`")

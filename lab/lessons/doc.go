@@ -3,7 +3,7 @@
 //
 // It owns the form of a page: which block is pasted, which block is its output, what a lesson must have, and where its
 // links lead. It refuses to know what is right: the pages say that, and a person decides when an output may change. All
-// of it is tests.
+// of it is tests, but for two programs that lessons run: memory, a server, and shop, a caller.
 //
 //	transcript_test.go  a page's blocks, and which of them is the output of which
 //	normal_test.go      what differs from run to run, and is not compared
@@ -13,6 +13,7 @@
 //	picture_test.go     the console's pictures of the lessons' keys
 //	page_test.go        what each lesson must have
 //	links_test.go       where the links lead
+//	index_test.go       the course's page has each lesson, and its ways add up
 //	windows_test.go     runs each session of psql, in the driver and, where it is there, in psql
 //	session_test.go     what is typed in several windows, and who waits for whom
 //	psql_test.go        a window in the driver; terminal_test.go: one in psql

@@ -20,6 +20,7 @@ type driverWindow struct {
 	notices  strings.Builder // written while a statement runs, read after it
 	printed  chan string
 	finished chan struct{}
+	cancel   context.CancelFunc
 }
 
 func openDriverWindow(ctx context.Context, url, name string) (window, error) {
@@ -44,6 +45,7 @@ func (w *driverWindow) prompt() string {
 
 func (w *driverWindow) start(ctx context.Context, statement string) error {
 	w.finished = make(chan struct{})
+	ctx, w.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(w.finished)
 		var text strings.Builder
@@ -71,7 +73,14 @@ func (w *driverWindow) output() (string, bool, error) {
 	}
 }
 
-func (w *driverWindow) close(ctx context.Context) { _ = w.conn.Close(ctx) }
+// close ends a statement that still waits first: nobody else may use the connection meanwhile.
+func (w *driverWindow) close(ctx context.Context) {
+	if w.finished != nil {
+		w.cancel()
+		<-w.finished
+	}
+	_ = w.conn.Close(ctx)
+}
 
 // result is what psql prints of one result: its rows, if it has columns, and its command tag, if it is no SELECT.
 func result(r *pgconn.ResultReader) string {
