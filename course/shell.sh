@@ -44,6 +44,17 @@
 #   pause NAME, resume NAME   kill -STOP and kill -CONT of the API or the reconciler
 #   metric NAME               a number that the API has counted since it began
 
+case ${BASH_VERSION:-none} in none | [123].* | 4.0*)
+  echo "course/shell.sh needs bash 4.1 or newer. Start one with: bash. Then source the file again." >&2
+  return 1
+  ;;
+esac
+case $(curl --version 2>&1) in 'curl '[89].* | 'curl '[1-9][0-9].* | 'curl 7.'8[4-9].* | 'curl 7.'9[0-9].*) ;; *)
+  echo "course/shell.sh needs curl 7.84 or newer. This machine has: $(curl --version 2>&1 | head -n 1)" >&2
+  return 1
+  ;;
+esac
+
 API_URL=${API_URL:-http://localhost:8080}
 OPERATOR_URL=${OPERATOR_URL:-http://localhost:8081}
 PSP_URL=${PSP_URL:-http://localhost:8082}
