@@ -68,6 +68,8 @@ const (
 
 func guideCompleted(f facts) string {
 	switch {
+	case f.Waiting && f.Sent == 1:
+		return "The outcome is known now, and the answer is stored. The first request still waits for it."
 	case f.Waiting:
 		return "The same request was sent again, and waits for its answer."
 	case f.Status != createdAnswer && (f.Lost || f.Sent > 1 || f.Status/100 == 2):

@@ -44,6 +44,14 @@ func TestGuideFollowsFromTheFacts(t *testing.T) {
 			facts{story: key(2, 0, true, true), Row: in},
 			"waits for its answer",
 		},
+		"the first request waits, and the outcome is known": {
+			facts{story: key(1, 0, true, true), Row: done},
+			"The first request still waits for it.",
+		},
+		"a retry waits, and the outcome is known": {
+			facts{story: key(2, 0, true, true), Row: done},
+			"The same request was sent again, and waits for its answer.",
+		},
 		"a retry gets 409": {
 			facts{story: key(2, 409, false, true), Row: in},
 			"The answer is 409 until about 14:44:54 (UTC)",

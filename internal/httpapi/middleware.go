@@ -87,12 +87,18 @@ func (a *API) observe(next http.Handler) http.Handler {
 // remember adds a request with an Idempotency-Key to those that the console shows.
 func (a *API) remember(r *http.Request, began, at time.Time, status int, replayed bool) {
 	if k := knownOf(r); k.ref.Tenant != "" {
-		if r.Context().Err() != nil {
-			status = clientGone // The answer was written, and nobody was there to read it.
+		if unread(r.Context(), at.Sub(began)) {
+			status = clientGone
 		}
 		a.recent.Add(console.Request{Ref: k.ref, Began: began, At: at, Status: status, Code: string(k.code),
 			Replayed: replayed, Async: k.async})
 	}
+}
+
+// unread reports whether nobody can have read the answer. The client has closed the connection. Or the process was
+// paused for longer than WriteTimeout: then the server closes the connection.
+func unread(request context.Context, took time.Duration) bool {
+	return request.Err() != nil || took > WriteTimeout
 }
 
 func (a *API) recoverPanics(next http.Handler) http.Handler {

@@ -12,13 +12,14 @@ import (
 // Request is a request with the key that one API process remembers. Its times are those of the process.
 type Request struct {
 	Began, At time.Time // At is the time of the answer
-	Status    int       // of the answer; ClientGone if nobody was there to read it
+	Status    int       // of the answer; ClientGone if nobody could read it
 	Label     string    // Replayed, or the code of a problem, or nothing
 	// Bystander says that the request has not reserved the key: it was refused, or was told about another request.
 	Bystander bool
 }
 
-// ClientGone is the status of a request whose client closed the connection before the answer.
+// ClientGone is the status of a request whose connection was closed before the answer, by the client or by the server's
+// write timeout.
 const ClientGone = 499
 
 // maxSkew is how far the clocks of a process and of the database may differ, for a request to be recognised as the one
@@ -77,7 +78,7 @@ func (r Request) answer(times int) Step {
 	s := Step{At: r.At, From: API, To: Client, Source: FromMemory, Label: strconv.Itoa(r.Status)}
 	switch {
 	case r.Status == ClientGone:
-		s.Label, s.Lost = "the client has hung up", true
+		s.Label, s.Lost = "the connection is closed", true
 	case r.Label != "":
 		s.Label += ", " + r.Label
 		if short := shortCode(r.Label); short != "" {

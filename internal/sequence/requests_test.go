@@ -42,8 +42,10 @@ func TestRememberedRequests(t *testing.T) {
 		"by a clock that is fast": {paid(request(0.09, 9.2, 201, "")), "API>client 201"},
 		"by a clock that is far off": {paid(request(0.2, 9.2, 201, "")),
 			"client>API the same key again|API>client 201"},
-		"a client that hangs up": {paid(request(0, 2, sequence.ClientGone, "")), "!API>client the client has hung up"},
-		"a decline":              {paid(request(0, 2, 402, "payment_declined")), "API>client 402, payment_declined"},
+		"a client that hangs up": {
+			paid(request(0, 2, sequence.ClientGone, "")), "!API>client the connection is closed",
+		},
+		"a decline": {paid(request(0, 2, 402, "payment_declined")), "API>client 402, payment_declined"},
 		"a bystander has written nothing, whenever it came": {paid(bystander(0, 0.1, 202)),
 			"client>API the same key again|API>client 202"},
 		"the first request, refused": {paid(bystander(-2, -1, 422)),

@@ -296,7 +296,7 @@ func TestPageOfAKeyInventsNothing(t *testing.T) {
 	live := b.watch(page + "/live")
 	live.until(`<span class="status in_progress"`)
 	hangUp()
-	live.until(`<span class="status completed"`, "the client has hung up")
+	live.until(`<span class="status completed"`, "the connection is closed")
 
 	way.deaf.Store(true)
 	shown := string(b.get(page).body)
