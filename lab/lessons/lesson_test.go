@@ -2,6 +2,7 @@ package lessons
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -12,6 +13,9 @@ import (
 
 // lessonLimit bounds one lesson with all of its programs. A reader takes ten minutes; most of these are for reading.
 const lessonLimit = 5 * time.Minute
+
+// pace finds blocks that must be pasted quickly, and do not say so: with -pace 40s, each lesson has a slow reader.
+var pace = flag.Duration("pace", 0, "wait for so long before each block, as a reader does who reads the text before it")
 
 // Each lesson is pasted block by block, into one terminal, and answers what the page shows.
 func TestLessonsAnswerAsShown(t *testing.T) {
@@ -40,7 +44,7 @@ func run(t *testing.T, page string, builds *builder) {
 	if err != nil {
 		t.Fatalf("%s: %v", page, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), lessonLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), lessonLimit+time.Duration(len(blocks))**pace)
 	defer cancel()
 	here := newPlace(t)
 	var running *program
@@ -49,6 +53,7 @@ func run(t *testing.T, page string, builds *builder) {
 		if b.language != pasted || b.notRun != "" {
 			continue
 		}
+		read(ctx, *pace)
 		if startsProgram.MatchString(b.text) {
 			if running != nil {
 				running.stop(t)
@@ -71,6 +76,14 @@ func run(t *testing.T, page string, builds *builder) {
 		for _, name := range picturesAfter(text, blocks, i) {
 			comparePicture(t, reader, page, name)
 		}
+	}
+}
+
+// read waits as long as a reader takes for the text before a block.
+func read(ctx context.Context, takes time.Duration) {
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
 	}
 }
 
