@@ -20,6 +20,7 @@
 #   becomes STATUS            wait until the key has this status, for 90 seconds at most; await is the same. A key that
 #                             was deleted is not_found
 #   timeline                  what has happened to the key: who did it, from -> to, and why
+#   heard WORD                wait until a line of the timeline has this word, and print the line
 #   picture                   who has told whom what, as a drawing
 #   deadletter                wait for the key's open dead letter, and print it
 #   decide ACTION REASON [PSP-ID]   decide about this dead letter: retry, executed, not_executed or dismiss
@@ -178,6 +179,19 @@ timeline() {
     from=$(field from <<<"$event")
     echo "$(field actor <<<"$event"): ${from:-(new)} -> $(field to <<<"$event"), $(field reason <<<"$event")"
   done | uniq
+}
+
+heard() {
+  local line
+  for _ in $(looks); do
+    if line=$(timeline | grep -F -m 1 -e "$1"); then
+      echo "$line"
+      return
+    fi
+    sleep 0.3
+  done
+  echo "No line of the timeline has had the word $1 for 90 seconds."
+  return 1
 }
 
 # events splits the timeline of a key's row: a line for each event.

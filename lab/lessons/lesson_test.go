@@ -73,6 +73,9 @@ func run(t *testing.T, page string, builds *builder) {
 				failing, want, b.text, output)
 		}
 		judge(t, page, i, b, output, shown(blocks, i))
+		if *pace > 0 {
+			continue // A slow reader's picture may have its lines in another order.
+		}
 		for _, name := range picturesAfter(text, blocks, i) {
 			comparePicture(t, reader, page, name)
 		}
