@@ -86,13 +86,8 @@ func TestOpenBreakerDoesNotDial(t *testing.T) {
 // What the network does counts like what the PSP answers.
 func TestEveryKindOfFailureOpensTheBreaker(t *testing.T) {
 	t.Parallel()
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = dead.Close()
 	for name, url := range map[string]string{
-		"no connection":   "http://" + dead.Addr().String(),
+		"no connection":   nobodyListens(t),
 		"lost connection": listen(t, func(c *net.TCPConn) { readRequest(c) }).url,
 		"no answer":       listen(t, func(c *net.TCPConn) { hold(c) }).url,
 		"half an answer": listen(t, func(c *net.TCPConn) {

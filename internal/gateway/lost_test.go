@@ -13,16 +13,24 @@ import (
 	"time"
 
 	"payonce/internal/gateway"
+	"payonce/test/heldport"
 )
 
 func TestNoListenerProvesNonExecution(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	notExecuted(t, newClient(t, nobodyListens(t)).charge(), "no connection to the PSP")
+}
+
+// nobodyListens is the URL of a port on which nobody listens during the test. A port that was only closed could be
+// given to somebody else.
+func nobodyListens(t *testing.T) string {
+	t.Helper()
+	port, err := heldport.Hold()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = l.Close()
-	notExecuted(t, newClient(t, "http://"+l.Addr().String()).charge(), "no connection to the PSP")
+	t.Cleanup(port.Close)
+	return "http://" + port.Address
 }
 
 func TestRequestThatEndedBeforeItWasSentProvesNonExecution(t *testing.T) {

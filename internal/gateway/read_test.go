@@ -51,12 +51,7 @@ func TestLostReadProvesNothing(t *testing.T) {
 
 func TestReadWithoutAListenerProvesNothing(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = l.Close()
-	c := newClient(t, "http://"+l.Addr().String())
+	c := newClient(t, nobodyListens(t))
 	lookupFailed(t, c.lookup(), "no connection to the PSP")
 	listFailed(t, c, "no connection to the PSP")
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// lessonLimit bounds one lesson with all of its programs. A reader takes ten minutes; most of these are for reading.
-const lessonLimit = 5 * time.Minute
+// lessonLimit bounds one lesson with all of its programs, also on a busy machine: lesson 14 builds the laboratories.
+const lessonLimit = 15 * time.Minute
 
 // pace finds blocks that must be pasted quickly, and do not say so: with -pace 40s, each lesson has a slow reader.
 var pace = flag.Duration("pace", 0, "wait for so long before each block, as a reader does who reads the text before it")
