@@ -101,8 +101,8 @@ func (a *API) spell(w http.ResponseWriter, r *http.Request, answer payments.Answ
 	case payments.Forgotten:
 		keyExpires(w, v.Expires)
 		a.refuse(w, r, problem.IdempotencyKeyExpired,
-			"This key was never executed, and is too old to be executed now. Read its payment. If that has failed and you "+
-				"still want to pay, use a new key.")
+			"This key is too old to be executed now. Read its payment. Before you pay with a new key, a person has to make "+
+				"sure that nothing was charged.")
 	}
 }
 

@@ -198,9 +198,10 @@ var catalogue = []Entry{
 	{
 		Code: IdempotencyKeyExpired, Status: 410, Title: "The key has expired",
 		Meaning: "The retention time of the key is over, so the server no longer shows the stored answer. A POST " +
-			"gets this problem only if the key was never executed and is so old that the payment provider may have " +
+			"gets this problem only if the key was released and is so old that the payment provider may have " +
 			"forgotten it. Any other POST with an expired key is a new operation.",
-		WhatToDo: "Read the payment by its id. If there is no payment and you still want to pay, use a new key.",
+		WhatToDo: "Read the payment by its id. Before you pay with a new key, a person has to make sure that nothing " +
+			"was charged.",
 		Unseen: "The key must be older than KEY_RETENTION, which is 48 hours by default. Start the demo with " +
 			"KEY_RETENTION=1m PSP_KEY_MEMORY=1m, and pay. Two minutes later, send GET /idempotency-keys/ with the " +
 			"key at the end of the path.",

@@ -132,8 +132,9 @@ func (b *books) add(book *orderBook, listed map[string]int64, missed bool) {
 	b.Declined += one(book.declined)
 	b.ChargedTwice += one(len(book.charges) > 1)
 	b.SurplusCharges += max(0, len(book.charges)-1)
+	// 409 and 429 say to ask again, and 410 says to ask a person: a charge may turn up after its key was released.
 	failed := book.last >= http.StatusBadRequest && len(book.paid) == 0 && book.last != http.StatusConflict &&
-		book.last != http.StatusTooManyRequests
+		book.last != http.StatusTooManyRequests && book.last != http.StatusGone
 	b.ChargedToldFailed += one(len(book.charges) > 0 && failed && !missed)
 	b.ToldPaidNotCharged += one(len(book.charges) == 0 && len(book.paid) > 0 && !book.astray)
 	b.OthersAnswer += one(len(book.paid) > 1)

@@ -142,7 +142,8 @@ func TestBooksTellWhatAClientWouldComplainOf(t *testing.T) {
 			books{Orders: 1, Paid: 1, DifferentReplays: 1}},
 		"another's answer": {seen(t, 1, paid, told(http.StatusCreated, "a", "j")),
 			books{Orders: 1, Paid: 1, OthersAnswer: 1}},
-		"still being decided": {seen(t, 1, told(http.StatusAccepted, "p", "i")), books{Orders: 1}},
+		"told to ask a person": {seen(t, 1, told(http.StatusGone, "g", "i")), books{Orders: 1}},
+		"still being decided":  {seen(t, 1, told(http.StatusAccepted, "p", "i")), books{Orders: 1}},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %+v, not %+v", name, c.got, c.want)
