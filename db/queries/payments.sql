@@ -57,9 +57,11 @@ SELECT * FROM payments WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: ListPayments :many
 -- Newest first: ids are UUIDv7. All payments of a tenant are read by the primary key, and those of one customer by
--- payments_by_customer.
+-- payments_by_customer. created_at is compared exactly; oldest and before only bound the part of the index that is read.
 SELECT * FROM payments
-WHERE tenant_id = @tenant_id AND id < @before
+WHERE tenant_id = @tenant_id AND id < @before AND id >= @oldest
+  AND (sqlc.narg(created_after)::timestamptz IS NULL OR created_at >= sqlc.narg(created_after))
+  AND (sqlc.narg(created_before)::timestamptz IS NULL OR created_at < sqlc.narg(created_before))
   AND (sqlc.narg(customer_id)::text IS NULL OR customer_id = sqlc.narg(customer_id))
   AND (sqlc.narg(status)::text IS NULL OR status = sqlc.narg(status))
 ORDER BY id DESC
@@ -125,6 +127,13 @@ WHERE p.tenant_id = @tenant_id AND p.id = @payment_id
 
 -- name: GetRefund :one
 SELECT * FROM refunds WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: ListRefunds :many
+-- The refunds of one payment, newest first.
+SELECT * FROM refunds
+WHERE tenant_id = @tenant_id AND payment_id = @payment_id AND id < @before
+ORDER BY id DESC
+LIMIT @max_rows;
 
 -- name: NamePayment :exec
 -- Stores the PSP's id of a charge that an operator has confirmed without knowing the id. Competes with other evidence:

@@ -110,6 +110,7 @@ func (a *API) routes() http.Handler {
 	r.With(writing...).Post("/payments", a.keyed(payments.CreateOperation, a.createPayment))
 	r.With(reading...).Get("/payments", a.listPayments)
 	r.With(reading...).Get("/payments/{paymentId}", a.getPayment)
+	r.With(reading...).Get("/payments/{paymentId}/refunds", a.listRefunds)
 	r.With(writing...).Post("/payments/{paymentId}/refunds", a.keyed(payments.RefundOperation, a.createRefund))
 	r.With(reading...).Get("/refunds/{refundId}", a.getRefund)
 	r.With(reading...).Get("/idempotency-keys/{key}", a.getKey)

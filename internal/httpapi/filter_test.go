@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -30,23 +31,31 @@ const (
 	noLimit    = "limit must be an integer from 1 to 100"
 	noCursor   = "cursor must be the nextCursor of an earlier page"
 	noQuery    = "query is not a valid query string"
-	noName     = "query has a parameter other than customerId, status, limit, cursor"
+	noAfter    = "createdAfter must be a date and time as in RFC 3339, such as 2026-11-20T09:30:00Z"
+	noBefore   = "createdBefore must be a date and time as in RFC 3339, such as 2026-11-20T09:30:00Z"
+	noLater    = "createdBefore must be later than createdAfter"
+	noName     = "query has a parameter other than customerId, status, createdAfter, createdBefore, limit, cursor"
 )
 
 func TestFilterIsReadFromTheQuery(t *testing.T) {
 	t.Parallel()
 	id := payments.PaymentID(uuid.MustParse("0192d6b4-7c41-7c3a-9d0e-5a1f0c9b2d44"))
 	long := strings.Repeat("c", 64)
+	nine := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+	later := nine.Add(time.Microsecond)
 	for query, want := range map[string]payments.Filter{
-		"":                      {Limit: 20},
-		"limit=1":               {Limit: 1},
-		"limit=100":             {Limit: 100},
-		"status=processing":     {Limit: 20, Status: payments.Processing},
-		"status=succeeded":      {Limit: 20, Status: payments.Succeeded},
-		"status=declined":       {Limit: 20, Status: payments.Declined},
-		"status=failed":         {Limit: 20, Status: payments.Failed},
-		"customerId=cus%3A1":    {Limit: 20, CustomerID: "cus:1"},
-		"customerId=" + long:    {Limit: 20, CustomerID: long},
+		"":                                  {Limit: 20},
+		"limit=1":                           {Limit: 1},
+		"limit=100":                         {Limit: 100},
+		"status=processing":                 {Limit: 20, Status: payments.Processing},
+		"status=succeeded":                  {Limit: 20, Status: payments.Succeeded},
+		"status=declined":                   {Limit: 20, Status: payments.Declined},
+		"status=failed":                     {Limit: 20, Status: payments.Failed},
+		"customerId=cus%3A1":                {Limit: 20, CustomerID: "cus:1"},
+		"customerId=" + long:                {Limit: 20, CustomerID: long},
+		"createdAfter=2026-11-20T09:30:00Z": {Limit: 20, CreatedAfter: &nine},
+		"createdAfter=2026-11-20T10:30:00.000%2B01:00&createdBefore=2026-11-20T09:30:00.000001Z": {
+			Limit: 20, CreatedAfter: &nine, CreatedBefore: &later},
 		"cursor=" + id.String(): {Limit: 20, Before: &id},
 		"customerId=a&status=failed&limit=7&cursor=" +
 			id.String(): {Limit: 7, CustomerID: "a", Status: payments.Failed, Before: &id},
@@ -64,23 +73,30 @@ func TestFilterIsReadFromTheQuery(t *testing.T) {
 func TestFilterThatIsNoneIsRefused(t *testing.T) {
 	t.Parallel()
 	for query, want := range map[string][]string{
-		"customerId=":                           {noCustomer},
-		"customerId":                            {noCustomer},
-		"customerId=" + strings.Repeat("c", 65): {noCustomer},
-		"customerId=a%20b":                      {noCustomer},
-		"customerId=%00":                        {noCustomer},
-		"customerId=%ff":                        {noCustomer},
-		"customerId=caf%C3%A9":                  {noCustomer},
-		"status=":                               {noStatus},
-		"status=Succeeded":                      {noStatus},
-		"status=succeeded,failed":               {noStatus},
-		"limit=0":                               {noLimit},
-		"limit=101":                             {noLimit},
-		"limit=-1":                              {noLimit},
-		"limit=1.0":                             {noLimit},
-		"limit=1e1":                             {noLimit},
-		"limit=":                                {noLimit},
-		"limit=99999999999999999999":            {noLimit},
+		"customerId=":                            {noCustomer},
+		"customerId":                             {noCustomer},
+		"customerId=" + strings.Repeat("c", 65):  {noCustomer},
+		"customerId=a%20b":                       {noCustomer},
+		"customerId=%00":                         {noCustomer},
+		"customerId=%ff":                         {noCustomer},
+		"customerId=caf%C3%A9":                   {noCustomer},
+		"status=":                                {noStatus},
+		"status=Succeeded":                       {noStatus},
+		"status=succeeded,failed":                {noStatus},
+		"limit=0":                                {noLimit},
+		"limit=101":                              {noLimit},
+		"limit=-1":                               {noLimit},
+		"limit=1.0":                              {noLimit},
+		"limit=1e1":                              {noLimit},
+		"limit=":                                 {noLimit},
+		"limit=99999999999999999999":             {noLimit},
+		"createdAfter=":                          {noAfter},
+		"createdAfter=2026-11-20":                {noAfter},
+		"createdAfter=2026-11-20T09:30:00":       {noAfter},
+		"createdAfter=2026-11-20T09:30:00+01:00": {noAfter}, // The plus is a space.
+		"createdBefore=2026-02-30T09:30:00Z":     {noBefore},
+		"createdBefore=1795167000":               {noBefore},
+		"createdAfter=2026-11-20T09:30:00Z&createdBefore=2026-11-20T09:30:00Z": {noLater},
 		"cursor=":                               {noCursor},
 		"cursor=pay_":                           {noCursor},
 		"cursor=re_00000000000000000000000000":  {noCursor},

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json"
@@ -113,7 +114,7 @@ func (a *API) listPayments(w http.ResponseWriter, r *http.Request) {
 // silently differ from what the client asked for.
 func filterOf(rawQuery string) (payments.Filter, *requestError) {
 	f := payments.Filter{Limit: payments.DefaultPage}
-	query, bad := queryOf(rawQuery, "customerId", "status", "limit", "cursor")
+	query, bad := queryOf(rawQuery, "customerId", "status", "createdAfter", "createdBefore", "limit", "cursor")
 	for name, values := range query {
 		refuse := func(detail string) { bad = append(bad, problem.Detail{Parameter: name, Detail: detail}) }
 		v := values[0]
@@ -128,22 +129,42 @@ func filterOf(rawQuery string) (payments.Filter, *requestError) {
 			default:
 				refuse("must be processing, succeeded, declined or failed")
 			}
-		case "limit":
-			var err error
-			if f.Limit, err = strconv.Atoi(v); err != nil || f.Limit < 1 || f.Limit > payments.MaxPage {
-				refuse("must be an integer from 1 to 100")
+		case "createdAfter", "createdBefore":
+			at, err := time.Parse(time.RFC3339, v)
+			if err != nil {
+				refuse("must be a date and time as in RFC 3339, such as 2026-11-20T09:30:00Z")
 			}
+			if name == "createdAfter" {
+				f.CreatedAfter = &at
+			} else {
+				f.CreatedBefore = &at
+			}
+		case "limit":
+			f.Limit = limitOf(v, refuse)
 		case "cursor":
 			id, err := payments.ParsePaymentID(v)
 			if f.Before = &id; err != nil {
-				refuse("must be the nextCursor of an earlier page")
+				refuse(cursorRefusal)
 			}
 		}
+	}
+	if bad == nil && f.CreatedAfter != nil && f.CreatedBefore != nil && !f.CreatedAfter.Before(*f.CreatedBefore) {
+		bad = append(bad, problem.Detail{Parameter: "createdBefore", Detail: "must be later than createdAfter"})
 	}
 	if bad != nil {
 		return f, invalid(bad...)
 	}
 	return f, nil
+}
+
+const cursorRefusal = "must be the nextCursor of an earlier page"
+
+func limitOf(value string, refuse func(detail string)) int {
+	limit, err := strconv.Atoi(value)
+	if err != nil || limit < 1 || limit > payments.MaxPage {
+		refuse("must be an integer from 1 to 100")
+	}
+	return limit
 }
 
 // show answers 200.

@@ -40,6 +40,55 @@ func (a *API) createRefund(w http.ResponseWriter, r *http.Request, k payments.Ke
 	return func(r *http.Request) (payments.Answer, error) { return a.payments.Refund(r.Context(), k, id, request) }
 }
 
+func (a *API) listRefunds(w http.ResponseWriter, r *http.Request) {
+	filter, bad := refundFilterOf(r.URL.RawQuery)
+	if bad != nil {
+		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		return
+	}
+	id, err := payments.ParsePaymentID(chi.URLParam(r, "paymentId"))
+	if err != nil {
+		a.fail(w, r, payments.ErrPaymentNotFound)
+		return
+	}
+	page, err := a.payments.Refunds(r.Context(), principalOf(r).Tenant, id, filter)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	list := struct {
+		Data       []payments.Refund `json:"data"`
+		HasMore    bool              `json:"hasMore"`
+		NextCursor string            `json:"nextCursor,omitempty"`
+	}{Data: page.Refunds, HasMore: page.Next != nil}
+	if page.Next != nil {
+		list.NextCursor = page.Next.String()
+	}
+	a.show(w, r, list)
+}
+
+// refundFilterOf reads the query of a list of refunds, as filterOf does.
+func refundFilterOf(rawQuery string) (payments.RefundFilter, *requestError) {
+	f := payments.RefundFilter{Limit: payments.DefaultPage}
+	query, bad := queryOf(rawQuery, "limit", "cursor")
+	for name, values := range query {
+		refuse := func(detail string) { bad = append(bad, problem.Detail{Parameter: name, Detail: detail}) }
+		switch name {
+		case "limit":
+			f.Limit = limitOf(values[0], refuse)
+		case "cursor":
+			id, err := payments.ParseRefundID(values[0])
+			if f.Before = &id; err != nil {
+				refuse(cursorRefusal)
+			}
+		}
+	}
+	if bad != nil {
+		return f, invalid(bad...)
+	}
+	return f, nil
+}
+
 func (a *API) getRefund(w http.ResponseWriter, r *http.Request) {
 	id, err := payments.ParseRefundID(chi.URLParam(r, "refundId"))
 	if err != nil {

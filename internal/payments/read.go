@@ -1,9 +1,12 @@
 package payments
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -64,6 +67,35 @@ type Filter struct {
 	Status     Status
 	Before     *PaymentID // the cursor: only payments that are older than this one
 	Limit      int        // 1 to MaxPage
+	// Only payments that were created at CreatedAfter or later, and earlier than CreatedBefore, by the database's clock.
+	CreatedAfter, CreatedBefore *time.Time
+}
+
+// idSkew is how far the clock that has made an id may differ from the clock of the database, which has set created_at.
+// An API process with a clock that is so wrong would refuse its own leases.
+const idSkew = 24 * time.Hour
+
+// ids are the bounds of the ids that can be selected: first <= id < end.
+func (f Filter) ids() (first, end uuid.UUID) {
+	end = lastID()
+	if f.CreatedAfter != nil {
+		first = idAt(f.CreatedAfter.Add(-idSkew))
+	}
+	if f.CreatedBefore != nil {
+		end = idAt(f.CreatedBefore.Add(idSkew))
+	}
+	if f.Before != nil && bytes.Compare(f.Before[:], end[:]) < 0 {
+		end = uuid.UUID(*f.Before)
+	}
+	return first, end
+}
+
+// idAt is not greater than any UUIDv7 that was made at this time or later.
+func idAt(t time.Time) (id uuid.UUID) {
+	const bits = 48 // of milliseconds since 1970 (RFC 9562, section 5.7)
+	ms := min(max(t.UnixMilli(), 0), 1<<bits-1)
+	binary.BigEndian.PutUint64(id[:8], uint64(ms)<<16) //nolint:gosec // not negative
+	return id
 }
 
 // Page is a part of a list, newest first. Next is the cursor of the next page, and nil on the last page.
@@ -72,15 +104,57 @@ type Page struct {
 	Next     *PaymentID
 }
 
-// Payments lists the tenant's payments, newest first.
-func (s *Service) Payments(ctx context.Context, tenant string, f Filter) (Page, error) {
+// RefundFilter selects refunds of one payment. An empty field selects all.
+type RefundFilter struct {
+	Before *RefundID // the cursor: only refunds that are older than this one
+	Limit  int       // 1 to MaxPage
+}
+
+// RefundPage is a part of a list, as Page is.
+type RefundPage struct {
+	Refunds []Refund
+	Next    *RefundID
+}
+
+// Refunds lists the refunds of the tenant's payment, newest first. For another tenant's payment it fails with
+// ErrPaymentNotFound, as if there were none.
+func (s *Service) Refunds(ctx context.Context, tenant string, id PaymentID, f RefundFilter) (RefundPage, error) {
+	if _, err := s.Payment(ctx, tenant, id); err != nil {
+		return RefundPage{}, err
+	}
 	before := lastID()
 	if f.Before != nil {
 		before = uuid.UUID(*f.Before)
 	}
+	rows, err := dbsqlc.New(s.db.Reader()).ListRefunds(ctx, dbsqlc.ListRefundsParams{
+		TenantID: tenant, PaymentID: uuid.UUID(id), Before: before, MaxRows: rowsOf(f.Limit),
+	})
+	if err != nil {
+		return RefundPage{}, fmt.Errorf("list refunds: %w", err)
+	}
+	page := RefundPage{Refunds: make([]Refund, 0, len(rows))}
+	for _, row := range rows {
+		page.Refunds = append(page.Refunds, refundOf(row))
+	}
+	if len(rows) > f.Limit {
+		page.Refunds = page.Refunds[:f.Limit]
+		page.Next = &page.Refunds[f.Limit-1].ID
+	}
+	return page, nil
+}
+
+// rowsOf is one row more than the page has: it says whether there is another page.
+func rowsOf(limit int) int32 {
+	return int32(min(limit, MaxPage) + 1) //nolint:gosec // bounded by MaxPage
+}
+
+// Payments lists the tenant's payments, newest first.
+func (s *Service) Payments(ctx context.Context, tenant string, f Filter) (Page, error) {
+	first, end := f.ids()
 	rows, err := dbsqlc.New(s.db.Reader()).ListPayments(ctx, dbsqlc.ListPaymentsParams{
-		TenantID: tenant, Before: before, CustomerID: nullable(f.CustomerID), Status: nullable(string(f.Status)),
-		MaxRows: int32(min(f.Limit, MaxPage) + 1), //nolint:gosec // bounded by MaxPage
+		TenantID: tenant, Before: end, Oldest: first, CreatedAfter: f.CreatedAfter, CreatedBefore: f.CreatedBefore,
+		CustomerID: nullable(f.CustomerID), Status: nullable(string(f.Status)),
+		MaxRows: rowsOf(f.Limit),
 	})
 	if err != nil {
 		return Page{}, fmt.Errorf("list payments: %w", err)

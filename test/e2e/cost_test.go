@@ -154,13 +154,20 @@ var plans = map[string]planned{
 	"key alone":   {"FindKey", `'acme', 'POST /payments', 'key-of-row-50001'`, "idempotency_keys_pkey"},
 	"one payment": {"GetPayment", `'acme', '%[1]s'`, "payments_pkey"},
 	"payments of a big tenant": {
-		"ListPayments", `'acme', 'ffffffff-ffff-ffff-ffff-ffffffffffff', NULL, NULL, 21`, "payments_pkey",
+		"ListPayments", `'acme', 'ffffffff-ffff-ffff-ffff-ffffffffffff', ` +
+			`'00000000-0000-0000-0000-000000000000', NULL, NULL, NULL, NULL, 21`, "payments_pkey",
 	},
 	"payments of a small tenant": {
-		"ListPayments", `'globex', 'ffffffff-ffff-ffff-ffff-ffffffffffff', NULL, NULL, 21`, "payments_pkey",
+		"ListPayments", `'globex', 'ffffffff-ffff-ffff-ffff-ffffffffffff', ` +
+			`'00000000-0000-0000-0000-000000000000', NULL, NULL, NULL, NULL, 21`, "payments_pkey",
+	},
+	"payments of an hour": {
+		"ListPayments", `'acme', '00000000-0000-0000-0000-00000000c35a', '00000000-0000-0000-0000-00000000c34f', ` +
+			`now() - interval '1 day', now(), NULL, NULL, 21`, "payments_pkey",
 	},
 	"payments of a customer": {
-		"ListPayments", `'acme', 'ffffffff-ffff-ffff-ffff-ffffffffffff', 'cus-7', NULL, 21`, "payments_by_customer",
+		"ListPayments", `'acme', 'ffffffff-ffff-ffff-ffff-ffffffffffff', ` +
+			`'00000000-0000-0000-0000-000000000000', NULL, NULL, 'cus-7', NULL, 21`, "payments_by_customer",
 	},
 }
 

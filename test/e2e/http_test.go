@@ -75,7 +75,7 @@ func TestRequestWithoutAnActiveAPIKeyIsUnauthenticated(t *testing.T) {
 	} {
 		for _, c := range []call{
 			{method: "GET", path: "/payments"}, {method: "GET", path: "/payments/pay_1"},
-			{method: "GET", path: "/refunds/re_1"},
+			{method: "GET", path: "/payments/pay_1/refunds"}, {method: "GET", path: "/refunds/re_1"},
 			{method: "GET", path: "/idempotency-keys/" + key}, paymentOf(key, "pm_ok"),
 			{method: "POST", path: "/payments/pay_1/refunds", key: key, body: `{}`},
 		} {
@@ -99,7 +99,7 @@ func TestAPIKeyWithoutTheScopeIsForbidden(t *testing.T) {
 	w.addKey("acme", writeonlyKey, tenants.PaymentsWrite)
 	reads := []call{
 		{method: "GET", path: "/payments"}, {method: "GET", path: "/payments/pay_1"},
-		{method: "GET", path: "/refunds/re_1"},
+		{method: "GET", path: "/payments/pay_1/refunds"}, {method: "GET", path: "/refunds/re_1"},
 		{method: "GET", path: "/idempotency-keys/" + freshKey()},
 	}
 	key := freshKey()
@@ -128,6 +128,7 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 			strings.ToUpper(nobody),
 		"/payments/pay_9" + nobody[1:], "/payments/x", "/payments/%00", "/payments/%ff", "/refunds/re_" + nobody,
 		"/refunds/pay_" + nobody, "/refunds/x",
+		"/payments/pay_" + nobody + "/refunds", "/payments/re_" + nobody + "/refunds", "/payments/x/refunds",
 		"/idempotency-keys/" + freshKey(), "/idempotency-keys/short", "/idempotency-keys/someone@example.com",
 		"/idempotency-keys/4111111111111111",
 		"/idempotency-keys/" + strings.Repeat("k", 256), "/idempotency-keys/0123456789%2Fabcdef",
@@ -176,7 +177,8 @@ func TestOtherMethodIsRefusedWithThoseAllowed(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for path, allowed := range map[string][]string{
-		"/payments": {"GET", "HEAD", "POST"}, "/payments/pay_1": {"GET", "HEAD"}, "/payments/pay_1/refunds": {"POST"},
+		"/payments": {"GET", "HEAD", "POST"}, "/payments/pay_1": {"GET", "HEAD"},
+		"/payments/pay_1/refunds":            {"GET", "HEAD", "POST"},
 		"/refunds/re_1":                      {"GET", "HEAD"},
 		"/idempotency-keys/0123456789abcdef": {"GET", "HEAD"}, "/idempotency-keys/0123456789%2Fabcdef": {"GET", "HEAD"},
 		"/": {"GET", "HEAD"}, "/docs": {"GET", "HEAD"}, "/openapi.yaml": {"GET", "HEAD"},
@@ -713,6 +715,49 @@ func TestListIsFiltered(t *testing.T) {
 		r := w.do(call{method: "GET", path: "/payments?" + query})
 		r.expect(t, http.StatusBadRequest, "invalid_request")
 		if diff := cmp.Diff([]string{place}, r.reasons(t)); diff != "" || strings.Contains(string(r.body), "s3cret") {
+			t.Errorf("%s: %s\n%s", query, diff, r.body)
+		}
+	}
+}
+
+// The range includes its beginning and not its end, so two ranges in a row have each payment once. An id may be hours
+// away from created_at: another clock has made it.
+func TestListIsFilteredByTime(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for hour := range 5 { // 12:00 to 16:00, with ids that are 20 hours early and late by turns
+		at := noon.Add(time.Duration(hour) * time.Hour)
+		skew := 20 * time.Hour * time.Duration(1-2*(hour%2))
+		w.exec(`INSERT INTO payments (id, tenant_id, idempotency_key, generation, customer_id, amount_minor, currency,
+				payment_method, status, created_at)
+			SELECT (lpad(to_hex($1::bigint), 12, '0') || '7000800000000000000' || $2::integer)::uuid, tenant,
+				'at-' || $2::integer, 1, 'cus-1', 100, 'USD', 'pm_ok', 'processing', $3
+			FROM unnest(ARRAY['acme', 'globex']) AS tenant`, at.Add(skew).UnixMilli(), hour, at)
+	}
+	for query, want := range map[string]int{
+		"": 5, "createdAfter=2026-11-20T12:00:00Z": 5, "createdAfter=2026-11-20T12:00:00.000001Z": 4,
+		"createdBefore=2026-11-20T16:00:00Z": 4, "createdBefore=2026-11-20T16:00:00.000001Z": 5,
+		"createdAfter=2026-11-20T13:00:00Z&createdBefore=2026-11-20T15:00:00Z":        2,
+		"createdAfter=2026-11-20T14:00:00%2B01:00&createdBefore=2026-11-20T15:00:00Z": 2,
+		"createdAfter=2026-11-20T15:00:00Z&createdBefore=2026-11-20T17:00:00Z":        2,
+		"createdBefore=2026-11-20T12:00:00Z":                                          0, "createdAfter=2026-11-20T17:00:00Z": 0,
+		"createdAfter=0000-01-01T00:00:00Z&createdBefore=9999-12-31T23:59:59.999999999Z": 5,
+		"createdAfter=2026-11-20T13:00:00Z&status=failed":                                0,
+	} {
+		for _, limit := range []string{"limit=1", "limit=2", "limit=100"} {
+			if got := w.walk(acmeKey, limit+"&"+query, func() {}); len(got) != want {
+				t.Errorf("%s %s gives %d payments, want %d", limit, query, len(got), want)
+			}
+		}
+	}
+	for query, place := range map[string]string{
+		"createdAfter=yesterday": "createdAfter", "createdBefore=": "createdBefore",
+		"createdAfter=2026-11-20T12:00:00Z&createdBefore=2026-11-20T12:00:00Z": "createdBefore",
+	} {
+		r := w.do(call{method: "GET", path: "/payments?" + query})
+		r.expect(t, http.StatusBadRequest, "invalid_request")
+		if diff := cmp.Diff([]string{place}, r.reasons(t)); diff != "" {
 			t.Errorf("%s: %s\n%s", query, diff, r.body)
 		}
 	}

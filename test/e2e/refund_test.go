@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"payonce/internal/config"
@@ -595,3 +598,67 @@ func TestRefundRequestsThatAreNotValid(t *testing.T) {
 }
 
 func long(n int) string { return strings.Repeat("x", n) }
+
+func TestRefundsOfAPaymentAreListed(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	id, other := w.paid(), w.paid()
+	path := "/payments/" + id + "/refunds"
+	type refundRow struct {
+		RefundID, PaymentID, Status string
+		AmountCents                 int
+	}
+	type refundList struct {
+		Data       []refundRow
+		HasMore    bool
+		NextCursor string
+	}
+	list := func(query string) (l refundList) {
+		r := w.do(call{method: "GET", path: path + query})
+		r.expect(t, http.StatusOK, "")
+		if err := json.Unmarshal(r.body, &l, json.MatchCaseInsensitiveNames(true)); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	if empty := w.do(call{method: "GET", path: path}); strings.TrimSpace(string(empty.body)) != `{"data":[],"hasMore":false}` {
+		t.Errorf("no refunds: %s", empty.body)
+	}
+	w.refund(other, freshKey(), `{"amountCents":1}`).expect(t, http.StatusCreated, "")
+	for cents, status := range map[int]int{100: http.StatusCreated, 200: http.StatusCreated, 300: http.StatusPaymentRequired} {
+		reason := map[bool]string{true: "sold out", false: "pm_declined"}[status == http.StatusCreated]
+		w.refund(id, freshKey(), fmt.Sprintf(`{"amountCents":%d,"reason":%q}`, cents, reason)).expect(t, status, "")
+	}
+	all := list("")
+	if len(all.Data) != 3 || all.HasMore || !slices.IsSortedFunc(all.Data, func(a, b refundRow) int {
+		return strings.Compare(b.RefundID, a.RefundID)
+	}) {
+		t.Fatalf("%+v", all)
+	}
+	for _, r := range all.Data {
+		want := map[int]string{100: "succeeded", 200: "succeeded", 300: "declined"}[r.AmountCents]
+		if r.PaymentID != id || r.Status != want {
+			t.Errorf("%+v", r)
+		}
+	}
+	for _, limit := range []int{1, 2, 3} {
+		got, query := refundList{HasMore: true}, fmt.Sprintf("?limit=%d", limit)
+		for cursor := ""; got.HasMore; {
+			page := list(query + cursor)
+			got.Data, got.HasMore, cursor = append(got.Data, page.Data...), page.HasMore, "&cursor="+page.NextCursor
+		}
+		if diff := cmp.Diff(all.Data, got.Data); diff != "" {
+			t.Errorf("limit %d (-want +got):\n%s", limit, diff)
+		}
+	}
+	w.do(call{method: "GET", path: path, as: globexKey}).expect(t, http.StatusNotFound, "not_found")
+	for query, place := range map[string]string{
+		"limit=0": "limit", "limit=101": "limit", "cursor=" + id: "cursor", "cursor=": "cursor", "status=failed": "query",
+	} {
+		r := w.do(call{method: "GET", path: path + "?" + query})
+		r.expect(t, http.StatusBadRequest, "invalid_request")
+		if diff := cmp.Diff([]string{place}, r.reasons(t)); diff != "" {
+			t.Errorf("%s: %s\n%s", query, diff, r.body)
+		}
+	}
+}

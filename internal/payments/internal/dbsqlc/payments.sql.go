@@ -644,27 +644,35 @@ func (q *Queries) ListAccounts(ctx context.Context, arg ListAccountsParams) ([]s
 
 const listPayments = `-- name: ListPayments :many
 SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at FROM payments
-WHERE tenant_id = $1 AND id < $2
-  AND ($3::text IS NULL OR customer_id = $3)
-  AND ($4::text IS NULL OR status = $4)
+WHERE tenant_id = $1 AND id < $2 AND id >= $3
+  AND ($4::timestamptz IS NULL OR created_at >= $4)
+  AND ($5::timestamptz IS NULL OR created_at < $5)
+  AND ($6::text IS NULL OR customer_id = $6)
+  AND ($7::text IS NULL OR status = $7)
 ORDER BY id DESC
-LIMIT $5
+LIMIT $8
 `
 
 type ListPaymentsParams struct {
-	TenantID   string
-	Before     uuid.UUID
-	CustomerID *string
-	Status     *string
-	MaxRows    int32
+	TenantID      string
+	Before        uuid.UUID
+	Oldest        uuid.UUID
+	CreatedAfter  *time.Time
+	CreatedBefore *time.Time
+	CustomerID    *string
+	Status        *string
+	MaxRows       int32
 }
 
 // Newest first: ids are UUIDv7. All payments of a tenant are read by the primary key, and those of one customer by
-// payments_by_customer.
+// payments_by_customer. created_at is compared exactly; oldest and before only bound the part of the index that is read.
 func (q *Queries) ListPayments(ctx context.Context, arg ListPaymentsParams) ([]Payment, error) {
 	rows, err := q.db.Query(ctx, listPayments,
 		arg.TenantID,
 		arg.Before,
+		arg.Oldest,
+		arg.CreatedAfter,
+		arg.CreatedBefore,
 		arg.CustomerID,
 		arg.Status,
 		arg.MaxRows,
@@ -692,6 +700,59 @@ func (q *Queries) ListPayments(ctx context.Context, arg ListPaymentsParams) ([]P
 			&i.DeclineCode,
 			&i.RefundHeldMinor,
 			&i.RefundedMinor,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listRefunds = `-- name: ListRefunds :many
+SELECT tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, reason, status, psp_refund_id, decline_code, created_at FROM refunds
+WHERE tenant_id = $1 AND payment_id = $2 AND id < $3
+ORDER BY id DESC
+LIMIT $4
+`
+
+type ListRefundsParams struct {
+	TenantID  string
+	PaymentID uuid.UUID
+	Before    uuid.UUID
+	MaxRows   int32
+}
+
+// The refunds of one payment, newest first.
+func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Refund, error) {
+	rows, err := q.db.Query(ctx, listRefunds,
+		arg.TenantID,
+		arg.PaymentID,
+		arg.Before,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Refund
+	for rows.Next() {
+		var i Refund
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.ID,
+			&i.PaymentID,
+			&i.IdempotencyKey,
+			&i.Generation,
+			&i.AmountMinor,
+			&i.Currency,
+			&i.Reason,
+			&i.Status,
+			&i.PspRefundID,
+			&i.DeclineCode,
 			&i.CreatedAt,
 		); err != nil {
 			return nil, err
