@@ -57,7 +57,8 @@ SELECT * FROM payments WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: ListPayments :many
 -- Newest first: ids are UUIDv7. All payments of a tenant are read by the primary key, and those of one customer by
--- payments_by_customer. created_at is compared exactly; oldest and before only bound the part of the index that is read.
+-- payments_by_customer. created_at is compared exactly. oldest and before only bound the part of the index that is
+-- read.
 SELECT * FROM payments
 WHERE tenant_id = @tenant_id AND id < @before AND id >= @oldest
   AND (sqlc.narg(created_after)::timestamptz IS NULL OR created_at >= sqlc.narg(created_after))

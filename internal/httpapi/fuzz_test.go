@@ -179,13 +179,15 @@ func FuzzFilter(f *testing.F) {
 	f.Add("limit=1&limit=2")
 	f.Add("customerId=%00&x=%ff")
 	f.Add("a;b=%zz")
-	known := []string{noCustomer, noStatus, noLimit, noCursor, noQuery, noName,
-		"customerId " + twice, "status " + twice, "limit " + twice, "cursor " + twice}
+	f.Add("createdAfter=2026-11-20T09:30:00Z&createdBefore=2026-11-20T10:30:00.5%2B01:00")
+	known := []string{noCustomer, noStatus, noAfter, noBefore, noLater, noLimit, noCursor, noQuery, noName,
+		"customerId " + twice, "status " + twice, "createdAfter " + twice, "createdBefore " + twice,
+		"limit " + twice, "cursor " + twice}
 	f.Fuzz(func(t *testing.T, query string) {
 		got, bad := filterOf(query)
 		if bad != nil {
 			for _, line := range bad.parameters() {
-				if !slices.Contains(known, line) || len(bad.errors) > 9 {
+				if !slices.Contains(known, line) || len(bad.errors) > 13 {
 					t.Fatalf("refused with %q", bad.parameters())
 				}
 			}
@@ -207,6 +209,12 @@ func FuzzFilter(f *testing.F) {
 		}
 		if got.Before != nil {
 			again.Set("cursor", got.Before.String())
+		}
+		if got.CreatedAfter != nil {
+			again.Set("createdAfter", got.CreatedAfter.Format(time.RFC3339Nano))
+		}
+		if got.CreatedBefore != nil {
+			again.Set("createdBefore", got.CreatedBefore.Format(time.RFC3339Nano))
 		}
 		second, bad := filterOf(again.Encode())
 		if diff := cmp.Diff(got, second); bad != nil || diff != "" {

@@ -67,7 +67,7 @@ type Filter struct {
 	Status     Status
 	Before     *PaymentID // the cursor: only payments that are older than this one
 	Limit      int        // 1 to MaxPage
-	// Only payments that were created at CreatedAfter or later, and earlier than CreatedBefore, by the database's clock.
+	// Only payments that were created at CreatedAfter or later, and before CreatedBefore, by the database's clock.
 	CreatedAfter, CreatedBefore *time.Time
 }
 

@@ -102,6 +102,7 @@ var parsers = map[string]string{
 	"internal/httpapi.decode":             "FuzzDecodeBody",
 	"internal/httpapi.filterOf":           "FuzzFilter",
 	"internal/httpapi.isJSON":             "FuzzReadJSON",
+	"internal/httpapi.limitOf":            "FuzzFilter",
 	"internal/httpapi.keyInPath":          "FuzzKeyInPath",
 	"internal/httpapi.keyOf":              "FuzzKeyHeader",
 	"internal/httpapi.deadLetterFilterOf": "FuzzDeadLetterFilter",

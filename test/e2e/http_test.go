@@ -738,10 +738,11 @@ func TestListIsFilteredByTime(t *testing.T) {
 	for query, want := range map[string]int{
 		"": 5, "createdAfter=2026-11-20T12:00:00Z": 5, "createdAfter=2026-11-20T12:00:00.000001Z": 4,
 		"createdBefore=2026-11-20T16:00:00Z": 4, "createdBefore=2026-11-20T16:00:00.000001Z": 5,
-		"createdAfter=2026-11-20T13:00:00Z&createdBefore=2026-11-20T15:00:00Z":        2,
-		"createdAfter=2026-11-20T14:00:00%2B01:00&createdBefore=2026-11-20T15:00:00Z": 2,
-		"createdAfter=2026-11-20T15:00:00Z&createdBefore=2026-11-20T17:00:00Z":        2,
-		"createdBefore=2026-11-20T12:00:00Z":                                          0, "createdAfter=2026-11-20T17:00:00Z": 0,
+		"createdAfter=2026-11-20T13:00:00Z&createdBefore=2026-11-20T15:00:00Z":           2,
+		"createdAfter=2026-11-20T14:00:00%2B01:00&createdBefore=2026-11-20T15:00:00Z":    2,
+		"createdAfter=2026-11-20T15:00:00Z&createdBefore=2026-11-20T17:00:00Z":           2,
+		"createdBefore=2026-11-20T12:00:00Z":                                             0,
+		"createdAfter=2026-11-20T17:00:00Z":                                              0,
 		"createdAfter=0000-01-01T00:00:00Z&createdBefore=9999-12-31T23:59:59.999999999Z": 5,
 		"createdAfter=2026-11-20T13:00:00Z&status=failed":                                0,
 	} {

@@ -173,7 +173,9 @@ func (s *sides) callOf(o operation) call {
 			c.body = order("pm_ok")
 		}
 	case "/payments/{paymentId}/refunds":
-		c.body = `{"amountCents":1}`
+		if o.method == http.MethodPost {
+			c.body = `{"amountCents":1}`
+		}
 	case "/operator/dead-letters/{deadLetterId}/resolve":
 		c.body = decision("executed", 1)
 	case "/webhooks/psp":

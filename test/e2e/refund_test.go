@@ -621,11 +621,14 @@ func TestRefundsOfAPaymentAreListed(t *testing.T) {
 		}
 		return l
 	}
-	if empty := w.do(call{method: "GET", path: path}); strings.TrimSpace(string(empty.body)) != `{"data":[],"hasMore":false}` {
+	empty := w.do(call{method: "GET", path: path})
+	if strings.TrimSpace(string(empty.body)) != `{"data":[],"hasMore":false}` {
 		t.Errorf("no refunds: %s", empty.body)
 	}
 	w.refund(other, freshKey(), `{"amountCents":1}`).expect(t, http.StatusCreated, "")
-	for cents, status := range map[int]int{100: http.StatusCreated, 200: http.StatusCreated, 300: http.StatusPaymentRequired} {
+	for cents, status := range map[int]int{
+		100: http.StatusCreated, 200: http.StatusCreated, 300: http.StatusPaymentRequired,
+	} {
 		reason := map[bool]string{true: "sold out", false: "pm_declined"}[status == http.StatusCreated]
 		w.refund(id, freshKey(), fmt.Sprintf(`{"amountCents":%d,"reason":%q}`, cents, reason)).expect(t, status, "")
 	}
@@ -653,7 +656,8 @@ func TestRefundsOfAPaymentAreListed(t *testing.T) {
 	}
 	w.do(call{method: "GET", path: path, as: globexKey}).expect(t, http.StatusNotFound, "not_found")
 	for query, place := range map[string]string{
-		"limit=0": "limit", "limit=101": "limit", "cursor=" + id: "cursor", "cursor=": "cursor", "status=failed": "query",
+		"limit=0": "limit", "limit=101": "limit", "cursor=" + id: "cursor", "cursor=": "cursor",
+		"status=failed": "query",
 	} {
 		r := w.do(call{method: "GET", path: path + "?" + query})
 		r.expect(t, http.StatusBadRequest, "invalid_request")

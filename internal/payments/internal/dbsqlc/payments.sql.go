@@ -665,7 +665,8 @@ type ListPaymentsParams struct {
 }
 
 // Newest first: ids are UUIDv7. All payments of a tenant are read by the primary key, and those of one customer by
-// payments_by_customer. created_at is compared exactly; oldest and before only bound the part of the index that is read.
+// payments_by_customer. created_at is compared exactly. oldest and before only bound the part of the index that is
+// read.
 func (q *Queries) ListPayments(ctx context.Context, arg ListPaymentsParams) ([]Payment, error) {
 	rows, err := q.db.Query(ctx, listPayments,
 		arg.TenantID,
