@@ -3,7 +3,6 @@ package httpapi
 import (
 	"math"
 	"net/http"
-	"strconv"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -78,15 +77,12 @@ func deadLetterFilterOf(rawQuery string) (deadletters.Filter, *requestError) {
 		}
 	}
 	if query.Has("limit") {
-		var err error
-		if f.Limit, err = strconv.Atoi(query.Get("limit")); err != nil || f.Limit < 1 || f.Limit > deadletters.MaxPage {
-			refuse("limit", "must be an integer from 1 to 100")
-		}
+		f.Limit = limitOf(query.Get("limit"), deadletters.MaxPage, func(detail string) { refuse("limit", detail) })
 	}
 	if query.Has("cursor") {
 		cursor, err := deadletters.ParseCursor(query.Get("cursor"))
 		if f.Before = &cursor; err != nil {
-			refuse("cursor", "must be the nextCursor of an earlier page")
+			refuse("cursor", cursorRefusal)
 		}
 	}
 	if wrong != nil {

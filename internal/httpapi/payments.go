@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -99,15 +98,7 @@ func (a *API) listPayments(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
-	list := struct {
-		Data       []payments.Payment `json:"data"`
-		HasMore    bool               `json:"hasMore"`
-		NextCursor string             `json:"nextCursor,omitempty"`
-	}{Data: page.Payments, HasMore: page.Next != nil}
-	if page.Next != nil {
-		list.NextCursor = page.Next.String()
-	}
-	a.show(w, r, list)
+	a.show(w, r, pageOf(page.Payments, page.Next))
 }
 
 // filterOf reads the query of a list. It refuses a parameter that is unknown or repeated. Otherwise the list could
@@ -140,7 +131,7 @@ func filterOf(rawQuery string) (payments.Filter, *requestError) {
 				f.CreatedBefore = &at
 			}
 		case "limit":
-			f.Limit = limitOf(v, refuse)
+			f.Limit = limitOf(v, payments.MaxPage, refuse)
 		case "cursor":
 			id, err := payments.ParsePaymentID(v)
 			if f.Before = &id; err != nil {
@@ -155,16 +146,6 @@ func filterOf(rawQuery string) (payments.Filter, *requestError) {
 		return f, invalid(bad...)
 	}
 	return f, nil
-}
-
-const cursorRefusal = "must be the nextCursor of an earlier page"
-
-func limitOf(value string, refuse func(detail string)) int {
-	limit, err := strconv.Atoi(value)
-	if err != nil || limit < 1 || limit > payments.MaxPage {
-		refuse("must be an integer from 1 to 100")
-	}
-	return limit
 }
 
 // show answers 200.

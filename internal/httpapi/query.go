@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"payonce/internal/problem"
@@ -30,4 +32,31 @@ func queryOf(rawQuery string, allowed ...string) (url.Values, []problem.Detail) 
 			strings.Join(allowed, ", ")})
 	}
 	return query, bad
+}
+
+const cursorRefusal = "must be the nextCursor of an earlier page"
+
+// limitOf reads the size of a page.
+func limitOf(value string, most int, refuse func(detail string)) int {
+	limit, err := strconv.Atoi(value)
+	if err != nil || limit < 1 || limit > most {
+		refuse(fmt.Sprintf("must be an integer from 1 to %d", most))
+	}
+	return limit
+}
+
+// listPage is a page of a list, as the client gets it.
+type listPage[T any] struct {
+	Data       []T    `json:"data"`
+	HasMore    bool   `json:"hasMore"`
+	NextCursor string `json:"nextCursor,omitempty"`
+}
+
+// pageOf is a page with these rows. next is nil on the last page.
+func pageOf[T any, C fmt.Stringer](rows []T, next *C) listPage[T] {
+	page := listPage[T]{Data: rows, HasMore: next != nil}
+	if next != nil {
+		page.NextCursor = (*next).String()
+	}
+	return page
 }

@@ -56,15 +56,7 @@ func (a *API) listRefunds(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
-	list := struct {
-		Data       []payments.Refund `json:"data"`
-		HasMore    bool              `json:"hasMore"`
-		NextCursor string            `json:"nextCursor,omitempty"`
-	}{Data: page.Refunds, HasMore: page.Next != nil}
-	if page.Next != nil {
-		list.NextCursor = page.Next.String()
-	}
-	a.show(w, r, list)
+	a.show(w, r, pageOf(page.Refunds, page.Next))
 }
 
 // refundFilterOf reads the query of a list of refunds, as filterOf does.
@@ -75,7 +67,7 @@ func refundFilterOf(rawQuery string) (payments.RefundFilter, *requestError) {
 		refuse := func(detail string) { bad = append(bad, problem.Detail{Parameter: name, Detail: detail}) }
 		switch name {
 		case "limit":
-			f.Limit = limitOf(values[0], refuse)
+			f.Limit = limitOf(values[0], payments.MaxPage, refuse)
 		case "cursor":
 			id, err := payments.ParseRefundID(values[0])
 			if f.Before = &id; err != nil {

@@ -71,8 +71,8 @@ type Filter struct {
 	CreatedAfter, CreatedBefore *time.Time
 }
 
-// idSkew is how far the clock that has made an id may differ from the clock of the database, which has set created_at.
-// An API process with a clock that is so wrong would refuse its own leases.
+// idSkew is how far the clock of the process that has made an id may differ from the database's clock, which has set
+// created_at. If they differ by more, the payment is missing in a list by time.
 const idSkew = 24 * time.Hour
 
 // ids are the bounds of the ids that can be selected: first <= id < end.
@@ -104,50 +104,6 @@ type Page struct {
 	Next     *PaymentID
 }
 
-// RefundFilter selects refunds of one payment. An empty field selects all.
-type RefundFilter struct {
-	Before *RefundID // the cursor: only refunds that are older than this one
-	Limit  int       // 1 to MaxPage
-}
-
-// RefundPage is a part of a list, as Page is.
-type RefundPage struct {
-	Refunds []Refund
-	Next    *RefundID
-}
-
-// Refunds lists the refunds of the tenant's payment, newest first. For another tenant's payment it fails with
-// ErrPaymentNotFound, as if there were none.
-func (s *Service) Refunds(ctx context.Context, tenant string, id PaymentID, f RefundFilter) (RefundPage, error) {
-	if _, err := s.Payment(ctx, tenant, id); err != nil {
-		return RefundPage{}, err
-	}
-	before := lastID()
-	if f.Before != nil {
-		before = uuid.UUID(*f.Before)
-	}
-	rows, err := dbsqlc.New(s.db.Reader()).ListRefunds(ctx, dbsqlc.ListRefundsParams{
-		TenantID: tenant, PaymentID: uuid.UUID(id), Before: before, MaxRows: rowsOf(f.Limit),
-	})
-	if err != nil {
-		return RefundPage{}, fmt.Errorf("list refunds: %w", err)
-	}
-	page := RefundPage{Refunds: make([]Refund, 0, len(rows))}
-	for _, row := range rows {
-		page.Refunds = append(page.Refunds, refundOf(row))
-	}
-	if len(rows) > f.Limit {
-		page.Refunds = page.Refunds[:f.Limit]
-		page.Next = &page.Refunds[f.Limit-1].ID
-	}
-	return page, nil
-}
-
-// rowsOf is one row more than the page has: it says whether there is another page.
-func rowsOf(limit int) int32 {
-	return int32(min(limit, MaxPage) + 1) //nolint:gosec // bounded by MaxPage
-}
-
 // Payments lists the tenant's payments, newest first.
 func (s *Service) Payments(ctx context.Context, tenant string, f Filter) (Page, error) {
 	first, end := f.ids()
@@ -172,4 +128,50 @@ func (s *Service) Payments(ctx context.Context, tenant string, f Filter) (Page, 
 		page.Next = &page.Payments[f.Limit-1].ID
 	}
 	return page, nil
+}
+
+// RefundFilter selects refunds of one payment. An empty field selects all.
+type RefundFilter struct {
+	Before *RefundID // the cursor: only refunds that are older than this one
+	Limit  int       // 1 to MaxPage
+}
+
+// RefundPage is a part of a list, as Page is.
+type RefundPage struct {
+	Refunds []Refund
+	Next    *RefundID
+}
+
+// Refunds lists the refunds of the tenant's payment, newest first. For another tenant's payment it fails with
+// ErrPaymentNotFound, as if there were none.
+func (s *Service) Refunds(ctx context.Context, tenant string, id PaymentID, f RefundFilter) (RefundPage, error) {
+	before := lastID()
+	if f.Before != nil {
+		before = uuid.UUID(*f.Before)
+	}
+	rows, err := dbsqlc.New(s.db.Reader()).ListRefunds(ctx, dbsqlc.ListRefundsParams{
+		TenantID: tenant, PaymentID: uuid.UUID(id), Before: before, MaxRows: rowsOf(f.Limit),
+	})
+	if err != nil {
+		return RefundPage{}, fmt.Errorf("list refunds: %w", err)
+	}
+	if len(rows) == 0 { // A refund has its payment. Without one, the payment may not be there, or not be the tenant's.
+		if _, err := s.Payment(ctx, tenant, id); err != nil {
+			return RefundPage{}, err
+		}
+	}
+	page := RefundPage{Refunds: make([]Refund, 0, len(rows))}
+	for _, row := range rows {
+		page.Refunds = append(page.Refunds, refundOf(row))
+	}
+	if len(rows) > f.Limit {
+		page.Refunds = page.Refunds[:f.Limit]
+		page.Next = &page.Refunds[f.Limit-1].ID
+	}
+	return page, nil
+}
+
+// rowsOf is one row more than the page has: it says whether there is another page.
+func rowsOf(limit int) int32 {
+	return int32(min(limit, MaxPage) + 1) //nolint:gosec // bounded by MaxPage
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,7 +39,8 @@ type orderBook struct {
 	replayed bool               // with other bytes
 	paid     map[string]bool    // intents that were told 201
 	declined bool
-	last     int // status of the last answer
+	asked    int64 // amountCents
+	last     int   // status of the last answer
 	key      string
 	life     int // of the key
 }
@@ -101,7 +103,7 @@ func noteAnswer(orders map[string]*orderBook, o history.Operation) {
 	name := bookName(o.Tenant, asked.Amount)
 	book := orders[name]
 	if book == nil {
-		book = &orderBook{paid: map[string]bool{}}
+		book = &orderBook{paid: map[string]bool{}, asked: asked.Amount}
 		orders[name] = book
 	}
 	if !o.Answered() {
@@ -132,9 +134,10 @@ func (b *books) add(book *orderBook, listed map[string]int64, missed bool) {
 	b.Declined += one(book.declined)
 	b.ChargedTwice += one(len(book.charges) > 1)
 	b.SurplusCharges += max(0, len(book.charges)-1)
-	// 409 and 429 say to ask again, and 410 says to ask a person: a charge may turn up after its key was released.
+	// 409 and 429 say to ask again. 410 says to ask a person, who has a dead letter: the PSP has charged another amount
+	// after the key was released.
 	failed := book.last >= http.StatusBadRequest && len(book.paid) == 0 && book.last != http.StatusConflict &&
-		book.last != http.StatusTooManyRequests && book.last != http.StatusGone
+		book.last != http.StatusTooManyRequests && (book.last != http.StatusGone || book.chargedAsAsked())
 	b.ChargedToldFailed += one(len(book.charges) > 0 && failed && !missed)
 	b.ToldPaidNotCharged += one(len(book.charges) == 0 && len(book.paid) > 0 && !book.astray)
 	b.OthersAnswer += one(len(book.paid) > 1)
@@ -143,6 +146,11 @@ func (b *books) add(book *orderBook, listed map[string]int64, missed bool) {
 		_, known := listed[c.ID]
 		b.Lost += one(!known && listed != nil)
 	}
+}
+
+// chargedAsAsked reports whether a charge has the amount that was asked for.
+func (b *orderBook) chargedAsAsked() bool {
+	return slices.ContainsFunc(b.charges, func(c invariants.Entry) bool { return c.AmountCents == b.asked })
 }
 
 // violations are those that need no look inside.

@@ -120,6 +120,22 @@ func TestStrayChargeCountsWhereItsOwnOrderHasIt(t *testing.T) {
 	}
 }
 
+// A charge of another amount after the release of its key is a case for a person, and 410 says so.
+func TestClientWhoIsToldToAskAPersonIsNotTold(t *testing.T) {
+	t.Parallel()
+	asked := told(http.StatusGone, "g", "i")
+	asked.Tenant, asked.Route, asked.Key = "acme", history.PaymentsRoute, "k"
+	asked.Body, asked.Return = []byte(`{"amountCents":140}`), 1
+	for amount, failed := range map[int64]int{140: 1, 141: 0} {
+		b := keepBooks([]history.Operation{asked}, &invariants.Ledger{Charges: []invariants.Entry{
+			{ID: "late", Account: "acme", AmountCents: amount, Status: "succeeded"},
+		}}, map[string]int64{}, nil, nil)
+		if b.ChargedToldFailed != failed || b.Orders != 1 {
+			t.Errorf("charged %d: %+v", amount, b)
+		}
+	}
+}
+
 func told(status int, body, intent string) history.Operation {
 	return history.Operation{Status: status, Answer: []byte(body), Intent: intent}
 }
@@ -142,8 +158,9 @@ func TestBooksTellWhatAClientWouldComplainOf(t *testing.T) {
 			books{Orders: 1, Paid: 1, DifferentReplays: 1}},
 		"another's answer": {seen(t, 1, paid, told(http.StatusCreated, "a", "j")),
 			books{Orders: 1, Paid: 1, OthersAnswer: 1}},
-		"told to ask a person": {seen(t, 1, told(http.StatusGone, "g", "i")), books{Orders: 1}},
-		"still being decided":  {seen(t, 1, told(http.StatusAccepted, "p", "i")), books{Orders: 1}},
+		"told to ask a person": {seen(t, 1, told(http.StatusGone, "g", "i")),
+			books{Orders: 1, ChargedToldFailed: 1}},
+		"still being decided": {seen(t, 1, told(http.StatusAccepted, "p", "i")), books{Orders: 1}},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %+v, not %+v", name, c.got, c.want)

@@ -18,7 +18,7 @@ var parts = []string{"**Costs** ", "**Needs** ", "**You will see** ", "## Predic
 	"## Break it", "## Questions", "## Next"}
 
 const (
-	maxTextLines = 128 // outside of blocks: what is read in ten minutes, with time to try
+	maxTextLines = 120 // outside of blocks: what is read in ten minutes, with time to try
 	questions    = 3
 )
 

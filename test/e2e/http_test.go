@@ -572,18 +572,21 @@ func TestProblemTypesLeadToTheirPages(t *testing.T) {
 	}
 }
 
-// listed is a page of GET /payments.
+// listed is a page of GET /payments, or of the refunds of a payment.
 type listed struct {
 	Data []struct {
-		PaymentID, CustomerID, Status, CreatedAt string
+		PaymentID, CustomerID, RefundID, Status, CreatedAt string
+		AmountCents                                        int
 	}
 	HasMore    bool
 	NextCursor string
 }
 
-func (w *world) list(as, query string) listed {
+func (w *world) list(as, query string) listed { return w.listOf(as, "/payments", query) }
+
+func (w *world) listOf(as, path, query string) listed {
 	w.t.Helper()
-	r := w.do(call{method: "GET", path: "/payments?" + query, as: as})
+	r := w.do(call{method: "GET", path: path + "?" + query, as: as})
 	r.expect(w.t, http.StatusOK, "")
 	var l listed
 	if err := json.Unmarshal(r.body, &l, json.MatchCaseInsensitiveNames(true)); err != nil {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
@@ -604,23 +603,6 @@ func TestRefundsOfAPaymentAreListed(t *testing.T) {
 	w := setup(t)
 	id, other := w.paid(), w.paid()
 	path := "/payments/" + id + "/refunds"
-	type refundRow struct {
-		RefundID, PaymentID, Status string
-		AmountCents                 int
-	}
-	type refundList struct {
-		Data       []refundRow
-		HasMore    bool
-		NextCursor string
-	}
-	list := func(query string) (l refundList) {
-		r := w.do(call{method: "GET", path: path + query})
-		r.expect(t, http.StatusOK, "")
-		if err := json.Unmarshal(r.body, &l, json.MatchCaseInsensitiveNames(true)); err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
 	empty := w.do(call{method: "GET", path: path})
 	if strings.TrimSpace(string(empty.body)) != `{"data":[],"hasMore":false}` {
 		t.Errorf("no refunds: %s", empty.body)
@@ -632,10 +614,13 @@ func TestRefundsOfAPaymentAreListed(t *testing.T) {
 		reason := map[bool]string{true: "sold out", false: "pm_declined"}[status == http.StatusCreated]
 		w.refund(id, freshKey(), fmt.Sprintf(`{"amountCents":%d,"reason":%q}`, cents, reason)).expect(t, status, "")
 	}
-	all := list("")
-	if len(all.Data) != 3 || all.HasMore || !slices.IsSortedFunc(all.Data, func(a, b refundRow) int {
-		return strings.Compare(b.RefundID, a.RefundID)
-	}) {
+	all := w.listOf(acmeKey, path, "")
+	var ids []string
+	for _, r := range all.Data {
+		ids = append(ids, r.RefundID)
+	}
+	newestFirst := slices.IsSortedFunc(ids, func(a, b string) int { return strings.Compare(b, a) })
+	if len(ids) != 3 || all.HasMore || !newestFirst {
 		t.Fatalf("%+v", all)
 	}
 	for _, r := range all.Data {
@@ -645,9 +630,9 @@ func TestRefundsOfAPaymentAreListed(t *testing.T) {
 		}
 	}
 	for _, limit := range []int{1, 2, 3} {
-		got, query := refundList{HasMore: true}, fmt.Sprintf("?limit=%d", limit)
+		got, query := listed{HasMore: true}, fmt.Sprintf("limit=%d", limit)
 		for cursor := ""; got.HasMore; {
-			page := list(query + cursor)
+			page := w.listOf(acmeKey, path, query+cursor)
 			got.Data, got.HasMore, cursor = append(got.Data, page.Data...), page.HasMore, "&cursor="+page.NextCursor
 		}
 		if diff := cmp.Diff(all.Data, got.Data); diff != "" {

@@ -18,6 +18,7 @@ import (
 	"payonce/internal/app"
 	"payonce/internal/config"
 	"payonce/internal/postgres"
+	"payonce/test/heldport"
 	"payonce/test/pgtest"
 )
 
@@ -274,14 +275,12 @@ func TestPortThatIsTakenIsNamedWithItsSetting(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	held, err := heldport.Hold()
 	if err != nil {
 		t.Fatal(err)
 	}
-	public := free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(held.Close)
+	public := held.Address
 	for setting, edit := range map[string]func(*config.API){
 		"HTTP_ADDR":     func(c *config.API) { c.HTTPAddr, c.OperatorAddr = taken.Addr().String(), "127.0.0.1:0" },
 		"OPERATOR_ADDR": func(c *config.API) { c.HTTPAddr, c.OperatorAddr = public, taken.Addr().String() },
