@@ -50,12 +50,18 @@ WITH opened AS (
 SELECT count(*) FROM opened;
 
 -- name: ListDeadLetters :many
--- Newest first, by the index dead_letters_by_status. Without a cursor, the list begins with the newest one.
+-- Newest first, by the index dead_letters_by_status. Without a cursor, the list begins with the newest one. A filter
+-- that is NULL selects all.
 SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason, evidence, opened_at, version,
        extract(epoch FROM payonce_now() - opened_at)::float8 AS age_seconds,
        resolved_at, action, actor, resolution_reason
 FROM dead_letters
 WHERE status = @status
+  AND (sqlc.narg(kind)::text IS NULL OR kind = sqlc.narg(kind))
+  AND (sqlc.narg(tenant)::text IS NULL OR tenant_id = sqlc.narg(tenant))
+  AND (sqlc.narg(opened_after)::timestamptz IS NULL OR opened_at >= sqlc.narg(opened_after))
+  AND (sqlc.narg(opened_before)::timestamptz IS NULL OR opened_at < sqlc.narg(opened_before))
+  AND (sqlc.arg(age)::interval = interval '0' OR opened_at <= payonce_now() - sqlc.arg(age)::interval)
   AND (opened_at, id) < (coalesce(sqlc.narg(before_opened)::timestamptz, 'infinity'),
                          coalesce(sqlc.narg(before_id)::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
 ORDER BY opened_at DESC, id DESC

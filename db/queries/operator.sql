@@ -19,6 +19,16 @@ SELECT r.id, 'refund'::text, r.status
 FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@ids::uuid[]) AS id) AS asked
 JOIN refunds AS r ON r.tenant_id = asked.tenant_id AND r.id = asked.id;
 
+-- name: FindKeyStatuses :many
+-- The statuses of the keys of these dead letters, if a key still has the generation and subject of its dead letter.
+SELECT asked.dead_letter_id::uuid AS dead_letter_id, k.status
+FROM (SELECT unnest(@dead_letter_ids::uuid[]) AS dead_letter_id, unnest(@tenant_ids::text[]) AS tenant_id,
+             unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key,
+             unnest(@generations::integer[]) AS generation, unnest(@subjects::uuid[]) AS subject) AS asked
+JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
+    AND k.generation = asked.generation
+    AND (asked.subject = '00000000-0000-0000-0000-000000000000' OR k.subject = asked.subject);
+
 -- name: UnprocessedWebhooks :one
 SELECT count(*) AS events, coalesce(extract(epoch FROM payonce_now() - min(received_at)), 0)::float8 AS oldest_seconds
 FROM webhook_events WHERE processed_at IS NULL;
@@ -89,3 +99,122 @@ FROM (
 ) AS l
 ORDER BY l.reserved_at DESC, l.tenant_id, l.operation, l.key
 LIMIT sqlc.arg(max_rows)::int;
+
+-- name: ListKeys :many
+-- Reads only: keys, newest first, and the expired ones last. No index has the time of the reservation. So the order is
+-- that of expires_at, and that of delete_after for an expired key: both count from the last reservation. Each part has
+-- an index of its own, and begins at its own cursor. The open keys are few, and are sorted.
+SELECT (l.delete_after IS NOT NULL)::boolean AS expired, coalesce(l.delete_after, l.expires_at)::timestamptz AS at,
+       l.tenant_id, l.operation, l.key, l.status, l.attempt, l.generation, l.subject, l.reserved_at, l.expires_at,
+       l.unknown_since, l.reconcile_after, l.response_status, l.dead_letter_hold::text AS hold
+FROM (
+    (SELECT a.* FROM idempotency_keys AS a
+     WHERE (a.locked_until IS NOT NULL OR a.reconcile_after IS NOT NULL)
+       AND (sqlc.narg(tenant)::text IS NULL OR a.tenant_id = sqlc.narg(tenant))
+       AND (sqlc.narg(status)::text IS NULL OR a.status = sqlc.narg(status))
+       AND (a.expires_at, a.tenant_id, a.operation, a.key)
+           < (sqlc.arg(live_before)::timestamptz, sqlc.arg(before_tenant)::text, sqlc.arg(before_operation)::text,
+              sqlc.arg(before_key)::text)
+     ORDER BY a.expires_at DESC, a.tenant_id DESC, a.operation DESC, a.key DESC LIMIT sqlc.arg(max_rows)::int)
+    UNION ALL
+    (SELECT b.* FROM idempotency_keys AS b
+     WHERE b.finished_at IS NOT NULL AND b.delete_after IS NULL
+       AND (sqlc.narg(tenant)::text IS NULL OR b.tenant_id = sqlc.narg(tenant))
+       AND (sqlc.narg(status)::text IS NULL OR b.status = sqlc.narg(status))
+       AND (b.expires_at, b.tenant_id, b.operation, b.key)
+           < (sqlc.arg(live_before)::timestamptz, sqlc.arg(before_tenant)::text, sqlc.arg(before_operation)::text,
+              sqlc.arg(before_key)::text)
+     ORDER BY b.expires_at DESC, b.tenant_id DESC, b.operation DESC, b.key DESC LIMIT sqlc.arg(max_rows)::int)
+    UNION ALL
+    (SELECT c.* FROM idempotency_keys AS c
+     WHERE c.delete_after IS NOT NULL
+       AND (sqlc.narg(tenant)::text IS NULL OR c.tenant_id = sqlc.narg(tenant))
+       AND (sqlc.narg(status)::text IS NULL OR c.status = sqlc.narg(status))
+       AND (c.delete_after, c.tenant_id, c.operation, c.key)
+           < (sqlc.arg(expired_before)::timestamptz, sqlc.arg(before_tenant)::text, sqlc.arg(before_operation)::text,
+              sqlc.arg(before_key)::text)
+     ORDER BY c.delete_after DESC, c.tenant_id DESC, c.operation DESC, c.key DESC LIMIT sqlc.arg(max_rows)::int)
+) AS l
+ORDER BY 1, 2 DESC, l.tenant_id DESC, l.operation DESC, l.key DESC
+LIMIT sqlc.arg(max_rows)::int;
+
+-- name: ListTenantIDs :many
+SELECT id FROM tenants ORDER BY id;
+
+-- name: ListWebhooks :many
+-- Reads only: the webhooks that wait, newest first, and then those that were processed, by the time of that.
+SELECT (l.processed_at IS NULL)::boolean AS waiting, coalesce(l.processed_at, l.received_at)::timestamptz AS at,
+       l.id, l.sent_at, l.received_at, l.processed_at, coalesce(l.result, '')::text AS result, l.body
+FROM (
+    (SELECT a.* FROM webhook_events AS a
+     WHERE a.processed_at IS NULL AND coalesce(sqlc.narg(status)::text, 'waiting') = 'waiting'
+       AND (a.received_at, a.id) < (sqlc.arg(waiting_before)::timestamptz, sqlc.arg(before_id)::text)
+     ORDER BY a.received_at DESC, a.id DESC LIMIT sqlc.arg(max_rows)::int)
+    UNION ALL
+    (SELECT b.* FROM webhook_events AS b
+     WHERE b.processed_at IS NOT NULL AND (sqlc.narg(status)::text IS NULL OR b.result = sqlc.narg(status))
+       AND (b.processed_at, b.id) < (sqlc.arg(processed_before)::timestamptz, sqlc.arg(before_id)::text)
+     ORDER BY b.processed_at DESC, b.id DESC LIMIT sqlc.arg(max_rows)::int)
+) AS l
+ORDER BY 1 DESC, 2 DESC, l.id DESC
+LIMIT sqlc.arg(max_rows)::int;
+
+-- name: ListRuns :many
+-- Reads only: the runs that have compared a settlement file with our books, the latest day first.
+SELECT r.id, r.account, r.day, r.started_at, r.finished_at, r.status, r.lines, r.breaks, r.pending
+FROM statement_runs AS r
+WHERE (sqlc.narg(account)::text IS NULL OR r.account = sqlc.narg(account))
+  AND (r.started_at, r.id) < (sqlc.arg(before_started)::timestamptz, sqlc.arg(before_id)::uuid)
+ORDER BY r.started_at DESC, r.id DESC
+LIMIT sqlc.arg(max_rows)::int;
+
+-- name: ListBreaks :many
+-- Reads only: the differences between the settlement files and our books, the latest first, by the primary key.
+SELECT b.id, b.account, b.day, b.object, b.kind, b.psp_id, b.subject, b.reference, b.other_tenant, b.lines,
+       b.their_amount_minor, b.their_currency, b.our_amount_minor, b.our_currency, b.our_status, b.our_psp_id,
+       b.moved_at, b.first_seen, b.last_seen, b.gone_at
+FROM statement_breaks AS b
+WHERE (sqlc.narg(account)::text IS NULL OR b.account = sqlc.narg(account))
+  AND (sqlc.narg(kind)::text IS NULL OR b.kind = sqlc.narg(kind))
+  AND (b.gone_at IS NULL) = sqlc.arg(open)::boolean
+  AND b.id < sqlc.arg(before)::bigint
+ORDER BY b.id DESC
+LIMIT sqlc.arg(max_rows)::int;
+
+-- name: SearchKeys :many
+-- Reads only: the keys of all tenants and operations with this name. The joins with the tenants let each search use an
+-- index that begins with the tenant.
+SELECT k.tenant_id, k.operation, k.key, k.status, k.reserved_at
+FROM tenants AS t
+CROSS JOIN (VALUES ('POST /payments'), ('POST /payments/{id}/refunds')) AS o (operation)
+JOIN idempotency_keys AS k ON k.tenant_id = t.id AND k.operation = o.operation AND k.key = @key
+ORDER BY k.reserved_at DESC, k.tenant_id, k.operation LIMIT @max_rows;
+
+-- name: SearchMovements :many
+-- Reads only: the payments and refunds of all tenants with this id, or with this id at the PSP.
+SELECT 'payment'::text AS object, p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id AS payment_id
+FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = sqlc.narg(payment_id)::uuid
+UNION ALL
+SELECT 'payment', p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id
+FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_charge_id = sqlc.narg(psp_id)::text
+UNION ALL
+SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id
+FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = sqlc.narg(refund_id)::uuid
+UNION ALL
+SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id
+FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.psp_refund_id = sqlc.narg(psp_id)::text
+ORDER BY 6 DESC, 3 LIMIT @max_rows;
+
+-- name: SearchDeadLetters :many
+-- Reads only: the dead letter with this id, and the open ones about a key with this name. The index is that of the open
+-- dead letters of a key.
+SELECT d.id, d.kind, d.status, coalesce(d.tenant_id, '')::text AS tenant_id,
+       coalesce(d.operation, '')::text AS operation, coalesce(d.key, '')::text AS key, d.opened_at
+FROM dead_letters AS d WHERE d.id = sqlc.narg(id)::uuid
+UNION ALL
+SELECT d.id, d.kind, d.status, d.tenant_id, d.operation, d.key, d.opened_at
+FROM tenants AS t
+CROSS JOIN (VALUES ('POST /payments'), ('POST /payments/{id}/refunds')) AS o (operation)
+JOIN dead_letters AS d ON d.tenant_id = t.id AND d.operation = o.operation AND d.key = sqlc.narg(key)::text
+    AND d.status = 'open'
+ORDER BY 7 DESC, 1 LIMIT @max_rows;

@@ -18,34 +18,6 @@ import (
 	"payonce/internal/tenants"
 )
 
-// deadLettersView is a page of the list.
-type deadLettersView struct {
-	Status deadletters.Status
-	Page   operator.Page
-}
-
-func (c *Console) deadLetters(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
-	q := r.URL.Query()
-	f := deadletters.Filter{Status: deadletters.OpenStatus, Limit: deadletters.DefaultPage}
-	if q.Get("status") == string(deadletters.ResolvedStatus) {
-		f.Status = deadletters.ResolvedStatus
-	}
-	if q.Has("cursor") {
-		cursor, err := deadletters.ParseCursor(q.Get("cursor"))
-		if err != nil {
-			c.fail(w, r, http.StatusBadRequest, "This address is not a page of the list. Begin at /console/dead-letters.")
-			return
-		}
-		f.Before = &cursor
-	}
-	page, err := c.config.Operators.List(r.Context(), f)
-	if err != nil {
-		c.unavailable(w, r, err)
-		return
-	}
-	c.show(w, r, http.StatusOK, "deadletters.html", "Dead letters", &by, deadLettersView{f.Status, page})
-}
-
 // deadLetterView is the page of a dead letter.
 type deadLetterView struct {
 	operator.Case

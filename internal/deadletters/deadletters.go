@@ -60,6 +60,13 @@ const (
 	JobDiscarded Kind = "job_discarded"
 )
 
+// Kinds are the kinds of dead letters.
+func Kinds() []Kind {
+	return []Kind{PSPContradicts, ContradictsCompleted, DuplicateMovement, LookupsExhausted, PSPMemoryOver,
+		UnknownMovement, UnreadableRecord, ScanFailing, OtherAccount, LateAfterExpiry, RefundExceeds, WebhookUnmatched,
+		MissingAtPSP, JobDiscarded}
+}
+
 // About is the key that a dead letter is about.
 type About struct {
 	Tenant     string

@@ -77,9 +77,15 @@ func ParseCursor(s string) (Cursor, error) {
 	return c, nil
 }
 
-// Filter selects dead letters.
+// Filter selects dead letters. An empty field selects all, but Status is required.
 type Filter struct {
 	Status Status
+	Kind   Kind
+	Tenant string
+	Age    time.Duration // only dead letters that were opened so long ago, or longer
+	// Only dead letters that were opened at OpenedAfter or later, and before OpenedBefore.
+	OpenedAfter, OpenedBefore *time.Time
+
 	Limit  int     // 1 to MaxPage
 	Before *Cursor // only dead letters after this position; they are older
 }
@@ -93,7 +99,9 @@ type Page struct {
 // List reads a page of dead letters.
 func List(ctx context.Context, db *postgres.DB, f Filter) (Page, error) {
 	limit := max(1, min(f.Limit, MaxPage))
-	p := dbsqlc.ListDeadLettersParams{Status: string(f.Status), MaxRows: int32(limit + 1)}
+	p := dbsqlc.ListDeadLettersParams{Status: string(f.Status), Kind: nullable(string(f.Kind)),
+		Tenant: nullable(f.Tenant), Age: f.Age, OpenedAfter: f.OpenedAfter, OpenedBefore: f.OpenedBefore,
+		MaxRows: int32(limit + 1)}
 	if f.Before != nil {
 		p.BeforeOpened, p.BeforeID = &f.Before.opened, &f.Before.id
 	}
@@ -111,6 +119,14 @@ func List(ctx context.Context, db *postgres.DB, f Filter) (Page, error) {
 		page.Next = &Cursor{opened: last.Opened, id: last.ID}
 	}
 	return page, nil
+}
+
+// nullable is NULL for the empty text.
+func nullable(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }
 
 // Get reads one dead letter. It fails with ErrNoDeadLetter.

@@ -73,7 +73,13 @@ func Operator(c OperatorConfig) http.Handler {
 		reading := d.admit(tenants.OpsRead, isOperator, d.answerError)
 		resolving := d.admit(tenants.OpsResolve, isOperator, d.answerError)
 		r.With(reading).Get("/operator/summary", d.summary)
-		r.With(reading).Get("/operator/dead-letters", d.listDeadLetters)
+		r.With(reading).Get("/operator/keys", listing(d, d.operator.Keys()))
+		r.With(reading).Get("/operator/payments", listing(d, d.operator.Payments()))
+		r.With(reading).Get("/operator/webhooks", listing(d, d.operator.Webhooks()))
+		r.With(reading).Get("/operator/statements", listing(d, d.operator.Statements()))
+		r.With(reading).Get("/operator/breaks", listing(d, d.operator.Breaks()))
+		r.With(reading).Get("/operator/search", listing(d, d.operator.Search()))
+		r.With(reading).Get("/operator/dead-letters", listing(d, d.operator.DeadLetters()))
 		r.With(reading).Get("/operator/dead-letters/{deadLetterId}", d.showDeadLetter)
 		r.With(resolving).Post("/operator/dead-letters/{deadLetterId}/resolve", d.resolveDeadLetter)
 		at := pages.Addresses{Public: c.PublicURL, Operator: operatorOr(c.URL)}
@@ -89,6 +95,25 @@ func Operator(c OperatorConfig) http.Handler {
 		}
 	})
 	return r
+}
+
+// listing answers a page of a list that operators read.
+func listing[F, T any](d *ops, l operator.Listing[F, T]) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		query, wrong := queryOf(r.URL.RawQuery, l.Parameters...)
+		filter, bad := l.Filter(query)
+		if wrong = append(wrong, bad...); wrong != nil {
+			refused := invalid(wrong...)
+			d.refuse(w, r, refused.code, refused.detail, refused.errors...)
+			return
+		}
+		page, err := l.Read(r.Context(), filter)
+		if err != nil {
+			d.answerError(w, r, err)
+			return
+		}
+		d.show(w, r, page)
+	}
 }
 
 func (d *ops) nothing(w http.ResponseWriter, r *http.Request) {

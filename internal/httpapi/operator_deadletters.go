@@ -30,20 +30,6 @@ func (d *ops) summary(w http.ResponseWriter, r *http.Request) {
 	d.show(w, r, s)
 }
 
-func (d *ops) listDeadLetters(w http.ResponseWriter, r *http.Request) {
-	filter, bad := deadLetterFilterOf(r.URL.RawQuery)
-	if bad != nil {
-		d.refuse(w, r, bad.code, bad.detail, bad.errors...)
-		return
-	}
-	page, err := d.operator.List(r.Context(), filter)
-	if err != nil {
-		d.answerError(w, r, err)
-		return
-	}
-	d.show(w, r, page)
-}
-
 func (d *ops) showDeadLetter(w http.ResponseWriter, r *http.Request) {
 	id, ok := deadLetterIn(r)
 	if !ok {
@@ -63,32 +49,6 @@ func deadLetterIn(r *http.Request) (uuid.UUID, bool) {
 	raw := chi.URLParam(r, "deadLetterId")
 	id, err := uuid.Parse(raw)
 	return id, err == nil && id.String() == raw
-}
-
-// deadLetterFilterOf reads the query of the list. It is as strict as the query of the payments.
-func deadLetterFilterOf(rawQuery string) (deadletters.Filter, *requestError) {
-	f := deadletters.Filter{Status: deadletters.OpenStatus, Limit: deadletters.DefaultPage}
-	query, wrong := queryOf(rawQuery, "status", "limit", "cursor")
-	refuse := func(name, detail string) { wrong = append(wrong, problem.Detail{Parameter: name, Detail: detail}) }
-	if query.Has("status") {
-		f.Status = deadletters.Status(query.Get("status"))
-		if f.Status != deadletters.OpenStatus && f.Status != deadletters.ResolvedStatus {
-			refuse("status", "must be open or resolved")
-		}
-	}
-	if query.Has("limit") {
-		f.Limit = limitOf(query.Get("limit"), deadletters.MaxPage, func(detail string) { refuse("limit", detail) })
-	}
-	if query.Has("cursor") {
-		cursor, err := deadletters.ParseCursor(query.Get("cursor"))
-		if f.Before = &cursor; err != nil {
-			refuse("cursor", cursorRefusal)
-		}
-	}
-	if wrong != nil {
-		return f, invalid(wrong...)
-	}
-	return f, nil
 }
 
 // decisionRequest is the body of POST …/resolve. The fields are pointers, because a missing member differs from a zero.

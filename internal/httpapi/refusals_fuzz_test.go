@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json"
-	"github.com/google/go-cmp/cmp"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/payments"
@@ -157,37 +156,6 @@ func FuzzBearer(f *testing.F) {
 		if again, ok := bearer(&http.Request{Header: http.Header{"Authorization": {"Bearer " + token}}}); !ok ||
 			again != token {
 			t.Fatalf("%q is the token %q, and that one %q", sent, token, again)
-		}
-	})
-}
-
-// An operator's filter that is taken is another one by no spelling.
-func FuzzDeadLetterFilter(f *testing.F) {
-	f.Add("status=open&limit=7&cursor=AAZC1lVHgAABk0XzbEF8OoCeX1ofDJstRA")
-	f.Add("status=open&status=resolved")
-	f.Add("cursor=%0AAAZC1lVHgAABk0XzbEF8OoCeX1ofDJstRA")
-	f.Fuzz(func(t *testing.T, query string) {
-		got, bad := deadLetterFilterOf(query)
-		if bad != nil {
-			if bad.code != problem.InvalidRequest || len(bad.errors) == 0 || len(bad.errors) > 4 {
-				t.Fatalf("refused with %q", bad.parameters())
-			}
-			return
-		}
-		if got.Limit < 1 || got.Limit > deadletters.MaxPage || got.Status != deadletters.OpenStatus &&
-			got.Status != deadletters.ResolvedStatus {
-			t.Fatalf("%q is accepted as %+v", query, got)
-		}
-		again := url.Values{"limit": {strconv.Itoa(got.Limit)}, "status": {string(got.Status)}}
-		if got.Before != nil {
-			again.Set("cursor", got.Before.String())
-			if values, err := url.ParseQuery(query); err != nil || values.Get("cursor") != got.Before.String() {
-				t.Fatalf("%q is read as the cursor %q", query, got.Before)
-			}
-		}
-		second, bad := deadLetterFilterOf(again.Encode())
-		if diff := cmp.Diff(got, second, cmp.AllowUnexported(deadletters.Cursor{})); bad != nil || diff != "" {
-			t.Fatalf("%q is another filter when written once more: %v\n%s", query, bad.parameters(), diff)
 		}
 	})
 }

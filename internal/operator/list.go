@@ -3,6 +3,9 @@ package operator
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -10,12 +13,16 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
+	"payonce/internal/problem"
 )
 
-// Entry is a dead letter with the payment or refund that it is about.
+// Entry is a dead letter with what it is about.
 type Entry struct {
 	deadletters.DeadLetter
 	PaymentOrRefund *PaymentOrRefund // nil for a dead letter about nothing of ours
+	// Key is the status of the dead letter's key. It is empty if the dead letter is about no key, or if the key stands
+	// for something else by now.
+	Key idempotency.Status
 }
 
 // PaymentOrRefund is what an operator is shown of a payment or a refund.
@@ -30,26 +37,58 @@ const (
 	refundObject  = "refund"
 )
 
-// Page is a part of the list, newest first. Next is the cursor of the next page, and nil on the last page.
-type Page struct {
-	Entries []Entry
-	Next    *deadletters.Cursor
+// DeadLetters lists dead letters, newest first. Without a status, it lists the open ones.
+func (d *Service) DeadLetters() Listing[deadletters.Filter, Entry] {
+	return Listing[deadletters.Filter, Entry]{Parameters: []string{"status", "kind", "tenant", "age", "openedAfter",
+		"openedBefore", "limit", "cursor"}, Filter: deadLetterFilterOf, Read: d.List}
+}
+
+func deadLetterFilterOf(values url.Values) (deadletters.Filter, []problem.Detail) {
+	q := &query{values: values}
+	f := deadletters.Filter{
+		Status: oneOf(q, "status", deadletters.OpenStatus, deadletters.ResolvedStatus),
+		Limit:  q.limit(), Before: cursorOf(q, deadletters.ParseCursor),
+	}
+	if f.Status == "" {
+		f.Status = deadletters.OpenStatus
+	}
+	q.selectDeadLetters(&f)
+	return f, q.bad
+}
+
+// selectDeadLetters reads the parameters that select several dead letters, in a list or for one decision.
+func (q *query) selectDeadLetters(f *deadletters.Filter) {
+	f.Kind, f.Tenant = oneOf(q, "kind", deadletters.Kinds()...), q.text("tenant")
+	f.OpenedAfter, f.OpenedBefore = q.instant("openedAfter"), q.instant("openedBefore")
+	q.order("openedAfter", "openedBefore", f.OpenedAfter, f.OpenedBefore)
+	if q.values.Has("age") {
+		const most = 10 * 365 * 24 * 60 * 60
+		seconds, err := strconv.Atoi(q.values.Get("age"))
+		if err != nil || seconds < 0 || seconds > most {
+			q.refuse("age", fmt.Sprintf("must be a number of seconds from 0 to %d", most))
+		}
+		f.Age = time.Duration(seconds) * time.Second
+	}
 }
 
 // List reads a page of dead letters.
-func (d *Service) List(ctx context.Context, f deadletters.Filter) (Page, error) {
+func (d *Service) List(ctx context.Context, f deadletters.Filter) (List[Entry], error) {
 	deadLetters, err := deadletters.List(ctx, d.db, f)
 	if err != nil {
-		return Page{}, err
+		return List[Entry]{}, err
 	}
 	entries, err := d.entries(ctx, deadLetters.DeadLetters)
 	if err != nil {
-		return Page{}, err
+		return List[Entry]{}, err
 	}
-	return Page{Entries: entries, Next: deadLetters.Next}, nil
+	page := List[Entry]{Rows: entries}
+	if deadLetters.Next != nil {
+		page.Next = deadLetters.Next.String()
+	}
+	return page, nil
 }
 
-// entries finds what dead letters are about, in one query for all of them.
+// entries finds what dead letters are about, in two queries for all of them.
 func (d *Service) entries(ctx context.Context, deadLetters []deadletters.DeadLetter) ([]Entry, error) {
 	var asked dbsqlc.FindMovementsParams
 	for _, l := range deadLetters {
@@ -66,14 +105,46 @@ func (d *Service) entries(ctx context.Context, deadLetters []deadletters.DeadLet
 		movements[r.ID] = &PaymentOrRefund{Object: r.Object, ID: publicID(r.Object, r.ID),
 			Status: payments.Status(r.Status)}
 	}
+	keys, err := d.keyStatuses(ctx, deadLetters)
+	if err != nil {
+		return nil, err
+	}
 	entries := make([]Entry, len(deadLetters))
 	for i, l := range deadLetters {
-		entries[i].DeadLetter = l
+		entries[i].DeadLetter, entries[i].Key = l, keys[l.ID]
 		if l.Subject != nil {
 			entries[i].PaymentOrRefund = movements[*l.Subject]
 		}
 	}
 	return entries, nil
+}
+
+// keyStatuses are the statuses of the keys that dead letters are about, by the ids of the dead letters.
+func (d *Service) keyStatuses(
+	ctx context.Context, deadLetters []deadletters.DeadLetter,
+) (map[uuid.UUID]idempotency.Status, error) {
+	var p dbsqlc.FindKeyStatusesParams
+	for _, l := range deadLetters {
+		if l.About == nil {
+			continue
+		}
+		subject := uuid.Nil // any
+		if l.Subject != nil {
+			subject = *l.Subject
+		}
+		p.DeadLetterIds, p.Subjects = append(p.DeadLetterIds, l.ID), append(p.Subjects, subject)
+		p.TenantIds, p.Operations = append(p.TenantIds, l.About.Tenant), append(p.Operations, l.About.Operation)
+		p.Keys, p.Generations = append(p.Keys, l.About.Key), append(p.Generations, l.About.Generation)
+	}
+	rows, err := dbsqlc.New(d.db.Reader()).FindKeyStatuses(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("find keys of dead letters: %w", err)
+	}
+	statuses := make(map[uuid.UUID]idempotency.Status, len(rows))
+	for _, r := range rows {
+		statuses[r.DeadLetterID] = idempotency.Status(r.Status)
+	}
+	return statuses, nil
 }
 
 func publicID(object string, id uuid.UUID) string {
@@ -86,9 +157,6 @@ func publicID(object string, id uuid.UUID) string {
 // Case is everything that is known about a dead letter.
 type Case struct {
 	Entry
-	// Key is the status of the dead letter's key. It is empty if the dead letter is about no key, or if the key stands
-	// for something else by now.
-	Key        idempotency.Status
 	Timeline   []idempotency.Event      // the key's timeline, oldest first
 	AuditTrail []deadletters.AuditEntry // the operators' decisions, oldest first
 }
@@ -108,7 +176,7 @@ func (d *Service) Show(ctx context.Context, id uuid.UUID) (Case, error) {
 		return Case{}, err
 	}
 	if deadLetter.About != nil {
-		if c.Key, c.Timeline, err = d.history(ctx, deadLetter); err != nil {
+		if c.Timeline, err = d.history(ctx, *deadLetter.About); err != nil {
 			return Case{}, err
 		}
 	}

@@ -35,7 +35,7 @@ func TestListNamesWhatEachDeadLetterIsAbout(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := map[uuid.UUID]string{}
-	for _, e := range page.Entries {
+	for _, e := range page.Rows {
 		raw, err := json.Marshal(e)
 		if err != nil {
 			t.Fatal(err)
@@ -54,8 +54,8 @@ func TestListNamesWhatEachDeadLetterIsAbout(t *testing.T) {
 			t.Errorf("dead letter is %s, want %s", got[id], want)
 		}
 	}
-	if len(page.Entries) != 4 || page.Next != nil {
-		t.Errorf("%d dead letters, next %v", len(page.Entries), page.Next)
+	if len(page.Rows) != 4 || page.Next != "" {
+		t.Errorf("%d dead letters, next %v", len(page.Rows), page.Next)
 	}
 }
 
@@ -66,10 +66,16 @@ func TestListGoesOnFromItsCursor(t *testing.T) {
 	f := deadletters.Filter{Status: deadletters.OpenStatus, Limit: 1}
 	for _, want := range []uuid.UUID{first.ID, second.ID} {
 		page, err := o.ops.List(t.Context(), f)
-		if err != nil || len(page.Entries) != 1 || page.Entries[0].ID != want {
+		if err != nil || len(page.Rows) != 1 || page.Rows[0].ID != want {
 			t.Fatalf("%+v, %v; want %s", page, err, want)
 		}
-		f.Before = page.Next
+		if f.Before = nil; page.Next == "" {
+			continue
+		}
+		before, err := deadletters.ParseCursor(page.Next)
+		if f.Before = &before; err != nil {
+			t.Fatal(err)
+		}
 	}
 	if f.Before != nil {
 		t.Fatal("the last page leads on")

@@ -24,6 +24,7 @@ type deadLetterBody struct {
 	Operation  string             `json:"operation,omitempty"`
 	Key        string             `json:"key,omitempty"`
 	Generation int32              `json:"generation,omitzero"`
+	KeyStatus  idempotency.Status `json:"keyStatus,omitempty"`
 	Evidence   jsontext.Value     `json:"evidence"`
 	OpenedAt   string             `json:"openedAt"`
 	AgeSeconds int64              `json:"ageSeconds"`
@@ -41,7 +42,6 @@ type resolutionBody struct {
 // caseBody is a dead letter with all that belongs to it.
 type caseBody struct {
 	deadLetterBody
-	KeyStatus     idempotency.Status      `json:"keyStatus,omitempty"`
 	PaymentStatus payments.Status         `json:"paymentStatus,omitempty"`
 	RefundStatus  payments.Status         `json:"refundStatus,omitempty"`
 	Timeline      []payments.TimelineLine `json:"timeline"`
@@ -65,7 +65,7 @@ func (e Entry) body() deadLetterBody {
 	l := e.DeadLetter
 	b := deadLetterBody{
 		ID: l.ID.String(), Kind: l.Kind, Status: l.Status(), Reason: l.Reason, Evidence: l.Evidence,
-		OpenedAt: stamp(l.Opened), AgeSeconds: int64(l.Age / time.Second), Version: l.Version,
+		KeyStatus: e.Key, OpenedAt: stamp(l.Opened), AgeSeconds: int64(l.Age / time.Second), Version: l.Version,
 	}
 	if a := l.About; a != nil {
 		b.Tenant, b.Operation, b.Key, b.Generation = a.Tenant, a.Operation, a.Key, a.Generation
@@ -84,8 +84,8 @@ func (e Entry) body() deadLetterBody {
 // MarshalJSON writes the case as the operator's API shows it.
 func (c Case) MarshalJSON() ([]byte, error) {
 	b := caseBody{
-		deadLetterBody: c.body(), KeyStatus: c.Key,
-		Timeline: payments.TimelineLines(c.Timeline), Audit: make([]auditBody, len(c.AuditTrail)),
+		deadLetterBody: c.body(),
+		Timeline:       payments.TimelineLines(c.Timeline), Audit: make([]auditBody, len(c.AuditTrail)),
 	}
 	if m := c.PaymentOrRefund; m != nil && m.Object == refundObject {
 		b.RefundStatus = m.Status
@@ -99,19 +99,6 @@ func (c Case) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(b)
-}
-
-// MarshalJSON writes the page as the operator's API shows it.
-func (p Page) MarshalJSON() ([]byte, error) {
-	list := struct {
-		Data       []Entry `json:"data"`
-		HasMore    bool    `json:"hasMore"`
-		NextCursor string  `json:"nextCursor,omitempty"`
-	}{Data: p.Entries, HasMore: p.Next != nil}
-	if p.Next != nil {
-		list.NextCursor = p.Next.String()
-	}
-	return json.Marshal(list)
 }
 
 // stamp formats a time as the bodies of payments do.

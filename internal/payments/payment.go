@@ -35,6 +35,7 @@ type Payment struct {
 	PSPChargeID   string
 	DeclineCode   string
 	Refunded      AmountMinor
+	Key           string // the Idempotency-Key of the request that has made it
 	Created       time.Time
 }
 
@@ -48,6 +49,7 @@ type Refund struct {
 	Status      Status
 	PSPRefundID string
 	DeclineCode string
+	Key         string // as of a Payment
 	Created     time.Time
 }
 
@@ -57,7 +59,8 @@ func paymentOf(row dbsqlc.Payment) (Payment, error) {
 		ID: PaymentID(row.ID), Tenant: row.TenantID, CustomerID: row.CustomerID,
 		Amount: AmountMinor(row.AmountMinor), Currency: Currency(row.Currency), PaymentMethod: row.PaymentMethod,
 		Description: value(row.Description), Status: Status(row.Status), PSPChargeID: value(row.PspChargeID),
-		DeclineCode: value(row.DeclineCode), Refunded: AmountMinor(row.RefundedMinor), Created: row.CreatedAt,
+		DeclineCode: value(row.DeclineCode), Refunded: AmountMinor(row.RefundedMinor),
+		Key: row.IdempotencyKey, Created: row.CreatedAt,
 	}
 	if row.Metadata != nil {
 		if err := json.Unmarshal(row.Metadata, &p.Metadata); err != nil {
@@ -72,7 +75,8 @@ func refundOf(row dbsqlc.Refund) Refund {
 	return Refund{
 		ID: RefundID(row.ID), PaymentID: PaymentID(row.PaymentID), Amount: AmountMinor(row.AmountMinor),
 		Currency: Currency(row.Currency), Reason: value(row.Reason), Status: Status(row.Status),
-		PSPRefundID: value(row.PspRefundID), DeclineCode: value(row.DeclineCode), Created: row.CreatedAt,
+		PSPRefundID: value(row.PspRefundID), DeclineCode: value(row.DeclineCode),
+		Key: row.IdempotencyKey, Created: row.CreatedAt,
 	}
 }
 

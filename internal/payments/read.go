@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -102,6 +103,20 @@ func idAt(t time.Time) (id uuid.UUID) {
 type Page struct {
 	Payments []Payment
 	Next     *PaymentID
+}
+
+// Merge is a page of the payments of both pages, newest first. Both were read with the same filter.
+func (p Page) Merge(other Page, limit int) Page {
+	merged := Page{Payments: append(p.Payments, other.Payments...)}
+	slices.SortFunc(merged.Payments, func(a, b Payment) int { return bytes.Compare(b.ID[:], a.ID[:]) })
+	more := p.Next != nil || other.Next != nil
+	if len(merged.Payments) > limit {
+		merged.Payments, more = merged.Payments[:limit], true
+	}
+	if more {
+		merged.Next = &merged.Payments[limit-1].ID
+	}
+	return merged
 }
 
 // Payments lists the tenant's payments, newest first.

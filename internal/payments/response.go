@@ -10,14 +10,14 @@ import (
 )
 
 // schemaVersion is the version of the form of the stored responses. Increment it when one of the bodies below changes.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // TimeForm is RFC 3339 in UTC with microseconds, which is the resolution of PostgreSQL. So a time has the same text
 // before it is stored and after it is read. All texts have the same length, so they sort by time.
 const TimeForm = "2006-01-02T15:04:05.000000Z"
 
-// paymentBody is a payment as the API shows it. The order of the fields is the order of the JSON members.
-type paymentBody struct {
+// PaymentBody is a payment as the API shows it. The order of the fields is the order of the JSON members.
+type PaymentBody struct {
 	PaymentID           string            `json:"paymentId"`
 	Status              Status            `json:"status"`
 	CustomerID          string            `json:"customerId"`
@@ -30,30 +30,38 @@ type paymentBody struct {
 	PSPChargeID         string            `json:"pspChargeId,omitempty"`
 	DeclineCode         string            `json:"declineCode,omitempty"`
 	AmountRefundedCents AmountMinor       `json:"amountRefundedCents"`
+	IdempotencyKey      string            `json:"idempotencyKey"`
 	CreatedAt           string            `json:"createdAt"`
 }
 
 type refundBody struct {
-	RefundID    string      `json:"refundId"`
-	PaymentID   string      `json:"paymentId"`
-	Status      Status      `json:"status"`
-	AmountCents AmountMinor `json:"amountCents"`
-	Currency    Currency    `json:"currency"`
-	Amount      string      `json:"amount"`
-	Reason      string      `json:"reason,omitempty"`
-	PSPRefundID string      `json:"pspRefundId,omitempty"`
-	DeclineCode string      `json:"declineCode,omitempty"`
-	CreatedAt   string      `json:"createdAt"`
+	RefundID       string      `json:"refundId"`
+	PaymentID      string      `json:"paymentId"`
+	Status         Status      `json:"status"`
+	AmountCents    AmountMinor `json:"amountCents"`
+	Currency       Currency    `json:"currency"`
+	Amount         string      `json:"amount"`
+	Reason         string      `json:"reason,omitempty"`
+	PSPRefundID    string      `json:"pspRefundId,omitempty"`
+	DeclineCode    string      `json:"declineCode,omitempty"`
+	IdempotencyKey string      `json:"idempotencyKey"`
+	CreatedAt      string      `json:"createdAt"`
 }
 
 // MarshalJSON writes the payment as the API shows it.
 func (p Payment) MarshalJSON() ([]byte, error) {
-	return json.Marshal(paymentBody{
+	return json.Marshal(p.Body(), json.Deterministic(true))
+}
+
+// Body is the payment as the API shows it.
+func (p Payment) Body() PaymentBody {
+	return PaymentBody{
 		PaymentID: p.ID.String(), Status: p.Status, CustomerID: p.CustomerID, AmountCents: p.Amount,
 		Currency: p.Currency, Amount: p.Currency.Decimal(p.Amount), PaymentMethod: p.PaymentMethod,
 		Description: p.Description, Metadata: p.Metadata, PSPChargeID: p.PSPChargeID,
-		DeclineCode: p.DeclineCode, AmountRefundedCents: p.Refunded, CreatedAt: p.Created.UTC().Format(TimeForm),
-	}, json.Deterministic(true))
+		DeclineCode: p.DeclineCode, AmountRefundedCents: p.Refunded, IdempotencyKey: p.Key,
+		CreatedAt: p.Created.UTC().Format(TimeForm),
+	}
 }
 
 // MarshalJSON writes the refund as the API shows it.
@@ -61,7 +69,8 @@ func (r Refund) MarshalJSON() ([]byte, error) {
 	return json.Marshal(refundBody{
 		RefundID: r.ID.String(), PaymentID: r.PaymentID.String(), Status: r.Status, AmountCents: r.Amount,
 		Currency: r.Currency, Amount: r.Currency.Decimal(r.Amount), Reason: r.Reason,
-		PSPRefundID: r.PSPRefundID, DeclineCode: r.DeclineCode, CreatedAt: r.Created.UTC().Format(TimeForm),
+		PSPRefundID: r.PSPRefundID, DeclineCode: r.DeclineCode, IdempotencyKey: r.Key,
+		CreatedAt: r.Created.UTC().Format(TimeForm),
 	})
 }
 

@@ -44,7 +44,7 @@ func golden(t *testing.T, name string, r idempotency.Response) {
 func aPayment() Payment {
 	return Payment{
 		ID: PaymentID(uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8057")), Tenant: "acme", CustomerID: "cus-1",
-		Amount: 12000, Currency: "USD", PaymentMethod: "pm_ok", Status: Processing,
+		Amount: 12000, Currency: "USD", PaymentMethod: "pm_ok", Status: Processing, Key: "order-0042-attempt-1",
 		Created: time.Date(2026, 11, 20, 9, 5, 0, 120_000_000, time.FixedZone("KST", 9*60*60)),
 	}
 }
@@ -52,7 +52,8 @@ func aPayment() Payment {
 func aRefund() Refund {
 	return Refund{
 		ID: RefundID(uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8058")), PaymentID: aPayment().ID,
-		Amount: 4500, Currency: "USD", Status: Processing, Created: time.Date(2026, 11, 20, 9, 5, 0, 7_000, time.UTC),
+		Amount: 4500, Currency: "USD", Status: Processing, Key: "refund-0042-attempt-1",
+		Created: time.Date(2026, 11, 20, 9, 5, 0, 7_000, time.UTC),
 	}
 }
 

@@ -66,7 +66,10 @@ func (o *outputs) decides() {
 			"")
 	}
 	o.operators(call{method: "GET", path: "/operator/summary"}).expect(o.t, http.StatusOK, "")
-	o.operators(call{method: "GET", path: "/operator/dead-letters?status=resolved"}).expect(o.t, http.StatusOK, "")
+	for _, list := range []string{"dead-letters?status=resolved", "keys", "payments", "webhooks", "statements",
+		"breaks", "search?q=" + canary("query value")} {
+		o.operators(call{method: "GET", path: "/operator/" + list}).expect(o.t, http.StatusOK, "")
+	}
 	o.operators(call{method: "GET", path: "/operator/dead-letters?cursor=" + canary("query value") + "&" +
 		canary("query name") + "=1"})
 	o.operators(call{method: "GET", path: "/operator/dead-letters/" + canary("path")}).expect(o.t, http.StatusNotFound,

@@ -176,6 +176,8 @@ func (s *sides) callOf(o operation) call {
 		if o.method == http.MethodPost {
 			c.body = `{"amountCents":1}`
 		}
+	case "/operator/search":
+		c.path += "?q=" + values["key"]
 	case "/operator/dead-letters/{deadLetterId}/resolve":
 		c.body = decision("executed", 1)
 	case "/webhooks/psp":

@@ -22,14 +22,14 @@ import (
 // maxReasonShown keeps a line of a table a line.
 const maxReasonShown = 60
 
-func printPage(w io.Writer, status deadletters.Status, p operator.Page) error {
-	if len(p.Entries) == 0 {
+func printPage(w io.Writer, status deadletters.Status, p operator.List[operator.Entry]) error {
+	if len(p.Rows) == 0 {
 		_, err := fmt.Fprintf(w, "There are no %s dead letters.\n", status)
 		return err
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "ID\tKIND\tAGE\tTENANT\tABOUT\tREASON")
-	for _, e := range p.Entries {
+	for _, e := range p.Rows {
 		tenant := "-"
 		if e.About != nil {
 			tenant = e.About.Tenant
@@ -44,7 +44,7 @@ func printPage(w io.Writer, status deadletters.Status, p operator.Page) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	if p.Next != nil {
+	if p.Next != "" {
 		_, err := fmt.Fprintf(w, "\nThere are more: --cursor %s\n", p.Next)
 		return err
 	}

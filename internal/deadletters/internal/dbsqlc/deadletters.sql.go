@@ -188,14 +188,24 @@ SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason
        resolved_at, action, actor, resolution_reason
 FROM dead_letters
 WHERE status = $1
-  AND (opened_at, id) < (coalesce($2::timestamptz, 'infinity'),
-                         coalesce($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+  AND ($2::text IS NULL OR kind = $2)
+  AND ($3::text IS NULL OR tenant_id = $3)
+  AND ($4::timestamptz IS NULL OR opened_at >= $4)
+  AND ($5::timestamptz IS NULL OR opened_at < $5)
+  AND ($6::interval = interval '0' OR opened_at <= payonce_now() - $6::interval)
+  AND (opened_at, id) < (coalesce($7::timestamptz, 'infinity'),
+                         coalesce($8::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
 ORDER BY opened_at DESC, id DESC
-LIMIT $4
+LIMIT $9
 `
 
 type ListDeadLettersParams struct {
 	Status       string
+	Kind         *string
+	Tenant       *string
+	OpenedAfter  *time.Time
+	OpenedBefore *time.Time
+	Age          time.Duration
 	BeforeOpened *time.Time
 	BeforeID     *uuid.UUID
 	MaxRows      int32
@@ -221,10 +231,16 @@ type ListDeadLettersRow struct {
 	ResolutionReason *string
 }
 
-// Newest first, by the index dead_letters_by_status. Without a cursor, the list begins with the newest one.
+// Newest first, by the index dead_letters_by_status. Without a cursor, the list begins with the newest one. A filter
+// that is NULL selects all.
 func (q *Queries) ListDeadLetters(ctx context.Context, arg ListDeadLettersParams) ([]ListDeadLettersRow, error) {
 	rows, err := q.db.Query(ctx, listDeadLetters,
 		arg.Status,
+		arg.Kind,
+		arg.Tenant,
+		arg.OpenedAfter,
+		arg.OpenedBefore,
+		arg.Age,
 		arg.BeforeOpened,
 		arg.BeforeID,
 		arg.MaxRows,

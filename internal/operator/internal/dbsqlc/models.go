@@ -3,3 +3,22 @@
 //   sqlc v1.31.1
 
 package dbsqlc
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+type StatementRun struct {
+	ID         uuid.UUID
+	Account    string
+	Day        pgtype.Date
+	StartedAt  time.Time
+	FinishedAt time.Time
+	Status     string
+	Lines      int64
+	Breaks     int64
+	Pending    int64
+}

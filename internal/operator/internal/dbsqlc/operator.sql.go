@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const countJobs = `-- name: CountJobs :many
@@ -34,6 +35,58 @@ func (q *Queries) CountJobs(ctx context.Context) ([]CountJobsRow, error) {
 	for rows.Next() {
 		var i CountJobsRow
 		if err := rows.Scan(&i.State, &i.Jobs); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const findKeyStatuses = `-- name: FindKeyStatuses :many
+SELECT asked.dead_letter_id::uuid AS dead_letter_id, k.status
+FROM (SELECT unnest($1::uuid[]) AS dead_letter_id, unnest($2::text[]) AS tenant_id,
+             unnest($3::text[]) AS operation, unnest($4::text[]) AS key,
+             unnest($5::integer[]) AS generation, unnest($6::uuid[]) AS subject) AS asked
+JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
+    AND k.generation = asked.generation
+    AND (asked.subject = '00000000-0000-0000-0000-000000000000' OR k.subject = asked.subject)
+`
+
+type FindKeyStatusesParams struct {
+	DeadLetterIds []uuid.UUID
+	TenantIds     []string
+	Operations    []string
+	Keys          []string
+	Generations   []int32
+	Subjects      []uuid.UUID
+}
+
+type FindKeyStatusesRow struct {
+	DeadLetterID uuid.UUID
+	Status       string
+}
+
+// The statuses of the keys of these dead letters, if a key still has the generation and subject of its dead letter.
+func (q *Queries) FindKeyStatuses(ctx context.Context, arg FindKeyStatusesParams) ([]FindKeyStatusesRow, error) {
+	rows, err := q.db.Query(ctx, findKeyStatuses,
+		arg.DeadLetterIds,
+		arg.TenantIds,
+		arg.Operations,
+		arg.Keys,
+		arg.Generations,
+		arg.Subjects,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindKeyStatusesRow
+	for rows.Next() {
+		var i FindKeyStatusesRow
+		if err := rows.Scan(&i.DeadLetterID, &i.Status); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -145,6 +198,287 @@ func (q *Queries) LatestKeys(ctx context.Context, maxRows int32) ([]LatestKeysRo
 	return items, nil
 }
 
+const listBreaks = `-- name: ListBreaks :many
+SELECT b.id, b.account, b.day, b.object, b.kind, b.psp_id, b.subject, b.reference, b.other_tenant, b.lines,
+       b.their_amount_minor, b.their_currency, b.our_amount_minor, b.our_currency, b.our_status, b.our_psp_id,
+       b.moved_at, b.first_seen, b.last_seen, b.gone_at
+FROM statement_breaks AS b
+WHERE ($1::text IS NULL OR b.account = $1)
+  AND ($2::text IS NULL OR b.kind = $2)
+  AND (b.gone_at IS NULL) = $3::boolean
+  AND b.id < $4::bigint
+ORDER BY b.id DESC
+LIMIT $5::int
+`
+
+type ListBreaksParams struct {
+	Account *string
+	Kind    *string
+	Open    bool
+	Before  int64
+	MaxRows int32
+}
+
+type ListBreaksRow struct {
+	ID               int64
+	Account          string
+	Day              pgtype.Date
+	Object           string
+	Kind             string
+	PspID            string
+	Subject          *uuid.UUID
+	Reference        string
+	OtherTenant      bool
+	Lines            int64
+	TheirAmountMinor *int64
+	TheirCurrency    *string
+	OurAmountMinor   *int64
+	OurCurrency      *string
+	OurStatus        *string
+	OurPspID         *string
+	MovedAt          time.Time
+	FirstSeen        time.Time
+	LastSeen         time.Time
+	GoneAt           *time.Time
+}
+
+// Reads only: the differences between the settlement files and our books, the latest first, by the primary key.
+func (q *Queries) ListBreaks(ctx context.Context, arg ListBreaksParams) ([]ListBreaksRow, error) {
+	rows, err := q.db.Query(ctx, listBreaks,
+		arg.Account,
+		arg.Kind,
+		arg.Open,
+		arg.Before,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListBreaksRow
+	for rows.Next() {
+		var i ListBreaksRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Account,
+			&i.Day,
+			&i.Object,
+			&i.Kind,
+			&i.PspID,
+			&i.Subject,
+			&i.Reference,
+			&i.OtherTenant,
+			&i.Lines,
+			&i.TheirAmountMinor,
+			&i.TheirCurrency,
+			&i.OurAmountMinor,
+			&i.OurCurrency,
+			&i.OurStatus,
+			&i.OurPspID,
+			&i.MovedAt,
+			&i.FirstSeen,
+			&i.LastSeen,
+			&i.GoneAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listKeys = `-- name: ListKeys :many
+SELECT (l.delete_after IS NOT NULL)::boolean AS expired, coalesce(l.delete_after, l.expires_at)::timestamptz AS at,
+       l.tenant_id, l.operation, l.key, l.status, l.attempt, l.generation, l.subject, l.reserved_at, l.expires_at,
+       l.unknown_since, l.reconcile_after, l.response_status, l.dead_letter_hold::text AS hold
+FROM (
+    (SELECT a.tenant_id, a.operation, a.key, a.status, a.fingerprint, a.attempt, a.generation, a.lease_id, a.subject, a.dead_letter_hold, a.created_at, a.reserved_at, a.locked_until, a.reconcile_after, a.unknown_since, a.lookup_failures, a.finished_at, a.expires_at, a.delete_after, a.response_status, a.response_content_type, a.response_location, a.response_schema_version, a.response_body FROM idempotency_keys AS a
+     WHERE (a.locked_until IS NOT NULL OR a.reconcile_after IS NOT NULL)
+       AND ($1::text IS NULL OR a.tenant_id = $1)
+       AND ($2::text IS NULL OR a.status = $2)
+       AND (a.expires_at, a.tenant_id, a.operation, a.key)
+           < ($3::timestamptz, $4::text, $5::text,
+              $6::text)
+     ORDER BY a.expires_at DESC, a.tenant_id DESC, a.operation DESC, a.key DESC LIMIT $7::int)
+    UNION ALL
+    (SELECT b.tenant_id, b.operation, b.key, b.status, b.fingerprint, b.attempt, b.generation, b.lease_id, b.subject, b.dead_letter_hold, b.created_at, b.reserved_at, b.locked_until, b.reconcile_after, b.unknown_since, b.lookup_failures, b.finished_at, b.expires_at, b.delete_after, b.response_status, b.response_content_type, b.response_location, b.response_schema_version, b.response_body FROM idempotency_keys AS b
+     WHERE b.finished_at IS NOT NULL AND b.delete_after IS NULL
+       AND ($1::text IS NULL OR b.tenant_id = $1)
+       AND ($2::text IS NULL OR b.status = $2)
+       AND (b.expires_at, b.tenant_id, b.operation, b.key)
+           < ($3::timestamptz, $4::text, $5::text,
+              $6::text)
+     ORDER BY b.expires_at DESC, b.tenant_id DESC, b.operation DESC, b.key DESC LIMIT $7::int)
+    UNION ALL
+    (SELECT c.tenant_id, c.operation, c.key, c.status, c.fingerprint, c.attempt, c.generation, c.lease_id, c.subject, c.dead_letter_hold, c.created_at, c.reserved_at, c.locked_until, c.reconcile_after, c.unknown_since, c.lookup_failures, c.finished_at, c.expires_at, c.delete_after, c.response_status, c.response_content_type, c.response_location, c.response_schema_version, c.response_body FROM idempotency_keys AS c
+     WHERE c.delete_after IS NOT NULL
+       AND ($1::text IS NULL OR c.tenant_id = $1)
+       AND ($2::text IS NULL OR c.status = $2)
+       AND (c.delete_after, c.tenant_id, c.operation, c.key)
+           < ($8::timestamptz, $4::text, $5::text,
+              $6::text)
+     ORDER BY c.delete_after DESC, c.tenant_id DESC, c.operation DESC, c.key DESC LIMIT $7::int)
+) AS l
+ORDER BY 1, 2 DESC, l.tenant_id DESC, l.operation DESC, l.key DESC
+LIMIT $7::int
+`
+
+type ListKeysParams struct {
+	Tenant          *string
+	Status          *string
+	LiveBefore      time.Time
+	BeforeTenant    string
+	BeforeOperation string
+	BeforeKey       string
+	MaxRows         int32
+	ExpiredBefore   time.Time
+}
+
+type ListKeysRow struct {
+	Expired        bool
+	At             time.Time
+	TenantID       string
+	Operation      string
+	Key            string
+	Status         string
+	Attempt        int32
+	Generation     int32
+	Subject        uuid.UUID
+	ReservedAt     time.Time
+	ExpiresAt      time.Time
+	UnknownSince   *time.Time
+	ReconcileAfter *time.Time
+	ResponseStatus *int16
+	Hold           string
+}
+
+// Reads only: keys, newest first, and the expired ones last. No index has the time of the reservation. So the order is
+// that of expires_at, and that of delete_after for an expired key: both count from the last reservation. Each part has
+// an index of its own, and begins at its own cursor. The open keys are few, and are sorted.
+func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysRow, error) {
+	rows, err := q.db.Query(ctx, listKeys,
+		arg.Tenant,
+		arg.Status,
+		arg.LiveBefore,
+		arg.BeforeTenant,
+		arg.BeforeOperation,
+		arg.BeforeKey,
+		arg.MaxRows,
+		arg.ExpiredBefore,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListKeysRow
+	for rows.Next() {
+		var i ListKeysRow
+		if err := rows.Scan(
+			&i.Expired,
+			&i.At,
+			&i.TenantID,
+			&i.Operation,
+			&i.Key,
+			&i.Status,
+			&i.Attempt,
+			&i.Generation,
+			&i.Subject,
+			&i.ReservedAt,
+			&i.ExpiresAt,
+			&i.UnknownSince,
+			&i.ReconcileAfter,
+			&i.ResponseStatus,
+			&i.Hold,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listRuns = `-- name: ListRuns :many
+SELECT r.id, r.account, r.day, r.started_at, r.finished_at, r.status, r.lines, r.breaks, r.pending
+FROM statement_runs AS r
+WHERE ($1::text IS NULL OR r.account = $1)
+  AND (r.started_at, r.id) < ($2::timestamptz, $3::uuid)
+ORDER BY r.started_at DESC, r.id DESC
+LIMIT $4::int
+`
+
+type ListRunsParams struct {
+	Account       *string
+	BeforeStarted time.Time
+	BeforeID      uuid.UUID
+	MaxRows       int32
+}
+
+// Reads only: the runs that have compared a settlement file with our books, the latest day first.
+func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]StatementRun, error) {
+	rows, err := q.db.Query(ctx, listRuns,
+		arg.Account,
+		arg.BeforeStarted,
+		arg.BeforeID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []StatementRun
+	for rows.Next() {
+		var i StatementRun
+		if err := rows.Scan(
+			&i.ID,
+			&i.Account,
+			&i.Day,
+			&i.StartedAt,
+			&i.FinishedAt,
+			&i.Status,
+			&i.Lines,
+			&i.Breaks,
+			&i.Pending,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listTenantIDs = `-- name: ListTenantIDs :many
+SELECT id FROM tenants ORDER BY id
+`
+
+func (q *Queries) ListTenantIDs(ctx context.Context) ([]string, error) {
+	rows, err := q.db.Query(ctx, listTenantIDs)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listWatermarks = `-- name: ListWatermarks :many
 SELECT t.psp_account AS account, o.object::text AS object, w.scanned_to,
        extract(epoch FROM payonce_now() - coalesce(w.updated_at, t.created_at))::float8 AS age_seconds
@@ -176,6 +510,79 @@ func (q *Queries) ListWatermarks(ctx context.Context, maxRows int32) ([]ListWate
 			&i.Object,
 			&i.ScannedTo,
 			&i.AgeSeconds,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listWebhooks = `-- name: ListWebhooks :many
+SELECT (l.processed_at IS NULL)::boolean AS waiting, coalesce(l.processed_at, l.received_at)::timestamptz AS at,
+       l.id, l.sent_at, l.received_at, l.processed_at, coalesce(l.result, '')::text AS result, l.body
+FROM (
+    (SELECT a.id, a.received_at, a.sent_at, a.body, a.processed_at, a.result FROM webhook_events AS a
+     WHERE a.processed_at IS NULL AND coalesce($1::text, 'waiting') = 'waiting'
+       AND (a.received_at, a.id) < ($2::timestamptz, $3::text)
+     ORDER BY a.received_at DESC, a.id DESC LIMIT $4::int)
+    UNION ALL
+    (SELECT b.id, b.received_at, b.sent_at, b.body, b.processed_at, b.result FROM webhook_events AS b
+     WHERE b.processed_at IS NOT NULL AND ($1::text IS NULL OR b.result = $1)
+       AND (b.processed_at, b.id) < ($5::timestamptz, $3::text)
+     ORDER BY b.processed_at DESC, b.id DESC LIMIT $4::int)
+) AS l
+ORDER BY 1 DESC, 2 DESC, l.id DESC
+LIMIT $4::int
+`
+
+type ListWebhooksParams struct {
+	Status          *string
+	WaitingBefore   time.Time
+	BeforeID        string
+	MaxRows         int32
+	ProcessedBefore time.Time
+}
+
+type ListWebhooksRow struct {
+	Waiting     bool
+	At          time.Time
+	ID          string
+	SentAt      time.Time
+	ReceivedAt  time.Time
+	ProcessedAt *time.Time
+	Result      string
+	Body        []byte
+}
+
+// Reads only: the webhooks that wait, newest first, and then those that were processed, by the time of that.
+func (q *Queries) ListWebhooks(ctx context.Context, arg ListWebhooksParams) ([]ListWebhooksRow, error) {
+	rows, err := q.db.Query(ctx, listWebhooks,
+		arg.Status,
+		arg.WaitingBefore,
+		arg.BeforeID,
+		arg.MaxRows,
+		arg.ProcessedBefore,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListWebhooksRow
+	for rows.Next() {
+		var i ListWebhooksRow
+		if err := rows.Scan(
+			&i.Waiting,
+			&i.At,
+			&i.ID,
+			&i.SentAt,
+			&i.ReceivedAt,
+			&i.ProcessedAt,
+			&i.Result,
+			&i.Body,
 		); err != nil {
 			return nil, err
 		}
@@ -237,6 +644,180 @@ func (q *Queries) OverdueLookups(ctx context.Context) (OverdueLookupsRow, error)
 	var i OverdueLookupsRow
 	err := row.Scan(&i.Keys, &i.OldestSeconds)
 	return i, err
+}
+
+const searchDeadLetters = `-- name: SearchDeadLetters :many
+SELECT d.id, d.kind, d.status, coalesce(d.tenant_id, '')::text AS tenant_id,
+       coalesce(d.operation, '')::text AS operation, coalesce(d.key, '')::text AS key, d.opened_at
+FROM dead_letters AS d WHERE d.id = $2::uuid
+UNION ALL
+SELECT d.id, d.kind, d.status, d.tenant_id, d.operation, d.key, d.opened_at
+FROM tenants AS t
+CROSS JOIN (VALUES ('POST /payments'), ('POST /payments/{id}/refunds')) AS o (operation)
+JOIN dead_letters AS d ON d.tenant_id = t.id AND d.operation = o.operation AND d.key = $3::text
+    AND d.status = 'open'
+ORDER BY 7 DESC, 1 LIMIT $1
+`
+
+type SearchDeadLettersParams struct {
+	MaxRows int32
+	ID      *uuid.UUID
+	Key     *string
+}
+
+type SearchDeadLettersRow struct {
+	ID        uuid.UUID
+	Kind      string
+	Status    string
+	TenantID  string
+	Operation string
+	Key       string
+	OpenedAt  time.Time
+}
+
+// Reads only: the dead letter with this id, and the open ones about a key with this name. The index is that of the open
+// dead letters of a key.
+func (q *Queries) SearchDeadLetters(ctx context.Context, arg SearchDeadLettersParams) ([]SearchDeadLettersRow, error) {
+	rows, err := q.db.Query(ctx, searchDeadLetters, arg.MaxRows, arg.ID, arg.Key)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SearchDeadLettersRow
+	for rows.Next() {
+		var i SearchDeadLettersRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Kind,
+			&i.Status,
+			&i.TenantID,
+			&i.Operation,
+			&i.Key,
+			&i.OpenedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const searchKeys = `-- name: SearchKeys :many
+SELECT k.tenant_id, k.operation, k.key, k.status, k.reserved_at
+FROM tenants AS t
+CROSS JOIN (VALUES ('POST /payments'), ('POST /payments/{id}/refunds')) AS o (operation)
+JOIN idempotency_keys AS k ON k.tenant_id = t.id AND k.operation = o.operation AND k.key = $1
+ORDER BY k.reserved_at DESC, k.tenant_id, k.operation LIMIT $2
+`
+
+type SearchKeysParams struct {
+	Key     string
+	MaxRows int32
+}
+
+type SearchKeysRow struct {
+	TenantID   string
+	Operation  string
+	Key        string
+	Status     string
+	ReservedAt time.Time
+}
+
+// Reads only: the keys of all tenants and operations with this name. The joins with the tenants let each search use an
+// index that begins with the tenant.
+func (q *Queries) SearchKeys(ctx context.Context, arg SearchKeysParams) ([]SearchKeysRow, error) {
+	rows, err := q.db.Query(ctx, searchKeys, arg.Key, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SearchKeysRow
+	for rows.Next() {
+		var i SearchKeysRow
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.Operation,
+			&i.Key,
+			&i.Status,
+			&i.ReservedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const searchMovements = `-- name: SearchMovements :many
+SELECT 'payment'::text AS object, p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id AS payment_id
+FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.id = $2::uuid
+UNION ALL
+SELECT 'payment', p.tenant_id, p.id, p.status, p.idempotency_key, p.created_at, p.id
+FROM tenants AS t JOIN payments AS p ON p.tenant_id = t.id AND p.psp_charge_id = $3::text
+UNION ALL
+SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id
+FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.id = $4::uuid
+UNION ALL
+SELECT 'refund', r.tenant_id, r.id, r.status, r.idempotency_key, r.created_at, r.payment_id
+FROM tenants AS t JOIN refunds AS r ON r.tenant_id = t.id AND r.psp_refund_id = $3::text
+ORDER BY 6 DESC, 3 LIMIT $1
+`
+
+type SearchMovementsParams struct {
+	MaxRows   int32
+	PaymentID *uuid.UUID
+	PspID     *string
+	RefundID  *uuid.UUID
+}
+
+type SearchMovementsRow struct {
+	Object         string
+	TenantID       string
+	ID             uuid.UUID
+	Status         string
+	IdempotencyKey string
+	CreatedAt      time.Time
+	PaymentID      uuid.UUID
+}
+
+// Reads only: the payments and refunds of all tenants with this id, or with this id at the PSP.
+func (q *Queries) SearchMovements(ctx context.Context, arg SearchMovementsParams) ([]SearchMovementsRow, error) {
+	rows, err := q.db.Query(ctx, searchMovements,
+		arg.MaxRows,
+		arg.PaymentID,
+		arg.PspID,
+		arg.RefundID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SearchMovementsRow
+	for rows.Next() {
+		var i SearchMovementsRow
+		if err := rows.Scan(
+			&i.Object,
+			&i.TenantID,
+			&i.ID,
+			&i.Status,
+			&i.IdempotencyKey,
+			&i.CreatedAt,
+			&i.PaymentID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const showKey = `-- name: ShowKey :one

@@ -1,0 +1,245 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/idempotency"
+	"payonce/internal/operator"
+	"payonce/internal/payments"
+	"payonce/internal/statement"
+	"payonce/internal/tenants"
+)
+
+// field is a control of the form that filters a list.
+type field struct {
+	Name, Label string
+	Choices     []string // of a choice; the first is what the list shows by itself
+	Time        bool     // whether it is a time, in UTC
+	Value       string
+}
+
+func textField(name, label string) field { return field{Name: name, Label: label} }
+
+func timeField(name, label string) field {
+	return field{Name: name, Label: label + " (UTC)", Time: true}
+}
+
+// choiceField is a field with a choice. The first value is what the list shows by itself; "" is everything.
+func choiceField[S ~string](name, label string, choices ...S) field {
+	f := field{Name: name, Label: label}
+	for _, c := range choices {
+		f.Choices = append(f.Choices, string(c))
+	}
+	return f
+}
+
+// listView is a page of a list.
+type listView[T any] struct {
+	Path     string
+	Fields   []field
+	Filtered bool   // whether a filter is set
+	Query    string // the filter, as the operator's API reads it
+	Wrong    string // what is wrong with the filter; or ""
+	Rows     []T
+	Newest   string // the address of the first page, if this is a later one; or ""
+	Older    string // the address of the next page; or ""
+	Extra    any
+}
+
+// timeInput is the form of a time in a field of a browser, with seconds or without. It is in UTC.
+const timeInput = "2006-01-02T15:04:05"
+
+// queryIn reads the filter of a list from an address or a form, in the words of the operator's API. Forms also send the
+// fields that are empty, and times without a time zone.
+func queryIn(values url.Values, fields []field, others ...string) url.Values {
+	query := url.Values{}
+	for _, f := range fields {
+		value := strings.TrimSpace(values.Get(f.Name))
+		for _, form := range []string{timeInput, "2006-01-02T15:04"} {
+			if at, err := time.Parse(form, value); f.Time && err == nil {
+				value = at.Format(time.RFC3339)
+			}
+		}
+		if value != "" {
+			query.Set(f.Name, value)
+		}
+	}
+	for _, name := range others {
+		if value := values.Get(name); value != "" {
+			query.Set(name, value)
+		}
+	}
+	return query
+}
+
+// viewOf is the page of a list without its rows.
+func viewOf[T any](path string, fields []field, query url.Values) listView[T] {
+	v := listView[T]{Path: path, Fields: slices.Clone(fields)}
+	for i, f := range v.Fields {
+		value := query.Get(f.Name)
+		v.Fields[i].Value = value
+		if at, err := time.Parse(time.RFC3339, value); f.Time && err == nil {
+			v.Fields[i].Value = at.UTC().Format(timeInput)
+		}
+		v.Filtered = v.Filtered || value != "" && (len(f.Choices) == 0 || value != f.Choices[0])
+	}
+	own := url.Values{}
+	for name := range query {
+		if name != "cursor" && name != "limit" {
+			own.Set(name, query.Get(name))
+		}
+	}
+	v.Query = own.Encode()
+	if query.Has("cursor") {
+		v.Newest = addressOf(path, own)
+	}
+	return v
+}
+
+func addressOf(path string, query url.Values) string {
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
+// listPage is the page of a list that the operator's API has, too.
+func listPage[F, T any](c *Console, name, title, path string, l operator.Listing[F, T], fields []field) page {
+	return func(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
+		query := queryIn(r.URL.Query(), fields, "limit", "cursor")
+		v := viewOf[T](path, fields, query)
+		filter, bad := l.Filter(query)
+		if len(bad) > 0 {
+			v.Wrong = bad[0].Parameter + " " + bad[0].Detail + "."
+			c.show(w, r, http.StatusBadRequest, name, title, &by, v)
+			return
+		}
+		list, err := l.Read(r.Context(), filter)
+		if err != nil {
+			c.unavailable(w, r, err)
+			return
+		}
+		if v.Rows = list.Rows; list.Next != "" {
+			query.Set("cursor", list.Next)
+			v.Older = addressOf(path, query)
+		}
+		c.show(w, r, http.StatusOK, name, title, &by, v)
+	}
+}
+
+func (c *Console) payments() page {
+	return listPage(c, "payments.html", "Payments", "/console/payments", c.config.Operators.Payments(), []field{
+		choiceField("status", "Status", "", payments.Processing, payments.Succeeded, payments.Declined,
+			payments.Failed),
+		textField("tenant", "Tenant"), textField("customerId", "Customer"),
+		timeField("createdAfter", "Created from"), timeField("createdBefore", "Created before"),
+	})
+}
+
+func (c *Console) keys() page {
+	list := listPage(c, "keys.html", "Keys", "/console/keys", c.config.Operators.Keys(), []field{
+		choiceField("status", "Status", "", idempotency.InProgressStatus, idempotency.UnknownStatus,
+			idempotency.CompletedStatus, idempotency.FailedRetryableStatus, idempotency.ExpiredStatus),
+		textField("tenant", "Tenant"),
+	})
+	return func(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
+		if r.URL.Query().Has("key") {
+			c.findKey(w, r, by)
+			return
+		}
+		list(w, r, by)
+	}
+}
+
+func (c *Console) webhooks() page {
+	return listPage(c, "webhooks.html", "Webhooks", "/console/webhooks", c.config.Operators.Webhooks(), []field{
+		choiceField("status", "Status", "", operator.WebhookWaiting, operator.WebhookResolved,
+			operator.WebhookConfirmed, operator.WebhookDeadLetter, operator.WebhookDismissed),
+	})
+}
+
+func (c *Console) statements() page {
+	return listPage(c, "statements.html", "Statements", "/console/statements", c.config.Operators.Statements(),
+		[]field{textField("account", "Account at the PSP")})
+}
+
+func (c *Console) breaks() page {
+	return listPage(c, "breaks.html", "Breaks", "/console/breaks", c.config.Operators.Breaks(), []field{
+		choiceField("status", "Status", operator.BreakOpen, operator.BreakGone),
+		choiceField("kind", "Kind", "", statement.MissingHere, statement.MissingThere, statement.Amount,
+			statement.Currency, statement.Status, statement.Duplicate, statement.PSPID),
+		textField("account", "Account at the PSP"),
+	})
+}
+
+// deadLetterFields filter the dead letters, in the list and for one decision about several.
+func deadLetterFields() []field {
+	return []field{
+		choiceField("status", "Status", deadletters.OpenStatus, deadletters.ResolvedStatus),
+		choiceField("kind", "Kind", append([]deadletters.Kind{""}, deadletters.Kinds()...)...),
+		textField("tenant", "Tenant"),
+		{Name: "age", Label: "Open for at least", Choices: []string{"", "3600", "86400", "604800"}},
+		timeField("openedAfter", "Opened from"), timeField("openedBefore", "Opened before"),
+	}
+}
+
+func (c *Console) deadLetters() page {
+	return listPage(c, "deadletters.html", "Dead letters", "/console/dead-letters", c.config.Operators.DeadLetters(),
+		deadLetterFields())
+}
+
+func (c *Console) search(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
+	fields := []field{textField("q", "Id of a payment, a refund, a movement at the PSP or a dead letter, or a key")}
+	if strings.TrimSpace(r.URL.Query().Get("q")) == "" {
+		c.show(w, r, http.StatusOK, "search.html", "Search", &by,
+			viewOf[operator.Found]("/console/search", fields, url.Values{}))
+		return
+	}
+	listPage(c, "search.html", "Search", "/console/search", c.config.Operators.Search(), fields)(w, r, by)
+}
+
+func moneyOf(amount payments.AmountMinor, currency payments.Currency) string {
+	return currency.Decimal(amount) + " " + string(currency)
+}
+
+func paymentKeyURL(p payments.Payment) string {
+	return keyURL(idempotency.StoredRef(p.Tenant, payments.CreateOperation, p.Key))
+}
+
+func refundKeyURL(tenant, key string) string {
+	return keyURL(idempotency.StoredRef(tenant, payments.RefundOperation, key))
+}
+
+// foundURL is the page of what a search has found.
+func foundURL(f operator.Found) string {
+	switch f.Type {
+	case operator.FoundPayment:
+		return "/console/payments/" + f.ID
+	case operator.FoundRefund:
+		return "/console/payments/" + f.PaymentID
+	case operator.FoundDeadLetter:
+		return "/console/dead-letters/" + f.ID
+	case operator.FoundKey:
+	}
+	return keyURL(idempotency.StoredRef(f.Tenant, f.Operation, f.Key))
+}
+
+// choiceName is a choice of a filter for people.
+func choiceName(value string) string {
+	switch value {
+	case "":
+		return "all"
+	case "3600":
+		return "an hour"
+	case "86400":
+		return "a day"
+	case "604800":
+		return "a week"
+	}
+	return value
+}

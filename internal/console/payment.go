@@ -1,0 +1,78 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"payonce/internal/operator"
+	"payonce/internal/payments"
+	"payonce/internal/tenants"
+)
+
+// refundsShown is how many refunds the page of a payment shows at once.
+const refundsShown = 50
+
+// paymentView is the page of a payment.
+type paymentView struct {
+	payments.Payment
+
+	KeyURL  string
+	Refunds []payments.Refund
+	Older   string // the address of the page with older refunds; or ""
+	Open    []operator.Found
+}
+
+func (c *Console) payment(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
+	id, err := payments.ParsePaymentID(r.PathValue("id"))
+	if err != nil {
+		c.fail(w, r, http.StatusNotFound, "There is no such payment.")
+		return
+	}
+	v, err := c.readPayment(r, id)
+	switch {
+	case errors.Is(err, payments.ErrPaymentNotFound):
+		c.fail(w, r, http.StatusNotFound, "There is no such payment.")
+	case err != nil:
+		c.unavailable(w, r, err)
+	default:
+		c.show(w, r, http.StatusOK, "payment.html", "Payment", &by, v)
+	}
+}
+
+func (c *Console) readPayment(r *http.Request, id payments.PaymentID) (paymentView, error) {
+	found, err := c.config.Operators.Search().Read(r.Context(), id.String())
+	if err != nil {
+		return paymentView{}, err
+	}
+	i := slices.IndexFunc(found.Rows, func(f operator.Found) bool {
+		return f.Type == operator.FoundPayment && f.ID == id.String()
+	})
+	if i < 0 {
+		return paymentView{}, payments.ErrPaymentNotFound
+	}
+	var v paymentView
+	tenant := found.Rows[i].Tenant
+	if v.Payment, err = c.config.Payments.Payment(r.Context(), tenant, id); err != nil {
+		return v, err
+	}
+	v.KeyURL = paymentKeyURL(v.Payment)
+	f := payments.RefundFilter{Limit: refundsShown}
+	if before, err := payments.ParseRefundID(r.URL.Query().Get("cursor")); err == nil {
+		f.Before = &before
+	}
+	refunds, err := c.config.Payments.Refunds(r.Context(), tenant, id, f)
+	if err != nil {
+		return v, err
+	}
+	if v.Refunds = refunds.Refunds; refunds.Next != nil {
+		v.Older = "/console/payments/" + id.String() + "?cursor=" + refunds.Next.String()
+	}
+	about, err := c.config.Operators.Search().Read(r.Context(), v.Key)
+	for _, f := range about.Rows {
+		if f.Type == operator.FoundDeadLetter && f.Tenant == tenant && f.Operation == payments.CreateOperation {
+			v.Open = append(v.Open, f)
+		}
+	}
+	return v, err
+}

@@ -1,0 +1,41 @@
+package operator
+
+import "time"
+
+// at is a time in the form of the operator's API.
+type at struct{ time.Time }
+
+// MarshalText writes the time as the bodies of payments do.
+func (t at) MarshalText() ([]byte, error) { return []byte(stamp(t.Time)), nil }
+
+func atOrNil(t *time.Time) *at {
+	if t == nil {
+		return nil
+	}
+	return &at{*t}
+}
+
+// date is a day in the form of the operator's API.
+type date struct{ time.Time }
+
+// MarshalText writes the day as YYYY-MM-DD.
+func (d date) MarshalText() ([]byte, error) { return []byte(d.Format(time.DateOnly)), nil }
+
+// rowsFor is one row more than the page shows: it says whether there is another page.
+func rowsFor(limit int) int32 { return int32(min(limit, MaxPage) + 1) } //nolint:gosec // bounded by MaxPage
+
+// nullable is NULL for the empty text.
+func nullable(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// text is the reverse of nullable.
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

@@ -1,0 +1,193 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/gateway"
+	"payonce/internal/operator/internal/dbsqlc"
+	"payonce/internal/payments"
+	"payonce/internal/problem"
+	"payonce/internal/statement"
+)
+
+// RunFilter selects runs of the reconciliation of settlement files. An empty field selects all.
+type RunFilter struct {
+	Account string
+	Limit   int
+	before  *cursor
+}
+
+// RunEntry is a run that has compared a day's settlement file with our books.
+type RunEntry struct {
+	ID       uuid.UUID `json:"runId"`
+	Account  string    `json:"account"`
+	Day      date      `json:"day"`
+	Status   string    `json:"status"` // complete, or partial if the day was not over
+	Lines    int64     `json:"lines"`
+	Breaks   int64     `json:"breaks"`
+	Pending  int64     `json:"pending"` // movements that may be in a later day's file
+	Started  at        `json:"startedAt"`
+	Finished at        `json:"finishedAt"`
+}
+
+// Statements lists the runs, the latest first.
+func (d *Service) Statements() Listing[RunFilter, RunEntry] {
+	return Listing[RunFilter, RunEntry]{Parameters: []string{"account", "limit", "cursor"},
+		Filter: func(values url.Values) (RunFilter, []problem.Detail) {
+			q := &query{values: values}
+			f := RunFilter{Account: q.text("account"), Limit: q.limit(), before: cursorOf(q, parseRunCursor)}
+			return f, q.bad
+		}, Read: d.listRuns}
+}
+
+// parseRunCursor is parseCursor for a list whose ids are UUIDs.
+func parseRunCursor(s string) (cursor, error) {
+	c, err := parseCursor(s)
+	if err == nil && uuid.Validate(c.id) != nil {
+		return cursor{}, errCursorMalformed
+	}
+	return c, err
+}
+
+func (d *Service) listRuns(ctx context.Context, f RunFilter) (List[RunEntry], error) {
+	p := dbsqlc.ListRunsParams{Account: nullable(f.Account), MaxRows: rowsFor(f.Limit)}
+	var id string
+	p.BeforeStarted, _, id = f.before.bounds()
+	p.BeforeID, _ = uuid.Parse(id) // Without a cursor, the time decides alone.
+	rows, err := dbsqlc.New(d.db.Reader()).ListRuns(ctx, p)
+	if err != nil {
+		return List[RunEntry]{}, fmt.Errorf("list runs: %w", err)
+	}
+	return listOf(rows, f.Limit, func(r dbsqlc.StatementRun) RunEntry {
+		return RunEntry{ID: r.ID, Account: r.Account, Day: date{r.Day.Time}, Status: r.Status, Lines: r.Lines,
+			Breaks: r.Breaks, Pending: r.Pending, Started: at{r.StartedAt}, Finished: at{r.FinishedAt}}
+	}, func(r dbsqlc.StatementRun) string { return cursor{false, r.StartedAt, r.ID.String()}.String() }), nil
+}
+
+// BreakFilter selects breaks. An empty field selects all.
+type BreakFilter struct {
+	Status  BreakStatus
+	Account string
+	Kind    statement.Kind
+	Limit   int
+	before  *int64
+}
+
+// BreakStatus says whether a break is there.
+type BreakStatus string
+
+// The statuses of a break.
+const (
+	BreakOpen BreakStatus = "open"
+	BreakGone BreakStatus = "gone" // a later run of the same day has not found it
+)
+
+// BreakEntry is a difference between a settlement file and our books.
+type BreakEntry struct {
+	ID          int64          `json:"breakId"`
+	Status      BreakStatus    `json:"status"`
+	Account     string         `json:"account"`
+	Day         date           `json:"day"`
+	Kind        statement.Kind `json:"kind"`
+	Object      gateway.Object `json:"object"`
+	PSPID       string         `json:"pspId"`
+	Reference   string         `json:"reference,omitempty"` // our id, as the file writes it
+	OtherTenant bool           `json:"otherTenant,omitzero"`
+	Lines       int64          `json:"lines"`
+	Theirs      *BreakSide     `json:"theirs,omitzero"`
+	Ours        *BreakSide     `json:"ours,omitzero"`
+	Moved       at             `json:"movedAt"`
+	FirstSeen   at             `json:"firstSeenAt"`
+	LastSeen    at             `json:"lastSeenAt"`
+	Gone        *at            `json:"goneAt,omitempty"`
+}
+
+// BreakSide is what the file, or our books, say about a movement.
+type BreakSide struct {
+	Amount   payments.AmountMinor `json:"amountCents"`
+	Currency payments.Currency    `json:"currency"`
+	Status   string               `json:"status,omitempty"` // on our side only
+	PSPID    string               `json:"pspId,omitempty"`  // on our side only
+}
+
+// Decimal is the amount for people.
+func (s BreakSide) Decimal() string { return s.Currency.Decimal(s.Amount) + " " + string(s.Currency) }
+
+// Breaks lists the breaks, the latest first.
+func (d *Service) Breaks() Listing[BreakFilter, BreakEntry] {
+	return Listing[BreakFilter, BreakEntry]{Parameters: []string{"status", "account", "kind", "limit", "cursor"},
+		Filter: breakFilterOf, Read: d.listBreaks}
+}
+
+func breakFilterOf(values url.Values) (BreakFilter, []problem.Detail) {
+	q := &query{values: values}
+	f := BreakFilter{
+		Status: oneOf(q, "status", BreakOpen, BreakGone), Account: q.text("account"),
+		Kind: oneOf(q, "kind", statement.MissingHere, statement.MissingThere, statement.Amount, statement.Currency,
+			statement.Status, statement.Duplicate, statement.PSPID),
+		Limit: q.limit(), before: cursorOf(q, parseNumber),
+	}
+	if f.Status == "" {
+		f.Status = BreakOpen
+	}
+	return f, q.bad
+}
+
+// parseNumber reads a positive number as strconv writes it.
+func parseNumber(s string) (int64, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 || strconv.FormatInt(n, 10) != s {
+		return 0, errCursorMalformed
+	}
+	return n, nil
+}
+
+func (d *Service) listBreaks(ctx context.Context, f BreakFilter) (List[BreakEntry], error) {
+	p := dbsqlc.ListBreaksParams{Account: nullable(f.Account), Kind: nullable(string(f.Kind)),
+		Open: f.Status == BreakOpen, Before: 1<<63 - 1, MaxRows: rowsFor(f.Limit)}
+	if f.before != nil {
+		p.Before = *f.before
+	}
+	rows, err := dbsqlc.New(d.db.Reader()).ListBreaks(ctx, p)
+	if err != nil {
+		return List[BreakEntry]{}, fmt.Errorf("list breaks: %w", err)
+	}
+	return listOf(rows, f.Limit, breakEntryOf,
+		func(r dbsqlc.ListBreaksRow) string { return strconv.FormatInt(r.ID, 10) }), nil
+}
+
+func breakEntryOf(r dbsqlc.ListBreaksRow) BreakEntry {
+	b := BreakEntry{
+		ID: r.ID, Status: BreakOpen, Account: r.Account, Day: date{r.Day.Time}, Kind: statement.Kind(r.Kind),
+		Object: gateway.Object(r.Object), PSPID: r.PspID, Reference: r.Reference, OtherTenant: r.OtherTenant,
+		Lines: r.Lines, Moved: at{r.MovedAt}, FirstSeen: at{r.FirstSeen}, LastSeen: at{r.LastSeen},
+		Gone: atOrNil(r.GoneAt),
+	}
+	if r.GoneAt != nil {
+		b.Status = BreakGone
+	}
+	if r.TheirAmountMinor != nil {
+		b.Theirs = &BreakSide{Amount: payments.AmountMinor(*r.TheirAmountMinor),
+			Currency: payments.Currency(text(r.TheirCurrency))}
+	}
+	if r.OurAmountMinor != nil {
+		b.Ours = &BreakSide{Amount: payments.AmountMinor(*r.OurAmountMinor),
+			Currency: payments.Currency(text(r.OurCurrency)), Status: text(r.OurStatus), PSPID: text(r.OurPspID)}
+	}
+	if b.Reference == "" && r.Subject != nil {
+		b.Reference = referenceOf(r.Object == string(gateway.RefundObject), *r.Subject)
+	}
+	return b
+}
+
+func referenceOf(refund bool, id uuid.UUID) string {
+	if refund {
+		return payments.RefundID(id).String()
+	}
+	return payments.PaymentID(id).String()
+}

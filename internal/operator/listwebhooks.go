@@ -1,0 +1,83 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+
+	"payonce/internal/operator/internal/dbsqlc"
+	"payonce/internal/problem"
+	"payonce/internal/webhooks"
+)
+
+// WebhookFilter selects webhooks. An empty field selects all.
+type WebhookFilter struct {
+	Status WebhookStatus
+	Limit  int
+	before *cursor
+}
+
+// WebhookStatus says that a webhook waits, or what came of it.
+type WebhookStatus string
+
+// The statuses of a webhook. WebhookWaiting: it is stored and not processed yet. The others are results.
+const (
+	WebhookWaiting    WebhookStatus = "waiting"
+	WebhookResolved   WebhookStatus = "resolved"    // it has resolved an unknown key
+	WebhookConfirmed  WebhookStatus = "confirmed"   // it has said what was known
+	WebhookDeadLetter WebhookStatus = "dead_letter" // a dead letter was opened
+	WebhookDismissed  WebhookStatus = "dismissed"   // an operator has dismissed it
+)
+
+// WebhookEntry is a webhook in a list. Type, PSPID and Reference are those of its body, if it can be understood.
+type WebhookEntry struct {
+	ID        string        `json:"webhookId"`
+	Status    WebhookStatus `json:"status"`
+	Type      string        `json:"type,omitempty"`
+	PSPID     string        `json:"pspId,omitempty"`
+	Reference string        `json:"reference,omitempty"` // our id of the payment or refund
+	Bytes     int           `json:"bytes"`               // of the body
+	Sent      at            `json:"sentAt"`              // by the PSP's clock
+	Received  at            `json:"receivedAt"`
+	Processed *at           `json:"processedAt,omitempty"`
+}
+
+// Webhooks lists the webhooks that are stored: those that wait, newest first, and then the processed ones.
+func (d *Service) Webhooks() Listing[WebhookFilter, WebhookEntry] {
+	return Listing[WebhookFilter, WebhookEntry]{Parameters: []string{"status", "limit", "cursor"},
+		Filter: webhookFilterOf, Read: d.listWebhooks}
+}
+
+func webhookFilterOf(values url.Values) (WebhookFilter, []problem.Detail) {
+	q := &query{values: values}
+	f := WebhookFilter{
+		Status: oneOf(q, "status", WebhookWaiting, WebhookResolved, WebhookConfirmed, WebhookDeadLetter,
+			WebhookDismissed),
+		Limit: q.limit(), before: cursorOf(q, parseCursor),
+	}
+	return f, q.bad
+}
+
+func (d *Service) listWebhooks(ctx context.Context, f WebhookFilter) (List[WebhookEntry], error) {
+	p := dbsqlc.ListWebhooksParams{Status: nullable(string(f.Status)), MaxRows: rowsFor(f.Limit)}
+	p.WaitingBefore, p.ProcessedBefore, p.BeforeID = f.before.bounds()
+	rows, err := dbsqlc.New(d.db.Reader()).ListWebhooks(ctx, p)
+	if err != nil {
+		return List[WebhookEntry]{}, fmt.Errorf("list webhooks: %w", err)
+	}
+	return listOf(rows, f.Limit, webhookEntryOf, func(r dbsqlc.ListWebhooksRow) string {
+		return cursor{!r.Waiting, r.At, r.ID}.String()
+	}), nil
+}
+
+func webhookEntryOf(r dbsqlc.ListWebhooksRow) WebhookEntry {
+	w := WebhookEntry{ID: r.ID, Status: WebhookStatus(r.Result), Bytes: len(r.Body), Sent: at{r.SentAt},
+		Received: at{r.ReceivedAt}, Processed: atOrNil(r.ProcessedAt)}
+	if r.Waiting {
+		w.Status = WebhookWaiting
+	}
+	if p, err := webhooks.ParsePayload(r.Body); err == nil { // Otherwise its dead letter says what is wrong with it.
+		w.Type, w.PSPID, w.Reference = p.Type, p.Record.ID, p.Record.Reference
+	}
+	return w
+}

@@ -1,0 +1,266 @@
+package operator
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/payments"
+	"payonce/internal/problem"
+)
+
+// wrong says what a list refuses of a query.
+func wrong[F any](read func(url.Values) (F, []problem.Detail), query string) []string {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	_, bad := read(values)
+	var names []string
+	for _, d := range bad {
+		names = append(names, d.Parameter)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestFiltersRefuseWhatTheyCannotRead(t *testing.T) {
+	t.Parallel()
+	var ops *Service
+	at := url.QueryEscape(cursor{at: time.Unix(1_795_000_000, 0), id: "x"}.String())
+	for _, row := range []struct {
+		list, query, refused string
+		got                  func(string) []string
+	}{
+		{"keys", "status=unknown&tenant=acme&limit=100&cursor=" + at, "[]", nil},
+		{"keys", "status=open", "[status]", nil},
+		{"keys", "status=", "[status]", nil},
+		{"keys", "tenant=", "[tenant]", nil},
+		{"keys", "tenant=caf%C3%A9", "[tenant]", nil},
+		{"keys", "tenant=" + strings.Repeat("a", 256), "[tenant]", nil},
+		{"keys", "limit=0&cursor=x", "[cursor limit]", nil},
+		{"keys", "limit=101", "[limit]", nil},
+		{"webhooks", "status=dead_letter", "[]", nil},
+		{"webhooks", "status=processed", "[status]", nil},
+		{"payments", "createdAfter=2026-11-20T09:30:00Z&createdBefore=2026-11-20T09:30:01Z", "[]", nil},
+		{"payments", "createdAfter=2026-11-20T09:30:00Z&createdBefore=2026-11-20T09:30:00Z", "[createdBefore]", nil},
+		{"payments", "createdAfter=yesterday&status=paid&cursor=pay_x", "[createdAfter cursor status]", nil},
+		{"statements", "account=acme&cursor=" + at, "[cursor]", nil}, // the id is not one of a run
+		{"breaks", "status=gone&kind=amount&cursor=7", "[]", nil},
+		{"breaks", "kind=color&cursor=07", "[cursor kind]", nil},
+		{"breaks", "cursor=0", "[cursor]", nil},
+		{"dead letters", "kind=lookups_exhausted&age=0&openedAfter=2026-11-20T09:30:00Z", "[]", nil},
+		{"dead letters", "kind=lost&age=-1&openedBefore=now&status=closed", "[age kind openedBefore status]", nil},
+		{"dead letters", "age=1h", "[age]", nil},
+		{"dead letters", "age=9999999999", "[age]", nil},
+		{"search", "q=pay_x", "[]", nil},
+		{"search", "", "[q]", nil},
+		{"search", "q=", "[q]", nil},
+	} {
+		refused := map[string]func(string) []string{
+			"keys":         func(q string) []string { return wrong(ops.Keys().Filter, q) },
+			"webhooks":     func(q string) []string { return wrong(ops.Webhooks().Filter, q) },
+			"payments":     func(q string) []string { return wrong(ops.Payments().Filter, q) },
+			"statements":   func(q string) []string { return wrong(ops.Statements().Filter, q) },
+			"breaks":       func(q string) []string { return wrong(ops.Breaks().Filter, q) },
+			"dead letters": func(q string) []string { return wrong(ops.DeadLetters().Filter, q) },
+			"search":       func(q string) []string { return wrong(ops.Search().Filter, q) },
+		}[row.list](row.query)
+		if got := fmt.Sprint(refused); got != row.refused {
+			t.Errorf("%s?%s: refused are %s, want %s", row.list, row.query, got, row.refused)
+		}
+	}
+}
+
+// What an operator's filter accepts can be read from the database, and is bounded.
+func FuzzOperatorFilter(f *testing.F) {
+	for _, query := range []string{"status=unknown&tenant=acme&limit=7", "status=open&age=60&kind=job_discarded",
+		"cursor=AAAGQtZVR4AAeA", "createdAfter=2026-11-20T09:30:00%2B09:00", "cursor=7&kind=amount", "q=%00"} {
+		f.Add(query)
+	}
+	var ops *Service
+	f.Fuzz(func(t *testing.T, query string) {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			return
+		}
+		key, badKey := ops.Keys().Filter(values)
+		deadLetter, badDeadLetter := ops.DeadLetters().Filter(values)
+		payment, badPayment := ops.Payments().Filter(values)
+		for _, limit := range []struct {
+			n   int
+			bad []problem.Detail
+		}{{key.Limit, badKey}, {deadLetter.Limit, badDeadLetter}, {payment.Limit, badPayment}} {
+			if len(limit.bad) == 0 && (limit.n < 1 || limit.n > MaxPage) {
+				t.Fatalf("%q is a page of %d", query, limit.n)
+			}
+		}
+		if len(badDeadLetter) == 0 && deadLetter.Age < 0 {
+			t.Fatalf("%q is an age of %s", query, deadLetter.Age)
+		}
+		if sought, bad := ops.Search().Filter(values); len(bad) == 0 && strings.Contains(sought, "\x00") {
+			t.Fatalf("%q searches %q", query, sought)
+		}
+		if run, bad := ops.Statements().Filter(values); len(bad) == 0 && run.before != nil &&
+			uuid.Validate(run.before.id) != nil {
+			t.Fatalf("%q begins after the run %q", query, run.before.id)
+		}
+		if webhook, bad := ops.Webhooks().Filter(values); len(bad) == 0 && webhook.before != nil {
+			if again, err := parseCursor(webhook.before.String()); err != nil || again != *webhook.before {
+				t.Fatalf("%q is the cursor %+v, and then %+v, %v", query, *webhook.before, again, err)
+			}
+		}
+		if b, bad := ops.Breaks().Filter(values); len(bad) == 0 && b.before != nil && *b.before < 1 {
+			t.Fatalf("%q begins before the break %d", query, *b.before)
+		}
+	})
+}
+
+// Each list is read page by page: nothing is missing, nothing is repeated, and the order holds.
+func pages[F, T any](t *testing.T, l Listing[F, T], name func(T) string, query string) []string {
+	t.Helper()
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for range 100 {
+		filter, bad := l.Filter(values)
+		if len(bad) > 0 {
+			t.Fatalf("%s: %+v", query, bad)
+		}
+		page, err := l.Read(t.Context(), filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range page.Rows {
+			names = append(names, name(row))
+		}
+		if page.Next == "" {
+			return names
+		}
+		values.Set("cursor", page.Next)
+	}
+	t.Fatalf("%s: the list does not end", query)
+	return nil
+}
+
+func wantNames(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func TestKeysAreListedNewestFirstAndExpiredOnesLast(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.rowsOfKeys("acme", 0, "in_progress", "unknown", "completed", "failed_retryable", "expired", "expired")
+	o.rowsOfKeys("globex", 1, "completed", "unknown")
+	name := func(k KeyEntry) string { return k.Key }
+	all := []string{"globex-1-unknown", "globex-0-completed", "acme-3-failed_retryable", "acme-2-completed",
+		"acme-1-unknown", "acme-0-in_progress", "acme-5-expired", "acme-4-expired"}
+	for _, limit := range []string{"1", "2", "3", "100"} {
+		wantNames(t, "in pages of "+limit, pages(t, o.ops.Keys(), name, "limit="+limit), all...)
+	}
+	wantNames(t, "of a tenant", pages(t, o.ops.Keys(), name, "limit=1&tenant=globex"), all[:2]...)
+	wantNames(t, "unknown", pages(t, o.ops.Keys(), name, "limit=1&status=unknown"), all[0], all[4])
+	wantNames(t, "expired", pages(t, o.ops.Keys(), name, "limit=1&status=expired&tenant=acme"), all[6], all[7])
+	wantNames(t, "of nobody", pages(t, o.ops.Keys(), name, "tenant=nobody"))
+}
+
+// rowsOfKeys puts a key of each status into the table, each reserved a second later than the one before, and all of
+// them some hours later.
+func (o *fixture) rowsOfKeys(tenant string, hours int, statuses ...string) {
+	o.t.Helper()
+	o.exec(`INSERT INTO tenants (id, psp_account) VALUES ($1, $1) ON CONFLICT DO NOTHING`, tenant)
+	o.exec(`ALTER TABLE idempotency_keys DISABLE TRIGGER USER`)
+	for i, status := range statuses {
+		o.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation,
+			lease_id, subject, created_at, reserved_at, expires_at, locked_until, reconcile_after, unknown_since,
+			finished_at, delete_after)
+			SELECT $1, 'POST /payments', $1 || '-' || $2::int || '-' || $3, $3, '', 1, 1, gen_random_uuid(),
+			       gen_random_uuid(), a.at, a.at, a.at, CASE WHEN $3 = 'in_progress' THEN a.at END,
+			       CASE WHEN $3 = 'unknown' THEN a.at END, CASE WHEN $3 = 'unknown' THEN a.at END,
+			       CASE WHEN $3 NOT IN ('in_progress', 'unknown') THEN a.at END,
+			       CASE WHEN $3 = 'expired' THEN a.at END
+			FROM (SELECT now() + make_interval(hours => $4, secs => $2) AS at) AS a`, tenant, i, status, hours)
+	}
+	o.exec(`ALTER TABLE idempotency_keys ENABLE TRIGGER USER`)
+}
+
+func TestWebhooksAreListedWaitingOnesFirst(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	for i, result := range []string{"", "resolved", "", "confirmed", "resolved"} {
+		o.exec(`INSERT INTO webhook_events (id, sent_at, received_at, body, processed_at, result)
+			SELECT 'evt_' || $1::int, a.at, a.at, convert_to('{"type":"charge.succeeded","data":{"id":"ch_1",
+				"object":"charge","status":"succeeded","account":"acme","reference":"pay_1","idempotencyKey":"k",
+				"amountCents":1,"currency":"USD","createdAt":"2026-11-20T09:30:00Z"}}', 'UTF8'),
+				CASE WHEN $2 <> '' THEN a.at END, nullif($2, '')
+			FROM (SELECT now() + make_interval(secs => $1) AS at) AS a`, i, result)
+	}
+	o.exec(`INSERT INTO webhook_events (id, sent_at, body) VALUES ('evt_odd', now(), 'not JSON')`)
+	name := func(w WebhookEntry) string { return w.ID }
+	all := []string{"evt_2", "evt_0", "evt_odd", "evt_4", "evt_3", "evt_1"}
+	if got := pages(t, o.ops.Webhooks(), name, "limit=2"); !slices.Equal(slices.Sorted(slices.Values(got)),
+		slices.Sorted(slices.Values(all))) || !slices.Equal(got[3:], all[3:]) || got[0] != "evt_2" {
+		t.Errorf("webhooks are %q", got)
+	}
+	wantNames(t, "resolved", pages(t, o.ops.Webhooks(), name, "limit=1&status=resolved"), "evt_4", "evt_1")
+	type_ := func(w WebhookEntry) string { return w.ID + " " + w.Type + " " + w.PSPID + " " + string(w.Status) }
+	wantNames(t, "of a type", pages(t, o.ops.Webhooks(), type_, "status=confirmed"),
+		"evt_3 charge.succeeded ch_1 confirmed")
+	if got := pages(t, o.ops.Webhooks(), type_, "status=waiting"); !slices.Contains(got, "evt_odd   waiting") {
+		t.Errorf("waiting are %q", got)
+	}
+}
+
+func TestPaymentsOfAllTenantsAreListedInOneOrder(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.exec(`ALTER TABLE payments DISABLE TRIGGER USER`)
+	var want []string
+	for i := range 7 {
+		id, tenant := uuid.Must(uuid.NewV7()), []string{"acme", "globex", "initech"}[i%3]
+		o.exec(`INSERT INTO tenants (id, psp_account) VALUES ($1, $1) ON CONFLICT DO NOTHING`, tenant)
+		o.exec(`INSERT INTO payments (tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency,
+			payment_method, status) VALUES ($1, $2, 'order-0000000042', 1, 'cus-1', 100, 'USD', 'pm_ok', 'processing')`,
+			tenant, id)
+		want = append([]string{payments.PaymentID(id).String()}, want...)
+	}
+	name := func(p PaymentEntry) string { return p.PaymentID }
+	for _, limit := range []string{"1", "2", "3", "7", "100"} {
+		wantNames(t, "in pages of "+limit, pages(t, o.ops.Payments(), name, "limit="+limit), want...)
+	}
+	wantNames(t, "of globex", pages(t, o.ops.Payments(), name, "limit=1&tenant=globex"), want[2], want[5])
+	wantNames(t, "succeeded", pages(t, o.ops.Payments(), name, "status=succeeded"))
+}
+
+func TestRunsAndBreaksAreListed(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	for i, account := range []string{"acme", "globex", "acme"} {
+		o.exec(`INSERT INTO statement_runs (id, account, day, started_at, status, lines, breaks, pending)
+			VALUES (gen_random_uuid(), $1, date '2026-11-20' + $2::int, now() + make_interval(secs => $2), 'complete', 3, 1, 0)`,
+			account, i)
+		o.exec(`INSERT INTO statement_breaks (account, day, object, kind, psp_id, reference, other_tenant, lines,
+			their_amount_minor, their_currency, moved_at, first_seen, last_seen, raised_by, seen_by, gone_at)
+			VALUES ($1, date '2026-11-20' + $2::int, 'charge', CASE $2 WHEN 0 THEN 'amount' ELSE 'missing_here' END,
+			        'ch_' || $2::int, '', false, 1, 100, 'USD', now(), now(), now(), gen_random_uuid(),
+			        gen_random_uuid(), CASE $2 WHEN 1 THEN now() END)`, account, i)
+	}
+	run := func(r RunEntry) string { return r.Account + " " + r.Day.Format(time.DateOnly) }
+	wantNames(t, "runs", pages(t, o.ops.Statements(), run, "limit=1"), "acme 2026-11-22", "globex 2026-11-21",
+		"acme 2026-11-20")
+	wantNames(t, "runs of globex", pages(t, o.ops.Statements(), run, "account=globex"), "globex 2026-11-21")
+	name := func(b BreakEntry) string { return b.PSPID + " " + b.Theirs.Decimal() }
+	wantNames(t, "breaks", pages(t, o.ops.Breaks(), name, "limit=1"), "ch_2 1.00 USD", "ch_0 1.00 USD")
+	wantNames(t, "breaks that are gone", pages(t, o.ops.Breaks(), name, "status=gone"), "ch_1 1.00 USD")
+	wantNames(t, "breaks of a kind", pages(t, o.ops.Breaks(), name, "kind=amount&account=acme"), "ch_0 1.00 USD")
+}

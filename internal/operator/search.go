@@ -1,0 +1,99 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/operator/internal/dbsqlc"
+	"payonce/internal/payments"
+	"payonce/internal/problem"
+)
+
+// Found is something that a search has found. ID is that of the payment, refund or dead letter; a key has none. Key is
+// empty for a dead letter about no key.
+type Found struct {
+	Type      FoundType `json:"type"`
+	ID        string    `json:"id,omitempty"`
+	PaymentID string    `json:"paymentId,omitempty"` // of the payment that a refund gives back
+	Tenant    string    `json:"tenant,omitempty"`
+	Operation string    `json:"operation,omitempty"`
+	Key       string    `json:"key,omitempty"`
+	Kind      string    `json:"kind,omitempty"` // of a dead letter
+	Status    string    `json:"status"`
+	At        at        `json:"at"` // when it was created, reserved or opened
+}
+
+// FoundType says what was found.
+type FoundType string
+
+// What a search can find.
+const (
+	FoundPayment    FoundType = "payment"
+	FoundRefund     FoundType = "refund"
+	FoundKey        FoundType = "key"
+	FoundDeadLetter FoundType = "dead_letter"
+)
+
+// maxFound bounds each kind of what is found. A text names few things: only a key may be used by many tenants.
+const maxFound = 50
+
+// Search finds what has this id, this id at the PSP, or this key, for all tenants. The text must be the whole id.
+func (d *Service) Search() Listing[string, Found] {
+	return Listing[string, Found]{Parameters: []string{"q"}, Filter: searchOf, Read: d.search}
+}
+
+func searchOf(values url.Values) (string, []problem.Detail) {
+	q := &query{values: values}
+	sought := q.text("q")
+	if !values.Has("q") {
+		q.refuse("q", "is required")
+	}
+	return sought, q.bad
+}
+
+func (d *Service) search(ctx context.Context, sought string) (List[Found], error) {
+	q, found := dbsqlc.New(d.db.Reader()), List[Found]{Rows: []Found{}}
+	movements := dbsqlc.SearchMovementsParams{PspID: &sought, MaxRows: maxFound}
+	if id, err := payments.ParsePaymentID(sought); err == nil {
+		movements.PaymentID = new(uuid.UUID(id))
+	}
+	if id, err := payments.ParseRefundID(sought); err == nil {
+		movements.RefundID = new(uuid.UUID(id))
+	}
+	moved, err := q.SearchMovements(ctx, movements)
+	if err != nil {
+		return found, fmt.Errorf("search payments: %w", err)
+	}
+	for _, r := range moved {
+		f := Found{Type: FoundType(r.Object), ID: publicID(r.Object, r.ID), Tenant: r.TenantID,
+			Operation: payments.CreateOperation, Key: r.IdempotencyKey, Status: r.Status, At: at{r.CreatedAt}}
+		if f.Type == FoundRefund {
+			f.PaymentID, f.Operation = payments.PaymentID(r.PaymentID).String(), payments.RefundOperation
+		}
+		found.Rows = append(found.Rows, f)
+	}
+	keys, err := q.SearchKeys(ctx, dbsqlc.SearchKeysParams{Key: sought, MaxRows: maxFound})
+	if err != nil {
+		return found, fmt.Errorf("search keys: %w", err)
+	}
+	for _, r := range keys {
+		found.Rows = append(found.Rows, Found{Type: FoundKey, Tenant: r.TenantID, Operation: r.Operation, Key: r.Key,
+			Status: r.Status, At: at{r.ReservedAt}})
+	}
+	cases := dbsqlc.SearchDeadLettersParams{Key: &sought, MaxRows: maxFound}
+	if id, err := uuid.Parse(sought); err == nil {
+		cases.ID = &id
+	}
+	deadLetters, err := q.SearchDeadLetters(ctx, cases)
+	if err != nil {
+		return found, fmt.Errorf("search dead letters: %w", err)
+	}
+	for _, r := range deadLetters {
+		found.Rows = append(found.Rows, Found{Type: FoundDeadLetter, ID: r.ID.String(), Tenant: r.TenantID,
+			Operation: r.Operation, Key: r.Key, Kind: r.Kind, Status: r.Status, At: at{r.OpenedAt}})
+	}
+	return found, nil
+}
