@@ -88,7 +88,7 @@ postman: ## run the Postman collection against a demo of its own; EXAMPLES=1 sav
 
 .PHONY: browser
 browser: ## click through every page in headless Chromium, against a demo of its own; needs Node and Chromium
-	@$(BUILD) -o bin/demo ./cmd/demo
+	@$(BUILD) -o bin/ ./cmd/demo ./cmd/api
 	@tools/browser bin/demo test
 
 .PHONY: screenshots

@@ -16,8 +16,8 @@
 -- none -> open, and raises the hold of the key. Returns how many dead letters were opened: 0 or 1.
 --
 -- A finding that is open, or that an operator has resolved, opens no second dead letter. There are two exceptions.
--- After the action retry it is a new case. It is also a new case while its key is unknown: the operator decided about
--- an earlier attempt, and without a dead letter nobody would look at this attempt.
+-- After the actions retry and answered it is a new case. It is also a new case while its key is unknown: the operator
+-- decided about an earlier attempt, and without a dead letter nobody would look at this attempt.
 --
 -- With behind_step, the dead letter is opened only if an earlier statement of this transaction has moved the key. Then
 -- this transaction has written the key's row (xmin).
@@ -26,7 +26,8 @@ WITH opened AS (
     SELECT @id, @kind, @finding, sqlc.narg(tenant_id)::text, sqlc.narg(operation)::text, sqlc.narg(key)::text,
            sqlc.narg(generation)::integer, sqlc.narg(subject)::uuid, @reason, @evidence
     WHERE (NOT EXISTS (SELECT 1 FROM dead_letters AS d
-                       WHERE d.kind = @kind AND d.finding = @finding AND d.status = 'resolved' AND d.action <> 'retry')
+                       WHERE d.kind = @kind AND d.finding = @finding AND d.status = 'resolved'
+                         AND d.action NOT IN ('retry', 'answered'))
            OR EXISTS (SELECT 1 FROM idempotency_keys AS k
                       WHERE k.tenant_id = coalesce(sqlc.narg(tenant_id)::text, '')
                         AND k.operation = sqlc.narg(operation) AND k.key = sqlc.narg(key)
@@ -135,3 +136,6 @@ ORDER BY d.opened_at, d.id LIMIT 1;
 SELECT kind, count(*) AS dead_letters,
        extract(epoch FROM payonce_now() - min(opened_at))::float8 AS oldest_seconds
 FROM dead_letters WHERE status = 'open' GROUP BY kind;
+
+-- name: Clock :one
+SELECT payonce_now()::timestamptz AS at;

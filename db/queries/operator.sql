@@ -29,6 +29,15 @@ JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = as
     AND k.generation = asked.generation
     AND (asked.subject = '00000000-0000-0000-0000-000000000000' OR k.subject = asked.subject);
 
+-- name: AnsweredDeadLetters :many
+-- The open dead letters whose kind and key's status are one of these pairs, if the key still has the generation and
+-- subject of its dead letter. The open dead letters of a kind are found by dead_letters_one_open_per_finding.
+SELECT d.id FROM (SELECT unnest(@kinds::text[]) AS kind, unnest(@statuses::text[]) AS status) AS asked
+JOIN dead_letters AS d ON d.kind = asked.kind AND d.status = 'open'
+JOIN idempotency_keys AS k ON k.tenant_id = d.tenant_id AND k.operation = d.operation AND k.key = d.key
+    AND k.generation = d.generation AND (d.subject IS NULL OR k.subject = d.subject) AND k.status = asked.status
+ORDER BY d.opened_at, d.id LIMIT @max_rows;
+
 -- name: UnprocessedWebhooks :one
 SELECT count(*) AS events, coalesce(extract(epoch FROM payonce_now() - min(received_at)), 0)::float8 AS oldest_seconds
 FROM webhook_events WHERE processed_at IS NULL;

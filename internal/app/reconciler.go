@@ -56,7 +56,8 @@ func (r *Reconciler) assemble() error {
 		Resolver: payments.NewResolver(r.payments, payments.LookupPolicy{
 			Budget: c.LookupBudget, Base: c.LookupBase, Cap: c.LookupCap, Recheck: c.LookupRecheck, Jitter: jitter,
 		}),
-		Statements: statements, NewID: NewID, Now: time.Now, Jitter: jitter, Metrics: r.metrics, Log: r.log,
+		Statements: statements, CloseAnswered: r.ops.CloseAnswered, NewID: NewID, Now: time.Now, Jitter: jitter,
+		Metrics: r.metrics, Log: r.log,
 		Settings: reconcile.Settings{
 			SweepEvery: c.SweepEvery, ClaimEvery: c.ClaimEvery, ScanEvery: c.ScanEvery, PruneEvery: c.PruneEvery,
 			PruneRate:   c.PruneRate,

@@ -99,6 +99,8 @@ func (c *Console) table() []route {
 		{"GET /console/search", tenants.OpsRead, c.search, false},
 		{"GET /console/dead-letters", tenants.OpsRead, c.deadLetters(), false},
 		{"GET /console/dead-letters/{id}", tenants.OpsRead, c.deadLetter, false},
+		{"POST /console/dead-letters/plan", tenants.OpsResolve, c.plan, false},
+		{"POST /console/dead-letters/run", tenants.OpsResolve, c.run, false},
 		{"POST /console/dead-letters/{id}/resolve", tenants.OpsResolve, c.resolve, false},
 		{"GET /console/sign-in", "", open(c.signInForm), false},
 		{"POST /console/sign-in", "", open(c.signIn), false},
@@ -265,6 +267,7 @@ func functions() template.FuncMap {
 		"stamp":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 		"age":    func(d time.Duration) string { return d.Truncate(time.Second).String() },
 		"keyURL": keyURL, "amount": amountOf, "money": moneyOf, "foundURL": foundURL, "choice": choiceName,
-		"paymentKeyURL": paymentKeyURL, "refundKeyURL": refundKeyURL,
+		"severalActions": severalActions,
+		"paymentKeyURL":  paymentKeyURL, "refundKeyURL": refundKeyURL,
 	}
 }

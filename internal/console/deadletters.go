@@ -110,6 +110,9 @@ func (c *Console) actions(r *http.Request, id uuid.UUID) (actions []action, chec
 	return actions, checked
 }
 
+const otherOperator = "Nothing was changed. Somebody else has signed in with this browser since the page was shown. " +
+	"Look at it again."
+
 // resolve carries out a decision. It is audited under the name of the operator who has signed in.
 func (c *Console) resolve(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
 	id, ok := deadLetterID(r)
@@ -118,8 +121,7 @@ func (c *Console) resolve(w http.ResponseWriter, r *http.Request, by tenants.Pri
 		return
 	}
 	if seen := r.PostFormValue("keyId"); seen != by.KeyID.String() {
-		c.fail(w, r, http.StatusConflict,
-			"Nothing was changed. Somebody else has signed in with this browser since the page was shown. Look at it again.")
+		c.fail(w, r, http.StatusConflict, otherOperator)
 		return
 	}
 	version, _ := strconv.ParseInt(r.PostFormValue("version"), 10, 32) // Zero is refused below.

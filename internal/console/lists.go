@@ -43,12 +43,15 @@ type listView[T any] struct {
 	Path     string
 	Fields   []field
 	Filtered bool   // whether a filter is set
-	Query    string // the filter, as the operator's API reads it
 	Wrong    string // what is wrong with the filter; or ""
 	Rows     []T
 	Newest   string // the address of the first page, if this is a later one; or ""
 	Older    string // the address of the next page; or ""
-	Extra    any
+}
+
+// Shows reports whether the list shows what has this value.
+func (v listView[T]) Shows(name, value string) bool {
+	return slices.ContainsFunc(v.Fields, func(f field) bool { return f.Name == name && f.Value == value })
 }
 
 // timeInput is the form of a time in a field of a browser, with seconds or without. It is in UTC.
@@ -94,7 +97,6 @@ func viewOf[T any](path string, fields []field, query url.Values) listView[T] {
 			own.Set(name, query.Get(name))
 		}
 	}
-	v.Query = own.Encode()
 	if query.Has("cursor") {
 		v.Newest = addressOf(path, own)
 	}
@@ -233,7 +235,7 @@ func foundURL(f operator.Found) string {
 func choiceName(value string) string {
 	switch value {
 	case "":
-		return "all"
+		return "any"
 	case "3600":
 		return "an hour"
 	case "86400":

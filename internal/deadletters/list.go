@@ -121,6 +121,15 @@ func List(ctx context.Context, db *postgres.DB, f Filter) (Page, error) {
 	return page, nil
 }
 
+// Clock is the time by which dead letters are opened: the database's.
+func Clock(ctx context.Context, db *postgres.DB) (time.Time, error) {
+	at, err := dbsqlc.New(db.Reader()).Clock(ctx)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read clock: %w", err)
+	}
+	return at, nil
+}
+
 // nullable is NULL for the empty text.
 func nullable(s string) *string {
 	if s == "" {

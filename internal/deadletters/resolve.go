@@ -24,6 +24,9 @@ const (
 	Dismiss     Action = "dismiss"      // there is nothing to do
 )
 
+// Answered is no decision of an operator: the key was completed meanwhile, so there is nothing left to decide.
+const Answered Action = "answered"
+
 // Limits of what an operator writes, in characters.
 const (
 	MaxReason = 500

@@ -80,6 +80,8 @@ func Operator(c OperatorConfig) http.Handler {
 		r.With(reading).Get("/operator/breaks", listing(d, d.operator.Breaks()))
 		r.With(reading).Get("/operator/search", listing(d, d.operator.Search()))
 		r.With(reading).Get("/operator/dead-letters", listing(d, d.operator.DeadLetters()))
+		r.With(resolving).Post("/operator/dead-letters/plan", d.plan)
+		r.With(resolving).Post("/operator/dead-letters/run", d.runPlan)
 		r.With(reading).Get("/operator/dead-letters/{deadLetterId}", d.showDeadLetter)
 		r.With(resolving).Post("/operator/dead-letters/{deadLetterId}/resolve", d.resolveDeadLetter)
 		at := pages.Addresses{Public: c.PublicURL, Operator: operatorOr(c.URL)}

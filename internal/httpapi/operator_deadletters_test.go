@@ -145,3 +145,59 @@ func TestOperatorIsToldThatTheStoreIsAway(t *testing.T) {
 		}
 	}
 }
+
+// Several dead letters are decided about by a plan, which shows what would happen, and a run.
+func TestSeveralDeadLettersAreDecidedByAPlan(t *testing.T) {
+	t.Parallel()
+	c := openConsole(t)
+	lost := c.lost("pm_ok")
+	c.stray()
+	post := func(path, body string) said { return c.ask(annKey, "POST", "/operator/dead-letters/"+path, body) }
+	for body, pointer := range map[string]string{
+		`{}`:                                           "/action",
+		`{"action":"not_executed"}`:                    "/action",
+		`{"action":"answered"}`:                        "/action",
+		`{"action":"retry","kind":"x"}`:                "/kind",
+		`{"action":"retry","tenant":""}`:               "/tenant",
+		`{"action":"retry","age":-1}`:                  "/age",
+		`{"action":"retry","openedAfter":"yesterday"}`: "/openedAfter",
+		`{"action":"retry","status":"resolved"}`:       "/status",
+	} {
+		if s := post("plan", body).expect(t, 400, "invalid_request"); !strings.Contains(s.body,
+			`"errors":[{"pointer":"`+pointer+`"`) {
+			t.Errorf("%s: %s", body, s.body)
+		}
+	}
+	var plan struct {
+		Plan string `json:"plan"`
+	}
+	s := post("plan", `{"action":"executed"}`).expect(t, 200, "")
+	if s.into(t, &plan); !strings.Contains(s.body, `"count":2,"refused":1`) ||
+		!strings.Contains(s.body, `"does":"Complete the key as succeeded, as ch_`) ||
+		!strings.Contains(s.body, `"refused":{"code":"action_not_applicable"`) {
+		t.Fatalf("plan is %s", s.body)
+	}
+	for body, pointer := range map[string]string{
+		`{"plan":"` + plan.Plan + `"}`:                            "/reason",
+		`{"plan":"` + plan.Plan + `","reason":" "}`:               "/reason",
+		`{"plan":"` + plan.Plan + `","reason":"x","actor":"ann"}`: "/actor",
+		`{"reason":"x"}`:            "/plan",
+		`{"plan":"x","reason":"x"}`: "/plan",
+	} {
+		if s := post("run", body).expect(t, 400, "invalid_request"); !strings.Contains(s.body,
+			`"errors":[{"pointer":"`+pointer+`"`) {
+			t.Errorf("%s: %s", body, s.body)
+		}
+	}
+	run := `{"plan":"` + plan.Plan + `","reason":"seen to it"}`
+	s = post("run", run).expect(t, 200, "")
+	if !strings.Contains(s.body, `"done":1,"refused":1,"unknown":0,"left":0`) ||
+		!strings.Contains(s.body, `"actor":"ann (api key `+c.ids[annKey].String()+`)"`) {
+		t.Errorf("run is %s", s.body)
+	}
+	post("run", run).expect(t, 409, "dead_letter_conflict")
+	if s := c.get("/operator/dead-letters/"+lost).expect(t, 200, ""); !strings.Contains(s.body,
+		`"keyStatus":"completed"`) || !strings.Contains(s.body, `"action":"executed"`) {
+		t.Errorf("dead letter is %s", s.body)
+	}
+}

@@ -22,6 +22,8 @@ type Decision struct {
 	Actor      string
 	// PSPID is the PSP's id of the movement, if the operator says executed and knows the id; otherwise "".
 	PSPID string
+
+	pspConfirms bool // executed needs the PSP's own record of exactly what was asked
 }
 
 // Invalid is one thing that is wrong with a decision.
@@ -42,7 +44,7 @@ func (d Decision) Validate() []Invalid {
 	default:
 		refuse("/action", "must be retry, executed, not_executed or dismiss")
 	}
-	if detail := checkText(d.Reason, deadletters.MaxReason); detail != "" {
+	if detail := checkReason(d.Reason); detail != "" {
 		refuse("/reason", detail)
 	}
 	if d.Version < 1 {
@@ -60,6 +62,8 @@ func (d Decision) Validate() []Invalid {
 	}
 	return bad
 }
+
+func checkReason(reason string) string { return checkText(reason, deadletters.MaxReason) }
 
 // checkText says what is wrong with a text that a person has written. It is "" if nothing is wrong.
 func checkText(s string, limit int) string {

@@ -17,6 +17,7 @@ import (
 type Preview struct {
 	Action  deadletters.Action
 	Refused *Refused // nil if it would be carried out
+	Does    string   // what it would do; "" if it would be refused
 }
 
 // errPreviewed ends a transaction that must not be committed.
@@ -34,37 +35,42 @@ func (d *Service) Preview(ctx context.Context, id uuid.UUID) ([]Preview, error) 
 	for _, action := range []deadletters.Action{
 		deadletters.Retry, deadletters.Executed, deadletters.NotExecuted, deadletters.Dismiss,
 	} {
-		refused, err := d.preview(ctx, deadLetter,
+		preview, err := d.preview(ctx, deadLetter,
 			payments.OperatorDecision{Action: action, Version: deadLetter.Version})
 		if err != nil {
 			return nil, fmt.Errorf("preview %s: %w", action, err)
 		}
-		previews = append(previews, Preview{Action: action, Refused: refused})
+		previews = append(previews, preview)
 	}
 	return previews, nil
 }
 
 func (d *Service) preview(
 	ctx context.Context, deadLetter deadletters.DeadLetter, decision payments.OperatorDecision,
-) (refused *Refused, err error) {
+) (Preview, error) {
+	p := Preview{Action: decision.Action}
 	inquiry, err := d.payments.Inquire(ctx, deadLetter, decision)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	err = d.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		// closing is called only if the decision is not refused, and before anything is written.
 		step, err := d.payments.DecideTx(ctx, tx, deadLetter, inquiry, func() error { return errPreviewed })
-		if err == nil && step.Refuse != nil {
-			refused = new(Refused(*step.Refuse))
+		switch {
+		case err == nil && step.Refuse != nil:
+			p.Refused = new(Refused(*step.Refuse))
 			return errPreviewed
+		case errors.Is(err, errPreviewed):
+			p.Does = step.Does()
 		}
 		return err
 	})
 	switch {
 	case errors.Is(err, errPreviewed):
-		return refused, nil
+		return p, nil
 	case errors.Is(err, payments.ErrMoved):
-		return &Refused{Ground: payments.Conflict, Detail: "The key is moving at this moment. Look again."}, nil
+		p.Refused = &Refused{Ground: payments.Conflict, Detail: "The key is moving at this moment. Look again."}
+		return p, nil
 	}
-	return nil, err
+	return p, err
 }

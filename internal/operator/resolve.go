@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/idempotency"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
@@ -55,12 +56,13 @@ func (d *Service) decide(
 ) (resolved deadletters.DeadLetter, err error) {
 	// Crash window 21: the PSP is asked, and nothing is written.
 	inquiry, err := d.payments.Inquire(ctx, deadLetter,
-		payments.OperatorDecision{Action: asked.Action, Version: asked.Version, PSPID: asked.PSPID})
+		payments.OperatorDecision{Action: asked.Action, Version: asked.Version, PSPID: asked.PSPID,
+			PSPConfirms: asked.pspConfirms})
 	if err != nil {
 		return deadLetter, fmt.Errorf("ask for the key: %w", err)
 	}
 	err = d.db.TransactOrFind(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if err := holdTx(ctx, tx, deadLetter); err != nil {
+		if _, err := holdTx(ctx, tx, deadLetter); err != nil {
 			return err
 		}
 		step, err := d.payments.DecideTx(ctx, tx, deadLetter, inquiry, func() (err error) {
@@ -151,18 +153,18 @@ func resolvedBefore(l deadletters.DeadLetter) Refused {
 		Detail: fmt.Sprintf("%s has resolved this dead letter before, as %s.", r.Actor, r.Action)}
 }
 
-// holdTx locks the dead letter's key until the transaction ends, if the key still stands for what the dead letter is
-// about.
-func holdTx(ctx context.Context, tx pgx.Tx, deadLetter deadletters.DeadLetter) error {
+// holdTx locks the dead letter's key until the transaction ends, and returns the key's status. The status is "" if the
+// dead letter is about no key, or if the key is gone or stands for something else by now.
+func holdTx(ctx context.Context, tx pgx.Tx, deadLetter deadletters.DeadLetter) (idempotency.Status, error) {
 	if deadLetter.About == nil {
-		return nil
+		return "", nil
 	}
-	_, err := dbsqlc.New(tx).LockKey(ctx, dbsqlc.LockKeyParams{
+	status, err := dbsqlc.New(tx).LockKey(ctx, dbsqlc.LockKeyParams{
 		TenantID: deadLetter.About.Tenant, Operation: deadLetter.About.Operation, Key: deadLetter.About.Key,
 		Generation: deadLetter.About.Generation, Subject: deadLetter.Subject,
 	})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return fmt.Errorf("lock key: %w", err)
+		return "", fmt.Errorf("lock key: %w", err)
 	}
-	return nil
+	return idempotency.Status(status), nil
 }

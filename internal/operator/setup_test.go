@@ -54,7 +54,9 @@ func setup(t *testing.T) *fixture {
 	if err := tenants.NewRegistry(o.db, uuid.NewV7).EnsureTenant(t.Context(), "acme"); err != nil {
 		t.Fatal(err)
 	}
-	psp, err := gateway.New(o.servePSP(), pspSecret, gateway.DefaultLimits(), time.Now, func(string, time.Duration) {})
+	limits := gateway.DefaultLimits()
+	limits.BreakerFailures = 10_000 // An outage here shall reach the PSP, and lose its answers.
+	psp, err := gateway.New(o.servePSP(), pspSecret, limits, time.Now, func(string, time.Duration) {})
 	if err != nil {
 		t.Fatal(err)
 	}

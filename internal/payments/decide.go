@@ -21,6 +21,9 @@ type OperatorDecision struct {
 	Version int32 // the version of the dead letter that the operator has seen
 	// PSPID is the PSP's id of the movement, if the operator says executed and knows the id; otherwise "".
 	PSPID string
+	// PSPConfirms makes executed need a record of the PSP that says so, of exactly what was asked. It is set for a
+	// decision about several dead letters, because nobody has looked at each.
+	PSPConfirms bool
 	// Answer is the PSP's answer to a lookup of the key for this decision. It is nil if the PSP was not asked.
 	Answer gateway.Lookup
 	// Others are the PSP's records under the key that are about an earlier payment. Answer does not have them.
@@ -78,6 +81,29 @@ func refuse(g Ground, format string, args ...any) Step {
 	return Step{Refuse: &Refusal{Ground: g, Detail: fmt.Sprintf(format, args...)}}
 }
 
+// Does says what a step of an operator's decision does, for the operator.
+func (s Step) Does() string {
+	switch {
+	case s.To == idempotency.CompletedStatus && s.Verdict.status == Declined:
+		return "Complete the key as declined."
+	case s.To == idempotency.CompletedStatus:
+		return "Complete the key as succeeded, as " + s.Verdict.pspID + "."
+	case s.To == idempotency.FailedRetryableStatus:
+		return "Release the key, so that the client may try again."
+	case s.AskAgain != nil:
+		return "Ask the PSP about the key again, at once."
+	case s.Again != nil && s.Again.EventID != "":
+		return "Process the webhook " + s.Again.EventID + " again."
+	case s.Again != nil && s.Again.JobID != 0:
+		return fmt.Sprintf("Run the job %d again.", s.Again.JobID)
+	case s.Again != nil:
+		return "Judge the PSP's record again."
+	case s.Forget != "":
+		return "Close the dead letter, and give up the webhook " + s.Forget + "."
+	}
+	return "Close the dead letter. Nothing else is changed."
+}
+
 // judgeOperatorDecision judges what an operator decides. It refuses a decision that the PSP contradicts.
 func judgeOperatorDecision(s Seen, d OperatorDecision) Step {
 	switch l := s.DeadLetter; {
@@ -127,6 +153,13 @@ func (s Seen) stands() bool {
 // judgeExecuted completes the key as a success. If the PSP contradicts the operator, the decision is refused. If the
 // PSP does not know, the operator's decision counts.
 func judgeExecuted(s Seen, d OperatorDecision) Step {
+	if d.PSPConfirms && !s.confirmed(d) {
+		if _, silent := d.Answer.(gateway.LookupFailed); silent {
+			return refuse(NoFreshProof, "The PSP does not say that it has executed it. Ask again later.")
+		}
+		return refuse(ContradictsPSP,
+			"The PSP has no record that it has executed exactly what was asked. Look at this dead letter alone.")
+	}
 	id, refusal := executedAs(s, d)
 	if refusal != nil {
 		return Step{Refuse: refusal}

@@ -72,7 +72,7 @@ func (s *Service) DecideTx(
 	}
 	// The dead letter is closed first, because the database does not release a key with an open dead letter.
 	if err := closing(); err != nil {
-		return Step{}, err
+		return step, err
 	}
 	err := s.applyTx(ctx, tx, g, step)
 	if BelongsToAnother(err) {

@@ -15,6 +15,16 @@ func (s Seen) ownRecords(d OperatorDecision) []gateway.Record {
 	return slices.DeleteFunc(slices.Clone(found.Records), s.foreign)
 }
 
+// confirmed reports whether the PSP's own records of this movement are one, and that one is executed as it was asked.
+func (s Seen) confirmed(d OperatorDecision) bool {
+	own := s.ownRecords(d)
+	if len(own) != 1 {
+		return false
+	}
+	_, asAsked := s.Request.Judge(own[0]).(gateway.Succeeded)
+	return asAsked
+}
+
 // pspKnows returns a record that shows that the PSP knows this movement. A declined record does not count if the PSP
 // also lists, under the same key, an executed record of something else. Then the PSP contradicts itself, and the
 // operator decides.

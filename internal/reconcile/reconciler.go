@@ -44,12 +44,14 @@ type Config struct {
 	Inbox    *webhooks.Inbox
 	// Statements compares settlement files with our books.
 	Statements *statement.Reconciler
-	NewID      func() (uuid.UUID, error)
-	Now        func() time.Time
-	Jitter     func() float64 // draws from [0, 1)
-	Metrics    *telemetry.Metrics
-	Log        *slog.Logger
-	Settings   Settings
+	// CloseAnswered closes dead letters whose keys were resolved meanwhile, up to limit, and returns how many.
+	CloseAnswered func(ctx context.Context, limit int32) (int, error)
+	NewID         func() (uuid.UUID, error)
+	Now           func() time.Time
+	Jitter        func() float64 // draws from [0, 1)
+	Metrics       *telemetry.Metrics
+	Log           *slog.Logger
+	Settings      Settings
 }
 
 // Reconciler runs the background jobs of one process. Any number of them may run on one database.
@@ -60,6 +62,7 @@ type Reconciler struct {
 	resolver   *payments.Resolver
 	inbox      *webhooks.Inbox
 	statements *statement.Reconciler
+	answered   func(ctx context.Context, limit int32) (int, error)
 	newID      func() (uuid.UUID, error)
 	now        func() time.Time
 	metrics    *telemetry.Metrics
@@ -72,7 +75,7 @@ type Reconciler struct {
 func New(c Config) (*Reconciler, error) {
 	r := &Reconciler{
 		db: c.DB, keys: c.Keys, payments: c.Payments, resolver: c.Resolver, inbox: c.Inbox, statements: c.Statements,
-		newID: c.NewID, now: c.Now, metrics: c.Metrics, log: c.Log, settings: c.Settings,
+		answered: c.CloseAnswered, newID: c.NewID, now: c.Now, metrics: c.Metrics, log: c.Log, settings: c.Settings,
 	}
 	client, err := river.NewClient(riverpgxv5.New(c.DB.Pool()), r.riverConfig(c.Jitter))
 	if err != nil {
@@ -133,6 +136,7 @@ func (r *Reconciler) workers() *river.Workers {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &sweep{r: r})
 	river.AddWorker(workers, &claim{r: r})
+	river.AddWorker(workers, &answered{r: r})
 	river.AddWorker(workers, &resolve{r: r})
 	river.AddWorker(workers, &webhook{r: r})
 	river.AddWorker(workers, &evidence{r: r})
@@ -154,6 +158,7 @@ func (r *Reconciler) periodicJobs() []*river.PeriodicJob {
 	return []*river.PeriodicJob{
 		every(r.settings.SweepEvery, sweepArgs{}),
 		every(r.settings.ClaimEvery, claimArgs{}),
+		every(r.settings.SweepEvery, answeredArgs{}),
 		every(r.settings.ScanEvery, scanArgs{}),
 		every(r.settings.PruneEvery, pruneArgs{}),
 		every(statementsEvery, dueStatementsArgs{}),

@@ -52,6 +52,18 @@ func (w *claim) Work(ctx context.Context, _ *river.Job[claimArgs]) error {
 	})
 }
 
+// answered closes the dead letters whose keys were resolved meanwhile.
+type answered struct {
+	river.WorkerDefaults[answeredArgs]
+
+	r *Reconciler
+}
+
+func (w *answered) Work(ctx context.Context, _ *river.Job[answeredArgs]) error {
+	_, err := w.r.answered(ctx, sweepBatch)
+	return err
+}
+
 // inBatches takes keys and enqueues their lookups, one transaction after the other, until there are no more.
 func (r *Reconciler) inBatches(
 	ctx context.Context, take func(context.Context, pgx.Tx) ([]idempotency.Due, error),

@@ -97,6 +97,7 @@ var parsers = map[string]string{
 	"internal/operator.instant":           "FuzzOperatorFilter",
 	"internal/operator.limit":             "FuzzOperatorFilter",
 	"internal/operator.listRuns":          "FuzzOperatorFilter",
+	"internal/operator.parseToken":        "FuzzPlan",
 	"internal/operator.parseCursor":       "FuzzOperatorFilter",
 	"internal/operator.parseNumber":       "FuzzOperatorFilter",
 	"internal/operator.search":            "- package uuid alone, and the comparison with what the database has",

@@ -116,12 +116,25 @@ export async function furnish() {
   await ops(`/dead-letters/${other.id}/resolve`, {
     method: "POST", body: JSON.stringify({ action: "executed", reason: hostile, version: other.version }),
   });
+  const { body: payment } = await pay(paid);
+  await fetch(`${api}/payments/${payment.paymentId}/refunds`, {
+    method: "POST", body: '{"amountCents":200}',
+    headers: {
+      Authorization: "Bearer demo-acme-key", "Content-Type": "application/json",
+      "Idempotency-Key": JSON.stringify(freshKey("refund")),
+    },
+  });
   return {
     start: api + "/", problems: api + "/problems", problem: api + "/problems/idempotency_key_in_progress",
     reader: api + "/docs", "operators-reader": operator + "/docs", psp: psp + "/",
     overview: operator + "/console/", key: `${operator}/console/keys/acme/payments/${paid}`,
     "key-hostile": `${operator}/console/keys/acme/payments/${strange}`,
     "key-nobody-has-used": `${operator}/console/keys/acme/payments/${freshKey("unused")}`,
+    payments: operator + "/console/payments", payment: `${operator}/console/payments/${payment.paymentId}`,
+    keys: operator + "/console/keys", "keys-none": operator + "/console/keys?tenant=nobody",
+    webhooks: operator + "/console/webhooks", statements: operator + "/console/statements",
+    breaks: operator + "/console/breaks", search: operator + "/console/search",
+    found: `${operator}/console/search?q=${paid}`,
     "dead-letters": operator + "/console/dead-letters",
     "dead-letters-resolved": operator + "/console/dead-letters?status=resolved",
     "dead-letter": `${operator}/console/dead-letters/${letter.id}`,

@@ -28,7 +28,7 @@ func form(method string) url.Values {
 	if method == http.MethodGet {
 		return nil
 	}
-	return url.Values{"action": {"dismiss"}, "reason": {"a reason"}, "version": {"1"}, "key": {"x"}}
+	return url.Values{"action": {"dismiss"}, "plan": {"x"}, "reason": {"a reason"}, "version": {"1"}, "key": {"x"}}
 }
 
 // Items 1, 2 and 5: nothing is shown or changed without a session, and a session is worth what its API key is worth.

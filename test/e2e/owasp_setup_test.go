@@ -176,6 +176,10 @@ func (s *sides) callOf(o operation) call {
 		if o.method == http.MethodPost {
 			c.body = `{"amountCents":1}`
 		}
+	case "/operator/dead-letters/plan":
+		c.body = `{"action":"retry"}`
+	case "/operator/dead-letters/run":
+		c.body = `{"plan":"x","reason":"a reason"}`
 	case "/operator/search":
 		c.path += "?q=" + values["key"]
 	case "/operator/dead-letters/{deadLetterId}/resolve":

@@ -38,6 +38,17 @@ func (q *Queries) AuditRefused(ctx context.Context, arg AuditRefusedParams) erro
 	return err
 }
 
+const clock = `-- name: Clock :one
+SELECT payonce_now()::timestamptz AS at
+`
+
+func (q *Queries) Clock(ctx context.Context) (time.Time, error) {
+	row := q.db.QueryRow(ctx, clock)
+	var at time.Time
+	err := row.Scan(&at)
+	return at, err
+}
+
 const countOpen = `-- name: CountOpen :many
 SELECT kind, count(*) AS dead_letters,
        extract(epoch FROM payonce_now() - min(opened_at))::float8 AS oldest_seconds
@@ -288,7 +299,8 @@ WITH opened AS (
     SELECT $1, $2, $3, $4::text, $5::text, $6::text,
            $7::integer, $8::uuid, $9, $10
     WHERE (NOT EXISTS (SELECT 1 FROM dead_letters AS d
-                       WHERE d.kind = $2 AND d.finding = $3 AND d.status = 'resolved' AND d.action <> 'retry')
+                       WHERE d.kind = $2 AND d.finding = $3 AND d.status = 'resolved'
+                         AND d.action NOT IN ('retry', 'answered'))
            OR EXISTS (SELECT 1 FROM idempotency_keys AS k
                       WHERE k.tenant_id = coalesce($4::text, '')
                         AND k.operation = $5 AND k.key = $6
@@ -344,8 +356,8 @@ type OpenDeadLetterParams struct {
 // none -> open, and raises the hold of the key. Returns how many dead letters were opened: 0 or 1.
 //
 // A finding that is open, or that an operator has resolved, opens no second dead letter. There are two exceptions.
-// After the action retry it is a new case. It is also a new case while its key is unknown: the operator decided about
-// an earlier attempt, and without a dead letter nobody would look at this attempt.
+// After the actions retry and answered it is a new case. It is also a new case while its key is unknown: the operator
+// decided about an earlier attempt, and without a dead letter nobody would look at this attempt.
 //
 // With behind_step, the dead letter is opened only if an earlier statement of this transaction has moved the key. Then
 // this transaction has written the key's row (xmin).

@@ -13,6 +13,42 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const answeredDeadLetters = `-- name: AnsweredDeadLetters :many
+SELECT d.id FROM (SELECT unnest($1::text[]) AS kind, unnest($2::text[]) AS status) AS asked
+JOIN dead_letters AS d ON d.kind = asked.kind AND d.status = 'open'
+JOIN idempotency_keys AS k ON k.tenant_id = d.tenant_id AND k.operation = d.operation AND k.key = d.key
+    AND k.generation = d.generation AND (d.subject IS NULL OR k.subject = d.subject) AND k.status = asked.status
+ORDER BY d.opened_at, d.id LIMIT $3
+`
+
+type AnsweredDeadLettersParams struct {
+	Kinds    []string
+	Statuses []string
+	MaxRows  int32
+}
+
+// The open dead letters whose kind and key's status are one of these pairs, if the key still has the generation and
+// subject of its dead letter. The open dead letters of a kind are found by dead_letters_one_open_per_finding.
+func (q *Queries) AnsweredDeadLetters(ctx context.Context, arg AnsweredDeadLettersParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, answeredDeadLetters, arg.Kinds, arg.Statuses, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const countJobs = `-- name: CountJobs :many
 SELECT state::text AS state, count(*) AS jobs
 FROM river_job WHERE state IN ('available', 'pending', 'retryable', 'running', 'scheduled')

@@ -1,0 +1,161 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/operator"
+	"payonce/internal/problem"
+)
+
+// planRequest is the body of POST /operator/dead-letters/plan.
+type planRequest struct {
+	Action       *string `json:"action"`
+	Kind         *string `json:"kind"`
+	Tenant       *string `json:"tenant"`
+	Age          *int64  `json:"age"`
+	OpenedAfter  *string `json:"openedAfter"`
+	OpenedBefore *string `json:"openedBefore"`
+}
+
+// selection reads the members as the list of dead letters reads its parameters.
+func (b planRequest) selection() (operator.Selection, *requestError) {
+	values := url.Values{}
+	for name, text := range map[string]*string{"kind": b.Kind, "tenant": b.Tenant, "openedAfter": b.OpenedAfter,
+		"openedBefore": b.OpenedBefore} {
+		if text != nil {
+			values.Set(name, *text)
+		}
+	}
+	if b.Age != nil {
+		values.Set("age", strconv.FormatInt(*b.Age, 10))
+	}
+	s, bad := operator.SelectionOf(deref(b.Action), values)
+	if len(bad) == 0 {
+		return s, nil
+	}
+	details := make([]problem.Detail, len(bad))
+	for i, d := range bad {
+		if details[i] = problem.AtPointer("/"+d.Parameter, d.Detail); d.Parameter == "action" && b.Action == nil {
+			details[i].Detail = "is required"
+		}
+	}
+	return s, invalid(details...)
+}
+
+// planView is a plan as the API shows it.
+type planView struct {
+	Action       deadletters.Action `json:"action"`
+	Count        int                `json:"count"`
+	Refused      int                `json:"refused"`
+	OpenedBefore string             `json:"openedBefore"`
+	HasMore      bool               `json:"hasMore"`
+	Plan         string             `json:"plan"`
+	Steps        []stepView         `json:"steps"`
+}
+
+// stepView is what a plan does about a dead letter, or what came of it.
+type stepView struct {
+	DeadLetter operator.Entry         `json:"deadLetter"`
+	Outcome    operator.OutcomeStatus `json:"outcome,omitempty"` // of a plan that was carried out
+	Does       string                 `json:"does,omitempty"`
+	Refused    *refusedView           `json:"refused,omitzero"`
+}
+
+type refusedView struct {
+	Code   problem.Code `json:"code"`
+	Detail string       `json:"detail"`
+}
+
+func refusedOf(r *operator.Refused) *refusedView {
+	if r == nil {
+		return nil
+	}
+	return &refusedView{codeOf(r.Ground), r.Detail}
+}
+
+func (d *ops) plan(w http.ResponseWriter, r *http.Request) {
+	var body planRequest
+	if bad := readBody(w, r, &body); bad != nil {
+		d.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		return
+	}
+	selection, bad := body.selection()
+	if bad != nil {
+		d.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		return
+	}
+	p, err := d.operator.Plan(r.Context(), selection)
+	if err != nil {
+		d.answerError(w, r, err)
+		return
+	}
+	v := planView{Action: p.Action, Count: len(p.Steps), Refused: p.Refused(), HasMore: p.More, Plan: p.Token,
+		OpenedBefore: stamp(p.Filter.OpenedBefore), Steps: make([]stepView, len(p.Steps))}
+	for i, s := range p.Steps {
+		v.Steps[i] = stepView{DeadLetter: s.Entry, Does: s.Does, Refused: refusedOf(s.Refused)}
+	}
+	d.show(w, r, v)
+}
+
+// runRequest is the body of POST /operator/dead-letters/run.
+type runRequest struct {
+	Plan   *string `json:"plan"`
+	Reason *string `json:"reason"`
+}
+
+// runView is what came of a plan, as the API shows it.
+type runView struct {
+	Action  deadletters.Action `json:"action"`
+	Done    int                `json:"done"`
+	Refused int                `json:"refused"`
+	Unknown int                `json:"unknown"`
+	Left    int                `json:"left"`
+	Steps   []stepView         `json:"steps"`
+}
+
+func (d *ops) runPlan(w http.ResponseWriter, r *http.Request) {
+	var body runRequest
+	if bad := readBody(w, r, &body); bad != nil {
+		d.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		return
+	}
+	var wrong []problem.Detail
+	if detail := operator.ValidateReason(deref(body.Reason)); body.Reason == nil {
+		wrong = append(wrong, problem.AtPointer("/reason", "is required"))
+	} else if detail != "" {
+		wrong = append(wrong, problem.AtPointer("/reason", detail))
+	}
+	if body.Plan == nil {
+		wrong = append(wrong, problem.AtPointer("/plan", "is required"))
+	}
+	if wrong != nil {
+		refused := invalid(wrong...)
+		d.refuse(w, r, refused.code, refused.detail, refused.errors...)
+		return
+	}
+	ran, err := d.operator.Run(r.Context(), *body.Plan, *body.Reason, principalOf(r).Actor())
+	switch {
+	case errors.Is(err, operator.ErrPlanMalformed):
+		refused := invalid(problem.AtPointer("/plan", "must be the plan of an answer to …/plan"))
+		d.refuse(w, r, refused.code, refused.detail, refused.errors...)
+		return
+	case errors.Is(err, operator.ErrPlanOld):
+		d.refuse(w, r, problem.DeadLetterConflict,
+			"One of the dead letters was resolved since the plan was made. Nothing was changed. Make a new plan.")
+		return
+	case err != nil:
+		d.answerError(w, r, err)
+		return
+	}
+	v := runView{Action: ran.Action, Done: ran.Count(operator.WasDone), Refused: ran.Count(operator.WasRefused),
+		Unknown: ran.Count(operator.WasUnknown), Left: ran.Count(operator.WasLeft),
+		Steps: make([]stepView, len(ran.Outcomes))}
+	for i, o := range ran.Outcomes {
+		v.Steps[i] = stepView{DeadLetter: o.Entry, Outcome: o.Did, Refused: refusedOf(o.Refused)}
+	}
+	d.show(w, r, v)
+}

@@ -1,0 +1,137 @@
+package operator
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/idempotency"
+	"payonce/internal/payments"
+)
+
+func (o *fixture) closeAnswered() int {
+	o.t.Helper()
+	closed, err := o.ops.CloseAnswered(o.t.Context(), 100)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return closed
+}
+
+// lookUp has the reconciler look up the key of a dead letter.
+func (o *fixture) lookUp(l deadletters.DeadLetter) {
+	o.t.Helper()
+	resolver := payments.NewResolver(o.service, payments.LookupPolicy{Budget: 10, Base: time.Second, Cap: time.Minute,
+		Recheck: time.Hour, Jitter: func() float64 { return 0 }})
+	_, err := resolver.Resolve(o.t.Context(), idempotency.Due{
+		Ref: idempotency.StoredRef(l.About.Tenant, l.About.Operation, l.About.Key), Generation: l.About.Generation,
+		Subject: *l.Subject,
+	})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// Evidence completes the key. The dead letter that asked whether it was executed is closed, and audited as that.
+func TestDeadLetterIsClosedWhenItsKeyWasCompletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []deadletters.Kind{deadletters.LookupsExhausted, deadletters.PSPMemoryOver,
+		deadletters.JobDiscarded} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			o := setup(t)
+			o.lossy.Store(true)
+			o.pay("pm_ok")
+			o.lossy.Store(false)
+			l := o.put(o.about(kind, `{}`))
+			if n := o.closeAnswered(); n != 0 {
+				t.Fatalf("%d dead letters of an unknown key are closed", n)
+			}
+			o.lookUp(l)
+			if c := o.show(l.ID); c.Key != idempotency.CompletedStatus || c.Resolution != nil {
+				t.Fatalf("case is %+v", c)
+			}
+			if n := o.closeAnswered(); n != 1 {
+				t.Fatalf("%d dead letters are closed", n)
+			}
+			c := o.show(l.ID)
+			if r := c.Resolution; r == nil || r.Action != deadletters.Answered || r.Actor != "reconciler" ||
+				!strings.Contains(r.Reason, "completed") || len(c.AuditTrail) != 1 || !c.AuditTrail[0].Done {
+				t.Errorf("case is %+v", c)
+			}
+			if hold := scan[string](o, "SELECT dead_letter_hold::text FROM idempotency_keys"); hold != "none" {
+				t.Errorf("the key is still held: %s", hold)
+			}
+			if n := o.closeAnswered(); n != 0 {
+				t.Errorf("%d dead letters are closed once more", n)
+			}
+		})
+	}
+}
+
+// The question of another kind is not whether the key was executed.
+func TestDeadLetterThatItsKeyDoesNotAnswerStaysOpen(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.pay("pm_ok")
+	for _, kind := range deadletters.Kinds() {
+		switch kind {
+		case deadletters.LookupsExhausted, deadletters.PSPMemoryOver, deadletters.JobDiscarded:
+		default:
+			o.put(o.about(kind, `{}`))
+		}
+	}
+	o.put(alone(deadletters.JobDiscarded, `{}`))
+	if n := o.closeAnswered(); n != 0 {
+		t.Errorf("%d dead letters are closed", n)
+	}
+}
+
+// The dead letter is about the first payment of the key. The second one, which is completed, says nothing about it.
+func TestDeadLetterAboutAnEarlierPaymentStaysOpen(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.pay("pm_ok")
+	l := o.put(o.about(deadletters.LookupsExhausted, `{}`))
+	o.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
+	o.exec("UPDATE idempotency_keys SET generation = 2")
+	if n := o.closeAnswered(); n != 0 || o.show(l.ID).Resolution != nil {
+		t.Errorf("%d dead letters are closed", n)
+	}
+}
+
+// While the dead letter is found and not yet closed, an operator decides. Nothing is closed twice.
+func TestOperatorWinsOverTheReconciler(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.pay("pm_ok")
+	l := o.put(o.about(deadletters.LookupsExhausted, `{}`))
+	o.done(decision(l, deadletters.Dismiss))
+	closed, err := o.ops.closeAnswered(t.Context(), l.ID)
+	if err != nil || closed {
+		t.Fatalf("closed is %t, %v", closed, err)
+	}
+	if c := o.show(l.ID); c.Resolution.Action != deadletters.Dismiss || len(c.AuditTrail) != 1 {
+		t.Errorf("case is %+v", c)
+	}
+}
+
+// After a dead letter was answered, the same finding is a new case: nobody has decided about it.
+func TestAnsweredFindingIsANewCaseLater(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.pay("pm_ok")
+	l := o.put(o.about(deadletters.LookupsExhausted, `{}`))
+	if n := o.closeAnswered(); n != 1 {
+		t.Fatalf("%d dead letters are closed", n)
+	}
+	again := l
+	again.ID = uuid.Must(uuid.NewV7())
+	o.put(again)
+	if n := scan[int](o, "SELECT count(*) FROM dead_letters WHERE status = 'open'"); n != 1 {
+		t.Errorf("%d dead letters are open", n)
+	}
+}

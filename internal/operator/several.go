@@ -1,0 +1,287 @@
+package operator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"golang.org/x/sync/errgroup"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/payments"
+	"payonce/internal/problem"
+)
+
+// Bounds of one decision about several dead letters.
+const (
+	MaxSeveral     = 500
+	severalAtOnce  = 4                // leaves connections and the PSP's places to payments
+	longestSeveral = 20 * time.Second // then no further dead letter is begun; shorter than the server's write timeout
+)
+
+// ErrPlanMalformed says that a text is not a plan.
+var ErrPlanMalformed = errors.New("plan malformed")
+
+// ErrPlanOld says that the dead letters of a plan are not the same any more.
+var ErrPlanOld = errors.New("the dead letters have changed since the plan was made")
+
+// Plan is one decision about several dead letters, before it is carried out.
+type Plan struct {
+	Action deadletters.Action
+	Filter deadletters.Filter // OpenedBefore is set: a dead letter that is opened later is not in the plan
+	Steps  []PlannedStep      // newest dead letter first
+	More   bool               // there are older dead letters, for another plan
+	Token  string             // for Run
+}
+
+// PlannedStep says what a plan does about one dead letter.
+type PlannedStep struct {
+	Entry
+	Preview
+}
+
+// Refused counts the dead letters for which the action would be refused.
+func (p Plan) Refused() (n int) {
+	for _, s := range p.Steps {
+		if s.Refused != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// token is what a plan says about itself. A plan is a text that the operator brings back. Nothing about it is stored.
+// Who may run plans may also decide about each dead letter, so a plan needs no signature.
+type token struct {
+	Action       deadletters.Action `json:"action"`
+	Kind         deadletters.Kind   `json:"kind,omitempty"`
+	Tenant       string             `json:"tenant,omitempty"`
+	OpenedAfter  *time.Time         `json:"openedAfter,omitempty"`
+	OpenedBefore *time.Time         `json:"openedBefore"`
+	Digest       []byte             `json:"digest"` // of the ids and versions of the dead letters
+}
+
+func (t token) filter() deadletters.Filter {
+	return deadletters.Filter{Status: deadletters.OpenStatus, Kind: t.Kind, Tenant: t.Tenant,
+		OpenedAfter: t.OpenedAfter, OpenedBefore: t.OpenedBefore}
+}
+
+func (t token) String() string {
+	text, _ := json.Marshal(t, json.Deterministic(true)) // It has nothing that JSON cannot write.
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+// maxToken bounds the text of a plan.
+const maxToken = 2048
+
+func parseToken(s string) (t token, err error) {
+	text, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	if err != nil || len(s) > maxToken {
+		return token{}, ErrPlanMalformed
+	}
+	if err := json.Unmarshal(text, &t, json.RejectUnknownMembers(true)); err != nil || t.OpenedBefore == nil ||
+		len(t.Digest) != sha256.Size || !forSeveral(t.Action) || t.String() != s {
+		return token{}, ErrPlanMalformed
+	}
+	return t, nil
+}
+
+// forSeveral reports whether an action can be decided for several dead letters at once. Not executed cannot: the next
+// retry of the client may charge, so somebody must have looked at each.
+func forSeveral(a deadletters.Action) bool {
+	return a == deadletters.Retry || a == deadletters.Executed || a == deadletters.Dismiss
+}
+
+// Selection is what an operator wants to decide about several dead letters.
+type Selection struct {
+	Action deadletters.Action
+	Filter deadletters.Filter
+}
+
+// SelectionOf reads an action and a filter. The parameters are those of the list of dead letters, without status,
+// limit and cursor: only open dead letters are decided about.
+func SelectionOf(action string, values url.Values) (Selection, []problem.Detail) {
+	q := &query{values: values}
+	s := Selection{Action: deadletters.Action(action), Filter: deadletters.Filter{Status: deadletters.OpenStatus}}
+	switch {
+	case s.Action == deadletters.NotExecuted:
+		q.refuse("action", "must not be not_executed for several dead letters: look at each of them alone")
+	case !forSeveral(s.Action):
+		q.refuse("action", "must be retry, executed or dismiss")
+	}
+	q.selectDeadLetters(&s.Filter)
+	return s, q.bad
+}
+
+// Plan finds the dead letters of a selection, and what the action would do about each. It writes nothing.
+func (d *Service) Plan(ctx context.Context, s Selection) (Plan, error) {
+	now, err := deadletters.Clock(ctx, d.db)
+	if err != nil {
+		return Plan{}, err
+	}
+	// The plan is about what is there now. Time that passes until it is carried out adds nothing to it.
+	until := now.Add(-s.Filter.Age).UTC()
+	if s.Filter.OpenedBefore == nil || until.Before(*s.Filter.OpenedBefore) {
+		s.Filter.OpenedBefore = &until
+	}
+	s.Filter.Age = 0
+	p := Plan{Action: s.Action, Filter: s.Filter}
+	found, more, err := d.several(ctx, s.Filter)
+	if err != nil {
+		return Plan{}, err
+	}
+	p.Steps, p.More = make([]PlannedStep, len(found)), more
+	p.Token = token{s.Action, s.Filter.Kind, s.Filter.Tenant, s.Filter.OpenedAfter, s.Filter.OpenedBefore,
+		digest(found)}.String()
+	for i, e := range found {
+		p.Steps[i] = PlannedStep{e, Preview{Action: s.Action,
+			Does: "It was not found out in time. It is found out when the plan is carried out."}}
+	}
+	inTime, cancel := context.WithTimeout(ctx, longestSeveral)
+	defer cancel()
+	err = each(inTime, found, func(i int, e Entry) error {
+		preview, err := d.preview(inTime, e.DeadLetter, payments.OperatorDecision{Action: s.Action,
+			Version: e.Version, PSPConfirms: true})
+		if err == nil {
+			p.Steps[i].Preview = preview
+		}
+		return err
+	})
+	if inTime.Err() != nil {
+		err = ctx.Err() // The plan says what was not found out.
+	}
+	return p, err
+}
+
+// several reads the open dead letters of a plan, newest first.
+func (d *Service) several(ctx context.Context, f deadletters.Filter) (found []Entry, more bool, err error) {
+	f.Limit = deadletters.MaxPage
+	for {
+		page, err := deadletters.List(ctx, d.db, f)
+		if err != nil {
+			return nil, false, err
+		}
+		entries, err := d.entries(ctx, page.DeadLetters)
+		if err != nil {
+			return nil, false, err
+		}
+		found = append(found, entries...)
+		if page.Next == nil || len(found) >= MaxSeveral {
+			return found, page.Next != nil, nil
+		}
+		f.Before = page.Next
+	}
+}
+
+// digest names a set of dead letters with their versions.
+func digest(entries []Entry) []byte {
+	h := sha256.New()
+	for _, e := range entries {
+		h.Write(e.ID[:])
+		h.Write(binary.BigEndian.AppendUint32(nil, uint32(e.Version))) //nolint:gosec // versions begin at 1
+	}
+	return h.Sum(nil)
+}
+
+// each calls do for the entries, some at the same time. It begins no further one when ctx has ended.
+func each(ctx context.Context, entries []Entry, do func(i int, e Entry) error) error {
+	var g errgroup.Group
+	g.SetLimit(severalAtOnce)
+	for i, e := range entries {
+		if ctx.Err() != nil {
+			break
+		}
+		g.Go(func() error { return do(i, e) })
+	}
+	return g.Wait()
+}
+
+// Outcome is what came of a plan for one dead letter.
+type Outcome struct {
+	Entry
+	Did     OutcomeStatus
+	Refused *Refused // if it was refused
+}
+
+// OutcomeStatus says what came of a decision.
+type OutcomeStatus string
+
+// What can come of a decision about one of several dead letters.
+const (
+	WasDone    OutcomeStatus = "done"
+	WasRefused OutcomeStatus = "refused"
+	WasUnknown OutcomeStatus = "unknown" // the store has failed, so it may be done or not
+	WasLeft    OutcomeStatus = "left"    // the time was over before it was begun
+)
+
+// Ran is what came of a plan.
+type Ran struct {
+	Action   deadletters.Action
+	Outcomes []Outcome
+}
+
+// Count counts the outcomes with a status.
+func (r Ran) Count(status OutcomeStatus) (n int) {
+	for _, o := range r.Outcomes {
+		if o.Did == status {
+			n++
+		}
+	}
+	return n
+}
+
+// ValidateReason says what is wrong with a reason for the audit trail. It is "" if nothing is wrong.
+func ValidateReason(reason string) string { return checkReason(reason) }
+
+// Run carries out a plan: each decision is judged once more, is a transaction of its own, and is audited under the
+// actor. It fails with ErrPlanMalformed, and with ErrPlanOld if one of the dead letters was resolved meanwhile. The end
+// of ctx does not stop it, as it does not stop Resolve.
+func (d *Service) Run(ctx context.Context, plan, reason, actor string) (Ran, error) {
+	t, err := parseToken(plan)
+	if err != nil {
+		return Ran{}, err
+	}
+	found, _, err := d.several(ctx, t.filter())
+	if err != nil {
+		return Ran{}, err
+	}
+	if string(digest(found)) != string(t.Digest) {
+		return Ran{}, ErrPlanOld
+	}
+	ran := Ran{Action: t.Action, Outcomes: make([]Outcome, len(found))}
+	for i, e := range found {
+		ran.Outcomes[i] = Outcome{Entry: e, Did: WasLeft}
+	}
+	inTime, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestSeveral)
+	defer cancel()
+	_ = each(inTime, found, func(i int, e Entry) error { // What fails is in the outcome.
+		result, err := d.Resolve(ctx, Decision{DeadLetter: e.ID, Version: e.Version, Action: t.Action, Reason: reason,
+			Actor: actor, pspConfirms: true})
+		if err != nil {
+			ran.Outcomes[i].Did = WasUnknown
+			d.log.WarnContext(ctx, "decision not known to be carried out", slog.String("dead_letter", e.ID.String()),
+				slog.Any("error", err))
+		}
+		switch v := result.(type) {
+		case Done:
+			ran.Outcomes[i].Entry, ran.Outcomes[i].Did = v.Entry, WasDone
+		case Refused:
+			ran.Outcomes[i].Did, ran.Outcomes[i].Refused = WasRefused, &v
+		}
+		return err
+	})
+	return ran, nil
+}
+
+// Summary is one sentence about what came of a plan.
+func (r Ran) Summary() string {
+	return fmt.Sprintf("%d done, %d refused, %d not known, %d left.", r.Count(WasDone), r.Count(WasRefused),
+		r.Count(WasUnknown), r.Count(WasLeft))
+}
