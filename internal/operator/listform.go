@@ -1,12 +1,16 @@
 package operator
 
-import "time"
+import (
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
 
 // at is a time in the form of the operator's API.
 type at struct{ time.Time }
 
-// MarshalText writes the time as the bodies of payments do.
-func (t at) MarshalText() ([]byte, error) { return []byte(stamp(t.Time)), nil }
+// MarshalJSON writes the time as the bodies of payments do.
+func (t at) MarshalJSON() ([]byte, error) { return json.Marshal(stamp(t.Time)) }
 
 func atOrNil(t *time.Time) *at {
 	if t == nil {
@@ -18,8 +22,8 @@ func atOrNil(t *time.Time) *at {
 // date is a day in the form of the operator's API.
 type date struct{ time.Time }
 
-// MarshalText writes the day as YYYY-MM-DD.
-func (d date) MarshalText() ([]byte, error) { return []byte(d.Format(time.DateOnly)), nil }
+// MarshalJSON writes the day as YYYY-MM-DD.
+func (d date) MarshalJSON() ([]byte, error) { return json.Marshal(d.Format(time.DateOnly)) }
 
 // rowsFor is one row more than the page shows: it says whether there is another page.
 func rowsFor(limit int) int32 { return int32(min(limit, MaxPage) + 1) } //nolint:gosec // bounded by MaxPage

@@ -3,11 +3,13 @@ package operator
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
 	"payonce/internal/payments"
@@ -254,6 +256,16 @@ func TestRunsAndBreaksAreListed(t *testing.T) {
 			VALUES ($1, date '2026-11-20' + $2::int, 'charge', CASE $2 WHEN 0 THEN 'amount' ELSE 'missing_here' END,
 			        'ch_' || $2::int, '', false, 1, 100, 'USD', now(), now(), now(), gen_random_uuid(),
 			        gen_random_uuid(), CASE $2 WHEN 1 THEN now() END)`, account, i)
+	}
+	filter, _ := o.ops.Statements().Filter(url.Values{"limit": {"1"}})
+	page, err := o.ops.Statements().Read(t.Context(), filter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(page)
+	stamped := regexp.MustCompile(`"day":"2026-11-22",.*"startedAt":"[0-9-]{10}T[0-9:]{8}\.[0-9]{6}Z"`)
+	if err != nil || !stamped.Match(text) {
+		t.Errorf("a run is %s, %v", text, err)
 	}
 	run := func(r RunEntry) string { return r.Account + " " + r.Day.Format(time.DateOnly) }
 	wantNames(t, "runs", pages(t, o.ops.Statements(), run, "limit=1"), "acme 2026-11-22", "globex 2026-11-21",
