@@ -228,13 +228,13 @@ SELECT expires_at FROM released;
 SELECT coalesce(k.locked_until <= payonce_now(), false)::boolean AS lease_over, k.*
 FROM idempotency_keys AS k WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 
--- name: ListInFlight :many
--- Reads only: which of these keys are in flight, under a lease that is not over. ExpireLease explains IS TRUE.
-SELECT k.tenant_id, k.operation, k.key
+-- name: ListUndecided :many
+-- Reads only: which of these keys are in progress or unknown, and which of them are in flight, under a lease.
+SELECT k.tenant_id, k.operation, k.key, coalesce(k.locked_until > payonce_now(), false)::boolean AS in_flight
 FROM (SELECT unnest(@tenant_ids::text[]) AS tenant_id, unnest(@operations::text[]) AS operation,
              unnest(@keys::text[]) AS key) AS asked
 JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
-WHERE k.status = 'in_progress' AND (k.locked_until > payonce_now()) IS TRUE;
+WHERE k.status IN ('in_progress', 'unknown');
 
 -- name: LookAtKey :one
 -- Reads only: what a resolver must know before it asks the PSP. What the PSP's answer proves depends on asked_at, the

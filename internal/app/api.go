@@ -137,8 +137,8 @@ func (a *API) warnUnlessReady(ctx context.Context) {
 	}
 }
 
-// drain stops in the order that loses nothing: not ready, wait for load balancers to notice, no new requests, the rest
-// finished, the operator's side last.
+// drain stops in the order that loses nothing: not ready, wait for load balancers to notice, no new requests, no more
+// waits for an outcome, the rest finished, the operator's side last.
 func (a *API) drain(ctx context.Context, public, operator *http.Server) error {
 	a.leaving.Store(true)
 	a.log.InfoContext(ctx, "draining")
@@ -146,6 +146,7 @@ func (a *API) drain(ctx context.Context, public, operator *http.Server) error {
 		<-time.After(a.settings.DrainDelay)
 	}
 	a.public.Drain()
+	a.payments.EndWaits()
 	ctx, cancel := context.WithTimeout(ctx, a.settings.DrainLimit)
 	defer cancel()
 	err := public.Shutdown(ctx)

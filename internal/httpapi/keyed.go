@@ -3,7 +3,6 @@ package httpapi
 import (
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -47,7 +46,7 @@ func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 			return
 		}
 		wish := preferenceOf(r.Header)
-		answer, err := a.put(w, r, operation, k, wish, question)
+		answer, err := a.put(w, r, knownOf(r).ref, wish, question)
 		if err != nil {
 			a.fail(w, r, err)
 			return
@@ -56,17 +55,19 @@ func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 	}
 }
 
-// put executes a request. If another request with the key is in flight, and the client wants to wait, put waits for
-// that request and asks again.
+// put executes a request. If the outcome is not there yet, and the client wants to wait, put waits for it.
 func (a *API) put(
-	w http.ResponseWriter, r *http.Request, operation string, k payments.Keyed, wish preference, question ask,
-) (payments.Answer, error) {
+	w http.ResponseWriter, r *http.Request, ref idempotency.Ref, wish preference, question ask,
+) (answer payments.Answer, err error) {
 	if wish.wait == 0 {
 		return question(r)
 	}
-	w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wish.wait.Seconds())))
-	return a.payments.WaitFor(r.Context(), k.Merchant.Tenant, idempotency.Operation(operation), k.Key, wish.wait,
-		func() (payments.Answer, error) { return question(r) })
+	err = waiting(w, wish.wait, func() (waited bool, err error) {
+		answer, waited, err = a.payments.WaitFor(r.Context(), ref, wish.wait,
+			func() (payments.Answer, error) { return question(r) })
+		return waited, err
+	})
+	return answer, err
 }
 
 // spell writes an answer as an HTTP response.

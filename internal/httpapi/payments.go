@@ -79,6 +79,15 @@ func (a *API) getPayment(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, payments.ErrPaymentNotFound)
 		return
 	}
+	if !a.awaited(w, r, func(limit time.Duration) (bool, error) {
+		return a.payments.AwaitPayment(r.Context(), principalOf(r).Tenant, id, limit)
+	}) {
+		return
+	}
+	a.showPayment(w, r, id)
+}
+
+func (a *API) showPayment(w http.ResponseWriter, r *http.Request, id payments.PaymentID) {
 	p, err := a.payments.Payment(r.Context(), principalOf(r).Tenant, id)
 	if err != nil {
 		a.fail(w, r, err)

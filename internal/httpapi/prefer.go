@@ -10,7 +10,7 @@ import (
 // maxWait bounds Prefer: wait. If a client asks for more, it waits this long.
 const maxWait = 10 * time.Second
 
-// preference is what a client wants if its key is in flight (RFC 7240).
+// preference is what a client wants if the outcome is not there yet (RFC 7240).
 type preference struct {
 	async bool
 	wait  time.Duration
@@ -36,4 +36,29 @@ func preferenceOf(h http.Header) preference {
 		}
 	}
 	return p
+}
+
+// waiting calls wait, which may take as long as limit, and tells the client if it has waited as the client preferred.
+func waiting(w http.ResponseWriter, limit time.Duration, wait func() (waited bool, err error)) error {
+	waited, err := wait()
+	if waited && err == nil {
+		w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(limit.Seconds())))
+	}
+	return err
+}
+
+// awaited waits for the outcome of what a request reads, if the client prefers that. It returns false after it has
+// refused the request.
+func (a *API) awaited(
+	w http.ResponseWriter, r *http.Request, wait func(limit time.Duration) (waited bool, err error),
+) bool {
+	limit := preferenceOf(r.Header).wait
+	if limit == 0 {
+		return true
+	}
+	if err := waiting(w, limit, func() (bool, error) { return wait(limit) }); err != nil {
+		a.fail(w, r, err)
+		return false
+	}
+	return true
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -85,6 +86,11 @@ func (a *API) getRefund(w http.ResponseWriter, r *http.Request) {
 	id, err := payments.ParseRefundID(chi.URLParam(r, "refundId"))
 	if err != nil {
 		a.fail(w, r, payments.ErrRefundNotFound)
+		return
+	}
+	if !a.awaited(w, r, func(limit time.Duration) (bool, error) {
+		return a.payments.AwaitRefund(r.Context(), principalOf(r).Tenant, id, limit)
+	}) {
 		return
 	}
 	refund, err := a.payments.RefundByID(r.Context(), principalOf(r).Tenant, id)

@@ -82,22 +82,22 @@ func peeked(c Reservation, row dbsqlc.FindKeyRow, err error) (Decision, error) {
 	return decisionOn(c, row), nil
 }
 
-// InFlight says which of these keys are executed now, under a lease that is not over. It takes one statement for all of
-// them.
-func (k *Keys) InFlight(ctx context.Context, refs []Ref) (map[Ref]bool, error) {
-	p := dbsqlc.ListInFlightParams{
+// Undecided says which of these keys are in progress or unknown. The value of a key says whether the key is in flight:
+// executed now, under a lease that is not over. It takes one statement for all of the keys.
+func (k *Keys) Undecided(ctx context.Context, refs []Ref) (inFlight map[Ref]bool, err error) {
+	p := dbsqlc.ListUndecidedParams{
 		TenantIds: make([]string, len(refs)), Operations: make([]string, len(refs)), Keys: make([]string, len(refs)),
 	}
 	for i, ref := range refs {
 		p.TenantIds[i], p.Operations[i], p.Keys[i] = ref.Tenant, string(ref.Operation), ref.Key.value
 	}
-	rows, err := dbsqlc.New(k.db.Reader()).ListInFlight(ctx, p)
+	rows, err := dbsqlc.New(k.db.Reader()).ListUndecided(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("look at keys: %w", err)
 	}
-	inFlight := make(map[Ref]bool, len(rows))
+	inFlight = make(map[Ref]bool, len(rows))
 	for _, r := range rows {
-		inFlight[StoredRef(r.TenantID, r.Operation, r.Key)] = true
+		inFlight[StoredRef(r.TenantID, r.Operation, r.Key)] = r.InFlight
 	}
 	return inFlight, nil
 }

@@ -91,7 +91,7 @@ func plans() map[string]planned {
 			key + ", 1, 1", byKey},
 		"retake": {func(q *dbsqlc.Queries) { _, _ = q.RetakeKey(ctx, dbsqlc.RetakeKeyParams{}) },
 			none + ", '30 s', '48 h', " + key + ", 'x', 1, 1, '24 h'", byKey},
-		"in flight": {func(q *dbsqlc.Queries) { _, _ = q.ListInFlight(ctx, dbsqlc.ListInFlightParams{}) },
+		"undecided": {func(q *dbsqlc.Queries) { _, _ = q.ListUndecided(ctx, dbsqlc.ListUndecidedParams{}) },
 			"'{acme}', '{POST /payments}', '{key-of-row-50001}'", `Index Scan using idempotency_keys_pkey .*\n *Index Cond: \(\(tenant_id = .*operation = .*key = `},
 		"age of the oldest": {func(q *dbsqlc.Queries) { _, _ = q.OldestUnknown(ctx) },
 			"", `Scan (?:using|on) idempotency_keys_reconcile_after `},

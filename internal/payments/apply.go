@@ -147,7 +147,7 @@ func (s *Service) commitStep(
 		return Applied{}, err
 	}
 	s.checkRow(ctx, g.movement, written)
-	s.logStep(ctx, g, step)
+	s.committed(ctx, g, step)
 	return applied, nil
 }
 

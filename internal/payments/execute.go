@@ -45,7 +45,6 @@ func (s *Service) execute(
 	if !ours {
 		return s.answerDecision(ctx, ref, decision, m)
 	}
-	defer s.runningKeys.begin(ref)()
 
 	// Crash window 2: reserved, not sent.
 	reply := s.send(ctx, won.Lease, m)

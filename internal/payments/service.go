@@ -14,17 +14,16 @@ import (
 
 // Service takes and refunds payments. It is safe for concurrent use.
 type Service struct {
-	db          *postgres.DB
-	keys        *idempotency.Keys
-	psp         *gateway.Client
-	newID       func() (uuid.UUID, error)
-	metrics     *telemetry.Metrics
-	log         *slog.Logger
-	publicURL   string
-	deadline    time.Duration
-	runningKeys *runningKeys
-	waits       *waits
-	groups      groups
+	db        *postgres.DB
+	keys      *idempotency.Keys
+	psp       *gateway.Client
+	newID     func() (uuid.UUID, error)
+	metrics   *telemetry.Metrics
+	log       *slog.Logger
+	publicURL string
+	deadline  time.Duration
+	waits     *waits
+	groups    groups
 }
 
 // Config is what a Service needs.
@@ -46,7 +45,7 @@ type Config struct {
 func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, keys: c.Keys, psp: c.PSP, newID: c.NewID, metrics: c.Metrics, log: c.Log,
-		publicURL: c.PublicURL, deadline: c.Deadline, runningKeys: newRunningKeys(), waits: newWaits(c.Keys.InFlight),
+		publicURL: c.PublicURL, deadline: c.Deadline, waits: newWaits(c.Keys.Undecided),
 	}
 	s.groups = s.newGroups()
 	return s

@@ -95,6 +95,14 @@ func (s *Service) checkRow(ctx context.Context, m movement, written bool) {
 	}
 }
 
+// committed logs a step whose transaction has committed, and wakes the requests of this process that wait for its key.
+func (s *Service) committed(ctx context.Context, g gathered, step Step) {
+	s.logStep(ctx, g, step)
+	if step.To != "" {
+		s.waits.wake(g.seen.Own.Ref)
+	}
+}
+
 // logStep logs a step. It does not log an owner's completion, because the log line of the request has its status.
 func (s *Service) logStep(ctx context.Context, g gathered, step Step) {
 	if step.writesNothing() || step.ByOwner && step.To == idempotency.CompletedStatus {

@@ -2,139 +2,153 @@ package payments
 
 import (
 	"context"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"payonce/internal/idempotency"
 )
 
-// lookInterval is how often a process reads whether the keys that its requests wait for are still being executed.
-const lookInterval = 200 * time.Millisecond
-
-// WaitFor calls ask. While the answer is InFlight, it waits for the end of that execution and calls ask again, until
-// limit has passed. It returns the last answer.
+// Three functions wait: WaitFor, AwaitPayment and AwaitRefund. Each returns when there is nothing to wait for any more,
+// or when the limit has passed. They also say whether they have waited as they were asked to. They have not if too many
+// requests wait already, or if the process is shutting down: then they return at once.
 //
-// Each call of ask tries to reserve the key, so ask is called only when the execution has ended. WaitFor is woken at
-// once if this process executes the key. If another process executes it, or the lease of a dead process ends, the next
-// read of the keys shows it.
+// A commit of this process wakes its requests at once. The next read of the waited keys finds everything else: a commit
+// of another process, the end of a dead process's lease, and a commit whose acknowledgement was lost.
+
+// until is what a request waits for.
+type until int
+
+const (
+	nothing      until = iota
+	executionEnd       // the key is not in flight any more
+	outcome            // the key is not in progress any more, and not unknown
+)
+
+// WaitFor calls ask, which executes a request under the key. While the answer is InFlight or Pending, it waits until
+// the key has changed, and calls ask again. Each call tries to reserve the key, so ask is not called more often than
+// that.
 func (s *Service) WaitFor(
-	ctx context.Context, tenant string, operation idempotency.Operation, key idempotency.Key, limit time.Duration,
-	ask func() (Answer, error),
-) (Answer, error) {
-	ref := idempotency.Ref{Tenant: tenant, Operation: operation, Key: key}
+	ctx context.Context, ref idempotency.Ref, limit time.Duration, ask func() (Answer, error),
+) (answer Answer, waited bool, err error) {
+	waited, err = await(ctx, s.waits, ref, limit, func() (until, error) {
+		answer, err = ask()
+		return awaitedBy(answer), err
+	})
+	return answer, waited, err
+}
+
+func awaitedBy(a Answer) until {
+	switch a.(type) {
+	case InFlight:
+		return executionEnd
+	case Pending:
+		return outcome
+	case nil, Final, Mismatch, NotExecuted, Forgotten:
+	}
+	return nothing
+}
+
+// AwaitPayment waits while the payment is processing. It fails as Payment does.
+func (s *Service) AwaitPayment(
+	ctx context.Context, tenant string, id PaymentID, limit time.Duration,
+) (waited bool, err error) {
+	return s.awaitOutcome(ctx, tenant, CreateOperation, limit, func() (Status, string, error) {
+		p, key, err := s.paymentAndKey(ctx, tenant, id)
+		return p.Status, key, err
+	})
+}
+
+// AwaitRefund waits while the refund is processing. It fails as RefundByID does.
+func (s *Service) AwaitRefund(
+	ctx context.Context, tenant string, id RefundID, limit time.Duration,
+) (waited bool, err error) {
+	return s.awaitOutcome(ctx, tenant, RefundOperation, limit, func() (Status, string, error) {
+		r, key, err := s.refundAndKey(ctx, tenant, id)
+		return r.Status, key, err
+	})
+}
+
+func (s *Service) awaitOutcome(
+	ctx context.Context, tenant, operation string, limit time.Duration, read func() (Status, string, error),
+) (waited bool, err error) {
+	first := apart(read)
+	if first.err != nil || first.status != Processing {
+		return true, first.err
+	}
+	return await(ctx, s.waits, idempotency.StoredRef(tenant, operation, first.key), limit, func() (until, error) {
+		next := apart(read)
+		return awaitedIn(next.status), next.err
+	})
+}
+
+// statusRead is what awaitOutcome reads.
+type statusRead struct {
+	status   Status
+	key      string
+	err      error
+	panicked any
+}
+
+// apart reads in a goroutine of its own. A read needs a stack of 16 KiB, and a goroutine that has had one keeps it
+// while it waits: with a thousand of them, 8 MB more.
+func apart(read func() (Status, string, error)) statusRead {
+	done := make(chan statusRead, 1)
+	go func() {
+		var r statusRead
+		defer func() {
+			r.panicked = recover()
+			done <- r
+		}()
+		r.status, r.key, r.err = read()
+	}()
+	r := <-done
+	if r.panicked != nil {
+		panic(r.panicked) // The caller's goroutine has the handler that logs it.
+	}
+	return r
+}
+
+// awaitedIn: a payment or refund is processing exactly as long as its key is in progress or unknown.
+func awaitedIn(s Status) until {
+	if s == Processing {
+		return outcome
+	}
+	return nothing
+}
+
+// EndWaits answers all requests that wait, and lets no request wait any more. It is called once, when the process shuts
+// down, which must not take longer because somebody waits.
+func (s *Service) EndWaits() { s.waits.end() }
+
+// await calls ask until there is nothing to wait for, or limit has passed. It joins the waits before it asks: a change
+// that is committed between the question and the wait still wakes it.
+func await(
+	ctx context.Context, w *waits, ref idempotency.Ref, limit time.Duration, ask func() (until, error),
+) (waited bool, err error) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	for {
-		answer, err := ask()
-		if _, busy := answer.(InFlight); err != nil || !busy {
-			return answer, err
+		m := w.join(ref)
+		what, err := ask()
+		if err != nil || what == nothing {
+			m.leave()
+			return true, err
 		}
-		ended, leave := s.waits.join(ref)
+		if !m.wait(what) {
+			m.leave()
+			return false, nil
+		}
 		select {
-		case <-s.runningKeys.ended(ref):
-			leave()
-		case <-ended:
-			leave()
+		case <-m.key.changed:
+			m.leave()
 		case <-deadline.C:
-			leave()
-			return answer, nil
+			m.leave()
+			return true, nil
+		case <-w.over:
+			m.leave()
+			return false, nil
 		case <-ctx.Done():
-			leave()
-			return answer, ctx.Err()
-		}
-	}
-}
-
-// waits are the keys that requests of this process wait for. While there are any, one goroutine reads all of them
-// together. So the cost does not grow with the number of waiting requests, and an idle process reads nothing.
-type waits struct {
-	inFlight func(context.Context, []idempotency.Ref) (map[idempotency.Ref]bool, error)
-
-	mu   sync.Mutex
-	keys map[idempotency.Ref]*wait
-	stop context.CancelFunc // stops the goroutine; nil while there is none
-}
-
-type wait struct {
-	requests int
-	ended    chan struct{}
-}
-
-func newWaits(inFlight func(context.Context, []idempotency.Ref) (map[idempotency.Ref]bool, error)) *waits {
-	return &waits{inFlight: inFlight, keys: map[idempotency.Ref]*wait{}}
-}
-
-// join returns a channel that is closed when nobody executes the key any more. The caller calls leave when it stops
-// waiting.
-func (w *waits) join(ref idempotency.Ref) (ended <-chan struct{}, leave func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	k := w.keys[ref]
-	if k == nil {
-		k = &wait{ended: make(chan struct{})}
-		w.keys[ref] = k
-	}
-	k.requests++
-	if w.stop == nil {
-		// The goroutine works for all requests, so its context belongs to none of them.
-		ctx, stop := context.WithCancel(context.Background())
-		w.stop = stop
-		go w.poll(ctx)
-	}
-	return k.ended, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if k.requests--; k.requests == 0 {
-			w.forget(ref, k)
-		}
-	}
-}
-
-// forget removes a key, and stops the goroutine after the last one. The caller holds mu.
-func (w *waits) forget(ref idempotency.Ref, k *wait) {
-	if w.keys[ref] == k {
-		delete(w.keys, ref)
-	}
-	if len(w.keys) == 0 && w.stop != nil {
-		w.stop()
-		w.stop = nil
-	}
-}
-
-// poll reads the keys until ctx ends, and closes the channels of those that have ended. A failed read changes nothing:
-// the next one may succeed.
-func (w *waits) poll(ctx context.Context) {
-	tick := time.NewTicker(lookInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		seen := w.waitedFor()
-		if inFlight, err := w.inFlight(ctx, slices.Collect(maps.Keys(seen))); err == nil {
-			w.wake(seen, inFlight)
-		}
-	}
-}
-
-func (w *waits) waitedFor() map[idempotency.Ref]*wait {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return maps.Clone(w.keys)
-}
-
-// wake closes the channels of the keys that are not in flight any more.
-func (w *waits) wake(seen map[idempotency.Ref]*wait, inFlight map[idempotency.Ref]bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for ref, k := range seen {
-		if !inFlight[ref] && w.keys[ref] == k {
-			close(k.ended)
-			w.forget(ref, k)
+			m.leave()
+			return true, ctx.Err()
 		}
 	}
 }

@@ -3,6 +3,7 @@ package payments
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"sync"
 	"testing"
@@ -12,90 +13,316 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// lookedAt is what a look sees: which keys are in flight, or that the database is away.
+// lookedAt is what a look sees: the keys that are undecided, and whether each is in flight; or that the database is
+// away.
 type lookedAt struct {
-	mu       sync.Mutex
-	inFlight map[idempotency.Ref]bool
-	away     error
-	looks    int
-	asked    int // keys in the last look
+	mu    sync.Mutex
+	seen  map[idempotency.Ref]bool
+	away  error
+	looks int
+	asked []int // keys in each look
 }
 
 func (b *lookedAt) look(_ context.Context, refs []idempotency.Ref) (map[idempotency.Ref]bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.looks++
-	b.asked = len(refs)
-	return maps.Clone(b.inFlight), b.away
+	b.asked = append(b.asked, len(refs))
+	return maps.Clone(b.seen), b.away
 }
 
 // becomes is what the next looks see.
-func (b *lookedAt) becomes(away error, inFlight ...idempotency.Ref) {
+func (b *lookedAt) becomes(away error, seen map[idempotency.Ref]bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.away, b.inFlight = away, map[idempotency.Ref]bool{}
-	for _, ref := range inFlight {
-		b.inFlight[ref] = true
-	}
+	b.away, b.seen = away, seen
 }
 
-func over(ended <-chan struct{}) bool {
+// keysSeen are keys that are undecided.
+func keysSeen(inFlight bool, refs ...idempotency.Ref) map[idempotency.Ref]bool {
+	seen := map[idempotency.Ref]bool{}
+	for _, ref := range refs {
+		seen[ref] = inFlight
+	}
+	return seen
+}
+
+func numbered(n int) idempotency.Ref {
+	return idempotency.StoredRef("acme", "POST /payments", fmt.Sprintf("order-%010d", n))
+}
+
+// waitsFor joins a key and waits.
+func waitsFor(t *testing.T, w *waits, ref idempotency.Ref, what until) *member {
+	t.Helper()
+	m := w.join(ref)
+	if !m.wait(what) {
+		t.Fatal("it may not wait")
+	}
+	return m
+}
+
+func woken(m *member) bool {
 	select {
-	case <-ended:
+	case <-m.key.changed:
 		return true
 	default:
 		return false
 	}
 }
 
+// passes lets so many looks happen.
+func passes(looks int) {
+	<-time.NewTimer(time.Duration(looks)*lookInterval + lookInterval/2).C
+	synctest.Wait()
+}
+
+// nobodyLeft checks that nothing is left of requests that have come and gone.
+func nobodyLeft(t *testing.T, w *waits) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.keys) != 0 || w.waiting != 0 || w.looking {
+		t.Fatalf("%d keys and %d requests are left, and it looks: %v", len(w.keys), w.waiting, w.looking)
+	}
+}
+
 func TestOneLookIsForAllWhoWaitAndThereIsNoneForNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		one, two := idempotency.StoredRef("acme", "POST /payments", "order-0000000001"),
-			idempotency.StoredRef("acme", "POST /payments", "order-0000000002")
-		b := &lookedAt{}
-		b.becomes(nil, one, two)
+		one, two := numbered(1), numbered(2)
+		b := &lookedAt{seen: keysSeen(true, one, two)}
 		w := newWaits(b.look)
-		passes := func(looks int) {
-			<-time.NewTimer(time.Duration(looks)*lookInterval + lookInterval/2).C
-			synctest.Wait()
+		joined := w.join(numbered(3)) // It has joined and does not wait, so nobody looks for it.
+		passes(3)
+		if b.looks != 0 {
+			t.Fatalf("%d looks for a request that does not wait", b.looks)
 		}
-		var ended []<-chan struct{}
-		var leave []func()
+		all := []*member{joined}
 		for _, ref := range []idempotency.Ref{one, one, one, two} {
-			e, l := w.join(ref)
-			ended, leave = append(ended, e), append(leave, l)
+			all = append(all, waitsFor(t, w, ref, executionEnd))
 		}
 		passes(3)
-		if b.looks != 3 || b.asked != 2 {
-			t.Fatalf("%d looks, the last at %d keys", b.looks, b.asked)
+		if b.looks != 3 || b.asked[0] != 2 || b.asked[2] != 2 || woken(joined) {
+			t.Fatalf("%d looks, at %v keys", b.looks, b.asked)
 		}
-		b.becomes(errors.New("away"))
+		b.becomes(errors.New("away"), nil)
 		passes(1)
-		if over(ended[0]) {
+		if woken(all[1]) {
 			t.Fatal("a look that failed tells an end")
 		}
-		b.becomes(nil, two)
+		b.becomes(nil, keysSeen(true, two))
 		passes(1)
-		if !over(ended[0]) || !over(ended[2]) || over(ended[3]) {
+		if !woken(all[1]) || !woken(all[3]) || woken(all[4]) {
 			t.Fatal("the end of the first key is not told, or one of the second")
 		}
 		// It is executed once more, and waited for again, before all have left.
-		b.becomes(nil, one, two)
-		e, l := w.join(one)
-		for _, each := range leave[:3] {
-			each()
+		b.becomes(nil, keysSeen(true, one, two))
+		again := waitsFor(t, w, one, executionEnd)
+		for _, m := range all[:4] {
+			m.leave()
 		}
 		passes(1)
-		if over(e) || b.asked != 2 {
-			t.Fatalf("of the second wait: ended %v, %d keys looked at", over(e), b.asked)
+		if asked := b.asked[len(b.asked)-1]; woken(again) || asked != 2 {
+			t.Fatalf("of the second wait: ended %v, %d keys looked at", woken(again), asked)
 		}
-		l()
-		leave[3]()
+		again.leave()
+		all[4].leave()
 		before := b.looks
 		passes(5)
-		if b.looks != before || w.stop != nil || len(w.keys) != 0 {
+		if b.looks != before {
 			t.Fatalf("%d looks for nobody", b.looks-before)
 		}
+		nobodyLeft(t, w)
+	})
+}
+
+// A key has changed while it was read, and is waited for again. What was read is older than that.
+func TestReadThatIsOlderThanTheWaitDoesNotEndIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var w *waits
+		var first, second *member
+		w = newWaits(func(_ context.Context, refs []idempotency.Ref) (map[idempotency.Ref]bool, error) {
+			if second != nil {
+				return keysSeen(true, refs...), nil
+			}
+			w.wake(numbered(1))
+			second = waitsFor(t, w, numbered(1), outcome)
+			return nil, nil
+		})
+		first = waitsFor(t, w, numbered(1), outcome)
+		passes(2)
+		if !woken(first) || woken(second) {
+			t.Fatalf("woken: the first %v, the second %v", woken(first), woken(second))
+		}
+		first.leave()
+		second.leave()
+		passes(1)
+		nobodyLeft(t, w)
+	})
+}
+
+// The execution has ended, and its outcome is unknown. That ends the wait for the execution only.
+func TestWaitForTheOutcomeOutlastsTheExecution(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lost, executed := numbered(1), numbered(2)
+		b := &lookedAt{seen: keysSeen(true, lost, executed)}
+		w := newWaits(b.look)
+		end, ends := waitsFor(t, w, executed, executionEnd), waitsFor(t, w, lost, outcome)
+		b.becomes(nil, keysSeen(false, lost, executed))
+		passes(2)
+		if !woken(end) || woken(ends) {
+			t.Fatalf("unknown: the wait for the end is over: %v, for the outcome: %v", woken(end), woken(ends))
+		}
+		b.becomes(nil, nil)
+		passes(1)
+		if !woken(ends) {
+			t.Fatal("the outcome is not told")
+		}
+		end.leave()
+		ends.leave()
+		passes(2)
+		nobodyLeft(t, w)
+	})
+}
+
+func TestLookHasNoMoreKeysThanItsLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := &lookedAt{}
+		w := newWaits(b.look)
+		var all []*member
+		for i := range 2*keysInALook + 1 {
+			all = append(all, waitsFor(t, w, numbered(i), outcome))
+		}
+		passes(1)
+		if b.looks != 3 || b.asked[0] != keysInALook || b.asked[1] != keysInALook || b.asked[2] != 1 {
+			t.Fatalf("%d looks, at %v keys", b.looks, b.asked)
+		}
+		for i, m := range all {
+			if !woken(m) {
+				t.Fatalf("request %d is not told", i)
+			}
+			m.leave()
+		}
+		passes(1)
+		nobodyLeft(t, w)
+	})
+}
+
+// waited is how often await has asked, and its result.
+type waited struct {
+	asked  int
+	waited bool
+	took   time.Duration
+	err    error
+}
+
+// awaits waits for a key that stays undecided, for a second at most.
+func awaits(ctx context.Context, w *waits, asked func(times int)) waited {
+	times, began := 0, time.Now()
+	as, err := await(ctx, w, numbered(1), time.Second, func() (until, error) {
+		times++
+		asked(times)
+		return outcome, nil
+	})
+	return waited{times, as, time.Since(began), err}
+}
+
+// undecidedForEver is a database that shows no change.
+func undecidedForEver() *lookedAt { return &lookedAt{seen: keysSeen(true, numbered(1))} }
+
+func TestCommitBetweenTheQuestionAndTheWaitWakes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaits(undecidedForEver().look)
+		var second time.Duration
+		began := time.Now()
+		got := awaits(t.Context(), w, func(times int) {
+			if times == 1 {
+				w.wake(numbered(1)) // committed, after the question was answered
+			} else {
+				second = time.Since(began)
+			}
+		})
+		if got != (waited{asked: 2, waited: true, took: time.Second}) || second != 0 {
+			t.Fatalf("%+v, asked again after %s", got, second)
+		}
+		passes(1)
+		nobodyLeft(t, w)
+	})
+}
+
+func TestWaitEndsAtItsLimitWithThePresentAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaits(undecidedForEver().look)
+		if got := awaits(t.Context(), w, func(int) {}); got != (waited{asked: 1, waited: true, took: time.Second}) {
+			t.Fatalf("%+v", got)
+		}
+		passes(1)
+		nobodyLeft(t, w)
+	})
+}
+
+func TestClientThatLeavesEndsItsWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaits(undecidedForEver().look)
+		client, hangUp := context.WithCancel(t.Context())
+		go func() {
+			passes(1)
+			hangUp()
+		}()
+		got := awaits(client, w, func(int) {})
+		if !errors.Is(got.err, context.Canceled) || got.took >= 2*lookInterval {
+			t.Fatalf("%+v", got)
+		}
+		passes(1)
+		nobodyLeft(t, w)
+	})
+}
+
+// A request beyond the limit is answered at once, and waits when another one has left.
+func TestOnlySoManyRequestsWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaits(undecidedForEver().look)
+		var all []*member
+		for range MaxWaiting {
+			all = append(all, waitsFor(t, w, numbered(1), outcome))
+		}
+		if got := awaits(t.Context(), w, func(int) {}); got != (waited{asked: 1}) {
+			t.Fatalf("one too many: %+v", got)
+		}
+		all[0].leave()
+		if got := awaits(t.Context(), w, func(int) {}); !got.waited || got.took != time.Second {
+			t.Fatalf("there is room: %+v", got)
+		}
+		for _, m := range all[1:] {
+			m.leave()
+		}
+		passes(1)
+		nobodyLeft(t, w)
+	})
+}
+
+func TestShutdownEndsAllWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaits(undecidedForEver().look)
+		go func() {
+			passes(1)
+			w.end()
+		}()
+		if got := awaits(t.Context(), w, func(int) {}); got.err != nil || got.waited || got.took >= 2*lookInterval {
+			t.Fatalf("the request that waits: %+v", got)
+		}
+		if got := awaits(t.Context(), w, func(int) {}); got != (waited{asked: 1}) {
+			t.Fatalf("the next request: %+v", got)
+		}
+		passes(1)
+		nobodyLeft(t, w)
 	})
 }

@@ -209,7 +209,7 @@ func (f face) preference() string {
 	switch {
 	case busy && f.Prefer == "respond-async":
 		return "the client has preferred 202 to that"
-	case busy && waits && f.Return-f.Call < patience-waitTolerance:
+	case busy && waits && len(applied) > 0 && f.Return-f.Call < patience-waitTolerance:
 		return fmt.Sprintf("the client would have waited %s, and was answered after %s", patience, f.Return-f.Call)
 	case slices.ContainsFunc(applied, func(a string) bool { return a != f.Prefer }):
 		return fmt.Sprintf("Preference-Applied is %q, and the client has preferred %q", applied, f.Prefer)

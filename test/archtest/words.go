@@ -17,7 +17,7 @@ var givenUpIdentifiers = map[string]string{
 	"testimony": "evidence", "caseFile": "State or Seen",
 	"weigh": "judge", "ruling": "result or decision", "Ruling": "Result",
 	"standing": "verdict or status",
-	"giveback": "refundMovement", "flight": "runningKey", "flights": "runningKeys",
+	"giveback": "refundMovement", "flight": "waitedKey", "flights": "waits",
 	"lane": "slot", "lanes": "slots", "Lanes": "CommitSlots", "DBLanes": "DBCommitSlots",
 	"party": "member", "company": "group", "board": "group",
 	"letter": "deadLetter", "letters": "deadLetters", "Letter": "DeadLetter", "Letters": "DeadLetters",

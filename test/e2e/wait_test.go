@@ -33,8 +33,7 @@ func TestWhoWaitsReservesTwiceHoweverLongItTakes(t *testing.T) {
 	gate.awaitArrival(t)
 
 	began := time.Now()
-	waiting := paymentOf(key, "pm_ok")
-	waiting.header = http.Header{"Prefer": {"wait=10"}}
+	waiting := preferring(paymentOf(key, "pm_ok"), "wait=10")
 	var replies []<-chan reply
 	for range waiters {
 		replies = append(replies, w.inBackground(waiting), other.inBackground(waiting))
@@ -44,7 +43,7 @@ func TestWhoWaitsReservesTwiceHoweverLongItTakes(t *testing.T) {
 		own, others := proxy.Answered(), otherProxy.Answered()
 		return statements(own, "ReserveKeys") > waiters && statements(own, "GetPayment") >= waiters &&
 			statements(others, "ReserveKeys") >= waiters && statements(others, "GetPayment") >= waiters &&
-			statements(others, "ListInFlight") >= looks
+			statements(others, "ListUndecided") >= looks
 	})
 	gate.open()
 	first := <-owner
@@ -59,7 +58,7 @@ func TestWhoWaitsReservesTwiceHoweverLongItTakes(t *testing.T) {
 		t.Errorf("%d and %d reservations, want %d and %d", own, others, 1+2*waiters, 2*waiters)
 	}
 	for _, p := range []*pgproxy.Proxy{proxy, otherProxy} {
-		if n, most := statements(p.Rounds(), "ListInFlight"), int(took/lookEvery)+1; n > most {
+		if n, most := statements(p.Rounds(), "ListUndecided"), int(took/lookEvery)+1; n > most {
 			t.Errorf("%d looks for %d who wait, in %s: want %d at most", n, waiters, took, most)
 		}
 	}
@@ -68,8 +67,9 @@ func TestWhoWaitsReservesTwiceHoweverLongItTakes(t *testing.T) {
 	}
 }
 
-// The process that executes the key is gone. The end of the lease shows that to a request that waits.
-func TestWhoWaitsForAProcessThatIsGoneIsToldSo(t *testing.T) {
+// The process that executes the key seems to be gone. The end of the lease wakes a request that waits: it makes the key
+// unknown, and waits for the outcome. Then the owner comes back with it.
+func TestEndOfALeaseWakesWhoWaits(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
 	w := setup(t, func(o *options) { o.between = gate.wrap })
@@ -77,11 +77,11 @@ func TestWhoWaitsForAProcessThatIsGoneIsToldSo(t *testing.T) {
 	key := freshKey()
 	owner := w.inBackground(paymentOf(key, "pm_ok"))
 	gate.awaitArrival(t)
-	waiting := paymentOf(key, "pm_ok")
-	waiting.header = http.Header{"Prefer": {"wait=10"}}
-	answer := other.inBackground(waiting)
+	answer := other.inBackground(preferring(paymentOf(key, "pm_ok"), "wait=10"))
 	w.endLease(key)
-	(<-answer).expect(t, http.StatusAccepted, "")
+	eventually(t, "the end of the execution", func() bool { return w.keyRow(key).Status == "unknown" })
 	gate.open()
-	<-owner
+	first := <-owner
+	first.expect(t, http.StatusCreated, "")
+	(<-answer).same(t, first)
 }

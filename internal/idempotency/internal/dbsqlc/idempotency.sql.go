@@ -638,37 +638,43 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 	return items, nil
 }
 
-const listInFlight = `-- name: ListInFlight :many
-SELECT k.tenant_id, k.operation, k.key
+const listUndecided = `-- name: ListUndecided :many
+SELECT k.tenant_id, k.operation, k.key, coalesce(k.locked_until > payonce_now(), false)::boolean AS in_flight
 FROM (SELECT unnest($1::text[]) AS tenant_id, unnest($2::text[]) AS operation,
              unnest($3::text[]) AS key) AS asked
 JOIN idempotency_keys AS k ON k.tenant_id = asked.tenant_id AND k.operation = asked.operation AND k.key = asked.key
-WHERE k.status = 'in_progress' AND (k.locked_until > payonce_now()) IS TRUE
+WHERE k.status IN ('in_progress', 'unknown')
 `
 
-type ListInFlightParams struct {
+type ListUndecidedParams struct {
 	TenantIds  []string
 	Operations []string
 	Keys       []string
 }
 
-type ListInFlightRow struct {
+type ListUndecidedRow struct {
 	TenantID  string
 	Operation string
 	Key       string
+	InFlight  bool
 }
 
-// Reads only: which of these keys are in flight, under a lease that is not over. ExpireLease explains IS TRUE.
-func (q *Queries) ListInFlight(ctx context.Context, arg ListInFlightParams) ([]ListInFlightRow, error) {
-	rows, err := q.db.Query(ctx, listInFlight, arg.TenantIds, arg.Operations, arg.Keys)
+// Reads only: which of these keys are in progress or unknown, and which of them are in flight, under a lease.
+func (q *Queries) ListUndecided(ctx context.Context, arg ListUndecidedParams) ([]ListUndecidedRow, error) {
+	rows, err := q.db.Query(ctx, listUndecided, arg.TenantIds, arg.Operations, arg.Keys)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ListInFlightRow
+	var items []ListUndecidedRow
 	for rows.Next() {
-		var i ListInFlightRow
-		if err := rows.Scan(&i.TenantID, &i.Operation, &i.Key); err != nil {
+		var i ListUndecidedRow
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.Operation,
+			&i.Key,
+			&i.InFlight,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
