@@ -65,7 +65,8 @@ func New(c Config) *API {
 	a := &API{
 		payments: c.Payments, keys: c.Keys, directory: c.Directory, webhooks: c.Webhooks, metrics: c.Metrics,
 		recent: c.Recent, log: c.Log,
-		publicURL: c.PublicURL, requestID: c.RequestID, newID: c.NewID, tracer: c.Tracer, now: c.Now, limits: newRateLimits(),
+		publicURL: c.PublicURL, requestID: c.RequestID, newID: c.NewID, tracer: c.Tracer, now: c.Now,
+		limits: newRateLimits(),
 	}
 	at := pages.Addresses{Public: c.PublicURL, Operator: operatorOr(c.OperatorURL), PSP: c.PSPPage}
 	a.static = pages.Handler(at, published(at))

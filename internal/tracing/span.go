@@ -60,8 +60,8 @@ func Inject(ctx context.Context, header http.Header) {
 }
 
 // StartGroup begins the span of a transaction that n members share. The span has a link to each member that is
-// recorded, and each of these has a link to the span. If there is one member or none is recorded, there is no such span.
-// A group has few members, so the number of links is bounded.
+// recorded, and each of these has a link to the span. If there is only one member, or none is recorded, there is no
+// such span. A group has few members, so the number of links is bounded.
 func StartGroup(ctx context.Context, n int, member func(int) Span) (context.Context, Span) {
 	if n < 2 {
 		return ctx, Span{}
@@ -94,9 +94,9 @@ func (s Span) Recorded() bool { return s.span != nil }
 
 // Executes says which payment or refund the request executes, and in which attempt. Its trace and the span's are
 // linked, if they differ:
-//   - The first attempt has created it. If the span is in the caller's trace, the payment's own trace would be empty, and
-//     what comes later would link to nothing. So the payment's trace gets a root, which links to the span.
-//   - A later attempt is an own request with an own trace. It links back.
+//   - The first attempt has created it. If the span is in the caller's trace, the payment's own trace would be empty,
+//     and what comes later would link to nothing. So the payment's trace gets a root, which links to the span.
+//   - A later attempt is a request of its own, with a trace of its own. It links back.
 func (s Span) Executes(id uuid.UUID, number int32) {
 	if !s.Recorded() {
 		return
