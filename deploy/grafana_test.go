@@ -62,7 +62,8 @@ func TestGrafanaIsProvisionedWithOurPrometheusAndDashboard(t *testing.T) {
 	}
 	source := sources.Sources[0]
 	prometheus := compose.Services["prometheus"]
-	if len(prometheus.Ports) != 1 || source.URL != "http://prometheus:"+path.Base(strings.ReplaceAll(prometheus.Ports[0], ":", "/")) ||
+	port := path.Base(strings.ReplaceAll(prometheus.Ports[0], ":", "/"))
+	if source.URL != "http://prometheus:"+port ||
 		prometheus.Networks[0] != compose.Services["grafana"].Networks[0] ||
 		prometheus.Profiles[0] != compose.Services["grafana"].Profiles[0] {
 		t.Errorf("Grafana asks %s, Prometheus is %+v", source.URL, prometheus)
@@ -80,13 +81,12 @@ func TestGrafanaIsProvisionedWithOurPrometheusAndDashboard(t *testing.T) {
 	if len(providers.Providers) != 1 || providers.Providers[0].Type != "file" {
 		t.Fatalf("the providers are %+v", providers)
 	}
-	dashboardFile := files[providers.Providers[0].Options.Path+"/payonce.json"]
-	if dashboardFile != dashboard {
-		t.Fatalf("the dashboard is %q in %v", dashboardFile, files)
+	if shown := files[providers.Providers[0].Options.Path+"/payonce.json"]; shown != dashboardFile {
+		t.Fatalf("the dashboard is %q in %v", shown, files)
 	}
 
 	// The panels ask the variable, and the variable begins with our data source.
-	var board struct {
+	var dashboard struct {
 		Templating struct {
 			List []struct {
 				Name, Type, Query string
@@ -98,15 +98,16 @@ func TestGrafanaIsProvisionedWithOurPrometheusAndDashboard(t *testing.T) {
 			Datasource  struct{ Type, UID string }
 		}
 	}
-	if err := json.Unmarshal([]byte(read(t, dashboard)), &board, json.MatchCaseInsensitiveNames(true)); err != nil {
+	raw := []byte(read(t, dashboardFile))
+	if err := json.Unmarshal(raw, &dashboard, json.MatchCaseInsensitiveNames(true)); err != nil {
 		t.Fatal(err)
 	}
-	if v := board.Templating.List[0]; len(board.Templating.List) != 1 || v.Type != "datasource" || v.Query != source.Type ||
+	if v := dashboard.Templating.List[0]; v.Type != "datasource" || v.Query != source.Type ||
 		v.Current.Value != source.UID || v.Current.Text != source.Name {
 		t.Errorf("the variable is %+v, the data source %+v", v, source)
 	}
-	for _, p := range board.Panels {
-		if p.Type != "row" && p.Datasource.UID != "${"+board.Templating.List[0].Name+"}" {
+	for _, p := range dashboard.Panels {
+		if p.Type != "row" && p.Datasource.UID != "${"+dashboard.Templating.List[0].Name+"}" {
 			t.Errorf("panel %q asks %q", p.Title, p.Datasource.UID)
 		}
 	}

@@ -168,7 +168,7 @@ func TestRulesAskForOutcomesOfReservationsThatThereAre(t *testing.T) {
 	}
 }
 
-const dashboard = "grafana/payonce.json"
+const dashboardFile = "grafana/payonce.json"
 
 // A panel of Grafana's, as far as it matters here. Grafana adds members with every version.
 type panel struct {
@@ -181,19 +181,19 @@ type panel struct {
 
 func TestDashboardAsksForWhatIsMeasured(t *testing.T) {
 	t.Parallel()
-	var board struct {
+	var dashboard struct {
 		Title  string  `json:"title"`
 		UID    string  `json:"uid"`
 		Panels []panel `json:"panels"`
 	}
-	if err := json.Unmarshal([]byte(read(t, dashboard)), &board); err != nil {
+	if err := json.Unmarshal([]byte(read(t, dashboardFile)), &dashboard); err != nil {
 		t.Fatal(err)
 	}
-	if board.Title == "" || board.UID == "" || len(board.Panels) == 0 {
-		t.Errorf("title %q, uid %q, %d panels", board.Title, board.UID, len(board.Panels))
+	if dashboard.Title == "" || dashboard.UID == "" || len(dashboard.Panels) == 0 {
+		t.Errorf("title %q, uid %q, %d panels", dashboard.Title, dashboard.UID, len(dashboard.Panels))
 	}
 	have := metrics(t)
-	for _, p := range board.Panels {
+	for _, p := range dashboard.Panels {
 		if p.Type != "row" && len(p.Targets) == 0 {
 			t.Errorf("panel %q shows nothing", p.Title)
 		}

@@ -61,6 +61,7 @@ func (c *Client) exchange(
 	if err != nil {
 		return NotExecuted{Reason: "request could not be built"}, true
 	}
+	tracing.Inject(ctx, req.Header)
 	res, err := c.http.Do(req)
 	if err != nil {
 		if !connected.Load() {
@@ -99,7 +100,6 @@ func (c *Client) request(ctx context.Context, account, key, path string, body an
 	req.Header.Set("Authorization", "Bearer "+c.secret)
 	req.Header.Set("PSP-Account", account)
 	req.Header.Set("Idempotency-Key", key)
-	tracing.Inject(ctx, req.Header)
 	return req, nil
 }
 

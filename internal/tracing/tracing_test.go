@@ -104,8 +104,8 @@ func TestRatioIsThatOfThePayments(t *testing.T) {
 		}
 	}
 	// The reason for a choice of our own.
-	if sdktrace.TraceIDRatioBased(0.5).ShouldSample(sdktrace.SamplingParameters{TraceID: trace.TraceID(newID())}).Decision !=
-		sdktrace.Drop {
+	theirs := sdktrace.TraceIDRatioBased(0.5)
+	if theirs.ShouldSample(sdktrace.SamplingParameters{TraceID: trace.TraceID(newID())}).Decision != sdktrace.Drop {
 		t.Error("TraceIDRatioBased takes a UUID at a ratio of one half: it could replace share")
 	}
 }
@@ -121,8 +121,8 @@ func TestTraceHasTheIDOfThePayment(t *testing.T) {
 		t.Fatalf("the root is %v, want %v", post.SpanContext, rootOf(id))
 	}
 	for _, name := range []string{"reserve", "PSP request", "outcome"} {
-		if s := named(t, spans, name); !s.Parent.Equal(post.SpanContext) || len(s.Links) != strings.Count(name, "reserve") {
-			t.Errorf("%s: parent %v, links %v", name, s.Parent, s.Links)
+		if s := named(t, spans, name); !s.Parent.Equal(post.SpanContext) {
+			t.Errorf("%s: parent %v", name, s.Parent)
 		}
 	}
 	psp := named(t, spans, "PSP request").SpanContext

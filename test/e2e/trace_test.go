@@ -51,7 +51,8 @@ func TestPaymentIsOneTraceAndWhatComesLaterLinksToIt(t *testing.T) {
 	post := c.await("POST /payments", in(trace))
 	if hex.EncodeToString(post.GetSpanId()) != trace[16:] || post.GetParentSpanId() != nil ||
 		post.GetKind() != otlp.Span_SPAN_KIND_SERVER || attribute(post, "http.response.status_code") != "201" ||
-		attribute(post, "payonce.resource") != r.header.Get("Location") || attribute(post, "payonce.replayed") != "false" {
+		attribute(post, "payonce.resource") != r.header.Get("Location") ||
+		attribute(post, "payonce.replayed") != "false" {
 		t.Errorf("the request's span is %v", post)
 	}
 	for name, outcome := range map[string]string{"reserve": "created", "PSP request": "succeeded",
@@ -100,7 +101,8 @@ func TestCallersTraceContinuesThroughThePSPCall(t *testing.T) {
 	}
 	trace := w.traceOf(key)
 	own := c.await("payment", in(trace))
-	if hex.EncodeToString(own.GetSpanId()) != trace[16:] || hex.EncodeToString(own.GetLinks()[0].GetTraceId()) != caller {
+	if hex.EncodeToString(own.GetSpanId()) != trace[16:] ||
+		hex.EncodeToString(own.GetLinks()[0].GetTraceId()) != caller {
 		t.Errorf("the payment's own root is %v", own)
 	}
 	c.await("webhook", linkedTo(trace))
