@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// traceSink takes traces as a collector does, and throws them away. It belongs to this process, so its CPU is not counted
-// as the API's. It returns the settings of an API that sends this share of its traces there, and none if the share is 0.
+// traceSink takes traces as a collector does, and throws them away. It belongs to this process, so its CPU is not
+// counted as the API's. It returns the settings of an API that sends this share of its traces there. If the share is 0,
+// it returns none.
 func traceSink(share float64) (settings []string, end func(), err error) {
 	if share == 0 {
 		return nil, func() {}, nil
