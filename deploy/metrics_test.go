@@ -168,6 +168,8 @@ func TestRulesAskForOutcomesOfReservationsThatThereAre(t *testing.T) {
 	}
 }
 
+const dashboardFile = "grafana/payonce.json"
+
 // A panel of Grafana's, as far as it matters here. Grafana adds members with every version.
 type panel struct {
 	Title   string `json:"title"`
@@ -184,7 +186,7 @@ func TestDashboardAsksForWhatIsMeasured(t *testing.T) {
 		UID    string  `json:"uid"`
 		Panels []panel `json:"panels"`
 	}
-	if err := json.Unmarshal([]byte(read(t, "grafana/payonce.json")), &dashboard); err != nil {
+	if err := json.Unmarshal([]byte(read(t, dashboardFile)), &dashboard); err != nil {
 		t.Fatal(err)
 	}
 	if dashboard.Title == "" || dashboard.UID == "" || len(dashboard.Panels) == 0 {

@@ -41,7 +41,7 @@ func NewID() (uuid.UUID, error) { return uuid.NewV7FromReader(rand.Reader) }
 
 // NewAPI makes the parts. It connects to nothing yet.
 func NewAPI(ctx context.Context, c config.API, log *slog.Logger) (*API, error) {
-	parts, err := newParts(ctx, c.Shared, min(c.Lease, httpapi.WriteTimeout-answerMargin), log)
+	parts, err := newParts(ctx, c.Shared, "payonce-api", min(c.Lease, httpapi.WriteTimeout-answerMargin), log)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,8 @@ func (a *API) assemble() error {
 		Recent:   recent,
 		Payments: a.payments, Keys: a.keys, Directory: a.directory, Webhooks: receiver, Metrics: a.metrics,
 		Log:       a.log,
-		PublicURL: c.PublicURL, OperatorURL: c.OperatorURL(), PSPPage: c.PSPPage, RequestID: requestID, Now: time.Now,
+		PublicURL: c.PublicURL, OperatorURL: c.OperatorURL(), PSPPage: c.PSPPage, RequestID: requestID, NewID: NewID,
+		Tracer: a.tracer, Now: time.Now,
 	})
 	a.registerGauges()
 	a.checks = a.readiness()

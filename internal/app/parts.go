@@ -25,6 +25,7 @@ import (
 	"payonce/internal/reconcile"
 	"payonce/internal/telemetry"
 	"payonce/internal/tenants"
+	"payonce/internal/tracing"
 	"payonce/internal/webhooks"
 )
 
@@ -40,13 +41,16 @@ type parts struct {
 	room      *postgres.Room
 	registry  *prometheus.Registry
 	metrics   *telemetry.Metrics // on the registry
+	tracer    *tracing.Tracer    // nil: off
 	log       *slog.Logger
 	newest    int64 // schema version of this binary
 	leaving   atomic.Bool
 }
 
 // newParts makes the parts. They connect to nothing yet.
-func newParts(ctx context.Context, c config.Shared, deadline time.Duration, log *slog.Logger) (_ *parts, err error) {
+func newParts(
+	ctx context.Context, c config.Shared, service string, deadline time.Duration, log *slog.Logger,
+) (_ *parts, err error) {
 	terms := idempotency.Terms{
 		Lease: c.Lease, Retention: c.Retention, PSPMemory: c.PSPMemory,
 		GracePeriod: c.GracePeriod(), FirstLookup: c.FirstLookup, Audit: c.Audit,
@@ -69,15 +73,21 @@ func newParts(ctx context.Context, c config.Shared, deadline time.Duration, log 
 		p.db.Close()
 		return nil, err
 	}
+	if p.tracer, err = tracing.New(ctx, tracing.Config{
+		Endpoint: c.TraceEndpoint, Ratio: c.TraceRatio, Service: service, Log: log,
+	}); err != nil {
+		p.close()
+		return nil, err
+	}
 	p.keys = idempotency.New(p.db, terms, time.Now)
 	p.payments = payments.New(payments.Config{
-		DB: p.db, Keys: p.keys, PSP: p.psp, NewID: NewID, Metrics: p.metrics, Log: log, PublicURL: c.PublicURL,
-		Deadline: deadline,
+		DB: p.db, Keys: p.keys, PSP: p.psp, NewID: NewID, Metrics: p.metrics, Tracer: p.tracer, Log: log,
+		PublicURL: c.PublicURL, Deadline: deadline,
 	})
 	p.directory = tenants.NewDirectory(p.db, time.Now)
 	p.room = postgres.NewRoom(p.db, time.Now)
 	p.ops = operator.New(operator.Config{
-		DB: p.db, Keys: p.keys, Payments: p.payments, Log: log,
+		DB: p.db, Keys: p.keys, Payments: p.payments, Tracer: p.tracer, Log: log,
 		Requeue: p.retryJob, Reprocess: p.reprocess, Reconsider: p.queue.EvidenceTx, Forget: forgetWebhook,
 	})
 	return p, nil
@@ -218,6 +228,7 @@ func (p *parts) checkSchema(ctx context.Context) error {
 func (p *parts) close() {
 	p.psp.Close()
 	p.db.Close()
+	p.tracer.Close()
 }
 
 // jitter draws from [0, 1).

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 		PSPDial: 2 * time.Second, PSPTotal: 8 * time.Second, PSPInFlight: 64, PSPBreakerFailures: 20,
 		PSPBreakerOpen: 5 * time.Second,
 		DBMaxConns:     16, DBCommitSlots: 2, DBAcquire: time.Second, DBStatementTimeout: 5 * time.Second,
-		DBLockTimeout: 2 * time.Second,
+		DBLockTimeout: 2 * time.Second, TraceRatio: 0.01,
 	}
 	want := API{Shared: shared, HTTPAddr: ":8080", OperatorAddr: "127.0.0.1:8081", DrainLimit: 35 * time.Second}
 	if diff := cmp.Diff(want, defaults(t)); diff != "" {
@@ -68,6 +69,7 @@ func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 		"DB_STATEMENT_TIMEOUT": "11s", "DB_LOCK_TIMEOUT": "10s", "DRAIN_DELAY": "12s", "DRAIN_LIMIT": "61s",
 		"KEY_AUDIT": "1h", "PSP_LATE_LIMIT": "61s", "FIRST_LOOKUP": "62s", "DB_POOLER": "true",
 		"WEBHOOK_SECRETS": "whsec_a,whsec_b", "CONSOLE_SECRET": "0123456789abcdef0123456789abcdef",
+		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "TRACE_RATIO": "0.5",
 	}
 	want := API{
 		Shared: Shared{
@@ -80,6 +82,7 @@ func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 			PSPInFlight: 5, PSPBreakerFailures: 6, PSPBreakerOpen: 7 * time.Second, DBMaxConns: 8, DBCommitSlots: 9,
 			DBAcquire:          9 * time.Second,
 			DBStatementTimeout: 11 * time.Second, DBLockTimeout: 10 * time.Second, DBPooler: true,
+			TraceEndpoint: "http://collector:4318", TraceRatio: 0.5,
 		},
 		HTTPAddr: "a:1", OperatorAddr: "b:2", WebhookSecrets: []string{"whsec_a", "whsec_b"},
 		DrainDelay: 12 * time.Second, DrainLimit: 61 * time.Second,
@@ -104,6 +107,7 @@ func TestEachRelationIsChecked(t *testing.T) {
 		counts   = "DB_MAX_CONNS must be at least 2, PSP_IN_FLIGHT and PSP_BREAKER_FAILURES at least 1"
 		level    = `LOG_LEVEL is "loud", must be debug, info, warn or error`
 		maxNanos = time.Duration(1<<63 - 1)
+		ratio    = "TRACE_RATIO is %s, must be above 0 and at most 1; for no traces, leave OTEL_EXPORTER_OTLP_ENDPOINT empty"
 	)
 	for name, row := range map[string]struct {
 		edit func(*API)
@@ -181,6 +185,11 @@ func TestEachRelationIsChecked(t *testing.T) {
 		"late limit": {func(c *API) { c.PSPLate = 0 }, []string{"PSP_LATE_LIMIT is 0s, must be positive"}},
 		"commit slots": {func(c *API) { c.DBCommitSlots = -1 },
 			[]string{"DB_COMMIT_SLOTS is -1, must not be negative"}},
+		"no traces":                 {func(c *API) { c.TraceRatio = 0 }, []string{fmt.Sprintf(ratio, "0")}},
+		"more traces than payments": {func(c *API) { c.TraceRatio = 1.5 }, []string{fmt.Sprintf(ratio, "1.5")}},
+		"traces without a number":   {func(c *API) { c.TraceRatio = math.NaN() }, []string{fmt.Sprintf(ratio, "NaN")}},
+		"collector": {func(c *API) { c.TraceEndpoint = "collector:4318" },
+			[]string{"OTEL_EXPORTER_OTLP_ENDPOINT must be an http or https URL, such as https://pay.example"}},
 		"two at once": {func(c *API) { c.LogLevel, c.DBMaxConns = "loud", 0 }, []string{counts, level}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,6 +217,7 @@ func TestValuesAtTheirLimitAreTaken(t *testing.T) {
 	c.DBLockTimeout = c.DBStatementTimeout
 	c.DrainLimit = c.Lease
 	c.DBMaxConns, c.PSPInFlight, c.PSPBreakerFailures = 2, 1, 1
+	c.TraceRatio = 1
 	if err := c.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +232,7 @@ func TestGarbageIsRefusedByTheSettingsName(t *testing.T) {
 		"DB_ACQUIRE_TIMEOUT": "1,5s", "DB_STATEMENT_TIMEOUT": "NaN",
 		"DB_LOCK_TIMEOUT": "-", "DRAIN_DELAY": "soon", "DRAIN_LIMIT": "∞", "LOG_LEVEL": "loud", "PUBLIC_URL": "x",
 		"PSP_URL":   "x",
-		"HTTP_ADDR": "x", "OPERATOR_ADDR": "x",
+		"HTTP_ADDR": "x", "OPERATOR_ADDR": "x", "TRACE_RATIO": "1%", "OTEL_EXPORTER_OTLP_ENDPOINT": "x",
 	} {
 		_, err := load(map[string]string{name: value})
 		if err == nil || !strings.Contains(err.Error(), name) {

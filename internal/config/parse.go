@@ -66,5 +66,8 @@ func form(t reflect.Type) string {
 	if t == reflect.TypeFor[time.Duration]() {
 		return "a span of time, such as 500ms, 30s or 48h"
 	}
+	if t.Kind() == reflect.Float64 {
+		return "a number, such as 0.01"
+	}
 	return "a whole number in its range"
 }

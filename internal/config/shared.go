@@ -36,6 +36,9 @@ type Shared struct {
 	DBCommitSlots      int           `env:"DB_COMMIT_SLOTS" envDefault:"2" desc:"group commits at once in this process, about one per core of the database; payments that find no free slot wait and form the next group; 0: every payment commits alone"`
 	DBPooler           bool          `env:"DB_POOLER" envDefault:"false" desc:"true behind a pooler in transaction mode, such as PgBouncer; see docs/pooler.md"`
 
+	TraceEndpoint string  `env:"OTEL_EXPORTER_OTLP_ENDPOINT" desc:"base URL of an OpenTelemetry collector, such as http://127.0.0.1:4318, for traces by OTLP/HTTP; none: no traces"`
+	TraceRatio    float64 `env:"TRACE_RATIO" envDefault:"0.01" desc:"share of payments whose traces are recorded, above 0 and at most 1; the same for all processes"`
+
 	// DemoPage is not a setting: the demo has a page beside the console, and the console links it.
 	DemoPage string
 	// Notice is not a setting: a demo says on every page for people that a bug is planted in it, or that a wrong server
@@ -120,7 +123,15 @@ func (c Shared) check(bad *refusals) {
 	if c.DBCommitSlots < 0 {
 		bad.refuse("DB_COMMIT_SLOTS is %d, must not be negative", c.DBCommitSlots)
 	}
-	for name, raw := range map[string]string{"PUBLIC_URL": c.PublicURL, "PSP_URL": c.PSPURL} {
+	if !(c.TraceRatio > 0 && c.TraceRatio <= 1) { // also what is not a number
+		bad.refuse("TRACE_RATIO is %v, must be above 0 and at most 1; for no traces, leave OTEL_EXPORTER_OTLP_ENDPOINT empty",
+			c.TraceRatio)
+	}
+	bases := map[string]string{"PUBLIC_URL": c.PublicURL, "PSP_URL": c.PSPURL}
+	if c.TraceEndpoint != "" {
+		bases["OTEL_EXPORTER_OTLP_ENDPOINT"] = c.TraceEndpoint
+	}
+	for name, raw := range bases {
 		if err := checkBase(name, raw); err != nil {
 			*bad = append(*bad, err)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/url"
+
+	"payonce/internal/tracing"
 )
 
 // Lookup is what the PSP says about a key: one of Found, NotFound, LookupFailed.
@@ -44,8 +46,11 @@ func (LookupFailed) Label() string { return "lookup_failed" }
 // was charged, and the grace period is the other half. So only a well-formed, empty list is NotFound.
 func (c *Client) Lookup(ctx context.Context, o Object, account, key string) Lookup {
 	began := c.now()
+	ctx, span := tracing.StartClient(ctx, "PSP lookup")
+	defer span.End()
 	result := c.readLookup(ctx, o, account, key)
 	c.observe(result.Label(), c.now().Sub(began))
+	span.Outcome(result.Label())
 	return result
 }
 

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+
+	"payonce/internal/tracing"
 )
 
 // ask sends one GET, and calls read with at most most bytes of the answer. A read takes a place among the requests in
@@ -86,6 +88,7 @@ func (c *Client) get(ctx context.Context, account, pathAndQuery, accept string) 
 	req.Header.Set("PSP-Account", account)
 	// An old copy of an empty list, from the cache of a proxy, would prove that nothing was charged.
 	req.Header.Set("Cache-Control", "no-cache")
+	tracing.Inject(ctx, req.Header)
 	res, err := c.http.Do(req)
 	if err != nil {
 		return nil, errors.New(readReason(err))

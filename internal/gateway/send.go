@@ -11,12 +11,17 @@ import (
 	"sync/atomic"
 
 	"github.com/go-json-experiment/json"
+
+	"payonce/internal/tracing"
 )
 
 // send takes a place for the account, asks its breaker, and sends one request once. judge reads a complete answer.
 func (c *Client) send(ctx context.Context, account, key, path string, body any, judge func(answer) Outcome) Outcome {
 	began := c.now()
+	ctx, span := tracing.StartClient(ctx, "PSP request")
+	defer span.End()
 	outcome := c.guarded(ctx, account, key, path, body, judge)
+	span.Outcome(outcome.Label())
 	c.observe(outcome.Label(), c.now().Sub(began))
 	return outcome
 }
@@ -56,6 +61,7 @@ func (c *Client) exchange(
 	if err != nil {
 		return NotExecuted{Reason: "request could not be built"}, true
 	}
+	tracing.Inject(ctx, req.Header)
 	res, err := c.http.Do(req)
 	if err != nil {
 		if !connected.Load() {
@@ -64,6 +70,7 @@ func (c *Client) exchange(
 		return Indeterminate{Reason: lostReason(err)}, false
 	}
 	defer res.Body.Close()
+	tracing.Current(ctx).Status(res.StatusCode)
 	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {
 	case err != nil:

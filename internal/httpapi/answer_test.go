@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -31,7 +32,8 @@ func newTestAPI() (*API, *bytes.Buffer) {
 		Metrics:   telemetry.NewMetrics(prometheus.NewRegistry()),
 		Log:       slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		PublicURL: "http://payonce.test", RequestID: func() string { n++; return fmt.Sprintf("req_%d", n) },
-		Now: time.Now,
+		NewID: uuid.NewV7,
+		Now:   time.Now,
 	}), logs
 }
 

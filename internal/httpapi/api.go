@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
+	"github.com/google/uuid"
 
 	"payonce/internal/console"
 	"payonce/internal/httpapi/pages"
@@ -16,6 +17,7 @@ import (
 	"payonce/internal/problem"
 	"payonce/internal/telemetry"
 	"payonce/internal/tenants"
+	"payonce/internal/tracing"
 	"payonce/internal/webhooks"
 )
 
@@ -32,7 +34,9 @@ type Config struct {
 	// OperatorURL and PSPPage are links for people who read the pages: the operator's listener, and a page of the PSP
 	// if it has one.
 	OperatorURL, PSPPage string
-	RequestID            func() string // returns a new id for each request
+	RequestID            func() string             // returns a new id for each request
+	NewID                func() (uuid.UUID, error) // UUIDv7
+	Tracer               *tracing.Tracer           // nil: off
 	Now                  func() time.Time
 }
 
@@ -47,6 +51,8 @@ type API struct {
 	log       *slog.Logger
 	publicURL string
 	requestID func() string
+	newID     func() (uuid.UUID, error)
+	tracer    *tracing.Tracer
 	now       func() time.Time
 	limits    *rateLimits
 	draining  atomic.Bool
@@ -59,7 +65,8 @@ func New(c Config) *API {
 	a := &API{
 		payments: c.Payments, keys: c.Keys, directory: c.Directory, webhooks: c.Webhooks, metrics: c.Metrics,
 		recent: c.Recent, log: c.Log,
-		publicURL: c.PublicURL, requestID: c.RequestID, now: c.Now, limits: newRateLimits(),
+		publicURL: c.PublicURL, requestID: c.RequestID, newID: c.NewID, tracer: c.Tracer, now: c.Now,
+		limits: newRateLimits(),
 	}
 	at := pages.Addresses{Public: c.PublicURL, Operator: operatorOr(c.OperatorURL), PSP: c.PSPPage}
 	a.static = pages.Handler(at, published(at))

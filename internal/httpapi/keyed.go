@@ -39,8 +39,16 @@ func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 		w.Header().Set("Idempotent-Replayed", "false")
 
 		p := principalOf(r)
-		k := payments.Keyed{Merchant: payments.Merchant{Tenant: p.Tenant, PSPAccount: p.PSPAccount}, Key: key}
+		id, err := a.newID()
+		if err != nil {
+			a.fail(w, r, err)
+			return
+		}
+		k := payments.Keyed{Merchant: payments.Merchant{Tenant: p.Tenant, PSPAccount: p.PSPAccount}, Key: key,
+			Subject: id}
 		knownOf(r).ref = idempotency.Ref{Tenant: p.Tenant, Operation: idempotency.Operation(operation), Key: key}
+		r, end := a.trace(w, r, operation, id)
+		defer end()
 		question := h(w, r, k)
 		if question == nil {
 			return

@@ -14,6 +14,7 @@ import (
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
+	"payonce/internal/tracing"
 )
 
 // longestDecision bounds one decision, with its lookup at the PSP. It is shorter than the server's write timeout.
@@ -28,6 +29,11 @@ func (d *Service) Resolve(ctx context.Context, asked Decision) (Result, error) {
 	deadLetter, err := deadletters.Get(ctx, d.db, asked.DeadLetter)
 	if err != nil {
 		return nil, err
+	}
+	if deadLetter.Subject != nil {
+		var span tracing.Span
+		ctx, span = d.tracer.Later(ctx, "operator", *deadLetter.Subject)
+		defer span.End()
 	}
 	resolved, err := d.decide(ctx, deadLetter, asked)
 	var no refusedError

@@ -10,6 +10,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
+	"payonce/internal/tracing"
 )
 
 // Service lists dead letters and carries out operators' decisions about them. It is safe for concurrent use.
@@ -17,6 +18,7 @@ type Service struct {
 	db         *postgres.DB
 	keys       *idempotency.Keys
 	payments   *payments.Service
+	tracer     *tracing.Tracer
 	log        *slog.Logger
 	requeue    func(ctx context.Context, tx pgx.Tx, jobID int64) error
 	reprocess  func(ctx context.Context, tx pgx.Tx, eventID string) error
@@ -38,6 +40,7 @@ type Config struct {
 	DB       *postgres.DB
 	Keys     *idempotency.Keys
 	Payments *payments.Service
+	Tracer   *tracing.Tracer // nil: off
 	Log      *slog.Logger
 
 	// Requeue makes a discarded job run again.
@@ -54,7 +57,7 @@ type Config struct {
 // New returns a Service.
 func New(c Config) *Service {
 	return &Service{
-		db: c.DB, keys: c.Keys, payments: c.Payments, log: c.Log,
+		db: c.DB, keys: c.Keys, payments: c.Payments, tracer: c.Tracer, log: c.Log,
 		requeue: c.Requeue, reprocess: c.Reprocess, reconsider: c.Reconsider, forget: c.Forget,
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
+	"payonce/internal/tracing"
 )
 
 // apply writes a step in one transaction. A step that moves the key is written only if the key is still as it was read.
@@ -26,6 +27,8 @@ func (s *Service) apply(ctx context.Context, g gathered, step Step, alone bool) 
 	if err != nil {
 		return Applied{}, err
 	}
+	ctx, span := tracing.Start(ctx, "outcome")
+	defer span.End()
 	certain := postgres.Recall(ctx, func(try int) (done bool) {
 		applied, err = s.commitStep(ctx, g, step, p, alone || try > 1)
 		if err == nil {

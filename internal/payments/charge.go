@@ -41,7 +41,7 @@ func (c *charge) onBehalfOf() Merchant { return c.merchant }
 func (c *charge) begin(reservation idempotency.Reservation) []postgres.Call {
 	c.payment = nil
 	var begun []*Payment
-	begin := c.service.beginPayments([]chargeReservation{{reservation, c}}, &begun)
+	begin := c.service.beginPayments([]chargeReservation{{reservation: reservation, charge: c}}, &begun)
 	return []postgres.Call{func(ctx context.Context, q postgres.Statement) error {
 		err := begin(ctx, q)
 		if err == nil {

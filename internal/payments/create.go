@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"payonce/internal/cardnumber"
 	"payonce/internal/idempotency"
 )
@@ -31,6 +33,8 @@ type Merchant struct {
 type Keyed struct {
 	Merchant Merchant
 	Key      idempotency.Key
+	// Subject is the id of the payment or refund, a UUIDv7, if the request creates one. If it is zero, one is made.
+	Subject uuid.UUID
 }
 
 // CreateRequest asks for a payment. The fingerprint is made from its JSON form, after the defaults are applied.
@@ -157,7 +161,7 @@ func (s *Service) Create(ctx context.Context, k Keyed, r CreateRequest) (Answer,
 	if err != nil {
 		return nil, fmt.Errorf("fingerprint request: %w", err)
 	}
-	subject, err := s.newID()
+	subject, err := s.subjectOf(k)
 	if err != nil {
 		return nil, fmt.Errorf("make payment id: %w", err)
 	}
@@ -167,4 +171,11 @@ func (s *Service) Create(ctx context.Context, k Keyed, r CreateRequest) (Answer,
 		return nil, err
 	}
 	return s.execute(ctx, ref, fingerprint, subject, m)
+}
+
+func (s *Service) subjectOf(k Keyed) (uuid.UUID, error) {
+	if k.Subject != uuid.Nil {
+		return k.Subject, nil
+	}
+	return s.newID()
 }

@@ -65,11 +65,8 @@ func (s *Service) execute(
 // be over before the PSP answers: somebody else may have acted on the end of the lease. A pause after this check is not
 // noticed. Then only the pass-through key prevents a second charge: the PSP recognises it.
 func (s *Service) send(ctx context.Context, l idempotency.Lease, m movement) Reply {
-	reply := Reply{Attempt: l.Attempt()}
 	if s.keys.Paused(l) {
-		reply.Outcome = gateway.NotExecuted{Reason: "owner was paused"}
-	} else {
-		reply.Outcome = m.send(ctx, l.PassThroughKey())
+		return Reply{Attempt: l.Attempt(), Outcome: gateway.NotExecuted{Reason: "owner was paused"}}
 	}
-	return reply
+	return Reply{Attempt: l.Attempt(), Outcome: m.send(ctx, l.PassThroughKey())}
 }

@@ -9,6 +9,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/payments/internal/dbsqlc"
 	"payonce/internal/postgres"
+	"payonce/internal/tracing"
 )
 
 // groups are the transactions that payments share if they arrive together: the two transactions of a charge, and the
@@ -47,6 +48,7 @@ func lockOrder(ref idempotency.Ref) string {
 type chargeReservation struct {
 	reservation idempotency.Reservation
 	charge      *charge // what the client asks for; the group reads it and does not change it
+	span        tracing.Span
 }
 
 // reserved is the result of a chargeReservation.
@@ -60,6 +62,8 @@ func (s *Service) sendReservations(ctx context.Context, members []chargeReservat
 	for i, m := range members {
 		reservations[i] = m.reservation
 	}
+	ctx, span := tracing.StartGroup(ctx, len(members), func(i int) tracing.Span { return members[i].span })
+	defer span.End()
 	var decisions []idempotency.Decision
 	var begun []*Payment
 	if err := s.db.GroupPipeline(ctx, len(members), s.keys.Reserve(reservations, &decisions),
@@ -117,12 +121,14 @@ func (s *Service) beginPayments(members []chargeReservation, out *[]*Payment) po
 type completion struct {
 	idempotency.Completion
 	outcome rowUpdate
+	span    tracing.Span
 }
 
 // resolution is a step to a final response by evidence, with the outcome of its charge.
 type resolution struct {
 	idempotency.Resolution
 	outcome rowUpdate
+	span    tracing.Span
 }
 
 // recorded is the result of a completion or a resolution.
@@ -135,12 +141,12 @@ type recorded struct {
 func (s *Service) commitTogether(
 	ctx context.Context, g gathered, step Step, p prepared,
 ) (applied Applied, written bool, err error) {
-	o := rowUpdate{g.seen.Key, step.Verdict, step.To}
+	o, span := rowUpdate{g.seen.Key, step.Verdict, step.To}, tracing.Current(ctx)
 	var came recorded
 	if step.ByOwner {
-		came, err = s.groups.completions.Do(ctx, completion{s.completionOf(g, step, p), o})
+		came, err = s.groups.completions.Do(ctx, completion{s.completionOf(g, step, p), o, span})
 	} else {
-		came, err = s.groups.resolutions.Do(ctx, resolution{s.resolutionOf(g, step, p), o})
+		came, err = s.groups.resolutions.Do(ctx, resolution{s.resolutionOf(g, step, p), o, span})
 	}
 	applied = p.applied
 	applied.GuardResult = came.GuardResult
@@ -164,6 +170,8 @@ func (s *Service) sendCompletions(ctx context.Context, members []completion) ([]
 	for i, m := range members {
 		keys[i], outcomes[i] = m.Completion, m.outcome
 	}
+	ctx, span := tracing.StartGroup(ctx, len(members), func(i int) tracing.Span { return members[i].span })
+	defer span.End()
 	var guardResults []idempotency.GuardResult
 	return s.sendOutcomes(ctx, s.keys.Complete(keys, &guardResults), &guardResults, outcomes)
 }
@@ -173,6 +181,8 @@ func (s *Service) sendResolutions(ctx context.Context, members []resolution) ([]
 	for i, m := range members {
 		keys[i], outcomes[i] = m.Resolution, m.outcome
 	}
+	ctx, span := tracing.StartGroup(ctx, len(members), func(i int) tracing.Span { return members[i].span })
+	defer span.End()
 	var guardResults []idempotency.GuardResult
 	return s.sendOutcomes(ctx, s.keys.Resolve(keys, &guardResults), &guardResults, outcomes)
 }

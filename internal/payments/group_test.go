@@ -226,7 +226,7 @@ func TestReservationOfAGroupThatWasRolledBackIsNotActedOn(t *testing.T) {
 		k := keyed(t, fmt.Sprintf("order-%010d", i))
 		m := s.charge(k)
 		m.wanted.AmountCents = amount
-		members = append(members, chargeReservation{s.reservation(CreateOperation, k), m})
+		members = append(members, chargeReservation{reservation: s.reservation(CreateOperation, k), charge: m})
 	}
 	if out, err := s.service.sendReservations(t.Context(), members); out != nil ||
 		!postgres.Violates(err, "no_thirteen") {
@@ -248,7 +248,7 @@ func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
 		k := keyed(t, fmt.Sprintf("order-%010d", i))
 		m := s.charge(k)
 		m.wanted.AmountCents = AmountMinor(100 + i)
-		members = append(members, chargeReservation{s.reservation(CreateOperation, k), m})
+		members = append(members, chargeReservation{reservation: s.reservation(CreateOperation, k), charge: m})
 	}
 	taken := members[1].reservation
 	taken.LeaseID, taken.Subject = uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
@@ -270,8 +270,9 @@ func TestEachMemberIsToldOfItsOwnKey(t *testing.T) {
 			t.Fatalf("member %d is told of %v, %+v", i, lease.Ref(), o.payment)
 		}
 		completions = append(completions, completion{
-			idempotency.Completion{Lease: lease, Response: idempotency.Response{Status: 201, Body: fmt.Append(nil, i)}},
-			rowUpdate{lease.Execution(), verdict{status: Succeeded, pspID: fmt.Sprint("ch_", i)},
+			Completion: idempotency.Completion{Lease: lease,
+				Response: idempotency.Response{Status: 201, Body: fmt.Append(nil, i)}},
+			outcome: rowUpdate{lease.Execution(), verdict{status: Succeeded, pspID: fmt.Sprint("ch_", i)},
 				idempotency.CompletedStatus},
 		})
 	}

@@ -68,6 +68,8 @@ func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (LookupResu
 	case g.seen.Status != idempotency.UnknownStatus:
 		return Moot, nil
 	}
+	ctx, span := r.service.tracer.Later(ctx, string(SourceLookup), g.seen.Own.Subject)
+	defer span.End()
 	// Crash window 13: seen, not asked.
 	answer, _, err := r.service.ask(ctx, g)
 	if err != nil {

@@ -50,7 +50,7 @@ func (s *Service) Refund(ctx context.Context, k Keyed, id PaymentID, r RefundReq
 	if p.Status != Succeeded || strings.HasPrefix(p.PSPChargeID, OperatorPSPID) {
 		return s.notRefundable(ctx, ref, fingerprint)
 	}
-	subject, err := s.newID()
+	subject, err := s.subjectOf(k)
 	if err != nil {
 		return nil, fmt.Errorf("make refund id: %w", err)
 	}

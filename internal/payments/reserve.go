@@ -9,6 +9,7 @@ import (
 
 	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
+	"payonce/internal/tracing"
 )
 
 // maxReads is how often a reservation reads its key, at most. It reads again when somebody else, or a commit of its
@@ -19,16 +20,14 @@ const maxReads = 5
 // key, it returns why. It handles Retake and LeaseOver itself, and returns Retake only when retaking has failed for
 // good.
 func (s *Service) reserve(ctx context.Context, r idempotency.Reservation, m movement) (idempotency.Decision, error) {
+	ctx, span := tracing.Start(ctx, "reserve")
+	defer span.End()
 	decision, err := s.reserveUntilDecided(ctx, r, m)
 	won, ours := decision.(idempotency.Execute)
 	if err != nil || !ours {
 		return decision, err
 	}
-	if won.Lease.Attempt() == 1 {
-		s.metrics.Reserved("created")
-	} else {
-		s.metrics.Reserved("failed_retry")
-	}
+	s.noteReserved(span, won.Lease)
 	if m.resource() != nil {
 		return won, nil
 	}
@@ -94,7 +93,7 @@ func (s *Service) reserveOnce(
 ) (idempotency.Decision, error) {
 	if own, is := m.(*charge); is && !alone {
 		own.payment = nil
-		member, err := s.groups.reservations.Do(ctx, chargeReservation{r, own})
+		member, err := s.groups.reservations.Do(ctx, chargeReservation{r, own, tracing.Current(ctx)})
 		if err == nil {
 			own.payment = member.payment
 		}

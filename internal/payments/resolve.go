@@ -49,6 +49,8 @@ func (s *Service) ResolveByRecord(ctx context.Context, e Record) (Effect, error)
 	if err != nil {
 		return nil, err
 	}
+	ctx, span := s.tracer.Later(ctx, string(e.Source), g.seen.Own.Subject)
+	defer span.End()
 	_, step, applied, err := s.judgeAndApply(ctx, LookupPolicy{}, g, e)
 	if err != nil {
 		return nil, err

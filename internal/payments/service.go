@@ -10,6 +10,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
+	"payonce/internal/tracing"
 )
 
 // Service takes and refunds payments. It is safe for concurrent use.
@@ -19,6 +20,7 @@ type Service struct {
 	psp       *gateway.Client
 	newID     func() (uuid.UUID, error)
 	metrics   *telemetry.Metrics
+	tracer    *tracing.Tracer
 	log       *slog.Logger
 	publicURL string
 	deadline  time.Duration
@@ -33,6 +35,7 @@ type Config struct {
 	PSP     *gateway.Client
 	NewID   func() (uuid.UUID, error) // UUIDv7
 	Metrics *telemetry.Metrics
+	Tracer  *tracing.Tracer // nil: off
 	Log     *slog.Logger
 	// PublicURL is the base of the problem types. It is part of the stored bytes, so every process that resolves
 	// payments must have the same one.
@@ -44,7 +47,7 @@ type Config struct {
 // New returns a Service.
 func New(c Config) *Service {
 	s := &Service{
-		db: c.DB, keys: c.Keys, psp: c.PSP, newID: c.NewID, metrics: c.Metrics, log: c.Log,
+		db: c.DB, keys: c.Keys, psp: c.PSP, newID: c.NewID, metrics: c.Metrics, tracer: c.Tracer, log: c.Log,
 		publicURL: c.PublicURL, deadline: c.Deadline, waits: newWaits(c.Keys.Undecided),
 	}
 	s.groups = s.newGroups()

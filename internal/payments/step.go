@@ -7,6 +7,7 @@ import (
 
 	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
+	"payonce/internal/tracing"
 )
 
 // Applied is what came of a step.
@@ -103,8 +104,34 @@ func (s *Service) committed(ctx context.Context, g gathered, step Step) {
 	}
 }
 
-// logStep logs a step. It does not log an owner's completion, because the log line of the request has its status.
+// noteReserved counts a reservation, and says in its trace what it has taken.
+func (s *Service) noteReserved(span tracing.Span, l idempotency.Lease) {
+	outcome := "created"
+	if l.Attempt() > 1 {
+		outcome = "failed_retry"
+	}
+	s.metrics.Reserved(outcome)
+	span.Outcome(outcome)
+	span.Executes(l.Subject(), l.Attempt())
+}
+
+// outcomeOf is the outcome of a step in a trace.
+func outcomeOf(step Step) string {
+	switch {
+	case step.To != "":
+		return string(step.To)
+	case step.Open != nil:
+		return "dead_letter"
+	case step.AskAgain != nil:
+		return "ask_again"
+	}
+	return "confirmed"
+}
+
+// logStep says in the trace what a step came to, and logs the step. It does not log an owner's completion, because the
+// log line of the request has its status.
 func (s *Service) logStep(ctx context.Context, g gathered, step Step) {
+	tracing.Current(ctx).Outcome(outcomeOf(step))
 	if step.writesNothing() || step.ByOwner && step.To == idempotency.CompletedStatus {
 		return
 	}

@@ -29,6 +29,7 @@ var againstBars = map[int]struct{ cpu, rate float64 }{1: {0.75, 1.15}, 8: {0.70,
 type version struct {
 	name string
 	db   *rig.Database
+	env  []string // settings of its own
 }
 
 // against asks how this program stands beside that of another commit: on one server, each on tables of its own, turn by
@@ -52,6 +53,14 @@ func (b *bench) against(ctx context.Context, s *report.Section) error {
 		if err := b.fill(ctx, each); err != nil {
 			return err
 		}
+	}
+	traces, end, err := traceSink(b.settings.Traced)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if versions[1].env = traces; traces != nil {
+		s.Note += fmt.Sprintf(" This tree traces %v of its payments.", b.settings.Traced)
 	}
 	first := strings.HasPrefix(commit, againstFirst)
 	for _, step := range []func(context.Context, *report.Section, []version, bool) error{b.againstNew, b.againstReplays,
@@ -85,7 +94,7 @@ func (b *bench) inProcess(ctx context.Context, versions []version) ([]*rig.Proce
 	apis := make([]*rig.Process, len(versions))
 	for i, each := range versions {
 		var err error
-		if apis[i], err = b.start(ctx, each.db, rig.Spec{Program: rig.APIInProcess}); err != nil {
+		if apis[i], err = b.start(ctx, each.db, rig.Spec{Program: rig.APIInProcess, Env: each.env}); err != nil {
 			return nil, fmt.Errorf("%s: %w", each.name, err)
 		}
 		if err := b.warmUp(ctx, apis[i], each.db); err != nil {

@@ -12,16 +12,17 @@ import (
 
 // settings of a run.
 type settings struct {
-	Quick   bool   `env:"QUICK" desc:"1: a minute instead of five; fewer and shorter slices, nothing but the main lines"`
-	Long    bool   `env:"BENCH_LONG" desc:"1: all sections, in a quarter of an hour"`
-	Rows    int    `env:"BENCH_ROWS" envDefault:"100000" desc:"completed payments in the tables, up to 10000000"`
-	Clients []int  `env:"BENCH_CLIENTS" envDefault:"1,8,32,64" desc:"clients at once, of new payments"`
-	PSPms   int    `env:"BENCH_PSP_MS" envDefault:"50" desc:"how long the PSP takes, in the section about latency"`
-	Rounds  int    `env:"BENCH_ROUNDS" envDefault:"5" desc:"slices of each line; fewer where three are enough"`
-	Seconds int    `env:"BENCH_SECONDS" envDefault:"2" desc:"length of a slice"`
-	Only    string `env:"BENCH_ONLY" desc:"sections to run, by the words in brackets that the table shows, separated by commas"`
-	Ref     string `env:"REF" desc:"another commit: its programs are built and take turns with these (section against, and no other)"`
-	JSON    string `env:"BENCH_JSON" envDefault:"bin/bench.json" desc:"where the results go"`
+	Quick   bool    `env:"QUICK" desc:"1: a minute instead of five; fewer and shorter slices, nothing but the main lines"`
+	Long    bool    `env:"BENCH_LONG" desc:"1: all sections, in a quarter of an hour"`
+	Rows    int     `env:"BENCH_ROWS" envDefault:"100000" desc:"completed payments in the tables, up to 10000000"`
+	Clients []int   `env:"BENCH_CLIENTS" envDefault:"1,8,32,64" desc:"clients at once, of new payments"`
+	PSPms   int     `env:"BENCH_PSP_MS" envDefault:"50" desc:"how long the PSP takes, in the section about latency"`
+	Rounds  int     `env:"BENCH_ROUNDS" envDefault:"5" desc:"slices of each line; fewer where three are enough"`
+	Seconds int     `env:"BENCH_SECONDS" envDefault:"2" desc:"length of a slice"`
+	Only    string  `env:"BENCH_ONLY" desc:"sections to run, by the words in brackets that the table shows, separated by commas"`
+	Ref     string  `env:"REF" desc:"another commit: its programs are built and take turns with these (section against, and no other)"`
+	Traced  float64 `env:"TRACED" desc:"with REF: the share of payments that this tree traces, and the other commit does not; 1 for all"`
+	JSON    string  `env:"BENCH_JSON" envDefault:"bin/bench.json" desc:"where the results go"`
 }
 
 const (
@@ -33,7 +34,7 @@ const (
 func loadSettings(getenv func(string) string) (settings, error) {
 	environment := map[string]string{}
 	for _, name := range []string{"QUICK", "BENCH_LONG", "BENCH_ROWS", "BENCH_CLIENTS", "BENCH_PSP_MS", "BENCH_ROUNDS",
-		"BENCH_SECONDS", "BENCH_ONLY", "REF", "BENCH_JSON"} {
+		"BENCH_SECONDS", "BENCH_ONLY", "REF", "TRACED", "BENCH_JSON"} {
 		if v := getenv(name); v != "" {
 			environment[name] = v
 		}
@@ -53,6 +54,9 @@ func loadSettings(getenv func(string) string) (settings, error) {
 	}
 	if s.Rounds < 1 || s.Seconds < 1 || s.PSPms < 0 || s.PSPms > 5000 || len(s.Clients) == 0 {
 		return s, fmt.Errorf("BENCH_ROUNDS, BENCH_SECONDS and BENCH_CLIENTS must be positive, BENCH_PSP_MS from 0 to 5000")
+	}
+	if !(s.Traced >= 0 && s.Traced <= 1) {
+		return s, fmt.Errorf("TRACED is %v, must be from 0 to 1", s.Traced)
 	}
 	for _, n := range s.Clients {
 		if n < 1 || n > maxClients {

@@ -77,7 +77,7 @@ func TestSettingOutOfBoundsIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	for setting, values := range map[string][]string{
 		"BENCH_ROWS": {"9999", "10000001", "many"}, "BENCH_CLIENTS": {"0", "8,1001", "x"},
-		"BENCH_PSP_MS": {"-1", "5001"},
+		"TRACED": {"-0.1", "1.1", "NaN", "all"}, "BENCH_PSP_MS": {"-1", "5001"},
 		"BENCH_ROUNDS": {"0"}, "BENCH_SECONDS": {"0"}, "BENCH_ONLY": {"replya", "against"},
 	} {
 		for _, value := range values {

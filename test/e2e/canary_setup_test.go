@@ -103,6 +103,7 @@ type programs struct {
 	running                         []*exec.Cmd
 	logs                            map[string]*lockedBuffer
 	environment, reconcilerSettings []string
+	settings                        []string // of the API and the reconciler, beside those that the test needs
 }
 
 // buildPrograms builds the commands into a directory.
@@ -194,6 +195,7 @@ func (p *programs) run(w *world) {
 		"PSP_LATE_LIMIT=1s", "FIRST_LOOKUP=1s",
 		"DB_ACQUIRE_TIMEOUT=5s",
 	}
+	p.environment = append(p.environment, p.settings...)
 	p.reconcilerSettings = []string{
 		"RECONCILER_ADDR=" + p.reconciler, "SCAN_EVERY=200ms", "SWEEP_EVERY=200ms", "CLAIM_EVERY=100ms",
 		"LOOKUP_BASE=100ms", "LOOKUP_CAP=500ms", "LOOKUP_BUDGET=2",

@@ -77,6 +77,8 @@ func searchEverything(t *testing.T, dir string) {
 	w.addKey("acme", canary("API key"), tenants.PaymentsRead, tenants.PaymentsWrite)
 	w.addKey("", canary("operator's API key"), tenants.OpsRead, tenants.OpsResolve)
 	p := newPrograms(t, dir)
+	c := newCollector(t)
+	p.settings = []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.server.URL, "TRACE_RATIO=1"}
 	p.run(w)
 	out := &outputs{programs: p, world: *w, texts: map[string]string{}}
 	out.world.api = &httptest.Server{URL: "http://" + p.public}
@@ -92,12 +94,13 @@ func searchEverything(t *testing.T, dir string) {
 	for name, log := range p.logs {
 		out.texts[name] = log.String()
 	}
+	out.texts["traces"] = c.received()
 	for name, sign := range map[string]string{
 		"own answers": canary("description"), "operator's answers": canary("operator's reason"),
 		"refusals": "invalid_request", "api log": `"msg":"request"`,
 		"reconciler log": `"msg":"reconciling"`, "mockpsp log": "mock PSP is ready", "api metrics": "payonce_",
 		"reconciler metrics": "payonce_", "others' answers": "hasMore",
-		"without database": "idempotency_store_unavailable",
+		"without database": "idempotency_store_unavailable", "traces": "PSP lookup",
 	} {
 		if !strings.Contains(out.texts[name], sign) {
 			t.Errorf("the %s lack %q: nothing is there to be searched\n%.2000s", name, sign, out.texts[name])

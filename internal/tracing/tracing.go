@@ -1,0 +1,135 @@
+// Package tracing records where the time of a payment goes, as OpenTelemetry spans, and sends them to a collector by
+// OTLP. It owns the identity of traces, the choice of those that are recorded, and the attributes. It knows no other
+// package of ours.
+//
+// The trace of a payment or refund has the id of the payment or refund. So every process can link to that trace later,
+// and decides alike whether the trace is recorded, and no column stores a trace (docs/adr/0048).
+//
+// Tracing is off without a collector: a nil *Tracer is off. A payment that is not recorded costs no allocation. A
+// payment never waits for the collector: if the queue is full, spans are dropped.
+//
+// An attribute is a number, a fixed word of ours, or the path of a payment or refund. Span has no method for another
+// one, so no key, token or body can become an attribute.
+package tracing
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Config is what a Tracer needs.
+type Config struct {
+	Endpoint string  // base URL of the collector's OTLP/HTTP receiver; if it is empty, tracing is off
+	Ratio    float64 // the share of payments that are recorded: more than 0, at most 1
+	Service  string  // the name of this process in traces
+	Log      *slog.Logger
+}
+
+// The limits of the way to the collector. Spans are sent every few seconds. If the collector does not take them in
+// time, they are lost.
+const (
+	queueLength   = 2048 // spans that wait to be sent; further ones are dropped
+	sendEvery     = 5 * time.Second
+	longestExport = 10 * time.Second
+	longestFlush  = 3 * time.Second // at shutdown
+)
+
+// scope is the name of the instrumentation in each span.
+const scope = "payonce"
+
+// Tracer begins traces. A nil Tracer is off. It is safe for concurrent use.
+type Tracer struct {
+	provider *sdktrace.TracerProvider
+	tracer   trace.Tracer
+	sampled  share
+}
+
+// New returns a Tracer, or nil if there is no endpoint. It connects to nothing yet.
+func New(ctx context.Context, c Config) (*Tracer, error) {
+	if c.Endpoint == "" {
+		return nil, nil //nolint:nilnil // a nil Tracer is off
+	}
+	collector, err := otlptracehttp.New(ctx,
+		otlptracehttp.WithEndpointURL(strings.TrimRight(c.Endpoint, "/")+"/v1/traces"),
+		otlptracehttp.WithTimeout(longestExport))
+	if err != nil {
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %w", err)
+	}
+	provider := sdktrace.NewTracerProvider(
+		// Whether a payment is recorded is decided before any span is begun (share), so each span that is begun counts.
+		sdktrace.WithSampler(sdktrace.AlwaysSample()),
+		sdktrace.WithIDGenerator(ids{}),
+		sdktrace.WithResource(resource.NewSchemaless(serviceName.String(c.Service))),
+		sdktrace.WithBatcher(&exporter{SpanExporter: collector, log: c.Log}, sdktrace.WithMaxQueueSize(queueLength),
+			sdktrace.WithBatchTimeout(sendEvery), sdktrace.WithExportTimeout(longestExport)),
+	)
+	return &Tracer{provider: provider, tracer: provider.Tracer(scope), sampled: shareOf(c.Ratio)}, nil
+}
+
+// Close sends what waits to be sent, for a few seconds at most.
+func (t *Tracer) Close() {
+	if t == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), longestFlush)
+	defer cancel()
+	_ = t.provider.Shutdown(ctx) // The exporter has logged what could not be sent.
+}
+
+// Request begins the span of a request that may create a payment or refund with this id. If the request has a valid
+// traceparent header, the span belongs to the caller's trace. Otherwise it is the root of the payment's trace.
+//
+// The caller's sampled flag and its tracestate are ignored: a caller must not decide what we record, and tracestate can
+// hold anything.
+func (t *Tracer) Request(
+	ctx context.Context, header http.Header, operation string, id uuid.UUID,
+) (context.Context, Span) {
+	if t == nil || !t.sampled.has(id) {
+		return ctx, Span{}
+	}
+	parent := propagation.TraceContext{}.Extract(ctx, traceparent(header))
+	// The id is not in the context that is returned: only this root has it.
+	_, span := t.tracer.Start(withRoot(parent, id), operation, trace.WithSpanKind(trace.SpanKindServer))
+	return trace.ContextWithSpan(ctx, span), Span{span}
+}
+
+// Later begins a trace of its own for what happens after the request, perhaps in another process: a webhook, a lookup,
+// an operator's decision. It links to the trace of the payment or refund.
+func (t *Tracer) Later(ctx context.Context, name string, id uuid.UUID) (context.Context, Span) {
+	if t == nil || id == uuid.Nil || !t.sampled.has(id) {
+		return ctx, Span{}
+	}
+	ctx, span := t.tracer.Start(ctx, name, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer),
+		trace.WithLinks(trace.Link{SpanContext: rootOf(id)}))
+	return ctx, Span{span}
+}
+
+// traceparent is the headers of a request, with nothing but one traceparent.
+type traceparent http.Header
+
+var _ propagation.TextMapCarrier = traceparent{}
+
+// Get implements propagation.TextMapCarrier.
+func (h traceparent) Get(name string) string {
+	if values := h["Traceparent"]; name == "traceparent" && len(values) == 1 {
+		return values[0]
+	}
+	return ""
+}
+
+// Set implements propagation.TextMapCarrier.
+func (h traceparent) Set(name, value string) { http.Header(h).Set(name, value) }
+
+// Keys implements propagation.TextMapCarrier.
+func (traceparent) Keys() []string { return nil }
