@@ -119,6 +119,17 @@ func TestOperatorWinsOverTheReconciler(t *testing.T) {
 	}
 }
 
+// The key may move between the search and the lock. What counts is the key as it is locked.
+func TestKeyIsLookedAtOnceMoreBeforeItsDeadLetterIsClosed(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lost("pm_ok")
+	closed, err := o.ops.closeAnswered(t.Context(), l.ID)
+	if err != nil || closed || o.show(l.ID).Resolution != nil {
+		t.Errorf("the dead letter of an unknown key is closed: %t, %v", closed, err)
+	}
+}
+
 // After a dead letter was answered, the same finding is a new case: nobody has decided about it.
 func TestAnsweredFindingIsANewCaseLater(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ type PaymentFilter struct {
 	Tenant string
 }
 
-// PaymentEntry is a payment in a list.
+// PaymentEntry is a payment in a list, without its description and metadata.
 type PaymentEntry struct {
 	Tenant string `json:"tenant"`
 	payments.PaymentBody
@@ -64,6 +64,7 @@ func (d *Service) listPayments(ctx context.Context, f PaymentFilter) (List[Payme
 	}
 	l := List[PaymentEntry]{Rows: make([]PaymentEntry, len(newest.Payments))}
 	for i, p := range newest.Payments {
+		p.Description, p.Metadata = "", nil // What a merchant notes for itself is not for operators.
 		l.Rows[i] = PaymentEntry{Tenant: p.Tenant, PaymentBody: p.Body(), Payment: p}
 	}
 	if newest.Next != nil {

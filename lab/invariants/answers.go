@@ -21,6 +21,7 @@ func (m *movementRow) document() document {
 	d.set("amount", decimal(m.Currency, m.Amount))
 	d.set("declineCode", m.Decline)
 	d.set("createdAt", stampOf(&m.Created))
+	d.set("idempotencyKey", m.Key)
 	if m.PaymentID != nil {
 		d.set("paymentId", payments.PaymentID(*m.PaymentID).String())
 		d.set("refundId", m.String())

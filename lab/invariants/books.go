@@ -131,6 +131,11 @@ type deadLetterRow struct {
 	Actor, Words string // who resolved it, and why
 }
 
+// concerns reports whether the key still stands for what the dead letter is about.
+func (l deadLetterRow) concerns(k *keyRow) bool {
+	return k.Generation == l.Generation && (l.Subject == nil || *l.Subject == k.Subject)
+}
+
 // auditRow is a line of the operators' audit trail.
 type auditRow struct {
 	DeadLetter                             uuid.UUID

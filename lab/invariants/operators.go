@@ -105,6 +105,9 @@ func (b *books) deadLetter(l deadLetterRow) document {
 		d.set("operation", l.Operation)
 		d.set("key", l.Key)
 		d.set("generation", l.Generation)
+		if k := b.keys[keyName{l.Tenant, l.Operation, l.Key}]; k != nil && l.concerns(k) {
+			d.set("keyStatus", k.Status)
+		}
 	}
 	if m := b.subjectOfDeadLetter(l); m != nil {
 		member := "paymentId"
@@ -150,9 +153,6 @@ func (b *books) caseOf(l deadLetterRow) document {
 	d.set("audit", trail)
 	timeline := []map[string]jsontext.Value{}
 	if k := b.keys[keyName{l.Tenant, l.Operation, l.Key}]; k != nil {
-		if k.Generation == l.Generation {
-			d.set("keyStatus", k.Status)
-		}
 		timeline = k.timeline(b.timelineOf(k))
 	}
 	d.set("timeline", timeline)

@@ -54,8 +54,9 @@ func allowed() map[string][]string {
 		// canary's is.
 		"own answers": {"description", "metadata name", "metadata value", "customer", "payment key", "refund key",
 			"refund reason"},
-		// An operator must find the case again, and see what the PSP has said about it.
-		"operator's answers": {"payment key", "refund key", "operator's reason", "webhook id", "webhook data"},
+		// An operator must find the case again, also by its customer, and see what the PSP has said about it.
+		"operator's answers": {"payment key", "refund key", "customer", "operator's reason", "webhook id",
+			"webhook data"},
 	}
 }
 

@@ -274,6 +274,56 @@ func TestDeadLetterIsDecidedInTheConsole(t *testing.T) {
 	}
 }
 
+// The plan of the console changes nothing. It is carried out for the operator who has seen it, and once.
+func TestSeveralDeadLettersAreDecidedInTheConsole(t *testing.T) {
+	t.Parallel()
+	w := setupOpen(t)
+	d := w.openOps()
+	var ids []string
+	for range 3 {
+		key := freshKey()
+		w.pay(key, "pm_wrong_amount").expect(t, http.StatusAccepted, "")
+		ids = append(ids, d.find("psp_contradicts_request", key).ID)
+	}
+	b := w.browse()
+	b.signIn(resolvingKey).expect(t, http.StatusSeeOther, "")
+	plan := func(form url.Values) reply { return b.send(http.MethodPost, "/console/dead-letters/plan", form) }
+	for _, wrong := range []url.Values{{"action": {"not_executed"}}, {}, {"action": {"retry"}, "kind": {"x"}}} {
+		plan(wrong).expect(t, http.StatusBadRequest, "")
+	}
+	p := plan(url.Values{"action": {"retry"}, "status": {"open"}, "kind": {"psp_contradicts_request"}, "age": {""}})
+	p.expect(t, http.StatusOK, "")
+	shown := string(p.body)
+	token := regexp.MustCompile(`name="plan" value="([^"]*)"`).FindStringSubmatch(shown)
+	keyID := regexp.MustCompile(`name="keyId" value="([^"]*)"`).FindStringSubmatch(shown)
+	if token == nil || keyID == nil || strings.Count(shown, "Ask the PSP about the key again") != len(ids) {
+		t.Fatalf("the plan is\n%s", shown)
+	}
+	run := func(by, reason string) reply {
+		return b.send(http.MethodPost, "/console/dead-letters/run",
+			url.Values{"plan": {token[1]}, "keyId": {by}, "reason": {reason}})
+	}
+	run("somebody else", "a reason").expect(t, http.StatusConflict, "")
+	run(keyID[1], " ").expect(t, http.StatusBadRequest, "")
+	for _, id := range ids {
+		if l := d.show(id); l.Status != "open" || len(l.Audit) != 0 {
+			t.Fatalf("what was refused has left a trace: %+v", l)
+		}
+	}
+	ran := run(keyID[1], "the PSP is back")
+	ran.expect(t, http.StatusOK, "")
+	if !strings.Contains(string(ran.body), "3 done, 0 refused") {
+		t.Errorf("the page is\n%s", ran.body)
+	}
+	for _, id := range ids {
+		if l := d.show(id); l.Status != "resolved" || len(l.Audit) != 1 ||
+			!strings.Contains(l.Audit[0].Actor, keyID[1]) || l.Audit[0].Reason != "the PSP is back" {
+			t.Errorf("audited is %+v", l)
+		}
+	}
+	run(keyID[1], "once more").expect(t, http.StatusConflict, "")
+}
+
 // What is not known is not drawn: a client that has hung up has not read its answer, and a PSP that was not read may
 // have charged.
 func TestPageOfAKeyInventsNothing(t *testing.T) {

@@ -189,3 +189,21 @@ func TestRetryHasThePSPAskedAgain(t *testing.T) {
 		t.Fatalf("open are %v", open)
 	}
 }
+
+// The PSP's webhook comes after all lookups have failed. Its key is completed, and the dead letter is closed by itself.
+func TestDeadLetterIsClosedByItselfWhenAWebhookAnswersIt(t *testing.T) {
+	t.Parallel()
+	w := setupOpen(t, shared(soon))
+	w.reconcile()
+	d := w.openOps()
+	key, l := w.stuck(d)
+	w.sendWebhook(w.ledger("acme", key).Charges[0].ID, "")
+	w.becomes(key, "completed")
+	eventually(t, "the end of the dead letter", func() bool { return d.show(l.ID).Status == "resolved" })
+	if audit := d.show(l.ID).Audit; len(audit) != 1 || audit[0].Action != "answered" ||
+		audit[0].Actor != "reconciler" || audit[0].Outcome != "done" {
+		t.Errorf("audited is %+v", audit)
+	}
+	d.resolve(l, "executed").expect(t, http.StatusConflict, "dead_letter_conflict")
+	w.replaysSuccess(key, func() reply { return w.pay(key, "pm_stuck") })
+}

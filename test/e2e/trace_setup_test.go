@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -131,4 +133,28 @@ func (w *world) traceOf(key string) (id string) {
 		w.t.Fatalf("read payment: %v", err)
 	}
 	return id
+}
+
+// drawn is a trace as text: a line for each span, with its time since the trace began.
+func (c *collector) drawn(trace string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var spans []*otlp.Span
+	for _, s := range c.spans {
+		if in(trace)(s) {
+			spans = append(spans, s)
+		}
+	}
+	slices.SortFunc(spans, func(a, b *otlp.Span) int {
+		return cmp.Compare(a.GetStartTimeUnixNano(), b.GetStartTimeUnixNano())
+	})
+	var text strings.Builder
+	for _, s := range spans {
+		ms := func(at uint64) float64 { return float64(at-spans[0].GetStartTimeUnixNano()) / 1e6 }
+		from, to := ms(s.GetStartTimeUnixNano()), ms(s.GetEndTimeUnixNano())
+		scale := 40 / max(ms(spans[0].GetEndTimeUnixNano()), 0.001)
+		bar := strings.Repeat(" ", int(from*scale)) + strings.Repeat("=", max(1, int((to-from)*scale)))
+		fmt.Fprintf(&text, "%-14s |%-42s| %6.2f to %6.2f ms, %d links\n", s.GetName(), bar, from, to, len(s.GetLinks()))
+	}
+	return text.String()
 }

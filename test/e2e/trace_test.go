@@ -72,6 +72,7 @@ func TestPaymentIsOneTraceAndWhatComesLaterLinksToIt(t *testing.T) {
 			t.Errorf("%s has no trace of its own: %v", name, later)
 		}
 	}
+	t.Log("the trace " + trace + "\n" + c.drawn(trace))
 	asked := c.await("lookup", linkedTo(w.traceOf(silent)))
 	for _, name := range []string{"PSP lookup", "outcome"} {
 		c.await(name, childOf(asked))
