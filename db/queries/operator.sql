@@ -110,15 +110,17 @@ ORDER BY l.reserved_at DESC, l.tenant_id, l.operation, l.key
 LIMIT sqlc.arg(max_rows)::int;
 
 -- name: ListKeys :many
--- Reads only: keys, newest first, and the expired ones last. No index has the time of the reservation. So the order is
--- that of expires_at, and that of delete_after for an expired key: both count from the last reservation. Each part has
--- an index of its own, and begins at its own cursor. The open keys are few, and are sorted.
+-- Reads only: keys, the end of whose retention is last, and the expired ones after them. No index has the time of the
+-- reservation. expires_at counts from it, unless the key was resolved late or executed again. Each part has
+-- an index of its own, and begins at its own cursor. The open keys are few, and are sorted. A part that cannot have the
+-- status is not read: each part first says which statuses it has.
 SELECT (l.delete_after IS NOT NULL)::boolean AS expired, coalesce(l.delete_after, l.expires_at)::timestamptz AS at,
        l.tenant_id, l.operation, l.key, l.status, l.attempt, l.generation, l.subject, l.reserved_at, l.expires_at,
        l.unknown_since, l.reconcile_after, l.response_status, l.dead_letter_hold::text AS hold
 FROM (
     (SELECT a.* FROM idempotency_keys AS a
-     WHERE (a.locked_until IS NOT NULL OR a.reconcile_after IS NOT NULL)
+     WHERE coalesce(sqlc.narg(status)::text, 'unknown') IN ('in_progress', 'unknown')
+       AND (a.locked_until IS NOT NULL OR a.reconcile_after IS NOT NULL)
        AND (sqlc.narg(tenant)::text IS NULL OR a.tenant_id = sqlc.narg(tenant))
        AND (sqlc.narg(status)::text IS NULL OR a.status = sqlc.narg(status))
        AND (a.expires_at, a.tenant_id, a.operation, a.key)
@@ -127,7 +129,8 @@ FROM (
      ORDER BY a.expires_at DESC, a.tenant_id DESC, a.operation DESC, a.key DESC LIMIT sqlc.arg(max_rows)::int)
     UNION ALL
     (SELECT b.* FROM idempotency_keys AS b
-     WHERE b.finished_at IS NOT NULL AND b.delete_after IS NULL
+     WHERE coalesce(sqlc.narg(status)::text, 'completed') IN ('completed', 'failed_retryable')
+       AND b.finished_at IS NOT NULL AND b.delete_after IS NULL
        AND (sqlc.narg(tenant)::text IS NULL OR b.tenant_id = sqlc.narg(tenant))
        AND (sqlc.narg(status)::text IS NULL OR b.status = sqlc.narg(status))
        AND (b.expires_at, b.tenant_id, b.operation, b.key)
@@ -136,9 +139,8 @@ FROM (
      ORDER BY b.expires_at DESC, b.tenant_id DESC, b.operation DESC, b.key DESC LIMIT sqlc.arg(max_rows)::int)
     UNION ALL
     (SELECT c.* FROM idempotency_keys AS c
-     WHERE c.delete_after IS NOT NULL
+     WHERE coalesce(sqlc.narg(status)::text, 'expired') = 'expired' AND c.delete_after IS NOT NULL
        AND (sqlc.narg(tenant)::text IS NULL OR c.tenant_id = sqlc.narg(tenant))
-       AND (sqlc.narg(status)::text IS NULL OR c.status = sqlc.narg(status))
        AND (c.delete_after, c.tenant_id, c.operation, c.key)
            < (sqlc.arg(expired_before)::timestamptz, sqlc.arg(before_tenant)::text, sqlc.arg(before_operation)::text,
               sqlc.arg(before_key)::text)
@@ -161,7 +163,8 @@ FROM (
      ORDER BY a.received_at DESC, a.id DESC LIMIT sqlc.arg(max_rows)::int)
     UNION ALL
     (SELECT b.* FROM webhook_events AS b
-     WHERE b.processed_at IS NOT NULL AND (sqlc.narg(status)::text IS NULL OR b.result = sqlc.narg(status))
+     WHERE coalesce(sqlc.narg(status)::text, 'resolved') <> 'waiting' AND b.processed_at IS NOT NULL
+       AND (sqlc.narg(status)::text IS NULL OR b.result = sqlc.narg(status))
        AND (b.processed_at, b.id) < (sqlc.arg(processed_before)::timestamptz, sqlc.arg(before_id)::text)
      ORDER BY b.processed_at DESC, b.id DESC LIMIT sqlc.arg(max_rows)::int)
 ) AS l
@@ -169,7 +172,7 @@ ORDER BY 1 DESC, 2 DESC, l.id DESC
 LIMIT sqlc.arg(max_rows)::int;
 
 -- name: ListRuns :many
--- Reads only: the runs that have compared a settlement file with our books, the latest day first.
+-- Reads only: the runs that have compared a settlement file with our books, the latest one first.
 SELECT r.id, r.account, r.day, r.started_at, r.finished_at, r.status, r.lines, r.breaks, r.pending
 FROM statement_runs AS r
 WHERE (sqlc.narg(account)::text IS NULL OR r.account = sqlc.narg(account))
@@ -178,16 +181,25 @@ ORDER BY r.started_at DESC, r.id DESC
 LIMIT sqlc.arg(max_rows)::int;
 
 -- name: ListBreaks :many
--- Reads only: the differences between the settlement files and our books, the latest first, by the primary key.
-SELECT b.id, b.account, b.day, b.object, b.kind, b.psp_id, b.subject, b.reference, b.other_tenant, b.lines,
-       b.their_amount_minor, b.their_currency, b.our_amount_minor, b.our_currency, b.our_status, b.our_psp_id,
-       b.moved_at, b.first_seen, b.last_seen, b.gone_at
-FROM statement_breaks AS b
-WHERE (sqlc.narg(account)::text IS NULL OR b.account = sqlc.narg(account))
-  AND (sqlc.narg(kind)::text IS NULL OR b.kind = sqlc.narg(kind))
-  AND (b.gone_at IS NULL) = sqlc.arg(open)::boolean
-  AND b.id < sqlc.arg(before)::bigint
-ORDER BY b.id DESC
+-- Reads only: the differences between the settlement files and our books, the latest first. Only one of the two parts
+-- is read. The open breaks have an index of their own.
+SELECT l.id, l.account, l.day, l.object, l.kind, l.psp_id, l.subject, l.reference, l.other_tenant, l.lines,
+       l.their_amount_minor, l.their_currency, l.our_amount_minor, l.our_currency, l.our_status, l.our_psp_id,
+       l.moved_at, l.first_seen, l.last_seen, l.gone_at
+FROM (
+    (SELECT a.* FROM statement_breaks AS a
+     WHERE sqlc.arg(open)::boolean AND a.gone_at IS NULL
+       AND (sqlc.narg(account)::text IS NULL OR a.account = sqlc.narg(account))
+       AND (sqlc.narg(kind)::text IS NULL OR a.kind = sqlc.narg(kind)) AND a.id < sqlc.arg(before)::bigint
+     ORDER BY a.id DESC LIMIT sqlc.arg(max_rows)::int)
+    UNION ALL
+    (SELECT b.* FROM statement_breaks AS b
+     WHERE NOT sqlc.arg(open)::boolean AND b.gone_at IS NOT NULL
+       AND (sqlc.narg(account)::text IS NULL OR b.account = sqlc.narg(account))
+       AND (sqlc.narg(kind)::text IS NULL OR b.kind = sqlc.narg(kind)) AND b.id < sqlc.arg(before)::bigint
+     ORDER BY b.id DESC LIMIT sqlc.arg(max_rows)::int)
+) AS l
+ORDER BY l.id DESC
 LIMIT sqlc.arg(max_rows)::int;
 
 -- name: SearchKeys :many

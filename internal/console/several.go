@@ -78,7 +78,7 @@ func (c *Console) run(w http.ResponseWriter, r *http.Request, by tenants.Princip
 		c.fail(w, r, http.StatusBadRequest, "Nothing was changed. The form has no plan. Begin at the list of dead letters.")
 	case errors.Is(err, operator.ErrPlanOld):
 		c.fail(w, r, http.StatusConflict,
-			"Nothing was changed. One of the dead letters was resolved since the plan was made. Make a new plan.")
+			"Nothing was changed. The dead letters have changed since the plan was made. Make a new plan.")
 	case err != nil:
 		c.unavailable(w, r, err)
 	default:

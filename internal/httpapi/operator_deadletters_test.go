@@ -171,9 +171,9 @@ func TestSeveralDeadLettersAreDecidedByAPlan(t *testing.T) {
 	var plan struct {
 		Plan string `json:"plan"`
 	}
-	s := post("plan", `{"action":"executed"}`).expect(t, 200, "")
+	s := post("plan", `{"action":"retry"}`).expect(t, 200, "")
 	if s.into(t, &plan); !strings.Contains(s.body, `"count":2,"refused":1`) ||
-		!strings.Contains(s.body, `"does":"Complete the key as succeeded, as ch_`) ||
+		!strings.Contains(s.body, `"does":"Ask the PSP about the key again, at once."`) ||
 		!strings.Contains(s.body, `"refused":{"code":"action_not_applicable"`) {
 		t.Fatalf("plan is %s", s.body)
 	}
@@ -197,7 +197,7 @@ func TestSeveralDeadLettersAreDecidedByAPlan(t *testing.T) {
 	}
 	post("run", run).expect(t, 409, "dead_letter_conflict")
 	if s := c.get("/operator/dead-letters/"+lost).expect(t, 200, ""); !strings.Contains(s.body,
-		`"keyStatus":"completed"`) || !strings.Contains(s.body, `"action":"executed"`) {
+		`"status":"resolved"`) || !strings.Contains(s.body, `"action":"retry"`) {
 		t.Errorf("dead letter is %s", s.body)
 	}
 }

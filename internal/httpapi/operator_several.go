@@ -145,7 +145,7 @@ func (d *ops) runPlan(w http.ResponseWriter, r *http.Request) {
 		return
 	case errors.Is(err, operator.ErrPlanOld):
 		d.refuse(w, r, problem.DeadLetterConflict,
-			"One of the dead letters was resolved since the plan was made. Nothing was changed. Make a new plan.")
+			"The dead letters have changed since the plan was made. Nothing was changed. Make a new plan.")
 		return
 	case err != nil:
 		d.answerError(w, r, err)

@@ -36,6 +36,11 @@ func answers() []answer {
 	}
 }
 
+// Answered reports whether the present status of its key answers what the dead letter asks. Then it is closed soon.
+func (e Entry) Answered() bool {
+	return e.Resolution == nil && slices.Contains(answers(), answer{e.Kind, e.Key})
+}
+
 // CloseAnswered closes up to limit dead letters whose question is answered because their key was resolved meanwhile,
 // and returns how many it has closed. Each is audited, with the reconciler as the actor.
 func (d *Service) CloseAnswered(ctx context.Context, limit int32) (closed int, err error) {
@@ -48,15 +53,13 @@ func (d *Service) CloseAnswered(ctx context.Context, limit int32) (closed int, e
 		return 0, fmt.Errorf("find answered dead letters: %w", err)
 	}
 	for _, id := range ids {
-		done, err := d.closeAnswered(ctx, id)
-		if err != nil {
-			return closed, err
-		}
+		done, failed := d.closeAnswered(ctx, id)
 		if done {
 			closed++
 		}
+		err = errors.Join(err, failed) // One key that somebody has locked does not stop the others.
 	}
-	return closed, nil
+	return closed, err
 }
 
 // closeAnswered closes one dead letter, if its key, which it locks, still answers it.

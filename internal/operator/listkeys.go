@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"payonce/internal/idempotency"
@@ -41,7 +42,7 @@ type KeyEntry struct {
 // Ref names the key.
 func (k KeyEntry) Ref() idempotency.Ref { return idempotency.StoredRef(k.Tenant, k.Operation, k.Key) }
 
-// Keys lists the keys of all tenants: newest first, and the expired ones last.
+// Keys lists the keys of all tenants: those whose retention ends last come first, and the expired ones last.
 func (d *Service) Keys() Listing[KeyFilter, KeyEntry] {
 	return Listing[KeyFilter, KeyEntry]{Parameters: []string{"status", "tenant", "limit", "cursor"},
 		Filter: keyFilterOf, Read: d.listKeys}
@@ -58,6 +59,15 @@ func keyFilterOf(values url.Values) (KeyFilter, []problem.Detail) {
 }
 
 func (d *Service) listKeys(ctx context.Context, f KeyFilter) (List[KeyEntry], error) {
+	if f.Tenant != "" { // No index has the tenant and the time. Without a key to find, all of them would be read.
+		known, err := dbsqlc.New(d.db.Reader()).ListTenantIDs(ctx)
+		if err != nil {
+			return List[KeyEntry]{}, fmt.Errorf("list tenants: %w", err)
+		}
+		if !slices.Contains(known, f.Tenant) {
+			return List[KeyEntry]{Rows: []KeyEntry{}}, nil
+		}
+	}
 	live, expired, id := f.before.bounds()
 	p := dbsqlc.ListKeysParams{Status: nullable(string(f.Status)), Tenant: nullable(f.Tenant), LiveBefore: live,
 		ExpiredBefore: expired, MaxRows: rowsFor(f.Limit)}

@@ -180,14 +180,7 @@ func breakEntryOf(r dbsqlc.ListBreaksRow) BreakEntry {
 			Currency: payments.Currency(text(r.OurCurrency)), Status: text(r.OurStatus), PSPID: text(r.OurPspID)}
 	}
 	if b.Reference == "" && r.Subject != nil {
-		b.Reference = referenceOf(r.Object == string(gateway.RefundObject), *r.Subject)
+		b.Reference = publicID(r.Object, *r.Subject)
 	}
 	return b
-}
-
-func referenceOf(refund bool, id uuid.UUID) string {
-	if refund {
-		return payments.RefundID(id).String()
-	}
-	return payments.PaymentID(id).String()
 }

@@ -24,7 +24,11 @@ const longestDecision = 25 * time.Second
 // deadletters.ErrNoDeadLetter if there is no such dead letter. The end of ctx does not stop it: an operator who hangs
 // up has decided, and the decision must be stored.
 func (d *Service) Resolve(ctx context.Context, asked Decision) (Result, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestDecision)
+	return d.resolve(ctx, longestDecision, asked)
+}
+
+func (d *Service) resolve(ctx context.Context, longest time.Duration, asked Decision) (Result, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
 	defer cancel()
 	deadLetter, err := deadletters.Get(ctx, d.db, asked.DeadLetter)
 	if err != nil {

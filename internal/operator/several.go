@@ -3,15 +3,14 @@ package operator
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
+	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"golang.org/x/sync/errgroup"
 
 	"payonce/internal/deadletters"
@@ -21,15 +20,19 @@ import (
 
 // Bounds of one decision about several dead letters.
 const (
-	MaxSeveral     = 500
-	severalAtOnce  = 4                // leaves connections and the PSP's places to payments
-	longestSeveral = 20 * time.Second // then no further dead letter is begun; shorter than the server's write timeout
+	MaxSeveral    = 500
+	severalAtOnce = 4 // leaves connections and the PSP's places to payments
+	// After longestSeveral, no further dead letter is begun. The last decision that was begun then has longestOfSeveral
+	// to end. Both together are shorter than the server's write timeout.
+	longestSeveral   = 15 * time.Second
+	longestOfSeveral = 12 * time.Second
 )
 
 // ErrPlanMalformed says that a text is not a plan.
 var ErrPlanMalformed = errors.New("plan malformed")
 
-// ErrPlanOld says that the dead letters of a plan are not the same any more.
+// ErrPlanOld says that the dead letters of a plan are not the same any more. Somebody has resolved one, or one that was
+// opened before the plan was made has been committed since.
 var ErrPlanOld = errors.New("the dead letters have changed since the plan was made")
 
 // Plan is one decision about several dead letters, before it is carried out.
@@ -55,42 +58,6 @@ func (p Plan) Refused() (n int) {
 		}
 	}
 	return n
-}
-
-// token is what a plan says about itself. A plan is a text that the operator brings back. Nothing about it is stored.
-// Who may run plans may also decide about each dead letter, so a plan needs no signature.
-type token struct {
-	Action       deadletters.Action `json:"action"`
-	Kind         deadletters.Kind   `json:"kind,omitempty"`
-	Tenant       string             `json:"tenant,omitempty"`
-	OpenedAfter  *time.Time         `json:"openedAfter,omitempty"`
-	OpenedBefore *time.Time         `json:"openedBefore"`
-	Digest       []byte             `json:"digest"` // of the ids and versions of the dead letters
-}
-
-func (t token) filter() deadletters.Filter {
-	return deadletters.Filter{Status: deadletters.OpenStatus, Kind: t.Kind, Tenant: t.Tenant,
-		OpenedAfter: t.OpenedAfter, OpenedBefore: t.OpenedBefore}
-}
-
-func (t token) String() string {
-	text, _ := json.Marshal(t, json.Deterministic(true)) // It has nothing that JSON cannot write.
-	return base64.RawURLEncoding.EncodeToString(text)
-}
-
-// maxToken bounds the text of a plan.
-const maxToken = 2048
-
-func parseToken(s string) (t token, err error) {
-	text, err := base64.RawURLEncoding.Strict().DecodeString(s)
-	if err != nil || len(s) > maxToken {
-		return token{}, ErrPlanMalformed
-	}
-	if err := json.Unmarshal(text, &t, json.RejectUnknownMembers(true)); err != nil || t.OpenedBefore == nil ||
-		len(t.Digest) != sha256.Size || !forSeveral(t.Action) || t.String() != s {
-		return token{}, ErrPlanMalformed
-	}
-	return t, nil
 }
 
 // forSeveral reports whether an action can be decided for several dead letters at once. Not executed cannot: the next
@@ -190,17 +157,32 @@ func digest(entries []Entry) []byte {
 	return h.Sum(nil)
 }
 
-// each calls do for the entries, some at the same time. It begins no further one when ctx has ended.
+// each calls do for the entries, some at the same time. It begins no further one when ctx has ended. A panic is carried
+// over to the caller: in a goroutine of its own it would end the process.
 func each(ctx context.Context, entries []Entry, do func(i int, e Entry) error) error {
 	var g errgroup.Group
+	var panicked atomic.Pointer[any]
 	g.SetLimit(severalAtOnce)
 	for i, e := range entries {
-		if ctx.Err() != nil {
-			break
-		}
-		g.Go(func() error { return do(i, e) })
+		g.Go(func() (err error) {
+			defer func() {
+				if p := recover(); p != nil {
+					panicked.Store(&p)
+				}
+			}()
+			select {
+			case <-ctx.Done(): // perhaps while it has waited for its turn
+				return nil
+			default:
+				return do(i, e)
+			}
+		})
 	}
-	return g.Wait()
+	err := g.Wait()
+	if p := panicked.Load(); p != nil {
+		panic(*p)
+	}
+	return err
 }
 
 // Outcome is what came of a plan for one dead letter.
@@ -262,12 +244,13 @@ func (d *Service) Run(ctx context.Context, plan, reason, actor string) (Ran, err
 	inTime, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestSeveral)
 	defer cancel()
 	_ = each(inTime, found, func(i int, e Entry) error { // What fails is in the outcome.
-		result, err := d.Resolve(ctx, Decision{DeadLetter: e.ID, Version: e.Version, Action: t.Action, Reason: reason,
-			Actor: actor, pspConfirms: true})
-		if err != nil {
+		result, err := d.resolve(ctx, longestOfSeveral, Decision{DeadLetter: e.ID, Version: e.Version,
+			Action: t.Action, Reason: reason, Actor: actor, pspConfirms: true})
+		if err != nil { // A refusal that could not be audited is none, either.
 			ran.Outcomes[i].Did = WasUnknown
 			d.log.WarnContext(ctx, "decision not known to be carried out", slog.String("dead_letter", e.ID.String()),
 				slog.Any("error", err))
+			return err
 		}
 		switch v := result.(type) {
 		case Done:
@@ -275,7 +258,7 @@ func (d *Service) Run(ctx context.Context, plan, reason, actor string) (Ran, err
 		case Refused:
 			ran.Outcomes[i].Did, ran.Outcomes[i].Refused = WasRefused, &v
 		}
-		return err
+		return nil
 	})
 	return ran, nil
 }

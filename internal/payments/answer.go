@@ -34,6 +34,8 @@ type Final struct {
 type Pending struct {
 	Resource Resource
 	Expires  time.Time
+	// Recalled: another request has executed it. Otherwise this request has, and has lost its outcome.
+	Recalled bool
 }
 
 // pendingFor answers for a movement whose key has no verdict yet, as far as we know. The movement's row may have been
@@ -160,7 +162,11 @@ func (s *Service) answerDecision(
 func (s *Service) pending(
 	ctx context.Context, ref idempotency.Ref, m movement, subject uuid.UUID, expires time.Time,
 ) (Answer, error) {
-	return s.unfinished(ctx, ref, m, subject, expires, func() Answer { return pendingFor(m, expires) })
+	return s.unfinished(ctx, ref, m, subject, expires, func() Answer {
+		pending := pendingFor(m, expires)
+		pending.Recalled = true
+		return pending
+	})
 }
 
 // unfinished answers for a key that had no final response when its row was read. The row of the payment is read after

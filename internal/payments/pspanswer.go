@@ -15,10 +15,11 @@ func (s Seen) ownRecords(d OperatorDecision) []gateway.Record {
 	return slices.DeleteFunc(slices.Clone(found.Records), s.foreign)
 }
 
-// confirmed reports whether the PSP's own records of this movement are one, and that one is executed as it was asked.
+// confirmed reports whether all that is known says that the movement was executed once, as it was asked: the PSP has
+// one record of it, nothing else was executed under its key, and the dead letter's evidence names no other id.
 func (s Seen) confirmed(d OperatorDecision) bool {
 	own := s.ownRecords(d)
-	if len(own) != 1 {
+	if len(own) != 1 || s.executedElsewhere(d) || s.DeadLetter.PSPID != "" && s.DeadLetter.PSPID != own[0].ID {
 		return false
 	}
 	_, asAsked := s.Request.Judge(own[0]).(gateway.Succeeded)

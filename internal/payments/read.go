@@ -20,38 +20,27 @@ import (
 // Payment reads a payment of the tenant. For another tenant's payment it fails with ErrPaymentNotFound, as if there
 // were none.
 func (s *Service) Payment(ctx context.Context, tenant string, id PaymentID) (Payment, error) {
-	p, _, err := s.paymentAndKey(ctx, tenant, id)
-	return p, err
-}
-
-func (s *Service) paymentAndKey(ctx context.Context, tenant string, id PaymentID) (p Payment, key string, err error) {
 	row, err := dbsqlc.New(s.db.Reader()).GetPayment(ctx, dbsqlc.GetPaymentParams{ID: uuid.UUID(id), TenantID: tenant})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Payment{}, "", ErrPaymentNotFound
+		return Payment{}, ErrPaymentNotFound
 	}
 	if err != nil {
-		return Payment{}, "", fmt.Errorf("read payment: %w", err)
+		return Payment{}, fmt.Errorf("read payment: %w", err)
 	}
-	p, err = paymentOf(row)
-	return p, row.IdempotencyKey, err
+	return paymentOf(row)
 }
 
 // RefundByID reads a refund of the tenant. For another tenant's refund it fails with ErrRefundNotFound, as if there
 // were none.
 func (s *Service) RefundByID(ctx context.Context, tenant string, id RefundID) (Refund, error) {
-	r, _, err := s.refundAndKey(ctx, tenant, id)
-	return r, err
-}
-
-func (s *Service) refundAndKey(ctx context.Context, tenant string, id RefundID) (r Refund, key string, err error) {
 	row, err := dbsqlc.New(s.db.Reader()).GetRefund(ctx, dbsqlc.GetRefundParams{ID: uuid.UUID(id), TenantID: tenant})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Refund{}, "", ErrRefundNotFound
+		return Refund{}, ErrRefundNotFound
 	}
 	if err != nil {
-		return Refund{}, "", fmt.Errorf("read refund: %w", err)
+		return Refund{}, fmt.Errorf("read refund: %w", err)
 	}
-	return refundOf(row), row.IdempotencyKey, nil
+	return refundOf(row), nil
 }
 
 // LookUp asks the PSP what its ledger has under the key of an execution. It is for people: it judges nothing and writes

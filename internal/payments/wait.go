@@ -36,12 +36,16 @@ func (s *Service) WaitFor(
 	return answer, waited, err
 }
 
+// awaitedBy: a request that has lost the outcome of its own execution does not wait. Asked again, the stored answer
+// would be called a replay, and there was no earlier answer.
 func awaitedBy(a Answer) until {
-	switch a.(type) {
+	switch a := a.(type) {
 	case InFlight:
 		return executionEnd
 	case Pending:
-		return outcome
+		if a.Recalled {
+			return outcome
+		}
 	case nil, Final, Mismatch, NotExecuted, Forgotten:
 	}
 	return nothing
@@ -52,8 +56,8 @@ func (s *Service) AwaitPayment(
 	ctx context.Context, tenant string, id PaymentID, limit time.Duration,
 ) (waited bool, err error) {
 	return s.awaitOutcome(ctx, tenant, CreateOperation, limit, func() (Status, string, error) {
-		p, key, err := s.paymentAndKey(ctx, tenant, id)
-		return p.Status, key, err
+		p, err := s.Payment(ctx, tenant, id)
+		return p.Status, p.Key, err
 	})
 }
 
@@ -62,8 +66,8 @@ func (s *Service) AwaitRefund(
 	ctx context.Context, tenant string, id RefundID, limit time.Duration,
 ) (waited bool, err error) {
 	return s.awaitOutcome(ctx, tenant, RefundOperation, limit, func() (Status, string, error) {
-		r, key, err := s.refundAndKey(ctx, tenant, id)
-		return r.Status, key, err
+		r, err := s.RefundByID(ctx, tenant, id)
+		return r.Status, r.Key, err
 	})
 }
 

@@ -176,7 +176,14 @@ func TestAllAtOnceComeToOneOutcome(t *testing.T) {
 	close(results)
 	w.becomes(key, "completed")
 	w.oneOutcome(key, append(drained(retries), <-owner), drained(results))
-	if audit := d.show(l.ID).Audit; len(audit) != 3 {
+	audit := d.show(l.ID).Audit
+	byPeople := 0
+	for _, a := range audit { // If evidence was faster than all three, the reconciler has closed it.
+		if a.Action != "answered" {
+			byPeople++
+		}
+	}
+	if byPeople != 3 || len(audit) > 4 {
 		t.Fatalf("audited is %+v", audit)
 	}
 }

@@ -235,22 +235,30 @@ func (q *Queries) LatestKeys(ctx context.Context, maxRows int32) ([]LatestKeysRo
 }
 
 const listBreaks = `-- name: ListBreaks :many
-SELECT b.id, b.account, b.day, b.object, b.kind, b.psp_id, b.subject, b.reference, b.other_tenant, b.lines,
-       b.their_amount_minor, b.their_currency, b.our_amount_minor, b.our_currency, b.our_status, b.our_psp_id,
-       b.moved_at, b.first_seen, b.last_seen, b.gone_at
-FROM statement_breaks AS b
-WHERE ($1::text IS NULL OR b.account = $1)
-  AND ($2::text IS NULL OR b.kind = $2)
-  AND (b.gone_at IS NULL) = $3::boolean
-  AND b.id < $4::bigint
-ORDER BY b.id DESC
+SELECT l.id, l.account, l.day, l.object, l.kind, l.psp_id, l.subject, l.reference, l.other_tenant, l.lines,
+       l.their_amount_minor, l.their_currency, l.our_amount_minor, l.our_currency, l.our_status, l.our_psp_id,
+       l.moved_at, l.first_seen, l.last_seen, l.gone_at
+FROM (
+    (SELECT a.id, a.account, a.day, a.object, a.kind, a.psp_id, a.subject, a.reference, a.other_tenant, a.lines, a.their_amount_minor, a.their_currency, a.our_amount_minor, a.our_currency, a.our_status, a.our_psp_id, a.moved_at, a.first_seen, a.last_seen, a.gone_at, a.raised_by, a.seen_by FROM statement_breaks AS a
+     WHERE $1::boolean AND a.gone_at IS NULL
+       AND ($2::text IS NULL OR a.account = $2)
+       AND ($3::text IS NULL OR a.kind = $3) AND a.id < $4::bigint
+     ORDER BY a.id DESC LIMIT $5::int)
+    UNION ALL
+    (SELECT b.id, b.account, b.day, b.object, b.kind, b.psp_id, b.subject, b.reference, b.other_tenant, b.lines, b.their_amount_minor, b.their_currency, b.our_amount_minor, b.our_currency, b.our_status, b.our_psp_id, b.moved_at, b.first_seen, b.last_seen, b.gone_at, b.raised_by, b.seen_by FROM statement_breaks AS b
+     WHERE NOT $1::boolean AND b.gone_at IS NOT NULL
+       AND ($2::text IS NULL OR b.account = $2)
+       AND ($3::text IS NULL OR b.kind = $3) AND b.id < $4::bigint
+     ORDER BY b.id DESC LIMIT $5::int)
+) AS l
+ORDER BY l.id DESC
 LIMIT $5::int
 `
 
 type ListBreaksParams struct {
+	Open    bool
 	Account *string
 	Kind    *string
-	Open    bool
 	Before  int64
 	MaxRows int32
 }
@@ -278,12 +286,13 @@ type ListBreaksRow struct {
 	GoneAt           *time.Time
 }
 
-// Reads only: the differences between the settlement files and our books, the latest first, by the primary key.
+// Reads only: the differences between the settlement files and our books, the latest first. Only one of the two parts
+// is read. The open breaks have an index of their own.
 func (q *Queries) ListBreaks(ctx context.Context, arg ListBreaksParams) ([]ListBreaksRow, error) {
 	rows, err := q.db.Query(ctx, listBreaks,
+		arg.Open,
 		arg.Account,
 		arg.Kind,
-		arg.Open,
 		arg.Before,
 		arg.MaxRows,
 	)
@@ -332,27 +341,28 @@ SELECT (l.delete_after IS NOT NULL)::boolean AS expired, coalesce(l.delete_after
        l.unknown_since, l.reconcile_after, l.response_status, l.dead_letter_hold::text AS hold
 FROM (
     (SELECT a.tenant_id, a.operation, a.key, a.status, a.fingerprint, a.attempt, a.generation, a.lease_id, a.subject, a.dead_letter_hold, a.created_at, a.reserved_at, a.locked_until, a.reconcile_after, a.unknown_since, a.lookup_failures, a.finished_at, a.expires_at, a.delete_after, a.response_status, a.response_content_type, a.response_location, a.response_schema_version, a.response_body FROM idempotency_keys AS a
-     WHERE (a.locked_until IS NOT NULL OR a.reconcile_after IS NOT NULL)
-       AND ($1::text IS NULL OR a.tenant_id = $1)
-       AND ($2::text IS NULL OR a.status = $2)
+     WHERE coalesce($1::text, 'unknown') IN ('in_progress', 'unknown')
+       AND (a.locked_until IS NOT NULL OR a.reconcile_after IS NOT NULL)
+       AND ($2::text IS NULL OR a.tenant_id = $2)
+       AND ($1::text IS NULL OR a.status = $1)
        AND (a.expires_at, a.tenant_id, a.operation, a.key)
            < ($3::timestamptz, $4::text, $5::text,
               $6::text)
      ORDER BY a.expires_at DESC, a.tenant_id DESC, a.operation DESC, a.key DESC LIMIT $7::int)
     UNION ALL
     (SELECT b.tenant_id, b.operation, b.key, b.status, b.fingerprint, b.attempt, b.generation, b.lease_id, b.subject, b.dead_letter_hold, b.created_at, b.reserved_at, b.locked_until, b.reconcile_after, b.unknown_since, b.lookup_failures, b.finished_at, b.expires_at, b.delete_after, b.response_status, b.response_content_type, b.response_location, b.response_schema_version, b.response_body FROM idempotency_keys AS b
-     WHERE b.finished_at IS NOT NULL AND b.delete_after IS NULL
-       AND ($1::text IS NULL OR b.tenant_id = $1)
-       AND ($2::text IS NULL OR b.status = $2)
+     WHERE coalesce($1::text, 'completed') IN ('completed', 'failed_retryable')
+       AND b.finished_at IS NOT NULL AND b.delete_after IS NULL
+       AND ($2::text IS NULL OR b.tenant_id = $2)
+       AND ($1::text IS NULL OR b.status = $1)
        AND (b.expires_at, b.tenant_id, b.operation, b.key)
            < ($3::timestamptz, $4::text, $5::text,
               $6::text)
      ORDER BY b.expires_at DESC, b.tenant_id DESC, b.operation DESC, b.key DESC LIMIT $7::int)
     UNION ALL
     (SELECT c.tenant_id, c.operation, c.key, c.status, c.fingerprint, c.attempt, c.generation, c.lease_id, c.subject, c.dead_letter_hold, c.created_at, c.reserved_at, c.locked_until, c.reconcile_after, c.unknown_since, c.lookup_failures, c.finished_at, c.expires_at, c.delete_after, c.response_status, c.response_content_type, c.response_location, c.response_schema_version, c.response_body FROM idempotency_keys AS c
-     WHERE c.delete_after IS NOT NULL
-       AND ($1::text IS NULL OR c.tenant_id = $1)
-       AND ($2::text IS NULL OR c.status = $2)
+     WHERE coalesce($1::text, 'expired') = 'expired' AND c.delete_after IS NOT NULL
+       AND ($2::text IS NULL OR c.tenant_id = $2)
        AND (c.delete_after, c.tenant_id, c.operation, c.key)
            < ($8::timestamptz, $4::text, $5::text,
               $6::text)
@@ -363,8 +373,8 @@ LIMIT $7::int
 `
 
 type ListKeysParams struct {
-	Tenant          *string
 	Status          *string
+	Tenant          *string
 	LiveBefore      time.Time
 	BeforeTenant    string
 	BeforeOperation string
@@ -391,13 +401,14 @@ type ListKeysRow struct {
 	Hold           string
 }
 
-// Reads only: keys, newest first, and the expired ones last. No index has the time of the reservation. So the order is
-// that of expires_at, and that of delete_after for an expired key: both count from the last reservation. Each part has
-// an index of its own, and begins at its own cursor. The open keys are few, and are sorted.
+// Reads only: keys, the end of whose retention is last, and the expired ones after them. No index has the time of the
+// reservation. expires_at counts from it, unless the key was resolved late or executed again. Each part has
+// an index of its own, and begins at its own cursor. The open keys are few, and are sorted. A part that cannot have the
+// status is not read: each part first says which statuses it has.
 func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysRow, error) {
 	rows, err := q.db.Query(ctx, listKeys,
-		arg.Tenant,
 		arg.Status,
+		arg.Tenant,
 		arg.LiveBefore,
 		arg.BeforeTenant,
 		arg.BeforeOperation,
@@ -455,7 +466,7 @@ type ListRunsParams struct {
 	MaxRows       int32
 }
 
-// Reads only: the runs that have compared a settlement file with our books, the latest day first.
+// Reads only: the runs that have compared a settlement file with our books, the latest one first.
 func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]StatementRun, error) {
 	rows, err := q.db.Query(ctx, listRuns,
 		arg.Account,
@@ -567,7 +578,8 @@ FROM (
      ORDER BY a.received_at DESC, a.id DESC LIMIT $4::int)
     UNION ALL
     (SELECT b.id, b.received_at, b.sent_at, b.body, b.processed_at, b.result FROM webhook_events AS b
-     WHERE b.processed_at IS NOT NULL AND ($1::text IS NULL OR b.result = $1)
+     WHERE coalesce($1::text, 'resolved') <> 'waiting' AND b.processed_at IS NOT NULL
+       AND ($1::text IS NULL OR b.result = $1)
        AND (b.processed_at, b.id) < ($5::timestamptz, $3::text)
      ORDER BY b.processed_at DESC, b.id DESC LIMIT $4::int)
 ) AS l

@@ -1,0 +1,102 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"payonce/internal/operator/internal/dbsqlc"
+)
+
+// overheard is a connection that keeps what it was asked.
+type overheard struct{ sql string }
+
+var errListening = errors.New("only listening")
+
+func (o *overheard) Exec(_ context.Context, sql string, _ ...any) (pgconn.CommandTag, error) {
+	o.sql = sql
+	return pgconn.CommandTag{}, errListening
+}
+
+func (o *overheard) Query(_ context.Context, sql string, _ ...any) (pgx.Rows, error) {
+	o.sql = sql
+	return nil, errListening
+}
+
+func (o *overheard) QueryRow(context.Context, string, ...any) pgx.Row { panic("no list is one row") }
+
+// A part of a list that cannot have what is asked for is not read. Otherwise the list of the unknown keys would walk
+// over all finished ones. It must hold for a plan that does not know the arguments: pgx prepares its statements.
+func TestListDoesNotReadAPartThatCannotHaveTheStatus(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	const keys, times = "'acme', 'POST /payments', 'k'", "'9999-01-01', " // as the parameters of the query follow
+	for name, row := range map[string]struct {
+		ask    func(*dbsqlc.Queries)
+		args   string
+		unread []string // the parts that must not be read
+	}{
+		"unknown keys": {func(q *dbsqlc.Queries) { _, _ = q.ListKeys(t.Context(), dbsqlc.ListKeysParams{}) },
+			"'unknown', NULL, " + times + keys + ", 21, '9999-01-01'", []string{"b", "c"}},
+		"completed keys": {func(q *dbsqlc.Queries) { _, _ = q.ListKeys(t.Context(), dbsqlc.ListKeysParams{}) },
+			"'completed', NULL, " + times + keys + ", 21, '9999-01-01'", []string{"a", "c"}},
+		"expired keys": {func(q *dbsqlc.Queries) { _, _ = q.ListKeys(t.Context(), dbsqlc.ListKeysParams{}) },
+			"'expired', NULL, " + times + keys + ", 21, '9999-01-01'", []string{"a", "b"}},
+		"webhooks that wait": {func(q *dbsqlc.Queries) {
+			_, _ = q.ListWebhooks(t.Context(), dbsqlc.ListWebhooksParams{})
+		}, "'waiting', '9999-01-01', '', 21, '9999-01-01'", []string{"b"}},
+		"processed webhooks": {func(q *dbsqlc.Queries) {
+			_, _ = q.ListWebhooks(t.Context(), dbsqlc.ListWebhooksParams{})
+		}, "'resolved', '9999-01-01', '', 21, '9999-01-01'", []string{"a"}},
+		"open breaks": {func(q *dbsqlc.Queries) { _, _ = q.ListBreaks(t.Context(), dbsqlc.ListBreaksParams{}) },
+			"true, NULL, NULL, 9223372036854775807, 21", []string{"b"}},
+		"breaks that are gone": {func(q *dbsqlc.Queries) {
+			_, _ = q.ListBreaks(t.Context(), dbsqlc.ListBreaksParams{})
+		}, "false, NULL, NULL, 9223372036854775807, 21", []string{"a"}},
+	} {
+		var heard overheard
+		row.ask(dbsqlc.New(&heard))
+		plan := o.explain(heard.sql, row.args)
+		for _, part := range []string{"a", "b", "c"} {
+			scan := regexp.MustCompile(` on (?:idempotency_keys|webhook_events|statement_breaks) ` + part + ` .*`)
+			for _, line := range scan.FindAllString(plan, -1) {
+				unread := strings.Contains(line, "never executed")
+				if want := strings.Contains(strings.Join(row.unread, ""), part); unread != want {
+					t.Errorf("%s: part %s is unread: %t, want %t\n%s", name, part, unread, want, plan)
+				}
+			}
+		}
+	}
+}
+
+// explain is the generic plan of a statement as it was carried out.
+func (o *fixture) explain(sql, args string) string {
+	o.t.Helper()
+	tx, err := o.pool.Begin(o.t.Context())
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	if _, err := tx.Exec(o.t.Context(), "SET LOCAL plan_cache_mode = force_generic_plan; PREPARE list AS "+sql,
+		pgx.QueryExecModeSimpleProtocol); err != nil {
+		o.t.Fatal(err)
+	}
+	rows, err := tx.Query(o.t.Context(), "EXPLAIN (ANALYZE, TIMING off) EXECUTE list ("+args+")",
+		pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err == nil {
+		_, err = tx.Exec(o.t.Context(), "DEALLOCATE list")
+	}
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
