@@ -110,8 +110,21 @@ func (c *Console) actions(r *http.Request, id uuid.UUID) (actions []action, chec
 	return actions, checked
 }
 
-const otherOperator = "Nothing was changed. Somebody else has signed in with this browser since the page was shown. " +
-	"Look at it again."
+// sentBy reports whether the operator who sends a form is the one who was shown it. Otherwise it says that nothing was
+// changed.
+func (c *Console) sentBy(w http.ResponseWriter, r *http.Request, by tenants.Principal) bool {
+	if r.PostFormValue("keyId") == by.KeyID.String() {
+		return true
+	}
+	c.fail(w, r, http.StatusConflict,
+		"Nothing was changed. Somebody else has signed in with this browser since the page was shown. Look at it again.")
+	return false
+}
+
+// reasonIn is the reason in a form. A form sends line ends as CR and LF, and a reason has LF alone.
+func reasonIn(r *http.Request) string {
+	return strings.ReplaceAll(r.PostFormValue("reason"), "\r\n", "\n")
+}
 
 // resolve carries out a decision. It is audited under the name of the operator who has signed in.
 func (c *Console) resolve(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
@@ -120,15 +133,13 @@ func (c *Console) resolve(w http.ResponseWriter, r *http.Request, by tenants.Pri
 		c.fail(w, r, http.StatusNotFound, "There is no such dead letter.")
 		return
 	}
-	if seen := r.PostFormValue("keyId"); seen != by.KeyID.String() {
-		c.fail(w, r, http.StatusConflict, otherOperator)
+	if !c.sentBy(w, r, by) {
 		return
 	}
 	version, _ := strconv.ParseInt(r.PostFormValue("version"), 10, 32) // Zero is refused below.
 	asked := operator.Decision{
 		DeadLetter: id, Version: int32(version), Action: deadletters.Action(r.PostFormValue("action")),
-		// A form sends line ends as CR and LF, and a reason has LF alone.
-		Reason: strings.ReplaceAll(r.PostFormValue("reason"), "\r\n", "\n"), Actor: by.Actor(),
+		Reason: reasonIn(r), Actor: by.Actor(),
 		PSPID: strings.TrimSpace(r.PostFormValue("pspId")),
 	}
 	if wrong := asked.Validate(); len(wrong) > 0 {

@@ -3,7 +3,6 @@ package console
 import (
 	"errors"
 	"net/http"
-	"strings"
 
 	"payonce/internal/deadletters"
 	"payonce/internal/operator"
@@ -62,11 +61,10 @@ func (c *Console) plan(w http.ResponseWriter, r *http.Request, by tenants.Princi
 
 // run carries out a plan. Each decision is audited under the name of the operator who has signed in.
 func (c *Console) run(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
-	if r.PostFormValue("keyId") != by.KeyID.String() {
-		c.fail(w, r, http.StatusConflict, otherOperator)
+	if !c.sentBy(w, r, by) {
 		return
 	}
-	reason := strings.ReplaceAll(r.PostFormValue("reason"), "\r\n", "\n")
+	reason := reasonIn(r)
 	if detail := operator.ValidateReason(reason); detail != "" {
 		c.fail(w, r, http.StatusBadRequest,
 			"Nothing was changed. The reason "+detail+". Go back, and write another one.")

@@ -99,8 +99,8 @@ type Page struct {
 // List reads a page of dead letters.
 func List(ctx context.Context, db *postgres.DB, f Filter) (Page, error) {
 	limit := max(1, min(f.Limit, MaxPage))
-	p := dbsqlc.ListDeadLettersParams{Status: string(f.Status), Kind: nullable(string(f.Kind)),
-		Tenant: nullable(f.Tenant), Age: f.Age, OpenedAfter: f.OpenedAfter, OpenedBefore: f.OpenedBefore,
+	p := dbsqlc.ListDeadLettersParams{Status: string(f.Status), Kind: postgres.Nullable(string(f.Kind)),
+		Tenant: postgres.Nullable(f.Tenant), Age: f.Age, OpenedAfter: f.OpenedAfter, OpenedBefore: f.OpenedBefore,
 		MaxRows: int32(limit + 1)}
 	if f.Before != nil {
 		p.BeforeOpened, p.BeforeID = &f.Before.opened, &f.Before.id
@@ -128,14 +128,6 @@ func Clock(ctx context.Context, db *postgres.DB) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("read clock: %w", err)
 	}
 	return at, nil
-}
-
-// nullable is NULL for the empty text.
-func nullable(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 // Get reads one dead letter. It fails with ErrNoDeadLetter.

@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/idempotency/internal/dbsqlc"
+	"payonce/test/pgtest"
 )
 
 // The plans of the background processes, on a big table that has been analysed: each walks an index of its own from
@@ -98,28 +98,6 @@ func plans() map[string]planned {
 	}
 }
 
-// overheard is a connection that keeps what it was asked.
-type overheard struct{ sql string }
-
-func (o *overheard) Exec(_ context.Context, sql string, _ ...any) (pgconn.CommandTag, error) {
-	o.sql = sql
-	return pgconn.CommandTag{}, errors.New("only listening")
-}
-
-func (o *overheard) Query(_ context.Context, sql string, _ ...any) (pgx.Rows, error) {
-	o.sql = sql
-	return nil, errors.New("only listening")
-}
-
-func (o *overheard) QueryRow(_ context.Context, sql string, _ ...any) pgx.Row {
-	o.sql = sql
-	return nobody{}
-}
-
-type nobody struct{}
-
-func (nobody) Scan(...any) error { return errors.New("only listening") }
-
 // overArrays are the steps of n keys at once. They name the rows one by one, in the order of the arrays: that is the
 // order in which they are locked.
 func overArrays(n int) map[string]planned {
@@ -202,9 +180,9 @@ func (p *planner) explainAs(mode, sql, args string) string {
 
 // spoken is a query as it goes over the wire.
 func (p planned) spoken() string {
-	heard := &overheard{}
+	heard := &pgtest.Overheard{}
 	p.queue(dbsqlc.New(heard))
-	return heard.sql
+	return heard.SQL
 }
 
 // planner is a session that asks for plans.

@@ -27,19 +27,3 @@ func (d date) MarshalJSON() ([]byte, error) { return json.Marshal(d.Format(time.
 
 // rowsFor is one row more than the page shows: it says whether there is another page.
 func rowsFor(limit int) int32 { return int32(min(limit, MaxPage) + 1) } //nolint:gosec // bounded by MaxPage
-
-// nullable is NULL for the empty text.
-func nullable(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-// text is the reverse of nullable.
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}

@@ -10,6 +10,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
+	"payonce/internal/postgres"
 	"payonce/internal/problem"
 )
 
@@ -69,7 +70,8 @@ func (d *Service) listKeys(ctx context.Context, f KeyFilter) (List[KeyEntry], er
 		}
 	}
 	live, expired, id := f.before.bounds()
-	p := dbsqlc.ListKeysParams{Status: nullable(string(f.Status)), Tenant: nullable(f.Tenant), LiveBefore: live,
+	p := dbsqlc.ListKeysParams{Status: postgres.Nullable(string(f.Status)), Tenant: postgres.Nullable(f.Tenant),
+		LiveBefore:    live,
 		ExpiredBefore: expired, MaxRows: rowsFor(f.Limit)}
 	p.BeforeTenant, id, _ = strings.Cut(id, "\n")
 	p.BeforeOperation, p.BeforeKey, _ = strings.Cut(id, "\n")

@@ -11,6 +11,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
+	"payonce/internal/postgres"
 	"payonce/internal/problem"
 	"payonce/internal/statement"
 )
@@ -55,7 +56,7 @@ func parseRunCursor(s string) (cursor, error) {
 }
 
 func (d *Service) listRuns(ctx context.Context, f RunFilter) (List[RunEntry], error) {
-	p := dbsqlc.ListRunsParams{Account: nullable(f.Account), MaxRows: rowsFor(f.Limit)}
+	p := dbsqlc.ListRunsParams{Account: postgres.Nullable(f.Account), MaxRows: rowsFor(f.Limit)}
 	var id string
 	p.BeforeStarted, _, id = f.before.bounds()
 	p.BeforeID, _ = uuid.Parse(id) // Without a cursor, the time decides alone.
@@ -148,7 +149,7 @@ func parseNumber(s string) (int64, error) {
 }
 
 func (d *Service) listBreaks(ctx context.Context, f BreakFilter) (List[BreakEntry], error) {
-	p := dbsqlc.ListBreaksParams{Account: nullable(f.Account), Kind: nullable(string(f.Kind)),
+	p := dbsqlc.ListBreaksParams{Account: postgres.Nullable(f.Account), Kind: postgres.Nullable(string(f.Kind)),
 		Open: f.Status == BreakOpen, Before: 1<<63 - 1, MaxRows: rowsFor(f.Limit)}
 	if f.before != nil {
 		p.Before = *f.before
@@ -173,11 +174,12 @@ func breakEntryOf(r dbsqlc.ListBreaksRow) BreakEntry {
 	}
 	if r.TheirAmountMinor != nil {
 		b.Theirs = &BreakSide{Amount: payments.AmountMinor(*r.TheirAmountMinor),
-			Currency: payments.Currency(text(r.TheirCurrency))}
+			Currency: payments.Currency(postgres.Text(r.TheirCurrency))}
 	}
 	if r.OurAmountMinor != nil {
 		b.Ours = &BreakSide{Amount: payments.AmountMinor(*r.OurAmountMinor),
-			Currency: payments.Currency(text(r.OurCurrency)), Status: text(r.OurStatus), PSPID: text(r.OurPspID)}
+			Currency: payments.Currency(postgres.Text(r.OurCurrency)), Status: postgres.Text(r.OurStatus),
+			PSPID: postgres.Text(r.OurPspID)}
 	}
 	if b.Reference == "" && r.Subject != nil {
 		b.Reference = publicID(r.Object, *r.Subject)

@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"payonce/internal/operator/internal/dbsqlc"
+	"payonce/internal/postgres"
 	"payonce/internal/problem"
 	"payonce/internal/webhooks"
 )
@@ -59,7 +60,7 @@ func webhookFilterOf(values url.Values) (WebhookFilter, []problem.Detail) {
 }
 
 func (d *Service) listWebhooks(ctx context.Context, f WebhookFilter) (List[WebhookEntry], error) {
-	p := dbsqlc.ListWebhooksParams{Status: nullable(string(f.Status)), MaxRows: rowsFor(f.Limit)}
+	p := dbsqlc.ListWebhooksParams{Status: postgres.Nullable(string(f.Status)), MaxRows: rowsFor(f.Limit)}
 	p.WaitingBefore, p.ProcessedBefore, p.BeforeID = f.before.bounds()
 	rows, err := dbsqlc.New(d.db.Reader()).ListWebhooks(ctx, p)
 	if err != nil {

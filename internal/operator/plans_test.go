@@ -2,33 +2,15 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"payonce/internal/operator/internal/dbsqlc"
+	"payonce/test/pgtest"
 )
-
-// overheard is a connection that keeps what it was asked.
-type overheard struct{ sql string }
-
-var errListening = errors.New("only listening")
-
-func (o *overheard) Exec(_ context.Context, sql string, _ ...any) (pgconn.CommandTag, error) {
-	o.sql = sql
-	return pgconn.CommandTag{}, errListening
-}
-
-func (o *overheard) Query(_ context.Context, sql string, _ ...any) (pgx.Rows, error) {
-	o.sql = sql
-	return nil, errListening
-}
-
-func (o *overheard) QueryRow(context.Context, string, ...any) pgx.Row { panic("no list is one row") }
 
 // A part of a list that cannot have what is asked for is not read. Otherwise the list of the unknown keys would walk
 // over all finished ones. It must hold for a plan that does not know the arguments: pgx prepares its statements.
@@ -59,9 +41,9 @@ func TestListDoesNotReadAPartThatCannotHaveTheStatus(t *testing.T) {
 			_, _ = q.ListBreaks(t.Context(), dbsqlc.ListBreaksParams{})
 		}, "false, NULL, NULL, 9223372036854775807, 21", []string{"a"}},
 	} {
-		var heard overheard
+		var heard pgtest.Overheard
 		row.ask(dbsqlc.New(&heard))
-		plan := o.explain(heard.sql, row.args)
+		plan := o.explain(heard.SQL, row.args)
 		for _, part := range []string{"a", "b", "c"} {
 			scan := regexp.MustCompile(` on (?:idempotency_keys|webhook_events|statement_breaks) ` + part + ` .*`)
 			for _, line := range scan.FindAllString(plan, -1) {

@@ -8,6 +8,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/payments/internal/dbsqlc"
+	"payonce/internal/postgres"
 )
 
 // booked is what our books say about one movement, in the words of the PSP's records.
@@ -54,15 +55,15 @@ func (s *Service) booked(
 		rows, err := q.BookedRefunds(ctx, dbsqlc.BookedRefundsParams{Ids: ids, Account: account})
 		for _, r := range rows {
 			key := execution("", RefundOperation, r.IdempotencyKey, r.ID, r.Generation).PassThroughKey()
-			books[r.ID] = booked{r.PspAccount, key, value(r.PspChargeID), r.Currency, r.Status, value(r.PspRefundID),
-				r.AmountMinor}
+			books[r.ID] = booked{r.PspAccount, key, postgres.Text(r.PspChargeID), r.Currency, r.Status,
+				postgres.Text(r.PspRefundID), r.AmountMinor}
 		}
 		return books, err
 	}
 	rows, err := q.BookedPayments(ctx, dbsqlc.BookedPaymentsParams{Ids: ids, Account: account})
 	for _, r := range rows {
 		key := execution("", CreateOperation, r.IdempotencyKey, r.ID, r.Generation).PassThroughKey()
-		books[r.ID] = booked{r.PspAccount, key, "", r.Currency, r.Status, value(r.PspChargeID), r.AmountMinor}
+		books[r.ID] = booked{r.PspAccount, key, "", r.Currency, r.Status, postgres.Text(r.PspChargeID), r.AmountMinor}
 	}
 	return books, err
 }

@@ -103,7 +103,7 @@ func (c *charge) request(key string) gateway.Charge {
 func (c *charge) name(pspID string) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
 		return dbsqlc.New(q).NamePayment(ctx, dbsqlc.NamePaymentParams{TenantID: c.payment.Tenant,
-			ID: uuid.UUID(c.payment.ID), PspChargeID: nullable(pspID)})
+			ID: uuid.UUID(c.payment.ID), PspChargeID: postgres.Nullable(pspID)})
 	}
 }
 

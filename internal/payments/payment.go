@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/payments/internal/dbsqlc"
+	"payonce/internal/postgres"
 )
 
 // Status is the state of a payment or refund.
@@ -58,9 +59,10 @@ func paymentOf(row dbsqlc.Payment) (Payment, error) {
 	p := Payment{
 		ID: PaymentID(row.ID), Tenant: row.TenantID, CustomerID: row.CustomerID,
 		Amount: AmountMinor(row.AmountMinor), Currency: Currency(row.Currency), PaymentMethod: row.PaymentMethod,
-		Description: value(row.Description), Status: Status(row.Status), PSPChargeID: value(row.PspChargeID),
-		DeclineCode: value(row.DeclineCode), Refunded: AmountMinor(row.RefundedMinor),
-		Key: row.IdempotencyKey, Created: row.CreatedAt,
+		Description: postgres.Text(row.Description), Status: Status(row.Status),
+		PSPChargeID: postgres.Text(row.PspChargeID), DeclineCode: postgres.Text(row.DeclineCode),
+		Refunded: AmountMinor(row.RefundedMinor),
+		Key:      row.IdempotencyKey, Created: row.CreatedAt,
 	}
 	if row.Metadata != nil {
 		if err := json.Unmarshal(row.Metadata, &p.Metadata); err != nil {
@@ -74,26 +76,10 @@ func paymentOf(row dbsqlc.Payment) (Payment, error) {
 func refundOf(row dbsqlc.Refund) Refund {
 	return Refund{
 		ID: RefundID(row.ID), PaymentID: PaymentID(row.PaymentID), Amount: AmountMinor(row.AmountMinor),
-		Currency: Currency(row.Currency), Reason: value(row.Reason), Status: Status(row.Status),
-		PSPRefundID: value(row.PspRefundID), DeclineCode: value(row.DeclineCode),
+		Currency: Currency(row.Currency), Reason: postgres.Text(row.Reason), Status: Status(row.Status),
+		PSPRefundID: postgres.Text(row.PspRefundID), DeclineCode: postgres.Text(row.DeclineCode),
 		Key: row.IdempotencyKey, Created: row.CreatedAt,
 	}
-}
-
-// value reads a nullable column. NULL is the empty string.
-func value(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-// nullable is the reverse of value.
-func nullable(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 // lastID is greater than every UUIDv7. It is the cursor of the first page.

@@ -2,14 +2,13 @@ package payments
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"payonce/internal/payments/internal/dbsqlc"
+	"payonce/test/pgtest"
 )
 
 // manyTenants are 30 tenants with 1000 payments each, and a refund of every tenth.
@@ -23,30 +22,6 @@ const manyTenants = `
 	SELECT tenant_id, id, id, idempotency_key, 1, 100, 'USD', 'succeeded', psp_charge_id FROM payments WHERE psp_charge_id LIKE '%0';
 	RESET session_replication_role;
 	ANALYZE`
-
-// overheard is a connection that keeps what it was asked.
-type overheard struct{ sql string }
-
-var errOnlyListening = errors.New("only listening")
-
-func (o *overheard) Exec(_ context.Context, sql string, _ ...any) (pgconn.CommandTag, error) {
-	o.sql = sql
-	return pgconn.CommandTag{}, errOnlyListening
-}
-
-func (o *overheard) Query(_ context.Context, sql string, _ ...any) (pgx.Rows, error) {
-	o.sql = sql
-	return nil, errOnlyListening
-}
-
-func (o *overheard) QueryRow(_ context.Context, sql string, _ ...any) pgx.Row {
-	o.sql = sql
-	return nobody{}
-}
-
-type nobody struct{}
-
-func (nobody) Scan(...any) error { return errOnlyListening }
 
 // Expecting ten elements of each array, PostgreSQL would read a small table as a whole, and go on so while the table
 // grows (internal/idempotency).
@@ -71,9 +46,9 @@ func TestRowsOfAGroupAreFoundByKeyOnAFreshTable(t *testing.T) {
 			[]string{"NULL", ids, names, names, names, names, names, names, "ARRAY[]::int4[]", "ARRAY[]::int4[]",
 				names}},
 	} {
-		heard := &overheard{}
+		heard := &pgtest.Overheard{}
 		c.ask(dbsqlc.New(heard))
-		for _, sql := range []string{"SET plan_cache_mode = force_generic_plan", "PREPARE planned AS " + heard.sql} {
+		for _, sql := range []string{"SET plan_cache_mode = force_generic_plan", "PREPARE planned AS " + heard.SQL} {
 			if _, err := conn.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
 				t.Fatalf("%s: %v", sql, err)
 			}
@@ -156,9 +131,9 @@ func TestEvidenceFindsItsMovementByTheTenant(t *testing.T) {
 		"totals of a payment": {func(q *dbsqlc.Queries) { _ = q.TallyRefunds(ctx, dbsqlc.TallyRefundsParams{}) },
 			"'tenant-15', " + id},
 	} {
-		heard := &overheard{}
+		heard := &pgtest.Overheard{}
 		c.ask(dbsqlc.New(heard))
-		run("PREPARE planned AS " + heard.sql)
+		run("PREPARE planned AS " + heard.SQL)
 		for range 6 { // often enough for a generic plan to be considered
 			run("BEGIN; EXECUTE planned (" + c.args + "); ROLLBACK")
 		}
@@ -175,4 +150,4 @@ func TestEvidenceFindsItsMovementByTheTenant(t *testing.T) {
 	}
 }
 
-var _ dbsqlc.DBTX = (*overheard)(nil)
+var _ dbsqlc.DBTX = (*pgtest.Overheard)(nil)

@@ -15,6 +15,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments/internal/dbsqlc"
+	"payonce/internal/postgres"
 )
 
 // Payment reads a payment of the tenant. For another tenant's payment it fails with ErrPaymentNotFound, as if there
@@ -124,7 +125,7 @@ func (s *Service) Payments(ctx context.Context, tenant string, f Filter) (Page, 
 	first, end := f.ids()
 	rows, err := dbsqlc.New(s.db.Reader()).ListPayments(ctx, dbsqlc.ListPaymentsParams{
 		TenantID: tenant, Before: end, Oldest: first, CreatedAfter: f.CreatedAfter, CreatedBefore: f.CreatedBefore,
-		CustomerID: nullable(f.CustomerID), Status: nullable(string(f.Status)),
+		CustomerID: postgres.Nullable(f.CustomerID), Status: postgres.Nullable(string(f.Status)),
 		MaxRows: rowsOf(f.Limit),
 	})
 	if err != nil {

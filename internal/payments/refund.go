@@ -95,9 +95,9 @@ func (g *refundMovement) begin(reservation idempotency.Reservation) []postgres.C
 		func(ctx context.Context, q *dbsqlc.Queries) (dbsqlc.Refund, error) {
 			return q.BeginRefund(ctx, dbsqlc.BeginRefundParams{
 				ID: reservation.Subject, PaymentID: uuid.UUID(g.payment.ID),
-				IdempotencyKey: reservation.Ref.Key.String(), AmountMinor: amount, Reason: nullable(g.wanted.Reason),
-				TenantID: reservation.Ref.Tenant, Operation: string(reservation.Ref.Operation),
-				LeaseID: reservation.LeaseID,
+				IdempotencyKey: reservation.Ref.Key.String(), AmountMinor: amount,
+				Reason: postgres.Nullable(g.wanted.Reason), TenantID: reservation.Ref.Tenant,
+				Operation: string(reservation.Ref.Operation), LeaseID: reservation.LeaseID,
 			})
 		})
 }
@@ -184,7 +184,7 @@ func (g *refundMovement) request(key string) gateway.Refund {
 func (g *refundMovement) name(pspID string) postgres.Call {
 	return func(ctx context.Context, q postgres.Statement) error {
 		return dbsqlc.New(q).NameRefund(ctx, dbsqlc.NameRefundParams{TenantID: g.payment.Tenant,
-			ID: uuid.UUID(g.refund.ID), PspRefundID: nullable(pspID)})
+			ID: uuid.UUID(g.refund.ID), PspRefundID: postgres.Nullable(pspID)})
 	}
 }
 
@@ -216,8 +216,8 @@ func (g *refundMovement) conclude(v verdict) (Resource, idempotency.Response, er
 func (g *refundMovement) updateRow(o rowUpdate, written *bool) []postgres.Call {
 	return g.locked(o.own.Ref, o.own.LeaseID, func(ctx context.Context, q postgres.Statement) error {
 		rows, err := dbsqlc.New(q).RecordRefund(ctx, dbsqlc.RecordRefundParams{
-			ID: o.own.Subject, Status: string(o.verdict.status), PspRefundID: nullable(o.verdict.pspID),
-			DeclineCode: nullable(o.verdict.code),
+			ID: o.own.Subject, Status: string(o.verdict.status), PspRefundID: postgres.Nullable(o.verdict.pspID),
+			DeclineCode: postgres.Nullable(o.verdict.code),
 			TenantID:    o.own.Ref.Tenant, Operation: string(o.own.Ref.Operation), Key: o.own.Ref.Key.String(),
 			Generation: o.own.Generation, Attempt: o.own.Attempt, KeyStatus: string(o.to),
 		})

@@ -8,6 +8,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/payments"
+	"payonce/internal/postgres"
 	"payonce/internal/statement/internal/dbsqlc"
 )
 
@@ -74,12 +75,12 @@ func breakOf(row dbsqlc.OpenBreaksRow) Break {
 		Age: time.Duration(row.Age) * time.Second, MovementAge: time.Duration(row.MovementAge) * time.Second,
 	}
 	if row.TheirAmountMinor != nil {
-		b.Theirs = &Side{AmountMinor: *row.TheirAmountMinor, Currency: value(row.TheirCurrency)}
+		b.Theirs = &Side{AmountMinor: *row.TheirAmountMinor, Currency: postgres.Text(row.TheirCurrency)}
 	}
 	if row.OurAmountMinor != nil {
 		b.Ours = &Side{
-			AmountMinor: *row.OurAmountMinor, Currency: value(row.OurCurrency), Status: value(row.OurStatus),
-			PSPID: value(row.OurPspID),
+			AmountMinor: *row.OurAmountMinor, Currency: postgres.Text(row.OurCurrency),
+			Status: postgres.Text(row.OurStatus), PSPID: postgres.Text(row.OurPspID),
 		}
 	}
 	if b.Kind == MissingThere && b.Subject != nil {
@@ -104,11 +105,4 @@ func subjectOf(o gateway.Object, reference string) pgtype.UUID {
 	}
 	id, err := payments.ParsePaymentID(reference)
 	return pgtype.UUID{Bytes: id, Valid: err == nil}
-}
-
-func value(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
