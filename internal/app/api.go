@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
 	"payonce/internal/config"
 	"payonce/internal/console"
 	"payonce/internal/httpapi"

@@ -146,6 +146,7 @@ func (p *parts) registerGauges() {
 		CommitSlotsBusy:    func() float64 { busy, _ := p.db.CommitSlots(); return float64(busy) },
 		CommitSlotsWaiting: func() float64 { _, waiting := p.db.CommitSlots(); return float64(waiting) },
 		PSPInFlight:        func() float64 { return float64(p.psp.InFlight()) },
+		RequestsWaiting:    func() float64 { return float64(p.payments.Waiting()) },
 	})
 	telemetry.RegisterBacklog(p.registry, time.Now, p.backlog)
 }
@@ -199,7 +200,8 @@ func (p *parts) operatorSide(
 		secret = []byte(rand.Text()) // The sessions of this process end with it.
 	}
 	pages, err := console.New(console.Config{
-		Keys: p.keys, Payments: p.payments, Operators: p.ops, Directory: p.directory, Recent: recent, Secret: secret,
+		Keys: p.keys, Payments: p.payments, Operators: p.ops, Directory: p.directory, Tracer: p.tracer,
+		Recent: recent, Secret: secret,
 		GracePeriod: c.GracePeriod(), PublicURL: c.PublicURL, DemoPage: c.DemoPage, Notice: c.Notice,
 		Log: p.log, Now: time.Now,
 	})

@@ -18,6 +18,7 @@ import (
 	"payonce/internal/payments"
 	"payonce/internal/sequence"
 	"payonce/internal/tenants"
+	"payonce/internal/tracing"
 )
 
 //go:embed templates
@@ -29,7 +30,8 @@ type Config struct {
 	Payments  *payments.Service
 	Operators *operator.Service
 	Directory *tenants.Directory
-	Recent    *Recent // nil in a process that serves no payments
+	Tracer    *tracing.Tracer // nil: off
+	Recent    *Recent         // nil in a process that serves no payments
 	// Secret seals the session cookies. Processes that share it accept each other's sessions.
 	Secret      []byte
 	GracePeriod time.Duration
@@ -240,6 +242,10 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, status int, text 
 // unavailable is fail for an error that passes by itself.
 func (c *Console) unavailable(w http.ResponseWriter, r *http.Request, err error) {
 	c.config.Log.WarnContext(r.Context(), "console cannot read", slog.Any("error", err))
+	if errors.Is(err, operator.ErrTooMuch) {
+		c.fail(w, r, http.StatusServiceUnavailable, operator.TooMuch)
+		return
+	}
 	w.Header().Set("Retry-After", "2")
 	c.fail(w, r, http.StatusServiceUnavailable, "The database does not answer. Load the page again in some seconds.")
 }

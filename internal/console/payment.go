@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"payonce/internal/operator"
 	"payonce/internal/payments"
 	"payonce/internal/tenants"
@@ -18,6 +20,7 @@ type paymentView struct {
 	payments.Payment
 
 	KeyURL  string
+	Trace   string // the id of its trace; or ""
 	Refunds []payments.Refund
 	Older   string // the address of the page with older refunds; or ""
 	Open    []operator.Found
@@ -56,7 +59,7 @@ func (c *Console) readPayment(r *http.Request, id payments.PaymentID) (paymentVi
 	if v.Payment, err = c.config.Payments.Payment(r.Context(), tenant, id); err != nil {
 		return v, err
 	}
-	v.KeyURL = paymentKeyURL(v.Payment)
+	v.KeyURL, v.Trace = paymentKeyURL(v.Payment), c.config.Tracer.TraceID(uuid.UUID(id))
 	f := payments.RefundFilter{Limit: refundsShown}
 	if before, err := payments.ParseRefundID(r.URL.Query().Get("cursor")); err == nil {
 		f.Before = &before

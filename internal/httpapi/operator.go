@@ -135,6 +135,8 @@ func (d *ops) answerError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, deadletters.ErrNoDeadLetter):
 		d.refuse(w, r, problem.NotFound, noSuchDeadLetter)
+	case errors.Is(err, operator.ErrTooMuch):
+		d.refuse(w, r, problem.IdempotencyStoreUnavailable, operator.TooMuch)
 	case postgres.Unavailable(err) && r.Context().Err() == nil:
 		d.log.WarnContext(r.Context(), "refused for now", slog.String("request_id", requestIDOf(r)),
 			slog.Any("error", err))

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"payonce/internal/problem"
 )
@@ -26,6 +28,34 @@ type Listing[F, T any] struct {
 type List[T any] struct {
 	Rows []T
 	Next string
+}
+
+// longestList bounds how long a list may be read. A list without an index for all of its filters may have to read very
+// many rows to find a few.
+const longestList = 5 * time.Second
+
+// ErrTooMuch says that a list has read too many rows for its filters.
+var ErrTooMuch = errors.New("the list has too much to read")
+
+// TooMuch is what a person can do about ErrTooMuch.
+const TooMuch = "Too many rows would have to be read for these filters. Give a tenant or a shorter time, or leave the " +
+	"status out."
+
+// bounded is a read that fails with ErrTooMuch when it has taken too long.
+func bounded[F, T any](
+	longest time.Duration, read func(context.Context, F) (List[T], error),
+) func(context.Context, F) (List[T], error) {
+	return func(ctx context.Context, f F) (List[T], error) {
+		inTime, cancel := context.WithTimeout(ctx, longest)
+		defer cancel()
+		l, err := read(inTime, f)
+		var pg *pgconn.PgError
+		stopped := inTime.Err() != nil || errors.As(err, &pg) && pg.Code == "57014"
+		if err != nil && stopped && ctx.Err() == nil {
+			return List[T]{}, fmt.Errorf("%w: %w", ErrTooMuch, err)
+		}
+		return l, err
+	}
 }
 
 // MarshalJSON writes the page as the operator's API shows it.

@@ -23,9 +23,10 @@ const (
 	MaxSeveral    = 500
 	severalAtOnce = 4 // leaves connections and the PSP's places to payments
 	// After longestSeveral, no further dead letter is begun. The last decision that was begun then has longestOfSeveral
-	// to end. Both together are shorter than the server's write timeout.
-	longestSeveral   = 15 * time.Second
-	longestOfSeveral = 12 * time.Second
+	// to end: the longest PSP_TIMEOUT, and some seconds for the database. Both together are shorter than the server's
+	// write timeout.
+	longestSeveral   = 10 * time.Second
+	longestOfSeveral = 18 * time.Second
 )
 
 // ErrPlanMalformed says that a text is not a plan.

@@ -119,6 +119,13 @@ func awaitedIn(s Status) until {
 	return nothing
 }
 
+// Waiting is the number of requests that wait.
+func (s *Service) Waiting() int {
+	s.waits.mu.Lock()
+	defer s.waits.mu.Unlock()
+	return s.waits.waiting
+}
+
 // EndWaits answers all requests that wait, and lets no request wait any more. It is called once, when the process shuts
 // down, which must not take longer because somebody waits.
 func (s *Service) EndWaits() { s.waits.end() }
@@ -130,29 +137,33 @@ func await(
 ) (waited bool, err error) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
-	for {
-		m := w.join(ref)
-		what, err := ask()
-		if err != nil || what == nothing {
-			m.leave()
-			return true, err
-		}
-		if !m.wait(what) {
-			m.leave()
-			return false, nil
-		}
-		select {
-		case <-m.key.changed:
-			m.leave()
-		case <-deadline.C:
-			m.leave()
-			return true, nil
-		case <-w.over:
-			m.leave()
-			return false, nil
-		case <-ctx.Done():
-			m.leave()
-			return true, ctx.Err()
-		}
+	for changed := true; changed; {
+		changed, waited, err = w.once(ctx, ref, deadline.C, ask)
+	}
+	return waited, err
+}
+
+// once asks, and waits for one change of the key. It says whether the key has changed.
+func (w *waits) once(
+	ctx context.Context, ref idempotency.Ref, deadline <-chan time.Time, ask func() (until, error),
+) (changed, waited bool, err error) {
+	m := w.join(ref)
+	defer m.leave() // ask may panic
+	what, err := ask()
+	if err != nil || what == nothing {
+		return false, true, err
+	}
+	if !m.wait(what) {
+		return false, false, nil
+	}
+	select {
+	case <-m.key.changed:
+		return true, true, nil
+	case <-deadline:
+		return false, true, nil
+	case <-w.over:
+		return false, false, nil
+	case <-ctx.Done():
+		return false, true, ctx.Err()
 	}
 }

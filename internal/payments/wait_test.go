@@ -308,6 +308,17 @@ func TestOnlySoManyRequestsWait(t *testing.T) {
 	})
 }
 
+// A panic is answered as an internal error, and the process goes on. So it must leave nothing behind.
+func TestPanicInTheQuestionLeavesNoWaitBehind(t *testing.T) {
+	t.Parallel()
+	w := newWaits(undecidedForEver().look)
+	func() {
+		defer func() { _ = recover() }()
+		awaits(t.Context(), w, func(int) { panic("asked") })
+	}()
+	nobodyLeft(t, w)
+}
+
 func TestShutdownEndsAllWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -28,7 +28,7 @@ type Metrics struct {
 
 // Gauges are figures that are read when they are asked for.
 type Gauges struct {
-	PoolAcquired, PoolIdle, PoolMax, CommitSlotsBusy, CommitSlotsWaiting, PSPInFlight func() float64
+	PoolAcquired, PoolIdle, PoolMax, CommitSlotsBusy, CommitSlotsWaiting, PSPInFlight, RequestsWaiting func() float64
 }
 
 // NewMetrics registers everything on reg.
@@ -82,6 +82,8 @@ func RegisterGauges(reg prometheus.Registerer, g Gauges) {
 		"payonce_db_commit_slots_waiting": {"Payments that wait for a commit slot, to join the next group commit.",
 			g.CommitSlotsWaiting},
 		"payonce_psp_requests_in_flight": {"Requests to the PSP that are in flight.", g.PSPInFlight},
+		"payonce_requests_waiting": {"Requests with Prefer: wait that wait for an outcome, of 1000 at most.",
+			g.RequestsWaiting},
 	} {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: fn.help}, fn.read))
 	}

@@ -29,6 +29,7 @@ func TestEachFigureIsCountedUnderItsName(t *testing.T) {
 		PoolAcquired: func() float64 { return 11 }, PoolIdle: func() float64 { return 12 },
 		PoolMax: func() float64 { return 13 }, PSPInFlight: func() float64 { return 14 },
 		CommitSlotsBusy: func() float64 { return 15 }, CommitSlotsWaiting: func() float64 { return 16 },
+		RequestsWaiting: func() float64 { return 17 },
 	})
 	m.Reserved("created")
 	m.Reserved("created")
@@ -54,7 +55,7 @@ func TestEachFigureIsCountedUnderItsName(t *testing.T) {
 		`payonce_http_request_duration_seconds_sum{route="/payments/{paymentId}",status="200"} 40`,
 		`payonce_db_pool_acquired_connections 11`, `payonce_db_pool_idle_connections 12`,
 		`payonce_db_pool_max_connections 13`, `payonce_psp_requests_in_flight 14`,
-		`payonce_db_commit_slots_busy 15`, `payonce_db_commit_slots_waiting 16`,
+		`payonce_db_commit_slots_busy 15`, `payonce_db_commit_slots_waiting 16`, `payonce_requests_waiting 17`,
 	} {
 		if !strings.Contains(page, line+"\n") {
 			t.Errorf("missing: %s", line)

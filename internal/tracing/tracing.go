@@ -104,6 +104,14 @@ func (t *Tracer) Request(
 	return trace.ContextWithSpan(ctx, span), Span{span}
 }
 
+// TraceID is the id of the trace of a payment or refund, or "" if it is not recorded.
+func (t *Tracer) TraceID(id uuid.UUID) string {
+	if t == nil || !t.sampled.has(id) {
+		return ""
+	}
+	return trace.TraceID(id).String()
+}
+
 // Later begins a trace of its own for what happens after the request, perhaps in another process: a webhook, a lookup,
 // an operator's decision. It links to the trace of the payment or refund.
 func (t *Tracer) Later(ctx context.Context, name string, id uuid.UUID) (context.Context, Span) {

@@ -78,8 +78,8 @@ func TestPaymentThatIsNotRecordedCostsNoAllocation(t *testing.T) {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
-	if n := len(spans.GetSpans()); n != 0 {
-		t.Errorf("%d spans are recorded", n)
+	if n, shown := len(spans.GetSpans()), few.TraceID(unlucky); n != 0 || shown != "" {
+		t.Errorf("%d spans are recorded, and people are shown the trace %q", n, shown)
 	}
 }
 
@@ -117,6 +117,9 @@ func TestTraceHasTheIDOfThePayment(t *testing.T) {
 	header := http.Header{}
 	payment(t.Context(), tracer, header, id)
 	post := named(t, spans, "POST /payments")
+	if shown := tracer.TraceID(id); shown != post.SpanContext.TraceID().String() {
+		t.Errorf("people are shown the trace %q", shown)
+	}
 	if !post.SpanContext.Equal(rootOf(id)) || post.Parent.IsValid() {
 		t.Fatalf("the root is %v, want %v", post.SpanContext, rootOf(id))
 	}
@@ -226,6 +229,9 @@ func TestWithoutAnEndpointTracingIsOff(t *testing.T) {
 	tracer, err := New(t.Context(), Config{Ratio: 1})
 	if tracer != nil || err != nil {
 		t.Fatalf("%v, %v", tracer, err)
+	}
+	if shown := tracer.TraceID(newID()); shown != "" {
+		t.Errorf("people are shown the trace %q", shown)
 	}
 	tracer.Close()
 }

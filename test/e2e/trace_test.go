@@ -61,6 +61,11 @@ func TestPaymentIsOneTraceAndWhatComesLaterLinksToIt(t *testing.T) {
 			t.Errorf("%s is %v", name, part)
 		}
 	}
+	b := w.browse()
+	b.signIn(operatorKey).expect(t, http.StatusSeeOther, "")
+	if page := b.get("/console" + r.header.Get("Location")); !strings.Contains(string(page.body), trace[:32]) {
+		t.Errorf("the page of the payment does not show its trace %s:\n%s", trace[:32], page.body)
+	}
 	psp := c.await("PSP request", in(trace))
 	if got, _ := traceparents.Load(key); got != "00-"+trace+"-"+hex.EncodeToString(psp.GetSpanId())+"-01" ||
 		psp.GetKind() != otlp.Span_SPAN_KIND_CLIENT || attribute(psp, "http.response.status_code") != "201" {
