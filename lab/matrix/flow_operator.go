@@ -6,6 +6,8 @@ import (
 	"maps"
 	"net/http"
 
+	"github.com/go-json-experiment/json"
+
 	"payonce/lab/world"
 	"payonce/test/httpproxy"
 )
@@ -15,13 +17,15 @@ func operatorFlow() flow {
 	rows := append(decisionRows("executed", httpproxy.CutAfter), decisionRows("not_executed", httpproxy.CutBefore)...)
 	rows = append(rows, transactionRows("retry", httpproxy.CutAfter)...)
 	for i := range rows {
+		rows[i].begin, rows[i].finish = (*stage).decideInBackground, finishDecision
+	}
+	rows = append(rows, planRows()...)
+	for i := range rows {
 		rows[i].noWebhooks = true
 		// The PSP answers nobody's lookups but the operator's, and the ledger is not scanned meanwhile.
 		env := map[string]string{"LOOKUP_BUDGET": "1", "SCAN_EVERY": "1h", "SCAN_OVERLAP": "2h"}
 		maps.Copy(env, rows[i].env)
 		rows[i].env = env
-		rows[i].begin = (*stage).decideInBackground
-		rows[i].finish = finishDecision
 	}
 	return flow{"operator", "operator", rows}
 }
@@ -46,6 +50,16 @@ func transactionRows(action string, do httpproxy.Action) []row {
 		{window: 23, step: action + ": committed | its acknowledgement",
 			at: boundary{at: database, name: query, side: after, commit: true}},
 	}, action, do)
+}
+
+// planRows are those of a decision that is a part of a plan.
+func planRows() []row {
+	rows := transactionRows("executed", httpproxy.CutAfter)
+	for i := range rows {
+		rows[i].step = "plan, " + rows[i].step
+		rows[i].begin, rows[i].finish = (*stage).planInBackground, finishPlan
+	}
+	return rows
 }
 
 func decided(rows []row, action string, do httpproxy.Action) []row {
@@ -144,4 +158,49 @@ func (s *stage) named() error {
 func (s *stage) isResolved() bool {
 	so, err := s.holds("SELECT status = 'resolved' FROM dead_letters WHERE id = $1::uuid", s.deadLetter)
 	return so && err == nil
+}
+
+// plan has an operator plan a decision about all open dead letters, and returns how to carry it out.
+func (s *stage) plan(p *world.Process) (run func() (world.Answer, error), err error) {
+	a, err := s.client.Do(s.ctx, p.Operator, world.Request{Path: "/operator/dead-letters/plan",
+		As: s.w.Keys.Operator, Body: fmt.Sprintf(`{"action":%q}`, s.decision)})
+	if err != nil {
+		return nil, fmt.Errorf("the operator's plan: %w", err)
+	}
+	var planned struct {
+		Plan string `json:"plan"`
+	}
+	if err := json.Unmarshal(a.Body, &planned); err != nil || a.Status != http.StatusOK {
+		return nil, fmt.Errorf("the operator's plan: %d %s", a.Status, a.Body)
+	}
+	return func() (world.Answer, error) {
+		return s.client.Do(s.ctx, p.Operator, world.Request{Path: "/operator/dead-letters/run",
+			As: s.w.Keys.Operator, Body: fmt.Sprintf(`{"plan":%q,"reason":"the matrix says so"}`, planned.Plan)})
+	}, nil
+}
+
+func (s *stage) planInBackground() error {
+	run, err := s.plan(s.api)
+	if err == nil {
+		s.begin(func() { _, _ = run() }) // an operator who is not answered makes another plan
+	}
+	return err
+}
+
+// finishPlan is an operator who plans the same again, until no dead letter is open.
+func finishPlan(s *stage) error {
+	if err := s.until("the operator's plan", func() (bool, error) {
+		if s.isResolved() {
+			return true, nil
+		}
+		run, err := s.plan(s.serving())
+		if err != nil {
+			return false, err
+		}
+		a, err := run()
+		return false, errors.Join(err, fmt.Errorf("the operator heard %d %s", a.Status, a.Body))
+	}); err != nil {
+		return err
+	}
+	return s.askUntilFinal()
 }
