@@ -136,8 +136,7 @@ func listPage[F, T any](c *Console, name, title, path string, l operator.Listing
 
 func (c *Console) payments() page {
 	return listPage(c, "payments.html", "Payments", "/console/payments", c.config.Operators.Payments(), []field{
-		choiceField("status", "Status", "", payments.Processing, payments.Succeeded, payments.Declined,
-			payments.Failed),
+		choiceField("status", "Status", append([]payments.Status{""}, payments.Statuses()...)...),
 		textField("tenant", "Tenant"), textField("customerId", "Customer"),
 		timeField("createdAfter", "Created from"), timeField("createdBefore", "Created before"),
 	})

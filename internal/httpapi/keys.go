@@ -11,6 +11,7 @@ import (
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
 	"payonce/internal/problem"
+	"payonce/internal/query"
 )
 
 // keyView is a key as the API shows it.
@@ -96,19 +97,15 @@ func locationOf(k idempotency.KeyRow, operation string) string {
 }
 
 func operationOf(rawQuery string) (string, *requestError) {
-	query, bad := queryOf(rawQuery, "operation")
-	if bad != nil {
-		return "", invalid(bad...)
+	q := query.Parse(rawQuery, "operation")
+	if len(q.Bad) > 0 {
+		return "", refusedQuery(q)
 	}
-	op := payments.CreateOperation
-	if query.Has("operation") {
-		op = query.Get("operation")
+	op := query.OneOf(q, "operation", payments.CreateOperation, payments.RefundOperation)
+	if !q.Values.Has("operation") {
+		op = payments.CreateOperation
 	}
-	if op != payments.CreateOperation && op != payments.RefundOperation {
-		return "", invalid(problem.Detail{Parameter: "operation",
-			Detail: "must be POST /payments or POST /payments/{id}/refunds"})
-	}
-	return op, nil
+	return op, refusedQuery(q)
 }
 
 // keyInPath unescapes the key. The router leaves the escapes in a path that has escaped slashes.

@@ -18,6 +18,7 @@ import (
 	"payonce/internal/operator"
 	"payonce/internal/postgres"
 	"payonce/internal/problem"
+	"payonce/internal/query"
 	"payonce/internal/telemetry"
 	"payonce/internal/tenants"
 )
@@ -102,10 +103,10 @@ func Operator(c OperatorConfig) http.Handler {
 // listing answers a page of a list that operators read.
 func listing[F, T any](d *ops, l operator.Listing[F, T]) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		query, wrong := queryOf(r.URL.RawQuery, l.Parameters...)
-		filter, bad := l.Filter(query)
-		if wrong = append(wrong, bad...); wrong != nil {
-			refused := invalid(wrong...)
+		q := query.Parse(r.URL.RawQuery, l.Parameters...)
+		filter, bad := l.Filter(q.Values)
+		if q.Bad = append(q.Bad, bad...); q.Bad != nil {
+			refused := invalid(q.Bad...)
 			d.refuse(w, r, refused.code, refused.detail, refused.errors...)
 			return
 		}

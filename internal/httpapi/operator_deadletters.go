@@ -11,14 +11,14 @@ import (
 	"payonce/internal/operator"
 	"payonce/internal/payments"
 	"payonce/internal/problem"
+	"payonce/internal/query"
 )
 
 // noSuchDeadLetter is the same text for a dead letter that does not exist, and for an id that is not valid.
 const noSuchDeadLetter = "There is no such dead letter."
 
 func (d *ops) summary(w http.ResponseWriter, r *http.Request) {
-	if _, wrong := queryOf(r.URL.RawQuery); wrong != nil {
-		bad := invalid(wrong...)
+	if bad := refusedQuery(query.Parse(r.URL.RawQuery)); bad != nil {
 		d.refuse(w, r, bad.code, bad.detail, bad.errors...)
 		return
 	}

@@ -9,6 +9,7 @@ import (
 
 	"payonce/internal/payments"
 	"payonce/internal/problem"
+	"payonce/internal/query"
 )
 
 const jsonType = "application/json"
@@ -110,51 +111,28 @@ func (a *API) listPayments(w http.ResponseWriter, r *http.Request) {
 	a.show(w, r, pageOf(page.Payments, page.Next))
 }
 
-// filterOf reads the query of a list. It refuses a parameter that is unknown or repeated. Otherwise the list could
-// silently differ from what the client asked for.
+// filterOf reads the query of a list.
 func filterOf(rawQuery string) (payments.Filter, *requestError) {
-	f := payments.Filter{Limit: payments.DefaultPage}
-	query, bad := queryOf(rawQuery, "customerId", "status", "createdAfter", "createdBefore", "limit", "cursor")
-	for name, values := range query {
-		refuse := func(detail string) { bad = append(bad, problem.Detail{Parameter: name, Detail: detail}) }
-		v := values[0]
-		switch name {
-		case "customerId":
-			if f.CustomerID = v; !payments.IsCustomerID(v) {
-				refuse("must be 1 to 64 letters, digits or . _ : -")
-			}
-		case "status":
-			switch f.Status = payments.Status(v); f.Status {
-			case payments.Processing, payments.Succeeded, payments.Declined, payments.Failed:
-			default:
-				refuse("must be processing, succeeded, declined or failed")
-			}
-		case "createdAfter", "createdBefore":
-			at, err := time.Parse(time.RFC3339, v)
-			if err != nil {
-				refuse("must be a date and time as in RFC 3339, such as 2026-11-20T09:30:00Z")
-			}
-			if name == "createdAfter" {
-				f.CreatedAfter = &at
-			} else {
-				f.CreatedBefore = &at
-			}
-		case "limit":
-			f.Limit = limitOf(v, payments.MaxPage, refuse)
-		case "cursor":
-			id, err := payments.ParsePaymentID(v)
-			if f.Before = &id; err != nil {
-				refuse(cursorRefusal)
-			}
-		}
+	q := query.Parse(rawQuery, "customerId", "status", "createdAfter", "createdBefore", "limit", "cursor")
+	f := payments.Filter{
+		CustomerID:   q.Values.Get("customerId"),
+		Status:       query.OneOf(q, "status", payments.Statuses()...),
+		CreatedAfter: q.Instant("createdAfter"), CreatedBefore: q.Instant("createdBefore"),
+		Limit: q.Limit(), Before: query.CursorOf(q, payments.ParsePaymentID),
 	}
-	if bad == nil && f.CreatedAfter != nil && f.CreatedBefore != nil && !f.CreatedAfter.Before(*f.CreatedBefore) {
-		bad = append(bad, problem.Detail{Parameter: "createdBefore", Detail: "must be later than createdAfter"})
+	if q.Values.Has("customerId") && !payments.IsCustomerID(f.CustomerID) {
+		q.Refuse("customerId", "must be 1 to 64 letters, digits or . _ : -")
 	}
-	if bad != nil {
-		return f, invalid(bad...)
+	q.Order("createdAfter", "createdBefore", f.CreatedAfter, f.CreatedBefore)
+	return f, refusedQuery(q)
+}
+
+// refusedQuery is nil for a query without mistakes.
+func refusedQuery(q *query.Query) *requestError {
+	if len(q.Bad) == 0 {
+		return nil
 	}
-	return f, nil
+	return invalid(q.Bad...)
 }
 
 // show answers 200.

@@ -8,6 +8,7 @@ import (
 
 	"payonce/internal/payments"
 	"payonce/internal/problem"
+	"payonce/internal/query"
 )
 
 // refundRequest is the body of POST /payments/{id}/refunds.
@@ -60,26 +61,11 @@ func (a *API) listRefunds(w http.ResponseWriter, r *http.Request) {
 	a.show(w, r, pageOf(page.Refunds, page.Next))
 }
 
-// refundFilterOf reads the query of a list of refunds, as filterOf does.
+// refundFilterOf reads the query of a list of refunds.
 func refundFilterOf(rawQuery string) (payments.RefundFilter, *requestError) {
-	f := payments.RefundFilter{Limit: payments.DefaultPage}
-	query, bad := queryOf(rawQuery, "limit", "cursor")
-	for name, values := range query {
-		refuse := func(detail string) { bad = append(bad, problem.Detail{Parameter: name, Detail: detail}) }
-		switch name {
-		case "limit":
-			f.Limit = limitOf(values[0], payments.MaxPage, refuse)
-		case "cursor":
-			id, err := payments.ParseRefundID(values[0])
-			if f.Before = &id; err != nil {
-				refuse(cursorRefusal)
-			}
-		}
-	}
-	if bad != nil {
-		return f, invalid(bad...)
-	}
-	return f, nil
+	q := query.Parse(rawQuery, "limit", "cursor")
+	f := payments.RefundFilter{Limit: q.Limit(), Before: query.CursorOf(q, payments.ParseRefundID)}
+	return f, refusedQuery(q)
 }
 
 func (a *API) getRefund(w http.ResponseWriter, r *http.Request) {

@@ -14,6 +14,7 @@ import (
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
 	"payonce/internal/problem"
+	"payonce/internal/query"
 )
 
 // Entry is a dead letter with what it is about.
@@ -44,28 +45,28 @@ func (d *Service) DeadLetters() Listing[deadletters.Filter, Entry] {
 }
 
 func deadLetterFilterOf(values url.Values) (deadletters.Filter, []problem.Detail) {
-	q := &query{values: values}
+	q := &query.Query{Values: values}
 	f := deadletters.Filter{
-		Status: oneOf(q, "status", deadletters.OpenStatus, deadletters.ResolvedStatus),
-		Limit:  q.limit(), Before: cursorOf(q, deadletters.ParseCursor),
+		Status: query.OneOf(q, "status", deadletters.OpenStatus, deadletters.ResolvedStatus),
+		Limit:  q.Limit(), Before: query.CursorOf(q, deadletters.ParseCursor),
 	}
 	if f.Status == "" {
 		f.Status = deadletters.OpenStatus
 	}
-	q.selectDeadLetters(&f)
-	return f, q.bad
+	selectDeadLetters(q, &f)
+	return f, q.Bad
 }
 
 // selectDeadLetters reads the parameters that select several dead letters, in a list or for one decision.
-func (q *query) selectDeadLetters(f *deadletters.Filter) {
-	f.Kind, f.Tenant = oneOf(q, "kind", deadletters.Kinds()...), q.text("tenant")
-	f.OpenedAfter, f.OpenedBefore = q.instant("openedAfter"), q.instant("openedBefore")
-	q.order("openedAfter", "openedBefore", f.OpenedAfter, f.OpenedBefore)
-	if q.values.Has("age") {
+func selectDeadLetters(q *query.Query, f *deadletters.Filter) {
+	f.Kind, f.Tenant = query.OneOf(q, "kind", deadletters.Kinds()...), q.Text("tenant")
+	f.OpenedAfter, f.OpenedBefore = q.Instant("openedAfter"), q.Instant("openedBefore")
+	q.Order("openedAfter", "openedBefore", f.OpenedAfter, f.OpenedBefore)
+	if q.Values.Has("age") {
 		const most = 10 * 365 * 24 * 60 * 60
-		seconds, err := strconv.Atoi(q.values.Get("age"))
+		seconds, err := strconv.Atoi(q.Values.Get("age"))
 		if err != nil || seconds < 0 || seconds > most {
-			q.refuse("age", fmt.Sprintf("must be a number of seconds from 0 to %d", most))
+			q.Refuse("age", fmt.Sprintf("must be a number of seconds from 0 to %d", most))
 		}
 		f.Age = time.Duration(seconds) * time.Second
 	}

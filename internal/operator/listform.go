@@ -3,6 +3,8 @@ package operator
 import (
 	"time"
 
+	"payonce/internal/query"
+
 	"github.com/go-json-experiment/json"
 )
 
@@ -26,4 +28,4 @@ type date struct{ time.Time }
 func (d date) MarshalJSON() ([]byte, error) { return json.Marshal(d.Format(time.DateOnly)) }
 
 // rowsFor is one row more than the page shows: it says whether there is another page.
-func rowsFor(limit int) int32 { return int32(min(limit, MaxPage) + 1) } //nolint:gosec // bounded by MaxPage
+func rowsFor(limit int) int32 { return int32(min(limit, query.MaxPage) + 1) } //nolint:gosec // bounded by MaxPage

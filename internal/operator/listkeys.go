@@ -12,6 +12,7 @@ import (
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/problem"
+	"payonce/internal/query"
 )
 
 // KeyFilter selects keys. An empty field selects all.
@@ -50,13 +51,13 @@ func (d *Service) Keys() Listing[KeyFilter, KeyEntry] {
 }
 
 func keyFilterOf(values url.Values) (KeyFilter, []problem.Detail) {
-	q := &query{values: values}
+	q := &query.Query{Values: values}
 	f := KeyFilter{
-		Status: oneOf(q, "status", idempotency.InProgressStatus, idempotency.UnknownStatus,
+		Status: query.OneOf(q, "status", idempotency.InProgressStatus, idempotency.UnknownStatus,
 			idempotency.CompletedStatus, idempotency.FailedRetryableStatus, idempotency.ExpiredStatus),
-		Tenant: q.text("tenant"), Limit: q.limit(), before: cursorOf(q, parseCursor),
+		Tenant: q.Text("tenant"), Limit: q.Limit(), before: query.CursorOf(q, parseCursor),
 	}
-	return f, q.bad
+	return f, q.Bad
 }
 
 func (d *Service) listKeys(ctx context.Context, f KeyFilter) (List[KeyEntry], error) {

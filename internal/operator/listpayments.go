@@ -8,6 +8,7 @@ import (
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
 	"payonce/internal/problem"
+	"payonce/internal/query"
 )
 
 // PaymentFilter selects payments. An empty field selects all.
@@ -32,16 +33,15 @@ func (d *Service) Payments() Listing[PaymentFilter, PaymentEntry] {
 }
 
 func paymentFilterOf(values url.Values) (PaymentFilter, []problem.Detail) {
-	q := &query{values: values}
-	f := PaymentFilter{Tenant: q.text("tenant"), Filter: payments.Filter{
-		CustomerID: q.text("customerId"),
-		Status: oneOf(q, "status", payments.Processing, payments.Succeeded, payments.Declined,
-			payments.Failed),
-		CreatedAfter: q.instant("createdAfter"), CreatedBefore: q.instant("createdBefore"),
-		Limit: q.limit(), Before: cursorOf(q, payments.ParsePaymentID),
+	q := &query.Query{Values: values}
+	f := PaymentFilter{Tenant: q.Text("tenant"), Filter: payments.Filter{
+		CustomerID:   q.Text("customerId"),
+		Status:       query.OneOf(q, "status", payments.Statuses()...),
+		CreatedAfter: q.Instant("createdAfter"), CreatedBefore: q.Instant("createdBefore"),
+		Limit: q.Limit(), Before: query.CursorOf(q, payments.ParsePaymentID),
 	}}
-	q.order("createdAfter", "createdBefore", f.CreatedAfter, f.CreatedBefore)
-	return f, q.bad
+	q.Order("createdAfter", "createdBefore", f.CreatedAfter, f.CreatedBefore)
+	return f, q.Bad
 }
 
 // listPayments reads a page of each tenant, because the indexes begin with the tenant. Of these pages it takes the

@@ -13,6 +13,7 @@ import (
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/internal/problem"
+	"payonce/internal/query"
 	"payonce/internal/statement"
 )
 
@@ -40,9 +41,9 @@ type RunEntry struct {
 func (d *Service) Statements() Listing[RunFilter, RunEntry] {
 	return Listing[RunFilter, RunEntry]{Parameters: []string{"account", "limit", "cursor"},
 		Filter: func(values url.Values) (RunFilter, []problem.Detail) {
-			q := &query{values: values}
-			f := RunFilter{Account: q.text("account"), Limit: q.limit(), before: cursorOf(q, parseRunCursor)}
-			return f, q.bad
+			q := &query.Query{Values: values}
+			f := RunFilter{Account: q.Text("account"), Limit: q.Limit(), before: query.CursorOf(q, parseRunCursor)}
+			return f, q.Bad
 		}, Read: d.listRuns}
 }
 
@@ -126,17 +127,17 @@ func (d *Service) Breaks() Listing[BreakFilter, BreakEntry] {
 }
 
 func breakFilterOf(values url.Values) (BreakFilter, []problem.Detail) {
-	q := &query{values: values}
+	q := &query.Query{Values: values}
 	f := BreakFilter{
-		Status: oneOf(q, "status", BreakOpen, BreakGone), Account: q.text("account"),
-		Kind: oneOf(q, "kind", statement.MissingHere, statement.MissingThere, statement.Amount, statement.Currency,
-			statement.Status, statement.Duplicate, statement.PSPID),
-		Limit: q.limit(), before: cursorOf(q, parseNumber),
+		Status: query.OneOf(q, "status", BreakOpen, BreakGone), Account: q.Text("account"),
+		Kind: query.OneOf(q, "kind", statement.MissingHere, statement.MissingThere, statement.Amount,
+			statement.Currency, statement.Status, statement.Duplicate, statement.PSPID),
+		Limit: q.Limit(), before: query.CursorOf(q, parseNumber),
 	}
 	if f.Status == "" {
 		f.Status = BreakOpen
 	}
-	return f, q.bad
+	return f, q.Bad
 }
 
 // parseNumber reads a positive number as strconv writes it.

@@ -8,6 +8,7 @@ import (
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/postgres"
 	"payonce/internal/problem"
+	"payonce/internal/query"
 	"payonce/internal/webhooks"
 )
 
@@ -50,13 +51,13 @@ func (d *Service) Webhooks() Listing[WebhookFilter, WebhookEntry] {
 }
 
 func webhookFilterOf(values url.Values) (WebhookFilter, []problem.Detail) {
-	q := &query{values: values}
+	q := &query.Query{Values: values}
 	f := WebhookFilter{
-		Status: oneOf(q, "status", WebhookWaiting, WebhookResolved, WebhookConfirmed, WebhookDeadLetter,
+		Status: query.OneOf(q, "status", WebhookWaiting, WebhookResolved, WebhookConfirmed, WebhookDeadLetter,
 			WebhookDismissed),
-		Limit: q.limit(), before: cursorOf(q, parseCursor),
+		Limit: q.Limit(), before: query.CursorOf(q, parseCursor),
 	}
-	return f, q.bad
+	return f, q.Bad
 }
 
 func (d *Service) listWebhooks(ctx context.Context, f WebhookFilter) (List[WebhookEntry], error) {

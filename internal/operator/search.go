@@ -10,6 +10,7 @@ import (
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/payments"
 	"payonce/internal/problem"
+	"payonce/internal/query"
 )
 
 // Found is something that a search has found. ID is that of the payment, refund or dead letter; a key has none. Key is
@@ -46,12 +47,12 @@ func (d *Service) Search() Listing[string, Found] {
 }
 
 func searchOf(values url.Values) (string, []problem.Detail) {
-	q := &query{values: values}
-	sought := q.text("q")
+	q := &query.Query{Values: values}
+	sought := q.Text("q")
 	if !values.Has("q") {
-		q.refuse("q", "is required")
+		q.Refuse("q", "is required")
 	}
-	return sought, q.bad
+	return sought, q.Bad
 }
 
 func (d *Service) search(ctx context.Context, sought string) (List[Found], error) {

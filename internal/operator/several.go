@@ -16,6 +16,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/payments"
 	"payonce/internal/problem"
+	"payonce/internal/query"
 )
 
 // Bounds of one decision about several dead letters.
@@ -76,16 +77,16 @@ type Selection struct {
 // SelectionOf reads an action and a filter. The parameters are those of the list of dead letters, without status,
 // limit and cursor: only open dead letters are decided about.
 func SelectionOf(action string, values url.Values) (Selection, []problem.Detail) {
-	q := &query{values: values}
+	q := &query.Query{Values: values}
 	s := Selection{Action: deadletters.Action(action), Filter: deadletters.Filter{Status: deadletters.OpenStatus}}
 	switch {
 	case s.Action == deadletters.NotExecuted:
-		q.refuse("action", "must not be not_executed for several dead letters: look at each of them alone")
+		q.Refuse("action", "must not be not_executed for several dead letters: look at each of them alone")
 	case !forSeveral(s.Action):
-		q.refuse("action", "must be retry, executed or dismiss")
+		q.Refuse("action", "must be retry, executed or dismiss")
 	}
-	q.selectDeadLetters(&s.Filter)
-	return s, q.bad
+	selectDeadLetters(q, &s.Filter)
+	return s, q.Bad
 }
 
 // Plan finds the dead letters of a selection, and what the action would do about each. It writes nothing.

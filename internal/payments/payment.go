@@ -22,6 +22,9 @@ const (
 	Failed     Status = "failed"
 )
 
+// Statuses lists them all.
+func Statuses() []Status { return []Status{Processing, Succeeded, Declined, Failed} }
+
 // Payment is a charge of a customer.
 type Payment struct {
 	ID            PaymentID

@@ -57,11 +57,8 @@ func (s *Service) LookUp(ctx context.Context, own idempotency.Execution) (gatewa
 	return s.psp.Lookup(ctx, g.movement.object(), g.seen.Account, own.PassThroughKey()), nil
 }
 
-// The sizes of a page.
-const (
-	DefaultPage = 20
-	MaxPage     = 100
-)
+// MaxPage is the largest page.
+const MaxPage = 100
 
 // Filter selects payments. An empty field selects all.
 type Filter struct {

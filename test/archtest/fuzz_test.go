@@ -94,8 +94,6 @@ var parsers = map[string]string{
 	"internal/console.deadLetterID":       "- package uuid, and the comparison with what it has read",
 	"internal/console.ownPath":            "FuzzOwnPath",
 	"internal/console.plain":              "FuzzColumns",
-	"internal/operator.instant":           "FuzzOperatorFilter",
-	"internal/operator.limit":             "FuzzOperatorFilter",
 	"internal/operator.listRuns":          "FuzzOperatorFilter",
 	"internal/operator.parseToken":        "FuzzPlan",
 	"internal/operator.parseCursor":       "FuzzOperatorFilter",
@@ -106,20 +104,22 @@ var parsers = map[string]string{
 	"internal/console.queryIn":            "- package time alone, and what the filter of the list reads",
 	"internal/console.resolve":            "- package strconv, and a version that must not be zero",
 
+	"internal/query.Instant": "FuzzQuery",
+	"internal/query.Limit":   "FuzzQuery",
+	"internal/query.Parse":   "FuzzQuery",
+
 	"internal/httpapi.bearer":       "FuzzBearer",
 	"internal/httpapi.checkSyntax":  "FuzzDecodeBody",
 	"internal/httpapi.createRefund": "FuzzRefundBody",
 	"internal/httpapi.decode":       "FuzzDecodeBody",
 	"internal/httpapi.filterOf":     "FuzzFilter",
 	"internal/httpapi.isJSON":       "FuzzReadJSON",
-	"internal/httpapi.limitOf":      "FuzzFilter",
 	"internal/httpapi.keyInPath":    "FuzzKeyInPath",
 	"internal/httpapi.keyOf":        "FuzzKeyHeader",
 
 	"internal/httpapi.deadLetterIn":      "- package uuid, and the comparison with what it has read",
 	"internal/httpapi.operationOf":       "FuzzKeyInPath",
 	"internal/httpapi.preferenceOf":      "FuzzPrefer",
-	"internal/httpapi.queryOf":           "FuzzFilter",
 	"internal/httpapi.resolveDeadLetter": "FuzzDecisionBody",
 	"internal/httpapi.takeWebhook":       "FuzzWebhookRoute",
 

@@ -14,6 +14,7 @@ import (
 
 	"payonce/internal/payments"
 	"payonce/internal/problem"
+	"payonce/internal/query"
 )
 
 // wrong says what a list refuses of a query.
@@ -81,13 +82,13 @@ func TestFiltersRefuseWhatTheyCannotRead(t *testing.T) {
 
 // What an operator's filter accepts can be read from the database, and is bounded.
 func FuzzOperatorFilter(f *testing.F) {
-	for _, query := range []string{"status=unknown&tenant=acme&limit=7", "status=open&age=60&kind=job_discarded",
+	for _, text := range []string{"status=unknown&tenant=acme&limit=7", "status=open&age=60&kind=job_discarded",
 		"cursor=AAAGQtZVR4AAeA", "createdAfter=2026-11-20T09:30:00%2B09:00", "cursor=7&kind=amount", "q=%00"} {
-		f.Add(query)
+		f.Add(text)
 	}
 	var ops *Service
-	f.Fuzz(func(t *testing.T, query string) {
-		values, err := url.ParseQuery(query)
+	f.Fuzz(func(t *testing.T, text string) {
+		values, err := url.ParseQuery(text)
 		if err != nil {
 			return
 		}
@@ -98,27 +99,27 @@ func FuzzOperatorFilter(f *testing.F) {
 			n   int
 			bad []problem.Detail
 		}{{key.Limit, badKey}, {deadLetter.Limit, badDeadLetter}, {payment.Limit, badPayment}} {
-			if len(limit.bad) == 0 && (limit.n < 1 || limit.n > MaxPage) {
-				t.Fatalf("%q is a page of %d", query, limit.n)
+			if len(limit.bad) == 0 && (limit.n < 1 || limit.n > query.MaxPage) {
+				t.Fatalf("%q is a page of %d", text, limit.n)
 			}
 		}
 		if len(badDeadLetter) == 0 && deadLetter.Age < 0 {
-			t.Fatalf("%q is an age of %s", query, deadLetter.Age)
+			t.Fatalf("%q is an age of %s", text, deadLetter.Age)
 		}
 		if sought, bad := ops.Search().Filter(values); len(bad) == 0 && strings.Contains(sought, "\x00") {
-			t.Fatalf("%q searches %q", query, sought)
+			t.Fatalf("%q searches %q", text, sought)
 		}
 		if run, bad := ops.Statements().Filter(values); len(bad) == 0 && run.before != nil &&
 			uuid.Validate(run.before.id) != nil {
-			t.Fatalf("%q begins after the run %q", query, run.before.id)
+			t.Fatalf("%q begins after the run %q", text, run.before.id)
 		}
 		if webhook, bad := ops.Webhooks().Filter(values); len(bad) == 0 && webhook.before != nil {
 			if again, err := parseCursor(webhook.before.String()); err != nil || again != *webhook.before {
-				t.Fatalf("%q is the cursor %+v, and then %+v, %v", query, *webhook.before, again, err)
+				t.Fatalf("%q is the cursor %+v, and then %+v, %v", text, *webhook.before, again, err)
 			}
 		}
 		if b, bad := ops.Breaks().Filter(values); len(bad) == 0 && b.before != nil && *b.before < 1 {
-			t.Fatalf("%q begins before the break %d", query, *b.before)
+			t.Fatalf("%q begins before the break %d", text, *b.before)
 		}
 	})
 }

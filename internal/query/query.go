@@ -1,0 +1,126 @@
+// Package query reads the parameters of a list from the query of a request, for clients, for operators and for the
+// console. It notes everything that is wrong with them, so that a list never silently differs from what was asked for.
+package query
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"payonce/internal/problem"
+)
+
+// Bounds of a page.
+const (
+	DefaultPage = 20
+	MaxPage     = 100
+)
+
+// Query is the parameters of a request, and what is wrong with them.
+type Query struct {
+	Values url.Values
+	Bad    []problem.Detail
+}
+
+// Parse reads the query of a request. It refuses parameters that are repeated or not allowed, and does not repeat the
+// name of a parameter that is not allowed. If a query cannot be parsed, it has no values.
+func Parse(rawQuery string, allowed ...string) *Query {
+	values, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return &Query{Bad: []problem.Detail{{Parameter: "query", Detail: "is not a valid query string"}}}
+	}
+	q := &Query{Values: values}
+	known := 0
+	for _, name := range allowed {
+		given, ok := values[name]
+		if ok {
+			known++
+		}
+		if len(given) > 1 {
+			q.Refuse(name, "is given twice")
+		}
+	}
+	if known < len(values) {
+		q.Refuse("query", "has a parameter other than "+strings.Join(allowed, ", "))
+	}
+	return q
+}
+
+// Refuse notes what is wrong with a parameter.
+func (q *Query) Refuse(name, detail string) {
+	q.Bad = append(q.Bad, problem.Detail{Parameter: name, Detail: detail})
+}
+
+// Limit reads the size of a page.
+func (q *Query) Limit() int {
+	if !q.Values.Has("limit") {
+		return DefaultPage
+	}
+	limit, err := strconv.Atoi(q.Values.Get("limit"))
+	if err != nil || limit < 1 || limit > MaxPage {
+		q.Refuse("limit", fmt.Sprintf("must be an integer from 1 to %d", MaxPage))
+	}
+	return limit
+}
+
+// OneOf reads a parameter that has one of these values. It is "" if it is not given.
+func OneOf[S ~string](q *Query, name string, allowed ...S) S {
+	value := S(q.Values.Get(name))
+	if q.Values.Has(name) && !slices.Contains(allowed, value) {
+		texts := make([]string, len(allowed))
+		for i, a := range allowed {
+			texts[i] = string(a)
+		}
+		last := len(texts) - 1
+		q.Refuse(name, "must be "+strings.Join(texts[:last], ", ")+" or "+texts[last])
+	}
+	return value
+}
+
+// maxText bounds a parameter that is compared as a text.
+const maxText = 255
+
+// Text reads a parameter that is compared as a text. It is "" if it is not given.
+func (q *Query) Text(name string) string {
+	value := q.Values.Get(name)
+	if q.Values.Has(name) && (value == "" || len(value) > maxText ||
+		strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' })) {
+		q.Refuse(name, fmt.Sprintf("must be 1 to %d printable ASCII characters", maxText))
+	}
+	return value
+}
+
+// Instant reads a time. It is nil if it is not given.
+func (q *Query) Instant(name string) *time.Time {
+	if !q.Values.Has(name) {
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, q.Values.Get(name))
+	if err != nil || at.Year() < 1 || at.Year() > 9999 {
+		q.Refuse(name, "must be a date and time as in RFC 3339, such as 2026-11-20T09:30:00Z")
+		return nil
+	}
+	return &at
+}
+
+// Order refuses two times of which the first is not before the second.
+func (q *Query) Order(after, before string, from, until *time.Time) {
+	if from != nil && until != nil && !from.Before(*until) {
+		q.Refuse(before, "must be later than "+after)
+	}
+}
+
+// CursorOf reads the cursor. It is nil if it is not given.
+func CursorOf[C any](q *Query, parse func(string) (C, error)) *C {
+	if !q.Values.Has("cursor") {
+		return nil
+	}
+	c, err := parse(q.Values.Get("cursor"))
+	if err != nil {
+		q.Refuse("cursor", "must be the nextCursor of an earlier page")
+	}
+	return &c
+}
