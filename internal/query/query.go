@@ -99,7 +99,7 @@ func (q *Query) Instant(name string) *time.Time {
 		return nil
 	}
 	at, err := time.Parse(time.RFC3339, q.Values.Get(name))
-	if err != nil || at.Year() < 1 || at.Year() > 9999 {
+	if year := at.UTC().Year(); err != nil || year < 0 || year > 9999 { // JSON has no others
 		q.Refuse(name, "must be a date and time as in RFC 3339, such as 2026-11-20T09:30:00Z")
 		return nil
 	}

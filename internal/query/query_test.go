@@ -44,9 +44,11 @@ func TestEachMistakeIsNoted(t *testing.T) {
 		"text=%7F":                    {Parameter: "text", Detail: "must be 1 to 255 printable ASCII characters"},
 		"text=" + strings.Repeat("x", 256): {
 			Parameter: "text", Detail: "must be 1 to 255 printable ASCII characters"},
-		"word=":                      {Parameter: "word", Detail: "must be a, b or c"},
-		"after=0000-12-31T23:59:59Z": {Parameter: "after", Detail: form},
-		"before=2026-11-20":          {Parameter: "before", Detail: form},
+		"word=": {Parameter: "word", Detail: "must be a, b or c"},
+		"after=0000-01-01T00:00:00Z&before=9999-12-31T23:59:59.999999999Z": {},
+		"after=0000-01-01T00:00:00%2B01:00":                                {Parameter: "after", Detail: form},
+		"before=9999-12-31T23:59:59-01:00":                                 {Parameter: "before", Detail: form},
+		"before=2026-11-20":                                                {Parameter: "before", Detail: form},
 		"after=2026-11-20T09:30:00Z&before=2026-11-20T09:30:00Z": {
 			Parameter: "before", Detail: "must be later than after"},
 	} {
