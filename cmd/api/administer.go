@@ -20,7 +20,14 @@ type group struct {
 }
 
 // action is a command whose arguments have been read.
-type action func(ctx context.Context, stdout io.Writer, registry *tenants.Registry) error
+type action func(ctx context.Context, stdout io.Writer, registry registry) error
+
+// registry is the tenants and their keys.
+type registry struct {
+	*tenants.Registry
+
+	psp tenants.PSP // the provider of a new tenant that names none
+}
 
 // administer reads the whole command line before it asks for settings or a database: what is wrong with it is said
 // first.
@@ -55,5 +62,5 @@ func administer(ctx context.Context, g group, args []string, getenv func(string)
 	if _, err := db.AppliedVersion(ctx); err != nil {
 		return fmt.Errorf("%w; if the database is new, run api migrate first", err)
 	}
-	return lacksRight(do(ctx, stdout, tenants.NewRegistry(db, app.NewID)))
+	return lacksRight(do(ctx, stdout, registry{tenants.NewRegistry(db, app.NewID), tenants.PSP(settings.PSP)}))
 }

@@ -19,7 +19,8 @@ import (
 const keysHelp = `Usage:
   api keys create --tenant acme [--scopes payments:write,payments:read] [--label TEXT]
   api keys create --operator [--scopes ops:read,ops:resolve] [--label TEXT]
-      creates an API key and shows the key once. If the tenant does not exist, the command creates the tenant
+      creates an API key and shows the key once. If the tenant does not exist, the command creates the tenant, with an
+      account at the PSP that is named as the tenant is. With PSP=stripe it does not: see api tenants create
   api keys list
       lists the API keys, without their secrets
   api keys expire --id ID [--after 24h]
@@ -48,8 +49,8 @@ func createKey(args []string) (action, error) {
 		return nil, cli.Usagef("name either --tenant or --operator; see api keys --help")
 	}
 	permissions := permissionsOf(*scopes, *operator)
-	return func(ctx context.Context, stdout io.Writer, registry *tenants.Registry) error {
-		if !*operator {
+	return func(ctx context.Context, stdout io.Writer, registry registry) error {
+		if !*operator && registry.psp == tenants.Native {
 			err := registry.EnsureTenant(ctx, *tenant)
 			if err != nil {
 				return misused(err)
@@ -60,6 +61,9 @@ func createKey(args []string) (action, error) {
 			return err
 		}
 		key, err := registry.AddKey(ctx, *tenant, secret, *label, permissions)
+		if errors.Is(err, tenants.ErrNoTenant) {
+			return fmt.Errorf("tenant %q: %w; first run api tenants create %[1]s --psp-account acct_…", *tenant, err)
+		}
 		if err != nil {
 			return inDoubt(misused(err))
 		}
@@ -105,7 +109,7 @@ func listKeys(args []string) (action, error) {
 	return printKeys, cli.Parse(cli.NewFlags("api keys"), args, 0)
 }
 
-func printKeys(ctx context.Context, stdout io.Writer, registry *tenants.Registry) error {
+func printKeys(ctx context.Context, stdout io.Writer, registry registry) error {
 	all, err := registry.Keys(ctx)
 	if err != nil {
 		return err
@@ -143,7 +147,7 @@ func expireKey(args []string) (action, error) {
 	if *after < 0 {
 		return nil, cli.Usagef("--after must not be negative")
 	}
-	return func(ctx context.Context, stdout io.Writer, registry *tenants.Registry) error {
+	return func(ctx context.Context, stdout io.Writer, registry registry) error {
 		at, err := registry.ExpireKey(ctx, parsed, *after)
 		if err != nil {
 			return err

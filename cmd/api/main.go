@@ -28,7 +28,7 @@ Usage:
   api roles         create the database roles that the processes log in with
   api migrate       bring the database to the newest schema
   api keys          create, list and expire API keys
-  api tenants       list tenants, and set the rate limit of a tenant
+  api tenants       create and list tenants, and set the rate limit of a tenant
   api healthcheck   ask /readyz of a running server; exit code 0 if the server is ready
   api COMMAND --help
   api --version
@@ -90,8 +90,8 @@ func serve(ctx context.Context, args []string, getenv func(string) string, stdou
 	if err != nil {
 		return err
 	}
-	if settings.PSPSecret == "" {
-		return errors.New("PSP_SECRET is not set; the mock PSP's own default is demo-psp-secret")
+	if err := settings.CheckProvider(); err != nil {
+		return err
 	}
 	app.TuneMemory(getenv)
 	api, err := app.NewAPI(ctx, settings, telemetry.NewLogger(stderr, level))

@@ -100,9 +100,16 @@ func TestCommandLineThatIsNoneIsRefused(t *testing.T) {
 			" --after soon": "invalid value",
 		// Without the flag in between, the key would end now and not in a day.
 		"keys expire --id " + id + " 24h":                             `argument "24h" is not known`,
-		"tenants":                                                     "say api tenants list or rate",
-		"tenants limit":                                               "say api tenants list or rate",
+		"tenants":                                                     "say api tenants create, list or rate",
+		"tenants limit":                                               "say api tenants create, list or rate",
 		"tenants list acme":                                           `argument "acme" is not known`,
+		"tenants create":                                              "name the tenant: api tenants create NAME",
+		"tenants create acme corp":                                    `argument "corp" is not known`,
+		"tenants create acme --psp adyen":                             "it must be native or stripe",
+		"tenants create acme --psp stripe":                            "--psp-account, such as acct_",
+		"tenants create acme --psp stripe --psp-account a":            "an account at Stripe begins with acct_",
+		"tenants create acme --per-second 0":                          "--per-second must be from 1 to 100000",
+		"tenants create acme --burst 100001":                          "--burst must be from 1 to 100000",
 		"tenants rate":                                                "name a tenant by --tenant",
 		"tenants rate --tenant acme":                                  "--per-second must be from 1 to 100000",
 		"tenants rate acme --per-second 5":                            `argument "acme" is not known`,
@@ -137,7 +144,7 @@ func TestMissingDatabaseIsExplained(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
 		"serve", "migrate", "roles", "keys list", "keys create --tenant acme", "keys expire --id " + uuid.NewString(),
-		"tenants list",
+		"tenants list", "tenants create acme",
 		"tenants rate --tenant acme --per-second 1",
 	} {
 		if _, err := command(t, environment(), strings.Fields(args)...); cli.Code(err) != 1 ||
@@ -155,6 +162,11 @@ func TestServeAsksForTheSecretAtThePSP(t *testing.T) {
 	t.Parallel()
 	if _, err := command(t, environment("DATABASE_URL", "postgres://127.0.0.1:1/none"), "serve"); err == nil ||
 		!strings.HasPrefix(err.Error(), "PSP_SECRET is not set") {
+		t.Fatal(err)
+	}
+	getenv := environment("DATABASE_URL", "postgres://127.0.0.1:1/none", "PSP", "stripe", "PSP_SECRET", "s")
+	if _, err := command(t, getenv, "serve"); err == nil ||
+		!strings.HasPrefix(err.Error(), "STRIPE_SECRET is not set") {
 		t.Fatal(err)
 	}
 }

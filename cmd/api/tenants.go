@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -12,20 +14,26 @@ import (
 )
 
 const tenantsHelp = `Usage:
+  api tenants create NAME [--psp native|stripe] [--psp-account ACCOUNT] [--per-second N] [--burst N]
+      creates a tenant at a payment service provider, with an account there. The name, the provider and the account never
+      change: payments without an answer are looked up there. By default, the provider is the setting PSP, and the
+      account at the provider native is named as the tenant is. At Stripe, name the account (acct_…). The same command
+      may run again
   api tenants list
-      lists the tenants, with their accounts at the PSP and their rate limits
+      lists the tenants, with their providers, their accounts there and their rate limits
   api tenants rate --tenant NAME --per-second N [--burst N]
       sets how many requests per second the tenant may send, and how many requests at once after a pause (--burst).
       By default, the burst is twice the number per second. A request above the limit gets 429. Each API process counts
       separately, and applies a change within 5 seconds
 
-A new tenant may send 50 requests per second, and 100 requests at once. The command api keys create creates tenants.
+A new tenant may send 50 requests per second, and 100 requests at once. The command api keys create creates tenants at the
+provider native, too.
 `
 
 func tenantsGroup() group {
-	return group{name: "api tenants", help: tenantsHelp, choice: "list or rate",
+	return group{name: "api tenants", help: tenantsHelp, choice: "create, list or rate",
 		commands: map[string]func([]string) (action, error){
-			"list": listTenants, "rate": limitTenant,
+			"create": createTenant, "list": listTenants, "rate": limitTenant,
 		}}
 }
 
@@ -33,15 +41,15 @@ func listTenants(args []string) (action, error) {
 	return printTenants, cli.Parse(cli.NewFlags("api tenants"), args, 0)
 }
 
-func printTenants(ctx context.Context, stdout io.Writer, registry *tenants.Registry) error {
+func printTenants(ctx context.Context, stdout io.Writer, registry registry) error {
 	all, err := registry.Tenants(ctx)
 	if err != nil {
 		return err
 	}
 	tw := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "TENANT\tPSP ACCOUNT\tPER SECOND\tBURST\tCREATED")
+	fmt.Fprintln(tw, "TENANT\tPSP\tPSP ACCOUNT\tPER SECOND\tBURST\tCREATED")
 	for _, t := range all {
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%s\n", t.ID, t.PSPAccount, t.RequestsPerSecond, t.Burst,
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%s\n", t.ID, t.PSP, t.PSPAccount, t.RequestsPerSecond, t.Burst,
 			t.Created.UTC().Format(time.RFC3339))
 	}
 	return tw.Flush()
@@ -55,18 +63,13 @@ func limitTenant(args []string) (action, error) {
 	if err := cli.Parse(flags, args, 0); err != nil {
 		return nil, err
 	}
-	if *burst == 0 {
-		*burst = min(2**perSecond, tenants.MaxRate)
-	}
-	switch {
-	case *tenant == "":
+	if *tenant == "" {
 		return nil, cli.Usagef("name a tenant by --tenant; api tenants list shows them")
-	case *perSecond < 1 || *perSecond > tenants.MaxRate:
-		return nil, cli.Usagef("--per-second must be from 1 to %d", tenants.MaxRate)
-	case *burst < 1 || *burst > tenants.MaxRate:
-		return nil, cli.Usagef("--burst must be from 1 to %d", tenants.MaxRate)
 	}
-	return func(ctx context.Context, stdout io.Writer, registry *tenants.Registry) error {
+	if err := checkRate(*perSecond, burst); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, stdout io.Writer, registry registry) error {
 		if err := registry.SetRate(ctx, *tenant, *perSecond, *burst); err != nil {
 			return fmt.Errorf("tenant %q: %w; api tenants list shows them", *tenant, err)
 		}
@@ -75,4 +78,76 @@ func limitTenant(args []string) (action, error) {
 			*tenant, *perSecond, *burst)
 		return err
 	}, nil
+}
+
+// checkRate fills in a burst that is not given, and refuses what is no rate limit.
+func checkRate(perSecond int, burst *int) error {
+	if *burst == 0 {
+		*burst = min(2*perSecond, tenants.MaxRate)
+	}
+	switch {
+	case perSecond < 1 || perSecond > tenants.MaxRate:
+		return cli.Usagef("--per-second must be from 1 to %d", tenants.MaxRate)
+	case *burst < 1 || *burst > tenants.MaxRate:
+		return cli.Usagef("--burst must be from 1 to %d", tenants.MaxRate)
+	}
+	return nil
+}
+
+func createTenant(args []string) (action, error) {
+	flags := cli.NewFlags("api tenants")
+	psp := flags.String("psp", "", "")
+	account := flags.String("psp-account", "", "")
+	perSecond := flags.Int("per-second", tenants.DefaultRate, "")
+	burst := flags.Int("burst", 0, "")
+	if err := cli.Parse(flags, args, 1); err != nil {
+		return nil, err
+	}
+	if flags.Arg(0) == "" {
+		return nil, cli.Usagef("name the tenant: api tenants create NAME; see api tenants --help")
+	}
+	if err := checkRate(*perSecond, burst); err != nil {
+		return nil, err
+	}
+	wanted := tenants.NewTenant{
+		ID: flags.Arg(0), PSP: tenants.PSP(*psp), PSPAccount: *account, RequestsPerSecond: *perSecond, Burst: *burst,
+	}
+	// The provider may be left to the setting PSP, which is read later.
+	if *psp != "" {
+		if _, err := complete(wanted, ""); err != nil {
+			return nil, err
+		}
+	}
+	return func(ctx context.Context, stdout io.Writer, registry registry) error {
+		n, err := complete(wanted, registry.psp)
+		if err != nil {
+			return err
+		}
+		if err := registry.Create(ctx, n); err != nil {
+			return misused(err)
+		}
+		_, err = fmt.Fprintf(stdout, "%s is at provider %s, with account %s. It may send %d requests per second, and %d "+
+			"at once. Next: api keys create --tenant %[1]s\n",
+			n.ID, n.PSP, n.PSPAccount, n.RequestsPerSecond, n.Burst)
+		return err
+	}, nil
+}
+
+// ownAccount is the account that the secret key of Stripe belongs to. Requests for it name no account.
+const ownAccount = "default"
+
+// complete fills in the provider and the account that are not given, and refuses what cannot be.
+func complete(n tenants.NewTenant, provider tenants.PSP) (tenants.NewTenant, error) {
+	n.PSP = cmp.Or(n.PSP, provider)
+	if n.PSP == tenants.Native {
+		n.PSPAccount = cmp.Or(n.PSPAccount, n.ID)
+	}
+	if n.PSP == tenants.Stripe && n.PSPAccount == "" {
+		return n, cli.Usagef("name the tenant's account at Stripe by --psp-account, such as acct_1A2b3C")
+	}
+	if n.PSP == tenants.Stripe && n.PSPAccount != ownAccount && !strings.HasPrefix(n.PSPAccount, "acct_") {
+		return n, cli.Usagef("an account at Stripe begins with acct_; the account of the secret key itself is called " +
+			ownAccount)
+	}
+	return n, misused(n.Check())
 }

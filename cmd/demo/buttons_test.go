@@ -121,7 +121,7 @@ func running(process, restarts string) string {
 // charges counts what the PSP has really charged for a key.
 func charges(t *testing.T, d demo, key string) int {
 	t.Helper()
-	res := ask(t, http.MethodGet, d.psp, "/_ledger?account=acme&idempotencyKey="+key, "", nil)
+	res := ask(t, http.MethodGet, d.psp, "/_ledger?account="+d.account+"&idempotencyKey="+key, "", nil)
 	return strings.Count(res.body, `"status":"succeeded"`)
 }
 

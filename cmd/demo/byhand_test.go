@@ -23,8 +23,18 @@ func TestWebhookByHandAnswersAsShown(t *testing.T) {
 	answersAsShown(t, "webhook", "webhook answers", "openssl")
 }
 
-// The page of the API has the same recipe.
-func TestDocsHaveTheWebhookByHand(t *testing.T) {
+func TestStripesWebhookByHandAnswersAsShown(t *testing.T) {
+	t.Parallel()
+	answersAsShown(t, "stripe", "stripe answers", "openssl")
+}
+
+func TestStripesDialectByHandAnswersAsShown(t *testing.T) {
+	t.Parallel()
+	answersAsShownIn(t, []string{inStripesDialect}, "two steps", "two steps answers", "paste")
+}
+
+// The page of the API has the same recipes.
+func TestDocsHaveTheWebhooksByHand(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(byHand)
 	if err != nil {
@@ -34,15 +44,23 @@ func TestDocsHaveTheWebhookByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recipe, _ := block(t, string(page), "webhook")
-	const margin = "        "
-	if indented := margin + strings.ReplaceAll(strings.TrimSpace(recipe), "\n", "\n"+
-		margin); !strings.Contains(string(document), indented) {
-		t.Errorf("openapi.yaml lacks this, as a part of the webhook's description:\n%s", indented)
+	for _, name := range []string{"webhook", "stripe"} {
+		recipe, _ := block(t, string(page), name)
+		const margin = "        "
+		if indented := margin + strings.ReplaceAll(strings.TrimSpace(recipe), "\n", "\n"+
+			margin); !strings.Contains(string(document), indented) {
+			t.Errorf("openapi.yaml lacks this, as a part of the webhook's description:\n%s", indented)
+		}
 	}
 }
 
 func answersAsShown(t *testing.T, paste, answers string, tools ...string) {
+	t.Helper()
+	answersAsShownIn(t, nil, paste, answers, tools...)
+}
+
+// answersAsShownIn is answersAsShown in a demo with settings.
+func answersAsShownIn(t *testing.T, settings []string, paste, answers string, tools ...string) {
 	t.Helper()
 	page, err := os.ReadFile(byHand)
 	if err != nil {
@@ -50,7 +68,7 @@ func answersAsShown(t *testing.T, paste, answers string, tools ...string) {
 	}
 	text, _ := block(t, string(page), paste)
 	shown, _ := block(t, string(page), answers)
-	got := pasted(t, "set -e\n"+patient+text, tools...)
+	got := pastedIn(t, settings, "set -e\n"+patient+text, tools...)
 	if *update {
 		writing.Lock()
 		defer writing.Unlock()

@@ -32,15 +32,20 @@ func newChildren(
 	}
 	// A session in the browser must not end when the page's button kills the API.
 	secret := rand.Text() + rand.Text()
-	env := func(databaseURL, pspURL string) []string {
+	env := func(databaseURL, spokenURL string) []string {
+		pspURL, stripeURL := spokenURL, set.api.StripeURL
+		if set.stripe() {
+			pspURL, stripeURL = set.api.PSPURL, spokenURL
+		}
 		return append(os.Environ(), set.environment(map[string]string{
-			"DATABASE_URL": databaseURL, "PSP_URL": pspURL, "PUBLIC_URL": set.api.PublicURL,
+			"DATABASE_URL": databaseURL, "PSP_URL": pspURL, "STRIPE_URL": stripeURL,
+			"PUBLIC_URL":   set.api.PublicURL,
 			pspPageSetting: config.LocalURL(at.psp.Addr().String()), demoPageSetting: demoPage(at),
 			"CONSOLE_SECRET": cmp.Or(set.api.ConsoleSecret, secret),
 		})...)
 	}
-	apiEnv := env(set.api.DatabaseURL, set.api.PSPURL)
-	reconcilerEnv := env(set.reconciler.DatabaseURL, set.api.PSPURL)
+	spoken := "http://" + at.spoken().Addr().String()
+	apiEnv, reconcilerEnv := env(set.api.DatabaseURL, spoken), env(set.reconciler.DatabaseURL, spoken)
 	if stage != nil {
 		apiEnv = env(stage.DatabaseURL(windows.API), stage.PSPURL(windows.API))
 		reconcilerEnv = env(stage.DatabaseURL(windows.Reconciler), stage.PSPURL(windows.Reconciler))

@@ -155,8 +155,16 @@ func (d *database) stop(say func(string)) {
 	say("stopped; the data is in " + d.dir)
 }
 
+// accountOf is the account of a tenant of the demo at its provider.
+func accountOf(tenant string, psp tenants.PSP) string {
+	if psp == tenants.Stripe {
+		return "acct_" + tenant
+	}
+	return tenant
+}
+
 // seed makes the two tenants and the keys that everybody knows, unless they exist.
-func seed(ctx context.Context, url string) error {
+func seed(ctx context.Context, url string, psp tenants.PSP) error {
 	db, err := postgres.Open(ctx, url, postgres.DefaultLimits())
 	if err != nil {
 		return err
@@ -174,7 +182,10 @@ func seed(ctx context.Context, url string) error {
 		{"", "demo-operator-key", []tenants.Permission{tenants.OpsRead, tenants.OpsResolve}},
 	} {
 		if k.tenant != "" {
-			if err := registry.EnsureTenant(ctx, k.tenant); err != nil {
+			if err := registry.Create(ctx, tenants.NewTenant{
+				ID: k.tenant, PSP: psp, PSPAccount: accountOf(k.tenant, psp),
+				RequestsPerSecond: tenants.DefaultRate, Burst: tenants.DefaultBurst,
+			}); err != nil && !errors.Is(err, tenants.ErrTenantExists) {
 				return err
 			}
 		}

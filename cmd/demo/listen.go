@@ -14,6 +14,7 @@ import (
 // for its answer.
 type listeners struct {
 	operator, psp net.Listener // served by this process
+	stripe        net.Listener // likewise; nil unless the tenants are at Stripe
 
 	// Handed down to the children, each time they start. api is where this process reaches the operator's side of the
 	// API's child.
@@ -23,11 +24,16 @@ type listeners struct {
 
 // listen opens all addresses, or says of all of them at once what is wrong.
 func listen(ctx context.Context, set settings) (*listeners, error) {
-	opened, err := app.Listen(ctx,
-		app.Address{Setting: "HTTP_ADDR", Addr: set.api.HTTPAddr},
-		app.Address{Setting: "OPERATOR_ADDR", Addr: set.api.OperatorAddr},
-		app.Address{Setting: "MOCKPSP_ADDR", Addr: set.own.MockPSPAddr},
-		app.Address{Setting: "RECONCILER_ADDR", Addr: set.reconciler.Addr})
+	addresses := []app.Address{
+		{Setting: "HTTP_ADDR", Addr: set.api.HTTPAddr},
+		{Setting: "OPERATOR_ADDR", Addr: set.api.OperatorAddr},
+		{Setting: "MOCKPSP_ADDR", Addr: set.own.MockPSPAddr},
+		{Setting: "RECONCILER_ADDR", Addr: set.reconciler.Addr},
+	}
+	if set.stripe() {
+		addresses = append(addresses, app.Address{Setting: "MOCKPSP_STRIPE_ADDR", Addr: set.own.StripeAddr})
+	}
+	opened, err := app.Listen(ctx, addresses...)
 	if errors.Is(err, app.ErrTaken) {
 		return nil, fmt.Errorf("%w\nif another demo is running, stop it, or set DEMO_DATA_DIR as well", err)
 	}
@@ -35,6 +41,9 @@ func listen(ctx context.Context, set settings) (*listeners, error) {
 		return nil, err
 	}
 	l := &listeners{operator: opened[1], psp: opened[2]}
+	if set.stripe() {
+		l.stripe = opened[4]
+	}
 	hidden, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		err = fmt.Errorf("listen for the API's operator side: %w", err)
@@ -50,6 +59,14 @@ func listen(ctx context.Context, set settings) (*listeners, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// spoken is the listener at which the tenants' provider is spoken to.
+func (l *listeners) spoken() net.Listener {
+	if l.stripe != nil {
+		return l.stripe
+	}
+	return l.psp
 }
 
 // handedDown makes a file of a listener, for children to inherit. The address stays taken while the file is open.
@@ -69,6 +86,9 @@ func handedDown(l net.Listener) (*os.File, error) {
 func (l *listeners) close() {
 	_ = l.operator.Close()
 	_ = l.psp.Close()
+	if l.stripe != nil {
+		_ = l.stripe.Close()
+	}
 	for _, file := range []*os.File{l.public, l.api, l.reconciler} {
 		_ = file.Close() // also of one that was not opened
 	}

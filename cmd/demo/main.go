@@ -48,6 +48,9 @@ try. The page sends payments, and kills and crashes the processes; they come bac
 the demo uses the server at this address. If not, the demo looks for PostgreSQL's programs in PG_BINDIR, in PATH and in
 the usual folders. If there is no PostgreSQL, the demo installs it.
 
+With PSP=stripe, the mock PSP speaks Stripe's dialect to the API and the reconciler, at MOCKPSP_STRIPE_ADDR. The accounts
+are acct_acme and acct_globex. Nothing is sent to Stripe.
+
 Settings, as environment variables with their defaults:
 `
 

@@ -19,6 +19,9 @@ func (s settings) notice() string {
 	if s.own.NaiveProgram != "" {
 		said = append(said, "The naive server runs beside this demo, at "+config.LocalURL(s.own.NaiveAddr)+
 			", and uses the same PSP. It charges twice.")
+		if s.stripe() {
+			said = append(said, "It speaks the mock PSP's own dialect, not Stripe's.")
+		}
 	}
 	return strings.Join(said, " ")
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"payonce/demo/controls"
+	"payonce/demo/mockpsp"
+	"payonce/demo/mockpsp/stripe"
 	"payonce/demo/windows"
 	"payonce/internal/config"
 )
@@ -31,13 +33,19 @@ func newControls(
 	_, port, _ := net.SplitHostPort(addr.String())
 	c := controls.Config{
 		Port: port, PublicURL: set.api.LocalURL(), Tenant: tenant, APIKey: "demo-acme-key",
-		PSPURL: set.api.PSPURL, PSPPage: config.LocalURL(at.psp.Addr().String()),
+		Account: accountOf(tenant, set.provider()), Tokens: mockpsp.Tokens(),
+		ChargeKeys: func(key string) []string { return []string{key} },
+		PSPURL:     set.api.PSPURL, PSPPage: config.LocalURL(at.psp.Addr().String()),
 		OperatorURL: "http://" + at.apiAddr, OperatorKey: "demo-operator-key", StartToken: rand.Text(),
 		Notice:     set.notice(),
 		PSPTimeout: set.api.PSPTotal, Row: read.read,
 		API:        controls.Control{State: ours.api.State, Kill: ours.api.kill},
 		Reconciler: controls.Control{State: ours.reconciler.State, Kill: ours.reconciler.kill},
 		Windows:    stage, Log: log, Now: time.Now,
+	}
+	if set.stripe() {
+		c.Provider, c.Tokens = "Stripe", stripe.Tokens()
+		c.ChargeKeys = func(key string) []string { return []string{key + ".confirm.1", key + ".confirm.2"} }
 	}
 	if d.server != nil {
 		c.Database = controls.Control{State: d.State, Kill: d.crash}

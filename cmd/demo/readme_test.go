@@ -70,6 +70,12 @@ func TestReadmeTourAnswersAsShown(t *testing.T) {
 // the script prints, with the demo's usual addresses.
 func pasted(t *testing.T, script string, tools ...string) string {
 	t.Helper()
+	return pastedIn(t, nil, script, tools...)
+}
+
+// pastedIn is pasted in a demo with settings.
+func pastedIn(t *testing.T, settings []string, script string, tools ...string) string {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("long: what the pages show waits for leases, webhooks and lookups")
 	}
@@ -78,9 +84,9 @@ func pasted(t *testing.T, script string, tools ...string) string {
 			t.Skipf("this needs %s", tool)
 		}
 	}
-	d := startDemo(t, pgtest.DataDir(t))
+	d := startDemo(t, pgtest.DataDir(t), settings...)
 	script = strings.NewReplacer("localhost:8080", d.public, "localhost:8081", d.operator, "localhost:8082",
-		d.psp).Replace(script)
+		d.psp, "localhost:8085", d.stripe).Replace(script)
 	cmd := exec.CommandContext(t.Context(), "bash", "-uc", script)
 	cmd.Dir = "../.."
 	// These are for course/shell.sh.

@@ -14,6 +14,7 @@ import (
 
 	"payonce/demo/controls"
 	"payonce/demo/mockpsp"
+	"payonce/demo/mockpsp/stripe"
 	"payonce/internal/telemetry"
 )
 
@@ -46,16 +47,14 @@ func serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 	if err := database.migrate(ctx, log); err != nil {
 		return err
 	}
-	if err := seed(ctx, database.migrator); err != nil {
+	if err := seed(ctx, database.migrator, set.provider()); err != nil {
 		return err
 	}
-	psp, err := newPSP(set, database.dir, log)
+	psp, dialect, err := newPSP(set, database.dir, log)
 	if err != nil {
 		return err
 	}
-	set.api.DatabaseURL, set.api.PSPURL = database.api, "http://"+at.psp.Addr().String()
-	set.reconciler.Shared = set.api.Shared // the same PSP and URLs
-	set.reconciler.DatabaseURL = database.reconciler
+	set = set.found(at, database)
 	stage, err := openWindows(set, at, database)
 	if err != nil {
 		return errors.Join(err, psp.Close())
@@ -81,7 +80,7 @@ func serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Wr
 	if err != nil {
 		return errors.Join(err, psp.Close())
 	}
-	return runAll(ctx, parts{set, at, database, psp, ours, wrong, page, log, say}, func() {
+	return runAll(ctx, parts{set, at, database, psp, dialect, ours, wrong, page, log, say}, func() {
 		banner(stdout, set, database, link, time.Since(began))
 	})
 }
@@ -92,6 +91,7 @@ type parts struct {
 	at       *listeners
 	database *database
 	psp      *mockpsp.Server
+	dialect  *stripe.Server // nil unless the tenants are at Stripe
 	children *children
 	naive    *naive             // nil if nobody has asked for it
 	controls *controls.Controls // nil where the page is absent
@@ -110,6 +110,9 @@ func runAll(ctx context.Context, p parts, ready func()) error {
 	side := newOperatorSide(p)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.psp.Serve(last, p.at.psp) })
+	if p.dialect != nil {
+		group.Go(func() error { return p.dialect.Serve(last, p.at.stripe) })
+	}
 	group.Go(func() error { return p.database.watch(ctx) })
 	group.Go(func() error { return p.naive.run(ctx) })
 	var first sync.Once
@@ -130,16 +133,26 @@ func runAll(ctx context.Context, p parts, ready func()) error {
 	return group.Wait()
 }
 
-func newPSP(set settings, dir string, log *slog.Logger) (*mockpsp.Server, error) {
+// newPSP makes the mock PSP. dialect speaks Stripe's dialect for it; it is nil unless the tenants are at Stripe.
+func newPSP(set settings, dir string, log *slog.Logger) (psp *mockpsp.Server, dialect *stripe.Server, err error) {
 	c := mockpsp.DefaultConfig()
 	c.LedgerPath = filepath.Join(dir, "mockpsp-ledger.jsonl")
 	c.Secret, c.Log = set.api.PSPSecret, log
 	// The latest that is allowed, so that a lookup before it says "not found".
 	c.LateDelay = set.api.PSPLate * 9 / 10
 	c.WebhookURL, c.WebhookSecret = set.api.LocalURL()+"/webhooks/psp", set.api.WebhookSecrets[0]
-	psp, err := mockpsp.New(c)
+	psp, err = mockpsp.New(c)
 	if err != nil {
-		return nil, fmt.Errorf("open the mock PSP's ledger: %w", err)
+		return nil, nil, fmt.Errorf("open the mock PSP's ledger: %w", err)
 	}
-	return psp, nil
+	if !set.stripe() {
+		return psp, nil, nil
+	}
+	d := stripe.DefaultConfig()
+	d.Secret = set.api.StripeSecret
+	d.WebhookURL, d.WebhookSecrets = set.api.LocalURL()+"/webhooks/stripe", set.api.StripeWebhookSecrets
+	if dialect, err = stripe.New(psp, d); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("start the Stripe dialect: %w", err), psp.Close())
+	}
+	return psp, dialect, nil
 }

@@ -6,13 +6,17 @@ import (
 	"maps"
 
 	"payonce/demo/mockpsp"
+	"payonce/demo/mockpsp/stripe"
+	"payonce/demo/windows"
 	"payonce/internal/config"
+	"payonce/internal/tenants"
 )
 
 // demoOnly are the settings that the API process does not have.
 type demoOnly struct {
-	DataDir     string `env:"DEMO_DATA_DIR" envDefault:".demo" desc:"folder of the database and of the PSP's ledger; remove the folder to start with empty data"`
+	DataDir     string `env:"DEMO_DATA_DIR" envDefault:".demo" desc:"folder of the database and of the PSP's ledger; remove the folder to start with empty data; the default is .demo-stripe if PSP is stripe"`
 	MockPSPAddr string `env:"MOCKPSP_ADDR" envDefault:"127.0.0.1:8082" desc:"address of the mock PSP"`
+	StripeAddr  string `env:"MOCKPSP_STRIPE_ADDR" envDefault:"127.0.0.1:8085" desc:"address on which the mock PSP speaks Stripe's dialect, if PSP is stripe"`
 
 	Short        bool   `env:"SHORT" envDefault:"false" desc:"1: keys expire after 40 s, and are deleted 20 s later, to watch what is otherwise a matter of days"`
 	NaiveProgram string `env:"NAIVE_PROGRAM" desc:"the program of lab/naive, to run it beside the API; make naive-demo sets it"`
@@ -27,6 +31,8 @@ func demoDefaults() map[string]string {
 		"HTTP_ADDR": "127.0.0.1:8080", "LEASE": "15s", "PSP_TIMEOUT": "5s", "DRAIN_LIMIT": "20s", "LOG_LEVEL": "warn",
 		"PSP_SECRET": "demo-psp-secret", "PSP_URL": "(the mock PSP)", "PSP_BREAKER_FAILURES": "100",
 		"WEBHOOK_SECRETS": mockpsp.DemoWebhookSecret,
+		"STRIPE_URL":      "(the mock PSP)", "STRIPE_SECRET": stripe.DemoSecret,
+		"STRIPE_WEBHOOK_SECRETS": stripe.DemoWebhookSecret,
 		// A lost outcome waits 5 s for its webhook, then it is looked up; 25 s after it was lost, "not found" is
 		// believed.
 		"FIRST_LOOKUP": "5s", "PSP_LATE_LIMIT": "10s", "SWEEP_EVERY": "1s", "CLAIM_EVERY": "1s",
@@ -56,7 +62,9 @@ type settings struct {
 func load(getenv func(string) string) (settings, error) {
 	defaults := demoDefaults()
 	delete(defaults, "PSP_URL") // known once the mock PSP listens
-	s := settings{own: demoOnly{DataDir: ".demo", MockPSPAddr: "127.0.0.1:8082", NaiveAddr: "127.0.0.1:8084"}}
+	delete(defaults, "STRIPE_URL")
+	s := settings{own: demoOnly{DataDir: ".demo", MockPSPAddr: "127.0.0.1:8082", StripeAddr: "127.0.0.1:8085",
+		NaiveAddr: "127.0.0.1:8084"}}
 	var shortErr error
 	switch v := getenv("SHORT"); v {
 	case "", "0":
@@ -80,18 +88,48 @@ func load(getenv func(string) string) (settings, error) {
 	if err == nil {
 		err = reconcilerErr // what is shared would be said twice
 	}
+	if s.stripe() { // A tenant never changes its provider, so the data are others.
+		s.own.DataDir += "-stripe"
+	}
 	if v := getenv("DEMO_DATA_DIR"); v != "" {
 		s.own.DataDir = v
 	}
 	if v := getenv("MOCKPSP_ADDR"); v != "" {
 		s.own.MockPSPAddr = v
 	}
+	if v := getenv("MOCKPSP_STRIPE_ADDR"); v != "" {
+		s.own.StripeAddr = v
+	}
 	s.own.NaiveProgram = getenv("NAIVE_PROGRAM")
 	if v := getenv("NAIVE_ADDR"); v != "" {
 		s.own.NaiveAddr = v
 	}
 	return s, errors.Join(err, shortErr, config.CheckAddress("MOCKPSP_ADDR", s.own.MockPSPAddr),
+		config.CheckAddress("MOCKPSP_STRIPE_ADDR", s.own.StripeAddr),
 		config.CheckAddress("NAIVE_ADDR", s.own.NaiveAddr))
+}
+
+// stripe reports whether the tenants of the demo are at Stripe, that is, at the mock PSP in Stripe's dialect.
+func (s settings) stripe() bool { return s.api.PSP == config.StripePSP }
+
+// found has the addresses that are known once everything listens.
+func (s settings) found(at *listeners, d *database) settings {
+	s.api.DatabaseURL, s.api.PSPURL = d.api, "http://"+at.psp.Addr().String()
+	s.api.StripeURL = "http://" + at.spoken().Addr().String()
+	s.reconciler.Shared = s.api.Shared // the same PSP and URLs
+	s.reconciler.DatabaseURL = d.reconciler
+	return s
+}
+
+// provider is where the tenants of the demo are.
+func (s settings) provider() tenants.PSP { return tenants.PSP(s.api.PSP) }
+
+// dialect is what the proxies must know of the provider.
+func (s settings) dialect() windows.Dialect {
+	if s.stripe() {
+		return windows.Stripe()
+	}
+	return windows.Native()
 }
 
 // environment gives a child all settings that the two processes have, with what the demo has found out in place of

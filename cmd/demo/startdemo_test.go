@@ -15,6 +15,8 @@ import (
 
 type demo struct {
 	public, operator, psp, reconciler string
+	account                           string // of the tenant at the PSP
+	stripe                            string // where the PSP speaks Stripe's dialect; or ""
 	stop                              func() error
 	out                               *bytes.Buffer
 }
@@ -23,7 +25,7 @@ type demo struct {
 func startDemo(t *testing.T, dir string, settings ...string) demo {
 	t.Helper()
 	d := demo{public: freeAddress(t), operator: freeAddress(t), psp: freeAddress(t), reconciler: freeAddress(t),
-		out: &bytes.Buffer{}}
+		account: "acme", out: &bytes.Buffer{}}
 	env := map[string]string{
 		"DEMO_DATA_DIR": dir, "HTTP_ADDR": d.public, "OPERATOR_ADDR": d.operator, "MOCKPSP_ADDR": d.psp,
 		"PUBLIC_URL": "http://localhost:8080", "PATH": os.Getenv("PATH"), "PG_BINDIR": os.Getenv("PG_BINDIR"),
@@ -32,6 +34,10 @@ func startDemo(t *testing.T, dir string, settings ...string) demo {
 	for _, s := range settings {
 		name, value, _ := strings.Cut(s, "=")
 		env[name] = value
+	}
+	if env["PSP"] == "stripe" {
+		d.account, d.stripe = "acct_acme", freeAddress(t)
+		env["MOCKPSP_STRIPE_ADDR"] = d.stripe
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, announce := io.Pipe()

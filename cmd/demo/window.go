@@ -18,7 +18,7 @@ func openWindows(set settings, at *listeners, d *database) (*windows.Stage, erro
 		DatabaseURLs: map[windows.Process]string{
 			windows.API: set.api.DatabaseURL, windows.Reconciler: set.reconciler.DatabaseURL,
 		},
-		PSPAddress: at.psp.Addr().String(), Dir: d.dir,
+		PSPAddress: at.spoken().Addr().String(), Dialect: set.dialect(), Dir: d.dir,
 		// Nobody else takes the payment over before the end of its lease.
 		Limit: set.api.Lease / 2, FarLimit: farLimit * set.api.Lease, Now: time.Now,
 	})

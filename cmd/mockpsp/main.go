@@ -1,5 +1,6 @@
 // Command mockpsp serves the mock payment provider: its API under /v1, its back doors under /_ledger, /_faults, /_keys,
-// /_requests and /_webhooks, and a page at / for people. It sends its webhooks to MOCKPSP_WEBHOOK_URL.
+// /_requests and /_webhooks, and a page at / for people. It sends its webhooks to MOCKPSP_WEBHOOK_URL. With a
+// MOCKPSP_STRIPE_ADDR, it speaks the dialect of Stripe there, over the same ledger.
 //
 // It is wiring only: it owns the settings, the port and the order of stopping. What a provider does, and how it fails,
 // is in demo/mockpsp. It ends cleanly at Ctrl-C, also while requests are held that never get an answer.
@@ -12,10 +13,14 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"os"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"payonce/demo/mockpsp"
+	"payonce/demo/mockpsp/stripe"
 	"payonce/internal/app"
 	"payonce/internal/cli"
 )
@@ -51,17 +56,54 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout 
 	}
 
 	// The port first: a process that cannot have the port must not open the ledger.
-	opened, err := app.Listen(ctx, app.Address{Setting: "MOCKPSP_ADDR", Addr: set.Addr})
+	opened, err := app.Listen(ctx, set.addresses()...)
 	if err != nil {
 		return err
 	}
-	listener := opened[0]
 	psp, err := mockpsp.New(config)
 	if err != nil {
-		return errors.Join(fmt.Errorf("start with MOCKPSP_LEDGER=%s: %w", set.Ledger, err), listener.Close())
+		return errors.Join(fmt.Errorf("start with MOCKPSP_LEDGER=%s: %w", set.Ledger, err), closeAll(opened))
 	}
-	log.Info("mock PSP is ready", "url", "http://"+listener.Addr().String(), "ledger", set.Ledger, "seed", set.Seed)
-	return psp.Serve(ctx, listener)
+	var dialect *stripe.Server
+	if len(opened) > 1 {
+		if dialect, err = stripe.New(psp, set.stripeConfig()); err != nil {
+			err = fmt.Errorf("start the Stripe dialect: %w; see --help", err)
+			return errors.Join(err, psp.Close(), closeAll(opened))
+		}
+		log.Info("the Stripe dialect is ready", "address", opened[1].Addr().String())
+	}
+	log.Info("mock PSP is ready", "url", "http://"+opened[0].Addr().String(), "ledger", set.Ledger, "seed", set.Seed)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return psp.Serve(ctx, opened[0]) })
+	if dialect != nil {
+		group.Go(func() error { return dialect.Serve(ctx, opened[1]) })
+	}
+	return group.Wait()
+}
+
+// addresses are those to listen on: the PSP's own and, unless it is off, that of the Stripe dialect.
+func (s settings) addresses() []app.Address {
+	addresses := []app.Address{{Setting: "MOCKPSP_ADDR", Addr: s.Addr}}
+	if s.StripeAddr != "" {
+		addresses = append(addresses, app.Address{Setting: "MOCKPSP_STRIPE_ADDR", Addr: s.StripeAddr})
+	}
+	return addresses
+}
+
+func closeAll(listeners []net.Listener) error {
+	var failures []error
+	for _, l := range listeners {
+		failures = append(failures, l.Close())
+	}
+	return errors.Join(failures...)
+}
+
+// stripeConfig turns the settings into the config of the Stripe dialect.
+func (s settings) stripeConfig() stripe.Config {
+	return stripe.Config{
+		Secret: s.StripeSecret, ActionDelay: s.StripeActionDelay, SearchLag: s.StripeSearchLag,
+		KeyMemory: s.StripeKeyMemory, WebhookURL: s.StripeWebhookURL, WebhookSecrets: s.StripeWebhookSecrets,
+	}
 }
 
 // pspConfig turns the settings into the PSP's config.

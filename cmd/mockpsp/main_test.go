@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"payonce/demo/mockpsp"
+	"payonce/demo/mockpsp/stripe"
 	"payonce/internal/cli"
 )
 
@@ -205,11 +207,13 @@ func TestDefaultsAreThoseOfTheDemo(t *testing.T) {
 		t.Fatalf("seed %d, error %v", got.Seed, err)
 	}
 	got.Seed = 0
-	demo := mockpsp.DefaultConfig()
+	demo, dialect := mockpsp.DefaultConfig(), stripe.DefaultConfig()
 	want := settings{
 		Addr: "127.0.0.1:8082", Ledger: "./mockpsp-ledger.jsonl", Secret: demo.Secret,
 		SlowDelay: demo.SlowDelay, HangLimit: demo.HangLimit, LateDelay: demo.LateDelay,
 		WebhookSecret: demo.WebhookSecret, WebhookDelay: demo.WebhookDelay, WebhookSchedule: demo.WebhookSchedule,
+		StripeSecret: stripe.DemoSecret, StripeWebhookSecrets: []string{stripe.DemoWebhookSecret},
+		StripeActionDelay: dialect.ActionDelay, StripeSearchLag: dialect.SearchLag, StripeKeyMemory: dialect.KeyMemory,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -299,7 +303,8 @@ func TestHelpListsEverySetting(t *testing.T) {
 	for _, field := range settingFields() {
 		for _, tag := range []string{"env", "envDefault", "desc"} {
 			value := field.Tag.Get(tag)
-			if mayBeEmpty := tag == "envDefault" && field.Name == "WebhookURL"; value == "" && mayBeEmpty {
+			if mayBeEmpty := tag == "envDefault" && slices.Contains(
+				[]string{"WebhookURL", "StripeAddr", "StripeWebhookURL"}, field.Name); value == "" && mayBeEmpty {
 				continue
 			}
 			if value == "" || !strings.Contains(out.String(), value) {

@@ -26,6 +26,14 @@ type settings struct {
 	WebhookSecret   string          `env:"MOCKPSP_WEBHOOK_SECRET" envDefault:"whsec_ZGVtby13ZWJob29rLXNlY3JldC1mb3ItcGF5b25jZSEh" desc:"secret that signs the webhooks: whsec_ and 24 to 64 bytes in base64"`
 	WebhookDelay    time.Duration   `env:"MOCKPSP_WEBHOOK_DELAY" envDefault:"1s" desc:"time between the end of a request and its webhook"`
 	WebhookSchedule []time.Duration `env:"MOCKPSP_WEBHOOK_SCHEDULE" envDefault:"1s,2s,5s,10s,30s,1m,5m,30m,2h,5h,10h,14h" desc:"pauses between the attempts to deliver a webhook; after the last attempt, the webhook is given up"`
+
+	StripeAddr           string        `env:"MOCKPSP_STRIPE_ADDR" desc:"address to speak the dialect of Stripe on, such as 127.0.0.1:8085; without an address, the dialect is off"`
+	StripeSecret         string        `env:"MOCKPSP_STRIPE_SECRET" envDefault:"sk_test_demo" desc:"API key that callers of the Stripe dialect must send: sk_ and any text"`
+	StripeActionDelay    time.Duration `env:"MOCKPSP_STRIPE_ACTION_DELAY" envDefault:"3s" desc:"how long customers take to authenticate, and bank debits to clear"`
+	StripeSearchLag      time.Duration `env:"MOCKPSP_STRIPE_SEARCH_LAG" envDefault:"1m" desc:"time until the search finds a new payment intent"`
+	StripeKeyMemory      time.Duration `env:"MOCKPSP_STRIPE_KEY_MEMORY" envDefault:"24h" desc:"how long the result of a request is saved under its Idempotency-Key"`
+	StripeWebhookURL     string        `env:"MOCKPSP_STRIPE_WEBHOOK_URL" desc:"receiver of the events of the Stripe dialect; without a receiver, no events are sent"`
+	StripeWebhookSecrets []string      `env:"MOCKPSP_STRIPE_WEBHOOK_SECRETS" envDefault:"whsec_demo_stripe_webhook_secret" desc:"secrets that sign the events, separated by commas: whsec_ and any text; each makes a signature of its own"`
 }
 
 // readSettings takes an empty variable for one that is not set, as the library does.

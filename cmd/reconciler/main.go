@@ -105,12 +105,12 @@ func open(ctx context.Context, getenv func(string) string, log func(slog.Level) 
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case settings.DatabaseURL == "":
+	if settings.DatabaseURL == "" {
 		return nil, errors.New("DATABASE_URL is not set; example: postgres://user:password@host:5432/payonce. " +
 			"make demo runs everything without settings, the reconciler too")
-	case settings.PSPSecret == "":
-		return nil, errors.New("PSP_SECRET is not set; the mock PSP's own default is demo-psp-secret")
+	}
+	if err := settings.CheckProvider(); err != nil {
+		return nil, err
 	}
 	level, err := settings.Level()
 	if err != nil {

@@ -59,7 +59,7 @@ SELECT coalesce(s.locked_until <= payonce_now(), false), s.* FROM seen AS s;
 -- evidence of a charge, and with the pruner. The PSP must still remember the key, or a second send could charge twice;
 -- psp_memory is shorter by a lease here, so that the send fits in. The key is kept for a whole retention again: if it
 -- expired moments after the charge, the client's next retry would charge once more. An open dead letter does not stop a
--- retry. Every attempt of a generation sends the same key to the PSP, so the PSP does not charge twice.
+-- retry: each attempt sends the same key to the PSP, or the PSP has ended the attempt before. So it charges once.
 WITH taken AS (
     UPDATE idempotency_keys AS k
     SET status = 'in_progress', attempt = k.attempt + 1, lease_id = @lease_id, finished_at = NULL,
@@ -201,18 +201,19 @@ WITH completed AS (
 SELECT tenant_id, operation, key, expires_at FROM completed;
 
 -- name: ReleaseUnknownKey :one
--- unknown -> failed_retryable, by a lookup that found nothing, or by an operator. Competes with evidence and operators.
--- The PSP must have been asked after the grace period and within its memory of the key; an operator may decide beyond
--- that memory. No open dead letter may wait for a decision. One about a failed job (hold expiry) does not.
+-- unknown -> failed_retryable, by a lookup or an operator. Competes with evidence and operators. The PSP has cancelled
+-- the request (final), or was asked after the grace period and within its memory of the key; an operator may decide
+-- beyond that memory. No open dead letter may wait for a decision. One about a failed job (hold expiry) does not.
 WITH released AS (
     UPDATE idempotency_keys AS k
     SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL, finished_at = payonce_now(),
         expires_at = greatest(k.expires_at, payonce_now() + sqlc.arg(retention)::interval)
     WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.subject = @subject
       AND k.generation = @generation AND k.attempt = @attempt AND k.status = 'unknown'
-      AND k.unknown_since <= sqlc.arg(asked_at)::timestamptz - sqlc.arg(grace_period)::interval
-      AND (k.reserved_at > sqlc.arg(asked_at)::timestamptz - sqlc.arg(psp_memory)::interval
-           OR sqlc.arg(by_operator)::boolean)
+      AND (sqlc.arg(final)::boolean
+           OR k.unknown_since <= sqlc.arg(asked_at)::timestamptz - sqlc.arg(grace_period)::interval
+           AND (k.reserved_at > sqlc.arg(asked_at)::timestamptz - sqlc.arg(psp_memory)::interval
+                OR sqlc.arg(by_operator)::boolean))
       AND k.dead_letter_hold < 'release'
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (

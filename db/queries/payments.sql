@@ -24,13 +24,25 @@ ON CONFLICT (tenant_id, id) DO NOTHING
 RETURNING *;
 
 -- name: ResumePayment :one
--- failed -> processing, after RetakeKey.
-UPDATE payments AS p SET status = 'processing'
+-- failed -> processing, after RetakeKey. The PSP's object of the failed attempt is cleared: this attempt makes its own.
+UPDATE payments AS p SET status = 'processing', psp_object_id = NULL
 WHERE p.tenant_id = @tenant_id AND p.id = @id AND p.status = 'failed'
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.lease_id = @lease_id
                 AND k.subject = @id AND k.status = 'in_progress')
 RETURNING *;
+
+-- name: RememberObject :execrows
+-- processing -> processing: stores the id of the PSP's object, after the object was made and before it is executed, by
+-- the owner of the lease. Competes with the sweeper, ExpireLease and evidence: they move the key, and a key that has
+-- moved is no longer in progress. A statement that is sent again after a lost acknowledgement finds its own id and
+-- passes. Another id is never replaced. If no row is written, the owner must not execute the object.
+UPDATE payments AS p SET psp_object_id = sqlc.arg(object_id)::text
+WHERE p.tenant_id = @tenant_id AND p.id = @id AND p.status = 'processing'
+  AND (p.psp_object_id IS NULL OR p.psp_object_id = sqlc.arg(object_id)::text)
+  AND EXISTS (SELECT FROM idempotency_keys AS k
+              WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.lease_id = @lease_id
+                AND k.subject = @id AND k.status = 'in_progress');
 
 -- name: RecordPayments :many
 -- processing | failed -> succeeded | declined | failed: writes the outcomes, after the transitions of the keys. A
@@ -148,28 +160,28 @@ UPDATE refunds SET psp_refund_id = @psp_refund_id
 WHERE tenant_id = @tenant_id AND id = @id AND starts_with(psp_refund_id, 'operator:');
 
 -- name: FindPayment :one
--- The payment that evidence is about, with its tenant's account at the PSP.
-SELECT sqlc.embed(p), t.psp_account
+-- The payment that evidence is about, with its tenant's provider and account there.
+SELECT sqlc.embed(p), t.psp, t.psp_account
 FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
 WHERE p.tenant_id = @tenant_id AND p.id = @id;
 
 -- name: FindRefund :one
 -- The refund that evidence is about, with its payment.
-SELECT sqlc.embed(r), sqlc.embed(p), t.psp_account
+SELECT sqlc.embed(r), sqlc.embed(p), t.psp, t.psp_account
 FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id
      JOIN tenants AS t ON t.id = r.tenant_id
 WHERE r.tenant_id = @tenant_id AND r.id = @id;
 
 -- name: PaymentOfKey :one
 -- FindPayment by the payment's key, for a pipeline that also reads the key.
-SELECT sqlc.embed(p), t.psp_account
+SELECT sqlc.embed(p), t.psp, t.psp_account
 FROM idempotency_keys AS k JOIN payments AS p ON p.tenant_id = k.tenant_id AND p.id = k.subject
      JOIN tenants AS t ON t.id = p.tenant_id
 WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
 
 -- name: RefundOfKey :one
 -- FindRefund by the refund's key.
-SELECT sqlc.embed(r), sqlc.embed(p), t.psp_account
+SELECT sqlc.embed(r), sqlc.embed(p), t.psp, t.psp_account
 FROM idempotency_keys AS k JOIN refunds AS r ON r.tenant_id = k.tenant_id AND r.id = k.subject
      JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id JOIN tenants AS t ON t.id = r.tenant_id
 WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key;
@@ -210,8 +222,8 @@ WHERE sqlc.arg(object)::text = 'refund';
 SELECT id FROM tenants WHERE psp_account = @psp_account;
 
 -- name: ListAccounts :many
--- The PSP accounts of all tenants, in order, in pages.
-SELECT psp_account FROM tenants WHERE psp_account > @after ORDER BY psp_account LIMIT @max_rows;
+-- The providers and PSP accounts of all tenants, in order of the accounts, in pages.
+SELECT psp, psp_account FROM tenants WHERE psp_account > @after ORDER BY psp_account LIMIT @max_rows;
 
 -- name: BookedPayments :many
 -- Our payments that a page of the account's ledger refers to.
@@ -239,7 +251,8 @@ SET resume_after = coalesce(w.resume_after,
         greatest(least(w.scanned_to, w.walk_began) - @overlap::interval, excluded.resume_after)),
     walk_began = CASE WHEN w.resume_after IS NULL OR w.walk_began IS NULL THEN excluded.walk_began
                       ELSE w.walk_began END
-RETURNING w.resume_after::timestamptz AS resume_after, w.walk_began::timestamptz AS walk_began;
+RETURNING w.resume_after::timestamptz AS resume_after, w.walk_began::timestamptz AS walk_began,
+    (SELECT t.psp FROM tenants AS t WHERE t.psp_account = w.account)::text AS psp;
 
 -- name: AdvanceWalk :exec
 -- Stores that everything up to read_to has been read. Of two scans of one ledger, the slower one moves neither the

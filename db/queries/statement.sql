@@ -8,7 +8,7 @@ SELECT payonce_now()::timestamptz AS at;
 
 -- name: FindAccounts :many
 -- The accounts that are named, or all accounts if none is named.
-SELECT id AS tenant, psp_account AS account FROM tenants
+SELECT id AS tenant, psp, psp_account AS account FROM tenants
 WHERE cardinality(@accounts::text[]) = 0 OR psp_account = ANY (@accounts::text[])
 ORDER BY psp_account;
 

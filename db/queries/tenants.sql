@@ -3,12 +3,22 @@
 -- name: ListActiveKeys :many
 -- All that authentication needs. The API reads it as a whole and caches it for seconds. Keys expire by the database's
 -- clock.
-SELECT k.id, k.tenant_id, k.secret_sha256, k.scopes, k.label, t.psp_account, t.requests_per_second, t.request_burst
+SELECT k.id, k.tenant_id, k.secret_sha256, k.scopes, k.label,
+       t.psp, t.psp_account, t.requests_per_second, t.request_burst
 FROM api_keys AS k LEFT JOIN tenants AS t ON t.id = k.tenant_id
 WHERE k.expires_at IS NULL OR k.expires_at > payonce_now();
 
 -- name: EnsureTenant :exec
-INSERT INTO tenants (id, psp_account) VALUES (@id, @psp_account) ON CONFLICT (id) DO NOTHING;
+-- A tenant with the rate limits of a new tenant, unless there is one of this id.
+INSERT INTO tenants (id, psp, psp_account) VALUES (@id, @psp, @psp_account) ON CONFLICT (id) DO NOTHING;
+
+-- name: CreateTenant :execrows
+INSERT INTO tenants (id, psp, psp_account, requests_per_second, request_burst)
+VALUES (@id, @psp, @psp_account, @requests_per_second, @request_burst)
+ON CONFLICT (id) DO NOTHING;
+
+-- name: GetTenant :one
+SELECT id, psp_account, requests_per_second, request_burst, created_at, psp FROM tenants WHERE id = @id;
 
 -- name: InsertKey :one
 INSERT INTO api_keys (id, tenant_id, secret_sha256, scopes, label)
@@ -33,7 +43,7 @@ WHERE id = @id
 RETURNING expires_at;
 
 -- name: ListTenants :many
-SELECT id, psp_account, requests_per_second, request_burst, created_at FROM tenants ORDER BY id LIMIT @max_rows;
+SELECT id, psp_account, requests_per_second, request_burst, created_at, psp FROM tenants ORDER BY id LIMIT @max_rows;
 
 -- name: SetRate :execrows
 UPDATE tenants SET requests_per_second = @requests_per_second, request_burst = @request_burst WHERE id = @id;

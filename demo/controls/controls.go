@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"payonce/demo/mockpsp"
 	"payonce/demo/windows"
 	"payonce/internal/look"
 	"payonce/internal/sequence"
@@ -22,8 +23,15 @@ type Config struct {
 	PublicURL string // where payments are sent
 	Tenant    string // who pays, and
 	APIKey    string // the tenant's API key
+	Account   string // the tenant's account at the PSP
 	PSPURL    string // where this process reaches the mock PSP, and
 	PSPPage   string // where a browser does
+	Tokens    []mockpsp.Token
+	// ChargeKeys are the keys of the requests that could charge under a client's key. More of them than are returned do
+	// not matter: two requests are several.
+	ChargeKeys func(key string) []string
+	// Provider names the provider whose dialect the mock PSP speaks; or "" if it speaks its own.
+	Provider string
 
 	OperatorURL string // where this process reaches the operator's side of the API
 	OperatorKey string // signs in there

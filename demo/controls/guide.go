@@ -34,7 +34,7 @@ func guide(f facts) string {
 	case idempotency.InProgressStatus:
 		return guideInProgress(f)
 	case idempotency.UnknownStatus:
-		return "It is not known yet whether the PSP has charged. The reconciler asks the PSP. Wait until the key is completed."
+		return "It is not known yet whether the PSP has charged. The reconciler asks the PSP. Wait until the outcome is known."
 	case idempotency.FailedRetryableStatus:
 		return "The PSP has not charged. Press 3: the same request is executed again."
 	case idempotency.CompletedStatus:

@@ -37,6 +37,8 @@ type pageView struct {
 	SignIn  string // where one signs in, and then comes back to this key
 	Tokens  []mockpsp.Token
 	PSPPage string
+	// Provider is whose dialect the PSP speaks; or "".
+	Provider string
 	// OperatorKey signs in at the console, and Patience is how long the API waits for the PSP.
 	OperatorKey string
 	Patience    time.Duration
@@ -74,7 +76,7 @@ type processView struct {
 
 func (s *Controls) getPage(w http.ResponseWriter, r *http.Request) {
 	view := pageView{
-		Key: r.URL.Query().Get("key"), Tokens: mockpsp.Tokens(), PSPPage: s.config.PSPPage,
+		Key: r.URL.Query().Get("key"), Tokens: s.config.Tokens, PSPPage: s.config.PSPPage, Provider: s.config.Provider,
 		OperatorKey: s.config.OperatorKey, Patience: s.config.PSPTimeout,
 		Panel: s.panel(), Stop: s.stopView(), Notice: s.config.Notice,
 	}

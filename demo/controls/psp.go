@@ -104,11 +104,15 @@ func (s *Controls) resendWebhook(ctx context.Context, key string) (string, error
 		}
 		var sent struct {
 			Status int `json:"status"`
+			Tries  []struct {
+				EntryID string `json:"entryId"`
+			} `json:"tries"`
 		}
 		if err := json.Unmarshal(raw, &sent); err != nil {
 			return "", fmt.Errorf("read the PSP's answer: %w", err)
 		}
-		answers = append(answers, charge.ID+": "+webhookAnswer(sent.Status, known[charge.ID]))
+		seen := len(sent.Tries) > 0 && known[sent.Tries[0].EntryID]
+		answers = append(answers, charge.ID+": "+webhookAnswer(sent.Status, seen))
 	}
 	return strings.Join(answers, "; "), nil
 }
@@ -135,7 +139,7 @@ type charge struct {
 
 // ledgerOf reads the charges of a key.
 func (s *Controls) ledgerOf(ctx context.Context, key string) ([]charge, error) {
-	query := url.Values{"account": {s.config.Tenant}, "idempotencyKey": {key}}
+	query := url.Values{"account": {s.config.Account}, "idempotencyKey": {key}}
 	raw, err := s.askPSP(ctx, http.MethodGet, "/_ledger?"+query.Encode(), "")
 	if err != nil {
 		return nil, err
@@ -149,23 +153,31 @@ func (s *Controls) ledgerOf(ctx context.Context, key string) ([]charge, error) {
 	return ledger.Charges, nil
 }
 
-// delivered are the charges whose webhook Payonce has taken, of those that the mock PSP remembers.
+// webhookTries are the latest tries of the mock PSP to send webhooks. EntryID names what a webhook tells of: a charge,
+// or an event of another dialect.
+type webhookTries struct {
+	Tries []struct {
+		EntryID string `json:"entryId"`
+		Status  int    `json:"status"`
+	} `json:"tries"`
+}
+
+// delivered are the entries whose webhook Payonce has taken, of those that the mock PSP remembers.
 func (s *Controls) delivered(ctx context.Context) (map[string]bool, error) {
 	raw, err := s.askPSP(ctx, http.MethodGet, "/_webhooks", "")
 	if err != nil {
 		return nil, err
 	}
 	var sent struct {
-		Tries []struct {
-			EntryID string `json:"entryId"`
-			Status  int    `json:"status"`
-		} `json:"tries"`
+		webhookTries
+
+		Dialect webhookTries `json:"dialect"`
 	}
 	if err := json.Unmarshal(raw, &sent); err != nil {
 		return nil, fmt.Errorf("read the PSP's webhooks: %w", err)
 	}
 	known := map[string]bool{}
-	for _, t := range sent.Tries {
+	for _, t := range append(sent.Tries, sent.Dialect.Tries...) {
 		known[t.EntryID] = known[t.EntryID] || t.Status/100 == 2 //nolint:mnd // the class of success
 	}
 	return known, nil

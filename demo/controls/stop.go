@@ -13,6 +13,8 @@ type stopView struct {
 	windows.State
 	Limit    time.Duration // how long a payment is held
 	FarLimit time.Duration // how long it may take to a window of the reconciler
+	// Groups lists the places where a payment can be stopped.
+	Groups []windows.Group
 }
 
 func (s *Controls) stopView() *stopView {
@@ -20,7 +22,7 @@ func (s *Controls) stopView() *stopView {
 		return nil
 	}
 	stage := s.config.Windows
-	return &stopView{stage.State(), stage.Limit(), stage.Within(windows.Reconciler)}
+	return &stopView{stage.State(), stage.Limit(), stage.Within(windows.Reconciler), stage.Groups()}
 }
 
 // heldPhase is the phase in which a person may choose what fails.
@@ -29,12 +31,9 @@ const heldPhase = windows.Held
 // Chosen is the window that the list shows: the one in use, or the one that tells most.
 func (v stopView) Chosen() string { return cmp.Or(v.Window.ID, "3b") }
 
-// Groups lists the places where a payment can be stopped.
-func (stopView) Groups() []windows.Group { return windows.Groups() }
-
 // postStop arms a window for a new key, and sends the payment that will be stopped there.
 func (s *Controls) postStop(w http.ResponseWriter, r *http.Request) {
-	window, known := windows.ByID(r.PostFormValue("window"))
+	window, known := s.config.Windows.ByID(r.PostFormValue("window"))
 	if !known {
 		http.Error(w, "there is no such window", http.StatusBadRequest)
 		return
@@ -53,7 +52,7 @@ func (s *Controls) postStop(w http.ResponseWriter, r *http.Request) {
 func (s *Controls) postHeld(w http.ResponseWriter, r *http.Request) {
 	action := windows.Action(r.PostFormValue("action"))
 	// The words of the window that is held come last, so that they count.
-	what, all := "", windows.Windows()
+	what, all := "", s.config.Windows.Windows()
 	if now := s.config.Windows.State(); now.Phase != windows.Free {
 		all = append(all, now.Window)
 	}

@@ -27,7 +27,7 @@ type call struct {
 // a client that reads slowly does not keep Close waiting.
 func (s *Server) v1(handle func(*call) (reply, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &call{w: w, r: r, note: s.calls.begin(r, s.config.Now())}
+		c := &call{w: w, r: r, note: s.calls.begin(r, r.Header.Get("PSP-Account"), s.config.Now())}
 		// Deferred, because some calls end by a panic.
 		defer func() {
 			for _, told := range c.tells {

@@ -52,7 +52,7 @@ func (c *callCount) add(note *callNote) {
 func newCallLog() *callLog { return &callLog{counts: map[caller]callCount{}} }
 
 // begin notes a call on arrival: it counts although it may hang for long.
-func (l *callLog) begin(r *http.Request, now time.Time) *callNote {
+func (l *callLog) begin(r *http.Request, account string, now time.Time) *callNote {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" {
 		key = r.URL.Query().Get("idempotencyKey")
@@ -60,7 +60,7 @@ func (l *callLog) begin(r *http.Request, now time.Time) *callNote {
 	note := &callNote{
 		Method:  r.Method,
 		Path:    clip(r.URL.Path),
-		Account: clip(r.Header.Get("PSP-Account")),
+		Account: clip(account),
 		Key:     clip(key),
 		At:      now.UTC().Format(timeLayout),
 		Outcome: outcomePending,
@@ -84,8 +84,11 @@ func (l *callLog) begin(r *http.Request, now time.Time) *callNote {
 }
 
 func isScan(r *http.Request, key string) bool {
-	list := r.URL.Path == "/v1/charges" || r.URL.Path == "/v1/refunds"
-	return r.Method == http.MethodGet && list && key == "" && r.URL.Query().Get("reference") == ""
+	lists := []string{
+		"/v1/charges", "/v1/refunds", "/v1/payment_intents", "/v1/events", "/v1/balance_transactions",
+	}
+	return r.Method == http.MethodGet && slices.Contains(lists, r.URL.Path) && key == "" &&
+		r.URL.Query().Get("reference") == ""
 }
 
 // callers returns everyone that the call counts for, each once.

@@ -12,7 +12,7 @@ func noted(l *callLog, method, account, key string) {
 	r := httptest.NewRequest(method, "/v1/charges", nil)
 	r.Header.Set("PSP-Account", account)
 	r.Header.Set("Idempotency-Key", key)
-	l.finish(l.begin(r, time.Unix(0, 0)), "answered 200")
+	l.finish(l.begin(r, account, time.Unix(0, 0)), "answered 200")
 }
 
 func TestCallsAreCountedOnArrivalAndSaidHowTheyEnded(t *testing.T) {
@@ -148,7 +148,7 @@ func TestScanThatEndsAfterAnotherCallIsNotFoldedAcrossIt(t *testing.T) {
 	t.Parallel()
 	l := newCallLog()
 	scan := func() *callNote {
-		return l.begin(httptest.NewRequest(http.MethodGet, "/v1/charges", nil), time.Unix(0, 0))
+		return l.begin(httptest.NewRequest(http.MethodGet, "/v1/charges", nil), "", time.Unix(0, 0))
 	}
 	first := scan()
 	noted(l, http.MethodPost, "acme", "key-1")

@@ -22,6 +22,7 @@
 //	forget.go     DELETE /_keys: the keys are forgotten, the ledger stays
 //	late.go       charges that land after their connection was closed
 //	reply.go      the answer, or the silence
+//	dialect.go    the seam for another dialect over the same ledger: see package stripe below
 //
 // # What follows from it
 //

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
@@ -55,8 +57,14 @@ type record struct {
 	Outage  bool       `json:"outage,omitempty"`  // no entry, but a note: the key has failed once
 	Forgets *keyFilter `json:"forgets,omitempty"` // no entry, but a note: these keys were forgotten
 
-	forgotten int // how many keys the note has dropped
-	position  int // among the account's entries of the same object
+	// Note is what another dialect keeps, see [Booking]. It is omitted only if there is none: an empty object is a line
+	// of the dialect, too.
+	Note jsontext.Value `json:"note,omitzero"`
+
+	dialect   bool  // written by another dialect: no key, no webhook and no lookup of ours knows it
+	line      *Line // of the draft of another dialect
+	forgotten int   // how many keys the note has dropped
+	position  int   // among the account's entries of the same object
 }
 
 // keyRef identifies an intended operation: keys of other accounts or paths are other keys.
@@ -71,7 +79,7 @@ func (r *record) askedAccount() string { return cmp.Or(r.AskedAccount, r.Entry.A
 
 func (r *record) isPromise() bool { return !r.DueAt.IsZero() }
 
-func (r *record) isNote() bool { return r.Outage || r.Forgets != nil }
+func (r *record) isNote() bool { return r.Outage || r.Forgets != nil || r.dialect && r.Entry.ID == "" }
 
 func (r *record) succeeded() bool { return r.Entry.Status == statusSucceeded }
 

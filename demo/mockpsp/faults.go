@@ -11,9 +11,13 @@ const (
 )
 
 func (s *Server) getFaults(w http.ResponseWriter, _ *http.Request) {
-	jsonReply(http.StatusOK, map[string]map[string]float64{
+	all := map[string]map[string]float64{
 		faultsMember: s.rates.named(), disordersMember: s.webhooks.disorders.named(),
-	}).deliver(w)
+	}
+	if s.dialectRates != nil {
+		all[s.dialectRates.member] = s.dialectRates.named()
+	}
+	jsonReply(http.StatusOK, all).deliver(w)
 }
 
 // putFaults takes any Content-Type: people type this with curl -d. A member that is there replaces all of its rates,
@@ -36,7 +40,7 @@ func (s *Server) parseFaults(body []byte) error {
 		return err
 	}
 	for name, member := range in {
-		if name != faultsMember && name != disordersMember {
+		if name != faultsMember && name != disordersMember && !s.dialectRates.is(name) {
 			return invalid(fmt.Sprintf("the body has an unknown member at %q", "/"+name))
 		}
 		if member == nil {
@@ -46,17 +50,21 @@ func (s *Server) parseFaults(body []byte) error {
 	if len(in) == 0 {
 		return invalid("rates or webhooks is required: an object of names and their rates")
 	}
-	return s.setFaults(in[faultsMember], in[disordersMember])
+	return s.setFaults(in)
 }
 
-// setFaults changes both or, when it returns an error, none. Nil stays as it was.
-func (s *Server) setFaults(faults, disorders map[string]*float64) error {
+// setFaults changes all members that are there or, when it returns an error, none.
+func (s *Server) setFaults(in map[string]map[string]*float64) error {
+	faults, disorders := in[faultsMember], in[disordersMember]
 	faultRates, err := checkFaultRates(faults)
 	if err != nil {
 		return err
 	}
 	disorderRates, err := checkDisorderRates(disorders)
 	if err != nil {
+		return err
+	}
+	if err := s.dialectRates.setNamed(in); err != nil {
 		return err
 	}
 	if faults != nil {

@@ -23,7 +23,16 @@ func (s *Server) deleteKeys(w http.ResponseWriter, r *http.Request) {
 		s.refuse(err).deliver(w)
 		return
 	}
-	jsonReply(http.StatusOK, map[string]int{"forgotten": note.forgotten}).deliver(w)
+	forgotten := note.forgotten
+	if s.forgetDialect != nil {
+		more, err := s.forgetDialect(query.Get("account"), query.Get("idempotencyKey"))
+		if err != nil {
+			s.refuse(err).deliver(w)
+			return
+		}
+		forgotten += more
+	}
+	jsonReply(http.StatusOK, map[string]int{"forgotten": forgotten}).deliver(w)
 }
 
 // forget drops the keys that a note selects. The caller holds l.mu, or is the replay.

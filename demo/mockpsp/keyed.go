@@ -83,7 +83,7 @@ func (s *Server) writeEntry(c *call, draft *record) error {
 	if err := s.ledger.write(draft); err != nil {
 		return fmt.Errorf("write entry: %w", err)
 	}
-	c.tells = append(c.tells, s.webhooks.expect(draft))
+	c.tells = append(c.tells, s.expect(draft))
 	return nil
 }
 

@@ -23,7 +23,7 @@ func (s *Server) landLate(promise *record) {
 		s.config.Log.Error("late entry could not be written", "error", err)
 		return
 	}
-	s.webhooks.release(s.webhooks.expect(&landing)) // its call has ended long ago
+	s.webhooks.release(s.expect(&landing)) // its call has ended long ago
 }
 
 // lateLandings are the timers of promised entries. The ledger bounds their number.

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // ledger holds every entry since its file was created, in memory for reading and in the file for good.
@@ -19,6 +21,7 @@ type ledger struct {
 	lastCreated time.Time
 	refunded    map[string]int64 // by charge id, successful refunds only
 	promised    int              // late entries that have not landed
+	notes       []jsontext.Value // of another dialect, read from the file and not yet taken
 
 	mu      sync.RWMutex // held by the writer only while it publishes, never while it waits for the disk
 	keys    map[keyRef]*keyState
@@ -67,6 +70,9 @@ func (l *ledger) restore(r *record) error {
 		l.publish(r)
 		return nil
 	}
+	if r.Note != nil {
+		return l.restoreDialect(r)
+	}
 	if _, ok := r.Fault.behaviour(); !ok || (r.Entry.Object != objectCharge && r.Entry.Object != objectRefund) {
 		return fmt.Errorf("unknown kind of entry: %q %q", r.Entry.Object, r.Fault)
 	}
@@ -101,6 +107,10 @@ func (l *ledger) restore(r *record) error {
 func (l *ledger) publish(r *record) {
 	if r.Forgets != nil {
 		l.forget(r)
+		return
+	}
+	if r.dialect {
+		l.publishDialect(r)
 		return
 	}
 	if !r.Further {

@@ -96,7 +96,7 @@ func (s *Server) postPage(w http.ResponseWriter, r *http.Request) {
 	faultFields, faults, err := readRates(r, faultNames(), "")
 	disorderFields, disorders, disorderErr := readRates(r, disorderNames(), disorderField)
 	if err = errors.Join(err, disorderErr); err == nil {
-		err = s.setFaults(faults, disorders)
+		err = s.setFaults(map[string]map[string]*float64{faultsMember: faults, disordersMember: disorders})
 	}
 	if refused, ok := errors.AsType[apiError](err); ok {
 		s.renderPage(w, r, http.StatusBadRequest, pageRates{faultFields, disorderFields}, refused.message)

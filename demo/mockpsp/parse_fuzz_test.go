@@ -140,7 +140,8 @@ func FuzzRateForm(f *testing.F) {
 		_, disorders, disorderErr := readRates(r, disorderNames(), disorderField)
 		if err = errors.Join(err, disorderErr); err == nil {
 			s := &Server{rates: &faultRates{}, webhooks: &webhooks{disorders: &disorderRates{}}}
-			if err = s.setFaults(faults, disorders); err == nil {
+			in := map[string]map[string]*float64{faultsMember: faults, disordersMember: disorders}
+			if err = s.setFaults(in); err == nil {
 				for _, rate := range []float64{s.rates.named()["declined"], s.webhooks.disorders.named()["drop"]} {
 					if !(rate >= 0 && rate <= 1) {
 						t.Fatalf("%q and %q are the rate %g", declined, drop, rate)

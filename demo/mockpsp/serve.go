@@ -17,8 +17,14 @@ const stopLimit = 10 * time.Second
 // Serve serves the PSP until ctx ends, and closes it. It ends cleanly, also while requests are held that never get an
 // answer.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	return s.ServeDialect(ctx, l, s, s.Close)
+}
+
+// ServeDialect serves a handler with the limits of the PSP until ctx ends, and closes it. It serves another dialect
+// beside [Server.Serve], which ends the requests that are held.
+func (s *Server) ServeDialect(ctx context.Context, l net.Listener, handler http.Handler, close func() error) error {
 	server := &http.Server{
-		Handler:           s,
+		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      60*time.Second + s.config.SlowDelay,
@@ -35,17 +41,17 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	})
 	group.Go(func() error {
 		<-ctx.Done()
-		return s.stop(context.WithoutCancel(ctx), server)
+		return stop(context.WithoutCancel(ctx), server, close)
 	})
 	return group.Wait()
 }
 
 // stop closes both at once: Shutdown waits for the requests that only Close ends.
-func (s *Server) stop(ctx context.Context, server *http.Server) error {
+func stop(ctx context.Context, server *http.Server, close func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
 	var group errgroup.Group
-	group.Go(s.Close)
+	group.Go(close)
 	group.Go(func() error {
 		if err := server.Shutdown(ctx); err != nil {
 			return fmt.Errorf("shut down mock PSP: %w", errors.Join(err, server.Close()))

@@ -21,6 +21,10 @@ type Server struct {
 	late       *lateLandings
 	webhooks   *webhooks
 
+	outbox        *Outbox                                // of another dialect; nil while none is served
+	dialectRates  *DialectRates                          // nil while no other dialect is served
+	forgetDialect func(account, key string) (int, error) // likewise
+
 	closing chan struct{} // closed when Close begins; ends every pause
 
 	mu     sync.Mutex
@@ -39,7 +43,13 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
-	hooks, err := newWebhooks(config, ledger.snapshot())
+	key, _ := webhookKey(config.WebhookSecret) // checked with the config, where there is a URL
+	path := ""
+	if config.LedgerPath != "" {
+		path = config.LedgerPath + webhooksSuffix
+	}
+	disorders := &disorderRates{rand: split(config.Rand)}
+	hooks, err := newWebhooks(config, path, signer(key), disorders, subjects(ledger.snapshot()))
 	if err != nil {
 		return nil, errors.Join(err, ledger.close())
 	}
@@ -75,6 +85,9 @@ func (s *Server) Close() error {
 	}
 	close(s.closing)
 	webhooksErr := s.webhooks.stop() // first: calls that send by hand end with it
+	if s.outbox != nil {
+		webhooksErr = errors.Join(webhooksErr, s.outbox.webhooks.stop())
+	}
 	s.active.Wait()
 	s.late.stop()
 	if err := errors.Join(s.ledger.close(), webhooksErr); err != nil {

@@ -6,30 +6,61 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
+	"time"
 )
+
+// notTheSecret signs forgeries.
+const notTheSecret = "this is not the secret"
 
 // DemoWebhookSecret is the signing secret of the demo. It is as public as this line.
 const DemoWebhookSecret = secretPrefix + "ZGVtby13ZWJob29rLXNlY3JldC1mb3ItcGF5b25jZSEh"
 
 const secretPrefix = "whsec_"
 
-// webhook tells a receiver of one entry. All of it follows from the entry, so that each try, a duplicate, and a try
+// Webhook tells a receiver of one thing. All of it follows from that thing, so that each try, a duplicate, and a try
 // after a restart have the same id and the same bytes.
-type webhook struct {
-	id   string
-	kind string
-	body []byte
+type Webhook struct {
+	ID   string
+	Kind string
+	Body []byte
 }
 
-func webhookOf(e *entry) webhook {
+// Subject is what a webhook tells of: an entry or, in another dialect, an event.
+type Subject interface {
+	// SubjectID names it in the file of ended webhooks and in GET /_webhooks.
+	SubjectID() string
+	// Webhook returns its webhook. A forged one tells of another amount.
+	Webhook(forged bool) Webhook
+}
+
+// Signer returns the headers that sign a webhook at a time. A forgery is signed by somebody who does not know the
+// secret.
+type Signer func(hook Webhook, forged bool, at time.Time) http.Header
+
+// SubjectID implements [Subject].
+func (e *entry) SubjectID() string { return e.ID }
+
+// Webhook implements [Subject].
+func (e *entry) Webhook(forged bool) Webhook {
+	if forged {
+		altered := *e
+		altered.AmountCents++
+		return webhookOf(&altered)
+	}
+	return webhookOf(e)
+}
+
+func webhookOf(e *entry) Webhook {
 	kind := e.Object + "." + e.Status
 	body := render(struct {
 		Type      string `json:"type"`
 		Timestamp string `json:"timestamp"`
 		Data      *entry `json:"data"`
 	}{kind, e.CreatedAt, e})
-	return webhook{webhookID(e.ID), kind, body}
+	return Webhook{webhookID(e.ID), kind, body}
 }
 
 // webhookID takes over the entry's randomness.
@@ -41,7 +72,7 @@ func webhookID(entryID string) string {
 // sendsWebhook is false for the entries that only polling finds, or nobody.
 func (r *record) sendsWebhook() bool {
 	does, _ := r.Fault.behaviour()
-	return !does.noWebhook
+	return !does.noWebhook && !r.dialect
 }
 
 // webhookKey decodes a secret as Standard Webhooks writes it, with the length that it asks for.
@@ -65,4 +96,31 @@ func webhookSignature(key []byte, id, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%s.%s.%s", id, timestamp, body)
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// signer signs as Standard Webhooks says.
+func signer(key []byte) Signer {
+	return func(hook Webhook, forged bool, at time.Time) http.Header {
+		by := key
+		if forged {
+			by = []byte(notTheSecret)
+		}
+		timestamp := strconv.FormatInt(at.Unix(), 10)
+		header := http.Header{}
+		header.Set("Webhook-Id", hook.ID)
+		header.Set("Webhook-Timestamp", timestamp)
+		header.Set("Webhook-Signature", webhookSignature(by, hook.ID, timestamp, hook.Body))
+		return header
+	}
+}
+
+// subjects are the entries whose webhook is sent without being asked for, oldest first.
+func subjects(records []*record) []Subject {
+	var all []Subject
+	for _, r := range records {
+		if r.sendsWebhook() {
+			all = append(all, &r.Entry)
+		}
+	}
+	return all
 }

@@ -2,6 +2,7 @@ package mockpsp
 
 import (
 	"fmt"
+	"log/slog"
 
 	"github.com/go-json-experiment/json"
 )
@@ -34,12 +35,13 @@ type webhookLine struct {
 	End     webhookEnd `json:"end"`
 }
 
-// open reads the file and returns the records whose webhook has not ended, oldest first.
-func (e *webhookEnds) open(config Config, records []*record) (open []*record, err error) {
+// open reads the file and returns the subjects whose webhook has not ended, oldest first. Without a path there is no
+// file.
+func (e *webhookEnds) open(path string, log *slog.Logger, all []Subject) (open []Subject, err error) {
 	e.counts = map[webhookEnd]int{}
 	ended := map[string]webhookEnd{}
-	if config.LedgerPath != "" {
-		e.file, err = openJournal(config.LedgerPath+webhooksSuffix, config.Log, func(line *webhookLine) error {
+	if path != "" {
+		e.file, err = openJournal(path, log, func(line *webhookLine) error {
 			switch line.End {
 			case endDelivered, endGivenUp, endDropped:
 				ended[line.EntryID] = line.End
@@ -52,14 +54,11 @@ func (e *webhookEnds) open(config Config, records []*record) (open []*record, er
 			return nil, err
 		}
 	}
-	for _, r := range records {
-		if !r.sendsWebhook() {
-			continue
-		}
-		if how, ok := ended[r.Entry.ID]; ok {
+	for _, subject := range all {
+		if how, ok := ended[subject.SubjectID()]; ok {
 			e.counts[how]++
 		} else {
-			open = append(open, r)
+			open = append(open, subject)
 		}
 	}
 	return open, nil

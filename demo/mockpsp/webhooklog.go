@@ -59,10 +59,11 @@ func (l *tryLog) newestFirst() []try {
 }
 
 // skip notes a webhook that is never sent.
-func (s *webhookSender) skip(e *entry) {
-	hook := webhookOf(e)
+func (s *webhookSender) skip(of Subject) {
+	hook := of.Webhook(false)
 	s.tries.add(try{
-		ID: hook.id, EntryID: e.ID, Type: hook.kind, At: s.now().UTC().Format(timeLayout), Disorder: disorderDrop,
+		ID: hook.ID, EntryID: of.SubjectID(), Type: hook.Kind, At: s.now().UTC().Format(timeLayout),
+		Disorder: disorderDrop,
 	})
 }
 
@@ -75,6 +76,8 @@ type webhooksView struct {
 	GivenUp   int    `json:"givenUp"`
 	Dropped   int    `json:"dropped"`
 	Tries     []try  `json:"tries"`
+
+	Dialect *webhooksView `json:"dialect,omitempty"` // those of another dialect, if it is served
 }
 
 func (w *webhooks) view() webhooksView {
@@ -94,5 +97,10 @@ func (w *webhooks) view() webhooksView {
 }
 
 func (s *Server) getWebhooks(w http.ResponseWriter, _ *http.Request) {
-	jsonReply(http.StatusOK, s.webhooks.view()).deliver(w)
+	view := s.webhooks.view()
+	if s.outbox != nil {
+		ofDialect := s.outbox.webhooks.view()
+		view.Dialect = &ofDialect
+	}
+	jsonReply(http.StatusOK, view).deliver(w)
 }

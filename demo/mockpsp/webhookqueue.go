@@ -8,10 +8,10 @@ import (
 
 // delivery is a webhook on its way to the receiver.
 type delivery struct {
-	record *record
+	of     Subject
 	drawn  disorderSet
 	copied bool // a duplicate: one try, whose end is of no account
-	order  int  // of the entry among those with a webhook
+	order  int  // of the subject among all
 	tries  int
 	due    time.Time
 

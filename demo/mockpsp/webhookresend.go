@@ -33,15 +33,29 @@ func (s *Server) resend(w http.ResponseWriter, r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	found := s.ledger.findAnywhere(r.PathValue("entryId"))
-	if found == nil {
-		return reply{}, noSuchEntry()
+	by, of, err := s.findSubject(r.PathValue("entryId"))
+	if err != nil {
+		return reply{}, err
 	}
-	if !s.webhooks.on() {
-		return reply{}, webhooksOff()
-	}
-	tries := s.webhooks.sendNow(r.Context(), &found.Entry, how)
+	tries := by.sendNow(r.Context(), of, how)
 	return jsonReply(http.StatusOK, resent{tries[len(tries)-1].Status, tries}), nil
+}
+
+// findSubject returns an entry, or an event of another dialect, and the webhooks that tell of it.
+func (s *Server) findSubject(id string) (*webhooks, Subject, error) {
+	by, of := s.webhooks, Subject(nil)
+	if found := s.ledger.findAnywhere(id); found != nil {
+		of = &found.Entry
+	} else if s.outbox != nil {
+		by, of = s.outbox.webhooks, s.outbox.find(id)
+	}
+	switch {
+	case of == nil:
+		return nil, nil, noSuchEntry()
+	case !by.on():
+		return nil, nil, webhooksOff()
+	}
+	return by, of, nil
 }
 
 func noSuchEntry() apiError {
@@ -76,7 +90,7 @@ func parseResend(w http.ResponseWriter, r *http.Request) (disorder, error) {
 }
 
 // sendNow sends at once, or as soon as a slot is free; a duplicate twice at the same time, in one slot.
-func (w *webhooks) sendNow(ctx context.Context, e *entry, how disorder) []try {
+func (w *webhooks) sendNow(ctx context.Context, of Subject, how disorder) []try {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(w.ctx, cancel)()
@@ -91,7 +105,7 @@ func (w *webhooks) sendNow(ctx context.Context, e *entry, how disorder) []try {
 	}
 	var sending sync.WaitGroup
 	for i := range tries {
-		sending.Go(func() { tries[i] = w.sender.send(ctx, e, how, 0) })
+		sending.Go(func() { tries[i] = w.sender.send(ctx, of, how, 0) })
 	}
 	sending.Wait()
 	return tries

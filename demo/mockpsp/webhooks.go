@@ -15,7 +15,7 @@ const (
 	webhookJitter  = 10 // a gap is stretched by up to one part in so many
 )
 
-// webhooks brings each entry's webhook to the receiver, at least once or until it is given up. Without a URL it does
+// webhooks brings each subject's webhook to the receiver, at least once or until it is given up. Without a URL it does
 // nothing at all.
 type webhooks struct {
 	config    Config
@@ -37,13 +37,15 @@ type webhooks struct {
 	ends    webhookEnds
 }
 
-func newWebhooks(config Config, records []*record) (*webhooks, error) {
+// newWebhooks returns the webhooks of the subjects that are there, and goes on with those that have not ended by the
+// file at a path. Config has the URL.
+func newWebhooks(config Config, path string, sign Signer, disorders *disorderRates, all []Subject) (*webhooks, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &webhooks{
 		config:    config,
 		log:       config.Log,
-		sender:    newWebhookSender(config),
-		disorders: &disorderRates{rand: split(config.Rand)},
+		sender:    newWebhookSender(config, sign),
+		disorders: disorders,
 		slots:     make(chan struct{}, webhooksAtOnce),
 		ctx:       ctx,
 		cancel:    cancel,
@@ -53,13 +55,13 @@ func newWebhooks(config Config, records []*record) (*webhooks, error) {
 	if !w.on() {
 		return w, nil
 	}
-	open, err := w.ends.open(config, records)
+	open, err := w.ends.open(path, config.Log, all)
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("open webhooks: %w", err)
 	}
-	for _, r := range open {
-		w.release(w.expect(r))
+	for _, subject := range open {
+		w.release(w.expect(subject))
 	}
 	w.running.Go(w.dispatch)
 	return w, nil
@@ -72,17 +74,25 @@ func split(source *rand.Rand) *rand.Rand {
 
 func (w *webhooks) on() bool { return w.config.WebhookURL != "" }
 
-// expect prepares the webhook of an entry that is durable: nil if it has none. It is not sent before release. Its
+// expect prepares the webhook of a subject that is durable: nil if nobody is told. It is not sent before release. Its
 // disorders are drawn now, before the caller can have an answer and change the rates.
-func (w *webhooks) expect(r *record) *delivery {
-	if !w.on() || !r.sendsWebhook() {
+func (w *webhooks) expect(of Subject) *delivery {
+	if !w.on() {
 		return nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ends.pending++
 	w.order++
-	return &delivery{record: r, drawn: w.disorders.draw(), order: w.order}
+	return &delivery{of: of, drawn: w.disorders.draw(), order: w.order}
+}
+
+// expect prepares the webhook of an entry: nil if it has none.
+func (s *Server) expect(r *record) *delivery {
+	if !r.sendsWebhook() {
+		return nil
+	}
+	return s.webhooks.expect(&r.Entry)
 }
 
 // release lets an expected webhook go, now that the call has ended. When the PSP stops first, the next start does it.
@@ -96,8 +106,8 @@ func (w *webhooks) release(d *delivery) {
 		return
 	}
 	if d.drawn[disorderDrop] {
-		w.sender.skip(&d.record.Entry)
-		w.end(d.record, endDropped)
+		w.sender.skip(d.of)
+		w.end(d.of, endDropped)
 		return
 	}
 	d.due = time.Now().Add(w.config.WebhookDelay)
@@ -169,9 +179,9 @@ func (w *webhooks) attempt(d *delivery) {
 	if d.copied {
 		how = disorderDuplicate
 	} else if d.tries == 1 && d.drawn[disorderForge] {
-		w.sender.send(w.ctx, &d.record.Entry, disorderForge, d.tries)
+		w.sender.send(w.ctx, d.of, disorderForge, d.tries)
 	}
-	w.afterTry(d, w.sender.send(w.ctx, &d.record.Entry, how, d.tries))
+	w.afterTry(d, w.sender.send(w.ctx, d.of, how, d.tries))
 }
 
 // afterTry decides what a try's end means for its webhook.
@@ -183,12 +193,12 @@ func (w *webhooks) afterTry(d *delivery, done try) {
 	switch {
 	case d.copied:
 	case done.delivered():
-		w.end(d.record, endDelivered)
+		w.end(d.of, endDelivered)
 	case w.ctx.Err() != nil: // cut short by our own stop; the next start sends it again
 	case done.Status == http.StatusGone || d.tries > len(w.config.WebhookSchedule):
 		w.log.Warn("webhook given up", "id", done.ID, "entry", done.EntryID, "tries", d.tries, "status", done.Status,
 			"error", done.Error)
-		w.end(d.record, endGivenUp)
+		w.end(d.of, endGivenUp)
 	default:
 		gap := w.config.WebhookSchedule[d.tries-1]
 		d.due = time.Now().Add(gap + time.Duration(w.jitter.Float64()*float64(gap)/webhookJitter))
@@ -197,8 +207,8 @@ func (w *webhooks) afterTry(d *delivery, done try) {
 }
 
 // end closes a webhook for good. The caller holds w.mu.
-func (w *webhooks) end(r *record, how webhookEnd) {
-	if err := w.ends.note(r.Entry.ID, how); err != nil {
+func (w *webhooks) end(of Subject, how webhookEnd) {
+	if err := w.ends.note(of.SubjectID(), how); err != nil {
 		w.log.Error("end of a webhook could not be noted; a restart will send again", "error", err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 )
 
@@ -20,7 +19,7 @@ const (
 // webhookSender makes single tries.
 type webhookSender struct {
 	url     string
-	key     []byte
+	sign    Signer
 	timeout time.Duration
 	now     func() time.Time
 	client  *http.Client
@@ -28,11 +27,10 @@ type webhookSender struct {
 }
 
 // newWebhookSender returns a sender that follows no redirects and goes through no proxy.
-func newWebhookSender(config Config) *webhookSender {
-	key, _ := webhookKey(config.WebhookSecret) // checked with the config, where there is a URL
+func newWebhookSender(config Config, sign Signer) *webhookSender {
 	return &webhookSender{
 		url:     config.WebhookURL,
-		key:     key,
+		sign:    sign,
 		timeout: config.WebhookTimeout,
 		now:     config.Now,
 		client: &http.Client{
@@ -44,13 +42,14 @@ func newWebhookSender(config Config) *webhookSender {
 }
 
 // send makes a try and notes how it ended. Number counts the webhook's tries from 1; 0 is one by hand.
-func (s *webhookSender) send(ctx context.Context, e *entry, how disorder, number int) try {
-	hook := webhookOf(e)
+func (s *webhookSender) send(ctx context.Context, of Subject, how disorder, number int) try {
 	at := s.now()
+	hook, header := s.signed(of, how, at)
 	done := try{
-		ID: hook.id, EntryID: e.ID, Type: hook.kind, At: at.UTC().Format(timeLayout), Try: number, Disorder: how,
+		ID: hook.ID, EntryID: of.SubjectID(), Type: hook.Kind, At: at.UTC().Format(timeLayout), Try: number,
+		Disorder: how,
 	}
-	status, err := s.post(ctx, hook.id, s.sign(hook, e, how, at))
+	status, err := s.post(ctx, header, hook.Body)
 	done.Status = status
 	if err != nil {
 		done.Error = err.Error()
@@ -59,41 +58,26 @@ func (s *webhookSender) send(ctx context.Context, e *entry, how disorder, number
 	return done
 }
 
-// signedBody is what a try sends beside its id.
-type signedBody struct {
-	timestamp, signature string
-	body                 []byte
-}
-
-// sign signs the webhook as of now. A stale one has a good signature of long ago. A forgery is about another amount,
-// and signed by somebody who does not know the secret.
-func (s *webhookSender) sign(hook webhook, e *entry, how disorder, now time.Time) signedBody {
-	key, body := s.key, hook.body
-	switch how {
-	case disorderForge:
-		altered := *e
-		altered.AmountCents++
-		key, body = []byte("this is not the secret"), webhookOf(&altered).body
-	case disorderStale:
+// signed returns the webhook and its signature as of now. A stale one has a good signature of long ago. A forgery is
+// about another amount, and signed by somebody who does not know the secret.
+func (s *webhookSender) signed(of Subject, how disorder, now time.Time) (Webhook, http.Header) {
+	if how == disorderStale {
 		now = now.Add(-staleAge)
-	default:
 	}
-	timestamp := strconv.FormatInt(now.Unix(), 10)
-	return signedBody{timestamp, webhookSignature(key, hook.id, timestamp, body), body}
+	hook := of.Webhook(how == disorderForge)
+	return hook, s.sign(hook, how == disorderForge, now)
 }
 
-func (s *webhookSender) post(ctx context.Context, id string, signed signedBody) (status int, err error) {
+func (s *webhookSender) post(ctx context.Context, signed http.Header, body []byte) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(signed.body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
 	if err != nil {
 		return 0, fmt.Errorf("make request: %w", err)
 	}
+	request.Header = signed
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "mockpsp")
-	request.Header.Set("Webhook-Id", id)
-	request.Header.Set("Webhook-Timestamp", signed.timestamp)
-	request.Header.Set("Webhook-Signature", signed.signature)
 	response, err := s.client.Do(request)
 	if err != nil {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {

@@ -101,6 +101,10 @@ func (l *ledger) prepare(draft *record) ([]byte, error) {
 		return nil, l.broken
 	}
 	switch {
+	case draft.line != nil:
+		if err := l.prepareDialect(draft); err != nil {
+			return nil, err
+		}
 	case draft.isNote():
 	case draft.isPromise():
 		if l.promised >= maxPromises {

@@ -33,6 +33,8 @@ func (w Window) Choices() []Choice {
 	cut := func(means string) Choice { return Choice{Cut, "Cut the connection", means} }
 	fail := func(means string) Choice { return Choice{PSPFails, "PSP 500", "The " + who + " is told 500. " + means} }
 	switch {
+	case w.at.object && (w.at.call == charge || w.at.call == cancel):
+		return append(choices, w.choicesOfObject(cut, fail)...)
 	case w.at.call == lookup && w.at.before:
 		return append(choices, cut("The question is lost. The reconciler asks again later."),
 			fail("It asks again later."))
@@ -48,6 +50,19 @@ func (w Window) Choices() []Choice {
 	}
 	return append(choices, Choice{LoseAcknowledgement, "Lose the acknowledgement", "The connection of the " + who +
 		" breaks. The database has committed, and the " + who + " must find that out."})
+}
+
+// choicesOfObject are the further choices at a call about the PSP's object. The object says what has happened to it.
+func (w Window) choicesOfObject(cut, fail func(means string) Choice) []Choice {
+	switch {
+	case w.at.call == cancel:
+		return []Choice{cut("The object is not cancelled. The reconciler asks again later."), fail("It asks again later.")}
+	case w.at.before:
+		return []Choice{cut("The PSP has not charged. The API reads the object, and cancels it."),
+			fail("It reads the object, and cancels it.")}
+	}
+	return []Choice{cut("The answer is lost. The PSP has charged, and the API reads that from the object."),
+		fail("The PSP has charged, and the API reads that from the object.")}
 }
 
 func (w Window) allows(a Action) bool {

@@ -12,6 +12,7 @@
 //	hold.go        what becomes of one payment that is stopped
 //	grip.go        the message that is held
 //	event.go       which messages are about a key
+//	dialect.go     which call to the PSP is which, in each provider's dialect
 //	proxies.go     the proxies around one process
 //
 // # What always holds

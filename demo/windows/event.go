@@ -3,6 +3,7 @@ package windows
 import (
 	"bytes"
 	"regexp"
+	"strings"
 	"sync/atomic"
 
 	"payonce/test/pgproxy"
@@ -20,20 +21,26 @@ func naming(words ...string) func(round []byte) bool {
 	}
 }
 
-// namingEvent tells which rounds name the PSP's webhook about the key. It learns the webhook's id when the API stores
-// the webhook: that round has both the id and the key. Nothing is held for it, and forget ends it.
-func namingEvent(key string, api *pgproxy.Proxy) (ours func(round []byte) bool, forget func()) {
-	id, stores := regexp.MustCompile(`evt_[0-9A-Za-z]+`), naming(key)
-	var learned atomic.Pointer[string]
-	stored := api.OnWhere("StoreEvent", func(round []byte) bool {
-		if found := string(id.Find(round)); found != "" && stores(round) {
-			learned.Store(&found)
+// name is an id that is learned from a round that has both the id and the key.
+type name struct{ learned atomic.Pointer[string] }
+
+// learn learns an id from the rounds with a query that have all the words. Nothing is held for it, and forget ends it.
+func (n *name) learn(from *pgproxy.Proxy, query string, id *regexp.Regexp, words ...string) (forget func()) {
+	fits := naming(words...)
+	event := from.OnWhere(query, func(round []byte) bool {
+		if found := string(id.Find(round)); found != "" && fits(round) {
+			n.learned.Store(&found)
 		}
 		return false
 	}, pgproxy.HoldBefore)
-	ours = func(round []byte) bool {
-		event := learned.Load()
-		return event != nil && naming(*event)(round)
-	}
-	return ours, func() { api.Forget(stored) }
+	return func() { from.Forget(event) }
 }
+
+// in reports whether a text has the id.
+func (n *name) in(text string) bool {
+	id := n.learned.Load()
+	return id != nil && strings.Contains(text, *id)
+}
+
+// eventID is the form of the ids of webhooks, in each dialect.
+var eventID = regexp.MustCompile(`evt_[0-9A-Za-z]+`)

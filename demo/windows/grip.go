@@ -3,6 +3,7 @@ package windows
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	"payonce/test/httpproxy"
@@ -16,11 +17,14 @@ type grip struct {
 	row  *pgproxy.Event
 	call *httpproxy.Event
 	end  []func() // what else is forgotten at the end
+	// restore lets the API read the PSP's object again. It is nil if the API could read it all the time.
+	restore func()
 }
 
 // seize has the next message of the key at the place held there.
 func (s *Stage) seize(at place, key string) *grip {
 	g := &grip{at: at, of: s.proxies[at.who]}
+	object := s.learnObject(g, key)
 	if at.rival != "" {
 		rival := g.of.rows.OnWhere(at.rival, naming(key), pgproxy.HoldBefore)
 		g.end = append(g.end, func() {
@@ -34,14 +38,20 @@ func (s *Stage) seize(at place, key string) *grip {
 			do = httpproxy.HoldBefore
 		}
 		g.call = g.of.calls.OnWhere(at.call, func(c httpproxy.Call) bool {
-			return strings.Contains(c.Header.Get("Idempotency-Key")+c.Query.Get("idempotencyKey"), key)
+			return object.in(c.Path) ||
+				strings.Contains(c.Header.Get("Idempotency-Key")+c.Query.Get("idempotencyKey"), key)
 		}, do)
 		return g
 	}
-	ours := naming(key, at.source)
+	words := []string{key, at.source}
+	if at.news {
+		words = append(words, s.config.Dialect.news)
+	}
+	ours := naming(words...)
 	if at.event {
-		named, forget := namingEvent(key, s.proxies[API].rows)
-		ours, g.end = named, append(g.end, forget)
+		var event name
+		g.end = append(g.end, event.learn(s.proxies[API].rows, "StoreEvent", eventID, key, s.config.Dialect.news))
+		ours = func(round []byte) bool { return event.in(string(round)) }
 	}
 	do := g.action()
 	if at.commit {
@@ -49,6 +59,27 @@ func (s *Stage) seize(at place, key string) *grip {
 	}
 	g.row = g.of.rows.OnWhere(at.query, ours, do)
 	return g
+}
+
+// learnObject learns the id of the PSP's object when the API stores it. If the place needs that, the API cannot read
+// the object until the place is reached. Its request would otherwise find out at once what has happened to the object.
+func (s *Stage) learnObject(g *grip, key string) *name {
+	object, api := &name{}, s.proxies[API]
+	if s.config.Dialect.object == nil {
+		return object
+	}
+	g.end = append(g.end, object.learn(api.rows, "RememberObject", s.config.Dialect.object, key))
+	if g.at.lost {
+		api.calls.Choose(func(c httpproxy.Call) httpproxy.Action {
+			if c.Name == lookup && object.in(c.Path) {
+				return httpproxy.FailBefore
+			}
+			return httpproxy.Pass
+		})
+		g.restore = sync.OnceFunc(func() { api.calls.Choose(nil) })
+		g.end = append(g.end, g.restore)
+	}
+	return object
 }
 
 func (g *grip) action() pgproxy.Action {
@@ -70,6 +101,9 @@ func (g *grip) awaitAnswer() {
 
 // reached waits until the message is held.
 func (g *grip) reached(ctx context.Context) error {
+	if g.restore != nil {
+		defer g.restore()
+	}
 	if g.call != nil {
 		return g.call.Reached(ctx)
 	}

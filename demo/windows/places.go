@@ -10,12 +10,16 @@ type place struct {
 	before bool   // the request is held; otherwise the answer
 	commit bool   // not the query itself: the commit that ends its transaction
 	rival  string // a query about the key that is held as well: what follows it would move the key meanwhile
+	news   bool   // the round has the PSP's webhook that reports the charge, and no other webhook
+	lost   bool   // the API cannot read the PSP's object: its request must end without knowing the outcome
+	object bool   // the provider makes an object first, and executes it afterwards
 }
 
 // The calls to the PSP that can be held.
 const (
-	charge = "charge"
+	charge = "charge" // the request that moves the money
 	lookup = "lookup"
+	cancel = "cancel"
 )
 
 // The sources of evidence, as the product writes them into the timeline.
@@ -30,6 +34,7 @@ const (
 	reported = "pm_reset_charged"  // charged; the answer is lost, and a webhook tells
 	silent   = "pm_silent_charged" // charged; nobody tells
 	stuck    = "pm_stuck"          // charged; nobody tells, and each lookup fails
+	unpaid   = "pm_never"          // not charged; the answer is lost, and nobody tells
 )
 
 // sent are the places of a payment up to the answer of the PSP.
@@ -74,12 +79,12 @@ func ingested() []Window {
 			Happened: "The signature is verified. The event is not stored.",
 			Lost:     "The event.",
 			FoundBy:  "The PSP has no 204, so it sends the event again.",
-		}, paid, place{who: API, query: "StoreEvent", before: true}},
+		}, paid, place{who: API, query: "StoreEvent", before: true, news: true}},
 		{"7", "the PSP's webhook is stored; the API does not know it", Words{
 			Happened: "The event and its job are committed. The PSP has no 204.",
 			Lost:     "The acknowledgement.",
 			FoundBy:  "The PSP sends the event again. Its id is stored already, so the second copy changes nothing.",
-		}, paid, place{who: API, query: "StoreEvent", commit: true}},
+		}, paid, place{who: API, query: "StoreEvent", commit: true, news: true}},
 	}
 }
 
@@ -91,18 +96,18 @@ func processed() []Window {
 			Lost:     "This run of the job.",
 			FoundBy:  "River runs the job again.",
 		}, reported, place{
-			who: Reconciler, query: "ResolveKeys", source: byWebhook, before: true, rival: "PaymentOfKey",
+			who: Reconciler, query: "ResolveKeys", source: byWebhook, before: true, rival: "PaymentOfKey", lost: true,
 		}},
 		{"9", "the webhook has completed the key; the reconciler does not know it", Words{
 			Happened: "The evidence is applied. The event is not marked as processed.",
 			Lost:     "The mark.",
 			FoundBy:  "The job runs again. The same evidence confirms what is known.",
-		}, reported, place{who: Reconciler, query: "ResolveKeys", source: byWebhook}},
+		}, reported, place{who: Reconciler, query: "ResolveKeys", source: byWebhook, lost: true}},
 		{"10", "the webhook is marked as processed; the reconciler does not know it", Words{
 			Happened: "The event is marked. The job is not finished.",
 			Lost:     "The end of the job.",
 			FoundBy:  "The job runs again and finds a processed event.",
-		}, reported, place{who: Reconciler, query: "MarkProcessed", event: true}},
+		}, reported, place{who: Reconciler, query: "MarkProcessed", event: true, lost: true}},
 	}
 }
 
@@ -113,12 +118,12 @@ func claimed() []Window {
 			Happened: "Overdue keys are taken and their lookups are enqueued. Nothing is committed.",
 			Lost:     "The whole batch, which is one transaction.",
 			FoundBy:  "The next run of the sweeper, on any machine.",
-		}, silent, place{who: Reconciler, query: "JobInsertFastMany", before: true, commit: true}},
+		}, silent, place{who: Reconciler, query: "JobInsertFastMany", before: true, commit: true, lost: true}},
 		{"12", "the lookup is committed; the reconciler does not know it", Words{
 			Happened: "The batch is committed. The process does not know.",
 			Lost:     "The acknowledgement.",
 			FoundBy:  "Nobody has to: keys and jobs are there together.",
-		}, silent, place{who: Reconciler, query: "JobInsertFastMany", commit: true}},
+		}, silent, place{who: Reconciler, query: "JobInsertFastMany", commit: true, lost: true}},
 	}
 }
 
@@ -129,21 +134,48 @@ func lookedUp() []Window {
 			Happened: "The lookup has read the key. The PSP has not been asked.",
 			Lost:     "This lookup.",
 			FoundBy:  "River runs the job again. Without the job, the key is due again after a minute.",
-		}, silent, place{who: Reconciler, call: lookup, before: true}},
+		}, silent, place{who: Reconciler, call: lookup, before: true, lost: true}},
 		{"14", "the PSP has answered the lookup; the reconciler does not have the answer", Words{
 			Happened: "The PSP has answered. Nothing is written.",
 			Lost:     "The answer.",
 			FoundBy:  "The next lookup asks again. A question proves something only by the time at which it was asked.",
-		}, silent, place{who: Reconciler, call: lookup}},
+		}, silent, place{who: Reconciler, call: lookup, lost: true}},
 		{"15", "the lookup has completed the key; the reconciler does not know it", Words{
 			Happened: "The step is committed. The job is not finished.",
 			Lost:     "The end of the job.",
 			FoundBy:  "The job runs again and finds a key that is not unknown.",
-		}, silent, place{who: Reconciler, query: "ResolveKeys", source: byLookup}},
+		}, silent, place{who: Reconciler, query: "ResolveKeys", source: byLookup, lost: true}},
 		{"16", "the last lookup has failed, too; the database does not have the dead letter", Words{
 			Happened: "A step with a dead letter is judged. Neither the step nor the dead letter is written.",
 			Lost:     "Both: they are one transaction.",
 			FoundBy:  "The next lookup, webhook or scan that brings the same evidence.",
 		}, stuck, place{who: Reconciler, query: "OpenDeadLetter", before: true}},
+	}
+}
+
+// inTwoSteps are the places of a payment at a provider that makes an object first, and executes it afterwards.
+func inTwoSteps() []Window {
+	return []Window{
+		{"27", "the PSP's object is made; the database does not have its id", Words{
+			Happened: "The PSP has made an object, which moves no money. Its id is not stored.",
+			Lost:     "The id. Nobody executes this object.",
+			FoundBy: "A lookup makes the same object again, under the same key, so the PSP returns its id. The lookup " +
+				"cancels the object and releases the key.",
+		}, paid, place{who: API, query: "RememberObject", before: true}},
+		{"28", "the id of the PSP's object is stored; the API does not know it", Words{
+			Happened: "The id of the PSP's object is stored. The object is not executed.",
+			Lost:     "The request. The key blocks its own retries until the lease is over.",
+			FoundBy:  "A lookup reads the object, cancels it and releases the key. It does not wait for the grace period.",
+		}, paid, place{who: API, query: "RememberObject"}},
+		{"29", "the lookup has read an object that is not executed; the PSP does not have the cancellation", Words{
+			Happened: "A lookup has read the PSP's object, which is not executed. The object is not cancelled.",
+			Lost:     "This lookup.",
+			FoundBy:  "The next lookup reads the object again. It may be executed by then.",
+		}, unpaid, place{who: Reconciler, call: cancel, before: true, lost: true}},
+		{"30", "the object is cancelled; the key is not released", Words{
+			Happened: "The PSP's object is cancelled. The key is not released.",
+			Lost:     "The answer.",
+			FoundBy:  "The next lookup finds that the object is cancelled, and releases the key.",
+		}, unpaid, place{who: Reconciler, query: "ReleaseUnknownKey", before: true, lost: true}},
 	}
 }

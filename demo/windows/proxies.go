@@ -3,7 +3,6 @@ package windows
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 
@@ -17,13 +16,13 @@ type proxies struct {
 	calls *httpproxy.Proxy
 }
 
-func openProxies(parent, databaseURL, pspAddress string) (p proxies, err error) {
+func openProxies(parent, databaseURL, pspAddress string, d Dialect) (p proxies, err error) {
 	if p.rows, err = pgproxy.OpenIn(parent, databaseURL); err != nil {
 		return p, fmt.Errorf("stand before the database: %w", err)
 	}
 	// With a choice, the proxy does not remember each round: the demo may run for days.
 	p.rows.Choose(func([]string) pgproxy.Action { return pgproxy.Pass })
-	p.calls, err = httpproxy.Open(httpproxy.Options{Upstream: func() string { return pspAddress }, Name: nameOfCall})
+	p.calls, err = httpproxy.Open(httpproxy.Options{Upstream: func() string { return pspAddress }, Name: d.name})
 	if err != nil {
 		return p, errors.Join(fmt.Errorf("stand before the PSP: %w", err), p.rows.Close())
 	}
@@ -33,16 +32,6 @@ func openProxies(parent, databaseURL, pspAddress string) (p proxies, err error) 
 func (p proxies) close() error {
 	p.calls.Close()
 	return p.rows.Close()
-}
-
-func nameOfCall(r *http.Request) string {
-	switch {
-	case r.Method == http.MethodPost && r.URL.Path == "/v1/charges":
-		return charge
-	case r.Method == http.MethodGet && r.URL.Query().Has("idempotencyKey"):
-		return lookup
-	}
-	return ""
 }
 
 // maxSocketPath is what every system accepts as the path of a socket.

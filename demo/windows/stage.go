@@ -12,6 +12,7 @@ import (
 type Config struct {
 	DatabaseURLs map[Process]string // of each process's role
 	PSPAddress   string             // host:port
+	Dialect      Dialect            // that the PSP speaks there
 	Dir          string             // where the proxies' sockets may be
 	Limit        time.Duration      // how long a payment is held, and how long it may take to a window of the API
 	FarLimit     time.Duration      // how long it may take to a window of the reconciler
@@ -70,7 +71,7 @@ func Open(c Config) (*Stage, error) {
 	s := &Stage{config: c, proxies: map[Process]proxies{}}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	for _, who := range []Process{API, Reconciler} {
-		p, err := openProxies(parent, c.DatabaseURLs[who], c.PSPAddress)
+		p, err := openProxies(parent, c.DatabaseURLs[who], c.PSPAddress, c.Dialect)
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
@@ -87,6 +88,15 @@ func (s *Stage) DatabaseURL(who Process) string { return s.proxies[who].rows.URL
 
 // PSPURL is what a process is given in place of the mock PSP's.
 func (s *Stage) PSPURL(who Process) string { return s.proxies[who].calls.URL() }
+
+// Groups lists the windows at which a payment can be stopped.
+func (s *Stage) Groups() []Group { return Groups(s.config.Dialect) }
+
+// Windows lists the windows of all groups.
+func (s *Stage) Windows() []Window { return Windows(s.config.Dialect) }
+
+// ByID finds one of them.
+func (s *Stage) ByID(id string) (w Window, known bool) { return ByID(s.config.Dialect, id) }
 
 // Limit is how long a payment is held.
 func (s *Stage) Limit() time.Duration { return s.config.Limit }

@@ -37,26 +37,36 @@ type Group struct {
 	Windows []Window
 }
 
-// Groups lists the windows as docs/crash_windows.md does.
-func Groups() []Group {
-	return []Group{
+// Groups lists the windows of a dialect as docs/crash_windows.md does.
+func Groups(d Dialect) []Group {
+	groups := []Group{
 		{"A payment", slices.Concat(sent(), answered())},
 		{"Webhooks", slices.Concat(ingested(), processed())},
 		{"Sweeping and looking up", slices.Concat(claimed(), lookedUp())},
 	}
+	if !d.TwoSteps {
+		return groups
+	}
+	groups = append(groups, Group{"A payment in two steps", inTwoSteps()})
+	for _, g := range groups {
+		for i := range g.Windows {
+			g.Windows[i].at.object = true
+		}
+	}
+	return groups
 }
 
 // Windows lists the windows of all groups.
-func Windows() (all []Window) {
-	for _, g := range Groups() {
+func Windows(d Dialect) (all []Window) {
+	for _, g := range Groups(d) {
 		all = append(all, g.Windows...)
 	}
 	return all
 }
 
 // ByID finds a window.
-func ByID(id string) (w Window, known bool) {
-	all := Windows()
+func ByID(d Dialect, id string) (w Window, known bool) {
+	all := Windows(d)
 	i := slices.IndexFunc(all, func(w Window) bool { return w.ID == id })
 	if i < 0 {
 		return Window{}, false

@@ -19,7 +19,7 @@ func TestWordsAreThoseOfTheDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := strings.ReplaceAll(string(document), "`", "")
-	for _, w := range Windows() {
+	for _, w := range Windows(Stripe()) {
 		number := strings.TrimRight(w.ID, "abc")
 		row := "| " + number + " | " + w.Happened + " | " + w.Lost + " | " + w.FoundBy + " |"
 		if !strings.Contains(plain, row) {
@@ -34,7 +34,7 @@ func TestGroupsAreThoseOfTheDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, g := range Groups() {
+	for _, g := range Groups(Stripe()) {
 		_, section, found := strings.Cut(string(document), "\n## "+g.Title)
 		section, _, _ = strings.Cut(section, "\n## ")
 		for _, w := range g.Windows {
@@ -47,7 +47,7 @@ func TestGroupsAreThoseOfTheDocument(t *testing.T) {
 
 func TestTokensAreThoseOfTheMockPSP(t *testing.T) {
 	t.Parallel()
-	for _, w := range Windows() {
+	for _, w := range Windows(Stripe()) {
 		if !slices.ContainsFunc(mockpsp.Tokens(), func(token mockpsp.Token) bool { return token.Name == w.Token }) {
 			t.Errorf("window %s: the mock PSP has no token %s", w.ID, w.Token)
 		}
@@ -62,13 +62,13 @@ func TestDocumentNamesEveryWindowOfThePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ids []string
-	for _, w := range Windows() {
+	for _, w := range Windows(Stripe()) {
 		ids = append(ids, w.ID)
 	}
 	listed := regexp.MustCompile(`(?m)^\| (\d+[a-c]?) \| (.+?) \|$`).FindAllStringSubmatch(string(document), -1)
 	var found []string
 	for _, row := range listed {
-		for _, w := range Windows() {
+		for _, w := range Windows(Stripe()) {
 			if row[1] == w.ID && row[2] == w.Place {
 				found = append(found, w.ID)
 			}
@@ -82,7 +82,7 @@ func TestDocumentNamesEveryWindowOfThePage(t *testing.T) {
 func TestEachWindowCanGoOnAndEachActionEndsSomeHold(t *testing.T) {
 	t.Parallel()
 	seen := map[Action]bool{}
-	for _, w := range Windows() {
+	for _, w := range Windows(Stripe()) {
 		if choices := w.Choices(); choices[0].Action != GoOn {
 			t.Errorf("window %s begins with %s", w.ID, choices[0].Action)
 		}

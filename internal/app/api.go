@@ -17,7 +17,6 @@ import (
 	"payonce/internal/config"
 	"payonce/internal/console"
 	"payonce/internal/httpapi"
-	"payonce/internal/webhooks"
 )
 
 // API is one API process, made but not yet listening.
@@ -34,15 +33,13 @@ type API struct {
 // deadline.
 const answerMargin = 5 * time.Second
 
-// webhookTolerance is how far the clocks of the PSP and of this machine may differ (Standard Webhooks).
-const webhookTolerance = 5 * time.Minute
-
 // NewID makes a UUIDv7 from the system's randomness.
 func NewID() (uuid.UUID, error) { return uuid.NewV7FromReader(rand.Reader) }
 
 // NewAPI makes the parts. It connects to nothing yet.
 func NewAPI(ctx context.Context, c config.API, log *slog.Logger) (*API, error) {
-	parts, err := newParts(ctx, c.Shared, "payonce-api", min(c.Lease, httpapi.WriteTimeout-answerMargin), log)
+	parts, err := newParts(ctx, c.Shared, webhookSecrets{c.WebhookSecrets, c.StripeWebhookSecrets}, "payonce-api",
+		min(c.Lease, httpapi.WriteTimeout-answerMargin), log)
 	if err != nil {
 		return nil, err
 	}
@@ -56,34 +53,19 @@ func NewAPI(ctx context.Context, c config.API, log *slog.Logger) (*API, error) {
 
 func (a *API) assemble() error {
 	c := a.settings
-	receiver, err := a.receiver()
-	if err != nil {
-		return err
-	}
 	recent := console.NewRecent(time.Now())
 	a.public = httpapi.New(httpapi.Config{
 		Recent:   recent,
-		Payments: a.payments, Keys: a.keys, Directory: a.directory, Webhooks: receiver, Metrics: a.metrics,
+		Payments: a.payments, Keys: a.keys, Directory: a.directory, Webhooks: a.receivers(), Metrics: a.metrics,
 		Log:       a.log,
 		PublicURL: c.PublicURL, OperatorURL: c.OperatorURL(), PSPPage: c.PSPPage, RequestID: requestID, NewID: NewID,
 		Tracer: a.tracer, Now: time.Now,
 	})
 	a.registerGauges()
 	a.checks = a.readiness()
+	var err error
 	a.operator, err = a.operatorSide(c.Shared, c.OperatorURL(), recent, a.checks)
 	return err
-}
-
-// receiver takes webhooks in, or is nil where no secret is configured.
-func (a *API) receiver() (*webhooks.Receiver, error) {
-	if len(a.settings.WebhookSecrets) == 0 {
-		return nil, nil //nolint:nilnil // no secret, no receiver
-	}
-	verifier, err := webhooks.NewVerifier(a.settings.WebhookSecrets, webhookTolerance, time.Now)
-	if err != nil {
-		return nil, fmt.Errorf("WEBHOOK_SECRETS: %w", err)
-	}
-	return webhooks.NewReceiver(verifier, webhooks.New(a.db, a.queue.WebhookTx)), nil
 }
 
 // Public is the handler of the public API.

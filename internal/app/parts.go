@@ -32,7 +32,7 @@ import (
 // parts are what the API and the reconciler are both made of.
 type parts struct {
 	db        *postgres.DB
-	psp       *gateway.Client
+	psps      gateway.PSPs
 	keys      *idempotency.Keys
 	payments  *payments.Service
 	ops       *operator.Service
@@ -49,7 +49,8 @@ type parts struct {
 
 // newParts makes the parts. They connect to nothing yet.
 func newParts(
-	ctx context.Context, c config.Shared, service string, deadline time.Duration, log *slog.Logger,
+	ctx context.Context, c config.Shared, secrets webhookSecrets, service string, deadline time.Duration,
+	log *slog.Logger,
 ) (_ *parts, err error) {
 	terms := idempotency.Terms{
 		Lease: c.Lease, Retention: c.Retention, PSPMemory: c.PSPMemory,
@@ -69,7 +70,7 @@ func newParts(
 	if p.db, err = openDB(ctx, c); err != nil {
 		return nil, err
 	}
-	if p.psp, err = newPSP(c, p.metrics); err != nil {
+	if p.psps, err = newPSPs(c, secrets, p.metrics); err != nil {
 		p.db.Close()
 		return nil, err
 	}
@@ -81,13 +82,13 @@ func newParts(
 	}
 	p.keys = idempotency.New(p.db, terms, time.Now)
 	p.payments = payments.New(payments.Config{
-		DB: p.db, Keys: p.keys, PSP: p.psp, NewID: NewID, Metrics: p.metrics, Tracer: p.tracer, Log: log,
+		DB: p.db, Keys: p.keys, PSPs: p.psps, NewID: NewID, Metrics: p.metrics, Tracer: p.tracer, Log: log,
 		PublicURL: c.PublicURL, Deadline: deadline,
 	})
 	p.directory = tenants.NewDirectory(p.db, time.Now)
 	p.room = postgres.NewRoom(p.db, time.Now)
 	p.ops = operator.New(operator.Config{
-		DB: p.db, Keys: p.keys, Payments: p.payments, Tracer: p.tracer, Log: log,
+		DB: p.db, Keys: p.keys, PSPs: p.psps, Payments: p.payments, Tracer: p.tracer, Log: log,
 		Requeue: p.retryJob, Reprocess: p.reprocess, Reconsider: p.queue.EvidenceTx, Forget: forgetWebhook,
 	})
 	return p, nil
@@ -130,13 +131,6 @@ func openDB(ctx context.Context, c config.Shared) (*postgres.DB, error) {
 	return postgres.Open(ctx, c.DatabaseURL, limits)
 }
 
-func newPSP(c config.Shared, metrics *telemetry.Metrics) (*gateway.Client, error) {
-	limits := gateway.DefaultLimits()
-	limits.Dial, limits.Total, limits.InFlight = c.PSPDial, c.PSPTotal, c.PSPInFlight
-	limits.BreakerFailures, limits.BreakerOpen = c.PSPBreakerFailures, c.PSPBreakerOpen
-	return gateway.New(c.PSPURL, c.PSPSecret, limits, time.Now, metrics.PSPRequest)
-}
-
 // registerGauges adds the figures that are read when they are asked for.
 func (p *parts) registerGauges() {
 	telemetry.RegisterGauges(p.registry, telemetry.Gauges{
@@ -145,7 +139,7 @@ func (p *parts) registerGauges() {
 		PoolMax:            func() float64 { return float64(p.db.Stat().MaxConns()) },
 		CommitSlotsBusy:    func() float64 { busy, _ := p.db.CommitSlots(); return float64(busy) },
 		CommitSlotsWaiting: func() float64 { _, waiting := p.db.CommitSlots(); return float64(waiting) },
-		PSPInFlight:        func() float64 { return float64(p.psp.InFlight()) },
+		PSPInFlight:        func() float64 { return float64(p.psps.InFlight()) },
 		RequestsWaiting:    func() float64 { return float64(p.payments.Waiting()) },
 	})
 	telemetry.RegisterBacklog(p.registry, time.Now, p.backlog)
@@ -228,7 +222,7 @@ func (p *parts) checkSchema(ctx context.Context) error {
 }
 
 func (p *parts) close() {
-	p.psp.Close()
+	p.psps.Close()
 	p.db.Close()
 	p.tracer.Close()
 }

@@ -33,7 +33,7 @@ type Reconciler struct {
 
 // NewReconciler makes the parts. It connects to nothing yet.
 func NewReconciler(ctx context.Context, c config.Reconciler, log *slog.Logger) (*Reconciler, error) {
-	parts, err := newParts(ctx, c.Shared, "payonce-reconciler", c.Lease, log)
+	parts, err := newParts(ctx, c.Shared, webhookSecrets{}, "payonce-reconciler", c.Lease, log)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (r *Reconciler) assemble() error {
 		return err
 	}
 	r.jobs, err = reconcile.New(reconcile.Config{
-		DB: r.db, Keys: r.keys, Payments: r.payments, Inbox: webhooks.New(r.db, r.queue.WebhookTx),
+		DB: r.db, Keys: r.keys, PSPs: r.psps, Payments: r.payments, Inbox: webhooks.New(r.db, r.queue.WebhookTx),
 		Resolver: payments.NewResolver(r.payments, payments.LookupPolicy{
 			Budget: c.LookupBudget, Base: c.LookupBase, Cap: c.LookupCap, Recheck: c.LookupRecheck, Jitter: jitter,
 		}),
@@ -88,7 +88,7 @@ func (r *Reconciler) Close() { r.close() }
 // StatementConfig is what statements are reconciled with.
 func (r *Reconciler) StatementConfig() statement.Config {
 	c := statement.DefaultConfig()
-	c.DB, c.PSP, c.NewID, c.OnBreak = r.db, r.psp, NewID, r.onBreak
+	c.DB, c.PSPs, c.NewID, c.OnBreak = r.db, r.psps, NewID, r.onBreak
 	c.Horizon = r.settings.PSPMemory + time.Hour
 	return c
 }

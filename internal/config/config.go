@@ -12,9 +12,10 @@ import (
 type API struct {
 	Shared
 
-	HTTPAddr       string   `env:"HTTP_ADDR" envDefault:":8080" desc:"address of the public API"`
-	OperatorAddr   string   `env:"OPERATOR_ADDR" envDefault:"127.0.0.1:8081" desc:"address of the operator API, /livez, /readyz and /metrics"`
-	WebhookSecrets []string `env:"WEBHOOK_SECRETS" desc:"whsec_… secrets that the PSP signs webhooks with, the old one too while it rotates; none: no webhooks"`
+	HTTPAddr             string   `env:"HTTP_ADDR" envDefault:":8080" desc:"address of the public API"`
+	OperatorAddr         string   `env:"OPERATOR_ADDR" envDefault:"127.0.0.1:8081" desc:"address of the operator API, /livez, /readyz and /metrics"`
+	WebhookSecrets       []string `env:"WEBHOOK_SECRETS" desc:"whsec_… secrets that the PSP signs webhooks with, the old one too while it rotates; none: no webhooks"`
+	StripeWebhookSecrets []string `env:"STRIPE_WEBHOOK_SECRETS" desc:"whsec_… secrets that Stripe signs webhooks with, the old one too while it rotates; none: no webhooks of Stripe's"`
 
 	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"0s" desc:"time between not ready and closing, for load balancers"`
 	DrainLimit time.Duration `env:"DRAIN_LIMIT" envDefault:"35s" desc:"longest time for payments in flight to finish at shutdown"`
@@ -47,6 +48,7 @@ func (c API) OperatorURL() string { return ownURL(c.OperatorAddr) }
 func (c API) Check() error {
 	var bad refusals
 	c.check(&bad)
+	checkStripeWebhooks(&bad, c.StripeWebhookSecrets)
 	bad.positive(map[string]time.Duration{"DRAIN_LIMIT": c.DrainLimit}, "DRAIN_LIMIT")
 	if c.DrainDelay < 0 {
 		bad.refuse("DRAIN_DELAY is %s, must not be negative", c.DrainDelay)

@@ -24,6 +24,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add("LEASE", "45s", "PSP_LATE_LIMIT", "2m", "PUBLIC_URL", "https://pay.example/base/")
 	f.Add("PSP_LATE_LIMIT", "2562047h47m16s", "LEASE", "x", "HTTP_ADDR", "8080")
 	f.Add("PSP_URL", "http://psp?x=", "WEBHOOK_SECRETS", "a,b,,", "DB_POOLER", "maybe")
+	f.Add("PSP", "stripe", "STRIPE_SECRET", "sk_test_1234567890123456", "STRIPE_URL", "https://stripe.example")
 	f.Fuzz(func(t *testing.T, name1, value1, name2, value2, name3, value3 string) {
 		environment := map[string]string{name1: value1, name2: value2, name3: value3}
 		getenv := func(name string) string { return environment[name] }
@@ -59,7 +60,7 @@ func keepsRelations(t *testing.T, c Shared) {
 		c.DBLockTimeout > c.DBStatementTimeout || c.DBMaxConns < 2 || c.DBCommitSlots < 0 {
 		t.Fatalf("taken: %+v", c)
 	}
-	for _, base := range []string{c.PSPURL, c.PublicURL} {
+	for _, base := range []string{c.PSPURL, c.StripeURL, c.PublicURL} {
 		u, err := url.Parse(base + "/v1/charges?limit=1")
 		if err != nil || !strings.HasSuffix(u.Path, "/v1/charges") || u.RawQuery != "limit=1" || u.Fragment != "" {
 			t.Fatalf("%q is taken as the base of %v, %v", base, u, err)
@@ -67,7 +68,7 @@ func keepsRelations(t *testing.T, c Shared) {
 	}
 }
 
-var settingName = regexp.MustCompile(`\b(LEASE|[A-Z]+_[A-Z_]+)\b`)
+var settingName = regexp.MustCompile(`\b(LEASE|PSP|[A-Z]+_[A-Z_]+)\b`)
 
 // namesSetting asks for the name of what has to be changed, without what must not be seen.
 func namesSetting(t *testing.T, err error, environment map[string]string) {
@@ -77,7 +78,8 @@ func namesSetting(t *testing.T, err error, environment map[string]string) {
 			t.Fatalf("%q is refused with: %v", environment, err)
 		}
 	}
-	for _, name := range []string{"PSP_SECRET", "DATABASE_URL", "WEBHOOK_SECRETS"} {
+	for _, name := range []string{"PSP_SECRET", "DATABASE_URL", "WEBHOOK_SECRETS", "STRIPE_SECRET",
+		"STRIPE_WEBHOOK_SECRETS"} {
 		if secret := environment[name]; len(secret) > 20 && !strings.Contains(environment["PSP_URL"], secret) &&
 			strings.Contains(err.Error(), secret) {
 			t.Fatalf("%s is repeated: %v", name, err)

@@ -28,8 +28,9 @@ func defaults(t *testing.T) API {
 func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 	t.Parallel()
 	shared := Shared{
-		PublicURL: "http://localhost:8080", PSPURL: "http://127.0.0.1:8082",
-		LogLevel: "info", Lease: 30 * time.Second, Retention: 48 * time.Hour, Audit: 30 * 24 * time.Hour,
+		PublicURL: "http://localhost:8080", PSPURL: "http://127.0.0.1:8082", PSP: "native",
+		StripeURL: "https://api.stripe.com",
+		LogLevel:  "info", Lease: 30 * time.Second, Retention: 48 * time.Hour, Audit: 30 * 24 * time.Hour,
 		PSPMemory: 24 * time.Hour,
 		PSPLate:   time.Minute, FirstLookup: 10 * time.Second,
 		PSPDial: 2 * time.Second, PSPTotal: 8 * time.Second, PSPInFlight: 64, PSPBreakerFailures: 20,
@@ -62,7 +63,10 @@ func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 	env := map[string]string{
 		"DATABASE_URL": "postgres://x", "HTTP_ADDR": "a:1", "OPERATOR_ADDR": "b:2",
 		"PUBLIC_URL": "https://pay.example/", "PSP_URL": "https://psp.example",
-		"PSP_SECRET": "s", "LOG_LEVEL": "debug", "LEASE": "60s", "KEY_RETENTION": "99h", "PSP_KEY_MEMORY": "98h",
+		"PSP": "stripe", "STRIPE_URL": "https://stripe.example", "STRIPE_SECRET": "sk_test_1",
+		"STRIPE_WEBHOOK_SECRETS": "whsec_cccccccccccccccc,whsec_dddddddddddddddd",
+		"PSP_SECRET":             "s",
+		"LOG_LEVEL":              "debug", "LEASE": "60s", "KEY_RETENTION": "99h", "PSP_KEY_MEMORY": "98h",
 		"PSP_DIAL_TIMEOUT": "3s", "PSP_TIMEOUT": "9s",
 		"PSP_IN_FLIGHT": "5", "PSP_BREAKER_FAILURES": "6", "PSP_BREAKER_OPEN": "7s", "DB_MAX_CONNS": "8",
 		"DB_COMMIT_SLOTS": "9", "DB_ACQUIRE_TIMEOUT": "9s",
@@ -74,6 +78,7 @@ func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 	want := API{
 		Shared: Shared{
 			DatabaseURL: "postgres://x", PublicURL: "https://pay.example", PSPURL: "https://psp.example",
+			PSP: "stripe", StripeURL: "https://stripe.example", StripeSecret: "sk_test_1",
 			ConsoleSecret: "0123456789abcdef0123456789abcdef",
 			PSPSecret:     "s", LogLevel: "debug", Lease: time.Minute, Retention: 99 * time.Hour, Audit: time.Hour,
 			PSPMemory: 98 * time.Hour,
@@ -85,7 +90,8 @@ func TestEverySettingIsReadFromItsVariable(t *testing.T) {
 			TraceEndpoint: "http://collector:4318", TraceRatio: 0.5,
 		},
 		HTTPAddr: "a:1", OperatorAddr: "b:2", WebhookSecrets: []string{"whsec_a", "whsec_b"},
-		DrainDelay: 12 * time.Second, DrainLimit: 61 * time.Second,
+		StripeWebhookSecrets: []string{"whsec_cccccccccccccccc", "whsec_dddddddddddddddd"},
+		DrainDelay:           12 * time.Second, DrainLimit: 61 * time.Second,
 	}
 	got, err := load(env)
 	if err != nil {
@@ -104,6 +110,7 @@ func TestEachRelationIsChecked(t *testing.T) {
 	t.Parallel()
 	const (
 		thrice   = "PSP_TIMEOUT (8s) times 3 must not exceed LEASE (0s): the lease would end while the PSP still works"
+		stripe   = "STRIPE_SECRET must be a secret key (sk_…) or a restricted key (rk_…) of Stripe's"
 		counts   = "DB_MAX_CONNS must be at least 2, PSP_IN_FLIGHT and PSP_BREAKER_FAILURES at least 1"
 		level    = `LOG_LEVEL is "loud", must be debug, info, warn or error`
 		maxNanos = time.Duration(1<<63 - 1)
@@ -190,6 +197,17 @@ func TestEachRelationIsChecked(t *testing.T) {
 		"traces without a number":   {func(c *API) { c.TraceRatio = math.NaN() }, []string{fmt.Sprintf(ratio, "NaN")}},
 		"collector": {func(c *API) { c.TraceEndpoint = "collector:4318" },
 			[]string{"OTEL_EXPORTER_OTLP_ENDPOINT must be an http or https URL, such as https://pay.example"}},
+		"provider":    {func(c *API) { c.PSP = "adyen" }, []string{`PSP is "adyen", must be native or stripe`}},
+		"no provider": {func(c *API) { c.PSP = "" }, []string{`PSP is "", must be native or stripe`}},
+		"Stripe URL": {func(c *API) { c.StripeURL = "api.stripe.com" },
+			[]string{"STRIPE_URL must be an http or https URL, such as https://pay.example"}},
+		"Stripe URL password": {func(c *API) { c.StripeURL = "https://user:secret@api.stripe.com" },
+			[]string{"STRIPE_URL must have neither a user nor a query nor a fragment: paths are added to it, and others read it"}},
+		"publishable key": {func(c *API) { c.StripeSecret = "pk_test_1" }, []string{stripe}},
+		"key in quotes":   {func(c *API) { c.StripeSecret = `"sk_test_1"` }, []string{stripe}},
+		"key and line":    {func(c *API) { c.StripeSecret = "sk_test_1\n" }, []string{stripe}},
+		"Stripe's webhooks": {func(c *API) { c.StripeWebhookSecrets = []string{"whsec_aaaaaaaaaaaaaaaa", "whsec_b"} },
+			[]string{"STRIPE_WEBHOOK_SECRETS must be whsec_… secrets, separated by commas: number 2 is none"}},
 		"two at once": {func(c *API) { c.LogLevel, c.DBMaxConns = "loud", 0 }, []string{counts, level}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,7 +249,7 @@ func TestGarbageIsRefusedByTheSettingsName(t *testing.T) {
 		"PSP_IN_FLIGHT": "many", "PSP_BREAKER_FAILURES": "-1", "DB_MAX_CONNS": "99999999999",
 		"DB_ACQUIRE_TIMEOUT": "1,5s", "DB_STATEMENT_TIMEOUT": "NaN",
 		"DB_LOCK_TIMEOUT": "-", "DRAIN_DELAY": "soon", "DRAIN_LIMIT": "∞", "LOG_LEVEL": "loud", "PUBLIC_URL": "x",
-		"PSP_URL":   "x",
+		"PSP_URL": "x", "PSP": "x", "STRIPE_URL": "x", "STRIPE_SECRET": "x", "STRIPE_WEBHOOK_SECRETS": "x",
 		"HTTP_ADDR": "x", "OPERATOR_ADDR": "x", "TRACE_RATIO": "1%", "OTEL_EXPORTER_OTLP_ENDPOINT": "x",
 	} {
 		_, err := load(map[string]string{name: value})
@@ -397,6 +415,31 @@ func TestEnvironmentNamesEverySetting(t *testing.T) {
 	for _, want := range []string{"LEASE=15s", "DATABASE_URL=", "WEBHOOK_SECRETS=", "SWEEP_EVERY="} {
 		if !slices.Contains(env, want) {
 			t.Errorf("no %s in %q", want, env)
+		}
+	}
+}
+
+// A command that asks no provider needs no secret. A server needs the secret at the provider of its new tenants.
+func TestServerNeedsTheSecretOfItsProvider(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		env  map[string]string
+		says string
+	}{
+		{nil, "PSP_SECRET is not set"},
+		{map[string]string{"STRIPE_SECRET": "sk_test_1"}, "PSP_SECRET is not set"},
+		{map[string]string{"PSP": "stripe", "PSP_SECRET": "s"}, "STRIPE_SECRET is not set, and PSP is stripe"},
+		{map[string]string{"PSP_SECRET": "s"}, ""},
+		{map[string]string{"PSP": "stripe", "STRIPE_SECRET": "sk_test_1"}, ""},
+		{map[string]string{"PSP": "stripe", "STRIPE_SECRET": "rk_live_1"}, ""},
+	} {
+		settings, err := load(c.env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = settings.CheckProvider()
+		if (err == nil) != (c.says == "") || err != nil && !strings.HasPrefix(err.Error(), c.says) {
+			t.Errorf("%v: %v", c.env, err)
 		}
 	}
 }

@@ -11,7 +11,11 @@ type Shared struct {
 	DatabaseURL string `env:"DATABASE_URL" desc:"PostgreSQL, as a URL or keyword string"`
 	PublicURL   string `env:"PUBLIC_URL" desc:"base of the URLs in answers; the same for all processes (default: from HTTP_ADDR)"`
 	PSPURL      string `env:"PSP_URL" envDefault:"http://127.0.0.1:8082" desc:"the payment service provider"`
-	PSPSecret   string `env:"PSP_SECRET" desc:"our secret at the PSP; required to serve"`
+	PSPSecret   string `env:"PSP_SECRET" desc:"our secret at the PSP; required to serve, unless PSP is stripe"`
+	// PSP is the provider of new tenants that name none.
+	PSP          string `env:"PSP" envDefault:"native" desc:"provider of new tenants that name none: native (PSP_URL) or stripe"`
+	StripeURL    string `env:"STRIPE_URL" envDefault:"https://api.stripe.com" desc:"the API of Stripe"`
+	StripeSecret string `env:"STRIPE_SECRET" desc:"our secret key at Stripe (sk_…) or a restricted one (rk_…); required to serve if PSP is stripe; none: no Stripe"`
 	// ConsoleSecret seals sessions. Processes behind one address must have the same.
 	ConsoleSecret string `env:"CONSOLE_SECRET" desc:"seals the sessions of the console, at least 32 characters; the same for all processes; none: sessions end with their process"`
 	LogLevel      string `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
@@ -127,7 +131,8 @@ func (c Shared) check(bad *refusals) {
 		bad.refuse("TRACE_RATIO is %v, must be above 0 and at most 1; for no traces, leave OTEL_EXPORTER_OTLP_ENDPOINT empty",
 			c.TraceRatio)
 	}
-	bases := map[string]string{"PUBLIC_URL": c.PublicURL, "PSP_URL": c.PSPURL}
+	c.checkProviders(bad)
+	bases := map[string]string{"PUBLIC_URL": c.PublicURL, "PSP_URL": c.PSPURL, "STRIPE_URL": c.StripeURL}
 	if c.TraceEndpoint != "" {
 		bases["OTEL_EXPORTER_OTLP_ENDPOINT"] = c.TraceEndpoint
 	}

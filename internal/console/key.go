@@ -60,10 +60,13 @@ type keyReader struct {
 	c   *Console
 	ref idempotency.Ref
 
-	life   sequence.Life
-	rows   rows
-	ledger []gateway.Record // the PSP's, as it was read the last time
-	asked  time.Time        // when the PSP was asked the last time
+	life sequence.Life
+	rows rows
+	// merchant is whose key it is at the PSP. It is read once, because a tenant never changes its provider.
+	merchant payments.Merchant
+	ledger   []gateway.Record // the PSP's, as it was read the last time
+	waits    bool             // the PSP has said that it waits for somebody else
+	asked    time.Time        // when the PSP was asked the last time
 }
 
 // How often the PSP is asked for a key that is watched, beside each change of the key: a charge may appear in the PSP's
@@ -140,7 +143,11 @@ func (k *keyReader) read(ctx context.Context) error {
 	if row.Generation != k.life.Row.Generation { // The ledger that was read was that of another generation.
 		k.ledger, k.life.Ledger, k.life.LedgerUnread = nil, nil, "it was not asked yet"
 	}
+	if err := k.readMerchant(ctx); err != nil {
+		return err
+	}
 	k.rows = rowsOf(shown)
+	k.life.Object = k.rows.ofMovement("psp_object_id")
 	k.life.Row, k.life.Timeline = row, row.Timeline(events)
 	k.life.Requests, k.life.Started = k.c.config.Recent.of(k.ref), k.c.config.Recent.since()
 	k.life.GracePeriod = k.c.config.GracePeriod
@@ -162,7 +169,7 @@ func (k *keyReader) ask(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, longestAsking)
 	defer cancel()
 	defer func() { k.asked = k.c.config.Now() }()
-	k.life.LedgerUnread = "it did not answer in time"
+	k.life.LedgerUnread, k.waits = "it did not answer in time", false
 	select {
 	case k.c.asking <- struct{}{}:
 		defer func() { <-k.c.asking }()
@@ -183,6 +190,8 @@ func (k *keyReader) ask(ctx context.Context) {
 		k.life.Ledger, k.ledger = movementsOf(l.Records), l.Records
 	case gateway.NotFound:
 		k.life.Ledger, k.ledger = nil, nil
+	case gateway.Waiting:
+		k.life.Ledger, k.ledger, k.life.LedgerUnread, k.waits = nil, nil, "it waits: "+l.Reason, true
 	case gateway.LookupFailed:
 		k.life.LedgerUnread = l.Reason
 	}
@@ -211,11 +220,13 @@ type keyView struct {
 	Diagram  sequence.Diagram
 	Timeline []idempotency.Event // oldest first, as in the picture
 	Rows     rows
-	Ledger   []gateway.Record // the PSP's, as it was read the last time
-	Unread   string           // why the PSP's ledger could not be read; or ""
-	Next     string           // what happens next with the key
-	Held     bool             // whether an open dead letter holds it
-	Executed []string         // the amounts that the PSP has executed, if its ledger could be read
+	Ledger   []gateway.Record  // the PSP's, as it was read the last time
+	Merchant payments.Merchant // empty if it is not known
+	Waits    bool              // the PSP has the request, and waits for the customer or a bank
+	Unread   string            // why the PSP's ledger could not be read; or ""
+	Next     string            // what happens next with the key
+	Held     bool              // whether an open dead letter holds it
+	Executed []string          // the amounts that the PSP has executed, if its ledger could be read
 	// Generation is the present one. The PSP is asked about no other.
 	Generation int32
 }
@@ -225,7 +236,8 @@ func (k *keyReader) diagram() sequence.Diagram { return sequence.Draw(k.life) }
 func (k *keyReader) view() keyView {
 	v := keyView{Ref: k.ref, URL: keyURL(k.ref), Exists: k.life.Row.Attempt > 0,
 		Refund: k.ref.Operation == payments.RefundOperation, Status: k.life.Row.Status,
-		Rows: k.rows, Ledger: k.ledger, Unread: k.life.LedgerUnread, Generation: k.life.Row.Generation}
+		Rows: k.rows, Ledger: k.ledger, Merchant: k.merchant, Waits: k.waits,
+		Unread: k.life.LedgerUnread, Generation: k.life.Row.Generation}
 	if !v.Exists && len(k.life.Requests) == 0 {
 		return v
 	}

@@ -160,7 +160,7 @@ func (c *Console) keys() page {
 func (c *Console) webhooks() page {
 	return listPage(c, "webhooks.html", "Webhooks", "/console/webhooks", c.config.Operators.Webhooks(), []field{
 		choiceField("status", "Status", "", operator.WebhookWaiting, operator.WebhookResolved,
-			operator.WebhookConfirmed, operator.WebhookDeadLetter, operator.WebhookDismissed),
+			operator.WebhookConfirmed, operator.WebhookDeadLetter, operator.WebhookIgnored, operator.WebhookDismissed),
 	})
 }
 

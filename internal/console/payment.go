@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -19,11 +20,12 @@ const refundsShown = 50
 type paymentView struct {
 	payments.Payment
 
-	KeyURL  string
-	Trace   string // the id of its trace; or ""
-	Refunds []payments.Refund
-	Older   string // the address of the page with older refunds; or ""
-	Open    []operator.Found
+	Merchant payments.Merchant
+	KeyURL   string
+	Trace    string // the id of its trace; or ""
+	Refunds  []payments.Refund
+	Older    string // the address of the page with older refunds; or ""
+	Open     []operator.Found
 }
 
 func (c *Console) payment(w http.ResponseWriter, r *http.Request, by tenants.Principal) {
@@ -59,6 +61,9 @@ func (c *Console) readPayment(r *http.Request, id payments.PaymentID) (paymentVi
 	if v.Payment, err = c.config.Payments.Payment(r.Context(), tenant, id); err != nil {
 		return v, err
 	}
+	if v.Merchant, err = c.config.Payments.MerchantOf(r.Context(), tenant, id); err != nil {
+		return v, err
+	}
 	v.KeyURL, v.Trace = paymentKeyURL(v.Payment), c.config.Tracer.TraceID(uuid.UUID(id))
 	f := payments.RefundFilter{Limit: refundsShown}
 	if before, err := payments.ParseRefundID(r.URL.Query().Get("cursor")); err == nil {
@@ -78,4 +83,16 @@ func (c *Console) readPayment(r *http.Request, id payments.PaymentID) (paymentVi
 		}
 	}
 	return v, err
+}
+
+// readMerchant reads the tenant's provider and its account there. A key that was deleted at this moment has none.
+func (k *keyReader) readMerchant(ctx context.Context) error {
+	if k.merchant.PSP != "" {
+		return nil
+	}
+	var err error
+	if k.merchant, err = k.c.config.Payments.MerchantOfKey(ctx, k.ref); errors.Is(err, payments.ErrPaymentNotFound) {
+		return nil
+	}
+	return err
 }

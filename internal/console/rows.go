@@ -24,12 +24,17 @@ type column struct{ Table, Name, Value string }
 func (c column) Field() string { return c.Table + " " + c.Name }
 
 // value is a column of the key's row.
-func (r rows) value(name string) string {
-	i := slices.IndexFunc(r.Key, func(c column) bool { return c.Name == name })
+func (r rows) value(name string) string { return valueIn(r.Key, name) }
+
+// ofMovement is a column of the row of the payment or refund.
+func (r rows) ofMovement(name string) string { return valueIn(r.Movement, name) }
+
+func valueIn(columns []column, name string) string {
+	i := slices.IndexFunc(columns, func(c column) bool { return c.Name == name })
 	if i < 0 {
 		return ""
 	}
-	return r.Key[i].Value
+	return columns[i].Value
 }
 
 // hidden are columns that tell a reader nothing.
@@ -42,7 +47,8 @@ func first() []string {
 	return []string{
 		"status", "attempt", "generation", "locked_until", "unknown_since", "reconcile_after", "lookup_failures",
 		"dead_letter_hold", "response_status", "finished_at", "expires_at", // of a key
-		"psp_charge_id", "psp_refund_id", "decline_code", "amount_minor", "refunded_minor", "currency", // of a movement
+		// of a movement
+		"psp_object_id", "psp_charge_id", "psp_refund_id", "decline_code", "amount_minor", "refunded_minor", "currency",
 	}
 }
 

@@ -1,14 +1,24 @@
 package gateway
 
-import (
-	"context"
-	"net/url"
-)
+// Request is our request to the PSP under a key: a Charge or a Refund.
+//
+//sumtype:decl
+type Request interface {
+	request()
+	// Judge reads a record as the verdict on the request: Succeeded, Declined, or Indeterminate. A record that does not
+	// match the request is a contradiction. Its reason names the first member that differs.
+	Judge(r Record) Outcome
+}
 
 // Charge is a request to take money. AmountMinor counts the currency's minor unit.
 type Charge struct {
-	Account       string // the tenant's own account at the PSP
-	Key           string // sent as Idempotency-Key
+	Account string // the tenant's own account at the PSP
+	Key     string // the same on each attempt
+	Attempt int32  // counts the tries under this key, from 1
+	// TwoSteps: the PSP executes this attempt only through the object that was made for it and stored. ObjectID is its
+	// id, or "" if there is none yet.
+	TwoSteps      bool
+	ObjectID      string
 	Reference     string // our payment id
 	AmountMinor   int64
 	Currency      string
@@ -19,6 +29,7 @@ type Charge struct {
 type Refund struct {
 	Account     string
 	Key         string
+	Attempt     int32
 	Reference   string // our refund id
 	ChargeID    string // the PSP's id of the charge
 	AmountMinor int64
@@ -26,38 +37,69 @@ type Refund struct {
 	Reason      string
 }
 
-// Charge sends ch once.
-func (c *Client) Charge(ctx context.Context, ch Charge) Outcome {
-	body := struct {
-		AmountCents   int64  `json:"amountCents"`
-		Currency      string `json:"currency"`
-		PaymentMethod string `json:"paymentMethod"`
-		Reference     string `json:"reference"`
-	}{ch.AmountMinor, ch.Currency, ch.PaymentMethod, ch.Reference}
-	return c.send(ctx, ch.Account, ch.Key, chargesPath, body, ch.judgeReply)
+func (Charge) request() {}
+func (Refund) request() {}
+
+// Judge compares a record with the charge.
+func (ch Charge) Judge(r Record) Outcome { return judge(ch.Wanted(), r) }
+
+// Judge compares a record with the refund.
+func (r Refund) Judge(rec Record) Outcome { return judge(r.Wanted(), rec) }
+
+// OfAnotherAttempt reports whether a record is a decline of an object that is not this attempt's. The object of an
+// earlier attempt was given up, so its decline says nothing about this one. A success of it counts: money has moved.
+func (ch Charge) OfAnotherAttempt(r Record) bool {
+	return ch.TwoSteps && !r.Executed() && r.ID != ch.ObjectID
 }
 
-func (ch Charge) wanted() terms {
-	return terms{
-		Account: ch.Account, IdempotencyKey: ch.Key, Reference: ch.Reference,
-		AmountCents: ch.AmountMinor, Currency: ch.Currency,
+// Wanted is the record that the charge must lead to, without what only the PSP knows.
+func (ch Charge) Wanted() Record {
+	return Record{
+		Object: ChargeObject, Account: ch.Account, Key: ch.Key, Reference: ch.Reference, AmountMinor: ch.AmountMinor,
+		Currency: ch.Currency,
 	}
 }
 
-// Refund sends r once.
-func (c *Client) Refund(ctx context.Context, r Refund) Outcome {
-	body := struct {
-		AmountCents int64  `json:"amountCents"`
-		Currency    string `json:"currency"`
-		Reference   string `json:"reference"`
-		Reason      string `json:"reason,omitzero"`
-	}{r.AmountMinor, r.Currency, r.Reference, r.Reason}
-	return c.send(ctx, r.Account, r.Key, chargesPath+"/"+url.PathEscape(r.ChargeID)+"/refunds", body, r.wanted().judge)
+// Wanted is the record that the refund must lead to, without what only the PSP knows.
+func (r Refund) Wanted() Record {
+	return Record{
+		Object: RefundObject, Account: r.Account, Key: r.Key, Reference: r.Reference, ChargeID: r.ChargeID,
+		AmountMinor: r.AmountMinor, Currency: r.Currency,
+	}
 }
 
-func (r Refund) wanted() terms {
-	return terms{
-		Account: r.Account, IdempotencyKey: r.Key, Reference: r.Reference, ChargeID: r.ChargeID,
-		AmountCents: r.AmountMinor, Currency: r.Currency,
+// Differs names the first member in which another record does not match r, which was wanted. It is "" if all match.
+func (r Record) Differs(got Record) string {
+	switch {
+	case got.Object != r.Object:
+		return "object"
+	case got.Account != r.Account:
+		return "account"
+	case got.Key != r.Key:
+		return "key"
+	case got.Reference != r.Reference:
+		return "reference"
+	case got.ChargeID != r.ChargeID:
+		return "charge"
+	case got.AmountMinor != r.AmountMinor:
+		return "amount"
+	case got.Currency != r.Currency:
+		return "currency"
 	}
+	return ""
+}
+
+func judge(want, r Record) Outcome {
+	switch member := want.Differs(r); {
+	case member != "":
+		return Indeterminate{Reason: "record has another " + member, Contradiction: true, Evidence: r.Evidence(),
+			ID: r.ID}
+	case !IsID(r.ID):
+		return Indeterminate{Reason: "record malformed"}
+	case r.Executed():
+		return Succeeded{ID: r.ID}
+	case r.Status == StatusDeclined && IsDeclineCode(r.DeclineCode):
+		return Declined{ID: r.ID, Code: r.DeclineCode}
+	}
+	return Indeterminate{Reason: "record without a verdict"}
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// evidence is an answer in the form in which an operator gets it. The body is kept only if it is JSON.
-func evidence(a answer) []byte {
+// AnswerEvidence is an answer of a PSP in the form in which an operator gets it. The body is kept only if it is JSON.
+func AnswerEvidence(status int, body []byte) []byte {
 	kept := struct {
 		Status int            `json:"status"`
 		Answer jsontext.Value `json:"answer,omitzero"`
-	}{Status: a.status}
-	if Storable(a.body) {
-		kept.Answer = a.body
+	}{Status: status}
+	if Storable(body) {
+		kept.Answer = body
 	}
 	raw, err := json.Marshal(kept)
 	if err != nil {

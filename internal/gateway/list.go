@@ -1,43 +1,34 @@
 package gateway
 
 import (
-	"bytes"
-	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net/url"
-	"strconv"
 	"time"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxPage is the largest page that is requested and accepted, in records.
+// MaxPage is how many records a page has at most, except where a provider's list cannot be cut there.
 const MaxPage = 100
 
-const (
-	// maxPageBytes bounds a page. A longer page is requested again with fewer records. A record has at most 6 KiB, even
-	// if each character is escaped, unless it has members that we do not know.
-	maxPageBytes = 1 << 20
-	// maxLonePage bounds a page of one record.
-	maxLonePage = 16 << 20
-	// maxCursor bounds a cursor, in bytes.
-	maxCursor = 1024
-	// maxRaw bounds the part of an unreadable record that is kept, in bytes.
-	maxRaw = 64 << 10
-)
-
-// Page is a part of the PSP's ledger, oldest first.
+// Page is a part of the PSP's ledger, oldest first. A page that is not the last has another cursor. So reading page
+// after page ends.
 type Page struct {
 	Records    []Record
 	Unreadable []Unreadable // not in Records; their order among the Records is not known
+	Foreign    int          // records that Payonce did not make; they are in neither list
 	Next       string       // the cursor of the next page; "" on the last one
+	// ReadTo: everything up to this time was read, with what is in none of the lists. It is zero if that is not known.
+	ReadTo time.Time
 }
 
-// Unreadable is a record that ParseRecord refuses, or that is too long, or that is not of the list's account and
-// object. Such a record must not hide the records after it.
+// Reached is the time up to which a reader of the page has read. It is zero if the page does not tell.
+func (p Page) Reached() time.Time {
+	if n := len(p.Records); n > 0 && p.Records[n-1].Created.After(p.ReadTo) {
+		return p.Records[n-1].Created
+	}
+	return p.ReadTo
+}
+
+// Unreadable is a record that cannot be read, or that is not of the list's account and object. Such a record must not
+// hide the records after it.
 type Unreadable struct {
 	Raw    []byte // the beginning of the record, which may not be JSON
 	Name   string // "sha256:" and the hash of the whole record; it identifies a record whose id cannot be read
@@ -45,120 +36,5 @@ type Unreadable struct {
 	Reason string // repeats nothing of the record
 }
 
-// List reads one page of the account's charges or refunds that were created after a time. The zero time means from the
-// beginning. The page begins at the cursor, which is "" for the first page. A page that is not the last has at least
-// one record, readable or not, and another cursor. So reading page after page ends.
-func (c *Client) List(ctx context.Context, o Object, account string, after time.Time, cursor string) (Page, error) {
-	query := url.Values{}
-	if !after.IsZero() {
-		query.Set("createdAfter", after.UTC().Format(time.RFC3339Nano))
-	}
-	if cursor != "" {
-		query.Set("cursor", cursor)
-	}
-	began := c.now()
-	page, err := c.page(ctx, o, account, query)
-	if err == nil && cursor != "" && page.Next == cursor {
-		err = errors.New("answer leads back to its own page")
-	}
-	label := "list_ok"
-	if err != nil {
-		page, label, err = Page{}, "list_failed", fmt.Errorf("list %ss: %w", o, err)
-	}
-	c.observe(label, c.now().Sub(began))
-	return page, err
-}
-
-// page requests one page of the account's objects, and accepts it only if it is valid. If a page is too long, it is
-// requested again, with at most as many records as arrived within the limit.
-func (c *Client) page(ctx context.Context, o Object, account string, query url.Values) (Page, error) {
-	path := o.path()
-	if path == "" {
-		return Page{}, errors.New("no such object")
-	}
-	for limit, most := MaxPage, int64(maxPageBytes); ; {
-		query.Set("limit", strconv.Itoa(limit))
-		var page Page
-		err := c.ask(ctx, account, path+"?"+query.Encode(), most, func(body io.Reader) (err error) {
-			page, err = parsePage(body, o, account)
-			return err
-		})
-		if _, tooLong := errors.AsType[tooLongError](err); !tooLong || limit == 1 {
-			return page, err
-		}
-		if limit = max(1, min(limit/2, len(page.Records)+len(page.Unreadable))); limit == 1 {
-			most = maxLonePage
-		}
-	}
-}
-
-// parsePage reads a list. The list must say whether it has an end. A list without hasMore, or with data that is null,
-// is an error, because nobody knows which records it leaves out. If parsePage fails, the page has the records before
-// the error.
-func parsePage(body io.Reader, o Object, account string) (Page, error) {
-	page := Page{Records: []Record{}}
-	wrongList := "" // why a record does not belong to the list that was requested
-	members, err := cutList(body, func(p piece) error {
-		if len(page.Records)+len(page.Unreadable) == MaxPage {
-			return fmt.Errorf("answer has more than %d records", MaxPage)
-		}
-		r, reason := readPiece(p)
-		switch n := len(page.Records); {
-		case reason != "":
-			page.putAside(p, reason)
-		case r.Account != account:
-			wrongList = "record of another account"
-			page.putAside(p, wrongList)
-		case r.Object != o:
-			wrongList = "record of another object"
-			page.putAside(p, wrongList)
-		case n > 0 && r.Created.Before(page.Records[n-1].Created):
-			// A scan that continues after the last record of such a page would miss records.
-			return errors.New("answer is not oldest first")
-		default:
-			page.Records = append(page.Records, r)
-		}
-		return nil
-	})
-	if err == nil {
-		page.Next, err = nextOf(members, len(page.Records)+len(page.Unreadable))
-	}
-	if err == nil && wrongList != "" && len(page.Records) == 0 {
-		err = errors.New(wrongList) // No record belongs to this list, so the PSP has not answered our question.
-	}
-	return page, err
-}
-
-// readPiece reads a record. If it cannot, reason says why.
-func readPiece(p piece) (r Record, reason string) {
-	if p.rest != nil {
-		return Record{}, fmt.Sprintf("record longer than %d bytes", maxRecord)
-	}
-	r, err := ParseRecord(p.raw)
-	if err != nil {
-		return Record{}, err.Error()
-	}
-	return r, ""
-}
-
-func (p *Page) putAside(record piece, reason string) {
-	p.Unreadable = append(p.Unreadable, Unreadable{
-		Raw: bytes.Clone(record.raw[:min(len(record.raw), maxRaw)]), Name: record.name(), ID: idIn(record.raw),
-		Reason: reason,
-	})
-}
-
-// nextOf reads the cursor of the next page from a list's members. It is "" if the list ends.
-func nextOf(members map[string]jsontext.Value, records int) (next string, err error) {
-	more := string(members["hasMore"])
-	if raw := members["nextCursor"]; raw != nil {
-		err = json.Unmarshal(raw, &next)
-	}
-	if _, hasData := members["data"]; err != nil || !hasData || more != "true" && more != "false" {
-		return "", errMalformedList
-	}
-	if more := more == "true"; more != (next != "") || more && records == 0 || len(next) > maxCursor {
-		return "", errors.New("answer without a clear end")
-	}
-	return next, nil
-}
+// ErrNoStatement says that the PSP has no statement for that day.
+var ErrNoStatement = errors.New("the PSP has no statement for that day")

@@ -1,6 +1,6 @@
 package gateway
 
-// Outcome is what is known after a request to the PSP: one of Succeeded, Declined, NotExecuted, Indeterminate.
+// Outcome is what is known after a request to the PSP: one of Succeeded, Declined, NotExecuted, Pending, Indeterminate.
 //
 //sumtype:decl
 type Outcome interface {
@@ -19,6 +19,10 @@ type Declined struct{ ID, Code string }
 // NotExecuted says that it is proven that the request had no effect.
 type NotExecuted struct{ Reason string }
 
+// Pending says that the PSP has the request and waits for somebody else: the customer (3-D Secure) or a bank. The
+// outcome comes later.
+type Pending struct{ Reason string }
+
 // Indeterminate says that the request may or may not have been executed.
 type Indeterminate struct {
 	Reason string
@@ -32,6 +36,7 @@ type Indeterminate struct {
 func (Succeeded) outcome()     {}
 func (Declined) outcome()      {}
 func (NotExecuted) outcome()   {}
+func (Pending) outcome()       {}
 func (Indeterminate) outcome() {}
 
 // Label is "succeeded".
@@ -42,6 +47,9 @@ func (Declined) Label() string { return "declined" }
 
 // Label is "not_executed".
 func (NotExecuted) Label() string { return "not_executed" }
+
+// Label is "pending".
+func (Pending) Label() string { return "pending" }
 
 // Label is "indeterminate".
 func (Indeterminate) Label() string { return "indeterminate" }

@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json"
 )
 
 // Object says which kind of movement of money a record is.
@@ -15,21 +17,11 @@ const (
 	RefundObject Object = "refund"
 )
 
+// The statuses of a record.
 const (
-	chargesPath = "/v1/charges"
-	refundsPath = "/v1/refunds"
+	StatusSucceeded = "succeeded"
+	StatusDeclined  = "declined"
 )
-
-// path is the path of the PSP's list of these objects. It is "" for an unknown object.
-func (o Object) path() string {
-	switch o {
-	case ChargeObject:
-		return chargesPath
-	case RefundObject:
-		return refundsPath
-	}
-	return ""
-}
 
 // Record is a charge or a refund in the PSP's own ledger.
 type Record struct {
@@ -47,19 +39,81 @@ type Record struct {
 }
 
 // Executed reports whether the money has moved.
-func (r Record) Executed() bool { return r.Status == pspSucceeded }
+func (r Record) Executed() bool { return r.Status == StatusSucceeded }
 
-// Evidence is the record as JSON for a timeline or a dead letter. It has the PSP's member names, and PostgreSQL's jsonb
-// can store it.
-func (r Record) Evidence() []byte {
-	raw, err := json.Marshal(entry{
-		ID: r.ID, Object: r.Object, Account: r.Account, IdempotencyKey: r.Key, Reference: r.Reference,
-		ChargeID:    r.ChargeID,
-		AmountCents: &r.AmountMinor, Currency: r.Currency, Status: r.Status, DeclineCode: r.DeclineCode,
-		CreatedAt: r.Created.UTC().Format(time.RFC3339Nano),
-	})
-	if err != nil {
-		return nil // This cannot happen after parsing, because all strings are UTF-8.
+// The forms of the texts that we accept from a PSP. Ids and codes are stored, indexed and shown. If PostgreSQL refused
+// an id, the verdict could not be written.
+var (
+	declineCodeForm = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
+	currencyForm    = regexp.MustCompile(`^[A-Z]{3}$`)
+)
+
+// IsID reports whether s has 1 to 255 printable ASCII characters and no spaces.
+func IsID(s string) bool {
+	for _, c := range []byte(s) {
+		if c < '!' || c > '~' {
+			return false
+		}
 	}
-	return raw
+	return s != "" && len(s) <= 255
 }
+
+// IsDeclineCode reports whether s has 1 to 64 lower-case letters, digits or underscores.
+func IsDeclineCode(s string) bool { return declineCodeForm.MatchString(s) }
+
+// maxText bounds the texts of a record that we may not have chosen, in bytes. It is enough for 255 characters of any
+// script.
+const maxText = 1024
+
+// Accept returns the record in the form in which it can be stored. It fails if a member is malformed. The error names
+// the member and repeats nothing of the record. Every dialect calls it with each record that it has read.
+func (r Record) Accept() (Record, error) {
+	// Replace U+0000 before the lengths are checked: U+FFFD takes three bytes, and the evidence must be a valid record.
+	r.Account, r.Key, r.Reference = storableText(r.Account), storableText(r.Key), storableText(r.Reference)
+	r.Created = r.Created.UTC()
+	if member := r.malformed(); member != "" {
+		return Record{}, fmt.Errorf("record with a malformed %s", member)
+	}
+	if r.Created.Year() < 1970 || r.Created.Year() > 9999 {
+		return Record{}, errors.New("record with a malformed createdAt")
+	}
+	return r, nil
+}
+
+// malformed names the first member that is not valid, or is "". Only the length of key and reference is checked. The
+// ledger also has charges that we did not make, and such a charge must not stop every scan.
+func (r Record) malformed() string {
+	switch {
+	case r.Object != ChargeObject && r.Object != RefundObject:
+		return "object"
+	case !IsID(r.ID):
+		return "id"
+	case r.Account == "" || len(r.Account) > maxText:
+		return "account"
+	case len(r.Key) > maxText:
+		return "idempotencyKey"
+	case len(r.Reference) > maxText:
+		return "reference"
+	case r.ChargeID != "" && !IsID(r.ChargeID), r.Object == RefundObject && r.ChargeID == "":
+		return "chargeId"
+	case r.AmountMinor < 0:
+		return "amountCents"
+	case !currencyForm.MatchString(r.Currency):
+		return "currency"
+	case r.Status != StatusSucceeded && r.Status != StatusDeclined:
+		return "status"
+	case r.DeclineCode != "" && (r.Status == StatusSucceeded || !IsDeclineCode(r.DeclineCode)):
+		return "declineCode"
+	}
+	return ""
+}
+
+// ParseTime accepts RFC 3339.
+func ParseTime(text string) (time.Time, error) {
+	var t time.Time
+	err := t.UnmarshalText([]byte(text))
+	return t.UTC(), err
+}
+
+// storableText replaces U+0000 by U+FFFD, because no text in PostgreSQL can hold U+0000. Our own texts have neither.
+func storableText(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }

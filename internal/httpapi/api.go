@@ -26,7 +26,7 @@ type Config struct {
 	Payments  *payments.Service
 	Keys      *idempotency.Keys
 	Directory *tenants.Directory
-	Webhooks  *webhooks.Receiver // nil if no webhook secret is configured
+	Webhooks  map[string]*webhooks.Receiver // by the last part of their path; nil if no secret is configured
 	Metrics   *telemetry.Metrics
 	Recent    *console.Recent // remembers the requests that the console shows; may be nil
 	Log       *slog.Logger
@@ -45,7 +45,7 @@ type API struct {
 	payments  *payments.Service
 	keys      *idempotency.Keys
 	directory *tenants.Directory
-	webhooks  *webhooks.Receiver
+	webhooks  map[string]*webhooks.Receiver
 	metrics   *telemetry.Metrics
 	recent    *console.Recent
 	log       *slog.Logger
@@ -121,7 +121,9 @@ func (a *API) routes() http.Handler {
 	r.With(writing...).Post("/payments/{paymentId}/refunds", a.keyed(payments.RefundOperation, a.createRefund))
 	r.With(reading...).Get("/refunds/{refundId}", a.getRefund)
 	r.With(reading...).Get("/idempotency-keys/{key}", a.getKey)
-	r.Post("/webhooks/psp", a.takeWebhook) // A webhook has a signature instead of an API key.
+	for path, receiver := range a.webhooks { // A webhook has a signature instead of an API key.
+		r.Post("/webhooks/"+path, func(w http.ResponseWriter, r *http.Request) { a.takeWebhook(w, r, receiver) })
+	}
 
 	for _, path := range []string{"/", "/docs", "/docs/*", "/problems", "/problems/*", "/openapi.yaml"} {
 		r.Method(http.MethodGet, path, a.static)

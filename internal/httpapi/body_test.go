@@ -180,7 +180,7 @@ func TestEachMemberIsHeldToItsForm(t *testing.T) {
 			[]string{
 				"/amountCents " + outOfRange, "/currency must be an ISO 4217 code in use, in upper case, such as USD",
 				"/customerId must be 1 to 64 letters, digits or . _ : -",
-				"/paymentMethod must be a PSP token: pm_ and up to 61 lower-case letters, digits or underscores",
+				"/paymentMethod must be a PSP token: pm_ and up to 61 letters, digits or underscores",
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {

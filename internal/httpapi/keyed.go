@@ -44,7 +44,8 @@ func (a *API) keyed(operation string, h keyedHandler) http.HandlerFunc {
 			a.fail(w, r, err)
 			return
 		}
-		k := payments.Keyed{Merchant: payments.Merchant{Tenant: p.Tenant, PSPAccount: p.PSPAccount}, Key: key,
+		k := payments.Keyed{Merchant: payments.Merchant{Tenant: p.Tenant, PSP: string(p.PSP), PSPAccount: p.PSPAccount},
+			Key:     key,
 			Subject: id}
 		knownOf(r).ref = idempotency.Ref{Tenant: p.Tenant, Operation: idempotency.Operation(operation), Key: key}
 		r, end := a.trace(w, r, operation, id)

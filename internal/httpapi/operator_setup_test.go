@@ -21,6 +21,7 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/httpapi"
 	"payonce/internal/idempotency"
 	"payonce/internal/operator"
@@ -79,7 +80,7 @@ func openConsole(t *testing.T) *console {
 	c.hire()
 	log, metrics := slog.New(slog.DiscardHandler), telemetry.NewMetrics(c.registry)
 	db := postgres.Wrap(c.its, 20*time.Second)
-	psp, err := gateway.New(c.servePSP(), "test-psp-secret", gateway.DefaultLimits(), time.Now, metrics.PSPRequest)
+	psp, err := native.New(c.servePSP(), "test-psp-secret", gateway.DefaultLimits(), nil, time.Now, metrics.PSPRequest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,8 +90,8 @@ func openConsole(t *testing.T) *console {
 		FirstLookup: time.Hour,
 	}, time.Now)
 	c.payments = payments.New(payments.Config{
-		DB: db, Keys: keys, PSP: psp, NewID: uuid.NewV7, Metrics: metrics, Log: log, PublicURL: "http://payonce.test",
-		Deadline: 30 * time.Second,
+		DB: db, Keys: keys, PSPs: gateway.PSPs{native.Name: psp}, NewID: uuid.NewV7, Metrics: metrics, Log: log,
+		PublicURL: "http://payonce.test", Deadline: 30 * time.Second,
 	})
 	c.server = httptest.NewUnstartedServer(nil)
 	c.server.Config = httpapi.NewServer(httpapi.Operator(httpapi.OperatorConfig{
@@ -170,7 +171,7 @@ func (c *console) lost(method string) string {
 	}
 	c.lossy.Store(true)
 	_, err = c.payments.Create(c.t.Context(),
-		payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSPAccount: "acme"}, Key: key},
+		payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: key},
 		payments.CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: method})
 	c.lossy.Store(false)
 	if err != nil {

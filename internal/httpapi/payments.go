@@ -35,7 +35,23 @@ func (a *API) createPayment(w http.ResponseWriter, r *http.Request, k payments.K
 		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
 		return nil
 	}
+	if bad := invalidAt(a.payments.Acceptable(k.Merchant, request)); bad != nil {
+		a.refuse(w, r, bad.code, bad.detail, bad.errors...)
+		return nil
+	}
 	return func(r *http.Request) (payments.Answer, error) { return a.payments.Create(r.Context(), k, request) }
+}
+
+// invalidAt is the error for what is wrong, or nil.
+func invalidAt(all []payments.Invalid) *requestError {
+	if len(all) == 0 {
+		return nil
+	}
+	var bad []problem.Detail
+	for _, i := range all {
+		bad = append(bad, problem.AtPointer(i.Pointer, i.Detail))
+	}
+	return invalid(bad...)
 }
 
 // toDomain lists everything that is wrong. It finds missing members, and package payments finds values that are not

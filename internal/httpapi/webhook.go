@@ -5,9 +5,9 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
+	"payonce/internal/gateway"
 	"payonce/internal/postgres"
 	"payonce/internal/problem"
 	"payonce/internal/webhooks"
@@ -22,11 +22,11 @@ const afterUnconfigured = time.Minute
 
 // takeWebhook stores a genuine message of the PSP. It does not read what the message says; a job does that later. It
 // answers 204 only if the message and its job are durable. After any other answer, the PSP sends the message again.
-func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request) {
-	if a.webhooks == nil {
+func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request, receiver *webhooks.Receiver) {
+	if receiver == nil {
 		// Not a 404: after a 404, the PSP might give up, and the message would be lost before the secret is set.
 		retryAfter(w, afterUnconfigured)
-		a.refuse(w, r, problem.WebhooksNotConfigured, "This server has no webhook secret, so it takes no webhooks.")
+		a.refuse(w, r, problem.WebhooksNotConfigured, "This server has no webhook secret for this path, so it takes no webhooks here.")
 		return
 	}
 	body, bad := readJSON(w, r, maxWebhook, "The body of a webhook must not exceed 64 KiB.")
@@ -37,10 +37,7 @@ func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request) {
 	}
 	// A sender that hangs up now sends again. Cancelling the transaction would close a connection of the pool each
 	// time.
-	receipt, err := a.webhooks.Receive(context.WithoutCancel(r.Context()), webhooks.Delivery{
-		ID: header(r, "Webhook-Id"), Timestamp: header(r, "Webhook-Timestamp"),
-		Signature: header(r, "Webhook-Signature"), Body: body,
-	})
+	receipt, err := receiver.Receive(context.WithoutCancel(r.Context()), r.Header, body)
 	if err != nil {
 		a.refuseWebhook(w, r, err)
 		return
@@ -57,25 +54,12 @@ func (a *API) takeWebhook(w http.ResponseWriter, r *http.Request) {
 
 // refuseWebhook answers why a message was refused. It does not say which secret was tried.
 func (a *API) refuseWebhook(w http.ResponseWriter, r *http.Request, err error) {
-	for _, row := range []struct {
-		is             error
-		result, detail string
-	}{
-		{webhooks.ErrHeaderMissing, "malformed",
-			"Send the headers webhook-id, webhook-timestamp and webhook-signature."},
-		{webhooks.ErrMalformed, "malformed",
-			"webhook-id must be 1 to 255 printable ASCII characters without spaces and full stops, webhook-timestamp whole seconds since 1970; each once."},
-		{webhooks.ErrSignature, "bad_signature", "No signature in webhook-signature is one of this webhook."},
-		{webhooks.ErrStale, "stale",
-			"webhook-timestamp is too far from now. Sign each attempt again, with the time of the attempt."},
-	} {
-		if errors.Is(err, row.is) {
-			a.metrics.WebhookReceived(row.result)
-			// RFC 9110, section 15.5.2, asks for a challenge. There is no registered scheme for signed messages.
-			w.Header().Set("WWW-Authenticate", "StandardWebhooks")
-			a.refuse(w, r, problem.WebhookSignatureInvalid, row.detail)
-			return
-		}
+	if refused, ok := errors.AsType[*gateway.VerifyError](err); ok {
+		a.metrics.WebhookReceived(ungenuine(err))
+		// RFC 9110, section 15.5.2, asks for a challenge. There is no registered scheme for signed messages.
+		w.Header().Set("WWW-Authenticate", refused.Challenge)
+		a.refuse(w, r, problem.WebhookSignatureInvalid, refused.Detail)
+		return
 	}
 	a.metrics.WebhookReceived("store_error")
 	retryAfter(w, afterStoreFailure)
@@ -89,6 +73,17 @@ func (a *API) refuseWebhook(w http.ResponseWriter, r *http.Request, err error) {
 	a.refuse(w, r, problem.InternalError, "Something went wrong on our side. Send the webhook again.")
 }
 
+// ungenuine is the name in the metrics of a message that is not genuine.
+func ungenuine(err error) string {
+	switch {
+	case errors.Is(err, gateway.ErrSignature):
+		return "bad_signature"
+	case errors.Is(err, gateway.ErrStale):
+		return "stale"
+	}
+	return "malformed"
+}
+
 // unreadable is the name in the metrics of a message that could not be read.
 func unreadable(code problem.Code) string {
 	if code == problem.BodyTooLarge {
@@ -96,7 +91,3 @@ func unreadable(code problem.Code) string {
 	}
 	return "malformed"
 }
-
-// header is the value of a header. If the header is repeated, the values are joined by spaces. That is a list of
-// signatures, and not valid for any other header.
-func header(r *http.Request, name string) string { return strings.Join(r.Header.Values(name), " ") }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/telemetry"
 	"payonce/internal/webhooks"
 )
@@ -20,17 +22,25 @@ import (
 func FuzzWebhookRoute(f *testing.F) {
 	now := time.Unix(1614265330, 0)
 	// The secret is not that of any signature in the corpus.
-	verifier, err := webhooks.NewVerifier([]string{"whsec_Zm9yLW5vYm9keS1idXQtdGhpcy1mdXp6LXRhcmdldA=="}, 5*time.Minute,
+	verifier, err := native.NewVerifier([]string{"whsec_Zm9yLW5vYm9keS1idXQtdGhpcy1mdXp6LXRhcmdldA=="}, 5*time.Minute,
 		func() time.Time { return now })
 	if err != nil {
 		f.Fatal(err)
 	}
+	psp, err := native.New("http://psp.test", "secret", gateway.DefaultLimits(), verifier, time.Now,
+		func(string, time.Duration) {})
+	if err != nil {
+		f.Fatal(err)
+	}
+	receiver := webhooks.NewReceiver(psp, nil)
 	api := &API{
-		webhooks: webhooks.NewReceiver(verifier, nil), metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
-		log: slog.New(slog.DiscardHandler), now: func() time.Time { return now },
+		metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+		log:     slog.New(slog.DiscardHandler), now: func() time.Time { return now },
 		requestID: func() string { return "fuzz" },
 	}
-	handler := api.identify(http.HandlerFunc(api.takeWebhook))
+	handler := api.identify(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		api.takeWebhook(w, r, receiver)
+	}))
 	f.Add("msg_1", "1614265330", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=", "application/json",
 		[]byte(`{"test": 2432232314}`))
 	f.Add("a.b", "+1", "v1,", "text/plain", []byte{})

@@ -21,6 +21,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	reference "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/httpapi"
 	"payonce/internal/postgres"
 	"payonce/internal/problem"
@@ -51,6 +53,7 @@ type counter struct {
 	now     time.Time
 	logs    *safeBuffer
 	metrics *prometheus.Registry
+	inbox   *webhooks.Inbox
 	// beforeJob is SQL that runs in the database before the job is written.
 	beforeJob string
 }
@@ -60,7 +63,7 @@ func setup(t *testing.T) *counter {
 	url := pgtest.NewURL(t)
 	c := &counter{
 		t: t, proxy: pgproxy.Start(t, url), now: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), logs: &safeBuffer{},
-		metrics: prometheus.NewRegistry(), beforeJob: "SELECT",
+		beforeJob: "SELECT",
 	}
 	var err error
 	if c.pool, err = pgxpool.New(t.Context(), url); err != nil {
@@ -75,24 +78,32 @@ func setup(t *testing.T) *counter {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	verifier, err := webhooks.NewVerifier([]string{webhookSecret}, tolerance, func() time.Time { return c.now })
+	verifier, err := native.NewVerifier([]string{webhookSecret}, tolerance, func() time.Time { return c.now })
 	if err != nil {
 		t.Fatal(err)
 	}
-	inbox := webhooks.New(db, func(ctx context.Context, tx pgx.Tx, eventID string) error {
+	c.inbox = webhooks.New(db, func(ctx context.Context, tx pgx.Tx, eventID string) error {
 		if _, err := tx.Exec(ctx, c.beforeJob); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, "INSERT INTO jobs (event_id) VALUES ($1)", eventID)
 		return err
 	})
-	c.serve(webhooks.NewReceiver(verifier, inbox))
+	psp, err := native.New("http://psp.test", "secret", gateway.DefaultLimits(), verifier, time.Now,
+		func(string, time.Duration) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.serve(webhooks.NewReceiver(psp, c.inbox), nil)
 	return c
 }
 
-func (c *counter) serve(receiver *webhooks.Receiver) {
+// serve takes the webhooks of two PSPs, and counts them from zero.
+func (c *counter) serve(psp, stripe *webhooks.Receiver) {
+	c.metrics = prometheus.NewRegistry()
 	c.api = httpapi.New(httpapi.Config{
-		Webhooks: receiver, Metrics: telemetry.NewMetrics(c.metrics),
+		Webhooks:  map[string]*webhooks.Receiver{"psp": psp, "stripe": stripe},
+		Metrics:   telemetry.NewMetrics(c.metrics),
 		Log:       slog.New(slog.NewJSONHandler(c.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		PublicURL: "http://payonce.test", RequestID: func() string { return "req_1" }, Now: time.Now,
 	})
@@ -445,11 +456,12 @@ func TestDrainingServerTakesNoWebhook(t *testing.T) {
 func TestServerWithoutASecretTakesNoWebhook(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
-	c.metrics = prometheus.NewRegistry()
-	c.serve(nil)
-	a := c.expect(c.signed("evt_1", eventBody), http.StatusServiceUnavailable, problem.WebhooksNotConfigured, "")
-	if a.retryAfter != "60" {
-		t.Errorf("Retry-After is %q", a.retryAfter)
+	c.serve(nil, nil)
+	for _, r := range []*http.Request{c.signed("evt_1", eventBody), c.toStripe("t=1,v1=0", eventBody)} {
+		a := c.expect(r, http.StatusServiceUnavailable, problem.WebhooksNotConfigured, "")
+		if a.retryAfter != "60" {
+			t.Errorf("Retry-After is %q", a.retryAfter)
+		}
 	}
 	c.want(0, 0)
 }

@@ -80,7 +80,7 @@ func plans() map[string]planned {
 		"delete": {func(q *dbsqlc.Queries) { _, _ = q.DeleteKeys(ctx, dbsqlc.DeleteKeysParams{}) },
 			"'acme', '{POST /payments}', '{key-of-row-50001}'", ofList},
 		"release": {func(q *dbsqlc.Queries) { _, _ = q.ReleaseUnknownKey(ctx, dbsqlc.ReleaseUnknownKeyParams{}) },
-			"'48 h', " + key + ", " + none + ", 1, 1, now(), '90 s', '24 h', false, 'lookup', 'not found'", byKey},
+			"'48 h', " + key + ", " + none + ", 1, 1, false, now(), '90 s', '24 h', false, 'lookup', 'not found'", byKey},
 		"postponement": {func(q *dbsqlc.Queries) { _, _ = q.PostponeKey(ctx, dbsqlc.PostponeKeyParams{}) },
 			"'1 min', 1, " + key + ", 1, 1, now(), 'lookup', 'later'", byKey},
 		"look": {func(q *dbsqlc.Queries) { _, _ = q.LookAtKey(ctx, dbsqlc.LookAtKeyParams{}) },

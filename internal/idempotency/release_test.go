@@ -25,13 +25,20 @@ func nothing() Note { return Note{Actor: "lookup", Reason: "the PSP has nothing"
 
 func (b *bench) releaseUnknown(s KeyView) (out GuardResult) {
 	b.t.Helper()
-	b.send(b.keys.ReleaseUnknown(s.Execution, s.AskedAt, false, nothing(), &out))
+	b.send(b.keys.ReleaseUnknown(s.Execution, s.AskedAt, false, false, nothing(), &out))
 	return out
 }
 
 func (b *bench) releaseByOperator(s KeyView) (out GuardResult) {
 	b.t.Helper()
-	b.send(b.keys.ReleaseUnknown(s.Execution, s.AskedAt, true, nothing(), &out))
+	b.send(b.keys.ReleaseUnknown(s.Execution, s.AskedAt, true, false, nothing(), &out))
+	return out
+}
+
+// releaseCancelled releases a key whose request the PSP has cancelled.
+func (b *bench) releaseCancelled(s KeyView) (out GuardResult) {
+	b.t.Helper()
+	b.send(b.keys.ReleaseUnknown(s.Execution, s.AskedAt, false, true, nothing(), &out))
 	return out
 }
 
@@ -160,6 +167,29 @@ func TestNotFoundIsNoProofBeyondThePSPsMemory(t *testing.T) {
 	}
 }
 
+// A request that the PSP has cancelled can never be executed. So a send may still be on its way, and the PSP may have
+// forgotten the key.
+func TestCancelledRequestReleasesTheKeyAtAnyTime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for name, asked := range map[string]func(lost, reserved time.Time) time.Time{
+		"within the grace period": func(lost, _ time.Time) time.Time { return lost },
+		"beyond the memory": func(_, reserved time.Time) time.Time {
+			return reserved.Add(testTerms().PSPMemory + time.Hour)
+		},
+	} {
+		b.again().putInto(UnknownStatus)
+		s := b.view()
+		s.AskedAt = asked(b.dates())
+		before, events := b.row(), len(b.events())
+		b.unchanged("not found "+name, b.releaseUnknown(s), before, events)
+		if passed := b.releaseCancelled(s); !passed.Passed {
+			t.Errorf("%s: not released", name)
+		}
+		b.wantStatus(FailedRetryableStatus, 1, 1)
+	}
+}
+
 // The query finds no row, so the resolver goes on as it does with any key that has moved. A script that
 // does not ask meets the trigger.
 func TestKeyWithAnOpenDeadLetterIsNotReleased(t *testing.T) {
@@ -172,6 +202,7 @@ func TestKeyWithAnOpenDeadLetterIsNotReleased(t *testing.T) {
 	before, events := b.row(), len(b.events())
 	b.unchanged("lookup", b.releaseUnknown(b.view()), before, events)
 	b.unchanged("operator", b.releaseByOperator(b.view()), before, events)
+	b.unchanged("cancelled", b.releaseCancelled(b.view()), before, events)
 	if got := refusedBy(t, b.tryRolledBack(move(nil),
 		string(FailedRetryableStatus))); got != "idempotency_keys_dead_lettered_stay" {
 		t.Fatalf("a script: refused by %q", got)
@@ -200,6 +231,7 @@ func TestReleaseOfAnotherExecutionMovesNothing(t *testing.T) {
 		other.Execution = e
 		b.unchanged(what, b.releaseUnknown(other), before, events)
 		b.unchanged(what+", by an operator", b.releaseByOperator(other), before, events)
+		b.unchanged(what+", cancelled", b.releaseCancelled(other), before, events)
 	}
 }
 
@@ -217,6 +249,7 @@ func TestNotFoundReleasesNoKeyThatIsNotUnknown(t *testing.T) {
 		before, events := b.row(), len(b.events())
 		b.unchanged(string(status), b.releaseUnknown(b.view()), before, events)
 		b.unchanged(string(status)+", by an operator", b.releaseByOperator(b.view()), before, events)
+		b.unchanged(string(status)+", cancelled", b.releaseCancelled(b.view()), before, events)
 	}
 }
 
@@ -232,7 +265,7 @@ func TestLateSuccessAndReleaseDoNotBothPass(t *testing.T) {
 		s := b.view()
 		var resolved, released GuardResult
 		resolve := b.resolving(lease.Execution(), UnknownStatus, false, found(), answer("late"), &resolved)
-		release := b.keys.ReleaseUnknown(s.Execution, s.AskedAt, false, nothing(), &released)
+		release := b.keys.ReleaseUnknown(s.Execution, s.AskedAt, false, false, nothing(), &released)
 		first, second := release, resolve
 		if resolvesFirst {
 			first, second = resolve, release

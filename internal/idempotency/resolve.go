@@ -74,14 +74,17 @@ func (r Resolution) ref() Ref { return r.Execution.Ref }
 // ReleaseUnknown is the call of unknown → failed_retryable, after a lookup that has found nothing. asked is when the
 // PSP was asked. The call does not pass unless the grace period was over then and the PSP still remembered the key. It
 // never passes while an open dead letter forbids to release the key. If byOperator is true, an operator vouches that
-// the PSP has not forgotten the key.
-func (k *Keys) ReleaseUnknown(e Execution, asked time.Time, byOperator bool, n Note, out *GuardResult) postgres.Call {
+// the PSP has not forgotten the key. If final is true, the PSP has cancelled the request and can never execute it: then
+// the grace period and the PSP's memory do not count.
+func (k *Keys) ReleaseUnknown(
+	e Execution, asked time.Time, byOperator, final bool, n Note, out *GuardResult,
+) postgres.Call {
 	return guarded(out, func(ctx context.Context, q *dbsqlc.Queries) (time.Time, error) {
 		return q.ReleaseUnknownKey(ctx, dbsqlc.ReleaseUnknownKeyParams{
 			TenantID: e.Ref.Tenant, Operation: string(e.Ref.Operation), Key: e.Ref.Key.value, Subject: e.Subject,
 			Generation: e.Generation, Attempt: e.Attempt,
 			Retention: k.terms.Retention, GracePeriod: k.terms.GracePeriod, PspMemory: k.terms.PSPMemory,
-			AskedAt: asked, ByOperator: byOperator, Actor: n.Actor, Reason: n.Reason,
+			AskedAt: asked, ByOperator: byOperator, Final: final, Actor: n.Actor, Reason: n.Reason,
 		})
 	})
 }

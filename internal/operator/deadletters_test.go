@@ -4,6 +4,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
 )
@@ -29,7 +30,7 @@ func (o *fixture) lostRefund(fault string) deadletters.DeadLetter {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	k := payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSPAccount: "acme"}, Key: key}
+	k := payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: key}
 	payment := payments.PaymentID(scan[uuid.UUID](o, "SELECT id FROM payments"))
 	o.lossy.Store(true)
 	answer, err := o.service.Refund(o.t.Context(), k, payment, payments.RefundRequest{AmountCents: 2000, Reason: fault})

@@ -303,7 +303,8 @@ func TestExecutedWhereAnotherPaymentHasGoneByItsIDIsVouchedFor(t *testing.T) {
 // own is the PSP's id of the dead letter's movement.
 func (o *fixture) own(l deadletters.DeadLetter) string {
 	o.t.Helper()
-	found, _ := o.psp.Lookup(o.t.Context(), gateway.ChargeObject, "acme", l.About.Key).(gateway.Found)
+	charge := gateway.Charge{Account: "acme", Key: l.About.Key}
+	found, _ := o.psp.Lookup(o.t.Context(), charge, gateway.EndNothing).(gateway.Found)
 	for _, r := range found.Records {
 		if r.Reference == payments.PaymentID(*l.Subject).String() {
 			return r.ID

@@ -23,6 +23,8 @@ type PaymentEntry struct {
 	Tenant string `json:"tenant"`
 	payments.PaymentBody
 
+	PSPObjectID string `json:"pspObjectId,omitzero"` // of the current attempt, if the PSP executes in two steps
+
 	Payment payments.Payment `json:"-"`
 }
 
@@ -65,7 +67,7 @@ func (d *Service) listPayments(ctx context.Context, f PaymentFilter) (List[Payme
 	l := List[PaymentEntry]{Rows: make([]PaymentEntry, len(newest.Payments))}
 	for i, p := range newest.Payments {
 		p.Description, p.Metadata = "", nil // What a merchant notes for itself is not for operators.
-		l.Rows[i] = PaymentEntry{Tenant: p.Tenant, PaymentBody: p.Body(), Payment: p}
+		l.Rows[i] = PaymentEntry{Tenant: p.Tenant, PaymentBody: p.Body(), PSPObjectID: p.PSPObjectID(), Payment: p}
 	}
 	if newest.Next != nil {
 		l.Next = newest.Next.String()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 
+	"payonce/internal/gateway"
 	"payonce/internal/operator/internal/dbsqlc"
 	"payonce/internal/postgres"
 	"payonce/internal/problem"
@@ -28,6 +29,7 @@ const (
 	WebhookResolved   WebhookStatus = "resolved"    // it has resolved an unknown key
 	WebhookConfirmed  WebhookStatus = "confirmed"   // it has said what was known
 	WebhookDeadLetter WebhookStatus = "dead_letter" // a dead letter was opened
+	WebhookIgnored    WebhookStatus = "ignored"     // it says nothing about a movement of ours
 	WebhookDismissed  WebhookStatus = "dismissed"   // an operator has dismissed it
 )
 
@@ -54,7 +56,7 @@ func webhookFilterOf(values url.Values) (WebhookFilter, []problem.Detail) {
 	q := &query.Query{Values: values}
 	f := WebhookFilter{
 		Status: query.OneOf(q, "status", WebhookWaiting, WebhookResolved, WebhookConfirmed, WebhookDeadLetter,
-			WebhookDismissed),
+			WebhookIgnored, WebhookDismissed),
 		Limit: q.Limit(), before: query.CursorOf(q, parseCursor),
 	}
 	return f, q.Bad
@@ -67,19 +69,26 @@ func (d *Service) listWebhooks(ctx context.Context, f WebhookFilter) (List[Webho
 	if err != nil {
 		return List[WebhookEntry]{}, fmt.Errorf("list webhooks: %w", err)
 	}
-	return listOf(rows, f.Limit, webhookEntryOf, func(r dbsqlc.ListWebhooksRow) string {
+	return listOf(rows, f.Limit, d.webhookEntryOf, func(r dbsqlc.ListWebhooksRow) string {
 		return cursor{!r.Waiting, r.At, r.ID}.String()
 	}), nil
 }
 
-func webhookEntryOf(r dbsqlc.ListWebhooksRow) WebhookEntry {
+func (d *Service) webhookEntryOf(r dbsqlc.ListWebhooksRow) WebhookEntry {
 	w := WebhookEntry{ID: r.ID, Status: WebhookStatus(r.Result), Bytes: len(r.Body), Sent: at{r.SentAt},
 		Received: at{r.ReceivedAt}, Processed: atOrNil(r.ProcessedAt)}
 	if r.Waiting {
 		w.Status = WebhookWaiting
 	}
-	if p, err := webhooks.ParsePayload(r.Body); err == nil { // Otherwise its dead letter says what is wrong with it.
-		w.Type, w.PSPID, w.Reference = p.Type, p.Record.ID, p.Record.Reference
+	said, err := d.psps.Of(webhooks.PSPOf(r.ID)).ParseEvent(r.Body)
+	if err != nil {
+		return w // Its dead letter says what is wrong with it.
+	}
+	switch said := said.(type) {
+	case gateway.Moved:
+		w.Type, w.PSPID, w.Reference = said.Type, said.Record.ID, said.Record.Reference
+	case gateway.Ignored:
+		w.Type = said.Type
 	}
 	return w
 }

@@ -49,6 +49,7 @@ func (d *Service) preview(
 	ctx context.Context, deadLetter deadletters.DeadLetter, decision payments.OperatorDecision,
 ) (Preview, error) {
 	p := Preview{Action: decision.Action}
+	decision.Preview = true
 	inquiry, err := d.payments.Inquire(ctx, deadLetter, decision)
 	if err != nil {
 		return p, err

@@ -72,7 +72,6 @@ func TestRetryDoesAgainWhatTheDeadLetterIsAbout(t *testing.T) {
 		{aboutKey, "job 9007199254740993"},
 		{alone(deadletters.WebhookUnmatched, `{"eventId": "msg_1"}`), "event msg_1"},
 		{alone(deadletters.UnknownMovement, `{"source": "scan", "record": `+record+`}`), "record ch_7"},
-		{alone(deadletters.OtherAccount, record), "record ch_7"},
 		{late, "record ch_7"},
 	} {
 		h.calls = nil
@@ -80,6 +79,18 @@ func TestRetryDoesAgainWhatTheDeadLetterIsAbout(t *testing.T) {
 		if diff := cmp.Diff([]string{row.want}, h.calls); diff != "" {
 			t.Errorf("%s: %s", row.deadLetter.Kind, diff)
 		}
+	}
+}
+
+// The record came from another account, or from another PSP. The second judgement would not know from which.
+func TestRecordOfAnotherAccountIsNotJudgedAgain(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	h := &hooks{}
+	o.with(h.use)
+	o.refused(decision(o.put(alone(deadletters.OtherAccount, record)), deadletters.Retry), payments.NotApplicable)
+	if len(h.calls) != 0 {
+		t.Errorf("calls are %q", h.calls)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
@@ -17,6 +18,7 @@ import (
 type Service struct {
 	db         *postgres.DB
 	keys       *idempotency.Keys
+	psps       gateway.PSPs
 	payments   *payments.Service
 	tracer     *tracing.Tracer
 	log        *slog.Logger
@@ -39,6 +41,7 @@ var ErrQueued = errors.New("it is about to be done again")
 type Config struct {
 	DB       *postgres.DB
 	Keys     *idempotency.Keys
+	PSPs     gateway.PSPs // they read the webhooks of the lists
 	Payments *payments.Service
 	Tracer   *tracing.Tracer // nil: off
 	Log      *slog.Logger
@@ -57,7 +60,7 @@ type Config struct {
 // New returns a Service.
 func New(c Config) *Service {
 	return &Service{
-		db: c.DB, keys: c.Keys, payments: c.Payments, tracer: c.Tracer, log: c.Log,
+		db: c.DB, keys: c.Keys, psps: c.PSPs, payments: c.Payments, tracer: c.Tracer, log: c.Log,
 		requeue: c.Requeue, reprocess: c.Reprocess, reconsider: c.Reconsider, forget: c.Forget,
 	}
 }

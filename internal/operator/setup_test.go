@@ -15,6 +15,7 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
@@ -38,7 +39,7 @@ type fixture struct {
 	pool    *pgxpool.Pool // straight to the tables
 	db      *postgres.DB
 	service *payments.Service
-	psp     *gateway.Client
+	psp     *native.Client
 	ops     *Service
 	config  Config // of the service, for another one
 
@@ -56,7 +57,7 @@ func setup(t *testing.T) *fixture {
 	}
 	limits := gateway.DefaultLimits()
 	limits.BreakerFailures = 10_000 // An outage here shall reach the PSP, and lose its answers.
-	psp, err := gateway.New(o.servePSP(), pspSecret, limits, time.Now, func(string, time.Duration) {})
+	psp, err := native.New(o.servePSP(), pspSecret, limits, nil, time.Now, func(string, time.Duration) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,10 +69,11 @@ func setup(t *testing.T) *fixture {
 	}, time.Now)
 	log := slog.New(slog.DiscardHandler)
 	o.service = payments.New(payments.Config{
-		DB: o.db, Keys: keys, PSP: psp, NewID: uuid.NewV7, Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
-		Log: log, PublicURL: "https://pay.example", Deadline: 30 * time.Second,
+		DB: o.db, Keys: keys, PSPs: gateway.PSPs{native.Name: psp}, NewID: uuid.NewV7,
+		Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+		Log:     log, PublicURL: "https://pay.example", Deadline: 30 * time.Second,
 	})
-	o.config = Config{DB: o.db, Keys: keys, Payments: o.service, Log: log}
+	o.config = Config{DB: o.db, Keys: keys, PSPs: gateway.PSPs{native.Name: psp}, Payments: o.service, Log: log}
 	o.ops = New(o.config)
 	return o
 }
@@ -124,7 +126,8 @@ func (o *fixture) servePSP() (url string) {
 // charged is the one charge that the PSP has under the client's key.
 func (o *fixture) charged() (id string) {
 	o.t.Helper()
-	found, _ := o.psp.Lookup(o.t.Context(), gateway.ChargeObject, "acme", clientKey).(gateway.Found)
+	charge := gateway.Charge{Account: "acme", Key: clientKey}
+	found, _ := o.psp.Lookup(o.t.Context(), charge, gateway.EndNothing).(gateway.Found)
 	if len(found.Records) != 1 {
 		o.t.Fatalf("the PSP has %+v", found.Records)
 	}
@@ -139,7 +142,7 @@ func (o *fixture) pay(method string) payments.Answer {
 		o.t.Fatal(err)
 	}
 	answer, err := o.service.Create(o.t.Context(),
-		payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSPAccount: "acme"}, Key: key},
+		payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: key},
 		payments.CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: method})
 	if err != nil {
 		o.t.Fatal(err)

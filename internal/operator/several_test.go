@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
 )
@@ -33,7 +34,9 @@ func (o *fixture) outage(n int, method string) (deadLetters []deadletters.DeadLe
 				return err
 			}
 			answer, err := o.service.Create(o.t.Context(),
-				payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSPAccount: "acme"}, Key: key},
+				payments.Keyed{
+					Merchant: payments.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: key,
+				},
 				payments.CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: method})
 			if err != nil {
 				return err

@@ -170,7 +170,7 @@ func (s *Service) stepCalls(g gathered, step Step, p prepared, applied *Applied,
 	case step.To == idempotency.FailedRetryableStatus && step.ByOwner:
 		calls = append(calls, s.keys.Release(g.lease, note.Reason, out))
 	case step.To == idempotency.FailedRetryableStatus:
-		calls = append(calls, s.keys.ReleaseUnknown(key, g.askedAt, step.ByOperator, note, out))
+		calls = append(calls, s.keys.ReleaseUnknown(key, g.askedAt, step.ByOperator, step.Final, note, out))
 	case step.To == idempotency.UnknownStatus:
 		calls = append(calls, s.keys.Lose(g.lease, note.Reason, note.Evidence, out))
 	case step.AskAgain != nil:

@@ -81,10 +81,10 @@ func (s *Service) Accounts(ctx context.Context, each func(account string) error)
 			return fmt.Errorf("list accounts: %w", err)
 		}
 		for _, account := range accounts {
-			if err := each(account); err != nil {
+			if err := each(account.PspAccount); err != nil {
 				return err
 			}
-			after = account
+			after = account.PspAccount
 		}
 		if len(accounts) < accountsPage {
 			return nil

@@ -87,14 +87,22 @@ func (c *charge) resource() Resource {
 
 func (c *charge) domainError(error) error { return nil }
 
-func (c *charge) send(ctx context.Context, key string) gateway.Outcome {
-	return c.service.psp.Charge(ctx, c.request(key))
+func (c *charge) prepare(ctx context.Context, own idempotency.Execution) (string, gateway.Outcome) {
+	return c.service.psps.Of(c.merchant.PSP).Prepare(ctx, c.request(own))
+}
+
+func (c *charge) prepared(objectID string) { c.payment.pspObjectID = objectID }
+
+func (c *charge) send(ctx context.Context, own idempotency.Execution) gateway.Outcome {
+	return c.service.psps.Of(c.merchant.PSP).Charge(ctx, c.request(own))
 }
 
 // request is the request to the PSP.
-func (c *charge) request(key string) gateway.Charge {
+func (c *charge) request(own idempotency.Execution) gateway.Charge {
 	return gateway.Charge{
-		Account: c.merchant.PSPAccount, Key: key, Reference: c.payment.ID.String(),
+		Account: c.merchant.PSPAccount, Key: own.PassThroughKey(), Attempt: own.Attempt,
+		TwoSteps: c.service.psps.Of(c.merchant.PSP).Traits().TwoSteps,
+		ObjectID: c.payment.pspObjectID, Reference: c.payment.ID.String(),
 		AmountMinor: int64(c.payment.Amount), Currency: string(c.payment.Currency),
 		PaymentMethod: c.payment.PaymentMethod,
 	}
@@ -111,7 +119,7 @@ func (c *charge) object() gateway.Object { return gateway.ChargeObject }
 
 func (c *charge) terms() (AmountMinor, Currency) { return c.payment.Amount, c.payment.Currency }
 
-func (c *charge) asked(key string) Request { return c.request(key) }
+func (c *charge) asked(own idempotency.Execution) gateway.Request { return c.request(own) }
 
 func (c *charge) subject() uuid.UUID { return uuid.UUID(c.payment.ID) }
 

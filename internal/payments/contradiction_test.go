@@ -9,6 +9,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
 )
@@ -138,7 +139,7 @@ func TestTwoTenantsCannotBookOneCharge(t *testing.T) {
 	charge := g.record
 	g.succeeded()
 	globex := keyed(t, "order-0000000001")
-	globex.Merchant = Merchant{Tenant: "globex", PSPAccount: "globex"}
+	globex.Merchant = Merchant{Tenant: "globex", PSP: native.Name, PSPAccount: "globex"}
 	waiting := s.enter(globex, CreateOperation, "/payments", order(), s.charge(globex)).lost()
 	acmes := waiting.record
 	acmes.ID, acmes.Account = charge.ID, charge.Account

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"payonce/internal/cardnumber"
+	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 )
 
@@ -23,9 +24,10 @@ const (
 // DefaultPaymentMethod is the PSP token that is charged when the request names none.
 const DefaultPaymentMethod = "pm_ok"
 
-// Merchant is the tenant for which money moves, with its account at the PSP.
+// Merchant is the tenant for which money moves, with its PSP and its account there.
 type Merchant struct {
 	Tenant     string
+	PSP        string
 	PSPAccount string
 }
 
@@ -67,7 +69,7 @@ const (
 	alphanumeric  = lower + "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	customerChars = alphanumeric + "._:-"
 	nameChars     = alphanumeric + "._-"
-	tokenChars    = lower + "0123456789_"
+	tokenChars    = alphanumeric + "_"
 )
 
 // isOf reports whether s has 1 to limit characters, all of them among chars.
@@ -96,7 +98,7 @@ func (r *CreateRequest) Validate() []Invalid {
 		refuse("/currency", "must be an ISO 4217 code in use, in upper case, such as USD")
 	}
 	if !isPaymentMethod(r.PaymentMethod) {
-		refuse("/paymentMethod", "must be a PSP token: pm_ and up to 61 lower-case letters, digits or underscores")
+		refuse("/paymentMethod", "must be a PSP token: pm_ and up to 61 letters, digits or underscores")
 	}
 	bad = append(bad, checkText("/description", r.Description, maxDescription)...)
 	for _, named := range [][2]string{{"/customerId", r.CustomerID}, {"/paymentMethod", r.PaymentMethod}} {
@@ -155,7 +157,27 @@ func checkMetadata(m map[string]string) []Invalid {
 	return bad
 }
 
-// Create takes a payment, once for each key. The request must have passed Validate.
+// Acceptable lists what the merchant's PSP can never take of a valid request: a token of another form, or an amount
+// that it cannot count.
+func (s *Service) Acceptable(m Merchant, r CreateRequest) []Invalid {
+	refuses := s.psps.Of(m.PSP).Traits().Refuses
+	if refuses == nil {
+		return nil
+	}
+	bad := refuses(gateway.Charge{
+		AmountMinor: int64(r.AmountCents), Currency: string(r.Currency), PaymentMethod: r.PaymentMethod,
+	})
+	if bad == nil {
+		return nil
+	}
+	pointer := map[gateway.Member]string{
+		gateway.AmountMember: "/amountCents", gateway.CurrencyMember: "/currency",
+		gateway.TokenMember: "/paymentMethod",
+	}[bad.Member]
+	return []Invalid{{pointer, bad.Detail}}
+}
+
+// Create takes a payment, once for each key. The request must have passed Validate and Acceptable.
 func (s *Service) Create(ctx context.Context, k Keyed, r CreateRequest) (Answer, error) {
 	fingerprint, err := idempotency.FingerprintOf(http.MethodPost, "/payments", r)
 	if err != nil {

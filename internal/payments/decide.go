@@ -1,7 +1,6 @@
 package payments
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/google/uuid"
@@ -24,10 +23,21 @@ type OperatorDecision struct {
 	// PSPConfirms makes executed need a record of the PSP that says so, of exactly what was asked. It is set for a
 	// decision about several dead letters, because nobody has looked at each.
 	PSPConfirms bool
+	// Preview: the operator only looks at what the decision would do.
+	Preview bool
 	// Answer is the PSP's answer to a lookup of the key for this decision. It is nil if the PSP was not asked.
 	Answer gateway.Lookup
 	// Others are the PSP's records under the key that are about an earlier payment. Answer does not have them.
 	Others []gateway.Record
+}
+
+// mayEnd says what the PSP may end when it is asked for the decision. An operator who says "not executed" wants it
+// ended. Any other decision only reads.
+func (d OperatorDecision) mayEnd() gateway.End {
+	if d.Action == deadletters.NotExecuted && !d.Preview {
+		return gateway.EndWaiting
+	}
+	return gateway.EndNothing
 }
 
 // DeadLetterSeen is the dead letter that a decision is about, with the ids that are in its evidence.
@@ -50,58 +60,6 @@ type Again struct {
 	EventID string
 	JobID   int64
 	Record  []byte
-}
-
-// Refusal says why a decision is not carried out. Nothing was changed then.
-type Refusal struct {
-	Ground Ground
-	Detail string // for the operator
-}
-
-// Ground is why a decision was refused.
-type Ground string
-
-// The grounds of refusals.
-const (
-	// Conflict: the dead letter, or its key, has changed since the operator has seen it.
-	Conflict Ground = "conflict"
-	// ContradictsPSP: the PSP says the opposite.
-	ContradictsPSP Ground = "contradicts_psp"
-	// NoFreshProof: the decision needs the PSP's answer, and the PSP does not answer.
-	NoFreshProof Ground = "no_fresh_proof"
-	// GraceOpen: the PSP finds nothing, but the grace period is not over. The request may still arrive at the PSP.
-	GraceOpen Ground = "grace_period_open"
-	// NeedsDecision: the key has no final state yet, so its dead letter cannot be dismissed.
-	NeedsDecision Ground = "needs_decision"
-	// NotApplicable: the action is not possible for this dead letter.
-	NotApplicable Ground = "not_applicable"
-)
-
-func refuse(g Ground, format string, args ...any) Step {
-	return Step{Refuse: &Refusal{Ground: g, Detail: fmt.Sprintf(format, args...)}}
-}
-
-// Does says what a step of an operator's decision does, for the operator.
-func (s Step) Does() string {
-	switch {
-	case s.To == idempotency.CompletedStatus && s.Verdict.status == Declined:
-		return "Complete the key as declined."
-	case s.To == idempotency.CompletedStatus:
-		return "Complete the key as succeeded, as " + s.Verdict.pspID + "."
-	case s.To == idempotency.FailedRetryableStatus:
-		return "Release the key, so that the client may try again."
-	case s.AskAgain != nil:
-		return "Ask the PSP about the key again, at once."
-	case s.Again != nil && s.Again.EventID != "":
-		return "Process the webhook " + s.Again.EventID + " again."
-	case s.Again != nil && s.Again.JobID != 0:
-		return fmt.Sprintf("Run the job %d again.", s.Again.JobID)
-	case s.Again != nil:
-		return "Judge the PSP's record again."
-	case s.Forget != "":
-		return "Close the dead letter, and give up the webhook " + s.Forget + "."
-	}
-	return "Close the dead letter. Nothing else is changed."
 }
 
 // judgeOperatorDecision judges what an operator decides. It refuses a decision that the PSP contradicts.
@@ -159,6 +117,15 @@ func judgeExecuted(s Seen, d OperatorDecision) Step {
 		}
 		return refuse(ContradictsPSP,
 			"The PSP has no record that it has executed exactly what was asked. Look at this dead letter alone.")
+	}
+	switch a := d.Answer.(type) {
+	case gateway.NotFound:
+		if a.Final || s.twoSteps() {
+			return refuse(ContradictsPSP, "The PSP says that it has not executed it. Use not_executed.")
+		}
+	case gateway.Waiting:
+		return refuse(ContradictsPSP, "The PSP has it, and has not executed it yet: %s. Wait for its outcome.", a.Reason)
+	case gateway.Found, gateway.LookupFailed:
 	}
 	id, refusal := executedAs(s, d)
 	if refusal != nil {
@@ -238,8 +205,13 @@ func judgeNotExecuted(s Seen, d OperatorDecision) Step {
 		return refuse(NoFreshProof,
 			"The PSP does not say that it knows nothing of it: no fresh proof. Ask again later.")
 	}
+	if waiting, is := d.Answer.(gateway.Waiting); is {
+		return refuse(ContradictsPSP, "The PSP has it, and may still execute it: %s. Wait for its outcome.",
+			waiting.Reason)
+	}
+	ended, _ := d.Answer.(gateway.NotFound)
 	switch {
-	case s.GraceLeft > 0:
+	case s.GraceLeft > 0 && !ended.Final:
 		return refuse(GraceOpen,
 			"The PSP knows nothing of it yet, but what was sent may still arrive there. Ask again after the grace period.")
 	case s.OtherHeld != "":
@@ -247,7 +219,8 @@ func judgeNotExecuted(s Seen, d OperatorDecision) Step {
 			"Another dead letter about the same key is open: %s. Resolve that one by retry first.", s.OtherHeld)
 	}
 	return Step{
-		To: idempotency.FailedRetryableStatus, ByOperator: true, Verdict: verdict{status: Failed}, Note: note,
+		To: idempotency.FailedRetryableStatus, ByOperator: true, Final: ended.Final,
+		Verdict: verdict{status: Failed}, Note: note,
 	}
 }
 
@@ -271,6 +244,9 @@ func judgeRetry(s Seen) Step {
 		}
 	case s.stands() && s.Status == idempotency.InProgressStatus:
 		return refuse(NotApplicable, "The dead letter's key is being executed at this moment. Wait until that is over.")
+	case l.Kind == deadletters.OtherAccount:
+		return refuse(NotApplicable,
+			"The record came from another account or PSP than the tenant's. Judging it again would change nothing.")
 	case l.Record != nil:
 		return Step{Again: &Again{Record: l.Record}}
 	case s.stands():

@@ -8,8 +8,8 @@ import (
 	"payonce/internal/idempotency"
 )
 
-// Evidence is what the PSP, or an operator, says about a payment or refund: one of Reply, Record, Nothing, NoAnswer,
-// Decision, Break.
+// Evidence is what the PSP, or an operator, says about a payment or refund: one of Reply, Record, Nothing, Waiting,
+// NoAnswer, OperatorDecision, Break.
 //
 //sumtype:decl
 type Evidence interface{ evidence() }
@@ -23,11 +23,22 @@ type Reply struct {
 // Record is a record of the PSP's ledger, and who brings it.
 type Record struct {
 	Source Source
+	PSP    string // the PSP that says so; "" if an operator retries a stored record
 	Record gateway.Record
 }
 
-// Nothing is a lookup that has found no record under the key.
-type Nothing struct{ Chance float64 }
+// Nothing is a lookup that has found no record of the request. Final: the PSP has ended the request, so it will never
+// execute it.
+type Nothing struct {
+	Final  bool
+	Chance float64
+}
+
+// Waiting is a lookup by which the PSP waits for the customer or a bank.
+type Waiting struct {
+	Reason string
+	Chance float64
+}
 
 // NoAnswer is a lookup without a usable answer. NotAsked: we had too many requests in flight and did not send it.
 type NoAnswer struct {
@@ -41,6 +52,7 @@ type NoAnswer struct {
 func (Reply) evidence()            {}
 func (Record) evidence()           {}
 func (Nothing) evidence()          {}
+func (Waiting) evidence()          {}
 func (NoAnswer) evidence()         {}
 func (OperatorDecision) evidence() {}
 func (Break) evidence()            {}
@@ -58,6 +70,9 @@ type Step struct {
 	ByOwner bool
 	// ByOperator: an operator vouches for what the PSP may have forgotten.
 	ByOperator bool
+	// Final: the PSP has ended the request. So the key is released also within the grace period, and beyond the PSP's
+	// memory.
+	Final bool
 	// Named is the PSP's id of a payment for which an operator has vouched without knowing that id.
 	Named string
 	// Note is the line in the key's timeline. The two steps of the normal case have none, because the key's row tells

@@ -13,7 +13,7 @@ import (
 // execute is the path of every charge and every refund. No other code asks the PSP to move money.
 //
 //	reserve  takes the key and writes the payment as processing    commit (tx 1)
-//	send     passes the key to the PSP; no transaction is open
+//	send     passes the key to the PSP; no transaction is open (a PSP that executes in two steps: prepare.go)
 //	judge    decides what the reply means for the key
 //	apply    writes that decision to the key and the payment       commit (tx 2)
 //
@@ -27,7 +27,7 @@ func (s *Service) execute(
 		return nil, fmt.Errorf("make lease id: %w", err)
 	}
 	reservation := s.keys.NewReservation(ref, f, leaseID, subject)
-	if !s.psp.Ready(m.onBehalfOf().PSPAccount) {
+	if !s.psps.Of(m.onBehalfOf().PSP).Ready(m.onBehalfOf().PSPAccount) {
 		return s.answerWithoutPSP(ctx, reservation, m)
 	}
 	if err := ctx.Err(); err != nil {
@@ -63,10 +63,16 @@ func (s *Service) execute(
 
 // send asks the PSP to move the money, once. It sends nothing if this process was paused for so long that the lease may
 // be over before the PSP answers: somebody else may have acted on the end of the lease. A pause after this check is not
-// noticed. Then only the pass-through key prevents a second charge: the PSP recognises it.
+// noticed. Then only the PSP prevents a second charge: it recognises the pass-through key, or it refuses to execute an
+// object that was cancelled meanwhile.
 func (s *Service) send(ctx context.Context, l idempotency.Lease, m movement) Reply {
-	if s.keys.Paused(l) {
-		return Reply{Attempt: l.Attempt(), Outcome: gateway.NotExecuted{Reason: "owner was paused"}}
+	outcome := s.prepareAtPSP(ctx, l, m)
+	switch {
+	case outcome != nil:
+	case s.keys.Paused(l):
+		outcome = gateway.NotExecuted{Reason: "owner was paused"}
+	default:
+		outcome = m.send(ctx, l.Execution())
 	}
-	return Reply{Attempt: l.Attempt(), Outcome: m.send(ctx, l.PassThroughKey())}
+	return Reply{Attempt: l.Attempt(), Outcome: outcome}
 }

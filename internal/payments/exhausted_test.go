@@ -7,6 +7,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
 )
 
@@ -217,12 +218,12 @@ func TestQuestionThatWasNotAskedTakesNothingOfTheBudget(t *testing.T) {
 
 	limits := gateway.DefaultLimits()
 	limits.InFlight, limits.Queue = 1, time.Millisecond
-	narrow, err := gateway.New(s.pspURL, pspSecret, limits, time.Now, func(string, time.Duration) {})
+	narrow, err := native.New(s.pspURL, pspSecret, limits, nil, time.Now, func(string, time.Duration) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(narrow.Close)
-	s.service.psp = narrow
+	s.service.psps = gateway.PSPs{native.Name: narrow}
 	psp.onLookup(h.before(finds()))
 	err = whileAsked(h, func() error {
 		_, err := narrow.List(t.Context(), gateway.ChargeObject, "acme", time.Time{}, "")

@@ -82,8 +82,11 @@ func seenOf(m movement, own idempotency.Execution, view idempotency.KeyView) See
 		Held: view.Held, Charged: view.Charged,
 	}
 	if m != nil {
-		seen.Tenant, seen.Account = m.onBehalfOf().Tenant, m.onBehalfOf().PSPAccount
-		seen.Request, seen.Row = m.asked(own.PassThroughKey()), m.rowVerdict()
+		merchant := m.onBehalfOf()
+		seen.Tenant, seen.PSP, seen.Account = merchant.Tenant, merchant.PSP, merchant.PSPAccount
+		// The attempt is that of the key's row: the PSP is asked about the attempt that is in doubt.
+		own.Attempt = view.Execution.Attempt
+		seen.Request, seen.Row = m.asked(own), m.rowVerdict()
 	}
 	return seen
 }
@@ -223,9 +226,12 @@ func operationOf(o gateway.Object) idempotency.Operation {
 
 // ask looks the key up at the PSP, under the tenant's own account. A record may refer to an earlier payment that had
 // the same key. Such a record says nothing about this movement: it is returned in others, and is not in the answer.
-// Every other record is in the answer, even if its reference is empty or unknown, because money may have moved.
-func (s *Service) ask(ctx context.Context, g gathered) (answer gateway.Lookup, others []gateway.Record, err error) {
-	answer = s.psp.Lookup(ctx, g.movement.object(), g.seen.Account, g.seen.Own.PassThroughKey())
+// Every other record is in the answer, even if its reference is empty or unknown, because money may have moved. end
+// says what the PSP may end for that, if it can.
+func (s *Service) ask(
+	ctx context.Context, g gathered, end gateway.End,
+) (answer gateway.Lookup, others []gateway.Record, err error) {
+	answer = s.psps.Of(g.seen.PSP).Lookup(ctx, g.seen.Request, end)
 	found, ok := answer.(gateway.Found)
 	if !ok {
 		return answer, nil, nil

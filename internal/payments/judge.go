@@ -22,6 +22,8 @@ func judge(p LookupPolicy, s Seen, e Evidence) Step {
 		return judgeRecord(p, s, e)
 	case Nothing:
 		return judgeNothing(p, s, e)
+	case Waiting:
+		return judgeWaiting(p, s, e)
 	case NoAnswer:
 		return judgeNoAnswer(p, s, e)
 	case OperatorDecision:
@@ -61,6 +63,8 @@ func judgeReply(s Seen, e Reply) Step {
 			To: idempotency.FailedRetryableStatus, ByOwner: true, Verdict: verdict{status: Failed},
 			Note: &idempotency.Note{Actor: string(SourceOwner), Reason: o.Reason},
 		}
+	case gateway.Pending:
+		return s.lose(gateway.Indeterminate{Reason: "the PSP waits: " + o.Reason})
 	case gateway.Indeterminate:
 		return s.lose(o)
 	}
@@ -87,7 +91,7 @@ func (s Seen) lose(o gateway.Indeterminate) Step {
 func judgeLateReply(s Seen, e Reply) Step {
 	switch o := e.Outcome.(type) {
 	case gateway.Succeeded:
-		if s.open() && s.Status != idempotency.FailedRetryableStatus && s.Key.Attempt != e.Attempt {
+		if s.open() && s.Status != idempotency.FailedRetryableStatus && s.Key.Attempt != e.Attempt && !s.twoSteps() {
 			return Step{LeftAlone: true} // A later attempt has begun, and gets the same result from the PSP.
 		}
 		return judgeOutcome(s, report{
@@ -99,7 +103,7 @@ func judgeLateReply(s Seen, e Reply) Step {
 			return judgeOutcome(s, report{source: SourceOwner, outcome: o, id: o.ID,
 				moved: !hasStatus(o.Evidence, "declined"), whole: o.Evidence})
 		}
-	case gateway.Declined, gateway.NotExecuted:
+	case gateway.Declined, gateway.NotExecuted, gateway.Pending:
 	}
 	return Step{}
 }
@@ -109,17 +113,20 @@ func judgeRecord(p LookupPolicy, s Seen, e Record) Step {
 	r := e.Record
 	t := report{source: e.Source, id: r.ID, moved: r.Executed(), record: r.Evidence()}
 	switch {
-	case !s.known() && !t.moved, s.known() && r.Account != s.Account && !t.moved:
+	case !s.known() && !t.moved, s.known() && s.elsewhere(e) && !t.moved:
 		return Step{} // A decline that is not about this account of ours: no money has moved.
 	case !s.known():
 		return Step{Open: s.foundRecord(deadletters.UnknownMovement, r.Account, t,
 			"the PSP has a "+string(r.Object)+" that nothing of ours asked for", false)}
-	case r.Account != s.Account:
+	case s.elsewhere(e):
 		// The record belongs to another tenant, so nothing of it may appear in this tenant's timeline.
 		return Step{Open: s.foundRecord(deadletters.OtherAccount, r.Account, t,
 			"the PSP names one tenant's "+string(r.Object)+" under another's account", false)}
 	case e.Source == SourceScan && s.atWork():
 		return Step{LeftAlone: true} // The owner or a lookup is at work. The scan is for what both have missed.
+	}
+	if s.ofAnotherAttempt(r) {
+		return Step{} // The attempt that the PSP has declined was given up, and its object cancelled.
 	}
 	t.outcome = s.Request.Judge(r)
 	step := judgeOutcome(s, t)
@@ -192,8 +199,8 @@ func (s Seen) confirm(t report, v verdict) (step Step) {
 	return step
 }
 
-// judgeNothing is for a lookup that has found nothing. That is proof of non-execution if the PSP was asked after the
-// grace period, and still remembered the key.
+// judgeNothing is for a lookup that has found nothing. That is proof of non-execution if the PSP has ended the request,
+// or if the PSP was asked after the grace period and still remembered the key.
 func judgeNothing(p LookupPolicy, s Seen, e Nothing) Step {
 	switch {
 	case !s.ours() || s.Status != idempotency.UnknownStatus:
@@ -201,6 +208,11 @@ func judgeNothing(p LookupPolicy, s Seen, e Nothing) Step {
 	case s.Held:
 		return Step{AskAgain: &Wait{After: p.Recheck},
 			Note: lookupNote("the PSP has nothing; an operator has the case")}
+	case e.Final:
+		return Step{
+			To: idempotency.FailedRetryableStatus, Final: true, Verdict: verdict{status: Failed},
+			Note: lookupNote("the PSP has cancelled it: not executed"),
+		}
 	case s.GraceLeft > 0:
 		wait := max(min(s.GraceLeft, shortened(p.Cap, e.Chance)), time.Millisecond)
 		return Step{AskAgain: &Wait{After: wait}, Note: lookupNote("the PSP has nothing, and could still execute it")}
@@ -212,31 +224,5 @@ func judgeNothing(p LookupPolicy, s Seen, e Nothing) Step {
 	return Step{
 		To: idempotency.FailedRetryableStatus, Verdict: verdict{status: Failed},
 		Note: lookupNote("the PSP has nothing after the grace period: not executed"),
-	}
-}
-
-// judgeNoAnswer is for a lookup without an answer. The wait until the next lookup doubles with each failure, up to a
-// limit. When the budget of failures is spent, a dead letter asks an operator. If we did not ask because we had too
-// many requests in flight ourselves, that is no failure of the PSP and takes nothing from the budget.
-func judgeNoAnswer(p LookupPolicy, s Seen, e NoAnswer) Step {
-	if !s.ours() || s.Status != idempotency.UnknownStatus {
-		return Step{}
-	}
-	reason, failures := "the PSP did not answer: "+e.Reason, s.Failures+1
-	if e.NotAsked {
-		reason, failures = "the PSP was not asked: "+e.Reason, s.Failures
-	}
-	switch {
-	case s.Held:
-		return Step{AskAgain: &Wait{After: p.Recheck, Failures: failures}, Note: lookupNote(reason)}
-	case e.NotAsked:
-		return Step{AskAgain: &Wait{After: shortened(p.Base, e.Chance), Failures: failures}, Note: lookupNote(reason)}
-	case failures < p.Budget:
-		return Step{AskAgain: &Wait{After: shortened(p.backoff(s.Failures), e.Chance), Failures: failures},
-			Note: lookupNote(reason)}
-	}
-	return Step{
-		AskAgain: &Wait{After: p.Recheck, Failures: failures}, Note: lookupNote(reason + "; an operator has the case"),
-		Open: s.byKey(deadletters.LookupsExhausted, exhausted(failures, e.Reason), nil),
 	}
 }

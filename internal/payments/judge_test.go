@@ -145,7 +145,8 @@ func replies() []Reply {
 		for _, o := range []gateway.Outcome{
 			gateway.Succeeded{ID: "psp_1"}, gateway.Succeeded{ID: "psp_2"},
 			gateway.Declined{ID: "psp_1", Code: "no_money"}, gateway.Declined{Code: "no_money"},
-			gateway.NotExecuted{Reason: "no connection"}, gateway.Indeterminate{Reason: "no answer"},
+			gateway.NotExecuted{Reason: "no connection"}, gateway.Pending{Reason: "processing"},
+			gateway.Indeterminate{Reason: "no answer"},
 			gateway.Indeterminate{
 				Reason: "another amount", Contradiction: true, ID: "psp_2",
 				Evidence: []byte(`{"answer":{"id":"psp_2","status":"succeeded"}}`),
@@ -159,7 +160,8 @@ func replies() []Reply {
 
 func decisions() []OperatorDecision {
 	var all []OperatorDecision
-	answers := []gateway.Lookup{nil, gateway.NotFound{}, gateway.LookupFailed{Reason: "no answer"}}
+	answers := []gateway.Lookup{nil, gateway.NotFound{}, gateway.NotFound{Final: true},
+		gateway.Waiting{Reason: "processing"}, gateway.LookupFailed{Reason: "no answer"}}
 	for _, r := range recordsOfOwn() {
 		answers = append(answers, gateway.Found{Records: []gateway.Record{r}})
 	}
@@ -179,7 +181,8 @@ func decisions() []OperatorDecision {
 }
 
 func allEvidence() []Evidence {
-	all := []Evidence{Nothing{}, Nothing{Chance: 0.9}, NoAnswer{Reason: "PSP answered 500"},
+	all := []Evidence{Nothing{}, Nothing{Chance: 0.9}, Nothing{Final: true}, Waiting{Reason: "processing"},
+		NoAnswer{Reason: "PSP answered 500"},
 		NoAnswer{Reason: "no place", NotAsked: true}}
 	for _, r := range replies() {
 		all = append(all, r)
@@ -254,22 +257,34 @@ func releaseNeedsProof(s Seen, e Evidence, step Step) string {
 	}
 	switch e := e.(type) {
 	case Nothing:
-		if s.GraceLeft > 0 || s.Held || s.MemoryOver {
+		if s.Held || !e.Final && (s.GraceLeft > 0 || s.MemoryOver) {
 			return "a lookup releases it without proof"
 		}
-		return ""
+		return finalIsSaid(e.Final, step)
 	case OperatorDecision:
-		if _, asked := e.Answer.(gateway.LookupFailed); asked || e.Answer == nil || s.GraceLeft > 0 ||
+		nothing, _ := e.Answer.(gateway.NotFound)
+		if _, asked := e.Answer.(gateway.LookupFailed); asked || e.Answer == nil || s.GraceLeft > 0 && !nothing.Final ||
 			s.OtherHeld != "" || e.Action != deadletters.NotExecuted {
 			return "an operator releases it without proof"
+		}
+		if _, waits := e.Answer.(gateway.Waiting); waits {
+			return "an operator releases what the PSP may still execute"
 		}
 		if found, _ := e.Answer.(gateway.Found); slices.ContainsFunc(found.Records, gateway.Record.Executed) {
 			return "an operator releases what the PSP has executed"
 		}
-		return ""
-	case Reply, Record, NoAnswer, Break:
+		return finalIsSaid(nothing.Final, step)
+	case Reply, Record, Waiting, NoAnswer, Break:
 	}
 	return "it is released by something else"
+}
+
+// finalIsSaid checks that a step passes the guard in the database by the PSP's word only if the PSP has said so.
+func finalIsSaid(final bool, step Step) string {
+	if step.Final != final {
+		return "the database is told of another proof"
+	}
+	return ""
 }
 
 func nothingReleasesAHeldKey(s Seen, e Evidence, step Step) string {
@@ -282,7 +297,7 @@ func nothingReleasesAHeldKey(s Seen, e Evidence, step Step) string {
 func theSameAgainMovesNothing(s Seen, e Evidence, step Step) string {
 	switch e.(type) {
 	case Reply, Record:
-	case Nothing, NoAnswer, OperatorDecision, Break:
+	case Nothing, Waiting, NoAnswer, OperatorDecision, Break:
 		return "" // a lookup says when it asks again, and a decision is about a dead letter that is closed by now
 	}
 	after := s.after(step)
@@ -309,7 +324,7 @@ func movedMoneyIsNamed(s Seen, e Evidence, step Step) string {
 		if e.Record.Executed() {
 			id = e.Record.ID
 		}
-	case Nothing, NoAnswer, OperatorDecision, Break:
+	case Nothing, Waiting, NoAnswer, OperatorDecision, Break:
 	}
 	known := s.Row.status == Succeeded && (s.Row.pspID == id || strings.HasPrefix(s.Row.pspID, OperatorPSPID))
 	switch {

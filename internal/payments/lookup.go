@@ -71,15 +71,17 @@ func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (LookupResu
 	ctx, span := r.service.tracer.Later(ctx, string(SourceLookup), g.seen.Own.Subject)
 	defer span.End()
 	// Crash window 13: seen, not asked.
-	answer, _, err := r.service.ask(ctx, g)
+	answer, _, err := r.service.ask(ctx, g, mayEnd(g.seen))
 	if err != nil {
 		return "", err
 	}
 	switch l := answer.(type) { // Crash window 14: asked, not written.
 	case gateway.Found:
 		return r.found(ctx, g, l)
-	case gateway.NotFound:
-		return r.once(ctx, g, Nothing{Chance: r.policy.Jitter()})
+	case gateway.NotFound: // Crash window 30: cancelled, not released. The next lookup finds that it is cancelled.
+		return r.once(ctx, g, Nothing{Final: l.Final, Chance: r.policy.Jitter()})
+	case gateway.Waiting:
+		return r.once(ctx, g, Waiting{Reason: l.Reason, Chance: r.policy.Jitter()})
 	case gateway.LookupFailed:
 		return r.once(ctx, g, NoAnswer{Reason: l.Reason, NotAsked: l.NotAsked, Chance: r.policy.Jitter()})
 	default:
@@ -87,12 +89,22 @@ func (r *Resolver) Resolve(ctx context.Context, due idempotency.Due) (LookupResu
 	}
 }
 
+// mayEnd says what a lookup may end. The key is unknown, so its owner does not execute it any more. Within the grace
+// period, a charge that waits for the customer is left to the customer.
+func mayEnd(s Seen) gateway.End {
+	if s.GraceLeft > 0 {
+		return gateway.EndUnsent
+	}
+	return gateway.EndWaiting
+}
+
 // found resolves the key with each record under it. There should be one. Each further record is evidence that the PSP
 // has executed the request twice. Executed records come first: nobody may be told of a decline if money has moved.
 func (r *Resolver) found(ctx context.Context, g gathered, l gateway.Found) (LookupResult, error) {
 	result := Moot
 	for _, record := range executedFirst(l.Records) {
-		last, step, _, err := r.service.judgeAndApply(ctx, r.policy, g, Record{Source: SourceLookup, Record: record})
+		last, step, _, err := r.service.judgeAndApply(ctx, r.policy, g,
+			Record{Source: SourceLookup, PSP: g.seen.PSP, Record: record})
 		if err != nil {
 			return "", err
 		}

@@ -28,8 +28,13 @@ type movement interface {
 	// domainError translates the violation of a constraint by begin or resume into an error of the domain. For every
 	// other error it is nil.
 	domainError(err error) error
+	// prepare has the PSP make an object of the movement, if the PSP executes in two steps. Otherwise it returns "" and
+	// nil.
+	prepare(ctx context.Context, own idempotency.Execution) (objectID string, refused gateway.Outcome)
+	// prepared keeps the id of that object, after it was stored.
+	prepared(objectID string)
 	// send asks the PSP to move the money, once.
-	send(ctx context.Context, key string) gateway.Outcome
+	send(ctx context.Context, own idempotency.Execution) gateway.Outcome
 	// conclude returns the resource with a verdict, and the response that tells the verdict. It changes nothing.
 	conclude(v verdict) (Resource, idempotency.Response, error)
 	// updateRow writes an outcome to the row. written says whether the row was written.
@@ -40,8 +45,8 @@ type movement interface {
 	object() gateway.Object
 	// terms are the amount and the currency.
 	terms() (AmountMinor, Currency)
-	// asked is the request to the PSP under a key.
-	asked(key string) Request
+	// asked is the request to the PSP of an execution.
+	asked(own idempotency.Execution) gateway.Request
 	// subject is the id of the row.
 	subject() uuid.UUID
 	// rowVerdict is the verdict that the row shows.
@@ -62,7 +67,7 @@ func verdictOf(o gateway.Outcome) (verdict, bool) {
 		return verdict{status: Succeeded, pspID: o.ID}, true
 	case gateway.Declined:
 		return verdict{status: Declined, pspID: o.ID, code: o.Code}, true
-	case gateway.NotExecuted, gateway.Indeterminate:
+	case gateway.NotExecuted, gateway.Pending, gateway.Indeterminate:
 	}
 	return verdict{}, false
 }

@@ -36,7 +36,7 @@ func (s *Service) Inquire(ctx context.Context, deadLetter deadletters.DeadLetter
 		return Inquiry{gathered: g, decision: d}, nil
 	}
 	var err error
-	d.Answer, d.Others, err = s.ask(ctx, g)
+	d.Answer, d.Others, err = s.ask(ctx, g, d.mayEnd())
 	return Inquiry{gathered: g, decision: d}, err
 }
 

@@ -41,7 +41,13 @@ type Payment struct {
 	Refunded      AmountMinor
 	Key           string // the Idempotency-Key of the request that has made it
 	Created       time.Time
+
+	pspObjectID string // the PSP's object of the current attempt, if the PSP executes in two steps
 }
+
+// PSPObjectID is the id of the PSP's object of the current attempt, if the PSP executes in two steps. It is for
+// operators.
+func (p Payment) PSPObjectID() string { return p.pspObjectID }
 
 // Refund gives back a part of a payment, or all of it.
 type Refund struct {
@@ -65,7 +71,7 @@ func paymentOf(row dbsqlc.Payment) (Payment, error) {
 		Description: postgres.Text(row.Description), Status: Status(row.Status),
 		PSPChargeID: postgres.Text(row.PspChargeID), DeclineCode: postgres.Text(row.DeclineCode),
 		Refunded: AmountMinor(row.RefundedMinor),
-		Key:      row.IdempotencyKey, Created: row.CreatedAt,
+		Key:      row.IdempotencyKey, Created: row.CreatedAt, pspObjectID: postgres.Text(row.PspObjectID),
 	}
 	if row.Metadata != nil {
 		if err := json.Unmarshal(row.Metadata, &p.Metadata); err != nil {

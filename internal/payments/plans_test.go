@@ -130,6 +130,9 @@ func TestEvidenceFindsItsMovementByTheTenant(t *testing.T) {
 		}, "ARRAY[" + id + "]::uuid[], 'account_15'"},
 		"totals of a payment": {func(q *dbsqlc.Queries) { _ = q.TallyRefunds(ctx, dbsqlc.TallyRefundsParams{}) },
 			"'tenant-15', " + id},
+		"object of a payment": {func(q *dbsqlc.Queries) {
+			_, _ = q.RememberObject(ctx, dbsqlc.RememberObjectParams{})
+		}, "'pi_1', 'tenant-15', " + id + ", 'POST /payments', 'key-50', " + id},
 	} {
 		heard := &pgtest.Overheard{}
 		c.ask(dbsqlc.New(heard))

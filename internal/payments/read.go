@@ -31,6 +31,33 @@ func (s *Service) Payment(ctx context.Context, tenant string, id PaymentID) (Pay
 	return paymentOf(row)
 }
 
+// MerchantOf reads on behalf of whom a payment is made: the tenant's provider, and its account there. It fails as
+// Payment does.
+func (s *Service) MerchantOf(ctx context.Context, tenant string, id PaymentID) (Merchant, error) {
+	row, err := dbsqlc.New(s.db.Reader()).FindPayment(ctx,
+		dbsqlc.FindPaymentParams{TenantID: tenant, ID: uuid.UUID(id)})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Merchant{}, ErrPaymentNotFound
+	}
+	if err != nil {
+		return Merchant{}, fmt.Errorf("read merchant: %w", err)
+	}
+	return Merchant{Tenant: tenant, PSP: row.Psp, PSPAccount: row.PspAccount}, nil
+}
+
+// MerchantOfKey reads on behalf of whom a key is executed. If the key stands for no payment or refund, it fails with
+// ErrPaymentNotFound.
+func (s *Service) MerchantOfKey(ctx context.Context, ref idempotency.Ref) (Merchant, error) {
+	var m movement
+	if err := s.db.Pipeline(ctx, s.movementOf(ref, &m)); err != nil {
+		return Merchant{}, fmt.Errorf("read merchant: %w", err)
+	}
+	if m == nil {
+		return Merchant{}, ErrPaymentNotFound
+	}
+	return m.onBehalfOf(), nil
+}
+
 // RefundByID reads a refund of the tenant. For another tenant's refund it fails with ErrRefundNotFound, as if there
 // were none.
 func (s *Service) RefundByID(ctx context.Context, tenant string, id RefundID) (Refund, error) {
@@ -54,7 +81,7 @@ func (s *Service) LookUp(ctx context.Context, own idempotency.Execution) (gatewa
 	if err != nil {
 		return nil, err
 	}
-	return s.psp.Lookup(ctx, g.movement.object(), g.seen.Account, own.PassThroughKey()), nil
+	return s.psps.Of(g.seen.PSP).Lookup(ctx, g.seen.Request, gateway.EndNothing), nil
 }
 
 // MaxPage is the largest page.

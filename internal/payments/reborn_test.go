@@ -9,6 +9,7 @@ import (
 
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
 )
 
@@ -51,7 +52,7 @@ func TestDeletedKeyIsChargedUnderItsNextGeneration(t *testing.T) {
 		g.deleted()
 	}
 	var keys []string
-	page, err := s.service.psp.List(t.Context(), gateway.ChargeObject, "acme", time.Time{}, "")
+	page, err := s.service.psps.Of(native.Name).List(t.Context(), gateway.ChargeObject, "acme", time.Time{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

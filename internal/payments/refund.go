@@ -169,14 +169,22 @@ func (g *refundMovement) domainError(err error) error {
 	return nil
 }
 
-func (g *refundMovement) send(ctx context.Context, key string) gateway.Outcome {
-	return g.service.psp.Refund(ctx, g.request(key))
+// prepare does nothing: no PSP of ours makes an object of a refund first.
+func (g *refundMovement) prepare(context.Context, idempotency.Execution) (string, gateway.Outcome) {
+	return "", nil
+}
+
+func (g *refundMovement) prepared(string) {}
+
+func (g *refundMovement) send(ctx context.Context, own idempotency.Execution) gateway.Outcome {
+	return g.service.psps.Of(g.merchant.PSP).Refund(ctx, g.request(own))
 }
 
 // request is the request to the PSP.
-func (g *refundMovement) request(key string) gateway.Refund {
+func (g *refundMovement) request(own idempotency.Execution) gateway.Refund {
 	return gateway.Refund{
-		Account: g.merchant.PSPAccount, Key: key, Reference: g.refund.ID.String(), ChargeID: g.payment.PSPChargeID,
+		Account: g.merchant.PSPAccount, Key: own.PassThroughKey(), Attempt: own.Attempt,
+		Reference: g.refund.ID.String(), ChargeID: g.payment.PSPChargeID,
 		AmountMinor: int64(g.refund.Amount), Currency: string(g.refund.Currency), Reason: g.refund.Reason,
 	}
 }
@@ -192,7 +200,7 @@ func (g *refundMovement) object() gateway.Object { return gateway.RefundObject }
 
 func (g *refundMovement) terms() (AmountMinor, Currency) { return g.refund.Amount, g.refund.Currency }
 
-func (g *refundMovement) asked(key string) Request { return g.request(key) }
+func (g *refundMovement) asked(own idempotency.Execution) gateway.Request { return g.request(own) }
 
 func (g *refundMovement) subject() uuid.UUID { return uuid.UUID(g.refund.ID) }
 

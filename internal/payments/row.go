@@ -60,7 +60,8 @@ func (s *Service) foundPayment(
 			return err
 		}
 		p, err := paymentOf(row.Payment)
-		*out = &charge{service: s, merchant: Merchant{Tenant: p.Tenant, PSPAccount: row.PspAccount}, payment: &p}
+		merchant := Merchant{Tenant: p.Tenant, PSP: row.Psp, PSPAccount: row.PspAccount}
+		*out = &charge{service: s, merchant: merchant, payment: &p}
 		return err
 	}
 }
@@ -79,8 +80,8 @@ func (s *Service) foundRefund(
 		}
 		p, err := paymentOf(row.Payment)
 		r := refundOf(row.Refund)
-		*out = &refundMovement{service: s, merchant: Merchant{Tenant: p.Tenant, PSPAccount: row.PspAccount}, payment: p,
-			refund: &r}
+		merchant := Merchant{Tenant: p.Tenant, PSP: row.Psp, PSPAccount: row.PspAccount}
+		*out = &refundMovement{service: s, merchant: merchant, payment: p, refund: &r}
 		return err
 	}
 }

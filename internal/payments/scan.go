@@ -58,7 +58,7 @@ func (s *Service) walkPages(
 	cursor, read := "", w.after
 	for range untilClosed(pages, enough) {
 		// Crash window 17: the walk is begun, and the page not read.
-		page, err := s.psp.List(ctx, w.object, w.account, w.after, cursor)
+		page, err := s.psps.Of(w.psp).List(ctx, w.object, w.account, w.after, cursor)
 		if err != nil {
 			return "", fmt.Errorf("list the PSP's ledger: %w", err)
 		}
@@ -67,9 +67,9 @@ func (s *Service) walkPages(
 		if err != nil {
 			return "", err
 		}
-		if n := len(page.Records); n > 0 {
+		if to := page.Reached(); !to.IsZero() {
 			// Crash window 19: resolved, not advanced. The position follows the evidence: the page is read again.
-			read = page.Records[n-1].Created
+			read = to
 			err = s.advanceWalk(ctx, w, read)
 			if err != nil {
 				return "", err
@@ -103,6 +103,7 @@ func untilClosed(most int, enough <-chan struct{}) iter.Seq[int] {
 }
 
 func (s *Service) resolvePage(ctx context.Context, w walk, page gateway.Page, found func(Effect)) error {
+	s.metrics.Foreign(string(w.object), page.Foreign)
 	for _, u := range page.Unreadable {
 		finding, err := s.putUnreadable(ctx, w, u)
 		if err != nil {
@@ -115,7 +116,7 @@ func (s *Service) resolvePage(ctx context.Context, w walk, page gateway.Page, fo
 		return err
 	}
 	for _, record := range open {
-		finding, err := s.ResolveByRecord(ctx, Record{Source: SourceScan, Record: record})
+		finding, err := s.ResolveByRecord(ctx, Record{Source: SourceScan, PSP: w.psp, Record: record})
 		if err != nil {
 			return fmt.Errorf("resolve by scan: %w", err)
 		}
@@ -129,6 +130,7 @@ var errNoSuchAccount = errors.New("account of no tenant")
 
 // walk is the reading of one ledger from a position to its end. It may take several runs.
 type walk struct {
+	psp     string
 	account string
 	object  gateway.Object
 	after   time.Time // the position at which this run begins
@@ -159,7 +161,7 @@ func (s *Service) beginWalk(
 	case !known:
 		return walk{}, errNoSuchAccount
 	}
-	return walk{account: account, object: o, after: row.ResumeAfter, began: row.WalkBegan}, nil
+	return walk{psp: row.Psp, account: account, object: o, after: row.ResumeAfter, began: row.WalkBegan}, nil
 }
 
 // advanceWalk stores that everything up to a time has been read.

@@ -25,10 +25,10 @@ type Seen struct {
 	// ours.
 	Own    idempotency.Execution
 	Tenant string
-	// Account is the tenant's account at the PSP.
-	Account string
+	// PSP is the name of the tenant's PSP, and Account is the tenant's account there.
+	PSP, Account string
 	// Request is our request to the PSP. It compares a record with the request, and returns the outcome.
-	Request Request
+	Request gateway.Request
 	// Row is the verdict that the movement's own row shows.
 	Row verdict
 
@@ -59,11 +59,6 @@ type Seen struct {
 	DeadLetter *DeadLetterSeen
 }
 
-// Request is our request to the PSP under a key: a gateway.Charge or a gateway.Refund.
-type Request interface {
-	Judge(r gateway.Record) gateway.Outcome
-}
-
 // Source is who brings evidence. It is the actor in the key's timeline.
 type Source string
 
@@ -84,6 +79,24 @@ func (s Seen) known() bool { return s.Own.Subject != uuid.UUID{} }
 func (s Seen) ours() bool {
 	return s.Status != "" && s.Status != idempotency.ExpiredStatus &&
 		s.Key.Generation == s.Own.Generation && s.Key.Subject == s.Own.Subject
+}
+
+// elsewhere reports whether a record comes from another account than the tenant's, or from another PSP. One PSP's
+// webhooks say nothing about a tenant of another.
+func (s Seen) elsewhere(e Record) bool {
+	return e.Record.Account != s.Account || e.PSP != "" && e.PSP != s.PSP
+}
+
+// ofAnotherAttempt reports whether a record is a decline of an object that the PSP made for an earlier attempt.
+func (s Seen) ofAnotherAttempt(r gateway.Record) bool {
+	charge, is := s.Request.(gateway.Charge)
+	return is && charge.OfAnotherAttempt(r)
+}
+
+// twoSteps reports whether the PSP executes only an object that was made before.
+func (s Seen) twoSteps() bool {
+	charge, is := s.Request.(gateway.Charge)
+	return is && charge.TwoSteps
 }
 
 // inHand reports whether the key still waits for this very attempt.

@@ -17,7 +17,7 @@ import (
 type Service struct {
 	db        *postgres.DB
 	keys      *idempotency.Keys
-	psp       *gateway.Client
+	psps      gateway.PSPs
 	newID     func() (uuid.UUID, error)
 	metrics   *telemetry.Metrics
 	tracer    *tracing.Tracer
@@ -32,7 +32,7 @@ type Service struct {
 type Config struct {
 	DB      *postgres.DB
 	Keys    *idempotency.Keys
-	PSP     *gateway.Client
+	PSPs    gateway.PSPs
 	NewID   func() (uuid.UUID, error) // UUIDv7
 	Metrics *telemetry.Metrics
 	Tracer  *tracing.Tracer // nil: off
@@ -47,7 +47,7 @@ type Config struct {
 // New returns a Service.
 func New(c Config) *Service {
 	s := &Service{
-		db: c.DB, keys: c.Keys, psp: c.PSP, newID: c.NewID, metrics: c.Metrics, tracer: c.Tracer, log: c.Log,
+		db: c.DB, keys: c.Keys, psps: c.PSPs, newID: c.NewID, metrics: c.Metrics, tracer: c.Tracer, log: c.Log,
 		publicURL: c.PublicURL, deadline: c.Deadline, waits: newWaits(c.Keys.Undecided),
 	}
 	s.groups = s.newGroups()

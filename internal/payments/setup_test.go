@@ -14,6 +14,7 @@ import (
 
 	"payonce/demo/mockpsp"
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
@@ -79,15 +80,16 @@ func setupAt(t *testing.T, pspURL string, now func() time.Time) *shop {
 		t.Fatal(err)
 	}
 	db := postgres.Wrap(s.pool, patience)
-	psp, err := gateway.New(pspURL, pspSecret, gateway.DefaultLimits(), now, func(string, time.Duration) {})
+	psp, err := native.New(pspURL, pspSecret, gateway.DefaultLimits(), nil, now, func(string, time.Duration) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(psp.Close)
 	s.keys = idempotency.New(db, terms(), now)
 	s.service = New(Config{
-		DB: db, Keys: s.keys, PSP: psp, NewID: uuid.NewV7, Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
-		Log: slog.New(slog.DiscardHandler), PublicURL: "https://pay.example", Deadline: 30 * time.Second,
+		DB: db, Keys: s.keys, PSPs: gateway.PSPs{native.Name: psp}, NewID: uuid.NewV7,
+		Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+		Log:     slog.New(slog.DiscardHandler), PublicURL: "https://pay.example", Deadline: 30 * time.Second,
 	})
 	s.exec("INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acme'), ('globex', 'globex')")
 	return s
@@ -99,7 +101,7 @@ func keyed(t testing.TB, key string) Keyed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Keyed{Merchant: Merchant{Tenant: "acme", PSPAccount: "acme"}, Key: k}
+	return Keyed{Merchant: Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: k}
 }
 
 // order is a request for 120 dollars that has passed Validate.

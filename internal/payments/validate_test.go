@@ -39,6 +39,7 @@ func accepted() map[string]func(*CreateRequest) {
 		"currency without minor":      func(r *CreateRequest) { r.Currency = "KRW" },
 		"currency with three":         func(r *CreateRequest) { r.Currency = "KWD" },
 		"no payment method":           func(r *CreateRequest) { r.PaymentMethod = "" },
+		"a token of Stripe's":         func(r *CreateRequest) { r.PaymentMethod = "pm_1NXWPnFTKLoHxW" },
 		"longest payment method":      func(r *CreateRequest) { r.PaymentMethod = "pm_" + strings.Repeat("x", 61) },
 		"longest customer":            func(r *CreateRequest) { r.CustomerID = strings.Repeat("c", 64) },
 		"all characters of customers": func(r *CreateRequest) { r.CustomerID = "aZ0._:-" },
@@ -98,7 +99,6 @@ func refusedRequests() map[string]map[string]func(*CreateRequest) {
 		"/paymentMethod": {
 			"no token":    func(r *CreateRequest) { r.PaymentMethod = "visa" },
 			"prefix only": func(r *CreateRequest) { r.PaymentMethod = "pm_" },
-			"upper case":  func(r *CreateRequest) { r.PaymentMethod = "pm_OK" },
 			"hyphen":      func(r *CreateRequest) { r.PaymentMethod = "pm_a-b" },
 			"too long":    func(r *CreateRequest) { r.PaymentMethod = "pm_" + strings.Repeat("x", 62) },
 			"newline":     func(r *CreateRequest) { r.PaymentMethod = "pm_ok\n" },

@@ -82,7 +82,7 @@ func (s *shop) elsewhere() *shop {
 	other, db := *s, postgres.Wrap(s.pool, patience)
 	other.keys = idempotency.New(db, terms(), time.Now)
 	other.service = New(Config{
-		DB: db, Keys: other.keys, PSP: s.service.psp, NewID: uuid.NewV7,
+		DB: db, Keys: other.keys, PSPs: s.service.psps, NewID: uuid.NewV7,
 		Metrics: telemetry.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 		PublicURL: "https://pay.example", Deadline: 30 * time.Second,
 	})

@@ -39,6 +39,7 @@ var forbidden = []string{
 	"DELETE FROM idempotency_key_tombstones",
 	// Who may call us is a person's decision.
 	"INSERT INTO tenants (id, psp_account) VALUES ('evil', 'evil')", "UPDATE tenants SET psp_account = 'evil'",
+	"UPDATE tenants SET psp = 'evil'",
 	"UPDATE tenants SET requests_per_second = 1",
 	"INSERT INTO api_keys (id, secret_sha256, scopes) VALUES (gen_random_uuid(), sha256('x'), '{ops:resolve}')",
 	"UPDATE api_keys SET expires_at = NULL", "UPDATE api_keys SET scopes = scopes",

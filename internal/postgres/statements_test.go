@@ -20,7 +20,8 @@ import (
 
 // byNeither are those of api keys, which a person runs as the migrator, and of api roles and api migrate.
 var byNeither = []string{
-	"tenants.EnsureTenant", "tenants.InsertKey", "tenants.KeyCreated", "tenants.ListKeys", "tenants.ExpireKey",
+	"tenants.EnsureTenant", "tenants.CreateTenant", "tenants.GetTenant",
+	"tenants.InsertKey", "tenants.KeyCreated", "tenants.ListKeys", "tenants.ExpireKey",
 	"tenants.SetRate",
 	"postgres.CreateRoles", "postgres.DatabaseRights", "postgres.grantRights", "postgres.letIn",
 	"postgres.warnOfOtherOwner",
@@ -28,7 +29,7 @@ var byNeither = []string{
 
 var byAPI = []string{
 	"idempotency.ReserveKeys", "idempotency.RetakeKey", "idempotency.RenewKey", "payments.BeginPayments",
-	"payments.ResumePayment",
+	"payments.ResumePayment", "payments.RememberObject",
 	"payments.BeginRefund", "payments.ResumeRefund", "webhooks.StoreEvent",
 }
 

@@ -62,13 +62,14 @@ var catalogue = []Entry{
 	},
 	{
 		Code: WebhookSignatureInvalid, Status: 401, Title: "The webhook cannot be verified",
-		Meaning: "A webhook must have the headers webhook-id, webhook-timestamp and webhook-signature of " +
-			"Standard Webhooks. The signature must be made with an active secret, over the exact bytes of the body. " +
-			"The timestamp may differ from the server's time by five minutes at most. This webhook breaks one of " +
-			"these rules. The server stored nothing of it.",
-		WhatToDo: "Sign id.timestamp.body with HMAC-SHA256 and the secret of this endpoint. Check that your " +
-			"clock is right. Make a new timestamp and a new signature for each attempt. Send the webhook again with " +
-			"the same webhook-id.",
+		Meaning: "A webhook at /webhooks/psp must have the headers webhook-id, webhook-timestamp and " +
+			"webhook-signature of Standard Webhooks. A webhook at /webhooks/stripe must have the header " +
+			"Stripe-Signature. WWW-Authenticate names the signature that this path needs. The signature must be made " +
+			"with an active secret, over the exact bytes of the body. The timestamp may differ from the server's time " +
+			"by five minutes at most. This webhook breaks one of these rules. The server stored nothing of it.",
+		WhatToDo: "Sign with HMAC-SHA256 and the secret of this endpoint: id.timestamp.body for /webhooks/psp, and " +
+			"timestamp.body for /webhooks/stripe. Check that your clock is right. Make a new timestamp and a new " +
+			"signature for each attempt. Send the webhook again with the same id.",
 		Curl: `curl -i "$BASE/webhooks/psp" -H "Content-Type: application/json" -H "webhook-id: evt_forged" ` +
 			`-H "webhook-timestamp: $(date +%s)" -H "webhook-signature: v1,Zm9yZ2Vk" -d '{"type":"charge.succeeded"}'`,
 	},
@@ -273,11 +274,11 @@ var catalogue = []Entry{
 	},
 	{
 		Code: WebhooksNotConfigured, Status: 503, Title: "Webhooks are not configured", Retryable: true,
-		Meaning: "This server has no webhook secret, so it cannot distinguish a genuine webhook from a forged " +
-			"webhook. It accepts no webhooks. Lookups still resolve unknown payments.",
-		WhatToDo: "Send the webhook again later. The operator of the server must set WEBHOOK_SECRETS to the " +
-			"secret that the payment provider signs with.",
+		Meaning: "This server has no webhook secret for this path, so it cannot distinguish a genuine webhook from " +
+			"a forged webhook. It accepts no webhooks at this path. Lookups still resolve unknown payments.",
+		WhatToDo: "Send the webhook again later. The operator of the server must set the secret that the payment " +
+			"provider signs with: WEBHOOK_SECRETS for /webhooks/psp, STRIPE_WEBHOOK_SECRETS for /webhooks/stripe.",
 		Unseen: "The demo has webhook secrets. A server without WEBHOOK_SECRETS answers every POST /webhooks/psp " +
-			"with this problem.",
+			"with this problem, and a server without STRIPE_WEBHOOK_SECRETS every POST /webhooks/stripe.",
 	},
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 
+	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
@@ -39,6 +40,7 @@ type Settings struct {
 type Config struct {
 	DB       *postgres.DB
 	Keys     *idempotency.Keys
+	PSPs     gateway.PSPs
 	Payments *payments.Service
 	Resolver *payments.Resolver
 	Inbox    *webhooks.Inbox
@@ -58,6 +60,7 @@ type Config struct {
 type Reconciler struct {
 	db         *postgres.DB
 	keys       *idempotency.Keys
+	psps       gateway.PSPs
 	payments   *payments.Service
 	resolver   *payments.Resolver
 	inbox      *webhooks.Inbox
@@ -74,7 +77,8 @@ type Reconciler struct {
 // New returns a Reconciler. Run starts it.
 func New(c Config) (*Reconciler, error) {
 	r := &Reconciler{
-		db: c.DB, keys: c.Keys, payments: c.Payments, resolver: c.Resolver, inbox: c.Inbox, statements: c.Statements,
+		db: c.DB, keys: c.Keys, psps: c.PSPs, payments: c.Payments, resolver: c.Resolver,
+		inbox: c.Inbox, statements: c.Statements,
 		answered: c.CloseAnswered, newID: c.NewID, now: c.Now, metrics: c.Metrics, log: c.Log, settings: c.Settings,
 	}
 	client, err := river.NewClient(riverpgxv5.New(c.DB.Pool()), r.riverConfig(c.Jitter))

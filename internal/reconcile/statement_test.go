@@ -12,6 +12,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/postgres"
 	"payonce/internal/statement"
 )
@@ -29,14 +30,15 @@ func setupStatements(t *testing.T, publishedDay string) *crew {
 		_, _ = w.Write([]byte("id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt\r\ntotal,0,,,,,,,\r\n"))
 	}))
 	t.Cleanup(server.Close)
-	psp, err := gateway.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), time.Now,
+	psp, err := native.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), nil, time.Now,
 		func(string, time.Duration) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(psp.Close)
 	config := statement.DefaultConfig()
-	config.DB, config.PSP, config.NewID = postgres.Wrap(c.pool, 20*time.Second), psp, uuid.NewV7
+	config.DB, config.NewID = postgres.Wrap(c.pool, 20*time.Second), uuid.NewV7
+	config.PSPs = gateway.PSPs{native.Name: psp}
 	if c.r.statements, err = statement.New(config); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ const (
 	resultCompleted    = "resolved"
 	resultConfirmed    = "confirmed"
 	resultDeadLettered = "dead_letter"
+	resultIgnored      = "ignored"
 )
 
 // webhook judges one stored event for the key that it is about.
@@ -40,23 +41,42 @@ func (w *webhook) Work(ctx context.Context, job *river.Job[webhookArgs]) error {
 	if event.Processed {
 		return nil
 	}
-	payload, err := webhooks.ParsePayload(event.Body)
-	if err != nil {
+	result, err := w.resolve(ctx, event)
+	switch {
+	case errors.Is(err, gateway.ErrPayload) || errors.Is(err, gateway.ErrUnknownType):
 		return w.unmatched(ctx, event, err)
-	}
-	// Crash window 8: the job is taken, and the key has not moved.
-	finding, err := w.r.payments.ResolveByRecord(ctx,
-		payments.Record{Source: payments.SourceWebhook, Record: payload.Record})
-	if err != nil {
-		return fmt.Errorf("resolve by webhook: %w", err)
+	case err != nil:
+		return err
 	}
 	// Crash window 9: resolved, not marked. The evidence is judged once more, which confirms it.
-	if err := w.r.inbox.MarkProcessed(ctx, event.ID, w.r.countEffect(finding, payments.SourceWebhook)); err != nil &&
-		!errors.Is(err, webhooks.ErrProcessed) {
+	if err := w.r.inbox.MarkProcessed(ctx, event.ID, result); err != nil && !errors.Is(err, webhooks.ErrProcessed) {
 		return err
 	}
 	w.r.metrics.WebhookLag(w.r.now().Sub(event.SentAt))
 	return nil // Crash window 10: marked, the job not done. Its next run finds the event processed.
+}
+
+// resolve reads an event in the dialect of the PSP that has signed it, and judges what it says. It returns the result
+// for the event's row.
+func (w *webhook) resolve(ctx context.Context, event webhooks.Stored) (result string, err error) {
+	psp := webhooks.PSPOf(event.ID)
+	said, err := w.r.psps.Of(psp).ParseEvent(event.Body)
+	if err != nil {
+		return "", err
+	}
+	switch said := said.(type) {
+	case gateway.Moved:
+		// Crash window 8: the job is taken, and the key has not moved.
+		finding, err := w.r.payments.ResolveByRecord(ctx,
+			payments.Record{Source: payments.SourceWebhook, PSP: psp, Record: said.Record})
+		if err != nil {
+			return "", fmt.Errorf("resolve by webhook: %w", err)
+		}
+		return w.r.countEffect(finding, payments.SourceWebhook), nil
+	case gateway.Ignored:
+		w.r.metrics.Foreign("event", 1)
+	}
+	return resultIgnored, nil
 }
 
 // unmatched opens a dead letter for an event that is genuine and cannot be understood.

@@ -17,6 +17,9 @@ type Life struct {
 	Timeline []idempotency.Event
 	// Ledger are the records of the PSP under the key.
 	Ledger []Movement
+	// Object is the id of the PSP's object of the present attempt, if the PSP executes in two steps. It was made before
+	// the execution. The objects of earlier attempts are not recorded.
+	Object string
 	// LedgerUnread is why the PSP's ledger could not be read; empty if it was.
 	LedgerUnread string
 	// Requests are the requests with the key that an API process remembers, in the order of their answers.
@@ -74,7 +77,8 @@ func Draw(l Life) Diagram {
 	}
 	for _, c := range l.Ledger {
 		short, _, _ := strings.Cut(c.Label, ", ") // without the PSP's id
-		d.Steps = append(d.Steps, Step{At: c.At, From: PSP, To: PSP, Label: c.Label, Short: short, Source: FromLedger})
+		d.Steps = append(d.Steps, Step{At: l.notBeforeObject(c.At), From: PSP, To: PSP, Label: c.Label, Short: short,
+			Source: FromLedger})
 	}
 	if l.startedWithin(d.Steps) {
 		d.Steps = append(d.Steps, Step{At: l.Started, From: API, To: API, Source: FromMemory,
@@ -93,6 +97,17 @@ func Draw(l Life) Diagram {
 		}
 	}
 	return d
+}
+
+// notBeforeObject is the time of a record in the PSP's ledger. A PSP may count whole seconds: its record must not come
+// before the object that it is about.
+func (l Life) notBeforeObject(at time.Time) time.Time {
+	for _, e := range l.Timeline {
+		if (line{life: l, e: e}).create() != nil && e.To == idempotency.InProgressStatus && at.Before(e.At) {
+			return e.At
+		}
+	}
+	return at
 }
 
 // unanswered reports whether line i makes the key unknown because the lease was over, and the owner has not written
@@ -179,10 +194,11 @@ func (l line) steps() []Step {
 		if e.To != idempotency.InProgressStatus { // It has met a lease that is over.
 			return l.with("202, not known yet", asks, byAPI)
 		}
-		if l.next.Actor == "owner" && l.next.To == idempotency.FailedRetryableStatus {
-			return []Step{asks, byAPI} // The owner has sent nothing, and its own line says why.
+		steps := append([]Step{asks, byAPI}, l.create()...)
+		if l.next.Actor == "owner" && l.next.To == idempotency.FailedRetryableStatus && !cancelled(l.next) {
+			return steps // The owner has executed nothing, and its own line says why.
 		}
-		return []Step{asks, byAPI, l.send()}
+		return append(steps, l.send())
 	case "owner":
 		return l.ownerSteps(byAPI)
 	case "webhook":
@@ -202,11 +218,28 @@ func (l line) steps() []Step {
 	return []Step{byReconciler}
 }
 
-// send is the request to the PSP. It is known to have been sent only if the owner has written what came of it.
+// create is the request that has made the PSP's object, if there is one.
+func (l line) create() []Step {
+	row := l.life.Row
+	if l.life.Object == "" || row.Attempt != l.e.Attempt || row.Generation != l.e.Generation {
+		return nil
+	}
+	return []Step{{At: l.e.At, From: API, To: PSP, Source: FromRow, Label: "create " + l.life.Object, Short: "create"}}
+}
+
+// cancelled reports whether the owner has released the key because the PSP's object is cancelled. Then it has asked the
+// PSP to execute the object before.
+func cancelled(released idempotency.Event) bool { return released.Reason == "the PSP has cancelled it" }
+
+// send is the request to the PSP that moves the money. It is known to have been sent only if the owner has written what
+// came of it.
 func (l line) send() Step {
 	send := Step{At: l.e.At, From: API, To: PSP, Source: Inferred, Label: "charge"}
-	if l.life.Row.Ref.Operation != "POST /payments" {
+	switch {
+	case l.life.Row.Ref.Operation != "POST /payments":
 		send.Label = "refund"
+	case len(l.create()) > 0:
+		send.Label = "confirm"
 	}
 	if l.next.Actor == "owner" {
 		send.Source = line{life: l.life, e: l.next}.source()
@@ -225,10 +258,14 @@ func (l line) ownerSteps(written Step) []Step {
 		return l.with(answer, l.step(PSP, API, "answer"), written)
 	case idempotency.UnknownStatus:
 		lost := l.step(PSP, API, l.e.Reason)
-		lost.Lost = true
+		lost.Lost = !strings.HasPrefix(l.e.Reason, "the PSP waits") // which is an answer
 		return l.with("202, not known yet", lost, written)
 	case idempotency.FailedRetryableStatus:
-		return l.with("503, not executed", l.step(API, API, l.e.Reason), written)
+		why := l.step(API, API, l.e.Reason)
+		if cancelled(l.e) {
+			why.From = PSP
+		}
+		return l.with("503, not executed", why, written)
 	case idempotency.InProgressStatus, idempotency.ExpiredStatus:
 	}
 	return []Step{written}

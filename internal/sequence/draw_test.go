@@ -276,3 +276,66 @@ func TestNothingIsDrawnOfNothing(t *testing.T) {
 		t.Errorf("%v: %s", err, &text)
 	}
 }
+
+// arrows are the steps of a diagram in short.
+func arrows(d sequence.Diagram) string {
+	var all []string
+	for _, s := range d.Steps {
+		arrow := s.From.String() + " > " + s.To.String() + ": " + s.Label
+		if s.Dashed() {
+			arrow += " (dashed)"
+		}
+		all = append(all, arrow)
+	}
+	return strings.Join(all, "\n")
+}
+
+// A PSP that executes in two steps has made an object, whose id is in the payment's row.
+func TestTwoStepsAreTwoArrows(t *testing.T) {
+	t.Parallel()
+	paid := life(completed, &idempotency.Response{Status: 201})
+	killed := life(unknown, nil, event(30, "sweeper", inProgress, unknown, "the lease is over"))
+	freed := life(released, nil, event(1, "owner", inProgress, released, "the PSP has cancelled it"))
+	paused := life(released, nil, event(12, "owner", inProgress, released, "owner was paused"))
+	for _, c := range []struct {
+		name string
+		life sequence.Life
+		want []string
+		not  string
+	}{
+		{"paid", paid, []string{"API > PSP: create pi_1\nAPI > PSP: confirm\nPSP > API: answer"}, "charge"},
+		{"killed", killed, []string{"API > PSP: create pi_1\nAPI > PSP: confirm (dashed)"}, "charge"},
+		{"cancelled", freed, []string{"API > PSP: create pi_1\nAPI > PSP: confirm\nPSP > API: the PSP has cancelled it"},
+			"API > API"},
+		{"paused", paused, []string{"API > PSP: create pi_1\nAPI > API: owner was paused"}, "confirm"},
+	} {
+		c.life.Object = "pi_1"
+		got := arrows(sequence.Draw(c.life))
+		for _, want := range c.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: no %q in\n%s", c.name, want, got)
+			}
+		}
+		if strings.Contains(got, c.not) {
+			t.Errorf("%s: %q is drawn:\n%s", c.name, c.not, got)
+		}
+	}
+	// A PSP that counts whole seconds has charged before the request, by its own clock.
+	paid.Object, paid.Ledger = "pi_1", []sequence.Movement{{At: at(-0.4), Label: "succeeded: 120.00 USD, pi_1"}}
+	if got := arrows(sequence.Draw(paid)); !strings.Contains(got, "confirm\nPSP > PSP: succeeded") {
+		t.Errorf("the charge is not after the confirmation:\n%s", got)
+	}
+	waits := life(unknown, nil, event(1, "owner", inProgress, unknown, "the PSP waits: requires_action"))
+	for _, s := range sequence.Draw(waits).Steps {
+		if s.Lost {
+			t.Errorf("an answer is drawn as lost: %+v", s)
+		}
+	}
+	// The object is that of the present attempt. The row has forgotten the one before.
+	again := life(inProgress, nil, event(1, "owner", inProgress, released, "PSP answered 429"),
+		event(2, "request", released, inProgress, "reserved"))
+	again.Timeline[len(again.Timeline)-1].Attempt, again.Row.Attempt, again.Object = 2, 2, "pi_2"
+	if got := arrows(sequence.Draw(again)); strings.Count(got, "create pi_2") != 1 {
+		t.Errorf("an object of two attempts:\n%s", got)
+	}
+}

@@ -133,7 +133,7 @@ func TestRunThatIsCalledOffLeavesNothing(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	d.config.PSP = clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+	d.config.PSPs = clientOf(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(header))
 		_ = http.NewResponseController(w).Flush()
 		cancel()
@@ -164,7 +164,7 @@ func TestConfigThatCannotBe(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	for name, change := range map[string]func(*Config){
-		"no database": func(c *Config) { c.DB = nil }, "no PSP": func(c *Config) { c.PSP = nil },
+		"no database": func(c *Config) { c.DB = nil }, "no PSP": func(c *Config) { c.PSPs = nil },
 		"no ids":  func(c *Config) { c.NewID = nil },
 		"no skew": func(c *Config) { c.Skew = 0 }, "much skew": func(c *Config) { c.Skew = maxSkew + 1 },
 		"no horizon":    func(c *Config) { c.Horizon = 0 },

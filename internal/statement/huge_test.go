@@ -42,7 +42,7 @@ func TestMemoryDoesNotDependOnTheLength(t *testing.T) {
 	lines := hugeLines(t)
 	wanted := lines / linesPerBreak
 	d.bulk(lines - wanted)
-	d.config.PSP = clientOf(t, func(w http.ResponseWriter, _ *http.Request) { d.writeHuge(w, lines) })
+	d.config.PSPs = clientOf(t, func(w http.ResponseWriter, _ *http.Request) { d.writeHuge(w, lines) })
 	d.config.Every = int64(lines / 10)
 	var heap watch
 	d.config.Progress = func(Progress) { heap.look() }

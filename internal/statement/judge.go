@@ -20,6 +20,7 @@ type judgement struct {
 	tx      pgx.Tx
 	q       *dbsqlc.Queries
 	tenant  string
+	psp     string
 	account string
 	day     time.Time
 	run     uuid.UUID
@@ -38,7 +39,8 @@ func (r *Reconciler) reconcile(ctx context.Context, t dbsqlc.FindAccountsRow, da
 	var s Summary
 	err = r.config.DB.TransactFor(ctx, r.config.Limit, func(ctx context.Context, tx pgx.Tx) error {
 		j := &judgement{
-			config: r.config, tx: tx, q: dbsqlc.New(tx), tenant: t.Tenant, account: t.Account, day: day, run: id,
+			config: r.config, tx: tx, q: dbsqlc.New(tx), tenant: t.Tenant, psp: t.Psp, account: t.Account,
+			day: day, run: id,
 		}
 		var err error
 		s, err = j.judge(ctx)

@@ -7,6 +7,7 @@ import (
 
 	"payonce/demo/mockpsp"
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 )
 
 // atMock has the reconciler ask a real mock PSP, whose clock shows the fixture's day.
@@ -26,18 +27,19 @@ func (d *fixture) atMock() {
 		}
 		server.Close()
 	})
-	psp, err := gateway.New(server.URL, pspSecret, gateway.DefaultLimits(), time.Now, func(string, time.Duration) {})
+	psp, err := native.New(server.URL, pspSecret, gateway.DefaultLimits(), nil, time.Now,
+		func(string, time.Duration) {})
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(psp.Close)
-	d.config.PSP = psp
+	d.config.PSPs = gateway.PSPs{native.Name: psp}
 }
 
 // charge has the PSP charge for a payment of ours under another id than the one we know, and returns that id.
 func (d *fixture) charge(m movement, method string) string {
 	d.t.Helper()
-	o := d.config.PSP.Charge(d.t.Context(), gateway.Charge{
+	o := d.config.PSPs.Of(native.Name).Charge(d.t.Context(), gateway.Charge{
 		Account: "acct_acme", Key: "key-" + m.id.String(), Reference: m.reference(), AmountMinor: m.amount,
 		Currency:      m.currency,
 		PaymentMethod: method,
@@ -60,7 +62,7 @@ func TestStatementOfTheMockIsReconciled(t *testing.T) {
 	id := d.charge(known, "pm_ok")
 	d.exec("UPDATE payments SET status = 'succeeded', psp_charge_id = $2 WHERE id = $1", known.id, id)
 	refunded := d.paid("", 12, refund, processing)
-	o := d.config.PSP.Refund(t.Context(), gateway.Refund{
+	o := d.config.PSPs.Of(native.Name).Refund(t.Context(), gateway.Refund{
 		Account: "acct_acme", Key: "key-" + refunded.id.String(), Reference: refunded.reference(), ChargeID: id,
 		AmountMinor: 100,
 		Currency:    "USD",

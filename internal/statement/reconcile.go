@@ -35,7 +35,7 @@ const (
 // Config is what a Reconciler needs.
 type Config struct {
 	DB    *postgres.DB
-	PSP   *gateway.Client
+	PSPs  gateway.PSPs
 	NewID func() (uuid.UUID, error)
 	// Skew is the largest difference between the PSP's clock and the database's.
 	Skew time.Duration
@@ -71,7 +71,7 @@ type Reconciler struct{ config Config }
 // New checks the config, and returns a Reconciler.
 func New(c Config) (*Reconciler, error) {
 	switch {
-	case c.DB == nil || c.PSP == nil || c.NewID == nil:
+	case c.DB == nil || len(c.PSPs) == 0 || c.NewID == nil:
 		return nil, errors.New("a reconciler needs a database, a PSP and ids")
 	case c.Skew <= 0 || c.Skew > maxSkew:
 		return nil, fmt.Errorf("clock skew must be positive and at most %s", maxSkew)

@@ -110,7 +110,7 @@ func TestTwoRunsOfOneDayDoNotMeet(t *testing.T) {
 	d.publish("acct_acme", d.day)
 	held, release := make(chan struct{}), make(chan struct{})
 	file := d.files["acct_acme "+d.day.Format("2006-01-02")]
-	d.config.PSP = clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+	d.config.PSPs = clientOf(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, d.day.Format("2006-01-02")) {
 			close(held)
 			<-release
@@ -129,7 +129,7 @@ func TestTwoRunsOfOneDayDoNotMeet(t *testing.T) {
 	if err := <-first; err != nil || !errors.Is(second, ErrBusy) || another != nil {
 		t.Fatalf("first %v, second %v, another day %v", err, second, another)
 	}
-	d.config.PSP = clientOf(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(file)) })
+	d.config.PSPs = clientOf(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(file)) })
 	d.run() // the lock has ended with the run
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/payments"
 	"payonce/internal/postgres"
 	"payonce/test/pgtest"
@@ -45,7 +46,7 @@ func setup(t *testing.T) *fixture {
 	d.exec("INSERT INTO tenants (id, psp_account) VALUES ('acme', 'acct_acme'), ('globex', 'acct_globex')")
 	d.config = DefaultConfig()
 	d.config.DB, d.config.NewID = postgres.Wrap(d.pool, patience), uuid.NewV7
-	d.config.PSP = clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+	d.config.PSPs = clientOf(t, func(w http.ResponseWriter, r *http.Request) {
 		name := r.Header.Get("PSP-Account") + " " +
 			strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v1/settlements/"), ".csv")
 		d.asked = append(d.asked, name)
@@ -59,16 +60,17 @@ func setup(t *testing.T) *fixture {
 }
 
 // clientOf is a client of a PSP that answers so.
-func clientOf(t *testing.T, h http.HandlerFunc) *gateway.Client {
+func clientOf(t *testing.T, h http.HandlerFunc) gateway.PSPs {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	psp, err := gateway.New(server.URL, pspSecret, gateway.DefaultLimits(), time.Now, func(string, time.Duration) {})
+	psp, err := native.New(server.URL, pspSecret, gateway.DefaultLimits(), nil, time.Now,
+		func(string, time.Duration) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(psp.Close)
-	return psp
+	return gateway.PSPs{native.Name: psp}
 }
 
 func (d *fixture) reconciler() *Reconciler {

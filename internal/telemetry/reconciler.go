@@ -14,6 +14,7 @@ type reconciler struct {
 	webhooks      *prometheus.CounterVec
 	webhookLag    prometheus.Histogram
 	discrepancies *prometheus.CounterVec
+	foreign       *prometheus.CounterVec
 	jobs          *prometheus.HistogramVec
 }
 
@@ -45,12 +46,16 @@ func newReconciler(reg prometheus.Registerer) reconciler {
 			Help: "Differences between the PSP's records and ours, by kind. Each dead letter and each new " +
 				"break is counted once.",
 		}, []string{"kind"}),
+		foreign: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "payonce_psp_foreign_total",
+			Help: "Records of the PSP's account that Payonce did not make, and events that say nothing about a movement.",
+		}, []string{"object"}),
 		jobs: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "payonce_job_duration_seconds", Help: "Duration of background jobs, by kind and result.",
 			Buckets: []float64{.005, .01, .05, .1, .5, 1, 5, 10, 30},
 		}, []string{"kind", "result"}),
 	}
-	reg.MustRegister(r.zombies, r.pruned, r.reconciled, r.webhooks, r.webhookLag, r.discrepancies, r.jobs)
+	reg.MustRegister(r.zombies, r.pruned, r.reconciled, r.webhooks, r.webhookLag, r.discrepancies, r.foreign, r.jobs)
 	for _, source := range []string{"lookup", "webhook", "scan"} {
 		for _, result := range []string{"resolved", "scheduled", "failed"} {
 			r.reconciled.WithLabelValues(result, source)
@@ -82,6 +87,9 @@ func (r *reconciler) WebhookLag(lag time.Duration) { r.webhookLag.Observe(max(la
 
 // Discrepancy counts a difference between the PSP's books and ours.
 func (r *reconciler) Discrepancy(kind string) { r.discrepancies.WithLabelValues(kind).Inc() }
+
+// Foreign counts what a PSP has told of others: of a charge, a refund, or an event.
+func (r *reconciler) Foreign(object string, n int) { r.foreign.WithLabelValues(object).Add(float64(n)) }
 
 // JobRan records one run of a background job.
 func (r *reconciler) JobRan(kind, result string, took time.Duration) {

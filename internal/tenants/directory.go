@@ -31,6 +31,7 @@ type Principal struct {
 	KeyID             uuid.UUID // the id of the API key
 	KeyLabel          string    // the administrator's name for the key; may be empty, and is not unique
 	Tenant            string    // empty for an operator
+	PSP               PSP       // empty for an operator, as the account
 	PSPAccount        string
 	RequestsPerSecond int
 	Burst             int
@@ -145,7 +146,7 @@ func entriesOf(rows []dbsqlc.ListActiveKeysRow) map[[sha256.Size]byte]Principal 
 	for _, r := range rows {
 		p := Principal{KeyID: r.ID, KeyLabel: r.Label, permissions: r.Scopes}
 		if r.TenantID != nil {
-			p.Tenant, p.PSPAccount = *r.TenantID, *r.PspAccount
+			p.Tenant, p.PSP, p.PSPAccount = *r.TenantID, PSP(*r.Psp), *r.PspAccount
 			p.RequestsPerSecond, p.Burst = int(*r.RequestsPerSecond), int(*r.RequestBurst)
 		}
 		entries[[sha256.Size]byte(r.SecretSha256)] = p

@@ -16,7 +16,7 @@ import (
 func TestSecretSpeaksForItsTenant(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	o.exec("INSERT INTO tenants (id, psp_account, requests_per_second, request_burst) VALUES ('acme', 'ACME-1', 7, 11)")
+	o.exec("INSERT INTO tenants (id, psp, psp_account, requests_per_second, request_burst) VALUES ('acme', 'stripe', 'ACME-1', 7, 11)")
 	if _, err := o.registry.AddKey(t.Context(), "acme", "reads-only", "", []Permission{PaymentsRead}); err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,8 @@ func TestSecretSpeaksForItsTenant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Tenant != "acme" || p.PSPAccount != "ACME-1" || p.RequestsPerSecond != 7 || p.Burst != 11 {
+	if p.Tenant != "acme" || p.PSP != Stripe || p.PSPAccount != "ACME-1" ||
+		p.RequestsPerSecond != 7 || p.Burst != 11 {
 		t.Errorf("principal is %+v", p)
 	}
 	if !p.May(PaymentsRead) || p.May(PaymentsWrite) || p.May(OpsRead) || p.May("") {
@@ -37,7 +38,8 @@ func TestSecretSpeaksForItsTenant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Tenant != "" || p.PSPAccount != "" || !p.May(OpsRead) || !p.May(OpsResolve) || p.May(PaymentsRead) {
+	if p.Tenant != "" || p.PSP != "" || p.PSPAccount != "" ||
+		!p.May(OpsRead) || !p.May(OpsResolve) || p.May(PaymentsRead) {
 		t.Errorf("operator is %+v", p)
 	}
 }

@@ -100,8 +100,9 @@ func TestNothingIsSaidToBeUnwrittenThatMayBe(t *testing.T) {
 	o, proxy := behindProxy(t)
 	k := o.addKey("secret")
 	for name, write := range map[string]func() error{
-		"make tenant": func() error { return o.registry.EnsureTenant(t.Context(), "globex") },
-		"set rate":    func() error { return o.registry.SetRate(t.Context(), "acme", 7, 9) },
+		"make tenant":   func() error { return o.registry.EnsureTenant(t.Context(), "globex") },
+		"create tenant": func() error { return o.registry.Create(t.Context(), atStripe()) },
+		"set rate":      func() error { return o.registry.SetRate(t.Context(), "acme", 7, 9) },
 		"expire key": func() error {
 			_, err := o.registry.ExpireKey(t.Context(), k.ID, time.Hour)
 			return err

@@ -14,6 +14,7 @@ import (
 // Tenant is a tenant as its administrator sees it.
 type Tenant struct {
 	ID                string
+	PSP               PSP
 	PSPAccount        string
 	RequestsPerSecond int
 	Burst             int
@@ -28,22 +29,34 @@ func (r *Registry) Tenants(ctx context.Context) ([]Tenant, error) {
 	}
 	var all []Tenant
 	for _, t := range rows {
-		all = append(all, Tenant{
-			ID: t.ID, PSPAccount: t.PspAccount, RequestsPerSecond: int(t.RequestsPerSecond), Burst: int(t.RequestBurst),
-			Created: t.CreatedAt,
-		})
+		all = append(all, tenantOf(t))
 	}
 	return all, nil
+}
+
+func tenantOf(row dbsqlc.Tenant) Tenant {
+	return Tenant{
+		ID: row.ID, PSP: PSP(row.Psp), PSPAccount: row.PspAccount, RequestsPerSecond: int(row.RequestsPerSecond),
+		Burst: int(row.RequestBurst), Created: row.CreatedAt,
+	}
+}
+
+// checkRate fails with ErrMalformed if a rate limit or a burst is not from 1 to MaxRate.
+func checkRate(perSecond, burst int) error {
+	for _, n := range []int{perSecond, burst} {
+		if n < 1 || n > MaxRate {
+			return fmt.Errorf("rate limit %d is %w: it must be from 1 to %d", n, ErrMalformed, MaxRate)
+		}
+	}
+	return nil
 }
 
 // SetRate sets how many requests a second a tenant may make on each API process, and how many at once after a pause,
 // both from 1 to MaxRate. It fails with ErrNoTenant when there is none of this id. A Directory notices within 5
 // seconds.
 func (r *Registry) SetRate(ctx context.Context, tenant string, perSecond, burst int) error {
-	for _, n := range []int{perSecond, burst} {
-		if n < 1 || n > MaxRate {
-			return fmt.Errorf("rate limit %d is %w: it must be from 1 to %d", n, ErrMalformed, MaxRate)
-		}
+	if err := checkRate(perSecond, burst); err != nil {
+		return err
 	}
 	err := r.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		changed, err := dbsqlc.New(tx).SetRate(ctx, dbsqlc.SetRateParams{

@@ -75,20 +75,6 @@ func NewSecret(random io.Reader) (string, error) {
 	return fmt.Sprintf("payonce_%x", raw), nil
 }
 
-// EnsureTenant makes the tenant, with a PSP account of the same name, unless it exists.
-func (r *Registry) EnsureTenant(ctx context.Context, id string) error {
-	err := r.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		return dbsqlc.New(tx).EnsureTenant(ctx, dbsqlc.EnsureTenantParams{ID: id, PspAccount: id})
-	})
-	if postgres.Violates(err, "tenants_id_format") {
-		return fmt.Errorf("tenant %q is %w: an id is a lower-case letter and up to 30 lower-case letters, digits or hyphens", id, ErrMalformed)
-	}
-	if err != nil {
-		return fmt.Errorf("make tenant: %w", err)
-	}
-	return nil
-}
-
 // KeyInDoubtError says that an API key may or may not be stored. The caller must not show the secret. Then nobody can
 // use the key, even if it is stored, and ExpireKey ends it.
 type KeyInDoubtError struct {

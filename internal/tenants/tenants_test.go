@@ -91,17 +91,18 @@ func TestTenantsThatCannotBe(t *testing.T) {
 	}
 	// Two tenants on one account would see each other's keys at the PSP.
 	o.exec("INSERT INTO tenants (id, psp_account) VALUES ('b', 'globex')")
-	if err := o.registry.EnsureTenant(t.Context(), "globex"); err == nil {
-		t.Error("two tenants share an account at the PSP")
+	if err := o.registry.EnsureTenant(t.Context(), "globex"); !errors.Is(err, ErrAccountInUse) {
+		t.Errorf("two tenants share an account at the PSP: %v", err)
 	}
 }
 
-// Under another account, the PSP would know nothing of the keys that are unknown now.
+// At another provider, or under another account, the PSP would know nothing of the keys that are unknown now.
 func TestAccountAtThePSPIsFixed(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
 	o.tenant()
 	for _, sql := range []string{"UPDATE tenants SET psp_account = 'elsewhere'", "UPDATE tenants SET id = 'another'",
+		"UPDATE tenants SET psp = 'stripe'",
 		"DELETE FROM tenants", "TRUNCATE tenants CASCADE"} {
 		if _, err := o.pool.Exec(t.Context(), sql); !postgres.Violates(err, "history_is_append_only") {
 			t.Errorf("%s: %v", sql, err)
@@ -218,6 +219,11 @@ func TestRatesAndDigestsAreBounded(t *testing.T) {
 		"UPDATE tenants SET request_burst = 0", "UPDATE tenants SET request_burst = 100001",
 		"INSERT INTO tenants (id, psp_account) VALUES ('b', 'two words')",
 		"INSERT INTO tenants (id, psp_account) VALUES ('b', '')",
+		"INSERT INTO tenants (id, psp_account, psp) VALUES ('b', 'b', '')",
+		"INSERT INTO tenants (id, psp_account, psp) VALUES ('b', 'b', 'Stripe')",
+		"INSERT INTO tenants (id, psp_account, psp) VALUES ('b', 'b', '1st')",
+		"INSERT INTO tenants (id, psp_account, psp) VALUES ('b', 'b', 'a-b')",
+		"INSERT INTO tenants (id, psp_account, psp) VALUES ('b', 'b', rpad('a', 21, 'a'))",
 		"UPDATE api_keys SET secret_sha256 = 'plain'", "DELETE FROM tenants",
 	} {
 		if _, err := o.pool.Exec(t.Context(), sql); err == nil {

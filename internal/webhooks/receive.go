@@ -1,27 +1,27 @@
 package webhooks
 
-import "context"
+import (
+	"context"
+	"net/http"
 
-// Receiver takes messages from the network. It stores only messages that are verified.
+	"payonce/internal/gateway"
+)
+
+// Receiver takes messages of one PSP from the network. It stores only messages that are verified.
 type Receiver struct {
-	verifier *Verifier
-	inbox    *Inbox
+	psp   gateway.PSP
+	inbox *Inbox
 }
 
-// NewReceiver returns a receiver that verifies with v and stores in i.
-func NewReceiver(v *Verifier, i *Inbox) *Receiver { return &Receiver{verifier: v, inbox: i} }
+// NewReceiver returns a receiver of the PSP's messages that stores in i.
+func NewReceiver(psp gateway.PSP, i *Inbox) *Receiver { return &Receiver{psp: psp, inbox: i} }
 
-// Delivery is a message as it arrived: the values of its three headers, and the bytes of its body.
-type Delivery struct {
-	ID, Timestamp, Signature string
-	Body                     []byte
-}
-
-// Receive verifies a message and stores it. An error is one of Verify, or one of the store.
-func (r *Receiver) Receive(ctx context.Context, d Delivery) (Receipt, error) {
-	sent, err := r.verifier.Verify(d.ID, d.Timestamp, d.Signature, d.Body)
+// Receive verifies a message and stores it: its headers, and the bytes of its body as they arrived. A body that was
+// parsed and written again has other bytes. An error is a gateway.VerifyError, or one of the store.
+func (r *Receiver) Receive(ctx context.Context, header http.Header, body []byte) (Receipt, error) {
+	d, err := r.psp.VerifyEvent(header, body)
 	if err != nil {
 		return nil, err
 	}
-	return r.inbox.Receive(ctx, Event{ID: d.ID, SentAt: sent, Body: d.Body})
+	return r.inbox.Receive(ctx, Event{ID: EventID(r.psp.Traits().Name, d.ID), SentAt: d.SentAt, Body: body})
 }

@@ -2,9 +2,7 @@ package webhooks
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -193,9 +191,4 @@ func wantErr(t rapid.TB, got, want error) {
 	if !errors.Is(got, want) {
 		t.Fatalf("%v, want %v", got, want)
 	}
-}
-
-// secretOf is a secret of so many bytes, all the same.
-func secretOf(b byte, bytes int) string {
-	return secretPrefix + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(string(rune(b)), bytes)))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -179,4 +180,19 @@ func one(yes bool) int {
 		return 1
 	}
 	return 0
+}
+
+// byTenant is a ledger whose entries lie with the tenants that the accounts belong to.
+func byTenant(ledger *invariants.Ledger, account func(tenant string) string) *invariants.Ledger {
+	tenants := map[string]string{}
+	for _, tenant := range plan.Tenants() {
+		tenants[account(tenant)] = tenant
+	}
+	of := invariants.Ledger{Charges: slices.Clone(ledger.Charges), Refunds: slices.Clone(ledger.Refunds)}
+	for _, entries := range [][]invariants.Entry{of.Charges, of.Refunds} {
+		for i, e := range entries {
+			entries[i].Account = cmp.Or(tenants[e.Account], e.Account)
+		}
+	}
+	return &of
 }

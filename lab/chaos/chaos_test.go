@@ -17,7 +17,9 @@ func TestUnknownBlowIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, environment := range map[string]map[string]string{
 		"blow": {"ONLY": "kill-api,kill-cat"}, "target": {"TARGET": "nobody"}, "duration": {"DURATION": "1s"},
-		"clients": {"CLIENTS": "0"},
+		"clients": {"CLIENTS": "0"}, "dialect": {"PSP": "paypal"},
+		"dialect of lab/naive": {"PSP": "stripe", "TARGET": "both"},
+		"dialect on Citus":     {"PSP": "stripe", "CITUS": "1"},
 	} {
 		if _, err := loadSettings(func(name string) string { return environment[name] }); err == nil {
 			t.Errorf("%s: taken without a word", name)
@@ -40,7 +42,7 @@ func TestNewSeedIsDrawnAndAGivenOneIsKept(t *testing.T) {
 // A run that has hit everything but one thing fails for that one.
 func TestRunFailsForWhatNeverHappened(t *testing.T) {
 	t.Parallel()
-	must := mustHappen(longRun, true, nil)
+	must := mustHappen(longRun, true, false, nil)
 	for _, missing := range must {
 		counts := map[string]map[string]int{}
 		for _, r := range must {
@@ -58,14 +60,34 @@ func TestRunFailsForWhatNeverHappened(t *testing.T) {
 	}
 }
 
+// What only a native PSP does is not asked of a run at Stripe, and the other way round.
+func TestEachDialectHasThingsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	must := map[bool]map[required]bool{}
+	for _, stripe := range []bool{false, true} {
+		must[stripe] = map[required]bool{}
+		for _, r := range mustHappen(longRun, true, stripe, nil) {
+			must[stripe][r] = true
+		}
+	}
+	for r, stripe := range map[required]bool{
+		{"entry", "pm_charged_twice", normalRun}: false, {"edge", "failed_retryable → completed", longRun}: false,
+		{"psp call", "cancel", quickRun}: true, {"entry", "pm_bank_debit_fails", quickRun}: true,
+	} {
+		if !must[stripe][r] || must[!stripe][r] {
+			t.Errorf("%v: stripe %v, native %v", r, must[true][r], must[false][r])
+		}
+	}
+}
+
 func TestShorterRunMustHitLess(t *testing.T) {
 	t.Parallel()
-	quick, normal, long := len(mustHappen(quickRun, true, nil)), len(mustHappen(normalRun, true, nil)),
-		len(mustHappen(longRun, true, nil))
+	quick, normal, long := len(mustHappen(quickRun, true, false, nil)), len(mustHappen(normalRun, true, false, nil)),
+		len(mustHappen(longRun, true, false, nil))
 	if quick >= normal || normal >= long {
 		t.Errorf("%d, %d and %d things", quick, normal, long)
 	}
-	if n := len(mustHappen(quickRun, true, []plan.BlowKind{plan.KillReconciler})); n != quick-1 {
+	if n := len(mustHappen(quickRun, true, false, []plan.BlowKind{plan.KillReconciler})); n != quick-1 {
 		t.Errorf("a blow that is left out must fall all the same: %d of %d", n, quick)
 	}
 }
@@ -207,5 +229,16 @@ func TestReportsBecomeATable(t *testing.T) {
 		if err := markdown(io.Discard, files); err == nil {
 			t.Errorf("a table of %q was made", files)
 		}
+	}
+}
+
+func TestLedgerIsReadByTenant(t *testing.T) {
+	t.Parallel()
+	account := func(tenant string) string { return "acct_" + tenant }
+	ledger := &invariants.Ledger{Charges: []invariants.Entry{{Account: "acct_acme"}, {Account: "acct_nobody"}}}
+	got := byTenant(ledger, account)
+	if got.Charges[0].Account != "acme" || got.Charges[1].Account != "acct_nobody" ||
+		ledger.Charges[0].Account != "acct_acme" {
+		t.Errorf("%+v, of %+v", got, ledger)
 	}
 }

@@ -27,6 +27,7 @@ func (r *trial) evidence() invariants.Evidence {
 	return invariants.Evidence{
 		GracePeriod: r.settings.window(), Retention: r.settings.toldRetention(), Statement: g.world.Statement,
 		Operators: operators, OperatorKey: g.site.Keys.Operator, Limited: g.site.Keys.Limited,
+		Stripe: g.world.Stripe(), Foreign: r.crowd.Foreign(),
 		DB: g.world.DB, PSP: "http://" + g.world.PSP.Address, History: g.recorder.Operations(), APIs: apis,
 		APIKeys:      g.keys,
 		Reservations: g.watched.Load(), HTTP: &http.Client{Timeout: 20 * time.Second},
@@ -60,7 +61,7 @@ func (r *trial) judge(ctx context.Context) error {
 			r.stage.tally.One("entry with a dead letter", entry.Fault)
 		}
 	}
-	r.report.Books = keepBooks(e.History, ledger, listed, strays, r.crowd.Missed())
+	r.report.Books = keepBooks(e.History, byTenant(ledger, r.stage.world.Account), listed, strays, r.crowd.Missed())
 	r.report.Violations = append(r.report.Violations, r.report.Books.violations()...)
 	if r.target == naive {
 		r.count()
@@ -85,7 +86,7 @@ func (r *trial) judge(ctx context.Context) error {
 		r.report.violate("I5", "webhooks", fmt.Sprintf("%d of disorder %s were taken for genuine", n, name))
 	}
 	if r.settings.Only == "" {
-		must := mustHappen(r.length(), r.settings.deletes(), r.without)
+		must := mustHappen(r.length(), r.settings.deletes(), r.settings.stripe(), r.without)
 		if r.settings.Citus {
 			must = mustHappenOnCitus()
 		}
@@ -107,6 +108,8 @@ func (r *trial) facts(ctx context.Context, e invariants.Evidence) error {
 	r.report.Unknown, r.report.ConvergenceMedian, r.report.ConvergenceMax = len(episodes), seconds(median),
 		seconds(slowest)
 	for _, of := range []struct{ group, sql string }{
+		{"note", notes("idempotency_key_events")},
+		{"note", notes("lab.ended_events")},
 		{"edge", edges("idempotency_key_events")},
 		{"edge", edges("lab.ended_events")},
 		{"edge", `SELECT 'none → in_progress', count(*) FROM idempotency_keys`},
@@ -132,7 +135,7 @@ func (r *trial) facts(ctx context.Context, e invariants.Evidence) error {
 		}
 	}
 	r.report.Keys = r.stage.tally.Sum("key")
-	return nil
+	return r.intentFacts(ctx, e)
 }
 
 // edges counts the lines of timelines by what they tell.

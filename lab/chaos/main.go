@@ -14,6 +14,11 @@
 // begins the next life of a key when the server has said that the one before is over (package crowd), and each life is
 // judged by itself. AUDIT=24h has no key deleted.
 //
+// PSP=stripe has the mock PSP speak that dialect: payments of two steps, customers and banks that take their time,
+// saved 500s, forgotten keys, unknown and double events, and another program that charges in the same accounts. The
+// clients and the blows are the same. What a run must have hit differs: such a PSP cannot execute what a lookup has
+// cancelled.
+//
 // TARGET=naive sends the same clients through the same storm against lab/naive, which remembers keys after charging,
 // and counts what that costs; TARGET=both puts the two beside each other.
 package main

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+
+	"payonce/internal/tenants"
 )
 
 // markdown turns reports into a table of docs/correctness_report.md, with one column for each report. Reports of one
@@ -22,7 +24,12 @@ func markdown(out io.Writer, files []string) error {
 		return err
 	}
 	rows := stormRows()
-	heading := func(r *report) string { return "seed " + strconv.FormatUint(r.Seed, 10) }
+	heading := func(r *report) string {
+		if r.PSP == string(tenants.Stripe) {
+			return "Stripe, seed " + strconv.FormatUint(r.Seed, 10)
+		}
+		return "seed " + strconv.FormatUint(r.Seed, 10)
+	}
 	if slices.ContainsFunc(reports, func(r *report) bool { return r.Target != reports[0].Target }) {
 		rows, heading = nil, func(r *report) string { return r.Target }
 		for _, row := range comparison() {

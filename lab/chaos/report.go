@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -25,6 +26,7 @@ type violation struct {
 type report struct {
 	Lab        string      `json:"lab"`
 	Target     string      `json:"target"`
+	PSP        string      `json:"psp,omitzero"` // the dialect
 	Seed       uint64      `json:"seed"`
 	Violations []violation `json:"violations"`
 
@@ -50,7 +52,8 @@ func (r *report) violate(invariant, where, detail string) {
 func (r *report) line() string {
 	sum := func(name string) int { return group(name)(r) }
 	words := []string{
-		"chaos", r.Target, "seed=" + strconv.FormatUint(r.Seed, 10), fmt.Sprintf("storm=%.0fs", r.Seconds),
+		"chaos", r.Target, "seed=" + strconv.FormatUint(r.Seed, 10), "psp=" + cmp.Or(r.PSP, "native"),
+		fmt.Sprintf("storm=%.0fs", r.Seconds),
 		fmt.Sprintf("requests=%d", r.Requests), "answers{" + r.short("answer") + "}", "faults{" + r.short("fault") +
 			"}",
 		"webhooks{" + r.short("webhook") + "}", fmt.Sprintf("kills=%d", sum("kill -9")),

@@ -61,7 +61,7 @@ func verdict(s settings, reports []*report, stdout io.Writer) error {
 func storm(ctx context.Context, s settings, target string, stderr io.Writer) (_ *report, err error) {
 	began := time.Now()
 	say := func(line string) { fmt.Fprintf(stderr, "%6.1fs  %s\n", time.Since(began).Seconds(), line) }
-	say(fmt.Sprintf("%s, SEED=%d", target, s.Seed))
+	say(fmt.Sprintf("%s, PSP=%s, SEED=%d", target, s.PSP, s.Seed))
 	g, err := open(ctx, s, target, say)
 	if err != nil {
 		return nil, err
@@ -72,10 +72,10 @@ func storm(ctx context.Context, s settings, target string, stderr io.Writer) (_ 
 		return nil, err
 	}
 	r := &trial{stage: g, settings: s, target: target, without: without,
-		report: &report{Lab: "chaos", Target: target, Seed: s.Seed}}
+		report: &report{Lab: "chaos", Target: target, PSP: s.PSP, Seed: s.Seed}}
 	r.prepare()
 	if err := r.storm(ctx); err != nil {
-		return nil, err
+		return nil, errors.Join(err, g.keepEvidence()) // the logs say why
 	}
 	r.calm(ctx)
 	if err := r.judge(ctx); err != nil {
@@ -112,7 +112,7 @@ func (r *trial) prepare() {
 	g, p := r.stage, r.settings.plan()
 	o := crowd.Options{
 		Plan: p, APIs: g.addresses(func(p *world.Process) string { return p.Address }), Keys: g.keys,
-		PSP:       g.world.PSP.Address,
+		PSP: g.world.PSP.Address, Account: g.world.Account, Stripe: g.world.Stripe(),
 		PerSecond: r.settings.Rate, Recorder: g.recorder, Tally: g.tally, Complain: r.complain,
 	}
 	if r.target == naive {
@@ -155,6 +155,7 @@ func (r *trial) storm(ctx context.Context) error {
 		running.Go(func() { r.crowd.Operate(storming) })
 		running.Go(func() { r.crowd.LieToOperators(storming) })
 		running.Go(func() { r.reconcileDays(storming) })
+		running.Go(func() { r.crowd.PayElsewhere(storming) })
 	}
 	<-storming.Done()
 	r.nemesis.Heal(context.WithoutCancel(ctx))
@@ -165,7 +166,7 @@ func (r *trial) storm(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := r.sampler.setFaults(ctx, plan.Calm()); err != nil {
+	if err := r.sampler.setFaults(ctx, r.settings.plan().Calm()); err != nil {
 		return err
 	}
 	r.stage.say("the storm is over")

@@ -84,28 +84,37 @@ func (s *sampler) calls(ctx context.Context) {
 		if r.Method == http.MethodPost && r.Fault != "" && s.first("call "+r.Key+r.At) {
 			s.stage.tally.One("fault", r.Fault)
 		}
+		if r.Method == http.MethodPost && r.Outcome != "pending" && s.first("answer "+r.Key+r.At) {
+			s.stage.tally.One("psp answer", r.Outcome)
+		}
 	}
 }
 
 // webhooks counts what has happened to them on their way.
 func (s *sampler) webhooks(ctx context.Context) {
+	type try struct {
+		ID       string `json:"id"`
+		Type     string `json:"type"`
+		At       string `json:"at"`
+		Try      int    `json:"try"`
+		Status   int    `json:"status"`
+		Disorder string `json:"disorder"`
+	}
 	var view struct {
-		Tries []struct {
-			ID       string `json:"id"`
-			At       string `json:"at"`
-			Try      int    `json:"try"`
-			Status   int    `json:"status"`
-			Disorder string `json:"disorder"`
-		} `json:"tries"`
+		Tries   []try `json:"tries"`
+		Dialect struct {
+			Tries []try `json:"tries"`
+		} `json:"dialect"`
 	}
 	if s.get(ctx, s.stage.world.PSP.Address, "/_webhooks", &view) != nil {
 		return
 	}
-	for _, t := range view.Tries {
+	for _, t := range append(view.Tries, view.Dialect.Tries...) {
 		if !s.first("try " + t.ID + t.At + t.Disorder) {
 			continue
 		}
 		s.stage.tally.One("webhook answer", strconv.Itoa(t.Status))
+		s.stage.tally.One("webhook type", t.Type)
 		for name := range strings.SplitSeq(t.Disorder, ",") {
 			if name != "" {
 				s.stage.tally.One("webhook", name)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
+	"payonce/internal/tenants"
 	"payonce/lab/chaos/plan"
 	"payonce/lab/world"
 )
@@ -23,11 +25,12 @@ type settings struct {
 	Rate     float64       `env:"RATE" envDefault:"200" desc:"requests per second, of all clients together"`
 	Audit    time.Duration `env:"AUDIT" envDefault:"4s" desc:"how long an expired key is kept before it is deleted; 24h: none is deleted in a short run"`
 	Target   string        `env:"TARGET" envDefault:"payonce" desc:"payonce, naive, or both for a comparison"`
+	PSP      string        `env:"PSP" envDefault:"native" desc:"the dialect that the mock PSP speaks: native, or stripe, with payments of two steps and the faults of that dialect"`
 	Citus    bool          `env:"CITUS" desc:"1: on a coordinator and two workers of Citus, which PG_BINDIR has; no key ends in the storm then"`
 	Programs string        `env:"PROGRAMS" desc:"directory of api, reconciler and mockpsp, instead of building them"`
 	Only     string        `env:"ONLY" desc:"blows to strike, separated by commas; then nothing else must have happened"`
 	Keep     string        `env:"KEEP" desc:"where history, logs and ledger are kept; default: bin/chaos-SEED, and only of a run that fails"`
-	Report   string        `env:"REPORT" envDefault:"bin/chaos.json" desc:"where the report goes, as JSON"`
+	Report   string        `env:"REPORT" envDefault:"bin/chaos.json" desc:"where the report goes, as JSON; with PSP=stripe, bin/chaos-stripe.json"`
 }
 
 const (
@@ -44,7 +47,7 @@ const (
 
 func loadSettings(getenv func(string) string) (settings, error) {
 	environment := map[string]string{}
-	for _, name := range []string{"DURATION", "SEED", "QUICK", "CLIENTS", "RATE", "AUDIT", "TARGET", "CITUS",
+	for _, name := range []string{"DURATION", "SEED", "QUICK", "CLIENTS", "RATE", "AUDIT", "TARGET", "PSP", "CITUS",
 		"PROGRAMS", "ONLY", "KEEP", "REPORT"} {
 		if v := getenv(name); v != "" {
 			environment[name] = v
@@ -57,6 +60,9 @@ func loadSettings(getenv func(string) string) (settings, error) {
 	if s.Seed == 0 {
 		s.Seed = uint64(rand.Uint32()) // short enough to be typed
 	}
+	if s.stripe() && environment["REPORT"] == "" {
+		s.Report = "bin/chaos-stripe.json"
+	}
 	if s.Quick && environment["DURATION"] == "" {
 		s.Duration = quickDuration
 	}
@@ -68,6 +74,12 @@ func loadSettings(getenv func(string) string) (settings, error) {
 	}
 	if !slices.Contains([]string{payonce, naive, both}, s.Target) {
 		return s, fmt.Errorf("TARGET is %q, must be payonce, naive or both", s.Target)
+	}
+	if s.PSP != string(tenants.Native) && s.PSP != string(tenants.Stripe) {
+		return s, fmt.Errorf("PSP is %q, must be native or stripe", s.PSP)
+	}
+	if s.stripe() && (s.Citus || s.Target != payonce) {
+		return s, errors.New("PSP=stripe is for TARGET=payonce on one server: lab/naive and Citus are at the native PSP")
 	}
 	_, err := s.without(payonce)
 	return s, err
@@ -123,11 +135,16 @@ func (s settings) window() time.Duration {
 	return world.GracePeriod
 }
 
+// stripe reports whether the PSP speaks that dialect.
+func (s settings) stripe() bool { return s.PSP == string(tenants.Stripe) }
+
 // deletes reports whether a key can be deleted and used again within the run.
 func (s settings) deletes() bool { return s.Audit < s.Duration }
 
 // plan is what the seed decides.
-func (s settings) plan() plan.Plan { return plan.Plan{Seed: s.Seed, Clients: s.Clients} }
+func (s settings) plan() plan.Plan {
+	return plan.Plan{Seed: s.Seed, Clients: s.Clients, Stripe: s.stripe()}
+}
 
 // without lists the blows that are left out: those that were not chosen, and those that there is nothing for.
 func (s settings) without(target string) ([]plan.BlowKind, error) {
@@ -145,6 +162,9 @@ func (s settings) without(target string) ([]plan.BlowKind, error) {
 	if !s.Citus {
 		out = append(out, plan.OfCitus()...)
 	}
+	if !s.stripe() {
+		out = append(out, plan.OfStripe()...)
+	}
 	if target == naive {
 		out = append(out, plan.KillReconciler, plan.PauseReconciler, plan.StopReconciler)
 	}
@@ -160,6 +180,9 @@ func (s settings) keep(target string) string {
 	dir := s.Keep
 	if dir == "" {
 		dir = filepath.Join("bin", fmt.Sprintf("chaos-%d", s.Seed))
+		if s.stripe() {
+			dir += "-stripe"
+		}
 	}
 	if s.Target == both {
 		dir = filepath.Join(dir, target)

@@ -27,7 +27,7 @@ const (
 )
 
 // mustHappen lists what a run of that length must hit. The counters have these names in the report.
-func mustHappen(of length, deletes bool, without []plan.BlowKind) []required {
+func mustHappen(of length, deletes, stripe bool, without []plan.BlowKind) []required {
 	var all []required
 	add := func(since length, group string, names ...string) {
 		for _, name := range names {
@@ -50,7 +50,6 @@ func mustHappen(of length, deletes bool, without []plan.BlowKind) []required {
 		"pm_timeout_not_charged", "pm_500_charged",
 		"pm_500_not_charged", "pm_never", "pm_reset_charged", "pm_late_charge", "pm_wrong_amount", "pm_stuck",
 		"pm_forgotten_key")
-	add(normalRun, "entry", plan.Odd()...)
 	add(quickRun, "webhook", "duplicate", "reorder", "delay", "drop", "forge", "stale")
 	add(quickRun, "mangled call", "cut before", "500 before", "cut after", "half an answer", "500 after", "400 after")
 	add(quickRun, "answer", "201", "202", "402 payment_declined", "409 idempotency_key_in_progress",
@@ -63,6 +62,11 @@ func mustHappen(of length, deletes bool, without []plan.BlowKind) []required {
 	add(quickRun, "replay", "201", "402 payment_declined")
 	addEdges(add)
 	addEnds(add, deletes)
+	if stripe {
+		addStripe(add)
+	} else {
+		addNative(add)
+	}
 	return slices.DeleteFunc(all, func(r required) bool { return r.since > of })
 }
 
@@ -105,14 +109,45 @@ func addEdges(add func(since length, group string, names ...string)) {
 		"unknown → completed by lookup",
 		"unknown → failed_retryable by lookup", "failed_retryable → in_progress by request",
 		"unknown → completed by operator")
-	add(normalRun, "edge", "in_progress → completed by webhook", "in_progress → unknown by request")
-	add(longRun, "edge", "unknown → completed by scan", "failed_retryable → completed")
+	add(normalRun, "edge", "in_progress → unknown by request")
+	add(longRun, "edge", "unknown → completed by scan")
 	add(quickRun, "dead letter", "psp_contradicts_request")
-	add(normalRun, "dead letter", "contradicts_completed", "duplicate_movement")
-	add(normalRun, "dead letter", "other_account", "unreadable_record")
 	add(normalRun, "dead letter", "lookups_exhausted")
 	add(normalRun, "metric", "commit_ambiguous_total")
+}
+
+// addNative lists what only a native PSP does: it errs, and it executes what everybody has given up.
+func addNative(add func(since length, group string, names ...string)) {
+	add(normalRun, "entry", plan.Odd()...)
+	add(longRun, "edge", "failed_retryable → completed")
+	// At Stripe, an owner without an answer reads the intent at once, and six events for each payment wait in line: a
+	// webhook hardly ever comes before the owner.
+	add(normalRun, "edge", "in_progress → completed by webhook")
 	add(longRun, "metric", "fenced_writes_total")
+	add(normalRun, "dead letter", "contradicts_completed", "duplicate_movement")
+	add(normalRun, "dead letter", "other_account", "unreadable_record")
+}
+
+// addStripe lists what only Stripe does: payments of two steps, customers and banks that take their time, answers that
+// are saved, and other programs in the same accounts.
+func addStripe(add func(since length, group string, names ...string)) {
+	add(quickRun, "psp call", "create", "charge", "refund", "lookup", "cancel", "list")
+	add(quickRun, "fault", "pm_create_500", "pm_create_lost", "pm_requires_action", "pm_requires_action_abandoned",
+		"pm_bank_debit", "pm_bank_debit_fails")
+	add(quickRun, "psp answer", "answered 429", "answered 409", "replayed 200", "replayed 500")
+	add(quickRun, "client", "elsewhere")
+	add(quickRun, "metric", "psp_foreign_total")
+	add(quickRun, "webhook type", "customer.created")
+	// A customer who has authenticated, a debit that has cleared, and one that has come back.
+	add(quickRun, "entry", "pm_requires_action", "pm_bank_debit", "pm_bank_debit_fails")
+	add(quickRun, "intent", "pm_requires_action_abandoned canceled")
+	add(quickRun, "note", "lookup: the PSP has cancelled it: not executed", "owner: the PSP has cancelled it",
+		"lookup: the PSP waits: requires_action", "owner: the PSP waits: requires_action",
+		"owner: the PSP waits: processing", "owner: PSP answered 500", "owner: PSP answered 429")
+	add(normalRun, "fault", "cancel_lost", "cancel_500")
+	add(normalRun, "intent", "never stored", "never stored, and canceled")
+	// An owner whose id of the object came when somebody else had the key.
+	add(normalRun, "landed too late", "RememberObject")
 }
 
 // never lists what was required and did not happen.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"payonce/internal/tenants"
 	"payonce/lab/chaos/plan"
 	"payonce/lab/chaos/tally"
 	"payonce/lab/history"
@@ -30,7 +31,8 @@ type stage struct {
 	file        *os.File
 	recorder    *history.Recorder
 	tally       *tally.Tally
-	keys        map[string]string                       // API key by tenant
+	keys        map[string]string // API key by tenant
+	plan        world.Plan
 	watched     atomic.Pointer[invariants.Reservations] // who asks for a reservation at each send
 	say         func(string)
 }
@@ -71,6 +73,7 @@ func open(ctx context.Context, s settings, target string, say func(string)) (_ *
 
 func (g *stage) start(ctx context.Context, s settings, target string) error {
 	p := world.Plan{
+		PSP: tenants.PSP(s.PSP),
 		// A breaker that opens is to close again within the storm, and what the PSP never answers is to become an
 		// operator's case. Keys end within the storm, in the relations that the programs demand.
 		Env: map[string]string{
@@ -89,6 +92,7 @@ func (g *stage) start(ctx context.Context, s settings, target string) error {
 		p.Program = program
 		p.ProgramEnv = []string{fmt.Sprintf("API_KEYS=%s=acme,%s=globex", g.site.Keys.Acme, g.site.Keys.Globex)}
 	}
+	g.plan = p
 	var err error
 	if g.world, err = g.site.New(ctx, p); err != nil {
 		return err
@@ -130,10 +134,9 @@ func (g *stage) start(ctx context.Context, s settings, target string) error {
 func (g *stage) arrived(c httpproxy.Call) {
 	g.tally.One("psp call", c.Name)
 	watched := g.watched.Load()
-	if watched == nil || (c.Name != world.Charge && c.Name != world.Refund) {
-		return
+	if watched != nil {
+		g.plan.Watch(context.Background(), watched, c)
 	}
-	watched.Arrived(context.Background(), c.Header.Get("PSP-Account"), c.Header.Get("Idempotency-Key"), c.Body)
 }
 
 // buildNaive builds the wrong implementation.

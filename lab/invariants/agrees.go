@@ -22,6 +22,12 @@ type difference struct {
 // unrecorded is the one decline of which the PSP keeps no record.
 const unrecorded = "unknown_payment_method"
 
+// isUnrecorded reports whether the PSP need not have a record of a decline. At Stripe, Payonce itself declines what the
+// PSP could never take, such as a refund of one fils.
+func (b *books) isUnrecorded(row *movementRow) bool {
+	return row.Decline == unrecorded || b.psps[row.Tenant] == stripePSP && strings.HasPrefix(row.Decline, "invalid_")
+}
+
 // ledgerAgrees is I4: all differences that no dead letter excuses.
 func ledgerAgrees(w world) []Violation {
 	var found []Violation
@@ -52,7 +58,7 @@ func differences(w world) []difference {
 		}
 		e := listed[w.books.accounts[row.Tenant]+" "+row.PSPID]
 		switch {
-		case row.PSPID == "" && row.Decline == unrecorded:
+		case row.PSPID == "" && w.books.isUnrecorded(row):
 			// If it has a record all the same, that is seen from the other side.
 		case row.PSPID == "" && slices.ContainsFunc(w.ledger.Charges,
 			func(e Entry) bool { return w.books.declinedUnderAnothersID(e, row) }),
@@ -109,6 +115,9 @@ func (b *books) compare(e *Entry) (difference, bool) {
 		d.what = fmt.Sprintf("%s at the PSP as %s, %s here", e.Status, e.ID, row.Status)
 		d.unresolved = !row.isFinal()
 		d.excuses = kindsFor(payments.Status(row.Status))
+		if b.psps[row.Tenant] == stripePSP && row.PaymentID == nil && row.Status == string(payments.Failed) {
+			d.excuses = nil // its intent was cancelled, or never confirmed: nothing is late
+		}
 	case b.declinedUnderAnothersID(*e, row):
 		return d, false
 	case e.ID != row.PSPID:

@@ -18,6 +18,7 @@ import (
 // books is the database at one instant.
 type books struct {
 	accounts     map[string]string // of the PSP, by tenant
+	psps         map[string]string // the provider, by tenant
 	keys         map[keyName]*keyRow
 	subjects     map[uuid.UUID]*movementRow // payments and refunds
 	deadLetters  []deadLetterRow            // by age
@@ -78,6 +79,7 @@ type movementRow struct {
 	Description    string
 	Metadata       []byte // JSON, or nil
 	Reason         string // of a refund
+	ObjectID       string // the PSP's object that the payment is executed through, at a provider of two steps
 }
 
 // metadata is what the payment has, for a document.
@@ -168,10 +170,10 @@ LEFT JOIN (SELECT DISTINCT tenant_id, operation, key, generation, true AS held F
 	readMovements = `
 SELECT id, NULL::uuid AS payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status,
        coalesce(psp_charge_id, ''), coalesce(decline_code, ''), refund_held_minor, refunded_minor, created_at,
-       customer_id, payment_method, coalesce(description, ''), metadata, '' FROM payments
+       customer_id, payment_method, coalesce(description, ''), metadata, '', coalesce(psp_object_id, '') FROM payments
 UNION ALL
 SELECT id, payment_id, tenant_id, idempotency_key, generation, amount_minor, currency, status,
-       coalesce(psp_refund_id, ''), coalesce(decline_code, ''), 0, 0, created_at, '', '', '', NULL, coalesce(reason, '') FROM refunds`
+       coalesce(psp_refund_id, ''), coalesce(decline_code, ''), 0, 0, created_at, '', '', '', NULL, coalesce(reason, ''), '' FROM refunds`
 	readDeadLetters = `
 SELECT kind, finding, subject, status, coalesce(action, ''), id, coalesce(tenant_id, ''), coalesce(operation, ''), coalesce(key, ''),
        coalesce(generation, 0), reason, evidence, opened_at, version, resolved_at, coalesce(actor, ''), coalesce(resolution_reason, '')
@@ -193,16 +195,17 @@ WHERE j.kind IN ('webhook', 'resolve', 'evidence') AND j.state IN ('available', 
 
 // readBooks reads everything in one snapshot.
 func readBooks(ctx context.Context, db *pgxpool.Pool) (*books, error) {
-	b := &books{accounts: map[string]string{}, keys: map[keyName]*keyRow{}, subjects: map[uuid.UUID]*movementRow{}}
+	b := &books{accounts: map[string]string{}, psps: map[string]string{},
+		keys: map[keyName]*keyRow{}, subjects: map[uuid.UUID]*movementRow{}}
 	err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly},
 		func(tx pgx.Tx) error {
-			rows, err := tx.Query(ctx, "SELECT id, psp_account FROM tenants")
+			rows, err := tx.Query(ctx, "SELECT id, psp_account, psp FROM tenants")
 			if err != nil {
 				return err
 			}
-			var tenant, account string
-			_, err = pgx.ForEachRow(rows, []any{&tenant, &account}, func() error {
-				b.accounts[tenant] = account
+			var tenant, account, psp string
+			_, err = pgx.ForEachRow(rows, []any{&tenant, &account, &psp}, func() error {
+				b.accounts[tenant], b.psps[tenant] = account, psp
 				return nil
 			})
 			keys, keysErr := collect(ctx, tx, readKeys, pgx.RowToStructByPos[keyRow])

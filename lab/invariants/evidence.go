@@ -19,6 +19,12 @@ type Evidence struct {
 	PSP     string        // base URL of the mock PSP itself, no proxy
 	History []history.Operation
 
+	// Stripe is where the PSP speaks that dialect, for a world whose tenants are there. Without it, no intent is looked
+	// at (I4, I9).
+	Stripe Stripe
+	// Foreign are the PSP's ids of what other programs have done in the same accounts.
+	Foreign []string
+
 	// APIs are base URLs of API processes. Without them, or for tenants without a key in APIKeys, nothing is asked of
 	// the API: no fresh replays (I3), no look at other tenants (I5).
 	APIs    []string
@@ -72,6 +78,7 @@ func look(ctx context.Context, e Evidence) (world, error) {
 	if err != nil {
 		return world{}, err
 	}
+	ledger.withoutForeign(e)
 	b, err := readBooks(ctx, e.DB)
 	if err != nil {
 		return world{}, fmt.Errorf("read the database: %w", err)
@@ -92,7 +99,7 @@ func Check(ctx context.Context, e Evidence) ([]Violation, error) {
 		silent(w), released(w, e.GracePeriod), reserved(w))
 	for _, compare := range []func(world, Evidence) []Violation{
 		toldWhatIsStored, answersFit, asked, surfaces, kept, denied, refusals, refusedThoughCharged, deadLettersFit,
-		holdsFit,
+		holdsFit, foreign,
 	} {
 		found = append(found, compare(w, e)...)
 	}
@@ -100,7 +107,7 @@ func Check(ctx context.Context, e Evidence) ([]Violation, error) {
 		found = append(found, Violation{v.Invariant, v.Tenant + " " + v.Route + " " + v.Key, v.Detail})
 	}
 	for _, ask := range []func(context.Context, Evidence, world) ([]Violation, error){
-		replays, shown, lists, keyViews, ops, strangers, sends, statements, permissions,
+		replays, shown, lists, keyViews, ops, strangers, sends, intents, statements, permissions,
 	} {
 		more, err := ask(ctx, e, w)
 		if err != nil {

@@ -2,6 +2,7 @@ package invariants
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"payonce/internal/idempotency"
@@ -14,8 +15,9 @@ import (
 const windowTolerance = 500 * time.Millisecond
 
 // released is the part of I8 that looks behind an edge: a key is given back with a proof that nothing was executed, or
-// not at all. There are two such proofs. The owner has one when it has not sent; that it really has not is seen in
-// sends. A lookup has one when the PSP finds nothing after the grace period.
+// not at all. There are such proofs. The owner has one when it has not sent; that it really has not is seen in
+// sends. A lookup has one when the PSP finds nothing after the grace period. At Stripe, it has one when the intent is
+// cancelled; that it really is, is seen in intents.
 func released(w world, window time.Duration) []Violation {
 	var found []Violation
 	unknownSince := map[keyName]time.Time{}
@@ -28,11 +30,13 @@ func released(w world, window time.Duration) []Violation {
 			continue
 		}
 		owner := e.From == string(idempotency.InProgressStatus)
+		cancelled := w.books.psps[e.Tenant] == stripePSP && e.Operation == payments.CreateOperation &&
+			strings.HasPrefix(e.Reason, "the PSP has cancelled it")
 		switch proven := e.At.Sub(unknownSince[name]) + windowTolerance; {
 		case owner && e.Actor != string(payments.SourceOwner):
 			found = append(found, Violation{"I8", name.String(), e.Actor +
 				" gave it back, and only its owner can know that nothing was sent"})
-		case !owner && proven < window:
+		case !owner && proven < window && !cancelled:
 			found = append(found, Violation{"I8", name.String(),
 				fmt.Sprintf("%s gave it back %s after it became unknown, within the grace period of %s",
 					e.Actor, e.At.Sub(unknownSince[name]).Round(time.Millisecond), window)})

@@ -31,8 +31,9 @@ const (
 // reserved: committed, and by then. It is called by whatever stands in front of the PSP, and answers before the request
 // goes on.
 type Reservations struct {
-	pool *pgxpool.Pool
-	find string // the query
+	pool    *pgxpool.Pool
+	find    string // the query
+	objects string // the query for the object of a payment
 
 	mu         sync.Mutex
 	arrivals   int
@@ -45,6 +46,11 @@ type arrival struct {
 	account, key string
 	sent         sent
 	at           time.Time
+
+	// At Stripe:
+	step    stripeStep
+	attempt int32  // that the step is sent for; 0: not known
+	object  string // that is confirmed
 }
 
 // sent is the body of a request to move money, which the PSP gets to see.
@@ -68,17 +74,19 @@ func WatchReservations(ctx context.Context, url string) (*Reservations, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open pool: %w", err)
 	}
-	o := &Reservations{pool: pool, find: findReservation, late: map[string]int{}}
+	o := &Reservations{pool: pool, find: findReservation, objects: findObject, late: map[string]int{}}
 	var kept bool
 	_ = pool.QueryRow(ctx, hasArchive).Scan(&kept) // a database that is away is asked later, without an archive
 	if kept {                                      // a question that was put off may find its key ended
-		o.find = strings.ReplaceAll(findReservation, "FROM idempotency_keys AS k", "FROM "+everReserved+" AS k")
+		ever := strings.NewReplacer("FROM idempotency_keys AS k", "FROM "+everReserved+" AS k",
+			"/* or was */", orWas)
+		o.find, o.objects = ever.Replace(findReservation), ever.Replace(findObject)
 	}
 	return o, nil
 }
 
-const everReserved = `(SELECT tenant_id, operation, key, generation, subject, reserved_at, status, locked_until FROM idempotency_keys
-       UNION ALL SELECT tenant_id, operation, key, generation, subject, reserved_at, status, locked_until FROM lab.ended_keys)`
+const everReserved = `(SELECT tenant_id, operation, key, generation, attempt, subject, reserved_at, status, locked_until FROM idempotency_keys
+       UNION ALL SELECT tenant_id, operation, key, generation, attempt, subject, reserved_at, status, locked_until FROM lab.ended_keys)`
 
 // Close closes the pool.
 func (o *Reservations) Close() { o.pool.Close() }
@@ -89,6 +97,10 @@ func (o *Reservations) Arrived(ctx context.Context, account, key string, body []
 	a := arrival{account: account, key: key, at: time.Now()}
 	// without a reference, it is a send that nobody has reserved
 	_ = json.Unmarshal(body, &a.sent)
+	o.arrived(ctx, a)
+}
+
+func (o *Reservations) arrived(ctx context.Context, a arrival) {
 	// the sender's end is no reason not to ask
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 	defer cancel()
@@ -96,7 +108,7 @@ func (o *Reservations) Arrived(ctx context.Context, account, key string, body []
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.arrivals++
-	if status != "" {
+	if status != "" && a.step != stripeCreate { // a lookup creates again what nobody owns any more
 		o.late[status]++
 	}
 	switch {
@@ -162,6 +174,9 @@ FROM (SELECT k.reserved_at, k.status, k.locked_until, p.amount_minor, p.currency
 // missing says what there was no reservation of, or "". status is that of the key now, or "lease over". It is empty
 // while an owner has the key.
 func (o *Reservations) missing(ctx context.Context, a arrival) (why, status string, err error) {
+	if a.step == stripeConfirm {
+		return o.missingObject(ctx, a)
+	}
 	subject, err := subjectOf(a.sent.Reference)
 	if err != nil {
 		return "the reference is no id of ours", "", nil //nolint:nilerr // that is the finding
@@ -174,6 +189,9 @@ func (o *Reservations) missing(ctx context.Context, a arrival) (why, status stri
 	booked := sent{Reference: a.sent.Reference}
 	err = o.pool.QueryRow(ctx, o.find, a.account, key.String(), generation, subject).
 		Scan(&reserved, &status, &booked.AmountCents, &booked.Currency, &booked.PaymentMethod, &booked.Reason)
+	if a.step == stripeRefund {
+		booked.Currency = "" // it is that of the charge, and not sent
+	}
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return "no key stands for it", "", nil

@@ -103,8 +103,8 @@ func TestSendWhileTheDatabaseIsAwayIsAskedForLater(t *testing.T) {
 	}
 	away.Close()
 	o.pool = pool
-	o.unasked = append(o.unasked, arrival{"acme", paidKey, sent{Reference: s.reference(paidKey)},
-		time.Now().Add(-time.Hour)})
+	o.unasked = append(o.unasked, arrival{account: "acme", key: paidKey,
+		sent: sent{Reference: s.reference(paidKey)}, at: time.Now().Add(-time.Hour)})
 	found, err := o.Violations(t.Context())
 	if err != nil || len(found) != 1 || !strings.Contains(found[0].Detail, "later") {
 		t.Errorf("%v, %v", found, err)

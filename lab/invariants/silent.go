@@ -16,7 +16,7 @@ func (e Entry) silenced() bool {
 // honest reports whether the PSP has told of it what its ledger says, to everybody it has told anything.
 func (e Entry) honest() bool {
 	return e.silenced() || slices.Contains([]string{"pm_ok", "pm_declined", "pm_slow", "pm_timeout_not_charged",
-		"pm_500_not_charged", wrongAmount}, e.Fault)
+		"pm_500_not_charged", wrongAmount, "pm_requires_action", "pm_bank_debit", "pm_bank_debit_fails"}, e.Fault)
 }
 
 // silent is the part of I8 about a line that is not there. Only the owner completes a key without one, and it needs the
@@ -31,7 +31,9 @@ func silent(w world) []Violation {
 	var found []Violation
 	for _, e := range slices.Concat(w.ledger.Charges, w.ledger.Refunds) {
 		m := w.books.subjectOf(e)
-		if m == nil || !e.silenced() {
+		// At Stripe, an owner without an answer reads the intent. Only one that cannot be read is silent.
+		if m == nil || !e.silenced() ||
+			w.books.psps[m.Tenant] == stripePSP && m.PaymentID == nil && e.Fault != "pm_stuck" {
 			continue
 		}
 		name := m.keyName()

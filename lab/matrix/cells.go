@@ -12,6 +12,7 @@ func flows() []flow {
 	return []flow{
 		paymentFlow(), silentPaymentFlow(), refundFlow(), otherEndFlow(), ingestFlow(), processFlow(),
 		sweepFlow(), claimFlow(), resolveFlow(), scanFlow(), operatorFlow(), pruneFlow(), sceneFlow(),
+		stripeFlow(), stripeLookupFlow(), stripeRefundFlow(), stripeProcessFlow(), stripeScanFlow(), stripeSceneFlow(),
 	}
 }
 
@@ -28,8 +29,10 @@ func (c cell) name() string { return c.flow + "/" + c.label + "/" + string(c.fau
 
 // notOnCitus reports whether the cell can be played on one server only. So it is where keys or webhooks end, for which
 // the pruner comes more often than it does by itself: what becomes of such keys is kept by triggers that write to a
-// table, which on a worker they cannot.
-func (c cell) notOnCitus() bool { return c.row.oneServer || c.row.env["PRUNE_EVERY"] != "" }
+// table, which on a worker they cannot. The worlds of a cluster are at the native provider.
+func (c cell) notOnCitus() bool {
+	return c.row.oneServer || c.row.env["PRUNE_EVERY"] != "" || c.row.psp != ""
+}
 
 // labels name the rows of a flow.
 func labels(rows []row) []string {

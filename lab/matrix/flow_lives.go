@@ -179,9 +179,5 @@ func (s *stage) chargedAndForgotten() error {
 	if err := s.lost(httpproxy.CutAfter); err != nil {
 		return err
 	}
-	a, err := s.client.Do(s.ctx, s.w.PSP.Address, world.Request{Method: http.MethodDelete, Path: "/_keys"})
-	if err == nil && a.Status != http.StatusOK {
-		err = fmt.Errorf("the PSP did not forget: %d %s", a.Status, a.Body)
-	}
-	return errors.Join(err, s.startReconciler(), s.askUntilFinal())
+	return errors.Join(s.forgets(), s.startReconciler(), s.askUntilFinal())
 }

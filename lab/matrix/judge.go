@@ -29,12 +29,7 @@ func (s *stage) watch() (*invariants.Reservations, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.arrivals.Store(func(c httpproxy.Call) {
-		if c.Name != world.Charge && c.Name != world.Refund {
-			return
-		}
-		r.Arrived(s.ctx, c.Header.Get("PSP-Account"), c.Header.Get("Idempotency-Key"), c.Body)
-	})
+	s.arrivals.Store(func(c httpproxy.Call) { s.planned.Watch(s.ctx, r, c) })
 	s.closers = append(s.closers, func() error {
 		r.Close()
 		return nil
@@ -46,14 +41,16 @@ func (s *stage) watch() (*invariants.Reservations, error) {
 func (s *stage) evidence(r *invariants.Reservations) invariants.Evidence {
 	e := invariants.Evidence{
 		GracePeriod: world.GracePeriod, Retention: world.Retention,
-		DB: s.w.DB, PSP: "http://" + s.w.PSP.Address, History: s.history.Operations(), Reservations: r,
+		DB: s.w.DB, PSP: "http://" + s.w.PSP.Address, Stripe: s.w.Stripe(),
+		History: s.history.Operations(), Reservations: r,
 		APIs:      []string{"http://" + s.serving().Address},
 		APIKeys:   map[string]string{"acme": s.w.Keys.Acme, "globex": s.w.Keys.Globex},
 		Operators: []string{"http://" + s.serving().Operator}, OperatorKey: s.w.Keys.Operator,
 		Limited: s.w.Keys.Limited,
 	}
-	if s.row.script != nil {
-		e.Statement = s.w.Statement // a program for each cell would take longer than it tells
+	// A program for each cell would take longer than it tells. Stripe has a statement only of a day that is over.
+	if s.row.script != nil && !s.atStripe() {
+		e.Statement = s.w.Statement
 	}
 	return e
 }
@@ -91,6 +88,9 @@ func (s *stage) untilToldOf() error {
 	if s.row.noWebhooks || s.row.forgets {
 		return nil
 	}
+	if s.atStripe() {
+		return s.untilStripeHasTold()
+	}
 	ledger, err := invariants.ReadLedger(s.ctx, http.DefaultClient, "http://"+s.w.PSP.Address)
 	if err != nil {
 		return err
@@ -114,6 +114,9 @@ func (s *stage) checkBeside(w want) error {
 
 // checkPosts counts what the PSP has got under the key of the generation that is there now.
 func (s *stage) checkPosts(w want) error {
+	if s.atStripe() {
+		return s.checkExecutions(w)
+	}
 	key := s.asked.key()
 	generation, err := s.count("SELECT coalesce(max(generation), 1) FROM idempotency_keys WHERE key = $1", key)
 	if err != nil {

@@ -70,7 +70,7 @@ func (m *matrix) programs(ctx context.Context, dir string) (world.Programs, erro
 		return world.Programs{}, err
 	}
 	stopping, err := world.Build(ctx, root, filepath.Join(dir, "bin", stopsDir), map[string]string{
-		"internal/gateway/transport.go": filepath.Join(root, "lab/matrix/testdata/transport.go"),
+		"internal/gateway/wire/transport.go": filepath.Join(root, "lab/matrix/testdata/transport.go"),
 	})
 	if err != nil {
 		return world.Programs{}, err

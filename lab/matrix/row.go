@@ -1,5 +1,7 @@
 package main
 
+import "payonce/internal/tenants"
+
 // flow is a group of rows.
 type flow struct {
 	name  string // as a selection calls it
@@ -12,7 +14,8 @@ type row struct {
 	window int    // the number of the crash window
 	step   string // what lies behind the boundary, and what before
 	at     boundary
-	victim string // world.API, unless it is given
+	victim string      // world.API, unless it is given
+	psp    tenants.PSP // that all tenants are at; native, unless it is given
 	// noWebhooks: the PSP tells nobody, so that lookups and the scan have to find out.
 	noWebhooks bool
 	client     bool // who waits for an answer to what begin has sent

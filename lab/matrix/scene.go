@@ -18,9 +18,13 @@ import (
 // machine.
 func longWindow() map[string]string { return map[string]string{"PSP_LATE_LIMIT": "20s"} }
 
-// lost leaves an unknown key: the call to the PSP has met an action.
+// lost leaves an unknown key: the call to the PSP has met an action. At Stripe, the owner then reads the intent, and
+// does not get that answer either.
 func (s *stage) lost(do httpproxy.Action) error {
 	s.api.PSP.On(s.asked.call, do)
+	if s.atStripe() && s.asked.call == world.Charge {
+		s.api.PSP.On(world.Lookup, httpproxy.FailBefore)
+	}
 	a, err := s.ask(s.api, s.asked)
 	if err == nil && a.Status != http.StatusAccepted {
 		err = fmt.Errorf("a payment whose outcome was lost was answered %d %s", a.Status, a.Body)

@@ -13,7 +13,7 @@ import (
 
 // settings of a run.
 type settings struct {
-	Quick    bool          `env:"QUICK" desc:"1: one cell of each row, drawn by the seed, in a minute"`
+	Quick    bool          `env:"QUICK" desc:"1: one cell of each row, drawn by the seed, in a minute and a half"`
 	Seed     uint64        `env:"SEED" desc:"draws the cells of a quick run; 0: a new one, which is printed"`
 	Only     string        `env:"ONLY" desc:"cells to play, separated by commas: payment, payment/3, payment/3b or payment/3b/kill"`
 	Workers  int           `env:"WORKERS" envDefault:"10" desc:"cells at once, from 1 to 32"`

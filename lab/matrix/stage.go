@@ -21,6 +21,7 @@ type stage struct {
 	row   row
 	fault fault
 
+	planned    world.Plan // of the world
 	w          *world.World
 	api        *world.Process
 	reconciler *world.Process
@@ -149,7 +150,7 @@ func (m *matrix) openStage(ctx context.Context, c cell) (_ *stage, err error) {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	plan := world.Plan{Env: map[string]string{"DB_MAX_CONNS": "8"}, NoWebhooks: c.row.noWebhooks}
+	plan := world.Plan{PSP: c.row.psp, Env: map[string]string{"DB_MAX_CONNS": "8"}, NoWebhooks: c.row.noWebhooks}
 	maps.Copy(plan.Env, c.row.env)
 	plan.Arrived = s.arrivals.arrived
 	if c.row.at.at == inside {
@@ -159,6 +160,7 @@ func (m *matrix) openStage(ctx context.Context, c cell) (_ *stage, err error) {
 		s.closers = append(s.closers, s.stops.close)
 		plan.Programs, plan.Env[stopsVariable] = m.stopping, s.stops.path()
 	}
+	s.planned = plan
 	if s.w, err = m.site.New(ctx, plan); err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func check(ctx context.Context, v variant) (result, error) {
 // build turns the model into pan. A variant that has to fail is searched breadth first: its counterexample is then a
 // shortest one.
 func build(ctx context.Context, dir string, v variant) error {
-	if _, err := command(ctx, dir, "spin", append(defines(v), "-a", "key.pml")...); err != nil {
+	if _, err := command(ctx, dir, "spin", append(defines(v), "-a", v.model)...); err != nil {
 		return err
 	}
 	flags := []string{"-O2", "-w", "-DCOLLAPSE", "-DMEMLIM=" + strconv.Itoa(memoryMiB)}

@@ -1,6 +1,6 @@
 /*
- * The claims. Part of key.pml. Each has a name of its own, which is what pan prints. They never turn false in a state that is kept.
- * docs/correctness.md says what they mean. ONLY_I1 leaves the others out.
+ * The claims. Part of key.pml and object.pml. Each has a name of its own, which is what pan prints. They never turn false in a state that is
+ * kept. docs/correctness.md says what they mean. ONLY_I1 leaves the others out.
  */
 bool I1_charged_once = true;
 bool I2_nothing_left_open = true;
@@ -9,6 +9,7 @@ bool I3_success_was_charged = true;
 bool I4_books_equal_ledger = true;
 bool I6_attempts_never_overlap = true;
 bool released_is_not_charged = true;
+bool attempt_can_execute = true; /* of object.pml: what an owner is given to execute was not cancelled before */
 
 byte released = 0; /* the last attempt of which was said: not executed */
 

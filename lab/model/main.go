@@ -1,9 +1,12 @@
 // Command model checks the key's state machine with Spin: every order in which owners, retries, the sweeper, lookups,
 // webhooks, the scan and a slow PSP can meet, within bounds. `make model` runs it.
 //
-// It owns the model, in Promela (key.pml, with guards.pml and claims.pml), and the table of variants: the design has to
-// hold, and each weakened variant has to break the claim that its guard is there for. A guard whose absence breaks
-// nothing would be a guard that the model doesn't see.
+// There are two models, in Promela, because there are two kinds of PSP. key.pml is for a PSP that executes what it is
+// sent; there, time proves that nothing was executed. object.pml is for a PSP that makes an object first and executes
+// it later; there, a cancelled object is the proof, and time does not matter. Both share the claims (claims.pml).
+//
+// variants.go has the table of variants: each design has to hold, and each weakened variant has to break the claim that
+// its guard is there for. A guard whose absence breaks nothing would be a guard that the model doesn't see.
 //
 // It refuses to know the application: no code of it runs here, so a mistake in the SQL is not found here. That each
 // edge is what the database does is held by the tests of internal/idempotency. Needs spin and gcc, and says so when
@@ -22,7 +25,7 @@ import (
 )
 
 const usage = `Usage: model [markdown] [VARIANT …]
-Checks the model of the key with Spin: all variants, or those named. Needs spin and gcc.
+Checks the models of the key with Spin: all variants, or those named. Needs spin and gcc.
 markdown prints the results as a table.
 `
 

@@ -8,7 +8,7 @@ import (
 
 // counterexample replays the trail that pan has left, and keeps what the model says on the way.
 func counterexample(ctx context.Context, dir string, v variant) ([]string, error) {
-	out, err := command(ctx, dir, "spin", append(defines(v), "-t", "-T", "key.pml")...)
+	out, err := command(ctx, dir, "spin", append(defines(v), "-t", "-T", v.model)...)
 	if err != nil && out == "" {
 		return nil, err
 	}

@@ -14,11 +14,19 @@ const (
 	booksEqual     = "I4_books_equal_ledger"
 	neverOverlap   = "I6_attempts_never_overlap"
 	releasedProof  = "released_is_not_charged"
+	canExecute     = "attempt_can_execute"
 )
 
-// variant is the model with some guards taken away.
+// The models, one for each kind of PSP.
+const (
+	keyModel    = "key.pml"    // executes what it is sent
+	objectModel = "object.pml" // makes an object first, and executes it later
+)
+
+// variant is a model with some guards taken away.
 type variant struct {
 	name    string
+	model   string
 	says    string   // what is different
 	macros  []string // for spin
 	breaks  string   // the claim that has to fail; empty when all have to hold
@@ -29,6 +37,18 @@ type variant struct {
 const broken = "BROKEN_LIMITS"
 
 func variants() []variant {
+	return append(of(keyModel, keyVariants()), of(objectModel, objectVariants())...)
+}
+
+func of(model string, vs []variant) []variant {
+	for i := range vs {
+		vs[i].model = model
+	}
+	return vs
+}
+
+// keyVariants are those of a PSP that executes what it is sent.
+func keyVariants() []variant {
 	return []variant{
 		{name: "design", says: "limits of time kept"},
 		{name: "design-late", says: "sends and charges at any time", macros: []string{broken}},
@@ -58,6 +78,28 @@ func variants() []variant {
 		{name: "no-sweeper", says: "nobody looks for leases that are over", macros: []string{"NO_SWEEPER"},
 			breaks: nothingOpen},
 		{name: "no-poller", says: "nobody asks about unknown keys", macros: []string{"NO_POLLER"}, breaks: nothingOpen},
+	}
+}
+
+// objectVariants are those of a PSP that makes an object first. Without one of the first four guards, the customer is
+// charged twice: ONLY_I1 leaves out the claims that would fail earlier. Without the last one, a payment that was
+// released can never be made.
+func objectVariants() []variant {
+	return []variant{
+		{name: "object-design", says: "make an object, remember it, execute it"},
+		{name: "object-resolvers", says: "two resolvers, which get every answer",
+			macros: []string{"TWO_RESOLVERS"}},
+		{name: "object-ends", says: "every run comes to rest", macros: []string{"FORGETS=0"}, circles: true},
+		{name: "not-found-is-proof", says: "a search that finds nothing is believed",
+			macros: []string{"NOT_FOUND_IS_PROOF", "ONLY_I1"}, breaks: chargedOnce},
+		{name: "no-cancel", says: "an object that is not executed is not cancelled",
+			macros: []string{"NO_CANCEL", "ONLY_I1"}, breaks: chargedOnce},
+		{name: "not-remembered", says: "it is executed before its id is stored",
+			macros: []string{"NOT_REMEMBERED", "ONLY_I1"}, breaks: chargedOnce},
+		{name: "remember-not-fenced", says: "its id is stored although the key is unknown",
+			macros: []string{"REMEMBER_NOT_FENCED", "ONLY_I1"}, breaks: chargedOnce},
+		{name: "same-object-again", says: "the next attempt has the same create key",
+			macros: []string{"SAME_OBJECT_AGAIN"}, breaks: canExecute},
 	}
 }
 

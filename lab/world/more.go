@@ -8,6 +8,12 @@ import (
 
 // AddTenant adds one with a limit of requests per second, and as many at once, and returns its API key.
 func (w *World) AddTenant(ctx context.Context, name string, limit int) (string, error) {
+	psp := w.plan.psp()
+	_, err := w.site.run(ctx, w.URL, "tenants", "create", name, "--psp", string(psp), "--psp-account",
+		AccountOf(psp, name))
+	if err != nil {
+		return "", err
+	}
 	out, err := w.site.run(ctx, w.URL, "keys", "create", "--tenant", name)
 	if err != nil {
 		return "", err

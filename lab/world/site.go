@@ -44,6 +44,9 @@ type Site struct {
 	server *embeddedpg.Server
 	citus  *cituscluster.Cluster // or nil: server is its coordinator
 	next   int
+
+	hastyOnce sync.Mutex
+	hasty     string // path of the reconciler that judges days which are not over; built when it is needed
 }
 
 // Keys are the API keys of the template, and so of every world. Those of Limited are acme's and an operator's, and may

@@ -8,7 +8,8 @@ const (
 	Lease       = 3 * time.Second
 	PSPTimeout  = 1 * time.Second
 	PSPLate     = 2 * time.Second
-	PSPLandsAt  = 1 * time.Second // a late charge, after its request; within PSPLate
+	PSPLandsAt  = 1 * time.Second         // a late charge, after its request; within PSPLate
+	PSPAsksFor  = 1500 * time.Millisecond // how long customers and banks take at Stripe; within the grace period
 	FirstLookup = 500 * time.Millisecond
 	// GracePeriod is how long after a key became unknown "not found" becomes proof.
 	GracePeriod = Lease + PSPLate

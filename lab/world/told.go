@@ -21,9 +21,13 @@ func AwaitTold(ctx context.Context, address string) {
 	for {
 		var told struct {
 			Pending int `json:"pending"`
+			Dialect struct {
+				Pending int `json:"pending"`
+			} `json:"dialect"`
 		}
 		a, err := client.Do(ctx, address, Request{Method: http.MethodGet, Path: "/_webhooks"})
-		if err == nil && json.Unmarshal(a.Body, &told) == nil && a.Status == http.StatusOK && told.Pending == 0 {
+		if err == nil && json.Unmarshal(a.Body, &told) == nil && a.Status == http.StatusOK &&
+			told.Pending+told.Dialect.Pending == 0 {
 			return
 		}
 		select {

@@ -9,13 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"payonce/demo/mockpsp"
 	"payonce/internal/postgres"
+	"payonce/internal/tenants"
 	"payonce/test/heldport"
 	"payonce/test/httpproxy"
 	"payonce/test/pgproxy"
@@ -23,6 +23,7 @@ import (
 
 // Plan says how a world differs from the ordinary.
 type Plan struct {
+	PSP        tenants.PSP       // the provider that all tenants are at; native unless it is given
 	Env        map[string]string // settings of the API and the reconciler, beside Times
 	PSPEnv     map[string]string // of the mock PSP
 	NoWebhooks bool              // the PSP tells nobody what it has done
@@ -41,12 +42,13 @@ type World struct {
 	URL   string        // of the database, straight, as the superuser
 	DB    *pgxpool.Pool // likewise
 	Keys  Keys
-	PSP   *Process         // the mock PSP itself
+	PSP   *Process         // the mock PSP itself; at its address are its ledger and its faults, whatever is spoken
 	Front *httpproxy.Proxy // through which webhooks come to the APIs
 
 	site *Site
 	plan Plan
 	dir  string
+	wire string // host:port where the PSP speaks the dialect of the plan
 
 	mu        sync.Mutex
 	apis      []*Process
@@ -62,16 +64,6 @@ const (
 
 // superuser of the embedded server.
 const superuser postgres.Role = "payonce"
-
-// Names of calls at the proxies.
-const (
-	Charge     = "charge"
-	Refund     = "refund"
-	Lookup     = "lookup"
-	List       = "list"
-	Settlement = "settlement"
-	Webhook    = "webhook" // at the Front
-)
 
 // New makes a world with a PSP and nothing else.
 func (s *Site) New(ctx context.Context, plan Plan) (_ *World, err error) {
@@ -93,6 +85,9 @@ func (s *Site) New(ctx context.Context, plan Plan) (_ *World, err error) {
 	}
 	if w.Front, err = httpproxy.Open(httpproxy.Options{Upstream: w.nextAPI,
 		Name: func(*http.Request) string { return Webhook }}); err != nil {
+		return nil, err
+	}
+	if err := w.moveTenants(ctx); err != nil {
 		return nil, err
 	}
 	return w, w.startPSP(ctx)
@@ -119,9 +114,12 @@ func (w *World) startPSP(ctx context.Context) error {
 	settings := pspTimes()
 	settings["MOCKPSP_ADDR"], settings["MOCKPSP_SECRET"] = address, pspSecret
 	settings["MOCKPSP_LEDGER"] = filepath.Join(w.dir, "ledger.jsonl")
-	if !w.plan.NoWebhooks {
+	if !w.plan.NoWebhooks && w.plan.psp() == tenants.Native {
 		settings["MOCKPSP_WEBHOOK_URL"], settings["MOCKPSP_WEBHOOK_SECRET"] = w.Front.URL()+"/webhooks/psp",
 			mockpsp.DemoWebhookSecret
+	}
+	if err := w.dialectOfPSP(address, settings); err != nil {
+		return err
 	}
 	maps.Copy(settings, w.plan.PSPEnv)
 	w.PSP = &Process{
@@ -180,16 +178,17 @@ func (w *World) process(name, program string) (*Process, error) {
 	if p.DB, err = pgproxy.Open(w.site.urlAs(w.role(program), w.Name)); err != nil {
 		return nil, err
 	}
-	p.PSP, err = httpproxy.Open(httpproxy.Options{Upstream: func() string { return w.PSP.Address }, Name: nameOfCall,
+	p.PSP, err = httpproxy.Open(httpproxy.Options{Upstream: func() string { return w.wire }, Name: w.nameOfCall,
 		Arrived: w.plan.Arrived})
 	if err != nil {
 		return nil, errors.Join(err, p.DB.Close())
 	}
 	settings := Times()
+	maps.Copy(settings, w.provider(p.PSP.URL()))
 	maps.Copy(settings, map[string]string{
-		"DATABASE_URL": p.DB.URL(), "PSP_URL": p.PSP.URL(), "PSP_SECRET": pspSecret, "PUBLIC_URL": publicURL,
-		"WEBHOOK_SECRETS": mockpsp.DemoWebhookSecret, "LOG_LEVEL": "info",
-		"HTTP_ADDR": public, "OPERATOR_ADDR": operator, "RECONCILER_ADDR": operator,
+		"DATABASE_URL": p.DB.URL(), "PUBLIC_URL": publicURL, "LOG_LEVEL": "info",
+		"WEBHOOK_SECRETS": mockpsp.DemoWebhookSecret,
+		"HTTP_ADDR":       public, "OPERATOR_ADDR": operator, "RECONCILER_ADDR": operator,
 	})
 	maps.Copy(settings, w.plan.Env)
 	p.env = environment(settings)
@@ -215,22 +214,6 @@ func (w *World) role(program string) postgres.Role {
 		return superuser
 	}
 	return postgres.API
-}
-
-func nameOfCall(r *http.Request) string {
-	switch post := r.Method == http.MethodPost; {
-	case post && r.URL.Path == "/v1/charges":
-		return Charge
-	case post && strings.HasSuffix(r.URL.Path, "/refunds"):
-		return Refund
-	case r.URL.Query().Has("idempotencyKey"):
-		return Lookup
-	case strings.HasPrefix(r.URL.Path, "/v1/settlements/"):
-		return Settlement
-	case r.URL.Path == "/v1/charges" || r.URL.Path == "/v1/refunds":
-		return List
-	}
-	return ""
 }
 
 func environment(settings map[string]string) []string {

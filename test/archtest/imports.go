@@ -11,6 +11,7 @@ import (
 var places = []string{
 	"client",
 	"cmd/...", "db/migrations", "demo/controls", "demo/embeddedpg", "demo/mockpsp",
+	"demo/mockpsp/stripe",
 	"demo/windows", "deploy", "deploy/composecheck",
 	"lab/...",
 	"course/...",
@@ -21,6 +22,9 @@ var places = []string{
 	"internal/console",
 	"internal/deadletters",
 	"internal/gateway",
+	"internal/gateway/native",
+	"internal/gateway/stripe",
+	"internal/gateway/wire",
 	"internal/httpapi",
 	"internal/httpapi/pages",
 	"internal/idempotency",
@@ -46,6 +50,7 @@ var places = []string{
 	"test/httpproxy",
 	"test/pgproxy",
 	"test/pgtest",
+	"test/psp",
 	"test/testrun",
 	"tools/readingpath",
 	"tools/structure",
@@ -77,6 +82,16 @@ var importTable = []importRule{
 		packages: []string{"internal/gateway/..."},
 		refuses:  []string{"github.com/jackc/...", "database/sql/...", "payonce/internal/postgres/..."},
 		because:  "a PSP call must not be able to happen inside a transaction",
+	},
+	{
+		except:  []string{"internal/app/...", "internal/gateway/..."},
+		refuses: []string{"payonce/internal/gateway/native/...", "payonce/internal/gateway/stripe/..."},
+		because: "only app knows which dialects there are: everything else uses the port",
+	},
+	{
+		packages: []string{"internal/gateway/native/...", "internal/gateway/stripe/..."},
+		refuses:  []string{"payonce/internal/gateway/native/...", "payonce/internal/gateway/stripe/..."},
+		because:  "a dialect knows no other dialect",
 	},
 	{
 		except:  []string{"internal/reconcile/...", "internal/app/...", "cmd/..."},
@@ -116,11 +131,17 @@ var importTable = []importRule{
 		packages: []string{
 			"internal/config/...", "internal/telemetry/...", "internal/problem/...", "internal/cardnumber/...",
 			"internal/cli/...", "internal/look/...", "internal/tracing/...",
-			"demo/embeddedpg/...", "demo/mockpsp/...",
+			"demo/embeddedpg/...", "demo/mockpsp",
 		},
 		refuses: []string{"payonce/..."},
 		allows:  []string{"payonce/internal/look"},
 		because: "leaves import no package of ours but the style of the pages",
+	},
+	{
+		packages: []string{"demo/mockpsp/stripe"},
+		refuses:  []string{"payonce/..."},
+		allows:   []string{"payonce/demo/mockpsp"},
+		because:  "a dialect of the mock PSP knows the mock PSP, and nothing of those who call it",
 	},
 	{
 		packages: []string{"internal/query/..."},

@@ -66,6 +66,7 @@ type options struct {
 	database func(url string) string
 	psp      func(*mockpsp.Config)
 	webhooks bool   // whether the PSP tells the API what it has done
+	stripe   bool   // whether the tenants are at Stripe: at the mock PSP, in Stripe's dialect
 	url      string // a database that exists, instead of a fresh one
 }
 
@@ -87,7 +88,7 @@ func setup(t testing.TB, with ...func(*options)) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.db.Close)
-	seedTenants(t, o.url)
+	seedTenants(t, o.url, o.stripe)
 
 	mock := mockpsp.DefaultConfig()
 	mock.Secret, mock.SlowDelay, mock.HangLimit, mock.LateDelay = pspSecret, 300*time.Millisecond, patience,
@@ -110,6 +111,9 @@ func setup(t testing.TB, with ...func(*options)) *world {
 	})
 
 	w.own = testSettings(t, o.database(pgtest.As(t, o.url, postgres.API)), w.psp.URL)
+	if o.stripe {
+		w.speakStripe(o)
+	}
 	if o.webhooks {
 		w.own.WebhookSecrets = []string{mock.WebhookSecret}
 	}
@@ -152,7 +156,7 @@ func testSettings(t testing.TB, databaseURL, pspURL string) config.API {
 	return settings
 }
 
-func seedTenants(t testing.TB, url string) {
+func seedTenants(t testing.TB, url string, atStripe bool) {
 	t.Helper()
 	ctx := t.Context()
 	db, err := postgres.Open(ctx, url, pgtest.Limits())
@@ -172,7 +176,12 @@ func seedTenants(t testing.TB, url string) {
 		{"", resolvingKey, []tenants.Permission{tenants.OpsRead, tenants.OpsResolve}},
 	} {
 		if k.tenant != "" {
-			if err := r.EnsureTenant(ctx, k.tenant); err != nil {
+			n := tenants.NewTenant{ID: k.tenant, PSP: tenants.Native, PSPAccount: k.tenant,
+				RequestsPerSecond: tenants.DefaultRate, Burst: tenants.DefaultBurst}
+			if atStripe {
+				n.PSP, n.PSPAccount = tenants.Stripe, "acct_"+k.tenant
+			}
+			if err := r.Create(ctx, n); err != nil && !errors.Is(err, tenants.ErrTenantExists) {
 				t.Fatal(err)
 			}
 		}

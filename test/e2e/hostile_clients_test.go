@@ -11,9 +11,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"payonce/demo/mockpsp"
-	"payonce/internal/config"
 )
 
 // Clients that are slow, or send too much, or never read. Each holds a connection for as long as its limit says; nobody
@@ -60,6 +57,7 @@ func hostiles() map[string]hostile {
 	const authorized = " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + acmeKey +
 		"\r\nContent-Type: application/json\r\nIdempotency-Key: hostile-0123456789\r\n"
 	const pay, chunked, anyone = "POST /payments" + authorized, "Transfer-Encoding: chunked\r\n\r\n", "POST /webhooks/psp HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+	stripe := strings.Replace(anyone, "/psp", "/stripe", 1)
 	big := strings.Repeat("a", 32<<10)
 	return map[string]hostile{
 		"says nothing":            {pours("", ""), ""},
@@ -69,6 +67,7 @@ func hostiles() map[string]hostile {
 		"a body, byte by byte":    {drips(pay+"Content-Length: 10000\r\n\r\n{", " "), "400"},
 		"chunks, byte by byte":    {drips(pay+chunked, "1\r\n \r\n"), "400"},
 		"a webhook, byte by byte": {drips(anyone+"Content-Length: 60000\r\n\r\n{", " "), "400"},
+		"Stripe's, byte by byte":  {drips(stripe+"Content-Length: 60000\r\n\r\n{", " "), "400"},
 		"promises a body":         {pours(pay+"Content-Length: 100\r\nExpect: 100-continue\r\n\r\n", ""), "100"},
 		"never reads":             {pours("", "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"), "-"},
 		"a header of many MiB":    {pours("GET /payments HTTP/1.1\r\nHost: x\r\nX-Big: ", big), "431"},
@@ -78,6 +77,7 @@ func hostiles() map[string]hostile {
 		"a body of a GiB":             {pours(pay+"Content-Length: 1073741824\r\n\r\n", big), "413"},
 		"a body of a GiB, as nobody":  {pours("POST /payments HTTP/1.1\r\nHost: x\r\nContent-Length: 1073741824\r\n\r\n", big), "401"},
 		"a webhook of a GiB":          {pours(anyone+"Content-Length: 1073741824\r\n\r\n", big), "413"},
+		"Stripe's webhook of a GiB":   {pours(stripe+"Content-Length: 1073741824\r\n\r\n", big), "413"},
 		"chunks without end":          {pours(pay+chunked, "8000\r\n"+big+"\r\n"), "413"},
 		"many empty lines for a body": {pours(pay+chunked, "1\r\n\n\r\n"), "413"},
 		"no chunk size":               {pours(pay+chunked+"zz\r\n{}\r\n0\r\n\r\n", ""), "400"},
@@ -120,9 +120,7 @@ func (h *hangUps) moved(c net.Conn, state http.ConnState) {
 
 func TestHostileClientsAreCutOffWhileHonestOnesAreServed(t *testing.T) {
 	t.Parallel()
-	w := setup(t, func(o *options) {
-		o.settings = func(c *config.API) { c.WebhookSecrets = []string{mockpsp.DemoWebhookSecret} }
-	})
+	w := setup(t, func(o *options) { o.settings = takesWebhooks })
 	closed := hangUps{seen: map[string]chan struct{}{}}
 	addr := w.served(func(s *http.Server) {
 		s.ReadHeaderTimeout, s.ReadTimeout, s.WriteTimeout, s.IdleTimeout = time.Second, 1500*time.Millisecond,

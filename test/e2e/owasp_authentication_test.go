@@ -92,16 +92,16 @@ func (s *sides) refusesUnsigned() {
 	s.unmoved()
 }
 
-// How long a comparison takes cannot be measured reliably. That the function which decides uses one that takes always
-// the same, can be read. API keys are not compared: they are looked up by their digests.
+// How long a comparison takes cannot be measured reliably. But the code of each dialect shows that it uses a comparison
+// that always takes the same time. API keys are not compared: they are looked up by their digests.
 func TestSignaturesAreComparedInConstantTime(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../../internal/webhooks/*.go")
+	files, err := filepath.Glob("../../internal/gateway/*/verify.go")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no files")
 	}
-	found := false
 	for _, name := range files {
+		found := false
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
@@ -110,9 +110,9 @@ func TestSignaturesAreComparedInConstantTime(t *testing.T) {
 			f, ok := d.(*ast.FuncDecl)
 			found = found || ok && f.Name.Name == "signed" && comparesInConstantTime(f)
 		}
-	}
-	if !found {
-		t.Error("the function that judges a signature does not compare in constant time")
+		if !found {
+			t.Errorf("%s: the function that judges a signature does not compare in constant time", name)
+		}
 	}
 }
 

@@ -97,7 +97,8 @@ func (s *sides) wantOthersUnlisted(o operation) {
 func TestOWASPAPI3BrokenObjectPropertyLevelAuthorization(t *testing.T) {
 	t.Parallel()
 	for name, schema := range document(t).Components.Schemas {
-		if open := openObjects(schema.Value); len(open) > 0 && name != "WebhookEvent" && name != "DeadLetterMembers" {
+		if open := openObjects(schema.Value); len(open) > 0 && name != "WebhookEvent" && name != "StripeEvent" &&
+			name != "DeadLetterMembers" {
 			t.Errorf("schema %s lets answers have members that it does not name, at %q", name, open)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payonce/demo/mockpsp"
+	"payonce/demo/mockpsp/stripe"
 	"payonce/internal/config"
 	"payonce/internal/httpapi"
 )
@@ -71,7 +72,7 @@ func needsKey(o operation) bool  { return !o.open }
 func ofTenants(o operation) bool { return !o.operator && !o.open }
 
 // takesMembers leaves webhooks out: they are stored as they come.
-func takesMembers(o operation) bool { return o.body != nil && o.path != "/webhooks/psp" }
+func takesMembers(o operation) bool { return o.body != nil && !strings.HasPrefix(o.path, "/webhooks/") }
 
 // has reports whether the operation has a parameter.
 func (o operation) has(in, name string) bool {
@@ -115,11 +116,17 @@ type sides struct {
 func setupSides(t *testing.T, with ...func(*options)) *sides {
 	t.Helper()
 	w := setup(t, append(with, func(o *options) {
-		o.settings = func(c *config.API) { c.WebhookSecrets = []string{mockpsp.DemoWebhookSecret} }
+		o.settings = takesWebhooks
 	})...)
 	ops := *w
 	ops.api, ops.http = &httptest.Server{URL: "http://localhost:8081"}, w.openOps().http
 	return &sides{world: w, ops: &ops}
+}
+
+// takesWebhooks has the API take the webhooks of each PSP.
+func takesWebhooks(c *config.API) {
+	c.WebhookSecrets = []string{mockpsp.DemoWebhookSecret}
+	c.StripeSecret, c.StripeWebhookSecrets = stripe.DemoSecret, []string{stripe.DemoWebhookSecret}
 }
 
 // furnish makes a payment, a refund and a dead letter of acme's. Until then, API keys can be added.
@@ -186,6 +193,8 @@ func (s *sides) callOf(o operation) call {
 		c.body = decision("executed", 1)
 	case "/webhooks/psp":
 		c.as, c.body = "-", `{"type":"charge.succeeded","data":{}}`
+	case "/webhooks/stripe":
+		c.as, c.body = "-", `{"id":"evt_owasp","object":"event","type":"payment_intent.succeeded","data":{"object":{}}}`
 	default:
 		if o.body != nil {
 			s.t.Fatalf("%s is new: say what to send", o)

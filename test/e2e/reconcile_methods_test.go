@@ -135,7 +135,12 @@ func (w *world) resource(key string) string {
 // endByThemselves sends a call for each fault at once, and then looks what becomes of each.
 func endByThemselves(t *testing.T, w *world, of func(key, fault string) call) {
 	t.Helper()
-	cases, keys, firsts := endings(), map[string]string{}, map[string]<-chan reply{}
+	endEach(t, w, endings(), of)
+}
+
+func endEach(t *testing.T, w *world, cases []ending, of func(key, fault string) call) {
+	t.Helper()
+	keys, firsts := map[string]string{}, map[string]<-chan reply{}
 	began := time.Now()
 	for _, c := range cases {
 		keys[c.fault] = freshKey()

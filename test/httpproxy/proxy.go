@@ -28,6 +28,7 @@ type Options struct {
 // Call is a request as it has arrived.
 type Call struct {
 	Name   string
+	Path   string
 	Query  url.Values
 	Header http.Header
 	Body   []byte

@@ -248,3 +248,45 @@ func TestForgottenEventMeetsNothing(t *testing.T) {
 		t.Errorf("the program heard %+v", h)
 	}
 }
+
+// Go's transport would send a call with a key and without a body again by itself, if its connection was used before.
+func TestCallIsPassedOnOnceThoughTheServiceHangsUp(t *testing.T) {
+	t.Parallel()
+	var arrived atomic.Int32
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/hangs-up" {
+			return
+		}
+		arrived.Add(1)
+		if connection, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			_ = connection.Close()
+		}
+	}))
+	t.Cleanup(service.Close)
+	proxy, err := httpproxy.Open(httpproxy.Options{Upstream: func() string { return service.Listener.Addr().String() }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	client := &http.Transport{}
+	t.Cleanup(client.CloseIdleConnections)
+	post := func(path string) error {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, proxy.URL()+path,
+			io.NopCloser(strings.NewReader(""))) // The client itself must not send it twice, either.
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Idempotency-Key", "a-key")
+		res, err := client.RoundTrip(req)
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		return err
+	}
+	if err := post("/answers"); err != nil {
+		t.Fatal(err)
+	}
+	if err := post("/hangs-up"); err == nil || arrived.Load() != 1 {
+		t.Errorf("the service has got it %d times: %v", arrived.Load(), err)
+	}
+}

@@ -18,7 +18,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	c := Call{Query: r.URL.Query(), Header: r.Header, Body: body}
+	c := Call{Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header, Body: body}
 	if p.options.Name != nil {
 		c.Name = p.options.Name(r)
 	}
@@ -139,7 +139,9 @@ func (p *Proxy) forward(r *http.Request, body []byte) (*http.Response, error) {
 		return nil, fmt.Errorf("pass the call on: %w", err)
 	}
 	req.Header = r.Header.Clone()
-	req.GetBody = nil // or the transport would send it twice by itself
+	// Otherwise the transport would send it twice by itself. A body that shows that it is empty has the same effect if
+	// there is an Idempotency-Key.
+	req.GetBody, req.Body = nil, io.NopCloser(req.Body)
 	return p.client.Do(req)
 }
 

@@ -19,6 +19,7 @@ import (
 	"payonce/demo/mockpsp"
 	"payonce/internal/deadletters"
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
 	"payonce/internal/operator"
 	"payonce/internal/payments"
@@ -78,7 +79,7 @@ func dlqServer(t *testing.T) *operatorCall {
 		}
 		server.Close()
 	})
-	psp, err := gateway.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), time.Now,
+	psp, err := native.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), nil, time.Now,
 		func(string, time.Duration) {})
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +91,8 @@ func dlqServer(t *testing.T) *operatorCall {
 	}, time.Now)
 	log := slog.New(slog.DiscardHandler)
 	c.pay = payments.New(payments.Config{
-		DB: db, Keys: keys, PSP: psp, NewID: uuid.NewV7, Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+		DB: db, Keys: keys, PSPs: gateway.PSPs{native.Name: psp}, NewID: uuid.NewV7,
+		Metrics:   telemetry.NewMetrics(prometheus.NewRegistry()),
 		Log:       log,
 		PublicURL: "http://payonce.test", Deadline: 30 * time.Second,
 	})
@@ -109,7 +111,7 @@ func (c *operatorCall) lost() string {
 	}
 	c.lossy.Store(true)
 	_, err = c.pay.Create(c.t.Context(),
-		payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSPAccount: "acme"}, Key: key},
+		payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"}, Key: key},
 		payments.CreateRequest{CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: "pm_ok"})
 	c.lossy.Store(false)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"payonce/internal/cli"
+	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
 )
@@ -29,8 +30,9 @@ func (c *operatorCall) charge(key string) payments.PaymentID {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	_, err = c.pay.Create(c.t.Context(), payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSPAccount: "acme"},
-		Key: parsed}, payments.CreateRequest{
+	_, err = c.pay.Create(c.t.Context(), payments.Keyed{
+		Merchant: payments.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"},
+		Key:      parsed}, payments.CreateRequest{
 		CustomerID: "cus-1", AmountCents: 12000, Currency: "USD", PaymentMethod: "pm_ok",
 		Description: strings.Repeat("a long story ", 15), Metadata: map[string]string{"order": "42", "shop": "north"},
 	})
@@ -50,8 +52,9 @@ func (c *operatorCall) giveBack(id payments.PaymentID) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	_, err = c.pay.Refund(c.t.Context(), payments.Keyed{Merchant: payments.Merchant{Tenant: "acme", PSPAccount: "acme"},
-		Key: key}, id,
+	_, err = c.pay.Refund(c.t.Context(), payments.Keyed{
+		Merchant: payments.Merchant{Tenant: "acme", PSP: native.Name, PSPAccount: "acme"},
+		Key:      key}, id,
 		payments.RefundRequest{AmountCents: 500, Reason: "broken on arrival"})
 	if err != nil {
 		c.t.Fatal(err)

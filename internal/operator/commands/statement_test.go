@@ -17,6 +17,7 @@ import (
 
 	"payonce/internal/cli"
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/postgres"
 	"payonce/internal/statement"
 	"payonce/test/pgtest"
@@ -52,7 +53,7 @@ func statementServer(t *testing.T, files map[string]string) *statementCall {
 	}
 	config := statement.DefaultConfig()
 	config.DB, config.NewID = postgres.Wrap(pool, statementPatience), uuid.NewV7
-	config.PSP = statementPSP(t, func(w http.ResponseWriter, r *http.Request) {
+	config.PSPs = statementPSP(t, func(w http.ResponseWriter, r *http.Request) {
 		term.mu.Lock()
 		term.paths = append(term.paths, r.Header.Get("PSP-Account")+" "+r.URL.Path)
 		term.mu.Unlock()
@@ -70,17 +71,17 @@ func statementServer(t *testing.T, files map[string]string) *statementCall {
 	return term
 }
 
-func statementPSP(t *testing.T, h http.HandlerFunc) *gateway.Client {
+func statementPSP(t *testing.T, h http.HandlerFunc) gateway.PSPs {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	psp, err := gateway.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), time.Now,
+	psp, err := native.New(server.URL, "test-psp-secret", gateway.DefaultLimits(), nil, time.Now,
 		func(string, time.Duration) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(psp.Close)
-	return psp
+	return gateway.PSPs{native.Name: psp}
 }
 
 func (c *statementCall) run(args ...string) error { return Statement(c.t.Context(), args, c.deps) }
@@ -219,7 +220,7 @@ func TestStatementThatIsInterruptedSaysSo(t *testing.T) {
 	t.Parallel()
 	term := statementServer(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	term.config.PSP = statementPSP(t, func(_ http.ResponseWriter, r *http.Request) {
+	term.config.PSPs = statementPSP(t, func(_ http.ResponseWriter, r *http.Request) {
 		cancel()
 		<-r.Context().Done()
 	})

@@ -72,6 +72,8 @@ func (b Books) addLedger(ctx context.Context, life *sequence.Life) error {
 		for _, r := range l.Records {
 			life.Ledger = append(life.Ledger, sequence.Movement{At: r.Created, Label: recordLabel(r)})
 		}
+	case gateway.Waiting:
+		life.LedgerUnread = "it waits: " + l.Reason
 	case gateway.LookupFailed:
 		life.LedgerUnread = l.Reason
 	case gateway.NotFound:

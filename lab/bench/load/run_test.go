@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"payonce/internal/webhooks"
+	"payonce/internal/gateway/native"
 	"payonce/lab/bench/load"
 )
 
@@ -118,7 +118,7 @@ func TestWebhooksAreGenuine(t *testing.T) {
 	body := `{"type":"charge.succeeded","data":{"idempotencyKey":"{key}","id":"ch_{fresh}"}}`
 	clean(t, run(t, s, load.Plan{Kind: load.Webhook, Requests: 40, WebhookSecret: secret, Body: body,
 		KeyList: []string{"a", "b"}}))
-	v, err := webhooks.NewVerifier([]string{secret}, time.Minute, time.Now)
+	v, err := native.NewVerifier([]string{secret}, time.Minute, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

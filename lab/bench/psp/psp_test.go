@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/lab/bench/psp"
 )
 
@@ -50,9 +51,9 @@ func serve(t *testing.T, delay time.Duration, limit int) string {
 }
 
 // newClient is the gateway's own.
-func newClient(t *testing.T, url string) *gateway.Client {
+func newClient(t *testing.T, url string) *native.Client {
 	t.Helper()
-	c, err := gateway.New(url, "any secret", gateway.DefaultLimits(), time.Now, func(string, time.Duration) {})
+	c, err := native.New(url, "any secret", gateway.DefaultLimits(), nil, time.Now, func(string, time.Duration) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,11 +147,16 @@ func TestManySendsAtOnceAreOneCharge(t *testing.T) {
 	}
 }
 
+func lookup(t *testing.T, c *native.Client, r gateway.Request) gateway.Lookup {
+	t.Helper()
+	return c.Lookup(t.Context(), r, gateway.EndNothing)
+}
+
 func TestGatewayFindsTheChargeByItsKey(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, serve(t, 0, 0))
 	id := succeeded(t, c.Charge(t.Context(), aCharge("key-1")))
-	found, ok := c.Lookup(t.Context(), gateway.ChargeObject, "acme", "key-1").(gateway.Found)
+	found, ok := lookup(t, c, gateway.Charge{Account: "acme", Key: "key-1"}).(gateway.Found)
 	if !ok {
 		t.Fatalf("lookup %T %+v", found, found)
 	}
@@ -163,7 +169,7 @@ func TestGatewayFindsTheChargeByItsKey(t *testing.T) {
 		t.Fatalf("records differ (-want +got):\n%s", diff)
 	}
 	for account, key := range map[string]string{"acme": "key-2", "globex": "key-1"} {
-		if l := c.Lookup(t.Context(), gateway.ChargeObject, account, key); l != (gateway.NotFound{}) {
+		if l := lookup(t, c, gateway.Charge{Account: account, Key: key}); l != (gateway.NotFound{}) {
 			t.Errorf("%s of %s: %T %+v, want NotFound", key, account, l, l)
 		}
 	}
@@ -179,7 +185,7 @@ func TestScanFindsNothingAndARefundIsNotJudged(t *testing.T) {
 			t.Errorf("list of %ss: %+v, %v", o, page, err)
 		}
 	}
-	if l, ok := c.Lookup(t.Context(), gateway.RefundObject, "acme", "key-1").(gateway.LookupFailed); !ok {
+	if l, ok := lookup(t, c, gateway.Refund{Account: "acme", Key: "key-1"}).(gateway.LookupFailed); !ok {
 		t.Fatalf("lookup of a refund %T %+v", l, l)
 	}
 }
@@ -197,7 +203,7 @@ func TestPreloadedChargesAreFound(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 	c := newClient(t, url)
-	found, ok := c.Lookup(t.Context(), gateway.ChargeObject, "acme", "key-499").(gateway.Found)
+	found, ok := lookup(t, c, gateway.Charge{Account: "acme", Key: "key-499"}).(gateway.Found)
 	if !ok {
 		t.Fatalf("lookup %T %+v", found, found)
 	}
@@ -208,7 +214,7 @@ func TestPreloadedChargesAreFound(t *testing.T) {
 	if status, body := send(t, http.MethodDelete, url+"/_charges", ""); status != http.StatusNoContent {
 		t.Fatalf("%d %s", status, body)
 	}
-	if l := c.Lookup(t.Context(), gateway.ChargeObject, "acme", "key-499"); l != (gateway.NotFound{}) {
+	if l := lookup(t, c, gateway.Charge{Account: "acme", Key: "key-499"}); l != (gateway.NotFound{}) {
 		t.Fatalf("in the emptied ledger: %T %+v", l, l)
 	}
 }

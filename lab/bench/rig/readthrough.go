@@ -36,7 +36,7 @@ func (r *Rig) BuildReadThrough(ctx context.Context) error {
 	}
 	overlay := map[string]string{
 		replaced: r.Path("create.go"),
-		filepath.Join(r.root, "internal", "gateway", "transport.go"): filepath.Join(with, "inprocess.go"),
+		filepath.Join(r.root, "internal", "gateway", "wire", "transport.go"): filepath.Join(with, "inprocess.go"),
 	}
 	for _, name := range []string{"readthrough.go", "redis.go"} {
 		if _, err := os.Stat(filepath.Join(payments, name)); err == nil {

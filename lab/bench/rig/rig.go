@@ -106,7 +106,7 @@ const (
 // build makes the programs of a source tree. mark is what their names end with.
 func (r *Rig) build(ctx context.Context, root, mark string) error {
 	overlay := filepath.Join(r.dir, "overlay"+mark+".json")
-	replaced := filepath.Join(root, "internal", "gateway", "transport.go")
+	replaced := filepath.Join(root, "internal", "gateway", "wire", "transport.go")
 	raw, err := json.Marshal(map[string]any{"Replace": map[string]string{
 		replaced: filepath.Join(root, "lab", "bench", "testdata", "inprocess.go"),
 	}})

@@ -1,4 +1,4 @@
-package gateway
+package wire
 
 import (
 	"bytes"
@@ -10,12 +10,14 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"payonce/internal/gateway"
 )
 
 // This file stands in for transport.go when the bench builds the API (go build -overlay): a PSP in the same process, which takes no time but
 // BENCH_PSP_MS and charges everything. Not a byte of the rest differs from the binary that people run.
 
-func newTransport(Limits) http.RoundTripper {
+func newTransport(gateway.Limits) http.RoundTripper {
 	ms, err := strconv.Atoi(os.Getenv("BENCH_PSP_MS"))
 	if err != nil {
 		ms = 0

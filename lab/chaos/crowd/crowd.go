@@ -25,6 +25,7 @@ import (
 	"payonce/lab/chaos/plan"
 	"payonce/lab/chaos/tally"
 	"payonce/lab/history"
+	"payonce/lab/invariants"
 )
 
 // Options say whom the crowd talks to.
@@ -34,7 +35,9 @@ type Options struct {
 	Operators   []string          // host:port of their operator's sides; none: no operator
 	Keys        map[string]string // API key by tenant
 	OperatorKey string
-	PSP         string // host:port of the mock itself
+	PSP         string                     // host:port of the mock itself
+	Account     func(tenant string) string // at the PSP; nil: named as the tenant is
+	Stripe      invariants.Stripe          // where the PSP speaks that dialect, if it does
 	PerSecond   float64
 	Retention   time.Duration // of keys at the server; 0: none expires in this run
 	Only        []plan.Kind   // what the server can; nil: everything
@@ -61,6 +64,9 @@ type Crowd struct {
 
 	missedBy sync.Mutex
 	missed   map[string]bool // keys that were over before anybody could ask again
+
+	foreignBy sync.Mutex
+	foreign   []string // the PSP's ids of what another program has done
 }
 
 // New makes the clients.

@@ -17,15 +17,7 @@ import (
 func (c *Crowd) forge(ctx context.Context, e plan.Errand) {
 	of, any := c.known[e.Client].pick(e.Pick)
 	if !any || e.N%5 == 0 {
-		c.expect(ctx, e, request{
-			method: http.MethodPost, path: "/webhooks/psp", tenant: e.Tenant, api: e.N,
-			body: `{"type":"charge.succeeded","timestamp":"2026-01-01T00:00:00Z","data":{"id":"ch_forged"}}`,
-			header: http.Header{
-				"Authorization": nil, "Idempotency-Key": nil, "Webhook-Id": {"evt_" + e.Key},
-				"Webhook-Signature": {"v1,Zm9yZ2Vk"},
-				"Webhook-Timestamp": {fmt.Sprint(time.Now().Unix())},
-			},
-		}, "forged webhook", http.StatusUnauthorized)
+		c.expect(ctx, e, c.forged(e), "forged webhook", http.StatusUnauthorized)
 		return
 	}
 	kinds := []struct {
@@ -41,6 +33,28 @@ func (c *Crowd) forge(ctx context.Context, e plan.Errand) {
 		c.complain("webhook", fmt.Sprintf("the webhook of %s with %q was answered %d, not %d", of.ChargeID,
 			kind.disorder, status, kind.want))
 	}
+}
+
+// forged is a webhook that nobody who knows the secret has signed.
+func (c *Crowd) forged(e plan.Errand) request {
+	r := request{
+		method: http.MethodPost, path: "/webhooks/psp", tenant: e.Tenant, api: e.N,
+		body: `{"type":"charge.succeeded","timestamp":"2026-01-01T00:00:00Z","data":{"id":"ch_forged"}}`,
+		header: http.Header{
+			"Authorization": nil, "Idempotency-Key": nil, "Webhook-Id": {"evt_" + e.Key},
+			"Webhook-Signature": {"v1,Zm9yZ2Vk"},
+			"Webhook-Timestamp": {fmt.Sprint(time.Now().Unix())},
+		},
+	}
+	if c.o.Stripe.URL != "" {
+		r.path = "/webhooks/stripe"
+		r.body = `{"id":"evt_forged","object":"event","type":"payment_intent.succeeded","data":{"object":{"object":"payment_intent","id":"pi_forged"}}}`
+		r.header = http.Header{
+			"Authorization": nil, "Idempotency-Key": nil,
+			"Stripe-Signature": {fmt.Sprintf("t=%d,v1=%064d", time.Now().Unix(), e.N)},
+		}
+	}
+	return r
 }
 
 // resend has the PSP send an entry's webhook by hand, and returns what the API has answered, or 0.

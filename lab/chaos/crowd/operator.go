@@ -181,7 +181,7 @@ func (c *Crowd) inConsole(ctx context.Context, l deadLetter) ([]entry, error) {
 	if l.Generation > 1 {
 		key += fmt.Sprintf(".g%d", l.Generation)
 	}
-	query := url.Values{"account": {l.Tenant}, "idempotencyKey": {key}}
+	query := url.Values{"account": {c.account(l.Tenant)}, "idempotencyKey": {key}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.o.PSP+"/_ledger?"+query.Encode(),
 		http.NoBody)
 	if err != nil {

@@ -54,6 +54,8 @@ func (n *Nemesis) prepare(b plan.Blow) (target string, do action) {
 		return n.near(n.anyOf(b), n.pspAway)
 	case plan.MangleCalls:
 		return n.near(n.unspared(b), n.mangleCalls)
+	case plan.HoldObjects:
+		return n.near(n.api(b), n.holdObjects)
 	case plan.HoldCharges:
 		return n.near(n.api(b), n.holdCharges)
 	}

@@ -9,6 +9,9 @@ import (
 	"payonce/test/httpproxy"
 )
 
+// mangleMore is how many times as long the blow may last until each way of mangling was met.
+const mangleMore = 3
+
 // mangleShare is how often a call to the PSP is mangled while that lasts.
 const mangleShare = 0.25
 
@@ -35,7 +38,14 @@ func (n *Nemesis) mangleCalls(ctx context.Context, p *world.Process, d time.Dura
 			return how.do
 		})
 	}
+	began := n.mangled.Load()
 	world.Wait(ctx, d)
+	// On a busy machine, and while another blow keeps the victims from calling, it takes longer to meet each way.
+	for range mangleMore {
+		if n.mangled.Load() >= began+uint64(len(mangled)) || !world.Wait(ctx, d) {
+			break
+		}
+	}
 	for _, victim := range victims {
 		n.letCallsPass(victim)
 	}

@@ -153,3 +153,31 @@ func (n *Nemesis) ageWebhooks(ctx context.Context, _ time.Duration) bool {
 
 // pruneEvery is how often it is looked whether they are gone.
 const pruneEvery = 500 * time.Millisecond
+
+// holdObjects keeps the next ids of the PSP's objects on their way into the database, until the leases of their owners
+// are over and somebody else may have the keys. Then they land: an owner that comes so late must not store its id.
+func (n *Nemesis) holdObjects(ctx context.Context, p *world.Process, d time.Duration) bool {
+	coming, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	var all []*pgproxy.Event
+	for range maxHeld {
+		held := p.DB.On("RememberObject", pgproxy.HoldBefore)
+		defer p.DB.Forget(held)
+		all = append(all, held)
+	}
+	if all[0].Reached(coming) != nil {
+		return false
+	}
+	world.Wait(ctx, d)
+	for _, held := range all {
+		held.Release()
+	}
+	landing, done := context.WithTimeout(context.WithoutCancel(ctx), landLimit)
+	defer done()
+	for _, held := range all {
+		if landed, err := held.Landed(landing); err == nil && landed {
+			n.o.Tally.One("landed too late", "RememberObject")
+		}
+	}
+	return true
+}

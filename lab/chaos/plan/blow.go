@@ -30,6 +30,7 @@ const (
 	FrontAway       BlowKind = "front-away"   // where webhooks come in
 	MangleCalls     BlowKind = "mangle-calls" // to the PSP: cut before, cut after, half an answer, a 500
 	HoldCharges     BlowKind = "hold-charges" // on their way to the PSP, until after the grace period
+	HoldObjects     BlowKind = "hold-objects" // Stripe's, on their way into the database, until the lease is over
 	AgeWebhooks     BlowKind = "age-webhooks" // WEBHOOK_RETENTION has passed for those that are processed
 	CrashWorker     BlowKind = "crash-worker" // of Citus
 	MoveTenant      BlowKind = "move-tenant"  // to another worker of Citus
@@ -37,6 +38,9 @@ const (
 
 // OfCitus are the blows that need a cluster.
 func OfCitus() []BlowKind { return []BlowKind{CrashWorker, MoveTenant} }
+
+// OfStripe are the blows that need a PSP of two steps.
+func OfStripe() []BlowKind { return []BlowKind{HoldObjects} }
 
 // deck is every kind once, with the shortest and the longest that it lasts.
 var deck = []struct {
@@ -62,6 +66,7 @@ var deck = []struct {
 	{MangleCalls, 2 * time.Second, 4 * time.Second},
 	{HoldCharges, 7 * time.Second, 9 * time.Second},
 	{AgeWebhooks, 0, 0},
+	{HoldObjects, 4 * time.Second, 5 * time.Second},
 	{CrashWorker, 0, 0},
 	{MoveTenant, 0, 0},
 }

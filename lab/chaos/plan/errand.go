@@ -113,7 +113,7 @@ func (p Plan) Errand(client, n int) Errand {
 	case kind == Reborn:
 		e = p.takeAgain(r, e)
 	}
-	e.draw(r)
+	e.draw(r, p.reasons())
 	return e
 }
 
@@ -158,7 +158,7 @@ func (p Plan) key(client, n int) string {
 }
 
 // draw draws what belongs to the kind.
-func (e *Errand) draw(r *rand.Rand) {
+func (e *Errand) draw(r *rand.Rand, reasons []weight[string]) {
 	switch e.Kind {
 	case Wait:
 		e.Prefer = fmt.Sprintf("wait=%d", 1+r.IntN(3))
@@ -181,6 +181,14 @@ var reasons = []weight[string]{
 	{"pm_timeout_not_charged", 2},
 	{"pm_500_charged", 1}, {"pm_500_not_charged", 1}, {"pm_reset_charged", 1}, {"pm_late_charge", 1}, {"pm_slow", 2},
 	{"pm_stuck", 1}, {"pm_forgotten_key", 1},
+}
+
+// reasons of refunds. At Stripe, a bank may take its time with a refund, too.
+func (p Plan) reasons() []weight[string] {
+	if p.Stripe {
+		return slices.Concat(reasons, []weight[string]{{"pm_bank_debit", 1}, {"pm_bank_debit_fails", 1}})
+	}
+	return reasons
 }
 
 // RefundIntent digests what a refund asks, behind the payment's id. An amount of 0 is the whole rest.

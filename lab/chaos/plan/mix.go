@@ -10,6 +10,7 @@ import (
 type Mix struct {
 	Rates    map[string]float64 `json:"rates"`
 	Webhooks map[string]float64 `json:"webhooks"`
+	Stripe   map[string]float64 `json:"stripe,omitempty"` // of that dialect alone; a native PSP knows none
 }
 
 // The middle of each rate. A seed makes it up to half as much more, or less. Stuck charges and forgotten keys are not
@@ -21,6 +22,10 @@ var (
 		"reset_charged": .02,
 		"late_charge":   .015, "declined": .03, "slow": .03, "wrong_amount": .002, "silent_charged": .01,
 	}
+	middleStripe = map[string]float64{
+		"create_500_saved": .01, "rate_limited": .015, "conflict": .02, "key_forgotten": .02, "requires_action": .02,
+		"unknown_events": .1, "double_events": .1, "cancel_lost": .15, "cancel_500": .15, "read_500": .04,
+	}
 	middleDisorder = map[string]float64{"duplicate": .1, "reorder": .1, "delay": .1, "drop": .1, "forge": .05}
 )
 
@@ -31,7 +36,12 @@ const oddRate = .0005
 func (p Plan) Mix() Mix {
 	r := p.stream(mixStream, 0, 0)
 	mix := Mix{Rates: map[string]float64{}, Webhooks: map[string]float64{}}
-	for _, of := range []struct{ from, into map[string]float64 }{{rates(), mix.Rates}, {middleDisorder, mix.Webhooks}} {
+	all := []struct{ from, into map[string]float64 }{{rates(), mix.Rates}, {middleDisorder, mix.Webhooks}}
+	if p.Stripe {
+		mix.Stripe = map[string]float64{}
+		all = append(all, struct{ from, into map[string]float64 }{middleStripe, mix.Stripe})
+	}
+	for _, of := range all {
 		for _, name := range slices.Sorted(maps.Keys(of.from)) {
 			of.into[name] = of.from[name] * (0.5 + r.Float64())
 		}
@@ -49,9 +59,12 @@ func rates() map[string]float64 {
 }
 
 // Calm is a PSP without faults.
-func Calm() Mix {
+func (p Plan) Calm() Mix {
 	calm := Mix{Rates: rates(), Webhooks: maps.Clone(middleDisorder)}
-	for _, of := range []map[string]float64{calm.Rates, calm.Webhooks} {
+	if p.Stripe {
+		calm.Stripe = maps.Clone(middleStripe)
+	}
+	for _, of := range []map[string]float64{calm.Rates, calm.Webhooks, calm.Stripe} {
 		for name := range of {
 			of[name] = 0
 		}

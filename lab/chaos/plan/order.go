@@ -43,11 +43,11 @@ func (p Plan) order(r *rand.Rand, client, n int) Order {
 	o := Order{
 		Number: number, Amount: number * amountStep, Customer: "cus-" + strconv.Itoa(client),
 		Currency: weighted(r, []weight[string]{{"USD", 5}, {"KRW", 2}, {"EUR", 2}, {"JPY", 1}, {"KWD", 1}}),
-		Method:   weighted(r, methods),
+		Method:   weighted(r, p.methods()),
 		Note:     weighted(r, notes) + map[bool]string{true: " no. " + strconv.FormatInt(number, 10)}[r.IntN(3) > 0],
 		Channel:  weighted(r, []weight[string]{{"shop", 3}, {"téléphone", 1}, {"", 1}}),
 	}
-	if odd, is := oddMethod(client, n); is {
+	if odd, is := oddMethod(client, n); is && !p.Stripe {
 		o.Method = odd
 	}
 	return o
@@ -63,6 +63,20 @@ var methods = []weight[string]{
 	{"pm_500_charged", 4}, {"pm_500_not_charged", 4}, {"pm_reset_charged", 4}, {"pm_late_charge", 4},
 	{"pm_wrong_amount", 1}, {"pm_stuck", 1},
 	{"pm_forgotten_key", 2}, {"pm_never", 2}, {"pm_gold", 2}, // the PSP has no such method
+}
+
+// stripeMethods are further ones, at Stripe: what goes wrong before the confirmation, and who takes time after it.
+var stripeMethods = []weight[string]{
+	{"pm_wrong_amount", 2}, {"pm_create_500", 4}, {"pm_create_lost", 4}, {"pm_rate_limited", 4},
+	{"pm_conflict", 4}, {"pm_requires_action", 5},
+	{"pm_requires_action_abandoned", 4}, {"pm_bank_debit", 4}, {"pm_bank_debit_fails", 3},
+}
+
+func (p Plan) methods() []weight[string] {
+	if p.Stripe {
+		return slices.Concat(methods, stripeMethods)
+	}
+	return methods
 }
 
 // lie is another order under the same number.

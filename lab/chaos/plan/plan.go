@@ -8,6 +8,7 @@ import (
 type Plan struct {
 	Seed    uint64
 	Clients int
+	Stripe  bool // the PSP speaks that dialect, and fails in its ways
 }
 
 // The streams of random numbers, one for each purpose: to draw more of one changes nothing in the others.

@@ -158,6 +158,32 @@ func TestBlowThatIsLeftOutNeverFalls(t *testing.T) {
 	}
 }
 
+func TestFaultsOfStripeAreForStripeAlone(t *testing.T) {
+	t.Parallel()
+	native, stripe := plan.Plan{Seed: 7, Clients: 3}, plan.Plan{Seed: 7, Clients: 3, Stripe: true}
+	if native.Mix().Stripe != nil || len(stripe.Mix().Stripe) == 0 {
+		t.Errorf("rates: %v, %v", native.Mix().Stripe, stripe.Mix().Stripe)
+	}
+	for name, rate := range stripe.Calm().Stripe {
+		if rate != 0 {
+			t.Errorf("%s goes on in the calm", name)
+		}
+	}
+	uses := func(p plan.Plan) map[string]bool {
+		used := map[string]bool{}
+		for _, e := range all(p) {
+			used[e.Order.Method] = true
+		}
+		return used
+	}
+	if u := uses(native); u["pm_bank_debit"] || !u["pm_charged_twice"] {
+		t.Errorf("native: %v", u)
+	}
+	if u := uses(stripe); !u["pm_bank_debit"] || u["pm_charged_twice"] {
+		t.Errorf("stripe: %v", u)
+	}
+}
+
 func TestRatesAreOnesThatThePSPTakes(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {

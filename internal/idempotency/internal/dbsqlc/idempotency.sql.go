@@ -973,16 +973,17 @@ WITH released AS (
         expires_at = greatest(k.expires_at, payonce_now() + $1::interval)
     WHERE k.tenant_id = $2 AND k.operation = $3 AND k.key = $4 AND k.subject = $5
       AND k.generation = $6 AND k.attempt = $7 AND k.status = 'unknown'
-      AND k.unknown_since <= $8::timestamptz - $9::interval
-      AND (k.reserved_at > $8::timestamptz - $10::interval
-           OR $11::boolean)
+      AND ($8::boolean
+           OR k.unknown_since <= $9::timestamptz - $10::interval
+           AND (k.reserved_at > $9::timestamptz - $11::interval
+                OR $12::boolean))
       AND k.dead_letter_hold < 'release'
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.expires_at
 ), noted AS (
     INSERT INTO idempotency_key_events (
         tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)
     SELECT n.tenant_id, n.operation, n.key, n.generation, n.attempt,
-           $12, 'unknown', 'failed_retryable', $13 FROM released AS n
+           $13, 'unknown', 'failed_retryable', $14 FROM released AS n
 )
 SELECT expires_at FROM released
 `
@@ -995,6 +996,7 @@ type ReleaseUnknownKeyParams struct {
 	Subject     uuid.UUID
 	Generation  int32
 	Attempt     int32
+	Final       bool
 	AskedAt     time.Time
 	GracePeriod time.Duration
 	PspMemory   time.Duration
@@ -1003,9 +1005,9 @@ type ReleaseUnknownKeyParams struct {
 	Reason      string
 }
 
-// unknown -> failed_retryable, by a lookup that found nothing, or by an operator. Competes with evidence and operators.
-// The PSP must have been asked after the grace period and within its memory of the key; an operator may decide beyond
-// that memory. No open dead letter may wait for a decision. One about a failed job (hold expiry) does not.
+// unknown -> failed_retryable, by a lookup or an operator. Competes with evidence and operators. The PSP has cancelled
+// the request (final), or was asked after the grace period and within its memory of the key; an operator may decide
+// beyond that memory. No open dead letter may wait for a decision. One about a failed job (hold expiry) does not.
 func (q *Queries) ReleaseUnknownKey(ctx context.Context, arg ReleaseUnknownKeyParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, releaseUnknownKey,
 		arg.Retention,
@@ -1015,6 +1017,7 @@ func (q *Queries) ReleaseUnknownKey(ctx context.Context, arg ReleaseUnknownKeyPa
 		arg.Subject,
 		arg.Generation,
 		arg.Attempt,
+		arg.Final,
 		arg.AskedAt,
 		arg.GracePeriod,
 		arg.PspMemory,
@@ -1463,7 +1466,7 @@ type RetakeKeyRow struct {
 // evidence of a charge, and with the pruner. The PSP must still remember the key, or a second send could charge twice;
 // psp_memory is shorter by a lease here, so that the send fits in. The key is kept for a whole retention again: if it
 // expired moments after the charge, the client's next retry would charge once more. An open dead letter does not stop a
-// retry. Every attempt of a generation sends the same key to the PSP, so the PSP does not charge twice.
+// retry: each attempt sends the same key to the PSP, or the PSP has ended the attempt before. So it charges once.
 func (q *Queries) RetakeKey(ctx context.Context, arg RetakeKeyParams) (RetakeKeyRow, error) {
 	row := q.db.QueryRow(ctx, retakeKey,
 		arg.LeaseID,

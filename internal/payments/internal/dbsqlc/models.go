@@ -27,6 +27,7 @@ type Payment struct {
 	RefundHeldMinor int64
 	RefundedMinor   int64
 	CreatedAt       time.Time
+	PspObjectID     *string
 }
 
 type Refund struct {

@@ -65,7 +65,7 @@ FROM (
 WHERE b.key = b.key || '' AND k.lease_id = b.lease_id AND k.subject = b.id AND k.status = 'in_progress'
   AND ($12::text IS NULL OR b.tenant_id COLLATE "C" = $12)
 ON CONFLICT (tenant_id, id) DO NOTHING
-RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at
+RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id
 `
 
 type BeginPaymentsParams struct {
@@ -127,6 +127,7 @@ func (q *Queries) BeginPayments(ctx context.Context, arg BeginPaymentsParams) ([
 			&i.RefundHeldMinor,
 			&i.RefundedMinor,
 			&i.CreatedAt,
+			&i.PspObjectID,
 		); err != nil {
 			return nil, err
 		}
@@ -207,7 +208,8 @@ SET resume_after = coalesce(w.resume_after,
         greatest(least(w.scanned_to, w.walk_began) - $2::interval, excluded.resume_after)),
     walk_began = CASE WHEN w.resume_after IS NULL OR w.walk_began IS NULL THEN excluded.walk_began
                       ELSE w.walk_began END
-RETURNING w.resume_after::timestamptz AS resume_after, w.walk_began::timestamptz AS walk_began
+RETURNING w.resume_after::timestamptz AS resume_after, w.walk_began::timestamptz AS walk_began,
+    (SELECT t.psp FROM tenants AS t WHERE t.psp_account = w.account)::text AS psp
 `
 
 type BeginWalkParams struct {
@@ -219,6 +221,7 @@ type BeginWalkParams struct {
 type BeginWalkRow struct {
 	ResumeAfter time.Time
 	WalkBegan   time.Time
+	Psp         string
 }
 
 // Continues the walk that was not finished, or begins a new walk. Records from long before the tenant was created are
@@ -227,7 +230,7 @@ type BeginWalkRow struct {
 func (q *Queries) BeginWalk(ctx context.Context, arg BeginWalkParams) (BeginWalkRow, error) {
 	row := q.db.QueryRow(ctx, beginWalk, arg.Object, arg.Overlap, arg.Account)
 	var i BeginWalkRow
-	err := row.Scan(&i.ResumeAfter, &i.WalkBegan)
+	err := row.Scan(&i.ResumeAfter, &i.WalkBegan, &i.Psp)
 	return i, err
 }
 
@@ -453,7 +456,7 @@ func (q *Queries) FailWalk(ctx context.Context, arg FailWalkParams) (FailWalkRow
 }
 
 const findPayment = `-- name: FindPayment :one
-SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
+SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, t.psp, t.psp_account
 FROM payments AS p JOIN tenants AS t ON t.id = p.tenant_id
 WHERE p.tenant_id = $1 AND p.id = $2
 `
@@ -465,10 +468,11 @@ type FindPaymentParams struct {
 
 type FindPaymentRow struct {
 	Payment    Payment
+	Psp        string
 	PspAccount string
 }
 
-// The payment that evidence is about, with its tenant's account at the PSP.
+// The payment that evidence is about, with its tenant's provider and account there.
 func (q *Queries) FindPayment(ctx context.Context, arg FindPaymentParams) (FindPaymentRow, error) {
 	row := q.db.QueryRow(ctx, findPayment, arg.TenantID, arg.ID)
 	var i FindPaymentRow
@@ -489,13 +493,15 @@ func (q *Queries) FindPayment(ctx context.Context, arg FindPaymentParams) (FindP
 		&i.Payment.RefundHeldMinor,
 		&i.Payment.RefundedMinor,
 		&i.Payment.CreatedAt,
+		&i.Payment.PspObjectID,
+		&i.Psp,
 		&i.PspAccount,
 	)
 	return i, err
 }
 
 const findRefund = `-- name: FindRefund :one
-SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
+SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, t.psp, t.psp_account
 FROM refunds AS r JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id
      JOIN tenants AS t ON t.id = r.tenant_id
 WHERE r.tenant_id = $1 AND r.id = $2
@@ -509,6 +515,7 @@ type FindRefundParams struct {
 type FindRefundRow struct {
 	Refund     Refund
 	Payment    Payment
+	Psp        string
 	PspAccount string
 }
 
@@ -545,13 +552,15 @@ func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRef
 		&i.Payment.RefundHeldMinor,
 		&i.Payment.RefundedMinor,
 		&i.Payment.CreatedAt,
+		&i.Payment.PspObjectID,
+		&i.Psp,
 		&i.PspAccount,
 	)
 	return i, err
 }
 
 const getPayment = `-- name: GetPayment :one
-SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at FROM payments WHERE tenant_id = $1 AND id = $2
+SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id FROM payments WHERE tenant_id = $1 AND id = $2
 `
 
 type GetPaymentParams struct {
@@ -579,6 +588,7 @@ func (q *Queries) GetPayment(ctx context.Context, arg GetPaymentParams) (Payment
 		&i.RefundHeldMinor,
 		&i.RefundedMinor,
 		&i.CreatedAt,
+		&i.PspObjectID,
 	)
 	return i, err
 }
@@ -613,7 +623,7 @@ func (q *Queries) GetRefund(ctx context.Context, arg GetRefundParams) (Refund, e
 }
 
 const listAccounts = `-- name: ListAccounts :many
-SELECT psp_account FROM tenants WHERE psp_account > $1 ORDER BY psp_account LIMIT $2
+SELECT psp, psp_account FROM tenants WHERE psp_account > $1 ORDER BY psp_account LIMIT $2
 `
 
 type ListAccountsParams struct {
@@ -621,20 +631,25 @@ type ListAccountsParams struct {
 	MaxRows int32
 }
 
-// The PSP accounts of all tenants, in order, in pages.
-func (q *Queries) ListAccounts(ctx context.Context, arg ListAccountsParams) ([]string, error) {
+type ListAccountsRow struct {
+	Psp        string
+	PspAccount string
+}
+
+// The providers and PSP accounts of all tenants, in order of the accounts, in pages.
+func (q *Queries) ListAccounts(ctx context.Context, arg ListAccountsParams) ([]ListAccountsRow, error) {
 	rows, err := q.db.Query(ctx, listAccounts, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []string
+	var items []ListAccountsRow
 	for rows.Next() {
-		var psp_account string
-		if err := rows.Scan(&psp_account); err != nil {
+		var i ListAccountsRow
+		if err := rows.Scan(&i.Psp, &i.PspAccount); err != nil {
 			return nil, err
 		}
-		items = append(items, psp_account)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -643,7 +658,7 @@ func (q *Queries) ListAccounts(ctx context.Context, arg ListAccountsParams) ([]s
 }
 
 const listPayments = `-- name: ListPayments :many
-SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at FROM payments
+SELECT tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id FROM payments
 WHERE tenant_id = $1 AND id < $2 AND id >= $3
   AND ($4::timestamptz IS NULL OR created_at >= $4)
   AND ($5::timestamptz IS NULL OR created_at < $5)
@@ -702,6 +717,7 @@ func (q *Queries) ListPayments(ctx context.Context, arg ListPaymentsParams) ([]P
 			&i.RefundHeldMinor,
 			&i.RefundedMinor,
 			&i.CreatedAt,
+			&i.PspObjectID,
 		); err != nil {
 			return nil, err
 		}
@@ -890,7 +906,7 @@ func (q *Queries) OtherMovementsOfKey(ctx context.Context, arg OtherMovementsOfK
 }
 
 const paymentOfKey = `-- name: PaymentOfKey :one
-SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
+SELECT p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, t.psp, t.psp_account
 FROM idempotency_keys AS k JOIN payments AS p ON p.tenant_id = k.tenant_id AND p.id = k.subject
      JOIN tenants AS t ON t.id = p.tenant_id
 WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
@@ -904,6 +920,7 @@ type PaymentOfKeyParams struct {
 
 type PaymentOfKeyRow struct {
 	Payment    Payment
+	Psp        string
 	PspAccount string
 }
 
@@ -928,6 +945,8 @@ func (q *Queries) PaymentOfKey(ctx context.Context, arg PaymentOfKeyParams) (Pay
 		&i.Payment.RefundHeldMinor,
 		&i.Payment.RefundedMinor,
 		&i.Payment.CreatedAt,
+		&i.Payment.PspObjectID,
+		&i.Psp,
 		&i.PspAccount,
 	)
 	return i, err
@@ -1043,7 +1062,7 @@ func (q *Queries) RecordRefund(ctx context.Context, arg RecordRefundParams) (int
 }
 
 const refundOfKey = `-- name: RefundOfKey :one
-SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, t.psp_account
+SELECT r.tenant_id, r.id, r.payment_id, r.idempotency_key, r.generation, r.amount_minor, r.currency, r.reason, r.status, r.psp_refund_id, r.decline_code, r.created_at, p.tenant_id, p.id, p.idempotency_key, p.generation, p.customer_id, p.amount_minor, p.currency, p.payment_method, p.description, p.metadata, p.status, p.psp_charge_id, p.decline_code, p.refund_held_minor, p.refunded_minor, p.created_at, p.psp_object_id, t.psp, t.psp_account
 FROM idempotency_keys AS k JOIN refunds AS r ON r.tenant_id = k.tenant_id AND r.id = k.subject
      JOIN payments AS p ON p.tenant_id = r.tenant_id AND p.id = r.payment_id JOIN tenants AS t ON t.id = r.tenant_id
 WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
@@ -1058,6 +1077,7 @@ type RefundOfKeyParams struct {
 type RefundOfKeyRow struct {
 	Refund     Refund
 	Payment    Payment
+	Psp        string
 	PspAccount string
 }
 
@@ -1094,18 +1114,57 @@ func (q *Queries) RefundOfKey(ctx context.Context, arg RefundOfKeyParams) (Refun
 		&i.Payment.RefundHeldMinor,
 		&i.Payment.RefundedMinor,
 		&i.Payment.CreatedAt,
+		&i.Payment.PspObjectID,
+		&i.Psp,
 		&i.PspAccount,
 	)
 	return i, err
 }
 
+const rememberObject = `-- name: RememberObject :execrows
+UPDATE payments AS p SET psp_object_id = $1::text
+WHERE p.tenant_id = $2 AND p.id = $3 AND p.status = 'processing'
+  AND (p.psp_object_id IS NULL OR p.psp_object_id = $1::text)
+  AND EXISTS (SELECT FROM idempotency_keys AS k
+              WHERE k.tenant_id = $2 AND k.operation = $4 AND k.key = $5 AND k.lease_id = $6
+                AND k.subject = $3 AND k.status = 'in_progress')
+`
+
+type RememberObjectParams struct {
+	ObjectID  string
+	TenantID  string
+	ID        uuid.UUID
+	Operation string
+	Key       string
+	LeaseID   uuid.UUID
+}
+
+// processing -> processing: stores the id of the PSP's object, after the object was made and before it is executed, by
+// the owner of the lease. Competes with the sweeper, ExpireLease and evidence: they move the key, and a key that has
+// moved is no longer in progress. A statement that is sent again after a lost acknowledgement finds its own id and
+// passes. Another id is never replaced. If no row is written, the owner must not execute the object.
+func (q *Queries) RememberObject(ctx context.Context, arg RememberObjectParams) (int64, error) {
+	result, err := q.db.Exec(ctx, rememberObject,
+		arg.ObjectID,
+		arg.TenantID,
+		arg.ID,
+		arg.Operation,
+		arg.Key,
+		arg.LeaseID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const resumePayment = `-- name: ResumePayment :one
-UPDATE payments AS p SET status = 'processing'
+UPDATE payments AS p SET status = 'processing', psp_object_id = NULL
 WHERE p.tenant_id = $1 AND p.id = $2 AND p.status = 'failed'
   AND EXISTS (SELECT FROM idempotency_keys AS k
               WHERE k.tenant_id = $1 AND k.operation = $3 AND k.key = $4 AND k.lease_id = $5
                 AND k.subject = $2 AND k.status = 'in_progress')
-RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at
+RETURNING tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, description, metadata, status, psp_charge_id, decline_code, refund_held_minor, refunded_minor, created_at, psp_object_id
 `
 
 type ResumePaymentParams struct {
@@ -1116,7 +1175,7 @@ type ResumePaymentParams struct {
 	LeaseID   uuid.UUID
 }
 
-// failed -> processing, after RetakeKey.
+// failed -> processing, after RetakeKey. The PSP's object of the failed attempt is cleared: this attempt makes its own.
 func (q *Queries) ResumePayment(ctx context.Context, arg ResumePaymentParams) (Payment, error) {
 	row := q.db.QueryRow(ctx, resumePayment,
 		arg.TenantID,
@@ -1143,6 +1202,7 @@ func (q *Queries) ResumePayment(ctx context.Context, arg ResumePaymentParams) (P
 		&i.RefundHeldMinor,
 		&i.RefundedMinor,
 		&i.CreatedAt,
+		&i.PspObjectID,
 	)
 	return i, err
 }

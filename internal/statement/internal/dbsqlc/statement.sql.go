@@ -187,13 +187,14 @@ func (q *Queries) FindAbsent(ctx context.Context, arg FindAbsentParams) error {
 }
 
 const findAccounts = `-- name: FindAccounts :many
-SELECT id AS tenant, psp_account AS account FROM tenants
+SELECT id AS tenant, psp, psp_account AS account FROM tenants
 WHERE cardinality($1::text[]) = 0 OR psp_account = ANY ($1::text[])
 ORDER BY psp_account
 `
 
 type FindAccountsRow struct {
 	Tenant  string
+	Psp     string
 	Account string
 }
 
@@ -207,7 +208,7 @@ func (q *Queries) FindAccounts(ctx context.Context, accounts []string) ([]FindAc
 	var items []FindAccountsRow
 	for rows.Next() {
 		var i FindAccountsRow
-		if err := rows.Scan(&i.Tenant, &i.Account); err != nil {
+		if err := rows.Scan(&i.Tenant, &i.Psp, &i.Account); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

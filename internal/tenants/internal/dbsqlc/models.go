@@ -14,4 +14,5 @@ type Tenant struct {
 	RequestsPerSecond int32
 	RequestBurst      int32
 	CreatedAt         time.Time
+	Psp               string
 }

@@ -12,17 +12,47 @@ import (
 	"github.com/google/uuid"
 )
 
+const createTenant = `-- name: CreateTenant :execrows
+INSERT INTO tenants (id, psp, psp_account, requests_per_second, request_burst)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (id) DO NOTHING
+`
+
+type CreateTenantParams struct {
+	ID                string
+	Psp               string
+	PspAccount        string
+	RequestsPerSecond int32
+	RequestBurst      int32
+}
+
+func (q *Queries) CreateTenant(ctx context.Context, arg CreateTenantParams) (int64, error) {
+	result, err := q.db.Exec(ctx, createTenant,
+		arg.ID,
+		arg.Psp,
+		arg.PspAccount,
+		arg.RequestsPerSecond,
+		arg.RequestBurst,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const ensureTenant = `-- name: EnsureTenant :exec
-INSERT INTO tenants (id, psp_account) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING
+INSERT INTO tenants (id, psp, psp_account) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING
 `
 
 type EnsureTenantParams struct {
 	ID         string
+	Psp        string
 	PspAccount string
 }
 
+// A tenant with the rate limits of a new tenant, unless there is one of this id.
 func (q *Queries) EnsureTenant(ctx context.Context, arg EnsureTenantParams) error {
-	_, err := q.db.Exec(ctx, ensureTenant, arg.ID, arg.PspAccount)
+	_, err := q.db.Exec(ctx, ensureTenant, arg.ID, arg.Psp, arg.PspAccount)
 	return err
 }
 
@@ -44,6 +74,24 @@ func (q *Queries) ExpireKey(ctx context.Context, arg ExpireKeyParams) (*time.Tim
 	var expires_at *time.Time
 	err := row.Scan(&expires_at)
 	return expires_at, err
+}
+
+const getTenant = `-- name: GetTenant :one
+SELECT id, psp_account, requests_per_second, request_burst, created_at, psp FROM tenants WHERE id = $1
+`
+
+func (q *Queries) GetTenant(ctx context.Context, id string) (Tenant, error) {
+	row := q.db.QueryRow(ctx, getTenant, id)
+	var i Tenant
+	err := row.Scan(
+		&i.ID,
+		&i.PspAccount,
+		&i.RequestsPerSecond,
+		&i.RequestBurst,
+		&i.CreatedAt,
+		&i.Psp,
+	)
+	return i, err
 }
 
 const insertKey = `-- name: InsertKey :one
@@ -88,7 +136,8 @@ func (q *Queries) KeyCreated(ctx context.Context, id uuid.UUID) (time.Time, erro
 
 const listActiveKeys = `-- name: ListActiveKeys :many
 
-SELECT k.id, k.tenant_id, k.secret_sha256, k.scopes, k.label, t.psp_account, t.requests_per_second, t.request_burst
+SELECT k.id, k.tenant_id, k.secret_sha256, k.scopes, k.label,
+       t.psp, t.psp_account, t.requests_per_second, t.request_burst
 FROM api_keys AS k LEFT JOIN tenants AS t ON t.id = k.tenant_id
 WHERE k.expires_at IS NULL OR k.expires_at > payonce_now()
 `
@@ -99,6 +148,7 @@ type ListActiveKeysRow struct {
 	SecretSha256      []byte
 	Scopes            []string
 	Label             string
+	Psp               *string
 	PspAccount        *string
 	RequestsPerSecond *int32
 	RequestBurst      *int32
@@ -122,6 +172,7 @@ func (q *Queries) ListActiveKeys(ctx context.Context) ([]ListActiveKeysRow, erro
 			&i.SecretSha256,
 			&i.Scopes,
 			&i.Label,
+			&i.Psp,
 			&i.PspAccount,
 			&i.RequestsPerSecond,
 			&i.RequestBurst,
@@ -181,7 +232,7 @@ func (q *Queries) ListKeys(ctx context.Context, maxRows int32) ([]ListKeysRow, e
 }
 
 const listTenants = `-- name: ListTenants :many
-SELECT id, psp_account, requests_per_second, request_burst, created_at FROM tenants ORDER BY id LIMIT $1
+SELECT id, psp_account, requests_per_second, request_burst, created_at, psp FROM tenants ORDER BY id LIMIT $1
 `
 
 func (q *Queries) ListTenants(ctx context.Context, maxRows int32) ([]Tenant, error) {
@@ -199,6 +250,7 @@ func (q *Queries) ListTenants(ctx context.Context, maxRows int32) ([]Tenant, err
 			&i.RequestsPerSecond,
 			&i.RequestBurst,
 			&i.CreatedAt,
+			&i.Psp,
 		); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"payonce/demo/mockpsp/stripe"
+)
+
+func TestTheStripeDialectSharesTheLedger(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // an address that is free
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	_ = listener.Close()
+	running := start(t, environment(t, map[string]string{"MOCKPSP_STRIPE_ADDR": addr}))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr+"/v1/payment_intents",
+		strings.NewReader("amount=1000&currency=krw&payment_method=pm_ok&confirm=true&metadata[reference]=pay_1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+stripe.DemoSecret)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("answered %d", response.StatusCode)
+	}
+	if got := ledger(t, running.url); !strings.Contains(got, `"reference":"pay_1"`) {
+		t.Errorf("ledger: %s", got)
+	}
+	running.end(t)
+}
+
+func TestBadStripeSettingsAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{
+		"MOCKPSP_STRIPE_ADDR": "nowhere", "MOCKPSP_STRIPE_SECRET": "secret", "MOCKPSP_STRIPE_KEY_MEMORY": "-1s",
+		"MOCKPSP_STRIPE_ACTION_DELAY": "-1s", "MOCKPSP_STRIPE_SEARCH_LAG": "-1s",
+		"MOCKPSP_STRIPE_WEBHOOK_URL": "localhost", "MOCKPSP_STRIPE_WEBHOOK_SECRETS": "secret",
+	} {
+		set := map[string]string{
+			"MOCKPSP_STRIPE_ADDR": "127.0.0.1:0", "MOCKPSP_STRIPE_WEBHOOK_URL": "http://127.0.0.1:1",
+		}
+		set[name] = value
+		if err := run(t.Context(), nil, environment(t, set), io.Discard); err == nil {
+			t.Errorf("%s=%s is taken", name, value)
+		}
+	}
+}

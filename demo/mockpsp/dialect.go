@@ -1,0 +1,145 @@
+package mockpsp
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The seam for another dialect: a package that speaks the wire format of another provider, on a port of its own, over
+// the same ledger, file, faults and log of calls. A dialect keeps its objects itself. The ledger knows only the
+// movements of money among them, and keeps the rest as notes that it cannot read.
+
+// Movement is a charge or a refund as the ledger shows it. The ledger fills in CreatedAt.
+type Movement = entry
+
+// The objects and statuses of a [Movement].
+const (
+	ObjectCharge    = objectCharge
+	ObjectRefund    = objectRefund
+	StatusSucceeded = statusSucceeded
+	StatusDeclined  = statusDeclined
+)
+
+// Booking is what a dialect puts on one line of the ledger's file: all of it is durable, or none.
+type Booking struct {
+	Movement *Movement // nil if no money has moved and none was refused
+	Fault    string    // that was acted out
+	Note     any       // what the dialect needs to know after a restart; rendered as JSON
+}
+
+// Line is a booking that is to be written. Both functions are called by the ledger's writer, one line at a time and in
+// the order of the file, while the caller of [Server.Write] waits. They must not call the Server.
+type Line struct {
+	// Prepare returns the booking. At is the time of the line; times grow strictly.
+	Prepare func(at time.Time) (Booking, error)
+	// Publish makes the booking visible. It is called once the line is durable.
+	Publish func()
+}
+
+// Write returns when the line is durable and published. An error leaves open whether it was written.
+func (s *Server) Write(line *Line) error {
+	return s.ledger.write(&record{dialect: true, line: line})
+}
+
+// TakeNotes returns the notes that the ledger's file had at the start, oldest first, and lets go of them.
+func (s *Server) TakeNotes() []jsontext.Value {
+	notes := s.ledger.notes
+	s.ledger.notes = nil
+	return notes
+}
+
+// Enter counts a call in that may write to the ledger: leave must be called at its end. There is an error while the
+// server closes, and after a failed write.
+func (s *Server) Enter() (leave func(), err error) {
+	if !s.enter() {
+		return nil, apiError{http.StatusServiceUnavailable, "shutting_down", "the PSP is shutting down"}
+	}
+	if err := s.ledger.health(); err != nil {
+		s.active.Done()
+		return nil, err
+	}
+	return s.active.Done, nil
+}
+
+// Closing is closed when the server begins to close. It ends every pause.
+func (s *Server) Closing() <-chan struct{} { return s.closing }
+
+// Config returns what the server was made with.
+func (s *Server) Config() Config { return s.config }
+
+// DrawFault draws from the random faults, for a request that picked none. It returns pm_ok or another test token.
+func (s *Server) DrawFault() string { return string(s.rates.draw()) }
+
+// OnForget is called for each DELETE /_keys. Forget returns how many keys of the dialect it has forgotten. It is set
+// before the server serves.
+func (s *Server) OnForget(forget func(account, key string) (int, error)) { s.forgetDialect = forget }
+
+// Call is a call of the dialect in GET /_requests.
+type Call struct {
+	log  *callLog
+	note *callNote
+}
+
+// BeginCall notes a call on arrival.
+func (s *Server) BeginCall(r *http.Request, account string) Call {
+	return Call{s.calls, s.calls.begin(r, account, s.config.Now())}
+}
+
+// Fault notes which fault the call has met.
+func (c Call) Fault(token string) { c.log.fault(c.note, fault(token)) }
+
+// Finish notes how the call has ended.
+func (c Call) Finish(outcome string) { c.log.finish(c.note, outcome) }
+
+// prepareDialect lets the dialect complete its draft. Only the writer calls it.
+func (l *ledger) prepareDialect(draft *record) error {
+	at := l.nextCreatedAt()
+	booking, err := draft.line.Prepare(at)
+	if err != nil {
+		return err
+	}
+	note, err := json.Marshal(booking.Note, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return fmt.Errorf("render note: %w", err)
+	}
+	draft.Note, draft.Fault = note, fault(booking.Fault)
+	if booking.Movement != nil {
+		draft.Entry = *booking.Movement
+		draft.Entry.CreatedAt = at.Format(timeLayout)
+	}
+	return nil
+}
+
+// publishDialect shows the movement in the views of the whole ledger. Keys, lists and lookups of this dialect do not
+// know it. The caller holds l.mu, or is the replay.
+func (l *ledger) publishDialect(r *record) {
+	if r.line != nil {
+		r.line.Publish()
+	}
+	r.Note, r.line = nil, nil // the dialect has it
+	if !r.isNote() {
+		l.all = append(l.all, r)
+	}
+}
+
+// restoreDialect takes back a line of a dialect.
+func (l *ledger) restoreDialect(r *record) error {
+	r.dialect = true
+	l.notes = append(l.notes, r.Note)
+	if !r.isNote() {
+		createdAt, err := time.Parse(timeLayout, r.Entry.CreatedAt)
+		if err != nil {
+			return fmt.Errorf("parse createdAt: %w", err)
+		}
+		if !createdAt.After(l.lastCreated) {
+			return fmt.Errorf("createdAt %s is not later than the one before", r.Entry.CreatedAt)
+		}
+		l.lastCreated = createdAt
+	}
+	l.publish(r)
+	return nil
+}

@@ -1,0 +1,193 @@
+package stripe
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"payonce/demo/mockpsp"
+)
+
+const (
+	// defaultAccount is the account of requests without a Stripe-Account.
+	defaultAccount   = "default"
+	maxAccountLength = 64
+	maxVersionLength = 64
+)
+
+// call is one request under /v1.
+type call struct {
+	w       http.ResponseWriter // only for its limits and deadlines; handlers return what to answer
+	r       *http.Request
+	account string
+	note    mockpsp.Call
+	params  *params
+	asked   asked
+	tells   []func() // release the webhooks of the events that the call has caused
+}
+
+// v1 wraps what every endpoint does first and last. The reply is delivered after the call was counted out: a client
+// that reads slowly does not keep the PSP from closing.
+func (s *Server) v1(handle func(*call) (reply, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		account := cmp.Or(r.Header.Get("Stripe-Account"), defaultAccount)
+		c := &call{w: w, r: r, account: account, note: s.psp.BeginCall(r, account)}
+		c.asked.from = origin{Request: newID("req_"), Key: r.Header.Get("Idempotency-Key")}
+		c.asked.call = c
+		// Deferred, because some calls end by a panic.
+		defer func() {
+			for _, release := range c.tells {
+				release()
+			}
+		}()
+		answered, err := s.admit(c, handle)
+		if err != nil {
+			answered = s.refuse(err)
+		}
+		c.note.Finish(answered.outcome())
+		s.setHeaders(c, answered)
+		answered.deliver(w)
+	})
+}
+
+func (s *Server) setHeaders(c *call, answered reply) {
+	header := c.w.Header()
+	header.Set("Request-Id", c.asked.from.Request)
+	header.Set("Stripe-Version", apiVersion)
+	if asked := c.r.Header.Get("Stripe-Version"); isPrintable(asked, maxVersionLength) {
+		header.Set("Stripe-Version", asked)
+	}
+	if c.asked.key.Key != "" {
+		header.Set("Idempotency-Key", c.asked.key.Key)
+	}
+	if answered.original != "" {
+		header.Set("Idempotent-Replayed", "true")
+		header.Set("Original-Request", answered.original)
+	}
+}
+
+func (s *Server) admit(c *call, handle func(*call) (reply, error)) (reply, error) {
+	leave, err := s.psp.Enter()
+	if err != nil {
+		return reply{}, err
+	}
+	defer leave()
+	if err := s.authenticate(c.r); err != nil {
+		return reply{}, err
+	}
+	isAccount := c.account == defaultAccount || strings.HasPrefix(c.account, "acct_")
+	if !isAccount || !isPrintable(c.account, maxAccountLength) {
+		return reply{}, apiError{status: http.StatusForbidden, kind: invalidRequest, code: "account_invalid",
+			message: "The provided key does not have access to this account, or the account does not exist."}
+	}
+	if s.rates.Hit(rateRateLimited) {
+		return reply{}, rateLimited()
+	}
+	if c.params, err = readParams(c.w, c.r); err != nil {
+		return reply{}, err
+	}
+	if c.r.Method == http.MethodGet && s.rates.Hit(rateRead500) {
+		return reply{}, serverError()
+	}
+	return handle(c)
+}
+
+// authenticate checks the API key, which is a bearer token or the user of Basic authentication.
+func (s *Server) authenticate(r *http.Request) error {
+	given, isBasic := "", false
+	if given, _, isBasic = r.BasicAuth(); !isBasic {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if strings.EqualFold(scheme, "Bearer") {
+			given = token
+		}
+	}
+	sum := sha256.Sum256([]byte(given))
+	if subtle.ConstantTimeCompare(sum[:], s.secretHash[:]) != 1 {
+		return apiError{status: http.StatusUnauthorized, kind: invalidRequest, message: "Invalid API Key provided."}
+	}
+	return nil
+}
+
+// keyed wraps what every POST does about its key. Prepare checks the request and returns how to execute it: what it
+// refuses, the key has never seen.
+func (s *Server) keyed(prepare func(*call) (execute func() (reply, error), err error)) func(*call) (reply, error) {
+	return func(c *call) (reply, error) {
+		key := c.r.Header.Get("Idempotency-Key")
+		if len(key) > maxKeyLength {
+			return reply{}, invalid("", "Idempotency keys can have up to 255 characters.")
+		}
+		c.asked.hash = hashRequest(c.r, c.params)
+		execute, err := prepare(c)
+		if err != nil || key == "" {
+			if err != nil {
+				return reply{}, err
+			}
+			return execute()
+		}
+		ref := keyRef{c.account, key}
+		c.asked.key = ref
+		saved, err := s.keys.reserve(c.asked, s.now())
+		if err != nil {
+			return reply{}, err
+		}
+		if saved != nil {
+			return reply{status: saved.Status, body: []byte(saved.Body), original: saved.Request}, nil
+		}
+		defer s.keys.release(ref)
+		answered, err := execute()
+		if err == nil && s.rates.Hit(rateKeyForgotten) {
+			_, err = s.forget(&keyFilter{ref.Account, ref.Key})
+		}
+		return answered, err
+	}
+}
+
+// forget drops the results that are saved, as if their time were over.
+func (s *Server) forget(filter *keyFilter) (int, error) {
+	forgotten := s.keys.count(filter)
+	_, err := s.commit(asked{}, &work{change: change{Forgets: filter}})
+	return forgotten, err
+}
+
+func isPrintable(text string, max int) bool {
+	return len(text) > 0 && len(text) <= max &&
+		strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) < 0
+}
+
+// refuse turns an error into an answer. What is not meant for the caller is the ledger's trouble.
+func (s *Server) refuse(err error) reply {
+	e, ok := errors.AsType[apiError](err)
+	if !ok {
+		s.log.Error("call failed", "error", err)
+		e = serverError()
+	}
+	return reply{status: e.status, body: e.body()}
+}
+
+// hold keeps a request without an answer until the client goes, the limit has passed or the server closes.
+func (s *Server) hold(c *call) {
+	// A read deadline of the http.Server would cancel the context as if the client had gone. Where a server supports
+	// none there is none to lift, so there is no error to handle.
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
+	limit := time.NewTimer(s.psp.Config().HangLimit)
+	defer limit.Stop()
+	select {
+	case <-c.r.Context().Done():
+	case <-limit.C:
+	case <-s.psp.Closing():
+	}
+}
+
+// pause waits, or until the server closes. It outlives the client on purpose: a slow PSP charges all the same.
+func (s *Server) pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.psp.Closing():
+	}
+}

@@ -1,0 +1,68 @@
+package stripe
+
+// cancelIntent makes sure that an intent is never executed.
+func (s *Server) cancelIntent(c *call) (func() (reply, error), error) {
+	found, err := s.findIntent(c)
+	if err != nil {
+		return nil, err
+	}
+	reason, err := c.params.oneOf("cancellation_reason",
+		"duplicate", "fraudulent", "requested_by_customer", "abandoned")
+	if err != nil {
+		return nil, err
+	}
+	if err := c.params.rest(); err != nil {
+		return nil, err
+	}
+	if s.rates.Hit(rateConflict) {
+		return nil, lockTimeout()
+	}
+	return func() (reply, error) { return s.executeCancel(c, found, reason) }, nil
+}
+
+// executeCancel cancels, unless one of the random faults of a cancellation strikes: its answer is lost, or is a 500,
+// and half of the time nothing was canceled.
+func (s *Server) executeCancel(c *call, found *slot[*intent], reason string) (reply, error) {
+	lost, broken := s.rates.Hit(rateCancelLost), s.rates.Hit(rateCancel500)
+	var f fault
+	switch {
+	case lost:
+		f = fault{token: rateCancelLost, ending: endCut}
+	case broken:
+		f = fault{token: rateCancel500, broken: true}
+	default:
+		return s.cancel(c.asked, found, reason, f)
+	}
+	c.note.Fault(f.token)
+	if s.rates.Coin() {
+		return s.idle(c, f, "")
+	}
+	answered, err := s.cancel(c.asked, found, reason, f)
+	if err != nil {
+		return reply{}, err
+	}
+	return s.end(c, f, answered), nil
+}
+
+func (s *Server) cancel(by asked, found *slot[*intent], reason string, f fault) (reply, error) {
+	found.changing.Lock()
+	defer found.changing.Unlock()
+	current := s.store.newestIntent(found)
+	w := &work{fault: f}
+	switch {
+	case current.Stuck:
+		return reply{}, serverError()
+	case current.cancelable():
+		next := *current
+		next.Status, next.WhyCancel, next.Due = canceled, reason, nil
+		w.Intent = &next
+		w.tell(next.Account, "payment_intent.canceled")
+		w.result = succeedWith(func() any { return next.view(nil) })
+	default:
+		w.result = failWith(unexpectedState("cancel", current))
+	}
+	if f.broken {
+		w.result = failWith(serverError())
+	}
+	return s.commit(by, w)
+}

@@ -1,0 +1,127 @@
+package stripe
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"payonce/demo/mockpsp"
+)
+
+// work is a change on its way to the ledger's file, together with the movement of money that it stands for.
+type work struct {
+	change
+	movement *mockpsp.Movement
+	fault    fault
+	// result is what the request is answered and what is saved under its key. Nil saves nothing. It is called when the
+	// objects have their times.
+	result func() (status int, body []byte)
+}
+
+// commit writes the work on one line and publishes it. It returns the result, if the work has one.
+func (s *Server) commit(by asked, w *work) (reply, error) {
+	s.disturb(w)
+	var result reply
+	var written time.Time
+	line := &mockpsp.Line{
+		Prepare: func(at time.Time) (mockpsp.Booking, error) {
+			written = at
+			w.date(at, by.from)
+			if w.result != nil {
+				result.status, result.body = w.result()
+				w.save(by, result, at)
+			}
+			return mockpsp.Booking{Movement: w.movement, Fault: w.fault.token, Note: &w.change}, nil
+		},
+		Publish: func() { s.keys.publish(&w.change, s.store.publish(&w.change, written)) },
+	}
+	if err := s.psp.Write(line); err != nil {
+		return reply{}, fmt.Errorf("write line: %w", err)
+	}
+	s.schedule(&w.change)
+	s.send(by, &w.change)
+	return result, nil
+}
+
+// send has the events of a change sent, once the call that has caused them has ended.
+func (s *Server) send(by asked, ch *change) {
+	for _, e := range ch.Events {
+		if e.Silent {
+			continue
+		}
+		release := s.outbox.Expect(e)
+		if by.call == nil {
+			release()
+			continue
+		}
+		by.call.tells = append(by.call.tells, release)
+	}
+}
+
+// date gives new objects their time, which is that of the line.
+func (w *work) date(at time.Time, from origin) {
+	now := at.Unix()
+	if w.Intent != nil && w.Intent.Created == 0 {
+		w.Intent.Created = now
+	}
+	if w.Intent != nil && w.Intent.Status == canceled && w.Intent.Canceled == 0 {
+		w.Intent.Canceled = now
+	}
+	if w.Charge != nil && w.Charge.Created == 0 {
+		w.Charge.Created = now
+	}
+	if w.Refund != nil && w.Refund.Created == 0 {
+		w.Refund.Created = now
+	}
+	for _, e := range w.Events {
+		e.Created, e.For, e.Silent = now, from, w.fault.silent
+	}
+}
+
+// save keeps the result under the key of the request.
+func (w *work) save(by asked, result reply, at time.Time) {
+	if by.key.Key == "" {
+		return
+	}
+	w.Answer = &answer{
+		Key: by.key, Hash: by.hash, Status: result.status, Body: string(result.body), Request: by.from.Request, At: at,
+	}
+}
+
+// tell adds events about the objects of the work.
+func (w *work) tell(account string, kinds ...string) {
+	for _, kind := range kinds {
+		w.Events = append(w.Events, &event{ID: newID("evt_"), Type: kind, Account: account})
+	}
+}
+
+// disturb adds the events that a provider sends and nobody needs: a second one for the same thing, and one about an
+// object that nobody knows.
+func (s *Server) disturb(w *work) {
+	if len(w.Events) == 0 {
+		return
+	}
+	last := w.Events[len(w.Events)-1]
+	if s.rates.Hit(rateDoubleEvents) {
+		w.tell(last.Account, last.Type)
+	}
+	if s.rates.Hit(rateUnknownEvents) {
+		kinds := strangers()
+		w.tell(last.Account, kinds[int(s.strange.Add(1))%len(kinds)])
+	}
+}
+
+// failWith answers with an error.
+func failWith(e apiError) func() (int, []byte) {
+	return func() (int, []byte) { return e.status, e.body() }
+}
+
+// succeedWith answers with an object.
+func succeedWith(show func() any) func() (int, []byte) {
+	return func() (int, []byte) { return http.StatusOK, render(show()) }
+}
+
+// newID takes 130 random bits. They come from the system: ids must not repeat after a restart.
+func newID(prefix string) string { return prefix + strings.ToLower(rand.Text()) }

@@ -1,0 +1,110 @@
+package stripe
+
+import (
+	"cmp"
+	"slices"
+)
+
+// ignoredByIntents are parameters of Stripe that mean nothing here.
+func ignoredByIntents() []string {
+	return []string{
+		"capture_method", "confirmation_method", "customer", "error_on_requires_action", "mandate_data", "off_session",
+		"payment_method_options", "radar_options", "receipt_email", "return_url", "setup_future_usage", "shipping",
+		"statement_descriptor", "statement_descriptor_suffix", "transfer_group", "use_stripe_sdk",
+	}
+}
+
+// createIntent makes an intent. It moves no money, unless it is to be confirmed in the same request.
+func (s *Server) createIntent(c *call) (func() (reply, error), error) {
+	made, confirm, err := parseIntent(c)
+	if err != nil {
+		return nil, err
+	}
+	return func() (reply, error) { return s.executeCreate(c, made, confirm) }, nil
+}
+
+func parseIntent(c *call) (made *intent, confirm bool, err error) {
+	p := c.params
+	made = &intent{
+		Account: c.account, Currency: p.text("currency"), Method: p.text("payment_method"),
+		About: p.text("description"), Status: needsMethod, Types: p.texts("payment_method_types"),
+	}
+	if !p.has("amount") {
+		return nil, false, missing("amount")
+	}
+	if made.Amount, err = p.number("amount"); err != nil {
+		return nil, false, err
+	}
+	if err := checkCurrency(made.Currency); err != nil {
+		return nil, false, err
+	}
+	if err := checkAmount(made.Amount, made.Currency); err != nil {
+		return nil, false, err
+	}
+	if made.Metadata, err = p.metadata(); err != nil {
+		return nil, false, err
+	}
+	if confirm, err = p.flag("confirm"); err != nil {
+		return nil, false, err
+	}
+	if made.Automatic, err = p.flag("automatic_payment_methods[enabled]"); err != nil {
+		return nil, false, err
+	}
+	if _, err = p.oneOf("automatic_payment_methods[allow_redirects]", "always", "never"); err != nil {
+		return nil, false, err
+	}
+	if made.Automatic && len(made.Types) > 0 {
+		return nil, false, invalid("payment_method_types", "You may only specify one of these parameters: "+
+			"automatic_payment_methods, payment_method_types.")
+	}
+	if len(made.Types) == 0 {
+		made.Types = []string{"card"}
+	}
+	if kind := methodType(made.Method); !slices.Contains(made.Types, kind) && made.Automatic {
+		made.Types = append(made.Types, kind)
+	}
+	if made.Method != "" {
+		made.Status = needsConfirmation
+	}
+	if confirm && made.Method == "" {
+		return nil, false, missing("payment_method")
+	}
+	return made, confirm, p.rest(ignoredByIntents()...)
+}
+
+func (s *Server) executeCreate(c *call, made *intent, confirm bool) (reply, error) {
+	mark := markOf(c.account, methodCreate500, cmp.Or(made.Metadata["reference"], c.asked.key.Key))
+	tokenFails := made.Method == methodCreate500 && !s.store.hasMark(mark)
+	if tokenFails || s.rates.Hit(rateCreate500Saved) {
+		c.note.Fault(methodCreate500)
+		w := &work{result: failWith(serverError())}
+		if tokenFails {
+			w.Mark = mark
+		}
+		return s.commit(c.asked, w)
+	}
+	made.ID, made.Secret = newID("pi_"), newID("")
+	w := &work{change: change{Intent: made}}
+	lost := made.Method == methodCreateLost && !s.store.hasMark(markOf(c.account, methodCreateLost, made.reference()))
+	if lost {
+		w.Mark = markOf(c.account, methodCreateLost, made.reference())
+	}
+	w.tell(c.account, "payment_intent.created")
+	if !confirm {
+		w.result = succeedWith(func() any { return made.view(nil) })
+	}
+	answered, err := s.commit(c.asked, w)
+	switch {
+	case err != nil:
+		return reply{}, err
+	case confirm:
+		return s.executeConfirm(c, s.store.intentSlot(c.account, made.ID), made.Method)
+	case lost:
+		c.note.Fault(methodCreateLost)
+		return s.end(c, fault{ending: endSilence}, answered), nil
+	}
+	return answered, nil
+}
+
+// markOf names a fault that strikes once: for a token and what the caller calls its payment.
+func markOf(account, token, reference string) string { return account + " " + token + " " + reference }

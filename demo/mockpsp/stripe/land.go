@@ -1,0 +1,163 @@
+package stripe
+
+import (
+	"cmp"
+	"sync"
+	"time"
+)
+
+// promiseConfirm notes that the confirmation will land after its call has ended. Until then its key is in use, and the
+// intent may be canceled.
+func (s *Server) promiseConfirm(c *call, found *slot[*intent], method string, f fault, mark string) (reply, error) {
+	found.changing.Lock()
+	defer found.changing.Unlock()
+	current := s.store.newestIntent(found)
+	switch {
+	case current.isLate():
+		return reply{}, lockTimeout()
+	case !current.confirmable():
+		return s.commit(c.asked, &work{result: failWith(unexpectedState("confirm", current))})
+	}
+	next := *current
+	next.Method = method
+	next.Due = s.dueLater(s.psp.Config().LateDelay, dueConfirm, f)
+	next.Due.Key, next.Due.Hash, next.Due.For = c.asked.key, c.asked.hash, c.asked.from
+	_, err := s.commit(c.asked, &work{change: change{Intent: &next, Mark: mark}, fault: f})
+	return reply{ending: f.ending}, err
+}
+
+// askCustomer asks for the authentication of the customer, who takes some time for it.
+func (s *Server) askCustomer(by asked, next *intent, f fault) *work {
+	next.Status = needsAction
+	if !f.abandoned {
+		next.Due = s.dueLater(s.config.ActionDelay, dueAuthentic, f)
+		next.Due.For = by.from
+	}
+	w := &work{change: change{Intent: next}, fault: f}
+	w.tell(next.Account, "payment_intent.requires_action")
+	w.result = succeedWith(func() any { return next.view(nil) })
+	return w
+}
+
+// beginDebit asks a bank for the money, which takes some time. The intent cannot be canceled any more.
+func (s *Server) beginDebit(by asked, next *intent, f fault) *work {
+	what := dueCleared
+	if f.returned {
+		what = dueReturned
+	}
+	next.Status = inProcess
+	next.Due = s.dueLater(s.config.ActionDelay, what, f)
+	next.Due.For = by.from
+	made := chargeFor(next, nil)
+	made.Status = pending
+	next.Charge = made.ID
+	w := &work{change: change{Intent: next, Charge: made}, fault: f}
+	w.tell(next.Account, "charge.pending", "payment_intent.processing")
+	w.result = succeedWith(func() any { return next.view(nil) })
+	return w
+}
+
+func (s *Server) dueLater(wait time.Duration, what dueKind, f fault) *due {
+	return &due{At: s.now().Add(wait).UTC(), What: what, Fault: f.token}
+}
+
+// land does what is due of an intent, unless it was canceled before.
+func (s *Server) land(account, id string, d *due) error {
+	leave, err := s.psp.Enter()
+	if err != nil {
+		return nil // the file has it, and the next start resumes it
+	}
+	defer leave()
+	found := s.store.intentSlot(account, id)
+	f, _ := faultOf(d.Fault)
+	f = fault{token: f.token}
+	if d.What == dueConfirm {
+		by := asked{key: d.Key, hash: d.Hash, from: d.For}
+		if current := s.store.newestIntent(found); current.Due != d {
+			return nil
+		}
+		_, err := s.execute(by, found, s.store.newestIntent(found).Method, f)
+		return err
+	}
+	found.changing.Lock()
+	defer found.changing.Unlock()
+	current := s.store.newestIntent(found)
+	if current.Due != d {
+		return nil // canceled, or confirmed with another payment method
+	}
+	next := *current
+	var w *work
+	switch d.What {
+	case dueReturned:
+		w = decline(asked{}, &next, s.store.chargeOf(account, current.Charge), f)
+	case dueCleared:
+		w = succeed(asked{}, &next, s.store.chargeOf(account, current.Charge), f)
+	default:
+		w = succeed(asked{}, &next, nil, f)
+	}
+	w.result = nil
+	w.movement.IdempotencyKey = cmp.Or(w.movement.IdempotencyKey, d.For.Key)
+	_, err = s.commit(asked{}, w)
+	return err
+}
+
+// schedule starts the clocks of what a change has promised.
+func (s *Server) schedule(ch *change) {
+	if i := ch.Intent; i != nil && i.Due != nil {
+		s.clocks.start(i.Due.At.Sub(s.now()), func() error { return s.land(i.Account, i.ID, i.Due) })
+	}
+	for _, r := range []*refund{ch.Refund, ch.Promise} {
+		if r != nil && r.Due != nil {
+			s.clocks.start(r.Due.At.Sub(s.now()), func() error { return s.landRefund(r) })
+		}
+	}
+}
+
+// clocks are the timers of what is due.
+type clocks struct {
+	failed func(error)
+
+	mu      sync.Mutex
+	stopped bool
+	timers  map[*time.Timer]bool
+	running sync.WaitGroup
+}
+
+func newClocks(failed func(error)) *clocks {
+	return &clocks{failed: failed, timers: map[*time.Timer]bool{}}
+}
+
+// start calls land after the wait. After stop it does nothing.
+func (c *clocks) start(wait time.Duration, land func() error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return
+	}
+	c.running.Add(1)
+	var timer *time.Timer
+	timer = time.AfterFunc(wait, func() {
+		defer c.running.Done()
+		c.mu.Lock()
+		delete(c.timers, timer)
+		c.mu.Unlock()
+		if err := land(); err != nil {
+			c.failed(err)
+		}
+	})
+	c.timers[timer] = true
+}
+
+// stop ends the timers and waits for what they have begun.
+func (c *clocks) stop() {
+	c.mu.Lock()
+	c.stopped = true
+	for timer := range c.timers {
+		if timer.Stop() {
+			c.running.Done()
+		}
+	}
+	clear(c.timers)
+	c.mu.Unlock()
+	c.running.Wait()
+}

@@ -1,0 +1,230 @@
+package stripe
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+)
+
+// wish is what a refund is asked for.
+type wish struct {
+	intent, charge string
+	amount         int64 // 0 is all that is left
+	reason         string
+	metadata       map[string]string
+}
+
+// reasons are those that Stripe has. A test token is taken beside them: it picks the fault of a refund.
+func reasons() []string { return []string{"duplicate", "fraudulent", "requested_by_customer"} }
+
+// createRefund gives money back, at once.
+func (s *Server) createRefund(c *call) (func() (reply, error), error) {
+	asked, err := parseRefund(c.params)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.refundable(c.account, asked)
+	if err != nil {
+		return nil, err
+	}
+	if s.limits(s.store.newestIntent(found)) {
+		return nil, rateLimited()
+	}
+	if s.rates.Hit(rateConflict) {
+		return nil, lockTimeout()
+	}
+	return func() (reply, error) { return s.executeRefund(c, found, asked) }, nil
+}
+
+func parseRefund(p *params) (wish, error) {
+	in := wish{intent: p.text("payment_intent"), charge: p.text("charge"), reason: p.text("reason")}
+	if in.intent == "" && in.charge == "" {
+		return wish{}, invalidCode("parameter_missing", "", "One of the following params should be provided for this "+
+			"request: payment_intent or charge.")
+	}
+	var err error
+	if in.amount, err = p.number("amount"); err != nil {
+		return wish{}, err
+	}
+	if p.has("amount") && in.amount < 1 {
+		return wish{}, invalidCode("parameter_invalid_integer", "amount",
+			"This value must be greater than or equal to 1.")
+	}
+	if _, isToken := faultOf(in.reason); in.reason != "" && !isToken && !slices.Contains(reasons(), in.reason) {
+		return wish{}, invalid("reason", "Invalid reason: must be one of duplicate, fraudulent, requested_by_customer")
+	}
+	if in.metadata, err = p.metadata(); err != nil {
+		return wish{}, err
+	}
+	return in, p.rest("refund_application_fee", "reverse_transfer", "instructions_email")
+}
+
+// refundable returns the intent whose charge is meant.
+func (s *Server) refundable(account string, in wish) (*slot[*intent], error) {
+	if in.charge != "" {
+		known := s.store.chargeOf(account, in.charge)
+		if known == nil {
+			return nil, noSuch("charge", "charge", in.charge)
+		}
+		if in.intent != "" && in.intent != known.Intent {
+			return nil, invalid("charge", "The charge is not of this PaymentIntent.")
+		}
+		in.intent = known.Intent
+	}
+	found := s.store.intentSlot(account, in.intent)
+	if found == nil {
+		return nil, noSuch("payment_intent", "payment_intent", in.intent)
+	}
+	return found, nil
+}
+
+// refundToken is the test token of a refund: its reason or, for callers who send only the reasons of Stripe, the reason
+// in its metadata.
+func refundToken(r *refund) string {
+	for _, token := range []string{r.Reason, r.Metadata["reason"]} {
+		if _, known := faultOf(token); known {
+			return token
+		}
+	}
+	return methodOK
+}
+
+func (s *Server) executeRefund(c *call, found *slot[*intent], in wish) (reply, error) {
+	wanted := &refund{
+		ID: newID("re_"), Account: c.account, Intent: s.store.newestIntent(found).ID, Charge: in.charge,
+		Amount: in.amount, Reason: in.reason, Metadata: in.metadata,
+	}
+	reference := cmp.Or(in.metadata["reference"], c.asked.key.Key)
+	f, mark := s.pick(c.account, refundToken(wanted), reference)
+	c.note.Fault(f.token)
+	if f.slow {
+		s.pause(s.psp.Config().SlowDelay)
+	}
+	switch {
+	case f.idle:
+		return s.idle(c, f, mark)
+	case f.late:
+		wanted.Due = s.dueLater(s.psp.Config().LateDelay, dueRefund, f)
+		wanted.Due.Key, wanted.Due.Hash, wanted.Due.For = c.asked.key, c.asked.hash, c.asked.from
+		_, err := s.commit(c.asked, &work{change: change{Promise: wanted}, fault: f})
+		return reply{ending: f.ending}, err
+	}
+	answered, err := s.giveBack(c.asked, found, wanted, f)
+	if err != nil {
+		return reply{}, err
+	}
+	if f.forgets && c.asked.key.Key != "" {
+		if _, err := s.forget(&keyFilter{c.account, c.asked.key.Key}); err != nil {
+			return reply{}, err
+		}
+	}
+	return s.end(c, f, answered), nil
+}
+
+// giveBack moves the money of a refund back. The intent's lock bounds what all refunds of a charge add up to.
+func (s *Server) giveBack(by asked, found *slot[*intent], wanted *refund, f fault) (reply, error) {
+	found.changing.Lock()
+	defer found.changing.Unlock()
+	current := s.store.newestIntent(found)
+	of := s.store.chargeOf(wanted.Account, cmp.Or(wanted.Charge, current.Charge))
+	if refused, ok := refuseRefund(of, wanted); ok {
+		w := &work{result: failWith(refused), fault: f}
+		w.Broken = wanted.ID
+		return s.commit(by, w)
+	}
+	made, charged := *wanted, *of
+	made.Charge, made.Currency, made.Due = of.ID, of.Currency, nil
+	made.Amount = cmp.Or(made.Amount, of.Amount-of.Refunded)
+	if f.wrongAmount {
+		made.Amount = wrongRefund(made.Amount)
+	}
+	made.Stuck = f.stuck
+	w := &work{change: change{Refund: &made, Charge: &charged}, fault: f}
+	w.result = succeedWith(func() any { return made.view() })
+	switch {
+	case f.declined:
+		made.Status, made.Why = failed, "declined"
+		w.Charge = nil
+		w.tell(made.Account, "refund.created", "refund.failed")
+	case f.debit:
+		made.Status = pending
+		made.Due = s.dueLater(s.config.ActionDelay, dueRefundPaid, f)
+		made.Due.For = by.from
+		if f.returned {
+			made.Due.What = dueRefundLost
+		}
+		charged.Refunded += made.Amount
+		w.tell(made.Account, "refund.created")
+	default:
+		made.Status = succeeded
+		charged.Refunded += made.Amount
+		w.tell(made.Account, "charge.refunded", "refund.created", "refund.updated")
+	}
+	if made.Status != pending {
+		w.movement = movementOfRefund(by, &made)
+	}
+	if f.broken || f.stuck { // a repeat of a stuck refund learns nothing, and gives nothing back
+		w.result = failWith(serverError())
+	}
+	return s.commit(by, w)
+}
+
+// wrongRefund is off by one, downwards where that is possible: more could exceed the charge.
+func wrongRefund(amount int64) int64 {
+	if amount > 1 {
+		return amount - 1
+	}
+	return amount
+}
+
+// refuseRefund says why the charge cannot be refunded by the amount, if it cannot.
+func refuseRefund(of *charge, wanted *refund) (apiError, bool) {
+	switch {
+	case of == nil || of.Status != succeeded:
+		return invalid("payment_intent", "This PaymentIntent does not have a successful charge to refund."), true
+	case of.Refunded == of.Amount:
+		return apiError{status: http.StatusBadRequest, kind: invalidRequest, code: "charge_already_refunded",
+			message: "Charge " + of.ID + " has already been refunded."}, true
+	case wanted.Amount > of.Amount-of.Refunded:
+		return invalidCode("amount_too_large", "amount", fmt.Sprintf(
+			"Refund amount (%d) is greater than unrefunded amount on charge (%d).", wanted.Amount,
+			of.Amount-of.Refunded)), true
+	}
+	return apiError{}, false
+}
+
+// landRefund does what is due of a refund.
+func (s *Server) landRefund(of *refund) error {
+	leave, err := s.psp.Enter()
+	if err != nil {
+		return nil // the file has it, and the next start resumes it
+	}
+	defer leave()
+	found := s.store.intentSlot(of.Account, of.Intent)
+	f, _ := faultOf(of.Due.Fault)
+	if of.Due.What == dueRefund {
+		by := asked{key: of.Due.Key, hash: of.Due.Hash, from: of.Due.For}
+		_, err := s.giveBack(by, found, of, fault{token: f.token})
+		return err
+	}
+	found.changing.Lock()
+	defer found.changing.Unlock()
+	next, charged := *of, *s.store.chargeOf(of.Account, of.Charge)
+	next.Due = nil
+	w := &work{change: change{Refund: &next}, fault: fault{token: f.token}}
+	if of.Due.What == dueRefundLost {
+		next.Status, next.Why = failed, "declined"
+		charged.Refunded -= next.Amount
+		w.Charge = &charged
+		w.tell(next.Account, "refund.updated", "refund.failed")
+	} else {
+		next.Status = succeeded
+		w.Charge = &charged
+		w.tell(next.Account, "charge.refunded", "refund.updated")
+	}
+	w.movement = movementOfRefund(asked{}, &next)
+	w.movement.IdempotencyKey = cmp.Or(w.movement.IdempotencyKey, of.Due.For.Key)
+	_, err = s.commit(asked{}, w)
+	return err
+}

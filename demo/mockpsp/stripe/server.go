@@ -1,0 +1,159 @@
+package stripe
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"payonce/demo/mockpsp"
+)
+
+// maxRefusals bounds the memory of which refusals a token has caused.
+const maxRefusals = 100_000
+
+// Server speaks the dialect. It is an [http.Handler], and [Server.Serve] serves it; its caller opens the listener.
+type Server struct {
+	psp        *mockpsp.Server
+	config     Config
+	log        *slog.Logger
+	secretHash [sha256.Size]byte
+	handler    http.Handler
+	rates      *mockpsp.DialectRates
+	store      *store
+	keys       *keys
+	clocks     *clocks
+	outbox     *mockpsp.Outbox
+	strange    atomic.Int64 // how many events about strangers there were
+
+	mu       sync.Mutex
+	refusals map[string]int // by mark: refusals before any execution
+}
+
+// New reads back what the ledger of the PSP has kept of this dialect, and resumes what is due. It must be called before
+// the PSP serves.
+func New(psp *mockpsp.Server, config Config) (*Server, error) {
+	if err := config.Check(); err != nil {
+		return nil, fmt.Errorf("check the Stripe dialect's config: %w", err)
+	}
+	s := &Server{
+		psp: psp, config: config, log: psp.Config().Log, secretHash: sha256.Sum256([]byte(config.Secret)),
+		rates: psp.AddRates("stripe", rateNames()), store: newStore(), keys: newKeys(config.KeyMemory),
+		refusals: map[string]int{},
+	}
+	s.clocks = newClocks(func(err error) { s.log.Error("what is due could not be written", "error", err) })
+	if err := s.restore(); err != nil {
+		return nil, err
+	}
+	psp.OnForget(func(account, key string) (int, error) { return s.forget(&keyFilter{account, key}) })
+	s.handler = s.routes()
+	return s, nil
+}
+
+// restore takes back the changes of the file. What is due is resumed when all of them are there: what has landed is due
+// no more.
+func (s *Server) restore() error {
+	for number, note := range s.psp.TakeNotes() {
+		ch, err := readNote(note)
+		if err != nil {
+			return fmt.Errorf("read note %d of the ledger: %w", number+1, err)
+		}
+		s.keys.publish(ch, s.store.publish(ch, timeOf(ch)))
+	}
+	if err := s.openOutbox(); err != nil {
+		return err
+	}
+	for _, ch := range s.store.open() {
+		s.schedule(ch)
+	}
+	return nil
+}
+
+func readNote(note []byte) (*change, error) {
+	ch := &change{}
+	if err := json.Unmarshal(note, ch, json.RejectUnknownMembers(true)); err != nil {
+		return nil, err
+	}
+	if slices.Contains(ch.Events, nil) {
+		return nil, errors.New("an event is null")
+	}
+	return ch, nil
+}
+
+// timeOf is when a change was written, to the second.
+func timeOf(ch *change) time.Time {
+	switch {
+	case len(ch.Events) > 0:
+		return time.Unix(ch.Events[0].Created, 0)
+	case ch.Answer != nil:
+		return ch.Answer.At
+	default:
+		return time.Time{}
+	}
+}
+
+// open returns what is due, as changes to be scheduled.
+func (s *store) open() []*change {
+	var open []*change
+	for _, b := range s.books {
+		for _, i := range b.intents.all {
+			open = append(open, &change{Intent: i.newest})
+		}
+		for _, r := range b.refunds.all {
+			open = append(open, &change{Refund: r.newest})
+		}
+	}
+	for _, r := range s.promises {
+		open = append(open, &change{Promise: r})
+	}
+	return open
+}
+
+func (s *Server) now() time.Time { return s.psp.Config().Now() }
+
+// Close stops what is due; the file has it. The ledger stays open: it is the PSP's.
+func (s *Server) Close() error {
+	s.clocks.stop()
+	return nil
+}
+
+// Serve serves the dialect until ctx ends, beside the Serve of the PSP, which ends the requests that are held.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	return s.psp.ServeDialect(ctx, l, s, s.Close)
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("POST /v1/payment_intents", s.v1(s.keyed(s.createIntent)))
+	mux.Handle("GET /v1/payment_intents", s.v1(s.listIntents))
+	mux.Handle("GET /v1/payment_intents/search", s.v1(s.searchIntents))
+	mux.Handle("GET /v1/payment_intents/{id}", s.v1(s.getIntent))
+	mux.Handle("POST /v1/payment_intents/{id}/confirm", s.v1(s.keyed(s.confirmIntent)))
+	mux.Handle("POST /v1/payment_intents/{id}/cancel", s.v1(s.keyed(s.cancelIntent)))
+	mux.Handle("GET /v1/charges", s.v1(s.listCharges))
+	mux.Handle("GET /v1/charges/{id}", s.v1(s.getCharge))
+	mux.Handle("POST /v1/refunds", s.v1(s.keyed(s.createRefund)))
+	mux.Handle("GET /v1/refunds", s.v1(s.listRefunds))
+	mux.Handle("GET /v1/refunds/{id}", s.v1(s.getRefund))
+	mux.Handle("GET /v1/events", s.v1(s.listEvents))
+	mux.Handle("GET /v1/events/{id}", s.v1(s.getEvent))
+	mux.Handle("GET /v1/balance_transactions", s.v1(s.listTransactions))
+	mux.Handle("GET /v1/balance_transactions/{id}", s.v1(s.getTransaction))
+	mux.Handle("/", s.v1(func(c *call) (reply, error) {
+		return reply{}, apiError{status: http.StatusNotFound, kind: invalidRequest,
+			message: "Unrecognized request URL (" + c.r.Method + ": " + c.r.URL.Path + ")."}
+	}))
+	return mux
+}

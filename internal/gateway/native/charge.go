@@ -1,0 +1,46 @@
+package native
+
+import (
+	"context"
+	"net/url"
+	"regexp"
+
+	"payonce/internal/gateway"
+)
+
+// tokenForm is the form of the PSP's payment methods.
+var tokenForm = regexp.MustCompile(`^pm_[a-z0-9_]{1,61}$`)
+
+// refuses says why the PSP can never take a charge.
+func refuses(ch gateway.Charge) *gateway.Unacceptable {
+	if !tokenForm.MatchString(ch.PaymentMethod) {
+		return &gateway.Unacceptable{Member: gateway.TokenMember,
+			Detail: "must be a PSP token: pm_ and up to 61 lower-case letters, digits or underscores"}
+	}
+	return nil
+}
+
+// Charge sends ch once.
+func (c *Client) Charge(ctx context.Context, ch gateway.Charge) gateway.Outcome {
+	body := struct {
+		AmountCents   int64  `json:"amountCents"`
+		Currency      string `json:"currency"`
+		PaymentMethod string `json:"paymentMethod"`
+		Reference     string `json:"reference"`
+	}{ch.AmountMinor, ch.Currency, ch.PaymentMethod, ch.Reference}
+	return c.send(ctx, ch.Account, ch.Key, chargesPath, body, func(a answer) gateway.Outcome {
+		return judgeCharge(ch, a)
+	})
+}
+
+// Refund sends r once.
+func (c *Client) Refund(ctx context.Context, r gateway.Refund) gateway.Outcome {
+	body := struct {
+		AmountCents int64  `json:"amountCents"`
+		Currency    string `json:"currency"`
+		Reference   string `json:"reference"`
+		Reason      string `json:"reason,omitzero"`
+	}{r.AmountMinor, r.Currency, r.Reference, r.Reason}
+	return c.send(ctx, r.Account, r.Key, chargesPath+"/"+url.PathEscape(r.ChargeID)+"/refunds", body,
+		func(a answer) gateway.Outcome { return judge(r.Wanted(), a) })
+}

@@ -1,0 +1,87 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payonce/internal/gateway"
+)
+
+// errNoVerifier says that this client takes no webhooks.
+var errNoVerifier = errors.New("there is no webhook secret")
+
+// VerifyEvent checks a webhook as Standard Webhooks asks.
+func (c *Client) VerifyEvent(h http.Header, body []byte) (gateway.Delivery, error) {
+	if c.verifier == nil {
+		return gateway.Delivery{}, errNoVerifier
+	}
+	id := joined(h, "Webhook-Id")
+	sent, err := c.verifier.Verify(id, joined(h, "Webhook-Timestamp"), joined(h, "Webhook-Signature"), body)
+	if err != nil {
+		return gateway.Delivery{}, &gateway.VerifyError{Err: err, Detail: refusalOf(err),
+			Challenge: "StandardWebhooks"}
+	}
+	return gateway.Delivery{ID: id, SentAt: sent}, nil
+}
+
+// joined is the value of a header. If the header is repeated, the values are joined by spaces. That is a list of
+// signatures, and not valid for any other header.
+func joined(h http.Header, name string) string { return strings.Join(h.Values(name), " ") }
+
+// refusalOf tells the sender why a webhook was refused. It does not say which secret was tried.
+func refusalOf(err error) string {
+	switch {
+	case errors.Is(err, gateway.ErrHeaderMissing):
+		return "Send the headers webhook-id, webhook-timestamp and webhook-signature."
+	case errors.Is(err, gateway.ErrMalformed):
+		return "webhook-id must be 1 to 255 printable ASCII characters without spaces and full stops, " +
+			"webhook-timestamp whole seconds since 1970; each once."
+	case errors.Is(err, gateway.ErrStale):
+		return "webhook-timestamp is too far from now. Sign each attempt again, with the time of the attempt."
+	}
+	return "No signature in webhook-signature is one of this webhook."
+}
+
+// The types of events: the object and its status.
+const (
+	chargeSucceeded = "charge.succeeded"
+	chargeDeclined  = "charge.declined"
+	refundSucceeded = "refund.succeeded"
+	refundDeclined  = "refund.declined"
+)
+
+// ParseEvent reads the body of a webhook. It fails with ErrPayload or ErrUnknownType: this PSP sends only the types
+// that it was asked for. Unknown members are ignored. Names are case-sensitive. A repeated name is refused, because two
+// readers could use different values.
+func (c *Client) ParseEvent(body []byte) (gateway.Event, error) { return parseEvent(body) }
+
+func parseEvent(body []byte) (gateway.Event, error) {
+	var p struct {
+		Type string         `json:"type"`
+		Data jsontext.Value `json:"data"`
+	}
+	if err := json.Unmarshal(body, &p); err != nil {
+		// The cause could repeat the body.
+		return nil, fmt.Errorf("%w: not the JSON of an event", gateway.ErrPayload)
+	}
+	switch p.Type {
+	case chargeSucceeded, chargeDeclined, refundSucceeded, refundDeclined:
+	case "":
+		return nil, fmt.Errorf("%w: no type", gateway.ErrPayload)
+	default:
+		return nil, gateway.ErrUnknownType
+	}
+	record, err := parseRecord(p.Data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", gateway.ErrPayload, err)
+	}
+	if p.Type != string(record.Object)+"."+record.Status {
+		return nil, fmt.Errorf("%w: its type and its data contradict each other", gateway.ErrPayload)
+	}
+	return gateway.Moved{Type: p.Type, Record: record}, nil
+}

@@ -1,0 +1,210 @@
+package native_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payonce/internal/gateway"
+)
+
+func (c *client) list() (gateway.Page, error) {
+	c.t.Helper()
+	page, err := c.List(c.t.Context(), gateway.ChargeObject, "canary-account", time.Time{}, "")
+	if err != nil {
+		c.checked(gateway.Indeterminate{Reason: err.Error()})
+	}
+	return page, err
+}
+
+func listFailed(t *testing.T, c *client, reason string) {
+	t.Helper()
+	page, err := c.list()
+	if err == nil || err.Error() != "list charges: "+reason || page.Records != nil || page.Next != "" {
+		t.Fatalf("page %+v, error %v; want: %s", page, err, reason)
+	}
+}
+
+func TestListIsSentAsTheContractSays(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 1)
+	s := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		got <- strings.SplitN(requestText(r), "\n", 2)[0]
+		_, _ = io.WriteString(w, nothingHeld)
+	})
+	c := newClient(t, s.URL)
+	seoul := time.FixedZone("KST", 9*60*60)
+	for want, row := range map[string]struct {
+		object gateway.Object
+		after  time.Time
+		cursor string
+	}{
+		"GET /v1/charges?limit=100":              {object: gateway.ChargeObject},
+		"GET /v1/refunds?cursor=a%26b&limit=100": {object: gateway.RefundObject, cursor: "a&b"},
+		"GET /v1/charges?createdAfter=2026-11-20T12%3A00%3A00.000000001Z&cursor=c&limit=100": {gateway.ChargeObject,
+			noon.Add(1).In(seoul), "c"},
+	} {
+		if _, err := c.List(t.Context(), row.object, "canary-account", row.after, row.cursor); err != nil {
+			t.Fatal(err)
+		}
+		if asked := await(t, "the request", got); asked != want {
+			t.Errorf("asked for %s, want %s", asked, want)
+		}
+	}
+}
+
+func TestListReadsOnePage(t *testing.T) {
+	t.Parallel()
+	body := `{"data":[` + chargeHeld + `,` + chargeRefused + `],"hasMore":true,"nextCursor":"there"}`
+	page, err := newClient(t, answering(t, 200, body).URL).list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := gateway.Page{Records: []gateway.Record{parsed(t, chargeHeld), parsed(t, chargeRefused)}, Next: "there"}
+	if diff := cmp.Diff(want, page); diff != "" {
+		t.Fatalf("page differs (-want +got):\n%s", diff)
+	}
+}
+
+// With 255 characters and 500 of a reason, each escaped, and everything else at its longest.
+func TestLongestPageFits(t *testing.T) {
+	t.Parallel()
+	longest := strings.NewReplacer(
+		`"pay_canary"`, `"`+strings.Repeat(`\u0001`, 255)+`"`, `"pm_canary"`, `"`+strings.Repeat(`\u0001`, 500)+`"`,
+		`ch_1`, strings.Repeat("c", 255), `canary-key-0123456789`, strings.Repeat("k", 300),
+	).Replace(chargeHeld)
+	all := make([]string, gateway.MaxPage)
+	for i := range all {
+		all[i] = longest
+	}
+	page, err := newClient(t, answering(t, 200, listing(all...)).URL).list()
+	if err != nil || len(page.Records) != gateway.MaxPage {
+		t.Fatalf("%d records, error %v", len(page.Records), err)
+	}
+	listFailed(t, newClient(t, answering(t, 200, listing(append(all, longest)...)).URL),
+		"answer has more than 100 records")
+}
+
+// A scan that goes on from a wrong page misses money, or never ends.
+func TestPageThatLeadsAstrayIsRefused(t *testing.T) {
+	t.Parallel()
+	page := func(data, rest string) string { return fmt.Sprintf(`{"data":[%s],%s}`, data, rest) }
+	for name, row := range map[string]struct{ reason, body string }{
+		"no hasMore":            {"answer malformed", page(chargeHeld, `"nextCursor":"x"`)},
+		"more without a cursor": {"answer without a clear end", page(chargeHeld, `"hasMore":true`)},
+		"a cursor without more": {"answer without a clear end",
+			page(chargeHeld, `"hasMore":false,"nextCursor":"x"`)},
+		"more behind nothing": {"answer without a clear end", page(``, `"hasMore":true,"nextCursor":"x"`)},
+		"a cursor that is too big": {"answer without a clear end",
+			page(chargeHeld, `"hasMore":true,"nextCursor":"`+strings.Repeat("x", 1025)+`"`)},
+		"newest first": {"answer is not oldest first",
+			page(chargeRefused+","+chargeHeld, `"hasMore":false`)},
+		"another account": {"record of another account",
+			page(replace(chargeHeld, "canary-account", "globex"), `"hasMore":false`)},
+		"another object": {"record of another object", page(refundHeld, `"hasMore":false`)},
+		"not a list":     {"answer malformed", `{"data":{}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			listFailed(t, newClient(t, answering(t, 200, row.body).URL), row.reason)
+		})
+	}
+	for _, status := range []int{201, 204, 302, 404, 500} {
+		listFailed(t, newClient(t, answering(t, status, nothingHeld).URL), fmt.Sprintf("PSP answered %d", status))
+	}
+}
+
+// sumOf names a record by its bytes.
+func sumOf(raw string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(raw))) }
+
+// One record that cannot be read must not hide all those behind it, whatever is wrong with it; and it is no excuse for
+// a page that leads astray.
+func TestUnreadableRecordsAreReturnedApart(t *testing.T) {
+	t.Parallel()
+	const noJSON = "record is not the JSON of one"
+	for raw, row := range map[string]struct{ id, reason string }{
+		replace(chargeHeld, `"succeeded"`, `"pending"`): {"ch_1", "record with a malformed status"},
+		`7`:           {"", noJSON},
+		`"}],[{\"\\"`: {"", noJSON},
+		replace(chargeHeld, `{"id"`, `{"note":1,"note":2,"id"`):                               {"ch_1", noJSON},
+		replace(chargeHeld, `pay_canary`, "\xff"):                                             {"ch_1", noJSON},
+		replace(chargeHeld, `"pay_canary"`, "\"\\ud800\""):                                    {"ch_1", noJSON},
+		replace(chargeHeld, `"pay_canary"`, "\"a\nb\""):                                       {"ch_1", noJSON},
+		replace(chargeHeld, `"pay_canary"`, strings.Repeat("[{}", 20_000)):                    {"", ""},
+		replace(chargeHeld, `12000`, strings.Repeat("[", 20_000)+strings.Repeat("]", 20_000)): {"ch_1", noJSON},
+		replace(chargeHeld, "canary-account", "globex"): {"ch_1",
+			"record of another account"},
+		refundHeld: {"rf_1", "record of another object"},
+	} {
+		body := `{"data":[` + chargeHeld + `,` + raw + `,` + chargeRefused + `],"hasMore":true,"nextCursor":"there"}`
+		c := newClient(t, answering(t, 200, body).URL)
+		if row.reason == "" { // its brackets do not close, and nobody knows where it ends
+			listFailed(t, c, "answer malformed")
+			continue
+		}
+		page, err := c.list()
+		if err != nil {
+			t.Fatalf("%.200s: %v", raw, err)
+		}
+		want := gateway.Page{
+			Records:    []gateway.Record{parsed(t, chargeHeld), parsed(t, chargeRefused)},
+			Unreadable: []gateway.Unreadable{{Raw: []byte(raw), Name: sumOf(raw), ID: row.id, Reason: row.reason}},
+			Next:       "there",
+		}
+		if diff := cmp.Diff(want, page); diff != "" {
+			t.Fatalf("page differs (-want +got):\n%s", diff)
+		}
+		lookupFailed(t, c.lookup(), row.reason)
+	}
+	astray := listing(chargeRefused, `{}`, chargeHeld)
+	listFailed(t, newClient(t, answering(t, 200, astray).URL), "answer is not oldest first")
+}
+
+// What is wrong outside of the records is wrong with the answer.
+func TestListItselfIsReadStrictly(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		`{"data":[],"data":[],"hasMore":false}`, `{"data":[],"hasMore":false,"hasMore":false}`,
+		`{"data":[],"hasMore":false,"x":{"a":1,"a":2}}`,
+		"{\"data\":[],\"hasMore\":false,\"x\":\"\xff\"}", `{"data":[],"hasMore":false} x`,
+		`{"data":[,],"hasMore":false}`, `{"data":[{},],"hasMore":false}`,
+		`{"data":[]"hasMore":false}`, `{"data":[],"hasMore":false,}`, `{"data":[],"hasMore":0}`,
+		`{"data":[],"hasMore":false,x:1}`, `[]`, `{}`, ``,
+		`{"data":null,"hasMore":false}`, `{"hasMore":false}`, `{"data":[]}`,
+		`{"data":[],"hasMore":false,"nextCursor":7}`, `{"data":[],"hasMore":false`,
+		`{"data":[{}{}],"hasMore":false}`, `{"data":[7 7],"hasMore":false}`,
+	} {
+		c := newClient(t, answering(t, 200, body).URL)
+		listFailed(t, c, "answer malformed")
+		lookupFailed(t, c.lookup(), "answer malformed")
+	}
+}
+
+// Without a readable record there is a page that follows all the same.
+func TestPageOfNothingReadableLeadsOn(t *testing.T) {
+	t.Parallel()
+	page, err := newClient(t, answering(t, 200, `{"data":[{}],"hasMore":true,"nextCursor":"there"}`).URL).list()
+	if err != nil || len(page.Unreadable) != 1 || page.Next != "there" {
+		t.Fatalf("page %+v, error %v", page, err)
+	}
+}
+
+func TestPageThatLeadsBackToItselfIsRefused(t *testing.T) {
+	t.Parallel()
+	s := answering(t, 200, `{"data":[`+chargeHeld+`],"hasMore":true,"nextCursor":"here"}`)
+	c := newClient(t, s.URL)
+	page, err := c.list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err = c.List(t.Context(), gateway.ChargeObject, "canary-account", time.Time{}, page.Next)
+	if err == nil || err.Error() != "list charges: answer leads back to its own page" || page.Records != nil {
+		t.Fatalf("page %+v, error %v", page, err)
+	}
+}

@@ -1,0 +1,222 @@
+package native_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payonce/internal/gateway"
+)
+
+const nothingHeld = `{"data":[],"hasMore":false}`
+
+// listing is a PSP's whole list of records.
+func listing(records ...string) string {
+	return `{"data":[` + strings.Join(records, ",") + `],"hasMore":false}`
+}
+
+// lookup asks for aCharge. Whatever comes of it, the reason holds nothing that a log must not.
+func (c *client) lookup() gateway.Lookup {
+	c.t.Helper()
+	return c.lookedUp(c.Lookup(c.t.Context(), aCharge(), gateway.EndNothing))
+}
+
+func (c *client) lookedUp(l gateway.Lookup) gateway.Lookup {
+	c.t.Helper()
+	if failed, ok := l.(gateway.LookupFailed); ok {
+		c.checked(gateway.Indeterminate{Reason: failed.Reason})
+	}
+	return l
+}
+
+func lookupFailed(t *testing.T, l gateway.Lookup, reason string) {
+	t.Helper()
+	if l != (gateway.LookupFailed{Reason: reason}) {
+		t.Fatalf("lookup %T %+v, want LookupFailed: %s", l, l, reason)
+	}
+}
+
+func found(t *testing.T, l gateway.Lookup, want ...gateway.Record) {
+	t.Helper()
+	if diff := cmp.Diff(gateway.Lookup(gateway.Found{Records: want}), l); diff != "" {
+		t.Fatalf("lookup differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestLookupIsSentAsTheContractSays(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 1)
+	s := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		got <- requestText(r)
+		_, _ = io.WriteString(w, nothingHeld)
+	})
+	c := newClient(t, s.URL)
+	for object, path := range map[gateway.Object]string{gateway.ChargeObject: "/v1/charges",
+		gateway.RefundObject: "/v1/refunds"} {
+		r := asked(object, "canary-account", "a&limit=1#é/%")
+		if l := c.Lookup(t.Context(), r, gateway.EndNothing); l != (gateway.NotFound{}) {
+			t.Fatalf("lookup %T %+v", l, l)
+		}
+		want := "GET " + path + "?idempotencyKey=a%26limit%3D1%23%C3%A9%2F%25&limit=100" + `
+Accept: application/json
+Authorization: Bearer ` + secret + `
+Cache-Control: no-cache
+Psp-Account: canary-account
+`
+		if diff := cmp.Diff(want, await(t, "the request", got)); diff != "" {
+			t.Fatalf("request differs (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// requestText is the request line and all headers but those of Go itself.
+func requestText(r *http.Request) string {
+	var headers strings.Builder
+	_ = r.Header.WriteSubset(&headers, map[string]bool{"User-Agent": true})
+	return r.Method + " " + r.RequestURI + "\n" + strings.ReplaceAll(headers.String(), "\r\n", "\n")
+}
+
+func TestLookupFindsWhatTheLedgerHolds(t *testing.T) {
+	t.Parallel()
+	charge, declined := parsed(t, chargeHeld), parsed(t, chargeRefused)
+	found(t, newClient(t, answering(t, 200, listing(chargeHeld)).URL).lookup(), charge)
+	found(t, newClient(t, answering(t, 200, listing(chargeRefused)).URL).lookup(), declined)
+	// There should not be more than one. The caller of Lookup must see all of them.
+	found(t, newClient(t, answering(t, 200, listing(chargeHeld, chargeRefused)).URL).lookup(), charge, declined)
+}
+
+// A page may be short. What lies behind it counts as well, and a PSP that comes to no end has not answered.
+func TestLookupReadsToTheEnd(t *testing.T) {
+	t.Parallel()
+	var pages atomic.Int32
+	s := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		pages.Add(1)
+		if r.FormValue("cursor") == "x" {
+			_, _ = io.WriteString(w, listing(chargeRefused))
+			return
+		}
+		_, _ = io.WriteString(w, `{"data":[`+chargeHeld+`],"hasMore":true,"nextCursor":"x"}`)
+	})
+	found(t, newClient(t, s.URL).lookup(), parsed(t, chargeHeld), parsed(t, chargeRefused))
+
+	pages.Store(0)
+	s = serving(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"data":[%s],"hasMore":true,"nextCursor":"%d"}`, chargeHeld, pages.Add(1))
+	})
+	lookupFailed(t, newClient(t, s.URL).lookup(), "answer without an end")
+	if n := pages.Load(); n != 5 {
+		t.Fatalf("%d pages were read, want 5", n)
+	}
+	same := answering(t, 200, `{"data":[`+chargeHeld+`],"hasMore":true,"nextCursor":"x"}`)
+	lookupFailed(t, newClient(t, same.URL).lookup(), "answer without an end")
+}
+
+func TestOnlyAWellFormedEmptyListIsNotFound(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{nothingHeld,
+		` {"object":"list","nextCursor":"","hasMore":false,"data":[ ],"x":{"data":[1]}} `} {
+		if l := newClient(t, answering(t, 200, body).URL).lookup(); l != (gateway.NotFound{}) {
+			t.Fatalf("%s: lookup %T %+v", body, l, l)
+		}
+	}
+	for name, body := range map[string]string{
+		"empty": "", "null": "null", "array": "[]", "object": "{}", "HTML": "<html></html>", "string": `"none"`,
+		"no data": `{"hasMore":false}`, "null data": `{"data":null,"hasMore":false}`,
+		"object as data": `{"data":{},"hasMore":false}`,
+		"string as data": `{"data":"","hasMore":false}`, "data in another case": `{"Data":[],"hasMore":false}`,
+		"no hasMore": `{"data":[]}`, "null hasMore": `{"data":[],"hasMore":null}`,
+		"string hasMore": `{"data":[],"hasMore":"false"}`,
+		"truncated":      `{"data":[],"hasMore":false`, "two": nothingHeld + nothingHeld, "more behind": nothingHeld +
+			"x",
+		"BOM":        "\ufeff" + nothingHeld,
+		"data twice": `{"data":[],"data":[],"hasMore":false}`, "invalid UTF-8": `{"data":[],"hasMore":false,"x":"` +
+			"\xff" + `"}`,
+		"an error": `{"error":{"code":"internal_error","message":"something went wrong"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lookupFailed(t, newClient(t, answering(t, 200, body).URL).lookup(), "answer malformed")
+		})
+	}
+	for _, body := range []string{`{"data":[],"hasMore":true}`, `{"data":[],"hasMore":true,"nextCursor":"x"}`,
+		`{"data":[],"hasMore":false,"nextCursor":"x"}`} {
+		lookupFailed(t, newClient(t, answering(t, 200, body).URL).lookup(), "answer without a clear end")
+	}
+}
+
+// A PSP that has ignored the filter, or the account, has not said what is under our key.
+func TestListOfSomethingElseProvesNothing(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct{ reason, from, to string }{
+		"another key":      {"answer has another key", `"canary-key-0123456789"`, `"canary-key-0123456789.g2"`},
+		"no key":           {"answer has another key", `"idempotencyKey":"canary-key-0123456789",`, ``},
+		"another account":  {"record of another account", `canary-account`, `canary-globex`},
+		"another object":   {"record of another object", `"object":"charge"`, `"object":"refund","chargeId":"ch_0"`},
+		"malformed":        {"record with a malformed amountCents", `12000`, `-1`},
+		"not even JSON of": {"record is not the JSON of one", `"ch_1"`, `1`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			odd := replace(chargeHeld, row.from, row.to)
+			for _, body := range []string{listing(odd), listing(chargeHeld, odd)} {
+				lookupFailed(t, newClient(t, answering(t, 200, body).URL).lookup(), row.reason)
+			}
+		})
+	}
+	lookupFailed(t, newClient(t, answering(t, 200, listing(chargeRefused, chargeHeld)).URL).lookup(),
+		"answer is not oldest first")
+}
+
+// Not even with a body that says that there is nothing.
+func TestStatusOtherThan200ProvesNothing(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{201, 202, 203, 204, 206, 300, 304, 400, 401, 403, 404, 409, 410, 422, 429, 451, 500,
+		502, 503, 504, 599, 999} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			for _, body := range []string{nothingHeld, listing(chargeHeld)} {
+				lookupFailed(t, newClient(t, answering(t, status, body).URL).lookup(),
+					fmt.Sprintf("PSP answered %d", status))
+			}
+		})
+	}
+}
+
+func TestLookupIsNotRedirected(t *testing.T) {
+	t.Parallel()
+	other := answering(t, 200, nothingHeld)
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		s := serving(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, status) })
+		lookupFailed(t, newClient(t, s.URL).lookup(), fmt.Sprintf("PSP answered %d", status))
+	}
+}
+
+func TestLookupWithoutKeyOrAccountIsNotSent(t *testing.T) {
+	t.Parallel()
+	s := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("asked for %s of %q", r.RequestURI, r.Header.Get("PSP-Account"))
+		_, _ = io.WriteString(w, nothingHeld)
+	})
+	c := newClient(t, s.URL)
+	ask := func(r gateway.Request) gateway.Lookup {
+		return c.lookedUp(c.Lookup(t.Context(), r, gateway.EndNothing))
+	}
+	for _, o := range []gateway.Object{gateway.ChargeObject, gateway.RefundObject} {
+		lookupFailed(t, ask(asked(o, "acme", "")), "no key to look up")
+		for _, account := range []string{"", " ", " acme", "acme ", "acme\r\nX: y", strings.Repeat("a", 256)} {
+			lookupFailed(t, ask(asked(o, account, "key")), "no such account")
+		}
+	}
+	lookupFailed(t, ask(nil), "no key to look up")
+	for _, o := range []gateway.Object{"payout", ""} {
+		if page, err := c.List(t.Context(), o, "acme", noon, ""); err == nil || page.Records != nil ||
+			!strings.HasSuffix(err.Error(), ": no such object") {
+			t.Errorf("the list of %q is %+v, error %v", o, page, err)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package native
+
+import (
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+
+	"payonce/internal/gateway"
+)
+
+// unknownPaymentMethod is the only error of the PSP that is documented to come before any effect. It says that there is
+// no charge, no record, and no earlier request under this key. See docs/adr/0025-when-a-4xx-is-proof.md.
+const unknownPaymentMethod = "unknown_payment_method"
+
+// judgeCharge reads an answer below 500 as a verdict on the charge. If it is no verdict, the outcome is Indeterminate.
+func judgeCharge(ch gateway.Charge, a answer) gateway.Outcome {
+	if refusedBy(ch, a) {
+		return gateway.Declined{Code: unknownPaymentMethod}
+	}
+	return judge(ch.Wanted(), a)
+}
+
+// refusedBy reports whether an answer is that error, about this very charge. The answer must have the documented status
+// and the documented members, each once and no others. An error with more members may mean something else. If a charge
+// that was executed were taken for refused, the customer would pay twice.
+func refusedBy(ch gateway.Charge, a answer) bool {
+	var said struct {
+		Error struct {
+			Code           string `json:"code"`
+			Message        string `json:"message"`
+			Account        string `json:"account"`
+			IdempotencyKey string `json:"idempotencyKey"`
+			Reference      string `json:"reference"`
+		} `json:"error"`
+	}
+	if a.status != http.StatusBadRequest || json.Unmarshal(a.body, &said, json.RejectUnknownMembers(true)) != nil {
+		return false
+	}
+	e := said.Error
+	return e.Code == unknownPaymentMethod && e.Message != "" &&
+		e.Account == ch.Account && e.IdempotencyKey == ch.Key && e.Reference == ch.Reference && ch.Reference != ""
+}

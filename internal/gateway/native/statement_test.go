@@ -1,0 +1,244 @@
+package native_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payonce/internal/gateway"
+)
+
+const (
+	header     = "id,object,idempotencyKey,reference,chargeId,amountCents,currency,status,createdAt\r\n"
+	chargeLine = "ch_1,charge,canary-key-1,pay_canary,,12000,USD,succeeded,2026-11-20T12:00:00.000001Z\r\n"
+	refundLine = "rf_1,refund,canary-key-2,re_canary,ch_1,500,USD,succeeded,2026-11-20T12:00:00.000002Z\r\n"
+	trailer    = "total,2,,,,,,,\r\n"
+	statement  = header + chargeLine + refundLine + trailer
+)
+
+func discard(gateway.Record) error { return nil }
+
+// statement reads the statement of the day, and returns the ids delivered. Its error holds nothing that a log must not.
+func (c *client) statement() (ids []string, err error) {
+	c.t.Helper()
+	err = c.Statement(c.t.Context(), "canary-account", noon, func(r gateway.Record) error {
+		ids = append(ids, r.ID)
+		return nil
+	})
+	if err != nil {
+		c.checked(gateway.Indeterminate{Reason: err.Error()})
+	}
+	return ids, err
+}
+
+// broken checks that a statement fails for a reason, after having delivered some records.
+func broken(t *testing.T, c *client, delivered int, reason string) {
+	t.Helper()
+	ids, err := c.statement()
+	if err == nil || err.Error() != "read statement: "+reason || len(ids) != delivered {
+		t.Fatalf("delivered %v, error %v; want %d and: %s", ids, err, delivered, reason)
+	}
+}
+
+func TestStatementIsSentAsTheContractSays(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 1)
+	s := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		got <- requestText(r)
+		_, _ = io.WriteString(w, header+"total,0,,,,,,,\r\n")
+	})
+	c := newClient(t, s.URL)
+	// Past midnight in Seoul, the day before in UTC.
+	night := time.Date(2026, 11, 21, 8, 59, 0, 0, time.FixedZone("KST", 9*60*60))
+	if err := c.Statement(t.Context(), "canary-account", night, discard); err != nil {
+		t.Fatal(err)
+	}
+	want := `GET /v1/settlements/2026-11-20.csv
+Accept: text/csv
+Authorization: Bearer ` + secret + `
+Cache-Control: no-cache
+Psp-Account: canary-account
+`
+	if diff := cmp.Diff(want, await(t, "the request", got)); diff != "" {
+		t.Fatalf("request differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestStatementDeliversEachLine(t *testing.T) {
+	t.Parallel()
+	odd := `ch_9,charge,"a ""key"", theirs","two` + "\r\n" + `lines",,0,KRW,succeeded,2026-11-20T23:59:59.999999Z` +
+		"\n"
+	s := answering(t, 200, header+chargeLine+refundLine+odd+"total,3,,,,,,,")
+	var got []gateway.Record
+	err := newClient(t, s.URL).Statement(t.Context(), "canary-account", noon, func(r gateway.Record) error {
+		got = append(got, r)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []gateway.Record{
+		{Object: "charge", ID: "ch_1", Account: "canary-account", Key: "canary-key-1", Reference: "pay_canary",
+			AmountMinor: 12000,
+			Currency:    "USD", Status: "succeeded", Created: noon.Add(time.Microsecond)},
+		{Object: "refund", ID: "rf_1", Account: "canary-account", Key: "canary-key-2", Reference: "re_canary",
+			ChargeID:    "ch_1",
+			AmountMinor: 500, Currency: "USD", Status: "succeeded", Created: noon.Add(2 * time.Microsecond)},
+		{Object: "charge", ID: "ch_9", Account: "canary-account", Key: `a "key", theirs`, Reference: "two\nlines",
+			Currency: "KRW", Status: "succeeded", Created: noon.Add(12*time.Hour - time.Microsecond)},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("records differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestStatementOfNoDayIsNamed(t *testing.T) {
+	t.Parallel()
+	if _, err := newClient(t, answering(t, 404, statement).URL).statement(); !errors.Is(err, gateway.ErrNoStatement) {
+		t.Fatalf("error %v", err)
+	}
+	for _, status := range []int{201, 202, 204, 206, 302, 401, 410, 429, 500, 503} {
+		c := newClient(t, answering(t, status, statement).URL)
+		broken(t, c, 0, fmt.Sprintf("PSP answered %d", status))
+	}
+}
+
+// A cut can fall on any byte. None of them makes a shorter file that looks whole.
+func TestStatementCutAnywhereIsIncomplete(t *testing.T) {
+	t.Parallel()
+	whole := len(statement) - len("\r\n") // the last line needs no end
+	for cut := range whole {
+		c := newClient(t, answering(t, 200, statement[:cut]).URL)
+		if ids, err := c.statement(); err == nil {
+			t.Fatalf("%q is taken for whole, with %v", statement[:cut], ids)
+		}
+		c.Close()
+	}
+	for _, text := range []string{statement[:whole], statement[:whole+1], statement} {
+		if ids, err := newClient(t, answering(t, 200, text).URL).statement(); err != nil || len(ids) != 2 {
+			t.Fatalf("delivered %v, error %v", ids, err)
+		}
+	}
+}
+
+func TestStatementIsBrokenByALineThatIsWrong(t *testing.T) {
+	t.Parallel()
+	swap := func(from, to string) string { return replace(statement, from, to) }
+	const other = "another total than that of the lines"
+	for name, row := range map[string]struct {
+		body      string
+		delivered int
+		reason    string
+	}{
+		"nothing":              {"", 0, "ends without its trailer"},
+		"no header":            {chargeLine + refundLine + trailer, 0, "line 1: another header"},
+		"columns in disorder":  {swap("id,object", "object,id"), 0, "line 1: another header"},
+		"a column more":        {swap("createdAt\r\n", "createdAt,fee\r\n"), 0, "line 1: malformed"},
+		"BOM":                  {"\ufeff" + statement, 0, "line 1: another header"},
+		"not a CSV":            {"<html>not, here</html>", 0, "line 1: malformed"},
+		"no trailer":           {header + chargeLine + refundLine, 2, "ends without its trailer"},
+		"a line too few":       {header + chargeLine + trailer, 1, "line 3: " + other},
+		"a line too many":      {header + chargeLine + refundLine + refundLine + trailer, 3, "line 5: " + other},
+		"a total that is none": {swap("total,2", "total,+2"), 2, "line 4: " + other},
+		"a total of two":       {swap("total,2,", "total,2,2"), 2, "line 4: " + other},
+		"more behind":          {statement + chargeLine, 2, "line 5: more behind the trailer"},
+		"garbage behind":       {statement + "canary", 2, "line 5: malformed"},
+		"a field too few":      {swap(",canary-key-2", ""), 1, "line 3: malformed"},
+		"a field too many":     {swap("canary-key-2", "canary,key"), 1, "line 3: malformed"},
+		"a bare quote":         {swap("canary-key-2", `canary"key`), 1, "line 3: malformed"},
+		"an open quote":        {swap("canary-key-2", `"canary`), 1, "line 3: malformed"},
+		"invalid UTF-8":        {swap("re_canary", "\xff"), 1, "line 3: malformed"},
+		"no id":                {swap("rf_1", ""), 1, "line 3: record with a malformed id"},
+		"no object":            {swap("refund,", ","), 1, "line 3: record with a malformed object"},
+		"a refund of nothing":  {swap("re_canary,ch_1", "re_canary,"), 1, "line 3: record with a malformed chargeId"},
+		"a fraction":           {swap(",500,", ",500.0,"), 1, "line 3: record with a malformed amountCents"},
+		"a sign":               {swap(",500,", ",+500,"), 1, "line 3: record with a malformed amountCents"},
+		"a negative":           {swap(",500,", ",-500,"), 1, "line 3: record with a malformed amountCents"},
+		"a zero before":        {swap(",500,", ",0500,"), 1, "line 3: record with a malformed amountCents"},
+		"an amount beyond": {swap(",500,", ",9999999999999999999,"), 1,
+			"line 3: record with a malformed amountCents"},
+		"no amount":   {swap(",500,", ",,"), 1, "line 3: record with a malformed amountCents"},
+		"no currency": {swap("500,USD", "500,"), 1, "line 3: record with a malformed currency"},
+		"a status of its own": {swap("succeeded,2026-11-20T12:00:00.000002", "paid,2026-11-20T12:00:00.000002"), 1,
+			"line 3: record with a malformed status"},
+		"no time": {swap("2026-11-20T12:00:00.000002Z", ""), 1,
+			"line 3: record with a malformed createdAt"},
+		"the day after": {swap("2026-11-20T12:00:00.000002Z", "2026-11-21T00:00:00Z"), 1,
+			"line 3: record of another day"},
+		"the day after, in zone": {swap("2026-11-20T12:00:00.000002Z", "2026-11-20T23:00:00-01:00"), 1,
+			"line 3: record of another day"},
+		"newest first": {header + refundLine + chargeLine + trailer, 1, "line 3: not oldest first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			broken(t, newClient(t, answering(t, 200, row.body).URL), row.delivered, row.reason)
+		})
+	}
+}
+
+func TestStatementIsNotOnlyWhatSucceeded(t *testing.T) {
+	t.Parallel()
+	s := answering(t, 200, header+replace(chargeLine, "succeeded", "declined")+"total,1,,,,,,,\r\n")
+	err := newClient(t, s.URL).Statement(t.Context(), "canary-account", noon, func(r gateway.Record) error {
+		if r.Executed() || r.Status != "declined" {
+			return fmt.Errorf("record %+v", r)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestErrorOfTheReaderEndsTheStatement(t *testing.T) {
+	t.Parallel()
+	errFull, calls := errors.New("no place"), 0
+	err := newClient(t, answering(t, 200, statement).URL).Statement(t.Context(), "canary-account", noon,
+		func(gateway.Record) error {
+			calls++
+			return errFull
+		})
+	if !errors.Is(err, errFull) || calls != 1 || err.Error() != "read statement: line 2: take record: no place" {
+		t.Fatalf("%d calls, error %v", calls, err)
+	}
+}
+
+func TestStatementOfNoAccountIsNotSent(t *testing.T) {
+	t.Parallel()
+	s := serving(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.RequestURI) })
+	for _, account := range []string{"", "acme ", "a\nb"} {
+		if err := newClient(t, s.URL).Statement(t.Context(), account, noon, discard); err == nil ||
+			err.Error() != "read statement: no such account" {
+			t.Fatalf("error %v", err)
+		}
+	}
+}
+
+func TestLineMayHave64KiBAndNoMore(t *testing.T) {
+	t.Parallel()
+	const max, tooLong = 64 << 10, "longer than 65536 bytes"
+	line := func(length int) string {
+		return replace(chargeLine, "pay_canary", strings.Repeat("x", length-len(chargeLine)+len("pay_canary")))
+	}
+	// The line is taken. It is the reference that no record can have.
+	broken(t, newClient(t, answering(t, 200, header+line(max)).URL), 0, "line 2: record with a malformed reference")
+	broken(t, newClient(t, answering(t, 200, header+line(max+1)).URL), 0, "line 2: "+tooLong)
+	for name, row := range map[string]struct{ begin, on string }{
+		"a line": {"", "x"}, "a quoted field": {`"`, "x\n"}, "lines of nothing": {"", "\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serving(t, func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, header+chargeLine+row.begin)
+				endless(w, row.on)
+			})
+			broken(t, newClient(t, s.URL), 1, "line 3: "+tooLong)
+		})
+	}
+}

@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// PSP is a payment service provider: everything that the rest of the product may ask of one. Package native speaks the
+// mock's own dialect, and package stripe speaks Stripe's. A PSP is safe for concurrent use.
+type PSP interface {
+	// Traits are what this provider promises and needs. They never change.
+	Traits() Traits
+	// Ready reports whether a request of the account would be sent now. It would not while the account's breaker is
+	// open. The caller asks before it reserves anything.
+	Ready(account string) bool
+
+	// Prepare makes the PSP's object of a charge, for a provider with [Traits.TwoSteps]. The object moves no money. The
+	// caller stores its id before it calls Charge. If there is no object, refused says why, and nothing was executed.
+	// A provider without TwoSteps returns "" and nil.
+	Prepare(ctx context.Context, ch Charge) (objectID string, refused Outcome)
+	// Charge moves the money, once.
+	Charge(ctx context.Context, ch Charge) Outcome
+	// Refund gives money back, once.
+	Refund(ctx context.Context, r Refund) Outcome
+
+	// Lookup asks what became of a request. end says which requests the PSP may end for that, so that they are never
+	// executed.
+	Lookup(ctx context.Context, r Request, end End) Lookup
+	// List reads one page of the account's charges or refunds that were created after a time, oldest first. Records of
+	// the same second as that time may be among them. The zero time means from the beginning. The cursor of the first
+	// page is "".
+	List(ctx context.Context, o Object, account string, after time.Time, cursor string) (Page, error)
+	// Statement calls each with every record of one day (UTC) in the account's settlement. Only if it returns nil, the
+	// day is complete. It fails with ErrNoStatement if the PSP has no statement for that day.
+	Statement(ctx context.Context, account string, day time.Time, each func(Record) error) error
+
+	// VerifyEvent checks that a webhook is genuine. Otherwise it fails with a [VerifyError].
+	VerifyEvent(header http.Header, body []byte) (Delivery, error)
+	// ParseEvent reads the body of a genuine webhook. It fails with ErrPayload or ErrUnknownType.
+	ParseEvent(body []byte) (Event, error)
+
+	// InFlight is the number of requests in flight, of all accounts.
+	InFlight() int
+	// Close drops idle connections.
+	Close()
+}
+
+// Traits are the facts about a provider that other packages depend on.
+type Traits struct {
+	// Name is the provider's name in settings, in the table tenants, and in the ids of its stored events.
+	Name string
+	// LongestKey is how many characters the provider takes as an idempotency key. A longer key is replaced by its hash
+	// ([FitKey]).
+	LongestKey int
+	// KeyMemory is how long the provider recognises a key by its own documents. The setting PSP_KEY_MEMORY must not be
+	// longer.
+	KeyMemory time.Duration
+	// Proof is how a lookup proves that a charge was not executed. Refunds are proven by absence everywhere.
+	Proof Proof
+	// TwoSteps says that a charge is made first, and executed by a second request.
+	TwoSteps bool
+	// NewestFirst says that the provider's own lists begin with the newest record. [PSP.List] is oldest first anyway.
+	NewestFirst bool
+	// ForeignRecords says that the account may have charges that Payonce did not make. They are counted, and need no
+	// operator.
+	ForeignRecords bool
+	// IgnoresEvents says that the provider sends types of events that nobody asked for. They need no operator.
+	IgnoresEvents bool
+	// Exponents are the currencies whose amounts the provider counts with other decimal digits than ISO 4217.
+	Exponents map[string]int
+	// Refuses says why the provider can never take a charge, before anything is reserved. It is nil if it can.
+	Refuses func(Charge) *Unacceptable
+}
+
+// Proof is how a provider proves that a charge was not executed.
+type Proof string
+
+// The kinds of proof.
+const (
+	// ProofByAbsence: a lookup by the key finds nothing after the grace period.
+	ProofByAbsence Proof = "absence after the grace period"
+	// ProofByCancelling: the provider has ended the charge. It is a fact at once.
+	ProofByCancelling Proof = "cancelled"
+)
+
+// Unacceptable says which member of a charge a provider cannot take, and why.
+type Unacceptable struct {
+	Member Member
+	Detail string // for the client; it has no value of the client's
+}
+
+// Member is a member of a charge that a provider may not be able to take.
+type Member string
+
+// The members.
+const (
+	AmountMember   Member = "amount"
+	CurrencyMember Member = "currency"
+	TokenMember    Member = "token"
+)
+
+// End says which requests a lookup may end, so that they are never executed.
+type End string
+
+// What a lookup may end.
+const (
+	// EndNothing: the lookup only reads.
+	EndNothing End = "nothing"
+	// EndUnsent: it ends a charge whose execution was not begun.
+	EndUnsent End = "unsent"
+	// EndWaiting: it also ends a charge that waits for the customer. The grace period is over, or an operator says so.
+	EndWaiting End = "waiting"
+)

@@ -1,0 +1,448 @@
+package stripe
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"payonce/internal/gateway"
+)
+
+func TestPreparedChargeIsMadeWithOurMarksAndNotConfirmed(t *testing.T) {
+	t.Parallel()
+	s := scripted(t, map[string][]answer{createLine: {ok(intentIs("requires_confirmation"))}})
+	ch := aCharge()
+	ch.ObjectID, ch.Attempt = "", 3
+	if id, o := newClient(t, s.URL).Prepare(t.Context(), ch); id != "pi_1" || o != nil {
+		t.Fatalf("id %q, outcome %+v", id, o)
+	}
+	got := s.seen()[0]
+	for name, want := range map[string]string{
+		"amount": "12000", "currency": "usd", "payment_method": "pm_canary", "confirm": "false",
+		"automatic_payment_methods[enabled]": "true", "automatic_payment_methods[allow_redirects]": "never",
+		"capture_method": "automatic", "metadata[origin]": "payonce", "metadata[reference]": "pay_canary",
+		"metadata[idempotency_key]": key, "description": "",
+	} {
+		if got.form.Get(name) != want {
+			t.Errorf("%s is %q, want %q", name, got.form.Get(name), want)
+		}
+	}
+	for name, want := range map[string]string{
+		"Authorization": "Bearer " + secret, "Stripe-Version": "2026-02-25.clover", "Stripe-Account": "acct_canary",
+		"Idempotency-Key": key + ".create.3", "Content-Type": "application/x-www-form-urlencoded",
+	} {
+		if got.header.Get(name) != want {
+			t.Errorf("%s is %q, want %q", name, got.header.Get(name), want)
+		}
+	}
+}
+
+func TestDefaultAccountHasNoHeader(t *testing.T) {
+	t.Parallel()
+	s := scripted(t, map[string][]answer{readLine: {ok(intentIs("canceled"))}})
+	ch := aCharge()
+	ch.Account = DefaultAccount
+	newClient(t, s.URL).Lookup(t.Context(), ch, gateway.EndNothing)
+	if values, there := s.seen()[0].header["Stripe-Account"]; there {
+		t.Fatalf("Stripe-Account is %q", values)
+	}
+}
+
+// Go cuts off spaces around a header, and the request would be about another account.
+func TestAccountThatIsNoneIsNotAskedFor(t *testing.T) {
+	t.Parallel()
+	s := scripted(t, nil)
+	c := newClient(t, s.URL)
+	for _, account := range []string{"", " acct_canary", "acct_canary ", "acct canary"} {
+		ch := aCharge()
+		ch.Account = account
+		notExecuted(t, c.Charge(t.Context(), ch), "request could not be built")
+		if l := c.Lookup(t.Context(), ch, gateway.EndNothing); l != (gateway.LookupFailed{Reason: "no such account"}) {
+			t.Errorf("%q: lookup %T %+v", account, l, l)
+		}
+	}
+}
+
+func TestLongKeyIsHashedBeforeTheSuffix(t *testing.T) {
+	t.Parallel()
+	one, two := strings.Repeat("k", 254)+"1", strings.Repeat("k", 254)+"2"
+	for _, step := range []string{createStep, confirmStep} {
+		a, b := stepKey(one, step, 12), stepKey(two, step, 12)
+		if len(a) > longestKey || a == b || !strings.HasSuffix(a, "."+step+".12") {
+			t.Errorf("keys %q and %q", a, b)
+		}
+	}
+}
+
+func TestRefusedCreationDeclinesOnlyWhatIsAboutTheCharge(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		status int
+		body   string
+		want   gateway.Outcome
+	}{
+		"no such method": {400,
+			`{"error":{"type":"invalid_request_error","code":"resource_missing","param":"payment_method"}}`,
+			gateway.Declined{Code: "resource_missing"}},
+		"a currency without a code": {400, `{"error":{"type":"invalid_request_error","param":"currency"}}`,
+			gateway.Declined{Code: "invalid_currency"}},
+		"an expired key": {400, problemOf("invalid_request_error", "api_key_expired", ""),
+			gateway.NotExecuted{Reason: "PSP answered 400"}},
+		"an error of another type": {400, `{"error":{"type":"api_error","param":"amount"}}`,
+			gateway.NotExecuted{Reason: "PSP answered 400"}},
+		"a proxy": {402, "<html>", gateway.NotExecuted{Reason: "PSP answered 402"}},
+		"not authorized": {401, problemOf("invalid_request_error", "amount_too_small", ""),
+			gateway.NotExecuted{Reason: "PSP answered 401"}},
+		"malformed": {200, "{}", gateway.NotExecuted{Reason: "answer malformed"}},
+		"without the method": {200, intentIs("requires_payment_method"),
+			gateway.NotExecuted{Reason: "the PSP has not taken the payment method"}},
+		"cancelled since then": {200, intentIs("canceled"), gateway.NotExecuted{Reason: cancelled}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := scripted(t, map[string][]answer{createLine: {{status: row.status, body: row.body}}})
+			if id, o := newClient(t, s.URL).Prepare(t.Context(), aCharge()); id != "" || o != row.want {
+				t.Fatalf("id %q, outcome %T %+v, want %+v", id, o, o, row.want)
+			}
+		})
+	}
+}
+
+func TestCreatedIntentOfSomethingElseIsAContradiction(t *testing.T) {
+	t.Parallel()
+	for reason, body := range map[string]string{
+		"answer has another amount":     replace(intentIs("requires_confirmation"), "12000", "12001"),
+		"answer has another reference":  replace(intentIs("requires_confirmation"), "pay_canary", "pay_other"),
+		"answer has another key":        replace(intentIs("requires_confirmation"), `"origin":"payonce",`, ""),
+		"answer has an executed charge": intentIs("succeeded"),
+		"answer has another currency":   replace(intentIs("requires_confirmation"), `"usd"`, `"eur"`),
+	} {
+		s := scripted(t, map[string][]answer{createLine: {ok(body)}})
+		id, o := newClient(t, s.URL).Prepare(t.Context(), aCharge())
+		if contradicts(t, o, reason); id != "" {
+			t.Errorf("%s: and the id %q", reason, id)
+		}
+	}
+}
+
+// The caller may still have the intent of an earlier attempt, which was cancelled.
+func TestNextAttemptMakesAnotherIntent(t *testing.T) {
+	t.Parallel()
+	s := scripted(t, map[string][]answer{createLine: {ok(replace(intentIs("requires_confirmation"), "pi_1", "pi_2"))}})
+	ch := aCharge()
+	ch.Attempt = 2
+	if id, o := newClient(t, s.URL).Prepare(t.Context(), ch); id != "pi_2" || o != nil {
+		t.Fatalf("id %q, outcome %+v", id, o)
+	}
+}
+
+func TestChargeWithoutAnIntentIsNotSent(t *testing.T) {
+	t.Parallel()
+	s := scripted(t, nil)
+	ch := aCharge()
+	ch.ObjectID = ""
+	notExecuted(t, newClient(t, s.URL).Charge(t.Context(), ch), "there is no intent to confirm")
+}
+
+// The caller is told what the intent says, whatever became of the confirmation's answer.
+func TestLostConfirmationIsReadNotGuessed(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[string]gateway.Outcome{
+		"succeeded":        gateway.Succeeded{ID: "pi_1"},
+		"declined":         gateway.Declined{ID: "pi_1", Code: "insufficient_funds"},
+		"canceled":         gateway.NotExecuted{Reason: cancelled},
+		"processing":       gateway.Pending{Reason: "processing"},
+		"requires_action":  gateway.Pending{Reason: "requires_action"},
+		"requires_capture": gateway.Indeterminate{Reason: "connection lost"},
+	} {
+		s := scripted(t, map[string][]answer{confirmLine: {{lost: true}}, readLine: {ok(intentIs(status))}})
+		o := newClient(t, s.URL).Charge(t.Context(), aCharge())
+		if got, ok := o.(gateway.Indeterminate); ok && !got.Contradiction {
+			indeterminate(t, o, want.(gateway.Indeterminate).Reason)
+		} else if o != want {
+			t.Errorf("%s: outcome %T %+v", status, o, o)
+		}
+		if got := s.lines(); !slices.Equal(got, []string{confirmLine, readLine}) {
+			t.Errorf("%s: sent %q", status, got)
+		}
+	}
+}
+
+// Go's transport sends a request again by itself if a used connection breaks, the request has an Idempotency-Key, and
+// its body is empty or can be read again.
+func TestNoRequestIsSentAgainByTheTransport(t *testing.T) {
+	t.Parallel()
+	s := scripted(t, map[string][]answer{
+		readLine: {ok(intentIs("requires_confirmation")), ok(intentIs("succeeded"))}, confirmLine: {{lost: true}},
+		createLine: {{lost: true}}, refundLine: {{lost: true}},
+	})
+	c := newClient(t, s.URL)
+	sends := map[string]func(){
+		confirmLine: func() { c.Charge(t.Context(), aCharge()) },
+		createLine:  func() { c.Prepare(t.Context(), aCharge()) },
+		refundLine:  func() { c.Refund(t.Context(), aRefund()) },
+	}
+	for line, send := range sends {
+		c.Lookup(t.Context(), aCharge(), gateway.EndNothing) // leaves a connection that is used again
+		send()
+		n := 0
+		for _, seen := range s.lines() {
+			if seen == line {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("%s was sent %d times", line, n)
+		}
+	}
+}
+
+func TestSavedServerErrorIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	s := scripted(t, map[string][]answer{
+		confirmLine: {{status: 500, body: problemOf("api_error", "", ""), replayed: true}},
+		readLine:    {ok(intentIs("succeeded"))},
+	})
+	if o := newClient(t, s.URL).Charge(t.Context(), aCharge()); o != (gateway.Succeeded{ID: "pi_1"}) {
+		t.Fatalf("outcome %T %+v", o, o)
+	}
+	if got := s.lines(); !slices.Equal(got, []string{confirmLine, readLine}) {
+		t.Fatalf("sent %q", got)
+	}
+}
+
+func TestCancelledIsAFact(t *testing.T) {
+	t.Parallel()
+	s := scripted(t, map[string][]answer{
+		confirmLine: {{lost: true}}, readLine: {ok(intentIs("requires_confirmation"))},
+		cancelLine: {ok(intentIs("canceled"))},
+	})
+	notExecuted(t, newClient(t, s.URL).Charge(t.Context(), aCharge()), cancelled)
+	if got := s.seen()[2].header; got["Idempotency-Key"] != nil {
+		t.Fatalf("the cancel has the key %q: a saved 500 would be repeated", got["Idempotency-Key"])
+	}
+}
+
+// A cancel that is refused tells what the intent is by then.
+func TestRefusedCancelIsJudged(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[string]gateway.Outcome{
+		"succeeded":  gateway.Succeeded{ID: "pi_1"},
+		"canceled":   gateway.NotExecuted{Reason: cancelled},
+		"processing": gateway.Pending{Reason: "processing"},
+		"declined":   gateway.Declined{ID: "pi_1", Code: "insufficient_funds"},
+	} {
+		s := scripted(t, map[string][]answer{
+			confirmLine: {{lost: true}}, readLine: {ok(intentIs("requires_confirmation"))},
+			cancelLine: {{status: 400, body: problemOf("invalid_request_error", "payment_intent_unexpected_state",
+				intentIs(status))}},
+		})
+		if o := newClient(t, s.URL).Charge(t.Context(), aCharge()); o != want {
+			t.Errorf("%s: outcome %T %+v", status, o, o)
+		}
+	}
+}
+
+// A cancel proves nothing unless the answer says that the intent is cancelled.
+func TestCancelWithoutAnAnswerProvesNothing(t *testing.T) {
+	t.Parallel()
+	for name, a := range map[string]answer{
+		"lost": {lost: true}, "500": {status: 500, body: problemOf("api_error", "", intentIs("canceled"))},
+		"429":                {status: 429, body: problemOf("invalid_request_error", "rate_limit", "")},
+		"200, not cancelled": ok(intentIs("requires_confirmation")),
+		"200, malformed":     ok(`{"id":"pi_1"}`),
+		"400 without intent": {status: 400, body: problemOf("invalid_request_error", "x", "")},
+		"400, not cancelled": {status: 400, body: problemOf("invalid_request_error", "x",
+			intentIs("requires_confirmation"))},
+	} {
+		s := scripted(t, map[string][]answer{
+			confirmLine: {{status: 500}}, readLine: {ok(intentIs("requires_confirmation"))}, cancelLine: {a},
+		})
+		t.Run(name, func(t *testing.T) {
+			indeterminate(t, newClient(t, s.URL).Charge(t.Context(), aCharge()), "PSP answered 500")
+		})
+	}
+}
+
+func TestConfirmationOfSomethingElseIsAContradictionWithOurRecord(t *testing.T) {
+	t.Parallel()
+	for reason, body := range map[string]string{
+		"answer has another amount": replace(intentIs("succeeded"), `"amount_received":12000`,
+			`"amount_received":11999`),
+		"answer has another currency":  replace(intentIs("succeeded"), `"usd"`, `"eur"`),
+		"answer has another reference": replace(intentIs("succeeded"), `pay_canary`, `pay_other`),
+		"answer has another key":       replace(intentIs("succeeded"), key, key+".g2"),
+		"answer has another id":        replace(intentIs("succeeded"), `"pi_1"`, `"pi_2"`),
+	} {
+		s := scripted(t, map[string][]answer{confirmLine: {ok(body)}})
+		evidence := contradicts(t, newClient(t, s.URL).Charge(t.Context(), aCharge()), reason)
+		var kept struct{ Answer json.RawMessage }
+		if err := json.Unmarshal([]byte(evidence), &kept); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := gateway.ParseRecord(kept.Answer); err != nil || !r.Executed() {
+			t.Errorf("%s: the evidence is no record of ours: %v, %s", reason, err, evidence)
+		}
+	}
+}
+
+// A record of ours would call it declined.
+func TestContradictionWithoutAVerdictHasTheAnswerAsEvidence(t *testing.T) {
+	t.Parallel()
+	s := scripted(t, map[string][]answer{confirmLine: {ok(replace(intentIs("processing"), "12000", "12001"))}})
+	evidence := contradicts(t, newClient(t, s.URL).Charge(t.Context(), aCharge()), "answer has another amount")
+	if !strings.Contains(evidence, `"status":"processing"`) || !strings.Contains(evidence, "redacted") {
+		t.Fatalf("evidence %s", evidence)
+	}
+}
+
+// A mark is missing: somebody else has made the intent.
+func TestConfirmationOfAForeignIntentIsAContradiction(t *testing.T) {
+	t.Parallel()
+	s := scripted(t, map[string][]answer{confirmLine: {ok(replace(intentIs("succeeded"), `"origin":"payonce",`, ``))}})
+	contradicts(t, newClient(t, s.URL).Charge(t.Context(), aCharge()), "answer has another key")
+}
+
+func TestDeclineIsBelievedOnlyOfThisIntent(t *testing.T) {
+	t.Parallel()
+	decline := `{"error":{"type":"card_error","code":"card_declined","decline_code":"lost_card","payment_intent":` +
+		intentIs("declined") + `}}`
+	for name, row := range map[string]struct {
+		body string
+		want gateway.Outcome // nil if the intent must be read
+	}{
+		"the bank's reason": {decline, gateway.Declined{ID: "pi_1", Code: "lost_card"}},
+		"Stripe's reason": {replace(decline, `"decline_code":"lost_card",`, ""), gateway.Declined{ID: "pi_1",
+			Code: "card_declined"}},
+		"a reason that is no code": {replace(decline, `lost_card`, `Lost card!`), gateway.Declined{ID: "pi_1",
+			Code: "declined"}},
+		"no intent":     {problemOf("card_error", "card_declined", ""), nil},
+		"another type":  {replace(decline, "card_error", "api_error"), nil},
+		"a live intent": {problemOf("card_error", "card_declined", intentIs("processing")), nil},
+		"no error":      {"<html>", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := scripted(t, map[string][]answer{confirmLine: {{status: 402, body: row.body}},
+				readLine: {ok(intentIs("succeeded"))}})
+			o := newClient(t, s.URL).Charge(t.Context(), aCharge())
+			if row.want == nil {
+				row.want = gateway.Succeeded{ID: "pi_1"}
+			}
+			if o != row.want {
+				t.Fatalf("outcome %T %+v, want %+v", o, o, row.want)
+			}
+		})
+	}
+	other := replace(decline, `"pi_1"`, `"pi_2"`)
+	s := scripted(t, map[string][]answer{confirmLine: {{status: 402, body: other}}})
+	contradicts(t, newClient(t, s.URL).Charge(t.Context(), aCharge()), "answer has another id")
+}
+
+// A lock was held by another request about this intent, so an execution may be under way.
+func TestLockTimeoutIsNoRateLimit(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{problemOf("invalid_request_error", "lock_timeout", ""), "<html>too many</html>"} {
+		s := scripted(t, map[string][]answer{confirmLine: {{status: 429, body: body}},
+			readLine: {ok(intentIs("succeeded"))}})
+		if o := newClient(t, s.URL).Charge(t.Context(), aCharge()); o != (gateway.Succeeded{ID: "pi_1"}) {
+			t.Fatalf("%s: outcome %T %+v", body, o, o)
+		}
+		re := scripted(t, map[string][]answer{refundLine: {{status: 429, body: body}}})
+		indeterminate(t, newClient(t, re.URL).Refund(t.Context(), aRefund()), "PSP answered 429")
+	}
+}
+
+// The read takes most of the time, and the cancel is never answered. Without a common deadline, it would take twice as
+// long.
+func TestReadAndCancelTakeNoLongerThanOneRequest(t *testing.T) {
+	t.Parallel()
+	const total = 2 * time.Second
+	for name, ask := range map[string]func(*Client){
+		"after a confirmation": func(c *Client) {
+			indeterminate(t, c.Charge(t.Context(), aCharge()), "PSP answered 500")
+		},
+		"in a lookup": func(c *Client) {
+			if l := c.Lookup(t.Context(), aCharge(), gateway.EndUnsent); l.Label() != "lookup_failed" {
+				t.Errorf("lookup %T %+v", l, l)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := scripted(t, nil)
+			s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch r.Method + " " + r.URL.Path {
+				case readLine:
+					select {
+					case <-time.After(total * 9 / 10):
+					case <-r.Context().Done():
+					}
+					_, _ = io.WriteString(w, intentIs("requires_confirmation"))
+				case cancelLine:
+					_, _ = io.Copy(io.Discard, r.Body)
+					<-r.Context().Done()
+				default:
+					w.WriteHeader(http.StatusInternalServerError)
+				}
+			})
+			began := time.Now()
+			ask(newClient(t, s.URL, func(c *Config) { c.Limits.Total = total }))
+			if took := time.Since(began); took > total*16/10 {
+				t.Fatalf("it took %s", took)
+			}
+		})
+	}
+}
+
+func TestOperationsAreObservedOnce(t *testing.T) {
+	t.Parallel()
+	var seen []string
+	s := scripted(t, map[string][]answer{
+		createLine: {ok(intentIs("requires_confirmation"))}, confirmLine: {{lost: true}},
+		readLine:   {ok(intentIs("requires_confirmation"))},
+		cancelLine: {ok(intentIs("canceled"))}, refundLine: {ok(refundIs("pending"))}, refundsLine: {ok(listOf(false))},
+	})
+	c := newClient(t, s.URL, func(c *Config) { c.Observe = func(o string, _ time.Duration) { seen = append(seen, o) } })
+	c.Prepare(t.Context(), aCharge())
+	c.Charge(t.Context(), aCharge())
+	c.Refund(t.Context(), aRefund())
+	c.Lookup(t.Context(), aRefund(), gateway.EndNothing)
+	if want := []string{"prepared", "not_executed", "pending", "lookup_not_found"}; !slices.Equal(seen, want) {
+		t.Fatalf("observed %q, want %q", seen, want)
+	}
+}
+
+// Stripe knows the key with other parameters. Then the key may stand for another payment of ours, such as one from
+// before a restored backup. A new key would charge the customer again.
+func TestKeyThatStripeKnowsWithAnotherRequestIsForAnOperator(t *testing.T) {
+	t.Parallel()
+	reused := answer{status: 400, body: problemOf("idempotency_error", "", "")}
+	s := scripted(t, map[string][]answer{createLine: {reused, reused}})
+	c := newClient(t, s.URL)
+	_, o := c.Prepare(t.Context(), aCharge())
+	if lost, is := o.(gateway.Indeterminate); !is || !lost.Contradiction || len(lost.Evidence) == 0 {
+		t.Fatalf("outcome %T %+v", o, o)
+	}
+	ch := aCharge()
+	ch.ObjectID = ""
+	if l := c.Lookup(t.Context(), ch, gateway.EndWaiting); l != (gateway.LookupFailed{Reason: "PSP answered 400"}) {
+		t.Fatalf("lookup %T %+v", l, l)
+	}
+}
+
+// The decline has come before our cancel.
+func TestIntentThatWasDeclinedAndThenCancelledIsDeclined(t *testing.T) {
+	t.Parallel()
+	body := replace(intentIs("declined"), `"status":"requires_payment_method"`, `"status":"canceled"`)
+	s := scripted(t, map[string][]answer{readLine: {{status: 200, body: body}}})
+	l := newClient(t, s.URL).Lookup(t.Context(), aCharge(), gateway.EndUnsent)
+	found, is := l.(gateway.Found)
+	if !is || len(found.Records) != 1 || found.Records[0].Status != gateway.StatusDeclined {
+		t.Fatalf("lookup %T %+v", l, l)
+	}
+}

@@ -1,0 +1,218 @@
+package stripe
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payonce/internal/gateway"
+)
+
+// intent is the part of a PaymentIntent that we read. Unknown members are ignored, because Stripe adds members within
+// a version (https://docs.stripe.com/upgrades#what-changes-does-stripe-consider-to-be-backwards-compatible).
+type intent struct {
+	ID               string            `json:"id"`
+	Object           string            `json:"object"`
+	Amount           *int64            `json:"amount"` // a pointer, because 0 differs from no amount
+	AmountReceived   *int64            `json:"amount_received"`
+	Currency         string            `json:"currency"`
+	Status           string            `json:"status"`
+	Created          int64             `json:"created"`
+	Metadata         map[string]string `json:"metadata"`
+	LastPaymentError *failure          `json:"last_payment_error"`
+}
+
+// failure is why a payment was declined.
+type failure struct {
+	Code        string `json:"code"`
+	DeclineCode string `json:"decline_code"`
+}
+
+// declineCode is the bank's reason, or else Stripe's.
+func (f failure) declineCode() string { return codeOf(f.DeclineCode, f.Code) }
+
+// codeOf is the first code that is not empty, if it has the form of a code. Otherwise it is "declined".
+func codeOf(codes ...string) string {
+	if code := cmp.Or(codes...); gateway.IsDeclineCode(code) {
+		return code
+	}
+	return "declined"
+}
+
+// state is how far a charge is, by its intent.
+type state string
+
+const (
+	executed   state = "executed"
+	declined   state = "declined"
+	ended      state = "ended"      // cancelled: it will never be executed
+	unsent     state = "unsent"     // not executed, and its confirmation may be on its way
+	processing state = "processing" // waits for a bank
+	action     state = "action"     // waits for the customer
+	mismatch   state = "mismatch"   // the intent contradicts the charge
+	unclear    state = "unclear"    // nothing is known
+)
+
+// finding is what an answer says about a charge.
+type finding struct {
+	state    state
+	id       string
+	status   string // as Stripe calls it
+	record   gateway.Record
+	reason   string // of a mismatch, or why nothing is known
+	evidence []byte // of a mismatch
+}
+
+func unknown(reason string) finding { return finding{state: unclear, reason: reason} }
+
+// inspect reads an intent as an answer about a charge. httpStatus is the status of the answer that raw is part of.
+func inspect(ch gateway.Charge, httpStatus int, raw []byte) finding {
+	in, r, ok := parseIntent(ch.Account, raw)
+	if !ok {
+		return unknown("answer malformed")
+	}
+	f := finding{state: in.state(), id: in.ID, status: in.Status, record: r}
+	member := ch.Wanted().Differs(r)
+	if ch.ObjectID != "" && in.ID != ch.ObjectID {
+		member = "id"
+	}
+	if member == "" {
+		if f.state == unclear {
+			f.reason = "answer without a verdict"
+		}
+		return f
+	}
+	f.reason, f.evidence = "answer has another "+member, evidence(httpStatus, raw)
+	if f.state == executed || f.state == declined {
+		f.evidence = gateway.AnswerEvidence(httpStatus, r.Evidence())
+	}
+	f.state = mismatch
+	return f
+}
+
+// parseIntent reads an intent and the record of its charge. The record has a verdict only if the intent's state is
+// executed or declined.
+func parseIntent(account string, raw []byte) (in intent, r gateway.Record, ok bool) {
+	if json.Unmarshal(raw, &in) != nil || in.Object != "payment_intent" || !strings.HasPrefix(in.ID, "pi_") {
+		return intent{}, gateway.Record{}, false
+	}
+	r, err := in.record(account)
+	return in, r, err == nil
+}
+
+// state reads the intent's status (https://docs.stripe.com/payments/paymentintents/lifecycle). After a decline, an
+// intent requires another payment method and has the error. We confirm once, so it is final for us, also if the intent
+// was cancelled afterwards: the decline has come before our cancel.
+func (in intent) state() state {
+	switch in.Status {
+	case "succeeded":
+		return executed
+	case "canceled":
+		if in.LastPaymentError != nil {
+			return declined
+		}
+		return ended
+	case "processing":
+		return processing
+	case "requires_action":
+		return action
+	case "requires_confirmation":
+		return unsent
+	case "requires_payment_method":
+		if in.LastPaymentError != nil {
+			return declined
+		}
+		return unsent
+	}
+	return unclear
+}
+
+// record is the charge of the intent. The amount of an executed charge is the amount received.
+func (in intent) record(account string) (gateway.Record, error) {
+	e := entry{
+		object: gateway.ChargeObject, id: in.ID, account: account, amount: in.Amount, currency: in.Currency,
+		status: gateway.StatusDeclined, created: in.Created, marks: in.Metadata,
+	}
+	switch in.state() {
+	case executed:
+		e.status, e.amount = gateway.StatusSucceeded, in.AmountReceived
+	case declined:
+		e.code = in.LastPaymentError.declineCode()
+	}
+	return e.record()
+}
+
+// entry is what a record is made of, in Stripe's units.
+type entry struct {
+	object   gateway.Object
+	id       string
+	account  string
+	charge   string // of a refund
+	amount   *int64
+	currency string
+	status   string
+	code     string
+	created  int64
+	marks    map[string]string
+}
+
+// ours reports whether Payonce has made the object with this metadata.
+func ours(metadata map[string]string) bool { return metadata[originMark] == ourOrigin }
+
+// record converts amount and currency. An object without our origin has no key and no reference, so it matches no
+// request of ours.
+func (e entry) record() (gateway.Record, error) {
+	r := gateway.Record{
+		Object: e.object, ID: e.id, Account: e.account, ChargeID: e.charge, AmountMinor: -1,
+		Currency: upper(e.currency), Status: e.status, DeclineCode: e.code, Created: time.Unix(e.created, 0),
+	}
+	if e.amount != nil {
+		if minor, ok := fromStripe(*e.amount, r.Currency); ok {
+			r.AmountMinor = minor
+		}
+	}
+	if ours(e.marks) {
+		r.Key, r.Reference = e.marks[keyMark], e.marks[referenceMark]
+	}
+	return r.Accept()
+}
+
+// upper is a currency as we write it. Stripe writes currencies in lower case, and nothing else is one.
+func upper(currency string) string {
+	if strings.ToLower(currency) != currency {
+		return ""
+	}
+	return strings.ToUpper(currency)
+}
+
+func lower(currency string) string { return strings.ToLower(currency) }
+
+// problem is the error of an answer (https://docs.stripe.com/api/errors).
+type problem struct {
+	Type          string         `json:"type"`
+	Code          string         `json:"code"`
+	DeclineCode   string         `json:"decline_code"`
+	Param         string         `json:"param"`
+	PaymentIntent jsontext.Value `json:"payment_intent"`
+}
+
+// The types of errors.
+const (
+	cardError      = "card_error"
+	invalidRequest = "invalid_request_error"
+	keyReused      = "idempotency_error"
+)
+
+// problemIn reads the error of an answer. ok is false if the answer does not have the form of one.
+func problemIn(body []byte) (p problem, ok bool) {
+	var said struct {
+		Error problem `json:"error"`
+	}
+	if json.Unmarshal(body, &said) != nil || said.Error.Type == "" {
+		return problem{}, false
+	}
+	return said.Error, true
+}

@@ -1,0 +1,399 @@
+package stripe
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"payonce/internal/gateway"
+)
+
+// chargeIs is a charge of ours, made at a time in seconds.
+func chargeIs(n int, status string, created int64) string {
+	captured, got := "true", 700
+	outcome := `"failure_code":null,"outcome":{"reason":null}`
+	if status != "succeeded" {
+		captured, got = "false", 0
+	}
+	if status == "failed" {
+		outcome = `"failure_code":"card_declined","outcome":{"reason":"insufficient_funds"}`
+	}
+	return fmt.Sprintf(`{"id":"ch_%d","object":"charge","amount":700,"amount_captured":%d,"captured":%s,`+
+		`"currency":"usd","status":%q,"payment_intent":"pi_c%d",%s,"created":%d,`+
+		`"metadata":{"origin":"payonce","reference":"pay_%d","idempotency_key":"key-%d"}}`,
+		n, got, captured, status, n, outcome, created, n, n)
+}
+
+// ledger is a server with a list of charges, in the order of their creation.
+type ledger struct {
+	*httptest.Server
+	created  []int64
+	requests atomic.Int32
+}
+
+func ledgerOf(t *testing.T, created ...int64) *ledger {
+	t.Helper()
+	slices.Sort(created)
+	l := &ledger{created: created}
+	l.Server = httptest.NewServer(http.HandlerFunc(l.list))
+	t.Cleanup(l.Close)
+	return l
+}
+
+// list answers as https://docs.stripe.com/api/pagination says: newest first.
+func (l *ledger) list(w http.ResponseWriter, r *http.Request) {
+	l.requests.Add(1)
+	q := r.URL.Query()
+	number := func(name string, otherwise int64) int64 {
+		if n, err := strconv.ParseInt(q.Get(name), 10, 64); err == nil {
+			return n
+		}
+		return otherwise
+	}
+	first := len(l.created) - 1
+	if after := q.Get("starting_after"); after != "" {
+		n, _ := strconv.Atoi(strings.TrimPrefix(after, "ch_"))
+		first = n - 1
+	}
+	var objects []string
+	more := false
+	for i := first; i >= 0; i-- {
+		if at := l.created[i]; at < number("created[gte]", 0) || at >= number("created[lt]", 1<<60) {
+			continue
+		}
+		if int64(len(objects)) == number("limit", 10) {
+			more = true
+			break
+		}
+		objects = append(objects, chargeIs(i, "succeeded", l.created[i]))
+	}
+	fmt.Fprint(w, listOf(more, objects...))
+}
+
+// readAll reads page after page, and checks that the order is ours.
+func readAll(t *testing.T, c *Client, after time.Time) (references []string, pages int) {
+	t.Helper()
+	var last time.Time
+	for cursor := ""; ; pages++ {
+		page, err := c.List(t.Context(), gateway.ChargeObject, "acct_canary", after, cursor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range page.Records {
+			if r.Created.Before(last) {
+				t.Fatalf("%s after %s", r.Created, last)
+			}
+			last = r.Created
+			references = append(references, r.Reference)
+		}
+		if page.Next == "" {
+			return references, pages + 1
+		}
+		if pages > 500 {
+			t.Fatal("reading page after page does not end")
+		}
+		cursor = page.Next
+	}
+}
+
+func TestListIsOldestFirstAndMissesNothing(t *testing.T) {
+	t.Parallel()
+	now := today().Unix()
+	for name, row := range map[string]struct {
+		created []int64
+		most    int32 // requests
+	}{
+		"nothing":              {nil, 1},
+		"a few over years":     {spread(90, now-10*365*daySeconds, 40*daySeconds), 1},
+		"many over years":      {spread(2000, now-10*365*daySeconds, daySeconds), 90},
+		"all within a minute":  {spread(3000, now-100, 0, 1, 0), 160},
+		"all in one second":    {spread(2500, now-5000, 0), 200},
+		"old ones, then today": {append(spread(150, now-8*365*daySeconds, 3600), spread(1500, now-9000, 6)...), 115},
+		"in the future":        {spread(120, now+30, 1), 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := ledgerOf(t, row.created...)
+			c := newClient(t, l.URL)
+			got, _ := readAll(t, c, time.Time{})
+			if len(got) != len(row.created) || len(got) != len(distinct(got)) {
+				t.Fatalf("%d records, %d of them distinct, want %d", len(got), len(distinct(got)), len(row.created))
+			}
+			n := l.requests.Load()
+			t.Log("requests", n)
+			if n > row.most {
+				t.Errorf("%d requests, want at most %d", n, row.most)
+			}
+		})
+	}
+}
+
+func spread(n int, from int64, steps ...int64) (created []int64) {
+	for i := range n {
+		created = append(created, from)
+		from += steps[i%len(steps)]
+	}
+	return created
+}
+
+func distinct(all []string) []string {
+	all = slices.Clone(all)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func TestListBeginsAtTheSecondOfAfter(t *testing.T) {
+	t.Parallel()
+	now := today().Unix()
+	l := ledgerOf(t, now-2, now-1, now)
+	got, _ := readAll(t, newClient(t, l.URL), time.Unix(now-1, 900_000_000))
+	if !slices.Equal(got, []string{"pay_1", "pay_2"}) {
+		t.Fatalf("read %q", got)
+	}
+}
+
+func TestTooManyChargesInOneSecondAreAnError(t *testing.T) {
+	t.Parallel()
+	l := ledgerOf(t, spread(101*100, today().Unix()-100, 0)...)
+	c := newClient(t, l.URL)
+	w := window{today().Unix() - 100, 1}
+	if _, err := c.List(t.Context(), gateway.ChargeObject, "acct_canary", time.Time{}, w.cursor()); err == nil ||
+		!strings.Contains(err.Error(), "more than 100 pages in one second") {
+		t.Fatalf("error %v", err)
+	}
+}
+
+func TestListThatIsNoneIsAnError(t *testing.T) {
+	t.Parallel()
+	one := chargeIs(1, "succeeded", today().Unix())
+	for name, body := range map[string]string{
+		"empty": "", "null": "null", "array": "[]", "no has_more": `{"object":"list","data":[]}`,
+		"no data":          `{"object":"list","has_more":false}`,
+		"data null":        `{"object":"list","data":null,"has_more":false}`,
+		"has_more as text": `{"object":"list","data":[],"has_more":"false"}`,
+		"no list":          `{"object":"search_result","data":[],"has_more":false}`, "more, and none": listOf(true),
+		"cut off":     listOf(false, one)[:200],
+		"more behind": listOf(false) + "{}", "data twice": replace(listOf(false), `"data"`, `"data":[`+one+`],"data"`),
+		"more behind one without an id": listOf(true, `{"object":"charge"}`), "more, for ever": listOf(true, one),
+		"before the window": listOf(false, chargeIs(1, "succeeded", 5)),
+	} {
+		s := scripted(t, map[string][]answer{chargesLine: {ok(body)}})
+		page, err := newClient(t, s.URL).List(t.Context(), gateway.ChargeObject, "acct_canary",
+			today().Add(-time.Hour), "")
+		if err == nil || page.Records != nil || strings.Contains(err.Error(), "acct_canary") {
+			t.Errorf("%s: %+v, %v", name, page, err)
+		}
+	}
+	s := scripted(t, map[string][]answer{chargesLine: {{status: 503}}})
+	if _, err := newClient(t, s.URL).List(t.Context(), gateway.ChargeObject, "acct_canary", time.Time{},
+		""); err == nil {
+		t.Error("a 503 is a list")
+	}
+	if _, err := newClient(t, s.URL).List(t.Context(), "payout", "acct_canary", time.Time{}, ""); err == nil {
+		t.Error("there are payouts")
+	}
+}
+
+func TestListThatLeadsNowhereIsNoticedAtOnce(t *testing.T) {
+	t.Parallel()
+	one := chargeIs(1, "succeeded", today().Unix())
+	for name, row := range map[string]struct {
+		object string
+		most   int // requests
+	}{
+		"back to its own page":  {one, 2},
+		"to an id that is none": {replace(one, `"ch_1"`, `"ch 1"`), 1},
+	} {
+		s := scripted(t, map[string][]answer{refundsLine: {ok(listOf(true, row.object))}})
+		p := newClient(t, s.URL).pages("acct_canary", refundsPath, filter("payment_intent", "pi_1"))
+		var err error
+		for range 3 {
+			if _, err = p.next(t.Context()); err != nil {
+				break
+			}
+		}
+		if err == nil || len(s.seen()) > row.most {
+			t.Errorf("%s: %d requests, %v", name, len(s.seen()), err)
+		}
+	}
+}
+
+func TestCursorIsReadStrictly(t *testing.T) {
+	t.Parallel()
+	s := scripted(t, nil)
+	for _, cursor := range []string{
+		"1", ":", "1:", ":1", "0:1", "1:0", "01:1", "1:01", "-1:1", "+1:1", "1:-1", " 1:1", "1:1 ", "1:1\n", "1:1:1",
+		"1.0:1", "a:1",
+		"999999999999:1", "1:99999999999", "1:9999999999",
+	} {
+		if _, err := newClient(t, s.URL).List(t.Context(), gateway.ChargeObject, "acct_canary", time.Time{},
+			cursor); err == nil {
+			t.Errorf("%q is taken", cursor)
+		}
+	}
+	for _, w := range []window{{stripeBegan, firstWidth}, {today().Unix(), 1}, {1, widest}} {
+		if got, err := parseCursor(w.cursor()); err != nil || got != w {
+			t.Errorf("%+v is read as %+v, %v", w, got, err)
+		}
+	}
+}
+
+// One malformed object hides no other.
+func TestObjectsOfAListAreReadEachOnItsOwn(t *testing.T) {
+	t.Parallel()
+	now := today().Unix()
+	objects := []string{
+		chargeIs(9, "succeeded", now), chargeIs(8, "failed", now-1), chargeIs(7, "pending", now-2),
+		replace(chargeIs(6, "succeeded", now-3), `"captured":true`, `"captured":false`),
+		replace(chargeIs(5, "succeeded", now-4), `"origin":"payonce"`, `"origin":"shop"`),
+		replace(chargeIs(4, "succeeded", now-5), `"payment_intent":"pi_c4"`, `"payment_intent":null`),
+		replace(chargeIs(3, "succeeded", now-6), `"amount_captured":700`, `"amount_captured":-1`),
+		replace(chargeIs(2, "succeeded", now-7), `"currency"`, `"currency":"eur","currency"`),
+		replace(chargeIs(1, "succeeded", now-8), `"usd"`, "\"\xff\""),
+		replace(chargeIs(0, "succeeded", now-9), `"object":"charge"`, `"object":"refund","client_secret":"canary"`),
+	}
+	s := scripted(t, map[string][]answer{chargesLine: {ok(listOf(false, objects...))}})
+	page, err := newClient(t, s.URL).List(t.Context(), gateway.ChargeObject, "acct_canary", time.Time{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(page.Records) != 2 || page.Records[0].ID != "pi_c8" || page.Records[1].ID != "pi_c9" || page.Foreign != 2 ||
+		page.Records[0].DeclineCode != "insufficient_funds" || page.Records[1].AmountMinor != 700 {
+		t.Errorf("page %+v", page)
+	}
+	var ids []string
+	for _, u := range page.Unreadable {
+		ids = append(ids, u.ID)
+		if !strings.HasPrefix(u.Name, "sha256:") || len(u.Name) != 71 || u.Reason == "" || len(u.Raw) == 0 ||
+			strings.Contains(string(u.Raw), `"client_secret":"canary"`) {
+			t.Errorf("unreadable %+v", u)
+		}
+	}
+	if !slices.Equal(ids, []string{"pi_c0", "pi_c1", "pi_c2", "pi_c3"}) {
+		t.Errorf("unreadable %q", ids)
+	}
+}
+
+// A scan goes on behind the last record of a page.
+func TestListIsSortedWhateverTheOrderOfThePSP(t *testing.T) {
+	t.Parallel()
+	now := today().Unix()
+	s := scripted(t, map[string][]answer{chargesLine: {ok(listOf(false, chargeIs(1, "succeeded", now-5),
+		chargeIs(2, "succeeded", now), chargeIs(3, "succeeded", now-9)))}})
+	if got, _ := readAll(t, newClient(t, s.URL), time.Time{}); !slices.Equal(got, []string{"pay_3", "pay_1", "pay_2"}) {
+		t.Fatalf("read %q", got)
+	}
+}
+
+func TestPageThatIsTooLongIsReadInParts(t *testing.T) {
+	t.Parallel()
+	now := today().Unix()
+	limits := make(chan string, 100)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		limits <- r.URL.Query().Get("limit")
+		if r.URL.Query().Get("limit") == "100" {
+			fmt.Fprint(w, listOf(false, `"`+strings.Repeat("x", maxPageBytes)+`"`))
+			return
+		}
+		fmt.Fprint(w, listOf(false, chargeIs(1, "succeeded", now)))
+	}))
+	t.Cleanup(s.Close)
+	page, err := newClient(t, s.URL).List(t.Context(), gateway.ChargeObject, "acct_canary", time.Time{}, "")
+	if err != nil || len(page.Records) != 1 || <-limits != "100" || <-limits != "10" {
+		t.Fatalf("page %+v, %v", page, err)
+	}
+}
+
+// bookIs is a balance transaction, in the currency of the payout.
+func bookIs(kind string, created int64, source string) string {
+	return fmt.Sprintf(`{"id":"txn_1","object":"balance_transaction","amount":650,"currency":"eur","type":%q,`+
+		`"created":%d,"source":%s}`, kind, created, source)
+}
+
+func TestStatementHasTheMovementsOfTheDayInTheCustomersCurrency(t *testing.T) {
+	t.Parallel()
+	day := today().Truncate(24 * time.Hour).Add(-24 * time.Hour)
+	at := day.Unix() + 100
+	s := scripted(t, map[string][]answer{bookLine: {ok(listOf(false,
+		bookIs("payout", at+50, `null`), bookIs("refund", at+40, refundIs("succeeded")), bookIs("stripe_fee", at+30,
+			`"fee_1"`),
+		bookIs("charge", at+20, replace(chargeIs(2, "succeeded", at+20), `"origin":"payonce",`, ``)),
+		bookIs("payment", at+10, chargeIs(1, "succeeded", at-1000)), bookIs("charge", at, chargeIs(0, "succeeded",
+			at))))}})
+	var got []string
+	err := newClient(t, s.URL).Statement(t.Context(), "acct_canary", day.Add(5*time.Hour),
+		func(r gateway.Record) error {
+			got = append(got, fmt.Sprintf("%s %d %s %d", r.ID, r.AmountMinor, r.Currency, r.Created.Unix()-at))
+			return nil
+		})
+	if want := []string{"pi_c0 700 USD 0", "pi_c1 700 USD 10", "re_1 500 USD 40"}; err != nil || !slices.Equal(got,
+		want) {
+		t.Fatalf("statement %q, %v", got, err)
+	}
+	q := s.seen()[0].form
+	if q.Get("created[gte]") != fmt.Sprint(day.Unix()) || q.Get("created[lt]") != fmt.Sprint(day.Unix()+daySeconds) ||
+		q.Get("expand[]") != "data.source" {
+		t.Fatalf("asked for %v", q)
+	}
+}
+
+func TestStatementIsThereTenMinutesAfterTheDay(t *testing.T) {
+	t.Parallel()
+	s := scripted(t, map[string][]answer{bookLine: {ok(listOf(false))}})
+	day := today().Truncate(24 * time.Hour)
+	for later, there := range map[time.Duration]bool{
+		12 * time.Hour: false, 24*time.Hour + 10*time.Minute - 1: false, 24*time.Hour + 10*time.Minute: true,
+	} {
+		c := newClient(t, s.URL, func(c *Config) { c.Now = func() time.Time { return day.Add(later) } })
+		err := c.Statement(t.Context(), "acct_canary", day, func(gateway.Record) error { return nil })
+		if errors.Is(err, gateway.ErrNoStatement) == there || there && err != nil {
+			t.Errorf("%s later: %v", later, err)
+		}
+	}
+}
+
+// A statement that leaves out a movement would prove that it is missing.
+func TestStatementThatCannotBeReadWholeIsAnError(t *testing.T) {
+	t.Parallel()
+	day := today().Truncate(24 * time.Hour).Add(-24 * time.Hour)
+	at := day.Unix() + 100
+	for name, body := range map[string]string{
+		"malformed":      listOf(false, `{"object":"balance_transaction"}`),
+		"of another day": listOf(false, bookIs("charge", at-200, chargeIs(1, "succeeded", at))),
+		"malformed source": listOf(false, bookIs("charge", at, replace(chargeIs(1, "succeeded", at), `"usd"`,
+			`"US"`))),
+		"source not expanded": listOf(false, bookIs("charge", at, `"ch_1"`)),
+		"another object":      listOf(false, chargeIs(1, "succeeded", at)),
+	} {
+		s := scripted(t, map[string][]answer{bookLine: {ok(body)}})
+		if err := newClient(t, s.URL).Statement(t.Context(), "acct_canary", day,
+			func(gateway.Record) error { return nil }); err == nil {
+			t.Errorf("%s: complete", name)
+		}
+	}
+	s := scripted(t, map[string][]answer{bookLine: {ok(listOf(false, bookIs("charge", at, chargeIs(1, "succeeded",
+		at))))}})
+	stop := errors.New("stop")
+	if err := newClient(t, s.URL).Statement(t.Context(), "acct_canary", day,
+		func(gateway.Record) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestScriptedObjectsAreJSON(t *testing.T) {
+	t.Parallel()
+	for _, object := range []string{chargeIs(1, "failed", 1), bookIs("charge", 1, "null"), intentIs("declined"),
+		refundIs("failed"), listOf(true)} {
+		if !json.Valid([]byte(object)) {
+			t.Errorf("no JSON: %s", object)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package stripe
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"payonce/internal/gateway"
+	"payonce/internal/gateway/wire"
+	"payonce/internal/tracing"
+)
+
+// Lookup asks what became of a charge or a refund. It takes at most as long as one request.
+func (c *Client) Lookup(ctx context.Context, r gateway.Request, end gateway.End) gateway.Lookup {
+	began := c.now()
+	ctx, span := tracing.StartClient(ctx, "PSP lookup")
+	defer span.End()
+	ctx, stop := context.WithTimeout(ctx, c.Total())
+	defer stop()
+	var result gateway.Lookup
+	switch r := r.(type) {
+	case gateway.Charge:
+		result = c.lookupCharge(ctx, r, end)
+	case gateway.Refund:
+		result = c.lookupRefund(ctx, r)
+	}
+	c.observe(result.Label(), c.now().Sub(began))
+	span.Outcome(result.Label())
+	return result
+}
+
+// lookupCharge reads the intent, and ends it if end allows that.
+func (c *Client) lookupCharge(ctx context.Context, ch gateway.Charge, end gateway.End) gateway.Lookup {
+	if ch.ObjectID == "" {
+		if end == gateway.EndNothing {
+			return gateway.NotFound{}
+		}
+		id, without := judgeRemade(ch, c.create(ctx, ch))
+		if without != nil {
+			return without
+		}
+		// The answer may be the first one again, with the intent's state of that time. So the intent is read.
+		ch.ObjectID = id
+	}
+	f, err := c.readIntent(ctx, ch)
+	if err != nil {
+		return failed(err)
+	}
+	result, cancel := decide(f, end)
+	if cancel {
+		// Crash window 29: read, not cancelled. The next lookup reads it again, because it may be executed meanwhile.
+		return afterCancel(c.cancel(ctx, ch))
+	}
+	return result
+}
+
+// judgeRemade reads the answer to a creation that is sent to find the intent: the same creation under the same key.
+// There is an id, or a result without an intent.
+//
+// If the creation has definitely failed, there is no intent that the caller has stored. Without a stored id, nobody
+// confirms. So the charge is never executed.
+func judgeRemade(ch gateway.Charge, r wire.Reply) (id string, without gateway.Lookup) {
+	switch {
+	case r.NotSent != "":
+		return "", gateway.LookupFailed{Reason: r.NotSent, NotAsked: r.ByUs}
+	case r.Lost != "":
+		return "", gateway.LookupFailed{Reason: r.Lost}
+	case r.Status == http.StatusOK:
+		f := inspect(ch, r.Status, r.Body)
+		if f.state == mismatch || f.id == "" {
+			return "", gateway.LookupFailed{Reason: f.reason}
+		}
+		return f.id, nil
+	case failedForGood(r):
+		return "", gateway.NotFound{Final: true}
+	}
+	return "", gateway.LookupFailed{Reason: answered(r.Status)}
+}
+
+// failedForGood reports whether a creation would fail again, each time it is sent under this key. Stripe saves a result
+// under the key once the execution begins, also a 500, and marks a saved answer
+// (https://docs.stripe.com/error-low-level#sending-idempotency-keys).
+func failedForGood(r wire.Reply) bool {
+	if r.Status >= http.StatusInternalServerError {
+		return savedServerError(r)
+	}
+	switch r.Status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusTooManyRequests:
+		return false
+	}
+	p, ok := problemIn(r.Body)
+	return ok && r.Status >= http.StatusBadRequest && p.Type != keyReused
+}
+
+// decide is the result of a lookup that has read the intent, or says that the intent must be cancelled first.
+func decide(f finding, end gateway.End) (result gateway.Lookup, cancel bool) {
+	switch f.state {
+	case executed, declined:
+		return gateway.Found{Records: []gateway.Record{f.record}}, false
+	case ended:
+		return gateway.NotFound{Final: true}, false
+	case processing:
+		return gateway.Waiting{Reason: f.status}, false
+	case action:
+		return gateway.Waiting{Reason: f.status}, end == gateway.EndWaiting
+	case unsent:
+		return gateway.NotFound{}, end != gateway.EndNothing
+	case mismatch:
+		// The caller compares a record with the charge, and finds the contradiction. An intent without a verdict is
+		// left alone: it may belong to somebody else.
+		if f.record.Executed() || f.record.DeclineCode != "" {
+			return gateway.Found{Records: []gateway.Record{f.record}}, false
+		}
+	}
+	return gateway.LookupFailed{Reason: f.reason}, false
+}
+
+// afterCancel is the result of a lookup that has cancelled the intent, or tried to. An intent that still waits was not
+// cancelled, although Stripe has answered.
+func afterCancel(f finding) gateway.Lookup {
+	if f.state == unsent || f.state == action {
+		return gateway.LookupFailed{Reason: "the PSP has not cancelled it"}
+	}
+	result, _ := decide(f, gateway.EndNothing)
+	return result
+}
+
+// failed is the result of a lookup whose read has failed.
+func failed(err error) gateway.LookupFailed {
+	_, notAsked := errors.AsType[wire.NoPlaceError](err)
+	return gateway.LookupFailed{Reason: err.Error(), NotAsked: notAsked}
+}
+
+// maxRefundPages bounds how many pages of an intent's refunds are read.
+const maxRefundPages = 10
+
+// lookupRefund reads the refunds of the charge. Lists have no lag, unlike the search. A refund that is not on the list
+// is not executed, once the last request can no longer be on its way. Stripe cannot end a refund.
+func (c *Client) lookupRefund(ctx context.Context, r gateway.Refund) gateway.Lookup {
+	if r.ChargeID == "" || r.Key == "" || r.Reference == "" {
+		return gateway.LookupFailed{Reason: "no refund to look up"}
+	}
+	var found []refund
+	pages := c.pages(r.Account, refundsPath, filter("payment_intent", r.ChargeID))
+	for range maxRefundPages {
+		items, err := pages.next(ctx)
+		if err != nil {
+			return failed(err)
+		}
+		for _, raw := range items {
+			re, ok := parseRefund(raw)
+			if !ok {
+				// It may be ours.
+				return gateway.LookupFailed{Reason: "answer has a malformed refund"}
+			}
+			if re.PaymentIntent != r.ChargeID {
+				return gateway.LookupFailed{Reason: "answer has another charge"}
+			}
+			if re.Metadata[referenceMark] == r.Reference || re.Metadata[keyMark] == r.Key {
+				found = append(found, re)
+			}
+		}
+		if pages.done {
+			return judgeFound(r, found)
+		}
+	}
+	return gateway.LookupFailed{Reason: "answer without an end"}
+}
+
+// judgeFound is the result of a lookup that has found these refunds, newest first. One that is not final hides a
+// decline, but no success.
+func judgeFound(r gateway.Refund, found []refund) gateway.Lookup {
+	var records []gateway.Record
+	waits, moved := "", false
+	for i := len(found) - 1; i >= 0; i-- {
+		re := found[i]
+		if !re.final() {
+			waits = re.Status
+			continue
+		}
+		record, err := re.record(r.Account)
+		if err != nil {
+			return gateway.LookupFailed{Reason: err.Error()}
+		}
+		moved = moved || record.Executed()
+		records = append(records, record)
+	}
+	switch {
+	case waits != "" && !moved:
+		return gateway.Waiting{Reason: waits}
+	case len(records) == 0:
+		return gateway.NotFound{}
+	}
+	return gateway.Found{Records: records}
+}

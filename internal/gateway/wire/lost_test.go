@@ -1,0 +1,280 @@
+package wire_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"payonce/internal/gateway/wire"
+	"payonce/test/heldport"
+)
+
+func TestNoListenerProvesThatNothingWasSent(t *testing.T) {
+	t.Parallel()
+	notSent(t, newClient(t, nobodyListens(t)).post(), "no connection to the PSP")
+}
+
+// nobodyListens is the URL of a port on which nobody listens during the test. A port that was only closed could be
+// given to somebody else.
+func nobodyListens(t *testing.T) string {
+	t.Helper()
+	port, err := heldport.Hold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(port.Close)
+	return "http://" + port.Address
+}
+
+func TestRequestThatEndedBeforeItWasSentProvesThatNothingWasSent(t *testing.T) {
+	t.Parallel()
+	s := answering(t, 201, said)
+	c := newClient(t, s.URL)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 { // whichever of the two the client sees first
+		if r := c.postOf(ended, account); r.NotSent == "" {
+			t.Fatalf("reply %+v", r)
+		}
+	}
+}
+
+// From the moment that there was a connection, nothing short of an answer proves anything: not even a connection that
+// was closed before a byte of the request was read.
+func TestConnectionThatEndsIsALostRequest(t *testing.T) {
+	t.Parallel()
+	for name, serve := range map[string]func(c *net.TCPConn){
+		"closed at once":            func(*net.TCPConn) {},
+		"closed before it was read": func(c *net.TCPConn) { peek(c) },
+		"reset before it was read":  func(c *net.TCPConn) { peek(c); reset(c) },
+		"closed during the request": func(c *net.TCPConn) { _, _ = io.ReadFull(c, make([]byte, 10)) },
+		"reset during the request":  func(c *net.TCPConn) { _, _ = io.ReadFull(c, make([]byte, 10)); reset(c) },
+		"closed after the request":  func(c *net.TCPConn) { readRequest(c) },
+		"reset after the request":   func(c *net.TCPConn) { readRequest(c); reset(c) },
+		"closed in the status line": func(c *net.TCPConn) { readRequest(c); write(c, "HTTP/1.1 20") },
+		"closed in the headers": func(c *net.TCPConn) {
+			readRequest(c)
+			write(c, "HTTP/1.1 201 Created\r\nContent-Ty")
+		},
+		"closed before the body": func(c *net.TCPConn) {
+			readRequest(c)
+			write(c, strings.TrimSuffix(response(201, said), said))
+		},
+		"closed in the body": func(c *net.TCPConn) {
+			readRequest(c)
+			write(c, strings.TrimSuffix(response(201, said), `answer"}`))
+		},
+		"reset in the body": func(c *net.TCPConn) {
+			readRequest(c)
+			write(c, strings.TrimSuffix(response(201, said), `}`))
+			reset(c)
+		},
+		"closed in a chunk":          func(c *net.TCPConn) { readRequest(c); write(c, chunkedHead+"fff\r\n"+said) },
+		"closed before the last one": func(c *net.TCPConn) { readRequest(c); write(c, chunkedHead+"2\r\n{}\r\n") },
+		"an answer that is not HTTP": func(c *net.TCPConn) {
+			readRequest(c)
+			write(c, "SSH-2.0-OpenSSH\r\n\r\n")
+			hold(c)
+		},
+		"headers without an end": func(c *net.TCPConn) {
+			readRequest(c)
+			write(c, "HTTP/1.1 201 Created\r\n")
+			endless(c, "X-More: 0123456789\r\n")
+		},
+		"a status line without an end": func(c *net.TCPConn) {
+			readRequest(c)
+			endless(c,
+				"HTTP/1.1 201 Created and more ")
+		},
+		"early hints without an end": func(c *net.TCPConn) {
+			readRequest(c)
+			endless(c,
+				"HTTP/1.1 103 Early Hints\r\n\r\n")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := listen(t, serve)
+			lost(t, newClient(t, l.url).post(), "connection lost")
+			if n := l.arrivals.Load(); n != 1 {
+				t.Fatalf("%d connections, want 1: the request was sent again", n)
+			}
+		})
+	}
+}
+
+const chunkedHead = "HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+func TestAnswerThatIsLateIsALostRequest(t *testing.T) {
+	t.Parallel()
+	for name, serve := range map[string]func(ctx context.Context, c *net.TCPConn){
+		"nothing is read":     func(ctx context.Context, _ *net.TCPConn) { <-ctx.Done() },
+		"nothing is answered": func(_ context.Context, c *net.TCPConn) { readRequest(c); hold(c) },
+		"the headers stop": func(_ context.Context, c *net.TCPConn) {
+			readRequest(c)
+			write(c, "HTTP/1.1 201 Created\r\nContent-")
+			hold(c)
+		},
+		"the body does not come": func(_ context.Context, c *net.TCPConn) {
+			readRequest(c)
+			write(c, strings.TrimSuffix(response(201, said), said))
+			hold(c)
+		},
+		"the body stops": func(_ context.Context, c *net.TCPConn) {
+			readRequest(c)
+			write(c, strings.TrimSuffix(response(201, said), `}`))
+			hold(c)
+		},
+		"the body drips": func(_ context.Context, c *net.TCPConn) {
+			readRequest(c)
+			drip(c, response(201, said+strings.Repeat(" ", 10000)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := listen(t, func(c *net.TCPConn) { serve(t.Context(), c) })
+			lost(t, newClient(t, l.url, total(soon)).post(), "no answer in time")
+			if n := l.arrivals.Load(); n != 1 {
+				t.Fatalf("%d connections, want 1", n)
+			}
+		})
+	}
+}
+
+func TestCallersDeadlineCountsToo(t *testing.T) {
+	t.Parallel()
+	l := listen(t, func(c *net.TCPConn) { readRequest(c); hold(c) })
+	c := newClient(t, l.url)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	lost(t, c.postOf(ctx, account), "no answer in time")
+}
+
+func TestRedirectIsNeverFollowed(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{300, 301, 302, 303, 304, 305, 307, 308, 399} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			t.Parallel()
+			var elsewhere atomic.Int32
+			other := serving(t, func(w http.ResponseWriter, _ *http.Request) {
+				elsewhere.Add(1)
+				w.WriteHeader(http.StatusCreated)
+				_, _ = io.WriteString(w, said)
+			})
+			var here atomic.Int32
+			s := serving(t, func(w http.ResponseWriter, _ *http.Request) {
+				here.Add(1)
+				w.Header().Set("Location", other.URL+"/v1/canary")
+				w.WriteHeader(status)
+			})
+			if r := newClient(t, s.URL).post(); r.Status != status {
+				t.Fatalf("reply %+v", r)
+			}
+			if here.Load() != 1 || elsewhere.Load() != 0 {
+				t.Fatalf("%d requests here and %d elsewhere", here.Load(), elsewhere.Load())
+			}
+		})
+	}
+}
+
+// An idle connection that the PSP closes on our next request is where Go's transport would send the POST once more by
+// itself, since it carries an Idempotency-Key.
+func TestTransportNeverSendsAgain(t *testing.T) {
+	t.Parallel()
+	for name, post := range map[string]func(c *client) wire.Reply{
+		"with a body": (*client).post, "without a body": (*client).postNothing,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var requests atomic.Int32
+			l := listen(t, func(c *net.TCPConn) {
+				for readRequest(c) {
+					if requests.Add(1)%2 == 0 {
+						return // the second on this connection: read, perhaps executed, never answered
+					}
+					write(c, response(201, said))
+				}
+			})
+			c := newClient(t, l.url)
+			answered(t, post(c), 201)
+			lost(t, post(c), "connection lost")
+			if n := requests.Load(); n != 2 || l.arrivals.Load() != 1 {
+				t.Fatalf("%d requests on %d connections, want 2 on 1", n, l.arrivals.Load())
+			}
+		})
+	}
+}
+
+// postNothing sends a request with a key and without a body, such as the confirmation of an intent.
+func (c *client) postNothing() wire.Reply {
+	return c.checked(c.Send(c.t.Context(), account, func(ctx context.Context) (*http.Request, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.Base+"/v1/canary", strings.NewReader(""))
+		if err == nil {
+			req.Header.Set("Idempotency-Key", "canary-key-0123456789")
+		}
+		return req, err
+	}))
+}
+
+// The same when the connection was closed while it was idle: the transport finds out as it sends.
+func TestConnectionClosedWhileIdleIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	for range 20 { // each a race between the close and the next request; no result of it may be a second send
+		var requests atomic.Int32
+		l := listen(t, func(c *net.TCPConn) {
+			if readRequest(c) {
+				requests.Add(1)
+				write(c, response(201, said))
+			}
+		})
+		c := newClient(t, l.url)
+		c.post()
+		c.post()
+		if n := requests.Load(); n > 2 {
+			t.Fatalf("two were sent as %d requests", n)
+		}
+	}
+}
+
+// peek waits until something can be read, and does not read it.
+func peek(c *net.TCPConn) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Read(func(fd uintptr) bool {
+		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK)
+		return !errors.Is(err, syscall.EAGAIN)
+	})
+}
+
+func write(c net.Conn, s string) { _, _ = io.WriteString(c, s) }
+
+// endless writes until the other side has had enough, which must be soon.
+func endless(c net.Conn, s string) {
+	block := strings.Repeat(s, 1000)
+	for written := 0; written < 32<<20; written += len(block) {
+		if _, err := io.WriteString(c, block); err != nil {
+			return
+		}
+	}
+}
+
+// drip writes a byte at a time.
+func drip(c net.Conn, s string) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for i := range len(s) {
+		<-tick.C
+		if _, err := io.WriteString(c, s[i:i+1]); err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package wire_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"payonce/internal/gateway"
+	"payonce/internal/gateway/wire"
+)
+
+// most is how many bytes a read of these tests may have.
+const most = 1 << 10
+
+// What came before the end may be complete: it is not believed.
+func TestReadThatIsCutFails(t *testing.T) {
+	t.Parallel()
+	const head = "HTTP/1.1 200 OK\r\n"
+	for name, serve := range map[string]func(c *net.TCPConn){
+		"closed at once":           func(*net.TCPConn) {},
+		"closed after the request": func(c *net.TCPConn) { readRequest(c) },
+		"reset after the request":  func(c *net.TCPConn) { readRequest(c); reset(c) },
+		"closed in the headers":    func(c *net.TCPConn) { readRequest(c); write(c, head+"Content-Ty") },
+		"closed in the body": func(c *net.TCPConn) {
+			readRequest(c)
+			write(c, head+"Content-Length: 100\r\n\r\n"+said)
+		},
+		"reset in the body": func(c *net.TCPConn) {
+			readRequest(c)
+			write(c, head+"Content-Length: 100\r\n\r\n"+said)
+			reset(c)
+		},
+		"closed before the last chunk": func(c *net.TCPConn) {
+			readRequest(c)
+			write(c, fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", head, len(said), said))
+		},
+		"not HTTP": func(c *net.TCPConn) { readRequest(c); write(c, "SSH-2.0-OpenSSH\r\n\r\n"); hold(c) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := newClient(t, listen(t, serve).url).read(most)
+			failed(t, err, "connection lost")
+		})
+	}
+}
+
+// A reader that ignores the end of its body cannot hide that it was cut.
+func TestReadThatIsCutFailsWhateverItsReaderSays(t *testing.T) {
+	t.Parallel()
+	l := listen(t, func(c *net.TCPConn) {
+		readRequest(c)
+		write(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"+said)
+	})
+	c := newClient(t, l.url)
+	ignore := func(r io.Reader) error { _, _ = io.ReadAll(r); return nil }
+	failed(t, c.Read(t.Context(), account, c.get, most, ignore), "connection lost")
+}
+
+func TestReadWithoutAListenerFails(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, nobodyListens(t))
+	_, err := c.read(most)
+	failed(t, err, "no connection to the PSP")
+	failed(t, c.stream(func(string) {}), "no connection to the PSP")
+}
+
+func TestReadThatIsLateFails(t *testing.T) {
+	t.Parallel()
+	for name, serve := range map[string]func(c *net.TCPConn){
+		"nothing is answered": func(c *net.TCPConn) { readRequest(c); hold(c) },
+		"the body stops": func(c *net.TCPConn) {
+			readRequest(c)
+			write(c, strings.TrimSuffix(response(200, said), "}"))
+			hold(c)
+		},
+		"the body drips": func(c *net.TCPConn) {
+			readRequest(c)
+			drip(c, response(200, said+strings.Repeat(" ", 10000)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := newClient(t, listen(t, serve).url, total(soon)).read(1 << 20)
+			failed(t, err, "no answer in time")
+		})
+	}
+}
+
+func TestReadThatItsCallerEndsFails(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{})
+	l := listen(t, func(c *net.TCPConn) { readRequest(c); close(asked); hold(c) })
+	c := newClient(t, l.url)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.readOf(ctx, account, most)
+		done <- err
+	}()
+	await(t, "the request", asked)
+	cancel()
+	failed(t, await(t, "the end", done), "ended by the caller")
+}
+
+func TestReadMayHaveItsLimitAndNoMore(t *testing.T) {
+	t.Parallel()
+	fits := strings.Repeat("x", most)
+	if body, err := newClient(t, answering(t, 200, fits).URL).read(most); err != nil || body != fits {
+		t.Fatalf("%d bytes, error %v", len(body), err)
+	}
+	_, err := newClient(t, answering(t, 200, fits+"x").URL).read(most)
+	if !errors.Is(err, wire.TooLongError(most)) {
+		t.Fatalf("error %v", err)
+	}
+	failed(t, err, "answer longer than 1024 bytes")
+	l := listen(t, func(c *net.TCPConn) {
+		readRequest(c)
+		write(c, "HTTP/1.1 200 OK\r\n\r\n"+said)
+		endless(c, " ")
+	})
+	_, err = newClient(t, l.url).read(most)
+	failed(t, err, "answer longer than 1024 bytes")
+	if n := l.arrivals.Load(); n != 1 {
+		t.Fatalf("the PSP was asked %d times, want 1", n)
+	}
+}
+
+// The reader's own error counts, if the answer is whole.
+func TestErrorOfTheReaderIsReturned(t *testing.T) {
+	t.Parallel()
+	errReader := errors.New("not understood")
+	c := newClient(t, answering(t, 200, said).URL)
+	refuse := func(io.Reader) error { return errReader }
+	if err := c.Read(t.Context(), account, c.get, most, refuse); !errors.Is(err, errReader) {
+		t.Fatalf("error %v", err)
+	}
+	if err := c.Stream(t.Context(), account, c.get, refuse); !errors.Is(err, errReader) {
+		t.Fatalf("error %v", err)
+	}
+}
+
+func TestReadOfAnotherStatusIsNotRead(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{201, 202, 204, 206, 300, 302, 304, 400, 404, 429, 451, 500, 503, 999} {
+		body, err := newClient(t, answering(t, status, said).URL).read(most)
+		if !errors.Is(err, wire.StatusError(status)) || body != "" {
+			t.Errorf("body %q, error %v, want that of %d", body, err, status)
+		}
+	}
+}
+
+func TestReadIsNotRedirected(t *testing.T) {
+	t.Parallel()
+	other := serving(t, func(http.ResponseWriter, *http.Request) { t.Error("the redirect is followed") })
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		s := serving(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, status) })
+		_, err := newClient(t, s.URL).read(most)
+		failed(t, err, fmt.Sprintf("PSP answered %d", status))
+	}
+}
+
+// An old copy of an empty list, from the cache of a proxy, would prove that nothing was charged.
+func TestReadsAreNotServedFromACache(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 2)
+	s := serving(t, func(_ http.ResponseWriter, r *http.Request) {
+		got <- r.Header.Get("Cache-Control") + " " + r.Header.Get("Accept-Encoding")
+	})
+	c := newClient(t, s.URL)
+	if _, err := c.read(most); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.stream(func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if header := await(t, "the request", got); header != "no-cache " {
+			t.Fatalf("asked with %q", header)
+		}
+	}
+}
+
+// A dialect refuses to ask about an account that it cannot name.
+func TestRequestThatCannotBeBuiltIsNotSent(t *testing.T) {
+	t.Parallel()
+	s := serving(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.RequestURI) })
+	c := newClient(t, s.URL, func(l *gateway.Limits) { l.BreakerFailures = 1 })
+	errBuild := errors.New("no such account")
+	build := func(context.Context) (*http.Request, error) { return nil, errBuild }
+	notSent(t, c.checked(c.Send(t.Context(), account, build)), "request could not be built")
+	read := func(io.Reader) error { t.Error("nothing is read"); return nil }
+	if err := c.Read(t.Context(), account, build, most, read); !errors.Is(err, errBuild) {
+		t.Fatalf("error %v", err)
+	}
+	if err := c.Stream(t.Context(), account, build, read); !errors.Is(err, errBuild) {
+		t.Fatalf("error %v", err)
+	}
+	if !c.Ready(account) || c.InFlight() != 0 {
+		t.Fatalf("ready %t, %d in flight", c.Ready(account), c.InFlight())
+	}
+}
+
+func TestOpenBreakerDoesNotStopReads(t *testing.T) {
+	t.Parallel()
+	s := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = io.WriteString(w, said)
+	})
+	c := newClient(t, s.URL, breaker(time.Hour))
+	for range failures {
+		c.post()
+	}
+	notSent(t, c.post(), "breaker open")
+	if body, err := c.read(most); err != nil || body != said {
+		t.Fatalf("body %q, error %v", body, err)
+	}
+	if err := c.stream(func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	if c.Ready(account) {
+		t.Fatal("reads have closed the breaker")
+	}
+}
+
+func TestFailedReadsDoNotOpenTheBreaker(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	c := newClient(t, listen(t, func(c *net.TCPConn) { readRequest(c); asked.Add(1) }).url, breaker(time.Hour))
+	for range failures + 1 {
+		_, err := c.read(most)
+		failed(t, err, "connection lost")
+		failed(t, c.stream(func(string) {}), "connection lost")
+	}
+	if !c.Ready(account) || asked.Load() != 2*(failures+1) {
+		t.Fatalf("reads have opened the breaker, or were not all sent: %d", asked.Load())
+	}
+}
+
+func TestReadsTakeAPlaceAmongThoseInFlight(t *testing.T) {
+	t.Parallel()
+	g := newGated(t)
+	c := newClient(t, g.url, func(l *gateway.Limits) { l.InFlight, l.Queue = 1, soon })
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.read(most)
+		done <- err
+	}()
+	await(t, "the read", g.arrived)
+	if n := c.InFlight(); n != 1 {
+		t.Fatalf("%d in flight, want 1", n)
+	}
+	const full = wire.NoPlaceError("too many requests to the PSP in flight")
+	_, err := c.read(most)
+	if streamErr := c.stream(func(string) {}); !errors.Is(err, full) || !errors.Is(streamErr, full) {
+		t.Fatalf("read: %v, stream: %v", err, streamErr)
+	}
+	notSent(t, c.post(), string(full))
+	g.release <- http.StatusOK
+	if err := await(t, "the read's end", done); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the place's return", func() bool { return c.InFlight() == 0 })
+}

@@ -1,0 +1,95 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync/atomic"
+
+	"payonce/internal/tracing"
+)
+
+// Build makes a request.
+type Build func(ctx context.Context) (*http.Request, error)
+
+// Reply is what is known after a request: NotSent, or Lost, or an answer.
+type Reply struct {
+	NotSent string // why the PSP has certainly not seen the request; or ""
+	ByUs    bool   // we did not send it ourselves: too many requests were in flight, or the breaker was open
+	Lost    string // why there is no answer to a request that the PSP may have seen; or ""
+	Status  int
+	Header  http.Header
+	Body    []byte // at most MaxAnswer bytes
+}
+
+// Send takes a place for the account, asks its breaker, and sends one request once.
+func (c *Client) Send(ctx context.Context, account string, build Build) Reply {
+	leave, refusal := c.places.enter(ctx, account, c.limits.Queue)
+	if refusal != "" {
+		return Reply{NotSent: refusal, ByUs: true}
+	}
+	defer leave()
+	report, ok := c.breakers.allow(account)
+	if !ok {
+		return Reply{NotSent: "breaker open", ByUs: true}
+	}
+	reply, healthy := c.exchange(ctx, build)
+	report(healthy)
+	return reply
+}
+
+// exchange sends the request and reads the answer. healthy is the result for the breaker.
+func (c *Client) exchange(ctx context.Context, build Build) (r Reply, healthy bool) {
+	ctx, cancel := context.WithTimeout(ctx, c.limits.Total)
+	defer cancel()
+	var connected atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	})
+	req, err := build(ctx)
+	if err != nil {
+		return Reply{NotSent: "request could not be built"}, true
+	}
+	sendOnce(req)
+	tracing.Inject(ctx, req.Header)
+	res, err := c.http.Do(req)
+	if err != nil {
+		if !connected.Load() {
+			return Reply{NotSent: "no connection to the PSP"}, false
+		}
+		return Reply{Lost: lostReason(err)}, false
+	}
+	defer res.Body.Close()
+	tracing.Current(ctx).Status(res.StatusCode)
+	raw, err := io.ReadAll(io.LimitReader(res.Body, MaxAnswer+1))
+	switch {
+	case err != nil:
+		return Reply{Lost: lostReason(err)}, false
+	case len(raw) > MaxAnswer:
+		return Reply{Lost: fmt.Sprintf("answer longer than %d bytes", MaxAnswer)}, false
+	}
+	return Reply{Status: res.StatusCode, Header: res.Header, Body: raw},
+		res.StatusCode < http.StatusInternalServerError
+}
+
+// sendOnce keeps the transport from sending the request again by itself on another connection: we would not know of
+// that attempt. The transport treats a POST with an Idempotency-Key as replayable if GetBody is set, and if there is no
+// body. So an empty body becomes one that is read once.
+func sendOnce(req *http.Request) {
+	req.GetBody = nil
+	if req.Body == nil || req.Body == http.NoBody {
+		req.Body = io.NopCloser(strings.NewReader(""))
+	}
+}
+
+// lostReason says why there is no answer, without details of the network.
+func lostReason(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time"
+	}
+	return "connection lost"
+}

@@ -1,0 +1,66 @@
+package payments
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+	"payonce/internal/payments/internal/dbsqlc"
+	"payonce/internal/postgres"
+	"payonce/internal/tracing"
+)
+
+// prepareAtPSP is the first of two steps, for a PSP that executes a charge in two. The PSP makes an object that moves
+// no money, and its id is stored in the payment's row. For other PSPs it does nothing. refused is nil if the charge may
+// be executed now.
+//
+// The id is stored before the charge is executed. So a lookup that finds the key unknown can ask the PSP for this very
+// object. If no id is stored, nobody has executed anything: only an object whose id is stored is executed.
+func (s *Service) prepareAtPSP(ctx context.Context, l idempotency.Lease, m movement) (refused gateway.Outcome) {
+	objectID, refused := m.prepare(ctx, l.Execution())
+	if refused != nil || objectID == "" {
+		return refused
+	}
+	// Crash window 27: made, not remembered. The object is never executed.
+	if !s.remember(ctx, l, m, objectID) {
+		return gateway.NotExecuted{Reason: "the PSP's object was not stored"}
+	}
+	return nil // Crash window 28: remembered, not executed.
+}
+
+// remember stores the id of the PSP's object. It passes only for the owner of the key: if the sweeper has made the key
+// unknown, somebody may be cancelling the object already. It can be sent again after a lost acknowledgement, because
+// the second statement finds the id that the first one has written. If the database does not say, the id counts as not
+// stored, and nothing is executed.
+func (s *Service) remember(ctx context.Context, l idempotency.Lease, m movement, objectID string) (stored bool) {
+	ctx, span := tracing.Start(ctx, "remember")
+	defer span.End()
+	var rows int64
+	var err error
+	postgres.Recall(ctx, func(int) (done bool) {
+		err = s.db.Pipeline(ctx, rememberObject(l, m.subject(), objectID, &rows))
+		return err == nil || postgres.RolledBack(err) && !postgres.Unavailable(err)
+	})
+	if err != nil {
+		s.metrics.StoreFailed("remember")
+		s.log.ErrorContext(ctx, "the PSP's object was not stored", slog.String("resource", m.resource().Location()),
+			slog.Any("error", err))
+	}
+	if stored = err == nil && rows == 1; stored {
+		m.prepared(objectID)
+	}
+	return stored
+}
+
+func rememberObject(l idempotency.Lease, payment uuid.UUID, objectID string, rows *int64) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) (err error) {
+		*rows, err = dbsqlc.New(q).RememberObject(ctx, dbsqlc.RememberObjectParams{
+			ObjectID: objectID, TenantID: l.Ref().Tenant, ID: payment, Operation: string(l.Ref().Operation),
+			Key: l.Ref().Key.String(), LeaseID: l.ID(),
+		})
+		return err
+	}
+}

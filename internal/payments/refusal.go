@@ -1,0 +1,59 @@
+package payments
+
+import (
+	"fmt"
+
+	"payonce/internal/idempotency"
+)
+
+// Refusal says why a decision is not carried out. Nothing was changed then.
+type Refusal struct {
+	Ground Ground
+	Detail string // for the operator
+}
+
+// Ground is why a decision was refused.
+type Ground string
+
+// The grounds of refusals.
+const (
+	// Conflict: the dead letter, or its key, has changed since the operator has seen it.
+	Conflict Ground = "conflict"
+	// ContradictsPSP: the PSP says the opposite.
+	ContradictsPSP Ground = "contradicts_psp"
+	// NoFreshProof: the decision needs the PSP's answer, and the PSP does not answer.
+	NoFreshProof Ground = "no_fresh_proof"
+	// GraceOpen: the PSP finds nothing, but the grace period is not over. The request may still arrive at the PSP.
+	GraceOpen Ground = "grace_period_open"
+	// NeedsDecision: the key has no final state yet, so its dead letter cannot be dismissed.
+	NeedsDecision Ground = "needs_decision"
+	// NotApplicable: the action is not possible for this dead letter.
+	NotApplicable Ground = "not_applicable"
+)
+
+func refuse(g Ground, format string, args ...any) Step {
+	return Step{Refuse: &Refusal{Ground: g, Detail: fmt.Sprintf(format, args...)}}
+}
+
+// Does says what a step of an operator's decision does, for the operator.
+func (s Step) Does() string {
+	switch {
+	case s.To == idempotency.CompletedStatus && s.Verdict.status == Declined:
+		return "Complete the key as declined."
+	case s.To == idempotency.CompletedStatus:
+		return "Complete the key as succeeded, as " + s.Verdict.pspID + "."
+	case s.To == idempotency.FailedRetryableStatus:
+		return "Release the key, so that the client may try again."
+	case s.AskAgain != nil:
+		return "Ask the PSP about the key again, at once."
+	case s.Again != nil && s.Again.EventID != "":
+		return "Process the webhook " + s.Again.EventID + " again."
+	case s.Again != nil && s.Again.JobID != 0:
+		return fmt.Sprintf("Run the job %d again.", s.Again.JobID)
+	case s.Again != nil:
+		return "Judge the PSP's record again."
+	case s.Forget != "":
+		return "Close the dead letter, and give up the webhook " + s.Forget + "."
+	}
+	return "Close the dead letter. Nothing else is changed."
+}

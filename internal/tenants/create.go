@@ -1,0 +1,111 @@
+package tenants
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/postgres"
+	"payonce/internal/tenants/internal/dbsqlc"
+)
+
+// PSP names a payment service provider. It decides in which dialect the PSP is spoken to.
+type PSP string
+
+// The providers.
+const (
+	Native PSP = "native" // the dialect of the mock PSP
+	Stripe PSP = "stripe"
+)
+
+// The rate limits of a tenant that EnsureTenant makes.
+const (
+	DefaultRate  = 50
+	DefaultBurst = 100
+)
+
+// The errors of Create. Each is wrapped in an error that says more.
+var (
+	ErrTenantExists = errors.New("exists")
+	ErrAccountInUse = errors.New("is in use by another tenant")
+)
+
+// NewTenant is what an administrator decides about a new tenant. Its id, its provider and its account never change: its
+// unknown payments are looked up there.
+type NewTenant struct {
+	ID                string
+	PSP               PSP
+	PSPAccount        string // no two tenants have the same, not even at two providers
+	RequestsPerSecond int
+	Burst             int
+}
+
+// Check fails with ErrMalformed if the tenant cannot be. The database checks the form of the id and of the account.
+func (n NewTenant) Check() error {
+	if n.PSP != Native && n.PSP != Stripe {
+		return fmt.Errorf("provider %q is %w: it must be native or stripe", n.PSP, ErrMalformed)
+	}
+	return checkRate(n.RequestsPerSecond, n.Burst)
+}
+
+// Create makes a tenant. It may be called again after a failure: if the tenant exists and is what n says, nothing is
+// written. It fails with ErrMalformed, ErrTenantExists or ErrAccountInUse.
+func (r *Registry) Create(ctx context.Context, n NewTenant) error {
+	if err := n.Check(); err != nil {
+		return err
+	}
+	err := r.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		q := dbsqlc.New(tx)
+		made, err := q.CreateTenant(ctx, dbsqlc.CreateTenantParams{
+			ID: n.ID, Psp: string(n.PSP), PspAccount: n.PSPAccount,
+			RequestsPerSecond: int32(n.RequestsPerSecond), //nolint:gosec // bounded by MaxRate
+			RequestBurst:      int32(n.Burst),             //nolint:gosec // bounded by MaxRate
+		})
+		if err != nil || made == 1 {
+			return err
+		}
+		row, err := q.GetTenant(ctx, n.ID)
+		if err != nil {
+			return err
+		}
+		return n.compare(tenantOf(row))
+	})
+	return n.refusal(err)
+}
+
+// compare fails with ErrTenantExists if the tenant that exists is another one than n.
+func (n NewTenant) compare(t Tenant) error {
+	if n == (NewTenant{t.ID, t.PSP, t.PSPAccount, t.RequestsPerSecond, t.Burst}) {
+		return nil
+	}
+	return fmt.Errorf("tenant %q %w, at provider %s with account %s, %d requests per second and burst %d",
+		t.ID, ErrTenantExists, t.PSP, t.PSPAccount, t.RequestsPerSecond, t.Burst)
+}
+
+// EnsureTenant makes the tenant at the native provider, with an account of the same name there, unless it exists.
+func (r *Registry) EnsureTenant(ctx context.Context, id string) error {
+	n := NewTenant{ID: id, PSP: Native, PSPAccount: id}
+	return n.refusal(r.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return dbsqlc.New(tx).EnsureTenant(ctx,
+			dbsqlc.EnsureTenantParams{ID: n.ID, Psp: string(n.PSP), PspAccount: n.PSPAccount})
+	}))
+}
+
+// refusal translates the violation of a constraint.
+func (n NewTenant) refusal(err error) error {
+	switch {
+	case err == nil, errors.Is(err, ErrTenantExists):
+		return err
+	case postgres.Violates(err, "tenants_id_format"):
+		return fmt.Errorf("tenant %q is %w: an id is a lower-case letter and up to 30 lower-case letters, digits or hyphens",
+			n.ID, ErrMalformed)
+	case postgres.Violates(err, "tenants_psp_account_format"):
+		return fmt.Errorf("account %q is %w: an account has 1 to 64 letters, digits, hyphens or underscores",
+			n.PSPAccount, ErrMalformed)
+	case postgres.Violates(err, "tenants_psp_account_key"):
+		return fmt.Errorf("account %q %w: each tenant has an account of its own", n.PSPAccount, ErrAccountInUse)
+	}
+	return fmt.Errorf("make tenant: %w", err)
+}

@@ -1,0 +1,240 @@
+package e2e
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"payonce/demo/mockpsp/stripe"
+)
+
+const stripeAccount = "acct_acme"
+
+// atStripe is for a world whose tenants are at Stripe.
+func atStripe(o *options) { o.stripe = true }
+
+// speakStripe has the mock PSP speak Stripe's dialect on a port of its own, too.
+func (w *world) speakStripe(o options) {
+	w.t.Helper()
+	c := stripe.DefaultConfig()
+	c.ActionDelay = time.Second
+	if o.webhooks {
+		c.WebhookURL = "http://" + w.api.Listener.Addr().String() + "/webhooks/stripe"
+		w.own.StripeWebhookSecrets = c.WebhookSecrets
+	}
+	dialect, err := stripe.New(w.mock, c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	server := httptest.NewServer(o.between(dialect))
+	w.t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	w.own.PSP, w.own.StripeURL, w.own.StripeSecret = "stripe", server.URL, c.Secret
+}
+
+// endingsAtStripe are the endings of the same tokens there, and of those that only Stripe has. A lost confirmation is
+// read, and what was not executed is cancelled, by the request itself.
+func endingsAtStripe() []ending {
+	return []ending{
+		{"pm_ok", http.StatusCreated, paidOnce},
+		{"pm_1NXWPnFTKLoHxWqrGexC2v1e", http.StatusCreated, paidOnce},
+		{"pm_declined", http.StatusPaymentRequired, declinedOnce},
+		{"pm_slow", http.StatusCreated, paidOnce},
+		{"pm_timeout_charged", http.StatusCreated, paidOnce},
+		{"pm_silent_charged", http.StatusCreated, paidOnce},
+		{"pm_500_charged", http.StatusCreated, paidOnce},
+		{"pm_reset_charged", http.StatusCreated, paidOnce},
+		{"pm_conflict", http.StatusServiceUnavailable, freeAtOnce},
+		{"pm_late_charge", http.StatusServiceUnavailable, freeAtOnce},
+		{"pm_timeout_not_charged", http.StatusServiceUnavailable, freeAtOnce},
+		{"pm_500_not_charged", http.StatusServiceUnavailable, freeAtOnce},
+		{"pm_create_500", http.StatusServiceUnavailable, freeAtOnce},
+		{"pm_create_lost", http.StatusServiceUnavailable, freeAtOnce},
+		{"pm_rate_limited", http.StatusServiceUnavailable, freeAtThird},
+		{"pm_requires_action", http.StatusAccepted, completedAs("succeeded")},
+		{"pm_bank_debit", http.StatusAccepted, completedAs("succeeded")},
+		{"pm_bank_debit_fails", http.StatusAccepted, completedAs("declined")},
+		{"pm_requires_action_abandoned", http.StatusAccepted, cancelledInTheEnd},
+		{"pm_wrong_amount", http.StatusAccepted, heldForOperator("psp_contradicts_request")},
+		{"pm_stuck", http.StatusAccepted, heldForOperator("lookups_exhausted")},
+	}
+}
+
+// wantMoved checks how much money the PSP has moved under a key.
+func (w *world) wantMoved(key string, want int) {
+	w.t.Helper()
+	moved := 0
+	l := w.ledger(stripeAccount, key)
+	for _, m := range append(l.Charges, l.Refunds...) {
+		if m.Status == "succeeded" {
+			moved++
+		}
+	}
+	if moved != want {
+		w.t.Fatalf("the PSP has moved money %d times, want %d: %+v", moved, want, l)
+	}
+}
+
+func paidOnce(w *world, key string, retry func() reply) {
+	w.t.Helper()
+	first := retry()
+	first.expect(w.t, http.StatusCreated, "")
+	retry().same(w.t, first)
+	w.wantMoved(key, 1)
+	if k := w.keyRow(key); k.Attempt != 1 {
+		w.t.Fatalf("the key is %+v", k)
+	}
+}
+
+func declinedOnce(w *world, key string, retry func() reply) {
+	w.t.Helper()
+	first := retry()
+	first.expect(w.t, http.StatusPaymentRequired, "payment_declined")
+	retry().same(w.t, first)
+	w.wantMoved(key, 0)
+}
+
+// freeAtOnce: the answer says that nothing was executed, and the next request is executed. No lookup and no grace
+// period came between them.
+func freeAtOnce(w *world, key string, retry func() reply) {
+	w.t.Helper()
+	w.wantMoved(key, 0)
+	w.wantMoves(key, "owner: in_progress > failed_retryable")
+	paidAfter(w, key, retry, 2)
+}
+
+// freeAtThird is freeAtOnce for a PSP that refuses twice.
+func freeAtThird(w *world, key string, retry func() reply) {
+	w.t.Helper()
+	retry().expect(w.t, http.StatusServiceUnavailable, "psp_unavailable")
+	paidAfter(w, key, retry, 3)
+}
+
+func paidAfter(w *world, key string, retry func() reply, attempts int) {
+	w.t.Helper()
+	first := retry()
+	first.expect(w.t, http.StatusCreated, "")
+	retry().same(w.t, first)
+	w.wantMoved(key, 1)
+	if k := w.keyRow(key); k.Attempt != attempts {
+		w.t.Fatalf("the key is %+v, want attempt %d", k, attempts)
+	}
+}
+
+// completedAs: the PSP waited for the customer or a bank, and told the outcome later.
+func completedAs(status string) func(*world, string, func() reply) {
+	return func(w *world, key string, retry func() reply) {
+		w.t.Helper()
+		if k := w.becomes(key, "completed"); k.Attempt != 1 {
+			w.t.Fatalf("the key is %+v", k)
+		}
+		shown := w.do(call{method: "GET", path: w.resource(key)})
+		if shown.text(w.t, "status") != status {
+			w.t.Fatalf("shown is %s", shown.body)
+		}
+		if status == "succeeded" {
+			w.wantMoved(key, 1)
+		} else {
+			w.wantMoved(key, 0)
+		}
+		retry().same(w.t, retry())
+	}
+}
+
+// cancelledInTheEnd: the customer never came. After the grace period the lookup has cancelled the charge.
+func cancelledInTheEnd(w *world, key string, _ func() reply) {
+	w.t.Helper()
+	w.becomes(key, "failed_retryable")
+	w.wantMoves(key, "owner: in_progress > unknown", "lookup: unknown > failed_retryable")
+	w.wantMoved(key, 0)
+}
+
+func heldForOperator(kind string) func(*world, string, func() reply) {
+	return func(w *world, key string, retry func() reply) {
+		w.t.Helper()
+		w.awaitDeadLetter(kind, key)
+		retry().expect(w.t, http.StatusAccepted, "")
+		w.wantMoved(key, 1)
+	}
+}
+
+func TestEveryPaymentMethodEndsByItselfAtStripe(t *testing.T) {
+	t.Parallel()
+	w := setupOpen(t, atStripe)
+	w.reconcile()
+	endEach(t, w, endingsAtStripe(), paymentOf)
+	w.wantNoOtherDeadLetters("psp_contradicts_request", "lookups_exhausted")
+}
+
+// refundEndingsAtStripe are the endings of a refund. Stripe executes it with one request and cannot end it. So a refund
+// that was not executed is free after the grace period.
+func refundEndingsAtStripe() []ending {
+	return []ending{
+		{"pm_ok", http.StatusCreated, paidOnce},
+		{"pm_slow", http.StatusCreated, paidOnce},
+		{"pm_declined", http.StatusPaymentRequired, refundDeclined},
+		{"pm_timeout_charged", http.StatusAccepted, completedAs("succeeded")},
+		{"pm_silent_charged", http.StatusAccepted, completedAs("succeeded")},
+		{"pm_500_charged", http.StatusAccepted, completedAs("succeeded")},
+		{"pm_reset_charged", http.StatusAccepted, completedAs("succeeded")},
+		{"pm_late_charge", http.StatusAccepted, completedAs("succeeded")},
+		{"pm_bank_debit", http.StatusAccepted, completedAs("succeeded")},
+		{"pm_bank_debit_fails", http.StatusAccepted, completedAs("declined")},
+		{"pm_timeout_not_charged", http.StatusAccepted, freeAfterGrace},
+		{"pm_500_not_charged", http.StatusAccepted, freeAfterGrace}, // The 500 is saved, and the next key is another.
+		{"pm_stuck", http.StatusAccepted, heldForOperator("lookups_exhausted")},
+	}
+}
+
+func refundDeclined(w *world, key string, retry func() reply) {
+	w.t.Helper()
+	retry().expect(w.t, http.StatusPaymentRequired, "refund_declined")
+	w.wantMoved(key, 0)
+}
+
+func freeAfterGrace(w *world, key string, retry func() reply) {
+	w.t.Helper()
+	w.becomes(key, "failed_retryable")
+	w.wantMoves(key, "owner: in_progress > unknown", "lookup: unknown > failed_retryable")
+	w.wantMoved(key, 0)
+	paidAfter(w, key, retry, 2)
+}
+
+func TestEveryFaultOfARefundEndsByItselfAtStripe(t *testing.T) {
+	t.Parallel()
+	w := setupOpen(t, atStripe)
+	w.reconcile()
+	payments := map[string]string{}
+	for _, c := range refundEndingsAtStripe() {
+		payments[c.fault] = w.paid()
+	}
+	endEach(t, w, refundEndingsAtStripe(), func(key, fault string) call {
+		return refundOf(payments[fault], key, `{"amountCents":5000,"reason":"`+fault+`"}`)
+	})
+}
+
+// wantNoOtherDeadLetters checks that each kind has one dead letter, and that there is no other kind. Events of types
+// that nobody has asked for, and of objects that are not final, are no cases for an operator.
+func (w *world) wantNoOtherDeadLetters(kinds ...string) {
+	w.t.Helper()
+	var found []string
+	rows, err := w.db.Query(w.t.Context(), "SELECT kind FROM dead_letters ORDER BY kind DESC")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var kind string
+		if err := rows.Scan(&kind); err != nil {
+			w.t.Fatal(err)
+		}
+		found = append(found, kind)
+	}
+	if strings.Join(found, " ") != strings.Join(kinds, " ") {
+		w.t.Fatalf("dead letters are %q, want %q", found, kinds)
+	}
+}

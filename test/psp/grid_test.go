@@ -1,0 +1,160 @@
+package psp
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"payonce/internal/gateway"
+)
+
+var update = flag.Bool("update", false, "write the generated parts of docs/")
+
+// row is a line of the grid.
+type row struct {
+	dialect *Dialect
+	object  gateway.Object
+	fault   Fault
+	story   story
+}
+
+func (r row) name() string {
+	return strings.Join([]string{r.dialect.Name, string(r.object), r.step(), r.fault.Name}, "/")
+}
+
+func (r row) step() string {
+	if r.fault.Step == "" {
+		return "the provider"
+	}
+	return r.fault.Step
+}
+
+// rows are all rows: what the provider does wrong, and what the wire does wrong at each step.
+func rows() (all []*row) {
+	for _, d := range dialects() {
+		for _, o := range []gateway.Object{gateway.ChargeObject, gateway.RefundObject} {
+			faults, steps := d.Charges, d.ChargeSteps
+			if o == gateway.RefundObject {
+				faults, steps = d.Refunds, d.RefundSteps
+			}
+			for _, s := range steps {
+				e := d.Entries
+				entry := s.Name == e.Prepare || s.Name == e.Charge || s.Name == e.Refund || s.Name == "lookup"
+				faults = append(faults, cuts(s, entry)...)
+			}
+			for _, f := range faults {
+				all = append(all, &row{dialect: d, object: o, fault: f})
+			}
+		}
+		for _, o := range []gateway.Object{listObject, statementObject, eventObject} {
+			faults := d.Events
+			if o != eventObject {
+				faults = readFaults(string(o))
+			}
+			for _, f := range faults {
+				all = append(all, &row{dialect: d, object: o, fault: f})
+			}
+		}
+	}
+	return all
+}
+
+// TestGrid plays all rows, and compares the outcomes with docs/psp_conformance.md. With -update, it writes the page.
+func TestGrid(t *testing.T) {
+	all := rows()
+	t.Run("rows", func(t *testing.T) {
+		for _, r := range all {
+			t.Run(r.name(), func(t *testing.T) {
+				t.Parallel()
+				if r.fault.Long && testing.Short() {
+					t.Skip("it waits until the client gives up")
+				}
+				r.story = r.play(t)
+			})
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	page := gridPage(all)
+	if *update {
+		if err := os.WriteFile(gridPath, []byte(page), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compareGrid(t, page)
+}
+
+func (r row) play(t *testing.T) story {
+	t.Helper()
+	switch r.object {
+	case listObject, statementObject:
+		return playRead(t, r.dialect, r.object, r.fault)
+	case eventObject:
+		return playEvent(t, r.dialect, r.fault)
+	}
+	return play(t, r.dialect, r.object, r.fault)
+}
+
+const gridPath = "../../docs/psp_conformance.md"
+
+// compareGrid compares line by line. A row that was skipped has no outcome.
+func compareGrid(t *testing.T, page string) {
+	t.Helper()
+	stored, err := os.ReadFile(gridPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := strings.Split(page, "\n"), strings.Split(string(stored), "\n")
+	if len(got) != len(want) {
+		t.Fatalf("the grid has %d lines, and docs/psp_conformance.md has %d: %s", len(got), len(want), repair)
+	}
+	for i := range got {
+		skipped := strings.Contains(got[i], notPlayed) && testing.Short()
+		if got[i] != want[i] && !skipped {
+			t.Errorf("docs/psp_conformance.md:%d\n has %s\nwant %s\n%s", i+1, want[i], got[i], repair)
+		}
+	}
+}
+
+const (
+	repair    = "go test ./test/psp -run Grid -update writes it"
+	notPlayed = "(not played)"
+)
+
+const gridHead = `# The outcome of each fault, for each provider
+
+This page is written by ` + "`go test ./test/psp -run Grid -update`" + `, and held equal by the same test. Each line
+is a run against the mock PSP over HTTP. [providers.md](providers.md) says how to add a provider.
+
+- **Step** is where the fault strikes: at the provider itself, or on the wire of this step.
+- **Answer** is what the dialect says at once. **Lookup** is asked at once, with leave to end what was not begun.
+  **Later** is asked when everything late has happened, with leave to end what waits.
+- **Events** is what genuine webhooks say of the request.
+- **Next attempt** is made if nothing was executed. **Sent again** is the first attempt once more, at the very end.
+- **Ledger** is what has really happened, by the provider's own ledger.
+`
+
+// gridPage renders the page.
+func gridPage(all []*row) string {
+	var out strings.Builder
+	out.WriteString(gridHead)
+	fmt.Fprintf(&out, "\nThere are %d rows.\n", len(all))
+	title := ""
+	for _, r := range all {
+		if t := fmt.Sprintf("%s: %s", r.dialect.Name, r.object); t != title {
+			title = t
+			fmt.Fprintf(&out, "\n## %s\n\n| Fault | Step | Answer | Lookup | Later | Events | Next attempt | "+
+				"Sent again | Ledger |\n|---|---|---|---|---|---|---|---|---|\n", title)
+		}
+		s := r.story
+		if s == (story{}) {
+			s.answer = notPlayed
+		}
+		cells := []string{r.fault.Name, r.step(), s.answer, s.atOnce, s.after, s.events, s.next, s.again, s.ledger}
+		fmt.Fprintf(&out, "| %s |\n", strings.Join(cells, " | "))
+	}
+	return out.String()
+}

@@ -1,0 +1,130 @@
+package psp
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	mockstripe "payonce/demo/mockpsp/stripe"
+	"payonce/internal/gateway"
+	"payonce/internal/gateway/stripe"
+)
+
+func stripeDialect() *Dialect {
+	return &Dialect{
+		Name:    stripe.Name,
+		Account: "acct_",
+		Secrets: [2]string{mockstripe.DemoWebhookSecret, "whsec_another_signing_secret"},
+		Client: func(url string, secrets []string, l gateway.Limits, now func() time.Time) (gateway.PSP, error) {
+			return newStripe(url, apiSecret, secrets, l, now)
+		},
+		StepOf: stripeStep,
+		ChargeSteps: []Step{
+			{Name: "create", Token: "pm_ok", Answer: true},
+			{Name: "confirm", Token: "pm_ok", Answer: true, Known: true},
+			{Name: "read", Token: "pm_reset_charged", Answer: true, Known: true},
+			{Name: "cancel", Token: "pm_500_not_charged", Answer: true, Known: true},
+		},
+		RefundSteps: []Step{
+			{Name: "refund", Answer: true},
+			{Name: "lookup", Token: "pm_reset_charged", Answer: true},
+		},
+		Entries: Entries{
+			Prepare: "create", Charge: "confirm", Refund: "refund", LookupCharge: "read", LookupRefund: "lookup",
+		},
+		Charges: stripeCharges(),
+		Refunds: stripeRefunds(),
+		Lands:   "pm_bank_debit",
+		Events: append(eventFaults(), Fault{Name: "unknown type", Rates: `{"stripe":{"unknown_events":1}}`},
+			Fault{Name: "foreign"}),
+		RawCharge: foreignIntent("false"),
+		Foreign: func(w *world) {
+			if status, body := w.raw(foreignIntent("true"), ""); status != http.StatusOK {
+				w.t.Errorf("%d %s", status, body)
+			}
+		},
+		Suffix: ".confirm.1",
+	}
+}
+
+func newStripe(url, secret string, webhooks []string, l gateway.Limits, now func() time.Time) (gateway.PSP, error) {
+	return stripe.New(stripe.Config{URL: url, Secret: secret, WebhookSecrets: webhooks, Limits: l, Now: now})
+}
+
+// foreignIntent is an intent as another program makes it.
+func foreignIntent(confirm string) Raw {
+	return Raw{"/v1/payment_intents", "amount=100&currency=usd&payment_method=pm_ok&confirm=" + confirm,
+		map[string]string{"Stripe-Account": "acct_acme", "Content-Type": "application/x-www-form-urlencoded"}}
+}
+
+func stripeStep(r *http.Request) string {
+	path := r.URL.Path
+	switch {
+	case r.Method == http.MethodPost && path == "/v1/payment_intents":
+		return "create"
+	case r.Method == http.MethodPost && strings.HasSuffix(path, "/confirm"):
+		return "confirm"
+	case r.Method == http.MethodPost && strings.HasSuffix(path, "/cancel"):
+		return "cancel"
+	case r.Method == http.MethodPost && path == "/v1/refunds":
+		return "refund"
+	case r.Method == http.MethodGet && strings.HasPrefix(path, "/v1/payment_intents/"):
+		return "read"
+	case r.URL.Query().Has("payment_intent"):
+		return "lookup"
+	case path == "/v1/balance_transactions":
+		return "statement"
+	case r.Method == http.MethodGet:
+		return "list"
+	}
+	return ""
+}
+
+// noEffect is a seed with which the first cancellation that fails has no effect.
+const noEffect = 5
+
+// stripeTokens are those that act on charges and refunds.
+func stripeTokens() []string {
+	return []string{
+		"pm_ok", "pm_declined", "pm_slow", "pm_timeout_charged", "pm_silent_charged", "pm_timeout_not_charged",
+		"pm_never", "pm_500_charged", "pm_500_not_charged", "pm_reset_charged", "pm_late_charge", "pm_wrong_amount",
+		"pm_stuck", "pm_forgotten_key", "pm_bank_debit", "pm_bank_debit_fails",
+	}
+}
+
+func stripeCharges() []Fault {
+	faults := tokens(append(stripeTokens(), "pm_create_500", "pm_create_lost", "pm_rate_limited", "pm_conflict",
+		"pm_requires_action", "pm_requires_action_abandoned", "pm_real_card")...)
+	faults = append(faults, chances("pm_ok", "create_500_saved", "rate_limited", "conflict", "key_forgotten",
+		"requires_action", "unknown_events", "double_events", "read_500")...)
+	faults = append(faults, chances("pm_reset_charged", "read_500")...)
+	// Half of the time, a cancellation that fails has had no effect. Two seeds give both.
+	faults = append(faults, chances("pm_500_not_charged", "cancel_lost", "cancel_500", "read_500")...)
+	for _, f := range chances("pm_500_not_charged", "cancel_lost", "cancel_500") {
+		f.Name, f.Seed = f.Name+" and no effect", noEffect
+		faults = append(faults, f)
+	}
+	faults = with(faults, lands, "pm_bank_debit", "pm_bank_debit_fails", "pm_requires_action", "requires_action")
+	return with(faults, open, "pm_stuck")
+}
+
+func stripeRefunds() []Fault {
+	faults := tokens(stripeTokens()...)
+	faults = append(faults, chances("", "rate_limited", "conflict", "key_forgotten", "unknown_events",
+		"double_events")...)
+	faults = with(faults, lands, "pm_bank_debit", "pm_bank_debit_fails", "pm_late_charge")
+	faults = with(faults, forgets, "pm_forgotten_key", "key_forgotten")
+	return with(faults, open, "pm_stuck")
+}
+
+// chances are the faults that only chance picks. While the request is sent, each request meets them.
+func chances(token string, names ...string) (faults []Fault) {
+	for _, name := range names {
+		f := Fault{Name: name, Token: token, Rates: `{"stripe":{"` + name + `":1}}`}
+		if token != "" && token != "pm_ok" {
+			f.Name += " with " + token
+		}
+		faults = append(faults, f)
+	}
+	return faults
+}

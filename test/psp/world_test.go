@@ -1,0 +1,291 @@
+package psp
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"go.uber.org/goleak"
+
+	"payonce/demo/mockpsp"
+	mockstripe "payonce/demo/mockpsp/stripe"
+	"payonce/internal/gateway"
+)
+
+// Every client and server of these tests ends with its test.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait. Reaching it is a failure, not a measurement.
+const patience = time.Minute
+
+// clock is the time of both sides. It stands still until a test moves it.
+type clock struct{ nanos atomic.Int64 }
+
+func (c *clock) now() time.Time          { return time.Unix(0, c.nanos.Load()).UTC() }
+func (c *clock) advance(d time.Duration) { c.nanos.Add(int64(d)) }
+
+// today is when a story begins.
+func today() time.Time { return time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC) }
+
+// due is how long what happens later takes.
+const due = time.Hour
+
+// world is a mock PSP with its ledger, and a client of one dialect.
+type world struct {
+	t       *testing.T
+	dialect *Dialect
+	clock   *clock
+	wire    *wire
+	inbox   *inbox
+	client  gateway.PSP
+	path    string // of the ledger's file
+	edits   []func(*mockpsp.Config, *mockstripe.Config)
+
+	psp    *mockpsp.Server
+	stripe *mockstripe.Server
+}
+
+// setup starts a mock and a client. Nothing is late, slow or due until the clock moves.
+func setup(t *testing.T, d *Dialect, edits ...func(*mockpsp.Config, *mockstripe.Config)) *world {
+	t.Helper()
+	w := &world{t: t, dialect: d, clock: &clock{}, path: filepath.Join(t.TempDir(), "ledger.jsonl"), edits: edits}
+	w.clock.nanos.Store(today().UnixNano())
+	w.inbox = openInbox(t, w)
+	w.wire = openWire(t, d.StepOf)
+	w.start()
+	t.Cleanup(w.stop)
+	w.client = w.newClient(w.wire.url(), d.Secrets[:1], patience)
+	return w
+}
+
+func (w *world) newClient(url string, secrets []string, total time.Duration) gateway.PSP {
+	w.t.Helper()
+	l := gateway.DefaultLimits()
+	l.Dial, l.Total, l.Stall, l.BreakerFailures = patience, total, total, 1000
+	client, err := w.dialect.Client(url, secrets, l, w.clock.now)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(client.Close)
+	return client
+}
+
+// start starts the mock over the ledger's file. What is due by now happens at once.
+func (w *world) start() {
+	w.t.Helper()
+	psp, dialect := mockpsp.DefaultConfig(), mockstripe.DefaultConfig()
+	psp.LedgerPath, psp.Secret, psp.Now = w.path, apiSecret, w.clock.now
+	psp.SlowDelay, psp.HangLimit, psp.LateDelay = time.Millisecond, time.Millisecond, due
+	psp.WebhookDelay, psp.WebhookExtraDelay, psp.WebhookSchedule = 0, time.Millisecond, nil
+	psp.WebhookTimeout, psp.Rand = patience, rand.New(rand.NewPCG(1, 2))
+	dialect.Secret, dialect.ActionDelay, dialect.SearchLag = apiSecret, due, due
+	if w.dialect.Name == "native" {
+		psp.WebhookURL, psp.WebhookSecret = w.inbox.server.URL, w.dialect.Secrets[0]
+	} else {
+		dialect.WebhookURL, dialect.WebhookSecrets = w.inbox.server.URL, w.dialect.Secrets[:1]
+	}
+	for _, edit := range w.edits {
+		edit(&psp, &dialect)
+	}
+	var err error
+	if w.psp, err = mockpsp.New(psp); err != nil {
+		w.t.Fatal(err)
+	}
+	if w.stripe, err = mockstripe.New(w.psp, dialect); err != nil {
+		w.t.Fatal(err)
+	}
+	if w.dialect.Name == "native" {
+		w.wire.connect(w.psp)
+	} else {
+		w.wire.connect(w.stripe)
+	}
+}
+
+func (w *world) stop() {
+	w.t.Helper()
+	if err := errors.Join(w.stripe.Close(), w.psp.Close()); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// seeded has chance pick other faults.
+func seeded(seed uint64) func(*mockpsp.Config, *mockstripe.Config) {
+	return func(psp *mockpsp.Config, _ *mockstripe.Config) { psp.Rand = rand.New(rand.NewPCG(seed, 2)) }
+}
+
+// admin calls a back door of the mock. They are the same for both dialects, like the ledger.
+func (w *world) admin(method, path, body string) string {
+	w.t.Helper()
+	answered := httptest.NewRecorder()
+	w.psp.ServeHTTP(answered, httptest.NewRequestWithContext(w.t.Context(), method, path, strings.NewReader(body)))
+	if answered.Code != http.StatusOK {
+		w.t.Fatalf("%s %s: %d %s", method, path, answered.Code, answered.Body)
+	}
+	return answered.Body.String()
+}
+
+func read[T any](t *testing.T, text string) (value T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return value
+}
+
+// rates sets the faults that chance picks, or with "" none.
+func (w *world) rates(body string) {
+	w.t.Helper()
+	if body == "" {
+		body = `{"rates":{},"webhooks":{},"stripe":{}}`
+	}
+	w.admin(http.MethodPut, "/_faults", body)
+}
+
+// entry is a movement in the PSP's ledger.
+type entry struct {
+	gateway.Record
+	fault string
+}
+
+// ledger is what has really happened, oldest first, in all accounts.
+func (w *world) ledger() (entries []entry) {
+	w.t.Helper()
+	said := read[map[string][]map[string]any](w.t, w.admin(http.MethodGet, "/_ledger", ""))
+	text := func(e map[string]any, name string) string {
+		s, _ := e[name].(string)
+		return s
+	}
+	for _, object := range []string{"charges", "refunds"} {
+		for _, e := range said[object] {
+			minor, _ := e["amountCents"].(float64)
+			created, err := gateway.ParseTime(text(e, "createdAt"))
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			entries = append(entries, entry{gateway.Record{
+				Object: gateway.Object(text(e, "object")), ID: text(e, "id"), Account: text(e, "account"),
+				Key: text(e, "idempotencyKey"), Reference: text(e, "reference"), ChargeID: text(e, "chargeId"),
+				AmountMinor: int64(minor), Currency: text(e, "currency"), Status: text(e, "status"),
+				DeclineCode: text(e, "declineCode"), Created: created,
+			}, text(e, "fault")})
+		}
+	}
+	return entries
+}
+
+// await polls until the claim holds.
+func await(t *testing.T, claim string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited in vain until %s", claim)
+		}
+	}
+}
+
+// awaitWebhooks waits until every webhook has ended.
+func (w *world) awaitWebhooks() {
+	w.t.Helper()
+	type counts struct {
+		Pending int     `json:"pending"`
+		Dialect *counts `json:"dialect"`
+	}
+	await(w.t, "the webhooks are sent", func() bool {
+		c := read[counts](w.t, w.admin(http.MethodGet, "/_webhooks", ""))
+		return c.Pending == 0 && (c.Dialect == nil || c.Dialect.Pending == 0)
+	})
+}
+
+// later moves the clock past everything that is due, and waits until it has happened. A charge in another account that
+// is due last shows that the others have had their time.
+func (w *world) later(landed func() bool) {
+	w.t.Helper()
+	last := aCharge(w.dialect)
+	last.Account, last.PaymentMethod = w.dialect.Account+"fence", w.dialect.Lands
+	var refused gateway.Outcome
+	if last.ObjectID, refused = w.client.Prepare(w.t.Context(), last); refused != nil {
+		w.t.Fatalf("%+v", refused)
+	}
+	w.client.Charge(w.t.Context(), last)
+	w.awaitWebhooks() // a webhook that is signed before the clock moves would be stale
+	w.stop()
+	w.clock.advance(2 * due)
+	w.start()
+	await(w.t, "everything that was due has happened", func() bool {
+		return landed() && slices.ContainsFunc(w.ledger(), func(e entry) bool {
+			return e.Account == last.Account && e.Executed()
+		})
+	})
+	w.awaitWebhooks()
+}
+
+// inbox receives webhooks, and gives them to the client at once.
+type inbox struct {
+	server *httptest.Server
+
+	mu   sync.Mutex
+	mail []mail
+}
+
+// mail is a webhook that has arrived, and what the client says of it.
+type mail struct {
+	header   http.Header
+	body     []byte
+	delivery gateway.Delivery
+	refused  error // by VerifyEvent
+	event    gateway.Event
+	err      error // of ParseEvent
+}
+
+func openInbox(t *testing.T, w *world) *inbox {
+	t.Helper()
+	in := &inbox{}
+	in.server = httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		m := w.open(w.client, r.Header.Clone(), body)
+		in.mu.Lock()
+		in.mail = append(in.mail, m)
+		in.mu.Unlock()
+		if m.refused != nil {
+			out.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	t.Cleanup(in.server.Close)
+	return in
+}
+
+// open has a client verify and read a webhook.
+func (w *world) open(client gateway.PSP, header http.Header, body []byte) mail {
+	m := mail{header: header, body: body}
+	if m.delivery, m.refused = client.VerifyEvent(header, body); m.refused == nil {
+		m.event, m.err = client.ParseEvent(body)
+	}
+	return m
+}
+
+// received are all webhooks so far, once all have been sent.
+func (w *world) received() []mail {
+	w.t.Helper()
+	w.awaitWebhooks()
+	w.inbox.mu.Lock()
+	defer w.inbox.mu.Unlock()
+	return slices.Clone(w.inbox.mail)
+}
