@@ -272,8 +272,8 @@ func TestReconcilerHeldInTwoStepsEndsWell(t *testing.T) {
 		t.Skip("long: it waits until outcomes are given up")
 	}
 	for _, pairs := range [][]string{
-		{"29 go-on", "29 cut", "29 psp-500", "30 go-on", "30 cut"},
-		{"8 go-on", "9 go-on", "10 go-on", "11 go-on", "12 go-on", "13 go-on", "14 psp-500", "15 go-on", "16 go-on"},
+		{"29 go-on", "29 psp-500", "30 go-on"},
+		{"8 go-on", "13 go-on", "15 go-on"}, // The others are as in the native dialect.
 	} {
 		t.Run(pairs[0], func(t *testing.T) {
 			t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"payonce/demo/mockpsp"
 	"payonce/demo/mockpsp/stripe"
 )
 
@@ -164,7 +165,10 @@ func heldForOperator(kind string) func(*world, string, func() reply) {
 
 func TestEveryPaymentMethodEndsByItselfAtStripe(t *testing.T) {
 	t.Parallel()
-	w := setupOpen(t, atStripe)
+	w := setupOpen(t, atStripe, func(o *options) {
+		// A late confirmation lands long after the request has cancelled, however slow the machine is.
+		o.psp = func(c *mockpsp.Config) { c.LateDelay = patience }
+	})
 	w.reconcile()
 	endEach(t, w, endingsAtStripe(), paymentOf)
 	w.wantNoOtherDeadLetters("psp_contradicts_request", "lookups_exhausted")

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"payonce/internal/gateway"
 )
@@ -135,8 +136,13 @@ func (w *world) entering(step string, call func()) {
 		call()
 		return
 	}
-	w.client.Close() // an idle connection would be found broken, which is something else
 	w.wire.down()
+	// An idle connection would be found broken, which is something else. One that has just been used becomes idle a
+	// moment later.
+	for range 10 {
+		w.client.Close()
+		<-time.After(time.Millisecond)
+	}
 	call()
 	w.wire.up()
 }
