@@ -46,15 +46,16 @@ type PSP interface {
 	Close()
 }
 
-// Traits are the facts about a provider that other packages depend on.
+// Traits are the facts about a provider. The product depends on Name, KeyMemory, TwoSteps and Refuses. The others are
+// for the conformance suite and for docs/providers.md.
 type Traits struct {
 	// Name is the provider's name in settings, in the table tenants, and in the ids of its stored events.
 	Name string
 	// LongestKey is how many characters the provider takes as an idempotency key. A longer key is replaced by its hash
 	// ([FitKey]).
 	LongestKey int
-	// KeyMemory is how long the provider recognises a key by its own documents. The setting PSP_KEY_MEMORY must not be
-	// longer.
+	// KeyMemory is how long the provider recognises a key by its own documents. Package app refuses a longer
+	// PSP_KEY_MEMORY, except for the mock, whose memory is a setting of its own.
 	KeyMemory time.Duration
 	// Proof is how a lookup proves that a charge was not executed. Refunds are proven by absence everywhere.
 	Proof Proof

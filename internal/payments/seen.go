@@ -89,14 +89,14 @@ func (s Seen) elsewhere(e Record) bool {
 
 // ofAnotherAttempt reports whether a record is a decline of an object that the PSP made for an earlier attempt.
 func (s Seen) ofAnotherAttempt(r gateway.Record) bool {
-	charge, is := s.Request.(gateway.Charge)
-	return is && charge.OfAnotherAttempt(r)
+	charge, _ := s.Request.(gateway.Charge)
+	return charge.OfAnotherAttempt(r)
 }
 
 // twoSteps reports whether the PSP executes only an object that was made before.
 func (s Seen) twoSteps() bool {
-	charge, is := s.Request.(gateway.Charge)
-	return is && charge.TwoSteps
+	charge, _ := s.Request.(gateway.Charge)
+	return charge.TwoSteps
 }
 
 // inHand reports whether the key still waits for this very attempt.

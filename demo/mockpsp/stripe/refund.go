@@ -110,7 +110,7 @@ func (s *Server) executeRefund(c *call, found *slot[*intent], in wish) (reply, e
 		_, err := s.commit(c.asked, &work{change: change{Promise: wanted}, fault: f})
 		return reply{ending: f.ending}, err
 	}
-	answered, err := s.giveBack(c.asked, found, wanted, f)
+	answered, err := s.refundCharge(c.asked, found, wanted, f)
 	if err != nil {
 		return reply{}, err
 	}
@@ -122,8 +122,8 @@ func (s *Server) executeRefund(c *call, found *slot[*intent], in wish) (reply, e
 	return s.end(c, f, answered), nil
 }
 
-// giveBack moves the money of a refund back. The intent's lock bounds what all refunds of a charge add up to.
-func (s *Server) giveBack(by asked, found *slot[*intent], wanted *refund, f fault) (reply, error) {
+// refundCharge moves the money of a refund back. The intent's lock bounds what all refunds of a charge add up to.
+func (s *Server) refundCharge(by asked, found *slot[*intent], wanted *refund, f fault) (reply, error) {
 	found.changing.Lock()
 	defer found.changing.Unlock()
 	current := s.store.newestIntent(found)
@@ -205,7 +205,7 @@ func (s *Server) landRefund(of *refund) error {
 	f, _ := faultOf(of.Due.Fault)
 	if of.Due.What == dueRefund {
 		by := asked{key: of.Due.Key, hash: of.Due.Hash, from: of.Due.For}
-		_, err := s.giveBack(by, found, of, fault{token: f.token})
+		_, err := s.refundCharge(by, found, of, fault{token: f.token})
 		return err
 	}
 	found.changing.Lock()

@@ -117,10 +117,15 @@ func (p problem) aboutTheCharge() bool {
 // Charge confirms the intent, once. If the answer is no verdict, the intent itself is read, and cancelled if it is not
 // executed.
 func (c *Client) Charge(ctx context.Context, ch gateway.Charge) gateway.Outcome {
+	return c.observed(ctx, func(ctx context.Context) gateway.Outcome { return c.charge(ctx, ch) })
+}
+
+// observed sends a request that moves money, and records its outcome and its time.
+func (c *Client) observed(ctx context.Context, send func(context.Context) gateway.Outcome) gateway.Outcome {
 	began := c.now()
 	ctx, span := tracing.StartClient(ctx, "PSP request")
 	defer span.End()
-	outcome := c.charge(ctx, ch)
+	outcome := send(ctx)
 	span.Outcome(outcome.Label())
 	c.observe(outcome.Label(), c.now().Sub(began))
 	return outcome

@@ -48,6 +48,7 @@ type Client struct {
 	webhookSecrets []string
 	observe        func(outcome string, took time.Duration)
 	now            func() time.Time
+	traits         gateway.Traits
 }
 
 var _ gateway.PSP = (*Client)(nil)
@@ -72,12 +73,15 @@ func New(c Config) (*Client, error) {
 	}
 	return &Client{
 		Client: w, secret: c.Secret, webhookSecrets: append([]string(nil), c.WebhookSecrets...), observe: c.Observe,
-		now: c.Now,
+		now: c.Now, traits: traits(),
 	}, nil
 }
 
 // Traits are those of Stripe.
-func (c *Client) Traits() gateway.Traits {
+func (c *Client) Traits() gateway.Traits { return c.traits }
+
+// traits are made once for each client: each payment asks for them several times.
+func traits() gateway.Traits {
 	return gateway.Traits{
 		Name: Name, LongestKey: longestKey, KeyMemory: keyMemory, Proof: gateway.ProofByCancelling, TwoSteps: true,
 		NewestFirst: true, ForeignRecords: true, IgnoresEvents: true, Exponents: exponents(), Refuses: refuses,

@@ -12,7 +12,6 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/wire"
-	"payonce/internal/tracing"
 )
 
 // refund is the part of a Refund that we read (https://docs.stripe.com/api/refunds/object).
@@ -61,21 +60,15 @@ func reasons() []string { return []string{"duplicate", "fraudulent", "requested_
 
 // Refund sends a refund.
 func (c *Client) Refund(ctx context.Context, r gateway.Refund) gateway.Outcome {
-	began := c.now()
-	ctx, span := tracing.StartClient(ctx, "PSP request")
-	defer span.End()
-	outcome := c.refund(ctx, r)
-	span.Outcome(outcome.Label())
-	c.observe(outcome.Label(), c.now().Sub(began))
-	return outcome
+	return c.observed(ctx, func(ctx context.Context) gateway.Outcome { return c.refund(ctx, r) })
 }
 
 // refund sends each attempt under the same key. So a send of an earlier attempt that arrives late gives nothing back a
 // second time.
 //
 // If the first attempt's result was a 500, Stripe answers the later attempts with it, without an effect. A later
-// attempt exists only because a lookup has proven that nothing was executed. So it sends once more, under a key of its
-// own.
+// attempt exists only because nothing of the earlier ones was executed: a lookup has proven it, or they were not sent.
+// So it sends once more, under a key of its own.
 func (c *Client) refund(ctx context.Context, r gateway.Refund) gateway.Outcome {
 	amount, u := toStripe(r.AmountMinor, r.Currency)
 	if u != nil {
