@@ -277,7 +277,7 @@ func TestReconcilerHeldInTwoStepsEndsWell(t *testing.T) {
 	} {
 		t.Run(pairs[0], func(t *testing.T) {
 			t.Parallel()
-			heldAndDoneIn(t, startDemo(t, pgtest.DataDir(t), append(hurried(), inStripesDialect)...), pairs...)
+			heldAndDone(t, startDemo(t, pgtest.DataDir(t), append(hurried(), inStripesDialect)...), pairs...)
 		})
 	}
 	if len(windows.Groups(windows.Stripe())) != len(windows.Groups(windows.Native()))+1 {

@@ -9,14 +9,15 @@ import (
 	"payonce/lab/world"
 )
 
-// Every patch applies to the tree as it is. That it can also be built, and is caught, is what the program itself is
+// Every patch applies to the tree as it is, and gives Go that compiles. That it is caught is what the program itself is
 // for.
-func TestEveryPatchApplies(t *testing.T) {
+func TestEveryPatchAppliesAndCompiles(t *testing.T) {
 	t.Parallel()
 	root, err := world.Root(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := newCompiler(t, root)
 	patches, err := readPatches("patches")
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +50,9 @@ func TestEveryPatchApplies(t *testing.T) {
 				if string(before) == string(after) {
 					t.Errorf("%s is as it was", name)
 				}
+			}
+			if err := c.check(overlay); err != nil {
+				t.Error(err)
 			}
 		})
 	}

@@ -14,14 +14,14 @@ import (
 // traces are strings that betray where a file was written and would break or
 // mislead elsewhere. The bracketed letters keep this file from matching.
 var traces = []*regexp.Regexp{
-	regexp.MustCompile(`(^|[^a-z.])/(work|farm)/`),
+	regexp.MustCompile(`(?m)(^|[^a-z.])/(work|farm)/`),
 	regexp.MustCompile(`/tmp/bash[_]jobs`),
 	regexp.MustCompile(`"resolved": "https?://`),
 	regexp.MustCompile(`GOPROXY[=]`),
 	regexp.MustCompile(`//registry\.`),
 }
 
-// traceBreaches reads the named files line by line. Binary files are left
+// traceBreaches reads the named files. Binary files are left
 // alone: git's own test, a NUL byte near the start.
 func traceBreaches(root fs.FS, names []string) ([]breach, error) {
 	var breaches []breach
@@ -33,10 +33,13 @@ func traceBreaches(root fs.FS, names []string) ([]breach, error) {
 		if bytes.IndexByte(content[:min(len(content), 8000)], 0) >= 0 {
 			continue
 		}
-		number := 0
-		for line := range bytes.Lines(content) {
-			number++
-			for _, trace := range traces {
+		for _, trace := range traces {
+			if !trace.Match(content) {
+				continue
+			}
+			number := 0
+			for line := range bytes.Lines(content) {
+				number++
 				if trace.Match(line) {
 					breaches = append(breaches, breach{fmt.Sprintf("%s:%d", name, number),
 						"matches " + trace.String() + ", a trace of the machine it was written on"})

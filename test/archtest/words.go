@@ -33,24 +33,25 @@ var givenUpIdentifiers = map[string]string{
 // givenUpPhrases are the same in prose, SQL, settings and metrics. Each means nothing else in this tree. The last group
 // is archaic English, also inside of names: a reader whose first language is another one has to look it up.
 var givenUpPhrases = []struct {
+	word    string // in lower case; each match has it, and to look for it first is fast
 	phrase  *regexp.Regexp
 	instead string
 }{
-	{regexp.MustCompile(`(?i)settle[ _-]window`), "grace period"},
-	{regexp.MustCompile(`DB_LANES|payonce_db_lanes`), "DB_COMMIT_SLOTS, payonce_db_commit_slots"},
-	{regexp.MustCompile(`(?:^|[^_])letter_(?:id|version|conflict|needs_decision)\b`), "dead_letter_…"},
-	{regexp.MustCompile(`(?i)(?:an|the|of an|of one|the other|open) letter (?:about|is|was|of|that)`), "dead letter"},
-	{regexp.MustCompile(`(?:^|[^d])Letter(?:Id|Kind|Action|Resolution)\b`), "DeadLetter…"},
-	{regexp.MustCompile(`(?i)\bdesks?\b`), "an operator has the case"},
-	{regexp.MustCompile(`(?i)\brulings?\b`), "decision"},
-	{regexp.MustCompile(`(?i)\btells? of (?:itself|themselves)\b`), "what it reports"},
-	{regexp.MustCompile(`(?i)in company (?:of|with|where)`), "in a group commit"},
-	{regexp.MustCompile(`\*\*Else\.?\*\*|(?:^|[.;] )Else: `), "a sentence with a subject"},
+	{"settle", regexp.MustCompile(`(?i)settle[ _-]window`), "grace period"},
+	{"db_lanes", regexp.MustCompile(`DB_LANES|payonce_db_lanes`), "DB_COMMIT_SLOTS, payonce_db_commit_slots"},
+	{"letter_", regexp.MustCompile(`(?:^|[^_])letter_(?:id|version|conflict|needs_decision)\b`), "dead_letter_…"},
+	{"letter", regexp.MustCompile(`(?i)(?:an|the|of an|of one|the other|open) letter (?:about|is|was|of|that)`), "dead letter"},
+	{"letter", regexp.MustCompile(`(?:^|[^d])Letter(?:Id|Kind|Action|Resolution)\b`), "DeadLetter…"},
+	{"desk", regexp.MustCompile(`(?i)\bdesks?\b`), "an operator has the case"},
+	{"ruling", regexp.MustCompile(`(?i)\brulings?\b`), "decision"},
+	{"tell", regexp.MustCompile(`(?i)\btells? of (?:itself|themselves)\b`), "what it reports"},
+	{"in company", regexp.MustCompile(`(?i)in company (?:of|with|where)`), "in a group commit"},
+	{"else", regexp.MustCompile(`\*\*Else\.?\*\*|(?:^|[.;] )Else: `), "a sentence with a subject"},
 
-	{regexp.MustCompile(`(?i:\banew\b)|[a-z]Anew`), "again; a key is renewed"},
-	{regexp.MustCompile(`(?i:\bwhoever\b)|[a-z]Whoever`), "the client, the operator, the owner, …"},
-	{regexp.MustCompile(`(?i:\bspelt\b)|[a-z]Spelt`), "written"},
-	{regexp.MustCompile(`(?i:\bmend(?:s|ed|ing)?\b)|[a-z]Mended`), "repair, fix or resolve"},
+	{"anew", regexp.MustCompile(`(?i:\banew\b)|[a-z]Anew`), "again; a key is renewed"},
+	{"whoever", regexp.MustCompile(`(?i:\bwhoever\b)|[a-z]Whoever`), "the client, the operator, the owner, …"},
+	{"spelt", regexp.MustCompile(`(?i:\bspelt\b)|[a-z]Spelt`), "written"},
+	{"mend", regexp.MustCompile(`(?i:\bmend(?:s|ed|ing)?\b)|[a-z]Mended`), "repair, fix or resolve"},
 }
 
 // wordBreaches looks for given-up identifiers in Go.
@@ -99,13 +100,17 @@ func phraseBreaches(root fs.FS, names []string) ([]breach, error) {
 		if bytes.IndexByte(content[:min(len(content), 8000)], 0) >= 0 {
 			continue
 		}
+		lower := bytes.ToLower(content)
 		for _, g := range givenUpPhrases {
-			if !g.phrase.Match(content) {
+			if !bytes.Contains(lower, []byte(g.word)) {
 				continue
 			}
 			number := 0
 			for line := range bytes.Lines(content) {
 				number++
+				if !bytes.Contains(bytes.ToLower(line), []byte(g.word)) {
+					continue
+				}
 				if found := g.phrase.Find(line); found != nil {
 					breaches = append(breaches, breach{fmt.Sprintf("%s:%d", name, number),
 						fmt.Sprintf("%q was given up: %s", found, g.instead)})

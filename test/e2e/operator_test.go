@@ -114,12 +114,11 @@ func TestNotExecutedNeedsThePSPsWordAfterTheWindow(t *testing.T) {
 	if k := w.keyRow(free); k.Attempt != 2 || len(w.ledger("acme", free).Charges) != 1 {
 		t.Fatalf("after the retry the key is %+v", k)
 	}
-	// The lookups go on, seldom: what the PSP knows again resolves the other one, and its dead letter is for the
-	// record.
+	// The lookups go on, seldom: what the PSP knows again resolves the other one, and nobody needs to decide about it.
 	w.exec("UPDATE idempotency_keys SET reconcile_after = payonce_now() WHERE key = $1", charged)
 	w.becomes(charged, "completed")
 	w.replaysSuccess(charged, func() reply { return w.pay(charged, "pm_ok") })
-	d.resolve(ofCharged, "dismiss").expect(t, http.StatusOK, "")
+	eventually(t, "the end of the dead letter", func() bool { return d.show(ofCharged.ID).Status == "resolved" })
 }
 
 // The PSP tries a refund on another charge, which is too small for it, and declines it there. A lookup finds the same
