@@ -77,7 +77,7 @@ func (b *bench) against(ctx context.Context, s *report.Section) error {
 func (b *bench) fill(ctx context.Context, of version) error {
 	b.progress("%s: %d payments to begin with", of.name, againstPayments)
 	defer b.stopAll()
-	p, err := b.start(ctx, of.db, rig.Spec{Program: rig.APIInProcess})
+	p, err := b.start(ctx, of.db, rig.Spec{Program: rig.APIInProcess, Env: of.env})
 	if err != nil {
 		return err
 	}

@@ -69,6 +69,7 @@ func sections() []section {
 		{"sweep", normal, (*bench).sweep},
 		{"prune", normal, (*bench).prune},
 		{"webhook", normal, (*bench).webhooks},
+		{"dialects", normal, (*bench).dialects},
 		{"peers", normal, (*bench).peers},
 		{"size", long, (*bench).size},
 		{"scale", long, (*bench).scale},

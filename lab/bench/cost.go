@@ -35,7 +35,7 @@ func (b *bench) cost(ctx context.Context, s *report.Section) error {
 	} {
 		each.plan.Address, each.plan.APIKey, each.plan.Clients, each.plan.Requests, each.plan.Seconds = api.Address,
 			b.db.APIKey, 1, 3000, 30
-		if err := b.costOf(ctx, s, counter, each.what, each.plan, each.bars); err != nil {
+		if err := b.costOf(ctx, s, b.db, counter, each.what, each.plan, each.bars); err != nil {
 			return err
 		}
 	}
@@ -43,11 +43,12 @@ func (b *bench) cost(ctx context.Context, s *report.Section) error {
 }
 
 func (b *bench) costOf(
-	ctx context.Context, s *report.Section, counter *rig.RoundTrips, what string, plan load.Plan, bars [3]float64,
+	ctx context.Context, s *report.Section, db *rig.Database, counter *rig.RoundTrips, what string, plan load.Plan,
+	bars [3]float64,
 ) error {
 	b.progress("counting, %s", what)
 	tables := []string{"idempotency_keys", "payments"}
-	before, err := meter.ReadCounters(ctx, b.db.Admin, tables...)
+	before, err := meter.ReadCounters(ctx, db.Admin, tables...)
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (b *bench) costOf(
 	}
 	n := float64(result.Requests)
 	roundTrips := float64(counter.Count()-rounds) / n
-	after, err := meter.AtRest(ctx, b.db.Admin, tables...)
+	after, err := meter.AtRest(ctx, db.Admin, tables...)
 	if err != nil {
 		return err
 	}

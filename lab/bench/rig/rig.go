@@ -185,7 +185,12 @@ func (r *Rig) NewDatabase(ctx context.Context, name string) (*Database, error) {
 	return r.newDatabase(ctx, name, "")
 }
 
-func (r *Rig) newDatabase(ctx context.Context, name, of string) (*Database, error) {
+// NewDatabaseAtStripe makes one whose tenant is at Stripe: its programs need PSP=stripe and a secret.
+func (r *Rig) NewDatabaseAtStripe(ctx context.Context, name string) (*Database, error) {
+	return r.newDatabase(ctx, name, "", "--psp", "stripe", "--psp-account", "acct_bench")
+}
+
+func (r *Rig) newDatabase(ctx context.Context, name, of string, tenant ...string) (*Database, error) {
 	admin, err := pgx.Connect(ctx, r.Server.URL("postgres"))
 	if err != nil {
 		return nil, err
@@ -197,6 +202,11 @@ func (r *Rig) newDatabase(ctx context.Context, name, of string) (*Database, erro
 	d := &Database{URL: r.Server.URL(name), rig: r, of: of}
 	if _, err := d.output(ctx, API, "migrate"); err != nil {
 		return nil, err
+	}
+	if tenant != nil {
+		if _, err := d.output(ctx, API, append([]string{"tenants", "create", Tenant}, tenant...)...); err != nil {
+			return nil, err
+		}
 	}
 	secret, err := d.output(ctx, API, "keys", "create", "--tenant", Tenant)
 	if err != nil {
