@@ -26,14 +26,16 @@
 #   decide ACTION REASON [PSP-ID]   decide about this dead letter: retry, executed, not_executed or dismiss
 #   audit                     the decisions about the dead letter of the last decision, the refused ones too
 #
-# What the PSP knows. Its ledger is the truth about money.
+# What the PSP knows. Its ledger is the truth about money. At Stripe, sent, asked and forget see nothing: keys and requests
+# are those of the steps there.
 #   charged                   how often the PSP has charged for the key, and how much
 #   ledger                    a line for each of these charges
 #   sent                      how many requests to charge the PSP has got under the key
 #   asked                     wait until somebody has asked the PSP what it has under the key; also while the API is paused
 #   webhook [duplicate|forge|stale]   the PSP sends the webhook of the key's latest charge, and says what it was answered
 #   forget                    the PSP forgets the key, as real PSPs do after a day or a month; its ledger stays
-#   faults [NAME=RATE ...]    how often a payment without a token meets a fault, 0 to 1; webhook_NAME for webhooks
+#   faults [NAME=RATE ...]    how often a payment without a token meets a fault, 0 to 1; webhook_NAME for webhooks,
+#                             stripe_NAME for what only fails at Stripe
 #
 # The buttons of the demo's page.
 #   press NAME [FIELD=VALUE ...]    press a button: kill-api, kill-reconciler, crash-database, resend-webhook,
@@ -198,7 +200,7 @@ heard() {
 events() { grep -oE '\{"at":"[^}]*'; }
 
 picture() {
-  ask "$OPERATOR_URL/console/keys/$(account)/payments/$KEY/picture.txt" -H "Authorization: Bearer $OPERATOR_KEY"
+  ask "$OPERATOR_URL/console/keys/$(tenant)/payments/$KEY/picture.txt" -H "Authorization: Bearer $OPERATOR_KEY"
 }
 
 deadletter() {
@@ -250,7 +252,7 @@ audit() {
 charges() {
   local all
   all=$(ask "$PSP_URL/_ledger?account=$(account)") || { echo "The PSP does not answer." >&2; return 1; }
-  grep -oE '\{"id":"ch_[^}]*' <<<"$all" | grep -F -e "\"$KEY\"" -e "\"$KEY.g" || true
+  grep -oE '\{"id":"(ch|pi)_[^}]*' <<<"$all" | grep -F -e "\"$KEY\"" -e "\"$KEY.g" || true
 }
 
 charged() {
@@ -308,15 +310,17 @@ forget() {
 }
 
 faults() {
-  local rate rates='' webhooks='' code
+  local rate rates='' webhooks='' stripe='' code
   for rate in "$@"; do
     case $rate in
     webhook_*) webhooks+=",\"${rate%%=*}\":${rate#*=}" ;;
+    stripe_*) stripe+=",\"${rate%%=*}\":${rate#*=}" ;;
     *) rates+=",\"${rate%%=*}\":${rate#*=}" ;;
     esac
   done
-  webhooks=${webhooks//webhook_/}
-  code=$(ask -X PUT "$PSP_URL/_faults" -d "{\"rates\":{${rates#,}},\"webhooks\":{${webhooks#,}}}" | field code)
+  webhooks=${webhooks//webhook_/} stripe=${stripe//stripe_/}
+  code=$(ask -X PUT "$PSP_URL/_faults" \
+    -d "{\"rates\":{${rates#,}},\"webhooks\":{${webhooks#,}}${stripe:+,\"stripe\":{${stripe#,}\}}}" | field code)
   echo "${code:-faults: ${*:-none}}"
 }
 
@@ -406,8 +410,19 @@ field() {
 
 money() { printf '%d.%02d USD\n' $(($1 / 100)) $(($1 % 100)); }
 
-# account is the tenant, which is also its account at the PSP: acme for demo-acme-key.
-account() { echo "${PSP_ACCOUNT:-$(sed -E 's/^demo-([a-z0-9]+).*/\1/' <<<"$TENANT_KEY")}"; }
+# tenant is acme for demo-acme-key.
+tenant() { sed -E 's/^demo-([a-z0-9]+).*/\1/' <<<"$TENANT_KEY"; }
+
+# account is the tenant's account at the PSP. It has the tenant's name. In Stripe's dialect, acct_ comes before it.
+account() {
+  if [ -n "${PSP_ACCOUNT:-}" ]; then
+    echo "$PSP_ACCOUNT"
+  elif ask "$PSP_URL/_faults" | grep -q '"stripe"'; then
+    echo "acct_$(tenant)"
+  else
+    tenant
+  fi
+}
 
 # looks: how often a wait looks. Each look takes 0.3 seconds and a little more.
 looks() { seq 300; }

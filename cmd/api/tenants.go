@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"strings"
@@ -26,8 +28,8 @@ const tenantsHelp = `Usage:
       By default, the burst is twice the number per second. A request above the limit gets 429. Each API process counts
       separately, and applies a change within 5 seconds
 
-A new tenant may send 50 requests per second, and 100 requests at once. The command api keys create creates tenants at the
-provider native, too.
+A new tenant may send 50 requests per second, and 100 requests at once. While the setting PSP is native, the command
+api keys create creates tenants, too.
 `
 
 func tenantsGroup() group {
@@ -96,8 +98,8 @@ func checkRate(perSecond int, burst *int) error {
 
 func createTenant(args []string) (action, error) {
 	flags := cli.NewFlags("api tenants")
-	psp := flags.String("psp", "", "")
-	account := flags.String("psp-account", "", "")
+	psp := notEmpty(flags, "psp")
+	account := notEmpty(flags, "psp-account")
 	perSecond := flags.Int("per-second", tenants.DefaultRate, "")
 	burst := flags.Int("burst", 0, "")
 	if err := cli.Parse(flags, args, 1); err != nil {
@@ -126,11 +128,28 @@ func createTenant(args []string) (action, error) {
 		if err := registry.Create(ctx, n); err != nil {
 			return misused(err)
 		}
+		needs := ""
+		if n.PSP == tenants.Stripe {
+			needs = " The API and the reconciler need STRIPE_SECRET."
+		}
 		_, err = fmt.Fprintf(stdout, "%s is at provider %s, with account %s. It may send %d requests per second, and %d "+
-			"at once. Next: api keys create --tenant %[1]s\n",
-			n.ID, n.PSP, n.PSPAccount, n.RequestsPerSecond, n.Burst)
+			"at once.%s Next: api keys create --tenant %[1]s\n",
+			n.ID, n.PSP, n.PSPAccount, n.RequestsPerSecond, n.Burst, needs)
 		return err
 	}, nil
+}
+
+// notEmpty is a flag that may be left out, but has a value if it is there: the variable of a shell that is not set must
+// not choose a provider for good.
+func notEmpty(flags *flag.FlagSet, name string) *string {
+	var value string
+	flags.Func(name, "", func(v string) error {
+		if value = v; v == "" {
+			return errors.New("it must not be empty")
+		}
+		return nil
+	})
+	return &value
 }
 
 // ownAccount is the account that the secret key of Stripe belongs to. Requests for it name no account.

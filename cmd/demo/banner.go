@@ -20,9 +20,11 @@ func banner(w io.Writer, set settings, d *database, link string, took time.Durat
 	}
 	psp := c.PSPURL + "           shows its ledger, and sets faults"
 	settings := "PSP_URL=" + c.PSPURL + " PSP_SECRET=" + c.PSPSecret
+	commands := "dlq list, or statement --date today"
 	if set.stripe() {
+		commands = "or dlq list" // The statement of a day is there when the day is over.
 		psp += "; speaks Stripe's dialect at " + c.StripeURL
-		settings += " STRIPE_URL=" + c.StripeURL + " STRIPE_SECRET=" + c.StripeSecret
+		settings += " PSP=stripe STRIPE_URL=" + c.StripeURL + " STRIPE_SECRET=" + c.StripeSecret
 	}
 	fmt.Fprintf(w, `
 Payonce is ready (%.1f s). Ctrl-C stops it; the data stays.
@@ -46,12 +48,12 @@ Charge once. Then send the same request again: the answer is the same, and there
        -H "Idempotency-Key: losing-$K" -d '{"customerId":"cus-1","amountCents":500,"currency":"USD","paymentMethod":"%[9]s"}'
   curl "%s/_ledger?account=%s&idempotencyKey=losing-$K"
 
-To use the commands, such as go run ./cmd/reconciler timeline losing-$K --tenant acme, dlq list, or statement --date today:
+To use the commands, such as go run ./cmd/reconciler timeline losing-$K --tenant acme, %s:
 
   export DATABASE_URL=%s %s
 
 `, took.Seconds(), notice, link, c.PublicURL, c.OperatorAddr, psp, d.about, losing(set), losingToken(set), c.PSPURL,
-		accountOf(tenant, set.provider()), d.shellURL(), settings)
+		accountOf(tenant, set.provider()), commands, d.shellURL(), settings)
 }
 
 // losing says what happens to a payment whose answer from the PSP is lost.

@@ -140,6 +140,8 @@ func TestPresetOfTheRates(t *testing.T) {
 		`{"rates":{"slow":0},"webhooks":{"drop":1,"delay":0}}`: "no-webhooks",
 		`{"rates":{"slow":0.5},"webhooks":{}}`:                 "",
 		`{"rates":{"500_charged":0.1},"webhooks":{}}`:          "",
+		`{"rates":{},"webhooks":{},"stripe":{"read_500":0}}`:   "none",
+		`{"rates":{},"webhooks":{},"stripe":{"read_500":1}}`:   "",
 		`nothing`:          "",
 		presets()[1].rates: "lossy",
 	} {

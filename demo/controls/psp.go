@@ -30,7 +30,8 @@ func presets() []preset {
 	}
 }
 
-// presetOf names the preset whose rates the mock PSP has, or nothing. A rate that a preset does not name is 0.
+// presetOf names the preset whose rates the mock PSP has, or nothing. A rate that a preset does not name is 0, also one
+// of another dialect.
 func presetOf(raw []byte) string {
 	type rates map[string]map[string]float64
 	parse := func(text []byte) rates {
@@ -41,12 +42,13 @@ func presetOf(raw []byte) string {
 		for _, member := range all {
 			maps.DeleteFunc(member, func(_ string, rate float64) bool { return rate == 0 })
 		}
+		maps.DeleteFunc(all, func(_ string, member map[string]float64) bool { return len(member) == 0 })
 		return all
 	}
 	has := parse(raw)
 	for _, p := range presets() {
 		wants := parse([]byte(p.rates))
-		if has != nil && maps.Equal(has["rates"], wants["rates"]) && maps.Equal(has["webhooks"], wants["webhooks"]) {
+		if has != nil && maps.EqualFunc(has, wants, maps.Equal[map[string]float64, map[string]float64]) {
 			return p.Name
 		}
 	}

@@ -43,9 +43,9 @@ func (d *DialectRates) named() map[string]float64 {
 	return named
 }
 
-// setNamed replaces the rates, if the body has their member.
-func (d *DialectRates) setNamed(in map[string]map[string]*float64) error {
-	if d == nil || in[d.member] == nil {
+// setNamed replaces the rates, if the body has their member. If it has not, and end is set, no fault is left.
+func (d *DialectRates) setNamed(in map[string]map[string]*float64, end bool) error {
+	if d == nil || in[d.member] == nil && !end {
 		return nil
 	}
 	rates, err := checkRates(in[d.member], d.member+" fault", d.names)

@@ -21,7 +21,8 @@ func (s *Server) getFaults(w http.ResponseWriter, _ *http.Request) {
 }
 
 // putFaults takes any Content-Type: people type this with curl -d. A member that is there replaces all of its rates,
-// one that is left out leaves them as they were.
+// one that is left out leaves them as they were. The rates of another dialect are part of "rates" in this: no faults
+// means none of either.
 func (s *Server) putFaults(w http.ResponseWriter, r *http.Request) {
 	body, err := readBody(w, r)
 	if err == nil {
@@ -64,7 +65,7 @@ func (s *Server) setFaults(in map[string]map[string]*float64) error {
 	if err != nil {
 		return err
 	}
-	if err := s.dialectRates.setNamed(in); err != nil {
+	if err := s.dialectRates.setNamed(in, faults != nil); err != nil {
 		return err
 	}
 	if faults != nil {

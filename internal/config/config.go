@@ -48,7 +48,7 @@ func (c API) OperatorURL() string { return ownURL(c.OperatorAddr) }
 func (c API) Check() error {
 	var bad refusals
 	c.check(&bad)
-	checkStripeWebhooks(&bad, c.StripeWebhookSecrets)
+	c.checkStripeWebhooks(&bad)
 	bad.positive(map[string]time.Duration{"DRAIN_LIMIT": c.DrainLimit}, "DRAIN_LIMIT")
 	if c.DrainDelay < 0 {
 		bad.refuse("DRAIN_DELAY is %s, must not be negative", c.DrainDelay)

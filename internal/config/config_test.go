@@ -206,7 +206,11 @@ func TestEachRelationIsChecked(t *testing.T) {
 		"publishable key": {func(c *API) { c.StripeSecret = "pk_test_1" }, []string{stripe}},
 		"key in quotes":   {func(c *API) { c.StripeSecret = `"sk_test_1"` }, []string{stripe}},
 		"key and line":    {func(c *API) { c.StripeSecret = "sk_test_1\n" }, []string{stripe}},
-		"Stripe's webhooks": {func(c *API) { c.StripeWebhookSecrets = []string{"whsec_aaaaaaaaaaaaaaaa", "whsec_b"} },
+		"Stripe's webhooks alone": {func(c *API) { c.StripeWebhookSecrets = []string{"whsec_aaaaaaaaaaaaaaaa"} },
+			[]string{"STRIPE_WEBHOOK_SECRETS is set, and STRIPE_SECRET is not: set both, or neither"}},
+		"Stripe's webhooks": {func(c *API) {
+			c.StripeSecret, c.StripeWebhookSecrets = "sk_test_1", []string{"whsec_aaaaaaaaaaaaaaaa", "whsec_b"}
+		},
 			[]string{"STRIPE_WEBHOOK_SECRETS must be whsec_… secrets, separated by commas: number 2 is none"}},
 		"two at once": {func(c *API) { c.LogLevel, c.DBMaxConns = "loud", 0 }, []string{counts, level}},
 	} {

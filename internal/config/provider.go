@@ -28,8 +28,12 @@ func (c Shared) checkProviders(bad *refusals) {
 	}
 }
 
-func checkStripeWebhooks(bad *refusals, secrets []string) {
-	for i, secret := range secrets {
+// checkStripeWebhooks refuses what is no signing secret. A process that takes Stripe's webhooks asks Stripe, too.
+func (c API) checkStripeWebhooks(bad *refusals) {
+	if len(c.StripeWebhookSecrets) > 0 && c.StripeSecret == "" {
+		bad.refuse("STRIPE_WEBHOOK_SECRETS is set, and STRIPE_SECRET is not: set both, or neither")
+	}
+	for i, secret := range c.StripeWebhookSecrets {
 		if !stripeWebhookSecret.MatchString(secret) {
 			bad.refuse("STRIPE_WEBHOOK_SECRETS must be whsec_… secrets, separated by commas: number %d is none", i+1)
 		}

@@ -2,7 +2,7 @@ package gateway
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -37,39 +37,41 @@ func (p PSPs) Close() {
 // absent is a provider that this process has no settings for.
 type absent string
 
-var errAbsent = errors.New("this process has no settings for the tenant's PSP")
+func (a absent) err() error {
+	return fmt.Errorf("this process has no settings for the tenant's PSP, which is %s", string(a))
+}
 
 func (a absent) Traits() Traits { return Traits{Name: string(a), Proof: ProofByAbsence} }
 
 func (a absent) Ready(string) bool { return false }
 
 func (a absent) Prepare(context.Context, Charge) (string, Outcome) {
-	return "", NotExecuted{Reason: errAbsent.Error()}
+	return "", NotExecuted{Reason: a.err().Error()}
 }
 
 func (a absent) Charge(context.Context, Charge) Outcome {
-	return NotExecuted{Reason: errAbsent.Error()}
+	return NotExecuted{Reason: a.err().Error()}
 }
 
 func (a absent) Refund(context.Context, Refund) Outcome {
-	return NotExecuted{Reason: errAbsent.Error()}
+	return NotExecuted{Reason: a.err().Error()}
 }
 
 func (a absent) Lookup(context.Context, Request, End) Lookup {
-	return LookupFailed{Reason: errAbsent.Error()}
+	return LookupFailed{Reason: a.err().Error()}
 }
 
 func (a absent) List(context.Context, Object, string, time.Time, string) (Page, error) {
-	return Page{}, errAbsent
+	return Page{}, a.err()
 }
 
 func (a absent) Statement(context.Context, string, time.Time, func(Record) error) error {
-	return errAbsent
+	return a.err()
 }
 
-func (a absent) VerifyEvent(http.Header, []byte) (Delivery, error) { return Delivery{}, errAbsent }
+func (a absent) VerifyEvent(http.Header, []byte) (Delivery, error) { return Delivery{}, a.err() }
 
-func (a absent) ParseEvent([]byte) (Event, error) { return nil, errAbsent }
+func (a absent) ParseEvent([]byte) (Event, error) { return nil, a.err() }
 
 func (a absent) InFlight() int { return 0 }
 

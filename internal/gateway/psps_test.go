@@ -42,7 +42,7 @@ func TestProvidersAreFoundByName(t *testing.T) {
 // nothing is known of what was sent before.
 func TestProviderWithoutSettingsSendsNothingAndKnowsNothing(t *testing.T) {
 	t.Parallel()
-	const reason = "this process has no settings for the tenant's PSP"
+	const reason = "this process has no settings for the tenant's PSP, which is other"
 	refused := gateway.NotExecuted{Reason: reason}
 	psp := gateway.PSPs{"one": &counting{}}.Of("other")
 	ctx := context.Background()

@@ -107,7 +107,7 @@ func (a *API) spell(w http.ResponseWriter, r *http.Request, answer payments.Answ
 		keyExpires(w, v.Expires)
 		retryAfter(w, afterPSPFailure)
 		a.refuseAbout(w, r, v.Resource, problem.PSPUnavailable,
-			"The PSP could not be asked, so nothing was charged. Send the same key again.")
+			"Nothing was charged: the PSP was not asked, or has cancelled the payment. Send the same key again.")
 	case payments.Forgotten:
 		keyExpires(w, v.Expires)
 		a.refuse(w, r, problem.IdempotencyKeyExpired,

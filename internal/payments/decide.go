@@ -32,9 +32,10 @@ type OperatorDecision struct {
 }
 
 // mayEnd says what the PSP may end when it is asked for the decision. An operator who says "not executed" wants it
-// ended. Any other decision only reads.
-func (d OperatorDecision) mayEnd() gateway.End {
-	if d.Action == deadletters.NotExecuted && !d.Preview {
+// ended. Any other decision only reads, and so does one that will be refused because of another dead letter: what the
+// PSP has ended cannot be taken back.
+func (d OperatorDecision) mayEnd(s Seen) gateway.End {
+	if d.Action == deadletters.NotExecuted && !d.Preview && s.OtherHeld == "" {
 		return gateway.EndWaiting
 	}
 	return gateway.EndNothing

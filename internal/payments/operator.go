@@ -26,8 +26,10 @@ type Inquiry struct {
 func (s *Service) Inquire(ctx context.Context, deadLetter deadletters.DeadLetter, d OperatorDecision) (Inquiry, error) {
 	var g gathered
 	if deadLetter.About != nil {
-		var err error
-		if g, err = s.gatherDeadLetter(ctx, deadLetter); err != nil {
+		if err := s.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+			g, err = s.gatherDeadLetterTx(ctx, tx, deadLetter)
+			return err
+		}); err != nil {
 			return Inquiry{}, err
 		}
 	}
@@ -36,7 +38,7 @@ func (s *Service) Inquire(ctx context.Context, deadLetter deadletters.DeadLetter
 		return Inquiry{gathered: g, decision: d}, nil
 	}
 	var err error
-	d.Answer, d.Others, err = s.ask(ctx, g, d.mayEnd())
+	d.Answer, d.Others, err = s.ask(ctx, g, d.mayEnd(g.seen))
 	return Inquiry{gathered: g, decision: d}, err
 }
 
@@ -85,19 +87,8 @@ func (s *Service) DecideTx(
 	return step, err
 }
 
-// gatherDeadLetter reads the key of a dead letter, and the key's movement. If the key is gone or stands for something
-// else, the result has no movement.
-func (s *Service) gatherDeadLetter(ctx context.Context, deadLetter deadletters.DeadLetter) (gathered, error) {
-	var view idempotency.KeyView
-	var m movement
-	if err := s.db.Pipeline(ctx, s.deadLetterCalls(deadLetter, &view, &m)...); err != nil {
-		return gathered{}, fmt.Errorf("look at key: %w", err)
-	}
-	return gatheredAbout(deadLetter, view, m), nil
-}
-
-// gatherDeadLetterTx is gatherDeadLetter in the caller's transaction. It also looks for another open dead letter of the
-// key.
+// gatherDeadLetterTx reads the key of a dead letter, the key's movement, and another open dead letter of the key. If
+// the key is gone or stands for something else, the result has no movement.
 func (s *Service) gatherDeadLetterTx(
 	ctx context.Context, tx pgx.Tx, deadLetter deadletters.DeadLetter,
 ) (gathered, error) {

@@ -255,8 +255,8 @@ var catalogue = []Entry{
 	},
 	{
 		Code: PSPUnavailable, Status: 503, Title: "The payment provider is unavailable", Retryable: true,
-		Meaning: "The payment provider could not be reached. The request was never sent, so it is certain that " +
-			"the provider has not charged. If an operator's decision gets this problem, the provider did not answer " +
+		Meaning: "It is certain that the provider has not charged. Either the request was never sent, or the provider " +
+			"says that it has not executed the payment and never will. If an operator's decision gets this problem, the provider did not answer " +
 			"the server's lookup, so there is no proof for the decision.",
 		WhatToDo: "Wait for the seconds in Retry-After. Then send the same request with the same key. The server " +
 			"executes the request again.",

@@ -48,7 +48,8 @@ func newReconciler(reg prometheus.Registerer) reconciler {
 		}, []string{"kind"}),
 		foreign: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "payonce_psp_foreign_total",
-			Help: "Records of the PSP's account that Payonce did not make, and events that say nothing about a movement.",
+			Help: "Readings of records in the PSP's account that Payonce did not make, and events that say nothing " +
+				"about a movement. A record is read again by each scan that overlaps.",
 		}, []string{"object"}),
 		jobs: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "payonce_job_duration_seconds", Help: "Duration of background jobs, by kind and result.",

@@ -14,7 +14,9 @@ import (
 // own time for one request.
 func (b *bench) dialects(ctx context.Context, s *report.Section) error {
 	s.Note = "New payments at both providers, PSP in process, each on tables of its own with 20,000 payments to begin with."
-	versions := []version{{name: "native"}, {name: "stripe", env: []string{"PSP=stripe", "STRIPE_SECRET=sk_test_bench"}}}
+	versions := []version{
+		{name: "native"}, {name: "stripe", env: []string{"PSP=stripe", "STRIPE_SECRET=sk_test_bench"}},
+	}
 	var err error
 	if versions[0].db, err = b.rig.NewDatabase(ctx, "at_native"); err != nil {
 		return err

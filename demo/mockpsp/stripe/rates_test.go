@@ -22,8 +22,16 @@ func TestRatesAreNamedAndChecked(t *testing.T) {
 	} {
 		p.back(http.MethodPut, "/_faults", bad).want(http.StatusBadRequest)
 	}
-	if got := p.back(http.MethodGet, "/_faults", ""); got.at("stripe.conflict") != 0.0 {
+	if got := p.back(http.MethodGet, "/_faults", ""); got.at("stripe.conflict") != 0.0 || got.at("stripe.read_500") != 1.0 {
 		t.Errorf("a refused body was taken: %s", got.body)
+	}
+	p.faults(`{"webhooks":{}}`)
+	if got := p.back(http.MethodGet, "/_faults", ""); got.at("stripe.read_500") != 1.0 {
+		t.Errorf("a body without rates has changed them: %s", got.body)
+	}
+	p.faults(`{"rates":{}}`) // Somebody who wants no faults may not know those of this dialect.
+	if got := p.back(http.MethodGet, "/_faults", ""); got.at("stripe.read_500") != 0.0 {
+		t.Errorf("a fault is left: %s", got.body)
 	}
 }
 
