@@ -19,8 +19,10 @@ func (s *twoSteps) openAbout(key string, kind deadletters.Kind) deadletters.Dead
 		s.t.Fatal(err)
 	}
 	subject := row.Execution().Subject
-	l := deadletters.DeadLetter{ID: uuid.New(), Kind: kind, Finding: string(kind), Subject: &subject, Evidence: []byte("{}"),
-		About: &deadletters.About{Tenant: "initech", Operation: string(CreateOperation), Key: key, Generation: 1}}
+	l := deadletters.DeadLetter{
+		ID: uuid.New(), Kind: kind, Finding: string(kind), Subject: &subject, Evidence: []byte("{}"),
+		About: &deadletters.About{Tenant: "initech", Operation: string(CreateOperation), Key: key, Generation: 1},
+	}
 	if err := s.service.db.Pipeline(s.t.Context(), deadletters.Open(l)); err != nil {
 		s.t.Fatal(err)
 	}
@@ -31,8 +33,8 @@ func (s *twoSteps) openAbout(key string, kind deadletters.Kind) deadletters.Dead
 	return stored
 }
 
-// A decision is refused while another dead letter about the key is open. What the PSP has cancelled cannot be taken back,
-// so the PSP is only read then.
+// A decision is refused while another dead letter about the key is open. What the PSP has cancelled cannot be taken
+// back, so the PSP is only read then.
 func TestDecisionThatAnotherDeadLetterForbidsEndsNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
