@@ -71,7 +71,8 @@ func run(
 // test runs go test in a module, and returns its exit code.
 func test(ctx context.Context, goCommand, dir string, args []string, r *report) (int, error) {
 	cmd := exec.CommandContext(ctx, goCommand,
-		append([]string{"test", "-json", "-parallel=" + strconv.Itoa(parallel(runtime.NumCPU()))}, args...)...)
+		append([]string{"test", "-json", "-p=" + strconv.Itoa(packages(runtime.NumCPU())),
+			"-parallel=" + strconv.Itoa(parallel(runtime.NumCPU()))}, args...)...)
 	cmd.Dir = dir
 	// Ctrl-C reaches go test by the terminal as well. It waits for the tests, so that they can clean up.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -94,6 +95,10 @@ func test(ctx context.Context, goCommand, dir string, args []string, r *report) 
 // parallel is how many tests of a package run at once. Most of them wait more than they compute, for a PSP that hangs
 // or a lease that ends, so a small machine may run more of them than it has processors.
 func parallel(processors int) int { return max(processors, min(3*processors, 8)) }
+
+// packages is how many packages are built or tested at once: one more than processors, because the long ones wait most
+// of the time.
+func packages(processors int) int { return processors + 1 }
 
 // count is the number of packages with tests in a module.
 func count(ctx context.Context, goCommand, dir string, patterns []string) (int, error) {

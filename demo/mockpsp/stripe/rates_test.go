@@ -22,7 +22,8 @@ func TestRatesAreNamedAndChecked(t *testing.T) {
 	} {
 		p.back(http.MethodPut, "/_faults", bad).want(http.StatusBadRequest)
 	}
-	if got := p.back(http.MethodGet, "/_faults", ""); got.at("stripe.conflict") != 0.0 || got.at("stripe.read_500") != 1.0 {
+	got = p.back(http.MethodGet, "/_faults", "")
+	if got.at("stripe.conflict") != 0.0 || got.at("stripe.read_500") != 1.0 {
 		t.Errorf("a refused body was taken: %s", got.body)
 	}
 	p.faults(`{"webhooks":{}}`)
