@@ -218,13 +218,16 @@ func (l line) steps() []Step {
 	return []Step{byReconciler}
 }
 
-// create is the request that has made the PSP's object, if there is one.
+// create is the request that has made the PSP's object, if there is one, and the commit that has stored its id.
 func (l line) create() []Step {
 	row := l.life.Row
 	if l.life.Object == "" || row.Attempt != l.e.Attempt || row.Generation != l.e.Generation {
 		return nil
 	}
-	return []Step{{At: l.e.At, From: API, To: PSP, Source: FromRow, Label: "create " + l.life.Object, Short: "create"}}
+	return []Step{
+		{At: l.e.At, From: API, To: PSP, Source: FromRow, Label: "create " + l.life.Object, Short: "create"},
+		{At: l.e.At, From: API, To: Database, Source: FromRow, Label: "store " + l.life.Object, Short: "store the id"},
+	}
 }
 
 // cancelled reports whether the owner has released the key because the PSP's object is cancelled. Then it has asked the
@@ -262,10 +265,12 @@ func (l line) ownerSteps(written Step) []Step {
 		return l.with("202, not known yet", lost, written)
 	case idempotency.FailedRetryableStatus:
 		why := l.step(API, API, l.e.Reason)
-		if cancelled(l.e) {
-			why.From = PSP
+		if !cancelled(l.e) {
+			return l.with("503, not executed", why, written)
 		}
-		return l.with("503, not executed", why, written)
+		why.From = PSP
+		return l.with("503, not executed", Step{At: l.e.At, From: API, To: PSP, Source: Inferred, Label: "cancel"}, why,
+			written)
 	case idempotency.InProgressStatus, idempotency.ExpiredStatus:
 	}
 	return []Step{written}

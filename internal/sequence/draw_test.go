@@ -303,11 +303,11 @@ func TestTwoStepsAreTwoArrows(t *testing.T) {
 		want []string
 		not  string
 	}{
-		{"paid", paid, []string{"API > PSP: create pi_1\nAPI > PSP: confirm\nPSP > API: answer"}, "charge"},
-		{"killed", killed, []string{"API > PSP: create pi_1\nAPI > PSP: confirm (dashed)"}, "charge"},
-		{"cancelled", freed, []string{"API > PSP: create pi_1\nAPI > PSP: confirm\nPSP > API: the PSP has cancelled it"},
+		{"paid", paid, []string{"API > PSP: create pi_1\nAPI > database: store pi_1\nAPI > PSP: confirm\nPSP > API: answer"}, "charge"},
+		{"killed", killed, []string{"API > PSP: create pi_1\nAPI > database: store pi_1\nAPI > PSP: confirm (dashed)"}, "charge"},
+		{"cancelled", freed, []string{"API > PSP: create pi_1\nAPI > database: store pi_1\nAPI > PSP: confirm\nAPI > PSP: cancel (dashed)\nPSP > API: the PSP has cancelled it"},
 			"API > API"},
-		{"paused", paused, []string{"API > PSP: create pi_1\nAPI > API: owner was paused"}, "confirm"},
+		{"paused", paused, []string{"API > PSP: create pi_1\nAPI > database: store pi_1\nAPI > API: owner was paused"}, "confirm"},
 	} {
 		c.life.Object = "pi_1"
 		got := arrows(sequence.Draw(c.life))
