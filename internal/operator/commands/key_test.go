@@ -213,6 +213,21 @@ func (c *operatorCall) everyKey() (all string) {
 	return all
 }
 
+// At a PSP that executes in two steps, the payment's row has the id of the PSP's object.
+func TestTimelineHasThePSPsObject(t *testing.T) {
+	t.Parallel()
+	c := dlqServer(t)
+	c.lost()
+	const made = "UPDATE payments SET psp_object_id = 'pi_1' WHERE status = 'processing'"
+	if _, err := c.pool.Exec(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.drawKey(dlqKey, "--tenant", "acme")
+	if err != nil || !strings.Contains(out, "create pi_1\n") || !strings.Contains(out, "store pi_1\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestTimelineThatCannotBeDrawnIsExplained(t *testing.T) {
 	t.Parallel()
 	c := dlqServer(t)

@@ -54,6 +54,9 @@ func Timeline(ctx context.Context, args []string, d KeyDeps) error {
 		return explainDatabase(err)
 	}
 	life := sequence.Life{Row: s.record, Timeline: s.timeline}
+	if s.payment != nil && s.refund == nil {
+		life.Object = s.payment.PSPObjectID()
+	}
 	if err := b.addLedger(ctx, &life); err != nil {
 		return explainDatabase(err)
 	}
