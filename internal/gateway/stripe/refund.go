@@ -2,7 +2,6 @@ package stripe
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -63,24 +62,40 @@ func (c *Client) Refund(ctx context.Context, r gateway.Refund) gateway.Outcome {
 	return c.observed(ctx, func(ctx context.Context) gateway.Outcome { return c.refund(ctx, r) })
 }
 
-// refund sends each attempt under the same key. So a send of an earlier attempt that arrives late gives nothing back a
-// second time.
+// refund sends under the first key whose result is not a saved 500. All attempts try the same keys in the same order. So
+// if a send of an earlier attempt arrives late, Stripe knows its key already: a later attempt has sent under it, or has
+// passed over its saved 500. Stripe then repeats the saved answer, and gives nothing back.
 //
-// If the first attempt's result was a 500, Stripe answers the later attempts with it, without an effect. A later
-// attempt exists only because nothing of the earlier ones was executed: a lookup has proven it, or they were not sent.
-// So it sends once more, under a key of its own.
+// A saved 500 is repeated for a day, without an effect. A later attempt may pass over it, because a lookup has proven
+// that the earlier attempts gave nothing back, or they were not sent. The first attempt passes over nothing: the saved
+// 500 may be that of this very request, which the network has sent twice.
+//
+// Each saved 500 costs one request. All together take at most as long as two requests, like a charge. If the time ends
+// before a key without a saved 500 is reached, the last request was lost or not sent, and the next attempt begins again.
 func (c *Client) refund(ctx context.Context, r gateway.Refund) gateway.Outcome {
 	amount, u := toStripe(r.AmountMinor, r.Currency)
 	if u != nil {
 		return gateway.Declined{Code: "invalid_" + string(u.Member)}
 	}
 	form := refundForm(r, amount)
-	reply := c.Send(ctx, r.Account, c.post(r.Account, refundsPath, suffixed(r.Key, "."+refundStep), form))
-	if r.Attempt > 1 && savedServerError(reply) {
-		key := stepKey(r.Key, refundStep, r.Attempt)
-		reply = c.Send(ctx, r.Account, c.post(r.Account, refundsPath, key, form))
+	ctx, stop := context.WithTimeout(ctx, 2*c.Total())
+	defer stop()
+	var reply wire.Reply
+	for n := range max(r.Attempt, 1) {
+		reply = c.Send(ctx, r.Account, c.post(r.Account, refundsPath, refundKey(r.Key, n+1), form))
+		if !savedServerError(reply) {
+			break
+		}
 	}
 	return judgeRefund(r, reply)
+}
+
+// refundKey is the nth key of a refund: K.refund, K.refund.2, K.refund.3.
+func refundKey(key string, n int32) string {
+	if n == 1 {
+		return suffixed(key, "."+refundStep)
+	}
+	return stepKey(key, refundStep, n)
 }
 
 func refundForm(r gateway.Refund, amount int64) url.Values {
@@ -94,64 +109,4 @@ func refundForm(r gateway.Refund, amount int64) url.Values {
 		form.Set("metadata["+reasonMark+"]", string(reason[:min(len(reason), maxMetadata)]))
 	}
 	return form
-}
-
-// savedServerError reports whether an answer is the saved 5xx of an earlier request under the same key. Then this
-// request had no effect.
-func savedServerError(r wire.Reply) bool {
-	return r.Status >= http.StatusInternalServerError && r.Header.Get("Idempotent-Replayed") == "true"
-}
-
-// judgeRefund reads the answer to a refund.
-func judgeRefund(r gateway.Refund, reply wire.Reply) gateway.Outcome {
-	switch {
-	case reply.NotSent != "":
-		return gateway.NotExecuted{Reason: reply.NotSent}
-	case reply.Lost != "":
-		return gateway.Indeterminate{Reason: reply.Lost}
-	case reply.Status == http.StatusOK:
-		return judgeRefunded(r, reply)
-	case limited(reply):
-		return gateway.NotExecuted{Reason: answered(reply.Status)}
-	}
-	p, _ := problemIn(reply.Body)
-	switch {
-	case reply.Status == http.StatusBadRequest && p.Type == invalidRequest,
-		reply.Status == http.StatusPaymentRequired && p.Type == cardError:
-		return gateway.Declined{Code: codeOf(p.DeclineCode, p.Code)}
-	case reply.Status == http.StatusBadRequest && p.Type == keyReused:
-		// Another request was sent under our key.
-		return gateway.Indeterminate{Reason: answered(reply.Status), Contradiction: true,
-			Evidence: evidence(reply.Status, reply.Body)}
-	}
-	return gateway.Indeterminate{Reason: answered(reply.Status)}
-}
-
-// judgeRefunded reads a 200.
-func judgeRefunded(r gateway.Refund, reply wire.Reply) gateway.Outcome {
-	re, ok := parseRefund(reply.Body)
-	if !ok {
-		return gateway.Indeterminate{Reason: "answer malformed"}
-	}
-	record, err := re.record(r.Account)
-	if err != nil {
-		return gateway.Indeterminate{Reason: "answer malformed"}
-	}
-	if member := r.Wanted().Differs(record); member != "" {
-		o := gateway.Indeterminate{Reason: "answer has another " + member, Contradiction: true, ID: re.ID,
-			Evidence: evidence(reply.Status, reply.Body)}
-		if re.final() {
-			o.Evidence = gateway.AnswerEvidence(reply.Status, record.Evidence())
-		}
-		return o
-	}
-	switch re.Status {
-	case "succeeded":
-		return gateway.Succeeded{ID: re.ID}
-	case "failed", "canceled":
-		return gateway.Declined{ID: re.ID, Code: record.DeclineCode}
-	case "pending", "requires_action":
-		return gateway.Pending{Reason: re.Status}
-	}
-	return gateway.Indeterminate{Reason: "answer without a verdict"}
 }

@@ -1,8 +1,14 @@
 package stripe
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"payonce/internal/gateway"
 )
@@ -22,8 +28,12 @@ func TestRefundIsJudgedByItsStatus(t *testing.T) {
 		"refunded before": {answer{status: 400, body: problemOf("invalid_request_error", "charge_already_refunded",
 			"")},
 			gateway.Declined{Code: "charge_already_refunded"}},
-		"too large": {answer{status: 400, body: problemOf("invalid_request_error", "", "")},
+		"disputed": {answer{status: 400, body: problemOf("invalid_request_error", "charge_disputed", "")},
+			gateway.Declined{Code: "charge_disputed"}},
+		"too large": {answer{status: 400, body: `{"error":{"type":"invalid_request_error","param":"amount"}}`},
 			gateway.Declined{Code: "declined"}},
+		"refused by a bank": {answer{status: 402, body: problemOf("card_error", "card_declined", "")},
+			gateway.Declined{Code: "card_declined"}},
 	} {
 		s := scripted(t, map[string][]answer{refundLine: {row.a}})
 		if o := newClient(t, s.URL).Refund(t.Context(), aRefund()); o != row.want {
@@ -31,6 +41,7 @@ func TestRefundIsJudgedByItsStatus(t *testing.T) {
 		}
 	}
 	for reason, a := range map[string]answer{
+		"connection lost":          {lost: true},
 		"answer malformed":         ok("{}"),
 		"answer without a verdict": ok(refundIs("resting")),
 		"PSP answered 401":         {status: 401, body: problemOf("invalid_request_error", "x", "")},
@@ -59,25 +70,174 @@ func TestRefundOfSomethingElseIsAContradiction(t *testing.T) {
 	contradicts(t, newClient(t, s.URL).Refund(t.Context(), aRefund()), "PSP answered 400")
 }
 
-// On the first attempt, the saved 500 may be that of this very request, sent a second time by the network.
-func TestSavedServerErrorOfARefundIsPassedOverOnlyByLaterAttempts(t *testing.T) {
+// A 400 is final only if it is about the refund itself. Our account or our program may be put right.
+func TestRefusalThatIsNotAboutTheRefundIsNotFinal(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		problemOf("invalid_request_error", "", ""), problemOf("invalid_request_error", "parameter_unknown", ""),
+		problemOf("invalid_request_error", "livemode_mismatch", ""), problemOf("api_error", "charge_disputed", ""),
+		`{"error":{"type":"invalid_request_error","code":"resource_missing","param":"payment_intent"}}`,
+	} {
+		s := scripted(t, map[string][]answer{refundLine: {{status: 400, body: body}}})
+		indeterminate(t, newClient(t, s.URL).Refund(t.Context(), aRefund()), "PSP answered 400")
+	}
+}
+
+// The first attempt ended with a 500, and was executed later. Stripe refuses the second attempt because of it.
+func TestRefusalOfALaterAttemptIsNoVerdict(t *testing.T) {
 	t.Parallel()
 	saved := answer{status: 500, body: problemOf("api_error", "", ""), replayed: true}
-	for attempt, sends := range map[int32]int{1: 1, 2: 2, 3: 2} {
-		s := scripted(t, map[string][]answer{refundLine: {saved, ok(refundIs("succeeded"))}})
+	for _, refusal := range []answer{
+		{status: 400, body: problemOf("invalid_request_error", "charge_already_refunded", "")},
+		{status: 400, body: problemOf("invalid_request_error", "amount_too_large", "")},
+		{status: 402, body: problemOf("card_error", "card_declined", "")},
+	} {
+		s := scripted(t, map[string][]answer{refundLine: {saved, refusal},
+			refundsLine: {ok(listOf(false, refundIs("succeeded")))}})
+		c := newClient(t, s.URL)
 		r := aRefund()
-		r.Attempt = attempt
-		o := newClient(t, s.URL).Refund(t.Context(), r)
-		if len(s.seen()) != sends || (o == gateway.Succeeded{ID: "re_1"}) != (sends == 2) {
-			t.Errorf("attempt %d: %d sends, outcome %T %+v", attempt, len(s.seen()), o, o)
+		r.Attempt = 2
+		indeterminate(t, c.Refund(t.Context(), r), answered(refusal.status))
+		found, is := c.Lookup(t.Context(), r, gateway.EndNothing).(gateway.Found)
+		if !is || r.Judge(found.Records[0]) != (gateway.Succeeded{ID: "re_1"}) {
+			t.Fatalf("lookup %+v", found)
 		}
 	}
-	fresh := saved
-	fresh.replayed = false
-	s := scripted(t, map[string][]answer{refundLine: {fresh, ok(refundIs("succeeded"))}})
+}
+
+// keeper is a server that keeps the first result under each key, as Stripe does.
+type keeper struct {
+	*httptest.Server
+	mu     sync.Mutex
+	fails  map[string]bool // the keys whose execution ends with a 500
+	loses  map[string]bool // the keys whose next request arrives only when it is sent again by late
+	kept   map[string]int  // the status under each key
+	sent   []string        // the keys of all requests, in order
+	refund int             // how often money was given back
+}
+
+func newKeeper(t *testing.T, fails ...string) *keeper {
+	t.Helper()
+	k := &keeper{fails: map[string]bool{}, loses: map[string]bool{}, kept: map[string]int{}}
+	for _, key := range fails {
+		k.fails[key] = true
+	}
+	k.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := r.Header.Get("Idempotency-Key")
+		k.mu.Lock()
+		k.sent = append(k.sent, key)
+		lost := k.loses[key]
+		delete(k.loses, key)
+		k.mu.Unlock()
+		if lost {
+			panic(http.ErrAbortHandler)
+		}
+		status, saved := k.arrive(key)
+		if saved {
+			w.Header().Set("Idempotent-Replayed", "true")
+		}
+		w.WriteHeader(status)
+		if status == http.StatusOK {
+			_, _ = io.WriteString(w, refundIs("succeeded"))
+		} else {
+			_, _ = io.WriteString(w, problemOf("api_error", "", ""))
+		}
+	}))
+	t.Cleanup(k.Close)
+	return k
+}
+
+// arrive is a request under a key that has reached Stripe.
+func (k *keeper) arrive(key string) (status int, saved bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if status, saved = k.kept[key]; saved {
+		return status, true
+	}
+	status = http.StatusOK
+	if k.fails[key] {
+		status = http.StatusInternalServerError
+	} else {
+		k.refund++
+	}
+	k.kept[key] = status
+	return status, false
+}
+
+func refundTried(attempt int32) gateway.Refund {
 	r := aRefund()
-	r.Attempt = 2
-	indeterminate(t, newClient(t, s.URL).Refund(t.Context(), r), "PSP answered 500")
+	r.Attempt = attempt
+	return r
+}
+
+// The second attempt's request under its own key is on its way for longer than the grace period. If the third attempt
+// had a key of its own, both would give money back.
+func TestLateSendOfARefundGivesNothingBackTwice(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, key+".refund")
+	c := newClient(t, k.URL)
+	indeterminate(t, c.Refund(t.Context(), refundTried(1)), "PSP answered 500")
+	k.loses[key+".refund.2"] = true
+	indeterminate(t, c.Refund(t.Context(), refundTried(2)), "connection lost")
+	if o := c.Refund(t.Context(), refundTried(3)); o != (gateway.Succeeded{ID: "re_1"}) {
+		t.Fatalf("outcome %T %+v", o, o)
+	}
+	k.arrive(key + ".refund.2")
+	if k.refund != 1 {
+		t.Fatalf("%d refunds, sent under %q", k.refund, k.sent)
+	}
+}
+
+// All attempts try the same keys in the same order. On the first attempt, the saved 500 may be that of this very
+// request, sent a second time by the network.
+func TestRefundPassesOverSavedServerErrorsInAFixedOrder(t *testing.T) {
+	t.Parallel()
+	one, two, three := key+".refund", key+".refund.2", key+".refund.3"
+	for attempt, row := range map[int32]struct {
+		saved []string // the keys with a saved 500
+		want  []string
+		gives bool
+	}{
+		1: {[]string{one}, []string{one}, false},
+		2: {[]string{one}, []string{one, two}, true},
+		3: {[]string{one}, []string{one, two}, true},
+		4: {[]string{one, two}, []string{one, two, three}, true},
+		5: {nil, []string{one}, true},
+	} {
+		k := newKeeper(t, row.saved...)
+		for _, key := range row.saved {
+			k.arrive(key)
+		}
+		o := newClient(t, k.URL).Refund(t.Context(), refundTried(attempt))
+		if !slices.Equal(k.sent, row.want) || (o == gateway.Succeeded{ID: "re_1"}) != row.gives {
+			t.Errorf("attempt %d: sent under %q, outcome %T %+v", attempt, k.sent, o, o)
+		}
+	}
+	k := newKeeper(t, one)
+	indeterminate(t, newClient(t, k.URL).Refund(t.Context(), refundTried(2)), "PSP answered 500")
+	if len(k.sent) != 1 {
+		t.Fatalf("a fresh 500 is passed over: %q", k.sent)
+	}
+}
+
+// Each request is answered just in time. Without a common deadline, ten of them would take ten times as long.
+func TestPassingOverTakesNoLongerThanTwoRequests(t *testing.T) {
+	t.Parallel()
+	const total = time.Second
+	s := scripted(t, nil)
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(total * 8 / 10):
+		case <-r.Context().Done():
+		}
+		w.Header().Set("Idempotent-Replayed", "true")
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	began := time.Now()
+	newClient(t, s.URL, func(c *Config) { c.Limits.Total = total }).Refund(t.Context(), refundTried(10))
+	if took := time.Since(began); took > total*4 {
+		t.Fatalf("it took %s", took)
+	}
 }
 
 func TestReasonIsStripesOrAMark(t *testing.T) {

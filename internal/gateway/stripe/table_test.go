@@ -27,7 +27,7 @@ const (
 	another   = "the next attempt, under its own key"
 	harmless  = "yes, without harm"
 	sameKey   = "the next attempt, under the same key"
-	once      = "once, if this is not the first attempt"
+	nextKey   = "a later attempt, under the next key"
 	none      = "none"
 	store     = "the caller stores its id, then confirms"
 	finish    = "the outcome is final"
@@ -37,7 +37,6 @@ const (
 	wait      = "the lookup fails, and is repeated later"
 	examine   = "judge the intent in the refusal"
 	lookLater = "unknown: a lookup decides after the grace period"
-	send2     = "send under a key of the attempt"
 )
 
 func table() []row {
@@ -85,7 +84,7 @@ func table() []row {
 		{refundStep, "200", "K.refund", moved, noMore, finish},
 		{refundStep, "402", "K.refund", refused, noMore, finish},
 		{refundStep, "400", "K.refund", refused, noMore, finish},
-		{refundStep, "saved 500", "K.refund", notKnown, once, send2},
+		{refundStep, "saved 500", "K.refund", notKnown, nextKey, lookLater},
 		{refundStep, "fresh 500", "K.refund", notKnown, sameKey, lookLater},
 		{refundStep, "409", "K.refund", notKnown, sameKey, lookLater},
 		{refundStep, "429", "K.refund", nothing, sameKey, release},
@@ -223,7 +222,7 @@ func refundHolds(t *testing.T, r row) {
 	o := clientOf(t, r, s).Refund(t.Context(), aRefund())
 	knownIs(t, r, o)
 	sentAre(t, r, s, refundLine)
-	if r.next == send2 {
+	if r.again == nextKey {
 		s = scripted(t, map[string][]answer{refundLine: {answerOf(r), ok(refundIs("succeeded"))}})
 		again := aRefund()
 		again.Attempt = 2

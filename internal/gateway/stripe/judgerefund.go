@@ -1,0 +1,86 @@
+package stripe
+
+import (
+	"net/http"
+	"slices"
+
+	"payonce/internal/gateway"
+	"payonce/internal/gateway/wire"
+)
+
+// savedServerError reports whether an answer is the saved 5xx of an earlier request under the same key. Then this
+// request had no effect.
+func savedServerError(r wire.Reply) bool {
+	return r.Status >= http.StatusInternalServerError && r.Header.Get("Idempotent-Replayed") == "true"
+}
+
+// judgeRefund reads the answer to a refund.
+func judgeRefund(r gateway.Refund, reply wire.Reply) gateway.Outcome {
+	switch {
+	case reply.NotSent != "":
+		return gateway.NotExecuted{Reason: reply.NotSent}
+	case reply.Lost != "":
+		return gateway.Indeterminate{Reason: reply.Lost}
+	case reply.Status == http.StatusOK:
+		return judgeRefunded(r, reply)
+	case limited(reply):
+		return gateway.NotExecuted{Reason: answered(reply.Status)}
+	}
+	p, _ := problemIn(reply.Body)
+	switch {
+	case reply.Status == http.StatusBadRequest && p.Type == keyReused:
+		// Another request was sent under our key.
+		return gateway.Indeterminate{Reason: answered(reply.Status), Contradiction: true,
+			Evidence: evidence(reply.Status, reply.Body)}
+	case r.Attempt <= 1 && p.refusesTheRefund(reply.Status):
+		return gateway.Declined{Code: codeOf(p.DeclineCode, p.Code)}
+	}
+	return gateway.Indeterminate{Reason: answered(reply.Status)}
+}
+
+// refusesTheRefund reports whether a refusal is about the refund itself, and not about our account or our program. Then
+// the same refund would be refused again. The codes are from https://docs.stripe.com/error-codes.
+//
+// A refusal of a later attempt is no verdict. The refund of an earlier attempt may have been executed after the lookup,
+// when a 500 was repaired. Then it is the reason for the refusal, as in charge_already_refunded. So a lookup decides.
+//
+// The code resource_missing is not here. Stripe has made this charge, so the secret is that of another account or mode.
+func (p problem) refusesTheRefund(status int) bool {
+	if status == http.StatusPaymentRequired {
+		return p.Type == cardError
+	}
+	return status == http.StatusBadRequest && p.Type == invalidRequest && (p.Param == "amount" ||
+		slices.Contains([]string{
+			"amount_too_large", "amount_too_small", "balance_insufficient", "charge_already_refunded",
+			"charge_disputed", "charge_not_refundable", "refund_disputed_payment",
+		}, p.Code))
+}
+
+// judgeRefunded reads a 200.
+func judgeRefunded(r gateway.Refund, reply wire.Reply) gateway.Outcome {
+	re, ok := parseRefund(reply.Body)
+	if !ok {
+		return gateway.Indeterminate{Reason: "answer malformed"}
+	}
+	record, err := re.record(r.Account)
+	if err != nil {
+		return gateway.Indeterminate{Reason: "answer malformed"}
+	}
+	if member := r.Wanted().Differs(record); member != "" {
+		o := gateway.Indeterminate{Reason: "answer has another " + member, Contradiction: true, ID: re.ID,
+			Evidence: evidence(reply.Status, reply.Body)}
+		if re.final() {
+			o.Evidence = gateway.AnswerEvidence(reply.Status, record.Evidence())
+		}
+		return o
+	}
+	switch re.Status {
+	case "succeeded":
+		return gateway.Succeeded{ID: re.ID}
+	case "failed", "canceled":
+		return gateway.Declined{ID: re.ID, Code: record.DeclineCode}
+	case "pending", "requires_action":
+		return gateway.Pending{Reason: re.Status}
+	}
+	return gateway.Indeterminate{Reason: "answer without a verdict"}
+}
