@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -133,6 +134,19 @@ func TestListIsOldestFirstAndMissesNothing(t *testing.T) {
 				t.Errorf("%d requests, want at most %d", n, row.most)
 			}
 		})
+	}
+}
+
+// A clock is ahead of ours, so the second is in the newest window. It cannot be cut, and reading it again would not end.
+func TestSecondInTheFutureWithTooManyObjectsFails(t *testing.T) {
+	t.Parallel()
+	at := today().Unix() + 5
+	l := ledgerOf(t, spread(100*secondPages+1, at, 0)...)
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	_, err := newClient(t, l.URL).List(ctx, gateway.ChargeObject, "acct_canary", today(), fmt.Sprintf("%d:1", at))
+	if n := l.requests.Load(); !errors.Is(err, errNoEnd) || n != secondPages {
+		t.Fatalf("%v, after %d requests", err, n)
 	}
 }
 

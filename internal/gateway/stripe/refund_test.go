@@ -66,7 +66,13 @@ func TestRefundOfSomethingElseIsAContradiction(t *testing.T) {
 		s := scripted(t, map[string][]answer{refundLine: {ok(body)}})
 		contradicts(t, newClient(t, s.URL).Refund(t.Context(), aRefund()), reason)
 	}
-	s := scripted(t, map[string][]answer{refundLine: {{status: 400, body: problemOf("idempotency_error", "", "")}}})
+	// A record of ours would call it declined, and an operator would take the money for not moved.
+	s := scripted(t, map[string][]answer{refundLine: {ok(replace(refundIs("pending"), `re_canary`, `re_other`))}})
+	evidence := contradicts(t, newClient(t, s.URL).Refund(t.Context(), aRefund()), "answer has another reference")
+	if strings.Contains(evidence, "declined") || !strings.Contains(evidence, `"status":"pending"`) {
+		t.Fatalf("evidence %s", evidence)
+	}
+	s = scripted(t, map[string][]answer{refundLine: {{status: 400, body: problemOf("idempotency_error", "", "")}}})
 	contradicts(t, newClient(t, s.URL).Refund(t.Context(), aRefund()), "PSP answered 400")
 }
 
