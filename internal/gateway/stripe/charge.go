@@ -81,8 +81,8 @@ func judgeCreate(ch gateway.Charge, r wire.Reply) (id string, refused gateway.Ou
 	case mismatch:
 		return "", contradiction(f)
 	}
-	// An intent that was not confirmed has moved money.
-	return "", gateway.Indeterminate{Reason: "answer has an executed charge", Contradiction: true,
+	// An intent that was not confirmed has moved money, was declined, or waits.
+	return "", gateway.Indeterminate{Reason: "answer has an intent with the status " + f.status, Contradiction: true,
 		Evidence: evidence(r.Status, r.Body), ID: f.id}
 }
 
@@ -97,10 +97,20 @@ func judgeUnmade(r wire.Reply) gateway.Outcome {
 			Evidence: evidence(r.Status, r.Body)}
 	case ok && r.Status == http.StatusPaymentRequired && p.Type == cardError:
 		return gateway.Declined{Code: codeOf(p.DeclineCode, p.Code)}
-	case ok && r.Status == http.StatusBadRequest && p.Type == invalidRequest && p.aboutTheCharge():
-		return gateway.Declined{Code: codeOf(p.Code, "invalid_"+p.Param)}
+	}
+	if refusal, refused := refusedForGood(r); refused {
+		return refusal
 	}
 	return gateway.NotExecuted{Reason: answered(r.Status)}
+}
+
+// refusedForGood reads a 400 about the charge itself: each further attempt would be refused, too.
+func refusedForGood(r wire.Reply) (refusal gateway.Declined, refused bool) {
+	p, ok := problemIn(r.Body)
+	if !ok || r.Status != http.StatusBadRequest || p.Type != invalidRequest || !p.aboutTheCharge() {
+		return gateway.Declined{}, false
+	}
+	return gateway.Declined{Code: codeOf(p.Code, "invalid_"+p.Param)}, true
 }
 
 // aboutTheCharge reports whether a refusal is about the charge itself, and not about our account or our program
@@ -136,13 +146,16 @@ func (c *Client) charge(ctx context.Context, ch gateway.Charge) gateway.Outcome 
 		return gateway.NotExecuted{Reason: "there is no intent to confirm"}
 	}
 	key := stepKey(ch.Key, confirmStep, ch.Attempt)
-	// The parameter repeats what the intent has, so that the request has a body. Go's transport takes a POST with a key
-	// and without a body as one that it may send again by itself.
-	form := url.Values{"capture_method": {"automatic"}}
-	reply := c.Send(ctx, ch.Account, c.post(ch.Account, intentPath(ch.ObjectID, "confirm"), key, form))
+	// The intent has all parameters already. Package wire keeps the transport from sending the empty body again.
+	reply := c.Send(ctx, ch.Account, c.post(ch.Account, intentPath(ch.ObjectID, "confirm"), key, nil))
 	outcome, why := judgeConfirm(ch, reply)
-	if outcome == nil {
-		return c.resolve(ctx, ch, why)
+	if outcome != nil {
+		return outcome
+	}
+	outcome = c.resolve(ctx, ch, why)
+	// The confirmation has executed nothing, and never will. Each further attempt would be refused for the same reason.
+	if refusal, refused := refusedForGood(reply); refused && outcome == (gateway.NotExecuted{Reason: cancelled}) {
+		return refusal
 	}
 	return outcome
 }
@@ -182,11 +195,12 @@ func judgeDecline(ch gateway.Charge, r wire.Reply) gateway.Outcome {
 }
 
 // limited reports whether the rate limiter has stopped a request. It runs before the idempotency layer and before any
-// effect (https://docs.stripe.com/error-low-level#content-errors). A 429 with the code lock_timeout is something else:
-// the execution has begun, and met another request (https://docs.stripe.com/rate-limits#object-lock-timeouts).
+// effect (https://docs.stripe.com/error-low-level#content-errors). Only its own code is proof of that. With another
+// code, the execution may have begun: with lock_timeout, it has met another request
+// (https://docs.stripe.com/rate-limits#object-lock-timeouts).
 func limited(r wire.Reply) bool {
 	p, ok := problemIn(r.Body)
-	return r.Status == http.StatusTooManyRequests && ok && p.Code != "lock_timeout"
+	return r.Status == http.StatusTooManyRequests && ok && p.Code == "rate_limit"
 }
 
 func answered(status int) string { return fmt.Sprintf("PSP answered %d", status) }

@@ -115,11 +115,14 @@ func TestRefusedCreationDeclinesOnlyWhatIsAboutTheCharge(t *testing.T) {
 func TestCreatedIntentOfSomethingElseIsAContradiction(t *testing.T) {
 	t.Parallel()
 	for reason, body := range map[string]string{
-		"answer has another amount":     replace(intentIs("requires_confirmation"), "12000", "12001"),
-		"answer has another reference":  replace(intentIs("requires_confirmation"), "pay_canary", "pay_other"),
-		"answer has another key":        replace(intentIs("requires_confirmation"), `"origin":"payonce",`, ""),
-		"answer has an executed charge": intentIs("succeeded"),
-		"answer has another currency":   replace(intentIs("requires_confirmation"), `"usd"`, `"eur"`),
+		"answer has another amount":                                    replace(intentIs("requires_confirmation"), "12000", "12001"),
+		"answer has another reference":                                 replace(intentIs("requires_confirmation"), "pay_canary", "pay_other"),
+		"answer has another key":                                       replace(intentIs("requires_confirmation"), `"origin":"payonce",`, ""),
+		"answer has another currency":                                  replace(intentIs("requires_confirmation"), `"usd"`, `"eur"`),
+		"answer has an intent with the status succeeded":               intentIs("succeeded"),
+		"answer has an intent with the status processing":              intentIs("processing"),
+		"answer has an intent with the status requires_action":         intentIs("requires_action"),
+		"answer has an intent with the status requires_payment_method": intentIs("declined"),
 	} {
 		s := scripted(t, map[string][]answer{createLine: {ok(body)}})
 		id, o := newClient(t, s.URL).Prepare(t.Context(), aCharge())
@@ -343,10 +346,14 @@ func TestDeclineIsBelievedOnlyOfThisIntent(t *testing.T) {
 	contradicts(t, newClient(t, s.URL).Charge(t.Context(), aCharge()), "answer has another id")
 }
 
-// A lock was held by another request about this intent, so an execution may be under way.
-func TestLockTimeoutIsNoRateLimit(t *testing.T) {
+// Only the code of the rate limiter proves that nothing was executed. With lock_timeout, a lock was held by another
+// request about this intent, so an execution may be under way.
+func TestOtherLimitIsNoRateLimit(t *testing.T) {
 	t.Parallel()
-	for _, body := range []string{problemOf("invalid_request_error", "lock_timeout", ""), "<html>too many</html>"} {
+	for _, body := range []string{
+		problemOf("invalid_request_error", "lock_timeout", ""), problemOf("invalid_request_error", "", ""),
+		problemOf("invalid_request_error", "card_decline_rate_limit_exceeded", ""), "<html>too many</html>",
+	} {
 		s := scripted(t, map[string][]answer{confirmLine: {{status: 429, body: body}},
 			readLine: {ok(intentIs("succeeded"))}})
 		if o := newClient(t, s.URL).Charge(t.Context(), aCharge()); o != (gateway.Succeeded{ID: "pi_1"}) {
@@ -355,6 +362,34 @@ func TestLockTimeoutIsNoRateLimit(t *testing.T) {
 		re := scripted(t, map[string][]answer{refundLine: {{status: 429, body: body}}})
 		indeterminate(t, newClient(t, re.URL).Refund(t.Context(), aRefund()), "PSP answered 429")
 	}
+}
+
+// Without a verdict, the client would be told for ever that the PSP is unavailable.
+func TestConfirmationThatIsRefusedForGoodIsADecline(t *testing.T) {
+	t.Parallel()
+	refusal := problemOf("invalid_request_error", "payment_method_unexpected_state", "")
+	waits, executed := ok(intentIs("requires_confirmation")), ok(intentIs("succeeded"))
+	for name, row := range map[string]struct {
+		confirmed, read, cancelled answer
+		want                       gateway.Outcome
+	}{
+		"cancelled": {answer{status: 400, body: refusal}, waits, ok(intentIs("canceled")),
+			gateway.Declined{Code: "payment_method_unexpected_state"}},
+		"executed": {answer{status: 400, body: refusal}, executed, answer{}, gateway.Succeeded{ID: "pi_1"}},
+		"our program": {answer{status: 400, body: problemOf("invalid_request_error", "parameter_unknown", "")}, waits,
+			ok(intentIs("canceled")), gateway.NotExecuted{Reason: cancelled}},
+		"another status": {answer{status: 500, body: refusal}, waits, ok(intentIs("canceled")),
+			gateway.NotExecuted{Reason: cancelled}},
+	} {
+		s := scripted(t, map[string][]answer{confirmLine: {row.confirmed}, readLine: {row.read},
+			cancelLine: {row.cancelled}})
+		if o := newClient(t, s.URL).Charge(t.Context(), aCharge()); o != row.want {
+			t.Errorf("%s: outcome %T %+v", name, o, o)
+		}
+	}
+	s := scripted(t, map[string][]answer{confirmLine: {{status: 400, body: refusal}}, readLine: {waits},
+		cancelLine: {{lost: true}}})
+	indeterminate(t, newClient(t, s.URL).Charge(t.Context(), aCharge()), "PSP answered 400")
 }
 
 // The read takes most of the time, and the cancel is never answered. Without a common deadline, it would take twice as
