@@ -50,6 +50,13 @@ func otherHolds(s *Seen) {
 	s.OtherHeld = "another"
 }
 
+// inTwoSteps: the PSP executes only the object that was made for this attempt.
+func inTwoSteps(s *Seen) {
+	charge := askedForOwn()
+	charge.TwoSteps, charge.ObjectID = true, "psp_1"
+	s.Request = charge
+}
+
 func sayRecord(source Source, id, status string, amount int64) Evidence {
 	return Record{Source: source, Record: recordOfOwn(id, status, amount)}
 }
@@ -144,6 +151,8 @@ func lateReplies() []tableRow {
 		{"charged", "unknown, of its attempt", mine(yes()), anUnknown()},
 		{"charged", "released", earlier(yes()), keyIs(idempotency.FailedRetryableStatus, neverRun())},
 		{"charged", "in progress or unknown, of a later attempt", earlier(yes()), anUnknown()},
+		{"charged, by a PSP that executes in two steps", "in progress or unknown, of a later attempt", earlier(yes()),
+			keyIs(idempotency.UnknownStatus, processing(), inTwoSteps)},
 		{"declined, never sent, or no answer", "any", mine(no()), anUnknown()},
 		{"something else than was asked", "unknown", mine(contradicting()), anUnknown()},
 		{"something else than was asked", "completed", mine(contradicting()), done(paidAs("psp_1"))},
@@ -231,8 +240,13 @@ func decisionRows() []tableRow {
 			anUnknown()},
 		{"`executed`; the PSP has nothing, or does not answer", "unknown",
 			decideOn(deadletters.Executed, gateway.NotFound{}), anUnknown()},
-		{"`executed`; the PSP has cancelled it, or waits for the customer or a bank", "unknown",
+		{"`executed`; the PSP has nothing, and executes in two steps", "unknown",
+			decideOn(deadletters.Executed, gateway.NotFound{}),
+			keyIs(idempotency.UnknownStatus, processing(), inTwoSteps)},
+		{"`executed`; the PSP has cancelled it", "unknown",
 			decideOn(deadletters.Executed, gateway.NotFound{Final: true}), anUnknown()},
+		{"`executed`; the PSP waits for the customer or a bank", "unknown",
+			decideOn(deadletters.Executed, gateway.Waiting{}), anUnknown()},
 		{"`executed`, under an id that another payment has", "unknown",
 			OperatorDecision{Action: deadletters.Executed, Version: 1, PSPID: "psp_9", Answer: gateway.NotFound{}},
 			keyIs(

@@ -222,6 +222,7 @@ func TestWhatMustHoldOfEveryStep(t *testing.T) {
 		"nobody is told of a decline beside moved money":                         noDeclineBesideMovedMoney,
 		"a decline without a success is no case once the key is over":            noCaseWithoutMoney,
 		"a refused decision does nothing":                                        aRefusalDoesNothing,
+		"nothing succeeds while the PSP waits":                                   noSuccessWhileItWaits,
 	}
 	evidence, pairs := allEvidence(), 0
 	for s := range allSeen() {
@@ -359,6 +360,35 @@ func aRefusalDoesNothing(_ Seen, e Evidence, step Step) string {
 		return "it is refused, and does something"
 	}
 	return ""
+}
+
+func noSuccessWhileItWaits(_ Seen, e Evidence, step Step) string {
+	decision, _ := e.(OperatorDecision)
+	_, waits := e.(Waiting)
+	_, told := decision.Answer.(gateway.Waiting)
+	if (waits || told) && step.To == idempotency.CompletedStatus && step.Verdict.status == Succeeded {
+		return "a client would be told of a success that may never come"
+	}
+	return ""
+}
+
+// A PSP that executes in two steps reads the object itself, so what it does not find was not executed. It makes another
+// object for each attempt, so a success of an earlier one is not the later one's.
+func TestPSPWithTwoStepsIsBelievedAboutItsObject(t *testing.T) {
+	t.Parallel()
+	for s := range allSeen() {
+		inTwoSteps(&s)
+		for _, d := range decisions() {
+			_, nothing := d.Answer.(gateway.NotFound)
+			if step := judge(asksAgain(), s, d); nothing && step.Verdict.status == Succeeded {
+				t.Fatalf("seen: %+v\ndecision: %+v\nstep: %+v", s, d, step)
+			}
+		}
+		earlier := Reply{Attempt: own().Attempt - 1, Outcome: gateway.Succeeded{ID: "psp_2"}}
+		if step := judge(asksAgain(), s, earlier); step.LeftAlone {
+			t.Fatalf("seen: %+v\nstep: %+v", s, step)
+		}
+	}
 }
 
 func TestARecordGivesTheSameStepFromEverySource(t *testing.T) {
