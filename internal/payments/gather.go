@@ -84,8 +84,6 @@ func seenOf(m movement, own idempotency.Execution, view idempotency.KeyView) See
 	if m != nil {
 		merchant := m.onBehalfOf()
 		seen.Tenant, seen.PSP, seen.Account = merchant.Tenant, merchant.PSP, merchant.PSPAccount
-		// The attempt is that of the key's row: the PSP is asked about the attempt that is in doubt.
-		own.Attempt = view.Execution.Attempt
 		seen.Request, seen.Row = m.asked(own), m.rowVerdict()
 	}
 	return seen

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/stripe"
 	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
 )
 
 // twoSteps is a shop whose tenant is at a PSP that makes an object first and executes it then: the mock PSP, in the
@@ -289,5 +291,45 @@ func TestDeclineOfAnEarlierObjectSaysNothingAboutTheNextAttempt(t *testing.T) {
 	}
 	if n := s.count("SELECT count(*) FROM dead_letters"); n != 0 {
 		t.Fatalf("%d dead letters", n)
+	}
+}
+
+// Making the object has taken so long that somebody else may be acting on the end of the lease.
+func TestOwnerThatWasPausedAfterTheObjectDoesNotExecute(t *testing.T) {
+	t.Parallel()
+	s := setupTwoSteps(t)
+	var paused atomic.Int64
+	s.keys = idempotency.New(postgres.Wrap(s.pool, patience), terms(),
+		func() time.Time { return time.Now().Add(time.Duration(paused.Load())) })
+	s.service.keys = s.keys
+	s.before = func(step string, _ *http.Request) bool {
+		if step == "create" {
+			paused.Store(int64(terms().MaxPause() + time.Second))
+		}
+		return true
+	}
+	is[NotExecuted](t, s.pay(twoStepKey, "pm_ok"))
+	if s.steps() != "create" || s.status(twoStepKey) != "failed_retryable" {
+		t.Fatalf("steps %q, key %s", s.steps(), s.status(twoStepKey))
+	}
+}
+
+// A customer has time to pay until the grace period is over. Then the lookup cancels.
+func TestLookupLeavesThePaymentToTheCustomerWithinTheGracePeriod(t *testing.T) {
+	t.Parallel()
+	s := setupTwoSteps(t)
+	is[Pending](t, s.pay(twoStepKey, "pm_requires_action_abandoned"))
+	if got := s.lookUp(twoStepKey); got != Scheduled || s.status(twoStepKey) != "unknown" {
+		t.Fatalf("lookup %s, key %s", got, s.status(twoStepKey))
+	}
+	if s.steps() != "create confirm read" {
+		t.Fatalf("steps %q", s.steps())
+	}
+	s.exec("UPDATE idempotency_keys SET unknown_since = unknown_since - $1::interval", terms().GracePeriod)
+	if got := s.lookUp(twoStepKey); got != Resolved || s.status(twoStepKey) != "failed_retryable" {
+		t.Fatalf("lookup %s, key %s", got, s.status(twoStepKey))
+	}
+	if s.steps() != "create confirm read read cancel" {
+		t.Fatalf("steps %q", s.steps())
 	}
 }
