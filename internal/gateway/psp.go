@@ -46,8 +46,8 @@ type PSP interface {
 	Close()
 }
 
-// Traits are the facts about a provider. The product depends on Name, KeyMemory, TwoSteps and Refuses. The others are
-// for the conformance suite and for docs/providers.md.
+// Traits are the facts about a provider. The product depends on Name, KeyMemory, TwoSteps, Refuses and Redacted. The
+// others are for the conformance suite and for docs/providers.md.
 type Traits struct {
 	// Name is the provider's name in settings, in the table tenants, and in the ids of its stored events.
 	Name string
@@ -72,6 +72,9 @@ type Traits struct {
 	Exponents map[string]int
 	// Refuses says why the provider can never take a charge, before anything is reserved. It is nil if it can.
 	Refuses func(Charge) *Unacceptable
+	// Redacted is a webhook's body as it may be stored: without secrets, and as parseable as before. It is nil if the
+	// bodies have no secrets.
+	Redacted func(body []byte) []byte
 }
 
 // Proof is how a provider proves that a charge was not executed.

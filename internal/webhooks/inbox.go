@@ -27,7 +27,7 @@ func New(db *postgres.DB, enqueueTx EnqueueTx) *Inbox { return &Inbox{db: db, en
 type Event struct {
 	ID     string    // the sender's webhook-id
 	SentAt time.Time // the sender's webhook-timestamp
-	Body   []byte    // the bytes that were signed
+	Body   []byte    // the bytes that were signed, without secrets
 }
 
 // Receipt is the result of a delivery: one of Received, Duplicate. In both cases the event and its job are stored, and

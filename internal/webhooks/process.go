@@ -23,7 +23,7 @@ type Stored struct {
 	ID         string
 	SentAt     time.Time // by the sender's clock
 	ReceivedAt time.Time // by the database's clock
-	Body       []byte    // the bytes that were signed
+	Body       []byte    // the bytes that were signed, without secrets
 	Processed  bool
 }
 

@@ -16,12 +16,17 @@ type Receiver struct {
 // NewReceiver returns a receiver of the PSP's messages that stores in i.
 func NewReceiver(psp gateway.PSP, i *Inbox) *Receiver { return &Receiver{psp: psp, inbox: i} }
 
-// Receive verifies a message and stores it: its headers, and the bytes of its body as they arrived. A body that was
-// parsed and written again has other bytes. An error is a gateway.VerifyError, or one of the store.
+// Receive verifies a message and stores it: its headers, and the bytes of its body as they arrived, without the PSP's
+// secrets. A body that was parsed and written again has other bytes. An error is a gateway.VerifyError, or one of the
+// store.
 func (r *Receiver) Receive(ctx context.Context, header http.Header, body []byte) (Receipt, error) {
 	d, err := r.psp.VerifyEvent(header, body)
 	if err != nil {
 		return nil, err
 	}
-	return r.inbox.Receive(ctx, Event{ID: EventID(r.psp.Traits().Name, d.ID), SentAt: d.SentAt, Body: body})
+	traits := r.psp.Traits()
+	if traits.Redacted != nil {
+		body = traits.Redacted(body) // only now: the signature is that of the whole body
+	}
+	return r.inbox.Receive(ctx, Event{ID: EventID(traits.Name, d.ID), SentAt: d.SentAt, Body: body})
 }

@@ -1,7 +1,11 @@
 package webhooks
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +14,7 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
+	"payonce/internal/gateway/stripe"
 )
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -65,4 +70,32 @@ func TestOnlyWhatIsVerifiedIsStored(t *testing.T) {
 		t.Fatalf("%+v, %v", stored, err)
 	}
 	d.want(1, 1)
+}
+
+// A browser could pay with the client secret of an intent that is not confirmed yet.
+func TestSecretOfAVerifiedEventIsNotStored(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	psp, err := stripe.New(stripe.Config{URL: "http://psp.test", Secret: "sk_test", WebhookSecrets: []string{secret},
+		Limits: gateway.DefaultLimits(), Now: func() time.Time { return d.sent }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const body = `{"id":"evt_1","object":"event","type":"payment_intent.created","data":{"object":{"object":` +
+		`"payment_intent","client_secret":"pi_1_secret_canary"}}}`
+	sent := strconv.FormatInt(d.sent.Unix(), 10)
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(sent + "." + body))
+	header := http.Header{"Stripe-Signature": {"t=" + sent + ",v1=" + hex.EncodeToString(mac.Sum(nil))}}
+	receipt, err := NewReceiver(psp, d.inbox).Receive(t.Context(), header, []byte(body))
+	if err != nil || receipt != (Received{}) {
+		t.Fatalf("receipt %+v, %v", receipt, err)
+	}
+	stored := d.text("SELECT convert_from(body, 'UTF8') FROM webhook_events")
+	if want := strings.Replace(body, "pi_1_secret_canary", "redacted", 1); stored != want {
+		t.Fatalf("stored %s", stored)
+	}
+	if _, err := psp.ParseEvent([]byte(stored)); err != nil {
+		t.Fatal(err)
+	}
 }

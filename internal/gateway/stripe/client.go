@@ -85,5 +85,6 @@ func traits() gateway.Traits {
 	return gateway.Traits{
 		Name: Name, LongestKey: longestKey, KeyMemory: keyMemory, Proof: gateway.ProofByCancelling, TwoSteps: true,
 		NewestFirst: true, ForeignRecords: true, IgnoresEvents: true, Exponents: exponents(), Refuses: refuses,
+		Redacted: redacted,
 	}
 }
