@@ -24,7 +24,7 @@ import (
 // twoSteps is a fixture whose tenant is at Stripe, and whose payment waits for the customer.
 type twoSteps struct {
 	*fixture
-	letter deadletters.DeadLetter
+	deadLetter deadletters.DeadLetter
 
 	mu      sync.Mutex
 	cancels int // how often Stripe was asked to cancel
@@ -61,7 +61,7 @@ func setupWaiting(t *testing.T) *twoSteps {
 	l := o.about(deadletters.LookupsExhausted, `{}`)
 	l.About.Tenant = "initech"
 	l.Finding = l.About.KeyFinding(*l.Subject)
-	o.letter = o.put(l)
+	o.deadLetter = o.put(l)
 	return o
 }
 
@@ -102,7 +102,7 @@ func (o *twoSteps) cancelled() int {
 func TestPreviewCancelsNothing(t *testing.T) {
 	t.Parallel()
 	o := setupWaiting(t)
-	previews, err := o.ops.Preview(t.Context(), o.letter.ID)
+	previews, err := o.ops.Preview(t.Context(), o.deadLetter.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,11 +121,11 @@ func TestPreviewCancelsNothing(t *testing.T) {
 func TestNotExecutedEndsAPaymentThatWaitsForTheCustomer(t *testing.T) {
 	t.Parallel()
 	o := setupWaiting(t)
-	o.refused(decision(o.letter, deadletters.Executed), payments.ContradictsPSP)
+	o.refused(decision(o.deadLetter, deadletters.Executed), payments.ContradictsPSP)
 	if n := o.cancelled(); n != 0 {
 		t.Fatalf("executed has cancelled %d times", n)
 	}
-	o.done(decision(o.letter, deadletters.NotExecuted))
+	o.done(decision(o.deadLetter, deadletters.NotExecuted))
 	status := scan[string](o.fixture, "SELECT status FROM idempotency_keys")
 	if n := o.cancelled(); n != 1 || status != "failed_retryable" {
 		t.Fatalf("%d cancels, the key is %s", n, status)

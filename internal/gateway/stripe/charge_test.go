@@ -114,16 +114,17 @@ func TestRefusedCreationDeclinesOnlyWhatIsAboutTheCharge(t *testing.T) {
 
 func TestCreatedIntentOfSomethingElseIsAContradiction(t *testing.T) {
 	t.Parallel()
-	for reason, body := range map[string]string{
-		"answer has another amount":                                    replace(intentIs("requires_confirmation"), "12000", "12001"),
-		"answer has another reference":                                 replace(intentIs("requires_confirmation"), "pay_canary", "pay_other"),
-		"answer has another key":                                       replace(intentIs("requires_confirmation"), `"origin":"payonce",`, ""),
-		"answer has another currency":                                  replace(intentIs("requires_confirmation"), `"usd"`, `"eur"`),
-		"answer has an intent with the status succeeded":               intentIs("succeeded"),
-		"answer has an intent with the status processing":              intentIs("processing"),
-		"answer has an intent with the status requires_action":         intentIs("requires_action"),
-		"answer has an intent with the status requires_payment_method": intentIs("declined"),
-	} {
+	bodies := map[string]string{
+		"answer has another amount":    replace(intentIs("requires_confirmation"), "12000", "12001"),
+		"answer has another reference": replace(intentIs("requires_confirmation"), "pay_canary", "pay_other"),
+		"answer has another key":       replace(intentIs("requires_confirmation"), `"origin":"payonce",`, ""),
+		"answer has another currency":  replace(intentIs("requires_confirmation"), `"usd"`, `"eur"`),
+	}
+	bodies["answer has an intent with the status requires_payment_method"] = intentIs("declined")
+	for _, status := range []string{"succeeded", "processing", "requires_action"} {
+		bodies["answer has an intent with the status "+status] = intentIs(status)
+	}
+	for reason, body := range bodies {
 		s := scripted(t, map[string][]answer{createLine: {ok(body)}})
 		id, o := newClient(t, s.URL).Prepare(t.Context(), aCharge())
 		if contradicts(t, o, reason); id != "" {

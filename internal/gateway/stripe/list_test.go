@@ -137,7 +137,8 @@ func TestListIsOldestFirstAndMissesNothing(t *testing.T) {
 	}
 }
 
-// A clock is ahead of ours, so the second is in the newest window. It cannot be cut, and reading it again would not end.
+// Stripe's clock is ahead of ours, so the second is in the newest window. It cannot be cut, and reading it again and
+// again would not end.
 func TestSecondInTheFutureWithTooManyObjectsFails(t *testing.T) {
 	t.Parallel()
 	at := today().Unix() + 5

@@ -62,16 +62,16 @@ func (c *Client) Refund(ctx context.Context, r gateway.Refund) gateway.Outcome {
 	return c.observed(ctx, func(ctx context.Context) gateway.Outcome { return c.refund(ctx, r) })
 }
 
-// refund sends under the first key whose result is not a saved 500. All attempts try the same keys in the same order. So
-// if a send of an earlier attempt arrives late, Stripe knows its key already: a later attempt has sent under it, or has
-// passed over its saved 500. Stripe then repeats the saved answer, and gives nothing back.
+// refund sends under the first key whose result is not a saved 500. All attempts try the same keys in the same order.
+// So if a send of an earlier attempt arrives late, Stripe knows its key already: a later attempt has sent under it, or
+// has passed over its saved 500. Stripe then repeats the saved answer, and gives nothing back.
 //
 // A saved 500 is repeated for a day, without an effect. A later attempt may pass over it, because a lookup has proven
 // that the earlier attempts gave nothing back, or they were not sent. The first attempt passes over nothing: the saved
 // 500 may be that of this very request, which the network has sent twice.
 //
 // Each saved 500 costs one request. All together take at most as long as two requests, like a charge. If the time ends
-// before a key without a saved 500 is reached, the last request was lost or not sent, and the next attempt begins again.
+// before a key without a saved 500 is reached, the last request was lost or not sent. The next attempt begins again.
 func (c *Client) refund(ctx context.Context, r gateway.Refund) gateway.Outcome {
 	amount, u := toStripe(r.AmountMinor, r.Currency)
 	if u != nil {
