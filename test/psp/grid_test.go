@@ -132,6 +132,8 @@ is a run against the mock PSP over HTTP. [providers.md](providers.md) says how t
 - **Step** is where the fault strikes: at the provider itself, or on the wire of this step.
 - **Answer** is what the dialect says at once. **Lookup** is asked at once, with leave to end what was not begun.
   **Later** is asked when everything late has happened, with leave to end what waits.
+- After the answer "not executed", no lookup is asked at once: the next attempt is made immediately, as Payonce does.
+  Then everything late happens, and **Later** asks about the first attempt.
 - **Events** is what genuine webhooks say of the request.
 - **Next attempt** is made if nothing was executed. **Sent again** is the first attempt once more, at the very end.
 - **Ledger** is what has really happened, by the provider's own ledger.
