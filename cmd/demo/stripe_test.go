@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+
 	"payonce/demo/mockpsp/stripe"
 	"payonce/demo/windows"
 	"payonce/test/pgtest"
@@ -116,11 +118,37 @@ func TestPaymentThatWasCancelledIsFreeWhenItIsAnswered(t *testing.T) {
 			strings.Contains(row, `"actor":"lookup"`) || strings.Contains(row, `"to":"unknown"`) {
 			t.Errorf("%s: the payment is not free, or somebody has looked it up: %s", token, row)
 		}
+		if got := intents(t, d, key); !slices.Equal(got, []string{"canceled"}) {
+			t.Errorf("%s: the payment is free, and its intents at the PSP are %q", token, got)
+		}
 	}
 	if res := sendOnce(t, d, "free-again-at-once-pm_500_not_charged", "pm_500_not_charged"); res.status !=
 		http.StatusCreated {
 		t.Errorf("the same request again: %d %s", res.status, res.body)
 	}
+}
+
+// intents are the statuses of the intents at the PSP that a key has made, the newest first.
+func intents(t *testing.T, d demo, key string) (statuses []string) {
+	t.Helper()
+	res := ask(t, http.MethodGet, d.stripe, "/v1/payment_intents?limit=100", "",
+		map[string]string{"Authorization": "Bearer " + stripe.DemoSecret, "Stripe-Account": d.account})
+	var list struct {
+		Data []struct {
+			Status   string            `json:"status"`
+			Metadata map[string]string `json:"metadata"`
+		} `json:"data"`
+		HasMore bool `json:"has_more"`
+	}
+	if err := json.Unmarshal([]byte(res.body), &list); err != nil || res.status != http.StatusOK || list.HasMore {
+		t.Fatalf("list the intents: %d, more %t, %v", res.status, list.HasMore, err)
+	}
+	for _, i := range list.Data {
+		if i.Metadata["idempotency_key"] == key {
+			statuses = append(statuses, i.Status)
+		}
+	}
+	return statuses
 }
 
 func TestPageAndBannerNameTheDialect(t *testing.T) {

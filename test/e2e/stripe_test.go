@@ -3,9 +3,12 @@ package e2e
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"payonce/demo/mockpsp"
 	"payonce/demo/mockpsp/stripe"
@@ -49,10 +52,10 @@ func endingsAtStripe() []ending {
 		{"pm_silent_charged", http.StatusCreated, paidOnce},
 		{"pm_500_charged", http.StatusCreated, paidOnce},
 		{"pm_reset_charged", http.StatusCreated, paidOnce},
-		{"pm_conflict", http.StatusServiceUnavailable, freeAtOnce},
-		{"pm_late_charge", http.StatusServiceUnavailable, freeAtOnce},
-		{"pm_timeout_not_charged", http.StatusServiceUnavailable, freeAtOnce},
-		{"pm_500_not_charged", http.StatusServiceUnavailable, freeAtOnce},
+		{"pm_conflict", http.StatusServiceUnavailable, cancelledAtOnce},
+		{"pm_late_charge", http.StatusServiceUnavailable, cancelledAtOnce},
+		{"pm_timeout_not_charged", http.StatusServiceUnavailable, cancelledAtOnce},
+		{"pm_500_not_charged", http.StatusServiceUnavailable, cancelledAtOnce},
 		{"pm_create_500", http.StatusServiceUnavailable, freeAtOnce},
 		{"pm_create_lost", http.StatusServiceUnavailable, freeAtOnce},
 		{"pm_rate_limited", http.StatusServiceUnavailable, freeAtThird},
@@ -106,6 +109,49 @@ func freeAtOnce(w *world, key string, retry func() reply) {
 	w.wantMoved(key, 0)
 	w.wantMoves(key, "owner: in_progress > failed_retryable")
 	paidAfter(w, key, retry, 2)
+}
+
+// cancelledAtOnce is freeAtOnce for a payment whose intent could still be executed. So the answer "nothing was executed"
+// is true only if Stripe has cancelled the intent.
+func cancelledAtOnce(w *world, key string, retry func() reply) {
+	w.t.Helper()
+	if got := w.intents(key); !slices.Equal(got, []string{"canceled"}) {
+		w.t.Fatalf("the payment is free, and its intents at Stripe are %q", got)
+	}
+	freeAtOnce(w, key, retry)
+}
+
+// intents are the statuses of the intents at Stripe that a key has made, the newest first.
+func (w *world) intents(key string) (statuses []string) {
+	w.t.Helper()
+	var list struct {
+		Data []struct {
+			Status   string            `json:"status"`
+			Metadata map[string]string `json:"metadata"`
+		} `json:"data"`
+		HasMore bool `json:"has_more"`
+	}
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet,
+		w.own.StripeURL+"/v1/payment_intents?limit=100", http.NoBody)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req.Header = http.Header{"Authorization": {"Bearer " + w.own.StripeSecret}, "Stripe-Account": {stripeAccount}}
+	// The client of the world compares each answer with our own API document.
+	res, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if err := json.UnmarshalRead(res.Body, &list); err != nil || res.StatusCode != http.StatusOK || list.HasMore {
+		w.t.Fatalf("list the intents: %d, more %t, %v", res.StatusCode, list.HasMore, err)
+	}
+	for _, i := range list.Data {
+		if i.Metadata["idempotency_key"] == key {
+			statuses = append(statuses, i.Status)
+		}
+	}
+	return statuses
 }
 
 // freeAtThird is freeAtOnce for a PSP that refuses twice.
