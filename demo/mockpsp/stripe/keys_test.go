@@ -61,7 +61,7 @@ func TestWhatIsRefusedBeforeExecutionUsesNoKey(t *testing.T) {
 	p.confirm(limited, "limited").want(http.StatusOK, "status", "succeeded")
 
 	locked := p.post("/v1/payment_intents", "", intentForm("pm_conflict", "pay_2")).want(http.StatusOK).text("id")
-	p.confirm(locked, "locked").want(http.StatusConflict, "error.code", "lock_timeout")
+	p.confirm(locked, "locked").want(http.StatusTooManyRequests, "error.code", "lock_timeout")
 	p.confirm(locked, "locked").want(http.StatusOK, "status", "succeeded")
 	p.wantCharges(2)
 }

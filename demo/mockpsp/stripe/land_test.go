@@ -18,7 +18,7 @@ func TestACancellationBeatsALateConfirmation(t *testing.T) {
 	id := p.intent("pm_late_charge")
 	p.confirm(id, "confirm").wantLost()
 	p.confirm(id, "confirm").want(http.StatusConflict, "error.code", "idempotency_key_in_use")
-	p.confirm(id, "another").want(http.StatusConflict, "error.code", "lock_timeout")
+	p.confirm(id, "another").want(http.StatusTooManyRequests, "error.code", "lock_timeout")
 	p.cancel(id, "cancel").want(http.StatusOK, "status", "canceled", "cancellation_reason", "abandoned")
 	p.confirm(id, "confirm").want(http.StatusBadRequest, "error.code", "payment_intent_unexpected_state")
 	p = p.restart(soon)

@@ -45,7 +45,7 @@ func TestRandomFaultsStrike(t *testing.T) {
 	p.faults(`{"stripe":{"rate_limited":1}}`)
 	p.confirm(id, "key").want(http.StatusTooManyRequests)
 	p.faults(`{"stripe":{"conflict":1}}`)
-	p.confirm(id, "key").want(http.StatusConflict, "error.code", "lock_timeout")
+	p.confirm(id, "key").want(http.StatusTooManyRequests, "error.code", "lock_timeout")
 	p.faults(`{"stripe":{"create_500_saved":1}}`)
 	p.post("/v1/payment_intents", "create", intentForm("pm_ok", "pay_2")).want(http.StatusInternalServerError)
 	p.faults(`{"stripe":{"requires_action":1}}`)
