@@ -18,7 +18,10 @@ func (s *Server) confirmIntent(c *call) (func() (reply, error), error) {
 	if err := c.params.rest(append(ignoredByIntents(), "payment_method_types", "receipt_email")...); err != nil {
 		return nil, err
 	}
-	if s.conflicts(current, method) {
+	switch conflicts, err := s.conflicts(current, method); {
+	case err != nil:
+		return nil, err
+	case conflicts:
 		return nil, lockTimeout()
 	}
 	return func() (reply, error) { return s.executeConfirm(c, found, method) }, nil
@@ -31,36 +34,45 @@ func (s *Server) findIntent(c *call) (*slot[*intent], error) {
 	if found == nil {
 		return nil, noSuch("payment_intent", "intent", id)
 	}
-	if s.limits(s.store.newestIntent(found)) {
-		return nil, rateLimited()
-	}
-	return found, nil
+	return found, s.limit(s.store.newestIntent(found))
 }
 
 // conflicts says whether the intent is locked by another request, as Stripe has it under load.
-func (s *Server) conflicts(current *intent, method string) bool {
-	if s.rates.Hit(rateConflict) {
-		return true
+func (s *Server) conflicts(current *intent, method string) (bool, error) {
+	switch {
+	case s.rates.Hit(rateConflict):
+		return true, nil
+	case method != methodConflict:
+		return false, nil
 	}
-	return method == methodConflict && s.strikes(markOf(current.Account, methodConflict, current.reference()), 1)
+	return s.strikes(markOf(current.Account, methodConflict, current.reference()), 1)
 }
 
-// limits says whether a request about the payment is one too many: the first two are.
-func (s *Server) limits(current *intent) bool {
-	return current.Method == methodRateLimited &&
-		s.strikes(markOf(current.Account, methodRateLimited, current.reference()), 2)
+// limit refuses a request about a payment that is one too many: the first two are.
+func (s *Server) limit(current *intent) error {
+	if current.Method != methodRateLimited {
+		return nil
+	}
+	strikes, err := s.strikes(markOf(current.Account, methodRateLimited, current.reference()), 2)
+	if strikes && err == nil {
+		return rateLimited()
+	}
+	return err
 }
 
-// strikes counts refusals that come before any execution, and is true for the first few. A restart forgets them.
-func (s *Server) strikes(mark string, times int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	struck := s.refusals[mark]
-	if struck >= times || len(s.refusals) >= maxRefusals {
-		return false
+// strikes counts refusals that come before any execution, and is true for the first few. Each has a mark in the
+// ledger's file, so that a restart does not begin again.
+func (s *Server) strikes(mark string, times int) (bool, error) {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	for i := range times {
+		numbered := mark + " " + decimal(int64(i+1))
+		if !s.store.hasMark(numbered) {
+			_, err := s.commit(asked{}, &work{change: change{Mark: numbered}})
+			return true, err
+		}
 	}
-	s.refusals[mark] = struck + 1
-	return true
+	return false, nil
 }
 
 // pick returns the fault of a movement: that of its token, or else one that chance picks. Mark is what the fault leaves

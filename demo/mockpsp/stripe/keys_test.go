@@ -49,19 +49,22 @@ func TestKeysOfAnotherAccountAreOtherKeys(t *testing.T) {
 
 func TestWhatIsRefusedBeforeExecutionUsesNoKey(t *testing.T) {
 	t.Parallel()
-	p := setup(t, nil)
+	p := setup(t, withFile(t))
 	p.post("/v1/payment_intents", "key", "currency=krw").want(http.StatusBadRequest, "error.code", "parameter_missing",
 		"error.param", "amount")
 	p.post("/v1/payment_intents", "key", intentForm("pm_ok", "pay_1")).want(http.StatusOK)
 
+	// The refusals are counted over a restart.
 	limited := p.intent("pm_rate_limited")
 	for range 2 {
 		p.confirm(limited, "limited").want(http.StatusTooManyRequests, "error.code", "rate_limit")
+		p = p.restart()
 	}
 	p.confirm(limited, "limited").want(http.StatusOK, "status", "succeeded")
 
 	locked := p.post("/v1/payment_intents", "", intentForm("pm_conflict", "pay_2")).want(http.StatusOK).text("id")
 	p.confirm(locked, "locked").want(http.StatusTooManyRequests, "error.code", "lock_timeout")
+	p = p.restart()
 	p.confirm(locked, "locked").want(http.StatusOK, "status", "succeeded")
 	p.wantCharges(2)
 }

@@ -28,8 +28,8 @@ func (s *Server) createRefund(c *call) (func() (reply, error), error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.limits(s.store.newestIntent(found)) {
-		return nil, rateLimited()
+	if err := s.limit(s.store.newestIntent(found)); err != nil {
+		return nil, err
 	}
 	if s.rates.Hit(rateConflict) {
 		return nil, lockTimeout()

@@ -18,9 +18,6 @@ import (
 	"payonce/demo/mockpsp"
 )
 
-// maxRefusals bounds the memory of which refusals a token has caused.
-const maxRefusals = 100_000
-
 // Server speaks the dialect. It is an [http.Handler], and [Server.Serve] serves it; its caller opens the listener.
 type Server struct {
 	psp        *mockpsp.Server
@@ -35,8 +32,7 @@ type Server struct {
 	outbox     *mockpsp.Outbox
 	strange    atomic.Int64 // how many events about strangers there were
 
-	mu       sync.Mutex
-	refusals map[string]int // by mark: refusals before any execution
+	counting sync.Mutex // held while a refusal is counted and its mark is written
 }
 
 // New reads back what the ledger of the PSP has kept of this dialect, and resumes what is due. It must be called before
@@ -48,7 +44,6 @@ func New(psp *mockpsp.Server, config Config) (*Server, error) {
 	s := &Server{
 		psp: psp, config: config, log: psp.Config().Log, secretHash: sha256.Sum256([]byte(config.Secret)),
 		rates: psp.AddRates("stripe", rateNames()), store: newStore(), keys: newKeys(config.KeyMemory),
-		refusals: map[string]int{},
 	}
 	s.clocks = newClocks(func(err error) { s.log.Error("what is due could not be written", "error", err) })
 	if err := s.restore(); err != nil {
