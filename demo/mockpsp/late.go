@@ -26,7 +26,7 @@ func (s *Server) landLate(promise *record) {
 	s.webhooks.release(s.expect(&landing)) // its call has ended long ago
 }
 
-// lateLandings are the timers of promised entries. The ledger bounds their number.
+// lateLandings are the timers of promised entries, also while they land. The ledger bounds their number.
 type lateLandings struct {
 	land func(*record)
 
@@ -50,11 +50,18 @@ func (l *lateLandings) schedule(promise *record, wait time.Duration) {
 	l.running.Add(1)
 	l.timers[promise] = time.AfterFunc(wait, func() {
 		defer l.running.Done()
+		l.land(promise)
 		l.mu.Lock()
 		delete(l.timers, promise)
 		l.mu.Unlock()
-		l.land(promise)
 	})
+}
+
+// Due counts the late charges and refunds that have not landed yet. A test that waits until it is 0 has seen all of them.
+func (s *Server) Due() int {
+	s.late.mu.Lock()
+	defer s.late.mu.Unlock()
+	return len(s.late.timers)
 }
 
 // stop ends the timers and waits for the landings that had begun.

@@ -23,8 +23,7 @@ func wanted(r gateway.Request) gateway.Record {
 // isRelated reports whether a record is about the row's request, even if it is wrong about it.
 func (s *scene) isRelated(r gateway.Record) bool {
 	want := wanted(s.request)
-	return r.Object == want.Object && (r.Key == want.Key || r.Reference == want.Reference) &&
-		!strings.HasSuffix(r.Account, "fence")
+	return r.Object == want.Object && (r.Key == want.Key || r.Reference == want.Reference)
 }
 
 // related are the ledger's entries about the row's request.

@@ -4,10 +4,11 @@ import (
 	"net/http"
 	"time"
 
+	"payonce/demo/mockpsp"
 	"payonce/internal/gateway"
 )
 
-// Dialect is what the suite must know of a provider. A third one is a further value in dialects.
+// Dialect is what the suite must know of a provider. A third one is a further value in dialects, and nothing else.
 type Dialect struct {
 	Name string
 	// Account begins the names of all accounts.
@@ -24,8 +25,10 @@ type Dialect struct {
 	Entries Entries
 	// Charges and Refunds are the faults of the provider itself.
 	Charges, Refunds []Fault
-	// Lands is the payment method of a charge that moves money only later.
-	Lands string
+	// Start starts the provider's mock, which tells of its events at a URL.
+	Start func(shared mockpsp.Config, webhookURL string) (*mock, error)
+	// Rates is the member of GET /_faults that has the provider's own faults.
+	Rates string
 	// Events are the ways in which a webhook may arrive.
 	Events []Fault
 	// RawCharge is a request that makes a charge, or its object, without the client.
@@ -59,7 +62,6 @@ type Fault struct {
 	Cut   string // the fault on the wire, and
 	Step  string // the step at which it strikes
 
-	Lands   bool // a movement reaches the ledger after the call
 	Forgets bool // the key is forgotten, so a request that is sent again is executed again
 	Twice   bool // the PSP itself moves the money twice under one key
 	WrongID bool // the answer has another id than the ledger
@@ -111,7 +113,6 @@ func with(faults []Fault, change func(*Fault), names ...string) []Fault {
 	return faults
 }
 
-func lands(f *Fault)   { f.Lands = true }
 func forgets(f *Fault) { f.Forgets = true }
 func twice(f *Fault)   { f.Twice = true }
 func wrongID(f *Fault) { f.WrongID = true }

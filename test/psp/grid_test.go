@@ -135,7 +135,8 @@ is a run against the mock PSP over HTTP. [providers.md](providers.md) says how t
 - After the answer "not executed", no lookup is asked at once: the next attempt is made immediately, as Payonce does.
   Then everything late happens, and **Later** asks about the first attempt.
 - **Events** is what genuine webhooks say of the request.
-- **Next attempt** is made if nothing was executed. **Sent again** is the first attempt once more, at the very end.
+- **Next attempt** is made if nothing was executed, and a third one after a second.
+- **Sent again** is the first attempt once more, at the very end.
 - **Ledger** is what has really happened, by the provider's own ledger.
 `
 

@@ -36,13 +36,24 @@ func nativeDialect() *Dialect {
 		Entries: Entries{Charge: "charge", Refund: "refund", LookupCharge: "lookup", LookupRefund: "lookup"},
 		Charges: nativeFaults(),
 		Refunds: nativeFaults(),
-		Lands:   "pm_late_charge",
+		Start:   startNative,
+		Rates:   "rates",
 		Events:  eventFaults(),
 		RawCharge: Raw{
 			"/v1/charges", `{"amountCents":1,"currency":"USD","paymentMethod":"pm_ok","reference":"pay_raw"}`,
 			map[string]string{"PSP-Account": "acct_acme", "Content-Type": "application/json"},
 		},
 	}
+}
+
+// startNative needs no server beside the shared one: that one speaks the wire format itself.
+func startNative(shared mockpsp.Config, webhookURL string) (*mock, error) {
+	shared.WebhookURL, shared.WebhookSecret = webhookURL, mockpsp.DemoWebhookSecret
+	psp, err := mockpsp.New(shared)
+	if err != nil {
+		return nil, err
+	}
+	return &mock{shared: psp, handler: psp, due: psp.Due, close: psp.Close}, nil
 }
 
 func nativeStep(r *http.Request) string {
@@ -71,7 +82,6 @@ func nativeFaults() []Fault {
 		"pm_decline_after_wrong_amount", "pm_forgotten_key", "pm_duplicate_member", "pm_invalid_utf8",
 		"pm_huge_member", "pm_large_metadata", "pm_unknown_status",
 	)
-	faults = with(faults, lands, "pm_late_charge")
 	faults = with(faults, forgets, "pm_forgotten_key")
 	faults = with(faults, twice, "pm_charged_twice")
 	faults = with(faults, wrongID, "pm_wrong_id")

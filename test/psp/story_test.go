@@ -57,7 +57,7 @@ type scene struct {
 // play plays a row from the first request to the statement of the day, and checks the claims.
 func play(t *testing.T, d *Dialect, o gateway.Object, f Fault) story {
 	t.Helper()
-	s := &scene{world: setup(t, d, seeded(f.Seed)), fault: f}
+	s := &scene{world: setupSeeded(t, d, f.Seed), fault: f}
 	if f.Long {
 		s.client = s.newClient(s.wire.url(), d.Secrets[:1], longestWait)
 	}
@@ -192,7 +192,7 @@ func (s *scene) lookUp() {
 	case succeeded, declined, contradicted:
 		s.story.after = "–"
 	case notExecuted, waiting, unknown:
-		s.later(func() bool { return !s.fault.Lands || len(s.related()) > 0 && s.isTold() })
+		s.later()
 		s.after = s.ask(gateway.EndWaiting)
 		s.story.after = s.lookupWords(s.after)
 		s.conclude()
@@ -215,13 +215,13 @@ func (s *scene) goOn() {
 	s.disarm()
 	s.story.atOnce = "–"
 	s.conclude()
-	second := s.tryAgain()
-	s.later(func() bool { return true })
+	last := s.tryAgain()
+	s.later()
 	executed := s.executed()
 	if len(executed) > 1 {
 		s.t.Errorf("not executed, and the next attempt was made: the money has moved twice: %+v", executed)
 	}
-	done, isDone := second.(gateway.Succeeded)
+	done, isDone := last.(gateway.Succeeded)
 	if isDone && (len(executed) != 1 || executed[0].ID != done.ID) {
 		s.t.Errorf("the next attempt has succeeded as %s, and the ledger has %+v", done.ID, executed)
 	}
@@ -320,15 +320,6 @@ func (s *scene) ofRecords(records []gateway.Record) (verdict, string) {
 	return v, id
 }
 
-// isTold reports whether an event about the request has arrived. What has landed is on the ledger a moment before its
-// webhook is.
-func (s *scene) isTold() bool {
-	return slices.ContainsFunc(s.received(), func(m mail) bool {
-		e, ok := m.event.(gateway.Moved)
-		return ok && s.isRelated(e.Record)
-	})
-}
-
 func (s *scene) ofEvents() (verdict, string) {
 	var records []gateway.Record
 	for _, m := range s.received() {
@@ -339,29 +330,38 @@ func (s *scene) ofEvents() (verdict, string) {
 	return s.ofRecords(records)
 }
 
-// tryAgain makes the next attempt, as the payments do once it is proven that nothing was executed. It returns nil if
-// there is none.
-func (s *scene) tryAgain() gateway.Outcome {
+// mostAttempts bounds the attempts of a row. A provider may refuse the first two.
+const mostAttempts = 3
+
+// tryAgain makes further attempts, as the payments do once it is proven that nothing was executed. It returns the outcome
+// of the last one, and nil if there is none.
+func (s *scene) tryAgain() (last gateway.Outcome) {
 	s.t.Helper()
 	s.story.next = "–"
 	if s.verdict != notExecuted {
 		return nil
 	}
-	second := s.request
-	switch r := second.(type) {
-	case gateway.Charge:
-		r.Attempt, r.ObjectID = 2, ""
-		second = r
-	case gateway.Refund:
-		r.Attempt = 2
-		second = r
+	var words []string
+	refused := true
+	for attempt := int32(2); attempt <= mostAttempts && refused; attempt++ {
+		next := s.request
+		switch r := next.(type) {
+		case gateway.Charge:
+			r.Attempt, r.ObjectID = attempt, ""
+			next = r
+		case gateway.Refund:
+			r.Attempt = attempt
+			next = r
+		}
+		_, last = s.perform(next)
+		words = append(words, outcomeWords(last))
+		_, refused = last.(gateway.NotExecuted)
 	}
-	_, o := s.perform(second)
-	s.story.next = outcomeWords(o)
+	s.story.next = strings.Join(words, ", then ")
 	if executed := s.executed(); len(executed) > 1 {
 		s.t.Errorf("two attempts have moved money: %+v", executed)
 	}
-	return o
+	return last
 }
 
 // sendOnceMore sends the first attempt again, as a packet that was under way for long. An object whose id was not

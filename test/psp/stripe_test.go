@@ -1,10 +1,12 @@
 package psp
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"time"
 
+	"payonce/demo/mockpsp"
 	mockstripe "payonce/demo/mockpsp/stripe"
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/stripe"
@@ -34,7 +36,8 @@ func stripeDialect() *Dialect {
 		},
 		Charges: stripeCharges(),
 		Refunds: stripeRefunds(),
-		Lands:   "pm_bank_debit",
+		Start:   startStripe,
+		Rates:   "stripe",
 		Events: append(eventFaults(), Fault{Name: "unknown type", Rates: `{"stripe":{"unknown_events":1}}`},
 			Fault{Name: "foreign"}),
 		RawCharge: foreignIntent("false"),
@@ -45,6 +48,23 @@ func stripeDialect() *Dialect {
 		},
 		Suffix: ".confirm.1",
 	}
+}
+
+func startStripe(shared mockpsp.Config, webhookURL string) (*mock, error) {
+	psp, err := mockpsp.New(shared)
+	if err != nil {
+		return nil, err
+	}
+	c := mockstripe.DefaultConfig()
+	c.Secret, c.ActionDelay, c.SearchLag = apiSecret, due, due
+	c.WebhookURL, c.WebhookSecrets = webhookURL, []string{mockstripe.DemoWebhookSecret}
+	dialect, err := mockstripe.New(psp, c)
+	if err != nil {
+		return nil, errors.Join(err, psp.Close())
+	}
+	return &mock{shared: psp, handler: dialect, due: dialect.Due, close: func() error {
+		return errors.Join(dialect.Close(), psp.Close())
+	}}, nil
 }
 
 func newStripe(url, secret string, webhooks []string, l gateway.Limits, now func() time.Time) (gateway.PSP, error) {
@@ -104,7 +124,6 @@ func stripeCharges() []Fault {
 		f.Name, f.Seed = f.Name+" and no effect", noEffect
 		faults = append(faults, f)
 	}
-	faults = with(faults, lands, "pm_bank_debit", "pm_bank_debit_fails", "pm_requires_action", "requires_action")
 	return with(faults, open, "pm_stuck")
 }
 
@@ -112,7 +131,6 @@ func stripeRefunds() []Fault {
 	faults := tokens(stripeTokens()...)
 	faults = append(faults, chances("", "rate_limited", "conflict", "key_forgotten", "unknown_events",
 		"double_events")...)
-	faults = with(faults, lands, "pm_bank_debit", "pm_bank_debit_fails", "pm_late_charge")
 	faults = with(faults, forgets, "pm_forgotten_key", "key_forgotten")
 	return with(faults, open, "pm_stuck")
 }

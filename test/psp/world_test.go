@@ -1,7 +1,6 @@
 package psp
 
 import (
-	"errors"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -18,7 +17,6 @@ import (
 	"go.uber.org/goleak"
 
 	"payonce/demo/mockpsp"
-	mockstripe "payonce/demo/mockpsp/stripe"
 	"payonce/internal/gateway"
 )
 
@@ -49,16 +47,29 @@ type world struct {
 	inbox   *inbox
 	client  gateway.PSP
 	path    string // of the ledger's file
-	edits   []func(*mockpsp.Config, *mockstripe.Config)
+	seed    uint64 // of chance
 
-	psp    *mockpsp.Server
-	stripe *mockstripe.Server
+	mock *mock
+}
+
+// mock is a provider that runs.
+type mock struct {
+	shared  *mockpsp.Server // has the ledger and the back doors
+	handler http.Handler    // speaks the provider's wire format
+	due     func() int      // how much is still to happen by itself
+	close   func() error
 }
 
 // setup starts a mock and a client. Nothing is late, slow or due until the clock moves.
-func setup(t *testing.T, d *Dialect, edits ...func(*mockpsp.Config, *mockstripe.Config)) *world {
+func setup(t *testing.T, d *Dialect) *world {
 	t.Helper()
-	w := &world{t: t, dialect: d, clock: &clock{}, path: filepath.Join(t.TempDir(), "ledger.jsonl"), edits: edits}
+	return setupSeeded(t, d, 1)
+}
+
+// setupSeeded has chance pick the faults that the seed leads to.
+func setupSeeded(t *testing.T, d *Dialect, seed uint64) *world {
+	t.Helper()
+	w := &world{t: t, dialect: d, clock: &clock{}, path: filepath.Join(t.TempDir(), "ledger.jsonl"), seed: seed}
 	w.clock.nanos.Store(today().UnixNano())
 	w.inbox = openInbox(t, w)
 	w.wire = openWire(t, d.StepOf)
@@ -83,51 +94,31 @@ func (w *world) newClient(url string, secrets []string, total time.Duration) gat
 // start starts the mock over the ledger's file. What is due by now happens at once.
 func (w *world) start() {
 	w.t.Helper()
-	psp, dialect := mockpsp.DefaultConfig(), mockstripe.DefaultConfig()
+	psp := mockpsp.DefaultConfig()
 	psp.LedgerPath, psp.Secret, psp.Now = w.path, apiSecret, w.clock.now
 	psp.SlowDelay, psp.HangLimit, psp.LateDelay = time.Millisecond, time.Millisecond, due
 	psp.WebhookDelay, psp.WebhookExtraDelay, psp.WebhookSchedule = 0, time.Millisecond, nil
-	psp.WebhookTimeout, psp.Rand = patience, rand.New(rand.NewPCG(1, 2))
-	dialect.Secret, dialect.ActionDelay, dialect.SearchLag = apiSecret, due, due
-	if w.dialect.Name == "native" {
-		psp.WebhookURL, psp.WebhookSecret = w.inbox.server.URL, w.dialect.Secrets[0]
-	} else {
-		dialect.WebhookURL, dialect.WebhookSecrets = w.inbox.server.URL, w.dialect.Secrets[:1]
-	}
-	for _, edit := range w.edits {
-		edit(&psp, &dialect)
-	}
-	var err error
-	if w.psp, err = mockpsp.New(psp); err != nil {
+	psp.WebhookTimeout, psp.Rand = patience, rand.New(rand.NewPCG(w.seed, 2))
+	started, err := w.dialect.Start(psp, w.inbox.server.URL)
+	if err != nil {
 		w.t.Fatal(err)
 	}
-	if w.stripe, err = mockstripe.New(w.psp, dialect); err != nil {
-		w.t.Fatal(err)
-	}
-	if w.dialect.Name == "native" {
-		w.wire.connect(w.psp)
-	} else {
-		w.wire.connect(w.stripe)
-	}
+	w.mock = started
+	w.wire.connect(started.handler)
 }
 
 func (w *world) stop() {
 	w.t.Helper()
-	if err := errors.Join(w.stripe.Close(), w.psp.Close()); err != nil {
+	if err := w.mock.close(); err != nil {
 		w.t.Error(err)
 	}
-}
-
-// seeded has chance pick other faults.
-func seeded(seed uint64) func(*mockpsp.Config, *mockstripe.Config) {
-	return func(psp *mockpsp.Config, _ *mockstripe.Config) { psp.Rand = rand.New(rand.NewPCG(seed, 2)) }
 }
 
 // admin calls a back door of the mock. They are the same for both dialects, like the ledger.
 func (w *world) admin(method, path, body string) string {
 	w.t.Helper()
 	answered := httptest.NewRecorder()
-	w.psp.ServeHTTP(answered, httptest.NewRequestWithContext(w.t.Context(), method, path, strings.NewReader(body)))
+	w.mock.shared.ServeHTTP(answered, httptest.NewRequestWithContext(w.t.Context(), method, path, strings.NewReader(body)))
 	if answered.Code != http.StatusOK {
 		w.t.Fatalf("%s %s: %d %s", method, path, answered.Code, answered.Body)
 	}
@@ -146,7 +137,11 @@ func read[T any](t *testing.T, text string) (value T) {
 func (w *world) rates(body string) {
 	w.t.Helper()
 	if body == "" {
-		body = `{"rates":{},"webhooks":{},"stripe":{}}`
+		none, err := json.Marshal(map[string]struct{}{"rates": {}, "webhooks": {}, w.dialect.Rates: {}})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		body = string(none)
 	}
 	w.admin(http.MethodPut, "/_faults", body)
 }
@@ -211,26 +206,15 @@ func (w *world) awaitWebhooks() {
 	})
 }
 
-// later moves the clock past everything that is due, and waits until it has happened. A charge in another account that
-// is due last shows that the others have had their time.
-func (w *world) later(landed func() bool) {
+// later moves the clock past everything that is due, and waits until nothing is due any more. The mock starts again over
+// its file, because its timers do not know the clock.
+func (w *world) later() {
 	w.t.Helper()
-	last := aCharge(w.dialect)
-	last.Account, last.PaymentMethod = w.dialect.Account+"fence", w.dialect.Lands
-	var refused gateway.Outcome
-	if last.ObjectID, refused = w.client.Prepare(w.t.Context(), last); refused != nil {
-		w.t.Fatalf("%+v", refused)
-	}
-	w.client.Charge(w.t.Context(), last)
 	w.awaitWebhooks() // a webhook that is signed before the clock moves would be stale
 	w.stop()
 	w.clock.advance(2 * due)
 	w.start()
-	await(w.t, "everything that was due has happened", func() bool {
-		return landed() && slices.ContainsFunc(w.ledger(), func(e entry) bool {
-			return e.Account == last.Account && e.Executed()
-		})
-	})
+	await(w.t, "everything that was due has happened", func() bool { return w.mock.due() == 0 })
 	w.awaitWebhooks()
 }
 

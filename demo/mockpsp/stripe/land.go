@@ -113,7 +113,15 @@ func (s *Server) schedule(ch *change) {
 	}
 }
 
-// clocks are the timers of what is due.
+// Due counts what is still to happen by itself: late confirmations and refunds, customers and banks. A test that waits
+// until it is 0 has seen all of it.
+func (s *Server) Due() int {
+	s.clocks.mu.Lock()
+	defer s.clocks.mu.Unlock()
+	return len(s.clocks.timers)
+}
+
+// clocks are the timers of what is due, also while it happens.
 type clocks struct {
 	failed func(error)
 
@@ -138,12 +146,12 @@ func (c *clocks) start(wait time.Duration, land func() error) {
 	var timer *time.Timer
 	timer = time.AfterFunc(wait, func() {
 		defer c.running.Done()
-		c.mu.Lock()
-		delete(c.timers, timer)
-		c.mu.Unlock()
 		if err := land(); err != nil {
 			c.failed(err)
 		}
+		c.mu.Lock()
+		delete(c.timers, timer)
+		c.mu.Unlock()
 	})
 	c.timers[timer] = true
 }
