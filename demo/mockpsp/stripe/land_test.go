@@ -137,3 +137,46 @@ func TestADebitThatFailsNeedsAnotherPaymentMethod(t *testing.T) {
 		t.Errorf("balance: %v", booked)
 	}
 }
+
+// A timer that has begun when its intent is canceled, or confirmed in another way, finds that it is not due any more.
+func TestWhatIsNotDueAnyMoreNeverHappens(t *testing.T) {
+	t.Parallel()
+	p := setup(t, nil)
+	dueOf := func(id string) *due {
+		return p.dialect.store.newestIntent(p.dialect.store.intentSlot("acct_1", id)).Due
+	}
+	land := func(id string, d *due) {
+		t.Helper()
+		if err := p.dialect.land("acct_1", id, d); err != nil {
+			t.Error(err)
+		}
+	}
+	late := p.intent("pm_late_charge")
+	p.confirm(late, "late").wantLost()
+	lateDue := dueOf(late)
+	p.cancel(late, "").want(http.StatusOK, "status", "canceled")
+	land(late, lateDue)
+	refused := p.confirm(late, "late").want(http.StatusBadRequest, "error.code", "payment_intent_unexpected_state")
+	if refused.header.Get("Idempotent-Replayed") != "" {
+		t.Error("the confirmation that was canceled has got a result")
+	}
+
+	abandoned := p.intent("pm_requires_action")
+	p.confirm(abandoned, "").want(http.StatusOK, "status", "requires_action")
+	abandonedDue := dueOf(abandoned)
+	p.cancel(abandoned, "").want(http.StatusOK, "status", "canceled")
+	land(abandoned, abandonedDue)
+
+	other := p.intent("pm_requires_action")
+	p.confirm(other, "").want(http.StatusOK, "status", "requires_action")
+	otherDue := dueOf(other)
+	p.post("/v1/payment_intents/"+other+"/confirm", "", "payment_method=pm_ok").want(http.StatusOK,
+		"status", "succeeded")
+	land(other, otherDue)
+	p.wantCharges(1)
+	for _, id := range []string{late, abandoned} {
+		if got := p.status(id); got != "canceled" {
+			t.Errorf("the canceled intent is %s", got)
+		}
+	}
+}
