@@ -2,6 +2,7 @@ package psp
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 	"testing"
@@ -141,15 +142,19 @@ func TestStripesLibraryReadsADecline(t *testing.T) {
 	}
 }
 
-// Stripe's library takes each webhook of the mock, and finds the same event in it as our dialect.
+// Stripe's library takes each webhook of the mock, and finds the same event about the same object in it as our dialect.
 func TestStripesLibraryTakesTheMocksWebhooks(t *testing.T) {
 	t.Parallel()
 	w := setup(t, stripeDialect())
 	id := w.charge(aCharge(w.dialect))
-	w.client.Refund(t.Context(), gateway.Refund{
+	refunded, ok := w.client.Refund(t.Context(), gateway.Refund{
 		Account: "acct_acme", Key: "key-of-the-refund", Attempt: 1, Reference: "re_1", ChargeID: id, AmountMinor: 1,
 		Currency: "USD",
-	})
+	}).(gateway.Succeeded)
+	if !ok {
+		t.Fatal("the refund has not succeeded")
+	}
+	about := map[string]string{} // the object of the latest event of each type that moves money
 	for _, m := range w.received() {
 		signature := m.header.Get("Stripe-Signature")
 		e, err := webhook.ConstructEventIgnoringTolerance(m.body, signature, w.dialect.Secrets[0])
@@ -159,6 +164,26 @@ func TestStripesLibraryTakesTheMocksWebhooks(t *testing.T) {
 		if e.ID != m.delivery.ID || e.APIVersion != stripego.APIVersion {
 			t.Errorf("the library has read %s of %s", e.ID, e.APIVersion)
 		}
+		object, _ := e.Data.Object["id"].(string)
+		switch ours := m.event.(type) {
+		case gateway.Moved:
+			about[ours.Type] = ours.Record.ID
+			if ours.Type != string(e.Type) || ours.Record.ID != object {
+				t.Errorf("%s about %s, and the library has read %s about %s", ours.Type, ours.Record.ID, e.Type, object)
+			}
+		case gateway.Ignored:
+			if ours.Type != string(e.Type) {
+				t.Errorf("ignored as %s, and the library has read %s", ours.Type, e.Type)
+			}
+		default:
+			t.Errorf("refused %v, error %v: %s", m.refused, m.err, m.body)
+		}
+	}
+	want := map[string]string{
+		"payment_intent.succeeded": id, "refund.created": refunded.ID, "refund.updated": refunded.ID,
+	}
+	if !maps.Equal(about, want) {
+		t.Errorf("the events that move money are about %v, want %v", about, want)
 	}
 }
 
