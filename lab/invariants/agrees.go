@@ -23,9 +23,12 @@ type difference struct {
 const unrecorded = "unknown_payment_method"
 
 // isUnrecorded reports whether the PSP need not have a record of a decline. At Stripe, Payonce itself declines what the
-// PSP could never take, such as a refund of one fils.
+// PSP could never take, such as a refund of one fils. What Stripe refuses to make leaves no record either.
 func (b *books) isUnrecorded(row *movementRow) bool {
-	return row.Decline == unrecorded || b.psps[row.Tenant] == stripePSP && strings.HasPrefix(row.Decline, "invalid_")
+	if b.psps[row.Tenant] != stripePSP {
+		return row.Decline == unrecorded
+	}
+	return row.Decline == "resource_missing" || strings.HasPrefix(row.Decline, "invalid_")
 }
 
 // ledgerAgrees is I4: all differences that no dead letter excuses.

@@ -47,6 +47,7 @@ func endingsAtStripe() []ending {
 		{"pm_ok", http.StatusCreated, paidOnce},
 		{"pm_1NXWPnFTKLoHxWqrGexC2v1e", http.StatusCreated, paidOnce},
 		{"pm_declined", http.StatusPaymentRequired, declinedOnce},
+		{"pm_does_not_exist", http.StatusPaymentRequired, declinedOnce},
 		{"pm_slow", http.StatusCreated, paidOnce},
 		{"pm_timeout_charged", http.StatusCreated, paidOnce},
 		{"pm_silent_charged", http.StatusCreated, paidOnce},

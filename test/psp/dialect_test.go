@@ -55,12 +55,13 @@ type Entries struct{ Prepare, Charge, Refund, LookupCharge, LookupRefund string 
 
 // Fault is one thing that goes wrong.
 type Fault struct {
-	Name  string // as the grid has it
-	Token string // the payment method of the charge, or the reason of the refund
-	Rates string // of PUT /_faults, while the request is sent
-	Seed  uint64 // of chance
-	Cut   string // the fault on the wire, and
-	Step  string // the step at which it strikes
+	Name   string // as the grid has it
+	Token  string // the payment method of the charge, or the reason of the refund
+	Amount int64  // of the charge, if it matters
+	Rates  string // of PUT /_faults, while the request is sent
+	Seed   uint64 // of chance
+	Cut    string // the fault on the wire, and
+	Step   string // the step at which it strikes
 
 	Forgets bool // the key is forgotten, so a request that is sent again is executed again
 	Twice   bool // the PSP itself moves the money twice under one key

@@ -1,6 +1,7 @@
 package psp
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,7 +83,7 @@ func (s *scene) firstRequest(o gateway.Object) gateway.Request {
 	s.t.Helper()
 	ch := aCharge(s.dialect)
 	if o == gateway.ChargeObject {
-		ch.PaymentMethod = s.fault.Token
+		ch.PaymentMethod, ch.AmountMinor = s.fault.Token, cmp.Or(s.fault.Amount, amount)
 		return ch
 	}
 	ch.Key, ch.Reference, ch.AmountMinor = "key-of-the-first-charge", "pay_first", 2*amount

@@ -114,7 +114,8 @@ func stripeTokens() []string {
 
 func stripeCharges() []Fault {
 	faults := tokens(append(stripeTokens(), "pm_create_500", "pm_create_lost", "pm_rate_limited", "pm_conflict",
-		"pm_requires_action", "pm_requires_action_abandoned", "pm_real_card")...)
+		"pm_requires_action", "pm_requires_action_abandoned", "pm_1NXWPnFTKLoHxWqrGexC2v1e", "pm_does_not_exist")...)
+	faults = append(faults, Fault{Name: "one cent", Token: "pm_ok", Amount: 1})
 	faults = append(faults, chances("pm_ok", "create_500_saved", "rate_limited", "conflict", "key_forgotten",
 		"requires_action", "unknown_events", "double_events", "read_500")...)
 	faults = append(faults, chances("pm_reset_charged", "read_500")...)

@@ -55,6 +55,9 @@ func (w *world) checkAmount(currency string, minor int64, own, theirs int) {
 		return
 	}
 	stored, o := w.perform(ch)
+	if d, ok := o.(gateway.Declined); ok && d.Code == "amount_too_small" && minor == 1 && w.moved() == before {
+		return // less than the provider takes
+	}
 	if _, ok := o.(gateway.Succeeded); !ok {
 		if minor != math.MaxInt64 || w.moved() != before {
 			w.t.Errorf("%d %s: %T %+v", minor, currency, o, o)

@@ -62,9 +62,42 @@ func TestBadParametersAreNamed(t *testing.T) {
 	}
 	p.post("/v1/payment_intents", "", long(maxBodyBytes+1)).want(http.StatusRequestEntityTooLarge)
 	p.get("/v1/nonsense").want(http.StatusNotFound)
-	for _, form := range []string{"amount=1010&currency=kwd", "amount=1100&currency=ugx", "amount=7&currency=jpy"} {
+	for _, form := range []string{"amount=1010&currency=kwd", "amount=1100&currency=ugx", "amount=70&currency=jpy"} {
 		p.post("/v1/payment_intents", "", form+"&automatic_payment_methods[enabled]=true").want(http.StatusOK)
 	}
 }
 
 func long(n int) string { return strings.Repeat("x", n) }
+
+func TestWhatStripeDoesNotTakeIsRefusedBeforeAnythingIsMade(t *testing.T) {
+	t.Parallel()
+	p := setup(t, nil)
+	for form, code := range map[string]string{
+		"amount=49&currency=usd":                                     "amount_too_small",
+		"amount=29&currency=gbp":                                     "amount_too_small",
+		"amount=50&currency=usd&payment_method=pm_nobody":            "resource_missing",
+		"amount=50&currency=usd&payment_method=pm_wrong_id":          "resource_missing", // a token of the other dialect
+		"amount=50&currency=usd&payment_method=pm_" + long(23):       "resource_missing",
+		"amount=50&currency=usd&payment_method=pm_" + long(25):       "resource_missing",
+		"amount=50&currency=usd&payment_method=pm_card_":             "resource_missing",
+		"amount=50&currency=usd&payment_method=pm_card_visa&x=y":     "parameter_unknown",
+		"amount=50&currency=usd&payment_method=tok_" + long(24):      "resource_missing",
+		"amount=50&currency=usd&payment_method=pm_" + long(24) + " ": "resource_missing",
+	} {
+		p.post("/v1/payment_intents", "", form).want(http.StatusBadRequest, "error.code", code)
+	}
+	if made := p.data("/v1/payment_intents"); len(made) != 0 {
+		t.Errorf("made %v", made)
+	}
+	for _, form := range []string{
+		"amount=50&currency=usd", "amount=30&currency=gbp", "amount=1&currency=krw",
+		"amount=50&currency=usd&payment_method=pm_card_visa",
+		"amount=50&currency=usd&payment_method=pm_" + long(24),
+	} {
+		p.post("/v1/payment_intents", "", form).want(http.StatusOK)
+	}
+	id := p.intent("pm_declined")
+	p.post("/v1/payment_intents/"+id+"/confirm", "", "payment_method=pm_nobody").want(http.StatusBadRequest,
+		"error.code", "resource_missing", "error.param", "payment_method")
+	p.wantCharges(0)
+}

@@ -15,6 +15,9 @@ func (s *Server) confirmIntent(c *call) (func() (reply, error), error) {
 	}
 	current := s.store.newestIntent(found)
 	method := cmp.Or(c.params.text("payment_method"), current.Method)
+	if err := checkMethod(method); err != nil {
+		return nil, err
+	}
 	if err := c.params.rest(append(ignoredByIntents(), "payment_method_types", "receipt_email")...); err != nil {
 		return nil, err
 	}

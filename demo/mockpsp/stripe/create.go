@@ -2,6 +2,7 @@ package stripe
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 )
 
@@ -41,6 +42,9 @@ func parseIntent(c *call) (made *intent, confirm bool, err error) {
 	if err := checkAmount(made.Amount, made.Currency); err != nil {
 		return nil, false, err
 	}
+	if err := checkMethod(made.Method); err != nil {
+		return nil, false, err
+	}
 	if made.Metadata, err = p.metadata(); err != nil {
 		return nil, false, err
 	}
@@ -70,6 +74,18 @@ func parseIntent(c *call) (made *intent, confirm bool, err error) {
 		return nil, false, missing("payment_method")
 	}
 	return made, confirm, p.rest(ignoredByIntents()...)
+}
+
+// realMethod is the form of Stripe's own payment methods, and of its test tokens for cards.
+var realMethod = regexp.MustCompile(`^pm_([0-9A-Za-z]{24}|card_[A-Za-z_]+)$`)
+
+// checkMethod refuses a payment method that nobody has made. The mock keeps none, so it goes by the form. The status is
+// that of a wrong parameter, and not that of a wrong path (docs.stripe.com/error-codes#resource-missing).
+func checkMethod(method string) error {
+	if _, known := faultOf(method); method == "" || known || realMethod.MatchString(method) {
+		return nil
+	}
+	return invalidCode("resource_missing", "payment_method", "No such PaymentMethod: '"+method+"'")
 }
 
 func (s *Server) executeCreate(c *call, made *intent, confirm bool) (reply, error) {

@@ -16,6 +16,9 @@ func checkAmount(amount int64, currency string) error {
 	switch {
 	case amount < 1:
 		return invalidCode("parameter_invalid_integer", "amount", "This value must be greater than or equal to 1.")
+	case amount < minAmount(currency):
+		return invalidCode("amount_too_small", "amount",
+			fmt.Sprintf("Amount must be at least %d %s", minAmount(currency), currency))
 	case amount > maxAmount:
 		return invalidCode("amount_too_large", "amount",
 			fmt.Sprintf("Amount must be no more than %d", int64(maxAmount)))
@@ -25,6 +28,18 @@ func checkAmount(amount int64, currency string) error {
 		return invalid("amount", "Amounts in "+currency+" have two decimals, which must be zero.")
 	}
 	return nil
+}
+
+// minAmount is the smallest amount of a charge, for some of the currencies for which Stripe has a minimum:
+// docs.stripe.com/currencies, "Minimum and maximum charge amounts".
+func minAmount(currency string) int64 {
+	switch currency {
+	case "usd", "eur", "aud", "cad", "chf", "sgd", "jpy":
+		return 50
+	case "gbp":
+		return 30
+	}
+	return 1
 }
 
 func checkCurrency(currency string) error {

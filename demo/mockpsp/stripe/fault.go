@@ -11,7 +11,7 @@ const (
 )
 
 // fault is what a test token does. The zero value executes and answers. A token without a fault, a real one included,
-// is executed.
+// is executed. A token that is none of both is refused: see checkMethod.
 type fault struct {
 	token string
 
