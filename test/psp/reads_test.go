@@ -34,15 +34,12 @@ func readFaults(step string) (faults []Fault) {
 func playRead(t *testing.T, d *Dialect, o gateway.Object, f Fault) (s story) {
 	t.Helper()
 	w := setup(t, d)
-	if f.Long {
-		w.client = w.newClient(w.wire.url(), d.Secrets[:1], longestWait)
-	}
 	for i := range 3 {
 		w.charge(numbered(d, i))
 	}
 	w.awaitWebhooks()
 	w.clock.advance(24 * time.Hour)
-	w.client.Close() // a read on an idle connection that breaks is repeated by the transport
+	w.client = w.newClient(patience) // a read on an idle connection that breaks is repeated by the transport
 	w.wire.arm(f.Cut, f.Step)
 	s.answer = w.readWords(o)
 	if !w.wire.disarm() {
@@ -68,9 +65,9 @@ func numbered(d *Dialect, i int) gateway.Charge {
 func (w *world) readWords(o gateway.Object) string {
 	w.t.Helper()
 	n, err := 0, error(nil)
-	read := func() {
+	read := func(c gateway.PSP) {
 		if o == statementObject {
-			err = w.client.Statement(w.t.Context(), w.dialect.Account+"acme", today(), func(gateway.Record) error {
+			err = c.Statement(w.t.Context(), w.dialect.Account+"acme", today(), func(gateway.Record) error {
 				n++
 				return nil
 			})
@@ -79,7 +76,7 @@ func (w *world) readWords(o gateway.Object) string {
 		for cursor := ""; ; {
 			var page gateway.Page
 			account := w.dialect.Account + "acme"
-			page, err = w.client.List(w.t.Context(), gateway.ChargeObject, account, time.Time{}, cursor)
+			page, err = c.List(w.t.Context(), gateway.ChargeObject, account, time.Time{}, cursor)
 			n += len(page.Records)
 			if cursor = page.Next; cursor == "" {
 				return
@@ -211,8 +208,8 @@ func playEvent(t *testing.T, d *Dialect, f Fault) (s story) {
 	case "no signature":
 		s.answer = eventAnswer([]mail{w.open(w.client, http.Header{}, last.body)})
 	case "secret replaced":
-		both := w.newClient(w.wire.url(), []string{d.Secrets[1], d.Secrets[0]}, patience)
-		other := w.newClient(w.wire.url(), d.Secrets[1:], patience)
+		both := w.clientAt(w.wire.url(), []string{d.Secrets[1], d.Secrets[0]}, patience)
+		other := w.clientAt(w.wire.url(), d.Secrets[1:], patience)
 		s.answer = "during: " + eventAnswer([]mail{w.open(both, last.header, last.body)}) +
 			"; after: " + eventAnswer([]mail{w.open(other, last.header, last.body)})
 	case "ten minutes late":

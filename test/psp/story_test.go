@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"payonce/internal/gateway"
 )
@@ -59,9 +58,6 @@ type scene struct {
 func play(t *testing.T, d *Dialect, o gateway.Object, f Fault) story {
 	t.Helper()
 	s := &scene{world: setupSeeded(t, d, f.Seed), fault: f}
-	if f.Long {
-		s.client = s.newClient(s.wire.url(), d.Secrets[:1], longestWait)
-	}
 	s.request = s.firstRequest(o)
 	s.send()
 	if _, refused := s.answer.(gateway.NotExecuted); refused {
@@ -112,7 +108,7 @@ func (w *world) perform(r gateway.Request) (gateway.Request, gateway.Outcome) {
 	case gateway.Charge:
 		moved := w.moved()
 		id, refused := "", gateway.Outcome(nil)
-		w.entering(w.dialect.Entries.Prepare, func() { id, refused = w.client.Prepare(w.t.Context(), r) })
+		w.entering(w.dialect.Entries.Prepare, func(c gateway.PSP) { id, refused = c.Prepare(w.t.Context(), r) })
 		if w.moved() != moved {
 			w.t.Error("Prepare has moved money")
 		}
@@ -124,32 +120,32 @@ func (w *world) perform(r gateway.Request) (gateway.Request, gateway.Outcome) {
 		}
 		r.ObjectID = id
 		var o gateway.Outcome
-		w.entering(w.dialect.Entries.Charge, func() { o = w.client.Charge(w.t.Context(), r) })
+		w.entering(w.dialect.Entries.Charge, func(c gateway.PSP) { o = c.Charge(w.t.Context(), r) })
 		return r, o
 	case gateway.Refund:
 		var o gateway.Outcome
-		w.entering(w.dialect.Entries.Refund, func() { o = w.client.Refund(w.t.Context(), r) })
+		w.entering(w.dialect.Entries.Refund, func(c gateway.PSP) { o = c.Refund(w.t.Context(), r) })
 		return r, o
 	}
 	panic("no such request")
 }
 
-// entering calls a method of the port whose first step is given. If the row says so, the provider is not there.
-func (w *world) entering(step string, call func()) {
+// entering calls a method of the port whose first step is given, with the client that the row needs. If the row says so,
+// the provider is not there. The client is new then: an idle connection would be found broken, which is something else.
+func (w *world) entering(step string, call func(gateway.PSP)) {
 	w.t.Helper()
-	if !w.wire.refusing(step) {
-		call()
-		return
+	prepares := step == w.dialect.Entries.Prepare
+	switch {
+	case w.wire.refusing(step):
+		w.wire.down()
+		call(w.newClient(patience))
+		w.wire.up()
+		w.client = w.newClient(patience) // the connections of the other one are broken
+	case w.wire.isSilent(step, prepares):
+		call(w.newClient(longestWait))
+	default:
+		call(w.client)
 	}
-	w.wire.down()
-	// An idle connection would be found broken, which is something else. One that has just been used becomes idle a
-	// moment later.
-	for range 10 {
-		w.client.Close()
-		<-time.After(time.Millisecond)
-	}
-	call()
-	w.wire.up()
 }
 
 // moved counts the movements of money.
@@ -244,7 +240,7 @@ func (s *scene) ask(end gateway.End) (l gateway.Lookup) {
 			entry = s.dialect.Entries.Prepare // it is made again
 		}
 	}
-	s.entering(entry, func() { l = s.client.Lookup(s.t.Context(), s.request, end) })
+	s.entering(entry, func(c gateway.PSP) { l = c.Lookup(s.t.Context(), s.request, end) })
 	return l
 }
 

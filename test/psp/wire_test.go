@@ -22,16 +22,17 @@ type wire struct {
 	t    *testing.T
 	port *heldport.Port
 
-	mu      sync.Mutex
-	server  *http.Server
-	handler http.Handler
-	stepOf  func(*http.Request) string
-	cut     string // the fault that strikes once, at the step
-	step    string
-	struck  bool
-	strays  int // requests that followed a redirect
-	seen    map[string]int
-	refuses func(*http.Request) bool
+	mu       sync.Mutex
+	server   *http.Server
+	listener net.Listener
+	handler  http.Handler
+	stepOf   func(*http.Request) string
+	cut      string // the fault that strikes once, at the step
+	step     string
+	struck   bool
+	strays   int // requests that followed a redirect
+	seen     map[string]int
+	refuses  func(*http.Request) bool
 }
 
 func openWire(t *testing.T, stepOf func(*http.Request) string) *wire {
@@ -59,7 +60,7 @@ func (w *wire) up() {
 	}
 	server := &http.Server{Handler: w, ReadHeaderTimeout: patience}
 	w.mu.Lock()
-	w.server = server
+	w.server, w.listener = server, l
 	w.mu.Unlock()
 	go func() { _ = server.Serve(l) }()
 }
@@ -67,8 +68,9 @@ func (w *wire) up() {
 // down refuses connections until up.
 func (w *wire) down() {
 	w.mu.Lock()
-	server := w.server
+	server, listener := w.server, w.listener
 	w.mu.Unlock()
+	_ = listener.Close() // the server does not know it yet if it has just been started
 	_ = server.Close()
 }
 
@@ -110,6 +112,14 @@ func (w *wire) refusing(step string) bool {
 	}
 	w.struck = true
 	return true
+}
+
+// isSilent reports whether the call that begins with this step may meet silence. Then the client must give up soon. A
+// call that only prepares meets its own step, and no other.
+func (w *wire) isSilent(step string, prepares bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cut == cutSilent && !w.struck && (!prepares || step == w.step)
 }
 
 func (w *wire) meets(r *http.Request) (cut string, to http.Handler) {
@@ -264,5 +274,5 @@ func cuts(s Step, entry bool) (faults []Fault) {
 	return faults
 }
 
-// longestWait is how long the client waits for an answer where none comes.
+// longestWait is how long the client waits for an answer in the call that meets silence.
 const longestWait = 2 * time.Second

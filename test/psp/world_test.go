@@ -71,15 +71,21 @@ func setupSeeded(t *testing.T, d *Dialect, seed uint64) *world {
 	t.Helper()
 	w := &world{t: t, dialect: d, clock: &clock{}, path: filepath.Join(t.TempDir(), "ledger.jsonl"), seed: seed}
 	w.clock.nanos.Store(today().UnixNano())
-	w.inbox = openInbox(t, w)
 	w.wire = openWire(t, d.StepOf)
+	w.inbox = openInbox(t, w)
 	w.start()
 	t.Cleanup(w.stop)
-	w.client = w.newClient(w.wire.url(), d.Secrets[:1], patience)
+	w.client = w.newClient(patience)
 	return w
 }
 
-func (w *world) newClient(url string, secrets []string, total time.Duration) gateway.PSP {
+// newClient makes a client that waits this long for an answer. It has no connection yet.
+func (w *world) newClient(total time.Duration) gateway.PSP {
+	w.t.Helper()
+	return w.clientAt(w.wire.url(), w.dialect.Secrets[:1], total)
+}
+
+func (w *world) clientAt(url string, secrets []string, total time.Duration) gateway.PSP {
 	w.t.Helper()
 	l := gateway.DefaultLimits()
 	l.Dial, l.Total, l.Stall, l.BreakerFailures = patience, total, total, 1000
@@ -239,12 +245,13 @@ type mail struct {
 func openInbox(t *testing.T, w *world) *inbox {
 	t.Helper()
 	in := &inbox{}
+	client := w.newClient(patience) // of its own, because a row may change the world's
 	in.server = httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
 		}
-		m := w.open(w.client, r.Header.Clone(), body)
+		m := w.open(client, r.Header.Clone(), body)
 		in.mu.Lock()
 		in.mail = append(in.mail, m)
 		in.mu.Unlock()
