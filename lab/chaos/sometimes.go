@@ -134,7 +134,7 @@ func addStripe(add func(since length, group string, names ...string)) {
 	add(quickRun, "psp call", "create", "charge", "refund", "lookup", "cancel", "list")
 	add(quickRun, "fault", "pm_create_500", "pm_create_lost", "pm_requires_action", "pm_requires_action_abandoned",
 		"pm_bank_debit", "pm_bank_debit_fails")
-	add(quickRun, "psp answer", "answered 429", "answered 409", "replayed 200", "replayed 500")
+	add(quickRun, "psp answer", "answered 429", "replayed 200", "replayed 500")
 	add(quickRun, "client", "elsewhere")
 	add(quickRun, "metric", "psp_foreign_total")
 	add(quickRun, "webhook type", "customer.created")
