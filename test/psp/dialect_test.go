@@ -44,6 +44,8 @@ type Step struct {
 	Name string
 	// Token is the payment method or the reason that leads to this step.
 	Token string
+	// Late is another one that leads to this step, and whose movement lands later unless it is ended. It may be "".
+	Late string
 	// Answer says that the answer repeats what was asked for, so that it can be altered.
 	Answer bool
 	// Account says that it names the account, too. Known says that the id is known before.

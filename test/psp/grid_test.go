@@ -43,6 +43,9 @@ func rows() (all []*row) {
 				e := d.Entries
 				entry := s.Name == e.Prepare || s.Name == e.Charge || s.Name == e.Refund || s.Name == "lookup"
 				faults = append(faults, cuts(s, entry)...)
+				if s.Late != "" {
+					faults = append(faults, lateCuts(s, entry)...)
+				}
 			}
 			for _, f := range faults {
 				all = append(all, &row{dialect: d, object: o, fault: f})

@@ -24,8 +24,8 @@ func stripeDialect() *Dialect {
 		ChargeSteps: []Step{
 			{Name: "create", Token: "pm_ok", Answer: true},
 			{Name: "confirm", Token: "pm_ok", Answer: true, Known: true},
-			{Name: "read", Token: "pm_reset_charged", Answer: true, Known: true},
-			{Name: "cancel", Token: "pm_500_not_charged", Answer: true, Known: true},
+			{Name: "read", Token: "pm_reset_charged", Late: "pm_late_charge", Answer: true, Known: true},
+			{Name: "cancel", Token: "pm_500_not_charged", Late: "pm_late_charge", Answer: true, Known: true},
 		},
 		RefundSteps: []Step{
 			{Name: "refund", Answer: true},

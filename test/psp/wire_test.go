@@ -274,5 +274,15 @@ func cuts(s Step, entry bool) (faults []Fault) {
 	return faults
 }
 
+// lateCuts are the same faults while a movement is late.
+func lateCuts(s Step, entry bool) []Fault {
+	s.Token = s.Late
+	faults := cuts(s, entry)
+	for i := range faults {
+		faults[i].Name += " with " + s.Late
+	}
+	return faults
+}
+
 // longestWait is how long the client waits for an answer in the call that meets silence.
 const longestWait = 2 * time.Second
