@@ -42,6 +42,7 @@ func ends() map[string]string {
 		"pm_requires_action": paidEnd, "pm_requires_action_abandoned": freeEnd,
 		"pm_bank_debit": paidEnd, "pm_bank_debit_fails": declinedEnd,
 		"pm_create_500": freeEnd, "pm_create_lost": freeEnd, "pm_rate_limited": freeEnd, "pm_conflict": freeEnd,
+		"pm_refund_fails_later": paidEnd,
 	}
 }
 

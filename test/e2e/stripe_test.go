@@ -238,7 +238,18 @@ func refundEndingsAtStripe() []ending {
 		{"pm_timeout_not_charged", http.StatusAccepted, freeAfterGrace},
 		{"pm_500_not_charged", http.StatusAccepted, freeAfterGrace}, // The 500 is saved, and the next key is another.
 		{"pm_stuck", http.StatusAccepted, heldForOperator("lookups_exhausted")},
+		{"pm_refund_fails_later", http.StatusCreated, contradictedLater},
 	}
+}
+
+// contradictedLater: the refund has succeeded, and the bank gives the money back later. The client keeps its answer, and
+// an operator has the case.
+func contradictedLater(w *world, key string, retry func() reply) {
+	w.t.Helper()
+	first := retry()
+	first.expect(w.t, http.StatusCreated, "")
+	w.awaitDeadLetter("contradicts_completed", key)
+	retry().same(w.t, first)
 }
 
 func refundDeclined(w *world, key string, retry func() reply) {

@@ -68,6 +68,7 @@ type Fault struct {
 	Forgets bool // the key is forgotten, so a request that is sent again is executed again
 	Twice   bool // the PSP itself moves the money twice under one key
 	WrongID bool // the answer has another id than the ledger
+	Fails   bool // what has succeeded fails later
 	Open    bool // nobody but an operator can find out
 	Long    bool // takes longer than a second
 }
@@ -119,6 +120,7 @@ func with(faults []Fault, change func(*Fault), names ...string) []Fault {
 func forgets(f *Fault) { f.Forgets = true }
 func twice(f *Fault)   { f.Twice = true }
 func wrongID(f *Fault) { f.WrongID = true }
+func fails(f *Fault)   { f.Fails = true }
 func open(f *Fault)    { f.Open = true }
 
 func dialects() []*Dialect { return []*Dialect{nativeDialect(), stripeDialect()} }

@@ -188,6 +188,10 @@ func (s *scene) lookUp() {
 	switch s.conclude(); s.verdict {
 	case succeeded, declined, contradicted:
 		s.story.after = "–"
+		if s.fault.Fails {
+			s.later()
+			s.story.after = s.lookupWords(s.ask(gateway.EndNothing))
+		}
 	case notExecuted, waiting, unknown:
 		s.later()
 		s.after = s.ask(gateway.EndWaiting)

@@ -6,12 +6,14 @@ const (
 	daySeconds = 24 * 60 * 60
 	// daysPending is how long money is on its way to the available balance.
 	daysPending = 2
+	// refundFailure is the kind of a transaction that reverses that of a refund.
+	refundFailure = "refund_failure"
 )
 
 // transaction is a movement of money in the balance. It follows from a charge or a refund that has succeeded.
 type transaction struct {
 	id       string
-	kind     string // charge, payment, refund or payment_refund
+	kind     string // charge, payment, refund, payment_refund or refund_failure
 	amount   int64  // of a refund negative
 	fee      int64
 	currency string
@@ -24,6 +26,8 @@ func transactionID(source string) string {
 	kind, random, _ := strings.Cut(source, "_")
 	return "txn_" + kind + random
 }
+
+func failureTransactionID(refund string) string { return transactionID(refund) + "_failure" }
 
 func transactionOfCharge(c *charge) transaction {
 	t := transaction{transactionID(c.ID), "charge", c.Amount, feeOf(c.Amount), c.Currency, c.Created, c.ID}
@@ -39,6 +43,11 @@ func transactionOfRefund(r *refund) transaction {
 		t.kind = "payment_refund"
 	}
 	return t
+}
+
+// transactionOfFailure gives back what a refund has taken that has failed later.
+func transactionOfFailure(r *refund) transaction {
+	return transaction{failureTransactionID(r.ID), refundFailure, r.Amount, 0, r.Currency, r.Created, r.ID}
 }
 
 // feeOf is 2.9 percent. A refund gives no fee back.
@@ -78,7 +87,10 @@ func (t *transaction) view(source any) *transactionView {
 		BalanceType: "payments", Created: t.created, Currency: t.currency, Fee: t.fee, Net: t.amount - t.fee,
 		ReportingCategory: "charge", Source: t.source, Status: "pending", Type: t.kind,
 	}
-	if t.amount < 0 {
+	switch {
+	case t.kind == refundFailure:
+		v.ReportingCategory = refundFailure
+	case t.amount < 0:
 		v.ReportingCategory = "refund"
 	}
 	if t.fee != 0 {

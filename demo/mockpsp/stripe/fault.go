@@ -31,6 +31,7 @@ type fault struct {
 	abandoned bool // … and never does
 	debit     bool // processing, then succeeded
 	returned  bool // processing, then failed
+	reversed  bool // of a refund: succeeded, then failed
 }
 
 // The tokens that act elsewhere than at the confirmation.
@@ -40,6 +41,7 @@ const (
 	methodCreateLost  = "pm_create_lost"
 	methodRateLimited = "pm_rate_limited"
 	methodConflict    = "pm_conflict"
+	methodRefundFails = "pm_refund_fails_later"
 )
 
 // faultOf returns the fault of a token, and whether the token has one.
@@ -81,6 +83,8 @@ func faultOf(token string) (fault, bool) {
 		f.debit = true
 	case "pm_bank_debit_fails":
 		f.debit, f.returned = true, true
+	case methodRefundFails:
+		f.reversed = true
 	default:
 		return fault{token: methodOK}, false
 	}

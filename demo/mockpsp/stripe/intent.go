@@ -68,6 +68,7 @@ const (
 	dueRefund     dueKind = "refund"      // the refund lands
 	dueRefundPaid dueKind = "refund_paid" // the pending refund has succeeded
 	dueRefundLost dueKind = "refund_lost" // the pending refund has failed
+	dueRefundBack dueKind = "refund_back" // the refund has failed after it had succeeded, and the money is back
 )
 
 // reference is the caller's name for the intent, by which faults that strike once are counted.

@@ -158,6 +158,10 @@ func (s *Server) refundCharge(by asked, found *slot[*intent], wanted *refund, f 
 		w.tell(made.Account, "refund.created")
 	default:
 		made.Status = succeeded
+		if f.reversed {
+			made.Due = s.dueLater(s.config.ActionDelay, dueRefundBack, f)
+			made.Due.For = by.from
+		}
 		charged.Refunded += made.Amount
 		w.tell(made.Account, "charge.refunded", "refund.created", "refund.updated")
 	}
@@ -212,15 +216,19 @@ func (s *Server) landRefund(of *refund) error {
 	defer found.changing.Unlock()
 	next, charged := *of, *s.store.chargeOf(of.Account, of.Charge)
 	next.Due = nil
-	w := &work{change: change{Refund: &next}, fault: fault{token: f.token}}
-	if of.Due.What == dueRefundLost {
+	w := &work{change: change{Refund: &next, Charge: &charged}, fault: fault{token: f.token}}
+	switch of.Due.What {
+	case dueRefundBack:
+		// As Stripe's own test card 4000 0000 0000 5126 does (docs.stripe.com/refunds#failed-refunds).
+		next.Status, next.Why, next.Reversed = failed, "expired_or_canceled_card", true
+		charged.Refunded -= next.Amount
+		w.tell(next.Account, "refund.updated", "refund.failed")
+	case dueRefundLost:
 		next.Status, next.Why = failed, "declined"
 		charged.Refunded -= next.Amount
-		w.Charge = &charged
 		w.tell(next.Account, "refund.updated", "refund.failed")
-	} else {
+	default:
 		next.Status = succeeded
-		w.Charge = &charged
 		w.tell(next.Account, "charge.refunded", "refund.updated")
 	}
 	w.movement = movementOfRefund(asked{}, &next)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -102,4 +103,35 @@ func TestTheReasonPicksTheFaultOfARefund(t *testing.T) {
 		})
 	}
 	p.refund(p.get("/v1/refunds/"+lost).text("payment_intent"), "", "").want(http.StatusOK, "status", "succeeded")
+}
+
+func TestARefundThatFailsLaterGivesTheMoneyBackToTheAccount(t *testing.T) {
+	t.Parallel()
+	p := setup(t, withFile(t))
+	charged := p.charged()
+	made := p.refund(charged, "", "&reason=pm_refund_fails_later").want(http.StatusOK, "status", "succeeded")
+	id := made.text("id")
+	p.refund(charged, "", "").want(http.StatusBadRequest, "error.code", "charge_already_refunded")
+	p = p.restart(func(b *bundle) { b.psp.Now = func() time.Time { return time.Now().Add(2 * time.Hour) } })
+	await(t, "the refund has failed", func() bool { return p.dialect.Due() == 0 })
+	p = p.restart()
+	failed := p.get("/v1/refunds/"+id).want(http.StatusOK, "status", "failed", "failure_reason",
+		"expired_or_canceled_card", "balance_transaction", made.text("balance_transaction"))
+	back := p.get("/v1/balance_transactions/"+failed.text("failure_balance_transaction")).want(http.StatusOK,
+		"type", "refund_failure", "reporting_category", "refund_failure", "source", id)
+	sum := 0.0
+	for _, booked := range p.data("/v1/balance_transactions?source=" + id) {
+		amount, _ := booked["amount"].(float64)
+		sum += amount
+	}
+	if back.at("amount") != 1000.0 || sum != 0 {
+		t.Errorf("back are %v, and the refund has cost %v", back.at("amount"), sum)
+	}
+	if got := p.types(); got[len(got)-1] != "refund.failed" {
+		t.Errorf("events %v", got)
+	}
+	if _, refunds := p.ledger(); len(refunds) != 2 || refunds[1].Status != "declined" || refunds[1].ID != id {
+		t.Errorf("ledger: %+v", refunds)
+	}
+	p.refund(charged, "", "").want(http.StatusOK, "status", "succeeded")
 }

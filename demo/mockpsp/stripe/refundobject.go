@@ -12,7 +12,8 @@ type refund struct {
 	Reason   string            `json:"reason,omitempty"`
 	Metadata map[string]string `json:"metadata,omitempty"`
 	Created  int64             `json:"created"`
-	Why      string            `json:"why,omitempty"` // the refund has failed
+	Why      string            `json:"why,omitempty"`      // the refund has failed
+	Reversed bool              `json:"reversed,omitempty"` // it has failed after it had succeeded
 	Stuck    bool              `json:"stuck,omitempty"`
 	Due      *due              `json:"due,omitempty"`
 }
@@ -25,6 +26,7 @@ type refundView struct {
 	Charge             string            `json:"charge"`
 	Created            int64             `json:"created"`
 	Currency           string            `json:"currency"`
+	FailureTransaction *string           `json:"failure_balance_transaction,omitempty"`
 	FailureReason      string            `json:"failure_reason,omitempty"`
 	Metadata           map[string]string `json:"metadata"`
 	PaymentIntent      string            `json:"payment_intent"`
@@ -39,8 +41,11 @@ func (r *refund) view() *refundView {
 		FailureReason: r.Why, Metadata: shownMetadata(r.Metadata), PaymentIntent: r.Intent, Reason: orNull(r.Reason),
 		Status: r.Status,
 	}
-	if r.Status == succeeded {
+	if r.Status == succeeded || r.Reversed {
 		v.BalanceTransaction = orNull(transactionID(r.ID))
+	}
+	if r.Reversed {
+		v.FailureTransaction = orNull(failureTransactionID(r.ID))
 	}
 	return v
 }

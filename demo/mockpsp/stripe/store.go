@@ -83,6 +83,11 @@ func (s *store) publish(ch *change, at time.Time) (replaced *intent) {
 			booked.created = at.Unix()
 			b.transactions.put(id, &booked, at)
 		}
+		if id := failureTransactionID(r.ID); r.Reversed && b.transactions.byID[id] == nil {
+			booked := transactionOfFailure(r)
+			booked.created = at.Unix()
+			b.transactions.put(id, &booked, at)
+		}
 	}
 	for _, e := range ch.Events {
 		e.take(ch)

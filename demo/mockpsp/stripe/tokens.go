@@ -19,6 +19,7 @@ func Tokens() []mockpsp.Token {
 		mockpsp.Token{Name: methodCreate500, Means: "a 500 in place of the first payment intent"},
 		mockpsp.Token{Name: methodCreateLost, Means: "the payment intent is made, and the answer never comes"},
 		mockpsp.Token{Name: methodRateLimited, Means: "a 429 to the first two confirmations or cancellations"},
+		mockpsp.Token{Name: methodRefundFails, Means: "charged; as the reason of a refund: given back, and fails later"},
 		mockpsp.Token{Name: methodConflict, Means: "a 429 to the first confirmation: another request has the lock"},
 	)
 }
