@@ -57,7 +57,8 @@ func (l *lateLandings) schedule(promise *record, wait time.Duration) {
 	})
 }
 
-// Due counts the late charges and refunds that have not landed yet. A test that waits until it is 0 has seen all of them.
+// Due counts the late charges and refunds that have not landed yet. A test that waits until it is 0 has seen all of
+// them.
 func (s *Server) Due() int {
 	s.late.mu.Lock()
 	defer s.late.mu.Unlock()

@@ -112,8 +112,8 @@ func freeAtOnce(w *world, key string, retry func() reply) {
 	paidAfter(w, key, retry, 2)
 }
 
-// cancelledAtOnce is freeAtOnce for a payment whose intent could still be executed. So the answer "nothing was executed"
-// is true only if Stripe has cancelled the intent.
+// cancelledAtOnce is freeAtOnce for a payment whose intent could still be executed. So the answer "nothing was
+// executed" is true only if Stripe has cancelled the intent.
 func cancelledAtOnce(w *world, key string, retry func() reply) {
 	w.t.Helper()
 	if got := w.intents(key); !slices.Equal(got, []string{"canceled"}) {
@@ -242,8 +242,8 @@ func refundEndingsAtStripe() []ending {
 	}
 }
 
-// contradictedLater: the refund has succeeded, and the bank gives the money back later. The client keeps its answer, and
-// an operator has the case.
+// contradictedLater: the refund has succeeded, and the bank gives the money back later. The client keeps its answer,
+// and an operator has the case.
 func contradictedLater(w *world, key string, retry func() reply) {
 	w.t.Helper()
 	first := retry()

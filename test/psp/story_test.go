@@ -130,8 +130,9 @@ func (w *world) perform(r gateway.Request) (gateway.Request, gateway.Outcome) {
 	panic("no such request")
 }
 
-// entering calls a method of the port whose first step is given, with the client that the row needs. If the row says so,
-// the provider is not there. The client is new then: an idle connection would be found broken, which is something else.
+// entering calls a method of the port whose first step is given, with the client that the row needs. If the row says
+// so, the provider is not there. The client is new then: an idle connection would be found broken, which is something
+// else.
 func (w *world) entering(step string, call func(gateway.PSP)) {
 	w.t.Helper()
 	prepares := step == w.dialect.Entries.Prepare
@@ -334,8 +335,8 @@ func (s *scene) ofEvents() (verdict, string) {
 // mostAttempts bounds the attempts of a row. A provider may refuse the first two.
 const mostAttempts = 3
 
-// tryAgain makes further attempts, as the payments do once it is proven that nothing was executed. It returns the outcome
-// of the last one, and nil if there is none.
+// tryAgain makes further attempts, as the payments do once it is proven that nothing was executed. It returns the
+// outcome of the last one, and nil if there is none.
 func (s *scene) tryAgain() (last gateway.Outcome) {
 	s.t.Helper()
 	s.story.next = "–"

@@ -124,7 +124,8 @@ func (w *world) stop() {
 func (w *world) admin(method, path, body string) string {
 	w.t.Helper()
 	answered := httptest.NewRecorder()
-	w.mock.shared.ServeHTTP(answered, httptest.NewRequestWithContext(w.t.Context(), method, path, strings.NewReader(body)))
+	req := httptest.NewRequestWithContext(w.t.Context(), method, path, strings.NewReader(body))
+	w.mock.shared.ServeHTTP(answered, req)
 	if answered.Code != http.StatusOK {
 		w.t.Fatalf("%s %s: %d %s", method, path, answered.Code, answered.Body)
 	}
@@ -212,8 +213,8 @@ func (w *world) awaitWebhooks() {
 	})
 }
 
-// later moves the clock past everything that is due, and waits until nothing is due any more. The mock starts again over
-// its file, because its timers do not know the clock.
+// later moves the clock past everything that is due, and waits until nothing is due any more. The mock starts again
+// over its file, because its timers do not know the clock.
 func (w *world) later() {
 	w.t.Helper()
 	w.awaitWebhooks() // a webhook that is signed before the clock moves would be stale

@@ -76,7 +76,7 @@ func TestWhatStripeDoesNotTakeIsRefusedBeforeAnythingIsMade(t *testing.T) {
 		"amount=49&currency=usd":                                     "amount_too_small",
 		"amount=29&currency=gbp":                                     "amount_too_small",
 		"amount=50&currency=usd&payment_method=pm_nobody":            "resource_missing",
-		"amount=50&currency=usd&payment_method=pm_wrong_id":          "resource_missing", // a token of the other dialect
+		"amount=50&currency=usd&payment_method=pm_wrong_id":          "resource_missing", // of the other dialect
 		"amount=50&currency=usd&payment_method=pm_" + long(23):       "resource_missing",
 		"amount=50&currency=usd&payment_method=pm_" + long(25):       "resource_missing",
 		"amount=50&currency=usd&payment_method=pm_card_":             "resource_missing",

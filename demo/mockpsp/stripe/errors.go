@@ -74,9 +74,9 @@ func rateLimited() apiError {
 		message: "Request rate limit exceeded. Retry with exponential backoff."}
 }
 
-// lockTimeout refuses a request whose execution has met another one. It has the status of the rate limiter, which refuses
-// before any execution (docs.stripe.com/rate-limits#object-lock-timeouts). Only the code tells them apart. A 409 is the
-// refusal of a key that is in use.
+// lockTimeout refuses a request whose execution has met another one. It has the status of the rate limiter, which
+// refuses before any execution (docs.stripe.com/rate-limits#object-lock-timeouts). Only the code tells them apart. A
+// 409 is the refusal of a key that is in use.
 func lockTimeout() apiError {
 	return apiError{status: http.StatusTooManyRequests, kind: invalidRequest, code: "lock_timeout",
 		message: "This object cannot be accessed right now because another API request or process is accessing it."}
