@@ -16,8 +16,8 @@ const windowTolerance = 500 * time.Millisecond
 
 // released is the part of I8 that looks behind an edge: a key is given back with a proof that nothing was executed, or
 // not at all. There are such proofs. The owner has one when it has not sent; that it really has not is seen in
-// sends. A lookup has one when the PSP finds nothing after the grace period. At Stripe, it has one when the intent is
-// cancelled; that it really is, is seen in intents.
+// sends. A lookup has one when the PSP finds nothing after the grace period. At Stripe, both have one when the intent
+// is cancelled; that it really is, is seen in intents.
 func released(w world, window time.Duration) []Violation {
 	var found []Violation
 	unknownSince := map[keyName]time.Time{}
@@ -31,7 +31,7 @@ func released(w world, window time.Duration) []Violation {
 		}
 		owner := e.From == string(idempotency.InProgressStatus)
 		cancelled := w.books.psps[e.Tenant] == stripePSP && e.Operation == payments.CreateOperation &&
-			strings.HasPrefix(e.Reason, "the PSP has cancelled it")
+			strings.HasPrefix(e.Reason, cancelledAtPSP)
 		switch proven := e.At.Sub(unknownSince[name]) + windowTolerance; {
 		case owner && e.Actor != string(payments.SourceOwner):
 			found = append(found, Violation{"I8", name.String(), e.Actor +

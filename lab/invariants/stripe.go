@@ -145,29 +145,33 @@ func (b *books) intentWrong(i Intent) *Violation {
 		return &Violation{"I4", row.keyName().String(),
 			fmt.Sprintf("%s is %s here, and its intent %s is %s: it may still be executed", row, row.Status, i.ID, i.Status)}
 	case i.Status != "canceled" && row.Status == string(payments.Failed) && row.ObjectID == i.ID &&
-		!b.givenBackByOwner(row):
+		!b.givenBackUncancelled(row):
 		return &Violation{"I8", row.keyName().String(),
-			fmt.Sprintf("a lookup gave it back, and its intent %s is %s, not canceled", i.ID, i.Status)}
+			fmt.Sprintf("it was given back as cancelled, and its intent %s is %s, not canceled", i.ID, i.Status)}
 	}
 	return nil
 }
 
-// givenBackByOwner reports whether the last that happened to the key of a failed payment is that its owner gave it
-// back. An owner that was told "too many requests" leaves its intent as it is: nobody confirms it again.
-func (b *books) givenBackByOwner(row *movementRow) bool {
+// cancelledAtPSP begins the reason of an owner or a lookup that gives a key back because the intent is cancelled.
+const cancelledAtPSP = "the PSP has cancelled it"
+
+// givenBackUncancelled reports whether the last change of the key of a failed payment is that its owner gave it back,
+// and did not say that the intent is cancelled. An owner that was told "too many requests" leaves its intent as it is:
+// nobody confirms it again. An owner that says "cancelled" may have a confirmation on its way, so it is not excused.
+func (b *books) givenBackUncancelled(row *movementRow) bool {
 	k := b.lives[row.ID]
 	if k == nil {
 		return false
 	}
-	last := ""
+	var last eventRow
 	for _, e := range b.events {
 		if e.From != e.To && (keyName{e.Tenant, e.Operation, e.Key}) == row.keyName() &&
 			e.Generation == row.Generation &&
 			e.To == string(idempotency.FailedRetryableStatus) {
-			last = e.Actor
+			last = e
 		}
 	}
-	return last == string(payments.SourceOwner)
+	return last.Actor == string(payments.SourceOwner) && !strings.HasPrefix(last.Reason, cancelledAtPSP)
 }
 
 // The longest Idempotency-Key of Stripe.

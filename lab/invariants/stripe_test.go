@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -155,6 +156,20 @@ func TestIntentThatMayStillMoveMoneyIsFound(t *testing.T) {
 	row.Status = "failed"
 	if v := b.intentWrong(ours("requires_confirmation", reference, paidKey)); v == nil || v.Invariant != "I8" {
 		t.Errorf("given back by a lookup, and not cancelled: %v", v)
+	}
+	for reason, want := range map[string]bool{"PSP answered 429": false, "the PSP has cancelled it": true} {
+		given := *b
+		given.events = append(slices.Clone(b.events), eventRow{
+			Tenant: row.Tenant, Operation: row.operation(), Key: row.Key, Generation: row.Generation,
+			Actor: "owner", From: "in_progress", To: "failed_retryable", Reason: reason,
+		})
+		v := given.intentWrong(ours("requires_confirmation", reference, paidKey))
+		if found := v != nil && v.Invariant == "I8"; found != want {
+			t.Errorf("given back by its owner, %q, and not cancelled: %v", reason, v)
+		}
+		if v := given.intentWrong(ours("canceled", reference, paidKey)); v != nil {
+			t.Errorf("given back by its owner, %q, and cancelled: %v", reason, v)
+		}
 	}
 }
 

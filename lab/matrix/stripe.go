@@ -55,15 +55,16 @@ func (s *stage) intents() (map[string]int, error) {
 	return count, err
 }
 
-// cancelledAsSaid: one intent is executed, and each time that a lookup has given the key back as cancelled, an intent
-// was. So nobody can execute that attempt any more.
+// cancelledAsSaid: one intent is executed. Each time that an owner or a lookup has given the key back as cancelled, an
+// intent was cancelled. So nobody can execute that attempt any more. An owner may give its key back for another reason
+// too, for example because the creation failed. Then there is no intent that could be executed.
 func (s *stage) cancelledAsSaid() error {
 	count, err := s.intents()
 	if err != nil {
 		return err
 	}
-	given, err := s.count(`SELECT count(*) FROM idempotency_key_events WHERE key = $1 AND from_status = 'unknown' AND
-		to_status = 'failed_retryable' AND reason LIKE 'the PSP has cancelled it%'`, s.asked.key())
+	given, err := s.count(`SELECT count(*) FROM idempotency_key_events WHERE key = $1 AND from_status IN ('unknown', 'in_progress')
+		AND to_status = 'failed_retryable' AND reason LIKE 'the PSP has cancelled it%'`, s.asked.key())
 	switch {
 	case err != nil:
 		return err
