@@ -12,6 +12,8 @@ import (
 // stripeSceneFlow is what takes more than one boundary at Stripe.
 func stripeSceneFlow() flow {
 	found, again := want{posts: [2]int{1, 1}, replayed: "true"}, want{posts: [2]int{1, 1}, replayed: "false"}
+	again2 := want{posts: [2]int{2, 2}, replayed: "false", // the first one comes to an intent that is cancelled
+		check: allOfIt((*stage).cancelledAsSaid, (*stage).nothingLeftOpen, noDeadLetter)}
 	rows := []row{
 		{window: 29, step: "the confirmation lands between the lookup's read and its cancel", noWebhooks: true,
 			script: (*stage).confirmBeforeCancel, want: found},
@@ -19,11 +21,15 @@ func stripeSceneFlow() flow {
 			script: (*stage).chargedAndForgotten, want: found},
 		{window: 3, step: "a refund's 500 is saved: the next attempt has another key",
 			script: (*stage).savedServerError, want: want{posts: [2]int{3, 3}, replayed: "false"}},
+		{window: 3, step: "the owner has given its key back: then its confirmation lands",
+			script: (*stage).confirmAfterRelease, want: again2},
 		{window: 1, step: "two payments and two refunds: their keys differ in the 255th character",
 			script: (*stage).longKeys, want: again},
 	}
 	for i := range rows {
-		rows[i].want.check = noDeadLetter
+		if rows[i].want.check == nil {
+			rows[i].want.check = noDeadLetter
+		}
 	}
 	return flow{"stripe-scene", "scenes at Stripe", atStripe(rows)}
 }
@@ -57,6 +63,30 @@ func (s *stage) confirmBeforeCancel() error {
 		return err
 	}
 	cancel.Release()
+	return s.askUntilFinal()
+}
+
+// confirmAfterRelease: an owner that lives waits in vain for the answer to its confirmation. It reads the intent, which
+// is not executed, cancels it, and gives the key back. The confirmation lands when the next attempt is charged. Stripe
+// refuses it, because the intent is cancelled.
+func (s *stage) confirmAfterRelease() error {
+	if err := s.startReconciler(); err != nil {
+		return err
+	}
+	sent := s.api.PSP.On(world.Charge, httpproxy.HoldBefore)
+	if err := s.askInBackground(); err != nil {
+		return err
+	}
+	if err := sent.Reached(s.ctx); err != nil {
+		return err
+	}
+	if err := errors.Join(s.released(), s.awaitBegun(), s.askUntilFinal()); err != nil {
+		return err
+	}
+	sent.Release()
+	if err := sent.Landed(s.ctx); err != nil {
+		return err
+	}
 	return s.askUntilFinal()
 }
 
