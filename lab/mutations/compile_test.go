@@ -20,8 +20,8 @@ import (
 	"testing"
 )
 
-// compiler checks the types of packages with planted bugs. It is much faster than 70 builds: what a package imports is
-// read as the build cache has it.
+// compiler checks the types of packages with planted bugs. It is much faster than a build for each patch: what a
+// package imports is read as the build cache has it.
 type compiler struct {
 	root     string
 	mu       sync.Mutex // an importer is for one goroutine

@@ -43,7 +43,10 @@ func (c *Client) resolve(ctx context.Context, ch gateway.Charge, why string) gat
 	defer stop()
 	f := c.read(ctx, ch)
 	if f.state == unsent {
+		// Crash window 29 of the owner: read, not cancelled. If the process dies here, a lookup reads the intent again.
+		// The key must not be released without a cancel, because the confirmation may still be on its way.
 		f = c.cancel(ctx, ch)
+		// Crash window 30 of the owner: cancelled, not released. A lookup finds that the intent is cancelled.
 	}
 	if o := f.outcome(); o != nil {
 		return o
