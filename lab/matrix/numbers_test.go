@@ -63,6 +63,35 @@ func TestWindowsOfTheMatrixAreThoseThatTheCodeIsMarkedWith(t *testing.T) {
 	}
 }
 
+// The page names, for each window, the flows that are held there, in their order. Scenes have a course of their own:
+// the page names those that its text tells about.
+func TestPageNamesTheRowsOfEachWindow(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/crash_windows.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inMatrix, onPage := map[string][]string{}, map[string][]string{}
+	for _, f := range flows() {
+		for _, r := range f.rows {
+			n := strconv.Itoa(r.window)
+			if name := f.name + "/" + n; r.script == nil && !slices.Contains(inMatrix[n], name) {
+				inMatrix[n] = append(inMatrix[n], name)
+			}
+		}
+	}
+	names := regexp.MustCompile("`([a-z-]+/\\d+)`")
+	row := regexp.MustCompile("(?m)^\\| (\\d+) \\|(?: [^|]+ \\|){3} (`[^|]+) \\|$")
+	for _, r := range row.FindAllSubmatch(page, -1) {
+		for _, name := range names.FindAllSubmatch(r[2], -1) {
+			onPage[string(r[1])] = append(onPage[string(r[1])], string(name[1]))
+		}
+	}
+	if diff := cmp.Diff(inMatrix, onPage); diff != "" {
+		t.Errorf("docs/crash_windows.md names other rows than the matrix has (-matrix +page):\n%s", diff)
+	}
+}
+
 func TestFirstFourWindowsHaveTestsInTheProcess(t *testing.T) {
 	t.Parallel()
 	tests := windowsIn(t, "../../test/e2e", regexp.MustCompile(`func TestCrashWindow(\d+)`),
