@@ -57,7 +57,7 @@ func grade(ctx context.Context, s settings, stderr io.Writer) (_ *report, err er
 	r := newReport(s, levels)
 	r.Ended = ended
 	r.Unclear = p.unclear
-	if r.First == nil || r.Ended != "" {
+	if r.First == nil || r.Ended != "" || s.marksAlone {
 		return r, nil
 	}
 	say("looking for the smallest history that breaks the same")

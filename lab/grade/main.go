@@ -52,6 +52,7 @@ type settings struct {
 	levels           []int
 	seed             uint64
 	stop, json       bool
+	marksAlone       bool // no search for the smallest history: for tests that look at nothing else
 }
 
 func main() {
