@@ -91,7 +91,7 @@ func (s *stage) confirmAfterRelease() error {
 }
 
 // savedServerError: the first attempt's 500 is saved under its key. The second attempt is answered with it, and sends
-// once more under a key of its own.
+// once more under the next key.
 func (s *stage) savedServerError() error {
 	if err := prepareRefund(s); err != nil {
 		return err

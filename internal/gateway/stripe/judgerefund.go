@@ -11,7 +11,7 @@ import (
 // savedServerError reports whether an answer is the saved 5xx of an earlier request under the same key. Then this
 // request had no effect.
 func savedServerError(r wire.Reply) bool {
-	return r.Status >= http.StatusInternalServerError && r.Header.Get("Idempotent-Replayed") == "true"
+	return r.Status >= http.StatusInternalServerError && r.Replayed()
 }
 
 // judgeRefund reads the answer to a refund.

@@ -37,6 +37,23 @@ func newMoody(t *testing.T, status int32) *moody {
 	return m
 }
 
+// A refund may meet the same kept error again and again, while the PSP is well.
+func TestErrorThatThePSPHasKeptOpensNoBreaker(t *testing.T) {
+	t.Parallel()
+	url := serving(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Idempotent-Replayed", "true")
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, said)
+	}).URL
+	c := newClient(t, url, breaker(time.Hour))
+	for range 2 * failures {
+		answered(t, c.post(), 500)
+	}
+	if !c.Ready(account) {
+		t.Error("the breaker is open")
+	}
+}
+
 func TestBreakerOpensAfterFailuresInARow(t *testing.T) {
 	t.Parallel()
 	m := newMoody(t, http.StatusInternalServerError)

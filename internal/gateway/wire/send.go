@@ -26,6 +26,9 @@ type Reply struct {
 	Body    []byte // at most MaxAnswer bytes
 }
 
+// Replayed reports whether the answer is that of an earlier request under the same key. The PSP has kept it.
+func (r Reply) Replayed() bool { return r.Header.Get("Idempotent-Replayed") == "true" }
+
 // Send takes a place for the account, asks its breaker, and sends one request once.
 func (c *Client) Send(ctx context.Context, account string, build Build) Reply {
 	leave, refusal := c.places.enter(ctx, account, c.limits.Queue)
@@ -72,8 +75,9 @@ func (c *Client) exchange(ctx context.Context, build Build) (r Reply, healthy bo
 	case len(raw) > MaxAnswer:
 		return Reply{Lost: fmt.Sprintf("answer longer than %d bytes", MaxAnswer)}, false
 	}
-	return Reply{Status: res.StatusCode, Header: res.Header, Body: raw},
-		res.StatusCode < http.StatusInternalServerError
+	r = Reply{Status: res.StatusCode, Header: res.Header, Body: raw}
+	// A server error that was kept says how the PSP was. It can send it now.
+	return r, r.Status < http.StatusInternalServerError || r.Replayed()
 }
 
 // sendOnce keeps the transport from sending the request again by itself on another connection: we would not know of
