@@ -153,18 +153,23 @@ func AuditTrail(ctx context.Context, db *postgres.DB, id uuid.UUID) ([]AuditEntr
 	return trail, nil
 }
 
-// OtherOpenTx returns the id of another open dead letter that holds the same key and subject, if there is one. While it
-// is open, the database does not release the key. The dead letter l must be about a key.
-func OtherOpenTx(ctx context.Context, tx pgx.Tx, l DeadLetter) (id uuid.UUID, found bool, err error) {
-	id, err = dbsqlc.New(tx).OtherOpenDeadLetter(ctx, dbsqlc.OtherOpenDeadLetterParams{
+// OtherOpen reads the id of another open dead letter that holds the same key and subject, if there is one. While it is
+// open, the database does not release the key. The dead letter l must be about a key.
+func OtherOpen(l DeadLetter, other **uuid.UUID) postgres.Call {
+	p := dbsqlc.OtherOpenDeadLetterParams{
 		TenantID: &l.About.Tenant, Operation: &l.About.Operation, Key: &l.About.Key, Generation: &l.About.Generation,
 		Subject: l.Subject, ID: l.ID,
-	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return uuid.UUID{}, false, nil
 	}
-	if err != nil {
-		return uuid.UUID{}, false, fmt.Errorf("find other dead letters: %w", err)
+	return func(ctx context.Context, q postgres.Statement) error {
+		id, err := dbsqlc.New(q).OtherOpenDeadLetter(ctx, p)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			*other = nil
+			return nil
+		case err != nil:
+			return fmt.Errorf("find other dead letters: %w", err)
+		}
+		*other = &id
+		return nil
 	}
-	return id, true, nil
 }

@@ -190,27 +190,24 @@ func TestOtherDeadLetterAboutTheSameKeyIsNamed(t *testing.T) {
 	mine, other, elsewhere, earlier := of(1), of(1), of(2), of(1)
 	other.Kind, other.Subject = LookupsExhausted, mine.Subject
 	o.put(mine, elsewhere, earlier)
-	ask := func() (id uuid.UUID, found bool) {
-		err := o.db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) (err error) {
-			id, found, err = OtherOpenTx(ctx, tx, mine)
-			return err
-		})
-		if err != nil {
+	ask := func() *uuid.UUID {
+		id := &mine.ID // which is not the answer
+		if err := o.db.Pipeline(t.Context(), OtherOpen(mine, &id)); err != nil {
 			t.Fatal(err)
 		}
-		return id, found
+		return id
 	}
-	if id, found := ask(); found {
+	if id := ask(); id != nil {
 		t.Fatalf("%s is about another generation, or another payment", id)
 	}
 	o.put(other)
-	if id, found := ask(); !found || id != other.ID {
-		t.Fatalf("%s, %v", id, found)
+	if id := ask(); id == nil || *id != other.ID {
+		t.Fatalf("found is %v", id)
 	}
 	if _, err := o.resolve(other.ID, 1, Dismiss); err != nil {
 		t.Fatal(err)
 	}
-	if id, found := ask(); found {
+	if id := ask(); id != nil {
 		t.Fatalf("%s is resolved", id)
 	}
 }

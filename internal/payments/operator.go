@@ -26,10 +26,10 @@ type Inquiry struct {
 func (s *Service) Inquire(ctx context.Context, deadLetter deadletters.DeadLetter, d OperatorDecision) (Inquiry, error) {
 	var g gathered
 	if deadLetter.About != nil {
-		if err := s.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-			g, err = s.gatherDeadLetterTx(ctx, tx, deadLetter)
-			return err
-		}); err != nil {
+		var err error
+		g, err = s.gatherDeadLetter(deadLetter,
+			func(calls ...postgres.Call) error { return s.db.Pipeline(ctx, calls...) })
+		if err != nil {
 			return Inquiry{}, err
 		}
 	}
@@ -52,7 +52,9 @@ func (s *Service) DecideTx(
 	var g gathered
 	if deadLetter.About != nil {
 		var err error
-		if g, err = s.gatherDeadLetterTx(ctx, tx, deadLetter); err != nil {
+		g, err = s.gatherDeadLetter(deadLetter,
+			func(calls ...postgres.Call) error { return postgres.PipelineTx(ctx, tx, calls...) })
+		if err != nil {
 			return Step{}, err
 		}
 	}
@@ -87,29 +89,24 @@ func (s *Service) DecideTx(
 	return step, err
 }
 
-// gatherDeadLetterTx reads the key of a dead letter, the key's movement, and another open dead letter of the key. If
-// the key is gone or stands for something else, the result has no movement.
-func (s *Service) gatherDeadLetterTx(
-	ctx context.Context, tx pgx.Tx, deadLetter deadletters.DeadLetter,
+// gatherDeadLetter reads the key of a dead letter, the key's movement, and another open dead letter of the key. If the
+// key is gone or stands for something else, the result has no movement. run sends the statements.
+func (s *Service) gatherDeadLetter(
+	deadLetter deadletters.DeadLetter, run func(...postgres.Call) error,
 ) (gathered, error) {
 	var view idempotency.KeyView
 	var m movement
-	if err := postgres.PipelineTx(ctx, tx, s.deadLetterCalls(deadLetter, &view, &m)...); err != nil {
+	var other *uuid.UUID
+	ref := idempotency.StoredRef(deadLetter.About.Tenant, deadLetter.About.Operation, deadLetter.About.Key)
+	err := run(s.keys.LookIn(ref, &view), s.movementOf(ref, &m), deadletters.OtherOpen(deadLetter, &other))
+	if err != nil {
 		return gathered{}, fmt.Errorf("look at key: %w", err)
 	}
 	g := gatheredAbout(deadLetter, view, m)
-	other, found, err := deadletters.OtherOpenTx(ctx, tx, deadLetter)
-	if found {
+	if other != nil {
 		g.seen.OtherHeld = other.String()
 	}
-	return g, err
-}
-
-func (s *Service) deadLetterCalls(
-	deadLetter deadletters.DeadLetter, view *idempotency.KeyView, m *movement,
-) []postgres.Call {
-	ref := idempotency.StoredRef(deadLetter.About.Tenant, deadLetter.About.Operation, deadLetter.About.Key)
-	return []postgres.Call{s.keys.LookIn(ref, view), s.movementOf(ref, m)}
+	return g, nil
 }
 
 // gatheredAbout is what was read for a dead letter. A dead letter of an early version of this program names no payment.
