@@ -197,8 +197,12 @@ func (s *scene) checkStatement() {
 	}
 	for _, e := range s.ledger() {
 		if e.Account == wanted(s.request).Account && e.Executed() {
-			if got[e.ID] != 1 {
-				s.t.Errorf("the statement has %s %d times", e.ID, got[e.ID])
+			want := 1
+			if s.fault.Fails && e.ID == s.id {
+				want = 2 // The money has gone, and has come back.
+			}
+			if got[e.ID] != want {
+				s.t.Errorf("the statement has %s %d times, want %d", e.ID, got[e.ID], want)
 			}
 			delete(got, e.ID)
 		}

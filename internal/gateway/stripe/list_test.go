@@ -360,6 +360,23 @@ func TestStatementHasTheMovementsOfTheDayInTheCustomersCurrency(t *testing.T) {
 	}
 }
 
+// A refund may fail days after it succeeded. Its own day is read by then, and a list by creation does not have it.
+func TestStatementOfTheDayHasARefundWhoseMoneyCameBack(t *testing.T) {
+	t.Parallel()
+	day := today().Truncate(24 * time.Hour).Add(-24 * time.Hour)
+	at := day.Unix() + 100
+	line := bookIs("refund_failure", at, refundIs("failed"))
+	s := scripted(t, map[string][]answer{bookLine: {ok(listOf(false, line))}})
+	var got []string
+	err := newClient(t, s.URL).Statement(t.Context(), "acct_canary", day, func(r gateway.Record) error {
+		got = append(got, r.ID+" "+r.Status)
+		return nil
+	})
+	if err != nil || !slices.Equal(got, []string{"re_1 declined"}) {
+		t.Fatalf("statement %q, %v", got, err)
+	}
+}
+
 func TestStatementIsThereTenMinutesAfterTheDay(t *testing.T) {
 	t.Parallel()
 	s := scripted(t, map[string][]answer{bookLine: {ok(listOf(false))}})

@@ -83,7 +83,7 @@ func bookOf(account string, raw []byte, w window, each func(gateway.Record) erro
 	switch t.Type {
 	case "charge", "payment":
 		r = readCharge(account, t.Source)
-	case "refund", "payment_refund":
+	case "refund", "payment_refund", "refund_failure": // By the last one, the money of a refund comes back.
 		r = readRefund(account, t.Source)
 	default:
 		return nil // a fee, a payout, a transfer
