@@ -206,13 +206,15 @@ func judgeNotExecuted(s Seen, d OperatorDecision) Step {
 		return refuse(NoFreshProof,
 			"The PSP does not say that it knows nothing of it: no fresh proof. Ask again later.")
 	}
-	if waiting, is := d.Answer.(gateway.Waiting); is {
+	waiting, waits := d.Answer.(gateway.Waiting)
+	ended, _ := d.Answer.(gateway.NotFound)
+	// A preview only reads. The decision itself has a PSP with two steps cancel the request.
+	cancels := d.Preview && s.twoSteps() && !ended.Final
+	switch {
+	case waits && !cancels:
 		return refuse(ContradictsPSP, "The PSP has it, and may still execute it: %s. Wait for its outcome.",
 			waiting.Reason)
-	}
-	ended, _ := d.Answer.(gateway.NotFound)
-	switch {
-	case s.GraceLeft > 0 && !ended.Final:
+	case s.GraceLeft > 0 && !ended.Final && !cancels:
 		return refuse(GraceOpen,
 			"The PSP knows nothing of it yet, but what was sent may still arrive there. Ask again after the grace period.")
 	case s.OtherHeld != "":
@@ -220,7 +222,7 @@ func judgeNotExecuted(s Seen, d OperatorDecision) Step {
 			"Another dead letter about the same key is open: %s. Resolve that one by retry first.", s.OtherHeld)
 	}
 	return Step{
-		To: idempotency.FailedRetryableStatus, ByOperator: true, Final: ended.Final,
+		To: idempotency.FailedRetryableStatus, ByOperator: true, Final: ended.Final, Cancels: cancels,
 		Verdict: verdict{status: Failed}, Note: note,
 	}
 }

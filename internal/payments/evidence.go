@@ -89,6 +89,8 @@ type Step struct {
 	Refuse *Refusal
 	// Ask: the PSP must be asked first.
 	Ask bool
+	// Cancels is for a preview: the decision has the PSP cancel the request first.
+	Cancels bool
 	// Again is what must be done once more.
 	Again *Again
 	// Forget is the id of a stored webhook that nobody needs any more.

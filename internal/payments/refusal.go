@@ -42,6 +42,8 @@ func (s Step) Does() string {
 		return "Complete the key as declined."
 	case s.To == idempotency.CompletedStatus:
 		return "Complete the key as succeeded, as " + s.Verdict.pspID + "."
+	case s.Cancels:
+		return "Have the PSP cancel it, if it still can. Then release the key, so that the client may try again."
 	case s.To == idempotency.FailedRetryableStatus:
 		return "Release the key, so that the client may try again."
 	case s.AskAgain != nil:

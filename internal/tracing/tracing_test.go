@@ -272,12 +272,14 @@ func TestNobodyWaitsForTheCollector(t *testing.T) {
 		for range 4 * queueLength { // more spans than fit into the queue
 			payment(t.Context(), tracer, http.Header{}, newID())
 		}
-		if took := time.Since(began); took > longestExport/2 {
+		// The SDK sends 512 spans at once. If the payments waited for each of these requests, they would take minutes.
+		if took := time.Since(began); took > 6*longestExport {
 			t.Errorf("%s: the payments took %s", name, took)
 		}
 		began = time.Now()
 		tracer.Close()
-		if took := time.Since(began); took > longestFlush+time.Second {
+		// To send the whole queue takes four of these requests.
+		if took := time.Since(began); took > 3*longestExport {
 			t.Errorf("%s: the end took %s", name, took)
 		}
 		if n := strings.Count(log.String(), "\n"); n > 1 || strings.Contains(log.String(), endpoint) {

@@ -28,10 +28,10 @@ func (b *bench) cost(ctx context.Context, s *report.Section) error {
 	for _, each := range []struct {
 		what string
 		plan load.Plan
-		bars [3]float64 // round trips, commits, kilobytes of WAL
+		bars costBars
 	}{
-		{"new payment", load.Plan{Kind: load.New}, [3]float64{2, 2, 1.6}},
-		{"replay", load.Plan{Kind: load.Replay, KeyList: keysOf(b.settings.Rows)}, [3]float64{1, 0, 0}},
+		{"new payment", load.Plan{Kind: load.New}, costBars{2, 2, 1.6}},
+		{"replay", load.Plan{Kind: load.Replay, KeyList: keysOf(b.settings.Rows)}, costBars{1, 0, 0}},
 	} {
 		each.plan.Address, each.plan.APIKey, each.plan.Clients, each.plan.Requests, each.plan.Seconds = api.Address,
 			b.db.APIKey, 1, 3000, 30
@@ -42,9 +42,16 @@ func (b *bench) cost(ctx context.Context, s *report.Section) error {
 	return nil
 }
 
+// costBars are what a request may cost at most.
+type costBars struct{ roundTrips, commits, wal float64 } // wal in kilobytes
+
+// unboundWAL is for tables that have just been vacuumed: what is written then goes to pages that were not written since
+// the checkpoint, and PostgreSQL logs each of them whole.
+const unboundWAL = 1000
+
 func (b *bench) costOf(
 	ctx context.Context, s *report.Section, db *rig.Database, counter *rig.RoundTrips, what string, plan load.Plan,
-	bars [3]float64,
+	bars costBars,
 ) error {
 	b.progress("counting, %s", what)
 	tables := []string{"idempotency_keys", "payments"}
@@ -78,11 +85,13 @@ func (b *bench) costOf(
 	// The pool looks after a connection that was idle: a few round trips in thousands are not the payment's.
 	const slack = 0.01
 	s.Bars = append(s.Bars,
-		report.Bar{What: "round trips per " + what, Op: report.AtMost, Value: bars[0] + slack,
+		report.Bar{What: "round trips per " + what, Op: report.AtMost, Value: bars.roundTrips + slack,
 			Prototype: "same"}.Of([]float64{roundTrips}),
-		report.Bar{What: "commits per " + what, Op: report.AtMost, Value: bars[1] + slack,
-			Prototype: "same"}.Of([]float64{commits}),
-		report.Bar{What: "WAL per " + what, Op: report.AtMost, Value: bars[2] + slack, Unit: "kB",
-			Prototype: "1.3–1.6 / none"}.Of([]float64{wal}))
+		report.Bar{What: "commits per " + what, Op: report.AtMost, Value: bars.commits + slack,
+			Prototype: "same"}.Of([]float64{commits}))
+	if bars.wal < unboundWAL {
+		s.Bars = append(s.Bars, report.Bar{What: "WAL per " + what, Op: report.AtMost, Value: bars.wal + slack,
+			Unit: "kB", Prototype: "1.3–1.6 / none"}.Of([]float64{wal}))
+	}
 	return nil
 }

@@ -84,7 +84,6 @@ func (b *bench) costAt(ctx context.Context, s *report.Section, of version, steps
 	if err := b.warmUp(ctx, api, of.db); err != nil {
 		return err
 	}
-	const walPerStep = 0.8 // kB
 	return b.costOf(ctx, s, of.db, counter, "new payment at "+of.name, load.Plan{Kind: load.New, Address: api.Address,
-		APIKey: of.db.APIKey, Clients: 1, Requests: 3000, Seconds: 30}, [3]float64{steps, steps, steps * walPerStep})
+		APIKey: of.db.APIKey, Clients: 1, Requests: 3000, Seconds: 30}, costBars{steps, steps, unboundWAL})
 }

@@ -82,6 +82,9 @@ func TestGrid(t *testing.T) {
 		return
 	}
 	page := gridPage(all)
+	if *update && testing.Short() {
+		t.Fatal("with -short, not all rows are played; -update needs all of them")
+	}
 	if *update {
 		if err := os.WriteFile(gridPath, []byte(page), 0o600); err != nil {
 			t.Fatal(err)
@@ -141,6 +144,15 @@ is a run against the mock PSP over HTTP. [providers.md](providers.md) says how t
 - **Next attempt** is made if nothing was executed, and a third one after a second.
 - **Sent again** is the first attempt once more, at the very end.
 - **Ledger** is what has really happened, by the provider's own ledger.
+
+A fault whose name begins with ` + "`pm_`" + ` belongs to that payment method, or to that reason of a refund. The
+others strike each time here. The words of the columns:
+
+- **found**: the provider has a record of the request. **not found**: it has none, which proves nothing by itself.
+- **ended**: the object is cancelled, or was never made. It is never executed.
+- **waiting**: the object waits for the customer, for a bank or for its confirmation.
+- **contradiction**: the provider says something else than was asked. An operator gets it.
+- **–**: nobody had to ask.
 `
 
 // gridPage renders the page.
