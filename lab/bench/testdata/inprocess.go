@@ -46,8 +46,8 @@ func (p *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		trace.GotConn(httptrace.GotConnInfo{})
 	}
 	asked, err := io.ReadAll(r.Body)
-	if err != nil || len(asked) < 2 {
-		return nil, errors.New("no body")
+	if err != nil {
+		return nil, err
 	}
 	if p.delay > 0 {
 		time.Sleep(p.delay)
@@ -55,6 +55,9 @@ func (p *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasPrefix(r.URL.Path, "/v1/payment_intents") {
 		b, err := p.stripe(r.URL.Path, asked)
 		return p.answer(r, http.StatusOK, b), err
+	}
+	if len(asked) < 2 {
+		return nil, errors.New("no body")
 	}
 	b := make([]byte, 0, len(asked)+256)
 	b = append(b, `{"object":"charge","status":"succeeded","createdAt":"2026-11-20T12:00:00Z","id":"`...)
