@@ -106,17 +106,15 @@ const (
 // build makes the programs of a source tree. mark is what their names end with.
 func (r *Rig) build(ctx context.Context, root, mark string) error {
 	overlay := filepath.Join(r.dir, "overlay"+mark+".json")
-	replaced := filepath.Join(root, "internal", "gateway", "wire", "transport.go")
+	replaced, err := transportOf(root)
+	if err != nil {
+		return err
+	}
 	raw, err := json.Marshal(map[string]any{"Replace": map[string]string{
 		replaced: filepath.Join(root, "lab", "bench", "testdata", "inprocess.go"),
 	}})
 	if err != nil {
 		return err
-	}
-	// A replacement of a file that is not there would be added without a word, and the API measured would be another
-	// one.
-	if _, err := os.Stat(replaced); err != nil {
-		return fmt.Errorf("find what the overlay replaces: %w", err)
 	}
 	if err := os.WriteFile(overlay, raw, 0o600); err != nil {
 		return err
@@ -131,6 +129,18 @@ func (r *Rig) build(ctx context.Context, root, mark string) error {
 		}
 	}
 	return nil
+}
+
+// transportOf finds the file that the overlay replaces. It was in package gateway while there was one provider. A
+// replacement of a file that is not there would be added without a word, and the API measured would be another one.
+func transportOf(root string) (path string, err error) {
+	for _, dir := range []string{"wire", "."} {
+		path = filepath.Join(root, "internal", "gateway", dir, "transport.go")
+		if _, err = os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("find what the overlay replaces: %w", err)
 }
 
 // Go runs the go command in a directory below the root.
