@@ -76,6 +76,9 @@ func load(getenv func(string) string) (settings, error) {
 	if s.own.Short {
 		maps.Copy(defaults, shortDefaults())
 	}
+	if getenv("PSP") == config.StripePSP {
+		defaults["PSP_TIMEOUT"] = "4s" // A payment that is cancelled then is free again within five seconds.
+	}
 	s.getenv = func(name string) string {
 		if v := getenv(name); v != "" {
 			return v
