@@ -116,6 +116,25 @@ func (b *bench) sideBySide(
 	return b.roundsOf(ctx, rounds, contenders...)
 }
 
+// withClients names a line by how many clients there were.
+func withClients(n int) func(string) string {
+	return func(text string) string { return fmt.Sprintf("%2d clients: %s", n, text) }
+}
+
+// tellEach adds the lines of each version: its rate, one percentile of its latency, and its CPU.
+func tellEach(
+	s *report.Section, versions []version, slices [][]taken, name func(string) string, percentile string,
+	latency func(taken) float64,
+) {
+	for i, each := range versions {
+		s.Lines = append(s.Lines,
+			line(name(each.name), perSecond, report.Higher, by(slices[i], rate)),
+			line(name(each.name+", "+percentile), millis, report.Lower, by(slices[i], latency)),
+			line(name(each.name+", PostgreSQL"), cpuMicros, report.Lower, by(slices[i], pgCPU)),
+			line(name(each.name+", API"), cpuMicros, report.Lower, by(slices[i], programCPU)))
+	}
+}
+
 func (b *bench) againstNew(ctx context.Context, s *report.Section, versions []version, first bool) error {
 	apis, err := b.inProcess(ctx, versions)
 	if err != nil {
@@ -126,14 +145,8 @@ func (b *bench) againstNew(ctx context.Context, s *report.Section, versions []ve
 		if err != nil {
 			return err
 		}
-		name := func(text string) string { return fmt.Sprintf("%2d clients: %s", clients, text) }
-		for i, each := range versions {
-			s.Lines = append(s.Lines,
-				line(name(each.name), perSecond, report.Higher, by(slices[i], rate)),
-				line(name(each.name+", p99"), millis, report.Lower, by(slices[i], p99)),
-				line(name(each.name+", PostgreSQL"), cpuMicros, report.Lower, by(slices[i], pgCPU)),
-				line(name(each.name+", API"), cpuMicros, report.Lower, by(slices[i], programCPU)))
-		}
+		name := withClients(clients)
+		tellEach(s, versions, slices, name, "p99", p99)
 		faster := report.PairUp(name("payments, this ÷ other"), by(slices[1], rate), by(slices[0], rate))
 		cpu := report.PairUp(name("PostgreSQL's CPU per payment, this ÷ other"), by(slices[1], pgCPU),
 			by(slices[0], pgCPU))

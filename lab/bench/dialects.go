@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"payonce/lab/bench/load"
 	"payonce/lab/bench/report"
@@ -29,8 +28,10 @@ func (b *bench) dialects(ctx context.Context, s *report.Section) error {
 			return err
 		}
 	}
-	if err := b.dialectCosts(ctx, s, versions); err != nil {
-		return err
+	for i, each := range versions {
+		if err := b.costAt(ctx, s, each, float64(2+i)); err != nil {
+			return err
+		}
 	}
 	b.stopAll()
 	apis, err := b.inProcess(ctx, versions)
@@ -42,14 +43,8 @@ func (b *bench) dialects(ctx context.Context, s *report.Section) error {
 		if err != nil {
 			return err
 		}
-		name := func(text string) string { return fmt.Sprintf("%2d clients: %s", clients, text) }
-		for i, each := range versions {
-			s.Lines = append(s.Lines,
-				line(name(each.name), perSecond, report.Higher, by(slices[i], rate)),
-				line(name(each.name+", p50"), millis, report.Lower, by(slices[i], p50)),
-				line(name(each.name+", PostgreSQL"), cpuMicros, report.Lower, by(slices[i], pgCPU)),
-				line(name(each.name+", API"), cpuMicros, report.Lower, by(slices[i], programCPU)))
-		}
+		name := withClients(clients)
+		tellEach(s, versions, slices, name, "p50", p50)
 		s.Ratios = append(s.Ratios,
 			report.PairUp(name("payments, stripe ÷ native"), by(slices[1], rate), by(slices[0], rate)),
 			report.PairUp(name("p50, stripe ÷ native"), by(slices[1], p50), by(slices[0], p50)),
@@ -59,17 +54,8 @@ func (b *bench) dialects(ctx context.Context, s *report.Section) error {
 	return nil
 }
 
-// dialectCosts counts what one payment costs the database.
-func (b *bench) dialectCosts(ctx context.Context, s *report.Section, versions []version) error {
-	for i, each := range versions {
-		if err := b.costAt(ctx, s, each, float64(2+i)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// costAt counts at one provider: each step of a payment is a round trip and a commit.
+// costAt counts what one payment costs the database at one provider. Each step of a payment is a round trip and a
+// commit.
 func (b *bench) costAt(ctx context.Context, s *report.Section, of version, steps float64) error {
 	counter, err := rig.CountRoundTrips(ctx, of.db.URL)
 	if err != nil {

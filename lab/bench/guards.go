@@ -38,7 +38,7 @@ func (b *bench) guards(ctx context.Context, s *report.Section) error {
 		if err != nil {
 			return err
 		}
-		name := func(text string) string { return fmt.Sprintf("%2d clients: %s", clients, text) }
+		name := withClients(clients)
 		for i, each := range versions {
 			s.Lines = append(s.Lines, line(name(each.name+", PostgreSQL"), cpuMicros, report.Lower,
 				by(slices[i], pgCPU)))

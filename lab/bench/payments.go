@@ -60,7 +60,7 @@ func (b *bench) newPayments(ctx context.Context, s *report.Section) error {
 
 func (b *bench) tellNewPayments(s *report.Section, clients int, slices [][]taken) {
 	pg, api := slices[0], slices[1]
-	name := func(text string) string { return fmt.Sprintf("%2d clients: %s", clients, text) }
+	name := withClients(clients)
 	ratio := report.PairUp(name("API ÷ pgbench"), by(api, rate), by(pg, rate))
 	cpu := report.PairUp(name("PostgreSQL's CPU per payment, API ÷ pgbench"), by(api, pgCPU), by(pg, pgCPU))
 	own := report.PairUp(name("CPU, API ÷ PostgreSQL"), by(api, programCPU), by(api, pgCPU))

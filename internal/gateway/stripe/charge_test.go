@@ -365,7 +365,7 @@ func TestOtherLimitIsNoRateLimit(t *testing.T) {
 	}
 }
 
-// Without a verdict, the client would be told for ever that the PSP is unavailable.
+// Without a verdict, the client would hear at each attempt that the PSP is unavailable.
 func TestConfirmationThatIsRefusedForGoodIsADecline(t *testing.T) {
 	t.Parallel()
 	refusal := problemOf("invalid_request_error", "payment_method_unexpected_state", "")
