@@ -296,10 +296,16 @@ func idleReconciler(t *testing.T) *child {
 func TestChildThatDoesNotStopInTimeIsAnError(t *testing.T) {
 	t.Parallel()
 	c := idleReconciler(t)
-	c.stopLimit = -1
+	c.stopLimit = time.Millisecond
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	err := c.run(ctx, stop)
+	err := c.run(ctx, func() {
+		// A process that is held sees no SIGTERM, so it cannot be quicker than the limit.
+		if err := c.signal(syscall.SIGSTOP); err != nil {
+			t.Error(err)
+		}
+		stop()
+	})
 	if err == nil || !strings.Contains(err.Error(), "stop the reconciler: it was killed") {
 		t.Errorf("no time to stop: %v", err)
 	}
