@@ -165,6 +165,11 @@ proof: ## the short version of matrix, chaos, mutations and model, in five minut
 	@command -v spin >/dev/null && command -v gcc >/dev/null || { echo "model: skipped, spin or gcc is not installed"; exit 0; }; \
 		set -x; bin/model $(QUICK_VARIANTS)
 
+.PHONY: mutants
+mutants: ## take each guard away, one at a time, and have a test find it, in three hours; goes on where it stopped; PACKAGE=internal/payments SHARE=1/5 SEED=7 for a part
+	@$(BUILD_LAB) ./mutants
+	@exec bin/mutants
+
 .PHONY: report
 report: ## write docs/correctness_report.md from the reports in FROM (bin): matrix, mutations, naive, chaos*.json and model.md
 	@$(BUILD_LAB) ./matrix ./chaos ./mutations ./model

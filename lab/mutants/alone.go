@@ -1,0 +1,249 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// asDrawn is how many mutants `mutants alone` tries if COUNT does not say.
+const asDrawn = 50
+
+// labLimit is for one lab on one mutant. On a mutant, many a wait is in vain.
+const labLimit = 20 * time.Minute
+
+// observation is what the labs say of one mutant: each invariant that was violated, and the cells and faults in which.
+type observation struct {
+	ID         string              `json:"id"`
+	Violations map[string][]string `json:"violations"` // by invariant: where
+}
+
+// alone gives mutants to the matrix and to the chaos run, which never stop at a violation. It prints which invariant,
+// which cell and which fault saw what, and which of them was the only one. Nothing is taken out of the proofs for it: a
+// check that is never alone here may be alone for a bug that nobody has thought of.
+func (w *work) alone(ctx context.Context, file string) (err error) {
+	if w.Count == 0 {
+		w.Count = asDrawn
+	}
+	observed, err := readObservations(file)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "payonce-mutants-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := os.Chmod(dir, 0o755); err != nil { // the programs run as another user, too
+		return err
+	}
+	if err := w.buildForLabs(ctx, dir); err != nil {
+		return err
+	}
+	drawn := w.drawn()
+	p := newProgress("mutants", len(drawn), w.say)
+	for _, m := range drawn {
+		if _, known := observed[m.hash]; !known {
+			s, err := w.look(ctx, dir, m)
+			if err != nil {
+				return err
+			}
+			observed[m.hash] = s
+			if err := writeObservations(file, observed); err != nil {
+				return err
+			}
+			w.say("%s: %s", m.id(), orElse(strings.Join(sortedKeys(s.Violations), " "), "nothing was seen"))
+		}
+		p.step("")
+	}
+	return w.printAlone(drawn, observed)
+}
+
+// drawn are mutants that the seed chooses, of those that a test has caught: an equivalent one would be seen by nobody.
+func (w *work) drawn() []mutant {
+	var from []mutant
+	for _, m := range w.plan.mutants {
+		if w.known[m.hash].verdict == caught && (w.Package == "" || asks(w.Package, m.where)) {
+			from = append(from, m)
+		}
+	}
+	random := rand.New(rand.NewPCG(w.Seed, w.Seed))
+	random.Shuffle(len(from), func(i, j int) { from[i], from[j] = from[j], from[i] })
+	return from[:min(w.Count, len(from))]
+}
+
+// buildForLabs builds the programs with all mutants in them, and the labs without any.
+func (w *work) buildForLabs(ctx context.Context, dir string) error {
+	overlay, err := w.plan.write(w.root, filepath.Join(dir, "source"))
+	if err != nil {
+		return err
+	}
+	w.say("building the programs with the mutants, and the labs")
+	separator := string(filepath.Separator)
+	for _, build := range [][]string{
+		{w.root, "-overlay", overlay, "-o", filepath.Join(dir, "programs") + separator, "./cmd/api", "./cmd/reconciler",
+			"./cmd/mockpsp"},
+		{filepath.Join(w.root, "lab"), "-o", dir + separator, "./matrix", "./chaos"},
+	} {
+		cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-buildvcs=false"}, build[1:]...)...)
+		cmd.Dir = build[0]
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("build: %w\n%s", err, out)
+		}
+	}
+	return nil
+}
+
+// look runs both labs on one mutant, to their ends.
+func (w *work) look(ctx context.Context, dir string, m mutant) (observation, error) {
+	programs := filepath.Join(dir, "programs")
+	if err := os.WriteFile(filepath.Join(programs, "mutant"), []byte(strconv.Itoa(m.number)), 0o644); err != nil {
+		return observation{}, err
+	}
+	s := observation{ID: m.id(), Violations: map[string][]string{}}
+	for _, lab := range []string{"matrix", "chaos"} {
+		report := filepath.Join(dir, lab+".json")
+		if err := os.Remove(report); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return observation{}, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, labLimit)
+		cmd := exec.CommandContext(ctx, filepath.Join(dir, lab))
+		cmd.Dir, cmd.WaitDelay = w.root, time.Minute
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+		cmd.Env = append(os.Environ(), "QUICK=1", "PROGRAMS="+programs, "LIMIT=40s", "ONLY=", "REPORT="+report,
+			fmt.Sprintf("SEED=%d", w.Seed), "KEEP="+filepath.Join(dir, "kept"))
+		out, runErr := cmd.CombinedOutput()
+		cancel()
+		told, err := readViolations(report)
+		if err != nil && w.ended(ctx) {
+			return observation{}, context.Canceled
+		}
+		if err != nil {
+			// A product that does not even start is seen by its first user.
+			last := out[max(0, len(out)-200):]
+			w.say("%s gave no report: %v: %s", lab, runErr, last)
+			s.Violations["start"] = append(s.Violations["start"], lab)
+			continue
+		}
+		for _, v := range told {
+			where := lab + " " + cmp.Or(v.Where, "the whole run")
+			if !slices.Contains(s.Violations[v.Invariant], where) {
+				s.Violations[v.Invariant] = append(s.Violations[v.Invariant], where)
+			}
+		}
+	}
+	return s, os.RemoveAll(filepath.Join(dir, "kept"))
+}
+
+func (w *work) ended(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
+
+type violation struct {
+	Invariant string `json:"invariant"`
+	Where     string `json:"where"`
+}
+
+func readViolations(report string) ([]violation, error) {
+	raw, err := os.ReadFile(report)
+	if err != nil {
+		return nil, err
+	}
+	var told struct{ Violations []violation }
+	if err := json.Unmarshal(raw, &told); err != nil {
+		return nil, err
+	}
+	// That a short run has missed something is no sign of a bug.
+	return slices.DeleteFunc(told.Violations, func(v violation) bool { return v.Invariant == "sometimes" }), nil
+}
+
+func readObservations(file string) (map[string]observation, error) {
+	observed := map[string]observation{}
+	raw, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return observed, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return observed, json.Unmarshal(raw, &observed)
+}
+
+func writeObservations(file string, observed map[string]observation) error {
+	raw, err := json.MarshalIndent(observed, "", "  ")
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, raw, 0o600))
+}
+
+// printAlone prints the tables of docs/mutants.md: what each invariant saw, and what it saw alone; the same for faults.
+func (w *work) printAlone(drawn []mutant, observed map[string]observation) error {
+	invariants, faults := map[string][]string{}, map[string][]string{}
+	unseen := 0
+	for _, m := range drawn {
+		s := observed[m.hash]
+		if len(s.Violations) == 0 {
+			unseen++
+		}
+		for invariant, places := range s.Violations {
+			invariants[invariant] = append(invariants[invariant], m.hash)
+			for _, place := range places {
+				fault := faultOf(place)
+				if !slices.Contains(faults[fault], m.hash) {
+					faults[fault] = append(faults[fault], m.hash)
+				}
+			}
+		}
+	}
+	fmt.Fprintf(w.stdout, "%d mutants, seed %d; %d were seen by nothing in these runs\n\n", len(drawn), w.Seed, unseen)
+	for _, part := range []struct {
+		title string
+		saw   map[string][]string
+	}{{"invariant", invariants}, {"fault", faults}} {
+		fmt.Fprintf(w.stdout, "| %s | saw | alone | which |\n|---|---|---|---|\n", part.title)
+		for _, name := range slices.Sorted(maps.Keys(part.saw)) {
+			var ids []string
+			for _, hash := range part.saw[name] {
+				if onlyOne(part.saw, hash) {
+					ids = append(ids, "`"+strings.ReplaceAll(observed[hash].ID, "|", "\\|")+"`")
+				}
+			}
+			fmt.Fprintf(w.stdout, "| %s | %d | %d | %s |\n", name, len(part.saw[name]), len(ids),
+				strings.Join(ids, "; "))
+		}
+		fmt.Fprintln(w.stdout)
+	}
+	return nil
+}
+
+// onlyOne tells whether a single entry has seen a mutant.
+func onlyOne(saw map[string][]string, hash string) bool {
+	n := 0
+	for _, hashes := range saw {
+		if slices.Contains(hashes, hash) {
+			n++
+		}
+	}
+	return n == 1
+}
+
+// faultOf is the fault of a cell, or the chaos run as a whole: there, many faults happen at once.
+func faultOf(place string) string {
+	lab, cell, _ := strings.Cut(place, " ")
+	if lab == "chaos" {
+		return lab
+	}
+	parts := strings.Split(cell, "/")
+	return lab + " " + parts[len(parts)-1]
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// module of the product, as its import paths begin.
+const module = "payonce/"
+
+// binaries are the test binaries with all mutants in them. Each is built when it is needed first.
+type binaries struct {
+	root, dir, overlay string
+	packages           []testPackage
+
+	mu    sync.Mutex
+	built map[string]*build
+}
+
+// testPackage is one whose tests may reach a mutant.
+type testPackage struct {
+	dir  string   // below the root
+	deps []string // the directories of the product's packages that it needs
+}
+
+type build struct {
+	once sync.Once
+	path string
+	err  error
+}
+
+// findTests lists the packages of the product whose tests need one of the changed packages.
+func findTests(ctx context.Context, root string) ([]testPackage, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-test", "-json=ImportPath,Deps", "./...")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the packages with tests: %w", err)
+	}
+	var found []testPackage
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var listed struct {
+			ImportPath string
+			Deps       []string
+		}
+		if err := decoder.Decode(&listed); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		name, isTest := strings.CutSuffix(listed.ImportPath, ".test")
+		if !isTest {
+			continue
+		}
+		p := testPackage{dir: strings.TrimPrefix(name, module)}
+		for _, dep := range listed.Deps {
+			dep, _, _ = strings.Cut(dep, " ")
+			p.deps = append(p.deps, strings.TrimPrefix(dep, module))
+		}
+		if slices.ContainsFunc(packages(), func(changed string) bool { return slices.Contains(p.deps, changed) }) ||
+			slices.Contains(p.deps, "db/migrations") {
+			found = append(found, p)
+		}
+	}
+	return found, nil
+}
+
+// get is the path of a test binary.
+func (b *binaries) get(ctx context.Context, pkg string) (string, error) {
+	b.mu.Lock()
+	if b.built == nil {
+		b.built = map[string]*build{}
+	}
+	if b.built[pkg] == nil {
+		b.built[pkg] = &build{}
+	}
+	one := b.built[pkg]
+	b.mu.Unlock()
+	one.once.Do(func() {
+		one.path = filepath.Join(b.dir, strings.ReplaceAll(pkg, "/", "-")+".test")
+		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", b.overlay, "-o", one.path, "./"+pkg)
+		cmd.Dir = b.root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			one.err = fmt.Errorf("build the tests of %s with the mutants: %w\n%s", pkg, err, out)
+		}
+	})
+	return one.path, one.err
+}
+
+// list is the names of a package's tests, examples and fuzz targets.
+func (b *binaries) list(ctx context.Context, pkg string) ([]string, error) {
+	path, err := b.get(ctx, pkg)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, path, "-test.list", "^(Test|Example|Fuzz)")
+	cmd.Dir = filepath.Join(b.root, pkg)
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the tests of %s: %w", pkg, err)
+	}
+	return strings.Fields(string(out)), nil
+}

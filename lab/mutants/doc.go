@@ -1,0 +1,24 @@
+// Command mutants asks of each guard whether a test needs it. It takes away one condition of the product at a time,
+// and runs the tests: if all of them pass, the condition has no test, or nothing needs it. `make mutants` runs it.
+//
+// What is taken away, one at a time:
+//
+//   - in Go (go.go, cases.go): each condition, operand of && and ||, case, comparison, boundary and early return of
+//     the packages in `packages`
+//   - in db/queries (sql.go, queries.go): each operand of AND and OR of each WHERE, ON and HAVING
+//   - in db/migrations (schema.go): each condition of each CHECK and of each guard function, each trigger, each
+//     unique index and each reference
+//
+// All mutants are built at once (overlay.go): each changed place asks a small package, which exists in this build
+// alone, whether its mutant is the active one. So a test binary is built once, and an environment variable chooses the
+// mutant. The source tree is never touched: `go build -overlay` puts the changed copies in place.
+//
+// For each test, one run without any mutant records which places it reaches (reach.go). A mutant is given to the tests
+// that reach its place, the quickest first, and the first failure ends it (run.go). A test that hangs has failed.
+//
+// results.txt holds what was found, by the hash of the function or statement that was changed. So a later run only has
+// to try what has changed, and what has survived. survivors.txt holds the mutants that may survive, each with its
+// reason. A line that fits no mutant is an error.
+//
+// It owns the places and the verdicts. It refuses to know what the product does.
+package main

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+
+	"payonce/internal/cli"
+	"payonce/internal/config"
+	"payonce/lab/world"
+)
+
+const usage = `Usage:
+  mutants              take one guard away at a time, and have the tests find it
+  mutants list         each mutant, with what is known of it
+  mutants score        how many are caught, by package and by kind, and why others stand
+  mutants alone        give 50 of them to the matrix and the chaos run, and tell which check was alone in seeing it
+
+Settings, as environment variables with their defaults:
+`
+
+// settings of a run.
+type settings struct {
+	Package  string `env:"PACKAGE" desc:"only these, separated by commas: internal/payments, db/queries, …"`
+	Share    string `env:"SHARE" envDefault:"1/1" desc:"a random share of them: 1/5 is a fifth"`
+	Count    int    `env:"COUNT" desc:"a random number of them, tried again whatever is known; 0: no limit"`
+	Seed     uint64 `env:"SEED" envDefault:"1" desc:"draws SHARE and COUNT"`
+	Fresh    bool   `env:"FRESH" desc:"1: try also those that are known to be caught"`
+	Workers  int    `env:"WORKERS" desc:"how many run at once; 0: one for each processor"`
+	Results  string `env:"RESULTS" desc:"where the results are kept; default: lab/mutants/results.txt"`
+	Reach    string `env:"REACH" envDefault:"bin/mutants-reach.json" desc:"where it is kept which test reaches what"`
+	Observed string `env:"OBSERVED" envDefault:"bin/mutants-alone.json" desc:"where it is kept what the labs have seen"`
+}
+
+func main() {
+	cli.Main("mutants", func(ctx context.Context) error {
+		return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	})
+}
+
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+	command := strings.Join(args, " ")
+	switch command {
+	case "", "list", "score", "alone":
+	case "help", "--help", "-help", "-h":
+		fmt.Fprint(stdout, usage)
+		return config.Describe(stdout, nil, settings{})
+	case "--version", "version":
+		return cli.PrintVersion(stdout, "mutants")
+	default:
+		return cli.Usagef("argument %q is not known; see mutants --help", command)
+	}
+	s, err := loadSettings(getenv)
+	if err != nil {
+		return err
+	}
+	root, err := world.Root(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Results == "" {
+		s.Results = filepath.Join(root, "lab/mutants/results.txt")
+	}
+	w := work{settings: s, root: root, stdout: stdout,
+		say: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }}
+	if err := w.read(); err != nil {
+		return err
+	}
+	switch command {
+	case "list":
+		return w.list()
+	case "score":
+		return w.score()
+	case "alone":
+		return w.alone(ctx, s.Observed)
+	}
+	return w.try(ctx)
+}
+
+func loadSettings(getenv func(string) string) (settings, error) {
+	environment := map[string]string{}
+	for _, name := range []string{
+		"PACKAGE", "SHARE", "COUNT", "SEED", "FRESH", "WORKERS", "RESULTS", "REACH", "OBSERVED",
+	} {
+		if v := getenv(name); v != "" {
+			environment[name] = v
+		}
+	}
+	var s settings
+	if err := env.ParseWithOptions(&s, env.Options{Environment: environment}); err != nil {
+		return s, fmt.Errorf("read settings: %w; see mutants --help", err)
+	}
+	if _, _, err := s.share(); err != nil {
+		return s, err
+	}
+	if s.Workers <= 0 {
+		s.Workers = runtime.NumCPU()
+	}
+	return s, nil
+}
+
+func (s settings) share() (part, of int, err error) {
+	first, second, found := strings.Cut(s.Share, "/")
+	part, errPart := strconv.Atoi(first)
+	of, errOf := strconv.Atoi(second)
+	if !found || errors.Join(errPart, errOf) != nil || part < 1 || of < part {
+		return 0, 0, fmt.Errorf("SHARE is %q, must be like 1/5", s.Share)
+	}
+	return part, of, nil
+}
+
+// work is one call of this program.
+type work struct {
+	settings
+	root      string
+	stdout    io.Writer
+	say       sayer
+	plan      plan
+	survivors []survivor
+	known     map[string]result
+}
+
+func (w *work) read() (err error) {
+	if w.plan, err = makePlan(w.root); err != nil {
+		return err
+	}
+	for _, place := range w.plan.skipped {
+		w.say("not changed: %s", place)
+	}
+	if w.known, err = readResults(w.Results); err != nil {
+		return err
+	}
+	if w.survivors, err = readSurvivors(filepath.Join(w.root, "lab/mutants/survivors.txt")); err != nil {
+		return err
+	}
+	return stale(w.survivors, w.plan, w.known)
+}
+
+// chosen are the mutants that the settings ask for. Those that stand are not tried with COUNT: nobody waits for them.
+func (w *work) chosen() []mutant {
+	var asked []mutant
+	for _, m := range w.plan.mutants {
+		if w.Package == "" || asks(w.Package, m.where) {
+			asked = append(asked, m)
+		}
+	}
+	if part, of, _ := w.share(); part < of || w.Count > 0 {
+		random := rand.New(rand.NewPCG(w.Seed, w.Seed))
+		random.Shuffle(len(asked), func(i, j int) { asked[i], asked[j] = asked[j], asked[i] })
+		asked = asked[:len(asked)*part/of]
+	}
+	var chosen []mutant
+	for _, m := range asked {
+		r := w.known[m.hash].verdict
+		switch {
+		case w.Count > 0 && len(chosen) == w.Count:
+			return chosen
+		case w.Count > 0 && reasonFor(w.survivors, m) != "":
+		case w.Count > 0 || w.Fresh || r != caught && r != hung:
+			chosen = append(chosen, m)
+		}
+	}
+	return chosen
+}
+
+// asks tells whether PACKAGE names a place: itself, or the directory above a file.
+func asks(names, where string) bool {
+	for name := range strings.SplitSeq(names, ",") {
+		name = strings.Trim(name, " /")
+		if where == name || strings.HasPrefix(where, name+"/") && strings.HasPrefix(name, "db") {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *work) try(ctx context.Context) (err error) {
+	chosen := w.chosen()
+	w.say("%d mutants, %d to try", len(w.plan.mutants), len(chosen))
+	if len(chosen) == 0 {
+		return w.judge()
+	}
+	dir, err := os.MkdirTemp("", "payonce-mutants-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := os.Chmod(dir, 0o755); err != nil { // tests run as another user, too
+		return err
+	}
+	b := &binaries{root: w.root, dir: dir}
+	if b.overlay, err = w.plan.write(w.root, filepath.Join(dir, "source")); err != nil {
+		return err
+	}
+	if b.packages, err = findTests(ctx, w.root); err != nil {
+		return err
+	}
+	var r reach
+	if w.Count == 0 {
+		if r, err = measure(ctx, b, w.plan, w.Workers, w.Reach, w.say); err != nil {
+			return err
+		}
+	}
+	p, wrote := newProgress("mutants", len(chosen), w.say), time.Now()
+	count, before := map[string]int{}, maps.Clone(w.known)
+	err = spread(ctx, w.Workers, chosen, func(ctx context.Context, m mutant) (result, error) {
+		return try(ctx, b, batches(b, r, m, before[m.hash]), m)
+	}, func(m mutant, found result) error {
+		w.known[m.hash] = found
+		count[found.verdict]++
+		if found.verdict == survived && reasonFor(w.survivors, m) == "" {
+			w.say("survived: %s\n          %s", m.line, m.id())
+		}
+		p.step(fmt.Sprintf("%d caught, %d hung, %d survived", count[caught], count[hung], count[survived]))
+		if w.Count > 0 || time.Since(wrote) < every {
+			return nil
+		}
+		wrote = time.Now()
+		return writeResults(w.Results, w.plan, w.known)
+	})
+	if w.Count == 0 {
+		err = errors.Join(err, writeResults(w.Results, w.plan, w.known))
+	}
+	if ctx.Err() != nil {
+		return errors.New("interrupted; what was found is kept, and the next run goes on from there")
+	}
+	return errors.Join(err, w.judge())
+}
+
+// judge fails if a mutant survives without a reason.
+func (w *work) judge() error {
+	open := 0
+	for _, m := range w.plan.mutants {
+		if w.known[m.hash].verdict == survived && reasonFor(w.survivors, m) == "" {
+			open++
+		}
+	}
+	if open > 0 {
+		return fmt.Errorf("%d mutants survive: write a test, delete the guard, or give a reason in "+
+			"lab/mutants/survivors.txt", open)
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// batch is a run of one test binary.
+type batch struct {
+	pkg   string
+	tests []string // none: all
+	limit time.Duration
+}
+
+// few is how many tests the first run of a mutant has.
+const few = 6
+
+// spread works on items, some at once, and tells what came of each. Only one call of tell runs at a time.
+func spread[T, R any](
+	ctx context.Context, workers int, items []T, work func(context.Context, T) (R, error), tell func(T, R) error,
+) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(workers)
+	var mu sync.Mutex
+	for _, item := range items {
+		if ctx.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			result, err := work(ctx, item)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			return tell(item, result)
+		})
+	}
+	return group.Wait()
+}
+
+// try runs one batch after the other until one fails.
+func try(ctx context.Context, b *binaries, batches []batch, m mutant) (result, error) {
+	for _, each := range batches {
+		o, err := b.run(ctx, each.pkg, each.tests, m.number, each.limit)
+		switch {
+		case err != nil:
+			return result{}, fmt.Errorf("try %s: %w", m.id(), err)
+		case o.hung:
+			return result{hung, strings.TrimSpace(each.pkg + " " + first(each.tests))}, nil
+		case o.failed:
+			return result{caught, strings.TrimSpace(each.pkg + " " + o.by)}, nil
+		}
+	}
+	return result{verdict: survived}, nil
+}
+
+func first(tests []string) string {
+	if len(tests) == 1 {
+		return tests[0]
+	}
+	return ""
+}
+
+// batches are the runs of a mutant: the test that caught it before; the quickest tests of its own package; the rest of
+// them; then those of other packages. Without a measurement, all tests of the packages that need its package.
+func batches(b *binaries, r reach, m mutant, before result) []batch {
+	var all []batch
+	pkg, test, _ := strings.Cut(before.by, " ")
+	if test != "" && slices.ContainsFunc(b.packages, func(p testPackage) bool { return p.dir == pkg }) {
+		all = append(all, batch{pkg, []string{test}, 2 * slack})
+	}
+	own := homeOf(m)
+	if r == nil {
+		return append(all, unmeasured(b, own)...)
+	}
+	reached := map[string][]string{}
+	for pkg, tests := range r {
+		for test, by := range tests {
+			if _, is := slices.BinarySearch(by.Hashes, m.hash); is {
+				reached[pkg] = append(reached[pkg], test)
+			}
+		}
+		slices.SortFunc(reached[pkg], func(x, y string) int {
+			return cmp.Or(cmp.Compare(tests[x].Seconds, tests[y].Seconds), strings.Compare(x, y))
+		})
+	}
+	mine := reached[own]
+	if len(mine) > 0 {
+		all = append(all, batch{own, mine[:min(few, len(mine))], r.limit(own, mine[:min(few, len(mine))])})
+	}
+	// All tests, not only those that reached it: a test may have changed since it was measured.
+	if _, has := r[own]; has {
+		all = append(all, batch{own, nil, r.limit(own, nil)})
+	}
+	delete(reached, own)
+	if strings.HasPrefix(m.where, "db/migrations/") {
+		return append(all, withSchema(r, own)...)
+	}
+	var others []batch
+	for pkg, tests := range reached {
+		if len(tests) > 0 {
+			others = append(others, batch{pkg, tests, r.limit(pkg, tests)})
+		}
+	}
+	slices.SortFunc(others, func(x, y batch) int {
+		return cmp.Or(cmp.Compare(x.limit, y.limit), strings.Compare(x.pkg, y.pkg))
+	})
+	return append(all, others...)
+}
+
+// withSchema are the packages whose tests try the tables: each test reaches the schema, so no measurement tells which.
+func withSchema(r reach, but string) []batch {
+	var all []batch
+	for _, pkg := range []string{
+		"internal/idempotency", "internal/webhooks", "internal/deadletters", "internal/tenants", "internal/statement",
+		"internal/operator", "internal/postgres", "internal/payments",
+	} {
+		if pkg != but {
+			all = append(all, batch{pkg, nil, r.limit(pkg, nil)})
+		}
+	}
+	return all
+}
+
+// limit is how long tests may take: long enough for a machine that does other things as well.
+func (r reach) limit(pkg string, tests []string) time.Duration {
+	sum := 0.0
+	for test, by := range r[pkg] {
+		if len(tests) == 0 || slices.Contains(tests, test) {
+			sum += by.Seconds
+		}
+	}
+	return slack + 2*time.Duration(sum*float64(time.Second))
+}
+
+// unmeasured are the packages that need a package, with all their tests.
+func unmeasured(b *binaries, own string) []batch {
+	var all []batch
+	for _, p := range b.packages {
+		if p.dir == own || slices.Contains(p.deps, own) {
+			all = append(all, batch{p.dir, nil, 10 * time.Minute})
+		}
+	}
+	if i := slices.IndexFunc(all, func(each batch) bool { return each.pkg == own }); i > 0 {
+		all[0], all[i] = all[i], all[0]
+	}
+	return all
+}
+
+// homeOf is the package whose tests a mutant meets first.
+func homeOf(m mutant) string {
+	switch m.where {
+	case "db/migrations/00112_idempotency_keys.sql", "db/migrations/00117_key_counts.sql":
+		return "internal/idempotency"
+	case "db/migrations/00113_payments.sql", "db/migrations/00116_ledger.sql":
+		return "internal/payments"
+	case "db/migrations/00111_tenants.sql", "db/migrations/00119_psp.sql":
+		return "internal/tenants"
+	case "db/migrations/00115_webhook_events.sql":
+		return "internal/webhooks"
+	}
+	if file, is := strings.CutPrefix(m.where, "db/queries/"); is {
+		return "internal/" + strings.TrimSuffix(file, ".sql")
+	}
+	if strings.HasPrefix(m.where, "db/") {
+		return "internal/deadletters"
+	}
+	return m.where
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// list prints each mutant that PACKAGE asks for.
+func (w *work) list() error {
+	columns := tabwriter.NewWriter(w.stdout, 0, 0, 2, ' ', 0)
+	for _, m := range w.plan.mutants {
+		if w.Package != "" && !asks(w.Package, m.where) {
+			continue
+		}
+		r := w.known[m.hash]
+		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\n", orElse(r.verdict, "not tried"), m.line, m.id(), r.by)
+	}
+	return columns.Flush()
+}
+
+func orElse(text, instead string) string {
+	if text == "" {
+		return instead
+	}
+	return text
+}
+
+// tally counts verdicts.
+type tally struct{ all, tried, caught, allowed, survived int }
+
+func (t *tally) add(r result, reason string) {
+	t.all++
+	switch {
+	case r.verdict == caught || r.verdict == hung:
+		t.tried++
+		t.caught++
+	case r.verdict == survived && reason != "":
+		t.tried++
+		t.allowed++
+	case r.verdict == survived:
+		t.tried++
+		t.survived++
+	}
+}
+
+// score prints how many mutants are caught, by package and by kind, and each reason for those that stand.
+func (w *work) score() error {
+	byPlace, byKind, reasons := map[string]*tally{}, map[string]*tally{}, map[string]int{}
+	for _, m := range w.plan.mutants {
+		reason := reasonFor(w.survivors, m)
+		r := w.known[m.hash]
+		for _, t := range []*tally{entry(byPlace, m.where), entry(byPlace, "all"), entry(byKind, string(m.kind))} {
+			t.add(r, reason)
+		}
+		if r.verdict == survived && reason != "" {
+			reasons[reason]++
+		}
+	}
+	w.table("where", byPlace)
+	w.table("what is taken away", byKind)
+	fmt.Fprint(w.stdout, "| stands, because | mutants |\n|---|---|\n")
+	for _, reason := range sortedKeys(reasons) {
+		fmt.Fprintf(w.stdout, "| %s | %d |\n", reason, reasons[reason])
+	}
+	return nil
+}
+
+func entry(m map[string]*tally, name string) *tally {
+	if m[name] == nil {
+		m[name] = &tally{}
+	}
+	return m[name]
+}
+
+func (w *work) table(title string, rows map[string]*tally) {
+	fmt.Fprintf(w.stdout, "| %s | mutants | tried | caught | survive with a reason | survive without |\n", title)
+	fmt.Fprint(w.stdout, "|---|---|---|---|---|---|\n")
+	for _, name := range sortedKeys(rows) {
+		t := rows[name]
+		fmt.Fprintf(w.stdout, "| %s | %d | %d | %d | %d | %d |\n", strings.TrimSpace(name), t.all, t.tried, t.caught,
+			t.allowed, t.survived)
+	}
+	fmt.Fprintln(w.stdout)
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+)
+
+// token of SQL: a word, a string, a sign. Comments and white space are none.
+type sqlToken struct {
+	start, end int
+	text       string // upper case, for words
+}
+
+var sqlPattern = regexp.MustCompile(`--[^\n]*|/\*(?s:.*?)\*/|\s+|'(?:[^']|'')*'|"(?:[^"]|"")*"|` +
+	`[A-Za-z_][A-Za-z0-9_]*|\$\d+|\d[\d.]*|::|:=|<=|>=|<>|!=|\|\||.`)
+
+func tokenize(text string) []sqlToken {
+	var tokens []sqlToken
+	for _, at := range sqlPattern.FindAllStringIndex(text, -1) {
+		word := text[at[0]:at[1]]
+		if strings.TrimSpace(word) == "" || strings.HasPrefix(word, "--") || strings.HasPrefix(word, "/*") {
+			continue
+		}
+		if word[0] != '\'' && word[0] != '"' {
+			word = strings.ToUpper(word)
+		}
+		tokens = append(tokens, sqlToken{at[0], at[1], word})
+	}
+	return tokens
+}
+
+// terminators end a condition of WHERE, ON or HAVING.
+const terminators = " WHERE GROUP ORDER LIMIT OFFSET RETURNING UNION EXCEPT INTERSECT FOR FETCH WINDOW HAVING JOIN " +
+	"LEFT RIGHT INNER FULL CROSS ON DO THEN LOOP ; , "
+
+// condition of an SQL text: an operand of AND or OR, or a whole condition.
+type condition struct {
+	start, end int
+	kind       kind
+	instead    string
+}
+
+// conditionsAfter finds the operands of each condition that follows one of the words.
+func conditionsAfter(text string, words string) []condition {
+	tokens := tokenize(text)
+	var found []condition
+	for i, t := range tokens {
+		if !strings.Contains(words, " "+t.text+" ") || i+1 < len(tokens) && tokens[i+1].text == "CONFLICT" {
+			continue
+		}
+		end := i + 1
+		for depth := 0; end < len(tokens); end++ {
+			word := tokens[end].text
+			if depth == 0 && (word == ")" || strings.Contains(terminators, " "+word+" ") && !isCall(tokens, end)) {
+				break
+			}
+			depth += nesting(word)
+		}
+		cond := tokens[i+1 : end]
+		if enclosed(cond) && cond[1].text != "SELECT" {
+			cond = cond[1 : len(cond)-1]
+		}
+		found = append(found, operandsOf(text, cond, conjunct)...)
+	}
+	return found
+}
+
+// isCall tells whether a word is a function, as left('…', 3).
+func isCall(tokens []sqlToken, i int) bool {
+	return (tokens[i].text == "LEFT" || tokens[i].text == "RIGHT") && i+1 < len(tokens) && tokens[i+1].text == "("
+}
+
+func nesting(word string) int {
+	switch word {
+	case "(", "[", "CASE":
+		return 1
+	case ")", "]", "END":
+		return -1
+	}
+	return 0
+}
+
+// operandsOf returns the operands of OR and AND in a condition, from the outside to the inside. as is what the whole
+// condition is to the one around it, or nothing if it has been told already.
+func operandsOf(text string, tokens []sqlToken, as kind) []condition {
+	if len(tokens) == 0 {
+		return nil
+	}
+	var found []condition
+	ors, ands := split(tokens, "OR"), split(tokens, "AND")
+	if as == disjunct || as == conjunct && (len(ors) > 1 || len(ands) == 1) {
+		start, end := tokens[0].start, tokens[len(tokens)-1].end
+		instead := "((" + text[start:end] + ") OR TRUE)"
+		if as == disjunct {
+			instead = "((" + text[start:end] + ") AND FALSE)"
+		}
+		found = append(found, condition{start, end, as, instead})
+	}
+	switch {
+	case len(ors) > 1:
+		for _, part := range ors {
+			found = append(found, operandsOf(text, part, disjunct)...)
+		}
+	case len(ands) > 1:
+		for _, part := range ands {
+			found = append(found, operandsOf(text, part, conjunct)...)
+		}
+	default:
+		if tokens[0].text == "NOT" {
+			tokens = tokens[1:]
+		}
+		if enclosed(tokens) && tokens[1].text != "SELECT" && tokens[1].text != "WITH" {
+			tokens = tokens[1 : len(tokens)-1]
+			if len(split(tokens, "OR")) > 1 || len(split(tokens, "AND")) > 1 {
+				found = append(found, operandsOf(text, tokens, "")...)
+			}
+		}
+	}
+	return found
+}
+
+// enclosed tells whether one pair of brackets is around all tokens.
+func enclosed(tokens []sqlToken) bool {
+	if len(tokens) < 3 || tokens[0].text != "(" {
+		return false
+	}
+	depth := 0
+	for i, t := range tokens {
+		depth += nesting(t.text)
+		if depth == 0 {
+			return i == len(tokens)-1
+		}
+	}
+	return false
+}
+
+// split cuts at a word that is not nested. The AND of BETWEEN is none.
+func split(tokens []sqlToken, word string) [][]sqlToken {
+	var parts [][]sqlToken
+	depth, from, between := 0, 0, false
+	for i, t := range tokens {
+		depth += nesting(t.text)
+		switch {
+		case depth > 0:
+		case t.text == "BETWEEN":
+			between = true
+		case t.text == "AND" && between:
+			between = false
+		case t.text == word:
+			parts = append(parts, tokens[from:i])
+			from = i + 1
+		}
+	}
+	return append(parts, tokens[from:])
+}
