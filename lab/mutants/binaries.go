@@ -86,7 +86,8 @@ func (b *binaries) get(ctx context.Context, pkg string) (string, error) {
 	b.mu.Unlock()
 	one.once.Do(func() {
 		one.path = filepath.Join(b.dir, strings.ReplaceAll(pkg, "/", "-")+".test")
-		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", b.overlay, "-o", one.path, "./"+pkg)
+		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay",
+			b.overlay, "-o", one.path, "./"+pkg)
 		cmd.Dir = b.root
 		if out, err := cmd.CombinedOutput(); err != nil {
 			one.err = fmt.Errorf("build the tests of %s with the mutants: %w\n%s", pkg, err, out)

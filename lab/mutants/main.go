@@ -199,6 +199,9 @@ func (w *work) try(ctx context.Context) (err error) {
 	if err := os.Chmod(dir, 0o755); err != nil { // tests run as another user, too
 		return err
 	}
+	if err := os.Mkdir(filepath.Join(dir, "clusters"), 0o711); err != nil {
+		return err
+	}
 	b := &binaries{root: w.root, dir: dir}
 	if b.overlay, err = w.plan.write(w.root, filepath.Join(dir, "source")); err != nil {
 		return err

@@ -95,7 +95,8 @@ func reachedByTest(ctx context.Context, b *binaries, p plan, pkg, test string) (
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	file := filepath.Join(dir, "numbers")
-	o, err := b.run(ctx, pkg, []string{test}, 0, 5*time.Minute, "PAYONCE_MUTANTS_REACHED="+file)
+	o, err := b.run(ctx, pkg, []string{test}, 0, 5*time.Minute,
+		append(b.share(mutant{}), "PAYONCE_MUTANTS_REACHED="+file)...)
 	if err != nil {
 		return reachedBy{}, err
 	}

@@ -4,13 +4,25 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"payonce/test/pgtest"
 )
+
+// share has the runs copy one prepared cluster, which takes a tenth of the time of preparing it. A mutant of the schema
+// has a cluster of its own.
+func (b *binaries) share(m mutant) []string {
+	if strings.HasPrefix(m.where, "db/migrations/") {
+		return nil
+	}
+	return []string{pgtest.Prepared + "=" + filepath.Join(b.dir, "clusters")}
+}
 
 // batch is a run of one test binary.
 type batch struct {
@@ -49,7 +61,7 @@ func spread[T, R any](
 // try runs one batch after the other until one fails.
 func try(ctx context.Context, b *binaries, batches []batch, m mutant) (result, error) {
 	for _, each := range batches {
-		o, err := b.run(ctx, each.pkg, each.tests, m.number, each.limit)
+		o, err := b.run(ctx, each.pkg, each.tests, m.number, each.limit, b.share(m)...)
 		switch {
 		case err != nil:
 			return result{}, fmt.Errorf("try %s: %w", m.id(), err)
