@@ -300,8 +300,11 @@ func TestNoDecisionIsBegunAfterTheTimeIsOver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var begun atomic.Int32
 	err := each(ctx, make([]Entry, 100), func(i int, _ Entry) error {
-		if begun.Add(1); i == 9 {
+		switch begun.Add(1); {
+		case i == 9:
 			cancel()
+		case i > 9:
+			<-ctx.Done() // or all of them could be done before the one that cancels
 		}
 		return nil
 	})
