@@ -69,7 +69,7 @@ func New(c Config) *API {
 		limits: newRateLimits(),
 	}
 	at := pages.Addresses{Public: c.PublicURL, Operator: operatorOr(c.OperatorURL), PSP: c.PSPPage}
-	a.static = pages.Handler(at, published(at))
+	a.static = pages.Handler(at, func() []byte { return published(at) })
 	a.router = a.routes()
 	return a
 }

@@ -86,7 +86,8 @@ func Operator(c OperatorConfig) http.Handler {
 		r.With(reading).Get("/operator/dead-letters/{deadLetterId}", d.showDeadLetter)
 		r.With(resolving).Post("/operator/dead-letters/{deadLetterId}/resolve", d.resolveDeadLetter)
 		at := pages.Addresses{Public: c.PublicURL, Operator: operatorOr(c.URL)}
-		static := pages.OperatorHandler(at, publishedToOperators(at), http.HandlerFunc(d.nothing))
+		static := pages.OperatorHandler(at, func() []byte { return publishedToOperators(at) },
+			http.HandlerFunc(d.nothing))
 		for _, path := range []string{"/docs", "/docs/*", "/openapi.yaml"} {
 			r.Method(http.MethodGet, path, static)
 		}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // caching is a Cache-Control value.
@@ -19,13 +20,18 @@ const (
 	revalidate caching = "no-cache"
 )
 
-// document serves fixed bytes. Its ETag is their hash, so it survives restarts and is the same on every server.
+// document serves the fixed bytes that read returns. Its ETag is their hash, so it survives restarts and is the same on
+// every server. The first request reads and hashes them: the reader alone has two megabytes, for which no start waits.
 // http.ServeContent would also answer parts (206), and refuse some with a text of its own (412, 416): answers that
 // openapi.yaml does not have.
-func document(contentType string, cache caching, content []byte) http.Handler {
-	hash := sha256.Sum256(content)
-	etag := `"` + hex.EncodeToString(hash[:16]) + `"`
+func document(contentType string, cache caching, read func() []byte) http.Handler {
+	fixed := sync.OnceValues(func() (content []byte, etag string) {
+		content = read()
+		hash := sha256.Sum256(content)
+		return content, `"` + hex.EncodeToString(hash[:16]) + `"`
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		content, etag := fixed()
 		header := w.Header()
 		header.Set("Content-Type", contentType)
 		header.Set("X-Content-Type-Options", "nosniff")
@@ -51,10 +57,13 @@ func matches(ifNoneMatch []string, etag string) bool {
 	return false
 }
 
-func embedded(name string) []byte {
-	content, err := files.ReadFile(name)
-	if err != nil {
-		panic(fmt.Sprintf("read %s: %v", name, err)) // go:embed has checked that it is there
+// embedded returns the function that reads an embedded file.
+func embedded(name string) func() []byte {
+	return func() []byte {
+		content, err := files.ReadFile(name)
+		if err != nil {
+			panic(fmt.Sprintf("read %s: %v", name, err)) // the names are ours, and a test reads each
+		}
+		return content
 	}
-	return content
 }

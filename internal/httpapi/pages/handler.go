@@ -46,8 +46,8 @@ func (a Addresses) trimmed() Addresses {
 }
 
 // Handler serves GET (and HEAD) of /, /docs and below, /problems, /problems/{code} and /openapi.yaml on the public
-// listener. openapi is the document's bytes. It panics if an embedded file is broken.
-func Handler(at Addresses, openapi []byte) http.Handler {
+// listener. openapi returns the document's bytes. It panics if an embedded file is broken.
+func Handler(at Addresses, openapi func() []byte) http.Handler {
 	at = at.trimmed()
 	frame := newFrame()
 	nothing := frame.page("nothing.html", "No such page", http.StatusNotFound, nil)
@@ -63,7 +63,7 @@ func Handler(at Addresses, openapi []byte) http.Handler {
 // OperatorHandler serves GET (and HEAD) of /docs and below, and of /openapi.yaml, on the operator's listener, and
 // leaves the rest to nothing. Its reader has the operations of that listener: a browser asks none but the server that
 // it has the page from.
-func OperatorHandler(at Addresses, openapi []byte, nothing http.Handler) http.Handler {
+func OperatorHandler(at Addresses, openapi func() []byte, nothing http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /", nothing)
 	handleReader(mux, operatorReader(at.trimmed()), openapi)
@@ -71,12 +71,14 @@ func OperatorHandler(at Addresses, openapi []byte, nothing http.Handler) http.Ha
 }
 
 // handleReader adds the reader with its files, and the document that it reads.
-func handleReader(mux *http.ServeMux, reader http.Handler, openapi []byte) {
+func handleReader(mux *http.ServeMux, reader http.Handler, openapi func() []byte) {
 	mux.Handle("GET /openapi.yaml", document("application/yaml", revalidate, openapi))
 	mux.Handle("GET /docs", reader)
 	mux.Handle("GET /docs/docs.js", document(javaScript, revalidate, embedded("assets/docs.js")))
-	ours := slices.Concat([]byte(look.Base()), embedded("assets/docs.css"))
-	mux.Handle("GET /docs/docs.css", document(css, revalidate, ours))
+	style := embedded("assets/docs.css")
+	mux.Handle("GET /docs/docs.css", document(css, revalidate, func() []byte {
+		return slices.Concat([]byte(look.Base()), style())
+	}))
 	for name, contentType := range map[string]string{
 		"swagger-ui-bundle.js": javaScript, "swagger-ui.css": css,
 		"swagger-ui-bundle.js.LICENSE.txt": plain, "swagger-ui.LICENSE.txt": plain, "swagger-ui.NOTICE.txt": plain,

@@ -25,6 +25,8 @@ const (
 	pspURL      = "http://localhost:8082"
 )
 
+func openapi() []byte { return []byte("openapi: 3.1.0\n") }
+
 func get(t *testing.T, path string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	return getFrom(t, publicURL, http.MethodGet, path, header...)
@@ -38,7 +40,7 @@ func getFrom(t *testing.T, publicURL, method, path string, header ...string) *ht
 	}
 	answer := httptest.NewRecorder()
 	at := pages.Addresses{Public: publicURL, Operator: operatorURL, PSP: pspURL}
-	pages.Handler(at, []byte("openapi: 3.1.0\n")).ServeHTTP(answer, request)
+	pages.Handler(at, openapi).ServeHTTP(answer, request)
 	return answer
 }
 
@@ -47,7 +49,7 @@ func getOperators(t *testing.T, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	answer := httptest.NewRecorder()
 	at := pages.Addresses{Public: publicURL + "/", Operator: operatorURL}
-	pages.OperatorHandler(at, []byte("openapi: 3.1.0\n"), http.NotFoundHandler()).
+	pages.OperatorHandler(at, openapi, http.NotFoundHandler()).
 		ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 	return answer
 }
@@ -330,7 +332,7 @@ func TestOpenAPIDocumentIsServedAsItIs(t *testing.T) {
 
 func TestHeadAnswersLikeGetWithoutABody(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(pages.Handler(pages.Addresses{Public: publicURL}, nil))
+	server := httptest.NewServer(pages.Handler(pages.Addresses{Public: publicURL}, openapi))
 	t.Cleanup(server.Close)
 	for _, path := range []string{"/", "/docs", "/problems/not_found", "/openapi.yaml"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodHead, server.URL+path, nil)
