@@ -75,7 +75,11 @@ func build(ctx context.Context, dir string, v variant) error {
 	if _, err := command(ctx, dir, "spin", append(defines(v), "-a", v.model)...); err != nil {
 		return err
 	}
-	flags := []string{"-O2", "-w", "-DCOLLAPSE", "-DMEMLIM=" + strconv.Itoa(memoryMiB)}
+	optimize := "-O2"
+	if v.few {
+		optimize = "-O0"
+	}
+	flags := []string{optimize, "-w", "-DCOLLAPSE", "-DMEMLIM=" + strconv.Itoa(memoryMiB)}
 	switch {
 	case v.circles:
 		flags = append(flags, "-DNP")

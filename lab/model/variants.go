@@ -31,6 +31,7 @@ type variant struct {
 	macros  []string // for spin
 	breaks  string   // the claim that has to fail; empty when all have to hold
 	circles bool     // asks whether a run can go on for ever, instead of the claims
+	few     bool     // has so few states that to optimize pan would take longer than the search
 }
 
 // broken is the world in which the machine and the PSP don't keep their limits of time.
