@@ -177,7 +177,7 @@ func payUntilDone(t *testing.T, d demo, key, token string) answer {
 // one charge.
 func TestAPIKilledWhileThePSPChargesChargesOnce(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t, pgtest.DataDir(t))
+	d := startDemo(t, pgtest.MigratedDir(t))
 	before := await(t, d, running("API", "0"))
 	await(t, d, `class="next"[^>]*>Press 1\.<`)
 	key := press(t, d, "send", "mode=once", "token=pm_slow")
@@ -214,7 +214,7 @@ func TestAPIKilledWhileThePSPChargesChargesOnce(t *testing.T) {
 
 func TestKilledReconcilerComesBackToItsAddress(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t, pgtest.DataDir(t))
+	d := startDemo(t, pgtest.MigratedDir(t))
 	before := await(t, d, running("reconciler", "0"))
 	press(t, d, "kill-reconciler")
 	if after := await(t, d, running("reconciler", "1")); after[1] == before[1] {
@@ -233,7 +233,7 @@ func TestKilledReconcilerComesBackToItsAddress(t *testing.T) {
 
 func TestCrashedDatabaseComesBackWithItsData(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t, pgtest.DataDir(t))
+	d := startDemo(t, pgtest.MigratedDir(t))
 	first := payUntilDone(t, d, survivor, "pm_ok")
 	before := await(t, d, running("database", "0"))
 	press(t, d, "crash-database")
@@ -249,7 +249,7 @@ func TestCrashedDatabaseComesBackWithItsData(t *testing.T) {
 
 func TestEveryButtonSaysWhatTheClientWasTold(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t, pgtest.DataDir(t))
+	d := startDemo(t, pgtest.MigratedDir(t))
 	key := press(t, d, "send", "mode=once", "token=pm_ok")
 	await(t, d, `pay \(pm_ok\)</td><td>201 succeeded<[^\n]*`+key)
 	if same := press(t, d, "send", "mode=other-amount", "key="+key); same != key {
@@ -292,7 +292,7 @@ func TestEveryButtonSaysWhatTheClientWasTold(t *testing.T) {
 // Another site's page may send a form here, or have its own name lead here.
 func TestButtonsAreForTheirOwnPageAlone(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t, pgtest.DataDir(t))
+	d := startDemo(t, pgtest.MigratedDir(t))
 	_, port, _ := net.SplitHostPort(d.operator)
 	for name, c := range map[string]struct {
 		header map[string]string
@@ -334,7 +334,7 @@ func TestButtonsAreForTheirOwnPageAlone(t *testing.T) {
 func TestNoButtonsWhereOthersReachTheOperatorsListener(t *testing.T) {
 	t.Parallel()
 	_, port, _ := net.SplitHostPort(freeAddress(t))
-	d := startDemo(t, pgtest.DataDir(t), "OPERATOR_ADDR=0.0.0.0:"+port)
+	d := startDemo(t, pgtest.MigratedDir(t), "OPERATOR_ADDR=0.0.0.0:"+port)
 	d.operator = "127.0.0.1:" + port
 	for _, path := range []string{"/demo/", "/demo/live", "/demo/start", "/demo/kill-api"} {
 		if res := ask(t, http.MethodGet, d.operator, path, "", nil); res.status != http.StatusNotFound ||
@@ -350,7 +350,7 @@ func TestNoButtonsWhereOthersReachTheOperatorsListener(t *testing.T) {
 // Nobody has to know a key to open the page, and a link in a terminal's history opens nothing.
 func TestStartLinkIsGoodOnce(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t, pgtest.DataDir(t))
+	d := startDemo(t, pgtest.MigratedDir(t))
 	found := regexp.MustCompile(`Open this: http://` + d.operator + `(/demo/start\?token=[A-Z2-7]{26})`).
 		FindStringSubmatch(d.out.String())
 	if found == nil {

@@ -150,7 +150,7 @@ func (p *process) pay(t *testing.T, key, token string) <-chan string {
 // in this order.
 func TestCtrlCFinishesThePaymentInFlight(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t, pgtest.DataDir(t))
+	p := startProcess(t, pgtest.MigratedDir(t))
 	pids := p.children(t)
 	for _, pid := range pids {
 		if group, err := syscall.Getpgid(pid); err != nil || group == p.cmd.Process.Pid {
@@ -199,7 +199,7 @@ func TestCtrlCFinishesThePaymentInFlight(t *testing.T) {
 
 func TestSecondCtrlCEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t, pgtest.DataDir(t))
+	p := startProcess(t, pgtest.MigratedDir(t))
 	pids := p.children(t)
 	answered := p.pay(t, "in-flight-at-second-ctrl-c", "pm_slow")
 	for ended := false; !ended; {
@@ -223,7 +223,7 @@ func TestSecondCtrlCEndsAtOnce(t *testing.T) {
 
 func TestKilledDemoTakesItsChildrenAlong(t *testing.T) {
 	t.Parallel()
-	dir := pgtest.DataDir(t)
+	dir := pgtest.MigratedDir(t)
 	p := startProcess(t, dir)
 	pids := p.children(t)
 	p.pay(t, "in-flight-at-kill-9", "pm_silent_charged")

@@ -43,7 +43,7 @@ func TestNaiveServerChargesOnTheSamePSPAndEveryPageSaysSo(t *testing.T) {
 		t.Fatalf("build the naive server: %v\n%s", err, out)
 	}
 	address := freeAddress(t)
-	d := startDemo(t, pgtest.DataDir(t), "NAIVE_PROGRAM="+program, "NAIVE_ADDR="+address)
+	d := startDemo(t, pgtest.MigratedDir(t), "NAIVE_PROGRAM="+program, "NAIVE_ADDR="+address)
 	if status, _, body := post(t, address, survivor); status != http.StatusCreated {
 		t.Fatalf("the naive server answers %d: %s", status, body)
 	}

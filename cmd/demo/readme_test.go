@@ -84,7 +84,7 @@ func pastedIn(t *testing.T, settings []string, script string, tools ...string) s
 			t.Skipf("this needs %s", tool)
 		}
 	}
-	d := startDemo(t, pgtest.DataDir(t), settings...)
+	d := startDemo(t, pgtest.MigratedDir(t), settings...)
 	script = strings.NewReplacer("localhost:8080", d.public, "localhost:8081", d.operator, "localhost:8082",
 		d.psp, "localhost:8085", d.stripe).Replace(script)
 	cmd := exec.CommandContext(t.Context(), "bash", "-uc", script)

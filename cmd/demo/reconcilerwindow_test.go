@@ -169,7 +169,7 @@ func heldAndDone(t *testing.T, d demo, pairs ...string) {
 
 func TestWebhookHeldInTheReconcilerIsProcessed(t *testing.T) {
 	t.Parallel()
-	heldAndDone(t, startDemo(t, pgtest.DataDir(t), webhooksFirst()...), webhookHolds()...)
+	heldAndDone(t, startDemo(t, pgtest.MigratedDir(t), webhooksFirst()...), webhookHolds()...)
 }
 
 func TestLookupHeldAtAWindowCompletesItsKey(t *testing.T) {
@@ -177,7 +177,7 @@ func TestLookupHeldAtAWindowCompletesItsKey(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: it waits until outcomes are given up")
 	}
-	heldAndDone(t, startDemo(t, pgtest.DataDir(t), hurried()...), lookupHolds()...)
+	heldAndDone(t, startDemo(t, pgtest.MigratedDir(t), hurried()...), lookupHolds()...)
 }
 
 func TestLookupThatFailsAtAWindowIsMadeAgain(t *testing.T) {
@@ -185,7 +185,7 @@ func TestLookupThatFailsAtAWindowIsMadeAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: it waits until outcomes are given up")
 	}
-	heldAndDone(t, startDemo(t, pgtest.DataDir(t), hurried()...), lookupFailures()...)
+	heldAndDone(t, startDemo(t, pgtest.MigratedDir(t), hurried()...), lookupFailures()...)
 }
 
 func TestPausedReconcilerGoesOnAfterFiveSeconds(t *testing.T) {
@@ -193,7 +193,7 @@ func TestPausedReconcilerGoesOnAfterFiveSeconds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: it waits for the ends of pauses")
 	}
-	d := startDemo(t, pgtest.DataDir(t), hurried()...)
+	d := startDemo(t, pgtest.MigratedDir(t), hurried()...)
 	for _, window := range []string{"8", "13"} {
 		key := stopReconcilerAt(t, d, window)
 		press(t, d, "kill-api", "key="+key) // which has nothing to do with what is held
@@ -212,7 +212,7 @@ func TestReconcilerHeldUntilItIsLetGo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: it waits for the limits of a hold")
 	}
-	d := startDemo(t, pgtest.DataDir(t))
+	d := startDemo(t, pgtest.MigratedDir(t))
 	for _, window := range []string{"8", "11", "16"} {
 		key := stopReconcilerAt(t, d, window)
 		before := rowOf(t, d, key)
@@ -238,7 +238,7 @@ func TestReconcilerKilledAtAnyWindowChargesOnce(t *testing.T) {
 	} {
 		t.Run(list, func(t *testing.T) {
 			t.Parallel()
-			d := startDemo(t, pgtest.DataDir(t), settings...)
+			d := startDemo(t, pgtest.MigratedDir(t), settings...)
 			keys := map[string]string{}
 			for i, window := range strings.Fields(list) {
 				key := stopReconcilerAt(t, d, window)

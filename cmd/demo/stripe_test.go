@@ -68,7 +68,7 @@ func TestEveryTokenOfStripesDialectEnds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: it waits for customers who never come")
 	}
-	d := startDemo(t, pgtest.DataDir(t), inStripesDialect)
+	d := startDemo(t, pgtest.MigratedDir(t), inStripesDialect)
 	var walks sync.WaitGroup
 	for _, token := range stripe.Tokens() {
 		want, known := ends()[token.Name]
@@ -108,7 +108,7 @@ func sendOnce(t *testing.T, d demo, key, token string) answer {
 // nobody waits for a lookup or for the grace period, which is 25 seconds here.
 func TestPaymentThatWasCancelledIsFreeWhenItIsAnswered(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t, pgtest.DataDir(t), inStripesDialect)
+	d := startDemo(t, pgtest.MigratedDir(t), inStripesDialect)
 	for _, token := range []string{"pm_500_not_charged", "pm_late_charge"} {
 		key := "free-again-at-once-" + token
 		if res := sendOnce(t, d, key, token); res.status != http.StatusServiceUnavailable {
@@ -154,7 +154,7 @@ func intents(t *testing.T, d demo, key string) (statuses []string) {
 
 func TestPageAndBannerNameTheDialect(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t, pgtest.DataDir(t), inStripesDialect)
+	d := startDemo(t, pgtest.MigratedDir(t), inStripesDialect)
 	for _, said := range []string{
 		"speaks Stripe's dialect at http://", "account=acct_acme&idempotencyKey=", "STRIPE_SECRET=sk_test_demo",
 	} {
@@ -185,7 +185,7 @@ func TestPageAndBannerNameTheDialect(t *testing.T) {
 
 func TestDemoWithoutTheDialectOffersNothingOfIt(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t, pgtest.DataDir(t))
+	d := startDemo(t, pgtest.MigratedDir(t))
 	page := ask(t, http.MethodGet, d.operator, "/demo/", "", nil).body
 	for _, said := range []string{"Stripe", "pm_bank_debit", `<option value="27"`} {
 		if strings.Contains(page, said) || strings.Contains(d.out.String(), said) {
@@ -243,7 +243,7 @@ func TestMakePassesThePSPOn(t *testing.T) {
 // The windows of the API. At 27 nobody executes the object, and at 28 its owner does.
 func TestPaymentInTwoStepsHeldAtAWindowGoesOn(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t, pgtest.DataDir(t), inStripesDialect)
+	d := startDemo(t, pgtest.MigratedDir(t), inStripesDialect)
 	for _, c := range []struct {
 		window, action, answer string
 		charged                int // while the payment is held
@@ -275,7 +275,7 @@ func TestAPIKilledBetweenTheTwoStepsChargesOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: it waits for the ends of leases")
 	}
-	d := startDemo(t, pgtest.DataDir(t), inStripesDialect)
+	d := startDemo(t, pgtest.MigratedDir(t), inStripesDialect)
 	keys := map[string]string{}
 	for i, window := range []string{"27", "28", "3a"} {
 		key := stopAt(t, d, window)
@@ -306,7 +306,7 @@ func TestReconcilerHeldInTwoStepsEndsWell(t *testing.T) {
 	} {
 		t.Run(pairs[0], func(t *testing.T) {
 			t.Parallel()
-			heldAndDone(t, startDemo(t, pgtest.DataDir(t), append(hurried(), inStripesDialect)...), pairs...)
+			heldAndDone(t, startDemo(t, pgtest.MigratedDir(t), append(hurried(), inStripesDialect)...), pairs...)
 		})
 	}
 	if len(windows.Groups(windows.Stripe())) != len(windows.Groups(windows.Native()))+1 {
@@ -319,7 +319,7 @@ func TestReconcilerKilledBeforeAReleaseReleasesAfterwards(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: it waits for elections")
 	}
-	d := startDemo(t, pgtest.DataDir(t), append(hurried(), inStripesDialect)...)
+	d := startDemo(t, pgtest.MigratedDir(t), append(hurried(), inStripesDialect)...)
 	keys := map[string]string{}
 	for i, window := range []string{"29", "30"} {
 		key := stopReconcilerAt(t, d, window)

@@ -42,7 +42,7 @@ func ofPayment(t *testing.T) (ids []string) {
 
 func TestPaymentHeldAtAWindowGoesOnAsIfNothingHadHappened(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t, pgtest.DataDir(t))
+	d := startDemo(t, pgtest.MigratedDir(t))
 	for _, window := range ofPayment(t) {
 		key := stopAt(t, d, window)
 		charged := window == "3b" || window == "3c" || window == "4"
@@ -63,7 +63,7 @@ func TestAPIKilledAtAnyWindowChargesOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: it waits for the ends of leases")
 	}
-	d := startDemo(t, pgtest.DataDir(t))
+	d := startDemo(t, pgtest.MigratedDir(t))
 	keys := map[string]string{}
 	for i, window := range ofPayment(t) {
 		key := stopAt(t, d, window)
@@ -88,7 +88,7 @@ func TestAPIKilledAtAnyWindowChargesOnce(t *testing.T) {
 // The database has committed in both cases, and the API reads the row to find that out.
 func TestLostAcknowledgementIsNoLostPayment(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t, pgtest.DataDir(t))
+	d := startDemo(t, pgtest.MigratedDir(t))
 	for _, window := range []string{"2", "4"} {
 		key := stopAt(t, d, window)
 		press(t, d, "held", "action=lose-acknowledgement", "key="+key)
@@ -104,7 +104,7 @@ func TestLostAcknowledgementIsNoLostPayment(t *testing.T) {
 
 func TestCutAndFailedMessagesChargeOnce(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t, pgtest.DataDir(t))
+	d := startDemo(t, pgtest.MigratedDir(t))
 	const webhookWasFaster = "201 succeeded"
 	for _, c := range []struct{ window, action, answer string }{
 		{"1", "cut", "(201|503) "}, {"3b", "cut", "(202 processing;|" + webhookWasFaster + ")"},
@@ -128,7 +128,7 @@ func TestChargeThatNeverArrivesIsMadeOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: it waits for the grace period")
 	}
-	d := startDemo(t, pgtest.DataDir(t))
+	d := startDemo(t, pgtest.MigratedDir(t))
 	keys := map[string]string{}
 	for _, action := range []string{"cut", "psp-500"} {
 		keys[action] = stopAt(t, d, "3a")
@@ -151,7 +151,7 @@ func TestPausedAPIGoesOnAfterFiveSeconds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: it waits for the ends of pauses")
 	}
-	d := startDemo(t, pgtest.DataDir(t))
+	d := startDemo(t, pgtest.MigratedDir(t))
 	for _, window := range []string{"3c", "4"} {
 		began := time.Now()
 		key := stopAt(t, d, window)
@@ -173,7 +173,7 @@ func TestWebhookHeldAtItsWindowsIsSentAgainAfterAKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: it waits for webhooks and restarts")
 	}
-	d := startDemo(t, pgtest.DataDir(t))
+	d := startDemo(t, pgtest.MigratedDir(t))
 	for i, window := range []string{"6", "7"} {
 		key := stopAt(t, d, window)
 		await(t, d, told(window, key, "201 succeeded<"))
@@ -193,7 +193,7 @@ func TestWindowIsLetGoByItself(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: it waits for the limits of a hold")
 	}
-	d := startDemo(t, pgtest.DataDir(t))
+	d := startDemo(t, pgtest.MigratedDir(t))
 	held := stopAt(t, d, "4")
 	second := press(t, d, "stop", "window=1", "key="+held)
 	await(t, d, `pay, and stop at window 1</td><td>not sent: window 4 is held, and there is one at a time`)
@@ -218,7 +218,7 @@ func TestWindowIsLetGoByItself(t *testing.T) {
 
 func TestActionsThatDoNotFitTheWindowAreRefused(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t, pgtest.DataDir(t))
+	d := startDemo(t, pgtest.MigratedDir(t))
 	key := stopAt(t, d, "1")
 	press(t, d, "held", "action=psp-500", "key="+key)
 	await(t, d, `at the window: PSP 500</td><td>not done: this cannot happen at window 1`)
@@ -239,7 +239,7 @@ func TestActionsThatDoNotFitTheWindowAreRefused(t *testing.T) {
 
 func TestCtrlCLetsAHeldPaymentGoOn(t *testing.T) {
 	t.Parallel()
-	dir := pgtest.DataDir(t)
+	dir := pgtest.MigratedDir(t)
 	p := startProcess(t, dir)
 	pids := p.children(t)
 	key := stopAt(t, p.demo, "3c")
@@ -259,7 +259,7 @@ func TestCtrlCLetsAHeldPaymentGoOn(t *testing.T) {
 
 func TestDemoKilledWhileAPaymentIsHeldLeavesNothing(t *testing.T) {
 	t.Parallel()
-	dir := pgtest.DataDir(t)
+	dir := pgtest.MigratedDir(t)
 	p := startProcess(t, dir)
 	pids := p.children(t)
 	key := stopAt(t, p.demo, "3c")

@@ -77,7 +77,8 @@ func startDemo(t *testing.T) *demo {
 	t.Helper()
 	d := &demo{public: address(t), operator: address(t), psp: address(t), ended: make(chan error, 1)}
 	d.cmd = exec.Command(build(t))
-	d.cmd.Env = append(append(os.Environ(), settings()...), "DEMO_DATA_DIR="+pgtest.DataDir(t), "HTTP_ADDR="+d.public,
+	d.cmd.Env = append(append(os.Environ(), settings()...), "DEMO_DATA_DIR="+pgtest.MigratedDir(t),
+		"HTTP_ADDR="+d.public,
 		"OPERATOR_ADDR="+d.operator, "MOCKPSP_ADDR="+d.psp, "RECONCILER_ADDR="+address(t))
 	d.cmd.Stderr = d
 	said, err := d.cmd.StdoutPipe()

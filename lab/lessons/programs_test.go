@@ -93,7 +93,7 @@ type place struct {
 
 func newPlace(t *testing.T) place {
 	t.Helper()
-	p := place{dir: pgtest.DataDir(t), addresses: map[string]string{}, shown: map[string]string{
+	p := place{dir: pgtest.MigratedDir(t), addresses: map[string]string{}, shown: map[string]string{
 		"HTTP_ADDR": "localhost:8080", "OPERATOR_ADDR": "localhost:8081", "MOCKPSP_ADDR": "localhost:8082",
 		"RECONCILER_ADDR": "localhost:8083", "NAIVE_ADDR": "localhost:8084",
 	}}

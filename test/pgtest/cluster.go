@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	template = "payonce_template"
+	// template is the database that is cloned. It is the one of a prepared cluster.
+	template = ownDatabase
 	// startTimeout leaves time for an installation.
 	startTimeout     = 5 * time.Minute
 	statementTimeout = time.Minute
@@ -73,8 +74,13 @@ func (c *cluster) open() error {
 			return err
 		}
 		c.server = c.citus.Coordinator()
-	} else if c.server, err = embeddedpg.Start(ctx, options(dir, false)); err != nil {
-		return err
+	} else {
+		if err := copyPrepared(ctx, migrated, dir); err != nil {
+			return err
+		}
+		if c.server, err = embeddedpg.Start(ctx, options(dir, false)); err != nil {
+			return err
+		}
 	}
 	if c.admin, err = pgx.Connect(ctx, c.server.URL("postgres")); err != nil {
 		return fmt.Errorf("connect: %w", err)
@@ -90,7 +96,7 @@ func (c *cluster) open() error {
 		}
 		return c.citus.Freeze(ctx, template)
 	}
-	if err := migrateNew(ctx, c.server, c.admin, template); err != nil {
+	if err := ensureMigrated(ctx, c.server, c.admin); err != nil {
 		return err
 	}
 	// Copies of files come with the caches that PostgreSQL keeps in files, so the first connection need not build them;
@@ -156,6 +162,19 @@ func (c *cluster) exec(sql string) error {
 	}
 	_, err := c.admin.Exec(ctx, sql)
 	return err
+}
+
+// ensureMigrated does what migrateNew does, unless the cluster is a copy of a prepared one, which has the database.
+func ensureMigrated(ctx context.Context, server *embeddedpg.Server, admin *pgx.Conn) error {
+	var exists bool
+	err := admin.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", ownDatabase).Scan(&exists)
+	if err != nil {
+		return fmt.Errorf("look for database %s: %w", ownDatabase, err)
+	}
+	if exists {
+		return nil
+	}
+	return migrateNew(ctx, server, admin, ownDatabase)
 }
 
 // migrateNew creates a database with the roles and brings it up to the newest schema, as the migrator.

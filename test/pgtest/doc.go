@@ -12,6 +12,10 @@
 // The clusters are in memory where there is room (/dev/shm), else with the temporary
 // files. TMPDIR names another place.
 //
+// initdb and the migrations run once for all the test binaries of a run of testrun, and each cluster is a copy
+// (Prepared). A test binary that somebody starts by itself prepares a cluster of its own. Nothing is kept for the next
+// run, so no test meets the schema of an older tree.
+//
 // Invariants: two tests never share a database; two test binaries never share a
 // cluster, so packages can be tested at the same time; a cluster whose test
 // binary was killed is removed by a later one.

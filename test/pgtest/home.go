@@ -37,14 +37,22 @@ type directory struct {
 
 // newDataDir returns a path for one more cluster.
 func (d *directory) newDataDir() (string, error) {
-	d.once.Do(func() { d.err = d.open() })
-	if d.err != nil {
-		return "", fmt.Errorf("make directory for clusters: %w", d.err)
+	if err := d.ensure(); err != nil {
+		return "", err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.next++
 	return filepath.Join(d.path, fmt.Sprint(d.next)), nil
+}
+
+// ensure makes the directory, the first time.
+func (d *directory) ensure() error {
+	d.once.Do(func() { d.err = d.open() })
+	if d.err != nil {
+		return fmt.Errorf("make directory for clusters: %w", d.err)
+	}
+	return nil
 }
 
 func (d *directory) open() error {

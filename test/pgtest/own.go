@@ -38,7 +38,13 @@ func DataDir(t testing.TB) string {
 // of ours until Migrate is called.
 func OwnServer(t testing.TB, durable bool) *embeddedpg.Server {
 	t.Helper()
-	return run(t, options(DataDir(t), durable))
+	dir := DataDir(t)
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	if err := copyPrepared(ctx, empty, dir); err != nil {
+		t.Fatal(err)
+	}
+	return run(t, options(dir, durable))
 }
 
 // Restart starts the cluster of a server that has ended once more. Connection

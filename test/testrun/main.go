@@ -21,6 +21,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"payonce/test/pgtest"
 )
 
 // silence is the longest time without a line.
@@ -34,12 +36,22 @@ func main() {
 			"usage: testrun <go command> <directories of modules, separated by commas> [flags of go test] ./...")
 		os.Exit(2)
 	}
-	code, err := run(ctx, os.Args[1], strings.Split(os.Args[2], ","), os.Args[3:], os.Stdout, time.Now)
+	code, err := runShared(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testrun:", err)
 		code = max(code, 1)
 	}
 	os.Exit(code) //nolint:gocritic // stop has nothing left to do
+}
+
+// runShared is run for the arguments of the command. The test binaries share clusters of PostgreSQL, to copy them.
+func runShared(ctx context.Context) (code int, err error) {
+	remove, err := pgtest.Share()
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	return run(ctx, os.Args[1], strings.Split(os.Args[2], ","), os.Args[3:], os.Stdout, time.Now)
 }
 
 // run returns the exit code of go test: that of the first module in which it is not 0. A module that fails keeps no
