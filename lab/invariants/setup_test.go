@@ -47,13 +47,16 @@ type shop struct {
 
 func setup(t *testing.T) *shop {
 	t.Helper()
-	s := &shop{t: t, url: pgtest.NewURL(t), recorder: history.New(nil)}
+	s := &shop{t: t, recorder: history.New(nil), limited: Limited{
+		Reader: "test-reader", Writer: "test-writer", Ended: "test-ended",
+		OperatorReader: "test-ops-reader", OperatorEnded: "test-ops-ended",
+	}}
+	s.url = pgtest.Seeded(t, "tenants", s.seed)
 	var err error
 	if s.db, err = pgxpool.New(context.Background(), s.url); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.db.Close)
-	s.seed()
 	mock := mockpsp.DefaultConfig()
 	mock.Secret, mock.HangLimit = pspSecret, time.Millisecond
 	psp, err := mockpsp.New(mock)
@@ -86,9 +89,9 @@ func setup(t *testing.T) *shop {
 	return s
 }
 
-func (s *shop) seed() {
+func (s *shop) seed(url string) {
 	s.t.Helper()
-	db, err := postgres.Open(s.t.Context(), s.url, pgtest.Limits())
+	db, err := postgres.Open(s.t.Context(), url, pgtest.Limits())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -107,8 +110,6 @@ func (s *shop) seed() {
 		}
 		add(tenant, apiKey(tenant), tenants.PaymentsRead, tenants.PaymentsWrite)
 	}
-	s.limited = Limited{Reader: "test-reader", Writer: "test-writer", Ended: "test-ended",
-		OperatorReader: "test-ops-reader", OperatorEnded: "test-ops-ended"}
 	add("acme", s.limited.Reader, tenants.PaymentsRead)
 	add("acme", s.limited.Writer, tenants.PaymentsWrite)
 	add("", apiKey("operator"), tenants.OpsRead, tenants.OpsResolve)
@@ -121,7 +122,10 @@ func (s *shop) seed() {
 			s.t.Fatal(err)
 		}
 	}
-	s.exec("UPDATE tenants SET requests_per_second = 100000, request_burst = 100000")
+	_, err = db.Pool().Exec(s.t.Context(), "UPDATE tenants SET requests_per_second = 100000, request_burst = 100000")
+	if err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func apiKey(tenant string) string { return "test-" + tenant + "-key" }

@@ -81,14 +81,17 @@ func setup(t testing.TB, with ...func(*options)) *world {
 	}
 	w := &world{t: t, logs: &lockedBuffer{}}
 	if o.url == "" {
-		o.url = pgtest.NewURL(t)
+		o.url = pgtest.Seeded(t, fmt.Sprint("tenants, at Stripe: ", o.stripe), func(url string) {
+			seedTenants(t, url, o.stripe)
+		})
+	} else {
+		seedTenants(t, o.url, o.stripe)
 	}
 	var err error
 	if w.db, err = pgxpool.New(context.Background(), o.url); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.db.Close)
-	seedTenants(t, o.url, o.stripe)
 
 	mock := mockpsp.DefaultConfig()
 	mock.Secret, mock.SlowDelay, mock.HangLimit, mock.LateDelay = pspSecret, 300*time.Millisecond, patience,

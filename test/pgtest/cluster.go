@@ -48,7 +48,8 @@ type cluster struct {
 	mu    sync.Mutex // one statement at a time: a template that is being copied can't be copied
 	admin *pgx.Conn
 	next  int
-	clone string // what comes after CREATE DATABASE and its name
+	how   string // of cloning: what comes after CREATE DATABASE name TEMPLATE name
+	seeds map[string]*seeded
 }
 
 // Server is the cluster that the tests of this binary share, for tests that ask
@@ -86,7 +87,7 @@ func (c *cluster) open() error {
 		return fmt.Errorf("connect: %w", err)
 	}
 	if c.citus != nil {
-		c.clone = " TEMPLATE " + template + " STRATEGY file_copy"
+		c.how = " STRATEGY file_copy"
 		if err := createOnCitus(ctx, c.citus, template); err != nil {
 			return err
 		}
@@ -101,11 +102,18 @@ func (c *cluster) open() error {
 	}
 	// Copies of files come with the caches that PostgreSQL keeps in files, so the first connection need not build them;
 	// other strategies exist since version 15.
-	const clone = "SELECT ' TEMPLATE ' || $1 || CASE WHEN current_setting('server_version_num')::int >= 150000 THEN ' STRATEGY file_copy' ELSE '' END"
-	if err := c.admin.QueryRow(ctx, clone, template).Scan(&c.clone); err != nil {
+	const how = "SELECT CASE WHEN current_setting('server_version_num')::int >= 150000 THEN ' STRATEGY file_copy' ELSE '' END"
+	if err := c.admin.QueryRow(ctx, how).Scan(&c.how); err != nil {
 		return fmt.Errorf("ask for the version: %w", err)
 	}
-	return c.exec("ALTER DATABASE " + template + " ALLOW_CONNECTIONS false IS_TEMPLATE true")
+	return c.freeze(template)
+}
+
+// freeze has nobody connect to a database, so that it can be cloned.
+func (c *cluster) freeze(name string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.exec("ALTER DATABASE " + name + " ALLOW_CONNECTIONS false IS_TEMPLATE true")
 }
 
 // createOnCitus creates an empty database with the roles on a cluster of Citus.
@@ -128,13 +136,13 @@ func (c *cluster) close() error {
 	return errors.Join(c.server.Stop(ctx), os.RemoveAll(c.server.DataDir()))
 }
 
-// createDatabase clones the template.
-func (c *cluster) createDatabase() (name string, err error) {
+// createDatabase clones a database.
+func (c *cluster) createDatabase(from string) (name string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.next++
 	name = "test_" + strconv.Itoa(c.next)
-	if err := c.exec("CREATE DATABASE " + name + c.clone); err != nil {
+	if err := c.exec("CREATE DATABASE " + name + " TEMPLATE " + from + c.how); err != nil {
 		return "", err
 	}
 	return name, c.exec(postgres.DatabaseRights(name))
@@ -204,6 +212,8 @@ func options(dataDir string, durable bool) embeddedpg.Options {
 			"shared_buffers":  "32MB", // several clusters run at once
 			"max_wal_size":    "64MB", // likewise
 			"jit":             "off",
+			// Each session whose triggers run would load it by itself.
+			"shared_preload_libraries": "plpgsql",
 		},
 	}
 }

@@ -39,8 +39,13 @@ func New(t testing.TB) *pgxpool.Pool {
 // own. It is dropped when the test ends, also with clients still connected.
 func NewURL(t testing.TB) string {
 	t.Helper()
+	return cloneOf(t, template)
+}
+
+func cloneOf(t testing.TB, source string) string {
+	t.Helper()
 	server := Server(t)
-	name, err := shared.createDatabase()
+	name, err := shared.createDatabase(source)
 	if err != nil {
 		t.Fatalf("create database: %v", err)
 	}

@@ -128,8 +128,9 @@ func Distribute(t testing.TB, c *cituscluster.Cluster) error {
 		slog.New(slog.DiscardHandler))
 }
 
-// inDoubt has a test decide itself what becomes of transactions in doubt.
+// inDoubt has a test decide itself what becomes of transactions in doubt. The libraries to load are for Citus to say.
 func inDoubt(o embeddedpg.Options) embeddedpg.Options {
 	o.Settings["citus.recover_2pc_interval"] = "-1"
+	delete(o.Settings, "shared_preload_libraries")
 	return o
 }

@@ -185,7 +185,7 @@ func TestSweepRemovesOnlyWhatAKilledTestBinaryLeft(t *testing.T) {
 func BenchmarkClone(b *testing.B) {
 	Server(b)
 	for b.Loop() {
-		name, err := shared.createDatabase()
+		name, err := shared.createDatabase(template)
 		if err != nil {
 			b.Fatal(err)
 		}
