@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -59,19 +60,21 @@ func runShared(ctx context.Context) (code int, err error) {
 func run(
 	ctx context.Context, goCommand string, modules, args []string, out io.Writer, now func() time.Time,
 ) (int, error) {
-	total := 0
-	for _, dir := range modules {
-		n, err := count(ctx, goCommand, dir, args[len(args)-1:])
-		if err != nil {
+	total, flags, patterns := 0, args[:len(args)-1], args[len(args)-1:]
+	packages := make([][]string, len(modules))
+	for i, dir := range modules {
+		var err error
+		if packages[i], err = tested(ctx, goCommand, dir, patterns); err != nil {
 			return 1, err
 		}
-		total += n
+		total += len(packages[i])
 	}
 	r := newReport(total, out, now)
 	defer r.close()
 	code := 0
-	for _, dir := range modules {
-		ended, err := test(ctx, goCommand, dir, args, r)
+	for i, dir := range modules {
+		// go test keeps the order, and drops what the pattern names once more.
+		ended, err := test(ctx, goCommand, dir, slices.Concat(flags, packages[i], patterns), r)
 		code = cmp.Or(code, ended)
 		if err != nil || ctx.Err() != nil {
 			return max(code, 1), err
@@ -112,17 +115,33 @@ func parallel(processors int) int { return max(processors, min(3*processors, 8))
 // of the time.
 func packages(processors int) int { return processors + 1 }
 
-// count is the number of packages with tests in a module.
-func count(ctx context.Context, goCommand, dir string, patterns []string) (int, error) {
-	const withTests = "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}"
-	cmd := exec.CommandContext(ctx, goCommand, append([]string{"list", "-f", withTests}, patterns...)...)
+// tested lists the packages with tests in a module, that with the most code of tests first. As a rule, it takes the
+// longest, so it should not be the last to begin.
+func tested(ctx context.Context, goCommand, dir string, patterns []string) ([]string, error) {
+	const files = `{{.ImportPath}}{{range .TestGoFiles}}|{{$.Dir}}/{{.}}{{end}}{{range .XTestGoFiles}}|{{$.Dir}}/{{.}}{{end}}`
+	cmd := exec.CommandContext(ctx, goCommand, append([]string{"list", "-f", files}, patterns...)...)
 	cmd.Dir = dir
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return 0, fmt.Errorf("list packages: %w", err)
+		return nil, fmt.Errorf("list packages: %w", err)
 	}
-	return len(strings.Fields(string(out))), nil
+	var names []string
+	code := map[string]int64{}
+	for line := range strings.Lines(string(out)) {
+		name, paths, found := strings.Cut(strings.TrimSuffix(line, "\n"), "|")
+		if !found {
+			continue // no tests
+		}
+		names = append(names, name)
+		for path := range strings.SplitSeq(paths, "|") {
+			if info, err := os.Stat(path); err == nil {
+				code[name] += info.Size()
+			}
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(code[b], code[a]) })
+	return names, nil
 }
 
 // follow reads events until there are no more, and lets the report speak up when it has been silent.

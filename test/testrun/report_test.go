@@ -91,6 +91,16 @@ func TestModulesAreCountedAsOne(t *testing.T) {
 	}
 }
 
+//nolint:paralleltest // it changes the directory
+func TestPackageWithTheMostTestsBeginsFirst(t *testing.T) {
+	runOn(t, []string{"."}, "./well")
+	names, err := tested(t.Context(), "go", ".", []string{"./..."})
+	want := []string{"payonce/well", "payonce/failing", "payonce/panicked", "payonce/unbuilt"}
+	if err != nil || !slices.Equal(names, want) {
+		t.Errorf("the order is %q, want %q: %v", names, want, err)
+	}
+}
+
 func TestSilenceIsBrokenNowAndThen(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
