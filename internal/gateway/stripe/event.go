@@ -3,6 +3,7 @@ package stripe
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -12,11 +13,12 @@ import (
 
 // event is the part of an Event that we read (https://docs.stripe.com/api/events/object).
 type event struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Type    string `json:"type"`
-	Account string `json:"account"` // of a connected account; otherwise ""
-	Data    struct {
+	ID       string `json:"id"`
+	Object   string `json:"object"`
+	Type     string `json:"type"`
+	Account  string `json:"account"` // of a connected account; otherwise ""
+	Livemode bool   `json:"livemode"`
+	Data     struct {
 		Object jsontext.Value `json:"object"`
 	} `json:"data"`
 }
@@ -25,9 +27,29 @@ type event struct {
 // for, and objects that other programs made. They are Ignored.
 //
 // A name that is there twice is refused, because two readers could use different values.
-func (c *Client) ParseEvent(body []byte) (gateway.Event, error) { return parseEvent(body) }
+func (c *Client) ParseEvent(body []byte) (gateway.Event, error) {
+	return parseEvent(body, modeOf(c.secret))
+}
 
-func parseEvent(body []byte) (gateway.Event, error) {
+// The modes of Stripe. A secret of another form does not tell its mode.
+const (
+	liveMode = "live"
+	testMode = "test"
+)
+
+// modeOf is the mode of a secret: sk_live_…, rk_test_…. It is "" if the secret does not tell.
+func modeOf(secret string) string {
+	parts := strings.SplitN(secret, "_", 3)
+	if len(parts) == 3 && (parts[1] == liveMode || parts[1] == testMode) {
+		return parts[1]
+	}
+	return ""
+}
+
+// parseEvent ignores an event of the other mode than ours. Stripe sends the events of both modes of a connected account
+// to the endpoint of the live mode (https://docs.stripe.com/connect/webhooks). In test mode, no money moves, and the
+// account can make an intent with any metadata, also with ours.
+func parseEvent(body []byte, mode string) (gateway.Event, error) {
 	var e event
 	// The cause could repeat the body.
 	if json.Unmarshal(body, &e) != nil || e.Object != "event" {
@@ -35,6 +57,9 @@ func parseEvent(body []byte) (gateway.Event, error) {
 	}
 	if e.Type == "" {
 		return nil, malformed("no type")
+	}
+	if mode != "" && e.Livemode != (mode == liveMode) {
+		return gateway.Ignored{Type: e.Type, Reason: "event of the other mode"}, nil
 	}
 	record, ignored, err := e.read(cmp.Or(e.Account, DefaultAccount))
 	switch {

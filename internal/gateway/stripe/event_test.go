@@ -42,17 +42,17 @@ func TestEventOfAMovementOfOursMoves(t *testing.T) {
 		"refund.updated":                {refundIs("succeeded"), back},
 		"charge.refund.updated":         {refundIs("succeeded"), back},
 	} {
-		e, err := parseEvent([]byte(eventOf(kind, row.object)))
+		e, err := parseEvent([]byte(eventOf(kind, row.object)), "")
 		if diff := cmp.Diff(gateway.Event(gateway.Moved{Type: kind, Record: row.want}), e); err != nil || diff != "" {
 			t.Errorf("%s: %v, event differs (-want +got):\n%s", kind, err, diff)
 		}
 	}
 	e, err := parseEvent([]byte(replace(eventOf("payment_intent.succeeded", intentIs("succeeded")),
-		`"account":"acct_canary",`, ``)))
+		`"account":"acct_canary",`, ``)), "")
 	if moved, is := e.(gateway.Moved); err != nil || !is || moved.Record.Account != DefaultAccount {
 		t.Errorf("without an account: %+v, %v", e, err)
 	}
-	if moved, err := parseEvent([]byte(eventOf("refund.failed", refundIs("failed")))); err != nil ||
+	if moved, err := parseEvent([]byte(eventOf("refund.failed", refundIs("failed"))), ""); err != nil ||
 		moved.(gateway.Moved).Record.DeclineCode != "failed" {
 		t.Errorf("refund.failed: %+v, %v", moved, err)
 	}
@@ -70,7 +70,7 @@ func TestEventOfNothingOfOursIsIgnored(t *testing.T) {
 		"a refund of no intent": eventOf("refund.updated", replace(refundIs("succeeded"), `"pi_1"`, `null`)),
 		"a pending refund":      eventOf("refund.created", refundIs("pending")),
 	} {
-		e, err := parseEvent([]byte(body))
+		e, err := parseEvent([]byte(body), "")
 		if ignored, is := e.(gateway.Ignored); err != nil || !is || ignored.Reason == "" || ignored.Type == "" {
 			t.Errorf("%s: %T %+v, %v", name, e, e, err)
 		}
@@ -95,7 +95,7 @@ func TestMalformedEventOfOursIsRefusedAndNotRepeated(t *testing.T) {
 		"another status of a refund": eventOf("refund.updated", refundIs("canary")),
 		"no amount of a refund":      eventOf("refund.updated", replace(refundIs("succeeded"), `"amount":500,`, ``)),
 	} {
-		e, err := parseEvent([]byte(body))
+		e, err := parseEvent([]byte(body), "")
 		if !errors.Is(err, gateway.ErrPayload) || e != nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %+v, %v", name, e, err)
 		}

@@ -142,7 +142,7 @@ func FuzzEvent(f *testing.F) {
 	f.Add([]byte(eventOf("refund.updated", refundIs("succeeded"))))
 	f.Add([]byte(eventOf("payout.paid", "{}")))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		e, err := parseEvent(body)
+		e, err := parseEvent(body, "")
 		if err != nil {
 			if !errors.Is(err, gateway.ErrPayload) || e != nil || len(err.Error()) > 120 {
 				t.Fatalf("refused with %v, and %+v", err, e)
