@@ -16,11 +16,11 @@ type terms struct {
 	Account        string `json:"account"`
 	IdempotencyKey string `json:"idempotencyKey"`
 	Reference      string `json:"reference"`
-	ChargeID       string `json:"chargeId"`
+	ChargeID       string `json:"chargeId,omitzero"`
 	AmountCents    int64  `json:"amountCents"`
 	Currency       string `json:"currency"`
 	Status         string `json:"status"`
-	DeclineCode    string `json:"declineCode"`
+	DeclineCode    string `json:"declineCode,omitzero"`
 }
 
 // judge reads an answer below 500 as a verdict on what was wanted. If it is no verdict, the outcome is Indeterminate.
@@ -39,7 +39,7 @@ func judge(want gateway.Record, a answer) gateway.Outcome {
 	}
 	if member := want.Differs(got.record(want.Object)); member != "" {
 		return gateway.Indeterminate{Reason: "answer has another " + member, Contradiction: true,
-			Evidence: a.evidence(), ID: got.ID}
+			Evidence: got.evidence(a), ID: got.ID}
 	}
 	switch {
 	case got.Status == gateway.StatusSucceeded && a.status != http.StatusPaymentRequired:
@@ -52,6 +52,23 @@ func judge(want gateway.Record, a answer) gateway.Outcome {
 }
 
 func (a answer) evidence() []byte { return gateway.AnswerEvidence(a.status, a.body) }
+
+// evidence is the answer. If the database cannot store the answer, because of a member that we do not read, it has only
+// what we have read. Whether money has moved decides what the client may be told, so it must not be lost.
+func (t terms) evidence(a answer) []byte {
+	if gateway.Storable(a.body) {
+		return a.evidence()
+	}
+	for _, text := range []*string{&t.Account, &t.IdempotencyKey, &t.Reference, &t.ChargeID, &t.Currency, &t.Status,
+		&t.DeclineCode} {
+		*text = gateway.Beginning([]byte(*text))
+	}
+	raw, err := json.Marshal(t)
+	if err != nil {
+		return a.evidence()
+	}
+	return gateway.AnswerEvidence(a.status, raw)
+}
 
 // record is the answer's part that is compared with the request. An answer does not name its object.
 func (t terms) record(o gateway.Object) gateway.Record {

@@ -83,7 +83,7 @@ func judgeCreate(ch gateway.Charge, r wire.Reply) (id string, refused gateway.Ou
 	}
 	// An intent that was not confirmed has moved money, was declined, or waits.
 	return "", gateway.Indeterminate{Reason: "answer has an intent with the status " + f.status, Contradiction: true,
-		Evidence: evidence(r.Status, r.Body), ID: f.id}
+		Evidence: f.kept(r.Status, r.Body), ID: f.id}
 }
 
 // judgeUnmade reads an answer other than 200 to a creation. A refusal of the request itself is a decline, because the

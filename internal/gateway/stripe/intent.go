@@ -85,12 +85,17 @@ func inspect(ch gateway.Charge, httpStatus int, raw []byte) finding {
 		}
 		return f
 	}
-	f.reason, f.evidence = "answer has another "+member, evidence(httpStatus, raw)
-	if f.state == executed || f.state == declined {
-		f.evidence = gateway.AnswerEvidence(httpStatus, r.Evidence())
-	}
+	f.reason, f.evidence = "answer has another "+member, f.kept(httpStatus, raw)
 	f.state = mismatch
 	return f
+}
+
+// kept is an answer for an operator. A verdict is kept as a record: the database may not be able to store the answer.
+func (f finding) kept(httpStatus int, raw []byte) []byte {
+	if f.state == executed || f.state == declined {
+		return gateway.AnswerEvidence(httpStatus, f.record.Evidence())
+	}
+	return evidence(httpStatus, raw)
 }
 
 // parseIntent reads an intent and the record of its charge. The record has a verdict only if the intent's state is
