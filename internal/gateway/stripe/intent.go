@@ -110,18 +110,24 @@ func parseIntent(account string, raw []byte) (in intent, r gateway.Record, ok bo
 
 // state reads the intent's status (https://docs.stripe.com/payments/paymentintents/lifecycle). After a decline, an
 // intent requires another payment method and has the error. We confirm once, so it is final for us, also if the intent
-// was cancelled afterwards: the decline has come before our cancel.
+// was cancelled afterwards: the decline has come before our cancel. An intent that has received money, and does not say
+// that it has succeeded or that a bank is at work, contradicts itself.
 func (in intent) state() state {
 	switch in.Status {
 	case "succeeded":
 		return executed
+	case "processing":
+		return processing
+	}
+	if in.AmountReceived != nil && *in.AmountReceived != 0 {
+		return unclear
+	}
+	switch in.Status {
 	case "canceled":
 		if in.LastPaymentError != nil {
 			return declined
 		}
 		return ended
-	case "processing":
-		return processing
 	case "requires_action":
 		return action
 	case "requires_confirmation":

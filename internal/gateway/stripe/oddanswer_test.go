@@ -7,6 +7,29 @@ import (
 	"payonce/internal/gateway"
 )
 
+// An intent that says how much it has received has moved money, whatever else it says. It must not release the key: the
+// next attempt would charge again. And it must not be told as a decline.
+func TestIntentThatHasReceivedMoneyIsNeitherEndedNorDeclined(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"canceled", "requires_payment_method", "requires_confirmation", "requires_action",
+		"declined"} {
+		odd := replace(intentIs(status), `"amount_received":0`, `"amount_received":12000`)
+		s := scripted(t, map[string][]answer{
+			confirmLine: {{lost: true}}, readLine: {ok(odd), ok(odd)}, cancelLine: {ok(odd), ok(odd)},
+		})
+		c := newClient(t, s.URL)
+		if o := c.Charge(t.Context(), aCharge()); o.Label() != "indeterminate" {
+			t.Errorf("%s: outcome %T %+v", status, o, o)
+		}
+		if l := c.Lookup(t.Context(), aCharge(), gateway.EndWaiting); l.Label() != "lookup_failed" {
+			t.Errorf("%s: lookup %T %+v", status, l, l)
+		}
+		if lines := strings.Join(s.lines(), ", "); strings.Contains(lines, cancelLine) {
+			t.Errorf("%s: sent %s", status, lines)
+		}
+	}
+}
+
 // The database cannot store a number with an exponent. That money has moved must be kept all the same.
 func TestEvidenceOfMovedMoneyIsKeptWithoutTheRest(t *testing.T) {
 	t.Parallel()
