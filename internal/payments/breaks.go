@@ -52,7 +52,8 @@ const (
 // judgeBreak is for a difference that a statement shows. A difference in amount or currency is not judged here: such
 // evidence comes from the ledger scan.
 func judgeBreak(s Seen, b Break) Step {
-	t := report{source: SourceStatement, id: b.PSPID, moved: b.Kind != BreakMissingThere, whole: b.kept(s)}
+	t := report{source: SourceStatement, object: b.Object, id: b.PSPID, moved: b.Kind != BreakMissingThere,
+		whole: b.kept(s)}
 	object := string(b.Object)
 	switch b.Kind {
 	case BreakStatus:

@@ -203,7 +203,11 @@ func TestRecordOfNothingOfOursIsADeadLetterWithoutAKey(t *testing.T) {
 		if l := is[DeadLettered](t, s.evidenceBy(SourceWebhook, r)); l.Kind != deadletters.UnknownMovement {
 			t.Errorf("%s: dead letter %s", id, l.Kind)
 		}
-		want = append(want, "unknown_movement record "+r.Account+" "+id)
+		name := "record"
+		if r.Object == gateway.RefundObject {
+			name = "refund record"
+		}
+		want = append(want, "unknown_movement "+name+" "+r.Account+" "+id)
 	}
 	s.wantDeadLetters(want...)
 	if n := s.count("SELECT count(*) FROM dead_letters WHERE num_nonnulls(tenant_id, operation, key, generation, subject) > 0"); n != 0 {

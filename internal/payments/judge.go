@@ -111,7 +111,7 @@ func judgeLateReply(s Seen, e Reply) Step {
 // judgeRecord is for a record of the PSP's ledger.
 func judgeRecord(p LookupPolicy, s Seen, e Record) Step {
 	r := e.Record
-	t := report{source: e.Source, id: r.ID, moved: r.Executed(), record: r.Evidence()}
+	t := report{source: e.Source, object: r.Object, id: r.ID, moved: r.Executed(), record: r.Evidence()}
 	switch {
 	case !s.known() && !t.moved, s.known() && s.elsewhere(e) && !t.moved:
 		return Step{} // A decline that is not about this account of ours: no money has moved.

@@ -57,7 +57,7 @@ func TestRefundThatComesToLightWhenItsShareIsGoneIsADeadLetter(t *testing.T) {
 			t.Fatalf("dead letter %s, moved %v", l.Kind, s.everything() != before)
 		}
 	}
-	s.wantDeadLetters("refund_exceeds_payment record acme " + g.record.ID)
+	s.wantDeadLetters("refund_exceeds_payment refund record acme " + g.record.ID)
 	s.wantTotals(p, 8000, 0)
 	// What makes room lets it in.
 	rival.failed()
@@ -77,5 +77,5 @@ func TestLateOwnerOfARefundWhoseShareIsGoneIsADeadLetter(t *testing.T) {
 	if s.everything() != before {
 		t.Fatal("something has moved")
 	}
-	s.wantDeadLetters("refund_exceeds_payment record acme " + g.record.ID)
+	s.wantDeadLetters("refund_exceeds_payment refund record acme " + g.record.ID)
 }

@@ -160,10 +160,11 @@ func hasStatus(evidence []byte, status string) bool {
 type report struct {
 	source  Source
 	outcome gateway.Outcome
-	id      string // the id of the PSP's record, or ""
-	moved   bool   // whether money has moved, or may have moved
-	record  []byte // JSON for the timeline and for a dead letter, or nil
-	whole   []byte // JSON that a dead letter keeps instead of record, or nil
+	object  gateway.Object // "" if it is that of the movement
+	id      string         // the id of the PSP's record, or ""
+	moved   bool           // whether money has moved, or may have moved
+	record  []byte         // JSON for the timeline and for a dead letter, or nil
+	whole   []byte         // JSON that a dead letter keeps instead of record, or nil
 }
 
 // kept is the evidence in the form in which a dead letter keeps it.
@@ -289,9 +290,10 @@ func (s Seen) foundRecord(kind deadletters.Kind, account string, t report, reaso
 	if t.id == "" {
 		return s.byKey(kind, reason, t.kept())
 	}
-	return &Case{Kind: kind, Finding: recordFinding(account, t.id), AboutKey: aboutKey, Reason: reason,
-		Evidence: t.kept()}
+	finding := recordFinding(account, t.id)
+	// A PSP may count its charges and its refunds apart, and give the same id to one of each.
+	if t.object == gateway.RefundObject || s.Own.Ref.Operation == RefundOperation {
+		finding = "refund " + finding
+	}
+	return &Case{Kind: kind, Finding: finding, AboutKey: aboutKey, Reason: reason, Evidence: t.kept()}
 }
-
-// recordFinding names a record of the PSP.
-func recordFinding(account, id string) string { return "record " + account + " " + id }

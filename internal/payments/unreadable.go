@@ -55,3 +55,6 @@ func (s *Service) ledgerDeadLetter(
 	}
 	return deadletters.DeadLetter{ID: id, Kind: kind, Finding: finding, Reason: clip(reason), Evidence: raw}, nil
 }
+
+// recordFinding names a charge of the PSP's ledger. The name of a refund has the word refund before it.
+func recordFinding(account, id string) string { return "record " + account + " " + id }

@@ -183,7 +183,8 @@ func (w world) excused(d difference) bool {
 func (b *books) excused(d difference) bool {
 	return slices.ContainsFunc(b.deadLetters, func(l deadLetterRow) bool {
 		aboutRow := d.row != nil && l.Subject != nil && *l.Subject == d.row.ID
-		aboutRecord := d.entry != nil && l.Finding == "record "+d.entry.Account+" "+d.entry.ID
+		aboutRecord := d.entry != nil &&
+			strings.TrimPrefix(l.Finding, "refund ") == "record "+d.entry.Account+" "+d.entry.ID
 		return (aboutRow || aboutRecord) && slices.Contains(d.excuses, deadletters.Kind(l.Kind))
 	})
 }
