@@ -48,14 +48,18 @@ var (
 	currencyForm    = regexp.MustCompile(`^[A-Z]{3}$`)
 )
 
-// IsID reports whether s has 1 to 255 printable ASCII characters and no spaces.
+// OwnPrefix begins the ids that we give to movements whose ids at the PSP are not known. Any id of the PSP's takes the
+// place of such an id. So no id of the PSP's may begin with it: a second charge would pass for the id that was missing.
+const OwnPrefix = "operator:"
+
+// IsID reports whether s has 1 to 255 printable ASCII characters and no spaces, and is no id of our own.
 func IsID(s string) bool {
 	for _, c := range []byte(s) {
 		if c < '!' || c > '~' {
 			return false
 		}
 	}
-	return s != "" && len(s) <= 255
+	return s != "" && len(s) <= 255 && !strings.HasPrefix(s, OwnPrefix)
 }
 
 // IsDeclineCode reports whether s has 1 to 64 lower-case letters, digits or underscores.

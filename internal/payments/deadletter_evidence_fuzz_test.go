@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
 )
 
 // The id that an operator's decision takes from a dead letter's evidence is in the evidence, can be stored, and is not
@@ -24,7 +25,7 @@ func FuzzIDInEvidence(f *testing.F) {
 		if id == "" {
 			return
 		}
-		if !pspIDForm.MatchString(id) || len(id) > 255 || strings.ContainsAny(id, " \x00") {
+		if !gateway.IsID(id) || len(id) > 255 || strings.ContainsAny(id, " \x00") {
 			t.Fatalf("%q is taken for an id", id)
 		}
 		var whole map[string]json.RawMessage

@@ -12,7 +12,7 @@ import (
 
 // OperatorPSPID is the prefix of an id of our own. A movement gets such an id if an operator says that it was executed
 // and the PSP's id is not known.
-const OperatorPSPID = "operator:"
+const OperatorPSPID = gateway.OwnPrefix
 
 // OperatorDecision is what an operator decides about a dead letter.
 type OperatorDecision struct {

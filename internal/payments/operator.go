@@ -3,7 +3,6 @@ package payments
 import (
 	"context"
 	"fmt"
-	"regexp"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -195,9 +194,6 @@ func idIn(deadLetter deadletters.DeadLetter) string {
 	return ""
 }
 
-// pspIDForm is the form of the PSP's ids, the same as in package gateway.
-var pspIDForm = regexp.MustCompile(`^[!-~]{1,255}$`)
-
 // about reports whether t has the PSP's id of the dead letter's movement, and is not a decline.
 func (t pspFields) about(deadLetter deadletters.DeadLetter) bool {
 	a := deadLetter.About
@@ -206,7 +202,7 @@ func (t pspFields) about(deadLetter deadletters.DeadLetter) bool {
 	ourKey := t.IdempotencyKey == "" || t.IdempotencyKey == execution.PassThroughKey()
 	ourReference := t.Reference == "" || deadLetter.Subject == nil ||
 		t.Reference == referenceOf(execution.Ref.Operation, *deadLetter.Subject)
-	return pspIDForm.MatchString(t.ID) && t.Status != string(Declined) && ourKey && ourReference
+	return gateway.IsID(t.ID) && t.Status != string(Declined) && ourKey && ourReference
 }
 
 // referenceOf is our id of a movement, in the form in which we send it to the PSP.
