@@ -11,7 +11,8 @@
 //   - An account's day is one transaction. A statement that cannot be read to its trailer changes nothing.
 //   - A day may be run again. A break that is found again is the same row, and keeps the time at which it was first
 //     seen. A break that is not found again is marked gone.
-//   - OnBreak is called in the transaction that writes the break. It is called once, until the break is gone.
+//   - OnBreak is called in the transaction that writes the break. It is called once, until the break is gone, or until
+//     the status of our movement has changed.
 //   - A movement is called missing at the PSP only if every statement that can have it was read completely.
 //
 // # Midnight

@@ -47,8 +47,8 @@ type Config struct {
 	// Progress, if it is set, is called after every Every lines, and at the end of a statement.
 	Progress func(Progress)
 	Every    int64
-	// OnBreak, if it is set, is called for each new break, in the transaction that writes the break. If it fails, the
-	// run of that day is rolled back.
+	// OnBreak, if it is set, is called for each new break, in the transaction that writes the break. A break is new
+	// again if the status of our movement has changed. If OnBreak fails, the run of that day is rolled back.
 	OnBreak func(ctx context.Context, tx pgx.Tx, b Break) error
 }
 

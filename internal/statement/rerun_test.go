@@ -87,6 +87,31 @@ func TestBreakThatIsFoundNoMoreIsGone(t *testing.T) {
 	}
 }
 
+// While our payment is processing, the break is left to those who are resolving the payment. If they come to a result
+// that the statement contradicts, somebody must be told then.
+func TestBreakIsToldAgainWhenOurStatusHasChanged(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	told := d.told()
+	m := d.paid("", 4, func(m *movement) { m.status, m.finished = "processing", nil })
+	d.publish("acct_acme", d.day, lineOf(m, func(l *line) { l.id = "ch_1" }))
+	d.run()
+	first := d.only()
+	d.exec("UPDATE payments SET status = 'declined', decline_code = 'no_money' WHERE id = $1", m.id)
+	if s := d.run(); s.Breaks != 1 || s.New != 1 || s.Gone != 0 {
+		t.Errorf("%+v", s)
+	}
+	if s := d.run(); s.Breaks != 1 || s.New != 0 {
+		t.Errorf("%+v", s)
+	}
+	if b := d.only(); b.ID != first.ID || !b.FirstSeen.Equal(first.FirstSeen) || b.Ours.Status != "declined" {
+		t.Errorf("%+v was %+v", b, first)
+	}
+	if diff := cmp.Diff([]string{"status ch_1", "status ch_1"}, *told); diff != "" {
+		t.Errorf("told otherwise (-want +got):\n%s", diff)
+	}
+}
+
 // A line's break takes the same way back as an absence.
 func TestLineBreakThatComesBackIsNews(t *testing.T) {
 	t.Parallel()

@@ -569,7 +569,8 @@ SET reference = excluded.reference, other_tenant = excluded.other_tenant, lines 
     our_amount_minor = excluded.our_amount_minor, our_currency = excluded.our_currency,
     our_status = excluded.our_status, our_psp_id = excluded.our_psp_id, moved_at = excluded.moved_at,
     last_seen = excluded.last_seen, gone_at = NULL,
-    raised_by = CASE WHEN b.gone_at IS NULL THEN b.raised_by ELSE excluded.raised_by END, seen_by = excluded.seen_by
+    raised_by = CASE WHEN b.gone_at IS NULL AND b.our_status IS NOT DISTINCT FROM excluded.our_status THEN b.raised_by
+                     ELSE excluded.raised_by END, seen_by = excluded.seen_by
 `
 
 type WriteLineBreaksParams struct {
@@ -584,6 +585,9 @@ type WriteLineBreaksParams struct {
 // books: a line with the PSP's id that we know, if there is one, and otherwise the first line. Each further line is a
 // duplicate, and so is each further line with the same PSP's id. An operator may have confirmed a movement without
 // knowing the PSP's id: our id then begins with own_prefix, and it is no break that the line has another id.
+//
+// A break is raised again when the status of our movement has changed. While the movement was processing, nobody has
+// judged the break.
 func (q *Queries) WriteLineBreaks(ctx context.Context, arg WriteLineBreaksParams) (int64, error) {
 	result, err := q.db.Exec(ctx, writeLineBreaks,
 		arg.Account,
