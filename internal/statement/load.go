@@ -65,7 +65,11 @@ func columns() []string {
 func (j *judgement) load(ctx context.Context, day time.Time) error {
 	// CopyFrom calls us for the next line, and Statement calls us with a line. iter.Pull connects the two.
 	next, stop := iter.Pull(func(yield func(gateway.Record) bool) {
+		left := j.config.MaxLines
 		j.readErr = j.config.PSPs.Of(j.psp).Statement(ctx, j.account, day, func(r gateway.Record) error {
+			if left--; left < 0 {
+				return ErrTooLong
+			}
 			if !yield(r) {
 				return errors.New("no longer wanted")
 			}

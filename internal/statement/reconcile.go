@@ -21,6 +21,7 @@ var (
 	ErrBusy       = errors.New("another run reconciles this day")
 	ErrNoAccount  = errors.New("no tenant has this PSP account")
 	ErrNotYetDay  = errors.New("the day has not begun")
+	ErrTooLong    = errors.New("the statement has too many lines")
 	errNoAccounts = errors.New("there are no tenants")
 )
 
@@ -44,6 +45,9 @@ type Config struct {
 	Horizon time.Duration
 	// Limit is the longest time for an account's day, from the first line to the commit.
 	Limit time.Duration
+	// MaxLines bounds a statement. The lines are copied into the database: one without an end would fill its disk, and
+	// without a disk nobody can pay.
+	MaxLines int64
 	// Progress, if it is set, is called after every Every lines, and at the end of a statement.
 	Progress func(Progress)
 	Every    int64
@@ -54,7 +58,7 @@ type Config struct {
 
 // DefaultConfig has the defaults of the settings. The caller sets the other fields.
 func DefaultConfig() Config {
-	return Config{Skew: 5 * time.Minute, Horizon: 25 * time.Hour, Limit: time.Hour, Every: 10_000}
+	return Config{Skew: 5 * time.Minute, Horizon: 25 * time.Hour, Limit: time.Hour, MaxLines: 20_000_000, Every: 10_000}
 }
 
 // Progress says how much of a statement was read.
@@ -77,8 +81,8 @@ func New(c Config) (*Reconciler, error) {
 		return nil, fmt.Errorf("clock skew must be positive and at most %s", maxSkew)
 	case c.Horizon <= 0 || c.Horizon > maxHorizon:
 		return nil, fmt.Errorf("horizon must be positive and at most %s", maxHorizon)
-	case c.Limit <= 0 || c.Every <= 0:
-		return nil, errors.New("the limit of a run and the step of its progress must be positive")
+	case c.Limit <= 0 || c.MaxLines <= 0 || c.Every <= 0:
+		return nil, errors.New("the limits of a run and the step of its progress must be positive")
 	}
 	return &Reconciler{config: c}, nil
 }
