@@ -71,11 +71,12 @@ type events struct {
 
 func (c *Console) startStream(w http.ResponseWriter) events {
 	e := events{w, http.NewResponseController(w), c.config.Now}
-	// A stream has no end, so the server's limit for reading a request does not fit. Each write has its own limit.
-	_ = e.ctrl.SetReadDeadline(time.Time{})
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	e.write("retry: " + reconnectMS + "\n\n")
+	// A stream has no end, so the server's limit for reading a request does not fit. Each write has its own limit. The
+	// limit is removed after the first write: before it, the server reads a body that the client has promised.
+	_ = e.ctrl.SetReadDeadline(time.Time{})
 	return e
 }
 
