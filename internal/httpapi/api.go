@@ -55,6 +55,7 @@ type API struct {
 	tracer    *tracing.Tracer
 	now       func() time.Time
 	limits    *rateLimits
+	lists     *listPlaces
 	draining  atomic.Bool
 	router    http.Handler
 	static    http.Handler // the pages
@@ -66,7 +67,7 @@ func New(c Config) *API {
 		payments: c.Payments, keys: c.Keys, directory: c.Directory, webhooks: c.Webhooks, metrics: c.Metrics,
 		recent: c.Recent, log: c.Log,
 		publicURL: c.PublicURL, requestID: c.RequestID, newID: c.NewID, tracer: c.Tracer, now: c.Now,
-		limits: newRateLimits(),
+		limits: newRateLimits(), lists: newListPlaces(),
 	}
 	at := pages.Addresses{Public: c.PublicURL, Operator: operatorOr(c.OperatorURL), PSP: c.PSPPage}
 	a.static = pages.Handler(at, func() []byte { return published(at) })
@@ -115,7 +116,7 @@ func (a *API) routes() http.Handler {
 	reading := chi.Chain(a.admit(tenants.PaymentsRead, isTenant, a.fail), a.limitRate)
 	writing := chi.Chain(a.admit(tenants.PaymentsWrite, isTenant, a.fail), a.limitRate)
 	r.With(writing...).Post("/payments", a.keyed(payments.CreateOperation, a.createPayment))
-	r.With(reading...).Get("/payments", a.listPayments)
+	r.With(reading...).With(a.limitLists).Get("/payments", a.listPayments)
 	r.With(reading...).Get("/payments/{paymentId}", a.getPayment)
 	r.With(reading...).Get("/payments/{paymentId}/refunds", a.listRefunds)
 	r.With(writing...).Post("/payments/{paymentId}/refunds", a.keyed(payments.RefundOperation, a.createRefund))

@@ -178,6 +178,21 @@ func (a *API) limitRate(next http.Handler) http.Handler {
 	})
 }
 
+// limitLists lets a request pass while its tenant reads few lists.
+func (a *API) limitLists(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		leave, ok := a.lists.enter(r.Context(), principalOf(r).Tenant)
+		if !ok {
+			retryAfter(w, listPatience)
+			a.refuse(w, r, problem.RateLimited, "Too many lists at the same time: "+strconv.Itoa(maxLists)+
+				" are read at once, and the others wait for a second.")
+			return
+		}
+		defer leave()
+		next.ServeHTTP(w, r)
+	})
+}
+
 func principalOf(r *http.Request) tenants.Principal { return knownOf(r).principal }
 
 // bearer reads the token in the Authorization header (RFC 6750). There must be exactly one such header.

@@ -233,7 +233,8 @@ var catalogue = []Entry{
 	},
 	{
 		Code: RateLimited, Status: 429, Title: "Too many requests", Retryable: true,
-		Meaning:  "Your account has sent more requests than its rate limit allows. The key has not been used.",
+		Meaning: "Your account has sent more requests than its rate limit allows, or is reading many lists of " +
+			"payments at the same time. The key has not been used.",
 		WhatToDo: "Wait for the seconds in Retry-After. Then send the same request with the same key.",
 		Curl:     `curl -s -Z "$BASE/payments?limit=1#[1-400]" ` + asGuest + `| grep rate_limited | head -n 1`,
 	},
