@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
@@ -32,12 +33,17 @@ func keyURL(ref idempotency.Ref) string {
 }
 
 // refOf is the key that a path names. A key that was taken before the rules for keys became stricter can be shown, too.
+// A text that PostgreSQL cannot hold names no key. One such key would make the query for all watched keys fail.
 func refOf(r *http.Request) (idempotency.Ref, bool) {
 	operation, known := map[string]string{
 		paymentsPath: payments.CreateOperation, refundsPath: payments.RefundOperation,
 	}[r.PathValue("operation")]
-	return idempotency.StoredRef(r.PathValue("tenant"), operation, r.PathValue("key")), known
+	tenant, key := r.PathValue("tenant"), r.PathValue("key")
+	known = known && utf8.ValidString(tenant+"/"+key) && !strings.Contains(tenant+key, "\x00")
+	return idempotency.StoredRef(tenant, operation, key), known
 }
+
+const noSuchKey = "There is no such key. The operation in the address is payments or refunds."
 
 // findKey leads from the form to the page of the key.
 func (c *Console) findKey(w http.ResponseWriter, r *http.Request, _ tenants.Principal) {
@@ -267,7 +273,7 @@ func (c *Console) key(w http.ResponseWriter, r *http.Request, by tenants.Princip
 func (c *Console) readKey(w http.ResponseWriter, r *http.Request) (*keyReader, bool) {
 	ref, ok := refOf(r)
 	if !ok {
-		c.fail(w, r, http.StatusNotFound, "There is no such operation. It is payments or refunds.")
+		c.fail(w, r, http.StatusNotFound, noSuchKey)
 		return nil, false
 	}
 	k := &keyReader{c: c, ref: ref}
@@ -282,7 +288,7 @@ func (c *Console) readKey(w http.ResponseWriter, r *http.Request) (*keyReader, b
 func (c *Console) keyLive(w http.ResponseWriter, r *http.Request, _ tenants.Principal) {
 	ref, ok := refOf(r)
 	if !ok {
-		c.fail(w, r, http.StatusNotFound, "There is no such operation. It is payments or refunds.")
+		c.fail(w, r, http.StatusNotFound, noSuchKey)
 		return
 	}
 	c.stream(w, r, keyURL(ref), func() *topic {
