@@ -124,20 +124,24 @@ func classifyRead(err error) error {
 	}
 }
 
+// onlyReads is the SQLSTATE of a write that was refused because the session only reads.
+const onlyReads = "25006"
+
 // shortOfMeans reports whether PostgreSQL says "not now" with this SQLSTATE:
 //   - 08: the connection failed
 //   - 40: the transaction was rolled back because of concurrency
 //   - 53: insufficient resources, such as a full disk
 //   - 55P03, 57014: a lock timeout, a statement timeout
 //   - 57P, 25006: the server starts, stops or only reads
-//   - 42P01, 42501: a table or a right does not exist yet
+//   - 42P01, 42703, 42883, 42501: a table, a column, a function or a right does not exist yet. The schema is older than
+//     this program: it waits for api migrate
 //   - 58: a system error
 //   - XX000: an internal error; with it, Citus says that a worker is away
 //
 // Damaged data (XX001, XX002) is not among them, because waiting does not help.
 func shortOfMeans(sqlstate string) bool {
 	switch sqlstate {
-	case "55P03", "57014", "25006", "42P01", "42501", "XX000":
+	case "55P03", "57014", onlyReads, "42P01", "42703", "42883", "42501", "XX000":
 		return true
 	}
 	for _, class := range []string{"08", "40", "53", "57P", "58"} {

@@ -33,6 +33,8 @@ func TestWhatIsKnownAfterACommitWasSent(t *testing.T) {
 		"statement timeout":                      {said("ERROR", "57014"), true, true},
 		"read only":                              {said("ERROR", "25006"), true, true},
 		"no schema yet":                          {said("ERROR", "42P01"), true, true},
+		"no column yet":                          {said("ERROR", "42703"), true, true},
+		"no function yet":                        {said("ERROR", "42883"), true, true},
 		"no right yet":                           {said("ERROR", "42501"), true, true},
 		"I/O error":                              {said("ERROR", "58030"), true, true},
 		"connection lost, said by the server":    {said("ERROR", "08006"), true, true},

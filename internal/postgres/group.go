@@ -270,7 +270,7 @@ func mayBeAnothers(err error) bool {
 	case errors.As(err, &unavailable) && unavailable.Op != opRun:
 		return false
 	case errors.As(err, &pg):
-		return pg.Code != "25006" && !strings.HasPrefix(pg.Code, "53") && !strings.HasPrefix(pg.Code, "57P")
+		return pg.Code != onlyReads && !strings.HasPrefix(pg.Code, "53") && !strings.HasPrefix(pg.Code, "57P")
 	}
 	return true
 }
