@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
@@ -61,6 +62,11 @@ func Open(ctx context.Context, url string, l Limits) (*DB, error) {
 		cfg.MaxConns = l.MaxConns
 	}
 	cfg.ConnConfig.ConnectTimeout = l.Connect
+	keeps := cfg.ConnConfig.OnPgError
+	cfg.ConnConfig.OnPgError = func(c *pgconn.PgConn, err *pgconn.PgError) (keep bool) {
+		// Another server may take writes, or this one again, but only for sessions that begin now.
+		return err.Code != onlyReads && keeps(c, err)
+	}
 	params := cfg.ConnConfig.RuntimeParams
 	setDefault(params, "application_name", "payonce")
 	if l.Pooler {
