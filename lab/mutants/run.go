@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"payonce/test/pgtest"
 )
 
 // share has the runs copy one prepared cluster, which takes a tenth of the time of preparing it. A mutant of the schema
@@ -21,7 +19,7 @@ func (b *binaries) share(m mutant) []string {
 	if strings.HasPrefix(m.where, "db/migrations/") {
 		return nil
 	}
-	return []string{pgtest.Prepared + "=" + filepath.Join(b.dir, "clusters")}
+	return []string{"PGTEST_PREPARED=" + filepath.Join(b.dir, "clusters")} // see test/pgtest
 }
 
 // batch is a run of one test binary.

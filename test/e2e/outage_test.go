@@ -43,8 +43,8 @@ func (f *failAt) count() int {
 var moving = regexp.MustCompile(`\d+(\.\d+)?( ?(ms|s|min|h))?|[0-9a-f]{8,}`)
 
 // A list that cannot be read must not look like one that has nothing, and what an operator is shown must not lack a
-// part without a word. So each read of each list and page fails once: the answer is 503, or it is the whole answer, or it says
-// what could not be asked.
+// part without a word. So each read of each list and page fails once: the answer is 503, or it is the whole answer, or
+// it says what could not be asked.
 func TestOutageDoesNotLookLikeNothing(t *testing.T) {
 	t.Parallel()
 	w, proxy := setupProxied(t)
@@ -53,9 +53,8 @@ func TestOutageDoesNotLookLikeNothing(t *testing.T) {
 	paid := freshKey()
 	w.pay(paid, "pm_ok").expect(t, http.StatusCreated, "")
 	payment := w.payment(paid)
-	refund := freshKey()
-	w.do(call{method: http.MethodPost, path: "/payments/" + payment + "/refunds", key: refund, body: `{"amountCents":1}`}).
-		expect(t, http.StatusCreated, "")
+	w.do(call{method: http.MethodPost, path: "/payments/" + payment + "/refunds", key: freshKey(),
+		body: `{"amountCents":1}`}).expect(t, http.StatusCreated, "")
 	w.pay(freshKey(), "pm_silent_charged").expect(t, http.StatusAccepted, "")
 	w.pay(freshKey(), "pm_wrong_amount").expect(t, http.StatusAccepted, "")
 	var list struct{ Data []deadLetter }
@@ -70,7 +69,7 @@ func TestOutageDoesNotLookLikeNothing(t *testing.T) {
 		return func() reply { return d.ask(http.MethodGet, path, resolvingKey, "") }
 	}
 	console := func(path string) func() reply { return func() reply { return b.get("/console" + path) } }
-	letter := "/dead-letters/" + list.Data[0].ID
+	about := "/dead-letters/" + list.Data[0].ID
 	var rounds failAt
 	proxy.Choose(rounds.next)
 	for name, ask := range map[string]func() reply{
@@ -80,11 +79,11 @@ func TestOutageDoesNotLookLikeNothing(t *testing.T) {
 		"operator: webhooks": operator("/webhooks"), "operator: statements": operator("/statements"),
 		"operator: breaks": operator("/breaks"), "operator: search": operator("/search?q=" + paid),
 		"operator: search payment": operator("/search?q=" + payment),
-		"operator: dead letters":   operator("/dead-letters"), "operator: dead letter": operator(letter),
+		"operator: dead letters":   operator("/dead-letters"), "operator: dead letter": operator(about),
 		"operator: summary": operator("/summary"),
 		"console":           console("/"), "console: payments": console("/payments"), "console: keys": console("/keys"),
 		"console: payment": console("/payments/" + payment), "console: key": console("/keys/acme/payments/" + paid),
-		"console: dead letters": console("/dead-letters"), "console: dead letter": console(letter),
+		"console: dead letters": console("/dead-letters"), "console: dead letter": console(about),
 		"console: webhooks": console("/webhooks"), "console: statements": console("/statements"),
 		"console: breaks": console("/breaks"), "console: search": console("/search?q=" + paid),
 	} {
