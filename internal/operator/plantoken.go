@@ -3,6 +3,7 @@ package operator
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -40,7 +41,8 @@ func parseToken(s string) (t token, err error) {
 		return token{}, ErrPlanMalformed
 	}
 	if err := json.Unmarshal(text, &t, json.RejectUnknownMembers(true)); err != nil || t.OpenedBefore == nil ||
-		len(t.Digest) != sha256.Size || !forSeveral(t.Action) || t.String() != s {
+		len(t.Digest) != sha256.Size || !forSeveral(t.Action) || t.String() != s ||
+		strings.Contains(t.Tenant+string(t.Kind), "\x00") { // PostgreSQL would refuse it
 		return token{}, ErrPlanMalformed
 	}
 	return t, nil
