@@ -81,8 +81,9 @@ func nobodyLeft(t *testing.T, w *waits) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.keys) != 0 || w.waiting != 0 || w.looking {
-		t.Fatalf("%d keys and %d requests are left, and it looks: %v", len(w.keys), w.waiting, w.looking)
+	if len(w.keys) != 0 || w.waiting != 0 || len(w.tenants) != 0 || w.looking {
+		t.Fatalf("%d keys and %d requests of %v are left, and it looks: %v", len(w.keys), w.waiting, w.tenants,
+			w.looking)
 	}
 }
 
@@ -290,7 +291,7 @@ func TestOnlySoManyRequestsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaits(undecidedForEver().look)
 		var all []*member
-		for range MaxWaiting {
+		for range MaxWaiting / 2 {
 			all = append(all, waitsFor(t, w, numbered(1), outcome))
 		}
 		if got := awaits(t.Context(), w, func(int) {}); got != (waited{asked: 1}) {
@@ -301,6 +302,33 @@ func TestOnlySoManyRequestsWait(t *testing.T) {
 			t.Fatalf("there is room: %+v", got)
 		}
 		for _, m := range all[1:] {
+			m.leave()
+		}
+		passes(1)
+		nobodyLeft(t, w)
+	})
+}
+
+// However many requests of some tenants wait, a request of another tenant may wait, too.
+func TestWaitsOfSomeTenantsKeepNoOtherFromWaiting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaits(undecidedForEver().look)
+		var all []*member
+		for _, tenant := range []string{"acme", "globex", "initech", "hooli"} {
+			ref, theirs := idempotency.StoredRef(tenant, "POST /payments", "order-0000000001"), 0
+			for m := w.join(ref); ; m = w.join(ref) {
+				all = append(all, m)
+				if !m.wait(outcome) {
+					break
+				}
+				theirs++
+			}
+			if theirs == 0 {
+				t.Errorf("nobody of %s may wait", tenant)
+			}
+		}
+		for _, m := range all {
 			m.leave()
 		}
 		passes(1)

@@ -17,8 +17,9 @@ const (
 	// keysInALook bounds the keys in one statement.
 	keysInALook = 250
 	// MaxWaiting is how many requests of a process may wait at the same time. Each costs up to 20 KB, and
-	// its connection.
-	MaxWaiting = 1000
+	// its connection. The requests of one tenant take at most as many places as they leave free: half of them, if no
+	// other tenant's requests wait. So one tenant never keeps another one's requests from waiting.
+	MaxWaiting = 2000
 )
 
 // waits are the keys that requests of this process wait for. While there are any, one goroutine reads all of them
@@ -30,8 +31,9 @@ type waits struct {
 
 	mu      sync.Mutex
 	keys    map[idempotency.Ref]*waitedKey
-	waiting int  // requests that wait, for all keys together
-	looking bool // whether the goroutine runs
+	waiting int            // requests that wait, for all keys together
+	tenants map[string]int // of them, those of each tenant
+	looking bool           // whether the goroutine runs
 }
 
 // waitedKey is a key that requests have joined. It is replaced when it has changed.
@@ -43,7 +45,8 @@ type waitedKey struct {
 }
 
 func newWaits(undecided func(context.Context, []idempotency.Ref) (map[idempotency.Ref]bool, error)) *waits {
-	return &waits{undecided: undecided, over: make(chan struct{}), keys: map[idempotency.Ref]*waitedKey{}}
+	return &waits{undecided: undecided, over: make(chan struct{}), keys: map[idempotency.Ref]*waitedKey{},
+		tenants: map[string]int{}}
 }
 
 // member is one request that has joined a key.
@@ -67,16 +70,17 @@ func (w *waits) join(ref idempotency.Ref) *member {
 	return &member{waits: w, ref: ref, key: k}
 }
 
-// wait has the goroutine read the key from now on. It refuses if too many requests wait.
+// wait has the goroutine read the key from now on. It refuses if too many requests wait, of all tenants or of this one.
 func (m *member) wait(what until) (ok bool) {
 	w := m.waits
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.waiting >= MaxWaiting {
+	if w.tenants[m.ref.Tenant] >= MaxWaiting-w.waiting {
 		return false
 	}
 	m.what = what
 	w.waiting++
+	w.tenants[m.ref.Tenant]++
 	*m.key.counter(what)++
 	if !w.looking {
 		w.looking = true
@@ -91,6 +95,9 @@ func (m *member) leave() {
 	defer w.mu.Unlock()
 	if m.what != nothing {
 		w.waiting--
+		if w.tenants[m.ref.Tenant]--; w.tenants[m.ref.Tenant] == 0 {
+			delete(w.tenants, m.ref.Tenant)
+		}
 		*m.key.counter(m.what)--
 	}
 	if m.key.joined--; m.key.joined == 0 && w.keys[m.ref] == m.key {
