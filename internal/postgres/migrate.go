@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -49,7 +51,8 @@ func migrate(ctx context.Context, cfg *pgx.ConnConfig, distribute bool, log *slo
 		// Migrations may bring triggers for tables that are distributed.
 		own.RuntimeParams["citus.enable_unsafe_triggers"] = "on"
 	}
-	applied, err := migrateUp(ctx, own, log)
+	setDefault(own.RuntimeParams, "lock_timeout", milliseconds(migrateWaits))
+	applied, err := migrateBesideOthers(ctx, own, log)
 	if err != nil {
 		return err
 	}
@@ -63,6 +66,30 @@ func migrate(ctx context.Context, cfg *pgx.ConnConfig, distribute bool, log *slo
 	}
 	log.InfoContext(ctx, "schema is current", slog.Int("applied", applied))
 	return nil
+}
+
+// How long a migration waits for a table that is in use, such as by a backup. Meanwhile, all payments wait behind the
+// migration. So it gives up before they do, lets them pass, and tries again.
+const (
+	migrateWaits = 500 * time.Millisecond
+	migratePause = 2 * time.Second
+	migrateTries = 30
+)
+
+func migrateBesideOthers(ctx context.Context, cfg *pgx.ConnConfig, log *slog.Logger) (applied int, err error) {
+	for try := 1; ; try++ {
+		applied, err = migrateUp(ctx, cfg, log)
+		var pg *pgconn.PgError
+		if !errors.As(err, &pg) || pg.Code != "55P03" || try == migrateTries {
+			return applied, err
+		}
+		log.WarnContext(ctx, "a table is in use; the migration tries again", slog.Int("try", try))
+		select {
+		case <-ctx.Done():
+			return applied, err
+		case <-time.After(migratePause):
+		}
+	}
 }
 
 func migrateUp(ctx context.Context, cfg *pgx.ConnConfig, log *slog.Logger) (applied int, err error) {
