@@ -7,8 +7,10 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"payonce/internal/tenants"
@@ -18,6 +20,7 @@ const (
 	cookieName    = "payonce_console"
 	sessionLength = 12 * time.Hour
 	maxCookie     = 1024
+	maxSignedOut  = 10_000
 )
 
 var errNoSession = errors.New("no session")
@@ -26,8 +29,37 @@ var errNoSession = errors.New("no session")
 // processes with the same secret can read it. So a session ends when its API key ends. If the secret is a setting, the
 // session survives a restart.
 type sessions struct {
-	seal cipher.AEAD
-	now  func() time.Time
+	seal      cipher.AEAD
+	now       func() time.Time
+	signedOut *signedOut
+}
+
+// signedOut are the sessions that somebody has ended, with the end that they would have had. Somebody else may have a
+// copy of the cookie. Only this process knows of them: the end of the API key ends a session everywhere.
+type signedOut struct {
+	mu    sync.Mutex
+	until map[string]time.Time // by the sealed session
+}
+
+// add remembers a session until its end. If there are too many, it forgets another one.
+func (s *signedOut) add(sealed string, end, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.until, func(_ string, end time.Time) bool { return !now.Before(end) })
+	for other := range s.until {
+		if len(s.until) < maxSignedOut {
+			break
+		}
+		delete(s.until, other)
+	}
+	s.until[sealed] = end
+}
+
+func (s *signedOut) has(sealed string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, over := s.until[sealed]
+	return over
 }
 
 // newSessions derives the key from a secret of any length.
@@ -38,7 +70,7 @@ func newSessions(secret []byte, now func() time.Time) (sessions, error) {
 		return sessions{}, err
 	}
 	seal, err := cipher.NewGCMWithRandomNonce(block)
-	return sessions{seal, now}, err
+	return sessions{seal, now, &signedOut{until: map[string]time.Time{}}}, err
 }
 
 // cookie is a new session for an API key.
@@ -60,23 +92,36 @@ func ended() *http.Cookie {
 
 // apiKey is the API key of a request's session. It fails with errNoSession.
 func (s sessions) apiKey(r *http.Request) (string, error) {
+	apiKey, _, _, err := s.open(r)
+	return apiKey, err
+}
+
+// signOut ends a request's session.
+func (s sessions) signOut(r *http.Request) {
+	if _, sealed, end, err := s.open(r); err == nil {
+		s.signedOut.add(sealed, end, s.now())
+	}
+}
+
+// open reads a request's session. It fails with errNoSession.
+func (s sessions) open(r *http.Request) (apiKey, sealed string, end time.Time, err error) {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil || len(cookie.Value) > maxCookie {
-		return "", errNoSession
+		return "", "", time.Time{}, errNoSession
 	}
-	sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(cookie.Value)
 	if err != nil {
-		return "", errNoSession
+		return "", "", time.Time{}, errNoSession
 	}
-	plain, err := s.seal.Open(nil, nil, sealed, nil)
+	plain, err := s.seal.Open(nil, nil, raw, nil)
 	if err != nil || len(plain) < 8 {
-		return "", errNoSession
+		return "", "", time.Time{}, errNoSession
 	}
-	end := time.Unix(int64(binary.BigEndian.Uint64(plain)), 0) //nolint:gosec // we have written it
-	if !s.now().Before(end) {
-		return "", errNoSession
+	end = time.Unix(int64(binary.BigEndian.Uint64(plain)), 0) //nolint:gosec // we have written it
+	if !s.now().Before(end) || s.signedOut.has(string(raw)) {
+		return "", "", time.Time{}, errNoSession
 	}
-	return string(plain[8:]), nil
+	return string(plain[8:]), string(raw), end, nil
 }
 
 // operator is the principal of a request's session. It fails with errNoSession, or because the API keys cannot be read.

@@ -39,6 +39,7 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
+	c.sessions.signOut(r)
 	http.SetCookie(w, ended())
 	http.Redirect(w, r, "/console/sign-in", http.StatusSeeOther)
 }

@@ -113,7 +113,7 @@ var parsers = map[string]string{
 	"internal/gateway/stripe.tolerant":       "FuzzPage",
 	"internal/gateway/wire.New":              "- PSP_URL and STRIPE_URL, which are FuzzLoad's",
 
-	"internal/console.apiKey":             "FuzzSession",
+	"internal/console.open":               "FuzzSession",
 	"internal/console.columnsOf":          "FuzzColumns",
 	"internal/console.deadLetterID":       "- package uuid, and the comparison with what it has read",
 	"internal/console.ownPath":            "FuzzOwnPath",
