@@ -38,13 +38,29 @@ var ErrTooMuch = errors.New("the list has too much to read")
 const TooMuch = "Too many rows would have to be read for these filters. Give a tenant or a shorter time, or leave the " +
 	"status out."
 
-// bounded is a read that fails with ErrTooMuch when it has taken too long.
+// longLists is how many such lists are read at the same time. Each holds a connection of the pool, and the pool is for
+// payments. With the default pool, this is a quarter of it.
+const longLists = 4
+
+// places has room for the long lists that are being read.
+func (d *Service) places() chan struct{} { return d.lists }
+
+// bounded is a read that takes a place, and fails with ErrTooMuch when it has taken too long, or got no place.
 func bounded[F, T any](
-	longest time.Duration, read func(context.Context, F) (List[T], error),
+	longest time.Duration, places func() chan struct{}, read func(context.Context, F) (List[T], error),
 ) func(context.Context, F) (List[T], error) {
 	return func(ctx context.Context, f F) (List[T], error) {
 		inTime, cancel := context.WithTimeout(ctx, longest)
 		defer cancel()
+		select {
+		case places() <- struct{}{}:
+			defer func() { <-places() }()
+		case <-inTime.Done():
+			if err := ctx.Err(); err != nil {
+				return List[T]{}, err
+			}
+			return List[T]{}, fmt.Errorf("%w: other lists are being read", ErrTooMuch)
+		}
 		l, err := read(inTime, f)
 		var pg *pgconn.PgError
 		stopped := inTime.Err() != nil || errors.As(err, &pg) && pg.Code == "57014"

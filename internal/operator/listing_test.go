@@ -20,6 +20,8 @@ func TestListWithTooMuchToReadSaysSo(t *testing.T) {
 			return List[int]{}, o.db.Reader().QueryRow(ctx, statement).Scan(&nothing)
 		}
 	}
+	free := make(chan struct{}, 1)
+	places := func() chan struct{} { return free }
 	const short = 50 * time.Millisecond
 	gone, hangUp := context.WithCancel(t.Context())
 	time.AfterFunc(short, hangUp)
@@ -34,12 +36,13 @@ func TestListWithTooMuchToReadSaysSo(t *testing.T) {
 		"the operator has gone":      {gone, time.Minute, "SELECT pg_sleep(60)", false},
 		"the table is not there yet": {t.Context(), time.Minute, "SELECT 1 FROM nothing", false},
 	} {
-		_, err := bounded(row.longest, sleep(row.statement))(row.ctx, 1)
+		_, err := bounded(row.longest, places, sleep(row.statement))(row.ctx, 1)
 		if got := errors.Is(err, ErrTooMuch); err == nil || got != row.tooMuch {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := bounded(time.Minute, sleep("SELECT 1 FROM nothing"))(t.Context(), 1); !postgres.Unavailable(err) {
+	_, err := bounded(time.Minute, places, sleep("SELECT 1 FROM nothing"))(t.Context(), 1)
+	if !postgres.Unavailable(err) {
 		t.Errorf("a table that is not there yet: %v", err)
 	}
 }

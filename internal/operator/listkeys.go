@@ -47,7 +47,7 @@ func (k KeyEntry) Ref() idempotency.Ref { return idempotency.StoredRef(k.Tenant,
 // Keys lists the keys of all tenants: those whose retention ends last come first, and the expired ones last.
 func (d *Service) Keys() Listing[KeyFilter, KeyEntry] {
 	return Listing[KeyFilter, KeyEntry]{Parameters: []string{"status", "tenant", "limit", "cursor"},
-		Filter: keyFilterOf, Read: bounded(longestList, d.listKeys)}
+		Filter: keyFilterOf, Read: bounded(longestList, d.places, d.listKeys)}
 }
 
 func keyFilterOf(values url.Values) (KeyFilter, []problem.Detail) {

@@ -31,7 +31,8 @@ type PaymentEntry struct {
 // Payments lists the payments of all tenants, or of one, newest first.
 func (d *Service) Payments() Listing[PaymentFilter, PaymentEntry] {
 	return Listing[PaymentFilter, PaymentEntry]{Parameters: []string{"tenant", "customerId", "status", "createdAfter",
-		"createdBefore", "limit", "cursor"}, Filter: paymentFilterOf, Read: bounded(longestList, d.listPayments)}
+		"createdBefore", "limit", "cursor"}, Filter: paymentFilterOf,
+		Read: bounded(longestList, d.places, d.listPayments)}
 }
 
 func paymentFilterOf(values url.Values) (PaymentFilter, []problem.Detail) {

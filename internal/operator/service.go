@@ -22,6 +22,7 @@ type Service struct {
 	payments   *payments.Service
 	tracer     *tracing.Tracer
 	log        *slog.Logger
+	lists      chan struct{} // see places
 	requeue    func(ctx context.Context, tx pgx.Tx, jobID int64) error
 	reprocess  func(ctx context.Context, tx pgx.Tx, eventID string) error
 	reconsider func(ctx context.Context, tx pgx.Tx, record []byte) error
@@ -61,6 +62,7 @@ type Config struct {
 func New(c Config) *Service {
 	return &Service{
 		db: c.DB, keys: c.Keys, psps: c.PSPs, payments: c.Payments, tracer: c.Tracer, log: c.Log,
+		lists:   make(chan struct{}, longLists),
 		requeue: c.Requeue, reprocess: c.Reprocess, reconsider: c.Reconsider, forget: c.Forget,
 	}
 }
