@@ -89,6 +89,9 @@ func done(row verdict, more ...func(*Seen)) Seen {
 }
 func yes() gateway.Succeeded { return gateway.Succeeded{ID: "psp_1"} }
 func no() gateway.Declined   { return gateway.Declined{ID: "psp_1", Code: "no_money"} }
+func noWithoutID() gateway.Declined {
+	return gateway.Declined{Code: "no_money"}
+}
 
 func contradicting() gateway.Indeterminate {
 	return gateway.Indeterminate{Reason: "answer has another amount", Contradiction: true, ID: "psp_2",
@@ -130,6 +133,9 @@ func ownReplies() []tableRow {
 		{"declined", "in progress", mine(no()), anInProgress()},
 		{"declined", "in progress, and an open dead letter says that money moved", mine(no()),
 			keyIs(idempotency.InProgressStatus, processing(), isCharged)},
+		{"declined, and the PSP names no id", "in progress", mine(noWithoutID()), anInProgress()},
+		{"declined, and the PSP names no id", "in progress, and an open dead letter says that money moved",
+			mine(noWithoutID()), keyIs(idempotency.InProgressStatus, processing(), isCharged)},
 		{"never sent", "in progress", mine(gateway.NotExecuted{Reason: "no connection"}), anInProgress()},
 		{"never sent", "in progress, and a dead letter holds the key",
 			mine(gateway.NotExecuted{Reason: "no connection"}), keyIs(
@@ -191,6 +197,8 @@ func recordRows() []tableRow {
 		{"as we know, by webhook", "completed", charged, done(paidAs("psp_1"))},
 		{"charged", "completed, and an operator has vouched for it without an id",
 			sayRecord(SourceScan, "psp_1", "succeeded", 12000), done(paidAs(OperatorPSPID + "42"))},
+		{"charged, by webhook", "completed, and an operator has vouched for it without an id", charged,
+			done(paidAs(OperatorPSPID + "42"))},
 		{"charged under another id", "completed as a success", sayRecord(SourceWebhook, "psp_2", "succeeded", 12000),
 			done(paidAs("psp_1"))},
 		{"declined", "completed as a success", declined, done(paidAs("psp_1"))},
@@ -227,6 +235,7 @@ func lookupRows() []tableRow {
 		{"no answer", "unknown", NoAnswer{}, anUnknown()},
 		{"no answer, and the budget is spent", "unknown", NoAnswer{},
 			keyIs(idempotency.UnknownStatus, processing(), isSpent)},
+		{"any of these", "not unknown any more", Nothing{}, done(paidAs("psp_1"))},
 	}
 }
 
@@ -255,6 +264,9 @@ func decisionRows() []tableRow {
 			decideOn(deadletters.NotExecuted, pspHas("declined", 12000)), anUnknown()},
 		{"`not_executed`; the PSP has declined something else than was asked", "unknown",
 			decideOn(deadletters.NotExecuted, pspHas("declined", 1)), anUnknown()},
+		{"`not_executed`; the same, under an id that another payment has", "unknown",
+			decideOn(deadletters.NotExecuted, pspHas("declined", 1)),
+			keyIs(idempotency.UnknownStatus, processing(), isTaken)},
 		{"`not_executed`; the PSP does not answer", "unknown",
 			decideOn(deadletters.NotExecuted, gateway.LookupFailed{}), anUnknown()},
 		{"`not_executed`; the PSP has nothing", "unknown, within the grace period",
