@@ -438,8 +438,8 @@ WHERE EXISTS (SELECT FROM dead_letters AS d
                 AND d.status = 'open');
 
 -- name: DeleteKeys :one
--- Deletes some expired keys of one tenant with their timelines, once the audit window is over. Their tombstones stay.
--- Competes with requests that renew one of the keys.
+-- expired -> none, once the audit window is over, for some keys of one tenant, with their timelines. Their tombstones
+-- stay. Competes with requests that renew one of the keys.
 WITH deleted AS (
     DELETE FROM idempotency_keys AS k
     WHERE k.tenant_id = @tenant_id AND k.status = 'expired' AND k.ctid = ANY (ARRAY(

@@ -326,7 +326,7 @@ func TestHoldChangesAloneAndInAnyStatus(t *testing.T) {
 		}
 	}
 	for _, e := range Edges() {
-		if e.From == "" {
+		if e.From == "" || e.To == "" {
 			continue
 		}
 		b.again().putInto(e.From)

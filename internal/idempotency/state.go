@@ -12,11 +12,12 @@ const (
 	ExpiredStatus         Status = "expired"
 )
 
-// Edge is a legal transition. From is empty for a key without a row.
+// Edge is a legal transition. From or To is empty for a key without a row.
 type Edge struct{ From, To Status }
 
-// Edges lists every legal transition. The trigger idempotency_keys_guard has the same list. A test compares the two by
-// trying all pairs in the database.
+// Edges lists every legal transition. The table in docs/state_machine.md says for each who makes it, and under which
+// guard. The trigger idempotency_keys_guard has the same list. Tests compare them: the database by trying all pairs,
+// the models of lab/model by what Spin reaches.
 func Edges() []Edge {
 	return []Edge{
 		{"", InProgressStatus},
@@ -30,5 +31,6 @@ func Edges() []Edge {
 		{FailedRetryableStatus, ExpiredStatus},
 		{CompletedStatus, ExpiredStatus},
 		{ExpiredStatus, InProgressStatus},
+		{ExpiredStatus, ""},
 	}
 }

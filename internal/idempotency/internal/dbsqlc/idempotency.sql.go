@@ -216,8 +216,8 @@ type DeleteKeysParams struct {
 	Keys       []string
 }
 
-// Deletes some expired keys of one tenant with their timelines, once the audit window is over. Their tombstones stay.
-// Competes with requests that renew one of the keys.
+// expired -> none, once the audit window is over, for some keys of one tenant, with their timelines. Their tombstones
+// stay. Competes with requests that renew one of the keys.
 func (q *Queries) DeleteKeys(ctx context.Context, arg DeleteKeysParams) (int64, error) {
 	row := q.db.QueryRow(ctx, deleteKeys, arg.TenantID, arg.Operations, arg.Keys)
 	var count int64
