@@ -12,7 +12,7 @@ GO ?= go
 FUZZTIME ?= 10s
 TEST_TIMEOUT ?= 15m
 SEED ?= 1
-QUICK_VARIANTS = design no-fence no-window no-scan no-dedup retake-expired object-design no-cancel same-object-again
+QUICK_VARIANTS = design no-fence no-window retake-expired object-design same-object-again generations no-tombstone any-generation refunds-late refund-no-lock
 
 SQLC = CGO_ENABLED=0 $(GO) tool -modfile=tools/go.mod sqlc
 BENCHSTAT = $(GO) tool -modfile=tools/benchstat/go.mod benchstat

@@ -52,3 +52,13 @@
 #define WITHIN(i)   (!(way[i] == decided && since[i] >= STALL) && !(way[i] == sent && since[i] >= LATE))
 #define TIMED(i)    ((way[i] == reserved && since[i] <= CHECK) || way[i] == decided || way[i] == sent)
 #endif
+
+/* What judge is shown (judge.pml). This model has one payment, and its key is never another's. */
+#define STATUS(m)     status
+#define OURS(m)       (true)
+#define RESULT(m)     result
+#define HELD(m)       dead_letter
+#define SHARE_GONE(m) (false)
+#define SAME_ATTEMPT  (attempt == lease)
+#define GRACE_OVER    PROVEN
+#define MEMORY_OVER   (false) /* generations.pml is about that */

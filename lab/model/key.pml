@@ -18,8 +18,8 @@
 
 #include "guards.pml"
 
-mtype = { none, in_progress, completed, failed_retryable, unknown, /* statuses; none also where there is no answer */
-          success, declined, not_executed,                        /* outcomes; unknown is one, too */
+mtype = { none, in_progress, completed, failed_retryable, unknown, expired, /* statuses; none also where there is no answer */
+          success, declined, not_executed, cancelled,             /* outcomes; unknown is one, too */
           reserved, decided, sent, over };                        /* how far an attempt has come */
 
 /* The row. */
@@ -44,42 +44,42 @@ byte hooks = 0; /* webhooks that will be delivered */
 
 #include "claims.pml"
 
-/* The four ways to write the row. Guards are the callers'. */
+/* What else is written when the key moves, and what must hold then. The edge is the query's, which follows (edges.pml). Guards are the callers'. */
 
 inline take(i) {
     printf("request %d: takes the key as attempt %d\n", i, attempt + 1);
     CLAIM(I6_attempts_never_overlap, !LIMITS_KEPT || !(ON_ITS_WAY(0) || ON_ITS_WAY(1) || ON_ITS_WAY(2)));
     CLAIM(I3_completed_is_final, status != completed);
-    status = in_progress; attempt++; lease_age = 0; unknown_age = 0;
+    attempt++; lease_age = 0; unknown_age = 0;
     lease = attempt; number[i] = attempt; way[i] = reserved; since[i] = 0
 }
 
 inline complete(v) {
     CLAIM(I3_completed_is_final, status != completed || result == v);
     CLAIM(I3_success_was_charged, v != success || charges > 0);
-    status = completed; result = v; lease_age = 0; unknown_age = 0
+    result = v; lease_age = 0; unknown_age = 0
 }
 
 inline release() {
     CLAIM(I3_completed_is_final, status != completed);
     CLAIM(released_is_not_charged, !LIMITS_KEPT || charges == 0);
-    status = failed_retryable; released = attempt; lease_age = 0; unknown_age = 0
+    released = attempt; lease_age = 0; unknown_age = 0
 }
 
 inline lose() {
     CLAIM(I3_completed_is_final, status != completed);
-    status = unknown; lease_age = 0; unknown_age = 0
+    lease_age = 0; unknown_age = 0
 }
 
-/* ResolveKeys: evidence of what the PSP did. The edge starts from the state as it was seen. A writer that finds the state
- * changed looks again: both together are one step. What contradicts a completed key moves nothing, and becomes a dead letter. */
-inline bring(v) {
+/* What judge says about evidence of what the PSP did. The edge starts from the state as it was seen. A writer that finds the state changed
+ * looks again: both together are one step. */
+inline follow(v) {
     if
-    :: status == in_progress || status == unknown || status == failed_retryable ->
-        printf("    the key is completed: %e\n", v); complete(v)
-    :: status == completed && result != v -> dead_letter = true; printf("    contradicts what was answered: dead letter\n")
+    :: step == completed -> printf("    the key is completed: %e\n", v); complete(v); ResolveKeys(status)
+    :: opens -> dead_letter = true; printf("    contradicts what was answered: dead letter\n")
     :: else -> printf("    it is known already\n")
-    fi
+    fi;
+    JUDGED
 }
 
 /* A request, and if it wins the key, the owner of an attempt. It may crash wherever it is. */
@@ -95,20 +95,20 @@ end_unused:
         :: begun = REQUESTS + 1; goto gone /* the client asks no more */
         fi;
         if
-        :: status == none -> take(_pid); goto check /* ReserveKeys */
+        :: status == none -> take(_pid); ReserveKeys(status); goto check
         :: status == failed_retryable -> seen = attempt
         :: status == in_progress && lease_age >= LEASE ->
 #ifdef RETAKE_EXPIRED
-            take(_pid); goto check
+            take(_pid); RetakeKey(status); goto check
 #else
-            printf("request %d: meets a lease that is over, the key is unknown\n", _pid); lose(); goto gone /* ExpireLease */
+            printf("request %d: meets a lease that is over, the key is unknown\n", _pid); lose(); ExpireLease(status); goto gone
 #endif
         :: else -> printf("request %d: is answered from the row, %e\n", _pid, status); goto gone
         fi
     }
-    atomic { /* RetakeKey: of several retries, the attempt as it was read lets one through */
+    atomic { /* of several retries, the attempt as it was read lets one through */
         if
-        :: status == failed_retryable && attempt == seen -> take(_pid)
+        :: status == failed_retryable && attempt == seen -> take(_pid); RetakeKey(status)
         :: else -> goto gone
         fi
     }
@@ -134,15 +134,19 @@ check: /* crash window 2: reserved, not sent */
         :: printf("owner %d: crashes after the send\n", _pid); goto gone
         fi
     }
-write: /* CompleteKeys, ReleaseKey, LoseKey */
+write:
     atomic {
         if
         :: printf("owner %d: writes nothing: it crashes, or its guard finds no row\n", _pid)
-        :: FENCE && (got == success || got == declined) -> printf("owner %d: completes the key: %e\n", _pid, got); complete(got)
-        :: FENCE && got == not_executed -> printf("owner %d: releases the key\n", _pid); release()
-        :: FENCE && got == unknown -> printf("owner %d: gives the key up as unknown\n", _pid); lose()
-        :: !FENCE && got == success && (attempt == lease || status == failed_retryable || status == completed) ->
-            printf("owner %d: has lost its lease, brings its success as evidence\n", _pid); bring(success)
+        :: FENCE -> judge_reply(0, got);
+            if
+            :: step == completed -> printf("owner %d: completes the key: %e\n", _pid, got); complete(got); CompleteKeys(status)
+            :: step == failed_retryable -> printf("owner %d: releases the key\n", _pid); release(); ReleaseKey(status)
+            :: step == unknown -> printf("owner %d: gives the key up as unknown\n", _pid); lose(); LoseKey(status)
+            fi;
+            JUDGED
+        :: !FENCE && got == success ->
+            printf("owner %d: has lost its lease, brings its success as evidence\n", _pid); judge_late_reply(0, success); follow(success)
         fi
     }
 gone:
@@ -190,14 +194,14 @@ end:do
 
 active proctype webhook() {
 end:do
-    :: atomic { hooks > 0 -> hooks--; printf("webhook: says %e\n", verdict); bring(verdict) }
+    :: atomic { hooks > 0 -> hooks--; printf("webhook: says %e\n", verdict); judge_record(0, verdict); follow(verdict) }
     od
 }
 
 #ifndef NO_SWEEPER
 active proctype sweeper() {
 end:do
-    :: atomic { status == in_progress && lease_age >= LEASE -> printf("sweeper: the lease is over, the key is unknown\n"); lose() } /* SweepLeases */
+    :: atomic { status == in_progress && lease_age >= LEASE -> printf("sweeper: the lease is over, the key is unknown\n"); lose(); SweepLeases(status) }
     od
 }
 #endif
@@ -226,10 +230,13 @@ end:do
        }
        atomic {
         if
-        :: status == unknown && attempt == seen && (found == success || found == declined) ->
-            printf("poller: completes the key: %e\n", found); complete(found) /* ResolveKeys */
-        :: status == unknown && attempt == seen && found == none && PROVEN && !dead_letter ->
-            printf("poller: releases the key, nothing was executed\n"); release() /* ReleaseUnknownKey */
+        :: status == unknown && attempt == seen && (found == success || found == declined) -> judge_record(0, found); follow(found)
+        :: status == unknown && attempt == seen && found == none -> judge_nothing(0, not_executed);
+            if
+            :: step == failed_retryable -> printf("poller: releases the key, nothing was executed\n"); release(); ReleaseUnknownKey(status)
+            :: else
+            fi;
+            JUDGED
         :: else
         fi;
         seen = 0; asked_after = false; found = none
@@ -244,7 +251,7 @@ active proctype scan() {
 end:do
     :: atomic {
         verdict != none && (status == failed_retryable || (status == unknown && unknown_age >= WINDOW)) ->
-        printf("scan: finds %e in the ledger\n", verdict); bring(verdict)
+        printf("scan: finds %e in the ledger\n", verdict); judge_record(0, verdict); follow(verdict)
     }
     od
 }
@@ -256,8 +263,8 @@ end:
     atomic {
         dead_letter && status == unknown ->
         if
-        :: verdict != none -> printf("operator: executed\n"); complete(verdict); dead_letter = false
-        :: verdict == none && unknown_age >= WINDOW -> printf("operator: not executed\n"); release(); dead_letter = false
+        :: verdict != none -> printf("operator: executed\n"); complete(verdict); ResolveKeys(status); dead_letter = false
+        :: verdict == none && unknown_age >= WINDOW -> printf("operator: not executed\n"); release(); ReleaseUnknownKey(status); dead_letter = false
         :: true
         fi
     }

@@ -1,16 +1,23 @@
 // Command model checks the key's state machine with Spin: every order in which owners, retries, the sweeper, lookups,
 // webhooks, the scan and a slow PSP can meet, within bounds. `make model` runs it.
 //
-// There are two models, in Promela, because there are two kinds of PSP. key.pml is for a PSP that executes what it is
-// sent; there, time proves that nothing was executed. object.pml is for a PSP that makes an object first and executes
-// it later; there, a cancelled object is the proof, and time does not matter. Both share the claims (claims.pml).
+// There are two models of one generation of a key, in Promela, because there are two kinds of PSP. key.pml is for a
+// PSP that executes what it is sent; there, time proves that nothing was executed. object.pml is for a PSP that makes
+// an object first and executes it later; there, a cancelled object is the proof, and time does not matter.
+// generations.pml has what comes after: a key expires, is deleted, and is used again. refunds.pml has two refunds of
+// one payment. All share the claims (claims.pml).
+//
+// What the models have in common with the code is generated from it. edges.pml has the edges of the key, from the table
+// of docs/state_machine.md, which the tests of internal/idempotency also compare with the queries and with what the
+// database accepts. judge.pml has what evidence does to a key, from internal/payments/judge.go. A model has no other
+// way to move a key. A design that leaves the listed edges fails, and so does a listed edge that no design takes.
 //
 // variants.go has the table of variants: each design has to hold, and each weakened variant has to break the claim that
 // its guard is there for. A guard whose absence breaks nothing would be a guard that the model doesn't see.
 //
-// It refuses to know the application: no code of it runs here, so a mistake in the SQL is not found here. That each
-// edge is what the database does is held by the tests of internal/idempotency. Needs spin and gcc, and says so when
-// they are not there.
+// It refuses to know the application: no code of it runs here. The guards are written twice, in the WHERE of a query
+// and as a macro here, so a mistake in the SQL is not found here. Needs spin and gcc, and says so when they are not
+// there.
 package main
 
 import (
@@ -20,6 +27,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 
 	"payonce/internal/cli"
 )
@@ -73,22 +81,31 @@ func checkAll(ctx context.Context, vs []variant, asTable bool, stdout io.Writer)
 		fmt.Fprint(stdout, tableHead)
 	}
 	for _, v := range vs {
-		r, err := check(ctx, v)
+		r, err := check(ctx, promela, v)
 		if err != nil {
 			return fmt.Errorf("check %s: %w", v.name, err)
 		}
 		if !r.asExpected() {
 			surprises++
 		}
+		results = append(results, r)
 		if asTable {
 			fmt.Fprint(stdout, r.row())
 			continue
 		}
 		fmt.Fprint(stdout, r.line())
-		results = append(results, r)
 	}
-	for _, r := range results {
-		fmt.Fprint(stdout, r.story())
+	if !asTable {
+		for _, r := range results {
+			fmt.Fprint(stdout, r.story())
+		}
+	}
+	listed, err := edgesListed()
+	if err != nil {
+		return err
+	}
+	if dead := notTaken(listed, results); len(dead) > 0 {
+		return fmt.Errorf("no design that was searched takes these edges of docs/state_machine.md: %s", strings.Join(dead, "; "))
 	}
 	if surprises > 0 {
 		return errors.New("not every verdict is as expected: see !! above")

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 // quick are the variants with the fewest states. The design itself takes `make model`.
@@ -12,7 +15,8 @@ func quick(t *testing.T) []variant {
 	if err := toolsAreThere(); err != nil {
 		t.Skip(err)
 	}
-	chosen, err := choose(variants(), []string{"no-fence", "no-window", "no-cancel", "same-object-again"})
+	chosen, err := choose(variants(), []string{"no-fence", "no-window", "no-cancel", "same-object-again",
+		"no-tombstone", "any-generation", "refund-no-lock"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,14 +31,16 @@ func TestWithoutItsGuardAClaimBreaks(t *testing.T) {
 	for _, v := range quick(t) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			r, err := check(t.Context(), v)
+			r, err := check(t.Context(), promela, v)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if r.failed != v.breaks {
 				t.Errorf("breaks %q, want %q", r.failed, v.breaks)
 			}
-			if !slices.Contains(r.steps, "request 0: takes the key as attempt 1") {
+			if !slices.ContainsFunc(r.steps, func(step string) bool {
+				return strings.HasPrefix(step, "request ") && strings.Contains(step, "takes the key as attempt 1")
+			}) {
 				t.Errorf("the counterexample does not begin with a request:\n%s", r.story())
 			}
 		})
@@ -52,6 +58,89 @@ func TestVariantsAreOfAModelThatIsThere(t *testing.T) {
 			t.Errorf("%s is there twice", v.name)
 		}
 		seen[v.name] = true
+	}
+}
+
+// A guard that is misspelt is not taken away, and then a variant that has to hold says nothing.
+func TestEachMacroOfAVariantIsInItsModels(t *testing.T) {
+	t.Parallel()
+	text := strings.Join(slices.Collect(maps.Values(models(t))), "")
+	for _, v := range variants() {
+		for _, macro := range v.macros {
+			name, _, _ := strings.Cut(macro, "=")
+			tested := regexp.MustCompile(`#(if|elif|ifdef|ifndef)( defined\()? *` + name + `\b`)
+			if !tested.MatchString(text) {
+				t.Errorf("%s: no model has %s", v.name, name)
+			}
+		}
+	}
+}
+
+// models are the texts of the models, by file.
+func models(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := promela.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	for _, f := range files {
+		text, err := promela.ReadFile(f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[f.Name()] = string(text)
+	}
+	return texts
+}
+
+// What Spin says of the edges is worth nothing if a model can move a key in another way.
+func TestModelsMoveKeysByTheListedEdgesOnly(t *testing.T) {
+	t.Parallel()
+	write := regexp.MustCompile(`(?m)^.*\bstatus(\[\w+\])? *(=[^=]|\+\+|--).*$`)
+	for name, text := range models(t) {
+		for _, line := range write.FindAllString(text, -1) {
+			if !strings.HasPrefix(line, "mtype ") {
+				t.Errorf("%s writes a status itself: %s", name, line)
+			}
+		}
+	}
+}
+
+func TestDesignThatLeavesTheListedEdgesFails(t *testing.T) {
+	t.Parallel()
+	quick(t) // skips without the tools
+	edited := fstest.MapFS{}
+	for name, text := range models(t) {
+		text = regexp.MustCompile(`(?m)^.*TOOK\("LoseKey: .*\n`).ReplaceAllString(text, "")
+		edited[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	r, err := check(t.Context(), edited, variant{name: "refunds", model: refundsModel})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.failed != "edge_is_listed" {
+		t.Errorf("without the edge of LoseKey, the design breaks %q", r.failed)
+	}
+}
+
+func TestEdgeThatNoDesignTakesIsReported(t *testing.T) {
+	t.Parallel()
+	listed, err := edgesListed()
+	if err != nil || len(listed) < 14 {
+		t.Fatalf("edges %v, %v", listed, err)
+	}
+	var results []result
+	for _, v := range variants() {
+		if v.breaks == "" {
+			results = append(results, result{variant: v, edges: listed[1:]})
+		}
+	}
+	if got := notTaken(listed, results[:1]); len(got) > 0 {
+		t.Errorf("one model was searched, and %v are reported", got)
+	}
+	if got := notTaken(listed, results); !slices.Equal(got, listed[:1]) {
+		t.Errorf("%v are reported, want %v", got, listed[:1])
 	}
 }
 

@@ -17,7 +17,7 @@
 
 #include "object_guards.pml"
 
-mtype = { none, in_progress, completed, failed_retryable, unknown, /* statuses; none also where there is no answer */
+mtype = { none, in_progress, completed, failed_retryable, unknown, expired, /* statuses; none also where there is no answer */
           success, declined, not_executed,                        /* outcomes; unknown is one, too */
           unsent, cancelled, refused };                           /* an object; success and declined are states of one, too */
 
@@ -33,40 +33,38 @@ byte begun = 0; /* requests that have come; they are alike, so they come in orde
 #include "claims.pml"
 #include "object_psp.pml"
 
-/* The ways to write the rows. Guards are the callers'. */
+/* What else is written when the key moves, and what must hold then, as in key.pml. */
 
-inline take(i) { /* ReserveKeys, RetakeKey and ResumePayment */
+inline take(i) {
     printf("request %d: takes the key as attempt %d\n", i, attempt + 1);
     CLAIM(I6_attempts_never_overlap, !(EXECUTABLE(1) || EXECUTABLE(2)));
     CLAIM(I3_completed_is_final, status != completed);
-    status = in_progress; attempt++; lease = attempt; object = 0
+    attempt++; lease = attempt; object = 0
 }
 
 inline complete(v) {
     CLAIM(I3_completed_is_final, status != completed || result == v);
     CLAIM(I3_success_was_charged, v != success || charges > 0);
-    status = completed; result = v; dead_letter = false
+    result = v; dead_letter = false
 }
 
 inline release() {
     CLAIM(I3_completed_is_final, status != completed);
     CLAIM(released_is_not_charged, charges == 0);
-    status = failed_retryable; released = attempt
+    released = attempt
 }
 
 inline lose() {
-    CLAIM(I3_completed_is_final, status != completed);
-    status = unknown
+    CLAIM(I3_completed_is_final, status != completed)
 }
 
-/* ResolveKeys, as in key.pml. */
-inline bring(v) {
+inline follow(v) {
     if
-    :: status == in_progress || status == unknown || status == failed_retryable ->
-        printf("    the key is completed: %e\n", v); complete(v)
-    :: status == completed && result != v -> dead_letter = true; printf("    contradicts what was answered: dead letter\n")
+    :: step == completed -> printf("    the key is completed: %e\n", v); complete(v); ResolveKeys(status)
+    :: opens -> dead_letter = true; printf("    contradicts what was answered: dead letter\n")
     :: else -> printf("    it is known already\n")
-    fi
+    fi;
+    JUDGED
 }
 
 /* A request, and if it wins the key, the owner of an attempt. It may crash at each step. */
@@ -82,7 +80,8 @@ end_unused:
         :: begun = REQUESTS + 1; goto gone /* the client asks no more */
         fi;
         if
-        :: status == none || status == failed_retryable -> take(_pid)
+        :: status == none -> take(_pid); ReserveKeys(status)
+        :: status == failed_retryable -> take(_pid); RetakeKey(status)
         :: else -> printf("request %d: is answered from the row, %e\n", _pid, status); goto gone
         fi
     }
@@ -139,15 +138,23 @@ confirm:
         :: printf("owner %d: crashes before it cancels\n", _pid); goto gone
         fi
     }
-write: /* CompleteKeys, ReleaseKey, LoseKey */
+write:
     atomic {
         if
         :: printf("owner %d: writes nothing: it crashes, or its guard finds no row\n", _pid)
-        :: OWNS && (got == success || got == declined) -> printf("owner %d: completes the key: %e\n", _pid, got); complete(got)
-        :: OWNS && NOTHING_EXECUTED(got) -> printf("owner %d: releases the key\n", _pid); release()
-        :: OWNS && got == unknown -> printf("owner %d: gives the key up as unknown\n", _pid); lose()
-        :: !OWNS && got == success && (attempt == lease || status == failed_retryable || status == completed) ->
-            printf("owner %d: has lost its lease, brings its success as evidence\n", _pid); bring(success)
+        :: OWNS && (got == success || got == declined || got == unknown || NOTHING_EXECUTED(got)) ->
+            if
+            :: NOTHING_EXECUTED(got) -> judge_reply(0, not_executed)
+            :: else -> judge_reply(0, got)
+            fi;
+            if
+            :: step == completed -> printf("owner %d: completes the key: %e\n", _pid, got); complete(got); CompleteKeys(status)
+            :: step == failed_retryable -> printf("owner %d: releases the key\n", _pid); release(); ReleaseKey(status)
+            :: step == unknown -> printf("owner %d: gives the key up as unknown\n", _pid); lose(); LoseKey(status)
+            fi;
+            JUDGED
+        :: !OWNS && got == success ->
+            printf("owner %d: has lost its lease, brings its success as evidence\n", _pid); judge_late_reply(0, success); follow(success)
         fi
     }
 gone:
@@ -156,7 +163,7 @@ gone:
 
 active proctype sweeper() {
 end:do
-    :: atomic { status == in_progress -> printf("sweeper: the lease is over, the key is unknown\n"); lose() } /* SweepLeases */
+    :: atomic { status == in_progress -> printf("sweeper: the lease is over, the key is unknown\n"); lose(); SweepLeases(status) }
     od
 }
 
@@ -203,10 +210,13 @@ read:  atomic {
 write: atomic {
         if
         :: MAY_FAIL -> printf("resolver: crashes before it writes\n"); goto lost
-        :: status == unknown && attempt == seen && (found == success || found == declined) ->
-            printf("resolver: completes the key: %e\n", found); complete(found) /* ResolveKeys */
-        :: status == unknown && attempt == seen && NOTHING_EXECUTED(found) && !dead_letter ->
-            printf("resolver: releases the key\n"); release() /* ReleaseUnknownKey */
+        :: status == unknown && attempt == seen && (found == success || found == declined) -> judge_record(0, found); follow(found)
+        :: status == unknown && attempt == seen && NOTHING_EXECUTED(found) -> judge_nothing(0, cancelled);
+            if
+            :: step == failed_retryable -> printf("resolver: releases the key\n"); release(); ReleaseUnknownKey(status)
+            :: else
+            fi;
+            JUDGED
         :: else
         fi;
         goto done

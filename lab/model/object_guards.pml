@@ -45,3 +45,13 @@
 #else
 #define SEARCHES (false)
 #endif
+
+/* What judge is shown (judge.pml). Time proves nothing here: the object is cancelled, or it is not. */
+#define STATUS(m)     status
+#define OURS(m)       (true)
+#define RESULT(m)     result
+#define HELD(m)       dead_letter
+#define SHARE_GONE(m) (false)
+#define SAME_ATTEMPT  (attempt == lease)
+#define GRACE_OVER    (false)
+#define MEMORY_OVER   (false)

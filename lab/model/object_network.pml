@@ -2,7 +2,7 @@
 
 active proctype webhook() {
 end:do
-    :: atomic { hook != none -> printf("webhook: says %e\n", hook); bring(hook); hook = none }
+    :: atomic { hook != none -> printf("webhook: says %e\n", hook); judge_record(0, hook); follow(hook); hook = none }
     od
 }
 

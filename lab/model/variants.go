@@ -13,14 +13,19 @@ const (
 	completedFinal = "I3_completed_is_final"
 	booksEqual     = "I4_books_equal_ledger"
 	neverOverlap   = "I6_attempts_never_overlap"
+	successCharged = "I3_success_was_charged"
 	releasedProof  = "released_is_not_charged"
 	canExecute     = "attempt_can_execute"
+	answerIsOwn    = "answer_is_own"
+	withinPayment  = "refunds_within_payment"
 )
 
-// The models, one for each kind of PSP.
+// The models.
 const (
-	keyModel    = "key.pml"    // executes what it is sent
-	objectModel = "object.pml" // makes an object first, and executes it later
+	keyModel         = "key.pml"         // one generation, at a PSP that executes what it is sent
+	objectModel      = "object.pml"      // one generation, at a PSP that makes an object first, and executes it later
+	generationsModel = "generations.pml" // the key expires, is deleted, and is used again
+	refundsModel     = "refunds.pml"     // two refunds of one payment
 )
 
 // variant is a model with some guards taken away.
@@ -38,7 +43,8 @@ type variant struct {
 const broken = "BROKEN_LIMITS"
 
 func variants() []variant {
-	return append(of(keyModel, keyVariants()), of(objectModel, objectVariants())...)
+	return slices.Concat(of(keyModel, keyVariants()), of(objectModel, objectVariants()),
+		of(generationsModel, generationVariants()), of(refundsModel, refundVariants()))
 }
 
 func of(model string, vs []variant) []variant {
@@ -101,6 +107,47 @@ func objectVariants() []variant {
 			macros: []string{"REMEMBER_NOT_FENCED", "ONLY_I1"}, breaks: chargedOnce},
 		{name: "same-object-again", says: "the next attempt has the same create key",
 			macros: []string{"SAME_OBJECT_AGAIN"}, breaks: canExecute},
+	}
+}
+
+// generationVariants are those of a key that is used again after its end. By expiring early, the design loses nothing
+// that is claimed here: each generation has a key of its own at the PSP. What the retention is for is the client, who
+// is answered from the row for as long as it lasts.
+func generationVariants() []variant {
+	return []variant{
+		{name: "generations", says: "expired and renewed, deleted and used again"},
+		{name: "generations-late", says: "sends and charges at any time", macros: []string{broken}},
+		{name: "early-end", says: "expired and deleted within the PSP's memory", macros: []string{"EARLY_END"}},
+		{name: "early-end-no-tombstone", says: "and begins at generation 1 again",
+			macros: []string{"EARLY_END", "NO_TOMBSTONE"}, breaks: answerIsOwn},
+		{name: "no-tombstone", says: "a deleted key begins at generation 1 again",
+			macros: []string{"NO_TOMBSTONE", "ONLY_I1"}, breaks: chargedOnce},
+		{name: "same-psp-key", says: "the PSP's key is the same in each generation",
+			macros: []string{"SAME_PSP_KEY"}, breaks: answerIsOwn},
+		{name: "retake-forgotten", says: "a released key is taken after the PSP's memory",
+			macros: []string{broken, "RETAKE_FORGOTTEN"}, breaks: chargedOnce},
+		{name: "lookup-forgotten", says: "not found is believed after the PSP's memory",
+			macros: []string{"LOOKUP_FORGOTTEN"}, breaks: releasedProof},
+		{name: "any-generation", says: "evidence counts for whatever the key is by now",
+			macros: []string{"ANY_GENERATION"}, breaks: successCharged},
+		{name: "fence-attempt-only", says: "the fence is the attempt, without the generation",
+			macros: []string{"FENCE_WITHOUT_GENERATION"}, breaks: successCharged},
+	}
+}
+
+// refundVariants are those of two refunds at once, of a half or of the whole payment each.
+func refundVariants() []variant {
+	return []variant{
+		{name: "refunds", says: "two refunds of one payment, at once"},
+		{name: "refunds-late", says: "sends and refunds at any time", macros: []string{broken}},
+		{name: "refund-no-lock", says: "what is left is read before the payment is locked",
+			macros: []string{"NO_LOCK"}, breaks: withinPayment},
+		{name: "refund-lost-gives-back", says: "an unknown refund gives its share back",
+			macros: []string{"LOST_GIVES_BACK"}, breaks: withinPayment},
+		{name: "refund-share-not-asked", says: "late evidence completes it without its share",
+			macros: []string{broken, "SHARE_NOT_ASKED"}, breaks: withinPayment},
+		{name: "refund-no-key", says: "the PSP is sent no key", macros: []string{broken, "NO_DEDUP"},
+			breaks: chargedOnce},
 	}
 }
 
