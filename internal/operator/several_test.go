@@ -90,6 +90,23 @@ func (o *fixture) run(p Plan) Ran {
 	return ran
 }
 
+// runAll runs a plan, and then plans what was left, as an operator does on a busy machine: the time of a run may be over
+// before its end.
+func (o *fixture) runAll(p Plan, action deadletters.Action, query string) (done int) {
+	o.t.Helper()
+	for {
+		ran := o.run(p)
+		done += ran.Count(WasDone)
+		if ran.Count(WasDone)+ran.Count(WasLeft) < len(ran.Outcomes) || ran.Count(WasDone) == 0 {
+			o.t.Fatal(ran.Summary())
+		}
+		if ran.Count(WasLeft) == 0 {
+			return done
+		}
+		p = o.plan(action, query)
+	}
+}
+
 func TestThereIsNoBulkNotExecuted(t *testing.T) {
 	t.Parallel()
 	for action, want := range map[string]bool{"retry": true, "dismiss": true, "executed": true, "not_executed": false,
@@ -222,17 +239,18 @@ func TestFiveHundredDeadLettersAreClosed(t *testing.T) {
 	o.outage(MaxSeveral, "pm_ok")
 	o.put(alone(deadletters.UnknownMovement, `{}`))
 	began := time.Now()
-	p := o.plan(deadletters.Executed, "kind=lookups_exhausted")
+	const query = "kind=lookups_exhausted"
+	p := o.plan(deadletters.Executed, query)
 	planned := time.Since(began)
 	if len(p.Steps) != MaxSeveral || p.Refused() != 0 || p.More {
 		t.Fatalf("%d in the plan, %d refused, more is %t", len(p.Steps), p.Refused(), p.More)
 	}
 	began = time.Now()
-	ran := o.run(p)
+	done := o.runAll(p, deadletters.Executed, query)
 	t.Logf("%d dead letters: planned in %s, closed in %s", MaxSeveral, planned.Round(time.Millisecond),
 		time.Since(began).Round(time.Millisecond))
-	if ran.Count(WasDone) != MaxSeveral {
-		t.Fatal(ran.Summary())
+	if done != MaxSeveral {
+		t.Fatalf("%d are done", done)
 	}
 	if n := scan[int](o, `SELECT count(*) FROM operator_actions AS a JOIN dead_letters AS d ON d.id = a.dead_letter_id
 		WHERE a.outcome = 'done' AND a.actor = $1 AND d.status = 'resolved' AND d.action = 'executed'`,
