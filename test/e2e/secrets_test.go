@@ -224,7 +224,7 @@ func TestWhatTheDatabaseSaysStaysOutOfRefusals(t *testing.T) {
 	}
 	w.exec("ALTER TABLE payments RENAME COLUMN metadata TO canary")
 	r = w.do(call{method: "GET", path: "/payments/pay_01k9z3w5m8fk2v7q4d6h0r1txe"})
-	r.expect(t, http.StatusInternalServerError, "internal_error")
+	r.expect(t, http.StatusServiceUnavailable, "idempotency_store_unavailable")
 	if r.quiet(t, "a missing column"); r.header.Get("Retry-After") == "" {
 		t.Fatal("no Retry-After")
 	}
