@@ -90,8 +90,8 @@ func (o *fixture) run(p Plan) Ran {
 	return ran
 }
 
-// runAll runs a plan, and then plans what was left, as an operator does on a busy machine: the time of a run may be over
-// before its end.
+// runAll runs a plan, and then plans what was left, as an operator does on a busy machine: the time of a run may be
+// over before its end.
 func (o *fixture) runAll(p Plan, action deadletters.Action, query string) (done int) {
 	o.t.Helper()
 	for {
