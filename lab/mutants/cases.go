@@ -34,7 +34,7 @@ func (r *rewriter) switchStatement(n *ast.SwitchStmt) {
 	}
 	for _, clause := range n.Body.List {
 		for _, e := range clause.(*ast.CaseClause).List { //nolint:forcetypeassert // likewise
-			r.wrap(e, fmt.Sprintf("!mutant.On(%d) && (%s == (", r.add(caseGone, e, "case "+r.text(e)), tag), "))")
+			r.wrap(e, fmt.Sprintf("mutant.If(0, %d, %s == (", r.add(caseGone, e, "case "+r.text(e)), tag), "))")
 		}
 	}
 }

@@ -13,8 +13,9 @@
 // alone, whether its mutant is the active one. So a test binary is built once, and an environment variable chooses the
 // mutant. The source tree is never touched: `go build -overlay` puts the changed copies in place.
 //
-// For each test, one run without any mutant records which places it reaches (reach.go). A mutant is given to the tests
-// that reach its place, the quickest first, and the first failure ends it (run.go). A test that hangs has failed.
+// For each test, one run without any mutant records which places it reaches, and where a mutant would make a difference
+// (reach.go). A mutant is given to these tests, the quickest first, and the first failure ends it (run.go). A test that
+// hangs has failed.
 //
 // results.txt holds what was found, by the hash of the function or statement that was changed. So a later run only has
 // to try what has changed, and what has survived. survivors.txt holds the mutants that may survive, each with its

@@ -100,14 +100,7 @@ func (r *rewriter) wrap(n ast.Node, before, after string) {
 
 // force has a condition be true or false while a mutant is active. 0 is no mutant.
 func (r *rewriter) force(n ast.Expr, isTrue, isFalse int) {
-	before := "("
-	if isTrue > 0 {
-		before += fmt.Sprintf("mutant.On(%d) || ", isTrue)
-	}
-	if isFalse > 0 {
-		before += fmt.Sprintf("!mutant.On(%d) && ", isFalse)
-	}
-	r.wrap(n, before+"(", "))")
+	r.wrap(n, fmt.Sprintf("mutant.If(%d, %d, ", isTrue, isFalse), ")")
 }
 
 func (r *rewriter) visit(n ast.Node) bool {
@@ -207,12 +200,29 @@ func (r *rewriter) operands(e ast.Expr, parent token.Token) {
 		r.operand(e, parent)
 		if other, is := neighbours()[n.Op]; is {
 			number := r.add(boundary, n, r.text(n))
-			r.wrap(n, fmt.Sprintf("(mutant.On(%d) && (%s %s %s) || !mutant.On(%d) && (",
-				number, r.text(n.X), other, r.text(n.Y), number), "))")
+			moved := fmt.Sprintf("%s %s %s", r.text(n.X), other, r.text(n.Y))
+			if calls(n) {
+				r.wrap(n, fmt.Sprintf("(mutant.On(%d) && (%s) || !mutant.On(%d) && (", number, moved, number), "))")
+			} else {
+				r.wrap(n, fmt.Sprintf("mutant.Either(%d, %s, ", number, moved), ")")
+			}
 		}
 		return
 	}
 	r.operand(e, parent)
+}
+
+// calls tells whether an expression calls a function, which may do something else each time.
+func calls(e ast.Expr) bool {
+	found := false
+	ast.Inspect(e, func(n ast.Node) bool {
+		if call, is := n.(*ast.CallExpr); is {
+			name, isName := call.Fun.(*ast.Ident)
+			found = found || !isName || name.Name != "len"
+		}
+		return true
+	})
+	return found
 }
 
 func (r *rewriter) operand(e ast.Expr, parent token.Token) {

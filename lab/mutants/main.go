@@ -209,7 +209,7 @@ func (w *work) try(ctx context.Context) (err error) {
 	if b.packages, err = findTests(ctx, w.root); err != nil {
 		return err
 	}
-	var r reach
+	var r *reach
 	if w.Count == 0 {
 		if r, err = measure(ctx, b, w.plan, w.Workers, w.Reach, w.say); err != nil {
 			return err
@@ -218,7 +218,7 @@ func (w *work) try(ctx context.Context) (err error) {
 	p, wrote := newProgress("mutants", len(chosen), w.say), time.Now()
 	count, before := map[string]int{}, maps.Clone(w.known)
 	err = spread(ctx, w.Workers, chosen, func(ctx context.Context, m mutant) (result, error) {
-		return try(ctx, b, batches(b, r, m, before[m.hash]), m)
+		return try(ctx, b, batches(b, r, w.plan, m, before[m.hash]), m)
 	}, func(m mutant, found result) error {
 		w.known[m.hash] = found
 		count[found.verdict]++

@@ -32,7 +32,8 @@ type mutant struct {
 	kind   kind
 	text   string // what is taken away, on one line
 	nth    int    // among those of one place that look the same, from 1
-	hash   string // of everything above, and of the whole function or statement
+	key    string // a short name: the hash of the id
+	hash   string // of the id, and of the whole function or statement
 	line   string // file and line, for people
 }
 
@@ -61,10 +62,14 @@ func (c *catalogue) add(m mutant, whole string) int {
 	m.nth = 1
 	c.seen[m.id()]++
 	m.nth = c.seen[m.id()]
-	sum := sha256.Sum256([]byte(m.id() + "\x00" + oneLine(whole)))
-	m.hash = hex.EncodeToString(sum[:8])
+	m.key, m.hash = shortHash(m.id()), shortHash(m.id()+"\x00"+oneLine(whole))
 	c.all = append(c.all, m)
 	return m.number
+}
+
+func shortHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
 }
 
 // oneLine is a text without its line breaks and indentation.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,16 +14,23 @@ import (
 )
 
 // reach tells which tests reach which mutants, and how long each test takes.
-type reach map[string]map[string]reachedBy // by package and test
+type reach struct {
+	Places   []string                // the keys of all mutants that were measured, in order
+	Packages map[string]packageReach // by directory
+}
+
+type packageReach struct {
+	Sources string // the hash of the test files: if it changes, the package is measured again
+	Tests   map[string]reachedBy
+}
 
 type reachedBy struct {
 	Seconds float64
-	Hashes  []string // of mutants
+	Keys    []string // of mutants, in order
 }
 
-// measure runs each test once that the file does not know, and adds it to the file. A test that has changed since may
-// reach more: what survives is therefore given to all tests of its own package at the end.
-func measure(ctx context.Context, b *binaries, p plan, workers int, file string, say sayer) (reach, error) {
+// measure runs each test once that the file does not know, or whose package has changed, and adds it to the file.
+func measure(ctx context.Context, b *binaries, p plan, workers int, file string, say sayer) (*reach, error) {
 	known, err := readReach(file)
 	if err != nil {
 		return nil, err
@@ -37,21 +43,30 @@ func measure(ctx context.Context, b *binaries, p plan, workers int, file string,
 		if err != nil {
 			return nil, err
 		}
-		if known[pkg.dir] == nil {
-			known[pkg.dir] = map[string]reachedBy{}
+		sources, err := sourcesOf(filepath.Join(b.root, pkg.dir))
+		if err != nil {
+			return nil, err
 		}
-		maps.DeleteFunc(known[pkg.dir], func(test string, _ reachedBy) bool { return !slices.Contains(tests, test) })
+		if known.Packages[pkg.dir].Sources != sources {
+			known.Packages[pkg.dir] = packageReach{sources, map[string]reachedBy{}}
+		}
 		for _, test := range tests {
-			if _, is := known[pkg.dir][test]; !is {
+			if _, is := known.Packages[pkg.dir].Tests[test]; !is {
 				jobs = append(jobs, job{pkg.dir, test})
 			}
 		}
+	}
+	if len(known.Places) == 0 {
+		for _, m := range p.mutants {
+			known.Places = append(known.Places, m.key)
+		}
+		slices.Sort(known.Places)
 	}
 	progress, n := newProgress("tests measured", len(jobs), say), 0
 	err = spread(ctx, workers, jobs, func(ctx context.Context, j job) (reachedBy, error) {
 		return reachedByTest(ctx, b, p, j.pkg, j.test)
 	}, func(j job, r reachedBy) error {
-		known[j.pkg][j.test] = r
+		known.Packages[j.pkg].Tests[j.test] = r
 		progress.step("")
 		if n++; n%100 == 0 {
 			return writeReach(file, known)
@@ -61,22 +76,39 @@ func measure(ctx context.Context, b *binaries, p plan, workers int, file string,
 	return known, errors.Join(err, writeReach(file, known))
 }
 
-func readReach(file string) (reach, error) {
+// sourcesOf is the hash of the test files of a package.
+func sourcesOf(dir string) (string, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		return "", err
+	}
+	var all strings.Builder
+	for _, path := range paths {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		all.Write(raw)
+	}
+	return shortHash(all.String()), nil
+}
+
+func readReach(file string) (*reach, error) {
+	known := &reach{Packages: map[string]packageReach{}}
 	raw, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
-		return reach{}, nil
+		return known, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	known := reach{}
-	if err := json.Unmarshal(raw, &known); err != nil {
+	if err := json.Unmarshal(raw, known); err != nil {
 		return nil, fmt.Errorf("read %s: %w; remove it", file, err)
 	}
 	return known, nil
 }
 
-func writeReach(file string, r reach) error {
+func writeReach(file string, r *reach) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
@@ -119,9 +151,9 @@ func reachedByTest(ctx context.Context, b *binaries, p plan, pkg, test string) (
 		if err != nil || n < 1 || n > len(p.mutants) {
 			return reachedBy{}, fmt.Errorf("%s of %s reached place %q", test, pkg, line)
 		}
-		r.Hashes = append(r.Hashes, p.mutants[n-1].hash)
+		r.Keys = append(r.Keys, p.mutants[n-1].key)
 	}
-	slices.Sort(r.Hashes)
-	r.Hashes = slices.Compact(r.Hashes)
+	slices.Sort(r.Keys)
+	r.Keys = slices.Compact(r.Keys)
 	return r, nil
 }

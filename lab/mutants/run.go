@@ -29,8 +29,13 @@ type batch struct {
 	limit time.Duration
 }
 
-// few is how many tests the first run of a mutant has.
-const few = 6
+const (
+	// few is how many tests the first run of a mutant has.
+	few = 6
+	// most is how many tests of each other package a mutant is given to. A guard that only a slow test of another package
+	// knows is not known well enough.
+	most = 24
+)
 
 // spread works on items, some at once, and tells what came of each. Only one call of tell runs at a time.
 func spread[T, R any](
@@ -79,9 +84,10 @@ func first(tests []string) string {
 	return ""
 }
 
-// batches are the runs of a mutant: the test that caught it before; the quickest tests of its own package; the rest of
-// them; then those of other packages. Without a measurement, all tests of the packages that need its package.
-func batches(b *binaries, r reach, m mutant, before result) []batch {
+// batches are the runs of a mutant: the test that caught it before; the tests of its own package that reach it; the
+// quickest of other packages that do; and then the others. Without a measurement, all tests of the packages that need
+// its package.
+func batches(b *binaries, r *reach, p plan, m mutant, before result) []batch {
 	var all []batch
 	pkg, test, _ := strings.Cut(before.by, " ")
 	if test != "" && slices.ContainsFunc(b.packages, func(p testPackage) bool { return p.dir == pkg }) {
@@ -91,49 +97,85 @@ func batches(b *binaries, r reach, m mutant, before result) []batch {
 	if r == nil {
 		return append(all, unmeasured(b, own)...)
 	}
+	reached := r.by(r.keysFor(p, m))
+	mine := reached[own]
+	delete(reached, own)
+	all = append(all, r.cut(own, mine)...)
+	if strings.HasPrefix(m.where, "db/migrations/") {
+		return append(all, withSchema(r, own)...)
+	}
+	var quick, rest []batch
+	for pkg, tests := range reached {
+		for i, each := range r.cut(pkg, tests[:min(most, len(tests))]) {
+			if i == 0 {
+				quick = append(quick, each)
+			} else {
+				rest = append(rest, each)
+			}
+		}
+	}
+	for _, part := range [][]batch{quick, rest} {
+		slices.SortFunc(part, func(x, y batch) int {
+			return cmp.Or(cmp.Compare(x.limit, y.limit), strings.Compare(x.pkg, y.pkg))
+		})
+		all = append(all, part...)
+	}
+	return all
+}
+
+// keysFor are the keys of the places that stand for a mutant. A place that is new since the measurement is reached by the
+// tests that reach its function.
+func (r *reach) keysFor(p plan, m mutant) []string {
+	if _, measured := slices.BinarySearch(r.Places, m.key); measured {
+		return []string{m.key}
+	}
+	var keys []string
+	for _, other := range p.mutants {
+		if other.where == m.where && other.in == m.in {
+			keys = append(keys, other.key)
+		}
+	}
+	return keys
+}
+
+// by are the tests that reach one of the places, by package, the quickest first.
+func (r *reach) by(keys []string) map[string][]string {
 	reached := map[string][]string{}
-	for pkg, tests := range r {
-		for test, by := range tests {
-			if _, is := slices.BinarySearch(by.Hashes, m.hash); is {
+	for pkg, known := range r.Packages {
+		for test, by := range known.Tests {
+			if slices.ContainsFunc(keys, func(key string) bool {
+				_, is := slices.BinarySearch(by.Keys, key)
+				return is
+			}) {
 				reached[pkg] = append(reached[pkg], test)
 			}
 		}
 		slices.SortFunc(reached[pkg], func(x, y string) int {
-			return cmp.Or(cmp.Compare(tests[x].Seconds, tests[y].Seconds), strings.Compare(x, y))
+			return cmp.Or(cmp.Compare(known.Tests[x].Seconds, known.Tests[y].Seconds), strings.Compare(x, y))
 		})
 	}
-	mine := reached[own]
-	if len(mine) > 0 {
-		all = append(all, batch{own, mine[:min(few, len(mine))], r.limit(own, mine[:min(few, len(mine))])})
-	}
-	// All tests, not only those that reached it: a test may have changed since it was measured.
-	if _, has := r[own]; has {
-		all = append(all, batch{own, nil, r.limit(own, nil)})
-	}
-	delete(reached, own)
-	if strings.HasPrefix(m.where, "db/migrations/") {
-		return append(all, withSchema(r, own)...)
-	}
-	var others []batch
-	for pkg, tests := range reached {
-		if len(tests) > 0 {
-			others = append(others, batch{pkg, tests, r.limit(pkg, tests)})
+	return reached
+}
+
+// cut makes two runs of the tests of a package: the quickest, and the others.
+func (r *reach) cut(pkg string, tests []string) []batch {
+	var cut []batch
+	for _, part := range [][]string{tests[:min(few, len(tests))], tests[min(few, len(tests)):]} {
+		if len(part) > 0 {
+			cut = append(cut, batch{pkg, part, r.limit(pkg, part)})
 		}
 	}
-	slices.SortFunc(others, func(x, y batch) int {
-		return cmp.Or(cmp.Compare(x.limit, y.limit), strings.Compare(x.pkg, y.pkg))
-	})
-	return append(all, others...)
+	return cut
 }
 
 // withSchema are the packages whose tests try the tables: each test reaches the schema, so no measurement tells which.
-func withSchema(r reach, but string) []batch {
-	var all []batch
+func withSchema(r *reach, own string) []batch {
+	all := []batch{{own, nil, r.limit(own, nil)}}
 	for _, pkg := range []string{
 		"internal/idempotency", "internal/webhooks", "internal/deadletters", "internal/tenants", "internal/statement",
 		"internal/operator", "internal/postgres", "internal/payments",
 	} {
-		if pkg != but {
+		if pkg != own {
 			all = append(all, batch{pkg, nil, r.limit(pkg, nil)})
 		}
 	}
@@ -141,9 +183,9 @@ func withSchema(r reach, but string) []batch {
 }
 
 // limit is how long tests may take: long enough for a machine that does other things as well.
-func (r reach) limit(pkg string, tests []string) time.Duration {
+func (r *reach) limit(pkg string, tests []string) time.Duration {
 	sum := 0.0
-	for test, by := range r[pkg] {
+	for test, by := range r.Packages[pkg].Tests {
 		if len(tests) == 0 || slices.Contains(tests, test) {
 			sum += by.Seconds
 		}
