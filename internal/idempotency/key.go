@@ -42,9 +42,9 @@ func cutGeneration(s string) (rest, digits string, found bool) {
 // emailLike reports whether s has the form of an e-mail address: one @ with something before it, and after it a domain
 // that ends in a dot and at least two letters.
 func emailLike(s string) bool {
-	mailbox, domain, found := strings.Cut(s, "@")
+	mailbox, domain, _ := strings.Cut(s, "@")
 	dot := strings.LastIndexByte(domain, '.')
-	if !found || mailbox == "" || dot < 1 || strings.Contains(domain, "@") {
+	if mailbox == "" || dot < 1 || strings.Contains(domain, "@") {
 		return false
 	}
 	top := strings.ToLower(domain[dot+1:])
@@ -110,8 +110,9 @@ func StoredRef(tenant, operation, key string) Ref {
 func ParsePassThrough(s string) (Key, int32, error) {
 	generation := int32(1)
 	if rest, digits, found := cutGeneration(s); found {
-		n, err := strconv.ParseInt(digits, 10, 32)
-		if err != nil || n < 2 || digits != strconv.FormatInt(n, 10) { // We never write .g1 or .g02.
+		// We never write .g1 or .g02. What is no number of 32 bits is read as another one, and is written in another way.
+		n, _ := strconv.ParseInt(digits, 10, 32)
+		if n < 2 || digits != strconv.FormatInt(n, 10) {
 			return Key{}, 0, ErrKeyInvalid
 		}
 		generation, s = int32(n), rest

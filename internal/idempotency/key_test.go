@@ -40,6 +40,7 @@ func TestKeysThatAreTaken(t *testing.T) {
 		"@example-domain.co",                      // nobody before the @
 		"somebody@.example",                       // nothing before the dot
 		"not-an-address@localhost.x",              // a domain ends in two letters at least
+		"release-42@store.v17",                    // and in nothing but letters
 		"https://shop.example/orders/42?try=1#%2", // whatever a client thinks of
 	} {
 		k, err := ParseKey(s)

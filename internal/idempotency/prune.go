@@ -43,7 +43,7 @@ func (k *Keys) deleteTx(ctx context.Context, tx pgx.Tx, limit int32) (int, error
 	return walkTx(ctx, limit, find(q.FindDeletable),
 		func(ctx context.Context, tenant string, operations, keys []string) (int, error) {
 			operations, keys, err := withoutDeadLetters(ctx, q, tenant, operations, keys)
-			if err != nil || len(keys) == 0 {
+			if err != nil {
 				return 0, err
 			}
 			n, err := q.DeleteKeys(ctx, dbsqlc.DeleteKeysParams{TenantID: tenant, Operations: operations, Keys: keys})

@@ -34,16 +34,14 @@ func (t Terms) MaxPause() time.Duration { return t.Lease / 3 }
 // Check refuses terms that would let a key be executed twice.
 func (t Terms) Check() error {
 	switch {
-	case t.Lease <= 0 || t.Retention <= 0 || t.PSPMemory <= 0:
-		return errors.New("lease, retention and PSP memory must be positive")
-	case t.Retention < t.PSPMemory:
-		return errors.New("retention must not be shorter than the PSP's memory of a key")
-	case t.Lease >= t.PSPMemory:
-		return errors.New("the lease must be shorter than the PSP's memory of a key")
+	case t.Lease <= 0:
+		return errors.New("the lease must be positive")
 	case t.GracePeriod < t.Lease:
 		return errors.New("the grace period must not be shorter than the lease: an owner could still send")
-	case t.GracePeriod >= t.PSPMemory:
+	case t.PSPMemory <= t.GracePeriod:
 		return errors.New("the grace period must be shorter than the PSP's memory of a key")
+	case t.Retention < t.PSPMemory:
+		return errors.New("retention must not be shorter than the PSP's memory of a key")
 	case t.FirstLookup < 0 || t.Audit < 0:
 		return errors.New("the first lookup's delay and the audit window must not be negative")
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"slices"
 	"strings"
 )
 
@@ -11,8 +12,8 @@ import (
 // condition can be made false and a value cannot be made to fit nothing.
 func (r *rewriter) switchStatement(n *ast.SwitchStmt) {
 	if n.Tag == nil {
-		for _, clause := range n.Body.List {
-			for _, e := range clause.(*ast.CaseClause).List { //nolint:forcetypeassert // nothing else
+		for _, clause := range clausesThatDo(n.Body) {
+			for _, e := range clause.List {
 				r.force(e, 0, r.add(caseGone, e, "case "+r.text(e)))
 				r.operands(e, token.ILLEGAL)
 			}
@@ -32,11 +33,36 @@ func (r *rewriter) switchStatement(n *ast.SwitchStmt) {
 			edit{start: end, end: end, text: ";"})
 		tag = "mutantTag"
 	}
-	for _, clause := range n.Body.List {
-		for _, e := range clause.(*ast.CaseClause).List { //nolint:forcetypeassert // likewise
+	doing := clausesThatDo(n.Body)
+	for _, statement := range n.Body.List {
+		clause := statement.(*ast.CaseClause) //nolint:forcetypeassert // a switch has no other statements
+		for _, e := range clause.List {
+			if !slices.Contains(doing, clause) {
+				r.wrap(e, tag+" == (", ")")
+				continue
+			}
 			r.wrap(e, fmt.Sprintf("mutant.If(0, %d, %s == (", r.add(caseGone, e, "case "+r.text(e)), tag), "))")
 		}
 	}
+}
+
+// clausesThatDo are the cases of a switch. A case without a body, in a switch without a default, names a value for the
+// reader alone: without it, nothing else happens.
+func clausesThatDo(body *ast.BlockStmt) []*ast.CaseClause {
+	var all, doing []*ast.CaseClause
+	hasDefault := false
+	for _, statement := range body.List {
+		clause := statement.(*ast.CaseClause) //nolint:forcetypeassert // a switch has no other statements
+		hasDefault = hasDefault || clause.List == nil
+		all = append(all, clause)
+		if len(clause.Body) > 0 {
+			doing = append(doing, clause)
+		}
+	}
+	if hasDefault {
+		return all
+	}
+	return doing
 }
 
 // simple tells whether an expression is a name, or a field of one.
@@ -60,8 +86,8 @@ func (r *rewriter) typeSwitch(n *ast.TypeSwitchStmt) {
 		asserted, _ = s.Rhs[0].(*ast.TypeAssertExpr)
 	}
 	var types []string
-	for _, clause := range n.Body.List {
-		for _, e := range clause.(*ast.CaseClause).List { //nolint:forcetypeassert // likewise
+	for _, clause := range clausesThatDo(n.Body) {
+		for _, e := range clause.List {
 			if name, is := e.(*ast.Ident); is && name.Name == "nil" {
 				continue
 			}

@@ -45,7 +45,7 @@ func (t *tally) add(r result, reason string) {
 	}
 }
 
-// score prints how many mutants are caught, by package and by kind, and each reason for those that stand.
+// score prints docs/mutants.md: how many mutants are caught, by package and by kind, and each reason for those that stand.
 func (w *work) score() error {
 	byPlace, byKind, reasons := map[string]*tally{}, map[string]*tally{}, map[string]int{}
 	for _, m := range w.plan.mutants {
@@ -58,14 +58,23 @@ func (w *work) score() error {
 			reasons[reason]++
 		}
 	}
+	fmt.Fprint(w.stdout, introduction)
 	w.table("where", byPlace)
 	w.table("what is taken away", byKind)
-	fmt.Fprint(w.stdout, "| stands, because | mutants |\n|---|---|\n")
+	fmt.Fprint(w.stdout, "| survives, because | mutants |\n|---|---|\n")
 	for _, reason := range sortedKeys(reasons) {
 		fmt.Fprintf(w.stdout, "| %s | %d |\n", reason, reasons[reason])
 	}
 	return nil
 }
+
+const introduction = `# The score of the mutants
+
+Written by ` + "`bin/mutants score >docs/mutants.md`" + ` after ` + "`make mutants`" + `. What is tried, and why this way:
+[ADR 0051](adr/0051-mutants-by-rule.md). *Caught* means that a test of ` + "`make test`" + ` fails, or hangs, when the
+condition is taken away. What is not tried has no verdict yet: it is neither caught nor a survivor.
+
+`
 
 func entry(m map[string]*tally, name string) *tally {
 	if m[name] == nil {

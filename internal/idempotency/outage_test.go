@@ -1,0 +1,83 @@
+package idempotency
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// A caller without an error believes that there is no such key, that nothing is due, or that it is done.
+func TestStoreThatFailsIsNoEmptyStore(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, ask := range map[string]func() error{
+		"Undecided":  func() error { _, err := b.keys.Undecided(ctx, []Ref{b.ref}); return err },
+		"Events":     func() error { _, err := b.keys.Events(ctx, b.ref); return err },
+		"KeyCounts":  func() error { _, err := b.keys.KeyCounts(ctx); return err },
+		"Find":       func() error { _, err := b.keys.Find(ctx, b.ref); return err },
+		"Look":       func() error { _, err := b.keys.Look(ctx, b.ref); return err },
+		"Expire":     func() error { _, err := b.keys.Expire(ctx, 1); return err },
+		"Delete":     func() error { _, err := b.keys.Delete(ctx, 1); return err },
+		"SweepTx":    func() error { _, err := b.keys.SweepTx(t.Context(), tx, 1, time.Minute); return err },
+		"ClaimDueTx": func() error { _, err := b.keys.ClaimDueTx(t.Context(), tx, 1, time.Minute); return err },
+		"expireTx":   func() error { _, err := b.keys.expireTx(t.Context(), tx, 1); return err },
+		"deleteTx":   func() error { _, err := b.keys.deleteTx(t.Context(), tx, 1); return err },
+	} {
+		if err := ask(); err == nil {
+			t.Errorf("%s has no error", name)
+		}
+	}
+}
+
+// Each bound is where a key could be executed twice.
+func TestTermsAreRefusedAtTheirBounds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		edit func(*Terms)
+		ok   bool
+	}{
+		"as they are":                         {func(*Terms) {}, true},
+		"no lease":                            {func(t *Terms) { t.Lease, t.GracePeriod = 0, 0 }, false},
+		"grace period as long as the lease":   {func(t *Terms) { t.GracePeriod = t.Lease }, true},
+		"grace period shorter":                {func(t *Terms) { t.GracePeriod = t.Lease - 1 }, false},
+		"memory longer than the grace period": {func(t *Terms) { t.PSPMemory = t.GracePeriod + 1 }, true},
+		"memory as long as the grace period":  {func(t *Terms) { t.PSPMemory = t.GracePeriod }, false},
+		"retention as long as the memory":     {func(t *Terms) { t.Retention = t.PSPMemory }, true},
+		"retention shorter":                   {func(t *Terms) { t.Retention = t.PSPMemory - 1 }, false},
+		"lookup at once":                      {func(t *Terms) { t.FirstLookup = 0 }, true},
+		"lookup before":                       {func(t *Terms) { t.FirstLookup = -1 }, false},
+		"no audit":                            {func(t *Terms) { t.Audit = 0 }, true},
+		"audit of the future":                 {func(t *Terms) { t.Audit = -1 }, false},
+	} {
+		terms := testTerms()
+		c.edit(&terms)
+		if err := terms.Check(); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The lines before the last 200 are not read. One of them may be the completion, so none is made up.
+func TestTimelineThatWasCutOffGetsNoCompletion(t *testing.T) {
+	t.Parallel()
+	at := time.Now()
+	row := KeyRow{Status: CompletedStatus, Generation: 1, Attempt: 1, Created: at, Finished: &at, Response: &Response{}}
+	for lines, want := range map[int]int{MaxEvents - 1: MaxEvents + 1, MaxEvents: MaxEvents + 1} {
+		written := make([]Event, lines)
+		for i := range written {
+			written[i] = Event{At: at, From: UnknownStatus, To: UnknownStatus, Generation: 1}
+		}
+		if n := len(row.Timeline(written)); n != want {
+			t.Errorf("%d lines become %d, want %d", lines, n, want)
+		}
+	}
+}
