@@ -1,7 +1,11 @@
 package idempotency
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -79,5 +83,62 @@ func TestTimelineThatWasCutOffGetsNoCompletion(t *testing.T) {
 		if n := len(row.Timeline(written)); n != want {
 			t.Errorf("%d lines become %d, want %d", lines, n, want)
 		}
+	}
+}
+
+// A walk searches again only for what others have locked. Otherwise it would hide an error, or search for nothing.
+func TestWalkEndsWithItsErrorAndWithItsLastKey(t *testing.T) {
+	t.Parallel()
+	errBroken := errors.New("broken")
+	for name, c := range map[string]struct {
+		seen   []candidate
+		taken  int
+		found  error
+		failed error
+		finds  int
+	}{
+		"all are taken":    {seen: []candidate{{"acme", "op", "key"}}, taken: 1, finds: 1},
+		"nothing is due":   {finds: 1},
+		"the search fails": {found: errBroken, finds: 1},
+		"the take fails":   {seen: []candidate{{"acme", "op", "key"}}, failed: errBroken, finds: 1},
+		"another has it":   {seen: []candidate{{"acme", "op", "key"}}, finds: 2},
+	} {
+		finds := 0
+		find := func(context.Context, int32) ([]candidate, error) {
+			finds++
+			return c.seen, c.found
+		}
+		n, err := walkTx(t.Context(), 1, find, func(context.Context, string, []string, []string) (int, error) {
+			return c.taken, c.failed
+		})
+		if n != c.taken || finds != c.finds || !errors.Is(err, cmp.Or(c.found, c.failed)) {
+			t.Errorf("%s: %d taken in %d searches, %v", name, n, finds, err)
+		}
+	}
+}
+
+// A statement about the keys of one tenant must not get those of another one.
+func TestWalkTakesTheKeysOfEachTenantByThemselves(t *testing.T) {
+	t.Parallel()
+	seen := []candidate{{"globex", "op", "a"}, {"acme", "op", "b"}, {"globex", "op", "c"}}
+	var got []string
+	n, err := walkTx(t.Context(), 3, func(context.Context, int32) ([]candidate, error) { return seen, nil },
+		func(_ context.Context, tenant string, _, keys []string) (int, error) {
+			got = append(got, tenant+": "+strings.Join(keys, " "))
+			return len(keys), nil
+		})
+	if n != 3 || err != nil || !slices.Equal(got, []string{"acme: b", "globex: a c"}) {
+		t.Errorf("%d taken, %v: %q", n, err, got)
+	}
+	failed := errors.New("broken")
+	n, err = walkTx(t.Context(), 3, func(context.Context, int32) ([]candidate, error) { return seen, nil },
+		func(_ context.Context, tenant string, _, keys []string) (int, error) {
+			if tenant == "acme" {
+				return 0, failed
+			}
+			return len(keys), nil
+		})
+	if n != 0 || !errors.Is(err, failed) {
+		t.Errorf("after the failure of one tenant: %d taken, %v", n, err)
 	}
 }

@@ -36,7 +36,7 @@ func walkTx(
 			tried[f] = true
 		}
 		n, err := takeByTenant(ctx, fresh, take)
-		if taken += n; err != nil || len(fresh) == 0 || n == len(fresh) {
+		if taken += n; err != nil || n == len(fresh) {
 			return taken, err
 		}
 	}
@@ -88,8 +88,8 @@ func withoutDeadLetters(
 ) (_, _ []string, err error) {
 	rows, err := q.FindDeadLettered(ctx, dbsqlc.FindDeadLetteredParams{TenantID: tenant, Operations: operations,
 		Keys: keys})
-	if err != nil || len(rows) == 0 {
-		return operations, keys, err
+	if err != nil {
+		return nil, nil, err
 	}
 	deadLettered := map[dbsqlc.FindDeadLetteredRow]bool{}
 	for _, r := range rows {
