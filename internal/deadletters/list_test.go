@@ -112,6 +112,38 @@ func TestAgeIsByTheDatabasesClockAndNeverNegative(t *testing.T) {
 	}
 }
 
+// Each filter is asked at its bound, where one of two dead letters is on either side.
+func TestEachFilterLeavesTheOthersOut(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.exec(`INSERT INTO dead_letters (id, kind, finding, reason, evidence, opened_at, tenant_id, operation, key, generation) VALUES
+		(gen_random_uuid(), 'unknown_movement', 'old', '', '{}', '2026-11-20 09:00:00+00', 'globex', 'POST /payments', 'k', 1),
+		(gen_random_uuid(), 'job_failed', 'new', '', '{}', '2026-11-20 10:00:00+00', 'acme', 'POST /payments', 'k', 1),
+		(gen_random_uuid(), 'job_failed', 'now', '', '{}', payonce_now(), NULL, NULL, NULL, NULL)`)
+	nine, ten := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	later := ten.Add(time.Microsecond)
+	for want, f := range map[string]Filter{
+		"now new old": {},
+		"old":         {Kind: UnknownMovement},
+		"new":         {Tenant: "acme"},
+		"now new":     {OpenedAfter: &ten},
+		"now":         {OpenedAfter: &later},
+		"":            {OpenedBefore: &nine},
+		"old ":        {OpenedBefore: &ten},
+		"new old":     {Age: time.Hour},
+		" old":        {Kind: UnknownMovement, Tenant: "globex", OpenedAfter: &nine, OpenedBefore: &ten, Age: time.Hour},
+	} {
+		f.Status, f.Limit = OpenStatus, MaxPage
+		var got []string
+		for _, l := range o.list(f).DeadLetters {
+			got = append(got, l.Finding)
+		}
+		if strings.Join(got, " ") != strings.TrimSpace(want) {
+			t.Errorf("%+v: %q, want %q", f, got, want)
+		}
+	}
+}
+
 func TestDeadLetterThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
