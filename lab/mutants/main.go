@@ -34,7 +34,7 @@ Settings, as environment variables with their defaults:
 type settings struct {
 	Package  string `env:"PACKAGE" desc:"only these, separated by commas: internal/payments, db/queries, …"`
 	Share    string `env:"SHARE" envDefault:"1/1" desc:"a random share of them: 1/5 is a fifth"`
-	Count    int    `env:"COUNT" desc:"a random number of them, tried again whatever is known; 0: no limit"`
+	Count    int    `env:"COUNT" desc:"so many of those that are known to be caught are tried once more; 0: all that are not"`
 	Seed     uint64 `env:"SEED" envDefault:"1" desc:"draws SHARE and COUNT"`
 	Fresh    bool   `env:"FRESH" desc:"1: try also those that are known to be caught"`
 	Workers  int    `env:"WORKERS" desc:"how many run at once; 0: one for each processor"`
@@ -147,7 +147,8 @@ func (w *work) read() (err error) {
 	return stale(w.survivors, w.plan, w.known)
 }
 
-// chosen are the mutants that the settings ask for. Those that stand are not tried with COUNT: nobody waits for them.
+// chosen are the mutants that the settings ask for. COUNT asks for a sample of what is known to be caught: it must still
+// be.
 func (w *work) chosen() []mutant {
 	var asked []mutant
 	for _, m := range w.plan.mutants {
@@ -166,8 +167,7 @@ func (w *work) chosen() []mutant {
 		switch {
 		case w.Count > 0 && len(chosen) == w.Count:
 			return chosen
-		case w.Count > 0 && reasonFor(w.survivors, m) != "":
-		case w.Count > 0 || w.Fresh || r != caught && r != hung:
+		case w.Count > 0 && (r == caught || r == hung), w.Count == 0 && (w.Fresh || r != caught && r != hung):
 			chosen = append(chosen, m)
 		}
 	}

@@ -1,0 +1,117 @@
+package deadletters
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/postgres"
+)
+
+// exec is a statement of a pipeline.
+func exec(sql string) postgres.Call {
+	return func(ctx context.Context, q postgres.Statement) error {
+		_, err := q.Exec(ctx, sql)
+		return err
+	}
+}
+
+// keyAsIs puts a key into the table as it is given, behind the guard's back.
+func (o fixture) keyAsIs(about About, subject uuid.UUID, status string) {
+	o.t.Helper()
+	o.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
+	o.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id,
+			subject, created_at, reserved_at, expires_at)
+		VALUES ($1, $2, $3, $4, sha256(''), 1, $5, gen_random_uuid(), $6, now(), now(), now() + interval '1 day')`,
+		about.Tenant, about.Operation, about.Key, status, about.Generation, subject)
+	o.exec("ALTER TABLE idempotency_keys ENABLE TRIGGER USER")
+}
+
+func (o fixture) hold() (hold string) {
+	o.t.Helper()
+	if err := o.pool.QueryRow(o.t.Context(), "SELECT dead_letter_hold FROM idempotency_keys").Scan(&hold); err != nil {
+		o.t.Fatal(err)
+	}
+	return hold
+}
+
+// A dead letter holds its own key, and an operator's decision is about its own key. Each case is a key that differs in
+// one part, as a key of another tenant that looks the same.
+func TestDeadLetterIsAboutItsOwnKeyAlone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		edit   func(about *About, subject *uuid.UUID)
+		status string
+		held   bool // by the dead letter
+		again  int  // dead letters that are open when the finding comes again after a decision
+	}{
+		"its own key, unknown":   {func(*About, *uuid.UUID) {}, "unknown", true, 1},
+		"its own key, completed": {func(*About, *uuid.UUID) {}, "completed", true, 0},
+		"another tenant":         {func(a *About, _ *uuid.UUID) { a.Tenant = "globex" }, "unknown", false, 0},
+		"another operation":      {func(a *About, _ *uuid.UUID) { a.Operation = "POST /refunds" }, "unknown", false, 0},
+		"another key":            {func(a *About, _ *uuid.UUID) { a.Key += "0" }, "unknown", false, 0},
+		"another generation":     {func(a *About, _ *uuid.UUID) { a.Generation++ }, "unknown", false, 0},
+		"another subject":        {func(_ *About, s *uuid.UUID) { *s = uuid.Must(uuid.NewV7()) }, "unknown", false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := setup(t)
+			l := aDeadLetter()
+			about, subject := *l.About, *l.Subject
+			c.edit(&about, &subject)
+			o.keyAsIs(about, subject, c.status)
+			o.put(l)
+			if held := o.hold() != "none"; held != c.held {
+				t.Errorf("held is %t", held)
+			}
+			if _, err := o.resolve(l.ID, 1, Executed); err != nil {
+				t.Fatal(err)
+			}
+			if hold := o.hold(); hold != "none" {
+				t.Errorf("after the decision it holds %s", hold)
+			}
+			l.ID = uuid.Must(uuid.NewV7())
+			o.put(l)
+			if got := len(o.open()); got != c.again {
+				t.Errorf("the finding came again, and %d are open", got)
+			}
+		})
+	}
+}
+
+// The dead letter of a step is opened only by the transaction that has moved its key. If the step has lost its race, or
+// has moved the key of somebody else, there is no case.
+func TestDeadLetterOfAStepNeedsTheStep(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		edit func(*About)
+		want int
+	}{
+		"its key":           {func(*About) {}, 1},
+		"another tenant":    {func(a *About) { a.Tenant = "globex" }, 0},
+		"another operation": {func(a *About) { a.Operation = "POST /refunds" }, 0},
+		"another key":       {func(a *About) { a.Key += "0" }, 0},
+	} {
+		o := setup(t)
+		l := aDeadLetter()
+		l.BehindStep = true
+		about := *l.About
+		c.edit(&about)
+		o.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
+		insert := func(a About) string {
+			return "INSERT INTO idempotency_keys SELECT '" + a.Tenant + "', '" + string(a.Operation) + "', '" + a.Key +
+				"', 'unknown', '', 1, 1, gen_random_uuid(), gen_random_uuid(), 'none', now(), now(), NULL, NULL, NULL, 0, NULL, now()"
+		}
+		if c.want == 0 {
+			o.exec(insert(*l.About)) // which is there, and which this transaction does not move
+		}
+		err := o.db.Pipeline(t.Context(), exec(insert(about)), Open(l))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(o.open()); got != c.want {
+			t.Errorf("%s was moved: %d dead letters, want %d", name, got, c.want)
+		}
+	}
+}
