@@ -45,7 +45,7 @@ func (t *tally) add(r result, reason string) {
 	}
 }
 
-// score prints docs/mutants.md: how many mutants are caught, by package and by kind, and each reason for those that stand.
+// score prints docs/mutants.md: how many mutants are caught, by package and by kind, and why others may survive.
 func (w *work) score() error {
 	byPlace, byKind, reasons := map[string]*tally{}, map[string]*tally{}, map[string]int{}
 	for _, m := range w.plan.mutants {
