@@ -100,7 +100,7 @@ func TestDeadLetterOfAStepNeedsTheStep(t *testing.T) {
 		c.edit(&about)
 		o.exec("ALTER TABLE idempotency_keys DISABLE TRIGGER USER")
 		insert := func(a About) string {
-			return "INSERT INTO idempotency_keys SELECT '" + a.Tenant + "', '" + string(a.Operation) + "', '" + a.Key +
+			return "INSERT INTO idempotency_keys SELECT '" + a.Tenant + "', '" + a.Operation + "', '" + a.Key +
 				"', 'unknown', '', 1, 1, gen_random_uuid(), gen_random_uuid(), 'none', now(), now(), NULL, NULL, NULL, 0, NULL, now()"
 		}
 		if c.want == 0 {

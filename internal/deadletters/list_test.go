@@ -131,7 +131,8 @@ func TestEachFilterLeavesTheOthersOut(t *testing.T) {
 		"":            {OpenedBefore: &nine},
 		"old ":        {OpenedBefore: &ten},
 		"new old":     {Age: time.Hour},
-		" old":        {Kind: UnknownMovement, Tenant: "globex", OpenedAfter: &nine, OpenedBefore: &ten, Age: time.Hour},
+		" old": {Kind: UnknownMovement, Tenant: "globex", OpenedAfter: &nine, OpenedBefore: &ten,
+			Age: time.Hour},
 	} {
 		f.Status, f.Limit = OpenStatus, MaxPage
 		var got []string

@@ -147,8 +147,8 @@ func (w *work) read() (err error) {
 	return stale(w.survivors, w.plan, w.known)
 }
 
-// chosen are the mutants that the settings ask for. COUNT asks for a sample of what is known to be caught: it must still
-// be.
+// chosen are the mutants that the settings ask for. COUNT asks for a sample of what is known to be caught, and must
+// still be caught.
 func (w *work) chosen() []mutant {
 	var asked []mutant
 	for _, m := range w.plan.mutants {
@@ -237,6 +237,12 @@ func (w *work) try(ctx context.Context) (err error) {
 	}
 	if ctx.Err() != nil {
 		return errors.New("interrupted; what was found is kept, and the next run goes on from there")
+	}
+	if w.Count > 0 {
+		if err == nil && count[survived] > 0 {
+			err = errors.New("a mutant survives that a test has caught before: see above")
+		}
+		return err
 	}
 	return errors.Join(err, w.judge())
 }

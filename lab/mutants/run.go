@@ -32,8 +32,8 @@ type batch struct {
 const (
 	// few is how many tests the first run of a mutant has.
 	few = 6
-	// most is how many tests of each other package a mutant is given to. A guard that only a slow test of another package
-	// knows is not known well enough.
+	// most is how many tests of each other package a mutant is given to. A guard that only a slow test of another
+	// package knows is not known well enough.
 	most = 24
 )
 
@@ -123,8 +123,8 @@ func batches(b *binaries, r *reach, p plan, m mutant, before result) []batch {
 	return all
 }
 
-// keysFor are the keys of the places that stand for a mutant. A place that is new since the measurement is reached by the
-// tests that reach its function.
+// keysFor are the keys of the places that stand for a mutant. A place that is new since the measurement is reached by
+// the tests that reach its function.
 func (r *reach) keysFor(p plan, m mutant) []string {
 	if _, measured := slices.BinarySearch(r.Places, m.key); measured {
 		return []string{m.key}
