@@ -43,22 +43,27 @@ func TestDeadLetterIsAboutItsOwnKeyAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit   func(about *About, subject *uuid.UUID)
 		status string
+		whole  bool // the dead letter names no payment: it is about the key, whatever the key stands for
 		held   bool // by the dead letter
 		again  int  // dead letters that are open when the finding comes again after a decision
 	}{
-		"its own key, unknown":   {func(*About, *uuid.UUID) {}, "unknown", true, 1},
-		"its own key, completed": {func(*About, *uuid.UUID) {}, "completed", true, 0},
-		"another tenant":         {func(a *About, _ *uuid.UUID) { a.Tenant = "globex" }, "unknown", false, 0},
-		"another operation":      {func(a *About, _ *uuid.UUID) { a.Operation = "POST /refunds" }, "unknown", false, 0},
-		"another key":            {func(a *About, _ *uuid.UUID) { a.Key += "0" }, "unknown", false, 0},
-		"another generation":     {func(a *About, _ *uuid.UUID) { a.Generation++ }, "unknown", false, 0},
-		"another subject":        {func(_ *About, s *uuid.UUID) { *s = uuid.Must(uuid.NewV7()) }, "unknown", false, 0},
+		"its own key, unknown":          {func(*About, *uuid.UUID) {}, "unknown", false, true, 1},
+		"its own key, no payment named": {func(*About, *uuid.UUID) {}, "unknown", true, true, 1},
+		"its own key, completed":        {func(*About, *uuid.UUID) {}, "completed", false, true, 0},
+		"another tenant":                {func(a *About, _ *uuid.UUID) { a.Tenant = "globex" }, "unknown", false, false, 0},
+		"another operation":             {func(a *About, _ *uuid.UUID) { a.Operation = "POST /refunds" }, "unknown", false, false, 0},
+		"another key":                   {func(a *About, _ *uuid.UUID) { a.Key += "0" }, "unknown", false, false, 0},
+		"another generation":            {func(a *About, _ *uuid.UUID) { a.Generation++ }, "unknown", false, false, 0},
+		"another subject":               {func(_ *About, s *uuid.UUID) { *s = uuid.Must(uuid.NewV7()) }, "unknown", false, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := setup(t)
 			l := aDeadLetter()
 			about, subject := *l.About, *l.Subject
+			if c.whole {
+				l.Subject = nil
+			}
 			c.edit(&about, &subject)
 			o.keyAsIs(about, subject, c.status)
 			o.put(l)

@@ -87,6 +87,9 @@ func TestOutageDoesNotLookLikeNothing(t *testing.T) {
 		"console: webhooks": console("/webhooks"), "console: statements": console("/statements"),
 		"console: breaks": console("/breaks"), "console: search": console("/search?q=" + paid),
 	} {
+		if testing.Short() && name == "console: dead letter" {
+			continue // 31 rounds, and each is lost once; the operator's API reads the same
+		}
 		rounds.begin(0)
 		whole := ask()
 		all := rounds.count()
