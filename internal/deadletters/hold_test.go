@@ -40,21 +40,25 @@ func (o fixture) hold() (hold string) {
 // one part, as a key of another tenant that looks the same.
 func TestDeadLetterIsAboutItsOwnKeyAlone(t *testing.T) {
 	t.Parallel()
+	type edit func(about *About, subject *uuid.UUID)
+	its := func(*About, *uuid.UUID) {}
 	for name, c := range map[string]struct {
-		edit   func(about *About, subject *uuid.UUID)
+		edit   edit
 		status string
 		whole  bool // the dead letter names no payment: it is about the key, whatever the key stands for
 		held   bool // by the dead letter
 		again  int  // dead letters that are open when the finding comes again after a decision
 	}{
-		"its own key, unknown":          {func(*About, *uuid.UUID) {}, "unknown", false, true, 1},
-		"its own key, no payment named": {func(*About, *uuid.UUID) {}, "unknown", true, true, 1},
-		"its own key, completed":        {func(*About, *uuid.UUID) {}, "completed", false, true, 0},
-		"another tenant":                {func(a *About, _ *uuid.UUID) { a.Tenant = "globex" }, "unknown", false, false, 0},
-		"another operation":             {func(a *About, _ *uuid.UUID) { a.Operation = "POST /refunds" }, "unknown", false, false, 0},
-		"another key":                   {func(a *About, _ *uuid.UUID) { a.Key += "0" }, "unknown", false, false, 0},
-		"another generation":            {func(a *About, _ *uuid.UUID) { a.Generation++ }, "unknown", false, false, 0},
-		"another subject":               {func(_ *About, s *uuid.UUID) { *s = uuid.Must(uuid.NewV7()) }, "unknown", false, false, 0},
+		"its own key, unknown":          {its, "unknown", false, true, 1},
+		"its own key, no payment named": {its, "unknown", true, true, 1},
+		"its own key, completed":        {its, "completed", false, true, 0},
+
+		"another tenant":     {edit: func(a *About, _ *uuid.UUID) { a.Tenant = "globex" }, status: "unknown"},
+		"another operation":  {edit: func(a *About, _ *uuid.UUID) { a.Operation = "POST /refunds" }, status: "unknown"},
+		"another key":        {edit: func(a *About, _ *uuid.UUID) { a.Key += "0" }, status: "unknown"},
+		"another generation": {edit: func(a *About, _ *uuid.UUID) { a.Generation++ }, status: "unknown"},
+		"another subject": {edit: func(_ *About, s *uuid.UUID) { *s = uuid.Must(uuid.NewV7()) },
+			status: "unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
