@@ -20,7 +20,8 @@ type reach struct {
 }
 
 type packageReach struct {
-	Sources string // the hash of the test files: if it changes, the package is measured again
+	Sources string   // the hash of the test files: if it changes, the package is measured again
+	Names   []string // of its tests
 	Tests   map[string]reachedBy
 }
 
@@ -38,19 +39,19 @@ func measure(ctx context.Context, b *binaries, p plan, workers int, file string,
 	type job struct{ pkg, test string }
 	var jobs []job
 	for i, pkg := range b.packages {
-		say("building the tests, %d of %d: %s", i+1, len(b.packages), pkg.dir)
-		tests, err := b.list(ctx, pkg.dir)
-		if err != nil {
-			return nil, err
-		}
 		sources, err := sourcesOf(filepath.Join(b.root, pkg.dir))
 		if err != nil {
 			return nil, err
 		}
 		if known.Packages[pkg.dir].Sources != sources {
-			known.Packages[pkg.dir] = packageReach{sources, map[string]reachedBy{}}
+			say("building the tests, %d of %d: %s", i+1, len(b.packages), pkg.dir)
+			names, err := b.list(ctx, pkg.dir)
+			if err != nil {
+				return nil, err
+			}
+			known.Packages[pkg.dir] = packageReach{sources, names, map[string]reachedBy{}}
 		}
-		for _, test := range tests {
+		for _, test := range known.Packages[pkg.dir].Names {
 			if _, is := known.Packages[pkg.dir].Tests[test]; !is {
 				jobs = append(jobs, job{pkg.dir, test})
 			}
