@@ -12,6 +12,7 @@ import (
 
 	"payonce/demo/mockpsp"
 	"payonce/demo/mockpsp/stripe"
+	"payonce/internal/config"
 )
 
 const stripeAccount = "acct_acme"
@@ -215,7 +216,10 @@ func TestEveryPaymentMethodEndsByItselfAtStripe(t *testing.T) {
 	w := setupOpen(t, atStripe, func(o *options) {
 		// A late confirmation lands long after the request has cancelled, however slow the machine is.
 		o.psp = func(c *mockpsp.Config) { c.LateDelay = patience }
-	})
+	}, shared(func(c *config.Shared) {
+		// All begin at once, each with several requests to the PSP. One that is late by itself would be cancelled.
+		c.PSPTotal, c.Lease, c.PSPLate = 3*time.Second, 9*time.Second, time.Second
+	}))
 	w.reconcile()
 	endEach(t, w, endingsAtStripe(), paymentOf)
 	w.wantNoOtherDeadLetters("psp_contradicts_request", "lookups_exhausted")
