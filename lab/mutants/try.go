@@ -75,6 +75,10 @@ func (b *binaries) run(
 	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
 		return o, err
 	}
+	// rapid keeps what has failed in the tree of the sources. On a mutant, this is no finding.
+	if err := os.RemoveAll(filepath.Join(cmd.Dir, "testdata", "rapid")); err != nil {
+		return o, err
+	}
 	o.took, o.output = time.Since(began), output.Bytes()
 	if m := failedTest.FindSubmatch(o.output); m != nil {
 		o.by = string(m[1])
