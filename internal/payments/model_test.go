@@ -215,19 +215,7 @@ func TestModelsAskJudge(t *testing.T) {
 		}
 		b.WriteString("    :: else\n    fi\n}\n")
 	}
-	if *update {
-		if err := os.WriteFile(modelJudge, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	file, err := os.ReadFile(modelJudge)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(file) != b.String() {
-		t.Errorf("%s is not what judge says: -update writes it", modelJudge)
-	}
+	sameAsFile(t, modelJudge, b.String())
 }
 
 // What judge does to keys, and what the page of the state machine says that evidence does to them, is the same. The

@@ -23,9 +23,14 @@ func golden(t *testing.T, name string, r idempotency.Response) {
 	t.Helper()
 	got := fmt.Sprintf("%d\nContent-Type: %s\nLocation: %s\nschema version %d\n\n%s", r.Status, r.ContentType,
 		r.Location, r.SchemaVersion, r.Body)
-	path := filepath.Join("testdata", name+".golden")
+	sameAsFile(t, filepath.Join("testdata", name+".golden"), got)
+}
+
+// sameAsFile compares a text with a file that is made of it. With -update, it writes the file.
+func sameAsFile(t *testing.T, path, got string) {
+	t.Helper()
 	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -37,7 +42,7 @@ func golden(t *testing.T, name string, r idempotency.Response) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs (-golden +now); -update rewrites it:\n%s", name, diff)
+		t.Errorf("%s differs (-file +now); -update rewrites it:\n%s", path, diff)
 	}
 }
 

@@ -26,7 +26,7 @@ byte generation[PAYMENTS + 1] = 0;
 mtype result[PAYMENTS + 1] = none;
 bool late[PAYMENTS + 1] = false; /* an open dead letter late_after_expiry */
 
-/* The PSP. Its ledger is for ever; its memory of a key is not. */
+/* The PSP. Its ledger forgets nothing. It forgets a key. */
 bool charged[PAYMENTS + 1] = false;
 byte charges[PAYMENTS + 1] = 0; /* by generation */
 byte known[PAYMENTS + 1] = 0;   /* by the PSP's key: the payment that was charged under it */

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,18 +40,15 @@ func (w *work) alone(ctx context.Context, file string) (err error) {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "payonce-mutants-")
+	dir, err := scratch()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := os.Chmod(dir, 0o755); err != nil { // the programs run as another user, too
-		return err
-	}
 	if err := w.buildForLabs(ctx, dir); err != nil {
 		return err
 	}
-	drawn := w.drawn()
+	drawn := w.chosen() // of those that a test has caught: an equivalent mutant would be seen by nobody
 	p := newProgress("mutants", len(drawn), w.say)
 	for _, m := range drawn {
 		if _, known := observed[m.hash]; !known {
@@ -69,19 +65,6 @@ func (w *work) alone(ctx context.Context, file string) (err error) {
 		p.step("")
 	}
 	return w.printAlone(drawn, observed)
-}
-
-// drawn are mutants that the seed chooses, of those that a test has caught: an equivalent one would be seen by nobody.
-func (w *work) drawn() []mutant {
-	var from []mutant
-	for _, m := range w.plan.mutants {
-		if w.known[m.hash].verdict == caught && (w.Package == "" || asks(w.Package, m.where)) {
-			from = append(from, m)
-		}
-	}
-	random := rand.New(rand.NewPCG(w.Seed, w.Seed))
-	random.Shuffle(len(from), func(i, j int) { from[i], from[j] = from[j], from[i] })
-	return from[:min(w.Count, len(from))]
 }
 
 // buildForLabs builds the programs with all mutants in them, and the labs without any.

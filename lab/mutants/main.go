@@ -186,20 +186,26 @@ func asks(names, where string) bool {
 	return false
 }
 
+// scratch is a directory for what is built. What runs there may run as another user.
+func scratch() (string, error) {
+	dir, err := os.MkdirTemp("", "payonce-mutants-")
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o755)
+}
+
 func (w *work) try(ctx context.Context) (err error) {
 	chosen := w.chosen()
 	w.say("%d mutants, %d to try", len(w.plan.mutants), len(chosen))
 	if len(chosen) == 0 {
 		return w.judge()
 	}
-	dir, err := os.MkdirTemp("", "payonce-mutants-")
+	dir, err := scratch()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := os.Chmod(dir, 0o755); err != nil { // tests run as another user, too
-		return err
-	}
 	if err := os.Mkdir(filepath.Join(dir, "clusters"), 0o711); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // A stream of the console has no end, so it has no limit for reading its request. A client that promises a body and
-// never sends it must still meet one. Otherwise the client holds a connection for ever, signed in or not. The listener
+// never sends it must still meet one. Otherwise the client keeps a connection open, signed in or not. The listener
 // has 256 of them, and /livez needs one.
 func TestPromisedBodyDoesNotHoldAStream(t *testing.T) {
 	t.Parallel()
