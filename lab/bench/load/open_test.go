@@ -55,8 +55,9 @@ func TestClosedLoopWaitsWithTheServer(t *testing.T) {
 
 func TestWhatFellDueAndFoundNoConnectionIsUnsent(t *testing.T) {
 	t.Parallel()
-	s, _ := stalling(t, 200*time.Millisecond)
-	r := run(t, s, load.Plan{Kind: load.New, Clients: 1, Rate: 200, Seconds: 0.05})
+	// Half a second, so that a busy machine sends the first one before the end.
+	s, _ := stalling(t, 2*time.Second)
+	r := run(t, s, load.Plan{Kind: load.New, Clients: 1, Rate: 20, Seconds: 0.5})
 	if r.Requests != 1 || r.Unsent != 9 || len(s.seen()) != 1 {
 		t.Fatalf("%d answered, %d unsent, the server saw %d; want 1, 9, 1", r.Requests, r.Unsent, len(s.seen()))
 	}
