@@ -93,7 +93,7 @@ func TestSweptKeysAreCounted(t *testing.T) {
 	t.Parallel()
 	var way way
 	held := answerGate{newGate()}
-	w := setupOpen(t, unhurriedOwner, func(o *options) {
+	w := setupOpen(t, unhurriedOwner, shared(longLease), func(o *options) {
 		o.between = func(psp http.Handler) http.Handler { return way.wrap(held.wrap(psp)) }
 	})
 	w.disorder(`"drop":1`)

@@ -69,6 +69,9 @@ func shared(edit func(*config.Shared)) func(*options) {
 // noLookups leaves everything to webhooks, scans and operators.
 func noLookups(c *config.Shared) { c.FirstLookup = never }
 
+// longLease is for tests that end a lease in the table. The owner then still works, however slow the machine is.
+func longLease(c *config.Shared) { c.Lease = patience }
+
 // reconciler is a reconciler process.
 type reconciler struct {
 	t         testing.TB
