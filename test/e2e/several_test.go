@@ -126,7 +126,7 @@ func TestAllAtOnceComeToOneOutcome(t *testing.T) {
 	t.Parallel()
 	var way way
 	held := answerGate{newGate()}
-	w := setupOpen(t, unhurriedOwner, shared(soon), func(o *options) {
+	w := setupOpen(t, unhurriedOwner, shared(soon), shared(longLease), func(o *options) {
 		o.between = func(psp http.Handler) http.Handler { return way.wrap(held.wrap(psp)) }
 	})
 	w.disorder(`"drop":1`)
