@@ -44,7 +44,7 @@ WITH opened AS (
 ), held AS (
     UPDATE idempotency_keys AS k SET dead_letter_hold = o.hold
     FROM opened AS o
-    WHERE k.tenant_id = sqlc.narg(tenant_id)::text AND k.tenant_id = o.tenant_id AND k.operation = o.operation
+    WHERE k.tenant_id = sqlc.narg(tenant_id)::text AND k.operation = o.operation
       AND k.key = o.key AND k.generation = o.generation
       AND (o.subject IS NULL OR k.subject = o.subject) AND k.dead_letter_hold < o.hold
 )
@@ -96,20 +96,18 @@ FROM resolved;
 -- Follows ResolveDeadLetter. It sets the hold to what the dead letters that are still open forbid, if the key still has
 -- the generation and subject of the resolved dead letter. It is a separate statement: only a statement that begins
 -- after the key was locked sees every dead letter that other transactions have opened.
-WITH due AS (
-    SELECT k.tenant_id, k.operation, k.key, coalesce(max(d.hold), 'none') AS hold
+WITH still AS (
+    SELECT coalesce(max(d.hold), 'none') AS hold
     FROM idempotency_keys AS k
-    LEFT JOIN dead_letters AS d ON d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key
+    JOIN dead_letters AS d ON d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key
         AND d.generation = k.generation
         AND d.status = 'open' AND (d.subject IS NULL OR d.subject = k.subject)
-    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation
-      AND (sqlc.narg(subject)::uuid IS NULL OR k.subject = sqlc.narg(subject)::uuid)
-    GROUP BY k.tenant_id, k.operation, k.key
+    WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key
 )
-UPDATE idempotency_keys AS k SET dead_letter_hold = u.hold
-FROM due AS u
-WHERE k.tenant_id = @tenant_id AND k.tenant_id = u.tenant_id AND k.operation = u.operation AND k.key = u.key
-  AND k.dead_letter_hold <> u.hold;
+UPDATE idempotency_keys AS k SET dead_letter_hold = s.hold
+FROM still AS s
+WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation
+  AND (sqlc.narg(subject)::uuid IS NULL OR k.subject = sqlc.narg(subject)::uuid) AND k.dead_letter_hold <> s.hold;
 
 -- name: DeadLetterExists :one
 SELECT EXISTS (SELECT 1 FROM dead_letters WHERE id = @id);

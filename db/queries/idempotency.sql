@@ -296,7 +296,7 @@ WITH lost AS (
         SELECT o.ctid
         FROM (SELECT unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS a
         JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
-        WHERE a.key = a.key || '' AND o.tenant_id = @tenant_id AND (o.locked_until <= payonce_now()) IS TRUE
+        WHERE o.tenant_id = @tenant_id AND (o.locked_until <= payonce_now()) IS TRUE
         FOR UPDATE OF o SKIP LOCKED
     ))
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.subject
@@ -325,7 +325,7 @@ WHERE k.tenant_id = @tenant_id AND k.ctid = ANY (ARRAY(
     SELECT d.ctid
     FROM (SELECT unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS a
     JOIN idempotency_keys AS d ON d.operation = a.operation AND d.key = a.key
-    WHERE a.key = a.key || '' AND d.tenant_id = @tenant_id AND (d.reconcile_after <= payonce_now()) IS TRUE
+    WHERE d.tenant_id = @tenant_id AND (d.reconcile_after <= payonce_now()) IS TRUE
     FOR UPDATE OF d SKIP LOCKED
 ))
 RETURNING k.tenant_id, k.operation, k.key, k.generation, k.subject;
@@ -400,7 +400,7 @@ WITH expired AS (
         SELECT o.ctid
         FROM (SELECT unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS a
         JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
-        WHERE a.key = a.key || '' AND o.tenant_id = @tenant_id AND o.finished_at IS NOT NULL
+        WHERE o.tenant_id = @tenant_id AND o.finished_at IS NOT NULL
           AND o.delete_after IS NULL AND o.dead_letter_hold = 'none' AND (o.expires_at <= payonce_now()) IS TRUE
         FOR UPDATE OF o SKIP LOCKED
     ))
@@ -446,14 +446,14 @@ WITH deleted AS (
         SELECT o.ctid
         FROM (SELECT unnest(@operations::text[]) AS operation, unnest(@keys::text[]) AS key) AS a
         JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
-        WHERE a.key = a.key || '' AND o.tenant_id = @tenant_id AND o.dead_letter_hold = 'none'
+        WHERE o.tenant_id = @tenant_id AND o.dead_letter_hold = 'none'
           AND (o.delete_after <= payonce_now()) IS TRUE
         FOR UPDATE OF o SKIP LOCKED
     ))
     RETURNING k.tenant_id, k.operation, k.key
 ), deleted_events AS (
     DELETE FROM idempotency_key_events AS e USING deleted AS d
-    WHERE e.tenant_id = @tenant_id AND e.tenant_id = d.tenant_id AND e.operation = d.operation AND e.key = d.key
+    WHERE e.tenant_id = @tenant_id AND e.operation = d.operation AND e.key = d.key
 )
 SELECT count(*) FROM deleted;
 

@@ -36,6 +36,17 @@ func (o fixture) hold() (hold string) {
 	return hold
 }
 
+// holdOf is the hold of the key that a dead letter is about.
+func (o fixture) holdOf(l DeadLetter) (hold string) {
+	o.t.Helper()
+	if err := o.pool.QueryRow(o.t.Context(), `SELECT dead_letter_hold FROM idempotency_keys
+			WHERE tenant_id = $1 AND operation = $2 AND key = $3`,
+		l.About.Tenant, l.About.Operation, l.About.Key).Scan(&hold); err != nil {
+		o.t.Fatal(err)
+	}
+	return hold
+}
+
 // A dead letter holds its own key, and an operator's decision is about its own key. Each case is a key that differs in
 // one part, as a key of another tenant that looks the same.
 func TestDeadLetterIsAboutItsOwnKeyAlone(t *testing.T) {
@@ -84,6 +95,71 @@ func TestDeadLetterIsAboutItsOwnKeyAlone(t *testing.T) {
 			o.put(l)
 			if got := len(o.open()); got != c.again {
 				t.Errorf("the finding came again, and %d are open", got)
+			}
+		})
+	}
+}
+
+// What is open about another key, or about another payment, has no say in what is decided here; nor is it decided here.
+func TestDecisionLeavesOtherDeadLettersAlone(t *testing.T) {
+	t.Parallel()
+	mine := aDeadLetter()
+	for name, other := range otherThan(mine) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := setup(t)
+			o.keyAsIs(*mine.About, *mine.Subject, "unknown")
+			held := "none" // by what is about another payment that this key was for
+			if name == "tenant" || name == "operation" || name == "key" {
+				o.keyAsIs(*other.About, *other.Subject, "unknown")
+				held = "release"
+			}
+			o.put(mine, other)
+			if _, err := o.resolve(mine.ID, 1, Executed); err != nil {
+				t.Fatal(err)
+			}
+			if hold := o.holdOf(mine); hold != "none" {
+				t.Errorf("after the decision the key is held: %s", hold)
+			}
+			if hold := o.holdOf(other); hold != held {
+				t.Errorf("the other key's hold is %s", hold)
+			}
+		})
+	}
+}
+
+// What is still open about the key goes on forbidding what it forbids, and a lesser dead letter takes nothing away.
+func TestHoldIsTheStrongestOfWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	mine := aDeadLetter()
+	whole, same, failedJob := mine, mine, mine
+	whole.ID, whole.Kind, whole.Subject = uuid.Must(uuid.NewV7()), PSPMemoryOver, nil
+	same.ID, same.Kind = uuid.Must(uuid.NewV7()), LookupsExhausted
+	failedJob.ID, failedJob.Kind = uuid.Must(uuid.NewV7()), JobDiscarded
+	for name, c := range map[string]struct {
+		others []DeadLetter
+		want   string // the hold after the decision about mine
+	}{
+		"nothing else":            {nil, "none"},
+		"one about the whole key": {[]DeadLetter{whole}, "release"},
+		"one about this payment":  {[]DeadLetter{same}, "release"},
+		"a failed job":            {[]DeadLetter{failedJob}, "expiry"},
+		"one, then a failed job":  {[]DeadLetter{same, failedJob}, "release"},
+		"a failed job, then one":  {[]DeadLetter{failedJob, same}, "release"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := setup(t)
+			o.keyAsIs(*mine.About, *mine.Subject, "unknown")
+			o.put(append([]DeadLetter{mine}, c.others...)...)
+			if hold := o.hold(); hold != "release" {
+				t.Errorf("with all open, the hold is %s", hold)
+			}
+			if _, err := o.resolve(mine.ID, 1, Executed); err != nil {
+				t.Fatal(err)
+			}
+			if hold := o.hold(); hold != c.want {
+				t.Errorf("after the decision, the hold is %s", hold)
 			}
 		})
 	}

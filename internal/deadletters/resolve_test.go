@@ -184,12 +184,30 @@ func TestHistoryIsAppendOnly(t *testing.T) {
 	}
 }
 
+// otherThan are dead letters that differ from one in a single part of what they are about.
+func otherThan(mine DeadLetter) map[string]DeadLetter {
+	all := map[string]DeadLetter{}
+	for name, edit := range map[string]func(*DeadLetter){
+		"tenant":     func(l *DeadLetter) { l.About.Tenant = "globex" },
+		"operation":  func(l *DeadLetter) { l.About.Operation = "POST /refunds" },
+		"key":        func(l *DeadLetter) { l.About.Key += "0" },
+		"generation": func(l *DeadLetter) { l.About.Generation++ },
+		"subject":    func(l *DeadLetter) { *l.Subject = uuid.Must(uuid.NewV7()) },
+	} {
+		l, about, subject := mine, *mine.About, *mine.Subject
+		l.ID, l.Kind, l.About, l.Subject = uuid.Must(uuid.NewV7()), LookupsExhausted, &about, &subject
+		edit(&l)
+		l.Finding = about.KeyFinding(subject)
+		all[name] = l
+	}
+	return all
+}
+
 func TestOtherDeadLetterAboutTheSameKeyIsNamed(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	mine, other, elsewhere, earlier := of(1), of(1), of(2), of(1)
-	other.Kind, other.Subject = LookupsExhausted, mine.Subject
-	o.put(mine, elsewhere, earlier)
+	mine := aDeadLetter()
+	o.put(mine)
 	ask := func() *uuid.UUID {
 		id := &mine.ID // which is not the answer
 		if err := o.db.Pipeline(t.Context(), OtherOpen(mine, &id)); err != nil {
@@ -197,17 +215,48 @@ func TestOtherDeadLetterAboutTheSameKeyIsNamed(t *testing.T) {
 		}
 		return id
 	}
+	for name, elsewhere := range otherThan(mine) {
+		o.put(elsewhere)
+		if id := ask(); id != nil {
+			t.Fatalf("%s is about another %s", id, name)
+		}
+	}
+	failedJob, about, other := mine, mine, mine
+	failedJob.ID, failedJob.Kind = uuid.Must(uuid.NewV7()), JobDiscarded
+	about.ID, about.Kind, about.Subject = uuid.Must(uuid.NewV7()), PSPMemoryOver, nil
+	other.ID, other.Kind = uuid.Must(uuid.NewV7()), LookupsExhausted
+	o.put(failedJob)
 	if id := ask(); id != nil {
-		t.Fatalf("%s is about another generation, or another payment", id)
+		t.Fatalf("%s is a failed job, which needs no decision", id)
 	}
-	o.put(other)
-	if id := ask(); id == nil || *id != other.ID {
-		t.Fatalf("found is %v", id)
+	for name, l := range map[string]DeadLetter{"about the whole key": about, "about the same payment": other} {
+		o.put(l)
+		if id := ask(); id == nil || *id != l.ID {
+			t.Fatalf("%s: found is %v", name, id)
+		}
+		if _, err := o.resolve(l.ID, 1, Dismiss); err != nil {
+			t.Fatal(err)
+		}
+		if id := ask(); id != nil {
+			t.Fatalf("%s is resolved", id)
+		}
 	}
-	if _, err := o.resolve(other.ID, 1, Dismiss); err != nil {
+	mine.Subject = nil // about the key, whatever it stands for
+	if id := ask(); id == nil {
+		t.Fatal("a dead letter about another payment under this key is not found")
+	}
+}
+
+func TestDecisionAboutOneFindingIsNoneAboutAnother(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	one, other := aDeadLetter(), aDeadLetter()
+	o.put(one)
+	if _, err := o.resolve(one.ID, 1, Dismiss); err != nil {
 		t.Fatal(err)
 	}
-	if id := ask(); id != nil {
-		t.Fatalf("%s is resolved", id)
+	o.put(other)
+	if got := o.open(); len(got) != 1 || got[0].ID != other.ID {
+		t.Fatalf("open are %+v", got)
 	}
 }

@@ -66,19 +66,25 @@ const ofList = `Index Scan using idempotency_keys_pkey .*\n *Index Cond: \(\(ten
 func plans() map[string]planned {
 	ctx := context.Background()
 	const key, none = "'acme', 'POST /payments', 'key-of-row-50001'", "'00000000-0000-0000-0000-00000000c351'"
+	// As many as a walk takes at once.
+	names := make([]string, 500)
+	for i := range names {
+		names[i] = fmt.Sprintf("key-of-row-%d", 50001+i)
+	}
+	many := "array_fill('POST /payments'::text, ARRAY[500]), '{" + strings.Join(names, ",") + "}'"
 	return map[string]planned{
 		"overdue leases": {func(q *dbsqlc.Queries) { _, _ = q.FindOverdueLeases(ctx, 0) }, "100", due("locked_until")},
 		"due":            {func(q *dbsqlc.Queries) { _, _ = q.FindDue(ctx, 0) }, "100", due("reconcile_after")},
 		"expired":        {func(q *dbsqlc.Queries) { _, _ = q.FindExpired(ctx, 0) }, "500", due("expires_at")},
 		"deletable":      {func(q *dbsqlc.Queries) { _, _ = q.FindDeletable(ctx, 0) }, "500", due("delete_after")},
 		"sweep": {func(q *dbsqlc.Queries) { _, _ = q.SweepLeases(ctx, dbsqlc.SweepLeasesParams{}) },
-			"'1 hour', 'acme', '{POST /payments}', '{key-of-row-50001}'", ofList},
+			"'1 hour', 'acme', " + many, ofList},
 		"claim": {func(q *dbsqlc.Queries) { _, _ = q.ClaimDue(ctx, dbsqlc.ClaimDueParams{}) },
-			"'1 hour', 'acme', '{POST /payments}', '{key-of-row-50001}'", ofList},
+			"'1 hour', 'acme', " + many, ofList},
 		"expire": {func(q *dbsqlc.Queries) { _, _ = q.ExpireKeys(ctx, dbsqlc.ExpireKeysParams{}) },
-			"'30 days', 'acme', '{POST /payments}', '{key-of-row-50001}'", ofList},
+			"'30 days', 'acme', " + many, ofList},
 		"delete": {func(q *dbsqlc.Queries) { _, _ = q.DeleteKeys(ctx, dbsqlc.DeleteKeysParams{}) },
-			"'acme', '{POST /payments}', '{key-of-row-50001}'", ofList},
+			"'acme', " + many, ofList},
 		"release": {func(q *dbsqlc.Queries) { _, _ = q.ReleaseUnknownKey(ctx, dbsqlc.ReleaseUnknownKeyParams{}) },
 			"'48 h', " + key + ", " + none + ", 1, 1, false, now(), '90 s', '24 h', false, 'lookup', 'not found'", byKey},
 		"postponement": {func(q *dbsqlc.Queries) { _, _ = q.PostponeKey(ctx, dbsqlc.PostponeKeyParams{}) },

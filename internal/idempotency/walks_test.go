@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/idempotency/internal/dbsqlc"
 )
 
 // walk is a background process's way through the keys that are due, oldest first. What four of them have in common is
@@ -18,6 +20,10 @@ type walk struct {
 	waiting string // holds of a key as long as it has not been taken
 	take    func(context.Context, *bench, int32) error
 	takeTx  func(context.Context, *bench, pgx.Tx, int32) error
+	// statement takes keys of one tenant that a walk has found.
+	statement func(ctx context.Context, q *dbsqlc.Queries, tenant string, operations, keys []string) error
+	search    func(*dbsqlc.Queries) func(context.Context, int32) ([]candidate, error)
+	held      bool // it leaves keys with an open dead letter
 }
 
 func walks() map[string]walk {
@@ -28,11 +34,46 @@ func walks() map[string]walk {
 		}
 	}
 	return map[string]walk{
-		"sweep": {InProgressStatus, "locked_until", "status = 'in_progress'", alone(sweepTx), sweepTx},
-		"claim": {UnknownStatus, "reconcile_after", "reconcile_after < clock_timestamp() + interval '1 day'",
-			alone(claimTx), claimTx},
-		"expire": {CompletedStatus, "expires_at", "status = 'completed'", expireKeys, expireTx},
-		"delete": {ExpiredStatus, "delete_after", "true", deleteKeys, deleteTx},
+		"sweep": {from: InProgressStatus, column: "locked_until", waiting: "status = 'in_progress'",
+			take: alone(sweepTx), takeTx: sweepTx,
+			search: func(q *dbsqlc.Queries) func(context.Context, int32) ([]candidate, error) {
+				return find(q.FindOverdueLeases)
+			},
+			statement: func(ctx context.Context, q *dbsqlc.Queries, tenant string, operations, keys []string) error {
+				_, err := q.SweepLeases(ctx, dbsqlc.SweepLeasesParams{TenantID: tenant, Operations: operations,
+					Keys: keys, Visibility: hidden})
+				return err
+			}},
+		"claim": {from: UnknownStatus, column: "reconcile_after",
+			waiting: "reconcile_after < clock_timestamp() + interval '1 day'", take: alone(claimTx), takeTx: claimTx,
+			search: func(q *dbsqlc.Queries) func(context.Context, int32) ([]candidate, error) {
+				return find(q.FindDue)
+			},
+			statement: func(ctx context.Context, q *dbsqlc.Queries, tenant string, operations, keys []string) error {
+				_, err := q.ClaimDue(ctx, dbsqlc.ClaimDueParams{TenantID: tenant, Operations: operations, Keys: keys,
+					Visibility: hidden})
+				return err
+			}},
+		"expire": {from: CompletedStatus, column: "expires_at", waiting: "status = 'completed'", take: expireKeys,
+			takeTx: expireTx, held: true,
+			search: func(q *dbsqlc.Queries) func(context.Context, int32) ([]candidate, error) {
+				return find(q.FindExpired)
+			},
+			statement: func(ctx context.Context, q *dbsqlc.Queries, tenant string, operations, keys []string) error {
+				_, err := q.ExpireKeys(ctx, dbsqlc.ExpireKeysParams{TenantID: tenant, Operations: operations,
+					Keys: keys, Audit: hidden})
+				return err
+			}},
+		"delete": {from: ExpiredStatus, column: "delete_after", waiting: "true", take: deleteKeys, takeTx: deleteTx,
+			held: true,
+			search: func(q *dbsqlc.Queries) func(context.Context, int32) ([]candidate, error) {
+				return find(q.FindDeletable)
+			},
+			statement: func(ctx context.Context, q *dbsqlc.Queries, tenant string, operations, keys []string) error {
+				_, err := q.DeleteKeys(ctx, dbsqlc.DeleteKeysParams{TenantID: tenant, Operations: operations,
+					Keys: keys})
+				return err
+			}},
 	}
 }
 
@@ -100,18 +141,24 @@ func (w walk) goes(b *bench, limit int32) {
 	}
 }
 
+// column is what a query of one column returns.
+func column[T any](b *bench, sql string) []T {
+	b.t.Helper()
+	rows, err := b.pool.Query(b.t.Context(), sql)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[T])
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return got
+}
+
 // wantWaiting checks which keys have not been taken.
 func (w walk) wantWaiting(b *bench, want ...int) {
 	b.t.Helper()
-	rows, err := b.pool.Query(b.t.Context(), "SELECT right(key, 1)::int FROM idempotency_keys WHERE "+w.waiting+
-		" ORDER BY key")
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowTo[int])
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	got := column[int](b, "SELECT right(key, 1)::int FROM idempotency_keys WHERE "+w.waiting+" ORDER BY key")
 	if diff := cmp.Diff(want, got); diff != "" {
 		b.t.Fatalf("waiting keys differ (-want +got):\n%s", diff)
 	}
@@ -184,5 +231,64 @@ func TestTwoWalkersTakeDifferentKeys(t *testing.T) {
 			}
 		}
 		w.wantWaiting(b, 0)
+	})
+}
+
+// A statement takes the keys that it is given, and not the neighbours that differ in one part of their name.
+func TestWalkTakesNoNeighbours(t *testing.T) {
+	t.Parallel()
+	eachWalk(t, func(b *bench, w walk) {
+		mine := b.ref
+		other := mine
+		other.Operation = "POST /refunds"
+		for _, b.ref = range []Ref{other, refOf(b.t, "globex", "order-0000000004")} {
+			b.putInto(w.from)
+		}
+		b.unguarded("UPDATE idempotency_keys SET " + w.column + " = clock_timestamp()")
+		names := func(from string) []string {
+			return column[string](b, "SELECT DISTINCT tenant_id || ' ' || operation || ' ' || key FROM "+from+" ORDER BY 1")
+		}
+		others := func() []string {
+			return names("idempotency_key_events WHERE (tenant_id, operation, right(key, 1)) <> ('acme', 'POST /payments', '4')")
+		}
+		timelines := others()
+		if err := w.statement(b.t.Context(), dbsqlc.New(b.pool), "acme", []string{string(mine.Operation)},
+			[]string{"order-0000000004"}); err != nil {
+			b.t.Fatal(err)
+		}
+		want := []string{"acme POST /payments order-0000000000", "acme POST /payments order-0000000001",
+			"acme POST /payments order-0000000002", "acme POST /payments order-0000000003",
+			"acme POST /refunds order-0000000004", "globex POST /payments order-0000000004"}
+		if diff := cmp.Diff(want, names("idempotency_keys WHERE "+w.waiting)); diff != "" {
+			b.t.Errorf("waiting keys differ (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(timelines, others()); diff != "" {
+			b.t.Errorf("timelines of other keys differ (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Between the search and the statement, another process may have come by.
+func TestWalkLeavesWhatHasChangedSinceItWasFound(t *testing.T) {
+	t.Parallel()
+	eachWalk(t, func(b *bench, w walk) {
+		changes := []string{w.column + " = clock_timestamp() + interval '1 hour'"}
+		if w.held {
+			changes = append(changes, w.column+" = clock_timestamp(), dead_letter_hold = 'expiry'")
+		}
+		before := b.count("SELECT count(*) FROM idempotency_keys WHERE " + w.waiting)
+		for _, change := range changes {
+			b.unguarded("UPDATE idempotency_keys SET " + change)
+			var operations, keys []string
+			for n := range 5 {
+				operations, keys = append(operations, "POST /payments"), append(keys, fmt.Sprintf("order-%010d", n))
+			}
+			if err := w.statement(b.t.Context(), dbsqlc.New(b.pool), "acme", operations, keys); err != nil {
+				b.t.Fatal(err)
+			}
+			if n := b.count("SELECT count(*) FROM idempotency_keys WHERE " + w.waiting); n != before {
+				b.t.Errorf("after %s, %d of %d keys were taken", change, before-n, before)
+			}
+		}
 	})
 }

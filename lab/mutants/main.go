@@ -36,7 +36,7 @@ type settings struct {
 	Share    string `env:"SHARE" envDefault:"1/1" desc:"a random share of them: 1/5 is a fifth"`
 	Count    int    `env:"COUNT" desc:"so many of those that are known to be caught are tried once more; 0: all that are not"`
 	Seed     uint64 `env:"SEED" envDefault:"1" desc:"draws SHARE and COUNT"`
-	Quick    bool   `env:"QUICK" desc:"1: only the tests of its own package, all of them, without measuring; what survives is not kept"`
+	Quick    bool   `env:"QUICK" desc:"1: only the tests of its own package, without measuring; what survives is not kept"`
 	Fresh    bool   `env:"FRESH" desc:"1: try also those that are known to be caught"`
 	Workers  int    `env:"WORKERS" desc:"how many run at once; 0: one for each processor"`
 	Results  string `env:"RESULTS" desc:"where the results are kept; default: lab/mutants/results.txt"`
@@ -216,20 +216,21 @@ func (w *work) try(ctx context.Context) (err error) {
 	if b.packages, err = findTests(ctx, w.root); err != nil {
 		return err
 	}
-	var r *reach
-	if w.Count == 0 && !w.Quick {
-		if r, err = measure(ctx, b, w.plan, w.Workers, w.Reach, w.say); err != nil {
-			return err
-		}
+	r, err := w.reach(ctx, b)
+	if err != nil {
+		return err
 	}
 	p, wrote := newProgress("mutants", len(chosen), w.say), time.Now()
 	count, before := map[string]int{}, maps.Clone(w.known)
 	err = spread(ctx, w.Workers, chosen, func(ctx context.Context, m mutant) (result, error) {
-		todo := batches(b, r, w.plan, m, before[m.hash])
 		if w.Quick {
-			todo = []batch{{homeOf(m), nil, 10 * time.Minute}}
+			todo, err := atHome(ctx, b, r, w.plan, m)
+			if err != nil {
+				return result{}, err
+			}
+			return try(ctx, b, todo, m)
 		}
-		return try(ctx, b, todo, m)
+		return try(ctx, b, batches(b, r, w.plan, m, before[m.hash]), m)
 	}, func(m mutant, found result) error {
 		if !w.Quick || found.verdict != survived {
 			w.known[m.hash] = found
@@ -258,6 +259,17 @@ func (w *work) try(ctx context.Context) (err error) {
 		return err
 	}
 	return errors.Join(err, w.judge())
+}
+
+// reach is what is measured, or for a quick run what was measured before. A sample needs no measurement.
+func (w *work) reach(ctx context.Context, b *binaries) (*reach, error) {
+	switch {
+	case w.Quick:
+		return readReach(w.Reach)
+	case w.Count > 0:
+		return nil, nil //nolint:nilnil // each mutant of the sample has a test that has caught it
+	}
+	return measure(ctx, b, w.plan, w.Workers, w.Reach, w.say)
 }
 
 // judge fails if a mutant survives without a reason.

@@ -123,6 +123,26 @@ func batches(b *binaries, r *reach, p plan, m mutant, before result) []batch {
 	return all
 }
 
+// atHome are the runs of a mutant with the tests of its own package alone: those that are known to reach it, and those
+// that are new.
+func atHome(ctx context.Context, b *binaries, r *reach, p plan, m mutant) ([]batch, error) {
+	own := homeOf(m)
+	names, err := b.list(ctx, own)
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(m.where, "db/migrations/") || len(r.Packages[own].Tests) == 0 {
+		return []batch{{own, nil, 10 * time.Minute}}, nil
+	}
+	todo := r.by(r.keysFor(p, m))[own]
+	for _, name := range names {
+		if _, measured := r.Packages[own].Tests[name]; !measured {
+			todo = append(todo, name)
+		}
+	}
+	return r.cut(own, todo), nil
+}
+
 // keysFor are the keys of the places that stand for a mutant. A place that is new since the measurement is reached by
 // the tests that reach its function.
 func (r *reach) keysFor(p plan, m mutant) []string {

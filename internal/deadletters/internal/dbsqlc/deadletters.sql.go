@@ -317,7 +317,7 @@ WITH opened AS (
 ), held AS (
     UPDATE idempotency_keys AS k SET dead_letter_hold = o.hold
     FROM opened AS o
-    WHERE k.tenant_id = $4::text AND k.tenant_id = o.tenant_id AND k.operation = o.operation
+    WHERE k.tenant_id = $4::text AND k.operation = o.operation
       AND k.key = o.key AND k.generation = o.generation
       AND (o.subject IS NULL OR k.subject = o.subject) AND k.dead_letter_hold < o.hold
 )
@@ -414,20 +414,18 @@ func (q *Queries) OtherOpenDeadLetter(ctx context.Context, arg OtherOpenDeadLett
 }
 
 const recomputeHold = `-- name: RecomputeHold :exec
-WITH due AS (
-    SELECT k.tenant_id, k.operation, k.key, coalesce(max(d.hold), 'none') AS hold
+WITH still AS (
+    SELECT coalesce(max(d.hold), 'none') AS hold
     FROM idempotency_keys AS k
-    LEFT JOIN dead_letters AS d ON d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key
+    JOIN dead_letters AS d ON d.tenant_id = k.tenant_id AND d.operation = k.operation AND d.key = k.key
         AND d.generation = k.generation
         AND d.status = 'open' AND (d.subject IS NULL OR d.subject = k.subject)
-    WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.generation = $4
-      AND ($5::uuid IS NULL OR k.subject = $5::uuid)
-    GROUP BY k.tenant_id, k.operation, k.key
+    WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3
 )
-UPDATE idempotency_keys AS k SET dead_letter_hold = u.hold
-FROM due AS u
-WHERE k.tenant_id = $1 AND k.tenant_id = u.tenant_id AND k.operation = u.operation AND k.key = u.key
-  AND k.dead_letter_hold <> u.hold
+UPDATE idempotency_keys AS k SET dead_letter_hold = s.hold
+FROM still AS s
+WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.generation = $4
+  AND ($5::uuid IS NULL OR k.subject = $5::uuid) AND k.dead_letter_hold <> s.hold
 `
 
 type RecomputeHoldParams struct {

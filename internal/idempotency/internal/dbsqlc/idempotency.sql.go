@@ -19,7 +19,7 @@ WHERE k.tenant_id = $2 AND k.ctid = ANY (ARRAY(
     SELECT d.ctid
     FROM (SELECT unnest($3::text[]) AS operation, unnest($4::text[]) AS key) AS a
     JOIN idempotency_keys AS d ON d.operation = a.operation AND d.key = a.key
-    WHERE a.key = a.key || '' AND d.tenant_id = $2 AND (d.reconcile_after <= payonce_now()) IS TRUE
+    WHERE d.tenant_id = $2 AND (d.reconcile_after <= payonce_now()) IS TRUE
     FOR UPDATE OF d SKIP LOCKED
 ))
 RETURNING k.tenant_id, k.operation, k.key, k.generation, k.subject
@@ -198,14 +198,14 @@ WITH deleted AS (
         SELECT o.ctid
         FROM (SELECT unnest($2::text[]) AS operation, unnest($3::text[]) AS key) AS a
         JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
-        WHERE a.key = a.key || '' AND o.tenant_id = $1 AND o.dead_letter_hold = 'none'
+        WHERE o.tenant_id = $1 AND o.dead_letter_hold = 'none'
           AND (o.delete_after <= payonce_now()) IS TRUE
         FOR UPDATE OF o SKIP LOCKED
     ))
     RETURNING k.tenant_id, k.operation, k.key
 ), deleted_events AS (
     DELETE FROM idempotency_key_events AS e USING deleted AS d
-    WHERE e.tenant_id = $1 AND e.tenant_id = d.tenant_id AND e.operation = d.operation AND e.key = d.key
+    WHERE e.tenant_id = $1 AND e.operation = d.operation AND e.key = d.key
 )
 SELECT count(*) FROM deleted
 `
@@ -233,7 +233,7 @@ WITH expired AS (
         SELECT o.ctid
         FROM (SELECT unnest($3::text[]) AS operation, unnest($4::text[]) AS key) AS a
         JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
-        WHERE a.key = a.key || '' AND o.tenant_id = $2 AND o.finished_at IS NOT NULL
+        WHERE o.tenant_id = $2 AND o.finished_at IS NOT NULL
           AND o.delete_after IS NULL AND o.dead_letter_hold = 'none' AND (o.expires_at <= payonce_now()) IS TRUE
         FOR UPDATE OF o SKIP LOCKED
     ))
@@ -1520,7 +1520,7 @@ WITH lost AS (
         SELECT o.ctid
         FROM (SELECT unnest($3::text[]) AS operation, unnest($4::text[]) AS key) AS a
         JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
-        WHERE a.key = a.key || '' AND o.tenant_id = $2 AND (o.locked_until <= payonce_now()) IS TRUE
+        WHERE o.tenant_id = $2 AND (o.locked_until <= payonce_now()) IS TRUE
         FOR UPDATE OF o SKIP LOCKED
     ))
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, k.subject
