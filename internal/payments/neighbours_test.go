@@ -1,0 +1,376 @@
+package payments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/payments/internal/dbsqlc"
+)
+
+// Neighbours are payments, refunds and walks that differ from the one that is asked for in one part of its name, and
+// come first in every order. A statement that forgets a part of the name meets a neighbour. The tables are filled
+// behind the back of the guards, and what a test does is taken back.
+
+// The ids of the payment, of the refund, and of a neighbour of each. A payment and a refund with one id are neighbours,
+// too.
+var (
+	mineID  = uuid.MustParse("01900000-0000-7000-8000-000000000042")
+	otherID = uuid.MustParse("01900000-0000-7000-8000-000000000001")
+)
+
+const amidNeighbours = `
+	SET LOCAL session_replication_role = replica;
+	INSERT INTO tenants (id, psp_account, psp) VALUES ('a-neighbour', 'an-account', 'stripe');
+	INSERT INTO payments (tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status, psp_charge_id)
+	SELECT tenant, id::uuid, key, 1, 'cus-1', 1000, 'USD', 'pm_ok', 'succeeded', 'operator:' || tenant || id
+	FROM (VALUES ('a-neighbour', '01900000-0000-7000-8000-000000000042', 'charge-of-neighbour'), ('acme', '01900000-0000-7000-8000-000000000001', 'charge-other'),
+		('acme', '01900000-0000-7000-8000-000000000042', 'charge-mine')) AS p (tenant, id, key);
+	INSERT INTO refunds (tenant_id, id, payment_id, idempotency_key, generation, amount_minor, currency, status, psp_refund_id)
+	SELECT tenant, id::uuid, payment::uuid, key, 1, 10, 'USD', 'succeeded', 'operator:' || tenant || id
+	FROM (VALUES ('a-neighbour', '01900000-0000-7000-8000-000000000042', '01900000-0000-7000-8000-000000000042', 'refund-of-neighbour'),
+		('acme', '01900000-0000-7000-8000-000000000001', '01900000-0000-7000-8000-000000000001', 'refund-other'),
+		('acme', '01900000-0000-7000-8000-000000000042', '01900000-0000-7000-8000-000000000042', 'refund-mine')) AS r (tenant, id, payment, key);
+	INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, expires_at)
+	SELECT tenant, operation, key, 'in_progress', '', 1, 1, '00000000-0000-0000-0000-00000000000a', subject::uuid, now(), now(), now()
+	FROM (VALUES ('a-neighbour', 'POST /payments', 'order-mine', '01900000-0000-7000-8000-000000000001'),
+		('acme', 'DELETE /payments', 'order-mine', '01900000-0000-7000-8000-000000000001'),
+		('acme', 'POST /payments', 'an-order', '01900000-0000-7000-8000-000000000001'),
+		('acme', 'POST /payments', 'order-mine', '01900000-0000-7000-8000-000000000042')) AS k (tenant, operation, key, subject);
+	INSERT INTO ledger_watermarks (account, object, scanned_to, resume_after, walk_began)
+	SELECT account, object, '2026-01-01', '2026-01-01', '2026-01-02'
+	FROM unnest(ARRAY['acme', 'an-account']) AS account, unnest(ARRAY['charge', 'refund']) AS object`
+
+// scene is a transaction amid neighbours.
+type scene struct {
+	*shop
+	tx pgx.Tx
+	q  *dbsqlc.Queries
+}
+
+func (s *shop) scene(t *testing.T, edits ...string) *scene {
+	t.Helper()
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }) // if the test has not ended it
+	for _, sql := range append([]string{amidNeighbours}, edits...) {
+		if _, err := tx.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	copied := *s
+	copied.t = t
+	return &scene{&copied, tx, dbsqlc.New(tx)}
+}
+
+// end takes everything back, before the next scene.
+func (s *scene) end() {
+	s.t.Helper()
+	if err := s.tx.Rollback(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// state is all that there is of payments, refunds and walks, a line for each.
+func (s *scene) state() []string {
+	s.t.Helper()
+	rows, err := s.tx.Query(s.t.Context(), `SELECT 'payment ' || to_jsonb(p)::text FROM payments AS p
+		UNION ALL SELECT 'refund ' || to_jsonb(r)::text FROM refunds AS r
+		UNION ALL SELECT 'walk ' || to_jsonb(w)::text FROM ledger_watermarks AS w ORDER BY 1`)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return lines
+}
+
+// changed is what a statement has changed, a line for each row: its kind and name.
+func (s *scene) changed(do func() error) (names []string) {
+	s.t.Helper()
+	before := s.state()
+	if err := do(); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, line := range s.state() {
+		if !slices.Contains(before, line) {
+			names = append(names, s.nameOf(line))
+		}
+	}
+	return names
+}
+
+func (s *scene) nameOf(line string) (name string) {
+	s.t.Helper()
+	kind, row, _ := strings.Cut(line, " ")
+	if err := s.tx.QueryRow(s.t.Context(), `SELECT concat_ws(' ', $1::text, r ->> 'tenant_id', right(r ->> 'id', 2), r ->> 'account', r ->> 'object')
+		FROM (SELECT $2::jsonb AS r) AS row`, kind, row).Scan(&name); err != nil {
+		s.t.Fatal(err)
+	}
+	return name
+}
+
+func TestStatementWritesNoNeighbour(t *testing.T) {
+	t.Parallel()
+	shop := setup(t)
+	began := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	later := began.Add(time.Hour)
+	found := "ch_found"
+	for name, c := range map[string]struct {
+		edits []string
+		do    func(context.Context, *dbsqlc.Queries) error
+		want  string // what is changed; empty: nothing
+	}{
+		"name payment": {nil, func(ctx context.Context, q *dbsqlc.Queries) error {
+			return q.NamePayment(ctx, dbsqlc.NamePaymentParams{TenantID: "acme", ID: mineID, PspChargeID: &found})
+		}, "payment acme 42"},
+		"name payment that has a name": {[]string{"UPDATE payments SET psp_charge_id = 'ch_' || tenant_id || id"},
+			func(ctx context.Context, q *dbsqlc.Queries) error {
+				return q.NamePayment(ctx, dbsqlc.NamePaymentParams{TenantID: "acme", ID: mineID, PspChargeID: &found})
+			}, ""},
+		"name refund": {nil, func(ctx context.Context, q *dbsqlc.Queries) error {
+			return q.NameRefund(ctx, dbsqlc.NameRefundParams{TenantID: "acme", ID: mineID, PspRefundID: &found})
+		}, "refund acme 42"},
+		"name refund that has a name": {[]string{"UPDATE refunds SET psp_refund_id = 're_' || tenant_id || id"},
+			func(ctx context.Context, q *dbsqlc.Queries) error {
+				return q.NameRefund(ctx, dbsqlc.NameRefundParams{TenantID: "acme", ID: mineID, PspRefundID: &found})
+			}, ""},
+		"tally refunds": {nil, func(ctx context.Context, q *dbsqlc.Queries) error {
+			return q.TallyRefunds(ctx, dbsqlc.TallyRefundsParams{TenantID: "acme", PaymentID: mineID})
+		}, "payment acme 42"},
+		"advance walk": {nil, func(ctx context.Context, q *dbsqlc.Queries) error {
+			return q.AdvanceWalk(ctx, dbsqlc.AdvanceWalkParams{Account: "acme", Object: "refund", WalkBegan: began,
+				ReadTo: later})
+		}, "walk acme refund"},
+		"end walk": {nil, func(ctx context.Context, q *dbsqlc.Queries) error {
+			return q.EndWalk(ctx, dbsqlc.EndWalkParams{Account: "acme", Object: "refund", WalkBegan: began})
+		}, "walk acme refund"},
+		"end walk of another run": {nil, func(ctx context.Context, q *dbsqlc.Queries) error {
+			return q.EndWalk(ctx, dbsqlc.EndWalkParams{Account: "acme", Object: "refund", WalkBegan: later})
+		}, ""},
+		"fail walk": {nil, func(ctx context.Context, q *dbsqlc.Queries) error {
+			_, err := q.FailWalk(ctx, dbsqlc.FailWalkParams{Account: "acme", Object: "refund", WalkBegan: began})
+			return err
+		}, "walk acme refund"},
+		"fail walk of another run": {nil, func(ctx context.Context, q *dbsqlc.Queries) error {
+			_, err := q.FailWalk(ctx, dbsqlc.FailWalkParams{Account: "acme", Object: "refund", WalkBegan: later})
+			return ignored(err)
+		}, ""},
+		"fail walk that is at its end": {[]string{"UPDATE ledger_watermarks SET resume_after = NULL"},
+			func(ctx context.Context, q *dbsqlc.Queries) error {
+				_, err := q.FailWalk(ctx, dbsqlc.FailWalkParams{Account: "acme", Object: "refund", WalkBegan: began})
+				return ignored(err)
+			}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := shop.scene(t, c.edits...)
+			got := strings.Join(s.changed(func() error { return c.do(t.Context(), s.q) }), ", ")
+			if got != c.want {
+				t.Errorf("changed is %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// ignored takes a statement without a row for one that has passed no row.
+func ignored(err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	return err
+}
+
+func TestReadFindsNoNeighbour(t *testing.T) {
+	t.Parallel()
+	shop := setup(t)
+	s := shop.scene(t)
+	ctx := t.Context()
+	const mine = "charge-mine acme acme 42"
+	payment := func(p dbsqlc.Payment, account string) string {
+		return fmt.Sprintf("%s %s %s %s", p.IdempotencyKey, p.TenantID, account, p.ID.String()[34:])
+	}
+	listed := func(before uuid.UUID, want string) (string, string, error) {
+		all, err := s.q.ListRefunds(ctx, dbsqlc.ListRefundsParams{TenantID: "acme", PaymentID: mineID, Before: before,
+			MaxRows: 9})
+		return keysOf(all, func(r dbsqlc.Refund) string { return r.IdempotencyKey }), want, err
+	}
+	for name, read := range map[string]func() (got, want string, err error){
+		"GetPayment": func() (string, string, error) {
+			p, err := s.q.GetPayment(ctx, dbsqlc.GetPaymentParams{TenantID: "acme", ID: mineID})
+			return payment(p, "acme"), mine, err
+		},
+		"GetRefund": func() (string, string, error) {
+			r, err := s.q.GetRefund(ctx, dbsqlc.GetRefundParams{TenantID: "acme", ID: mineID})
+			return r.IdempotencyKey, "refund-mine", err
+		},
+		"ListRefunds":        func() (string, string, error) { return listed(uuid.Max, "refund-mine") },
+		"ListRefunds before": func() (string, string, error) { return listed(mineID, "") },
+		"FindPayment": func() (string, string, error) {
+			r, err := s.q.FindPayment(ctx, dbsqlc.FindPaymentParams{TenantID: "acme", ID: mineID})
+			return payment(r.Payment, r.PspAccount), mine, err
+		},
+		"FindRefund": func() (string, string, error) {
+			r, err := s.q.FindRefund(ctx, dbsqlc.FindRefundParams{TenantID: "acme", ID: mineID})
+			return r.Refund.IdempotencyKey + " " + payment(r.Payment, r.PspAccount), "refund-mine " + mine, err
+		},
+		"PaymentOfKey": func() (string, string, error) {
+			r, err := s.q.PaymentOfKey(ctx, dbsqlc.PaymentOfKeyParams{TenantID: "acme", Operation: "POST /payments",
+				Key: "order-mine"})
+			return payment(r.Payment, r.PspAccount), mine, err
+		},
+		"RefundOfKey": func() (string, string, error) {
+			r, err := s.q.RefundOfKey(ctx, dbsqlc.RefundOfKeyParams{TenantID: "acme", Operation: "POST /payments",
+				Key: "order-mine"})
+			return r.Refund.IdempotencyKey + " " + payment(r.Payment, r.PspAccount), "refund-mine " + mine, err
+		},
+		"ExecutionOf charge": func() (string, string, error) {
+			r, err := s.q.ExecutionOf(ctx, dbsqlc.ExecutionOfParams{Account: "acme", ID: mineID, Object: "charge"})
+			return r.TenantID + " " + r.IdempotencyKey, "acme charge-mine", err
+		},
+		"ExecutionOf refund": func() (string, string, error) {
+			r, err := s.q.ExecutionOf(ctx, dbsqlc.ExecutionOfParams{Account: "acme", ID: mineID, Object: "refund"})
+			return r.TenantID + " " + r.IdempotencyKey, "acme refund-mine", err
+		},
+		"ExecutionOfAnybody charge": func() (string, string, error) {
+			r, err := s.q.ExecutionOfAnybody(ctx, dbsqlc.ExecutionOfAnybodyParams{ID: otherID, Object: "charge"})
+			return r.TenantID + " " + r.IdempotencyKey, "acme charge-other", err
+		},
+		"ExecutionOfAnybody refund": func() (string, string, error) {
+			r, err := s.q.ExecutionOfAnybody(ctx, dbsqlc.ExecutionOfAnybodyParams{ID: otherID, Object: "refund"})
+			return r.TenantID + " " + r.IdempotencyKey, "acme refund-other", err
+		},
+		"TenantOfAccount": func() (string, string, error) {
+			id, err := s.q.TenantOfAccount(ctx, "acme")
+			return id, "acme", err
+		},
+		"BookedPayments": func() (string, string, error) {
+			all, err := s.q.BookedPayments(ctx, dbsqlc.BookedPaymentsParams{Account: "acme", Ids: []uuid.UUID{mineID}})
+			return keysOf(all, func(r dbsqlc.BookedPaymentsRow) string { return r.IdempotencyKey }), "charge-mine", err
+		},
+		"BookedRefunds": func() (string, string, error) {
+			all, err := s.q.BookedRefunds(ctx, dbsqlc.BookedRefundsParams{Account: "acme", Ids: []uuid.UUID{mineID}})
+			return keysOf(all, func(r dbsqlc.BookedRefundsRow) string {
+				return r.IdempotencyKey + " of " + *r.PspChargeID
+			}), "refund-mine of operator:acme" + mineID.String(), err
+		},
+	} {
+		if got, want, err := read(); err != nil || got != want {
+			t.Errorf("%s: %q, want %q; %v", name, got, want, err)
+		}
+	}
+	for _, object := range []string{"charge", "refund"} {
+		_, err := s.q.ExecutionOf(ctx, dbsqlc.ExecutionOfParams{Account: "an-account", ID: otherID, Object: object})
+		if !errors.Is(err, pgx.ErrNoRows) {
+			t.Errorf("%s of another account is found: %v", object, err)
+		}
+	}
+}
+
+func keysOf[Row any](all []Row, key func(Row) string) string {
+	var keys []string
+	for _, r := range all {
+		keys = append(keys, key(r))
+	}
+	return strings.Join(keys, ", ")
+}
+
+// A payment or refund that had the key before its present one is found by all parts of its name.
+func TestOtherMovementsOfAKeyHaveItsNameAndGeneration(t *testing.T) {
+	t.Parallel()
+	shop := setup(t)
+	for _, object := range []string{"charge", "refund"} {
+		s := shop.scene(t)
+		p := dbsqlc.OtherMovementsOfKeyParams{Object: object, TenantID: "acme", Ids: []uuid.UUID{mineID, otherID},
+			Subject: otherID, Key: object + "-mine", Generation: 1}
+		ask := func(edit func(*dbsqlc.OtherMovementsOfKeyParams)) []uuid.UUID {
+			asked := p
+			edit(&asked)
+			ids, err := s.q.OtherMovementsOfKey(t.Context(), asked)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ids
+		}
+		if diff := cmp.Diff([]uuid.UUID{mineID}, ask(func(*dbsqlc.OtherMovementsOfKeyParams) {})); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", object, diff)
+		}
+		for part, edit := range map[string]func(*dbsqlc.OtherMovementsOfKeyParams){
+			"object":     func(p *dbsqlc.OtherMovementsOfKeyParams) { p.Object = "payout" },
+			"tenant":     func(p *dbsqlc.OtherMovementsOfKeyParams) { p.TenantID = "globex" },
+			"ids":        func(p *dbsqlc.OtherMovementsOfKeyParams) { p.Ids = []uuid.UUID{otherID} },
+			"subject":    func(p *dbsqlc.OtherMovementsOfKeyParams) { p.Subject = mineID },
+			"key":        func(p *dbsqlc.OtherMovementsOfKeyParams) { p.Key = "another" },
+			"generation": func(p *dbsqlc.OtherMovementsOfKeyParams) { p.Generation = 2 },
+		} {
+			if ids := ask(edit); len(ids) != 0 {
+				t.Errorf("%s: with another %s, %v are found", object, part, ids)
+			}
+		}
+		s.end()
+	}
+}
+
+// A walk that fails asks whether its account has an open dead letter of that kind already.
+func TestFailedWalkFindsTheDeadLetterOfItsAccount(t *testing.T) {
+	t.Parallel()
+	shop := setup(t)
+	const insert = `INSERT INTO dead_letters (id, kind, finding, reason, evidence, status)
+		VALUES (gen_random_uuid(), '%s', '%s', 'x', '{}', '%s')`
+	for name, c := range map[string]struct {
+		kind, finding, status string
+		want                  bool
+	}{
+		"its own":         {"scan_failing", "ledger acme charge", "open", true},
+		"resolved":        {"scan_failing", "ledger acme charge", "resolved", false},
+		"another kind":    {"unreadable_record", "ledger acme charge", "open", false},
+		"another account": {"scan_failing", "ledger acme2 charge", "open", false},
+	} {
+		s := shop.scene(t, "ALTER TABLE dead_letters DROP CONSTRAINT dead_letters_resolution_iff_resolved",
+			fmt.Sprintf(insert, c.kind, c.finding, c.status))
+		r, err := s.q.FailWalk(t.Context(), dbsqlc.FailWalkParams{Account: "acme", Object: "refund",
+			WalkBegan: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), Kind: string(deadletters.ScanFailing)})
+		if err != nil || r.IsOpen != c.want {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+		s.end()
+	}
+}
+
+// What has failed at both ledgers of an account is one case, so each of its walks locks both rows, and no other's.
+func TestLedgersOfAnAccountAreLockedTogether(t *testing.T) {
+	t.Parallel()
+	shop := setup(t)
+	shop.exec(`INSERT INTO ledger_watermarks (account, object, scanned_to)
+		SELECT account, object, now() FROM unnest(ARRAY['acme', 'globex']) AS account, unnest(ARRAY['charge', 'refund']) AS object`)
+	tx, err := shop.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dbsqlc.New(tx).LockLedgers(t.Context(), "acme"); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := shop.pool.Query(t.Context(), "SELECT account FROM ledger_watermarks FOR UPDATE SKIP LOCKED")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || !slices.Equal(free, []string{"globex", "globex"}) {
+		t.Errorf("not locked are %v; %v", free, err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
