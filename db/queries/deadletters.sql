@@ -93,9 +93,10 @@ SELECT id, kind, finding, tenant_id, operation, key, generation, subject, reason
 FROM resolved;
 
 -- name: RecomputeHold :exec
--- Follows ResolveDeadLetter. It sets the hold to what the dead letters that are still open forbid, if the key still has
--- the generation and subject of the resolved dead letter. It is a separate statement: only a statement that begins
--- after the key was locked sees every dead letter that other transactions have opened.
+-- Follows ResolveDeadLetter. It sets the hold to what the dead letters that are still open forbid. They are those about
+-- the generation and subject that the key has now. It is a separate statement: only a statement that begins after the
+-- key was locked sees every dead letter that other transactions have opened. dead_letters is a local table, and Citus
+-- joins it to the keys only in a query of its own.
 WITH still AS (
     SELECT coalesce(max(d.hold), 'none') AS hold
     FROM idempotency_keys AS k
@@ -106,8 +107,7 @@ WITH still AS (
 )
 UPDATE idempotency_keys AS k SET dead_letter_hold = s.hold
 FROM still AS s
-WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.generation = @generation
-  AND (sqlc.narg(subject)::uuid IS NULL OR k.subject = sqlc.narg(subject)::uuid) AND k.dead_letter_hold <> s.hold;
+WHERE k.tenant_id = @tenant_id AND k.operation = @operation AND k.key = @key AND k.dead_letter_hold <> s.hold;
 
 -- name: DeadLetterExists :one
 SELECT EXISTS (SELECT 1 FROM dead_letters WHERE id = @id);

@@ -79,8 +79,7 @@ func recomputeHold(ctx context.Context, q *dbsqlc.Queries, l DeadLetter) error {
 		return nil
 	}
 	err := q.RecomputeHold(ctx, dbsqlc.RecomputeHoldParams{
-		TenantID: l.About.Tenant, Operation: l.About.Operation, Key: l.About.Key, Generation: l.About.Generation,
-		Subject: l.Subject,
+		TenantID: l.About.Tenant, Operation: l.About.Operation, Key: l.About.Key,
 	})
 	if err != nil {
 		return fmt.Errorf("recompute hold of key: %w", err)

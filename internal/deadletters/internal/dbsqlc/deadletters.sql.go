@@ -424,29 +424,21 @@ WITH still AS (
 )
 UPDATE idempotency_keys AS k SET dead_letter_hold = s.hold
 FROM still AS s
-WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.generation = $4
-  AND ($5::uuid IS NULL OR k.subject = $5::uuid) AND k.dead_letter_hold <> s.hold
+WHERE k.tenant_id = $1 AND k.operation = $2 AND k.key = $3 AND k.dead_letter_hold <> s.hold
 `
 
 type RecomputeHoldParams struct {
-	TenantID   string
-	Operation  string
-	Key        string
-	Generation int32
-	Subject    *uuid.UUID
+	TenantID  string
+	Operation string
+	Key       string
 }
 
-// Follows ResolveDeadLetter. It sets the hold to what the dead letters that are still open forbid, if the key still has
-// the generation and subject of the resolved dead letter. It is a separate statement: only a statement that begins
-// after the key was locked sees every dead letter that other transactions have opened.
+// Follows ResolveDeadLetter. It sets the hold to what the dead letters that are still open forbid. They are those about
+// the generation and subject that the key has now. It is a separate statement: only a statement that begins after the
+// key was locked sees every dead letter that other transactions have opened. dead_letters is a local table, and Citus
+// joins it to the keys only in a query of its own.
 func (q *Queries) RecomputeHold(ctx context.Context, arg RecomputeHoldParams) error {
-	_, err := q.db.Exec(ctx, recomputeHold,
-		arg.TenantID,
-		arg.Operation,
-		arg.Key,
-		arg.Generation,
-		arg.Subject,
-	)
+	_, err := q.db.Exec(ctx, recomputeHold, arg.TenantID, arg.Operation, arg.Key)
 	return err
 }
 
