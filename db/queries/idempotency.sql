@@ -409,7 +409,6 @@ WITH expired AS (
     INSERT INTO idempotency_key_tombstones AS t (tenant_id, operation, key, generation)
     SELECT e.tenant_id, e.operation, e.key, e.generation FROM expired AS e
     ON CONFLICT (tenant_id, operation, key) DO UPDATE SET generation = excluded.generation
-    WHERE t.generation < excluded.generation
 ), noted AS (
     INSERT INTO idempotency_key_events (
         tenant_id, operation, key, generation, attempt, actor, from_status, to_status, reason)

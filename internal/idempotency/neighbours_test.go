@@ -1,12 +1,12 @@
 package idempotency
 
 import (
-	"maps"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"payonce/internal/idempotency/internal/dbsqlc"
 )
@@ -130,10 +130,10 @@ func TestReadFindsNoNeighbour(t *testing.T) {
 	if n := len(b.events()); n != 2 {
 		t.Errorf("Events: %d lines, want 2", n)
 	}
-	asked := slices.Collect(maps.Values(b.neighbours()))[:1]
 	b.again().amidNeighbours(InProgressStatus)
-	if got, err := b.keys.Undecided(t.Context(), asked); err != nil || len(got) != 1 || !got[asked[0]] {
-		t.Errorf("Undecided: %v, %v", got, err)
+	b.unguarded("DELETE FROM idempotency_keys WHERE subject = $1", b.row().Subject)
+	if got, err := b.keys.Undecided(t.Context(), []Ref{b.ref}); err != nil || len(got) != 0 {
+		t.Errorf("Undecided, without the key: %v, %v", got, err)
 	}
 	for status, want := range map[Status]int{
 		InProgressStatus: 1, UnknownStatus: 1, CompletedStatus: 0, FailedRetryableStatus: 0, ExpiredStatus: 0,
@@ -143,6 +143,85 @@ func TestReadFindsNoNeighbour(t *testing.T) {
 			t.Errorf("Undecided, when it is %s: %v, %v", status, got, err)
 		}
 	}
+}
+
+// Several keys are reserved by one statement. Each gets the generation after its own tombstone, and a key that is there
+// keeps no other from being reserved.
+func TestKeysThatAreReservedTogetherAreKeptApart(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	mine := b.ref
+	for part, neighbour := range b.neighbours() {
+		b.again()
+		for tombstones, ref := range []Ref{neighbour, mine} {
+			for range tombstones + 1 {
+				b.ref = ref
+				b.putInto(ExpiredStatus)
+				b.outlive()
+				b.wantDeleted(1)
+			}
+		}
+		b.reserveBoth(part+" with tombstones", mine, neighbour, 3, 2)
+
+		b.again()
+		b.ref = neighbour
+		b.putInto(InProgressStatus)
+		b.ref = mine
+		var decisions []Decision
+		b.send(b.keys.Reserve(b.both(mine, neighbour), &decisions))
+		if is[Execute](t, decisions[0]).Lease.Generation() != 1 {
+			t.Errorf("%s: decision is %+v", part, decisions[0])
+		}
+		is[InProgress](t, decisions[1])
+	}
+}
+
+// both are reservations of two keys, for one statement.
+func (b *bench) both(one, other Ref) []Reservation {
+	var all []Reservation
+	for _, ref := range []Ref{one, other} {
+		all = append(all, b.keys.NewReservation(ref, asked("apple"), uuid.New(), uuid.New()))
+	}
+	return all
+}
+
+func (b *bench) reserveBoth(what string, one, other Ref, generations ...int32) {
+	b.t.Helper()
+	var decisions []Decision
+	b.send(b.keys.Reserve(b.both(one, other), &decisions))
+	for i, d := range decisions {
+		if got := is[Execute](b.t, d).Lease.Generation(); got != generations[i] {
+			b.t.Errorf("%s: key %d has generation %d, want %d", what, i, got, generations[i])
+		}
+	}
+}
+
+// Evidence that money has moved completes the key, also if a dead letter says the same. Only a decline must wait.
+func TestSuccessPassesADeadLetterThatSaysCharged(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.putInto(UnknownStatus).Execution()
+	b.unguarded("UPDATE idempotency_keys SET dead_letter_hold = 'decline'")
+	var declined, succeeded GuardResult
+	b.send(b.resolving(e, UnknownStatus, true, found(), answer("declined"), &declined))
+	b.send(b.resolving(e, UnknownStatus, false, found(), answer("succeeded"), &succeeded))
+	if declined.Passed || !succeeded.Passed {
+		t.Errorf("declined %+v, succeeded %+v", declined, succeeded)
+	}
+}
+
+// A dead letter keeps its own key from being deleted, and no neighbour.
+func TestDeadLetterKeepsNoNeighbour(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	mine := b.ref
+	b.putInto(ExpiredStatus)
+	for _, b.ref = range b.neighbours() {
+		b.deadLetter(1)
+	}
+	b.ref = mine
+	b.outlive()
+	b.wantDeleted(1)
 }
 
 func TestLockOfAKeyHoldsUpNoNeighbour(t *testing.T) {

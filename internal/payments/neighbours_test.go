@@ -26,11 +26,14 @@ import (
 var (
 	mineID  = uuid.MustParse("01900000-0000-7000-8000-000000000042")
 	otherID = uuid.MustParse("01900000-0000-7000-8000-000000000001")
+	aloneID = uuid.MustParse("01900000-0000-7000-8000-000000000003") // a refund; no payment has this id
 )
 
 const amidNeighbours = `
 	SET LOCAL session_replication_role = replica;
-	INSERT INTO tenants (id, psp_account, psp) VALUES ('a-neighbour', 'an-account', 'stripe');
+	DELETE FROM tenants;
+	INSERT INTO tenants (id, psp_account, psp) VALUES ('a-neighbour', 'an-account', 'stripe'), ('acme', 'acme', 'native'),
+		('globex', 'globex', 'native');
 	INSERT INTO payments (tenant_id, id, idempotency_key, generation, customer_id, amount_minor, currency, payment_method, status, psp_charge_id)
 	SELECT tenant, id::uuid, key, 1, 'cus-1', 1000, 'USD', 'pm_ok', 'succeeded', 'operator:' || tenant || id
 	FROM (VALUES ('a-neighbour', '01900000-0000-7000-8000-000000000042', 'charge-of-neighbour'), ('acme', '01900000-0000-7000-8000-000000000001', 'charge-other'),
@@ -39,10 +42,11 @@ const amidNeighbours = `
 	SELECT tenant, id::uuid, payment::uuid, key, 1, 10, 'USD', 'succeeded', 'operator:' || tenant || id
 	FROM (VALUES ('a-neighbour', '01900000-0000-7000-8000-000000000042', '01900000-0000-7000-8000-000000000042', 'refund-of-neighbour'),
 		('acme', '01900000-0000-7000-8000-000000000001', '01900000-0000-7000-8000-000000000001', 'refund-other'),
+		('acme', '01900000-0000-7000-8000-000000000003', '01900000-0000-7000-8000-000000000001', 'refund-alone'),
 		('acme', '01900000-0000-7000-8000-000000000042', '01900000-0000-7000-8000-000000000042', 'refund-mine')) AS r (tenant, id, payment, key);
 	INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation, lease_id, subject, created_at, reserved_at, expires_at)
 	SELECT tenant, operation, key, 'in_progress', '', 1, 1, '00000000-0000-0000-0000-00000000000a', subject::uuid, now(), now(), now()
-	FROM (VALUES ('a-neighbour', 'POST /payments', 'order-mine', '01900000-0000-7000-8000-000000000001'),
+	FROM (VALUES ('a-neighbour', 'POST /payments', 'order-mine', '01900000-0000-7000-8000-000000000042'),
 		('acme', 'DELETE /payments', 'order-mine', '01900000-0000-7000-8000-000000000001'),
 		('acme', 'POST /payments', 'an-order', '01900000-0000-7000-8000-000000000001'),
 		('acme', 'POST /payments', 'order-mine', '01900000-0000-7000-8000-000000000042')) AS k (tenant, operation, key, subject);
@@ -276,6 +280,14 @@ func TestReadFindsNoNeighbour(t *testing.T) {
 		if !errors.Is(err, pgx.ErrNoRows) {
 			t.Errorf("%s of another account is found: %v", object, err)
 		}
+	}
+	p := dbsqlc.ExecutionOfParams{Account: "acme", ID: aloneID, Object: "charge"}
+	if _, err := s.q.ExecutionOf(ctx, p); !errors.Is(err, pgx.ErrNoRows) {
+		t.Errorf("a refund is found as a charge: %v", err)
+	}
+	everywhere := dbsqlc.ExecutionOfAnybodyParams{ID: aloneID, Object: "charge"}
+	if _, err := s.q.ExecutionOfAnybody(ctx, everywhere); !errors.Is(err, pgx.ErrNoRows) {
+		t.Errorf("a refund of anybody is found as a charge: %v", err)
 	}
 }
 
