@@ -173,8 +173,29 @@ func TestKeysAreListedNewestFirstAndExpiredOnesLast(t *testing.T) {
 	}
 	wantNames(t, "of a tenant", pages(t, o.ops.Keys(), name, "limit=1&tenant=globex"), all[:2]...)
 	wantNames(t, "unknown", pages(t, o.ops.Keys(), name, "limit=1&status=unknown"), all[0], all[4])
+	wantNames(t, "completed", pages(t, o.ops.Keys(), name, "limit=1&status=completed"), all[1], all[3])
 	wantNames(t, "expired", pages(t, o.ops.Keys(), name, "limit=1&status=expired&tenant=acme"), all[6], all[7])
 	wantNames(t, "of nobody", pages(t, o.ops.Keys(), name, "tenant=nobody"))
+}
+
+// Each key is in one of three indexes. A part that read more than its own index would repeat keys, and would push new
+// ones out of a short list.
+func TestLatestKeysAreThoseReservedLastWithoutTheExpiredOnes(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.rowsOfKeys("acme", 0, "expired", "completed", "unknown", "failed_retryable", "in_progress")
+	all := []string{"acme-4-in_progress", "acme-3-failed_retryable", "acme-2-unknown", "acme-1-completed"}
+	for _, limit := range []int{1, 2, 10} {
+		latest, err := o.ops.LatestKeys(t.Context(), int32(limit)) //nolint:gosec // small
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, k := range latest {
+			got = append(got, k.Ref.Key.String())
+		}
+		wantNames(t, "the latest", got, all[:min(limit, len(all))]...)
+	}
 }
 
 // rowsOfKeys puts a key of each status into the table, each reserved a second later than the one before, and all of
@@ -276,4 +297,28 @@ func TestRunsAndBreaksAreListed(t *testing.T) {
 	wantNames(t, "breaks", pages(t, o.ops.Breaks(), name, "limit=1"), "ch_2 1.00 USD", "ch_0 1.00 USD")
 	wantNames(t, "breaks that are gone", pages(t, o.ops.Breaks(), name, "status=gone"), "ch_1 1.00 USD")
 	wantNames(t, "breaks of a kind", pages(t, o.ops.Breaks(), name, "kind=amount&account=acme"), "ch_0 1.00 USD")
+}
+
+func TestBreaksAreFilteredWhetherTheyAreOpenOrGone(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	for _, gone := range []bool{false, true} {
+		for i, row := range [][2]string{{"acme", "amount"}, {"globex", "amount"}, {"acme", "currency"}} {
+			o.exec(`INSERT INTO statement_breaks (account, day, object, kind, psp_id, reference, other_tenant, lines,
+					moved_at, first_seen, last_seen, raised_by, seen_by, gone_at)
+				VALUES ($1, date '2026-11-20', 'charge', $2, 'ch_' || $3::int || $4::bool, '', false, 1, now(), now(),
+				        now(), gen_random_uuid(), gen_random_uuid(), CASE WHEN $4 THEN now() END)`,
+				row[0], row[1], i, gone)
+		}
+	}
+	name := func(b BreakEntry) string { return b.PSPID }
+	for status, all := range map[string][]string{
+		"open": {"ch_2false", "ch_1false", "ch_0false"}, "gone": {"ch_2true", "ch_1true", "ch_0true"},
+	} {
+		read := func(query string) []string { return pages(t, o.ops.Breaks(), name, "limit=1&status="+status+query) }
+		wantNames(t, "all", read(""), all...)
+		wantNames(t, "of an account", read("&account=acme"), all[0], all[2])
+		wantNames(t, "of a kind", read("&kind=amount"), all[1], all[2])
+		wantNames(t, "of an account and a kind", read("&account=globex&kind=amount"), all[1])
+	}
 }

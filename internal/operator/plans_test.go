@@ -43,7 +43,7 @@ func TestListDoesNotReadAPartThatCannotHaveTheStatus(t *testing.T) {
 	} {
 		var heard pgtest.Overheard
 		row.ask(dbsqlc.New(&heard))
-		plan := o.explain(heard.SQL, row.args)
+		plan := o.explain(heard.SQL, "", row.args)
 		for _, part := range []string{"a", "b", "c"} {
 			scan := regexp.MustCompile(` on (?:idempotency_keys|webhook_events|statement_breaks) ` + part + ` .*`)
 			for _, line := range scan.FindAllString(plan, -1) {
@@ -56,15 +56,46 @@ func TestListDoesNotReadAPartThatCannotHaveTheStatus(t *testing.T) {
 	}
 }
 
+// Each part of a list has an index of its own. It names the rows that are in the index: otherwise PostgreSQL could not
+// use the index, and would read the whole table.
+func TestEachPartOfAListIsReadByItsOwnIndex(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	for name, row := range map[string]struct {
+		ask     func(*dbsqlc.Queries)
+		args    string
+		indexes []string
+	}{
+		"keys": {func(q *dbsqlc.Queries) { _, _ = q.ListKeys(t.Context(), dbsqlc.ListKeysParams{}) },
+			"NULL, NULL, '9999-01-01', '', '', '', 21, '9999-01-01'", []string{"idempotency_keys_locked_until",
+				"idempotency_keys_reconcile_after", "idempotency_keys_expires_at", "idempotency_keys_delete_after"}},
+		"webhooks": {func(q *dbsqlc.Queries) { _, _ = q.ListWebhooks(t.Context(), dbsqlc.ListWebhooksParams{}) },
+			"NULL, '9999-01-01', '', 21, '9999-01-01'",
+			[]string{"webhook_events_waiting", "webhook_events_processed_at"}},
+		"latest keys": {func(q *dbsqlc.Queries) { _, _ = q.LatestKeys(t.Context(), 10) }, "10",
+			[]string{"idempotency_keys_locked_until", "idempotency_keys_reconcile_after",
+				"idempotency_keys_expires_at"}},
+	} {
+		var heard pgtest.Overheard
+		row.ask(dbsqlc.New(&heard))
+		plan := o.explain(heard.SQL, "SET LOCAL enable_seqscan = off", row.args)
+		for _, index := range row.indexes {
+			if !strings.Contains(plan, index) {
+				t.Errorf("%s: %s is not used\n%s", name, index, plan)
+			}
+		}
+	}
+}
+
 // explain is the generic plan of a statement as it was carried out.
-func (o *fixture) explain(sql, args string) string {
+func (o *fixture) explain(sql, setting, args string) string {
 	o.t.Helper()
 	tx, err := o.pool.Begin(o.t.Context())
 	if err != nil {
 		o.t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(context.Background()) }()
-	if _, err := tx.Exec(o.t.Context(), "SET LOCAL plan_cache_mode = force_generic_plan; PREPARE list AS "+sql,
+	if _, err := tx.Exec(o.t.Context(), "SET LOCAL plan_cache_mode = force_generic_plan; "+setting+"; PREPARE list AS "+sql,
 		pgx.QueryExecModeSimpleProtocol); err != nil {
 		o.t.Fatal(err)
 	}

@@ -1,0 +1,70 @@
+package operator
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/idempotency"
+	"payonce/internal/payments"
+)
+
+// An operator searches for what a merchant has named, and decides about what is found. Each is found once, and nothing
+// else is.
+func TestSearchFindsWhatHasTheWholeNameOnce(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.exec("INSERT INTO tenants (id, psp_account) VALUES ('globex', 'globex')")
+	mine, other := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
+	o.movements("acme", mine)
+	o.movements("globex", other)
+	ref := idempotency.StoredRef("acme", payments.CreateOperation, clientKey)
+	o.keyAsIs(ref, idempotency.CompletedStatus, mine)
+	for _, other := range neighboursOf(ref) {
+		if other.Tenant == "a-neighbour" {
+			other.Tenant = "globex"
+		}
+		o.keyAsIs(other, idempotency.CompletedStatus, mine)
+	}
+	open := o.put(aboutKey(ref, &mine))
+	aboutAnother := aboutOthers(ref, mine)["key"]
+	o.put(aboutAnother)
+	resolved := o.put(aboutKey(ref, &mine))
+	o.done(decision(resolved, deadletters.Dismiss))
+	o.put(alone(deadletters.UnknownMovement, `{}`))
+
+	payment, refund := payments.PaymentID(mine).String(), payments.RefundID(mine).String()
+	ofPayment, ofRefund := "payment acme POST /payments "+payment, "refund acme POST /payments/{id}/refunds "+refund
+	for _, row := range []struct {
+		what, sought string
+		want         []string
+	}{
+		{"a payment", payment, []string{ofPayment}},
+		{"a refund", refund, []string{ofRefund}},
+		{"a charge", "ch_" + mine.String(), []string{ofPayment}},
+		{"a refund at the PSP", "re_" + mine.String(), []string{ofRefund}},
+		{"a dead letter", open.ID.String(), []string{"dead_letter acme POST /payments " + open.ID.String()}},
+		{"a dead letter that is resolved", resolved.ID.String(),
+			[]string{"dead_letter acme POST /payments " + resolved.ID.String()}},
+		{"a key", clientKey, []string{"dead_letter acme POST /payments " + open.ID.String(), "key acme POST /payments ",
+			"key acme POST /payments/{id}/refunds ", "key globex POST /payments "}},
+		{"an id of nothing", payments.PaymentID(uuid.Must(uuid.NewV7())).String(), nil},
+		{"a part of a name", clientKey[1:], nil},
+	} {
+		found, err := o.ops.Search().Read(t.Context(), row.sought)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range found.Rows {
+			got = append(got, string(f.Type)+" "+f.Tenant+" "+f.Operation+" "+f.ID)
+			if f.Type == FoundRefund && f.PaymentID != payment {
+				t.Errorf("the refund is of %s", f.PaymentID)
+			}
+		}
+		slices.Sort(got)
+		wantNames(t, row.what, got, row.want...)
+	}
+}
