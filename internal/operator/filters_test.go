@@ -12,9 +12,11 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
+	"payonce/internal/idempotency"
 	"payonce/internal/payments"
 	"payonce/internal/problem"
 	"payonce/internal/query"
+	"payonce/test/pgproxy"
 )
 
 // wrong says what a list refuses of a query.
@@ -57,10 +59,14 @@ func TestFiltersRefuseWhatTheyCannotRead(t *testing.T) {
 		{"breaks", "status=gone&kind=amount&cursor=7", "[]", nil},
 		{"breaks", "kind=color&cursor=07", "[cursor kind]", nil},
 		{"breaks", "cursor=0", "[cursor]", nil},
+		{"breaks", "cursor=1", "[]", nil},
+		{"breaks", "cursor=9223372036854775808", "[cursor]", nil},
 		{"dead letters", "kind=lookups_exhausted&age=0&openedAfter=2026-11-20T09:30:00Z", "[]", nil},
 		{"dead letters", "kind=lost&age=-1&openedBefore=now&status=closed", "[age kind openedBefore status]", nil},
 		{"dead letters", "age=1h", "[age]", nil},
 		{"dead letters", "age=9999999999", "[age]", nil},
+		{"dead letters", "age=315360000", "[]", nil},
+		{"dead letters", "age=315360001", "[age]", nil},
 		{"search", "q=pay_x", "[]", nil},
 		{"search", "", "[q]", nil},
 		{"search", "q=", "[q]", nil},
@@ -144,6 +150,9 @@ func pages[F, T any](t *testing.T, l Listing[F, T], name func(T) string, query s
 		for _, row := range page.Rows {
 			names = append(names, name(row))
 		}
+		if len(page.Rows) == 0 && values.Has("cursor") {
+			t.Fatalf("%s: the list leads on to a page without rows", query)
+		}
 		if page.Next == "" {
 			return names
 		}
@@ -176,6 +185,11 @@ func TestKeysAreListedNewestFirstAndExpiredOnesLast(t *testing.T) {
 	wantNames(t, "completed", pages(t, o.ops.Keys(), name, "limit=1&status=completed"), all[1], all[3])
 	wantNames(t, "expired", pages(t, o.ops.Keys(), name, "limit=1&status=expired&tenant=acme"), all[6], all[7])
 	wantNames(t, "of nobody", pages(t, o.ops.Keys(), name, "tenant=nobody"))
+
+	// It would have to read all keys to find none of this tenant.
+	far, proxy := o.behindProxy()
+	proxy.On("ListKeys", pgproxy.CutBefore)
+	wantNames(t, "of nobody, without a search", pages(t, far.Keys(), name, "tenant=nobody"))
 }
 
 // Each key is in one of three indexes. A part that read more than its own index would repeat keys, and would push new
@@ -193,6 +207,9 @@ func TestLatestKeysAreThoseReservedLastWithoutTheExpiredOnes(t *testing.T) {
 		var got []string
 		for _, k := range latest {
 			got = append(got, k.Ref.Key.String())
+			if answered := k.ResponseStatus == 201; answered != (k.Status == idempotency.CompletedStatus) {
+				t.Errorf("%s has the response %d", k.Ref, k.ResponseStatus)
+			}
 		}
 		wantNames(t, "the latest", got, all[:min(limit, len(all))]...)
 	}
@@ -207,12 +224,12 @@ func (o *fixture) rowsOfKeys(tenant string, hours int, statuses ...string) {
 	for i, status := range statuses {
 		o.exec(`INSERT INTO idempotency_keys (tenant_id, operation, key, status, fingerprint, attempt, generation,
 			lease_id, subject, created_at, reserved_at, expires_at, locked_until, reconcile_after, unknown_since,
-			finished_at, delete_after)
+			finished_at, delete_after, response_status)
 			SELECT $1, 'POST /payments', $1 || '-' || $2::int || '-' || $3, $3, '', 1, 1, gen_random_uuid(),
 			       gen_random_uuid(), a.at, a.at, a.at, CASE WHEN $3 = 'in_progress' THEN a.at END,
 			       CASE WHEN $3 = 'unknown' THEN a.at END, CASE WHEN $3 = 'unknown' THEN a.at END,
 			       CASE WHEN $3 NOT IN ('in_progress', 'unknown') THEN a.at END,
-			       CASE WHEN $3 = 'expired' THEN a.at END
+			       CASE WHEN $3 = 'expired' THEN a.at END, CASE WHEN $3 = 'completed' THEN 201 END
 			FROM (SELECT now() + make_interval(hours => $4, secs => $2) AS at) AS a`, tenant, i, status, hours)
 	}
 	o.exec(`ALTER TABLE idempotency_keys ENABLE TRIGGER USER`)

@@ -63,19 +63,24 @@ func setup(t *testing.T) *fixture {
 	}
 	t.Cleanup(psp.Close)
 	o.psp = psp
-	keys := idempotency.New(o.db, idempotency.Terms{
+	o.config = o.configOn(o.db)
+	o.service = o.config.Payments
+	o.ops = New(o.config)
+	return o
+}
+
+// configOn is the configuration of a service on a database.
+func (o *fixture) configOn(db *postgres.DB) Config {
+	keys := idempotency.New(db, idempotency.Terms{
 		Lease: 30 * time.Second, Retention: 48 * time.Hour, PSPMemory: 24 * time.Hour, GracePeriod: 90 * time.Second,
 		FirstLookup: time.Hour,
 	}, time.Now)
-	log := slog.New(slog.DiscardHandler)
-	o.service = payments.New(payments.Config{
-		DB: o.db, Keys: keys, PSPs: gateway.PSPs{native.Name: psp}, NewID: uuid.NewV7,
-		Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
-		Log:     log, PublicURL: "https://pay.example", Deadline: 30 * time.Second,
-	})
-	o.config = Config{DB: o.db, Keys: keys, PSPs: gateway.PSPs{native.Name: psp}, Payments: o.service, Log: log}
-	o.ops = New(o.config)
-	return o
+	psps, log := gateway.PSPs{native.Name: o.psp}, slog.New(slog.DiscardHandler)
+	return Config{DB: db, Keys: keys, PSPs: psps, Log: log, Payments: payments.New(payments.Config{
+		DB: db, Keys: keys, PSPs: psps, NewID: uuid.NewV7, Log: log,
+		Metrics:   telemetry.NewMetrics(prometheus.NewRegistry()),
+		PublicURL: "https://pay.example", Deadline: 30 * time.Second,
+	})}
 }
 
 // behindProxy is another service on the same database, behind a proxy that loses what it is told to lose.
@@ -87,9 +92,7 @@ func (o *fixture) behindProxy() (*Service, *pgproxy.Proxy) {
 		o.t.Fatal(err)
 	}
 	o.t.Cleanup(db.Close)
-	c := o.config
-	c.DB = db
-	return New(c), proxy
+	return New(o.configOn(db)), proxy
 }
 
 // servePSP is the mock PSP behind the faults that a test can switch on.

@@ -109,9 +109,11 @@ func (o *fixture) runAll(p Plan, action deadletters.Action, query string) (done 
 
 func TestThereIsNoBulkNotExecuted(t *testing.T) {
 	t.Parallel()
-	for action, want := range map[string]bool{"retry": true, "dismiss": true, "executed": true, "not_executed": false,
-		"": false, "answered": false} {
-		if _, bad := SelectionOf(action, url.Values{}); (len(bad) == 0) != want {
+	const look, others = "look at each of them alone", "must be retry, executed or dismiss"
+	for action, want := range map[string]string{"retry": "", "dismiss": "", "executed": "", "not_executed": look,
+		"": others, "answered": others} {
+		_, bad := SelectionOf(action, url.Values{})
+		if want == "" && len(bad) > 0 || want != "" && (len(bad) != 1 || !strings.Contains(bad[0].Detail, want)) {
 			t.Errorf("%q: %+v", action, bad)
 		}
 	}
@@ -123,6 +125,27 @@ func TestThereIsNoBulkNotExecuted(t *testing.T) {
 	forged.Action = deadletters.Retry
 	if _, err := parseToken(forged.String()); err != nil {
 		t.Error(err)
+	}
+	longest := forged
+	for len(longest.String()) < maxToken {
+		longest.Tenant += "a"
+	}
+	for name, row := range map[string]struct {
+		change func(*token)
+		ok     bool
+	}{
+		"as long as a plan can be":  {func(t *token) { t.Tenant = longest.Tenant }, true},
+		"longer":                    {func(t *token) { t.Tenant = longest.Tenant + "a" }, false},
+		"without an end":            {func(t *token) { t.OpenedBefore = nil }, false},
+		"without its dead letters":  {func(t *token) { t.Digest = nil }, false},
+		"a tenant with a zero byte": {func(t *token) { t.Tenant = "a\x00" }, false},
+		"a kind with a zero byte":   {func(t *token) { t.Kind = "a\x00" }, false},
+	} {
+		changed := forged
+		row.change(&changed)
+		if _, err := parseToken(changed.String()); (err == nil) != row.ok {
+			t.Errorf("a plan that is %s, of %d bytes: %v", name, len(changed.String()), err)
+		}
 	}
 }
 

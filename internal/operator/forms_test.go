@@ -1,0 +1,138 @@
+package operator
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
+	"payonce/internal/gateway/stripe"
+	"payonce/internal/idempotency"
+	"payonce/internal/operator/internal/dbsqlc"
+	"payonce/internal/payments"
+)
+
+// wantForm checks that a row of a list has these members, and none of those.
+func wantForm(t *testing.T, what string, row any, members, none []string) {
+	t.Helper()
+	text, err := json.Marshal(row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range members {
+		if !strings.Contains(string(text), m) {
+			t.Errorf("%s: %s is missing in %s", what, m, text)
+		}
+	}
+	for _, m := range none {
+		if strings.Contains(string(text), m) {
+			t.Errorf("%s: %s is in %s", what, m, text)
+		}
+	}
+}
+
+func TestKeyInAListHasWhatItsRowHas(t *testing.T) {
+	t.Parallel()
+	id, now, created := uuid.Must(uuid.NewV7()), time.Now(), int16(201)
+	wantForm(t, "completed", keyEntryOf(dbsqlc.ListKeysRow{Operation: payments.CreateOperation, Subject: id,
+		Hold: "none", ResponseStatus: &created}),
+		[]string{`"paymentId":"` + payments.PaymentID(id).String() + `"`, `"responseStatus":201`},
+		[]string{"refundId", "deadLetterHold", "unknownSince", "nextLookupAt"})
+	wantForm(t, "unknown", keyEntryOf(dbsqlc.ListKeysRow{Operation: payments.RefundOperation, Subject: id,
+		Hold: "release", UnknownSince: &now, ReconcileAfter: &now}),
+		[]string{`"refundId":"` + payments.RefundID(id).String() + `"`, `"deadLetterHold":"release"`,
+			`"unknownSince":"` + stamp(now), `"nextLookupAt":"` + stamp(now)},
+		[]string{"paymentId", "responseStatus"})
+}
+
+// Each side of a break may be missing: that is what the break is about.
+func TestBreakInAListHasTheSidesThatThereAre(t *testing.T) {
+	t.Parallel()
+	id, now, theirs, ours, usd, status := uuid.Must(uuid.NewV7()), time.Now(), int64(700), int64(900), "USD", "succeeded"
+	wantForm(t, "missing here", breakEntryOf(dbsqlc.ListBreaksRow{Object: "charge", Reference: "order 7",
+		Subject: &id, TheirAmountMinor: &theirs, TheirCurrency: &usd}),
+		[]string{`"status":"open"`, `"theirs":{"amountCents":700,"currency":"USD"}`, `"reference":"order 7"`},
+		[]string{"ours", "goneAt"})
+	wantForm(t, "missing there, and gone", breakEntryOf(dbsqlc.ListBreaksRow{Object: "refund", Subject: &id,
+		OurAmountMinor: &ours, OurCurrency: &usd, OurStatus: &status, GoneAt: &now}),
+		[]string{`"status":"gone"`, `"ours":{"amountCents":900,"currency":"USD","status":"succeeded"}`,
+			`"reference":"` + payments.RefundID(id).String() + `"`, `"goneAt":"` + stamp(now)},
+		[]string{"theirs"})
+	wantForm(t, "of nothing of ours", breakEntryOf(dbsqlc.ListBreaksRow{Object: "charge"}), nil,
+		[]string{"reference", "ours", "theirs"})
+}
+
+// An event that this program ignores is shown with its type: an operator sees what else the PSP sends.
+func TestWebhookInAListHasWhatItsBodySays(t *testing.T) {
+	t.Parallel()
+	limits := gateway.DefaultLimits()
+	psp, err := stripe.New(stripe.Config{URL: "http://127.0.0.1:1", Secret: "sk_test_x", Limits: limits, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(psp.Close)
+	other, err := native.New("http://127.0.0.1:1", pspSecret, limits, nil, time.Now, func(string, time.Duration) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(other.Close)
+	ops, now := New(Config{PSPs: gateway.PSPs{stripe.Name: psp, native.Name: other}}), time.Now()
+	ignored := ops.webhookEntryOf(dbsqlc.ListWebhooksRow{ID: "stripe.evt_1", Result: "ignored", ProcessedAt: &now,
+		Body: []byte(`{"object":"event","type":"payment_intent.succeeded","livemode":true}`)})
+	wantForm(t, "ignored", ignored, []string{`"status":"ignored"`, `"type":"payment_intent.succeeded"`,
+		`"processedAt":"` + stamp(now)}, []string{"pspId"})
+	wantForm(t, "of no form", ops.webhookEntryOf(dbsqlc.ListWebhooksRow{ID: "evt_1", Waiting: true, Body: []byte(`{`)}),
+		[]string{`"status":"waiting"`, `"bytes":1`}, []string{"type", "processedAt"})
+}
+
+// A reader who is told that there is no more stops reading.
+func TestPageSaysWhetherThereIsMore(t *testing.T) {
+	t.Parallel()
+	wantForm(t, "a page", List[int]{Rows: []int{7}, Next: "x"}, []string{`{"data":[7],"hasMore":true,"nextCursor":"x"}`}, nil)
+	wantForm(t, "the last page", List[int]{Rows: []int{7}}, []string{`{"data":[7],"hasMore":false}`}, nil)
+}
+
+func TestOpenDeadLettersAreListedUnlessOthersAreAskedFor(t *testing.T) {
+	t.Parallel()
+	for query, want := range map[string]deadletters.Status{
+		"": deadletters.OpenStatus, "status=open": deadletters.OpenStatus, "status=resolved": deadletters.ResolvedStatus,
+	} {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f, bad := deadLetterFilterOf(values); f.Status != want || len(bad) > 0 {
+			t.Errorf("%q: %s, %v", query, f.Status, bad)
+		}
+	}
+}
+
+// The page of a dead letter that is about to be closed says so, and asks for no decision.
+func TestOpenDeadLetterOfACompletedKeyIsAnswered(t *testing.T) {
+	t.Parallel()
+	entry := func(kind deadletters.Kind, key idempotency.Status) Entry {
+		return Entry{DeadLetter: deadletters.DeadLetter{Kind: kind}, Key: key}
+	}
+	resolved := entry(deadletters.LookupsExhausted, idempotency.CompletedStatus)
+	resolved.Resolution = &deadletters.Resolution{}
+	for name, row := range map[string]struct {
+		entry Entry
+		want  bool
+	}{
+		"completed":       {entry(deadletters.LookupsExhausted, idempotency.CompletedStatus), true},
+		"a failed job":    {entry(deadletters.JobDiscarded, idempotency.FailedRetryableStatus), true},
+		"unknown":         {entry(deadletters.LookupsExhausted, idempotency.UnknownStatus), false},
+		"another kind":    {entry(deadletters.ContradictsCompleted, idempotency.CompletedStatus), false},
+		"resolved before": {resolved, false},
+	} {
+		if got := row.entry.Answered(); got != row.want {
+			t.Errorf("%s: answered is %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package operator
+
+import (
+	"context"
+	"net/url"
+	"reflect"
+	"regexp"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"payonce/internal/deadletters"
+	"payonce/internal/idempotency"
+	"payonce/internal/payments"
+	"payonce/test/pgproxy"
+)
+
+// rounds has one of the rounds to the database fail, and counts them.
+type rounds struct{ seen, lost atomic.Int64 }
+
+func (r *rounds) choose([]string) pgproxy.Action {
+	if r.seen.Add(1) == r.lost.Load() {
+		return pgproxy.CutBefore
+	}
+	return pgproxy.Pass
+}
+
+// begin counts from now, and has the nth round fail. Without an n, none fails.
+func (r *rounds) begin(n int64) {
+	r.seen.Store(0)
+	r.lost.Store(n)
+}
+
+// firstPage reads a list as it is without any filter.
+func firstPage[F, T any](l Listing[F, T]) func(context.Context) (any, error) {
+	filter, _ := l.Filter(url.Values{})
+	return func(ctx context.Context) (any, error) { return l.Read(ctx, filter) }
+}
+
+// lateness is what two readings of the same may say differently.
+var lateness = regexp.MustCompile(`Seconds":\d+`)
+
+// A read that fails must not look like one that finds nothing, or that finds only a part. So each round of each read
+// fails once.
+func TestReadThatFailsHasAnErrorOrHasReadAll(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lostRefund("pm_ok")
+	o.put(alone(deadletters.UnknownMovement, `{}`))
+	ref := idempotency.StoredRef("acme", payments.CreateOperation, clientKey)
+	far, proxy := o.behindProxy()
+	selection, _ := SelectionOf(string(deadletters.Dismiss), url.Values{})
+	var lost rounds
+	proxy.Choose(lost.choose)
+	for name, read := range map[string]func(context.Context) (any, error){
+		"keys": firstPage(far.Keys()), "payments": firstPage(far.Payments()), "webhooks": firstPage(far.Webhooks()),
+		"statements": firstPage(far.Statements()), "breaks": firstPage(far.Breaks()),
+		"dead letters": firstPage(far.DeadLetters()),
+		"search":       func(ctx context.Context) (any, error) { return far.Search().Read(ctx, clientKey) },
+		"keys of a tenant": func(ctx context.Context) (any, error) {
+			return far.Keys().Read(ctx, KeyFilter{Tenant: "acme", Limit: 1})
+		},
+		"dead letter": func(ctx context.Context) (any, error) { return far.Show(ctx, l.ID) },
+		"previews":    func(ctx context.Context) (any, error) { return far.Preview(ctx, l.ID) },
+		"plan": func(ctx context.Context) (any, error) {
+			p, err := far.Plan(ctx, selection)
+			previews := make([]Preview, len(p.Steps))
+			for i, s := range p.Steps {
+				previews[i] = s.Preview
+			}
+			return previews, err
+		},
+		"summary": func(ctx context.Context) (any, error) { return far.Summary(ctx) },
+		"key":     func(ctx context.Context) (any, error) { return far.ShowKey(ctx, ref) },
+		"stamps": func(ctx context.Context) (any, error) {
+			stamps, err := far.Stamps(ctx, []idempotency.Ref{ref})
+			return stamps[ref], err
+		},
+		"latest keys": func(ctx context.Context) (any, error) {
+			latest, err := far.LatestKeys(ctx, 10)
+			return len(latest), err
+		},
+	} {
+		var whole string
+		for n := int64(0); ; n++ {
+			lost.begin(n)
+			value, err := read(t.Context())
+			text, unfit := json.Marshal(value, json.Deterministic(true))
+			got := lateness.ReplaceAllString(string(text), "")
+			switch {
+			case n == 0 && err != nil, unfit != nil:
+				t.Fatalf("%s: %v, %v", name, err, unfit)
+			case n == 0:
+				whole = got
+			case err == nil && got != whole:
+				t.Errorf("%s: with round %d lost it is %s, want %s", name, n, got, whole)
+			}
+			if lost.seen.Load() < n {
+				break
+			}
+		}
+	}
+}
+
+// What is reported as done is stored, and a refusal that is reported is in the audit trail. So each round of a decision
+// fails once.
+func TestDecisionThatFailsHasAnErrorOrIsStored(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.pay("pm_ok")
+	far, proxy := o.behindProxy()
+	var lost rounds
+	proxy.Choose(lost.choose)
+	for action, wanted := range map[deadletters.Action]Result{
+		deadletters.Dismiss: Done{}, deadletters.Executed: Refused{}, deadletters.Answered: nil,
+	} {
+		for n := int64(1); ; n++ {
+			l := o.about(deadletters.LookupsExhausted, `{}`)
+			l.Finding = l.ID.String()
+			o.put(l)
+			lost.begin(n)
+			closed, err := 0, error(nil)
+			var result Result
+			if action == deadletters.Answered {
+				closed, err = far.CloseAnswered(t.Context(), 100)
+			} else {
+				result, err = far.Resolve(t.Context(), decision(l, action))
+			}
+			c := o.show(l.ID)
+			switch _, done := result.(Done); {
+			case err == nil && (done || closed == 1) != (c.Resolution != nil),
+				err == nil && len(c.AuditTrail) != 1,
+				err == nil && reflect.TypeOf(result) != reflect.TypeOf(wanted):
+				t.Errorf("%s: with round %d lost it is %T, %d closed; the case is %+v", action, n, result, closed, c)
+			}
+			if lost.seen.Load() < n {
+				break
+			}
+			o.exec(`UPDATE dead_letters SET status = 'resolved', version = 2, resolved_at = now(), action = 'dismiss',
+				actor = 'ann', resolution_reason = 'first' WHERE status = 'open'`)
+		}
+	}
+}
