@@ -1,6 +1,8 @@
 package operator
 
 import (
+	"bytes"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"payonce/internal/deadletters"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
+	"payonce/test/pgproxy"
 )
 
 func (o *fixture) closeAnswered() int {
@@ -109,11 +112,19 @@ func TestOperatorWinsOverTheReconciler(t *testing.T) {
 	o := setup(t)
 	o.pay("pm_ok")
 	l := o.put(o.about(deadletters.LookupsExhausted, `{}`))
+	far, proxy := o.behindProxy()
+	locking := proxy.On("LockKey", pgproxy.HoldBefore)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if closed, err := far.CloseAnswered(t.Context(), 100); err != nil || closed != 0 {
+			t.Errorf("closed are %d, %v", closed, err)
+		}
+	}()
+	locking.Await(t)
 	o.done(decision(l, deadletters.Dismiss))
-	closed, err := o.ops.closeAnswered(t.Context(), l.ID)
-	if err != nil || closed {
-		t.Fatalf("closed is %t, %v", closed, err)
-	}
+	locking.Release()
+	<-over
 	if c := o.show(l.ID); c.Resolution.Action != deadletters.Dismiss || len(c.AuditTrail) != 1 {
 		t.Errorf("case is %+v", c)
 	}
@@ -123,10 +134,17 @@ func TestOperatorWinsOverTheReconciler(t *testing.T) {
 func TestKeyIsLookedAtOnceMoreBeforeItsDeadLetterIsClosed(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
+	var log bytes.Buffer
+	o.with(func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	l := o.lost("pm_ok")
 	closed, err := o.ops.closeAnswered(t.Context(), l.ID)
-	if err != nil || closed || o.show(l.ID).Resolution != nil {
-		t.Errorf("the dead letter of an unknown key is closed: %t, %v", closed, err)
+	if err != nil || closed || o.show(l.ID).Resolution != nil || log.Len() > 0 {
+		t.Errorf("the dead letter of an unknown key is closed: %t, %v\n%s", closed, err, &log)
+	}
+	o.lookUp(l)
+	closed, err = o.ops.closeAnswered(t.Context(), l.ID)
+	if err != nil || !closed || !strings.Contains(log.String(), "dead_letter="+l.ID.String()) {
+		t.Errorf("the dead letter of a completed key is closed: %t, %v\n%s", closed, err, &log)
 	}
 }
 

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"payonce/internal/deadletters"
@@ -263,6 +264,25 @@ func TestKeyThatMovesMeanwhileIsAConflict(t *testing.T) {
 				t.Fatalf("case is %+v", c)
 			}
 		})
+	}
+}
+
+// A page that is opened at that moment says that no action can be taken, and does not fail.
+func TestPreviewOfAKeyThatMovesIsAConflict(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	l := o.lost("pm_ok")
+	var begun atomic.Bool
+	o.asked = func() {
+		if begun.CompareAndSwap(false, true) {
+			o.done(decision(l, deadletters.Retry))
+			o.exec(`UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL,
+				finished_at = clock_timestamp()`)
+		}
+	}
+	p, err := o.ops.preview(t.Context(), l, payments.OperatorDecision{Action: deadletters.Executed, Version: 1})
+	if err != nil || p.Refused == nil || p.Refused.Ground != payments.Conflict || p.Does != "" {
+		t.Errorf("%+v, refused %+v, %v", p, p.Refused, err)
 	}
 }
 

@@ -24,25 +24,52 @@ func TestListWithTooMuchToReadSaysSo(t *testing.T) {
 	places := func() chan struct{} { return free }
 	const short = 50 * time.Millisecond
 	gone, hangUp := context.WithCancel(t.Context())
-	time.AfterFunc(short, hangUp)
+	hungUp := func(ctx context.Context, _ int) (List[int], error) {
+		hangUp()
+		return sleep("SELECT pg_sleep(60)")(ctx, 1)
+	}
 	for name, row := range map[string]struct {
-		ctx       context.Context
-		longest   time.Duration
-		statement string
-		tooMuch   bool
+		ctx     context.Context
+		longest time.Duration
+		read    func(context.Context, int) (List[int], error)
+		tooMuch bool
 	}{
-		"the time is over":           {t.Context(), short, "SELECT pg_sleep(60)", true},
-		"PostgreSQL has stopped it":  {t.Context(), time.Minute, "SELECT pg_cancel_backend(pg_backend_pid())", true},
-		"the operator has gone":      {gone, time.Minute, "SELECT pg_sleep(60)", false},
-		"the table is not there yet": {t.Context(), time.Minute, "SELECT 1 FROM nothing", false},
+		"the time is over":           {t.Context(), short, sleep("SELECT pg_sleep(60)"), true},
+		"PostgreSQL has stopped it":  {t.Context(), time.Minute, sleep("SELECT pg_cancel_backend(pg_backend_pid())"), true},
+		"the operator has gone":      {gone, time.Minute, hungUp, false},
+		"the table is not there yet": {t.Context(), time.Minute, sleep("SELECT 1 FROM nothing"), false},
 	} {
-		_, err := bounded(row.longest, places, sleep(row.statement))(row.ctx, 1)
+		_, err := bounded(row.longest, places, row.read)(row.ctx, 1)
 		if got := errors.Is(err, ErrTooMuch); err == nil || got != row.tooMuch {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := bounded(time.Minute, places, sleep("SELECT 1 FROM nothing"))(t.Context(), 1)
+	l, err := bounded(short, places, func(ctx context.Context, _ int) (List[int], error) {
+		<-ctx.Done()
+		return List[int]{Next: "all the same"}, nil
+	})(t.Context(), 1)
+	if err != nil || l.Next != "all the same" {
+		t.Errorf("what was read at the last moment: %+v, %v", l, err)
+	}
+	_, err = bounded(time.Minute, places, sleep("SELECT 1 FROM nothing"))(t.Context(), 1)
 	if !postgres.Unavailable(err) {
 		t.Errorf("a table that is not there yet: %v", err)
+	}
+}
+
+// A list that waits for its place has the same bound. An operator who has gone is not told anything.
+func TestListThatGetsNoPlaceEnds(t *testing.T) {
+	t.Parallel()
+	taken := make(chan struct{})
+	backstop := time.AfterFunc(patience, func() { <-taken })
+	defer backstop.Stop()
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	for ctx, tooMuch := range map[context.Context]bool{t.Context(): true, gone: false} {
+		_, err := bounded(time.Millisecond, func() chan struct{} { return taken },
+			func(context.Context, int) (List[int], error) { return List[int]{}, nil })(ctx, 1)
+		if got := errors.Is(err, ErrTooMuch); err == nil || got != tooMuch {
+			t.Errorf("too much is %t, want %t: %v", got, tooMuch, err)
+		}
 	}
 }

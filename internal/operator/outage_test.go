@@ -142,3 +142,33 @@ func TestDecisionThatFailsHasAnErrorOrIsStored(t *testing.T) {
 		}
 	}
 }
+
+// Of each decision of a plan it is known that it was carried out, or it is said that nobody knows. So each round fails
+// once.
+func TestPlanWhoseStoreFailsSaysWhatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	far, proxy := o.behindProxy()
+	var lost rounds
+	proxy.Choose(lost.choose)
+	for n := int64(1); ; n++ {
+		l := o.put(alone(deadletters.UnknownMovement, `{}`))
+		p := o.plan(deadletters.Dismiss, "")
+		lost.begin(n)
+		ran, err := far.Run(t.Context(), p.Token, "a reason", annActor)
+		done := o.show(l.ID).Resolution != nil
+		switch {
+		case err != nil && !done:
+		case err != nil, len(ran.Outcomes) != len(p.Steps):
+			t.Errorf("with round %d lost, %d of %d are carried out, %v", n, len(ran.Outcomes), len(p.Steps), err)
+		case ran.Outcomes[0].Did != WasUnknown && (ran.Outcomes[0].Did != WasDone || !done):
+			t.Errorf("with round %d lost it is %s, and done is %t", n, ran.Outcomes[0].Did, done)
+		}
+		if lost.seen.Load() < n {
+			return
+		}
+		if p = o.plan(deadletters.Dismiss, ""); len(p.Steps) > 0 {
+			o.run(p)
+		}
+	}
+}

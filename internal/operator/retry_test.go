@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +17,7 @@ import (
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/payments"
+	"payonce/internal/tracing"
 )
 
 const record = `{"id": "ch_7", "object": "charge", "account": "acme", "idempotencyKey": "somebody-elses-key", "reference": "",
@@ -172,6 +177,17 @@ func TestRetryWithNothingToTryAgainIsRefused(t *testing.T) {
 		payments.NotApplicable)
 	o.refused(decision(o.put(alone(deadletters.WebhookUnmatched, `{"eventId": "msg_1"}`)), deadletters.Retry),
 		payments.NotApplicable)
+	o.done(decision(o.put(alone(deadletters.JobDiscarded, `{"jobId": 43, "args": {"eventId": "msg_2"}}`)),
+		deadletters.Dismiss))
+	o.with(func(c *Config) {
+		h.use(c)
+		c.Reprocess, c.Requeue = nil, nil
+	})
+	o.refused(decision(o.put(alone(deadletters.WebhookUnmatched, `{"eventId": "msg_3"}`)), deadletters.Retry),
+		payments.NotApplicable)
+	if len(h.calls) != 0 {
+		t.Errorf("calls are %q", h.calls)
+	}
 }
 
 func TestRetryOfWhatIsGoneIsRefused(t *testing.T) {
@@ -205,5 +221,48 @@ func TestRetryThatFailsLeavesTheDeadLetterOpen(t *testing.T) {
 	if c.Status() != deadletters.OpenStatus || c.Version != 1 || len(c.AuditTrail) != 0 ||
 		scan[int](o, "SELECT request_burst FROM tenants") == 1 {
 		t.Fatalf("case is %+v", c)
+	}
+}
+
+// A webhook that is still waiting would be processed, although an operator has dismissed it.
+func TestDismissalThatCannotForgetItsWebhookFails(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	broken := errors.New("broken")
+	o.with(func(c *Config) { c.Forget = func(context.Context, pgx.Tx, string) error { return broken } })
+	l := o.put(alone(deadletters.JobDiscarded, `{"jobId": 42, "args": {"eventId": "msg_1"}}`))
+	if _, err := o.ops.Resolve(t.Context(), decision(l, deadletters.Dismiss)); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	if c := o.show(l.ID); c.Resolution != nil {
+		t.Errorf("case is %+v", c)
+	}
+}
+
+// Who looks at the trace of a payment finds the operator's decision about it.
+func TestDecisionIsInTheTraceOfItsPayment(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	sent := make(chan string, 10)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		sent <- string(body)
+	}))
+	t.Cleanup(collector.Close)
+	tracer, err := tracing.New(t.Context(), tracing.Config{Endpoint: collector.URL, Ratio: 1, Service: "test",
+		Log: o.config.Log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.with(func(c *Config) { c.Tracer = tracer })
+	l := o.lost("pm_ok")
+	o.done(decision(l, deadletters.Retry))
+	o.done(decision(o.put(alone(deadletters.MissingAtPSP, `{}`)), deadletters.Dismiss)) // which has no payment
+	tracer.Close()
+	if spans := <-sent; !strings.Contains(spans, "operator") || !strings.Contains(spans, string(l.Subject[:])) {
+		t.Errorf("sent is %q", spans)
 	}
 }

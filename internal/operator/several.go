@@ -91,6 +91,10 @@ func SelectionOf(action string, values url.Values) (Selection, []problem.Detail)
 
 // Plan finds the dead letters of a selection, and what the action would do about each. It writes nothing.
 func (d *Service) Plan(ctx context.Context, s Selection) (Plan, error) {
+	return d.planWithin(ctx, longestSeveral, s)
+}
+
+func (d *Service) planWithin(ctx context.Context, longest time.Duration, s Selection) (Plan, error) {
 	now, err := deadletters.Clock(ctx, d.db)
 	if err != nil {
 		return Plan{}, err
@@ -113,7 +117,7 @@ func (d *Service) Plan(ctx context.Context, s Selection) (Plan, error) {
 		p.Steps[i] = PlannedStep{e, Preview{Action: s.Action,
 			Does: "It was not found out in time. It is found out when the plan is carried out."}}
 	}
-	inTime, cancel := context.WithTimeout(ctx, longestSeveral)
+	inTime, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	err = each(inTime, found, func(i int, e Entry) error {
 		preview, err := d.preview(inTime, e.DeadLetter, payments.OperatorDecision{Action: s.Action,

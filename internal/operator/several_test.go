@@ -222,6 +222,34 @@ func TestPlanIsRefusedIfItsDeadLettersHaveChanged(t *testing.T) {
 	}
 }
 
+// Dead letters that are opened after the plan was made are not in it, whatever time the operator has given.
+func TestPlanEndsNowEvenIfALaterTimeIsAskedFor(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.put(alone(deadletters.UnknownMovement, `{}`))
+	p := o.plan(deadletters.Dismiss, "openedBefore=9999-01-01T00:00:00Z")
+	o.put(alone(deadletters.UnknownMovement, `{}`))
+	if ran := o.run(p); len(p.Steps) != 1 || len(ran.Outcomes) != 1 {
+		t.Errorf("%d in the plan, of which %d are carried out", len(p.Steps), len(ran.Outcomes))
+	}
+}
+
+// A plan of five hundred that waits for the PSP would not be shown at all.
+func TestPlanSaysWhatWasNotFoundOutInTime(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.lost("pm_ok")
+	answering := make(chan struct{})
+	o.asked = func() { <-answering }
+	selection, _ := SelectionOf(string(deadletters.Executed), url.Values{})
+	p, err := o.ops.planWithin(t.Context(), 100*time.Millisecond, selection)
+	close(answering)
+	if err != nil || len(p.Steps) != 1 || p.Steps[0].Action != deadletters.Executed ||
+		!strings.HasPrefix(p.Steps[0].Does, "It was not found out in time.") {
+		t.Errorf("%+v, %v", p.Steps, err)
+	}
+}
+
 func TestPlanThatIsNoneIsRefused(t *testing.T) {
 	t.Parallel()
 	o := setup(t)

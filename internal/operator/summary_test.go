@@ -80,6 +80,7 @@ func TestSummaryTellsWhatWaitsAndForHowLong(t *testing.T) {
 	near("ledger", s.Ledger[0].Age, 5*time.Hour)
 	raw, err := json.Marshal(s)
 	if err != nil || !strings.Contains(string(raw), `"webhooks":{"count":2,"oldestSeconds":14`) ||
+		!strings.Contains(string(raw), `"object":"charge","scannedTo":"20`) ||
 		strings.Contains(string(raw), "0001-01-01") {
 		t.Errorf("%s, %v", raw, err)
 	}
