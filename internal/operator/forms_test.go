@@ -54,7 +54,8 @@ func TestKeyInAListHasWhatItsRowHas(t *testing.T) {
 // Each side of a break may be missing: that is what the break is about.
 func TestBreakInAListHasTheSidesThatThereAre(t *testing.T) {
 	t.Parallel()
-	id, now, theirs, ours, usd, status := uuid.Must(uuid.NewV7()), time.Now(), int64(700), int64(900), "USD", "succeeded"
+	id, now, theirs, ours := uuid.Must(uuid.NewV7()), time.Now(), int64(700), int64(900)
+	usd, status := "USD", "succeeded"
 	wantForm(t, "missing here", breakEntryOf(dbsqlc.ListBreaksRow{Object: "charge", Reference: "order 7",
 		Subject: &id, TheirAmountMinor: &theirs, TheirCurrency: &usd}),
 		[]string{`"status":"open"`, `"theirs":{"amountCents":700,"currency":"USD"}`, `"reference":"order 7"`},
@@ -87,21 +88,24 @@ func TestWebhookInAListHasWhatItsBodySays(t *testing.T) {
 		Body: []byte(`{"object":"event","type":"payment_intent.succeeded","livemode":true}`)})
 	wantForm(t, "ignored", ignored, []string{`"status":"ignored"`, `"type":"payment_intent.succeeded"`,
 		`"processedAt":"` + stamp(now)}, []string{"pspId"})
-	wantForm(t, "of no form", ops.webhookEntryOf(dbsqlc.ListWebhooksRow{ID: "evt_1", Waiting: true, Body: []byte(`{`)}),
+	broken := ops.webhookEntryOf(dbsqlc.ListWebhooksRow{ID: "evt_1", Waiting: true, Body: []byte(`{`)})
+	wantForm(t, "of no form", broken,
 		[]string{`"status":"waiting"`, `"bytes":1`}, []string{"type", "processedAt"})
 }
 
 // A reader who is told that there is no more stops reading.
 func TestPageSaysWhetherThereIsMore(t *testing.T) {
 	t.Parallel()
-	wantForm(t, "a page", List[int]{Rows: []int{7}, Next: "x"}, []string{`{"data":[7],"hasMore":true,"nextCursor":"x"}`}, nil)
+	wantForm(t, "a page", List[int]{Rows: []int{7}, Next: "x"},
+		[]string{`{"data":[7],"hasMore":true,"nextCursor":"x"}`}, nil)
 	wantForm(t, "the last page", List[int]{Rows: []int{7}}, []string{`{"data":[7],"hasMore":false}`}, nil)
 }
 
 func TestOpenDeadLettersAreListedUnlessOthersAreAskedFor(t *testing.T) {
 	t.Parallel()
 	for query, want := range map[string]deadletters.Status{
-		"": deadletters.OpenStatus, "status=open": deadletters.OpenStatus, "status=resolved": deadletters.ResolvedStatus,
+		"": deadletters.OpenStatus, "status=open": deadletters.OpenStatus,
+		"status=resolved": deadletters.ResolvedStatus,
 	} {
 		values, err := url.ParseQuery(query)
 		if err != nil {

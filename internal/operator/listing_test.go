@@ -34,8 +34,9 @@ func TestListWithTooMuchToReadSaysSo(t *testing.T) {
 		read    func(context.Context, int) (List[int], error)
 		tooMuch bool
 	}{
-		"the time is over":           {t.Context(), short, sleep("SELECT pg_sleep(60)"), true},
-		"PostgreSQL has stopped it":  {t.Context(), time.Minute, sleep("SELECT pg_cancel_backend(pg_backend_pid())"), true},
+		"the time is over": {t.Context(), short, sleep("SELECT pg_sleep(60)"), true},
+		"PostgreSQL has stopped it": {t.Context(), time.Minute,
+			sleep("SELECT pg_cancel_backend(pg_backend_pid())"), true},
 		"the operator has gone":      {gone, time.Minute, hungUp, false},
 		"the table is not there yet": {t.Context(), time.Minute, sleep("SELECT 1 FROM nothing"), false},
 	} {

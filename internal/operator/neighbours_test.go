@@ -55,8 +55,8 @@ func aboutOthers(ref idempotency.Ref, subject uuid.UUID) map[string]deadletters.
 	return others
 }
 
-// aboutKey is a dead letter about the first generation of a key. Without a subject, it is about whatever payment the key
-// stands for.
+// aboutKey is a dead letter about the first generation of a key. Without a subject, it is about whatever payment the
+// key stands for.
 func aboutKey(ref idempotency.Ref, subject *uuid.UUID) deadletters.DeadLetter {
 	l := alone(deadletters.LookupsExhausted, `{}`)
 	l.About = &deadletters.About{Tenant: ref.Tenant, Operation: string(ref.Operation), Key: ref.Key.String(),
@@ -90,7 +90,8 @@ func TestDeadLetterFindsAndLocksItsOwnKeyAlone(t *testing.T) {
 	}
 }
 
-// What is found and cannot be closed is found again in each run. If it took up the run's limit, nothing would be closed.
+// What is found and cannot be closed is found again in each run. If it took up the run's limit, nothing would be
+// closed.
 func TestOnlyAnsweredDeadLettersTakeUpTheLimitOfARun(t *testing.T) {
 	t.Parallel()
 	o := setup(t)

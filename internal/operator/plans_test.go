@@ -95,8 +95,8 @@ func (o *fixture) explain(sql, setting, args string) string {
 		o.t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(context.Background()) }()
-	if _, err := tx.Exec(o.t.Context(), "SET LOCAL plan_cache_mode = force_generic_plan; "+setting+"; PREPARE list AS "+sql,
-		pgx.QueryExecModeSimpleProtocol); err != nil {
+	prepare := "SET LOCAL plan_cache_mode = force_generic_plan; " + setting + "; PREPARE list AS " + sql
+	if _, err := tx.Exec(o.t.Context(), prepare, pgx.QueryExecModeSimpleProtocol); err != nil {
 		o.t.Fatal(err)
 	}
 	rows, err := tx.Query(o.t.Context(), "EXPLAIN (ANALYZE, TIMING off) EXECUTE list ("+args+")",
