@@ -199,8 +199,8 @@ func TestLatestKeysAreThoseReservedLastWithoutTheExpiredOnes(t *testing.T) {
 	o := setup(t)
 	o.rowsOfKeys("acme", 0, "expired", "completed", "unknown", "failed_retryable", "in_progress")
 	all := []string{"acme-4-in_progress", "acme-3-failed_retryable", "acme-2-unknown", "acme-1-completed"}
-	for _, limit := range []int{1, 2, 10} {
-		latest, err := o.ops.LatestKeys(t.Context(), int32(limit)) //nolint:gosec // small
+	for _, limit := range []int32{1, 2, 10} {
+		latest, err := o.ops.LatestKeys(t.Context(), limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func TestLatestKeysAreThoseReservedLastWithoutTheExpiredOnes(t *testing.T) {
 				t.Errorf("%s has the response %d", k.Ref, k.ResponseStatus)
 			}
 		}
-		wantNames(t, "the latest", got, all[:min(limit, len(all))]...)
+		wantNames(t, "the latest", got, all[:min(int(limit), len(all))]...)
 	}
 }
 
