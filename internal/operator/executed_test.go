@@ -2,7 +2,6 @@ package operator
 
 import (
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"payonce/internal/deadletters"
@@ -242,6 +241,12 @@ func TestOnlyAnUnknownKeyCanBeDecidedAbout(t *testing.T) {
 	}
 }
 
+// completeMeanwhile completes the key as another process would do at the same moment.
+func (o *fixture) completeMeanwhile() {
+	o.exec("UPDATE idempotency_keys SET status = 'completed', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp(), " +
+		"response_status = 201, response_content_type = 'x', response_location = 'x', response_schema_version = 1, response_body = 'x'")
+}
+
 // Between the question and the answer's being written, somebody may have been faster.
 func TestKeyThatMovesMeanwhileIsAConflict(t *testing.T) {
 	t.Parallel()
@@ -251,10 +256,7 @@ func TestKeyThatMovesMeanwhileIsAConflict(t *testing.T) {
 			o := setup(t)
 			l := o.lost("pm_500_not_charged")
 			o.windowOver()
-			o.asked = func() {
-				o.exec("UPDATE idempotency_keys SET status = 'completed', reconcile_after = NULL, unknown_since = NULL, finished_at = clock_timestamp(), " +
-					"response_status = 201, response_content_type = 'x', response_location = 'x', response_schema_version = 1, response_body = 'x'")
-			}
+			o.asked = o.completeMeanwhile
 			result := o.resolve(decision(l, action))
 			if no, ok := result.(Refused); !ok || no.Ground != payments.Conflict {
 				t.Fatalf("result is %T %+v", result, result)
@@ -271,17 +273,11 @@ func TestKeyThatMovesMeanwhileIsAConflict(t *testing.T) {
 func TestPreviewOfAKeyThatMovesIsAConflict(t *testing.T) {
 	t.Parallel()
 	o := setup(t)
-	l := o.lost("pm_ok")
-	var begun atomic.Bool
-	o.asked = func() {
-		if begun.CompareAndSwap(false, true) {
-			o.done(decision(l, deadletters.Retry))
-			o.exec(`UPDATE idempotency_keys SET status = 'failed_retryable', reconcile_after = NULL, unknown_since = NULL,
-				finished_at = clock_timestamp()`)
-		}
-	}
+	l := o.show(o.lost("pm_ok").ID).DeadLetter
+	o.asked = o.completeMeanwhile
 	p, err := o.ops.preview(t.Context(), l, payments.OperatorDecision{Action: deadletters.Executed, Version: 1})
-	if err != nil || p.Refused == nil || p.Refused.Ground != payments.Conflict || p.Does != "" {
+	if err != nil || p.Refused == nil || p.Refused.Ground != payments.Conflict || p.Does != "" ||
+		!strings.HasPrefix(p.Refused.Detail, "The key is moving at this moment.") {
 		t.Errorf("%+v, refused %+v, %v", p, p.Refused, err)
 	}
 }
