@@ -81,6 +81,7 @@ func TestKeyInDoubtIsNamedAndCanBeEnded(t *testing.T) {
 func TestKeyWhoseCommitNeverArrivedIsInDoubt(t *testing.T) {
 	t.Parallel()
 	o, proxy := behindProxy(t)
+	o.addKey("another") // That another key is stored says nothing of this one.
 	proxy.On("commit", pgproxy.CutBefore)
 	_, err := o.registry.AddKey(t.Context(), "acme", "secret", "", []Permission{PaymentsRead})
 	var doubt *KeyInDoubtError

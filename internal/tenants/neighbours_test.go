@@ -1,0 +1,46 @@
+package tenants
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A key that speaks for another tenant pays with its money. The other tenants come first in every order.
+func TestChangeOfOneTenantOrKeyChangesNoOther(t *testing.T) {
+	t.Parallel()
+	o := setup(t)
+	o.exec("INSERT INTO tenants (id, psp_account) VALUES ('a-neighbour', 'acct_a'), ('another', 'acct_b')")
+	o.tenant()
+	for tenant, secret := range map[string]string{"a-neighbour": "a", "another": "b"} {
+		if _, err := o.registry.AddKey(t.Context(), tenant, secret, "", []Permission{PaymentsRead}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k := o.addKey("mine")
+	if err := o.registry.SetRate(t.Context(), "acme", 7, 9); err != nil {
+		t.Fatal(err)
+	}
+	for secret, want := range map[string]Principal{
+		"a":    {Tenant: "a-neighbour", PSPAccount: "acct_a", RequestsPerSecond: DefaultRate, Burst: DefaultBurst},
+		"mine": {Tenant: "acme", PSPAccount: "acme", RequestsPerSecond: 7, Burst: 9},
+		"b":    {Tenant: "another", PSPAccount: "acct_b", RequestsPerSecond: DefaultRate, Burst: DefaultBurst},
+	} {
+		got, err := o.directory.Authenticate(t.Context(), secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = Principal{Tenant: got.Tenant, PSPAccount: got.PSPAccount, RequestsPerSecond: got.RequestsPerSecond,
+			Burst: got.Burst}
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Principal{})); diff != "" {
+			t.Errorf("%q speaks for another (-want +got):\n%s", secret, diff)
+		}
+	}
+	if _, err := o.registry.ExpireKey(t.Context(), k.ID, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if n := o.count("SELECT count(*) FROM api_keys WHERE expires_at IS NOT NULL"); n != 1 {
+		t.Errorf("%d keys have an end", n)
+	}
+}
