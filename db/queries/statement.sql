@@ -35,14 +35,14 @@ WHERE l.day = @day AND m.tenant_id = @tenant_id
 ON CONFLICT (object, id) DO NOTHING;
 
 -- name: FetchStrangers :exec
--- Copies the ids of other tenants' movements that a line refers to. No index is on an id alone, so each tenant is
--- searched by the primary key.
+-- Copies the ids of movements that a line refers to and FetchNamed has not found. They are another tenant's. No index
+-- is on an id alone, so each tenant is searched by the primary key.
 INSERT INTO statement_strangers (object, id)
 SELECT m.object, m.id
 FROM (SELECT l.object, l.subject FROM statement_lines AS l
       WHERE l.day = @day AND l.subject IS NOT NULL
         AND NOT EXISTS (SELECT FROM statement_ours AS o WHERE o.object = l.object AND o.id = l.subject)) AS l
-JOIN tenants AS t ON t.id <> @tenant_id
+CROSS JOIN tenants AS t
 JOIN statement_movements AS m ON m.tenant_id = t.id AND m.id = l.subject AND m.object = l.object;
 
 -- name: AdoptByPSPID :exec

@@ -103,7 +103,7 @@ func (j *judgement) findOurs(ctx context.Context, day time.Time) error {
 	if err := j.q.FetchByPSPID(ctx, dbsqlc.FetchByPSPIDParams{Day: dateOf(day), TenantID: j.tenant}); err != nil {
 		return fmt.Errorf("find movements by the PSP's id: %w", err)
 	}
-	if err := j.q.FetchStrangers(ctx, dbsqlc.FetchStrangersParams{Day: dateOf(day), TenantID: j.tenant}); err != nil {
+	if err := j.q.FetchStrangers(ctx, dateOf(day)); err != nil {
 		return fmt.Errorf("find movements of other tenants: %w", err)
 	}
 	if _, err := j.tx.Exec(ctx, "ANALYZE statement_ours"); err != nil {

@@ -130,19 +130,14 @@ SELECT m.object, m.id
 FROM (SELECT l.object, l.subject FROM statement_lines AS l
       WHERE l.day = $1 AND l.subject IS NOT NULL
         AND NOT EXISTS (SELECT FROM statement_ours AS o WHERE o.object = l.object AND o.id = l.subject)) AS l
-JOIN tenants AS t ON t.id <> $2
+CROSS JOIN tenants AS t
 JOIN statement_movements AS m ON m.tenant_id = t.id AND m.id = l.subject AND m.object = l.object
 `
 
-type FetchStrangersParams struct {
-	Day      pgtype.Date
-	TenantID string
-}
-
-// Copies the ids of other tenants' movements that a line refers to. No index is on an id alone, so each tenant is
-// searched by the primary key.
-func (q *Queries) FetchStrangers(ctx context.Context, arg FetchStrangersParams) error {
-	_, err := q.db.Exec(ctx, fetchStrangers, arg.Day, arg.TenantID)
+// Copies the ids of movements that a line refers to and FetchNamed has not found. They are another tenant's. No index
+// is on an id alone, so each tenant is searched by the primary key.
+func (q *Queries) FetchStrangers(ctx context.Context, day pgtype.Date) error {
+	_, err := q.db.Exec(ctx, fetchStrangers, day)
 	return err
 }
 
