@@ -172,6 +172,18 @@ func TestBreakSaysWhatBothSidesSay(t *testing.T) {
 	}
 }
 
+// An operator searches the statement for what it says. Only a movement that no line is about is named by our own id.
+func TestBreakOfALineHasTheReferenceOfTheLine(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	m := d.paid("ch_1", 4)
+	d.publish("acct_acme", d.day, lineOf(m, func(l *line) { l.reference = "order 42" }))
+	d.run()
+	if b := d.only(); b.Kind != PSPID || b.Reference != "order 42" || *b.Subject != m.id {
+		t.Fatalf("%+v", b)
+	}
+}
+
 // An operator learns whose it is named, and nothing more of it.
 func TestAnotherTenantsReferenceIsMissingHere(t *testing.T) {
 	t.Parallel()

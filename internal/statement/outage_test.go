@@ -1,0 +1,106 @@
+package statement
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"payonce/internal/postgres"
+	"payonce/test/pgtest"
+)
+
+// outages has the reconciler's database fail when the test says so.
+func (d *fixture) outages() *pgtest.Outage {
+	d.t.Helper()
+	pool, o := pgtest.WithOutage(d.t, d.pool)
+	d.config.DB = postgres.Wrap(pool, patience)
+	return o
+}
+
+// A run that goes on without a part would say that movements are missing, or that no break is there. The error says
+// which part is missing.
+func TestRunEndsWithTheStatementThatFails(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.paid("ch_after_midnight", minute)
+	d.paid("ch_executed_later", 20, finishedAt(d.at(34)))
+	for _, day := range []string{"2026-03-09", "2026-03-10", "2026-03-11"} {
+		d.files["acct_acme "+day] = header + "total,0,,,,,,,\r\n"
+	}
+	o, told := d.outages(), d.told()
+	for _, c := range []struct {
+		fragment string
+		n        int // which of them, if there are more
+		says     string
+	}{
+		{"name: FindAccounts", 1, "list accounts"},
+		{"name: PendingDays", 1, "account acct_acme: list days with pending movements"},
+		{"name: TryLock", 1, "account acct_acme, 2026-03-10: run transaction: lock day"},
+		{"CREATE TEMP TABLE", 1, "make room for lines"},
+		{"name: Clock", 1, "read clock"},
+		{"COPY", 1, "copy statement"},
+		{"ANALYZE statement_lines", 1, "analyze lines"},
+		{"name: FetchNamed", 1, "find movements:"},
+		{"name: FetchByPSPID", 1, "find movements by the PSP's id"},
+		{"name: FetchStrangers", 1, "find movements of other tenants"},
+		{"ANALYZE statement_ours", 1, "analyze movements"},
+		{"name: AdoptByPSPID", 1, "take lines for movements by the PSP's id"},
+		{"name: WriteLineBreaks", 1, "compare lines"},
+		{"name: FindAbsent", 1, "find movements of the day"},
+		{"name: ForgetPresent", 1, "look for the absent"},
+		{"name: CountAbsent", 1, "count absent movements"},
+		{"name: FetchNamed", 2, "look into 2026-03-09: find movements"},
+		{"name: ForgetPresent", 2, "look for the absent"},
+		{"name: CountAbsent", 2, "count absent movements"},
+		{"name: FetchNamed", 3, "look into 2026-03-11: find movements"},
+		{"name: ForgetPresent", 3, "look for the absent"},
+		{"name: CountAbsent", 3, "count absent movements"},
+		{"name: WriteAbsences", 1, "write absences"},
+		{"name: MarkGone", 1, "mark what has gone"},
+		{"name: CountRaised", 1, "count new breaks"},
+		{"name: WriteRun", 1, "write run"},
+		{"name: OpenBreaks", 1, "read breaks"},
+	} {
+		o.On(c.fragment, c.n)
+		report, err := d.reconciler().Run(t.Context(), d.day, "acct_acme")
+		if err == nil || !strings.Contains(err.Error(), c.says) || len(report.Runs) != 0 {
+			t.Errorf("%s, %d: %+v, %v", c.fragment, c.n, report.Runs, err)
+		}
+		if got := d.persisted(); got != "" || len(*told) != 0 {
+			t.Fatalf("%s, %d: told %v, written\n%s", c.fragment, c.n, *told, got)
+		}
+	}
+	o.Over()
+	d.run()
+	d.want("missing_there ch_after_midnight", "missing_there ch_executed_later")
+}
+
+// A report without its totals or without its breaks looks like a report of books that agree.
+func TestReadOfWhatWasFoundEndsWithTheStatementThatFails(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.plant()
+	report, err := d.reconciler().Run(t.Context(), d.day, "acct_acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := d.outages()
+	r := d.reconciler()
+	for fragment, c := range map[string]struct {
+		says string
+		read func() error
+	}{
+		"name: Totals": {"sum up breaks", func() error { return r.Write(t.Context(), &bytes.Buffer{}, report, CSV) }},
+		"name: OpenBreaks": {"write report: read breaks",
+			func() error { return r.Write(t.Context(), &bytes.Buffer{}, report, JSON) }},
+		"name: MissingDays": {"list days without a run",
+			func() error { _, err := r.Missing(t.Context(), 2); return err }},
+		"name: Clock": {"read clock", func() error { _, err := r.Missing(t.Context(), 2); return err }},
+		"AS at":       {"read clock", func() error { _, err := r.Yesterday(t.Context()); return err }},
+	} {
+		o.On(fragment, 1)
+		if err := c.read(); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", fragment, err)
+		}
+	}
+}
