@@ -1,6 +1,7 @@
 package tenants
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -21,6 +22,10 @@ func TestChangeOfOneTenantOrKeyChangesNoOther(t *testing.T) {
 	k := o.addKey("mine")
 	if err := o.registry.SetRate(t.Context(), "acme", 7, 9); err != nil {
 		t.Fatal(err)
+	}
+	if err := o.registry.SetRate(t.Context(), "initech", 7, 9); !errors.Is(err, ErrNoTenant) ||
+		err.Error() != ErrNoTenant.Error() {
+		t.Errorf("the rate of nobody: %v", err)
 	}
 	for secret, want := range map[string]Principal{
 		"a":    {Tenant: "a-neighbour", PSPAccount: "acct_a", RequestsPerSecond: DefaultRate, Burst: DefaultBurst},

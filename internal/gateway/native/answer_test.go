@@ -33,7 +33,12 @@ func TestStatusThatIsNoVerdictIsIndeterminate(t *testing.T) {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			t.Parallel()
 			s := answering(t, status, charged)
-			indeterminate(t, newClient(t, s.URL).charge(), fmt.Sprintf("PSP answered %d", status))
+			o := newClient(t, s.URL).charge()
+			indeterminate(t, o, fmt.Sprintf("PSP answered %d", status))
+			// An answer of the PSP is evidence. The page of a server error is not.
+			if kept := o.(gateway.Indeterminate).Evidence != nil; kept != (status < 500) {
+				t.Errorf("the answer is kept: %t", kept)
+			}
 		})
 	}
 }

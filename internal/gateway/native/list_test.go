@@ -109,6 +109,8 @@ func TestPageThatLeadsAstrayIsRefused(t *testing.T) {
 			page(replace(chargeHeld, "canary-account", "globex"), `"hasMore":false`)},
 		"another object": {"record of another object", page(refundHeld, `"hasMore":false`)},
 		"not a list":     {"answer malformed", `{"data":{}}`},
+		"a member that is too long": {"answer malformed",
+			page(chargeHeld, `"hasMore":false,"total":`+strings.Repeat("1", 64<<10+1))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

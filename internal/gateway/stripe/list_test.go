@@ -186,6 +186,32 @@ func TestTooManyChargesInOneSecondAreAnError(t *testing.T) {
 	}
 }
 
+// The second that is full is read twice: one page to see that it is full, and then all pages. An error on the way is
+// not too many objects.
+func TestErrorInAFullSecondIsSaid(t *testing.T) {
+	t.Parallel()
+	at := today().Unix() - 100
+	var pages []answer
+	for i := range windowPages + 1 {
+		pages = append(pages, ok(listOf(true, chargeIs(i, "succeeded", at))))
+	}
+	s := scripted(t, map[string][]answer{chargesLine: append(pages, answer{status: 503})})
+	_, err := newClient(t, s.URL).List(t.Context(), gateway.ChargeObject, "acct_canary", time.Time{},
+		window{at, 2}.cursor())
+	if err == nil || !strings.Contains(err.Error(), "503") {
+		t.Fatalf("error %v", err)
+	}
+}
+
+// Of a member that is there twice, the first one names the object, as a reader of the text would find it.
+func TestUnreadableObjectIsNamedByItsFirstMembers(t *testing.T) {
+	t.Parallel()
+	got := objectIn([]byte(`{"id":"ch_1","payment_intent":"pi_1","id":"ch_2","payment_intent":"pi_2"}`))
+	if want := (identity{ID: "ch_1", PaymentIntent: "pi_1"}); got != want {
+		t.Fatalf("named %+v, want %+v", got, want)
+	}
+}
+
 func TestListThatIsNoneIsAnError(t *testing.T) {
 	t.Parallel()
 	one := chargeIs(1, "succeeded", today().Unix())
@@ -297,6 +323,34 @@ func TestObjectsOfAListAreReadEachOnItsOwn(t *testing.T) {
 	}
 }
 
+// A refund that is no refund, or whose status we do not know, may be money that has moved.
+func TestRefundsOfAListAreReadEachOnItsOwn(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC) // of refundIs
+	for name, c := range map[string]struct {
+		object                       string
+		records, unreadable, foreign int
+	}{
+		"succeeded":         {refundIs("succeeded"), 1, 0, 0},
+		"failed":            {refundIs("failed"), 1, 0, 0},
+		"pending":           {refundIs("pending"), 0, 0, 0},
+		"requires action":   {refundIs("requires_action"), 0, 0, 0},
+		"an unknown status": {refundIs("paid_twice"), 0, 1, 0},
+		"another object":    {replace(refundIs("succeeded"), `"object":"refund"`, `"object":"charge"`), 0, 1, 0},
+		"no text":           {replace(refundIs("succeeded"), `"usd"`, `7`), 0, 1, 0},
+		"no currency":       {replace(refundIs("succeeded"), `"usd"`, `"US"`), 0, 1, 0},
+		"not ours":          {replace(refundIs("succeeded"), `"origin":"payonce"`, `"origin":"shop"`), 0, 0, 1},
+		"of no intent":      {replace(refundIs("succeeded"), `"pi_1"`, `null`), 0, 0, 1},
+	} {
+		s := scripted(t, map[string][]answer{refundsLine: {ok(listOf(false, c.object))}})
+		page, err := newClient(t, s.URL).List(t.Context(), gateway.RefundObject, "acct_canary", at, "")
+		if err != nil || len(page.Records) != c.records || len(page.Unreadable) != c.unreadable ||
+			page.Foreign != c.foreign {
+			t.Errorf("%s: %+v, %v", name, page, err)
+		}
+	}
+}
+
 // A scan goes on behind the last record of a page.
 func TestListIsSortedWhateverTheOrderOfThePSP(t *testing.T) {
 	t.Parallel()
@@ -384,10 +438,18 @@ func TestStatementIsThereTenMinutesAfterTheDay(t *testing.T) {
 	for later, there := range map[time.Duration]bool{
 		12 * time.Hour: false, 24*time.Hour + 10*time.Minute - 1: false, 24*time.Hour + 10*time.Minute: true,
 	} {
-		c := newClient(t, s.URL, func(c *Config) { c.Now = func() time.Time { return day.Add(later) } })
+		var seen string
+		c := newClient(t, s.URL, func(c *Config) {
+			c.Now = func() time.Time { return day.Add(later) }
+			c.Observe = func(label string, _ time.Duration) { seen += label }
+		})
 		err := c.Statement(t.Context(), "acct_canary", day, func(gateway.Record) error { return nil })
 		if errors.Is(err, gateway.ErrNoStatement) == there || there && err != nil {
 			t.Errorf("%s later: %v", later, err)
+		}
+		// A statement that is not there yet is no failure of the PSP.
+		if want := map[bool]string{true: "statement_ok", false: "statement_none"}[there]; seen != want {
+			t.Errorf("%s later, %q was observed", later, seen)
 		}
 	}
 }
@@ -398,7 +460,9 @@ func TestStatementThatCannotBeReadWholeIsAnError(t *testing.T) {
 	day := today().Truncate(24 * time.Hour).Add(-24 * time.Hour)
 	at := day.Unix() + 100
 	for name, body := range map[string]string{
-		"malformed":      listOf(false, `{"object":"balance_transaction"}`),
+		"malformed": listOf(false, `{"object":"balance_transaction"}`),
+		"a type that is no text": listOf(false, fmt.Sprintf(`{"object":"balance_transaction","created":%d,"source":%s,`+
+			`"type":7}`, at, chargeIs(1, "succeeded", at))),
 		"of another day": listOf(false, bookIs("charge", at-200, chargeIs(1, "succeeded", at))),
 		"malformed source": listOf(false, bookIs("charge", at, replace(chargeIs(1, "succeeded", at), `"usd"`,
 			`"US"`))),
@@ -406,9 +470,11 @@ func TestStatementThatCannotBeReadWholeIsAnError(t *testing.T) {
 		"another object":      listOf(false, chargeIs(1, "succeeded", at)),
 	} {
 		s := scripted(t, map[string][]answer{bookLine: {ok(body)}})
-		if err := newClient(t, s.URL).Statement(t.Context(), "acct_canary", day,
-			func(gateway.Record) error { return nil }); err == nil {
-			t.Errorf("%s: complete", name)
+		var seen string
+		c := newClient(t, s.URL, func(c *Config) { c.Observe = func(label string, _ time.Duration) { seen += label } })
+		if err := c.Statement(t.Context(), "acct_canary", day,
+			func(gateway.Record) error { return nil }); err == nil || seen != "statement_failed" {
+			t.Errorf("%s: %v, observed as %q", name, err, seen)
 		}
 	}
 	s := scripted(t, map[string][]answer{bookLine: {ok(listOf(false, bookIs("charge", at, chargeIs(1, "succeeded",

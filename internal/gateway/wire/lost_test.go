@@ -189,7 +189,10 @@ func TestRedirectIsNeverFollowed(t *testing.T) {
 func TestTransportNeverSendsAgain(t *testing.T) {
 	t.Parallel()
 	for name, post := range map[string]func(c *client) wire.Reply{
-		"with a body": (*client).post, "without a body": (*client).postNothing,
+		"with a body":    (*client).post,
+		"an empty body":  func(c *client) wire.Reply { return c.postBody(strings.NewReader("")) },
+		"with no body":   func(c *client) wire.Reply { return c.postBody(http.NoBody) },
+		"without a body": func(c *client) wire.Reply { return c.postBody(nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -212,10 +215,10 @@ func TestTransportNeverSendsAgain(t *testing.T) {
 	}
 }
 
-// postNothing sends a request with a key and without a body, such as the confirmation of an intent.
-func (c *client) postNothing() wire.Reply {
+// postBody sends a request with a key. The confirmation of an intent has no body.
+func (c *client) postBody(body io.Reader) wire.Reply {
 	return c.checked(c.Send(c.t.Context(), account, func(ctx context.Context) (*http.Request, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.Base+"/v1/canary", strings.NewReader(""))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.Base+"/v1/canary", body)
 		if err == nil {
 			req.Header.Set("Idempotency-Key", "canary-key-0123456789")
 		}
