@@ -60,6 +60,32 @@ func TestAnotherFindingIsAnotherDeadLetter(t *testing.T) {
 	}
 }
 
+// What is found about a payment whose key was renewed says nothing of the payment that has the key now.
+func TestDeadLetterConcernsItsOwnPaymentAlone(t *testing.T) {
+	t.Parallel()
+	l := aDeadLetter()
+	mine, another := *l.Subject, uuid.Must(uuid.NewV7())
+	whole, aboutNothing := l, l
+	whole.Subject, aboutNothing.About = nil, nil
+	for name, c := range map[string]struct {
+		l          DeadLetter
+		generation int32
+		subject    uuid.UUID
+		want       bool
+	}{
+		"its payment":                       {l, 1, mine, true},
+		"another payment":                   {l, 1, another, false},
+		"another generation":                {l, 2, mine, false},
+		"any payment of the key":            {whole, 1, another, true},
+		"any payment of another generation": {whole, 2, another, false},
+		"no key at all":                     {aboutNothing, 1, mine, false},
+	} {
+		if got := c.l.Concerns(c.generation, c.subject); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 func TestFindingNamesTheKeyItsGenerationAndItsSubject(t *testing.T) {
 	t.Parallel()
 	l := aDeadLetter()

@@ -62,13 +62,16 @@ func TestPrunerEndsWithItsWalks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		none, some := int64(0), int64(pruneBatch)
-		calls := 0
+		calls, began := 0, time.Now()
 		counted := func(ctx context.Context, limit int32) (int64, error) {
 			calls++
 			return backlog(&some)(ctx, limit)
 		}
 		if err := Paced(t.Context(), 5000, time.Minute, backlog(&none), counted); err != nil || calls != 2 {
 			t.Errorf("%d batches, want one full and one empty: %v", calls, err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("with nothing more to prune, it took %s", took)
 		}
 	})
 }

@@ -39,6 +39,7 @@ func setupStatements(t *testing.T, publishedDay string) *crew {
 	config := statement.DefaultConfig()
 	config.DB, config.NewID = postgres.Wrap(c.pool, 20*time.Second), uuid.NewV7
 	config.PSPs = gateway.PSPs{native.Name: psp}
+	c.r.psps = config.PSPs
 	if c.r.statements, err = statement.New(config); err != nil {
 		t.Fatal(err)
 	}

@@ -5,17 +5,31 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"payonce/internal/postgres"
+	"payonce/internal/telemetry"
 	"payonce/internal/webhooks"
 )
+
+// inboxOn is the inbox in the database of a pool.
+func (c *crew) inboxOn(pool *pgxpool.Pool) *webhooks.Inbox {
+	return webhooks.New(postgres.Wrap(pool, 20*time.Second), c.queue.WebhookTx)
+}
+
+// atWork gives the crew what it needs to work the jobs of webhooks.
+func (c *crew) atWork() {
+	c.r.db, c.r.inbox = postgres.Wrap(c.pool, 20*time.Second), c.inboxOn(c.pool)
+	c.r.newID, c.r.metrics = uuid.NewV7, telemetry.NewMetrics(prometheus.NewRegistry())
+}
 
 // receive stores an event as the API does.
 func (c *crew) receive(id string) {
 	c.t.Helper()
-	inbox := webhooks.New(postgres.Wrap(c.pool, time.Second), c.queue.WebhookTx)
-	_, err := inbox.Receive(c.t.Context(), webhooks.Event{ID: id, SentAt: time.Now(), Body: []byte("{}")})
+	_, err := c.inboxOn(c.pool).Receive(c.t.Context(), webhooks.Event{ID: id, SentAt: time.Now(), Body: []byte("{}")})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -130,6 +130,9 @@ func TestTableIsAlignedAndHarmless(t *testing.T) {
 	if column < 0 || !strings.Contains(table, "\nBreaks of acct_acme, 2026-03-10\nKIND ") {
 		t.Errorf("no heading in\n%s", table)
 	}
+	if strings.Contains(table, "\n  \n") {
+		t.Errorf("a break without notes has an empty line\n%s", table)
+	}
 	for _, want := range []string{"123.45 USD", "120.00 USD", "700 KRW", "3.45"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %s in\n%s", want, table)

@@ -120,6 +120,7 @@ func TestSettingThatIsWrongIsNamedAndNotRepeated(t *testing.T) {
 		"STRIPE_URL":            func(c *Config) { c.URL = "https://canary@api.stripe.com" },
 		"secret of Stripe":      func(c *Config) { c.Secret = "canary secret" },
 		"webhook secret 2 of 2": func(c *Config) { c.WebhookSecrets = []string{webhookSecret, "whsec_canary"} },
+		"must be whsec_":        func(c *Config) { c.WebhookSecrets = []string{"whsec_canary with spaces"} },
 		"limit":                 func(c *Config) { c.Limits.InFlight = 0 },
 		"clock":                 func(c *Config) { c.Now = nil },
 	} {

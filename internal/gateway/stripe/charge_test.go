@@ -351,6 +351,13 @@ func TestDeclineIsBelievedOnlyOfThisIntent(t *testing.T) {
 // request about this intent, so an execution may be under way.
 func TestOtherLimitIsNoRateLimit(t *testing.T) {
 	t.Parallel()
+	for _, status := range []int{400, 409, 503} { // the limiter's code, and not its status
+		s := scripted(t, map[string][]answer{readLine: {ok(intentIs("succeeded"))},
+			confirmLine: {{status: status, body: problemOf("invalid_request_error", "rate_limit", "")}}})
+		if o := newClient(t, s.URL).Charge(t.Context(), aCharge()); o != (gateway.Succeeded{ID: "pi_1"}) {
+			t.Fatalf("%d: outcome %T %+v", status, o, o)
+		}
+	}
 	for _, body := range []string{
 		problemOf("invalid_request_error", "lock_timeout", ""), problemOf("invalid_request_error", "", ""),
 		problemOf("invalid_request_error", "card_decline_rate_limit_exceeded", ""), "<html>too many</html>",

@@ -1,0 +1,112 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+
+	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
+	"payonce/test/pgtest"
+)
+
+// dueKeys are so many keys.
+func dueKeys(n int) (due []idempotency.Due) {
+	for i := range n {
+		due = append(due, idempotency.Due{Generation: int32(i + 1), //nolint:gosec // small
+			Ref: idempotency.StoredRef("acme", "POST /payments", "order-0000000042")})
+	}
+	return due
+}
+
+// A key that was taken without a lookup in the queue is hidden until it is due again.
+func TestSweepEnqueuesWhatItTakesUntilThereIsNoMore(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	c.r.db = postgres.Wrap(c.pool, 20*time.Second)
+	errBroken := errors.New("broken")
+	for name, row := range map[string]struct {
+		batches []int // how many keys each search finds
+		failed  error
+		rounds  int
+		jobs    int
+	}{
+		"nothing":          {[]int{0}, nil, 1, 0},
+		"some":             {[]int{2}, nil, 1, 2},
+		"a batch and some": {[]int{sweepBatch, 1}, nil, 2, sweepBatch + 1},
+		"a batch exactly":  {[]int{sweepBatch, 0}, nil, 2, sweepBatch},
+		"the search fails": {[]int{2}, errBroken, 1, 0},
+	} {
+		c.exec("DELETE FROM river_job")
+		rounds, offset := 0, 0
+		err := c.r.inBatches(t.Context(), func(context.Context, pgx.Tx) ([]idempotency.Due, error) {
+			n := row.batches[min(rounds, len(row.batches)-1)]
+			rounds++
+			offset += n
+			return dueKeys(offset)[offset-n:], row.failed
+		})
+		if !errors.Is(err, row.failed) || rounds != row.rounds {
+			t.Errorf("%s: %d searches, %v", name, rounds, err)
+		}
+		c.wantJobs("resolve", row.jobs)
+	}
+}
+
+func TestQueueThatFailsIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	c := setupStatements(t, "")
+	tx, err := c.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.r.enqueueTx(t.Context(), tx, dueKeys(1)); err == nil {
+		t.Error("lookups are enqueued in a transaction that is over")
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := (&dueStatements{r: c.r}).Work(ended, nil); err == nil {
+		t.Error("no statement is due in a database that is away")
+	}
+	c.exec("UPDATE tenants SET created_at = clock_timestamp() + interval '1 day'")
+	c.lookForStatements() // Nothing is due, and this is no failure.
+	c.wantJobs("statement_day", 0)
+	broken := &river.Job[evidenceArgs]{JobRow: &rivertype.JobRow{}, Args: evidenceArgs{Record: []byte("{")}}
+	if err := (&evidence{r: c.r}).Work(t.Context(), broken); err == nil {
+		t.Error("half a record is one")
+	}
+}
+
+// An event that we do not understand may be about money. A read that fails is another matter: it is repeated.
+func TestEventThatSaysNothingWeUnderstandIsForAnOperator(t *testing.T) {
+	t.Parallel()
+	c := setupStatements(t, "")
+	c.atWork()
+	c.receive("evt_1")
+	job := &river.Job[webhookArgs]{JobRow: &rivertype.JobRow{}, Args: webhookArgs{EventID: "evt_1"}}
+	pool, outage := pgtest.WithOutage(t, c.pool)
+	inbox := c.r.inbox
+	c.r.inbox = c.inboxOn(pool)
+	outage.On("name: GetEvent", 1)
+	if err := (&webhook{r: c.r}).Work(t.Context(), job); err == nil {
+		t.Error("an event that cannot be read is processed")
+	}
+	c.r.inbox = inbox
+	for range 2 { // A job may run twice.
+		if err := (&webhook{r: c.r}).Work(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var found string
+	if err := c.pool.QueryRow(t.Context(), `SELECT count(*) || ' ' || min(kind) || ' ' || min(result) FROM dead_letters,
+		webhook_events`).Scan(&found); err != nil || found != "1 webhook_unmatched dead_letter" {
+		t.Errorf("found %q, %v", found, err)
+	}
+}
