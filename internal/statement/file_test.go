@@ -27,6 +27,21 @@ func (d *fixture) persisted() (text string) {
 	return text
 }
 
+// The database has refused a line, and so the reading of the statement was ended. That end is not the cause.
+func TestLineThatIsNotStoredIsAnErrorOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	lines := strings.Repeat("ch_x,charge,key,,,1,EUR,succeeded,2026-03-10T02:00:00Z\r\n", 20_000)
+	d.files["acct_acme "+d.day.Format(time.DateOnly)] = header + lines + "total,20000,,,,,,,\r\n"
+	j := d.judging()
+	if _, err := j.tx.Exec(t.Context(), "ALTER TABLE statement_lines ADD CHECK (amount_minor <> 1)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.load(t.Context(), d.day); err == nil || !strings.Contains(err.Error(), "copy statement: ") {
+		t.Fatal(err)
+	}
+}
+
 func TestStatementThatIsNotWholeChangesNothing(t *testing.T) {
 	t.Parallel()
 	many := strings.Repeat("ch_x,charge,key,,,1,EUR,succeeded,2026-03-10T02:00:00Z\r\n", 20_000)

@@ -1,6 +1,7 @@
 package statement
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/csv"
@@ -130,12 +131,28 @@ func TestTableIsAlignedAndHarmless(t *testing.T) {
 	if column < 0 || !strings.Contains(table, "\nBreaks of acct_acme, 2026-03-10\nKIND ") {
 		t.Errorf("no heading in\n%s", table)
 	}
-	if strings.Contains(table, "\n  \n") {
-		t.Errorf("a break without notes has an empty line\n%s", table)
-	}
 	for _, want := range []string{"123.45 USD", "120.00 USD", "700 KRW", "3.45"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %s in\n%s", want, table)
+		}
+	}
+}
+
+// An empty line between breaks would say that there is a remark.
+func TestBreakWithoutNotesIsOneLine(t *testing.T) {
+	t.Parallel()
+	for kind, lines := range map[Kind]int{Amount: 1, Duplicate: 2} {
+		var out bytes.Buffer
+		w := &tableWriter{out: bufio.NewWriter(&out)}
+		if err := w.add(Break{Kind: kind}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.out.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		_, rows, _ := strings.Cut(out.String(), "AGE\n")
+		if n := strings.Count(rows, "\n"); n != lines {
+			t.Errorf("%s has %d lines, want %d\n%s", kind, n, lines, out.String())
 		}
 	}
 }

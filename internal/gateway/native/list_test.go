@@ -132,8 +132,9 @@ func TestUnreadableRecordsAreReturnedApart(t *testing.T) {
 	const noJSON = "record is not the JSON of one"
 	for raw, row := range map[string]struct{ id, reason string }{
 		replace(chargeHeld, `"succeeded"`, `"pending"`): {"ch_1", "record with a malformed status"},
-		`7`:           {"", noJSON},
-		`"}],[{\"\\"`: {"", noJSON},
+		`7`:                                     {"", noJSON},
+		replace(chargeHeld, `"ch_1"`, `"ch 1"`): {"", "record with a malformed id"},
+		`"}],[{\"\\"`:                           {"", noJSON},
 		replace(chargeHeld, `{"id"`, `{"note":1,"note":2,"id"`):                               {"ch_1", noJSON},
 		replace(chargeHeld, `pay_canary`, "\xff"):                                             {"ch_1", noJSON},
 		replace(chargeHeld, `"pay_canary"`, "\"\\ud800\""):                                    {"ch_1", noJSON},
