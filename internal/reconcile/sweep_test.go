@@ -10,6 +10,8 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
+	"payonce/internal/gateway"
+	"payonce/internal/gateway/native"
 	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
 	"payonce/test/pgtest"
@@ -84,6 +86,13 @@ func TestQueueThatFailsIsNoSuccess(t *testing.T) {
 	}
 }
 
+// deaf is a PSP whose events cannot be read now.
+type deaf struct{ gateway.PSP }
+
+var errDeaf = errors.New("not now")
+
+func (deaf) ParseEvent([]byte) (gateway.Event, error) { return nil, errDeaf }
+
 // An event that we do not understand may be about money. A read that fails is another matter: it is repeated.
 func TestEventThatSaysNothingWeUnderstandIsForAnOperator(t *testing.T) {
 	t.Parallel()
@@ -99,6 +108,12 @@ func TestEventThatSaysNothingWeUnderstandIsForAnOperator(t *testing.T) {
 		t.Error("an event that cannot be read is processed")
 	}
 	c.r.inbox = inbox
+	psps := c.r.psps
+	c.r.psps = gateway.PSPs{native.Name: deaf{}}
+	if err := (&webhook{r: c.r}).Work(t.Context(), job); !errors.Is(err, errDeaf) {
+		t.Errorf("an event that cannot be read now is processed: %v", err)
+	}
+	c.r.psps = psps
 	for range 2 { // A job may run twice.
 		if err := (&webhook{r: c.r}).Work(t.Context(), job); err != nil {
 			t.Fatal(err)

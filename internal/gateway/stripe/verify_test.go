@@ -99,6 +99,10 @@ func TestWebhookIsStaleAfterFiveMinutes(t *testing.T) {
 		if errors.Is(err, gateway.ErrStale) != stale || !stale && err != nil {
 			t.Errorf("%s old: %v", age, err)
 		}
+		refusal, is := errors.AsType[*gateway.VerifyError](err)
+		if stale && (!is || !strings.Contains(refusal.Detail, "too far from now")) {
+			t.Errorf("%s old: the sender is told %+v", age, refusal)
+		}
 	}
 }
 
