@@ -70,8 +70,8 @@ func (d *Service) closeAnswered(ctx context.Context, id uuid.UUID) (closed bool,
 	}
 	err = d.db.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		status, err := holdTx(ctx, tx, deadLetter)
-		if closed = slices.Contains(answers(), answer{deadLetter.Kind, status}); !closed {
-			return err // Without a status, nothing is answered.
+		if closed = err == nil && slices.Contains(answers(), answer{deadLetter.Kind, status}); !closed {
+			return err
 		}
 		_, err = deadletters.ResolveTx(ctx, tx, id, deadLetter.Version, deadletters.Answered, reconcilerActor,
 			fmt.Sprintf("The key is %s, so there is nothing left to decide.", status))

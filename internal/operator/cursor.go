@@ -32,8 +32,8 @@ func (c cursor) String() string {
 
 // parseCursor reads what String writes, and nothing else.
 func parseCursor(s string) (cursor, error) {
-	raw, _ := base64.RawURLEncoding.DecodeString(s) // The comparison below finds what is not base64.
-	if len(raw) < 1+8 {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	if err != nil || len(raw) < 1+8 {
 		return cursor{}, errCursorMalformed
 	}
 	c := cursor{second: raw[0] == 1, id: string(raw[9:]),

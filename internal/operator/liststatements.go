@@ -50,7 +50,7 @@ func (d *Service) Statements() Listing[RunFilter, RunEntry] {
 // parseRunCursor is parseCursor for a list whose ids are UUIDs.
 func parseRunCursor(s string) (cursor, error) {
 	c, err := parseCursor(s)
-	if uuid.Validate(c.id) != nil {
+	if err == nil && uuid.Validate(c.id) != nil {
 		return cursor{}, errCursorMalformed
 	}
 	return c, err
@@ -142,8 +142,8 @@ func breakFilterOf(values url.Values) (BreakFilter, []problem.Detail) {
 
 // parseNumber reads a positive number as strconv writes it.
 func parseNumber(s string) (int64, error) {
-	n, _ := strconv.ParseInt(s, 10, 64) // The comparison finds what is not a number.
-	if n < 1 || strconv.FormatInt(n, 10) != s {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 || strconv.FormatInt(n, 10) != s {
 		return 0, errCursorMalformed
 	}
 	return n, nil

@@ -80,7 +80,10 @@ func (d *Service) webhookEntryOf(r dbsqlc.ListWebhooksRow) WebhookEntry {
 	if r.Waiting {
 		w.Status = WebhookWaiting
 	}
-	said, _ := d.psps.Of(webhooks.PSPOf(r.ID)).ParseEvent(r.Body) // If it says nothing, its dead letter says why.
+	said, err := d.psps.Of(webhooks.PSPOf(r.ID)).ParseEvent(r.Body)
+	if err != nil {
+		return w // Its dead letter says what is wrong with it.
+	}
 	switch said := said.(type) {
 	case gateway.Moved:
 		w.Type, w.PSPID, w.Reference = said.Type, said.Record.ID, said.Record.Reference

@@ -36,12 +36,12 @@ func (t token) String() string {
 const maxToken = 2048
 
 func parseToken(s string) (t token, err error) {
-	if len(s) > maxToken {
+	text, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	if err != nil || len(s) > maxToken {
 		return token{}, ErrPlanMalformed
 	}
-	text, _ := base64.RawURLEncoding.DecodeString(s)
-	_ = json.Unmarshal(text, &t) // The comparison finds what is not a plan's JSON in base64.
-	if t.OpenedBefore == nil || len(t.Digest) != sha256.Size || !forSeveral(t.Action) || t.String() != s ||
+	if err := json.Unmarshal(text, &t, json.RejectUnknownMembers(true)); err != nil || t.OpenedBefore == nil ||
+		len(t.Digest) != sha256.Size || !forSeveral(t.Action) || t.String() != s ||
 		strings.Contains(t.Tenant+string(t.Kind), "\x00") { // PostgreSQL would refuse it
 		return token{}, ErrPlanMalformed
 	}

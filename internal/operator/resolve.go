@@ -150,8 +150,8 @@ func (d *Service) followUp(ctx context.Context, tx pgx.Tx, step payments.Step) e
 // refusalNow replaces a refusal if another operator has resolved the dead letter in the meantime: that operator's
 // decision may be the cause of the refusal.
 func (d *Service) refusalNow(ctx context.Context, asked Decision, r Refused) Refused {
-	deadLetter, _ := deadletters.Get(ctx, d.db, asked.DeadLetter)
-	if deadLetter.Resolution == nil { // or it cannot be read now
+	deadLetter, err := deadletters.Get(ctx, d.db, asked.DeadLetter)
+	if err != nil || deadLetter.Resolution == nil {
 		return r
 	}
 	return resolvedBefore(deadLetter)

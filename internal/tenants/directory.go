@@ -82,10 +82,10 @@ func NewDirectory(db *postgres.DB, now func() time.Time) *Directory {
 func (d *Directory) Authenticate(ctx context.Context, secret string) (Principal, error) {
 	digest := sha256.Sum256([]byte(secret))
 	found, known, read := d.look(digest)
-	age := d.now().Sub(read) // before the first reading: as long as a time can be
-	if age > freshFor || (!known && age > missFor) {
+	age := d.now().Sub(read)
+	if read.IsZero() || age > freshFor || (!known && age > missFor) {
 		// A key that is not in an old reading may be in the table by now. So this error is not ErrUnauthenticated.
-		if err := d.refresh(ctx); err != nil && (age > staleFor || !known) {
+		if err := d.refresh(ctx); err != nil && (read.IsZero() || age > staleFor || !known) {
 			return Principal{}, err
 		}
 		found, known, _ = d.look(digest)
