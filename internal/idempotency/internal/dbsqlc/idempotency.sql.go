@@ -233,8 +233,7 @@ WITH expired AS (
         SELECT o.ctid
         FROM (SELECT unnest($3::text[]) AS operation, unnest($4::text[]) AS key) AS a
         JOIN idempotency_keys AS o ON o.operation = a.operation AND o.key = a.key
-        WHERE o.tenant_id = $2 AND o.finished_at IS NOT NULL
-          AND o.delete_after IS NULL AND o.dead_letter_hold = 'none' AND (o.expires_at <= payonce_now()) IS TRUE
+        WHERE o.tenant_id = $2 AND o.dead_letter_hold = 'none' AND (o.expires_at <= payonce_now()) IS TRUE
         FOR UPDATE OF o SKIP LOCKED
     ))
     RETURNING k.tenant_id, k.operation, k.key, k.generation, k.attempt, (k.response_body IS NOT NULL) AS had_response
