@@ -298,6 +298,11 @@ func TestSearchFindsOnlyWhatItsWalkCanTake(t *testing.T) {
 			if got := w.found(b); got != 0 {
 				b.t.Errorf("a key is found that is %s", status)
 			}
+			before := b.frozen()
+			if err := w.statement(b.t.Context(), dbsqlc.New(b.pool), b.ref.Tenant, []string{string(b.ref.Operation)},
+				[]string{b.ref.Key.String()}); err != nil || b.frozen() != before {
+				b.t.Errorf("a key is taken that is %s: %v", status, err)
+			}
 		}
 	})
 }

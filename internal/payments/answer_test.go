@@ -141,10 +141,11 @@ func TestVerdictThatCameAfterTheReadingOfTheKeyIsTheAnswer(t *testing.T) {
 		state func(*stage)
 		want  string
 	}{
-		"nothing has come":          {func(*stage) {}, otherwise},
-		"succeeded":                 {func(g *stage) { g.succeeded() }, "final 201, replayed true"},
-		"declined":                  {func(g *stage) { g.declined() }, "final 402, replayed true"},
-		"failed":                    {func(g *stage) { g.failed() }, "not executed of the payment, failed, expires true"},
+		"nothing has come": {func(*stage) {}, otherwise},
+		"succeeded":        {func(g *stage) { g.succeeded() }, "final 201, replayed true"},
+		"declined":         {func(g *stage) { g.declined() }, "final 402, replayed true"},
+		"failed": {func(g *stage) { g.failed() },
+			"not executed of the payment, failed, expires true"},
 		"succeeded and expired":     {func(g *stage) { g.succeeded().expired() }, otherwise},
 		"succeeded, and used again": {func(g *stage) { g.succeeded().renewed() }, otherwise},
 	} {
