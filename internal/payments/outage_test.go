@@ -1,0 +1,112 @@
+package payments
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"payonce/internal/gateway"
+	"payonce/internal/idempotency"
+	"payonce/internal/postgres"
+	"payonce/test/pgtest"
+)
+
+// A caller without an error believes that there is no such payment, that the books are empty, or that a scan has
+// nothing to look into.
+func TestStatementThatFailsIsNoEmptyAnswer(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	p := s.paid("order-0000000042")
+	charge := s.charging("order-0000000043")
+	pool, outage := pgtest.WithOutage(t, s.pool)
+	s.service.db = postgres.Wrap(pool, 0)
+	s.service.keys = idempotency.New(s.service.db, terms(), time.Now)
+	unknown := charge.record
+	unknown.Account = "nobody"
+	for statement, ask := range map[string]func(ctx context.Context) error{
+		"GetPayment": func(ctx context.Context) error { _, err := s.service.Payment(ctx, "acme", p.ID); return err },
+		"GetRefund": func(ctx context.Context) error {
+			_, err := s.service.RefundByID(ctx, "acme", RefundID(p.ID))
+			return err
+		},
+		"FindPayment": func(ctx context.Context) error {
+			_, err := s.service.MerchantOf(ctx, "acme", p.ID)
+			return err
+		},
+		"ListPayments": func(ctx context.Context) error {
+			_, err := s.service.Payments(ctx, "acme", Filter{Limit: 1})
+			return err
+		},
+		"ListRefunds": func(ctx context.Context) error {
+			_, err := s.service.Refunds(ctx, "acme", p.ID, RefundFilter{Limit: 1})
+			return err
+		},
+		"ListAccounts": func(ctx context.Context) error {
+			return s.service.Accounts(ctx, func(string) error { return nil })
+		},
+		"BookedPayments": func(ctx context.Context) error {
+			_, err := s.service.Unexplained(ctx, gateway.ChargeObject, "acme", []gateway.Record{charge.record})
+			return err
+		},
+		"BookedRefunds": func(ctx context.Context) error {
+			_, err := s.service.Unexplained(ctx, gateway.RefundObject, "acme", nil)
+			return err
+		},
+		"ExecutionOf ": func(ctx context.Context) error {
+			_, err := s.service.ResolveByRecord(ctx, Record{Source: SourceScan, Record: charge.record})
+			return err
+		},
+		"ExecutionOfAnybody": func(ctx context.Context) error {
+			_, err := s.service.ResolveByRecord(ctx, Record{Source: SourceScan, Record: unknown})
+			return err
+		},
+	} {
+		outage.On("name: "+statement, 1)
+		err := ask(t.Context())
+		if err == nil || errors.Is(err, ErrPaymentNotFound) || errors.Is(err, ErrRefundNotFound) {
+			t.Errorf("%s has failed, and the answer is %v", statement, err)
+		}
+	}
+	outage.Over()
+
+	// Several statements in one round trip are not sent at all if their time is over.
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, ask := range map[string]func() error{
+		"MerchantOfKey": func() error { _, err := s.service.MerchantOfKey(ended, charge.reservation.Ref); return err },
+		"LookUp":        func() error { _, err := s.service.LookUp(ended, charge.lease.Execution()); return err },
+		"begin walk": func() error {
+			_, err := s.service.beginWalk(ended, gateway.ChargeObject, "acme", 0)
+			return err
+		},
+		"advance walk": func() error { return s.service.advanceWalk(ended, walk{account: "acme"}, time.Now()) },
+		"end walk":     func() error { return s.service.endWalk(ended, walk{account: "acme"}) },
+		"Refund": func() error {
+			_, err := s.service.Refund(ended, keyed(t, "refund-0000000042"), p.ID, RefundRequest{AmountCents: 1})
+			return err
+		},
+		"a refund that is refused": func() error {
+			_, err := s.service.notRefundable(ended, charge.reservation.Ref, charge.reservation.Fingerprint)
+			return err
+		},
+	} {
+		if err := ask(); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s could not be asked, and the answer is %v", name, err)
+		}
+	}
+	if charge.wantStatus(idempotency.InProgressStatus, 1); strings.Join(charge.timeline(), " ") != "" {
+		t.Errorf("the timeline is %v", charge.timeline())
+	}
+}
+
+func TestAccountThatFailsEndsTheList(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	failed, asked := errors.New("failed"), 0
+	err := s.service.Accounts(t.Context(), func(string) error { asked++; return failed })
+	if !errors.Is(err, failed) || asked != 1 {
+		t.Errorf("asked %d times, %v", asked, err)
+	}
+}
