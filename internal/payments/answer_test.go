@@ -14,7 +14,6 @@ import (
 
 	"payonce/internal/gateway"
 	"payonce/internal/gateway/native"
-	"payonce/internal/postgres"
 	"payonce/internal/telemetry"
 )
 
@@ -27,7 +26,7 @@ func (closedPSP) Ready(string) bool { return false }
 func (s *shop) withoutPSP() *shop {
 	other := *s
 	other.service = New(Config{
-		DB: postgres.Wrap(s.pool, patience), Keys: s.keys,
+		DB: s.service.db, Keys: s.service.keys,
 		PSPs:  gateway.PSPs{native.Name: closedPSP{s.service.psps.Of(native.Name)}},
 		NewID: uuid.NewV7, Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
 		Log: slog.New(slog.DiscardHandler), PublicURL: "https://pay.example", Deadline: 30 * time.Second,
@@ -148,6 +147,9 @@ func TestVerdictThatCameAfterTheReadingOfTheKeyIsTheAnswer(t *testing.T) {
 			"not executed of the payment, failed, expires true"},
 		"succeeded and expired":     {func(g *stage) { g.succeeded().expired() }, otherwise},
 		"succeeded, and used again": {func(g *stage) { g.succeeded().renewed() }, otherwise},
+		"succeeded, and used again with success": {func(g *stage) {
+			g.succeeded().expired().charging(g.key.Key.String()).succeeded()
+		}, otherwise},
 	} {
 		t.Run(name, func(t *testing.T) {
 			shop := *s

@@ -22,24 +22,21 @@ type booked struct {
 func (s *Service) Unexplained(
 	ctx context.Context, o gateway.Object, account string, page []gateway.Record,
 ) ([]gateway.Record, error) {
-	ids := make([]uuid.UUID, 0, len(page))
-	for _, r := range page {
-		if id, ok := subjectOf(r); ok {
-			ids = append(ids, id)
-		}
+	ids := make([]uuid.UUID, len(page))
+	for i, r := range page {
+		ids[i], _ = subjectOf(r) // Without a reference to a movement it is zero, and no book has that id.
 	}
 	books, err := s.booked(ctx, o, account, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read books: %w", err)
 	}
 	var open []gateway.Record
-	for _, r := range page {
-		id, ok := subjectOf(r)
+	for i, r := range page {
 		want := booked{
 			account: r.Account, key: r.Key, chargeID: r.ChargeID, currency: r.Currency, status: r.Status, pspID: r.ID,
 			amount: r.AmountMinor,
 		}
-		if !ok || books[id] != want {
+		if books[ids[i]] != want {
 			open = append(open, r)
 		}
 	}
