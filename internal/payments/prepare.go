@@ -42,7 +42,7 @@ func (s *Service) remember(ctx context.Context, l idempotency.Lease, m movement,
 	var err error
 	postgres.Recall(ctx, func(int) (done bool) {
 		err = s.db.Pipeline(ctx, rememberObject(l, m.subject(), objectID, &rows))
-		return err == nil || postgres.RolledBack(err) && !postgres.Unavailable(err)
+		return err == nil || !postgres.Unavailable(err)
 	})
 	if err != nil {
 		s.metrics.StoreFailed("remember")
