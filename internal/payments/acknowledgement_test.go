@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"payonce/internal/gateway"
 	"payonce/internal/idempotency"
 	"payonce/internal/postgres"
+	"payonce/internal/telemetry"
 	"payonce/test/pgproxy"
 	"payonce/test/pgtest"
 )
@@ -333,3 +335,77 @@ func TestStepThatDidNotPassIsNotLoggedAsWritten(t *testing.T) {
 }
 
 func noID() (uuid.UUID, error) { return uuid.UUID{}, errors.New("no random numbers") }
+
+// Each alert has its cause: an acknowledgement that was lost, a reply that came late, or a statement that failed.
+func TestOnlyWhatHasHappenedIsCounted(t *testing.T) {
+	t.Parallel()
+	s := setupOn(t, &actor{})
+	proxy := s.proxied()
+	for name, c := range map[string]struct {
+		do   func(g *stage)
+		want string
+	}{
+		"a payment":  {func(g *stage) { g.succeeded() }, ""},
+		"a lease":    {func(g *stage) { g.leaseEnds().asked() }, ""},
+		"a late one": {func(g *stage) { g.swept().succeeded() }, "payonce_fenced_writes_total"},
+		"an id that is taken": {func(g *stage) {
+			g.live(g.lease, g.movement, s.charging("order-that-has-the-id").succeeded().success())
+		}, ""},
+		"a lost step": {func(g *stage) {
+			proxy.On("CompleteKeys", pgproxy.DropAcknowledgement)
+			g.succeeded()
+		}, "payonce_commit_ambiguous_total"},
+		"a lost end of a lease": {func(g *stage) {
+			proxy.On("ExpireLease", pgproxy.DropAcknowledgement)
+			g.leaseEnds().asked()
+		}, "payonce_commit_ambiguous_total"},
+		"a read that fails": {func(g *stage) {
+			proxy.On("FindKey", pgproxy.CutBefore)
+			g.swept().failed()
+		}, "payonce_fenced_writes_total payonce_idempotency_store_errors_total"},
+		"a key that is not read again": {func(g *stage) {
+			proxy.On("LookAtKey", pgproxy.CutBefore)
+			g.swept().succeeded()
+		}, "payonce_idempotency_store_errors_total"},
+	} {
+		g := s.charging(key("order", name))
+		registry := prometheus.NewRegistry()
+		s.service.metrics = telemetry.NewMetrics(registry)
+		c.do(g)
+		if got := counted(t, registry); got != c.want {
+			t.Errorf("%s: counted %q", name, got)
+		}
+	}
+}
+
+// asked has a new request ask for the stage's key.
+func (g *stage) asked() {
+	g.t.Helper()
+	if _, err := g.ask(); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// counted names the counters of what went wrong that are not zero.
+func counted(t *testing.T, registry *prometheus.Registry) string {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range families {
+		switch f.GetName() {
+		case "payonce_fenced_writes_total", "payonce_commit_ambiguous_total", "payonce_idempotency_store_errors_total":
+			sum := 0.0
+			for _, m := range f.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+			if sum > 0 {
+				names = append(names, f.GetName())
+			}
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
