@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"payonce/internal/postgres"
+	"payonce/test/pgtest"
 )
 
 // A caller without an error believes that there is no such key, that nothing is due, or that it is done.
@@ -140,5 +143,19 @@ func TestWalkTakesTheKeysOfEachTenantByThemselves(t *testing.T) {
 		})
 	if n != 0 || !errors.Is(err, failed) {
 		t.Errorf("after the failure of one tenant: %d taken, %v", n, err)
+	}
+}
+
+// A deletion that cannot ask for open dead letters deletes nothing.
+func TestDeletionThatCannotAskForDeadLettersDeletesNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.putInto(ExpiredStatus)
+	b.outlive()
+	pool, outage := pgtest.WithOutage(t, b.pool)
+	keys := New(postgres.Wrap(pool, patience), testTerms(), time.Now)
+	outage.On("name: FindDeadLettered", 1)
+	if n, err := keys.Delete(t.Context(), 10); err == nil || !b.exists() {
+		t.Errorf("%d keys deleted: %v", n, err)
 	}
 }

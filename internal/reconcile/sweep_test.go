@@ -20,7 +20,7 @@ import (
 // dueKeys are so many keys.
 func dueKeys(n int) (due []idempotency.Due) {
 	for i := range n {
-		due = append(due, idempotency.Due{Generation: int32(i + 1), //nolint:gosec // small
+		due = append(due, idempotency.Due{Generation: int32(i + 1),
 			Ref: idempotency.StoredRef("acme", "POST /payments", "order-0000000042")})
 	}
 	return due
