@@ -128,7 +128,7 @@ func TestOwnerFindsOutWhetherItsStepIsWritten(t *testing.T) {
 				t.Errorf("%s: the step is in the timeline %d times", name, n)
 			}
 			if n := s.count("SELECT count(*) FROM dead_letters") - deadLetters; n != c.deadLetters {
-				t.Errorf("%s: %d dead deadLetters", name, n)
+				t.Errorf("%s: %d dead letters", name, n)
 			}
 		}
 	}
