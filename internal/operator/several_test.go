@@ -327,11 +327,9 @@ func TestPlanIsBounded(t *testing.T) {
 	if len(p.Steps) != MaxSeveral || !p.More {
 		t.Fatalf("%d in the plan, more is %t", len(p.Steps), p.More)
 	}
-	if ran := o.run(p); ran.Count(WasDone) != MaxSeveral {
-		t.Fatal(ran.Summary())
-	}
-	if p = o.plan(deadletters.Dismiss, ""); len(p.Steps) != 1 || p.More {
-		t.Fatalf("%d in the second plan, more is %t", len(p.Steps), p.More)
+	done := o.runAll(p, deadletters.Dismiss, "") // with another plan, if the machine is slow
+	if p = o.plan(deadletters.Dismiss, ""); done < MaxSeveral || done+len(p.Steps) != MaxSeveral+1 || p.More {
+		t.Fatalf("%d done, %d in the last plan, more is %t", done, len(p.Steps), p.More)
 	}
 }
 

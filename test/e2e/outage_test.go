@@ -40,7 +40,7 @@ func (f *failAt) count() int {
 }
 
 // moving is what two answers about the same thing may say differently: ages, and the time at which a page was made.
-var moving = regexp.MustCompile(`\d+(\.\d+)?( ?(ms|s|min|h))?|[0-9a-f]{8,}`)
+var moving = regexp.MustCompile(`\d+(\.\d+)?( ?(ms|s|min|m|h))?|[0-9a-f]{8,}`)
 
 // A list that cannot be read must not look like one that has nothing, and what an operator is shown must not lack a
 // part without a word. So each read of each list and page fails once: the answer is 503, or it is the whole answer, or

@@ -213,7 +213,7 @@ func TestThousandWaitingRequestsCostAtMost20MB(t *testing.T) {
 	clients := idle(t, p.public, len(ids))
 	connected, _ := memory()
 
-	before := statements(proxy.Answered(), "GetPayment")
+	before, began := statements(proxy.Answered(), "GetPayment"), time.Now()
 	for i, c := range clients {
 		if _, err := fmt.Fprintf(c, "GET /payments/%s HTTP/1.1\r\nHost: x\r\nPrefer: wait=10\r\nAuthorization: Bearer %s\r\n\r\n",
 			ids[i], acmeKey); err != nil {
@@ -226,7 +226,9 @@ func TestThousandWaitingRequestsCostAtMost20MB(t *testing.T) {
 		return statements(proxy.Answered(), "ListUndecided") >= looks+12
 	})
 	waiting, resident := memory()
-	if r := there.do(preferring(lookAt(ids[0]), "wait=10")); r.applied() != "" {
+	// On a machine that is so slow that the first of them have waited their ten seconds, there is room for one more.
+	r := there.do(preferring(lookAt(ids[0]), "wait=10"))
+	if r.applied() != "" && time.Since(began) < 10*time.Second {
 		t.Errorf("not all of them wait, or one more waits as well: %q", r.applied())
 	}
 	t.Logf("%d waiting requests: %.1f MB of heap and stacks, in addition to %.1f MB for their connections; resident %.1f MB",
